@@ -1,0 +1,2 @@
+//! Generates the kernels.
+fn main() {}

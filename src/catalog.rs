@@ -1,0 +1,117 @@
+//! The catalog: which element types and which operators have kernels built in.
+//!
+//! This file is the single source for both sides. The library expands [`catalog!`] into the element and operator types;
+//! `build.rs` includes the same file and expands it into the list of kernels to compile. A new operator is one entry
+//! here and nothing else.
+//!
+//! An element is `name "C++ name" bits B key K`: `B` is the unsigned integer of its size, `K` the signed one.
+//!
+//! An operator is a name and rows. A row gives, for a list of elements: how far associativity holds, the form in which
+//! partial results are carried, the identity as an expression over the carry type `C`, and the two bodies that combine
+//! an earlier partial result `a` with a later one `b`.
+//!
+//! A row that begins with `any` defines the operator for every element, the user's own too; its list says for which
+//! ones kernels are built in.
+//!
+//! | carried as | partial results are | machine code is shared between |
+//! |---|---|---|
+//! | `Same` | the element itself | |
+//! | `Bits` | the element itself; only its bits matter to the operator | all elements of one size |
+//! | `Widened` | `f32`, rounded once for each output | |
+//! | `KeyNanLast` | integers in the order of the floats, every NaN above +infinity | |
+//! | `KeyNanFirst` | the same, every NaN below -infinity | |
+
+macro_rules! catalog {
+    ($use:ident) => {
+        $use! {
+            elements {
+                f32 "float" bits u32 key i32;
+                i32 "int" bits u32 key i32;
+                u64 "unsigned long long" bits u64 key i64;
+                f16 "f16" bits u16 key i16;
+                f64 "double" bits u64 key i64;
+                bf16 "bf16" bits u16 key i16;
+                i8 "signed char" bits u8 key i8;
+                i16 "short" bits u16 key i16;
+                i64 "long long" bits u64 key i64;
+                u8 "unsigned char" bits u8 key i8;
+                u16 "unsigned short" bits u16 key i16;
+                u32 "unsigned int" bits u32 key i32;
+                usize "unsigned long long" bits u64 key i64;
+                isize "long long" bits u64 key i64;
+            }
+            operators {
+                /// Addition. Integers wrap; f16 and bf16 are added in f32 and rounded once for each output.
+                ///
+                /// Rounded sums are the same bits in every run. A parallel sum of non-negative floats need not be
+                /// monotone: neighbouring outputs may have been rounded along different paths.
+                Sum {
+                    [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Bits, identity C::ZERO,
+                        rust |a, b| a.wrapping_add(b), cuda "a + b";
+                    [f32, f64] Rounding, Same, identity C::ZERO, rust |a, b| a + b, cuda "a + b";
+                    [f16, bf16] Rounding, Widened, identity C::ZERO, rust |a, b| a + b, cuda "a + b";
+                }
+                /// Multiplication. Integers wrap; f16 and bf16 are multiplied in f32 and rounded once for each output.
+                Product {
+                    [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Bits, identity C::ONE,
+                        rust |a, b| a.wrapping_mul(b), cuda "1u * a * b"; // 1u: two u16 would multiply as a signed int
+                    [f32, f64] Rounding, Same, identity C::ONE, rust |a, b| a * b, cuda "a * b";
+                    [f16, bf16] Rounding, Widened, identity C::ONE, rust |a, b| a * b, cuda "a * b";
+                }
+                /// Maximum. For floats NaN wins, -0 is less than +0, and every NaN in the result is the canonical one.
+                Max {
+                    [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Same, identity C::MIN,
+                        rust |a, b| a.max(b), cuda "b > a ? b : a";
+                    [f32, f16, f64, bf16] Exact, KeyNanLast, identity T::LEAST_KEY,
+                        rust |a, b| a.max(b), cuda "b > a ? b : a";
+                }
+                /// Minimum. For floats NaN wins, -0 is less than +0, and every NaN in the result is the canonical one.
+                Min {
+                    [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Same, identity C::MAX,
+                        rust |a, b| a.min(b), cuda "b < a ? b : a";
+                    [f32, f16, f64, bf16] Exact, KeyNanFirst, identity T::GREATEST_KEY,
+                        rust |a, b| a.min(b), cuda "b < a ? b : a";
+                }
+                /// Bitwise and.
+                BitAnd {
+                    [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Bits, identity !C::ZERO,
+                        rust |a, b| a & b, cuda "a & b";
+                }
+                /// Bitwise or.
+                BitOr {
+                    [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Bits, identity C::ZERO,
+                        rust |a, b| a | b, cuda "a | b";
+                }
+                /// Bitwise exclusive or.
+                BitXor {
+                    [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Bits, identity C::ZERO,
+                        rust |a, b| a ^ b, cuda "a ^ b";
+                }
+                /// The last value wins: the running value of a register that is written by each item.
+                ///
+                /// It is associative, not commutative, and has no identity: an exclusive scan by it is written
+                /// `.exclusive_from(first)`.
+                Last {
+                    any [f32, i32, u64, f16, f64, bf16, i8, i16, i64, u8, u16, u32] Exact, Bits, no identity,
+                        rust |_a, b| b, cuda "b";
+                }
+            }
+        }
+    };
+}
+
+/// The C++ expressions of a form of carry: `lift!(form)` over an element `x`, `lower!(form)` over a carry `x`.
+macro_rules! lift {
+    (Same) => { "x" };
+    (Bits) => { "x" };
+    (Widened) => { "widen(x)" };
+    (KeyNanLast) => { "key<NAN_LAST>(x)" };
+    (KeyNanFirst) => { "key<NAN_FIRST>(x)" };
+}
+macro_rules! lower {
+    (Same) => { "x" };
+    (Bits) => { "x" };
+    (Widened) => { "narrow<Element>(x)" };
+    (KeyNanLast) => { "from_key<NAN_LAST, Element>(x)" };
+    (KeyNanFirst) => { "from_key<NAN_FIRST, Element>(x)" };
+}

@@ -1,0 +1,114 @@
+//! Element types: what a primitive can read and write.
+
+use bytemuck::Pod;
+use half::{bf16, f16};
+
+/// A value that can be scanned: plain data with a C++ twin.
+///
+/// Implemented for `f32`, `f64`, `f16`, `bf16`, `i8` to `i64`, `u8` to `u64`, `usize` and `isize`.
+///
+/// # Safety
+/// [`CUDA`](Element::CUDA) must name or define a C++ type of the same size, alignment and layout.
+///
+/// # Example
+/// ```
+/// /// x -> a x + b
+/// #[repr(C)]
+/// #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+/// struct Affine { a: f32, b: f32 }
+/// // SAFETY: two floats in the same order on both sides.
+/// unsafe impl parascan::Element for Affine { const CUDA: &'static str = "struct { float a, b; }"; }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an element type of parascan",
+    label = "not an `Element`",
+    note = "elements are f32, f64, f16, bf16, i8 to i64, u8 to u64, usize, isize; for a type of your own, `unsafe impl parascan::Element`"
+)]
+pub unsafe trait Element: Pod + Send + Sync {
+    /// The C++ type: a name, or the definition of an unnamed struct.
+    const CUDA: &'static str;
+    /// A C++ type of the same size and alignment that stands in for it where only the bits matter, so that kernels
+    /// can be shared.
+    #[doc(hidden)]
+    const CUDA_BITS: &'static str = Self::CUDA;
+}
+
+/// Floats as integers in the same order, for operators that compare: `-0 < +0`, and NaN at the end that the operator
+/// asks for. Comparing keys is associative bit for bit, which comparing floats is not.
+pub trait Keyed: Sized {
+    /// A signed integer of the float's size.
+    type Key: Element;
+    /// The key of -infinity.
+    const LEAST_KEY: Self::Key;
+    /// The key of +infinity.
+    const GREATEST_KEY: Self::Key;
+    /// Every NaN above +infinity.
+    fn key_nan_last(self) -> Self::Key;
+    /// Every NaN below -infinity.
+    fn key_nan_first(self) -> Self::Key;
+    /// The inverse of `key_nan_last`; a NaN comes back as the canonical one.
+    fn from_key_nan_last(key: Self::Key) -> Self;
+    /// The inverse of `key_nan_first`; a NaN comes back as the canonical one.
+    fn from_key_nan_first(key: Self::Key) -> Self;
+}
+
+macro_rules! keyed {
+    ($($float:ident $key:ident;)*) => { $(
+        impl Keyed for $float {
+            type Key = $key;
+            // A negative float has its magnitude bits flipped: the more of them, the further down.
+            const LEAST_KEY: $key = $float::NEG_INFINITY.to_bits() as $key ^ $key::MAX;
+            const GREATEST_KEY: $key = $float::INFINITY.to_bits() as $key;
+            #[inline(always)]
+            fn key_nan_last(self) -> $key {
+                let bits = self.to_bits() as $key;
+                if self.is_nan() { $key::MAX } else { bits ^ ((bits >> ($key::BITS - 1)) & $key::MAX) }
+            }
+            #[inline(always)]
+            fn key_nan_first(self) -> $key {
+                if self.is_nan() { $key::MIN } else { self.key_nan_last() }
+            }
+            #[inline(always)]
+            fn from_key_nan_last(key: $key) -> $float {
+                let bits = key ^ ((key >> ($key::BITS - 1)) & $key::MAX);
+                if key > Self::GREATEST_KEY { $float::NAN } else { $float::from_bits(bits as _) }
+            }
+            #[inline(always)]
+            fn from_key_nan_first(key: $key) -> $float {
+                if key < Self::LEAST_KEY { $float::NAN } else { Self::from_key_nan_last(key) }
+            }
+        }
+    )* };
+}
+keyed! { f32 i32; f64 i64; f16 i16; bf16 i16; }
+
+/// Elements whose sums are carried in `f32`.
+pub(crate) trait Widened {
+    /// Exact.
+    fn widen(self) -> f32;
+    /// Rounded to nearest, ties to even.
+    fn narrow(x: f32) -> Self;
+}
+macro_rules! widened {
+    ($($t:ident)*) => { $(
+        impl Widened for $t {
+            #[inline(always)]
+            fn widen(self) -> f32 { self.to_f32() }
+            #[inline(always)]
+            fn narrow(x: f32) -> $t { $t::from_f32(x) }
+        }
+    )* };
+}
+widened! { f16 bf16 }
+
+macro_rules! elements {
+    (elements { $($t:ident $cuda:literal bits $bits:ident key $key:ident;)* } operators $operators:tt) => { $(
+        // SAFETY: the C++ type is the same scalar: build.rs and every generated kernel assert its size and alignment.
+        unsafe impl Element for $t {
+            const CUDA: &'static str = $cuda;
+            const CUDA_BITS: &'static str = <$bits as Element>::CUDA;
+        }
+        const _: () = assert!(size_of::<$t>() == size_of::<$bits>() && align_of::<$t>() == align_of::<$bits>());
+    )* };
+}
+catalog!(elements);

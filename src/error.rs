@@ -1,0 +1,132 @@
+//! What can go wrong.
+
+use cudarc::driver::sys::CUresult;
+use std::path::PathBuf;
+
+/// What can go wrong. Nothing has been written when a call returns one.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// Input and output differ in length.
+    #[error("{primitive}: the input has {input} elements and the output {output}; they must be equally long")]
+    Length {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// Elements of the input.
+        input: usize,
+        /// Elements of the output.
+        output: usize,
+    },
+    /// More elements than the primitive can count.
+    #[error("{primitive}: {n} elements are more than the {most} it can take")]
+    TooLong {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// Elements asked for.
+        n: usize,
+        /// The most it takes.
+        most: usize,
+    },
+    /// A strategy that the data's place cannot take.
+    #[error("{primitive}: the strategy {strategy} needs data in device memory; on host data leave it at Auto")]
+    Strategy {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// The strategy asked for.
+        strategy: String,
+    },
+    /// An exclusive scan without a first value: neither an identity nor an initial value is there.
+    #[error("{primitive}: an exclusive scan by an operator without an identity needs a first value: call exclusive_from(first)")]
+    NoFirstValue {
+        /// The primitive that was called.
+        primitive: &'static str,
+    },
+    /// Memory of one device, stream or workspace of another.
+    #[error("{primitive}: {what} belongs to device {found}, the work to device {expected}")]
+    WrongDevice {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// Which argument.
+        what: &'static str,
+        /// The ordinal of the device it belongs to.
+        found: usize,
+        /// The ordinal of the device of the stream.
+        expected: usize,
+    },
+    /// The scratch memory handed to a raw call is too small or misaligned.
+    #[error("{primitive}: the scratch memory has {given} bytes at {address:#x}; {needed} bytes aligned to 16 are needed")]
+    Scratch {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// Bytes given.
+        given: usize,
+        /// Where they are.
+        address: u64,
+        /// Bytes needed.
+        needed: usize,
+    },
+    /// The stream is being captured into a graph and the call would have to allocate or load something.
+    #[error("{primitive}: the stream is being captured and {what}; call prepare(n, &mut workspace) before the capture and pass the workspace")]
+    Capturing {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// What the call would have to do.
+        what: &'static str,
+    },
+    /// The stream is being captured while cudarc tracks events, which would pull events from outside into the capture.
+    #[error("{primitive}: the stream is being captured while cudarc's event tracking is on; call CudaContext::disable_event_tracking before the buffers are allocated")]
+    EventTracking {
+        /// The primitive that was called.
+        primitive: &'static str,
+    },
+    /// There is no CUDA driver on this machine.
+    #[error("no CUDA driver on this machine ({reason}); data in host memory needs none")]
+    NoDriver {
+        /// What the dynamic linker said.
+        reason: String,
+    },
+    /// There is a driver and no device that it can use.
+    #[error("the CUDA driver finds no device ({reason})")]
+    NoDevice {
+        /// What the driver said.
+        reason: String,
+    },
+    /// A call of the driver failed.
+    #[error("{call} failed with {code:?} on device {device}")]
+    Driver {
+        /// The driver's function.
+        call: &'static str,
+        /// Its answer.
+        code: CUresult,
+        /// The ordinal of the device.
+        device: usize,
+    },
+    /// No kernel for this device is built in, and there is no compiler to make one.
+    #[error("no kernel for {unit} on compute capability {major}.{minor} is built in, and NVRTC was not found ({reason}); `pip install nvidia-cuda-nvrtc` installs it, or name the library in PARASCAN_NVRTC")]
+    NoCompiler {
+        /// Which kernel.
+        unit: String,
+        /// Compute capability, major.
+        major: i32,
+        /// Compute capability, minor.
+        minor: i32,
+        /// Where it was looked for.
+        reason: String,
+    },
+    /// The compiler refused a kernel.
+    #[error("NVRTC refused the kernel for {unit}:\n{log}")]
+    Compile {
+        /// Which kernel.
+        unit: String,
+        /// The compiler's own words.
+        log: String,
+    },
+    /// NVRTC was found and does not work.
+    #[error("NVRTC at {path} cannot be used: {reason}; name another in PARASCAN_NVRTC")]
+    Compiler {
+        /// The library.
+        path: PathBuf,
+        /// What went wrong.
+        reason: String,
+    },
+}

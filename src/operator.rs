@@ -1,0 +1,135 @@
+//! Operators: how two partial results become one.
+
+use crate::element::{Element, Keyed, Widened};
+use half::{bf16, f16};
+use num_traits::{ConstOne, ConstZero};
+
+/// How far an operator is associative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Associativity {
+    /// Bit for bit: any grouping of the operands gives the same result.
+    Exact,
+    /// Up to rounding: another grouping may round differently. Primitives then group by length and element type alone,
+    /// never by timing or by the number of threads, so that results are the same bits in every run.
+    Rounding,
+}
+
+/// An associative operator on `T`.
+///
+/// Partial results have the type [`Carry`](Operator::Carry), into which elements are lifted and out of which results
+/// are lowered. It need not be commutative: `combine` is always given what comes earlier in scan order first. It is
+/// never called on anything but lifted inputs, the initial value, and results of its own.
+///
+/// # Example
+/// ```
+/// use parascan::{Operator, scan};
+///
+/// #[derive(Clone, Copy)]
+/// struct Gcd;
+/// impl Operator<u32> for Gcd {
+///     type Carry = u32;
+///     fn lift(x: u32) -> u32 { x }
+///     fn lower(x: u32) -> u32 { x }
+///     fn combine(mut a: u32, mut b: u32) -> u32 {
+///         while b != 0 { (a, b) = (b, a % b) }
+///         a
+///     }
+///     const IDENTITY: Option<u32> = Some(0);
+///     const CUDA: &'static str = "[&] { while (b) { unsigned t = a % b; a = b; b = t; } return a; }()";
+/// }
+/// assert_eq!(scan::<Gcd, u32>().run(&[12, 18, 27])?, [12, 6, 3]);
+/// # Ok::<(), parascan::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "the operator `{Self}` is not defined for `{T}`",
+    label = "no `{Self}` for `{T}`",
+    note = "bitwise operators take integers only; for an operator of your own, implement `parascan::Operator<{T}>`"
+)]
+pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
+    /// What partial results are carried in: `f32` for sums of `f16`, the element itself for most others.
+    type Carry: Element;
+    /// From an element to a partial result of it alone.
+    fn lift(x: T) -> Self::Carry;
+    /// From a partial result to an element, rounded once where the carry is wider.
+    fn lower(x: Self::Carry) -> T;
+    /// The partial result of both, `earlier` being the one that comes before `later` in scan order.
+    fn combine(earlier: Self::Carry, later: Self::Carry) -> Self::Carry;
+    /// A value that is neutral on both sides, if there is one.
+    const IDENTITY: Option<Self::Carry> = None;
+    /// Whether `combine` is associative bit for bit or up to rounding.
+    const ASSOCIATIVITY: Associativity = Associativity::Exact;
+    /// `combine` as a C++ expression over `a` (earlier) and `b` (later), both of the carry type.
+    const CUDA: &'static str;
+    /// `lift` as a C++ expression over `x`.
+    const CUDA_LIFT: &'static str = "x";
+    /// `lower` as a C++ expression over `x`.
+    const CUDA_LOWER: &'static str = "x";
+    /// The type under which kernels see the element.
+    #[doc(hidden)]
+    const CUDA_ELEMENT: &'static str = T::CUDA;
+    /// The type under which kernels see the carry.
+    #[doc(hidden)]
+    const CUDA_CARRY: &'static str = <Self::Carry as Element>::CUDA;
+}
+
+/// The carry type of a form, and its conversions.
+macro_rules! form {
+    (carry Same $t:ty) => { $t };
+    (carry Bits $t:ty) => { $t };
+    (carry Widened $t:ty) => { f32 };
+    (carry KeyNanLast $t:ty) => { <$t as Keyed>::Key };
+    (carry KeyNanFirst $t:ty) => { <$t as Keyed>::Key };
+    (lift Same $x:ident) => { $x };
+    (lift Bits $x:ident) => { $x };
+    (lift Widened $x:ident) => { Widened::widen($x) };
+    (lift KeyNanLast $x:ident) => { Keyed::key_nan_last($x) };
+    (lift KeyNanFirst $x:ident) => { Keyed::key_nan_first($x) };
+    (lower Same $x:ident) => { $x };
+    (lower Bits $x:ident) => { $x };
+    (lower Widened $x:ident) => { Widened::narrow($x) };
+    (lower KeyNanLast $x:ident) => { Keyed::from_key_nan_last($x) };
+    (lower KeyNanFirst $x:ident) => { Keyed::from_key_nan_first($x) };
+    (cuda Bits $t:ty) => { <$t as Element>::CUDA_BITS };
+    (cuda $form:ident $t:ty) => { <$t as Element>::CUDA };
+}
+
+macro_rules! operators {
+    (elements $elements:tt operators { $(
+        $(#[$doc:meta])* $op:ident { $(
+            $($generic:ident)? [$($t:ident),*] $associativity:ident, $form:ident, $(identity $identity:expr,)? $(no $no:ident,)?
+                rust |$a:ident, $b:ident| $rust:expr, cuda $cuda:literal;
+        )* }
+    )* }) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        pub struct $op;
+        $( operators!(@row ($($generic)?) [$($t),*] { $op $associativity $form ($($identity)?) |$a, $b| $rust, $cuda }); )*
+    )* };
+    (@row () [$($t:ident),*] $row:tt) => { $( operators!(@impl [] $t $row); )* };
+    (@row (any) [$($t:ident),*] $row:tt) => { operators!(@impl [X: Element] X $row); };
+    (@impl [$($generics:tt)*] $t:ident { $op:ident $associativity:ident $form:ident ($($identity:expr)?) |$a:ident, $b:ident| $rust:expr, $cuda:literal }) => {
+        impl<$($generics)*> Operator<$t> for $op {
+            type Carry = form!(carry $form $t);
+            #[inline(always)]
+            fn lift(x: $t) -> Self::Carry { form!(lift $form x) }
+            #[inline(always)]
+            fn lower(x: Self::Carry) -> $t { form!(lower $form x) }
+            #[inline(always)]
+            fn combine($a: Self::Carry, $b: Self::Carry) -> Self::Carry { $rust }
+            $( const IDENTITY: Option<Self::Carry> = {
+                #[allow(dead_code)]
+                type T = $t;
+                #[allow(dead_code)]
+                type C = form!(carry $form $t);
+                Some($identity)
+            }; )?
+            const ASSOCIATIVITY: Associativity = Associativity::$associativity;
+            const CUDA: &'static str = $cuda;
+            const CUDA_LIFT: &'static str = lift!($form);
+            const CUDA_LOWER: &'static str = lower!($form);
+            const CUDA_ELEMENT: &'static str = form!(cuda $form $t);
+            const CUDA_CARRY: &'static str = form!(cuda $form Self::Carry);
+        }
+    };
+}
+catalog!(operators);
