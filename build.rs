@@ -1,2 +1,229 @@
-//! Generates the kernels.
-fn main() {}
+//! Writes one translation unit per kernel of the catalog, compiles what it can with NVRTC, and embeds both.
+//!
+//! Without NVRTC the library still builds: it runs on the CPU, and on a GPU where a compiler is found at run time.
+
+#[macro_use]
+#[path = "src/catalog.rs"]
+mod catalog;
+#[allow(dead_code)] // the library uses the rest
+#[path = "src/cuda"]
+mod cuda {
+    pub(super) mod nvrtc;
+    pub(super) mod tuning;
+    pub(super) mod unit;
+}
+
+use cuda::nvrtc::{FLAGS, Failure, Nvrtc, Target};
+use cuda::unit::{TEMPLATES, Type, Unit};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{env, fs};
+
+/// PTX for machines that no cubin fits: Turing and newer, Hopper and newer.
+const PTX: [u32; 2] = [75, 90];
+
+fn main() {
+    for input in ["build.rs", "src/catalog.rs", "src/cuda/nvrtc.rs", "src/cuda/tuning.rs", "src/cuda/unit.rs", "cuda-templates"] {
+        println!("cargo::rerun-if-changed={input}");
+    }
+    for variable in ["PARASCAN_CUDA_ARCHS", "PARASCAN_NVRTC", "CUDA_PATH", "CUDA_HOME", "DOCS_RS"] {
+        println!("cargo::rerun-if-env-changed={variable}");
+    }
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let units = units();
+    let targets = if env::var_os("DOCS_RS").is_some() { Vec::new() } else { targets() };
+    let images = if targets.is_empty() { Vec::new() } else { compile(&units, &targets, &out) };
+    embed(&units, &images, &out);
+}
+
+/// What to compile for, from `PARASCAN_CUDA_ARCHS` (as in `80,90`; `none` for nothing).
+fn targets() -> Vec<Target> {
+    let architectures = env::var("PARASCAN_CUDA_ARCHS").unwrap_or_else(|_| "80,90".into());
+    if architectures.trim() == "none" {
+        return Vec::new();
+    }
+    let cubins = architectures.split(',').map(|architecture| {
+        let digits = architecture.trim().trim_start_matches("sm_");
+        Target::Cubin(digits.parse().unwrap_or_else(|_| panic!("PARASCAN_CUDA_ARCHS={architectures}: not a list such as 80,90, nor none")))
+    });
+    cubins.chain(PTX.map(Target::Ptx)).collect()
+}
+
+// ---- the catalog as units ------------------------------------------------------------------------------------------------
+
+/// An element of the catalog.
+struct Element {
+    name: &'static str,
+    cuda: &'static str,
+    bits: &'static str,
+    key: &'static str,
+}
+
+/// A row of the catalog: an operator on some elements.
+struct Row {
+    operator: &'static str,
+    elements: &'static [&'static str],
+    form: &'static str,
+    lift: &'static str,
+    combine: &'static str,
+    lower: &'static str,
+}
+
+macro_rules! table {
+    (elements { $($element:ident $name:literal bits $bits:ident key $key:ident;)* } operators { $(
+        $(#[$doc:meta])* $op:ident { $(
+            $($generic:ident)? [$($t:ident),*] $associativity:ident, $form:ident, $(identity $identity:expr,)? $(no $no:ident,)?
+                rust |$a:ident, $b:ident| $rust:expr, cuda $cuda:literal;
+        )* }
+    )* }) => {
+        const ELEMENTS: &[Element] = &[$( Element {
+            name: stringify!($element), cuda: $name, bits: stringify!($bits), key: stringify!($key),
+        } ),*];
+        const ROWS: &[Row] = &[$( $( Row {
+            operator: stringify!($op), elements: &[$( stringify!($t) ),*], form: stringify!($form),
+            lift: lift!($form), combine: $cuda, lower: lower!($form),
+        }, )* )*];
+    };
+}
+catalog!(table);
+
+/// The text of every unit of the catalog, and the pairs of operator and element that it serves.
+fn units() -> Vec<(String, Vec<String>)> {
+    let element = |name: &str| ELEMENTS.iter().find(|element| element.name == name).unwrap_or_else(|| panic!("no element {name}"));
+    let size = |name: &str| match name {
+        "i8" | "u8" => 1,
+        "i16" | "u16" | "f16" | "bf16" => 2,
+        "i32" | "u32" | "f32" => 4,
+        _ => 8,
+    };
+    let typed = |name: &str| Type { cuda: element(name).cuda, size: size(name), align: size(name) };
+    let mut units: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for row in ROWS {
+        for &name in row.elements {
+            let (seen_as, carry) = match row.form {
+                "Same" => (name, name),
+                "Bits" => (element(name).bits, element(name).bits),
+                "Widened" => (name, "f32"),
+                "KeyNanLast" | "KeyNanFirst" => (name, element(name).key),
+                form => panic!("build.rs does not know the form {form}"),
+            };
+            let unit = Unit { element: typed(seen_as), carry: typed(carry), lift: row.lift, combine: row.combine, lower: row.lower };
+            units.entry(unit.source("scan_kernels.cuh")).or_default().push(format!("{}<{name}>", row.operator));
+        }
+    }
+    units.into_iter().collect()
+}
+
+// ---- compiling ---------------------------------------------------------------------------------------------------------------
+
+/// Every unit for every target, compressed, from the cache in `out` where nothing that goes into it has changed.
+fn compile(units: &[(String, Vec<String>)], targets: &[Target], out: &Path) -> Vec<Vec<PathBuf>> {
+    let nvrtc = match Nvrtc::find() {
+        Ok(nvrtc) => nvrtc,
+        Err(reason) => {
+            println!(
+                "cargo::warning=parascan: no NVRTC, so no GPU kernels are built in ({reason}); `pip install nvidia-cuda-nvrtc` \
+                 installs it, PARASCAN_NVRTC=/path/to/libnvrtc.so names one, PARASCAN_CUDA_ARCHS=none does without"
+            );
+            return Vec::new();
+        }
+    };
+    let cache = out.join("kernels");
+    fs::create_dir_all(&cache).expect("OUT_DIR can be written");
+    let jobs: Vec<(usize, Target)> = (0..units.len()).flat_map(|unit| targets.iter().map(move |&target| (unit, target))).collect();
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(&(unit, target)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let (source, pairs) = &units[unit];
+                    let file = cache.join(image_name(source, target, &nvrtc));
+                    if file.exists() || failed.lock().expect("no panic here").is_some() {
+                        continue;
+                    }
+                    match nvrtc.compile(&format!("{}.cu", pairs[0]), source, &TEMPLATES, target) {
+                        Ok(image) => {
+                            let unfinished = file.with_extension("unfinished");
+                            fs::write(&unfinished, miniz_oxide::deflate::compress_to_vec(&image, 6)).and_then(|()| fs::rename(&unfinished, &file)).expect("OUT_DIR can be written");
+                        }
+                        Err(Failure::Log(words) | Failure::Call(words)) => {
+                            *failed.lock().expect("no panic here") = Some(format!("{} for {target:?}:\n{words}", pairs[0]));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    if let Some(words) = failed.into_inner().expect("no panic here") {
+        panic!("NVRTC {:?} at {} refused {words}", nvrtc.version(), nvrtc.path().display());
+    }
+    let used: Vec<Vec<PathBuf>> =
+        units.iter().map(|(source, _)| targets.iter().map(|&target| cache.join(image_name(source, target, &nvrtc))).collect()).collect();
+    for stale in fs::read_dir(&cache).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        if !used.iter().flatten().any(|file| *file == stale) {
+            let _ = fs::remove_file(stale);
+        }
+    }
+    used
+}
+
+/// A name that changes with all that goes into the image: the unit, the templates it includes, the flags, the compiler.
+fn image_name(source: &str, target: Target, nvrtc: &Nvrtc) -> String {
+    let mut hasher = DefaultHasher::new();
+    (source, FLAGS, nvrtc.version()).hash(&mut hasher);
+    for (_, text) in included(source) {
+        text.hash(&mut hasher);
+    }
+    match target {
+        Target::Cubin(capability) => format!("{:016x}.sm_{capability}.cubin", hasher.finish()),
+        Target::Ptx(capability) => format!("{:016x}.compute_{capability}.ptx", hasher.finish()),
+    }
+}
+
+/// The templates that a text includes, directly or through others.
+fn included(text: &str) -> Vec<(&'static str, &'static str)> {
+    let mut found: Vec<(&str, &str)> = Vec::new();
+    let mut open = vec![text];
+    while let Some(text) = open.pop() {
+        for &(name, body) in &TEMPLATES {
+            if text.contains(&format!("#include \"{name}\"")) && !found.contains(&(name, body)) {
+                found.push((name, body));
+                open.push(body);
+            }
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+// ---- embedding ----------------------------------------------------------------------------------------------------------------
+
+/// Writes `units.rs`, which the library includes: each unit's text and its images.
+fn embed(units: &[(String, Vec<String>)], images: &[Vec<PathBuf>], out: &Path) {
+    let mut code = String::from("&[\n");
+    for (i, (source, pairs)) in units.iter().enumerate() {
+        code += &format!("    // {}\n    BuiltIn {{ source: {source:?}, images: &[\n", pairs.join(", "));
+        for file in images.get(i).into_iter().flatten() {
+            let name = file.file_name().expect("a file").to_string_lossy();
+            let target = name.split('.').nth(1).expect("as in image_name");
+            let (kind, capability) = target.split_once('_').expect("as in image_name");
+            let kind = if kind == "sm" { "Cubin" } else { "Ptx" };
+            code += &format!("        (Target::{kind}({capability}), include_bytes!({file:?})),\n");
+        }
+        code += "    ] },\n";
+    }
+    code += "]\n";
+    fs::write(out.join("units.rs"), code).expect("OUT_DIR can be written");
+
+    // The same units as files, for a reader and for other compilers.
+    let sources = out.join("units");
+    let _ = fs::remove_dir_all(&sources);
+    fs::create_dir_all(&sources).expect("OUT_DIR can be written");
+    for (source, pairs) in units {
+        fs::write(sources.join(format!("{}.cu", pairs[0])), source).expect("OUT_DIR can be written");
+    }
+}

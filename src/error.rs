@@ -35,12 +35,6 @@ pub enum Error {
         /// The strategy asked for.
         strategy: String,
     },
-    /// An exclusive scan without a first value: neither an identity nor an initial value is there.
-    #[error("{primitive}: an exclusive scan by an operator without an identity needs a first value: call exclusive_from(first)")]
-    NoFirstValue {
-        /// The primitive that was called.
-        primitive: &'static str,
-    },
     /// Memory of one device, stream or workspace of another.
     #[error("{primitive}: {what} belongs to device {found}, the work to device {expected}")]
     WrongDevice {

@@ -1,1 +1,17 @@
-//! The CPU engine.
+//! The CPU engine: the two layers of the core, on rayon's threads.
+//!
+//! | layer | what it does | use it for |
+//! |---|---|---|
+//! | [`pipeline()`] | a [`Source`] makes carries, a [`Sink`] is given their prefixes | scans, compaction, offsets |
+//! | [`hand_over`] | tiles publish an aggregate and receive a prefix | what works on whole tiles: a radix sort's pass |
+//!
+//! The pipeline is built on the hand-over, and every primitive of the library on one of the two.
+
+mod handover;
+mod pipeline;
+mod scan;
+mod sync;
+
+pub use handover::hand_over;
+pub use pipeline::{Sink, Source, pipeline};
+pub(crate) use scan::scan;

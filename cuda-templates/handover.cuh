@@ -1,0 +1,261 @@
+// The hand-over: a tile publishes its aggregate and receives its exclusive prefix. See README.md beside this file for
+// the protocol, why it cannot lose a value, and why its memory is clean again when the kernel ends.
+#pragma once
+#include "types.cuh"
+#include "warp_scan.cuh"
+
+// A value that may be missing: only the first tile of a scan without an initial value has no prefix.
+template <class C> struct Maybe {
+    C value;
+    bool some;
+};
+
+// ---- status words ----------------------------------------------------------------------------------------------------
+// Value and mark travel in one 64-bit access: 32 bits of the value below, the mark above. A wider value takes several
+// words, each with a mark of its own, so that no access wider than 64 bits has to be atomic. Zero is empty.
+
+template <class C> struct Status {
+    static constexpr int N = Words<C>::N;
+    u64 word[N];
+
+    __device__ void publish(C value, u32 mark = 1) {
+        Words<C> words(value);
+#pragma unroll
+        for (int i = 0; i < N; i++) store_relaxed(word + i, u64(mark) << 32 | words.word[i]);
+    }
+    // Whether all of it is there; then it is in `value`.
+    __device__ bool poll(C &value, u32 mark = 1) const {
+        u64 seen[N];
+        Words<C> words;
+        bool full = true;
+#pragma unroll
+        for (int i = 0; i < N; i++) seen[i] = load_relaxed(word + i);
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            full &= seen[i] >> 32 == mark;
+            words.word[i] = u32(seen[i]);
+        }
+        value = words.value();
+        return full;
+    }
+    __device__ void clear() {
+#pragma unroll
+        for (int i = 0; i < N; i++) store_relaxed(word + i, 0);
+    }
+};
+
+// ---- prefixes that are there already -----------------------------------------------------------------------------------
+
+template <class Operator> struct GivenPrefixes {
+    typedef typename Operator::Carry Carry;
+
+    const Carry *upto; // by tile: inclusive
+
+    struct Shared {};
+
+    __device__ explicit GivenPrefixes(const Carry *upto) : upto(upto) {}
+
+    __device__ bool enter(Shared &, Maybe<Carry>, u32 &tile) {
+        tile = blockIdx.x;
+        return true;
+    }
+    __device__ Maybe<Carry> exchange(u32 tile, Carry, Maybe<Carry> init, u32) {
+        return tile == 0 ? init : Maybe<Carry>{upto[tile - 1], true};
+    }
+    __device__ void retire(u32, u32) {}
+};
+
+// ---- look-back in fixed groups -----------------------------------------------------------------------------------------
+// (after Merrill and Garland 2016, "Single-pass Parallel Prefix Scan with Decoupled Look-back")
+//
+// Tiles come in groups of GROUP. A tile looks back at the aggregates of the tiles before it in its own group and at the
+// prefix of the group, which the last tile of the group before publishes. What a prefix is combined from, and in which
+// grouping, depends on the tile's number alone: never on timing.
+
+template <class Operator, u32 GROUP> struct LookBack {
+    typedef typename Operator::Carry Carry;
+    static constexpr u32 PER_LANE = GROUP / WARP;
+
+    u32 *ticket;               // next tile to start
+    u32 *retired;              // by group: tiles that have finished looking back
+    Status<Carry> *prefixes;   // by group: exclusive prefix of its first tile
+    Status<Carry> *aggregates; // by tile
+    u32 tiles;
+
+    // `memory` is zero outside of a scan. Counters first, then status words at the next multiple of 16 bytes.
+    __device__ LookBack(void *memory, u32 tiles) : tiles(tiles) {
+        u32 groups = (tiles + GROUP - 1) / GROUP;
+        ticket = (u32 *)memory;
+        retired = ticket + 4;
+        prefixes = (Status<Carry> *)(ticket + (4 + groups + 3) / 4 * 4);
+        aggregates = prefixes + groups;
+    }
+
+    struct Shared {
+        u32 tile;
+    };
+
+    // By the whole block: which tile it is. Tiles start in the order of their numbers whatever order blocks start in, so
+    // every tile that a tile waits for is running or done. Whoever takes the last ticket puts it back to zero.
+    __device__ bool enter(Shared &shared, Maybe<Carry>, u32 &tile) {
+        if (threadIdx.x == 0) {
+            shared.tile = tiles == 1 ? 0 : add_relaxed(ticket, 1);
+            if (shared.tile == tiles - 1) *ticket = 0;
+        }
+        __syncthreads();
+        tile = shared.tile;
+        return true;
+    }
+
+    // By one warp, after the tile is summed: the tile's exclusive prefix, `init` included, the same in all lanes.
+    __device__ Maybe<Carry> exchange(u32 tile, Carry aggregate, Maybe<Carry> init, u32 lane) {
+        if (tiles == 1) return init;
+        u32 group = tile / GROUP, rank = tile % GROUP;
+        bool closes = rank == GROUP - 1; // its group, and hands the prefix on to the next
+        if (lane == 0 && !closes) aggregates[tile].publish(aggregate);
+
+        // Each lane folds its part of the aggregates before this tile.
+        u32 mine = rank <= lane * PER_LANE ? 0 : min(rank - lane * PER_LANE, PER_LANE);
+        const Status<Carry> *status = aggregates + group * GROUP + lane * PER_LANE;
+        Carry part[PER_LANE];
+        for (bool all = false; !all;) {
+            all = true;
+#pragma unroll
+            for (u32 i = 0; i < PER_LANE; i++)
+                if (i < mine) all &= status[i].poll(part[i]);
+        }
+#pragma unroll
+        for (u32 i = 1; i < PER_LANE; i++)
+            if (i < mine) part[0] = Operator::combine(part[0], part[i]);
+        __syncwarp();
+        Carry before = warp_fold<Operator>(part[0], lane, (rank + PER_LANE - 1) / PER_LANE);
+
+        Maybe<Carry> prefix = init;
+        if (lane == 0) {
+            Carry upto = closes ? Operator::combine(before, aggregate) : aggregate;
+            if (group > 0) {
+                prefix.some = true;
+                while (!prefixes[group].poll(prefix.value)) {}
+            }
+            if (closes && tile + 1 < tiles)
+                prefixes[group + 1].publish(prefix.some ? Operator::combine(prefix.value, upto) : upto);
+            if (rank > 0) prefix.value = prefix.some ? Operator::combine(prefix.value, before) : before;
+        }
+        prefix.value = shuffle(prefix.value, 0);
+        prefix.some = init.some || tile > 0;
+        return prefix;
+    }
+
+    // By one warp, when it is done with `exchange`: the last tile of a group to come here puts the group's words back to
+    // empty, for nobody will read them again.
+    __device__ void retire(u32 tile, u32 lane) {
+        if (tiles == 1) return;
+        u32 group = tile / GROUP, first = group * GROUP, size = min(GROUP, tiles - first), last = 0;
+        if (lane == 0) last = add_acquire_release(retired + group, 1) == size - 1;
+        if (!__shfl_sync(ALL_LANES, last, 0)) return;
+        for (u32 i = lane; i < size; i += WARP) aggregates[first + i].clear();
+        if (lane == 0) {
+            prefixes[group].clear();
+            retired[group] = 0;
+        }
+    }
+};
+
+// ---- one block serves the prefixes ---------------------------------------------------------------------------------------
+// The block with the first ticket scans no tile. Its warps read the aggregates in order and publish every tile's
+// prefix. Each word then has one writer and one reader, where look-back has every word polled by all that come after.
+
+template <class Operator, u32 SERVERS> struct PrefixServer {
+    typedef typename Operator::Carry Carry;
+
+    u32 *ticket;
+    Status<Carry> *aggregates, *prefixes; // by tile
+    u32 tiles;
+
+    struct Shared {
+        u32 ticket;
+        Status<Carry> upto[SERVERS]; // what the warps of the server hand to each other
+    };
+
+    __device__ PrefixServer(void *memory, u32 tiles) : tiles(tiles) {
+        ticket = (u32 *)memory;
+        aggregates = (Status<Carry> *)(ticket + 4);
+        prefixes = aggregates + tiles;
+    }
+
+    __device__ bool enter(Shared &shared, Maybe<Carry> init, u32 &tile) {
+        if (tiles == 1) {
+            tile = 0;
+            return true;
+        }
+        if (threadIdx.x == 0) {
+            shared.ticket = add_relaxed(ticket, 1);
+            if (shared.ticket == tiles) *ticket = 0;
+        }
+        if (threadIdx.x < SERVERS) shared.upto[threadIdx.x].clear();
+        __syncthreads();
+        tile = shared.ticket - 1;
+        if (shared.ticket == 0) serve(shared, init);
+        return shared.ticket != 0;
+    }
+
+    // Warp w serves groups w, w + SERVERS, ... of 32 tiles, a tile a lane. A tile is served as soon as all before it have
+    // come, whether or not those after it can run yet.
+    __device__ void serve(Shared &shared, Maybe<Carry> init) {
+        u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+        for (u32 group = warp; group * WARP < tiles; group += SERVERS) {
+            u32 tile = group * WARP + lane, size = min(WARP, tiles - group * WARP);
+            Carry aggregate, upto;     // of this lane's tile; of the group's tiles up to it
+            bool have = lane >= size;  // whether it has come
+            u32 there = 0, served = 0; // how many of the leading tiles have come, and were served
+            Maybe<Carry> base = init;  // the prefix of the group
+            bool based = group == 0;
+            while (there < size || served < size) {
+                if (there < size) {
+                    if (!have) have = aggregates[tile].poll(aggregate);
+                    u32 missing = __ballot_sync(ALL_LANES, !have);
+                    u32 now = missing ? __ffs(missing) - 1 : size;
+                    if (now != there) {
+                        there = now;
+                        upto = aggregate;
+#pragma unroll
+                        for (u32 distance = 1; distance < WARP; distance *= 2) {
+                            Carry earlier = shuffle_up(upto, distance);
+                            if (lane >= distance && lane < there) upto = Operator::combine(earlier, upto);
+                        }
+                    }
+                }
+                if (!based) {
+                    based = base.some = __all_sync(ALL_LANES, shared.upto[warp].poll(base.value, group));
+                    if (!based) continue;
+                }
+                if (there == WARP && lane == WARP - 1)
+                    shared.upto[(warp + 1) % SERVERS].publish(base.some ? Operator::combine(base.value, upto) : upto, group + 1);
+                u32 next = min(there + 1, size); // the tile after those that have come can be served too
+                Carry before = shuffle_up(upto, 1);
+                if (lane == 0) before = base.value;
+                else if (base.some) before = Operator::combine(base.value, before);
+                if (tile > 0 && lane >= served && lane < next) prefixes[tile].publish(before);
+                served = next;
+            }
+            if (lane < size) aggregates[tile].clear();
+        }
+    }
+
+    __device__ Maybe<Carry> exchange(u32 tile, Carry aggregate, Maybe<Carry> init, u32 lane) {
+        if (tiles == 1) return init;
+        Maybe<Carry> prefix = init;
+        if (lane == 0) {
+            aggregates[tile].publish(aggregate);
+            if (tile > 0) {
+                while (!prefixes[tile].poll(prefix.value)) {}
+                prefixes[tile].clear();
+            }
+        }
+        prefix.value = shuffle(prefix.value, 0);
+        prefix.some = init.some || tile > 0;
+        return prefix;
+    }
+
+    __device__ void retire(u32, u32) {}
+};

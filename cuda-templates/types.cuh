@@ -1,0 +1,182 @@
+// Types and the few instructions that CUDA C++ has no name for. No toolkit header is included anywhere: a kernel must
+// compile with NVRTC alone.
+#pragma once
+
+typedef signed char i8;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+constexpr u32 WARP = 32;
+constexpr u32 ALL_LANES = 0xffffffffu;
+
+// A vector of 16 bytes: the widest access of one thread.
+struct alignas(16) Vector {
+    u32 word[4];
+};
+
+// ---- 16-bit floats -------------------------------------------------------------------------------------------------
+
+struct f16 {
+    u16 bits;
+};
+struct bf16 {
+    u16 bits;
+};
+
+template <class T> struct Tag {};
+
+__device__ inline float widen(f16 x) {
+    float y;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
+    return y;
+}
+__device__ inline float widen(bf16 x) { return __uint_as_float(u32(x.bits) << 16); }
+
+// Rounds to nearest, ties to even.
+__device__ inline f16 narrow(float x, Tag<f16>) {
+    f16 y;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+    return y;
+}
+__device__ inline bf16 narrow(float x, Tag<bf16>) {
+    bf16 y;
+#if __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
+#else // older machines have no such instruction
+    u32 bits = __float_as_uint(x);
+    y.bits = x != x ? u16(0x7fff) : u16((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+#endif
+    return y;
+}
+template <class T> __device__ inline T narrow(float x) { return narrow(x, Tag<T>()); }
+
+// ---- floats as integers in the same order: -0 < +0, NaN at the end that the operator asks for ------------------------
+
+enum NanPlace { NAN_FIRST, NAN_LAST };
+
+template <class T> struct FloatBits;
+template <> struct FloatBits<float> {
+    typedef u32 Bits;
+    typedef int Key;
+    static constexpr u32 INFINITE = 0x7f800000u;
+    static __device__ u32 to(float x) { return __float_as_uint(x); }
+    static __device__ float from(u32 bits) { return __uint_as_float(bits); }
+};
+template <> struct FloatBits<double> {
+    typedef u64 Bits;
+    typedef long long Key;
+    static constexpr u64 INFINITE = 0x7ff0000000000000ull;
+    static __device__ u64 to(double x) { return (u64)__double_as_longlong(x); }
+    static __device__ double from(u64 bits) { return __longlong_as_double((long long)bits); }
+};
+template <> struct FloatBits<f16> {
+    typedef u16 Bits;
+    typedef short Key;
+    static constexpr u16 INFINITE = 0x7c00;
+    static __device__ u16 to(f16 x) { return x.bits; }
+    static __device__ f16 from(u16 bits) { return f16{bits}; }
+};
+template <> struct FloatBits<bf16> {
+    typedef u16 Bits;
+    typedef short Key;
+    static constexpr u16 INFINITE = 0x7f80;
+    static __device__ u16 to(bf16 x) { return x.bits; }
+    static __device__ bf16 from(u16 bits) { return bf16{bits}; }
+};
+
+template <NanPlace PLACE, class T> __device__ inline typename FloatBits<T>::Key key(T x) {
+    typedef typename FloatBits<T>::Bits Bits;
+    typedef typename FloatBits<T>::Key Key;
+    constexpr Bits MAGNITUDE = Bits(~Bits(0)) >> 1;
+    Bits bits = FloatBits<T>::to(x);
+    bool nan = Bits(bits & MAGNITUDE) > FloatBits<T>::INFINITE;
+    Key end = PLACE == NAN_LAST ? Key(MAGNITUDE) : Key(MAGNITUDE + 1);
+    return nan ? end : Key(bits) < 0 ? Key(bits ^ MAGNITUDE) : Key(bits);
+}
+
+template <NanPlace PLACE, class T> __device__ inline T from_key(typename FloatBits<T>::Key key) {
+    typedef typename FloatBits<T>::Bits Bits;
+    typedef typename FloatBits<T>::Key Key;
+    constexpr Bits MAGNITUDE = Bits(~Bits(0)) >> 1, INFINITE = FloatBits<T>::INFINITE;
+    constexpr Bits QUIET = Bits(INFINITE & -INFINITE) >> 1; // the highest bit of the mantissa
+    bool nan = PLACE == NAN_LAST ? key > Key(INFINITE) : key < Key(Bits(~INFINITE));
+    return FloatBits<T>::from(nan ? Bits(INFINITE | QUIET) : key < 0 ? Bits(Bits(key) ^ MAGNITUDE) : Bits(key));
+}
+
+// ---- lanes ----------------------------------------------------------------------------------------------------------
+
+// A value of any size as 32-bit words.
+template <class C> struct Words {
+    static constexpr int N = (sizeof(C) + 3) / 4;
+    u32 word[N];
+    __device__ Words() {}
+    __device__ explicit Words(C value) {
+        word[N - 1] = 0;
+        memcpy(word, &value, sizeof(C));
+    }
+    __device__ C value() const {
+        C value;
+        memcpy(&value, word, sizeof(C));
+        return value;
+    }
+};
+
+// The value of the lane `distance` below; lanes that have none keep their own.
+template <class C> __device__ inline C shuffle_up(C x, int distance) {
+    Words<C> words(x);
+#pragma unroll
+    for (int i = 0; i < Words<C>::N; i++) words.word[i] = __shfl_up_sync(ALL_LANES, words.word[i], distance);
+    return words.value();
+}
+template <class C> __device__ inline C shuffle_down(C x, int distance) {
+    Words<C> words(x);
+#pragma unroll
+    for (int i = 0; i < Words<C>::N; i++) words.word[i] = __shfl_down_sync(ALL_LANES, words.word[i], distance);
+    return words.value();
+}
+template <class C> __device__ inline C shuffle(C x, int lane) {
+    Words<C> words(x);
+#pragma unroll
+    for (int i = 0; i < Words<C>::N; i++) words.word[i] = __shfl_sync(ALL_LANES, words.word[i], lane);
+    return words.value();
+}
+
+// ---- memory ---------------------------------------------------------------------------------------------------------
+
+// Global or shared.
+__device__ inline u64 load_relaxed(const u64 *p) {
+    u64 x;
+    asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(x) : "l"(p) : "memory");
+    return x;
+}
+__device__ inline void store_relaxed(u64 *p, u64 x) {
+    asm volatile("st.relaxed.gpu.u64 [%0], %1;" ::"l"(p), "l"(x) : "memory");
+}
+__device__ inline u32 add_relaxed(u32 *p, u32 x) {
+    u32 before;
+    asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(p), "r"(x) : "memory");
+    return before;
+}
+// Everything this warp has read or written so far happens before; everything after it, after.
+__device__ inline u32 add_acquire_release(u32 *p, u32 x) {
+    u32 before;
+    asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(p), "r"(x) : "memory");
+    return before;
+}
+
+// Copies 16 aligned bytes from global to shared memory, past the registers where the machine can. Finished for the
+// calling thread by `wait_for_copies`.
+__device__ inline void copy_to_shared(Vector *to, const Vector *from) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(u32(__cvta_generic_to_shared(to))), "l"(from) : "memory");
+#else
+    *to = *from;
+#endif
+}
+__device__ inline void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}

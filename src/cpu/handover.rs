@@ -1,0 +1,506 @@
+//! The hand-over: every tile publishes its aggregate and receives its exclusive prefix, and no thread ever waits.
+//!
+//! In pseudo-code, for one thread:
+//!
+//! ```text
+//! while there is something to do, in this order of preference:
+//!     a ready tile t of its own:  finish(t)
+//!     a fresh tile t:             aggregate[t] = aggregate(t)
+//!                                 if prefix[t] is there: carry on from t, then finish(t)
+//!                                 else: leave t parked
+//!     another's ready tile t:     finish(t)
+//!
+//! carry on from t:   prefix[t + 1] = combine(prefix[t], aggregate[t])
+//!                    if aggregate[t + 1] is there: carry on from t + 1, which is ready then
+//! ```
+//!
+//! README.md beside this file says why nothing is lost and nothing waits.
+
+use super::sync::{AtomicBool, AtomicUsize, Once};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+
+/// Gives each of `tiles` tiles the combination of everything before it, on all threads of rayon's current pool.
+///
+/// - `aggregate(t)` makes the state of tile `t` alone, and whatever the tile wants to keep until it is finished.
+/// - `combine(earlier, later)` is associative; it need not be commutative.
+/// - `finish(t, prefix, kept)` is given `first` and the aggregates of the tiles `0..t`, combined. The prefix is `None`
+///   only for tile 0 and only if `first` is.
+///
+/// Returns `first` and all aggregates, combined: `None` if there are no tiles and no `first`.
+///
+/// `aggregate` and `finish` are called once for each tile, `finish` after `aggregate`, which happens before it. Tiles
+/// are aggregated about in order and finished in any. The state may be large, such as the 256 counters of a radix sort.
+///
+/// Every prefix is `combine(combine(combine(first, a0), a1), a2)` and so on, whatever the threads do, so that rounded
+/// results are the same bits in every run.
+///
+/// The call returns when all tiles are finished. No thread waits for another in between: `combine` and the others may
+/// enter rayon, or this function again. A panic in any of them ends the work early and reaches the caller.
+///
+/// Takes `tiles` calls of each closure and memory for two states and what is kept for each tile. With one tile or one
+/// thread nothing is allocated.
+///
+/// This is the single-pass scan of Merrill and Garland ("Single-pass Parallel Prefix Scan with Decoupled Look-back",
+/// 2016) with the direction turned round: there a tile looks back and waits until it has found its prefix, here a tile
+/// whose prefix is missing is put aside, and whoever brings the prefix takes it up.
+///
+/// # Example
+/// ```
+/// use parascan::cpu::hand_over;
+/// use std::sync::Mutex;
+///
+/// // The number of the first word of each line.
+/// let lines = ["in the beginning", "was", "the word"];
+/// let starts = Mutex::new([0; 3]);
+/// let words = hand_over(
+///     lines.len(),
+///     Some(1),
+///     |line| (lines[line].split(' ').count(), ()),
+///     |earlier, later| earlier + later,
+///     |line, start, ()| starts.lock().unwrap()[line] = *start.unwrap(),
+/// );
+/// assert_eq!(starts.into_inner().unwrap(), [1, 4, 5]);
+/// assert_eq!(words, Some(7));
+/// ```
+pub fn hand_over<S, K>(
+    tiles: usize,
+    first: Option<S>,
+    aggregate: impl Fn(usize) -> (S, K) + Sync,
+    combine: impl Fn(&S, &S) -> S + Sync,
+    finish: impl Fn(usize, Option<&S>, K) + Sync,
+) -> Option<S>
+where
+    S: Copy + Send,
+    K: Copy + Send,
+{
+    // The count of tiles is looked at first: asking rayon for its threads would start them.
+    if tiles < 2 || rayon::current_num_threads() < 2 {
+        return in_order(tiles, first, aggregate, combine, finish);
+    }
+    let threads = rayon::current_num_threads().min(tiles);
+    let crew = Crew {
+        chain: Chain::new(tiles, first, threads),
+        aggregate,
+        combine,
+        finish,
+        absent: AtomicUsize::new(threads - 1),
+    };
+    rayon::in_place_scope(|scope| {
+        for _ in 1..threads {
+            crew.recruit(scope);
+        }
+        crew.work(scope);
+    });
+    crew.chain.total()
+}
+
+/// [`hand_over`] on the calling thread alone: nothing is published and nothing allocated.
+#[inline]
+pub(super) fn in_order<S: Copy, K>(
+    tiles: usize,
+    first: Option<S>,
+    aggregate: impl Fn(usize) -> (S, K),
+    combine: impl Fn(&S, &S) -> S,
+    finish: impl Fn(usize, Option<&S>, K),
+) -> Option<S> {
+    let mut prefix = first;
+    for tile in 0..tiles {
+        let (sum, kept) = aggregate(tile);
+        let next = extend(prefix.as_ref(), &sum, &combine);
+        finish(tile, prefix.as_ref(), kept);
+        prefix = Some(next);
+    }
+    prefix
+}
+
+#[inline]
+fn extend<S: Copy>(prefix: Option<&S>, aggregate: &S, combine: &impl Fn(&S, &S) -> S) -> S {
+    match prefix {
+        Some(prefix) => combine(prefix, aggregate),
+        None => *aggregate,
+    }
+}
+
+/// The threads that work on one chain, and what they do to a tile.
+struct Crew<S, K, A, C, F> {
+    chain: Chain<S, K>,
+    aggregate: A,
+    combine: C,
+    finish: F,
+    /// How many more threads could help: those that were not asked yet, and those that found nothing to do and left.
+    absent: AtomicUsize,
+}
+
+impl<S, K, A, C, F> Crew<S, K, A, C, F>
+where
+    S: Copy + Send,
+    K: Copy + Send,
+    A: Fn(usize) -> (S, K) + Sync,
+    C: Fn(&S, &S) -> S + Sync,
+    F: Fn(usize, Option<&S>, K) + Sync,
+{
+    fn work<'scope>(&'scope self, scope: &rayon::Scope<'scope>) {
+        self.chain.work(&self.aggregate, &self.combine, &self.finish, || self.recruit(scope));
+        self.absent.fetch_add(1, Relaxed);
+    }
+
+    fn recruit<'scope>(&'scope self, scope: &rayon::Scope<'scope>) {
+        if self.absent.fetch_update(Relaxed, Relaxed, |absent| absent.checked_sub(1)).is_ok() {
+            scope.spawn(|scope| self.work(scope));
+        }
+    }
+}
+
+/// The end of a stack of ready tiles.
+const NONE: usize = usize::MAX;
+
+/// One tile's place in the chain.
+struct Tile<S, K> {
+    /// Whether one of the tile's two events has happened: its aggregate is there, its prefix is there.
+    half: AtomicBool,
+    aggregate: Once<S>,
+    kept: Once<K>,
+    /// Who drew the tile, and has it in its cache.
+    drawer: Once<usize>,
+    prefix: Once<Option<S>>,
+    /// The tile below this one on a stack of ready tiles.
+    below: AtomicUsize,
+}
+
+impl<S: Copy, K: Copy> Tile<S, K> {
+    fn new(half: bool) -> Self {
+        Tile {
+            half: AtomicBool::new(half),
+            aggregate: Once::empty(),
+            kept: Once::empty(),
+            drawer: Once::empty(),
+            prefix: Once::empty(),
+            below: AtomicUsize::new(NONE),
+        }
+    }
+
+    /// Reports one of the two events, and says whether it was the second: then the tile is the caller's, and what was
+    /// written before either event is visible.
+    fn complete(&self) -> bool {
+        // Release for what this thread wrote, acquire for what the other one did.
+        self.half.swap(true, AcqRel)
+    }
+}
+
+/// The tiles, and one place more for the total.
+struct Chain<S, K> {
+    tiles: Box<[Tile<S, K>]>,
+    /// The next fresh tile.
+    ticket: AtomicUsize,
+    /// How many have come to work: numbers them, so that they have a stack each.
+    workers: AtomicUsize,
+    /// For each worker the top of a stack: tiles that it drew and parked and that have their prefix now.
+    ready: Box<[AtomicUsize]>,
+    /// Whether a thread has panicked.
+    poisoned: AtomicBool,
+}
+
+// SAFETY: the cells of a tile pass from thread to thread (hence `Send`) and are never used by two at a time: they belong
+// to the one that drew the tile, then to the one that completed it, then to the one that took it off the ready stack.
+unsafe impl<S: Send, K: Send> Sync for Chain<S, K> {}
+
+impl<S: Copy, K: Copy> Chain<S, K> {
+    fn new(tiles: usize, first: Option<S>, stacks: usize) -> Self {
+        // Tile 0 has its prefix from the beginning.
+        let tiles: Box<[_]> = (0..=tiles).map(|tile| Tile::new(tile == 0)).collect();
+        // SAFETY: no other thread knows of the chain yet.
+        unsafe { tiles[0].prefix.write(first) };
+        Chain {
+            tiles,
+            ticket: AtomicUsize::new(0),
+            workers: AtomicUsize::new(0),
+            ready: (0..stacks).map(|_| AtomicUsize::new(NONE)).collect(),
+            poisoned: AtomicBool::new(false),
+        }
+    }
+
+    /// What each thread does: whatever there is to do, until there is nothing.
+    ///
+    /// `recruit` is called for each tile that has become ready and that another thread could finish.
+    fn work(
+        &self,
+        aggregate: &impl Fn(usize) -> (S, K),
+        combine: &impl Fn(&S, &S) -> S,
+        finish: &impl Fn(usize, Option<&S>, K),
+        recruit: impl Fn(),
+    ) {
+        let poison = PoisonOnUnwind(&self.poisoned);
+        let finish = |tile: usize| {
+            let place = &self.tiles[tile];
+            // SAFETY: the tile is complete, and it is this thread's: completed by it, or taken off the ready stack.
+            let (prefix, kept) = unsafe { (place.prefix.read(), place.kept.read()) };
+            finish(tile, prefix.as_ref(), kept);
+        };
+        // Two workers may share a number: it decides about caches only.
+        let me = self.workers.fetch_add(1, Relaxed) % self.ready.len();
+        while !self.poisoned.load(Relaxed) {
+            if let Some(tile) = self.pop(me) {
+                finish(tile);
+                continue;
+            }
+            let tile = self.ticket.fetch_add(1, Relaxed);
+            if tile >= self.tiles.len() - 1 {
+                match (0..self.ready.len()).find_map(|worker| self.pop(worker)) {
+                    Some(tile) => finish(tile),
+                    // Tiles that are still to become ready are finished by those who make them so.
+                    None => break,
+                }
+                continue;
+            }
+            let (sum, kept) = aggregate(tile);
+            let place = &self.tiles[tile];
+            // SAFETY: the ticket gave the tile to this thread alone, and others look only after `complete`.
+            unsafe {
+                place.aggregate.write(sum);
+                place.kept.write(kept);
+                place.drawer.write(me);
+            }
+            if place.complete() {
+                self.carry_on(tile, combine, &recruit);
+                finish(tile);
+            }
+        }
+        std::mem::forget(poison);
+    }
+
+    /// Hands the prefix on from tile `mine`, which is complete, as far as aggregates are there.
+    fn carry_on(&self, mine: usize, combine: &impl Fn(&S, &S) -> S, recruit: &impl Fn()) {
+        let mut tile = mine;
+        loop {
+            let (place, next) = (&self.tiles[tile], &self.tiles[tile + 1]);
+            // SAFETY: `tile` is complete, and it is this thread's: it completed it, and has not pushed it yet.
+            let (prefix, aggregate) = unsafe { (place.prefix.read(), place.aggregate.read()) };
+            let prefix = Some(extend(prefix.as_ref(), &aggregate, combine));
+            // SAFETY: only the one who owns `tile` writes the next prefix, and others look only after `complete`.
+            unsafe { next.prefix.write(prefix) };
+            if tile != mine {
+                self.push(tile);
+                recruit();
+            }
+            if !next.complete() {
+                break;
+            }
+            tile += 1;
+        }
+    }
+
+    /// Puts a complete tile on the stack of who drew it.
+    fn push(&self, tile: usize) {
+        // SAFETY: the tile is complete, and the caller's.
+        let ready = &self.ready[unsafe { self.tiles[tile].drawer.read() }];
+        let mut top = ready.load(Relaxed);
+        loop {
+            self.tiles[tile].below.store(top, Relaxed);
+            // Release: the tile and its `below` are visible to who takes it.
+            match ready.compare_exchange_weak(top, tile, Release, Relaxed) {
+                Ok(_) => return,
+                Err(now) => top = now,
+            }
+        }
+    }
+
+    /// Takes a tile off a worker's stack. A tile is pushed once in its life, so a top that is still there is the same
+    /// stack.
+    fn pop(&self, worker: usize) -> Option<usize> {
+        let ready = &self.ready[worker];
+        let mut top = ready.load(Acquire);
+        while top != NONE {
+            let below = self.tiles[top].below.load(Relaxed);
+            match ready.compare_exchange_weak(top, below, Acquire, Acquire) {
+                Ok(_) => return Some(top),
+                Err(now) => top = now,
+            }
+        }
+        None
+    }
+
+    /// The prefix past the last tile, when all have worked to the end.
+    fn total(self) -> Option<S> {
+        let end = &self.tiles[self.tiles.len() - 1];
+        // SAFETY: the chain is owned, so no thread works on it any more, and all tiles were completed before the last left.
+        unsafe { end.prefix.read() }
+    }
+}
+
+/// Tells the others to leave when a thread unwinds.
+struct PoisonOnUnwind<'a>(&'a AtomicBool);
+
+impl Drop for PoisonOnUnwind<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    /// Strings of digits, of at most 16: concatenation is associative and anything but commutative.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    struct Text(u64, u32);
+
+    fn concat(a: &Text, b: &Text) -> Text {
+        Text(a.0 << (4 * b.1) | b.0, a.1 + b.1)
+    }
+
+    /// The prefix that a tile was given, and what it had kept.
+    type Given = Option<(Option<Text>, usize)>;
+
+    /// What each tile was given, and the total, when `threads` threads work on it.
+    fn given(tiles: usize, first: Option<Text>, threads: usize) -> (Vec<Given>, Option<Text>) {
+        let seen = Mutex::new(vec![None; tiles]);
+        let chain = Chain::new(tiles, first, threads);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    chain.work(
+                        &|tile| (Text(tile as u64 + 1, 1), 10 * tile),
+                        &concat,
+                        &|tile, prefix, kept| {
+                            let twice = seen.lock().unwrap()[tile].replace((prefix.copied(), kept));
+                            assert_eq!(twice, None, "tile {tile} was finished twice");
+                        },
+                        || {},
+                    );
+                });
+            }
+        });
+        (seen.into_inner().unwrap(), chain.total())
+    }
+
+    #[test]
+    fn every_tile_is_given_what_is_before_it() {
+        for first in [None, Some(Text(0xf, 1))] {
+            for tiles in 0..=if cfg!(miri) { 4 } else { 12 } {
+                let mut prefix = first;
+                let expected: Vec<_> = (0..tiles)
+                    .map(|tile| {
+                        let this = Text(tile as u64 + 1, 1);
+                        let before = prefix.replace(prefix.map_or(this, |prefix| concat(&prefix, &this)));
+                        Some((before, 10 * tile))
+                    })
+                    .collect();
+                for threads in 1..=3 {
+                    for _ in 0..if cfg!(miri) { 2 } else { 50 } {
+                        assert_eq!(given(tiles, first, threads), (expected.clone(), prefix), "{threads} threads");
+                    }
+                }
+            }
+        }
+    }
+
+    /// One thread plays two: tiles are completed in the worst order, and none is lost.
+    #[test]
+    fn parked_tiles_become_ready() {
+        let chain = Chain::new(3, None, 2);
+        for tile in [2, 1] {
+            // SAFETY: one thread.
+            unsafe { chain.tiles[tile].aggregate.write(tile as u32) };
+            // SAFETY: one thread.
+            unsafe { chain.tiles[tile].kept.write(()) };
+            // SAFETY: one thread.
+            unsafe { chain.tiles[tile].drawer.write(1) };
+            assert!(!chain.tiles[tile].complete());
+        }
+        assert_eq!(chain.pop(1), None);
+        // SAFETY: one thread.
+        unsafe { chain.tiles[0].aggregate.write(100) };
+        assert!(chain.tiles[0].complete());
+        let recruited = std::cell::Cell::new(0);
+        chain.carry_on(0, &|a: &u32, b: &u32| 2 * a + b, &|| recruited.set(recruited.get() + 1));
+        assert_eq!((recruited.get(), chain.pop(0)), (2, None));
+        assert_eq!([chain.pop(1), chain.pop(1), chain.pop(1)], [Some(2), Some(1), None]);
+        assert_eq!(chain.total(), Some((100 * 2 + 1) * 2 + 2));
+    }
+
+    #[test]
+    fn a_panic_ends_the_work() {
+        let chain = Chain::new(5, Some(0), 1);
+        let finished = Mutex::new(vec![]);
+        let work = || {
+            chain.work(
+                &|tile| (tile, ()),
+                &|a, b| if *b == 2 { panic!("as asked") } else { a + b },
+                &|tile, _, ()| finished.lock().unwrap().push(tile),
+                || {},
+            );
+        };
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err());
+        work();
+        assert_eq!(finished.into_inner().unwrap(), [0, 1]);
+    }
+}
+
+/// Every interleaving of a few threads, and every value that their loads could return:
+/// `RUSTFLAGS="--cfg loom" cargo test --lib --release loom_`
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use loom::sync::Arc;
+    use std::sync::atomic::AtomicU32;
+
+    /// `threads` threads work on `tiles` tiles; each tile must be finished once, with what is before it.
+    fn model(threads: usize, tiles: usize, preemptions: Option<usize>) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = preemptions;
+        builder.check(move || {
+            let chain = Arc::new(Chain::new(tiles, Some(1u32), threads));
+            // Not loom's, so that it orders nothing.
+            let finished = std::sync::Arc::new(AtomicU32::new(0));
+            let work = {
+                let (chain, finished) = (chain.clone(), finished.clone());
+                move || {
+                    chain.work(
+                        &|tile| (tile as u32 + 2, 7 * tile),
+                        &|a, b| 10 * a + b,
+                        &|tile, prefix, kept| {
+                            assert_eq!(prefix.copied(), Some(prefix_of(tile)));
+                            assert_eq!(kept, 7 * tile);
+                            let others = finished.fetch_or(1 << tile, Relaxed);
+                            assert_eq!(others & 1 << tile, 0, "tile {tile} was finished twice");
+                        },
+                        || {},
+                    );
+                }
+            };
+            let helpers: Vec<_> = (1..threads).map(|_| loom::thread::spawn(work.clone())).collect();
+            work();
+            helpers.into_iter().for_each(|helper| helper.join().unwrap());
+            drop(work);
+            assert_eq!(finished.load(Relaxed), (1 << tiles) - 1);
+            let chain = Arc::try_unwrap(chain).ok().expect("all threads have left");
+            assert_eq!(chain.total(), Some(prefix_of(tiles)));
+        });
+    }
+
+    /// The digits 1, 2, 3 and so on.
+    fn prefix_of(tile: usize) -> u32 {
+        (1..=tile as u32 + 1).fold(0, |digits, digit| 10 * digits + digit)
+    }
+
+    #[test]
+    fn loom_two_threads_three_tiles() {
+        model(2, 3, None);
+    }
+
+    #[test]
+    fn loom_two_threads_four_tiles() {
+        model(2, 4, Some(3));
+    }
+
+    #[test]
+    fn loom_three_threads_three_tiles() {
+        model(3, 3, Some(3));
+    }
+
+    #[test]
+    fn loom_three_threads_four_tiles() {
+        model(3, 4, Some(2));
+    }
+}

@@ -1,0 +1,450 @@
+//! The tile pipeline: a source makes carries, they are combined in order, a sink is given the results.
+//!
+//! A tile is summed, handed over and scanned while it is in the L2 cache. Inside it, [`RUNS`] runs of neighbouring items
+//! advance side by side, a block of items at a time, so that the processor works on one while the others wait for
+//! the latency of their additions.
+
+use super::handover::{hand_over, in_order};
+use crate::{Associativity, Element, Operator};
+use std::{array, sync::OnceLock};
+
+/// Where the items of a [`pipeline`] come from. `C` is the operator's carry.
+///
+/// A pipeline of `n` items reads each `i < n` once or twice, the last time before item `i` is put and never after. A
+/// source may therefore read what the sink overwrites, if that is item `i` for item `i`.
+///
+/// Sources are copied into the inner loops: make them a few pointers, lengths and references.
+pub trait Source<C>: Copy + Sync {
+    /// What is read, and handed to the sink.
+    type Item;
+    /// Reads item `i`.
+    fn item(&self, i: usize) -> Self::Item;
+    /// The carry of one item alone.
+    fn carry(&self, item: &Self::Item) -> C;
+}
+
+/// Where the results of a [`pipeline`] go. `I` is the source's item, `C` the operator's carry.
+///
+/// Sinks are copied into the inner loops, as sources are.
+pub trait Sink<I, C>: Copy + Sync {
+    /// Takes the results for item `i`: `exclusive` combines the initial value and all items before `i`, `inclusive` the
+    /// same and item `i`. Only the first item, and only without an initial value, has no `exclusive`.
+    ///
+    /// A pipeline of `n` items calls it once for each `i < n`, in any order and on several threads.
+    fn put(&self, i: usize, item: I, exclusive: Option<C>, inclusive: C);
+
+    /// Item `i` and those after it are about to be put: the sink may prefetch what it will write.
+    #[inline(always)]
+    fn expect(&self, i: usize) {
+        let _ = i;
+    }
+}
+
+/// Reads `n` items from `source`, combines their carries in order by `Op`, and gives `sink` the prefixes of each.
+///
+/// `init`, if there is one, comes before the first item. Returns the combination of everything, which is the last
+/// inclusive prefix; without items it is `init`. `T` only selects the operator: items may be of any type.
+///
+/// Works on the threads of rayon's current pool and returns when all is done. Inputs of up to 256 KiB stay on the
+/// calling thread and allocate nothing. Items are read twice, the second time from the cache, and combined about twice,
+/// so the memory moved is what the source reads and the sink writes, once. A panic of the operator, the source or the sink
+/// reaches the caller; some items have been put then. Any of them may enter rayon or another pipeline.
+///
+/// # Same bits
+///
+/// How partial results are grouped follows from `n` and the types alone, never from the number of threads or from
+/// timing. A tile is 8 runs of 16 448 bytes of items (of `max(1, 16448 / size)` items), the last tile what is left. A
+/// tile of at least 128 items is cut into 8 runs of `len / 8` items, the last run with the remainder; a shorter one is a
+/// single run. Then, with every bracket closed from the left:
+///
+/// - a run's sum is `x0 + x1 + x2 ...`, a tile's aggregate is the sum of its runs' sums;
+/// - a tile's prefix is `init + tile0 + tile1 ...`, a run's prefix is `tile's prefix + run0 + run1 ...`;
+/// - item `k` of a run is given `run's prefix + x0 + ... + xk`.
+///
+/// Operators that are exactly associative may be grouped in any other way.
+///
+/// # Source
+///
+/// Tiles are joined by [`hand_over`]. The cut into runs is the "scan-then-propagate by columns" of vector processors
+/// (Chatterjee, Blelloch and Zagha, "Scan Primitives for Vector Computers", 1990), inside one tile.
+///
+/// # Example
+/// ```
+/// use parascan::{Sum, cpu::{Sink, Source, pipeline}};
+/// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+///
+/// /// Counts what is odd.
+/// #[derive(Clone, Copy)]
+/// struct Odd<'a>(&'a [u32]);
+/// impl Source<usize> for Odd<'_> {
+///     type Item = u32;
+///     fn item(&self, i: usize) -> u32 { self.0[i] }
+///     fn carry(&self, item: &u32) -> usize { (item % 2) as usize }
+/// }
+/// /// Writes each item that was counted to the place of its number.
+/// #[derive(Clone, Copy)]
+/// struct Scatter<'a>(&'a [AtomicU32]);
+/// impl Sink<u32, usize> for Scatter<'_> {
+///     fn put(&self, _: usize, item: u32, exclusive: Option<usize>, inclusive: usize) {
+///         let place = exclusive.unwrap_or(0);
+///         if place < inclusive { self.0[place].store(item, Relaxed) }
+///     }
+/// }
+/// let numbers = [3, 4, 7, 8, 8, 9];
+/// let odd = [const { AtomicU32::new(0) }; 6];
+/// let count = pipeline::<Sum, usize, _, _>(numbers.len(), None, Odd(&numbers), Scatter(&odd));
+/// assert_eq!(count, Some(3));
+/// assert_eq!(odd.map(AtomicU32::into_inner)[..3], [3, 7, 9]);
+/// ```
+pub fn pipeline<Op, T, Src, Snk>(n: usize, init: Option<Op::Carry>, source: Src, sink: Snk) -> Option<Op::Carry>
+where
+    Op: Operator<T>,
+    T: Element,
+    Src: Source<Op::Carry>,
+    Snk: Sink<Src::Item, Op::Carry>,
+{
+    shaped::<Op, T, Src, Snk>(n, init, source, sink, Shape::of::<Src::Item>())
+}
+
+/// Runs in a tile. Eight cover the latency of a float addition (4 cycles, two a cycle).
+pub(super) const RUNS: usize = 8;
+/// A run that is shorter than this is not worth its start.
+pub(super) const SHORTEST_RUN: usize = 16;
+/// How many items of one run are taken before the next run's turn: enough to leave a cache line behind, few enough that
+/// the processor looks ahead into several runs.
+const BLOCK: usize = 16;
+/// Bytes of a run of a full tile: 257 cache lines. Eight of them are a sixteenth of a 2 MiB L2 cache, read and
+/// written. A power of two would put the runs into the same sets of the L1 cache.
+const RUN_BYTES: usize = 257 * 64;
+/// Bytes of input up to which a second thread does not pay.
+const SMALL_BYTES: usize = 256 << 10;
+
+/// The sizes that the items' type decides.
+#[derive(Clone, Copy)]
+pub(super) struct Shape {
+    /// Items in a tile.
+    pub(super) tile: usize,
+    /// Items up to which the calling thread does all.
+    pub(super) small: usize,
+}
+
+impl Shape {
+    pub(super) const fn of<I>() -> Shape {
+        let size = if size_of::<I>() == 0 { 1 } else { size_of::<I>() };
+        let run = if size > RUN_BYTES { 1 } else { RUN_BYTES / size };
+        Shape { tile: RUNS * run, small: SMALL_BYTES / size }
+    }
+}
+
+/// [`pipeline`] with tiles of a given shape.
+pub(super) fn shaped<Op, T, Src, Snk>(
+    n: usize,
+    init: Option<Op::Carry>,
+    source: Src,
+    sink: Snk,
+    shape: Shape,
+) -> Option<Op::Carry>
+where
+    Op: Operator<T>,
+    T: Element,
+    Src: Source<Op::Carry>,
+    Snk: Sink<Src::Item, Op::Carry>,
+{
+    if n == 0 {
+        return init;
+    }
+    let steps = Steps { source, sink, combine: Op::combine };
+    // The length is looked at first: asking rayon for its threads would start them.
+    let small = n <= shape.small;
+    if Op::ASSOCIATIVITY == Associativity::Exact && (small || rayon::current_num_threads() == 1) {
+        return Some(steps.scan_run(0, n, init));
+    }
+    let tiles = n.div_ceil(shape.tile);
+    let cut = |tile: usize| Cut::new(tile * shape.tile, shape.tile.min(n - tile * shape.tile));
+    let total = OnceLock::new();
+    let aggregate = |tile: usize| steps.fold(cut(tile));
+    let combine = |earlier: &Op::Carry, later: &Op::Carry| Op::combine(*earlier, *later);
+    let finish = |tile: usize, prefix: Option<&Op::Carry>, sums: [Op::Carry; RUNS]| {
+        let last = steps.scan(cut(tile), prefix.copied(), sums);
+        if tile == tiles - 1 {
+            total.get_or_init(|| last);
+        }
+    };
+    if small {
+        in_order(tiles, init, aggregate, combine, finish);
+    } else {
+        hand_over(tiles, init, aggregate, combine, finish);
+    }
+    total.into_inner()
+}
+
+/// A tile and its runs.
+#[derive(Clone, Copy)]
+struct Cut {
+    from: usize,
+    len: usize,
+    /// Items in each run but the last, which also has the remainder. 0: the tile is a single run.
+    run: usize,
+}
+
+impl Cut {
+    fn new(from: usize, len: usize) -> Cut {
+        Cut { from, len, run: if len < RUNS * SHORTEST_RUN { 0 } else { len / RUNS } }
+    }
+}
+
+/// What is done to items.
+#[derive(Clone, Copy)]
+struct Steps<Src, Snk, F> {
+    source: Src,
+    sink: Snk,
+    combine: F,
+}
+
+impl<Src, Snk, F> Steps<Src, Snk, F> {
+    /// The carry of item `i`.
+    #[inline(always)]
+    fn carry<C>(&self, i: usize) -> C
+    where
+        Src: Source<C>,
+    {
+        self.source.carry(&self.source.item(i))
+    }
+
+    /// Puts item `i`, and returns its inclusive prefix.
+    #[inline(always)]
+    fn put<C>(&self, i: usize, exclusive: Option<C>) -> C
+    where
+        C: Copy,
+        Src: Source<C>,
+        Snk: Sink<Src::Item, C>,
+        F: Fn(C, C) -> C,
+    {
+        let item = self.source.item(i);
+        let carry = self.source.carry(&item);
+        let inclusive = match exclusive {
+            Some(earlier) => (self.combine)(earlier, carry),
+            None => carry,
+        };
+        self.sink.put(i, item, exclusive, inclusive);
+        inclusive
+    }
+
+    /// Scans one run of at least one item, and returns its last prefix.
+    fn scan_run<C>(self, from: usize, len: usize, prefix: Option<C>) -> C
+    where
+        C: Copy,
+        Src: Source<C>,
+        Snk: Sink<Src::Item, C>,
+        F: Fn(C, C) -> C,
+    {
+        let first = self.put(from, prefix);
+        (from + 1..from + len).fold(first, |sum, i| self.put(i, Some(sum)))
+    }
+
+    /// The sum of a tile, and those of its runs.
+    fn fold<C>(self, cut: Cut) -> (C, [C; RUNS])
+    where
+        C: Copy,
+        Src: Source<C>,
+        F: Fn(C, C) -> C,
+    {
+        if cut.run == 0 {
+            let sum = (cut.from + 1..cut.from + cut.len)
+                .fold(self.carry(cut.from), |sum, i| (self.combine)(sum, self.carry(i)));
+            return (sum, [sum; RUNS]);
+        }
+        let firsts = array::from_fn(|r| self.carry(cut.from + r * cut.run));
+        let sums = side_by_side(cut, firsts, |_| {}, |i, sum| (self.combine)(sum, self.carry(i)));
+        let (first, others) = sums.split_first().expect("RUNS is not 0");
+        (others.iter().fold(*first, |sum, &run| (self.combine)(sum, run)), sums)
+    }
+
+    /// Scans a tile, given the sums of its runs, and returns its last prefix.
+    fn scan<C>(self, cut: Cut, prefix: Option<C>, sums: [C; RUNS]) -> C
+    where
+        C: Copy,
+        Src: Source<C>,
+        Snk: Sink<Src::Item, C>,
+        F: Fn(C, C) -> C,
+    {
+        if cut.run == 0 {
+            return self.scan_run(cut.from, cut.len, prefix);
+        }
+        let mut next = prefix;
+        let firsts = array::from_fn(|r| {
+            let prefix = next;
+            // The last run's sum has no run to go to, and the operator is not called for it.
+            if r < RUNS - 1 {
+                next = Some(match prefix {
+                    Some(earlier) => (self.combine)(earlier, sums[r]),
+                    None => sums[r],
+                });
+            }
+            self.put(cut.from + r * cut.run, prefix)
+        });
+        let lasts = side_by_side(cut, firsts, |i| self.sink.expect(i), |i, sum| self.put(i, Some(sum)));
+        lasts[RUNS - 1]
+    }
+}
+
+/// Takes every run of a tile from the state after its first item to the one after its last, by `step(i, state)`.
+/// `begin(i)` is called before each block of items.
+#[inline(always)]
+fn side_by_side<C: Copy>(
+    Cut { from, len, run }: Cut,
+    mut states: [C; RUNS],
+    begin: impl Fn(usize),
+    step: impl Fn(usize, C) -> C,
+) -> [C; RUNS] {
+    let mut done = 1;
+    while done + BLOCK <= run {
+        for (r, state) in states.iter_mut().enumerate() {
+            let from = from + r * run + done;
+            begin(from);
+            *state = (from..from + BLOCK).fold(*state, |state, i| step(i, state));
+        }
+        done += BLOCK;
+    }
+    for (r, state) in states.iter_mut().enumerate() {
+        let to = if r == RUNS - 1 { from + len } else { from + (r + 1) * run };
+        *state = (from + r * run + done..to).fold(*state, |state, i| step(i, state));
+    }
+    states
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{Last, Max, Sum};
+    use std::sync::Mutex;
+
+    /// Tiles of a few items, so that a test has many.
+    pub(super) const TINY: Shape = Shape { tile: RUNS * SHORTEST_RUN, small: 0 };
+
+    #[derive(Clone, Copy)]
+    struct Items<'a, T>(&'a [T]);
+    impl<T: Element> Source<T> for Items<'_, T> {
+        type Item = T;
+        fn item(&self, i: usize) -> T {
+            self.0[i]
+        }
+        fn carry(&self, item: &T) -> T {
+            *item
+        }
+    }
+
+    type Put<T> = Option<(T, Option<T>, T)>;
+
+    #[derive(Clone, Copy)]
+    struct Seen<'a, T>(&'a Mutex<Vec<Put<T>>>);
+    impl<T: Element> Sink<T, T> for Seen<'_, T> {
+        fn put(&self, i: usize, item: T, exclusive: Option<T>, inclusive: T) {
+            let twice = self.0.lock().unwrap()[i].replace((item, exclusive, inclusive));
+            assert!(twice.is_none(), "item {i} was put twice");
+        }
+    }
+
+    fn run<Op, T>(items: &[T], init: Option<T>, shape: Shape, threads: usize) -> (Vec<Put<T>>, Option<T>)
+    where
+        T: Element,
+        Op: Operator<T, Carry = T>,
+    {
+        let seen = Mutex::new(vec![None; items.len()]);
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let total = pool.install(|| shaped::<Op, T, _, _>(items.len(), init, Items(items), Seen(&seen), shape));
+        (seen.into_inner().unwrap(), total)
+    }
+
+    /// The documented grouping, word for word.
+    fn grouped(items: &[f32], init: Option<f32>, tile: usize) -> (Vec<Put<f32>>, Option<f32>) {
+        let plus = |a: Option<f32>, b: f32| a.map_or(b, |a| a + b);
+        let sum = |items: &[f32]| items.iter().fold(None, |sum, &x| Some(plus(sum, x)));
+        let (mut puts, mut last, mut tile_prefix) = (vec![], init, init);
+        for tile in items.chunks(tile) {
+            let runs: Vec<&[f32]> = if tile.len() < 128 {
+                vec![tile]
+            } else {
+                let len = tile.len() / 8;
+                (0..8).map(|r| &tile[r * len..if r == 7 { tile.len() } else { (r + 1) * len }]).collect()
+            };
+            let mut run_prefix = tile_prefix;
+            let sums: Vec<f32> = runs.iter().map(|run| sum(run).unwrap()).collect();
+            for (run, run_sum) in runs.iter().zip(&sums) {
+                last = run_prefix;
+                for &x in *run {
+                    let before = last.replace(plus(last, x));
+                    puts.push(Some((x, before, last.unwrap())));
+                }
+                run_prefix = Some(plus(run_prefix, *run_sum));
+            }
+            tile_prefix = Some(plus(tile_prefix, sum(&sums).unwrap()));
+        }
+        (puts, last)
+    }
+
+    fn noise(n: usize, seed: u64) -> impl Iterator<Item = u64> {
+        let mut state = seed | 1;
+        (0..n).map(move |_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state
+        })
+    }
+
+    fn bits((puts, total): (Vec<Put<f32>>, Option<f32>)) -> (Vec<Put<u32>>, Option<u32>) {
+        let bits = |(item, before, after): (f32, Option<f32>, f32)| {
+            (item.to_bits(), before.map(f32::to_bits), after.to_bits())
+        };
+        (puts.into_iter().map(|put| put.map(bits)).collect(), total.map(f32::to_bits))
+    }
+
+    #[test]
+    fn rounded_sums_are_grouped_as_documented() {
+        let sizes: &[usize] =
+            if cfg!(miri) { &[9, 300] } else { &[0, 1, 2, 7, 127, 128, 129, 255, 256, 257, 400, 1000, 5000] };
+        for &n in sizes {
+            for tile in [128, 136, 200] {
+                let items: Vec<f32> = noise(n, n as u64 + 99).map(|z| (z >> 40) as f32 / 7.0 - 1e6).collect();
+                for init in [None, Some(0.1)] {
+                    let expected = bits(grouped(&items, init, tile));
+                    for small in [0, usize::MAX] {
+                        for threads in if cfg!(miri) { [1, 2, 2, 2] } else { [1, 2, 3, 8] } {
+                            let puts = bits(run::<Sum, f32>(&items, init, Shape { tile, small }, threads));
+                            assert_eq!(puts, expected, "n {n}, tile {tile}, {threads} threads");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_shape_is_the_documented_one() {
+        assert_eq!(Shape::of::<f32>().tile, 8 * (16448 / 4));
+        assert_eq!(Shape::of::<[u8; 24]>().tile, 8 * (16448 / 24));
+        assert_eq!(Shape::of::<()>().tile, 8 * 16448);
+        assert_eq!(Shape::of::<[u8; 100_000]>().tile, 8);
+        assert_eq!(Shape::of::<u8>().small, 256 << 10);
+    }
+
+    #[test]
+    fn exact_operators_agree_with_a_loop() {
+        for n in if cfg!(miri) { vec![1, 130, 300] } else { (0..700).step_by(7).collect() } {
+            let items: Vec<u32> = noise(n, n as u64 + 3).map(|z| z as u32).collect();
+            for threads in [1, 3] {
+                let last = run::<Last, u32>(&items, None, TINY, threads);
+                let max = run::<Max, u32>(&items, Some(1 << 31), TINY, threads);
+                let mut highest = 1 << 31;
+                for i in 0..n {
+                    assert_eq!(last.0[i], Some((items[i], i.checked_sub(1).map(|i| items[i]), items[i])));
+                    let before = highest;
+                    highest = highest.max(items[i]);
+                    assert_eq!(max.0[i], Some((items[i], Some(before), highest)));
+                }
+                assert_eq!((last.1, max.1), (items.last().copied(), Some(highest)));
+            }
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The scan of host memory: the tile pipeline with the elements as source and a store as sink.
+
+use super::pipeline::{Shape, Sink, Source, shaped};
+use crate::{Element, Operator};
+use std::marker::PhantomData;
+
+/// Scans `n` elements of `input` into `output`, on the threads of rayon's current pool.
+///
+/// `init` comes before the first element, in inclusive scans too. With `reverse` the last element is the first, operand
+/// order included. An exclusive scan needs `init`. The grouping is that of [`pipeline`](super::pipeline()).
+///
+/// # Safety
+/// - `input` is valid for reads and `output` for writes of `n` elements.
+/// - They are the same, or they do not overlap.
+/// - Nobody else writes the one or touches the other during the call.
+///
+/// # Panics
+/// If `exclusive` is without `init`, before anything is written; and if the operator panics.
+pub(crate) unsafe fn scan<Op: Operator<T>, T: Element>(
+    input: *const T,
+    output: *mut T,
+    n: usize,
+    exclusive: bool,
+    init: Option<Op::Carry>,
+    reverse: bool,
+) {
+    // SAFETY: the caller's.
+    unsafe { scan_shaped::<Op, T>(input, output, n, exclusive, init, reverse, Shape::of::<T>()) }
+}
+
+/// [`scan`] with tiles of a given shape.
+///
+/// # Safety
+/// As for [`scan`].
+unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
+    input: *const T,
+    output: *mut T,
+    n: usize,
+    exclusive: bool,
+    init: Option<Op::Carry>,
+    reverse: bool,
+    shape: Shape,
+) {
+    assert!(init.is_some() || !exclusive, "an exclusive scan needs an initial value");
+    macro_rules! run {
+        ($exclusive:literal, $reverse:literal) => {
+            shaped::<Op, T, _, _>(
+                n,
+                init,
+                Elements::<Op, T, $reverse> { input, n, operator: PhantomData },
+                Store::<Op, T, $exclusive, $reverse> { output, n, operator: PhantomData },
+                shape,
+            )
+        };
+    }
+    // Both are decided out here so that the inner loops walk without a branch.
+    match (exclusive, reverse) {
+        (false, false) => run!(false, false),
+        (false, true) => run!(false, true),
+        (true, false) => run!(true, false),
+        (true, true) => run!(true, true),
+    };
+}
+
+/// Where item `i` of `n` lies.
+#[inline(always)]
+fn place<const REVERSE: bool>(i: usize, n: usize) -> usize {
+    if REVERSE { n - 1 - i } else { i }
+}
+
+/// The elements themselves. Made by [`scan_shaped`] alone, with its caller's promise: `n` elements at `input`.
+struct Elements<Op, T, const REVERSE: bool> {
+    input: *const T,
+    n: usize,
+    operator: PhantomData<fn(Op)>,
+}
+
+/// A store of each result. Made by [`scan_shaped`] alone, with its caller's promise: room for `n` elements at `output`.
+struct Store<Op, T, const EXCLUSIVE: bool, const REVERSE: bool> {
+    output: *mut T,
+    n: usize,
+    operator: PhantomData<fn(Op)>,
+}
+
+impl<Op, T, const REVERSE: bool> Clone for Elements<Op, T, REVERSE> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<Op, T, const REVERSE: bool> Copy for Elements<Op, T, REVERSE> {}
+impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool> Clone for Store<Op, T, EXCLUSIVE, REVERSE> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool> Copy for Store<Op, T, EXCLUSIVE, REVERSE> {}
+
+// SAFETY: the input is only read, by the caller's promise nobody writes it, and elements are `Sync`.
+unsafe impl<Op, T: Element, const REVERSE: bool> Sync for Elements<Op, T, REVERSE> {}
+// SAFETY: each element of the output is written by one `put`, on one thread, and elements are `Send`.
+unsafe impl<Op, T: Element, const EXCLUSIVE: bool, const REVERSE: bool> Sync for Store<Op, T, EXCLUSIVE, REVERSE> {}
+
+impl<Op: Operator<T>, T: Element, const REVERSE: bool> Source<Op::Carry> for Elements<Op, T, REVERSE> {
+    type Item = T;
+
+    #[inline(always)]
+    fn item(&self, i: usize) -> T {
+        // SAFETY: the pipeline asks for i < n only. In place, it never reads an item again that has been put.
+        unsafe { self.input.add(place::<REVERSE>(i, self.n)).read() }
+    }
+
+    #[inline(always)]
+    fn carry(&self, item: &T) -> Op::Carry {
+        Op::lift(*item)
+    }
+}
+
+impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool> Sink<T, Op::Carry> for Store<Op, T, EXCLUSIVE, REVERSE>
+where
+    Op: Operator<T>,
+    T: Element,
+{
+    #[inline(always)]
+    fn put(&self, i: usize, _: T, exclusive: Option<Op::Carry>, inclusive: Op::Carry) {
+        let result = match exclusive {
+            Some(exclusive) if EXCLUSIVE => exclusive,
+            _ => inclusive,
+        };
+        // SAFETY: the pipeline puts i < n only, each once.
+        unsafe { self.output.add(place::<REVERSE>(i, self.n)).write(Op::lower(result)) }
+    }
+
+    #[inline(always)]
+    fn expect(&self, i: usize) {
+        let next = self.output.wrapping_add(place::<REVERSE>(i, self.n)).cast::<u8>();
+        prefetch_for_writing(if REVERSE { next.wrapping_sub(AHEAD) } else { next.wrapping_add(AHEAD) });
+    }
+}
+
+/// How many bytes before it is written a line of the output is asked for. The stores of one block would otherwise wait for
+/// the lines of the next, one after the other.
+const AHEAD: usize = 256;
+
+#[inline(always)]
+fn prefetch_for_writing(line: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch is a hint: it touches no memory that the program could see, and any address will do.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_ET0>(line.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = line;
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{Associativity, Last, Max, Sum};
+    use half::f16;
+
+    const TINY: Shape = Shape { tile: 136, small: 0 };
+
+    /// Affine maps modulo 2^32, the earlier applied first: associative, not commutative, no identity declared.
+    #[derive(Clone, Copy)]
+    struct Affine;
+    impl Operator<[u32; 2]> for Affine {
+        type Carry = [u32; 2];
+        fn lift(x: [u32; 2]) -> [u32; 2] {
+            x
+        }
+        fn lower(x: [u32; 2]) -> [u32; 2] {
+            x
+        }
+        fn combine([a, b]: [u32; 2], [c, d]: [u32; 2]) -> [u32; 2] {
+            [c.wrapping_mul(a), c.wrapping_mul(b).wrapping_add(d)]
+        }
+        const CUDA: &'static str = "";
+    }
+    // SAFETY: never compiled for a device.
+    unsafe impl Element for [u32; 2] {
+        const CUDA: &'static str = "";
+    }
+
+    fn oracle<Op: Operator<T>, T: Element>(
+        input: &[T],
+        exclusive: bool,
+        init: Option<Op::Carry>,
+        reverse: bool,
+    ) -> Vec<T> {
+        let mut sum = init;
+        let order: Vec<T> = if reverse { input.iter().rev().copied().collect() } else { input.to_vec() };
+        let mut output: Vec<T> = (order.into_iter())
+            .map(|x| {
+                let next = sum.map_or(Op::lift(x), |sum| Op::combine(sum, Op::lift(x)));
+                let before = sum.replace(next);
+                Op::lower(if exclusive { before.unwrap() } else { next })
+            })
+            .collect();
+        if reverse {
+            output.reverse();
+        }
+        output
+    }
+
+    fn check<Op: Operator<T>, T: Element + PartialEq + std::fmt::Debug>(make: impl Fn(u64) -> T, init: Op::Carry) {
+        let guard = make(77);
+        let sizes: &[usize] =
+            if cfg!(miri) { &[0, 1, 300] } else { &[0, 1, 2, 127, 128, 135, 136, 137, 272, 1000, 3333] };
+        for &n in sizes {
+            let input: Vec<T> = (0..n as u64).map(|i| make(i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20)).collect();
+            for (exclusive, init) in [(false, None), (false, Some(init)), (true, Some(init))] {
+                for reverse in [false, true] {
+                    let expected = oracle::<Op, T>(&input, exclusive, init, reverse);
+                    for threads in if cfg!(miri) { [1, 2, 2] } else { [1, 2, 3] } {
+                        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                        let mut output = vec![guard; n + 2];
+                        let mut in_place = input.clone();
+                        let (from, to) = (input.as_ptr() as usize, output[1..].as_mut_ptr() as usize);
+                        let place = in_place.as_mut_ptr() as usize;
+                        pool.install(|| {
+                            let (from, to, place) = (from as *const T, to as *mut T, place as *mut T);
+                            // SAFETY: n elements each; the vectors outlive the call and nobody else touches them.
+                            unsafe {
+                                scan_shaped::<Op, T>(from, to, n, exclusive, init, reverse, TINY);
+                                scan_shaped::<Op, T>(place, place, n, exclusive, init, reverse, TINY);
+                            }
+                        });
+                        assert_eq!(
+                            &output[1..=n],
+                            &expected,
+                            "n {n}, {exclusive}, reverse {reverse}, {threads} threads"
+                        );
+                        assert_eq!(
+                            in_place, expected,
+                            "in place, n {n}, {exclusive}, reverse {reverse}, {threads} threads"
+                        );
+                        assert_eq!([output[0], output[n + 1]], [guard; 2]);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_form_agrees_with_a_loop() {
+        check::<Sum, u32>(|z| z as u32, 1 << 30);
+        check::<Affine, [u32; 2]>(|z| [z as u32, (z >> 32) as u32], [3, 5]);
+        check::<Last, u8>(|z| z as u8, 9);
+        check::<Max, f64>(|z| (z % 1000) as f64 - 500.0, crate::Keyed::key_nan_last(-0.0f64));
+        // Small whole numbers, so that sums in f32 are exact and a loop may be the oracle.
+        assert_eq!(<Sum as Operator<f16>>::ASSOCIATIVITY, Associativity::Rounding);
+        check::<Sum, f16>(|z| f16::from_f32((z % 4) as f32), 2.0);
+    }
+
+    #[test]
+    fn full_tiles_agree_with_a_loop() {
+        if cfg!(miri) {
+            return;
+        }
+        let n = 3 * Shape::of::<u32>().tile + 4711;
+        let input: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(2_654_435_761)).collect();
+        let mut output = vec![7; n];
+        // SAFETY: n elements each.
+        unsafe { scan::<Sum, u32>(input.as_ptr(), output.as_mut_ptr(), n, true, Some(5), true) };
+        assert_eq!(output, oracle::<Sum, u32>(&input, true, Some(5), true));
+    }
+
+    #[test]
+    #[should_panic = "an exclusive scan needs an initial value"]
+    fn exclusive_without_a_first_value() {
+        let mut one = [1u32];
+        // SAFETY: one element, in place.
+        unsafe { scan::<Sum, u32>(one.as_ptr(), one.as_mut_ptr(), 1, true, None, false) };
+    }
+}

@@ -1,0 +1,54 @@
+//! The atomics and cells of the hand-over: the standard ones, or loom's when its protocol is model-checked.
+
+#[cfg(all(loom, test))]
+pub(super) use loom::{
+    cell::UnsafeCell,
+    sync::atomic::{AtomicBool, AtomicUsize},
+};
+use std::mem::MaybeUninit;
+#[cfg(not(all(loom, test)))]
+pub(super) use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+/// `std::cell::UnsafeCell` in the shape of loom's, which sees every access begin and end.
+#[cfg(not(all(loom, test)))]
+struct UnsafeCell<V>(std::cell::UnsafeCell<V>);
+
+#[cfg(not(all(loom, test)))]
+impl<V> UnsafeCell<V> {
+    fn new(value: V) -> Self {
+        UnsafeCell(std::cell::UnsafeCell::new(value))
+    }
+    #[inline(always)]
+    fn with<R>(&self, read: impl FnOnce(*const V) -> R) -> R {
+        read(self.0.get())
+    }
+    #[inline(always)]
+    fn with_mut<R>(&self, write: impl FnOnce(*mut V) -> R) -> R {
+        write(self.0.get())
+    }
+}
+
+/// A place that is written once by one thread and read later by others.
+pub(super) struct Once<V>(UnsafeCell<MaybeUninit<V>>);
+
+impl<V: Copy> Once<V> {
+    pub(super) fn empty() -> Self {
+        Once(UnsafeCell::new(MaybeUninit::uninit()))
+    }
+
+    /// # Safety
+    /// No other thread reads or writes at the same time.
+    #[inline(always)]
+    pub(super) unsafe fn write(&self, value: V) {
+        // SAFETY: the caller has the cell for itself.
+        self.0.with_mut(|place| unsafe { (*place).write(value) });
+    }
+
+    /// # Safety
+    /// A `write` happened before, and none happens at the same time.
+    #[inline(always)]
+    pub(super) unsafe fn read(&self) -> V {
+        // SAFETY: the caller says that the value is there and stays.
+        self.0.with(|place| unsafe { (*place).assume_init() })
+    }
+}

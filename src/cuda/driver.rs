@@ -1,0 +1,67 @@
+//! Whether there is a driver and a device. cudarc panics where there is no driver, so this is asked first.
+
+use crate::Error;
+use cudarc::driver::{CudaContext, sys::CUresult};
+use libloading::Library;
+use std::ffi::c_int;
+use std::sync::Arc;
+
+/// The context of device `ordinal`, cudarc's own (its primary context).
+///
+/// # Errors
+/// [`Error::NoDriver`] where the driver library cannot be loaded, [`Error::NoDevice`] where it finds no device or fewer
+/// than `ordinal + 1`, [`Error::Driver`] for everything else; never a panic.
+///
+/// # Example
+/// ```
+/// use parascan::{Error, cuda};
+/// match cuda::context(0) {
+///     Ok(context) => println!("{} has {} bytes", context.name().unwrap(), context.total_mem().unwrap()),
+///     Err(Error::NoDriver { .. } | Error::NoDevice { .. }) => println!("no GPU here"),
+///     Err(e) => panic!("{e}"),
+/// }
+/// ```
+pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, Error> {
+    let devices = count_devices()?;
+    if ordinal >= devices {
+        return Err(Error::NoDevice { reason: format!("device {ordinal} was asked for and there are {devices}") });
+    }
+    CudaContext::new(ordinal).map_err(|e| Error::Driver { call: "CudaContext::new", code: e.0, device: ordinal })
+}
+
+/// How many devices there are, at least one.
+fn count_devices() -> Result<usize, Error> {
+    const NAMES: [&str; 2] = if cfg!(windows) { ["nvcuda.dll", "nvcuda.dll"] } else { ["libcuda.so.1", "libcuda.so"] };
+    // SAFETY: loading the driver runs no initialiser that others could observe.
+    let library = NAMES.iter().map(|name| unsafe { Library::new(*name) }).reduce(|first, second| first.or(second));
+    let library = match library {
+        Some(Ok(library)) => library,
+        Some(Err(e)) => return Err(Error::NoDriver { reason: e.to_string() }),
+        None => unreachable!("there are names to try"),
+    };
+    let missing = |e: libloading::Error| Error::NoDriver { reason: e.to_string() };
+    let no_device = |call: &str, code: c_int| Error::NoDevice { reason: format!("{call} answered {code}") };
+    // SAFETY: signatures as documented by the driver.
+    unsafe {
+        let init = library.get::<unsafe extern "C" fn(u32) -> c_int>("cuInit").map_err(missing)?;
+        let count = library.get::<unsafe extern "C" fn(*mut c_int) -> c_int>("cuDeviceGetCount").map_err(missing)?;
+        match init(0) {
+            0 => {}
+            code => return Err(no_device("cuInit", code)),
+        }
+        let mut devices = 0;
+        match count(&mut devices) {
+            0 if devices > 0 => Ok(devices as usize),
+            0 => Err(Error::NoDevice { reason: "cuDeviceGetCount counts none".into() }),
+            code => Err(no_device("cuDeviceGetCount", code)),
+        }
+    }
+}
+
+/// An `Err` unless the driver said yes.
+pub(crate) fn check(call: &'static str, device: usize, code: CUresult) -> Result<(), Error> {
+    match code {
+        CUresult::CUDA_SUCCESS => Ok(()),
+        code => Err(Error::Driver { call, code, device }),
+    }
+}

@@ -1,0 +1,238 @@
+//! Kernels, loaded once a process and device.
+//!
+//! They are loaded through `cuLibraryLoadData`, which belongs to no context: a cache of them neither keeps a context
+//! alive nor goes stale when one is destroyed.
+
+use super::driver::check;
+use super::nvrtc::{FLAGS, Failure, Nvrtc, Target};
+use super::unit::TEMPLATES;
+use super::cache;
+use crate::Error;
+use cudarc::driver::CudaContext;
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction, CUkernel, CUlibrary, CUstream};
+use std::any::TypeId;
+use std::collections::HashMap;
+use std::ffi::{CString, c_void};
+use std::sync::{LazyLock, PoisonError, RwLock};
+
+/// A unit of the catalog: its text, and its compressed images.
+struct BuiltIn {
+    source: &'static str,
+    images: &'static [(Target, &'static [u8])],
+}
+
+static BUILT_IN: &[BuiltIn] = include!(concat!(env!("OUT_DIR"), "/units.rs"));
+
+/// A translation unit and the kernels to take from it.
+pub(crate) struct Program {
+    /// What it is called in messages.
+    pub(crate) name: String,
+    /// Its text.
+    pub(crate) source: String,
+}
+
+/// A compute capability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Capability {
+    pub(crate) major: i32,
+    pub(crate) minor: i32,
+}
+
+/// Kernels of one translation unit, loaded for one device.
+///
+/// The library's own kernels are of this type, and so are those of a primitive written outside of it: a unit includes
+/// the templates by name (`pipeline.cuh`, `handover.cuh`, ...) and defines `extern "C"` kernels on them.
+#[derive(Debug)]
+pub struct Kernels {
+    library: CUlibrary,
+    functions: Vec<CUfunction>,
+    device: usize,
+}
+
+// SAFETY: handles of the driver, which may be used from any thread.
+unsafe impl Send for Kernels {}
+// SAFETY: as above; nothing is changed through them.
+unsafe impl Sync for Kernels {}
+
+impl Kernels {
+    /// Compiles the text of a translation unit with NVRTC, or takes it from the cache on disk, and loads the kernels
+    /// named. `name` is what the unit is called in messages. Waits for the compiler, not for the device.
+    ///
+    /// # Errors
+    /// [`Error::NoCompiler`], [`Error::Compiler`], [`Error::Compile`] with the compiler's own words, [`Error::Driver`].
+    pub fn compile(context: &CudaContext, name: &str, source: &str, kernels: &[&str]) -> Result<Kernels, Error> {
+        let device = context.ordinal();
+        context.bind_to_thread().map_err(|e| Error::Driver { call: "cuCtxSetCurrent", code: e.0, device })?;
+        let program = Program { name: name.to_owned(), source: source.to_owned() };
+        Kernels::from_image(&compile(&program, capability(device)?)?, kernels, device)
+    }
+
+    /// Compiles `program` if it is not built in, and loads it for the device of the current context.
+    fn load(program: &Program, names: &[&str], device: usize) -> Result<Kernels, Error> {
+        let capability = capability(device)?;
+        let mut refused = None;
+        if let Some(unit) = BUILT_IN.iter().find(|unit| unit.source == program.source) {
+            for image in fitting(unit.images, capability) {
+                match Kernels::from_image(&image, names, device) {
+                    Ok(kernels) => return Ok(kernels),
+                    Err(e) => refused = Some(e), // PTX newer than the driver, say: the compiler may do better
+                }
+            }
+        }
+        match compile(program, capability) {
+            Ok(image) => Kernels::from_image(&image, names, device),
+            Err(Error::NoCompiler { unit, major, minor, reason }) => Err(match refused {
+                Some(e) => Error::NoCompiler { unit, major, minor, reason: format!("{reason}; the built-in image: {e}") },
+                None => Error::NoCompiler { unit, major, minor, reason },
+            }),
+            Err(e) => Err(e),
+        }
+    }
+
+    fn from_image(image: &[u8], names: &[&str], device: usize) -> Result<Kernels, Error> {
+        // PTX is text and must end in a NUL; a cubin knows its own length.
+        let mut image = image.to_vec();
+        image.push(0);
+        let mut library: CUlibrary = std::ptr::null_mut();
+        // SAFETY: the image is whole, the driver copies it; no options are passed.
+        check("cuLibraryLoadData", device, unsafe {
+            let none = std::ptr::null_mut();
+            sys::cuLibraryLoadData(&mut library, image.as_ptr().cast(), none, none.cast(), 0, none.cast(), none.cast(), 0)
+        })?;
+        let mut kernels = Kernels { library, functions: Vec::new(), device };
+        for name in names {
+            let c_name = CString::new(*name).expect("kernel names have no NUL");
+            let (mut kernel, mut function): (CUkernel, CUfunction) = (std::ptr::null_mut(), std::ptr::null_mut());
+            // SAFETY: the library is loaded; the name is a C string.
+            check("cuLibraryGetKernel", device, unsafe { sys::cuLibraryGetKernel(&mut kernel, library, c_name.as_ptr()) })?;
+            // Asking for its function in the current context loads it there now, not at the first launch.
+            // SAFETY: the kernel belongs to the library, which is loaded.
+            check("cuKernelGetFunction", device, unsafe { sys::cuKernelGetFunction(&mut function, kernel) })?;
+            // Launched as a kernel, which belongs to no context. SAFETY (of the cast): the driver takes either.
+            kernels.functions.push(kernel.cast());
+        }
+        Ok(kernels)
+    }
+
+    /// Launches kernel `index` of those named. Does not wait.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    ///
+    /// # Safety
+    /// - `arguments` are those of the kernel, in order, of its types.
+    /// - What the kernel reads and writes through them is valid until the stream is past it.
+    /// - The stream's context is current and belongs to the device that the kernels were loaded for.
+    pub unsafe fn launch(
+        &self,
+        index: usize,
+        blocks: u32,
+        threads: u32,
+        stream: CUstream,
+        arguments: &[*const c_void],
+    ) -> Result<(), Error> {
+        let arguments = arguments.as_ptr().cast_mut().cast();
+        let function = self.functions[index];
+        // SAFETY: by the caller; the driver copies the arguments before it returns.
+        let code = unsafe {
+            sys::cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, std::ptr::null_mut())
+        };
+        check("cuLaunchKernel", self.device, code)
+    }
+}
+
+impl Drop for Kernels {
+    fn drop(&mut self) {
+        // SAFETY: nothing of it is used any more. An error here has nowhere to go.
+        let _ = unsafe { sys::cuLibraryUnload(self.library) };
+    }
+}
+
+/// The compute capability of the device.
+pub(crate) fn capability(device: usize) -> Result<Capability, Error> {
+    let attribute = |attribute| {
+        let mut value = 0;
+        // SAFETY: the driver writes one integer.
+        let code = unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device as i32) };
+        check("cuDeviceGetAttribute", device, code).map(|()| value)
+    };
+    Ok(Capability {
+        major: attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        minor: attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+    })
+}
+
+/// The images that run on `capability`, the best first, unpacked.
+fn fitting(images: &'static [(Target, &'static [u8])], capability: Capability) -> impl Iterator<Item = Vec<u8>> {
+    let own = (capability.major * 10 + capability.minor) as u32;
+    let mut fitting: Vec<_> = images
+        .iter()
+        .filter_map(|&(target, packed)| match target {
+            Target::Cubin(made_for) if made_for / 10 == own / 10 && made_for <= own => Some((1, made_for, packed)),
+            Target::Ptx(made_for) if made_for <= own => Some((0, made_for, packed)),
+            _ => None,
+        })
+        .collect();
+    fitting.sort_unstable_by_key(|&(kind, made_for, _)| std::cmp::Reverse((kind, made_for)));
+    fitting.into_iter().filter_map(|(_, _, packed)| miniz_oxide::inflate::decompress_to_vec(packed).ok())
+}
+
+/// Compiles a program at run time, or takes it from the cache on disk.
+fn compile(program: &Program, capability: Capability) -> Result<Vec<u8>, Error> {
+    static COMPILER: LazyLock<Result<Nvrtc, String>> = LazyLock::new(Nvrtc::find);
+    let Capability { major, minor } = capability;
+    let unit = &program.name;
+    let no_compiler = |reason: &String| Error::NoCompiler { unit: unit.clone(), major, minor, reason: reason.clone() };
+    let nvrtc = COMPILER.as_ref().map_err(no_compiler)?;
+    let broken = |reason: String| Error::Compiler { path: nvrtc.path().to_owned(), reason };
+
+    let own = (major * 10 + minor) as u32;
+    let known = nvrtc.architectures().map_err(broken)?;
+    let newest = known.iter().copied().filter(|&architecture| architecture <= own).max();
+    let target = match newest {
+        Some(architecture) if architecture == own => Target::Cubin(own),
+        Some(architecture) => Target::Ptx(architecture), // the device is newer than the compiler: the driver finishes it
+        None => return Err(broken(format!("it compiles for compute capability {known:?} and the device has {major}.{minor}"))),
+    };
+
+    let key = format!("{target:?} {:?} {FLAGS:?}\n{}\n{TEMPLATES:?}", nvrtc.version(), program.source);
+    if let Some(image) = cache::read(&key) {
+        return Ok(image);
+    }
+    let image = nvrtc.compile(&format!("{unit}.cu"), &program.source, &TEMPLATES, target).map_err(|failure| match failure {
+        Failure::Log(log) => Error::Compile { unit: unit.clone(), log },
+        Failure::Call(reason) => broken(reason),
+    })?;
+    cache::write(&key, &image);
+    Ok(image)
+}
+
+// ---- the cache of loaded kernels ---------------------------------------------------------------------------------------------
+
+/// Which kernels: the types they are for, which of a primitive's programs, the device.
+type Key = (TypeId, &'static str, usize);
+
+/// The one piece of global state: what is loaded stays loaded.
+static LOADED: LazyLock<RwLock<HashMap<Key, &'static Kernels>>> = LazyLock::new(Default::default);
+
+/// The kernels of `program`, if they are loaded.
+pub(crate) fn loaded(types: TypeId, program: &'static str, device: usize) -> Option<&'static Kernels> {
+    LOADED.read().unwrap_or_else(PoisonError::into_inner).get(&(types, program, device)).copied()
+}
+
+/// The kernels of `program`, loaded now if they are not. If two threads load the same ones at once, one throws its own
+/// away.
+pub(crate) fn load(
+    types: TypeId,
+    program: &'static str,
+    device: usize,
+    names: &[&str],
+    make: impl FnOnce() -> Program,
+) -> Result<&'static Kernels, Error> {
+    if let Some(kernels) = loaded(types, program, device) {
+        return Ok(kernels);
+    }
+    let kernels = Kernels::load(&make(), names, device)?;
+    let mut table = LOADED.write().unwrap_or_else(PoisonError::into_inner);
+    Ok(table.entry((types, program, device)).or_insert_with(|| Box::leak(Box::new(kernels))))
+}

@@ -1,0 +1,28 @@
+//! The CUDA engine.
+//!
+//! From the public call to the kernel: the builder ([`Scan`](crate::Scan)), this module's `scan` (which kernel, how much
+//! scratch memory), the launch ([`Kernels`]).
+//!
+//! # The two layers
+//! Primitives stand on two templates, in `cuda-templates`, the same two that the CPU engine has ([`cpu`](crate::cpu)):
+//!
+//! - `handover.cuh`: a tile publishes its aggregate and receives its exclusive prefix. `PrefixServer` (one block serves
+//!   all others) and `LookBack` (each tile looks at those before it) are two ways, `GivenPrefixes` is for prefixes that an
+//!   earlier kernel has made.
+//! - `pipeline.cuh`: `Pipeline<Operator, Source, Sink, Slot, Shape, Join>`. The source says what item i is and counts as,
+//!   the sink is given each item with its exclusive and inclusive prefix.
+//!
+//! A primitive outside the library uses them through [`Kernels::compile`].
+
+mod cache;
+mod driver;
+mod library;
+mod nvrtc;
+mod scan;
+mod tuning;
+mod unit;
+
+pub use driver::context;
+pub(crate) use driver::check;
+pub use library::Kernels;
+pub(crate) use scan::{Call, Plan, load, loaded};

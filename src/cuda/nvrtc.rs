@@ -1,0 +1,241 @@
+//! NVRTC, the run-time compiler, loaded by hand: one way for `build.rs` and for kernels made at run time, with one set
+//! of flags. It is a single library that needs neither a host compiler nor a toolkit.
+
+use libloading::Library;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What every kernel is compiled with, besides the architecture.
+pub(crate) const FLAGS: [&str; 4] = [
+    "--std=c++17",
+    "--fmad=false", // a * b + c is rounded twice, as in Rust
+    "--device-as-default-execution-space", // lambdas in an operator's text run on the device
+    "--dopt=on",
+];
+
+/// What a program is compiled to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// Machine code for one compute capability, as in `sm_90`.
+    Cubin(u32),
+    /// PTX for one compute capability or newer, as in `compute_90`.
+    Ptx(u32),
+}
+
+/// Why a program was not compiled.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The compiler's own words.
+    Log(String),
+    /// It did not get that far.
+    Call(String),
+}
+
+type Program = *mut c_void;
+type Result = c_int;
+
+/// A loaded compiler.
+pub(crate) struct Nvrtc {
+    library: Library,
+    path: PathBuf,
+    version: (i32, i32),
+}
+
+impl Nvrtc {
+    /// The first NVRTC of: `PARASCAN_NVRTC` (a file), the dynamic linker's, `CUDA_PATH` and `CUDA_HOME`,
+    /// `/usr/local/cuda`, the site-packages of the `python3` on PATH. The error says where it looked.
+    pub(crate) fn find() -> std::result::Result<Nvrtc, String> {
+        if let Some(file) = std::env::var_os("PARASCAN_NVRTC") {
+            let file = PathBuf::from(file);
+            return Nvrtc::open(&file).map_err(|e| format!("PARASCAN_NVRTC={}: {e}", file.display()));
+        }
+        for name in ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"] {
+            if let Ok(found) = Nvrtc::open(Path::new(name)) {
+                return Ok(found);
+            }
+        }
+        let toolkits = ["CUDA_PATH", "CUDA_HOME"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+        let mut folders: Vec<PathBuf> = Vec::new();
+        for toolkit in toolkits.chain([PathBuf::from("/usr/local/cuda")]) {
+            folders.extend([toolkit.join("lib64"), toolkit.join("lib")]);
+        }
+        if let Some(found) = folders.iter().find_map(|folder| Nvrtc::open_in(folder)) {
+            return Ok(found);
+        }
+        let packages = python_folders();
+        if let Some(found) = packages.iter().find_map(|folder| Nvrtc::open_in(folder)) {
+            return Ok(found);
+        }
+        folders.extend(packages);
+        let looked: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
+        Err(format!("looked with the dynamic linker and in {}", looked.join(", ")))
+    }
+
+    /// The newest NVRTC in a folder that loads.
+    fn open_in(folder: &Path) -> Option<Nvrtc> {
+        let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
+            .ok()?
+            .filter_map(|entry| Some(entry.ok()?.path()))
+            .filter(|path| {
+                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+                name.starts_with("libnvrtc.so") && !name.contains("alt")
+            })
+            .collect();
+        files.sort();
+        files.iter().rev().find_map(|file| Nvrtc::open(file).ok())
+    }
+
+    /// Loads the library `file`.
+    pub(crate) fn open(file: &Path) -> std::result::Result<Nvrtc, String> {
+        // NVRTC opens its builtins by name, which fails where the dynamic linker does not search the folder, unless they
+        // are there already.
+        if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            for entry in std::fs::read_dir(folder).map_err(|e| e.to_string())?.flatten() {
+                let name = entry.file_name();
+                let name = name.to_string_lossy();
+                if name.starts_with("libnvrtc-builtins.so") && !name.contains("alt") {
+                    // SAFETY: it is NVRTC's own data library, and runs no code when loaded.
+                    if let Ok(builtins) = unsafe { Library::new(entry.path()) } {
+                        std::mem::forget(builtins);
+                    }
+                }
+            }
+        }
+        // SAFETY: loading NVRTC runs no initialiser that others could observe.
+        let library = unsafe { Library::new(file) }.map_err(|e| e.to_string())?;
+        let mut nvrtc = Nvrtc { library, path: file.to_owned(), version: (0, 0) };
+        let (mut major, mut minor) = (0, 0);
+        // SAFETY: signature as documented by NVRTC.
+        let version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Result = unsafe { nvrtc.symbol("nvrtcVersion") }?;
+        // SAFETY: both point to integers.
+        if unsafe { version(&mut major, &mut minor) } != 0 {
+            return Err("nvrtcVersion failed".into());
+        }
+        nvrtc.version = (major, minor);
+        Ok(nvrtc)
+    }
+
+    /// Where it was loaded from.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Its version, as in (13, 0).
+    pub(crate) fn version(&self) -> (i32, i32) {
+        self.version
+    }
+
+    /// The compute capabilities it compiles for, ascending.
+    pub(crate) fn architectures(&self) -> std::result::Result<Vec<u32>, String> {
+        // SAFETY: signatures as documented by NVRTC; the array has the length that it asked for.
+        unsafe {
+            let count: unsafe extern "C" fn(*mut c_int) -> Result = self.symbol("nvrtcGetNumSupportedArchs")?;
+            let list: unsafe extern "C" fn(*mut c_int) -> Result = self.symbol("nvrtcGetSupportedArchs")?;
+            let mut n = 0;
+            self.check("nvrtcGetNumSupportedArchs", count(&mut n))?;
+            let mut architectures = vec![0; n as usize];
+            self.check("nvrtcGetSupportedArchs", list(architectures.as_mut_ptr()))?;
+            Ok(architectures.into_iter().map(|architecture| architecture as u32).collect())
+        }
+    }
+
+    /// Compiles `source`, whose includes are found in `headers` (name, text). `name` stands in the compiler's messages.
+    pub(crate) fn compile(
+        &self,
+        name: &str,
+        source: &str,
+        headers: &[(&str, &str)],
+        target: Target,
+    ) -> std::result::Result<Vec<u8>, Failure> {
+        let text = |s: &str| CString::new(s).map_err(|_| Failure::Call(format!("{name}: the source contains a NUL byte")));
+        let (name, source) = (text(name)?, text(source)?);
+        let names = headers.iter().map(|(name, _)| text(name)).collect::<std::result::Result<Vec<_>, _>>()?;
+        let texts = headers.iter().map(|(_, body)| text(body)).collect::<std::result::Result<Vec<_>, _>>()?;
+        let names: Vec<*const c_char> = names.iter().map(|s| s.as_ptr()).collect();
+        let texts: Vec<*const c_char> = texts.iter().map(|s| s.as_ptr()).collect();
+        let architecture = match target {
+            Target::Cubin(capability) => format!("--gpu-architecture=sm_{capability}"),
+            Target::Ptx(capability) => format!("--gpu-architecture=compute_{capability}"),
+        };
+        let options = FLAGS.iter().copied().chain([architecture.as_str()]).map(text).collect::<std::result::Result<Vec<_>, _>>()?;
+        let options: Vec<*const c_char> = options.iter().map(|s| s.as_ptr()).collect();
+
+        type Create = unsafe extern "C" fn(*mut Program, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char) -> Result;
+        type Compile = unsafe extern "C" fn(Program, c_int, *const *const c_char) -> Result;
+        // SAFETY: signatures as documented by NVRTC; every pointer is to a live string or array of the length given, and
+        // the program is destroyed once, at the end.
+        unsafe {
+            let create: Create = self.symbol("nvrtcCreateProgram").map_err(Failure::Call)?;
+            let compile: Compile = self.symbol("nvrtcCompileProgram").map_err(Failure::Call)?;
+            let destroy: unsafe extern "C" fn(*mut Program) -> Result = self.symbol("nvrtcDestroyProgram").map_err(Failure::Call)?;
+            let mut program: Program = std::ptr::null_mut();
+            let code = create(&mut program, source.as_ptr(), name.as_ptr(), names.len() as c_int, texts.as_ptr(), names.as_ptr());
+            self.check("nvrtcCreateProgram", code).map_err(Failure::Call)?;
+            let image = match compile(program, options.len() as c_int, options.as_ptr()) {
+                0 => match target {
+                    Target::Cubin(_) => self.bytes(program, "nvrtcGetCUBINSize", "nvrtcGetCUBIN"),
+                    Target::Ptx(_) => self.bytes(program, "nvrtcGetPTXSize", "nvrtcGetPTX"),
+                }
+                .map_err(Failure::Call),
+                6 => Err(match self.bytes(program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog") {
+                    Ok(log) => Failure::Log(String::from_utf8_lossy(&log).trim_end_matches('\0').trim().to_owned()),
+                    Err(e) => Failure::Call(e),
+                }),
+                code => Err(Failure::Call(self.check("nvrtcCompileProgram", code).unwrap_err())),
+            };
+            destroy(&mut program);
+            image
+        }
+    }
+
+    /// # Safety
+    /// `program` is live, and the two functions ask for a size and fill a buffer of that size.
+    unsafe fn bytes(&self, program: Program, size: &str, get: &str) -> std::result::Result<Vec<u8>, String> {
+        // SAFETY: by the caller.
+        unsafe {
+            let size_of: unsafe extern "C" fn(Program, *mut usize) -> Result = self.symbol(size)?;
+            let fill: unsafe extern "C" fn(Program, *mut c_char) -> Result = self.symbol(get)?;
+            let mut n = 0;
+            self.check(size, size_of(program, &mut n))?;
+            let mut bytes = vec![0u8; n];
+            self.check(get, fill(program, bytes.as_mut_ptr().cast()))?;
+            Ok(bytes)
+        }
+    }
+
+    fn check(&self, call: &str, code: Result) -> std::result::Result<(), String> {
+        if code == 0 {
+            return Ok(());
+        }
+        // SAFETY: signature as documented; it answers a static string for every code.
+        let words = unsafe {
+            self.symbol::<unsafe extern "C" fn(Result) -> *const c_char>("nvrtcGetErrorString")
+                .map(|f| CStr::from_ptr(f(code)).to_string_lossy().into_owned())
+        };
+        Err(format!("{call}: {}", words.unwrap_or_else(|_| code.to_string())))
+    }
+
+    /// # Safety
+    /// `F` is the function pointer type of the symbol.
+    unsafe fn symbol<F: Copy>(&self, name: &str) -> std::result::Result<F, String> {
+        // SAFETY: by the caller; the copy is used while `self.library` is loaded.
+        unsafe { self.library.get::<F>(name) }.map(|f| *f).map_err(|e| format!("{name}: {e}"))
+    }
+}
+
+/// Where pip puts `nvidia-cuda-nvrtc`: `nvidia/*/lib` below the site-packages of the `python3` on PATH.
+fn python_folders() -> Vec<PathBuf> {
+    let script = "import site, sys; print('\\n'.join(dict.fromkeys(site.getsitepackages() + [site.getusersitepackages()] + sys.path)))";
+    let Ok(output) = Command::new("python3").args(["-c", script]).output() else { return Vec::new() };
+    let mut folders = Vec::new();
+    for site in String::from_utf8_lossy(&output.stdout).lines().filter(|line| !line.is_empty()) {
+        for package in std::fs::read_dir(Path::new(site).join("nvidia")).into_iter().flatten().flatten() {
+            let folder = package.path().join("lib");
+            if folder.is_dir() {
+                folders.push(folder);
+            }
+        }
+    }
+    folders
+}

@@ -1,0 +1,211 @@
+//! Scan on the device: which kernels, how much scratch memory, the launches.
+
+use super::library::{self, Kernels, Program};
+use super::tuning::{LOOK_BACK_GROUP, tuning};
+use super::unit::{Type, Unit};
+use crate::{Element, Error, Operator, Strategy};
+use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use std::any::{TypeId, type_name};
+use std::ffi::c_void;
+
+/// As in `scan.cuh`.
+const EXCLUSIVE: u32 = 1;
+const REVERSE: u32 = 2;
+const INIT: u32 = 4;
+
+/// A program of scan: a template, and the kernels that it defines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ScanProgram {
+    template: &'static str,
+    kernels: &'static [&'static str],
+}
+
+const BUILT_IN: ScanProgram = ScanProgram { template: "scan_kernels.cuh", kernels: &["scan_small", "scan_large"] };
+const SMALL: usize = 0;
+const LARGE: usize = 1;
+
+const AT_RUN_TIME: ScanProgram = ScanProgram {
+    template: "scan_strategies.cuh",
+    kernels: &["scan_look_back", "aggregate_elements", "aggregate_carries", "scan_elements", "scan_carries"],
+};
+const LOOK_BACK: usize = 0;
+const AGGREGATE_ELEMENTS: usize = 1;
+const AGGREGATE_CARRIES: usize = 2;
+const SCAN_ELEMENTS: usize = 3;
+const SCAN_CARRIES: usize = 4;
+
+/// How a scan of n elements will be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(crate) program: ScanProgram,
+    /// The kernel; for the hierarchical scan the last of its kernels.
+    kernel: usize,
+    threads: u32,
+    tiles: usize,
+    /// Carries of a tile, where they are scanned themselves.
+    tile_of_carries: usize,
+    /// Bytes of status words: zero before the launch, and zero again after it.
+    pub(crate) words: usize,
+    /// Bytes of plain scratch memory.
+    pub(crate) scratch: usize,
+}
+
+/// Bytes of a status word (`Status` in `handover.cuh`): 64 bits for each 32 of the carry.
+const fn status(carry: usize) -> usize {
+    carry.div_ceil(4) * 8
+}
+
+impl Plan {
+    /// # Errors
+    /// [`Error::TooLong`] for more tiles than a grid has blocks.
+    pub(crate) fn new<Op: Operator<T>, T: Element>(strategy: Strategy, n: usize) -> Result<Plan, Error> {
+        let (element, carry) = (size_of::<T>(), size_of::<Op::Carry>());
+        let line = tuning(element);
+        let small = n.saturating_mul(element) <= line.small_bytes;
+        let (program, kernel, shape) = match strategy {
+            Strategy::Auto | Strategy::PrefixServer(_) if small => (BUILT_IN, SMALL, line.small),
+            Strategy::Auto | Strategy::PrefixServer(_) => (BUILT_IN, LARGE, line.large),
+            Strategy::LookBack(_) => (AT_RUN_TIME, LOOK_BACK, line.large),
+            Strategy::Hierarchical(_) => (AT_RUN_TIME, SCAN_ELEMENTS, line.large),
+        };
+        let tile = shape.tile(element);
+        let tiles = n.div_ceil(tile);
+        let tile_of_carries = shape.tile(carry);
+        const MOST_BLOCKS: usize = i32::MAX as usize;
+        if tiles >= MOST_BLOCKS {
+            return Err(Error::TooLong { primitive: "scan", n, most: (MOST_BLOCKS - 1) * tile });
+        }
+        let groups = tiles.div_ceil(LOOK_BACK_GROUP);
+        let (words, scratch) = match kernel {
+            _ if tiles <= 1 => (0, 0),
+            SMALL | LARGE if program == BUILT_IN => (16 + 2 * tiles * status(carry), 0),
+            LOOK_BACK => (16 + groups.next_multiple_of(4) * 4 + (groups + tiles) * status(carry), 0),
+            _ => (0, levels(tiles, tile_of_carries).iter().map(|level| level_bytes(*level, carry)).sum()),
+        };
+        Ok(Plan { program, kernel, threads: shape.threads() as u32, tiles, tile_of_carries, words, scratch })
+    }
+}
+
+impl Plan {
+    /// With memory enough for `n` elements or fewer: a shorter input may take smaller tiles, and more of them.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`].
+    pub(crate) fn up_to<Op: Operator<T>, T: Element>(strategy: Strategy, n: usize) -> Result<Plan, Error> {
+        let longest_small = tuning(size_of::<T>()).small_bytes / size_of::<T>().max(1);
+        let (plan, small) = (Plan::new::<Op, T>(strategy, n)?, Plan::new::<Op, T>(strategy, n.min(longest_small))?);
+        Ok(Plan { words: plan.words.max(small.words), scratch: plan.scratch.max(small.scratch), ..plan })
+    }
+}
+
+/// The lengths of the arrays of aggregates of a hierarchical scan: of `tiles` tiles, and of tiles of those, until one
+/// block can scan what is left. No tile comes after the last one, so its aggregate is left out.
+fn levels(tiles: usize, tile_of_carries: usize) -> Vec<usize> {
+    let mut levels = Vec::new();
+    let mut above = tiles;
+    while above > 1 {
+        levels.push(above - 1);
+        above = (above - 1).div_ceil(tile_of_carries);
+    }
+    levels
+}
+
+/// Bytes of such an array, so that the next one is aligned.
+fn level_bytes(length: usize, carry: usize) -> usize {
+    (length * carry).next_multiple_of(16)
+}
+
+/// The kernels of `program`, if they are loaded.
+pub(crate) fn loaded<Op: Operator<T>, T: Element>(program: ScanProgram, device: usize) -> Option<&'static Kernels> {
+    library::loaded(TypeId::of::<(Op, T)>(), program.template, device)
+}
+
+/// The kernels of `program` for the device, whose context is current; loaded now if they are not.
+pub(crate) fn load<Op: Operator<T>, T: Element>(program: ScanProgram, device: usize) -> Result<&'static Kernels, Error> {
+    library::load(TypeId::of::<(Op, T)>(), program.template, device, program.kernels, || {
+        let carry = Type { cuda: Op::CUDA_CARRY, size: size_of::<Op::Carry>(), align: align_of::<Op::Carry>() };
+        let element = Type { cuda: Op::CUDA_ELEMENT, size: size_of::<T>(), align: align_of::<T>() };
+        let unit = Unit { element, carry, lift: Op::CUDA_LIFT, combine: Op::CUDA, lower: Op::CUDA_LOWER };
+        Program {
+            name: format!("scan::<{}, {}>", type_name::<Op>(), type_name::<T>()),
+            source: unit.source(program.template),
+        }
+    })
+}
+
+/// The arguments of a scan.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call<C> {
+    pub(crate) input: CUdeviceptr,
+    pub(crate) output: CUdeviceptr,
+    pub(crate) n: usize,
+    pub(crate) init: Option<C>,
+    pub(crate) exclusive: bool,
+    pub(crate) reverse: bool,
+    /// `Plan::words` bytes, zero.
+    pub(crate) words: CUdeviceptr,
+    /// `Plan::scratch` bytes.
+    pub(crate) scratch: CUdeviceptr,
+}
+
+impl<C: Element> Call<C> {
+    /// Launches the scan. Does not wait.
+    ///
+    /// # Safety
+    /// - `kernels` are those of `plan.program` for the operator and its element, and `plan` is for `n` of them.
+    /// - Input and output are `n` elements in the memory of the device, the same or apart, valid until the stream is past
+    ///   the scan; so are words and scratch, at multiples of 16, which nothing else uses meanwhile.
+    /// - The stream's context is current.
+    pub(crate) unsafe fn launch(&self, plan: &Plan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
+        let Call { input, output, init, exclusive, reverse, words, scratch, .. } = *self;
+        let n = self.n as u64;
+        let flags = |exclusive: bool, reverse: bool| {
+            (if exclusive { EXCLUSIVE } else { 0 }) | (if reverse { REVERSE } else { 0 }) | init.map_or(0, |_| INIT)
+        };
+        let init = init.unwrap_or_else(C::zeroed);
+        let own = flags(exclusive, reverse);
+        let tiles = plan.tiles as u32;
+        // SAFETY (of all launches): the arguments are those of the kernels in scan_kernels.cuh and scan_strategies.cuh;
+        // the rest is the caller's.
+        let launch = |kernel: usize, blocks: usize, arguments: &[*const c_void]| unsafe {
+            kernels.launch(kernel, blocks as u32, plan.threads, stream, arguments)
+        };
+        if plan.program == BUILT_IN || plan.kernel == LOOK_BACK {
+            let server = plan.program == BUILT_IN && tiles > 1;
+            let arguments = [p(&input), p(&output), p(&n), p(&init), p(&own), p(&words), p(&tiles)];
+            return launch(plan.kernel, plan.tiles + usize::from(server), &arguments);
+        }
+
+        // ---- hierarchical: up, aggregates of aggregates
+        let carries = plan.tile_of_carries;
+        let levels = levels(plan.tiles, carries);
+        let mut arrays: Vec<CUdeviceptr> = Vec::new(); // one for each level
+        let mut next = scratch;
+        for (level, &length) in levels.iter().enumerate() {
+            arrays.push(next);
+            next += level_bytes(length, size_of::<C>()) as u64;
+            match level {
+                0 => launch(AGGREGATE_ELEMENTS, length, &[p(&input), p(&n), p(&own), p(&arrays[0])])?,
+                _ => {
+                    let below = levels[level - 1] as u64;
+                    let forward = flags(false, false);
+                    launch(AGGREGATE_CARRIES, length, &[p(&arrays[level - 1]), p(&below), p(&forward), p(&arrays[level])])?;
+                }
+            }
+        }
+        // ---- down: every array becomes its inclusive scan, from the prefixes of the one above
+        let forward = flags(false, false);
+        for level in (0..levels.len()).rev() {
+            let (array, length) = (arrays[level], levels[level] as u64);
+            let above = arrays.get(level + 1).copied().unwrap_or(0);
+            let arguments = [p(&array), p(&array), p(&length), p(&init), p(&forward), p(&above)];
+            launch(SCAN_CARRIES, levels[level].div_ceil(carries), &arguments)?;
+        }
+        let above = arrays.first().copied().unwrap_or(0);
+        launch(SCAN_ELEMENTS, plan.tiles, &[p(&input), p(&output), p(&n), p(&init), p(&own), p(&above)])
+    }
+}
+
+fn p<A>(argument: &A) -> *const c_void {
+    std::ptr::from_ref(argument).cast()
+}

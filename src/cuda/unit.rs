@@ -1,0 +1,73 @@
+//! The text of a translation unit: an operator on an element as C++ types, then the templates.
+//!
+//! `build.rs` writes the catalog's units with it and the library a user's, so that a kernel is the same however it was
+//! made, and a unit is recognised by its text: two pairs of operator and element with the same text share one kernel.
+
+use super::tuning::{LOOK_BACK_GROUP, tuning};
+
+/// The templates, by the name under which a unit includes them.
+pub(crate) const TEMPLATES: [(&str, &str); 8] = [
+    ("types.cuh", include_str!("../../cuda-templates/types.cuh")),
+    ("warp_scan.cuh", include_str!("../../cuda-templates/warp_scan.cuh")),
+    ("handover.cuh", include_str!("../../cuda-templates/handover.cuh")),
+    ("stage.cuh", include_str!("../../cuda-templates/stage.cuh")),
+    ("pipeline.cuh", include_str!("../../cuda-templates/pipeline.cuh")),
+    ("scan.cuh", include_str!("../../cuda-templates/scan.cuh")),
+    ("scan_kernels.cuh", include_str!("../../cuda-templates/scan_kernels.cuh")),
+    ("scan_strategies.cuh", include_str!("../../cuda-templates/scan_strategies.cuh")),
+];
+
+/// A type on both sides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Type<'a> {
+    /// The C++ text.
+    pub(crate) cuda: &'a str,
+    /// Bytes, on the Rust side.
+    pub(crate) size: usize,
+    /// Bytes, on the Rust side.
+    pub(crate) align: usize,
+}
+
+/// An operator on an element.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unit<'a> {
+    /// The element.
+    pub(crate) element: Type<'a>,
+    /// What partial results are carried in.
+    pub(crate) carry: Type<'a>,
+    /// Element `x` to carry.
+    pub(crate) lift: &'a str,
+    /// Carries `a` (earlier) and `b` (later) to one.
+    pub(crate) combine: &'a str,
+    /// Carry `x` to element.
+    pub(crate) lower: &'a str,
+}
+
+impl Unit<'_> {
+    /// The text of the unit with the kernels of `program`, a template.
+    pub(crate) fn source(&self, program: &str) -> String {
+        let Unit { element, carry, lift, combine, lower } = self;
+        // An unnamed struct that is both would be two types if it were written twice.
+        let tuning = tuning(element.size);
+        let carry_type = if carry.cuda == element.cuda { "Element" } else { carry.cuda };
+        format!(
+            "#include \"pipeline.cuh\"\n\
+             typedef Shape<{}, {}> SmallShape;\n\
+             typedef Shape<{}, {}> LargeShape;\n\
+             constexpr u32 LOOK_BACK_GROUP = {LOOK_BACK_GROUP};\n\
+             typedef {} Element;\n\
+             typedef {carry_type} Carry;\n\
+             static_assert(sizeof(Element) == {} && alignof(Element) == {}, \"the element's C++ type has another layout than its Rust type\");\n\
+             static_assert(sizeof(Carry) == {} && alignof(Carry) == {}, \"the carry's C++ type has another layout than its Rust type\");\n\
+             struct Operator {{\n    \
+                 typedef ::Element Element;\n    \
+                 typedef ::Carry Carry;\n    \
+                 static __device__ Carry lift(Element x) {{ return {lift}; }}\n    \
+                 static __device__ Carry combine(Carry a, Carry b) {{ return {combine}; }}\n    \
+                 static __device__ Element lower(Carry x) {{ return {lower}; }}\n\
+             }};\n\
+             #include \"{program}\"\n",
+            tuning.small.warps, tuning.small.vectors, tuning.large.warps, tuning.large.vectors, element.cuda, element.size, element.align, carry.size, carry.align,
+        )
+    }
+}

@@ -1,0 +1,480 @@
+//! Scan: the front door.
+
+use crate::cuda::{self, Call, Plan};
+use crate::memory::{View, ViewMut, bind, is_capturing};
+use crate::{Destination, Device, Element, Error, Operator, Place, Source, Strategy, Workspace, cpu};
+use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
+use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+const NAME: &str = "scan";
+
+/// A scan of `T` by `Op`: output i combines the inputs up to i.
+///
+/// Gives a builder; see [`Scan`] for its options. Where the data lies decides where the work runs: host slices on this
+/// machine's cores, cudarc's buffers on their GPU.
+///
+/// # Example
+/// ```
+/// use parascan::{Max, Sum, scan};
+///
+/// let prices = [3, 1, 4, 1, 5];
+/// assert_eq!(scan::<Max, i32>().run(&prices)?, [3, 3, 4, 4, 5]);
+///
+/// let sizes = [10, 20, 30];
+/// assert_eq!(scan::<Sum, u64>().exclusive().init(100).run(&sizes)?, [100, 110, 130]);
+/// # Ok::<(), parascan::Error>(())
+/// ```
+pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
+    Scan {
+        reverse: false,
+        exclusive: false,
+        init: None,
+        strategy: Strategy::Auto,
+        site: Anywhere,
+        operator: PhantomData,
+    }
+}
+
+/// Where a builder that says nothing of streams runs: wherever the data lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Anywhere;
+/// On a stream of the caller's.
+#[derive(Clone, Copy, Debug)]
+pub struct On<'s>(&'s Arc<CudaStream>);
+/// With a workspace of the caller's, on its stream.
+#[derive(Debug)]
+pub struct With<'w>(&'w mut Workspace);
+
+/// Where a builder can run.
+#[diagnostic::on_unimplemented(
+    message = "a builder that is bound to a CUDA stream cannot run on `{P}` memory",
+    label = "this is `{P}` memory",
+    note = "`.on()` and `.workspace()` are for cudarc's buffers: leave them out for host data"
+)]
+pub trait Site<P: Place> {
+    #[doc(hidden)]
+    fn stream(&self) -> Option<&Arc<CudaStream>>;
+    #[doc(hidden)]
+    fn take_workspace(&mut self) -> Option<&mut Workspace> {
+        None
+    }
+}
+impl<P: Place> Site<P> for Anywhere {
+    fn stream(&self) -> Option<&Arc<CudaStream>> {
+        None
+    }
+}
+impl Site<Device> for On<'_> {
+    fn stream(&self) -> Option<&Arc<CudaStream>> {
+        Some(self.0)
+    }
+}
+impl Site<Device> for With<'_> {
+    fn stream(&self) -> Option<&Arc<CudaStream>> {
+        Some(self.0.stream())
+    }
+    fn take_workspace(&mut self) -> Option<&mut Workspace> {
+        Some(self.0)
+    }
+}
+
+/// The options of a scan, and what runs it. Made by [`scan`].
+///
+/// # Cost
+/// n - 1 applications of the operator are needed and about 2 n are made. On the device, 2 n elements are moved (n read,
+/// n written), 3 n by [`Strategy::Hierarchical`]; one launch, whatever n.
+///
+/// # Waiting
+/// On host data a call returns when the work is done. On device data it returns when the work is on the stream, and
+/// never waits for it. The first use of an operator and element in a process loads their kernels, which waits for the
+/// driver; [`prepare`](Scan::prepare) does that ahead.
+///
+/// # Same bits
+/// Operands are combined in scan order, never assumed commutative. How they are grouped depends on n, the element type
+/// and the strategy alone, never on timing, the number of threads or of multiprocessors, or where the memory begins: a
+/// rounded float sum has the same bits in every run. Host and device group differently.
+///
+/// # Errors
+/// [`Error::Length`] if input and output differ in length, [`Error::Strategy`] for a strategy on host data,
+/// [`Error::WrongDevice`] for buffers of another device than the stream's, [`Error::Capturing`] and
+/// [`Error::EventTracking`] for calls that cannot be captured, and those of the driver and of the compiler. Nothing was
+/// written then. Length zero is valid.
+///
+/// # Panics
+/// Only if the operator does, on host data; the panic comes through to the caller.
+#[derive(Debug)]
+#[must_use = "a scan does nothing until `run`, `run_into` or `run_in_place`"]
+pub struct Scan<Op, T, S = Anywhere> {
+    reverse: bool,
+    exclusive: bool,
+    init: Option<T>,
+    strategy: Strategy,
+    site: S,
+    operator: PhantomData<fn() -> Op>,
+}
+impl<Op, T: Copy, S: Copy> Clone for Scan<Op, T, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<Op, T: Copy, S: Copy> Copy for Scan<Op, T, S> {}
+
+// ---- options -----------------------------------------------------------------------------------------------------------------
+
+impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
+    /// Output i combines inputs 0 to i. This is the default.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// assert_eq!(scan::<Sum, i32>().inclusive().run(&[1, 2, 3])?, [1, 3, 6]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn inclusive(mut self) -> Self {
+        self.exclusive = false;
+        self
+    }
+
+    /// Output i combines inputs 0 to i - 1; output 0 is `init`, or the operator's identity without one.
+    ///
+    /// Does not compile for an operator without identity: write
+    /// [`.exclusive_from(first)`](Scan::exclusive_from) instead.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// assert_eq!(scan::<Sum, i32>().exclusive().run(&[1, 2, 3])?, [0, 1, 3]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn exclusive(mut self) -> Self {
+        const {
+            assert!(
+                Op::IDENTITY.is_some(),
+                "this operator has no identity: write `.exclusive_from(first)` instead of `.exclusive()`"
+            )
+        };
+        self.exclusive = true;
+        self
+    }
+
+    /// Output i combines `first` and inputs 0 to i - 1; for operators without identity too.
+    ///
+    /// ```
+    /// # use parascan::{Last, scan};
+    /// assert_eq!(scan::<Last, i32>().exclusive_from(-1).run(&[1, 2, 3])?, [-1, 1, 2]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn exclusive_from(mut self, first: T) -> Self {
+        self.exclusive = true;
+        self.init = Some(first);
+        self
+    }
+
+    /// A value that comes before the first input, in inclusive scans too.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// assert_eq!(scan::<Sum, i32>().init(10).run(&[1, 2, 3])?, [11, 13, 16]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn init(mut self, init: T) -> Self {
+        self.init = Some(init);
+        self
+    }
+
+    /// From the last element to the first: the reverse of the scan of the reverse, operand order included.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// assert_eq!(scan::<Sum, i32>().reverse().run(&[1, 2, 3])?, [6, 5, 3]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn reverse(mut self) -> Self {
+        self.reverse = !self.reverse;
+        self
+    }
+
+    /// The algorithm, for data on the device. The default, [`Strategy::Auto`], is the fastest.
+    pub fn strategy(mut self, strategy: Strategy) -> Self {
+        self.strategy = strategy;
+        self
+    }
+
+    fn at<S2>(self, site: S2) -> Scan<Op, T, S2> {
+        let Scan { reverse, exclusive, init, strategy, operator, .. } = self;
+        Scan { reverse, exclusive, init, strategy, site, operator }
+    }
+
+    /// Loads the kernels and grows the workspace, so that a call on `n` elements or fewer with the same options
+    /// allocates nothing, never synchronises and can be captured into a graph.
+    ///
+    /// Waits for the driver, and for the compiler where a kernel is not built in; not for the work on the stream, unless
+    /// loading does (kernels are loaded lazily by some drivers, which drains the device).
+    ///
+    /// # Errors
+    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
+    pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+        workspace.bind()?;
+        if is_capturing(workspace.stream())? {
+            return Err(Error::Capturing { primitive: NAME, what: "prepare allocates" });
+        }
+        let device = workspace.stream().context().ordinal();
+        let plan = Plan::up_to::<Op, T>(self.strategy, n)?;
+        cuda::load::<Op, T>(plan.program, device)?;
+        workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
+    }
+}
+
+impl<Op: Operator<T>, T: Element> Scan<Op, T, Anywhere> {
+    /// On this stream, instead of the one that the input belongs to.
+    pub fn on(self, stream: &Arc<CudaStream>) -> Scan<Op, T, On<'_>> {
+        self.at(On(stream))
+    }
+
+    /// With this workspace, on its stream: after [`prepare`](Scan::prepare) nothing is allocated.
+    pub fn workspace(self, workspace: &mut Workspace) -> Scan<Op, T, With<'_>> {
+        self.at(With(workspace))
+    }
+}
+
+// ---- running -----------------------------------------------------------------------------------------------------------------
+
+impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
+    /// Into new memory beside the input: a `Vec` or a `CudaSlice` of the same length.
+    ///
+    /// ```
+    /// # use parascan::{Max, scan};
+    /// let highest: Vec<i32> = scan::<Max, i32>().run(&vec![3, 1, 4])?;
+    /// assert_eq!(highest, [3, 3, 4]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn run<I>(self, input: &I) -> Result<I::Owned, Error>
+    where
+        I: Source<T> + ?Sized,
+        S: Site<I::Place>,
+    {
+        let view = input.view();
+        let n = match &view {
+            View::Host(x) => x.len(),
+            View::Device(x) => x.len(),
+        };
+        let mut output = input.allocate(n, self.site.stream())?;
+        self.go::<I::Place>(Some(view), I::view_owned(&mut output))?;
+        Ok(output)
+    }
+
+    /// Into the caller's memory, as long as the input.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// let (gains, mut returns) = ([1.0, 2.0, 4.0], [0.0; 3]);
+    /// scan::<Sum, f32>().reverse().run_into(&gains, &mut returns)?;
+    /// assert_eq!(returns, [7.0, 6.0, 4.0]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn run_into<I, O>(self, input: &I, output: &mut O) -> Result<(), Error>
+    where
+        I: Source<T> + ?Sized,
+        O: Destination<T, I::Place> + ?Sized,
+        S: Site<I::Place>,
+    {
+        self.go::<I::Place>(Some(input.view()), output.view_mut())
+    }
+
+    /// Over the input.
+    ///
+    /// ```
+    /// # use parascan::{Min, scan};
+    /// let mut lowest = [3, 1, 4];
+    /// scan::<Min, i32>().run_in_place(&mut lowest)?;
+    /// assert_eq!(lowest, [3, 1, 1]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn run_in_place<X>(self, data: &mut X) -> Result<(), Error>
+    where
+        X: Source<T> + Destination<T, <X as Source<T>>::Place> + ?Sized,
+        S: Site<<X as Source<T>>::Place>,
+    {
+        self.go::<<X as Source<T>>::Place>(None, data.view_mut())
+    }
+
+    /// `input` is none where it is the output.
+    fn go<P: Place>(mut self, input: Option<View<'_, T>>, output: ViewMut<'_, T>) -> Result<(), Error>
+    where
+        S: Site<P>,
+    {
+        match (input, output) {
+            (None, ViewMut::Host(data)) => self.on_host(data.as_ptr(), data.len(), data),
+            (Some(View::Host(input)), ViewMut::Host(output)) => self.on_host(input.as_ptr(), input.len(), output),
+            (input, ViewMut::Device(output)) => {
+                let input = match input {
+                    None => None,
+                    Some(View::Device(input)) => Some(input),
+                    Some(View::Host(_)) => unreachable!("`Destination<T, P>` and `Source::Place` agree on the place"),
+                };
+                let stream = self.site.stream().cloned();
+                let stream = stream.as_ref().unwrap_or_else(|| input.map_or(output.stream(), |input| input.stream())).clone();
+                let options = self.anywhere();
+                options.on_device(&stream, input, output, self.site.take_workspace())
+            }
+            (Some(View::Device(_)), ViewMut::Host(_)) => unreachable!("`Destination<T, P>` and `Source::Place` agree on the place"),
+        }
+    }
+
+    /// The options without the site.
+    fn anywhere(&self) -> Scan<Op, T> {
+        let Scan { reverse, exclusive, init, strategy, operator, .. } = *self;
+        Scan { reverse, exclusive, init, strategy, site: Anywhere, operator }
+    }
+
+    /// What is combined before the first input, if anything.
+    fn first(&self) -> Option<Op::Carry> {
+        match self.init {
+            Some(init) => Some(Op::lift(init)),
+            None if self.exclusive => Op::IDENTITY,
+            None => None,
+        }
+    }
+
+    fn on_host(self, input: *const T, n: usize, output: &mut [T]) -> Result<(), Error> {
+        if n != output.len() {
+            return Err(Error::Length { primitive: NAME, input: n, output: output.len() });
+        }
+        if self.strategy != Strategy::Auto {
+            return Err(Error::Strategy { primitive: NAME, strategy: format!("{:?}", self.strategy) });
+        }
+        // SAFETY: both are n elements, checked above; the input is a shared slice apart from the exclusive one of the
+        // output, or the output itself. An exclusive scan has a first value: `exclusive` asks for an identity at compile
+        // time and `exclusive_from` brings one.
+        unsafe {
+            cpu::scan::<Op, T>(input, output.as_mut_ptr(), n, self.exclusive, self.first(), self.reverse);
+        }
+        Ok(())
+    }
+}
+
+impl<Op: Operator<T>, T: Element> Scan<Op, T> {
+    fn on_device(
+        self,
+        stream: &Arc<CudaStream>,
+        input: Option<&dyn DevicePtr<T>>,
+        output: &mut dyn DevicePtrMut<T>,
+        workspace: Option<&mut Workspace>,
+    ) -> Result<(), Error> {
+        let context = stream.context();
+        let (device, n) = (context.ordinal(), output.len());
+        if let Some(input) = input.filter(|input| input.len() != n) {
+            return Err(Error::Length { primitive: NAME, input: input.len(), output: n });
+        }
+        for (what, found) in [("the input", input.map(|input| input.stream())), ("the output", Some(output.stream()))] {
+            match found.map(|stream| stream.context().ordinal()) {
+                Some(found) if found != device => {
+                    return Err(Error::WrongDevice { primitive: NAME, what, found, expected: device });
+                }
+                _ => {}
+            }
+        }
+        if n == 0 {
+            return Ok(());
+        }
+        bind(stream)?;
+        if context.is_managing_stream_synchronization() && is_capturing(stream)? {
+            return Err(Error::EventTracking { primitive: NAME });
+        }
+        let plan = Plan::new::<Op, T>(self.strategy, n)?;
+        let kernels = match cuda::loaded::<Op, T>(plan.program, device) {
+            Some(kernels) => kernels,
+            None if is_capturing(stream)? => {
+                return Err(Error::Capturing { primitive: NAME, what: "its kernels are not loaded" });
+            }
+            None => cuda::load::<Op, T>(plan.program, device)?,
+        };
+        let mut temporary = None;
+        let (words, scratch) = match workspace {
+            _ if plan.words + plan.scratch == 0 => (0, 0),
+            Some(workspace) => workspace.reserve(NAME, plan.words, plan.scratch)?,
+            None if is_capturing(stream)? => {
+                return Err(Error::Capturing { primitive: NAME, what: "no workspace was given" });
+            }
+            None => temporary.insert(Workspace::new(stream)).reserve(NAME, plan.words, plan.scratch)?,
+        };
+        // The guards order the work against other streams; they live until it is launched.
+        let (to, _written) = output.device_ptr_mut(stream);
+        let (from, _read) = match input {
+            Some(input) => {
+                let (from, read) = input.device_ptr(stream);
+                (from, Some(read))
+            }
+            None => (to, None),
+        };
+        let Scan { exclusive, reverse, .. } = self;
+        let call = Call { input: from, output: to, n, init: self.first(), exclusive, reverse, words, scratch };
+        // SAFETY: the kernels are those of the plan, which is for n elements; input and output have n elements each on
+        // this device, by their types, and the guards keep them; words and scratch are the workspace's, of the sizes
+        // that the plan asks for, words zero; the stream's context was bound above.
+        unsafe { call.launch(&plan, kernels, stream.cu_stream()) }
+    }
+
+    // ---- raw entry points, for other stacks
+
+    /// Bytes of scratch memory that [`run_raw`](Scan::run_raw) needs for `n` elements; zero if one block takes them all.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`].
+    pub fn scratch_bytes(&self, n: usize) -> Result<usize, Error> {
+        let plan = Plan::new::<Op, T>(self.strategy, n)?;
+        Ok(plan.words + plan.scratch)
+    }
+
+    /// The scan at addresses of device memory, on a stream of the driver's; for stacks that do not use cudarc. Does not
+    /// wait. `scratch` is `scratch_bytes` long, at a multiple of 16.
+    ///
+    /// Except for [`Strategy::Hierarchical`], scratch memory must be zero before its first use; every scan leaves it zero
+    /// again. Load the kernels by a first call outside of a graph capture.
+    ///
+    /// # Errors
+    /// [`Error::Scratch`] if the scratch memory is too small or misaligned, and those of the driver and the compiler.
+    ///
+    /// # Safety
+    /// - A context of the device is current on this thread, and `stream` belongs to it.
+    /// - `input` and `output` are `n` elements each in that device's memory, aligned for `T`, equal or apart, valid until
+    ///   the stream is past the scan.
+    /// - `scratch_bytes` bytes at `scratch` are too, and nothing else uses them until then.
+    ///
+    /// # Example
+    /// ```no_run
+    /// # fn addresses() -> (u64, u64, u64, usize, parascan::cudarc::driver::sys::CUstream) { unimplemented!() }
+    /// use parascan::{Sum, scan};
+    /// let (input, output, scratch, bytes, stream) = addresses(); // of another CUDA stack
+    /// let sum = scan::<Sum, f32>().exclusive();
+    /// assert!(bytes >= sum.scratch_bytes(1 << 20)?);
+    /// unsafe { sum.run_raw(input, output, 1 << 20, scratch, bytes, stream)? };
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub unsafe fn run_raw(
+        self,
+        input: CUdeviceptr,
+        output: CUdeviceptr,
+        n: usize,
+        scratch: CUdeviceptr,
+        scratch_bytes: usize,
+        stream: CUstream,
+    ) -> Result<(), Error> {
+        if n == 0 {
+            return Ok(());
+        }
+        let plan = Plan::new::<Op, T>(self.strategy, n)?;
+        let needed = plan.words + plan.scratch; // one of them is zero
+        if scratch_bytes < needed || scratch % 16 != 0 {
+            return Err(Error::Scratch { primitive: NAME, given: scratch_bytes, address: scratch, needed });
+        }
+        let mut device = 0;
+        // SAFETY: a context is current, by the caller; the driver writes its device.
+        cuda::check("cuCtxGetDevice", 0, unsafe { sys::cuCtxGetDevice(&mut device) })?;
+        let kernels = cuda::load::<Op, T>(plan.program, device as usize)?;
+        let Scan { exclusive, reverse, .. } = self;
+        let call = Call { input, output, n, init: self.first(), exclusive, reverse, words: scratch, scratch };
+        // SAFETY: by the caller, and as checked above.
+        unsafe { call.launch(&plan, kernels, stream) }
+    }
+}

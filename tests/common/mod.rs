@@ -1,0 +1,161 @@
+//! What all tests share: random data, a naive oracle, the device if there is one.
+
+use half::{bf16, f16};
+use parascan::cudarc::driver::{CudaContext, CudaStream, DeviceRepr};
+use parascan::{Element, Error, Operator, cuda};
+use std::env;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+// ---- the device --------------------------------------------------------------------------------------------------------------
+
+/// A stream of its own, or nothing where there is no device; with PARASCAN_REQUIRE_GPU=1 that is a failure.
+pub(crate) fn stream() -> Option<Arc<CudaStream>> {
+    context().map(|context| context.new_stream().expect("a stream"))
+}
+
+pub(crate) fn context() -> Option<Arc<CudaContext>> {
+    match cuda::context(0) {
+        Ok(context) => Some(context),
+        Err(e @ (Error::NoDriver { .. } | Error::NoDevice { .. })) => {
+            assert_ne!(env::var("PARASCAN_REQUIRE_GPU").as_deref(), Ok("1"), "a GPU is required: {e}");
+            eprintln!("skipped, no GPU: {e}");
+            None
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+// ---- random data -------------------------------------------------------------------------------------------------------------
+
+/// SplitMix64 (Steele, Lea and Flood 2014). Prints its seed when a test that holds it fails; PARASCAN_SEED repeats it.
+pub(crate) struct Rng {
+    state: u64,
+    seed: u64,
+}
+
+impl Rng {
+    pub(crate) fn new() -> Rng {
+        let seed = match env::var("PARASCAN_SEED") {
+            Ok(seed) => seed.parse().expect("PARASCAN_SEED is a number"),
+            Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as u64,
+        };
+        Rng { state: seed, seed }
+    }
+    pub(crate) fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+}
+
+impl Drop for Rng {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("PARASCAN_SEED={}", self.seed);
+        }
+    }
+}
+
+/// Which values a test draws.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Draw {
+    /// Any bits: NaN of every kind, infinities, zeros of both signs, subnormals.
+    Any,
+    /// Small whole numbers, whose sums are exact in any grouping.
+    Whole,
+    /// 2 and 1/2 in turn, with random signs: products of any stretch are exact.
+    PowersOfTwo,
+}
+
+impl Draw {
+    /// Values for which the operator is associative bit for bit, so that an oracle may group as it likes.
+    pub(crate) fn exact_for<Op: Operator<T>, T: Element>() -> Draw {
+        let name = std::any::type_name::<Op>();
+        match Op::ASSOCIATIVITY {
+            parascan::Associativity::Exact => Draw::Any,
+            _ if name.ends_with("Sum") => Draw::Whole,
+            _ if name.ends_with("Product") => Draw::PowersOfTwo,
+            _ => panic!("{name} rounds: say which data it is exact for"),
+        }
+    }
+}
+
+/// An element that tests draw and compare.
+pub(crate) trait Sample: Element + DeviceRepr + Debug + PartialEq {
+    fn draw(rng: &mut Rng, draw: Draw, i: usize) -> Self;
+    /// The same bits; any two NaN are the same.
+    fn same(self, other: Self) -> bool;
+}
+
+macro_rules! integers { ($($t:ident)*) => { $(
+    impl Sample for $t {
+        fn draw(rng: &mut Rng, draw: Draw, _: usize) -> Self {
+            match (draw, rng.below(8)) {
+                (Draw::Any, 0) => [$t::MIN, $t::MAX, 0, 1][rng.below(4)],
+                (Draw::Any, _) => rng.next() as $t,
+                _ => rng.below(16) as $t,
+            }
+        }
+        fn same(self, other: Self) -> bool { self == other }
+    }
+)* } }
+integers! { i8 i16 i32 i64 u8 u16 u32 u64 usize isize }
+
+macro_rules! floats { ($($t:ident $from:expr;)*) => { $(
+    impl Sample for $t {
+        fn draw(rng: &mut Rng, draw: Draw, i: usize) -> Self {
+            let from: fn(f32) -> $t = $from;
+            match (draw, rng.below(16)) {
+                (Draw::Any, 0) => [$t::NAN, -$t::NAN, $t::INFINITY, $t::NEG_INFINITY, from(0.0), from(-0.0), $t::MAX, $t::MIN][rng.below(8)],
+                (Draw::Any, _) => $t::from_bits(rng.next() as _),
+                (Draw::Whole, k) => from(k as f32 - 7.0),
+                (Draw::PowersOfTwo, k) => from(if i % 2 == 0 { 2.0 } else { 0.5 } * if k < 8 { 1.0 } else { -1.0 }),
+            }
+        }
+        fn same(self, other: Self) -> bool { self.to_bits() == other.to_bits() || self.is_nan() && other.is_nan() }
+    }
+)* } }
+floats! { f32 |x| x; f64 |x| x.into(); f16 f16::from_f32; bf16 bf16::from_f32; }
+
+pub(crate) fn data<T: Sample>(rng: &mut Rng, draw: Draw, n: usize) -> Vec<T> {
+    (0..n).map(|i| T::draw(rng, draw, i)).collect()
+}
+
+// ---- the oracle --------------------------------------------------------------------------------------------------------------
+
+/// What a scan does besides its operator.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Options<T> {
+    pub exclusive: bool,
+    pub init: Option<T>,
+    pub reverse: bool,
+}
+
+/// A scan, naively: one item after the other.
+pub(crate) fn oracle<Op: Operator<T>, T: Element>(input: &[T], options: Options<T>) -> Vec<T> {
+    let mut output = vec![T::zeroed(); input.len()];
+    let mut upto = options.init.map(Op::lift).or(if options.exclusive { Op::IDENTITY } else { None });
+    for k in 0..input.len() {
+        let i = if options.reverse { input.len() - 1 - k } else { k };
+        let item = Op::lift(input[i]);
+        let next = upto.map_or(item, |upto| Op::combine(upto, item));
+        output[i] = Op::lower(if options.exclusive { upto.expect("a first value") } else { next });
+        upto = Some(next);
+    }
+    output
+}
+
+#[track_caller]
+pub(crate) fn assert_same<T: Sample>(got: &[T], expected: &[T], what: &dyn Debug) {
+    assert_eq!(got.len(), expected.len(), "{what:?}");
+    if let Some(i) = (0..got.len()).find(|&i| !got[i].same(expected[i])) {
+        let wrong = (0..got.len()).filter(|&i| !got[i].same(expected[i])).count();
+        panic!("{what:?}: item {i} of {} is {:?} and should be {:?}; {wrong} are wrong", got.len(), got[i], expected[i]);
+    }
+}

@@ -1,0 +1,79 @@
+//! The CPU engine's two layers, through the public interface.
+
+mod handover;
+mod hazards;
+mod pipeline;
+
+use std::{
+    sync::{Arc, Condvar, Mutex},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Fresh random numbers (xorshift), which print their seed when a test fails.
+struct Noise {
+    seed: u64,
+    state: u64,
+}
+
+impl Noise {
+    /// A new seed each time, or `PARASCAN_SEED`.
+    fn new() -> Noise {
+        let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+        let seed = std::env::var("PARASCAN_SEED").map_or_else(|_| clock() | 1, |seed| seed.parse().unwrap());
+        Noise { seed, state: seed }
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state ^= self.state << 13;
+        self.state ^= self.state >> 7;
+        self.state ^= self.state << 17;
+        self.state.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() >> 11) as usize % n
+    }
+}
+
+impl Drop for Noise {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("PARASCAN_SEED={}", self.seed);
+        }
+    }
+}
+
+fn pool(threads: usize) -> rayon::ThreadPool {
+    rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
+}
+
+/// Runs `test`, and aborts the process if that takes a minute: a hang is a failure.
+fn watched<R>(what: &str, test: impl FnOnce() -> R) -> R {
+    /// Tells the watchdog when the test ends, by a panic too.
+    struct Ended(Arc<(Mutex<bool>, Condvar)>);
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            *self.0.0.lock().unwrap() = true;
+            self.0.1.notify_all();
+        }
+    }
+    let ended = Arc::new((Mutex::new(false), Condvar::new()));
+    let what = what.to_owned();
+    let watchdog = std::thread::spawn({
+        let ended = ended.clone();
+        move || {
+            let guard = ended.0.lock().unwrap();
+            let waited = ended.1.wait_timeout_while(guard, Duration::from_secs(60), |ended| !*ended);
+            if waited.unwrap().1.timed_out() {
+                eprintln!("{what}: still running after a minute, taken for a hang");
+                std::process::abort();
+            }
+        }
+    });
+    let result = {
+        let _ended = Ended(ended);
+        test()
+    };
+    watchdog.join().unwrap();
+    result
+}

@@ -1,0 +1,10 @@
+//! All integration tests in one binary: the embedded kernels are linked into each.
+
+#[macro_use]
+#[path = "../src/catalog.rs"]
+#[allow(unused_macros)]
+mod catalog;
+#[macro_use]
+mod common;
+
+mod scan;

@@ -1,0 +1,160 @@
+//! One suite of scan, stamped over every operator and element of the catalog, every engine and strategy.
+
+use crate::common::{Draw, Options, Rng, Sample, assert_same, data, oracle, stream};
+use half::{bf16, f16};
+use parascan::cudarc::driver::CudaStream;
+use parascan::{Block, Operator, Scan, Strategy, Workspace, scan};
+use std::sync::Arc;
+
+/// The options that an operator has: an exclusive scan needs a first value.
+fn options<Op: Operator<T>, T: Sample>(rng: &mut Rng, draw: Draw) -> Vec<Options<T>> {
+    let mut all = Vec::new();
+    for reverse in [false, true] {
+        for exclusive in [false, true] {
+            let init = T::draw(rng, draw, 1);
+            if !exclusive || Op::IDENTITY.is_some() {
+                all.push(Options { exclusive, init: None, reverse });
+            }
+            all.push(Options { exclusive, init: Some(init), reverse });
+        }
+    }
+    all
+}
+
+/// The builder for some options. An exclusive scan without `init` starts from the identity, which `exclusive()` asks for
+/// at compile time; here it is known only at run time.
+fn builder<Op: Operator<T>, T: Sample>(options: Options<T>) -> Scan<Op, T> {
+    let mut builder = scan::<Op, T>();
+    if let Some(init) = options.init {
+        builder = builder.init(init);
+    }
+    if options.exclusive {
+        let identity = || Op::lower(Op::IDENTITY.expect("the caller asks only those that have one"));
+        builder = builder.exclusive_from(options.init.unwrap_or_else(identity));
+    }
+    if options.reverse { builder.reverse() } else { builder }
+}
+
+/// Sizes around every boundary of a kernel with tiles of `tile` items: lanes, warps, tiles, 32 tiles.
+fn sizes(tile: usize, rng: &mut Rng) -> Vec<usize> {
+    let mut sizes = vec![0, 1, 2, 3, 31, 32, 33, 255, tile / 8, tile / 8 + 1, 2 * tile, 2 * tile + 1];
+    sizes.extend([tile - 1, tile, tile + 1, 3 * tile - 1, 33 * tile + 5, 1 + rng.below(40 * tile)]);
+    sizes
+}
+
+fn host<Op: Operator<T>, T: Sample>() {
+    let mut rng = Rng::new();
+    let draw = Draw::exact_for::<Op, T>();
+    let mut lengths = sizes(3072, &mut rng);
+    lengths.push((1 << 19) + rng.below(1 << 19));
+    for n in lengths {
+        let input: Vec<T> = data(&mut rng, draw, n);
+        for options in options::<Op, T>(&mut rng, draw) {
+            let what = (std::any::type_name::<(Op, T)>(), n, options);
+            let expected = oracle::<Op, T>(&input, options);
+            let scan = builder::<Op, T>(options);
+            assert_same(&scan.run(&input).unwrap(), &expected, &("run", what));
+            let mut in_place = input.clone();
+            scan.run_in_place(&mut in_place).unwrap();
+            assert_same(&in_place, &expected, &("in place", what));
+            let guard: Vec<T> = data(&mut rng, draw, n + 5);
+            let mut output = guard.clone();
+            scan.run_into(&input, &mut output[3..n + 3]).unwrap();
+            assert_same(&output[3..n + 3], &expected, &("into a slice", what));
+            assert_same(&output[..3], &guard[..3], &("before the slice", what));
+            assert_same(&output[n + 3..], &guard[n + 3..], &("after the slice", what));
+        }
+    }
+}
+
+/// One scan on the device, from a view into a view, both at offsets, with guard words around the output.
+#[allow(clippy::too_many_arguments)]
+fn check_on_device<Op: Operator<T>, T: Sample>(
+    rng: &mut Rng,
+    stream: &Arc<CudaStream>,
+    workspace: &mut Workspace,
+    input: &[T],
+    options: Options<T>,
+    strategy: Strategy,
+    (skip_in, skip_out): (usize, usize),
+    in_place: bool,
+) {
+    let n = input.len();
+    let what = (std::any::type_name::<(Op, T)>(), n, options, strategy, (skip_in, skip_out), in_place);
+    let expected = oracle::<Op, T>(input, options);
+    let scan = builder::<Op, T>(options).strategy(strategy);
+    let (before, after) = (skip_out, 17);
+    let mut guard: Vec<T> = data(rng, Draw::Any, before + n + after);
+    let got: Vec<T> = if in_place {
+        guard[before..before + n].copy_from_slice(input);
+        let mut buffer = stream.clone_htod(&guard).unwrap();
+        scan.workspace(workspace).run_in_place(&mut buffer.slice_mut(before..before + n)).unwrap();
+        stream.clone_dtoh(&buffer).unwrap()
+    } else {
+        let mut source: Vec<T> = data(rng, Draw::Any, skip_in + n + 3);
+        source[skip_in..skip_in + n].copy_from_slice(input);
+        let source_on_device = stream.clone_htod(&source).unwrap();
+        let mut buffer = stream.clone_htod(&guard).unwrap();
+        let view = source_on_device.slice(skip_in..skip_in + n);
+        scan.workspace(workspace).run_into(&view, &mut buffer.slice_mut(before..before + n)).unwrap();
+        assert_same(&stream.clone_dtoh(&source_on_device).unwrap(), &source, &("the input", what));
+        stream.clone_dtoh(&buffer).unwrap()
+    };
+    assert_same(&got[before..before + n], &expected, &what);
+    assert_same(&got[..before], &guard[..before], &("before the view", what));
+    assert_same(&got[before + n..], &guard[before + n..], &("after the view", what));
+}
+
+fn device<Op: Operator<T>, T: Sample>(strategy: Strategy) {
+    let Some(stream) = stream() else { return };
+    let mut rng = Rng::new();
+    let mut workspace = Workspace::new(&stream);
+    let draw = Draw::exact_for::<Op, T>();
+    let tile = 8 * 32 * 3 * 16 / size_of::<T>();
+    let mut lengths = sizes(tile, &mut rng);
+    lengths.push((5 << 20) / size_of::<T>() + rng.below(1 << 16)); // beyond the small kernel
+    for n in lengths {
+        let input: Vec<T> = data(&mut rng, draw, n);
+        let all = options::<Op, T>(&mut rng, draw);
+        // Long inputs take a few of the options, short ones all.
+        let some = if n > 10 * tile { 2 } else { all.len() };
+        let start = rng.below(all.len());
+        for k in 0..some {
+            let options = all[(start + k * 3) % all.len()];
+            let skips = [(0, 0), (1, 0), (0, 1), (3, 5), (16, 32)][rng.below(5)];
+            check_on_device::<Op, T>(&mut rng, &stream, &mut workspace, &input, options, strategy, skips, k % 4 == 3);
+        }
+    }
+}
+
+macro_rules! stamp {
+    (elements $elements:tt operators { $(
+        $(#[$doc:meta])* $op:ident { $(
+            $($generic:ident)? [$($t:ident),*] $associativity:ident, $form:ident, $(identity $identity:expr,)? $(no $no:ident,)?
+                rust |$a:ident, $b:ident| $rust:expr, cuda $cuda:literal;
+        )* }
+    )* }) => { $(
+        #[allow(non_snake_case)]
+        mod $op {
+            mod on_host {
+                use super::super::*;
+                $( $( #[test] fn $t() { host::<parascan::$op, $t>() } )* )*
+            }
+            mod on_device {
+                use super::super::*;
+                $( $( #[test] fn $t() { device::<parascan::$op, $t>(Strategy::Auto) } )* )*
+            }
+            mod by_look_back {
+                use super::super::*;
+                const LOOK_BACK: Strategy = Strategy::LookBack(Block::WarpShuffles);
+                $( $( #[test] fn $t() { device::<parascan::$op, $t>(LOOK_BACK) } )* )*
+            }
+            mod hierarchical {
+                use super::super::*;
+                const HIERARCHICAL: Strategy = Strategy::Hierarchical(Block::WarpShuffles);
+                $( $( #[test] fn $t() { device::<parascan::$op, $t>(HIERARCHICAL) } )* )*
+            }
+        }
+    )* };
+}
+catalog!(stamp);
