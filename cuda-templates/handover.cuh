@@ -98,8 +98,10 @@ template <class Operator, u32 GROUP> struct LookBack {
     // By the whole block: which tile it is. Tiles start in the order of their numbers whatever order blocks start in, so
     // every tile that a tile waits for is running or done. Whoever takes the last ticket puts it back to zero.
     __device__ bool enter(Shared &shared, Maybe<Carry>, u32 &tile) {
+        tile = 0;
+        if (tiles == 1) return true; // and there is no memory
         if (threadIdx.x == 0) {
-            shared.tile = tiles == 1 ? 0 : add_relaxed(ticket, 1);
+            shared.tile = add_relaxed(ticket, 1);
             if (shared.tile == tiles - 1) *ticket = 0;
         }
         __syncthreads();

@@ -162,6 +162,12 @@ pub(crate) fn capability(device: usize) -> Result<Capability, Error> {
     })
 }
 
+/// Whether build.rs knew the unit.
+#[cfg(test)]
+pub(super) fn is_built_in(source: &str) -> bool {
+    BUILT_IN.iter().any(|unit| unit.source == source)
+}
+
 /// The images that run on `capability`, the best first, unpacked.
 fn fitting(images: &'static [(Target, &'static [u8])], capability: Capability) -> impl Iterator<Item = Vec<u8>> {
     let own = (capability.major * 10 + capability.minor) as u32;

@@ -25,4 +25,4 @@ mod unit;
 pub use driver::context;
 pub(crate) use driver::check;
 pub use library::Kernels;
-pub(crate) use scan::{Call, Plan, load, loaded};
+pub(crate) use scan::{Call, Plan, load, loaded, unit_of};

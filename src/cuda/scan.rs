@@ -24,15 +24,16 @@ const BUILT_IN: ScanProgram = ScanProgram { template: "scan_kernels.cuh", kernel
 const SMALL: usize = 0;
 const LARGE: usize = 1;
 
-const AT_RUN_TIME: ScanProgram = ScanProgram {
-    template: "scan_strategies.cuh",
-    kernels: &["scan_look_back", "aggregate_elements", "aggregate_carries", "scan_elements", "scan_carries"],
+const LOOK_BACK: ScanProgram = ScanProgram { template: "scan_look_back.cuh", kernels: &["scan_look_back"] };
+
+const HIERARCHICAL: ScanProgram = ScanProgram {
+    template: "scan_hierarchical.cuh",
+    kernels: &["aggregate_elements", "aggregate_carries", "scan_elements", "scan_carries"],
 };
-const LOOK_BACK: usize = 0;
-const AGGREGATE_ELEMENTS: usize = 1;
-const AGGREGATE_CARRIES: usize = 2;
-const SCAN_ELEMENTS: usize = 3;
-const SCAN_CARRIES: usize = 4;
+const AGGREGATE_ELEMENTS: usize = 0;
+const AGGREGATE_CARRIES: usize = 1;
+const SCAN_ELEMENTS: usize = 2;
+const SCAN_CARRIES: usize = 3;
 
 /// How a scan of n elements will be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +66,8 @@ impl Plan {
         let (program, kernel, shape) = match strategy {
             Strategy::Auto | Strategy::PrefixServer(_) if small => (BUILT_IN, SMALL, line.small),
             Strategy::Auto | Strategy::PrefixServer(_) => (BUILT_IN, LARGE, line.large),
-            Strategy::LookBack(_) => (AT_RUN_TIME, LOOK_BACK, line.large),
-            Strategy::Hierarchical(_) => (AT_RUN_TIME, SCAN_ELEMENTS, line.large),
+            Strategy::LookBack(_) => (LOOK_BACK, 0, line.large),
+            Strategy::Hierarchical(_) => (HIERARCHICAL, SCAN_ELEMENTS, line.small),
         };
         let tile = shape.tile(element);
         let tiles = n.div_ceil(tile);
@@ -76,9 +77,9 @@ impl Plan {
             return Err(Error::TooLong { primitive: "scan", n, most: (MOST_BLOCKS - 1) * tile });
         }
         let groups = tiles.div_ceil(LOOK_BACK_GROUP);
-        let (words, scratch) = match kernel {
+        let (words, scratch) = match program {
             _ if tiles <= 1 => (0, 0),
-            SMALL | LARGE if program == BUILT_IN => (16 + 2 * tiles * status(carry), 0),
+            BUILT_IN => (16 + 2 * tiles * status(carry), 0),
             LOOK_BACK => (16 + groups.next_multiple_of(4) * 4 + (groups + tiles) * status(carry), 0),
             _ => (0, levels(tiles, tile_of_carries).iter().map(|level| level_bytes(*level, carry)).sum()),
         };
@@ -123,14 +124,20 @@ pub(crate) fn loaded<Op: Operator<T>, T: Element>(program: ScanProgram, device: 
 /// The kernels of `program` for the device, whose context is current; loaded now if they are not.
 pub(crate) fn load<Op: Operator<T>, T: Element>(program: ScanProgram, device: usize) -> Result<&'static Kernels, Error> {
     library::load(TypeId::of::<(Op, T)>(), program.template, device, program.kernels, || {
-        let carry = Type { cuda: Op::CUDA_CARRY, size: size_of::<Op::Carry>(), align: align_of::<Op::Carry>() };
-        let element = Type { cuda: Op::CUDA_ELEMENT, size: size_of::<T>(), align: align_of::<T>() };
-        let unit = Unit { element, carry, lift: Op::CUDA_LIFT, combine: Op::CUDA, lower: Op::CUDA_LOWER };
-        Program {
-            name: format!("scan::<{}, {}>", type_name::<Op>(), type_name::<T>()),
-            source: unit.source(program.template),
-        }
+        let name = format!("scan::<{}, {}>", type_name::<Op>(), type_name::<T>());
+        Program { name, source: unit_of::<Op, T>().source(program.template) }
     })
+}
+
+/// What kernels see of the operator and the element.
+pub(crate) fn unit_of<Op: Operator<T>, T: Element>() -> Unit<'static> {
+    Unit {
+        element: Type { cuda: Op::CUDA_ELEMENT, size: size_of::<T>(), align: align_of::<T>() },
+        carry: Type { cuda: Op::CUDA_CARRY, size: size_of::<Op::Carry>(), align: align_of::<Op::Carry>() },
+        lift: Op::CUDA_LIFT,
+        combine: Op::CUDA,
+        lower: Op::CUDA_LOWER,
+    }
 }
 
 /// The arguments of a scan.
@@ -165,12 +172,13 @@ impl<C: Element> Call<C> {
         let init = init.unwrap_or_else(C::zeroed);
         let own = flags(exclusive, reverse);
         let tiles = plan.tiles as u32;
-        // SAFETY (of all launches): the arguments are those of the kernels in scan_kernels.cuh and scan_strategies.cuh;
+        // SAFETY (of all launches): the arguments are those of the kernels in scan_kernels.cuh, scan_look_back.cuh and
+        // scan_hierarchical.cuh;
         // the rest is the caller's.
         let launch = |kernel: usize, blocks: usize, arguments: &[*const c_void]| unsafe {
             kernels.launch(kernel, blocks as u32, plan.threads, stream, arguments)
         };
-        if plan.program == BUILT_IN || plan.kernel == LOOK_BACK {
+        if plan.program != HIERARCHICAL {
             let server = plan.program == BUILT_IN && tiles > 1;
             let arguments = [p(&input), p(&output), p(&n), p(&init), p(&own), p(&words), p(&tiles)];
             return launch(plan.kernel, plan.tiles + usize::from(server), &arguments);
@@ -208,4 +216,82 @@ impl<C: Element> Call<C> {
 
 fn p<A>(argument: &A) -> *const c_void {
     std::ptr::from_ref(argument).cast()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cuda::nvrtc::{Failure, Nvrtc, Target};
+    use crate::cuda::unit::TEMPLATES;
+    use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// The text of every unit of the catalog with every template of kernels, by the first pair that it serves.
+    fn all() -> Vec<(String, String)> {
+        let mut all = BTreeMap::new();
+        macro_rules! collect {
+            (elements $elements:tt operators { $(
+                $(#[$doc:meta])* $op:ident { $(
+                    $($generic:ident)? [$($t:ident),*] $associativity:ident, $form:ident,
+                        $(identity $identity:expr,)? $(no $no:ident,)?
+                        rust |$a:ident, $b:ident| $rust:expr, cuda $cuda:literal;
+                )* }
+            )* }) => { $( $( $(
+                for program in [BUILT_IN, LOOK_BACK, HIERARCHICAL] {
+                    let name = format!("{}<{}> in {}", stringify!($op), stringify!($t), program.template);
+                    all.entry(unit_of::<crate::$op, $t>().source(program.template)).or_insert(name);
+                }
+            )* )* )* };
+        }
+        use half::{bf16, f16};
+        catalog!(collect);
+        all.into_iter().map(|(source, name)| (name, source)).collect()
+    }
+
+    /// What build.rs wrote is what the library asks for: else the images would never be found.
+    #[test]
+    fn the_catalog_is_built_in() {
+        let missing: Vec<String> = all()
+            .into_iter()
+            .filter(|(name, source)| name.ends_with(BUILT_IN.template) && !library::is_built_in(source))
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(missing, [""; 0]);
+    }
+
+    /// For every machine that is meant to run them: PTX alone is never seen by the assembler, which refuses more.
+    #[test]
+    fn every_kernel_compiles() {
+        let nvrtc = match Nvrtc::find() {
+            Ok(nvrtc) => nvrtc,
+            Err(reason) => {
+                assert_ne!(std::env::var("PARASCAN_REQUIRE_NVRTC").as_deref(), Ok("1"), "{reason}");
+                return eprintln!("skipped, no NVRTC: {reason}");
+            }
+        };
+        let (all, next) = (all(), AtomicUsize::new(0));
+        // The build has been through the others where it found the same compiler.
+        let targets = |name: &str| if name.ends_with(BUILT_IN.template) { &[75, 120][..] } else { &[90][..] };
+        let failures: Vec<String> = std::thread::scope(|scope| {
+            let work = || {
+                let mut failures = Vec::new();
+                while let Some((name, source)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    for target in targets(name).iter().copied().map(Target::Cubin) {
+                        match nvrtc.compile(name, source, &TEMPLATES, target) {
+                            Ok(_) => {}
+                            Err(Failure::Log(words) | Failure::Call(words)) => {
+                                failures.push(format!("{name} for {target:?}: {words}"));
+                            }
+                        }
+                    }
+                }
+                failures
+            };
+            let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().flat_map(|worker| worker.join().expect("no panic")).collect()
+        });
+        assert!(failures.is_empty(), "{} failed, the first: {}", failures.len(), failures[0]);
+        println!("{} units compile", all.len());
+    }
 }

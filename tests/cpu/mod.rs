@@ -5,6 +5,7 @@ mod hazards;
 mod pipeline;
 
 use std::{
+    io::Write,
     sync::{Arc, Condvar, Mutex},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -65,7 +66,8 @@ fn watched<R>(what: &str, test: impl FnOnce() -> R) -> R {
             let guard = ended.0.lock().unwrap();
             let waited = ended.1.wait_timeout_while(guard, Duration::from_secs(60), |ended| !*ended);
             if waited.unwrap().1.timed_out() {
-                eprintln!("{what}: still running after a minute, taken for a hang");
+                // Not eprintln, which the test harness keeps for an end that does not come.
+                let _ = writeln!(std::io::stderr(), "{what}: still running after a minute, taken for a hang");
                 std::process::abort();
             }
         }

@@ -1,0 +1,31 @@
+// The kernels of the hierarchical scan, compiled at run time: the aggregates of all tiles, their scan by the same kernels on
+// carries, then every tile from its prefix.
+#pragma once
+#include "scan.cuh"
+
+// The operator on its own partial results.
+struct CarryOperator {
+    typedef ::Carry Element;
+    typedef ::Carry Carry;
+    static __device__ Carry lift(Carry x) { return x; }
+    static __device__ Carry combine(Carry a, Carry b) { return Operator::combine(a, b); }
+    static __device__ Carry lower(Carry x) { return x; }
+};
+
+extern "C" __global__ void __launch_bounds__(SmallShape::THREADS)
+    aggregate_elements(Element *in, u64 n, u32 flags, Carry *aggregates) {
+    aggregate_tiles<Operator, SmallShape>(in, n, flags, aggregates);
+}
+extern "C" __global__ void __launch_bounds__(SmallShape::THREADS) aggregate_carries(Carry *in, u64 n, u32 flags, Carry *aggregates) {
+    aggregate_tiles<CarryOperator, SmallShape>(in, n, flags, aggregates);
+}
+
+// `prefixes` holds the inclusive scan of the aggregates, `init` combined first.
+extern "C" __global__ void __launch_bounds__(SmallShape::THREADS)
+    scan_elements(Element *in, Element *out, u64 n, Carry init, u32 flags, Carry *prefixes) {
+    scan_tiles<Operator, SmallShape>(in, out, n, init, flags, GivenPrefixes<Operator>(prefixes));
+}
+extern "C" __global__ void __launch_bounds__(SmallShape::THREADS)
+    scan_carries(Carry *in, Carry *out, u64 n, Carry init, u32 flags, Carry *prefixes) {
+    scan_tiles<CarryOperator, SmallShape>(in, out, n, init, flags, GivenPrefixes<CarryOperator>(prefixes));
+}
