@@ -163,6 +163,70 @@ template <class Operator, u32 GROUP> struct LookBack {
     }
 };
 
+// ---- look-back by many counters at once ---------------------------------------------------------------------------------
+// The same hand-over where a tile's state is COLUMNS values side by side, as the digit counts of a radix sort: each thread
+// looks after one column.
+
+template <class Operator, u32 GROUP, u32 COLUMNS> struct LookBackColumns {
+    typedef typename Operator::Carry Carry;
+
+    u32 *ticket, *retired;                // as in LookBack
+    Status<Carry> *prefixes, *aggregates; // by group, by tile: COLUMNS each
+    u32 tiles;
+
+    struct Shared {
+        u32 tile;
+        bool last;
+    };
+
+    __device__ LookBackColumns(void *memory, u32 tiles) : tiles(tiles) {
+        u32 groups = (tiles + GROUP - 1) / GROUP;
+        ticket = (u32 *)memory;
+        retired = ticket + 4;
+        prefixes = (Status<Carry> *)(ticket + (4 + groups + 3) / 4 * 4);
+        aggregates = prefixes + u64(groups) * COLUMNS;
+    }
+
+    // By the whole block: which tile it is.
+    __device__ u32 enter(Shared &shared) {
+        if (threadIdx.x == 0) {
+            shared.tile = add_relaxed(ticket, 1);
+            if (shared.tile == tiles - 1) *ticket = 0;
+        }
+        __syncthreads();
+        return shared.tile;
+    }
+
+    // By one thread of each column: the column's exclusive prefix, `init` included.
+    __device__ Carry exchange(u32 tile, u32 column, Carry aggregate, Carry init) {
+        u32 group = tile / GROUP, first = group * GROUP;
+        bool closes = tile - first == GROUP - 1;
+        if (!closes) aggregates[u64(tile) * COLUMNS + column].publish(aggregate);
+        Carry before = init, one;
+        if (group > 0)
+            while (!prefixes[u64(group) * COLUMNS + column].poll(before)) {}
+        for (u32 i = first; i < tile; i++) {
+            while (!aggregates[u64(i) * COLUMNS + column].poll(one)) {}
+            before = Operator::combine(before, one);
+        }
+        if (closes && tile + 1 < tiles)
+            prefixes[u64(group + 1) * COLUMNS + column].publish(Operator::combine(before, aggregate));
+        return before;
+    }
+
+    // By the whole block, when every column is done with `exchange`.
+    __device__ void retire(Shared &shared, u32 tile) {
+        u32 group = tile / GROUP, first = group * GROUP, size = min(GROUP, tiles - first);
+        __syncthreads();
+        if (threadIdx.x == 0) shared.last = add_acquire_release(retired + group, 1) == size - 1;
+        __syncthreads();
+        if (!shared.last) return;
+        for (u32 i = threadIdx.x; i < size * COLUMNS; i += blockDim.x) aggregates[u64(first) * COLUMNS + i].clear();
+        for (u32 i = threadIdx.x; i < COLUMNS; i += blockDim.x) prefixes[u64(group) * COLUMNS + i].clear();
+        if (threadIdx.x == 0) retired[group] = 0;
+    }
+};
+
 // ---- one block serves the prefixes ---------------------------------------------------------------------------------------
 // The block with the first ticket scans no tile. Its warps read the aggregates in order and publish every tile's
 // prefix. Each word then has one writer and one reader, where look-back has every word polled by all that come after.

@@ -7,4 +7,6 @@ mod catalog;
 #[macro_use]
 mod common;
 
+mod cpu;
+mod device;
 mod scan;

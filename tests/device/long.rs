@@ -1,0 +1,38 @@
+//! Past 2^32 elements.
+
+use super::STRATEGIES;
+use crate::common::{Rng, stream};
+use parascan::{Block, Strategy, Sum, Workspace, scan};
+
+#[test]
+fn past_2_to_the_32() {
+    let Some(stream) = stream() else { return };
+    let mut rng = Rng::new();
+    let n = (1_usize << 32) + 12_345 + rng.below(10_000);
+    let mut x = vec![0_u8; n];
+    for eight in x.chunks_mut(8) {
+        eight.copy_from_slice(&rng.next().to_le_bytes()[..eight.len()]);
+    }
+    let input = stream.clone_htod(&x).unwrap();
+    let mut output = stream.alloc_zeros::<u8>(n + 1).unwrap();
+    let mut workspace = Workspace::new(&stream);
+    let mut got = vec![0_u8; n + 1];
+    for (strategy, reverse) in STRATEGIES.into_iter().map(|strategy| (strategy, false)).chain([(Strategy::Auto, true)]) {
+        if strategy == Strategy::PrefixServer(Block::WarpShuffles) {
+            continue; // what Auto is
+        }
+        let sum = scan::<Sum, u8>().exclusive().init(9).strategy(strategy);
+        let sum = if reverse { sum.reverse() } else { sum };
+        stream.memset_zeros(&mut output).unwrap();
+        sum.workspace(&mut workspace).run_into(&input, &mut output.slice_mut(1..)).unwrap();
+        stream.memcpy_dtoh(&output, &mut got).unwrap();
+        stream.synchronize().unwrap();
+        assert_eq!(got[0], 0, "before the view");
+        let mut upto = 9_u8;
+        for k in 0..n {
+            let i = if reverse { n - 1 - k } else { k };
+            assert_eq!(got[1 + i], upto, "item {i} by {strategy:?}, reverse {reverse}");
+            upto = upto.wrapping_add(x[i]);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! What only the device can show: graphs, streams, the layers under primitives of a test's own, sizes past 2^32, bits that
+//! stay the same, progress while another kernel holds the card.
+
+mod graph;
+mod layers;
+mod long;
+mod progress;
+mod same_bits;
+mod sanitize;
+mod streams;
+
+use crate::common::{Rng, Sample, data};
+use parascan::{Block, Strategy};
+
+/// Every way of joining tiles.
+const STRATEGIES: [Strategy; 4] = [
+    Strategy::Auto,
+    Strategy::PrefixServer(Block::WarpShuffles),
+    Strategy::LookBack(Block::WarpShuffles),
+    Strategy::Hierarchical(Block::WarpShuffles),
+];
+
+fn any<T: Sample>(rng: &mut Rng, n: usize) -> Vec<T> {
+    data(rng, crate::common::Draw::Any, n)
+}

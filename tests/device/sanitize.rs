@@ -1,0 +1,50 @@
+//! A short walk through every path of the kernels, for compute-sanitizer: `compute-sanitizer --tool memcheck test-main
+//! sanitize` takes seconds where the whole suite would take hours.
+
+use super::{STRATEGIES, any};
+use crate::common::{Draw, Options, Rng, Sample, assert_same, data, oracle, stream};
+use half::f16;
+use parascan::{Last, Operator, Sum, Workspace, scan};
+
+fn walk<Op: Operator<T>, T: Sample>() {
+    let Some(stream) = stream() else { return };
+    let mut rng = Rng::new();
+    let draw = Draw::exact_for::<Op, T>();
+    let tile = 8 * 32 * 3 * 16 / size_of::<T>();
+    let large = (4 << 20) / size_of::<T>() + 1; // the kernel for long inputs
+    for strategy in STRATEGIES {
+        let mut workspace = Workspace::new(&stream);
+        for (n, skip) in [(1, 0), (tile - 3, 1), (tile, 0), (5 * tile + 7, 3), (34 * tile + 1, 0), (large, 0)] {
+            let x: Vec<T> = data(&mut rng, draw, n);
+            let mut shifted: Vec<T> = any(&mut rng, skip);
+            shifted.extend_from_slice(&x);
+            let input = stream.clone_htod(&shifted).unwrap();
+            for reverse in [false, true] {
+                let options = Options { exclusive: reverse, init: Some(x[0]), reverse };
+                let builder = scan::<Op, T>().init(x[0]).strategy(strategy);
+                let builder = if reverse { builder.exclusive_from(x[0]).reverse() } else { builder };
+                let mut output = stream.clone_htod(&vec![T::zeroed(); n]).unwrap();
+                builder.workspace(&mut workspace).run_into(&input.slice(skip..), &mut output).unwrap();
+                let what = (strategy, n, skip, reverse);
+                assert_same(&stream.clone_dtoh(&output).unwrap(), &oracle::<Op, T>(&x, options), &what);
+            }
+        }
+    }
+}
+
+#[test]
+fn sum_u8() {
+    walk::<Sum, u8>();
+}
+#[test]
+fn sum_f16() {
+    walk::<Sum, f16>();
+}
+#[test]
+fn sum_f32() {
+    walk::<Sum, f32>();
+}
+#[test]
+fn last_u64() {
+    walk::<Last, u64>();
+}

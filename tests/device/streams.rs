@@ -1,0 +1,75 @@
+//! Many streams at once, many short scans in a row.
+
+use super::{STRATEGIES, any};
+use crate::common::{Options, Rng, assert_same, context, oracle};
+use parascan::{Sum, Workspace, scan};
+
+const PLAIN: Options<u64> = Options { exclusive: false, init: None, reverse: false };
+
+/// Threads with a stream and a workspace each, and scans of all sizes on them.
+#[test]
+fn many_at_once() {
+    let Some(context) = context() else { return };
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let context = &context;
+            scope.spawn(move || {
+                let stream = context.new_stream().unwrap();
+                let mut rng = Rng::new();
+                let mut workspace = Workspace::new(&stream);
+                for round in 0..40 {
+                    let most = 1 << (6 + rng.below(15));
+                    let n = 1 + rng.below(most);
+                    let strategy = STRATEGIES[(thread + round) % STRATEGIES.len()];
+                    let x = any::<u64>(&mut rng, n);
+                    let mut on_device = stream.clone_htod(&x).unwrap();
+                    let scan = scan::<Sum, u64>().strategy(strategy);
+                    if round % 3 == 0 {
+                        scan.run_in_place(&mut on_device).unwrap(); // scratch from the pool
+                    } else {
+                        scan.workspace(&mut workspace).run_in_place(&mut on_device).unwrap();
+                    }
+                    let what = (thread, round, n, strategy);
+                    assert_same(&stream.clone_dtoh(&on_device).unwrap(), &oracle::<Sum, u64>(&x, PLAIN), &what);
+                }
+            });
+        }
+    });
+}
+
+/// Buffers of one stream, work on another: cudarc's events order them.
+#[test]
+fn on_another_stream() {
+    let Some(context) = context() else { return };
+    let (home, other) = (context.new_stream().unwrap(), context.new_stream().unwrap());
+    let mut rng = Rng::new();
+    for _ in 0..20 {
+        let x = any::<u64>(&mut rng, 1 << 20);
+        let input = home.clone_htod(&x).unwrap();
+        let output = scan::<Sum, u64>().on(&other).run(&input).unwrap();
+        assert_same(&home.clone_dtoh(&output).unwrap(), &oracle::<Sum, u64>(&x, PLAIN), &"on another stream");
+    }
+}
+
+/// Ten thousand short scans in a row, each on the result of the one before, with nothing in between.
+#[test]
+fn ten_thousand_in_a_row() {
+    let Some(context) = context() else { return };
+    let stream = context.new_stream().unwrap();
+    let mut rng = Rng::new();
+    for strategy in STRATEGIES {
+        let mut workspace = Workspace::new(&stream);
+        let mut expected = any::<u64>(&mut rng, 20_000);
+        let mut on_device = stream.clone_htod(&expected).unwrap();
+        for round in 0..10_000 {
+            let n = 20_000 - round % 7 * 2500; // one tile and several in turn
+            scan::<Sum, u64>().strategy(strategy).workspace(&mut workspace).run_in_place(&mut on_device.slice_mut(..n)).unwrap();
+            let mut sum = 0_u64;
+            for x in &mut expected[..n] {
+                sum = sum.wrapping_add(*x);
+                *x = sum;
+            }
+        }
+        assert_same(&stream.clone_dtoh(&on_device).unwrap(), &expected, &strategy);
+    }
+}
