@@ -18,6 +18,7 @@ use cuda::unit::{TEMPLATES, Type, Unit};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs};
@@ -37,6 +38,9 @@ fn main() {
     let targets = if env::var_os("DOCS_RS").is_some() { Vec::new() } else { targets() };
     let images = if targets.is_empty() { Vec::new() } else { compile(&units, &targets, &out) };
     embed(&units, &images, &out);
+    if env::var_os("CARGO_FEATURE_CUB").is_some() {
+        versus_cub(&out);
+    }
 }
 
 /// What to compile for, from `PARASCAN_CUDA_ARCHS` (as in `80,90`; `none` for nothing).
@@ -226,4 +230,85 @@ fn embed(units: &[(String, Vec<String>)], images: &[Vec<PathBuf>], out: &Path) {
     for (source, pairs) in units {
         fs::write(sources.join(format!("{}.cu", pairs[0])), source).expect("OUT_DIR can be written");
     }
+}
+
+// ---- CUB, for benches/versus (feature `cub`) ------------------------------------------------------------------------------
+
+/// Compiles CUB's scans with nvcc and links them and the static CUDA runtime into the benches.
+fn versus_cub(out: &Path) {
+    const SOURCE: &str = "benches/versus/cub.cu";
+    println!("cargo::rerun-if-changed={SOURCE}");
+    println!("cargo::rerun-if-env-changed=PARASCAN_NVCC");
+    let nvcc = nvcc();
+    let architectures = match env::var("PARASCAN_CUDA_ARCHS") {
+        Ok(named) if named.trim() != "none" => named,
+        _ => "80,90".into(),
+    };
+    let generate = architectures.split(',').map(|architecture| {
+        let digits = architecture.trim().trim_start_matches("sm_");
+        format!("-gencode=arch=compute_{digits},code=[sm_{digits},compute_{digits}]")
+    });
+    let mut flags = vec!["-lib".into(), "-O3".into(), "-std=c++17".into(), "--threads=0".into()];
+    flags.extend(generate);
+
+    // Minutes of work, so the archive is kept under a name that changes with all that goes into it.
+    let (source, version) = (fs::read(SOURCE).expect(SOURCE), run(Command::new(&nvcc).arg("--version")));
+    let mut hasher = DefaultHasher::new();
+    (source, &flags, &nvcc, version).hash(&mut hasher);
+    let archive = out.join(format!("versus_cub.{:016x}.a", hasher.finish()));
+    if !archive.exists() {
+        let unfinished = out.join("versus_cub.unfinished.a");
+        let _ = fs::remove_file(&unfinished);
+        run(Command::new(&nvcc).args(&flags).arg("-o").arg(&unfinished).arg(SOURCE));
+        fs::rename(&unfinished, &archive).expect("OUT_DIR can be written");
+    }
+
+    // The runtime lies beside nvcc, and is static, so that the bench runs where there is a driver and no toolkit.
+    let root = fs::canonicalize(&nvcc).ok().and_then(|nvcc| Some(nvcc.parent()?.parent()?.to_path_buf())).unwrap_or_default();
+    let runtime = ["lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"]
+        .map(|folder| root.join(folder).join("libcudart_static.a"))
+        .into_iter()
+        .find(|file| file.exists());
+    let link = |argument: &str| println!("cargo::rustc-link-arg-benches={argument}");
+    link(&archive.to_string_lossy());
+    link(&runtime.map_or("-lcudart_static".into(), |file| file.to_string_lossy().into_owned()));
+    let compiler = env::var("CXX").unwrap_or_else(|_| "c++".into());
+    let cpp = run(Command::new(compiler).arg("-print-file-name=libstdc++.a"));
+    link(if Path::new(cpp.trim()).is_absolute() { cpp.trim() } else { "-lstdc++" });
+    ["-lm", "-ldl", "-lrt", "-lpthread"].map(link);
+
+    // Which commit the numbers are of.
+    let git = |arguments: &[&str]| {
+        let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    if let (Some(commit), Some(log)) = (git(&["rev-parse", "HEAD"]), git(&["rev-parse", "--git-path", "logs/HEAD"])) {
+        println!("cargo::rustc-env=PARASCAN_COMMIT={commit}");
+        println!("cargo::rerun-if-changed={log}");
+    }
+}
+
+/// nvcc: the one named, else on PATH, else where toolkits lie.
+fn nvcc() -> PathBuf {
+    if let Some(named) = env::var_os("PARASCAN_NVCC").filter(|named| !named.is_empty()) {
+        return named.into();
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(PathBuf::from);
+    let toolkits = homes.chain([PathBuf::from("/usr/local/cuda")]).map(|home| home.join("bin"));
+    env::split_paths(&path).chain(toolkits).map(|folder| folder.join("nvcc")).find(|file| file.exists()).unwrap_or_else(|| {
+        panic!(
+            "the feature `cub` compiles CUB's scans with nvcc, and there is none on PATH, in CUDA_HOME, in CUDA_PATH or in \
+             /usr/local/cuda: name it in PARASCAN_NVCC=/path/to/nvcc, or build without the feature"
+        )
+    })
+}
+
+/// What the command prints.
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?} cannot be run: {e}; PARASCAN_NVCC names nvcc"));
+    if !output.status.success() {
+        panic!("{command:?} failed:\n{}", String::from_utf8_lossy(&output.stderr));
+    }
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }

@@ -55,6 +55,7 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
             Carry warps = warps_inclusive(shared, lane);
             Maybe<Carry> prefix = join.exchange(tile, shuffle(warps, WARPS - 1), init, lane);
             Carry earlier = shuffle_up(warps, 1);
+            __syncwarp(); // every lane has read the aggregates that the prefixes overwrite
             if (lane < WARPS) shared.carry[lane] = lane == 0 ? prefix.value : some ? Operator::combine(prefix.value, earlier) : earlier;
         }
         __syncthreads();

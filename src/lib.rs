@@ -5,6 +5,8 @@ pub mod cpu;
 pub mod cuda;
 mod element;
 mod error;
+#[cfg(feature = "laws")]
+pub mod laws;
 mod memory;
 mod operator;
 mod scan;

@@ -465,7 +465,7 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         }
         let plan = Plan::new::<Op, T>(self.strategy, n)?;
         let needed = plan.words + plan.scratch; // one of them is zero
-        if scratch_bytes < needed || scratch % 16 != 0 {
+        if scratch_bytes < needed || !scratch.is_multiple_of(16) {
             return Err(Error::Scratch { primitive: NAME, given: scratch_bytes, address: scratch, needed });
         }
         let mut device = 0;

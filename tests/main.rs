@@ -7,6 +7,13 @@ mod catalog;
 #[macro_use]
 mod common;
 
+mod bad_input;
 mod cpu;
 mod device;
+mod machines;
+#[cfg(feature = "laws")]
+mod laws;
+#[cfg(feature = "laws")]
+mod properties;
 mod scan;
+mod user;

@@ -6,7 +6,7 @@
 use super::tuning::{LOOK_BACK_GROUP, tuning};
 
 /// The templates, by the name under which a unit includes them.
-pub(crate) const TEMPLATES: [(&str, &str); 9] = [
+pub(crate) const TEMPLATES: [(&str, &str); 10] = [
     ("types.cuh", include_str!("../../cuda-templates/types.cuh")),
     ("warp_scan.cuh", include_str!("../../cuda-templates/warp_scan.cuh")),
     ("handover.cuh", include_str!("../../cuda-templates/handover.cuh")),
@@ -16,6 +16,7 @@ pub(crate) const TEMPLATES: [(&str, &str); 9] = [
     ("scan_kernels.cuh", include_str!("../../cuda-templates/scan_kernels.cuh")),
     ("scan_look_back.cuh", include_str!("../../cuda-templates/scan_look_back.cuh")),
     ("scan_hierarchical.cuh", include_str!("../../cuda-templates/scan_hierarchical.cuh")),
+    ("laws.cuh", include_str!("../../cuda-templates/laws.cuh")),
 ];
 
 /// A type on both sides.

@@ -1,0 +1,114 @@
+//! Inputs, drawn so that a wrong scan shows and a right one can be compared bit for bit, whatever the grouping.
+
+use half::{bf16, f16};
+use parascan::cudarc::driver::DeviceRepr;
+use parascan::{BitAnd, BitOr, BitXor, Element, Last, Max, Min, Operator, Product, Sum};
+
+/// What the values of an input look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Draw {
+    /// Any bits of integers, any finite floats.
+    Any,
+    /// Integers of any bits; floats that are the differences of random whole numbers, so that the sum of any stretch is
+    /// a small whole number, and exact.
+    Summands,
+    /// Odd integers, whose product is never lost to zeros; floats 2 and 1/2 in turn with random signs, so that the
+    /// product of any stretch is exact.
+    Factors,
+    /// Noise on a slope over the whole input, so that the running maximum has many steps.
+    Rising,
+    /// The same downwards.
+    Falling,
+    /// All bits set, but for one here and there.
+    MostBits,
+    /// No bits set, but for one here and there.
+    FewBits,
+}
+
+/// An operator that versus knows.
+pub(crate) trait Known<T: Element>: Operator<T> {
+    const NAME: &'static str;
+    const DRAW: Draw;
+}
+macro_rules! known { ($($op:ident $name:literal $draw:ident;)*) => { $(
+    impl<T: Element> Known<T> for $op where $op: Operator<T> {
+        const NAME: &'static str = $name;
+        const DRAW: Draw = Draw::$draw;
+    }
+)* } }
+known! {
+    Sum "sum" Summands;
+    Product "product" Factors;
+    Max "max" Rising;
+    Min "min" Falling;
+    BitAnd "bit_and" MostBits;
+    BitOr "bit_or" FewBits;
+    BitXor "bit_xor" Any;
+    Last "last" Any;
+}
+
+/// An element that versus draws.
+pub(crate) trait Sample: Element + DeviceRepr {
+    const NAME: &'static str;
+    /// Item `i` of an input of `n`; no item depends on another, so that they can be drawn in any order.
+    fn draw(draw: Draw, i: usize, n: usize) -> Self;
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
+fn noise(i: usize) -> u64 {
+    let z = (i as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Whole numbers from about 0 to `top`, rising over the input.
+fn slope(i: usize, n: usize, top: u64) -> u64 {
+    (top as f64 * 0.8 * i as f64 / n as f64) as u64 + noise(i) % (top / 5)
+}
+
+/// One bit here and there.
+fn few_bits(i: usize, n: usize) -> u64 {
+    let z = noise(i);
+    if (z >> 8).is_multiple_of(n as u64 / 64 + 1) { 1 << (z % 64) } else { 0 }
+}
+
+macro_rules! integers { ($($t:ident)*) => { $(
+    impl Sample for $t {
+        const NAME: &'static str = stringify!($t);
+        fn draw(draw: Draw, i: usize, n: usize) -> $t {
+            const TOP: u64 = if $t::BITS < 32 { $t::MAX as u64 } else { 1 << 30 };
+            match draw {
+                Draw::Any | Draw::Summands => noise(i) as $t,
+                Draw::Factors => noise(i) as $t | 1,
+                Draw::Rising => slope(i, n, TOP) as $t,
+                Draw::Falling => (TOP - slope(i, n, TOP)) as $t,
+                Draw::MostBits => !few_bits(i, n) as $t,
+                Draw::FewBits => few_bits(i, n) as $t,
+            }
+        }
+    }
+)* } }
+integers! { i8 i16 i32 i64 u8 u16 u32 u64 }
+
+/// `$most` is a whole number up to which all are exact in the type.
+macro_rules! floats { ($($t:ident $most:literal $from:expr;)*) => { $(
+    impl Sample for $t {
+        const NAME: &'static str = stringify!($t);
+        fn draw(draw: Draw, i: usize, n: usize) -> $t {
+            let from: fn(f32) -> $t = $from;
+            // Half of it, so that differences of two are exact.
+            let whole = |i: usize| (noise(i) % ($most + 1)) as f32 - ($most / 2) as f32;
+            let sign = |z: u64| if z % 2 == 0 { 1.0 } else { -1.0 };
+            match draw {
+                Draw::Any => from(whole(i)),
+                Draw::Summands => from(whole(i + 1) - whole(i)),
+                Draw::Factors => from(sign(noise(i)) * if i % 2 == 0 { 2.0 } else { 0.5 }),
+                Draw::Rising => from(slope(i, n, $most) as f32),
+                Draw::Falling => from(($most - slope(i, n, $most)) as f32),
+                Draw::MostBits | Draw::FewBits => unreachable!("bitwise operators take integers"),
+            }
+        }
+    }
+)* } }
+floats! { f32 16_000_000 |x| x; f64 16_000_000 |x| x.into(); f16 2_000 f16::from_f32; bf16 250 bf16::from_f32; }

@@ -1,0 +1,171 @@
+//! The device: one stream, events around calls, and the three kernels of `helpers.ptx`.
+
+use parascan::cudarc::driver::sys::{self, CUdeviceptr, CUevent_flags, CUresult};
+use parascan::cudarc::driver::{CudaContext, CudaEvent, CudaFunction, CudaStream, DriverError};
+use parascan::cudarc::nvrtc::Ptx;
+use parascan::{Error, cuda};
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Calls that are queued before the device begins with the first: few enough for its queue.
+const BATCH: usize = 25;
+
+pub(crate) struct Gpu {
+    pub(crate) context: Arc<CudaContext>,
+    pub(crate) stream: Arc<CudaStream>,
+    empty: CudaFunction,
+    wait: CudaFunction,
+    differ: CudaFunction,
+    /// How long the device is held up, in ns, while the host queues a batch.
+    head_start: Cell<u64>,
+}
+
+/// `Err` in words that say where.
+pub(crate) fn told<T, E: Display>(what: &str, result: Result<T, E>) -> Result<T, String> {
+    result.map_err(|e| format!("{what}: {e}"))
+}
+
+fn answer(call: &str, code: CUresult) -> Result<(), String> {
+    told(call, code.result().map_err(|DriverError(code)| format!("{code:?}")))
+}
+
+/// Something to time: puts work on the stream.
+pub(crate) type Run<'a> = dyn FnMut() -> Result<(), String> + 'a;
+pub(crate) type Call<'a> = &'a mut Run<'a>;
+
+impl Gpu {
+    pub(crate) fn open() -> Result<Gpu, Error> {
+        let context = cuda::context(0)?;
+        let driver = |call: &'static str| move |e: DriverError| Error::Driver { call, code: e.0, device: 0 };
+        // SAFETY: there is one stream, so that nothing needs to be ordered by events.
+        unsafe { context.disable_event_tracking() };
+        let stream = context.new_stream().map_err(driver("cuStreamCreate"))?;
+        let module =
+            context.load_module(Ptx::from_src(include_str!("helpers.ptx"))).map_err(driver("cuModuleLoadData"))?;
+        let function = |name| module.load_function(name).map_err(driver("cuModuleGetFunction"));
+        let (empty, wait, differ) = (function("empty")?, function("wait")?, function("differ")?);
+        Ok(Gpu { context, stream, empty, wait, differ, head_start: Cell::new(1_000_000) })
+    }
+
+    pub(crate) fn synchronize(&self) -> Result<(), String> {
+        told("the stream", self.stream.synchronize())
+    }
+
+    /// # Safety
+    /// `parameters` are the kernel's, and what it touches through them is valid until the stream is past it.
+    unsafe fn launch(&self, kernel: &CudaFunction, blocks: u32, parameters: &[*const c_void]) -> Result<(), String> {
+        let threads = if blocks == 1 { 32 } else { 256 };
+        let (function, stream) = (kernel.cu_function(), self.stream.cu_stream());
+        let parameters = parameters.as_ptr().cast_mut().cast();
+        // SAFETY: by the caller; the driver copies the parameters before it returns.
+        answer("cuLaunchKernel", unsafe {
+            sys::cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, std::ptr::null_mut())
+        })
+    }
+
+    /// A kernel that takes what a scan takes, and does nothing.
+    pub(crate) fn launch_empty(&self) -> Result<(), String> {
+        let (wide, narrow) = (0u64, 0u32);
+        let (wide, narrow) = ((&raw const wide).cast(), (&raw const narrow).cast());
+        // SAFETY: the parameters of `empty` in helpers.ptx, which uses none of them.
+        unsafe { self.launch(&self.empty, 1, &[wide, wide, wide, narrow, narrow, wide, narrow]) }
+    }
+
+    /// # Safety
+    /// Both are `bytes` bytes of device memory, apart, valid until the stream is past the copy.
+    pub(crate) unsafe fn copy(&self, from: CUdeviceptr, to: CUdeviceptr, bytes: usize) -> Result<(), String> {
+        // SAFETY: by the caller.
+        answer("cuMemcpyDtoDAsync", unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, self.stream.cu_stream()) })
+    }
+
+    /// # Safety
+    /// `to` is `bytes` bytes of device memory, valid until the stream is past it.
+    pub(crate) unsafe fn fill(&self, to: CUdeviceptr, byte: u8, bytes: usize) -> Result<(), String> {
+        // SAFETY: by the caller.
+        answer("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(to, byte, bytes, self.stream.cu_stream()) })
+    }
+
+    /// In how many bytes `a` and `b` differ, and the first of them. Waits for the stream.
+    ///
+    /// # Safety
+    /// Both are `bytes` bytes of device memory.
+    pub(crate) unsafe fn differ(&self, a: CUdeviceptr, b: CUdeviceptr, bytes: usize) -> Result<(u64, u64), String> {
+        let found = told("the count of differences", self.stream.clone_htod(&[0, u64::MAX]))?;
+        {
+            use parascan::cudarc::driver::DevicePtr;
+            let (bytes, (found, _written)) = (bytes as u64, found.device_ptr(&self.stream));
+            let parameters = [&raw const a, &raw const b, &raw const bytes, &raw const found];
+            // SAFETY: the parameters of `differ` in helpers.ptx; the memory by the caller, and `found` lives beyond.
+            unsafe { self.launch(&self.differ, 4096, &parameters.map(|parameter| parameter.cast())) }?;
+        }
+        let found = told("the count of differences", self.stream.clone_dtoh(&found))?;
+        self.synchronize()?;
+        Ok((found[0], found[1]))
+    }
+
+    /// Microseconds of each call on the device, the median of `batches` batches; the calls take turns.
+    ///
+    /// A batch is queued behind a kernel that waits, so that the device never waits for the host within it.
+    pub(crate) fn medians(&self, batches: usize, calls: &mut [Call]) -> Result<Vec<f64>, String> {
+        for call in calls.iter_mut() {
+            for _warm_up in 0..3 {
+                call()?;
+            }
+        }
+        let event = || told("an event", self.context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT)));
+        let events: Vec<(CudaEvent, CudaEvent)> =
+            (0..BATCH * calls.len()).map(|_| Ok((event()?, event()?))).collect::<Result<_, String>>()?;
+        let mut times = vec![Vec::new(); calls.len()];
+        while times[0].len() < batches * BATCH {
+            self.synchronize()?;
+            let (queued, nanoseconds) = (Instant::now(), self.head_start.get());
+            // SAFETY: the parameter of `wait` in helpers.ptx.
+            unsafe { self.launch(&self.wait, 1, &[(&raw const nanoseconds).cast()]) }?;
+            for events in events.chunks(calls.len()) {
+                for ((before, after), call) in events.iter().zip(&mut *calls) {
+                    told("an event", before.record(&self.stream))?;
+                    call()?;
+                    told("an event", after.record(&self.stream))?;
+                }
+            }
+            let queued = queued.elapsed().as_nanos() as u64;
+            self.synchronize()?;
+            // The host was too slow: again, with a longer start. A second is for hosts that stop now and then.
+            if queued > nanoseconds && nanoseconds < 1_000_000_000 {
+                self.head_start.set(2 * queued);
+                continue;
+            }
+            for (k, (before, after)) in events.iter().enumerate() {
+                let ms = told("an event", before.elapsed_ms(after))?;
+                times[k % calls.len()].push(f64::from(ms) * 1e3);
+            }
+        }
+        Ok(times.into_iter().map(median).collect())
+    }
+
+    /// Microseconds that the host spends in each call, the median over batches of many.
+    pub(crate) fn host_medians(&self, calls: &mut [Call]) -> Result<Vec<f64>, String> {
+        const CALLS: u32 = 500; // half of what the driver queues before it makes the host wait
+        let mut times = vec![Vec::new(); calls.len()];
+        for _batch in 0..41 {
+            for (call, times) in calls.iter_mut().zip(&mut times) {
+                self.synchronize()?;
+                let begun = Instant::now();
+                for _ in 0..CALLS {
+                    call()?;
+                }
+                times.push(begun.elapsed().as_secs_f64() * 1e6 / f64::from(CALLS));
+            }
+        }
+        self.synchronize()?;
+        Ok(times.into_iter().map(median).collect())
+    }
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times[times.len() / 2]
+}

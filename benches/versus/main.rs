@@ -1,0 +1,198 @@
+//! parascan, CUB, a copy and an empty kernel on the same buffers, in one run, on one stream.
+//!
+//! ```text
+//! cargo bench --bench versus --features cub                    the main types and sizes
+//! cargo bench --bench versus --features cub -- --sweep         sums of 2^10 to 2^30 elements
+//! cargo bench --bench versus --features cub -- --catalog       every operator on every element, 2^26
+//! cargo bench --bench versus --features cub -- --strategies    every strategy of a scan, 2^20 and 2^28
+//! cargo bench --bench versus --features cub -- --views         views at odd offsets, and backwards, 2^28
+//! cargo bench --bench versus --features cub -- --host          what a call costs the host
+//! ```
+//! CUB comes from the toolkit of the nvcc that build.rs finds (PARASCAN_NVCC, PATH, CUDA_HOME, CUDA_PATH,
+//! /usr/local/cuda); without the feature `cub` only parascan and the copy are run.
+//!
+//! It prints CSV: `# commit, GPU, CUB version`, then `library,what,type,n,median_us,gb_per_s,of_copy`. Times are the
+//! device's, between two events around the call, the median of 25 calls or of 100 short ones, behind 3 that are not
+//! counted. GB/s is over the least bytes that must move, each input read once and each output written once; of_copy is that
+//! rate over the copy's in the same run. CUB's temporary memory and parascan's workspace are there beforehand, and no
+//! event but these is recorded. `copy` as the library of `empty_kernel` and of `host_cost` stands for the bare launch.
+//!
+//! Every result is compared with CUB's bit for bit, on data whose sums are exact, and with a plain loop where there are no
+//! more than 2^20 elements or CUB has no such scan. What differs is on stderr, and the exit code is 1; it is 2 where
+//! nothing could be run.
+
+mod bench;
+mod cub;
+mod data;
+mod gpu;
+
+use bench::{Bench, Case, Verdict};
+use data::{Known, Sample};
+use gpu::Gpu;
+use half::{bf16, f16};
+use parascan::{BitAnd, BitOr, BitXor, Block, Last, Max, Min, Product, Strategy, Sum};
+use std::env;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: versus [--sweep | --catalog | --strategies | --views | --host]...";
+
+type Mode = fn(&Gpu, &Verdict);
+
+fn main() -> ExitCode {
+    let mut modes: Vec<Mode> = Vec::new();
+    for argument in env::args().skip(1) {
+        modes.push(match argument.as_str() {
+            "--sweep" => sweep,
+            "--catalog" => catalog,
+            "--strategies" => strategies,
+            "--views" => views,
+            "--host" => host,
+            "--bench" => continue, // from cargo
+            _ => {
+                eprintln!("versus does not know {argument}\n{USAGE}");
+                return ExitCode::from(2);
+            }
+        });
+    }
+    if modes.is_empty() {
+        modes.push(main_rows);
+    }
+    let gpu = match Gpu::open() {
+        Ok(gpu) => gpu,
+        Err(e) => {
+            eprintln!("versus needs a GPU: {e}");
+            return ExitCode::from(2);
+        }
+    };
+    let name = gpu.context.name().unwrap_or_else(|_| "unknown GPU".into());
+    println!("# {}, {name}, {}", option_env!("PARASCAN_COMMIT").unwrap_or("unknown"), cub::version());
+    println!("library,what,type,n,median_us,gb_per_s,of_copy");
+    let verdict = Verdict::default();
+    if let Some(us) = verdict.note("empty_kernel", gpu.medians(4, &mut [&mut || gpu.launch_empty()])) {
+        println!("copy,empty_kernel,,0,{:.2},,", us[0]);
+    }
+    for mode in modes {
+        mode(&gpu, &verdict);
+    }
+    if verdict.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+const INCLUSIVE: Case = Case {
+    exclusive: false,
+    reverse: false,
+    strategy: Strategy::Auto,
+    offsets: (0, 0),
+    suffix: "",
+    beside_cub: true,
+};
+const EXCLUSIVE: Case = Case { exclusive: true, ..INCLUSIVE };
+
+/// The function for each of the types.
+macro_rules! each {
+    ($function:ident, $gpu:ident, $verdict:ident: $($t:ident)*) => { $( $function::<$t>($gpu, $verdict); )* };
+}
+
+fn main_rows(gpu: &Gpu, verdict: &Verdict) {
+    fn rows<T: Sample>(gpu: &Gpu, verdict: &Verdict)
+    where
+        Sum: Known<T>,
+        Max: Known<T>,
+    {
+        let Some(mut bench) = Bench::<T>::new(gpu, verdict, 1 << 28) else { return };
+        for n in [28, 10, 16, 20, 24].map(|log| 1 << log) {
+            bench.row::<Sum>(n, EXCLUSIVE);
+            bench.row::<Sum>(n, INCLUSIVE);
+            bench.row::<Max>(n, INCLUSIVE);
+        }
+    }
+    each!(rows, gpu, verdict: f32 i32 u64 f16 u8);
+}
+
+fn sweep(gpu: &Gpu, verdict: &Verdict) {
+    fn rows<T: Sample>(gpu: &Gpu, verdict: &Verdict)
+    where
+        Sum: Known<T>,
+    {
+        let Some(mut bench) = Bench::<T>::new(gpu, verdict, 1 << 30) else { return };
+        for n in (10..=30).map(|log| 1 << log) {
+            bench.row::<Sum>(n, EXCLUSIVE);
+            bench.row::<Sum>(n, INCLUSIVE);
+        }
+    }
+    each!(rows, gpu, verdict: f32 i32 u64 f16);
+}
+
+fn catalog(gpu: &Gpu, verdict: &Verdict) {
+    const N: usize = 1 << 26;
+    macro_rules! rows { ($($t:ident: $($op:ident)*;)*) => { $(
+        if let Some(mut bench) = Bench::<$t>::new(gpu, verdict, N) {
+            bench.row::<Sum>(N, EXCLUSIVE);
+            $( bench.row::<$op>(N, INCLUSIVE); )*
+        }
+    )* } }
+    rows! {
+        f32: Sum Product Max Min Last;
+        i32: Sum Product Max Min BitAnd BitOr BitXor Last;
+        u64: Sum Product Max Min BitAnd BitOr BitXor Last;
+        f16: Sum Product Max Min Last;
+        f64: Sum Product Max Min Last;
+        bf16: Sum Product Max Min Last;
+        i8: Sum Product Max Min BitAnd BitOr BitXor Last;
+        i16: Sum Product Max Min BitAnd BitOr BitXor Last;
+        i64: Sum Product Max Min BitAnd BitOr BitXor Last;
+        u8: Sum Product Max Min BitAnd BitOr BitXor Last;
+        u16: Sum Product Max Min BitAnd BitOr BitXor Last;
+        u32: Sum Product Max Min BitAnd BitOr BitXor Last;
+    }
+}
+
+fn strategies(gpu: &Gpu, verdict: &Verdict) {
+    fn rows<T: Sample>(gpu: &Gpu, verdict: &Verdict)
+    where
+        Sum: Known<T>,
+    {
+        let block = Block::WarpShuffles;
+        let all = [
+            ("_auto", Strategy::Auto),
+            ("_look_back", Strategy::LookBack(block)),
+            ("_hierarchical", Strategy::Hierarchical(block)),
+            ("_prefix_server", Strategy::PrefixServer(block)),
+        ];
+        let Some(mut bench) = Bench::<T>::new(gpu, verdict, 1 << 28) else { return };
+        for n in [1 << 28, 1 << 20] {
+            for (suffix, strategy) in all {
+                let beside_cub = strategy == Strategy::Auto;
+                bench.row::<Sum>(n, Case { strategy, suffix, beside_cub, ..EXCLUSIVE });
+            }
+        }
+    }
+    each!(rows, gpu, verdict: f32 i32 u64 f16);
+}
+
+fn views(gpu: &Gpu, verdict: &Verdict) {
+    fn rows<T: Sample>(gpu: &Gpu, verdict: &Verdict)
+    where
+        Sum: Known<T>,
+    {
+        const N: usize = 1 << 28;
+        let Some(mut bench) = Bench::<T>::new(gpu, verdict, N) else { return };
+        for (suffix, offsets) in [
+            ("", (0, 0)),
+            ("_from_1_to_0", (1, 0)),
+            ("_from_0_to_1", (0, 1)),
+            ("_from_1_to_1", (1, 1)),
+            ("_from_1_to_3", (1, 3)),
+        ] {
+            bench.row::<Sum>(N, Case { offsets, suffix, ..INCLUSIVE });
+        }
+        bench.row::<Sum>(N, Case { reverse: true, suffix: "_reverse", ..INCLUSIVE });
+    }
+    each!(rows, gpu, verdict: i32 u8 f16);
+}
+
+fn host(gpu: &Gpu, verdict: &Verdict) {
+    let Some(mut bench) = Bench::<i32>::new(gpu, verdict, 1 << 20) else { return };
+    for n in [1 << 10, 1 << 20] {
+        bench.host_cost::<Sum>(n);
+    }
+}

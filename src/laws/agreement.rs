@@ -1,0 +1,277 @@
+//! Agreement of the Rust bodies with the CUDA bodies: both are run on the same operands and compared on the host.
+
+use super::measure::{Measure, same_bits};
+use super::{Laws, Violation, config, fold, hex, operand_lines, results};
+use crate::cuda::{self, Kernels};
+use crate::memory::bind;
+use crate::{Element, Error, Operator};
+use bytemuck::{cast_slice, cast_slice_mut, zeroed_vec};
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DriverError};
+use proptest::collection::vec;
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
+use rayon::prelude::*;
+use std::any::type_name;
+use std::ffi::c_void;
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Partial results drawn for each side of `combine`.
+const DRAWN: usize = 512;
+/// Pairs, or elements, that are on the device at once, for each of this machine's threads.
+const CHUNK: usize = 1 << 22;
+const THREADS: u32 = 256;
+
+/// Random operands.
+pub(super) fn random<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>) -> Result<(), Violation> {
+    let (device, measure) = (Device::<Op, T>::new()?, &laws.measure);
+    let stream = device.stream()?;
+    let mut runner = TestRunner::new(config());
+    let operands = vec(laws.values.clone(), 1..=3);
+    let mut draw = || {
+        let tree = (0..DRAWN).map(|_| operands.new_tree(&mut runner));
+        tree.collect::<Result<Vec<_>, _>>().map_err(|reason| laws.no_values(reason.message()))
+    };
+    let (mut earlier, mut later) = (draw()?, draw()?);
+
+    // ---- lift and lower
+    let judge = |elements: &Vec<T>| -> Result<Option<String>, Error> {
+        let (lifted, lowered) = device.lift_and_lower(&stream, elements)?;
+        Ok((0..elements.len()).find_map(|i| differs_alone::<Op, T>(measure, elements[i], lifted[i], lowered[i])))
+    };
+    let all = earlier.iter().chain(&later).flat_map(ValueTree::current).collect();
+    if judge(&all)?.is_some() {
+        for tree in earlier.iter_mut().chain(&mut later) {
+            if let Some((_, counterexample)) = shrink(tree, judge)? {
+                return Err(disagreement::<Op, T>(counterexample));
+            }
+        }
+    }
+
+    // ---- combine
+    let rows: Vec<Op::Carry> = earlier.iter().map(|tree| fold::<Op, T>(&tree.current())).collect();
+    let columns: Vec<Op::Carry> = later.iter().map(|tree| fold::<Op, T>(&tree.current())).collect();
+    let (combined, lowered) = device.combine_all(&stream, &rows, &columns)?;
+    let wrong = |i: usize| differs::<Op, T>(measure, rows[i / DRAWN], columns[i % DRAWN], combined[i], lowered[i]).is_some();
+    let Some(i) = (0..combined.len()).into_par_iter().find_first(|&i| wrong(i)) else { return Ok(()) };
+    let (earlier, later) = (&mut earlier[i / DRAWN], &mut later[i % DRAWN]);
+    let bad = |earlier: &[T], later: &[T]| -> Result<_, Error> {
+        let (a, b) = (fold::<Op, T>(earlier), fold::<Op, T>(later));
+        let (combined, lowered) = device.combine_all(&stream, &[a], &[b])?;
+        Ok(differs::<Op, T>(measure, a, b, combined[0], lowered[0]))
+    };
+    let b = later.current();
+    let a = shrink(earlier, |a| bad(a, &b))?.map_or_else(|| earlier.current(), |(a, _)| a);
+    let smallest = shrink(later, |b| bad(&a, b))?;
+    let (b, lines) = smallest.unwrap_or_else(|| (b, "    and not so when tried again".to_owned()));
+    Err(disagreement::<Op, T>(operand_lines(&[("a", &a), ("b", &b)]) + &lines))
+}
+
+/// Every bit pattern, and every pair of those of a small element.
+pub(super) fn exhaustive<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>) -> Result<(), Violation> {
+    let (device, measure) = (Device::<Op, T>::new()?, &laws.measure);
+    let patterns = 1usize << (8 * size_of::<T>());
+    let pattern = |i: usize| bytemuck::pod_read_unaligned::<T>(&i.to_le_bytes()[..size_of::<T>()]);
+    let chunks = |n: usize, length: usize| {
+        let starts = (0..n.div_ceil(length)).into_par_iter().map(move |chunk| chunk * length);
+        starts.map(move |first| first..(first + length).min(n))
+    };
+
+    // ---- lift and lower
+    chunks(patterns, CHUNK).try_for_each(|chunk| {
+        let elements: Vec<T> = chunk.map(pattern).collect();
+        let (lifted, lowered) = device.lift_and_lower(&device.stream()?, &elements)?;
+        let found = (0..elements.len()).find_map(|i| differs_alone::<Op, T>(measure, elements[i], lifted[i], lowered[i]));
+        found.map_or(Ok(()), |counterexample| Err(disagreement::<Op, T>(counterexample)))
+    })?;
+    if size_of::<T>() > 2 {
+        return Ok(());
+    }
+
+    // ---- combine
+    let carries: Vec<Op::Carry> = (0..patterns).map(|i| Op::lift(pattern(i))).collect();
+    chunks(patterns, (CHUNK / patterns).max(1)).try_for_each(|rows| {
+        let (combined, lowered) = device.combine_all(&device.stream()?, &carries[rows.clone()], &carries)?;
+        for (i, row) in rows.enumerate() {
+            let a = carries[row];
+            for (column, &b) in carries.iter().enumerate() {
+                let i = i * patterns + column;
+                if let Some(lines) = differs::<Op, T>(measure, a, b, combined[i], lowered[i]) {
+                    let operands = [("a", &[pattern(row)][..]), ("b", &[pattern(column)])];
+                    return Err(disagreement::<Op, T>(operand_lines(&operands) + &lines));
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+// ---- comparing ---------------------------------------------------------------------------------------------------------------
+
+/// What Rust makes of an element, against what the device did.
+fn differs_alone<Op: Operator<T>, T: Element + Debug>(
+    measure: &Measure<Op::Carry>,
+    x: T,
+    lifted: Op::Carry,
+    lowered: T,
+) -> Option<String> {
+    let carry = Op::lift(x);
+    let name = |what: &str| format!("    a = {x:?}\n{what}");
+    if !measure.same(carry, lifted, &[]) {
+        return Some(name(&results::<Op, T>(["lift(a) in Rust", "lift(a) in CUDA"], carry, lifted)));
+    }
+    lowers_differently::<Op, T>(measure, carry, lowered).map(|lines| name(&lines))
+}
+
+/// What Rust makes of a pair, against what the device did.
+fn differs<Op: Operator<T>, T: Element + Debug>(
+    measure: &Measure<Op::Carry>,
+    a: Op::Carry,
+    b: Op::Carry,
+    combined: Op::Carry,
+    lowered: T,
+) -> Option<String> {
+    let carry = Op::combine(a, b);
+    if !measure.same(carry, combined, &[a, b]) {
+        return Some(results::<Op, T>(["a b in Rust", "a b in CUDA"], carry, combined));
+    }
+    lowers_differently::<Op, T>(measure, carry, lowered)
+}
+
+/// Elements are compared as what they lift to, by the one measure that there is; exact operators by their bits.
+fn lowers_differently<Op: Operator<T>, T: Element + Debug>(
+    measure: &Measure<Op::Carry>,
+    carry: Op::Carry,
+    lowered: T,
+) -> Option<String> {
+    let expected = Op::lower(carry);
+    if same_bits(&expected, &lowered) || (!measure.exact && measure.same(Op::lift(expected), Op::lift(lowered), &[carry])) {
+        return None;
+    }
+    Some(format!("    lowered in Rust = {expected:?} ({})\n    lowered in CUDA = {lowered:?} ({})", hex(&expected), hex(&lowered)))
+}
+
+fn disagreement<Op: Operator<T>, T: Element>(counterexample: String) -> Violation {
+    Violation::Agreement { operator: type_name::<Op>(), element: type_name::<T>(), counterexample }
+}
+
+/// The smallest value of the tree that is bad, if its present one is, with what is said of it.
+fn shrink<V: ValueTree>(
+    tree: &mut V,
+    bad: impl Fn(&V::Value) -> Result<Option<String>, Error>,
+) -> Result<Option<(V::Value, String)>, Error> {
+    let judge = |value: V::Value| Ok(bad(&value)?.map(|words| (value, words)));
+    let Some(mut worst) = judge(tree.current())? else { return Ok(None) };
+    let mut more = tree.simplify();
+    while more {
+        more = match judge(tree.current())? {
+            Some(smaller) => {
+                worst = smaller;
+                tree.simplify()
+            }
+            None => tree.complicate(),
+        };
+    }
+    Ok(Some(worst))
+}
+
+// ---- the device --------------------------------------------------------------------------------------------------------------
+
+/// The CUDA bodies, loaded.
+struct Device<Op, T> {
+    context: Arc<CudaContext>,
+    kernels: Kernels,
+    bodies: PhantomData<fn(Op, T)>,
+}
+
+/// The kernels of `laws.cuh`.
+const KERNELS: [&str; 2] = ["lift_and_lower", "combine_all"];
+const LIFT_AND_LOWER: usize = 0;
+const COMBINE_ALL: usize = 1;
+
+impl<Op: Operator<T>, T: Element> Device<Op, T> {
+    fn new() -> Result<Self, Error> {
+        let context = cuda::context(0)?;
+        let name = format!("laws of {} on {}", type_name::<Op>(), type_name::<T>());
+        let kernels = Kernels::compile(&context, &name, &cuda::unit_of::<Op, T>().source("laws.cuh"), &KERNELS)?;
+        Ok(Device { context, kernels, bodies: PhantomData })
+    }
+
+    fn stream(&self) -> Result<Arc<CudaStream>, Error> {
+        self.context.new_stream().map_err(|e| self.failed("cuStreamCreate", e))
+    }
+
+    /// Each element lifted, and that lowered again.
+    fn lift_and_lower(&self, stream: &Arc<CudaStream>, elements: &[T]) -> Result<(Vec<Op::Carry>, Vec<T>), Error> {
+        let elements_there = self.upload(stream, elements)?;
+        let (x, _reading) = elements_there.device_ptr(stream);
+        let n = elements.len() as u64;
+        // SAFETY: `x` is n elements.
+        unsafe { self.run(stream, LIFT_AND_LOWER, n, &[p(&x), p(&n)]) }
+    }
+
+    /// Each of the earlier carries combined with each of the later ones, row by row, and that lowered.
+    fn combine_all(
+        &self,
+        stream: &Arc<CudaStream>,
+        earlier: &[Op::Carry],
+        later: &[Op::Carry],
+    ) -> Result<(Vec<Op::Carry>, Vec<T>), Error> {
+        let (earlier_there, later_there) = (self.upload(stream, earlier)?, self.upload(stream, later)?);
+        let ((a, _reading_a), (b, _reading_b)) = (earlier_there.device_ptr(stream), later_there.device_ptr(stream));
+        let (columns, n) = (later.len() as u64, (earlier.len() * later.len()) as u64);
+        // SAFETY: `a` is a carry for each row, `b` one for each column, and n is rows times columns.
+        unsafe { self.run(stream, COMBINE_ALL, n, &[p(&a), p(&b), p(&columns), p(&n)]) }
+    }
+
+    /// Runs a kernel of n threads whose last two arguments are its outputs, n carries and n elements. Waits for them.
+    ///
+    /// # Safety
+    /// - `inputs` are the kernel's other arguments, valid on the stream.
+    /// - n is not zero.
+    unsafe fn run(
+        &self,
+        stream: &Arc<CudaStream>,
+        kernel: usize,
+        n: u64,
+        inputs: &[*const c_void],
+    ) -> Result<(Vec<Op::Carry>, Vec<T>), Error> {
+        let mut carries_there = self.allocate::<Op::Carry>(stream, n as usize)?;
+        let mut elements_there = self.allocate::<T>(stream, n as usize)?;
+        {
+            let (carries, _writing_carries) = carries_there.device_ptr_mut(stream);
+            let (elements, _writing_elements) = elements_there.device_ptr_mut(stream);
+            let arguments = [inputs, &[p(&carries), p(&elements)]].concat();
+            let blocks = n.div_ceil(THREADS.into()) as u32;
+            bind(stream)?;
+            // SAFETY: the outputs are n carries and n elements; the rest is the caller's.
+            unsafe { self.kernels.launch(kernel, blocks, THREADS, stream.cu_stream(), &arguments)? };
+        }
+        Ok((self.download(stream, &carries_there)?, self.download(stream, &elements_there)?))
+    }
+
+    fn allocate<X: Element>(&self, stream: &Arc<CudaStream>, n: usize) -> Result<CudaSlice<u8>, Error> {
+        stream.alloc_zeros(n * size_of::<X>()).map_err(|e| self.failed("cuMemAllocAsync", e))
+    }
+
+    fn upload<X: Element>(&self, stream: &Arc<CudaStream>, data: &[X]) -> Result<CudaSlice<u8>, Error> {
+        stream.clone_htod(cast_slice::<X, u8>(data)).map_err(|e| self.failed("cuMemcpyHtoDAsync", e))
+    }
+
+    /// Waits for it.
+    fn download<X: Element>(&self, stream: &Arc<CudaStream>, from: &CudaSlice<u8>) -> Result<Vec<X>, Error> {
+        let mut data: Vec<X> = zeroed_vec(from.len() / size_of::<X>());
+        let copied = stream.memcpy_dtoh(from, cast_slice_mut::<X, u8>(&mut data));
+        copied.and_then(|()| stream.synchronize()).map_err(|e| self.failed("cuMemcpyDtoHAsync", e))?;
+        Ok(data)
+    }
+
+    fn failed(&self, call: &'static str, e: DriverError) -> Error {
+        Error::Driver { call, code: e.0, device: self.context.ordinal() }
+    }
+}
+
+fn p<A>(argument: &A) -> *const c_void {
+    std::ptr::from_ref(argument).cast()
+}

@@ -1,0 +1,463 @@
+//! The laws that an operator must keep, as checks for its tests (feature `laws`).
+//!
+//! A scan groups its operands as it likes and may start from the identity; on a GPU it runs the operator's CUDA body
+//! instead of the Rust one. So an operator must be associative, its identity neutral on both sides, and its two bodies
+//! the same function. One line of a test checks all of it on random values, and shows the smallest counterexample that
+//! it can find:
+//!
+//! ```
+//! use parascan::{Operator, laws};
+//!
+//! #[derive(Clone, Copy)]
+//! struct Gcd;
+//! impl Operator<u32> for Gcd {
+//! #   type Carry = u32;
+//! #   fn lift(x: u32) -> u32 { x }
+//! #   fn lower(x: u32) -> u32 { x }
+//! #   fn combine(mut a: u32, mut b: u32) -> u32 {
+//! #       while b != 0 { (a, b) = (b, a % b) }
+//! #       a
+//! #   }
+//! #   const IDENTITY: Option<u32> = Some(0);
+//! #   const CUDA: &'static str = "[&] { while (b) { unsigned t = a % b; a = b; b = t; } return a; }()";
+//!     // ...
+//! }
+//! # if false {
+//! #[test]
+//! # }
+//! fn gcd_keeps_the_laws() -> Result<(), laws::Violation> {
+//!     laws::of::<Gcd, u32>().check()
+//! }
+//! # gcd_keeps_the_laws().unwrap();
+//! ```
+//!
+//! | law | what is compared |
+//! |---|---|
+//! | [`associativity`](Laws::associativity) | `(a b) c` with `a (b c)` |
+//! | [`identity`](Laws::identity) | `identity a` and `a identity` with `a` |
+//! | [`agreement`](Laws::agreement) | `lift`, `combine` and `lower` in Rust with the same on the GPU |
+//! | [`exhaustive_agreement`](Laws::exhaustive_agreement) | the same on every value and every pair of a small element |
+//! | [`check`](Laws::check) | the first three |
+//!
+//! # Operands
+//! `a`, `b` and `c` are partial results of one to three elements, so that carries which no single element lifts to are
+//! met too. Elements are [`any_bits`], or what a proptest strategy of yours gives ([`values`](Laws::values)).
+//! 2048 cases are drawn for each law, or as many as `PROPTEST_CASES` says.
+//!
+//! # What counts as equal
+//! For an operator that is [`Associativity::Exact`], equal carries: the same bits, those of NaN and of zero included.
+//!
+//! For one that is [`Associativity::Rounding`], the same bits, or two NaN, or at most `8 E M` apart, where `E` is the
+//! epsilon of the carry's float type and `M` the largest finite magnitude among the operands, the intermediate and the
+//! final results. The bound is relative to what went in and not to what came out, since a sum that cancels keeps the
+//! absolute error of its terms. Two groupings of three terms round four times, each by at most `E / 2` of at most `3 M`,
+//! which the bound covers. Overflow and underflow are no rounding: a triple is passed over if combining two finite
+//! operands of it is not finite, or combining two that are not zero is zero or subnormal. Agreement passes nothing over.
+//!
+//! A rounding operator whose carry is not a float (a struct of floats, say) needs [`close`](Laws::close).
+
+mod agreement;
+mod measure;
+mod values;
+
+pub use proptest;
+pub use values::any_bits;
+
+use crate::{Associativity, Element, Error, Operator};
+use measure::Measure;
+use proptest::collection::vec;
+use proptest::strategy::{BoxedStrategy, Strategy};
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+use std::any::type_name;
+use std::fmt::{self, Debug, Write};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+/// Which law an operator breaks, and the counterexample. Prints itself for people under `Debug` too, so that it reads
+/// well from `unwrap` and from a test that returns it.
+///
+/// # Example
+/// ```
+/// use parascan::{Operator, laws};
+///
+/// #[derive(Clone, Copy)]
+/// struct Minus;
+/// impl Operator<i32> for Minus {
+///     type Carry = i32;
+///     fn lift(x: i32) -> i32 { x }
+///     fn lower(x: i32) -> i32 { x }
+///     fn combine(a: i32, b: i32) -> i32 { a.wrapping_sub(b) }
+///     const CUDA: &'static str = "a - b";
+/// }
+/// let violation = laws::of::<Minus, i32>().check().unwrap_err();
+/// assert!(matches!(violation, laws::Violation::Associativity { .. }));
+/// println!("{violation}");
+/// ```
+/// ```text
+/// Minus is not associative on i32:
+///     a = 0
+///     b = 0
+///     c = 1
+///     (a b) c = -1
+///     a (b c) = 1
+/// ```
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum Violation {
+    /// Another grouping gives another result.
+    #[error("{operator} is not associative on {element}:\n{counterexample}")]
+    Associativity {
+        /// The operator's type.
+        operator: &'static str,
+        /// The element's type.
+        element: &'static str,
+        /// The operands and the results, shrunk.
+        counterexample: String,
+    },
+    /// The identity is not neutral.
+    #[error("the identity of {operator} on {element} is not neutral:\n{counterexample}")]
+    Identity {
+        /// The operator's type.
+        operator: &'static str,
+        /// The element's type.
+        element: &'static str,
+        /// The operand and the results, shrunk.
+        counterexample: String,
+    },
+    /// The Rust and the CUDA body differ.
+    #[error("the Rust and the CUDA body of {operator} on {element} disagree:\n{counterexample}")]
+    Agreement {
+        /// The operator's type.
+        operator: &'static str,
+        /// The element's type.
+        element: &'static str,
+        /// The operands and the results, shrunk.
+        counterexample: String,
+    },
+    /// The operator rounds, and nothing says by how much.
+    #[error("{operator} on {element} is `Rounding` and its carry is not a float: say with `.close(...)` which carries are close enough")]
+    NoBound {
+        /// The operator's type.
+        operator: &'static str,
+        /// The element's type.
+        element: &'static str,
+    },
+    /// The strategy gives no values.
+    #[error("no values for {operator} on {element}: {reason}")]
+    NoValues {
+        /// The operator's type.
+        operator: &'static str,
+        /// The element's type.
+        element: &'static str,
+        /// What proptest said.
+        reason: String,
+    },
+    /// Agreement could not be checked: there is no device or no compiler, or the compiler refuses the CUDA body.
+    #[error(transparent)]
+    Engine(#[from] Error),
+}
+
+impl Debug for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The laws of `Op` on `T`.
+///
+/// Gives a builder; see [`Laws`] for its options. See the [module](self) for what is compared and how.
+///
+/// # Example
+/// ```
+/// use parascan::{Max, laws};
+/// laws::of::<Max, f32>().check().unwrap();
+/// ```
+pub fn of<Op: Operator<T>, T: Element + Debug>() -> Laws<Op, T> {
+    let exact = Op::ASSOCIATIVITY == Associativity::Exact;
+    Laws { values: any_bits().boxed(), measure: Measure { exact, close: None }, operator: PhantomData }
+}
+
+/// What the laws of an operator are checked on. Made by [`of`].
+#[must_use = "nothing is checked until `check`, `associativity`, `identity` or `agreement`"]
+pub struct Laws<Op: Operator<T>, T: Element + Debug> {
+    values: BoxedStrategy<T>,
+    measure: Measure<Op::Carry>,
+    operator: PhantomData<fn() -> Op>,
+}
+
+impl<Op: Operator<T>, T: Element + Debug> Clone for Laws<Op, T> {
+    fn clone(&self) -> Self {
+        Laws { values: self.values.clone(), measure: self.measure.clone(), operator: PhantomData }
+    }
+}
+
+impl<Op: Operator<T>, T: Element + Debug> Debug for Laws<Op, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Laws").field("values", &self.values).field("close", &self.measure.close.is_some()).finish()
+    }
+}
+
+// ---- options -----------------------------------------------------------------------------------------------------------------
+
+impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
+    /// Elements from this proptest strategy, instead of [`any_bits`]: for elements that have an invariant.
+    ///
+    /// # Example
+    /// ```
+    /// use parascan::{Sum, laws};
+    /// laws::of::<Sum, f64>().values(0.0..1.0).check().unwrap();
+    /// ```
+    pub fn values(mut self, values: impl Strategy<Value = T> + 'static) -> Self {
+        self.values = values.boxed();
+        self
+    }
+
+    /// For an operator that rounds: two results that should be the same carry are if `close(one, other, from)`, where
+    /// `from` holds the carries that they were made from, the intermediate ones included. Carries of the same bits are
+    /// always equal. An [`Associativity::Exact`] operator is held to that whatever is said here.
+    ///
+    /// # Example
+    /// ```
+    /// use parascan::laws::{self, proptest::prelude::*};
+    /// use parascan::{Associativity, Element, Operator};
+    ///
+    /// /// x -> a x + b
+    /// #[repr(C)]
+    /// #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+    /// struct Affine { a: f32, b: f32 }
+    /// // SAFETY: two floats in the same order on both sides.
+    /// unsafe impl Element for Affine { const CUDA: &'static str = "struct { float a, b; }"; }
+    ///
+    /// /// The earlier map, then the later one.
+    /// #[derive(Clone, Copy)]
+    /// struct Then;
+    /// impl Operator<Affine> for Then {
+    ///     type Carry = Affine;
+    ///     fn lift(x: Affine) -> Affine { x }
+    ///     fn lower(x: Affine) -> Affine { x }
+    ///     fn combine(f: Affine, g: Affine) -> Affine { Affine { a: g.a * f.a, b: g.a * f.b + g.b } }
+    ///     const IDENTITY: Option<Affine> = Some(Affine { a: 1.0, b: 0.0 });
+    ///     const ASSOCIATIVITY: Associativity = Associativity::Rounding;
+    ///     const CUDA: &'static str = "Carry{b.a * a.a, b.a * a.b + b.b}";
+    /// }
+    /// let maps = (-1.0f32..1.0, -1.0f32..1.0).prop_map(|(a, b)| Affine { a, b });
+    /// laws::of::<Then, Affine>()
+    ///     .values(maps)
+    ///     .close(|x, y, _| (x.a - y.a).abs() <= 1e-5 && (x.b - y.b).abs() <= 1e-5)
+    ///     .check()
+    ///     .unwrap();
+    /// ```
+    pub fn close(
+        mut self,
+        close: impl Fn(Op::Carry, Op::Carry, &[Op::Carry]) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.measure.close = Some(Arc::new(close));
+        self
+    }
+}
+
+// ---- the laws ----------------------------------------------------------------------------------------------------------------
+
+impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
+    /// Associativity, identity, and agreement where there are a GPU and a compiler; where not, a line on stderr says
+    /// that it was skipped.
+    ///
+    /// # Errors
+    /// The first [`Violation`] found.
+    ///
+    /// # Example
+    /// ```
+    /// use parascan::{Last, laws};
+    /// laws::of::<Last, u8>().check().unwrap();
+    /// ```
+    pub fn check(&self) -> Result<(), Violation> {
+        self.associativity()?;
+        self.identity()?;
+        match self.agreement() {
+            Err(Violation::Engine(e @ (Error::NoDriver { .. } | Error::NoDevice { .. } | Error::NoCompiler { .. }))) => {
+                eprintln!("skipped, agreement of {} on {}: {e}", type_name::<Op>(), type_name::<T>());
+                Ok(())
+            }
+            agreement => agreement,
+        }
+    }
+
+    /// `(a b) c` equals `a (b c)`.
+    ///
+    /// # Errors
+    /// [`Violation::Associativity`] with the smallest counterexample found; [`Violation::NoBound`];
+    /// [`Violation::NoValues`].
+    ///
+    /// # Example
+    /// ```
+    /// use parascan::{Product, laws};
+    /// laws::of::<Product, f32>().associativity().unwrap();
+    /// ```
+    pub fn associativity(&self) -> Result<(), Violation> {
+        let operand = vec(self.values.clone(), 1..=3);
+        let triples = (operand.clone(), operand.clone(), operand);
+        let law = |(a, b, c): &(Vec<T>, Vec<T>, Vec<T>)| {
+            let (a, b, c) = (fold::<Op, T>(a), fold::<Op, T>(b), fold::<Op, T>(c));
+            let (ab, bc) = (Op::combine(a, b), Op::combine(b, c));
+            let (left, right) = (Op::combine(ab, c), Op::combine(a, bc));
+            let steps = [[a, b, ab], [ab, c, left], [b, c, bc], [a, bc, right]];
+            if self.measure.passes_over(&steps) || self.measure.same(left, right, &[a, b, c, ab, bc]) {
+                return Ok(());
+            }
+            Err(results::<Op, T>(["(a b) c", "a (b c)"], left, right))
+        };
+        let found = self.search(triples, law)?;
+        found.map_or(Ok(()), |((a, b, c), results)| {
+            let counterexample = operand_lines(&[("a", &a), ("b", &b), ("c", &c)]) + &results;
+            Err(Violation::Associativity { operator: type_name::<Op>(), element: type_name::<T>(), counterexample })
+        })
+    }
+
+    /// The identity, if the operator has one, is neutral on both sides.
+    ///
+    /// # Errors
+    /// [`Violation::Identity`] with the smallest counterexample found; [`Violation::NoBound`]; [`Violation::NoValues`].
+    ///
+    /// # Example
+    /// ```
+    /// use parascan::{BitAnd, laws};
+    /// laws::of::<BitAnd, u64>().identity().unwrap();
+    /// ```
+    pub fn identity(&self) -> Result<(), Violation> {
+        let Some(identity) = Op::IDENTITY else { return Ok(()) };
+        let law = |a: &Vec<T>| {
+            let a = fold::<Op, T>(a);
+            for (what, result) in [("identity a", Op::combine(identity, a)), ("a identity", Op::combine(a, identity))] {
+                if !self.measure.same(result, a, &[a]) {
+                    return Err(results::<Op, T>([what, "a"], result, a));
+                }
+            }
+            Ok(())
+        };
+        let found = self.search(vec(self.values.clone(), 1..=3), law)?;
+        found.map_or(Ok(()), |(a, results)| {
+            let counterexample = operand_lines(&[("a", &a)]) + &results;
+            Err(Violation::Identity { operator: type_name::<Op>(), element: type_name::<T>(), counterexample })
+        })
+    }
+
+    /// The Rust and the CUDA bodies give the same, on the first GPU of this machine: `lift` and `lower` of random
+    /// elements, `combine` of every pair of some hundred partial results, `lower` of what comes out. Waits for the
+    /// compiler and for the GPU.
+    ///
+    /// # Errors
+    /// [`Violation::Agreement`] with the smallest counterexample found; [`Violation::NoBound`];
+    /// [`Violation::NoValues`]; [`Violation::Engine`] where there is no GPU or no compiler, or the compiler refuses the
+    /// CUDA body.
+    ///
+    /// # Example
+    /// ```
+    /// use parascan::laws::{self, Violation};
+    /// use parascan::{Error, Sum};
+    /// match laws::of::<Sum, f16>().agreement() {
+    ///     Err(Violation::Engine(Error::NoDriver { .. } | Error::NoDevice { .. })) => println!("no GPU here"),
+    ///     agreement => agreement.unwrap(),
+    /// }
+    /// # use half::f16;
+    /// ```
+    pub fn agreement(&self) -> Result<(), Violation> {
+        self.bounded()?;
+        agreement::random(self)
+    }
+
+    /// [`agreement`](Laws::agreement) without chance, for small elements: `lift` and `lower` of every bit pattern, and,
+    /// for elements of one or two bytes, `combine` of every pair and `lower` of what comes out. 2^32 pairs of a two-byte
+    /// element take seconds on all of this machine's cores, in an optimised build.
+    ///
+    /// Does not compile for elements of more than four bytes.
+    ///
+    /// # Errors
+    /// As [`agreement`](Laws::agreement); the counterexample is one of those found, not shrunk.
+    ///
+    /// # Example
+    /// ```
+    /// use parascan::laws::{self, Violation};
+    /// use parascan::{Error, Product};
+    /// match laws::of::<Product, i8>().exhaustive_agreement() {
+    ///     Err(Violation::Engine(Error::NoDriver { .. } | Error::NoDevice { .. })) => println!("no GPU here"),
+    ///     agreement => agreement.unwrap(),
+    /// }
+    /// ```
+    pub fn exhaustive_agreement(&self) -> Result<(), Violation> {
+        const { assert!(size_of::<T>() <= 4, "elements of more than four bytes have too many values to try them all") };
+        self.bounded()?;
+        agreement::exhaustive(self)
+    }
+
+    /// Whether there is a measure for what should be equal.
+    fn bounded(&self) -> Result<(), Violation> {
+        if self.measure.is_known() {
+            return Ok(());
+        }
+        Err(Violation::NoBound { operator: type_name::<Op>(), element: type_name::<T>() })
+    }
+
+    /// The smallest values found on which `law` does not hold, with its words.
+    fn search<V: Strategy>(
+        &self,
+        values: V,
+        law: impl Fn(&V::Value) -> Result<(), String>,
+    ) -> Result<Option<(V::Value, String)>, Violation> {
+        self.bounded()?;
+        match TestRunner::new(config()).run(&values, |values| law(&values).map_err(TestCaseError::fail)) {
+            Ok(()) => Ok(None),
+            Err(TestError::Fail(words, values)) => Ok(Some((values, words.message().to_owned()))),
+            Err(TestError::Abort(reason)) => Err(self.no_values(reason.message())),
+        }
+    }
+
+    fn no_values(&self, reason: &str) -> Violation {
+        Violation::NoValues { operator: type_name::<Op>(), element: type_name::<T>(), reason: reason.to_owned() }
+    }
+}
+
+/// The cases are many, for a law that breaks on special values alone, and cheap. Nothing is written to disk.
+fn config() -> Config {
+    let config = Config { failure_persistence: None, max_shrink_iters: 1 << 16, ..Config::default() };
+    if std::env::var_os("PROPTEST_CASES").is_some() { config } else { Config { cases: 2048, ..config } }
+}
+
+/// The partial result of some elements, at least one.
+fn fold<Op: Operator<T>, T: Element>(elements: &[T]) -> Op::Carry {
+    let carries = elements.iter().map(|&x| Op::lift(x));
+    carries.reduce(Op::combine).expect("operands have at least one element")
+}
+
+// ---- words -------------------------------------------------------------------------------------------------------------------
+
+/// A line for each operand: its element, or those that it combines.
+fn operand_lines<T: Debug>(operands: &[(&str, &[T])]) -> String {
+    let line = |&(name, elements): &(&str, &[T])| match elements {
+        [element] => format!("    {name} = {element:?}\n"),
+        elements => format!("    {name} = {elements:?} combined\n"),
+    };
+    operands.iter().map(line).collect()
+}
+
+/// Two results that should be the same, as elements; as bits of the carries where that does not tell them apart.
+fn results<Op: Operator<T>, T: Element + Debug>(names: [&str; 2], x: Op::Carry, y: Op::Carry) -> String {
+    let shown = [x, y].map(|carry| format!("{:?}", Op::lower(carry)));
+    let alike = shown[0] == shown[1];
+    let mut lines = String::new();
+    for ((name, shown), carry) in names.iter().zip(&shown).zip([x, y]) {
+        let carried = if alike { format!(", carried as {}", hex(&carry)) } else { String::new() };
+        write!(lines, "    {name} = {shown}{carried}\n").expect("a String takes all");
+    }
+    lines.truncate(lines.trim_end().len());
+    lines
+}
+
+/// The bits, the highest first where they are those of one number.
+fn hex<X: Element>(x: &X) -> String {
+    let bytes = bytemuck::bytes_of(x);
+    let digits = |byte: &u8| format!("{byte:02x}");
+    match bytes.len() {
+        1 | 2 | 4 | 8 => format!("0x{}", bytes.iter().rev().map(digits).collect::<String>()),
+        _ => bytes.iter().map(digits).collect::<Vec<_>>().join(" "),
+    }
+}

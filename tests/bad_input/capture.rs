@@ -1,0 +1,193 @@
+//! Calls that cannot be captured into a graph: an error, after which the capture can be ended and the stream used.
+//!
+//! Each test runs alone in a process of its own: the driver refuses to synchronise a context while a stream of it is being
+//! captured, which other tests do; and kernels must not be loaded yet.
+
+use super::assert_capturing;
+use crate::common::context;
+use crate::machines::process::is_alone;
+use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode, CUstreamCaptureStatus};
+use parascan::cudarc::driver::{CudaGraph, CudaSlice, CudaStream};
+use parascan::{Error, Operator, Sum, Workspace, scan};
+use std::sync::Arc;
+
+const PREPARE: &str = "call prepare(n, &mut workspace) before the capture and pass the workspace";
+
+/// More than one tile: it needs memory for status words.
+const N: usize = 100_000;
+
+/// A stream whose calls can be captured.
+fn untracked() -> Option<Arc<CudaStream>> {
+    let context = context()?;
+    // SAFETY: one stream is used, so there is nothing to track.
+    unsafe { context.disable_event_tracking() };
+    Some(context.new_stream().expect("a stream"))
+}
+
+fn begin(stream: &CudaStream) {
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).expect("a capture");
+}
+
+/// The capture was not spoilt.
+fn end(stream: &Arc<CudaStream>) -> CudaGraph {
+    let status = stream.capture_status().unwrap();
+    assert_eq!(status, CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    stream.end_capture(flags).expect("the capture ends").expect("a graph")
+}
+
+fn ones(stream: &Arc<CudaStream>, n: usize) -> CudaSlice<i32> {
+    stream.clone_htod(&vec![1; n]).unwrap()
+}
+
+/// Nothing was written to `output`, in the call nor by a replay of the graph; then the same call works.
+fn works_on(stream: &Arc<CudaStream>, graph: &CudaGraph, output: &mut CudaSlice<i32>) {
+    let before = vec![-7; output.len()];
+    assert!(stream.clone_dtoh(output).unwrap() == before, "nothing was written by the call");
+    graph.launch().unwrap();
+    assert!(stream.clone_dtoh(output).unwrap() == before, "nothing was captured");
+    scan::<Sum, i32>().run_into(&ones(stream, output.len()), output).unwrap();
+    assert!(stream.clone_dtoh(output).unwrap() == (1..=output.len() as i32).collect::<Vec<i32>>());
+    stream.context().check_err().unwrap();
+}
+
+#[test]
+fn without_a_workspace() {
+    if !is_alone(without_a_workspace) {
+        return;
+    }
+    let Some(stream) = untracked() else { return };
+    let (input, mut output) = (ones(&stream, N), stream.clone_htod(&vec![-7; N]).unwrap());
+    scan::<Sum, i32>().run(&input).unwrap(); // loads the kernels
+    begin(&stream);
+    let error = scan::<Sum, i32>().run_into(&input, &mut output).expect_err("it would allocate");
+    assert_capturing(&error, "no workspace was given", PREPARE);
+    let error = scan::<Sum, i32>().reverse().on(&stream).run_in_place(&mut output).expect_err("it would allocate");
+    assert_capturing(&error, "no workspace was given", PREPARE);
+    let graph = end(&stream);
+    works_on(&stream, &graph, &mut output);
+}
+
+#[test]
+fn with_a_workspace_that_is_too_small() {
+    if !is_alone(with_a_workspace_that_is_too_small) {
+        return;
+    }
+    let Some(stream) = untracked() else { return };
+    // One that is empty, and one that was prepared for less: it takes 64 KiB at once, enough for some millions.
+    for (prepared, n) in [(0, N), (N, 40_000_000)] {
+        let sum = scan::<Sum, i32>();
+        let (input, mut output) = (ones(&stream, n), stream.clone_htod(&vec![-7; n]).unwrap());
+        sum.run(&input).unwrap(); // loads the kernels
+        let mut workspace = Workspace::new(&stream);
+        sum.prepare(prepared, &mut workspace).unwrap();
+        let held = workspace.bytes();
+        assert_eq!(held > 0, prepared > 0);
+
+        begin(&stream);
+        let error = sum.workspace(&mut workspace).run_into(&input, &mut output).expect_err("it would allocate");
+        assert_capturing(&error, "its workspace is too small", PREPARE);
+        let graph = end(&stream);
+        assert_eq!(workspace.bytes(), held, "nothing was allocated");
+        works_on(&stream, &graph, &mut output);
+
+        // What the message asks for helps.
+        sum.prepare(n, &mut workspace).unwrap();
+        assert!(workspace.bytes() > held);
+        let mut data = ones(&stream, n);
+        begin(&stream);
+        sum.workspace(&mut workspace).run_in_place(&mut data).unwrap();
+        let graph = end(&stream);
+        graph.launch().unwrap();
+        assert!(stream.clone_dtoh(&data).unwrap() == (1..=n as i32).collect::<Vec<i32>>());
+    }
+}
+
+/// An operator that nothing else uses.
+#[derive(Clone, Copy, Debug)]
+struct Unloaded;
+impl Operator<i32> for Unloaded {
+    type Carry = i32;
+    fn lift(x: i32) -> i32 {
+        x
+    }
+    fn lower(x: i32) -> i32 {
+        x
+    }
+    fn combine(a: i32, b: i32) -> i32 {
+        a.wrapping_add(b)
+    }
+    const CUDA: &'static str = "a + b";
+}
+
+#[test]
+fn before_the_kernels_are_loaded() {
+    if !is_alone(before_the_kernels_are_loaded) {
+        return;
+    }
+    let Some(stream) = untracked() else { return };
+    let (input, mut output) = (ones(&stream, N), stream.clone_htod(&vec![-7; N]).unwrap());
+    let mut workspace = Workspace::new(&stream);
+    // Memory enough, made ready by another operator.
+    scan::<Sum, i32>().prepare(N, &mut workspace).unwrap();
+    begin(&stream);
+    let own = scan::<Unloaded, i32>();
+    let error = own.workspace(&mut workspace).run_into(&input, &mut output).expect_err("it would load its kernels");
+    assert_capturing(&error, "its kernels are not loaded", PREPARE);
+    // Even where no memory is needed.
+    let error = own.run_into(&input.slice(..100), &mut output.slice_mut(..100)).expect_err("it would load its kernels");
+    assert_capturing(&error, "its kernels are not loaded", PREPARE);
+    let graph = end(&stream);
+    works_on(&stream, &graph, &mut output);
+}
+
+#[test]
+fn while_events_are_tracked() {
+    if !is_alone(while_events_are_tracked) {
+        return;
+    }
+    let Some(stream) = context().map(|context| context.new_stream().expect("a stream")) else { return };
+    let (input, mut output) = (ones(&stream, N), stream.clone_htod(&vec![-7; N]).unwrap());
+    let mut workspace = Workspace::new(&stream);
+    scan::<Sum, i32>().prepare(N, &mut workspace).unwrap();
+    begin(&stream);
+    let errors = [
+        scan::<Sum, i32>().workspace(&mut workspace).run_into(&input, &mut output),
+        scan::<Sum, i32>().workspace(&mut workspace).reverse().run_in_place(&mut output.slice_mut(1..)),
+        scan::<Sum, i32>().run_into(&input, &mut output),
+    ];
+    for error in errors.map(|result| result.expect_err("events from outside would be captured")) {
+        let Error::EventTracking { primitive } = &error else { panic!("{error:?} should be EventTracking") };
+        assert_eq!(*primitive, "scan");
+        let words = error.to_string();
+        assert!(words.contains("call CudaContext::disable_event_tracking before the buffers are allocated"), "{words}");
+    }
+    let graph = end(&stream);
+    works_on(&stream, &graph, &mut output);
+}
+
+#[test]
+fn what_allocates_by_its_nature() {
+    if !is_alone(what_allocates_by_its_nature) {
+        return;
+    }
+    let Some(stream) = untracked() else { return };
+    let (input, mut output) = (ones(&stream, N), stream.clone_htod(&vec![-7; N]).unwrap());
+    let mut workspace = Workspace::new(&stream);
+    scan::<Sum, i32>().prepare(N, &mut workspace).unwrap();
+    let held = workspace.bytes();
+    begin(&stream);
+    for result in [
+        scan::<Sum, i32>().run(&input),
+        scan::<Sum, i32>().on(&stream).run(&input.slice(..5)),
+        scan::<Sum, i32>().workspace(&mut workspace).run(&input),
+    ] {
+        let error = result.expect_err("it would allocate its result");
+        assert_capturing(&error, "run allocates its result: use run_into", "use run_into");
+    }
+    let error = scan::<Sum, i32>().prepare(2 * N, &mut workspace).expect_err("it would allocate");
+    assert_capturing(&error, "prepare allocates", "before the capture");
+    assert_eq!(workspace.bytes(), held);
+    let graph = end(&stream);
+    works_on(&stream, &graph, &mut output);
+}

@@ -1,0 +1,138 @@
+//! Operators and elements whose C++ text is wrong.
+
+use crate::common::stream;
+use parascan::cudarc::driver::DeviceRepr;
+use parascan::{Element, Error, Last, Operator, Sum, cuda, scan};
+use std::env;
+use std::fmt::Debug;
+
+/// For want of a compiler.
+pub(super) fn skip(error: &Error) {
+    assert_ne!(env::var("PARASCAN_REQUIRE_GPU").as_deref(), Ok("1"), "a compiler is required: {error}");
+    eprintln!("skipped, no compiler: {error}");
+}
+
+/// Addition, whose texts are `COMBINE` and `LIFT` of a table.
+macro_rules! operator {
+    ($name:ident: combine $combine:literal, lift $lift:literal, lower $lower:literal) => {
+        #[derive(Clone, Copy, Debug)]
+        struct $name;
+        impl Operator<u32> for $name {
+            type Carry = u32;
+            fn lift(x: u32) -> u32 {
+                x
+            }
+            fn lower(x: u32) -> u32 {
+                x
+            }
+            fn combine(a: u32, b: u32) -> u32 {
+                a.wrapping_add(b)
+            }
+            const IDENTITY: Option<u32> = Some(0);
+            const CUDA: &'static str = $combine;
+            const CUDA_LIFT: &'static str = $lift;
+            const CUDA_LOWER: &'static str = $lower;
+        }
+    };
+}
+operator! { UnknownName: combine "no_such_function(a, b)", lift "x", lower "x" }
+operator! { SyntaxError: combine "a + ", lift "x", lower "x" }
+operator! { UnknownLift: combine "a + b", lift "no_such_lift(x)", lower "x" }
+operator! { UnknownLower: combine "a + b", lift "x", lower "no_such_lower(x)" }
+
+/// Scans 20000 elements in a way that must not compile, whose log must have `words`; then the stream works on.
+fn refused<Op: Operator<T>, T: Element + DeviceRepr + Debug + PartialEq>(element: T, other: T, words: &str) {
+    let Some(stream) = stream() else { return };
+    let before = vec![element; 20_000];
+    let input = stream.clone_htod(&vec![other; 20_000]).unwrap();
+    let mut output = stream.clone_htod(&before).unwrap();
+    for _ in 0..2 {
+        let error = match scan::<Op, T>().run_into(&input, &mut output) {
+            Err(e @ Error::NoCompiler { .. }) => return skip(&e),
+            result => result.expect_err("the text is wrong"),
+        };
+        let Error::Compile { unit, log } = &error else { panic!("{error:?} should be Compile") };
+        for name in [std::any::type_name::<Op>(), std::any::type_name::<T>()] {
+            assert!(unit.starts_with("scan::<") && unit.contains(name), "{unit}");
+        }
+        assert!(log.contains("error") && log.contains(words), "{log}");
+        assert_eq!(error.to_string(), format!("NVRTC refused the kernel for {unit}:\n{log}"));
+    }
+    assert!(stream.clone_dtoh(&output).unwrap() == before, "nothing was written");
+    let sums = scan::<Sum, i32>().run(&stream.clone_htod(&vec![1; 20_000]).unwrap()).unwrap();
+    assert!(stream.clone_dtoh(&sums).unwrap() == (1..=20_000).collect::<Vec<i32>>());
+}
+
+#[test]
+fn an_operator_that_does_not_compile() {
+    refused::<UnknownName, u32>(1, 2, "no_such_function");
+    refused::<SyntaxError, u32>(1, 2, "expected an expression");
+    refused::<UnknownLift, u32>(1, 2, "no_such_lift");
+    refused::<UnknownLower, u32>(1, 2, "no_such_lower");
+}
+
+// ---- layouts -------------------------------------------------------------------------------------------------------------
+
+macro_rules! element {
+    ($name:ident = $cuda:literal) => {
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+        struct $name {
+            x: u32,
+            y: u32,
+        }
+        // SAFETY: none, the layouts differ: that the compiler sees it, before a kernel can run, is what is tested.
+        unsafe impl Element for $name {
+            const CUDA: &'static str = $cuda;
+        }
+        // SAFETY: plain data, `repr(C)`.
+        unsafe impl DeviceRepr for $name {}
+    };
+}
+element! { Larger = "struct { unsigned x, y, z; }" }
+element! { Smaller = "unsigned int" }
+element! { MoreAligned = "unsigned long long" }
+element! { Unknown = "struct no_such_type" }
+
+/// Its element is right, what it carries is not.
+#[derive(Clone, Copy, Debug)]
+struct CarriesWrongly;
+impl Operator<u32> for CarriesWrongly {
+    type Carry = Larger;
+    fn lift(x: u32) -> Larger {
+        Larger { x, y: 0 }
+    }
+    fn lower(x: Larger) -> u32 {
+        x.x
+    }
+    fn combine(a: Larger, b: Larger) -> Larger {
+        Larger { x: a.x.wrapping_add(b.x), y: 0 }
+    }
+    const CUDA: &'static str = "{ a.x + b.x, 0, 0 }";
+    const CUDA_LIFT: &'static str = "{ x, 0, 0 }";
+    const CUDA_LOWER: &'static str = "x.x";
+}
+
+#[test]
+fn an_element_of_another_layout() {
+    const ELEMENT: &str = "the element's C++ type has another layout than its Rust type";
+    refused::<Last, Larger>(Larger { x: 1, y: 2 }, Larger { x: 3, y: 4 }, ELEMENT);
+    refused::<Last, Smaller>(Smaller { x: 1, y: 2 }, Smaller { x: 3, y: 4 }, ELEMENT);
+    refused::<Last, MoreAligned>(MoreAligned { x: 1, y: 2 }, MoreAligned { x: 3, y: 4 }, ELEMENT);
+    refused::<Last, Unknown>(Unknown { x: 1, y: 2 }, Unknown { x: 3, y: 4 }, "no_such_type");
+    refused::<CarriesWrongly, u32>(1, 2, "the carry's C++ type has another layout than its Rust type");
+}
+
+// ---- units of a primitive outside the library --------------------------------------------------------------------------------
+
+#[test]
+fn a_unit_that_does_not_compile() {
+    let Some(stream) = stream() else { return };
+    let error = match cuda::Kernels::compile(stream.context(), "some kernels", "not C++ at all\n", &["one"]) {
+        Err(e @ Error::NoCompiler { .. }) => return skip(&e),
+        result => result.expect_err("the text is wrong"),
+    };
+    let Error::Compile { unit, log } = &error else { panic!("{error:?} should be Compile") };
+    assert_eq!(unit, "some kernels");
+    assert!(log.contains("some kernels") && log.contains("error"), "the log names the unit: {log}");
+}

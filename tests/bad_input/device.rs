@@ -1,0 +1,105 @@
+//! Device data.
+
+use super::{STRATEGIES, assert_length, assert_too_long};
+use crate::common::stream;
+use parascan::cudarc::driver::CudaStream;
+use parascan::{Error, Strategy, Sum, Workspace, cuda, scan};
+use std::sync::Arc;
+
+#[test]
+fn lengths_that_differ() {
+    let Some(stream) = stream() else { return };
+    let mut workspace = Workspace::new(&stream);
+    let strategies = STRATEGIES.map(|(strategy, _)| strategy).into_iter().chain([Strategy::Auto]);
+    for strategy in strategies {
+        let sum = scan::<Sum, i32>().strategy(strategy);
+        for (n, m) in [(3usize, 4usize), (4, 3), (0, 1), (1, 0), (100_000, 99_999), (100_000, 100_001)] {
+            let x = stream.clone_htod(&vec![1; 100_001]).unwrap();
+            let before = vec![-7; 100_001];
+            let mut output = stream.clone_htod(&before).unwrap();
+            let (x, mut view) = (x.slice(..n), output.slice_mut(..m));
+            assert_length(sum.run_into(&x, &mut view), (n, m));
+            assert_length(sum.exclusive().init(5).run_into(&x, &mut view), (n, m));
+            assert_length(sum.reverse().on(&stream).run_into(&x, &mut view), (n, m));
+            assert_length(sum.workspace(&mut workspace).run_into(&x, &mut view), (n, m));
+            assert!(stream.clone_dtoh(&output).unwrap() == before, "nothing was written");
+        }
+    }
+    assert_eq!(workspace.bytes(), 0, "nothing was allocated");
+}
+
+#[test]
+fn more_than_can_be_counted() {
+    let Some(stream) = stream() else { return };
+    let mut workspace = Workspace::new(&stream);
+    for n in [usize::MAX, 1 << 60] {
+        assert_too_long(scan::<Sum, i32>().prepare(n, &mut workspace), n);
+        for (strategy, _) in STRATEGIES {
+            assert_too_long(scan::<Sum, u64>().strategy(strategy).prepare(n, &mut workspace), n);
+        }
+    }
+    assert_eq!(workspace.bytes(), 0, "nothing was allocated");
+}
+
+/// A kernel that the unit does not define.
+#[test]
+fn what_the_driver_refuses() {
+    let Some(stream) = stream() else { return };
+    let source = "extern \"C\" __global__ void one() {}";
+    let error = match cuda::Kernels::compile(stream.context(), "some kernels", source, &["one", "two"]) {
+        Err(e @ Error::NoCompiler { .. }) => return super::compile::skip(&e),
+        result => result.expect_err("there is only one"),
+    };
+    let Error::Driver { call, code, device } = &error else { panic!("{error:?} should be Driver") };
+    assert_eq!((*call, *device), ("cuLibraryGetKernel", 0));
+    assert_eq!(error.to_string(), format!("cuLibraryGetKernel failed with {code:?} on device 0"));
+}
+
+fn second_device() -> Option<(Arc<CudaStream>, Arc<CudaStream>)> {
+    let first = stream()?;
+    match cuda::context(1) {
+        Ok(second) => Some((first, second.new_stream().unwrap())),
+        Err(Error::NoDevice { reason }) => {
+            eprintln!("skipped, one GPU only: {reason}");
+            None
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+#[track_caller]
+fn assert_wrong_device<V: std::fmt::Debug>(result: Result<V, Error>, argument: &str, devices: (usize, usize)) {
+    let error = result.expect_err("that is another device");
+    let Error::WrongDevice { primitive, what, found, expected } = &error else {
+        panic!("{error:?} should be WrongDevice")
+    };
+    assert_eq!((*primitive, *what, (*found, *expected)), ("scan", argument, devices));
+    let (found, expected) = devices;
+    let words = format!("scan: {argument} belongs to device {found}, the work to device {expected}");
+    assert_eq!(error.to_string(), words);
+}
+
+#[test]
+fn memory_of_another_device() {
+    let Some((first, second)) = second_device() else { return };
+    let before = vec![1; 5000];
+    let mut a = first.clone_htod(&before).unwrap();
+    let mut b = second.clone_htod(&before).unwrap();
+    let mut of_second = Workspace::new(&second);
+    let sum = scan::<Sum, i32>();
+    // Without a stream of the caller's the work belongs to the input's.
+    assert_wrong_device(sum.run_into(&a, &mut b), "the output", (1, 0));
+    assert_wrong_device(sum.run_into(&b, &mut a), "the output", (0, 1));
+    assert_wrong_device(sum.on(&first).run_into(&b, &mut a), "the input", (1, 0));
+    assert_wrong_device(sum.on(&second).run(&a), "the input", (0, 1));
+    assert_wrong_device(sum.on(&second).run_in_place(&mut a), "the output", (0, 1));
+    assert_wrong_device(sum.workspace(&mut of_second).run_in_place(&mut a), "the output", (0, 1));
+    assert!(first.clone_dtoh(&a).unwrap() == before, "nothing was written");
+    assert!(second.clone_dtoh(&b).unwrap() == before, "nothing was written");
+    // Each on its own.
+    sum.run_in_place(&mut a).unwrap();
+    sum.workspace(&mut of_second).run_in_place(&mut b).unwrap();
+    let expected: Vec<i32> = (1..=5000).collect();
+    assert!(first.clone_dtoh(&a).unwrap() == expected);
+    assert!(second.clone_dtoh(&b).unwrap() == expected);
+}

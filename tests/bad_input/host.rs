@@ -1,0 +1,63 @@
+//! Host data.
+
+use super::{STRATEGIES, assert_length, assert_too_long};
+use parascan::{Error, Max, Strategy, Sum, scan};
+
+#[test]
+fn lengths_that_differ() {
+    for (n, m) in [(3, 4), (4, 3), (0, 1), (1, 0), (100_000, 99_999), (100_000, 100_001)] {
+        let x: Vec<i32> = (0..n).collect();
+        let before = vec![-7; m as usize];
+        let sum = scan::<Sum, i32>();
+        let builders = [sum, sum.exclusive(), sum.reverse(), sum.init(5), sum.exclusive_from(5).reverse()];
+        for builder in builders {
+            let mut output = before.clone();
+            assert_length(builder.run_into(&x, &mut output), (n as usize, m as usize));
+            assert!(output == before, "nothing was written");
+            assert_length(builder.run_into(&x, &mut output[..]), (n as usize, m as usize));
+            assert!(output == before, "nothing was written");
+        }
+    }
+}
+
+#[test]
+fn strategies_are_for_the_device() {
+    let x = [3, 1, 4];
+    for (strategy, name) in STRATEGIES {
+        let builder = scan::<Max, i32>().strategy(strategy);
+        let (mut output, mut data) = ([-7; 3], x);
+        let results = [
+            builder.run(&x).map(|_| ()),
+            builder.run_into(&x, &mut output),
+            builder.run_in_place(&mut data),
+            builder.exclusive().reverse().run_into(&x, &mut output),
+        ];
+        for result in results {
+            let error = result.expect_err("the data is on the host");
+            let Error::Strategy { primitive, strategy } = &error else { panic!("{error:?} should be Strategy") };
+            assert_eq!((*primitive, strategy.as_str()), ("scan", name));
+            let words = format!("scan: the strategy {name} needs data in device memory; on host data leave it at Auto");
+            assert_eq!(error.to_string(), words);
+        }
+        assert_eq!((output, data), ([-7; 3], x), "nothing was written");
+        assert_eq!(builder.strategy(Strategy::Auto).run(&x).unwrap(), [3, 3, 4]);
+    }
+}
+
+/// How much memory a length takes is asked without a device.
+#[test]
+fn more_than_can_be_counted() {
+    let strategies = STRATEGIES.map(|(strategy, _)| strategy).into_iter().chain([Strategy::Auto]);
+    for strategy in strategies {
+        for n in [usize::MAX, usize::MAX - 1, 1 << 60] {
+            assert_too_long(scan::<Sum, u8>().strategy(strategy).scratch_bytes(n), n);
+            assert_too_long(scan::<Sum, u64>().strategy(strategy).scratch_bytes(n), n);
+            let sum = scan::<Sum, i32>().strategy(strategy).exclusive().reverse();
+            let most = assert_too_long(sum.scratch_bytes(n), n);
+            assert!(most > u32::MAX as usize, "{most}");
+            // The bound that the message gives is the bound.
+            assert!(sum.scratch_bytes(most).unwrap() > 0);
+            assert_eq!(assert_too_long(sum.scratch_bytes(most + 1), most + 1), most);
+        }
+    }
+}

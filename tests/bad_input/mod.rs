@@ -1,0 +1,52 @@
+//! Bad input is an error that names what the user needs, and nothing is written. Each error of the library that can be
+//! provoked, and length zero, which is none.
+//!
+//! Machines that lack a driver, a device or a compiler are in `machines`.
+
+mod capture;
+mod compile;
+mod device;
+mod empty;
+mod host;
+mod raw;
+
+use parascan::{Block, Error, Strategy};
+
+/// All but `Auto`.
+const STRATEGIES: [(Strategy, &str); 3] = [
+    (Strategy::Hierarchical(Block::WarpShuffles), "Hierarchical(WarpShuffles)"),
+    (Strategy::LookBack(Block::WarpShuffles), "LookBack(WarpShuffles)"),
+    (Strategy::PrefixServer(Block::WarpShuffles), "PrefixServer(WarpShuffles)"),
+];
+
+#[track_caller]
+fn assert_length(result: Result<(), Error>, lengths: (usize, usize)) {
+    let error = result.expect_err("the lengths differ");
+    let Error::Length { primitive, input, output } = &error else { panic!("{error:?} should be Length") };
+    assert_eq!((*primitive, *input, *output), ("scan", lengths.0, lengths.1));
+    let (input, output) = lengths;
+    let words = format!("scan: the input has {input} elements and the output {output}; they must be equally long");
+    assert_eq!(error.to_string(), words);
+}
+
+/// Gives the most that can be taken.
+#[track_caller]
+fn assert_too_long<V: std::fmt::Debug>(result: Result<V, Error>, asked: usize) -> usize {
+    let error = result.expect_err("that is too long");
+    let Error::TooLong { primitive, n, most } = error else { panic!("{error:?} should be TooLong") };
+    assert_eq!((primitive, n), ("scan", asked));
+    assert!(most < asked, "{most}");
+    assert_eq!(error.to_string(), format!("scan: {asked} elements are more than the {most} it can take"));
+    most
+}
+
+#[track_caller]
+fn assert_capturing(error: &Error, what: &str, way_out: &str) {
+    let Error::Capturing { what: given, .. } = error else { panic!("{error:?} should be Capturing") };
+    assert_eq!(*given, what);
+    let words = error.to_string();
+    assert!(
+        words.contains("the stream is being captured") && words.contains(what) && words.contains(way_out),
+        "{words}"
+    );
+}

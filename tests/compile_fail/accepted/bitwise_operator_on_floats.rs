@@ -1,0 +1,5 @@
+use parascan::{BitAnd, scan};
+
+fn main() {
+    let _ = scan::<BitAnd, u32>();
+}

@@ -1,0 +1,6 @@
+use parascan::{Max, scan};
+
+fn main() {
+    let prices: Vec<u32> = vec![3, 1, 4];
+    let _ = scan::<Max, u32>().run(&prices);
+}

@@ -1,0 +1,194 @@
+//! A device and no compiler, one that is damaged, and folders for the cache of every kind.
+
+use super::process::{Folder, again, pass, start};
+use crate::common::{Options, context, oracle, stream};
+use crate::user::Gcd;
+use parascan::cudarc::driver::CudaStream;
+use parascan::{Error, Max, Sum, scan};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::{env, fs};
+
+fn gcd_on_device(stream: &Arc<CudaStream>) -> Result<(), Error> {
+    let x: Vec<u32> = (0..20_000).map(|i| (i * 7919 + 1) << 8).collect();
+    let mut data = stream.clone_htod(&x).unwrap();
+    let result = scan::<Gcd, u32>().reverse().run_in_place(&mut data);
+    let expected = match &result {
+        Ok(()) => oracle::<Gcd, u32>(&x, Options { exclusive: false, init: None, reverse: true }),
+        Err(_) => x,
+    };
+    assert!(stream.clone_dtoh(&data).unwrap() == expected, "after {result:?}");
+    result
+}
+
+/// The kernels of the catalog need no compiler, if this binary was built with one.
+fn built_in_on_device(stream: &Arc<CudaStream>) {
+    let x: Vec<i32> = (0..20_000).collect();
+    let sums = match scan::<Sum, i32>().run(&stream.clone_htod(&x).unwrap()) {
+        Ok(sums) => sums,
+        Err(e @ Error::NoCompiler { .. }) if env::var("PARASCAN_REQUIRE_GPU").as_deref() != Ok("1") => {
+            return eprintln!("skipped, no kernels in this binary: {e}");
+        }
+        Err(e) => panic!("{e}"),
+    };
+    let expected = oracle::<Sum, i32>(&x, Options { exclusive: false, init: None, reverse: false });
+    assert!(stream.clone_dtoh(&sums).unwrap() == expected);
+}
+
+fn alone(command: &mut Command, nvrtc: Option<&Path>, cache: &Path) {
+    if let Some(nvrtc) = nvrtc {
+        command.env("PARASCAN_NVRTC", nvrtc);
+    }
+    pass(start(command.env("PARASCAN_CACHE", cache)));
+}
+
+#[test]
+fn no_compiler() {
+    let Some(mut command) = again(no_compiler) else {
+        let stream = stream().expect("the parent has seen a device");
+        let device = stream.context().compute_capability().unwrap();
+        let nvrtc = env::var("PARASCAN_NVRTC").expect("set by the parent");
+        // Twice, and the catalog's kernels before and after.
+        for _ in 0..2 {
+            built_in_on_device(&stream);
+            let error = gcd_on_device(&stream).expect_err("nothing can compile it");
+            let Error::NoCompiler { unit, major, minor, reason } = &error else {
+                panic!("{error:?} should be NoCompiler")
+            };
+            assert!(unit.starts_with("scan::<") && unit.contains("Gcd") && unit.contains("u32"), "{unit}");
+            assert_eq!((*major, *minor), device);
+            assert!(reason.contains(&format!("PARASCAN_NVRTC={nvrtc}")), "{reason}");
+            let words = error.to_string();
+            for part in [
+                unit.as_str(),
+                reason,
+                "`pip install nvidia-cuda-nvrtc` installs it",
+                "name the library in PARASCAN_NVRTC",
+            ] {
+                assert!(words.contains(part), "{words}");
+            }
+        }
+        return;
+    };
+    if context().is_none() {
+        return;
+    }
+    let folder = Folder::new();
+    let text =
+        folder.file("libnvrtc.so.13", "not a library, long enough to be looked at as one: sixty-four bytes and more");
+    for nvrtc in [Path::new("/nonexistent/libnvrtc.so"), &text, folder.path()] {
+        alone(&mut command, Some(nvrtc), folder.path());
+    }
+}
+
+/// A library that is not NVRTC after all, or one that is too new for the device.
+#[test]
+fn a_compiler_that_does_not_work() {
+    let Some(mut command) = again(a_compiler_that_does_not_work) else {
+        let stream = stream().expect("the parent has seen a device");
+        let error = gcd_on_device(&stream).expect_err("nothing can compile it");
+        let Error::Compiler { path, reason } = &error else { panic!("{error:?} should be Compiler") };
+        assert_eq!(Some(path.as_os_str()), env::var_os("PARASCAN_NVRTC").as_deref());
+        let expected = env::var("PARASCAN_TEST_REASON").expect("set by the parent");
+        assert!(reason.contains(&expected), "{reason}");
+        let words = format!("NVRTC at {} cannot be used: {reason}; name another in PARASCAN_NVRTC", path.display());
+        assert_eq!(error.to_string(), words);
+        return built_in_on_device(&stream);
+    };
+    if context().is_none() {
+        return;
+    }
+    let version = "int nvrtcVersion(int *major, int *minor) { *major = 99; *minor = 0; return 0; }\n";
+    let too_new = "int nvrtcGetNumSupportedArchs(int *n) { *n = 1; return 0; }
+                   int nvrtcGetSupportedArchs(int *list) { *list = 990; return 0; }\n";
+    for (functions, reason) in
+        [("", "nvrtcGetNumSupportedArchs"), (too_new, "it compiles for compute capability [990]")]
+    {
+        let folder = Folder::new();
+        if let Some(nvrtc) = folder.library("libnvrtc.so", &format!("{version}{functions}")) {
+            alone(command.env("PARASCAN_TEST_REASON", reason), Some(&nvrtc), folder.path());
+        }
+    }
+}
+
+// ---- the cache -----------------------------------------------------------------------------------------------------------
+
+/// In the child: compiles or takes from the cache. Whether there is a compiler is for the parent to know.
+fn compile_or_skip() {
+    let stream = stream().expect("the parent has seen a device");
+    gcd_on_device(&stream).unwrap();
+    // A second kernel, so that there is more than one file.
+    let x: Vec<u32> = (0..5000).map(|i| i * 7919 % 4001).collect();
+    let y = scan::<Max, u32>()
+        .strategy(parascan::Strategy::LookBack(Default::default()))
+        .run(&stream.clone_htod(&x).unwrap());
+    let expected = oracle::<Max, u32>(&x, Options { exclusive: false, init: None, reverse: false });
+    assert!(stream.clone_dtoh(&y.unwrap()).unwrap() == expected);
+}
+
+/// Whether kernels can be made here at run time; without a compiler there is nothing to keep.
+fn can_compile() -> bool {
+    let Some(stream) = stream() else { return false };
+    match gcd_on_device(&stream) {
+        Ok(()) => true,
+        Err(e @ Error::NoCompiler { .. }) => {
+            assert_ne!(env::var("PARASCAN_REQUIRE_GPU").as_deref(), Ok("1"), "a compiler is required: {e}");
+            eprintln!("skipped, no compiler: {e}");
+            false
+        }
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// The files of a folder, each with its inode: a file that was written again has another.
+fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
+    let entries = fs::read_dir(folder).expect("the cache").map(|entry| entry.expect("an entry"));
+    let mut files: Vec<_> = entries.map(|entry| (entry.path(), entry.metadata().expect("a file").ino())).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn a_cache_that_cannot_be_written() {
+    let Some(mut command) = again(a_cache_that_cannot_be_written) else { return compile_or_skip() };
+    if can_compile() {
+        let folder = Folder::new();
+        let file = folder.file("file", "where a folder should be");
+        for cache in [Path::new("/dev/null/parascan"), &file, &file.join("parascan")] {
+            alone(&mut command, None, cache);
+        }
+        assert_eq!(files(folder.path()).len(), 1, "nothing was written beside the file");
+    }
+}
+
+#[test]
+fn two_processes_fill_one_cache() {
+    let Some(mut command) = again(two_processes_fill_one_cache) else { return compile_or_skip() };
+    if !can_compile() {
+        return;
+    }
+    let folder = Folder::new();
+    let cache = folder.path().join("not").join("there").join("yet");
+    command.env("PARASCAN_CACHE", &cache);
+    let both = [start(&mut command), start(&mut command)];
+    both.into_iter().for_each(pass);
+    let filled = files(&cache);
+    assert_eq!(filled.len(), 2, "two kernels and no unfinished file: {filled:?}");
+    assert!(filled.iter().all(|(path, _)| path.extension().is_some_and(|e| e == "image")), "{filled:?}");
+
+    // A third takes what is there.
+    pass(start(&mut command));
+    assert_eq!(files(&cache), filled, "nothing was compiled again");
+
+    // A fourth finds a damaged file and mends it.
+    let (damaged, _) = &filled[0];
+    let good = fs::read(damaged).unwrap();
+    fs::write(damaged, &good[..good.len() / 2]).unwrap();
+    pass(start(&mut command));
+    let mended = files(&cache);
+    assert_eq!(fs::read(damaged).unwrap().len(), good.len(), "the damaged file is whole again");
+    assert_ne!(mended[0], filled[0], "it was written anew");
+    assert_eq!(mended[1..], filled[1..], "and only that");
+}

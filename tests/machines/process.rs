@@ -1,0 +1,91 @@
+//! A test in a process of its own.
+
+use std::any::type_name;
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Holds the name of the test that the process was started for.
+const VARIABLE: &str = "PARASCAN_TEST_ALONE";
+
+/// A command that runs `test`, which is the caller, alone in a new process; nothing if this is that process.
+pub(crate) fn again<Test: Fn()>(_test: Test) -> Option<Command> {
+    // `main::machines::driver::no_driver` is known to the harness without the crate.
+    let (_, test) = type_name::<Test>().split_once("::").expect("a path");
+    if env::var(VARIABLE).as_deref() == Ok(test) {
+        return None;
+    }
+    let mut command = Command::new(env::current_exe().expect("the path of the tests"));
+    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(VARIABLE, test);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Some(command)
+}
+
+/// Whether this process runs `test` alone; if not, one that does is started, and has passed when this returns.
+pub(crate) fn is_alone<Test: Fn()>(test: Test) -> bool {
+    match again(test) {
+        None => true,
+        Some(mut command) => {
+            pass(start(&mut command));
+            false
+        }
+    }
+}
+
+pub(crate) fn start(command: &mut Command) -> Child {
+    command.spawn().expect("a process")
+}
+
+/// Waits until the test has passed in the process.
+#[track_caller]
+pub(crate) fn pass(child: Child) {
+    let Output { status, stdout, stderr } = child.wait_with_output().expect("the process ends");
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "the process failed ({status}):\n{stdout}\n{stderr}");
+    assert!(stdout.contains("1 passed"), "the process ran no test:\n{stdout}\n{stderr}");
+    eprint!("{stderr}"); // what it skipped
+}
+
+/// A new folder, removed with the value.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    pub(crate) fn new() -> Folder {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("parascan-tests-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let path = env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).expect("a folder for temporary files");
+        Folder(path)
+    }
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+    /// Writes a file; gives its path.
+    pub(crate) fn file(&self, name: &str, content: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, content).expect("a temporary file");
+        path
+    }
+    /// Compiles C to the shared library `name`; gives its path, or nothing where there is no C compiler.
+    pub(crate) fn library(&self, name: &str, c: &str) -> Option<PathBuf> {
+        let source = self.file(&format!("{name}.c"), c);
+        let library = self.0.join(name);
+        match Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).output() {
+            Err(e) => {
+                eprintln!("skipped, no C compiler to make a stub of {name} with: {e}");
+                None
+            }
+            Ok(Output { status, stderr, .. }) => {
+                assert!(status.success(), "cc: {}", String::from_utf8_lossy(&stderr));
+                Some(library)
+            }
+        }
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

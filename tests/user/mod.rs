@@ -1,0 +1,7 @@
+//! The library as another crate sees it: every form of call, and an operator and an element of the user's own.
+
+mod device;
+mod host;
+mod own;
+
+pub(crate) use own::Gcd;
