@@ -275,7 +275,9 @@ fn versus_cub(out: &Path) {
     let compiler = env::var("CXX").unwrap_or_else(|_| "c++".into());
     let cpp = run(Command::new(compiler).arg("-print-file-name=libstdc++.a"));
     link(if Path::new(cpp.trim()).is_absolute() { cpp.trim() } else { "-lstdc++" });
-    ["-lm", "-ldl", "-lrt", "-lpthread"].map(link);
+    for library in ["-lm", "-ldl", "-lrt", "-lpthread"] {
+        link(library);
+    }
 
     // Which commit the numbers are of.
     let git = |arguments: &[&str]| {

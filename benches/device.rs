@@ -3,8 +3,8 @@
 //! Throughput is in bytes read and written. Where there is no device it says so and does nothing. `versus` is the bench
 //! that checks results and compares; this one is for watching a change.
 
-use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use half::f16;
 use parascan::cudarc::driver::sys::CUevent_flags;
 use parascan::cudarc::driver::{CudaStream, DeviceRepr, DriverError};
@@ -27,7 +27,8 @@ fn compare<Op: Operator<T>, T: Element + DeviceRepr>(criterion: &mut Criterion, 
     let mut group = criterion.benchmark_group(format!("device {name}"));
     group.sample_size(20).warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(1));
     for n in [1 << 10, 1 << 16, 1 << 20, 1 << 24, 1 << 28] {
-        let bytes: Vec<u8> = (0..n * size_of::<T>()).map(|i| (i.wrapping_mul(0x9e37_79b9) >> 13) as u8 & 0x3b).collect();
+        let bytes: Vec<u8> =
+            (0..n * size_of::<T>()).map(|i| (i.wrapping_mul(0x9e37_79b9) >> 13) as u8 & 0x3b).collect();
         let input: Vec<T> = bytes.chunks_exact(size_of::<T>()).map(bytemuck::pod_read_unaligned).collect();
         let input = stream.clone_htod(&input).expect("room for the input");
         let mut output = stream.clone_dtod(&input).expect("room for the output");

@@ -18,18 +18,27 @@ template <class C> struct Status {
     static constexpr int N = Words<C>::N;
     u64 word[N];
 
-    __device__ void publish(C value, u32 mark = 1) {
+    __device__ void publish(C value) {
         Words<C> words(value);
 #pragma unroll
-        for (int i = 0; i < N; i++) store_relaxed(word + i, u64(mark) << 32 | words.word[i]);
+        for (int i = 0; i < N; i++) store_relaxed(word + i, mark(words.word[i], 1));
     }
     // Whether all of it is there; then it is in `value`.
-    __device__ bool poll(C &value, u32 mark = 1) const {
+    __device__ bool poll(C &value) const {
         u64 seen[N];
-        Words<C> words;
-        bool full = true;
 #pragma unroll
         for (int i = 0; i < N; i++) seen[i] = load_relaxed(word + i);
+        return read(seen, 1, value);
+    }
+    __device__ void clear() {
+#pragma unroll
+        for (int i = 0; i < N; i++) store_relaxed(word + i, 0);
+    }
+
+    static __device__ u64 mark(u32 value, u32 mark) { return u64(mark) << 32 | value; }
+    static __device__ bool read(const u64 (&seen)[N], u32 mark, C &value) {
+        Words<C> words;
+        bool full = true;
 #pragma unroll
         for (int i = 0; i < N; i++) {
             full &= seen[i] >> 32 == mark;
@@ -38,9 +47,27 @@ template <class C> struct Status {
         value = words.value();
         return full;
     }
+};
+
+// The same in shared memory, with a mark that says which value it is: it need not be emptied before the next one.
+template <class C> struct Mailbox {
+    static constexpr int N = Words<C>::N;
+    u64 word[N];
+
+    __device__ void post(C value, u32 mark) {
+        Words<C> words(value);
+#pragma unroll
+        for (int i = 0; i < N; i++) store_relaxed_shared(word + i, Status<C>::mark(words.word[i], mark));
+    }
+    __device__ bool poll(C &value, u32 mark) const {
+        u64 seen[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) seen[i] = load_relaxed_shared(word + i);
+        return Status<C>::read(seen, mark, value);
+    }
     __device__ void clear() {
 #pragma unroll
-        for (int i = 0; i < N; i++) store_relaxed(word + i, 0);
+        for (int i = 0; i < N; i++) word[i] = 0;
     }
 };
 
@@ -240,7 +267,7 @@ template <class Operator, u32 SERVERS> struct PrefixServer {
 
     struct Shared {
         u32 ticket;
-        Status<Carry> upto[SERVERS]; // what the warps of the server hand to each other
+        Mailbox<Carry> upto[SERVERS]; // what the warps of the server hand to each other
     };
 
     __device__ PrefixServer(void *memory, u32 tiles) : tiles(tiles) {
@@ -296,7 +323,7 @@ template <class Operator, u32 SERVERS> struct PrefixServer {
                     if (!based) continue;
                 }
                 if (there == WARP && lane == WARP - 1)
-                    shared.upto[(warp + 1) % SERVERS].publish(base.some ? Operator::combine(base.value, upto) : upto, group + 1);
+                    shared.upto[(warp + 1) % SERVERS].post(base.some ? Operator::combine(base.value, upto) : upto, group + 1);
                 u32 next = min(there + 1, size); // the tile after those that have come can be served too
                 Carry before = shuffle_up(upto, 1);
                 if (lane == 0) before = base.value;

@@ -145,14 +145,22 @@ template <class C> __device__ inline C shuffle(C x, int lane) {
 
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
-// Global or shared.
 __device__ inline u64 load_relaxed(const u64 *p) {
     u64 x;
-    asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(x) : "l"(p) : "memory");
+    asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(x) : "l"(p) : "memory");
     return x;
 }
 __device__ inline void store_relaxed(u64 *p, u64 x) {
-    asm volatile("st.relaxed.gpu.u64 [%0], %1;" ::"l"(p), "l"(x) : "memory");
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(x) : "memory");
+}
+// The same among the threads of a block, in shared memory.
+__device__ inline u64 load_relaxed_shared(const u64 *p) {
+    u64 x;
+    asm volatile("ld.relaxed.cta.shared.u64 %0, [%1];" : "=l"(x) : "r"(u32(__cvta_generic_to_shared(p))) : "memory");
+    return x;
+}
+__device__ inline void store_relaxed_shared(u64 *p, u64 x) {
+    asm volatile("st.relaxed.cta.shared.u64 [%0], %1;" ::"r"(u32(__cvta_generic_to_shared(p))), "l"(x) : "memory");
 }
 __device__ inline u32 add_relaxed(u32 *p, u32 x) {
     u32 before;

@@ -1,4 +1,63 @@
-//! Parallel primitives built on one scan.
+//! Parallel primitives for CUDA GPUs and for the CPU, built on one scan that takes any associative operator and any element
+//! type.
+//!
+//! ```
+//! use parascan::{Max, Sum, scan};
+//!
+//! let prices = vec![3, 1, 4, 1, 5];
+//! let highest = scan::<Max, i32>().run(&prices)?;              // &[i32] in, Vec<i32> out: on this machine's cores
+//! assert_eq!(highest, [3, 3, 4, 4, 5]);
+//!
+//! let sizes = [10_u64, 20, 30];
+//! let starts = scan::<Sum, u64>().exclusive().run(&sizes)?;
+//! assert_eq!(starts, [0, 10, 30]);
+//! # Ok::<(), parascan::Error>(())
+//! ```
+//!
+//! The same on a GPU: where the data is decides where the work runs.
+//!
+//! ```no_run
+//! use parascan::{Max, Sum, Workspace, cuda, scan};
+//!
+//! let stream = cuda::context(0)?.new_stream().unwrap();        // cudarc's own types
+//! let prices = stream.clone_htod(&[3, 1, 4, 1, 5]).unwrap();
+//! let highest = scan::<Max, i32>().run(&prices)?;              // &CudaSlice<i32> in, CudaSlice<i32> out, on its stream
+//!
+//! let mut gains = stream.clone_htod(&[1.0, 2.0, 4.0]).unwrap();
+//! let mut workspace = Workspace::new(&stream);
+//! scan::<Sum, f32>().prepare(gains.len(), &mut workspace)?;
+//! scan::<Sum, f32>().reverse().workspace(&mut workspace).run_in_place(&mut gains)?; // nothing is allocated
+//! # Ok::<(), parascan::Error>(())
+//! ```
+//!
+//! # What is where
+//!
+//! | | |
+//! |---|---|
+//! | [`scan`] | the scan, a builder: [`Scan`] has its options |
+//! | [`Sum`], [`Product`], [`Max`], [`Min`], [`BitAnd`], [`BitOr`], [`BitXor`], [`Last`] | the operators of the catalog |
+//! | [`Operator`], [`Element`] | for operators and elements of your own |
+//! | [`Source`], [`Destination`], [`Place`] | host slices and cudarc's buffers |
+//! | [`Workspace`], [`Scan::prepare`] | scratch memory kept between calls; CUDA graphs |
+//! | [`Strategy`] | which algorithm on the device |
+//! | [`cpu`], [`cuda`] | the engines, and the two layers that primitives are built on |
+//! | [`Scan::run_raw`] | addresses and a stream of the driver's, for stacks that do not use cudarc |
+//! | `laws` (feature `laws`) | tests of an operator's laws |
+//!
+//! # What holds everywhere
+//!
+//! - Operands are combined in order: an operator need not be commutative.
+//! - Integers wrap. Sums and products of f16 and bf16 are carried in f32 and rounded once for each output.
+//! - The maximum and the minimum of floats: NaN wins, -0 is less than +0, every NaN in a result is the canonical one.
+//! - Results are the same bits in every run; host and device may round a float sum differently.
+//! - Nothing is copied between host and device behind your back, nothing waits for the device, and no error is a panic.
+//!
+//! # Where it is slower
+//!
+//! A scan by an operator that the processor has a vector instruction for, on a short host slice that is in the cache
+//! already, is a plain loop here, and a hand-written loop is as fast. Kernels of an operator of your own are compiled at
+//! their first use, which takes from half a second to two; they are kept on disk.
+
 #[macro_use]
 mod catalog;
 pub mod cpu;

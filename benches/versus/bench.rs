@@ -65,7 +65,17 @@ impl<'g, T: Sample> Bench<'g, T> {
         let buffers = memory().and_then(|input| Ok((input, memory()?, memory()?)));
         let (input, output, kept) = verdict.note(&format!("{}, n {n}", T::NAME), buffers)?;
         let workspace = Workspace::new(&gpu.stream);
-        Some(Bench { gpu, verdict, workspace, input, output, kept, host: Vec::new(), drawn: None, copies: HashMap::new() })
+        Some(Bench {
+            gpu,
+            verdict,
+            workspace,
+            input,
+            output,
+            kept,
+            host: Vec::new(),
+            drawn: None,
+            copies: HashMap::new(),
+        })
     }
 
     /// Checks and times a scan by `Op`, beside a copy of the same length, and prints a row for each.
@@ -81,7 +91,8 @@ impl<'g, T: Sample> Bench<'g, T> {
         let copy = self.copy(n)?;
         let Bench { gpu, workspace, input, output, kept, host, .. } = self;
         let (stream, bytes) = (gpu.stream.cu_stream(), n * size_of::<T>());
-        let address = |memory: &CudaSlice<T>, at: usize| memory.device_ptr(&gpu.stream).0 + (at * size_of::<T>()) as u64;
+        let address =
+            |memory: &CudaSlice<T>, at: usize| memory.device_ptr(&gpu.stream).0 + (at * size_of::<T>()) as u64;
         let (from, to) = (address(input, case.offsets.0), address(output, case.offsets.1));
         let (whole, kept_at) = (address(output, 0), address(kept, 0));
 
@@ -103,7 +114,9 @@ impl<'g, T: Sample> Bench<'g, T> {
         let mut rivals: Vec<(String, Box<Run>)> = Vec::new();
         let mut temporaries: Vec<CudaSlice<u8>> = Vec::new();
         for way in ["", "_in_f16"] {
-            let Some(cub) = CubScan::find(&format!("{family}{way}"), T::NAME).filter(|_| !case.reverse) else { continue };
+            let Some(cub) = CubScan::find(&format!("{family}{way}"), T::NAME).filter(|_| !case.reverse) else {
+                continue;
+            };
             let length = u32::try_from(n).map_err(|_| "more elements than 32 bits count")?;
             let needed = cub.temporary_bytes(length, stream)?;
             // SAFETY: CUB writes it before it reads it.

@@ -6,8 +6,14 @@ use parascan::cudarc::driver::sys::{CUdeviceptr, CUstream};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CubScan(Function);
 
-type Function =
-    unsafe extern "C" fn(temporary: CUdeviceptr, bytes: &mut usize, from: CUdeviceptr, to: CUdeviceptr, n: u32, CUstream) -> i32;
+type Function = unsafe extern "C" fn(
+    temporary: CUdeviceptr,
+    bytes: &mut usize,
+    from: CUdeviceptr,
+    to: CUdeviceptr,
+    n: u32,
+    CUstream,
+) -> i32;
 
 #[cfg(feature = "cub")]
 mod shim {

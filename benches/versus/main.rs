@@ -77,14 +77,8 @@ fn main() -> ExitCode {
     if verdict.failed() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-const INCLUSIVE: Case = Case {
-    exclusive: false,
-    reverse: false,
-    strategy: Strategy::Auto,
-    offsets: (0, 0),
-    suffix: "",
-    beside_cub: true,
-};
+const INCLUSIVE: Case =
+    Case { exclusive: false, reverse: false, strategy: Strategy::Auto, offsets: (0, 0), suffix: "", beside_cub: true };
 const EXCLUSIVE: Case = Case { exclusive: true, ..INCLUSIVE };
 
 /// The function for each of the types.

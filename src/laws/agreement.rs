@@ -53,7 +53,8 @@ pub(super) fn random<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>) ->
     let rows: Vec<Op::Carry> = earlier.iter().map(|tree| fold::<Op, T>(&tree.current())).collect();
     let columns: Vec<Op::Carry> = later.iter().map(|tree| fold::<Op, T>(&tree.current())).collect();
     let (combined, lowered) = device.combine_all(&stream, &rows, &columns)?;
-    let wrong = |i: usize| differs::<Op, T>(measure, rows[i / DRAWN], columns[i % DRAWN], combined[i], lowered[i]).is_some();
+    let wrong =
+        |i: usize| differs::<Op, T>(measure, rows[i / DRAWN], columns[i % DRAWN], combined[i], lowered[i]).is_some();
     let Some(i) = (0..combined.len()).into_par_iter().find_first(|&i| wrong(i)) else { return Ok(()) };
     let (earlier, later) = (&mut earlier[i / DRAWN], &mut later[i % DRAWN]);
     let bad = |earlier: &[T], later: &[T]| -> Result<_, Error> {
@@ -82,7 +83,8 @@ pub(super) fn exhaustive<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>
     chunks(patterns, CHUNK).try_for_each(|chunk| {
         let elements: Vec<T> = chunk.map(pattern).collect();
         let (lifted, lowered) = device.lift_and_lower(&device.stream()?, &elements)?;
-        let found = (0..elements.len()).find_map(|i| differs_alone::<Op, T>(measure, elements[i], lifted[i], lowered[i]));
+        let found =
+            (0..elements.len()).find_map(|i| differs_alone::<Op, T>(measure, elements[i], lifted[i], lowered[i]));
         found.map_or(Ok(()), |counterexample| Err(disagreement::<Op, T>(counterexample)))
     })?;
     if size_of::<T>() > 2 {
@@ -146,10 +148,16 @@ fn lowers_differently<Op: Operator<T>, T: Element + Debug>(
     lowered: T,
 ) -> Option<String> {
     let expected = Op::lower(carry);
-    if same_bits(&expected, &lowered) || (!measure.exact && measure.same(Op::lift(expected), Op::lift(lowered), &[carry])) {
+    if same_bits(&expected, &lowered)
+        || (!measure.exact && measure.same(Op::lift(expected), Op::lift(lowered), &[carry]))
+    {
         return None;
     }
-    Some(format!("    lowered in Rust = {expected:?} ({})\n    lowered in CUDA = {lowered:?} ({})", hex(&expected), hex(&lowered)))
+    Some(format!(
+        "    lowered in Rust = {expected:?} ({})\n    lowered in CUDA = {lowered:?} ({})",
+        hex(&expected),
+        hex(&lowered)
+    ))
 }
 
 fn disagreement<Op: Operator<T>, T: Element>(counterexample: String) -> Violation {

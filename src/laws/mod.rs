@@ -22,13 +22,9 @@
 //! #   const CUDA: &'static str = "[&] { while (b) { unsigned t = a % b; a = b; b = t; } return a; }()";
 //!     // ...
 //! }
-//! # if false {
-//! #[test]
-//! # }
-//! fn gcd_keeps_the_laws() -> Result<(), laws::Violation> {
-//!     laws::of::<Gcd, u32>().check()
-//! }
-//! # gcd_keeps_the_laws().unwrap();
+//!
+//! laws::of::<Gcd, u32>().check()?; // the body of a #[test] that returns Result<(), laws::Violation>
+//! # Ok::<(), laws::Violation>(())
 //! ```
 //!
 //! | law | what is compared |
@@ -42,7 +38,7 @@
 //! # Operands
 //! `a`, `b` and `c` are partial results of one to three elements, so that carries which no single element lifts to are
 //! met too. Elements are [`any_bits`], or what a proptest strategy of yours gives ([`values`](Laws::values)).
-//! 2048 cases are drawn for each law, or as many as `PROPTEST_CASES` says.
+//! 1024 cases are drawn for each law, or as many as `PROPTEST_CASES` says.
 //!
 //! # What counts as equal
 //! For an operator that is [`Associativity::Exact`], equal carries: the same bits, those of NaN and of zero included.
@@ -135,7 +131,9 @@ pub enum Violation {
         counterexample: String,
     },
     /// The operator rounds, and nothing says by how much.
-    #[error("{operator} on {element} is `Rounding` and its carry is not a float: say with `.close(...)` which carries are close enough")]
+    #[error(
+        "{operator} on {element} is `Rounding` and its carry is not a float: say with `.close(...)` which carries are close enough"
+    )]
     NoBound {
         /// The operator's type.
         operator: &'static str,
@@ -247,10 +245,7 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
     ///     .check()
     ///     .unwrap();
     /// ```
-    pub fn close(
-        mut self,
-        close: impl Fn(Op::Carry, Op::Carry, &[Op::Carry]) -> bool + Send + Sync + 'static,
-    ) -> Self {
+    pub fn close(mut self, close: impl Fn(Op::Carry, Op::Carry, &[Op::Carry]) -> bool + Send + Sync + 'static) -> Self {
         self.measure.close = Some(Arc::new(close));
         self
     }
@@ -274,7 +269,9 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
         self.associativity()?;
         self.identity()?;
         match self.agreement() {
-            Err(Violation::Engine(e @ (Error::NoDriver { .. } | Error::NoDevice { .. } | Error::NoCompiler { .. }))) => {
+            Err(Violation::Engine(
+                e @ (Error::NoDriver { .. } | Error::NoDevice { .. } | Error::NoCompiler { .. }),
+            )) => {
                 eprintln!("skipped, agreement of {} on {}: {e}", type_name::<Op>(), type_name::<T>());
                 Ok(())
             }
@@ -354,11 +351,10 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
     /// ```
     /// use parascan::laws::{self, Violation};
     /// use parascan::{Error, Sum};
-    /// match laws::of::<Sum, f16>().agreement() {
+    /// match laws::of::<Sum, f32>().agreement() {
     ///     Err(Violation::Engine(Error::NoDriver { .. } | Error::NoDevice { .. })) => println!("no GPU here"),
     ///     agreement => agreement.unwrap(),
     /// }
-    /// # use half::f16;
     /// ```
     pub fn agreement(&self) -> Result<(), Violation> {
         self.bounded()?;
@@ -419,7 +415,7 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
 /// The cases are many, for a law that breaks on special values alone, and cheap. Nothing is written to disk.
 fn config() -> Config {
     let config = Config { failure_persistence: None, max_shrink_iters: 1 << 16, ..Config::default() };
-    if std::env::var_os("PROPTEST_CASES").is_some() { config } else { Config { cases: 2048, ..config } }
+    if std::env::var_os("PROPTEST_CASES").is_some() { config } else { Config { cases: 1024, ..config } }
 }
 
 /// The partial result of some elements, at least one.
@@ -446,7 +442,7 @@ fn results<Op: Operator<T>, T: Element + Debug>(names: [&str; 2], x: Op::Carry, 
     let mut lines = String::new();
     for ((name, shown), carry) in names.iter().zip(&shown).zip([x, y]) {
         let carried = if alike { format!(", carried as {}", hex(&carry)) } else { String::new() };
-        write!(lines, "    {name} = {shown}{carried}\n").expect("a String takes all");
+        writeln!(lines, "    {name} = {shown}{carried}").expect("a String takes all");
     }
     lines.truncate(lines.trim_end().len());
     lines

@@ -36,7 +36,13 @@ struct Format {
 
 /// The formats that an element may consist of, by weight.
 fn formats<T: Element>() -> Vec<(u32, Format)> {
-    macro_rules! of { ($t:ty, $format:expr) => { if TypeId::of::<T>() == TypeId::of::<$t>() { return vec![(1, $format)]; } } }
+    macro_rules! of {
+        ($t:ty, $format:expr) => {
+            if TypeId::of::<T>() == TypeId::of::<$t>() {
+                return vec![(1, $format)];
+            }
+        };
+    }
     macro_rules! integers { ($($t:ty)*) => { $( of!($t, integer(size_of::<$t>())); )* } }
     of!(f32, float32());
     of!(f64, float64());
@@ -88,10 +94,11 @@ fn float(width: usize, infinity: u64, digits: u32, whole: fn(i8) -> u64) -> Form
 
 /// An element of words of one format.
 fn element<T: Element + Debug>(Format { width, whole, special }: Format) -> impl Strategy<Value = T> {
+    // A failure shrinks towards the first of these.
     let word = prop_oneof![
         3 => (-8..=8i8).prop_map(whole),
+        4 => 0..=u64::MAX >> (64 - 8 * width),
         3 => select(special),
-        4 => any::<u64>(),
     ];
     proptest::collection::vec(word, size_of::<T>() / width).prop_map(move |words| {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes().into_iter().take(width)).collect();

@@ -74,9 +74,10 @@ fn with_a_workspace_that_is_too_small() {
         return;
     }
     let Some(stream) = untracked() else { return };
+    let sum = scan::<Sum, i32>();
     // One that is empty, and one that was prepared for less: it takes 64 KiB at once, enough for some millions.
-    for (prepared, n) in [(0, N), (N, 40_000_000)] {
-        let sum = scan::<Sum, i32>();
+    let longer = (0..).map(|k| N << k).find(|&n| sum.scratch_bytes(n).unwrap() > 1 << 16).expect("it grows with n");
+    for (prepared, n) in [(0, N), (N, longer)] {
         let (input, mut output) = (ones(&stream, n), stream.clone_htod(&vec![-7; n]).unwrap());
         sum.run(&input).unwrap(); // loads the kernels
         let mut workspace = Workspace::new(&stream);

@@ -15,7 +15,7 @@ fn replays() {
     for strategy in STRATEGIES {
         let stream = context.new_stream().unwrap();
         let mut rng = Rng::new();
-        let (long, short) = ((3 << 20) + rng.below(1000), 40_000 + rng.below(1000));
+        let (long, short) = ((5 << 20) + rng.below(1000), 40_000 + rng.below(1000));
         let mut workspace = Workspace::new(&stream);
         let sum = scan::<Sum, u64>().exclusive().init(7).strategy(strategy);
         let max = scan::<Max, f32>().reverse().strategy(strategy);

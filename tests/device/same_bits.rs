@@ -9,7 +9,7 @@ fn same_bits<Op: Operator<T>, T: Sample>(from: impl Fn(f64) -> T) {
     let Some(context) = context() else { return };
     let (stream, noise) = (context.new_stream().unwrap(), context.new_stream().unwrap());
     let mut rng = Rng::new();
-    for n in [70_000 + rng.below(1000), (5 << 20) + rng.below(1000)] {
+    for n in [70_000 + rng.below(1000), (17 << 20) + rng.below(1000)] {
         // Of all magnitudes around one, so that every grouping rounds differently.
         let x: Vec<T> = (0..n).map(|_| from(0.5 + (rng.next() >> 11) as f64 / (1_u64 << 53) as f64)).collect();
         for strategy in STRATEGIES {

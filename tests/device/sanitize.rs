@@ -11,7 +11,7 @@ fn walk<Op: Operator<T>, T: Sample>() {
     let mut rng = Rng::new();
     let draw = Draw::exact_for::<Op, T>();
     let tile = 8 * 32 * 3 * 16 / size_of::<T>();
-    let large = (4 << 20) / size_of::<T>() + 1; // the kernel for long inputs
+    let large = (32 << 20) / size_of::<T>() + 1; // the kernel for long inputs
     for strategy in STRATEGIES {
         let mut workspace = Workspace::new(&stream);
         for (n, skip) in [(1, 0), (tile - 3, 1), (tile, 0), (5 * tile + 7, 3), (34 * tile + 1, 0), (large, 0)] {

@@ -4,8 +4,8 @@ mod broken;
 
 use crate::common::{Sample, context};
 use half::{bf16, f16};
-use parascan::laws::{self, Laws};
 use parascan::Operator;
+use parascan::laws::{self, Laws};
 
 /// Held to the same bits in both bodies, rounding or not: the additions and multiplications of the catalog are those of
 /// IEEE 754 on both sides. Two NaN are the same for those that round.

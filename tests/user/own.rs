@@ -83,7 +83,7 @@ impl Sample for Affine {
     /// before x and a whole offset below 2^24, so that it is exact however they are grouped; so are their sums.
     fn draw(rng: &mut Rng, _: Draw, i: usize) -> Affine {
         let sign = if rng.below(2) == 0 { 1.0 } else { -1.0 };
-        Affine { a: if i % 2 == 0 { 2.0 } else { 0.5 } * sign, b: 2.0 * (rng.below(9) as f32 - 4.0) }
+        Affine { a: if i.is_multiple_of(2) { 2.0 } else { 0.5 } * sign, b: 2.0 * (rng.below(9) as f32 - 4.0) }
     }
     fn same(self, other: Affine) -> bool {
         self == other

@@ -1,0 +1,358 @@
+//! Four scans at work on a text file, and how fast they are:
+//!
+//! ```text
+//! cargo run --release --example tour -- FILE
+//! ```
+//! Without FILE it reads a source file of this library, which it carries. It runs on the GPU if there is one, else on the
+//! CPU's cores (`CUDA_VISIBLE_DEVICES=` hides the GPU), and says which. It prints
+//!
+//! - the file's lines: the running maximum of their lengths, `scan::<Max, i32>()`, and where each begins, the exclusive sum
+//!   of their sizes, `scan::<Sum, u64>().exclusive()`;
+//! - its commas within quotes and outside of them: byte by byte, by the parity of the quotes so far, `scan::<BitXor, u8>()`;
+//! - the same for a CSV that is made on the spot, as records and fields;
+//! - GB/s of a running maximum and of a sum over 2^24 elements (CPU) or 2^28 (GPU), beside a copy's.
+//!
+//! Every result is compared with a plain loop's; a difference ends it with exit code 1.
+
+use parascan::cudarc::driver::sys::CUevent_flags;
+use parascan::cudarc::driver::{CudaEvent, CudaSlice, CudaStream, DeviceRepr, DriverError};
+use parascan::{BitXor, Element, Error, Max, Operator, Scan, Sum, Workspace, cuda, scan};
+use rayon::prelude::*;
+use std::fmt::{Debug, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Instant;
+use std::{env, fs};
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    match tour() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("tour: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn tour() -> Outcome<()> {
+    let (name, text) = match env::args_os().nth(1) {
+        Some(file) => {
+            let name = file.to_string_lossy().into_owned();
+            let text = fs::read(&file).map_err(|e| format!("{name}: {e}"))?;
+            (name, text)
+        }
+        None => ("src/scan.rs".to_owned(), include_bytes!("../src/scan.rs").to_vec()),
+    };
+    match cuda::context(0) {
+        Ok(context) => {
+            let stream = context.new_stream()?;
+            let engine = Gpu { workspace: Workspace::new(&stream), stream };
+            stops(engine, &context.name()?, &name, &text)
+        }
+        Err(Error::NoDriver { .. } | Error::NoDevice { .. }) => {
+            stops(Cpu, &format!("{} CPU threads, no GPU found", rayon::current_num_threads()), &name, &text)
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn stops(mut engine: impl Engine, place: &str, name: &str, text: &[u8]) -> Outcome<()> {
+    println!("{name}, {} bytes, on {place}\n", grouped(text.len()));
+    lines(&mut engine, text)?;
+    quotes(&mut engine, text)?;
+    csv(&mut engine)?;
+    speed(&mut engine)?;
+    println!("\nEvery result is the same as a plain loop's.");
+    Ok(())
+}
+
+// ---- lines -------------------------------------------------------------------------------------------------------------------
+
+fn lines(engine: &mut impl Engine, text: &[u8]) -> Outcome<()> {
+    println!("Lines");
+    if text.is_empty() {
+        println!("  none, the file is empty\n");
+        return Ok(());
+    }
+    // What the line takes in the file, and what of it is shown.
+    let whole = text.split_inclusive(|&byte| byte == b'\n');
+    let shown = |line: &[u8]| {
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        i32::try_from(line.strip_suffix(b"\r").unwrap_or(line).len())
+    };
+    let sizes: Vec<u64> = whole.clone().map(|line| line.len() as u64).collect();
+    let lengths: Vec<i32> = whole.map(shown).collect::<Result<_, _>>().map_err(|_| "a line of 2 GB or more")?;
+
+    let longest = checked(engine, "the running maximum", scan::<Max, i32>(), &lengths, None)?;
+    let starts = checked(engine, "the starts of the lines", scan::<Sum, u64>().exclusive(), &sizes, Some(0))?;
+
+    let record = |i: &usize| longest[*i] > if *i == 0 { -1 } else { longest[*i - 1] };
+    let records: Vec<usize> = (0..lengths.len()).filter(record).collect();
+    let (last, middle) = (records[records.len() - 1], lengths.len() / 2);
+    row("lines", grouped(lengths.len()), "");
+    row("longest", format!("{} bytes, line {}", grouped(longest[last] as usize), grouped(last + 1)), "running maximum");
+    row("records on the way", grouped(records.len()), "where the maximum steps");
+    row(
+        "the middle line",
+        format!("{} begins at byte {}", grouped(middle + 1), grouped(starts[middle] as usize)),
+        "exclusive sum",
+    );
+    println!();
+    Ok(())
+}
+
+// ---- quotes ------------------------------------------------------------------------------------------------------------------
+
+/// Whether each byte lies in double quotes: the parity of the quotes up to it. (A quote that is written twice within
+/// quotes leaves and enters again.)
+fn quoted(engine: &mut impl Engine, text: &[u8]) -> Outcome<Vec<u8>> {
+    let quotes: Vec<u8> = text.iter().map(|&byte| u8::from(byte == b'"')).collect();
+    checked(engine, "the quotes", scan::<BitXor, u8>(), &quotes, None)
+}
+
+fn quotes(engine: &mut impl Engine, text: &[u8]) -> Outcome<()> {
+    let quoted = quoted(engine, text)?;
+    let count = |byte: u8, inside: u8| text.iter().zip(&quoted).filter(|&pair| pair == (&byte, &inside)).count();
+    let inside = quoted.iter().filter(|inside| **inside == 1).count();
+    let share = 100.0 * inside as f64 / text.len().max(1) as f64;
+    println!("Quotes");
+    row("bytes in quotes", format!("{}, {share:.1} %", grouped(inside)), "parity of the quotes so far, by xor");
+    row("commas in quotes", grouped(count(b',', 1)), "");
+    row("commas outside", grouped(count(b',', 0)), "");
+    println!();
+    Ok(())
+}
+
+/// A CSV with commas, quotes and line ends within its fields.
+fn csv(engine: &mut impl Engine) -> Outcome<()> {
+    const RECORDS: usize = 100_000;
+    let mut text = String::new();
+    for i in 0..RECORDS {
+        let end = if i % 2 == 0 { "\n" } else { "\r\n" };
+        let note = ["plain", "\"sold, then returned\"", "\"said \"\"no, thanks\"\"\"", "\"two\nlines\""][i % 4];
+        write!(text, "{i},\"Doe, {i}\",{note},{}.50{end}", i % 90)?;
+    }
+    let text = text.trim_end().as_bytes(); // no line end after the last record
+
+    let quoted = quoted(engine, text)?;
+    let outside = |wanted: u8| text.iter().zip(&quoted).filter(|&pair| pair == (&wanted, &0)).count();
+    let records = outside(b'\n') + 1;
+    let fields = outside(b',') + records;
+    let naive = text.split(|byte| b",\n".contains(byte)).count();
+    if (records, fields) != (RECORDS, 4 * RECORDS) {
+        return Err(
+            format!("the CSV has {RECORDS} records of 4 fields, and {records} and {fields} were counted").into()
+        );
+    }
+    println!("A CSV made here, such as: 2,\"Doe, 2\",\"said \"\"no, thanks\"\"\",2.50");
+    row("records", grouped(records), "line ends outside of quotes");
+    row("fields", grouped(fields), "commas outside of quotes");
+    row("split everywhere", format!("{}, wrong", grouped(naive)), "what quotes are for");
+    println!();
+    Ok(())
+}
+
+// ---- speed -------------------------------------------------------------------------------------------------------------------
+
+fn speed<E: Engine>(engine: &mut E) -> Outcome<()> {
+    println!("2^{} random elements, GB/s read and written, median of {RUNS}", E::LOG2);
+    // Whole numbers, so that a sum is exact in any order and can be compared with a loop's bit for bit.
+    let float = |z: u64| (z % 201) as f32 - 100.0;
+    compare::<i32, E>(engine, "i32", |z| z as i32)?;
+    compare::<f32, E>(engine, "f32", float)
+}
+
+const RUNS: usize = 9;
+
+fn compare<T: Value, E: Engine>(engine: &mut E, of: &str, draw: fn(u64) -> T) -> Outcome<()>
+where
+    Max: Operator<T>,
+    Sum: Operator<T>,
+{
+    let host: Vec<T> = (0..1usize << E::LOG2).into_par_iter().map(|i| draw(noise(i))).collect();
+    let input = engine.upload(&host)?;
+    let mut output = engine.upload(&host)?;
+    let bytes = 2.0 * size_of_val(&host[..]) as f64;
+    let mut time = |what: &str, copy: Option<f64>, run: &mut dyn FnMut(&mut E, &mut E::Memory<T>) -> Outcome<()>| {
+        run(engine, &mut output)?; // to warm up
+        let mut seconds = Vec::new();
+        for _ in 0..RUNS {
+            let begun = engine.mark()?;
+            run(engine, &mut output)?;
+            seconds.push(engine.seconds_since(begun)?);
+        }
+        seconds.sort_by(f64::total_cmp);
+        let rate = bytes / seconds[RUNS / 2] / 1e9;
+        let share = copy.map_or(String::new(), |copy| format!("{:.0} % of the copy", 100.0 * rate / copy));
+        row(&format!("{what} {of}"), format!("{rate:.1} GB/s"), &share);
+        Ok::<_, Box<dyn std::error::Error>>((rate, engine.download(&output)?))
+    };
+    let (copy, copied) = time("copy", None, &mut |engine, output| engine.copy(&input, output))?;
+    same("the copy", &copied, &host)?;
+    let run = &mut |engine: &mut E, output: &mut _| engine.scan(scan::<Max, T>(), &input, output);
+    same("the maxima", &time("running maximum", Some(copy), run)?.1, &looped::<Max, T>(&host, None))?;
+    let run = &mut |engine: &mut E, output: &mut _| engine.scan(scan::<Sum, T>(), &input, output);
+    same("the sums", &time("running sum", Some(copy), run)?.1, &looped::<Sum, T>(&host, None))
+}
+
+/// The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
+fn noise(i: usize) -> u64 {
+    let z = (i as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+// ---- the two engines ---------------------------------------------------------------------------------------------------------
+
+/// What the tour scans.
+trait Value: Element + DeviceRepr + PartialEq + Debug {}
+impl<T: Element + DeviceRepr + PartialEq + Debug> Value for T {}
+
+/// A place to keep data and to scan it. The calls of the library are the same for both; moving data and telling the time
+/// are not.
+trait Engine {
+    type Memory<T: Value>;
+    type Mark;
+    /// Of the number of elements that take it long enough to be timed.
+    const LOG2: u32;
+    fn upload<T: Value>(&self, data: &[T]) -> Outcome<Self::Memory<T>>;
+    fn download<T: Value>(&self, memory: &Self::Memory<T>) -> Outcome<Vec<T>>;
+    fn copy<T: Value>(&self, from: &Self::Memory<T>, to: &mut Self::Memory<T>) -> Outcome<()>;
+    fn scan<Op: Operator<T>, T: Value>(
+        &mut self,
+        scan: Scan<Op, T>,
+        from: &Self::Memory<T>,
+        to: &mut Self::Memory<T>,
+    ) -> Outcome<()>;
+    fn mark(&self) -> Outcome<Self::Mark>;
+    fn seconds_since(&self, mark: Self::Mark) -> Outcome<f64>;
+}
+
+struct Cpu;
+
+impl Engine for Cpu {
+    type Memory<T: Value> = Vec<T>;
+    type Mark = Instant;
+    const LOG2: u32 = 24;
+
+    fn upload<T: Value>(&self, data: &[T]) -> Outcome<Vec<T>> {
+        Ok(data.to_vec())
+    }
+    fn download<T: Value>(&self, memory: &Vec<T>) -> Outcome<Vec<T>> {
+        Ok(memory.clone())
+    }
+    /// On as many threads as the scan.
+    fn copy<T: Value>(&self, from: &Vec<T>, to: &mut Vec<T>) -> Outcome<()> {
+        let part = from.len().div_ceil(rayon::current_num_threads()).max(1);
+        to.par_chunks_mut(part).zip(from.par_chunks(part)).for_each(|(to, from)| to.copy_from_slice(from));
+        Ok(())
+    }
+    fn scan<Op: Operator<T>, T: Value>(&mut self, scan: Scan<Op, T>, from: &Vec<T>, to: &mut Vec<T>) -> Outcome<()> {
+        Ok(scan.run_into(from, to)?)
+    }
+    fn mark(&self) -> Outcome<Instant> {
+        Ok(Instant::now())
+    }
+    fn seconds_since(&self, mark: Instant) -> Outcome<f64> {
+        Ok(mark.elapsed().as_secs_f64())
+    }
+}
+
+struct Gpu {
+    stream: Arc<CudaStream>,
+    workspace: Workspace,
+}
+
+impl Gpu {
+    fn event(&self) -> Result<CudaEvent, DriverError> {
+        self.stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT))
+    }
+}
+
+impl Engine for Gpu {
+    type Memory<T: Value> = CudaSlice<T>;
+    type Mark = CudaEvent;
+    const LOG2: u32 = 28;
+
+    fn upload<T: Value>(&self, data: &[T]) -> Outcome<CudaSlice<T>> {
+        Ok(self.stream.clone_htod(data)?)
+    }
+    fn download<T: Value>(&self, memory: &CudaSlice<T>) -> Outcome<Vec<T>> {
+        let data = self.stream.clone_dtoh(memory)?;
+        self.stream.synchronize()?;
+        Ok(data)
+    }
+    fn copy<T: Value>(&self, from: &CudaSlice<T>, to: &mut CudaSlice<T>) -> Outcome<()> {
+        Ok(self.stream.memcpy_dtod(from, to)?)
+    }
+    fn scan<Op: Operator<T>, T: Value>(
+        &mut self,
+        scan: Scan<Op, T>,
+        from: &CudaSlice<T>,
+        to: &mut CudaSlice<T>,
+    ) -> Outcome<()> {
+        Ok(scan.workspace(&mut self.workspace).run_into(from, to)?)
+    }
+    fn mark(&self) -> Outcome<CudaEvent> {
+        Ok(self.event()?)
+    }
+    fn seconds_since(&self, mark: CudaEvent) -> Outcome<f64> {
+        Ok(f64::from(mark.elapsed_ms(&self.event()?)?) * 1e-3)
+    }
+}
+
+// ---- checks and words --------------------------------------------------------------------------------------------------------
+
+/// The scan of `input`, compared with a loop's; exclusive if there is a `first`.
+fn checked<Op: Operator<T>, T: Value, E: Engine>(
+    engine: &mut E,
+    what: &str,
+    scan: Scan<Op, T>,
+    input: &[T],
+    first: Option<T>,
+) -> Outcome<Vec<T>> {
+    if input.is_empty() {
+        return Ok(Vec::new()); // the library takes it, the driver does not allocate it
+    }
+    let from = engine.upload(input)?;
+    let mut to = engine.upload(input)?;
+    engine.scan(scan, &from, &mut to)?;
+    let got = engine.download(&to)?;
+    same(what, &got, &looped::<Op, T>(input, first))?;
+    Ok(got)
+}
+
+/// The scan as a plain loop; exclusive if there is a `first`.
+fn looped<Op: Operator<T>, T: Value>(input: &[T], first: Option<T>) -> Vec<T> {
+    let mut upto = first.map(Op::lift);
+    let step = |x: &T| {
+        let item = Op::lift(*x);
+        let before = upto;
+        let next = before.map_or(item, |before| Op::combine(before, item));
+        upto = Some(next);
+        Op::lower(if first.is_some() { before.unwrap_or(next) } else { next })
+    };
+    input.iter().map(step).collect()
+}
+
+fn same<T: Value>(what: &str, got: &[T], expected: &[T]) -> Outcome<()> {
+    match (0..expected.len()).find(|&i| got.get(i) != Some(&expected[i])) {
+        None if got.len() == expected.len() => Ok(()),
+        None => Err(format!("{what}: {} items instead of {}", got.len(), expected.len()).into()),
+        Some(i) => Err(format!("{what}: item {i} is {:?} and a plain loop gives {:?}", got.get(i), expected[i]).into()),
+    }
+}
+
+fn row(what: &str, value: impl AsRef<str>, how: &str) {
+    println!("{}", format!("  {what:<20}{:<32}{how}", value.as_ref()).trim_end());
+}
+
+/// 1234567 as 1 234 567.
+fn grouped(n: usize) -> String {
+    let digits = n.to_string();
+    let begins = |i: usize| i > 0 && (digits.len() - i).is_multiple_of(3);
+    digits.char_indices().flat_map(|(i, digit)| [begins(i).then_some(' '), Some(digit)]).flatten().collect()
+}
