@@ -264,7 +264,8 @@ fn versus_cub(out: &Path) {
     }
 
     // The runtime lies beside nvcc, and is static, so that the bench runs where there is a driver and no toolkit.
-    let root = fs::canonicalize(&nvcc).ok().and_then(|nvcc| Some(nvcc.parent()?.parent()?.to_path_buf())).unwrap_or_default();
+    let root =
+        fs::canonicalize(&nvcc).ok().and_then(|nvcc| Some(nvcc.parent()?.parent()?.to_path_buf())).unwrap_or_default();
     let runtime = ["lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"]
         .map(|folder| root.join(folder).join("libcudart_static.a"))
         .into_iter()
@@ -293,7 +294,9 @@ fn versus_cub(out: &Path) {
 /// nvcc: the one named, else on PATH, else where toolkits lie.
 fn nvcc() -> PathBuf {
     if let Some(named) = env::var_os("PARASCAN_NVCC").filter(|named| !named.is_empty()) {
-        return named.into();
+        let named = PathBuf::from(named);
+        assert!(named.exists(), "PARASCAN_NVCC={}: there is no such file", named.display());
+        return named;
     }
     let path = env::var_os("PATH").unwrap_or_default();
     let homes = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(PathBuf::from);
@@ -308,7 +311,7 @@ fn nvcc() -> PathBuf {
 
 /// What the command prints.
 fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap_or_else(|e| panic!("{command:?} cannot be run: {e}; PARASCAN_NVCC names nvcc"));
+    let output = command.output().unwrap_or_else(|e| panic!("{command:?} cannot be run: {e}"));
     if !output.status.success() {
         panic!("{command:?} failed:\n{}", String::from_utf8_lossy(&output.stderr));
     }

@@ -18,11 +18,12 @@ use parascan::cudarc::driver::sys::CUevent_flags;
 use parascan::cudarc::driver::{CudaEvent, CudaSlice, CudaStream, DeviceRepr, DriverError};
 use parascan::{BitXor, Element, Error, Max, Operator, Scan, Sum, Workspace, cuda, scan};
 use rayon::prelude::*;
-use std::fmt::{Debug, Write};
+use std::fmt::{Debug, Write as _};
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
-use std::{env, fs};
+use std::{env, fs, io, process};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -59,21 +60,21 @@ fn tour() -> Outcome<()> {
 }
 
 fn stops(mut engine: impl Engine, place: &str, name: &str, text: &[u8]) -> Outcome<()> {
-    println!("{name}, {} bytes, on {place}\n", grouped(text.len()));
+    say(&format!("{name}, {} bytes, on {place}\n", grouped(text.len())));
     lines(&mut engine, text)?;
     quotes(&mut engine, text)?;
     csv(&mut engine)?;
     speed(&mut engine)?;
-    println!("\nEvery result is the same as a plain loop's.");
+    say("\nEvery result is the same as a plain loop's.");
     Ok(())
 }
 
 // ---- lines -------------------------------------------------------------------------------------------------------------------
 
 fn lines(engine: &mut impl Engine, text: &[u8]) -> Outcome<()> {
-    println!("Lines");
+    say("Lines");
     if text.is_empty() {
-        println!("  none, the file is empty\n");
+        say("  none, the file is empty\n");
         return Ok(());
     }
     // What the line takes in the file, and what of it is shown.
@@ -99,7 +100,7 @@ fn lines(engine: &mut impl Engine, text: &[u8]) -> Outcome<()> {
         format!("{} begins at byte {}", grouped(middle + 1), grouped(starts[middle] as usize)),
         "exclusive sum",
     );
-    println!();
+    say("");
     Ok(())
 }
 
@@ -117,11 +118,11 @@ fn quotes(engine: &mut impl Engine, text: &[u8]) -> Outcome<()> {
     let count = |byte: u8, inside: u8| text.iter().zip(&quoted).filter(|&pair| pair == (&byte, &inside)).count();
     let inside = quoted.iter().filter(|inside| **inside == 1).count();
     let share = 100.0 * inside as f64 / text.len().max(1) as f64;
-    println!("Quotes");
+    say("Quotes");
     row("bytes in quotes", format!("{}, {share:.1} %", grouped(inside)), "parity of the quotes so far, by xor");
     row("commas in quotes", grouped(count(b',', 1)), "");
     row("commas outside", grouped(count(b',', 0)), "");
-    println!();
+    say("");
     Ok(())
 }
 
@@ -146,18 +147,18 @@ fn csv(engine: &mut impl Engine) -> Outcome<()> {
             format!("the CSV has {RECORDS} records of 4 fields, and {records} and {fields} were counted").into()
         );
     }
-    println!("A CSV made here, such as: 2,\"Doe, 2\",\"said \"\"no, thanks\"\"\",2.50");
+    say("A CSV made here, such as: 2,\"Doe, 2\",\"said \"\"no, thanks\"\"\",2.50");
     row("records", grouped(records), "line ends outside of quotes");
     row("fields", grouped(fields), "commas outside of quotes");
     row("split everywhere", format!("{}, wrong", grouped(naive)), "what quotes are for");
-    println!();
+    say("");
     Ok(())
 }
 
 // ---- speed -------------------------------------------------------------------------------------------------------------------
 
 fn speed<E: Engine>(engine: &mut E) -> Outcome<()> {
-    println!("2^{} random elements, GB/s read and written, median of {RUNS}", E::LOG2);
+    say(&format!("2^{} random elements, GB/s read and written, median of {RUNS}", E::LOG2));
     // Whole numbers, so that a sum is exact in any order and can be compared with a loop's bit for bit.
     let float = |z: u64| (z % 201) as f32 - 100.0;
     compare::<i32, E>(engine, "i32", |z| z as i32)?;
@@ -165,6 +166,9 @@ fn speed<E: Engine>(engine: &mut E) -> Outcome<()> {
 }
 
 const RUNS: usize = 9;
+
+/// Something to time: what it writes to is the last argument.
+type Step<'a, E, T> = &'a mut dyn FnMut(&mut E, &mut <E as Engine>::Memory<T>) -> Outcome<()>;
 
 fn compare<T: Value, E: Engine>(engine: &mut E, of: &str, draw: fn(u64) -> T) -> Outcome<()>
 where
@@ -175,7 +179,7 @@ where
     let input = engine.upload(&host)?;
     let mut output = engine.upload(&host)?;
     let bytes = 2.0 * size_of_val(&host[..]) as f64;
-    let mut time = |what: &str, copy: Option<f64>, run: &mut dyn FnMut(&mut E, &mut E::Memory<T>) -> Outcome<()>| {
+    let mut time = |what: &str, copy: Option<f64>, run: Step<E, T>| {
         run(engine, &mut output)?; // to warm up
         let mut seconds = Vec::new();
         for _ in 0..RUNS {
@@ -347,7 +351,14 @@ fn same<T: Value>(what: &str, got: &[T], expected: &[T]) -> Outcome<()> {
 }
 
 fn row(what: &str, value: impl AsRef<str>, how: &str) {
-    println!("{}", format!("  {what:<20}{:<32}{how}", value.as_ref()).trim_end());
+    say(format!("  {what:<20}{:<32}{how}", value.as_ref()).trim_end());
+}
+
+/// A line of the output. Who closes it, as `head` does, has read enough.
+fn say(line: &str) {
+    if writeln!(io::stdout(), "{line}").is_err() {
+        process::exit(0);
+    }
 }
 
 /// 1234567 as 1 234 567.

@@ -5,6 +5,8 @@ use half::{bf16, f16};
 
 /// A value that can be scanned: plain data with a C++ twin.
 ///
+/// On the host it may be of any size, on the device of 1, 2, 4, 8 or 16 bytes.
+///
 /// Implemented for `f32`, `f64`, `f16`, `bf16`, `i8` to `i64`, `u8` to `u64`, `usize` and `isize`.
 ///
 /// # Safety

@@ -27,6 +27,14 @@ pub enum Error {
         /// The most it takes.
         most: usize,
     },
+    /// An element that kernels cannot be made for.
+    #[error("{primitive}: elements of {size} bytes have no kernel; on the device their size must be 1, 2, 4, 8 or 16 bytes, and so must the carry's for Strategy::Hierarchical")]
+    ElementSize {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// Bytes of the element, or of the carry where that is what does not fit.
+        size: usize,
+    },
     /// A strategy that the data's place cannot take.
     #[error("{primitive}: the strategy {strategy} needs data in device memory; on host data leave it at Auto")]
     Strategy {
@@ -60,11 +68,11 @@ pub enum Error {
         needed: usize,
     },
     /// The stream is being captured into a graph and the call would have to allocate or load something.
-    #[error("{primitive}: the stream is being captured and {what}; call prepare(n, &mut workspace) before the capture and pass the workspace")]
+    #[error("{primitive}: the stream is being captured and {what}")]
     Capturing {
         /// The primitive that was called.
         primitive: &'static str,
-        /// What the call would have to do.
+        /// What stands against it, and what to do instead.
         what: &'static str,
     },
     /// The stream is being captured while cudarc tracks events, which would pull events from outside into the capture.
@@ -84,6 +92,12 @@ pub enum Error {
     NoDevice {
         /// What the driver said.
         reason: String,
+    },
+    /// The driver is older than what kernels are loaded through.
+    #[error("the CUDA driver is for CUDA {}.{} and must be for 12.0 or newer", version / 1000, version % 1000 / 10)]
+    OldDriver {
+        /// As `cuDriverGetVersion` gives it: 11080 for 11.8.
+        version: i32,
     },
     /// A call of the driver failed.
     #[error("{call} failed with {code:?} on device {device}")]

@@ -42,16 +42,17 @@ pub trait Source<T: Element>: Sealed {
     #[doc(hidden)]
     fn view(&self) -> View<'_, T>;
     #[doc(hidden)]
-    fn allocate(&self, n: usize, on: Option<&Arc<CudaStream>>) -> Result<Self::Owned, Error>;
+    fn allocate(&self, primitive: &'static str, n: usize, on: Option<&Arc<CudaStream>>) -> Result<Self::Owned, Error>;
     #[doc(hidden)]
     fn view_owned(owned: &mut Self::Owned) -> ViewMut<'_, T>;
 }
 
 /// Memory in the place `P` that a primitive writes `T` to.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot take the result: the input lies in `{P}` memory and this does not, or does not hold `{T}`",
-    label = "not `{P}` memory of `{T}`",
-    note = "host slices go with host slices and cudarc buffers with cudarc buffers: copy the data yourself, nothing is copied between host and device behind your back"
+    message = "`{Self}` cannot take the result: the input lies in `{P}` memory, and this does not, does not hold `{T}`, or is shared",
+    label = "not `{P}` memory of `{T}` that can be written",
+    note = "host slices go with host slices and cudarc buffers with cudarc buffers: copy the data yourself, nothing is copied between host and device behind your back",
+    note = "an `Arc` and a `CudaView` are shared and only read: write to a `Vec`, a slice, a `CudaSlice` or a `CudaViewMut`"
 )]
 pub trait Destination<T: Element, P: Place>: Sealed {
     #[doc(hidden)]
@@ -93,7 +94,7 @@ macro_rules! host {
             fn view(&self) -> View<'_, T> {
                 View::Host(&self[..])
             }
-            fn allocate(&self, n: usize, _: Option<&Arc<CudaStream>>) -> Result<Vec<T>, Error> {
+            fn allocate(&self, _: &'static str, n: usize, _: Option<&Arc<CudaStream>>) -> Result<Vec<T>, Error> {
                 Ok(bytemuck::zeroed_vec(n))
             }
             fn view_owned(owned: &mut Vec<T>) -> ViewMut<'_, T> {
@@ -117,8 +118,8 @@ macro_rules! device {
             fn view(&self) -> View<'_, T> {
                 View::Device(self)
             }
-            fn allocate(&self, n: usize, on: Option<&Arc<CudaStream>>) -> Result<CudaSlice<T>, Error> {
-                allocate_on(on.unwrap_or(cudarc::driver::DeviceSlice::<T>::stream(self)), n)
+            fn allocate(&self, primitive: &'static str, n: usize, on: Option<&Arc<CudaStream>>) -> Result<CudaSlice<T>, Error> {
+                allocate_on(primitive, on.unwrap_or(cudarc::driver::DeviceSlice::<T>::stream(self)), n)
             }
             fn view_owned(owned: &mut CudaSlice<T>) -> ViewMut<'_, T> {
                 ViewMut::Device(owned)
@@ -147,8 +148,8 @@ macro_rules! forward {
             fn view(&self) -> View<'_, T> {
                 (**self).view()
             }
-            fn allocate(&self, n: usize, on: Option<&Arc<CudaStream>>) -> Result<S::Owned, Error> {
-                (**self).allocate(n, on)
+            fn allocate(&self, primitive: &'static str, n: usize, on: Option<&Arc<CudaStream>>) -> Result<S::Owned, Error> {
+                (**self).allocate(primitive, n, on)
             }
             fn view_owned(owned: &mut S::Owned) -> ViewMut<'_, T> {
                 S::view_owned(owned)
@@ -165,11 +166,11 @@ impl<T: Element, P: Place, S: Destination<T, P> + ?Sized> Destination<T, P> for 
 }
 
 /// New memory for `n` elements, from the stream-ordered pool.
-fn allocate_on<T: DeviceRepr>(stream: &Arc<CudaStream>, n: usize) -> Result<CudaSlice<T>, Error> {
+fn allocate_on<T: DeviceRepr>(primitive: &'static str, stream: &Arc<CudaStream>, n: usize) -> Result<CudaSlice<T>, Error> {
     let device = stream.context().ordinal();
     bind(stream)?;
     if is_capturing(stream)? {
-        return Err(Error::Capturing { primitive: "run", what: "run allocates its result: use run_into" });
+        return Err(Error::Capturing { primitive, what: "run allocates its result; use run_into with a workspace" });
     }
     // SAFETY: plain data, of which every element is written before the buffer reaches the caller.
     let memory = if n == 0 { stream.null() } else { unsafe { stream.alloc(n) } };

@@ -9,6 +9,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 const NAME: &str = "scan";
+const LOAD: &str =
+    "its kernels are not loaded; call prepare(n, &mut workspace) before the capture and pass the workspace";
+const RESERVE: &str =
+    "no workspace was given; call prepare(n, &mut workspace) before the capture and pass the workspace";
 
 /// A scan of `T` by `Op`: output i combines the inputs up to i.
 ///
@@ -48,11 +52,6 @@ pub struct On<'s>(&'s Arc<CudaStream>);
 pub struct With<'w>(&'w mut Workspace);
 
 /// Where a builder can run.
-#[diagnostic::on_unimplemented(
-    message = "a builder that is bound to a CUDA stream cannot run on `{P}` memory",
-    label = "this is `{P}` memory",
-    note = "`.on()` and `.workspace()` are for cudarc's buffers: leave them out for host data"
-)]
 pub trait Site<P: Place> {
     #[doc(hidden)]
     fn stream(&self) -> Option<&Arc<CudaStream>>;
@@ -66,12 +65,30 @@ impl<P: Place> Site<P> for Anywhere {
         None
     }
 }
-impl Site<Device> for On<'_> {
+/// Memory that a stream can work on.
+#[diagnostic::on_unimplemented(
+    message = "a builder that is bound to a CUDA stream cannot run on `{Self}` memory",
+    label = "this is `{Self}` memory",
+    note = "`.on()` and `.workspace()` are for cudarc's buffers: leave them out for host data"
+)]
+pub trait OnDevice: Place {}
+impl OnDevice for Device {}
+
+/// A builder that has neither stream nor workspace yet.
+#[diagnostic::on_unimplemented(
+    message = "this builder has a stream already: `.on()` and `.workspace()` exclude each other",
+    label = "the second of `.on()` and `.workspace()`",
+    note = "a workspace works on the stream it was made for: write `.workspace(&mut Workspace::new(&stream))` without `.on()`"
+)]
+pub trait Unbound {}
+impl Unbound for Anywhere {}
+
+impl<P: OnDevice> Site<P> for On<'_> {
     fn stream(&self) -> Option<&Arc<CudaStream>> {
         Some(self.0)
     }
 }
-impl Site<Device> for With<'_> {
+impl<P: OnDevice> Site<P> for With<'_> {
     fn stream(&self) -> Option<&Arc<CudaStream>> {
         Some(self.0.stream())
     }
@@ -98,6 +115,7 @@ impl Site<Device> for With<'_> {
 ///
 /// # Errors
 /// [`Error::Length`] if input and output differ in length, [`Error::Strategy`] for a strategy on host data,
+/// [`Error::ElementSize`] and [`Error::TooLong`] for what no kernel takes,
 /// [`Error::WrongDevice`] for buffers of another device than the stream's, [`Error::Capturing`] and
 /// [`Error::EventTracking`] for calls that cannot be captured, and those of the driver and of the compiler. Nothing was
 /// written then. Length zero is valid.
@@ -216,7 +234,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         workspace.bind()?;
         if is_capturing(workspace.stream())? {
-            return Err(Error::Capturing { primitive: NAME, what: "prepare allocates" });
+            return Err(Error::Capturing { primitive: NAME, what: "prepare allocates; call it before the capture" });
         }
         let device = workspace.stream().context().ordinal();
         let plan = Plan::up_to::<Op, T>(self.strategy, n)?;
@@ -225,14 +243,20 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     }
 }
 
-impl<Op: Operator<T>, T: Element> Scan<Op, T, Anywhere> {
+impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     /// On this stream, instead of the one that the input belongs to.
-    pub fn on(self, stream: &Arc<CudaStream>) -> Scan<Op, T, On<'_>> {
+    pub fn on(self, stream: &Arc<CudaStream>) -> Scan<Op, T, On<'_>>
+    where
+        S: Unbound,
+    {
         self.at(On(stream))
     }
 
     /// With this workspace, on its stream: after [`prepare`](Scan::prepare) nothing is allocated.
-    pub fn workspace(self, workspace: &mut Workspace) -> Scan<Op, T, With<'_>> {
+    pub fn workspace(self, workspace: &mut Workspace) -> Scan<Op, T, With<'_>>
+    where
+        S: Unbound,
+    {
         self.at(With(workspace))
     }
 }
@@ -258,7 +282,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
             View::Host(x) => x.len(),
             View::Device(x) => x.len(),
         };
-        let mut output = input.allocate(n, self.site.stream())?;
+        let mut output = input.allocate(NAME, n, self.site.stream())?;
         self.go::<I::Place>(Some(view), I::view_owned(&mut output))?;
         Ok(output)
     }
@@ -366,26 +390,27 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         if let Some(input) = input.filter(|input| input.len() != n) {
             return Err(Error::Length { primitive: NAME, input: input.len(), output: n });
         }
-        for (what, found) in [("the input", input.map(|input| input.stream())), ("the output", Some(output.stream()))] {
-            match found.map(|stream| stream.context().ordinal()) {
-                Some(found) if found != device => {
-                    return Err(Error::WrongDevice { primitive: NAME, what, found, expected: device });
-                }
-                _ => {}
+        let mut tracked = context.is_managing_stream_synchronization();
+        for (what, home) in [("the input", input.map(|input| input.stream())), ("the output", Some(output.stream()))] {
+            let Some(home) = home.map(|stream| stream.context()) else { continue };
+            tracked |= home.is_managing_stream_synchronization();
+            let found = home.ordinal();
+            if found != device {
+                return Err(Error::WrongDevice { primitive: NAME, what, found, expected: device });
             }
         }
         if n == 0 {
             return Ok(());
         }
         bind(stream)?;
-        if context.is_managing_stream_synchronization() && is_capturing(stream)? {
+        if tracked && is_capturing(stream)? {
             return Err(Error::EventTracking { primitive: NAME });
         }
         let plan = Plan::new::<Op, T>(self.strategy, n)?;
         let kernels = match cuda::loaded::<Op, T>(plan.program, device) {
             Some(kernels) => kernels,
             None if is_capturing(stream)? => {
-                return Err(Error::Capturing { primitive: NAME, what: "its kernels are not loaded" });
+                return Err(Error::Capturing { primitive: NAME, what: LOAD });
             }
             None => cuda::load::<Op, T>(plan.program, device)?,
         };
@@ -394,7 +419,7 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
             _ if plan.words + plan.scratch == 0 => (0, 0),
             Some(workspace) => workspace.reserve(NAME, plan.words, plan.scratch)?,
             None if is_capturing(stream)? => {
-                return Err(Error::Capturing { primitive: NAME, what: "no workspace was given" });
+                return Err(Error::Capturing { primitive: NAME, what: RESERVE });
             }
             None => temporary.insert(Workspace::new(stream)).reserve(NAME, plan.words, plan.scratch)?,
         };

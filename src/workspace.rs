@@ -36,6 +36,9 @@ pub struct Workspace {
     outgrown: Vec<Block>,
 }
 
+const PREPARE_LARGER: &str =
+    "its workspace is too small; call prepare(n, &mut workspace) before the capture and pass the workspace";
+
 #[derive(Debug)]
 struct Block {
     _memory: CudaSlice<u8>,
@@ -86,7 +89,7 @@ impl Workspace {
             let held = block.as_ref().map_or(0, |block| block.bytes);
             if held < bytes {
                 if is_capturing(stream)? {
-                    return Err(Error::Capturing { primitive, what: "its workspace is too small" });
+                    return Err(Error::Capturing { primitive, what: PREPARE_LARGER });
                 }
                 let larger = Block::new(stream, bytes.next_multiple_of(1 << 16))?;
                 outgrown.extend(block.replace(larger));

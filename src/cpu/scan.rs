@@ -1,4 +1,7 @@
 //! The scan of host memory: the tile pipeline with the elements as source and a store as sink.
+//!
+//! An ordinary store to a line that is not in the cache first reads it from memory, which makes three transfers out of
+//! two. Large outputs are therefore written past the caches, by streaming stores of whole lines.
 
 use super::pipeline::{Shape, Sink, Source, shaped};
 use crate::{Element, Operator};
@@ -25,13 +28,14 @@ pub(crate) unsafe fn scan<Op: Operator<T>, T: Element>(
     reverse: bool,
 ) {
     // SAFETY: the caller's.
-    unsafe { scan_shaped::<Op, T>(input, output, n, exclusive, init, reverse, Shape::of::<T>()) }
+    unsafe { scan_shaped::<Op, T>(input, output, n, exclusive, init, reverse, Shape::of::<T>(), STREAM_BYTES) }
 }
 
-/// [`scan`] with tiles of a given shape.
+/// [`scan`] with tiles of a given shape, and streaming stores for outputs of at least `stream` bytes.
 ///
 /// # Safety
 /// As for [`scan`].
+#[allow(clippy::too_many_arguments)]
 unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
     input: *const T,
     output: *mut T,
@@ -40,32 +44,46 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
     init: Option<Op::Carry>,
     reverse: bool,
     shape: Shape,
+    stream: usize,
 ) {
     assert!(init.is_some() || !exclusive, "an exclusive scan needs an initial value");
     macro_rules! run {
-        ($exclusive:literal, $reverse:literal) => {
+        ($exclusive:literal, $reverse:literal, $stream:literal) => {
             shaped::<Op, T, _, _>(
                 n,
                 init,
                 Elements::<Op, T, $reverse> { input, n, operator: PhantomData },
-                Store::<Op, T, $exclusive, $reverse> { output, n, operator: PhantomData },
+                Store::<Op, T, $exclusive, $reverse, $stream> { output, n, operator: PhantomData },
                 shape,
             )
         };
     }
-    // Both are decided out here so that the inner loops walk without a branch.
-    match (exclusive, reverse) {
-        (false, false) => run!(false, false),
-        (false, true) => run!(false, true),
-        (true, false) => run!(true, false),
-        (true, true) => run!(true, true),
+    let size = size_of::<T>();
+    // In place the line is in the cache already. A line is whole elements if one begins at a multiple of their size.
+    let streams = matches!(size, 1 | 2 | 4 | 8)
+        && size * n >= stream
+        && !std::ptr::eq(input, output)
+        && output.addr().is_multiple_of(size);
+    // All are decided out here so that the inner loops walk without a branch.
+    match (exclusive, reverse, streams) {
+        (false, false, false) => run!(false, false, false),
+        (false, false, true) => run!(false, false, true),
+        (false, true, false) => run!(false, true, false),
+        (false, true, true) => run!(false, true, true),
+        (true, false, false) => run!(true, false, false),
+        (true, false, true) => run!(true, false, true),
+        (true, true, false) => run!(true, true, false),
+        (true, true, true) => run!(true, true, true),
     };
 }
+
+/// Bytes of output from which on it would not stay in the last-level cache, so that it is better written past it.
+const STREAM_BYTES: usize = 32 << 20;
 
 /// Where item `i` of `n` lies.
 #[inline(always)]
 fn place<const REVERSE: bool>(i: usize, n: usize) -> usize {
-    if REVERSE { n - 1 - i } else { i }
+    if REVERSE { (n - 1).wrapping_sub(i) } else { i }
 }
 
 /// The elements themselves. Made by [`scan_shaped`] alone, with its caller's promise: `n` elements at `input`.
@@ -76,7 +94,9 @@ struct Elements<Op, T, const REVERSE: bool> {
 }
 
 /// A store of each result. Made by [`scan_shaped`] alone, with its caller's promise: room for `n` elements at `output`.
-struct Store<Op, T, const EXCLUSIVE: bool, const REVERSE: bool> {
+///
+/// With `STREAM` it writes whole lines past the caches. Then `T` is of 1, 2, 4 or 8 bytes and `output` a multiple of that.
+struct Store<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> {
     output: *mut T,
     n: usize,
     operator: PhantomData<fn(Op)>,
@@ -89,18 +109,26 @@ impl<Op, T, const REVERSE: bool> Clone for Elements<Op, T, REVERSE> {
     }
 }
 impl<Op, T, const REVERSE: bool> Copy for Elements<Op, T, REVERSE> {}
-impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool> Clone for Store<Op, T, EXCLUSIVE, REVERSE> {
+impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Clone
+    for Store<Op, T, EXCLUSIVE, REVERSE, STREAM>
+{
     #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool> Copy for Store<Op, T, EXCLUSIVE, REVERSE> {}
+impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Copy
+    for Store<Op, T, EXCLUSIVE, REVERSE, STREAM>
+{
+}
 
 // SAFETY: the input is only read, by the caller's promise nobody writes it, and elements are `Sync`.
 unsafe impl<Op, T: Element, const REVERSE: bool> Sync for Elements<Op, T, REVERSE> {}
-// SAFETY: each element of the output is written by one `put`, on one thread, and elements are `Send`.
-unsafe impl<Op, T: Element, const EXCLUSIVE: bool, const REVERSE: bool> Sync for Store<Op, T, EXCLUSIVE, REVERSE> {}
+// SAFETY: each element of the output is written by one `put` or `put_block`, on one thread, and elements are `Send`.
+unsafe impl<Op, T: Element, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Sync
+    for Store<Op, T, EXCLUSIVE, REVERSE, STREAM>
+{
+}
 
 impl<Op: Operator<T>, T: Element, const REVERSE: bool> Source<Op::Carry> for Elements<Op, T, REVERSE> {
     type Item = T;
@@ -115,27 +143,122 @@ impl<Op: Operator<T>, T: Element, const REVERSE: bool> Source<Op::Carry> for Ele
     fn carry(&self, item: &T) -> Op::Carry {
         Op::lift(*item)
     }
+
+    #[inline(always)]
+    fn expect(&self, i: usize) {
+        prefetch(self.input.wrapping_add(place::<REVERSE>(i, self.n)).cast());
+    }
 }
 
-impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool> Sink<T, Op::Carry> for Store<Op, T, EXCLUSIVE, REVERSE>
+impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Store<Op, T, EXCLUSIVE, REVERSE, STREAM>
 where
     Op: Operator<T>,
     T: Element,
 {
     #[inline(always)]
-    fn put(&self, i: usize, _: T, exclusive: Option<Op::Carry>, inclusive: Op::Carry) {
-        let result = match exclusive {
+    fn result(exclusive: Option<Op::Carry>, inclusive: Op::Carry) -> T {
+        Op::lower(match exclusive {
             Some(exclusive) if EXCLUSIVE => exclusive,
             _ => inclusive,
-        };
+        })
+    }
+}
+
+impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Sink<T, Op::Carry>
+    for Store<Op, T, EXCLUSIVE, REVERSE, STREAM>
+where
+    Op: Operator<T>,
+    T: Element,
+{
+    /// A line's worth.
+    const BLOCK: usize = match size_of::<T>() {
+        size @ 1..=LINE => LINE / size,
+        _ => 1,
+    };
+
+    #[inline(always)]
+    fn put(&self, i: usize, _: T, exclusive: Option<Op::Carry>, inclusive: Op::Carry) {
         // SAFETY: the pipeline puts i < n only, each once.
-        unsafe { self.output.add(place::<REVERSE>(i, self.n)).write(Op::lower(result)) }
+        unsafe { self.output.add(place::<REVERSE>(i, self.n)).write(Self::result(exclusive, inclusive)) }
     }
 
     #[inline(always)]
-    fn expect(&self, i: usize) {
-        let next = self.output.wrapping_add(place::<REVERSE>(i, self.n)).cast::<u8>();
-        prefetch_for_writing(if REVERSE { next.wrapping_sub(AHEAD) } else { next.wrapping_add(AHEAD) });
+    fn lead(&self, i: usize) -> usize {
+        if !STREAM {
+            return 0;
+        }
+        let to = self.output.wrapping_add(place::<REVERSE>(i, self.n)).addr();
+        let bytes = if REVERSE { (to + size_of::<T>()) % LINE } else { to.wrapping_neg() % LINE };
+        bytes / size_of::<T>()
+    }
+
+    #[inline(always)]
+    fn put_block(&self, i: usize, results: impl Iterator<Item = (T, Option<Op::Carry>, Op::Carry)>) {
+        if !STREAM {
+            let next = self.output.wrapping_add(place::<REVERSE>(i, self.n)).cast::<u8>();
+            prefetch_for_writing(if REVERSE { next.wrapping_sub(AHEAD) } else { next.wrapping_add(AHEAD) });
+            for (k, (item, exclusive, inclusive)) in results.enumerate() {
+                self.put(i + k, item, exclusive, inclusive);
+            }
+            return;
+        }
+        let mut line = Line([0; LINE]);
+        let elements: &mut [T] = bytemuck::cast_slice_mut(&mut line.0);
+        for (k, (_, exclusive, inclusive)) in results.enumerate() {
+            elements[if REVERSE { Self::BLOCK - 1 - k } else { k }] = Self::result(exclusive, inclusive);
+        }
+        let first = if REVERSE { i + Self::BLOCK - 1 } else { i };
+        // SAFETY: the pipeline puts i < n only, each once, and the BLOCK items from `i` on are LINE bytes of the output. They
+        // begin at a multiple of LINE: `lead` leads to one, and a block ends at the next.
+        unsafe { stream(&line, self.output.add(place::<REVERSE>(first, self.n)).cast()) }
+    }
+
+    #[inline(always)]
+    fn flush(&self) {
+        if STREAM {
+            fence_streams();
+        }
+    }
+}
+
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// What is written at once.
+#[repr(align(64))]
+struct Line([u8; LINE]);
+
+/// Writes a line past the caches. Only after [`fence_streams`] on this thread may it be read, or be left to others.
+///
+/// # Safety
+/// `to` is a multiple of [`LINE`], and valid for writes of as many bytes.
+#[inline(always)]
+unsafe fn stream(line: &Line, to: *mut u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    {
+        use std::arch::x86_64::{__m128i, _mm_load_si128, _mm_stream_si128};
+        let from = line.0.as_ptr().cast::<__m128i>();
+        let to = to.cast::<__m128i>();
+        for k in 0..LINE / size_of::<__m128i>() {
+            // SAFETY: both are a line long and aligned to lines, `from` by its type and `to` by the caller's promise. Every
+            // x86-64 processor has SSE2.
+            unsafe { _mm_stream_si128(to.add(k), _mm_load_si128(from.add(k))) };
+        }
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    // SAFETY: the caller's, and the line lies on the stack, which the output does not.
+    unsafe {
+        to.copy_from_nonoverlapping(line.0.as_ptr(), LINE);
+    }
+}
+
+/// Orders this thread's [`stream`]s before all that it writes afterwards, which the release of an atomic does not.
+#[inline(always)]
+fn fence_streams() {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: every x86-64 processor has SSE.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
     }
 }
 
@@ -150,6 +273,19 @@ fn prefetch_for_writing(line: *const u8) {
     unsafe {
         use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_ET0>(line.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = line;
+}
+
+/// Asks for a line to be brought into the L2 cache.
+#[inline(always)]
+fn prefetch(line: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: as above.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(line.cast());
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = line;
@@ -224,8 +360,8 @@ mod tests {
                             let (from, to, place) = (from as *const T, to as *mut T, place as *mut T);
                             // SAFETY: n elements each; the vectors outlive the call and nobody else touches them.
                             unsafe {
-                                scan_shaped::<Op, T>(from, to, n, exclusive, init, reverse, TINY);
-                                scan_shaped::<Op, T>(place, place, n, exclusive, init, reverse, TINY);
+                                scan_shaped::<Op, T>(from, to, n, exclusive, init, reverse, TINY, 0);
+                                scan_shaped::<Op, T>(place, place, n, exclusive, init, reverse, TINY, 0);
                             }
                         });
                         assert_eq!(

@@ -1,5 +1,6 @@
 //! Whether there is a driver and a device. cudarc panics where there is no driver, so this is asked first.
 
+use super::nvrtc::words;
 use crate::Error;
 use cudarc::driver::{CudaContext, sys::CUresult};
 use libloading::Library;
@@ -9,8 +10,8 @@ use std::sync::Arc;
 /// The context of device `ordinal`, cudarc's own (its primary context).
 ///
 /// # Errors
-/// [`Error::NoDriver`] where the driver library cannot be loaded, [`Error::NoDevice`] where it finds no device or fewer
-/// than `ordinal + 1`, [`Error::Driver`] for everything else; never a panic.
+/// [`Error::NoDriver`] where the driver library cannot be loaded, [`Error::NoDevice`] where it does not start, finds no
+/// device, or fewer than `ordinal + 1`, [`Error::Driver`] for everything else; never a panic.
 ///
 /// # Example
 /// ```
@@ -32,14 +33,17 @@ pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, Error> {
 /// How many devices there are, at least one.
 fn count_devices() -> Result<usize, Error> {
     const NAMES: [&str; 2] = if cfg!(windows) { ["nvcuda.dll", "nvcuda.dll"] } else { ["libcuda.so.1", "libcuda.so"] };
+    let missing = |e: libloading::Error| Error::NoDriver { reason: words(&e) };
     // SAFETY: loading the driver runs no initialiser that others could observe.
-    let library = NAMES.iter().map(|name| unsafe { Library::new(*name) }).reduce(|first, second| first.or(second));
+    let library = NAMES
+        .iter()
+        .map(|name| unsafe { Library::new(*name) })
+        .reduce(|first, second| first.or_else(|e| second.map_err(|_| e)));
     let library = match library {
         Some(Ok(library)) => library,
-        Some(Err(e)) => return Err(Error::NoDriver { reason: e.to_string() }),
+        Some(Err(e)) => return Err(missing(e)),
         None => unreachable!("there are names to try"),
     };
-    let missing = |e: libloading::Error| Error::NoDriver { reason: e.to_string() };
     let no_device = |call: &str, code: c_int| Error::NoDevice { reason: format!("{call} answered {code}") };
     // SAFETY: signatures as documented by the driver.
     unsafe {

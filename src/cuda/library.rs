@@ -9,7 +9,7 @@ use super::unit::TEMPLATES;
 use super::cache;
 use crate::Error;
 use cudarc::driver::CudaContext;
-use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction, CUkernel, CUlibrary, CUstream};
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUkernel, CUlibrary, CUstream};
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
@@ -64,6 +64,9 @@ impl Kernels {
         let device = context.ordinal();
         context.bind_to_thread().map_err(|e| Error::Driver { call: "cuCtxSetCurrent", code: e.0, device })?;
         let program = Program { name: name.to_owned(), source: source.to_owned() };
+        if let Some(kernel) = kernels.iter().find(|kernel| kernel.contains('\0')) {
+            return Err(Error::Compile { unit: name.to_owned(), log: format!("no kernel can be called {kernel:?}") });
+        }
         Kernels::from_image(&compile(&program, capability(device)?)?, kernels, device)
     }
 
@@ -93,6 +96,12 @@ impl Kernels {
         // PTX is text and must end in a NUL; a cubin knows its own length.
         let mut image = image.to_vec();
         image.push(0);
+        let mut version = 0;
+        // SAFETY: the driver writes an integer.
+        check("cuDriverGetVersion", device, unsafe { sys::cuDriverGetVersion(&mut version) })?;
+        if version < 12000 {
+            return Err(Error::OldDriver { version }); // it has no cuLibraryLoadData, for which cudarc would panic
+        }
         let mut library: CUlibrary = std::ptr::null_mut();
         // SAFETY: the image is whole, the driver copies it; no options are passed.
         check("cuLibraryLoadData", device, unsafe {
@@ -101,13 +110,18 @@ impl Kernels {
         })?;
         let mut kernels = Kernels { library, functions: Vec::new(), device };
         for name in names {
-            let c_name = CString::new(*name).expect("kernel names have no NUL");
+            let c_name = CString::new(*name).expect("`compile` has looked; the library's own have no NUL");
             let (mut kernel, mut function): (CUkernel, CUfunction) = (std::ptr::null_mut(), std::ptr::null_mut());
             // SAFETY: the library is loaded; the name is a C string.
             check("cuLibraryGetKernel", device, unsafe { sys::cuLibraryGetKernel(&mut kernel, library, c_name.as_ptr()) })?;
-            // Asking for its function in the current context loads it there now, not at the first launch.
             // SAFETY: the kernel belongs to the library, which is loaded.
             check("cuKernelGetFunction", device, unsafe { sys::cuKernelGetFunction(&mut function, kernel) })?;
+            // A driver that loads lazily would do it at the first launch, and wait for the device to drain; asking for
+            // an attribute makes it do that now.
+            let (mut registers, attribute) = (0, CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS);
+            // SAFETY: the driver writes an integer.
+            let code = unsafe { sys::cuFuncGetAttribute(&mut registers, attribute, function) };
+            check("cuFuncGetAttribute", device, code)?;
             // Launched as a kernel, which belongs to no context. SAFETY (of the cast): the driver takes either.
             kernels.functions.push(kernel.cast());
         }

@@ -103,7 +103,7 @@ impl Nvrtc {
             }
         }
         // SAFETY: loading NVRTC runs no initialiser that others could observe.
-        let library = unsafe { Library::new(file) }.map_err(|e| e.to_string())?;
+        let library = unsafe { Library::new(file) }.map_err(|e| words(&e))?;
         let mut nvrtc = Nvrtc { library, path: file.to_owned(), version: (0, 0) };
         let (mut major, mut minor) = (0, 0);
         // SAFETY: signature as documented by NVRTC.
@@ -148,7 +148,7 @@ impl Nvrtc {
         headers: &[(&str, &str)],
         target: Target,
     ) -> std::result::Result<Vec<u8>, Failure> {
-        let text = |s: &str| CString::new(s).map_err(|_| Failure::Call(format!("{name}: the source contains a NUL byte")));
+        let text = |s: &str| CString::new(s).map_err(|_| Failure::Log(format!("{name}: the text contains a NUL byte")));
         let (name, source) = (text(name)?, text(source)?);
         let names = headers.iter().map(|(name, _)| text(name)).collect::<std::result::Result<Vec<_>, _>>()?;
         let texts = headers.iter().map(|(_, body)| text(body)).collect::<std::result::Result<Vec<_>, _>>()?;
@@ -220,8 +220,13 @@ impl Nvrtc {
     /// `F` is the function pointer type of the symbol.
     unsafe fn symbol<F: Copy>(&self, name: &str) -> std::result::Result<F, String> {
         // SAFETY: by the caller; the copy is used while `self.library` is loaded.
-        unsafe { self.library.get::<F>(name) }.map(|f| *f).map_err(|e| format!("{name}: {e}"))
+        unsafe { self.library.get::<F>(name) }.map(|f| *f).map_err(|e| format!("{name}: {}", words(&e)))
     }
+}
+
+/// What the dynamic linker said: `libloading` keeps it behind "dlopen failed".
+pub(crate) fn words(e: &libloading::Error) -> String {
+    std::error::Error::source(e).map_or_else(|| e.to_string(), |said| said.to_string())
 }
 
 /// Where pip puts `nvidia-cuda-nvrtc`: `nvidia/*/lib` below the site-packages of the `python3` on PATH.

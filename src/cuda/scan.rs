@@ -58,9 +58,14 @@ const fn status(carry: usize) -> usize {
 
 impl Plan {
     /// # Errors
-    /// [`Error::TooLong`] for more tiles than a grid has blocks.
+    /// [`Error::TooLong`] for more tiles than a grid has blocks, [`Error::ElementSize`] for elements that no kernel takes.
     pub(crate) fn new<Op: Operator<T>, T: Element>(strategy: Strategy, n: usize) -> Result<Plan, Error> {
         let (element, carry) = (size_of::<T>(), size_of::<Op::Carry>());
+        // Slots of the stage tile a vector of 16 bytes.
+        let staged = if matches!(strategy, Strategy::Hierarchical(_)) { [element, carry] } else { [element; 2] };
+        if let Some(size) = staged.into_iter().find(|&size| size == 0 || 16 % size != 0) {
+            return Err(Error::ElementSize { primitive: "scan", size });
+        }
         let line = tuning(element);
         let small = n.saturating_mul(element) <= line.small_bytes;
         let (program, kernel, shape) = match strategy {
@@ -91,7 +96,7 @@ impl Plan {
     /// With memory enough for `n` elements or fewer: a shorter input may take smaller tiles, and more of them.
     ///
     /// # Errors
-    /// [`Error::TooLong`].
+    /// Those of `new`.
     pub(crate) fn up_to<Op: Operator<T>, T: Element>(strategy: Strategy, n: usize) -> Result<Plan, Error> {
         let longest_small = tuning(size_of::<T>()).small_bytes / size_of::<T>().max(1);
         let (plan, small) = (Plan::new::<Op, T>(strategy, n)?, Plan::new::<Op, T>(strategy, n.min(longest_small))?);

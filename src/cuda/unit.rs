@@ -56,7 +56,7 @@ impl Unit<'_> {
             "#include \"pipeline.cuh\"\n\
              typedef Shape<{}, {}> SmallShape;\n\
              typedef Shape<{}, {}> LargeShape;\n\
-             constexpr u32 LOOK_BACK_GROUP = {LOOK_BACK_GROUP};\n\
+             [[maybe_unused]] constexpr u32 LOOK_BACK_GROUP = {LOOK_BACK_GROUP};\n\
              typedef {} Element;\n\
              typedef {carry_type} Carry;\n\
              static_assert(sizeof(Element) == {} && alignof(Element) == {}, \"the element's C++ type has another layout than its Rust type\");\n\

@@ -188,8 +188,8 @@ fn shrink<V: ValueTree>(
 
 /// The CUDA bodies, loaded.
 struct Device<Op, T> {
-    context: Arc<CudaContext>,
     kernels: Kernels,
+    context: Arc<CudaContext>,
     bodies: PhantomData<fn(Op, T)>,
 }
 
@@ -203,7 +203,7 @@ impl<Op: Operator<T>, T: Element> Device<Op, T> {
         let context = cuda::context(0)?;
         let name = format!("laws of {} on {}", type_name::<Op>(), type_name::<T>());
         let kernels = Kernels::compile(&context, &name, &cuda::unit_of::<Op, T>().source("laws.cuh"), &KERNELS)?;
-        Ok(Device { context, kernels, bodies: PhantomData })
+        Ok(Device { kernels, context, bodies: PhantomData })
     }
 
     fn stream(&self) -> Result<Arc<CudaStream>, Error> {

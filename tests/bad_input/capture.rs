@@ -184,7 +184,7 @@ fn what_allocates_by_its_nature() {
         scan::<Sum, i32>().workspace(&mut workspace).run(&input),
     ] {
         let error = result.expect_err("it would allocate its result");
-        assert_capturing(&error, "run allocates its result: use run_into", "use run_into");
+        assert_capturing(&error, "run allocates its result; use run_into", "use run_into");
     }
     let error = scan::<Sum, i32>().prepare(2 * N, &mut workspace).expect_err("it would allocate");
     assert_capturing(&error, "prepare allocates", "before the capture");

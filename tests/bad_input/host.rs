@@ -1,7 +1,7 @@
 //! Host data.
 
 use super::{STRATEGIES, assert_length, assert_too_long};
-use parascan::{Error, Max, Strategy, Sum, scan};
+use parascan::{Block, Error, Last, Max, Strategy, Sum, scan};
 
 #[test]
 fn lengths_that_differ() {
@@ -60,4 +60,31 @@ fn more_than_can_be_counted() {
             assert_eq!(assert_too_long(sum.scratch_bytes(most + 1), most + 1), most);
         }
     }
+}
+
+/// Elements that kernels cannot be staged in: an error before anything is compiled, and no panic.
+#[test]
+fn element_size() {
+    macro_rules! refused {
+        ($($name:ident [$bytes:literal];)*) => { $(
+            #[repr(transparent)]
+            #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+            struct $name([u8; $bytes]);
+            // SAFETY: an array of bytes on both sides; no kernel is made for it.
+            unsafe impl parascan::Element for $name {
+                const CUDA: &'static str = "struct { unsigned char bytes[1]; }";
+            }
+            for strategy in [Strategy::Auto, Strategy::Hierarchical(Block::WarpShuffles)] {
+                let last = scan::<Last, $name>().strategy(strategy);
+                let error = last.scratch_bytes(1000).expect_err("no kernel takes it");
+                let Error::ElementSize { primitive, size } = &error else { panic!("{error:?} should be ElementSize") };
+                assert_eq!((*primitive, *size), ("scan", $bytes));
+                assert!(error.to_string().contains("must be 1, 2, 4, 8 or 16 bytes"), "{error}");
+            }
+        )* };
+    }
+    refused! { Nothing[0]; Three[3]; Twelve[12]; Large[16384]; }
+    // On the host any size will do.
+    assert_eq!(scan::<Last, Three>().run(&[Three([1, 2, 3]), Three([4, 5, 6])]).unwrap()[1].0, [4, 5, 6]);
+    assert_eq!(scan::<Last, Nothing>().run(&[Nothing([]); 7]).unwrap().len(), 7);
 }

@@ -1,7 +1,9 @@
-//! Capture into a CUDA graph, and many replays with other input each time.
+//! Capture into a CUDA graph, and many replays with other input each time. Each test runs alone in a process of its own: the
+//! driver refuses to synchronise a context while a stream of it is being captured, which other tests do.
 
 use super::{STRATEGIES, any};
 use crate::common::{Options, Rng, assert_same, context, oracle};
+use crate::machines::process::is_alone;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use parascan::{Last, Max, Sum, Workspace, scan};
 
@@ -9,6 +11,9 @@ use parascan::{Last, Max, Sum, Workspace, scan};
 /// show in the next, or in the next replay.
 #[test]
 fn replays() {
+    if !is_alone(replays) {
+        return;
+    }
     let Some(context) = context() else { return };
     // SAFETY: one stream is used, so there is nothing to track.
     unsafe { context.disable_event_tracking() };
@@ -67,6 +72,9 @@ fn replays() {
 /// A graph keeps using memory that its workspace has outgrown since.
 #[test]
 fn a_workspace_that_grew() {
+    if !is_alone(a_workspace_that_grew) {
+        return;
+    }
     let Some(context) = context() else { return };
     // SAFETY: one stream is used, so there is nothing to track.
     unsafe { context.disable_event_tracking() };

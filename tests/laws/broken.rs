@@ -155,9 +155,7 @@ fn bodies_that_disagree() {
             other => panic!("{other:?}"),
         }
     }
-    if context().is_none() {
-        return;
-    }
+    let Some(_context) = context() else { return };
     is_caught::<OtherCombine, i32>("a b in CUDA = ");
     is_caught::<OtherLift, i32>("lift(a) in CUDA = ");
     is_caught::<OtherLower, i32>("lowered in Rust = -");
@@ -175,7 +173,7 @@ fn bodies_that_disagree() {
 operator!(NoCpp on i32, |a, b| a.max(b), "this is no C++");
 #[test]
 fn a_body_that_does_not_compile() {
-    if context().is_some() {
+    if let Some(_context) = context() {
         let outcome = laws::of::<NoCpp, i32>().check();
         assert!(matches!(outcome, Err(Violation::Engine(parascan::Error::Compile { .. }))), "{outcome:?}");
     }

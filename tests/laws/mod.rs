@@ -19,7 +19,7 @@ fn on_host<Op: Operator<T>, T: Sample>() {
 }
 
 fn on_device<Op: Operator<T, Carry: Sample>, T: Sample>() {
-    if context().is_some() {
+    if let Some(_context) = context() {
         strict::<Op, T>().agreement().unwrap();
     }
 }
@@ -63,7 +63,7 @@ macro_rules! exhaustive {
         #[test]
         fn $t() {
             use crate::laws::*;
-            if context().is_some() {
+            if let Some(_context) = context() {
                 strict::<parascan::$op, $t>().exhaustive_agreement().unwrap();
             }
         }
@@ -75,7 +75,7 @@ catalog!(stamp);
 #[test]
 #[cfg_attr(debug_assertions, ignore = "2^32 values: with --release")]
 fn keys_of_every_f32() {
-    if context().is_some() {
+    if let Some(_context) = context() {
         strict::<parascan::Max, f32>().exhaustive_agreement().unwrap();
         strict::<parascan::Min, f32>().exhaustive_agreement().unwrap();
     }
