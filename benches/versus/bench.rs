@@ -43,13 +43,13 @@ impl Verdict {
 }
 
 pub(crate) struct Bench<'g, T> {
-    gpu: &'g Gpu,
+    pub(crate) gpu: &'g Gpu,
     verdict: &'g Verdict,
-    workspace: Workspace,
-    input: CudaSlice<T>,
-    output: CudaSlice<T>,
+    pub(crate) workspace: Workspace,
+    pub(crate) input: CudaSlice<T>,
+    pub(crate) output: CudaSlice<T>,
     /// parascan's result, while CUB's is in `output`.
-    kept: CudaSlice<T>,
+    pub(crate) kept: CudaSlice<T>,
     /// The input, before its offset.
     host: Vec<T>,
     drawn: Option<(Draw, usize, usize)>,
@@ -167,7 +167,7 @@ impl<'g, T: Sample> Bench<'g, T> {
     }
 
     /// Fills the input's view.
-    fn draw(&mut self, draw: Draw, n: usize, offset: usize) -> Result<(), String> {
+    pub(crate) fn draw(&mut self, draw: Draw, n: usize, offset: usize) -> Result<(), String> {
         if self.drawn.replace((draw, n, offset)) != Some((draw, n, offset)) {
             self.host = (0..n).into_par_iter().map(|i| T::draw(draw, i, n)).collect();
             told("the input", self.gpu.stream.memcpy_htod(&self.host, &mut self.input.slice_mut(offset..offset + n)))?;
@@ -177,7 +177,7 @@ impl<'g, T: Sample> Bench<'g, T> {
     }
 
     /// Microseconds of a copy of `n` elements, timed and printed once.
-    fn copy(&mut self, n: usize) -> Result<f64, String> {
+    pub(crate) fn copy(&mut self, n: usize) -> Result<f64, String> {
         if let Some(us) = self.copies.get(&n) {
             return Ok(*us);
         }
@@ -236,7 +236,7 @@ fn batches(bytes: usize) -> usize {
 }
 
 /// The row of an operation that takes `us` and must move `moved` bytes.
-fn print(library: &str, what: &str, of: &str, n: usize, us: f64, moved: usize, of_copy: f64) {
+pub(crate) fn print(library: &str, what: &str, of: &str, n: usize, us: f64, moved: usize, of_copy: f64) {
     println!("{library},{what},{of},{n},{us:.2},{:.1},{of_copy:.3}", moved as f64 / us / 1e3);
 }
 

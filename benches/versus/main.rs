@@ -7,6 +7,7 @@
 //! cargo bench --bench versus --features cub -- --strategies    every strategy of a scan, 2^20 and 2^28
 //! cargo bench --bench versus --features cub -- --views         views at odd offsets, and backwards, 2^28
 //! cargo bench --bench versus --features cub -- --host          what a call costs the host
+//! cargo bench --bench versus --features cub -- --shapes        shapes of the kernel, ways to join tiles, 2^28
 //! ```
 //! CUB comes from the toolkit of the nvcc that build.rs finds (PARASCAN_NVCC, PATH, CUDA_HOME, CUDA_PATH,
 //! /usr/local/cuda); without the feature `cub` only parascan and the copy are run.
@@ -25,6 +26,7 @@ mod bench;
 mod cub;
 mod data;
 mod gpu;
+mod shapes;
 
 use bench::{Bench, Case, Verdict};
 use data::{Known, Sample};
@@ -34,7 +36,7 @@ use parascan::{BitAnd, BitOr, BitXor, Block, Last, Max, Min, Product, Strategy, 
 use std::env;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: versus [--sweep | --catalog | --strategies | --views | --host]...";
+const USAGE: &str = "usage: versus [--sweep | --catalog | --strategies | --views | --host | --shapes]...";
 
 type Mode = fn(&Gpu, &Verdict);
 
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
             "--strategies" => strategies,
             "--views" => views,
             "--host" => host,
+            "--shapes" => shapes::shapes,
             "--bench" => continue, // from cargo
             _ => {
                 eprintln!("versus does not know {argument}\n{USAGE}");
