@@ -27,7 +27,9 @@ use std::{env, fs};
 const PTX: [u32; 2] = [75, 90];
 
 fn main() {
-    for input in ["build.rs", "src/catalog.rs", "src/cuda/nvrtc.rs", "src/cuda/tuning.rs", "src/cuda/unit.rs", "cuda-templates"] {
+    for input in
+        ["build.rs", "src/catalog.rs", "src/cuda/nvrtc.rs", "src/cuda/tuning.rs", "src/cuda/unit.rs", "cuda-templates"]
+    {
         println!("cargo::rerun-if-changed={input}");
     }
     for variable in ["PARASCAN_CUDA_ARCHS", "PARASCAN_NVRTC", "CUDA_PATH", "CUDA_HOME", "DOCS_RS"] {
@@ -51,7 +53,11 @@ fn targets() -> Vec<Target> {
     }
     let cubins = architectures.split(',').map(|architecture| {
         let digits = architecture.trim().trim_start_matches("sm_");
-        Target::Cubin(digits.parse().unwrap_or_else(|_| panic!("PARASCAN_CUDA_ARCHS={architectures}: not a list such as 80,90, nor none")))
+        Target::Cubin(
+            digits
+                .parse()
+                .unwrap_or_else(|_| panic!("PARASCAN_CUDA_ARCHS={architectures}: not a list such as 80,90, nor none")),
+        )
     });
     cubins.chain(PTX.map(Target::Ptx)).collect()
 }
@@ -96,7 +102,9 @@ catalog!(table);
 
 /// The text of every unit of the catalog, and the pairs of operator and element that it serves.
 fn units() -> Vec<(String, Vec<String>)> {
-    let element = |name: &str| ELEMENTS.iter().find(|element| element.name == name).unwrap_or_else(|| panic!("no element {name}"));
+    let element = |name: &str| {
+        ELEMENTS.iter().find(|element| element.name == name).unwrap_or_else(|| panic!("no element {name}"))
+    };
     let size = |name: &str| match name {
         "i8" | "u8" => 1,
         "i16" | "u16" | "f16" | "bf16" => 2,
@@ -114,7 +122,13 @@ fn units() -> Vec<(String, Vec<String>)> {
                 "KeyNanLast" | "KeyNanFirst" => (name, element(name).key),
                 form => panic!("build.rs does not know the form {form}"),
             };
-            let unit = Unit { element: typed(seen_as), carry: typed(carry), lift: row.lift, combine: row.combine, lower: row.lower };
+            let unit = Unit {
+                element: typed(seen_as),
+                carry: typed(carry),
+                lift: row.lift,
+                combine: row.combine,
+                lower: row.lower,
+            };
             units.entry(unit.source("scan_kernels.cuh")).or_default().push(format!("{}<{name}>", row.operator));
         }
     }
@@ -137,7 +151,8 @@ fn compile(units: &[(String, Vec<String>)], targets: &[Target], out: &Path) -> V
     };
     let cache = out.join("kernels");
     fs::create_dir_all(&cache).expect("OUT_DIR can be written");
-    let jobs: Vec<(usize, Target)> = (0..units.len()).flat_map(|unit| targets.iter().map(move |&target| (unit, target))).collect();
+    let jobs: Vec<(usize, Target)> =
+        (0..units.len()).flat_map(|unit| targets.iter().map(move |&target| (unit, target))).collect();
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     std::thread::scope(|scope| {
@@ -152,10 +167,13 @@ fn compile(units: &[(String, Vec<String>)], targets: &[Target], out: &Path) -> V
                     match nvrtc.compile(&format!("{}.cu", pairs[0]), source, &TEMPLATES, target) {
                         Ok(image) => {
                             let unfinished = file.with_extension("unfinished");
-                            fs::write(&unfinished, miniz_oxide::deflate::compress_to_vec(&image, 6)).and_then(|()| fs::rename(&unfinished, &file)).expect("OUT_DIR can be written");
+                            fs::write(&unfinished, miniz_oxide::deflate::compress_to_vec(&image, 6))
+                                .and_then(|()| fs::rename(&unfinished, &file))
+                                .expect("OUT_DIR can be written");
                         }
                         Err(Failure::Log(words) | Failure::Call(words)) => {
-                            *failed.lock().expect("no panic here") = Some(format!("{} for {target:?}:\n{words}", pairs[0]));
+                            *failed.lock().expect("no panic here") =
+                                Some(format!("{} for {target:?}:\n{words}", pairs[0]));
                         }
                     }
                 }
@@ -165,8 +183,10 @@ fn compile(units: &[(String, Vec<String>)], targets: &[Target], out: &Path) -> V
     if let Some(words) = failed.into_inner().expect("no panic here") {
         panic!("NVRTC {:?} at {} refused {words}", nvrtc.version(), nvrtc.path().display());
     }
-    let used: Vec<Vec<PathBuf>> =
-        units.iter().map(|(source, _)| targets.iter().map(|&target| cache.join(image_name(source, target, &nvrtc))).collect()).collect();
+    let used: Vec<Vec<PathBuf>> = units
+        .iter()
+        .map(|(source, _)| targets.iter().map(|&target| cache.join(image_name(source, target, &nvrtc))).collect())
+        .collect();
     for stale in fs::read_dir(&cache).into_iter().flatten().flatten().map(|entry| entry.path()) {
         if !used.iter().flatten().any(|file| *file == stale) {
             let _ = fs::remove_file(stale);

@@ -50,41 +50,61 @@ template <class Item> struct Run {
     u64 n;
     bool reverse;
 
-    // Where the slice that starts with item `first` begins in memory, if it is whole and its vectors are aligned.
-    template <u32 ITEMS> __device__ Vector *vectors(u64 first) const {
-        Item *p = base + (reverse ? n - first - ITEMS : first);
-        return first + ITEMS <= n && (u64)p % sizeof(Vector) == 0 ? (Vector *)p : nullptr;
-    }
+    // The part of memory that belongs to the slice of `ITEMS` items from `first` on, and where it lies in the slice.
+    template <u32 ITEMS, u32 IN_VECTOR> struct Part {
+        Item *memory;
+        u32 count, at;
+        u32 vectors; // how many whole ones it begins with, if they are aligned on both sides
+
+        __device__ Part(const Run &run, u64 first) {
+            count = first >= run.n ? 0 : u32(min(run.n - first, u64(ITEMS)));
+            memory = run.base + (run.reverse ? run.n - min(first, run.n) - count : first);
+            at = run.reverse ? ITEMS - count : 0;
+            vectors = (u64)memory % sizeof(Vector) == 0 && at % IN_VECTOR == 0 ? count / IN_VECTOR : 0;
+        }
+        __device__ bool is_whole() const { return vectors == ITEMS / IN_VECTOR; }
+    };
 
     // By one warp. Slots past the end get copies of the last item, so that nothing the operator is called on was not an
     // input; what it makes of them is never used.
     template <class Slot, u32 VECTORS> __device__ void load(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const {
         static_assert(sizeof(Slot) == sizeof(Item), "items are copied as they are");
-        constexpr u32 ITEMS = Slice<Slot, VECTORS>::ITEMS;
-        if (const Vector *from = vectors<ITEMS>(first)) {
+        typedef Slice<Slot, VECTORS> Stage;
+        Part<Stage::ITEMS, Stage::IN_VECTOR> part(*this, first);
+        const Vector *from = (const Vector *)part.memory;
+        if (part.is_whole()) {
 #pragma unroll
             for (u32 k = 0; k < VECTORS; k++) copy_to_shared(slice.vector + k * WARP + lane, from + k * WARP + lane);
-            wait_for_copies();
         } else {
-#pragma unroll 4
-            for (u32 i = lane; i < ITEMS; i += WARP) {
-                u64 item = min(first + i, n - 1);
-                *(Item *)(slice.slots() + (reverse ? ITEMS - 1 - i : i)) = base[reverse ? n - 1 - item : item];
+            Item *to = (Item *)slice.slots();
+            for (u32 k = lane; k < part.vectors; k += WARP)
+                copy_to_shared(slice.vector + part.at / Stage::IN_VECTOR + k, from + k);
+#pragma unroll 8
+            for (u32 i = part.vectors * Stage::IN_VECTOR + lane; i < part.count; i += WARP)
+                copy_item_to_shared(to + part.at + i, part.memory + i);
+            if (part.count < Stage::ITEMS) {
+                Item last = base[reverse ? 0 : n - 1];
+                for (u32 i = lane; i < Stage::ITEMS - part.count; i += WARP) to[reverse ? i : part.count + i] = last;
             }
         }
+        wait_for_copies();
     }
 
+    // By one warp, after all have written their results.
     template <class Slot, u32 VECTORS> __device__ void store(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const {
         static_assert(sizeof(Slot) == sizeof(Item), "items are copied as they are");
-        constexpr u32 ITEMS = Slice<Slot, VECTORS>::ITEMS;
-        if (Vector *to = vectors<ITEMS>(first)) {
+        typedef Slice<Slot, VECTORS> Stage;
+        Part<Stage::ITEMS, Stage::IN_VECTOR> part(*this, first);
+        Vector *to = (Vector *)part.memory;
+        if (part.is_whole()) {
 #pragma unroll
             for (u32 k = 0; k < VECTORS; k++) to[k * WARP + lane] = slice.vector[k * WARP + lane];
         } else {
-            u32 count = first >= n ? 0 : u32(min(n - first, u64(ITEMS)));
-#pragma unroll 4
-            for (u32 i = lane; i < count; i += WARP)
-                base[reverse ? n - 1 - (first + i) : first + i] = *(const Item *)(slice.slots() + (reverse ? ITEMS - 1 - i : i));
+            const Item *from = (const Item *)slice.slots();
+            for (u32 k = lane; k < part.vectors; k += WARP) to[k] = slice.vector[part.at / Stage::IN_VECTOR + k];
+#pragma unroll 8
+            for (u32 i = part.vectors * Stage::IN_VECTOR + lane; i < part.count; i += WARP)
+                part.memory[i] = from[part.at + i];
         }
     }
 };

@@ -183,6 +183,17 @@ __device__ inline void copy_to_shared(Vector *to, const Vector *from) {
     *to = *from;
 #endif
 }
+// The same for one item, which is past the registers if it is 4 or 8 bytes.
+template <class T> __device__ inline void copy_item_to_shared(T *to, const T *from) {
+#if __CUDA_ARCH__ >= 800
+    if constexpr ((sizeof(T) == 4 || sizeof(T) == 8) && alignof(T) == sizeof(T)) {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(u32(__cvta_generic_to_shared(to))), "l"(from), "n"(sizeof(T))
+                     : "memory");
+        return;
+    }
+#endif
+    *to = *from;
+}
 __device__ inline void wait_for_copies() {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_all;" ::: "memory");

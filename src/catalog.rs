@@ -102,16 +102,36 @@ macro_rules! catalog {
 
 /// The C++ expressions of a form of carry: `lift!(form)` over an element `x`, `lower!(form)` over a carry `x`.
 macro_rules! lift {
-    (Same) => { "x" };
-    (Bits) => { "x" };
-    (Widened) => { "widen(x)" };
-    (KeyNanLast) => { "key<NAN_LAST>(x)" };
-    (KeyNanFirst) => { "key<NAN_FIRST>(x)" };
+    (Same) => {
+        "x"
+    };
+    (Bits) => {
+        "x"
+    };
+    (Widened) => {
+        "widen(x)"
+    };
+    (KeyNanLast) => {
+        "key<NAN_LAST>(x)"
+    };
+    (KeyNanFirst) => {
+        "key<NAN_FIRST>(x)"
+    };
 }
 macro_rules! lower {
-    (Same) => { "x" };
-    (Bits) => { "x" };
-    (Widened) => { "narrow<Element>(x)" };
-    (KeyNanLast) => { "from_key<NAN_LAST, Element>(x)" };
-    (KeyNanFirst) => { "from_key<NAN_FIRST, Element>(x)" };
+    (Same) => {
+        "x"
+    };
+    (Bits) => {
+        "x"
+    };
+    (Widened) => {
+        "narrow<Element>(x)"
+    };
+    (KeyNanLast) => {
+        "from_key<NAN_LAST, Element>(x)"
+    };
+    (KeyNanFirst) => {
+        "from_key<NAN_FIRST, Element>(x)"
+    };
 }

@@ -28,7 +28,9 @@ pub enum Error {
         most: usize,
     },
     /// An element that kernels cannot be made for.
-    #[error("{primitive}: elements of {size} bytes have no kernel; on the device their size must be 1, 2, 4, 8 or 16 bytes, and so must the carry's for Strategy::Hierarchical")]
+    #[error(
+        "{primitive}: elements of {size} bytes have no kernel; on the device their size must be 1, 2, 4, 8 or 16 bytes, and so must the carry's for Strategy::Hierarchical"
+    )]
     ElementSize {
         /// The primitive that was called.
         primitive: &'static str,
@@ -56,7 +58,9 @@ pub enum Error {
         expected: usize,
     },
     /// The scratch memory handed to a raw call is too small or misaligned.
-    #[error("{primitive}: the scratch memory has {given} bytes at {address:#x}; {needed} bytes aligned to 16 are needed")]
+    #[error(
+        "{primitive}: the scratch memory has {given} bytes at {address:#x}; {needed} bytes aligned to 16 are needed"
+    )]
     Scratch {
         /// The primitive that was called.
         primitive: &'static str,
@@ -76,7 +80,9 @@ pub enum Error {
         what: &'static str,
     },
     /// The stream is being captured while cudarc tracks events, which would pull events from outside into the capture.
-    #[error("{primitive}: the stream is being captured while cudarc's event tracking is on; call CudaContext::disable_event_tracking before the buffers are allocated")]
+    #[error(
+        "{primitive}: the stream is being captured while cudarc's event tracking is on; call CudaContext::disable_event_tracking before the buffers are allocated"
+    )]
     EventTracking {
         /// The primitive that was called.
         primitive: &'static str,
@@ -110,7 +116,9 @@ pub enum Error {
         device: usize,
     },
     /// No kernel for this device is built in, and there is no compiler to make one.
-    #[error("no kernel for {unit} on compute capability {major}.{minor} is built in, and NVRTC was not found ({reason}); `pip install nvidia-cuda-nvrtc` installs it, or name the library in PARASCAN_NVRTC")]
+    #[error(
+        "no kernel for {unit} on compute capability {major}.{minor} is built in, and NVRTC was not found ({reason}); `pip install nvidia-cuda-nvrtc` installs it, or name the library in PARASCAN_NVRTC"
+    )]
     NoCompiler {
         /// Which kernel.
         unit: String,

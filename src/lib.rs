@@ -77,6 +77,6 @@ pub use element::{Element, Keyed};
 pub use error::Error;
 pub use memory::{Destination, Device, Host, Place, Source};
 pub use operator::{Associativity, BitAnd, BitOr, BitXor, Last, Max, Min, Operator, Product, Sum};
-pub use scan::{Anywhere, On, Scan, Site, With, OnDevice, Unbound, scan};
+pub use scan::{Anywhere, On, OnDevice, Scan, Site, Unbound, With, scan};
 pub use strategy::{Block, Strategy};
 pub use workspace::Workspace;

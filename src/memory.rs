@@ -166,7 +166,11 @@ impl<T: Element, P: Place, S: Destination<T, P> + ?Sized> Destination<T, P> for 
 }
 
 /// New memory for `n` elements, from the stream-ordered pool.
-fn allocate_on<T: DeviceRepr>(primitive: &'static str, stream: &Arc<CudaStream>, n: usize) -> Result<CudaSlice<T>, Error> {
+fn allocate_on<T: DeviceRepr>(
+    primitive: &'static str,
+    stream: &Arc<CudaStream>,
+    n: usize,
+) -> Result<CudaSlice<T>, Error> {
     let device = stream.context().ordinal();
     bind(stream)?;
     if is_capturing(stream)? {
@@ -180,7 +184,11 @@ fn allocate_on<T: DeviceRepr>(primitive: &'static str, stream: &Arc<CudaStream>,
 /// Makes the stream's context current.
 pub(crate) fn bind(stream: &CudaStream) -> Result<(), Error> {
     let context = stream.context();
-    context.bind_to_thread().map_err(|e| Error::Driver { call: "cuCtxSetCurrent", code: e.0, device: context.ordinal() })
+    context.bind_to_thread().map_err(|e| Error::Driver {
+        call: "cuCtxSetCurrent",
+        code: e.0,
+        device: context.ordinal(),
+    })
 }
 
 /// Whether what is put on the stream goes into a graph. The stream's context is current.

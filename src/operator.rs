@@ -74,23 +74,57 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
 
 /// The carry type of a form, and its conversions.
 macro_rules! form {
-    (carry Same $t:ty) => { $t };
-    (carry Bits $t:ty) => { $t };
-    (carry Widened $t:ty) => { f32 };
-    (carry KeyNanLast $t:ty) => { <$t as Keyed>::Key };
-    (carry KeyNanFirst $t:ty) => { <$t as Keyed>::Key };
-    (lift Same $x:ident) => { $x };
-    (lift Bits $x:ident) => { $x };
-    (lift Widened $x:ident) => { Widened::widen($x) };
-    (lift KeyNanLast $x:ident) => { Keyed::key_nan_last($x) };
-    (lift KeyNanFirst $x:ident) => { Keyed::key_nan_first($x) };
-    (lower Same $x:ident) => { $x };
-    (lower Bits $x:ident) => { $x };
-    (lower Widened $x:ident) => { Widened::narrow($x) };
-    (lower KeyNanLast $x:ident) => { Keyed::from_key_nan_last($x) };
-    (lower KeyNanFirst $x:ident) => { Keyed::from_key_nan_first($x) };
-    (cuda Bits $t:ty) => { <$t as Element>::CUDA_BITS };
-    (cuda $form:ident $t:ty) => { <$t as Element>::CUDA };
+    (carry Same $t:ty) => {
+        $t
+    };
+    (carry Bits $t:ty) => {
+        $t
+    };
+    (carry Widened $t:ty) => {
+        f32
+    };
+    (carry KeyNanLast $t:ty) => {
+        <$t as Keyed>::Key
+    };
+    (carry KeyNanFirst $t:ty) => {
+        <$t as Keyed>::Key
+    };
+    (lift Same $x:ident) => {
+        $x
+    };
+    (lift Bits $x:ident) => {
+        $x
+    };
+    (lift Widened $x:ident) => {
+        Widened::widen($x)
+    };
+    (lift KeyNanLast $x:ident) => {
+        Keyed::key_nan_last($x)
+    };
+    (lift KeyNanFirst $x:ident) => {
+        Keyed::key_nan_first($x)
+    };
+    (lower Same $x:ident) => {
+        $x
+    };
+    (lower Bits $x:ident) => {
+        $x
+    };
+    (lower Widened $x:ident) => {
+        Widened::narrow($x)
+    };
+    (lower KeyNanLast $x:ident) => {
+        Keyed::from_key_nan_last($x)
+    };
+    (lower KeyNanFirst $x:ident) => {
+        Keyed::from_key_nan_first($x)
+    };
+    (cuda Bits $t:ty) => {
+        <$t as Element>::CUDA_BITS
+    };
+    (cuda $form:ident $t:ty) => {
+        <$t as Element>::CUDA
+    };
 }
 
 macro_rules! operators {

@@ -337,11 +337,14 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
                     Some(View::Host(_)) => unreachable!("`Destination<T, P>` and `Source::Place` agree on the place"),
                 };
                 let stream = self.site.stream().cloned();
-                let stream = stream.as_ref().unwrap_or_else(|| input.map_or(output.stream(), |input| input.stream())).clone();
+                let stream =
+                    stream.as_ref().unwrap_or_else(|| input.map_or(output.stream(), |input| input.stream())).clone();
                 let options = self.anywhere();
                 options.on_device(&stream, input, output, self.site.take_workspace())
             }
-            (Some(View::Device(_)), ViewMut::Host(_)) => unreachable!("`Destination<T, P>` and `Source::Place` agree on the place"),
+            (Some(View::Device(_)), ViewMut::Host(_)) => {
+                unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
+            }
         }
     }
 

@@ -10,9 +10,9 @@ mod common;
 mod bad_input;
 mod cpu;
 mod device;
-mod machines;
 #[cfg(feature = "laws")]
 mod laws;
+mod machines;
 #[cfg(feature = "laws")]
 mod properties;
 mod scan;

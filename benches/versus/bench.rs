@@ -139,7 +139,10 @@ impl<'g, T: Sample> Bench<'g, T> {
             for (name, rival) in &mut rivals {
                 gpu.fill(whole, 0x5a, all)?;
                 rival()?;
-                same(gpu.differ(kept_at, to, bytes)?, size_of::<T>(), &format!("CUB's {name}"))?;
+                // CUB's sum in f16 rounds its partial sums: it is timed and not compared.
+                if !name.ends_with("_in_f16") {
+                    same(gpu.differ(kept_at, to, bytes)?, size_of::<T>(), &format!("CUB's {name}"))?;
+                }
             }
             if n <= LOOP || rivals.is_empty() {
                 let expected = plain::<Op, T>(host, case);

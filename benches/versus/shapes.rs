@@ -109,8 +109,7 @@ where
         for (join, (name, _, served, right)) in JOINS.into_iter().enumerate() {
             let (blocks, stream) = (tiles + u32::from(served), gpu.stream.cu_stream());
             // SAFETY: the kernel's arguments, in order; the buffers outlive the wait for the stream in `medians`.
-            let mut call =
-                || told(name, unsafe { kernels.launch(join, blocks, threads as u32, stream, &arguments) });
+            let mut call = || told(name, unsafe { kernels.launch(join, blocks, threads as u32, stream, &arguments) });
             if right {
                 // SAFETY: both are N elements.
                 unsafe {

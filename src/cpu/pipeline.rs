@@ -43,7 +43,7 @@ pub trait Sink<I, C>: Copy + Sync {
     /// A pipeline of `n` items calls it once for each `i < n`, in any order and on several threads.
     fn put(&self, i: usize, item: I, exclusive: Option<C>, inclusive: C);
 
-    /// How many items [`put_block`](Sink::put_block) takes; not 0.
+    /// How many items [`put_block`](Sink::put_block) takes; not 0. With 1 each item may be put alone.
     const BLOCK: usize = 16;
 
     /// How many items, from `i` on, come before the next one that a block may begin with.
@@ -245,15 +245,14 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         self.source.carry(&self.source.item(i))
     }
 
-    /// The results for item `i`.
+    /// The results for an item.
     #[inline(always)]
-    fn results<C>(&self, i: usize, exclusive: Option<C>) -> (Src::Item, Option<C>, C)
+    fn results<C>(&self, item: Src::Item, exclusive: Option<C>) -> (Src::Item, Option<C>, C)
     where
         C: Copy,
         Src: Source<C>,
         F: Fn(C, C) -> C,
     {
-        let item = self.source.item(i);
         let carry = self.source.carry(&item);
         let inclusive = match exclusive {
             Some(earlier) => (self.combine)(earlier, carry),
@@ -271,7 +270,7 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         Snk: Sink<Src::Item, C>,
         F: Fn(C, C) -> C,
     {
-        let (item, exclusive, inclusive) = self.results(i, exclusive);
+        let (item, exclusive, inclusive) = self.results(self.source.item(i), exclusive);
         self.sink.put(i, item, exclusive, inclusive);
         inclusive
     }
@@ -286,8 +285,8 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         F: Fn(C, C) -> C,
     {
         let mut last = exclusive;
-        let mut results = (0..Snk::BLOCK).map(|k| {
-            let results = self.results(i + k, Some(last));
+        let mut results = (i..i + Snk::BLOCK).map(|i| {
+            let results = self.results(self.source.item(i), Some(last));
             last = results.2;
             results
         });
@@ -332,7 +331,7 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         }
         let firsts = array::from_fn(|r| self.carry(cut.from + r * cut.run));
         let add = |i, sum| (self.combine)(sum, self.carry(i));
-        let add_block = |from, sum| (0..BLOCK).fold(sum, |sum, k| add(from + k, sum));
+        let add_block = |from: usize, sum| (from..from + BLOCK).fold(sum, |sum, i| add(i, sum));
         let sums = side_by_side(cut, firsts, add, BLOCK, |_| 0, add_block);
         let (first, others) = sums.split_first().expect("RUNS is not 0");
         (others.iter().fold(*first, |sum, &run| (self.combine)(sum, run)), sums)
@@ -365,9 +364,15 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         let put = |i, last| self.put(i, Some(last));
         let put_block = |from: usize, last| {
             self.source.expect(from.wrapping_add(self.ahead));
-            self.put_block(from, last)
+            // Without blocks of the sink's, one by one: counting down compiles to good code only so.
+            if Snk::BLOCK == 1 {
+                (from..from + BLOCK).fold(last, |last, i| put(i, last))
+            } else {
+                self.put_block(from, last)
+            }
         };
-        let lasts = side_by_side(cut, firsts, put, Snk::BLOCK, |i| self.sink.lead(i), put_block);
+        let block = if Snk::BLOCK == 1 { BLOCK } else { Snk::BLOCK };
+        let lasts = side_by_side(cut, firsts, put, block, |i| self.sink.lead(i), put_block);
         lasts[RUNS - 1]
     }
 }
@@ -385,24 +390,26 @@ fn side_by_side<C: Copy>(
     lead: impl Fn(usize) -> usize,
     step_block: impl Fn(usize, C) -> C,
 ) -> [C; RUNS] {
-    let end = |r| if r == RUNS - 1 { from + len } else { from + (r + 1) * run };
-    // A run's blocks need not begin where another's do.
-    let mut starts = [0; RUNS];
-    let mut blocks = usize::MAX;
-    for (r, state) in states.iter_mut().enumerate() {
-        let second = from + r * run + 1;
-        let start = second + lead(second).min(end(r) - second);
-        *state = (second..start).fold(*state, |state, i| step(i, state));
-        starts[r] = start;
-        blocks = blocks.min((end(r) - start) / block);
-    }
-    for done in (0..blocks).map(|b| b * block) {
+    // The runs keep step, so that their addresses differ by constants. Those of a full tile are whole lines.
+    let ahead = lead(from + 1);
+    let in_step = (1..RUNS).all(|r| lead(from + r * run + 1) == ahead);
+    let mut done = 1;
+    if in_step && 1 + ahead + block <= run {
         for (r, state) in states.iter_mut().enumerate() {
-            *state = step_block(starts[r] + done, *state);
+            let from = from + r * run + 1;
+            *state = (from..from + ahead).fold(*state, |state, i| step(i, state));
+        }
+        done += ahead;
+        while done + block <= run {
+            for (r, state) in states.iter_mut().enumerate() {
+                *state = step_block(from + r * run + done, *state);
+            }
+            done += block;
         }
     }
     for (r, state) in states.iter_mut().enumerate() {
-        *state = (starts[r] + blocks * block..end(r)).fold(*state, |state, i| step(i, state));
+        let to = if r == RUNS - 1 { from + len } else { from + (r + 1) * run };
+        *state = (from + r * run + done..to).fold(*state, |state, i| step(i, state));
     }
     states
 }

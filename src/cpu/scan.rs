@@ -60,7 +60,8 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
     }
     let size = size_of::<T>();
     // In place the line is in the cache already. A line is whole elements if one begins at a multiple of their size.
-    let streams = matches!(size, 1 | 2 | 4 | 8)
+    let streams = !reverse
+        && matches!(size, 4 | 8)
         && size * n >= stream
         && !std::ptr::eq(input, output)
         && output.addr().is_multiple_of(size);
@@ -68,22 +69,20 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
     match (exclusive, reverse, streams) {
         (false, false, false) => run!(false, false, false),
         (false, false, true) => run!(false, false, true),
-        (false, true, false) => run!(false, true, false),
-        (false, true, true) => run!(false, true, true),
+        (false, true, _) => run!(false, true, false),
         (true, false, false) => run!(true, false, false),
         (true, false, true) => run!(true, false, true),
-        (true, true, false) => run!(true, true, false),
-        (true, true, true) => run!(true, true, true),
+        (true, true, _) => run!(true, true, false),
     };
 }
 
 /// Bytes of output from which on it would not stay in the last-level cache, so that it is better written past it.
 const STREAM_BYTES: usize = 32 << 20;
 
-/// Where item `i` of `n` lies.
+/// Where item `i` of the `n` at `first` lies.
 #[inline(always)]
-fn place<const REVERSE: bool>(i: usize, n: usize) -> usize {
-    if REVERSE { (n - 1).wrapping_sub(i) } else { i }
+fn place<T, const REVERSE: bool>(first: *const T, i: usize, n: usize) -> *const T {
+    first.wrapping_add(if REVERSE { (n - 1).wrapping_sub(i) } else { i })
 }
 
 /// The elements themselves. Made by [`scan_shaped`] alone, with its caller's promise: `n` elements at `input`.
@@ -95,7 +94,7 @@ struct Elements<Op, T, const REVERSE: bool> {
 
 /// A store of each result. Made by [`scan_shaped`] alone, with its caller's promise: room for `n` elements at `output`.
 ///
-/// With `STREAM` it writes whole lines past the caches. Then `T` is of 1, 2, 4 or 8 bytes and `output` a multiple of that.
+/// With `STREAM`, never in reverse, it writes whole lines past the caches. Then `T` is of 4 or 8 bytes and `output` a multiple of that.
 struct Store<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> {
     output: *mut T,
     n: usize,
@@ -136,7 +135,7 @@ impl<Op: Operator<T>, T: Element, const REVERSE: bool> Source<Op::Carry> for Ele
     #[inline(always)]
     fn item(&self, i: usize) -> T {
         // SAFETY: the pipeline asks for i < n only. In place, it never reads an item again that has been put.
-        unsafe { self.input.add(place::<REVERSE>(i, self.n)).read() }
+        unsafe { place::<T, REVERSE>(self.input, i, self.n).read() }
     }
 
     #[inline(always)]
@@ -146,7 +145,9 @@ impl<Op: Operator<T>, T: Element, const REVERSE: bool> Source<Op::Carry> for Ele
 
     #[inline(always)]
     fn expect(&self, i: usize) {
-        prefetch(self.input.wrapping_add(place::<REVERSE>(i, self.n)).cast());
+        if !REVERSE {
+            prefetch(self.input.wrapping_add(i).cast());
+        }
     }
 }
 
@@ -155,6 +156,11 @@ where
     Op: Operator<T>,
     T: Element,
 {
+    #[inline(always)]
+    fn place(&self, i: usize) -> *mut T {
+        place::<T, REVERSE>(self.output, i, self.n).cast_mut()
+    }
+
     #[inline(always)]
     fn result(exclusive: Option<Op::Carry>, inclusive: Op::Carry) -> T {
         Op::lower(match exclusive {
@@ -170,16 +176,16 @@ where
     Op: Operator<T>,
     T: Element,
 {
-    /// A line's worth.
+    /// A line's worth. Backwards and for smaller elements it would be slower.
     const BLOCK: usize = match size_of::<T>() {
-        size @ 1..=LINE => LINE / size,
+        size @ (4 | 8) if !REVERSE => LINE / size,
         _ => 1,
     };
 
     #[inline(always)]
     fn put(&self, i: usize, _: T, exclusive: Option<Op::Carry>, inclusive: Op::Carry) {
         // SAFETY: the pipeline puts i < n only, each once.
-        unsafe { self.output.add(place::<REVERSE>(i, self.n)).write(Self::result(exclusive, inclusive)) }
+        unsafe { self.place(i).write(Self::result(exclusive, inclusive)) }
     }
 
     #[inline(always)]
@@ -187,30 +193,27 @@ where
         if !STREAM {
             return 0;
         }
-        let to = self.output.wrapping_add(place::<REVERSE>(i, self.n)).addr();
-        let bytes = if REVERSE { (to + size_of::<T>()) % LINE } else { to.wrapping_neg() % LINE };
-        bytes / size_of::<T>()
+        self.place(i).addr().wrapping_neg() % LINE / size_of::<T>()
     }
 
     #[inline(always)]
     fn put_block(&self, i: usize, results: impl Iterator<Item = (T, Option<Op::Carry>, Op::Carry)>) {
         if !STREAM {
-            let next = self.output.wrapping_add(place::<REVERSE>(i, self.n)).cast::<u8>();
-            prefetch_for_writing(if REVERSE { next.wrapping_sub(AHEAD) } else { next.wrapping_add(AHEAD) });
-            for (k, (item, exclusive, inclusive)) in results.enumerate() {
-                self.put(i + k, item, exclusive, inclusive);
+            let next = self.place(i).cast::<u8>();
+            prefetch_for_writing(next.wrapping_add(AHEAD));
+            for (i, (item, exclusive, inclusive)) in (i..).zip(results) {
+                self.put(i, item, exclusive, inclusive);
             }
             return;
         }
         let mut line = Line([0; LINE]);
         let elements: &mut [T] = bytemuck::cast_slice_mut(&mut line.0);
         for (k, (_, exclusive, inclusive)) in results.enumerate() {
-            elements[if REVERSE { Self::BLOCK - 1 - k } else { k }] = Self::result(exclusive, inclusive);
+            elements[k] = Self::result(exclusive, inclusive);
         }
-        let first = if REVERSE { i + Self::BLOCK - 1 } else { i };
         // SAFETY: the pipeline puts i < n only, each once, and the BLOCK items from `i` on are LINE bytes of the output. They
         // begin at a multiple of LINE: `lead` leads to one, and a block ends at the next.
-        unsafe { stream(&line, self.output.add(place::<REVERSE>(first, self.n)).cast()) }
+        unsafe { stream(&line, self.place(i).cast()) }
     }
 
     #[inline(always)]
@@ -391,6 +394,54 @@ mod tests {
         check::<Sum, f16>(|z| f16::from_f32((z % 4) as f32), 2.0);
     }
 
+    /// Scans into an output that begins `shift` bytes after the begin of a line, with streaming stores, between guard bytes.
+    fn check_shifted<T: Element + PartialEq + std::fmt::Debug>(shift: usize, make: impl Fn(u64) -> T)
+    where
+        Sum: Operator<T, Carry = T>,
+    {
+        let size = size_of::<T>();
+        // Two tiles with runs of three lines, and one of shorter runs.
+        let tile = 8 * (3 * LINE / size);
+        let n = 2 * tile + tile / 2 + 3;
+        let input: Vec<T> = (0..n as u64).map(make).collect();
+        for reverse in [false, true] {
+            let expected = oracle::<Sum, T>(&input, false, None, reverse);
+            let mut lines: Vec<Line> = (0..n * size / LINE + 4).map(|_| Line([0xa5; LINE])).collect();
+            let base = lines.as_mut_ptr().cast::<u8>();
+            let from = LINE + shift;
+            // SAFETY: the n elements after `from` lie within the lines, which nobody else touches, and `T` allows the shift.
+            unsafe {
+                let output = base.add(from).cast();
+                let shape = Shape { tile, small: 0 };
+                scan_shaped::<Sum, T>(input.as_ptr(), output, n, false, None, reverse, shape, 0);
+            }
+            let bytes: Vec<u8> = lines.iter().flat_map(|line| line.0).collect();
+            let to = from + n * size;
+            let what = format!("{size} bytes each, shifted by {shift}, reverse {reverse}");
+            assert!(&bytes[from..to] == bytemuck::cast_slice::<T, u8>(&expected), "{what}");
+            assert!(
+                bytes[..from].iter().chain(&bytes[to..]).all(|&byte| byte == 0xa5),
+                "{what}: a guard was overwritten"
+            );
+        }
+    }
+
+    #[test]
+    fn blocks_at_every_misalignment() {
+        for shift in (0..LINE).step_by(if cfg!(miri) { 24 } else { 1 }) {
+            check_shifted::<u8>(shift, |z| (z * 37) as u8);
+            if shift % 2 == 0 {
+                check_shifted::<u16>(shift, |z| (z * 3701) as u16);
+            }
+            if shift % 4 == 0 {
+                check_shifted::<u32>(shift, |z| (z * 370_001) as u32);
+            }
+            if shift % 8 == 0 {
+                check_shifted::<u64>(shift, |z| z * 37_000_001);
+            }
+        }
+    }
+
     #[test]
     fn full_tiles_agree_with_a_loop() {
         if cfg!(miri) {
@@ -401,6 +452,11 @@ mod tests {
         let mut output = vec![7; n];
         // SAFETY: n elements each.
         unsafe { scan::<Sum, u32>(input.as_ptr(), output.as_mut_ptr(), n, true, Some(5), true) };
+        assert_eq!(output, oracle::<Sum, u32>(&input, true, Some(5), true));
+        output.fill(7);
+        let shape = Shape::of::<u32>();
+        // SAFETY: n elements each.
+        unsafe { scan_shaped::<Sum, u32>(input.as_ptr(), output.as_mut_ptr(), n, true, Some(5), true, shape, 0) };
         assert_eq!(output, oracle::<Sum, u32>(&input, true, Some(5), true));
     }
 

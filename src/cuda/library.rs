@@ -3,13 +3,15 @@
 //! They are loaded through `cuLibraryLoadData`, which belongs to no context: a cache of them neither keeps a context
 //! alive nor goes stale when one is destroyed.
 
+use super::cache;
 use super::driver::check;
 use super::nvrtc::{FLAGS, Failure, Nvrtc, Target};
 use super::unit::TEMPLATES;
-use super::cache;
 use crate::Error;
 use cudarc::driver::CudaContext;
-use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUkernel, CUlibrary, CUstream};
+use cudarc::driver::sys::{
+    self, CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUkernel, CUlibrary, CUstream,
+};
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
@@ -85,7 +87,9 @@ impl Kernels {
         match compile(program, capability) {
             Ok(image) => Kernels::from_image(&image, names, device),
             Err(Error::NoCompiler { unit, major, minor, reason }) => Err(match refused {
-                Some(e) => Error::NoCompiler { unit, major, minor, reason: format!("{reason}; the built-in image: {e}") },
+                Some(e) => {
+                    Error::NoCompiler { unit, major, minor, reason: format!("{reason}; the built-in image: {e}") }
+                }
                 None => Error::NoCompiler { unit, major, minor, reason },
             }),
             Err(e) => Err(e),
@@ -106,14 +110,25 @@ impl Kernels {
         // SAFETY: the image is whole, the driver copies it; no options are passed.
         check("cuLibraryLoadData", device, unsafe {
             let none = std::ptr::null_mut();
-            sys::cuLibraryLoadData(&mut library, image.as_ptr().cast(), none, none.cast(), 0, none.cast(), none.cast(), 0)
+            sys::cuLibraryLoadData(
+                &mut library,
+                image.as_ptr().cast(),
+                none,
+                none.cast(),
+                0,
+                none.cast(),
+                none.cast(),
+                0,
+            )
         })?;
         let mut kernels = Kernels { library, functions: Vec::new(), device };
         for name in names {
             let c_name = CString::new(*name).expect("`compile` has looked; the library's own have no NUL");
             let (mut kernel, mut function): (CUkernel, CUfunction) = (std::ptr::null_mut(), std::ptr::null_mut());
             // SAFETY: the library is loaded; the name is a C string.
-            check("cuLibraryGetKernel", device, unsafe { sys::cuLibraryGetKernel(&mut kernel, library, c_name.as_ptr()) })?;
+            check("cuLibraryGetKernel", device, unsafe {
+                sys::cuLibraryGetKernel(&mut kernel, library, c_name.as_ptr())
+            })?;
             // SAFETY: the kernel belongs to the library, which is loaded.
             check("cuKernelGetFunction", device, unsafe { sys::cuKernelGetFunction(&mut function, kernel) })?;
             // A driver that loads lazily would do it at the first launch, and wait for the device to drain; asking for
@@ -212,17 +227,22 @@ fn compile(program: &Program, capability: Capability) -> Result<Vec<u8>, Error> 
     let target = match newest {
         Some(architecture) if architecture == own => Target::Cubin(own),
         Some(architecture) => Target::Ptx(architecture), // the device is newer than the compiler: the driver finishes it
-        None => return Err(broken(format!("it compiles for compute capability {known:?} and the device has {major}.{minor}"))),
+        None => {
+            return Err(broken(format!(
+                "it compiles for compute capability {known:?} and the device has {major}.{minor}"
+            )));
+        }
     };
 
     let key = format!("{target:?} {:?} {FLAGS:?}\n{}\n{TEMPLATES:?}", nvrtc.version(), program.source);
     if let Some(image) = cache::read(&key) {
         return Ok(image);
     }
-    let image = nvrtc.compile(&format!("{unit}.cu"), &program.source, &TEMPLATES, target).map_err(|failure| match failure {
-        Failure::Log(log) => Error::Compile { unit: unit.clone(), log },
-        Failure::Call(reason) => broken(reason),
-    })?;
+    let image =
+        nvrtc.compile(&format!("{unit}.cu"), &program.source, &TEMPLATES, target).map_err(|failure| match failure {
+            Failure::Log(log) => Error::Compile { unit: unit.clone(), log },
+            Failure::Call(reason) => broken(reason),
+        })?;
     cache::write(&key, &image);
     Ok(image)
 }

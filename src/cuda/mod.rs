@@ -22,7 +22,7 @@ mod scan;
 mod tuning;
 mod unit;
 
-pub use driver::context;
 pub(crate) use driver::check;
+pub use driver::context;
 pub use library::Kernels;
 pub(crate) use scan::{Call, Plan, load, loaded, unit_of};

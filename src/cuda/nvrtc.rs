@@ -9,7 +9,7 @@ use std::process::Command;
 /// What every kernel is compiled with, besides the architecture.
 pub(crate) const FLAGS: [&str; 4] = [
     "--std=c++17",
-    "--fmad=false", // a * b + c is rounded twice, as in Rust
+    "--fmad=false",                        // a * b + c is rounded twice, as in Rust
     "--device-as-default-execution-space", // lambdas in an operator's text run on the device
     "--dopt=on",
 ];
@@ -158,19 +158,39 @@ impl Nvrtc {
             Target::Cubin(capability) => format!("--gpu-architecture=sm_{capability}"),
             Target::Ptx(capability) => format!("--gpu-architecture=compute_{capability}"),
         };
-        let options = FLAGS.iter().copied().chain([architecture.as_str()]).map(text).collect::<std::result::Result<Vec<_>, _>>()?;
+        let options = FLAGS
+            .iter()
+            .copied()
+            .chain([architecture.as_str()])
+            .map(text)
+            .collect::<std::result::Result<Vec<_>, _>>()?;
         let options: Vec<*const c_char> = options.iter().map(|s| s.as_ptr()).collect();
 
-        type Create = unsafe extern "C" fn(*mut Program, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char) -> Result;
+        type Create = unsafe extern "C" fn(
+            *mut Program,
+            *const c_char,
+            *const c_char,
+            c_int,
+            *const *const c_char,
+            *const *const c_char,
+        ) -> Result;
         type Compile = unsafe extern "C" fn(Program, c_int, *const *const c_char) -> Result;
         // SAFETY: signatures as documented by NVRTC; every pointer is to a live string or array of the length given, and
         // the program is destroyed once, at the end.
         unsafe {
             let create: Create = self.symbol("nvrtcCreateProgram").map_err(Failure::Call)?;
             let compile: Compile = self.symbol("nvrtcCompileProgram").map_err(Failure::Call)?;
-            let destroy: unsafe extern "C" fn(*mut Program) -> Result = self.symbol("nvrtcDestroyProgram").map_err(Failure::Call)?;
+            let destroy: unsafe extern "C" fn(*mut Program) -> Result =
+                self.symbol("nvrtcDestroyProgram").map_err(Failure::Call)?;
             let mut program: Program = std::ptr::null_mut();
-            let code = create(&mut program, source.as_ptr(), name.as_ptr(), names.len() as c_int, texts.as_ptr(), names.as_ptr());
+            let code = create(
+                &mut program,
+                source.as_ptr(),
+                name.as_ptr(),
+                names.len() as c_int,
+                texts.as_ptr(),
+                names.as_ptr(),
+            );
             self.check("nvrtcCreateProgram", code).map_err(Failure::Call)?;
             let image = match compile(program, options.len() as c_int, options.as_ptr()) {
                 0 => match target {

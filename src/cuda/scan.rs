@@ -127,7 +127,10 @@ pub(crate) fn loaded<Op: Operator<T>, T: Element>(program: ScanProgram, device: 
 }
 
 /// The kernels of `program` for the device, whose context is current; loaded now if they are not.
-pub(crate) fn load<Op: Operator<T>, T: Element>(program: ScanProgram, device: usize) -> Result<&'static Kernels, Error> {
+pub(crate) fn load<Op: Operator<T>, T: Element>(
+    program: ScanProgram,
+    device: usize,
+) -> Result<&'static Kernels, Error> {
     library::load(TypeId::of::<(Op, T)>(), program.template, device, program.kernels, || {
         let name = format!("scan::<{}, {}>", type_name::<Op>(), type_name::<T>());
         Program { name, source: unit_of::<Op, T>().source(program.template) }
@@ -202,7 +205,11 @@ impl<C: Element> Call<C> {
                 _ => {
                     let below = levels[level - 1] as u64;
                     let forward = flags(false, false);
-                    launch(AGGREGATE_CARRIES, length, &[p(&arrays[level - 1]), p(&below), p(&forward), p(&arrays[level])])?;
+                    launch(
+                        AGGREGATE_CARRIES,
+                        length,
+                        &[p(&arrays[level - 1]), p(&below), p(&forward), p(&arrays[level])],
+                    )?;
                 }
             }
         }

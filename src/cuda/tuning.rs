@@ -36,10 +36,30 @@ pub(crate) struct Tuning {
 
 /// NVIDIA H200, 2026-11-20, by `benches/versus --shapes`.
 pub(crate) const TUNING: &[Tuning] = &[
-    Tuning { element: 1, small: Shape { warps: 8, vectors: 3 }, small_bytes: 1 << 25, large: Shape { warps: 4, vectors: 9 } },
-    Tuning { element: 2, small: Shape { warps: 8, vectors: 3 }, small_bytes: 1 << 25, large: Shape { warps: 4, vectors: 11 } },
-    Tuning { element: 4, small: Shape { warps: 8, vectors: 3 }, small_bytes: 1 << 25, large: Shape { warps: 4, vectors: 11 } },
-    Tuning { element: 16, small: Shape { warps: 8, vectors: 3 }, small_bytes: 1 << 25, large: Shape { warps: 4, vectors: 13 } },
+    Tuning {
+        element: 1,
+        small: Shape { warps: 8, vectors: 3 },
+        small_bytes: 1 << 25,
+        large: Shape { warps: 4, vectors: 9 },
+    },
+    Tuning {
+        element: 2,
+        small: Shape { warps: 8, vectors: 3 },
+        small_bytes: 1 << 25,
+        large: Shape { warps: 4, vectors: 11 },
+    },
+    Tuning {
+        element: 4,
+        small: Shape { warps: 8, vectors: 3 },
+        small_bytes: 1 << 25,
+        large: Shape { warps: 4, vectors: 11 },
+    },
+    Tuning {
+        element: 16,
+        small: Shape { warps: 8, vectors: 3 },
+        small_bytes: 1 << 25,
+        large: Shape { warps: 4, vectors: 13 },
+    },
 ];
 
 /// Tiles that look back at each other; after that many a prefix is handed on.

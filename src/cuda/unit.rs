@@ -69,7 +69,15 @@ impl Unit<'_> {
                  static __device__ Element lower(Carry x) {{ return {lower}; }}\n\
              }};\n\
              #include \"{program}\"\n",
-            tuning.small.warps, tuning.small.vectors, tuning.large.warps, tuning.large.vectors, element.cuda, element.size, element.align, carry.size, carry.align,
+            tuning.small.warps,
+            tuning.small.vectors,
+            tuning.large.warps,
+            tuning.large.vectors,
+            element.cuda,
+            element.size,
+            element.align,
+            carry.size,
+            carry.align,
         )
     }
 }

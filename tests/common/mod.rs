@@ -156,6 +156,11 @@ pub(crate) fn assert_same<T: Sample>(got: &[T], expected: &[T], what: &dyn Debug
     assert_eq!(got.len(), expected.len(), "{what:?}");
     if let Some(i) = (0..got.len()).find(|&i| !got[i].same(expected[i])) {
         let wrong = (0..got.len()).filter(|&i| !got[i].same(expected[i])).count();
-        panic!("{what:?}: item {i} of {} is {:?} and should be {:?}; {wrong} are wrong", got.len(), got[i], expected[i]);
+        panic!(
+            "{what:?}: item {i} of {} is {:?} and should be {:?}; {wrong} are wrong",
+            got.len(),
+            got[i],
+            expected[i]
+        );
     }
 }

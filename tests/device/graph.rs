@@ -56,9 +56,17 @@ fn replays() {
             let what = (strategy, replay);
             let expected = oracle::<Sum, u64>(&x, Options { exclusive: true, init: Some(7), reverse: false });
             assert_same(&stream.clone_dtoh(&a_out).unwrap(), &expected, &what);
-            assert_same(&stream.clone_dtoh(&b_out).unwrap(), &oracle::<Max, f32>(&y, Options { exclusive: false, init: None, reverse: true }), &what);
+            assert_same(
+                &stream.clone_dtoh(&b_out).unwrap(),
+                &oracle::<Max, f32>(&y, Options { exclusive: false, init: None, reverse: true }),
+                &what,
+            );
             let last = stream.clone_dtoh(&c).unwrap();
-            assert_same(&last[1..], &oracle::<Last, u8>(&z[1..], Options { exclusive: false, init: None, reverse: false }), &what);
+            assert_same(
+                &last[1..],
+                &oracle::<Last, u8>(&z[1..], Options { exclusive: false, init: None, reverse: false }),
+                &what,
+            );
             assert_eq!(last[0], z[0]);
         }
         // The workspace still serves calls outside of the graph.

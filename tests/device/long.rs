@@ -17,7 +17,8 @@ fn past_2_to_the_32() {
     let mut output = stream.alloc_zeros::<u8>(n + 1).unwrap();
     let mut workspace = Workspace::new(&stream);
     let mut got = vec![0_u8; n + 1];
-    for (strategy, reverse) in STRATEGIES.into_iter().map(|strategy| (strategy, false)).chain([(Strategy::Auto, true)]) {
+    for (strategy, reverse) in STRATEGIES.into_iter().map(|strategy| (strategy, false)).chain([(Strategy::Auto, true)])
+    {
         if strategy == Strategy::PrefixServer(Block::WarpShuffles) {
             continue; // what Auto is
         }

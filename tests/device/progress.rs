@@ -26,7 +26,8 @@ fn while_another_kernel_holds_the_card() {
     let Some(context) = context() else { return };
     let kernels = Kernels::compile(&context, "hold", HOLD, &["hold"]).unwrap();
     let multiprocessors = context.attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).unwrap() as u32;
-    let (holding, stream, release) = (context.new_stream().unwrap(), context.new_stream().unwrap(), context.new_stream().unwrap());
+    let (holding, stream, release) =
+        (context.new_stream().unwrap(), context.new_stream().unwrap(), context.new_stream().unwrap());
     let mut rng = Rng::new();
     for strategy in STRATEGIES {
         let x = any::<u64>(&mut rng, 3 << 20);

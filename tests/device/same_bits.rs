@@ -29,7 +29,8 @@ fn same_bits<Op: Operator<T>, T: Sample>(from: impl Fn(f64) -> T) {
                 let got = stream.clone_dtoh(&output).unwrap();
                 drop(busy);
                 let first = first.get_or_insert_with(|| got.clone());
-                let differ = got.iter().zip(&*first).filter(|(a, b)| bytemuck::bytes_of(*a) != bytemuck::bytes_of(*b)).count();
+                let differ =
+                    got.iter().zip(&*first).filter(|(a, b)| bytemuck::bytes_of(*a) != bytemuck::bytes_of(*b)).count();
                 assert_eq!(differ, 0, "run {run} of {n} items by {strategy:?}");
             }
         }

@@ -63,7 +63,11 @@ fn ten_thousand_in_a_row() {
         let mut on_device = stream.clone_htod(&expected).unwrap();
         for round in 0..10_000 {
             let n = 20_000 - round % 7 * 2500; // one tile and several in turn
-            scan::<Sum, u64>().strategy(strategy).workspace(&mut workspace).run_in_place(&mut on_device.slice_mut(..n)).unwrap();
+            scan::<Sum, u64>()
+                .strategy(strategy)
+                .workspace(&mut workspace)
+                .run_in_place(&mut on_device.slice_mut(..n))
+                .unwrap();
             let mut sum = 0_u64;
             for x in &mut expected[..n] {
                 sum = sum.wrapping_add(*x);
