@@ -3,9 +3,6 @@
 //! A tile is summed, handed over and scanned while it is in the L2 cache. Inside it, [`RUNS`] runs of neighbouring items
 //! advance side by side, a block of items at a time, so that the processor works on one while the others wait for
 //! the latency of their additions.
-//!
-//! Summing reads memory and scanning writes it. So that memory is busy with both at once, a thread that scans a tile
-//! already asks for the items of the one that it will probably draw next.
 
 use super::handover::{hand_over, in_order};
 use crate::{Associativity, Element, Operator};
@@ -24,13 +21,6 @@ pub trait Source<C>: Copy + Sync {
     fn item(&self, i: usize) -> Self::Item;
     /// The carry of one item alone.
     fn carry(&self, item: &Self::Item) -> C;
-
-    /// Item `i` will probably be read soon: the source may prefetch it. Asked about once for each block of the sink, for
-    /// any `i`, which may lie past the end.
-    #[inline(always)]
-    fn expect(&self, i: usize) {
-        let _ = i;
-    }
 }
 
 /// Where the results of a [`pipeline`] go. `I` is the source's item, `C` the operator's carry.
@@ -43,31 +33,11 @@ pub trait Sink<I, C>: Copy + Sync {
     /// A pipeline of `n` items calls it once for each `i < n`, in any order and on several threads.
     fn put(&self, i: usize, item: I, exclusive: Option<C>, inclusive: C);
 
-    /// How many items [`put_block`](Sink::put_block) takes; not 0. With 1 each item may be put alone.
-    const BLOCK: usize = 16;
-
-    /// How many items, from `i` on, come before the next one that a block may begin with.
+    /// Item `i` and those after it are about to be put: the sink may prefetch what it will write.
     #[inline(always)]
-    fn lead(&self, i: usize) -> usize {
+    fn expect(&self, i: usize) {
         let _ = i;
-        0
     }
-
-    /// Takes the results for [`BLOCK`](Sink::BLOCK) neighbouring items from `i` on, in order, each as
-    /// [`put`](Sink::put) would: its item, `exclusive` and `inclusive`. An item is either put alone or in a block.
-    ///
-    /// For sinks that gain from writing many results at once. By default each is put.
-    #[inline(always)]
-    fn put_block(&self, i: usize, results: impl Iterator<Item = (I, Option<C>, C)>) {
-        for (k, (item, exclusive, inclusive)) in results.enumerate() {
-            self.put(i + k, item, exclusive, inclusive);
-        }
-    }
-
-    /// The calling thread has put some items, all of a tile unless it panicked, and others will learn of that next: makes
-    /// what was put visible, if stores alone do not.
-    #[inline(always)]
-    fn flush(&self) {}
 }
 
 /// Reads `n` items from `source`, combines their carries in order by `Op`, and gives `sink` the prefixes of each.
@@ -140,8 +110,8 @@ where
 pub(super) const RUNS: usize = 8;
 /// A run that is shorter than this is not worth its start.
 pub(super) const SHORTEST_RUN: usize = 16;
-/// How many items of one run are summed before the next run's turn: enough to leave a cache line behind, few enough that
-/// the processor looks ahead into several runs. For what is put the sink says it.
+/// How many items of one run are taken before the next run's turn: enough to leave a cache line behind, few enough that
+/// the processor looks ahead into several runs.
 const BLOCK: usize = 16;
 /// Bytes of a run of a full tile: 257 cache lines. Eight of them are a sixteenth of a 2 MiB L2 cache, read and
 /// written. A power of two would put the runs into the same sets of the L1 cache.
@@ -183,12 +153,10 @@ where
     if n == 0 {
         return init;
     }
+    let steps = Steps { source, sink, combine: Op::combine };
     // The length is looked at first: asking rayon for its threads would start them.
     let small = n <= shape.small;
-    let threads = if small { 1 } else { rayon::current_num_threads() };
-    // With threads in step each draws every `threads`th tile.
-    let steps = Steps { source, sink, combine: Op::combine, ahead: threads * shape.tile };
-    if Op::ASSOCIATIVITY == Associativity::Exact && threads == 1 {
+    if Op::ASSOCIATIVITY == Associativity::Exact && (small || rayon::current_num_threads() == 1) {
         return Some(steps.scan_run(0, n, init));
     }
     let tiles = n.div_ceil(shape.tile);
@@ -231,8 +199,6 @@ struct Steps<Src, Snk, F> {
     source: Src,
     sink: Snk,
     combine: F,
-    /// How far from a tile lies the one that its thread will probably draw next.
-    ahead: usize,
 }
 
 impl<Src, Snk, F> Steps<Src, Snk, F> {
@@ -245,22 +211,6 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         self.source.carry(&self.source.item(i))
     }
 
-    /// The results for an item.
-    #[inline(always)]
-    fn results<C>(&self, item: Src::Item, exclusive: Option<C>) -> (Src::Item, Option<C>, C)
-    where
-        C: Copy,
-        Src: Source<C>,
-        F: Fn(C, C) -> C,
-    {
-        let carry = self.source.carry(&item);
-        let inclusive = match exclusive {
-            Some(earlier) => (self.combine)(earlier, carry),
-            None => carry,
-        };
-        (item, exclusive, inclusive)
-    }
-
     /// Puts item `i`, and returns its inclusive prefix.
     #[inline(always)]
     fn put<C>(&self, i: usize, exclusive: Option<C>) -> C
@@ -270,30 +220,14 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         Snk: Sink<Src::Item, C>,
         F: Fn(C, C) -> C,
     {
-        let (item, exclusive, inclusive) = self.results(self.source.item(i), exclusive);
+        let item = self.source.item(i);
+        let carry = self.source.carry(&item);
+        let inclusive = match exclusive {
+            Some(earlier) => (self.combine)(earlier, carry),
+            None => carry,
+        };
         self.sink.put(i, item, exclusive, inclusive);
         inclusive
-    }
-
-    /// Puts the block that begins with item `i`, and returns its last prefix.
-    #[inline(always)]
-    fn put_block<C>(&self, i: usize, exclusive: C) -> C
-    where
-        C: Copy,
-        Src: Source<C>,
-        Snk: Sink<Src::Item, C>,
-        F: Fn(C, C) -> C,
-    {
-        let mut last = exclusive;
-        let mut results = (i..i + Snk::BLOCK).map(|i| {
-            let results = self.results(self.source.item(i), Some(last));
-            last = results.2;
-            results
-        });
-        self.sink.put_block(i, &mut results);
-        // The items that come after need the prefix even if the sink did not.
-        results.for_each(drop);
-        last
     }
 
     /// Scans one run of at least one item, and returns its last prefix.
@@ -304,17 +238,8 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         Snk: Sink<Src::Item, C>,
         F: Fn(C, C) -> C,
     {
-        let _flush = AtEnd(|| self.sink.flush());
-        let (mut next, end) = (from + 1, from + len);
-        let mut last = self.put(from, prefix);
-        let lead = self.sink.lead(next).min(end - next);
-        last = (next..next + lead).fold(last, |last, i| self.put(i, Some(last)));
-        next += lead;
-        while Snk::BLOCK <= end - next {
-            last = self.put_block(next, last);
-            next += Snk::BLOCK;
-        }
-        (next..end).fold(last, |last, i| self.put(i, Some(last)))
+        let first = self.put(from, prefix);
+        (from + 1..from + len).fold(first, |sum, i| self.put(i, Some(sum)))
     }
 
     /// The sum of a tile, and those of its runs.
@@ -330,9 +255,7 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
             return (sum, [sum; RUNS]);
         }
         let firsts = array::from_fn(|r| self.carry(cut.from + r * cut.run));
-        let add = |i, sum| (self.combine)(sum, self.carry(i));
-        let add_block = |from: usize, sum| (from..from + BLOCK).fold(sum, |sum, i| add(i, sum));
-        let sums = side_by_side(cut, firsts, add, BLOCK, |_| 0, add_block);
+        let sums = side_by_side(cut, firsts, |_| {}, |i, sum| (self.combine)(sum, self.carry(i)));
         let (first, others) = sums.split_first().expect("RUNS is not 0");
         (others.iter().fold(*first, |sum, &run| (self.combine)(sum, run)), sums)
     }
@@ -348,7 +271,6 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         if cut.run == 0 {
             return self.scan_run(cut.from, cut.len, prefix);
         }
-        let _flush = AtEnd(|| self.sink.flush());
         let mut next = prefix;
         let firsts = array::from_fn(|r| {
             let prefix = next;
@@ -361,67 +283,34 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
             }
             self.put(cut.from + r * cut.run, prefix)
         });
-        let put = |i, last| self.put(i, Some(last));
-        let put_block = |from: usize, last| {
-            self.source.expect(from.wrapping_add(self.ahead));
-            // Without blocks of the sink's, one by one: counting down compiles to good code only so.
-            if Snk::BLOCK == 1 {
-                (from..from + BLOCK).fold(last, |last, i| put(i, last))
-            } else {
-                self.put_block(from, last)
-            }
-        };
-        let block = if Snk::BLOCK == 1 { BLOCK } else { Snk::BLOCK };
-        let lasts = side_by_side(cut, firsts, put, block, |i| self.sink.lead(i), put_block);
+        let lasts = side_by_side(cut, firsts, |i| self.sink.expect(i), |i, sum| self.put(i, Some(sum)));
         lasts[RUNS - 1]
     }
 }
 
-/// Takes every run of a tile from the state after its first item to the one after its last.
-///
-/// `step(i, state)` takes one item, `step_block(i, state)` as many as `block` says. `lead(i)` is how many items, from `i`
-/// on, come before the next that a block may begin with.
+/// Takes every run of a tile from the state after its first item to the one after its last, by `step(i, state)`.
+/// `begin(i)` is called before each block of items.
 #[inline(always)]
 fn side_by_side<C: Copy>(
     Cut { from, len, run }: Cut,
     mut states: [C; RUNS],
+    begin: impl Fn(usize),
     step: impl Fn(usize, C) -> C,
-    block: usize,
-    lead: impl Fn(usize) -> usize,
-    step_block: impl Fn(usize, C) -> C,
 ) -> [C; RUNS] {
-    // The runs keep step, so that their addresses differ by constants. Those of a full tile are whole lines.
-    let ahead = lead(from + 1);
-    let in_step = (1..RUNS).all(|r| lead(from + r * run + 1) == ahead);
     let mut done = 1;
-    if in_step && 1 + ahead + block <= run {
+    while done + BLOCK <= run {
         for (r, state) in states.iter_mut().enumerate() {
-            let from = from + r * run + 1;
-            *state = (from..from + ahead).fold(*state, |state, i| step(i, state));
+            let from = from + r * run + done;
+            begin(from);
+            *state = (from..from + BLOCK).fold(*state, |state, i| step(i, state));
         }
-        done += ahead;
-        while done + block <= run {
-            for (r, state) in states.iter_mut().enumerate() {
-                *state = step_block(from + r * run + done, *state);
-            }
-            done += block;
-        }
+        done += BLOCK;
     }
     for (r, state) in states.iter_mut().enumerate() {
         let to = if r == RUNS - 1 { from + len } else { from + (r + 1) * run };
         *state = (from + r * run + done..to).fold(*state, |state, i| step(i, state));
     }
     states
-}
-
-/// Calls a function when the scope ends, by a panic too.
-struct AtEnd<F: Fn()>(F);
-
-impl<F: Fn()> Drop for AtEnd<F> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        (self.0)();
-    }
 }
 
 #[cfg(all(test, not(loom)))]

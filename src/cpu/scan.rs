@@ -1,7 +1,4 @@
 //! The scan of host memory: the tile pipeline with the elements as source and a store as sink.
-//!
-//! An ordinary store to a line that is not in the cache first reads it from memory, which makes three transfers out of
-//! two. Large outputs are therefore written past the caches, by streaming stores of whole lines.
 
 use super::pipeline::{Shape, Sink, Source, shaped};
 use crate::{Element, Operator};
@@ -28,14 +25,13 @@ pub(crate) unsafe fn scan<Op: Operator<T>, T: Element>(
     reverse: bool,
 ) {
     // SAFETY: the caller's.
-    unsafe { scan_shaped::<Op, T>(input, output, n, exclusive, init, reverse, Shape::of::<T>(), STREAM_BYTES) }
+    unsafe { scan_shaped::<Op, T>(input, output, n, exclusive, init, reverse, Shape::of::<T>()) }
 }
 
-/// [`scan`] with tiles of a given shape, and streaming stores for outputs of at least `stream` bytes.
+/// [`scan`] with tiles of a given shape.
 ///
 /// # Safety
 /// As for [`scan`].
-#[allow(clippy::too_many_arguments)]
 unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
     input: *const T,
     output: *mut T,
@@ -44,45 +40,32 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
     init: Option<Op::Carry>,
     reverse: bool,
     shape: Shape,
-    stream: usize,
 ) {
     assert!(init.is_some() || !exclusive, "an exclusive scan needs an initial value");
     macro_rules! run {
-        ($exclusive:literal, $reverse:literal, $stream:literal) => {
+        ($exclusive:literal, $reverse:literal) => {
             shaped::<Op, T, _, _>(
                 n,
                 init,
                 Elements::<Op, T, $reverse> { input, n, operator: PhantomData },
-                Store::<Op, T, $exclusive, $reverse, $stream> { output, n, operator: PhantomData },
+                Store::<Op, T, $exclusive, $reverse> { output, n, operator: PhantomData },
                 shape,
             )
         };
     }
-    let size = size_of::<T>();
-    // In place the line is in the cache already. A line is whole elements if one begins at a multiple of their size.
-    let streams = !reverse
-        && matches!(size, 4 | 8)
-        && size * n >= stream
-        && !std::ptr::eq(input, output)
-        && output.addr().is_multiple_of(size);
-    // All are decided out here so that the inner loops walk without a branch.
-    match (exclusive, reverse, streams) {
-        (false, false, false) => run!(false, false, false),
-        (false, false, true) => run!(false, false, true),
-        (false, true, _) => run!(false, true, false),
-        (true, false, false) => run!(true, false, false),
-        (true, false, true) => run!(true, false, true),
-        (true, true, _) => run!(true, true, false),
+    // Both are decided out here so that the inner loops walk without a branch.
+    match (exclusive, reverse) {
+        (false, false) => run!(false, false),
+        (false, true) => run!(false, true),
+        (true, false) => run!(true, false),
+        (true, true) => run!(true, true),
     };
 }
 
-/// Bytes of output from which on it would not stay in the last-level cache, so that it is better written past it.
-const STREAM_BYTES: usize = 32 << 20;
-
-/// Where item `i` of the `n` at `first` lies.
+/// Where item `i` of `n` lies.
 #[inline(always)]
-fn place<T, const REVERSE: bool>(first: *const T, i: usize, n: usize) -> *const T {
-    first.wrapping_add(if REVERSE { (n - 1).wrapping_sub(i) } else { i })
+fn place<const REVERSE: bool>(i: usize, n: usize) -> usize {
+    if REVERSE { n - 1 - i } else { i }
 }
 
 /// The elements themselves. Made by [`scan_shaped`] alone, with its caller's promise: `n` elements at `input`.
@@ -93,9 +76,7 @@ struct Elements<Op, T, const REVERSE: bool> {
 }
 
 /// A store of each result. Made by [`scan_shaped`] alone, with its caller's promise: room for `n` elements at `output`.
-///
-/// With `STREAM`, never in reverse, it writes whole lines past the caches. Then `T` is of 4 or 8 bytes and `output` a multiple of that.
-struct Store<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> {
+struct Store<Op, T, const EXCLUSIVE: bool, const REVERSE: bool> {
     output: *mut T,
     n: usize,
     operator: PhantomData<fn(Op)>,
@@ -108,26 +89,18 @@ impl<Op, T, const REVERSE: bool> Clone for Elements<Op, T, REVERSE> {
     }
 }
 impl<Op, T, const REVERSE: bool> Copy for Elements<Op, T, REVERSE> {}
-impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Clone
-    for Store<Op, T, EXCLUSIVE, REVERSE, STREAM>
-{
+impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool> Clone for Store<Op, T, EXCLUSIVE, REVERSE> {
     #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Copy
-    for Store<Op, T, EXCLUSIVE, REVERSE, STREAM>
-{
-}
+impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool> Copy for Store<Op, T, EXCLUSIVE, REVERSE> {}
 
 // SAFETY: the input is only read, by the caller's promise nobody writes it, and elements are `Sync`.
 unsafe impl<Op, T: Element, const REVERSE: bool> Sync for Elements<Op, T, REVERSE> {}
-// SAFETY: each element of the output is written by one `put` or `put_block`, on one thread, and elements are `Send`.
-unsafe impl<Op, T: Element, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Sync
-    for Store<Op, T, EXCLUSIVE, REVERSE, STREAM>
-{
-}
+// SAFETY: each element of the output is written by one `put`, on one thread, and elements are `Send`.
+unsafe impl<Op, T: Element, const EXCLUSIVE: bool, const REVERSE: bool> Sync for Store<Op, T, EXCLUSIVE, REVERSE> {}
 
 impl<Op: Operator<T>, T: Element, const REVERSE: bool> Source<Op::Carry> for Elements<Op, T, REVERSE> {
     type Item = T;
@@ -135,133 +108,34 @@ impl<Op: Operator<T>, T: Element, const REVERSE: bool> Source<Op::Carry> for Ele
     #[inline(always)]
     fn item(&self, i: usize) -> T {
         // SAFETY: the pipeline asks for i < n only. In place, it never reads an item again that has been put.
-        unsafe { place::<T, REVERSE>(self.input, i, self.n).read() }
+        unsafe { self.input.add(place::<REVERSE>(i, self.n)).read() }
     }
 
     #[inline(always)]
     fn carry(&self, item: &T) -> Op::Carry {
         Op::lift(*item)
     }
+}
+
+impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool> Sink<T, Op::Carry> for Store<Op, T, EXCLUSIVE, REVERSE>
+where
+    Op: Operator<T>,
+    T: Element,
+{
+    #[inline(always)]
+    fn put(&self, i: usize, _: T, exclusive: Option<Op::Carry>, inclusive: Op::Carry) {
+        let result = match exclusive {
+            Some(exclusive) if EXCLUSIVE => exclusive,
+            _ => inclusive,
+        };
+        // SAFETY: the pipeline puts i < n only, each once.
+        unsafe { self.output.add(place::<REVERSE>(i, self.n)).write(Op::lower(result)) }
+    }
 
     #[inline(always)]
     fn expect(&self, i: usize) {
-        if !REVERSE {
-            prefetch(self.input.wrapping_add(i).cast());
-        }
-    }
-}
-
-impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Store<Op, T, EXCLUSIVE, REVERSE, STREAM>
-where
-    Op: Operator<T>,
-    T: Element,
-{
-    #[inline(always)]
-    fn place(&self, i: usize) -> *mut T {
-        place::<T, REVERSE>(self.output, i, self.n).cast_mut()
-    }
-
-    #[inline(always)]
-    fn result(exclusive: Option<Op::Carry>, inclusive: Op::Carry) -> T {
-        Op::lower(match exclusive {
-            Some(exclusive) if EXCLUSIVE => exclusive,
-            _ => inclusive,
-        })
-    }
-}
-
-impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Sink<T, Op::Carry>
-    for Store<Op, T, EXCLUSIVE, REVERSE, STREAM>
-where
-    Op: Operator<T>,
-    T: Element,
-{
-    /// A line's worth. Backwards and for smaller elements it would be slower.
-    const BLOCK: usize = match size_of::<T>() {
-        size @ (4 | 8) if !REVERSE => LINE / size,
-        _ => 1,
-    };
-
-    #[inline(always)]
-    fn put(&self, i: usize, _: T, exclusive: Option<Op::Carry>, inclusive: Op::Carry) {
-        // SAFETY: the pipeline puts i < n only, each once.
-        unsafe { self.place(i).write(Self::result(exclusive, inclusive)) }
-    }
-
-    #[inline(always)]
-    fn lead(&self, i: usize) -> usize {
-        if !STREAM {
-            return 0;
-        }
-        self.place(i).addr().wrapping_neg() % LINE / size_of::<T>()
-    }
-
-    #[inline(always)]
-    fn put_block(&self, i: usize, results: impl Iterator<Item = (T, Option<Op::Carry>, Op::Carry)>) {
-        if !STREAM {
-            let next = self.place(i).cast::<u8>();
-            prefetch_for_writing(next.wrapping_add(AHEAD));
-            for (i, (item, exclusive, inclusive)) in (i..).zip(results) {
-                self.put(i, item, exclusive, inclusive);
-            }
-            return;
-        }
-        let mut line = Line([0; LINE]);
-        let elements: &mut [T] = bytemuck::cast_slice_mut(&mut line.0);
-        for (k, (_, exclusive, inclusive)) in results.enumerate() {
-            elements[k] = Self::result(exclusive, inclusive);
-        }
-        // SAFETY: the pipeline puts i < n only, each once, and the BLOCK items from `i` on are LINE bytes of the output. They
-        // begin at a multiple of LINE: `lead` leads to one, and a block ends at the next.
-        unsafe { stream(&line, self.place(i).cast()) }
-    }
-
-    #[inline(always)]
-    fn flush(&self) {
-        if STREAM {
-            fence_streams();
-        }
-    }
-}
-
-/// Bytes of a cache line.
-const LINE: usize = 64;
-
-/// What is written at once.
-#[repr(align(64))]
-struct Line([u8; LINE]);
-
-/// Writes a line past the caches. Only after [`fence_streams`] on this thread may it be read, or be left to others.
-///
-/// # Safety
-/// `to` is a multiple of [`LINE`], and valid for writes of as many bytes.
-#[inline(always)]
-unsafe fn stream(line: &Line, to: *mut u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        use std::arch::x86_64::{__m128i, _mm_load_si128, _mm_stream_si128};
-        let from = line.0.as_ptr().cast::<__m128i>();
-        let to = to.cast::<__m128i>();
-        for k in 0..LINE / size_of::<__m128i>() {
-            // SAFETY: both are a line long and aligned to lines, `from` by its type and `to` by the caller's promise. Every
-            // x86-64 processor has SSE2.
-            unsafe { _mm_stream_si128(to.add(k), _mm_load_si128(from.add(k))) };
-        }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    // SAFETY: the caller's, and the line lies on the stack, which the output does not.
-    unsafe {
-        to.copy_from_nonoverlapping(line.0.as_ptr(), LINE);
-    }
-}
-
-/// Orders this thread's [`stream`]s before all that it writes afterwards, which the release of an atomic does not.
-#[inline(always)]
-fn fence_streams() {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: every x86-64 processor has SSE.
-    unsafe {
-        std::arch::x86_64::_mm_sfence();
+        let next = self.output.wrapping_add(place::<REVERSE>(i, self.n)).cast::<u8>();
+        prefetch_for_writing(if REVERSE { next.wrapping_sub(AHEAD) } else { next.wrapping_add(AHEAD) });
     }
 }
 
@@ -276,19 +150,6 @@ fn prefetch_for_writing(line: *const u8) {
     unsafe {
         use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_ET0>(line.cast());
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = line;
-}
-
-/// Asks for a line to be brought into the L2 cache.
-#[inline(always)]
-fn prefetch(line: *const u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: as above.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T1>(line.cast());
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     let _ = line;
@@ -363,8 +224,8 @@ mod tests {
                             let (from, to, place) = (from as *const T, to as *mut T, place as *mut T);
                             // SAFETY: n elements each; the vectors outlive the call and nobody else touches them.
                             unsafe {
-                                scan_shaped::<Op, T>(from, to, n, exclusive, init, reverse, TINY, 0);
-                                scan_shaped::<Op, T>(place, place, n, exclusive, init, reverse, TINY, 0);
+                                scan_shaped::<Op, T>(from, to, n, exclusive, init, reverse, TINY);
+                                scan_shaped::<Op, T>(place, place, n, exclusive, init, reverse, TINY);
                             }
                         });
                         assert_eq!(
@@ -394,54 +255,6 @@ mod tests {
         check::<Sum, f16>(|z| f16::from_f32((z % 4) as f32), 2.0);
     }
 
-    /// Scans into an output that begins `shift` bytes after the begin of a line, with streaming stores, between guard bytes.
-    fn check_shifted<T: Element + PartialEq + std::fmt::Debug>(shift: usize, make: impl Fn(u64) -> T)
-    where
-        Sum: Operator<T, Carry = T>,
-    {
-        let size = size_of::<T>();
-        // Two tiles with runs of three lines, and one of shorter runs.
-        let tile = 8 * (3 * LINE / size);
-        let n = 2 * tile + tile / 2 + 3;
-        let input: Vec<T> = (0..n as u64).map(make).collect();
-        for reverse in [false, true] {
-            let expected = oracle::<Sum, T>(&input, false, None, reverse);
-            let mut lines: Vec<Line> = (0..n * size / LINE + 4).map(|_| Line([0xa5; LINE])).collect();
-            let base = lines.as_mut_ptr().cast::<u8>();
-            let from = LINE + shift;
-            // SAFETY: the n elements after `from` lie within the lines, which nobody else touches, and `T` allows the shift.
-            unsafe {
-                let output = base.add(from).cast();
-                let shape = Shape { tile, small: 0 };
-                scan_shaped::<Sum, T>(input.as_ptr(), output, n, false, None, reverse, shape, 0);
-            }
-            let bytes: Vec<u8> = lines.iter().flat_map(|line| line.0).collect();
-            let to = from + n * size;
-            let what = format!("{size} bytes each, shifted by {shift}, reverse {reverse}");
-            assert!(&bytes[from..to] == bytemuck::cast_slice::<T, u8>(&expected), "{what}");
-            assert!(
-                bytes[..from].iter().chain(&bytes[to..]).all(|&byte| byte == 0xa5),
-                "{what}: a guard was overwritten"
-            );
-        }
-    }
-
-    #[test]
-    fn blocks_at_every_misalignment() {
-        for shift in (0..LINE).step_by(if cfg!(miri) { 24 } else { 1 }) {
-            check_shifted::<u8>(shift, |z| (z * 37) as u8);
-            if shift % 2 == 0 {
-                check_shifted::<u16>(shift, |z| (z * 3701) as u16);
-            }
-            if shift % 4 == 0 {
-                check_shifted::<u32>(shift, |z| (z * 370_001) as u32);
-            }
-            if shift % 8 == 0 {
-                check_shifted::<u64>(shift, |z| z * 37_000_001);
-            }
-        }
-    }
-
     #[test]
     fn full_tiles_agree_with_a_loop() {
         if cfg!(miri) {
@@ -452,11 +265,6 @@ mod tests {
         let mut output = vec![7; n];
         // SAFETY: n elements each.
         unsafe { scan::<Sum, u32>(input.as_ptr(), output.as_mut_ptr(), n, true, Some(5), true) };
-        assert_eq!(output, oracle::<Sum, u32>(&input, true, Some(5), true));
-        output.fill(7);
-        let shape = Shape::of::<u32>();
-        // SAFETY: n elements each.
-        unsafe { scan_shaped::<Sum, u32>(input.as_ptr(), output.as_mut_ptr(), n, true, Some(5), true, shape, 0) };
         assert_eq!(output, oracle::<Sum, u32>(&input, true, Some(5), true));
     }
 
