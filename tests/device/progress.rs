@@ -10,11 +10,17 @@ use parascan::{Sum, Workspace, scan};
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
+/// A block of it takes all registers of a multiprocessor: they are loaded before the wait and used after it.
 const HOLD: &str = r#"
-extern "C" __global__ void __launch_bounds__(1024) hold(volatile unsigned *flag) {
-    __shared__ volatile unsigned room[11 * 1024]; // so that the multiprocessor keeps much of its memory shared
-    room[threadIdx.x] = 0;
+extern "C" __global__ void __launch_bounds__(1024, 1) hold(volatile unsigned *flag) {
+    unsigned keep[56];
+#pragma unroll
+    for (int i = 0; i < 56; i++) keep[i] = flag[1 + i];
     while (*flag == 0) {}
+    unsigned sum = 0;
+#pragma unroll
+    for (int i = 0; i < 56; i++) sum ^= keep[i] * (2 * i + 1);
+    if (sum == 12345) *flag = 2;
 }
 "#;
 
@@ -35,15 +41,15 @@ fn while_another_kernel_holds_the_card() {
         let mut workspace = Workspace::new(&stream);
         let sum = scan::<Sum, u64>().strategy(strategy);
         sum.prepare(x.len(), &mut workspace).unwrap();
-        let mut flag = release.alloc_zeros::<u32>(1).unwrap();
+        let mut flag = release.alloc_zeros::<u32>(64).unwrap();
         release.synchronize().unwrap();
         stream.synchronize().unwrap();
 
-        // Two blocks of 1024 threads fill a multiprocessor; room for three is left on the whole card.
+        // One multiprocessor is left.
         let address = flag.device_ptr(&release).0;
         let argument: *const c_void = std::ptr::from_ref(&address).cast();
-        // SAFETY: the kernel takes one pointer, to four bytes that outlive it.
-        unsafe { kernels.launch(0, 2 * multiprocessors - 3, 1024, holding.cu_stream(), &[argument]) }.unwrap();
+        // SAFETY: the kernel takes one pointer, to 57 words that outlive it.
+        unsafe { kernels.launch(0, multiprocessors - 1, 1024, holding.cu_stream(), &[argument]) }.unwrap();
         sum.workspace(&mut workspace).run_in_place(&mut on_device).unwrap();
         let done = stream.record_event(None).unwrap();
         let start = Instant::now();
@@ -51,7 +57,7 @@ fn while_another_kernel_holds_the_card() {
             std::thread::yield_now();
         }
         let finished = done.try_is_complete().unwrap();
-        release.memcpy_htod(&[1_u32], &mut flag).unwrap();
+        release.memcpy_htod(&[1_u32], &mut flag.slice_mut(..1)).unwrap();
         release.synchronize().unwrap();
         holding.synchronize().unwrap();
         assert!(finished, "{strategy:?} made no progress");
