@@ -1,19 +1,30 @@
 //! What must not compile does not, and the message says what to write instead.
 //!
 //! Each case in `compile_fail/refused` has a twin of the same name in `compile_fail/accepted`, the same program with the
-//! mistake put right: a case is refused for its mistake and for nothing else. The messages are those of the compiler that
-//! `rustc --version` names here: 1.95.0; `TRYBUILD=overwrite cargo test --test compile_fail` writes them anew for another.
+//! mistake put right: a case is refused for its mistake and for nothing else. The messages are those of rustc 1.95; with
+//! another compiler, whose words differ, only the twins are built. `TRYBUILD=overwrite cargo test --test compile_fail`
+//! writes the messages anew.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::process::Command;
+use std::{env, fs};
 
 #[test]
 fn what_must_not_compile_says_what_to_write_instead() {
+    // The library is built once more for the cases, and they need no kernels.
+    // SAFETY: the other test of this binary does not look at the environment.
+    unsafe { env::set_var("PARASCAN_CUDA_ARCHS", "none") };
+    let rustc = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into())).arg("--version").output();
+    let rustc = String::from_utf8(rustc.expect("rustc is there").stdout).expect("a version in UTF-8");
     let cases = trybuild::TestCases::new();
     // With a case that passes trybuild builds instead of checking, without which the constant that `.exclusive()` asserts
     // would never be evaluated.
     cases.pass("tests/compile_fail/accepted/*.rs");
-    cases.compile_fail("tests/compile_fail/refused/*.rs");
+    if rustc.starts_with("rustc 1.95.") || env::var_os("TRYBUILD").is_some() {
+        cases.compile_fail("tests/compile_fail/refused/*.rs");
+    } else {
+        eprintln!("the messages of what is refused were not compared: they are those of rustc 1.95, and this is {rustc}");
+    }
 }
 
 #[test]
