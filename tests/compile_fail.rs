@@ -23,7 +23,9 @@ fn what_must_not_compile_says_what_to_write_instead() {
     if rustc.starts_with("rustc 1.95.") || env::var_os("TRYBUILD").is_some() {
         cases.compile_fail("tests/compile_fail/refused/*.rs");
     } else {
-        eprintln!("the messages of what is refused were not compared: they are those of rustc 1.95, and this is {rustc}");
+        eprintln!(
+            "the messages of what is refused were not compared: they are those of rustc 1.95, and this is {rustc}"
+        );
     }
 }
 
