@@ -56,7 +56,7 @@
 //!
 //! A scan by an operator that the processor has a vector instruction for, on a short host slice that is in the cache
 //! already, is a plain loop here, and a hand-written loop is as fast. Kernels of an operator of your own are compiled at
-//! their first use, which takes from half a second to two; they are kept on disk.
+//! their first use, and then kept on disk.
 
 #[macro_use]
 mod catalog;
