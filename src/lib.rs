@@ -54,9 +54,8 @@
 //!
 //! # Where it is slower
 //!
-//! A scan by an operator that the processor has a vector instruction for, on a short host slice that is in the cache
-//! already, is a plain loop here, and a hand-written loop is as fast. Kernels of an operator of your own are compiled at
-//! their first use, and then kept on disk.
+//! On the CPU a short slice that is in the cache already gains nothing over a hand-written loop, unless the operator is a vector
+//! instruction on integers. Kernels of an operator of your own are compiled at their first use, and then kept on disk.
 
 #[macro_use]
 mod catalog;
@@ -76,6 +75,8 @@ pub use cudarc;
 pub use element::{Element, Keyed};
 pub use error::Error;
 pub use memory::{Destination, Device, Host, Place, Source};
+#[doc(hidden)]
+pub use operator::Lanes;
 pub use operator::{Associativity, BitAnd, BitOr, BitXor, Last, Max, Min, Operator, Product, Sum};
 pub use scan::{Anywhere, On, OnDevice, Scan, Site, Unbound, With, scan};
 pub use strategy::{Block, Strategy};

@@ -14,6 +14,35 @@ pub enum Associativity {
     Rounding,
 }
 
+/// The vector instruction that `combine` is, for carries that are machine integers.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lanes {
+    /// None, or none that is worth while.
+    No,
+    Add,
+    And,
+    Or,
+    Xor,
+    Max {
+        signed: bool,
+    },
+    Min {
+        signed: bool,
+    },
+}
+
+impl Lanes {
+    /// There is none for 64 bits before AVX-512, and what takes its place is slower than a plain loop.
+    const fn max<T>(signed: bool) -> Lanes {
+        if size_of::<T>() < 8 { Lanes::Max { signed } } else { Lanes::No }
+    }
+
+    const fn min<T>(signed: bool) -> Lanes {
+        if size_of::<T>() < 8 { Lanes::Min { signed } } else { Lanes::No }
+    }
+}
+
 /// An associative operator on `T`.
 ///
 /// Partial results have the type [`Carry`](Operator::Carry), into which elements are lifted and out of which results
@@ -64,6 +93,9 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     const CUDA_LIFT: &'static str = "x";
     /// `lower` as a C++ expression over `x`.
     const CUDA_LOWER: &'static str = "x";
+    /// The vector instruction that `combine` is, if it is one; then there is an identity.
+    #[doc(hidden)]
+    const LANES: Lanes = Lanes::No;
     /// The type under which kernels see the element.
     #[doc(hidden)]
     const CUDA_ELEMENT: &'static str = T::CUDA;
@@ -127,6 +159,37 @@ macro_rules! form {
     };
 }
 
+/// The vector instruction of a row. An operator that is not named here does without.
+macro_rules! lanes {
+    (Sum Exact $form:ident $t:ident) => {
+        Lanes::Add
+    };
+    (BitAnd Exact $form:ident $t:ident) => {
+        Lanes::And
+    };
+    (BitOr Exact $form:ident $t:ident) => {
+        Lanes::Or
+    };
+    (BitXor Exact $form:ident $t:ident) => {
+        Lanes::Xor
+    };
+    (Max Exact Same $t:ident) => {
+        Lanes::max::<$t>($t::MIN != 0)
+    };
+    (Min Exact Same $t:ident) => {
+        Lanes::min::<$t>($t::MIN != 0)
+    };
+    (Max Exact KeyNanLast $t:ident) => {
+        Lanes::max::<$t>(true)
+    };
+    (Min Exact KeyNanFirst $t:ident) => {
+        Lanes::min::<$t>(true)
+    };
+    ($op:ident $associativity:ident $form:ident $t:ident) => {
+        Lanes::No
+    };
+}
+
 macro_rules! operators {
     (elements $elements:tt operators { $(
         $(#[$doc:meta])* $op:ident { $(
@@ -158,6 +221,7 @@ macro_rules! operators {
                 Some($identity)
             }; )?
             const ASSOCIATIVITY: Associativity = Associativity::$associativity;
+            const LANES: Lanes = lanes!($op $associativity $form $t);
             const CUDA: &'static str = $cuda;
             const CUDA_LIFT: &'static str = lift!($form);
             const CUDA_LOWER: &'static str = lower!($form);

@@ -1,17 +1,20 @@
-//! The hand-over: every tile publishes its aggregate and receives its exclusive prefix, and no thread ever waits.
+//! The hand-over: every tile publishes its aggregate and receives its exclusive prefix, and no thread depends on another.
 //!
 //! In pseudo-code, for one thread:
 //!
 //! ```text
+//! u = a fresh tile
 //! while there is something to do, in this order of preference:
-//!     a ready tile t of its own:  finish(t)
-//!     a fresh tile t:             aggregate[t] = aggregate(t)
-//!                                 if prefix[t] is there: carry on from t, then finish(t)
-//!                                 else: leave t parked
+//!     a ready tile t of its own:  finish(t), which may aggregate u on the way
+//!     the fresh tile u:           aggregate(u)
 //!     another's ready tile t:     finish(t)
+//!   and if u was aggregated:
+//!     draw the next fresh tile, for later
+//!     if prefix[u] is there: carry on from u
+//!     else: leave u parked, and give it a moment
 //!
-//! carry on from t:   prefix[t + 1] = combine(prefix[t], aggregate[t])
-//!                    if aggregate[t + 1] is there: carry on from t + 1, which is ready then
+//! carry on from t:   prefix[t + 1] = combine(prefix[t], aggregate[t]); t is ready
+//!                    if aggregate[t + 1] is there: carry on from t + 1
 //! ```
 //!
 //! README.md beside this file says why nothing is lost and nothing waits.
@@ -73,6 +76,25 @@ where
     S: Copy + Send,
     K: Copy + Send,
 {
+    hand_over_ahead(tiles, first, aggregate, combine, |tile, prefix, kept, _| {
+        finish(tile, prefix, kept);
+        None
+    })
+}
+
+/// [`hand_over`] in which `finish` is also told which tile the thread will aggregate next, if there is one. It may do so on
+/// the way, and then returns what `aggregate` would: memory is read and written at the same time.
+pub(super) fn hand_over_ahead<S, K>(
+    tiles: usize,
+    first: Option<S>,
+    aggregate: impl Fn(usize) -> (S, K) + Sync,
+    combine: impl Fn(&S, &S) -> S + Sync,
+    finish: impl Fn(usize, Option<&S>, K, Option<usize>) -> Option<(S, K)> + Sync,
+) -> Option<S>
+where
+    S: Copy + Send,
+    K: Copy + Send,
+{
     // The count of tiles is looked at first: asking rayon for its threads would start them.
     if tiles < 2 || rayon::current_num_threads() < 2 {
         return in_order(tiles, first, aggregate, combine, finish);
@@ -94,20 +116,21 @@ where
     crew.chain.total()
 }
 
-/// [`hand_over`] on the calling thread alone: nothing is published and nothing allocated.
+/// [`hand_over_ahead`] on the calling thread alone: nothing is published and nothing allocated.
 #[inline]
 pub(super) fn in_order<S: Copy, K>(
     tiles: usize,
     first: Option<S>,
     aggregate: impl Fn(usize) -> (S, K),
     combine: impl Fn(&S, &S) -> S,
-    finish: impl Fn(usize, Option<&S>, K),
+    finish: impl Fn(usize, Option<&S>, K, Option<usize>) -> Option<(S, K)>,
 ) -> Option<S> {
     let mut prefix = first;
+    let mut made = None;
     for tile in 0..tiles {
-        let (sum, kept) = aggregate(tile);
+        let (sum, kept) = made.take().unwrap_or_else(|| aggregate(tile));
         let next = extend(prefix.as_ref(), &sum, &combine);
-        finish(tile, prefix.as_ref(), kept);
+        made = finish(tile, prefix.as_ref(), kept, Some(tile + 1).filter(|&next| next < tiles));
         prefix = Some(next);
     }
     prefix
@@ -137,7 +160,7 @@ where
     K: Copy + Send,
     A: Fn(usize) -> (S, K) + Sync,
     C: Fn(&S, &S) -> S + Sync,
-    F: Fn(usize, Option<&S>, K) + Sync,
+    F: Fn(usize, Option<&S>, K, Option<usize>) -> Option<(S, K)> + Sync,
 {
     fn work<'scope>(&'scope self, scope: &rayon::Scope<'scope>) {
         self.chain.work(&self.aggregate, &self.combine, &self.finish, || self.recruit(scope));
@@ -153,6 +176,13 @@ where
 
 /// The end of a stack of ready tiles.
 const NONE: usize = usize::MAX;
+
+/// How often a thread looks whether a tile that it has parked has become ready before it goes on to a fresh one: some 50 us
+/// at most, a few times what a tile takes. A tile that is finished at once is still in the cache.
+const LINGER: usize = 1000;
+/// How many tiles a thread parks without lingering after it has lingered in vain: the one that it waits for may not be
+/// running.
+const IN_VAIN: usize = 16;
 
 /// One tile's place in the chain.
 struct Tile<S, K> {
@@ -226,33 +256,14 @@ impl<S: Copy, K: Copy> Chain<S, K> {
         &self,
         aggregate: &impl Fn(usize) -> (S, K),
         combine: &impl Fn(&S, &S) -> S,
-        finish: &impl Fn(usize, Option<&S>, K),
+        finish: &impl Fn(usize, Option<&S>, K, Option<usize>) -> Option<(S, K)>,
         recruit: impl Fn(),
     ) {
         let poison = PoisonOnUnwind(&self.poisoned);
-        let finish = |tile: usize| {
-            let place = &self.tiles[tile];
-            // SAFETY: the tile is complete, and it is this thread's: completed by it, or taken off the ready stack.
-            let (prefix, kept) = unsafe { (place.prefix.read(), place.kept.read()) };
-            finish(tile, prefix.as_ref(), kept);
-        };
         // Two workers may share a number: it decides about caches only.
         let me = self.workers.fetch_add(1, Relaxed) % self.ready.len();
-        while !self.poisoned.load(Relaxed) {
-            if let Some(tile) = self.pop(me) {
-                finish(tile);
-                continue;
-            }
-            let tile = self.ticket.fetch_add(1, Relaxed);
-            if tile >= self.tiles.len() - 1 {
-                match (0..self.ready.len()).find_map(|worker| self.pop(worker)) {
-                    Some(tile) => finish(tile),
-                    // Tiles that are still to become ready are finished by those who make them so.
-                    None => break,
-                }
-                continue;
-            }
-            let (sum, kept) = aggregate(tile);
+        let draw = || Some(self.ticket.fetch_add(1, Relaxed)).filter(|&tile| tile < self.tiles.len() - 1);
+        let publish = |tile: usize, (sum, kept): (S, K)| {
             let place = &self.tiles[tile];
             // SAFETY: the ticket gave the tile to this thread alone, and others look only after `complete`.
             unsafe {
@@ -260,12 +271,52 @@ impl<S: Copy, K: Copy> Chain<S, K> {
                 place.kept.write(kept);
                 place.drawer.write(me);
             }
-            if place.complete() {
+            let complete = place.complete();
+            if complete {
                 self.carry_on(tile, combine, &recruit);
-                finish(tile);
+            }
+            complete
+        };
+        // The tile that this thread will aggregate next.
+        let mut drawn = draw();
+        let mut in_haste = 0;
+        while !self.poisoned.load(Relaxed) {
+            let ready = self.pop(me).or_else(|| match drawn {
+                Some(_) => None,
+                None => (0..self.ready.len()).find_map(|worker| self.pop(worker)),
+            });
+            let aggregate = match (ready, drawn) {
+                (Some(tile), _) => {
+                    let place = &self.tiles[tile];
+                    // SAFETY: the tile is complete, and it is this thread's: taken off the ready stack.
+                    let (prefix, kept) = unsafe { (place.prefix.read(), place.kept.read()) };
+                    finish(tile, prefix.as_ref(), kept, drawn)
+                }
+                (None, Some(tile)) => Some(aggregate(tile)),
+                // Tiles that are still to become ready are finished by those who make them so.
+                (None, None) => break,
+            };
+            if let (Some(tile), Some(aggregate)) = (drawn, aggregate) {
+                drawn = draw();
+                if !publish(tile, aggregate) {
+                    in_haste = match in_haste {
+                        0 if self.linger(me) => 0,
+                        0 => IN_VAIN,
+                        _ => in_haste - 1,
+                    };
+                }
             }
         }
         std::mem::forget(poison);
+    }
+
+    /// Gives a tile that this thread has parked a moment to become ready, and says whether one did.
+    fn linger(&self, me: usize) -> bool {
+        let looks = if cfg!(any(loom, miri)) { 0 } else { LINGER };
+        (0..looks).any(|_| {
+            std::hint::spin_loop();
+            self.ready[me].load(Relaxed) != NONE
+        })
     }
 
     /// Hands the prefix on from tile `mine`, which is complete, as far as aggregates are there.
@@ -278,8 +329,8 @@ impl<S: Copy, K: Copy> Chain<S, K> {
             let prefix = Some(extend(prefix.as_ref(), &aggregate, combine));
             // SAFETY: only the one who owns `tile` writes the next prefix, and others look only after `complete`.
             unsafe { next.prefix.write(prefix) };
+            self.push(tile);
             if tile != mine {
-                self.push(tile);
                 recruit();
             }
             if !next.complete() {
@@ -352,19 +403,22 @@ mod tests {
     /// The prefix that a tile was given, and what it had kept.
     type Given = Option<(Option<Text>, usize)>;
 
-    /// What each tile was given, and the total, when `threads` threads work on it.
-    fn given(tiles: usize, first: Option<Text>, threads: usize) -> (Vec<Given>, Option<Text>) {
+    /// What each tile was given, and the total, when `threads` threads work on it; `on_the_way` says whether a tile is
+    /// aggregated while another is finished.
+    fn given(tiles: usize, first: Option<Text>, threads: usize, on_the_way: bool) -> (Vec<Given>, Option<Text>) {
         let seen = Mutex::new(vec![None; tiles]);
         let chain = Chain::new(tiles, first, threads);
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| {
+                    let aggregate = |tile| (Text(tile as u64 + 1, 1), 10 * tile);
                     chain.work(
-                        &|tile| (Text(tile as u64 + 1, 1), 10 * tile),
+                        &aggregate,
                         &concat,
-                        &|tile, prefix, kept| {
+                        &|tile, prefix, kept, next| {
                             let twice = seen.lock().unwrap()[tile].replace((prefix.copied(), kept));
                             assert_eq!(twice, None, "tile {tile} was finished twice");
+                            next.filter(|_| on_the_way).map(aggregate)
                         },
                         || {},
                     );
@@ -388,7 +442,10 @@ mod tests {
                     .collect();
                 for threads in 1..=3 {
                     for _ in 0..if cfg!(miri) { 2 } else { 50 } {
-                        assert_eq!(given(tiles, first, threads), (expected.clone(), prefix), "{threads} threads");
+                        for on_the_way in [false, true] {
+                            let given = given(tiles, first, threads, on_the_way);
+                            assert_eq!(given, (expected.clone(), prefix), "{threads} threads");
+                        }
                     }
                 }
             }
@@ -411,10 +468,12 @@ mod tests {
         assert_eq!(chain.pop(1), None);
         // SAFETY: one thread.
         unsafe { chain.tiles[0].aggregate.write(100) };
+        // SAFETY: one thread.
+        unsafe { chain.tiles[0].drawer.write(0) };
         assert!(chain.tiles[0].complete());
         let recruited = std::cell::Cell::new(0);
         chain.carry_on(0, &|a: &u32, b: &u32| 2 * a + b, &|| recruited.set(recruited.get() + 1));
-        assert_eq!((recruited.get(), chain.pop(0)), (2, None));
+        assert_eq!((recruited.get(), chain.pop(0)), (2, Some(0)));
         assert_eq!([chain.pop(1), chain.pop(1), chain.pop(1)], [Some(2), Some(1), None]);
         assert_eq!(chain.total(), Some((100 * 2 + 1) * 2 + 2));
     }
@@ -427,7 +486,10 @@ mod tests {
             chain.work(
                 &|tile| (tile, ()),
                 &|a, b| if *b == 2 { panic!("as asked") } else { a + b },
-                &|tile, _, ()| finished.lock().unwrap().push(tile),
+                &|tile, _, (), _| {
+                    finished.lock().unwrap().push(tile);
+                    None
+                },
                 || {},
             );
         };
@@ -456,14 +518,17 @@ mod loom_tests {
             let work = {
                 let (chain, finished) = (chain.clone(), finished.clone());
                 move || {
+                    let aggregate = |tile: usize| (tile as u32 + 2, 7 * tile);
                     chain.work(
-                        &|tile| (tile as u32 + 2, 7 * tile),
+                        &aggregate,
                         &|a, b| 10 * a + b,
-                        &|tile, prefix, kept| {
+                        &|tile, prefix, kept, next| {
                             assert_eq!(prefix.copied(), Some(prefix_of(tile)));
                             assert_eq!(kept, 7 * tile);
                             let others = finished.fetch_or(1 << tile, Relaxed);
                             assert_eq!(others & 1 << tile, 0, "tile {tile} was finished twice");
+                            // Some tiles are aggregated on the way, and some are not.
+                            next.filter(|next| next % 2 == 0).map(aggregate)
                         },
                         || {},
                     );

@@ -8,6 +8,7 @@
 //! The pipeline is built on the hand-over, and every primitive of the library on one of the two.
 
 mod handover;
+mod lanes;
 mod pipeline;
 mod scan;
 mod sync;

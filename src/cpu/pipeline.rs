@@ -4,8 +4,11 @@
 //! advance side by side, a block of items at a time, so that the processor works on one while the others wait for
 //! the latency of their additions.
 
-use super::handover::{hand_over, in_order};
-use crate::{Associativity, Element, Operator};
+use super::{
+    handover::{hand_over_ahead, in_order},
+    lanes,
+};
+use crate::{Associativity, Element, Operator, operator::Lanes};
 use std::{array, sync::OnceLock};
 
 /// Where the items of a [`pipeline`] come from. `C` is the operator's carry.
@@ -19,8 +22,20 @@ pub trait Source<C>: Copy + Sync {
     type Item;
     /// Reads item `i`.
     fn item(&self, i: usize) -> Self::Item;
+    /// Reads the items `i..i + L`.
+    #[inline(always)]
+    fn items<const L: usize>(&self, i: usize) -> [Self::Item; L] {
+        array::from_fn(|lane| self.item(i + lane))
+    }
     /// The carry of one item alone.
     fn carry(&self, item: &Self::Item) -> C;
+
+    /// The `count` items from `i` on, of which some may not exist, will be read soon by this thread: the source may prefetch
+    /// them.
+    #[inline(always)]
+    fn prefetch(&self, i: usize, count: usize) {
+        let _ = (i, count);
+    }
 }
 
 /// Where the results of a [`pipeline`] go. `I` is the source's item, `C` the operator's carry.
@@ -33,11 +48,34 @@ pub trait Sink<I, C>: Copy + Sync {
     /// A pipeline of `n` items calls it once for each `i < n`, in any order and on several threads.
     fn put(&self, i: usize, item: I, exclusive: Option<C>, inclusive: C);
 
+    /// [`put`](Sink::put) for the items `i..i + L`, in one call: the sink may write them together.
+    #[inline(always)]
+    fn put_vector<const L: usize>(&self, i: usize, items: [I; L], exclusive: [C; L], inclusive: [C; L])
+    where
+        C: Copy,
+    {
+        for (lane, item) in items.into_iter().enumerate() {
+            self.put(i + lane, item, Some(exclusive[lane]), inclusive[lane]);
+        }
+    }
+
     /// Item `i` and those after it are about to be put: the sink may prefetch what it will write.
     #[inline(always)]
     fn expect(&self, i: usize) {
         let _ = i;
     }
+
+    /// How many items, from `i` on, lie before the first that begins a cache line of what the sink writes. The pipeline
+    /// tries to put whole lines without pause.
+    #[inline(always)]
+    fn lead(&self, i: usize) -> usize {
+        let _ = i;
+        0
+    }
+
+    /// This thread has put a tile and goes on to something else: time for what must happen before others read it.
+    #[inline(always)]
+    fn flush(&self) {}
 }
 
 /// Reads `n` items from `source`, combines their carries in order by `Op`, and gives `sink` the prefixes of each.
@@ -53,7 +91,7 @@ pub trait Sink<I, C>: Copy + Sync {
 /// # Same bits
 ///
 /// How partial results are grouped follows from `n` and the types alone, never from the number of threads or from
-/// timing. A tile is 8 runs of 16 448 bytes of items (of `max(1, 16448 / size)` items), the last tile what is left. A
+/// timing. A tile is 8 runs of 32 832 bytes of items (of `max(1, 32832 / size)` items), the last tile what is left. A
 /// tile of at least 128 items is cut into 8 runs of `len / 8` items, the last run with the remainder; a shorter one is a
 /// single run. Then, with every bracket closed from the left:
 ///
@@ -113,9 +151,8 @@ pub(super) const SHORTEST_RUN: usize = 16;
 /// How many items of one run are taken before the next run's turn: enough to leave a cache line behind, few enough that
 /// the processor looks ahead into several runs.
 const BLOCK: usize = 16;
-/// Bytes of a run of a full tile: 257 cache lines. Eight of them are a sixteenth of a 2 MiB L2 cache, read and
-/// written. A power of two would put the runs into the same sets of the L1 cache.
-const RUN_BYTES: usize = 257 * 64;
+/// Bytes of a run of a full tile: 513 cache lines. Eight of them are an eighth of a 2 MiB L2 cache. A power of two would put the runs into the same sets of the L1 cache.
+const RUN_BYTES: usize = 513 * 64;
 /// Bytes of input up to which a second thread does not pay.
 const SMALL_BYTES: usize = 256 << 10;
 
@@ -154,26 +191,50 @@ where
         return init;
     }
     let steps = Steps { source, sink, combine: Op::combine };
+    let in_lanes = !matches!(Op::LANES, Lanes::No) && lanes::available();
     // The length is looked at first: asking rayon for its threads would start them.
     let small = n <= shape.small;
     if Op::ASSOCIATIVITY == Associativity::Exact && (small || rayon::current_num_threads() == 1) {
-        return Some(steps.scan_run(0, n, init));
+        let last = if in_lanes {
+            lanes::scan::<Op, T, _, _, _>(steps, 0, n, init, None).0
+        } else {
+            steps.scan_run(0, n, init)
+        };
+        sink.flush();
+        return Some(last);
     }
     let tiles = n.div_ceil(shape.tile);
     let cut = |tile: usize| Cut::new(tile * shape.tile, shape.tile.min(n - tile * shape.tile));
     let total = OnceLock::new();
-    let aggregate = |tile: usize| steps.fold(cut(tile));
+    let aggregate = |tile: usize| {
+        let cut = cut(tile);
+        if in_lanes {
+            let sum = lanes::fold::<Op, T, _, _, _>(steps, cut.from, cut.len);
+            (sum, [sum; RUNS])
+        } else {
+            steps.fold(cut)
+        }
+    };
     let combine = |earlier: &Op::Carry, later: &Op::Carry| Op::combine(*earlier, *later);
-    let finish = |tile: usize, prefix: Option<&Op::Carry>, sums: [Op::Carry; RUNS]| {
-        let last = steps.scan(cut(tile), prefix.copied(), sums);
+    let finish = |tile: usize, prefix: Option<&Op::Carry>, sums: [Op::Carry; RUNS], next: Option<usize>| {
+        let (this, prefix) = (cut(tile), prefix.copied());
+        let (last, made) = if in_lanes {
+            let next = next.map(|next| cut(next)).map(|next| next.from..next.from + next.len);
+            let (last, sum) = lanes::scan::<Op, T, _, _, _>(steps, this.from, this.len, prefix, next);
+            (last, sum.map(|sum| (sum, [sum; RUNS])))
+        } else {
+            (steps.scan(this, prefix, sums, next.map(|next| next * shape.tile)), None)
+        };
+        sink.flush();
         if tile == tiles - 1 {
             total.get_or_init(|| last);
         }
+        made
     };
     if small {
         in_order(tiles, init, aggregate, combine, finish);
     } else {
-        hand_over(tiles, init, aggregate, combine, finish);
+        hand_over_ahead(tiles, init, aggregate, combine, finish);
     }
     total.into_inner()
 }
@@ -195,16 +256,16 @@ impl Cut {
 
 /// What is done to items.
 #[derive(Clone, Copy)]
-struct Steps<Src, Snk, F> {
-    source: Src,
-    sink: Snk,
-    combine: F,
+pub(super) struct Steps<Src, Snk, F> {
+    pub(super) source: Src,
+    pub(super) sink: Snk,
+    pub(super) combine: F,
 }
 
 impl<Src, Snk, F> Steps<Src, Snk, F> {
     /// The carry of item `i`.
     #[inline(always)]
-    fn carry<C>(&self, i: usize) -> C
+    pub(super) fn carry<C>(&self, i: usize) -> C
     where
         Src: Source<C>,
     {
@@ -213,7 +274,7 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
 
     /// Puts item `i`, and returns its inclusive prefix.
     #[inline(always)]
-    fn put<C>(&self, i: usize, exclusive: Option<C>) -> C
+    pub(super) fn put<C>(&self, i: usize, exclusive: Option<C>) -> C
     where
         C: Copy,
         Src: Source<C>,
@@ -260,8 +321,9 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         (others.iter().fold(*first, |sum, &run| (self.combine)(sum, run)), sums)
     }
 
-    /// Scans a tile, given the sums of its runs, and returns its last prefix.
-    fn scan<C>(self, cut: Cut, prefix: Option<C>, sums: [C; RUNS]) -> C
+    /// Scans a tile, given the sums of its runs, and returns its last prefix. Meanwhile the tile at `upcoming` is fetched, so that
+    /// memory is read while it is written.
+    fn scan<C>(self, cut: Cut, prefix: Option<C>, sums: [C; RUNS], upcoming: Option<usize>) -> C
     where
         C: Copy,
         Src: Source<C>,
@@ -283,7 +345,15 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
             }
             self.put(cut.from + r * cut.run, prefix)
         });
-        let lasts = side_by_side(cut, firsts, |i| self.sink.expect(i), |i, sum| self.put(i, Some(sum)));
+        let mut upcoming = upcoming;
+        let begin = |i| {
+            self.sink.expect(i);
+            if let Some(upcoming) = &mut upcoming {
+                self.source.prefetch(*upcoming, BLOCK);
+                *upcoming += BLOCK;
+            }
+        };
+        let lasts = side_by_side(cut, firsts, begin, |i, sum| self.put(i, Some(sum)));
         lasts[RUNS - 1]
     }
 }
@@ -294,7 +364,7 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
 fn side_by_side<C: Copy>(
     Cut { from, len, run }: Cut,
     mut states: [C; RUNS],
-    begin: impl Fn(usize),
+    mut begin: impl FnMut(usize),
     step: impl Fn(usize, C) -> C,
 ) -> [C; RUNS] {
     let mut done = 1;
@@ -422,9 +492,9 @@ mod tests {
 
     #[test]
     fn the_shape_is_the_documented_one() {
-        assert_eq!(Shape::of::<f32>().tile, 8 * (16448 / 4));
-        assert_eq!(Shape::of::<[u8; 24]>().tile, 8 * (16448 / 24));
-        assert_eq!(Shape::of::<()>().tile, 8 * 16448);
+        assert_eq!(Shape::of::<f32>().tile, 8 * (32832 / 4));
+        assert_eq!(Shape::of::<[u8; 24]>().tile, 8 * (32832 / 24));
+        assert_eq!(Shape::of::<()>().tile, 8 * 32832);
         assert_eq!(Shape::of::<[u8; 100_000]>().tile, 8);
         assert_eq!(Shape::of::<u8>().small, 256 << 10);
     }

@@ -1,8 +1,11 @@
 //! The scan of host memory: the tile pipeline with the elements as source and a store as sink.
 
-use super::pipeline::{Shape, Sink, Source, shaped};
-use crate::{Element, Operator};
-use std::marker::PhantomData;
+use super::{
+    lanes::{LINE, VECTOR},
+    pipeline::{Shape, Sink, Source, shaped},
+};
+use crate::{Element, Operator, operator::Lanes};
+use std::{array, marker::PhantomData};
 
 /// Scans `n` elements of `input` into `output`, on the threads of rayon's current pool.
 ///
@@ -42,23 +45,28 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
     shape: Shape,
 ) {
     assert!(init.is_some() || !exclusive, "an exclusive scan needs an initial value");
+    let stream = !matches!(Op::LANES, Lanes::No) && input != output.cast_const() && size_of::<T>() * n >= STREAMED_FROM;
     macro_rules! run {
-        ($exclusive:literal, $reverse:literal) => {
+        ($exclusive:literal, $reverse:literal, $stream:expr) => {
             shaped::<Op, T, _, _>(
                 n,
                 init,
                 Elements::<Op, T, $reverse> { input, n, operator: PhantomData },
-                Store::<Op, T, $exclusive, $reverse> { output, n, operator: PhantomData },
+                Store::<Op, T, $exclusive, $reverse, $stream> { output, n, operator: PhantomData },
                 shape,
             )
         };
     }
-    // Both are decided out here so that the inner loops walk without a branch.
-    match (exclusive, reverse) {
-        (false, false) => run!(false, false),
-        (false, true) => run!(false, true),
-        (true, false) => run!(true, false),
-        (true, true) => run!(true, true),
+    // All is decided out here so that the inner loops walk without a branch.
+    match (exclusive, reverse, stream) {
+        (false, false, false) => run!(false, false, false),
+        (false, true, false) => run!(false, true, false),
+        (true, false, false) => run!(true, false, false),
+        (true, true, false) => run!(true, true, false),
+        (false, false, true) => run!(false, false, true),
+        (false, true, true) => run!(false, true, true),
+        (true, false, true) => run!(true, false, true),
+        (true, true, true) => run!(true, true, true),
     };
 }
 
@@ -76,7 +84,7 @@ struct Elements<Op, T, const REVERSE: bool> {
 }
 
 /// A store of each result. Made by [`scan_shaped`] alone, with its caller's promise: room for `n` elements at `output`.
-struct Store<Op, T, const EXCLUSIVE: bool, const REVERSE: bool> {
+struct Store<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> {
     output: *mut T,
     n: usize,
     operator: PhantomData<fn(Op)>,
@@ -89,18 +97,26 @@ impl<Op, T, const REVERSE: bool> Clone for Elements<Op, T, REVERSE> {
     }
 }
 impl<Op, T, const REVERSE: bool> Copy for Elements<Op, T, REVERSE> {}
-impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool> Clone for Store<Op, T, EXCLUSIVE, REVERSE> {
+impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Clone
+    for Store<Op, T, EXCLUSIVE, REVERSE, STREAM>
+{
     #[inline(always)]
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool> Copy for Store<Op, T, EXCLUSIVE, REVERSE> {}
+impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Copy
+    for Store<Op, T, EXCLUSIVE, REVERSE, STREAM>
+{
+}
 
 // SAFETY: the input is only read, by the caller's promise nobody writes it, and elements are `Sync`.
 unsafe impl<Op, T: Element, const REVERSE: bool> Sync for Elements<Op, T, REVERSE> {}
 // SAFETY: each element of the output is written by one `put`, on one thread, and elements are `Send`.
-unsafe impl<Op, T: Element, const EXCLUSIVE: bool, const REVERSE: bool> Sync for Store<Op, T, EXCLUSIVE, REVERSE> {}
+unsafe impl<Op, T: Element, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Sync
+    for Store<Op, T, EXCLUSIVE, REVERSE, STREAM>
+{
+}
 
 impl<Op: Operator<T>, T: Element, const REVERSE: bool> Source<Op::Carry> for Elements<Op, T, REVERSE> {
     type Item = T;
@@ -112,12 +128,40 @@ impl<Op: Operator<T>, T: Element, const REVERSE: bool> Source<Op::Carry> for Ele
     }
 
     #[inline(always)]
+    fn items<const L: usize>(&self, i: usize) -> [T; L] {
+        let first = if REVERSE { i + L - 1 } else { i };
+        // SAFETY: as for `item`.
+        let mut items = unsafe { self.input.add(place::<REVERSE>(first, self.n)).cast::<[T; L]>().read() };
+        if REVERSE {
+            items.reverse();
+        }
+        items
+    }
+
+    #[inline(always)]
     fn carry(&self, item: &T) -> Op::Carry {
         Op::lift(*item)
     }
+
+    #[inline(always)]
+    fn prefetch(&self, i: usize, count: usize) {
+        let (first, bytes) = (i * size_of::<T>(), count * size_of::<T>());
+        let end = self.n * size_of::<T>();
+        let input = self.input.cast::<u8>();
+        let line = |byte: usize| {
+            prefetch(if REVERSE { input.wrapping_add(end).wrapping_sub(byte + 1) } else { input.wrapping_add(byte) });
+        };
+        if bytes >= LINE {
+            (first..first + bytes).step_by(LINE).for_each(line);
+        } else if first % LINE < bytes {
+            // Of several calls for a line, one.
+            line(first);
+        }
+    }
 }
 
-impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool> Sink<T, Op::Carry> for Store<Op, T, EXCLUSIVE, REVERSE>
+impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Sink<T, Op::Carry>
+    for Store<Op, T, EXCLUSIVE, REVERSE, STREAM>
 where
     Op: Operator<T>,
     T: Element,
@@ -133,15 +177,63 @@ where
     }
 
     #[inline(always)]
+    fn put_vector<const L: usize>(&self, i: usize, _: [T; L], exclusive: [Op::Carry; L], inclusive: [Op::Carry; L]) {
+        let results = if EXCLUSIVE { exclusive } else { inclusive };
+        let results: [T; L] = array::from_fn(|lane| Op::lower(results[if REVERSE { L - 1 - lane } else { lane }]));
+        let first = if REVERSE { i + L - 1 } else { i };
+        // SAFETY: the pipeline puts i < n only, each once; `flush` follows on this thread.
+        unsafe {
+            let place = self.output.add(place::<REVERSE>(first, self.n)).cast::<[T; L]>();
+            if STREAM { stream(place, results) } else { place.write(results) }
+        }
+    }
+
+    #[inline(always)]
     fn expect(&self, i: usize) {
+        if STREAM {
+            return;
+        }
         let next = self.output.wrapping_add(place::<REVERSE>(i, self.n)).cast::<u8>();
         prefetch_for_writing(if REVERSE { next.wrapping_sub(AHEAD) } else { next.wrapping_add(AHEAD) });
+    }
+
+    #[inline(always)]
+    fn lead(&self, i: usize) -> usize {
+        if !STREAM {
+            return 0;
+        }
+        let next = self.output.wrapping_add(place::<REVERSE>(i, self.n)).addr();
+        let past_line = if REVERSE { next + size_of::<T>() } else { next.wrapping_neg() } % LINE;
+        past_line / size_of::<T>()
+    }
+
+    #[inline(always)]
+    fn flush(&self) {
+        if STREAM {
+            fence();
+        }
     }
 }
 
 /// How many bytes before it is written a line of the output is asked for. The stores of one block would otherwise wait for
 /// the lines of the next, one after the other.
 const AHEAD: usize = 256;
+
+/// From how many bytes of output on it is written past the caches: more than they hold, so that it would not be found there
+/// anyway. An ordinary store first reads the line that it is about to overwrite, half as much memory again.
+const STREAMED_FROM: usize = 32 << 20;
+
+#[inline(always)]
+fn prefetch(line: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch is a hint: it touches no memory that the program could see, and any address will do.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(line.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = line;
+}
 
 #[inline(always)]
 fn prefetch_for_writing(line: *const u8) {
@@ -155,10 +247,37 @@ fn prefetch_for_writing(line: *const u8) {
     let _ = line;
 }
 
+/// Writes past the caches, if it is a vector at its alignment.
+///
+/// # Safety
+/// `place` is valid for a write, and this thread calls [`fence`] before it lets others see it.
+#[inline(always)]
+unsafe fn stream<V: Copy>(place: *mut V, value: V) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    if size_of::<V>() == VECTOR && place.addr().is_multiple_of(VECTOR) {
+        use std::arch::x86_64::_mm_stream_si128;
+        // SAFETY: the caller's; the alignment was just seen, and what is streamed are elements, which have no padding.
+        unsafe { _mm_stream_si128(place.cast(), std::mem::transmute_copy(&value)) };
+        return;
+    }
+    // SAFETY: the caller's.
+    unsafe { place.write(value) }
+}
+
+/// Everything streamed before is visible before anything written after.
+#[inline(always)]
+fn fence() {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: there is no x86_64 without it.
+    unsafe {
+        std::arch::x86_64::_mm_sfence()
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::{Associativity, Last, Max, Sum};
+    use crate::{Associativity, BitXor, Last, Max, Sum};
     use half::f16;
 
     const TINY: Shape = Shape { tile: 136, small: 0 };
@@ -266,6 +385,39 @@ mod tests {
         // SAFETY: n elements each.
         unsafe { scan::<Sum, u32>(input.as_ptr(), output.as_mut_ptr(), n, true, Some(5), true) };
         assert_eq!(output, oracle::<Sum, u32>(&input, true, Some(5), true));
+    }
+
+    /// Outputs that are written past the caches, at every place in a vector and in a line.
+    #[test]
+    fn long_outputs_agree_with_a_loop() {
+        if cfg!(miri) {
+            return;
+        }
+        fn check<Op: Operator<T, Carry = T>, T: Element + PartialEq>(
+            make: impl Fn(u32) -> T,
+            first: T,
+            offsets: &[usize],
+        ) {
+            let n = STREAMED_FROM / size_of::<T>() + 4711;
+            let input: Vec<T> = (0..n as u32).map(|i| make(i.wrapping_mul(2_654_435_761))).collect();
+            for (case, &offset) in offsets.iter().enumerate() {
+                let (exclusive, reverse) = (case % 2 == 1, case / 2 % 2 == 1);
+                let mut output = vec![first; offset + n + 1];
+                // SAFETY: n elements each.
+                unsafe {
+                    let output = output[offset..].as_mut_ptr();
+                    scan::<Op, T>(input.as_ptr(), output, n, exclusive, Some(first), reverse);
+                }
+                let same = output[offset..offset + n] == oracle::<Op, T>(&input, exclusive, Some(first), reverse);
+                assert!(same, "offset {offset}, exclusive {exclusive}, reverse {reverse}");
+                let untouched = output[..offset].iter().chain(&output[offset + n..]).all(|&guard| guard == first);
+                assert!(untouched, "offset {offset}, exclusive {exclusive}, reverse {reverse}");
+            }
+        }
+        check::<Sum, u32>(|z| z, 5, &[0, 1, 2, 3, 4, 7, 13, 15]);
+        check::<Sum, u64>(|z| (z as u64) << 20, 7, &[1, 2, 7, 0]);
+        check::<Max, i16>(|z| (z >> 16) as i16, -9, &[1, 5, 9, 0]);
+        check::<BitXor, u8>(|z| (z >> 24) as u8, 3, &[0, 3, 61, 16]);
     }
 
     #[test]
