@@ -12,6 +12,9 @@ template <class Slot, u32 VECTORS> struct Slice {
     static constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Slot); // slots of one vector
     static constexpr u32 LANE = VECTORS * IN_VECTOR;                // slots of one lane
     static constexpr u32 ITEMS = WARP * LANE;                       // slots of the warp
+    // Vectors of a lane that are moved at a time where memory and stage are aligned differently: more where the kernel has
+    // registers left, for elsewhere they would cost resident blocks.
+    static constexpr u32 ROUND = VECTORS < 11 ? 1 : sizeof(Slot) < 4 ? 2 : 4;
 
     Vector vector[WARP * VECTORS];
 
@@ -42,6 +45,19 @@ template <class Slot> __device__ inline Vector orient(Vector v, bool reverse) {
     return r;
 }
 
+// The 16 bytes that begin `bytes` into two vectors in a row. The same `bytes` in all lanes.
+__device__ inline Vector straddle(Vector a, Vector b, u32 bytes) {
+    u32 word[8] = {a.word[0], a.word[1], a.word[2], a.word[3], b.word[0], b.word[1], b.word[2], b.word[3]};
+#pragma unroll
+    for (int i = 0; i < 6; i++) word[i] = bytes & 8 ? word[i + 2] : word[i];
+#pragma unroll
+    for (int i = 0; i < 5; i++) word[i] = bytes & 4 ? word[i + 1] : word[i];
+    Vector r;
+#pragma unroll
+    for (int i = 0; i < 4; i++) r.word[i] = __funnelshift_r(word[i], word[i + 1], bytes % 4 * 8);
+    return r;
+}
+
 // ---- contiguous memory ---------------------------------------------------------------------------------------------------
 // A run of n items that starts anywhere, seen in scan order: item i lies at i, or at n - 1 - i in reverse.
 
@@ -63,6 +79,14 @@ template <class Item> struct Run {
             vectors = (u64)memory % sizeof(Vector) == 0 && at % IN_VECTOR == 0 ? count / IN_VECTOR : 0;
         }
         __device__ bool is_whole() const { return vectors == ITEMS / IN_VECTOR; }
+        // How many bytes past a multiple of 16 it begins.
+        __device__ u32 past() const { return u32((u64)memory % sizeof(Vector)); }
+        // Whether the vectors that it touches lie in the run, those that it begins and ends in too.
+        __device__ bool is_inside(const Run &run) const {
+            u64 before = past(), items = memory - run.base;
+            return count == ITEMS && items * sizeof(Item) >= before &&
+                   (run.n - items - count) * sizeof(Item) >= sizeof(Vector) - before;
+        }
     };
 
     // By one warp. Slots past the end get copies of the last item, so that nothing the operator is called on was not an
@@ -75,6 +99,28 @@ template <class Item> struct Run {
         if (part.is_whole()) {
 #pragma unroll
             for (u32 k = 0; k < VECTORS; k++) copy_to_shared(slice.vector + k * WARP + lane, from + k * WARP + lane);
+        } else if (part.is_inside(*this)) {
+            // The vectors that it touches, moved into place from one to the next.
+            from = (const Vector *)((u64)part.memory - part.past());
+#pragma unroll
+            for (u32 k = 0; k < VECTORS; k++) copy_to_shared(slice.vector + k * WARP + lane, from + k * WARP + lane);
+            Vector last = from[VECTORS * WARP];
+            wait_for_copies();
+            __syncwarp();
+            constexpr u32 ROUND = Stage::ROUND;
+#pragma unroll ROUND == 1 ? 1 : VECTORS
+            for (u32 k = 0; k < VECTORS; k += ROUND) {
+                Vector moved[ROUND];
+#pragma unroll
+                for (u32 j = 0; j < ROUND && k + j < VECTORS; j++) {
+                    u32 at = (k + j) * WARP + lane;
+                    Vector next = at + 1 < VECTORS * WARP ? slice.vector[at + 1] : last;
+                    moved[j] = straddle(slice.vector[at], next, part.past());
+                }
+                __syncwarp(); // all have read these; those of the next round are not written yet
+#pragma unroll
+                for (u32 j = 0; j < ROUND && k + j < VECTORS; j++) slice.vector[(k + j) * WARP + lane] = moved[j];
+            }
         } else {
             Item *to = (Item *)slice.slots();
             for (u32 k = lane; k < part.vectors; k += WARP)
@@ -99,6 +145,18 @@ template <class Item> struct Run {
         if (part.is_whole()) {
 #pragma unroll
             for (u32 k = 0; k < VECTORS; k++) to[k * WARP + lane] = slice.vector[k * WARP + lane];
+        } else if (part.count == Stage::ITEMS && part.past() > 0) {
+            // The vectors that lie in it, and item by item what is before the first and after the last.
+            const Item *from = (const Item *)slice.slots();
+            u32 past = part.past(), head = (sizeof(Vector) - past) / sizeof(Item), tail = past / sizeof(Item);
+            to = (Vector *)((u64)part.memory - past);
+#pragma unroll Stage::ROUND
+            for (u32 k = 0; k < VECTORS; k++) {
+                u32 at = k * WARP + lane;
+                if (at > 0) to[at] = straddle(slice.vector[at - 1], slice.vector[at], sizeof(Vector) - past);
+            }
+            if (lane < head) part.memory[lane] = from[lane];
+            if (lane < tail) part.memory[Stage::ITEMS - 1 - lane] = from[Stage::ITEMS - 1 - lane];
         } else {
             const Item *from = (const Item *)slice.slots();
             for (u32 k = lane; k < part.vectors; k += WARP) to[k] = slice.vector[part.at / Stage::IN_VECTOR + k];

@@ -1,4 +1,4 @@
-//! What only the device can show: graphs, streams, the layers under primitives of a test's own, sizes past 2^32, bits that
+//! What only the device can show: graphs, streams, views that start anywhere, the layers under primitives of a test's own, sizes past 2^32, bits that
 //! stay the same, progress while another kernel holds the card.
 
 mod graph;
@@ -8,6 +8,7 @@ mod progress;
 mod same_bits;
 mod sanitize;
 mod streams;
+mod views;
 
 use crate::common::{Rng, Sample, data};
 use parascan::{Block, Strategy};

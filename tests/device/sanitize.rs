@@ -14,7 +14,9 @@ fn walk<Op: Operator<T>, T: Sample>() {
     let large = (32 << 20) / size_of::<T>() + 1; // the kernel for long inputs
     for strategy in STRATEGIES {
         let mut workspace = Workspace::new(&stream);
-        for (n, skip) in [(1, 0), (tile - 3, 1), (tile, 0), (5 * tile + 7, 3), (34 * tile + 1, 0), (large, 0)] {
+        for (n, skip) in
+            [(1, 0), (tile - 3, 1), (tile, 0), (5 * tile + 7, 3), (34 * tile + 1, 0), (large, 0), (large, 1)]
+        {
             let x: Vec<T> = data(&mut rng, draw, n);
             let mut shifted: Vec<T> = any(&mut rng, skip);
             shifted.extend_from_slice(&x);
@@ -23,10 +25,11 @@ fn walk<Op: Operator<T>, T: Sample>() {
                 let options = Options { exclusive: reverse, init: Some(x[0]), reverse };
                 let builder = scan::<Op, T>().init(x[0]).strategy(strategy);
                 let builder = if reverse { builder.exclusive_from(x[0]).reverse() } else { builder };
-                let mut output = stream.clone_htod(&vec![T::zeroed(); n]).unwrap();
-                builder.workspace(&mut workspace).run_into(&input.slice(skip..), &mut output).unwrap();
+                let mut output = stream.clone_htod(&vec![T::zeroed(); n + skip]).unwrap();
+                let mut into = output.slice_mut(skip..);
+                builder.workspace(&mut workspace).run_into(&input.slice(skip..), &mut into).unwrap();
                 let what = (strategy, n, skip, reverse);
-                assert_same(&stream.clone_dtoh(&output).unwrap(), &oracle::<Op, T>(&x, options), &what);
+                assert_same(&stream.clone_dtoh(&output).unwrap()[skip..], &oracle::<Op, T>(&x, options), &what);
             }
         }
     }
