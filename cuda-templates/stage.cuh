@@ -12,9 +12,9 @@ template <class Slot, u32 VECTORS> struct Slice {
     static constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Slot); // slots of one vector
     static constexpr u32 LANE = VECTORS * IN_VECTOR;                // slots of one lane
     static constexpr u32 ITEMS = WARP * LANE;                       // slots of the warp
-    // Vectors of a lane that are moved at a time where memory and stage are aligned differently: more where the kernel has
-    // registers left, for elsewhere they would cost resident blocks.
-    static constexpr u32 ROUND = VECTORS < 11 ? 1 : sizeof(Slot) < 4 ? 2 : 4;
+    // Vectors of a lane that are moved at a time where memory and stage are aligned differently: two where that costs no
+    // registers, and with them resident blocks.
+    static constexpr u32 ROUND = VECTORS < 11 || sizeof(Slot) == 4 ? 1 : 2;
 
     Vector vector[WARP * VECTORS];
 

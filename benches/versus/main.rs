@@ -8,6 +8,7 @@
 //! cargo bench --bench versus --features cub -- --views         views at odd offsets, and backwards, 2^28
 //! cargo bench --bench versus --features cub -- --host          what a call costs the host
 //! cargo bench --bench versus --features cub -- --shapes        shapes of the kernel, ways to join tiles, 2^28
+//! cargo bench --bench versus -- --plot FILE FOLDER             pictures of what --sweep printed into FILE; needs no GPU
 //! ```
 //! CUB comes from the toolkit of the nvcc that build.rs finds (PARASCAN_NVCC, PATH, CUDA_HOME, CUDA_PATH,
 //! /usr/local/cuda); without the feature `cub` only parascan and the copy are run.
@@ -26,6 +27,7 @@ mod bench;
 mod cub;
 mod data;
 mod gpu;
+mod plot;
 mod shapes;
 
 use bench::{Bench, Case, Verdict};
@@ -36,13 +38,27 @@ use parascan::{BitAnd, BitOr, BitXor, Block, Last, Max, Min, Product, Strategy, 
 use std::env;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: versus [--sweep | --catalog | --strategies | --views | --host | --shapes]...";
+const USAGE: &str = "usage: versus [--sweep | --catalog | --strategies | --views | --host | --shapes]...
+       versus --plot FILE FOLDER";
 
 type Mode = fn(&Gpu, &Verdict);
 
 fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect(); // from cargo
+    if let [plot, sweep, folder] = &arguments[..]
+        && plot == "--plot"
+    {
+        let plotted = plot::plot(sweep.as_ref(), folder.as_ref());
+        return plotted.map_or_else(
+            |e| {
+                eprintln!("versus cannot plot {sweep}: {e}");
+                ExitCode::from(2)
+            },
+            |()| ExitCode::SUCCESS,
+        );
+    }
     let mut modes: Vec<Mode> = Vec::new();
-    for argument in env::args().skip(1) {
+    for argument in arguments {
         modes.push(match argument.as_str() {
             "--sweep" => sweep,
             "--catalog" => catalog,
@@ -50,7 +66,6 @@ fn main() -> ExitCode {
             "--views" => views,
             "--host" => host,
             "--shapes" => shapes::shapes,
-            "--bench" => continue, // from cargo
             _ => {
                 eprintln!("versus does not know {argument}\n{USAGE}");
                 return ExitCode::from(2);

@@ -2,7 +2,7 @@
 //!
 //! A tile is summed, handed over and scanned while it is in the L2 cache. Inside it, [`RUNS`] runs of neighbouring items
 //! advance side by side, a block of items at a time, so that the processor works on one while the others wait for
-//! the latency of their additions.
+//! the latency of their additions. Operators that are one vector instruction take the tile as a single run (`lanes.rs`).
 
 use super::{
     handover::{hand_over_ahead, in_order},
@@ -85,7 +85,8 @@ pub trait Sink<I, C>: Copy + Sync {
 ///
 /// Works on the threads of rayon's current pool and returns when all is done. Inputs of up to 256 KiB stay on the
 /// calling thread and allocate nothing. Items are read twice, the second time from the cache, and combined about twice,
-/// so the memory moved is what the source reads and the sink writes, once. A panic of the operator, the source or the sink
+/// so the memory moved is what the source reads and the sink writes, once. Operators of the catalog that are one instruction
+/// on integers of up to 64 bits run in vector registers where the processor has AVX2. A panic of the operator, the source or the sink
 /// reaches the caller; some items have been put then. Any of them may enter rayon or another pipeline.
 ///
 /// # Same bits
@@ -103,7 +104,7 @@ pub trait Sink<I, C>: Copy + Sync {
 ///
 /// # Source
 ///
-/// Tiles are joined by [`hand_over`]. The cut into runs is the "scan-then-propagate by columns" of vector processors
+/// Tiles are joined by [`hand_over`](super::hand_over). The cut into runs is the "scan-then-propagate by columns" of vector processors
 /// (Chatterjee, Blelloch and Zagha, "Scan Primitives for Vector Computers", 1990), inside one tile.
 ///
 /// # Example
@@ -219,7 +220,7 @@ where
     let finish = |tile: usize, prefix: Option<&Op::Carry>, sums: [Op::Carry; RUNS], next: Option<usize>| {
         let (this, prefix) = (cut(tile), prefix.copied());
         let (last, made) = if in_lanes {
-            let next = next.map(|next| cut(next)).map(|next| next.from..next.from + next.len);
+            let next = next.map(cut).map(|next| next.from..next.from + next.len);
             let (last, sum) = lanes::scan::<Op, T, _, _, _>(steps, this.from, this.len, prefix, next);
             (last, sum.map(|sum| (sum, [sum; RUNS])))
         } else {
