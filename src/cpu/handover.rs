@@ -17,7 +17,7 @@
 //!                    if aggregate[t + 1] is there: carry on from t + 1
 //! ```
 //!
-//! README.md beside this file says why nothing is lost and nothing waits.
+//! README.md beside this file says why nothing is lost and nothing depends on a wait.
 
 use super::sync::{AtomicBool, AtomicUsize, Once};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -37,8 +37,9 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 /// Every prefix is `combine(combine(combine(first, a0), a1), a2)` and so on, whatever the threads do, so that rounded
 /// results are the same bits in every run.
 ///
-/// The call returns when all tiles are finished. No thread waits for another in between: `combine` and the others may
-/// enter rayon, or this function again. A panic in any of them ends the work early and reaches the caller.
+/// The call returns when all tiles are finished. No thread depends on another in between: it may give one some 50 us to bring
+/// a prefix, and then does other work. So `combine` and the others may enter rayon, or this function again. A panic in any
+/// of them ends the work early and reaches the caller.
 ///
 /// Takes `tiles` calls of each closure and memory for two states and what is kept for each tile. With one tile or one
 /// thread nothing is allocated.
