@@ -258,11 +258,14 @@ template <class Operator, u32 GROUP, u32 COLUMNS> struct LookBackColumns {
 // The block with the first ticket scans no tile. Its warps read the aggregates in order and publish every tile's
 // prefix. Each word then has one writer and one reader, where look-back has every word polled by all that come after.
 
-template <class Operator, u32 SERVERS> struct PrefixServer {
+template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
     typedef typename Operator::Carry Carry;
+    // Prefixes lie SPREAD bytes apart where a whole grid polls its own at once: side by side they would all be in a few lines, and
+    // wait for each other there.
+    static constexpr u32 APART = SPREAD > sizeof(Status<Carry>) ? SPREAD / sizeof(Status<Carry>) : 1;
 
     u32 *ticket;
-    Status<Carry> *aggregates, *prefixes; // by tile
+    Status<Carry> *aggregates, *prefixes; // by tile; by tile, APART
     u32 tiles;
 
     struct Shared {
@@ -275,6 +278,8 @@ template <class Operator, u32 SERVERS> struct PrefixServer {
         aggregates = (Status<Carry> *)(ticket + 4);
         prefixes = aggregates + tiles;
     }
+
+    __device__ Status<Carry> &prefix_of(u32 tile) const { return prefixes[u64(tile) * APART]; }
 
     __device__ bool enter(Shared &shared, Maybe<Carry> init, u32 &tile) {
         if (tiles == 1) {
@@ -328,7 +333,7 @@ template <class Operator, u32 SERVERS> struct PrefixServer {
                 Carry before = shuffle_up(upto, 1);
                 if (lane == 0) before = base.value;
                 else if (base.some) before = Operator::combine(base.value, before);
-                if (tile > 0 && lane >= served && lane < next) prefixes[tile].publish(before);
+                if (tile > 0 && lane >= served && lane < next) prefix_of(tile).publish(before);
                 served = next;
             }
             if (lane < size) aggregates[tile].clear();
@@ -341,8 +346,8 @@ template <class Operator, u32 SERVERS> struct PrefixServer {
         if (lane == 0) {
             aggregates[tile].publish(aggregate);
             if (tile > 0) {
-                while (!prefixes[tile].poll(prefix.value)) {}
-                prefixes[tile].clear();
+                while (!prefix_of(tile).poll(prefix.value)) {}
+                prefix_of(tile).clear();
             }
         }
         prefix.value = shuffle(prefix.value, 0);

@@ -16,8 +16,10 @@ const SHAPES: [(usize, usize); 10] =
     [(8, 3), (8, 5), (8, 7), (4, 5), (4, 7), (4, 9), (4, 11), (4, 13), (6, 7), (16, 3)];
 
 /// A join in C++, whether one more block serves it, and whether its results are right.
-const JOINS: [(&str, &str, bool, bool); 4] = [
+const JOINS: [(&str, &str, bool, bool); 6] = [
     ("server", "PrefixServer<Operator, TestShape::WARPS>", true, true),
+    ("server_64", "PrefixServer<Operator, TestShape::WARPS, 64>", true, true),
+    ("server_128", "PrefixServer<Operator, TestShape::WARPS, 128>", true, true),
     ("look_back_32", "LookBack<Operator, 32>", false, true),
     ("look_back_128", "LookBack<Operator, 128>", false, true),
     ("no_join", "NoJoin", false, false),
@@ -92,7 +94,7 @@ where
         let kernels = told("the compiler", Kernels::compile(&gpu.context, "shape", &source(addition, shape), &names))?;
         let (threads, bytes) = (shape.0 * 32, N * size_of::<T>());
         let tiles = bytes.div_ceil(threads * shape.1 * 16) as u32;
-        let memory = told("status words", gpu.stream.alloc_zeros::<u8>(64 + 64 * tiles as usize))?;
+        let memory = told("status words", gpu.stream.alloc_zeros::<u8>(64 + 192 * tiles as usize))?;
         let address = |memory: &CudaSlice<T>| memory.device_ptr(&gpu.stream).0;
         let (from, to, expected, words) =
             (address(input), address(output), address(kept), memory.device_ptr(&gpu.stream).0);

@@ -84,6 +84,7 @@ impl Plan {
         let groups = tiles.div_ceil(LOOK_BACK_GROUP);
         let (words, scratch) = match program {
             _ if tiles <= 1 => (0, 0),
+            BUILT_IN if kernel == LARGE => (16 + tiles * (status(carry) + status(carry).max(line.large_spread)), 0),
             BUILT_IN => (16 + 2 * tiles * status(carry), 0),
             LOOK_BACK => (16 + groups.next_multiple_of(4) * 4 + (groups + tiles) * status(carry), 0),
             _ => (0, levels(tiles, tile_of_carries).iter().map(|level| level_bytes(*level, carry)).sum()),

@@ -32,6 +32,9 @@ pub(crate) struct Tuning {
     pub(crate) small_bytes: usize,
     /// For larger inputs: the least cost an item.
     pub(crate) large: Shape,
+    /// Bytes from one tile's prefix to the next in the kernel of `large`: how far a grid that polls them is spread over the L2
+    /// cache.
+    pub(crate) large_spread: usize,
 }
 
 /// NVIDIA H200, 2026-11-20, by `benches/versus --shapes`.
@@ -41,24 +44,28 @@ pub(crate) const TUNING: &[Tuning] = &[
         small: Shape { warps: 8, vectors: 3 },
         small_bytes: 1 << 25,
         large: Shape { warps: 4, vectors: 9 },
+        large_spread: 128,
     },
     Tuning {
         element: 2,
         small: Shape { warps: 8, vectors: 3 },
         small_bytes: 1 << 25,
         large: Shape { warps: 4, vectors: 11 },
+        large_spread: 128,
     },
     Tuning {
         element: 4,
         small: Shape { warps: 8, vectors: 3 },
         small_bytes: 1 << 25,
         large: Shape { warps: 4, vectors: 11 },
+        large_spread: 128,
     },
     Tuning {
         element: 16,
         small: Shape { warps: 8, vectors: 3 },
         small_bytes: 1 << 25,
         large: Shape { warps: 4, vectors: 13 },
+        large_spread: 64,
     },
 ];
 

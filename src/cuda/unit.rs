@@ -56,6 +56,7 @@ impl Unit<'_> {
             "#include \"pipeline.cuh\"\n\
              typedef Shape<{}, {}> SmallShape;\n\
              typedef Shape<{}, {}> LargeShape;\n\
+             [[maybe_unused]] constexpr u32 LARGE_SPREAD = {};\n\
              [[maybe_unused]] constexpr u32 LOOK_BACK_GROUP = {LOOK_BACK_GROUP};\n\
              typedef {} Element;\n\
              typedef {carry_type} Carry;\n\
@@ -73,6 +74,7 @@ impl Unit<'_> {
             tuning.small.vectors,
             tuning.large.warps,
             tuning.large.vectors,
+            tuning.large_spread,
             element.cuda,
             element.size,
             element.align,
