@@ -33,13 +33,10 @@ pub enum Lanes {
 }
 
 impl Lanes {
-    /// There is none for 64 bits before AVX-512, and what takes its place is slower than a plain loop.
-    const fn max<T>(signed: bool) -> Lanes {
-        if size_of::<T>() < 8 { Lanes::Max { signed } } else { Lanes::No }
-    }
-
-    const fn min<T>(signed: bool) -> Lanes {
-        if size_of::<T>() < 8 { Lanes::Min { signed } } else { Lanes::No }
+    /// For carries of up to 32 bits: before AVX-512 there is no maximum of 64, and what takes its place is slower than a plain
+    /// loop.
+    const fn up_to_32_bits<T>(self) -> Lanes {
+        if size_of::<T>() < 8 { self } else { Lanes::No }
     }
 }
 
@@ -174,16 +171,16 @@ macro_rules! lanes {
         Lanes::Xor
     };
     (Max Exact Same $t:ident) => {
-        Lanes::max::<$t>($t::MIN != 0)
+        Lanes::Max { signed: $t::MIN != 0 }.up_to_32_bits::<$t>()
     };
     (Min Exact Same $t:ident) => {
-        Lanes::min::<$t>($t::MIN != 0)
+        Lanes::Min { signed: $t::MIN != 0 }.up_to_32_bits::<$t>()
     };
     (Max Exact KeyNanLast $t:ident) => {
-        Lanes::max::<$t>(true)
+        Lanes::Max { signed: true }.up_to_32_bits::<$t>()
     };
     (Min Exact KeyNanFirst $t:ident) => {
-        Lanes::min::<$t>(true)
+        Lanes::Min { signed: true }.up_to_32_bits::<$t>()
     };
     ($op:ident $associativity:ident $form:ident $t:ident) => {
         Lanes::No

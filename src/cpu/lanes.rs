@@ -6,65 +6,28 @@
 //! for each item. Items are read and written in order, so that whole lines may be written past the caches.
 
 use super::pipeline::{Sink, Source, Steps};
-use crate::{Element, Operator, operator::Lanes};
+use crate::{Operator, element::Element, operator::Lanes};
 use std::ops::Range;
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-use std::{arch::x86_64::*, array, mem::transmute_copy};
 
 /// Bytes of a vector.
 pub(super) const VECTOR: usize = 16;
 /// Bytes of a cache line.
 pub(super) const LINE: usize = 64;
 
-/// How many lines before it is summed a line is asked for. The processor's own prefetching alone leaves a quarter of the
-/// bandwidth.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-const FETCHED: usize = 64;
-
-/// Whether this machine has the instructions.
-pub(super) fn available() -> bool {
+/// Whether the operator is an instruction, and this machine has it.
+#[inline]
+pub(super) fn has<Op: Operator<T>, T: Element>() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    return std::arch::is_x86_feature_detected!("avx2");
+    return Op::LANES != Lanes::No && std::arch::is_x86_feature_detected!("avx2");
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     return false;
-}
-
-/// The sum of the `len > 0` items from `from` on.
-///
-/// # Panics
-/// Unless [`available`].
-#[inline]
-pub(super) fn fold<Op, T, Src, Snk, F>(steps: Steps<Src, Snk, F>, from: usize, len: usize) -> Op::Carry
-where
-    Op: Operator<T>,
-    T: Element,
-    Src: Source<Op::Carry>,
-    F: Fn(Op::Carry, Op::Carry) -> Op::Carry,
-{
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        #[target_feature(enable = "avx2")]
-        fn compiled<C, Src, Snk, F>(steps: Steps<Src, Snk, F>, from: usize, len: usize) -> C
-        where
-            C: Copy,
-            Src: Source<C>,
-            F: Fn(C, C) -> C,
-        {
-            (from + 1..from + len).fold(steps.carry(from), |sum, i| (steps.combine)(sum, steps.carry(i)))
-        }
-        assert!(available());
-        // SAFETY: just asked.
-        unsafe { compiled(steps, from, len) }
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    unreachable!("not available: {:p}, {from}, {len}", &steps)
 }
 
 /// Scans the `len > 0` items from `from` on, and returns the last prefix. Meanwhile the `upcoming` items, at most as many,
 /// are summed, so that memory is read while it is written; their sum is the second result.
 ///
 /// # Panics
-/// Unless [`available`].
+/// Unless [`has`] the operator.
 #[inline]
 pub(super) fn scan<Op, T, Src, Snk, F>(
     steps: Steps<Src, Snk, F>,
@@ -80,190 +43,174 @@ where
     Snk: Sink<Src::Item, Op::Carry>,
     F: Fn(Op::Carry, Op::Carry) -> Op::Carry,
 {
+    assert!(has::<Op, T>());
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        #[target_feature(enable = "avx2")]
-        fn compiled<Op, T, Src, Snk, F, const L: usize>(
-            steps: Steps<Src, Snk, F>,
-            from: usize,
-            len: usize,
-            prefix: Option<Op::Carry>,
-            upcoming: Option<Range<usize>>,
-        ) -> (Op::Carry, Option<Op::Carry>)
-        where
-            Op: Operator<T>,
-            T: Element,
-            Src: Source<Op::Carry>,
-            Snk: Sink<Src::Item, Op::Carry>,
-            F: Fn(Op::Carry, Op::Carry) -> Op::Carry,
-        {
-            scan_lanes::<Op, T, Src, Snk, F, L>(steps, from, len, prefix, upcoming)
+    // SAFETY: the machine has AVX2.
+    return unsafe {
+        match size_of::<Op::Carry>() {
+            1 => avx2::scan::<Op, T, _, _, _, 16>(steps, from, len, prefix, upcoming),
+            2 => avx2::scan::<Op, T, _, _, _, 8>(steps, from, len, prefix, upcoming),
+            4 => avx2::scan::<Op, T, _, _, _, 4>(steps, from, len, prefix, upcoming),
+            8 => avx2::scan::<Op, T, _, _, _, 2>(steps, from, len, prefix, upcoming),
+            _ => unreachable!("operators in lanes are carried in machine integers"),
         }
-        assert!(available());
-        // SAFETY: just asked.
+    };
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    unreachable!("{from} {len} {upcoming:?} {} {}", prefix.is_some(), size_of_val(&steps))
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod avx2 {
+    use super::*;
+    use std::{arch::x86_64::*, array, mem::transmute_copy};
+
+    /// How many lines before it is summed a line is asked for. The processor's own prefetching alone leaves a quarter of the
+    /// bandwidth.
+    const FETCHED: usize = 64;
+
+    /// [`super::scan`] with `L` lanes in a vector.
+    #[target_feature(enable = "avx2")]
+    pub(super) fn scan<Op, T, Src, Snk, F, const L: usize>(
+        steps: Steps<Src, Snk, F>,
+        from: usize,
+        len: usize,
+        prefix: Option<Op::Carry>,
+        upcoming: Option<Range<usize>>,
+    ) -> (Op::Carry, Option<Op::Carry>)
+    where
+        Op: Operator<T>,
+        T: Element,
+        Src: Source<Op::Carry>,
+        Snk: Sink<Src::Item, Op::Carry>,
+        F: Fn(Op::Carry, Op::Carry) -> Op::Carry,
+    {
+        let identity = Op::IDENTITY.expect("operators in lanes have an identity");
+        let per_line = L * (LINE / VECTOR);
+        let mut sum = steps.put(from, prefix);
+        let mut i = from + 1;
+        let end = from + len;
+        let aligned = end.min(i + steps.sink.lead(i));
+        while i < aligned {
+            sum = steps.put(i, Some(sum));
+            i += 1;
+        }
+        let summed = upcoming.is_some();
+        let Range { start: mut ahead, end: ahead_end } = upcoming.unwrap_or(0..0);
+        let mut ahead_sums = vector([identity; L]);
+        // The prefix in every lane. It stays a vector: through a general register the way from one to the next is twice as long.
+        let mut before = vector([sum; L]);
+        while i + per_line <= end {
+            if ahead + per_line <= ahead_end {
+                steps.source.prefetch(ahead + FETCHED * per_line, per_line);
+                for part in 0..LINE / VECTOR {
+                    let items: [Src::Item; L] = steps.source.items(ahead + part * L);
+                    let carries = vector::<Op::Carry, L>(array::from_fn(|lane| steps.source.carry(&items[lane])));
+                    // Lane by lane, out of order: every such operator is commutative.
+                    ahead_sums = combined::<Op, T>(ahead_sums, carries);
+                }
+                ahead += per_line;
+            } else {
+                steps.source.prefetch(i + FETCHED * per_line, per_line);
+            }
+            steps.sink.expect(i);
+            for part in 0..LINE / VECTOR {
+                let i = i + part * L;
+                let items: [Src::Item; L] = steps.source.items(i);
+                let mut sums = vector::<Op::Carry, L>(array::from_fn(|lane| steps.source.carry(&items[lane])));
+                let mut distance = 1;
+                while distance < L {
+                    sums = combined::<Op, T>(moved_up::<Op::Carry, L>(sums, distance, vector([identity; L])), sums);
+                    distance *= 2;
+                }
+                let inclusive = combined::<Op, T>(before, sums);
+                let exclusive = moved_up::<Op::Carry, L>(inclusive, 1, before);
+                steps.sink.put_vector::<L>(i, items, lanes(exclusive), lanes(inclusive));
+                before = last_everywhere::<L>(inclusive);
+            }
+            i += per_line;
+        }
+        sum = lanes::<Op::Carry, L>(before)[0];
+        while i < end {
+            sum = steps.put(i, Some(sum));
+            i += 1;
+        }
+        let ahead_sum = lanes::<Op::Carry, L>(ahead_sums).into_iter().reduce(Op::combine).expect("there are lanes");
+        let ahead_sum = (ahead..ahead_end).fold(ahead_sum, |sum, i| (steps.combine)(sum, steps.carry(i)));
+        (sum, summed.then_some(ahead_sum))
+    }
+
+    /// `combine` in each lane.
+    #[inline(always)]
+    fn combined<Op: Operator<T>, T: Element>(a: __m128i, b: __m128i) -> __m128i {
+        // SAFETY: only called with AVX2.
         unsafe {
-            match size_of::<Op::Carry>() {
-                1 => compiled::<Op, T, _, _, _, 16>(steps, from, len, prefix, upcoming),
-                2 => compiled::<Op, T, _, _, _, 8>(steps, from, len, prefix, upcoming),
-                4 => compiled::<Op, T, _, _, _, 4>(steps, from, len, prefix, upcoming),
-                8 => compiled::<Op, T, _, _, _, 2>(steps, from, len, prefix, upcoming),
+            match (Op::LANES, size_of::<Op::Carry>()) {
+                (Lanes::Add, 1) => _mm_add_epi8(a, b),
+                (Lanes::Add, 2) => _mm_add_epi16(a, b),
+                (Lanes::Add, 4) => _mm_add_epi32(a, b),
+                (Lanes::Add, 8) => _mm_add_epi64(a, b),
+                (Lanes::And, _) => _mm_and_si128(a, b),
+                (Lanes::Or, _) => _mm_or_si128(a, b),
+                (Lanes::Xor, _) => _mm_xor_si128(a, b),
+                (Lanes::Max { signed: true }, 1) => _mm_max_epi8(a, b),
+                (Lanes::Max { signed: true }, 2) => _mm_max_epi16(a, b),
+                (Lanes::Max { signed: true }, 4) => _mm_max_epi32(a, b),
+                (Lanes::Max { signed: false }, 1) => _mm_max_epu8(a, b),
+                (Lanes::Max { signed: false }, 2) => _mm_max_epu16(a, b),
+                (Lanes::Max { signed: false }, 4) => _mm_max_epu32(a, b),
+                (Lanes::Min { signed: true }, 1) => _mm_min_epi8(a, b),
+                (Lanes::Min { signed: true }, 2) => _mm_min_epi16(a, b),
+                (Lanes::Min { signed: true }, 4) => _mm_min_epi32(a, b),
+                (Lanes::Min { signed: false }, 1) => _mm_min_epu8(a, b),
+                (Lanes::Min { signed: false }, 2) => _mm_min_epu16(a, b),
+                (Lanes::Min { signed: false }, 4) => _mm_min_epu32(a, b),
                 _ => unreachable!("operators in lanes are carried in machine integers"),
             }
         }
     }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    unreachable!("not available: {:p}, {from}, {len}, {}, {upcoming:?}", &steps, prefix.is_some())
-}
 
-/// [`scan`] with `L` lanes in a vector.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-fn scan_lanes<Op, T, Src, Snk, F, const L: usize>(
-    steps: Steps<Src, Snk, F>,
-    from: usize,
-    len: usize,
-    prefix: Option<Op::Carry>,
-    upcoming: Option<Range<usize>>,
-) -> (Op::Carry, Option<Op::Carry>)
-where
-    Op: Operator<T>,
-    T: Element,
-    Src: Source<Op::Carry>,
-    Snk: Sink<Src::Item, Op::Carry>,
-    F: Fn(Op::Carry, Op::Carry) -> Op::Carry,
-{
-    let identity = Op::IDENTITY.expect("operators in lanes have an identity");
-    let combine = |earlier, later| combined::<Op, T>(earlier, later);
-    let per_line = L * (LINE / VECTOR);
-    let mut sum = steps.put(from, prefix);
-    let mut i = from + 1;
-    let end = from + len;
-    let aligned = end.min(i + steps.sink.lead(i));
-    while i < aligned {
-        sum = steps.put(i, Some(sum));
-        i += 1;
-    }
-    let summed = upcoming.is_some();
-    let Range { start: mut ahead, end: ahead_end } = upcoming.unwrap_or(0..0);
-    let mut ahead_sums = vector([identity; L]);
-    // The prefix in every lane. It stays a vector: through a general register the way from one to the next is twice as long.
-    let mut before = vector([sum; L]);
-    while i + per_line <= end {
-        if ahead + per_line <= ahead_end {
-            steps.source.prefetch(ahead + FETCHED * per_line, per_line);
-            for part in 0..LINE / VECTOR {
-                let items: [Src::Item; L] = steps.source.items(ahead + part * L);
-                let carries = vector::<Op::Carry, L>(array::from_fn(|lane| steps.source.carry(&items[lane])));
-                // Lane by lane, out of order: every such operator is commutative.
-                ahead_sums = combine(ahead_sums, carries);
+    /// The last lane in every lane.
+    #[inline(always)]
+    fn last_everywhere<const L: usize>(v: __m128i) -> __m128i {
+        // SAFETY: only called with AVX2.
+        unsafe {
+            match L {
+                16 => _mm_shuffle_epi8(v, _mm_set1_epi8(15)),
+                8 => _mm_shuffle_epi8(v, _mm_set1_epi16(0x0f0e)),
+                4 => _mm_shuffle_epi32::<0b11_11_11_11>(v),
+                _ => _mm_unpackhi_epi64(v, v),
             }
-            ahead += per_line;
-        } else {
-            steps.source.prefetch(i + FETCHED * per_line, per_line);
-        }
-        steps.sink.expect(i);
-        for part in 0..LINE / VECTOR {
-            let i = i + part * L;
-            let items: [Src::Item; L] = steps.source.items(i);
-            let mut sums = vector::<Op::Carry, L>(array::from_fn(|lane| steps.source.carry(&items[lane])));
-            let mut distance = 1;
-            while distance < L {
-                sums = combine(moved_up::<Op::Carry, L>(sums, distance, vector([identity; L])), sums);
-                distance *= 2;
-            }
-            let inclusive = combine(before, sums);
-            let exclusive = moved_up::<Op::Carry, L>(inclusive, 1, before);
-            steps.sink.put_vector::<L>(i, items, lanes(exclusive), lanes(inclusive));
-            before = last_everywhere::<L>(inclusive);
-        }
-        i += per_line;
-    }
-    sum = lanes::<Op::Carry, L>(before)[0];
-    while i < end {
-        sum = steps.put(i, Some(sum));
-        i += 1;
-    }
-    let ahead_sum = lanes::<Op::Carry, L>(ahead_sums).into_iter().reduce(Op::combine).expect("there are lanes");
-    let ahead_sum = (ahead..ahead_end).fold(ahead_sum, |sum, i| (steps.combine)(sum, steps.carry(i)));
-    (sum, summed.then_some(ahead_sum))
-}
-
-/// `combine` in each lane.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-fn combined<Op: Operator<T>, T: Element>(a: __m128i, b: __m128i) -> __m128i {
-    // SAFETY: only called with AVX2.
-    unsafe {
-        match (Op::LANES, size_of::<Op::Carry>()) {
-            (Lanes::Add, 1) => _mm_add_epi8(a, b),
-            (Lanes::Add, 2) => _mm_add_epi16(a, b),
-            (Lanes::Add, 4) => _mm_add_epi32(a, b),
-            (Lanes::Add, 8) => _mm_add_epi64(a, b),
-            (Lanes::And, _) => _mm_and_si128(a, b),
-            (Lanes::Or, _) => _mm_or_si128(a, b),
-            (Lanes::Xor, _) => _mm_xor_si128(a, b),
-            (Lanes::Max { signed: true }, 1) => _mm_max_epi8(a, b),
-            (Lanes::Max { signed: true }, 2) => _mm_max_epi16(a, b),
-            (Lanes::Max { signed: true }, 4) => _mm_max_epi32(a, b),
-            (Lanes::Max { signed: false }, 1) => _mm_max_epu8(a, b),
-            (Lanes::Max { signed: false }, 2) => _mm_max_epu16(a, b),
-            (Lanes::Max { signed: false }, 4) => _mm_max_epu32(a, b),
-            (Lanes::Min { signed: true }, 1) => _mm_min_epi8(a, b),
-            (Lanes::Min { signed: true }, 2) => _mm_min_epi16(a, b),
-            (Lanes::Min { signed: true }, 4) => _mm_min_epi32(a, b),
-            (Lanes::Min { signed: false }, 1) => _mm_min_epu8(a, b),
-            (Lanes::Min { signed: false }, 2) => _mm_min_epu16(a, b),
-            (Lanes::Min { signed: false }, 4) => _mm_min_epu32(a, b),
-            _ => unreachable!("operators in lanes are carried in machine integers"),
         }
     }
-}
 
-/// The last lane in every lane.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-fn last_everywhere<const L: usize>(v: __m128i) -> __m128i {
-    // SAFETY: only called with AVX2.
-    unsafe {
-        match L {
-            16 => _mm_shuffle_epi8(v, _mm_set1_epi8(15)),
-            8 => _mm_shuffle_epi8(v, _mm_set1_epi16(0x0f0e)),
-            4 => _mm_shuffle_epi32::<0b11_11_11_11>(v),
-            _ => _mm_unpackhi_epi64(v, v),
-        }
+    #[inline(always)]
+    fn vector<C: Element, const L: usize>(lanes: [C; L]) -> __m128i {
+        assert!(size_of::<[C; L]>() == VECTOR);
+        // SAFETY: elements have no padding, so these are 16 bytes.
+        unsafe { transmute_copy(&lanes) }
     }
-}
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-fn vector<C: Element, const L: usize>(lanes: [C; L]) -> __m128i {
-    assert!(size_of::<[C; L]>() == VECTOR);
-    // SAFETY: elements have no padding, so these are 16 bytes.
-    unsafe { transmute_copy(&lanes) }
-}
+    #[inline(always)]
+    fn lanes<C: Element, const L: usize>(vector: __m128i) -> [C; L] {
+        assert!(size_of::<[C; L]>() == VECTOR);
+        // SAFETY: any bytes are elements, and these are 16.
+        unsafe { transmute_copy(&vector) }
+    }
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-fn lanes<C: Element, const L: usize>(vector: __m128i) -> [C; L] {
-    assert!(size_of::<[C; L]>() == VECTOR);
-    // SAFETY: any bytes are elements, and these are 16.
-    unsafe { transmute_copy(&vector) }
-}
-
-/// The lanes of `v` moved up by `distance`, which is a power of two, and those of `low` below them.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
-#[inline(always)]
-fn moved_up<C: Element, const L: usize>(v: __m128i, distance: usize, low: __m128i) -> __m128i {
-    let low = lanes::<C, L>(low);
-    let low = vector(array::from_fn::<C, L, _>(|lane| if lane < distance { low[lane] } else { C::zeroed() }));
-    // SAFETY: there is no x86_64 without these instructions.
-    unsafe {
-        let moved = match distance * size_of::<C>() {
-            1 => _mm_slli_si128::<1>(v),
-            2 => _mm_slli_si128::<2>(v),
-            4 => _mm_slli_si128::<4>(v),
-            _ => _mm_slli_si128::<8>(v),
-        };
-        _mm_or_si128(moved, low)
+    /// The lanes of `v` moved up by `distance`, which is a power of two, and those of `low` below them.
+    #[inline(always)]
+    fn moved_up<C: Element, const L: usize>(v: __m128i, distance: usize, low: __m128i) -> __m128i {
+        let low = lanes::<C, L>(low);
+        let low = vector(array::from_fn::<C, L, _>(|lane| if lane < distance { low[lane] } else { C::zeroed() }));
+        // SAFETY: there is no x86_64 without these instructions.
+        unsafe {
+            let moved = match distance * size_of::<C>() {
+                1 => _mm_slli_si128::<1>(v),
+                2 => _mm_slli_si128::<2>(v),
+                4 => _mm_slli_si128::<4>(v),
+                _ => _mm_slli_si128::<8>(v),
+            };
+            _mm_or_si128(moved, low)
+        }
     }
 }

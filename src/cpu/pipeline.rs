@@ -8,7 +8,7 @@ use super::{
     handover::{hand_over_ahead, in_order},
     lanes,
 };
-use crate::{Associativity, Element, Operator, operator::Lanes};
+use crate::{Associativity, Element, Operator};
 use std::{array, sync::OnceLock};
 
 /// Where the items of a [`pipeline`] come from. `C` is the operator's carry.
@@ -73,7 +73,8 @@ pub trait Sink<I, C>: Copy + Sync {
         0
     }
 
-    /// This thread has put a tile and goes on to something else: time for what must happen before others read it.
+    /// This thread has put a tile and goes on to something else: time for what must happen before others read it. Not called
+    /// after a panic.
     #[inline(always)]
     fn flush(&self) {}
 }
@@ -192,7 +193,7 @@ where
         return init;
     }
     let steps = Steps { source, sink, combine: Op::combine };
-    let in_lanes = !matches!(Op::LANES, Lanes::No) && lanes::available();
+    let in_lanes = lanes::has::<Op, T>();
     // The length is looked at first: asking rayon for its threads would start them.
     let small = n <= shape.small;
     if Op::ASSOCIATIVITY == Associativity::Exact && (small || rayon::current_num_threads() == 1) {
@@ -207,15 +208,7 @@ where
     let tiles = n.div_ceil(shape.tile);
     let cut = |tile: usize| Cut::new(tile * shape.tile, shape.tile.min(n - tile * shape.tile));
     let total = OnceLock::new();
-    let aggregate = |tile: usize| {
-        let cut = cut(tile);
-        if in_lanes {
-            let sum = lanes::fold::<Op, T, _, _, _>(steps, cut.from, cut.len);
-            (sum, [sum; RUNS])
-        } else {
-            steps.fold(cut)
-        }
-    };
+    let aggregate = |tile: usize| steps.fold(cut(tile));
     let combine = |earlier: &Op::Carry, later: &Op::Carry| Op::combine(*earlier, *later);
     let finish = |tile: usize, prefix: Option<&Op::Carry>, sums: [Op::Carry; RUNS], next: Option<usize>| {
         let (this, prefix) = (cut(tile), prefix.copied());

@@ -25,4 +25,6 @@ mod unit;
 pub(crate) use driver::check;
 pub use driver::context;
 pub use library::Kernels;
-pub(crate) use scan::{Call, Plan, load, loaded, unit_of};
+#[cfg(feature = "laws")]
+pub(crate) use scan::unit_of;
+pub(crate) use scan::{Call, Plan, load, loaded};
