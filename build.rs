@@ -76,6 +76,8 @@ struct Element {
 struct Row {
     operator: &'static str,
     elements: &'static [&'static str],
+    /// Of each element.
+    pairs: &'static [&'static str],
     form: &'static str,
     lift: &'static str,
     combine: &'static str,
@@ -93,7 +95,7 @@ macro_rules! table {
             name: stringify!($element), cuda: $name, bits: stringify!($bits), key: stringify!($key),
         } ),*];
         const ROWS: &[Row] = &[$( $( Row {
-            operator: stringify!($op), elements: &[$( stringify!($t) ),*], form: stringify!($form),
+            operator: stringify!($op), elements: &[$( stringify!($t) ),*], pairs: &[$( pairs!($op $t) ),*], form: stringify!($form),
             lift: lift!($form), combine: $cuda, lower: lower!($form),
         }, )* )*];
     };
@@ -114,9 +116,9 @@ fn units() -> Vec<(String, Vec<String>)> {
     let typed = |name: &str| Type { cuda: element(name).cuda, size: size(name), align: size(name) };
     let mut units: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in ROWS {
-        for &name in row.elements {
+        for (&name, &pairs) in row.elements.iter().zip(row.pairs) {
             let (seen_as, carry) = match row.form {
-                "Same" => (name, name),
+                "Same" | "NanLast" | "NanFirst" => (name, name),
                 "Bits" => (element(name).bits, element(name).bits),
                 "Widened" => (name, "f32"),
                 "KeyNanLast" | "KeyNanFirst" => (name, element(name).key),
@@ -128,6 +130,7 @@ fn units() -> Vec<(String, Vec<String>)> {
                 lift: row.lift,
                 combine: row.combine,
                 lower: row.lower,
+                pairs,
             };
             units.entry(unit.source("scan_kernels.cuh")).or_default().push(format!("{}<{name}>", row.operator));
         }

@@ -4,6 +4,9 @@
 #include "types.cuh"
 #include "warp_scan.cuh"
 
+// What a Join says of the tile that a block will most likely get, where it does not know.
+constexpr u32 NO_TILE = 0xffffffffu;
+
 // A value that may be missing: only the first tile of a scan without an initial value has no prefix.
 template <class C> struct Maybe {
     C value;
@@ -82,6 +85,7 @@ template <class Operator> struct GivenPrefixes {
 
     __device__ explicit GivenPrefixes(const Carry *upto) : upto(upto) {}
 
+    __device__ u32 likely() const { return NO_TILE; } // it is known at once
     __device__ bool enter(Shared &, Maybe<Carry>, u32 &tile) {
         tile = blockIdx.x;
         return true;
@@ -117,6 +121,8 @@ template <class Operator, u32 GROUP> struct LookBack {
         prefixes = (Status<Carry> *)(ticket + (4 + groups + 3) / 4 * 4);
         aggregates = prefixes + groups;
     }
+
+    __device__ u32 likely() const { return tiles == 1 ? NO_TILE : blockIdx.x; }
 
     struct Shared {
         u32 tile;
@@ -279,6 +285,8 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
         prefixes = aggregates + tiles;
     }
 
+    __device__ u32 likely() const { return tiles == 1 ? NO_TILE : blockIdx.x - 1; } // the first block serves
+
     __device__ Status<Carry> &prefix_of(u32 tile) const { return prefixes[u64(tile) * APART]; }
 
     __device__ bool enter(Shared &shared, Maybe<Carry> init, u32 &tile) {
@@ -332,7 +340,7 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
                 u32 next = min(there + 1, size); // the tile after those that have come can be served too
                 Carry before = shuffle_up(upto, 1);
                 if (lane == 0) before = base.value;
-                else if (base.some) before = Operator::combine(base.value, before);
+                else if (base.some && lane < next) before = Operator::combine(base.value, before);
                 if (tile > 0 && lane >= served && lane < next) prefix_of(tile).publish(before);
                 served = next;
             }

@@ -11,6 +11,7 @@
 //
 //   struct Source {
 //       typedef ... Item;                                   // plain data, at most a slot
+//       void prefetch<ITEMS>(u64 first, u32 lane) const;                         // by a warp: the slice that will be loaded
 //       void load(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const;       // by a warp; slots past the end: any item
 //       Carry carry(Item item) const;
 //   };
@@ -24,16 +25,63 @@
 #include "warp_scan.cuh"
 #include "handover.cuh"
 
+constexpr u32 FIRST_BLOCKS = 2048; // as many as a large machine holds at once, or a few more
+
 template <u32 WARPS_, u32 VECTORS_> struct Shape {
     static constexpr u32 WARPS = WARPS_;     // of a block
     static constexpr u32 VECTORS = VECTORS_; // of a lane, 16 bytes each
     static constexpr u32 THREADS = WARPS * WARP;
 };
 
-template <class Operator, class Source, class Sink, class Slot, class Shape, class Join> struct Pipeline {
+// A Walk is how a lane goes over its vectors, in scan order: a first time to fold their items, a second time to put each
+// item with its prefixes. Vectors come and go in memory order. This one is for every operator, source and sink.
+template <class Operator, class Source, class Sink, class Slot> class ItemByItem {
     typedef typename Operator::Carry Carry;
     typedef typename Source::Item Item;
     typedef typename Sink::Result Result;
+    static_assert(sizeof(Item) <= sizeof(Slot) && sizeof(Result) <= sizeof(Slot), "an item and a result fit a slot");
+    static constexpr u32 SLOTS = sizeof(Vector) / sizeof(Slot);
+
+    Maybe<Carry> upto; // of what came before
+
+    static __device__ Item item(const Vector &items, u32 j) {
+        Item item;
+        memcpy(&item, (const char *)&items + j * sizeof(Slot), sizeof(Item));
+        return item;
+    }
+    __device__ Carry with(Carry c) const { return upto.some ? Operator::combine(upto.value, c) : c; }
+
+  public:
+    __device__ ItemByItem() { upto.some = false; }
+    __device__ explicit ItemByItem(Maybe<Carry> before) : upto(before) {}
+
+    __device__ void fold(const Source &source, Vector items, bool reverse) {
+        items = orient<Slot>(items, reverse);
+#pragma unroll
+        for (u32 j = 0; j < SLOTS; j++) upto = {with(source.carry(item(items, j))), true};
+    }
+    __device__ Carry folded() const { return upto.value; }
+
+    // The first of the items is item i.
+    __device__ Vector put(const Source &source, const Sink &sink, u64 i, Vector items, bool reverse) {
+        items = orient<Slot>(items, reverse);
+        Vector results;
+#pragma unroll
+        for (u32 j = 0; j < SLOTS; j++) {
+            Item x = item(items, j);
+            Carry inclusive = with(source.carry(x));
+            Result result = sink.put(i + j, x, upto.value, inclusive);
+            memcpy((char *)&results + j * sizeof(Slot), &result, sizeof(Result));
+            upto = {inclusive, true};
+        }
+        return orient<Slot>(results, reverse);
+    }
+};
+
+template <class Operator, class Source, class Sink, class Slot, class Shape, class Join,
+          class Walk = ItemByItem<Operator, Source, Sink, Slot>>
+struct Pipeline {
+    typedef typename Operator::Carry Carry;
     typedef Slice<Slot, Shape::VECTORS> Stage;
     static constexpr u32 WARPS = Shape::WARPS, TILE = WARPS * Stage::ITEMS;
 
@@ -45,6 +93,10 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
 
     static __device__ void run(Shared &shared, Source source, Sink sink, Join join, Maybe<Carry> init, bool reverse) {
         u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, tile;
+        // The blocks that start with the grid all wait for their tickets at once; meanwhile a tile, for most their own,
+        // comes into the L2 cache. Later blocks wait less than such a request costs.
+        u32 likely = join.likely();
+        if (likely < FIRST_BLOCKS) source.template prefetch<Stage::ITEMS>(u64(likely) * TILE + warp * Stage::ITEMS, lane);
         if (!join.enter(shared.join, init, tile)) return;
         u64 first = u64(tile) * TILE + warp * Stage::ITEMS;
         Carry upto = fold(shared, source, first, reverse), before = shuffle_up(upto, 1); // lane 0 has none before it
@@ -67,17 +119,11 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
         some |= lane > 0; // whether the lane has one
         Stage &stage = shared.stage[warp];
         u64 i = first + lane * Stage::LANE;
+        Walk walk({run, some});
 #pragma unroll
         for (u32 k = 0; k < Shape::VECTORS; k++) {
-            Vector v = orient<Slot>(stage.of_lane(lane, k, reverse), reverse), r;
-#pragma unroll
-            for (u32 j = 0; j < Stage::IN_VECTOR; j++) {
-                Item item = slot<Item>(v, j);
-                Carry c = source.carry(item), inclusive = k || j || some ? Operator::combine(run, c) : c;
-                set_slot<Result>(r, j, sink.put(i + k * Stage::IN_VECTOR + j, item, run, inclusive));
-                run = inclusive;
-            }
-            stage.of_lane(lane, k, reverse) = orient<Slot>(r, reverse);
+            Vector &items = stage.of_lane(lane, k, reverse);
+            items = walk.put(source, sink, i + k * Stage::IN_VECTOR, items, reverse);
         }
         __syncwarp();
 
@@ -104,17 +150,10 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
         Stage &stage = shared.stage[warp];
         source.load(stage, first, lane);
         __syncwarp();
-        Carry own;
+        Walk walk;
 #pragma unroll
-        for (u32 k = 0; k < Shape::VECTORS; k++) {
-            Vector v = orient<Slot>(stage.of_lane(lane, k, reverse), reverse);
-#pragma unroll
-            for (u32 j = 0; j < Stage::IN_VECTOR; j++) {
-                Carry c = source.carry(slot<Item>(v, j));
-                own = k || j ? Operator::combine(own, c) : c;
-            }
-        }
-        Carry upto = warp_inclusive<Operator>(own, lane);
+        for (u32 k = 0; k < Shape::VECTORS; k++) walk.fold(source, stage.of_lane(lane, k, reverse), reverse);
+        Carry upto = warp_inclusive<Operator>(walk.folded(), lane);
         if (lane == WARP - 1) shared.carry[warp] = upto;
         __syncthreads();
         return upto;
@@ -123,16 +162,5 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
     // By one warp: lane w gets the combination of warps 0 to w.
     static __device__ Carry warps_inclusive(Shared &shared, u32 lane) {
         return warp_inclusive<Operator>(shared.carry[min(lane, WARPS - 1)], lane);
-    }
-
-    template <class T> static __device__ T slot(const Vector &v, u32 j) {
-        static_assert(sizeof(T) <= sizeof(Slot), "an item fits its slot");
-        T x;
-        memcpy(&x, (const char *)&v + j * sizeof(Slot), sizeof(T));
-        return x;
-    }
-    template <class T> static __device__ void set_slot(Vector &v, u32 j, T x) {
-        static_assert(sizeof(T) <= sizeof(Slot), "a result fits its slot");
-        memcpy((char *)&v + j * sizeof(Slot), &x, sizeof(T));
     }
 };

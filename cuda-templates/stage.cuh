@@ -12,9 +12,7 @@ template <class Slot, u32 VECTORS> struct Slice {
     static constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Slot); // slots of one vector
     static constexpr u32 LANE = VECTORS * IN_VECTOR;                // slots of one lane
     static constexpr u32 ITEMS = WARP * LANE;                       // slots of the warp
-    // Vectors of a lane that are moved at a time where memory and stage are aligned differently: two where that costs no
-    // registers, and with them resident blocks.
-    static constexpr u32 ROUND = VECTORS < 11 || sizeof(Slot) == 4 ? 1 : 2;
+    static constexpr u32 ROUND = 2; // vectors of a lane that are moved at a time where memory and stage are aligned differently
 
     Vector vector[WARP * VECTORS];
 
@@ -45,17 +43,30 @@ template <class Slot> __device__ inline Vector orient(Vector v, bool reverse) {
     return r;
 }
 
-// The 16 bytes that begin `bytes` into two vectors in a row. The same `bytes` in all lanes.
-__device__ inline Vector straddle(Vector a, Vector b, u32 bytes) {
-    u32 word[8] = {a.word[0], a.word[1], a.word[2], a.word[3], b.word[0], b.word[1], b.word[2], b.word[3]};
+// The 16 bytes that begin some bytes into two vectors in a row: whole words, and of items shorter than a word a part of one.
+template <u32 WORDS, class Item> struct Straddle {
+    u32 bits; // of the part
+
+    __device__ Vector operator()(const Vector &a, const Vector &b) const {
+        u32 word[8] = {a.word[0], a.word[1], a.word[2], a.word[3], b.word[0], b.word[1], b.word[2], b.word[3]};
+        Vector r;
 #pragma unroll
-    for (int i = 0; i < 6; i++) word[i] = bytes & 8 ? word[i + 2] : word[i];
-#pragma unroll
-    for (int i = 0; i < 5; i++) word[i] = bytes & 4 ? word[i + 1] : word[i];
-    Vector r;
-#pragma unroll
-    for (int i = 0; i < 4; i++) r.word[i] = __funnelshift_r(word[i], word[i + 1], bytes % 4 * 8);
-    return r;
+        for (int i = 0; i < 4; i++) {
+            u32 low = word[WORDS + i];
+            r.word[i] = sizeof(Item) >= 4 ? low : __funnelshift_r(low, word[WORDS + i + 1], bits);
+        }
+        return r;
+    }
+};
+
+// Calls `use` with the `Straddle` for `bytes`, the same in all lanes: which words they are is decided once, not for each
+// vector.
+template <class Item, class Use> __device__ inline void straddling(u32 bytes, const Use &use) {
+    u32 words = bytes / 4, bits = bytes % 4 * 8;
+    if (sizeof(Item) >= 8 || words == 2) use(Straddle<2, Item>{bits});
+    else if (words == 1) use(Straddle<1, Item>{bits});
+    else if (words == 3) use(Straddle<3, Item>{bits});
+    else use(Straddle<0, Item>{bits}); // less than a word
 }
 
 // ---- contiguous memory ---------------------------------------------------------------------------------------------------
@@ -89,6 +100,12 @@ template <class Item> struct Run {
         }
     };
 
+    // Has the slice of `ITEMS` items from `first` on brought into the L2 cache, if it is whole. By one warp.
+    template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const {
+        Part<ITEMS, 1> part(*this, first);
+        if (lane == 0 && part.count == ITEMS) ::prefetch((const Vector *)((u64)part.memory - part.past()), ITEMS * sizeof(Item));
+    }
+
     // By one warp. Slots past the end get copies of the last item, so that nothing the operator is called on was not an
     // input; what it makes of them is never used.
     template <class Slot, u32 VECTORS> __device__ void load(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const {
@@ -107,20 +124,18 @@ template <class Item> struct Run {
             Vector last = from[VECTORS * WARP];
             wait_for_copies();
             __syncwarp();
-            constexpr u32 ROUND = Stage::ROUND;
-#pragma unroll ROUND == 1 ? 1 : VECTORS
-            for (u32 k = 0; k < VECTORS; k += ROUND) {
-                Vector moved[ROUND];
-#pragma unroll
-                for (u32 j = 0; j < ROUND && k + j < VECTORS; j++) {
-                    u32 at = (k + j) * WARP + lane;
-                    Vector next = at + 1 < VECTORS * WARP ? slice.vector[at + 1] : last;
-                    moved[j] = straddle(slice.vector[at], next, part.past());
+            // Each lane those that it owns, from the last one down, so that only the first of the next lane's is read early.
+            Vector *own = slice.vector + lane * VECTORS, after = lane == WARP - 1 ? last : own[VECTORS];
+            __syncwarp();
+            straddling<Item>(part.past(), [&](auto straddle) {
+                Vector next = after;
+#pragma unroll Stage::ROUND
+                for (u32 k = VECTORS; k-- > 0;) {
+                    Vector here = own[k];
+                    own[k] = straddle(here, next);
+                    next = here;
                 }
-                __syncwarp(); // all have read these; those of the next round are not written yet
-#pragma unroll
-                for (u32 j = 0; j < ROUND && k + j < VECTORS; j++) slice.vector[(k + j) * WARP + lane] = moved[j];
-            }
+            });
         } else {
             Item *to = (Item *)slice.slots();
             for (u32 k = lane; k < part.vectors; k += WARP)
@@ -150,11 +165,13 @@ template <class Item> struct Run {
             const Item *from = (const Item *)slice.slots();
             u32 past = part.past(), head = (sizeof(Vector) - past) / sizeof(Item), tail = past / sizeof(Item);
             to = (Vector *)((u64)part.memory - past);
+            straddling<Item>(sizeof(Vector) - past, [&](auto straddle) {
 #pragma unroll Stage::ROUND
-            for (u32 k = 0; k < VECTORS; k++) {
-                u32 at = k * WARP + lane;
-                if (at > 0) to[at] = straddle(slice.vector[at - 1], slice.vector[at], sizeof(Vector) - past);
-            }
+                for (u32 k = 0; k < VECTORS; k++) {
+                    u32 at = k * WARP + lane;
+                    if (at > 0) to[at] = straddle(slice.vector[at - 1], slice.vector[at]);
+                }
+            });
             if (lane < head) part.memory[lane] = from[lane];
             if (lane < tail) part.memory[Stage::ITEMS - 1 - lane] = from[Stage::ITEMS - 1 - lane];
         } else {

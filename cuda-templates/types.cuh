@@ -52,7 +52,8 @@ __device__ inline bf16 narrow(float x, Tag<bf16>) {
 }
 template <class T> __device__ inline T narrow(float x) { return narrow(x, Tag<T>()); }
 
-// ---- floats as integers in the same order: -0 < +0, NaN at the end that the operator asks for ------------------------
+// ---- floats in total order: -0 < +0, NaN at the end that the operator asks for ---------------------------------------
+// Every NaN comes out as the positive one with all bits of the mantissa set, which is what the machine's own maximum gives.
 
 enum NanPlace { NAN_FIRST, NAN_LAST };
 
@@ -86,24 +87,85 @@ template <> struct FloatBits<bf16> {
     static __device__ bf16 from(u16 bits) { return bf16{bits}; }
 };
 
+// All bits but the sign turned over if the sign is set. It is its own inverse.
+template <class T> __device__ inline typename FloatBits<T>::Bits folded(typename FloatBits<T>::Bits bits) {
+    typedef typename FloatBits<T>::Bits Bits;
+    typedef typename FloatBits<T>::Key Key;
+    return bits ^ (Bits(Key(bits) >> (8 * sizeof(Bits) - 1)) & Bits(~Bits(0)) >> 1);
+}
+
+// As integers in the same order.
 template <NanPlace PLACE, class T> __device__ inline typename FloatBits<T>::Key key(T x) {
     typedef typename FloatBits<T>::Bits Bits;
     typedef typename FloatBits<T>::Key Key;
     constexpr Bits MAGNITUDE = Bits(~Bits(0)) >> 1;
     Bits bits = FloatBits<T>::to(x);
     bool nan = Bits(bits & MAGNITUDE) > FloatBits<T>::INFINITE;
-    Key end = PLACE == NAN_LAST ? Key(MAGNITUDE) : Key(MAGNITUDE + 1);
-    return nan ? end : Key(bits) < 0 ? Key(bits ^ MAGNITUDE) : Key(bits);
+    return Key(!nan ? folded<T>(bits) : PLACE == NAN_LAST ? MAGNITUDE : Bits(~MAGNITUDE));
 }
 
+// Of a NaN that is last the key is the bits; of one that is first they come back with the sign too many.
 template <NanPlace PLACE, class T> __device__ inline T from_key(typename FloatBits<T>::Key key) {
     typedef typename FloatBits<T>::Bits Bits;
-    typedef typename FloatBits<T>::Key Key;
-    constexpr Bits MAGNITUDE = Bits(~Bits(0)) >> 1, INFINITE = FloatBits<T>::INFINITE;
-    constexpr Bits QUIET = Bits(INFINITE & -INFINITE) >> 1; // the highest bit of the mantissa
-    bool nan = PLACE == NAN_LAST ? key > Key(INFINITE) : key < Key(Bits(~INFINITE));
-    return FloatBits<T>::from(nan ? Bits(INFINITE | QUIET) : key < 0 ? Bits(Bits(key) ^ MAGNITUDE) : Bits(key));
+    constexpr u32 TOP = sizeof(Bits) == 8 ? 32 : 0; // of 64 bits the upper half tells
+    Bits bits = folded<T>(Bits(key));
+    if (PLACE == NAN_FIRST && Bits(bits >> TOP) == Bits(~Bits(0)) >> TOP) bits &= Bits(~Bits(0)) >> 1;
+    return FloatBits<T>::from(bits);
 }
+
+// The greater and the less of two; NaN wins in both.
+#if __CUDA_ARCH__ >= 800
+#define EXTREMES(T, TYPE, REGISTER, BITS)                                                                                        \
+    __device__ inline T maximum(T a, T b) {                                                                                      \
+        asm("max.NaN." TYPE " %0, %0, %1;" : "+" REGISTER(a BITS) : REGISTER(b BITS));                                           \
+        return a;                                                                                                                \
+    }                                                                                                                            \
+    __device__ inline T minimum(T a, T b) {                                                                                      \
+        asm("min.NaN." TYPE " %0, %0, %1;" : "+" REGISTER(a BITS) : REGISTER(b BITS));                                           \
+        return a;                                                                                                                \
+    }
+#else // older machines have no such instruction
+#define EXTREMES(T, TYPE, REGISTER, BITS)                                                                                        \
+    __device__ inline T maximum(T a, T b) { return from_key<NAN_LAST, T>(max(key<NAN_LAST>(a), key<NAN_LAST>(b))); }             \
+    __device__ inline T minimum(T a, T b) { return from_key<NAN_FIRST, T>(min(key<NAN_FIRST>(a), key<NAN_FIRST>(b))); }
+#endif
+EXTREMES(float, "f32", "f", )
+EXTREMES(f16, "f16", "h", .bits)
+EXTREMES(bf16, "bf16", "h", .bits)
+#undef EXTREMES
+
+// ---- two 16-bit lanes of a word ------------------------------------------------------------------------------------------
+
+// Written without a permutation, so that the compiler leaves out what goes into a lane that nobody reads.
+__device__ inline u32 lanes(u32 low, u32 high) { return (low & 0xffff) | high << 16; }
+
+// Bytes of a word, one for each hexadecimal digit of the selector, the lowest first: 0 to 3 are its bytes, 4 is zero, and
+// 8 to 11 are the signs of its bytes.
+__device__ inline u32 permute(u32 word, u32 selector) {
+    u32 permuted;
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(permuted) : "r"(word), "r"(selector));
+    return permuted;
+}
+
+#if __CUDA_ARCH__ >= 900
+#define LANE_EXTREME(NAME, INSTRUCTION, T)                                                                                       \
+    __device__ inline u32 NAME(u32 a, u32 b, Tag<T>) {                                                                           \
+        asm(INSTRUCTION " %0, %0, %1;" : "+r"(a) : "r"(b));                                                                      \
+        return a;                                                                                                                \
+    }
+LANE_EXTREME(lane_max, "max.u16x2", u16)
+LANE_EXTREME(lane_max, "max.s16x2", short)
+LANE_EXTREME(lane_min, "min.u16x2", u16)
+LANE_EXTREME(lane_min, "min.s16x2", short)
+#undef LANE_EXTREME
+#else // older machines have no such instruction
+template <class T> __device__ inline u32 lane_max(u32 a, u32 b, Tag<T>) {
+    return u32(u16(max(T(a), T(b)))) | u32(max(T(a >> 16), T(b >> 16))) << 16;
+}
+template <class T> __device__ inline u32 lane_min(u32 a, u32 b, Tag<T>) {
+    return u32(u16(min(T(a), T(b)))) | u32(min(T(a >> 16), T(b >> 16))) << 16;
+}
+#endif
 
 // ---- lanes ----------------------------------------------------------------------------------------------------------
 
@@ -197,5 +259,11 @@ template <class T> __device__ inline void copy_item_to_shared(T *to, const T *fr
 __device__ inline void wait_for_copies() {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+// Has `bytes` bytes, a multiple of 16, brought into the L2 cache where the machine can. By one thread.
+__device__ inline void prefetch(const Vector *from, u32 bytes) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
 #endif
 }

@@ -20,6 +20,8 @@
 //! | `Widened` | `f32`, rounded once for each output | |
 //! | `KeyNanLast` | integers in the order of the floats, every NaN above +infinity | |
 //! | `KeyNanFirst` | the same, every NaN below -infinity | |
+//! | `NanLast` | on the CPU as `KeyNanLast`; on the GPU the element itself, for which there are instructions | |
+//! | `NanFirst` | the same with `KeyNanFirst` | |
 
 macro_rules! catalog {
     ($use:ident) => {
@@ -58,19 +60,21 @@ macro_rules! catalog {
                     [f32, f64] Rounding, Same, identity C::ONE, rust |a, b| a * b, cuda "a * b";
                     [f16, bf16] Rounding, Widened, identity C::ONE, rust |a, b| a * b, cuda "a * b";
                 }
-                /// Maximum. For floats NaN wins, -0 is less than +0, and every NaN in the result is the canonical one.
+                /// Maximum. For floats NaN wins, -0 is less than +0, and every NaN in the result is the positive one
+                /// with all bits of the mantissa set.
                 Max {
                     [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Same, identity C::MIN,
                         rust |a, b| a.max(b), cuda "b > a ? b : a";
-                    [f32, f16, f64, bf16] Exact, KeyNanLast, identity T::LEAST_KEY,
-                        rust |a, b| a.max(b), cuda "b > a ? b : a";
+                    [f32, f16, bf16] Exact, NanLast, identity T::LEAST_KEY, rust |a, b| a.max(b), cuda "maximum(a, b)";
+                    [f64] Exact, KeyNanLast, identity T::LEAST_KEY, rust |a, b| a.max(b), cuda "b > a ? b : a";
                 }
-                /// Minimum. For floats NaN wins, -0 is less than +0, and every NaN in the result is the canonical one.
+                /// Minimum. For floats NaN wins, -0 is less than +0, and every NaN in the result is the positive one
+                /// with all bits of the mantissa set.
                 Min {
                     [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Same, identity C::MAX,
                         rust |a, b| a.min(b), cuda "b < a ? b : a";
-                    [f32, f16, f64, bf16] Exact, KeyNanFirst, identity T::GREATEST_KEY,
-                        rust |a, b| a.min(b), cuda "b < a ? b : a";
+                    [f32, f16, bf16] Exact, NanFirst, identity T::GREATEST_KEY, rust |a, b| a.min(b), cuda "minimum(a, b)";
+                    [f64] Exact, KeyNanFirst, identity T::GREATEST_KEY, rust |a, b| a.min(b), cuda "b < a ? b : a";
                 }
                 /// Bitwise and.
                 BitAnd {
@@ -111,6 +115,12 @@ macro_rules! lift {
     (Widened) => {
         "widen(x)"
     };
+    (NanLast) => {
+        "x"
+    };
+    (NanFirst) => {
+        "x"
+    };
     (KeyNanLast) => {
         "key<NAN_LAST>(x)"
     };
@@ -128,10 +138,40 @@ macro_rules! lower {
     (Widened) => {
         "narrow<Element>(x)"
     };
+    (NanLast) => {
+        "maximum(x, x)" // an element that nothing was combined with may be any NaN
+    };
+    (NanFirst) => {
+        "minimum(x, x)"
+    };
     (KeyNanLast) => {
         "from_key<NAN_LAST, Element>(x)"
     };
     (KeyNanFirst) => {
         "from_key<NAN_FIRST, Element>(x)"
     };
+}
+
+/// How two short elements are combined at once, `pairs!(operator element)`: a type of `scan.cuh`.
+#[rustfmt::skip]
+macro_rules! pairs {
+    (Sum i8) => { "SumPairs" };
+    (Sum u8) => { "SumPairs" };
+    (Product i8) => { "ProductInTurn" };
+    (Product u8) => { "ProductInTurn" };
+    (BitAnd i8) => { "BitAndPairs" };
+    (BitAnd u8) => { "BitAndPairs" };
+    (BitOr i8) => { "BitOrPairs" };
+    (BitOr u8) => { "BitOrPairs" };
+    (BitXor i8) => { "BitXorPairs" };
+    (BitXor u8) => { "BitXorPairs" };
+    (Max i8) => { "MaxPairs<short>" };
+    (Max u8) => { "MaxPairs<u16>" };
+    (Max i16) => { "MaxPairs<short>" };
+    (Max u16) => { "MaxPairs<u16>" };
+    (Min i8) => { "MinPairs<short>" };
+    (Min u8) => { "MinPairs<u16>" };
+    (Min i16) => { "MinPairs<short>" };
+    (Min u16) => { "MinPairs<u16>" };
+    ($op:ident $t:ident) => { "NoPairs" };
 }

@@ -36,7 +36,8 @@ pub unsafe trait Element: Pod + Send + Sync {
 }
 
 /// Floats as integers in the same order, for operators that compare: `-0 < +0`, and NaN at the end that the operator
-/// asks for. Comparing keys is associative bit for bit, which comparing floats is not.
+/// asks for. Comparing keys is associative bit for bit, which comparing floats is not. Every NaN comes back from its key as
+/// the positive one with all bits of the mantissa set, which is what a GPU's own maximum gives.
 pub trait Keyed: Sized {
     /// A signed integer of the float's size.
     type Key: Element;
@@ -48,9 +49,9 @@ pub trait Keyed: Sized {
     fn key_nan_last(self) -> Self::Key;
     /// Every NaN below -infinity.
     fn key_nan_first(self) -> Self::Key;
-    /// The inverse of `key_nan_last`; a NaN comes back as the canonical one.
+    /// The inverse of `key_nan_last`.
     fn from_key_nan_last(key: Self::Key) -> Self;
-    /// The inverse of `key_nan_first`; a NaN comes back as the canonical one.
+    /// The inverse of `key_nan_first`.
     fn from_key_nan_first(key: Self::Key) -> Self;
 }
 
@@ -72,12 +73,11 @@ macro_rules! keyed {
             }
             #[inline(always)]
             fn from_key_nan_last(key: $key) -> $float {
-                let bits = key ^ ((key >> ($key::BITS - 1)) & $key::MAX);
-                if key > Self::GREATEST_KEY { $float::NAN } else { $float::from_bits(bits as _) }
+                $float::from_bits((key ^ ((key >> ($key::BITS - 1)) & $key::MAX)) as _) // NaN is its own key
             }
             #[inline(always)]
             fn from_key_nan_first(key: $key) -> $float {
-                if key < Self::LEAST_KEY { $float::NAN } else { Self::from_key_nan_last(key) }
+                Self::from_key_nan_last(if key == $key::MIN { $key::MAX } else { key })
             }
         }
     )* };

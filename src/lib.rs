@@ -48,7 +48,8 @@
 //!
 //! - Operands are combined in order: an operator need not be commutative.
 //! - Integers wrap. Sums and products of f16 and bf16 are carried in f32 and rounded once for each output.
-//! - The maximum and the minimum of floats: NaN wins, -0 is less than +0, every NaN in a result is the canonical one.
+//! - The maximum and the minimum of floats: NaN wins, -0 is less than +0, every NaN in a result is
+//!   the positive one with all bits of the mantissa set.
 //! - Results are the same bits in every run; host and device may round a float sum differently.
 //! - Nothing is copied between host and device behind your back, nothing waits for the device, and no error is a panic.
 //!

@@ -96,9 +96,24 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     /// The type under which kernels see the element.
     #[doc(hidden)]
     const CUDA_ELEMENT: &'static str = T::CUDA;
-    /// The type under which kernels see the carry.
+    /// The type under which kernels see the carry, of the same size.
     #[doc(hidden)]
     const CUDA_CARRY: &'static str = <Self::Carry as Element>::CUDA;
+    /// The bits under which kernels see a partial result.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn to_cuda(carry: Self::Carry) -> Self::Carry {
+        carry
+    }
+    /// The inverse of `to_cuda`.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn from_cuda(carry: Self::Carry) -> Self::Carry {
+        carry
+    }
+    /// How kernels combine two short elements at once, if there is a way: a type of `scan.cuh`.
+    #[doc(hidden)]
+    const CUDA_PAIRS: &'static str = "NoPairs";
 }
 
 /// The carry type of a form, and its conversions.
@@ -112,7 +127,13 @@ macro_rules! form {
     (carry Widened $t:ty) => {
         f32
     };
+    (carry NanLast $t:ty) => {
+        <$t as Keyed>::Key
+    };
     (carry KeyNanLast $t:ty) => {
+        <$t as Keyed>::Key
+    };
+    (carry NanFirst $t:ty) => {
         <$t as Keyed>::Key
     };
     (carry KeyNanFirst $t:ty) => {
@@ -127,8 +148,14 @@ macro_rules! form {
     (lift Widened $x:ident) => {
         Widened::widen($x)
     };
+    (lift NanLast $x:ident) => {
+        Keyed::key_nan_last($x)
+    };
     (lift KeyNanLast $x:ident) => {
         Keyed::key_nan_last($x)
+    };
+    (lift NanFirst $x:ident) => {
+        Keyed::key_nan_first($x)
     };
     (lift KeyNanFirst $x:ident) => {
         Keyed::key_nan_first($x)
@@ -142,17 +169,50 @@ macro_rules! form {
     (lower Widened $x:ident) => {
         Widened::narrow($x)
     };
+    (lower NanLast $x:ident) => {
+        Keyed::from_key_nan_last($x)
+    };
     (lower KeyNanLast $x:ident) => {
         Keyed::from_key_nan_last($x)
+    };
+    (lower NanFirst $x:ident) => {
+        Keyed::from_key_nan_first($x)
     };
     (lower KeyNanFirst $x:ident) => {
         Keyed::from_key_nan_first($x)
     };
-    (cuda Bits $t:ty) => {
+    (cuda_element Bits $t:ty) => {
         <$t as Element>::CUDA_BITS
     };
-    (cuda $form:ident $t:ty) => {
+    (cuda_element $form:ident $t:ty) => {
         <$t as Element>::CUDA
+    };
+    (cuda_carry Bits $t:ty) => {
+        <$t as Element>::CUDA_BITS
+    };
+    (cuda_carry NanLast $t:ty) => {
+        <$t as Element>::CUDA
+    };
+    (cuda_carry NanFirst $t:ty) => {
+        <$t as Element>::CUDA
+    };
+    (cuda_carry $form:ident $t:ty) => {
+        <form!(carry $form $t) as Element>::CUDA
+    };
+    (to_cuda NanLast $t:ty, $x:ident) => {
+        bytemuck::cast(<$t as Keyed>::from_key_nan_last($x))
+    };
+    (to_cuda NanFirst $t:ty, $x:ident) => {
+        bytemuck::cast(<$t as Keyed>::from_key_nan_first($x))
+    };
+    (from_cuda NanLast $t:ty, $x:ident) => {
+        Keyed::key_nan_last(bytemuck::cast::<_, $t>($x))
+    };
+    (from_cuda NanFirst $t:ty, $x:ident) => {
+        Keyed::key_nan_first(bytemuck::cast::<_, $t>($x))
+    };
+    ($direction:ident $form:ident $t:ty, $x:ident) => {
+        $x
     };
 }
 
@@ -176,10 +236,10 @@ macro_rules! lanes {
     (Min Exact Same $t:ident) => {
         Lanes::Min { signed: $t::MIN != 0 }.up_to_32_bits::<$t>()
     };
-    (Max Exact KeyNanLast $t:ident) => {
+    (Max Exact NanLast $t:ident) => {
         Lanes::Max { signed: true }.up_to_32_bits::<$t>()
     };
-    (Min Exact KeyNanFirst $t:ident) => {
+    (Min Exact NanFirst $t:ident) => {
         Lanes::Min { signed: true }.up_to_32_bits::<$t>()
     };
     ($op:ident $associativity:ident $form:ident $t:ident) => {
@@ -222,8 +282,13 @@ macro_rules! operators {
             const CUDA: &'static str = $cuda;
             const CUDA_LIFT: &'static str = lift!($form);
             const CUDA_LOWER: &'static str = lower!($form);
-            const CUDA_ELEMENT: &'static str = form!(cuda $form $t);
-            const CUDA_CARRY: &'static str = form!(cuda $form Self::Carry);
+            const CUDA_ELEMENT: &'static str = form!(cuda_element $form $t);
+            const CUDA_CARRY: &'static str = form!(cuda_carry $form $t);
+            #[inline(always)]
+            fn to_cuda(carry: Self::Carry) -> Self::Carry { form!(to_cuda $form $t, carry) }
+            #[inline(always)]
+            fn from_cuda(carry: Self::Carry) -> Self::Carry { form!(from_cuda $form $t, carry) }
+            const CUDA_PAIRS: &'static str = pairs!($op $t);
         }
     };
 }

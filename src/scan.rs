@@ -1,6 +1,6 @@
 //! Scan: the front door.
 
-use crate::cuda::{self, Call, Plan};
+use crate::cuda::{self, Call, Plan, ScanProgram};
 use crate::memory::{View, ViewMut, bind, is_capturing};
 use crate::{Destination, Device, Element, Error, Operator, Place, Source, Strategy, Workspace, cpu};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
@@ -237,8 +237,9 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
             return Err(Error::Capturing { primitive: NAME, what: "prepare allocates; call it before the capture" });
         }
         let device = workspace.stream().context().ordinal();
-        let plan = Plan::up_to::<Op, T>(self.strategy, n)?;
-        cuda::load::<Op, T>(plan.program, device)?;
+        Plan::check::<Op, T>(self.strategy)?;
+        let kernels = cuda::load::<Op, T>(ScanProgram::of(self.strategy), device)?;
+        let plan = Plan::up_to::<Op, T>(self.strategy, n, kernels.architecture())?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
 }
@@ -409,17 +410,19 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         if tracked && is_capturing(stream)? {
             return Err(Error::EventTracking { primitive: NAME });
         }
-        let plan = Plan::new::<Op, T>(self.strategy, n)?;
-        let kernels = match cuda::loaded::<Op, T>(plan.program, device) {
+        Plan::check::<Op, T>(self.strategy)?;
+        let program = ScanProgram::of(self.strategy);
+        let kernels = match cuda::loaded::<Op, T>(program, device) {
             Some(kernels) => kernels,
             None if is_capturing(stream)? => {
                 return Err(Error::Capturing { primitive: NAME, what: LOAD });
             }
-            None => cuda::load::<Op, T>(plan.program, device)?,
+            None => cuda::load::<Op, T>(program, device)?,
         };
+        let plan = Plan::new::<Op, T>(self.strategy, n, kernels.architecture())?;
         let mut temporary = None;
         let (words, scratch) = match workspace {
-            _ if plan.words + plan.scratch == 0 => (0, 0),
+            _ if plan.bytes() == 0 => (0, 0),
             Some(workspace) => workspace.reserve(NAME, plan.words, plan.scratch)?,
             None if is_capturing(stream)? => {
                 return Err(Error::Capturing { primitive: NAME, what: RESERVE });
@@ -436,7 +439,8 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
             None => (to, None),
         };
         let Scan { exclusive, reverse, .. } = self;
-        let call = Call { input: from, output: to, n, init: self.first(), exclusive, reverse, words, scratch };
+        let init = self.first().map(Op::to_cuda);
+        let call = Call { input: from, output: to, n, init, exclusive, reverse, words, scratch };
         // SAFETY: the kernels are those of the plan, which is for n elements; input and output have n elements each on
         // this device, by their types, and the guards keep them; words and scratch are the workspace's, of the sizes
         // that the plan asks for, words zero; the stream's context was bound above.
@@ -450,8 +454,7 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
     /// # Errors
     /// [`Error::TooLong`].
     pub fn scratch_bytes(&self, n: usize) -> Result<usize, Error> {
-        let plan = Plan::new::<Op, T>(self.strategy, n)?;
-        Ok(plan.words + plan.scratch)
+        Plan::bytes_anywhere::<Op, T>(self.strategy, n)
     }
 
     /// The scan at addresses of device memory, on a stream of the driver's; for stacks that do not use cudarc. Does not
@@ -491,17 +494,18 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         if n == 0 {
             return Ok(());
         }
-        let plan = Plan::new::<Op, T>(self.strategy, n)?;
-        let needed = plan.words + plan.scratch; // one of them is zero
+        let needed = self.scratch_bytes(n)?;
         if scratch_bytes < needed || !scratch.is_multiple_of(16) {
             return Err(Error::Scratch { primitive: NAME, given: scratch_bytes, address: scratch, needed });
         }
         let mut device = 0;
         // SAFETY: a context is current, by the caller; the driver writes its device.
         cuda::check("cuCtxGetDevice", 0, unsafe { sys::cuCtxGetDevice(&mut device) })?;
-        let kernels = cuda::load::<Op, T>(plan.program, device as usize)?;
+        let kernels = cuda::load::<Op, T>(ScanProgram::of(self.strategy), device as usize)?;
+        let plan = Plan::new::<Op, T>(self.strategy, n, kernels.architecture())?;
         let Scan { exclusive, reverse, .. } = self;
-        let call = Call { input, output, n, init: self.first(), exclusive, reverse, words: scratch, scratch };
+        let init = self.first().map(Op::to_cuda);
+        let call = Call { input, output, n, init, exclusive, reverse, words: scratch, scratch };
         // SAFETY: by the caller, and as checked above.
         unsafe { call.launch(&plan, kernels, stream) }
     }

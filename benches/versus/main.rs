@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! cargo bench --bench versus --features cub                    the main types and sizes
-//! cargo bench --bench versus --features cub -- --sweep         sums of 2^10 to 2^30 elements
-//! cargo bench --bench versus --features cub -- --catalog       every operator on every element, 2^26
+//! cargo bench --bench versus --features cub -- --sweep         sums of 2^10 to 2^30 elements, every type
+//! cargo bench --bench versus --features cub -- --catalog       every operator on every element, 2^28
 //! cargo bench --bench versus --features cub -- --strategies    every strategy of a scan, 2^20 and 2^28
 //! cargo bench --bench versus --features cub -- --views         views at odd offsets, and backwards, 2^28
 //! cargo bench --bench versus --features cub -- --host          what a call costs the host
-//! cargo bench --bench versus --features cub -- --shapes        shapes of the kernel, ways to join tiles, 2^28
+//! cargo bench --bench versus --features cub -- --shapes        shapes of the kernel, ways to join tiles, the best for each length
 //! cargo bench --bench versus -- --plot FILE FOLDER             pictures of what --sweep printed into FILE; needs no GPU
 //! ```
 //! CUB comes from the toolkit of the nvcc that build.rs finds (PARASCAN_NVCC, PATH, CUDA_HOME, CUDA_PATH,
@@ -110,8 +110,8 @@ fn main_rows(gpu: &Gpu, verdict: &Verdict) {
         Sum: Known<T>,
         Max: Known<T>,
     {
-        let Some(mut bench) = Bench::<T>::new(gpu, verdict, 1 << 28) else { return };
-        for n in [28, 10, 16, 20, 24].map(|log| 1 << log) {
+        let Some(mut bench) = Bench::<T>::new(gpu, verdict, 1 << 30) else { return };
+        for n in [28, 30, 10, 16, 20, 24].map(|log| 1 << log) {
             bench.row::<Sum>(n, EXCLUSIVE);
             bench.row::<Sum>(n, INCLUSIVE);
             bench.row::<Max>(n, INCLUSIVE);
@@ -127,15 +127,14 @@ fn sweep(gpu: &Gpu, verdict: &Verdict) {
     {
         let Some(mut bench) = Bench::<T>::new(gpu, verdict, 1 << 30) else { return };
         for n in (10..=30).map(|log| 1 << log) {
-            bench.row::<Sum>(n, EXCLUSIVE);
             bench.row::<Sum>(n, INCLUSIVE);
         }
     }
-    each!(rows, gpu, verdict: f32 i32 u64 f16);
+    each!(rows, gpu, verdict: f32 i32 u64 f16 f64 bf16 i8 i16 i64 u8 u16 u32);
 }
 
 fn catalog(gpu: &Gpu, verdict: &Verdict) {
-    const N: usize = 1 << 26;
+    const N: usize = 1 << 28;
     macro_rules! rows { ($($t:ident: $($op:ident)*;)*) => { $(
         if let Some(mut bench) = Bench::<$t>::new(gpu, verdict, N) {
             bench.row::<Sum>(N, EXCLUSIVE);

@@ -9,34 +9,55 @@ use parascan::cudarc::driver::{CudaSlice, DevicePtr};
 use parascan::{Sum, scan};
 use std::ffi::c_void;
 
-const N: usize = 1 << 28;
+/// Lengths of input, in bytes, for which the best shape is looked for; at the last one every join is timed.
+const LENGTHS: [usize; 6] = [1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30];
 
 /// (warps of a block, vectors of a lane)
-const SHAPES: [(usize, usize); 10] =
-    [(8, 3), (8, 5), (8, 7), (4, 5), (4, 7), (4, 9), (4, 11), (4, 13), (6, 7), (16, 3)];
+const SHAPES: [(usize, usize); 11] =
+    [(8, 3), (8, 5), (8, 7), (4, 5), (4, 7), (4, 9), (4, 11), (4, 13), (6, 7), (12, 5), (16, 3)];
 
-/// A join in C++, whether one more block serves it, and whether its results are right.
-const JOINS: [(&str, &str, bool, bool); 6] = [
-    ("server", "PrefixServer<Operator, TestShape::WARPS>", true, true),
-    ("server_64", "PrefixServer<Operator, TestShape::WARPS, 64>", true, true),
-    ("server_128", "PrefixServer<Operator, TestShape::WARPS, 128>", true, true),
-    ("look_back_32", "LookBack<Operator, 32>", false, true),
-    ("look_back_128", "LookBack<Operator, 128>", false, true),
-    ("no_join", "NoJoin", false, false),
+/// A way of joining tiles.
+struct Join {
+    name: &'static str,
+    /// In C++.
+    class: &'static str,
+    /// One more block serves it, with prefixes so many bytes apart.
+    served: Option<usize>,
+    /// Its results are right.
+    right: bool,
+}
+
+const JOINS: [Join; 6] = [
+    Join { name: "server", class: "PrefixServer<Operator, TestShape::WARPS>", served: Some(0), right: true },
+    Join { name: "server_64", class: "PrefixServer<Operator, TestShape::WARPS, 64>", served: Some(64), right: true },
+    Join { name: "server_128", class: "PrefixServer<Operator, TestShape::WARPS, 128>", served: Some(128), right: true },
+    Join { name: "look_back_32", class: "LookBack<Operator, 32>", served: None, right: true },
+    Join { name: "look_back_128", class: "LookBack<Operator, 128>", served: None, right: true },
+    Join { name: "no_join", class: "NoJoin", served: None, right: false },
 ];
 
-/// The addition of an element in C++: the element, the carry, to the carry, from it.
-struct Addition(&'static str, &'static str, &'static str, &'static str);
+/// A timed kernel.
+#[derive(Clone, Copy)]
+struct Row {
+    bytes: usize,
+    shape: (usize, usize),
+    spread: usize,
+    us: f64,
+}
+
+/// The addition of an element in C++: the element, the carry, to the carry, from it, two at once.
+struct Addition(&'static str, &'static str, &'static str, &'static str, &'static str);
 
 /// The kernel with every join, for one shape. `NoJoin` leaves the prefixes out: what a scan costs without them is the most
 /// that any join can reach.
-fn source(Addition(element, carry, lift, lower): &Addition, (warps, vectors): (usize, usize)) -> String {
+fn source(Addition(element, carry, lift, lower, pairs): &Addition, (warps, vectors): (usize, usize)) -> String {
     let mut text = format!(
         "#include \"scan.cuh\"
         typedef Shape<{warps}, {vectors}> TestShape;
         struct Operator {{
             typedef {element} Element;
             typedef {carry} Carry;
+            typedef {pairs} Pairs;
             static __device__ Carry lift(Element x) {{ return {lift}; }}
             static __device__ Carry combine(Carry a, Carry b) {{ return a + b; }}
             static __device__ Element lower(Carry x) {{ return {lower}; }}
@@ -44,16 +65,17 @@ fn source(Addition(element, carry, lift, lower): &Addition, (warps, vectors): (u
         struct NoJoin {{
             struct Shared {{}};
             __device__ NoJoin(void *, u32) {{}}
+            __device__ u32 likely() const {{ return NO_TILE; }}
             __device__ bool enter(Shared &, Maybe<{carry}>, u32 &tile) {{ tile = blockIdx.x; return true; }}
             __device__ Maybe<{carry}> exchange(u32, {carry}, Maybe<{carry}> init, u32) {{ return init; }}
             __device__ void retire(u32, u32) {{}}
         }};\n"
     );
-    for (name, join, ..) in JOINS {
+    for Join { name, class, .. } in JOINS {
         text += &format!(
             "extern \"C\" __global__ void __launch_bounds__(TestShape::THREADS)
             {name}({element} *in, {element} *out, u64 n, {carry} init, u32 flags, void *memory, u32 tiles) {{
-                scan_tiles<Operator, TestShape>(in, out, n, init, flags, {join}(memory, tiles));
+                scan_tiles<Operator, TestShape>(in, out, n, init, flags, {class}(memory, tiles));
             }}\n"
         );
     }
@@ -61,21 +83,34 @@ fn source(Addition(element, carry, lift, lower): &Addition, (warps, vectors): (u
 }
 
 pub(crate) fn shapes(gpu: &Gpu, verdict: &Verdict) {
-    rows::<f32>(gpu, verdict, Addition("float", "float", "x", "x"));
-    rows::<i32>(gpu, verdict, Addition("int", "int", "x", "x"));
-    rows::<u64>(gpu, verdict, Addition("u64", "u64", "x", "x"));
-    rows::<f16>(gpu, verdict, Addition("f16", "float", "widen(x)", "narrow<f16>(x)"));
-    rows::<u8>(gpu, verdict, Addition("u8", "u8", "x", "x"));
+    rows::<f32>(gpu, verdict, Addition("float", "float", "x", "x", "NoPairs"));
+    rows::<i32>(gpu, verdict, Addition("int", "int", "x", "x", "NoPairs"));
+    rows::<u64>(gpu, verdict, Addition("u64", "u64", "x", "x", "NoPairs"));
+    rows::<f16>(gpu, verdict, Addition("f16", "float", "widen(x)", "narrow<f16>(x)", "NoPairs"));
+    rows::<u8>(gpu, verdict, Addition("u8", "u8", "x", "x", "SumPairs"));
 }
 
 fn rows<T: Sample>(gpu: &Gpu, verdict: &Verdict, addition: Addition)
 where
     Sum: Known<T>,
 {
-    let Some(mut bench) = Bench::<T>::new(gpu, verdict, N) else { return };
+    let most = LENGTHS[LENGTHS.len() - 1] / size_of::<T>();
+    let Some(mut bench) = Bench::<T>::new(gpu, verdict, most) else { return };
+    let mut rows = Vec::new();
     for shape in SHAPES {
         let what = format!("shape {} x {}, {}", shape.0, shape.1, T::NAME);
-        verdict.note(&what, bench.shape(&addition, shape));
+        verdict.note(&what, bench.shape(&addition, shape, &mut rows));
+    }
+    // The lines for the table, one for each length: whoever copies them leaves out those that are like their neighbours.
+    for bytes in LENGTHS {
+        let mut here: Vec<Row> = rows.iter().copied().filter(|row| row.bytes == bytes).collect();
+        here.sort_by(|a, b| a.us.total_cmp(&b.us));
+        let line = |row: &Row| {
+            format!("range({bytes}, {}, {}, {}), // {:.1} us", row.shape.0, row.shape.1, row.spread, row.us)
+        };
+        for row in here.iter().take(3) {
+            println!("tuning element={} {}", size_of::<T>(), line(row));
+        }
     }
 }
 
@@ -84,47 +119,59 @@ where
     Sum: Known<T>,
 {
     /// Checks and times the kernel in one shape, with every join.
-    fn shape(&mut self, addition: &Addition, shape: (usize, usize)) -> Result<(), String> {
-        self.draw(<Sum as Known<T>>::DRAW, N, 0)?;
-        let copy = self.copy(N)?;
-        let Bench { gpu, workspace, input, output, kept, .. } = self;
-        let sum = scan::<Sum, T>();
-        told("scan", sum.workspace(workspace).run_into(&input.slice(..N), &mut kept.slice_mut(..N)))?;
-        let names = JOINS.map(|(name, ..)| name);
-        let kernels = told("the compiler", Kernels::compile(&gpu.context, "shape", &source(addition, shape), &names))?;
-        let (threads, bytes) = (shape.0 * 32, N * size_of::<T>());
-        let tiles = bytes.div_ceil(threads * shape.1 * 16) as u32;
-        let memory = told("status words", gpu.stream.alloc_zeros::<u8>(64 + 192 * tiles as usize))?;
-        let address = |memory: &CudaSlice<T>| memory.device_ptr(&gpu.stream).0;
-        let (from, to, expected, words) =
-            (address(input), address(output), address(kept), memory.device_ptr(&gpu.stream).0);
-        let (n, init, flags) = (N as u64, 0_u64, 0_u32);
-        let arguments: [*const c_void; 7] = [
-            (&raw const from).cast(),
-            (&raw const to).cast(),
-            (&raw const n).cast(),
-            (&raw const init).cast(), // no carry is wider
-            (&raw const flags).cast(),
-            (&raw const words).cast(),
-            (&raw const tiles).cast(),
-        ];
-        for (join, (name, _, served, right)) in JOINS.into_iter().enumerate() {
-            let (blocks, stream) = (tiles + u32::from(served), gpu.stream.cu_stream());
-            // SAFETY: the kernel's arguments, in order; the buffers outlive the wait for the stream in `medians`.
-            let mut call = || told(name, unsafe { kernels.launch(join, blocks, threads as u32, stream, &arguments) });
-            if right {
-                // SAFETY: both are N elements.
-                unsafe {
-                    gpu.fill(to, 0xa5, bytes)?;
-                    call()?;
-                    let (wrong, first) = gpu.differ(to, expected, bytes)?;
-                    if wrong > 0 {
-                        return Err(format!("{name} differs in {wrong} bytes, the first at {first}"));
+    fn shape(&mut self, addition: &Addition, shape: (usize, usize), rows: &mut Vec<Row>) -> Result<(), String> {
+        let longest = LENGTHS[LENGTHS.len() - 1];
+        let names = JOINS.map(|join| join.name);
+        let source = source(addition, shape);
+        let kernels = told("the compiler", Kernels::compile(&self.gpu.context, "shape", &source, &names))?;
+        let threads = shape.0 * 32;
+        let tiles_of = |bytes: usize| bytes.div_ceil(threads * shape.1 * 16) as u32;
+        let memory = told("status words", self.gpu.stream.alloc_zeros::<u8>(64 + 192 * tiles_of(longest) as usize))?;
+        for bytes in LENGTHS {
+            let (length, tiles) = (bytes / size_of::<T>(), tiles_of(bytes));
+            self.draw(<Sum as Known<T>>::DRAW, length, 0)?;
+            let copy = self.copy(length)?;
+            let Bench { gpu, workspace, input, output, kept, .. } = self;
+            let (part, mut into) = (input.slice(..length), kept.slice_mut(..length));
+            told("scan", scan::<Sum, T>().workspace(workspace).run_into(&part, &mut into))?;
+            let address = |memory: &CudaSlice<T>| memory.device_ptr(&gpu.stream).0;
+            let (from, to, expected, words) =
+                (address(input), address(output), address(kept), memory.device_ptr(&gpu.stream).0);
+            let (n, init, flags) = (length as u64, 0_u64, 0_u32);
+            let arguments: [*const c_void; 7] = [
+                (&raw const from).cast(),
+                (&raw const to).cast(),
+                (&raw const n).cast(),
+                (&raw const init).cast(), // no carry is wider
+                (&raw const flags).cast(),
+                (&raw const words).cast(),
+                (&raw const tiles).cast(),
+            ];
+            for (index, Join { name, served, right, .. }) in JOINS.into_iter().enumerate() {
+                if bytes < longest && served.is_none() {
+                    continue;
+                }
+                let blocks = tiles + u32::from(served.is_some() && tiles > 1);
+                let stream = gpu.stream.cu_stream();
+                // SAFETY: the kernel's arguments, in order; the buffers outlive the wait for the stream in `medians`.
+                let mut call =
+                    || told(name, unsafe { kernels.launch(index, blocks, threads as u32, stream, &arguments) });
+                if right {
+                    // SAFETY: both are `length` elements.
+                    unsafe {
+                        gpu.fill(to, 0xa5, bytes)?;
+                        call()?;
+                        let (wrong, first) = gpu.differ(to, expected, bytes)?;
+                        if wrong > 0 {
+                            return Err(format!("{name} differs in {wrong} bytes, the first at {first}"));
+                        }
                     }
                 }
+                let us = gpu.medians(1, &mut [&mut call])?[0];
+                let what = format!("shape_{}x{}_{name}", shape.0, shape.1);
+                print("parascan", &what, T::NAME, length, us, 2 * bytes, copy / us);
+                rows.extend(served.map(|spread| Row { bytes, shape, spread, us }));
             }
-            let us = gpu.medians(1, &mut [&mut call])?[0];
-            print("parascan", &format!("shape_{}x{}_{name}", shape.0, shape.1), T::NAME, N, us, 2 * bytes, copy / us);
         }
         Ok(())
     }

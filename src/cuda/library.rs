@@ -48,6 +48,7 @@ pub(crate) struct Capability {
 pub struct Kernels {
     library: CUlibrary,
     functions: Vec<CUfunction>,
+    architecture: u32,
     device: usize,
 }
 
@@ -69,7 +70,8 @@ impl Kernels {
         if let Some(kernel) = kernels.iter().find(|kernel| kernel.contains('\0')) {
             return Err(Error::Compile { unit: name.to_owned(), log: format!("no kernel can be called {kernel:?}") });
         }
-        Kernels::from_image(&compile(&program, capability(device)?)?, kernels, device)
+        let (target, image) = compile(&program, capability(device)?)?;
+        Kernels::from_image(target, &image, kernels, device)
     }
 
     /// Compiles `program` if it is not built in, and loads it for the device of the current context.
@@ -77,15 +79,15 @@ impl Kernels {
         let capability = capability(device)?;
         let mut refused = None;
         if let Some(unit) = BUILT_IN.iter().find(|unit| unit.source == program.source) {
-            for image in fitting(unit.images, capability) {
-                match Kernels::from_image(&image, names, device) {
+            for (target, image) in fitting(unit.images, capability) {
+                match Kernels::from_image(target, &image, names, device) {
                     Ok(kernels) => return Ok(kernels),
                     Err(e) => refused = Some(e), // PTX newer than the driver, say: the compiler may do better
                 }
             }
         }
         match compile(program, capability) {
-            Ok(image) => Kernels::from_image(&image, names, device),
+            Ok((target, image)) => Kernels::from_image(target, &image, names, device),
             Err(Error::NoCompiler { unit, major, minor, reason }) => Err(match refused {
                 Some(e) => {
                     Error::NoCompiler { unit, major, minor, reason: format!("{reason}; the built-in image: {e}") }
@@ -96,7 +98,7 @@ impl Kernels {
         }
     }
 
-    fn from_image(image: &[u8], names: &[&str], device: usize) -> Result<Kernels, Error> {
+    fn from_image(target: Target, image: &[u8], names: &[&str], device: usize) -> Result<Kernels, Error> {
         // PTX is text and must end in a NUL; a cubin knows its own length.
         let mut image = image.to_vec();
         image.push(0);
@@ -121,7 +123,8 @@ impl Kernels {
                 0,
             )
         })?;
-        let mut kernels = Kernels { library, functions: Vec::new(), device };
+        let (Target::Cubin(architecture) | Target::Ptx(architecture)) = target;
+        let mut kernels = Kernels { library, functions: Vec::new(), architecture, device };
         for name in names {
             let c_name = CString::new(*name).expect("`compile` has looked; the library's own have no NUL");
             let (mut kernel, mut function): (CUkernel, CUfunction) = (std::ptr::null_mut(), std::ptr::null_mut());
@@ -141,6 +144,11 @@ impl Kernels {
             kernels.functions.push(kernel.cast());
         }
         Ok(kernels)
+    }
+
+    /// The compute capability that they were compiled for, as in 90: that of the device or an older one.
+    pub(crate) fn architecture(&self) -> u32 {
+        self.architecture
     }
 
     /// Launches kernel `index` of those named. Does not wait.
@@ -198,22 +206,29 @@ pub(super) fn is_built_in(source: &str) -> bool {
 }
 
 /// The images that run on `capability`, the best first, unpacked.
-fn fitting(images: &'static [(Target, &'static [u8])], capability: Capability) -> impl Iterator<Item = Vec<u8>> {
+fn fitting(
+    images: &'static [(Target, &'static [u8])],
+    capability: Capability,
+) -> impl Iterator<Item = (Target, Vec<u8>)> {
     let own = (capability.major * 10 + capability.minor) as u32;
     let mut fitting: Vec<_> = images
         .iter()
         .filter_map(|&(target, packed)| match target {
-            Target::Cubin(made_for) if made_for / 10 == own / 10 && made_for <= own => Some((1, made_for, packed)),
-            Target::Ptx(made_for) if made_for <= own => Some((0, made_for, packed)),
+            Target::Cubin(made_for) if made_for / 10 == own / 10 && made_for <= own => {
+                Some((1, made_for, target, packed))
+            }
+            Target::Ptx(made_for) if made_for <= own => Some((0, made_for, target, packed)),
             _ => None,
         })
         .collect();
-    fitting.sort_unstable_by_key(|&(kind, made_for, _)| std::cmp::Reverse((kind, made_for)));
-    fitting.into_iter().filter_map(|(_, _, packed)| miniz_oxide::inflate::decompress_to_vec(packed).ok())
+    fitting.sort_unstable_by_key(|&(kind, made_for, ..)| std::cmp::Reverse((kind, made_for)));
+    fitting
+        .into_iter()
+        .filter_map(|(.., target, packed)| Some((target, miniz_oxide::inflate::decompress_to_vec(packed).ok()?)))
 }
 
 /// Compiles a program at run time, or takes it from the cache on disk.
-fn compile(program: &Program, capability: Capability) -> Result<Vec<u8>, Error> {
+fn compile(program: &Program, capability: Capability) -> Result<(Target, Vec<u8>), Error> {
     static COMPILER: LazyLock<Result<Nvrtc, String>> = LazyLock::new(Nvrtc::find);
     let Capability { major, minor } = capability;
     let unit = &program.name;
@@ -236,7 +251,7 @@ fn compile(program: &Program, capability: Capability) -> Result<Vec<u8>, Error> 
 
     let key = format!("{target:?} {:?} {FLAGS:?}\n{}\n{TEMPLATES:?}", nvrtc.version(), program.source);
     if let Some(image) = cache::read(&key) {
-        return Ok(image);
+        return Ok((target, image));
     }
     let image =
         nvrtc.compile(&format!("{unit}.cu"), &program.source, &TEMPLATES, target).map_err(|failure| match failure {
@@ -244,7 +259,7 @@ fn compile(program: &Program, capability: Capability) -> Result<Vec<u8>, Error> 
             Failure::Call(reason) => broken(reason),
         })?;
     cache::write(&key, &image);
-    Ok(image)
+    Ok((target, image))
 }
 
 // ---- the cache of loaded kernels ---------------------------------------------------------------------------------------------

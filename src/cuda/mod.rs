@@ -27,4 +27,4 @@ pub use driver::context;
 pub use library::Kernels;
 #[cfg(feature = "laws")]
 pub(crate) use scan::unit_of;
-pub(crate) use scan::{Call, Plan, load, loaded};
+pub(crate) use scan::{Call, Plan, ScanProgram, load, loaded};

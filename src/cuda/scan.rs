@@ -1,7 +1,7 @@
 //! Scan on the device: which kernels, how much scratch memory, the launches.
 
 use super::library::{self, Kernels, Program};
-use super::tuning::{LOOK_BACK_GROUP, tuning};
+use super::tuning::{LOOK_BACK_GROUP, RANGES, Range, Shape, TUNING, architectures, tuning};
 use super::unit::{Type, Unit};
 use crate::{Element, Error, Operator, Strategy};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
@@ -20,9 +20,9 @@ pub(crate) struct ScanProgram {
     kernels: &'static [&'static str],
 }
 
-const BUILT_IN: ScanProgram = ScanProgram { template: "scan_kernels.cuh", kernels: &["scan_small", "scan_large"] };
-const SMALL: usize = 0;
-const LARGE: usize = 1;
+/// A kernel for each range of lengths.
+const BUILT_IN: ScanProgram = ScanProgram { template: "scan_kernels.cuh", kernels: &["scan_0", "scan_1", "scan_2"] };
+const _: () = assert!(BUILT_IN.kernels.len() == RANGES);
 
 const LOOK_BACK: ScanProgram = ScanProgram { template: "scan_look_back.cuh", kernels: &["scan_look_back"] };
 
@@ -35,10 +35,21 @@ const AGGREGATE_CARRIES: usize = 1;
 const SCAN_ELEMENTS: usize = 2;
 const SCAN_CARRIES: usize = 3;
 
+impl ScanProgram {
+    /// The program of a strategy.
+    pub(crate) fn of(strategy: Strategy) -> ScanProgram {
+        match strategy {
+            Strategy::Auto | Strategy::PrefixServer(_) => BUILT_IN,
+            Strategy::LookBack(_) => LOOK_BACK,
+            Strategy::Hierarchical(_) => HIERARCHICAL,
+        }
+    }
+}
+
 /// How a scan of n elements will be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    pub(crate) program: ScanProgram,
+    program: ScanProgram,
     /// The kernel; for the hierarchical scan the last of its kernels.
     kernel: usize,
     threads: u32,
@@ -57,22 +68,84 @@ const fn status(carry: usize) -> usize {
 }
 
 impl Plan {
+    /// With the kernels of `architecture` (see [`Kernels::architecture`]).
+    ///
     /// # Errors
     /// [`Error::TooLong`] for more tiles than a grid has blocks, [`Error::ElementSize`] for elements that no kernel takes.
-    pub(crate) fn new<Op: Operator<T>, T: Element>(strategy: Strategy, n: usize) -> Result<Plan, Error> {
-        let (element, carry) = (size_of::<T>(), size_of::<Op::Carry>());
-        // Slots of the stage tile a vector of 16 bytes.
-        let staged = if matches!(strategy, Strategy::Hierarchical(_)) { [element, carry] } else { [element; 2] };
-        if let Some(size) = staged.into_iter().find(|&size| size == 0 || 16 % size != 0) {
-            return Err(Error::ElementSize { primitive: "scan", size });
+    pub(crate) fn new<Op: Operator<T>, T: Element>(
+        strategy: Strategy,
+        n: usize,
+        architecture: u32,
+    ) -> Result<Plan, Error> {
+        Plan::check::<Op, T>(strategy)?;
+        let element = size_of::<T>();
+        let ranges = tuning(TUNING, architecture, element);
+        let bytes = n.saturating_mul(element);
+        let range =
+            ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
+        Plan::in_range::<Op, T>(strategy, n, ranges, range)
+    }
+
+    /// With memory enough for `n` elements or fewer: a shorter input may take smaller tiles, and more of them.
+    ///
+    /// # Errors
+    /// Those of `new`.
+    pub(crate) fn up_to<Op: Operator<T>, T: Element>(
+        strategy: Strategy,
+        n: usize,
+        architecture: u32,
+    ) -> Result<Plan, Error> {
+        let mut plan = Plan::new::<Op, T>(strategy, n, architecture)?;
+        for range in tuning(TUNING, architecture, size_of::<T>()) {
+            let shorter = Plan::new::<Op, T>(strategy, n.min(range.bytes / size_of::<T>()), architecture)?;
+            plan.words = plan.words.max(shorter.words);
+            plan.scratch = plan.scratch.max(shorter.scratch);
         }
-        let line = tuning(element);
-        let small = n.saturating_mul(element) <= line.small_bytes;
-        let (program, kernel, shape) = match strategy {
-            Strategy::Auto | Strategy::PrefixServer(_) if small => (BUILT_IN, SMALL, line.small),
-            Strategy::Auto | Strategy::PrefixServer(_) => (BUILT_IN, LARGE, line.large),
-            Strategy::LookBack(_) => (LOOK_BACK, 0, line.large),
-            Strategy::Hierarchical(_) => (HIERARCHICAL, SCAN_ELEMENTS, line.small),
+        Ok(plan)
+    }
+
+    /// Bytes of words and scratch memory that are enough for `n` elements whatever the architecture.
+    ///
+    /// # Errors
+    /// Those of `new`.
+    pub(crate) fn bytes_anywhere<Op: Operator<T>, T: Element>(strategy: Strategy, n: usize) -> Result<usize, Error> {
+        let mut most = 0;
+        for architecture in architectures(TUNING) {
+            most = most.max(Plan::new::<Op, T>(strategy, n, architecture)?.bytes());
+        }
+        Ok(most)
+    }
+
+    /// Bytes of words and scratch memory; one of them is zero.
+    pub(crate) fn bytes(&self) -> usize {
+        self.words + self.scratch
+    }
+
+    /// Whether kernels take the element: slots of the stage tile a vector of 16 bytes.
+    ///
+    /// # Errors
+    /// [`Error::ElementSize`].
+    pub(crate) fn check<Op: Operator<T>, T: Element>(strategy: Strategy) -> Result<(), Error> {
+        let (element, carry) = (size_of::<T>(), size_of::<Op::Carry>());
+        let staged = if matches!(strategy, Strategy::Hierarchical(_)) { [element, carry] } else { [element; 2] };
+        match staged.into_iter().find(|&size| size == 0 || 16 % size != 0) {
+            Some(size) => Err(Error::ElementSize { primitive: "scan", size }),
+            None => Ok(()),
+        }
+    }
+
+    fn in_range<Op: Operator<T>, T: Element>(
+        strategy: Strategy,
+        n: usize,
+        ranges: &[Range; RANGES],
+        range: usize,
+    ) -> Result<Plan, Error> {
+        let (element, carry) = (size_of::<T>(), size_of::<Op::Carry>());
+        let program = ScanProgram::of(strategy);
+        let (kernel, shape): (usize, Shape) = match program {
+            LOOK_BACK => (0, ranges[RANGES - 1].shape),
+            HIERARCHICAL => (SCAN_ELEMENTS, ranges[0].shape),
+            _ => (range, ranges[range].shape),
         };
         let tile = shape.tile(element);
         let tiles = n.div_ceil(tile);
@@ -84,24 +157,11 @@ impl Plan {
         let groups = tiles.div_ceil(LOOK_BACK_GROUP);
         let (words, scratch) = match program {
             _ if tiles <= 1 => (0, 0),
-            BUILT_IN if kernel == LARGE => (16 + tiles * (status(carry) + status(carry).max(line.large_spread)), 0),
-            BUILT_IN => (16 + 2 * tiles * status(carry), 0),
+            BUILT_IN => (16 + tiles * (status(carry) + status(carry).max(ranges[range].spread)), 0),
             LOOK_BACK => (16 + groups.next_multiple_of(4) * 4 + (groups + tiles) * status(carry), 0),
             _ => (0, levels(tiles, tile_of_carries).iter().map(|level| level_bytes(*level, carry)).sum()),
         };
         Ok(Plan { program, kernel, threads: shape.threads() as u32, tiles, tile_of_carries, words, scratch })
-    }
-}
-
-impl Plan {
-    /// With memory enough for `n` elements or fewer: a shorter input may take smaller tiles, and more of them.
-    ///
-    /// # Errors
-    /// Those of `new`.
-    pub(crate) fn up_to<Op: Operator<T>, T: Element>(strategy: Strategy, n: usize) -> Result<Plan, Error> {
-        let longest_small = tuning(size_of::<T>()).small_bytes / size_of::<T>().max(1);
-        let (plan, small) = (Plan::new::<Op, T>(strategy, n)?, Plan::new::<Op, T>(strategy, n.min(longest_small))?);
-        Ok(Plan { words: plan.words.max(small.words), scratch: plan.scratch.max(small.scratch), ..plan })
     }
 }
 
@@ -146,10 +206,11 @@ pub(crate) fn unit_of<Op: Operator<T>, T: Element>() -> Unit<'static> {
         lift: Op::CUDA_LIFT,
         combine: Op::CUDA,
         lower: Op::CUDA_LOWER,
+        pairs: Op::CUDA_PAIRS,
     }
 }
 
-/// The arguments of a scan.
+/// The arguments of a scan; `init` as kernels see it (`Operator::to_cuda`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<C> {
     pub(crate) input: CUdeviceptr,
@@ -168,7 +229,8 @@ impl<C: Element> Call<C> {
     /// Launches the scan. Does not wait.
     ///
     /// # Safety
-    /// - `kernels` are those of `plan.program` for the operator and its element, and `plan` is for `n` of them.
+    /// - `kernels` are those of the plan's strategy for the operator and its element, and the plan is for `n` of them and the
+    ///   architecture of the kernels.
     /// - Input and output are `n` elements in the memory of the device, the same or apart, valid until the stream is past
     ///   the scan; so are words and scratch, at multiples of 16, which nothing else uses meanwhile.
     /// - The stream's context is current.
@@ -284,18 +346,14 @@ mod tests {
         };
         let (all, next) = (all(), AtomicUsize::new(0));
         // The build has been through the others where it found the same compiler.
-        let targets = |name: &str| if name.ends_with(BUILT_IN.template) { &[75, 120][..] } else { &[90][..] };
+        let architecture = |name: &str| if name.ends_with(BUILT_IN.template) { 75 } else { 90 };
         let failures: Vec<String> = std::thread::scope(|scope| {
             let work = || {
                 let mut failures = Vec::new();
                 while let Some((name, source)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    for target in targets(name).iter().copied().map(Target::Cubin) {
-                        match nvrtc.compile(name, source, &TEMPLATES, target) {
-                            Ok(_) => {}
-                            Err(Failure::Log(words) | Failure::Call(words)) => {
-                                failures.push(format!("{name} for {target:?}: {words}"));
-                            }
-                        }
+                    match nvrtc.compile(name, source, &TEMPLATES, Target::Cubin(architecture(name))) {
+                        Ok(_) => {}
+                        Err(Failure::Log(words) | Failure::Call(words)) => failures.push(format!("{name}: {words}")),
                     }
                 }
                 failures

@@ -1,5 +1,5 @@
-//! Tuning as data: the shapes of the kernels, by element size. Generated into every translation unit, so that both sides
-//! agree.
+//! Tuning as data: the shapes of the kernels, by architecture, element size and length. Generated into every translation
+//! unit, so that both sides agree.
 
 /// How a block is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,62 +21,114 @@ impl Shape {
     }
 }
 
-/// One line of the table.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tuning {
-    /// The largest element the line is for, in bytes.
-    pub(crate) element: usize,
-    /// For inputs up to `small_bytes`: many blocks soon.
-    pub(crate) small: Shape,
-    /// The size of input up to which `small` wins, in bytes.
-    pub(crate) small_bytes: usize,
-    /// For larger inputs: the least cost an item.
-    pub(crate) large: Shape,
-    /// Bytes from one tile's prefix to the next in the kernel of `large`: how far a grid that polls them is spread over the L2
-    /// cache.
-    pub(crate) large_spread: usize,
+/// A kernel for a range of lengths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Range {
+    /// The longest input that it is for, in bytes.
+    pub(crate) bytes: usize,
+    pub(crate) shape: Shape,
+    /// Bytes from one tile's prefix to the next: how far a grid that polls them is spread over the L2 cache.
+    pub(crate) spread: usize,
 }
 
-/// NVIDIA H200, 2026-11-20, by `benches/versus --shapes`.
+/// Kernels of a scan.
+pub(crate) const RANGES: usize = 3;
+
+/// The ranges of an architecture and an element size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tuning {
+    /// The compute capability from which on they hold, as in 90.
+    pub(crate) architecture: u32,
+    /// The largest element that they are for, in bytes.
+    pub(crate) element: usize,
+    pub(crate) ranges: [Range; RANGES],
+}
+
+const fn range(bytes: usize, warps: usize, vectors: usize, spread: usize) -> Range {
+    Range { bytes, shape: Shape { warps, vectors }, spread }
+}
+
+const MIB: usize = 1 << 20;
+const LONG: usize = usize::MAX;
+
+/// By architecture, newest first, then by element size.
+///
+/// Each line is a range: up to so many bytes of input, so many warps of a block and vectors of a lane, prefixes so many
+/// bytes apart. `cargo bench --bench versus -- --shapes` prints the lines that are best on a machine.
+///
+/// NVIDIA H200, 2026-11-21.
+#[rustfmt::skip]
 pub(crate) const TUNING: &[Tuning] = &[
-    Tuning {
-        element: 1,
-        small: Shape { warps: 8, vectors: 3 },
-        small_bytes: 1 << 25,
-        large: Shape { warps: 4, vectors: 9 },
-        large_spread: 128,
-    },
-    Tuning {
-        element: 2,
-        small: Shape { warps: 8, vectors: 3 },
-        small_bytes: 1 << 25,
-        large: Shape { warps: 4, vectors: 11 },
-        large_spread: 128,
-    },
-    Tuning {
-        element: 4,
-        small: Shape { warps: 8, vectors: 3 },
-        small_bytes: 1 << 25,
-        large: Shape { warps: 4, vectors: 11 },
-        large_spread: 128,
-    },
-    Tuning {
-        element: 16,
-        small: Shape { warps: 8, vectors: 3 },
-        small_bytes: 1 << 25,
-        large: Shape { warps: 4, vectors: 13 },
-        large_spread: 64,
-    },
+    Tuning { architecture: 75, element: 1, ranges: [
+        range(4 * MIB, 8, 3, 0),
+        range(32 * MIB, 6, 7, 64),
+        range(LONG, 4, 11, 128),
+    ] },
+    Tuning { architecture: 75, element: 2, ranges: [
+        range(4 * MIB, 8, 3, 0),
+        range(32 * MIB, 6, 7, 64),
+        range(LONG, 4, 11, 128),
+    ] },
+    Tuning { architecture: 75, element: 4, ranges: [
+        range(4 * MIB, 8, 3, 0),
+        range(32 * MIB, 6, 7, 64),
+        range(LONG, 4, 11, 128),
+    ] },
+    Tuning { architecture: 75, element: 16, ranges: [
+        range(4 * MIB, 8, 3, 0),
+        range(32 * MIB, 6, 7, 64),
+        range(LONG, 4, 13, 64),
+    ] },
 ];
 
 /// Tiles that look back at each other; after that many a prefix is handed on.
 pub(crate) const LOOK_BACK_GROUP: usize = 128;
 
-/// The line for an element of `size` bytes; the last one for all that are larger.
-pub(crate) const fn tuning(size: usize) -> &'static Tuning {
-    let mut i = 0;
-    while i + 1 < TUNING.len() && size > TUNING[i].element {
-        i += 1;
+/// The ranges for an element of `size` bytes on an architecture: those of the newest one that is not newer, and there of the
+/// smallest element that is not smaller, or of the largest.
+pub(crate) fn tuning(table: &[Tuning], architecture: u32, size: usize) -> &[Range; RANGES] {
+    let newest = table.iter().map(|line| line.architecture).filter(|&a| a <= architecture).max();
+    let newest = newest.or(table.iter().map(|line| line.architecture).min()).expect("the table has lines");
+    let mut lines = table.iter().filter(|line| line.architecture == newest);
+    let last = lines.clone().next_back().expect("it is in the table");
+    &lines.find(|line| size <= line.element).unwrap_or(last).ranges
+}
+
+/// The architectures of the table, newest first.
+pub(crate) fn architectures(table: &[Tuning]) -> Vec<u32> {
+    let mut all: Vec<u32> = table.iter().map(|line| line.architecture).collect();
+    all.sort_unstable_by(|a, b| b.cmp(a));
+    all.dedup();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_order_and_covers_all() {
+        for pair in TUNING.windows(2) {
+            let by = |line: &Tuning| (std::cmp::Reverse(line.architecture), line.element);
+            assert!(by(&pair[0]) < by(&pair[1]), "{pair:?}");
+        }
+        for line in TUNING {
+            assert!(line.ranges.windows(2).all(|pair| pair[0].bytes < pair[1].bytes), "{line:?}");
+            assert_eq!(line.ranges[RANGES - 1].bytes, LONG, "{line:?}");
+            assert!(line.ranges.iter().all(|range| range.shape.vectors % 2 == 1), "{line:?}");
+        }
     }
-    &TUNING[i]
+
+    #[test]
+    fn the_newest_that_is_not_newer() {
+        let line =
+            |architecture, element, bytes| Tuning { architecture, element, ranges: [range(bytes, 8, 3, 0); RANGES] };
+        let table = [line(90, 4, 1), line(90, 16, 2), line(80, 8, 3), line(80, 16, 4)];
+        for (architecture, size, expected) in
+            [(90, 1, 1), (90, 8, 2), (120, 4, 1), (120, 32, 2), (89, 8, 3), (80, 16, 4), (75, 4, 3), (75, 16, 4)]
+        {
+            assert_eq!(tuning(&table, architecture, size)[0].bytes, expected, "{architecture}, {size} bytes");
+        }
+        assert_eq!(architectures(&table), [90, 80]);
+    }
 }

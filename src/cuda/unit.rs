@@ -3,7 +3,7 @@
 //! `build.rs` writes the catalog's units with it and the library a user's, so that a kernel is the same however it was
 //! made, and a unit is recognised by its text: two pairs of operator and element with the same text share one kernel.
 
-use super::tuning::{LOOK_BACK_GROUP, tuning};
+use super::tuning::{LOOK_BACK_GROUP, RANGES, Range, TUNING, Tuning, architectures, tuning};
 
 /// The templates, by the name under which a unit includes them.
 pub(crate) const TEMPLATES: [(&str, &str); 10] = [
@@ -43,20 +43,35 @@ pub(crate) struct Unit<'a> {
     pub(crate) combine: &'a str,
     /// Carry `x` to element.
     pub(crate) lower: &'a str,
+    /// How two short elements are combined at once: a type of `scan.cuh`.
+    pub(crate) pairs: &'a str,
 }
 
 impl Unit<'_> {
     /// The text of the unit with the kernels of `program`, a template.
     pub(crate) fn source(&self, program: &str) -> String {
-        let Unit { element, carry, lift, combine, lower } = self;
+        self.tuned(program, TUNING)
+    }
+
+    fn tuned(&self, program: &str, table: &[Tuning]) -> String {
+        let Unit { element, carry, lift, combine, lower, pairs } = self;
         // An unnamed struct that is both would be two types if it were written twice.
-        let tuning = tuning(element.size);
         let carry_type = if carry.cuda == element.cuda { "Element" } else { carry.cuda };
+        let shapes: String = architectures(table)
+            .into_iter()
+            .enumerate()
+            .map(|(i, architecture)| {
+                let condition = if i == 0 { "#if" } else { "#elif" };
+                format!(
+                    "{condition} __CUDA_ARCH__ >= {architecture}0\n{}",
+                    shapes(tuning(table, architecture, element.size))
+                )
+            })
+            .collect();
         format!(
-            "#include \"pipeline.cuh\"\n\
-             typedef Shape<{}, {}> SmallShape;\n\
-             typedef Shape<{}, {}> LargeShape;\n\
-             [[maybe_unused]] constexpr u32 LARGE_SPREAD = {};\n\
+            "#include \"scan.cuh\"\n\
+             {shapes}\
+             #endif\n\
              [[maybe_unused]] constexpr u32 LOOK_BACK_GROUP = {LOOK_BACK_GROUP};\n\
              typedef {} Element;\n\
              typedef {carry_type} Carry;\n\
@@ -65,21 +80,25 @@ impl Unit<'_> {
              struct Operator {{\n    \
                  typedef ::Element Element;\n    \
                  typedef ::Carry Carry;\n    \
+                 typedef {pairs} Pairs;\n    \
                  static __device__ Carry lift(Element x) {{ return {lift}; }}\n    \
                  static __device__ Carry combine(Carry a, Carry b) {{ return {combine}; }}\n    \
                  static __device__ Element lower(Carry x) {{ return {lower}; }}\n\
              }};\n\
              #include \"{program}\"\n",
-            tuning.small.warps,
-            tuning.small.vectors,
-            tuning.large.warps,
-            tuning.large.vectors,
-            tuning.large_spread,
-            element.cuda,
-            element.size,
-            element.align,
-            carry.size,
-            carry.align,
+            element.cuda, element.size, element.align, carry.size, carry.align,
         )
     }
+}
+
+/// The shapes of the kernels: of each range, and the first and the last of them by name.
+fn shapes(ranges: &[Range; RANGES]) -> String {
+    let mut text = String::from("#define RANGES(KERNEL)");
+    for (k, Range { shape, spread, .. }) in ranges.iter().enumerate() {
+        text += &format!(" KERNEL({k}, {}, {}, {spread})", shape.warps, shape.vectors);
+    }
+    for (name, Range { shape, .. }) in [("Small", ranges[0]), ("Large", ranges[RANGES - 1])] {
+        text += &format!("\ntypedef Shape<{}, {}> {name}Shape;", shape.warps, shape.vectors);
+    }
+    text + "\n"
 }

@@ -226,7 +226,8 @@ impl<Op: Operator<T>, T: Element> Device<Op, T> {
         earlier: &[Op::Carry],
         later: &[Op::Carry],
     ) -> Result<(Vec<Op::Carry>, Vec<T>), Error> {
-        let (earlier_there, later_there) = (self.upload(stream, earlier)?, self.upload(stream, later)?);
+        let seen = |carries: &[Op::Carry]| carries.iter().copied().map(Op::to_cuda).collect::<Vec<_>>();
+        let (earlier_there, later_there) = (self.upload(stream, &seen(earlier))?, self.upload(stream, &seen(later))?);
         let ((a, _reading_a), (b, _reading_b)) = (earlier_there.device_ptr(stream), later_there.device_ptr(stream));
         let (columns, n) = (later.len() as u64, (earlier.len() * later.len()) as u64);
         // SAFETY: `a` is a carry for each row, `b` one for each column, and n is rows times columns.
@@ -256,7 +257,9 @@ impl<Op: Operator<T>, T: Element> Device<Op, T> {
             // SAFETY: the outputs are n carries and n elements; the rest is the caller's.
             unsafe { self.kernels.launch(kernel, blocks, THREADS, stream.cu_stream(), &arguments)? };
         }
-        Ok((self.download(stream, &carries_there)?, self.download(stream, &elements_there)?))
+        let mut carries: Vec<Op::Carry> = self.download(stream, &carries_there)?;
+        carries.iter_mut().for_each(|carry| *carry = Op::from_cuda(*carry));
+        Ok((carries, self.download(stream, &elements_there)?))
     }
 
     fn allocate<X: Element>(&self, stream: &Arc<CudaStream>, n: usize) -> Result<CudaSlice<u8>, Error> {

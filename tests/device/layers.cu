@@ -13,6 +13,7 @@ template <class C> struct Add {
 struct Odd {
     typedef u32 Item;
     Run<u32> run;
+    template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const { run.prefetch<ITEMS>(first, lane); }
     template <class Stage> __device__ void load(Stage &stage, u64 first, u32 lane) const { run.load(stage, first, lane); }
     __device__ u32 carry(u32 x) const { return x & 1; }
 };
@@ -41,6 +42,7 @@ struct Rounded {
     typedef u8 Item;
     const u8 *sizes;
     u64 n;
+    template <u32 ITEMS> __device__ void prefetch(u64, u32) const {}
     template <class Stage> __device__ void load(Stage &stage, u64 first, u32 lane) const {
         for (u32 i = lane; i < Stage::ITEMS; i += WARP) *(u8 *)(stage.slots() + i) = sizes[min(first + i, n - 1)];
     }

@@ -16,11 +16,11 @@ fn kernels(stream: &CudaStream) -> Kernels {
     Kernels::compile(stream.context(), "layers", SOURCE, &["compact", "offsets", "digits_before"]).unwrap()
 }
 
-fn address<T>(slice: &CudaSlice<T>, stream: &CudaStream) -> u64 {
+pub(super) fn address<T>(slice: &CudaSlice<T>, stream: &CudaStream) -> u64 {
     slice.device_ptr(stream).0
 }
 
-fn p<A>(argument: &A) -> *const c_void {
+pub(super) fn p<A>(argument: &A) -> *const c_void {
     std::ptr::from_ref(argument).cast()
 }
 

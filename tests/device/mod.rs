@@ -1,13 +1,16 @@
-//! What only the device can show: graphs, streams, views that start anywhere, the layers under primitives of a test's own, sizes past 2^32, bits that
-//! stay the same, progress while another kernel holds the card.
+//! What only the device can show: graphs, streams, views that start anywhere, the layers under primitives of a test's own, sizes
+//! past 2^32, bits that stay the same, progress while another kernel holds the card, what each guard of the hand-over is for.
 
+mod delays;
 mod graph;
+mod guards;
 mod layers;
 mod long;
 mod progress;
 mod same_bits;
 mod sanitize;
 mod streams;
+mod subject;
 mod views;
 
 use crate::common::{Rng, Sample, data};

@@ -1,10 +1,11 @@
 //! Views that start anywhere: every distance of input and output from a multiple of 16 bytes, with guard words.
 
 use super::any;
-use crate::common::{Draw, Rng, Sample, assert_same, stream};
+use crate::common::{Draw, Options, Rng, Sample, stream};
+use crate::scan::check_on_device;
 use bytemuck::{Pod, Zeroable};
-use parascan::cudarc::driver::{DeviceRepr, ValidAsZeroBits};
-use parascan::{Element, Operator, Sum, Workspace, scan};
+use parascan::cudarc::driver::DeviceRepr;
+use parascan::{Element, Operator, Strategy, Sum, Workspace};
 
 /// Two lanes of u64: 16 bytes that need not begin at a multiple of 16.
 #[repr(C)]
@@ -16,8 +17,6 @@ unsafe impl Element for Pair {
 }
 // SAFETY: plain data without padding.
 unsafe impl DeviceRepr for Pair {}
-// SAFETY: plain data without padding.
-unsafe impl ValidAsZeroBits for Pair {}
 impl Sample for Pair {
     fn draw(rng: &mut Rng, _: Draw, _: usize) -> Pair {
         Pair(rng.next(), rng.next())
@@ -43,41 +42,22 @@ impl Operator<Pair> for Both {
     const CUDA: &'static str = "Carry{a.x + b.x, a.y + b.y}";
 }
 
-fn every_start<Op: Operator<T, Carry = T>, T: Sample>(n: usize, distances: &[(usize, usize)]) {
+fn every_start<Op: Operator<T>, T: Sample>(n: usize, distances: &[(usize, usize)]) {
     let Some(stream) = stream() else { return };
     let mut rng = Rng::new();
     let mut workspace = Workspace::new(&stream);
-    let source = any(&mut rng, n + 16);
-    let input = stream.clone_htod(&source).unwrap();
-    for &(from, to) in distances {
+    let input: Vec<T> = any(&mut rng, n);
+    for &distance in distances {
         for reverse in [false, true] {
-            let what = (std::any::type_name::<T>(), n, from, to, reverse);
-            let mut expected = source[from..from + n].to_vec();
-            if reverse {
-                for i in (1..n).rev() {
-                    expected[i - 1] = Op::combine(expected[i], expected[i - 1]);
-                }
-            } else {
-                for i in 1..n {
-                    expected[i] = Op::combine(expected[i - 1], expected[i]);
-                }
-            }
-            let guard = any(&mut rng, n + 33);
-            let mut output = stream.clone_htod(&guard).unwrap();
-            let sum = scan::<Op, T>();
-            let sum = if reverse { sum.reverse() } else { sum };
-            let (view, mut into) = (input.slice(from..from + n), output.slice_mut(to..to + n));
-            sum.workspace(&mut workspace).run_into(&view, &mut into).unwrap();
-            let got = stream.clone_dtoh(&output).unwrap();
-            assert_same(&got[to..to + n], &expected, &what);
-            assert_same(&got[..to], &guard[..to], &("before the view", what));
-            assert_same(&got[to + n..], &guard[to + n..], &("after the view", what));
+            let options = Options { exclusive: false, init: None, reverse };
+            let (rng, workspace) = (&mut rng, &mut workspace);
+            check_on_device::<Op, T>(rng, &stream, workspace, &input, options, Strategy::Auto, distance, false);
         }
     }
 }
 
 /// Every distance of the one with some of the other, then long enough for the other kernel.
-fn starts<Op: Operator<T, Carry = T>, T: Sample>() {
+fn starts<Op: Operator<T>, T: Sample>() {
     let in_vector = (16 / size_of::<T>()).max(2);
     let distances: Vec<_> =
         (0..in_vector).flat_map(|k| [(k, 0), (0, k), (k, k), (k, (3 * k + 1) % in_vector)]).collect();

@@ -69,7 +69,7 @@ fn host<Op: Operator<T>, T: Sample>() {
 
 /// One scan on the device, from a view into a view, both at offsets, with guard words around the output.
 #[allow(clippy::too_many_arguments)]
-fn check_on_device<Op: Operator<T>, T: Sample>(
+pub(crate) fn check_on_device<Op: Operator<T>, T: Sample>(
     rng: &mut Rng,
     stream: &Arc<CudaStream>,
     workspace: &mut Workspace,
@@ -158,3 +158,51 @@ macro_rules! stamp {
     )* };
 }
 catalog!(stamp);
+
+/// Whatever NaN goes into a maximum or a minimum, one comes out, on both engines: all bits but the sign are set, also where
+/// nothing was combined.
+fn one_nan<T: Sample, B: PartialEq + std::fmt::Debug>(nans: &[T], bits: fn(T) -> B, expected: B)
+where
+    parascan::Max: Operator<T>,
+    parascan::Min: Operator<T>,
+{
+    fn check<Op: Operator<T>, T: Sample, B: PartialEq + std::fmt::Debug>(nan: T, bits: fn(T) -> B, expected: &B) {
+        let mut rng = Rng::new();
+        let mut input: Vec<T> = data(&mut rng, Draw::Any, 10_000);
+        input[0] = nan;
+        let all_are = |output: &[T], what| {
+            let other = output.iter().position(|&x| bits(x) != *expected);
+            assert_eq!(other.map(|i| bits(output[i])), None, "{what} {}", std::any::type_name::<(Op, T)>());
+        };
+        for options in [None, Some(nan)].map(|init| Options { exclusive: init.is_some(), init, reverse: false }) {
+            let scan = builder::<Op, T>(options);
+            all_are(&scan.run(&input).unwrap(), "host");
+            if let Some(stream) = stream() {
+                let output = scan.run(&stream.clone_htod(&input).unwrap()).unwrap();
+                all_are(&stream.clone_dtoh(&output).unwrap(), "device");
+            }
+        }
+    }
+    for &nan in nans {
+        check::<parascan::Max, T, B>(nan, bits, &expected);
+        check::<parascan::Min, T, B>(nan, bits, &expected);
+    }
+}
+
+#[test]
+fn one_nan_of_f32() {
+    one_nan(&[0x7fc0_0000, 0xffc0_0000, 0x7f80_0001, 0xffff_ffff].map(f32::from_bits), f32::to_bits, i32::MAX as u32);
+}
+#[test]
+fn one_nan_of_f64() {
+    let nans = [0x7ff8 << 48, 0xfff8 << 48, (0x7ff0 << 48) + 1, u64::MAX].map(f64::from_bits);
+    one_nan(&nans, f64::to_bits, i64::MAX as u64);
+}
+#[test]
+fn one_nan_of_f16() {
+    one_nan(&[0x7e00, 0xfe00, 0x7c01, 0xffff].map(f16::from_bits), f16::to_bits, i16::MAX as u16);
+}
+#[test]
+fn one_nan_of_bf16() {
+    one_nan(&[0x7fc0, 0xffc0, 0x7f81, 0xffff].map(bf16::from_bits), bf16::to_bits, i16::MAX as u16);
+}

@@ -1,0 +1,505 @@
+//! Every guard of the hand-over is needed: without it, a check finds what it guards against.
+//!
+//! The templates are altered as text, and both forms are run by the same scans, slowed down where the hazard is a matter of
+//! time: as they are they pass every check, without the guard they fail the one that is aimed at the hazard.
+//!
+//! Not here, as no run must show their absence: `__syncwarp`, `__syncthreads` and the order of `add_acquire_release` (racecheck
+//! does), what is read past an end (memcheck does: `Part::is_inside`, the lanes past the last tile), and what would be a
+//! fault, which ends the process (vectors at an odd address, words of a scan of one tile).
+
+use super::subject::{Edit, Join, Maps, Outcome, Subject, once, templates, twice};
+use crate::common::{Options, Rng, context, oracle};
+use crate::machines::process::is_alone;
+use parascan::cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+use std::collections::BTreeSet;
+
+struct Guard {
+    name: &'static str,
+    /// Where threads pause, with the guard and without it: C++ for nanoseconds, as in `subject.cuh`.
+    pause: &'static str,
+    without: Edit,
+    /// The checks that fail without it.
+    fails: &'static [Check],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Check {
+    /// The output is that of the oracle.
+    Results,
+    /// Nothing is written around the output.
+    Outside,
+    /// The memory is zero after the kernel.
+    Memory,
+    /// The operator is called on items, `init` and its own results alone.
+    Operands,
+    /// No thread waits for ever.
+    Progress,
+}
+use Check::{Memory, Operands, Outside, Progress, Results};
+
+const NEVER: &str = "0";
+/// Some tiles are late, each one later than those before.
+const LATE_TILES: &str = "place == PUBLISH && at % 8 == 7 ? 1000 * min(at, 300u) : 0";
+/// A tile does not look for its prefix at once.
+const LATE_READERS: &str = "place == POLL ? 20000 : 0";
+/// Time between the words of a value.
+const SLOW_WORDS: &str = "place == WORD ? 3000 : 0";
+/// The warps of the server are slow to hand on.
+const SLOW_CHAIN: &str = "place == POST ? 20000 : 0";
+
+const SERVER: Join = Join::Server { warps: 4, vectors: 1, spread: 64 };
+const LOOK_BACK: Join = Join::LookBack { warps: 4, vectors: 1 };
+
+// ---- the tables ------------------------------------------------------------------------------------------------------------
+
+const STATUS_WORDS: &[Guard] = &[
+    Guard {
+        name: "value and mark are written in one access",
+        pause: NEVER,
+        without: once(
+            "store_relaxed(word + i, mark(words.word[i], 1));",
+            "store_relaxed(word + i, mark(0, 1)), __nanosleep(3000), store_relaxed(word + i, mark(words.word[i], 1));",
+        ),
+        fails: &[Results],
+    },
+    Guard {
+        name: "each word of a value has its own mark",
+        pause: SLOW_WORDS,
+        without: once("full &= seen[i] >> 32 == mark;", "full &= i > 0 || seen[i] >> 32 == mark;"),
+        fails: &[Results],
+    },
+];
+
+const OF_SERVER: &[Guard] = &[
+    Guard {
+        name: "blocks take tickets, in whatever order they start",
+        pause: NEVER,
+        without: once("shared.ticket = add_relaxed(ticket, 1);", "shared.ticket = tiles - blockIdx.x;"),
+        fails: &[Progress],
+    },
+    Guard {
+        name: "the last ticket puts the counter back",
+        pause: NEVER,
+        without: once("if (shared.ticket == tiles) *ticket = 0;", ""),
+        fails: &[Memory, Results],
+    },
+    Guard {
+        name: "the server empties aggregates",
+        pause: NEVER,
+        without: once("if (lane < size) aggregates[tile].clear();", ""),
+        fails: &[Memory, Results],
+    },
+    Guard {
+        name: "the server empties no more than the aggregates",
+        pause: LATE_READERS,
+        without: once("if (lane < size) aggregates[tile].clear();", "aggregates[tile].clear();"),
+        fails: &[Progress],
+    },
+    Guard {
+        name: "a reader empties its prefix",
+        pause: NEVER,
+        without: once("prefix_of(tile).clear();", ""),
+        fails: &[Memory, Results],
+    },
+    Guard {
+        name: "the first tile gets no prefix, for it reads none",
+        pause: NEVER,
+        without: once("if (tile > 0 && lane >= served", "if (lane >= served"),
+        fails: &[Memory],
+    },
+    Guard {
+        name: "a prefix is published once",
+        pause: LATE_TILES,
+        without: once("lane >= served && lane < next) prefix_of", "lane < next) prefix_of"),
+        fails: &[Memory],
+    },
+    Guard {
+        name: "a prefix is published when all tiles before have come",
+        pause: LATE_TILES,
+        without: once("lane >= served && lane < next) prefix_of", "lane >= served) prefix_of"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "only tiles that all before have come to count as there",
+        pause: LATE_TILES,
+        without: once("__ffs(missing) - 1", "__popc(~missing)"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "aggregates are scanned when they have come",
+        pause: LATE_TILES,
+        without: once("lane >= distance && lane < there", "lane >= distance"),
+        fails: &[Operands],
+    },
+    Guard {
+        name: "prefixes are combined when the aggregates have come",
+        pause: LATE_TILES,
+        without: once("else if (base.some && lane < next)", "else if (base.some)"),
+        fails: &[Operands],
+    },
+    Guard {
+        name: "a warp stays until all tiles of its group have come",
+        pause: "place == PUBLISH && at == 31 ? 300000 : 0",
+        without: once("there < size || served < size", "served < size"),
+        fails: &[Memory, Progress],
+    },
+    Guard {
+        name: "a warp stays until all tiles of its group are served",
+        pause: SLOW_CHAIN,
+        without: once("there < size || served < size", "there < size"),
+        fails: &[Progress],
+    },
+    Guard {
+        name: "a group's prefix is handed on when the group is whole",
+        pause: LATE_TILES,
+        without: once("if (there == WARP && lane == WARP - 1)", "if (lane == WARP - 1)"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "a mailbox says which group it is for",
+        pause: SLOW_CHAIN,
+        without: once(
+            "return Status<C>::read(seen, mark, value);",
+            "return Status<C>::read(seen, u32(seen[0] >> 32), value) && seen[0] >> 32 != 0;",
+        ),
+        fails: &[Results],
+    },
+    Guard {
+        name: "mailboxes are emptied before the first group",
+        pause: NEVER,
+        without: once("if (threadIdx.x < SERVERS) shared.upto[threadIdx.x].clear();", ""),
+        fails: &[Results],
+    },
+    Guard {
+        name: "the first group has no prefix without `init`",
+        pause: NEVER,
+        without: once("base.some ? Operator::combine(base.value, upto) : upto", "Operator::combine(base.value, upto)"),
+        fails: &[Operands],
+    },
+    Guard {
+        name: "order, among the aggregates of a group",
+        pause: NEVER,
+        without: once("upto = Operator::combine(earlier, upto)", "upto = Operator::combine(upto, earlier)"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "order, from group to group",
+        pause: NEVER,
+        without: once("Operator::combine(base.value, upto)", "Operator::combine(upto, base.value)"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "order, from a group to its tiles",
+        pause: NEVER,
+        without: once("Operator::combine(base.value, before)", "Operator::combine(before, base.value)"),
+        fails: &[Results],
+    },
+];
+
+/// Guards that both forms of look-back have, in the same words.
+const OF_GROUPS: &[Guard] = &[
+    Guard {
+        name: "blocks take tickets, in whatever order they start",
+        pause: NEVER,
+        without: twice("shared.tile = add_relaxed(ticket, 1);", "shared.tile = tiles - 1 - blockIdx.x;"),
+        fails: &[Progress],
+    },
+    Guard {
+        name: "the last ticket puts the counter back",
+        pause: NEVER,
+        without: twice("if (shared.tile == tiles - 1) *ticket = 0;", ""),
+        fails: &[Memory, Progress],
+    },
+    Guard {
+        name: "the count of retired tiles is put back",
+        pause: NEVER,
+        without: twice("retired[group] = 0;", ";"),
+        fails: &[Memory, Results],
+    },
+    Guard {
+        name: "the last tile to retire empties the words, no other",
+        pause: LATE_TILES,
+        without: twice(
+            "add_acquire_release(retired + group, 1) == size - 1",
+            "add_acquire_release(retired + group, 1) == 0",
+        ),
+        fails: &[Progress],
+    },
+    Guard {
+        name: "the last tile hands on to no group",
+        pause: LATE_TILES,
+        without: twice("if (closes && tile + 1 < tiles)", "if (closes)"),
+        fails: &[Memory],
+    },
+];
+
+const OF_LOOK_BACK: &[Guard] = &[
+    Guard {
+        name: "aggregates are emptied",
+        pause: NEVER,
+        without: once("aggregates[first + i].clear();", ";"),
+        fails: &[Memory, Results],
+    },
+    Guard {
+        name: "prefixes are emptied",
+        pause: NEVER,
+        without: once("prefixes[group].clear();", ""),
+        fails: &[Memory, Results],
+    },
+    Guard {
+        name: "a tile waits for no later tile",
+        pause: NEVER,
+        without: once("if (i < mine) all &=", "all &="),
+        fails: &[Progress],
+    },
+    Guard {
+        name: "order, in a lane",
+        pause: NEVER,
+        without: once("Operator::combine(part[0], part[i])", "Operator::combine(part[i], part[0])"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "order, from lane to lane",
+        pause: NEVER,
+        without: once("x = Operator::combine(x, later)", "x = Operator::combine(later, x)"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "order, the last tile of a group",
+        pause: NEVER,
+        without: once("closes ? Operator::combine(before, aggregate)", "closes ? Operator::combine(aggregate, before)"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "order, from group to group",
+        pause: NEVER,
+        without: once("Operator::combine(prefix.value, upto)", "Operator::combine(upto, prefix.value)"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "order, from a group to its tiles",
+        pause: NEVER,
+        without: once("Operator::combine(prefix.value, before)", "Operator::combine(before, prefix.value)"),
+        fails: &[Results],
+    },
+];
+
+const OF_COLUMNS: &[Guard] = &[
+    Guard {
+        name: "aggregates are emptied",
+        pause: NEVER,
+        without: once("aggregates[u64(first) * COLUMNS + i].clear();", ";"),
+        fails: &[Memory, Results],
+    },
+    Guard {
+        name: "prefixes are emptied",
+        pause: NEVER,
+        without: once("prefixes[u64(group) * COLUMNS + i].clear();", ";"),
+        fails: &[Memory, Results],
+    },
+    Guard {
+        name: "order, from tile to tile",
+        pause: NEVER,
+        without: once("Operator::combine(before, one)", "Operator::combine(one, before)"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "order, the last tile of a group",
+        pause: NEVER,
+        without: once("publish(Operator::combine(before, aggregate))", "publish(Operator::combine(aggregate, before))"),
+        fails: &[Results],
+    },
+];
+
+/// What is not the hand-over's: ends, odd starts, order inside of a tile.
+const OF_TILES: &[Guard] = &[
+    Guard {
+        name: "slots past the end hold copies of an item",
+        pause: NEVER,
+        without: once("to[reverse ? i : part.count + i] = last;", ";"),
+        fails: &[Operands],
+    },
+    Guard {
+        name: "the first tile has no prefix without `init`",
+        pause: NEVER,
+        without: once("bool some = init.some || tile > 0;", "bool some = true;"),
+        fails: &[Operands, Results],
+    },
+    Guard {
+        name: "a part of a slice is stored up to its end",
+        pause: NEVER,
+        without: once(
+            "i < part.count; i += WARP)
+                part.memory[i] = from[part.at + i];",
+            "i < Stage::ITEMS; i += WARP)
+                part.memory[i] = from[(part.at + i) % Stage::ITEMS];",
+        ),
+        fails: &[Outside],
+    },
+    Guard {
+        name: "only whole slices are stored as straddled vectors",
+        pause: NEVER,
+        without: once("part.count == Stage::ITEMS && part.past() > 0", "part.past() > 0"),
+        fails: &[Outside],
+    },
+    Guard {
+        name: "the vector in which a slice begins is not stored",
+        pause: NEVER,
+        without: once(
+            "if (at > 0) to[at] = straddle(slice.vector[at - 1],",
+            "to[at] = straddle(slice.vector[max(at, 1u) - 1],",
+        ),
+        fails: &[Outside],
+    },
+    Guard {
+        name: "the items before the first vector are stored",
+        pause: NEVER,
+        without: once("if (lane < head) part.memory", "if (false) part.memory"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "the items after the last vector are stored",
+        pause: NEVER,
+        without: once("if (lane < tail) part.memory", "if (false) part.memory"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "the last items of a slice come from the vector after it",
+        pause: NEVER,
+        without: once(
+            "lane == WARP - 1 ? last : own[VECTORS]",
+            "own[min(VECTORS, WARP * VECTORS - 1 - lane * VECTORS)]",
+        ),
+        fails: &[Results],
+    },
+    Guard {
+        name: "vectors are moved if they are vectors of the stage too",
+        pause: NEVER,
+        without: once("&& at % IN_VECTOR == 0 ?", "?"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "order, from lane to lane",
+        pause: NEVER,
+        without: once("x = Operator::combine(earlier, x)", "x = Operator::combine(x, earlier)"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "order, from the tile's prefix to its warps",
+        pause: NEVER,
+        without: once("Operator::combine(prefix.value, earlier)", "Operator::combine(earlier, prefix.value)"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "order, from a warp's prefix to its lanes",
+        pause: NEVER,
+        without: once("Operator::combine(run, before)", "Operator::combine(before, run)"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "order, from item to item",
+        pause: NEVER,
+        without: once("Operator::combine(upto.value, c)", "Operator::combine(c, upto.value)"),
+        fails: &[Results],
+    },
+];
+
+// ---- the checks ------------------------------------------------------------------------------------------------------------
+
+/// Which checks a scan of `n` items fails.
+fn scan(
+    subject: &Subject,
+    rng: &mut Rng,
+    n: usize,
+    options: Options<u64>,
+    distances: (usize, usize),
+) -> BTreeSet<Check> {
+    let input: Vec<u64> = (0..n).map(|_| rng.next() | 1).collect();
+    let Outcome { output, outside, dirty, gave_up, foreign } = subject.scan(&input, options, distances, 0);
+    let wrong = output != oracle::<Maps, u64>(&input, options);
+    let all = [(Results, wrong), (Outside, outside), (Memory, dirty), (Operands, foreign), (Progress, gave_up)];
+    all.into_iter().filter(|&(_, failed)| failed).map(|(check, _)| check).collect()
+}
+
+/// Which checks are failed by long and short scans in turn, on the same memory and always of other items, and at last by one of
+/// more tiles than the card holds. It ends when all of `awaited` have been, or any if none is awaited.
+fn failed(subject: &Subject, rng: &mut Rng, awaited: &[Check]) -> BTreeSet<Check> {
+    let tile = subject.join().tile::<u64>();
+    let lengths = [300 * tile + 5, 3 * tile - 1, 128 * tile, 300 * tile - 3];
+    let multiprocessors = subject.stream().context().attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).unwrap();
+    let last = (multiprocessors as usize * 32 + 64) * tile; // no multiprocessor holds more than 32 blocks
+    let mut failed = BTreeSet::new();
+    for (k, n) in (0..32).map(|k| lengths[k % 4]).chain([last]).enumerate() {
+        let init = Some(rng.next() | 1);
+        let options = match subject.join() {
+            Join::Columns => Options { exclusive: true, init, reverse: false },
+            _ if k % 3 == 0 => Options { exclusive: false, init: None, reverse: k >= 16 },
+            _ => Options { exclusive: k % 3 == 1, init, reverse: k >= 16 },
+        };
+        failed.extend(scan(subject, rng, n, options, (k / 4 % 2, k / 8 % 2)));
+        if !failed.is_empty() && awaited.iter().all(|check| failed.contains(check)) {
+            break;
+        }
+    }
+    failed
+}
+
+fn each_is_needed(join: Join, tables: &[&[Guard]]) {
+    let Some(context) = context() else { return };
+    let stream = context.new_stream().unwrap();
+    let mut rng = Rng::new();
+    let guarded = templates();
+    let mut passed = BTreeSet::new();
+    let mut needless = Vec::new();
+    for Guard { name, pause, without, fails } in tables.iter().copied().flatten() {
+        let mut run = |text: &str, awaited| {
+            failed(&Subject::new(&stream, join, &join.unit::<Maps, u64>(pause, text)), &mut rng, awaited)
+        };
+        if passed.insert(*pause) {
+            let failed = run(&guarded, &[]);
+            assert!(failed.is_empty(), "{join:?} as it is fails {failed:?} where {pause:?}");
+        }
+        let failed = run(&without.apply(&guarded), fails);
+        if !fails.iter().all(|check| failed.contains(check)) {
+            needless.push(format!("{name}: {failed:?} of {fails:?}"));
+        }
+    }
+    assert!(needless.is_empty(), "{join:?} passes a check without its guard: {needless:#?}");
+}
+
+/// The tables are about the templates as they are; this needs no device.
+#[test]
+fn each_is_there() {
+    let guarded = templates();
+    for guard in [STATUS_WORDS, OF_SERVER, OF_GROUPS, OF_LOOK_BACK, OF_COLUMNS, OF_TILES].into_iter().flatten() {
+        guard.without.apply(&guarded);
+    }
+}
+
+#[test]
+fn of_the_server() {
+    if is_alone(of_the_server) {
+        each_is_needed(SERVER, &[STATUS_WORDS, OF_SERVER]);
+    }
+}
+
+#[test]
+fn of_look_back() {
+    if is_alone(of_look_back) {
+        each_is_needed(LOOK_BACK, &[STATUS_WORDS, OF_GROUPS, OF_LOOK_BACK]);
+    }
+}
+
+#[test]
+fn of_columns() {
+    if is_alone(of_columns) {
+        each_is_needed(Join::Columns, &[STATUS_WORDS, OF_GROUPS, OF_COLUMNS]);
+    }
+}
+
+#[test]
+fn of_tiles() {
+    if is_alone(of_tiles) {
+        each_is_needed(SERVER, &[OF_TILES]);
+    }
+}

@@ -1,0 +1,289 @@
+//! The hand-over under test: the templates as one text that a test may alter, in kernels on memory of their own.
+
+use super::layers::{address, p};
+use crate::common::{Options, Sample};
+use parascan::Operator;
+use parascan::cuda::Kernels;
+use parascan::cudarc::driver::{CudaSlice, CudaStream};
+use std::sync::Arc;
+
+// ---- the text --------------------------------------------------------------------------------------------------------------
+
+const PRELUDE: &str = include_str!("subject.cuh");
+const TEMPLATES: [&str; 5] = [
+    include_str!("../../cuda-templates/warp_scan.cuh"),
+    include_str!("../../cuda-templates/handover.cuh"),
+    include_str!("../../cuda-templates/stage.cuh"),
+    include_str!("../../cuda-templates/pipeline.cuh"),
+    include_str!("../../cuda-templates/scan.cuh"),
+];
+
+/// A piece of the templates, which is in them so many times, and what comes in its place.
+#[derive(Clone, Copy)]
+pub(super) struct Edit {
+    times: usize,
+    piece: &'static str,
+    by: &'static str,
+}
+
+pub(super) const fn once(piece: &'static str, by: &'static str) -> Edit {
+    Edit { times: 1, piece, by }
+}
+
+/// A piece that both forms of look-back have.
+pub(super) const fn twice(piece: &'static str, by: &'static str) -> Edit {
+    Edit { times: 2, piece, by }
+}
+
+impl Edit {
+    pub(super) fn apply(&self, text: &str) -> String {
+        let Edit { times, piece, by } = self;
+        assert_eq!(text.matches(piece).count(), *times, "the templates are not what the test alters: {piece}");
+        text.replace(piece, by)
+    }
+}
+
+/// Places to pause, and memory that begins as bad as it may be: all of it changes nothing that the templates promise.
+const HOOKS: &[Edit] = &[
+    once(
+        "store_relaxed(word + i, mark(words.word[i], 1));",
+        "pause(WORD, u32(u64(word + i) / 8)), store_relaxed(word + i, mark(words.word[i], 1));",
+    ),
+    once("store_relaxed_shared(word + i, ", "pause(POST, mark + i), store_relaxed_shared(word + i, "),
+    once(
+        "Maybe<Carry> prefix = join.exchange(tile, shuffle(warps, WARPS - 1), init, lane);",
+        "pause(PUBLISH, tile);
+         Maybe<Carry> prefix = join.exchange(tile, shuffle(warps, WARPS - 1), init, lane);
+         pause(SCAN, tile);",
+    ),
+    once(
+        "while (!prefix_of(tile).poll(prefix.value)) {}",
+        "pause(POLL, tile); while (!prefix_of(tile).poll(prefix.value)) {}",
+    ),
+    once("for (bool all = false; !all;) {", "pause(POLL, tile); bool all = false; while (!all) {"),
+    once("while (there < size || served < size) {", "while (there < size || served < size) { pause(SERVE, group);"),
+    // What an earlier kernel may have left in shared memory: a prefix for this very group, and no item.
+    once(
+        "if (threadIdx.x < SERVERS) shared.upto[threadIdx.x].clear();",
+        "if (threadIdx.x < SERVERS) shared.upto[threadIdx.x].post(init.value, threadIdx.x);
+         if (threadIdx.x < SERVERS) shared.upto[threadIdx.x].clear();",
+    ),
+    once(
+        "Item *to = (Item *)slice.slots();",
+        "Item *to = (Item *)slice.slots(); for (u32 i = lane; i < Stage::ITEMS; i += WARP) to[i] = Item(); __syncwarp();",
+    ),
+];
+
+/// The templates in one text, with the hooks.
+pub(super) fn templates() -> String {
+    let line = |line: &&str| !line.starts_with("#include") && !line.starts_with("#pragma once");
+    let text: String = TEMPLATES.iter().flat_map(|text| text.split_inclusive('\n').filter(line)).collect();
+    HOOKS.iter().fold(text, |text, hook| hook.apply(&text))
+}
+
+/// A way of joining tiles.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Join {
+    Server {
+        warps: usize,
+        vectors: usize,
+        spread: usize,
+    },
+    LookBack {
+        warps: usize,
+        vectors: usize,
+    },
+    /// 32 columns, all of them with the same items, one a tile. It makes an exclusive scan from `init`.
+    Columns,
+}
+
+impl Join {
+    /// Items of a tile.
+    pub(super) fn tile<T>(self) -> usize {
+        match self {
+            Join::Server { warps, vectors, .. } | Join::LookBack { warps, vectors } => {
+                warps * 32 * vectors * 16 / size_of::<T>()
+            }
+            Join::Columns => 1,
+        }
+    }
+    fn threads(self) -> u32 {
+        match self {
+            Join::Server { warps, .. } | Join::LookBack { warps, .. } => warps as u32 * 32,
+            Join::Columns => 32,
+        }
+    }
+    /// The kernel.
+    fn text(self) -> String {
+        let scan = |warps, vectors, join| {
+            format!(
+                "typedef Shape<{warps}, {vectors}> Tiles;
+                 extern \"C\" __global__ void __launch_bounds__(Tiles::THREADS)
+                 subject(Element *in, Element *out, u64 n, Carry init, u32 flags, void *memory, u32 tiles) {{
+                     scan_tiles<Operator, Tiles>(in, out, n, init, flags, {join}(memory, tiles));
+                 }}"
+            )
+        };
+        match self {
+            Join::Server { warps, vectors, spread } => {
+                scan(warps, vectors, format!("PrefixServer<Operator, {warps}, {spread}>"))
+            }
+            Join::LookBack { warps, vectors } => scan(warps, vectors, "LookBack<Operator, 64>".to_owned()),
+            Join::Columns => "extern \"C\" __global__ void __launch_bounds__(32)
+                subject(Element *in, Element *out, u64 n, Carry init, u32, void *memory, u32 tiles) {
+                    typedef LookBackColumns<Operator, 32, 32> Join;
+                    __shared__ Join::Shared shared;
+                    Join join(memory, tiles);
+                    u32 tile = join.enter(shared), column = threadIdx.x;
+                    pause(PUBLISH, tile);
+                    Carry before = join.exchange(tile, column, tile < n ? in[tile] : init, init);
+                    if (tile < n && column == tile % 32) out[tile] = before;
+                    join.retire(shared, tile);
+                }"
+            .to_owned(),
+        }
+    }
+    /// The translation unit, with threads that pause for `pause`.
+    pub(super) fn unit<Op: Operator<T, Carry = T>, T: Sample>(self, pause: &str, templates: &str) -> String {
+        format!(
+            "#define PAUSE ({pause})
+             {PRELUDE}
+             {templates}
+             typedef {} Element;
+             typedef Element Carry;
+             struct Operator {{
+                 typedef ::Element Element;
+                 typedef ::Carry Carry;
+                 typedef NoPairs Pairs;
+                 static __device__ Carry lift(Element x) {{ return x; }}
+                 static __device__ Carry combine(Carry a, Carry b) {{ return {}; }}
+                 static __device__ Element lower(Carry x) {{ return x; }}
+             }};
+             {}",
+            T::CUDA,
+            Op::CUDA,
+            self.text()
+        )
+    }
+}
+
+/// x -> factor x + summand, the factor in the lower half: first one, then the other. Not commutative; two words.
+#[derive(Clone, Copy)]
+pub(super) struct Maps;
+impl Operator<u64> for Maps {
+    type Carry = u64;
+    fn lift(x: u64) -> u64 {
+        x
+    }
+    fn lower(x: u64) -> u64 {
+        x
+    }
+    fn combine(a: u64, b: u64) -> u64 {
+        let factor = b as u32;
+        let summand = factor.wrapping_mul((a >> 32) as u32).wrapping_add((b >> 32) as u32);
+        u64::from(summand) << 32 | u64::from(factor.wrapping_mul(a as u32))
+    }
+    const CUDA: &'static str = "compose(a, b)";
+}
+
+// ---- the kernel ------------------------------------------------------------------------------------------------------------
+
+const SUBJECT: usize = 0;
+const WATCH: usize = 1;
+
+/// Words of the hand-over's memory: more than any scan of these tests needs, so that a broken one stays within it.
+const WORDS: usize = 1 << 20;
+/// What is around input and output. As an item of `Maps` it has an even factor.
+const AROUND: u8 = 0xee;
+/// Bytes before an input or output that begins at no distance.
+const BEFORE: usize = 256;
+
+/// A kernel and the memory of its hand-over.
+pub(super) struct Subject {
+    join: Join,
+    kernels: Kernels,
+    stream: Arc<CudaStream>,
+    memory: CudaSlice<u64>,
+}
+
+/// What a scan did.
+pub(super) struct Outcome<T> {
+    pub(super) output: Vec<T>,
+    /// It wrote before or after the output.
+    pub(super) outside: bool,
+    /// It left memory that is not zero.
+    pub(super) dirty: bool,
+    /// A thread waited for what never came.
+    pub(super) gave_up: bool,
+    /// The operator was called on what is no item: `Maps` can tell.
+    pub(super) foreign: bool,
+}
+
+impl Subject {
+    /// `unit` is one of `join`.
+    pub(super) fn new(stream: &Arc<CudaStream>, join: Join, unit: &str) -> Subject {
+        let kernels = Kernels::compile(stream.context(), "subject", unit, &["subject", "watch"]).unwrap();
+        Subject { join, kernels, stream: stream.clone(), memory: stream.alloc_zeros(WORDS).unwrap() }
+    }
+
+    pub(super) fn join(&self) -> Join {
+        self.join
+    }
+    pub(super) fn stream(&self) -> &Arc<CudaStream> {
+        &self.stream
+    }
+
+    /// One scan of more than one tile, with input and output at a distance, in items, from a multiple of 16 bytes.
+    pub(super) fn scan<T: Sample>(
+        &self,
+        input: &[T],
+        options: Options<T>,
+        distances: (usize, usize),
+        seed: u32,
+    ) -> Outcome<T> {
+        let (tile, size) = (self.join.tile::<T>(), size_of::<T>());
+        let tiles = input.len().div_ceil(tile) as u32;
+        assert!(tiles > 1, "a single tile is joined to nothing");
+        let begin = |distance| BEFORE + distance * size;
+        let mut around = vec![AROUND; begin(2) + size_of_val(input) + tile * size + BEFORE];
+        let output = self.stream.clone_htod(&around).unwrap();
+        around[begin(distances.0)..][..size_of_val(input)].copy_from_slice(bytemuck::cast_slice(input));
+        let source = self.stream.clone_htod(&around).unwrap();
+
+        let at = |memory, distance| address(memory, &self.stream) + begin(distance) as u64;
+        let (from, to) = (at(&source, distances.0), at(&output, distances.1));
+        let (n, memory) = (input.len() as u64, address(&self.memory, &self.stream));
+        let init = options.init.unwrap_or(T::zeroed());
+        let flags =
+            u32::from(options.exclusive) | u32::from(options.reverse) << 1 | u32::from(options.init.is_some()) << 2;
+        let blocks = tiles + u32::from(matches!(self.join, Join::Server { .. }));
+        self.watch(seed);
+        let arguments = [p(&from), p(&to), p(&n), p(&init), p(&flags), p(&memory), p(&tiles)];
+        // SAFETY: the kernel's arguments, in order; the buffers outlive it.
+        unsafe { self.kernels.launch(SUBJECT, blocks, self.join.threads(), self.stream.cu_stream(), &arguments) }
+            .unwrap();
+        let [gave_up, foreign] = self.watch(0);
+
+        let bytes = self.stream.clone_dtoh(&output).unwrap();
+        let (before, rest) = bytes.split_at(begin(distances.1));
+        let (inside, after) = rest.split_at(size_of_val(input));
+        Outcome {
+            output: bytemuck::pod_collect_to_vec(inside),
+            outside: before.iter().chain(after).any(|&byte| byte != AROUND),
+            dirty: self.stream.clone_dtoh(&self.memory).unwrap().iter().any(|&word| word != 0),
+            gave_up,
+            foreign,
+        }
+    }
+
+    /// Whether a thread gave up and whether a foreign operand was seen since the last call. Pauses depend on `seed` from now on.
+    fn watch(&self, seed: u32) -> [bool; 2] {
+        let seen = self.stream.alloc_zeros::<u32>(2).unwrap();
+        let to = address(&seen, &self.stream);
+        let arguments = [p(&seed), p(&to)];
+        // SAFETY: the kernel's arguments, in order; the buffer outlives it.
+        unsafe { self.kernels.launch(WATCH, 1, 1, self.stream.cu_stream(), &arguments) }.unwrap();
+        let seen = self.stream.clone_dtoh(&seen).unwrap();
+        [seen[0] != 0, seen[1] != 0]
+    }
+}
