@@ -80,6 +80,7 @@ struct Row {
     pairs: &'static [&'static str],
     form: &'static str,
     lift: &'static str,
+    alone: &'static str,
     combine: &'static str,
     lower: &'static str,
 }
@@ -96,7 +97,7 @@ macro_rules! table {
         } ),*];
         const ROWS: &[Row] = &[$( $( Row {
             operator: stringify!($op), elements: &[$( stringify!($t) ),*], pairs: &[$( pairs!($op $t) ),*], form: stringify!($form),
-            lift: lift!($form), combine: $cuda, lower: lower!($form),
+            lift: lift!($form), alone: alone!($form), combine: $cuda, lower: lower!($form),
         }, )* )*];
     };
 }
@@ -128,6 +129,7 @@ fn units() -> Vec<(String, Vec<String>)> {
                 element: typed(seen_as),
                 carry: typed(carry),
                 lift: row.lift,
+                alone: row.alone,
                 combine: row.combine,
                 lower: row.lower,
                 pairs,

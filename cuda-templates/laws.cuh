@@ -6,7 +6,7 @@
 extern "C" __global__ void lift_and_lower(const Element *x, u64 n, Carry *lifted, Element *lowered) {
     u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= n) return;
-    Carry carry = Operator::lift(x[i]);
+    Carry carry = Operator::alone(Operator::lift(x[i]));
     lifted[i] = carry;
     lowered[i] = Operator::lower(carry);
 }

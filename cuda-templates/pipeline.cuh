@@ -7,7 +7,8 @@
 //   store     each warp brings its slice out                                     Sink::store
 //
 // A Source says what item i is and what it counts as; a Sink is given each item with its exclusive and inclusive prefix.
-// Both lie in registers and are small.
+// Both lie in registers and are small. The Operator has combine(earlier, later), and alone(x): what a carry is that nothing
+// is combined with.
 //
 //   struct Source {
 //       typedef ... Item;                                   // plain data, at most a slot
@@ -49,7 +50,7 @@ template <class Operator, class Source, class Sink, class Slot> class ItemByItem
         memcpy(&item, (const char *)&items + j * sizeof(Slot), sizeof(Item));
         return item;
     }
-    __device__ Carry with(Carry c) const { return upto.some ? Operator::combine(upto.value, c) : c; }
+    __device__ Carry with(Carry c) const { return upto.some ? Operator::combine(upto.value, c) : Operator::alone(c); }
 
   public:
     __device__ ItemByItem() { upto.some = false; }

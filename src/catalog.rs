@@ -139,16 +139,29 @@ macro_rules! lower {
         "narrow<Element>(x)"
     };
     (NanLast) => {
-        "maximum(x, x)" // an element that nothing was combined with may be any NaN
+        "x"
     };
     (NanFirst) => {
-        "minimum(x, x)"
+        "x"
     };
     (KeyNanLast) => {
         "from_key<NAN_LAST, Element>(x)"
     };
     (KeyNanFirst) => {
         "from_key<NAN_FIRST, Element>(x)"
+    };
+}
+
+/// What a carry `x` is that nothing was combined with: `alone!(form)`.
+macro_rules! alone {
+    (NanLast) => {
+        "maximum(x, x)" // an element may be any NaN
+    };
+    (NanFirst) => {
+        "minimum(x, x)"
+    };
+    ($form:ident) => {
+        "x"
     };
 }
 

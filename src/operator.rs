@@ -111,6 +111,9 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     fn from_cuda(carry: Self::Carry) -> Self::Carry {
         carry
     }
+    /// What a partial result of one element alone is, as a C++ expression over `x`, the element lifted.
+    #[doc(hidden)]
+    const CUDA_ALONE: &'static str = "x";
     /// How kernels combine two short elements at once, if there is a way: a type of `scan.cuh`.
     #[doc(hidden)]
     const CUDA_PAIRS: &'static str = "NoPairs";
@@ -288,6 +291,7 @@ macro_rules! operators {
             fn to_cuda(carry: Self::Carry) -> Self::Carry { form!(to_cuda $form $t, carry) }
             #[inline(always)]
             fn from_cuda(carry: Self::Carry) -> Self::Carry { form!(from_cuda $form $t, carry) }
+            const CUDA_ALONE: &'static str = alone!($form);
             const CUDA_PAIRS: &'static str = pairs!($op $t);
         }
     };

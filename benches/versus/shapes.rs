@@ -59,6 +59,7 @@ fn source(Addition(element, carry, lift, lower, pairs): &Addition, (warps, vecto
             typedef {carry} Carry;
             typedef {pairs} Pairs;
             static __device__ Carry lift(Element x) {{ return {lift}; }}
+            static __device__ Carry alone(Carry x) {{ return x; }}
             static __device__ Carry combine(Carry a, Carry b) {{ return a + b; }}
             static __device__ Element lower(Carry x) {{ return {lower}; }}
         }};

@@ -204,6 +204,7 @@ pub(crate) fn unit_of<Op: Operator<T>, T: Element>() -> Unit<'static> {
         element: Type { cuda: Op::CUDA_ELEMENT, size: size_of::<T>(), align: align_of::<T>() },
         carry: Type { cuda: Op::CUDA_CARRY, size: size_of::<Op::Carry>(), align: align_of::<Op::Carry>() },
         lift: Op::CUDA_LIFT,
+        alone: Op::CUDA_ALONE,
         combine: Op::CUDA,
         lower: Op::CUDA_LOWER,
         pairs: Op::CUDA_PAIRS,

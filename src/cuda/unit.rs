@@ -39,6 +39,8 @@ pub(crate) struct Unit<'a> {
     pub(crate) carry: Type<'a>,
     /// Element `x` to carry.
     pub(crate) lift: &'a str,
+    /// Carry `x`, lifted, to the partial result of that element alone.
+    pub(crate) alone: &'a str,
     /// Carries `a` (earlier) and `b` (later) to one.
     pub(crate) combine: &'a str,
     /// Carry `x` to element.
@@ -54,7 +56,7 @@ impl Unit<'_> {
     }
 
     fn tuned(&self, program: &str, table: &[Tuning]) -> String {
-        let Unit { element, carry, lift, combine, lower, pairs } = self;
+        let Unit { element, carry, lift, alone, combine, lower, pairs } = self;
         // An unnamed struct that is both would be two types if it were written twice.
         let carry_type = if carry.cuda == element.cuda { "Element" } else { carry.cuda };
         let shapes: String = architectures(table)
@@ -82,6 +84,7 @@ impl Unit<'_> {
                  typedef ::Carry Carry;\n    \
                  typedef {pairs} Pairs;\n    \
                  static __device__ Carry lift(Element x) {{ return {lift}; }}\n    \
+                 static __device__ Carry alone(Carry x) {{ return {alone}; }}\n    \
                  static __device__ Carry combine(Carry a, Carry b) {{ return {combine}; }}\n    \
                  static __device__ Element lower(Carry x) {{ return {lower}; }}\n\
              }};\n\

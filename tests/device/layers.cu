@@ -5,6 +5,7 @@ typedef Shape<4, 5> TestShape;
 
 template <class C> struct Add {
     typedef C Carry;
+    static __device__ C alone(C x) { return x; }
     static __device__ C combine(C a, C b) { return a + b; }
 };
 

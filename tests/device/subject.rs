@@ -156,6 +156,7 @@ impl Join {
                  typedef ::Carry Carry;
                  typedef NoPairs Pairs;
                  static __device__ Carry lift(Element x) {{ return x; }}
+                 static __device__ Carry alone(Carry x) {{ return x; }}
                  static __device__ Carry combine(Carry a, Carry b) {{ return {}; }}
                  static __device__ Element lower(Carry x) {{ return x; }}
              }};
