@@ -449,7 +449,8 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
 
     // ---- raw entry points, for other stacks
 
-    /// Bytes of scratch memory that [`run_raw`](Scan::run_raw) needs for `n` elements; zero if one block takes them all.
+    /// Bytes of scratch memory that are enough for [`run_raw`](Scan::run_raw) on `n` elements or fewer; zero if one block takes
+    /// them all.
     ///
     /// # Errors
     /// [`Error::TooLong`].

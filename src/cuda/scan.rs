@@ -104,14 +104,14 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Bytes of words and scratch memory that are enough for `n` elements whatever the architecture.
+    /// Bytes of words and scratch memory that are enough for `n` elements or fewer, whatever the architecture.
     ///
     /// # Errors
     /// Those of `new`.
     pub(crate) fn bytes_anywhere<Op: Operator<T>, T: Element>(strategy: Strategy, n: usize) -> Result<usize, Error> {
         let mut most = 0;
         for architecture in architectures(TUNING) {
-            most = most.max(Plan::new::<Op, T>(strategy, n, architecture)?.bytes());
+            most = most.max(Plan::up_to::<Op, T>(strategy, n, architecture)?.bytes());
         }
         Ok(most)
     }
@@ -322,6 +322,31 @@ mod tests {
         use half::{bf16, f16};
         catalog!(collect);
         all.into_iter().map(|(source, name)| (name, source)).collect()
+    }
+
+    /// Also across the ends of the ranges, where the next kernel's tiles are larger and need fewer words.
+    #[test]
+    fn memory_for_more_is_enough_for_fewer() {
+        use crate::{Block, Sum};
+        fn check<T: Element>(strategy: Strategy)
+        where
+            Sum: Operator<T>,
+        {
+            let lengths = [1, 4 << 20, 32 << 20, 100 << 20].map(|bytes: usize| bytes / size_of::<T>());
+            for n in lengths.into_iter().flat_map(|n| [n, n + 1]) {
+                let least = Plan::bytes_anywhere::<Sum, T>(strategy, n).unwrap();
+                for fewer in lengths.into_iter().flat_map(|n| [n, n + 1]).filter(|&fewer| fewer <= n) {
+                    let needed = Plan::new::<Sum, T>(strategy, fewer, 90).unwrap().bytes();
+                    assert!(needed <= least, "{strategy:?}: {fewer} need {needed} bytes, {n} have {least}");
+                }
+            }
+        }
+        let block = Block::WarpShuffles;
+        for strategy in [Strategy::Auto, Strategy::LookBack(block), Strategy::Hierarchical(block)] {
+            check::<u8>(strategy);
+            check::<u32>(strategy);
+            check::<u64>(strategy);
+        }
     }
 
     /// What build.rs wrote is what the library asks for: else the images would never be found.

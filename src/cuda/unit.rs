@@ -60,7 +60,6 @@ impl Unit<'_> {
         // An unnamed struct that is both would be two types if it were written twice.
         let carry_type = if carry.cuda == element.cuda { "Element" } else { carry.cuda };
         let shapes: String = architectures(table)
-            .into_iter()
             .enumerate()
             .map(|(i, architecture)| {
                 let condition = if i == 0 { "#if" } else { "#elif" };
@@ -104,4 +103,27 @@ fn shapes(ranges: &[Range; RANGES]) -> String {
         text += &format!("\ntypedef Shape<{}, {}> {name}Shape;", shape.warps, shape.vectors);
     }
     text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tuning::Shape;
+    use super::*;
+
+    /// Each architecture of the table gets its own ranges, the newest that is not newer first.
+    #[test]
+    fn the_text_has_the_ranges_of_every_architecture() {
+        let line = |architecture, warps| {
+            let range = Range { bytes: usize::MAX, shape: Shape { warps, vectors: 3 }, spread: 64 };
+            Tuning { architecture, element: 16, ranges: [range; RANGES] }
+        };
+        let word = Type { cuda: "unsigned int", size: 4, align: 4 };
+        let unit =
+            Unit { element: word, carry: word, lift: "x", alone: "x", combine: "a + b", lower: "x", pairs: "NoPairs" };
+        let text = unit.tuned("scan_kernels.cuh", &[line(90, 8), line(80, 4)]);
+        let at = |piece: &str| text.find(piece).unwrap_or_else(|| panic!("no {piece} in {text}"));
+        assert!(at("#if __CUDA_ARCH__ >= 900\n") < at("KERNEL(0, 8, 3, 64)"));
+        assert!(at("KERNEL(0, 8, 3, 64)") < at("#elif __CUDA_ARCH__ >= 800\n"));
+        assert!(at("#elif __CUDA_ARCH__ >= 800\n") < at("KERNEL(0, 4, 3, 64)"));
+    }
 }

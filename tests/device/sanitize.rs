@@ -11,12 +11,12 @@ fn walk<Op: Operator<T>, T: Sample>() {
     let mut rng = Rng::new();
     let draw = Draw::exact_for::<Op, T>();
     let tile = 8 * 32 * 3 * 16 / size_of::<T>();
-    let large = (32 << 20) / size_of::<T>() + 1; // the kernel for long inputs
+    // Beyond the first kernel's range of lengths, and beyond the second's.
+    let [middle, large] = [4 << 20, 32 << 20].map(|bytes| bytes / size_of::<T>() + 1);
     for strategy in STRATEGIES {
         let mut workspace = Workspace::new(&stream);
-        for (n, skip) in
-            [(1, 0), (tile - 3, 1), (tile, 0), (5 * tile + 7, 3), (34 * tile + 1, 0), (large, 0), (large, 1)]
-        {
+        let short = [(1, 0), (tile - 3, 1), (tile, 0), (5 * tile + 7, 3), (34 * tile + 1, 0)];
+        for (n, skip) in short.into_iter().chain([(middle, 0), (middle, 1), (large, 0), (large, 1)]) {
             let x: Vec<T> = data(&mut rng, draw, n);
             let mut shifted: Vec<T> = any(&mut rng, skip);
             shifted.extend_from_slice(&x);

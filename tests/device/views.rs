@@ -56,15 +56,16 @@ fn every_start<Op: Operator<T>, T: Sample>(n: usize, distances: &[(usize, usize)
     }
 }
 
-/// Every distance of the one with some of the other, then long enough for the other kernel.
+/// Every distance of the one with some of the other, then long enough for the other kernels.
 fn starts<Op: Operator<T>, T: Sample>() {
     let in_vector = (16 / size_of::<T>()).max(2);
     let distances: Vec<_> =
         (0..in_vector).flat_map(|k| [(k, 0), (0, k), (k, k), (k, (3 * k + 1) % in_vector)]).collect();
     let tile = 8 * 32 * 3 * 16 / size_of::<T>();
     every_start::<Op, T>(5 * tile + 4 * in_vector + 1, &distances);
-    let long = (32 << 20) / size_of::<T>() + 4711;
-    every_start::<Op, T>(long, &[(1, 0), (0, 1), (1, in_vector - 1)]);
+    for bytes in [4 << 20, 32 << 20] {
+        every_start::<Op, T>(bytes / size_of::<T>() + 4711, &[(1, 0), (0, 1), (1, in_vector - 1)]);
+    }
 }
 
 #[test]

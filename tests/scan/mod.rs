@@ -112,7 +112,8 @@ fn device<Op: Operator<T>, T: Sample>(strategy: Strategy) {
     let draw = Draw::exact_for::<Op, T>();
     let tile = 8 * 32 * 3 * 16 / size_of::<T>();
     let mut lengths = sizes(tile, &mut rng);
-    lengths.push((32 << 20) / size_of::<T>() + 1 + rng.below(1 << 16)); // beyond the small kernel
+    // Past the ends of the first two ranges of lengths, each of which has a kernel of its own.
+    lengths.extend([4 << 20, 32 << 20].map(|bytes| bytes / size_of::<T>() + 1 + rng.below(1 << 16)));
     for n in lengths {
         let input: Vec<T> = data(&mut rng, draw, n);
         let all = options::<Op, T>(&mut rng, draw);
