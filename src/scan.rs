@@ -109,8 +109,8 @@ impl<P: OnDevice> Site<P> for With<'_> {
 /// driver; [`prepare`](Scan::prepare) does that ahead.
 ///
 /// # Same bits
-/// Operands are combined in scan order, never assumed commutative. How they are grouped depends on n, the element type
-/// and the strategy alone, never on timing, the number of threads or of multiprocessors, or where the memory begins: a
+/// Operands are combined in scan order, never assumed commutative. How they are grouped depends on n, the element type,
+/// the strategy and, on the device, the architecture that the kernel was compiled for; never on timing, the number of threads or of multiprocessors, or where the memory begins: a
 /// rounded float sum has the same bits in every run. Host and device group differently.
 ///
 /// # Errors
