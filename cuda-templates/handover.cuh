@@ -4,6 +4,16 @@
 #include "types.cuh"
 #include "warp_scan.cuh"
 
+// A Join is how tiles are joined. In this order:
+//
+//   u32 likely() const;                              // the tile that the block will most likely get, or NO_TILE
+//   bool enter(Shared &, Maybe<Carry> init, u32 &tile);   // by the block: which tile it is; or none, and it is done
+//   void publish(u32 tile, Carry aggregate, u32 lane);    // by one warp, when the tile is summed
+//   Maybe<Carry> receive(u32 tile, Carry aggregate, Maybe<Carry> init, u32 lane);
+//                                                    // by the same: the exclusive prefix, `init` included, in all lanes
+//   bool is_last(u32 tile) const;                    // whether no tile comes after it
+//   void retire(u32 tile, u32 lane);                 // by the same, when it is done
+
 // What a Join says of the tile that a block will most likely get, where it does not know.
 constexpr u32 NO_TILE = 0xffffffffu;
 
@@ -90,7 +100,9 @@ template <class Operator> struct GivenPrefixes {
         tile = blockIdx.x;
         return true;
     }
-    __device__ Maybe<Carry> exchange(u32 tile, Carry, Maybe<Carry> init, u32) {
+    __device__ bool is_last(u32 tile) const { return tile == gridDim.x - 1; }
+    __device__ void publish(u32, Carry, u32) {}
+    __device__ Maybe<Carry> receive(u32 tile, Carry, Maybe<Carry> init, u32) {
         return tile == 0 ? init : Maybe<Carry>{upto[tile - 1], true};
     }
     __device__ void retire(u32, u32) {}
@@ -142,12 +154,18 @@ template <class Operator, u32 GROUP> struct LookBack {
         return true;
     }
 
-    // By one warp, after the tile is summed: the tile's exclusive prefix, `init` included, the same in all lanes.
-    __device__ Maybe<Carry> exchange(u32 tile, Carry aggregate, Maybe<Carry> init, u32 lane) {
+    __device__ bool is_last(u32 tile) const { return tile == tiles - 1; }
+
+    // Whether the tile is the last of its group: it hands the prefix on to the next, and nobody looks at its aggregate.
+    __device__ static bool closes(u32 tile) { return tile % GROUP == GROUP - 1; }
+
+    __device__ void publish(u32 tile, Carry aggregate, u32 lane) {
+        if (tiles > 1 && lane == 0 && !closes(tile)) aggregates[tile].publish(aggregate);
+    }
+
+    __device__ Maybe<Carry> receive(u32 tile, Carry aggregate, Maybe<Carry> init, u32 lane) {
         if (tiles == 1) return init;
         u32 group = tile / GROUP, rank = tile % GROUP;
-        bool closes = rank == GROUP - 1; // its group, and hands the prefix on to the next
-        if (lane == 0 && !closes) aggregates[tile].publish(aggregate);
 
         // Each lane folds its part of the aggregates before this tile.
         u32 mine = rank <= lane * PER_LANE ? 0 : min(rank - lane * PER_LANE, PER_LANE);
@@ -167,12 +185,12 @@ template <class Operator, u32 GROUP> struct LookBack {
 
         Maybe<Carry> prefix = init;
         if (lane == 0) {
-            Carry upto = closes ? Operator::combine(before, aggregate) : aggregate;
+            Carry upto = closes(tile) ? Operator::combine(before, aggregate) : aggregate;
             if (group > 0) {
                 prefix.some = true;
                 while (!prefixes[group].poll(prefix.value)) {}
             }
-            if (closes && tile + 1 < tiles)
+            if (closes(tile) && tile + 1 < tiles)
                 prefixes[group + 1].publish(prefix.some ? Operator::combine(prefix.value, upto) : upto);
             if (rank > 0) prefix.value = prefix.some ? Operator::combine(prefix.value, before) : before;
         }
@@ -181,7 +199,7 @@ template <class Operator, u32 GROUP> struct LookBack {
         return prefix;
     }
 
-    // By one warp, when it is done with `exchange`: the last tile of a group to come here puts the group's words back to
+    // By one warp, when it is done with `receive`: the last tile of a group to come here puts the group's words back to
     // empty, for nobody will read them again.
     __device__ void retire(u32 tile, u32 lane) {
         if (tiles == 1) return;
@@ -348,15 +366,18 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
         }
     }
 
-    __device__ Maybe<Carry> exchange(u32 tile, Carry aggregate, Maybe<Carry> init, u32 lane) {
+    __device__ bool is_last(u32 tile) const { return tile == tiles - 1; }
+
+    __device__ void publish(u32 tile, Carry aggregate, u32 lane) {
+        if (tiles > 1 && lane == 0) aggregates[tile].publish(aggregate);
+    }
+
+    __device__ Maybe<Carry> receive(u32 tile, Carry, Maybe<Carry> init, u32 lane) {
         if (tiles == 1) return init;
         Maybe<Carry> prefix = init;
-        if (lane == 0) {
-            aggregates[tile].publish(aggregate);
-            if (tile > 0) {
-                while (!prefix_of(tile).poll(prefix.value)) {}
-                prefix_of(tile).clear();
-            }
+        if (lane == 0 && tile > 0) {
+            while (!prefix_of(tile).poll(prefix.value)) {}
+            prefix_of(tile).clear();
         }
         prefix.value = shuffle(prefix.value, 0);
         prefix.some = init.some || tile > 0;

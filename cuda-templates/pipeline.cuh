@@ -1,14 +1,26 @@
 // The tile pipeline: what every single-pass primitive is an instance of.
 //
-//   load      each warp brings its slice of the tile into shared memory          Source::load
-//   fold      each lane folds its items; lanes, then warps, are joined in order  Source::carry
-//   exchange  one warp publishes the tile's aggregate and gets its prefix         Join
-//   scan      each lane goes over its items again from its own prefix on         Sink::put
-//   store     each warp brings its slice out                                     Sink::store
+//   fold      each warp goes over its slice of the tile a first time: what it counts as    Walk::fold
+//   publish   warps are joined in order; one of them publishes the tile's aggregate        Join
+//   prepare   what can be done with a slice before its prefix is known                     Walk::prepare
+//   receive   the same warp gets the tile's prefix                                         Join
+//   finish    each warp goes over its slice again, from its own prefix on                  Walk::finish
 //
-// A Source says what item i is and what it counts as; a Sink is given each item with its exclusive and inclusive prefix.
-// Both lie in registers and are small. The Operator has combine(earlier, later), and alone(x): what a carry is that nothing
-// is combined with.
+// A Walk is how a warp goes over its slice:
+//
+//   struct Walk {
+//       typedef ... Stage;                      // the slice in shared memory
+//       static constexpr u32 ITEMS;             // of a slice
+//       void prefetch(u64 first, u32 lane) const;                         // the slice that begins with item `first`
+//       Carry fold(Stage &stage, u64 first, u32 lane);                    // the last lane's is the whole slice's
+//       void prepare(Stage &stage, u32 lane);
+//       void total(Carry total) const;                                    // of all items; by one thread of the last tile
+//       void finish(Stage &stage, Maybe<Carry> prefix, u64 first, u32 lane);
+//   };
+//
+// Most primitives need none of their own. `LaneByLane` is the one for a Source, which says what item i is and counts as, and a
+// Sink, which is given each item with its exclusive and inclusive prefix. Both lie in registers and are small. The Operator has
+// combine(earlier, later), and alone(x): what a carry is that nothing is combined with.
 //
 //   struct Source {
 //       typedef ... Item;                                   // plain data, at most a slot
@@ -20,6 +32,7 @@
 //       typedef ... Result;                                 // plain data, at most a slot
 //       Result put(u64 i, Item item, Carry exclusive, Carry inclusive) const;    // exclusive of item 0 only with init
 //       void store(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const;      // by a warp, after all its puts
+//       void total(Carry total) const;                      // by one thread: of all items, and what `load` put past the end
 //   };
 #pragma once
 #include "stage.cuh"
@@ -34,8 +47,10 @@ template <u32 WARPS_, u32 VECTORS_> struct Shape {
     static constexpr u32 THREADS = WARPS * WARP;
 };
 
-// A Walk is how a lane goes over its vectors, in scan order: a first time to fold their items, a second time to put each
-// item with its prefixes. Vectors come and go in memory order. This one is for every operator, source and sink.
+// ---- lane by lane ------------------------------------------------------------------------------------------------------------
+
+// How a lane goes over its vectors, in scan order: a first time to fold their items, a second time to put each item with its
+// prefixes. Vectors come and go in memory order. This one is for every operator, source and sink.
 template <class Operator, class Source, class Sink, class Slot> class ItemByItem {
     typedef typename Operator::Carry Carry;
     typedef typename Source::Item Item;
@@ -79,89 +94,137 @@ template <class Operator, class Source, class Sink, class Slot> class ItemByItem
     }
 };
 
-template <class Operator, class Source, class Sink, class Slot, class Shape, class Join,
-          class Walk = ItemByItem<Operator, Source, Sink, Slot>>
-struct Pipeline {
+// Each lane owns some vectors in a row and goes over them by a LaneWalk; lanes are joined by shuffles.
+template <class Operator, class Source, class Sink, class Slot, class Shape, class LaneWalk> struct LaneByLane {
     typedef typename Operator::Carry Carry;
     typedef Slice<Slot, Shape::VECTORS> Stage;
-    static constexpr u32 WARPS = Shape::WARPS, TILE = WARPS * Stage::ITEMS;
+    static constexpr u32 ITEMS = Stage::ITEMS;
+    static_assert(Shape::VECTORS % 2 == 1, "an even number of vectors a lane would collide in the banks");
 
-    struct Shared {
-        Stage stage[WARPS];
-        Carry carry[WARPS]; // each warp's aggregate, then its exclusive prefix
-        typename Join::Shared join;
-    };
+    Source source;
+    Sink sink;
+    bool reverse;
+    Carry before; // of the warp's items before the lane's own; lane 0 has none
 
-    static __device__ void run(Shared &shared, Source source, Sink sink, Join join, Maybe<Carry> init, bool reverse) {
-        u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, tile;
-        // The blocks that start with the grid all wait for their tickets at once; meanwhile a tile, for most their own,
-        // comes into the L2 cache. Later blocks wait less than such a request costs.
-        u32 likely = join.likely();
-        if (likely < FIRST_BLOCKS) source.template prefetch<Stage::ITEMS>(u64(likely) * TILE + warp * Stage::ITEMS, lane);
-        if (!join.enter(shared.join, init, tile)) return;
-        u64 first = u64(tile) * TILE + warp * Stage::ITEMS;
-        Carry upto = fold(shared, source, first, reverse), before = shuffle_up(upto, 1); // lane 0 has none before it
+    __device__ LaneByLane(Source source, Sink sink, bool reverse) : source(source), sink(sink), reverse(reverse) {}
 
-        // ---- exchange
-        bool some = init.some || tile > 0; // whether the tile has a prefix
-        if (warp == 0) {
-            Carry warps = warps_inclusive(shared, lane);
-            Maybe<Carry> prefix = join.exchange(tile, shuffle(warps, WARPS - 1), init, lane);
-            Carry earlier = shuffle_up(warps, 1);
-            __syncwarp(); // every lane has read the aggregates that the prefixes overwrite
-            if (lane < WARPS) shared.carry[lane] = lane == 0 ? prefix.value : some ? Operator::combine(prefix.value, earlier) : earlier;
-        }
-        __syncthreads();
+    __device__ void prefetch(u64 first, u32 lane) const { source.template prefetch<ITEMS>(first, lane); }
 
-        // ---- scan
-        some |= warp > 0; // whether the warp has a prefix
-        Carry run = shared.carry[warp];
+    __device__ Carry fold(Stage &stage, u64 first, u32 lane) {
+        source.load(stage, first, lane);
+        __syncwarp();
+        LaneWalk walk;
+#pragma unroll
+        for (u32 k = 0; k < Shape::VECTORS; k++) walk.fold(source, stage.of_lane(lane, k, reverse), reverse);
+        Carry upto = warp_inclusive<Operator>(walk.folded(), lane);
+        before = shuffle_up(upto, 1);
+        return upto;
+    }
+
+    __device__ void prepare(Stage &, u32) {}
+
+    __device__ void total(Carry total) const { sink.total(total); }
+
+    __device__ void finish(Stage &stage, Maybe<Carry> prefix, u64 first, u32 lane) {
+        bool some = prefix.some; // whether the warp has a prefix
+        Carry run = prefix.value;
         if (lane > 0) run = some ? Operator::combine(run, before) : before;
         some |= lane > 0; // whether the lane has one
-        Stage &stage = shared.stage[warp];
         u64 i = first + lane * Stage::LANE;
-        Walk walk({run, some});
+        LaneWalk walk({run, some});
 #pragma unroll
         for (u32 k = 0; k < Shape::VECTORS; k++) {
             Vector &items = stage.of_lane(lane, k, reverse);
             items = walk.put(source, sink, i + k * Stage::IN_VECTOR, items, reverse);
         }
         __syncwarp();
-
-        // ---- store
         sink.store(stage, first, lane);
+    }
+};
+
+// ---- the pipeline ------------------------------------------------------------------------------------------------------------
+
+template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline {
+    typedef typename Operator::Carry Carry;
+    static constexpr u32 SLICE = Walk::ITEMS, TILE = WARPS * SLICE;
+
+    struct Shared {
+        typename Walk::Stage stage[WARPS];
+        Carry carry[WARPS]; // each warp's aggregate, then its exclusive prefix
+        typename Join::Shared join;
+    };
+
+    static __device__ void run(Shared &shared, Walk walk, Join join, Maybe<Carry> init) {
+        u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, tile;
+        // The blocks that start with the grid all wait for their tickets at once; meanwhile a tile, for most their own,
+        // comes into the L2 cache. Later blocks wait less than such a request costs.
+        u32 likely = join.likely();
+        if (likely < FIRST_BLOCKS) walk.prefetch(u64(likely) * TILE + warp * SLICE, lane);
+        if (!join.enter(shared.join, init, tile)) return;
+        u64 first = u64(tile) * TILE + warp * SLICE;
+        fold(shared, walk, first);
+
+        // ---- publish
+        Carry warps = Carry(), aggregate = Carry(); // up to this lane's warp; the tile's
+        if (warp == 0) {
+            warps = warps_inclusive(shared, lane);
+            aggregate = shuffle(warps, WARPS - 1);
+            join.publish(tile, aggregate, lane);
+        }
+        walk.prepare(shared.stage[warp], lane);
+
+        // ---- receive
+        bool some = init.some || tile > 0; // whether the tile has a prefix
+        if (warp == 0) {
+            Maybe<Carry> prefix = join.receive(tile, aggregate, init, lane);
+            Carry earlier = shuffle_up(warps, 1);
+            __syncwarp(); // every lane has read the aggregates that the prefixes overwrite
+            if (lane < WARPS) shared.carry[lane] = lane == 0 ? prefix.value : some ? Operator::combine(prefix.value, earlier) : earlier;
+            if (lane == 0 && join.is_last(tile)) walk.total(some ? Operator::combine(prefix.value, aggregate) : aggregate);
+        }
+        __syncthreads();
+
+        walk.finish(shared.stage[warp], {shared.carry[warp], some || warp > 0}, first, lane);
         if (warp == 0) join.retire(tile, lane);
     }
 
     // Only the first half: the tile's aggregate, to `aggregates` at the block's number.
-    static __device__ void aggregate(Shared &shared, Source source, bool reverse, Carry *aggregates) {
+    static __device__ void aggregate(Shared &shared, Walk walk, Carry *aggregates) {
         u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-        fold(shared, source, u64(blockIdx.x) * TILE + warp * Stage::ITEMS, reverse);
+        fold(shared, walk, u64(blockIdx.x) * TILE + warp * SLICE);
         if (warp > 0) return;
         Carry upto = warps_inclusive(shared, lane);
         if (lane == WARPS - 1) aggregates[blockIdx.x] = upto;
     }
 
   private:
-    // ---- load and fold
-    // Leaves the warp's slice in its stage and its aggregate in `shared.carry`; gives each lane the combination of the
-    // warp's items up to and with its own.
-    static __device__ Carry fold(Shared &shared, Source source, u64 first, bool reverse) {
+    // Leaves the warp's slice in its stage and its aggregate in `shared.carry`.
+    static __device__ void fold(Shared &shared, Walk &walk, u64 first) {
         u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-        Stage &stage = shared.stage[warp];
-        source.load(stage, first, lane);
-        __syncwarp();
-        Walk walk;
-#pragma unroll
-        for (u32 k = 0; k < Shape::VECTORS; k++) walk.fold(source, stage.of_lane(lane, k, reverse), reverse);
-        Carry upto = warp_inclusive<Operator>(walk.folded(), lane);
+        Carry upto = walk.fold(shared.stage[warp], first, lane);
         if (lane == WARP - 1) shared.carry[warp] = upto;
         __syncthreads();
-        return upto;
     }
 
     // By one warp: lane w gets the combination of warps 0 to w.
     static __device__ Carry warps_inclusive(Shared &shared, u32 lane) {
         return warp_inclusive<Operator>(shared.carry[min(lane, WARPS - 1)], lane);
+    }
+};
+
+// The pipeline from a Source to a Sink.
+template <class Operator, class Source, class Sink, class Slot, class Shape, class Join,
+          class LaneWalk = ItemByItem<Operator, Source, Sink, Slot>>
+struct Pipeline {
+    typedef typename Operator::Carry Carry;
+    typedef LaneByLane<Operator, Source, Sink, Slot, Shape, LaneWalk> Walk;
+    typedef TilePipeline<Operator, Walk, Shape::WARPS, Join> Tiles;
+    typedef typename Tiles::Shared Shared;
+
+    static __device__ void run(Shared &shared, Source source, Sink sink, Join join, Maybe<Carry> init, bool reverse) {
+        Tiles::run(shared, Walk(source, sink, reverse), join, init);
+    }
+    static __device__ void aggregate(Shared &shared, Source source, Sink sink, bool reverse, Carry *aggregates) {
+        Tiles::aggregate(shared, Walk(source, sink, reverse), aggregates);
     }
 };

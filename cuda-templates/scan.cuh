@@ -22,6 +22,7 @@ template <class Operator> struct ScanSink {
 
     __device__ Result put(u64, Result, Carry before, Carry upto) const { return Operator::lower(exclusive ? before : upto); }
     template <class Stage> __device__ void store(Stage &stage, u64 first, u32 lane) const { run.store(stage, first, lane); }
+    __device__ void total(Carry) const {}
 };
 
 // ---- short elements by words -----------------------------------------------------------------------------------------------
@@ -212,5 +213,5 @@ __device__ void aggregate_tiles(typename Operator::Element *in, u64 n, u32 flags
     __shared__ typename Scan::Shared shared;
     bool reverse = flags & REVERSE;
     ScanSource<Operator> source{{in, n, reverse}};
-    Scan::aggregate(shared, source, reverse, aggregates);
+    Scan::aggregate(shared, source, {}, reverse, aggregates);
 }

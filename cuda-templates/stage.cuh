@@ -1,13 +1,12 @@
 // The stage: a warp's slice of the tile in shared memory.
 //
-// Each lane owns an odd number of vectors in a row, so that the lanes of a quarter-warp, which are served together, hit
-// different banks. Items lie in the order of memory; a scan in reverse reads a slice from its far end, which costs one
+// Where lanes go over vectors of their own, each owns an odd number of them in a row, so that the lanes of a quarter-warp,
+// which are served together, hit different banks. Items lie in the order of memory; a scan in reverse reads a slice from its far end, which costs one
 // select or permutation a word.
 #pragma once
 #include "types.cuh"
 
 template <class Slot, u32 VECTORS> struct Slice {
-    static_assert(VECTORS % 2 == 1, "an even number of vectors a lane would collide in the banks");
     static_assert(sizeof(Vector) % sizeof(Slot) == 0, "slots tile a vector");
     static constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Slot); // slots of one vector
     static constexpr u32 LANE = VECTORS * IN_VECTOR;                // slots of one lane
@@ -109,6 +108,12 @@ template <class Item> struct Run {
     // By one warp. Slots past the end get copies of the last item, so that nothing the operator is called on was not an
     // input; what it makes of them is never used.
     template <class Slot, u32 VECTORS> __device__ void load(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const {
+        begin_load(slice, first, lane);
+        wait_for_copies();
+    }
+
+    // The same without the wait: the slice is there after `wait_for_copies`.
+    template <class Slot, u32 VECTORS> __device__ void begin_load(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const {
         static_assert(sizeof(Slot) == sizeof(Item), "items are copied as they are");
         typedef Slice<Slot, VECTORS> Stage;
         Part<Stage::ITEMS, Stage::IN_VECTOR> part(*this, first);
@@ -148,7 +153,6 @@ template <class Item> struct Run {
                 for (u32 i = lane; i < Stage::ITEMS - part.count; i += WARP) to[reverse ? i : part.count + i] = last;
             }
         }
-        wait_for_copies();
     }
 
     // By one warp, after all have written their results.
@@ -183,3 +187,23 @@ template <class Item> struct Run {
         }
     }
 };
+
+// By one warp: the first `count` items at `from` in shared memory, a vector's beginning, to `to`, wherever that begins.
+template <class Item> __device__ inline void store_front(const Vector *from, Item *to, u32 count, u32 lane) {
+    u32 past = u32((u64)to % sizeof(Vector)), bytes = past + count * sizeof(Item);
+    Vector *vectors = (Vector *)((u64)to - past); // of memory: those before `whole` end in the run, the first may begin before it
+    u32 whole = bytes / sizeof(Vector);
+    if (past == 0) {
+        for (u32 k = lane; k < whole; k += WARP) vectors[k] = from[k];
+    } else {
+        straddling<Item>(sizeof(Vector) - past, [&](auto straddle) {
+            for (u32 k = 1 + lane; k < whole; k += WARP) vectors[k] = straddle(from[k - 1], from[k]);
+        });
+    }
+    // Item by item what is before the first whole vector and after the last.
+    const Item *items = (const Item *)from;
+    u32 head = past == 0 ? 0 : whole == 0 ? count : (sizeof(Vector) - past) / sizeof(Item);
+    u32 tail = whole == 0 ? head : (whole * sizeof(Vector) - past) / sizeof(Item);
+    if (lane < head) to[lane] = items[lane];
+    if (tail + lane < count) to[tail + lane] = items[tail + lane];
+}

@@ -68,7 +68,9 @@ fn source(Addition(element, carry, lift, lower, pairs): &Addition, (warps, vecto
             __device__ NoJoin(void *, u32) {{}}
             __device__ u32 likely() const {{ return NO_TILE; }}
             __device__ bool enter(Shared &, Maybe<{carry}>, u32 &tile) {{ tile = blockIdx.x; return true; }}
-            __device__ Maybe<{carry}> exchange(u32, {carry}, Maybe<{carry}> init, u32) {{ return init; }}
+            __device__ bool is_last(u32) const {{ return false; }}
+            __device__ void publish(u32, {carry}, u32) {{}}
+            __device__ Maybe<{carry}> receive(u32, {carry}, Maybe<{carry}> init, u32) {{ return init; }}
             __device__ void retire(u32, u32) {{}}
         }};\n"
     );

@@ -228,7 +228,7 @@ const OF_GROUPS: &[Guard] = &[
     Guard {
         name: "the last tile hands on to no group",
         pause: LATE_TILES,
-        without: twice("if (closes && tile + 1 < tiles)", "if (closes)"),
+        without: twice(" && tile + 1 < tiles)", ")"),
         fails: &[Memory],
     },
 ];
@@ -267,7 +267,10 @@ const OF_LOOK_BACK: &[Guard] = &[
     Guard {
         name: "order, the last tile of a group",
         pause: NEVER,
-        without: once("closes ? Operator::combine(before, aggregate)", "closes ? Operator::combine(aggregate, before)"),
+        without: once(
+            "closes(tile) ? Operator::combine(before, aggregate)",
+            "closes(tile) ? Operator::combine(aggregate, before)",
+        ),
         fails: &[Results],
     },
     Guard {

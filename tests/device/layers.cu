@@ -24,9 +24,10 @@ struct Scatter {
     u64 n;
     __device__ u32 put(u64 i, u32 x, u32 before, u32 upto) const {
         if (i < n && upto != before) out[before] = x;
-        if (i == n - 1) *count = upto;
+        if (i == n - 1) *count = upto; // the total would count what is loaded past the end
         return x;
     }
+    __device__ void total(u32) const {}
     template <class Stage> __device__ void store(Stage &, u64, u32) const {}
 };
 
@@ -56,6 +57,7 @@ struct Offsets {
         if (i == run.n - 1) run.base[run.n] = upto;
         return before;
     }
+    __device__ void total(u64) const {}
     template <class Stage> __device__ void store(Stage &stage, u64 first, u32 lane) const { run.store(stage, first, lane); }
 };
 

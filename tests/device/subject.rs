@@ -50,11 +50,10 @@ const HOOKS: &[Edit] = &[
         "pause(WORD, u32(u64(word + i) / 8)), store_relaxed(word + i, mark(words.word[i], 1));",
     ),
     once("store_relaxed_shared(word + i, ", "pause(POST, mark + i), store_relaxed_shared(word + i, "),
+    once("join.publish(tile, aggregate, lane);", "pause(PUBLISH, tile); join.publish(tile, aggregate, lane);"),
     once(
-        "Maybe<Carry> prefix = join.exchange(tile, shuffle(warps, WARPS - 1), init, lane);",
-        "pause(PUBLISH, tile);
-         Maybe<Carry> prefix = join.exchange(tile, shuffle(warps, WARPS - 1), init, lane);
-         pause(SCAN, tile);",
+        "Maybe<Carry> prefix = join.receive(tile, aggregate, init, lane);",
+        "Maybe<Carry> prefix = join.receive(tile, aggregate, init, lane); pause(SCAN, tile);",
     ),
     once(
         "while (!prefix_of(tile).poll(prefix.value)) {}",
