@@ -14,7 +14,10 @@ mod cuda {
 }
 
 use cuda::nvrtc::{FLAGS, Failure, Nvrtc, Target};
-use cuda::unit::{TEMPLATES, Type, Unit};
+use cuda::unit::{
+    Choice, Column, CompactUnit, FLOAT_RANGE, INTEGER_RANGE, OffsetsUnit, SAME, SAME_HALVES, TEMPLATES, Test, Type,
+    Unit, segments_source,
+};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -137,7 +140,54 @@ fn units() -> Vec<(String, Vec<String>)> {
             units.entry(unit.source("scan_kernels.cuh")).or_default().push(format!("{}<{name}>", row.operator));
         }
     }
+    for (unit, name) in compactions() {
+        units.entry(unit).or_default().push(name);
+    }
+    for (size, offset) in [(4, 4), (4, 8), (8, 8)] {
+        let name = format!("offsets of {offset} bytes from sizes of {size}");
+        units.entry(OffsetsUnit { size, offset }.source()).or_default().push(name);
+    }
+    units.entry(segments_source()).or_default().push("segments".to_owned());
     units.into_iter().collect()
+}
+
+/// The text of each kernel of compaction that is built in: by comparisons, flags, bits and of equal neighbours, for every size.
+fn compactions() -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    let mut add = |name: String, choice: Choice, columns: [Column; 2], ways: usize| {
+        let kind = if ways == 1 { "compact" } else { "partition" };
+        all.push((CompactUnit { choice, columns, ways }.source(), format!("{kind} {name}")));
+    };
+    let (first, nothing) = (Column::Staged, Column::None);
+    for (bits, size) in [("unsigned char", 1), ("unsigned short", 2), ("unsigned int", 4), ("unsigned long long", 8)] {
+        let item = Type { cuda: bits, size, align: size };
+        let range = format!("struct {{ {bits} low, span; }}");
+        let parameters = Type { cuda: &range, size: 2 * size, align: size };
+        let floats: &[&str] = match size {
+            1 => &[],
+            2 => &["f16", "bf16"],
+            4 => &["float"],
+            _ => &["double"],
+        };
+        let by_range = [("integers", INTEGER_RANGE), ("floats", FLOAT_RANGE)];
+        for (what, keeps) in by_range.into_iter().take(if floats.is_empty() { 1 } else { 2 }) {
+            for ways in [1, 2] {
+                let name = format!("{what} of {size} bytes by a range");
+                add(name, Choice::Items(Test { item, parameters, keeps }, None), [first, nothing], ways);
+            }
+        }
+        add(format!("equal integers of {size} bytes"), Choice::Distinct { item, same: SAME }, [first, nothing], 1);
+        for cuda in floats {
+            let (item, same) = (Type { cuda, size, align: size }, if size == 2 { SAME_HALVES } else { SAME });
+            add(format!("equal {cuda}"), Choice::Distinct { item, same }, [first, nothing], 1);
+        }
+    }
+    for size in [1, 2, 4, 8, 16] {
+        let items = [Column::Plain { size, align: size }, nothing];
+        add(format!("items of {size} bytes by flags"), Choice::Flags, items, 1);
+        add(format!("items of {size} bytes by bits"), Choice::Bits, items, 1);
+    }
+    all
 }
 
 // ---- compiling ---------------------------------------------------------------------------------------------------------------

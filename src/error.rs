@@ -17,6 +17,44 @@ pub enum Error {
         /// Elements of the output.
         output: usize,
     },
+    /// An argument is not as long as the call needs.
+    #[error("{primitive}: {what} has {found} elements, and {needed} are needed")]
+    Size {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// Which argument.
+        what: &'static str,
+        /// Its elements.
+        found: usize,
+        /// The elements that it must have, at least.
+        needed: usize,
+    },
+    /// A sum that the type of the result does not hold.
+    #[error("{primitive}: the total is more than {most}, the most that the type of the result holds")]
+    Overflow {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// The greatest value of the type.
+        most: u64,
+        /// The total, where it is known; `u64::MAX` stands for all that are greater.
+        total: Option<u64>,
+    },
+    /// An alignment that is no power of two.
+    #[error("{primitive}: an alignment is a power of two, and {align} is not")]
+    Align {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// What was asked for.
+        align: u64,
+    },
+    /// Plain data that kernels do not move.
+    #[error("{primitive}: items of {size} bytes cannot be moved on the device; their size must be 1 to 16 bytes")]
+    ItemSize {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// Bytes of the item.
+        size: usize,
+    },
     /// More elements than the primitive can count.
     #[error("{primitive}: {n} elements are more than the {most} it can take")]
     TooLong {

@@ -68,8 +68,12 @@ mod error;
 pub mod laws;
 mod memory;
 mod operator;
+#[path = "../primitives/mod.rs"]
+mod primitives;
 mod scan;
+mod site;
 mod strategy;
+mod submit;
 mod workspace;
 
 pub use cudarc;
@@ -79,6 +83,19 @@ pub use memory::{Destination, Device, Host, Place, Source};
 #[doc(hidden)]
 pub use operator::Lanes;
 pub use operator::{Associativity, BitAnd, BitOr, BitXor, Last, Max, Min, Operator, Product, Sum};
-pub use scan::{Anywhere, On, OnDevice, Scan, Site, Unbound, With, scan};
+pub use primitives::allocate::{Allocation, Holds};
+pub use primitives::choice::{ByBits, ByFlags, ByPredicate, Changes, Chosen, Index, Unchosen, Word};
+pub use primitives::compact::{Compact, compact};
+pub use primitives::expand::{Expand, expand};
+pub use primitives::offsets::{Offsets, Size, offsets};
+pub use primitives::pack::{Pack, pack};
+pub use primitives::partition::{Partition, partition};
+pub use primitives::predicate::{
+    Above, AtLeast, AtMost, Below, Equal, Finite, NonZero, Not, NotEqual, Ordered, Predicate, Within,
+};
+pub use primitives::three_way::ThreeWay;
+pub use primitives::unique::{Unique, unique};
+pub use scan::{Scan, scan};
+pub use site::{Anywhere, On, OnDevice, Site, Unbound, With};
 pub use strategy::{Block, Strategy};
 pub use workspace::Workspace;

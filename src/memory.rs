@@ -1,7 +1,8 @@
 //! Where data lies: host slices and cudarc's device buffers.
 
-use crate::{Element, Error, cuda};
-use cudarc::driver::sys::CUstreamCaptureStatus;
+use crate::{Error, Index, cuda};
+use bytemuck::Pod;
+use cudarc::driver::sys::{self, CUstreamCaptureStatus};
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
 use std::sync::Arc;
 
@@ -11,7 +12,27 @@ mod sealed {
 use sealed::Sealed;
 
 /// Where data lies, and so where the work runs: [`Host`] or [`Device`].
-pub trait Place: Sealed + 'static {}
+pub trait Place: Sealed + 'static {
+    /// New memory for indices, such as `run` would give.
+    type Indices<I: Index>;
+    #[doc(hidden)]
+    fn allocate<I: Index>(
+        primitive: &'static str,
+        n: usize,
+        on: Option<&Arc<CudaStream>>,
+    ) -> Result<Self::Indices<I>, Error>;
+    #[doc(hidden)]
+    fn view_mut<I: Index>(memory: &mut Self::Indices<I>) -> ViewMut<'_, I>;
+    #[doc(hidden)]
+    fn shorten<I: Index>(
+        primitive: &'static str,
+        memory: Self::Indices<I>,
+        n: usize,
+    ) -> Result<Self::Indices<I>, Error>;
+    /// The first of them. Waits for the stream.
+    #[doc(hidden)]
+    fn read(memory: &Self::Indices<u64>) -> Result<usize, Error>;
+}
 
 /// Host memory: the work runs on this machine's cores.
 #[derive(Debug)]
@@ -22,9 +43,43 @@ pub enum Host {}
 pub enum Device {}
 
 impl Sealed for Host {}
-impl Place for Host {}
+impl Place for Host {
+    type Indices<I: Index> = Vec<I>;
+    fn allocate<I: Index>(_: &'static str, n: usize, _: Option<&Arc<CudaStream>>) -> Result<Vec<I>, Error> {
+        Ok(bytemuck::zeroed_vec(n))
+    }
+    fn view_mut<I: Index>(memory: &mut Vec<I>) -> ViewMut<'_, I> {
+        ViewMut::Host(memory)
+    }
+    fn shorten<I: Index>(primitive: &'static str, memory: Vec<I>, n: usize) -> Result<Vec<I>, Error> {
+        <Vec<I> as Source<I>>::shorten(primitive, memory, n)
+    }
+    fn read(memory: &Vec<u64>) -> Result<usize, Error> {
+        Ok(memory[0] as usize)
+    }
+}
 impl Sealed for Device {}
-impl Place for Device {}
+impl Place for Device {
+    type Indices<I: Index> = CudaSlice<I>;
+    fn allocate<I: Index>(
+        primitive: &'static str,
+        n: usize,
+        on: Option<&Arc<CudaStream>>,
+    ) -> Result<CudaSlice<I>, Error> {
+        allocate_on(primitive, on.expect("data on the device has a stream"), n)
+    }
+    fn view_mut<I: Index>(memory: &mut CudaSlice<I>) -> ViewMut<'_, I> {
+        ViewMut::Device(memory)
+    }
+    fn shorten<I: Index>(primitive: &'static str, memory: CudaSlice<I>, n: usize) -> Result<CudaSlice<I>, Error> {
+        <CudaSlice<I> as Source<I>>::shorten(primitive, memory, n)
+    }
+    fn read(memory: &CudaSlice<u64>) -> Result<usize, Error> {
+        let device = memory.context().ordinal();
+        let count = memory.stream().clone_dtoh(memory);
+        Ok(count.map_err(|e| Error::Driver { call: "cuMemcpyDtoHAsync", code: e.0, device })?[0] as usize)
+    }
+}
 
 /// Memory that a primitive reads `T` from.
 ///
@@ -34,7 +89,7 @@ impl Place for Device {}
     message = "`{Self}` is not memory that holds `{T}`",
     label = "expected `[{T}]`, `Vec<{T}>`, `[{T}; N]`, or cudarc's `CudaSlice<{T}>`, `CudaView<{T}>`, `CudaViewMut<{T}>`"
 )]
-pub trait Source<T: Element>: Sealed {
+pub trait Source<T: Pod>: Sealed {
     /// [`Host`] or [`Device`].
     type Place: Place;
     /// What `run` gives: `Vec<T>` or `CudaSlice<T>`.
@@ -45,6 +100,9 @@ pub trait Source<T: Element>: Sealed {
     fn allocate(&self, primitive: &'static str, n: usize, on: Option<&Arc<CudaStream>>) -> Result<Self::Owned, Error>;
     #[doc(hidden)]
     fn view_owned(owned: &mut Self::Owned) -> ViewMut<'_, T>;
+    /// The first `n` elements alone, in memory of just that length on the device.
+    #[doc(hidden)]
+    fn shorten(primitive: &'static str, owned: Self::Owned, n: usize) -> Result<Self::Owned, Error>;
 }
 
 /// Memory in the place `P` that a primitive writes `T` to.
@@ -54,7 +112,7 @@ pub trait Source<T: Element>: Sealed {
     note = "host slices go with host slices and cudarc buffers with cudarc buffers: copy the data yourself, nothing is copied between host and device behind your back",
     note = "an `Arc` and a `CudaView` are shared and only read: write to a `Vec`, a slice, a `CudaSlice` or a `CudaViewMut`"
 )]
-pub trait Destination<T: Element, P: Place>: Sealed {
+pub trait Destination<T: Pod, P: Place>: Sealed {
     #[doc(hidden)]
     fn view_mut(&mut self) -> ViewMut<'_, T>;
 }
@@ -67,12 +125,65 @@ pub enum View<'a, T> {
     Device(&'a dyn DevicePtr<T>),
 }
 
+impl<T> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for View<'_, T> {}
+
+impl<'a, T> View<'a, T> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            View::Host(memory) => memory.len(),
+            View::Device(memory) => memory.len(),
+        }
+    }
+    /// Of a view whose type says that it is on the host.
+    pub(crate) fn host(&self) -> &'a [T] {
+        match *self {
+            View::Host(memory) => memory,
+            View::Device(_) => unreachable!("the types agree on the place"),
+        }
+    }
+    /// Of a view whose type says that it is on the device.
+    pub(crate) fn device(&self) -> &'a dyn DevicePtr<T> {
+        match *self {
+            View::Device(memory) => memory,
+            View::Host(_) => unreachable!("the types agree on the place"),
+        }
+    }
+}
+
 /// What is behind a [`Destination`].
 #[doc(hidden)]
 #[allow(missing_debug_implementations)]
 pub enum ViewMut<'a, T> {
     Host(&'a mut [T]),
     Device(&'a mut dyn DevicePtrMut<T>),
+}
+
+impl<T> ViewMut<'_, T> {
+    /// For a shorter time.
+    pub(crate) fn again(&mut self) -> ViewMut<'_, T> {
+        match self {
+            ViewMut::Host(memory) => ViewMut::Host(memory),
+            ViewMut::Device(memory) => ViewMut::Device(*memory),
+        }
+    }
+    /// Of a view whose type says that it is on the host.
+    pub(crate) fn host(&mut self) -> &mut [T] {
+        match self {
+            ViewMut::Host(memory) => memory,
+            ViewMut::Device(_) => unreachable!("the types agree on the place"),
+        }
+    }
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            ViewMut::Host(memory) => memory.len(),
+            ViewMut::Device(memory) => memory.len(),
+        }
+    }
 }
 
 impl<T> Sealed for [T] {}
@@ -88,7 +199,7 @@ impl<S: Sealed + ?Sized> Sealed for Arc<S> {}
 
 macro_rules! host {
     ($([$($generics:tt)*] $memory:ty;)*) => { $(
-        impl<T: Element, $($generics)*> Source<T> for $memory {
+        impl<T: Pod, $($generics)*> Source<T> for $memory {
             type Place = Host;
             type Owned = Vec<T>;
             fn view(&self) -> View<'_, T> {
@@ -100,8 +211,12 @@ macro_rules! host {
             fn view_owned(owned: &mut Vec<T>) -> ViewMut<'_, T> {
                 ViewMut::Host(owned)
             }
+            fn shorten(_: &'static str, mut owned: Vec<T>, n: usize) -> Result<Vec<T>, Error> {
+                owned.truncate(n);
+                Ok(owned)
+            }
         }
-        impl<T: Element, $($generics)*> Destination<T, Host> for $memory {
+        impl<T: Pod, $($generics)*> Destination<T, Host> for $memory {
             fn view_mut(&mut self) -> ViewMut<'_, T> {
                 ViewMut::Host(&mut self[..])
             }
@@ -112,7 +227,7 @@ host! { [] [T]; [] Vec<T>; [] Box<[T]>; [const N: usize] [T; N]; }
 
 macro_rules! device {
     ($($memory:ty;)*) => { $(
-        impl<T: Element + DeviceRepr> Source<T> for $memory {
+        impl<T: Pod + DeviceRepr> Source<T> for $memory {
             type Place = Device;
             type Owned = CudaSlice<T>;
             fn view(&self) -> View<'_, T> {
@@ -124,17 +239,20 @@ macro_rules! device {
             fn view_owned(owned: &mut CudaSlice<T>) -> ViewMut<'_, T> {
                 ViewMut::Device(owned)
             }
+            fn shorten(primitive: &'static str, owned: CudaSlice<T>, n: usize) -> Result<CudaSlice<T>, Error> {
+                shorten_on(primitive, owned, n)
+            }
         }
     )* };
 }
 device! { CudaSlice<T>; CudaView<'_, T>; CudaViewMut<'_, T>; }
 
-impl<T: Element> Destination<T, Device> for CudaSlice<T> {
+impl<T: Pod> Destination<T, Device> for CudaSlice<T> {
     fn view_mut(&mut self) -> ViewMut<'_, T> {
         ViewMut::Device(self)
     }
 }
-impl<T: Element> Destination<T, Device> for CudaViewMut<'_, T> {
+impl<T: Pod> Destination<T, Device> for CudaViewMut<'_, T> {
     fn view_mut(&mut self) -> ViewMut<'_, T> {
         ViewMut::Device(self)
     }
@@ -142,7 +260,7 @@ impl<T: Element> Destination<T, Device> for CudaViewMut<'_, T> {
 
 macro_rules! forward {
     ($($pointer:ty;)*) => { $(
-        impl<T: Element, S: Source<T> + ?Sized> Source<T> for $pointer {
+        impl<T: Pod, S: Source<T> + ?Sized> Source<T> for $pointer {
             type Place = S::Place;
             type Owned = S::Owned;
             fn view(&self) -> View<'_, T> {
@@ -154,19 +272,22 @@ macro_rules! forward {
             fn view_owned(owned: &mut S::Owned) -> ViewMut<'_, T> {
                 S::view_owned(owned)
             }
+            fn shorten(primitive: &'static str, owned: S::Owned, n: usize) -> Result<S::Owned, Error> {
+                S::shorten(primitive, owned, n)
+            }
         }
     )* };
 }
 forward! { &S; &mut S; Arc<S>; }
 
-impl<T: Element, P: Place, S: Destination<T, P> + ?Sized> Destination<T, P> for &mut S {
+impl<T: Pod, P: Place, S: Destination<T, P> + ?Sized> Destination<T, P> for &mut S {
     fn view_mut(&mut self) -> ViewMut<'_, T> {
         (**self).view_mut()
     }
 }
 
 /// New memory for `n` elements, from the stream-ordered pool.
-fn allocate_on<T: DeviceRepr>(
+pub(crate) fn allocate_on<T: DeviceRepr>(
     primitive: &'static str,
     stream: &Arc<CudaStream>,
     n: usize,
@@ -179,6 +300,93 @@ fn allocate_on<T: DeviceRepr>(
     // SAFETY: plain data, of which every element is written before the buffer reaches the caller.
     let memory = if n == 0 { stream.null() } else { unsafe { stream.alloc(n) } };
     memory.map_err(|e| Error::Driver { call: "cuMemAllocAsync", code: e.0, device })
+}
+
+/// Makes it all zeros, on its stream.
+pub(crate) fn zero<T>(memory: &mut dyn DevicePtrMut<T>) -> Result<(), Error> {
+    let stream = memory.stream().clone();
+    let bytes = memory.len() * size_of::<T>();
+    bind(&stream)?;
+    if bytes == 0 {
+        return Ok(());
+    }
+    let (address, _written) = memory.device_ptr_mut(&stream);
+    // SAFETY: as many bytes of the device, kept by the guard until this is on the stream.
+    let code = unsafe { sys::cuMemsetD8Async(address, 0, bytes, stream.cu_stream()) };
+    cuda::check("cuMemsetD8Async", stream.context().ordinal(), code)
+}
+
+/// A copy of its own.
+pub(crate) fn copy_on<T: Pod + DeviceRepr>(
+    primitive: &'static str,
+    stream: &Arc<CudaStream>,
+    memory: &dyn DevicePtr<T>,
+) -> Result<CudaSlice<T>, Error> {
+    let mut copy = allocate_on(primitive, stream, memory.len())?;
+    if memory.len() > 0 {
+        let (from, _read) = memory.device_ptr(stream);
+        let (to, _written) = copy.device_ptr_mut(stream);
+        let bytes = memory.len() * size_of::<T>();
+        // SAFETY: as many bytes each, of the device, apart, kept by the guards until this is on the stream.
+        let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream.cu_stream()) };
+        cuda::check("cuMemcpyDtoDAsync", stream.context().ordinal(), code)?;
+    }
+    Ok(copy)
+}
+
+/// On the host. Waits for the stream.
+pub(crate) fn to_host<T: Pod>(stream: &Arc<CudaStream>, memory: &dyn DevicePtr<T>) -> Result<Vec<T>, Error> {
+    part_to_host(stream, memory, 0, memory.len())
+}
+
+/// `count` elements from element `first` on, which are there, on the host. Waits for the stream.
+pub(crate) fn part_to_host<T: Pod>(
+    stream: &Arc<CudaStream>,
+    memory: &dyn DevicePtr<T>,
+    first: usize,
+    count: usize,
+) -> Result<Vec<T>, Error> {
+    debug_assert!(first + count <= memory.len());
+    let device = stream.context().ordinal();
+    let mut copy = bytemuck::zeroed_vec(count);
+    bind(stream)?;
+    if count == 0 {
+        return Ok(copy);
+    }
+    if is_capturing(stream)? {
+        return Err(Error::Capturing { primitive: "a copy to the host", what: "it waits for the stream" });
+    }
+    let (from, read) = memory.device_ptr(stream);
+    // SAFETY: as many bytes on either side, kept until the stream is past this.
+    let copied = unsafe {
+        let bytes = count * size_of::<T>();
+        let from = from + (first * size_of::<T>()) as u64;
+        let to = copy.as_mut_ptr().cast();
+        cuda::check("cuMemcpyDtoHAsync", device, sys::cuMemcpyDtoHAsync_v2(to, from, bytes, stream.cu_stream()))
+    };
+    drop(read);
+    // SAFETY: the stream is live.
+    let waited = cuda::check("cuStreamSynchronize", device, unsafe { sys::cuStreamSynchronize(stream.cu_stream()) });
+    copied.and(waited).map(|()| copy)
+}
+
+/// The first `n` elements, in memory of their own unless that is all of them.
+fn shorten_on<T: Pod + DeviceRepr>(
+    primitive: &'static str,
+    memory: CudaSlice<T>,
+    n: usize,
+) -> Result<CudaSlice<T>, Error> {
+    if n >= memory.len() {
+        return Ok(memory);
+    }
+    let stream = memory.stream().clone();
+    let mut short = allocate_on(primitive, &stream, n)?;
+    if n > 0 {
+        let device = stream.context().ordinal();
+        let copied = stream.memcpy_dtod(&memory.slice(..n), &mut short);
+        copied.map_err(|e| Error::Driver { call: "cuMemcpyDtoDAsync", code: e.0, device })?;
+    }
+    Ok(short)
 }
 
 /// Makes the stream's context current.
@@ -195,7 +403,7 @@ pub(crate) fn bind(stream: &CudaStream) -> Result<(), Error> {
 pub(crate) fn is_capturing(stream: &CudaStream) -> Result<bool, Error> {
     let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
     // SAFETY: the stream is live; the driver writes the status.
-    let code = unsafe { cudarc::driver::sys::cuStreamIsCapturing(stream.cu_stream(), &mut status) };
+    let code = unsafe { sys::cuStreamIsCapturing(stream.cu_stream(), &mut status) };
     cuda::check("cuStreamIsCapturing", stream.context().ordinal(), code)?;
     Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
 }

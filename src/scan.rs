@@ -1,18 +1,16 @@
 //! Scan: the front door.
 
 use crate::cuda::{self, Call, Plan, ScanProgram};
-use crate::memory::{View, ViewMut, bind, is_capturing};
-use crate::{Destination, Device, Element, Error, Operator, Place, Source, Strategy, Workspace, cpu};
+use crate::memory::{View, ViewMut};
+use crate::site::{Anywhere, On, Site, Unbound, With};
+use crate::submit::Submit;
+use crate::{Destination, Element, Error, Operator, Place, Source, Strategy, Workspace, cpu};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 const NAME: &str = "scan";
-const LOAD: &str =
-    "its kernels are not loaded; call prepare(n, &mut workspace) before the capture and pass the workspace";
-const RESERVE: &str =
-    "no workspace was given; call prepare(n, &mut workspace) before the capture and pass the workspace";
 
 /// A scan of `T` by `Op`: output i combines the inputs up to i.
 ///
@@ -38,62 +36,6 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
         strategy: Strategy::Auto,
         site: Anywhere,
         operator: PhantomData,
-    }
-}
-
-/// Where a builder that says nothing of streams runs: wherever the data lies.
-#[derive(Clone, Copy, Debug)]
-pub struct Anywhere;
-/// On a stream of the caller's.
-#[derive(Clone, Copy, Debug)]
-pub struct On<'s>(&'s Arc<CudaStream>);
-/// With a workspace of the caller's, on its stream.
-#[derive(Debug)]
-pub struct With<'w>(&'w mut Workspace);
-
-/// Where a builder can run.
-pub trait Site<P: Place> {
-    #[doc(hidden)]
-    fn stream(&self) -> Option<&Arc<CudaStream>>;
-    #[doc(hidden)]
-    fn take_workspace(&mut self) -> Option<&mut Workspace> {
-        None
-    }
-}
-impl<P: Place> Site<P> for Anywhere {
-    fn stream(&self) -> Option<&Arc<CudaStream>> {
-        None
-    }
-}
-/// Memory that a stream can work on.
-#[diagnostic::on_unimplemented(
-    message = "a builder that is bound to a CUDA stream cannot run on `{Self}` memory",
-    label = "this is `{Self}` memory",
-    note = "`.on()` and `.workspace()` are for cudarc's buffers: leave them out for host data"
-)]
-pub trait OnDevice: Place {}
-impl OnDevice for Device {}
-
-/// A builder that has neither stream nor workspace yet.
-#[diagnostic::on_unimplemented(
-    message = "this builder has a stream already: `.on()` and `.workspace()` exclude each other",
-    label = "the second of `.on()` and `.workspace()`",
-    note = "a workspace works on the stream it was made for: write `.workspace(&mut Workspace::new(&stream))` without `.on()`"
-)]
-pub trait Unbound {}
-impl Unbound for Anywhere {}
-
-impl<P: OnDevice> Site<P> for On<'_> {
-    fn stream(&self) -> Option<&Arc<CudaStream>> {
-        Some(self.0)
-    }
-}
-impl<P: OnDevice> Site<P> for With<'_> {
-    fn stream(&self) -> Option<&Arc<CudaStream>> {
-        Some(self.0.stream())
-    }
-    fn take_workspace(&mut self) -> Option<&mut Workspace> {
-        Some(self.0)
     }
 }
 
@@ -232,11 +174,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        workspace.bind()?;
-        if is_capturing(workspace.stream())? {
-            return Err(Error::Capturing { primitive: NAME, what: "prepare allocates; call it before the capture" });
-        }
-        let device = workspace.stream().context().ordinal();
+        let device = Submit::prepare(NAME, workspace)?;
         Plan::check::<Op, T>(self.strategy)?;
         let kernels = cuda::load::<Op, T>(ScanProgram::of(self.strategy), device)?;
         let plan = Plan::up_to::<Op, T>(self.strategy, n, kernels.architecture())?;
@@ -389,46 +327,26 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         output: &mut dyn DevicePtrMut<T>,
         workspace: Option<&mut Workspace>,
     ) -> Result<(), Error> {
-        let context = stream.context();
-        let (device, n) = (context.ordinal(), output.len());
+        let n = output.len();
         if let Some(input) = input.filter(|input| input.len() != n) {
             return Err(Error::Length { primitive: NAME, input: input.len(), output: n });
         }
-        let mut tracked = context.is_managing_stream_synchronization();
-        for (what, home) in [("the input", input.map(|input| input.stream())), ("the output", Some(output.stream()))] {
-            let Some(home) = home.map(|stream| stream.context()) else { continue };
-            tracked |= home.is_managing_stream_synchronization();
-            let found = home.ordinal();
-            if found != device {
-                return Err(Error::WrongDevice { primitive: NAME, what, found, expected: device });
-            }
+        let mut submit = Submit::new(NAME, stream);
+        if let Some(input) = input {
+            submit.uses("the input", input.stream())?;
         }
+        submit.uses("the output", output.stream())?;
         if n == 0 {
             return Ok(());
         }
-        bind(stream)?;
-        if tracked && is_capturing(stream)? {
-            return Err(Error::EventTracking { primitive: NAME });
-        }
+        submit.begin()?;
         Plan::check::<Op, T>(self.strategy)?;
-        let program = ScanProgram::of(self.strategy);
-        let kernels = match cuda::loaded::<Op, T>(program, device) {
-            Some(kernels) => kernels,
-            None if is_capturing(stream)? => {
-                return Err(Error::Capturing { primitive: NAME, what: LOAD });
-            }
-            None => cuda::load::<Op, T>(program, device)?,
-        };
+        let (program, device) = (ScanProgram::of(self.strategy), submit.device());
+        let loaded = cuda::loaded::<Op, T>(program, device);
+        let kernels = submit.kernels(loaded, || cuda::load::<Op, T>(program, device))?;
         let plan = Plan::new::<Op, T>(self.strategy, n, kernels.architecture())?;
         let mut temporary = None;
-        let (words, scratch) = match workspace {
-            _ if plan.bytes() == 0 => (0, 0),
-            Some(workspace) => workspace.reserve(NAME, plan.words, plan.scratch)?,
-            None if is_capturing(stream)? => {
-                return Err(Error::Capturing { primitive: NAME, what: RESERVE });
-            }
-            None => temporary.insert(Workspace::new(stream)).reserve(NAME, plan.words, plan.scratch)?,
-        };
+        let (words, scratch) = submit.memory(workspace, &mut temporary, plan.words, plan.scratch)?;
         // The guards order the work against other streams; they live until it is launched.
         let (to, _written) = output.device_ptr_mut(stream);
         let (from, _read) = match input {

@@ -8,12 +8,15 @@ mod catalog;
 mod common;
 
 mod bad_input;
+mod compact;
 mod cpu;
 mod device;
 #[cfg(feature = "laws")]
 mod laws;
 mod machines;
+mod offsets;
 #[cfg(feature = "laws")]
 mod properties;
 mod scan;
+mod segments;
 mod user;

@@ -7,12 +7,16 @@
 //!
 //! The pipeline is built on the hand-over, and every primitive of the library on one of the two.
 
+pub(crate) mod compact;
 mod handover;
 mod lanes;
+mod offsets;
 mod pipeline;
 mod scan;
+pub(crate) mod segments;
 mod sync;
 
 pub use handover::hand_over;
+pub(crate) use offsets::{Offset, Size, offsets};
 pub use pipeline::{Sink, Source, pipeline};
 pub(crate) use scan::scan;

@@ -223,7 +223,7 @@ const AHEAD: usize = 256;
 
 /// From how many bytes of output on it is written past the caches: more than they hold, so that it would not be found there
 /// anyway. An ordinary store first reads the line that it is about to overwrite, half as much memory again.
-const STREAMED_FROM: usize = 32 << 20;
+pub(super) const STREAMED_FROM: usize = 32 << 20;
 
 #[inline(always)]
 fn prefetch(line: *const u8) {
@@ -254,7 +254,7 @@ fn prefetch_for_writing(line: *const u8) {
 /// # Safety
 /// `place` is valid for a write, and this thread calls [`fence`] before it lets others see it.
 #[inline(always)]
-unsafe fn stream<V: Copy>(place: *mut V, value: V) {
+pub(super) unsafe fn stream<V: Copy>(place: *mut V, value: V) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if size_of::<V>() == VECTOR && place.addr().is_multiple_of(VECTOR) {
         use std::arch::x86_64::_mm_stream_si128;
@@ -268,7 +268,7 @@ unsafe fn stream<V: Copy>(place: *mut V, value: V) {
 
 /// Everything streamed before is visible before anything written after.
 #[inline(always)]
-fn fence() {
+pub(super) fn fence() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: there is no x86_64 without it.
     unsafe {

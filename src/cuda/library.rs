@@ -205,6 +205,37 @@ pub(super) fn is_built_in(source: &str) -> bool {
     BUILT_IN.iter().any(|unit| unit.source == source)
 }
 
+/// Compiles every text for the compute capability beside it, on all cores; skipped where there is no compiler.
+#[cfg(test)]
+pub(super) fn compile_all(all: Vec<(u32, String, String)>) {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let nvrtc = match Nvrtc::find() {
+        Ok(nvrtc) => nvrtc,
+        Err(reason) => {
+            assert_ne!(std::env::var("PARASCAN_REQUIRE_NVRTC").as_deref(), Ok("1"), "{reason}");
+            return eprintln!("skipped, no NVRTC: {reason}");
+        }
+    };
+    let next = AtomicUsize::new(0);
+    let failures: Vec<String> = std::thread::scope(|scope| {
+        let work = || {
+            let mut failures = Vec::new();
+            while let Some((architecture, name, source)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                match nvrtc.compile(name, source, &TEMPLATES, Target::Cubin(*architecture)) {
+                    Ok(_) => {}
+                    Err(Failure::Log(words) | Failure::Call(words)) => failures.push(format!("{name}: {words}")),
+                }
+            }
+            failures
+        };
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("no panic")).collect()
+    });
+    assert!(failures.is_empty(), "{} failed, the first: {}", failures.len(), failures[0]);
+    println!("{} units compile", all.len());
+}
+
 /// The images that run on `capability`, the best first, unpacked.
 fn fitting(
     images: &'static [(Target, &'static [u8])],

@@ -15,16 +15,24 @@
 //! A primitive outside the library uses them through [`Kernels::compile`].
 
 mod cache;
+mod compact;
 mod driver;
 mod library;
 mod nvrtc;
+pub(crate) mod offsets;
 mod scan;
+pub(crate) mod segments;
 mod tuning;
 mod unit;
 
+pub(crate) use compact::{
+    Beside, ChoiceKind, ColumnAt, ColumnKind, CompactCall, CompactProgram, KeepBits, KeepDistinct, KeepEither,
+    KeepFlags, KeepItems, Nothing, Places, Staged,
+};
 pub(crate) use driver::check;
 pub use driver::context;
 pub use library::Kernels;
 #[cfg(feature = "laws")]
 pub(crate) use scan::unit_of;
 pub(crate) use scan::{Call, Plan, ScanProgram, load, loaded};
+pub(crate) use unit::{FLOAT_RANGE, INTEGER_RANGE, SAME, SAME_HALVES};

@@ -297,10 +297,7 @@ fn p<A>(argument: &A) -> *const c_void {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cuda::nvrtc::{Failure, Nvrtc, Target};
-    use crate::cuda::unit::TEMPLATES;
     use std::collections::BTreeMap;
-    use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// The text of every unit of the catalog with every template of kernels, by the first pair that it serves.
     fn all() -> Vec<(String, String)> {
@@ -363,32 +360,9 @@ mod tests {
     /// For every machine that is meant to run them: PTX alone is never seen by the assembler, which refuses more.
     #[test]
     fn every_kernel_compiles() {
-        let nvrtc = match Nvrtc::find() {
-            Ok(nvrtc) => nvrtc,
-            Err(reason) => {
-                assert_ne!(std::env::var("PARASCAN_REQUIRE_NVRTC").as_deref(), Ok("1"), "{reason}");
-                return eprintln!("skipped, no NVRTC: {reason}");
-            }
-        };
-        let (all, next) = (all(), AtomicUsize::new(0));
         // The build has been through the others where it found the same compiler.
         let architecture = |name: &str| if name.ends_with(BUILT_IN.template) { 75 } else { 90 };
-        let failures: Vec<String> = std::thread::scope(|scope| {
-            let work = || {
-                let mut failures = Vec::new();
-                while let Some((name, source)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    match nvrtc.compile(name, source, &TEMPLATES, Target::Cubin(architecture(name))) {
-                        Ok(_) => {}
-                        Err(Failure::Log(words) | Failure::Call(words)) => failures.push(format!("{name}: {words}")),
-                    }
-                }
-                failures
-            };
-            let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            workers.into_iter().flat_map(|worker| worker.join().expect("no panic")).collect()
-        });
-        assert!(failures.is_empty(), "{} failed, the first: {}", failures.len(), failures[0]);
-        println!("{} units compile", all.len());
+        let all = all().into_iter().map(|(name, source)| (architecture(&name), name, source)).collect();
+        library::compile_all(all);
     }
 }

@@ -82,6 +82,112 @@ pub(crate) const TUNING: &[Tuning] = &[
     ] },
 ];
 
+/// A kernel of compaction for a range of lengths.
+#[derive(Clone, Copy, Debug)]
+struct CompactRange {
+    /// The longest input that it is for, in bytes of its widest column.
+    bytes: usize,
+    /// Warps of a block.
+    warps: usize,
+    /// Bytes of a warp's slice of the widest column, about.
+    slice: usize,
+    /// As for a scan.
+    spread: usize,
+}
+
+const fn compact_range(bytes: usize, warps: usize, slice: usize, spread: usize) -> CompactRange {
+    CompactRange { bytes, warps, slice, spread }
+}
+
+/// Compaction, and partitions of two ways or three, whose blocks hold every slice twice. NVIDIA H200, 2026-11-21.
+#[rustfmt::skip]
+const COMPACT: [CompactRange; RANGES] = [
+    compact_range(MIB / 2, 8, 2048, 0),
+    compact_range(8 * MIB, 8, 4096, 0),
+    compact_range(LONG, 6, 4096, 128),
+];
+#[rustfmt::skip]
+const PARTITION: [CompactRange; RANGES] = [
+    compact_range(MIB / 2, 8, 1024, 0),
+    compact_range(8 * MIB, 8, 2048, 0),
+    compact_range(LONG, 5, 3072, 128),
+];
+
+/// What a block may use of the shared memory without asking for more.
+const BLOCK_BYTES: usize = 44 << 10;
+
+/// The shape of a kernel of compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CompactShape {
+    /// Warps of a block.
+    pub(crate) warps: usize,
+    /// Rows of 32 items of a warp.
+    pub(crate) rows: usize,
+    /// Bytes from one tile's prefix to the next.
+    pub(crate) spread: usize,
+}
+
+impl CompactShape {
+    /// For range `range` and columns of `sizes` bytes.
+    fn of(sizes: &[usize], ways: usize, range: usize) -> CompactShape {
+        let size = widest(sizes);
+        let CompactRange { warps, slice, spread, .. } = compact_ranges(ways)[range];
+        // Slices of every column are whole vectors of every lane, and rows are moved four at a time.
+        let is_whole = |step: &usize| sizes.iter().all(|size| (step * size).is_multiple_of(16));
+        let step = [4, 8, 16].into_iter().find(is_whole).expect("16 of anything are");
+        let rows = (slice / (32 * size) / step * step).max(step);
+        let (slices, counted) = (ways.min(2), if ways == 3 { 2 } else { 1 });
+        let held = 32 * rows * size * slices + 8 * rows * counted + 16 + 128;
+        CompactShape { warps: warps.min(BLOCK_BYTES / held), rows, spread }
+    }
+
+    /// Items of a tile.
+    pub(crate) fn tile(self) -> usize {
+        self.warps * self.rows * 32
+    }
+}
+
+/// Bytes of an item of the widest of some columns.
+fn widest(sizes: &[usize]) -> usize {
+    sizes.iter().copied().max().unwrap_or(1)
+}
+
+/// The shapes of the kernels of compaction for columns of `sizes` bytes.
+pub(crate) fn compact_shapes(sizes: &[usize], ways: usize) -> [CompactShape; RANGES] {
+    [0, 1, 2].map(|range| CompactShape::of(sizes, ways, range))
+}
+
+fn compact_ranges(ways: usize) -> &'static [CompactRange; RANGES] {
+    if ways == 1 { &COMPACT } else { &PARTITION }
+}
+
+/// The longest input of a range, in items.
+pub(crate) fn compact_longest(sizes: &[usize], ways: usize, range: usize) -> usize {
+    compact_ranges(ways)[range].bytes / widest(sizes)
+}
+
+/// Which of them takes `n` items.
+pub(crate) fn compact_range_of(sizes: &[usize], ways: usize, n: usize) -> usize {
+    let ranges = compact_ranges(ways);
+    let bytes = n.saturating_mul(widest(sizes));
+    ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer")
+}
+
+/// The shape of a kernel that takes segments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SegmentTile {
+    /// Warps of a block.
+    pub(crate) warps: usize,
+    /// Places of the line of work (`segments.cuh`) that a block takes.
+    pub(crate) tile: usize,
+    /// How many of them a segment takes besides its outputs.
+    pub(crate) cost: usize,
+}
+
+/// Packing segments, in bytes, and the way back, in outputs.
+pub(crate) const PACK: SegmentTile = SegmentTile { warps: 8, tile: 16384, cost: 16 };
+pub(crate) const EXPAND: SegmentTile = SegmentTile { warps: 8, tile: 4096, cost: 2 };
+
 /// Tiles that look back at each other; after that many a prefix is handed on.
 pub(crate) const LOOK_BACK_GROUP: usize = 128;
 

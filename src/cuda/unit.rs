@@ -3,10 +3,12 @@
 //! `build.rs` writes the catalog's units with it and the library a user's, so that a kernel is the same however it was
 //! made, and a unit is recognised by its text: two pairs of operator and element with the same text share one kernel.
 
-use super::tuning::{LOOK_BACK_GROUP, RANGES, Range, TUNING, Tuning, architectures, tuning};
+use super::tuning::{
+    EXPAND, LOOK_BACK_GROUP, PACK, RANGES, Range, SegmentTile, TUNING, Tuning, architectures, compact_shapes, tuning,
+};
 
 /// The templates, by the name under which a unit includes them.
-pub(crate) const TEMPLATES: [(&str, &str); 10] = [
+pub(crate) const TEMPLATES: [(&str, &str); 16] = [
     ("types.cuh", include_str!("../../cuda-templates/types.cuh")),
     ("warp_scan.cuh", include_str!("../../cuda-templates/warp_scan.cuh")),
     ("handover.cuh", include_str!("../../cuda-templates/handover.cuh")),
@@ -16,6 +18,12 @@ pub(crate) const TEMPLATES: [(&str, &str); 10] = [
     ("scan_kernels.cuh", include_str!("../../cuda-templates/scan_kernels.cuh")),
     ("scan_look_back.cuh", include_str!("../../cuda-templates/scan_look_back.cuh")),
     ("scan_hierarchical.cuh", include_str!("../../cuda-templates/scan_hierarchical.cuh")),
+    ("compact.cuh", include_str!("../../cuda-templates/compact.cuh")),
+    ("compact_kernels.cuh", include_str!("../../cuda-templates/compact_kernels.cuh")),
+    ("offsets.cuh", include_str!("../../cuda-templates/offsets.cuh")),
+    ("offsets_kernels.cuh", include_str!("../../cuda-templates/offsets_kernels.cuh")),
+    ("segments.cuh", include_str!("../../cuda-templates/segments.cuh")),
+    ("segment_kernels.cuh", include_str!("../../cuda-templates/segment_kernels.cuh")),
     ("laws.cuh", include_str!("../../cuda-templates/laws.cuh")),
 ];
 
@@ -59,20 +67,10 @@ impl Unit<'_> {
         let Unit { element, carry, lift, alone, combine, lower, pairs } = self;
         // An unnamed struct that is both would be two types if it were written twice.
         let carry_type = if carry.cuda == element.cuda { "Element" } else { carry.cuda };
-        let shapes: String = architectures(table)
-            .enumerate()
-            .map(|(i, architecture)| {
-                let condition = if i == 0 { "#if" } else { "#elif" };
-                format!(
-                    "{condition} __CUDA_ARCH__ >= {architecture}0\n{}",
-                    shapes(tuning(table, architecture, element.size))
-                )
-            })
-            .collect();
+        let shapes = shapes_by_architecture(table, element.size);
         format!(
             "#include \"scan.cuh\"\n\
              {shapes}\
-             #endif\n\
              [[maybe_unused]] constexpr u32 LOOK_BACK_GROUP = {LOOK_BACK_GROUP};\n\
              typedef {} Element;\n\
              typedef {carry_type} Carry;\n\
@@ -91,6 +89,209 @@ impl Unit<'_> {
             element.cuda, element.size, element.align, carry.size, carry.align,
         )
     }
+}
+
+// ---- compaction -------------------------------------------------------------------------------------------------------------
+
+/// How a kernel tests that integers, or the bits of floats, lie in a range `p` of their order.
+pub(crate) const INTEGER_RANGE: &str = "Item(x - p.low) <= p.span";
+/// The same for the bits of floats.
+pub(crate) const FLOAT_RANGE: &str = "Item(ordered(x) - p.low) <= p.span";
+/// How a kernel sees that two numbers are equal.
+pub(crate) const SAME: &str = "a == b";
+/// The same for 16-bit floats.
+pub(crate) const SAME_HALVES: &str = "widen(a) == widen(b)";
+
+/// A predicate on items `x` with parameters `p`, an expression.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Test<'a> {
+    pub(crate) item: Type<'a>,
+    pub(crate) parameters: Type<'a>,
+    pub(crate) keeps: &'a str,
+}
+
+/// What a kernel of compaction keeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Choice<'a> {
+    /// Items by a predicate, and of the others, if there are three ways, those by a second one.
+    Items(Test<'a>, Option<Test<'a>>),
+    /// Items `b` that are not the same as the item `a` before them, an expression.
+    Distinct { item: Type<'a>, same: &'a str },
+    /// Where a byte is not zero.
+    Flags,
+    /// Where a bit is set.
+    Bits,
+}
+
+impl Choice<'_> {
+    /// Bytes of an item, if it looks at items.
+    pub(crate) fn size(&self) -> Option<usize> {
+        match self {
+            Choice::Items(Test { item, .. }, _) | Choice::Distinct { item, .. } => Some(item.size),
+            Choice::Flags | Choice::Bits => None,
+        }
+    }
+}
+
+/// What moves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Column {
+    /// The items that the choice looks at.
+    Staged,
+    /// Plain data.
+    Plain { size: usize, align: usize },
+    /// Unsigned integers of so many bytes: where the items were.
+    Indices { size: usize },
+    /// Nothing.
+    None,
+}
+
+impl Column {
+    /// Bytes of an item, if it is an array of its own.
+    pub(crate) fn size(&self) -> Option<usize> {
+        match *self {
+            Column::Plain { size, .. } | Column::Indices { size } => Some(size),
+            Column::Staged | Column::None => None,
+        }
+    }
+}
+
+/// A kernel of compaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CompactUnit<'a> {
+    pub(crate) choice: Choice<'a>,
+    pub(crate) columns: [Column; 2],
+    /// How many ways items go: that of what is kept, that of what is not, and between these that of a second predicate.
+    pub(crate) ways: usize,
+}
+
+impl CompactUnit<'_> {
+    /// Bytes of an item of each column, and of what the choice looks at.
+    pub(crate) fn sizes(&self) -> Vec<usize> {
+        [self.choice.size(), self.columns[0].size(), self.columns[1].size()].into_iter().flatten().collect()
+    }
+
+    /// The text of the unit.
+    pub(crate) fn source(&self) -> String {
+        let asserted = |name: &str, Type { cuda, size, align }: Type| {
+            format!(
+                "typedef {cuda} {name};\n\
+                 static_assert(sizeof({name}) == {size} && alignof({name}) == {align}, \"the C++ type has another layout than its Rust type\");\n"
+            )
+        };
+        let test = |name: &str, Test { item, parameters, keeps }: Test| {
+            format!(
+                "struct {name} {{\n    \
+                     {}    {}    \
+                     Parameters p;\n    \
+                     __device__ bool operator()(Item x) const {{ return {keeps}; }}\n\
+                 }};\n",
+                asserted("Item", item),
+                asserted("Parameters", parameters)
+            )
+        };
+        let choice = match self.choice {
+            Choice::Items(only, None) => {
+                test("Test", only) + "typedef Test::Item Item;\ntypedef ByItems<Test> Choice;\n"
+            }
+            Choice::Items(first, Some(second)) => {
+                test("Test", first)
+                    + &test("SecondTest", second)
+                    + "typedef Test::Item Item;\ntypedef ByEither<Test, SecondTest> Choice;\n"
+            }
+            Choice::Distinct { item, same } => format!(
+                "{}\
+                 struct Same {{\n    \
+                     static __device__ bool same(Item a, Item b) {{ return {same}; }}\n\
+                 }};\n\
+                 typedef Distinct<Item, Same> Choice;\n",
+                asserted("Item", item)
+            ),
+            Choice::Flags => "typedef ByFlags Choice;\n".into(),
+            Choice::Bits => "typedef ByBits Choice;\n".into(),
+        };
+        let column = |column: Column| match column {
+            Column::Staged => "Array<Item, true>".into(),
+            Column::Plain { size, align } => format!("Array<Plain<{size}, {align}>, false>"),
+            Column::Indices { size } => format!("Indices<{}>", if size == 4 { "u32" } else { "u64" }),
+            Column::None => "NoColumn".to_owned(),
+        };
+        let [first, second] = self.columns.map(column);
+        let ways = self.ways;
+        let shapes: String = compact_shapes(&self.sizes(), ways)
+            .iter()
+            .enumerate()
+            .map(|(k, shape)| format!(" KERNEL({k}, {}, {}, {})", shape.warps, shape.rows, shape.spread))
+            .collect();
+        format!(
+            "#include \"compact.cuh\"\n\
+             {choice}\
+             typedef {first} First;\n\
+             typedef {second} Second;\n\
+             constexpr u32 WAYS = {ways};\n\
+             #define RANGES(KERNEL){shapes}\n\
+             #include \"compact_kernels.cuh\"\n"
+        )
+    }
+}
+
+// ---- offsets -----------------------------------------------------------------------------------------------------------------
+
+/// A kernel of offsets: unsigned integers of so many bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OffsetsUnit {
+    pub(crate) size: usize,
+    pub(crate) offset: usize,
+}
+
+impl OffsetsUnit {
+    /// Bytes of the wider of both, by which shapes are chosen.
+    pub(crate) fn slot(&self) -> usize {
+        self.size.max(self.offset)
+    }
+
+    /// The text of the unit.
+    pub(crate) fn source(&self) -> String {
+        let OffsetsUnit { size, offset } = self;
+        let shapes = shapes_by_architecture(TUNING, self.slot());
+        format!(
+            "#include \"offsets.cuh\"\n\
+             {shapes}\
+             typedef u{} Size;\n\
+             typedef u{} Offset;\n\
+             #include \"offsets_kernels.cuh\"\n",
+            8 * size,
+            8 * offset
+        )
+    }
+}
+
+// ---- segments ----------------------------------------------------------------------------------------------------------------
+
+/// The text of the unit that packs segments and finds the way back.
+pub(crate) fn segments_source() -> String {
+    let tile = |name: &str, SegmentTile { warps, tile, cost }: SegmentTile| {
+        format!("template <class Offset> using {name} = SegmentTile<Offset, {warps}, {tile}, {cost}>;\n")
+    };
+    format!(
+        "#include \"segments.cuh\"\n{}{}#include \"segment_kernels.cuh\"\n",
+        tile("PackTile", PACK),
+        tile("ExpandTile", EXPAND)
+    )
+}
+
+// ---- scan --------------------------------------------------------------------------------------------------------------------
+
+/// The shapes for an element of `size` bytes, by the architecture that is compiled for.
+fn shapes_by_architecture(table: &[Tuning], size: usize) -> String {
+    let shapes: String = architectures(table)
+        .enumerate()
+        .map(|(i, architecture)| {
+            let condition = if i == 0 { "#if" } else { "#elif" };
+            format!("{condition} __CUDA_ARCH__ >= {architecture}0\n{}", shapes(tuning(table, architecture, size)))
+        })
+        .collect();
+    shapes + "#endif\n"
 }
 
 /// The shapes of the kernels: of each range, and the first and the last of them by name.

@@ -1,0 +1,159 @@
+//! One buffer for many sizes.
+
+use super::choice::Index;
+use super::offsets::{Offsets, Size, overflow};
+use crate::memory::View;
+use crate::site::Site;
+use crate::{Device, Error, Host, Place, Source, cpu};
+use bytemuck::Pod;
+use cudarc::driver::{CudaSlice, CudaStream, CudaViewMut, DeviceRepr};
+use std::sync::Arc;
+
+const NAME: &str = "allocate";
+
+/// A place that has memory for `T`.
+pub trait Holds<T>: Place {
+    /// `Vec<T>` or `CudaSlice<T>`.
+    type Memory;
+    #[doc(hidden)]
+    fn zeroed(n: usize, on: Option<&Arc<CudaStream>>) -> Result<Self::Memory, Error>;
+    #[doc(hidden)]
+    fn copy_of(memory: View<'_, T>, on: Option<&Arc<CudaStream>>) -> Result<Self::Memory, Error>;
+}
+impl<T: Pod> Holds<T> for Host {
+    type Memory = Vec<T>;
+    fn zeroed(n: usize, _: Option<&Arc<CudaStream>>) -> Result<Vec<T>, Error> {
+        Ok(bytemuck::zeroed_vec(n))
+    }
+    fn copy_of(memory: View<'_, T>, _: Option<&Arc<CudaStream>>) -> Result<Vec<T>, Error> {
+        Ok(memory.host().to_vec())
+    }
+}
+impl<T: Pod + DeviceRepr> Holds<T> for Device {
+    type Memory = CudaSlice<T>;
+    fn zeroed(n: usize, on: Option<&Arc<CudaStream>>) -> Result<CudaSlice<T>, Error> {
+        let mut memory = crate::memory::allocate_on(NAME, on.expect("data on the device has a stream"), n)?;
+        crate::memory::zero(&mut memory)?;
+        Ok(memory)
+    }
+    fn copy_of(memory: View<'_, T>, on: Option<&Arc<CudaStream>>) -> Result<CudaSlice<T>, Error> {
+        crate::memory::copy_on(NAME, on.expect("data on the device has a stream"), memory.device())
+    }
+}
+
+/// One buffer of items `T` in which each of some sizes `S` has a place, from its offset `O` on. Made by [`Offsets::allocate`].
+///
+/// The parts of it are handed out as slices of their own, by [`slices`](Allocation::slices) on the host and
+/// [`views`](Allocation::views) on the device. It begins as zeros.
+#[allow(missing_debug_implementations)]
+pub struct Allocation<T, S: Size, O: Index, P: Holds<T> + Holds<S>> {
+    buffer: <P as Holds<T>>::Memory,
+    sizes: <P as Holds<S>>::Memory,
+    starts: P::Indices<O>,
+}
+
+impl<S: Size, O: Index, W> Offsets<S, O, W> {
+    /// A buffer of items `T` with room for all the sizes, and the offsets by which it is handed out. Waits on the device for the
+    /// total, and zeros the buffer.
+    ///
+    /// # Errors
+    /// [`Error::Align`], [`Error::Overflow`], and those of [`run`](Offsets::run).
+    ///
+    /// # Example
+    /// ```
+    /// use parascan::offsets;
+    ///
+    /// let names = ["Ada", "", "Grace"];
+    /// let lengths = names.map(|name| name.len() as u32);
+    /// let mut space = offsets::<u32, u32>().align(4).allocate::<u8, _>(&lengths)?;
+    /// for (place, name) in space.slices().zip(names) {
+    ///     place.copy_from_slice(name.as_bytes()); // just as long, and apart from the others
+    /// }
+    /// let (buffer, starts) = space.into_parts();
+    /// assert_eq!((&buffer[..], &starts[..]), (&b"Ada\0Grace\0\0\0"[..], &[0, 4, 4, 12][..]));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn allocate<T, X>(mut self, sizes: &X) -> Result<Allocation<T, S, O, X::Place>, Error>
+    where
+        X: Source<S> + ?Sized,
+        X::Place: Holds<T> + Holds<S>,
+        W: Site<X::Place>,
+    {
+        self.with_total = true;
+        let view = sizes.view();
+        let stream = match view {
+            View::Host(_) => None,
+            View::Device(sizes) => Some(self.site.stream().unwrap_or(sizes.stream()).clone()),
+        };
+        let mut starts = X::Place::allocate::<O>(NAME, view.len() + 1, stream.as_ref())?;
+        let mut total = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
+        self.go_as::<X::Place>(NAME, view, X::Place::view_mut(&mut starts), X::Place::view_mut(&mut total))?;
+        let sizes = <X::Place as Holds<S>>::copy_of(view, stream.as_ref())?;
+        let total = X::Place::read(&total)? as u64;
+        if total > <O as cpu::Size>::MOST || total == u64::MAX {
+            return Err(overflow::<O>(NAME, Some(total)));
+        }
+        Ok(Allocation { buffer: <X::Place as Holds<T>>::zeroed(total as usize, stream.as_ref())?, sizes, starts })
+    }
+}
+
+impl<T, S: Size, O: Index, P: Holds<T> + Holds<S>> Allocation<T, S, O, P> {
+    /// All of it.
+    pub fn buffer(&self) -> &<P as Holds<T>>::Memory {
+        &self.buffer
+    }
+    /// All of it.
+    pub fn buffer_mut(&mut self) -> &mut <P as Holds<T>>::Memory {
+        &mut self.buffer
+    }
+    /// Where each part begins, and at last the total.
+    pub fn starts(&self) -> &P::Indices<O> {
+        &self.starts
+    }
+    /// All of it, and where each part begins, and the total.
+    pub fn into_parts(self) -> (<P as Holds<T>>::Memory, P::Indices<O>) {
+        (self.buffer, self.starts)
+    }
+}
+
+impl<T: Pod, S: Size, O: Index> Allocation<T, S, O, Host> {
+    /// The parts, one for each size and just as long.
+    pub fn slices(&mut self) -> impl ExactSizeIterator<Item = &mut [T]> {
+        let (mut rest, mut at) = (&mut self.buffer[..], 0);
+        self.starts.iter().zip(&self.sizes).map(move |(&start, &size)| {
+            let (start, size) = (cpu::Size::widen(start) as usize, cpu::Size::widen(size) as usize);
+            let (part, after) = std::mem::take(&mut rest)[start - at..].split_at_mut(size);
+            (rest, at) = (after, start + size);
+            part
+        })
+    }
+}
+
+impl<T: Pod + DeviceRepr, S: Size + DeviceRepr, O: Index> Allocation<T, S, O, Device> {
+    /// The parts, one for each size and just as long. Copies sizes and offsets to the host, and waits for that.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub fn views(&mut self) -> Result<Vec<CudaViewMut<'_, T>>, Error> {
+        let stream = self.starts.stream().clone();
+        let starts = crate::memory::to_host(&stream, &self.starts)?;
+        let sizes = crate::memory::to_host(&stream, &self.sizes)?;
+        let (mut rest, mut at) = (self.buffer.as_view_mut(), 0);
+        let mut parts = Vec::with_capacity(sizes.len());
+        for (&start, &size) in starts.iter().zip(&sizes) {
+            let (start, size) = (cpu::Size::widen(start) as usize, cpu::Size::widen(size) as usize);
+            let (_, after) = split(rest, start - at);
+            let (part, rest_of_it) = split(after, size);
+            parts.push(part);
+            (rest, at) = (rest_of_it, start + size);
+        }
+        Ok(parts)
+    }
+}
+
+/// In two, for as long as the whole.
+fn split<T>(mut memory: CudaViewMut<'_, T>, at: usize) -> (CudaViewMut<'_, T>, CudaViewMut<'_, T>) {
+    let (front, back) = memory.split_at_mut(at);
+    // SAFETY: they lie apart, hold nothing of `memory` but what it borrows itself, and it ends here.
+    unsafe { std::mem::transmute((front, back)) }
+}

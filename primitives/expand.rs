@@ -1,0 +1,202 @@
+//! The way back from packed items to their segments.
+
+use super::choice::{Beholden, BeholdenMut, Index, long_enough};
+use crate::cpu::{self, segments as host};
+use crate::cuda::segments::{self, ExpandCall};
+use crate::memory::{View, ViewMut, part_to_host};
+use crate::site::{Anywhere, On, Site, Unbound, With};
+use crate::submit::Submit;
+use crate::{Destination, Error, Place, Source, Workspace};
+use cudarc::driver::CudaStream;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+const NAME: &str = "expand";
+
+/// The way back from packed items: of each the segment that it is of, and which item of it. Offsets are of type `O`.
+///
+/// Gives a builder; see [`Expand`].
+///
+/// # Example
+/// ```
+/// use parascan::expand;
+///
+/// let offsets = [0, 2, 2, 5]; // of segments of 2, 0 and 3 items
+/// assert_eq!(expand::<u32>().run::<u32, _>(&offsets)?, [0, 0, 2, 2, 2]);
+/// # Ok::<(), parascan::Error>(())
+/// ```
+pub fn expand<O: Index>() -> Expand<O> {
+    Expand { site: Anywhere, types: PhantomData }
+}
+
+/// The options of [`expand()`], and what runs it.
+///
+/// The offsets are one more than there are segments, as [`pack`](crate::pack()) and
+/// [`with_total`](crate::Offsets::with_total) give them; they are counted from the first one, so that a part of a longer array will do.
+/// Of offsets that are in no order the result is in no order either, and nothing else happens.
+///
+/// # Length
+/// There are as many outputs as the offsets span. What is past them is left as it was; on the device there may be room for fewer,
+/// which then are written, on the host that is [`Error::Size`].
+///
+/// # Cost
+/// Offsets are read once, and every output is written once. Work is spread evenly whatever the lengths of segments. On the device one
+/// launch, and no scratch memory.
+///
+/// # Waiting
+/// On the device the calls that end in `into` return when the work is on the stream, and never wait for it;
+/// [`run`](Expand::run) waits for the last offset.
+///
+/// # Errors
+/// [`Error::Size`] for no offset at all, [`Error::TooLong`] for more segments or outputs than the indices count, and those of a
+/// [`Scan`](crate::Scan).
+#[derive(Debug)]
+#[must_use = "nothing is done until `run` or a call that ends in `into`"]
+pub struct Expand<O, W = Anywhere> {
+    site: W,
+    types: PhantomData<fn(O)>,
+}
+impl<O, W: Copy> Clone for Expand<O, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<O, W: Copy> Copy for Expand<O, W> {}
+
+impl<O: Index, W> Expand<O, W> {
+    /// On this stream, instead of the one that the offsets belong to.
+    pub fn on(self, stream: &Arc<CudaStream>) -> Expand<O, On<'_>>
+    where
+        W: Unbound,
+    {
+        Expand { site: On(stream), types: PhantomData }
+    }
+
+    /// On this workspace's stream; after [`prepare`](Expand::prepare) nothing is loaded.
+    pub fn workspace(self, workspace: &mut Workspace) -> Expand<O, With<'_>>
+    where
+        W: Unbound,
+    {
+        Expand { site: With(workspace), types: PhantomData }
+    }
+
+    /// Loads the kernels, so that a call never synchronises and can be captured into a graph.
+    ///
+    /// # Errors
+    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
+    pub fn prepare(&self, workspace: &mut Workspace) -> Result<(), Error> {
+        segments::load(Submit::prepare(NAME, workspace)?).map(|_| ())
+    }
+
+    /// The segment of each output, in new memory. On the device it waits for the last offset.
+    pub fn run<I, X>(self, offsets: &X) -> Result<<X::Place as Place>::Indices<I>, Error>
+    where
+        I: Index,
+        X: Source<O> + ?Sized,
+        W: Site<X::Place>,
+    {
+        let view = offsets.view();
+        long_enough(NAME, "the offsets", view.len(), 1)?;
+        let (first, last, stream) = match view {
+            View::Host(offsets) => (offsets[0], offsets[offsets.len() - 1], None),
+            View::Device(offsets) => {
+                let stream = self.site.stream().unwrap_or(offsets.stream()).clone();
+                let ends = [0, offsets.len() - 1].map(|i| part_to_host(&stream, offsets, i, 1));
+                let [first, last] = ends;
+                (first?[0], last?[0], Some(stream))
+            }
+        };
+        let total = cpu::Size::widen(last).saturating_sub(cpu::Size::widen(first));
+        let total = usize::try_from(total).unwrap_or(usize::MAX);
+        let mut segments = X::Place::allocate::<I>(NAME, total, stream.as_ref())?;
+        self.go::<X::Place, I>(view, X::Place::view_mut(&mut segments), None)?;
+        Ok(segments)
+    }
+
+    /// The segment of each output, into the caller's memory.
+    pub fn run_into<I, X, Q>(self, offsets: &X, segments: &mut Q) -> Result<(), Error>
+    where
+        I: Index,
+        X: Source<O> + ?Sized,
+        Q: Destination<I, X::Place> + ?Sized,
+        W: Site<X::Place>,
+    {
+        self.go::<X::Place, I>(offsets.view(), segments.view_mut(), None)
+    }
+
+    /// The segment of each output, and which item of that segment it is.
+    ///
+    /// ```
+    /// # use parascan::expand;
+    /// let (mut rows, mut columns) = ([0_u32; 5], [0_u32; 5]);
+    /// expand::<u64>().run_with_positions_into(&[0, 2, 2, 5], &mut rows, &mut columns)?;
+    /// assert_eq!((rows, columns), ([0, 0, 2, 2, 2], [0, 1, 0, 1, 2]));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn run_with_positions_into<I, X, Q, P>(
+        self,
+        offsets: &X,
+        segments: &mut Q,
+        positions: &mut P,
+    ) -> Result<(), Error>
+    where
+        I: Index,
+        X: Source<O> + ?Sized,
+        Q: Destination<I, X::Place> + ?Sized,
+        P: Destination<I, X::Place> + ?Sized,
+        W: Site<X::Place>,
+    {
+        self.go::<X::Place, I>(offsets.view(), segments.view_mut(), Some(positions.view_mut()))
+    }
+
+    fn go<L: Place, I: Index>(
+        self,
+        offsets: View<'_, O>,
+        mut segments: ViewMut<'_, I>,
+        mut positions: Option<ViewMut<'_, I>>,
+    ) -> Result<(), Error>
+    where
+        W: Site<L>,
+    {
+        long_enough(NAME, "the offsets", offsets.len(), 1)?;
+        let (n, room) = (offsets.len() - 1, segments.len());
+        if let Some(positions) = &positions {
+            long_enough(NAME, "the positions", positions.len(), room)?;
+        }
+        if n.max(room) > I::most() {
+            return Err(Error::TooLong { primitive: NAME, n: n.max(room), most: I::most() });
+        }
+        if let View::Host(offsets) = offsets {
+            let total = cpu::Size::widen(offsets[n]).saturating_sub(cpu::Size::widen(offsets[0]));
+            long_enough(NAME, "the output", room, usize::try_from(total).unwrap_or(usize::MAX))?;
+            host::expand(offsets, segments.host(), positions.as_mut().map(|positions| positions.host()));
+            return Ok(());
+        }
+        let stream = self.site.stream().unwrap_or(offsets.home()).clone();
+        let mut submit = Submit::new(NAME, &stream);
+        submit.uses("the offsets", offsets.home())?;
+        submit.uses("the output", segments.home())?;
+        if let Some(positions) = &positions {
+            submit.uses("the positions", positions.home())?;
+        }
+        submit.begin()?;
+        let device = submit.device();
+        let kernels = submit.kernels(segments::loaded(device), || segments::load(device))?;
+        if n == 0 || room == 0 {
+            return Ok(());
+        }
+        let (offsets, _read) = offsets.address(&stream);
+        let (segments, _segments) = segments.address(&stream);
+        let (positions, _positions) = match &mut positions {
+            Some(positions) => {
+                let (address, guard) = positions.address(&stream);
+                (address, Some(guard))
+            }
+            None => (0, None),
+        };
+        let call = ExpandCall { offsets, n, segments, positions, room };
+        // SAFETY: all lie on this device, as many as said, kept by the guards; what is written is borrowed apart from what is read;
+        // the stream's context was bound by `begin`.
+        unsafe { call.launch::<O, I>(NAME, kernels, stream.cu_stream()) }
+    }
+}

@@ -1,0 +1,259 @@
+//! Packing: segments of any lengths, gathered one after the other.
+
+use super::choice::{Beholden, BeholdenMut, Index, long_enough};
+use super::offsets::{Offsets, Size, offsets, overflow};
+use crate::cpu::{self, segments as host};
+use crate::cuda::segments::{self, PackCall};
+use crate::memory::{View, ViewMut};
+use crate::site::{Anywhere, On, Site, Unbound, With};
+use crate::submit::Submit;
+use crate::{Destination, Error, Place, Source, Workspace};
+use bytemuck::Pod;
+use cudarc::driver::CudaStream;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+const NAME: &str = "pack";
+
+/// Gathers segments of items `T` one after the other into one buffer, and says where each begins in it: strings, rows of a matrix,
+/// lists of neighbours. Offsets, and the places where segments begin, are of type `O`.
+///
+/// Gives a builder; see [`Pack`].
+///
+/// # Example
+/// ```
+/// use parascan::pack;
+///
+/// let text = b"one, two, three";
+/// let (words, offsets) = pack::<u8, u32>().run(text, &[10, 0, 5], &[5_u8, 3, 3])?;
+/// assert_eq!((&words[..], &offsets[..]), (&b"threeonetwo"[..], &[0, 5, 8, 11][..]));
+/// # Ok::<(), parascan::Error>(())
+/// ```
+pub fn pack<T: Pod, O: Index>() -> Pack<T, O> {
+    Pack { site: Anywhere, types: PhantomData }
+}
+
+/// The options of [`pack()`], and what runs it.
+///
+/// Segment i is the `sizes[i]` items from `begins[i]` on. Segments may overlap, and lie in any order; empty ones may begin anywhere.
+///
+/// # The total
+/// As for [`Offsets`](crate::Offsets): `offsets` gets one offset more than there are segments, `total` their sum, and one that is more
+/// than `O` holds says that it is all wrong. A total that is greater than the output is long says that the output was too
+/// short: on the device nothing is written past its end then, on the host that is [`Error::Size`], and no item is written.
+///
+/// # Cost
+/// Of the sizes and begins, and of all items that are packed, each is read once, offsets and output are written once, and the
+/// offsets read once more. Work is spread by bytes, so that it does not matter how long segments are. On the device two launches,
+/// whatever n; items may be of 1 to 16 bytes.
+///
+/// # Waiting
+/// [`run_into`](Pack::run_into) on the device returns when the work is on the stream, and never waits for it;
+/// [`run`](Pack::run) waits for the total.
+///
+/// # Errors
+/// On the host a segment that reaches past the end of the items is [`Error::Size`], and nothing is written; on the device what is past
+/// the end is not copied, and its place in the output left as it was. [`Error::ItemSize`], and those of
+/// [`Offsets`](crate::Offsets). Length zero is valid.
+///
+/// # Source
+/// Merrill and Garland, "Merge-Based Parallel Sparse Matrix-Vector Multiplication" (2016): segments and their items as one
+/// line of work that is cut evenly.
+#[derive(Debug)]
+#[must_use = "nothing is packed until `run` or `run_into`"]
+pub struct Pack<T, O, W = Anywhere> {
+    site: W,
+    types: PhantomData<fn(T) -> O>,
+}
+impl<T, O, W: Copy> Clone for Pack<T, O, W> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T, O, W: Copy> Copy for Pack<T, O, W> {}
+
+impl<T: Pod, O: Index, W> Pack<T, O, W> {
+    /// On this stream, instead of the one that the items belong to.
+    pub fn on(self, stream: &Arc<CudaStream>) -> Pack<T, O, On<'_>>
+    where
+        W: Unbound,
+    {
+        Pack { site: On(stream), types: PhantomData }
+    }
+
+    /// With this workspace, on its stream: after [`prepare`](Pack::prepare) nothing is allocated.
+    pub fn workspace(self, workspace: &mut Workspace) -> Pack<T, O, With<'_>>
+    where
+        W: Unbound,
+    {
+        Pack { site: With(workspace), types: PhantomData }
+    }
+
+    /// Loads the kernels and grows the workspace, so that a call for `n` segments or fewer with sizes of type `S` allocates
+    /// nothing, never synchronises and can be captured into a graph.
+    ///
+    /// # Errors
+    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
+    pub fn prepare<S: Size>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+        segments::load(Submit::prepare(NAME, workspace)?)?;
+        offsets::<S, O>().prepare(n, workspace)
+    }
+}
+
+impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
+    /// Into new memory of just the length: the packed items, and where each segment begins in them, with the total. On the device it
+    /// waits for the total.
+    #[allow(clippy::type_complexity)]
+    pub fn run<S, X, B, Z>(
+        mut self,
+        items: &X,
+        begins: &B,
+        sizes: &Z,
+    ) -> Result<(X::Owned, <X::Place as Place>::Indices<O>), Error>
+    where
+        S: Size,
+        X: Source<T> + ?Sized,
+        B: Source<O, Place = X::Place> + ?Sized,
+        Z: Source<S, Place = X::Place> + ?Sized,
+        W: Site<X::Place>,
+    {
+        let (from, begins, sizes) = (items.view(), begins.view(), sizes.view());
+        let stream = match from {
+            View::Host(_) => None,
+            View::Device(items) => Some(self.site.stream().unwrap_or(items.stream()).clone()),
+        };
+        let mut starts = X::Place::allocate::<O>(NAME, sizes.len() + 1, stream.as_ref())?;
+        let mut total = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
+        self.check::<S>(&from, &begins, &sizes)?;
+        self.find::<X::Place, S>(sizes, X::Place::view_mut(&mut starts), X::Place::view_mut(&mut total))?;
+        let total = X::Place::read(&total)? as u64;
+        if total > <O as cpu::Size>::MOST || total == u64::MAX {
+            return Err(overflow::<O>(NAME, Some(total)));
+        }
+        let mut output = items.allocate(NAME, total as usize, stream.as_ref())?;
+        let mut to = X::view_owned(&mut output);
+        if let ViewMut::Device(memory) = &mut to {
+            // What a segment has not got is nobody's old memory.
+            crate::memory::zero(*memory)?;
+        }
+        self.gather::<X::Place>(from, begins, X::Place::view_mut(&mut starts), to)?;
+        Ok((output, starts))
+    }
+
+    /// Into the caller's memory: `offsets` are one more than segments.
+    ///
+    /// ```
+    /// # use parascan::pack;
+    /// let (mut rows, mut offsets, mut total) = ([0.0; 4], [0_u64; 3], [0]);
+    /// pack::<f32, u64>().run_into(&[0.5, 1.5, 2.5], &[2, 0], &[1_u32, 3], &mut rows, &mut offsets, &mut total)?;
+    /// assert_eq!((rows, offsets, total), ([2.5, 0.5, 1.5, 2.5], [0, 1, 4], [4]));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn run_into<S, X, B, Z, Q, P, N>(
+        mut self,
+        items: &X,
+        begins: &B,
+        sizes: &Z,
+        output: &mut Q,
+        offsets: &mut P,
+        total: &mut N,
+    ) -> Result<(), Error>
+    where
+        S: Size,
+        X: Source<T> + ?Sized,
+        B: Source<O, Place = X::Place> + ?Sized,
+        Z: Source<S, Place = X::Place> + ?Sized,
+        Q: Destination<T, X::Place> + ?Sized,
+        P: Destination<O, X::Place> + ?Sized,
+        N: Destination<u64, X::Place> + ?Sized,
+        W: Site<X::Place>,
+    {
+        let (items, begins, sizes) = (items.view(), begins.view(), sizes.view());
+        let (output, mut offsets, mut total) = (output.view_mut(), offsets.view_mut(), total.view_mut());
+        self.check::<S>(&items, &begins, &sizes)?;
+        self.find::<X::Place, S>(sizes, offsets.again(), total.again())?;
+        if let ViewMut::Host(total) = &total {
+            long_enough(NAME, "the output", output.len(), usize::try_from(total[0]).unwrap_or(usize::MAX))?;
+        }
+        self.gather::<X::Place>(items, begins, offsets, output)
+    }
+
+    /// # Errors
+    /// [`Error::Size`].
+    fn check<S: Size>(&self, items: &View<'_, T>, begins: &View<'_, O>, sizes: &View<'_, S>) -> Result<(), Error> {
+        long_enough(NAME, "the begins of segments", begins.len(), sizes.len())?;
+        if let (View::Host(items), View::Host(begins), View::Host(sizes)) = (items, begins, sizes)
+            && let Some(end) = host::beyond(items.len(), begins, sizes)
+        {
+            return long_enough(NAME, "the items", items.len(), usize::try_from(end).unwrap_or(usize::MAX));
+        }
+        Ok(())
+    }
+
+    /// The offsets of the segments.
+    fn find<L: Place, S: Size>(
+        &mut self,
+        sizes: View<'_, S>,
+        starts: ViewMut<'_, O>,
+        total: ViewMut<'_, u64>,
+    ) -> Result<(), Error>
+    where
+        W: Site<L>,
+    {
+        let offsets: Offsets<S, O> = offsets().with_total();
+        let stream = match &sizes {
+            View::Host(_) => return offsets.go_as::<crate::Host>(NAME, sizes, starts, total),
+            View::Device(sizes) => self.site.stream().unwrap_or(sizes.stream()).clone(),
+        };
+        match self.site.take_workspace() {
+            Some(workspace) => offsets.at(With(workspace)).go_as::<crate::Device>(NAME, sizes, starts, total),
+            None => offsets.at(On(&stream)).go_as::<crate::Device>(NAME, sizes, starts, total),
+        }
+    }
+
+    /// The items of the segments, by their offsets.
+    fn gather<L: Place>(
+        &mut self,
+        items: View<'_, T>,
+        begins: View<'_, O>,
+        mut starts: ViewMut<'_, O>,
+        mut output: ViewMut<'_, T>,
+    ) -> Result<(), Error>
+    where
+        W: Site<L>,
+    {
+        if let View::Host(items) = items {
+            let starts = starts.host();
+            let total = starts[starts.len() - 1];
+            host::pack(items, begins.host(), starts, &mut output.host()[..cpu::Size::widen(total) as usize]);
+            return Ok(());
+        }
+        let n = starts.room() - 1;
+        let (size, align) = (size_of::<T>(), align_of::<T>());
+        if size == 0 || size > 16 {
+            return Err(Error::ItemSize { primitive: NAME, size });
+        }
+        let stream = self.site.stream().unwrap_or(items.home()).clone();
+        let mut submit = Submit::new(NAME, &stream);
+        submit.uses("the items", items.home())?;
+        submit.uses("the begins of segments", begins.home())?;
+        submit.uses("the offsets", starts.home())?;
+        submit.uses("the output", output.home())?;
+        submit.begin()?;
+        let device = submit.device();
+        let kernels = submit.kernels(segments::loaded(device), || segments::load(device))?;
+        if n == 0 || output.len() == 0 {
+            return Ok(());
+        }
+        let room = output.len();
+        let (from, _read) = items.address(&stream);
+        let (begins, _begins) = begins.address(&stream);
+        let (starts, _starts) = starts.address(&stream);
+        let (to, _written) = output.address(&stream);
+        let (items, offsets) = ((from, items.len()), starts);
+        let call = PackCall { size, align, items: items.0, len: items.1, begins, offsets, n, output: to, room };
+        // SAFETY: all lie on this device, as many as said, kept by the guards; what is written is borrowed apart from what is read;
+        // the stream's context was bound by `begin`.
+        unsafe { call.launch::<O>(NAME, kernels, stream.cu_stream()) }
+    }
+}

@@ -1,0 +1,219 @@
+//! Partition into three: by one predicate, of the rest by another, and what then is left.
+
+use super::choice::{Beholden, BeholdenMut, ByPredicate, Moving, OnDevice, long_enough};
+use super::partition::Partition;
+use crate::cpu::compact as host;
+use crate::cuda::{CompactProgram, KeepEither, Nothing, Staged};
+use crate::memory::{View, ViewMut};
+use crate::site::{Anywhere, On, Site, Unbound, With};
+use crate::submit::Submit;
+use crate::{Destination, Element, Error, Place, Predicate, Source, Workspace};
+use cudarc::driver::CudaStream;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+const NAME: &str = "three-way partition";
+
+/// A partition of items `T` into three, each in its original order: those that a predicate keeps, of the others those that a
+/// second one keeps, and the rest. Made by [`Partition::then`].
+///
+/// `counts` are two, one after the other where the data lies: how many items are in the first part and how many in the second. What
+/// is said of a [`Partition`] of cost, waiting and errors holds here too.
+///
+/// # Example
+/// ```
+/// use parascan::{Below, Equal, partition};
+///
+/// let (mut sorted, mut counts) = ([0; 6], [0; 2]);
+/// partition::<i32>().keep(Below(3)).then(Equal(3)).run_into(&[5, 1, 3, 4, 2, 3], &mut sorted, &mut counts)?;
+/// assert_eq!((sorted, counts), ([1, 2, 3, 3, 5, 4], [2, 2]));
+/// # Ok::<(), parascan::Error>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a partition does nothing until it is run"]
+pub struct ThreeWay<T, P, Q, S = Anywhere> {
+    first: P,
+    second: Q,
+    complement: bool,
+    site: S,
+    item: PhantomData<fn() -> T>,
+}
+impl<T, P: Copy, Q: Copy, S: Copy> Clone for ThreeWay<T, P, Q, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T, P: Copy, Q: Copy, S: Copy> Copy for ThreeWay<T, P, Q, S> {}
+
+impl<T: Element, P: Predicate<T>, S> Partition<T, ByPredicate<P>, S> {
+    /// Of the items that it does not keep, those that the second predicate keeps become a part of their own, before the rest.
+    pub fn then<Q: Predicate<T>>(self, second: Q) -> ThreeWay<T, P, Q, S> {
+        let Partition { choice: ByPredicate(first), complement, site, item } = self;
+        ThreeWay { first, second, complement, site, item }
+    }
+}
+
+impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
+    fn at<S2>(self, site: S2) -> ThreeWay<T, P, Q, S2> {
+        let ThreeWay { first, second, complement, item, .. } = self;
+        ThreeWay { first, second, complement, site, item }
+    }
+
+    /// On this stream, instead of the one that the input belongs to.
+    pub fn on(self, stream: &Arc<CudaStream>) -> ThreeWay<T, P, Q, On<'_>>
+    where
+        S: Unbound,
+    {
+        self.at(On(stream))
+    }
+
+    /// With this workspace, on its stream: after `prepare` nothing is allocated.
+    pub fn workspace(self, workspace: &mut Workspace) -> ThreeWay<T, P, Q, With<'_>>
+    where
+        S: Unbound,
+    {
+        self.at(With(workspace))
+    }
+
+    /// As [`Partition::prepare`].
+    ///
+    /// # Errors
+    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
+    pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+        let device = Submit::prepare(NAME, workspace)?;
+        let program = Self::program();
+        program.load(NAME, device)?;
+        workspace.reserve(NAME, program.words_up_to(NAME, n)?, 0).map(|_| ())
+    }
+
+    fn program() -> CompactProgram {
+        CompactProgram::new::<KeepEither<T, P, Q>, Staged, Nothing>(3)
+    }
+
+    /// Into one buffer as long as the items, one part behind the other.
+    pub fn run_into<X, O, N>(self, items: &X, output: &mut O, counts: &mut N) -> Result<(), Error>
+    where
+        X: Source<T> + ?Sized,
+        O: Destination<T, X::Place> + ?Sized,
+        N: Destination<u64, X::Place> + ?Sized,
+        S: Site<X::Place>,
+    {
+        let (items, output) = (items.view(), output.view_mut());
+        if items.len() != output.len() {
+            return Err(Error::Length { primitive: NAME, input: items.len(), output: output.len() });
+        }
+        self.go::<X::Place>(items, output, None, counts.view_mut())
+    }
+
+    /// Into three buffers. Each must have room for what comes to it; on the device one that is too short is not written past its
+    /// end, and the counts tell.
+    ///
+    /// ```
+    /// # use parascan::{Below, Equal, partition};
+    /// let (mut low, mut equal, mut high, mut counts) = ([0; 2], [0; 2], [0; 2], [0; 2]);
+    /// let parts = partition::<i32>().keep(Below(3)).then(Equal(3));
+    /// parts.run_apart_into(&[5, 1, 3, 4, 2, 3], &mut low, &mut equal, &mut high, &mut counts)?;
+    /// assert_eq!((low, equal, high, counts), ([1, 2], [3, 3], [5, 4], [2, 2]));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn run_apart_into<X, O, M, Q2, N>(
+        self,
+        items: &X,
+        first: &mut O,
+        second: &mut M,
+        rest: &mut Q2,
+        counts: &mut N,
+    ) -> Result<(), Error>
+    where
+        X: Source<T> + ?Sized,
+        O: Destination<T, X::Place> + ?Sized,
+        M: Destination<T, X::Place> + ?Sized,
+        Q2: Destination<T, X::Place> + ?Sized,
+        N: Destination<u64, X::Place> + ?Sized,
+        S: Site<X::Place>,
+    {
+        let others = Some((second.view_mut(), rest.view_mut()));
+        self.go::<X::Place>(items.view(), first.view_mut(), others, counts.view_mut())
+    }
+
+    fn go<L: Place>(
+        mut self,
+        items: View<'_, T>,
+        mut first: ViewMut<'_, T>,
+        mut others: Option<(ViewMut<'_, T>, ViewMut<'_, T>)>,
+        mut counts: ViewMut<'_, u64>,
+    ) -> Result<(), Error>
+    where
+        S: Site<L>,
+    {
+        let n = items.len();
+        long_enough(NAME, "the counts", counts.len(), 2)?;
+        if let View::Host(from) = items {
+            return self.on_host(from, first.host(), others, counts.host());
+        }
+        let stream = self.site.stream().unwrap_or(items.home()).clone();
+        let (second, rest) = match &mut others {
+            Some((second, rest)) => (Some(second as &mut dyn BeholdenMut), Some(rest as &mut dyn BeholdenMut)),
+            None => (None, None),
+        };
+        let call = OnDevice {
+            primitive: NAME,
+            stream,
+            n,
+            complement: [self.complement != self.first.is_complement(), self.second.is_complement()],
+            append: false,
+            chosen: Some(&items),
+            columns: [Moving { from: Some(&items), to: [Some(&mut first), second, rest] }, Moving::nothing()],
+            count: &mut counts,
+            workspace: self.site.take_workspace(),
+        };
+        /// As the kernel has it.
+        #[repr(C)]
+        struct Both<A, B> {
+            first: A,
+            second: B,
+        }
+        let parameters = Both { first: self.first.parameters(), second: self.second.parameters() };
+        // SAFETY: the program is of both predicates, and these are its parameters; the items are what it looks at.
+        unsafe { call.submit(Self::program(), Self::program(), (&raw const parameters).cast()) }
+    }
+
+    fn on_host(
+        self,
+        items: &[T],
+        first: &mut [T],
+        others: Option<(ViewMut<'_, T>, ViewMut<'_, T>)>,
+        counts: &mut [u64],
+    ) -> Result<(), Error> {
+        let (n, from) = (items.len(), items.as_ptr());
+        let ThreeWay { first: one, second: two, complement, .. } = self;
+        let is_first = move |x| one.keeps(x) != complement;
+        let choices: [&dyn host::Choice; 3] = [
+            &host::ByPredicate { items: from, keeps: is_first },
+            &host::ByPredicate { items: from, keeps: move |x| !is_first(x) && two.keeps(x) },
+            &host::ByPredicate { items: from, keeps: move |x| !is_first(x) && !two.keeps(x) },
+        ];
+        // SAFETY: the choices look at the items, which are borrowed.
+        let found = [0, 1].map(|way| unsafe { host::count(n, choices[way], false) });
+        let rest = n - found[0] - found[1];
+        let to = match others {
+            Some((mut second, mut last)) => {
+                let (second, last) = (second.host(), last.host());
+                long_enough(NAME, "the first output", first.len(), found[0])?;
+                long_enough(NAME, "the second output", second.len(), found[1])?;
+                long_enough(NAME, "the output of the rest", last.len(), rest)?;
+                [first.as_mut_ptr(), second.as_mut_ptr(), last.as_mut_ptr()]
+            }
+            None => {
+                let to = first.as_mut_ptr();
+                [to, to.wrapping_add(found[0]), to.wrapping_add(found[0] + found[1])]
+            }
+        };
+        for (choice, to) in choices.into_iter().zip(to) {
+            // SAFETY: as above; there is room for each part, as was just seen, in memory that is borrowed alone.
+            unsafe { host::compact(n, choice, false, &[host::Column::array(from, to)], &[]) };
+        }
+        counts[..2].copy_from_slice(&found.map(|count| count as u64));
+        Ok(())
+    }
+}

@@ -1,0 +1,181 @@
+//! Packing segments, and the way back from outputs to segments. Threads take equal parts of the output, and find by search where
+//! they begin.
+
+use super::offsets::Offset;
+use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
+use rayon::slice::ParallelSliceMut;
+
+/// Bytes of a part: half of an L2 cache of 1 MiB, and worth a thread's start.
+const PART_BYTES: usize = 512 << 10;
+
+fn part<T>() -> usize {
+    PART_BYTES / size_of::<T>().max(1)
+}
+
+/// Where segments lie in the output: segment i from offset i up to the next, all counted from the first offset.
+#[derive(Clone, Copy)]
+struct Segments<'a, O> {
+    offsets: &'a [O],
+}
+
+impl<O: Offset> Segments<'_, O> {
+    fn offset(&self, i: usize) -> u64 {
+        self.offsets[i].widen().saturating_sub(self.offsets[0].widen())
+    }
+
+    /// Calls `piece(segment, position in it, outputs)` for the outputs from `from` up to `to`, from the first on.
+    fn pieces(&self, from: u64, to: u64, mut piece: impl FnMut(usize, u64, u64)) {
+        let (base, n, mut i, mut at) = (self.offsets[0].widen(), self.offsets.len() - 1, 0, from);
+        while at < to {
+            // The next that does not end yet: the very next one, or past some empty ones.
+            if i == 0 || self.offset(i + 1) <= at {
+                i += self.offsets[i + 1..].partition_point(|end| end.widen().saturating_sub(base) <= at);
+            }
+            if i >= n {
+                return;
+            }
+            let end = self.offset(i + 1).min(to);
+            if end <= at {
+                return; // the offsets are not in order
+            }
+            piece(i, at - self.offset(i).min(at), end - at);
+            at = end;
+            i += 1;
+            if i >= n {
+                return;
+            }
+        }
+    }
+}
+
+/// The first segment that reaches past the end of the items, and where it ends.
+pub(crate) fn beyond<S: super::Size, O: Offset>(len: usize, begins: &[O], sizes: &[S]) -> Option<u64> {
+    let past = |(begin, size): (&O, &S)| {
+        let end = begin.widen().saturating_add(size.widen());
+        (end > len as u64 && size.widen() > 0).then_some(end)
+    };
+    if sizes.len() < part::<S>() {
+        return begins.iter().zip(sizes).find_map(past);
+    }
+    begins.par_iter().zip(sizes.par_iter()).with_min_len(1 << 14).find_map_first(past)
+}
+
+/// Packs segments: segment i is the items from `begins[i]` on. Offsets are one more than segments.
+///
+/// # Panics
+/// If a segment reaches past the end of the items.
+pub(crate) fn pack<T: Copy + Send + Sync, O: Offset>(items: &[T], begins: &[O], offsets: &[O], output: &mut [T]) {
+    let segments = Segments { offsets };
+    let part = part::<T>();
+    let one = |k: usize, output: &mut [T]| {
+        let first = (k * part) as u64;
+        segments.pieces(first, first + output.len() as u64, |i, position, count| {
+            let from = (begins[i].widen() + position) as usize;
+            let to = (segments.offset(i) + position - first) as usize;
+            output[to..to + count as usize].copy_from_slice(&items[from..from + count as usize]);
+        });
+    };
+    if output.len() <= part {
+        return one(0, output);
+    }
+    output.par_chunks_mut(part).enumerate().for_each(|(k, output)| one(k, output));
+}
+
+/// Of each output the segment it is of, and which of it.
+pub(crate) fn expand<O: Offset, I: Offset>(offsets: &[O], segment_of: &mut [I], positions: Option<&mut [I]>) {
+    let segments = Segments { offsets };
+    let total = segments.offset(offsets.len() - 1).min(segment_of.len() as u64) as usize;
+    let part = part::<I>();
+    let one = |k: usize, segment_of: &mut [I], positions: Option<&mut [I]>| {
+        let first = (k * part) as u64;
+        let mut positions = positions;
+        let mut at = 0;
+        segments.pieces(first, first + segment_of.len() as u64, |i, position, count| {
+            let places = at..at + count as usize;
+            at = places.end;
+            segment_of[places.clone()].fill(I::narrow(i as u64));
+            if let Some(positions) = &mut positions {
+                positions[places].iter_mut().zip(position..).for_each(|(place, position)| *place = I::narrow(position));
+            }
+        });
+    };
+    let segment_of = &mut segment_of[..total];
+    match positions {
+        None if total <= part => one(0, segment_of, None),
+        None => segment_of.par_chunks_mut(part).enumerate().for_each(|(k, segment_of)| one(k, segment_of, None)),
+        Some(positions) if total <= part => one(0, segment_of, Some(positions)),
+        Some(positions) => {
+            let parts = segment_of.par_chunks_mut(part).zip(positions[..total].par_chunks_mut(part));
+            parts.enumerate().for_each(|(k, (segment_of, positions))| one(k, segment_of, Some(positions)));
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Long and short ones, empty ones everywhere.
+    fn sizes(seed: u64) -> Vec<u32> {
+        let mut state = seed | 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state >> 20
+        };
+        let sizes = (0..2000).map(|_| match next() % 100 {
+            0 => (next() % 70_000) as u32,
+            1..50 => 0,
+            _ => (next() % 9) as u32,
+        });
+        let mut sizes: Vec<u32> = sizes.collect();
+        sizes.splice(1000..1000, std::iter::repeat_n(0, 5000));
+        sizes
+    }
+
+    #[test]
+    fn every_output_finds_its_way_back() {
+        for seed in 1..5 {
+            let sizes = sizes(seed * 0x9e37_79b9);
+            let mut offsets = vec![7_u64];
+            let (mut segments, mut positions) = (vec![], vec![]);
+            for (i, &size) in sizes.iter().enumerate() {
+                offsets.push(offsets[i] + u64::from(size));
+                segments.extend((0..size).map(|_| i as u32));
+                positions.extend(0..size);
+            }
+            let (mut of, mut at) = (vec![9; segments.len() + 3], vec![9; segments.len() + 3]);
+            expand(&offsets, &mut of, Some(&mut at));
+            assert!(of[..segments.len()] == segments && at[..segments.len()] == positions);
+            assert_eq!((&of[segments.len()..], &at[segments.len()..]), (&[9; 3][..], &[9; 3][..]));
+            of.fill(9);
+            expand(&offsets, &mut of[..segments.len() / 2], None);
+            assert!(of[..segments.len() / 2] == segments[..segments.len() / 2]);
+            assert!(of[segments.len() / 2..].iter().all(|&i| i == 9));
+
+            // Packed from another order.
+            let items: Vec<u16> = (0..segments.len() + 70_000).map(|i| (i * 40_503) as u16).collect();
+            let begins: Vec<u64> = (0..sizes.len()).map(|i| (i * 7919) as u64 % segments.len() as u64).collect();
+            let packed: Vec<u16> = segments
+                .iter()
+                .zip(&positions)
+                .map(|(&i, &at)| items[begins[i as usize] as usize + at as usize])
+                .collect();
+            let mut output = vec![0; segments.len()];
+            pack(&items, &begins, &offsets, &mut output);
+            assert!(output == packed);
+            assert_eq!(beyond(items.len(), &begins, &sizes), None);
+            let far = sizes.iter().zip(&begins).map(|(&size, &begin)| begin + u64::from(size)).max().unwrap();
+            assert_eq!(beyond(far as usize - 1, &begins, &sizes), Some(far));
+        }
+    }
+
+    /// Nothing that is said of offsets in no order but that nothing breaks.
+    #[test]
+    fn offsets_in_no_order() {
+        for offsets in [vec![0_u32, 9, 3, 12], vec![5, 4, 3, 8], vec![3], vec![0, 0, u32::MAX, 1, 7]] {
+            expand(&offsets, &mut vec![0_u64; 20], Some(&mut vec![0; 20]));
+        }
+    }
+}

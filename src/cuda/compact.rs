@@ -1,0 +1,353 @@
+//! Compaction on the device: which kernel, how much scratch memory, the launch.
+
+use super::library::{self, Kernels, Program};
+use super::tuning::{CompactShape, RANGES, compact_longest, compact_range_of, compact_shapes};
+use super::unit::{Choice, Column, CompactUnit, Test, Type};
+use crate::{Element, Error, Index, Ordered, Predicate};
+use bytemuck::Pod;
+use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use std::any::{TypeId, type_name};
+use std::ffi::c_void;
+use std::marker::PhantomData;
+
+/// As in `compact.cuh`.
+const COMPLEMENT: u32 = 1;
+const APPEND: u32 = 2;
+const BEHIND: u32 = 4;
+const COMPLEMENT_SECOND: u32 = 8;
+
+const KERNELS: [&str; RANGES] = ["compact_0", "compact_1", "compact_2"];
+/// What the programs of a choice and its columns are called among the loaded kernels, by their ways.
+const NAMES: [&str; 3] = ["compact", "partition", "partition of three ways"];
+
+/// What is kept, as a type: each has kernels of its own.
+pub(crate) trait ChoiceKind: 'static {
+    const CHOICE: Choice<'static>;
+}
+
+/// Items, by a predicate.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct KeepItems<T, P>(PhantomData<fn(T, P)>);
+/// Items, by a predicate, and of the others by a second one.
+pub(crate) struct KeepEither<T, P, Q>(PhantomData<fn(T, P, Q)>);
+/// Items that differ from the one before.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct KeepDistinct<T>(PhantomData<fn(T)>);
+/// Where a byte is not zero.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct KeepFlags;
+/// Where a bit is set.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct KeepBits;
+
+/// How a kernel sees a predicate.
+const fn test<T: Element, P: Predicate<T>>() -> Test<'static> {
+    Test {
+        item: Type { cuda: P::CUDA_ITEM, size: size_of::<T>(), align: align_of::<T>() },
+        parameters: Type {
+            cuda: <P::Parameters as Element>::CUDA,
+            size: size_of::<P::Parameters>(),
+            align: align_of::<P::Parameters>(),
+        },
+        keeps: P::CUDA,
+    }
+}
+impl<T: Element, P: Predicate<T>> ChoiceKind for KeepItems<T, P> {
+    const CHOICE: Choice<'static> = Choice::Items(test::<T, P>(), None);
+}
+impl<T: Element, P: Predicate<T>, Q: Predicate<T>> ChoiceKind for KeepEither<T, P, Q> {
+    const CHOICE: Choice<'static> = Choice::Items(test::<T, P>(), Some(test::<T, Q>()));
+}
+impl<T: Ordered> ChoiceKind for KeepDistinct<T> {
+    const CHOICE: Choice<'static> = Choice::Distinct {
+        item: Type { cuda: T::CUDA_COMPARED, size: size_of::<T>(), align: align_of::<T>() },
+        same: T::CUDA_SAME,
+    };
+}
+impl ChoiceKind for KeepFlags {
+    const CHOICE: Choice<'static> = Choice::Flags;
+}
+impl ChoiceKind for KeepBits {
+    const CHOICE: Choice<'static> = Choice::Bits;
+}
+
+/// What moves, as a type.
+pub(crate) trait ColumnKind: 'static {
+    const COLUMN: Column;
+}
+
+/// The items that the choice looks at.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct Staged;
+/// Another array.
+#[derive(Debug)]
+#[doc(hidden)]
+pub struct Beside<V>(PhantomData<fn(V)>);
+/// Where the items were.
+pub(crate) struct Places<I>(PhantomData<fn(I)>);
+/// Nothing.
+pub(crate) struct Nothing;
+
+impl ColumnKind for Staged {
+    const COLUMN: Column = Column::Staged;
+}
+impl<V: Pod> ColumnKind for Beside<V> {
+    const COLUMN: Column = Column::Plain { size: size_of::<V>(), align: align_of::<V>() };
+}
+impl<I: Index> ColumnKind for Places<I> {
+    const COLUMN: Column = Column::Indices { size: size_of::<I>() };
+}
+impl ColumnKind for Nothing {
+    const COLUMN: Column = Column::None;
+}
+
+/// The kernels for a choice and what moves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CompactProgram {
+    unit: CompactUnit<'static>,
+    types: TypeId,
+    type_name: &'static str,
+}
+
+/// How so many items will be compacted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CompactPlan {
+    range: usize,
+    shape: CompactShape,
+    tiles: usize,
+    /// Bytes of status words: zero before the launch, and zero again after it.
+    pub(crate) words: usize,
+}
+
+impl CompactProgram {
+    /// For items that go 1, 2 or 3 ways.
+    pub(crate) fn new<C: ChoiceKind, A: ColumnKind, B: ColumnKind>(ways: usize) -> Self {
+        CompactProgram {
+            unit: CompactUnit { choice: C::CHOICE, columns: [A::COLUMN, B::COLUMN], ways },
+            types: TypeId::of::<(C, A, B)>(),
+            type_name: type_name::<(C, A, B)>(),
+        }
+    }
+
+    /// How many ways items go.
+    pub(crate) fn ways(&self) -> usize {
+        self.unit.ways
+    }
+
+    fn name(&self) -> &'static str {
+        NAMES[self.unit.ways - 1]
+    }
+
+    /// The kernels, if they are loaded.
+    pub(crate) fn loaded(&self, device: usize) -> Option<&'static Kernels> {
+        library::loaded(self.types, self.name(), device)
+    }
+
+    /// The kernels for the device, whose context is current; loaded now if they are not.
+    ///
+    /// # Errors
+    /// [`Error::ItemSize`], and those of loading.
+    pub(crate) fn load(&self, primitive: &'static str, device: usize) -> Result<&'static Kernels, Error> {
+        if let Some(size) = self.unit.sizes().into_iter().find(|&size| size == 0 || size > 16) {
+            return Err(Error::ItemSize { primitive, size });
+        }
+        library::load(self.types, self.name(), device, &KERNELS, || Program {
+            name: format!("{} of {}", self.name(), self.type_name),
+            source: self.unit.source(),
+        })
+    }
+
+    /// # Errors
+    /// [`Error::TooLong`] for more tiles than a grid has blocks.
+    pub(crate) fn plan(&self, primitive: &'static str, n: usize) -> Result<CompactPlan, Error> {
+        let (sizes, ways) = (self.unit.sizes(), self.unit.ways);
+        let range = compact_range_of(&sizes, ways, n);
+        let shape = compact_shapes(&sizes, ways)[range];
+        let tiles = n.div_ceil(shape.tile());
+        const MOST_BLOCKS: usize = i32::MAX as usize;
+        if tiles >= MOST_BLOCKS {
+            return Err(Error::TooLong { primitive, n, most: (MOST_BLOCKS - 1) * shape.tile() });
+        }
+        // A count is a status of two words (`Status` in `handover.cuh`), two of them are one of four.
+        let status = if ways == 3 { 32 } else { 16 };
+        let words = if tiles <= 1 { 0 } else { 16 + tiles * (status + status.max(shape.spread)) };
+        Ok(CompactPlan { range, shape, tiles, words })
+    }
+
+    /// Bytes of status words that are enough for `n` items or fewer.
+    ///
+    /// # Errors
+    /// Those of `plan`.
+    pub(crate) fn words_up_to(&self, primitive: &'static str, n: usize) -> Result<usize, Error> {
+        // A shorter input may take smaller tiles, and more of them.
+        let (sizes, mut most) = (self.unit.sizes(), 0);
+        for range in 0..RANGES {
+            most = most.max(self.plan(primitive, n.min(compact_longest(&sizes, self.unit.ways, range)))?.words);
+        }
+        Ok(most)
+    }
+}
+
+/// A column in memory: where it comes from, and where what goes each way goes to.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ColumnAt {
+    pub(crate) from: CUdeviceptr,
+    pub(crate) to: [CUdeviceptr; 3],
+}
+
+/// The arguments of a compaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CompactCall {
+    pub(crate) n: usize,
+    /// What the choice looks at: items, flags or words.
+    pub(crate) chosen: CUdeviceptr,
+    /// The choice's parameters.
+    pub(crate) parameters: *const c_void,
+    pub(crate) columns: [ColumnAt; 2],
+    /// How many items there is room for, each way.
+    pub(crate) room: [usize; 3],
+    /// 64-bit integers: one, or two for three ways.
+    pub(crate) count: CUdeviceptr,
+    /// Whether the first predicate, and the second, are turned over.
+    pub(crate) complement: [bool; 2],
+    /// Whether items begin to go to where `count` says, which one way alone can.
+    pub(crate) append: bool,
+    /// Whether the count is there already, and what goes one way goes behind what goes the way before.
+    pub(crate) behind: bool,
+    /// `CompactPlan::words` bytes, zero.
+    pub(crate) words: CUdeviceptr,
+}
+
+/// `CompactCall` of `compact.cuh`.
+#[repr(C)]
+struct Common {
+    n: u64,
+    chosen: CUdeviceptr,
+    count: CUdeviceptr,
+    room: [u64; 3],
+    memory: CUdeviceptr,
+    tiles: u32,
+    flags: u32,
+}
+
+impl CompactCall {
+    /// Launches the compaction. Does not wait.
+    ///
+    /// # Safety
+    /// - `kernels` are those of the program, whose plan for `n` items this is, and the parameters those of its choice.
+    /// - What the choice looks at and the columns have `n` items each in the memory of the device, and room as said, valid until the
+    ///   stream is past the compaction; what is kept goes apart from all that is read, or is the column itself; so are
+    ///   the count and the words, which nothing else uses meanwhile.
+    /// - The stream's context is current.
+    pub(crate) unsafe fn launch(
+        &self,
+        program: &CompactProgram,
+        plan: &CompactPlan,
+        kernels: &Kernels,
+        stream: CUstream,
+    ) -> Result<(), Error> {
+        let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
+        let common = Common {
+            n: self.n as u64,
+            chosen: self.chosen,
+            count: self.count,
+            room: self.room.map(|room| room as u64),
+            memory: self.words,
+            tiles: plan.tiles as u32,
+            flags: flag(self.complement[0], COMPLEMENT)
+                | flag(self.complement[1], COMPLEMENT_SECOND)
+                | flag(self.append, APPEND)
+                | flag(self.behind, BEHIND),
+        };
+        let column = |k: usize| -> *const c_void {
+            let at = &self.columns[k];
+            match program.unit.columns[k] {
+                Column::Staged | Column::Plain { .. } | Column::None => std::ptr::from_ref(at).cast(),
+                Column::Indices { .. } => at.to.as_ptr().cast(),
+            }
+        };
+        let arguments = [(&raw const common).cast(), self.parameters, column(0), column(1)];
+        let blocks = plan.tiles + usize::from(plan.tiles > 1);
+        // SAFETY: the arguments are those of the kernels in compact_kernels.cuh; the rest is the caller's.
+        unsafe { kernels.launch(plan.range, blocks as u32, 32 * plan.shape.warps as u32, stream, &arguments) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Above, Finite};
+    use half::{bf16, f16};
+
+    type Text = (String, String);
+
+    fn text<C: ChoiceKind, A: ColumnKind, B: ColumnKind>(ways: usize) -> Text {
+        let program = CompactProgram::new::<C, A, B>(ways);
+        (format!("{} of {}", program.name(), program.type_name), program.unit.source())
+    }
+
+    /// What build.rs compiles, as calls ask for it.
+    fn built_in() -> Vec<Text> {
+        let mut all = Vec::new();
+        macro_rules! elements { ($($t:ident)*) => { $(
+            all.extend([1, 2].map(text::<KeepItems<$t, Above<$t>>, Staged, Nothing>));
+            all.push(text::<KeepItems<$t, Finite>, Staged, Nothing>(1));
+            all.push(text::<KeepDistinct<$t>, Staged, Nothing>(1));
+            all.push(text::<KeepFlags, Beside<$t>, Nothing>(1));
+            all.push(text::<KeepBits, Beside<$t>, Nothing>(1));
+        )* } }
+        elements! { f32 i32 u64 f16 f64 bf16 i8 i16 i64 u8 u16 u32 usize isize }
+        all.push(text::<KeepFlags, Beside<u128>, Nothing>(1));
+        all
+    }
+
+    #[test]
+    fn the_catalog_is_built_in() {
+        let missing: Vec<String> =
+            built_in().into_iter().filter(|(_, source)| !library::is_built_in(source)).map(|(name, _)| name).collect();
+        assert_eq!(missing, [""; 0]);
+    }
+
+    #[test]
+    fn every_kernel_compiles() {
+        let mut all: Vec<(u32, String, String)> =
+            built_in().into_iter().map(|(name, source)| (75, name, source)).collect();
+        let mut at_run_time = Vec::new();
+        macro_rules! payloads { ($($v:ty)*) => { $(
+            at_run_time.push(text::<KeepFlags, Beside<$v>, Nothing>(2));
+            at_run_time.push(text::<KeepItems<f32, Above<f32>>, Staged, Beside<$v>>(1));
+        )* } }
+        payloads! { u8 [u8; 3] [u8; 15] [u16; 5] [u32; 3] u128 }
+        at_run_time.push(text::<KeepEither<u8, Above<u8>, Above<u8>>, Staged, Nothing>(3));
+        at_run_time.push(text::<KeepEither<f32, Above<f32>, Finite>, Staged, Nothing>(3));
+        at_run_time.push(text::<KeepEither<u64, Above<u64>, Above<u64>>, Staged, Beside<u128>>(3));
+        at_run_time.push(text::<KeepBits, Places<u64>, Nothing>(1));
+        at_run_time.push(text::<KeepItems<u8, Above<u8>>, Places<u64>, Nothing>(1));
+        at_run_time.push(text::<KeepItems<f64, Above<f64>>, Staged, Places<u32>>(1));
+        at_run_time.push(text::<KeepDistinct<u8>, Staged, Beside<[u32; 3]>>(1));
+        for architecture in [75, 90, 120] {
+            all.extend(at_run_time.iter().cloned().map(|(name, source)| (architecture, name, source)));
+        }
+        all.sort();
+        all.dedup_by(|a, b| a.2 == b.2 && a.0 == b.0);
+        library::compile_all(all);
+    }
+
+    #[test]
+    fn memory_for_more_is_enough_for_fewer() {
+        let program = CompactProgram::new::<KeepItems<u32, Above<u32>>, Staged, Nothing>(2);
+        let lengths = [1, 100, 1 << 17, 2 << 20, 100 << 20].into_iter().flat_map(|n| [n, n + 1]);
+        for n in lengths.clone() {
+            let least = program.words_up_to("test", n).unwrap();
+            for fewer in lengths.clone().filter(|&fewer| fewer <= n) {
+                assert!(program.plan("test", fewer).unwrap().words <= least, "{fewer} of {n}");
+            }
+        }
+    }
+}

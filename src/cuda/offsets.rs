@@ -1,0 +1,138 @@
+//! Offsets on the device: which kernel, how much scratch memory, the launch.
+
+use super::library::{self, Kernels, Program};
+use super::tuning::{RANGES, TUNING, tuning};
+use super::unit::OffsetsUnit;
+use crate::{Element, Error};
+use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use std::any::TypeId;
+use std::ffi::c_void;
+
+const KERNELS: [&str; RANGES] = ["offsets_0", "offsets_1", "offsets_2"];
+const NAME: &str = "offsets";
+
+/// How the starts of so many sizes will be found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OffsetsPlan {
+    range: usize,
+    threads: u32,
+    tiles: usize,
+    /// Bytes of status words: zero before the launch, and zero again after it.
+    pub(crate) words: usize,
+}
+
+fn unit<S: Element, O: Element>() -> OffsetsUnit {
+    OffsetsUnit { size: size_of::<S>(), offset: size_of::<O>() }
+}
+
+impl OffsetsPlan {
+    /// With the kernels of `architecture`.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] for more tiles than a grid has blocks.
+    pub(crate) fn new<S: Element, O: Element>(n: usize, architecture: u32) -> Result<OffsetsPlan, Error> {
+        let slot = unit::<S, O>().slot();
+        let ranges = tuning(TUNING, architecture, slot);
+        let bytes = n.saturating_mul(slot);
+        let range =
+            ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
+        let (shape, spread) = (ranges[range].shape, ranges[range].spread);
+        let tiles = n.div_ceil(shape.tile(slot));
+        const MOST_BLOCKS: usize = i32::MAX as usize;
+        if tiles >= MOST_BLOCKS {
+            return Err(Error::TooLong { primitive: NAME, n, most: (MOST_BLOCKS - 1) * shape.tile(slot) });
+        }
+        // A sum of 64 bits is a status of two words (`Status` in `handover.cuh`).
+        const STATUS: usize = 16;
+        let words = if tiles <= 1 { 0 } else { 16 + tiles * (STATUS + STATUS.max(spread)) };
+        Ok(OffsetsPlan { range, threads: shape.threads() as u32, tiles, words })
+    }
+
+    /// Bytes of status words that are enough for `n` sizes or fewer.
+    ///
+    /// # Errors
+    /// Those of `new`.
+    pub(crate) fn words_up_to<S: Element, O: Element>(n: usize, architecture: u32) -> Result<usize, Error> {
+        let (slot, mut most) = (unit::<S, O>().slot(), 0);
+        for range in tuning(TUNING, architecture, slot) {
+            most = most.max(OffsetsPlan::new::<S, O>(n.min(range.bytes / slot), architecture)?.words);
+        }
+        Ok(most)
+    }
+}
+
+/// The kernels, if they are loaded.
+pub(crate) fn loaded<S: Element, O: Element>(device: usize) -> Option<&'static Kernels> {
+    library::loaded(TypeId::of::<(S, O)>(), NAME, device)
+}
+
+/// The kernels for the device, whose context is current; loaded now if they are not.
+pub(crate) fn load<S: Element, O: Element>(device: usize) -> Result<&'static Kernels, Error> {
+    library::load(TypeId::of::<(S, O)>(), NAME, device, &KERNELS, || Program {
+        name: format!("offsets::<{}, {}>", std::any::type_name::<S>(), std::any::type_name::<O>()),
+        source: unit::<S, O>().source(),
+    })
+}
+
+/// The arguments of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OffsetsCall {
+    pub(crate) sizes: CUdeviceptr,
+    pub(crate) starts: CUdeviceptr,
+    pub(crate) n: usize,
+    /// A power of two.
+    pub(crate) align: u64,
+    /// A 64-bit integer, for the total.
+    pub(crate) total: CUdeviceptr,
+    /// Whether there is one more start, for the total.
+    pub(crate) with_total: bool,
+    /// `OffsetsPlan::words` bytes, zero.
+    pub(crate) words: CUdeviceptr,
+}
+
+impl OffsetsCall {
+    /// Launches it. Does not wait.
+    ///
+    /// # Safety
+    /// - `kernels` are those of the types, and the plan is for `n` and their architecture.
+    /// - The sizes, the starts and the total lie apart in the memory of the device, as many as said, valid until the stream is
+    ///   past the call; so do the words, which nothing else uses meanwhile.
+    /// - The stream's context is current.
+    pub(crate) unsafe fn launch(&self, plan: &OffsetsPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
+        fn p<A>(argument: &A) -> *const c_void {
+            std::ptr::from_ref(argument).cast()
+        }
+        let OffsetsCall { sizes, starts, n, align, total, with_total, words } = *self;
+        let (n, padding, with_end, tiles) = (n as u64, align - 1, u32::from(with_total), plan.tiles as u32);
+        let arguments = [p(&sizes), p(&starts), p(&n), p(&padding), p(&total), p(&with_end), p(&words), p(&tiles)];
+        let blocks = plan.tiles + usize::from(plan.tiles > 1);
+        // SAFETY: the arguments are those of the kernels in offsets_kernels.cuh; the rest is the caller's.
+        unsafe { kernels.launch(plan.range, blocks as u32, plan.threads, stream, &arguments) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_compiles() {
+        let mut all = Vec::new();
+        for size in [1, 2, 4, 8] {
+            for offset in [4, 8] {
+                let unit = OffsetsUnit { size, offset };
+                for architecture in [75, 90] {
+                    all.push((architecture, format!("{unit:?}"), unit.source()));
+                }
+            }
+        }
+        library::compile_all(all);
+    }
+
+    #[test]
+    fn the_usual_are_built_in() {
+        for source in [unit::<u32, u32>(), unit::<u32, u64>(), unit::<u64, u64>()].map(|unit| unit.source()) {
+            assert!(library::is_built_in(&source), "{source}");
+        }
+    }
+}

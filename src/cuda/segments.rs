@@ -1,0 +1,173 @@
+//! Packing segments on the device, and the way back: which kernel, the launch.
+
+use super::library::{self, Kernels, Program};
+use super::tuning::{EXPAND, PACK, SegmentTile};
+use super::unit::segments_source;
+use crate::{Error, Index};
+use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use std::any::TypeId;
+use std::ffi::c_void;
+
+/// By the bytes of an offset, 4 or 8, and of an index, or whether items are whole words.
+const KERNELS: [&str; 8] = [
+    "pack_u32_bytes",
+    "pack_u32_words",
+    "pack_u64_bytes",
+    "pack_u64_words",
+    "expand_u32_u32",
+    "expand_u32_u64",
+    "expand_u64_u32",
+    "expand_u64_u64",
+];
+const NAME: &str = "segments";
+
+/// By which the kernels are found among all.
+enum Segments {}
+
+/// The kernels, if they are loaded.
+pub(crate) fn loaded(device: usize) -> Option<&'static Kernels> {
+    library::loaded(TypeId::of::<Segments>(), NAME, device)
+}
+
+/// The kernels for the device, whose context is current; loaded now if they are not.
+pub(crate) fn load(device: usize) -> Result<&'static Kernels, Error> {
+    library::load(TypeId::of::<Segments>(), NAME, device, &KERNELS, || Program {
+        name: NAME.to_owned(),
+        source: segments_source(),
+    })
+}
+
+fn is_wide<I: Index>() -> usize {
+    usize::from(size_of::<I>() == 8)
+}
+
+/// `Ends` of `segments.cuh`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Ends {
+    offsets: CUdeviceptr,
+    n: u64,
+    room: u64,
+    unit: u32,
+}
+
+/// Blocks for so many segments and bytes, or outputs.
+///
+/// # Errors
+/// [`Error::TooLong`] for more than a grid has.
+fn blocks(primitive: &'static str, n: usize, outputs: usize, tile: SegmentTile) -> Result<u32, Error> {
+    let line = outputs as u128 + n as u128 * tile.cost as u128;
+    let most = i32::MAX as u128 * tile.tile as u128;
+    if line > most {
+        return Err(Error::TooLong { primitive, n: n.max(outputs), most: usize::try_from(most).unwrap_or(usize::MAX) });
+    }
+    Ok(line.div_ceil(tile.tile as u128) as u32)
+}
+
+/// Segments that are packed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackCall {
+    /// Bytes of an item, and what it is aligned to.
+    pub(crate) size: usize,
+    pub(crate) align: usize,
+    /// The items, and how many they are.
+    pub(crate) items: CUdeviceptr,
+    pub(crate) len: usize,
+    /// Where each of `n` segments begins in them.
+    pub(crate) begins: CUdeviceptr,
+    /// Where each begins in the output, and where the last one ends.
+    pub(crate) offsets: CUdeviceptr,
+    pub(crate) n: usize,
+    /// The output, and for how many items it has room.
+    pub(crate) output: CUdeviceptr,
+    pub(crate) room: usize,
+}
+
+impl PackCall {
+    /// Launches it, for offsets of type `O`. Does not wait.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`], [`Error::Driver`].
+    ///
+    /// # Safety
+    /// - `kernels` are those of `load`.
+    /// - Everything lies in the memory of the device as said, valid until the stream is past the call, and the output apart from
+    ///   the rest, which nothing else uses meanwhile.
+    /// - The stream's context is current.
+    pub(crate) unsafe fn launch<O: Index>(
+        &self,
+        primitive: &'static str,
+        kernels: &Kernels,
+        stream: CUstream,
+    ) -> Result<(), Error> {
+        let PackCall { size, align, items, len, begins, offsets, n, output, room } = *self;
+        let ends = Ends { offsets, n: n as u64, room: room as u64, unit: size as u32 };
+        let bytes = (len * size) as u64;
+        let arguments: [*const c_void; 5] = [
+            (&raw const ends).cast(),
+            (&raw const begins).cast(),
+            (&raw const items).cast(),
+            (&raw const bytes).cast(),
+            (&raw const output).cast(),
+        ];
+        let blocks = blocks(primitive, n, room * size, PACK)?;
+        let kernel = 2 * is_wide::<O>() + usize::from(align >= 4);
+        // SAFETY: the arguments are those of the kernels in segment_kernels.cuh; the rest is the caller's.
+        unsafe { kernels.launch(kernel, blocks, 32 * PACK.warps as u32, stream, &arguments) }
+    }
+}
+
+/// Outputs that are led back to their segments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ExpandCall {
+    /// Where each of `n` segments begins in the output, and where the last one ends.
+    pub(crate) offsets: CUdeviceptr,
+    pub(crate) n: usize,
+    /// The segment of each output, and which of it; this may be null.
+    pub(crate) segments: CUdeviceptr,
+    pub(crate) positions: CUdeviceptr,
+    /// For how many outputs there is room.
+    pub(crate) room: usize,
+}
+
+impl ExpandCall {
+    /// Launches it, for offsets of type `O` and indices of type `I`. Does not wait.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`], [`Error::Driver`].
+    ///
+    /// # Safety
+    /// As for [`PackCall::launch`].
+    pub(crate) unsafe fn launch<O: Index, I: Index>(
+        &self,
+        primitive: &'static str,
+        kernels: &Kernels,
+        stream: CUstream,
+    ) -> Result<(), Error> {
+        let ExpandCall { offsets, n, segments, positions, room } = *self;
+        let ends = Ends { offsets, n: n as u64, room: room as u64, unit: 1 };
+        let arguments: [*const c_void; 3] =
+            [(&raw const ends).cast(), (&raw const segments).cast(), (&raw const positions).cast()];
+        let blocks = blocks(primitive, n, room, EXPAND)?;
+        let kernel = 4 + 2 * is_wide::<O>() + is_wide::<I>();
+        // SAFETY: the arguments are those of the kernels in segment_kernels.cuh; the rest is the caller's.
+        unsafe { kernels.launch(kernel, blocks, 32 * EXPAND.warps as u32, stream, &arguments) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_compiles() {
+        library::compile_all(
+            [75, 90, 120].map(|architecture| (architecture, NAME.to_owned(), segments_source())).into(),
+        );
+    }
+
+    #[test]
+    fn they_are_built_in() {
+        assert!(library::is_built_in(&segments_source()));
+    }
+}

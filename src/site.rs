@@ -1,0 +1,61 @@
+//! Where a builder runs: wherever the data lies, on a stream, with a workspace.
+
+use crate::{Device, Place, Workspace};
+use cudarc::driver::CudaStream;
+use std::sync::Arc;
+
+/// Where a builder that says nothing of streams runs: wherever the data lies.
+#[derive(Clone, Copy, Debug)]
+pub struct Anywhere;
+/// On a stream of the caller's.
+#[derive(Clone, Copy, Debug)]
+pub struct On<'s>(pub(crate) &'s Arc<CudaStream>);
+/// With a workspace of the caller's, on its stream.
+#[derive(Debug)]
+pub struct With<'w>(pub(crate) &'w mut Workspace);
+
+/// Where a builder can run.
+pub trait Site<P: Place> {
+    #[doc(hidden)]
+    fn stream(&self) -> Option<&Arc<CudaStream>>;
+    #[doc(hidden)]
+    fn take_workspace(&mut self) -> Option<&mut Workspace> {
+        None
+    }
+}
+impl<P: Place> Site<P> for Anywhere {
+    fn stream(&self) -> Option<&Arc<CudaStream>> {
+        None
+    }
+}
+/// Memory that a stream can work on.
+#[diagnostic::on_unimplemented(
+    message = "a builder that is bound to a CUDA stream cannot run on `{Self}` memory",
+    label = "this is `{Self}` memory",
+    note = "`.on()` and `.workspace()` are for cudarc's buffers: leave them out for host data"
+)]
+pub trait OnDevice: Place {}
+impl OnDevice for Device {}
+
+/// A builder that has neither stream nor workspace yet.
+#[diagnostic::on_unimplemented(
+    message = "this builder has a stream already: `.on()` and `.workspace()` exclude each other",
+    label = "the second of `.on()` and `.workspace()`",
+    note = "a workspace works on the stream it was made for: write `.workspace(&mut Workspace::new(&stream))` without `.on()`"
+)]
+pub trait Unbound {}
+impl Unbound for Anywhere {}
+
+impl<P: OnDevice> Site<P> for On<'_> {
+    fn stream(&self) -> Option<&Arc<CudaStream>> {
+        Some(self.0)
+    }
+}
+impl<P: OnDevice> Site<P> for With<'_> {
+    fn stream(&self) -> Option<&Arc<CudaStream>> {
+        Some(self.0.stream())
+    }
+    fn take_workspace(&mut self) -> Option<&mut Workspace> {
+        Some(self.0)
+    }
+}

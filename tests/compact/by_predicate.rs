@@ -1,0 +1,128 @@
+//! Every ready-made predicate on every element, on both engines, against itself in a loop; equal neighbours; a predicate of the
+//! test's own with parameters.
+
+use super::*;
+
+/// One call on each engine that is there.
+fn check<T: Sample + Ordered, P: Predicate<T> + Debug>(
+    device: &mut Option<(Arc<CudaStream>, Workspace)>,
+    items: &[T],
+    on_device: Option<&CudaSlice<T>>,
+    predicate: P,
+) {
+    let what = (std::any::type_name::<T>(), items.len(), predicate);
+    let expected: Vec<T> = items.iter().copied().filter(|&x| predicate.keeps(x)).collect();
+    let others: Vec<T> = items.iter().copied().filter(|&x| !predicate.keeps(x)).collect();
+    assert_same(&compact::<T>().keep(predicate).run(items).unwrap(), &expected, &what);
+    assert_same(&compact::<T>().discard(predicate).run(items).unwrap(), &others, &what);
+    let (Some((stream, workspace)), Some(input)) = (device, on_device) else { return };
+    let got = compact::<T>().keep(predicate).workspace(workspace).run(input).unwrap();
+    assert_same(&stream.clone_dtoh(&got).unwrap(), &expected, &("on the device", what));
+    let got = compact::<T>().discard(predicate).workspace(workspace).run(input).unwrap();
+    assert_same(&stream.clone_dtoh(&got).unwrap(), &others, &("on the device, the others", what));
+}
+
+fn every<T: Sample + Ordered>()
+where
+    Above<T>: Predicate<T>,
+    AtLeast<T>: Predicate<T>,
+    Below<T>: Predicate<T>,
+    AtMost<T>: Predicate<T>,
+    Equal<T>: Predicate<T>,
+    NotEqual<T>: Predicate<T>,
+    Within<T>: Predicate<T>,
+    NonZero: Predicate<T>,
+    Finite: Predicate<T>,
+{
+    let mut device = stream().map(|stream| (stream.clone(), Workspace::new(&stream)));
+    let mut rng = Rng::new();
+    for n in [1, 33, 10_000 + rng.below(1000)] {
+        for draw in [Draw::Any, Draw::Whole] {
+            let items: Vec<T> = data(&mut rng, draw, n);
+            let input = device.as_ref().map(|(stream, _)| stream.clone_htod(&items).unwrap());
+            let input = input.as_ref();
+            let (v, w) = (items[rng.below(n)], items[rng.below(n)]);
+            check(&mut device, &items, input, Above(v));
+            check(&mut device, &items, input, AtLeast(v));
+            check(&mut device, &items, input, Below(v));
+            check(&mut device, &items, input, AtMost(v));
+            check(&mut device, &items, input, Equal(v));
+            check(&mut device, &items, input, NotEqual(v));
+            check(&mut device, &items, input, Within(v, w));
+            check(&mut device, &items, input, Not(Within(w, v)));
+            check(&mut device, &items, input, NonZero);
+            check(&mut device, &items, input, Finite);
+
+            // Equal neighbours: the data repeats itself.
+            let mut runs = Vec::new();
+            for &x in &items {
+                let length = 1 + rng.below(if n > 100 { 5 } else { 2 });
+                runs.resize(runs.len() + length, x);
+            }
+            let expected: Vec<T> =
+                (0..runs.len()).filter(|&i| i == 0 || runs[i] != runs[i - 1]).map(|i| runs[i]).collect();
+            let what = (std::any::type_name::<T>(), "unique", n, draw);
+            assert_same(&unique::<T>().run(&runs).unwrap(), &expected, &what);
+            let values: Vec<[u8; 3]> = noise(&mut rng, runs.len());
+            let (mut keys_output, mut values_output, mut count) = (runs.clone(), values.clone(), [0]);
+            let by_key = unique::<T>();
+            by_key.run_by_key_into(&runs, &values, &mut keys_output, &mut values_output, &mut count).unwrap();
+            let firsts: Vec<[u8; 3]> =
+                (0..runs.len()).filter(|&i| i == 0 || runs[i] != runs[i - 1]).map(|i| values[i]).collect();
+            assert_eq!(count, [expected.len() as u64]);
+            assert_same(&keys_output[..expected.len()], &expected, &what);
+            assert_eq!(values_output[..expected.len()], firsts);
+            let Some((stream, workspace)) = &mut device else { continue };
+            let input = stream.clone_htod(&runs).unwrap();
+            let got = unique::<T>().workspace(workspace).run(&input).unwrap();
+            assert_same(&stream.clone_dtoh(&got).unwrap(), &expected, &("on the device", what));
+            let beside = stream.clone_htod(&values).unwrap();
+            let mut keys_output = stream.clone_htod(&runs).unwrap();
+            let mut values_output = stream.alloc_zeros::<[u8; 3]>(runs.len()).unwrap();
+            let mut count = stream.alloc_zeros::<u64>(1).unwrap();
+            let by_key = unique::<T>().workspace(workspace);
+            by_key.run_by_key_into(&input, &beside, &mut keys_output, &mut values_output, &mut count).unwrap();
+            assert_eq!(stream.clone_dtoh(&count).unwrap(), [expected.len() as u64]);
+            assert_same(&stream.clone_dtoh(&keys_output).unwrap()[..expected.len()], &expected, &what);
+            assert_eq!(stream.clone_dtoh(&values_output).unwrap()[..expected.len()], firsts);
+        }
+    }
+}
+
+macro_rules! stamp { ($($t:ident)*) => { $( #[test] fn $t() { every::<$t>(); } )* } }
+stamp! { f32 i32 u64 f16 f64 bf16 i8 i16 i64 u8 u16 u32 usize isize }
+
+/// Keeps what leaves a remainder.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
+struct Remainder {
+    of: u64,
+    is: u64,
+}
+// SAFETY: two integers in the same order on both sides.
+unsafe impl parascan::Element for Remainder {
+    const CUDA: &'static str = "struct { unsigned long long of, is; }";
+}
+impl Predicate<u64> for Remainder {
+    type Parameters = Remainder;
+    fn parameters(&self) -> Remainder {
+        *self
+    }
+    fn keeps(&self, x: u64) -> bool {
+        x % self.of == self.is
+    }
+    const CUDA: &'static str = "x % p.of == p.is";
+}
+
+#[test]
+fn of_ones_own() {
+    let mut device = stream().map(|stream| (stream.clone(), Workspace::new(&stream)));
+    let mut rng = Rng::new();
+    for n in [1, 3000, 200_000] {
+        let items: Vec<u64> = data(&mut rng, Draw::Any, n);
+        let input = device.as_ref().map(|(stream, _)| stream.clone_htod(&items).unwrap());
+        for of in [1, 2, 7] {
+            check(&mut device, &items, input.as_ref(), Remainder { of, is: rng.next() % of });
+        }
+    }
+}

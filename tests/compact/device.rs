@@ -1,0 +1,281 @@
+//! On the device: every size and choice, views at odd offsets with guards, graphs, several compactions into one buffer, outputs
+//! that are too short, more than 2^32 items.
+
+use super::*;
+use crate::machines::process::is_alone;
+use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+
+/// Sizes around the borders of rows, slices and tiles of items of `size` bytes, and of the ranges of lengths.
+fn sizes(rng: &mut Rng, size: usize, with_long: bool) -> Vec<usize> {
+    let slice = 4096 / size;
+    let mut sizes = vec![0, 1, 31, 32, 33, slice - 1, slice, slice + 1, 3 * slice, 8 * slice, 8 * slice + 1];
+    sizes.extend([40 * slice + 5, (512 << 10) / size, (512 << 10) / size + 1, 1 + rng.below(400 * slice)]);
+    if with_long {
+        sizes.extend([(8 << 20) / size, (8 << 20) / size + 1 + rng.below(5000)]);
+    }
+    sizes
+}
+
+struct Device {
+    rng: Rng,
+    stream: Arc<CudaStream>,
+    workspace: Workspace,
+}
+
+impl Device {
+    fn new() -> Option<Device> {
+        let stream = stream()?;
+        Some(Device { rng: Rng::new(), workspace: Workspace::new(&stream), stream })
+    }
+
+    /// A buffer with `before` items of noise, these, and more noise: the buffer, and what it holds.
+    fn guarded<V: Pod + DeviceRepr>(&mut self, before: usize, items: &[V]) -> (CudaSlice<V>, Vec<V>) {
+        let mut all = noise::<V>(&mut self.rng, before + items.len() + 5);
+        all[before..before + items.len()].copy_from_slice(items);
+        (self.stream.clone_htod(&all).unwrap(), all)
+    }
+
+    fn count(&mut self, value: u64) -> CudaSlice<u64> {
+        self.stream.clone_htod(&[value]).unwrap()
+    }
+
+    /// What a buffer holds must be `expected` from `skip` on, and `guard` elsewhere.
+    #[track_caller]
+    fn holds<V: Pod + DeviceRepr + Debug>(
+        &self,
+        buffer: &CudaSlice<V>,
+        guard: &[V],
+        skip: usize,
+        expected: &[V],
+        what: &dyn Debug,
+    ) {
+        let got = self.stream.clone_dtoh(buffer).unwrap();
+        assert_bytes(&got[skip..skip + expected.len()], expected, what);
+        assert_bytes(&got[..skip], &guard[..skip], &("before", what));
+        assert_bytes(&got[skip + expected.len()..], &guard[skip + expected.len()..], &("after", what));
+    }
+
+    fn check<V: Pod + DeviceRepr + Debug + Send + Sync>(&mut self, n: usize, pattern: Pattern, skips: [usize; 3]) {
+        let what = (std::any::type_name::<V>(), n, pattern, skips);
+        let items = noise::<V>(&mut self.rng, n);
+        let flags = flags(&mut self.rng, pattern, n);
+        let (expected, others) = (kept(&items, &flags), kept(&items, &inverted(&flags)));
+        let [skip_in, skip_flags, skip_out] = skips;
+        let (input, before) = self.guarded(skip_in, &items);
+        let (flags_in, _) = self.guarded(skip_flags, &flags);
+        let words = words_32(&mut self.rng, &flags);
+        let (words_in, _) = self.guarded(skip_flags, &words);
+        let view = input.slice(skip_in..skip_in + n);
+        let flags_view = flags_in.slice(skip_flags..skip_flags + n);
+        let words_view = words_in.slice(skip_flags..skip_flags + words.len());
+        let by_flags = compact::<V>().flags(&flags_view);
+        let by_bits = compact::<V>().bits::<u32, _>(&words_view);
+
+        // By flags, and what they leave by bits, behind each other.
+        let (mut output, guard) = self.guarded(skip_out, &items);
+        let mut count = self.count(77);
+        let room = skip_out..skip_out + n;
+        by_flags
+            .workspace(&mut self.workspace)
+            .run_into(&view, &mut output.slice_mut(room.clone()), &mut count)
+            .unwrap();
+        assert_eq!(self.stream.clone_dtoh(&count).unwrap(), [expected.len() as u64], "{what:?}");
+        self.holds(&output, &guard, skip_out, &expected, &("by flags", what));
+        by_bits
+            .complement()
+            .append()
+            .workspace(&mut self.workspace)
+            .run_into(&view, &mut output.slice_mut(room), &mut count)
+            .unwrap();
+        assert_eq!(self.stream.clone_dtoh(&count).unwrap(), [n as u64], "{what:?}");
+        let both = [expected.clone(), others.clone()].concat();
+        self.holds(&output, &guard, skip_out, &both, &("the rest by bits", what));
+
+        // Too little room: as many as fit, and the count says how many would have been written.
+        let room = expected.len() / 3;
+        let (mut output, guard) = self.guarded(skip_out, &items);
+        let mut short = output.slice_mut(skip_out..skip_out + room);
+        by_flags.workspace(&mut self.workspace).run_into(&view, &mut short, &mut count).unwrap();
+        assert_eq!(self.stream.clone_dtoh(&count).unwrap(), [expected.len() as u64], "{what:?}");
+        self.holds(&output, &guard, skip_out, &expected[..room], &("too short", what));
+
+        // In place, and nothing was done to the input before.
+        assert_bytes(&self.stream.clone_dtoh(&input).unwrap(), &before, &("the input", what));
+        let (mut in_place, guard) = self.guarded(skip_in, &items);
+        let mut data = in_place.slice_mut(skip_in..skip_in + n);
+        by_bits.workspace(&mut self.workspace).run_in_place(&mut data, &mut count).unwrap();
+        self.holds(
+            &in_place,
+            &guard,
+            skip_in,
+            &[&expected[..], &items[expected.len()..]].concat(),
+            &("in place", what),
+        );
+
+        // Indices, and the two kinds of company.
+        let expected_places: Vec<u32> = kept(&(0..n as u32).collect::<Vec<_>>(), &flags);
+        let (mut places, guard) = self.guarded(skip_out, &vec![7_u32; n]);
+        let mut room = places.slice_mut(skip_out..skip_out + n);
+        by_flags.workspace(&mut self.workspace).indices_into(&view, &mut room, &mut count).unwrap();
+        self.holds(&places, &guard, skip_out, &expected_places, &("indices", what));
+        let payload = noise::<[u8; 3]>(&mut self.rng, n);
+        let (beside, _) = self.guarded(skip_in, &payload);
+        let (mut output, guard) = self.guarded(skip_out, &items);
+        let (mut beside_output, beside_guard) = self.guarded(skip_in, &payload);
+        by_bits
+            .workspace(&mut self.workspace)
+            .run_with_into(
+                &view,
+                &beside.slice(skip_in..skip_in + n),
+                &mut output.slice_mut(skip_out..skip_out + n),
+                &mut beside_output.slice_mut(skip_in..skip_in + n),
+                &mut count,
+            )
+            .unwrap();
+        self.holds(&output, &guard, skip_out, &expected, &("with a payload", what));
+        self.holds(&beside_output, &beside_guard, skip_in, &kept(&payload, &flags), &("the payload", what));
+        let (mut output, guard) = self.guarded(skip_out, &items);
+        let (mut wide, wide_guard) = self.guarded(skip_in, &vec![7_u64; n]);
+        by_flags
+            .workspace(&mut self.workspace)
+            .run_with_indices_into(
+                &view,
+                &mut output.slice_mut(skip_out..skip_out + n),
+                &mut wide.slice_mut(skip_in..skip_in + n),
+                &mut count,
+            )
+            .unwrap();
+        let wide_places: Vec<u64> = expected_places.iter().map(|&i| i.into()).collect();
+        self.holds(&output, &guard, skip_out, &expected, &("with indices", what));
+        self.holds(&wide, &wide_guard, skip_in, &wide_places, &("the indices", what));
+
+        // Partition, into one buffer and into two.
+        let (mut output, guard) = self.guarded(skip_out, &items);
+        let mut room = output.slice_mut(skip_out..skip_out + n);
+        let by_flags = partition::<V>().flags(&flags_view);
+        by_flags.workspace(&mut self.workspace).run_into(&view, &mut room, &mut count).unwrap();
+        assert_eq!(self.stream.clone_dtoh(&count).unwrap(), [expected.len() as u64], "{what:?}");
+        self.holds(&output, &guard, skip_out, &both, &("partition", what));
+        let (mut one, one_guard) = self.guarded(skip_out, &items);
+        let (mut other, other_guard) = self.guarded(skip_in, &items);
+        let room = others.len() / 2;
+        partition::<V>()
+            .bits::<u32, _>(&words_view)
+            .workspace(&mut self.workspace)
+            .run_apart_into(
+                &view,
+                &mut one.slice_mut(skip_out..skip_out + expected.len()),
+                &mut other.slice_mut(skip_in..skip_in + room),
+                &mut count,
+            )
+            .unwrap();
+        self.holds(&one, &one_guard, skip_out, &expected, &("partition apart", what));
+        self.holds(&other, &other_guard, skip_in, &others[..room], &("what is not kept", what));
+    }
+}
+
+fn check<V: Pod + DeviceRepr + Debug + Send + Sync>() {
+    let Some(mut device) = Device::new() else { return };
+    for (k, n) in sizes(&mut device.rng, size_of::<V>(), true).into_iter().enumerate() {
+        let patterns = if n > 100_000 { 2 } else { PATTERNS.len() };
+        let start = device.rng.below(PATTERNS.len());
+        for p in 0..patterns {
+            let skips = [[0, 0, 0], [1, 3, 0], [0, 1, 5], [7, 16, 1]][(k + p) % 4];
+            device.check::<V>(n, PATTERNS[(start + p) % PATTERNS.len()], skips);
+        }
+    }
+}
+
+macro_rules! stamp { ($($name:ident $v:ty;)*) => { $( #[test] fn $name() { check::<$v>(); } )* } }
+stamp! {
+    bytes u8; halves u16; words u32; doubles u64; quads u128;
+    three_bytes [u8; 3]; three_words [u32; 3]; five_halves [u16; 5]; fifteen_bytes [u8; 15]; four_bytes [u8; 4];
+}
+
+/// A short walk for compute-sanitizer.
+#[test]
+fn sanitize() {
+    let Some(mut device) = Device::new() else { return };
+    for skips in [[0, 0, 0], [1, 3, 5]] {
+        for n in [1, 1000, 9000, 140_000] {
+            device.check::<u32>(n, PATTERNS[2], skips);
+            device.check::<[u8; 3]>(n, PATTERNS[5], skips);
+            device.check::<u128>(n, PATTERNS[1], skips);
+        }
+        device.check::<u8>((8 << 20) + 77, PATTERNS[2], skips);
+        device.check::<u32>((2 << 20) + 77, PATTERNS[5], skips);
+    }
+}
+
+/// Replays with other data, a long and a short one and a partition in one graph, nothing allocated.
+#[test]
+fn replays() {
+    if !is_alone(replays) {
+        return;
+    }
+    let Some(mut device) = Device::new() else { return };
+    let stream = device.stream.clone();
+    // SAFETY: one stream is used, so there is nothing to track.
+    unsafe { stream.context().disable_event_tracking() };
+    let (long, short) = (3 << 20, 50_000);
+    let above = compact::<u32>().keep(Above(0x6000_0000));
+    let parts = partition::<u32>().keep(Above(0x6000_0000));
+    above.prepare(long, &mut device.workspace).unwrap();
+    parts.prepare(short, &mut device.workspace).unwrap();
+    let held = device.workspace.bytes();
+    let (mut x, mut y) = (stream.alloc_zeros::<u32>(long).unwrap(), stream.alloc_zeros::<u32>(short).unwrap());
+    let (mut output, mut both) = (stream.alloc_zeros::<u32>(long + short).unwrap(), y.clone());
+    let (mut count, mut split) = (device.count(0), device.count(0));
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+    above.workspace(&mut device.workspace).run_into(&x, &mut output, &mut count).unwrap();
+    above.append().workspace(&mut device.workspace).run_into(&y, &mut output, &mut count).unwrap();
+    parts.workspace(&mut device.workspace).run_into(&y, &mut both, &mut split).unwrap();
+    let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    let graph = stream.end_capture(flags).unwrap().expect("a graph");
+    assert_eq!(device.workspace.bytes(), held, "a prepared workspace does not grow");
+    for _replay in 0..6 {
+        let (a, b) = (noise::<u32>(&mut device.rng, long), noise::<u32>(&mut device.rng, short));
+        stream.memcpy_htod(&a, &mut x).unwrap();
+        stream.memcpy_htod(&b, &mut y).unwrap();
+        graph.launch().unwrap();
+        graph.launch().unwrap();
+        let keeps = |x: &&u32| **x > 0x6000_0000;
+        let expected: Vec<u32> = a.iter().chain(&b).filter(keeps).copied().collect();
+        assert_eq!(stream.clone_dtoh(&count).unwrap(), [expected.len() as u64]);
+        assert!(stream.clone_dtoh(&output).unwrap()[..expected.len()] == expected);
+        let (mut expected, others): (Vec<u32>, Vec<u32>) = b.iter().partition(|x| keeps(x));
+        assert_eq!(stream.clone_dtoh(&split).unwrap(), [expected.len() as u64]);
+        expected.extend(others);
+        assert!(stream.clone_dtoh(&both).unwrap() == expected);
+    }
+}
+
+/// Past 2^32 items: where the few that are kept were, by a pattern that a place decides.
+#[test]
+fn past_32_bits() {
+    let Some(device) = Device::new() else { return };
+    let stream = &device.stream;
+    let n: usize = (1 << 32) + (1 << 20) + 12_345;
+    let mut bits = vec![0_u64; n.div_ceil(64)];
+    let expected: Vec<u64> = (0..n as u64).step_by(1_000_003).chain([n as u64 - 1]).collect();
+    for &i in &expected {
+        bits[i as usize / 64] |= 1 << (i % 64);
+    }
+    let words = stream.clone_htod(&bits).unwrap();
+    let items = stream.alloc_zeros::<u8>(n).unwrap();
+    let by_bits = compact::<u8>().bits::<u64, _>(&words);
+    let got = by_bits.indices::<u64, _>(&items).unwrap();
+    assert!(stream.clone_dtoh(&got).unwrap() == expected);
+    let error = by_bits.indices::<u32, _>(&items).unwrap_err();
+    assert!(matches!(error, Error::TooLong { most: 0x1_0000_0000, .. }), "{error}");
+    // All of them but these: more than 2^32 items move.
+    let mut output = stream.clone_htod(&vec![9_u8; 1]).unwrap();
+    let mut count = stream.alloc_zeros::<u64>(1).unwrap();
+    by_bits.complement().run_into(&items, &mut output, &mut count).unwrap();
+    assert_eq!(stream.clone_dtoh(&count).unwrap(), [(n - expected.len()) as u64]);
+    let mut output = stream.clone_htod(&vec![9_u8; n]).unwrap();
+    by_bits.complement().run_into(&items, &mut output, &mut count).unwrap();
+    let got = stream.clone_dtoh(&output).unwrap();
+    let end = n - expected.len();
+    assert!(got[..end].iter().all(|&x| x == 0) && got[end..].iter().all(|&x| x == 9));
+}
