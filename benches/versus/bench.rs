@@ -1,7 +1,7 @@
 //! One element type: its buffers, the check of a scan against CUB's and against a plain loop, and the rows of the output.
 
 use crate::cub::CubScan;
-use crate::data::{Draw, Known, Sample};
+use crate::data::{Draw, Drawn, Known, Sample};
 use crate::gpu::{Call, Gpu, Run, told};
 use parascan::cudarc::driver::sys::CUdeviceptr;
 use parascan::cudarc::driver::{CudaSlice, DevicePtr};
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 /// Elements beyond the longest input, for views that do not begin at the beginning.
 const SPARE: usize = 16;
 /// Up to here, and where CUB has no such scan, results are checked against a plain loop too.
-const LOOP: usize = 1 << 20;
+pub(crate) const LOOP: usize = 1 << 20;
 
 /// A scan as versus runs it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,20 +44,20 @@ impl Verdict {
 
 pub(crate) struct Bench<'g, T> {
     pub(crate) gpu: &'g Gpu,
-    verdict: &'g Verdict,
+    pub(crate) verdict: &'g Verdict,
     pub(crate) workspace: Workspace,
     pub(crate) input: CudaSlice<T>,
     pub(crate) output: CudaSlice<T>,
     /// parascan's result, while CUB's is in `output`.
     pub(crate) kept: CudaSlice<T>,
     /// The input, before its offset.
-    host: Vec<T>,
+    pub(crate) host: Vec<T>,
     drawn: Option<(Draw, usize, usize)>,
     /// Microseconds that a copy of n elements takes.
     copies: HashMap<usize, f64>,
 }
 
-impl<'g, T: Sample> Bench<'g, T> {
+impl<'g, T: Drawn> Bench<'g, T> {
     /// For up to `n` elements.
     pub(crate) fn new(gpu: &'g Gpu, verdict: &'g Verdict, n: usize) -> Option<Self> {
         // SAFETY: plain data, which is written before it is read.
@@ -78,6 +78,34 @@ impl<'g, T: Sample> Bench<'g, T> {
         })
     }
 
+    /// Fills the input's view.
+    pub(crate) fn draw(&mut self, draw: Draw, n: usize, offset: usize) -> Result<(), String> {
+        if self.drawn.replace((draw, n, offset)) != Some((draw, n, offset)) {
+            self.host = (0..n).into_par_iter().map(|i| T::draw(draw, i, n)).collect();
+            told("the input", self.gpu.stream.memcpy_htod(&self.host, &mut self.input.slice_mut(offset..offset + n)))?;
+            self.gpu.synchronize()?;
+        }
+        Ok(())
+    }
+
+    /// Microseconds of a copy of `n` elements, timed and printed once.
+    pub(crate) fn copy(&mut self, n: usize) -> Result<f64, String> {
+        if let Some(us) = self.copies.get(&n) {
+            return Ok(*us);
+        }
+        let (gpu, bytes) = (self.gpu, n * size_of::<T>());
+        let (from, to): (CUdeviceptr, CUdeviceptr) =
+            (self.input.device_ptr(&gpu.stream).0, self.output.device_ptr(&gpu.stream).0);
+        // SAFETY: both buffers have room for `n` elements.
+        let mut call = || unsafe { gpu.copy(from, to, bytes) };
+        let us = gpu.medians(batches(bytes), &mut [&mut call])?[0];
+        print("copy", "copy", T::NAME, n, us, 2 * bytes, 1.0);
+        self.copies.insert(n, us);
+        Ok(us)
+    }
+}
+
+impl<T: Sample> Bench<'_, T> {
     /// Checks and times a scan by `Op`, beside a copy of the same length, and prints a row for each.
     pub(crate) fn row<Op: Known<T>>(&mut self, n: usize, case: Case) {
         let family = format!("{}_{}", if case.exclusive { "exclusive" } else { "inclusive" }, Op::NAME);
@@ -169,32 +197,6 @@ impl<'g, T: Sample> Bench<'g, T> {
         Ok(())
     }
 
-    /// Fills the input's view.
-    pub(crate) fn draw(&mut self, draw: Draw, n: usize, offset: usize) -> Result<(), String> {
-        if self.drawn.replace((draw, n, offset)) != Some((draw, n, offset)) {
-            self.host = (0..n).into_par_iter().map(|i| T::draw(draw, i, n)).collect();
-            told("the input", self.gpu.stream.memcpy_htod(&self.host, &mut self.input.slice_mut(offset..offset + n)))?;
-            self.gpu.synchronize()?;
-        }
-        Ok(())
-    }
-
-    /// Microseconds of a copy of `n` elements, timed and printed once.
-    pub(crate) fn copy(&mut self, n: usize) -> Result<f64, String> {
-        if let Some(us) = self.copies.get(&n) {
-            return Ok(*us);
-        }
-        let (gpu, bytes) = (self.gpu, n * size_of::<T>());
-        let (from, to): (CUdeviceptr, CUdeviceptr) =
-            (self.input.device_ptr(&gpu.stream).0, self.output.device_ptr(&gpu.stream).0);
-        // SAFETY: both buffers have room for `n` elements.
-        let mut call = || unsafe { gpu.copy(from, to, bytes) };
-        let us = gpu.medians(batches(bytes), &mut [&mut call])?[0];
-        print("copy", "copy", T::NAME, n, us, 2 * bytes, 1.0);
-        self.copies.insert(n, us);
-        Ok(us)
-    }
-
     /// Prints what one call costs the host: of `run_into` with a prepared workspace, of CUB's function, and of the launch
     /// of a kernel that does nothing (as `copy`).
     pub(crate) fn host_cost<Op: Known<T>>(&mut self, n: usize) {
@@ -234,7 +236,7 @@ impl<'g, T: Sample> Bench<'g, T> {
 }
 
 /// More of them where a call is short.
-fn batches(bytes: usize) -> usize {
+pub(crate) fn batches(bytes: usize) -> usize {
     if bytes >= 1 << 27 { 1 } else { 4 }
 }
 
@@ -243,7 +245,7 @@ pub(crate) fn print(library: &str, what: &str, of: &str, n: usize, us: f64, move
     println!("{library},{what},{of},{n},{us:.2},{:.1},{of_copy:.3}", moved as f64 / us / 1e3);
 }
 
-fn same((wrong, first): (u64, u64), size: usize, other: &str) -> Result<(), String> {
+pub(crate) fn same((wrong, first): (u64, u64), size: usize, other: &str) -> Result<(), String> {
     match wrong {
         0 => Ok(()),
         _ => Err(format!("differs from {other} in {wrong} bytes, first in item {}", first / size as u64)),

@@ -1,4 +1,4 @@
-// CUB's scans, as C functions for versus. Compiled by build.rs with the feature `cub`.
+// CUB's scans, selections and batched copies, as C functions for versus. Compiled by build.rs with the feature `cub`.
 //
 // Each operator and element is given to CUB in the form that serves CUB best:
 // - sums through DeviceScan::ExclusiveSum and InclusiveSum, maximum and minimum as cuda::maximum and cuda::minimum, for
@@ -12,7 +12,10 @@
 
 #include <cstdint>
 #include <cstring>
+#include <cub/device/device_memcpy.cuh>
+#include <cub/device/device_partition.cuh>
 #include <cub/device/device_scan.cuh>
+#include <cub/device/device_select.cuh>
 #include <cub/version.cuh>
 #include <cuda/functional>
 #include <cuda_bf16.h>
@@ -59,6 +62,14 @@ SCAN(bit_or, DeviceScan::InclusiveScan(temporary, *bytes, input, output, Or<T>{}
 SCAN(bit_xor, DeviceScan::InclusiveScan(temporary, *bytes, input, output, Xor<T>{}, n, stream))
 SCAN(last, DeviceScan::InclusiveScan(temporary, *bytes, input, output, Last<T>{}, n, stream))
 
+/// Offsets of 64 bits from sizes of 32.
+cudaError_t offsets(void* temporary, size_t* bytes, const void* in, void* out, unsigned n, cudaStream_t stream)
+{
+  const uint32_t* sizes = static_cast<const uint32_t*>(in);
+  uint64_t* starts = static_cast<uint64_t*>(out);
+  return DeviceScan::ExclusiveScan(temporary, *bytes, sizes, starts, Plus<uint64_t>{}, uint64_t{0}, n, stream);
+}
+
 struct Row
 {
   const char* what;
@@ -84,6 +95,7 @@ struct Row
   {WHAT, "i32", SCAN<int32_t>}, {WHAT, "u32", SCAN<uint32_t>}, {WHAT, "i64", SCAN<int64_t>}, {WHAT, "u64", SCAN<uint64_t>}
 
 static const Row ROWS[] = {
+  {"offsets", "u32_u64", offsets},
   INTEGERS("exclusive_sum", exclusive_sum),
   FLOATS("exclusive_sum", exclusive_sum, exclusive_sum_in_float),
   INTEGERS("inclusive_sum", inclusive_sum),
@@ -109,6 +121,95 @@ extern "C" Scan versus_cub_scan(const char* what, const char* type)
   for (const Row& row : ROWS)
     if (!strcmp(row.what, what) && !strcmp(row.type, type)) return row.scan;
   return nullptr;
+}
+
+// ---- selections ----------------------------------------------------------------------------------------------------------
+
+/// What a selection works on: device memory, but for `than`, an item on the host that the others are compared with.
+struct Selection
+{
+  const void* input;
+  const uint8_t* flags;
+  const void* than;
+  void* output;
+  uint64_t* count;
+  unsigned n;
+};
+
+/// As DeviceSelect: with no temporary memory it says how many bytes are needed; `than` is read even then.
+typedef cudaError_t (*Select)(void* temporary, size_t* bytes, const Selection* selection, cudaStream_t stream);
+
+/// Keeps what is greater than an item that is known at run time.
+template <typename T>
+struct Above
+{
+  T than;
+  __host__ __device__ bool operator()(const T& x) const { return x > than; }
+};
+template <>
+struct Above<__half>
+{
+  __half than;
+  __host__ __device__ bool operator()(const __half& x) const { return __half2float(x) > __half2float(than); }
+};
+
+/// Lengths are int: DevicePartition then counts in 32 bits; DeviceSelect takes 64 bits, and counts parts of the input in 32.
+#define SELECT(NAME, CALL)                                                                                  \
+  template <typename T>                                                                                     \
+  cudaError_t NAME(void* temporary, size_t* bytes, const Selection* selection, cudaStream_t stream)         \
+  {                                                                                                         \
+    const T* input = static_cast<const T*>(selection->input);                                               \
+    T* output = static_cast<T*>(selection->output);                                                         \
+    const uint8_t* flags = selection->flags;                                                                \
+    const Above<T> above{*static_cast<const T*>(selection->than)};                                          \
+    uint64_t* count = selection->count;                                                                     \
+    const int n = static_cast<int>(selection->n);                                                           \
+    static_cast<void>(flags), static_cast<void>(above); /* not every call takes them */                     \
+    return CALL;                                                                                            \
+  }
+
+SELECT(select_if, DeviceSelect::If(temporary, *bytes, input, output, count, n, above, stream))
+SELECT(select_flagged, DeviceSelect::Flagged(temporary, *bytes, input, flags, output, count, n, stream))
+SELECT(select_unique, DeviceSelect::Unique(temporary, *bytes, input, output, count, n, stream))
+SELECT(partition_if, DevicePartition::If(temporary, *bytes, input, output, count, n, above, stream))
+
+struct SelectRow
+{
+  const char* what;
+  const char* type;
+  Select select;
+};
+
+static const SelectRow SELECT_ROWS[] = {
+  {"select_if", "u8", select_if<uint8_t>},
+  {"select_if", "u16", select_if<uint16_t>},
+  {"select_if", "u32", select_if<uint32_t>},
+  {"select_if", "u64", select_if<uint64_t>},
+  {"select_if", "f16", select_if<__half>},
+  {"select_if", "f32", select_if<float>},
+  {"select_if", "f64", select_if<double>},
+  {"select_flagged", "u8", select_flagged<uint8_t>},
+  {"select_flagged", "u16", select_flagged<uint16_t>},
+  {"select_flagged", "u32", select_flagged<uint32_t>},
+  {"select_flagged", "u64", select_flagged<uint64_t>},
+  {"select_flagged", "u128", select_flagged<__uint128_t>},
+  {"unique", "u32", select_unique<uint32_t>},
+  {"partition_if", "u32", partition_if<uint32_t>},
+};
+
+/// The selection of that name from items of that type; null if there is none.
+extern "C" Select versus_cub_select(const char* what, const char* type)
+{
+  for (const SelectRow& row : SELECT_ROWS)
+    if (!strcmp(row.what, what) && !strcmp(row.type, type)) return row.select;
+  return nullptr;
+}
+
+/// Copies `n` segments of bytes, from one list of addresses to another.
+extern "C" cudaError_t versus_cub_pack(
+  void* temporary, size_t* bytes, void** from, void** to, const uint32_t* sizes, unsigned n, cudaStream_t stream)
+{
+  return DeviceMemcpy::Batched(temporary, *bytes, from, to, sizes, n, stream);
 }
 
 /// As in cub/version.cuh: MMMmmmpp.

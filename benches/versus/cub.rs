@@ -1,6 +1,7 @@
-//! CUB's scans, if they were built in (`cub.cu`, feature `cub`).
+//! CUB's scans, selections and batched copies, if they were built in (`cub.cu`, feature `cub`).
 
 use parascan::cudarc::driver::sys::{CUdeviceptr, CUstream};
+use std::ffi::c_void;
 
 /// A scan of CUB's on some operator and element.
 #[derive(Clone, Copy, Debug)]
@@ -17,10 +18,24 @@ type Function = unsafe extern "C" fn(
 
 #[cfg(feature = "cub")]
 mod shim {
-    use std::ffi::c_char;
+    use std::ffi::{CString, c_char};
     unsafe extern "C" {
         pub(super) fn versus_cub_scan(what: *const c_char, r#type: *const c_char) -> Option<super::Function>;
+        pub(super) fn versus_cub_select(what: *const c_char, r#type: *const c_char) -> Option<super::SelectFunction>;
+        pub(super) fn versus_cub_pack(
+            temporary: super::CUdeviceptr,
+            bytes: &mut usize,
+            from: super::CUdeviceptr,
+            to: super::CUdeviceptr,
+            sizes: super::CUdeviceptr,
+            n: u32,
+            stream: super::CUstream,
+        ) -> i32;
         pub(super) fn versus_cub_version() -> i32;
+    }
+
+    pub(super) fn text(name: &str) -> CString {
+        CString::new(name).expect("names have no NUL")
     }
 }
 
@@ -28,8 +43,7 @@ impl CubScan {
     /// None where CUB is not built in or `cub.cu` has no such row.
     #[cfg(feature = "cub")]
     pub(crate) fn find(what: &str, of: &str) -> Option<CubScan> {
-        let text = |name: &str| std::ffi::CString::new(name).expect("names have no NUL");
-        let (what, of) = (text(what), text(of));
+        let (what, of) = (shim::text(what), shim::text(of));
         // SAFETY: both are C strings; they are only read, during the call.
         unsafe { shim::versus_cub_scan(what.as_ptr(), of.as_ptr()) }.map(CubScan)
     }
@@ -60,6 +74,115 @@ impl CubScan {
     ) -> Result<(), String> {
         // SAFETY: by the caller.
         check(unsafe { self.0(temporary, &mut bytes, from, to, n, stream) })
+    }
+}
+
+/// A compaction, a partition or a removal of equal neighbours of CUB's, on items of some type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CubSelect(SelectFunction);
+
+type SelectFunction =
+    unsafe extern "C" fn(temporary: CUdeviceptr, bytes: &mut usize, selection: &Selection, CUstream) -> i32;
+
+/// What it works on, as in `cub.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Selection {
+    pub(crate) input: CUdeviceptr,
+    /// A byte for each item.
+    pub(crate) flags: CUdeviceptr,
+    /// On the host: the item that the others are compared with.
+    pub(crate) than: *const c_void,
+    pub(crate) output: CUdeviceptr,
+    /// 64 bits.
+    pub(crate) count: CUdeviceptr,
+    pub(crate) n: u32,
+}
+
+impl CubSelect {
+    /// None where CUB is not built in or `cub.cu` has no such row.
+    #[cfg(feature = "cub")]
+    pub(crate) fn find(what: &str, of: &str) -> Option<CubSelect> {
+        let (what, of) = (shim::text(what), shim::text(of));
+        // SAFETY: both are C strings; they are only read, during the call.
+        unsafe { shim::versus_cub_select(what.as_ptr(), of.as_ptr()) }.map(CubSelect)
+    }
+    #[cfg(not(feature = "cub"))]
+    pub(crate) fn find(_: &str, _: &str) -> Option<CubSelect> {
+        None
+    }
+
+    /// Bytes of temporary memory.
+    ///
+    /// # Safety
+    /// `selection.than` is an item of the type that the function was found for.
+    pub(crate) unsafe fn temporary_bytes(self, selection: &Selection, stream: CUstream) -> Result<usize, String> {
+        let mut bytes = 0;
+        // SAFETY: without temporary memory CUB only says how much it needs; the item by the caller.
+        check(unsafe { self.0(0, &mut bytes, selection, stream) }).map(|()| bytes)
+    }
+
+    /// Puts it on the stream.
+    ///
+    /// # Safety
+    /// `selection` is of `n` items of the type that the function was found for, with room for as many in the output, and
+    /// `temporary` is `bytes` bytes; all in the memory of the stream's device, but for `than`, valid until the stream is past
+    /// the call.
+    pub(crate) unsafe fn launch(
+        self,
+        (temporary, mut bytes): (CUdeviceptr, usize),
+        selection: &Selection,
+        stream: CUstream,
+    ) -> Result<(), String> {
+        // SAFETY: by the caller.
+        check(unsafe { self.0(temporary, &mut bytes, selection, stream) })
+    }
+}
+
+/// CUB's copies of segments of bytes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CubPack(PackFunction);
+
+type PackFunction = unsafe extern "C" fn(
+    temporary: CUdeviceptr,
+    bytes: &mut usize,
+    from: CUdeviceptr,
+    to: CUdeviceptr,
+    sizes: CUdeviceptr,
+    n: u32,
+    CUstream,
+) -> i32;
+
+impl CubPack {
+    /// None where CUB is not built in.
+    pub(crate) fn find() -> Option<CubPack> {
+        #[cfg(feature = "cub")]
+        return Some(CubPack(shim::versus_cub_pack));
+        #[cfg(not(feature = "cub"))]
+        None
+    }
+
+    /// Bytes of temporary memory for `n` segments.
+    pub(crate) fn temporary_bytes(self, n: u32, stream: CUstream) -> Result<usize, String> {
+        let mut bytes = 0;
+        // SAFETY: without temporary memory CUB only says how much it needs.
+        check(unsafe { self.0(0, &mut bytes, 0, 0, 0, n, stream) }).map(|()| bytes)
+    }
+
+    /// Puts the copies on the stream.
+    ///
+    /// # Safety
+    /// The lists are of `n` addresses each, of segments and of room for them, and of their sizes, 32 bits each; `temporary` is
+    /// `bytes` bytes; all in the memory of the stream's device, valid until the stream is past the call.
+    pub(crate) unsafe fn launch(
+        self,
+        (temporary, mut bytes): (CUdeviceptr, usize),
+        [from, to, sizes]: [CUdeviceptr; 3],
+        n: u32,
+        stream: CUstream,
+    ) -> Result<(), String> {
+        // SAFETY: by the caller.
+        check(unsafe { self.0(temporary, &mut bytes, from, to, sizes, n, stream) })
     }
 }
 

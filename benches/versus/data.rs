@@ -1,5 +1,6 @@
-//! Inputs, drawn so that a wrong scan shows and a right one can be compared bit for bit, whatever the grouping.
+//! Inputs, drawn so that a wrong result shows and a right one can be compared bit for bit, whatever the grouping.
 
+use bytemuck::Pod;
 use half::{bf16, f16};
 use parascan::cudarc::driver::DeviceRepr;
 use parascan::{BitAnd, BitOr, BitXor, Element, Last, Max, Min, Operator, Product, Sum};
@@ -23,6 +24,10 @@ pub(crate) enum Draw {
     MostBits,
     /// No bits set, but for one here and there.
     FewBits,
+    /// Integers in clusters of 4096: up to half of the greatest, above it, and so on in turn.
+    Clusters,
+    /// Integers of two random bits: the mean run of equal ones is 4/3 long.
+    Runs,
 }
 
 /// An operator that versus knows.
@@ -47,12 +52,16 @@ known! {
     Last "last" Any;
 }
 
-/// An element that versus draws.
-pub(crate) trait Sample: Element + DeviceRepr {
+/// An item that versus draws.
+pub(crate) trait Drawn: Pod + DeviceRepr + Send + Sync {
     const NAME: &'static str;
     /// Item `i` of an input of `n`; no item depends on another, so that they can be drawn in any order.
     fn draw(draw: Draw, i: usize, n: usize) -> Self;
 }
+
+/// One that is an element, which kernels compute with.
+pub(crate) trait Sample: Drawn + Element {}
+impl<T: Drawn + Element> Sample for T {}
 
 /// The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
 fn noise(i: usize) -> u64 {
@@ -60,6 +69,12 @@ fn noise(i: usize) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+/// The same in twice the bits.
+fn wide_noise(i: usize) -> u128 {
+    let z = u128::from(noise(i));
+    z << 64 | z
 }
 
 /// Whole numbers from about 0 to `top`, rising over the input.
@@ -74,26 +89,31 @@ fn few_bits(i: usize, n: usize) -> u64 {
 }
 
 macro_rules! integers { ($($t:ident)*) => { $(
-    impl Sample for $t {
+    impl Drawn for $t {
         const NAME: &'static str = stringify!($t);
         fn draw(draw: Draw, i: usize, n: usize) -> $t {
             const TOP: u64 = if $t::BITS < 32 { $t::MAX as u64 } else { 1 << 30 };
             match draw {
-                Draw::Any | Draw::Summands => noise(i) as $t,
+                Draw::Any | Draw::Summands => wide_noise(i) as $t,
                 Draw::Factors => noise(i) as $t | 1,
                 Draw::Rising => slope(i, n, TOP) as $t,
                 Draw::Falling => (TOP - slope(i, n, TOP)) as $t,
                 Draw::MostBits => !few_bits(i, n) as $t,
                 Draw::FewBits => few_bits(i, n) as $t,
+                Draw::Clusters => {
+                    let low = noise(i) as $t & ($t::MAX / 2);
+                    if i / 4096 % 2 == 0 { low } else { low + ($t::MAX / 2 + 1) }
+                }
+                Draw::Runs => (noise(i) % 4) as $t,
             }
         }
     }
 )* } }
-integers! { i8 i16 i32 i64 u8 u16 u32 u64 }
+integers! { i8 i16 i32 i64 u8 u16 u32 u64 u128 }
 
 /// `$most` is a whole number up to which all are exact in the type.
 macro_rules! floats { ($($t:ident $most:literal $from:expr;)*) => { $(
-    impl Sample for $t {
+    impl Drawn for $t {
         const NAME: &'static str = stringify!($t);
         fn draw(draw: Draw, i: usize, n: usize) -> $t {
             let from: fn(f32) -> $t = $from;
@@ -106,7 +126,7 @@ macro_rules! floats { ($($t:ident $most:literal $from:expr;)*) => { $(
                 Draw::Factors => from(sign(noise(i)) * if i % 2 == 0 { 2.0 } else { 0.5 }),
                 Draw::Rising => from(slope(i, n, $most) as f32),
                 Draw::Falling => from(($most - slope(i, n, $most)) as f32),
-                Draw::MostBits | Draw::FewBits => unreachable!("bitwise operators take integers"),
+                Draw::MostBits | Draw::FewBits | Draw::Clusters | Draw::Runs => unreachable!("drawn of integers alone"),
             }
         }
     }

@@ -88,6 +88,21 @@ impl Gpu {
         answer("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(to, byte, bytes, self.stream.cu_stream()) })
     }
 
+    /// The number at `from`. Waits for the stream.
+    ///
+    /// # Safety
+    /// `from` is 8 bytes of device memory.
+    pub(crate) unsafe fn read(&self, from: CUdeviceptr) -> Result<u64, String> {
+        let mut number = 0_u64;
+        let to = (&raw mut number).cast();
+        // SAFETY: by the caller; `number` outlives the wait.
+        answer("cuMemcpyDtoHAsync", unsafe {
+            sys::cuMemcpyDtoHAsync_v2(to, from, size_of::<u64>(), self.stream.cu_stream())
+        })?;
+        self.synchronize()?;
+        Ok(number)
+    }
+
     /// In how many bytes `a` and `b` differ, and the first of them. Waits for the stream.
     ///
     /// # Safety

@@ -6,6 +6,10 @@
 //! cargo bench --bench versus --features cub -- --catalog       every operator on every element, 2^28
 //! cargo bench --bench versus --features cub -- --strategies    every strategy of a scan, 2^20 and 2^28
 //! cargo bench --bench versus --features cub -- --views         views at odd offsets, and backwards, 2^28
+//! cargo bench --bench versus --features cub -- --select        compaction, partition and unique of u32, 2^10 to 2^28
+//! cargo bench --bench versus --features cub -- --fractions     compaction of u32 that keeps from nothing to all, 2^28
+//! cargo bench --bench versus --features cub -- --select-types  compaction of other types, 2^26
+//! cargo bench --bench versus --features cub -- --segments      offsets, packing, and the way back
 //! cargo bench --bench versus --features cub -- --host          what a call costs the host
 //! cargo bench --bench versus --features cub -- --shapes        shapes of the kernel, ways to join tiles, the best for each length
 //! cargo bench --bench versus -- --plot FILE FOLDER             pictures of what --sweep printed into FILE; needs no GPU
@@ -18,16 +22,20 @@
 //! counted. GB/s is over the least bytes that must move, each input read once and each output written once; of_copy is that
 //! rate over the copy's in the same run. CUB's temporary memory and parascan's workspace are there beforehand, and no
 //! event but these is recorded. `copy` as the library of `empty_kernel` and of `host_cost` stands for the bare launch.
+//! What `--select` and its like call `_50` keeps half of the items, at random.
 //!
 //! Every result is compared with CUB's bit for bit, on data whose sums are exact, and with a plain loop where there are no
-//! more than 2^20 elements or CUB has no such scan. What differs is on stderr, and the exit code is 1; it is 2 where
-//! nothing could be run.
+//! more than 2^20 elements or CUB has no such result. Of a partition CUB gives those that are not kept backwards: there a plain
+//! loop says what is right, whatever the length. What differs is on stderr, and the exit code is 1; it is 2 where nothing
+//! could be run.
 
 mod bench;
 mod cub;
 mod data;
 mod gpu;
 mod plot;
+mod segments;
+mod select;
 mod shapes;
 
 use bench::{Bench, Case, Verdict};
@@ -39,6 +47,7 @@ use std::env;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: versus [--sweep | --catalog | --strategies | --views | --host | --shapes]...
+       versus [--select | --fractions | --select-types | --segments]...
        versus --plot FILE FOLDER";
 
 type Mode = fn(&Gpu, &Verdict);
@@ -64,6 +73,10 @@ fn main() -> ExitCode {
             "--catalog" => catalog,
             "--strategies" => strategies,
             "--views" => views,
+            "--select" => select::lengths,
+            "--fractions" => select::fractions,
+            "--select-types" => select::types,
+            "--segments" => segments::segments,
             "--host" => host,
             "--shapes" => shapes::shapes,
             _ => {

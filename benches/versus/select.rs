@@ -1,0 +1,385 @@
+//! Compaction, partition and unique beside CUB's DeviceSelect and DevicePartition.
+
+use crate::bench::{Bench, LOOP, Verdict, batches, print, same};
+use crate::cub::{CubSelect, Selection};
+use crate::data::{Draw, Drawn, Sample};
+use crate::gpu::{Call, Gpu, Run, told};
+use half::f16;
+use parascan::cudarc::driver::sys::CUdeviceptr;
+use parascan::cudarc::driver::{CudaSlice, DevicePtr};
+use parascan::{Above, Ordered, Predicate, compact, partition, unique};
+use rayon::prelude::*;
+
+/// What outputs are filled with before parascan runs, and before CUB does.
+const POISON: (u8, u8) = (0xa5, 0x5a);
+
+/// Which items are kept: those above a value.
+#[derive(Clone, Copy)]
+struct Share<T> {
+    /// What the row is called after the name of what is done.
+    suffix: &'static str,
+    draw: Draw,
+    than: T,
+}
+
+const HALF: Share<u32> = half(u32::MAX / 2);
+
+/// Half of the items, of which `median` is in the middle.
+const fn half<T>(median: T) -> Share<T> {
+    Share { suffix: "_50", draw: Draw::Any, than: median }
+}
+
+pub(crate) fn lengths(gpu: &Gpu, verdict: &Verdict) {
+    let Some(mut select) = Select::<u32>::new(gpu, verdict, 1 << 28) else { return };
+    for n in [28, 24, 20, 16, 10].map(|log| 1 << log) {
+        select.row("select_if", n, HALF, Select::select_if);
+        select.row("select_flagged", n, HALF, Select::select_flagged);
+        select.row("select_bits", n, HALF, Select::select_bits);
+        select.row("partition_if", n, HALF, Select::partition_apart);
+        select.row("partition_if", n, Share { suffix: "_50_together", ..HALF }, Select::partition_together);
+        select.row("unique", n, Share { suffix: "_runs_1.33", draw: Draw::Runs, ..HALF }, Select::unique);
+    }
+}
+
+pub(crate) fn fractions(gpu: &Gpu, verdict: &Verdict) {
+    const N: usize = 1 << 28;
+    let Some(mut select) = Select::<u32>::new(gpu, verdict, N) else { return };
+    for share in [
+        Share { suffix: "_0", than: u32::MAX, ..HALF },
+        Share { suffix: "_1", than: u32::MAX / 100 * 99, ..HALF },
+        HALF,
+        Share { suffix: "_99", than: u32::MAX / 100, ..HALF },
+        Share { suffix: "_100", draw: Draw::Factors, than: 0 }, // they are odd
+        Share { suffix: "_50_clustered", draw: Draw::Clusters, ..HALF },
+    ] {
+        select.row("select_if", N, share, Select::select_if);
+        select.row("select_flagged", N, share, Select::select_flagged);
+    }
+}
+
+pub(crate) fn types(gpu: &Gpu, verdict: &Verdict) {
+    const N: usize = 1 << 26;
+    macro_rules! rows { ($($t:ident $median:expr, $($how:ident)*;)*) => { $(
+        if let Some(mut select) = Select::<$t>::new(gpu, verdict, N) {
+            $( select.row(stringify!($how), N, half($median), Select::$how); )*
+        }
+    )* } }
+    rows! {
+        u8 u8::MAX / 2, select_if select_flagged;
+        u16 u16::MAX / 2, select_if select_flagged;
+        u32 u32::MAX / 2, select_if select_flagged;
+        u64 u64::MAX / 2, select_if select_flagged;
+        u128 u128::MAX / 2, select_flagged;
+        f32 0.0, select_if;
+        f16 f16::ZERO, select_if;
+        f64 0.0, select_if;
+    }
+}
+
+/// A bench, and what a selection takes and gives besides.
+struct Select<'g, T> {
+    bench: Bench<'g, T>,
+    flags: CudaSlice<u8>,
+    bits: CudaSlice<u32>,
+    /// What a partition does not keep.
+    rejected: CudaSlice<T>,
+    count: CudaSlice<u64>,
+}
+
+/// A row of the output.
+struct Row<T> {
+    what: String,
+    n: usize,
+    than: T,
+}
+
+impl<'g, T: Drawn + PartialOrd> Select<'g, T> {
+    /// For up to `n` items.
+    fn new(gpu: &'g Gpu, verdict: &'g Verdict, n: usize) -> Option<Self> {
+        let bench = Bench::new(gpu, verdict, n)?;
+        // SAFETY: plain data, which is written before it is read.
+        let buffers = told("device memory", unsafe {
+            let stream = &gpu.stream;
+            let bits = stream.alloc::<u32>(n.div_ceil(32));
+            stream.alloc::<u8>(n).and_then(|flags| Ok((flags, bits?, stream.alloc::<T>(n)?, stream.alloc::<u64>(1)?)))
+        });
+        let (flags, bits, rejected, count) = verdict.note(&format!("{}, n {n}", T::NAME), buffers)?;
+        Some(Select { bench, flags, bits, rejected, count })
+    }
+
+    /// Draws the items, and checks and times what `run` does with them.
+    fn row(&mut self, name: &str, n: usize, share: Share<T>, run: fn(&mut Self, &Row<T>) -> Result<(), String>) {
+        let row = Row { what: format!("{name}{}", share.suffix), n, than: share.than };
+        let result = self.bench.draw(share.draw, n, 0).and_then(|()| run(self, &row));
+        self.bench.verdict.note(&format!("{} {}, n {n}", row.what, T::NAME), result);
+    }
+
+    /// A trial beside the function of that name in `cub.cu`.
+    fn trial<'r>(&mut self, row: &'r Row<T>, cub: &'static str) -> Result<Trial<'r, T>, String>
+    where
+        'g: 'r,
+    {
+        let copy = self.bench.copy(row.n)?;
+        let Select { bench: Bench { gpu, input, output, kept, .. }, flags, rejected, count, .. } = self;
+        let items = |memory: &CudaSlice<T>| memory.device_ptr(&gpu.stream).0;
+        let at = At {
+            input: items(input),
+            flags: flags.device_ptr(&gpu.stream).0,
+            output: items(output),
+            rejected: items(rejected),
+            kept: items(kept),
+            count: count.device_ptr(&gpu.stream).0,
+        };
+        Ok(Trial { gpu, row, at, copy, cub, beside_cub: true, beside: 0, rejects: Rejects::Nowhere })
+    }
+
+    fn select_flagged(&mut self, row: &Row<T>) -> Result<(), String> {
+        let drawn: Vec<u8> = self.bench.host.par_iter().map(|x| (*x > row.than).into()).collect();
+        told("the flags", self.bench.gpu.stream.memcpy_htod(&drawn, &mut self.flags.slice_mut(..row.n)))?;
+        self.bench.gpu.synchronize()?;
+        let trial = Trial { beside: row.n, ..self.trial(row, "select_flagged")? };
+        let Select { bench: Bench { workspace, input, output, host, .. }, flags, count, .. } = self;
+        let flags = &*flags;
+        told("prepare", compact::<T>().flags(flags).prepare(row.n, workspace))?;
+        let (view, mut to) = (input.slice(..row.n), output.slice_mut(..row.n));
+        let mut ours = || {
+            let kept = compact::<T>().flags(flags);
+            told("compact", kept.workspace(workspace).run_into(&view, &mut to, count))
+        };
+        trial.run(&mut ours, host, |i| host[i] > row.than)
+    }
+}
+
+impl<T: Sample + Ordered> Select<'_, T>
+where
+    Above<T>: Predicate<T>,
+{
+    fn select_if(&mut self, row: &Row<T>) -> Result<(), String> {
+        let trial = self.trial(row, "select_if")?;
+        let Select { bench: Bench { workspace, input, output, host, .. }, count, .. } = self;
+        let kept = compact::<T>().keep(Above(row.than));
+        told("prepare", kept.prepare(row.n, workspace))?;
+        let (view, mut to) = (input.slice(..row.n), output.slice_mut(..row.n));
+        let mut ours = || told("compact", kept.workspace(workspace).run_into(&view, &mut to, count));
+        trial.run(&mut ours, host, |i| host[i] > row.than)
+    }
+
+    /// CUB takes no bits: its selection of the same items is compared with, and not timed.
+    fn select_bits(&mut self, row: &Row<T>) -> Result<(), String> {
+        let word = |items: &[T]| items.iter().rev().fold(0, |word, x| word << 1 | u32::from(*x > row.than));
+        let drawn: Vec<u32> = self.bench.host.par_chunks(32).map(word).collect();
+        told("the bits", self.bench.gpu.stream.memcpy_htod(&drawn, &mut self.bits.slice_mut(..drawn.len())))?;
+        self.bench.gpu.synchronize()?;
+        let trial = Trial { beside: row.n.div_ceil(8), beside_cub: false, ..self.trial(row, "select_if")? };
+        let Select { bench: Bench { workspace, input, output, host, .. }, bits, count, .. } = self;
+        let bits = &*bits;
+        told("prepare", compact::<T>().bits::<u32, _>(bits).prepare(row.n, workspace))?;
+        let (view, mut to) = (input.slice(..row.n), output.slice_mut(..row.n));
+        let mut ours = || {
+            let kept = compact::<T>().bits::<u32, _>(bits);
+            told("compact", kept.workspace(workspace).run_into(&view, &mut to, count))
+        };
+        trial.run(&mut ours, host, |i| host[i] > row.than)
+    }
+
+    fn partition_apart(&mut self, row: &Row<T>) -> Result<(), String> {
+        let trial = Trial { rejects: Rejects::Apart, ..self.trial(row, "partition_if")? };
+        let Select { bench: Bench { workspace, input, output, host, .. }, rejected, count, .. } = self;
+        let parted = partition::<T>().keep(Above(row.than));
+        told("prepare", parted.prepare(row.n, workspace))?;
+        let view = input.slice(..row.n);
+        let (mut to, mut others) = (output.slice_mut(..row.n), rejected.slice_mut(..row.n));
+        let mut ours = || {
+            let parted = parted.workspace(workspace);
+            told("partition", parted.run_apart_into(&view, &mut to, &mut others, count))
+        };
+        trial.run(&mut ours, host, |i| host[i] > row.than)
+    }
+
+    /// CUB's partition is timed beside the other.
+    fn partition_together(&mut self, row: &Row<T>) -> Result<(), String> {
+        let trial = Trial { rejects: Rejects::Behind, beside_cub: false, ..self.trial(row, "partition_if")? };
+        let Select { bench: Bench { workspace, input, output, host, .. }, count, .. } = self;
+        let parted = partition::<T>().keep(Above(row.than));
+        told("prepare", parted.prepare(row.n, workspace))?;
+        let (view, mut to) = (input.slice(..row.n), output.slice_mut(..row.n));
+        let mut ours = || told("partition", parted.workspace(workspace).run_into(&view, &mut to, count));
+        trial.run(&mut ours, host, |i| host[i] > row.than)
+    }
+
+    fn unique(&mut self, row: &Row<T>) -> Result<(), String> {
+        let trial = self.trial(row, "unique")?;
+        let Select { bench: Bench { workspace, input, output, host, .. }, count, .. } = self;
+        told("prepare", unique::<T>().prepare(row.n, workspace))?;
+        let (view, mut to) = (input.slice(..row.n), output.slice_mut(..row.n));
+        let mut ours = || told("unique", unique::<T>().workspace(workspace).run_into(&view, &mut to, count));
+        trial.run(&mut ours, host, |i| i == 0 || host[i] != host[i - 1])
+    }
+}
+
+/// Where the items go that are not kept.
+#[derive(Clone, Copy, PartialEq)]
+enum Rejects {
+    Nowhere,
+    /// To a buffer of their own.
+    Apart,
+    /// Behind those that are kept.
+    Behind,
+}
+
+/// Addresses on the device.
+#[derive(Clone, Copy)]
+struct At {
+    input: CUdeviceptr,
+    flags: CUdeviceptr,
+    output: CUdeviceptr,
+    rejected: CUdeviceptr,
+    /// parascan's output, while CUB's is in `output`.
+    kept: CUdeviceptr,
+    count: CUdeviceptr,
+}
+
+/// What a row is measured by.
+struct Trial<'r, T> {
+    gpu: &'r Gpu,
+    row: &'r Row<T>,
+    at: At,
+    /// Microseconds that a copy of the items takes.
+    copy: f64,
+    /// The function in `cub.cu`.
+    cub: &'static str,
+    /// Whether CUB is timed, and not only compared with.
+    beside_cub: bool,
+    /// Bytes of flags or bits.
+    beside: usize,
+    rejects: Rejects,
+}
+
+impl<T: Drawn> Trial<'_, T> {
+    fn bytes(&self) -> usize {
+        self.row.n * size_of::<T>()
+    }
+
+    /// Checks and times parascan's call beside CUB's. `keeps` says for each item of `host` whether it is kept.
+    fn run(&self, ours: &mut Run, host: &[T], keeps: impl Fn(usize) -> bool) -> Result<(), String> {
+        let Trial { gpu, row, at, .. } = self;
+        let stream = gpu.stream.cu_stream();
+        let selection = Selection {
+            input: at.input,
+            flags: at.flags,
+            than: (&raw const row.than).cast(),
+            output: at.output,
+            count: at.count,
+            n: u32::try_from(row.n).map_err(|_| "more items than 32 bits count")?,
+        };
+        let cub = CubSelect::find(self.cub, T::NAME);
+        // SAFETY: `than` is an item of the type.
+        let needed = cub.map_or(Ok(0), |cub| unsafe { cub.temporary_bytes(&selection, stream) })?;
+        // SAFETY: CUB writes it before it reads it.
+        let memory = told("CUB's memory", unsafe { gpu.stream.alloc::<u8>(needed.max(1)) })?;
+        let temporary = (memory.device_ptr(&gpu.stream).0, needed);
+        // SAFETY: `n` items, flags where they are looked at, and room for the result; the temporary memory lives to the end of
+        // this function, which waits for the stream.
+        let mut theirs = cub.map(|cub| move || unsafe { cub.launch(temporary, &selection, stream) });
+
+        // CUB's rejects come backwards.
+        let by_loop = row.n <= LOOP || theirs.is_none() || self.rejects != Rejects::Nowhere;
+        let found = self.check_ours(ours, by_loop.then(|| plain(host, keeps)))?;
+        if let Some(theirs) = &mut theirs {
+            self.check_theirs(theirs, found)?;
+        }
+
+        let mut libraries = vec!["parascan"];
+        let mut calls: Vec<Call> = vec![];
+        calls.push(ours);
+        if let Some(theirs) = theirs.as_mut().filter(|_| self.beside_cub) {
+            libraries.push("cub");
+            calls.push(theirs);
+        }
+        let bytes = self.bytes();
+        let written = if self.rejects == Rejects::Nowhere { found * size_of::<T>() } else { bytes };
+        let moved = bytes + self.beside + written;
+        for (library, us) in libraries.iter().zip(gpu.medians(batches(bytes), &mut calls)?) {
+            let of_copy = moved as f64 / us / (2.0 * bytes as f64 / self.copy);
+            print(library, &row.what, T::NAME, row.n, us, moved, of_copy);
+        }
+        Ok(())
+    }
+
+    /// Runs parascan's call, leaves its output in `kept`, and gives the number of items that it kept. Compared with those that
+    /// are kept and those that are not, if they are given.
+    fn check_ours(&self, ours: &mut Run, expected: Option<(Vec<T>, Vec<T>)>) -> Result<usize, String> {
+        let Trial { gpu, row, at, rejects, .. } = self;
+        // SAFETY: the addresses are of the buffers, and as long.
+        let found = unsafe {
+            self.poison(POISON.0)?;
+            ours()?;
+            gpu.copy(at.output, at.kept, self.bytes())?;
+            gpu.read(at.count)?
+        };
+        if found > row.n as u64 {
+            return Err(format!("{found} items are kept of {}", row.n));
+        }
+        if let Some((mut kept, rejected)) = expected {
+            if found != kept.len() as u64 {
+                return Err(format!("{found} items are kept, by a plain loop {}", kept.len()));
+            }
+            match rejects {
+                Rejects::Nowhere => {}
+                Rejects::Apart => self.compare(at.rejected, rejected, "a plain loop, where they are not kept,")?,
+                Rejects::Behind => kept.extend(rejected),
+            }
+            self.compare(at.kept, kept, "a plain loop")?;
+        }
+        Ok(found as usize)
+    }
+
+    /// Runs CUB's call and compares the items that are kept.
+    fn check_theirs(&self, theirs: &mut Run, found: usize) -> Result<(), String> {
+        let Trial { gpu, at, cub, .. } = self;
+        // SAFETY: the addresses are of the buffers, and as long.
+        unsafe {
+            self.poison(POISON.1)?;
+            theirs()?;
+            let count = gpu.read(at.count)?;
+            if count != found as u64 {
+                return Err(format!("{found} items are kept, by CUB's {cub} {count}"));
+            }
+            let size = size_of::<T>();
+            same(gpu.differ(at.kept, at.output, found * size)?, size, &format!("CUB's {cub}"))
+        }
+    }
+
+    /// Compares `n` items with those, behind which nothing was written.
+    fn compare(&self, with: CUdeviceptr, mut expected: Vec<T>, other: &str) -> Result<(), String> {
+        let Trial { gpu, row, .. } = self;
+        let size = size_of::<T>();
+        expected.resize(row.n, bytemuck::pod_read_unaligned(&[POISON.0; 16][..size]));
+        let expected = told("the expected items", gpu.stream.clone_htod(&expected))?;
+        // SAFETY: both are `n` items.
+        let differences = unsafe { gpu.differ(with, expected.device_ptr(&gpu.stream).0, self.bytes()) }?;
+        same(differences, size, other)
+    }
+
+    /// Fills what is written.
+    ///
+    /// # Safety
+    /// The addresses are of room for `n` items, and for the count.
+    unsafe fn poison(&self, byte: u8) -> Result<(), String> {
+        let At { output, rejected, count, .. } = self.at;
+        for (at, bytes) in [(output, self.bytes()), (rejected, self.bytes()), (count, size_of::<u64>())] {
+            // SAFETY: by the caller.
+            unsafe { self.gpu.fill(at, byte, bytes) }?;
+        }
+        Ok(())
+    }
+}
+
+/// The items that are kept and those that are not, one after the other.
+fn plain<T: Copy>(items: &[T], keeps: impl Fn(usize) -> bool) -> (Vec<T>, Vec<T>) {
+    let (mut kept, mut rejected) = (Vec::new(), Vec::new());
+    for (i, &item) in items.iter().enumerate() {
+        if keeps(i) { kept.push(item) } else { rejected.push(item) }
+    }
+    (kept, rejected)
+}
