@@ -385,7 +385,7 @@ template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct Co
         for (u32 k = 0; k < COUNTED; k++) call.count[k] = total.of[k];
     }
 
-    __device__ void finish(Stage &stage, Maybe<Carry> prefix, Carry, u32 lane) {
+    __device__ void finish(Stage &stage, Maybe<Carry> prefix, u64, u32 lane) {
         store(one, stage, prefix.value, lane);
         if constexpr (Second::BYTES > 0) {
             __syncwarp();

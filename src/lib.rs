@@ -35,6 +35,10 @@
 //! | | |
 //! |---|---|
 //! | [`scan`] | the scan, a builder: [`Scan`] has its options |
+//! | [`compact()`], [`partition()`], [`unique()`] | what is kept, together and in order: [`Compact`], [`Partition`], [`ThreeWay`], [`Unique`] |
+//! | [`Predicate`], [`Above`], [`Within`], [`NonZero`], [`Finite`], [`Not`] and others | by what it is kept |
+//! | [`offsets()`], [`Offsets::allocate`] | where sizes begin one after the other, and one buffer for them: [`Allocation`] |
+//! | [`pack()`], [`expand()`] | segments of any lengths into one buffer, and the way back |
 //! | [`Sum`], [`Product`], [`Max`], [`Min`], [`BitAnd`], [`BitOr`], [`BitXor`], [`Last`] | the operators of the catalog |
 //! | [`Operator`], [`Element`] | for operators and elements of your own |
 //! | [`Source`], [`Destination`], [`Place`] | host slices and cudarc's buffers |
