@@ -360,7 +360,6 @@ template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct Co
         rows = Rows<ROWS>(call.n, first);
         one.template begin<ROWS>(stage.kept, call.n, first, lane);
         choice.choose(rows, stage.kept, first, lane);
-        end_load();
         if (call.flags & COMPLEMENT) rows.flip();
         rows.template close<COUNTED>(stage.rows, lane);
         Carry counts = {{rows.kept}};
@@ -377,7 +376,11 @@ template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct Co
         return counts;
     }
 
-    __device__ void prepare(Stage &stage, u32 lane) { gather(one, stage, lane); }
+    // What the choice has not looked at may still be on its way: others need the count, and not that.
+    __device__ void prepare(Stage &stage, u32 lane) {
+        end_load();
+        gather(one, stage, lane);
+    }
 
     __device__ void total(Carry total) const {
         if (call.flags & BEHIND) return; // they are there already, and read by other blocks

@@ -12,7 +12,7 @@ struct SaturatingSum {
     }
 };
 
-// Sizes, each rounded up to a multiple of padding + 1, a power of two. A slot may be wider than a size.
+// Sizes, each rounded up to a multiple of padding + 1, a power of two.
 template <class Size> struct Sizes {
     typedef Size Item;
     Size *sizes;
@@ -26,22 +26,14 @@ template <class Size> struct Sizes {
     template <class Slot, u32 VECTORS> __device__ void load(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const {
         constexpr u32 ITEMS = Slice<Slot, VECTORS>::ITEMS;
         u32 count = first >= n ? 0 : u32(min(n - first, u64(ITEMS)));
-        if constexpr (sizeof(Slot) == sizeof(Size)) {
-            if (count == ITEMS) {
-                Run<Size>{sizes, n, false}.load(slice, first, lane);
-                return;
-            }
-        }
-        Slot *slots = slice.slots();
-        const Size *from = sizes + first;
         if (count == ITEMS) {
-#pragma unroll
-            for (u32 i = 0; i < ITEMS; i += WARP) copy_item_to_shared((Size *)(slots + i + lane), from + i + lane);
-        } else {
-            for (u32 i = lane; i < ITEMS; i += WARP) {
-                if (i < count) copy_item_to_shared((Size *)(slots + i), from + i);
-                else *(Size *)(slots + i) = 0;
-            }
+            Run<Size>{sizes, n, false}.load(slice, first, lane);
+            return;
+        }
+        Size *slots = slice.slots();
+        for (u32 i = lane; i < ITEMS; i += WARP) {
+            if (i < count) copy_item_to_shared(slots + i, sizes + first + i);
+            else slots[i] = 0;
         }
         wait_for_copies();
     }
@@ -79,18 +71,134 @@ template <class Offset> struct Starts {
     }
 };
 
-template <class Size, class Offset, bool WIDER = (sizeof(Size) > sizeof(Offset))> struct SlotOf {
-    typedef Offset Type;
-};
-template <class Size, class Offset> struct SlotOf<Size, Offset, true> {
-    typedef Size Type;
+// A walk for sizes that are narrower than their offsets: the stage holds the sizes alone, so that more of them are on their way. It
+// is rows, of which each lane takes as many sizes as make two vectors of offsets.
+template <class Size, class Offset, u32 ROWS> struct RowWalk {
+    typedef u64 Carry;
+    static constexpr u32 EACH = 2 * sizeof(Vector) / sizeof(Offset); // sizes of a lane in a row
+    static constexpr u32 ROW = EACH * WARP, ITEMS = ROWS * ROW;
+    struct alignas(EACH * sizeof(Size)) Few {
+        Size size[EACH];
+    };
+    struct alignas(128) Stage {
+        Few few[ROWS * WARP];
+    };
+    struct Offsets {
+        Offset offset[EACH];
+    };
+    static_assert(ITEMS * sizeof(Size) % (sizeof(Vector) * WARP) == 0, "the slice is whole vectors of each lane");
+
+    Sizes<Size> source;
+    Starts<Offset> sink;
+
+    __device__ RowWalk(Sizes<Size> source, Starts<Offset> sink) : source(source), sink(sink) {}
+
+    __device__ void prefetch(u64 first, u32 lane) const { source.template prefetch<ITEMS>(first, lane); }
+
+    // The sum of the whole slice, in any order. What is past the end takes nothing.
+    __device__ u64 fold(Stage &stage, u64 first, u32 lane) {
+        u32 count = first >= source.n ? 0 : u32(min(source.n - first, u64(ITEMS)));
+        const Size *from = source.sizes + first;
+        Size *to = (Size *)stage.few;
+        if (count == ITEMS && (u64)from % sizeof(Vector) == 0) {
+#pragma unroll
+            for (u32 k = 0; k < ITEMS * sizeof(Size) / sizeof(Vector); k += WARP)
+                copy_to_shared((Vector *)to + k + lane, (const Vector *)from + k + lane);
+        } else {
+            for (u32 i = lane; i < ITEMS; i += WARP) {
+                if (i < count) copy_item_to_shared(to + i, from + i);
+                else to[i] = 0;
+            }
+        }
+        wait_for_copies();
+        __syncwarp();
+        return warp_inclusive<Exact>(source.padding ? sum<true>(stage, lane) : sum<false>(stage, lane), lane);
+    }
+
+    __device__ void prepare(Stage &, u32) {}
+    __device__ void total(u64 total) const { sink.total(total); }
+
+    __device__ void finish(Stage &stage, Maybe<u64> prefix, u64 first, u32 lane) {
+        if (source.padding) put<true>(stage, prefix.value, first, lane);
+        else put<false>(stage, prefix.value, first, lane);
+    }
+
+  private:
+    // What a slice sums up to fits: of narrow sizes and alignments up to 2^32.
+    struct Exact {
+        typedef u64 Carry;
+        static __device__ u64 combine(u64 a, u64 b) { return a + b; }
+    };
+    template <bool ROUND> __device__ u64 rounded(Size size) const { return ROUND ? (u64(size) + source.padding) & ~source.padding : size; }
+
+    template <bool ROUND> __device__ u64 sum(const Stage &stage, u32 lane) const {
+        u64 sum = 0;
+#pragma unroll
+        for (u32 row = 0; row < ROWS; row++) {
+            Few few = stage.few[row * WARP + lane];
+#pragma unroll
+            for (u32 j = 0; j < EACH; j++) sum += rounded<ROUND>(few.size[j]);
+        }
+        return sum;
+    }
+
+    // `before` is that of a row.
+    template <bool ROUND> __device__ void put(const Stage &stage, u64 before, u64 first, u32 lane) {
+        bool is_whole = first + ITEMS <= source.n && (u64)(sink.starts + first) % sizeof(Vector) == 0;
+#pragma unroll 2
+        for (u32 row = 0; row < ROWS; row++) {
+            Few few = stage.few[row * WARP + lane];
+            Offsets upto;
+            u64 own = 0;
+#pragma unroll
+            for (u32 j = 0; j < EACH; j++) own += rounded<ROUND>(few.size[j]);
+            u64 inclusive = warp_inclusive<Exact>(own, lane), run = inclusive - own;
+#pragma unroll
+            for (u32 j = 0; j < EACH; j++) {
+                upto.offset[j] = sink.narrow(SaturatingSum::combine(before, run));
+                run += rounded<ROUND>(few.size[j]);
+            }
+            before = SaturatingSum::combine(before, shuffle(inclusive, WARP - 1));
+            u64 at = first + row * ROW + lane * EACH;
+            if (is_whole) {
+                store_pairs(upto, (Vector *)(sink.starts + at), lane);
+            } else {
+#pragma unroll
+                for (u32 j = 0; j < EACH; j++)
+                    if (at + j < source.n) sink.starts[at + j] = upto.offset[j];
+            }
+        }
+    }
+
+    // Two neighbours store the whole 32 bytes of the one, and then of the other: half of them at a time would each be written on
+    // its own.
+    static __device__ void store_pairs(const Offsets &offsets, Vector *to, u32 lane) {
+        Vector half[2];
+        memcpy(half, &offsets, sizeof(half));
+        bool odd = lane % 2;
+        Vector other = odd ? half[0] : half[1];
+#pragma unroll
+        for (u32 k = 0; k < 4; k++) other.word[k] = __shfl_xor_sync(ALL_LANES, other.word[k], 1);
+        if (odd) to -= 2;
+        to[odd] = odd ? other : half[0];
+        to[2 + odd] = odd ? half[1] : other;
+    }
 };
 
-template <class Size, class Offset, class Shape, u32 SPREAD>
+// Sizes as wide as offsets, or wider, take the pipeline; EACH are the vectors of a lane. Narrower ones go by rows, of which a
+// warp has so many.
+template <class Size, class Offset, u32 WARPS, u32 EACH, u32 SPREAD>
 __device__ void offset_tiles(Size *sizes, Offset *starts, u64 n, u64 padding, u64 *sum, bool with_end, void *memory, u32 tiles) {
-    typedef PrefixServer<SaturatingSum, Shape::WARPS, SPREAD> Join;
-    typedef typename SlotOf<Size, Offset>::Type Slot;
-    typedef Pipeline<SaturatingSum, Sizes<Size>, Starts<Offset>, Slot, Shape, Join> Offsets;
-    __shared__ typename Offsets::Shared shared;
-    Offsets::run(shared, {sizes, n, padding}, {starts, n, sum, with_end}, Join(memory, tiles), {0, true}, false);
+    typedef PrefixServer<SaturatingSum, WARPS, SPREAD> Join;
+    Sizes<Size> source{sizes, n, padding};
+    Starts<Offset> sink{starts, n, sum, with_end};
+    if constexpr (sizeof(Size) < sizeof(Offset)) {
+        typedef TilePipeline<SaturatingSum, RowWalk<Size, Offset, EACH>, WARPS, Join> Offsets;
+        __shared__ typename Offsets::Shared shared;
+        Offsets::run(shared, {source, sink}, Join(memory, tiles), {0, true});
+    } else {
+        typedef Pipeline<SaturatingSum, Sizes<Size>, Starts<Offset>, Size, Shape<WARPS, EACH>, Join> Offsets;
+        __shared__ typename Offsets::Shared shared;
+        Offsets::run(shared, source, sink, Join(memory, tiles), {0, true}, false);
+    }
 }

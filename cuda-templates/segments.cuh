@@ -21,6 +21,7 @@ template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
     typedef Offset_ Offset;
     static constexpr u32 WARPS = WARPS_, THREADS = WARPS * WARP, TILE = TILE_, COST = COST_;
     static constexpr u32 SEGMENTS = TILE / COST + 1;
+    static __host__ __device__ constexpr u32 power(u32 n) { return n < 2 ? 1 : 2 * power(n / 2); } // of two, the greatest up to n
 
     struct Shared {
         u64 segment[2]; // the first one, and the last
@@ -58,13 +59,11 @@ template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
 
     // The segment of an output, from the tile's first of either on; none is `segments`. After a barrier.
     __device__ u32 find(u32 output) const {
-        u32 low = 0, high = segments;
-        while (low < high) {
-            u32 middle = (low + high) / 2;
-            if (shared.end[middle] <= output) low = middle + 1;
-            else high = middle;
-        }
-        return low;
+        u32 found = 0;
+#pragma unroll
+        for (u32 step = power(SEGMENTS); step > 0; step /= 2)
+            if (found + step <= segments && shared.end[found + step - 1] <= output) found += step;
+        return found;
     }
 
   private:
@@ -83,23 +82,40 @@ template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
 
 // ---- packing ---------------------------------------------------------------------------------------------------------------
 
-// Bytes of memory, as words wherever they begin.
-struct Bytes {
-    const u8 *from;
-    u64 count;
-
-    // The word at a multiple of four, of which only the bytes count that are there.
-    __device__ u32 word(u64 address) const {
-        if (address >= (u64)from && address + 4 <= (u64)from + count) return *(const u32 *)address;
-        u32 word = 0;
+// The 16 bytes at an address, of which only those count that `bits` name, one for each.
+template <bool WORDS> __device__ inline Vector gathered(u64 address, u32 bits, u64 from, u64 bytes) {
+    // Two vectors of memory have them all. Only what is asked for is read.
+    u32 past = u32(address % sizeof(Vector));
+    const Vector *low = (const Vector *)(address - past), *high = low + 1;
+    u32 wanted = bits << past;
+    u32 word[8] = {};
+    bool from_low = wanted & 0xffff, from_high = wanted >> 16;
+    u64 begin = (u64)(from_low ? low : high), end = (u64)(from_high ? high + 1 : high);
+    if (begin >= from && end <= from + bytes) {
+        Vector a = {}, b = {};
+        if (from_low) a = *low;
+        if (from_high) b = *high;
 #pragma unroll
-        for (u32 k = 0; k < 4; k++) {
-            u64 i = address + k - (u64)from;
-            if (i < count) word |= u32(from[i]) << 8 * k;
+        for (u32 i = 0; i < 4; i++) word[i] = a.word[i], word[4 + i] = b.word[i];
+    } else if (bits) { // at the ends of the items, which may be no vectors of their own
+        for (u32 i = 0; i < 2 * sizeof(Vector); i++) {
+            if (wanted >> i & 1) {
+                u32 byte = u32(*((const u8 *)low + i)) << i % 4 * 8;
+#pragma unroll
+                for (u32 k = 0; k < 8; k++)
+                    if (i / 4 == k) word[k] |= byte;
+            }
         }
-        return word;
     }
-};
+#pragma unroll
+    for (u32 i = 0; i < 6; i++) word[i] = past & 8 ? word[i + 2] : word[i];
+#pragma unroll
+    for (u32 i = 0; i < 5; i++) word[i] = past & 4 ? word[i + 1] : word[i];
+    Vector vector;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) vector.word[i] = WORDS ? word[i] : __funnelshift_r(word[i], word[i + 1], past % 4 * 8);
+    return vector;
+}
 
 // The bytes of a word that four bits name.
 __device__ inline u32 byte_mask(u32 bits) { return ((bits & 15) * 0x204081 & 0x01010101) * 0xff; }
@@ -117,50 +133,42 @@ __device__ void pack_tile(Ends<typename Tile::Offset> ends, const typename Tile:
     __syncthreads();
     if (tile.outputs == 0) return;
 
+    // Of very short segments each thread copies bytes, or vectors of so many pieces would keep too few of them busy.
+    if (!WORDS && tile.outputs < 4 * tile.segments) {
+        for (u32 j = threadIdx.x; j < tile.outputs; j += Tile::THREADS) {
+            u32 k = tile.find(j);
+            u64 place = tile.output + j, first = k < tile.segments ? source[k] + place : bytes;
+            if (first < bytes) to[place] = from[first];
+        }
+        return;
+    }
+
     // Each thread makes vectors of the output, each of pieces of segments.
-    Bytes items{from, bytes};
-    u32 past = u32(((u64)to + tile.output) % sizeof(Vector));
+    u32 past = u32(((u64)to + tile.output) % sizeof(Vector)); // the tile's outputs go from there on
     u8 *vectors = to + tile.output - past;
-    for (u32 v = threadIdx.x; v * sizeof(Vector) < past + tile.outputs; v += Tile::THREADS) {
-        u32 begin = v * sizeof(Vector); // of the vector; the tile's outputs go from `past` on
-        u32 at = max(begin, past), end = min(begin + u32(sizeof(Vector)), past + tile.outputs), k = tile.find(at - past);
+    for (u32 begin = threadIdx.x * sizeof(Vector); begin < past + tile.outputs; begin += Tile::THREADS * sizeof(Vector)) {
+        u32 at = max(begin, past), end = min(begin + u32(sizeof(Vector)), past + tile.outputs), have = 0; // which of its bytes
         Vector vector = {};
-        u32 have = 0; // which of its bytes
-        while (k < tile.segments) {
+        for (u32 k = tile.find(at - past); at < end; k++) {
+            if (k < tile.segments && shared.end[k] + past <= at) k = tile.find(at - past); // past the empty ones
+            if (k >= tile.segments) break;
             u32 until = min(end, shared.end[k] + past);
             u64 first = source[k] + tile.output + (at - past); // of the items
             u32 count = first >= bytes ? 0 : u32(min(u64(until - at), bytes - first));
             u32 bits = ((1u << count) - 1) << (at - begin);
-            u64 address = (u64)from + first - (at - begin); // of what would be the vector's first byte
-            u32 shift = WORDS ? 0 : u32(address % 4), low = 0;
-            address -= shift;
-            // Four words, and a fifth one into which the others are shifted; only what is asked for is read.
-            u32 words = bits << shift;
-            if (!WORDS && (words & 15)) low = items.word(address);
+            Vector piece = gathered<WORDS>((u64)from + first - (at - begin), bits, (u64)from, bytes);
 #pragma unroll
-            for (u32 j = 0; j < 4; j++) {
-                u32 mask = byte_mask(bits >> 4 * j);
-                if (WORDS) {
-                    if (mask) vector.word[j] = *(const u32 *)(address + 4 * j);
-                } else {
-                    u32 high = words >> (4 * j + 4) & 15 ? items.word(address + 4 * j + 4) : 0;
-                    vector.word[j] |= __funnelshift_r(low, high, 8 * shift) & mask;
-                    low = high;
-                }
-            }
+            for (u32 i = 0; i < 4; i++) vector.word[i] |= piece.word[i] & byte_mask(bits >> 4 * i);
             have |= bits;
             at = until;
-            if (at >= end) break;
-            k++;
-            if (k < tile.segments && shared.end[k] + past <= at) k = tile.find(at - past); // past the empty ones
         }
         u8 *place = vectors + begin;
         if (have == 0xffff) {
             *(Vector *)place = vector;
         } else if (WORDS) {
 #pragma unroll
-            for (u32 j = 0; j < 4; j++)
-                if (have >> 4 * j & 1) ((u32 *)place)[j] = vector.word[j];
+            for (u32 i = 0; i < 4; i++)
+                if (have >> 4 * i & 1) ((u32 *)place)[i] = vector.word[i];
         } else {
 #pragma unroll
             for (u32 b = 0; b < sizeof(Vector); b++)

@@ -80,7 +80,7 @@ impl<S, O, W: Copy> Clone for Offsets<S, O, W> {
 impl<S, O, W: Copy> Copy for Offsets<S, O, W> {}
 
 impl<S: Size, O: Index, W> Offsets<S, O, W> {
-    /// Each begins at a multiple of `align`, a power of two.
+    /// Each begins at a multiple of `align`, a power of two up to 2^32.
     pub fn align(mut self, align: u64) -> Self {
         self.align = align;
         self
@@ -190,7 +190,7 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         W: Site<L>,
     {
         let Offsets { align, with_total, .. } = self;
-        if !align.is_power_of_two() {
+        if !align.is_power_of_two() || align > 1 << 32 {
             return Err(Error::Align { primitive, align });
         }
         let n = sizes.len();

@@ -39,8 +39,8 @@ pub enum Error {
         /// The total, where it is known; `u64::MAX` stands for all that are greater.
         total: Option<u64>,
     },
-    /// An alignment that is no power of two.
-    #[error("{primitive}: an alignment is a power of two, and {align} is not")]
+    /// An alignment that is no power of two up to 2^32.
+    #[error("{primitive}: an alignment is a power of two up to 2^32, and {align} is not")]
     Align {
         /// The primitive that was called.
         primitive: &'static str,

@@ -1,7 +1,7 @@
 //! Offsets on the device: which kernel, how much scratch memory, the launch.
 
 use super::library::{self, Kernels, Program};
-use super::tuning::{RANGES, TUNING, tuning};
+use super::tuning::{OffsetsRange, RANGES, offsets_ranges};
 use super::unit::OffsetsUnit;
 use crate::{Element, Error};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
@@ -31,21 +31,21 @@ impl OffsetsPlan {
     /// # Errors
     /// [`Error::TooLong`] for more tiles than a grid has blocks.
     pub(crate) fn new<S: Element, O: Element>(n: usize, architecture: u32) -> Result<OffsetsPlan, Error> {
-        let slot = unit::<S, O>().slot();
-        let ranges = tuning(TUNING, architecture, slot);
-        let bytes = n.saturating_mul(slot);
+        let (size, offset) = (size_of::<S>(), size_of::<O>());
+        let ranges = offsets_ranges(size, offset, architecture);
+        let bytes = n.saturating_mul(size.max(offset));
         let range =
             ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
-        let (shape, spread) = (ranges[range].shape, ranges[range].spread);
-        let tiles = n.div_ceil(shape.tile(slot));
+        let OffsetsRange { warps, spread, tile, .. } = ranges[range];
+        let tiles = n.div_ceil(tile);
         const MOST_BLOCKS: usize = i32::MAX as usize;
         if tiles >= MOST_BLOCKS {
-            return Err(Error::TooLong { primitive: NAME, n, most: (MOST_BLOCKS - 1) * shape.tile(slot) });
+            return Err(Error::TooLong { primitive: NAME, n, most: (MOST_BLOCKS - 1) * tile });
         }
         // A sum of 64 bits is a status of two words (`Status` in `handover.cuh`).
         const STATUS: usize = 16;
         let words = if tiles <= 1 { 0 } else { 16 + tiles * (STATUS + STATUS.max(spread)) };
-        Ok(OffsetsPlan { range, threads: shape.threads() as u32, tiles, words })
+        Ok(OffsetsPlan { range, threads: 32 * warps as u32, tiles, words })
     }
 
     /// Bytes of status words that are enough for `n` sizes or fewer.
@@ -53,9 +53,9 @@ impl OffsetsPlan {
     /// # Errors
     /// Those of `new`.
     pub(crate) fn words_up_to<S: Element, O: Element>(n: usize, architecture: u32) -> Result<usize, Error> {
-        let (slot, mut most) = (unit::<S, O>().slot(), 0);
-        for range in tuning(TUNING, architecture, slot) {
-            most = most.max(OffsetsPlan::new::<S, O>(n.min(range.bytes / slot), architecture)?.words);
+        let (size, offset, mut most) = (size_of::<S>(), size_of::<O>(), 0);
+        for range in offsets_ranges(size, offset, architecture) {
+            most = most.max(OffsetsPlan::new::<S, O>(n.min(range.bytes / size.max(offset)), architecture)?.words);
         }
         Ok(most)
     }

@@ -173,6 +173,45 @@ pub(crate) fn compact_range_of(sizes: &[usize], ways: usize, n: usize) -> usize 
     ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer")
 }
 
+/// A kernel of offsets for a range of lengths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OffsetsRange {
+    /// The longest input that it is for, in bytes of the wider of sizes and offsets.
+    pub(crate) bytes: usize,
+    /// Warps of a block.
+    pub(crate) warps: usize,
+    /// Vectors of a lane, or of sizes that are narrower than their offsets rows of a warp.
+    pub(crate) each: usize,
+    /// As for a scan.
+    pub(crate) spread: usize,
+    /// Items of a tile.
+    pub(crate) tile: usize,
+}
+
+/// The ranges for sizes that are narrower than their offsets: bytes of offsets, warps, rows of 1 KiB of offsets, spread. NVIDIA
+/// H200, 2026-11-21.
+const ROWS: [(usize, usize, usize, usize); RANGES] = [(MIB, 8, 2, 0), (32 * MIB, 8, 8, 0), (LONG, 6, 10, 128)];
+
+/// The ranges for sizes and offsets of so many bytes on an architecture.
+pub(crate) fn offsets_ranges(size: usize, offset: usize, architecture: u32) -> [OffsetsRange; RANGES] {
+    if size >= offset {
+        return tuning(TUNING, architecture, size).map(|Range { bytes, shape, spread }| OffsetsRange {
+            bytes,
+            warps: shape.warps,
+            each: shape.vectors,
+            spread,
+            tile: shape.tile(size),
+        });
+    }
+    // The sizes of a slice are whole vectors of every lane.
+    let in_row = 1024 / offset;
+    let step = (512 / (in_row * size)).max(1);
+    ROWS.map(|(bytes, warps, rows, spread)| {
+        let each = rows.next_multiple_of(step);
+        OffsetsRange { bytes, warps, each, spread, tile: warps * each * in_row }
+    })
+}
+
 /// The shape of a kernel that takes segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SegmentTile {
@@ -185,7 +224,7 @@ pub(crate) struct SegmentTile {
 }
 
 /// Packing segments, in bytes, and the way back, in outputs.
-pub(crate) const PACK: SegmentTile = SegmentTile { warps: 8, tile: 16384, cost: 16 };
+pub(crate) const PACK: SegmentTile = SegmentTile { warps: 4, tile: 16384, cost: 32 };
 pub(crate) const EXPAND: SegmentTile = SegmentTile { warps: 8, tile: 4096, cost: 2 };
 
 /// Tiles that look back at each other; after that many a prefix is handed on.

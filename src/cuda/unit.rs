@@ -4,7 +4,8 @@
 //! made, and a unit is recognised by its text: two pairs of operator and element with the same text share one kernel.
 
 use super::tuning::{
-    EXPAND, LOOK_BACK_GROUP, PACK, RANGES, Range, SegmentTile, TUNING, Tuning, architectures, compact_shapes, tuning,
+    EXPAND, LOOK_BACK_GROUP, OffsetsRange, PACK, RANGES, Range, SegmentTile, TUNING, Tuning, architectures,
+    compact_shapes, offsets_ranges, tuning,
 };
 
 /// The templates, by the name under which a unit includes them.
@@ -245,15 +246,18 @@ pub(crate) struct OffsetsUnit {
 }
 
 impl OffsetsUnit {
-    /// Bytes of the wider of both, by which shapes are chosen.
-    pub(crate) fn slot(&self) -> usize {
-        self.size.max(self.offset)
-    }
-
     /// The text of the unit.
     pub(crate) fn source(&self) -> String {
-        let OffsetsUnit { size, offset } = self;
-        let shapes = shapes_by_architecture(TUNING, self.slot());
+        let &OffsetsUnit { size, offset } = self;
+        let shapes = if size < offset {
+            let ranges = offsets_ranges(size, offset, 0); // the same on every architecture
+            let kernel = |(k, range): (usize, &OffsetsRange)| {
+                format!(" KERNEL({k}, {}, {}, {})", range.warps, range.each, range.spread)
+            };
+            format!("#define RANGES(KERNEL){}\n", ranges.iter().enumerate().map(kernel).collect::<String>())
+        } else {
+            shapes_by_architecture(TUNING, size)
+        };
         format!(
             "#include \"offsets.cuh\"\n\
              {shapes}\
