@@ -112,14 +112,15 @@ template <class Size, class Offset, u32 ROWS> struct RowWalk {
         }
         wait_for_copies();
         __syncwarp();
-        return warp_inclusive<Exact>(source.padding ? sum<true>(stage, lane) : sum<false>(stage, lane), lane);
+        return warp_inclusive<Exact>(source.padding == 0 ? sum<true>(stage, lane) : sum<false>(stage, lane), lane);
     }
 
     __device__ void prepare(Stage &, u32) {}
     __device__ void total(u64 total) const { sink.total(total); }
 
     __device__ void finish(Stage &stage, Maybe<u64> prefix, u64 first, u32 lane) {
-        if (source.padding) put<true>(stage, prefix.value, first, lane);
+        // What a slice sums up to is far from 2^63.
+        if (source.padding == 0 && prefix.value >> 63 == 0) put<true>(stage, prefix.value, first, lane);
         else put<false>(stage, prefix.value, first, lane);
     }
 
@@ -129,36 +130,38 @@ template <class Size, class Offset, u32 ROWS> struct RowWalk {
         typedef u64 Carry;
         static __device__ u64 combine(u64 a, u64 b) { return a + b; }
     };
-    template <bool ROUND> __device__ u64 rounded(Size size) const { return ROUND ? (u64(size) + source.padding) & ~source.padding : size; }
+    // PLAIN: nothing is rounded and nothing saturates.
+    template <bool PLAIN> __device__ u64 rounded(Size size) const { return PLAIN ? size : (u64(size) + source.padding) & ~source.padding; }
+    template <bool PLAIN> static __device__ u64 add(u64 a, u64 b) { return PLAIN ? a + b : SaturatingSum::combine(a, b); }
 
-    template <bool ROUND> __device__ u64 sum(const Stage &stage, u32 lane) const {
+    template <bool PLAIN> __device__ u64 sum(const Stage &stage, u32 lane) const {
         u64 sum = 0;
 #pragma unroll
         for (u32 row = 0; row < ROWS; row++) {
             Few few = stage.few[row * WARP + lane];
 #pragma unroll
-            for (u32 j = 0; j < EACH; j++) sum += rounded<ROUND>(few.size[j]);
+            for (u32 j = 0; j < EACH; j++) sum += rounded<PLAIN>(few.size[j]);
         }
         return sum;
     }
 
     // `before` is that of a row.
-    template <bool ROUND> __device__ void put(const Stage &stage, u64 before, u64 first, u32 lane) {
+    template <bool PLAIN> __device__ void put(const Stage &stage, u64 before, u64 first, u32 lane) {
         bool is_whole = first + ITEMS <= source.n && (u64)(sink.starts + first) % sizeof(Vector) == 0;
-#pragma unroll 2
+#pragma unroll 4
         for (u32 row = 0; row < ROWS; row++) {
             Few few = stage.few[row * WARP + lane];
             Offsets upto;
             u64 own = 0;
 #pragma unroll
-            for (u32 j = 0; j < EACH; j++) own += rounded<ROUND>(few.size[j]);
+            for (u32 j = 0; j < EACH; j++) own += rounded<PLAIN>(few.size[j]);
             u64 inclusive = warp_inclusive<Exact>(own, lane), run = inclusive - own;
 #pragma unroll
             for (u32 j = 0; j < EACH; j++) {
-                upto.offset[j] = sink.narrow(SaturatingSum::combine(before, run));
-                run += rounded<ROUND>(few.size[j]);
+                upto.offset[j] = sink.narrow(add<PLAIN>(before, run));
+                run += rounded<PLAIN>(few.size[j]);
             }
-            before = SaturatingSum::combine(before, shuffle(inclusive, WARP - 1));
+            before = add<PLAIN>(before, shuffle(inclusive, WARP - 1));
             u64 at = first + row * ROW + lane * EACH;
             if (is_whole) {
                 store_pairs(upto, (Vector *)(sink.starts + at), lane);

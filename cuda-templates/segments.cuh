@@ -180,15 +180,36 @@ __device__ void pack_tile(Ends<typename Tile::Offset> ends, const typename Tile:
 // ---- the way back ----------------------------------------------------------------------------------------------------------
 
 // Of every output which segment it is of, and which of it; `positions` may be null.
+//
+// Each segment that is not empty leaves its number where its outputs begin. Then each warp goes over outputs in a row, 32 at a time, and
+// takes the last number that it has seen.
 template <class Tile, class Index> __device__ void expand_tile(Ends<typename Tile::Offset> ends, Index *segment_of, Index *positions) {
+    constexpr u32 PART = Tile::TILE / Tile::WARPS; // outputs of a warp
+    static_assert(PART % WARP == 0, "warps take whole rows");
     __shared__ typename Tile::Shared shared;
+    alignas(sizeof(Vector)) __shared__ u16 mark[Tile::TILE]; // one more than the segment, or zero
+    static_assert(Tile::SEGMENTS < 0xffff, "marks are 16 bits");
+    u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, upto = ALL_LANES >> (WARP - 1 - lane);
+    for (u32 j = threadIdx.x; j < Tile::TILE * sizeof(u16) / sizeof(Vector); j += Tile::THREADS) ((Vector *)mark)[j] = {};
     Tile tile(shared, ends, blockIdx.x);
     __syncthreads();
+    for (u32 k = threadIdx.x; k < tile.segments; k += Tile::THREADS) {
+        u32 begin = k == 0 ? 0 : shared.end[k - 1];
+        if (begin < shared.end[k]) mark[begin] = u16(k + 1);
+    }
+    __syncthreads();
     u64 start = ends.before(tile.first); // of the tile's first segment
-    for (u32 j = threadIdx.x; j < tile.outputs; j += Tile::THREADS) {
-        u32 k = tile.find(j);
-        if (k == tile.segments) continue;
-        segment_of[tile.output + j] = Index(tile.first + k);
-        if (positions) positions[tile.output + j] = Index(tile.output + j - (k == 0 ? start : tile.output + shared.end[k - 1]));
+    u32 first = warp * PART, end = min(first + PART, tile.outputs);
+    if (first >= end) return;
+    u32 segment = tile.find(first); // of the last output before the row, or of its first one
+    for (u32 row = first; row < end; row += WARP) {
+        u32 j = row + lane, own = mark[j], begun = __ballot_sync(ALL_LANES, own != 0) & upto;
+        u32 latest = __shfl_sync(ALL_LANES, own, begun ? WARP - 1 - __clz(begun) : lane);
+        u32 k = begun ? latest - 1 : segment;
+        segment = __shfl_sync(ALL_LANES, k, WARP - 1);
+        if (j < end && k < tile.segments) {
+            segment_of[tile.output + j] = Index(tile.first + k);
+            if (positions) positions[tile.output + j] = Index(tile.output + j - (k == 0 ? start : tile.output + shared.end[k - 1]));
+        }
     }
 }

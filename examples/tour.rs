@@ -1,4 +1,4 @@
-//! Four scans at work on a text file, and how fast they are:
+//! The primitives at work on a text file, and how fast scans are:
 //!
 //! ```text
 //! cargo run --release --example tour -- FILE
@@ -6,8 +6,9 @@
 //! Without FILE it reads a source file of this library, which it carries. It runs on the GPU if there is one, else on the
 //! CPU's cores (`CUDA_VISIBLE_DEVICES=` hides the GPU), and says which. It prints
 //!
-//! - the file's lines: the running maximum of their lengths, `scan::<Max, i32>()`, and where each begins, the exclusive sum
-//!   of their sizes, `scan::<Sum, u64>().exclusive()`;
+//! - the file's lines: where they end, the compaction of its newlines, `compact::<u8>().keep(Equal(b'\n')).indices()`; the
+//!   longest so far, the running maximum of their lengths, `scan::<Max, u32>()`; how many are not empty,
+//!   `compact::<u32>().keep(NonZero)`; and their texts without the line ends, one after the other, `pack::<u8, u64>()`;
 //! - its commas within quotes and outside of them: byte by byte, by the parity of the quotes so far, `scan::<BitXor, u8>()`;
 //! - the same for a CSV that is made on the spot, as records and fields;
 //! - GB/s of a running maximum and of a sum over 2^24 elements (CPU) or 2^28 (GPU), beside a copy's.
@@ -16,7 +17,8 @@
 
 use parascan::cudarc::driver::sys::CUevent_flags;
 use parascan::cudarc::driver::{CudaEvent, CudaSlice, CudaStream, DeviceRepr, DriverError};
-use parascan::{BitXor, Element, Error, Max, Operator, Scan, Sum, Workspace, cuda, scan};
+use parascan::{BitXor, Destination, Device, Element, Equal, Error, Host, Max, NonZero, Operator, Place, Scan};
+use parascan::{Source, Sum, Workspace, compact, cuda, pack, scan};
 use rayon::prelude::*;
 use std::fmt::{Debug, Write as _};
 use std::io::Write as _;
@@ -71,35 +73,62 @@ fn stops(mut engine: impl Engine, place: &str, name: &str, text: &[u8]) -> Outco
 
 // ---- lines -------------------------------------------------------------------------------------------------------------------
 
-fn lines(engine: &mut impl Engine, text: &[u8]) -> Outcome<()> {
+fn lines<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
     say("Lines");
     if text.is_empty() {
         say("  none, the file is empty\n");
         return Ok(());
     }
-    // What the line takes in the file, and what of it is shown.
-    let whole = text.split_inclusive(|&byte| byte == b'\n');
-    let shown = |line: &[u8]| {
-        let line = line.strip_suffix(b"\n").unwrap_or(line);
-        i32::try_from(line.strip_suffix(b"\r").unwrap_or(line).len())
-    };
-    let sizes: Vec<u64> = whole.clone().map(|line| line.len() as u64).collect();
-    let lengths: Vec<i32> = whole.map(shown).collect::<Result<_, _>>().map_err(|_| "a line of 2 GB or more")?;
+    // The index of the file: where its newlines are. From here on, what the library is given lies where the engine works, and
+    // so does what it gives back.
+    let bytes = engine.upload(text)?;
+    let newlines = compact::<u8>().keep(Equal(b'\n')).indices::<u64, _>(&bytes)?;
+    let newlines = engine.download(&newlines)?;
+    let expected: Vec<u64> = (0..).zip(text).filter(|&(_, &byte)| byte == b'\n').map(|(i, _)| i).collect();
+    same("the newlines", &newlines, &expected)?;
 
-    let longest = checked(engine, "the running maximum", scan::<Max, i32>(), &lengths, None)?;
-    let starts = checked(engine, "the starts of the lines", scan::<Sum, u64>().exclusive(), &sizes, Some(0))?;
+    // Where each line begins, and how long it is without its end, be that \n, \r\n or the end of the file.
+    let (mut begins, mut lengths) = (Vec::new(), Vec::new());
+    let mut begin = 0;
+    let end_of_file = (!text.ends_with(b"\n")).then_some(text.len() as u64);
+    for end in newlines.into_iter().chain(end_of_file) {
+        let line = &text[begin as usize..end as usize];
+        begins.push(begin);
+        lengths
+            .push(u32::try_from(line.strip_suffix(b"\r").unwrap_or(line).len()).map_err(|_| "a line of 4 GB or more")?);
+        begin = end + 1;
+    }
 
-    let record = |i: &usize| longest[*i] > if *i == 0 { -1 } else { longest[*i - 1] };
-    let records: Vec<usize> = (0..lengths.len()).filter(record).collect();
+    let longest = checked(engine, "the running maximum", scan::<Max, u32>(), &lengths)?;
+    let records: Vec<usize> = (0..lengths.len()).filter(|&i| i == 0 || longest[i] > longest[i - 1]).collect();
+
+    let (at, sizes) = (engine.upload(&begins)?, engine.upload(&lengths)?);
+    let not_empty = compact::<u32>().keep(NonZero).indices::<u64, _>(&sizes)?;
+    let not_empty = engine.download(&not_empty)?;
+    let expected: Vec<u64> = (0..).zip(&lengths).filter(|&(_, &length)| length != 0).map(|(i, _)| i).collect();
+    same("the lines that are not empty", &not_empty, &expected)?;
+
+    // An empty line has no byte to move, and begins where the next one does.
+    let (packed, offsets) = pack::<u8, u64>().run(&bytes, &at, &sizes)?;
+    let (packed, offsets) = (engine.download(&packed)?, engine.download(&offsets)?);
+    let (mut expected, mut starts) = (Vec::new(), vec![0]);
+    for (&begin, &length) in begins.iter().zip(&lengths) {
+        expected.extend_from_slice(&text[begin as usize..][..length as usize]);
+        starts.push(expected.len() as u64);
+    }
+    same("the packed lines", &packed, &expected)?;
+    same("the offsets of the packed lines", &offsets, &starts)?;
+
     let (last, middle) = (records[records.len() - 1], lengths.len() / 2);
-    row("lines", grouped(lengths.len()), "");
+    let middle_line = format!("{} begins at byte {}", grouped(middle + 1), grouped(begins[middle] as usize));
+    row("lines", grouped(lengths.len()), "compaction of the newlines");
+    row("the middle line", middle_line, "");
     row("longest", format!("{} bytes, line {}", grouped(longest[last] as usize), grouped(last + 1)), "running maximum");
     row("records on the way", grouped(records.len()), "where the maximum steps");
-    row(
-        "the middle line",
-        format!("{} begins at byte {}", grouped(middle + 1), grouped(starts[middle] as usize)),
-        "exclusive sum",
-    );
+    row("not empty", grouped(not_empty.len()), "compaction of the lengths");
+    row("bytes in them", grouped(packed.len()), "packed, without line ends");
+    let there = format!("begins at byte {}", grouped(offsets[middle] as usize));
+    row("middle one, packed", there, "the packed lines' offsets");
     say("");
     Ok(())
 }
@@ -110,7 +139,7 @@ fn lines(engine: &mut impl Engine, text: &[u8]) -> Outcome<()> {
 /// quotes leaves and enters again.)
 fn quoted(engine: &mut impl Engine, text: &[u8]) -> Outcome<Vec<u8>> {
     let quotes: Vec<u8> = text.iter().map(|&byte| u8::from(byte == b'"')).collect();
-    checked(engine, "the quotes", scan::<BitXor, u8>(), &quotes, None)
+    checked(engine, "the quotes", scan::<BitXor, u8>(), &quotes)
 }
 
 fn quotes(engine: &mut impl Engine, text: &[u8]) -> Outcome<()> {
@@ -196,9 +225,9 @@ where
     let (copy, copied) = time("copy", None, &mut |engine, output| engine.copy(&input, output))?;
     same("the copy", &copied, &host)?;
     let run = &mut |engine: &mut E, output: &mut _| engine.scan(scan::<Max, T>(), &input, output);
-    same("the maxima", &time("running maximum", Some(copy), run)?.1, &looped::<Max, T>(&host, None))?;
+    same("the maxima", &time("running maximum", Some(copy), run)?.1, &looped::<Max, T>(&host))?;
     let run = &mut |engine: &mut E, output: &mut _| engine.scan(scan::<Sum, T>(), &input, output);
-    same("the sums", &time("running sum", Some(copy), run)?.1, &looped::<Sum, T>(&host, None))
+    same("the sums", &time("running sum", Some(copy), run)?.1, &looped::<Sum, T>(&host))
 }
 
 /// The finalizer of SplitMix64 (Steele, Lea and Flood 2014).
@@ -211,20 +240,22 @@ fn noise(i: usize) -> u64 {
 
 // ---- the two engines ---------------------------------------------------------------------------------------------------------
 
-/// What the tour scans.
+/// What the tour has arrays of.
 trait Value: Element + DeviceRepr + PartialEq + Debug {}
 impl<T: Element + DeviceRepr + PartialEq + Debug> Value for T {}
 
-/// A place to keep data and to scan it. The calls of the library are the same for both; moving data and telling the time
+/// A place to keep data and to work on it. The calls of the library are the same for both; moving data and telling the time
 /// are not.
 trait Engine {
-    type Memory<T: Value>;
+    type Place: Place<Indices<u64> = Self::Memory<u64>>;
+    type Memory<T: Value>: Source<T, Place = Self::Place, Owned = Self::Memory<T>> + Destination<T, Self::Place>;
     type Mark;
     /// Of the number of elements that take it long enough to be timed.
     const LOG2: u32;
     fn upload<T: Value>(&self, data: &[T]) -> Outcome<Self::Memory<T>>;
     fn download<T: Value>(&self, memory: &Self::Memory<T>) -> Outcome<Vec<T>>;
     fn copy<T: Value>(&self, from: &Self::Memory<T>, to: &mut Self::Memory<T>) -> Outcome<()>;
+    /// With a workspace that is kept between calls, where there is such a thing.
     fn scan<Op: Operator<T>, T: Value>(
         &mut self,
         scan: Scan<Op, T>,
@@ -238,6 +269,7 @@ trait Engine {
 struct Cpu;
 
 impl Engine for Cpu {
+    type Place = Host;
     type Memory<T: Value> = Vec<T>;
     type Mark = Instant;
     const LOG2: u32 = 24;
@@ -277,14 +309,19 @@ impl Gpu {
 }
 
 impl Engine for Gpu {
+    type Place = Device;
     type Memory<T: Value> = CudaSlice<T>;
     type Mark = CudaEvent;
     const LOG2: u32 = 28;
 
     fn upload<T: Value>(&self, data: &[T]) -> Outcome<CudaSlice<T>> {
-        Ok(self.stream.clone_htod(data)?)
+        // The library takes arrays of nothing; the driver does not allocate them.
+        Ok(if data.is_empty() { self.stream.null()? } else { self.stream.clone_htod(data)? })
     }
     fn download<T: Value>(&self, memory: &CudaSlice<T>) -> Outcome<Vec<T>> {
+        if memory.is_empty() {
+            return Ok(Vec::new());
+        }
         let data = self.stream.clone_dtoh(memory)?;
         self.stream.synchronize()?;
         Ok(data)
@@ -310,34 +347,29 @@ impl Engine for Gpu {
 
 // ---- checks and words --------------------------------------------------------------------------------------------------------
 
-/// The scan of `input`, compared with a loop's; exclusive if there is a `first`.
+/// The scan of `input`, compared with a loop's.
 fn checked<Op: Operator<T>, T: Value, E: Engine>(
     engine: &mut E,
     what: &str,
     scan: Scan<Op, T>,
     input: &[T],
-    first: Option<T>,
 ) -> Outcome<Vec<T>> {
-    if input.is_empty() {
-        return Ok(Vec::new()); // the library takes it, the driver does not allocate it
-    }
     let from = engine.upload(input)?;
     let mut to = engine.upload(input)?;
     engine.scan(scan, &from, &mut to)?;
     let got = engine.download(&to)?;
-    same(what, &got, &looped::<Op, T>(input, first))?;
+    same(what, &got, &looped::<Op, T>(input))?;
     Ok(got)
 }
 
-/// The scan as a plain loop; exclusive if there is a `first`.
-fn looped<Op: Operator<T>, T: Value>(input: &[T], first: Option<T>) -> Vec<T> {
-    let mut upto = first.map(Op::lift);
+/// The scan as a plain loop.
+fn looped<Op: Operator<T>, T: Value>(input: &[T]) -> Vec<T> {
+    let mut upto = None;
     let step = |x: &T| {
         let item = Op::lift(*x);
-        let before = upto;
-        let next = before.map_or(item, |before| Op::combine(before, item));
+        let next = upto.map_or(item, |before| Op::combine(before, item));
         upto = Some(next);
-        Op::lower(if first.is_some() { before.unwrap_or(next) } else { next })
+        Op::lower(next)
     };
     input.iter().map(step).collect()
 }

@@ -4,8 +4,8 @@
 //! handed over, and then the bits say what goes where. There is no branch on a single item: a block of 64 is skipped,
 //! copied whole, taken by its set bits, or squeezed together by a permutation of each vector, which is looked up.
 //!
-//! All of it is compiled once, in this library, for items of any size. What a caller's types add is the one loop that
-//! makes bits, behind a [`Choice`], which is called for a [`GROUP`] of blocks at a time.
+//! All of that is compiled once, in this library, for items of any size. A caller's types add only the loop that makes
+//! the bits, a [`Choice`], which is called for a group of blocks at a time.
 
 use super::{
     handover::{hand_over, hand_over_ahead},
@@ -14,29 +14,30 @@ use super::{
 };
 use bytemuck::Pod;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
-use std::{mem::MaybeUninit, ops::Range};
+use std::{
+    mem::{MaybeUninit, swap},
+    ops::Range,
+};
 
 /// Items in a block: those of which one word of bits speaks.
 const BLOCK: usize = 64;
-
-/// Items in a group of blocks, which are chosen in one call, and then put.
-const GROUP: usize = 16 * BLOCK;
 
 /// Which items are kept, 64 at a time.
 pub(crate) trait Choice: Sync {
     /// How many bits of memory are read for an item.
     fn bits_an_item(&self) -> usize;
-    /// Writes a word for each block of `items`, and returns how many bits are set. Bit j says whether the block's item j
-    /// is kept, or is not where that bit of `invert` is set; bits past the last item are 0.
+    /// Writes a word for each block of `items`, and returns how many bits are set. Bit j of block b says whether item
+    /// `64 b + j` is kept, or whether it is not if `invert` is `u64::MAX` instead of 0; bits past the last item are 0.
     ///
     /// # Safety
-    /// - `items` begins with a whole block, at a multiple of 64.
+    /// - `items` begins with a whole block.
     /// - The items are there, and may be read; the item before them too, unless they begin with item 0.
     /// - `words` has a place for each block, which nobody else touches.
-    unsafe fn choose(&self, items: Range<usize>, invert: u64, words: Words) -> usize;
+    /// - With `avx2`: the machine has it.
+    unsafe fn choose(&self, items: Range<usize>, invert: u64, words: Words, avx2: bool) -> usize;
 }
 
-/// A [`Choice`] as one block after the other.
+/// A [`Choice`] by one block after the other.
 trait Bits: Copy + Sync {
     /// How many bits of memory are read for an item.
     const BITS: usize;
@@ -53,14 +54,15 @@ impl<B: Bits> Choice for B {
         B::BITS
     }
 
-    unsafe fn choose(&self, items: Range<usize>, invert: u64, words: Words) -> usize {
+    unsafe fn choose(&self, items: Range<usize>, invert: u64, words: Words, avx2: bool) -> usize {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if avx2::is_there() {
-            // SAFETY: the caller's, and the machine has it.
+        if avx2 {
+            // SAFETY: the caller's.
             return unsafe { avx2::choose(*self, items, invert, words) };
         }
+        let _ = avx2;
         // SAFETY: the caller's.
-        unsafe { choose(*self, items, invert, words) }
+        unsafe { choose_by(*self, items, invert, words) }
     }
 }
 
@@ -69,19 +71,20 @@ impl<B: Bits> Choice for B {
 /// # Safety
 /// As for that.
 #[inline(always)]
-unsafe fn choose<B: Bits>(choice: B, items: Range<usize>, invert: u64, words: Words) -> usize {
+unsafe fn choose_by<B: Bits>(choice: B, items: Range<usize>, invert: u64, words: Words) -> usize {
+    let (whole, rest) = (items.len() / BLOCK, items.len() % BLOCK);
     let mut count = 0;
-    let whole = items.start + items.len() / BLOCK * BLOCK;
     // SAFETY: the caller's items and words.
     unsafe {
-        for i in (items.start..whole).step_by(BLOCK) {
-            let bits = choice.bits(i, BLOCK) ^ invert;
-            words.of(i).write(bits);
+        let word = words.of(items.start);
+        for block in 0..whole {
+            let bits = choice.bits(items.start + block * BLOCK, BLOCK) ^ invert;
+            word.add(block).write(bits);
             count += bits.count_ones() as usize;
         }
-        if whole < items.end {
-            let bits = (choice.bits(whole, items.end - whole) ^ invert) & first(items.end - whole);
-            words.of(whole).write(bits);
+        if rest > 0 {
+            let bits = (choice.bits(items.end - rest, rest) ^ invert) & first(rest);
+            word.add(whole).write(bits);
             count += bits.count_ones() as usize;
         }
     }
@@ -237,40 +240,37 @@ pub(crate) struct Column {
 
 #[derive(Clone, Copy)]
 enum What {
-    /// The items of an array, from here on. It may be the places itself.
+    /// The items of an array that begins here.
     Array(*const u8),
-    /// The numbers of the items, as an integer of 4 or 8 bytes.
+    /// The numbers of the items, as integers of 4 or 8 bytes.
     Indices,
 }
 
-// SAFETY: items are read on any thread and copies of them written by one, which `Column::array` asks of their type, and
-// so are integers.
-unsafe impl Send for Column {}
-// SAFETY: as above; each place is written by one thread.
+// SAFETY: items are read on any thread, which `T: Sync` permits, and copies of them written by one, which `T: Send`
+// does: `Column::array` asks for both. Numbers are integers.
 unsafe impl Sync for Column {}
 
 impl Column {
-    /// Items, and where they go; compacted within their own memory if that is where they are.
+    /// The items of an array. They may be their own places: for [`compact_in_place`].
     pub(crate) fn array<T: Pod + Send + Sync>(from: *const T, to: *mut T) -> Column {
         Column { what: What::Array(from.cast()), size: size_of::<T>(), to: to.cast() }
     }
 
-    /// The numbers of the items, and where they go.
+    /// The numbers of the items.
     pub(crate) fn indices<I: Offset>(to: *mut I) -> Column {
-        const { assert!(size_of::<I>() == 4 || size_of::<I>() == 8) };
         Column { what: What::Indices, size: size_of::<I>(), to: to.cast() }
     }
 
-    /// The same, with place 0 at this one.
+    /// The same, with the first place where place `first` was.
     pub(crate) fn at_place(self, first: usize) -> Column {
         Column { to: self.to.wrapping_add(first.wrapping_mul(self.size)), ..self }
     }
 
-    /// Puts a group, and returns how many of it were put.
+    /// Puts a group, and returns how many items that are.
     ///
     /// # Safety
-    /// As for [`Put::put`], of all blocks of the group. With `avx2`, the machine has it.
-    unsafe fn put(self, avx2: bool, group: &Group) -> usize {
+    /// As for [`Put::put`], of each block of the group. With `avx2`: the machine has it.
+    unsafe fn put(&self, group: &Group, avx2: bool) -> usize {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if avx2 {
             // SAFETY: the caller's.
@@ -286,88 +286,106 @@ impl Column {
     /// # Safety
     /// As for that.
     #[inline(always)]
-    unsafe fn put_by<const AVX2: bool>(self, group: &Group) -> usize {
-        macro_rules! of_size {
-            ($from:ident: $($size:literal)*) => {
+    unsafe fn put_by<const AVX2: bool>(&self, group: &Group) -> usize {
+        /// One loop for each of these sizes, and one for all others.
+        macro_rules! array {
+            ($from:ident, $($size:literal)*) => {
                 match self.size {
-                    0 => put::<_, AVX2>(Nothing, self, group),
                     $( $size => {
                         let (from, to) = ($from.cast::<[u8; $size]>(), self.to.cast());
-                        put::<_, AVX2>(Array { from, to }, self, group)
+                        self.put_as::<_, AVX2>(Array { from, to }, group)
                     } )*
-                    size => put::<_, AVX2>(Large { from: $from, to: self.to, size }, self, group),
+                    size => self.put_as::<_, AVX2>(Large { from: $from, to: self.to, size }, group),
                 }
             };
         }
         // SAFETY: the caller's.
         unsafe {
-            match (self.what, self.size) {
-                (What::Array(from), _) => of_size!(from: 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16),
-                (What::Indices, 4) => put::<_, AVX2>(Indices { to: self.to.cast::<u32>() }, self, group),
-                (What::Indices, _) => put::<_, AVX2>(Indices { to: self.to.cast::<u64>() }, self, group),
+            match self.what {
+                What::Array(from) => array!(from, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16),
+                What::Indices if self.size == 4 => self.put_as::<_, AVX2>(Indices { to: self.to.cast::<u32>() }, group),
+                What::Indices => self.put_as::<_, AVX2>(Indices { to: self.to.cast::<u64>() }, group),
             }
         }
     }
 
-    /// The items of a block whose bits are set will be read soon by this thread: they may be fetched.
+    /// [`put`](Self::put) by what is known of the column when this is compiled.
+    ///
+    /// # Safety
+    /// As for that; `by` is this column.
     #[inline(always)]
-    fn expect(self, i: usize, bits: u64) {
+    unsafe fn put_as<P: Put, const AVX2: bool>(&self, by: P, group: &Group) -> usize {
+        let Group { items, words, invert, to, end, coming, coming_words } = group.clone();
+        let (whole, rest) = (items.len() / BLOCK, items.len() % BLOCK);
+        let to_come = coming.len().div_ceil(BLOCK);
+        let mut place = to;
+        // SAFETY: the caller's.
+        unsafe {
+            let word = words.of(items.start);
+            let coming_word = coming_words.map(|words| words.of(coming.start));
+            for block in 0..whole {
+                // One for one: memory is busy all the time.
+                if block < to_come {
+                    let i = coming.start + block * BLOCK;
+                    match coming_word {
+                        Some(word) => self.expect(i, word.add(block).read()),
+                        None => self.expect_all(i),
+                    }
+                }
+                let bits = word.add(block).read() ^ invert;
+                by.put::<AVX2>(items.start + block * BLOCK, BLOCK, bits, place, end);
+                place += bits.count_ones() as usize;
+            }
+            if rest > 0 {
+                let bits = (word.add(whole).read() ^ invert) & first(rest);
+                by.put::<AVX2>(items.end - rest, rest, bits, place, end);
+                place += bits.count_ones() as usize;
+            }
+        }
+        place - to
+    }
+
+    /// The items `i + j`, for every set bit j, will be put soon by this thread: they may be fetched.
+    #[inline(always)]
+    fn expect(&self, i: usize, bits: u64) {
         // The first and the last: where there are more, the processor sees by itself what is next.
-        if let What::Array(from) = self.what
-            && bits != 0
-        {
+        if let (What::Array(from), true) = (self.what, bits != 0) {
             fetch(from.wrapping_add((i + bits.trailing_zeros() as usize) * self.size));
             fetch(from.wrapping_add((i + bits.ilog2() as usize) * self.size));
         }
     }
+
+    /// The block that begins at item `i` will be chosen soon by this thread, and its items put: they may be fetched.
+    #[inline(always)]
+    fn expect_all(&self, i: usize) {
+        if let What::Array(from) = self.what {
+            // A block has as many lines of 64 bytes as an item has bytes.
+            let block = from.wrapping_add(i * self.size);
+            (0..self.size.min(BLOCK)).for_each(|line| fetch(block.wrapping_add(line * 64)));
+        }
+    }
 }
 
-/// Blocks that are put together.
+/// Blocks that are put in one call.
 #[derive(Clone)]
 struct Group {
+    /// Their items, which begin with a whole block.
     items: Range<usize>,
+    /// Their bits.
     words: Words,
-    /// `u64::MAX` to put the items whose bits are not set, or else 0.
+    /// 0 to put the items whose bits are set, `u64::MAX` to put the others.
     invert: u64,
     /// The first place.
     to: usize,
     /// The end of the places that may be written.
     end: usize,
-    /// Items that will be read soon: put if they are chosen, or else chosen.
+    /// Items that will be put soon, if they are to be fetched.
     coming: Range<usize>,
-    coming_is_chosen: bool,
+    /// The bits of those, if they were chosen.
+    coming_words: Option<Words>,
 }
 
-/// [`Column::put`] for one that is known when this is compiled.
-///
-/// # Safety
-/// As for that.
-#[inline(always)]
-unsafe fn put<P: Put, const AVX2: bool>(kind: P, column: Column, group: &Group) -> usize {
-    let Group { items, words, invert, to, end, coming, coming_is_chosen } = group.clone();
-    let whole = items.start + items.len() / BLOCK * BLOCK;
-    let (mut place, mut next) = (to, coming.start);
-    // SAFETY: the caller's.
-    unsafe {
-        for i in (items.start..whole).step_by(BLOCK) {
-            if next < coming.end {
-                column.expect(next, if coming_is_chosen { words.of(next).read() } else { u64::MAX });
-                next += BLOCK;
-            }
-            let bits = words.of(i).read() ^ invert;
-            kind.put::<AVX2>(i, BLOCK, bits, place, end);
-            place += bits.count_ones() as usize;
-        }
-        if whole < items.end {
-            let bits = (words.of(whole).read() ^ invert) & first(items.end - whole);
-            kind.put::<AVX2>(whole, items.end - whole, bits, place, end);
-            place += bits.count_ones() as usize;
-        }
-    }
-    place - to
-}
-
-/// A [`Column`] of a type.
+/// A [`Column`] of which the type is known.
 trait Put: Copy {
     /// Item `i + j` goes, for every set bit j, to the places from `to` on, in order.
     ///
@@ -381,20 +399,11 @@ trait Put: Copy {
     unsafe fn put<const AVX2: bool>(self, i: usize, len: usize, bits: u64, to: usize, end: usize);
 }
 
-/// Items of a size that is known when this is compiled: `T` is bytes, which lie anywhere.
+/// Items, as `T`s that may lie anywhere: arrays of bytes.
 #[derive(Clone, Copy)]
 struct Array<T> {
     from: *const T,
     to: *mut T,
-}
-
-/// Items without a size, which leave nothing to do but count them.
-#[derive(Clone, Copy)]
-struct Nothing;
-
-impl Put for Nothing {
-    #[inline(always)]
-    unsafe fn put<const AVX2: bool>(self, _: usize, _: usize, _: u64, _: usize, _: usize) {}
 }
 
 /// Items of any size.
@@ -543,31 +552,28 @@ pub(crate) unsafe fn compact(
     kept: &[Column],
     rejected: &[Column],
 ) -> usize {
-    let steps = Steps::new(choice, complement, kept, rejected);
     // SAFETY: the caller's.
-    unsafe { steps.compact(n, steps.shape()) }
+    unsafe { Steps::new(choice, complement, kept, rejected).compact(n) }
 }
 
-/// How many of `n` items are kept, or with `complement` are not, on the threads of rayon's current pool.
+/// How many of `n` items `choice` keeps, or with `complement` does not, on the threads of rayon's current pool.
 ///
 /// # Safety
 /// `choice` may read `n` items, and nobody writes them meanwhile.
 pub(crate) unsafe fn count(n: usize, choice: &dyn Choice, complement: bool) -> usize {
-    let steps = Steps::new(choice, complement, &[], &[]);
     // SAFETY: the caller's.
-    unsafe { steps.count(n, steps.shape()) }
+    unsafe { Steps::new(choice, complement, &[], &[]).count(n) }
 }
 
 /// Compacts `n` items within their own memory, on the threads of rayon's current pool, and returns how many are kept.
 /// What lies past them afterwards is some of the items. With several threads most of what is kept is moved twice.
 ///
 /// # Safety
-/// - `items` is an array that goes where it is, valid for reads and writes of `n` items, and nobody else touches them.
+/// - `items` is an array that is its own places, valid for reads and writes of `n` items, and nobody else touches them.
 /// - `choice` may read `n` items; it may read these.
 pub(crate) unsafe fn compact_in_place(n: usize, choice: &dyn Choice, complement: bool, items: Column) -> usize {
-    let steps = Steps::new(choice, complement, std::slice::from_ref(&items), &[]);
     // SAFETY: the caller's.
-    unsafe { steps.compact_in_place(n, steps.shape()) }
+    unsafe { Steps::new(choice, complement, &[items], &[]).compact_in_place(n) }
 }
 
 /// How many items are taken at a time.
@@ -575,8 +581,10 @@ pub(crate) unsafe fn compact_in_place(n: usize, choice: &dyn Choice, complement:
 struct Shape {
     /// Items in a tile, whole blocks of them.
     tile: usize,
-    /// Items that one thread alone chooses before it moves them, whole blocks of them and at most half of [`Ring`].
+    /// Items that one thread alone chooses before it moves them, whole blocks of them and at most [`CHUNK`].
     chunk: usize,
+    /// Items that are chosen, or moved, in one call, whole blocks of them.
+    group: usize,
     /// Items up to which the calling thread does all.
     small: usize,
 }
@@ -586,6 +594,24 @@ const TILE_BYTES: usize = 256 << 10;
 /// Bytes of a chunk: a small part of an L1 cache, so that memory is read all the time.
 const CHUNK_BYTES: usize = 4 << 10;
 
+/// The most blocks of a chunk.
+const CHUNK: usize = 64;
+/// Bytes of a group: many for what a call costs, few so that memory is read while it is written.
+const GROUP_BYTES: usize = 2 << 10;
+
+impl Shape {
+    /// For so many bits of memory that are read, or written, for an item.
+    fn of(bits: usize) -> Shape {
+        let blocks = |bytes: usize| (8 * bytes / bits.max(1) / BLOCK * BLOCK).max(BLOCK);
+        Shape {
+            tile: blocks(TILE_BYTES),
+            chunk: blocks(CHUNK_BYTES).min(CHUNK * BLOCK),
+            group: blocks(GROUP_BYTES),
+            small: 8 * pipeline::Shape::of::<u8>().small / bits.max(1),
+        }
+    }
+}
+
 /// What is done to items.
 #[derive(Clone, Copy)]
 struct Steps<'a> {
@@ -594,73 +620,73 @@ struct Steps<'a> {
     invert: u64,
     kept: &'a [Column],
     rejected: &'a [Column],
-    /// Whether a choice reads less than is moved: then it has not read it on the way.
+    /// Whether the choice reads less than is moved. Then it has not read that on the way.
     is_beside: bool,
+    shape: Shape,
+    avx2: bool,
 }
 
 /// Items whose bits are there, and how many of them are kept.
 #[derive(Clone)]
 struct Chosen {
     items: Range<usize>,
+    words: Words,
     count: usize,
 }
 
-/// Words of the ring.
-const RING: usize = 128;
-
-/// A place for the bits of each block: all of them, or a ring of [`RING`].
+/// A place for the bits of each block, from the one that begins at item `from` on.
 #[derive(Clone, Copy)]
 pub(crate) struct Words {
+    from: usize,
     first: *mut u64,
-    mask: usize,
 }
 
 // SAFETY: the words of a tile are used by one thread at a time: the one that chooses, then the one that puts.
 unsafe impl Sync for Words {}
 
 impl Words {
-    /// The word of the block that begins at item `i`.
+    /// The word of the block that begins at item `i`; those of the next ones follow.
     ///
     /// # Safety
     /// There is such a block.
     #[inline(always)]
     unsafe fn of(self, i: usize) -> *mut u64 {
         // SAFETY: the caller's.
-        unsafe { self.first.add((i / BLOCK) & self.mask) }
+        unsafe { self.first.add((i - self.from) / BLOCK) }
     }
 }
 
 impl<'a> Steps<'a> {
     fn new(choice: &'a dyn Choice, complement: bool, kept: &'a [Column], rejected: &'a [Column]) -> Steps<'a> {
-        let invert = if complement { u64::MAX } else { 0 };
-        Steps { choice, invert, kept, rejected, is_beside: choice.bits_an_item() < bits_an_item(kept) }
-    }
-
-    fn shape(self) -> Shape {
-        let moved = bits_an_item(self.kept).max(bits_an_item(self.rejected));
-        let bits = self.choice.bits_an_item().max(moved).max(1);
-        Shape {
-            tile: (8 * TILE_BYTES / bits / BLOCK * BLOCK).max(BLOCK),
-            chunk: (8 * CHUNK_BYTES / bits / BLOCK * BLOCK).clamp(BLOCK, RING / 2 * BLOCK),
-            small: 8 * pipeline::Shape::of::<u8>().small / bits,
+        let bits = |columns: &[Column]| columns.iter().map(|column| 8 * column.size).sum::<usize>();
+        let (chosen, moved) = (choice.bits_an_item(), bits(kept));
+        Steps {
+            choice,
+            invert: if complement { u64::MAX } else { 0 },
+            kept,
+            rejected,
+            is_beside: chosen < moved,
+            shape: Shape::of(chosen.max(moved).max(bits(rejected))),
+            avx2: has_avx2(),
         }
     }
 
-    /// [`compact`] with tiles of a given shape.
+    /// [`compact`](compact()).
     ///
     /// # Safety
-    /// As for [`compact`].
-    unsafe fn compact(self, n: usize, shape: Shape) -> usize {
+    /// As for that.
+    unsafe fn compact(self, n: usize) -> usize {
+        let shape = self.shape;
         if n == 0 {
             return 0;
         }
         // The length is looked at first: asking rayon for its threads would start them.
         if n <= shape.small || rayon::current_num_threads() == 1 {
             // SAFETY: the caller's.
-            return unsafe { self.here(0..n, self.head(0, n), 0, shape.chunk) };
+            return unsafe { self.here(0..n, self.head(0, n), 0) };
         }
         let mut bits = Box::<[u64]>::new_uninit_slice(n.div_ceil(BLOCK));
-        let words = Words { first: bits.as_mut_ptr().cast(), mask: usize::MAX };
+        let words = Words { from: 0, first: bits.as_mut_ptr().cast() };
         let items = |tile: usize| tile * shape.tile..n.min((tile + 1) * shape.tile);
         let kept = hand_over_ahead(
             n.div_ceil(shape.tile),
@@ -673,45 +699,61 @@ impl<'a> Steps<'a> {
             |earlier, later| earlier + later,
             |tile, prefix, count, next| {
                 let to = *prefix.expect("there is a first value");
+                let chosen = Chosen { items: items(tile), words, count };
                 let ahead = next.map_or(0..0, items);
                 // SAFETY: the tile was chosen before it is finished. Its places are its own, by the counts before it.
-                let count = unsafe { self.step(Some((Chosen { items: items(tile), count }, to)), ahead, words) };
+                let count = unsafe { self.step(Some((chosen, to)), ahead, words) };
                 next.map(|_| (count, count))
             },
         );
         kept.expect("there is a first value")
     }
 
-    /// [`count`] with tiles of a given shape.
+    /// [`count`](count()).
     ///
     /// # Safety
-    /// As for [`count`].
-    unsafe fn count(self, n: usize, shape: Shape) -> usize {
+    /// As for that.
+    unsafe fn count(self, n: usize) -> usize {
         // The tiles of a short input are one, and one tile stays on the thread.
-        let tile = if n <= shape.small { n.next_multiple_of(BLOCK).max(BLOCK) } else { shape.tile };
+        let tile = if n <= self.shape.small { n.max(1) } else { self.shape.tile };
         // SAFETY: the caller's items.
-        let count = |t: usize| (unsafe { self.look(t * tile..n.min((t + 1) * tile)) }.0, ());
+        let count = |t: usize| (unsafe { self.look(t * tile..n.min((t + 1) * tile)) }, ());
         hand_over(n.div_ceil(tile), Some(0), count, |a, b| a + b, |_, _, ()| {}).expect("there is a first value")
     }
 
-    /// How many of some items are kept, and the bits of their last block.
+    /// How many of some items are kept.
     ///
     /// # Safety
-    /// As for [`count`]; `items` begins with a whole block.
-    unsafe fn look(self, items: Range<usize>) -> (usize, u64) {
-        let mut word = 0;
-        // SAFETY: the caller's items, and a ring of one word.
-        let count = unsafe { self.choice.choose(items, self.invert, Words { first: &mut word, mask: 0 }) };
-        (count, word)
+    /// As for [`count`](count()); `items` begins with a whole block.
+    unsafe fn look(self, items: Range<usize>) -> usize {
+        let mut bits = [const { MaybeUninit::<u64>::uninit() }; CHUNK];
+        let mut count = 0;
+        for from in items.clone().step_by(CHUNK * BLOCK) {
+            let words = Words { from, first: bits.as_mut_ptr().cast() };
+            // SAFETY: the caller's items, and a word for each of their blocks.
+            count += unsafe { self.choose(from..items.end.min(from + CHUNK * BLOCK), words) };
+        }
+        count
     }
 
     /// The bits of the block that begins at item `i < n`.
     ///
     /// # Safety
-    /// As for [`count`].
+    /// As for [`count`](count()).
     unsafe fn head(self, i: usize, n: usize) -> u64 {
-        // SAFETY: the caller's items.
-        unsafe { self.look(i..n.min(i + BLOCK)).1 }
+        let mut bits = 0;
+        // SAFETY: the caller's items, and a word for the block.
+        unsafe { self.choose(i..n.min(i + BLOCK), Words { from: i, first: &mut bits }) };
+        bits
+    }
+
+    /// [`Choice::choose`].
+    ///
+    /// # Safety
+    /// As for that.
+    unsafe fn choose(self, items: Range<usize>, words: Words) -> usize {
+        // SAFETY: the caller's, and the machine was asked.
+        unsafe { self.choice.choose(items, self.invert, words, self.avx2) }
     }
 
     /// Compacts some items on this thread, to the places from `to` on, and returns how many are kept. `head` are the
@@ -719,23 +761,25 @@ impl<'a> Steps<'a> {
     ///
     /// # Safety
     /// As for [`compact`]; `items` begins with a whole block.
-    unsafe fn here(self, items: Range<usize>, head: u64, to: usize, chunk: usize) -> usize {
-        let mut ring = [const { MaybeUninit::<u64>::uninit() }; RING];
-        let words = Words { first: ring.as_mut_ptr().cast(), mask: RING - 1 };
-        let cut = |from: usize| from..items.end.min(from + chunk);
-        let mut this = cut(items.start);
-        // SAFETY: a chunk and the next one have room in the ring, and what is put was chosen. In place, the next chunk
-        // is not written before it is chosen, nor is the last item of this one before the next chunk's first is.
+    unsafe fn here(self, items: Range<usize>, head: u64, to: usize) -> usize {
+        let mut bits = [[const { MaybeUninit::<u64>::uninit() }; CHUNK]; 2];
+        let [mut first, mut other] = bits.each_mut().map(|half| half.as_mut_ptr().cast());
+        let cut = |from: usize| from..items.end.min(from + self.shape.chunk);
+        // SAFETY: a chunk and the next one have a half each for their bits, and what is put was chosen. In place, the
+        // next chunk is not written before it is chosen, nor is the last item of this one before the next chunk's first
+        // is.
         unsafe {
-            words.of(this.start).write(head);
-            let second = this.end.min(this.start + BLOCK);
+            let (mut this, mut words) = (cut(items.start), Words { from: items.start, first });
+            words.of(items.start).write(head);
+            let second = this.end.min(items.start + BLOCK);
             let mut count = head.count_ones() as usize + self.step(None, second..this.end, words);
             let mut place = to;
             while !this.is_empty() {
-                let next = cut(this.end);
-                let chosen = self.step(Some((Chosen { items: this, count }, place)), next.clone(), words);
+                swap(&mut first, &mut other);
+                let (next, next_words) = (cut(this.end), Words { from: this.end, first });
+                let chosen = self.step(Some((Chosen { items: this, words, count }, place)), next.clone(), next_words);
                 place += count;
-                (this, count) = (next, chosen);
+                (this, words, count) = (next, next_words, chosen);
             }
             place - to
         }
@@ -745,99 +789,82 @@ impl<'a> Steps<'a> {
     /// read while it is written. Returns how many of those are kept.
     ///
     /// # Safety
-    /// As for [`compact`]; both begin with a whole block and have their places in `words`.
-    unsafe fn step(self, put: Option<(Chosen, usize)>, ahead: Range<usize>, words: Words) -> usize {
-        #[cfg(all(target_arch = "x86_64", not(miri)))]
-        let avx2 = avx2::is_there();
-        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-        let avx2 = false;
-        let mut chosen = 0;
-        let mut next = ahead.start;
-        // Chooses the next group, and returns how many of it are kept.
-        let choose = |next: &mut usize| {
-            let items = *next..ahead.end.min(*next + GROUP);
-            *next = items.end;
-            // SAFETY: the caller's items and words.
-            unsafe { self.choice.choose(items.clone(), self.invert, words) }
-        };
-        if let Some((Chosen { items, count }, to)) = put {
-            let (mut kept, kept_end) = (to, to + count);
-            let (mut rejected, rejected_end) = (items.start - to, items.end - kept_end);
+    /// As for [`compact`]; both begin with a whole block.
+    unsafe fn step(self, put: Option<(Chosen, usize)>, ahead: Range<usize>, ahead_words: Words) -> usize {
+        let cut = |from: usize, end: usize| from..end.min(from + self.shape.group);
+        let (mut chosen, mut next) = (0, cut(ahead.start, ahead.end));
+        if let Some((Chosen { items, words, count }, to)) = put {
+            let (kept_end, rejected_to) = (to + count, items.start - to);
+            let rejected_end = items.end - kept_end;
+            let (nothing, coming) = (0..0, 0..0);
+            let mut kept = Group { items: nothing, words, invert: 0, to, end: kept_end, coming, coming_words: None };
+            let mut rejected = Group { invert: u64::MAX, to: rejected_to, end: rejected_end, ..kept.clone() };
             // Then this thread comes to the places behind these, too, and nobody before it.
             let adjoining = items.end == ahead.start;
-            for i in items.clone().step_by(GROUP) {
+            for from in items.clone().step_by(self.shape.group) {
+                kept.items = cut(from, items.end);
+                rejected.items = kept.items.clone();
                 // Chosen before it is put: in place that may write the item before the first of `ahead`.
-                let before = next;
-                if next < ahead.end {
-                    chosen += choose(&mut next);
+                if !next.is_empty() {
+                    // SAFETY: the caller's items and words.
+                    chosen += unsafe { self.choose(next.clone(), ahead_words) };
                 }
-                let coming = if self.is_beside { before..next } else { next..ahead.end.min(next + GROUP) };
-                let (more_kept, more) = if adjoining { (chosen, next - ahead.start) } else { (0, 0) };
-                let items = i..items.end.min(i + GROUP);
-                let len = items.len();
-                let group = Group {
-                    items,
-                    words,
-                    invert: 0,
-                    to: kept,
-                    end: kept_end + more_kept,
-                    coming,
-                    coming_is_chosen: self.is_beside,
-                };
-                let mut count = 0;
+                if adjoining {
+                    kept.end = kept_end + chosen;
+                    rejected.end = rejected_end + (next.end - ahead.start - chosen);
+                }
+                let then = cut(next.end, ahead.end);
+                if self.is_beside {
+                    (kept.coming, kept.coming_words) = (next, Some(ahead_words));
+                } else if !adjoining {
+                    // Two streams by turns are more than the processor sees by itself.
+                    kept.coming = then.clone();
+                }
+                next = then;
                 // SAFETY: the bits are there. The places up to the ends are this thread's, and it comes to all of them.
                 unsafe {
+                    let mut count = 0;
                     for column in self.kept {
-                        count = column.put(avx2, &group);
+                        count = column.put(&kept, self.avx2);
                     }
-                    let end = rejected_end + more - more_kept;
-                    let group = Group { invert: u64::MAX, to: rejected, end, coming: 0..0, ..group };
                     for column in self.rejected {
-                        column.put(avx2, &group);
+                        column.put(&rejected, self.avx2);
                     }
+                    kept.to += count;
+                    rejected.to += kept.items.len() - count;
                 }
-                kept += count;
-                rejected += len - count;
             }
         }
-        while next < ahead.end {
-            let before = next;
-            chosen += choose(&mut next);
+        while !next.is_empty() {
+            // SAFETY: the caller's items and words.
+            chosen += unsafe { self.choose(next.clone(), ahead_words) };
             if self.is_beside {
-                for i in (before..next).step_by(BLOCK) {
+                for i in next.clone().step_by(BLOCK) {
                     // SAFETY: the bits are there.
-                    let bits = unsafe { words.of(i).read() };
+                    let bits = unsafe { ahead_words.of(i).read() };
                     self.kept.iter().for_each(|column| column.expect(i, bits));
                 }
             }
+            next = cut(next.end, ahead.end);
         }
         chosen
     }
-}
 
-/// Bits of memory that columns read for an item, or write where that is more.
-fn bits_an_item(columns: &[Column]) -> usize {
-    columns.iter().map(|column| 8 * column.size).sum()
-}
-
-/// Bytes that are worth a thread's start.
-const PIECE_BYTES: usize = 64 << 10;
-
-impl Steps<'_> {
-    /// [`compact_in_place`] with tiles of a given shape.
+    /// [`compact_in_place`](compact_in_place()).
     ///
     /// A part for each thread is compacted within itself. Then what is left of each part moves down, one part after the
     /// other.
     ///
     /// # Safety
-    /// As for [`compact_in_place`].
-    unsafe fn compact_in_place(self, n: usize, shape: Shape) -> usize {
+    /// As for that.
+    unsafe fn compact_in_place(self, n: usize) -> usize {
+        let shape = self.shape;
         if n == 0 {
             return 0;
         }
         if n <= shape.small || rayon::current_num_threads() == 1 {
             // SAFETY: the caller's.
-            return unsafe { self.here(0..n, self.head(0, n), 0, shape.chunk) };
+            return unsafe { self.here(0..n, self.head(0, n), 0) };
         }
         let part = n.div_ceil(rayon::current_num_threads()).next_multiple_of(BLOCK).max(shape.tile);
         // The first block of a part may ask for the item before it, which is another thread's as soon as there are any.
@@ -845,7 +872,7 @@ impl Steps<'_> {
         let parts: Vec<_> = (0..n).step_by(part).map(|from| (from, unsafe { self.head(from, n) })).collect();
         let compacted = |(from, head): (usize, u64)| {
             // SAFETY: the part is this thread's, and written within itself.
-            (from, unsafe { self.here(from..n.min(from + part), head, from, shape.chunk) })
+            (from, unsafe { self.here(from..n.min(from + part), head, from) })
         };
         let runs: Vec<_> = parts.into_par_iter().map(compacted).collect();
         runs.into_iter().fold(0, |to, (from, len)| {
@@ -856,20 +883,24 @@ impl Steps<'_> {
     }
 }
 
+/// Bytes that are worth a thread's start.
+const PIECE_BYTES: usize = 64 << 10;
+
 impl Column {
-    /// Moves `len` places down, from place `from` to place `to`.
+    /// Moves what is in `len` places down, from place `from` to place `to`.
     ///
     /// # Safety
     /// The places are valid for reads and writes, and nobody else touches them.
-    unsafe fn move_down(self, from: usize, to: usize, len: usize) {
-        let (from, to, len) = (from * self.size, to * self.size, len * self.size);
-        let distance = from - to;
+    unsafe fn move_down(&self, from: usize, to: usize, len: usize) {
+        let (len, distance) = (len * self.size, (from - to) * self.size);
         if distance == 0 {
             return;
         }
+        // SAFETY: the caller's places.
+        let at = |byte: usize| unsafe { self.to.add(to * self.size + byte) };
         if distance.min(len) < 2 * PIECE_BYTES {
             // SAFETY: the caller's.
-            return unsafe { std::ptr::copy(self.to.add(from), self.to.add(to), len) };
+            return unsafe { std::ptr::copy(at(distance), at(0), len) };
         }
         // As many bytes as the distance do not overlap their places, and leave theirs free for the next.
         for done in (0..len).step_by(distance) {
@@ -877,10 +908,25 @@ impl Column {
             (done..end).into_par_iter().step_by(PIECE_BYTES).for_each(|i| {
                 let len = PIECE_BYTES.min(end - i);
                 // SAFETY: as above; threads write places of their own, which no other reads.
-                unsafe { { self }.to.add(to + i).copy_from_nonoverlapping({ self }.to.add(from + i), len) }
+                unsafe { at(i).copy_from_nonoverlapping(at(i + distance), len) }
             });
         }
     }
+}
+
+/// Whether the machine has what [`avx2`] is compiled for.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn has_avx2() -> bool {
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("popcnt")
+}
+
+/// Nothing is compiled for vectors here.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+fn has_avx2() -> bool {
+    false
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -921,15 +967,6 @@ mod avx2 {
         pairs
     };
 
-    /// Whether the machine has what [`choose`] and [`step`] are compiled for.
-    #[inline]
-    pub(super) fn is_there() -> bool {
-        is_x86_feature_detected!("avx2")
-            && is_x86_feature_detected!("bmi1")
-            && is_x86_feature_detected!("bmi2")
-            && is_x86_feature_detected!("popcnt")
-    }
-
     /// [`Choice::choose`].
     ///
     /// # Safety
@@ -937,7 +974,7 @@ mod avx2 {
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
     pub(super) unsafe fn choose<B: Bits>(choice: B, items: Range<usize>, invert: u64, words: Words) -> usize {
         // SAFETY: the caller's.
-        unsafe { super::choose(choice, items, invert, words) }
+        unsafe { choose_by(choice, items, invert, words) }
     }
 
     /// [`Column::put`].
@@ -945,8 +982,8 @@ mod avx2 {
     /// # Safety
     /// As for that; the machine has AVX2.
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    pub(super) unsafe fn put(column: Column, group: &Group) -> usize {
-        // SAFETY: the caller's.
+    pub(super) unsafe fn put(column: &Column, group: &Group) -> usize {
+        // SAFETY: the caller's; the machine has AVX2.
         unsafe { column.put_by::<true>(group) }
     }
 
@@ -1077,7 +1114,10 @@ mod tests {
     use bytemuck::{bytes_of, bytes_of_mut, cast_slice};
     use std::{
         panic::{AssertUnwindSafe, catch_unwind},
-        sync::atomic::{AtomicUsize, Ordering::Relaxed},
+        sync::{
+            LazyLock,
+            atomic::{AtomicUsize, Ordering::Relaxed},
+        },
     };
 
     fn noise(n: usize, seed: u64) -> impl Iterator<Item = u64> {
@@ -1090,15 +1130,42 @@ mod tests {
         })
     }
 
-    const TINY: Shape = Shape { tile: 192, chunk: 128, small: 0 };
+    /// How a test runs.
+    #[derive(Clone, Copy)]
+    struct Case {
+        /// The own one of the types if there is none here.
+        shape: Option<Shape>,
+        avx2: bool,
+    }
 
-    /// On pools of 1, 2 and 3 threads, with tiny tiles and with the type's own.
-    fn on_all(real: Shape, run: impl Fn(Shape) + Sync) {
-        for threads in [1, 2, 3] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-            let small = Shape { small: usize::MAX, chunk: 64, ..TINY };
-            for shape in [TINY, Shape { tile: 64, chunk: 64, small: 0 }, small, real] {
-                pool.install(|| run(shape));
+    impl Case {
+        fn steps<'a>(
+            self,
+            choice: &'a dyn Choice,
+            complement: bool,
+            kept: &'a [Column],
+            rejected: &'a [Column],
+        ) -> Steps<'a> {
+            let steps = Steps::new(choice, complement, kept, rejected);
+            Steps { shape: self.shape.unwrap_or(steps.shape), avx2: self.avx2, ..steps }
+        }
+    }
+
+    /// On pools of 1, 2 and 3 threads, with tiny tiles and with the types' own, by vectors and without.
+    fn on_all(run: impl Fn(Case) + Sync) {
+        static POOLS: LazyLock<[rayon::ThreadPool; 3]> =
+            LazyLock::new(|| [1, 2, 3].map(|n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap()));
+        let tiny = Shape { tile: 192, chunk: 128, group: 64, small: 0 };
+        let small = Shape { small: usize::MAX, chunk: 64, ..tiny };
+        let one_block = Shape { tile: 64, chunk: 64, ..tiny };
+        let groups = Shape { tile: 320, chunk: 320, group: 128, small: 0 };
+        for pool in &*POOLS {
+            for shape in [Some(tiny), Some(small), Some(one_block), Some(groups), None] {
+                for avx2 in [false, true] {
+                    if !avx2 || has_avx2() {
+                        pool.install(|| run(Case { shape, avx2 }));
+                    }
+                }
             }
         }
     }
@@ -1180,28 +1247,25 @@ mod tests {
                 let (kept, rejected): (Vec<T>, Vec<T>) = (take(true).collect(), take(false).collect());
                 let numbers: Vec<u32> = (0..n as u32).filter(|&i| keep[i as usize]).collect();
                 let long_numbers: Vec<u64> = numbers.iter().map(|&i| u64::from(i)).collect();
-                on_all(Shape::of::<ByFlags, Array<T>, ()>(), |shape| {
+                on_all(|case| {
                     let from = items.as_ptr();
                     let by_predicate = ByPredicate { items: from, keeps: is_marked::<T> };
                     let by_flags = ByFlags { flags: flags.as_ptr() };
 
                     let mut out = Guarded::new(kept.len());
-                    let columns = Array { from, to: out.at() };
+                    let columns = [Column::array(from, out.at())];
                     // SAFETY: n items each, and places for those that are kept.
-                    let count =
-                        unsafe { Steps { choice: by_predicate, kept: columns, rejected: () }.compact(n, shape) };
+                    let count = unsafe { case.steps(&by_predicate, false, &columns, &[]).compact(n) };
                     assert_eq!(count, kept.len());
                     out.is(&kept);
 
                     let (mut out, mut others) = (Guarded::new(kept.len()), Guarded::new(rejected.len()));
                     let (mut short, mut long) = (Guarded::new(kept.len()), Guarded::new(kept.len()));
-                    let columns =
-                        (Array { from, to: out.at() }, (Indices { to: short.at() }, Indices { to: long.at() }));
-                    let others_columns = Array { from, to: others.at() };
+                    let numbers_columns = [Column::indices::<u32>(short.at()), Column::indices::<u64>(long.at())];
+                    let columns = [Column::array(from, out.at()), numbers_columns[0], numbers_columns[1]];
+                    let others_columns = [Column::array(from, others.at())];
                     // SAFETY: as above.
-                    let count = unsafe {
-                        Steps { choice: by_flags, kept: columns, rejected: others_columns }.compact(n, shape)
-                    };
+                    let count = unsafe { case.steps(&by_flags, false, &columns, &others_columns).compact(n) };
                     assert_eq!(count, kept.len());
                     out.is(&kept);
                     others.is(&rejected);
@@ -1209,29 +1273,26 @@ mod tests {
                     long.is(&long_numbers);
 
                     let mut out = Guarded::new(rejected.len());
-                    let columns = Array { from, to: out.at() };
+                    let columns = [Column::array(from, out.at())];
                     // SAFETY: as above.
-                    let count =
-                        unsafe { Steps { choice: Not(by_flags), kept: columns, rejected: () }.compact(n, shape) };
+                    let count = unsafe { case.steps(&by_flags, true, &columns, &[]).compact(n) };
                     assert_eq!(count, rejected.len());
                     out.is(&rejected);
 
                     for by_flag in [false, true] {
-                        let mut out = Guarded::new(n);
-                        out.all[1..=n].copy_from_slice(&items);
-                        let within = Within { items: out.at() };
-                        // SAFETY: n items, and a predicate on the same ones.
-                        let count = unsafe {
+                        for complement in [false, true] {
+                            let mut out = Guarded::new(n);
+                            out.all[1..=n].copy_from_slice(&items);
+                            let within = [Column::array(out.at().cast_const(), out.at())];
                             let choice = ByPredicate { items: out.at().cast_const(), keeps: is_marked::<T> };
-                            if by_flag {
-                                Steps { choice: by_flags, kept: within, rejected: () }.compact_in_place(n, shape)
-                            } else {
-                                Steps { choice, kept: within, rejected: () }.compact_in_place(n, shape)
-                            }
-                        };
-                        assert_eq!(count, kept.len());
-                        out.all[1 + count..=n].fill(out.guard);
-                        out.is(&kept);
+                            let choice: &dyn Choice = if by_flag { &by_flags } else { &choice };
+                            // SAFETY: n items, and a predicate on the same ones.
+                            let count = unsafe { case.steps(choice, complement, &within, &[]).compact_in_place(n) };
+                            let expected = if complement { &rejected } else { &kept };
+                            assert_eq!(count, expected.len());
+                            out.all[1 + count..=n].fill(out.guard);
+                            out.is(expected);
+                        }
                     }
                 });
             }
@@ -1248,6 +1309,58 @@ mod tests {
         check::<[u8; 3]>();
         check::<[u32; 3]>();
         check::<u128>();
+        check::<[u64; 5]>();
+    }
+
+    /// A loop each for some sizes, and one for all others.
+    #[test]
+    fn every_size_agrees_with_a_filter() {
+        let n = 700;
+        for size in if cfg!(miri) { vec![0, 5, 16, 17] } else { (0..=40).collect::<Vec<_>>() } {
+            for keep in patterns(n, size as u64) {
+                let flags: Vec<u8> = keep.iter().map(|&keep| u8::from(keep)).collect();
+                let bytes: Vec<u8> = noise(n * size, 5).map(|z| (z >> 32) as u8).collect();
+                let take = |wanted: bool| -> Vec<u8> {
+                    (0..n)
+                        .filter(|&i| keep[i] == wanted)
+                        .flat_map(|i| &bytes[i * size..(i + 1) * size])
+                        .copied()
+                        .collect()
+                };
+                let (kept, rejected) = (take(true), take(false));
+                on_all(|case| {
+                    let column = |from: *const u8, to: *mut u8| Column { what: What::Array(from), size, to };
+                    let by_flags = ByFlags { flags: flags.as_ptr() };
+                    let (mut out, mut others) = (Guarded::new(kept.len()), Guarded::new(rejected.len()));
+                    let mut within = Guarded::new(n * size);
+                    within.all[1..=n * size].copy_from_slice(&bytes);
+                    let from = bytes.as_ptr();
+                    let (columns, others_columns) = ([column(from, out.at())], [column(from, others.at())]);
+                    let same = [column(within.at().cast_const(), within.at())];
+                    // SAFETY: n items each, and places for those that are kept and for those that are not.
+                    unsafe {
+                        let count = case.steps(&by_flags, false, &columns, &others_columns).compact(n);
+                        assert_eq!(count, flags.iter().filter(|&&flag| flag != 0).count());
+                        assert_eq!(case.steps(&by_flags, false, &same, &[]).compact_in_place(n), count);
+                    }
+                    out.is(&kept);
+                    others.is(&rejected);
+                    within.all[1 + kept.len()..=n * size].fill(within.guard);
+                    within.is(&kept);
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn places_begin_later() {
+        let (flags, items) = ([1_u8, 0, 1], [[1_u16, 2, 3], [4, 5, 6], [7, 8, 9]]);
+        let (mut out, mut numbers) = ([[0; 3]; 4], [0_u32; 4]);
+        let columns = [Column::array(items.as_ptr(), out.as_mut_ptr()), Column::indices(numbers.as_mut_ptr())];
+        let columns = columns.map(|column| column.at_place(2));
+        // SAFETY: three items, and places for two from the third on.
+        assert_eq!(unsafe { compact(3, &ByFlags { flags: flags.as_ptr() }, false, &columns, &[]) }, 2);
+        assert_eq!((out, numbers), ([[0; 3], [0; 3], [1, 2, 3], [7, 8, 9]], [0, 0, 0, 2]));
     }
 
     #[test]
@@ -1263,22 +1376,16 @@ mod tests {
                 let long: Vec<u64> = (0..n.div_ceil(64))
                     .map(|w| (0..64).fold(0, |word, j| word | u64::from(bit(64 * w + j)) << j))
                     .collect();
-                on_all(Shape::of::<ByWords<u64>, Indices<u64>, ()>(), |shape| {
+                on_all(|case| {
                     let (by_short, by_long) = (ByWords { words: short.as_ptr() }, ByWords { words: long.as_ptr() });
                     let (mut a, mut b) = (Guarded::new(numbers.len()), Guarded::new(numbers.len()));
-                    let (to_a, to_b) = (Indices { to: a.at() }, Indices { to: b.at() });
+                    let (to_a, to_b) = ([Column::indices::<u64>(a.at())], [Column::indices::<u64>(b.at())]);
                     // SAFETY: words for n items, and places for those that are kept.
                     unsafe {
-                        let count = Steps { choice: by_short, kept: to_a, rejected: () }.compact(n, shape);
-                        assert_eq!(count, numbers.len());
-                        let count = Steps { choice: Not(Not(by_long)), kept: to_b, rejected: () }.compact(n, shape);
-                        assert_eq!(count, numbers.len());
-                        let count = |choice| Steps { choice, kept: (), rejected: () }.count(n, shape);
-                        assert_eq!(count(by_long), numbers.len());
-                        assert_eq!(
-                            Steps { choice: Not(by_short), kept: (), rejected: () }.count(n, shape),
-                            n - numbers.len()
-                        );
+                        assert_eq!(case.steps(&by_short, false, &to_a, &[]).compact(n), numbers.len());
+                        assert_eq!(case.steps(&by_long, false, &to_b, &[]).compact(n), numbers.len());
+                        assert_eq!(case.steps(&by_long, false, &[], &[]).count(n), numbers.len());
+                        assert_eq!(case.steps(&by_short, true, &[], &[]).count(n), n - numbers.len());
                     }
                     a.is(&numbers);
                     b.is(&numbers);
@@ -1300,19 +1407,19 @@ mod tests {
                     .collect();
                 let mut expected = items.clone();
                 expected.dedup();
-                on_all(Shape::of::<Distinct<T>, Array<T>, ()>(), |shape| {
+                on_all(|case| {
                     let from = items.as_ptr();
                     let (mut out, mut within) = (Guarded::new(expected.len()), Guarded::new(n));
                     within.all[1..=n].copy_from_slice(&items);
-                    let to = Array { from, to: out.at() };
+                    let to = [Column::array(from, out.at())];
+                    let same = [Column::array(within.at().cast_const(), within.at())];
+                    let (choice, within_choice) =
+                        (Distinct { items: from }, Distinct { items: within.at().cast_const() });
                     // SAFETY: n items, and places for those that are kept.
                     unsafe {
-                        let count =
-                            Steps { choice: Distinct { items: from }, kept: to, rejected: () }.compact(n, shape);
+                        let count = case.steps(&choice, false, &to, &[]).compact(n);
                         assert_eq!(count, expected.len());
-                        let choice = Distinct { items: within.at().cast_const() };
-                        let kept = Within { items: within.at() };
-                        let count = Steps { choice, kept, rejected: () }.compact_in_place(n, shape);
+                        let count = case.steps(&within_choice, false, &same, &[]).compact_in_place(n);
                         assert_eq!(count, expected.len());
                     }
                     out.is(&expected);
@@ -1350,17 +1457,17 @@ mod tests {
                     let mut within = Guarded::new(n);
                     within.all[1..=n].copy_from_slice(&items);
                     let choice = ByPredicate { items: items.as_ptr(), keeps: is_marked::<T> };
-                    let columns = Array { from: items.as_ptr(), to: out.at() };
-                    let others_columns = Array { from: items.as_ptr(), to: others.at() };
-                    let same = Within { items: within.at() };
+                    let columns = [Column::array(items.as_ptr(), out.at())];
+                    let others_columns = [Column::array(items.as_ptr(), others.at())];
+                    let same = Column::array(within.at().cast_const(), within.at());
+                    let within_choice = ByPredicate { items: within.at().cast_const(), keeps: is_marked::<T> };
                     pool.install(|| {
-                        let (choice, columns, others_columns, same) = (&choice, &columns, &others_columns, &same);
                         // SAFETY: n items each, and places for those that are kept and for those that are not.
                         unsafe {
-                            assert_eq!(compact(n, *choice, *columns, *others_columns), kept.len());
-                            assert_eq!(count(n, *choice), kept.len());
-                            let choice = ByPredicate { items: same.items.cast_const(), keeps: is_marked::<T> };
-                            assert_eq!(compact_in_place(n, choice, same.items), kept.len());
+                            assert_eq!(compact(n, &choice, false, &columns, &others_columns), kept.len());
+                            assert_eq!(compact(n, &choice, true, &others_columns, &columns), rejected.len());
+                            assert_eq!(count(n, &choice, false), kept.len());
+                            assert_eq!(compact_in_place(n, &within_choice, false, same), kept.len());
                         }
                     });
                     out.is(&kept);
@@ -1380,20 +1487,24 @@ mod tests {
     fn an_item_is_chosen_once() {
         for n in [1, 100, 1000] {
             let items: Vec<u32> = (0..n as u32).collect();
-            on_all(TINY, |shape| {
+            on_all(|case| {
                 let (asked, mut out) = (AtomicUsize::new(0), vec![0; n]);
                 let keeps = |item: u32| asked.fetch_add(1, Relaxed) < n && item.is_multiple_of(2);
                 let choice = ByPredicate { items: items.as_ptr(), keeps };
-                let kept = Array { from: items.as_ptr(), to: out.as_mut_ptr() };
+                let kept = [Column::array(items.as_ptr(), out.as_mut_ptr())];
                 // SAFETY: n items, and places for all.
-                assert_eq!(unsafe { Steps { choice, kept, rejected: () }.compact(n, shape) }, n.div_ceil(2));
+                assert_eq!(unsafe { case.steps(&choice, false, &kept, &[]).compact(n) }, n.div_ceil(2));
+                assert_eq!(asked.swap(0, Relaxed), n);
+                // SAFETY: n items.
+                assert_eq!(unsafe { case.steps(&choice, false, &[], &[]).count(n) }, n.div_ceil(2));
                 assert_eq!(asked.swap(0, Relaxed), n);
                 let (mut items, asked) = (items.clone(), &asked);
                 let keeps = |item: u32| asked.fetch_add(1, Relaxed) < n && item.is_multiple_of(2);
-                let choice = ByPredicate { items: items.as_ptr(), keeps };
-                let kept = Within { items: items.as_mut_ptr() };
+                let items = items.as_mut_ptr();
+                let choice = ByPredicate { items: items.cast_const(), keeps };
+                let kept = [Column::array(items.cast_const(), items)];
                 // SAFETY: n items.
-                assert_eq!(unsafe { Steps { choice, kept, rejected: () }.compact_in_place(n, shape) }, n.div_ceil(2));
+                assert_eq!(unsafe { case.steps(&choice, false, &kept, &[]).compact_in_place(n) }, n.div_ceil(2));
                 assert_eq!(asked.load(Relaxed), n);
             });
         }
@@ -1404,21 +1515,22 @@ mod tests {
         let n = 1000;
         let items: Vec<u32> = (0..n as u32).collect();
         for bad in [0, 500, 999] {
-            on_all(TINY, |shape| {
+            on_all(|case| {
                 let (mut out, mut within) = (vec![0; n], items.clone());
                 let keeps = move |item: u32| if item == bad { panic!("as asked") } else { item.is_multiple_of(3) };
                 let choice = ByPredicate { items: items.as_ptr(), keeps };
-                let kept = Array { from: items.as_ptr(), to: out.as_mut_ptr() };
+                let kept = [Column::array(items.as_ptr(), out.as_mut_ptr())];
                 // SAFETY: n items, and places for all.
-                let run = || unsafe { Steps { choice, kept, rejected: () }.compact(n, shape) };
+                let run = || unsafe { case.steps(&choice, false, &kept, &[]).compact(n) };
                 assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
                 // SAFETY: as above.
-                let run = || unsafe { Steps { choice, kept: (), rejected: () }.count(n, shape) };
+                let run = || unsafe { case.steps(&choice, false, &[], &[]).count(n) };
                 assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
-                let kept = Within { items: within.as_mut_ptr() };
-                let choice = ByPredicate { items: within.as_ptr(), keeps };
+                let within = within.as_mut_ptr();
+                let kept = [Column::array(within.cast_const(), within)];
+                let choice = ByPredicate { items: within.cast_const(), keeps };
                 // SAFETY: as above.
-                let run = || unsafe { Steps { choice, kept, rejected: () }.compact_in_place(n, shape) };
+                let run = || unsafe { case.steps(&choice, false, &kept, &[]).compact_in_place(n) };
                 assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
             });
         }

@@ -190,7 +190,7 @@ pub(crate) struct OffsetsRange {
 
 /// The ranges for sizes that are narrower than their offsets: bytes of offsets, warps, rows of 1 KiB of offsets, spread. NVIDIA
 /// H200, 2026-11-21.
-const ROWS: [(usize, usize, usize, usize); RANGES] = [(MIB, 8, 2, 0), (32 * MIB, 8, 8, 0), (LONG, 6, 10, 128)];
+const ROWS: [(usize, usize, usize, usize); RANGES] = [(MIB, 8, 2, 0), (32 * MIB, 8, 8, 0), (LONG, 5, 12, 64)];
 
 /// The ranges for sizes and offsets of so many bytes on an architecture.
 pub(crate) fn offsets_ranges(size: usize, offset: usize, architecture: u32) -> [OffsetsRange; RANGES] {
@@ -225,7 +225,7 @@ pub(crate) struct SegmentTile {
 
 /// Packing segments, in bytes, and the way back, in outputs.
 pub(crate) const PACK: SegmentTile = SegmentTile { warps: 4, tile: 16384, cost: 32 };
-pub(crate) const EXPAND: SegmentTile = SegmentTile { warps: 8, tile: 4096, cost: 2 };
+pub(crate) const EXPAND: SegmentTile = SegmentTile { warps: 4, tile: 8192, cost: 8 };
 
 /// Tiles that look back at each other; after that many a prefix is handed on.
 pub(crate) const LOOK_BACK_GROUP: usize = 128;

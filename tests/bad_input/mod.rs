@@ -8,6 +8,7 @@ mod compile;
 mod device;
 mod empty;
 mod host;
+mod primitives;
 mod raw;
 
 use parascan::{Block, Error, Strategy};

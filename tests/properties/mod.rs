@@ -14,6 +14,8 @@ use proptest::test_runner::{Config, TestError, TestRunner};
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
+mod kept;
+
 // ---- what is drawn -----------------------------------------------------------------------------------------------------------
 
 /// An element with whole numbers so small that the sums of 2000 are exact.

@@ -1,0 +1,135 @@
+//! Compaction and all that is of its kind: too short, too wide, in the wrong place, in a capture.
+
+use super::assert_capturing;
+use crate::common::{context, stream};
+use crate::machines::process::is_alone;
+use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+use parascan::{Above, Error, Workspace, compact, expand, offsets, pack, partition, unique};
+
+#[track_caller]
+fn assert_size<V>(result: Result<V, Error>, primitive: &str, what: &str, found: usize, needed: usize) {
+    let Err(error) = result else { panic!("{what} is too short") };
+    let Error::Size { primitive: p, what: w, found: f, needed: n } = &error else { panic!("{error:?} should be Size") };
+    assert_eq!((*p, *w, *f, *n), (primitive, what, found, needed));
+    let words = error.to_string();
+    for part in [primitive, what, &found.to_string(), &needed.to_string()] {
+        assert!(words.contains(part), "{words}");
+    }
+}
+
+#[test]
+fn on_the_host() {
+    let (x, mut to, mut count) = ([3, 1, 4, 1, 5], [7; 5], [9]);
+    let kept = compact::<i32>().keep(Above(2));
+    assert_size(compact::<i32>().flags(&[1, 0, 1]).run(&x), "compact", "the flags", 3, 5);
+    assert_size(compact::<i32>().bits::<u32, _>(&[]).run(&x), "compact", "the bits, in words,", 0, 1);
+    let long = vec![1; 65];
+    assert_size(compact::<i32>().bits::<u64, _>(&[1]).run(&long), "compact", "the bits, in words,", 1, 2);
+    assert_size(kept.run_into(&x, &mut to, &mut []), "compact", "the count", 0, 1);
+    assert_size(kept.run_into(&x, &mut to[..2], &mut count), "compact", "the output", 2, 3);
+    assert_size(kept.append().run_into(&x, &mut to, &mut [3]), "compact", "the output", 5, 6);
+    assert_size(kept.append().run_into(&x, &mut to, &mut [u64::MAX]), "compact", "the output", 5, usize::MAX);
+    assert_size(kept.indices_into::<u32, _, _, _>(&x, &mut [0; 2], &mut count), "compact", "the output", 2, 3);
+    let payload = kept.run_with_into::<u8, _, _, _, _, _>(&x, b"abc", &mut to, &mut [0; 5], &mut count);
+    assert_size(payload, "compact", "the payload", 3, 5);
+    let payload = kept.run_with_into::<u8, _, _, _, _, _>(&x, b"abcde", &mut to, &mut [0; 4], &mut count);
+    assert_size(payload, "compact", "the payload's output", 4, 5);
+    let indices = kept.run_with_indices_into::<u32, _, _, _, _>(&x, &mut to, &mut [0; 4], &mut count);
+    assert_size(indices, "compact", "the indices", 4, 5);
+    assert_size(unique::<i32>().run_into(&x, &mut to[..4], &mut count), "compact", "the output", 4, 5);
+
+    let parts = partition::<i32>().keep(Above(2));
+    let error = parts.run_into(&x, &mut to[..4], &mut count).unwrap_err();
+    assert!(matches!(error, Error::Length { primitive: "partition", input: 5, output: 4 }), "{error}");
+    let kept = "the output of those that are kept";
+    assert_size(parts.run_apart_into(&x, &mut [0; 2], &mut [0; 5], &mut count), "partition", kept, 2, 3);
+    let rejected = "the output of those that are not kept";
+    assert_size(parts.run_apart_into(&x, &mut [0; 3], &mut [0; 1], &mut count), "partition", rejected, 1, 2);
+    let three = parts.then(Above(0));
+    assert_size(three.run_into(&x, &mut to, &mut count), "three-way partition", "the counts", 1, 2);
+    assert_eq!((to, count), ([7; 5], [9]), "nothing was written");
+
+    for align in [0, 3, 1 << 33] {
+        let error = offsets::<u8, u64>().align(align).run(&[1]).unwrap_err();
+        assert!(matches!(error, Error::Align { align: found, .. } if found == align), "{error}");
+    }
+    assert!(offsets::<u8, u64>().align(1 << 32).run(&[1]).is_ok());
+    let (mut starts, mut total) = ([7_u32; 3], [9]);
+    assert_size(offsets::<u8, u32>().run_into(&[1; 4], &mut starts, &mut total), "offsets", "the offsets", 3, 4);
+    let packed = pack::<u8, u32>().run_into(b"abc", &[0], &[3_u8], &mut [0; 2], &mut starts[..2], &mut total);
+    assert_size(packed, "pack", "the output", 2, 3);
+    let packed = pack::<u8, u32>().run_into(b"abc", &[0], &[3_u8], &mut [0; 3], &mut starts[..1], &mut total);
+    assert_size(packed, "pack", "the offsets", 1, 2);
+    let expanded = expand::<u32>().run_with_positions_into::<u32, _, _, _>(&[0, 2], &mut [0; 2], &mut [0; 1]);
+    assert_size(expanded, "expand", "the positions", 1, 2);
+}
+
+#[test]
+fn on_the_device() {
+    let Some(stream) = stream() else { return };
+    let x = stream.clone_htod(&[3_u32, 1, 4, 1, 5]).unwrap();
+    let flags = stream.clone_htod(&[1_u8, 0, 1]).unwrap();
+    let mut to = stream.clone_htod(&[7_u32; 5]).unwrap();
+    let mut count = stream.clone_htod(&[9_u64]).unwrap();
+    assert_size(compact::<u32>().flags(&flags).run(&x), "compact", "the flags", 3, 5);
+    let parts = partition::<u32>().keep(Above(2));
+    let error = parts.run_into(&x, &mut to.slice_mut(..4), &mut count).unwrap_err();
+    assert!(matches!(error, Error::Length { input: 5, output: 4, .. }), "{error}");
+    let mut none = to.slice_mut(..0);
+    assert_size(expand::<u32>().run_into(&x.slice(..0), &mut none), "expand", "the offsets", 0, 1);
+
+    // Wider than what kernels move.
+    let wide = stream.clone_htod(&[[0_u64; 3]; 3]).unwrap();
+    let mut wide_to = wide.clone();
+    let by_flags = compact::<[u64; 3]>().flags(&flags);
+    let error = by_flags.run_into(&wide, &mut wide_to, &mut count).unwrap_err();
+    assert!(matches!(error, Error::ItemSize { size: 24, .. }), "{error}");
+    let (begins, sizes) = (stream.clone_htod(&[0_u32]).unwrap(), stream.clone_htod(&[1_u32]).unwrap());
+    let error = pack::<[u64; 3], u32>().run(&wide, &begins, &sizes).map(|_| ()).unwrap_err();
+    assert!(matches!(error, Error::ItemSize { size: 24, .. }), "{error}");
+    assert_eq!(stream.clone_dtoh(&to).unwrap(), [7; 5], "nothing was written");
+    assert_eq!(stream.clone_dtoh(&count).unwrap(), [9], "nothing was written");
+}
+
+/// No kernel is loaded, or no workspace given: an error, and the capture goes on.
+#[test]
+fn captures() {
+    if !is_alone(captures) {
+        return;
+    }
+    let Some(context) = context() else { return };
+    // SAFETY: one stream is used, so there is nothing to track.
+    unsafe { context.disable_event_tracking() };
+    let stream = context.new_stream().unwrap();
+    let n = 100_000;
+    let x = stream.clone_htod(&vec![3_u32; n]).unwrap();
+    let (mut to, mut count) = (x.clone(), stream.clone_htod(&[9_u64]).unwrap());
+    let mut starts = stream.alloc_zeros::<u64>(n).unwrap();
+    let kept = compact::<u32>().keep(Above(2));
+    const PREPARE: &str = "call prepare(n, &mut workspace) before the capture and pass the workspace";
+    let mut workspace = Workspace::new(&stream);
+    stream.synchronize().unwrap();
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+    let error = kept.workspace(&mut workspace).run_into(&x, &mut to, &mut count).unwrap_err();
+    assert_capturing(&error, "its kernels are not loaded", PREPARE);
+    let error = offsets::<u32, u64>().run_into(&x, &mut starts, &mut count).unwrap_err();
+    assert_capturing(&error, "its kernels are not loaded", PREPARE);
+    let error = expand::<u32>().run_into(&x, &mut to).unwrap_err();
+    assert_capturing(&error, "its kernels are not loaded", PREPARE);
+    let error = kept.run(&x).map(|_| ()).unwrap_err();
+    assert!(matches!(error, Error::Capturing { .. }), "{error}");
+    let error = kept.prepare(n, &mut workspace).unwrap_err();
+    assert_capturing(&error, "prepare allocates", "before the capture");
+    let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    let graph = stream.end_capture(flags).expect("the capture ends");
+    drop(graph);
+    kept.prepare(n, &mut workspace).unwrap();
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+    let error = kept.run_into(&x, &mut to, &mut count).unwrap_err();
+    assert_capturing(&error, "no workspace was given", PREPARE);
+    kept.workspace(&mut workspace).run_into(&x, &mut to, &mut count).unwrap();
+    let graph = stream.end_capture(flags).expect("the capture ends").expect("a graph");
+    assert_eq!(stream.clone_dtoh(&count).unwrap(), [9], "nothing ran yet");
+    graph.launch().unwrap();
+    assert_eq!(stream.clone_dtoh(&count).unwrap(), [n as u64]);
+}
