@@ -1,11 +1,11 @@
-//! The CPU scan beside a copy, a serial loop and reduce-then-scan, on the same buffers in one run:
-//! `cargo bench --bench cpu`
+//! The CPU scan beside a copy, a serial loop and reduce-then-scan, and the CPU compaction on one thread and on all beside
+//! `iter().filter().collect()`, on the same buffers in one run: `cargo bench --bench cpu`
 //!
 //! Throughput is in bytes read and written. Each result is checked against the serial loop before it is timed.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use half::f16;
-use parascan::{Element, Max, Operator, Sum, scan};
+use parascan::{Above, Element, Max, Operator, Ordered, Predicate, Sum, compact, scan};
 use rayon::prelude::*;
 use std::time::Duration;
 
@@ -79,6 +79,47 @@ fn compare<Op: Operator<T>, T: Element>(
     }
 }
 
+/// Random items, of which half are above `than`.
+fn keep_half<T: Ordered>(criterion: &mut Criterion, name: &str, n: usize, make: impl Fn(u64) -> T, than: T)
+where
+    Above<T>: Predicate<T>,
+{
+    let mut z = 0x9e37_79b9_7f4a_7c15u64;
+    let mut noise = || {
+        z ^= z << 13;
+        z ^= z >> 7;
+        z ^= z << 17;
+        z.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    };
+    let input: Vec<T> = (0..n).map(|_| make(noise() >> 11)).collect();
+    let serial = || -> Vec<T> { input.iter().copied().filter(|&x| x > than).collect() };
+    let expected = serial();
+    let (mut output, mut count) = (input.clone(), [0]);
+    let mut ours = || {
+        compact::<T>().keep(Above(than)).run_into(&input, &mut output, &mut count).expect("there is room");
+        assert_eq!(count[0], expected.len() as u64);
+    };
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
+    ours();
+    let mut group = criterion.benchmark_group(name);
+    group.throughput(Throughput::Bytes((size_of_val(&*input) + size_of_val(&*expected)) as u64));
+    group.sample_size(20).warm_up_time(Duration::from_millis(300)).measurement_time(Duration::from_secs(2));
+    group.bench_function(BenchmarkId::new("filter_collect", n), |bencher| bencher.iter(serial));
+    group.bench_function(BenchmarkId::new("parascan_1_thread", n), |bencher| alone.install(|| bencher.iter(&mut ours)));
+    group.bench_function(BenchmarkId::new("parascan", n), |bencher| bencher.iter(&mut ours));
+    drop(group);
+    assert!(output[..expected.len()] == expected, "{name} is wrong, n {n}");
+}
+
+fn compaction(criterion: &mut Criterion) {
+    for n in [1 << 16, 1 << 26] {
+        keep_half(criterion, "keep half of u8", n, |z| z as u8, u8::MAX / 2);
+        keep_half(criterion, "keep half of u32", n, |z| z as u32, u32::MAX / 2);
+        keep_half(criterion, "keep half of f32", n, |z| (z % 2001) as f32 - 1000.0, 0.0);
+        keep_half(criterion, "keep half of u64", n, |z| z << 11, u64::MAX / 2);
+    }
+}
+
 fn cpu(criterion: &mut Criterion) {
     for n in [1 << 10, 1 << 16, 1 << 20, 1 << 26] {
         compare::<Sum, u32>(criterion, "sum u32", n, |z| z as u32, |x, y| x == y);
@@ -93,5 +134,5 @@ fn cpu(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, cpu);
+criterion_group!(benches, cpu, compaction);
 criterion_main!(benches);
