@@ -463,16 +463,19 @@ impl OnHost<'_> {
         let OnHost { primitive, n, complement, append, room, count } = self;
         long_enough(primitive, "the count", count.len(), 1)?;
         let from = if append { usize::try_from(count[0]).unwrap_or(usize::MAX) } else { 0 };
-        if room.saturating_sub(from) < n || from > room {
-            // SAFETY: the caller's.
-            let kept = unsafe { host::count(n, choice, complement) };
-            long_enough(primitive, "the output", room, from.saturating_add(kept))?;
-        }
         for column in columns.iter_mut() {
-            *column = column.at_place(from);
+            *column = column.at_place(from.min(room));
         }
-        // SAFETY: the caller's, and there is room.
-        let kept = unsafe { host::compact(n, choice, complement, columns, &[]) };
+        let kept = if room.saturating_sub(from) < n || from > room {
+            // SAFETY: the caller's.
+            let (words, kept) = unsafe { host::recorded(n, choice, complement) };
+            long_enough(primitive, "the output", room, from.saturating_add(kept))?;
+            // SAFETY: there is room for those, whatever the choice would say now.
+            unsafe { host::compact(n, &host::ByWords { words: words.as_ptr() }, false, columns, &[]) }
+        } else {
+            // SAFETY: the caller's, and there is room for all.
+            unsafe { host::compact(n, choice, complement, columns, &[]) }
+        };
         count[0] = (from + kept) as u64;
         Ok(())
     }

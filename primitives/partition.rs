@@ -145,22 +145,31 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
             let rooms = [kept.len(), rejected.as_ref().map_or(n, |rejected| rejected.len())];
             // SAFETY: a view of the items; `beside` has looked at the lengths.
             let choice = unsafe { self.choice.on_host(from.as_ptr()) };
-            let mut known = None;
-            if rejected.is_none() || rooms.iter().any(|&room| room < n) {
+            // What was counted is what moves, whatever the choice would say the next time.
+            let recorded = if rejected.is_none() || rooms.iter().any(|&room| room < n) {
                 // SAFETY: as above.
-                let kept = unsafe { host::count(n, &choice, self.complement) };
+                let (words, kept) = unsafe { host::recorded(n, &choice, self.complement) };
                 long_enough(NAME, "the output of those that are kept", rooms[0], kept)?;
                 long_enough(NAME, "the output of those that are not kept", rooms[1], n - kept)?;
-                known = Some(kept);
-            }
+                Some((words, kept))
+            } else {
+                None
+            };
             let kept = kept.host().as_mut_ptr();
             let rejected = match &mut rejected {
                 Some(rejected) => rejected.host().as_mut_ptr(),
-                None => kept.wrapping_add(known.expect("it was counted")),
+                None => kept.wrapping_add(recorded.as_ref().expect("it was recorded").1),
             };
             let [kept, rejected] = [kept, rejected].map(|to| [host::Column::array(from.as_ptr(), to)]);
-            // SAFETY: as above; there is room for either, as was just seen, in memory that is borrowed alone.
-            let found = unsafe { host::compact(n, &choice, self.complement, &kept, &rejected) };
+            // SAFETY: as above; there is room for all, or for what was recorded, as was just seen, in memory that is borrowed alone.
+            let found = unsafe {
+                match &recorded {
+                    Some((words, _)) => {
+                        host::compact(n, &host::ByWords { words: words.as_ptr() }, false, &kept, &rejected)
+                    }
+                    None => host::compact(n, &choice, self.complement, &kept, &rejected),
+                }
+            };
             count.host()[0] = found as u64;
             return Ok(());
         }

@@ -187,14 +187,18 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
     ) -> Result<(), Error> {
         let (n, from) = (items.len(), items.as_ptr());
         let ThreeWay { first: one, second: two, complement, .. } = self;
-        let is_first = move |x| one.keeps(x) != complement;
-        let choices: [&dyn host::Choice; 3] = [
-            &host::ByPredicate { items: from, keeps: is_first },
-            &host::ByPredicate { items: from, keeps: move |x| !is_first(x) && two.keeps(x) },
-            &host::ByPredicate { items: from, keeps: move |x| !is_first(x) && !two.keeps(x) },
-        ];
+        // Each item is asked about once by either, and what was recorded is what moves.
         // SAFETY: the choices look at the items, which are borrowed.
-        let found = [0, 1].map(|way| unsafe { host::count(n, choices[way], false) });
+        let (mut parts, found) = unsafe {
+            let by_first = host::ByPredicate { items: from, keeps: move |x| one.keeps(x) };
+            let (first, count) = host::recorded(n, &by_first, complement);
+            let by_second = host::ByPredicate { items: from, keeps: move |x| two.keeps(x) };
+            let (second, _) = host::recorded(n, &by_second, false);
+            let second: Vec<u64> = second.iter().zip(&first).map(|(second, first)| second & !first).collect();
+            let others = second.iter().map(|word| word.count_ones() as usize).sum();
+            ([first, second, Vec::new()], [count, others])
+        };
+        parts[2] = parts[0].iter().zip(&parts[1]).map(|(first, second)| !(first | second)).collect();
         let rest = n - found[0] - found[1];
         let to = match others {
             Some((mut second, mut last)) => {
@@ -209,9 +213,10 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
                 [to, to.wrapping_add(found[0]), to.wrapping_add(found[0] + found[1])]
             }
         };
-        for (choice, to) in choices.into_iter().zip(to) {
-            // SAFETY: as above; there is room for each part, as was just seen, in memory that is borrowed alone.
-            unsafe { host::compact(n, choice, false, &[host::Column::array(from, to)], &[]) };
+        for (words, to) in parts.iter().zip(to) {
+            let part = host::ByWords { words: words.as_ptr() };
+            // SAFETY: a bit for each item; there is room for each part, as was just seen, in memory that is borrowed alone.
+            unsafe { host::compact(n, &part, false, &[host::Column::array(from, to)], &[]) };
         }
         counts[..2].copy_from_slice(&found.map(|count| count as u64));
         Ok(())

@@ -7,13 +7,12 @@
 //! All of that is compiled once, in this library, for items of any size. A caller's types add only the loop that makes
 //! the bits, a [`Choice`], which is called for a group of blocks at a time.
 
-use super::{
-    handover::{hand_over, hand_over_ahead},
-    offsets::Offset,
-    pipeline,
-};
+#[cfg(test)]
+use super::handover::hand_over;
+use super::{handover::hand_over_ahead, offsets::Offset, pipeline};
 use bytemuck::Pod;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
+use rayon::slice::ParallelSliceMut;
 use std::{
     mem::{MaybeUninit, swap},
     ops::Range,
@@ -560,9 +559,33 @@ pub(crate) unsafe fn compact(
 ///
 /// # Safety
 /// `choice` may read `n` items, and nobody writes them meanwhile.
+#[cfg(test)]
 pub(crate) unsafe fn count(n: usize, choice: &dyn Choice, complement: bool) -> usize {
     // SAFETY: the caller's.
     unsafe { Steps::new(choice, complement, &[], &[]).count(n) }
+}
+
+/// What `choice` keeps of `n` items, or with `complement` does not, as words for [`ByWords`], and how many that are: for who must know
+/// before anything moves. A choice that is asked again may answer otherwise.
+///
+/// # Safety
+/// As for [`count`].
+pub(crate) unsafe fn recorded(n: usize, choice: &dyn Choice, complement: bool) -> (Vec<u64>, usize) {
+    const PART: usize = 1 << 12; // words of a part: worth a thread's start
+    let (invert, avx2) = (if complement { u64::MAX } else { 0 }, has_avx2());
+    let mut all = vec![0; n.div_ceil(BLOCK)];
+    let part = |(k, words): (usize, &mut [u64])| {
+        let from = k * PART * BLOCK;
+        let items = from..n.min(from + words.len() * BLOCK);
+        // SAFETY: the caller's items, from a whole block on, and a word for each of their blocks; the machine was asked.
+        unsafe { choice.choose(items, invert, Words { from, first: words.as_mut_ptr() }, avx2) }
+    };
+    let count = if all.len() <= PART {
+        if n == 0 { 0 } else { part((0, &mut all)) }
+    } else {
+        all.par_chunks_mut(PART).enumerate().map(part).sum()
+    };
+    (all, count)
 }
 
 /// Compacts `n` items within their own memory, on the threads of rayon's current pool, and returns how many are kept.
@@ -713,6 +736,7 @@ impl<'a> Steps<'a> {
     ///
     /// # Safety
     /// As for that.
+    #[cfg(test)]
     unsafe fn count(self, n: usize) -> usize {
         // The tiles of a short input are one, and one tile stays on the thread.
         let tile = if n <= self.shape.small { n.max(1) } else { self.shape.tile };
@@ -725,6 +749,7 @@ impl<'a> Steps<'a> {
     ///
     /// # Safety
     /// As for [`count`](count()); `items` begins with a whole block.
+    #[cfg(test)]
     unsafe fn look(self, items: Range<usize>) -> usize {
         let mut bits = [const { MaybeUninit::<u64>::uninit() }; CHUNK];
         let mut count = 0;
