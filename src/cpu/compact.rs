@@ -1195,6 +1195,29 @@ mod tests {
         }
     }
 
+    /// A predicate that changes its mind with every call is asked once for each item.
+    #[test]
+    fn what_is_recorded_is_asked_once() {
+        for n in [0, 1, 63, 64, 65, 1000, if cfg!(miri) { 2000 } else { 600_001 }] {
+            let items: Vec<u32> = noise(n, 7).map(|z| (z >> 20) as u32).collect();
+            let asked = AtomicUsize::new(0);
+            let keeps = |x: u32| {
+                asked.fetch_add(1, Relaxed);
+                x % 3 == 0
+            };
+            for complement in [false, true] {
+                asked.store(0, Relaxed);
+                let choice = ByPredicate { items: items.as_ptr(), keeps: &keeps };
+                // SAFETY: the choice looks at n items.
+                let (words, count) = unsafe { recorded(n, &choice, complement) };
+                assert_eq!(asked.load(Relaxed), n);
+                let bit = |i: usize| words[i / BLOCK] >> (i % BLOCK) & 1 == 1;
+                assert!((0..n).all(|i| bit(i) == ((items[i] % 3 == 0) != complement)));
+                assert_eq!((0..n).filter(|&i| bit(i)).count(), count);
+            }
+        }
+    }
+
     fn lengths() -> &'static [usize] {
         if cfg!(miri) {
             &[0, 1, 65, 300]
