@@ -1203,7 +1203,7 @@ mod tests {
             let asked = AtomicUsize::new(0);
             let keeps = |x: u32| {
                 asked.fetch_add(1, Relaxed);
-                x % 3 == 0
+                x.is_multiple_of(3)
             };
             for complement in [false, true] {
                 asked.store(0, Relaxed);
@@ -1212,7 +1212,7 @@ mod tests {
                 let (words, count) = unsafe { recorded(n, &choice, complement) };
                 assert_eq!(asked.load(Relaxed), n);
                 let bit = |i: usize| words[i / BLOCK] >> (i % BLOCK) & 1 == 1;
-                assert!((0..n).all(|i| bit(i) == ((items[i] % 3 == 0) != complement)));
+                assert!((0..n).all(|i| bit(i) == (items[i].is_multiple_of(3) != complement)));
                 assert_eq!((0..n).filter(|&i| bit(i)).count(), count);
             }
         }
