@@ -130,8 +130,8 @@ template <class Bits> __device__ inline Bits ordered(Bits bits) {
 enum CompactFlags : u32 { COMPLEMENT = 1, APPEND = 2, BEHIND = 4, COMPLEMENT_SECOND = 8 };
 
 // What does not depend on the choice and the columns. `count` gets how many items go each way but the last, or would if there were
-// room. Before that it holds where items start to go if `APPEND` is set, which one way alone can; or those very counts if `BEHIND` is:
-// then each way's items go behind those of the way before.
+// room. Before that it holds where items start to go if `APPEND` is set, which one way alone can; or those very counts if `BEHIND` is
+// and there are several tiles: with `BEHIND` each way's items go behind those of the way before.
 struct CompactCall {
     u64 n;
     const void *chosen; // what the choice looks at
@@ -383,7 +383,7 @@ template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct Co
     }
 
     __device__ void total(Carry total) const {
-        if (call.flags & BEHIND) return; // they are there already, and read by other blocks
+        if (call.flags & BEHIND && call.tiles > 1) return; // they are there already, and read by other blocks
 #pragma unroll
         for (u32 k = 0; k < COUNTED; k++) call.count[k] = total.of[k];
     }

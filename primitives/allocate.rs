@@ -1,7 +1,7 @@
 //! One buffer for many sizes.
 
 use super::choice::Index;
-use super::offsets::{Offsets, Size, overflow};
+use super::offsets::{Offsets, Size, counted};
 use crate::memory::View;
 use crate::site::Site;
 use crate::{Device, Error, Host, Place, Source, cpu};
@@ -45,7 +45,6 @@ impl<T: Pod + DeviceRepr> Holds<T> for Device {
 ///
 /// The parts of it are handed out as slices of their own, by [`slices`](Allocation::slices) on the host and
 /// [`views`](Allocation::views) on the device. It begins as zeros.
-#[allow(missing_debug_implementations)]
 pub struct Allocation<T, S: Size, O: Index, P: Holds<T> + Holds<S>> {
     buffer: <P as Holds<T>>::Memory,
     sizes: <P as Holds<S>>::Memory,
@@ -81,19 +80,13 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
     {
         self.with_total = true;
         let view = sizes.view();
-        let stream = match view {
-            View::Host(_) => None,
-            View::Device(sizes) => Some(self.site.stream().unwrap_or(sizes.stream()).clone()),
-        };
+        let stream = view.stream(self.site.stream());
         let mut starts = X::Place::allocate::<O>(NAME, view.len() + 1, stream.as_ref())?;
         let mut total = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
         self.go_as::<X::Place>(NAME, view, X::Place::view_mut(&mut starts), X::Place::view_mut(&mut total))?;
         let sizes = <X::Place as Holds<S>>::copy_of(view, stream.as_ref())?;
-        let total = X::Place::read(&total)? as u64;
-        if total > <O as cpu::Size>::MOST || total == u64::MAX {
-            return Err(overflow::<O>(NAME, Some(total)));
-        }
-        Ok(Allocation { buffer: <X::Place as Holds<T>>::zeroed(total as usize, stream.as_ref())?, sizes, starts })
+        let total = counted::<O>(NAME, X::Place::read(&total)?)?;
+        Ok(Allocation { buffer: <X::Place as Holds<T>>::zeroed(total, stream.as_ref())?, sizes, starts })
     }
 }
 

@@ -24,11 +24,9 @@ pub struct Unchosen;
 pub struct ByPredicate<P>(pub(super) P);
 
 /// Kept are the items whose flag is not zero.
-#[allow(missing_debug_implementations)]
 pub struct ByFlags<'a, L>(pub(super) View<'a, u8>, pub(super) PhantomData<L>);
 
 /// Kept are the items whose bit is set.
-#[allow(missing_debug_implementations)]
 pub struct ByBits<'a, W, L>(pub(super) View<'a, W>, pub(super) PhantomData<L>);
 
 impl<L> Clone for ByFlags<'_, L> {
@@ -50,7 +48,11 @@ pub struct Changes;
 
 mod sealed {
     pub trait Sealed {}
-    pub trait Word {}
+    #[allow(private_bounds, private_interfaces)]
+    pub trait Word {
+        /// Keeps the items whose bit is set.
+        fn choice(words: *const Self) -> impl crate::cpu::compact::Choice;
+    }
 }
 use sealed::Sealed;
 impl<P> Sealed for ByPredicate<P> {}
@@ -60,8 +62,18 @@ impl Sealed for Changes {}
 
 /// A type of the words that bits lie in: `u32` or `u64`.
 pub trait Word: sealed::Word + Element + DeviceRepr {}
-impl sealed::Word for u32 {}
-impl sealed::Word for u64 {}
+#[allow(private_bounds, private_interfaces)]
+impl sealed::Word for u32 {
+    fn choice(words: *const u32) -> impl host::Choice {
+        host::ByWords { words }
+    }
+}
+#[allow(private_bounds, private_interfaces)]
+impl sealed::Word for u64 {
+    fn choice(words: *const u64) -> impl host::Choice {
+        host::ByWords { words }
+    }
+}
 impl Word for u32 {}
 impl Word for u64 {}
 
@@ -105,7 +117,7 @@ pub trait Chosen<T: Pod, L: Place>: Sealed {
     }
     /// What is looked at besides the items, if it is long enough for `n` of them.
     #[doc(hidden)]
-    fn beside(&self, primitive: &'static str, n: usize) -> Result<Option<&dyn Beholden>, Error>;
+    fn beside(&self, primitive: &'static str, n: usize) -> Result<Option<&dyn Buffer>, Error>;
 
     /// The same for the CPU engine, which reads it as long as the borrow lasts.
     ///
@@ -117,12 +129,12 @@ pub trait Chosen<T: Pod, L: Place>: Sealed {
 
 /// A buffer on the device, of whatever it holds.
 #[doc(hidden)]
-pub trait Beholden {
+pub trait Buffer {
     fn home(&self) -> &Arc<CudaStream>;
     fn length(&self) -> usize;
     fn address<'a>(&'a self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>);
 }
-impl<T> Beholden for View<'_, T> {
+impl<T> Buffer for View<'_, T> {
     fn home(&self) -> &Arc<CudaStream> {
         self.device().stream()
     }
@@ -135,12 +147,12 @@ impl<T> Beholden for View<'_, T> {
 }
 
 /// One that is written.
-pub(super) trait BeholdenMut {
+pub(super) trait BufferMut {
     fn home(&self) -> &Arc<CudaStream>;
     fn room(&self) -> usize;
     fn address<'a>(&'a mut self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>);
 }
-impl<T> BeholdenMut for ViewMut<'_, T> {
+impl<T> BufferMut for ViewMut<'_, T> {
     fn home(&self) -> &Arc<CudaStream> {
         match self {
             ViewMut::Device(memory) => memory.stream(),
@@ -169,7 +181,7 @@ impl<T: Element, P: Predicate<T>, L: Place> Chosen<T, L> for ByPredicate<P> {
     fn is_complement(&self) -> bool {
         self.0.is_complement()
     }
-    fn beside(&self, _: &'static str, _: usize) -> Result<Option<&dyn Beholden>, Error> {
+    fn beside(&self, _: &'static str, _: usize) -> Result<Option<&dyn Buffer>, Error> {
         Ok(None)
     }
     unsafe fn on_host(&self, items: *const T) -> impl host::Choice {
@@ -186,7 +198,7 @@ impl<T: Ordered, L: Place> Chosen<T, L> for Changes {
     fn parameters(&self) -> u8 {
         0
     }
-    fn beside(&self, _: &'static str, _: usize) -> Result<Option<&dyn Beholden>, Error> {
+    fn beside(&self, _: &'static str, _: usize) -> Result<Option<&dyn Buffer>, Error> {
         Ok(None)
     }
     unsafe fn on_host(&self, items: *const T) -> impl host::Choice {
@@ -202,7 +214,7 @@ impl<T: Pod, L: Place> Chosen<T, L> for ByFlags<'_, L> {
     fn parameters(&self) -> u8 {
         0
     }
-    fn beside(&self, primitive: &'static str, n: usize) -> Result<Option<&dyn Beholden>, Error> {
+    fn beside(&self, primitive: &'static str, n: usize) -> Result<Option<&dyn Buffer>, Error> {
         long_enough(primitive, "the flags", self.0.len(), n)?;
         Ok(Some(&self.0))
     }
@@ -212,36 +224,19 @@ impl<T: Pod, L: Place> Chosen<T, L> for ByFlags<'_, L> {
 }
 
 #[allow(private_bounds, private_interfaces)]
-impl<T: Pod, L: Place> Chosen<T, L> for ByBits<'_, u32, L> {
+impl<T: Pod, L: Place, W: Word> Chosen<T, L> for ByBits<'_, W, L> {
     type Kind = KeepBits;
     type Items = Beside<T>;
     type Parameters = u8;
     fn parameters(&self) -> u8 {
         0
     }
-    fn beside(&self, primitive: &'static str, n: usize) -> Result<Option<&dyn Beholden>, Error> {
-        long_enough(primitive, "the bits, in words,", self.0.len(), n.div_ceil(32))?;
+    fn beside(&self, primitive: &'static str, n: usize) -> Result<Option<&dyn Buffer>, Error> {
+        long_enough(primitive, "the bits, in words,", self.0.len(), n.div_ceil(8 * size_of::<W>()))?;
         Ok(Some(&self.0))
     }
     unsafe fn on_host(&self, _: *const T) -> impl host::Choice {
-        host::ByWords { words: self.0.host().as_ptr() }
-    }
-}
-
-#[allow(private_bounds, private_interfaces)]
-impl<T: Pod, L: Place> Chosen<T, L> for ByBits<'_, u64, L> {
-    type Kind = KeepBits;
-    type Items = Beside<T>;
-    type Parameters = u8;
-    fn parameters(&self) -> u8 {
-        0
-    }
-    fn beside(&self, primitive: &'static str, n: usize) -> Result<Option<&dyn Beholden>, Error> {
-        long_enough(primitive, "the bits, in words,", self.0.len(), n.div_ceil(64))?;
-        Ok(Some(&self.0))
-    }
-    unsafe fn on_host(&self, _: *const T) -> impl host::Choice {
-        host::ByWords { words: self.0.host().as_ptr() }
+        W::choice(self.0.host().as_ptr())
     }
 }
 
@@ -260,8 +255,8 @@ pub(super) fn long_enough(
 
 /// What moves: where it comes from if it is an array of its own, and where what goes each way goes to.
 pub(super) struct Moving<'a> {
-    pub(super) from: Option<&'a dyn Beholden>,
-    pub(super) to: [Option<&'a mut dyn BeholdenMut>; 3],
+    pub(super) from: Option<&'a dyn Buffer>,
+    pub(super) to: [Option<&'a mut dyn BufferMut>; 3],
 }
 
 impl<'a> Moving<'a> {
@@ -269,7 +264,7 @@ impl<'a> Moving<'a> {
         Moving { from: None, to: [None, None, None] }
     }
     /// What is kept goes there.
-    pub(super) fn to(from: Option<&'a dyn Beholden>, kept: &'a mut dyn BeholdenMut) -> Self {
+    pub(super) fn to(from: Option<&'a dyn Buffer>, kept: &'a mut dyn BufferMut) -> Self {
         Moving { from, to: [Some(kept), None, None] }
     }
 }
@@ -295,9 +290,9 @@ pub(super) struct OnDevice<'a> {
     pub(super) complement: [bool; 2],
     pub(super) append: bool,
     /// What the choice looks at, unless the first column is that, in place.
-    pub(super) chosen: Option<&'a dyn Beholden>,
+    pub(super) chosen: Option<&'a dyn Buffer>,
     pub(super) columns: [Moving<'a>; 2],
-    pub(super) count: &'a mut dyn BeholdenMut,
+    pub(super) count: &'a mut dyn BufferMut,
     pub(super) workspace: Option<&'a mut Workspace>,
 }
 
@@ -359,9 +354,10 @@ impl<'a> OnDevice<'a> {
         let kernels = submit.kernels(program.loaded(device), || program.load(primitive, device))?;
         let plan = program.plan(primitive, n)?;
         // Where a way begins that goes behind another is not known before all is counted, by a launch with room for nothing.
+        // One block knows it in time.
         let behind = ways > 1 && columns[0].to[ways - 1].is_none();
         let mut first = None;
-        if behind {
+        if behind && !plan.is_one_block() {
             let kernels = submit.kernels(counting.loaded(device), || counting.load(primitive, device))?;
             first = Some((kernels, counting.plan(primitive, n)?));
         }

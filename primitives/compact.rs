@@ -1,7 +1,7 @@
 //! Compaction: the items that are kept, together, in their order.
 
 use super::choice::{
-    Beholden, BeholdenMut, ByBits, ByFlags, ByPredicate, Chosen, Index, Moving, OnDevice, OnHost, Unchosen, Word,
+    Buffer, BufferMut, ByBits, ByFlags, ByPredicate, Chosen, Index, Moving, OnDevice, OnHost, Unchosen, Word,
     choice_methods, long_enough, programs,
 };
 use crate::cpu::compact as host;
@@ -14,8 +14,6 @@ use bytemuck::Pod;
 use cudarc::driver::CudaStream;
 use std::marker::PhantomData;
 use std::sync::Arc;
-
-const NAME: &str = "compact";
 
 /// A compaction of items `T`: those that are kept, together, in their order.
 ///
@@ -34,7 +32,7 @@ const NAME: &str = "compact";
 /// # Ok::<(), parascan::Error>(())
 /// ```
 pub fn compact<T: Pod>() -> Compact<T> {
-    Compact { choice: Unchosen, complement: false, append: false, site: Anywhere, item: PhantomData }
+    Compact { name: "compact", choice: Unchosen, complement: false, append: false, site: Anywhere, item: PhantomData }
 }
 
 /// The options of a compaction, and what runs it. Made by [`compact`].
@@ -72,6 +70,8 @@ pub fn compact<T: Pod>() -> Compact<T> {
 #[derive(Debug)]
 #[must_use = "a compaction does nothing until it is run"]
 pub struct Compact<T, C = Unchosen, S = Anywhere> {
+    /// What errors call it.
+    name: &'static str,
     choice: C,
     complement: bool,
     append: bool,
@@ -89,12 +89,15 @@ impl<T, C: Copy, S: Copy> Copy for Compact<T, C, S> {}
 
 impl<T: Pod, C, S> Compact<T, C, S> {
     pub(super) fn with<C2>(self, choice: C2) -> Compact<T, C2, S> {
-        let Compact { complement, append, site, item, .. } = self;
-        Compact { choice, complement, append, site, item }
+        let Compact { name, complement, append, site, item, .. } = self;
+        Compact { name, choice, complement, append, site, item }
     }
     pub(super) fn at<S2>(self, site: S2) -> Compact<T, C, S2> {
-        let Compact { choice, complement, append, item, .. } = self;
-        Compact { choice, complement, append, site, item }
+        let Compact { name, choice, complement, append, item, .. } = self;
+        Compact { name, choice, complement, append, site, item }
+    }
+    pub(super) fn named(self, name: &'static str) -> Self {
+        Compact { name, ..self }
     }
 
     /// Puts the items behind those that the output holds already: `count` says how many these are before the call, and
@@ -123,7 +126,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, Nothing>(NAME, n, workspace, 1)
+        prepare::<T, C, C::Items, Nothing>(self.name, n, workspace, 1)
     }
 
     /// The same for [`run_with_into`](Compact::run_with_into) with a payload of type `V`.
@@ -131,7 +134,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
     pub fn prepare_with<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, Beside<V>>(NAME, n, workspace, 1)
+        prepare::<T, C, C::Items, Beside<V>>(self.name, n, workspace, 1)
     }
 
     /// The same for [`run_with_indices_into`](Compact::run_with_indices_into).
@@ -139,7 +142,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
     pub fn prepare_with_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, Places<I>>(NAME, n, workspace, 1)
+        prepare::<T, C, C::Items, Places<I>>(self.name, n, workspace, 1)
     }
 
     /// The same for the calls that give indices alone.
@@ -147,7 +150,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
     pub fn prepare_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, Places<I>, Nothing>(NAME, n, workspace, 1)
+        prepare::<T, C, Places<I>, Nothing>(self.name, n, workspace, 1)
     }
 }
 
@@ -183,11 +186,12 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         S: Site<X::Place>,
     {
         self.append = false;
-        let stream = self.stream(&items.view());
-        let mut output = items.allocate(NAME, items.view().len(), stream.as_ref())?;
-        let mut count = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
+        let name = self.name;
+        let stream = items.view().stream(self.site.stream());
+        let mut output = items.allocate(name, items.view().len(), stream.as_ref())?;
+        let mut count = X::Place::allocate::<u64>(name, 1, stream.as_ref())?;
         self.go::<X::Place>(Some(items.view()), X::view_owned(&mut output), X::Place::view_mut(&mut count))?;
-        X::shorten(NAME, output, X::Place::read(&count)?)
+        X::shorten(name, output, X::Place::read(&count)?)
     }
 
     /// Into the caller's memory; see [the count](Compact#the-count).
@@ -246,11 +250,12 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         S: Site<X::Place>,
     {
         self.append = false;
-        let stream = self.stream(&items.view());
-        let mut output = X::Place::allocate::<I>(NAME, items.view().len(), stream.as_ref())?;
-        let mut count = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
+        let name = self.name;
+        let stream = items.view().stream(self.site.stream());
+        let mut output = X::Place::allocate::<I>(name, items.view().len(), stream.as_ref())?;
+        let mut count = X::Place::allocate::<u64>(name, 1, stream.as_ref())?;
         self.go_indices::<X::Place, I>(items.view(), X::Place::view_mut(&mut output), X::Place::view_mut(&mut count))?;
-        X::Place::shorten(NAME, output, X::Place::read(&count)?)
+        X::Place::shorten(name, output, X::Place::read(&count)?)
     }
 
     /// Where the items were that are kept, into the caller's memory.
@@ -292,8 +297,8 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         S: Site<X::Place>,
     {
         let (items, mut output, mut indices) = (items.view(), output.view_mut(), indices.view_mut());
-        long_enough(NAME, "the indices", indices.len(), output.len())?;
-        countable::<I>(items.len())?;
+        long_enough(self.name, "the indices", indices.len(), output.len())?;
+        countable::<I>(self.name, items.len())?;
         if let View::Host(from) = items {
             let (to, indices) = (output.host().as_mut_ptr(), indices.host().as_mut_ptr());
             let room = output.len();
@@ -340,8 +345,8 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
     {
         let (items, beside) = (items.view(), payload.view());
         let (mut output, mut beside_output) = (output.view_mut(), payload_output.view_mut());
-        long_enough(NAME, "the payload", beside.len(), items.len())?;
-        long_enough(NAME, "the payload's output", beside_output.len(), output.len())?;
+        long_enough(self.name, "the payload", beside.len(), items.len())?;
+        long_enough(self.name, "the payload's output", beside_output.len(), output.len())?;
         if let View::Host(from) = items {
             let (to, beside, room) = (output.host().as_mut_ptr(), beside.host().as_ptr(), output.len());
             let beside_to = beside_output.host().as_mut_ptr();
@@ -384,8 +389,8 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
                 }
             }
             (None, ViewMut::Host(data)) => {
-                self.choice.beside(NAME, data.len())?;
-                long_enough(NAME, "the count", count.len(), 1)?;
+                self.choice.beside(self.name, data.len())?;
+                long_enough(self.name, "the count", count.len(), 1)?;
                 let (n, items) = (data.len(), data.as_mut_ptr());
                 let same = host::Column::array(items.cast_const(), items);
                 // SAFETY: the items are borrowed alone; `beside` has looked at the lengths.
@@ -396,7 +401,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
                 Ok(())
             }
             _ => {
-                let from = items.as_ref().map(|items| items as &dyn Beholden);
+                let from = items.as_ref().map(|items| items as &dyn Buffer);
                 let columns = [Moving::to(from, &mut output), Moving::nothing()];
                 self.device::<L, C::Items, Nothing>(from, columns, &mut count)
             }
@@ -413,7 +418,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         C: Chosen<T, L>,
         S: Site<L>,
     {
-        countable::<I>(items.len())?;
+        countable::<I>(self.name, items.len())?;
         if let View::Host(from) = items {
             let (room, to) = (output.len(), output.host().as_mut_ptr());
             // SAFETY: a view of the items, and of memory that is borrowed alone, with the room said.
@@ -430,14 +435,14 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
     }
 
     fn host<'a>(&self, n: usize, room: usize, count: &'a mut [u64]) -> OnHost<'a> {
-        OnHost { primitive: NAME, n, complement: self.complement, append: self.append, room, count }
+        OnHost { primitive: self.name, n, complement: self.complement, append: self.append, room, count }
     }
 
     fn device<'a, L: Place, A: ColumnKind, B: ColumnKind>(
         &'a mut self,
-        items: Option<&'a dyn Beholden>,
+        items: Option<&'a dyn Buffer>,
         columns: [Moving<'a>; 2],
-        count: &'a mut dyn BeholdenMut,
+        count: &'a mut dyn BufferMut,
     ) -> Result<(), Error>
     where
         C: Chosen<T, L>,
@@ -446,9 +451,9 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         let first = columns[0].to[0].as_ref().expect("the first column goes somewhere");
         let stream = self.site.stream().unwrap_or_else(|| items.map_or(first.home(), |items| items.home())).clone();
         let n = items.map_or(first.room(), |items| items.length());
-        let Compact { choice, complement, append, site, .. } = self;
+        let Compact { name, choice, complement, append, site, .. } = self;
         let call = OnDevice {
-            primitive: NAME,
+            primitive: name,
             stream,
             n,
             complement: [*complement, false],
@@ -460,21 +465,10 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         };
         call.run::<T, L, C, A, B>(choice, 1)
     }
-
-    /// The stream that a call works on, if it works on one.
-    fn stream<L: Place>(&self, items: &View<'_, T>) -> Option<Arc<CudaStream>>
-    where
-        S: Site<L>,
-    {
-        match items {
-            View::Host(_) => None,
-            View::Device(items) => Some(self.site.stream().unwrap_or(items.stream()).clone()),
-        }
-    }
 }
 
 /// # Errors
 /// [`Error::TooLong`] if indices of the type do not reach the last of `n` items.
-fn countable<I: Index>(n: usize) -> Result<(), Error> {
-    if n > I::most() { Err(Error::TooLong { primitive: NAME, n, most: I::most() }) } else { Ok(()) }
+fn countable<I: Index>(primitive: &'static str, n: usize) -> Result<(), Error> {
+    if n > I::most() { Err(Error::TooLong { primitive, n, most: I::most() }) } else { Ok(()) }
 }

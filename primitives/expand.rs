@@ -1,6 +1,6 @@
 //! The way back from packed items to their segments.
 
-use super::choice::{Beholden, BeholdenMut, Index, long_enough};
+use super::choice::{Buffer, BufferMut, Index, long_enough};
 use crate::cpu::{self, segments as host};
 use crate::cuda::segments::{self, ExpandCall};
 use crate::memory::{View, ViewMut, part_to_host};

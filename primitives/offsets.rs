@@ -1,6 +1,6 @@
 //! Offsets: where each of many sizes begins when they lie one after the other.
 
-use super::choice::{Beholden, BeholdenMut, Index, long_enough};
+use super::choice::{Buffer, BufferMut, Index, long_enough};
 use crate::cpu;
 use crate::cuda::{
     self,
@@ -132,18 +132,12 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         W: Site<X::Place>,
     {
         let view = sizes.view();
-        let stream = match view {
-            View::Host(_) => None,
-            View::Device(sizes) => Some(self.site.stream().unwrap_or(sizes.stream()).clone()),
-        };
+        let stream = view.stream(self.site.stream());
         let n = view.len() + usize::from(self.with_total);
         let mut starts = X::Place::allocate::<O>(NAME, n, stream.as_ref())?;
         let mut total = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
         self.go::<X::Place>(view, X::Place::view_mut(&mut starts), X::Place::view_mut(&mut total))?;
-        let total = X::Place::read(&total)? as u64;
-        if total > <O as cpu::Size>::MOST || total == u64::MAX {
-            return Err(overflow::<O>(NAME, Some(total)));
-        }
+        counted::<O>(NAME, X::Place::read(&total)?)?;
         Ok(starts)
     }
 
@@ -235,6 +229,18 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         // asks for, zero; the stream's context was bound by `begin`.
         unsafe { call.launch(&plan, kernels, stream.cu_stream()) }
     }
+}
+
+/// A total that came from the device.
+///
+/// # Errors
+/// [`Error::Overflow`] if no offset holds it.
+pub(super) fn counted<O: Index>(primitive: &'static str, total: usize) -> Result<usize, Error> {
+    let found = total as u64;
+    if found > <O as cpu::Size>::MOST || found == u64::MAX {
+        return Err(overflow::<O>(primitive, Some(found)));
+    }
+    Ok(total)
 }
 
 /// For a total that no offset holds, if it is known.

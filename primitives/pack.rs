@@ -1,7 +1,7 @@
 //! Packing: segments of any lengths, gathered one after the other.
 
-use super::choice::{Beholden, BeholdenMut, Index, long_enough};
-use super::offsets::{Offsets, Size, offsets, overflow};
+use super::choice::{Buffer, BufferMut, Index, long_enough};
+use super::offsets::{Offsets, Size, counted, offsets};
 use crate::cpu::{self, segments as host};
 use crate::cuda::segments::{self, PackCall};
 use crate::memory::{View, ViewMut};
@@ -118,19 +118,13 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
         W: Site<X::Place>,
     {
         let (from, begins, sizes) = (items.view(), begins.view(), sizes.view());
-        let stream = match from {
-            View::Host(_) => None,
-            View::Device(items) => Some(self.site.stream().unwrap_or(items.stream()).clone()),
-        };
+        let stream = from.stream(self.site.stream());
         let mut starts = X::Place::allocate::<O>(NAME, sizes.len() + 1, stream.as_ref())?;
         let mut total = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
         self.check::<S>(&from, &begins, &sizes)?;
         self.find::<X::Place, S>(sizes, X::Place::view_mut(&mut starts), X::Place::view_mut(&mut total))?;
-        let total = X::Place::read(&total)? as u64;
-        if total > <O as cpu::Size>::MOST || total == u64::MAX {
-            return Err(overflow::<O>(NAME, Some(total)));
-        }
-        let mut output = items.allocate(NAME, total as usize, stream.as_ref())?;
+        let total = counted::<O>(NAME, X::Place::read(&total)?)?;
+        let mut output = items.allocate(NAME, total, stream.as_ref())?;
         let mut to = X::view_owned(&mut output);
         if let ViewMut::Device(memory) = &mut to {
             // What a segment has not got is nobody's old memory.
@@ -201,9 +195,8 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
         W: Site<L>,
     {
         let offsets: Offsets<S, O> = offsets().with_total();
-        let stream = match &sizes {
-            View::Host(_) => return offsets.go_as::<crate::Host>(NAME, sizes, starts, total),
-            View::Device(sizes) => self.site.stream().unwrap_or(sizes.stream()).clone(),
+        let Some(stream) = sizes.stream(self.site.stream()) else {
+            return offsets.go_as::<crate::Host>(NAME, sizes, starts, total);
         };
         match self.site.take_workspace() {
             Some(workspace) => offsets.at(With(workspace)).go_as::<crate::Device>(NAME, sizes, starts, total),

@@ -1,7 +1,7 @@
 //! Partition: the items that are kept and those that are not, both together and in their order.
 
 use super::choice::{
-    Beholden, BeholdenMut, ByBits, ByFlags, ByPredicate, Chosen, Moving, OnDevice, Unchosen, Word, choice_methods,
+    Buffer, BufferMut, ByBits, ByFlags, ByPredicate, Chosen, Moving, OnDevice, Unchosen, Word, choice_methods,
     long_enough,
 };
 use super::compact::prepare;
@@ -174,7 +174,7 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
             return Ok(());
         }
         let stream = self.site.stream().unwrap_or(items.home()).clone();
-        let rejected = rejected.as_mut().map(|rejected| rejected as &mut dyn BeholdenMut);
+        let rejected = rejected.as_mut().map(|rejected| rejected as &mut dyn BufferMut);
         let call = OnDevice {
             primitive: NAME,
             stream,

@@ -1,6 +1,6 @@
 //! Partition into three: by one predicate, of the rest by another, and what then is left.
 
-use super::choice::{Beholden, BeholdenMut, ByPredicate, Moving, OnDevice, long_enough};
+use super::choice::{Buffer, BufferMut, ByPredicate, Moving, OnDevice, long_enough};
 use super::partition::Partition;
 use crate::cpu::compact as host;
 use crate::cuda::{CompactProgram, KeepEither, Nothing, Staged};
@@ -153,7 +153,7 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
         }
         let stream = self.site.stream().unwrap_or(items.home()).clone();
         let (second, rest) = match &mut others {
-            Some((second, rest)) => (Some(second as &mut dyn BeholdenMut), Some(rest as &mut dyn BeholdenMut)),
+            Some((second, rest)) => (Some(second as &mut dyn BufferMut), Some(rest as &mut dyn BufferMut)),
             None => (None, None),
         };
         let call = OnDevice {

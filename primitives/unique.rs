@@ -28,7 +28,7 @@ const NAME: &str = "unique";
 /// # Ok::<(), parascan::Error>(())
 /// ```
 pub fn unique<T: Ordered>() -> Unique<T> {
-    Unique(compact().with(Changes))
+    Unique(compact().named(NAME).with(Changes))
 }
 
 /// The options of [`unique`], and what runs it. What is said of the count, cost, waiting and errors of a

@@ -75,9 +75,7 @@ impl Place for Device {
         <CudaSlice<I> as Source<I>>::shorten(primitive, memory, n)
     }
     fn read(memory: &CudaSlice<u64>) -> Result<usize, Error> {
-        let device = memory.context().ordinal();
-        let count = memory.stream().clone_dtoh(memory);
-        Ok(count.map_err(|e| Error::Driver { call: "cuMemcpyDtoHAsync", code: e.0, device })?[0] as usize)
+        Ok(to_host(memory.stream(), memory)?[0] as usize)
     }
 }
 
@@ -119,7 +117,6 @@ pub trait Destination<T: Pod, P: Place>: Sealed {
 
 /// What is behind a [`Source`].
 #[doc(hidden)]
-#[allow(missing_debug_implementations)]
 pub enum View<'a, T> {
     Host(&'a [T]),
     Device(&'a dyn DevicePtr<T>),
@@ -146,6 +143,13 @@ impl<'a, T> View<'a, T> {
             View::Device(_) => unreachable!("the types agree on the place"),
         }
     }
+    /// The stream that a call on it works on, if it works on one: the chosen one, or its own.
+    pub(crate) fn stream(&self, chosen: Option<&Arc<CudaStream>>) -> Option<Arc<CudaStream>> {
+        match self {
+            View::Host(_) => None,
+            View::Device(memory) => Some(chosen.unwrap_or(memory.stream()).clone()),
+        }
+    }
     /// Of a view whose type says that it is on the device.
     pub(crate) fn device(&self) -> &'a dyn DevicePtr<T> {
         match *self {
@@ -157,7 +161,6 @@ impl<'a, T> View<'a, T> {
 
 /// What is behind a [`Destination`].
 #[doc(hidden)]
-#[allow(missing_debug_implementations)]
 pub enum ViewMut<'a, T> {
     Host(&'a mut [T]),
     Device(&'a mut dyn DevicePtrMut<T>),

@@ -124,6 +124,13 @@ pub(crate) struct CompactPlan {
     pub(crate) words: usize,
 }
 
+impl CompactPlan {
+    /// Whether one block takes all.
+    pub(crate) fn is_one_block(&self) -> bool {
+        self.tiles == 1
+    }
+}
+
 impl CompactProgram {
     /// For items that go 1, 2 or 3 ways.
     pub(crate) fn new<C: ChoiceKind, A: ColumnKind, B: ColumnKind>(ways: usize) -> Self {
@@ -218,7 +225,7 @@ pub(crate) struct CompactCall {
     pub(crate) complement: [bool; 2],
     /// Whether items begin to go to where `count` says, which one way alone can.
     pub(crate) append: bool,
-    /// Whether the count is there already, and what goes one way goes behind what goes the way before.
+    /// Whether what goes one way goes behind what goes the way before; the count is there already, unless one block takes all.
     pub(crate) behind: bool,
     /// `CompactPlan::words` bytes, zero.
     pub(crate) words: CUdeviceptr,

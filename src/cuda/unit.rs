@@ -167,9 +167,11 @@ pub(crate) struct CompactUnit<'a> {
 }
 
 impl CompactUnit<'_> {
-    /// Bytes of an item of each column, and of what the choice looks at.
-    pub(crate) fn sizes(&self) -> Vec<usize> {
-        [self.choice.size(), self.columns[0].size(), self.columns[1].size()].into_iter().flatten().collect()
+    /// Bytes of an item of what the choice looks at and of each column; what is no array of its own repeats one that is.
+    pub(crate) fn sizes(&self) -> [usize; 3] {
+        let sizes = [self.choice.size(), self.columns[0].size(), self.columns[1].size()];
+        let one = sizes.into_iter().flatten().next().unwrap_or(1);
+        sizes.map(|size| size.unwrap_or(one))
     }
 
     /// The text of the unit.

@@ -36,7 +36,7 @@ fn on_the_host() {
     assert_size(payload, "compact", "the payload's output", 4, 5);
     let indices = kept.run_with_indices_into::<u32, _, _, _, _>(&x, &mut to, &mut [0; 4], &mut count);
     assert_size(indices, "compact", "the indices", 4, 5);
-    assert_size(unique::<i32>().run_into(&x, &mut to[..4], &mut count), "compact", "the output", 4, 5);
+    assert_size(unique::<i32>().run_into(&x, &mut to[..4], &mut count), "unique", "the output", 4, 5);
 
     let parts = partition::<i32>().keep(Above(2));
     let error = parts.run_into(&x, &mut to[..4], &mut count).unwrap_err();
