@@ -5,7 +5,7 @@ use parascan::cudarc::driver::{CudaContext, CudaStream, DeviceRepr};
 use parascan::{Element, Error, Operator, cuda};
 use std::env;
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 // ---- the device --------------------------------------------------------------------------------------------------------------
@@ -25,6 +25,12 @@ pub(crate) fn context() -> Option<Arc<CudaContext>> {
         }
         Err(e) => panic!("{e}"),
     }
+}
+
+/// Held by a test that takes much of the device's memory: one at a time.
+pub(crate) fn much_memory() -> MutexGuard<'static, ()> {
+    static MEMORY: Mutex<()> = Mutex::new(());
+    MEMORY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 // ---- random data -------------------------------------------------------------------------------------------------------------
@@ -49,6 +55,14 @@ impl Rng {
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
+    pub(crate) fn bytes(&mut self, n: usize) -> Vec<u8> {
+        let mut bytes = vec![0; n];
+        for eight in bytes.chunks_mut(8) {
+            eight.copy_from_slice(&self.next().to_le_bytes()[..eight.len()]);
+        }
+        bytes
+    }
+
     pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }

@@ -9,10 +9,7 @@ fn past_2_to_the_32() {
     let Some(stream) = stream() else { return };
     let mut rng = Rng::new();
     let n = (1_usize << 32) + 12_345 + rng.below(10_000);
-    let mut x = vec![0_u8; n];
-    for eight in x.chunks_mut(8) {
-        eight.copy_from_slice(&rng.next().to_le_bytes()[..eight.len()]);
-    }
+    let x = rng.bytes(n);
     let input = stream.clone_htod(&x).unwrap();
     let mut output = stream.alloc_zeros::<u8>(n + 1).unwrap();
     let mut workspace = Workspace::new(&stream);

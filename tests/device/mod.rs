@@ -1,9 +1,11 @@
 //! What only the device can show: graphs, streams, views that start anywhere, the layers under primitives of a test's own, sizes
-//! past 2^32, bits that stay the same, progress while another kernel holds the card, what each guard of the hand-over is for.
+//! past 2^32, how many launches, bits that stay the same, progress while another kernel holds the card, what each guard of the
+//! hand-over is for.
 
 mod delays;
 mod graph;
 mod guards;
+mod launches;
 mod layers;
 mod long;
 mod progress;

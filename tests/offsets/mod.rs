@@ -1,6 +1,6 @@
 //! Offsets on both engines against a loop: every type of sizes and of offsets, alignments, both forms, what does not fit.
 
-use crate::common::{Rng, stream};
+use crate::common::{Rng, much_memory, stream};
 use parascan::cudarc::driver::DeviceRepr;
 use parascan::{Error, Index, Size, Workspace, offsets};
 use std::fmt::Debug;
@@ -147,4 +147,32 @@ fn sanitize() {
         assert_eq!(stream.clone_dtoh(&total).unwrap(), [expected]);
         assert_eq!(stream.clone_dtoh(&starts).unwrap()[n as usize], expected);
     }
+}
+
+/// More than 2^32 sizes, and a total above that: 8 of every so many offsets are looked at.
+#[test]
+fn past_32_bits() {
+    let Some(stream) = stream() else { return };
+    let _memory = much_memory();
+    let mut rng = Rng::new();
+    let n = (1_usize << 32) + 54_321 + rng.below(10_000);
+    let sizes = rng.bytes(n);
+    let input = stream.clone_htod(&sizes).unwrap();
+    let mut starts = stream.alloc_zeros::<u64>(n + 1).unwrap();
+    let mut total = stream.alloc_zeros::<u64>(1).unwrap();
+    offsets::<u8, u64>().with_total().run_into(&input, &mut starts, &mut total).unwrap();
+    const EVERY: usize = 40_000_003;
+    let mut sum = 0_u64;
+    for (k, part) in sizes.chunks(EVERY).enumerate() {
+        let first = k * EVERY;
+        let got = stream.clone_dtoh(&starts.slice(first..(first + 8).min(n + 1))).unwrap();
+        let mut expected = sum;
+        for (i, got) in got.into_iter().enumerate() {
+            assert_eq!(got, expected, "offset {}", first + i);
+            expected += u64::from(part.get(i).copied().unwrap_or(0));
+        }
+        sum += part.iter().map(|&size| u64::from(size)).sum::<u64>();
+    }
+    assert_eq!(stream.clone_dtoh(&starts.slice(n..)).unwrap(), [sum]);
+    assert_eq!(stream.clone_dtoh(&total).unwrap(), [sum]);
 }

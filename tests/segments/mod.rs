@@ -1,7 +1,7 @@
 //! Packing segments, the way back, and allocation, on both engines against loops: long segments among short ones, empty ones
 //! anywhere.
 
-use crate::common::{Rng, stream};
+use crate::common::{Rng, much_memory, stream};
 use crate::machines::process::is_alone;
 use bytemuck::Pod;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
@@ -408,4 +408,41 @@ fn allocations() {
     }
     let error = offsets::<u32, u32>().allocate::<u8, _>(&[u32::MAX, 1]).map(|_| ()).unwrap_err();
     assert!(matches!(error, Error::Overflow { .. }), "{error}");
+}
+
+/// Segments of more than 2^32 items in all, and one of more than that.
+#[test]
+fn past_32_bits() {
+    let Some(stream) = stream() else { return };
+    let _memory = much_memory();
+    let mut rng = Rng::new();
+    let n = (1 << 32) + 70_000 + rng.below(10_000);
+    let items = rng.bytes(n);
+    let lengths = [1000, items.len() as u64 - 5000, 0, 2000];
+    let begins = [items.len() as u64 - 1000, 3000, 5, 1];
+    let (from, begins_there) = (stream.clone_htod(&items).unwrap(), stream.clone_htod(&begins).unwrap());
+    let lengths_there = stream.clone_htod(&lengths).unwrap();
+    let (packed, starts) = pack::<u8, u64>().run(&from, &begins_there, &lengths_there).unwrap();
+    assert_eq!(stream.clone_dtoh(&starts).unwrap(), [0, 1000, 1000 + lengths[1], 1000 + lengths[1], 3000 + lengths[1]]);
+    drop(from);
+    let got = stream.clone_dtoh(&packed).unwrap();
+    drop(packed);
+    let mut at = 0;
+    for (begin, length) in begins.into_iter().zip(lengths) {
+        let (begin, length) = (begin as usize, length as usize);
+        assert!(got[at..at + length] == items[begin..begin + length], "the segment from {begin} on");
+        at += length;
+    }
+    assert_eq!(got.len(), at);
+
+    // The way back.
+    let mut segments = stream.alloc_zeros::<u64>(at).unwrap();
+    expand::<u64>().run_into(&starts, &mut segments).unwrap();
+    let ends = stream.clone_dtoh(&starts).unwrap();
+    for _ in 0..2000 {
+        let i = [rng.below(at - 8), rng.below(4000), at - 8 - rng.below(4000)][rng.below(3)];
+        let got = stream.clone_dtoh(&segments.slice(i..i + 8)).unwrap();
+        let expected: Vec<u64> = (i..i + 8).map(|i| ends.partition_point(|&end| end <= i as u64) as u64 - 1).collect();
+        assert_eq!(got, expected, "outputs from {i} on");
+    }
 }

@@ -1,0 +1,72 @@
+//! How many kernels a call is, as a graph of it has nodes.
+
+use crate::common::context;
+use crate::machines::process::is_alone;
+use parascan::cudarc::driver::CudaStream;
+use parascan::cudarc::driver::sys::{
+    self, CUgraphInstantiate_flags, CUgraphNode, CUgraphNodeType, CUstreamCaptureMode,
+};
+use parascan::{Above, Below, Error, Sum, Workspace, compact, offsets, partition, scan, unique};
+use std::sync::Arc;
+
+#[track_caller]
+fn assert_kernels(stream: &Arc<CudaStream>, expected: usize, what: &str, call: impl FnOnce() -> Result<(), Error>) {
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+    call().unwrap();
+    let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    let graph = stream.end_capture(flags).unwrap().expect("a graph");
+    let (mut nodes, mut count) = ([std::ptr::null_mut::<_>() as CUgraphNode; 8], 8);
+    // SAFETY: room for so many nodes; the graph is live.
+    unsafe { sys::cuGraphGetNodes(graph.cu_graph(), nodes.as_mut_ptr(), &mut count) }.result().unwrap();
+    for &node in &nodes[..count] {
+        let mut kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
+        // SAFETY: a node of the live graph.
+        unsafe { sys::cuGraphNodeGetType(node, &mut kind) }.result().unwrap();
+        assert_eq!(kind, CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL, "{what}");
+    }
+    assert_eq!(count, expected, "{what}");
+}
+
+/// One launch whatever the length, but for a partition into one buffer: one if a block takes all, two if not.
+#[test]
+fn one_launch() {
+    if !is_alone(one_launch) {
+        return;
+    }
+    let Some(context) = context() else { return };
+    // SAFETY: one stream is used, so there is nothing to track.
+    unsafe { context.disable_event_tracking() };
+    let stream = context.new_stream().unwrap();
+    let mut workspace = Workspace::new(&stream);
+    for (n, together) in [(1000, 1), (1 << 20, 2)] {
+        let items = stream.alloc_zeros::<u32>(n).unwrap();
+        let (mut output, mut other) = (items.clone(), items.clone());
+        let mut wide = stream.alloc_zeros::<u64>(n).unwrap();
+        let mut count = stream.alloc_zeros::<u64>(2).unwrap();
+        let w = &mut workspace;
+
+        let sum = scan::<Sum, u32>();
+        sum.prepare(n, w).unwrap();
+        assert_kernels(&stream, 1, "scan", || sum.workspace(w).run_into(&items, &mut output));
+        let above = compact::<u32>().keep(Above(7));
+        above.prepare(n, w).unwrap();
+        assert_kernels(&stream, 1, "compact", || above.workspace(w).run_into(&items, &mut output, &mut count));
+        let changes = unique::<u32>();
+        changes.prepare(n, w).unwrap();
+        assert_kernels(&stream, 1, "unique", || changes.workspace(w).run_into(&items, &mut output, &mut count));
+        let starts = offsets::<u32, u64>();
+        starts.prepare(n, w).unwrap();
+        assert_kernels(&stream, 1, "offsets", || starts.workspace(w).run_into(&items, &mut wide, &mut count));
+        let parts = partition::<u32>().keep(Above(7));
+        parts.prepare(n, w).unwrap();
+        assert_kernels(&stream, 1, "partition into two", || {
+            parts.workspace(w).run_apart_into(&items, &mut output, &mut other, &mut count)
+        });
+        assert_kernels(&stream, together, "partition", || parts.workspace(w).run_into(&items, &mut output, &mut count));
+        let three = parts.then(Below(3));
+        three.prepare(n, w).unwrap();
+        assert_kernels(&stream, together, "three parts", || {
+            three.workspace(w).run_into(&items, &mut output, &mut count)
+        });
+    }
+}
