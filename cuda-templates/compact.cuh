@@ -331,7 +331,7 @@ template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct Co
     typedef typename Counts<WAYS>::Carry Carry;
     static constexpr u32 ITEMS = ROWS * WARP, COUNTED = Counts<WAYS>::COUNTED;
     static constexpr u32 VECTORS = ITEMS * largest(largest(Choice::STAGED, First::BYTES), Second::BYTES) / sizeof(Vector);
-    // Slices at multiples of 128 bytes: copied to places that are no multiples of 32, each 32 bytes would be written in two steps.
+    // Slices at multiples of 128 bytes: at odd multiples of 16 the kernel is slower.
     struct alignas(128) Stage {
         // The items, then the kept ones in front; from `VECTORS` on those that go the second way, and at whole vectors behind them
         // those that go the third.
