@@ -42,7 +42,7 @@ pub fn partition<T: Pod>() -> Partition<T> {
 /// # Cost
 /// [`run_apart_into`](Partition::run_apart_into) reads n items and writes n, in one launch. Where those that are not kept begin
 /// behind the others is known when all items have been looked at: [`run_into`](Partition::run_into) looks at them, or at the flags
-/// or bits, twice on the device, in two launches.
+/// or bits, twice on the device, in two launches; some thousands of items, which one block takes, in one.
 #[derive(Debug)]
 #[must_use = "a partition does nothing until it is run"]
 pub struct Partition<T, C = Unchosen, S = Anywhere> {
