@@ -7,8 +7,6 @@
 //! All of that is compiled once, in this library, for items of any size. A caller's types add only the loop that makes
 //! the bits, a [`Choice`], which is called for a group of blocks at a time.
 
-#[cfg(test)]
-use super::handover::hand_over;
 use super::{handover::hand_over_ahead, offsets::Offset, pipeline};
 use bytemuck::Pod;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
@@ -555,21 +553,11 @@ pub(crate) unsafe fn compact(
     unsafe { Steps::new(choice, complement, kept, rejected).compact(n) }
 }
 
-/// How many of `n` items `choice` keeps, or with `complement` does not, on the threads of rayon's current pool.
+/// What `choice` keeps of `n` items, or with `complement` does not, as words for [`ByWords`], and how many that are: for
+/// who must know before anything moves. A choice that is asked again may answer otherwise.
 ///
 /// # Safety
 /// `choice` may read `n` items, and nobody writes them meanwhile.
-#[cfg(test)]
-pub(crate) unsafe fn count(n: usize, choice: &dyn Choice, complement: bool) -> usize {
-    // SAFETY: the caller's.
-    unsafe { Steps::new(choice, complement, &[], &[]).count(n) }
-}
-
-/// What `choice` keeps of `n` items, or with `complement` does not, as words for [`ByWords`], and how many that are: for who must know
-/// before anything moves. A choice that is asked again may answer otherwise.
-///
-/// # Safety
-/// As for [`count`].
 pub(crate) unsafe fn recorded(n: usize, choice: &dyn Choice, complement: bool) -> (Vec<u64>, usize) {
     const PART: usize = 1 << 12; // words of a part: worth a thread's start
     let (invert, avx2) = (if complement { u64::MAX } else { 0 }, has_avx2());
@@ -732,39 +720,10 @@ impl<'a> Steps<'a> {
         kept.expect("there is a first value")
     }
 
-    /// [`count`](count()).
-    ///
-    /// # Safety
-    /// As for that.
-    #[cfg(test)]
-    unsafe fn count(self, n: usize) -> usize {
-        // The tiles of a short input are one, and one tile stays on the thread.
-        let tile = if n <= self.shape.small { n.max(1) } else { self.shape.tile };
-        // SAFETY: the caller's items.
-        let count = |t: usize| (unsafe { self.look(t * tile..n.min((t + 1) * tile)) }, ());
-        hand_over(n.div_ceil(tile), Some(0), count, |a, b| a + b, |_, _, ()| {}).expect("there is a first value")
-    }
-
-    /// How many of some items are kept.
-    ///
-    /// # Safety
-    /// As for [`count`](count()); `items` begins with a whole block.
-    #[cfg(test)]
-    unsafe fn look(self, items: Range<usize>) -> usize {
-        let mut bits = [const { MaybeUninit::<u64>::uninit() }; CHUNK];
-        let mut count = 0;
-        for from in items.clone().step_by(CHUNK * BLOCK) {
-            let words = Words { from, first: bits.as_mut_ptr().cast() };
-            // SAFETY: the caller's items, and a word for each of their blocks.
-            count += unsafe { self.choose(from..items.end.min(from + CHUNK * BLOCK), words) };
-        }
-        count
-    }
-
     /// The bits of the block that begins at item `i < n`.
     ///
     /// # Safety
-    /// As for [`count`](count()).
+    /// The choice may read `n` items, nobody writes them meanwhile, and `i` is a multiple of 64.
     unsafe fn head(self, i: usize, n: usize) -> u64 {
         let mut bits = 0;
         // SAFETY: the caller's items, and a word for the block.
@@ -1412,7 +1371,7 @@ mod tests {
     }
 
     #[test]
-    fn words_and_counts_agree_with_a_filter() {
+    fn words_agree_with_a_filter() {
         for &n in lengths() {
             for keep in patterns(n, n as u64 + 1000) {
                 let numbers: Vec<u64> = (0..n as u64).filter(|&i| keep[i as usize]).collect();
@@ -1432,8 +1391,6 @@ mod tests {
                     unsafe {
                         assert_eq!(case.steps(&by_short, false, &to_a, &[]).compact(n), numbers.len());
                         assert_eq!(case.steps(&by_long, false, &to_b, &[]).compact(n), numbers.len());
-                        assert_eq!(case.steps(&by_long, false, &[], &[]).count(n), numbers.len());
-                        assert_eq!(case.steps(&by_short, true, &[], &[]).count(n), n - numbers.len());
                     }
                     a.is(&numbers);
                     b.is(&numbers);
@@ -1514,7 +1471,6 @@ mod tests {
                         unsafe {
                             assert_eq!(compact(n, &choice, false, &columns, &others_columns), kept.len());
                             assert_eq!(compact(n, &choice, true, &others_columns, &columns), rejected.len());
-                            assert_eq!(count(n, &choice, false), kept.len());
                             assert_eq!(compact_in_place(n, &within_choice, false, same), kept.len());
                         }
                     });
@@ -1543,9 +1499,6 @@ mod tests {
                 // SAFETY: n items, and places for all.
                 assert_eq!(unsafe { case.steps(&choice, false, &kept, &[]).compact(n) }, n.div_ceil(2));
                 assert_eq!(asked.swap(0, Relaxed), n);
-                // SAFETY: n items.
-                assert_eq!(unsafe { case.steps(&choice, false, &[], &[]).count(n) }, n.div_ceil(2));
-                assert_eq!(asked.swap(0, Relaxed), n);
                 let (mut items, asked) = (items.clone(), &asked);
                 let keeps = |item: u32| asked.fetch_add(1, Relaxed) < n && item.is_multiple_of(2);
                 let items = items.as_mut_ptr();
@@ -1570,9 +1523,6 @@ mod tests {
                 let kept = [Column::array(items.as_ptr(), out.as_mut_ptr())];
                 // SAFETY: n items, and places for all.
                 let run = || unsafe { case.steps(&choice, false, &kept, &[]).compact(n) };
-                assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
-                // SAFETY: as above.
-                let run = || unsafe { case.steps(&choice, false, &[], &[]).count(n) };
                 assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
                 let within = within.as_mut_ptr();
                 let kept = [Column::array(within.cast_const(), within)];
