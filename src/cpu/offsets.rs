@@ -5,11 +5,10 @@
 //! been written.
 
 use super::{
-    compact::fetch,
     handover::hand_over,
     lanes::{self, LINE},
     pipeline::{Shape, Sink, Source, shaped},
-    scan::{STREAMED_FROM, fence, stream},
+    scan::{STREAMED_FROM, fence, prefetch, stream},
 };
 use crate::{Element, Operator, Sum};
 use std::marker::PhantomData;
@@ -175,7 +174,7 @@ impl<S: Size, O: Offset> Source<O> for Sizes<'_, S, O> {
     #[inline(always)]
     fn prefetch(&self, i: usize, count: usize) {
         let (first, bytes) = (i * size_of::<S>(), count * size_of::<S>());
-        let line = |byte: usize| fetch(self.sizes.as_ptr().cast::<u8>().wrapping_add(byte));
+        let line = |byte: usize| prefetch(self.sizes.as_ptr().cast::<u8>().wrapping_add(byte));
         if bytes >= LINE {
             (first..first + bytes).step_by(LINE).for_each(line);
         } else if first % LINE < bytes {

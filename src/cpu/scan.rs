@@ -226,7 +226,7 @@ const AHEAD: usize = 256;
 pub(super) const STREAMED_FROM: usize = 32 << 20;
 
 #[inline(always)]
-fn prefetch(line: *const u8) {
+pub(super) fn prefetch(line: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: a prefetch is a hint: it touches no memory that the program could see, and any address will do.
     unsafe {

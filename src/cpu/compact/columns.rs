@@ -3,7 +3,7 @@
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx2;
 use super::{BLOCK, Words, first};
-use crate::cpu::offsets::Offset;
+use crate::cpu::{offsets::Offset, scan::prefetch};
 use bytemuck::Pod;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use std::ops::Range;
@@ -130,8 +130,8 @@ impl Column {
     pub(super) fn expect(&self, i: usize, bits: u64) {
         // The first and the last: where there are more, the processor sees by itself what is next.
         if let (What::Array(from), true) = (self.what, bits != 0) {
-            fetch(from.wrapping_add((i + bits.trailing_zeros() as usize) * self.size));
-            fetch(from.wrapping_add((i + bits.ilog2() as usize) * self.size));
+            prefetch(from.wrapping_add((i + bits.trailing_zeros() as usize) * self.size));
+            prefetch(from.wrapping_add((i + bits.ilog2() as usize) * self.size));
         }
     }
 
@@ -141,7 +141,7 @@ impl Column {
         if let What::Array(from) = self.what {
             // A block has as many lines of 64 bytes as an item has bytes.
             let block = from.wrapping_add(i * self.size);
-            (0..self.size.min(BLOCK)).for_each(|line| fetch(block.wrapping_add(line * 64)));
+            (0..self.size.min(BLOCK)).for_each(|line| prefetch(block.wrapping_add(line * 64)));
         }
     }
 }
@@ -198,18 +198,6 @@ struct Large {
 #[derive(Clone, Copy)]
 struct Indices<I> {
     to: *mut I,
-}
-
-#[inline(always)]
-pub(in crate::cpu) fn fetch<T>(item: *const T) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch is a hint: it touches no memory that the program could see, and any address will do.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(item.cast());
-    }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    let _ = item;
 }
 
 /// Calls `take(j)` for each set bit j, from the lowest on.

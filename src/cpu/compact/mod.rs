@@ -19,7 +19,6 @@ mod tests;
 
 pub(crate) use choices::{ByFlags, ByPredicate, ByWords, Choice, Distinct};
 pub(crate) use columns::Column;
-pub(super) use columns::fetch;
 
 use super::{handover::hand_over_ahead, pipeline};
 use columns::Group;
