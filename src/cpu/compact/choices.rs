@@ -3,6 +3,7 @@
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx2;
 use super::{BLOCK, Words, first};
+use crate::cpu::scan::prefetch;
 use std::ops::Range;
 
 /// Which items are kept, 64 at a time.
@@ -74,6 +75,9 @@ pub(super) unsafe fn choose_by<B: Bits>(choice: B, items: Range<usize>, invert: 
     count
 }
 
+/// How many bytes ahead a large item is fetched before a predicate is asked.
+const AHEAD: usize = 1 << 10;
+
 /// Keeps the items for which `keeps` is true. It is asked once for each item, in any order and on several threads.
 #[derive(Clone, Copy)]
 pub(crate) struct ByPredicate<T, F> {
@@ -119,7 +123,15 @@ impl<T: Copy + Sync, F: Fn(T) -> bool + Copy + Sync> Bits for ByPredicate<T, F> 
     #[inline(always)]
     unsafe fn bits(&self, i: usize, len: usize) -> u64 {
         // SAFETY: the caller's items; j < len.
-        gathered(len, |j| (self.keeps)(unsafe { self.items.add(i + j).read() }))
+        let keeps = |j: usize| (self.keeps)(unsafe { self.items.add(i + j).read() });
+        if size_of::<T>() <= 16 {
+            return gathered(len, keeps);
+        }
+        // A plain loop: there is nothing to gain by vectors, and lines that are fetched one by one keep memory busy.
+        (0..len).fold(0, |bits, j| {
+            prefetch(self.items.wrapping_add(i + j).cast::<u8>().wrapping_add(AHEAD));
+            bits | u64::from(keeps(j)) << j
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx2;
 use super::{BLOCK, Words, first};
-use crate::cpu::{offsets::Offset, scan::prefetch};
+use crate::cpu::{lanes::LINE, offsets::Offset, scan::prefetch};
 use bytemuck::Pod;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use std::ops::Range;
@@ -82,7 +82,7 @@ impl Column {
         // SAFETY: the caller's.
         unsafe {
             match self.what {
-                What::Array(from) => array!(from, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16),
+                What::Array(from) => array!(from, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 20 24 28 32),
                 What::Indices if self.size == 4 => self.put_as::<_, AVX2>(Indices { to: self.to.cast::<u32>() }, group),
                 What::Indices => self.put_as::<_, AVX2>(Indices { to: self.to.cast::<u64>() }, group),
             }
@@ -139,9 +139,9 @@ impl Column {
     #[inline(always)]
     fn expect_all(&self, i: usize) {
         if let What::Array(from) = self.what {
-            // A block has as many lines of 64 bytes as an item has bytes.
+            // A block has as many lines as an item has bytes. The first of many: a core has few more under way.
             let block = from.wrapping_add(i * self.size);
-            (0..self.size.min(BLOCK)).for_each(|line| prefetch(block.wrapping_add(line * 64)));
+            (0..self.size.min(16)).for_each(|line| prefetch(block.wrapping_add(line * LINE)));
         }
     }
 }
@@ -186,7 +186,7 @@ struct Array<T> {
     to: *mut T,
 }
 
-/// Items of any size.
+/// Items of any size from 16 bytes on: below, every size is known when this is compiled.
 #[derive(Clone, Copy)]
 struct Large {
     from: *const u8,
@@ -257,24 +257,53 @@ impl<T: Copy> Put for Array<T> {
     }
 }
 
+/// Bytes from which on an item is worth a call of `memmove`.
+const LONG: usize = 256;
+
 impl Put for Large {
     #[inline(always)]
-    unsafe fn put<const AVX2: bool>(self, i: usize, _: usize, mut bits: u64, to: usize, _: usize) {
-        // SAFETY: the caller's items and places. What moves within its own memory moves down.
+    unsafe fn put<const AVX2: bool>(self, i: usize, len: usize, bits: u64, to: usize, _: usize) {
+        let size = self.size;
+        // SAFETY: the caller's items and places. What moves within its own memory moves down, and has 16 bytes or more:
+        // the smaller sizes are known ones.
         unsafe {
-            let (from, mut place) = (self.from.add(i * self.size), self.to.add(to * self.size));
-            while bits != 0 {
-                let skipped = bits.trailing_zeros();
-                let run = (bits >> skipped).trailing_ones() as usize * self.size;
-                let from = from.add(skipped as usize * self.size);
+            let (from, mut place) = (self.from.add(i * size), self.to.add(to * size));
+            if bits == first(len) {
                 if place.cast_const() != from {
-                    std::ptr::copy(from, place, run);
+                    std::ptr::copy(from, place, len * size);
                 }
-                place = place.add(run);
-                // The carry clears the run.
-                bits &= bits.wrapping_add(1 << skipped);
+                return;
             }
+            for_each_bit(bits, |j| {
+                let from = from.add(j * size);
+                if size < 32 {
+                    move_by_parts::<16>(from, place, size);
+                } else if size < LONG {
+                    move_by_parts::<32>(from, place, size);
+                } else {
+                    std::ptr::copy(from, place, size);
+                }
+                place = place.add(size);
+            });
         }
+    }
+}
+
+/// Moves an item, by as many parts of `PART` bytes as there are, and by its last `PART` bytes.
+///
+/// # Safety
+/// - `from` is valid for reads of `size >= PART` bytes and `to` for writes.
+/// - If they overlap, `to` is not above `from`.
+#[inline(always)]
+unsafe fn move_by_parts<const PART: usize>(from: *const u8, to: *mut u8, size: usize) {
+    let last = size - PART;
+    // SAFETY: the caller's. The last part is read first: those before it may be written over it.
+    unsafe {
+        let part = from.add(last).cast::<[u8; PART]>().read();
+        for byte in (0..last).step_by(PART) {
+            to.add(byte).cast::<[u8; PART]>().write(from.add(byte).cast::<[u8; PART]>().read());
+        }
+        to.add(last).cast::<[u8; PART]>().write(part);
     }
 }
 

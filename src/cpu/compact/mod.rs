@@ -137,17 +137,19 @@ const CHUNK_BYTES: usize = 4 << 10;
 
 /// The most blocks of a chunk.
 const CHUNK: usize = 64;
-/// Bytes of a group: many for what a call costs, few so that memory is read while it is written.
-const GROUP_BYTES: usize = 2 << 10;
+/// Blocks of a chunk of large items, if those are up to four times the bytes: a call is made for as many items.
+const SHORT_CHUNK: usize = 8;
 
 impl Shape {
     /// For so many bits of memory that are read, or written, for an item.
     fn of(bits: usize) -> Shape {
         let blocks = |bytes: usize| (8 * bytes / bits.max(1) / BLOCK * BLOCK).max(BLOCK);
+        let chunk = blocks(CHUNK_BYTES).max(blocks(4 * CHUNK_BYTES).min(SHORT_CHUNK * BLOCK)).min(CHUNK * BLOCK);
         Shape {
             tile: blocks(TILE_BYTES),
-            chunk: blocks(CHUNK_BYTES).min(CHUNK * BLOCK),
-            group: blocks(GROUP_BYTES),
+            chunk,
+            // Half of it: many for what a call costs, few so that memory is read while it is written.
+            group: (chunk / 2 / BLOCK * BLOCK).max(BLOCK),
             small: 8 * pipeline::Shape::of::<u8>().small / bits.max(1),
         }
     }
@@ -163,6 +165,8 @@ struct Steps<'a> {
     rejected: &'a [Column],
     /// Whether the choice reads less than is moved. Then it has not read that on the way.
     is_beside: bool,
+    /// Whether the choice reads items of more than 8 bytes.
+    is_large: bool,
     shape: Shape,
     avx2: bool,
 }
@@ -185,6 +189,7 @@ impl<'a> Steps<'a> {
             kept,
             rejected,
             is_beside: chosen < moved,
+            is_large: chosen > u64::BITS as usize,
             shape: Shape::of(chosen.max(moved).max(bits(rejected))),
             avx2: has_avx2(),
         }
@@ -308,8 +313,8 @@ impl<'a> Steps<'a> {
                 let then = cut(next.end, ahead.end);
                 if self.is_beside {
                     (kept.coming, kept.coming_words) = (next, Some(ahead_words));
-                } else if !adjoining {
-                    // Two streams by turns are more than the processor sees by itself.
+                } else if !adjoining || self.is_large {
+                    // Two streams by turns are more than the processor sees by itself, and so are large items.
                     kept.coming = then.clone();
                 }
                 next = then;

@@ -225,7 +225,8 @@ fn every_type_agrees_with_a_filter() {
 #[test]
 fn every_size_agrees_with_a_filter() {
     let n = 700;
-    for size in if cfg!(miri) { vec![0, 5, 16, 17] } else { (0..=40).collect::<Vec<_>>() } {
+    for size in if cfg!(miri) { vec![0, 5, 16, 17, 33] } else { (0..=40).chain([63, 64, 100, 255, 256, 300]).collect() }
+    {
         for keep in patterns(n, size as u64) {
             let flags: Vec<u8> = keep.iter().map(|&keep| u8::from(keep)).collect();
             let bytes: Vec<u8> = noise(n * size, 5).map(|z| (z >> 32) as u8).collect();
@@ -382,6 +383,8 @@ fn full_tiles_agree_with_a_filter() {
     check::<u32>();
     check::<u64>();
     check::<[u32; 3]>();
+    check::<[u64; 3]>();
+    check::<[u64; 6]>();
 }
 
 #[test]
