@@ -41,6 +41,11 @@ impl Column {
         Column { what: What::Indices, size: size_of::<I>(), to: to.cast() }
     }
 
+    /// Whether the items are their own places.
+    pub(super) fn is_in_place(&self) -> bool {
+        matches!(self.what, What::Array(from) if from == self.to.cast_const())
+    }
+
     /// The same, with the first place where place `first` was.
     pub(crate) fn at_place(self, first: usize) -> Column {
         Column { to: self.to.wrapping_add(first.wrapping_mul(self.size)), ..self }

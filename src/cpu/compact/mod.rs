@@ -79,6 +79,7 @@ pub(crate) unsafe fn compact(
     kept: &[Column],
     rejected: &[Column],
 ) -> usize {
+    assert!(!kept.is_empty(), "the first kept column says how many places are written");
     // SAFETY: the caller's.
     unsafe { Steps::new(choice, complement, kept, rejected).compact(n) }
 }
@@ -113,6 +114,7 @@ pub(crate) unsafe fn recorded(n: usize, choice: &dyn Choice, complement: bool) -
 /// - `items` is an array that is its own places, valid for reads and writes of `n` items, and nobody else touches them.
 /// - `choice` may read `n` items; it may read these.
 pub(crate) unsafe fn compact_in_place(n: usize, choice: &dyn Choice, complement: bool, items: Column) -> usize {
+    debug_assert!(items.is_in_place());
     // SAFETY: the caller's.
     unsafe { Steps::new(choice, complement, &[items], &[]).compact_in_place(n) }
 }
