@@ -54,7 +54,9 @@ impl Column {
     /// Puts a group, and returns how many items that are.
     ///
     /// # Safety
-    /// As for [`Put::put`], of each block of the group. With `avx2`: the machine has it.
+    /// - As for [`Put::put`], of each block of the group.
+    /// - Its words, and those of what is coming, were written.
+    /// - With `avx2`: the machine has it.
     pub(super) unsafe fn put(&self, group: &Group, avx2: bool) -> usize {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if avx2 {
@@ -179,7 +181,7 @@ trait Put: Copy {
     /// # Safety
     /// - `len` is 1..=64, bits from `len` on are 0, and the items `i..i + len` may be read.
     /// - The places from `to` up to `to + bits.count_ones()`, and up to `end` if that is more, may be written, and no
-    ///   other thread does. Those past the first may be left holding anything: this thread comes to them later.
+    ///   other thread does meanwhile. Those past the first may be left holding anything: they are written later.
     /// - With `AVX2`: the machine has it.
     unsafe fn put<const AVX2: bool>(self, i: usize, len: usize, bits: u64, to: usize, end: usize);
 }
@@ -342,7 +344,7 @@ impl Column {
     /// Moves what is in `len` places down, from place `from` to place `to`.
     ///
     /// # Safety
-    /// The places are valid for reads and writes, and nobody else touches them.
+    /// `to` is not past `from`. The places are valid for reads and writes, and nobody else touches them.
     pub(super) unsafe fn move_down(&self, from: usize, to: usize, len: usize) {
         let (len, distance) = (len * self.size, (from - to) * self.size);
         if distance == 0 {

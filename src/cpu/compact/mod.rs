@@ -45,17 +45,18 @@ pub(crate) struct Words {
     first: *mut u64,
 }
 
-// SAFETY: the words of a tile are used by one thread at a time: the one that chooses, then the one that puts.
+// SAFETY: the words of a tile are used by one thread at a time: the one that chooses, and after it the one that puts.
 unsafe impl Sync for Words {}
 
 impl Words {
-    /// The word of the block that begins at item `i`; those of the next ones follow.
+    /// The word of the block that begins at item `i`; those of the next ones follow. Where the items end there is none,
+    /// and what is returned may only be thrown away.
     ///
     /// # Safety
-    /// There is such a block.
+    /// `i` is not before the first item of these words, nor past the end of the last.
     #[inline(always)]
     unsafe fn of(self, i: usize) -> *mut u64 {
-        // SAFETY: the caller's.
+        // SAFETY: there is a word for each block before item `i`.
         unsafe { self.first.add((i - self.from) / BLOCK) }
     }
 }
@@ -84,8 +85,8 @@ pub(crate) unsafe fn compact(
     unsafe { Steps::new(choice, complement, kept, rejected).compact(n) }
 }
 
-/// What `choice` keeps of `n` items, or with `complement` does not, as words for [`ByWords`], and how many that are: for
-/// who must know before anything moves. A choice that is asked again may answer otherwise.
+/// What `choice` keeps of `n` items, or with `complement` does not, as words for [`ByWords`], and how many that are:
+/// for who must know before anything moves. A choice that is asked again may answer otherwise.
 ///
 /// # Safety
 /// `choice` may read `n` items, and nobody writes them meanwhile.
@@ -259,7 +260,9 @@ impl<'a> Steps<'a> {
     /// bits of the first block. Items may be their own places.
     ///
     /// # Safety
-    /// As for [`compact`]; `items` begins with a whole block.
+    /// - As for [`compact`](compact()); or for [`compact_in_place`](compact_in_place()), and `to` is not past the first
+    ///   item.
+    /// - `items` begins with a whole block.
     unsafe fn here(self, items: Range<usize>, head: u64, to: usize) -> usize {
         let mut bits = [[const { MaybeUninit::<u64>::uninit() }; CHUNK]; 2];
         let [mut first, mut other] = bits.each_mut().map(|half| half.as_mut_ptr().cast());
@@ -288,7 +291,9 @@ impl<'a> Steps<'a> {
     /// read while it is written. Returns how many of those are kept.
     ///
     /// # Safety
-    /// As for [`compact`]; both begin with a whole block.
+    /// - As for [`here`](Steps::here). What is not kept goes to the places from the count on of such items before.
+    /// - Both begin with a whole block. The first are chosen, and `ahead` has its words, which nobody else touches.
+    /// - If `ahead` follows the first, it is put after this, to the places that follow.
     unsafe fn step(self, put: Option<(Chosen, usize)>, ahead: Range<usize>, ahead_words: Words) -> usize {
         let cut = |from: usize, end: usize| from..end.min(from + self.shape.group);
         let (mut chosen, mut next) = (0, cut(ahead.start, ahead.end));
@@ -298,7 +303,7 @@ impl<'a> Steps<'a> {
             let (nothing, coming) = (0..0, 0..0);
             let mut kept = Group { items: nothing, words, invert: 0, to, end: kept_end, coming, coming_words: None };
             let mut rejected = Group { invert: u64::MAX, to: rejected_to, end: rejected_end, ..kept.clone() };
-            // Then this thread comes to the places behind these, too, and nobody before it.
+            // Then nobody writes the places behind these before this has chosen what goes there.
             let adjoining = items.end == ahead.start;
             for from in items.clone().step_by(self.shape.group) {
                 kept.items = cut(from, items.end);
@@ -320,7 +325,8 @@ impl<'a> Steps<'a> {
                     kept.coming = then.clone();
                 }
                 next = then;
-                // SAFETY: the bits are there. The places up to the ends are this thread's, and it comes to all of them.
+                // SAFETY: the bits are there. Up to the ends the places are those of the items, and of what follows and
+                // was chosen here: it is put after this, by whoever is told of the choice.
                 unsafe {
                     let mut count = 0;
                     for column in self.kept {
