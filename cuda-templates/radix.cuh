@@ -1,0 +1,315 @@
+// Radix sort: what its kernels are made of.
+//
+// A block ranks the keys of its tile by a digit of 8 bits and writes them as runs of equal digits: `RadixTile`. Two sorts
+// are made of it.
+//
+// - Least significant digit first (Adinets and Merrill 2022, "Onesweep"): stable. Digits of all passes are counted in one
+//   read; in a pass each tile looks back, digit by digit, at how many keys of the tiles before it go before its own.
+// - Most significant digit first, for keys alone (after Stehle and Jacobsen 2017, "A Memory Bandwidth-Efficient Hybrid Radix Sort on
+//   GPUs"): equal keys are the same, so tiles claim their places as they come, and nobody waits. After two passes a bucket fits a block,
+//   which sorts the rest of its bits in shared memory.
+//
+// Between passes keys lie as unsigned integers in the order asked for: `KeyOrder`.
+#pragma once
+#include "types.cuh"
+
+constexpr u32 DIGIT_BITS = 8, BINS = 1 << DIGIT_BITS;
+
+// ---- order ---------------------------------------------------------------------------------------------------------------
+
+enum KeyKind { UNSIGNED, SIGNED, FLOAT };
+
+// Keys as unsigned integers in the same order. Floats in that of IEEE's totalOrder, but for those NaNs that have the sign set: they
+// come last of all. `flip` has all bits set if the order is turned over.
+template <class Bits, KeyKind KIND, Bits INFINITE> struct KeyOrder {
+    static constexpr u32 SIGN_PLACE = 8 * sizeof(Bits) - 1;
+    static constexpr Bits SIGN = Bits(Bits(1) << SIGN_PLACE), NANS = Bits(SIGN - 1 - INFINITE);
+    Bits flip;
+
+    __device__ Bits to(Bits x) const {
+        if (KIND == SIGNED) x ^= SIGN;
+        if (KIND == FLOAT) x = Bits((x & SIGN ? Bits(~x) : Bits(x | SIGN)) - NANS);
+        return x ^ flip;
+    }
+    __device__ Bits from(Bits x) const {
+        x ^= flip;
+        if (KIND == SIGNED) x ^= SIGN;
+        if (KIND == FLOAT) {
+            x += NANS;
+            x = x & SIGN ? Bits(x ^ SIGN) : Bits(~x);
+        }
+        return x;
+    }
+};
+
+// ---- small pieces ---------------------------------------------------------------------------------------------------------
+
+__device__ inline u32 lane_id() { return threadIdx.x % WARP; }
+__device__ inline u32 warp_id() { return threadIdx.x / WARP; }
+
+__device__ inline u32 warp_upto(u32 x) {
+    u32 lane = lane_id();
+#pragma unroll
+    for (u32 distance = 1; distance < WARP; distance *= 2) {
+        u32 before = __shfl_up_sync(ALL_LANES, x, distance);
+        if (lane >= distance) x += before;
+    }
+    return x;
+}
+
+// By the first THREADS threads of a block, all of whose warps have called it: what comes before x in the order of threads.
+template <u32 THREADS> __device__ inline u32 block_before(u32 x, u32 *totals) {
+    u32 upto = warp_upto(x), warp = warp_id();
+    if (lane_id() == WARP - 1) totals[warp] = upto;
+    asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
+    u32 before = upto - x;
+#pragma unroll
+    for (u32 w = 0; w < THREADS / WARP; w++)
+        if (w < warp) before += totals[w];
+    return before;
+}
+
+// Of all lanes.
+__device__ inline u32 warp_add(u32 x) {
+#pragma unroll
+    for (u32 distance = WARP / 2; distance > 0; distance /= 2) x += __shfl_xor_sync(ALL_LANES, x, distance);
+    return x;
+}
+__device__ inline u32 warp_or(u32 x) {
+#pragma unroll
+    for (u32 distance = WARP / 2; distance > 0; distance /= 2) x |= __shfl_xor_sync(ALL_LANES, x, distance);
+    return x;
+}
+__device__ inline u32 warp_max(u32 x) {
+#pragma unroll
+    for (u32 distance = WARP / 2; distance > 0; distance /= 2) x = max(x, __shfl_xor_sync(ALL_LANES, x, distance));
+    return x;
+}
+
+__device__ inline u32 load_relaxed(const u32 *p) {
+    u32 x;
+    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(p) : "memory");
+    return x;
+}
+__device__ inline void store_relaxed(u32 *p, u32 x) {
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(x) : "memory");
+}
+
+// A digit of a key: `mask` has its bits.
+struct Digit {
+    u32 shift, mask;
+    template <class Bits> __device__ u32 operator()(Bits key) const { return u32(key >> shift) & mask; }
+};
+
+// Plain data that goes with a key, in units of its alignment.
+template <u32 ALIGN> struct ValueUnit;
+template <> struct ValueUnit<1> { typedef u8 Type; };
+template <> struct ValueUnit<2> { typedef u16 Type; };
+template <> struct ValueUnit<4> { typedef u32 Type; };
+template <> struct ValueUnit<8> { typedef u64 Type; };
+template <> struct ValueUnit<16> { typedef Vector Type; };
+template <u32 BYTES_, u32 ALIGN> struct Payload {
+    static constexpr u32 BYTES = BYTES_;
+    // A number as one.
+    static __device__ Payload index(u64 i) {
+        Payload payload;
+        memcpy(&payload, &i, BYTES < 8 ? BYTES : 8);
+        return payload;
+    }
+    typename ValueUnit<ALIGN>::Type unit[BYTES / ALIGN];
+};
+struct NoPayload {
+    static constexpr u32 BYTES = 0;
+};
+
+// ---- a tile ----------------------------------------------------------------------------------------------------------------
+
+// A key's rank among those of its warp that have its digit.
+enum Ranking {
+    BALLOTS,   // in the order of the tile: eight ballots a key
+    CHECKED,   // the same, by an atomic addition a key. In which order lanes are served nobody promises, so their order is looked at when
+               // they are stored, and ranked by ballots if it is another.
+    UNORDERED  // in any order
+};
+
+// Keys of a block: item i of a lane comes before item i + 1 of any lane of its warp, and warps come one after the other.
+template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> struct RadixTile {
+    typedef Bits_ Bits;
+    typedef Value_ Value;
+    static constexpr u32 THREADS = THREADS_, ITEMS = ITEMS_, WARPS = THREADS / WARP, TILE = THREADS * ITEMS;
+    static constexpr u32 WIDEST = sizeof(Bits) > Value::BYTES ? sizeof(Bits) : Value::BYTES;
+    static constexpr u32 LANES = 16; // that write a run together: blocks that begin at multiples of so many keys
+    static constexpr bool HAS_VALUES = Value::BYTES > 0;
+    static_assert(THREADS >= BINS && TILE <= 65536, "a thread for each bin, 16 bits for a place");
+
+    struct Shared {
+        alignas(16) char exchange[TILE * WIDEST];
+        u16 from[RANKING == CHECKED ? TILE : 2]; // where in the tile a key was
+        u32 bins[WARPS * BINS];                  // by warp: how many keys; then where they begin in the tile
+        u32 begin[BINS + 1];                     // of a digit's run in the tile
+        u64 to[BINS];                            // where the tile would begin in the output for the run to be in place
+        u32 totals[BINS / WARP];
+        u32 tile;
+    };
+
+    Shared &s;
+    u32 count; // keys that are there
+    Bits key[ITEMS];
+    u16 place[ITEMS];
+
+    __device__ RadixTile(Shared &s, u32 count) : s(s), count(count) {}
+
+    __device__ bool is_whole() const { return count == TILE; }
+    // Where item i of this thread lies in the tile.
+    static __device__ u32 at(u32 i) { return (warp_id() * ITEMS + i) * WARP + lane_id(); }
+    __device__ bool is_there(u32 i) const { return at(i) < count; }
+
+    template <class Load> __device__ void load(const Load &load) {
+        if (is_whole()) {
+#pragma unroll
+            for (u32 i = 0; i < ITEMS; i++) key[i] = load(at(i));
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < ITEMS; i++) key[i] = is_there(i) ? load(at(i)) : Bits(0);
+        }
+    }
+
+    // `place[i]` becomes the key's rank in its warp; `bins` how many keys there are.
+    __device__ void rank(Digit digit) {
+        if constexpr (RANKING == BALLOTS) rank_by_ballots(digit);
+        else {
+            u32 *bins = empty_bins();
+#pragma unroll
+            for (u32 i = 0; i < ITEMS; i++)
+                if (is_whole() || is_there(i)) place[i] = u16(atomicAdd(bins + digit(key[i]), 1));
+        }
+    }
+
+    // Then its place in the tile, and the keys lie there. `publish(digit, total)` is called by a thread of each digit as soon as its keys
+    // are counted, `receive(digit, total)` later: where the run goes to.
+    template <class Publish, class Receive> __device__ void scatter(Digit digit, const Publish &publish, const Receive &receive) {
+        __syncthreads();
+        u32 total = 0, d = threadIdx.x;
+        if (d < BINS) {
+            total = column_before(0);
+            publish(d, total);
+            u32 start = block_before<BINS>(total, s.totals);
+            s.begin[d] = start;
+            if (d == 0) s.begin[BINS] = count;
+#pragma unroll
+            for (u32 w = 0; w < WARPS; w++) s.bins[w * BINS + d] += start;
+        }
+        __syncthreads();
+        exchange(digit);
+        if (d < BINS) s.to[d] = receive(d, total) - s.begin[d];
+        __syncthreads();
+    }
+
+    // What lies in the exchange to memory, run by run: `out(place, item)` is called for each item. Whether keys were out of order.
+    template <class Item, class Out> __device__ bool store(const Out &out) const {
+        const Item *items = (const Item *)s.exchange;
+        u32 lane = threadIdx.x % LANES;
+        bool disorder = false;
+        for (u32 d = threadIdx.x / LANES; d < BINS; d += THREADS / LANES) {
+            int begin = s.begin[d], end = s.begin[d + 1];
+            u64 to = s.to[d];
+            for (int j = begin - int(u32(to + begin) % LANES) + int(lane); j - int(lane) < end; j += LANES)
+                if (j >= begin && j < end) {
+                    out(to + j, items[j]);
+                    if (RANKING == CHECKED && j > begin) disorder |= s.from[j] < s.from[j - 1];
+                }
+        }
+        return disorder;
+    }
+
+    // All places once more, by ballots. By the whole block, when nobody reads the exchange. Apart, so that it takes no registers from
+    // those who never come here.
+    template <class Load> __device__ void place_again(Digit digit, const Load &load) {
+        place_apart(s, count, digit, load);
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++) place[i] = s.from[at(i)];
+    }
+
+    // The values of the keys, which take the same way.
+    template <class Load, class Out> __device__ void move_values(const Load &load, const Out &out) {
+        Value value[ITEMS];
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++)
+            if (is_whole() || is_there(i)) value[i] = load(at(i));
+        __syncthreads(); // the keys are out
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++)
+            if (is_whole() || is_there(i)) ((Value *)s.exchange)[place[i]] = value[i];
+        __syncthreads();
+        store<Value>(out);
+    }
+
+  private:
+    __device__ u32 *empty_bins() {
+        u32 *bins = s.bins + warp_id() * BINS;
+#pragma unroll
+        for (u32 i = 0; i < BINS / WARP; i++) bins[i * WARP + lane_id()] = 0;
+        __syncwarp();
+        return bins;
+    }
+
+    // By a thread of each digit: its bins become what comes before them, from `before` on. How many keys there are in all.
+    __device__ u32 column_before(u32 before) {
+        u32 upto = before;
+#pragma unroll
+        for (u32 w = 0; w < WARPS; w++) {
+            u32 own = s.bins[w * BINS + threadIdx.x];
+            s.bins[w * BINS + threadIdx.x] = upto;
+            upto += own;
+        }
+        return upto - before;
+    }
+
+    __device__ void exchange(Digit digit) {
+        const u32 *bins = s.bins + warp_id() * BINS;
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++)
+            if (is_whole() || is_there(i)) {
+                place[i] += u16(bins[digit(key[i])]);
+                ((Bits *)s.exchange)[place[i]] = key[i];
+                if (RANKING == CHECKED) s.from[place[i]] = u16(at(i));
+            }
+    }
+
+    template <class Load> static __device__ __noinline__ void place_apart(Shared &s, u32 count, Digit digit, Load load) {
+        RadixTile t(s, count);
+        t.load(load);
+        t.rank_by_ballots(digit);
+        __syncthreads();
+        if (threadIdx.x < BINS) t.column_before(s.begin[threadIdx.x]);
+        __syncthreads();
+        t.exchange(digit);
+        __syncthreads();
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++) s.from[at(i)] = t.place[i];
+        __syncthreads();
+    }
+
+    // The lanes that answer all ballots alike have the same digit; the last of them counts for all.
+    __device__ void rank_by_ballots(Digit digit) {
+        u32 *bins = empty_bins(), own = 1u << lane_id();
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++) {
+            u32 d = digit(key[i]), same = __ballot_sync(ALL_LANES, is_there(i));
+            bool there = (same & own) != 0;
+#pragma unroll
+            for (u32 b = 0; b < DIGIT_BITS; b++) {
+                u32 set = __ballot_sync(ALL_LANES, d >> b & 1);
+                same &= d >> b & 1 ? set : ~set;
+            }
+            u32 before = __popc(same & (own - 1)), last = there ? WARP - 1 - __clz(same) : lane_id(), counted = 0;
+            if (there && lane_id() == last) {
+                counted = bins[d];
+                bins[d] = counted + before + 1;
+            }
+            __syncwarp();
+            place[i] = u16(__shfl_sync(ALL_LANES, counted, last) + before);
+        }
+        __syncwarp();
+    }
+};

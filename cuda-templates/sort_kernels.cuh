@@ -1,0 +1,52 @@
+// The kernels of a radix sort: the translation unit defines `Bits`, `Order`, `Value` and the shapes.
+#pragma once
+#include "sort.cuh"
+
+typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, CHECKED> PassTile;
+typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, BALLOTS> SmallTile;
+
+extern "C" __global__ void __launch_bounds__(512, 2) sort_count(SortCall call) { sort_count<Order, Bits, 512>(call); }
+
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_pass(SortCall call, u32 pass, u32 launch) {
+    extern __shared__ Vector shared[];
+    sort_pass<Order, PassTile>(*(PassTile::Shared *)shared, call, pass, launch);
+}
+
+extern "C" __global__ void __launch_bounds__(SMALL_THREADS) sort_small(SortCall call) {
+    extern __shared__ Vector shared[];
+    sort_small<Order, SmallTile>(*(SmallTile::Shared *)shared, call);
+}
+
+#ifdef BUCKETS_TOO
+typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, UNORDERED> BucketTile;
+typedef RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS> InBucket;
+typedef BucketSort<Order, InBucket, BUCKET_BINS> Bucket;
+
+extern "C" __global__ void __launch_bounds__(1024, 1) bucket_count(SortCall call, BucketCall buckets) {
+    extern __shared__ Vector shared[];
+    bucket_count<Order, Bits, 1024>((u32 *)shared, call, buckets);
+}
+extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets) {
+    bucket_plan<Bits>(call, buckets, BucketTile::TILE);
+}
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, 2) bucket_first(SortCall call, BucketCall buckets) {
+    extern __shared__ Vector shared[];
+    bucket_first<Order, BucketTile>(*(BucketTile::Shared *)shared, call, buckets);
+}
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, 2) bucket_second(SortCall call, BucketCall buckets) {
+    extern __shared__ Vector shared[];
+    bucket_second<BucketTile>(*(BucketTile::Shared *)shared, call, buckets);
+}
+extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) bucket_sort(SortCall call, BucketCall buckets) {
+    extern __shared__ Vector shared[];
+    if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
+    u32 first = buckets.starts[blockIdx.x], count = buckets.starts[blockIdx.x + 1] - first;
+    Bits *keys = (Bits *)call.keys[0] + first;
+    if (count > 0) Bucket::run(*(Bucket::Shared *)shared, call, keys, keys, count, call.end - DIGIT_BITS - buckets.second, false);
+}
+// As many keys as a block holds.
+extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) bucket_small(SortCall call) {
+    extern __shared__ Vector shared[];
+    Bucket::run(*(Bucket::Shared *)shared, call, (const Bits *)call.keys_in, (Bits *)call.keys[0], u32(call.n), call.end, true);
+}
+#endif
