@@ -11,7 +11,7 @@
 
 use super::{
     Columns, Engine,
-    order::{Bits, Places},
+    order::{Bits, Integers, Places},
     payload::Payload,
 };
 
@@ -20,9 +20,11 @@ const FEW: usize = 32;
 /// The most bits of a digit: its counters take a quarter of an L1 cache.
 const WIDEST: u32 = 11;
 /// The most passes over a bucket.
-const PASSES: usize = 3;
-/// Bits that are looked at beyond those that so many different keys have: a sixteenth of random keys meets another then.
+const PASSES: usize = 6;
+/// Bits that are looked at beyond those that so many different keys have.
 const SPARE_BITS: u32 = 4;
+/// How many others a key may meet, on average, that are the same in the bits that are looked at.
+const MEETING: f64 = 0.125;
 
 /// Bytes for counters.
 pub(super) const COUNTERS: usize = PASSES * size_of::<u32>() << WIDEST;
@@ -34,31 +36,14 @@ pub(super) struct Hot<K> {
     pub(super) counters: *mut u32,
 }
 
-/// How the bits of keys are cut.
+/// How the bits of keys are cut into digits.
 #[derive(Clone, Copy)]
 struct Cut {
-    /// The lowest bit.
+    /// The lowest bit of the lowest digit.
     low: u32,
     /// Bits of a digit.
     width: u32,
     passes: usize,
-}
-
-impl Cut {
-    /// For `n` keys that differ in the bits from `low` up to `high`.
-    fn of(n: usize, low: u32, high: u32) -> Cut {
-        let size = n.ilog2();
-        let widest = (size - 1).min(WIDEST);
-        let (all, enough) = (high - low, (size + SPARE_BITS).min(high - low));
-        let passes = all.div_ceil(widest).min(enough.div_ceil(widest));
-        let width = if passes * widest >= all {
-            all.div_ceil(passes)
-        } else {
-            enough.div_ceil(passes)
-        };
-        Cut { low: high.saturating_sub(passes * width).max(low),
-            width, passes: passes as usize }
-    }
 }
 
 impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
@@ -76,12 +61,22 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
             if self.disorder(from, 1, n) == n {
                 return self.copy(from, to, n);
             }
+            if let Some((shift, places)) = self.places.as_integers(std::slice::from_raw_parts(from.keys, n)) {
+                for i in 0..n {
+                    to.keys.add(i).write(shift.there(from.keys.add(i).read()));
+                }
+                let integers = Engine::<K, Integers<K>, P> { places, payload: self.payload, key: self.key };
+                integers.local(Columns { keys: to.keys, ..from }, to, n, hot);
+                for i in 0..n {
+                    to.keys.add(i).write(shift.back(to.keys.add(i).read()));
+                }
+                return;
+            }
             let differ = self.differ(from, n);
             let (low, high) = (differ.trailing_zeros(), K::WIDTH - differ.leading_zeros());
-            let cut = Cut::of(n, low, high);
-            self.passes(from, to, n, cut, hot);
-            if cut.low > low {
-                self.repair(to, n, cut.low, hot);
+            let left = self.passes(from, to, n, low, high, hot);
+            if left > low {
+                self.repair(to, n, left, hot);
             }
         }
     }
@@ -126,13 +121,15 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     }
 
     pub(super) unsafe fn copy(self, from: Columns<K>, to: Columns<K>, n: usize) {
-        if from.keys == to.keys {
-            return;
-        }
         // SAFETY: the caller's.
         unsafe {
-            to.keys.copy_from_nonoverlapping(from.keys, n);
-            if P::MOST > 0 && from.values.is_null() {
+            if from.keys != to.keys {
+                to.keys.copy_from_nonoverlapping(from.keys, n);
+            }
+            if P::MOST == 0 || from.values == to.values {
+                return;
+            }
+            if from.values.is_null() {
                 for i in 0..n {
                     self.payload.store(to.values, i, self.value(from, i));
                 }
@@ -171,42 +168,60 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         }
     }
 
-    unsafe fn passes(self, from: Columns<K>, to: Columns<K>, n: usize, cut: Cut, hot: &Hot<K>) {
-        let [a, b] = hot.buffers;
+    /// Sorts by the highest bits of those from `low` up to `high`, and returns the lowest one of them.
+    unsafe fn passes(self, from: Columns<K>, to: Columns<K>, n: usize, low: u32, high: u32, hot: &Hot<K>) -> u32 {
+        let size = n.ilog2();
+        let widest = (size - 1).min(WIDEST);
+        let (all, enough) = (high - low, size + SPARE_BITS);
+        let bits = if all <= 2 * widest { all } else { enough.min(all) };
+        let width = bits.div_ceil(bits.div_ceil(widest));
+        // Digit 0 is the highest one. The lowest one may share bits with the one above it.
+        let shift = |digit: usize| high.saturating_sub((digit as u32 + 1) * width).max(low);
+        let mut digits = 0;
+        let mut met = n as f64;
         // SAFETY: the caller's.
         unsafe {
-            hot.counters.write_bytes(0, cut.passes << cut.width);
-            let counts = std::slice::from_raw_parts_mut(hot.counters, cut.passes << cut.width);
-            match cut.passes {
-                1 => self.count::<1>(from, n, cut, counts),
-                2 => self.count::<2>(from, n, cut, counts),
-                _ => self.count::<3>(from, n, cut, counts),
+            let counters = |digit: usize| std::slice::from_raw_parts_mut(hot.counters.add(digit << width), 1 << width);
+            while digits < PASSES && (digits == 0 || shift(digits - 1) > low) && met > MEETING {
+                let two = digits + 1 < PASSES && shift(digits) > low && met > MEETING * (1_u32 << width) as f64;
+                let of = [digits, digits + 1].map(|digit| (shift(digit), hot.counters.add(digit << width)));
+                let before = digits;
+                digits += if two { 2 } else { 1 };
+                hot.counters.add(before << width).write_bytes(0, (digits - before) << width);
+                if two {
+                    self.count(from, n, of, width);
+                } else {
+                    self.count(from, n, [of[0]], width);
+                }
+                for digit in before..digits {
+                    let squares: u64 = counters(digit).iter().map(|&count| u64::from(count) * u64::from(count)).sum();
+                    met *= squares as f64 / (n as f64 * n as f64);
+                }
             }
-            let way: [Columns<K>; PASSES] = match (cut.passes, from.keys == to.keys) {
-                (1, true) => [a, a, a],
-                (1, false) => [to, to, to],
-                (2, _) => [a, to, to],
-                _ => [a, b, to],
-            };
-            let mut from = from;
-            for (pass, counts) in counts.chunks_exact_mut(1 << cut.width).enumerate() {
-                self.pass(from, way[pass], n, cut.low + pass as u32 * cut.width, counts);
-                from = way[pass];
+            let mut at = from;
+            for digit in (0..digits).rev() {
+                let next = match digit {
+                    0 if at.keys != to.keys => to,
+                    _ => hot.buffers[digit % 2],
+                };
+                self.pass(at, next, n, shift(digit), counters(digit));
+                at = next;
             }
-            self.copy(from, to, n);
+            self.copy(at, to, n);
         }
+        shift(digits - 1)
     }
 
     /// How often each digit occurs.
-    unsafe fn count<const N: usize>(self, from: Columns<K>, n: usize, cut: Cut, counts: &mut [u32]) {
-        let mask = (1 << cut.width) - 1;
+    unsafe fn count<const N: usize>(self, from: Columns<K>, n: usize, digits: [(u32, *mut u32); N], width: u32) {
+        let mask = (1 << width) - 1;
         for i in 0..n {
-            // SAFETY: the caller's.
-            let place = unsafe { self.place(from, i) };
-            for pass in 0..N {
-                let digit = place.shr(cut.low + pass as u32 * cut.width).low() & mask;
-                // SAFETY: there are counters for each digit of each pass.
-                unsafe { *counts.get_unchecked_mut(pass << cut.width | digit) += 1 };
+            // SAFETY: the caller's. There are counters for each digit.
+            unsafe {
+                let place = self.place(from, i);
+                for (shift, counters) in digits {
+                    *counters.add(place.shr(shift).low() & mask) += 1;
+                }
             }
         }
     }

@@ -140,7 +140,7 @@ impl Job for Run {
         let spare = memory.spare.unwrap_or(from);
         let crew = Crew { memory: &memory, worker: 0, threads: sort.threads };
         // SAFETY: the caller's.
-        unsafe { engine.sort(from, columns(self.to), spare, sort.n, sort.order.len(), crew) }
+        unsafe { engine.sort(from, columns(self.to), spare, sort.n, sort.order.bits.end, crew) }
     }
 }
 
@@ -302,7 +302,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
             memory.cut(&mut layout, self, true)
         };
         unsafe {
-            if bits == 0 || n <= memory.local && crew.threads == 1 || n <= ALONE.min(memory.local) {
+            if n <= memory.local && crew.threads == 1 || n <= ALONE.min(memory.local) {
                 return self.local(from, to, n, &worker(crew.worker).hot);
             }
             let bytes = size_of::<K>() + self.payload.size();

@@ -105,22 +105,29 @@ bits! { u8 i8 u16 i16 u32 i32 u64 i64 }
 
 /// Makes places of keys.
 pub(super) trait Places<K>: Copy + Sync {
-    /// The bits of the key's place that are looked at, moved down.
+    /// The bits of the key's place that are looked at; the others are 0.
     fn place(self, key: K) -> K;
+    /// For keys that are all numbers: how each is made an integer, and that one a key again, and the order of those
+    /// integers. If there is something to gain.
+    fn as_integers(self, items: &[K]) -> Option<(Shift<K>, Integers<K>)>;
 }
 
 /// [`Places`] of integers.
 #[derive(Clone, Copy)]
 pub(super) struct Integers<K> {
     flip: K,
-    begin: u32,
     mask: K,
 }
 
 impl<K: Bits> Places<K> for Integers<K> {
     #[inline(always)]
     fn place(self, key: K) -> K {
-        key.xor(self.flip).shr(self.begin).and(self.mask)
+        key.xor(self.flip).and(self.mask)
+    }
+
+    #[inline(always)]
+    fn as_integers(self, _: &[K]) -> Option<(Shift<K>, Integers<K>)> {
+        None
     }
 }
 
@@ -134,8 +141,27 @@ pub(super) struct Floats<K> {
     magnitude: K,
     infinity: K,
     nan: K,
-    begin: u32,
     mask: K,
+}
+
+/// Takes floats that are numbers to integers in their order, and back.
+#[derive(Clone, Copy)]
+pub(super) struct Shift<K> {
+    flip: K,
+    negative: K,
+}
+
+impl<K: Bits> Shift<K> {
+    #[inline(always)]
+    pub(super) fn there(self, key: K) -> K {
+        key.xor(self.flip).xor(key.smear().and(self.negative))
+    }
+
+    #[inline(always)]
+    pub(super) fn back(self, place: K) -> K {
+        let key = place.xor(self.flip);
+        key.xor(key.smear().and(self.negative))
+    }
 }
 
 impl<K: Bits> Places<K> for Floats<K> {
@@ -143,16 +169,17 @@ impl<K: Bits> Places<K> for Floats<K> {
     fn place(self, key: K) -> K {
         let number = key.xor(self.flip).xor(key.smear().and(self.negative));
         let place = if key.and(self.magnitude) > self.infinity { self.nan } else { number };
-        place.shr(self.begin).and(self.mask)
+        place.and(self.mask)
+    }
+
+    fn as_integers(self, items: &[K]) -> Option<(Shift<K>, Integers<K>)> {
+        let nan = items.iter().fold(false, |nan, key| nan | (key.and(self.magnitude) > self.infinity));
+        let shift = Shift { flip: self.flip, negative: self.negative };
+        (!nan).then_some((shift, Integers { flip: K::cut(0), mask: self.mask }))
     }
 }
 
 impl Order {
-    /// How many bits are looked at.
-    pub(super) fn len(&self) -> u32 {
-        self.bits.end - self.bits.start
-    }
-
     fn all(&self) -> u64 {
         u64::MAX >> (64 - self.width)
     }
@@ -162,14 +189,15 @@ impl Order {
     }
 
     fn mask<K: Bits>(&self) -> K {
-        K::cut(if self.len() == 0 { 0 } else { u64::MAX >> (64 - self.len()) })
+        let below = |bit: u32| if bit == 0 { 0 } else { u64::MAX >> (64 - bit) };
+        K::cut(below(self.bits.end) ^ below(self.bits.start))
     }
 
     /// For keys that are no floats.
     pub(super) fn integers<K: Bits>(&self) -> Integers<K> {
         let sign = if self.kind == Kind::Unsigned { 0 } else { self.sign() };
         let flip = if self.descending { self.all() ^ sign } else { sign };
-        Integers { flip: K::cut(flip), begin: self.bits.start % K::WIDTH, mask: self.mask() }
+        Integers { flip: K::cut(flip), mask: self.mask() }
     }
 
     /// For floats with so many bits of mantissa.
@@ -182,7 +210,6 @@ impl Order {
             magnitude: K::cut(magnitude),
             infinity: K::cut(magnitude >> mantissa << mantissa),
             nan: K::cut(self.all() ^ down),
-            begin: self.bits.start % K::WIDTH,
             mask: self.mask(),
         }
     }
