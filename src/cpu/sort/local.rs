@@ -112,6 +112,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     }
 
     /// The bits in which places differ.
+    #[inline(never)]
     unsafe fn differ(self, items: Columns<K>, n: usize) -> K {
         // SAFETY: the caller's.
         unsafe {
@@ -120,6 +121,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         }
     }
 
+    #[inline(never)]
     pub(super) unsafe fn copy(self, from: Columns<K>, to: Columns<K>, n: usize) {
         // SAFETY: the caller's.
         unsafe {
@@ -213,6 +215,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     }
 
     /// How often each digit occurs.
+    #[inline(never)]
     unsafe fn count<const N: usize>(self, from: Columns<K>, n: usize, digits: [(u32, *mut u32); N], width: u32) {
         let mask = (1 << width) - 1;
         for i in 0..n {
@@ -226,6 +229,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         }
     }
 
+    #[inline(never)]
     unsafe fn pass(self, from: Columns<K>, to: Columns<K>, n: usize, shift: u32, counts: &mut [u32]) {
         let mut sum = 0;
         for count in counts.iter_mut() {
@@ -246,6 +250,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     }
 
     /// Sorts the items whose places are the same from bit `low` on, which stand together.
+    #[inline(never)]
     unsafe fn repair(self, items: Columns<K>, n: usize, low: u32, hot: &Hot<K>) {
         // SAFETY: the caller's.
         unsafe {

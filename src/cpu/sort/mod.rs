@@ -4,6 +4,8 @@ mod local;
 mod order;
 mod payload;
 mod split;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 pub(crate) use order::{Kind, Order};
 
@@ -47,6 +49,8 @@ const PART: usize = 1 << 13;
 const PARTS: usize = 4;
 /// Bytes from which on what is written goes past the cache.
 const STREAMED_FROM: usize = 32 << 20;
+/// Keys that are looked at before a split, to choose the digit.
+const SAMPLE: usize = 256;
 
 /// A sort of so many items: how many threads, and how much memory.
 #[derive(Clone, Debug)]
@@ -136,11 +140,13 @@ impl Job for Run {
         let mut layout = Layout { next: self.scratch.addr() + align };
         let memory = Memory::new(&mut layout, sort, engine);
         let columns = |arrays: Arrays| Columns { keys: arrays.keys.cast::<K>(), values: arrays.values, first: 0 };
-        let from = columns(self.from);
-        let spare = memory.spare.unwrap_or(from);
+        let source = columns(self.from);
+        let spare = memory.spare.unwrap_or(source);
+        let numbers = matches!(sort.values, Values::Numbers(_));
+        let from = if numbers { Columns { values: std::ptr::null_mut(), ..source } } else { source };
         let crew = Crew { memory: &memory, worker: 0, threads: sort.threads };
         // SAFETY: the caller's.
-        unsafe { engine.sort(from, columns(self.to), spare, sort.n, sort.order.bits.end, crew) }
+        unsafe { engine.sort(from, columns(self.to), spare, sort.n, Bound { bits: sort.order.bits.end, edge: false }, crew) }
     }
 }
 
@@ -247,12 +253,21 @@ impl<K: Bits> Crew<'_, K> {
     }
 }
 
+/// What is known of the places of some items.
+#[derive(Clone, Copy)]
+struct Bound {
+    /// They differ only in so many of the lowest bits.
+    bits: u32,
+    /// They are what a digit did not span. What splits them spans all bits: so every split leaves fewer.
+    edge: bool,
+}
+
 /// The counters of each part of a split.
 #[derive(Clone, Copy)]
 struct Counts(*mut usize);
 unsafe impl Sync for Counts {}
 impl Counts {
-    unsafe fn of<'a>(self, part: usize, digit: Digit) -> &'a mut [usize] {
+    unsafe fn of<'a, K>(self, part: usize, digit: Digit<K>) -> &'a mut [usize] {
         unsafe { std::slice::from_raw_parts_mut(self.0.add(part << digit.width), 1 << digit.width) }
     }
 }
@@ -295,13 +310,16 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     }
 
     /// Sorts `n` items into `to`. `from` is `to`, or `spare`, or neither. Only the lowest `bits` of places differ.
-    unsafe fn sort(self, from: Columns<K>, to: Columns<K>, spare: Columns<K>, n: usize, bits: u32, crew: Crew<K>) {
+    unsafe fn sort(self, from: Columns<K>, to: Columns<K>, spare: Columns<K>, n: usize, bound: Bound, crew: Crew<K>) {
         let memory = crew.memory;
         let worker = |w: usize| {
             let mut layout = Layout { next: memory.workers + w * memory.worker_bytes };
             memory.cut(&mut layout, self, true)
         };
         unsafe {
+            if bound.bits == 0 {
+                return self.copy(from, to, n);
+            }
             if n <= memory.local && crew.threads == 1 || n <= ALONE.min(memory.local) {
                 return self.local(from, to, n, &worker(crew.worker).hot);
             }
@@ -315,10 +333,14 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
             }
             width = width.max((4 * crew.threads).ilog2()).min(split::WIDEST);
             let first = self.places.place(from.keys.read());
-            let mut high = bits;
+            let mut high = bound.bits;
+            let mut sample = [K::cut(0); SAMPLE];
+            for (k, place) in sample.iter_mut().enumerate() {
+                *place = self.places.place(from.keys.add(n / SAMPLE * k).read());
+            }
+            sample.sort_unstable();
             let (digit, low) = loop {
-                let width = width.min(high);
-                let digit = Digit { shift: high - width, width };
+                let digit = if bound.edge { Digit::spanning } else { Digit::new }(&sample, high, width);
                 let differ = AtomicU64::new(0);
                 crew.each(parts, |_, p| {
                     differ.fetch_or(self.count_split(from, part(p), digit, first, counts.of(p, digit)).wide(), Relaxed);
@@ -329,7 +351,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
                     return;
                 }
                 let top = 64 - differ.leading_zeros();
-                if top + 3 <= high {
+                if top + 3 <= high && digit.spans {
                     high = top;
                     continue;
                 }
@@ -355,22 +377,26 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
             let middle = if from.keys == to.keys { spare } else { to };
             let stream = n * bytes >= STREAMED_FROM;
             crew.each(parts, |w, p| self.scatter(from, part(p), middle, digit, counts.of(p, digit), worker(w).lines, stream));
-            if digit.shift <= low && middle.keys == to.keys {
+            if digit.shift <= low && digit.spans && middle.keys == to.keys {
                 return;
             }
             let bucket = |b: usize| (starts[b], starts[b + 1] - starts[b]);
+            let bound = |b: usize| {
+                let edge = !digit.spans && (b == 0 || b == buckets - 1);
+                Bound { bits: if edge { high } else { digit.shift }, edge }
+            };
             let big = if crew.threads == 1 { usize::MAX } else { (n / (4 * crew.threads)).max(memory.local) };
             crew.each(buckets, |w, b| {
                 let (i, n) = bucket(b);
                 if n <= big {
                     let crew = Crew { memory, worker: w, threads: 1 };
-                    self.sort(self.at(middle, i), self.at(to, i), self.at(spare, i), n, digit.shift, crew);
+                    self.sort(self.at(middle, i), self.at(to, i), self.at(spare, i), n, bound(b), crew);
                 }
             });
             for b in 0..buckets {
                 let (i, n) = bucket(b);
                 if n > big {
-                    self.sort(self.at(middle, i), self.at(to, i), self.at(spare, i), n, digit.shift, crew);
+                    self.sort(self.at(middle, i), self.at(to, i), self.at(spare, i), n, bound(b), crew);
                 }
             }
         }

@@ -45,6 +45,8 @@ pub(super) trait Bits: Copy + Ord + Send + Sync + 'static {
     /// The low bits.
     fn low(self) -> usize;
     fn shr(self, by: u32) -> Self;
+    /// The difference, or 0.
+    fn above(self, other: Self) -> Self;
     fn and(self, other: Self) -> Self;
     fn or(self, other: Self) -> Self;
     fn xor(self, other: Self) -> Self;
@@ -73,6 +75,10 @@ macro_rules! bits {
             #[inline(always)]
             fn shr(self, by: u32) -> Self {
                 self.wrapping_shr(by)
+            }
+            #[inline(always)]
+            fn above(self, other: Self) -> Self {
+                self.saturating_sub(other)
             }
             #[inline(always)]
             fn and(self, other: Self) -> Self {
