@@ -1,0 +1,245 @@
+//! The split of items into buckets by one digit, in order.
+//!
+//! Buckets are many, and lie far apart: a store to each in turn would miss the TLB nearly every time. So items are
+//! gathered, a line for each bucket, and a line goes to memory when it is full.
+
+use super::{
+    Columns, Engine,
+    order::{Bits, Places},
+    payload::Payload,
+};
+use std::ops::Range;
+
+/// The most bits of a digit.
+pub(super) const WIDEST: u32 = 11;
+
+/// Bits of a digit up to which items go straight to their buckets: a page of each is in the first TLB.
+const DIRECT: u32 = 6;
+/// Bytes of a line of keys, or of values.
+const LINE: usize = 64;
+
+/// Which bucket a place belongs to: one of `2^width`, each for `2^shift` places from `base` on. The first one is for all
+/// below it, and the last one for all above it, too.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Digit<K> {
+    pub(super) base: K,
+    pub(super) shift: u32,
+    pub(super) width: u32,
+    /// Whether there is nothing below the first bucket and nothing above the last.
+    pub(super) spans: bool,
+}
+
+impl<K: Bits> Digit<K> {
+    #[inline(always)]
+    fn of(self, place: K) -> usize {
+        place.above(self.base).shr(self.shift).low().min((1 << self.width) - 1)
+    }
+
+    /// For places that differ in the lowest `high` bits only, of which these are some, in order.
+    pub(super) fn spanning(sample: &[K], high: u32, width: u32) -> Digit<K> {
+        let width = width.min(high);
+        let base = if high == K::WIDTH { K::cut(0) } else { K::cut(sample[0].wide() >> high << high) };
+        Digit { base, shift: high - width, width, spans: true }
+    }
+
+    /// The same with as many buckets for where most of the sample is. If it is all over, [`spanning`](Self::spanning).
+    pub(super) fn new(sample: &[K], high: u32, width: u32) -> Digit<K> {
+        let all = Digit::spanning(sample, high, width);
+        let few = sample.len() / 32;
+        let (low, top) = (sample[few], sample[sample.len() - 1 - few]);
+        let spread = K::WIDTH - top.above(low).leading_zeros();
+        let shift = (spread + 1).saturating_sub(width);
+        if shift + 2 >= all.shift {
+            return all;
+        }
+        Digit { base: K::cut(low.wide() >> shift << shift), shift, spans: false, ..all }
+    }
+}
+
+impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
+    /// Items that are gathered for a bucket.
+    const GATHERED: usize = {
+        let (key, value) = (size_of::<K>(), if P::MOST == 0 { size_of::<K>() } else { P::MOST });
+        let (least, most) = if key < value { (key, value) } else { (value, key) };
+        let (all, few) = (LINE / least, 4 * LINE / most);
+        if all < few { all } else { few }
+    };
+
+    /// Where the values of a bucket are gathered, behind its keys, and how far it is to the next bucket.
+    const VALUES: usize = Self::GATHERED * size_of::<K>();
+    const STRIDE: usize = Self::VALUES + Self::GATHERED * P::MOST;
+
+    /// Bytes for what is gathered.
+    pub(super) const LINES: usize = (Self::STRIDE << WIDEST) + LINE;
+
+    #[inline(never)]
+    /// Counts the digits of some items, and returns in which bits their places differ from `first`.
+    pub(super) unsafe fn count_split(self, from: Columns<K>, items: Range<usize>, digit: Digit<K>, first: K, counts: &mut [usize]) -> K {
+        const BLOCK: usize = 64;
+        counts.fill(0);
+        let mask = counts.len() - 1;
+        // SAFETY: the caller's.
+        let keys = unsafe { std::slice::from_raw_parts(from.keys.add(items.start), items.len()) };
+        let (blocks, rest) = keys.as_chunks::<BLOCK>();
+        let mut differ = K::cut(0);
+        for keys in blocks {
+            // All of them first: this becomes vector instructions.
+            let places = keys.map(|key| self.places.place(key));
+            differ = places.iter().fold(differ, |differ, place| differ.or(place.xor(first)));
+            for place in places {
+                counts[digit.of(place) & mask] += 1;
+            }
+        }
+        for &key in rest {
+            let place = self.places.place(key);
+            differ = differ.or(place.xor(first));
+            counts[digit.of(place) & mask] += 1;
+        }
+        differ
+    }
+
+    /// Moves some items to their buckets, each to the next place of its bucket.
+    pub(super) unsafe fn scatter(
+        self,
+        from: Columns<K>,
+        items: Range<usize>,
+        to: Columns<K>,
+        digit: Digit<K>,
+        next: &mut [usize],
+        lines: *mut u8,
+        stream: bool,
+    ) {
+        // SAFETY: the caller's.
+        unsafe {
+            if digit.width <= DIRECT {
+                for i in items {
+                    let (key, value) = (from.keys.add(i).read(), self.value(from, i));
+                    let next = next.get_unchecked_mut(digit.of(self.places.place(key)));
+                    let j = *next;
+                    *next += 1;
+                    to.keys.add(j).write(key);
+                    self.payload.store(to.values, j, value);
+                }
+            } else {
+                self.scatter_lines(from, items, to, digit, next, lines, stream);
+            }
+        }
+    }
+
+    #[inline(never)]
+    unsafe fn scatter_lines(
+        self,
+        from: Columns<K>,
+        items: Range<usize>,
+        to: Columns<K>,
+        digit: Digit<K>,
+        next: &mut [usize],
+        lines: *mut u8,
+        stream: bool,
+    ) {
+        let size = self.payload.size();
+        let mut firsts = [0; 1 << WIDEST];
+        firsts[..next.len()].copy_from_slice(next);
+        // Full lines of keys begin where a line of the memory does.
+        let phase = to.keys.addr() / size_of::<K>() % Self::GATHERED;
+        let whole = |address: usize, size: usize| (address | Self::GATHERED * size).is_multiple_of(LINE);
+        let lines = Lines {
+            // SAFETY: there is a line more.
+            first: unsafe { lines.add(lines.align_offset(LINE)) },
+            to,
+            firsts: &firsts,
+            stream_keys: stream && whole(0, size_of::<K>()),
+            stream_values: stream && P::MOST > 0 && whole(to.values.addr().wrapping_sub(phase * size), size),
+        };
+        // SAFETY: the caller's.
+        unsafe {
+            for i in items {
+                let (key, value) = (from.keys.add(i).read(), self.value(from, i));
+                let d = digit.of(self.places.place(key));
+                let next = next.get_unchecked_mut(d);
+                let j = *next;
+                *next += 1;
+                let slot = (j + phase) % Self::GATHERED;
+                let line = lines.first.add(d * Self::STRIDE);
+                line.cast::<K>().add(slot).write(key);
+                self.payload.store(line.add(Self::VALUES), slot, value);
+                if slot == Self::GATHERED - 1 {
+                    self.put_full(&lines, d, j + 1);
+                }
+            }
+            for (d, &end) in next.iter().enumerate() {
+                let filled = (end + phase) % Self::GATHERED;
+                self.put_part(&lines, d, filled, end, filled.min(end - firsts[d]));
+            }
+        }
+        if lines.stream_keys || lines.stream_values {
+            fence();
+        }
+    }
+
+    #[inline(never)]
+    unsafe fn put_full(self, lines: &Lines<'_, K>, d: usize, end: usize) {
+        let (size, g) = (self.payload.size(), Self::GATHERED);
+        // SAFETY: the caller's.
+        unsafe {
+            let first = *lines.firsts.get_unchecked(d);
+            if end < first + g {
+                return self.put_part(lines, d, g, end, end - first);
+            }
+            let line = lines.first.add(d * Self::STRIDE);
+            put_line(line, lines.to.keys.add(end - g).cast(), g * size_of::<K>(), lines.stream_keys);
+            if P::MOST > 0 {
+                put_line(line.add(Self::VALUES), lines.to.values.add((end - g) * size), g * size, lines.stream_values);
+            }
+        }
+    }
+
+    /// Puts the last `len` of the items before slot `filled`, which end at place `end`.
+    #[cold]
+    unsafe fn put_part(self, lines: &Lines<'_, K>, d: usize, filled: usize, end: usize, len: usize) {
+        let (size, begin) = (self.payload.size(), filled - len);
+        // SAFETY: the caller's.
+        unsafe {
+            let line = lines.first.add(d * Self::STRIDE);
+            lines.to.keys.add(end - len).copy_from_nonoverlapping(line.cast::<K>().add(begin), len);
+            if P::MOST > 0 {
+                let values = line.add(Self::VALUES);
+                lines.to.values.add((end - len) * size).copy_from_nonoverlapping(values.add(begin * size), len * size);
+            }
+        }
+    }
+}
+
+/// What is gathered, and where it goes.
+struct Lines<'a, K> {
+    first: *mut u8,
+    to: Columns<K>,
+    firsts: &'a [usize],
+    stream_keys: bool,
+    stream_values: bool,
+}
+
+#[inline(always)]
+unsafe fn put_line(from: *const u8, to: *mut u8, len: usize, stream: bool) {
+    // SAFETY: the caller's.
+    unsafe {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if stream {
+            use std::arch::x86_64::*;
+            for k in 0..len / 16 {
+                let v = _mm_loadu_si128(from.cast::<__m128i>().add(k));
+                _mm_stream_si128(to.cast::<__m128i>().add(k), v);
+            }
+            return;
+        }
+        to.copy_from_nonoverlapping(from, len);
+    }
+}
+
+fn fence() {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: there is no x86_64 without it.
+    unsafe {
+        std::arch::x86_64::_mm_sfence()
+    }
+}
