@@ -4,6 +4,7 @@
 
 typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, CHECKED> PassTile;
 typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, BALLOTS> SmallTile;
+static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Shared) <= SMALL_SHARED, "what the host asks for");
 
 extern "C" __global__ void __launch_bounds__(512, 2) sort_count(SortCall call) { sort_count<Order, Bits, 512>(call); }
 
@@ -21,6 +22,7 @@ extern "C" __global__ void __launch_bounds__(SMALL_THREADS) sort_small(SortCall 
 typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, UNORDERED> BucketTile;
 typedef RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS> InBucket;
 typedef BucketSort<Order, InBucket, BUCKET_BINS> Bucket;
+static_assert(sizeof(BucketTile::Shared) <= BUCKET_TILE_SHARED && sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED, "what the host asks for");
 
 extern "C" __global__ void __launch_bounds__(1024, 1) bucket_count(SortCall call, BucketCall buckets) {
     extern __shared__ Vector shared[];

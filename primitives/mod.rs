@@ -8,5 +8,6 @@ pub(crate) mod offsets;
 pub(crate) mod pack;
 pub(crate) mod partition;
 pub(crate) mod predicate;
+pub(crate) mod sort;
 pub(crate) mod three_way;
 pub(crate) mod unique;

@@ -48,12 +48,24 @@ pub enum Error {
         align: u64,
     },
     /// Plain data that kernels do not move.
-    #[error("{primitive}: items of {size} bytes cannot be moved on the device; their size must be 1 to 16 bytes")]
+    #[error("{primitive}: items of {size} bytes cannot be moved; their size must be 1 to 16 bytes")]
     ItemSize {
         /// The primitive that was called.
         primitive: &'static str,
         /// Bytes of the item.
         size: usize,
+    },
+    /// A range of bits that keys do not have.
+    #[error("{primitive}: the bits {start}..{end} are no part of the {width} bits of a key")]
+    Bits {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// The first bit asked for.
+        start: u32,
+        /// The one after the last.
+        end: u32,
+        /// Bits of a key.
+        width: u32,
     },
     /// More elements than the primitive can count.
     #[error("{primitive}: {n} elements are more than the {most} it can take")]

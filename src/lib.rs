@@ -39,6 +39,7 @@
 //! | [`Predicate`], [`Above`], [`Within`], [`NonZero`], [`Finite`], [`Not`] and others | by what it is kept |
 //! | [`offsets()`], [`Offsets::allocate`] | where sizes begin one after the other, and one buffer for them: [`Allocation`] |
 //! | [`pack()`], [`expand()`] | segments of any lengths into one buffer, and the way back |
+//! | [`sort()`] | keys in order, alone, with a payload, or where they were: [`Sort`] |
 //! | [`Sum`], [`Product`], [`Max`], [`Min`], [`BitAnd`], [`BitOr`], [`BitXor`], [`Last`] | the operators of the catalog |
 //! | [`Operator`], [`Element`] | for operators and elements of your own |
 //! | [`Source`], [`Destination`], [`Place`] | host slices and cudarc's buffers |
@@ -97,6 +98,7 @@ pub use primitives::partition::{Partition, partition};
 pub use primitives::predicate::{
     Above, AtLeast, AtMost, Below, Equal, Finite, NonZero, Not, NotEqual, Ordered, Predicate, Within,
 };
+pub use primitives::sort::{Sort, SortKey, sort};
 pub use primitives::three_way::ThreeWay;
 pub use primitives::unique::{Unique, unique};
 pub use scan::{Scan, scan};

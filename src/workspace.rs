@@ -47,16 +47,18 @@ struct Block {
 }
 
 impl Block {
-    /// New memory, all zero, ready for what comes on the stream. The stream's context is current.
-    fn new(stream: &Arc<CudaStream>, bytes: usize) -> Result<Block, Error> {
+    /// New memory, all zero if it `is_zero`, ready for what comes on the stream. The stream's context is current.
+    fn new(stream: &Arc<CudaStream>, bytes: usize, is_zero: bool) -> Result<Block, Error> {
         let device = stream.context().ordinal();
-        // SAFETY: it is zeroed before anything else happens to it.
+        // SAFETY: nobody reads of it what was not written before.
         let memory: CudaSlice<u8> =
             unsafe { stream.alloc(bytes) }.map_err(|e| Error::Driver { call: "cuMemAllocAsync", code: e.0, device })?;
         let address = memory.device_ptr(stream).0;
-        // SAFETY: `bytes` bytes at `address` were just allocated on this stream.
-        let code = unsafe { sys::cuMemsetD8Async(address, 0, bytes, stream.cu_stream()) };
-        cuda::check("cuMemsetD8Async", device, code)?;
+        if is_zero {
+            // SAFETY: `bytes` bytes at `address` were just allocated on this stream.
+            let code = unsafe { sys::cuMemsetD8Async(address, 0, bytes, stream.cu_stream()) };
+            cuda::check("cuMemsetD8Async", device, code)?;
+        }
         Ok(Block { _memory: memory, address, bytes })
     }
 }
@@ -85,18 +87,18 @@ impl Workspace {
         scratch: usize,
     ) -> Result<(CUdeviceptr, CUdeviceptr), Error> {
         let Workspace { stream, outgrown, .. } = self;
-        let mut grown = |block: &mut Option<Block>, bytes: usize| {
+        let mut grown = |block: &mut Option<Block>, bytes: usize, is_zero: bool| {
             let held = block.as_ref().map_or(0, |block| block.bytes);
             if held < bytes {
                 if is_capturing(stream)? {
                     return Err(Error::Capturing { primitive, what: PREPARE_LARGER });
                 }
-                let larger = Block::new(stream, bytes.next_multiple_of(1 << 16))?;
+                let larger = Block::new(stream, bytes.next_multiple_of(1 << 16), is_zero)?;
                 outgrown.extend(block.replace(larger));
             }
             Ok(block.as_ref().map_or(0, |block| block.address))
         };
-        Ok((grown(&mut self.words, words)?, grown(&mut self.scratch, scratch)?))
+        Ok((grown(&mut self.words, words, true)?, grown(&mut self.scratch, scratch, false)?))
     }
 
     /// Makes the stream's context current.

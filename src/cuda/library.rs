@@ -40,6 +40,11 @@ pub(crate) struct Capability {
     pub(crate) minor: i32,
 }
 
+/// Bytes of shared memory that each kernel's launches may ask for, in the order of their names, when compiled for a compute
+/// capability. On the device no kernel gets more than there is.
+pub(crate) type SharedBytes<'a> = &'a dyn Fn(u32) -> Vec<usize>;
+const NO_SHARED: SharedBytes<'static> = &|_| Vec::new();
+
 /// Kernels of one translation unit, loaded for one device.
 ///
 /// The library's own kernels are of this type, and so are those of a primitive written outside of it: a unit includes
@@ -71,23 +76,23 @@ impl Kernels {
             return Err(Error::Compile { unit: name.to_owned(), log: format!("no kernel can be called {kernel:?}") });
         }
         let (target, image) = compile(&program, capability(device)?)?;
-        Kernels::from_image(target, &image, kernels, device)
+        Kernels::from_image(target, &image, kernels, NO_SHARED, device)
     }
 
     /// Compiles `program` if it is not built in, and loads it for the device of the current context.
-    fn load(program: &Program, names: &[&str], device: usize) -> Result<Kernels, Error> {
+    fn load(program: &Program, names: &[&str], shared: SharedBytes, device: usize) -> Result<Kernels, Error> {
         let capability = capability(device)?;
         let mut refused = None;
         if let Some(unit) = BUILT_IN.iter().find(|unit| unit.source == program.source) {
             for (target, image) in fitting(unit.images, capability) {
-                match Kernels::from_image(target, &image, names, device) {
+                match Kernels::from_image(target, &image, names, shared, device) {
                     Ok(kernels) => return Ok(kernels),
                     Err(e) => refused = Some(e), // PTX newer than the driver, say: the compiler may do better
                 }
             }
         }
         match compile(program, capability) {
-            Ok((target, image)) => Kernels::from_image(target, &image, names, device),
+            Ok((target, image)) => Kernels::from_image(target, &image, names, shared, device),
             Err(Error::NoCompiler { unit, major, minor, reason }) => Err(match refused {
                 Some(e) => {
                     Error::NoCompiler { unit, major, minor, reason: format!("{reason}; the built-in image: {e}") }
@@ -98,7 +103,13 @@ impl Kernels {
         }
     }
 
-    fn from_image(target: Target, image: &[u8], names: &[&str], device: usize) -> Result<Kernels, Error> {
+    fn from_image(
+        target: Target,
+        image: &[u8],
+        names: &[&str],
+        shared: SharedBytes,
+        device: usize,
+    ) -> Result<Kernels, Error> {
         // PTX is text and must end in a NUL; a cubin knows its own length.
         let mut image = image.to_vec();
         image.push(0);
@@ -125,13 +136,21 @@ impl Kernels {
         })?;
         let (Target::Cubin(architecture) | Target::Ptx(architecture)) = target;
         let mut kernels = Kernels { library, functions: Vec::new(), architecture, device };
-        for name in names {
+        let (shared, most) = (shared(architecture), most_shared(device)?);
+        for (k, name) in names.iter().enumerate() {
             let c_name = CString::new(*name).expect("`compile` has looked; the library's own have no NUL");
             let (mut kernel, mut function): (CUkernel, CUfunction) = (std::ptr::null_mut(), std::ptr::null_mut());
             // SAFETY: the library is loaded; the name is a C string.
             check("cuLibraryGetKernel", device, unsafe {
                 sys::cuLibraryGetKernel(&mut kernel, library, c_name.as_ptr())
             })?;
+            if let Some(&bytes) = shared.get(k).filter(|&&bytes| bytes > 0) {
+                let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+                // SAFETY: the kernel belongs to the library, which is loaded.
+                check("cuKernelSetAttribute", device, unsafe {
+                    sys::cuKernelSetAttribute(attribute, bytes.min(most) as i32, kernel, device as i32)
+                })?;
+            }
             // SAFETY: the kernel belongs to the library, which is loaded.
             check("cuKernelGetFunction", device, unsafe { sys::cuKernelGetFunction(&mut function, kernel) })?;
             // A driver that loads lazily would do it at the first launch, and wait for the device to drain; asking for
@@ -168,11 +187,29 @@ impl Kernels {
         stream: CUstream,
         arguments: &[*const c_void],
     ) -> Result<(), Error> {
+        // SAFETY: by the caller.
+        unsafe { self.launch_with_shared(index, blocks, threads, 0, stream, arguments) }
+    }
+
+    /// The same with so many bytes of shared memory besides what the kernel names itself.
+    ///
+    /// # Safety
+    /// As for `launch`.
+    pub(crate) unsafe fn launch_with_shared(
+        &self,
+        index: usize,
+        blocks: u32,
+        threads: u32,
+        shared: usize,
+        stream: CUstream,
+        arguments: &[*const c_void],
+    ) -> Result<(), Error> {
+        let shared = shared as u32;
         let arguments = arguments.as_ptr().cast_mut().cast();
         let function = self.functions[index];
         // SAFETY: by the caller; the driver copies the arguments before it returns.
         let code = unsafe {
-            sys::cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, arguments, std::ptr::null_mut())
+            sys::cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, stream, arguments, std::ptr::null_mut())
         };
         check("cuLaunchKernel", self.device, code)
     }
@@ -187,16 +224,27 @@ impl Drop for Kernels {
 
 /// The compute capability of the device.
 pub(crate) fn capability(device: usize) -> Result<Capability, Error> {
-    let attribute = |attribute| {
-        let mut value = 0;
-        // SAFETY: the driver writes one integer.
-        let code = unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device as i32) };
-        check("cuDeviceGetAttribute", device, code).map(|()| value)
-    };
     Ok(Capability {
-        major: attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-        minor: attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        major: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        minor: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
     })
+}
+
+/// How many multiprocessors the device has.
+pub(crate) fn multiprocessors(device: usize) -> Result<usize, Error> {
+    attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).map(|count| count as usize)
+}
+
+/// The most bytes of shared memory that a block can ask for on the device.
+pub(crate) fn most_shared(device: usize) -> Result<usize, Error> {
+    attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN).map(|bytes| bytes as usize)
+}
+
+fn attribute(device: usize, attribute: Attribute) -> Result<i32, Error> {
+    let mut value = 0;
+    // SAFETY: the driver writes one integer.
+    let code = unsafe { sys::cuDeviceGetAttribute(&mut value, attribute, device as i32) };
+    check("cuDeviceGetAttribute", device, code).map(|()| value)
 }
 
 /// Whether build.rs knew the unit.
@@ -315,10 +363,22 @@ pub(crate) fn load(
     names: &[&str],
     make: impl FnOnce() -> Program,
 ) -> Result<&'static Kernels, Error> {
+    load_with_shared(types, program, device, names, NO_SHARED, make)
+}
+
+/// The same for kernels that take shared memory when they are launched.
+pub(crate) fn load_with_shared(
+    types: TypeId,
+    program: &'static str,
+    device: usize,
+    names: &[&str],
+    shared: SharedBytes,
+    make: impl FnOnce() -> Program,
+) -> Result<&'static Kernels, Error> {
     if let Some(kernels) = loaded(types, program, device) {
         return Ok(kernels);
     }
-    let kernels = Kernels::load(&make(), names, device)?;
+    let kernels = Kernels::load(&make(), names, shared, device)?;
     let mut table = LOADED.write().unwrap_or_else(PoisonError::into_inner);
     Ok(table.entry((types, program, device)).or_insert_with(|| Box::leak(Box::new(kernels))))
 }

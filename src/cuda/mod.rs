@@ -22,6 +22,7 @@ mod nvrtc;
 pub(crate) mod offsets;
 mod scan;
 pub(crate) mod segments;
+pub(crate) mod sort;
 mod tuning;
 mod unit;
 
@@ -35,4 +36,4 @@ pub use library::Kernels;
 #[cfg(feature = "laws")]
 pub(crate) use scan::unit_of;
 pub(crate) use scan::{Call, Plan, ScanProgram, load, loaded};
-pub(crate) use unit::{FLOAT_RANGE, INTEGER_RANGE, SAME, SAME_HALVES};
+pub(crate) use unit::{FLOAT_RANGE, INTEGER_RANGE, KeyKind, SAME, SAME_HALVES};

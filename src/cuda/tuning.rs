@@ -227,6 +227,94 @@ pub(crate) struct SegmentTile {
 pub(crate) const PACK: SegmentTile = SegmentTile { warps: 4, tile: 16384, cost: 32 };
 pub(crate) const EXPAND: SegmentTile = SegmentTile { warps: 4, tile: 8192, cost: 8 };
 
+/// How a block of a sort is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SortBlock {
+    pub(crate) threads: usize,
+    /// Keys of a thread.
+    pub(crate) items: usize,
+    /// Blocks that a multiprocessor has registers for.
+    pub(crate) blocks: usize,
+}
+
+impl SortBlock {
+    /// Keys of a block.
+    pub(crate) const fn tile(self) -> usize {
+        self.threads * self.items
+    }
+
+    /// Bytes of shared memory for items of `widest` bytes, and so many more for each (`RadixTile::Shared`).
+    const fn shared(self, widest: usize, more: usize) -> usize {
+        const DIGITS: usize = 1 << 8;
+        const FIXED: usize = DIGITS * (4 + 8) + 128; // where digits begin, in the tile and in the output, and single words
+        let counters = self.threads / 32 * DIGITS * 4;
+        (self.tile() * (widest + more) + counters + FIXED).next_multiple_of(16)
+    }
+}
+
+/// The shapes of the kernels of a sort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SortShape {
+    /// Bytes of a key, and of the wider of it and what goes with it.
+    key: usize,
+    widest: usize,
+    /// A tile of a pass.
+    pub(crate) pass: SortBlock,
+    /// A sort by one block.
+    pub(crate) small: SortBlock,
+    /// A bucket of keys alone, and the logarithm of the bins that it is cut into.
+    pub(crate) bucket: SortBlock,
+    pub(crate) bins: usize,
+}
+
+/// The compute capabilities from which on other shapes hold: below the first a block has no more than 64 KiB of shared memory.
+pub(crate) const SORT_ARCHITECTURES: [u32; 2] = [80, 75];
+
+/// The shapes for keys of `key` bytes, and payload of so many.
+pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) -> SortShape {
+    let widest = key.max(payload.unwrap_or(0));
+    let is_large = architecture >= SORT_ARCHITECTURES[0];
+    let blocks = if is_large { 2 } else { 1 };
+    // In words of 512 threads: what is exchanged takes 48 KiB, or 24.
+    let (exchange, most) = match (is_large, payload) {
+        (true, None) => (96, 22),
+        (true, Some(_)) => (96, 20),
+        (false, _) => (48, 12),
+    };
+    SortShape {
+        key,
+        widest,
+        pass: SortBlock { threads: 512, items: (exchange / widest).min(most), blocks },
+        small: SortBlock { threads: 512, items: (64 / widest).min(8), blocks: 1 },
+        bucket: SortBlock { threads: 512, items: 10, blocks },
+        bins: 12,
+    }
+}
+
+impl SortShape {
+    /// Bytes of shared memory of `sort_pass`, which notes where each key was.
+    pub(crate) const fn pass_shared(&self) -> usize {
+        self.pass.shared(self.widest, 2)
+    }
+    /// Of `sort_small`.
+    pub(crate) const fn small_shared(&self) -> usize {
+        self.small.shared(self.widest, 0)
+    }
+    /// Of the kernels that put keys into buckets.
+    pub(crate) const fn bucket_tile_shared(&self) -> usize {
+        self.pass.shared(self.key, 0)
+    }
+    /// Of the kernels that sort a bucket.
+    pub(crate) const fn bucket_sort_shared(&self) -> usize {
+        const COUNTED: usize = 32 << 10; // two bits for each number of 16 bits, and what comes before eight of them
+        let by_digits = self.bucket.shared(self.key, 0);
+        let bins = 4 << self.bins;
+        let bins = if self.key <= 4 && bins < COUNTED { COUNTED } else { bins };
+        let by_bins = self.bucket.tile() * self.key + bins + 256;
+        if by_digits > by_bins { by_digits } else { by_bins }
+    }
+}
+
 /// Tiles that look back at each other; after that many a prefix is handed on.
 pub(crate) const LOOK_BACK_GROUP: usize = 128;
 
@@ -262,6 +350,23 @@ mod tests {
             let most = if line.element == 1 { 15 } else { usize::MAX };
             let vectors = line.ranges.map(|range| range.shape.vectors);
             assert!(vectors.iter().all(|&vectors| vectors % 2 == 1 && vectors <= most), "{line:?}");
+        }
+    }
+
+    /// Turing has 64 KiB of shared memory, the smallest of the others 99 KiB.
+    #[test]
+    fn blocks_of_a_sort_fit_a_multiprocessor() {
+        for (architecture, most) in [(75, 64 << 10), (80, 99 << 10)] {
+            for key in [1, 2, 4, 8] {
+                for payload in [None].into_iter().chain((1..=16).map(Some)) {
+                    let shape = sort_shape(key, payload, architecture);
+                    let mut shared = vec![shape.pass_shared(), shape.small_shared()];
+                    if payload.is_none() {
+                        shared.extend([shape.bucket_tile_shared(), shape.bucket_sort_shared()]);
+                    }
+                    assert!(shared.iter().all(|&bytes| bytes <= most), "{shape:?}: {shared:?}");
+                }
+            }
         }
     }
 

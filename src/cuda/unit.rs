@@ -4,12 +4,12 @@
 //! made, and a unit is recognised by its text: two pairs of operator and element with the same text share one kernel.
 
 use super::tuning::{
-    EXPAND, LOOK_BACK_GROUP, OffsetsRange, PACK, RANGES, Range, SegmentTile, TUNING, Tuning, architectures,
-    compact_shapes, offsets_ranges, tuning,
+    EXPAND, LOOK_BACK_GROUP, OffsetsRange, PACK, RANGES, Range, SORT_ARCHITECTURES, SegmentTile, SortBlock, TUNING, Tuning,
+    architectures, compact_shapes, offsets_ranges, sort_shape, tuning,
 };
 
 /// The templates, by the name under which a unit includes them.
-pub(crate) const TEMPLATES: [(&str, &str); 16] = [
+pub(crate) const TEMPLATES: [(&str, &str); 19] = [
     ("types.cuh", include_str!("../../cuda-templates/types.cuh")),
     ("warp_scan.cuh", include_str!("../../cuda-templates/warp_scan.cuh")),
     ("handover.cuh", include_str!("../../cuda-templates/handover.cuh")),
@@ -25,6 +25,9 @@ pub(crate) const TEMPLATES: [(&str, &str); 16] = [
     ("offsets_kernels.cuh", include_str!("../../cuda-templates/offsets_kernels.cuh")),
     ("segments.cuh", include_str!("../../cuda-templates/segments.cuh")),
     ("segment_kernels.cuh", include_str!("../../cuda-templates/segment_kernels.cuh")),
+    ("radix.cuh", include_str!("../../cuda-templates/radix.cuh")),
+    ("sort.cuh", include_str!("../../cuda-templates/sort.cuh")),
+    ("sort_kernels.cuh", include_str!("../../cuda-templates/sort_kernels.cuh")),
     ("laws.cuh", include_str!("../../cuda-templates/laws.cuh")),
 ];
 
@@ -284,6 +287,92 @@ pub(crate) fn segments_source() -> String {
         tile("PackTile", PACK),
         tile("ExpandTile", EXPAND)
     )
+}
+
+// ---- sort --------------------------------------------------------------------------------------------------------------------
+
+/// What the bits of a key stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyKind {
+    /// An unsigned integer.
+    Unsigned,
+    /// An integer in two's complement.
+    Signed,
+    /// A float of IEEE 754's layout with so many bits of mantissa.
+    Float { mantissa: u32 },
+}
+
+/// The kernels of a sort.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SortUnit {
+    /// Bytes of a key.
+    pub(crate) key: usize,
+    pub(crate) kind: KeyKind,
+    /// Bytes and alignment of what goes with a key, if anything does.
+    pub(crate) payload: Option<(usize, usize)>,
+}
+
+impl SortUnit {
+    /// The text of the unit.
+    pub(crate) fn source(&self) -> String {
+        let &SortUnit { key, kind, payload } = self;
+        let bits = 8 * key as u32;
+        let (kind, infinite) = match kind {
+            KeyKind::Unsigned => ("UNSIGNED", 0),
+            KeyKind::Signed => ("SIGNED", 0),
+            KeyKind::Float { mantissa } => ("FLOAT", (u64::MAX >> (65 - bits)) >> mantissa << mantissa),
+        };
+        let payload = match payload {
+            None => "NoPayload".to_owned(),
+            Some((size, align)) => format!("Payload<{size}, {align}>"),
+        };
+        let shapes: String = SORT_ARCHITECTURES
+            .iter()
+            .enumerate()
+            .map(|(i, architecture)| {
+                let condition = if i == 0 { "#if" } else { "#elif" };
+                format!("{condition} __CUDA_ARCH__ >= {architecture}0\n{}", self.shapes(*architecture))
+            })
+            .collect();
+        let buckets = if self.payload.is_none() { "#define BUCKETS_TOO\n" } else { "" };
+        format!(
+            "#include \"radix.cuh\"\n\
+             typedef u{bits} Bits;\n\
+             typedef KeyOrder<Bits, {kind}, Bits({infinite:#x}ull)> Order;\n\
+             typedef {payload} Value;\n\
+             {buckets}\
+             {shapes}\
+             #endif\n\
+             #include \"sort_kernels.cuh\"\n"
+        )
+    }
+
+    fn shapes(&self, architecture: u32) -> String {
+        let shape = sort_shape(self.key, self.payload.map(|(size, _)| size), architecture);
+        let block = |name: &str, SortBlock { threads, items, .. }: SortBlock| {
+            format!("{name}_THREADS = {threads}, {name}_ITEMS = {items}")
+        };
+        let mut text = format!(
+            "constexpr u32 {}, PASS_BLOCKS = {}, PASS_SHARED = {};\n\
+             constexpr u32 {}, SMALL_SHARED = {};\n",
+            block("PASS", shape.pass),
+            shape.pass.blocks,
+            shape.pass_shared(),
+            block("SMALL", shape.small),
+            shape.small_shared(),
+        );
+        if self.payload.is_none() {
+            text += &format!(
+                "constexpr u32 {}, BUCKET_BINS = {}, BUCKET_BLOCKS = {}, BUCKET_TILE_SHARED = {}, BUCKET_SORT_SHARED = {};\n",
+                block("BUCKET", shape.bucket),
+                shape.bins,
+                shape.bucket.blocks,
+                shape.bucket_tile_shared(),
+                shape.bucket_sort_shared(),
+            );
+        }
+        text
+    }
 }
 
 // ---- scan --------------------------------------------------------------------------------------------------------------------
