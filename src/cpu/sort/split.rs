@@ -4,7 +4,7 @@
 //! gathered, a line for each bucket, and a line goes to memory when it is full.
 
 use super::{
-    Columns, Engine,
+    Columns, Engine, LINE,
     order::{Bits, Places},
     payload::Payload,
 };
@@ -14,9 +14,7 @@ use std::ops::Range;
 pub(super) const WIDEST: u32 = 11;
 
 /// Bits of a digit up to which items go straight to their buckets: a page of each is in the first TLB.
-const DIRECT: u32 = 6;
-/// Bytes of a line of keys, or of values.
-const LINE: usize = 64;
+pub(super) const DIRECT: u32 = 6;
 
 /// Which bucket a place belongs to: one of `2^width`, each for `2^shift` places from `base` on. The first one is for all
 /// below it, and the last one for all above it, too.
@@ -72,9 +70,19 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     /// Bytes for what is gathered.
     pub(super) const LINES: usize = (Self::STRIDE << WIDEST) + LINE;
 
-    #[inline(never)]
     /// Counts the digits of some items, and returns in which bits their places differ from `first`.
-    pub(super) unsafe fn count_split(self, from: Columns<K>, items: Range<usize>, digit: Digit<K>, first: K, counts: &mut [usize]) -> K {
+    ///
+    /// # Safety
+    /// The items may be read.
+    #[inline(never)]
+    pub(super) unsafe fn count_split(
+        self,
+        from: Columns<K>,
+        items: Range<usize>,
+        digit: Digit<K>,
+        first: K,
+        counts: &mut [usize],
+    ) -> K {
         const BLOCK: usize = 64;
         counts.fill(0);
         let mask = counts.len() - 1;
@@ -99,6 +107,10 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     }
 
     /// Moves some items to their buckets, each to the next place of its bucket.
+    ///
+    /// # Safety
+    /// The items may be read and their places written; there are [`LINES`](Self::LINES) bytes for lines. Nobody else touches any.
+    #[expect(clippy::too_many_arguments, reason = "the inner loop's")]
     pub(super) unsafe fn scatter(
         self,
         from: Columns<K>,
@@ -126,7 +138,12 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         }
     }
 
+    /// [`scatter`](Self::scatter) by way of lines.
+    ///
+    /// # Safety
+    /// As for that.
     #[inline(never)]
+    #[expect(clippy::too_many_arguments, reason = "the inner loop's")]
     unsafe fn scatter_lines(
         self,
         from: Columns<K>,
@@ -142,7 +159,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         firsts[..next.len()].copy_from_slice(next);
         // Full lines of keys begin where a line of the memory does.
         let phase = to.keys.addr() / size_of::<K>() % Self::GATHERED;
-        let whole = |address: usize, size: usize| (address | Self::GATHERED * size).is_multiple_of(LINE);
+        let whole = |address: usize, size: usize| (address | (Self::GATHERED * size)).is_multiple_of(LINE);
         let lines = Lines {
             // SAFETY: there is a line more.
             first: unsafe { lines.add(lines.align_offset(LINE)) },
@@ -177,6 +194,10 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         }
     }
 
+    /// Puts the line of bucket `d`, which ends at place `end`. Before its first place there is another bucket.
+    ///
+    /// # Safety
+    /// The line is full, and its places are the caller's.
     #[inline(never)]
     unsafe fn put_full(self, lines: &Lines<'_, K>, d: usize, end: usize) {
         let (size, g) = (self.payload.size(), Self::GATHERED);
@@ -195,6 +216,9 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     }
 
     /// Puts the last `len` of the items before slot `filled`, which end at place `end`.
+    ///
+    /// # Safety
+    /// They are there, and their places are the caller's.
     #[cold]
     unsafe fn put_part(self, lines: &Lines<'_, K>, d: usize, filled: usize, end: usize, len: usize) {
         let (size, begin) = (self.payload.size(), filled - len);
@@ -219,6 +243,10 @@ struct Lines<'a, K> {
     stream_values: bool,
 }
 
+/// Copies a line, past the cache if `stream`.
+///
+/// # Safety
+/// `len` bytes may be read and written; with `stream` they are whole vectors, and `to` is aligned like them.
 #[inline(always)]
 unsafe fn put_line(from: *const u8, to: *mut u8, len: usize, stream: bool) {
     // SAFETY: the caller's.
@@ -236,6 +264,7 @@ unsafe fn put_line(from: *const u8, to: *mut u8, len: usize, stream: bool) {
     }
 }
 
+/// What was streamed is visible before anything written after.
 fn fence() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: there is no x86_64 without it.

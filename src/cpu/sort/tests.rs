@@ -109,7 +109,11 @@ const PATTERNS: [(&str, Pattern); 12] = [
     ("two far clusters", |noise, _, _| noise.below(2).wrapping_neg() ^ noise.below(1 << 9) << 8),
     ("one among equal ones", |_, i, n| if i == n / 2 { 1 } else { u64::MAX / 3 }),
     ("ends of every byte", |noise, _, _| {
-        noise.next().to_le_bytes().iter().fold(0, |bits, byte| bits << 8 | [0, 0x7f, 0x80, 0xff, 0xfc, 1][*byte as usize % 6])
+        noise
+            .next()
+            .to_le_bytes()
+            .iter()
+            .fold(0, |bits, byte| bits << 8 | [0, 0x7f, 0x80, 0xff, 0xfc, 1][*byte as usize % 6])
     }),
 ];
 
@@ -216,7 +220,9 @@ fn check<T: Key>(keys: &[u64], case: &Case, noise: &mut Noise, what: &str) {
         let value = &to_values.0[to_values.1 + k * size..][..size];
         assert_eq!(value, &payload[i * size..][..size], "value {k} of {}", about());
     }
-    for ((buffer, lead), size) in [(&to_keys, key_size), (&to_values, size), (&from_keys, key_size), (&from_values, size)] {
+    for ((buffer, lead), size) in
+        [(&to_keys, key_size), (&to_values, size), (&from_keys, key_size), (&from_values, size)]
+    {
         let around = buffer[..*lead].iter().chain(&buffer[lead + n * size..]);
         assert!(around.copied().all(|byte| byte == GUARD), "written outside: {}", about());
     }
