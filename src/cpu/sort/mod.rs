@@ -417,7 +417,13 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
                     if bound.edge { Digit::spanning } else { Digit::new }(&sample, high, self.width(n, threads));
                 let differ = AtomicU64::new(0);
                 crew.each(parts, |_, p| {
-                    differ.fetch_or(self.count_split(from, part(p), digit, first, counts.of(p, digit)).wide(), Relaxed);
+                    let counts = counts.of(p, digit);
+                    let differs = if digit.spans {
+                        self.count_split::<true>(from, part(p), digit, first, counts)
+                    } else {
+                        self.count_split::<false>(from, part(p), digit, first, counts)
+                    };
+                    differ.fetch_or(differs.wide(), Relaxed);
                 });
                 let differ = differ.into_inner();
                 // All the same, or the highest bits are: then the next digit knows.
@@ -458,7 +464,12 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
             let middle = if from.keys == to.keys { spare } else { to };
             let stream = n * (size_of::<K>() + self.payload.size()) >= STREAMED_FROM;
             crew.each(parts, |w, p| {
-                self.scatter(from, part(p), middle, digit, counts.of(p, digit), worker(w).lines, stream)
+                let (counts, lines) = (counts.of(p, digit), worker(w).lines);
+                if digit.spans {
+                    self.scatter::<true>(from, part(p), middle, digit, counts, lines, stream);
+                } else {
+                    self.scatter::<false>(from, part(p), middle, digit, counts, lines, stream);
+                }
             });
             if digit.shift <= low && digit.spans && middle.keys == to.keys {
                 return;

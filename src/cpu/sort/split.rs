@@ -28,9 +28,11 @@ pub(super) struct Digit<K> {
 }
 
 impl<K: Bits> Digit<K> {
+    /// The bucket of a place. `SPANS` is whether the digit does: then the place has it as it is.
     #[inline(always)]
-    fn of(self, place: K) -> usize {
-        place.above(self.base).shr(self.shift).low().min((1 << self.width) - 1)
+    fn of<const SPANS: bool>(self, place: K) -> usize {
+        let last = (1 << self.width) - 1;
+        if SPANS { place.shr(self.shift).low() & last } else { place.above(self.base).shr(self.shift).low().min(last) }
     }
 
     /// For places that differ in the lowest `high` bits only, of which these are some, in order.
@@ -73,9 +75,9 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     /// Counts the digits of some items, and returns in which bits their places differ from `first`.
     ///
     /// # Safety
-    /// The items may be read.
+    /// The items may be read, and `SPANS` is the digit's.
     #[inline(never)]
-    pub(super) unsafe fn count_split(
+    pub(super) unsafe fn count_split<const SPANS: bool>(
         self,
         from: Columns<K>,
         items: Range<usize>,
@@ -89,19 +91,29 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         // SAFETY: the caller's.
         let keys = unsafe { std::slice::from_raw_parts(from.keys.add(items.start), items.len()) };
         let (blocks, rest) = keys.as_chunks::<BLOCK>();
+        let mut others = [0; 1 << WIDEST];
+        let others = &mut others[..counts.len()];
         let mut differ = K::cut(0);
         for keys in blocks {
             // All of them first: this becomes vector instructions.
-            let places = keys.map(|key| self.places.place(key));
+            let mut places = [K::cut(0); BLOCK];
+            for (place, &key) in places.iter_mut().zip(keys) {
+                *place = self.places.place(key);
+            }
             differ = places.iter().fold(differ, |differ, place| differ.or(place.xor(first)));
-            for place in places {
-                counts[digit.of(place) & mask] += 1;
+            // Two counters by turns: the same one twice in a row is slow.
+            for two in places.as_chunks::<2>().0 {
+                counts[digit.of::<SPANS>(two[0]) & mask] += 1;
+                others[digit.of::<SPANS>(two[1]) & mask] += 1;
             }
         }
         for &key in rest {
             let place = self.places.place(key);
             differ = differ.or(place.xor(first));
-            counts[digit.of(place) & mask] += 1;
+            counts[digit.of::<SPANS>(place) & mask] += 1;
+        }
+        for (count, other) in counts.iter_mut().zip(others) {
+            *count += *other;
         }
         differ
     }
@@ -109,9 +121,9 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     /// Moves some items to their buckets, each to the next place of its bucket.
     ///
     /// # Safety
-    /// The items may be read and their places written; there are [`LINES`](Self::LINES) bytes for lines. Nobody else touches any.
+    /// `SPANS` is the digit's. The items may be read and their places written; there are [`LINES`](Self::LINES) bytes for lines. Nobody else touches any.
     #[expect(clippy::too_many_arguments, reason = "the inner loop's")]
-    pub(super) unsafe fn scatter(
+    pub(super) unsafe fn scatter<const SPANS: bool>(
         self,
         from: Columns<K>,
         items: Range<usize>,
@@ -126,14 +138,14 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
             if digit.width <= DIRECT {
                 for i in items {
                     let (key, value) = (from.keys.add(i).read(), self.value(from, i));
-                    let next = next.get_unchecked_mut(digit.of(self.places.place(key)));
+                    let next = next.get_unchecked_mut(digit.of::<SPANS>(self.places.place(key)));
                     let j = *next;
                     *next += 1;
                     to.keys.add(j).write(key);
                     self.payload.store(to.values, j, value);
                 }
             } else {
-                self.scatter_lines(from, items, to, digit, next, lines, stream);
+                self.scatter_lines::<SPANS>(from, items, to, digit, next, lines, stream);
             }
         }
     }
@@ -144,7 +156,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     /// As for that.
     #[inline(never)]
     #[expect(clippy::too_many_arguments, reason = "the inner loop's")]
-    unsafe fn scatter_lines(
+    unsafe fn scatter_lines<const SPANS: bool>(
         self,
         from: Columns<K>,
         items: Range<usize>,
@@ -172,7 +184,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         unsafe {
             for i in items {
                 let (key, value) = (from.keys.add(i).read(), self.value(from, i));
-                let d = digit.of(self.places.place(key));
+                let d = digit.of::<SPANS>(self.places.place(key));
                 let next = next.get_unchecked_mut(d);
                 let j = *next;
                 *next += 1;
