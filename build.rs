@@ -15,8 +15,8 @@ mod cuda {
 
 use cuda::nvrtc::{FLAGS, Failure, Nvrtc, Target};
 use cuda::unit::{
-    Choice, Column, CompactUnit, FLOAT_RANGE, INTEGER_RANGE, OffsetsUnit, SAME, SAME_HALVES, TEMPLATES, Test, Type,
-    Unit, segments_source,
+    Choice, Column, CompactUnit, FLOAT_RANGE, INTEGER_RANGE, KeyKind, OffsetsUnit, SAME, SAME_HALVES, SortUnit,
+    TEMPLATES, Test, Type, Unit, segments_source,
 };
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -148,6 +148,9 @@ fn units() -> Vec<(String, Vec<String>)> {
         units.entry(OffsetsUnit { size, offset }.source()).or_default().push(name);
     }
     units.entry(segments_source()).or_default().push("segments".to_owned());
+    for (unit, name) in sorts() {
+        units.entry(unit).or_default().push(name);
+    }
     units.into_iter().collect()
 }
 
@@ -186,6 +189,27 @@ fn compactions() -> Vec<(String, String)> {
         let items = [Column::Plain { size, align: size }, nothing];
         add(format!("items of {size} bytes by flags"), Choice::Flags, items, 1);
         add(format!("items of {size} bytes by bits"), Choice::Bits, items, 1);
+    }
+    all
+}
+
+/// The text of each kernel of a sort that is built in: of all keys alone, and of the usual ones with 4 bytes beside them.
+fn sorts() -> Vec<(String, String)> {
+    let float = |mantissa| KeyKind::Float { mantissa };
+    let mut all = Vec::new();
+    let mut add = |key: usize, kind: KeyKind, payload: Option<(usize, usize)>| {
+        let beside = if payload.is_some() { " and 4 bytes beside them" } else { "" };
+        all.push((SortUnit { key, kind, payload }.source(), format!("sort of {kind:?} keys of {key} bytes{beside}")));
+    };
+    for key in [1, 2, 4, 8] {
+        add(key, KeyKind::Unsigned, None);
+        add(key, KeyKind::Signed, None);
+    }
+    for (key, mantissa) in [(2, 10), (2, 7), (4, 23), (8, 52)] {
+        add(key, float(mantissa), None);
+    }
+    for (key, kind) in [(4, KeyKind::Unsigned), (4, KeyKind::Signed), (4, float(23)), (8, KeyKind::Unsigned)] {
+        add(key, kind, Some((4, 4)));
     }
     all
 }

@@ -47,6 +47,9 @@ template <class Bits, KeyKind KIND, Bits INFINITE> struct KeyOrder {
 __device__ inline u32 lane_id() { return threadIdx.x % WARP; }
 __device__ inline u32 warp_id() { return threadIdx.x / WARP; }
 
+// Whether all lanes have the same.
+__device__ inline bool all_same(u32 x) { return __all_sync(ALL_LANES, x == __shfl_sync(ALL_LANES, x, 0)); }
+
 __device__ inline u32 warp_upto(u32 x) {
     u32 lane = lane_id();
 #pragma unroll
@@ -133,12 +136,13 @@ enum Ranking {
 };
 
 // Keys of a block: item i of a lane comes before item i + 1 of any lane of its warp, and warps come one after the other.
-template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> struct RadixTile {
+template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> struct RadixShape {
     typedef Bits_ Bits;
     typedef Value_ Value;
     static constexpr u32 THREADS = THREADS_, ITEMS = ITEMS_, WARPS = THREADS / WARP, TILE = THREADS * ITEMS;
     static constexpr u32 WIDEST = sizeof(Bits) > Value::BYTES ? sizeof(Bits) : Value::BYTES;
     static constexpr u32 LANES = 16; // that write a run together: blocks that begin at multiples of so many keys
+    static constexpr u32 LONG_RUN = TILE / 16; // for a group of lanes to write it
     static constexpr bool HAS_VALUES = Value::BYTES > 0;
     static_assert(THREADS >= BINS && TILE <= 65536, "a thread for each bin, 16 bits for a place");
 
@@ -151,27 +155,34 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
         u32 totals[BINS / WARP];
         u32 tile;
     };
+};
+
+// A tile of which all keys are there, or some of the last ones may be missing.
+template <class Bits, class Value, u32 THREADS, u32 ITEMS, Ranking RANKING, bool WHOLE = false>
+struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
+    typedef RadixShape<Bits, Value, THREADS, ITEMS, RANKING> Shape;
+    typedef typename Shape::Shared Shared;
+    static constexpr u32 WARPS = Shape::WARPS, LANES = Shape::LANES, TILE = Shape::TILE, LONG_RUN = Shape::LONG_RUN;
+    static constexpr bool HAS_VALUES = Shape::HAS_VALUES;
+    typedef RadixTile<Bits, Value, THREADS, ITEMS, RANKING, true> Whole;
+    typedef RadixTile<Bits, Value, THREADS, ITEMS, RANKING, false> Part;
 
     Shared &s;
-    u32 count; // keys that are there
+    u32 count;   // keys that are there
+    bool uneven; // whether a digit has many of them
+    u32 run[Shape::HAS_VALUES ? (ITEMS + 3) / 4 : 1];
     Bits key[ITEMS];
     u16 place[ITEMS];
 
     __device__ RadixTile(Shared &s, u32 count) : s(s), count(count) {}
 
-    __device__ bool is_whole() const { return count == TILE; }
     // Where item i of this thread lies in the tile.
     static __device__ u32 at(u32 i) { return (warp_id() * ITEMS + i) * WARP + lane_id(); }
-    __device__ bool is_there(u32 i) const { return at(i) < count; }
+    __device__ bool is_there(u32 i) const { return WHOLE || at(i) < count; }
 
     template <class Load> __device__ void load(const Load &load) {
-        if (is_whole()) {
 #pragma unroll
-            for (u32 i = 0; i < ITEMS; i++) key[i] = load(at(i));
-        } else {
-#pragma unroll
-            for (u32 i = 0; i < ITEMS; i++) key[i] = is_there(i) ? load(at(i)) : Bits(0);
-        }
+        for (u32 i = 0; i < ITEMS; i++) key[i] = is_there(i) ? load(at(i)) : Bits(0);
     }
 
     // `place[i]` becomes the key's rank in its warp; `bins` how many keys there are.
@@ -179,9 +190,24 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
         if constexpr (RANKING == BALLOTS) rank_by_ballots(digit);
         else {
             u32 *bins = empty_bins();
+            // Lanes with the same digit are served one after the other. Where a row is all of one, one lane adds for all.
+            if (WHOLE && all_same(digit(key[0]))) {
+#pragma unroll
+                for (u32 i = 0; i < ITEMS; i++) {
+                    u32 d = digit(key[i]);
+                    if (all_same(d)) {
+                        u32 before = lane_id() == 0 ? atomicAdd(bins + d, WARP) : 0;
+                        place[i] = u16(__shfl_sync(ALL_LANES, before, 0) + lane_id());
+                    } else {
+                        place[i] = u16(atomicAdd(bins + d, 1));
+                    }
+                    __syncwarp();
+                }
+                return;
+            }
 #pragma unroll
             for (u32 i = 0; i < ITEMS; i++)
-                if (is_whole() || is_there(i)) place[i] = u16(atomicAdd(bins + digit(key[i]), 1));
+                if (is_there(i)) place[i] = u16(atomicAdd(bins + digit(key[i]), 1));
         }
     }
 
@@ -199,49 +225,81 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
 #pragma unroll
             for (u32 w = 0; w < WARPS; w++) s.bins[w * BINS + d] += start;
         }
-        __syncthreads();
+        uneven = __syncthreads_or(total > LONG_RUN);
         exchange(digit);
         if (d < BINS) s.to[d] = receive(d, total) - s.begin[d];
         __syncthreads();
     }
 
-    // What lies in the exchange to memory, run by run: `out(place, item)` is called for each item. Whether keys were out of order.
-    template <class Item, class Out> __device__ bool store(const Out &out) const {
-        const Item *items = (const Item *)s.exchange;
-        u32 lane = threadIdx.x % LANES;
+    // The keys to memory, thread after thread: `out(place, key)` is called for each. Whether they were out of order. Which digit's run an item
+    // is in is kept, for values to follow.
+    template <class Out> __device__ bool store(Digit digit, const Out &out) {
+        const Bits *keys = (const Bits *)s.exchange;
         bool disorder = false;
-        for (u32 d = threadIdx.x / LANES; d < BINS; d += THREADS / LANES) {
-            int begin = s.begin[d], end = s.begin[d + 1];
-            u64 to = s.to[d];
-            for (int j = begin - int(u32(to + begin) % LANES) + int(lane); j - int(lane) < end; j += LANES)
-                if (j >= begin && j < end) {
-                    out(to + j, items[j]);
-                    if (RANKING == CHECKED && j > begin) disorder |= s.from[j] < s.from[j - 1];
-                }
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++) {
+            u32 j = i * THREADS + threadIdx.x;
+            bool there = WHOLE || j < count;
+            u32 d = 0, here = 0;
+            if (there) {
+                Bits key = keys[j];
+                d = digit(key);
+                out(s.to[d] + j, key);
+                if (RANKING == CHECKED) here = d << 16 | s.from[j];
+            }
+            if (HAS_VALUES) {
+                if (i % 4 == 0) run[i / 4] = 0;
+                run[i / 4] |= d << i % 4 * 8;
+            }
+            if (RANKING == CHECKED) {
+                u32 before = __shfl_up_sync(ALL_LANES, here, 1);
+                if (lane_id() == 0 && j > 0 && there) before = digit(keys[j - 1]) << 16 | s.from[j - 1];
+                disorder |= there && j > 0 && here < before;
+            }
         }
         return disorder;
     }
 
-    // All places once more, by ballots. By the whole block, when nobody reads the exchange. Apart, so that it takes no registers from
-    // those who never come here.
-    template <class Load> __device__ void place_again(Digit digit, const Load &load) {
-        place_apart(s, count, digit, load);
+    // Values follow the keys that were stored: `out(place, at)` is called for each, with where in the tile its key was.
+    template <class Out> __device__ void follow(const Out &out) const {
 #pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) place[i] = s.from[at(i)];
+        for (u32 i = 0; i < ITEMS; i++) {
+            u32 j = i * THREADS + threadIdx.x;
+            if (WHOLE || j < count) out(s.to[run[i / 4] >> i % 4 * 8 & 255] + j, u32(s.from[j]));
+        }
     }
 
-    // The values of the keys, which take the same way.
-    template <class Load, class Out> __device__ void move_values(const Load &load, const Out &out) {
-        Value value[ITEMS];
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++)
-            if (is_whole() || is_there(i)) value[i] = load(at(i));
+    // The same run by run, by groups of lanes, in blocks that are aligned in memory; or thread after thread, where a digit has many keys.
+    template <class Out> __device__ void store_runs(Digit digit, const Out &out) {
+        if (uneven) {
+            store(digit, out);
+            return;
+        }
+        const Bits *keys = (const Bits *)s.exchange;
+        u32 lane = threadIdx.x % LANES;
+        for (u32 d = threadIdx.x / LANES; d < BINS; d += THREADS / LANES) {
+            int begin = s.begin[d], end = s.begin[d + 1];
+            u64 to = s.to[d];
+            for (int j = begin - int(u32(to + begin) % LANES) + int(lane); j - int(lane) < end; j += LANES)
+                if (j >= begin && j < end) out(to + j, keys[j]);
+        }
+    }
+
+    // All places once more, by ballots. By the whole block, when nobody reads the exchange. Apart, so that it takes no registers from
+    // those who never come here.
+    template <class Load> __device__ void place_again(Digit digit, const Load &load) { Part::place_apart(s, count, digit, load); }
+
+    // The values of the tile, into the exchange.
+    template <class Load> __device__ Value *load_values(const Load &load) {
+        Value *values = (Value *)s.exchange;
         __syncthreads(); // the keys are out
 #pragma unroll
-        for (u32 i = 0; i < ITEMS; i++)
-            if (is_whole() || is_there(i)) ((Value *)s.exchange)[place[i]] = value[i];
+        for (u32 i = 0; i < ITEMS; i++) {
+            u32 j = i * THREADS + threadIdx.x;
+            if (WHOLE || j < count) values[j] = load(j);
+        }
         __syncthreads();
-        store<Value>(out);
+        return values;
     }
 
   private:
@@ -269,13 +327,14 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
         const u32 *bins = s.bins + warp_id() * BINS;
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++)
-            if (is_whole() || is_there(i)) {
+            if (is_there(i)) {
                 place[i] += u16(bins[digit(key[i])]);
                 ((Bits *)s.exchange)[place[i]] = key[i];
                 if (RANKING == CHECKED) s.from[place[i]] = u16(at(i));
             }
     }
 
+  public:
     template <class Load> static __device__ __noinline__ void place_apart(Shared &s, u32 count, Digit digit, Load load) {
         RadixTile t(s, count);
         t.load(load);
@@ -285,11 +344,9 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
         __syncthreads();
         t.exchange(digit);
         __syncthreads();
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) s.from[at(i)] = t.place[i];
-        __syncthreads();
     }
 
+  private:
     // The lanes that answer all ballots alike have the same digit; the last of them counts for all.
     __device__ void rank_by_ballots(Digit digit) {
         u32 *bins = empty_bins(), own = 1u << lane_id();

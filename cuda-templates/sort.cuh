@@ -66,11 +66,23 @@ template <class Order, class Bits, u32 THREADS> __device__ void sort_count(const
             key[i] = order.to(whole || at < call.n ? keys[at] : Bits(0));
         }
 #pragma unroll
-        for (u32 i = 0; i < UNROLL; i++)
-            if (whole || first + i * THREADS + threadIdx.x < call.n)
+        for (u32 p = 0; p < PASSES; p++) {
+            if (p >= passes) break;
+            Digit digit = digit_of(call, p);
+            auto count = [&](u32 d, u32 keys) { atomicAdd(counts + (p * BINS + d) * COPIES + copy, keys); };
+            if (whole && all_same(digit(key[0]))) { // as likely the others: lanes with the same counter are served one after the other
 #pragma unroll
-                for (u32 p = 0; p < PASSES; p++)
-                    if (p < passes) atomicAdd(counts + (p * BINS + digit_of(call, p)(key[i])) * COPIES + copy, 1);
+                for (u32 i = 0; i < UNROLL; i++) {
+                    u32 d = digit(key[i]);
+                    if (!all_same(d)) count(d, 1);
+                    else if (lane_id() == 0) count(d, WARP);
+                }
+            } else {
+#pragma unroll
+                for (u32 i = 0; i < UNROLL; i++)
+                    if (whole || first + i * THREADS + threadIdx.x < call.n) count(digit(key[i]), 1);
+            }
+        }
     }
     __syncthreads();
     for (u32 i = threadIdx.x; i < passes * BINS; i += THREADS) {
@@ -129,21 +141,49 @@ template <class Order, class Bits, u32 THREADS> __device__ void sort_count(const
 // Words of look-back: nothing yet, keys of this tile, or keys of all tiles up to it.
 constexpr u32 OWN = 1u << 30, UPTO = 2u << 30, COUNT = OWN - 1;
 
+template <class Tile, class Order, class Publish, class Receive>
+__device__ inline void sort_pass_tile(Tile &t, const SortCall &call, Order order, Digit digit, u64 first, bool is_first, bool is_last, u32 to,
+                                      const Publish &publish, const Receive &receive) {
+    typedef typename Tile::Shape::Bits Bits;
+    typedef typename Tile::Shape::Value Value;
+    const Bits *from = (const Bits *)(is_first ? call.keys_in : to ? call.keys[0] : call.keys[1]) + first;
+    Bits *out = (Bits *)(to ? call.keys[1] : call.keys[0]);
+    auto load = [=](u32 at) {
+        Bits key = from[at];
+        return is_first ? order.to(key) : key;
+    };
+    t.load(load);
+    t.rank(digit);
+    t.scatter(digit, publish, receive);
+    auto store = [&] { return t.store(digit, [&](u64 place, Bits key) { out[place] = is_last ? order.from(key) : key; }); };
+    if (__syncthreads_or(store())) {
+        t.place_again(digit, load);
+        store();
+    }
+    if constexpr (Tile::HAS_VALUES) {
+        const Value *values = (const Value *)(is_first ? call.values_in : to ? call.values[0] : call.values[1]);
+        Value *values_out = (Value *)(to ? call.values[1] : call.values[0]);
+        if (values == nullptr) {
+            t.follow([=](u64 place, u32 at) { values_out[place] = Value::index(first + at); });
+        } else {
+            const Value *staged = t.load_values([=](u32 at) { return values[first + at]; });
+            t.follow([=](u64 place, u32 at) { values_out[place] = staged[at]; });
+        }
+    }
+}
+
 // Tiles `launch * call.tiles` and on of a pass.
 template <class Order, class Tile> __device__ void sort_pass(typename Tile::Shared &s, const SortCall &call, u32 pass, u32 launch) {
-    typedef typename Tile::Bits Bits;
-    typedef typename Tile::Value Value;
+    typedef typename Tile::Shape::Bits Bits;
     typedef SortPlan<sizeof(Bits) + 1> Plan;
     Plan &plan = *(Plan *)call.plan;
     if ((call.by_buckets && !plan.too_large) || plan.order[pass] == SKIPPED) return;
     u32 run = plan.order[pass], before = run * call.launches + launch; // launches that ran before this one
     bool is_first = run == 0, is_last = run == plan.running - 1;
     u32 to = (plan.running - 1 - run) % 2;
-    const Bits *from = (const Bits *)(is_first ? call.keys_in : call.keys[1 - to]);
-    Bits *out = (Bits *)call.keys[to];
-
     u32 here = u32(min(u64(call.tiles), (call.n + Tile::TILE - 1) / Tile::TILE - u64(launch) * call.tiles)); // tiles
-    u32 *words = call.words[before % 2], *other = call.words[1 - before % 2];
+    bool odd = before % 2;
+    u32 *words = odd ? call.words[1] : call.words[0], *other = odd ? call.words[0] : call.words[1];
     Order order{Bits(call.flip)};
     Digit digit = digit_of(call, pass);
     for (;;) {
@@ -156,42 +196,29 @@ template <class Order, class Tile> __device__ void sort_pass(typename Tile::Shar
         // The words of the launch before are made empty for the next one.
         if (threadIdx.x < BINS)
             for (u32 row = tile; row < call.tiles; row += here) other[u64(row) * BINS + threadIdx.x] = 0;
-
         u32 *own = words + u64(tile) * BINS;
-        auto load = [=](u32 at) { return is_first ? order.to(from[first + at]) : from[first + at]; };
-        Tile t(s, u32(min(call.n - first, u64(Tile::TILE))));
-        t.load(load);
-        t.rank(digit);
-        t.scatter(
-            digit, [&](u32 d, u32 total) { store_relaxed(own + d, (tile == 0 ? UPTO : OWN) | total); },
-            [&](u32 d, u32 total) {
-                u64 start = launch == 0 ? plan.starts[pass][d] : plan.carried[1 - launch % 2][d];
-                u32 earlier = 0;
-                for (const u32 *word = own + d; tile > 0;) {
-                    word -= BINS;
-                    u32 seen;
-                    do seen = load_relaxed(word);
-                    while (seen == 0);
-                    earlier += seen & COUNT;
-                    if (seen & UPTO) break;
-                }
-                if (tile > 0) store_relaxed(own + d, UPTO | (earlier + total));
-                if (tile == here - 1) plan.carried[launch % 2][d] = start + earlier + total;
-                return start + earlier;
-            });
-        auto store = [&] {
-            if (out == nullptr) return false;
-            return t.template store<Bits>([&](u64 place, Bits key) { out[place] = is_last ? order.from(key) : key; });
+        auto publish = [=](u32 d, u32 total) { store_relaxed(own + d, (tile == 0 ? UPTO : OWN) | total); };
+        auto receive = [=, &plan](u32 d, u32 total) {
+            u64 start = launch == 0 ? plan.starts[pass][d] : plan.carried[1 - launch % 2][d];
+            u32 earlier = 0;
+            for (const u32 *word = own + d; tile > 0;) {
+                word -= BINS;
+                u32 seen;
+                do seen = load_relaxed(word);
+                while (seen == 0);
+                earlier += seen & COUNT;
+                if (seen & UPTO) break;
+            }
+            if (tile > 0) store_relaxed(own + d, UPTO | (earlier + total));
+            if (tile == here - 1) plan.carried[launch % 2][d] = start + earlier + total;
+            return start + earlier;
         };
-        if (__syncthreads_or(store())) {
-            t.place_again(digit, load);
-            store();
-        }
-        if constexpr (Tile::HAS_VALUES) {
-            const Value *values = (const Value *)(is_first ? call.values_in : call.values[1 - to]);
-            Value *values_out = (Value *)call.values[to];
-            t.move_values([&](u32 at) { return values == nullptr ? Value::index(first + at) : values[first + at]; },
-                          [&](u64 place, Value value) { values_out[place] = value; });
+        if (call.n - first >= Tile::TILE) {
+            typename Tile::Whole t(s, Tile::TILE);
+            sort_pass_tile(t, call, order, digit, first, is_first, is_last, to, publish, receive);
+        } else {
+            typename Tile::Part t(s, u32(call.n - first));
+            sort_pass_tile(t, call, order, digit, first, is_first, is_last, to, publish, receive);
         }
     }
 }
@@ -199,9 +226,9 @@ template <class Order, class Tile> __device__ void sort_pass(typename Tile::Shar
 // ---- one block ----------------------------------------------------------------------------------------------------------------
 
 // All of it in shared memory, least significant digit first. Digits that are the same for all keys are passed over.
-template <class Tile> __device__ void sort_digits(Tile &t, typename Tile::Value *value, u32 begin, u32 end) {
-    typedef typename Tile::Bits Bits;
-    typedef typename Tile::Value Value;
+template <class Tile> __device__ void sort_digits(Tile &t, typename Tile::Shape::Value *value, u32 begin, u32 end) {
+    typedef typename Tile::Shape::Bits Bits;
+    typedef typename Tile::Shape::Value Value;
     __shared__ u64 differing;
     if (threadIdx.x == 0) differing = 0;
     __syncthreads();
@@ -242,8 +269,8 @@ template <class Tile> __device__ void sort_digits(Tile &t, typename Tile::Value 
 
 // As many keys as a block holds.
 template <class Order, class Tile> __device__ void sort_small(typename Tile::Shared &s, const SortCall &call) {
-    typedef typename Tile::Bits Bits;
-    typedef typename Tile::Value Value;
+    typedef typename Tile::Shape::Bits Bits;
+    typedef typename Tile::Shape::Value Value;
     Order order{Bits(call.flip)};
     const Bits *from = (const Bits *)call.keys_in;
     Tile t(s, u32(call.n));
@@ -307,17 +334,27 @@ __device__ void bucket_count(u32 *counters, const SortCall &call, const BucketCa
             u64 at = first + i * THREADS + threadIdx.x;
             key[i] = whole || at < call.n ? keys[at] : Bits(0);
         }
-#pragma unroll
-        for (u32 i = 0; i < UNROLL; i++)
-            if (whole || first + i * THREADS + threadIdx.x < call.n) {
-                u32 bucket = u32(order.to(key[i]) >> shift) & mask, place = bucket % 2 * 16;
-                u32 before = atomicAdd(counters + bucket / 2, 1u << place);
-                if ((before >> place & 0xffff) == FULL - 1) {
-                    atomicSub(counters + bucket / 2, FULL << place);
-                    atomicAdd(buckets.counts + bucket, FULL);
-                    atomicAdd(buckets.tops + (bucket >> buckets.second), FULL);
-                }
+        auto count = [&](u32 bucket, u32 keys) {
+            u32 place = bucket % 2 * 16, before = atomicAdd(counters + bucket / 2, keys << place) >> place & 0xffff;
+            if (before < FULL && before + keys >= FULL) {
+                atomicSub(counters + bucket / 2, FULL << place);
+                atomicAdd(buckets.counts + bucket, FULL);
+                atomicAdd(buckets.tops + (bucket >> buckets.second), FULL);
             }
+        };
+        auto bucket_of = [&](u32 i) { return u32(order.to(key[i]) >> shift) & mask; };
+        if (whole && all_same(bucket_of(0))) { // as likely the others: lanes with the same counter are served one after the other
+#pragma unroll
+            for (u32 i = 0; i < UNROLL; i++) {
+                u32 bucket = bucket_of(i);
+                if (!all_same(bucket)) count(bucket, 1);
+                else if (lane_id() == 0) count(bucket, WARP);
+            }
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < UNROLL; i++)
+                if (whole || first + i * THREADS + threadIdx.x < call.n) count(bucket_of(i), 1);
+        }
         __syncthreads();
     }
     // A warp adds up each first digit's.
@@ -374,43 +411,52 @@ template <class Bits> __device__ void bucket_plan(const SortCall &call, const Bu
     __syncthreads();
 }
 
-template <class Order, class Tile> __device__ void bucket_first(typename Tile::Shared &s, const SortCall &call, const BucketCall &buckets) {
-    typedef typename Tile::Bits Bits;
-    if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
-    Order order{Bits(call.flip)};
-    u64 first = u64(blockIdx.x) * Tile::TILE;
-    const Bits *from = (const Bits *)call.keys_in;
-    Bits *out = (Bits *)call.keys[1];
-    Digit digit{call.end - DIGIT_BITS, BINS - 1};
-    Tile t(s, u32(min(call.n - first, u64(Tile::TILE))));
-    t.load([&](u32 at) { return order.to(from[first + at]); });
+template <class Tile, class Load, class Cursor> __device__ inline void bucket_tile(Tile &t, Digit digit, const Load &load, typename Tile::Shape::Bits *out, const Cursor &cursor) {
+    typedef typename Tile::Shape::Bits Bits;
+    t.load(load);
     t.rank(digit);
     u32 place = 0;
     t.scatter(
-        digit, [&](u32 d, u32 total) { place = total ? atomicAdd(buckets.top_cursors + d * TOP_APART, total) : 0; },
-        [&](u32, u32) { return u64(place); });
-    t.template store<Bits>([&](u64 place, Bits key) { out[place] = key; });
+        digit, [&](u32 d, u32 total) { place = total ? atomicAdd(cursor(d), total) : 0; }, [&](u32, u32) { return u64(place); });
+    t.store_runs(digit, [&](u64 place, Bits key) { out[place] = key; });
+}
+
+template <class Order, class Tile> __device__ void bucket_first(typename Tile::Shared &s, const SortCall &call, const BucketCall &buckets) {
+    typedef typename Tile::Shape::Bits Bits;
+    if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
+    Order order{Bits(call.flip)};
+    u64 first = u64(blockIdx.x) * Tile::TILE;
+    const Bits *from = (const Bits *)call.keys_in + first;
+    Digit digit{call.end - DIGIT_BITS, BINS - 1};
+    auto load = [=](u32 at) { return order.to(from[at]); };
+    auto cursor = [&](u32 d) { return buckets.top_cursors + d * TOP_APART; };
+    if (call.n - first >= Tile::TILE) {
+        typename Tile::Whole t(s, Tile::TILE);
+        bucket_tile(t, digit, load, (Bits *)call.keys[1], cursor);
+    } else {
+        typename Tile::Part t(s, u32(call.n - first));
+        bucket_tile(t, digit, load, (Bits *)call.keys[1], cursor);
+    }
 }
 
 template <class Tile> __device__ void bucket_second(typename Tile::Shared &s, const SortCall &call, const BucketCall &buckets) {
-    typedef typename Tile::Bits Bits;
+    typedef typename Tile::Shape::Bits Bits;
     if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large || blockIdx.x >= buckets.tiles[BINS]) return;
     if (threadIdx.x < BINS && buckets.tiles[threadIdx.x] <= blockIdx.x && blockIdx.x < buckets.tiles[threadIdx.x + 1]) s.tile = threadIdx.x;
     __syncthreads();
     u32 top = s.tile, begin = buckets.starts[top << buckets.second], end = buckets.starts[(top + 1) << buckets.second];
     u32 first = begin + (blockIdx.x - buckets.tiles[top]) * Tile::TILE;
-    const Bits *from = (const Bits *)call.keys[1];
-    Bits *out = (Bits *)call.keys[0];
+    const Bits *from = (const Bits *)call.keys[1] + first;
     Digit digit{call.end - DIGIT_BITS - buckets.second, (1u << buckets.second) - 1};
-    Tile t(s, min(end - first, Tile::TILE));
-    t.load([&](u32 at) { return from[first + at]; });
-    t.rank(digit);
-    u32 place = 0;
-    t.scatter(
-        digit,
-        [&](u32 d, u32 total) { place = total ? atomicAdd(buckets.cursors + (top << buckets.second) + d, total) : 0; },
-        [&](u32, u32) { return u64(place); });
-    t.template store<Bits>([&](u64 place, Bits key) { out[place] = key; });
+    auto load = [=](u32 at) { return from[at]; };
+    auto cursor = [&](u32 d) { return buckets.cursors + (top << buckets.second) + d; };
+    if (end - first >= Tile::TILE) {
+        typename Tile::Whole t(s, Tile::TILE);
+        bucket_tile(t, digit, load, (Bits *)call.keys[0], cursor);
+    } else {
+        typename Tile::Part t(s, end - first);
+        bucket_tile(t, digit, load, (Bits *)call.keys[0], cursor);
+    }
 }
 
 // A bucket in one block, by one of three ways.
@@ -419,7 +465,7 @@ template <class Tile> __device__ void bucket_second(typename Tile::Shared &s, co
 // - Each key to a bin by its next bits, about as many bins as keys; then a thread puts the keys of a few bins in order.
 // - Where keys are so much alike that these do not tell them apart: digit by digit.
 template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
-    typedef typename Tile::Bits Bits;
+    typedef typename Tile::Shape::Bits Bits;
     static constexpr u32 THREADS = Tile::THREADS, ITEMS = Tile::ITEMS, FINE = 1 << LOG_BINS, EACH = FINE / THREADS;
     static constexpr u32 RUN = 16;    // keys that a thread puts in order in its registers
     static constexpr u32 LONGEST = 48; // and in shared memory
@@ -436,14 +482,33 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         Fine fine;
     };
 
+    // The bucket of the block's number.
+    static __device__ void run_bucket(Shared &shared, const SortCall &call, const BucketCall &buckets) {
+        u32 first = buckets.starts[blockIdx.x], count = buckets.starts[blockIdx.x + 1] - first;
+        if (count == 0) return;
+        Bits *keys = (Bits *)call.keys[0] + first;
+        Tile t(shared.tile, count);
+        t.load([=](u32 at) { return keys[at]; });
+        run(shared, t, call, keys, call.end - DIGIT_BITS - buckets.second);
+    }
+
+    // As many keys as a block holds, from anywhere.
+    static __device__ void run_one(Shared &shared, const SortCall &call) {
+        Order order{Bits(call.flip)};
+        const Bits *from = (const Bits *)call.keys_in;
+        Tile t(shared.tile, u32(call.n));
+        t.load([=](u32 at) { return order.to(from[at]); });
+        run(shared, t, call, (Bits *)call.keys[0], call.end);
+    }
+
+  private:
     // `bits`: how many are not known to be the same.
-    static __device__ void run(Shared &shared, const SortCall &call, const Bits *from, Bits *out, u32 count, u32 bits, bool raw) {
+    static __device__ void run(Shared &shared, Tile &t, const SortCall &call, Bits *out, u32 bits) {
         Order order{Bits(call.flip)};
         Fine &s = shared.fine;
-        Tile t(shared.tile, count);
-        t.load([&](u32 at) { return raw ? order.to(from[at]) : from[at]; });
+        u32 count = t.count;
         if constexpr (FEW_BITS)
-            if (bits <= COUNTED && !raw && place_by_counts(t, bits)) {
+            if (bits <= COUNTED && place_by_counts(t, bits)) {
                 write(s, order, out, count);
                 return;
             }
@@ -473,7 +538,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         if (lane_id() == WARP - 1) s.totals[warp_id()] = upto;
         // Whether a thread would have too many: then digits, which is slower and does not mind.
         if (__syncthreads_or(sum > LONGEST)) {
-            sort_digits(t, (typename Tile::Value *)nullptr, 0, bits);
+            sort_digits(t, (typename Tile::Shape::Value *)nullptr, 0, bits);
 #pragma unroll
             for (u32 i = 0; i < ITEMS; i++)
                 if (t.is_there(i)) out[Tile::at(i)] = order.from(t.key[i]);
@@ -521,15 +586,14 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         write(s, order, out, count);
     }
 
-  private:
     static __device__ void write(const Fine &s, Order order, Bits *out, u32 count) {
         for (u32 j = threadIdx.x; j < count; j += THREADS) out[j] = order.from(s.keys[j]);
     }
 
-    // Of the words of a thread, which follow each other, one is in each bank.
+    // Where a word lies: of those that threads side by side have at the same place in theirs, one is in each bank.
     static __device__ u32 word_of(u32 word) {
-        static_assert(WORDS_EACH == 16, "a thread's words are half of the banks");
-        return (word & ~15u) | ((word + (word >> 5)) & 15);
+        static_assert(WORDS_EACH == 16 || WORDS_EACH == 32, "a thread's words are half of the banks, or all");
+        return (word & ~(WORDS_EACH - 1)) | ((word + word / WARP) & (WORDS_EACH - 1));
     }
     // How many keys fields of two bits count.
     static __device__ u32 counted(u32 fields) { return __popc(fields & 0x5555) + 2 * __popc(fields & 0xaaaa); }
@@ -586,3 +650,55 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         b = high;
     }
 };
+
+// ---- keys of one or two bytes, alone ---------------------------------------------------------------------------------------------------
+// Nothing moves: how often each key is there says what the output is.
+
+// Outputs THREADS * EACH a block, from where keys begin.
+template <class Order, class Bits, u32 THREADS, class Start> __device__ void sort_fill(const SortCall &call, const Start *starts) {
+    constexpr u32 KEYS = 1u << 8 * sizeof(Bits), EACH = 16;
+    constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Bits);
+    static_assert(EACH % IN_VECTOR == 0, "whole vectors");
+    // The last key that begins at a place or before it, or just before a later one that does: of `low` to `high`.
+    auto key_at = [&](u64 place, u32 low, u32 high) {
+        while (low < high) {
+            u32 middle = (low + high + 1) / 2;
+            if (u64(starts[middle]) <= place) low = middle;
+            else high = middle - 1;
+        }
+        return low;
+    };
+    __shared__ u32 ends[2];
+    u64 first = u64(blockIdx.x) * THREADS * EACH, last = min(call.n, first + THREADS * EACH) - 1;
+    if (threadIdx.x < 2) ends[threadIdx.x] = key_at(threadIdx.x == 0 ? first : last, 0, KEYS - 1);
+    __syncthreads();
+    Order order{Bits(call.flip)};
+    Bits *out = (Bits *)call.keys[0];
+    bool aligned = (u64)out % sizeof(Vector) == 0;
+#pragma unroll
+    for (u32 v = 0; v < EACH / IN_VECTOR; v++) {
+        u64 place = first + (v * THREADS + threadIdx.x) * IN_VECTOR;
+        if (place >= call.n) return;
+        u32 key = key_at(place, ends[0], ends[1]);
+        u64 end = key + 1 < KEYS ? u64(starts[key + 1]) : call.n;
+        Bits item[IN_VECTOR];
+        u32 count = u32(min(call.n - place, u64(IN_VECTOR)));
+#pragma unroll
+        for (u32 i = 0; i < IN_VECTOR; i++) {
+            while (place + i >= end && i < count) {
+                key++;
+                end = key + 1 < KEYS ? u64(starts[key + 1]) : call.n;
+            }
+            item[i] = order.from(Bits(key));
+        }
+        if (aligned && count == IN_VECTOR) {
+            Vector vector;
+            memcpy(&vector, item, sizeof(Vector));
+            *(Vector *)(out + place) = vector;
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < IN_VECTOR; i++)
+                if (i < count) out[place + i] = item[i];
+        }
+    }
+}

@@ -13,24 +13,43 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_pas
     sort_pass<Order, PassTile>(*(PassTile::Shared *)shared, call, pass, launch);
 }
 
+// The same by smaller tiles, for fewer keys.
+typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, CHECKED> ShortTile;
+static_assert(sizeof(ShortTile::Shared) <= SHORT_SHARED, "what the host asks for");
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_pass_short(SortCall call, u32 pass, u32 launch) {
+    extern __shared__ Vector shared[];
+    sort_pass<Order, ShortTile>(*(ShortTile::Shared *)shared, call, pass, launch);
+}
+
 extern "C" __global__ void __launch_bounds__(SMALL_THREADS) sort_small(SortCall call) {
     extern __shared__ Vector shared[];
     sort_small<Order, SmallTile>(*(SmallTile::Shared *)shared, call);
 }
 
-#ifdef BUCKETS_TOO
-typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, UNORDERED> BucketTile;
-typedef RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS> InBucket;
-typedef BucketSort<Order, InBucket, BUCKET_BINS> Bucket;
-static_assert(sizeof(BucketTile::Shared) <= BUCKET_TILE_SHARED && sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED, "what the host asks for");
-
+#ifdef ALONE // keys without values
+#if KEY_BYTES >= 2
 extern "C" __global__ void __launch_bounds__(1024, 1) bucket_count(SortCall call, BucketCall buckets) {
     extern __shared__ Vector shared[];
     bucket_count<Order, Bits, 1024>((u32 *)shared, call, buckets);
 }
 extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets) {
-    bucket_plan<Bits>(call, buckets, BucketTile::TILE);
+    bucket_plan<Bits>(call, buckets, PASS_THREADS * PASS_ITEMS);
 }
+#endif
+#if KEY_BYTES == 1
+extern "C" __global__ void __launch_bounds__(256) sort_fill(SortCall call) {
+    sort_fill<Order, Bits, 256>(call, ((const SortPlan<2> *)call.plan)->starts[0]);
+}
+#elif KEY_BYTES == 2
+extern "C" __global__ void __launch_bounds__(256) sort_fill(SortCall call, BucketCall buckets) {
+    sort_fill<Order, Bits, 256>(call, buckets.starts);
+}
+#else
+typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, UNORDERED> BucketTile;
+typedef RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS> InBucket;
+typedef BucketSort<Order, InBucket, BUCKET_BINS> Bucket;
+static_assert(sizeof(BucketTile::Shared) <= BUCKET_TILE_SHARED && sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED, "what the host asks for");
+
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, 2) bucket_first(SortCall call, BucketCall buckets) {
     extern __shared__ Vector shared[];
     bucket_first<Order, BucketTile>(*(BucketTile::Shared *)shared, call, buckets);
@@ -42,13 +61,12 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, 2) bucket_second(Sort
 extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) bucket_sort(SortCall call, BucketCall buckets) {
     extern __shared__ Vector shared[];
     if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
-    u32 first = buckets.starts[blockIdx.x], count = buckets.starts[blockIdx.x + 1] - first;
-    Bits *keys = (Bits *)call.keys[0] + first;
-    if (count > 0) Bucket::run(*(Bucket::Shared *)shared, call, keys, keys, count, call.end - DIGIT_BITS - buckets.second, false);
+    Bucket::run_bucket(*(Bucket::Shared *)shared, call, buckets);
 }
 // As many keys as a block holds.
 extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) bucket_small(SortCall call) {
     extern __shared__ Vector shared[];
-    Bucket::run(*(Bucket::Shared *)shared, call, (const Bits *)call.keys_in, (Bits *)call.keys[0], u32(call.n), call.end, true);
+    Bucket::run_one(*(Bucket::Shared *)shared, call);
 }
+#endif
 #endif

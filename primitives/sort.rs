@@ -78,9 +78,10 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// # Cost
 /// On the device, for n keys of b bytes with a payload of p: all keys are read once to count their digits; then each of the passes,
 /// one for 8 bits that are looked at, reads and writes all of it, so that in all some n (b + 2 passes (b + p)) bytes are moved. A pass
-/// whose digit is the same in all keys is skipped. Keys alone of 4 or 8 bytes, from 2^22 to 2^28 of them, are moved to buckets
+/// whose digit is the same in all keys is skipped. Keys alone of 4 or 8 bytes, from 2^20 to 2^28 of them, are moved to buckets
 /// by their upper bits, and each bucket is sorted in shared memory: 7 n b bytes, whatever the passes would be; if
-/// keys are so much alike that a bucket does not fit, the passes do it. Some thousands of keys are one launch of one block.
+/// keys are so much alike that a bucket does not fit, the passes do it. Keys alone of 1 byte, and from 2^20 to 2^32 of 2 bytes,
+/// are counted and written anew: 2 n b bytes. Some thousands of keys are one launch of one block.
 ///
 /// On the host a radix sort too, most significant digit first, of parts that fit the cache from then on.
 ///
@@ -212,7 +213,11 @@ impl<K: SortKey, S> Sort<K, S> {
     fn range(&self) -> Result<Range<u32>, Error> {
         let width = 8 * size_of::<K>() as u32;
         let [start, end] = self.bits.unwrap_or([0, width]);
-        if start > end || end > width { Err(Error::Bits { primitive: NAME, start, end, width }) } else { Ok(start..end) }
+        if start > end || end > width {
+            Err(Error::Bits { primitive: NAME, start, end, width })
+        } else {
+            Ok(start..end)
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-// CUB's scans, selections and batched copies, as C functions for versus. Compiled by build.rs with the feature `cub`.
+// CUB's scans, selections, batched copies and radix sorts, as C functions for versus. Compiled by build.rs with the feature `cub`.
 //
 // Each operator and element is given to CUB in the form that serves CUB best:
 // - sums through DeviceScan::ExclusiveSum and InclusiveSum, maximum and minimum as cuda::maximum and cuda::minimum, for
@@ -14,6 +14,7 @@
 #include <cstring>
 #include <cub/device/device_memcpy.cuh>
 #include <cub/device/device_partition.cuh>
+#include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_scan.cuh>
 #include <cub/device/device_select.cuh>
 #include <cub/version.cuh>
@@ -210,6 +211,59 @@ extern "C" cudaError_t versus_cub_pack(
   void* temporary, size_t* bytes, void** from, void** to, const uint32_t* sizes, unsigned n, cudaStream_t stream)
 {
   return DeviceMemcpy::Batched(temporary, *bytes, from, to, sizes, n, stream);
+}
+
+// ---- radix sort ----------------------------------------------------------------------------------------------------------
+
+/// Keys, and values beside them or null; device memory.
+struct Sorting
+{
+  const void* keys;
+  const uint32_t* values;
+  void* keys_output;
+  uint32_t* values_output;
+  uint64_t n;
+};
+
+/// As DeviceRadixSort: with no temporary memory it says how many bytes are needed.
+typedef cudaError_t (*Sort)(void* temporary, size_t* bytes, const Sorting* sorting, cudaStream_t stream);
+
+/// Lengths are int where they fit.
+template <typename T, typename N>
+cudaError_t sort_as(void* temporary, size_t* bytes, const Sorting* sorting, cudaStream_t stream)
+{
+  const T* keys = static_cast<const T*>(sorting->keys);
+  T* keys_output = static_cast<T*>(sorting->keys_output);
+  const N n = static_cast<N>(sorting->n);
+  if (sorting->values == nullptr)
+    return DeviceRadixSort::SortKeys(temporary, *bytes, keys, keys_output, n, 0, int(sizeof(T) * 8), stream);
+  return DeviceRadixSort::SortPairs(
+    temporary, *bytes, keys, keys_output, sorting->values, sorting->values_output, n, 0, int(sizeof(T) * 8), stream);
+}
+template <typename T>
+cudaError_t sort(void* temporary, size_t* bytes, const Sorting* sorting, cudaStream_t stream)
+{
+  return sorting->n <= 0x7fffffff ? sort_as<T, int>(temporary, bytes, sorting, stream)
+                                  : sort_as<T, int64_t>(temporary, bytes, sorting, stream);
+}
+
+struct SortRow
+{
+  const char* type;
+  Sort sort;
+};
+
+static const SortRow SORT_ROWS[] = {
+  {"u8", sort<uint8_t>}, {"u16", sort<uint16_t>}, {"u32", sort<uint32_t>}, {"i32", sort<int32_t>}, {"u64", sort<uint64_t>},
+  {"i64", sort<int64_t>}, {"f16", sort<__half>}, {"f32", sort<float>}, {"f64", sort<double>},
+};
+
+/// The radix sort of keys of that type; null if there is none.
+extern "C" Sort versus_cub_sort(const char* type)
+{
+  for (const SortRow& row : SORT_ROWS)
+    if (!strcmp(row.type, type)) return row.sort;
+  return nullptr;
 }
 
 /// As in cub/version.cuh: MMMmmmpp.

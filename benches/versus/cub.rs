@@ -1,4 +1,4 @@
-//! CUB's scans, selections and batched copies, if they were built in (`cub.cu`, feature `cub`).
+//! CUB's scans, selections, batched copies and radix sorts, if they were built in (`cub.cu`, feature `cub`).
 
 use parascan::cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::ffi::c_void;
@@ -31,6 +31,7 @@ mod shim {
             n: u32,
             stream: super::CUstream,
         ) -> i32;
+        pub(super) fn versus_cub_sort(r#type: *const c_char) -> Option<super::SortFunction>;
         pub(super) fn versus_cub_version() -> i32;
     }
 
@@ -183,6 +184,61 @@ impl CubPack {
     ) -> Result<(), String> {
         // SAFETY: by the caller.
         check(unsafe { self.0(temporary, &mut bytes, from, to, sizes, n, stream) })
+    }
+}
+
+/// A radix sort of CUB's, of keys of some type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CubSort(SortFunction);
+
+type SortFunction = unsafe extern "C" fn(temporary: CUdeviceptr, bytes: &mut usize, sorting: &Sorting, CUstream) -> i32;
+
+/// What it works on, as in `cub.cu`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sorting {
+    pub(crate) keys: CUdeviceptr,
+    /// Of 4 bytes each, or null.
+    pub(crate) values: CUdeviceptr,
+    pub(crate) keys_output: CUdeviceptr,
+    pub(crate) values_output: CUdeviceptr,
+    pub(crate) n: u64,
+}
+
+impl CubSort {
+    /// None where CUB is not built in or `cub.cu` has no such row.
+    #[cfg(feature = "cub")]
+    pub(crate) fn find(of: &str) -> Option<CubSort> {
+        let of = shim::text(of);
+        // SAFETY: a C string; it is only read, during the call.
+        unsafe { shim::versus_cub_sort(of.as_ptr()) }.map(CubSort)
+    }
+    #[cfg(not(feature = "cub"))]
+    pub(crate) fn find(_: &str) -> Option<CubSort> {
+        None
+    }
+
+    /// Bytes of temporary memory.
+    pub(crate) fn temporary_bytes(self, sorting: &Sorting, stream: CUstream) -> Result<usize, String> {
+        let mut bytes = 0;
+        // SAFETY: without temporary memory CUB only says how much it needs.
+        check(unsafe { self.0(0, &mut bytes, sorting, stream) }).map(|()| bytes)
+    }
+
+    /// Puts it on the stream.
+    ///
+    /// # Safety
+    /// `sorting` is of `n` keys of the type that the function was found for, and values if there are any, with room for as many
+    /// in the outputs, and `temporary` is `bytes` bytes; all in the memory of the stream's device, apart, valid until the stream
+    /// is past the call.
+    pub(crate) unsafe fn launch(
+        self,
+        (temporary, mut bytes): (CUdeviceptr, usize),
+        sorting: &Sorting,
+        stream: CUstream,
+    ) -> Result<(), String> {
+        // SAFETY: by the caller.
+        check(unsafe { self.0(temporary, &mut bytes, sorting, stream) })
     }
 }
 

@@ -28,6 +28,18 @@ pub(crate) enum Draw {
     Clusters,
     /// Integers of two random bits: the mean run of equal ones is 4/3 long.
     Runs,
+    /// Any bits, but of floats no infinity and no NaN.
+    Bits,
+    /// Rising over all values, each a little greater than the one before it, or equal.
+    Ascending,
+    /// The same downwards.
+    Descending,
+    /// Rising by one.
+    Counting,
+    /// All the same.
+    Equal,
+    /// Integers of which half are up to a 256th of the greatest, half of these up to a 256th of that, and so on.
+    PowerLaw,
 }
 
 /// An operator that versus knows.
@@ -82,6 +94,11 @@ fn slope(i: usize, n: usize, top: u64) -> u64 {
     (top as f64 * 0.8 * i as f64 / n as f64) as u64 + noise(i) % (top / 5)
 }
 
+/// From 0 to all of `bits` bits.
+fn spread(i: usize, n: usize, bits: u32) -> u128 {
+    ((i as u128) << bits) / n as u128
+}
+
 /// One bit here and there.
 fn few_bits(i: usize, n: usize) -> u64 {
     let z = noise(i);
@@ -93,8 +110,14 @@ macro_rules! integers { ($($t:ident)*) => { $(
         const NAME: &'static str = stringify!($t);
         fn draw(draw: Draw, i: usize, n: usize) -> $t {
             const TOP: u64 = if $t::BITS < 32 { $t::MAX as u64 } else { 1 << 30 };
+            const SIGN: $t = if $t::MIN == 0 { 0 } else { $t::MIN };
             match draw {
-                Draw::Any | Draw::Summands => wide_noise(i) as $t,
+                Draw::Any | Draw::Summands | Draw::Bits => wide_noise(i) as $t,
+                Draw::Ascending => spread(i, n, $t::BITS) as $t ^ SIGN,
+                Draw::Descending => !(spread(i, n, $t::BITS) as $t ^ SIGN),
+                Draw::Counting => i as $t,
+                Draw::Equal => 0x5a5a_5a5a_5a5a_5a5a_5a5a_5a5a_5a5a_5a5a_u128 as $t,
+                Draw::PowerLaw => (wide_noise(i) as $t as u128 >> (noise(i + n).leading_ones() * 8).min($t::BITS - 1)) as $t,
                 Draw::Factors => noise(i) as $t | 1,
                 Draw::Rising => slope(i, n, TOP) as $t,
                 Draw::Falling => (TOP - slope(i, n, TOP)) as $t,
@@ -122,6 +145,14 @@ macro_rules! floats { ($($t:ident $most:literal $from:expr;)*) => { $(
             let sign = |z: u64| if z % 2 == 0 { 1.0 } else { -1.0 };
             match draw {
                 Draw::Any => from(whole(i)),
+                Draw::Bits => {
+                    let drawn = $t::from_bits(noise(i) as _);
+                    if drawn.is_finite() { drawn } else { from(whole(i)) }
+                }
+                Draw::Ascending | Draw::Counting => from((i as f64 / n as f64 * f64::from($most)) as f32),
+                Draw::Descending => from(-(i as f64 / n as f64 * f64::from($most)) as f32),
+                Draw::Equal => from(1.5),
+                Draw::PowerLaw => from(whole(i) / f32::from_bits((127 + noise(i + n).leading_ones() * 4) << 23)),
                 Draw::Summands => from(whole(i + 1) - whole(i)),
                 Draw::Factors => from(sign(noise(i)) * if i % 2 == 0 { 2.0 } else { 0.5 }),
                 Draw::Rising => from(slope(i, n, $most) as f32),

@@ -10,6 +10,8 @@
 //! cargo bench --bench versus --features cub -- --fractions     compaction of u32 that keeps from nothing to all, 2^28
 //! cargo bench --bench versus --features cub -- --select-types  compaction of other types, 2^26
 //! cargo bench --bench versus --features cub -- --segments      offsets, packing, and the way back
+//! cargo bench --bench versus --features cub -- --sort          radix sorts of random keys and pairs
+//! cargo bench --bench versus --features cub -- --sort-patterns radix sorts of keys that are sorted, equal, few, 2^28
 //! cargo bench --bench versus --features cub -- --host          what a call costs the host
 //! cargo bench --bench versus --features cub -- --shapes        shapes of the kernel, ways to join tiles, the best for each length
 //! cargo bench --bench versus -- --plot FILE FOLDER             pictures of what --sweep printed into FILE; needs no GPU
@@ -37,6 +39,7 @@ mod plot;
 mod segments;
 mod select;
 mod shapes;
+mod sort;
 
 use bench::{Bench, Case, Verdict};
 use data::{Known, Sample};
@@ -47,7 +50,7 @@ use std::env;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: versus [--sweep | --catalog | --strategies | --views | --host | --shapes]...
-       versus [--select | --fractions | --select-types | --segments]...
+       versus [--select | --fractions | --select-types | --segments | --sort | --sort-patterns]...
        versus --plot FILE FOLDER";
 
 type Mode = fn(&Gpu, &Verdict);
@@ -77,6 +80,8 @@ fn main() -> ExitCode {
             "--fractions" => select::fractions,
             "--select-types" => select::types,
             "--segments" => segments::segments,
+            "--sort" => sort::sorts,
+            "--sort-patterns" => sort::patterns,
             "--host" => host,
             "--shapes" => shapes::shapes,
             _ => {

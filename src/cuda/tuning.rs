@@ -260,12 +260,17 @@ pub(crate) struct SortShape {
     widest: usize,
     /// A tile of a pass.
     pub(crate) pass: SortBlock,
+    /// The same where keys are few.
+    pub(crate) short: SortBlock,
     /// A sort by one block.
     pub(crate) small: SortBlock,
     /// A bucket of keys alone, and the logarithm of the bins that it is cut into.
     pub(crate) bucket: SortBlock,
     pub(crate) bins: usize,
 }
+
+/// Up to so many keys the tiles of a pass are the short ones. NVIDIA H200, 2026-11-21.
+pub(crate) const SORT_SHORT: usize = 2 << 20;
 
 /// The compute capabilities from which on other shapes hold: below the first a block has no more than 64 KiB of shared memory.
 pub(crate) const SORT_ARCHITECTURES: [u32; 2] = [80, 75];
@@ -277,14 +282,17 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
     let blocks = if is_large { 2 } else { 1 };
     // In words of 512 threads: what is exchanged takes 48 KiB, or 24.
     let (exchange, most) = match (is_large, payload) {
-        (true, None) => (96, 22),
-        (true, Some(_)) => (96, 20),
+        // A tile that is a power of two long writes keys that rise by one to places that are far apart by a power of two.
+        (true, None) => (96, 20),
+        (true, Some(_)) => (96, 18),
         (false, _) => (48, 12),
     };
+    let items = (exchange / widest).min(most);
     SortShape {
         key,
         widest,
-        pass: SortBlock { threads: 512, items: (exchange / widest).min(most), blocks },
+        pass: SortBlock { threads: 512, items, blocks },
+        short: SortBlock { threads: 512, items: items.min(8), blocks },
         small: SortBlock { threads: 512, items: (64 / widest).min(8), blocks: 1 },
         bucket: SortBlock { threads: 512, items: 10, blocks },
         bins: 12,
@@ -295,6 +303,10 @@ impl SortShape {
     /// Bytes of shared memory of `sort_pass`, which notes where each key was.
     pub(crate) const fn pass_shared(&self) -> usize {
         self.pass.shared(self.widest, 2)
+    }
+    /// Of `sort_pass_short`.
+    pub(crate) const fn short_shared(&self) -> usize {
+        self.short.shared(self.widest, 2)
     }
     /// Of `sort_small`.
     pub(crate) const fn small_shared(&self) -> usize {

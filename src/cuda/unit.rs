@@ -4,8 +4,8 @@
 //! made, and a unit is recognised by its text: two pairs of operator and element with the same text share one kernel.
 
 use super::tuning::{
-    EXPAND, LOOK_BACK_GROUP, OffsetsRange, PACK, RANGES, Range, SORT_ARCHITECTURES, SegmentTile, SortBlock, TUNING, Tuning,
-    architectures, compact_shapes, offsets_ranges, sort_shape, tuning,
+    EXPAND, LOOK_BACK_GROUP, OffsetsRange, PACK, RANGES, Range, SORT_ARCHITECTURES, SegmentTile, SortBlock, TUNING,
+    Tuning, architectures, compact_shapes, offsets_ranges, sort_shape, tuning,
 };
 
 /// The templates, by the name under which a unit includes them.
@@ -334,13 +334,14 @@ impl SortUnit {
                 format!("{condition} __CUDA_ARCH__ >= {architecture}0\n{}", self.shapes(*architecture))
             })
             .collect();
-        let buckets = if self.payload.is_none() { "#define BUCKETS_TOO\n" } else { "" };
+        let alone =
+            if self.payload.is_none() { format!("#define ALONE\n#define KEY_BYTES {key}\n") } else { String::new() };
         format!(
             "#include \"radix.cuh\"\n\
              typedef u{bits} Bits;\n\
              typedef KeyOrder<Bits, {kind}, Bits({infinite:#x}ull)> Order;\n\
              typedef {payload} Value;\n\
-             {buckets}\
+             {alone}\
              {shapes}\
              #endif\n\
              #include \"sort_kernels.cuh\"\n"
@@ -354,10 +355,13 @@ impl SortUnit {
         };
         let mut text = format!(
             "constexpr u32 {}, PASS_BLOCKS = {}, PASS_SHARED = {};\n\
+             constexpr u32 SHORT_ITEMS = {}, SHORT_SHARED = {};\n\
              constexpr u32 {}, SMALL_SHARED = {};\n",
             block("PASS", shape.pass),
             shape.pass.blocks,
             shape.pass_shared(),
+            shape.short.items,
+            shape.short_shared(),
             block("SMALL", shape.small),
             shape.small_shared(),
         );

@@ -9,6 +9,7 @@ mod launches;
 mod layers;
 mod long;
 mod progress;
+mod ranks;
 mod same_bits;
 mod sanitize;
 mod streams;

@@ -1,0 +1,209 @@
+//! Radix sorts beside CUB's DeviceRadixSort.
+
+use crate::bench::{Bench, LOOP, Verdict, batches, print, same};
+use crate::cub::{CubSort, Sorting};
+use crate::data::{Draw, Sample};
+use crate::gpu::{Call, Gpu, told};
+use half::f16;
+use parascan::cudarc::driver::sys::CUdeviceptr;
+use parascan::cudarc::driver::{CudaSlice, DevicePtr};
+use parascan::{SortKey, sort};
+use std::cmp::Ordering;
+
+/// The lengths, the types, and pairs.
+pub(crate) fn sorts(gpu: &Gpu, verdict: &Verdict) {
+    const N: usize = 1 << 28;
+    if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, 1 << 30, u32::cmp) {
+        for n in [28, 10, 16, 20, 24, 8, 12, 14, 18, 22, 26, 30].map(|log| 1 << log) {
+            sorts.row("keys", n, Draw::Any, Sorts::keys);
+        }
+        for n in [28, 10, 16, 20, 24].map(|log| 1 << log) {
+            sorts.row("pairs", n, Draw::Any, Sorts::pairs);
+            sorts.row("indices", n, Draw::Any, Sorts::indices);
+        }
+    }
+    macro_rules! rows { ($($t:ident $order:expr;)*) => { $(
+        if let Some(mut sorts) = Sorts::<$t>::new(gpu, verdict, N, $order) {
+            sorts.row("keys", N, Draw::Bits, Sorts::keys);
+        }
+    )* } }
+    rows! { i32 i32::cmp; f32 f32::total_cmp; u64 u64::cmp; i64 i64::cmp; f64 f64::total_cmp; f16 f16::total_cmp; u16 u16::cmp; u8 u8::cmp; }
+}
+
+/// Keys that are anything but random.
+pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
+    const N: usize = 1 << 28;
+    let patterns = [
+        ("_random", Draw::Any),
+        ("_ascending", Draw::Ascending),
+        ("_descending", Draw::Descending),
+        ("_counting", Draw::Counting),
+        ("_equal", Draw::Equal),
+        ("_of_four", Draw::Runs),
+        ("_power_law", Draw::PowerLaw),
+    ];
+    macro_rules! rows { ($($t:ident)*) => { $(
+        if let Some(mut sorts) = Sorts::<$t>::new(gpu, verdict, N, $t::cmp) {
+            for (suffix, draw) in patterns {
+                sorts.row(&format!("keys{suffix}"), N, draw, Sorts::keys);
+            }
+        }
+    )* } }
+    rows! { u32 u64 u16 u8 }
+    if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, N, u32::cmp) {
+        for (suffix, draw) in patterns {
+            sorts.row(&format!("pairs{suffix}"), N, draw, Sorts::pairs);
+        }
+    }
+    if let Some(mut sorts) = Sorts::<f32>::new(gpu, verdict, N, f32::total_cmp) {
+        sorts.row("keys_whole_numbers", N, Draw::Any, Sorts::keys);
+        sorts.row("keys_power_law", N, Draw::PowerLaw, Sorts::keys);
+    }
+}
+
+/// A bench, and the values beside the keys.
+struct Sorts<'g, T> {
+    bench: Bench<'g, T>,
+    order: fn(&T, &T) -> Ordering,
+    values: CudaSlice<u32>,
+    values_output: CudaSlice<u32>,
+    values_kept: CudaSlice<u32>,
+}
+
+type Run<'g, T> = fn(&mut Sorts<'g, T>, &str, usize) -> Result<(), String>;
+
+impl<'g, T: Sample + SortKey> Sorts<'g, T> {
+    /// For up to `n` keys.
+    fn new(gpu: &'g Gpu, verdict: &'g Verdict, n: usize, order: fn(&T, &T) -> Ordering) -> Option<Self> {
+        let bench = Bench::new(gpu, verdict, n)?;
+        // SAFETY: plain data, which is written before it is read.
+        let memory = || told("device memory", unsafe { gpu.stream.alloc::<u32>(n) });
+        let buffers = memory().and_then(|values| Ok((values, memory()?, memory()?)));
+        let (values, values_output, values_kept) = verdict.note(&format!("{}, n {n}", T::NAME), buffers)?;
+        Some(Sorts { bench, order, values, values_output, values_kept })
+    }
+
+    /// Draws the keys, and checks and times what `run` does with them.
+    fn row(&mut self, what: &str, n: usize, draw: Draw, run: Run<'g, T>) {
+        let what = format!("sort_{what}");
+        let result = self.bench.draw(draw, n, 0).and_then(|()| run(self, &what, n));
+        self.bench.verdict.note(&format!("{what} {}, n {n}", T::NAME), result);
+    }
+
+    fn keys(&mut self, what: &str, n: usize) -> Result<(), String> {
+        self.run(what, n, Values::None)
+    }
+    fn pairs(&mut self, what: &str, n: usize) -> Result<(), String> {
+        self.run(what, n, Values::Beside)
+    }
+    /// CUB sorts pairs of keys and numbers that are there.
+    fn indices(&mut self, what: &str, n: usize) -> Result<(), String> {
+        self.run(what, n, Values::Numbers)
+    }
+
+    fn run(&mut self, what: &str, n: usize, kind: Values) -> Result<(), String> {
+        let copy = self.bench.copy(n)?;
+        let Sorts { bench, order, values, values_output, values_kept } = self;
+        let Bench { gpu, workspace, input, output, kept, host, .. } = bench;
+        let (stream, bytes) = (gpu.stream.cu_stream(), n * size_of::<T>());
+        let value_bytes = if kind == Values::None { 0 } else { 4 * n };
+        let numbers: Vec<u32> = (0..n as u32).collect();
+        told("the values", gpu.stream.memcpy_htod(&numbers, &mut values.slice_mut(..n)))?;
+        gpu.synchronize()?;
+        let at = |memory: &CudaSlice<u32>| memory.device_ptr(&gpu.stream).0;
+        let at_keys = |memory: &CudaSlice<T>| memory.device_ptr(&gpu.stream).0;
+        let (to, kept_at, values_to, values_kept_at) =
+            (at_keys(output), at_keys(kept), at(values_output), at(values_kept));
+
+        // ---- parascan
+        match kind {
+            Values::None => told("prepare", sort::<T>().prepare(n, workspace))?,
+            Values::Beside => told("prepare", sort::<T>().prepare_with::<u32>(n, workspace))?,
+            Values::Numbers => told("prepare", sort::<T>().prepare_indices::<u32>(n, workspace))?,
+        }
+        let (view, beside) = (input.slice(..n), values.slice(..n));
+        let (mut keys_to, mut beside_to) = (output.slice_mut(..n), values_output.slice_mut(..n));
+        let mut ours = || {
+            let sort = sort::<T>().workspace(workspace);
+            told(
+                "sort",
+                match kind {
+                    Values::None => sort.run_into(&view, &mut keys_to),
+                    Values::Beside => sort.run_with_into(&view, &beside, &mut keys_to, &mut beside_to),
+                    Values::Numbers => sort.indices_into(&view, &mut beside_to),
+                },
+            )
+        };
+
+        // ---- CUB
+        let with = |address: CUdeviceptr| if kind == Values::None { 0 } else { address };
+        let sorting = Sorting {
+            keys: view.device_ptr(&gpu.stream).0,
+            values: with(beside.device_ptr(&gpu.stream).0),
+            keys_output: to,
+            values_output: with(values_to),
+            n: n as u64,
+        };
+        let cub = CubSort::find(T::NAME);
+        let needed = cub.map_or(Ok(0), |cub| cub.temporary_bytes(&sorting, stream))?;
+        // SAFETY: CUB writes it before it reads it.
+        let memory = told("CUB's memory", unsafe { gpu.stream.alloc::<u8>(needed.max(1)) })?;
+        let temporary = (memory.device_ptr(&gpu.stream).0, needed);
+        // SAFETY: `n` keys and values, and room for as many; the temporary memory lives to the end of this function, which waits for
+        // the stream.
+        let mut theirs = cub.map(|cub| move || unsafe { cub.launch(temporary, &sorting, stream) });
+
+        // ---- the check: poison, ours to `kept`, poison, theirs
+        // SAFETY (of all in this block): the addresses are of the buffers and as long.
+        unsafe {
+            gpu.fill(to, 0xa5, bytes)?;
+            gpu.fill(values_to, 0xa5, 4 * n)?;
+            ours()?;
+            gpu.copy(to, kept_at, bytes)?;
+            gpu.copy(values_to, values_kept_at, 4 * n)?;
+            if let Some(theirs) = &mut theirs {
+                gpu.fill(to, 0x5a, bytes)?;
+                gpu.fill(values_to, 0x5a, 4 * n)?;
+                theirs()?;
+                if kind != Values::Numbers {
+                    same(gpu.differ(kept_at, to, bytes)?, size_of::<T>(), "CUB's keys")?;
+                }
+                same(gpu.differ(values_kept_at, values_to, value_bytes)?, 4, "CUB's values")?;
+            }
+            if n <= LOOP || theirs.is_none() {
+                let mut expected = numbers;
+                expected.sort_by(|&a, &b| order(&host[a as usize], &host[b as usize]));
+                let keys: Vec<T> = expected.iter().map(|&i| host[i as usize]).collect();
+                let keys = told("the expected keys", gpu.stream.clone_htod(&keys))?;
+                let expected = told("the expected values", gpu.stream.clone_htod(&expected))?;
+                if kind != Values::Numbers {
+                    same(gpu.differ(kept_at, keys.device_ptr(&gpu.stream).0, bytes)?, size_of::<T>(), "a stable sort")?;
+                }
+                same(gpu.differ(values_kept_at, at(&expected), value_bytes)?, 4, "a stable sort")?;
+            }
+        }
+
+        // ---- the clock
+        let mut libraries = vec!["parascan"];
+        let mut calls: Vec<Call> = vec![&mut ours];
+        if let Some(theirs) = &mut theirs {
+            libraries.push("cub");
+            calls.push(theirs);
+        }
+        let moved = 2 * (bytes + value_bytes);
+        for (library, us) in libraries.iter().zip(gpu.medians(batches(bytes), &mut calls)?) {
+            print(library, what, T::NAME, n, us, moved, moved as f64 / us / (2.0 * bytes as f64 / copy));
+        }
+        Ok(())
+    }
+}
+
+/// What goes with the keys.
+#[derive(Clone, Copy, PartialEq)]
+enum Values {
+    None,
+    /// 4 bytes each.
+    Beside,
+    /// The places of the keys, and the keys go nowhere.
+    Numbers,
+}

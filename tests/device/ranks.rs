@@ -1,0 +1,85 @@
+//! The order in which lanes are served by one atomic addition is promised by nobody, and on the machines that were seen it is always
+//! the same. Here it is made another, and the tile of a radix sort must come out stable all the same.
+
+use super::layers::{address, p};
+use super::subject::{Edit, once};
+use crate::common::{Rng, context};
+use parascan::cuda::Kernels;
+
+const TEMPLATES: [&str; 2] =
+    [include_str!("../../cuda-templates/types.cuh"), include_str!("../../cuda-templates/radix.cuh")];
+
+/// Tiles in order by one digit: keys, and where in the input each was; `again` counts the tiles that were ranked twice.
+const KERNEL: &str = r#"
+typedef RadixTile<u32, Payload<4, 4>, 256, 8, CHECKED> Tile;
+
+template <class T> __device__ void sort_tile(T t, u32 first, const u32 *in, u32 *out, u32 *at, u32 *again) {
+    Digit digit{8, 255};
+    auto load = [=](u32 i) { return in[first + i]; };
+    auto put = [=](u64 place, u32 key) { out[first + place] = key; };
+    t.load(load);
+    t.rank(digit);
+    t.scatter(digit, [](u32, u32) {}, [&](u32 d, u32) { return u64(t.s.begin[d]); });
+    if (__syncthreads_or(t.store(digit, put))) {
+        if (threadIdx.x == 0) atomicAdd(again, 1);
+        t.place_again(digit, load);
+        t.store(digit, put);
+    }
+    t.follow([=](u64 place, u32 i) { at[first + place] = first + i; });
+}
+
+extern "C" __global__ void subject(const u32 *in, u32 *out, u32 *at, u32 n, u32 *again) {
+    __shared__ Tile::Shared shared;
+    u32 first = blockIdx.x * Tile::TILE;
+    if (n - first >= Tile::TILE) sort_tile(Tile::Whole(shared, Tile::TILE), first, in, out, at, again);
+    else sort_tile(Tile::Part(shared, n - first), first, in, out, at, again);
+}
+"#;
+const TILE: usize = 256 * 8;
+
+/// Odd lanes are served before even ones.
+const ODD_FIRST: Edit = once(
+    "                if (is_there(i)) place[i] = u16(atomicAdd(bins + digit(key[i]), 1));",
+    "                for (u32 odd = 2; odd-- > 0; __syncwarp())
+                    if (is_there(i) && lane_id() % 2 == odd) place[i] = u16(atomicAdd(bins + digit(key[i]), 1));",
+);
+/// Nobody looks.
+const NO_CHECK: Edit = once("disorder |= there && j > 0 && here < before;", "");
+
+#[test]
+fn lanes_in_any_order() {
+    let Some(context) = context() else { return };
+    let stream = context.new_stream().unwrap();
+    let line = |line: &&str| !line.starts_with("#include") && !line.starts_with("#pragma once");
+    let text: String = TEMPLATES.iter().flat_map(|text| text.split_inclusive('\n').filter(line)).collect();
+    let mut rng = Rng::new();
+    let n = 20 * TILE + 777;
+    // Few digits, so that many lanes meet.
+    let keys: Vec<u32> = (0..n).map(|_| rng.next() as u32 & 0xffff_07ff).collect();
+    let mut expected: Vec<u32> = (0..n as u32).collect();
+    for tile in expected.chunks_mut(TILE) {
+        tile.sort_by_key(|&i| keys[i as usize] >> 8 & 255);
+    }
+    for (edits, is_repaired, is_right) in
+        [(&[][..], false, true), (&[ODD_FIRST], true, true), (&[ODD_FIRST, NO_CHECK], false, false)]
+    {
+        let text = edits.iter().fold(text.clone(), |text, edit| edit.apply(&text)) + KERNEL;
+        let kernels = Kernels::compile(&context, "ranks", &text, &["subject"]).unwrap();
+        let input = stream.clone_htod(&keys).unwrap();
+        let (output, at) = (stream.alloc_zeros::<u32>(n).unwrap(), stream.alloc_zeros::<u32>(n).unwrap());
+        let again = stream.alloc_zeros::<u32>(1).unwrap();
+        let addresses = [&input, &output, &at, &again].map(|memory| address(memory, &stream));
+        let length = n as u32;
+        let [input, to, places, counter] = &addresses;
+        let arguments = [p(input), p(to), p(places), p(&length), p(counter)];
+        // SAFETY: the kernel's arguments, in order; the buffers outlive it.
+        unsafe { kernels.launch(0, n.div_ceil(TILE) as u32, 256, stream.cu_stream(), &arguments) }.unwrap();
+        let (got, at) = (stream.clone_dtoh(&output).unwrap(), stream.clone_dtoh(&at).unwrap());
+        assert_eq!(at == expected, is_right, "where keys were");
+        assert!(got.iter().zip(&at).all(|(&key, &i)| key == keys[i as usize]), "keys and where they were");
+        // Where it was not altered the order is the machine's.
+        if !edits.is_empty() {
+            assert_eq!(stream.clone_dtoh(&again).unwrap()[0] > 0, is_repaired);
+        }
+    }
+}
