@@ -1,13 +1,26 @@
-//! The CPU scan beside a copy, a serial loop and reduce-then-scan, and the CPU compaction on one thread and on all beside
-//! `iter().filter().collect()`, on the same buffers in one run: `cargo bench --bench cpu`
+//! The CPU scan beside a copy, a serial loop and reduce-then-scan, the CPU compaction on one thread and on all beside
+//! `iter().filter().collect()`, and the CPU radix sort beside rdst, voracious_radix_sort and the standard library, on the
+//! same buffers in one run: `cargo bench --bench cpu`
 //!
-//! Throughput is in bytes read and written. Each result is checked against the serial loop before it is timed.
+//! Throughput is in bytes read and written, for sorts in keys. Each result is checked, against the serial loop or a sort of
+//! the standard library, before it is timed. A sort's time has no copy in it of what is sorted.
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{
+    BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime,
+};
 use half::f16;
 use parascan::{Above, Element, Max, Operator, Ordered, Predicate, Sum, compact, scan};
 use rayon::prelude::*;
-use std::time::Duration;
+use std::{
+    cmp::Ordering,
+    time::{Duration, Instant},
+};
+
+// Until there is a public form of it.
+#[allow(dead_code, unused_imports)]
+#[path = "../src/cpu/sort/mod.rs"]
+mod engine;
+use engine::{Arrays, Kind, Order, Sort, Values};
 
 fn ours<Op: Operator<T>, T: Element>(input: &[T], output: &mut [T]) {
     scan::<Op, T>().run_into(input, output).expect("both are equally long");
@@ -134,5 +147,189 @@ fn cpu(criterion: &mut Criterion) {
     }
 }
 
-criterion_group!(benches, cpu, compaction);
+/// A way to sort, by the order that `compare` is.
+trait Ways: Copy + Send + PartialEq + Element {
+    const KIND: Kind;
+    fn of(noise: u64) -> Self;
+    fn compare(a: &Self, b: &Self) -> Ordering;
+    fn rdst(_: &mut [Self]) -> bool {
+        false
+    }
+    fn voracious(_: &mut [Self]) -> bool {
+        false
+    }
+}
+
+macro_rules! ways {
+    ($($t:ident $kind:expr, |$noise:ident| $of:expr, $compare:expr $(, $rdst:ident)?;)*) => { $(
+        impl Ways for $t {
+            const KIND: Kind = $kind;
+            fn of($noise: u64) -> $t {
+                $of
+            }
+            fn compare(a: &$t, b: &$t) -> Ordering {
+                $compare(a, b)
+            }
+            $( fn $rdst(keys: &mut [$t]) -> bool {
+                rdst::RadixSort::radix_sort_unstable(keys);
+                true
+            } )?
+            fn voracious(keys: &mut [$t]) -> bool {
+                voracious_radix_sort::RadixSort::voracious_mt_sort(keys, rayon::current_num_threads());
+                true
+            }
+        }
+    )* };
+}
+ways! {
+    u8 Kind::Unsigned, |z| (z >> 32) as u8, u8::cmp, rdst;
+    u16 Kind::Unsigned, |z| (z >> 32) as u16, u16::cmp, rdst;
+    u32 Kind::Unsigned, |z| (z >> 32) as u32, u32::cmp, rdst;
+    u64 Kind::Unsigned, |z| z, u64::cmp, rdst;
+    f32 Kind::Float { mantissa: 23 }, |z| (z >> 32) as i32 as f32, f32::total_cmp;
+}
+
+fn noise(n: usize) -> impl Iterator<Item = u64> {
+    let mut z = 0x9e37_79b9_7f4a_7c15_u64;
+    (0..n).map(move |_| {
+        z ^= z << 13;
+        z ^= z >> 7;
+        z ^= z << 17;
+        z.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    })
+}
+
+type Group<'a> = BenchmarkGroup<'a, WallTime>;
+
+/// Times `sort` on copies of `input`, which are made off the clock.
+fn bench_sort<T: Copy>(group: &mut Group<'_>, way: &str, input: &[T], mut sort: impl FnMut(&mut [T])) {
+    let mut items = input.to_vec();
+    let mut timed = |rounds| {
+        let mut sum = Duration::ZERO;
+        for _ in 0..rounds {
+            items.copy_from_slice(input);
+            let start = Instant::now();
+            sort(&mut items);
+            sum += start.elapsed();
+        }
+        sum
+    };
+    group.bench_function(BenchmarkId::new(way, input.len()), |bencher| bencher.iter_custom(&mut timed));
+}
+
+fn sorts<'a>(criterion: &'a mut Criterion, name: &str, n: usize) -> Group<'a> {
+    let mut group = criterion.benchmark_group(name);
+    group.throughput(Throughput::Elements(n as u64));
+    group.sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_secs(1));
+    group
+}
+
+fn order<T: Ways>() -> Order {
+    let width = 8 * size_of::<T>() as u32;
+    Order { width, kind: T::KIND, descending: false, bits: 0..width }
+}
+
+/// Into a second buffer; the first one may be overwritten.
+fn sort_keys<T: Ways>(criterion: &mut Criterion, name: &str, n: usize, make: impl Fn(usize, u64) -> T) {
+    let input: Vec<T> = noise(n).enumerate().map(|(i, z)| make(i, z)).collect();
+    let mut expected = input.clone();
+    expected.sort_by(T::compare);
+    let mut output = input.clone();
+    let sort = Sort::new(order::<T>(), Values::None, n, false);
+    let mut scratch = vec![0_u8; sort.scratch()];
+    let no_values = std::ptr::null_mut();
+    let mut ours = |keys: &mut [T]| {
+        let from = Arrays { keys: keys.as_mut_ptr().cast(), values: no_values };
+        let to = Arrays { keys: output.as_mut_ptr().cast(), values: no_values };
+        // SAFETY: n keys each, and as much scratch memory as is asked for.
+        unsafe { sort.run(from, to, scratch.as_mut_ptr()) }
+    };
+    ours(&mut input.clone());
+    let mut group = sorts(criterion, name, n);
+    bench_sort(&mut group, "parascan", &input, &mut ours);
+    assert!(output == expected, "parascan is wrong, {name}, n {n}");
+    type Way<T> = fn(&mut [T]) -> bool;
+    let others: [(&str, Way<T>); 4] = [
+        ("rdst", T::rdst),
+        ("voracious", T::voracious),
+        ("std_stable", |keys| {
+            keys.sort_by(T::compare);
+            true
+        }),
+        ("std_unstable", |keys| {
+            keys.sort_unstable_by(T::compare);
+            true
+        }),
+    ];
+    for (way, run) in others {
+        let mut keys = input.clone();
+        if run(&mut keys) {
+            assert!(keys == expected, "{way} is wrong, {name}, n {n}");
+            bench_sort(&mut group, way, &input, |keys| _ = run(keys));
+        }
+    }
+}
+
+/// Keys and numbers as two arrays; the others sort them packed into one integer, which is what they offer for it.
+fn sort_pairs(criterion: &mut Criterion, n: usize) {
+    let name = "sort pairs u32 u32";
+    let packed: Vec<u64> = noise(n).enumerate().map(|(i, z)| z >> 32 << 32 | i as u64).collect();
+    let key = |pair: u64| (pair >> 32) as u32;
+    let input: Vec<u32> = packed.iter().map(|&pair| key(pair)).collect();
+    let mut expected = packed.clone();
+    expected.sort_by_key(|&pair| key(pair));
+    let (mut values, mut output, mut moved) = (input.clone(), input.clone(), input.clone());
+    let sort = Sort::new(order::<u32>(), Values::Array(4), n, false);
+    let mut scratch = vec![0_u8; sort.scratch()];
+    let mut group = sorts(criterion, name, n);
+    bench_sort(&mut group, "parascan", &input, |keys| {
+        let from = Arrays { keys: keys.as_mut_ptr().cast(), values: values.as_mut_ptr().cast() };
+        let to = Arrays { keys: output.as_mut_ptr().cast(), values: moved.as_mut_ptr().cast() };
+        // SAFETY: n keys and values each, and as much scratch memory as is asked for.
+        unsafe { sort.run(from, to, scratch.as_mut_ptr()) }
+    });
+    values = (0..n as u32).collect();
+    let mut keys = input.clone();
+    let from = Arrays { keys: keys.as_mut_ptr().cast(), values: values.as_mut_ptr().cast() };
+    let to = Arrays { keys: output.as_mut_ptr().cast(), values: moved.as_mut_ptr().cast() };
+    // SAFETY: as above.
+    unsafe { sort.run(from, to, scratch.as_mut_ptr()) }
+    let pairs = output.iter().zip(&moved).map(|(&key, &value)| u64::from(key) << 32 | u64::from(value));
+    assert!(pairs.eq(expected.iter().copied()), "parascan is wrong, {name}, n {n}");
+    type Way = fn(&mut [u64]);
+    let others: [(&str, Way); 4] = [
+        ("rdst_packed", rdst::RadixSort::radix_sort_unstable),
+        ("voracious_packed", |pairs| _ = u64::voracious(pairs)),
+        ("std_stable_packed", |pairs| pairs.sort_by_key(|pair| pair >> 32)),
+        ("std_unstable_packed", <[u64]>::sort_unstable),
+    ];
+    for (way, run) in others {
+        let mut pairs = packed.clone();
+        run(&mut pairs);
+        assert!(pairs == expected, "{way} is wrong, {name}, n {n}");
+        bench_sort(&mut group, way, &packed, run);
+    }
+}
+
+fn radix_sort(criterion: &mut Criterion) {
+    for n in [1 << 16, 1 << 20, 1 << 25] {
+        sort_keys::<u32>(criterion, "sort keys u32", n, |_, z| u32::of(z));
+        sort_keys::<u64>(criterion, "sort keys u64", n, |_, z| u64::of(z));
+        sort_keys::<f32>(criterion, "sort keys f32", n, |_, z| f32::of(z));
+        sort_keys::<u16>(criterion, "sort keys u16", n, |_, z| u16::of(z));
+        sort_keys::<u8>(criterion, "sort keys u8", n, |_, z| u8::of(z));
+        sort_pairs(criterion, n);
+    }
+    let n = 1 << 25;
+    sort_keys::<u32>(criterion, "sort keys u32 sorted", n, |i, _| i as u32 * 97);
+    sort_keys::<u32>(criterion, "sort keys u32 reversed", n, |i, _| (n - i) as u32 * 97);
+    sort_keys::<u32>(criterion, "sort keys u32 equal", n, |_, _| 7);
+    sort_keys::<u32>(criterion, "sort keys u32 1000 distinct", n, |_, z| {
+        ((z >> 20) as u32 % 1000).wrapping_mul(0x9e37_79b9)
+    });
+    let power = |_, z: u64| (1.0 / ((z >> 40) as f64 / 16_777_216.0 + 1e-9).powi(2)) as u32;
+    sort_keys::<u32>(criterion, "sort keys u32 power law", n, power);
+}
+
+criterion_group!(benches, cpu, compaction, radix_sort);
 criterion_main!(benches);

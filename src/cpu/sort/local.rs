@@ -27,7 +27,7 @@ const SPARE_BITS: u32 = 4;
 const MEETING: f64 = 0.125;
 
 /// Bytes for counters.
-pub(super) const COUNTERS: usize = PASSES * size_of::<u32>() << WIDEST;
+pub(super) const COUNTERS: usize = (PASSES * size_of::<u32>()) << WIDEST;
 
 /// What a thread needs for a bucket: two buffers for its items, and counters.
 #[derive(Clone, Copy)]
@@ -36,18 +36,8 @@ pub(super) struct Hot<K> {
     pub(super) counters: *mut u32,
 }
 
-/// How the bits of keys are cut into digits.
-#[derive(Clone, Copy)]
-struct Cut {
-    /// The lowest bit of the lowest digit.
-    low: u32,
-    /// Bits of a digit.
-    width: u32,
-    passes: usize,
-}
-
 impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
-    /// Sorts `n` items into `to`, which may be `from`. Places differ only in their lowest `bits`.
+    /// Sorts `n` items into `to`, which may be `from`.
     ///
     /// # Safety
     /// - Both hold `n` items that nobody else touches; they are the same or do not overlap. The buffers too, if `n` is more than [`FEW`].
@@ -82,6 +72,9 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     }
 
     /// The place of item `i`.
+    ///
+    /// # Safety
+    /// The items may be read.
     #[inline(always)]
     unsafe fn place(self, items: Columns<K>, i: usize) -> K {
         // SAFETY: the caller's.
@@ -89,6 +82,9 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     }
 
     /// The first item from `i` on that is less than the one before it, or `n`.
+    ///
+    /// # Safety
+    /// The items may be read.
     unsafe fn disorder(self, items: Columns<K>, mut i: usize, n: usize) -> usize {
         const BLOCK: usize = 32;
         // SAFETY: the caller's.
@@ -112,6 +108,9 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     }
 
     /// The bits in which places differ.
+    ///
+    /// # Safety
+    /// The items may be read.
     #[inline(never)]
     unsafe fn differ(self, items: Columns<K>, n: usize) -> K {
         // SAFETY: the caller's.
@@ -121,6 +120,10 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         }
     }
 
+    /// Copies what does not lie there already.
+    ///
+    /// # Safety
+    /// As for [`local`](Self::local).
     #[inline(never)]
     pub(super) unsafe fn copy(self, from: Columns<K>, to: Columns<K>, n: usize) {
         // SAFETY: the caller's.
@@ -141,7 +144,10 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         }
     }
 
-    /// Value `i`, or the number i.
+    /// Value `i`, or the number of item `i`.
+    ///
+    /// # Safety
+    /// The items may be read.
     #[inline(always)]
     pub(super) unsafe fn value(self, from: Columns<K>, i: usize) -> P::Value {
         if P::MOST > 0 && from.values.is_null() {
@@ -152,6 +158,10 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         }
     }
 
+    /// [`local`](Self::local) by insertion.
+    ///
+    /// # Safety
+    /// As for that.
     unsafe fn insertion(self, from: Columns<K>, to: Columns<K>, n: usize) {
         // SAFETY: the caller's. Item i is read before place i is written.
         unsafe {
@@ -170,7 +180,11 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         }
     }
 
-    /// Sorts by the highest bits of those from `low` up to `high`, and returns the lowest one of them.
+    /// Sorts by the highest bits of those from `low` up to `high`, and returns the lowest one of them: as many as tell the keys apart, as far as the
+    /// counts of the digits let expect.
+    ///
+    /// # Safety
+    /// As for [`local`](Self::local).
     unsafe fn passes(self, from: Columns<K>, to: Columns<K>, n: usize, low: u32, high: u32, hot: &Hot<K>) -> u32 {
         let size = n.ilog2();
         let widest = (size - 1).min(WIDEST);
@@ -215,6 +229,9 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     }
 
     /// How often each digit occurs.
+    ///
+    /// # Safety
+    /// The items may be read, and there are counters for each digit.
     #[inline(never)]
     unsafe fn count<const N: usize>(self, from: Columns<K>, n: usize, digits: [(u32, *mut u32); N], width: u32) {
         let mask = (1 << width) - 1;
@@ -229,6 +246,10 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         }
     }
 
+    /// Moves the items to `to`, ordered by the digit from bit `shift` on, which was counted.
+    ///
+    /// # Safety
+    /// As for [`local`](Self::local); the two are not the same.
     #[inline(never)]
     unsafe fn pass(self, from: Columns<K>, to: Columns<K>, n: usize, shift: u32, counts: &mut [u32]) {
         let mut sum = 0;
@@ -250,6 +271,9 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     }
 
     /// Sorts the items whose places are the same from bit `low` on, which stand together.
+    ///
+    /// # Safety
+    /// As for [`local`](Self::local).
     #[inline(never)]
     unsafe fn repair(self, items: Columns<K>, n: usize, low: u32, hot: &Hot<K>) {
         // SAFETY: the caller's.

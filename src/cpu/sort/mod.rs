@@ -1,4 +1,26 @@
-//! The radix sort of host memory.
+//! The radix sort of host memory: stable, of keys, of keys with values beside them, or of the numbers of keys.
+//!
+//! ```text
+//! sort(from, to):
+//!     fits the cache:  local.rs, on one thread
+//!     else             look at a sample: where are most of the keys, and which digit tells them apart
+//!                      count that digit in each part of the items, all threads
+//!                      move the items to their buckets, in order, all threads: split.rs
+//!                      sort each bucket into place, one thread each; what is large still, all threads
+//! ```
+//!
+//! The most significant digit comes first, so that all that follows stays in a core's cache: memory is read three times and
+//! written twice. Within the cache the least significant digit comes first.
+//!
+//! What a key and a value are is erased at the entrance, and the engine is compiled once, in the library: for the four widths
+//! of integers and the three of floats, times the eight ways in which values move. Keys and values move as they are; order.rs
+//! has what they are sorted by.
+//!
+//! All memory is the caller's, and how much it is the sort says before ([`Sort::scratch`]). No thread waits for another but at
+//! the end of a step, in rayon's scope. Nothing of the user's is called, so nothing panics halfway.
+//!
+//! The split gathers lines as in Satish et al., "Fast Sort on CPUs and GPUs" (2010); one digit of it first and the rest in the
+//! cache is as in Polychroniou and Ross, "A Comprehensive Study of Main-Memory Partitioning" (2014).
 
 mod local;
 mod order;
@@ -32,8 +54,9 @@ pub(crate) enum Values {
 /// Keys, and values beside them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrays {
+    /// An array of integers as wide as the keys.
     pub(crate) keys: *mut u8,
-    /// Null for [`Values::None`], and where numbers come from.
+    /// An array of values or numbers, at any address; null for [`Values::None`].
     pub(crate) values: *mut u8,
 }
 
@@ -51,6 +74,8 @@ const PARTS: usize = 4;
 const STREAMED_FROM: usize = 32 << 20;
 /// Keys that are looked at before a split, to choose the digit.
 const SAMPLE: usize = 256;
+/// Bytes of a cache line.
+const LINE: usize = 64;
 
 /// A sort of so many items: how many threads, and how much memory.
 #[derive(Clone, Debug)]
@@ -63,21 +88,32 @@ pub(crate) struct Sort {
 }
 
 impl Sort {
-    /// With `keep`, what is sorted is not touched.
+    /// Of `n` keys. With `keep` what is sorted is not written, otherwise it is scratch memory too. Longer sorts are done on the
+    /// threads of rayon's current pool, which is asked here.
+    ///
+    /// The width is 8, 16, 32 or 64, floats have more than 8, and the range of bits lies within it.
     pub(crate) fn new(order: Order, values: Values, n: usize, keep: bool) -> Sort {
         // The length is looked at first: asking rayon for its threads would start them.
         let threads = if n <= ALONE { 1 } else { rayon::current_num_threads() };
         Sort { order, values, n, keep, threads }
     }
 
-    /// Bytes of scratch memory.
+    /// Bytes of scratch memory, at any address: for each thread up to 1.5 MiB and what 2048 lines take, 64 KiB for the
+    /// counters of a thread, and with `keep` as much as what is sorted. It need not be initialised.
     pub(crate) fn scratch(&self) -> usize {
         let mut layout = Layout { next: 0 };
         self.dispatch(Room(&mut layout));
-        layout.next + 64
+        layout.next + LINE
     }
 
-    /// Sorts `from` into `to`.
+    /// Sorts `from` into `to`; in the end the sorted keys are in `to`, with their values or numbers.
+    ///
+    /// # Safety
+    /// - All four arrays hold as many items as were said, the keys aligned as their integers are, and nobody else touches them
+    ///   until this returns. Numbers have no array in `from` with `keep`; without it theirs is only written.
+    /// - `to` may be written and `from` read; without `keep` written, too. Items of `to` need not be initialised.
+    /// - `scratch` may be written for [`scratch`](Self::scratch) bytes, and nobody else touches it.
+    /// - None of these overlap.
     pub(crate) unsafe fn run(&self, from: Arrays, to: Arrays, scratch: *mut u8) {
         self.dispatch(Run { from, to, scratch });
     }
@@ -136,8 +172,8 @@ struct Run {
 }
 impl Job for Run {
     fn go<K: Bits, O: Places<K>, P: Payload>(self, sort: &Sort, engine: Engine<K, O, P>) {
-        let align = self.scratch.align_offset(64);
-        let mut layout = Layout { next: self.scratch.addr() + align };
+        let mut layout = Layout { next: self.scratch.addr().next_multiple_of(LINE) };
+        self.scratch.expose_provenance();
         let memory = Memory::new(&mut layout, sort, engine);
         let columns = |arrays: Arrays| Columns { keys: arrays.keys.cast::<K>(), values: arrays.values, first: 0 };
         let source = columns(self.from);
@@ -146,7 +182,9 @@ impl Job for Run {
         let from = if numbers { Columns { values: std::ptr::null_mut(), ..source } } else { source };
         let crew = Crew { memory: &memory, worker: 0, threads: sort.threads };
         // SAFETY: the caller's.
-        unsafe { engine.sort(from, columns(self.to), spare, sort.n, Bound { bits: sort.order.bits.end, edge: false }, crew) }
+        unsafe {
+            engine.sort(from, columns(self.to), spare, sort.n, Bound { bits: sort.order.bits.end, edge: false }, crew)
+        }
     }
 }
 
@@ -158,8 +196,8 @@ struct Layout {
 impl Layout {
     fn take<T>(&mut self, count: usize) -> *mut T {
         let place = self.next;
-        self.next += (count * size_of::<T>()).next_multiple_of(64);
-        place as *mut T
+        self.next += (count * size_of::<T>()).next_multiple_of(LINE);
+        std::ptr::with_exposed_provenance_mut(place)
     }
     fn columns<K, P: Payload>(&mut self, n: usize, payload: P) -> Columns<K> {
         Columns { keys: self.take(n), values: self.take(n * payload.size()), first: 0 }
@@ -168,18 +206,24 @@ impl Layout {
 
 /// The scratch memory of a sort.
 struct Memory<K> {
+    /// As much as is sorted, if that must not be written.
     spare: Option<Columns<K>>,
+    /// Counters for the digits of so many parts.
     counts: *mut usize,
     parts: usize,
+    /// Where the threads' own memory begins, and how much a thread has.
     workers: usize,
     worker_bytes: usize,
+    /// Items for which a thread has buffers.
     local: usize,
-    most: usize,
-    value: usize,
+    /// Whether there is anything for a split.
+    splits: bool,
 }
+
+// SAFETY: addresses. Who uses which part is said where that is cut.
 unsafe impl<K> Sync for Memory<K> {}
 
-#[derive(Clone, Copy)]
+/// The memory of a thread.
 struct Worker<K> {
     hot: Hot<K>,
     counts: *mut usize,
@@ -188,35 +232,37 @@ struct Worker<K> {
 
 impl<K: Bits> Memory<K> {
     fn new<O: Places<K>, P: Payload>(layout: &mut Layout, sort: &Sort, engine: Engine<K, O, P>) -> Memory<K> {
-        let bytes = size_of::<K>() + engine.payload.size();
-        let most = LOCAL_BYTES / bytes;
-        let local = sort.n.min(most);
+        let local = sort.n.min(LOCAL_BYTES / (size_of::<K>() + engine.payload.size()));
         let splits = sort.n > local || sort.threads > 1;
         let spare = (sort.keep && splits).then(|| layout.columns(sort.n, engine.payload));
         let parts = sort.threads * PARTS;
         let counts = layout.take(if splits { parts << split::WIDEST } else { 0 });
-        let workers = layout.next;
-        let mut memory = Memory { spare, counts, parts, workers, worker_bytes: 0, local, most, value: engine.payload.size() };
+        let mut memory = Memory { spare, counts, parts, workers: layout.next, worker_bytes: 0, local, splits };
         let mut one = Layout { next: 0 };
-        memory.cut(&mut one, engine, splits);
+        memory.cut(&mut one, engine);
         memory.worker_bytes = one.next;
         layout.next += memory.worker_bytes * sort.threads;
         memory
     }
 
-    fn cut<O: Places<K>, P: Payload>(&self, layout: &mut Layout, engine: Engine<K, O, P>, splits: bool) -> Worker<K> {
+    fn worker<O: Places<K>, P: Payload>(&self, number: usize, engine: Engine<K, O, P>) -> Worker<K> {
+        self.cut(&mut Layout { next: self.workers + number * self.worker_bytes }, engine)
+    }
+
+    fn cut<O: Places<K>, P: Payload>(&self, layout: &mut Layout, engine: Engine<K, O, P>) -> Worker<K> {
         let mut buffer = || layout.columns(self.local, engine.payload);
         let buffers = [buffer(), buffer()];
         let counters = layout.take::<u8>(local::COUNTERS).cast();
-        let counts = layout.take(if splits { 1 << split::WIDEST } else { 0 });
-        let lines = layout.take(if splits { Engine::<K, O, P>::LINES } else { 0 });
+        let counts = layout.take(if self.splits { 1 << split::WIDEST } else { 0 });
+        let lines = layout.take(if self.splits { Engine::<K, O, P>::LINES } else { 0 });
         Worker { hot: Hot { buffers, counters }, counts, lines }
     }
 }
 
-/// Threads that work together, and which part of the memory is theirs.
+/// Threads that work together: all, or one.
 struct Crew<'a, K> {
     memory: &'a Memory<K>,
+    /// Which one, or 0.
     worker: usize,
     threads: usize,
 }
@@ -228,6 +274,7 @@ impl<K> Clone for Crew<'_, K> {
 impl<K> Copy for Crew<'_, K> {}
 
 impl<K: Bits> Crew<'_, K> {
+    /// Does all jobs, `job(worker, number)`. No two threads are the same worker at a time.
     fn each(self, jobs: usize, job: impl Fn(usize, usize) + Sync) {
         let threads = self.threads.min(jobs);
         if threads <= 1 {
@@ -265,9 +312,15 @@ struct Bound {
 /// The counters of each part of a split.
 #[derive(Clone, Copy)]
 struct Counts(*mut usize);
+
+// SAFETY: each part's are used by one thread at a time, or by the one that all others have finished for.
 unsafe impl Sync for Counts {}
+
 impl Counts {
+    /// # Safety
+    /// There are as many parts, and nobody else uses this one's.
     unsafe fn of<'a, K>(self, part: usize, digit: Digit<K>) -> &'a mut [usize] {
+        // SAFETY: the caller's.
         unsafe { std::slice::from_raw_parts_mut(self.0.add(part << digit.width), 1 << digit.width) }
     }
 }
@@ -285,7 +338,10 @@ impl<K> Clone for Columns<K> {
     }
 }
 impl<K> Copy for Columns<K> {}
+
+// SAFETY: addresses of integers and of bytes. Threads work on items of their own.
 unsafe impl<K> Send for Columns<K> {}
+// SAFETY: as above.
 unsafe impl<K> Sync for Columns<K> {}
 
 /// The sort of keys `K` in the order of `O`, with values `P`.
@@ -300,38 +356,55 @@ impl<K, O: Copy, P: Copy> Clone for Engine<K, O, P> {
     }
 }
 impl<K, O: Copy, P: Copy> Copy for Engine<K, O, P> {}
-unsafe impl<K, O: Sync, P: Sync> Sync for Engine<K, O, P> {}
 
 impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     /// The columns from item `i` on.
-    unsafe fn at(self, columns: Columns<K>, i: usize) -> Columns<K> {
-        let values = if columns.values.is_null() { columns.values } else { unsafe { columns.values.add(i * self.payload.size()) } };
-        Columns { keys: unsafe { columns.keys.add(i) }, values, first: columns.first + i }
+    fn at(self, columns: Columns<K>, i: usize) -> Columns<K> {
+        let values = match columns.values {
+            null if null.is_null() => null,
+            values => values.wrapping_add(i * self.payload.size()),
+        };
+        Columns { keys: columns.keys.wrapping_add(i), values, first: columns.first + i }
     }
 
-    /// Sorts `n` items into `to`. `from` is `to`, or `spare`, or neither. Only the lowest `bits` of places differ.
-    unsafe fn sort(self, from: Columns<K>, to: Columns<K>, spare: Columns<K>, n: usize, bound: Bound, crew: Crew<K>) {
-        let memory = crew.memory;
-        let worker = |w: usize| {
-            let mut layout = Layout { next: memory.workers + w * memory.worker_bytes };
-            memory.cut(&mut layout, self, true)
-        };
+    /// Bits of a digit that splits `n` items.
+    fn width(self, n: usize, threads: usize) -> u32 {
+        let bytes = n * (size_of::<K>() + self.payload.size());
+        let most = if bytes <= LOCAL_BYTES << split::DIRECT { split::DIRECT } else { split::WIDEST };
+        let width = (bytes / BUCKET_BYTES).max(1).ilog2().clamp(split::DIRECT - 1, most);
+        width.max((4 * threads).ilog2()).min(split::WIDEST)
+    }
+
+    /// Sorts `n` items into `to`.
+    ///
+    /// # Safety
+    /// - All hold `n` items that nobody else touches. `from` is `to`, or `spare`, or neither; it is read only then.
+    /// - The bound holds, and the memory is the crew's, for an engine like this one.
+    unsafe fn sort(
+        self,
+        from: Columns<K>,
+        to: Columns<K>,
+        spare: Columns<K>,
+        n: usize,
+        bound: Bound,
+        crew: Crew<'_, K>,
+    ) {
+        let Crew { memory, threads, .. } = crew;
+        let worker = |number: usize| memory.worker(number, self);
+        // SAFETY: the caller's. Parts, and later buckets, are ranges of items that no two threads share, and the places of a
+        // part's items are its own by the counts.
         unsafe {
             if bound.bits == 0 {
                 return self.copy(from, to, n);
             }
-            if n <= memory.local && crew.threads == 1 || n <= ALONE.min(memory.local) {
+            if n <= if threads == 1 { memory.local } else { memory.local.min(ALONE) } {
                 return self.local(from, to, n, &worker(crew.worker).hot);
             }
-            let bytes = size_of::<K>() + self.payload.size();
-            let parts = if crew.threads == 1 { 1 } else { memory.parts.min(n.div_ceil(PART)) };
-            let counts = Counts(if crew.threads == 1 { worker(crew.worker).counts } else { memory.counts });
+
+            // Count
+            let parts = if threads == 1 { 1 } else { memory.parts.min(n.div_ceil(PART)) };
+            let counts = Counts(if threads == 1 { worker(crew.worker).counts } else { memory.counts });
             let part = |p: usize| n / parts * p + p.min(n % parts)..n / parts * (p + 1) + (p + 1).min(n % parts);
-            let mut width = (n * bytes / BUCKET_BYTES).max(1).ilog2().clamp(5, split::WIDEST);
-            if n * bytes <= LOCAL_BYTES << 6 {
-                width = width.min(6);
-            }
-            width = width.max((4 * crew.threads).ilog2()).min(split::WIDEST);
             let first = self.places.place(from.keys.read());
             let mut high = bound.bits;
             let mut sample = [K::cut(0); SAMPLE];
@@ -340,14 +413,24 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
             }
             sample.sort_unstable();
             let (digit, low) = loop {
-                let digit = if bound.edge { Digit::spanning } else { Digit::new }(&sample, high, width);
+                let digit =
+                    if bound.edge { Digit::spanning } else { Digit::new }(&sample, high, self.width(n, threads));
                 let differ = AtomicU64::new(0);
                 crew.each(parts, |_, p| {
-                    differ.fetch_or(self.count_split(from, part(p), digit, first, counts.of(p, digit)).wide(), Relaxed);
+                    let counts = counts.of(p, digit);
+                    let differs = if digit.spans {
+                        self.count_split::<true>(from, part(p), digit, first, counts)
+                    } else {
+                        self.count_split::<false>(from, part(p), digit, first, counts)
+                    };
+                    differ.fetch_or(differs.wide(), Relaxed);
                 });
                 let differ = differ.into_inner();
+                // All the same, or the highest bits are: then the next digit knows.
                 if differ == 0 {
-                    crew.each(parts, |_, p| self.copy(self.at(from, part(p).start), self.at(to, part(p).start), part(p).len()));
+                    crew.each(parts, |_, p| {
+                        self.copy(self.at(from, part(p).start), self.at(to, part(p).start), part(p).len())
+                    });
                     return;
                 }
                 let top = 64 - differ.leading_zeros();
@@ -357,6 +440,8 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
                 }
                 break (digit, differ.trailing_zeros());
             };
+
+            // Place
             let buckets = 1 << digit.width;
             let mut starts = [0; (1 << split::WIDEST) + 1];
             for p in 0..parts {
@@ -374,18 +459,29 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
                     *next += std::mem::replace(count, *next);
                 }
             }
+
+            // Move
             let middle = if from.keys == to.keys { spare } else { to };
-            let stream = n * bytes >= STREAMED_FROM;
-            crew.each(parts, |w, p| self.scatter(from, part(p), middle, digit, counts.of(p, digit), worker(w).lines, stream));
+            let stream = n * (size_of::<K>() + self.payload.size()) >= STREAMED_FROM;
+            crew.each(parts, |w, p| {
+                let (counts, lines) = (counts.of(p, digit), worker(w).lines);
+                if digit.spans {
+                    self.scatter::<true>(from, part(p), middle, digit, counts, lines, stream);
+                } else {
+                    self.scatter::<false>(from, part(p), middle, digit, counts, lines, stream);
+                }
+            });
             if digit.shift <= low && digit.spans && middle.keys == to.keys {
                 return;
             }
+
+            // Sort
             let bucket = |b: usize| (starts[b], starts[b + 1] - starts[b]);
             let bound = |b: usize| {
                 let edge = !digit.spans && (b == 0 || b == buckets - 1);
                 Bound { bits: if edge { high } else { digit.shift }, edge }
             };
-            let big = if crew.threads == 1 { usize::MAX } else { (n / (4 * crew.threads)).max(memory.local) };
+            let big = if threads == 1 { usize::MAX } else { (n / (4 * threads)).max(memory.local) };
             crew.each(buckets, |w, b| {
                 let (i, n) = bucket(b);
                 if n <= big {

@@ -4,7 +4,7 @@
 //! gathered, a line for each bucket, and a line goes to memory when it is full.
 
 use super::{
-    Columns, Engine,
+    Columns, Engine, LINE,
     order::{Bits, Places},
     payload::Payload,
 };
@@ -14,9 +14,7 @@ use std::ops::Range;
 pub(super) const WIDEST: u32 = 11;
 
 /// Bits of a digit up to which items go straight to their buckets: a page of each is in the first TLB.
-const DIRECT: u32 = 6;
-/// Bytes of a line of keys, or of values.
-const LINE: usize = 64;
+pub(super) const DIRECT: u32 = 6;
 
 /// Which bucket a place belongs to: one of `2^width`, each for `2^shift` places from `base` on. The first one is for all
 /// below it, and the last one for all above it, too.
@@ -30,9 +28,11 @@ pub(super) struct Digit<K> {
 }
 
 impl<K: Bits> Digit<K> {
+    /// The bucket of a place. `SPANS` is whether the digit does: then the place has it as it is.
     #[inline(always)]
-    fn of(self, place: K) -> usize {
-        place.above(self.base).shr(self.shift).low().min((1 << self.width) - 1)
+    fn of<const SPANS: bool>(self, place: K) -> usize {
+        let last = (1 << self.width) - 1;
+        if SPANS { place.shr(self.shift).low() & last } else { place.above(self.base).shr(self.shift).low().min(last) }
     }
 
     /// For places that differ in the lowest `high` bits only, of which these are some, in order.
@@ -72,34 +72,58 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     /// Bytes for what is gathered.
     pub(super) const LINES: usize = (Self::STRIDE << WIDEST) + LINE;
 
-    #[inline(never)]
     /// Counts the digits of some items, and returns in which bits their places differ from `first`.
-    pub(super) unsafe fn count_split(self, from: Columns<K>, items: Range<usize>, digit: Digit<K>, first: K, counts: &mut [usize]) -> K {
+    ///
+    /// # Safety
+    /// The items may be read, and `SPANS` is the digit's.
+    #[inline(never)]
+    pub(super) unsafe fn count_split<const SPANS: bool>(
+        self,
+        from: Columns<K>,
+        items: Range<usize>,
+        digit: Digit<K>,
+        first: K,
+        counts: &mut [usize],
+    ) -> K {
         const BLOCK: usize = 64;
         counts.fill(0);
         let mask = counts.len() - 1;
         // SAFETY: the caller's.
         let keys = unsafe { std::slice::from_raw_parts(from.keys.add(items.start), items.len()) };
         let (blocks, rest) = keys.as_chunks::<BLOCK>();
+        let mut others = [0; 1 << WIDEST];
+        let others = &mut others[..counts.len()];
         let mut differ = K::cut(0);
         for keys in blocks {
             // All of them first: this becomes vector instructions.
-            let places = keys.map(|key| self.places.place(key));
+            let mut places = [K::cut(0); BLOCK];
+            for (place, &key) in places.iter_mut().zip(keys) {
+                *place = self.places.place(key);
+            }
             differ = places.iter().fold(differ, |differ, place| differ.or(place.xor(first)));
-            for place in places {
-                counts[digit.of(place) & mask] += 1;
+            // Two counters by turns: the same one twice in a row is slow.
+            for two in places.as_chunks::<2>().0 {
+                counts[digit.of::<SPANS>(two[0]) & mask] += 1;
+                others[digit.of::<SPANS>(two[1]) & mask] += 1;
             }
         }
         for &key in rest {
             let place = self.places.place(key);
             differ = differ.or(place.xor(first));
-            counts[digit.of(place) & mask] += 1;
+            counts[digit.of::<SPANS>(place) & mask] += 1;
+        }
+        for (count, other) in counts.iter_mut().zip(others) {
+            *count += *other;
         }
         differ
     }
 
     /// Moves some items to their buckets, each to the next place of its bucket.
-    pub(super) unsafe fn scatter(
+    ///
+    /// # Safety
+    /// `SPANS` is the digit's. The items may be read and their places written; there are [`LINES`](Self::LINES) bytes for lines. Nobody else touches any.
+    #[expect(clippy::too_many_arguments, reason = "the inner loop's")]
+    pub(super) unsafe fn scatter<const SPANS: bool>(
         self,
         from: Columns<K>,
         items: Range<usize>,
@@ -114,20 +138,25 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
             if digit.width <= DIRECT {
                 for i in items {
                     let (key, value) = (from.keys.add(i).read(), self.value(from, i));
-                    let next = next.get_unchecked_mut(digit.of(self.places.place(key)));
+                    let next = next.get_unchecked_mut(digit.of::<SPANS>(self.places.place(key)));
                     let j = *next;
                     *next += 1;
                     to.keys.add(j).write(key);
                     self.payload.store(to.values, j, value);
                 }
             } else {
-                self.scatter_lines(from, items, to, digit, next, lines, stream);
+                self.scatter_lines::<SPANS>(from, items, to, digit, next, lines, stream);
             }
         }
     }
 
+    /// [`scatter`](Self::scatter) by way of lines.
+    ///
+    /// # Safety
+    /// As for that.
     #[inline(never)]
-    unsafe fn scatter_lines(
+    #[expect(clippy::too_many_arguments, reason = "the inner loop's")]
+    unsafe fn scatter_lines<const SPANS: bool>(
         self,
         from: Columns<K>,
         items: Range<usize>,
@@ -142,7 +171,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         firsts[..next.len()].copy_from_slice(next);
         // Full lines of keys begin where a line of the memory does.
         let phase = to.keys.addr() / size_of::<K>() % Self::GATHERED;
-        let whole = |address: usize, size: usize| (address | Self::GATHERED * size).is_multiple_of(LINE);
+        let whole = |address: usize, size: usize| (address | (Self::GATHERED * size)).is_multiple_of(LINE);
         let lines = Lines {
             // SAFETY: there is a line more.
             first: unsafe { lines.add(lines.align_offset(LINE)) },
@@ -155,7 +184,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         unsafe {
             for i in items {
                 let (key, value) = (from.keys.add(i).read(), self.value(from, i));
-                let d = digit.of(self.places.place(key));
+                let d = digit.of::<SPANS>(self.places.place(key));
                 let next = next.get_unchecked_mut(d);
                 let j = *next;
                 *next += 1;
@@ -177,6 +206,10 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         }
     }
 
+    /// Puts the line of bucket `d`, which ends at place `end`. Before its first place there is another bucket.
+    ///
+    /// # Safety
+    /// The line is full, and its places are the caller's.
     #[inline(never)]
     unsafe fn put_full(self, lines: &Lines<'_, K>, d: usize, end: usize) {
         let (size, g) = (self.payload.size(), Self::GATHERED);
@@ -195,6 +228,9 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     }
 
     /// Puts the last `len` of the items before slot `filled`, which end at place `end`.
+    ///
+    /// # Safety
+    /// They are there, and their places are the caller's.
     #[cold]
     unsafe fn put_part(self, lines: &Lines<'_, K>, d: usize, filled: usize, end: usize, len: usize) {
         let (size, begin) = (self.payload.size(), filled - len);
@@ -219,6 +255,10 @@ struct Lines<'a, K> {
     stream_values: bool,
 }
 
+/// Copies a line, past the cache if `stream`.
+///
+/// # Safety
+/// `len` bytes may be read and written; with `stream` they are whole vectors, and `to` is aligned like them.
 #[inline(always)]
 unsafe fn put_line(from: *const u8, to: *mut u8, len: usize, stream: bool) {
     // SAFETY: the caller's.
@@ -236,6 +276,7 @@ unsafe fn put_line(from: *const u8, to: *mut u8, len: usize, stream: bool) {
     }
 }
 
+/// What was streamed is visible before anything written after.
 fn fence() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: there is no x86_64 without it.

@@ -109,7 +109,11 @@ const PATTERNS: [(&str, Pattern); 12] = [
     ("two far clusters", |noise, _, _| noise.below(2).wrapping_neg() ^ noise.below(1 << 9) << 8),
     ("one among equal ones", |_, i, n| if i == n / 2 { 1 } else { u64::MAX / 3 }),
     ("ends of every byte", |noise, _, _| {
-        noise.next().to_le_bytes().iter().fold(0, |bits, byte| bits << 8 | [0, 0x7f, 0x80, 0xff, 0xfc, 1][*byte as usize % 6])
+        noise
+            .next()
+            .to_le_bytes()
+            .iter()
+            .fold(0, |bits, byte| bits << 8 | [0, 0x7f, 0x80, 0xff, 0xfc, 1][*byte as usize % 6])
     }),
 ];
 
@@ -216,7 +220,9 @@ fn check<T: Key>(keys: &[u64], case: &Case, noise: &mut Noise, what: &str) {
         let value = &to_values.0[to_values.1 + k * size..][..size];
         assert_eq!(value, &payload[i * size..][..size], "value {k} of {}", about());
     }
-    for ((buffer, lead), size) in [(&to_keys, key_size), (&to_values, size), (&from_keys, key_size), (&from_values, size)] {
+    for ((buffer, lead), size) in
+        [(&to_keys, key_size), (&to_values, size), (&from_keys, key_size), (&from_values, size)]
+    {
         let around = buffer[..*lead].iter().chain(&buffer[lead + n * size..]);
         assert!(around.copied().all(|byte| byte == GUARD), "written outside: {}", about());
     }
@@ -326,18 +332,29 @@ fn every_size_of_values_at_every_width() {
     all::<f64>();
 }
 
-/// Splits within splits on all threads, and what is streamed.
+/// Splits within splits on all threads.
 #[test]
 #[cfg_attr(miri, ignore = "takes hours")]
 fn millions() {
     let mut noise = Noise::new();
     for (name, pattern) in PATTERNS {
-        let n = 3_000_000 + noise.below(1000);
+        let n = 1_500_000 + noise.below(1000);
         let keys: Vec<u64> = (0..n).map(|i| pattern(&mut noise, i, n)).collect();
-        for values in [Values::None, Values::Array(4), Values::Array(12)] {
-            check::<u64>(&keys, &Case { values, threads: 2, ..any_case::<u64>(&mut noise) }, &mut noise, name);
-        }
+        check::<u64>(&keys, &Case { threads: 2, ..any_case::<u64>(&mut noise) }, &mut noise, name);
         let case = Case { values: Values::Numbers(4), threads: 3, ..any_case::<f32>(&mut noise) };
         check::<f32>(&keys, &case, &mut noise, name);
+    }
+}
+
+/// What goes past the cache: lines that are streamed, keys and values off them by some items.
+#[test]
+#[cfg_attr(miri, ignore = "takes hours")]
+fn streamed() {
+    let mut noise = Noise::new();
+    for (values, bytes) in [(Values::None, 4), (Values::Array(4), 8), (Values::Array(12), 16), (Values::Numbers(8), 12)]
+    {
+        let keys: Vec<u64> = (0..STREAMED_FROM / bytes + 4711).map(|_| noise.next()).collect();
+        let case = Case { descending: true, bits: 0..32, values, keep: true, threads: 2 };
+        check::<i32>(&keys, &case, &mut noise, "random");
     }
 }
