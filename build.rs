@@ -154,6 +154,22 @@ fn units() -> Vec<(String, Vec<String>)> {
     units.into_iter().collect()
 }
 
+/// The text of each sort that is built in: of every type of keys, alone, with 4 bytes, and wider keys with 8.
+fn sorts() -> Vec<(String, String)> {
+    let integers = [1, 2, 4, 8].into_iter().flat_map(|key| [(key, KeyKind::Unsigned), (key, KeyKind::Signed)]);
+    let floats = [(2, 10), (2, 7), (4, 23), (8, 52)].map(|(key, mantissa)| (key, KeyKind::Float { mantissa }));
+    let mut all = Vec::new();
+    for (key, kind) in integers.chain(floats) {
+        for payload in [0, 4, 8] {
+            if payload <= key.max(4) {
+                let unit = SortUnit { key, kind, payload: (payload > 0).then_some((payload, payload)) };
+                all.push((unit.source(), format!("sort of {kind:?} of {key} bytes with {payload}")));
+            }
+        }
+    }
+    all
+}
+
 /// The text of each kernel of compaction that is built in: by comparisons, flags, bits and of equal neighbours, for every size.
 fn compactions() -> Vec<(String, String)> {
     let mut all = Vec::new();

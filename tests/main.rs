@@ -19,4 +19,5 @@ mod offsets;
 mod properties;
 mod scan;
 mod segments;
+mod sort;
 mod user;

@@ -535,6 +535,7 @@ impl SortCall {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use half::{bf16, f16};
 
     const MACHINE: Machine = Machine { architecture: 90, multiprocessors: 132, shared: 227 << 10 };
     const KINDS: [(usize, KeyKind); 12] = [
@@ -569,6 +570,19 @@ mod tests {
         add(75, 8, KeyKind::Float { mantissa: 52 }, None);
         add(120, 1, KeyKind::Unsigned, None);
         library::compile_all(all);
+    }
+
+    #[test]
+    fn the_usual_are_built_in() {
+        macro_rules! all { ($($t:ident)*) => { [$(
+            SortProgram::new::<$t, ()>(<$t as crate::SortKey>::KIND),
+            SortProgram::new::<$t, u32>(<$t as crate::SortKey>::KIND),
+        )*] } }
+        let mut programs = Vec::from(all! { u8 i8 u16 i16 f16 bf16 u32 i32 f32 u64 i64 f64 usize isize });
+        programs.push(SortProgram::new::<f32, u64>(<f32 as crate::SortKey>::KIND));
+        for program in programs {
+            assert!(library::is_built_in(&program.unit.source()), "{program:?}");
+        }
     }
 
     #[test]

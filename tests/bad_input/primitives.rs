@@ -4,7 +4,7 @@ use super::assert_capturing;
 use crate::common::{context, stream};
 use crate::machines::process::is_alone;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
-use parascan::{Above, Error, Workspace, compact, expand, offsets, pack, partition, unique};
+use parascan::{Above, Error, Workspace, compact, expand, offsets, pack, partition, sort, unique};
 
 #[track_caller]
 fn assert_size<V>(result: Result<V, Error>, primitive: &str, what: &str, found: usize, needed: usize) {
@@ -91,6 +91,71 @@ fn on_the_device() {
     assert_eq!(stream.clone_dtoh(&count).unwrap(), [9], "nothing was written");
 }
 
+#[test]
+fn sorts_on_the_host() {
+    let (x, mut to) = ([3, 1, 4, 1, 5], [7; 5]);
+    let length = |result: Result<(), Error>, found: usize| match result.unwrap_err() {
+        Error::Length { primitive: "sort", input: 5, output } => assert_eq!(output, found),
+        error => panic!("{error:?} should be Length"),
+    };
+    length(sort::<i32>().run_into(&x, &mut to[..4]), 4);
+    length(sort::<i32>().run_into(&x, &mut [0; 6]), 6);
+    length(sort::<i32>().indices_into::<u32, _, _>(&x, &mut [0; 4]), 4);
+    length(sort::<i32>().run_with_into::<u8, _, _, _, _>(&x, b"abcde", &mut to[..4], &mut [0; 5]), 4);
+    let by = sort::<i32>();
+    assert_size(by.run_in_place_with(&mut x.clone(), &mut to[..4]), "sort", "the second buffer", 4, 5);
+    let payload = by.run_with_into::<u8, _, _, _, _>(&x, b"abc", &mut to, &mut [0; 5]);
+    assert_size(payload, "sort", "the payload", 3, 5);
+    let payload = by.run_with_into::<u8, _, _, _, _>(&x, b"abcde", &mut to, &mut [0; 4]);
+    assert_size(payload, "sort", "the payload's output", 4, 5);
+    assert_size(by.run_with_in_place::<u8, _, _>(&mut to, &mut [0; 4]), "sort", "the payload", 4, 5);
+    let wide = by.run_with_in_place::<[u8; 17], _, _>(&mut to, &mut [[0; 17]; 5]).unwrap_err();
+    assert!(matches!(wide, Error::ItemSize { primitive: "sort", size: 17 }), "{wide}");
+    let none = by.run_with_in_place::<(), _, _>(&mut to, &mut [(); 5]).unwrap_err();
+    assert!(matches!(none, Error::ItemSize { primitive: "sort", size: 0 }), "{none}");
+    for (bits, start, end) in [(0..33, 0, 33), (40..41, 40, 41), (std::ops::Range { start: 5, end: 3 }, 5, 3)] {
+        let error = by.bits(bits).run(&x).unwrap_err();
+        let Error::Bits { primitive: "sort", start: s, end: e, width: 32 } = error else { panic!("{error}") };
+        assert_eq!((s, e), (start, end));
+        for part in [start.to_string(), end.to_string(), 32.to_string()] {
+            assert!(error.to_string().contains(&part), "{error}");
+        }
+    }
+    assert!(sort::<u8>().bits(0..9).run_in_place(&mut [1, 0]).is_err());
+    assert_eq!(by.bits(32..32).run(&x).unwrap(), x);
+    assert_eq!(to, [7; 5], "nothing was written");
+}
+
+#[test]
+fn sorts_on_the_device() {
+    let Some(stream) = stream() else { return };
+    let x = stream.clone_htod(&[3_u32, 1, 4, 1, 5]).unwrap();
+    let mut to = stream.clone_htod(&[7_u32; 5]).unwrap();
+    let mut short = stream.clone_htod(&[7_u32; 4]).unwrap();
+    let by = sort::<u32>();
+    let error = by.run_into(&x, &mut short).unwrap_err();
+    assert!(matches!(error, Error::Length { primitive: "sort", input: 5, output: 4 }), "{error}");
+    let error = by.indices_into::<u32, _, _>(&x, &mut short).unwrap_err();
+    assert!(matches!(error, Error::Length { primitive: "sort", input: 5, output: 4 }), "{error}");
+    assert_size(by.run_in_place_with(&mut to, &mut short), "sort", "the second buffer", 4, 5);
+    assert_size(by.run_with_in_place::<u32, _, _>(&mut to, &mut short), "sort", "the payload", 4, 5);
+    let error = by.bits(0..33).run_in_place(&mut to).unwrap_err();
+    assert!(matches!(error, Error::Bits { end: 33, width: 32, .. }), "{error}");
+    let mut wide = stream.clone_htod(&[[0_u64; 3]; 5]).unwrap();
+    let error = by.run_with_in_place::<[u64; 3], _, _>(&mut to, &mut wide).unwrap_err();
+    assert!(matches!(error, Error::ItemSize { primitive: "sort", size: 24 }), "{error}");
+    let mut workspace = Workspace::new(&stream);
+    let error = by.bits(0..33).prepare(5, &mut workspace).unwrap_err();
+    assert!(matches!(error, Error::Bits { .. }), "{error}");
+    let error = by.prepare_with::<[u64; 3]>(5, &mut workspace).unwrap_err();
+    assert!(matches!(error, Error::ItemSize { .. }), "{error}");
+    let error = by.prepare_indices::<u32>((1 << 32) + 1, &mut workspace).unwrap_err();
+    assert!(matches!(error, Error::TooLong { primitive: "sort", most: 0x1_0000_0000, .. }), "{error}");
+    assert_eq!(workspace.bytes(), 0);
+    assert_eq!(stream.clone_dtoh(&to).unwrap(), [7; 5], "nothing was written");
+    assert_eq!(stream.clone_dtoh(&short).unwrap(), [7; 4], "nothing was written");
+}
+
 /// No kernel is loaded, or no workspace given: an error, and the capture goes on.
 #[test]
 fn captures() {
@@ -116,6 +181,8 @@ fn captures() {
     assert_capturing(&error, "its kernels are not loaded", PREPARE);
     let error = expand::<u32>().run_into(&x, &mut to).unwrap_err();
     assert_capturing(&error, "its kernels are not loaded", PREPARE);
+    let error = sort::<u32>().workspace(&mut workspace).run_into(&x, &mut to).unwrap_err();
+    assert_capturing(&error, "its kernels are not loaded", PREPARE);
     let error = kept.run(&x).map(|_| ()).unwrap_err();
     assert!(matches!(error, Error::Capturing { .. }), "{error}");
     let error = kept.prepare(n, &mut workspace).unwrap_err();
@@ -124,9 +191,12 @@ fn captures() {
     let graph = stream.end_capture(flags).expect("the capture ends");
     drop(graph);
     kept.prepare(n, &mut workspace).unwrap();
+    sort::<u32>().prepare(n / 2, &mut workspace).unwrap();
     stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
     let error = kept.run_into(&x, &mut to, &mut count).unwrap_err();
     assert_capturing(&error, "no workspace was given", PREPARE);
+    let error = sort::<u32>().workspace(&mut workspace).run_into(&x, &mut to).unwrap_err();
+    assert_capturing(&error, "its workspace is too small", PREPARE);
     kept.workspace(&mut workspace).run_into(&x, &mut to, &mut count).unwrap();
     let graph = stream.end_capture(flags).expect("the capture ends").expect("a graph");
     assert_eq!(stream.clone_dtoh(&count).unwrap(), [9], "nothing ran yet");

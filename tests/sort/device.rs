@@ -1,0 +1,363 @@
+//! On the device: every size, kind of keys, pattern and call, views at odd offsets with guards, graphs.
+
+use super::*;
+use crate::machines::process::is_alone;
+use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+
+/// Sizes around the borders of rows, of what one block takes, and of tiles.
+fn sizes(rng: &mut Rng) -> Vec<usize> {
+    let mut sizes = vec![0, 1, 2, 31, 32, 33, 511, 512, 513, 4095, 4096, 4097, 5119, 5120, 5121];
+    for items in [6, 8, 12, 20, 22] {
+        let tile = 512 * items;
+        sizes.extend([tile - 1, tile, tile + 1, 3 * tile]);
+    }
+    sizes.extend([100_000, 1 + rng.below(1_000_000)]);
+    sizes
+}
+
+struct Device {
+    rng: Rng,
+    stream: Arc<CudaStream>,
+    workspace: Workspace,
+}
+
+impl Device {
+    fn new() -> Option<Device> {
+        let stream = stream()?;
+        Some(Device { rng: Rng::new(), workspace: Workspace::new(&stream), stream })
+    }
+
+    /// A buffer with `before` items of noise, these, and more noise: the buffer, and what it holds.
+    fn guarded<V: Pod + DeviceRepr>(&mut self, before: usize, items: &[V]) -> (CudaSlice<V>, Vec<V>) {
+        let mut all = noise::<V>(&mut self.rng, before + items.len() + 5);
+        all[before..before + items.len()].copy_from_slice(items);
+        (self.stream.clone_htod(&all).unwrap(), all)
+    }
+
+    /// What a buffer holds must be `expected` from `skip` on, and `guard` elsewhere.
+    #[track_caller]
+    fn holds<V: Pod + DeviceRepr + Debug>(
+        &self,
+        buffer: &CudaSlice<V>,
+        guard: &[V],
+        skip: usize,
+        expected: &[V],
+        what: &dyn Debug,
+    ) {
+        let got = self.stream.clone_dtoh(buffer).unwrap();
+        assert_bytes(&got[skip..skip + expected.len()], expected, what);
+        assert_bytes(&got[..skip], &guard[..skip], &("before", what));
+        assert_bytes(&got[skip + expected.len()..], &guard[skip + expected.len()..], &("after", what));
+    }
+
+    /// Keys alone.
+    fn check<K: Key>(&mut self, how: &How, pattern: Pattern, n: usize, skips: [usize; 2]) {
+        let what = (std::any::type_name::<K>(), n, pattern, how.clone(), skips);
+        let builder = how.builder::<K>();
+        let keys = keys::<K>(&mut self.rng, pattern, n);
+        let order = how.oracle(&keys);
+        let sorted = gathered(&keys, &order);
+        let [skip_in, skip_out] = skips;
+        let (input, before) = self.guarded(skip_in, &keys);
+        let view = input.slice(skip_in..skip_in + n);
+
+        let (mut output, guard) = self.guarded(skip_out, &keys);
+        let mut room = output.slice_mut(skip_out..skip_out + n);
+        builder.workspace(&mut self.workspace).run_into(&view, &mut room).unwrap();
+        self.holds(&output, &guard, skip_out, &sorted, &("into", &what));
+        self.holds(&input, &before, skip_in, &keys, &("the input", &what));
+
+        let (mut output, guard) = self.guarded(skip_in, &keys);
+        let mut data = output.slice_mut(skip_in..skip_in + n);
+        builder.workspace(&mut self.workspace).run_in_place(&mut data).unwrap();
+        self.holds(&output, &guard, skip_in, &sorted, &("in place", &what));
+
+        let (mut output, guard) = self.guarded(skip_out, &keys);
+        let (mut second, second_guard) = self.guarded(skip_in, &vec![K::zeroed(); n]);
+        let mut data = output.slice_mut(skip_out..skip_out + n);
+        let mut other = second.slice_mut(skip_in..skip_in + n);
+        builder.workspace(&mut self.workspace).run_in_place_with(&mut data, &mut other).unwrap();
+        self.holds(&output, &guard, skip_out, &sorted, &("with a second buffer", &what));
+        let got = self.stream.clone_dtoh(&second).unwrap();
+        assert_bytes(&got[..skip_in], &second_guard[..skip_in], &("before the second buffer", &what));
+        assert_bytes(&got[skip_in + n..], &second_guard[skip_in + n..], &("after the second buffer", &what));
+    }
+
+    /// Keys with a payload, and where they were.
+    fn check_with<K: Key, V: Pod + DeviceRepr + Debug + Send + Sync>(
+        &mut self,
+        how: &How,
+        pattern: Pattern,
+        n: usize,
+        skips: [usize; 2],
+    ) {
+        let what = (std::any::type_name::<(K, V)>(), n, pattern, how.clone(), skips);
+        let builder = how.builder::<K>();
+        let keys = keys::<K>(&mut self.rng, pattern, n);
+        let payload = noise::<V>(&mut self.rng, n);
+        let order = how.oracle(&keys);
+        let (sorted, moved) = (gathered(&keys, &order), gathered(&payload, &order));
+        let [skip_in, skip_out] = skips;
+        let (input, before) = self.guarded(skip_in, &keys);
+        let (beside, beside_before) = self.guarded(skip_out, &payload);
+        let view = input.slice(skip_in..skip_in + n);
+        let beside_view = beside.slice(skip_out..skip_out + n);
+
+        let (mut output, guard) = self.guarded(skip_out, &keys);
+        let (mut values, values_guard) = self.guarded(skip_in, &payload);
+        let mut room = output.slice_mut(skip_out..skip_out + n);
+        let mut values_room = values.slice_mut(skip_in..skip_in + n);
+        builder
+            .workspace(&mut self.workspace)
+            .run_with_into::<V, _, _, _, _>(&view, &beside_view, &mut room, &mut values_room)
+            .unwrap();
+        self.holds(&output, &guard, skip_out, &sorted, &("with a payload", &what));
+        self.holds(&values, &values_guard, skip_in, &moved, &("the payload", &what));
+        self.holds(&input, &before, skip_in, &keys, &("the input", &what));
+        self.holds(&beside, &beside_before, skip_out, &payload, &("the payload's input", &what));
+
+        let (mut output, guard) = self.guarded(skip_in, &keys);
+        let (mut values, values_guard) = self.guarded(skip_out, &payload);
+        let mut data = output.slice_mut(skip_in..skip_in + n);
+        let mut values_data = values.slice_mut(skip_out..skip_out + n);
+        builder
+            .workspace(&mut self.workspace)
+            .run_with_in_place::<V, _, _>(&mut data, &mut values_data)
+            .unwrap();
+        self.holds(&output, &guard, skip_in, &sorted, &("with a payload in place", &what));
+        self.holds(&values, &values_guard, skip_out, &moved, &("the payload in place", &what));
+
+        let (mut places, guard) = self.guarded(skip_out, &vec![7_u32; n]);
+        let mut room = places.slice_mut(skip_out..skip_out + n);
+        builder.workspace(&mut self.workspace).indices_into::<u32, _, _>(&view, &mut room).unwrap();
+        self.holds(&places, &guard, skip_out, &order, &("indices", &what));
+        let wide_order: Vec<u64> = order.iter().map(|&i| i.into()).collect();
+        let (mut places, guard) = self.guarded(skip_in, &vec![7_u64; n]);
+        let mut room = places.slice_mut(skip_in..skip_in + n);
+        builder.workspace(&mut self.workspace).indices_into::<u64, _, _>(&view, &mut room).unwrap();
+        self.holds(&places, &guard, skip_in, &wide_order, &("wide indices", &what));
+        self.holds(&input, &before, skip_in, &keys, &("the input of indices", &what));
+    }
+}
+
+const WHOLE: How = How { descending: false, bits: None };
+const SKIPS: [[usize; 2]; 4] = [[0, 0], [1, 0], [0, 3], [7, 5]];
+
+fn all<K: Key>() {
+    let Some(mut device) = Device::new() else { return };
+    let start = device.rng.below(PATTERNS.len());
+    for (k, n) in sizes(&mut device.rng).into_iter().enumerate() {
+        for p in 0..if n > 20_000 { 2 } else { 3 } {
+            let pattern = PATTERNS[(start + k + 3 * p) % PATTERNS.len()];
+            let how = How::any(&mut device.rng, K::WIDTH);
+            device.check::<K>(&how, pattern, n, SKIPS[(k + p) % 4]);
+            device.check_with::<K, u32>(&how, pattern, n, SKIPS[(k + p) % 4]);
+        }
+    }
+    for pattern in PATTERNS {
+        device.check::<K>(&WHOLE, pattern, 100_000, [0, 1]);
+    }
+}
+over_keys! { all }
+
+macro_rules! payloads { ($($name:ident $v:ty;)*) => { $(
+    #[test]
+    fn $name() {
+        let Some(mut device) = Device::new() else { return };
+        for (k, n) in [1, 33, 2048, 2049, 4096, 4097, 50_000, 300_000].into_iter().enumerate() {
+            for (p, pattern) in [Pattern::Random, Pattern::Few, Pattern::Special].into_iter().enumerate() {
+                let skips = SKIPS[(k + p) % 4];
+                for width in [8, 16, 32, 64] {
+                    let how = How::any(&mut device.rng, width);
+                    match width {
+                        8 => device.check_with::<u8, $v>(&how, pattern, n, skips),
+                        16 => device.check_with::<f16, $v>(&how, pattern, n, skips),
+                        32 => device.check_with::<i32, $v>(&how, pattern, n, skips),
+                        _ => device.check_with::<f64, $v>(&how, pattern, n, skips),
+                    }
+                }
+            }
+        }
+    }
+)* } }
+payloads! {
+    with_bytes u8; with_halves u16; with_three_bytes [u8; 3]; with_words u32; with_doubles u64; with_three_words [u32; 3];
+    with_quads u128;
+}
+
+/// Keys alone of 4 and 8 bytes in such numbers go by buckets, unless a bucket is too large.
+#[test]
+fn by_buckets() {
+    let Some(mut device) = Device::new() else { return };
+    let (down, n) = (How { descending: true, bits: None }, 5_000_000);
+    for (k, pattern) in PATTERNS.into_iter().enumerate() {
+        let how = if k % 2 == 0 { &WHOLE } else { &down };
+        device.check::<u32>(how, pattern, n, SKIPS[k % 4]);
+        device.check::<f32>(how, pattern, n, SKIPS[(k + 1) % 4]);
+        device.check::<i64>(how, pattern, n, SKIPS[(k + 2) % 4]);
+    }
+    let lengths = [(1 << 22) - 1, 1 << 22, (1 << 22) + 1, 1 + (1 << 23)];
+    for n in lengths {
+        device.check::<f64>(&WHOLE, Pattern::Random, n, [0, 0]);
+    }
+    // By passes whatever their number: of few bits, of narrow keys, with a payload.
+    device.check::<u32>(&How { descending: false, bits: Some(3..29) }, Pattern::Random, n, [0, 1]);
+    device.check::<i16>(&WHOLE, Pattern::Random, n, [1, 0]);
+    device.check_with::<u64, u32>(&down, Pattern::PowerLaw, n, [0, 0]);
+}
+
+/// Keys that few are alike, with their places.
+#[test]
+fn is_stable() {
+    let Some(mut device) = Device::new() else { return };
+    let stream = device.stream.clone();
+    for descending in [false, true] {
+        for n in [3000, 70_000, 6_000_000] {
+            let distinct = 1 + device.rng.below(6) as u32;
+            let keys: Vec<u32> = (0..n).map(|_| device.rng.below(distinct as usize) as u32 * 0x0101_0101).collect();
+            let order = How { descending, bits: None }.oracle(&keys);
+            let input = stream.clone_htod(&keys).unwrap();
+            let builder = sort::<u32>();
+            let builder = if descending { builder.descending() } else { builder };
+            let got = builder.workspace(&mut device.workspace).indices::<u32, _>(&input).unwrap();
+            assert_bytes(&stream.clone_dtoh(&got).unwrap(), &order, &(descending, n));
+        }
+    }
+}
+
+/// New memory, other streams than that of the workspace, no workspace.
+#[test]
+fn without_a_workspace() {
+    let Some(mut device) = Device::new() else { return };
+    let stream = device.stream.clone();
+    for n in [0, 10, 100_000] {
+        let x = keys::<f32>(&mut device.rng, Pattern::Special, n);
+        let order = WHOLE.oracle(&x);
+        let input = if n == 0 { stream.null().unwrap() } else { stream.clone_htod(&x).unwrap() };
+        let sorted = sort::<f32>().run(&input).unwrap();
+        let places = sort::<f32>().on(&stream).indices::<u32, _>(&input).unwrap();
+        if n == 0 {
+            assert!(sorted.is_empty() && places.is_empty());
+            continue;
+        }
+        assert_bytes(&stream.clone_dtoh(&sorted).unwrap(), &gathered(&x, &order), &n);
+        assert_bytes(&stream.clone_dtoh(&places).unwrap(), &order, &n);
+    }
+}
+
+/// A short walk for compute-sanitizer.
+#[test]
+fn sanitize() {
+    let Some(mut device) = Device::new() else { return };
+    let part = How { descending: true, bits: Some(2..7) };
+    for skips in [[0, 0], [1, 3]] {
+        for n in [1, 1000, 5000, 30_000] {
+            device.check::<u32>(&WHOLE, Pattern::Random, n, skips);
+            device.check::<u8>(&part, Pattern::Special, n, skips);
+            device.check_with::<u32, u32>(&WHOLE, Pattern::PowerLaw, n, skips);
+            device.check_with::<f64, [u8; 3]>(&part, Pattern::Few, n, skips);
+            device.check_with::<bf16, u128>(&WHOLE, Pattern::Special, n, skips);
+        }
+        device.check::<u32>(&WHOLE, Pattern::Random, (1 << 22) + 77, skips);
+        device.check::<f64>(&WHOLE, Pattern::Equal, (1 << 22) + 77, skips);
+    }
+}
+
+/// Replays with other data: by buckets and not, in place, with a payload and of indices in one graph, nothing allocated.
+#[test]
+fn replays() {
+    if !is_alone(replays) {
+        return;
+    }
+    let Some(mut device) = Device::new() else { return };
+    let stream = device.stream.clone();
+    // SAFETY: one stream is used, so there is nothing to track.
+    unsafe { stream.context().disable_event_tracking() };
+    let (long, short) = (5 << 20, 100_000);
+    sort::<u32>().prepare(long, &mut device.workspace).unwrap();
+    sort::<f32>().prepare_with::<u16>(short, &mut device.workspace).unwrap();
+    sort::<i64>().prepare_indices::<u32>(short, &mut device.workspace).unwrap();
+    let held = device.workspace.bytes();
+    let mut x = stream.alloc_zeros::<u32>(long).unwrap();
+    let mut second = stream.alloc_zeros::<u32>(long).unwrap();
+    let mut sorted = stream.alloc_zeros::<u32>(long).unwrap();
+    let (mut y, mut values) = (stream.alloc_zeros::<f32>(short).unwrap(), stream.alloc_zeros::<u16>(short).unwrap());
+    let (mut z, mut places) = (stream.alloc_zeros::<i64>(short).unwrap(), stream.alloc_zeros::<u32>(short).unwrap());
+    stream.synchronize().unwrap();
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+    sort::<u32>().workspace(&mut device.workspace).run_into(&x, &mut sorted).unwrap();
+    sort::<u32>().workspace(&mut device.workspace).run_in_place_with(&mut x, &mut second).unwrap();
+    sort::<f32>().workspace(&mut device.workspace).run_with_in_place::<u16, _, _>(&mut y, &mut values).unwrap();
+    sort::<i64>().descending().workspace(&mut device.workspace).indices_into::<u32, _, _>(&z, &mut places).unwrap();
+    let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    let graph = stream.end_capture(flags).unwrap().expect("a graph");
+    assert_eq!(device.workspace.bytes(), held, "a prepared workspace does not grow");
+    for pattern in PATTERNS {
+        let a = keys::<u32>(&mut device.rng, pattern, long);
+        let b = keys::<f32>(&mut device.rng, pattern, short);
+        let c = keys::<i64>(&mut device.rng, pattern, short);
+        let beside = noise::<u16>(&mut device.rng, short);
+        stream.memcpy_htod(&a, &mut x).unwrap();
+        stream.memcpy_htod(&b, &mut y).unwrap();
+        stream.memcpy_htod(&beside, &mut values).unwrap();
+        stream.memcpy_htod(&c, &mut z).unwrap();
+        graph.launch().unwrap();
+        let mut expected = a;
+        expected.sort_unstable();
+        assert_bytes(&stream.clone_dtoh(&sorted).unwrap(), &expected, &("into", pattern));
+        assert_bytes(&stream.clone_dtoh(&x).unwrap(), &expected, &("in place", pattern));
+        let order = WHOLE.oracle(&b);
+        assert_bytes(&stream.clone_dtoh(&y).unwrap(), &gathered(&b, &order), &("with a payload", pattern));
+        assert_bytes(&stream.clone_dtoh(&values).unwrap(), &gathered(&beside, &order), &("the payload", pattern));
+        let order = How { descending: true, bits: None }.oracle(&c);
+        assert_bytes(&stream.clone_dtoh(&places).unwrap(), &order, &("indices", pattern));
+    }
+}
+
+/// What was prepared for more keys is enough for fewer, and for every call.
+#[test]
+fn prepared() {
+    let Some(mut device) = Device::new() else { return };
+    let stream = device.stream.clone();
+    let most = 300_000;
+    sort::<u64>().prepare(most, &mut device.workspace).unwrap();
+    sort::<u64>().prepare_with::<u128>(most, &mut device.workspace).unwrap();
+    sort::<u64>().prepare_indices::<u64>(most, &mut device.workspace).unwrap();
+    let held = device.workspace.bytes();
+    for n in [1, 5000, 40_000, most] {
+        let mut keys = stream.clone_htod(&keys::<u64>(&mut device.rng, Pattern::Random, n)).unwrap();
+        let mut payload = stream.alloc_zeros::<u128>(n).unwrap();
+        let builder = sort::<u64>();
+        drop(builder.workspace(&mut device.workspace).indices::<u64, _>(&keys).unwrap());
+        drop(builder.workspace(&mut device.workspace).run(&keys).unwrap());
+        builder.workspace(&mut device.workspace).run_with_in_place::<u128, _, _>(&mut keys, &mut payload).unwrap();
+        builder.workspace(&mut device.workspace).run_in_place(&mut keys).unwrap();
+        assert_eq!(device.workspace.bytes(), held, "{n}");
+    }
+}
+
+/// Passes of several launches each: more tiles than one has.
+#[test]
+fn hundreds_of_millions() {
+    let Some(device) = Device::new() else { return };
+    let _alone = crate::common::much_memory();
+    let stream = device.stream.clone();
+    let n: usize = 22 * 512 * (1 << 15) + 12_345;
+    // Of two bytes, so that the expected result is a count of each.
+    let keys: Vec<u16> = (0..n as u64).map(|i| ((i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 45) as u16).collect();
+    let mut counts = vec![0_usize; 1 << 16];
+    for &key in &keys {
+        counts[usize::from(key)] += 1;
+    }
+    let mut x = stream.clone_htod(&keys).unwrap();
+    drop(keys);
+    sort::<u16>().run_in_place(&mut x).unwrap();
+    let got = stream.clone_dtoh(&x).unwrap();
+    let mut at = 0;
+    for (key, count) in counts.into_iter().enumerate() {
+        assert!(got[at..at + count].iter().all(|&x| usize::from(x) == key), "{key}");
+        at += count;
+    }
+    let error = sort::<u16>().run_into(&x, &mut stream.alloc_zeros::<u16>(1).unwrap()).unwrap_err();
+    assert!(matches!(error, Error::Length { .. }), "{error}");
+}

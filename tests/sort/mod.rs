@@ -1,0 +1,243 @@
+//! One suite of sort, stamped over keys and both engines. The oracle is the standard library's stable sort.
+
+use crate::common::{Rng, stream};
+use bytemuck::Pod;
+use half::{bf16, f16};
+use parascan::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
+use parascan::{Error, SortKey, Workspace, sort};
+use std::cmp::{Ordering, Reverse};
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+
+mod device;
+mod host;
+
+/// Keys, and the order that is promised for them.
+trait Key: SortKey + DeviceRepr + Debug {
+    const WIDTH: u32 = 8 * size_of::<Self>() as u32;
+    fn from_bits(bits: u64) -> Self;
+    fn bits(self) -> u64;
+    fn order(self, other: Self) -> Ordering;
+    /// In which bits are counted.
+    fn place(self) -> u64;
+}
+
+macro_rules! integers { ($($t:ident $sign:expr;)*) => { $(
+    impl Key for $t {
+        fn from_bits(bits: u64) -> $t { bits as $t }
+        fn bits(self) -> u64 { self as u64 & (u64::MAX >> (64 - Self::WIDTH)) }
+        fn order(self, other: $t) -> Ordering { self.cmp(&other) }
+        fn place(self) -> u64 { Key::bits(self) ^ $sign << (Self::WIDTH - 1) }
+    }
+)* } }
+integers! { u8 0; u16 0; u32 0; u64 0; usize 0; i8 1; i16 1; i32 1; i64 1; isize 1; }
+
+macro_rules! floats { ($($t:ident $bits:ident;)*) => { $(
+    impl Key for $t {
+        fn from_bits(bits: u64) -> $t { $t::from_bits(bits as $bits) }
+        fn bits(self) -> u64 { self.to_bits().into() }
+        /// The standard library's total order, but for NaNs with the sign set, which come last.
+        fn order(self, other: $t) -> Ordering {
+            let is_last = |x: $t| x.is_nan() && x.is_sign_negative();
+            is_last(self).cmp(&is_last(other)).then(self.total_cmp(&other))
+        }
+        fn place(self) -> u64 {
+            let sign = 1 << (Self::WIDTH - 1);
+            let total = |bits: u64| if bits & sign != 0 { !bits & (sign | (sign - 1)) } else { bits | sign };
+            let nans = sign - 1 - u64::from($t::INFINITY.to_bits());
+            total(Key::bits(self)).wrapping_sub(nans) & (sign | (sign - 1))
+        }
+    }
+)* } }
+floats! { f16 u16; bf16 u16; f32 u32; f64 u64; }
+
+#[derive(Clone, Copy, Debug)]
+enum Pattern {
+    Random,
+    Sorted,
+    Reversed,
+    Equal,
+    /// Four distinct values.
+    Few,
+    /// Small numbers are frequent.
+    PowerLaw,
+    /// The upper 16 bits agree, or all but the lowest of narrow keys.
+    SameAbove,
+    /// NaNs of every payload and sign, infinities, zeros, subnormals; of integers the ends of their range.
+    Special,
+}
+const PATTERNS: [Pattern; 8] = [
+    Pattern::Random,
+    Pattern::Sorted,
+    Pattern::Reversed,
+    Pattern::Equal,
+    Pattern::Few,
+    Pattern::PowerLaw,
+    Pattern::SameAbove,
+    Pattern::Special,
+];
+
+/// A key that no ordinary number is.
+fn special<K: Key>(rng: &mut Rng) -> u64 {
+    let all = u64::MAX >> (64 - K::WIDTH);
+    let sign = 1 << (K::WIDTH - 1);
+    let infinity = match std::any::type_name::<K>().rsplit("::").next() {
+        Some("f16") => 0x7c00,
+        Some("bf16") => 0x7f80,
+        Some("f32") => 0x7f80_0000,
+        Some("f64") => 0x7ff0_0000_0000_0000,
+        _ => all >> 1,
+    };
+    let mantissa = !infinity & (sign - 1);
+    let magnitude = match rng.below(8) {
+        0 | 1 => infinity | (rng.next() & mantissa),
+        2 => infinity,
+        3 => 0,
+        4 => rng.next() & mantissa,
+        5 => infinity | 1 << rng.below(K::WIDTH as usize - 1),
+        6 => 1,
+        _ => rng.next() & (sign - 1),
+    };
+    magnitude & all | if rng.below(2) == 0 { sign } else { 0 }
+}
+
+fn keys<K: Key>(rng: &mut Rng, pattern: Pattern, n: usize) -> Vec<K> {
+    let width = K::WIDTH as usize;
+    let few = [0; 4].map(|_: u8| rng.next());
+    let above = rng.next() << if width > 16 { width - 16 } else { 4 };
+    let mut keys: Vec<K> = (0..n)
+        .map(|_| {
+            K::from_bits(match pattern {
+                Pattern::Random | Pattern::Sorted | Pattern::Reversed => rng.next(),
+                Pattern::Equal => few[0],
+                Pattern::Few => few[rng.below(4)],
+                Pattern::PowerLaw => (rng.next() >> (64 - width)) >> rng.below(width),
+                Pattern::SameAbove => above | rng.next() >> (64 - width) & ((1 << (width - 16.min(width - 4))) - 1),
+                Pattern::Special => special::<K>(rng),
+            })
+        })
+        .collect();
+    match pattern {
+        Pattern::Sorted => keys.sort_by(|a, b| a.order(*b)),
+        Pattern::Reversed => keys.sort_by(|a, b| b.order(*a)),
+        _ => {}
+    }
+    keys
+}
+
+/// How keys are sorted.
+#[derive(Clone, Debug)]
+struct How {
+    descending: bool,
+    /// Of the place, if not all.
+    bits: Option<Range<u32>>,
+}
+
+impl How {
+    fn builder<K: Key>(&self) -> parascan::Sort<K> {
+        let builder = sort::<K>();
+        let builder = if self.descending { builder.descending() } else { builder };
+        match &self.bits {
+            Some(bits) => builder.bits(bits.clone()),
+            None => builder,
+        }
+    }
+
+    /// All bits in either direction, and parts of them.
+    fn any(rng: &mut Rng, width: u32) -> How {
+        let descending = rng.below(2) == 0;
+        let (a, b) = (rng.below(width as usize + 1) as u32, rng.below(width as usize + 1) as u32);
+        let bits = match rng.below(4) {
+            0 => Some(a.min(b)..a.max(b)),
+            1 => Some(0..width),
+            _ => None,
+        };
+        How { descending, bits }
+    }
+
+    /// Where the keys were, in the order of the standard library's stable sort.
+    fn oracle<K: Key>(&self, keys: &[K]) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..keys.len() as u32).collect();
+        let compare = |a: K, b: K| match &self.bits {
+            None => a.order(b),
+            Some(bits) => {
+                let below = |bit: u32| ((1_u128 << bit) - 1) as u64;
+                let mask = below(bits.end) ^ below(bits.start);
+                (a.place() & mask).cmp(&(b.place() & mask))
+            }
+        };
+        order.sort_by(|&a, &b| {
+            let order = compare(keys[a as usize], keys[b as usize]);
+            if self.descending { Reverse(order).cmp(&Reverse(Ordering::Equal)) } else { order }
+        });
+        order
+    }
+}
+
+/// Those items, in that order.
+fn gathered<V: Copy>(items: &[V], order: &[u32]) -> Vec<V> {
+    order.iter().map(|&i| items[i as usize]).collect()
+}
+
+/// Anything at all, of plain data.
+fn noise<V: Pod>(rng: &mut Rng, n: usize) -> Vec<V> {
+    let mut items: Vec<V> = bytemuck::zeroed_vec(n);
+    let bytes = rng.bytes(n * size_of::<V>());
+    bytemuck::cast_slice_mut::<V, u8>(&mut items).copy_from_slice(&bytes);
+    items
+}
+
+#[track_caller]
+fn assert_bytes<V: Pod + Debug>(got: &[V], expected: &[V], what: &dyn Debug) {
+    assert_eq!(got.len(), expected.len(), "{what:?}");
+    let same = |i: &usize| bytemuck::bytes_of(&got[*i]) == bytemuck::bytes_of(&expected[*i]);
+    if let Some(i) = (0..got.len()).find(|i| !same(i)) {
+        let wrong = (0..got.len()).filter(|i| !same(i)).count();
+        panic!(
+            "{what:?}: item {i} of {} is {:?} and should be {:?}; {wrong} are wrong",
+            got.len(),
+            got[i],
+            expected[i]
+        );
+    }
+}
+
+/// The oracle's own order: places are in it.
+#[test]
+fn places_are_in_order() {
+    fn check<K: Key>() {
+        let mut rng = Rng::new();
+        for pattern in [Pattern::Random, Pattern::Special, Pattern::PowerLaw] {
+            let keys = keys::<K>(&mut rng, pattern, 2000);
+            for pair in keys.windows(2) {
+                assert_eq!(pair[0].order(pair[1]), pair[0].place().cmp(&pair[1].place()), "{pair:?}");
+            }
+        }
+    }
+    check::<u8>();
+    check::<i16>();
+    check::<f16>();
+    check::<bf16>();
+    check::<f32>();
+    check::<f64>();
+    check::<i64>();
+}
+
+macro_rules! over_keys { ($check:ident) => {
+    #[test] fn of_u8() { $check::<u8>(); }
+    #[test] fn of_u16() { $check::<u16>(); }
+    #[test] fn of_u32() { $check::<u32>(); }
+    #[test] fn of_u64() { $check::<u64>(); }
+    #[test] fn of_usize() { $check::<usize>(); }
+    #[test] fn of_i8() { $check::<i8>(); }
+    #[test] fn of_i16() { $check::<i16>(); }
+    #[test] fn of_i32() { $check::<i32>(); }
+    #[test] fn of_i64() { $check::<i64>(); }
+    #[test] fn of_isize() { $check::<isize>(); }
+    #[test] fn of_f16() { $check::<f16>(); }
+    #[test] fn of_bf16() { $check::<bf16>(); }
+    #[test] fn of_f32() { $check::<f32>(); }
+    #[test] fn of_f64() { $check::<f64>(); }
+} }
+use over_keys;
