@@ -154,22 +154,6 @@ fn units() -> Vec<(String, Vec<String>)> {
     units.into_iter().collect()
 }
 
-/// The text of each sort that is built in: of every type of keys, alone, with 4 bytes, and wider keys with 8.
-fn sorts() -> Vec<(String, String)> {
-    let integers = [1, 2, 4, 8].into_iter().flat_map(|key| [(key, KeyKind::Unsigned), (key, KeyKind::Signed)]);
-    let floats = [(2, 10), (2, 7), (4, 23), (8, 52)].map(|(key, mantissa)| (key, KeyKind::Float { mantissa }));
-    let mut all = Vec::new();
-    for (key, kind) in integers.chain(floats) {
-        for payload in [0, 4, 8] {
-            if payload <= key.max(4) {
-                let unit = SortUnit { key, kind, payload: (payload > 0).then_some((payload, payload)) };
-                all.push((unit.source(), format!("sort of {kind:?} of {key} bytes with {payload}")));
-            }
-        }
-    }
-    all
-}
-
 /// The text of each kernel of compaction that is built in: by comparisons, flags, bits and of equal neighbours, for every size.
 fn compactions() -> Vec<(String, String)> {
     let mut all = Vec::new();
@@ -209,23 +193,20 @@ fn compactions() -> Vec<(String, String)> {
     all
 }
 
-/// The text of each kernel of a sort that is built in: of all keys alone, and of the usual ones with 4 bytes beside them.
+/// The text of each kernel of a sort that is built in: of all keys alone, and of the wider ones with 4 bytes beside them. Integers with
+/// a sign share those of the others.
 fn sorts() -> Vec<(String, String)> {
-    let float = |mantissa| KeyKind::Float { mantissa };
+    let integers = [1, 2, 4, 8].map(|key| (key, KeyKind::Unsigned));
+    let floats = [(2, 10), (2, 7), (4, 23), (8, 52)].map(|(key, mantissa)| (key, KeyKind::Float { mantissa }));
     let mut all = Vec::new();
-    let mut add = |key: usize, kind: KeyKind, payload: Option<(usize, usize)>| {
-        let beside = if payload.is_some() { " and 4 bytes beside them" } else { "" };
-        all.push((SortUnit { key, kind, payload }.source(), format!("sort of {kind:?} keys of {key} bytes{beside}")));
-    };
-    for key in [1, 2, 4, 8] {
-        add(key, KeyKind::Unsigned, None);
-        add(key, KeyKind::Signed, None);
-    }
-    for (key, mantissa) in [(2, 10), (2, 7), (4, 23), (8, 52)] {
-        add(key, float(mantissa), None);
-    }
-    for (key, kind) in [(4, KeyKind::Unsigned), (4, KeyKind::Signed), (4, float(23)), (8, KeyKind::Unsigned)] {
-        add(key, kind, Some((4, 4)));
+    for (key, kind) in integers.into_iter().chain(floats) {
+        for payload in [None, Some((4, 4))] {
+            if payload.is_none() || key >= 4 {
+                let beside = if payload.is_some() { " and 4 bytes beside them" } else { "" };
+                let name = format!("sort of {kind:?} keys of {key} bytes{beside}");
+                all.push((SortUnit { key, kind, payload }.source(), name));
+            }
+        }
     }
     all
 }

@@ -17,23 +17,22 @@ constexpr u32 DIGIT_BITS = 8, BINS = 1 << DIGIT_BITS;
 
 // ---- order ---------------------------------------------------------------------------------------------------------------
 
-enum KeyKind { UNSIGNED, SIGNED, FLOAT };
+enum KeyKind { INTEGER, FLOAT };
 
 // Keys as unsigned integers in the same order. Floats in that of IEEE's totalOrder, but for those NaNs that have the sign set: they
-// come last of all. `flip` has all bits set if the order is turned over.
+// come last of all. `flip` has the bits that are turned over then: the sign of integers that have one, and all of them if the order
+// is turned over.
 template <class Bits, KeyKind KIND, Bits INFINITE> struct KeyOrder {
     static constexpr u32 SIGN_PLACE = 8 * sizeof(Bits) - 1;
     static constexpr Bits SIGN = Bits(Bits(1) << SIGN_PLACE), NANS = Bits(SIGN - 1 - INFINITE);
     Bits flip;
 
     __device__ Bits to(Bits x) const {
-        if (KIND == SIGNED) x ^= SIGN;
         if (KIND == FLOAT) x = Bits((x & SIGN ? Bits(~x) : Bits(x | SIGN)) - NANS);
         return x ^ flip;
     }
     __device__ Bits from(Bits x) const {
         x ^= flip;
-        if (KIND == SIGNED) x ^= SIGN;
         if (KIND == FLOAT) {
             x += NANS;
             x = x & SIGN ? Bits(x ^ SIGN) : Bits(~x);
@@ -169,16 +168,17 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 
     Shared &s;
     u32 count;   // keys that are there
+    u32 rows;    // of a warp: as many as are needed for them
     bool uneven; // whether a digit has many of them
     u32 run[Shape::HAS_VALUES ? (ITEMS + 3) / 4 : 1];
     Bits key[ITEMS];
     u16 place[ITEMS];
 
-    __device__ RadixTile(Shared &s, u32 count) : s(s), count(count) {}
+    __device__ RadixTile(Shared &s, u32 count) : s(s), count(count), rows(WHOLE ? ITEMS : (count + THREADS - 1) / THREADS) {}
 
     // Where item i of this thread lies in the tile.
-    static __device__ u32 at(u32 i) { return (warp_id() * ITEMS + i) * WARP + lane_id(); }
-    __device__ bool is_there(u32 i) const { return WHOLE || at(i) < count; }
+    __device__ u32 at(u32 i) const { return (warp_id() * rows + i) * WARP + lane_id(); }
+    __device__ bool is_there(u32 i) const { return WHOLE || (i < rows && at(i) < count); }
 
     template <class Load> __device__ void load(const Load &load) {
 #pragma unroll
@@ -352,6 +352,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         u32 *bins = empty_bins(), own = 1u << lane_id();
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++) {
+            if (i >= rows) break;
             u32 d = digit(key[i]), same = __ballot_sync(ALL_LANES, is_there(i));
             bool there = (same & own) != 0;
 #pragma unroll

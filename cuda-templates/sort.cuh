@@ -251,7 +251,7 @@ template <class Tile> __device__ void sort_digits(Tile &t, typename Tile::Shape:
         t.scatter(digit, [](u32, u32) {}, [](u32, u32) { return u64(0); });
 #pragma unroll
         for (u32 i = 0; i < Tile::ITEMS; i++)
-            if (t.is_there(i)) t.key[i] = keys[Tile::at(i)];
+            if (t.is_there(i)) t.key[i] = keys[t.at(i)];
         if constexpr (Tile::HAS_VALUES) {
             Value *values = (Value *)t.s.exchange;
             __syncthreads();
@@ -261,7 +261,7 @@ template <class Tile> __device__ void sort_digits(Tile &t, typename Tile::Shape:
             __syncthreads();
 #pragma unroll
             for (u32 i = 0; i < Tile::ITEMS; i++)
-                if (t.is_there(i)) value[i] = values[Tile::at(i)];
+                if (t.is_there(i)) value[i] = values[t.at(i)];
         }
         __syncthreads();
     }
@@ -280,19 +280,19 @@ template <class Order, class Tile> __device__ void sort_small(typename Tile::Sha
         const Value *values = (const Value *)call.values_in;
 #pragma unroll
         for (u32 i = 0; i < Tile::ITEMS; i++)
-            if (t.is_there(i)) value[i] = values == nullptr ? Value::index(Tile::at(i)) : values[Tile::at(i)];
+            if (t.is_there(i)) value[i] = values == nullptr ? Value::index(t.at(i)) : values[t.at(i)];
     }
     sort_digits(t, value, call.begin, call.end);
     Bits *out = (Bits *)call.keys[0];
     if (out != nullptr)
 #pragma unroll
         for (u32 i = 0; i < Tile::ITEMS; i++)
-            if (t.is_there(i)) out[Tile::at(i)] = order.from(t.key[i]);
+            if (t.is_there(i)) out[t.at(i)] = order.from(t.key[i]);
     if constexpr (Tile::HAS_VALUES) {
         Value *values = (Value *)call.values[0];
 #pragma unroll
         for (u32 i = 0; i < Tile::ITEMS; i++)
-            if (t.is_there(i)) values[Tile::at(i)] = value[i];
+            if (t.is_there(i)) values[t.at(i)] = value[i];
     }
 }
 
@@ -541,7 +541,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
             sort_digits(t, (typename Tile::Shape::Value *)nullptr, 0, bits);
 #pragma unroll
             for (u32 i = 0; i < ITEMS; i++)
-                if (t.is_there(i)) out[Tile::at(i)] = order.from(t.key[i]);
+                if (t.is_there(i)) out[t.at(i)] = order.from(t.key[i]);
             return;
         }
         u32 begin = upto - sum;

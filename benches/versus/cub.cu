@@ -228,7 +228,7 @@ struct Sorting
 /// As DeviceRadixSort: with no temporary memory it says how many bytes are needed.
 typedef cudaError_t (*Sort)(void* temporary, size_t* bytes, const Sorting* sorting, cudaStream_t stream);
 
-/// Lengths are int where they fit.
+/// By lengths of type N: CUB is tuned for int and for 64 bits, and which is faster depends on the keys.
 template <typename T, typename N>
 cudaError_t sort_as(void* temporary, size_t* bytes, const Sorting* sorting, cudaStream_t stream)
 {
@@ -240,29 +240,24 @@ cudaError_t sort_as(void* temporary, size_t* bytes, const Sorting* sorting, cuda
   return DeviceRadixSort::SortPairs(
     temporary, *bytes, keys, keys_output, sorting->values, sorting->values_output, n, 0, int(sizeof(T) * 8), stream);
 }
-template <typename T>
-cudaError_t sort(void* temporary, size_t* bytes, const Sorting* sorting, cudaStream_t stream)
-{
-  return sorting->n <= 0x7fffffff ? sort_as<T, int>(temporary, bytes, sorting, stream)
-                                  : sort_as<T, int64_t>(temporary, bytes, sorting, stream);
-}
 
 struct SortRow
 {
   const char* type;
-  Sort sort;
+  Sort by_int, by_64_bits;
 };
 
+#define SORTS(NAME, T) {NAME, sort_as<T, int>, sort_as<T, int64_t>}
 static const SortRow SORT_ROWS[] = {
-  {"u8", sort<uint8_t>}, {"u16", sort<uint16_t>}, {"u32", sort<uint32_t>}, {"i32", sort<int32_t>}, {"u64", sort<uint64_t>},
-  {"i64", sort<int64_t>}, {"f16", sort<__half>}, {"f32", sort<float>}, {"f64", sort<double>},
+  SORTS("u8", uint8_t), SORTS("u16", uint16_t), SORTS("u32", uint32_t), SORTS("i32", int32_t), SORTS("u64", uint64_t),
+  SORTS("i64", int64_t), SORTS("f16", __half), SORTS("f32", float), SORTS("f64", double),
 };
 
-/// The radix sort of keys of that type; null if there is none.
-extern "C" Sort versus_cub_sort(const char* type)
+/// The radix sort of keys of that type, by lengths of 64 bits or of int; null if there is none.
+extern "C" Sort versus_cub_sort(const char* type, bool by_64_bits)
 {
   for (const SortRow& row : SORT_ROWS)
-    if (!strcmp(row.type, type)) return row.sort;
+    if (!strcmp(row.type, type)) return by_64_bits ? row.by_64_bits : row.by_int;
   return nullptr;
 }
 

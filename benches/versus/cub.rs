@@ -31,7 +31,7 @@ mod shim {
             n: u32,
             stream: super::CUstream,
         ) -> i32;
-        pub(super) fn versus_cub_sort(r#type: *const c_char) -> Option<super::SortFunction>;
+        pub(super) fn versus_cub_sort(r#type: *const c_char, by_64_bits: bool) -> Option<super::SortFunction>;
         pub(super) fn versus_cub_version() -> i32;
     }
 
@@ -208,13 +208,13 @@ pub(crate) struct Sorting {
 impl CubSort {
     /// None where CUB is not built in or `cub.cu` has no such row.
     #[cfg(feature = "cub")]
-    pub(crate) fn find(of: &str) -> Option<CubSort> {
+    pub(crate) fn find(of: &str, by_64_bits: bool) -> Option<CubSort> {
         let of = shim::text(of);
         // SAFETY: a C string; it is only read, during the call.
-        unsafe { shim::versus_cub_sort(of.as_ptr()) }.map(CubSort)
+        unsafe { shim::versus_cub_sort(of.as_ptr(), by_64_bits) }.map(CubSort)
     }
     #[cfg(not(feature = "cub"))]
-    pub(crate) fn find(_: &str) -> Option<CubSort> {
+    pub(crate) fn find(_: &str, _: bool) -> Option<CubSort> {
         None
     }
 

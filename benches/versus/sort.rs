@@ -107,9 +107,11 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
         let Bench { gpu, workspace, input, output, kept, host, .. } = bench;
         let (stream, bytes) = (gpu.stream.cu_stream(), n * size_of::<T>());
         let value_bytes = if kind == Values::None { 0 } else { 4 * n };
-        let numbers: Vec<u32> = (0..n as u32).collect();
-        told("the values", gpu.stream.memcpy_htod(&numbers, &mut values.slice_mut(..n)))?;
-        gpu.synchronize()?;
+        if kind == Values::Beside {
+            let numbers: Vec<u32> = (0..n as u32).collect();
+            told("the values", gpu.stream.memcpy_htod(&numbers, &mut values.slice_mut(..n)))?;
+            gpu.synchronize()?;
+        }
         let at = |memory: &CudaSlice<u32>| memory.device_ptr(&gpu.stream).0;
         let at_keys = |memory: &CudaSlice<T>| memory.device_ptr(&gpu.stream).0;
         let (to, kept_at, values_to, values_kept_at) =
@@ -139,19 +141,28 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
         let with = |address: CUdeviceptr| if kind == Values::None { 0 } else { address };
         let sorting = Sorting {
             keys: view.device_ptr(&gpu.stream).0,
-            values: with(beside.device_ptr(&gpu.stream).0),
+            values: with(beside.device_ptr(&gpu.stream).0), // numbers too: the row before has left them there
             keys_output: to,
             values_output: with(values_to),
             n: n as u64,
         };
-        let cub = CubSort::find(T::NAME);
-        let needed = cub.map_or(Ok(0), |cub| cub.temporary_bytes(&sorting, stream))?;
+        // By 64-bit lengths, and by int where they fit; the faster one is printed.
+        let forms = [Some(true), (n < 1 << 31).then_some(false)].into_iter().flatten();
+        let forms: Vec<CubSort> = forms.filter_map(|by_64_bits| CubSort::find(T::NAME, by_64_bits)).collect();
+        let mut needed = 0;
+        for cub in &forms {
+            needed = needed.max(cub.temporary_bytes(&sorting, stream)?);
+        }
         // SAFETY: CUB writes it before it reads it.
         let memory = told("CUB's memory", unsafe { gpu.stream.alloc::<u8>(needed.max(1)) })?;
         let temporary = (memory.device_ptr(&gpu.stream).0, needed);
         // SAFETY: `n` keys and values, and room for as many; the temporary memory lives to the end of this function, which waits for
         // the stream.
-        let mut theirs = cub.map(|cub| move || unsafe { cub.launch(temporary, &sorting, stream) });
+        let theirs = |cub: &CubSort| {
+            let cub = *cub;
+            move || unsafe { cub.launch(temporary, &sorting, stream) }
+        };
+        let mut theirs: Vec<_> = forms.iter().map(theirs).collect();
 
         // ---- the check: poison, ours to `kept`, poison, theirs
         // SAFETY (of all in this block): the addresses are of the buffers and as long.
@@ -161,7 +172,7 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
             ours()?;
             gpu.copy(to, kept_at, bytes)?;
             gpu.copy(values_to, values_kept_at, 4 * n)?;
-            if let Some(theirs) = &mut theirs {
+            for theirs in &mut theirs {
                 gpu.fill(to, 0x5a, bytes)?;
                 gpu.fill(values_to, 0x5a, 4 * n)?;
                 theirs()?;
@@ -170,8 +181,8 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
                 }
                 same(gpu.differ(values_kept_at, values_to, value_bytes)?, 4, "CUB's values")?;
             }
-            if n <= LOOP || theirs.is_none() {
-                let mut expected = numbers;
+            if n <= LOOP || theirs.is_empty() {
+                let mut expected: Vec<u32> = (0..n as u32).collect();
                 expected.sort_by(|&a, &b| order(&host[a as usize], &host[b as usize]));
                 let keys: Vec<T> = expected.iter().map(|&i| host[i as usize]).collect();
                 let keys = told("the expected keys", gpu.stream.clone_htod(&keys))?;
@@ -184,15 +195,16 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
         }
 
         // ---- the clock
-        let mut libraries = vec!["parascan"];
         let mut calls: Vec<Call> = vec![&mut ours];
-        if let Some(theirs) = &mut theirs {
-            libraries.push("cub");
-            calls.push(theirs);
-        }
+        calls.extend(theirs.iter_mut().map(|theirs| theirs as Call));
+        let times = gpu.medians(batches(bytes), &mut calls)?;
         let moved = 2 * (bytes + value_bytes);
-        for (library, us) in libraries.iter().zip(gpu.medians(batches(bytes), &mut calls)?) {
+        let row = |library: &str, us: f64| {
             print(library, what, T::NAME, n, us, moved, moved as f64 / us / (2.0 * bytes as f64 / copy));
+        };
+        row("parascan", times[0]);
+        if let Some(us) = times[1..].iter().copied().reduce(f64::min) {
+            row("cub", us);
         }
         Ok(())
     }

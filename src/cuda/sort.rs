@@ -211,7 +211,8 @@ impl SortProgram {
         let is_alone = self.unit.payload.is_none();
         let all_bits = bits == (0..8 * self.unit.key as u32);
         let by_bins = is_alone && all_bits && self.unit.key >= 4 && n <= shape.bucket.tile();
-        let plan = |way| SortPlan { n, sizes: self.sizes(), bits: bits.clone(), in_place, shape, way };
+        let sign = if self.unit.kind == KeyKind::Signed { 1 << (8 * self.unit.key - 1) } else { 0 };
+        let plan = |way| SortPlan { n, sizes: self.sizes(), sign, bits: bits.clone(), in_place, shape, way };
         if by_bins || n <= shape.small.tile() {
             return plan(Way::OneBlock { by_bins });
         }
@@ -284,6 +285,8 @@ pub(crate) struct SortPlan {
     n: usize,
     /// Bytes of a key, and of what goes with it.
     sizes: (usize, usize),
+    /// The bit that is the sign of an integer.
+    sign: u64,
     bits: Range<u32>,
     in_place: bool,
     shape: SortShape,
@@ -451,7 +454,7 @@ impl SortCall {
             values: [self.values, at.values.map_or(0, place)],
             plan: place(at.plan),
             words: at.words.map(place),
-            flip: if self.descending { u64::MAX } else { 0 },
+            flip: if self.descending { !plan.sign } else { plan.sign },
             begin: bits.start,
             end: bits.end,
             passes: 0,
@@ -574,12 +577,11 @@ mod tests {
 
     #[test]
     fn the_usual_are_built_in() {
-        macro_rules! all { ($($t:ident)*) => { [$(
-            SortProgram::new::<$t, ()>(<$t as crate::SortKey>::KIND),
-            SortProgram::new::<$t, u32>(<$t as crate::SortKey>::KIND),
-        )*] } }
-        let mut programs = Vec::from(all! { u8 i8 u16 i16 f16 bf16 u32 i32 f32 u64 i64 f64 usize isize });
-        programs.push(SortProgram::new::<f32, u64>(<f32 as crate::SortKey>::KIND));
+        macro_rules! all { ($v:ty: $($t:ident)*) => {
+            [$( SortProgram::new::<$t, $v>(<$t as crate::SortKey>::KIND) ),*]
+        } }
+        let mut programs = Vec::from(all! { (): u8 i8 u16 i16 f16 bf16 u32 i32 f32 u64 i64 f64 usize isize });
+        programs.extend(all! { u32: u32 i32 f32 u64 i64 f64 usize isize });
         for program in programs {
             assert!(library::is_built_in(&program.unit.source()), "{program:?}");
         }

@@ -318,8 +318,7 @@ impl SortUnit {
         let &SortUnit { key, kind, payload } = self;
         let bits = 8 * key as u32;
         let (kind, infinite) = match kind {
-            KeyKind::Unsigned => ("UNSIGNED", 0),
-            KeyKind::Signed => ("SIGNED", 0),
+            KeyKind::Unsigned | KeyKind::Signed => ("INTEGER", 0), // the sign bit is turned over by the call
             KeyKind::Float { mantissa } => ("FLOAT", (u64::MAX >> (65 - bits)) >> mantissa << mantissa),
         };
         let payload = match payload {

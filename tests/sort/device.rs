@@ -120,10 +120,7 @@ impl Device {
         let (mut values, values_guard) = self.guarded(skip_out, &payload);
         let mut data = output.slice_mut(skip_in..skip_in + n);
         let mut values_data = values.slice_mut(skip_out..skip_out + n);
-        builder
-            .workspace(&mut self.workspace)
-            .run_with_in_place::<V, _, _>(&mut data, &mut values_data)
-            .unwrap();
+        builder.workspace(&mut self.workspace).run_with_in_place::<V, _, _>(&mut data, &mut values_data).unwrap();
         self.holds(&output, &guard, skip_in, &sorted, &("with a payload in place", &what));
         self.holds(&values, &values_guard, skip_out, &moved, &("the payload in place", &what));
 

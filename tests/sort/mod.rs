@@ -224,20 +224,64 @@ fn places_are_in_order() {
     check::<i64>();
 }
 
-macro_rules! over_keys { ($check:ident) => {
-    #[test] fn of_u8() { $check::<u8>(); }
-    #[test] fn of_u16() { $check::<u16>(); }
-    #[test] fn of_u32() { $check::<u32>(); }
-    #[test] fn of_u64() { $check::<u64>(); }
-    #[test] fn of_usize() { $check::<usize>(); }
-    #[test] fn of_i8() { $check::<i8>(); }
-    #[test] fn of_i16() { $check::<i16>(); }
-    #[test] fn of_i32() { $check::<i32>(); }
-    #[test] fn of_i64() { $check::<i64>(); }
-    #[test] fn of_isize() { $check::<isize>(); }
-    #[test] fn of_f16() { $check::<f16>(); }
-    #[test] fn of_bf16() { $check::<bf16>(); }
-    #[test] fn of_f32() { $check::<f32>(); }
-    #[test] fn of_f64() { $check::<f64>(); }
-} }
+macro_rules! over_keys {
+    ($check:ident) => {
+        #[test]
+        fn of_u8() {
+            $check::<u8>();
+        }
+        #[test]
+        fn of_u16() {
+            $check::<u16>();
+        }
+        #[test]
+        fn of_u32() {
+            $check::<u32>();
+        }
+        #[test]
+        fn of_u64() {
+            $check::<u64>();
+        }
+        #[test]
+        fn of_usize() {
+            $check::<usize>();
+        }
+        #[test]
+        fn of_i8() {
+            $check::<i8>();
+        }
+        #[test]
+        fn of_i16() {
+            $check::<i16>();
+        }
+        #[test]
+        fn of_i32() {
+            $check::<i32>();
+        }
+        #[test]
+        fn of_i64() {
+            $check::<i64>();
+        }
+        #[test]
+        fn of_isize() {
+            $check::<isize>();
+        }
+        #[test]
+        fn of_f16() {
+            $check::<f16>();
+        }
+        #[test]
+        fn of_bf16() {
+            $check::<bf16>();
+        }
+        #[test]
+        fn of_f32() {
+            $check::<f32>();
+        }
+        #[test]
+        fn of_f64() {
+            $check::<f64>();
+        }
+    };
+}
 use over_keys;
