@@ -51,7 +51,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
             if self.disorder(from, 1, n) == n {
                 return self.copy(from, to, n);
             }
-            if let Some((shift, places)) = self.places.as_integers(std::slice::from_raw_parts(from.keys, n)) {
+            if let Some((shift, places)) = self.places.as_integers() {
                 for i in 0..n {
                     to.keys.add(i).write(shift.there(from.keys.add(i).read()));
                 }

@@ -113,7 +113,7 @@ impl Sort {
     ///   until this returns. Numbers have no array in `from` with `keep`; without it theirs is only written.
     /// - `to` may be written and `from` read; without `keep` written, too. Items of `to` need not be initialised.
     /// - `scratch` may be written for [`scratch`](Self::scratch) bytes, and nobody else touches it.
-    /// - None of these overlap.
+    /// - None of these overlap; but with `keep` `to` may be `from`, and is written.
     pub(crate) unsafe fn run(&self, from: Arrays, to: Arrays, scratch: *mut u8) {
         self.dispatch(Run { from, to, scratch });
     }

@@ -21,8 +21,8 @@ pub(crate) enum Kind {
 
 /// The order of keys.
 ///
-/// Floats are in the order of [`f32::total_cmp`], so -0 comes before +0, but for NaN: all NaNs are one key, the
-/// greatest. They come last, first in descending order, and keep their order and their bits.
+/// Floats are in the order of [`f32::total_cmp`], so -0 comes before +0, but for NaNs that have the sign set: they come last of
+/// all, behind the other NaNs; first in descending order.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     /// Bits of a key: 8, 16, 32 or 64.
@@ -33,7 +33,7 @@ pub(crate) struct Order {
     pub(crate) descending: bool,
     /// Which bits are looked at, 0 being the least significant one: not of the key but of its place in ascending order,
     /// which is the key itself if it is unsigned, with the highest bit flipped if it is signed, and for a float an
-    /// integer that orders as the float does (all bits set for a NaN).
+    /// integer that orders as the float does.
     pub(crate) bits: Range<u32>,
 }
 
@@ -50,6 +50,9 @@ pub(super) trait Bits: Copy + Ord + Send + Sync + 'static {
     fn and(self, other: Self) -> Self;
     fn or(self, other: Self) -> Self;
     fn xor(self, other: Self) -> Self;
+    /// The sum and the difference, wrapped.
+    fn plus(self, other: Self) -> Self;
+    fn minus(self, other: Self) -> Self;
     /// All bits set if the highest one is.
     fn smear(self) -> Self;
     fn leading_zeros(self) -> u32;
@@ -93,6 +96,14 @@ macro_rules! bits {
                 self ^ other
             }
             #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn minus(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
+            #[inline(always)]
             fn smear(self) -> Self {
                 (self as $signed >> (Self::WIDTH - 1)) as Self
             }
@@ -113,9 +124,9 @@ bits! { u8 i8 u16 i16 u32 i32 u64 i64 }
 pub(super) trait Places<K>: Copy + Sync {
     /// The bits of the key's place that are looked at; the others are 0.
     fn place(self, key: K) -> K;
-    /// For keys that are all numbers: how each is made an integer, and that one a key again, and the order of those
-    /// integers. If there is something to gain.
-    fn as_integers(self, items: &[K]) -> Option<(Shift<K>, Integers<K>)>;
+    /// How each key is made an integer, and that one a key again, and the order of those integers. If there is something
+    /// to gain.
+    fn as_integers(self) -> Option<(Shift<K>, Integers<K>)>;
 }
 
 /// [`Places`] of integers.
@@ -132,7 +143,7 @@ impl<K: Bits> Places<K> for Integers<K> {
     }
 
     #[inline(always)]
-    fn as_integers(self, _: &[K]) -> Option<(Shift<K>, Integers<K>)> {
+    fn as_integers(self) -> Option<(Shift<K>, Integers<K>)> {
         None
     }
 }
@@ -140,48 +151,47 @@ impl<K: Bits> Places<K> for Integers<K> {
 /// [`Places`] of floats.
 #[derive(Clone, Copy)]
 pub(super) struct Floats<K> {
-    /// What becomes of all keys, and besides of negative ones.
-    flip: K,
-    negative: K,
-    /// All bits but the sign, infinity, and the place of what is above it.
-    magnitude: K,
-    infinity: K,
-    nan: K,
+    shift: Shift<K>,
     mask: K,
 }
 
-/// Takes floats that are numbers to integers in their order, and back.
+/// Takes floats to integers in their order, and back.
+///
+/// With the sign turned over, and of negative floats all other bits too, they are in the standard library's total order. Before
+/// the others are the NaNs that have the sign set, as many as there are integers below -infinity: to take that number away
+/// moves them to the end.
 #[derive(Clone, Copy)]
 pub(super) struct Shift<K> {
-    flip: K,
-    negative: K,
+    sign: K,
+    /// All bits but the sign.
+    magnitude: K,
+    nans: K,
+    /// All bits in descending order.
+    down: K,
 }
 
 impl<K: Bits> Shift<K> {
     #[inline(always)]
     pub(super) fn there(self, key: K) -> K {
-        key.xor(self.flip).xor(key.smear().and(self.negative))
+        key.xor(self.sign).xor(key.smear().and(self.magnitude)).minus(self.nans).xor(self.down)
     }
 
     #[inline(always)]
     pub(super) fn back(self, place: K) -> K {
-        let key = place.xor(self.flip);
-        key.xor(key.smear().and(self.negative))
+        let key = place.xor(self.down).plus(self.nans).xor(self.sign);
+        key.xor(key.smear().and(self.magnitude))
     }
 }
 
 impl<K: Bits> Places<K> for Floats<K> {
     #[inline(always)]
     fn place(self, key: K) -> K {
-        let number = key.xor(self.flip).xor(key.smear().and(self.negative));
-        let place = if key.and(self.magnitude) > self.infinity { self.nan } else { number };
-        place.and(self.mask)
+        self.shift.there(key).and(self.mask)
     }
 
-    fn as_integers(self, items: &[K]) -> Option<(Shift<K>, Integers<K>)> {
-        let nan = items.iter().fold(false, |nan, key| nan | (key.and(self.magnitude) > self.infinity));
-        let shift = Shift { flip: self.flip, negative: self.negative };
-        (!nan).then_some((shift, Integers { flip: K::cut(0), mask: self.mask }))
+    #[inline(always)]
+    fn as_integers(self) -> Option<(Shift<K>, Integers<K>)> {
+        Some((self.shift, Integers { flip: K::cut(0), mask: self.mask }))
     }
 }
 
@@ -209,14 +219,13 @@ impl Order {
     /// For floats with so many bits of mantissa.
     pub(super) fn floats<K: Bits>(&self, mantissa: u32) -> Floats<K> {
         let magnitude = self.all() ^ self.sign();
-        let down = if self.descending { self.all() } else { 0 };
-        Floats {
-            flip: K::cut(self.sign() ^ down),
-            negative: K::cut(magnitude),
+        let infinity = magnitude >> mantissa << mantissa;
+        let shift = Shift {
+            sign: K::cut(self.sign()),
             magnitude: K::cut(magnitude),
-            infinity: K::cut(magnitude >> mantissa << mantissa),
-            nan: K::cut(self.all() ^ down),
-            mask: self.mask(),
-        }
+            nans: K::cut(magnitude - infinity),
+            down: K::cut(if self.descending { self.all() } else { 0 }),
+        };
+        Floats { shift, mask: self.mask() }
     }
 }

@@ -71,20 +71,15 @@ macro_rules! floats {
                 self.to_bits().into()
             }
             fn compare(self, other: $t) -> Ordering {
-                match (self.is_nan(), other.is_nan()) {
-                    (false, false) => self.total_cmp(&other),
-                    (a, b) => a.cmp(&b),
-                }
+                let is_last = |x: $t| x.is_nan() && x.is_sign_negative();
+                is_last(self).cmp(&is_last(other)).then(self.total_cmp(&other))
             }
             fn place(self) -> u64 {
                 let bits = self.to_bits();
-                let place = if self.is_nan() {
-                    $bits::MAX
-                } else if bits >> (Self::LEN - 1) == 1 {
-                    !bits
-                } else {
-                    bits | 1 << (Self::LEN - 1)
-                };
+                let sign = 1 << (Self::LEN - 1);
+                let total = if bits & sign == 0 { bits | sign } else { !bits };
+                let least = !$t::NEG_INFINITY.to_bits();
+                let place = total.wrapping_sub(least); // before -infinity are NaNs, which wrap to the end
                 place.into()
             }
         }
