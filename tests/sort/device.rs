@@ -188,13 +188,13 @@ fn by_buckets() {
     let Some(mut device) = Device::new() else { return };
     let (down, n) = (How { descending: true, bits: None }, 5_000_000);
     for (k, pattern) in PATTERNS.into_iter().enumerate() {
-        let how = if k % 2 == 0 { &WHOLE } else { &down };
-        device.check::<u32>(how, pattern, n, SKIPS[k % 4]);
-        device.check::<f32>(how, pattern, n, SKIPS[(k + 1) % 4]);
-        device.check::<i64>(how, pattern, n, SKIPS[(k + 2) % 4]);
+        device.check::<u32>(if k % 2 == 0 { &WHOLE } else { &down }, pattern, n, SKIPS[k % 4]);
     }
-    let lengths = [(1 << 22) - 1, 1 << 22, (1 << 22) + 1, 1 + (1 << 23)];
-    for n in lengths {
+    device.check::<f32>(&WHOLE, Pattern::Special, n, [1, 0]);
+    device.check::<f64>(&down, Pattern::Special, n, [0, 1]);
+    device.check::<i64>(&down, Pattern::Random, n, [7, 5]);
+    device.check::<u64>(&WHOLE, Pattern::SameAbove, n, [0, 0]);
+    for n in [(1 << 22) - 1, 1 << 22, (1 << 22) + 1, 1 + (1 << 23)] {
         device.check::<f64>(&WHOLE, Pattern::Random, n, [0, 0]);
     }
     // By passes whatever their number: of few bits, of narrow keys, with a payload.
