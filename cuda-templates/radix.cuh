@@ -129,6 +129,7 @@ struct NoPayload {
 // A key's rank among those of its warp that have its digit.
 enum Ranking {
     BALLOTS,   // in the order of the tile: eight ballots a key
+    FEW,       // the same for tiles of which much is not there
     CHECKED,   // the same, by an atomic addition a key. In which order lanes are served nobody promises, so their order is looked at when
                // they are stored, and ranked by ballots if it is another.
     UNORDERED  // in any order
@@ -168,17 +169,19 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 
     Shared &s;
     u32 count;   // keys that are there
-    u32 rows;    // of a warp: as many as are needed for them
     bool uneven; // whether a digit has many of them
     u32 run[Shape::HAS_VALUES ? (ITEMS + 3) / 4 : 1];
     Bits key[ITEMS];
     u16 place[ITEMS];
 
-    __device__ RadixTile(Shared &s, u32 count) : s(s), count(count), rows(WHOLE ? ITEMS : (count + THREADS - 1) / THREADS) {}
+    __device__ RadixTile(Shared &s, u32 count) : s(s), count(count) {}
+
+    // Of a warp.
+    __device__ u32 rows() const { return RANKING == FEW ? (count + THREADS - 1) / THREADS : ITEMS; }
 
     // Where item i of this thread lies in the tile.
-    __device__ u32 at(u32 i) const { return (warp_id() * rows + i) * WARP + lane_id(); }
-    __device__ bool is_there(u32 i) const { return WHOLE || (i < rows && at(i) < count); }
+    __device__ u32 at(u32 i) const { return (warp_id() * rows() + i) * WARP + lane_id(); }
+    __device__ bool is_there(u32 i) const { return WHOLE || (i < rows() && at(i) < count); }
 
     template <class Load> __device__ void load(const Load &load) {
 #pragma unroll
@@ -187,7 +190,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 
     // `place[i]` becomes the key's rank in its warp; `bins` how many keys there are.
     __device__ void rank(Digit digit) {
-        if constexpr (RANKING == BALLOTS) rank_by_ballots(digit);
+        if constexpr (RANKING == BALLOTS || RANKING == FEW) rank_by_ballots(digit);
         else {
             u32 *bins = empty_bins();
             // Lanes with the same digit are served one after the other. Where a row is all of one, one lane adds for all.
@@ -352,7 +355,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         u32 *bins = empty_bins(), own = 1u << lane_id();
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++) {
-            if (i >= rows) break;
+            if (i >= rows()) break;
             u32 d = digit(key[i]), same = __ballot_sync(ALL_LANES, is_there(i));
             bool there = (same & own) != 0;
 #pragma unroll

@@ -200,14 +200,21 @@ template <class Order, class Tile> __device__ void sort_pass(typename Tile::Shar
         auto publish = [=](u32 d, u32 total) { store_relaxed(own + d, (tile == 0 ? UPTO : OWN) | total); };
         auto receive = [=, &plan](u32 d, u32 total) {
             u64 start = launch == 0 ? plan.starts[pass][d] : plan.carried[1 - launch % 2][d];
+            // Where all tiles run at once each has many words to look at, which one after the other would each take the time of a way to
+            // the L2 cache.
+            constexpr u32 AHEAD = Tile::TILE <= 4096 ? 8 : 1;
             u32 earlier = 0;
-            for (const u32 *word = own + d; tile > 0;) {
-                word -= BINS;
-                u32 seen;
-                do seen = load_relaxed(word);
-                while (seen == 0);
-                earlier += seen & COUNT;
-                if (seen & UPTO) break;
+            bool found = tile == 0;
+            for (u32 back = 1; !found; back += AHEAD) { // tiles
+                u32 seen[AHEAD];
+#pragma unroll
+                for (u32 k = 0; k < AHEAD; k++) seen[k] = back + k > tile ? 0 : load_relaxed(own + d - (back + k) * BINS);
+#pragma unroll
+                for (u32 k = 0; k < AHEAD; k++) {
+                    while (!found && seen[k] == 0) seen[k] = load_relaxed(own + d - (back + k) * BINS);
+                    earlier += found ? 0 : seen[k] & COUNT;
+                    found |= (seen[k] & UPTO) != 0;
+                }
             }
             if (tile > 0) store_relaxed(own + d, UPTO | (earlier + total));
             if (tile == here - 1) plan.carried[launch % 2][d] = start + earlier + total;
@@ -220,6 +227,7 @@ template <class Order, class Tile> __device__ void sort_pass(typename Tile::Shar
             typename Tile::Part t(s, u32(call.n - first));
             sort_pass_tile(t, call, order, digit, first, is_first, is_last, to, publish, receive);
         }
+        if (gridDim.x >= here) return; // a tile for each block
     }
 }
 

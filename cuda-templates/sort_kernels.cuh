@@ -3,7 +3,7 @@
 #include "sort.cuh"
 
 typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, CHECKED> PassTile;
-typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, BALLOTS> SmallTile;
+typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, FEW> SmallTile;
 static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Shared) <= SMALL_SHARED, "what the host asks for");
 
 extern "C" __global__ void __launch_bounds__(512, 2) sort_count(SortCall call) { sort_count<Order, Bits, 512>(call); }

@@ -78,7 +78,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// # Cost
 /// On the device, for n keys of b bytes with a payload of p: all keys are read once to count their digits; then each of the passes,
 /// one for 8 bits that are looked at, reads and writes all of it, so that in all some n (b + 2 passes (b + p)) bytes are moved. A pass
-/// whose digit is the same in all keys is skipped. Keys alone of 4 or 8 bytes, from 2^20 to 2^28 of them, are moved to buckets
+/// whose digit is the same in all keys is skipped. Keys alone of 4 or 8 bytes, from 2^21 to 2^28 of them, are moved to buckets
 /// by their upper bits, and each bucket is sorted in shared memory: 7 n b bytes, whatever the passes would be; if
 /// keys are so much alike that a bucket does not fit, the passes do it. Keys alone of 1 byte, and from 2^20 to 2^32 of 2 bytes,
 /// are counted and written anew: 2 n b bytes. Some thousands of keys are one launch of one block.

@@ -265,7 +265,7 @@ impl SortProgram {
 }
 
 /// Fewer keys are sorted as fast without buckets.
-const FEWEST_FOR_BUCKETS: usize = 1 << 20;
+const FEWEST_FOR_BUCKETS: usize = 1 << 21;
 /// Fewer keys of two bytes are sorted as fast digit by digit.
 const FEWEST_TO_COUNT: usize = 1 << 20;
 /// Bits of the second digit of buckets.
@@ -611,7 +611,7 @@ mod tests {
         for (n, expected) in [
             (5120, None),
             (5121, None),
-            ((1 << 20) - 1, None),
+            ((1 << 21) - 1, None),
             (1 << 22, Some(2)),
             ((1 << 22) + 1, Some(3)),
             (1 << 28, Some(8)),
