@@ -3,24 +3,19 @@
 //! same buffers in one run: `cargo bench --bench cpu`
 //!
 //! Throughput is in bytes read and written, for sorts in keys. Each result is checked, against the serial loop or a sort of
-//! the standard library, before it is timed. A sort's time has no copy in it of what is sorted.
+//! the standard library, before it is timed. A sort's time has no copy in it of what is sorted, but
+//! the scratch memory that it asks for.
 
 use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime,
 };
 use half::f16;
-use parascan::{Above, Element, Max, Operator, Ordered, Predicate, Sum, compact, scan};
+use parascan::{Above, Element, Max, Operator, Ordered, Predicate, SortKey, Sum, compact, scan, sort};
 use rayon::prelude::*;
 use std::{
     cmp::Ordering,
     time::{Duration, Instant},
 };
-
-// Until there is a public form of it.
-#[allow(dead_code, unused_imports)]
-#[path = "../src/cpu/sort/mod.rs"]
-mod engine;
-use engine::{Arrays, Kind, Order, Sort, Values};
 
 fn ours<Op: Operator<T>, T: Element>(input: &[T], output: &mut [T]) {
     scan::<Op, T>().run_into(input, output).expect("both are equally long");
@@ -148,8 +143,7 @@ fn cpu(criterion: &mut Criterion) {
 }
 
 /// A way to sort, by the order that `compare` is.
-trait Ways: Copy + Send + PartialEq + Element {
-    const KIND: Kind;
+trait Ways: SortKey + PartialEq {
     fn of(noise: u64) -> Self;
     fn compare(a: &Self, b: &Self) -> Ordering;
     fn rdst(_: &mut [Self]) -> bool {
@@ -161,9 +155,8 @@ trait Ways: Copy + Send + PartialEq + Element {
 }
 
 macro_rules! ways {
-    ($($t:ident $kind:expr, |$noise:ident| $of:expr, $compare:expr $(, $rdst:ident)?;)*) => { $(
+    ($($t:ident |$noise:ident| $of:expr, $compare:expr $(, $rdst:ident)?;)*) => { $(
         impl Ways for $t {
-            const KIND: Kind = $kind;
             fn of($noise: u64) -> $t {
                 $of
             }
@@ -182,11 +175,11 @@ macro_rules! ways {
     )* };
 }
 ways! {
-    u8 Kind::Unsigned, |z| (z >> 32) as u8, u8::cmp, rdst;
-    u16 Kind::Unsigned, |z| (z >> 32) as u16, u16::cmp, rdst;
-    u32 Kind::Unsigned, |z| (z >> 32) as u32, u32::cmp, rdst;
-    u64 Kind::Unsigned, |z| z, u64::cmp, rdst;
-    f32 Kind::Float { mantissa: 23 }, |z| (z >> 32) as i32 as f32, f32::total_cmp;
+    u8 |z| (z >> 32) as u8, u8::cmp, rdst;
+    u16 |z| (z >> 32) as u16, u16::cmp, rdst;
+    u32 |z| (z >> 32) as u32, u32::cmp, rdst;
+    u64 |z| z, u64::cmp, rdst;
+    f32 |z| (z >> 32) as i32 as f32, f32::total_cmp;
 }
 
 fn noise(n: usize) -> impl Iterator<Item = u64> {
@@ -224,32 +217,14 @@ fn sorts<'a>(criterion: &'a mut Criterion, name: &str, n: usize) -> Group<'a> {
     group
 }
 
-fn order<T: Ways>() -> Order {
-    let width = 8 * size_of::<T>() as u32;
-    Order { width, kind: T::KIND, descending: false, bits: 0..width }
-}
-
-/// Into a second buffer; the first one may be overwritten.
 fn sort_keys<T: Ways>(criterion: &mut Criterion, name: &str, n: usize, make: impl Fn(usize, u64) -> T) {
     let input: Vec<T> = noise(n).enumerate().map(|(i, z)| make(i, z)).collect();
     let mut expected = input.clone();
     expected.sort_by(T::compare);
-    let mut output = input.clone();
-    let sort = Sort::new(order::<T>(), Values::None, n, false);
-    let mut scratch = vec![0_u8; sort.scratch()];
-    let no_values = std::ptr::null_mut();
-    let mut ours = |keys: &mut [T]| {
-        let from = Arrays { keys: keys.as_mut_ptr().cast(), values: no_values };
-        let to = Arrays { keys: output.as_mut_ptr().cast(), values: no_values };
-        // SAFETY: n keys each, and as much scratch memory as is asked for.
-        unsafe { sort.run(from, to, scratch.as_mut_ptr()) }
-    };
-    ours(&mut input.clone());
     let mut group = sorts(criterion, name, n);
-    bench_sort(&mut group, "parascan", &input, &mut ours);
-    assert!(output == expected, "parascan is wrong, {name}, n {n}");
     type Way<T> = fn(&mut [T]) -> bool;
-    let others: [(&str, Way<T>); 4] = [
+    let ways: [(&str, Way<T>); 5] = [
+        ("parascan", |keys| sort::<T>().run_in_place(keys).is_ok()),
         ("rdst", T::rdst),
         ("voracious", T::voracious),
         ("std_stable", |keys| {
@@ -261,7 +236,7 @@ fn sort_keys<T: Ways>(criterion: &mut Criterion, name: &str, n: usize, make: imp
             true
         }),
     ];
-    for (way, run) in others {
+    for (way, run) in ways {
         let mut keys = input.clone();
         if run(&mut keys) {
             assert!(keys == expected, "{way} is wrong, {name}, n {n}");
@@ -278,24 +253,16 @@ fn sort_pairs(criterion: &mut Criterion, n: usize) {
     let input: Vec<u32> = packed.iter().map(|&pair| key(pair)).collect();
     let mut expected = packed.clone();
     expected.sort_by_key(|&pair| key(pair));
-    let (mut values, mut output, mut moved) = (input.clone(), input.clone(), input.clone());
-    let sort = Sort::new(order::<u32>(), Values::Array(4), n, false);
-    let mut scratch = vec![0_u8; sort.scratch()];
-    let mut group = sorts(criterion, name, n);
-    bench_sort(&mut group, "parascan", &input, |keys| {
-        let from = Arrays { keys: keys.as_mut_ptr().cast(), values: values.as_mut_ptr().cast() };
-        let to = Arrays { keys: output.as_mut_ptr().cast(), values: moved.as_mut_ptr().cast() };
-        // SAFETY: n keys and values each, and as much scratch memory as is asked for.
-        unsafe { sort.run(from, to, scratch.as_mut_ptr()) }
-    });
-    values = (0..n as u32).collect();
+    let mut values: Vec<u32> = (0..n as u32).collect();
     let mut keys = input.clone();
-    let from = Arrays { keys: keys.as_mut_ptr().cast(), values: values.as_mut_ptr().cast() };
-    let to = Arrays { keys: output.as_mut_ptr().cast(), values: moved.as_mut_ptr().cast() };
-    // SAFETY: as above.
-    unsafe { sort.run(from, to, scratch.as_mut_ptr()) }
-    let pairs = output.iter().zip(&moved).map(|(&key, &value)| u64::from(key) << 32 | u64::from(value));
+    let ours = |keys: &mut [u32], values: &mut [u32]| {
+        sort::<u32>().run_with_in_place(keys, values).expect("both are equally long");
+    };
+    ours(&mut keys, &mut values);
+    let pairs = keys.iter().zip(&values).map(|(&key, &value)| u64::from(key) << 32 | u64::from(value));
     assert!(pairs.eq(expected.iter().copied()), "parascan is wrong, {name}, n {n}");
+    let mut group = sorts(criterion, name, n);
+    bench_sort(&mut group, "parascan", &input, |keys| ours(keys, &mut values));
     type Way = fn(&mut [u64]);
     let others: [(&str, Way); 4] = [
         ("rdst_packed", rdst::RadixSort::radix_sort_unstable),

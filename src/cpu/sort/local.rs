@@ -51,14 +51,14 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
             if self.disorder(from, 1, n) == n {
                 return self.copy(from, to, n);
             }
-            if let Some((shift, places)) = self.places.as_integers() {
+            if let Some((floats, places)) = self.places.as_integers() {
                 for i in 0..n {
-                    to.keys.add(i).write(shift.there(from.keys.add(i).read()));
+                    to.keys.add(i).write(floats.there(from.keys.add(i).read()));
                 }
                 let integers = Engine::<K, Integers<K>, P> { places, payload: self.payload, key: self.key };
                 integers.local(Columns { keys: to.keys, ..from }, to, n, hot);
                 for i in 0..n {
-                    to.keys.add(i).write(shift.back(to.keys.add(i).read()));
+                    to.keys.add(i).write(floats.back(to.keys.add(i).read()));
                 }
                 return;
             }

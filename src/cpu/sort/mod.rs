@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! sort(from, to):
+//!     keys alone of one or two bytes, all their bits: counted.rs
 //!     fits the cache:  local.rs, on one thread
 //!     else             look at a sample: where are most of the keys, and which digit tells them apart
 //!                      count that digit in each part of the items, all threads
@@ -22,6 +23,7 @@
 //! The split gathers lines as in Satish et al., "Fast Sort on CPUs and GPUs" (2010); one digit of it first and the rest in the
 //! cache is as in Polychroniou and Ross, "A Comprehensive Study of Main-Memory Partitioning" (2014).
 
+mod counted;
 mod local;
 mod order;
 mod payload;
@@ -37,6 +39,7 @@ use payload::{Nothing, One, Payload, Two};
 use split::Digit;
 use std::{
     marker::PhantomData,
+    ops::Range,
     sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
@@ -88,7 +91,7 @@ pub(crate) struct Sort {
 }
 
 impl Sort {
-    /// Of `n` keys. With `keep` what is sorted is not written, otherwise it is scratch memory too. Longer sorts are done on the
+    /// Of `n` keys. With `keep` what is sorted is not written but where it is the output, otherwise it is scratch memory too. Longer sorts are done on the
     /// threads of rayon's current pool, which is asked here.
     ///
     /// The width is 8, 16, 32 or 64, floats have more than 8, and the range of bits lies within it.
@@ -99,7 +102,8 @@ impl Sort {
     }
 
     /// Bytes of scratch memory, at any address: for each thread up to 1.5 MiB and what 2048 lines take, 64 KiB for the
-    /// counters of a thread, and with `keep` as much as what is sorted. It need not be initialised.
+    /// counters of a thread, and with `keep` as much as what is sorted; for keys that are counted, 512 KiB for each thread at
+    /// most. It need not be initialised.
     pub(crate) fn scratch(&self) -> usize {
         let mut layout = Layout { next: 0 };
         self.dispatch(Room(&mut layout));
@@ -113,7 +117,7 @@ impl Sort {
     ///   until this returns. Numbers have no array in `from` with `keep`; without it theirs is only written.
     /// - `to` may be written and `from` read; without `keep` written, too. Items of `to` need not be initialised.
     /// - `scratch` may be written for [`scratch`](Self::scratch) bytes, and nobody else touches it.
-    /// - None of these overlap; but with `keep` `to` may be `from`, and is written.
+    /// - None of these overlap, but with `keep` the arrays of `to` may be those of `from`.
     pub(crate) unsafe fn run(&self, from: Arrays, to: Arrays, scratch: *mut u8) {
         self.dispatch(Run { from, to, scratch });
     }
@@ -161,7 +165,9 @@ trait Job {
 struct Room<'a>(&'a mut Layout);
 impl Job for Room<'_> {
     fn go<K: Bits, O: Places<K>, P: Payload>(self, sort: &Sort, engine: Engine<K, O, P>) {
-        Memory::new(self.0, sort, engine);
+        if engine.counters(sort, self.0).is_none() {
+            Memory::new(self.0, sort, engine);
+        }
     }
 }
 
@@ -174,17 +180,19 @@ impl Job for Run {
     fn go<K: Bits, O: Places<K>, P: Payload>(self, sort: &Sort, engine: Engine<K, O, P>) {
         let mut layout = Layout { next: self.scratch.addr().next_multiple_of(LINE) };
         self.scratch.expose_provenance();
-        let memory = Memory::new(&mut layout, sort, engine);
         let columns = |arrays: Arrays| Columns { keys: arrays.keys.cast::<K>(), values: arrays.values, first: 0 };
-        let source = columns(self.from);
-        let spare = memory.spare.unwrap_or(source);
+        let (from, to) = (columns(self.from), columns(self.to));
+        if let Some(counters) = engine.counters(sort, &mut layout) {
+            // SAFETY: the caller's.
+            return unsafe { engine.counted(from, to, sort.n, counters) };
+        }
+        let memory = Memory::new(&mut layout, sort, engine);
+        let spare = memory.spare.unwrap_or(from);
         let numbers = matches!(sort.values, Values::Numbers(_));
-        let from = if numbers { Columns { values: std::ptr::null_mut(), ..source } } else { source };
+        let from = if numbers { Columns { values: std::ptr::null_mut(), ..from } } else { from };
         let crew = Crew { memory: &memory, worker: 0, threads: sort.threads };
         // SAFETY: the caller's.
-        unsafe {
-            engine.sort(from, columns(self.to), spare, sort.n, Bound { bits: sort.order.bits.end, edge: false }, crew)
-        }
+        unsafe { engine.sort(from, to, spare, sort.n, Bound { bits: sort.order.bits.end, edge: false }, crew) }
     }
 }
 
@@ -276,28 +284,42 @@ impl<K> Copy for Crew<'_, K> {}
 impl<K: Bits> Crew<'_, K> {
     /// Does all jobs, `job(worker, number)`. No two threads are the same worker at a time.
     fn each(self, jobs: usize, job: impl Fn(usize, usize) + Sync) {
-        let threads = self.threads.min(jobs);
-        if threads <= 1 {
+        if self.threads == 1 {
             return (0..jobs).for_each(|j| job(self.worker, j));
         }
-        let next = AtomicUsize::new(0);
-        let work = |worker: usize| {
-            loop {
-                let j = next.fetch_add(1, Relaxed);
-                if j >= jobs {
-                    return;
-                }
-                job(worker, j);
-            }
-        };
-        let work = &work;
-        rayon::in_place_scope(|scope| {
-            for worker in 1..threads {
-                scope.spawn(move |_| work(worker));
-            }
-            work(0);
-        });
+        each(self.threads, jobs, job);
     }
+}
+
+/// Does all jobs, `job(worker, number)`, on so many threads. No two threads are the same worker at a time.
+fn each(threads: usize, jobs: usize, job: impl Fn(usize, usize) + Sync) {
+    let threads = threads.min(jobs);
+    if threads <= 1 {
+        return (0..jobs).for_each(|j| job(0, j));
+    }
+    let next = AtomicUsize::new(0);
+    let work = |worker: usize| {
+        loop {
+            let j = next.fetch_add(1, Relaxed);
+            if j >= jobs {
+                return;
+            }
+            job(worker, j);
+        }
+    };
+    let work = &work;
+    rayon::in_place_scope(|scope| {
+        for worker in 1..threads {
+            scope.spawn(move |_| work(worker));
+        }
+        work(0);
+    });
+}
+
+/// Part `p` of so many of `n` items.
+fn part(n: usize, parts: usize, p: usize) -> Range<usize> {
+    let begin = |p: usize| n / parts * p + p.min(n % parts);
+    begin(p)..begin(p + 1)
 }
 
 /// What is known of the places of some items.
@@ -404,7 +426,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
             // Count
             let parts = if threads == 1 { 1 } else { memory.parts.min(n.div_ceil(PART)) };
             let counts = Counts(if threads == 1 { worker(crew.worker).counts } else { memory.counts });
-            let part = |p: usize| n / parts * p + p.min(n % parts)..n / parts * (p + 1) + (p + 1).min(n % parts);
+            let part = |p: usize| part(n, parts, p);
             let first = self.places.place(from.keys.read());
             let mut high = bound.bits;
             let mut sample = [K::cut(0); SAMPLE];

@@ -21,8 +21,8 @@ pub(crate) enum Kind {
 
 /// The order of keys.
 ///
-/// Floats are in the order of [`f32::total_cmp`], so -0 comes before +0, but for NaNs that have the sign set: they come last of
-/// all, behind the other NaNs; first in descending order.
+/// Floats are in the order of [`f32::total_cmp`], so -0 comes before +0, but for NaNs with the sign set: they come last of
+/// all, behind the others. Keys are equal only if their bits are. The kernels of the device have the same order.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     /// Bits of a key: 8, 16, 32 or 64.
@@ -47,12 +47,12 @@ pub(super) trait Bits: Copy + Ord + Send + Sync + 'static {
     fn shr(self, by: u32) -> Self;
     /// The difference, or 0.
     fn above(self, other: Self) -> Self;
+    /// The sum and the difference, wrapped around.
+    fn plus(self, other: Self) -> Self;
+    fn minus(self, other: Self) -> Self;
     fn and(self, other: Self) -> Self;
     fn or(self, other: Self) -> Self;
     fn xor(self, other: Self) -> Self;
-    /// The sum and the difference, wrapped.
-    fn plus(self, other: Self) -> Self;
-    fn minus(self, other: Self) -> Self;
     /// All bits set if the highest one is.
     fn smear(self) -> Self;
     fn leading_zeros(self) -> u32;
@@ -84,6 +84,14 @@ macro_rules! bits {
                 self.saturating_sub(other)
             }
             #[inline(always)]
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            #[inline(always)]
+            fn minus(self, other: Self) -> Self {
+                self.wrapping_sub(other)
+            }
+            #[inline(always)]
             fn and(self, other: Self) -> Self {
                 self & other
             }
@@ -94,14 +102,6 @@ macro_rules! bits {
             #[inline(always)]
             fn xor(self, other: Self) -> Self {
                 self ^ other
-            }
-            #[inline(always)]
-            fn plus(self, other: Self) -> Self {
-                self.wrapping_add(other)
-            }
-            #[inline(always)]
-            fn minus(self, other: Self) -> Self {
-                self.wrapping_sub(other)
             }
             #[inline(always)]
             fn smear(self) -> Self {
@@ -124,9 +124,12 @@ bits! { u8 i8 u16 i16 u32 i32 u64 i64 }
 pub(super) trait Places<K>: Copy + Sync {
     /// The bits of the key's place that are looked at; the others are 0.
     fn place(self, key: K) -> K;
-    /// How each key is made an integer, and that one a key again, and the order of those integers. If there is something
-    /// to gain.
-    fn as_integers(self) -> Option<(Shift<K>, Integers<K>)>;
+    /// The key of a place, if all bits are looked at.
+    fn key(self, place: K) -> K;
+    /// Whether all bits are looked at.
+    fn whole(self) -> bool;
+    /// How keys are made integers, and those keys again, and the order of those integers. If there is something to gain.
+    fn as_integers(self) -> Option<(Floats<K>, Integers<K>)>;
 }
 
 /// [`Places`] of integers.
@@ -143,42 +146,44 @@ impl<K: Bits> Places<K> for Integers<K> {
     }
 
     #[inline(always)]
-    fn as_integers(self) -> Option<(Shift<K>, Integers<K>)> {
+    fn key(self, place: K) -> K {
+        place.xor(self.flip)
+    }
+
+    fn whole(self) -> bool {
+        self.mask == K::cut(u64::MAX)
+    }
+
+    fn as_integers(self) -> Option<(Floats<K>, Integers<K>)> {
         None
     }
 }
 
-/// [`Places`] of floats.
+/// [`Places`] of floats. Turned over where they are negative, they are in order but for the NaNs with the sign set, which
+/// come first; all are moved down by as many as those are, and those wrap around to the end.
 #[derive(Clone, Copy)]
 pub(super) struct Floats<K> {
-    shift: Shift<K>,
-    mask: K,
-}
-
-/// Takes floats to integers in their order, and back.
-///
-/// With the sign turned over, and of negative floats all other bits too, they are in the standard library's total order. Before
-/// the others are the NaNs that have the sign set, as many as there are integers below -infinity: to take that number away
-/// moves them to the end.
-#[derive(Clone, Copy)]
-pub(super) struct Shift<K> {
     sign: K,
     /// All bits but the sign.
     magnitude: K,
+    /// So many NaNs have the sign set.
     nans: K,
-    /// All bits in descending order.
-    down: K,
+    /// All bits, or none, if the order is turned over.
+    flip: K,
+    mask: K,
 }
 
-impl<K: Bits> Shift<K> {
+impl<K: Bits> Floats<K> {
+    /// The place with all its bits.
     #[inline(always)]
     pub(super) fn there(self, key: K) -> K {
-        key.xor(self.sign).xor(key.smear().and(self.magnitude)).minus(self.nans).xor(self.down)
+        key.xor(self.sign).xor(key.smear().and(self.magnitude)).minus(self.nans).xor(self.flip)
     }
 
+    /// The key of such a place.
     #[inline(always)]
     pub(super) fn back(self, place: K) -> K {
-        let key = place.xor(self.down).plus(self.nans).xor(self.sign);
+        let key = place.xor(self.flip).plus(self.nans).xor(self.sign);
         key.xor(key.smear().and(self.magnitude))
     }
 }
@@ -186,12 +191,20 @@ impl<K: Bits> Shift<K> {
 impl<K: Bits> Places<K> for Floats<K> {
     #[inline(always)]
     fn place(self, key: K) -> K {
-        self.shift.there(key).and(self.mask)
+        self.there(key).and(self.mask)
     }
 
     #[inline(always)]
-    fn as_integers(self) -> Option<(Shift<K>, Integers<K>)> {
-        Some((self.shift, Integers { flip: K::cut(0), mask: self.mask }))
+    fn key(self, place: K) -> K {
+        self.back(place)
+    }
+
+    fn whole(self) -> bool {
+        self.mask == K::cut(u64::MAX)
+    }
+
+    fn as_integers(self) -> Option<(Floats<K>, Integers<K>)> {
+        Some((self, Integers { flip: K::cut(0), mask: self.mask }))
     }
 }
 
@@ -220,12 +233,12 @@ impl Order {
     pub(super) fn floats<K: Bits>(&self, mantissa: u32) -> Floats<K> {
         let magnitude = self.all() ^ self.sign();
         let infinity = magnitude >> mantissa << mantissa;
-        let shift = Shift {
+        Floats {
             sign: K::cut(self.sign()),
             magnitude: K::cut(magnitude),
             nans: K::cut(magnitude - infinity),
-            down: K::cut(if self.descending { self.all() } else { 0 }),
-        };
-        Floats { shift, mask: self.mask() }
+            flip: K::cut(if self.descending { self.all() } else { 0 }),
+            mask: self.mask(),
+        }
     }
 }

@@ -71,15 +71,15 @@ macro_rules! floats {
                 self.to_bits().into()
             }
             fn compare(self, other: $t) -> Ordering {
-                let is_last = |x: $t| x.is_nan() && x.is_sign_negative();
-                is_last(self).cmp(&is_last(other)).then(self.total_cmp(&other))
+                let last = |x: $t| x.is_nan() && x.is_sign_negative();
+                last(self).cmp(&last(other)).then(self.total_cmp(&other))
             }
             fn place(self) -> u64 {
                 let bits = self.to_bits();
-                let sign = 1 << (Self::LEN - 1);
-                let total = if bits & sign == 0 { bits | sign } else { !bits };
-                let least = !$t::NEG_INFINITY.to_bits();
-                let place = total.wrapping_sub(least); // before -infinity are NaNs, which wrap to the end
+                let negative = bits >> (Self::LEN - 1) == 1;
+                let place = if negative { !bits } else { bits | 1 << (Self::LEN - 1) };
+                // Past those NaNs that come last.
+                let place = place.wrapping_sub($bits::MAX >> 1).wrapping_add($t::INFINITY.to_bits());
                 place.into()
             }
         }
@@ -133,6 +133,8 @@ struct Case {
     bits: Range<u32>,
     values: Values,
     keep: bool,
+    /// The output is where the keys are; then they are kept.
+    in_place: bool,
     threads: usize,
 }
 
@@ -140,7 +142,7 @@ struct Case {
 /// around the buffers, and that the source is as it was if it must be.
 fn check<T: Key>(keys: &[u64], case: &Case, noise: &mut Noise, what: &str) {
     let (n, seed) = (keys.len(), noise.0);
-    let Case { descending, ref bits, values, keep, threads } = *case;
+    let Case { descending, ref bits, values, keep, in_place, threads } = *case;
     let keys: Vec<T> = keys.iter().map(|&bits| T::of(bits)).collect();
     let size = match values {
         Values::None => 0,
@@ -194,9 +196,11 @@ fn check<T: Key>(keys: &[u64], case: &Case, noise: &mut Noise, what: &str) {
         _ => null,
     };
     let from = Arrays { keys: place(&mut from_keys, key_size), values: from_place };
-    let to = Arrays {
-        keys: place(&mut to_keys, key_size),
-        values: if size == 0 { null } else { place(&mut to_values, size) },
+    let to = if in_place {
+        from
+    } else {
+        let values = if size == 0 { null } else { place(&mut to_values, size) };
+        Arrays { keys: place(&mut to_keys, key_size), values }
     };
     struct Task(Sort, Arrays, Arrays, *mut u8);
     // SAFETY: buffers of the test's own, which outlive the call.
@@ -208,6 +212,9 @@ fn check<T: Key>(keys: &[u64], case: &Case, noise: &mut Noise, what: &str) {
         unsafe { sort.run(from, to, scratch) }
     });
 
+    if in_place {
+        (to_keys, to_values) = (from_keys.clone(), from_values.clone());
+    }
     let about = || format!("{what}: {} keys of {} bits, {:?}, {case:?}, seed {seed}", n, T::LEN, T::KIND);
     for (k, &i) in expected.iter().enumerate() {
         let key = &to_keys.0[to_keys.1 + k * key_size..][..key_size];
@@ -222,7 +229,7 @@ fn check<T: Key>(keys: &[u64], case: &Case, noise: &mut Noise, what: &str) {
         assert!(around.copied().all(|byte| byte == GUARD), "written outside: {}", about());
     }
     assert!(scratch[scratch.len() - 64..].iter().all(|&byte| byte == GUARD), "scratch memory overrun: {}", about());
-    if keep {
+    if keep && !in_place {
         assert!((from_keys.0, from_values.0) == before, "the source was touched: {}", about());
     }
 }
@@ -255,11 +262,14 @@ fn any_case<T: Key>(noise: &mut Noise) -> Case {
         _ => T::LEN,
     };
     let begin = if noise.below(3) == 0 { noise.below(u64::from(end) + 1) as u32 } else { 0 };
+    let values = VALUES[noise.below(VALUES.len() as u64) as usize];
+    let keep = noise.below(2) == 0;
     Case {
         descending: noise.below(2) == 0,
         bits: begin..end,
-        values: VALUES[noise.below(VALUES.len() as u64) as usize],
-        keep: noise.below(2) == 0,
+        values,
+        keep,
+        in_place: keep && !matches!(values, Values::Numbers(_)) && noise.below(2) == 0,
         threads: 1 + noise.below(4) as usize,
     }
 }
@@ -315,7 +325,8 @@ fn every_size_of_values_at_every_width() {
                 for n in [20, 3000, 140_000] {
                     let keys: Vec<u64> = (0..n).map(|_| noise.next()).collect();
                     let keep = noise.below(2) == 0;
-                    let case = Case { descending: threads == 3, bits: 0..T::LEN, values, keep, threads };
+                    let case =
+                        Case { descending: threads == 3, bits: 0..T::LEN, values, keep, in_place: false, threads };
                     check::<T>(&keys, &case, &mut noise, "random");
                 }
             }
@@ -336,7 +347,7 @@ fn millions() {
         let n = 1_500_000 + noise.below(1000);
         let keys: Vec<u64> = (0..n).map(|i| pattern(&mut noise, i, n)).collect();
         check::<u64>(&keys, &Case { threads: 2, ..any_case::<u64>(&mut noise) }, &mut noise, name);
-        let case = Case { values: Values::Numbers(4), threads: 3, ..any_case::<f32>(&mut noise) };
+        let case = Case { values: Values::Numbers(4), in_place: false, threads: 3, ..any_case::<f32>(&mut noise) };
         check::<f32>(&keys, &case, &mut noise, name);
     }
 }
@@ -349,7 +360,35 @@ fn streamed() {
     for (values, bytes) in [(Values::None, 4), (Values::Array(4), 8), (Values::Array(12), 16), (Values::Numbers(8), 12)]
     {
         let keys: Vec<u64> = (0..STREAMED_FROM / bytes + 4711).map(|_| noise.next()).collect();
-        let case = Case { descending: true, bits: 0..32, values, keep: true, threads: 2 };
+        let case = Case { descending: true, bits: 0..32, values, keep: true, in_place: false, threads: 2 };
         check::<i32>(&keys, &case, &mut noise, "random");
     }
+}
+
+/// Keys that are counted, of every pattern: what is written by one thread ends anywhere in what another one writes.
+fn counted<T: Key>() {
+    let mut noise = Noise::new();
+    for n in if cfg!(miri) { &[1024][..] } else { &[1024, 65_537, 300_007] } {
+        for (name, pattern) in PATTERNS {
+            let n = n + noise.below(100);
+            let keys: Vec<u64> = (0..n).map(|i| pattern(&mut noise, i, n)).collect();
+            let in_place = noise.below(2) == 0;
+            let case = Case { bits: 0..T::LEN, values: Values::None, in_place, ..any_case::<T>(&mut noise) };
+            check::<T>(&keys, &Case { keep: in_place || case.keep, ..case }, &mut noise, name);
+        }
+    }
+}
+
+#[test]
+fn counted_bytes() {
+    counted::<u8>();
+    counted::<i8>();
+}
+
+#[test]
+fn counted_pairs_of_bytes() {
+    counted::<u16>();
+    counted::<i16>();
+    counted::<f16>();
+    counted::<bf16>();
 }
