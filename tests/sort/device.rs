@@ -358,3 +358,41 @@ fn hundreds_of_millions() {
     let error = sort::<u16>().run_into(&x, &mut stream.alloc_zeros::<u16>(1).unwrap()).unwrap_err();
     assert!(matches!(error, Error::Length { .. }), "{error}");
 }
+
+/// More than 2^32 keys: of one byte, which are counted, and of four, which move in several launches a pass.
+#[test]
+fn past_32_bits() {
+    let Some(mut device) = Device::new() else { return };
+    let _memory = much_memory();
+    let n = (1_usize << 32) + 12_345 + device.rng.below(10_000);
+    let bytes = device.rng.bytes(n);
+    let mut counts = [0_usize; 256];
+    bytes.iter().for_each(|&key| counts[usize::from(key)] += 1);
+    let input = device.stream.clone_htod(&bytes).unwrap();
+    let got = device.stream.clone_dtoh(&sort::<u8>().run(&input).unwrap()).unwrap();
+    let mut rest = &got[..];
+    for (key, count) in counts.into_iter().enumerate() {
+        let (run, after) = rest.split_at(count);
+        assert!(run.iter().all(|&x| usize::from(x) == key), "{count} times {key}");
+        rest = after;
+    }
+    drop((input, bytes));
+
+    let words: Vec<u32> = bytemuck::cast_slice(&device.rng.bytes(4 * n.next_multiple_of(2)))[..n].to_vec();
+    // Of each upper half how many there are, and the sum of what is below: another key would be missed somewhere.
+    let account = |keys: &[u32]| {
+        let mut account = vec![(0_u64, 0_u64); 1 << 16];
+        for &key in keys {
+            let (count, sum) = &mut account[key as usize >> 16];
+            (*count, *sum) = (*count + 1, *sum + u64::from(key & 0xffff));
+        }
+        account
+    };
+    let mut data = device.stream.clone_htod(&words).unwrap();
+    let expected = account(&words);
+    drop(words);
+    sort::<u32>().run_in_place(&mut data).unwrap();
+    let got = device.stream.clone_dtoh(&data).unwrap();
+    assert!(got.is_sorted());
+    assert!(account(&got) == expected);
+}

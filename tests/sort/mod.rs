@@ -1,6 +1,6 @@
 //! One suite of sort, stamped over keys and both engines. The oracle is the standard library's stable sort.
 
-use crate::common::{Rng, stream};
+use crate::common::{Rng, much_memory, stream};
 use bytemuck::Pod;
 use half::{bf16, f16};
 use parascan::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
