@@ -3,8 +3,8 @@
 //! same buffers in one run: `cargo bench --bench cpu`
 //!
 //! Throughput is in bytes read and written, for sorts in keys. Each result is checked, against the serial loop or a sort of
-//! the standard library, before it is timed. A sort's time has no copy in it of what is sorted, but
-//! the scratch memory that it asks for.
+//! the standard library, before it is timed. A sort's time has no copy in it of what is sorted, but the
+//! allocation of scratch memory.
 
 use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime,

@@ -36,7 +36,7 @@ pub(crate) use order::{Kind, Order};
 use local::Hot;
 use order::{Bits, Places};
 use payload::{Nothing, One, Payload, Two};
-use split::Digit;
+use split::{Digit, SCALED, SPANNING, WINDOW};
 use std::{
     marker::PhantomData,
     ops::Range,
@@ -327,7 +327,7 @@ fn part(n: usize, parts: usize, p: usize) -> Range<usize> {
 struct Bound {
     /// They differ only in so many of the lowest bits.
     bits: u32,
-    /// They are what a digit did not span. What splits them spans all bits: so every split leaves fewer.
+    /// They are what a digit did not span. What splits them does: so every split leaves fewer bits.
     edge: bool,
 }
 
@@ -435,15 +435,14 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
             }
             sample.sort_unstable();
             let (digit, low) = loop {
-                let digit =
-                    if bound.edge { Digit::spanning } else { Digit::new }(&sample, high, self.width(n, threads));
+                let digit = Digit::new(&sample, high, self.width(n, threads), bound.edge);
                 let differ = AtomicU64::new(0);
                 crew.each(parts, |_, p| {
                     let counts = counts.of(p, digit);
-                    let differs = if digit.spans {
-                        self.count_split::<true>(from, part(p), digit, first, counts)
-                    } else {
-                        self.count_split::<false>(from, part(p), digit, first, counts)
+                    let differs = match digit.way {
+                        SPANNING => self.count_split::<SPANNING>(from, part(p), digit, first, counts),
+                        WINDOW => self.count_split::<WINDOW>(from, part(p), digit, first, counts),
+                        _ => self.count_split::<SCALED>(from, part(p), digit, first, counts),
                     };
                     differ.fetch_or(differs.wide(), Relaxed);
                 });
@@ -456,7 +455,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
                     return;
                 }
                 let top = 64 - differ.leading_zeros();
-                if top + 3 <= high && digit.spans {
+                if top + 3 <= high && digit.way == SPANNING {
                     high = top;
                     continue;
                 }
@@ -487,21 +486,21 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
             let stream = n * (size_of::<K>() + self.payload.size()) >= STREAMED_FROM;
             crew.each(parts, |w, p| {
                 let (counts, lines) = (counts.of(p, digit), worker(w).lines);
-                if digit.spans {
-                    self.scatter::<true>(from, part(p), middle, digit, counts, lines, stream);
-                } else {
-                    self.scatter::<false>(from, part(p), middle, digit, counts, lines, stream);
+                match digit.way {
+                    SPANNING => self.scatter::<SPANNING>(from, part(p), middle, digit, counts, lines, stream),
+                    WINDOW => self.scatter::<WINDOW>(from, part(p), middle, digit, counts, lines, stream),
+                    _ => self.scatter::<SCALED>(from, part(p), middle, digit, counts, lines, stream),
                 }
             });
-            if digit.shift <= low && digit.spans && middle.keys == to.keys {
+            if digit.shift <= low && digit.way == SPANNING && middle.keys == to.keys {
                 return;
             }
 
             // Sort
             let bucket = |b: usize| (starts[b], starts[b + 1] - starts[b]);
             let bound = |b: usize| {
-                let edge = !digit.spans && (b == 0 || b == buckets - 1);
-                Bound { bits: if edge { high } else { digit.shift }, edge }
+                let bits = digit.left(b, high);
+                Bound { bits, edge: bits == high }
             };
             let big = if threads == 1 { usize::MAX } else { (n / (4 * threads)).max(memory.local) };
             crew.each(buckets, |w, b| {

@@ -16,43 +16,88 @@ pub(super) const WIDEST: u32 = 11;
 /// Bits of a digit up to which items go straight to their buckets: a page of each is in the first TLB.
 pub(super) const DIRECT: u32 = 6;
 
-/// Which bucket a place belongs to: one of `2^width`, each for `2^shift` places from `base` on. The first one is for all
-/// below it, and the last one for all above it, too.
+/// How a [`Digit`] finds the bucket of a place; a constant to the loops.
+pub(super) type Way = u8;
+/// By so many bits. There is nothing below the first bucket and nothing above the last.
+pub(super) const SPANNING: Way = 0;
+/// By so many bits of the distance to `base`. The first bucket is for all below it, and the last one for all above it, too.
+pub(super) const WINDOW: Way = 1;
+/// By the highest bit that is set beyond those of `base`, and `shift` bits below it: for places that are many near `base`
+/// and ever fewer further off.
+pub(super) const SCALED: Way = 2;
+
+/// The least bits of a digit that is scaled.
+const SCALED_WIDTH: u32 = 9;
+
+/// Which bucket a place belongs to: one of `2^width`, each for `2^shift` places from `base` on, but for [`SCALED`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Digit<K> {
     pub(super) base: K,
     pub(super) shift: u32,
     pub(super) width: u32,
-    /// Whether there is nothing below the first bucket and nothing above the last.
-    pub(super) spans: bool,
+    pub(super) way: Way,
 }
 
 impl<K: Bits> Digit<K> {
-    /// The bucket of a place. `SPANS` is whether the digit does: then the place has it as it is.
+    /// The bucket of a place; `WAY` is the digit's.
     #[inline(always)]
-    fn of<const SPANS: bool>(self, place: K) -> usize {
+    fn of<const WAY: Way>(self, place: K) -> usize {
         let last = (1 << self.width) - 1;
-        if SPANS { place.shr(self.shift).low() & last } else { place.above(self.base).shr(self.shift).low().min(last) }
+        match WAY {
+            SPANNING => place.shr(self.shift).low() & last,
+            WINDOW => place.above(self.base).shr(self.shift).low().min(last),
+            _ => {
+                let place = place.xor(self.base);
+                let below = K::WIDTH - 1 - place.or(K::cut(1 << self.shift)).leading_zeros() - self.shift;
+                ((below as usize) << self.shift) + place.shr(below).low()
+            }
+        }
     }
 
-    /// For places that differ in the lowest `high` bits only, of which these are some, in order.
-    pub(super) fn spanning(sample: &[K], high: u32, width: u32) -> Digit<K> {
-        let width = width.min(high);
+    /// In how many of the lowest bits the places of bucket `b` differ, of places that differ in `high`.
+    pub(super) fn left(self, b: usize, high: u32) -> u32 {
+        match self.way {
+            SPANNING => self.shift,
+            WINDOW if b == 0 || b == (1 << self.width) - 1 => high,
+            WINDOW => self.shift,
+            _ => (b as u32 >> self.shift).saturating_sub(1),
+        }
+    }
+
+    /// A digit of `width` bits for places that differ in the lowest `high` bits only, of which these are some, in order.
+    /// With `edge` all its buckets are of fewer bits.
+    pub(super) fn new(sample: &[K], high: u32, width: u32, edge: bool) -> Digit<K> {
         let base = if high == K::WIDTH { K::cut(0) } else { K::cut(sample[0].wide() >> high << high) };
-        Digit { base, shift: high - width, width, spans: true }
-    }
+        let bits = width.min(high);
+        let all = Digit { base, shift: high - bits, width: bits, way: SPANNING };
 
-    /// The same with as many buckets for where most of the sample is. If it is all over, [`spanning`](Self::spanning).
-    pub(super) fn new(sample: &[K], high: u32, width: u32) -> Digit<K> {
-        let all = Digit::spanning(sample, high, width);
+        // As many buckets for where most of the sample is.
         let few = sample.len() / 32;
         let (low, top) = (sample[few], sample[sample.len() - 1 - few]);
         let spread = K::WIDTH - top.above(low).leading_zeros();
-        let shift = (spread + 1).saturating_sub(width);
-        if shift + 2 >= all.shift {
+        let shift = (spread + 1).saturating_sub(bits);
+        if !edge && shift + 2 < all.shift {
+            return Digit { base: K::cut(low.wide() >> shift << shift), shift, way: WINDOW, ..all };
+        }
+
+        // Most of it in one bucket nevertheless, and everywhere in that.
+        let (mut shift, most) = (0, width.max(SCALED_WIDTH));
+        let buckets = |shift: u32| (high - shift + 1) << shift;
+        if high <= width || buckets(0) > 1 << most {
             return all;
         }
-        Digit { base: K::cut(low.wide() >> shift << shift), shift, spans: false, ..all }
+        while shift + 1 < high && buckets(shift + 1) <= 1 << most {
+            shift += 1;
+        }
+        let scaled = Digit { base, shift, width: most, way: SCALED };
+        let full = all.fullest::<SPANNING>(sample);
+        if 2 * full > sample.len() && 4 * scaled.fullest::<SCALED>(sample) < full { scaled } else { all }
+    }
+
+    /// How many of a sample, in order, are in the same bucket at most.
+    fn fullest<const WAY: Way>(self, sample: &[K]) -> usize {
+        let same = |a: &K, b: &K| self.of::<WAY>(*a) == self.of::<WAY>(*b);
+        sample.chunk_by(same).map(<[K]>::len).max().unwrap_or(0)
     }
 }
 
@@ -75,9 +120,9 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     /// Counts the digits of some items, and returns in which bits their places differ from `first`.
     ///
     /// # Safety
-    /// The items may be read, and `SPANS` is the digit's.
+    /// The items may be read, and `WAY` is the digit's.
     #[inline(never)]
-    pub(super) unsafe fn count_split<const SPANS: bool>(
+    pub(super) unsafe fn count_split<const WAY: Way>(
         self,
         from: Columns<K>,
         items: Range<usize>,
@@ -103,14 +148,14 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
             differ = places.iter().fold(differ, |differ, place| differ.or(place.xor(first)));
             // Two counters by turns: the same one twice in a row is slow.
             for two in places.as_chunks::<2>().0 {
-                counts[digit.of::<SPANS>(two[0]) & mask] += 1;
-                others[digit.of::<SPANS>(two[1]) & mask] += 1;
+                counts[digit.of::<WAY>(two[0]) & mask] += 1;
+                others[digit.of::<WAY>(two[1]) & mask] += 1;
             }
         }
         for &key in rest {
             let place = self.places.place(key);
             differ = differ.or(place.xor(first));
-            counts[digit.of::<SPANS>(place) & mask] += 1;
+            counts[digit.of::<WAY>(place) & mask] += 1;
         }
         for (count, other) in counts.iter_mut().zip(others) {
             *count += *other;
@@ -121,9 +166,9 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     /// Moves some items to their buckets, each to the next place of its bucket.
     ///
     /// # Safety
-    /// `SPANS` is the digit's. The items may be read and their places written; there are [`LINES`](Self::LINES) bytes for lines. Nobody else touches any.
+    /// `WAY` is the digit's. The items may be read and their places written; there are [`LINES`](Self::LINES) bytes for lines. Nobody else touches any.
     #[expect(clippy::too_many_arguments, reason = "the inner loop's")]
-    pub(super) unsafe fn scatter<const SPANS: bool>(
+    pub(super) unsafe fn scatter<const WAY: Way>(
         self,
         from: Columns<K>,
         items: Range<usize>,
@@ -138,14 +183,14 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
             if digit.width <= DIRECT {
                 for i in items {
                     let (key, value) = (from.keys.add(i).read(), self.value(from, i));
-                    let next = next.get_unchecked_mut(digit.of::<SPANS>(self.places.place(key)));
+                    let next = next.get_unchecked_mut(digit.of::<WAY>(self.places.place(key)));
                     let j = *next;
                     *next += 1;
                     to.keys.add(j).write(key);
                     self.payload.store(to.values, j, value);
                 }
             } else {
-                self.scatter_lines::<SPANS>(from, items, to, digit, next, lines, stream);
+                self.scatter_lines::<WAY>(from, items, to, digit, next, lines, stream);
             }
         }
     }
@@ -156,7 +201,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     /// As for that.
     #[inline(never)]
     #[expect(clippy::too_many_arguments, reason = "the inner loop's")]
-    unsafe fn scatter_lines<const SPANS: bool>(
+    unsafe fn scatter_lines<const WAY: Way>(
         self,
         from: Columns<K>,
         items: Range<usize>,
@@ -184,7 +229,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         unsafe {
             for i in items {
                 let (key, value) = (from.keys.add(i).read(), self.value(from, i));
-                let d = digit.of::<SPANS>(self.places.place(key));
+                let d = digit.of::<WAY>(self.places.place(key));
                 let next = next.get_unchecked_mut(d);
                 let j = *next;
                 *next += 1;
