@@ -14,7 +14,6 @@ mod offsets;
 mod pipeline;
 mod scan;
 pub(crate) mod segments;
-#[cfg_attr(not(test), allow(dead_code))] // until the primitive is there
 pub(crate) mod sort;
 mod sync;
 
