@@ -296,10 +296,16 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     template <class Load> __device__ Value *load_values(const Load &load) {
         Value *values = (Value *)s.exchange;
         __syncthreads(); // the keys are out
+        Value value[ITEMS]; // all are asked for before any is stored
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++) {
             u32 j = i * THREADS + threadIdx.x;
-            if (WHOLE || j < count) values[j] = load(j);
+            if (WHOLE || j < count) value[i] = load(j);
+        }
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++) {
+            u32 j = i * THREADS + threadIdx.x;
+            if (WHOLE || j < count) values[j] = value[i];
         }
         __syncthreads();
         return values;

@@ -141,6 +141,34 @@ template <class Order, class Bits, u32 THREADS> __device__ void sort_count(const
 // Words of look-back: nothing yet, keys of this tile, or keys of all tiles up to it.
 constexpr u32 OWN = 1u << 30, UPTO = 2u << 30, COUNT = OWN - 1;
 
+// How many keys the tiles before one have, of whose word `own` is. Where all tiles run at once each has many words to look at; one after
+// the other each would take the time of a way to the L2 cache, so AHEAD of them are asked for at once.
+template <u32 AHEAD> __device__ inline u32 keys_before(const u32 *own, u32 tile) {
+    u32 earlier = 0;
+    if constexpr (AHEAD == 1) {
+        for (;;) {
+            own -= BINS;
+            u32 seen;
+            do seen = load_relaxed(own);
+            while (seen == 0);
+            earlier += seen & COUNT;
+            if (seen & UPTO) return earlier; // that of the first tile is
+        }
+    } else {
+        for (u32 back = 1;; back += AHEAD) { // tiles
+            u32 seen[AHEAD];
+#pragma unroll
+            for (u32 k = 0; k < AHEAD; k++) seen[k] = back + k > tile ? 0 : load_relaxed(own - (back + k) * BINS);
+#pragma unroll
+            for (u32 k = 0; k < AHEAD; k++) {
+                while (seen[k] == 0) seen[k] = load_relaxed(own - (back + k) * BINS);
+                earlier += seen[k] & COUNT;
+                if (seen[k] & UPTO) return earlier;
+            }
+        }
+    }
+}
+
 template <class Tile, class Order, class Publish, class Receive>
 __device__ inline void sort_pass_tile(Tile &t, const SortCall &call, Order order, Digit digit, u64 first, bool is_first, bool is_last, u32 to,
                                       const Publish &publish, const Receive &receive) {
@@ -172,6 +200,14 @@ __device__ inline void sort_pass_tile(Tile &t, const SortCall &call, Order order
     }
 }
 
+// The last tile, of which keys are missing: apart, so that it takes no registers from the others.
+template <class Tile, class Order, class Publish, class Receive>
+__device__ __noinline__ void sort_pass_last(typename Tile::Shared &s, SortCall call, Order order, Digit digit, u64 first, bool is_first,
+                                            bool is_last, u32 to, Publish publish, Receive receive) {
+    Tile t(s, u32(call.n - first));
+    sort_pass_tile(t, call, order, digit, first, is_first, is_last, to, publish, receive);
+}
+
 // Tiles `launch * call.tiles` and on of a pass.
 template <class Order, class Tile> __device__ void sort_pass(typename Tile::Shared &s, const SortCall &call, u32 pass, u32 launch) {
     typedef typename Tile::Shape::Bits Bits;
@@ -200,22 +236,7 @@ template <class Order, class Tile> __device__ void sort_pass(typename Tile::Shar
         auto publish = [=](u32 d, u32 total) { store_relaxed(own + d, (tile == 0 ? UPTO : OWN) | total); };
         auto receive = [=, &plan](u32 d, u32 total) {
             u64 start = launch == 0 ? plan.starts[pass][d] : plan.carried[1 - launch % 2][d];
-            // Where all tiles run at once each has many words to look at, which one after the other would each take the time of a way to
-            // the L2 cache.
-            constexpr u32 AHEAD = Tile::TILE <= 4096 ? 8 : 1;
-            u32 earlier = 0;
-            bool found = tile == 0;
-            for (u32 back = 1; !found; back += AHEAD) { // tiles
-                u32 seen[AHEAD];
-#pragma unroll
-                for (u32 k = 0; k < AHEAD; k++) seen[k] = back + k > tile ? 0 : load_relaxed(own + d - (back + k) * BINS);
-#pragma unroll
-                for (u32 k = 0; k < AHEAD; k++) {
-                    while (!found && seen[k] == 0) seen[k] = load_relaxed(own + d - (back + k) * BINS);
-                    earlier += found ? 0 : seen[k] & COUNT;
-                    found |= (seen[k] & UPTO) != 0;
-                }
-            }
+            u32 earlier = tile == 0 ? 0 : keys_before<Tile::TILE <= 4096 ? 8 : 1>(own + d, tile);
             if (tile > 0) store_relaxed(own + d, UPTO | (earlier + total));
             if (tile == here - 1) plan.carried[launch % 2][d] = start + earlier + total;
             return start + earlier;
@@ -224,8 +245,7 @@ template <class Order, class Tile> __device__ void sort_pass(typename Tile::Shar
             typename Tile::Whole t(s, Tile::TILE);
             sort_pass_tile(t, call, order, digit, first, is_first, is_last, to, publish, receive);
         } else {
-            typename Tile::Part t(s, u32(call.n - first));
-            sort_pass_tile(t, call, order, digit, first, is_first, is_last, to, publish, receive);
+            sort_pass_last<typename Tile::Part>(s, call, order, digit, first, is_first, is_last, to, publish, receive);
         }
         if (gridDim.x >= here) return; // a tile for each block
     }
@@ -429,6 +449,13 @@ template <class Tile, class Load, class Cursor> __device__ inline void bucket_ti
     t.store_runs(digit, [&](u64 place, Bits key) { out[place] = key; });
 }
 
+// One of which keys are missing: apart, so that it takes no registers from the others.
+template <class Tile, class Load, class Cursor>
+__device__ __noinline__ void bucket_last(typename Tile::Shared &s, u32 count, Digit digit, Load load, typename Tile::Shape::Bits *out, Cursor cursor) {
+    Tile t(s, count);
+    bucket_tile(t, digit, load, out, cursor);
+}
+
 template <class Order, class Tile> __device__ void bucket_first(typename Tile::Shared &s, const SortCall &call, const BucketCall &buckets) {
     typedef typename Tile::Shape::Bits Bits;
     if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
@@ -437,13 +464,13 @@ template <class Order, class Tile> __device__ void bucket_first(typename Tile::S
     const Bits *from = (const Bits *)call.keys_in + first;
     Digit digit{call.end - DIGIT_BITS, BINS - 1};
     auto load = [=](u32 at) { return order.to(from[at]); };
-    auto cursor = [&](u32 d) { return buckets.top_cursors + d * TOP_APART; };
+    u32 *cursors = buckets.top_cursors;
+    auto cursor = [=](u32 d) { return cursors + d * TOP_APART; };
     if (call.n - first >= Tile::TILE) {
         typename Tile::Whole t(s, Tile::TILE);
         bucket_tile(t, digit, load, (Bits *)call.keys[1], cursor);
     } else {
-        typename Tile::Part t(s, u32(call.n - first));
-        bucket_tile(t, digit, load, (Bits *)call.keys[1], cursor);
+        bucket_last<typename Tile::Part>(s, u32(call.n - first), digit, load, (Bits *)call.keys[1], cursor);
     }
 }
 
@@ -457,13 +484,13 @@ template <class Tile> __device__ void bucket_second(typename Tile::Shared &s, co
     const Bits *from = (const Bits *)call.keys[1] + first;
     Digit digit{call.end - DIGIT_BITS - buckets.second, (1u << buckets.second) - 1};
     auto load = [=](u32 at) { return from[at]; };
-    auto cursor = [&](u32 d) { return buckets.cursors + (top << buckets.second) + d; };
+    u32 *cursors = buckets.cursors + (top << buckets.second);
+    auto cursor = [=](u32 d) { return cursors + d; };
     if (end - first >= Tile::TILE) {
         typename Tile::Whole t(s, Tile::TILE);
         bucket_tile(t, digit, load, (Bits *)call.keys[0], cursor);
     } else {
-        typename Tile::Part t(s, end - first);
-        bucket_tile(t, digit, load, (Bits *)call.keys[0], cursor);
+        bucket_last<typename Tile::Part>(s, end - first, digit, load, (Bits *)call.keys[0], cursor);
     }
 }
 
