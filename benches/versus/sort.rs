@@ -13,11 +13,11 @@ use std::cmp::Ordering;
 /// The lengths, the types, and pairs.
 pub(crate) fn sorts(gpu: &Gpu, verdict: &Verdict) {
     const N: usize = 1 << 28;
-    if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, 1 << 30, u32::cmp) {
-        for n in [28, 10, 16, 20, 24, 8, 12, 14, 18, 22, 26, 30].map(|log| 1 << log) {
+    if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, N, u32::cmp) {
+        for n in [28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8].map(|log| 1 << log) {
             sorts.row("keys", n, Draw::Any, Sorts::keys);
         }
-        for n in [28, 10, 16, 20, 24].map(|log| 1 << log) {
+        for n in [28, 24, 20, 16, 10].map(|log| 1 << log) {
             sorts.row("pairs", n, Draw::Any, Sorts::pairs);
             sorts.row("indices", n, Draw::Any, Sorts::indices);
         }
@@ -28,6 +28,9 @@ pub(crate) fn sorts(gpu: &Gpu, verdict: &Verdict) {
         }
     )* } }
     rows! { i32 i32::cmp; f32 f32::total_cmp; u64 u64::cmp; i64 i64::cmp; f64 f64::total_cmp; f16 f16::total_cmp; u16 u16::cmp; u8 u8::cmp; }
+    if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, 1 << 30, u32::cmp) {
+        sorts.row("keys", 1 << 30, Draw::Any, Sorts::keys);
+    }
 }
 
 /// Keys that are anything but random.
