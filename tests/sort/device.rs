@@ -194,13 +194,31 @@ fn by_buckets() {
     device.check::<f64>(&down, Pattern::Special, n, [0, 1]);
     device.check::<i64>(&down, Pattern::Random, n, [7, 5]);
     device.check::<u64>(&WHOLE, Pattern::SameAbove, n, [0, 0]);
-    for n in [(1 << 22) - 1, 1 << 22, (1 << 22) + 1, 1 + (1 << 23)] {
+    for n in [(1 << 21) - 1, 1 << 21, (1 << 22) + 1, 1 + (1 << 23)] {
         device.check::<f64>(&WHOLE, Pattern::Random, n, [0, 0]);
     }
-    // By passes whatever their number: of few bits, of narrow keys, with a payload.
+    // By passes whatever their number: of few bits, with a payload.
     device.check::<u32>(&How { descending: false, bits: Some(3..29) }, Pattern::Random, n, [0, 1]);
-    device.check::<i16>(&WHOLE, Pattern::Random, n, [1, 0]);
     device.check_with::<u64, u32>(&down, Pattern::PowerLaw, n, [0, 0]);
+}
+
+/// Keys alone of 1 byte, and many of 2, are counted.
+#[test]
+fn by_counts() {
+    let Some(mut device) = Device::new() else { return };
+    let down = How { descending: true, bits: None };
+    for (k, pattern) in PATTERNS.into_iter().enumerate() {
+        let (how, skips) = (if k % 2 == 0 { &WHOLE } else { &down }, SKIPS[k % 4]);
+        device.check::<u8>(how, pattern, 3_000_000, skips);
+        device.check::<i8>(how, pattern, 70_000, skips);
+        device.check::<u16>(how, pattern, 3_000_000, skips);
+        device.check::<i16>(how, pattern, (1 << 20) + k, skips);
+        device.check::<f16>(how, pattern, 2_000_000, skips);
+        device.check::<bf16>(how, pattern, 2_000_000, skips);
+    }
+    for n in [(1 << 20) - 1, 1 << 20] {
+        device.check::<u16>(&WHOLE, Pattern::Random, n, [0, 0]);
+    }
 }
 
 /// Keys that few are alike, with their places.
