@@ -9,6 +9,9 @@
 //! - the file's lines: where they end, the compaction of its newlines, `compact::<u8>().keep(Equal(b'\n')).indices()`; the
 //!   longest so far, the running maximum of their lengths, `scan::<Max, u32>()`; how many are not empty,
 //!   `compact::<u32>().keep(NonZero)`; and their texts without the line ends, one after the other, `pack::<u8, u64>()`;
+//! - its words: how many times each is there, as runs of equal hashes that a sort has brought together,
+//!   `sort::<u64>().run_with_into()` and `unique::<u64>().indices()`; and the ten that are there most often,
+//!   `sort::<u32>().descending().indices()`;
 //! - its commas within quotes and outside of them: byte by byte, by the parity of the quotes so far, `scan::<BitXor, u8>()`;
 //! - the same for a CSV that is made on the spot, as records and fields;
 //! - GB/s of a running maximum and of a sum over 2^24 elements (CPU) or 2^28 (GPU), beside a copy's.
@@ -18,9 +21,11 @@
 use parascan::cudarc::driver::sys::CUevent_flags;
 use parascan::cudarc::driver::{CudaEvent, CudaSlice, CudaStream, DeviceRepr, DriverError};
 use parascan::{BitXor, Destination, Device, Element, Equal, Error, Host, Max, NonZero, Operator, Place, Scan};
-use parascan::{Source, Sum, Workspace, compact, cuda, pack, scan};
+use parascan::{Source, Sum, Workspace, compact, cuda, pack, scan, sort, unique};
 use rayon::prelude::*;
+use std::collections::HashMap;
 use std::fmt::{Debug, Write as _};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write as _;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -64,6 +69,7 @@ fn tour() -> Outcome<()> {
 fn stops(mut engine: impl Engine, place: &str, name: &str, text: &[u8]) -> Outcome<()> {
     say(&format!("{name}, {} bytes, on {place}\n", grouped(text.len())));
     lines(&mut engine, text)?;
+    words(&mut engine, text)?;
     quotes(&mut engine, text)?;
     csv(&mut engine)?;
     speed(&mut engine)?;
@@ -129,6 +135,56 @@ fn lines<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
     row("bytes in them", grouped(packed.len()), "packed, without line ends");
     let there = format!("begins at byte {}", grouped(offsets[middle] as usize));
     row("middle one, packed", there, "the packed lines' offsets");
+    say("");
+    Ok(())
+}
+
+// ---- words -------------------------------------------------------------------------------------------------------------------
+
+fn words<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
+    say("Words");
+    let words: Vec<&[u8]> =
+        text.split(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_').filter(|word| !word.is_empty()).collect();
+    let hash = |word: &&[u8]| {
+        let mut hasher = DefaultHasher::new();
+        word.hash(&mut hasher);
+        hasher.finish()
+    };
+    let hashes: Vec<u64> = words.iter().map(hash).collect();
+    let numbers: Vec<u32> = (0..u32::try_from(words.len()).map_err(|_| "more than 2^32 words")?).collect();
+
+    // Equal words come together, each beside its number; the sort is stable, so the first of a run is the word's first place.
+    let (keys, values) = (engine.upload(&hashes)?, engine.upload(&numbers)?);
+    let (mut sorted, mut order) = (engine.upload(&hashes)?, engine.upload(&numbers)?);
+    sort::<u64>().run_with_into(&keys, &values, &mut sorted, &mut order)?;
+    let begins = engine.download(&unique::<u64>().indices::<u64, _>(&sorted)?)?;
+    let order = engine.download(&order)?;
+    let ends = begins.iter().skip(1).copied().chain([words.len() as u64]);
+    let counts: Vec<u32> = begins.iter().zip(ends).map(|(&begin, end)| (end - begin) as u32).collect();
+    let most = engine.upload(&counts)?;
+    let most = engine.download(&sort::<u32>().descending().indices::<u64, _>(&most)?)?;
+
+    let mut expected: HashMap<&[u8], (u32, usize)> = HashMap::new();
+    for (i, word) in words.iter().enumerate() {
+        expected.entry(word).or_insert((0, i)).0 += 1;
+    }
+    let mut found: Vec<(&[u8], (u32, usize))> = Vec::new();
+    for &run in &most {
+        let first = order[begins[run as usize] as usize] as usize;
+        found.push((words[first], (counts[run as usize], first)));
+    }
+    if found.len() != expected.len() || found.iter().any(|(word, counted)| expected.get(word) != Some(counted)) {
+        return Err("the words were counted otherwise than by a HashMap".into());
+    }
+    if !found.is_sorted_by_key(|&(_, (count, _))| std::cmp::Reverse(count)) {
+        return Err("the words are not in the order of their counts".into());
+    }
+    row("words", grouped(words.len()), "");
+    row("different ones", grouped(found.len()), "runs of equal hashes, sorted");
+    for (word, (count, first)) in found.iter().take(10) {
+        let word = String::from_utf8_lossy(word);
+        row(&word, grouped(*count as usize), &format!("the first is word {}", grouped(first + 1)));
+    }
     say("");
     Ok(())
 }
