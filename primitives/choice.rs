@@ -251,6 +251,12 @@ pub(super) fn long_enough(
     if found < needed { Err(Error::Size { primitive, what, found, needed }) } else { Ok(()) }
 }
 
+/// # Errors
+/// [`Error::TooLong`] if indices of the type do not reach the last of `n` items.
+pub(super) fn countable<I: Index>(primitive: &'static str, n: usize) -> Result<(), Error> {
+    if n > I::most() { Err(Error::TooLong { primitive, n, most: I::most() }) } else { Ok(()) }
+}
+
 // ---- on the device -------------------------------------------------------------------------------------------------------------
 
 /// What moves: where it comes from if it is an array of its own, and where what goes each way goes to.

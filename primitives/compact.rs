@@ -2,7 +2,7 @@
 
 use super::choice::{
     Buffer, BufferMut, ByBits, ByFlags, ByPredicate, Chosen, Index, Moving, OnDevice, OnHost, Unchosen, Word,
-    choice_methods, long_enough, programs,
+    choice_methods, countable, long_enough, programs,
 };
 use crate::cpu::compact as host;
 use crate::cuda::{Beside, ColumnKind, Nothing, Places};
@@ -465,10 +465,4 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         };
         call.run::<T, L, C, A, B>(choice, 1)
     }
-}
-
-/// # Errors
-/// [`Error::TooLong`] if indices of the type do not reach the last of `n` items.
-fn countable<I: Index>(primitive: &'static str, n: usize) -> Result<(), Error> {
-    if n > I::most() { Err(Error::TooLong { primitive, n, most: I::most() }) } else { Ok(()) }
 }

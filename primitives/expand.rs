@@ -1,6 +1,6 @@
 //! The way back from packed items to their segments.
 
-use super::choice::{Buffer, BufferMut, Index, long_enough};
+use super::choice::{Buffer, BufferMut, Index, countable, long_enough};
 use crate::cpu::{self, segments as host};
 use crate::cuda::segments::{self, ExpandCall};
 use crate::memory::{View, ViewMut, part_to_host};
@@ -163,9 +163,7 @@ impl<O: Index, W> Expand<O, W> {
         if let Some(positions) = &positions {
             long_enough(NAME, "the positions", positions.len(), room)?;
         }
-        if n.max(room) > I::most() {
-            return Err(Error::TooLong { primitive: NAME, n: n.max(room), most: I::most() });
-        }
+        countable::<I>(NAME, n.max(room))?;
         if let View::Host(offsets) = offsets {
             let total = cpu::Size::widen(offsets[n]).saturating_sub(cpu::Size::widen(offsets[0]));
             long_enough(NAME, "the output", room, usize::try_from(total).unwrap_or(usize::MAX))?;

@@ -1,6 +1,6 @@
 //! Sort: keys in order, alone, with what goes with them, or where they were.
 
-use super::choice::{Buffer, BufferMut, Index, long_enough};
+use super::choice::{Buffer, BufferMut, Index, countable, long_enough};
 use crate::cpu::sort as host;
 use crate::cuda::KeyKind;
 use crate::cuda::sort::{Machine, Missing, SortCall, SortProgram};
@@ -196,7 +196,7 @@ impl<K: SortKey, S> Sort<K, S> {
     /// # Errors
     /// As for [`prepare`](Sort::prepare), and [`Error::TooLong`].
     pub fn prepare_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        countable::<I>(n)?;
+        countable::<I>(NAME, n)?;
         self.prepare_for::<I>(n, Missing { keys: [true, true] }, workspace)
     }
 
@@ -358,7 +358,7 @@ impl<K: SortKey, S> Sort<K, S> {
         S: Site<X::Place>,
     {
         let view = keys.view();
-        countable::<I>(view.len())?;
+        countable::<I>(NAME, view.len())?;
         let mut indices = X::Place::allocate::<I>(NAME, view.len(), view.stream(self.site.stream()).as_ref())?;
         self.go::<X::Place, I>(Keys::Read(view), Company::Numbers(X::Place::view_mut(&mut indices)))?;
         Ok(indices)
@@ -372,7 +372,7 @@ impl<K: SortKey, S> Sort<K, S> {
         O: Destination<I, X::Place> + ?Sized,
         S: Site<X::Place>,
     {
-        countable::<I>(keys.view().len())?;
+        countable::<I>(NAME, keys.view().len())?;
         self.go::<X::Place, I>(Keys::Read(keys.view()), Company::Numbers(indices.view_mut()))
     }
 
@@ -466,12 +466,6 @@ fn movable<V>() -> Result<(), Error> {
         1..=16 => Ok(()),
         size => Err(Error::ItemSize { primitive: NAME, size }),
     }
-}
-
-/// # Errors
-/// [`Error::TooLong`] if indices of the type do not reach the last of `n` keys.
-fn countable<I: Index>(n: usize) -> Result<(), Error> {
-    if n > I::most() { Err(Error::TooLong { primitive: NAME, n, most: I::most() }) } else { Ok(()) }
 }
 
 /// Of `n` keys and what goes with them, whose lengths were looked at.
