@@ -97,6 +97,9 @@ __device__ inline void store_relaxed(u32 *p, u32 x) {
     asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
 
+// A place of an array of shared memory for its item j, so that items a power of two apart are in different banks.
+__device__ inline u32 staggered(u32 j) { return j ^ ((j >> 5 ^ j >> 10) & 31); }
+
 // A digit of a key: `mask` has its bits.
 struct Digit {
     u32 shift, mask;
@@ -189,7 +192,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     }
 
     // `place[i]` becomes the key's rank in its warp; `bins` how many keys there are.
-    __device__ void rank(Digit digit) {
+    template <class D> __device__ void rank(D digit) {
         if constexpr (RANKING == BALLOTS || RANKING == FEW) rank_by_ballots(digit);
         else {
             u32 *bins = empty_bins();
@@ -216,7 +219,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 
     // Then its place in the tile, and the keys lie there. `publish(digit, total)` is called by a thread of each digit as soon as its keys
     // are counted, `receive(digit, total)` later: where the run goes to.
-    template <class Publish, class Receive> __device__ void scatter(Digit digit, const Publish &publish, const Receive &receive) {
+    template <class D, class Publish, class Receive> __device__ void scatter(D digit, const Publish &publish, const Receive &receive) {
         __syncthreads();
         u32 total = 0, d = threadIdx.x;
         if (d < BINS) {
@@ -236,7 +239,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 
     // The keys to memory, thread after thread: `out(place, key)` is called for each. Whether they were out of order. Which digit's run an item
     // is in is kept, for values to follow.
-    template <class Out> __device__ bool store(Digit digit, const Out &out) {
+    template <class D, class Out> __device__ bool store(D digit, const Out &out) {
         const Bits *keys = (const Bits *)s.exchange;
         bool disorder = false;
 #pragma unroll
@@ -273,7 +276,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     }
 
     // The same run by run, by groups of lanes, in blocks that are aligned in memory; or thread after thread, where a digit has many keys.
-    template <class Out> __device__ void store_runs(Digit digit, const Out &out) {
+    template <class D, class Out> __device__ void store_runs(D digit, const Out &out) {
         if (uneven) {
             store(digit, out);
             return;
@@ -290,9 +293,9 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 
     // All places once more, by ballots. By the whole block, when nobody reads the exchange. Apart, so that it takes no registers from
     // those who never come here.
-    template <class Load> __device__ void place_again(Digit digit, const Load &load) { Part::place_apart(s, count, digit, load); }
+    template <class D, class Load> __device__ void place_again(D digit, const Load &load) { Part::place_apart(s, count, digit, load); }
 
-    // The values of the tile, into the exchange.
+    // The values of the tile, into the exchange, item j at `staggered(j)`.
     template <class Load> __device__ Value *load_values(const Load &load) {
         Value *values = (Value *)s.exchange;
         __syncthreads(); // the keys are out
@@ -305,7 +308,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++) {
             u32 j = i * THREADS + threadIdx.x;
-            if (WHOLE || j < count) values[j] = value[i];
+            if (WHOLE || j < count) values[staggered(j)] = value[i];
         }
         __syncthreads();
         return values;
@@ -332,7 +335,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         return upto - before;
     }
 
-    __device__ void exchange(Digit digit) {
+    template <class D> __device__ void exchange(D digit) {
         const u32 *bins = s.bins + warp_id() * BINS;
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++)
@@ -344,7 +347,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     }
 
   public:
-    template <class Load> static __device__ __noinline__ void place_apart(Shared &s, u32 count, Digit digit, Load load) {
+    template <class D, class Load> static __device__ __noinline__ void place_apart(Shared &s, u32 count, D digit, Load load) {
         RadixTile t(s, count);
         t.load(load);
         t.rank_by_ballots(digit);
@@ -357,7 +360,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 
   private:
     // The lanes that answer all ballots alike have the same digit; the last of them counts for all.
-    __device__ void rank_by_ballots(Digit digit) {
+    template <class D> __device__ void rank_by_ballots(D digit) {
         u32 *bins = empty_bins(), own = 1u << lane_id();
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++) {

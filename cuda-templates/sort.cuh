@@ -16,21 +16,24 @@ struct SortCall {
     u32 passes;     // as many digits, and one more if keys are in place and that is odd
     u32 in_place;   // whether `keys_in` is `keys[0]`
     u32 by_buckets; // whether that was tried before
+    u32 no_keys;    // whether nobody wants sorted keys, but what goes with them
+    u32 parts;      // of the keys, to be counted
     u32 launches;   // of a pass, of so many tiles each:
     u32 tiles;
 };
-
-constexpr u32 SKIPPED = 0xffffffffu;
 
 // Found on the device. A pass whose digit is the same for all keys is skipped.
 template <u32 PASSES> struct SortPlan {
     u64 starts[PASSES][BINS]; // counts first
     u64 carried[2][BINS];     // where they begin in the next launch, by launches in turn
-    u32 order[PASSES];        // of the passes: which of those that run it is, or SKIPPED
+    u32 which[PASSES];        // pass runs, in order
     u32 running;              // passes that run
-    u32 counted;              // blocks that have counted
+    u32 counted;              // parts that are
+    u32 planned;              // whether all above is known
     u32 too_large;            // whether a bucket does not fit a block
-    u32 tickets[1];           // by launch; as many as there are
+    u32 ticket;               // of all that is to be done, or of the tiles of `slot_first`
+    u32 finished[PASSES];     // tiles, by pass, where all are one launch
+    u32 tickets[1];           // by launch, where each pass is; as many as there are
 };
 
 // The digit of a pass; past the last one it is always zero.
@@ -42,22 +45,22 @@ __device__ inline Digit digit_of(const SortCall &call, u32 pass) {
 
 // ---- counting ----------------------------------------------------------------------------------------------------------------
 
-// All digits of all keys; the block that comes last plans.
-template <class Order, class Bits, u32 THREADS> __device__ void sort_count(const SortCall &call) {
+constexpr u32 COPIES = 4; // of a counter, side by side, so that lanes with the same digit meet less often
+template <class Bits> constexpr u32 COUNTERS = (sizeof(Bits) + 1) * BINS * COPIES;
+
+// All digits of the keys of a part. The block that comes last plans: whether it is that.
+template <class Order, class Bits, u32 THREADS> __device__ bool sort_count(u32 *counts, const SortCall &call, u32 part, u32 parts) {
     constexpr u32 PASSES = sizeof(Bits) + 1, UNROLL = 8;
-    constexpr u32 COPIES = 4; // side by side, so that lanes with the same digit meet less often
     typedef SortPlan<PASSES> Plan;
-    __shared__ u32 counts[PASSES * BINS * COPIES];
     __shared__ bool last;
     Plan &plan = *(Plan *)call.plan;
-    if (call.by_buckets && !plan.too_large) return; // all is done
     const Bits *keys = (const Bits *)call.keys_in;
     Order order{Bits(call.flip)};
     u32 passes = call.passes, copy = threadIdx.x % COPIES;
-    for (u32 i = threadIdx.x; i < PASSES * BINS * COPIES; i += THREADS) counts[i] = 0;
+    for (u32 i = threadIdx.x; i < passes * BINS * COPIES; i += THREADS) counts[i] = 0;
     __syncthreads();
     constexpr u32 STEP = THREADS * UNROLL;
-    for (u64 first = u64(blockIdx.x) * STEP; first < call.n; first += u64(gridDim.x) * STEP) {
+    for (u64 first = u64(part) * STEP; first < call.n; first += u64(parts) * STEP) {
         Bits key[UNROLL];
         bool whole = call.n - first >= STEP;
 #pragma unroll
@@ -88,14 +91,14 @@ template <class Order, class Bits, u32 THREADS> __device__ void sort_count(const
     for (u32 i = threadIdx.x; i < passes * BINS; i += THREADS) {
         u32 sum = 0;
 #pragma unroll
-        for (u32 c = 0; c < COPIES; c++) sum += counts[i * COPIES + c];
+        for (u32 c = 0; c < COPIES; c++) sum += counts[i * COPIES + (c + threadIdx.x) % COPIES];
         if (sum > 0) atomicAdd(&plan.starts[0][i], u64(sum));
     }
     __threadfence();
     __syncthreads();
-    if (threadIdx.x == 0) last = add_acquire_release(&plan.counted, 1) == gridDim.x - 1;
+    if (threadIdx.x == 0) last = add_acquire_release(&plan.counted, 1) == parts - 1;
     __syncthreads();
-    if (!last) return;
+    if (!last) return false;
 
     // ---- a warp plans each pass: where digits begin, and whether one of them is all there is
     u32 lane = lane_id();
@@ -121,19 +124,21 @@ template <class Order, class Bits, u32 THREADS> __device__ void sort_count(const
         bool all = __any_sync(ALL_LANES, most == call.n);
         if (lane == 0) same[p] = all;
     }
+    __threadfence();
     __syncthreads();
-    if (threadIdx.x > 0) return;
-    // Keys must move at least once, unless they are in place: then an even number of times. Moving by a digit that is the same for all
-    // does no harm, and where all digits differ and are odd in number, the host has added one of no bits.
-    u32 running = 0;
-    for (u32 p = 0; p < call.passes; p++) running += !same[p];
-    bool one_more = call.in_place ? running % 2 == 1 : running == 0;
-    plan.running = running + one_more;
-    for (u32 p = 0, next = 0; p < call.passes; p++) {
-        bool runs = !same[p] || one_more;
-        if (same[p]) one_more = false;
-        plan.order[p] = runs ? next++ : SKIPPED;
+    if (threadIdx.x == 0) {
+        // Keys must move at least once, unless they are in place: then an even number of times. Moving by a digit that is the same for all
+        // does no harm, and where all digits differ and are odd in number, the host has added one of no bits.
+        u32 running = 0;
+        for (u32 p = 0; p < passes; p++) running += !same[p];
+        bool one_more = call.in_place ? running % 2 == 1 : running == 0;
+        plan.running = running + one_more;
+        for (u32 p = 0, next = 0; p < passes; p++) {
+            if (!same[p] || one_more) plan.which[next++] = p;
+            if (same[p]) one_more = false;
+        }
     }
+    return true;
 }
 
 // ---- least significant digit first ------------------------------------------------------------------------------------------
@@ -169,85 +174,175 @@ template <u32 AHEAD> __device__ inline u32 keys_before(const u32 *own, u32 tile)
     }
 }
 
-template <class Tile, class Order, class Publish, class Receive>
-__device__ inline void sort_pass_tile(Tile &t, const SortCall &call, Order order, Digit digit, u64 first, bool is_first, bool is_last, u32 to,
-                                      const Publish &publish, const Receive &receive) {
-    typedef typename Tile::Shape::Bits Bits;
+// The words of a tile, a digit each, and how many tiles are before it.
+struct LookBackDigits {
+    u32 *own, tile;
+
+    __device__ void publish(u32 d, u32 total) const { store_relaxed(own + d, (tile == 0 ? UPTO : OWN) | total); }
+    // How many keys with the digit the tiles before it have.
+    template <u32 AHEAD> __device__ u32 receive(u32 d, u32 total) const {
+        if (tile == 0) return 0;
+        u32 earlier = keys_before<AHEAD>(own + d, tile);
+        store_relaxed(own + d, UPTO | (earlier + total));
+        return earlier;
+    }
+};
+
+// A tile's keys, from `load(at)` to `put(place, key)`, and what goes with them: from `values`, or if there are none the numbers from `first` on.
+template <class Tile, class D, class Load, class Put, class Publish, class Receive>
+__device__ inline void stable_tile(Tile &t, D digit, const Load &load, const Put &put, const typename Tile::Shape::Value *values, u64 first,
+                                   typename Tile::Shape::Value *values_out, const Publish &publish, const Receive &receive) {
     typedef typename Tile::Shape::Value Value;
-    const Bits *from = (const Bits *)(is_first ? call.keys_in : to ? call.keys[0] : call.keys[1]) + first;
-    Bits *out = (Bits *)(to ? call.keys[1] : call.keys[0]);
-    auto load = [=](u32 at) {
-        Bits key = from[at];
-        return is_first ? order.to(key) : key;
-    };
     t.load(load);
     t.rank(digit);
     t.scatter(digit, publish, receive);
-    auto store = [&] { return t.store(digit, [&](u64 place, Bits key) { out[place] = is_last ? order.from(key) : key; }); };
-    if (__syncthreads_or(store())) {
+    if (__syncthreads_or(t.store(digit, put))) {
         t.place_again(digit, load);
-        store();
+        t.store(digit, put);
     }
     if constexpr (Tile::HAS_VALUES) {
-        const Value *values = (const Value *)(is_first ? call.values_in : to ? call.values[0] : call.values[1]);
-        Value *values_out = (Value *)(to ? call.values[1] : call.values[0]);
         if (values == nullptr) {
             t.follow([=](u64 place, u32 at) { values_out[place] = Value::index(first + at); });
         } else {
-            const Value *staged = t.load_values([=](u32 at) { return values[first + at]; });
-            t.follow([=](u64 place, u32 at) { values_out[place] = staged[at]; });
+            const Value *staged = t.load_values([=](u32 at) { return values[at]; });
+            t.follow([=](u64 place, u32 at) { values_out[place] = staged[staggered(at)]; });
         }
     }
 }
 
-// The last tile, of which keys are missing: apart, so that it takes no registers from the others.
-template <class Tile, class Order, class Publish, class Receive>
-__device__ __noinline__ void sort_pass_last(typename Tile::Shared &s, SortCall call, Order order, Digit digit, u64 first, bool is_first,
-                                            bool is_last, u32 to, Publish publish, Receive receive) {
-    Tile t(s, u32(call.n - first));
-    sort_pass_tile(t, call, order, digit, first, is_first, is_last, to, publish, receive);
+// One of which keys are missing: apart, so that it takes no registers from the others.
+template <class Tile, class D, class Load, class Put, class Publish, class Receive>
+__device__ __noinline__ void stable_last(typename Tile::Shared &s, u32 count, D digit, Load load, Put put, const typename Tile::Shape::Value *values,
+                                         u64 first, typename Tile::Shape::Value *values_out, Publish publish, Receive receive) {
+    Tile t(s, count);
+    stable_tile(t, digit, load, put, values, first, values_out, publish, receive);
 }
 
-// Tiles `launch * call.tiles` and on of a pass.
-template <class Order, class Tile> __device__ void sort_pass(typename Tile::Shared &s, const SortCall &call, u32 pass, u32 launch) {
+// Either, of `left` keys from the tile on.
+template <class Tile, class D, class Load, class Put, class Publish, class Receive>
+__device__ inline void stable_any(typename Tile::Shared &s, u64 left, D digit, const Load &load, const Put &put, const typename Tile::Shape::Value *values,
+                                  u64 first, typename Tile::Shape::Value *values_out, const Publish &publish, const Receive &receive) {
+    if (left >= Tile::TILE) {
+        typename Tile::Whole t(s, Tile::TILE);
+        stable_tile(t, digit, load, put, values, first, values_out, publish, receive);
+    } else {
+        stable_last<typename Tile::Part>(s, u32(left), digit, load, put, values, first, values_out, publish, receive);
+    }
+}
+
+// A pass over the keys: the `run`th of those that run. Its words are those of `turn`; the others are made empty for the next one.
+template <class Order, class Tile> struct SortPass {
     typedef typename Tile::Shape::Bits Bits;
+    typedef typename Tile::Shape::Value Value;
     typedef SortPlan<sizeof(Bits) + 1> Plan;
+
+    const SortCall &call;
+    Plan &plan;
+    u32 pass, turn, here; // here: tiles of the launch
+    bool is_first, is_last;
+    u32 to;
+
+    __device__ SortPass(const SortCall &call, Plan &plan, u32 run, u32 pass, u32 turn, u32 here)
+        : call(call), plan(plan), pass(pass), turn(turn), here(here), is_first(run == 0), is_last(run == plan.running - 1),
+          to((plan.running - 1 - run) % 2) {}
+
+    // Tile `tile` of the launch `launch`.
+    __device__ void run(typename Tile::Shared &s, u32 tile, u32 launch) const {
+        Order order{Bits(call.flip)};
+        u32 *words = turn ? call.words[1] : call.words[0], *other = turn ? call.words[0] : call.words[1];
+        if (threadIdx.x < BINS)
+            for (u32 row = tile; row < call.tiles; row += here) other[u64(row) * BINS + threadIdx.x] = 0;
+        u64 first = (u64(launch) * call.tiles + tile) * Tile::TILE;
+        LookBackDigits chain{words + u64(tile) * BINS, tile};
+        u64 *carried = plan.carried[turn];
+        const u64 *starts = launch == 0 ? plan.starts[pass] : plan.carried[1 - turn];
+        bool carries = tile == here - 1;
+        auto publish = [=](u32 d, u32 total) { chain.publish(d, total); };
+        auto receive = [=](u32 d, u32 total) {
+            u64 start = starts[d];
+            u32 earlier = chain.receive<Tile::TILE <= 4096 ? 8 : 1>(d, total);
+            if (carries) carried[d] = start + earlier + total;
+            return start + earlier;
+        };
+        const Bits *from = (const Bits *)(is_first ? call.keys_in : to ? call.keys[0] : call.keys[1]) + first;
+        const Value *values = (const Value *)(is_first ? call.values_in : to ? call.values[0] : call.values[1]);
+        Bits *out = (Bits *)(to ? call.keys[1] : call.keys[0]);
+        bool is_first = this->is_first, is_last = this->is_last, unwanted = Tile::HAS_VALUES && is_last && call.no_keys;
+        auto load = [=](u32 at) {
+            Bits key = from[at];
+            return is_first ? order.to(key) : key;
+        };
+        auto put = [=](u64 place, Bits key) {
+            if (!unwanted) out[place] = is_last ? order.from(key) : key;
+        };
+        stable_any<Tile>(s, call.n - first, digit_of(call, pass), load, put, values ? values + first : nullptr, first,
+                         (Value *)(to ? call.values[1] : call.values[0]), publish, receive);
+    }
+};
+
+// Tiles `launch * call.tiles` and on of the `run`th pass.
+template <class Order, class Tile> __device__ void sort_pass(typename Tile::Shared &s, const SortCall &call, u32 run, u32 launch) {
+    typedef SortPlan<sizeof(typename Tile::Shape::Bits) + 1> Plan;
     Plan &plan = *(Plan *)call.plan;
-    if ((call.by_buckets && !plan.too_large) || plan.order[pass] == SKIPPED) return;
-    u32 run = plan.order[pass], before = run * call.launches + launch; // launches that ran before this one
-    bool is_first = run == 0, is_last = run == plan.running - 1;
-    u32 to = (plan.running - 1 - run) % 2;
-    u32 here = u32(min(u64(call.tiles), (call.n + Tile::TILE - 1) / Tile::TILE - u64(launch) * call.tiles)); // tiles
-    bool odd = before % 2;
-    u32 *words = odd ? call.words[1] : call.words[0], *other = odd ? call.words[0] : call.words[1];
-    Order order{Bits(call.flip)};
-    Digit digit = digit_of(call, pass);
+    if ((call.by_buckets && !plan.too_large) || run >= plan.running) return;
+    u32 number = run * call.launches + launch;
+    u32 here = u32(min(u64(call.tiles), (call.n + Tile::TILE - 1) / Tile::TILE - u64(launch) * call.tiles));
+    SortPass<Order, Tile> pass(call, plan, run, plan.which[run], number % 2, here);
     for (;;) {
         __syncthreads();
-        if (threadIdx.x == 0) s.tile = add_relaxed(plan.tickets + pass * call.launches + launch, 1);
+        if (threadIdx.x == 0) s.tile = add_relaxed(plan.tickets + number, 1);
         __syncthreads();
         u32 tile = s.tile;
         if (tile >= here) return;
-        u64 first = (u64(launch) * call.tiles + tile) * Tile::TILE;
-        // The words of the launch before are made empty for the next one.
-        if (threadIdx.x < BINS)
-            for (u32 row = tile; row < call.tiles; row += here) other[u64(row) * BINS + threadIdx.x] = 0;
-        u32 *own = words + u64(tile) * BINS;
-        auto publish = [=](u32 d, u32 total) { store_relaxed(own + d, (tile == 0 ? UPTO : OWN) | total); };
-        auto receive = [=, &plan](u32 d, u32 total) {
-            u64 start = launch == 0 ? plan.starts[pass][d] : plan.carried[1 - launch % 2][d];
-            u32 earlier = tile == 0 ? 0 : keys_before<Tile::TILE <= 4096 ? 8 : 1>(own + d, tile);
-            if (tile > 0) store_relaxed(own + d, UPTO | (earlier + total));
-            if (tile == here - 1) plan.carried[launch % 2][d] = start + earlier + total;
-            return start + earlier;
-        };
-        if (call.n - first >= Tile::TILE) {
-            typename Tile::Whole t(s, Tile::TILE);
-            sort_pass_tile(t, call, order, digit, first, is_first, is_last, to, publish, receive);
-        } else {
-            sort_pass_last<typename Tile::Part>(s, call, order, digit, first, is_first, is_last, to, publish, receive);
-        }
+        pass.run(s, tile, launch);
         if (gridDim.x >= here) return; // a tile for each block
+    }
+}
+
+// All passes in one launch, where tiles are few. What is to be done is drawn in order: parts of the keys to be counted, then tile after tile,
+// pass after pass. Who draws a tile waits until the pass before is over. What that needs was drawn before, by blocks that run: so it ends,
+// however few they are.
+template <class Order, class Tile> __device__ void sort_passes(Vector *memory, const SortCall &call) {
+    typedef typename Tile::Shape::Bits Bits;
+    typedef SortPlan<sizeof(Bits) + 1> Plan;
+    static_assert(sizeof(typename Tile::Shared) >= COUNTERS<Bits> * sizeof(u32), "the counters take the tile's place");
+    Plan &plan = *(Plan *)call.plan;
+    if (call.by_buckets && !plan.too_large) return;
+    __shared__ u32 drawn;
+    auto draw = [&] {
+        __syncthreads();
+        if (threadIdx.x == 0) drawn = add_relaxed(&plan.ticket, 1);
+        __syncthreads();
+        return drawn;
+    };
+    auto wait_for = [](const u32 *word, u32 value) {
+        while (load_relaxed(word) != value) {}
+        __threadfence();
+    };
+    u32 ticket = draw();
+    for (; ticket < call.parts; ticket = draw())
+        if (sort_count<Order, Bits, Tile::THREADS>((u32 *)memory, call, ticket, call.parts) && threadIdx.x == 0) {
+            __threadfence();
+            store_relaxed(&plan.planned, 1);
+        }
+    if (threadIdx.x == 0) wait_for(&plan.planned, 1);
+    __syncthreads();
+    u32 running = plan.running, run = 0, done = 0; // done: tiles of the pass, by this block
+    for (;; ticket = draw()) {
+        u32 next = (ticket - call.parts) / call.tiles, tile = (ticket - call.parts) % call.tiles;
+        if (next != run) {
+            if (threadIdx.x == 0) {
+                __threadfence();
+                if (done > 0) add_relaxed(plan.finished + run, done);
+                if (next < running) wait_for(plan.finished + next - 1, call.tiles);
+            }
+            __syncthreads();
+            run = next;
+            done = 0;
+        }
+        if (run >= running) return;
+        SortPass<Order, Tile>(call, plan, run, plan.which[run], run % 2, call.tiles).run(*(typename Tile::Shared *)memory, tile, 0);
+        done++;
     }
 }
 
@@ -323,368 +418,6 @@ template <class Order, class Tile> __device__ void sort_small(typename Tile::Sha
             if (t.is_there(i)) values[t.at(i)] = value[i];
     }
 }
-
-// ---- most significant digit first -------------------------------------------------------------------------------------------------
-// Keys alone, all of their bits. The first 8 + `second` bits are counted in one read; by these keys go to buckets, in two
-// steps, and each bucket that a block holds is sorted by one. If there is a larger one, nothing is done, and the other sort runs.
-
-constexpr u32 BUCKETS = 1 << 16; // at most
-
-struct BucketCall {
-    u32 *counts;       // of BUCKETS, zero before the sort
-    u32 *tops;         // of BINS, zero before the sort: those of the first digit
-    u32 *starts;       // BUCKETS + 1
-    u32 *cursors;      // BUCKETS: where the next key of each goes
-    u32 *top_cursors;  // BINS, each TOP_APART from the next
-    u32 *tiles;        // BINS + 1: of the second step, where those of each first digit begin
-    u32 second;        // bits of the second digit
-    u32 room;          // keys that a block holds
-};
-constexpr u32 TOP_APART = 32;
-
-// Two counters of 16 bits to a word. Between two barriers a block counts at most 2^15 keys, and whoever finds that a counter
-// gets to 2^15 takes that many away: no counter gets to 2^16.
-template <class Order, class Bits, u32 THREADS>
-__device__ void bucket_count(u32 *counters, const SortCall &call, const BucketCall &buckets) {
-    constexpr u32 UNROLL = sizeof(Bits) > 4 ? 16 : 32, FULL = 1 << 15;
-    static_assert(THREADS * UNROLL <= FULL, "as many as a counter has room for");
-    u32 bits = DIGIT_BITS + buckets.second, shift = call.end - bits, mask = (1u << bits) - 1;
-    for (u32 i = threadIdx.x; i <= mask / 2; i += THREADS) counters[i] = 0;
-    __syncthreads();
-    const Bits *keys = (const Bits *)call.keys_in;
-    Order order{Bits(call.flip)};
-    constexpr u32 STEP = THREADS * UNROLL;
-    for (u64 first = u64(blockIdx.x) * STEP; first < call.n; first += u64(gridDim.x) * STEP) {
-        bool whole = call.n - first >= STEP;
-        Bits key[UNROLL];
-#pragma unroll
-        for (u32 i = 0; i < UNROLL; i++) {
-            u64 at = first + i * THREADS + threadIdx.x;
-            key[i] = whole || at < call.n ? keys[at] : Bits(0);
-        }
-        auto count = [&](u32 bucket, u32 keys) {
-            u32 place = bucket % 2 * 16, before = atomicAdd(counters + bucket / 2, keys << place) >> place & 0xffff;
-            if (before < FULL && before + keys >= FULL) {
-                atomicSub(counters + bucket / 2, FULL << place);
-                atomicAdd(buckets.counts + bucket, FULL);
-                atomicAdd(buckets.tops + (bucket >> buckets.second), FULL);
-            }
-        };
-        auto bucket_of = [&](u32 i) { return u32(order.to(key[i]) >> shift) & mask; };
-        if (whole && all_same(bucket_of(0))) { // as likely the others: lanes with the same counter are served one after the other
-#pragma unroll
-            for (u32 i = 0; i < UNROLL; i++) {
-                u32 bucket = bucket_of(i);
-                if (!all_same(bucket)) count(bucket, 1);
-                else if (lane_id() == 0) count(bucket, WARP);
-            }
-        } else {
-#pragma unroll
-            for (u32 i = 0; i < UNROLL; i++)
-                if (whole || first + i * THREADS + threadIdx.x < call.n) count(bucket_of(i), 1);
-        }
-        __syncthreads();
-    }
-    // A warp adds up each first digit's.
-    u32 words = (1u << buckets.second) / 2;
-    for (u32 top = warp_id(); top < BINS; top += THREADS / WARP) {
-        u32 sum = 0;
-        for (u32 i = lane_id(); i < words; i += WARP) {
-            u32 both = counters[top * words + i], low = both & 0xffff, high = both >> 16;
-            if (low) atomicAdd(buckets.counts + (top * words + i) * 2, low);
-            if (high) atomicAdd(buckets.counts + (top * words + i) * 2 + 1, high);
-            sum += low + high;
-        }
-        sum = warp_add(sum);
-        if (lane_id() == 0 && sum) atomicAdd(buckets.tops + top, sum);
-    }
-}
-
-// By a block for each first digit, of a thread for each second: where buckets begin, and whether all are small enough.
-template <class Bits> __device__ void bucket_plan(const SortCall &call, const BucketCall &buckets, u32 tile) {
-    __shared__ u32 totals[2 * BINS / WARP], base, tiles;
-    u32 top = blockIdx.x, d = threadIdx.x, others = buckets.tops[d];
-    u32 keys = warp_add(d < top ? others : 0), of_tiles = warp_add(d < top ? (others + tile - 1) / tile : 0);
-    if (lane_id() == 0) {
-        totals[warp_id()] = keys;
-        totals[BINS / WARP + warp_id()] = of_tiles;
-    }
-    __syncthreads();
-    if (d == 0) {
-        u32 a = 0, b = 0;
-        for (u32 w = 0; w < BINS / WARP; w++) {
-            a += totals[w];
-            b += totals[BINS / WARP + w];
-        }
-        base = a;
-        tiles = b;
-    }
-    __syncthreads();
-    u32 in_top = 1u << buckets.second, bucket = top * in_top + d, count = d < in_top ? buckets.counts[bucket] : 0;
-    u32 start = base + block_before<BINS>(count, totals);
-    if (d < in_top) {
-        buckets.starts[bucket] = start;
-        buckets.cursors[bucket] = start;
-    }
-    if (d == 0) {
-        buckets.top_cursors[top * TOP_APART] = base;
-        buckets.tiles[top] = tiles;
-    }
-    if (top == BINS - 1 && d == BINS - 1) {
-        buckets.starts[BINS * in_top] = u32(call.n);
-        buckets.tiles[BINS] = tiles + (others + tile - 1) / tile;
-    }
-    SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
-    if (count > buckets.room) plan.too_large = 1;
-    __syncthreads();
-}
-
-template <class Tile, class Load, class Cursor> __device__ inline void bucket_tile(Tile &t, Digit digit, const Load &load, typename Tile::Shape::Bits *out, const Cursor &cursor) {
-    typedef typename Tile::Shape::Bits Bits;
-    t.load(load);
-    t.rank(digit);
-    u32 place = 0;
-    t.scatter(
-        digit, [&](u32 d, u32 total) { place = total ? atomicAdd(cursor(d), total) : 0; }, [&](u32, u32) { return u64(place); });
-    t.store_runs(digit, [&](u64 place, Bits key) { out[place] = key; });
-}
-
-// One of which keys are missing: apart, so that it takes no registers from the others.
-template <class Tile, class Load, class Cursor>
-__device__ __noinline__ void bucket_last(typename Tile::Shared &s, u32 count, Digit digit, Load load, typename Tile::Shape::Bits *out, Cursor cursor) {
-    Tile t(s, count);
-    bucket_tile(t, digit, load, out, cursor);
-}
-
-template <class Order, class Tile> __device__ void bucket_first(typename Tile::Shared &s, const SortCall &call, const BucketCall &buckets) {
-    typedef typename Tile::Shape::Bits Bits;
-    if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
-    Order order{Bits(call.flip)};
-    u64 first = u64(blockIdx.x) * Tile::TILE;
-    const Bits *from = (const Bits *)call.keys_in + first;
-    Digit digit{call.end - DIGIT_BITS, BINS - 1};
-    auto load = [=](u32 at) { return order.to(from[at]); };
-    u32 *cursors = buckets.top_cursors;
-    auto cursor = [=](u32 d) { return cursors + d * TOP_APART; };
-    if (call.n - first >= Tile::TILE) {
-        typename Tile::Whole t(s, Tile::TILE);
-        bucket_tile(t, digit, load, (Bits *)call.keys[1], cursor);
-    } else {
-        bucket_last<typename Tile::Part>(s, u32(call.n - first), digit, load, (Bits *)call.keys[1], cursor);
-    }
-}
-
-template <class Tile> __device__ void bucket_second(typename Tile::Shared &s, const SortCall &call, const BucketCall &buckets) {
-    typedef typename Tile::Shape::Bits Bits;
-    if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large || blockIdx.x >= buckets.tiles[BINS]) return;
-    if (threadIdx.x < BINS && buckets.tiles[threadIdx.x] <= blockIdx.x && blockIdx.x < buckets.tiles[threadIdx.x + 1]) s.tile = threadIdx.x;
-    __syncthreads();
-    u32 top = s.tile, begin = buckets.starts[top << buckets.second], end = buckets.starts[(top + 1) << buckets.second];
-    u32 first = begin + (blockIdx.x - buckets.tiles[top]) * Tile::TILE;
-    const Bits *from = (const Bits *)call.keys[1] + first;
-    Digit digit{call.end - DIGIT_BITS - buckets.second, (1u << buckets.second) - 1};
-    auto load = [=](u32 at) { return from[at]; };
-    u32 *cursors = buckets.cursors + (top << buckets.second);
-    auto cursor = [=](u32 d) { return cursors + d; };
-    if (end - first >= Tile::TILE) {
-        typename Tile::Whole t(s, Tile::TILE);
-        bucket_tile(t, digit, load, (Bits *)call.keys[0], cursor);
-    } else {
-        bucket_last<typename Tile::Part>(s, end - first, digit, load, (Bits *)call.keys[0], cursor);
-    }
-}
-
-// A bucket in one block, by one of three ways.
-//
-// - Where few bits are left, each key that there could be is counted, and the counts tell all places.
-// - Each key to a bin by its next bits, about as many bins as keys; then a thread puts the keys of a few bins in order.
-// - Where keys are so much alike that these do not tell them apart: digit by digit.
-template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
-    typedef typename Tile::Shape::Bits Bits;
-    static constexpr u32 THREADS = Tile::THREADS, ITEMS = Tile::ITEMS, FINE = 1 << LOG_BINS, EACH = FINE / THREADS;
-    static constexpr u32 RUN = 16;    // keys that a thread puts in order in its registers
-    static constexpr u32 LONGEST = 48; // and in shared memory
-    static_assert(EACH % 4 == 0, "whole vectors");
-    static constexpr u32 COUNTED = 16, FIELDS = 8, WORDS = (1 << COUNTED) / FIELDS, WORDS_EACH = WORDS / THREADS;
-    static constexpr bool FEW_BITS = sizeof(Bits) <= 4;
-    struct Fine {
-        alignas(16) Bits keys[Tile::TILE];
-        alignas(16) u32 bins[FEW_BITS && WORDS > FINE ? WORDS : FINE];
-        u32 totals[THREADS / WARP];
-    };
-    union Shared {
-        typename Tile::Shared tile;
-        Fine fine;
-    };
-
-    // The bucket of the block's number.
-    static __device__ void run_bucket(Shared &shared, const SortCall &call, const BucketCall &buckets) {
-        u32 first = buckets.starts[blockIdx.x], count = buckets.starts[blockIdx.x + 1] - first;
-        if (count == 0) return;
-        Bits *keys = (Bits *)call.keys[0] + first;
-        Tile t(shared.tile, count);
-        t.load([=](u32 at) { return keys[at]; });
-        run(shared, t, call, keys, call.end - DIGIT_BITS - buckets.second);
-    }
-
-    // As many keys as a block holds, from anywhere.
-    static __device__ void run_one(Shared &shared, const SortCall &call) {
-        Order order{Bits(call.flip)};
-        const Bits *from = (const Bits *)call.keys_in;
-        Tile t(shared.tile, u32(call.n));
-        t.load([=](u32 at) { return order.to(from[at]); });
-        run(shared, t, call, (Bits *)call.keys[0], call.end);
-    }
-
-  private:
-    // `bits`: how many are not known to be the same.
-    static __device__ void run(Shared &shared, Tile &t, const SortCall &call, Bits *out, u32 bits) {
-        Order order{Bits(call.flip)};
-        Fine &s = shared.fine;
-        u32 count = t.count;
-        if constexpr (FEW_BITS)
-            if (bits <= COUNTED && place_by_counts(t, bits)) {
-                write(s, order, out, count);
-                return;
-            }
-        u32 shift = bits > LOG_BINS ? bits - LOG_BINS : 0;
-        Digit digit{shift, FINE - 1};
-        uint4 *vectors = (uint4 *)s.bins;
-        for (u32 i = threadIdx.x; i < FINE / 4; i += THREADS) vectors[i] = make_uint4(0, 0, 0, 0);
-        __syncthreads();
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++)
-            if (t.is_there(i)) t.place[i] = atomicAdd(s.bins + digit(t.key[i]), 1);
-        __syncthreads();
-        u32 bin[EACH], sum = 0, most = 0;
-#pragma unroll
-        for (u32 e = 0; e < EACH; e += 4) {
-            uint4 v = vectors[(threadIdx.x * EACH + e) / 4];
-            bin[e] = v.x, bin[e + 1] = v.y, bin[e + 2] = v.z, bin[e + 3] = v.w;
-        }
-#pragma unroll
-        for (u32 e = 0; e < EACH; e++) {
-            most = max(most, bin[e]);
-            u32 own = bin[e];
-            bin[e] = sum;
-            sum += own;
-        }
-        u32 upto = warp_upto(sum);
-        if (lane_id() == WARP - 1) s.totals[warp_id()] = upto;
-        // Whether a thread would have too many: then digits, which is slower and does not mind.
-        if (__syncthreads_or(sum > LONGEST)) {
-            sort_digits(t, (typename Tile::Shape::Value *)nullptr, 0, bits);
-#pragma unroll
-            for (u32 i = 0; i < ITEMS; i++)
-                if (t.is_there(i)) out[t.at(i)] = order.from(t.key[i]);
-            return;
-        }
-        u32 begin = upto - sum;
-#pragma unroll
-        for (u32 w = 0; w < THREADS / WARP; w++)
-            if (w < warp_id()) begin += s.totals[w];
-#pragma unroll
-        for (u32 e = 0; e < EACH; e += 4)
-            vectors[(threadIdx.x * EACH + e) / 4] = make_uint4(begin + bin[e], begin + bin[e + 1], begin + bin[e + 2], begin + bin[e + 3]);
-        __syncthreads();
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++)
-            if (t.is_there(i)) s.keys[s.bins[digit(t.key[i])] + t.place[i]] = t.key[i];
-        __syncthreads();
-
-        // Keys are at most as far from their places as their bin is long.
-        u32 longest = warp_max(most);
-        if (shift > 0 && longest > 1) {
-            if (sum <= RUN) {
-                Bits key[RUN];
-#pragma unroll
-                for (u32 j = 0; j < RUN; j++) key[j] = j < sum ? s.keys[begin + j] : Bits(~Bits(0));
-                for (u32 step = 0; step < longest; step += 2) {
-#pragma unroll
-                    for (u32 j = 0; j + 1 < RUN; j += 2) order_two(key[j], key[j + 1]);
-#pragma unroll
-                    for (u32 j = 1; j + 1 < RUN; j += 2) order_two(key[j], key[j + 1]);
-                }
-#pragma unroll
-                for (u32 j = 0; j < RUN; j++)
-                    if (j < sum) s.keys[begin + j] = key[j];
-            } else {
-                for (u32 j = begin + 1; j < begin + sum; j++) {
-                    Bits key = s.keys[j];
-                    u32 hole = j;
-                    for (; hole > begin && s.keys[hole - 1] > key; hole--) s.keys[hole] = s.keys[hole - 1];
-                    s.keys[hole] = key;
-                }
-            }
-        }
-        __syncthreads();
-        write(s, order, out, count);
-    }
-
-    static __device__ void write(const Fine &s, Order order, Bits *out, u32 count) {
-        for (u32 j = threadIdx.x; j < count; j += THREADS) out[j] = order.from(s.keys[j]);
-    }
-
-    // Where a word lies: of those that threads side by side have at the same place in theirs, one is in each bank.
-    static __device__ u32 word_of(u32 word) {
-        static_assert(WORDS_EACH == 16 || WORDS_EACH == 32, "a thread's words are half of the banks, or all");
-        return (word & ~(WORDS_EACH - 1)) | ((word + word / WARP) & (WORDS_EACH - 1));
-    }
-    // How many keys fields of two bits count.
-    static __device__ u32 counted(u32 fields) { return __popc(fields & 0x5555) + 2 * __popc(fields & 0xaaaa); }
-
-    // Keys are counted by their last bits in fields of two bits, eight to a word, below how many come before the word: which tells each key
-    // its place. Whether no key was there more than three times; if not, nothing was done.
-    static __device__ bool place_by_counts(Tile &t, u32 bits) {
-        Fine &s = ((Shared &)t.s).fine;
-        u32 mask = (1u << bits) - 1;
-        Vector *vectors = (Vector *)s.bins;
-        for (u32 i = threadIdx.x; i < WORDS / 4; i += THREADS) vectors[i] = Vector{{0, 0, 0, 0}};
-        __syncthreads();
-        bool full = false;
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++)
-            if (t.is_there(i)) {
-                u32 low = u32(t.key[i]) & mask, field = low % FIELDS * 2;
-                u32 before = atomicAdd(s.bins + word_of(low / FIELDS), 1u << field) >> field & 3;
-                // Past three the field runs over, and nothing that is counted is used.
-                full |= before == 3;
-                t.place[i] = u16(before);
-            }
-        if (__syncthreads_or(full)) return false;
-        u32 sum = 0, first = threadIdx.x * WORDS_EACH;
-#pragma unroll
-        for (u32 e = 0; e < WORDS_EACH; e++) sum += counted(s.bins[word_of(first + e)]);
-        u32 upto = warp_upto(sum);
-        if (lane_id() == WARP - 1) s.totals[warp_id()] = upto;
-        __syncthreads();
-        u32 before = upto - sum;
-#pragma unroll
-        for (u32 w = 0; w < THREADS / WARP; w++)
-            if (w < warp_id()) before += s.totals[w];
-#pragma unroll
-        for (u32 e = 0; e < WORDS_EACH; e++) {
-            u32 &word = s.bins[word_of(first + e)], own = counted(word);
-            word |= before << 16;
-            before += own;
-        }
-        __syncthreads();
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++)
-            if (t.is_there(i)) {
-                u32 low = u32(t.key[i]) & mask, word = s.bins[word_of(low / FIELDS)];
-                s.keys[(word >> 16) + counted(word & ((1u << low % FIELDS * 2) - 1)) + t.place[i]] = t.key[i];
-            }
-        __syncthreads();
-        return true;
-    }
-
-    static __device__ void order_two(Bits &a, Bits &b) {
-        Bits low = min(a, b), high = max(a, b);
-        a = low;
-        b = high;
-    }
-};
 
 // ---- keys of one or two bytes, alone ---------------------------------------------------------------------------------------------------
 // Nothing moves: how often each key is there says what the output is.

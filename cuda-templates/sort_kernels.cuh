@@ -1,24 +1,26 @@
 // The kernels of a radix sort: the translation unit defines `Bits`, `Order`, `Value` and the shapes.
 #pragma once
-#include "sort.cuh"
+#include "buckets.cuh"
 
 typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, CHECKED> PassTile;
 typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, FEW> SmallTile;
 static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Shared) <= SMALL_SHARED, "what the host asks for");
 
-extern "C" __global__ void __launch_bounds__(512, 2) sort_count(SortCall call) { sort_count<Order, Bits, 512>(call); }
-
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_pass(SortCall call, u32 pass, u32 launch) {
-    extern __shared__ Vector shared[];
-    sort_pass<Order, PassTile>(*(PassTile::Shared *)shared, call, pass, launch);
+// ---- least significant digit first: a launch for the counts and for each pass, or where keys are few one for all
+extern "C" __global__ void __launch_bounds__(512, 2) sort_count(SortCall call) {
+    __shared__ u32 counts[COUNTERS<Bits>];
+    if (call.by_buckets && !((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
+    sort_count<Order, Bits, 512>(counts, call, blockIdx.x, gridDim.x);
 }
-
-// The same by smaller tiles, for fewer keys.
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_pass(SortCall call, u32 run, u32 launch) {
+    extern __shared__ Vector shared[];
+    sort_pass<Order, PassTile>(*(PassTile::Shared *)shared, call, run, launch);
+}
 typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, CHECKED> ShortTile;
 static_assert(sizeof(ShortTile::Shared) <= SHORT_SHARED, "what the host asks for");
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_pass_short(SortCall call, u32 pass, u32 launch) {
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_passes(SortCall call) {
     extern __shared__ Vector shared[];
-    sort_pass<Order, ShortTile>(*(ShortTile::Shared *)shared, call, pass, launch);
+    sort_passes<Order, ShortTile>(shared, call);
 }
 
 extern "C" __global__ void __launch_bounds__(SMALL_THREADS) sort_small(SortCall call) {
@@ -27,15 +29,6 @@ extern "C" __global__ void __launch_bounds__(SMALL_THREADS) sort_small(SortCall 
 }
 
 #ifdef ALONE // keys without values
-#if KEY_BYTES >= 2
-extern "C" __global__ void __launch_bounds__(1024, 1) bucket_count(SortCall call, BucketCall buckets) {
-    extern __shared__ Vector shared[];
-    bucket_count<Order, Bits, 1024>((u32 *)shared, call, buckets);
-}
-extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets) {
-    bucket_plan<Bits>(call, buckets, PASS_THREADS * PASS_ITEMS);
-}
-#endif
 #if KEY_BYTES == 1
 extern "C" __global__ void __launch_bounds__(256) sort_fill(SortCall call) {
     sort_fill<Order, Bits, 256>(call, ((const SortPlan<2> *)call.plan)->starts[0]);
@@ -44,26 +37,63 @@ extern "C" __global__ void __launch_bounds__(256) sort_fill(SortCall call) {
 extern "C" __global__ void __launch_bounds__(256) sort_fill(SortCall call, BucketCall buckets) {
     sort_fill<Order, Bits, 256>(call, buckets.starts);
 }
-#else
+#endif
+#endif
+
+#if KEY_BYTES >= 4 || (KEY_BYTES == 2 && defined ALONE)
+extern "C" __global__ void __launch_bounds__(1024, 1) bucket_count(SortCall call, BucketCall buckets) {
+    extern __shared__ Vector shared[];
+    bucket_count<Order, Bits, 1024>((u32 *)shared, call, buckets);
+}
+extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets) {
+    bucket_plan<Bits>(call, buckets, PASS_THREADS * PASS_ITEMS);
+}
+#endif
+
+#if KEY_BYTES >= 4
+#ifdef ALONE
 typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, UNORDERED> BucketTile;
+#else
+typedef PassTile BucketTile;
+#endif
 typedef RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS> InBucket;
 typedef BucketSort<Order, InBucket, BUCKET_BINS> Bucket;
-static_assert(sizeof(BucketTile::Shared) <= BUCKET_TILE_SHARED && sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED, "what the host asks for");
+static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::CELLS + 16 <= BUCKET_TILE_SHARED, "what the host asks for");
+static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED && sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES, "what the host asks for");
 
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, 2) bucket_first(SortCall call, BucketCall buckets) {
-    extern __shared__ Vector shared[];
-    bucket_first<Order, BucketTile>(*(BucketTile::Shared *)shared, call, buckets);
+extern "C" __global__ void __launch_bounds__(512) bucket_sample(SortCall call, BucketCall buckets) {
+    bucket_sample<Order, Bits, 512>(call, buckets);
 }
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, 2) bucket_second(SortCall call, BucketCall buckets) {
+extern "C" __global__ void __launch_bounds__(512) bucket_map(SortCall call, BucketCall buckets) { bucket_map<Bits, 512>(call, buckets); }
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) bucket_first(SortCall call, BucketCall buckets) {
     extern __shared__ Vector shared[];
-    bucket_second<BucketTile>(*(BucketTile::Shared *)shared, call, buckets);
+    bucket_step<Order, BucketTile, true>(shared, call, buckets);
+}
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) bucket_second(SortCall call, BucketCall buckets) {
+    extern __shared__ Vector shared[];
+    bucket_step<Order, BucketTile, false>(shared, call, buckets);
 }
 extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) bucket_sort(SortCall call, BucketCall buckets) {
     extern __shared__ Vector shared[];
     if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
-    Bucket::run_bucket(*(Bucket::Shared *)shared, call, buckets);
+    Bucket::run_buckets(*(Bucket::Shared *)shared, call, buckets);
 }
-// As many keys as a block holds.
+// By one step, where keys are few: `room` keys of scratch memory for each bucket, so that nothing is counted before.
+#ifdef ALONE
+typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, UNORDERED> SlotTile;
+#else
+typedef ShortTile SlotTile;
+#endif
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) slot_first(SortCall call, SlotCall slots) {
+    extern __shared__ Vector shared[];
+    slot_first<Order, SlotTile>(*(SlotTile::Shared *)shared, call, slots);
+}
+extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) slot_sort(SortCall call, SlotCall slots) {
+    extern __shared__ Vector shared[];
+    if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
+    Bucket::run_slot(*(Bucket::Shared *)shared, call, slots);
+}
+#ifdef ALONE // as many keys as a block holds
 extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) bucket_small(SortCall call) {
     extern __shared__ Vector shared[];
     Bucket::run_one(*(Bucket::Shared *)shared, call);

@@ -2,7 +2,7 @@
 
 use super::driver::check;
 use super::library::{self, Kernels, Program};
-use super::tuning::{SORT_SHORT, SortBlock, SortShape, sort_shape};
+use super::tuning::{BUCKET_MAP_BYTES, CELLS_SHARED, SORT_SHORT, SortBlock, SortShape, sort_shape};
 use super::unit::{KeyKind, SortUnit};
 use crate::Error;
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
@@ -17,13 +17,17 @@ const NAME: &str = "sort";
 enum Kernel {
     Count,
     Pass,
-    PassShort,
+    Passes,
     Small,
+    Sample,
+    Map,
     BucketCount,
     BucketPlan,
-    BucketFirst,
-    BucketSecond,
+    First,
+    Second,
     BucketSort,
+    SlotFirst,
+    SlotSort,
     BucketSmall,
     Fill,
 }
@@ -34,13 +38,17 @@ impl Kernel {
         match self {
             Count => "sort_count",
             Pass => "sort_pass",
-            PassShort => "sort_pass_short",
+            Passes => "sort_passes",
             Small => "sort_small",
+            Sample => "bucket_sample",
+            Map => "bucket_map",
             BucketCount => "bucket_count",
             BucketPlan => "bucket_plan",
-            BucketFirst => "bucket_first",
-            BucketSecond => "bucket_second",
+            First => "bucket_first",
+            Second => "bucket_second",
             BucketSort => "bucket_sort",
+            SlotFirst => "slot_first",
+            SlotSort => "slot_sort",
             BucketSmall => "bucket_small",
             Fill => "sort_fill",
         }
@@ -49,39 +57,45 @@ impl Kernel {
     /// Bytes of shared memory that it asks for, at most.
     fn shared(self, shape: &SortShape) -> usize {
         match self {
-            Count | BucketPlan | Fill => 0,
+            Count | Sample | Map | BucketPlan | Fill => 0,
             Pass => shape.pass_shared(),
-            PassShort => shape.short_shared(),
+            Passes | SlotFirst => shape.short_shared(),
             Small => shape.small_shared(),
-            BucketCount => bucket_counters(MOST_SECOND),
-            BucketFirst | BucketSecond => shape.bucket_tile_shared(),
-            BucketSort | BucketSmall => shape.bucket_sort_shared(),
+            BucketCount => bucket_counters(MOST_LOWER),
+            First | Second => shape.bucket_tile_shared(),
+            BucketSort | SlotSort | BucketSmall => shape.bucket_sort_shared(),
         }
     }
 }
 
 /// Those of a unit.
 fn kernels_of(key: usize, is_alone: bool) -> &'static [Kernel] {
+    const ALL: [Kernel; 14] = [
+        Count,
+        Pass,
+        Passes,
+        Small,
+        Sample,
+        Map,
+        BucketCount,
+        BucketPlan,
+        First,
+        Second,
+        BucketSort,
+        SlotFirst,
+        SlotSort,
+        BucketSmall,
+    ];
     match (is_alone, key) {
-        (false, _) => &[Count, Pass, PassShort, Small],
-        (true, 1) => &[Count, Pass, PassShort, Small, Fill],
-        (true, 2) => &[Count, Pass, PassShort, Small, BucketCount, BucketPlan, Fill],
-        (true, _) => &[
-            Count,
-            Pass,
-            PassShort,
-            Small,
-            BucketCount,
-            BucketPlan,
-            BucketFirst,
-            BucketSecond,
-            BucketSort,
-            BucketSmall,
-        ],
+        (false, 1 | 2) => &[Count, Pass, Passes, Small],
+        (false, _) => &ALL[..13],
+        (true, 1) => &[Count, Pass, Passes, Small, Fill],
+        (true, 2) => &[Count, Pass, Passes, Small, BucketCount, BucketPlan, Fill],
+        (true, _) => &ALL,
     }
 }
 
-// ---- as in radix.cuh and sort.cuh --------------------------------------------------------------------------------------------
+// ---- as in the templates --------------------------------------------------------------------------------------------
 
 const DIGIT_BITS: u32 = 8;
 const BINS: usize = 1 << DIGIT_BITS;
@@ -93,6 +107,8 @@ const MOST_TILES: usize = 1 << 15;
 /// Threads of `sort_count`, and keys that are worth a block's turn.
 const COUNT_THREADS: u32 = 512;
 const COUNT_KEYS: usize = 4096;
+/// Threads of `bucket_sample` and `bucket_map`.
+const SAMPLE_THREADS: u32 = 512;
 /// Threads of `bucket_count`, and keys that are worth a block's turn.
 const BUCKET_COUNT_THREADS: u32 = 1024;
 const BUCKET_COUNT_KEYS: usize = 1 << 15;
@@ -117,6 +133,8 @@ struct Common {
     passes: u32,
     in_place: u32,
     by_buckets: u32,
+    no_keys: u32,
+    parts: u32,
     launches: u32,
     tiles: u32,
 }
@@ -125,13 +143,28 @@ struct Common {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Buckets {
+    map: CUdeviceptr,
     counts: CUdeviceptr,
     tops: CUdeviceptr,
     starts: CUdeviceptr,
     cursors: CUdeviceptr,
     top_cursors: CUdeviceptr,
     tiles: CUdeviceptr,
-    second: u32,
+    sample: CUdeviceptr,
+    sampled: u32,
+    lower_bits: u32,
+    most_lower_bits: u32,
+    room: u32,
+}
+
+/// `SlotCall`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Slots {
+    counts: CUdeviceptr,
+    keys: CUdeviceptr,
+    values: CUdeviceptr,
+    bits: u32,
     room: u32,
 }
 
@@ -223,58 +256,89 @@ impl SortProgram {
         let digits = bits.len().div_ceil(DIGIT_BITS as usize);
         // An even number of moves ends where it began.
         let passes = if in_place { digits.next_multiple_of(2) } else { digits }.max(1);
-        let second = if is_alone { self.second_digit(n, &bits, shape.bucket, machine) } else { None };
+        let before =
+            if all_bits && self.unit.key >= 4 { self.buckets(n, shape.bucket, machine) } else { Before::Nothing };
         let is_short = n <= SORT_SHORT;
         let tiles = n.div_ceil(if is_short { shape.short } else { shape.pass }.tile());
-        plan(Way::Passes(Passes { passes, tiles, in_launch: tiles.min(MOST_TILES), is_short, second, multiprocessors }))
+        plan(Way::Passes(PassPlan {
+            passes,
+            tiles,
+            in_launch: tiles.min(MOST_TILES),
+            is_short,
+            before,
+            multiprocessors,
+        }))
     }
 
     /// Whether keys are so short that it is enough to count them.
     fn is_counted(&self, n: usize, machine: &Machine) -> bool {
         match self.unit.key {
             1 => true,
-            2 => (FEWEST_TO_COUNT..=u32::MAX as usize).contains(&n) && Self::most_second(machine) == Some(MOST_SECOND),
+            2 => (FEWEST_TO_COUNT..=u32::MAX as usize).contains(&n) && Self::most_lower(machine) == Some(MOST_LOWER),
             _ => false,
         }
     }
 
-    /// Bits of the second digit by which keys go to buckets, if that is worth it.
-    fn second_digit(&self, n: usize, bits: &Range<u32>, bucket: SortBlock, machine: &Machine) -> Option<u32> {
-        if self.unit.key < 4 || *bits != (0..8 * self.unit.key as u32) || n < FEWEST_FOR_BUCKETS {
-            return None;
+    /// How `n` keys go to buckets by all of their bits, if that is worth it.
+    fn buckets(&self, n: usize, bucket: SortBlock, machine: &Machine) -> Before {
+        let average = bucket.tile() / 5 * 4;
+        if n <= MOST_FOR_SLOTS && n <= average << DIGIT_BITS {
+            let bits = (n / KEYS_OF_A_SLOT).max(1).ilog2().clamp(LEAST_SLOT_BITS, DIGIT_BITS);
+            return Before::Slots { bits: if n > average << bits { bits + 1 } else { bits } };
         }
-        let most = Self::most_second(machine)?;
-        let (average, fullest) = (bucket.tile() / 5 * 4, bucket.tile() / 20 * 17);
-        let fits = |second: u32, each: usize| (each << (DIGIT_BITS + second)) >= n;
-        fits(most, fullest).then(|| (LEAST_SECOND..most).find(|&second| fits(second, average)).unwrap_or(most))
+        let fewest = if self.unit.payload.is_none() { FEWEST_FOR_BUCKETS } else { FEWEST_PAIRS_FOR_BUCKETS };
+        let (Some(most), true) = (Self::most_lower(machine), n >= fewest) else { return Before::Nothing };
+        let fits = |lower: u32, each: usize| (each << (DIGIT_BITS + lower)) >= n;
+        if !fits(most, bucket.tile() / 20 * 17) {
+            return Before::Nothing;
+        }
+        let lower = (LEAST_LOWER..most).find(|&lower| fits(lower, average)).unwrap_or(most);
+        Before::Buckets { lower, by_cells: if n < FEWEST_FOR_CELLS { 0 } else { most.min(lower + 1) } }
     }
 
-    fn most_second(machine: &Machine) -> Option<u32> {
-        (LEAST_SECOND..=MOST_SECOND).rev().find(|&second| bucket_counters(second) <= machine.shared)
+    fn most_lower(machine: &Machine) -> Option<u32> {
+        (LEAST_LOWER..=MOST_LOWER).rev().find(|&lower| bucket_counters(lower) <= machine.shared)
     }
 
     /// Bytes of scratch memory that are enough for `n` keys or fewer, in place or not, where these arrays are missing.
     pub(crate) fn scratch_up_to(&self, n: usize, bits: &Range<u32>, missing: Missing, machine: &Machine) -> usize {
-        // Fewer keys than these may go by buckets, which takes more memory besides the arrays.
+        // Fewer keys than these may go by buckets or slots, or take shorter tiles, which takes more memory besides the arrays.
         let bucket = self.shape(machine.architecture).bucket.tile();
-        let most = Self::most_second(machine).map_or(0, |second| (bucket / 20 * 17) << (DIGIT_BITS + second));
-        let lengths = [n, n.min(most)].into_iter().filter(|&n| n > 0);
+        let most = Self::most_lower(machine).map_or(0, |lower| (bucket / 20 * 17) << (DIGIT_BITS + lower));
+        let lengths = [n, n.min(most), n.min(SORT_SHORT), n.min(MOST_FOR_SLOTS).min((bucket / 5 * 4) << DIGIT_BITS)];
+        let lengths = lengths.into_iter().filter(|&n| n > 0);
         let plans = lengths.flat_map(|n| [false, true].map(|in_place| self.plan(n, bits.clone(), in_place, machine)));
         plans.map(|plan| plan.scratch(missing)).max().unwrap_or(0)
     }
 }
 
-/// Fewer keys are sorted as fast without buckets.
-const FEWEST_FOR_BUCKETS: usize = 1 << 21;
+// Where one way is faster than another. NVIDIA H200, 2026-11-22.
+
+/// Fewer keys are sorted as fast without buckets, or by slots; and fewer with company.
+const FEWEST_FOR_BUCKETS: usize = 3 << 19;
+const FEWEST_PAIRS_FOR_BUCKETS: usize = 3 << 20;
+/// Of fewer keys that are not spread evenly.
+const FEWEST_FOR_CELLS: usize = 1 << 25;
+/// More keys are not put into slots.
+const MOST_FOR_SLOTS: usize = 1 << 20;
+/// About so many keys go to a slot, if they are not too many for that.
+const KEYS_OF_A_SLOT: usize = 1 << 10;
+/// Bits of a slot's number: the rest of a key and its place in the slot go into one item of a key's size.
+const LEAST_SLOT_BITS: u32 = 4;
 /// Fewer keys of two bytes are sorted as fast digit by digit.
 const FEWEST_TO_COUNT: usize = 1 << 20;
-/// Bits of the second digit of buckets.
-const LEAST_SECOND: u32 = 2;
-const MOST_SECOND: u32 = 8;
+/// Bits of a bucket's number after the first digit.
+const LEAST_LOWER: u32 = 2;
+const MOST_LOWER: u32 = 8;
 
-/// Bytes of shared memory for a counter of 16 bits for each bucket.
-fn bucket_counters(second: u32) -> usize {
-    (2 << (DIGIT_BITS + second)).max(512)
+/// Bytes of shared memory for a counter of 16 bits for each bucket, and the table of cells.
+fn bucket_counters(lower: u32) -> usize {
+    (2 << (DIGIT_BITS + lower)) + CELLS_SHARED
+}
+
+/// How many of `n` keys are looked at before.
+fn sampled(n: usize) -> usize {
+    (n >> 10).next_power_of_two().clamp(1 << 14, 1 << 19)
 }
 
 // ---- how, and with how much memory ------------------------------------------------------------------------------------------
@@ -303,19 +367,34 @@ enum Way {
         multiprocessors: usize,
     },
     /// Least significant digit first, unless buckets did it.
-    Passes(Passes),
+    Passes(PassPlan),
 }
 
 #[derive(Clone, Debug)]
-struct Passes {
+struct PassPlan {
     passes: usize,
     tiles: usize,
     /// Of them, in a launch.
     in_launch: usize,
+    /// All in one launch, by short tiles.
     is_short: bool,
-    /// Bits of the second digit, if buckets are tried before.
-    second: Option<u32>,
+    before: Before,
     multiprocessors: usize,
+}
+
+/// What is tried before the passes. They find nothing to do if it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    Nothing,
+    /// One step, by so many bits.
+    Slots {
+        bits: u32,
+    },
+    /// Two steps, the second by so many bits, or by `by_cells` at most if keys are not spread evenly; by none then if that is 0.
+    Buckets {
+        lower: u32,
+        by_cells: u32,
+    },
 }
 
 /// Arrays that the caller does not bring, and that lie in scratch memory if they are needed.
@@ -330,6 +409,7 @@ pub(crate) struct Missing {
 struct Layout {
     plan: usize,
     words: [usize; 2],
+    map: usize,
     counts: usize,
     tops: usize,
     /// Up to here it is zero before the sort.
@@ -338,12 +418,14 @@ struct Layout {
     cursors: usize,
     top_cursors: usize,
     bucket_tiles: usize,
+    sample: usize,
+    slots: [usize; 2],
     keys: [Option<usize>; 2],
     values: Option<usize>,
     bytes: usize,
 }
 
-impl Passes {
+impl PassPlan {
     fn launches(&self) -> usize {
         self.tiles.div_ceil(self.in_launch)
     }
@@ -353,7 +435,7 @@ impl Passes {
 fn plan_bytes(key: usize, launches: usize) -> usize {
     let most_passes = key + 1;
     let digits = (most_passes + 2) * BINS * size_of::<u64>();
-    digits + (most_passes + 3 + launches) * WORD
+    digits + (2 * most_passes + 5 + launches) * WORD
 }
 
 impl SortPlan {
@@ -365,24 +447,41 @@ impl SortPlan {
             at.bytes += bytes.next_multiple_of(256);
             begin
         };
-        let (launches, in_launch, second) = match &self.way {
+        let (launches, rows, before) = match &self.way {
             Way::OneBlock { .. } => return at,
-            Way::Counted { .. } => (0, 0, (key > 1).then_some(MOST_SECOND)),
-            Way::Passes(passes) => (passes.passes * passes.launches(), passes.in_launch, passes.second),
+            Way::Counted { .. } if key == 1 => (0, 0, Before::Nothing),
+            Way::Counted { .. } => (0, 0, Before::Buckets { lower: MOST_LOWER, by_cells: 0 }),
+            Way::Passes(passes) => {
+                // Steps that keep the order look back as passes do, and the second has a tile more for each first digit.
+                let of_steps = match passes.before {
+                    Before::Buckets { .. } if value > 0 => self.n.div_ceil(self.shape.pass.tile()) + BINS,
+                    _ => 0,
+                };
+                (passes.passes * passes.launches(), passes.in_launch.max(of_steps), passes.before)
+            }
         };
         at.plan = take(plan_bytes(key, launches));
-        at.words = [0, 1].map(|_| take(in_launch * BINS * WORD));
-        if let Some(second) = second {
-            let buckets = BINS << second;
-            at.counts = take(buckets * WORD);
-            at.tops = take(BINS * WORD);
-            at.zero = take(0);
-            at.starts = take((buckets + 1) * WORD);
-            at.cursors = take(buckets * WORD);
-            at.top_cursors = take(BINS * TOP_APART * WORD);
-            at.bucket_tiles = take((BINS + 1) * WORD);
-        } else {
-            at.zero = take(0);
+        at.words = [0, 1].map(|_| take(rows * BINS * WORD));
+        match before {
+            Before::Nothing => at.zero = take(0),
+            Before::Slots { bits } => {
+                at.counts = take(BINS * WORD);
+                at.zero = take(0);
+                let room = (self.shape.bucket.tile() << bits) + self.shape.short.tile();
+                at.slots = [key, value].map(|size| take(room * size));
+            }
+            Before::Buckets { lower, by_cells } => {
+                let buckets = BINS << lower.max(by_cells);
+                at.map = take(BUCKET_MAP_BYTES);
+                at.counts = take(buckets * WORD);
+                at.tops = take(BINS * WORD);
+                at.zero = take(0);
+                at.starts = take((buckets + 1) * WORD);
+                at.cursors = take(buckets * WORD);
+                at.top_cursors = take(BINS * TOP_APART * WORD);
+                at.bucket_tiles = take((BINS + 1) * WORD);
+                at.sample = take(sampled(self.n) * key);
+            }
         }
         let Way::Passes(passes) = &self.way else { return at };
         // A single pass goes from the input to the output.
@@ -460,6 +559,8 @@ impl SortCall {
             passes: 0,
             in_place: u32::from(*in_place),
             by_buckets: 0,
+            no_keys: u32::from(self.keys[0].is_none()),
+            parts: 0,
             launches: 0,
             tiles: 0,
         };
@@ -469,7 +570,7 @@ impl SortCall {
             // SAFETY: the arguments are those of the kernels in sort_kernels.cuh, by their number; the rest is the caller's.
             unsafe { kernels.launch_with_shared(index, blocks as u32, threads, shared, stream, arguments) }
         };
-        let (second, multiprocessors) = match way {
+        match way {
             Way::OneBlock { by_bins: true } => {
                 let threads = shape.bucket.threads as u32;
                 return launch(BucketSmall, 1, threads, BucketSmall.shared(shape), &[p(&call)]);
@@ -477,58 +578,91 @@ impl SortCall {
             Way::OneBlock { by_bins: false } => {
                 return launch(Small, 1, shape.small.threads as u32, Small.shared(shape), &[p(&call)]);
             }
-            Way::Counted { multiprocessors } => ((plan.sizes.0 > 1).then_some(MOST_SECOND), *multiprocessors),
+            Way::Counted { .. } => call.passes = 1,
             Way::Passes(passes) => {
                 call.passes = passes.passes as u32;
-                call.by_buckets = u32::from(passes.second.is_some());
+                call.by_buckets = u32::from(passes.before != Before::Nothing);
+                call.parts = (2 * passes.multiprocessors).min(n.div_ceil(COUNT_KEYS)) as u32;
                 call.launches = passes.launches() as u32;
                 call.tiles = passes.in_launch as u32;
-                (passes.second, passes.multiprocessors)
             }
-        };
+        }
         // SAFETY: the scratch memory is longer.
         let cleared = unsafe { sys::cuMemsetD8Async(self.scratch, 0, at.zero, stream) };
         check("cuMemsetD8Async", device, cleared)?;
-        let buckets = Buckets {
+        let call = call;
+        let arguments = |more: *const c_void| [p(&call), more];
+        let mut buckets = Buckets {
+            map: place(at.map),
             counts: place(at.counts),
             tops: place(at.tops),
             starts: place(at.starts),
             cursors: place(at.cursors),
             top_cursors: place(at.top_cursors),
             tiles: place(at.bucket_tiles),
-            second: second.unwrap_or(0),
-            room: if matches!(way, Way::Passes(_)) { shape.bucket.tile() as u32 } else { u32::MAX },
+            sample: place(at.sample),
+            sampled: sampled(*n) as u32,
+            lower_bits: MOST_LOWER,
+            most_lower_bits: MOST_LOWER,
+            room: shape.bucket.tile() as u32,
         };
-        let both = [p(&call), p(&buckets)];
-        if let Some(second) = second {
+        let count_blocks = |multiprocessors: usize| (4 * multiprocessors).min(n.div_ceil(COUNT_KEYS));
+        let count_buckets = |buckets: &Buckets, multiprocessors: usize| {
             let blocks = multiprocessors.min(n.div_ceil(BUCKET_COUNT_KEYS));
-            launch(BucketCount, blocks, BUCKET_COUNT_THREADS, bucket_counters(second), &both)?;
-            launch(BucketPlan, BINS, BINS as u32, 0, &both)?;
-        }
-        let count_blocks = (4 * multiprocessors).min(n.div_ceil(COUNT_KEYS));
-        let Way::Passes(passes) = way else {
-            if second.is_none() {
-                call.passes = 1;
-                launch(Count, count_blocks, COUNT_THREADS, 0, &[p(&call)])?;
-            }
-            let arguments = if second.is_none() { &both[..1] } else { &both[..] };
-            return launch(Fill, n.div_ceil(FILL_KEYS), FILL_THREADS, 0, arguments);
+            let shared = bucket_counters(buckets.lower_bits.max(buckets.most_lower_bits));
+            launch(BucketCount, blocks, BUCKET_COUNT_THREADS, shared, &arguments(p(buckets)))?;
+            launch(BucketPlan, BINS, BINS as u32, 0, &arguments(p(buckets)))
         };
-        if let Some(second) = second {
-            let (tiles, threads) = (n.div_ceil(shape.pass.tile()), shape.pass.threads as u32);
-            launch(BucketFirst, tiles, threads, BucketFirst.shared(shape), &both)?;
-            launch(BucketSecond, tiles + BINS, threads, BucketSecond.shared(shape), &both)?;
-            let (blocks, threads) = (BINS << second, shape.bucket.threads as u32);
-            launch(BucketSort, blocks, threads, BucketSort.shared(shape), &both)?;
+        let passes = match way {
+            Way::OneBlock { .. } => unreachable!("it was launched"),
+            Way::Counted { multiprocessors } => {
+                let (blocks, threads) = (n.div_ceil(FILL_KEYS), FILL_THREADS);
+                if plan.sizes.0 == 1 {
+                    launch(Count, count_blocks(*multiprocessors), COUNT_THREADS, 0, &[p(&call)])?;
+                    return launch(Fill, blocks, threads, 0, &[p(&call)]);
+                }
+                count_buckets(&buckets, *multiprocessors)?;
+                return launch(Fill, blocks, threads, 0, &arguments(p(&buckets)));
+            }
+            Way::Passes(passes) => passes,
+        };
+        let is_alone = plan.sizes.1 == 0;
+        let (at_once, threads) = (2 * passes.multiprocessors, shape.pass.threads as u32);
+        let sort_threads = shape.bucket.threads as u32;
+        match passes.before {
+            Before::Nothing => {}
+            Before::Slots { bits } => {
+                let [keys, values] = at.slots.map(place);
+                let slots = Slots { counts: place(at.counts), keys, values, bits, room: buckets.room };
+                let arguments = arguments(p(&slots));
+                launch(SlotFirst, passes.tiles, threads, SlotFirst.shared(shape), &arguments)?;
+                launch(SlotSort, 1 << bits, sort_threads, SlotSort.shared(shape), &arguments)?;
+            }
+            Before::Buckets { lower, by_cells } => {
+                (buckets.lower_bits, buckets.most_lower_bits) = (lower, by_cells);
+                let blocks = |samples: usize, most: usize| (buckets.sampled as usize / samples).clamp(1, most);
+                let sample_blocks = blocks(4 * SAMPLE_THREADS as usize, passes.multiprocessors);
+                launch(Sample, sample_blocks, SAMPLE_THREADS, 0, &arguments(p(&buckets)))?;
+                // Few blocks: each adds its counts to those of all.
+                launch(Map, blocks(16 * SAMPLE_THREADS as usize, 32), SAMPLE_THREADS, 0, &arguments(p(&buckets)))?;
+                count_buckets(&buckets, passes.multiprocessors)?;
+                // In any order a tile to a block; else as they are drawn.
+                let tiles = |more: usize| if is_alone { n.div_ceil(shape.pass.tile()) + more } else { at_once };
+                launch(First, tiles(0), threads, First.shared(shape), &arguments(p(&buckets)))?;
+                launch(Second, tiles(BINS), threads, Second.shared(shape), &arguments(p(&buckets)))?;
+                launch(BucketSort, BINS << lower, sort_threads, BucketSort.shared(shape), &arguments(p(&buckets)))?;
+            }
         }
         // Where buckets did it, these return at once.
-        launch(Count, count_blocks, COUNT_THREADS, 0, &[p(&call)])?;
-        let (kernel, threads) = (if passes.is_short { PassShort } else { Pass }, shape.pass.threads as u32);
-        for pass in 0..call.passes {
+        if passes.is_short {
+            let blocks = passes.tiles.max(call.parts as usize).min(at_once);
+            return launch(Passes, blocks, threads, Passes.shared(shape), &[p(&call)]);
+        }
+        launch(Count, count_blocks(passes.multiprocessors), COUNT_THREADS, 0, &[p(&call)])?;
+        for run in 0..call.passes {
             for number in 0..call.launches {
                 let here = passes.in_launch.min(passes.tiles - number as usize * passes.in_launch);
-                let arguments = [p(&call), p(&pass), p(&number)];
-                launch(kernel, here.min(2 * multiprocessors), threads, kernel.shared(shape), &arguments)?;
+                launch(Pass, here.min(at_once), threads, Pass.shared(shape), &[p(&call), p(&run), p(&number)])?;
             }
         }
         Ok(())
@@ -600,38 +734,46 @@ mod tests {
     #[test]
     fn ways_by_length() {
         let keys = SortProgram::new::<u32, ()>(KeyKind::Unsigned);
-        let second = |program: &SortProgram, n: usize, bits: Range<u32>, shared: usize| match program
+        let pairs = SortProgram::new::<u32, u32>(KeyKind::Unsigned);
+        let before = |program: &SortProgram, n: usize, bits: Range<u32>, shared: usize| match program
             .plan(n, bits, false, &Machine { shared, ..MACHINE })
             .way
         {
             Way::OneBlock { .. } | Way::Counted { .. } => None,
-            Way::Passes(passes) => passes.second,
+            Way::Passes(passes) => Some(passes.before),
         };
+        let slots = |bits| Some(Before::Slots { bits });
+        let buckets = |lower, by_cells| Some(Before::Buckets { lower, by_cells });
+        let nothing = Some(Before::Nothing);
         let large = 227 << 10;
-        for (n, expected) in [
-            (5120, None),
-            (5121, None),
-            ((1 << 21) - 1, None),
-            (1 << 22, Some(2)),
-            ((1 << 22) + 1, Some(3)),
-            (1 << 28, Some(8)),
-            ((1 << 28) + (1 << 24), Some(8)),
-            ((1 << 28) + (1 << 24) + 1, None),
+        for (n, of_keys, of_pairs) in [
+            (4096, None, None),
+            (5632, None, slots(4)),
+            (5633, slots(4), slots(4)),
+            (1 << 16, slots(6), slots(6)),
+            (1 << 20, slots(8), slots(8)),
+            ((1 << 20) + 1, nothing, nothing),
+            (3 << 19, buckets(2, 0), nothing),
+            (3 << 20, buckets(2, 0), buckets(2, 0)),
+            (1 << 25, buckets(5, 6), buckets(5, 6)),
+            (1 << 28, buckets(8, 8), buckets(8, 8)),
+            (313_000_000, buckets(8, 8), buckets(8, 8)),
+            (1 << 29, nothing, nothing),
         ] {
-            assert_eq!(second(&keys, n, 0..32, large), expected, "{n}");
-            assert_eq!(second(&keys, n, 1..32, large), None, "{n}, not all bits");
-            let pairs = SortProgram::new::<u32, u32>(KeyKind::Unsigned);
-            assert_eq!(second(&pairs, n, 0..32, large), None, "{n}, not alone");
+            assert_eq!(before(&keys, n, 0..32, large), of_keys, "{n} keys");
+            assert_eq!(before(&pairs, n, 0..32, large), of_pairs, "{n} pairs");
+            if n > 5632 {
+                assert_eq!(before(&keys, n, 1..32, large), nothing, "{n}, not all bits");
+            }
         }
         // Less shared memory, fewer buckets.
-        assert_eq!(second(&keys, 1 << 27, 0..32, 99 << 10), Some(7));
-        assert_eq!(second(&keys, 1 << 28, 0..32, 99 << 10), None);
+        assert_eq!(before(&keys, 1 << 26, 0..32, 99 << 10), buckets(6, 7));
+        assert_eq!(before(&keys, 1 << 28, 0..32, 99 << 10), nothing);
         let one_block = |program: &SortProgram, n| match program.plan(n, 0..32, false, &MACHINE).way {
             Way::OneBlock { by_bins } => Some(by_bins),
             _ => None,
         };
-        assert_eq!([1, 5120, 5121].map(|n| one_block(&keys, n)), [Some(true), Some(true), None]);
-        let pairs = SortProgram::new::<u32, u32>(KeyKind::Unsigned);
+        assert_eq!([1, 5632, 5633].map(|n| one_block(&keys, n)), [Some(true), Some(true), None]);
         assert_eq!([1, 4096, 4097].map(|n| one_block(&pairs, n)), [Some(false), Some(false), None]);
     }
 
@@ -660,11 +802,27 @@ mod tests {
         let [keys, second] = at.keys.map(|keys| keys.unwrap());
         assert!(keys >= at.zero && second >= keys + 4 * n && at.values.unwrap() >= second + 4 * n);
         assert!(at.bytes >= at.values.unwrap() + 8 * n);
+
+        // Steps to buckets look back over more tiles, and slots have room for more than all.
+        let plan = pairs.plan(1 << 26, 0..32, false, &MACHINE);
+        let at = plan.layout(missing);
+        let tiles = (1usize << 26).div_ceil(plan.shape.pass.tile());
+        assert!(
+            at.words[1] - at.words[0] >= 4 * BINS * (tiles + BINS) && at.map >= at.words[1] + 4 * BINS * (tiles + BINS)
+        );
+        assert!(at.zero >= at.tops + 4 * BINS && at.counts >= at.map + BUCKET_MAP_BYTES);
+        let plan = pairs.plan(1 << 17, 0..32, false, &MACHINE);
+        let (at, shape) = (plan.layout(missing), plan.shape);
+        let Way::Passes(PassPlan { before: Before::Slots { bits }, .. }) = plan.way else { panic!() };
+        let room = (shape.bucket.tile() << bits) + shape.short.tile();
+        assert!(at.slots[1] >= at.slots[0] + 4 * room && at.keys[0].unwrap() >= at.slots[1] + 8 * room);
     }
 
     #[test]
     fn memory_for_more_is_enough_for_fewer() {
-        let lengths = [1, 100, 5121, 100_000, 1 << 22, 1 << 27, 1 << 28, 1 << 30].into_iter().flat_map(|n| [n, n + 1]);
+        let lengths = [1, 100, 5633, 100_000, 1 << 20, 1 << 21, 1 << 22, 1 << 25, 1 << 27, 1 << 28, 1 << 30]
+            .into_iter()
+            .flat_map(|n| [n, n + 1]);
         for program in [SortProgram::new::<u32, ()>(KeyKind::Unsigned), SortProgram::new::<u32, u32>(KeyKind::Unsigned)]
         {
             for missing in [[false, false], [false, true], [true, true]].map(|keys| Missing { keys }) {

@@ -264,9 +264,11 @@ pub(crate) struct SortShape {
     pub(crate) short: SortBlock,
     /// A sort by one block.
     pub(crate) small: SortBlock,
-    /// A bucket of keys alone, and the logarithm of the bins that it is cut into.
+    /// A bucket, and the logarithm of the bins that it is cut into.
     pub(crate) bucket: SortBlock,
     pub(crate) bins: usize,
+    /// Bytes of what goes with a key.
+    payload: usize,
 }
 
 /// Up to so many keys the tiles of a pass are the short ones. NVIDIA H200, 2026-11-21.
@@ -280,22 +282,24 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
     let widest = key.max(payload.unwrap_or(0));
     let is_large = architecture >= SORT_ARCHITECTURES[0];
     let blocks = if is_large { 2 } else { 1 };
-    // In words of 512 threads: what is exchanged takes 48 KiB, or 24.
-    let (exchange, most) = match (is_large, payload) {
-        // A tile that is a power of two long writes keys that rise by one to places that are far apart by a power of two.
-        (true, None) => (96, 20),
-        (true, Some(_)) => (96, 18),
-        (false, _) => (48, 12),
+    // In words of 512 threads: what is exchanged takes 48 KiB, or 24; what is noted of the items of a bucket 80, or 43.
+    let (exchange, most, noted) = match (is_large, payload) {
+        // Of a tile that is a multiple of 1024 long, keys that rise by one fall into few banks.
+        (true, None) => (96, 21, 160),
+        (true, Some(_)) => (96, 18, 160),
+        (false, _) => (48, 12, 86),
     };
     let items = (exchange / widest).min(most);
+    let in_bucket = (noted / (2 * key + payload.unwrap_or(0))).min(11);
     SortShape {
         key,
         widest,
         pass: SortBlock { threads: 512, items, blocks },
         short: SortBlock { threads: 512, items: items.min(8), blocks },
         small: SortBlock { threads: 512, items: (64 / widest).min(8), blocks: 1 },
-        bucket: SortBlock { threads: 512, items: 10, blocks },
+        bucket: SortBlock { threads: 512, items: if payload.is_none() { 11 } else { in_bucket }, blocks },
         bins: 12,
+        payload: payload.unwrap_or(0),
     }
 }
 
@@ -304,7 +308,7 @@ impl SortShape {
     pub(crate) const fn pass_shared(&self) -> usize {
         self.pass.shared(self.widest, 2)
     }
-    /// Of `sort_pass_short`.
+    /// Of `sort_passes` and `slot_first`.
     pub(crate) const fn short_shared(&self) -> usize {
         self.short.shared(self.widest, 2)
     }
@@ -312,20 +316,28 @@ impl SortShape {
     pub(crate) const fn small_shared(&self) -> usize {
         self.small.shared(self.widest, 0)
     }
-    /// Of the kernels that put keys into buckets.
+    /// Of the kernels that put keys into buckets, with a table of cells.
     pub(crate) const fn bucket_tile_shared(&self) -> usize {
-        self.pass.shared(self.key, 0)
+        let tile = if self.payload > 0 { self.pass_shared() } else { self.pass.shared(self.key, 0) };
+        tile + CELLS_SHARED
     }
     /// Of the kernels that sort a bucket.
     pub(crate) const fn bucket_sort_shared(&self) -> usize {
         const COUNTED: usize = 32 << 10; // two bits for each number of 16 bits, and what comes before eight of them
-        let by_digits = self.bucket.shared(self.key, 0);
+        let warps = self.bucket.threads / 32;
+        let by_digits = self.bucket.shared(self.widest, 0);
         let bins = 4 << self.bins;
-        let bins = if self.key <= 4 && bins < COUNTED { COUNTED } else { bins };
-        let by_bins = self.bucket.tile() * self.key + bins + 256;
-        if by_digits > by_bins { by_digits } else { by_bins }
+        let bins = if self.payload == 0 && self.key <= 4 && bins < COUNTED { COUNTED } else { bins };
+        let noted = if self.payload > 0 { self.key + self.payload } else { 0 };
+        let by_bins = self.bucket.tile() * (self.key + noted) + bins + warps * (4 + 3 * self.key) + 64;
+        if by_digits > by_bins { by_digits } else { by_bins.next_multiple_of(16) }
     }
 }
+
+/// Bytes of `BucketMap` of `buckets.cuh`, by which keys go to buckets.
+pub(crate) const BUCKET_MAP_BYTES: usize = 48 << 10;
+/// Of its table of cells, in shared memory.
+pub(crate) const CELLS_SHARED: usize = 4 * (33 << 6) + 16;
 
 /// Tiles that look back at each other; after that many a prefix is handed on.
 pub(crate) const LOOK_BACK_GROUP: usize = 128;

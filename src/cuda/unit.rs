@@ -4,12 +4,12 @@
 //! made, and a unit is recognised by its text: two pairs of operator and element with the same text share one kernel.
 
 use super::tuning::{
-    EXPAND, LOOK_BACK_GROUP, OffsetsRange, PACK, RANGES, Range, SORT_ARCHITECTURES, SegmentTile, SortBlock, TUNING,
-    Tuning, architectures, compact_shapes, offsets_ranges, sort_shape, tuning,
+    BUCKET_MAP_BYTES, EXPAND, LOOK_BACK_GROUP, OffsetsRange, PACK, RANGES, Range, SORT_ARCHITECTURES, SegmentTile,
+    SortBlock, TUNING, Tuning, architectures, compact_shapes, offsets_ranges, sort_shape, tuning,
 };
 
 /// The templates, by the name under which a unit includes them.
-pub(crate) const TEMPLATES: [(&str, &str); 19] = [
+pub(crate) const TEMPLATES: [(&str, &str); 20] = [
     ("types.cuh", include_str!("../../cuda-templates/types.cuh")),
     ("warp_scan.cuh", include_str!("../../cuda-templates/warp_scan.cuh")),
     ("handover.cuh", include_str!("../../cuda-templates/handover.cuh")),
@@ -27,6 +27,7 @@ pub(crate) const TEMPLATES: [(&str, &str); 19] = [
     ("segment_kernels.cuh", include_str!("../../cuda-templates/segment_kernels.cuh")),
     ("radix.cuh", include_str!("../../cuda-templates/radix.cuh")),
     ("sort.cuh", include_str!("../../cuda-templates/sort.cuh")),
+    ("buckets.cuh", include_str!("../../cuda-templates/buckets.cuh")),
     ("sort_kernels.cuh", include_str!("../../cuda-templates/sort_kernels.cuh")),
     ("laws.cuh", include_str!("../../cuda-templates/laws.cuh")),
 ];
@@ -333,14 +334,14 @@ impl SortUnit {
                 format!("{condition} __CUDA_ARCH__ >= {architecture}0\n{}", self.shapes(*architecture))
             })
             .collect();
-        let alone =
-            if self.payload.is_none() { format!("#define ALONE\n#define KEY_BYTES {key}\n") } else { String::new() };
+        let alone = if self.payload.is_none() { "#define ALONE\n" } else { "" };
         format!(
             "#include \"radix.cuh\"\n\
              typedef u{bits} Bits;\n\
              typedef KeyOrder<Bits, {kind}, Bits({infinite:#x}ull)> Order;\n\
              typedef {payload} Value;\n\
              {alone}\
+             #define KEY_BYTES {key}\n\
              {shapes}\
              #endif\n\
              #include \"sort_kernels.cuh\"\n"
@@ -364,9 +365,10 @@ impl SortUnit {
             block("SMALL", shape.small),
             shape.small_shared(),
         );
-        if self.payload.is_none() {
+        if self.key >= 4 {
             text += &format!(
-                "constexpr u32 {}, BUCKET_BINS = {}, BUCKET_BLOCKS = {}, BUCKET_TILE_SHARED = {}, BUCKET_SORT_SHARED = {};\n",
+                "constexpr u32 {}, BUCKET_BINS = {}, BUCKET_BLOCKS = {}, BUCKET_TILE_SHARED = {}, BUCKET_SORT_SHARED = {};\n\
+                 constexpr u32 BUCKET_MAP_BYTES = {BUCKET_MAP_BYTES};\n",
                 block("BUCKET", shape.bucket),
                 shape.bins,
                 shape.bucket.blocks,
