@@ -45,6 +45,7 @@
 //! | [`Source`], [`Destination`], [`Place`] | host slices and cudarc's buffers |
 //! | [`Workspace`], [`Scan::prepare`] | scratch memory kept between calls; CUDA graphs |
 //! | [`Strategy`] | which algorithm on the device |
+//! | [`networks`], [`Network`] | the scan networks of the textbook, as plain functions |
 //! | [`cpu`], [`cuda`] | the engines, and the two layers that primitives are built on |
 //! | [`Scan::run_raw`] | addresses and a stream of the driver's, for stacks that do not use cudarc |
 //! | `laws` (feature `laws`) | tests of an operator's laws |
@@ -72,6 +73,7 @@ mod error;
 #[cfg(feature = "laws")]
 pub mod laws;
 mod memory;
+pub mod networks;
 mod operator;
 #[path = "../primitives/mod.rs"]
 mod primitives;
@@ -85,6 +87,7 @@ pub use cudarc;
 pub use element::{Element, Keyed};
 pub use error::Error;
 pub use memory::{Destination, Device, Host, Place, Source};
+pub use networks::Network;
 #[doc(hidden)]
 pub use operator::Lanes;
 pub use operator::{Associativity, BitAnd, BitOr, BitXor, Last, Max, Min, Operator, Product, Sum};

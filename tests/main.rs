@@ -14,6 +14,7 @@ mod device;
 #[cfg(feature = "laws")]
 mod laws;
 mod machines;
+mod networks;
 mod offsets;
 #[cfg(feature = "laws")]
 mod properties;

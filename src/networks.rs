@@ -1,0 +1,304 @@
+//! The scan networks of the textbook, as plain functions: which position is combined with which, in which step.
+//!
+//! A network scans `width` positions in place. In each of its steps some positions `right` take what is at a position `left` before
+//! them: `right` becomes combine(`left`, `right`). All combinations of a step may be done at once, each on what was there before the
+//! step.
+//!
+//! ```
+//! use parascan::Network;
+//!
+//! let mut words = ["a", "b", "c", "d"].map(str::to_owned);
+//! Network::BrentKung.scan(&mut words, |earlier, later| format!("{earlier}{later}"));
+//! assert_eq!(words, ["a", "ab", "abc", "abcd"]);
+//! assert_eq!(Network::BrentKung.applications(1024), 2 * 1024 - 2 - 10);
+//! ```
+//!
+//! `cargo run --example networks -- brent-kung 16` draws one.
+
+/// Lanes of a warp.
+const WARP: usize = 32;
+
+/// A way to scan positions in parallel steps.
+///
+/// Work and steps for N positions, a power of two (of [`WarpShuffles`](Network::WarpShuffles) with W = N / 32 warps):
+///
+/// | | applications | steps | barriers |
+/// |---|---|---|---|
+/// | `KoggeStone` | N log N - (N - 1) | log N | 2 log N |
+/// | `KoggeStoneDoubleBuffered` | N log N - (N - 1) | log N | log N |
+/// | `BrentKung` | 2 N - 2 - log N | 2 log N - 1 | 2 log N |
+/// | `Sklansky` | (N / 2) log N | log N | log N |
+/// | `WarpShuffles` | 129 W + W log W - (W - 1) + 31 (W - 1) | 5 + log W + 1 | 2 |
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Network {
+    /// Each position takes what is 1, 2, 4, ... before it (Kogge and Stone 1973, "A Parallel Algorithm for the Efficient Solution
+    /// of a General Class of Recurrence Equations"). The fewest steps, and the most work. In one buffer a step needs two barriers: what
+    /// is read must not have been overwritten.
+    KoggeStone,
+    /// The same from one buffer into another: one barrier a step.
+    KoggeStoneDoubleBuffered,
+    /// A reduction tree, and a reverse tree that hands its partial results on (Brent and Kung 1982, "A Regular Layout for Parallel
+    /// Adders"). The least work, in nearly twice as many steps. The threads that work are those with the lowest numbers.
+    BrentKung,
+    /// Halves, of which the second takes the last position of the first, from pairs up (Sklansky 1960, "Conditional-Sum Addition
+    /// Logic"). The fewest steps with half of Kogge and Stone's work; one position is read by many.
+    Sklansky,
+    /// Kogge and Stone's network over the 32 lanes of each warp, by shuffles; over the warps' totals, by one warp; and each warp takes
+    /// the total before it.
+    WarpShuffles,
+}
+
+impl Network {
+    /// All of them.
+    pub const ALL: [Network; 5] = [
+        Network::KoggeStone,
+        Network::KoggeStoneDoubleBuffered,
+        Network::BrentKung,
+        Network::Sklansky,
+        Network::WarpShuffles,
+    ];
+
+    /// Calls `combination` with (step, left, right) for each combination over `width` positions, steps from 0 up. Within a step the
+    /// order is one in which they can also be done one after the other in place.
+    pub fn each(self, width: usize, combination: impl FnMut(usize, usize, usize)) {
+        match self {
+            Network::KoggeStone | Network::KoggeStoneDoubleBuffered => kogge_stone(width, combination),
+            Network::BrentKung => brent_kung(width, combination),
+            Network::Sklansky => sklansky(width, combination),
+            Network::WarpShuffles => warp_shuffles(width, WARP, combination),
+        }
+    }
+
+    /// An inclusive scan in place, one combination after the other: the reference for the kernels.
+    pub fn scan<C>(self, items: &mut [C], mut combine: impl FnMut(&C, &C) -> C) {
+        self.each(items.len(), |_, left, right| items[right] = combine(&items[left], &items[right]));
+    }
+
+    /// How often the operator is applied over `width` positions.
+    pub fn applications(self, width: usize) -> usize {
+        let doublings = || distances().take_while(|distance| *distance < width);
+        match self {
+            Network::KoggeStone | Network::KoggeStoneDoubleBuffered => {
+                doublings().map(|distance| width - distance).sum()
+            }
+            Network::BrentKung => {
+                let up = doublings().map(|distance| width / (2 * distance));
+                let down = doublings().map(|distance| (width - distance) / (2 * distance));
+                up.chain(down).sum()
+            }
+            Network::Sklansky => {
+                let in_halves = |distance: usize| {
+                    let rest = width % (2 * distance);
+                    width / (2 * distance) * distance + rest.saturating_sub(distance)
+                };
+                doublings().map(in_halves).sum()
+            }
+            Network::WarpShuffles => {
+                let (warps, rest) = (width / WARP, width % WARP);
+                let in_warps = warps * Network::KoggeStone.applications(WARP) + Network::KoggeStone.applications(rest);
+                if width <= WARP {
+                    return in_warps;
+                }
+                in_warps + self.applications(warps) + (warps - 1) * (WARP - 1) + rest
+            }
+        }
+    }
+
+    /// How many steps `width` positions take, one after the other.
+    pub fn steps(self, width: usize) -> usize {
+        let doublings = distances().take_while(|distance| *distance < width).count();
+        match self {
+            Network::KoggeStone | Network::KoggeStoneDoubleBuffered | Network::Sklansky => doublings,
+            Network::BrentKung => {
+                let up = distances().take_while(|distance| 2 * distance <= width).count();
+                up + distances().take_while(|distance| 3 * distance <= width).count()
+            }
+            Network::WarpShuffles if width <= WARP => doublings,
+            Network::WarpShuffles => self.steps(WARP) + self.steps(width / WARP) + 1,
+        }
+    }
+
+    /// How many barriers a block of `width` threads takes, from when each has its item until it has its result. The results of
+    /// Brent and Kung's network are read by others than wrote them, after one more.
+    pub fn barriers(self, width: usize) -> usize {
+        match self {
+            Network::KoggeStone => 2 * self.steps(width),
+            Network::KoggeStoneDoubleBuffered | Network::Sklansky => self.steps(width),
+            Network::BrentKung => self.steps(width) + 1,
+            Network::WarpShuffles if width <= WARP => 0,
+            Network::WarpShuffles => 2 + self.barriers(width / WARP),
+        }
+    }
+}
+
+/// 1, 2, 4, ...
+fn distances() -> impl Iterator<Item = usize> {
+    (0..usize::BITS - 2).map(|log| 1 << log)
+}
+
+/// Kogge and Stone's network: calls `combination` with (step, left, right), as [`Network::each`].
+pub fn kogge_stone(width: usize, mut combination: impl FnMut(usize, usize, usize)) {
+    for (step, distance) in distances().take_while(|distance| *distance < width).enumerate() {
+        // From the last one down: what is taken is of the step before.
+        for right in (distance..width).rev() {
+            combination(step, right - distance, right);
+        }
+    }
+}
+
+/// Brent and Kung's network: calls `combination` with (step, left, right), as [`Network::each`].
+pub fn brent_kung(width: usize, mut combination: impl FnMut(usize, usize, usize)) {
+    let up = distances().take_while(|distance| 2 * distance <= width);
+    let down: Vec<usize> = distances().take_while(|distance| 3 * distance <= width).collect();
+    let mut step = 0;
+    for distance in up {
+        for right in (2 * distance - 1..width).step_by(2 * distance) {
+            combination(step, right - distance, right);
+        }
+        step += 1;
+    }
+    for distance in down.into_iter().rev() {
+        for right in (3 * distance - 1..width).step_by(2 * distance) {
+            combination(step, right - distance, right);
+        }
+        step += 1;
+    }
+}
+
+/// Sklansky's network: calls `combination` with (step, left, right), as [`Network::each`].
+pub fn sklansky(width: usize, mut combination: impl FnMut(usize, usize, usize)) {
+    for (step, distance) in distances().take_while(|distance| *distance < width).enumerate() {
+        for right in (distance..width).filter(|right| right & distance != 0) {
+            combination(step, (right & !(distance - 1)) - 1, right);
+        }
+    }
+}
+
+/// Kogge and Stone's network over the lanes of each warp, then over the totals of whole warps (by as many warps as they fill, and so
+/// on), then from each total to the warp after it. `lanes` is 32 on the device; with fewer it is easier to draw. Calls `combination`
+/// with (step, left, right), as [`Network::each`].
+///
+/// # Panics
+/// If `lanes` is less than 2.
+pub fn warp_shuffles(width: usize, lanes: usize, mut combination: impl FnMut(usize, usize, usize)) {
+    assert!(lanes >= 2, "a warp of {lanes} lanes");
+    let mut steps = 0;
+    for distance in distances().take_while(|distance| *distance < lanes.min(width)) {
+        for right in (distance..width).rev().filter(|right| right % lanes >= distance) {
+            combination(steps, right - distance, right);
+        }
+        steps += 1;
+    }
+    if width <= lanes {
+        return;
+    }
+    let total = |warp: usize| warp * lanes + lanes - 1;
+    let mut above = 0;
+    let totals: &mut dyn FnMut(usize, usize, usize) = &mut |step, left, right| {
+        above = above.max(step + 1);
+        combination(steps + step, total(left), total(right));
+    };
+    warp_shuffles(width / lanes, lanes, totals);
+    for right in (lanes..width).filter(|right| right % lanes != lanes - 1) {
+        combination(steps + above, total(right / lanes - 1), right);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ops::Range;
+
+    /// Joins ranges of positions that follow each other.
+    fn follow(earlier: &Range<usize>, later: &Range<usize>) -> Range<usize> {
+        assert_eq!(earlier.end, later.start, "{earlier:?} and {later:?}");
+        earlier.start..later.end
+    }
+
+    /// Not one after the other but as on the device, each step on what was there before it: every position ends with
+    /// all positions up to it, once each and in order.
+    #[test]
+    fn every_network_scans() {
+        let mut networks: Vec<(String, Box<dyn Fn(usize, &mut dyn FnMut(usize, usize, usize))>)> = Vec::new();
+        for network in Network::ALL {
+            networks.push((format!("{network:?}"), Box::new(move |width, f| network.each(width, f))));
+        }
+        for lanes in 2..=9 {
+            networks.push((format!("{lanes} lanes"), Box::new(move |width, f| warp_shuffles(width, lanes, f))));
+        }
+        for (name, network) in networks {
+            for width in (0..=130).chain([1000, 1024, 1025, 2500]) {
+                let mut steps: Vec<Vec<(usize, usize)>> = Vec::new();
+                network(width, &mut |step, left, right| {
+                    assert!(step + 1 >= steps.len(), "{name}, {width}: steps in order");
+                    steps.resize(step + 1, Vec::new());
+                    steps[step].push((left, right));
+                });
+                let mut held: Vec<Range<usize>> = (0..width).map(|i| i..i + 1).collect();
+                for step in steps {
+                    let before = held.clone();
+                    let mut written = vec![false; width];
+                    for (left, right) in step {
+                        assert!(left < right && !written[right], "{name}, {width}: {left} to {right}");
+                        written[right] = true;
+                        held[right] = follow(&before[left], &before[right]);
+                    }
+                }
+                assert!(held.iter().enumerate().all(|(i, held)| *held == (0..i + 1)), "{name}, {width}: {held:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn in_place_too() {
+        for network in Network::ALL {
+            for width in 0..=130 {
+                let mut held: Vec<Range<usize>> = (0..width).map(|i| i..i + 1).collect();
+                network.scan(&mut held, follow);
+                assert!(held.iter().enumerate().all(|(i, held)| *held == (0..i + 1)), "{network:?}, {width}");
+            }
+        }
+    }
+
+    #[test]
+    fn counts_are_those_of_the_networks() {
+        for network in Network::ALL {
+            for width in (0..=130).chain([511, 512, 513, 1024, 40_000]) {
+                let (mut applications, mut steps) = (0, 0);
+                network.each(width, |step, _, _| {
+                    applications += 1;
+                    steps = step + 1;
+                });
+                assert_eq!(network.applications(width), applications, "{network:?}, {width}");
+                assert_eq!(network.steps(width), steps, "{network:?}, {width}");
+            }
+        }
+    }
+
+    #[test]
+    fn counts_are_the_textbook_s() {
+        for log in 1..=10 {
+            let n = 1 << log;
+            for kogge_stone in [Network::KoggeStone, Network::KoggeStoneDoubleBuffered] {
+                assert_eq!(kogge_stone.applications(n), n * log - (n - 1));
+                assert_eq!(kogge_stone.steps(n), log);
+            }
+            // The reduction tree halves what is left: n / 2 + n / 4 + ... + 1. A step of the reverse tree completes the middle of each
+            // stretch between positions that are complete, but for the first stretch, whose middle is: (2 - 1) + (4 - 1) + ... + (n / 2 - 1).
+            let (up, down): (usize, usize) = ((1..=log).map(|k| n >> k).sum(), (1..log).map(|k| (1 << k) - 1).sum());
+            assert_eq!((up, down), (n - 1, n - 1 - log));
+            assert_eq!(Network::BrentKung.applications(n), 2 * n - 2 - log);
+            assert_eq!(Network::BrentKung.steps(n), 2 * log - 1);
+            assert_eq!(Network::Sklansky.applications(n), n / 2 * log);
+            assert_eq!(Network::Sklansky.steps(n), log);
+            if let Some(log_warps) = log.checked_sub(5).filter(|&log| log > 0) {
+                let warps = n / 32;
+                let totals = warps * log_warps - (warps - 1);
+                assert_eq!(Network::WarpShuffles.applications(n), 129 * warps + totals + 31 * (warps - 1));
+                assert_eq!(Network::WarpShuffles.steps(n), 5 + log_warps + 1);
+                assert_eq!(Network::WarpShuffles.barriers(n), 2);
+            }
+        }
+    }
+}
