@@ -214,6 +214,61 @@ template <class Operator, u32 GROUP> struct LookBack {
     }
 };
 
+// ---- a chain ---------------------------------------------------------------------------------------------------------------
+// (Yan, Long and Zhang 2013, "StreamScan: Fast Scan Algorithms for GPUs without Global Barrier Synchronization")
+//
+// Each tile waits for the prefix that the tile before it hands on. A word has one writer and one reader.
+
+template <class Operator> struct Chained {
+    typedef typename Operator::Carry Carry;
+
+    u32 *ticket;
+    Status<Carry> *handed; // by tile: its prefix
+    u32 tiles;
+
+    struct Shared {
+        u32 drawn;
+    };
+
+    __device__ Chained(void *memory, u32 tiles) : tiles(tiles) {
+        ticket = (u32 *)memory;
+        handed = (Status<Carry> *)(ticket + 4);
+    }
+
+    __device__ u32 likely() const { return tiles == 1 ? NO_TILE : blockIdx.x; }
+
+    // As in LookBack: the tile that a tile waits for is running or done.
+    __device__ bool enter(Shared &shared, Maybe<Carry>, u32 &tile) {
+        tile = 0;
+        if (tiles == 1) return true; // and there is no memory
+        if (threadIdx.x == 0) {
+            shared.drawn = add_relaxed(ticket, 1);
+            if (shared.drawn + 1 == tiles) *ticket = 0;
+        }
+        __syncthreads();
+        tile = shared.drawn;
+        return true;
+    }
+
+    __device__ bool is_last(u32 tile) const { return tile + 1 == tiles; }
+
+    __device__ void publish(u32, Carry, u32) {}
+
+    __device__ Maybe<Carry> receive(u32 tile, Carry aggregate, Maybe<Carry> init, u32 lane) {
+        Maybe<Carry> before = init;
+        if (lane == 0 && tile > 0) {
+            while (!handed[tile].poll(before.value)) {}
+            handed[tile].clear();
+            before.some = true;
+        }
+        if (lane == 0 && !is_last(tile))
+            handed[tile + 1].publish(before.some ? Operator::combine(before.value, aggregate) : aggregate);
+        return {shuffle(before.value, 0), init.some || tile > 0};
+    }
+
+    __device__ void retire(u32, u32) {}
+};
+
 // ---- look-back by many counters at once ---------------------------------------------------------------------------------
 // The same hand-over where a tile's state is COLUMNS values side by side, as the digit counts of a radix sort: each thread
 // looks after one column.

@@ -1,18 +1,7 @@
 // The kernels of the hierarchical scan, compiled at run time: the aggregates of all tiles, their scan by the same kernels on
 // carries, then every tile from its prefix.
 #pragma once
-#include "scan.cuh"
-
-// The operator on its own partial results.
-struct CarryOperator {
-    typedef ::Carry Element;
-    typedef ::Carry Carry;
-    typedef NoPairs Pairs;
-    static __device__ Carry lift(Carry x) { return x; }
-    static __device__ Carry alone(Carry x) { return x; }
-    static __device__ Carry combine(Carry a, Carry b) { return Operator::combine(a, b); }
-    static __device__ Carry lower(Carry x) { return x; }
-};
+#include "carry_operator.cuh"
 
 extern "C" __global__ void __launch_bounds__(SmallShape::THREADS)
     aggregate_elements(Element *in, u64 n, u32 flags, Carry *aggregates) {

@@ -46,7 +46,7 @@ fn try_main(mut arguments: impl Iterator<Item = String>) -> Result<(), String> {
 }
 
 /// A network over so many positions.
-pub struct Drawing {
+pub(crate) struct Drawing {
     title: String,
     width: usize,
     /// (left, right) of each step.
@@ -55,7 +55,7 @@ pub struct Drawing {
 
 impl Drawing {
     /// The network of that name, with warps of so many lanes.
-    pub fn new(name: &str, width: usize, lanes: usize) -> Result<Drawing, String> {
+    pub(crate) fn new(name: &str, width: usize, lanes: usize) -> Result<Drawing, String> {
         if !(1..=256).contains(&width) || lanes < 2 {
             return Err("1 to 256 positions can be drawn, in warps of 2 lanes or more".into());
         }
@@ -93,7 +93,7 @@ impl Drawing {
     }
 
     /// For a terminal. What would cross in a line goes into several.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         const COLUMN: usize = 3;
         let mut text = self.caption() + "\n\n";
         for (number, step) in self.steps.iter().enumerate() {
@@ -121,7 +121,7 @@ impl Drawing {
     }
 
     /// As a picture.
-    pub fn svg(&self) -> String {
+    pub(crate) fn svg(&self) -> String {
         const ACROSS: usize = 26;
         const DOWN: usize = 40;
         const TOP: usize = 56;

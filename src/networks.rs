@@ -220,7 +220,8 @@ mod tests {
     /// all positions up to it, once each and in order.
     #[test]
     fn every_network_scans() {
-        let mut networks: Vec<(String, Box<dyn Fn(usize, &mut dyn FnMut(usize, usize, usize))>)> = Vec::new();
+        type Each = Box<dyn Fn(usize, &mut dyn FnMut(usize, usize, usize))>;
+        let mut networks: Vec<(String, Each)> = Vec::new();
         for network in Network::ALL {
             networks.push((format!("{network:?}"), Box::new(move |width, f| network.each(width, f))));
         }

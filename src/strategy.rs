@@ -1,13 +1,28 @@
 //! Which algorithm a scan on the device takes.
 
+use crate::Network;
+
 /// How a tile is scanned inside a block of threads.
+///
+/// All but the default are the textbook's, in its shapes and with its faults: to be read (`cuda-templates/networks.cuh`,
+/// `textbook.cuh`), counted and measured. They are right for every operator and element, and compiled at run time. A tile is 512
+/// items of [`Plain`](Block::Plain) and [`Shifted`](Block::Shifted), and 512 runs of [`Coarsened`](Block::Coarsened).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Block {
-    /// Each lane scans a run of items, the lanes' totals are scanned by shuffles within the warp, the warps' totals by one
-    /// warp (Kogge and Stone 1973, over 32 lanes).
+    /// The library's own. Each lane scans a run of items, the lanes' totals are scanned by shuffles within the warp, the warps' totals by
+    /// one warp (Kogge and Stone 1973, over 32 lanes); slices of the tile are copied through shared memory as vectors.
     #[default]
     WarpShuffles,
+    /// One item a thread, scanned by a network. An exclusive scan takes the inclusive result before its own.
+    Plain(Network),
+    /// The same, but an exclusive scan is the inclusive one of items that were loaded from one place before. An inclusive scan is
+    /// that of [`Plain`](Block::Plain).
+    Shifted(Network),
+    /// A run of items a thread, 36 bytes or a little more: each thread scans its run, the totals of all runs are scanned by
+    /// a network, and what comes before a run is added back to its items (Hwu, Kirk and El Hajj, "Programming Massively Parallel
+    /// Processors"). Items are loaded and stored by neighbouring threads, through shared memory.
+    Coarsened(Network),
 }
 
 /// How the tiles of a scan are joined. All give the operands in order, and each gives the same bits in every run; two of
@@ -23,10 +38,26 @@ pub enum Strategy {
     /// Three kernels: the aggregates of all tiles, their scan (by the same kernels, recursively), then every tile from
     /// its prefix. Reads the input twice: 3 n elements are moved. No block waits for another. Compiled at run time.
     Hierarchical(Block),
+    /// One kernel; each tile waits for the prefix that the tile before it hands on (Yan, Long and Zhang 2013, "StreamScan: Fast Scan
+    /// Algorithms for GPUs without Global Barrier Synchronization"). 2 n elements are moved. Compiled at run time.
+    Chained(Block),
     /// One kernel; a tile looks back at the aggregates of the tiles before it (Merrill and Garland 2016, "Single-pass
     /// Parallel Prefix Scan with Decoupled Look-back"), in fixed groups. 2 n elements are moved. Compiled at run time.
     LookBack(Block),
     /// One kernel; one block reads the aggregates of all tiles in order and serves every tile its prefix, so that each
     /// status word has one writer and one reader. 2 n elements are moved. Two blocks must be able to run at once.
     PrefixServer(Block),
+}
+
+impl Strategy {
+    /// How its tiles are scanned.
+    pub(crate) fn block(self) -> Block {
+        match self {
+            Strategy::Auto => Block::WarpShuffles,
+            Strategy::Hierarchical(block)
+            | Strategy::Chained(block)
+            | Strategy::LookBack(block)
+            | Strategy::PrefixServer(block) => block,
+        }
+    }
 }

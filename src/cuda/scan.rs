@@ -1,9 +1,11 @@
 //! Scan on the device: which kernels, how much scratch memory, the launches.
 
 use super::library::{self, Kernels, Program};
-use super::tuning::{LOOK_BACK_GROUP, RANGES, Range, Shape, TUNING, architectures, tuning};
+use super::tuning::{
+    LOOK_BACK_GROUP, RANGES, Range, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, architectures, textbook_run, tuning,
+};
 use super::unit::{Type, Unit};
-use crate::{Element, Error, Operator, Strategy};
+use crate::{Block, Element, Error, Network, Operator, Strategy};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
 use std::ffi::c_void;
@@ -12,24 +14,61 @@ use std::ffi::c_void;
 const EXCLUSIVE: u32 = 1;
 const REVERSE: u32 = 2;
 const INIT: u32 = 4;
+/// As in `textbook.cuh`.
+const SHIFTED: u32 = 8;
+
+/// How tiles are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Join {
+    PrefixServer,
+    LookBack,
+    Chained,
+    Hierarchical,
+}
 
 /// A program of scan: a template, and the kernels that it defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScanProgram {
+    /// No other program has it.
+    name: &'static str,
     template: &'static str,
     kernels: &'static [&'static str],
+    join: Join,
+    textbook: Option<Textbook>,
+}
+
+/// A textbook's block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Textbook {
+    network: Network,
+    coarsened: bool,
+}
+
+impl Textbook {
+    /// Items of a tile.
+    const fn tile(self, size: usize) -> usize {
+        TEXTBOOK_WIDTH * if self.coarsened { textbook_run(size) } else { 1 }
+    }
+}
+
+const fn program(
+    template: &'static str,
+    kernels: &'static [&'static str],
+    join: Join,
+    textbook: Option<Textbook>,
+) -> ScanProgram {
+    ScanProgram { name: template, template, kernels, join, textbook }
 }
 
 /// A kernel for each range of lengths.
-const BUILT_IN: ScanProgram = ScanProgram { template: "scan_kernels.cuh", kernels: &["scan_0", "scan_1", "scan_2"] };
+const BUILT_IN: ScanProgram = program("scan_kernels.cuh", &["scan_0", "scan_1", "scan_2"], Join::PrefixServer, None);
 const _: () = assert!(BUILT_IN.kernels.len() == RANGES);
 
-const LOOK_BACK: ScanProgram = ScanProgram { template: "scan_look_back.cuh", kernels: &["scan_look_back"] };
+const LOOK_BACK: ScanProgram = program("scan_look_back.cuh", &["scan_look_back"], Join::LookBack, None);
+const CHAINED: ScanProgram = program("scan_chained.cuh", &["scan_chained"], Join::Chained, None);
 
-const HIERARCHICAL: ScanProgram = ScanProgram {
-    template: "scan_hierarchical.cuh",
-    kernels: &["aggregate_elements", "aggregate_carries", "scan_elements", "scan_carries"],
-};
+const HIERARCHICAL_KERNELS: &[&str] = &["aggregate_elements", "aggregate_carries", "scan_elements", "scan_carries"];
+const HIERARCHICAL: ScanProgram = program("scan_hierarchical.cuh", HIERARCHICAL_KERNELS, Join::Hierarchical, None);
 const AGGREGATE_ELEMENTS: usize = 0;
 const AGGREGATE_CARRIES: usize = 1;
 const SCAN_ELEMENTS: usize = 2;
@@ -38,11 +77,50 @@ const SCAN_CARRIES: usize = 3;
 impl ScanProgram {
     /// The program of a strategy.
     pub(crate) fn of(strategy: Strategy) -> ScanProgram {
-        match strategy {
-            Strategy::Auto | Strategy::PrefixServer(_) => BUILT_IN,
-            Strategy::LookBack(_) => LOOK_BACK,
-            Strategy::Hierarchical(_) => HIERARCHICAL,
+        let (join, own) = match strategy {
+            Strategy::Auto | Strategy::PrefixServer(_) => (Join::PrefixServer, BUILT_IN),
+            Strategy::LookBack(_) => (Join::LookBack, LOOK_BACK),
+            Strategy::Chained(_) => (Join::Chained, CHAINED),
+            Strategy::Hierarchical(_) => (Join::Hierarchical, HIERARCHICAL),
+        };
+        let (network, coarsened) = match strategy.block() {
+            Block::WarpShuffles => return own,
+            Block::Plain(network) | Block::Shifted(network) => (network, false),
+            Block::Coarsened(network) => (network, true),
+        };
+        let textbook = Some(Textbook { network, coarsened });
+        let program = match join {
+            Join::Hierarchical => program("scan_textbook_hierarchical.cuh", HIERARCHICAL_KERNELS, join, textbook),
+            _ => program("scan_textbook.cuh", &["scan_textbook"], join, textbook),
+        };
+        // The C++ of network, form and join, which is a name too.
+        macro_rules! name {
+            ($($network:ident)*) => { match network { $( Network::$network => match (join, coarsened) {
+                (Join::PrefixServer, false) => name!($network "Plain" "PrefixServer<Operator, WIDTH / WARP, SPREAD>"),
+                (Join::PrefixServer, true) => name!($network "Coarsened" "PrefixServer<Operator, WIDTH / WARP, SPREAD>"),
+                (Join::LookBack, false) => name!($network "Plain" "LookBack<Operator, LOOK_BACK_GROUP>"),
+                (Join::LookBack, true) => name!($network "Coarsened" "LookBack<Operator, LOOK_BACK_GROUP>"),
+                (Join::Chained, false) => name!($network "Plain" "Chained<Operator>"),
+                (Join::Chained, true) => name!($network "Coarsened" "Chained<Operator>"),
+                (Join::Hierarchical, false) => name!($network "Plain" "GivenPrefixes<Operator>"),
+                (Join::Hierarchical, true) => name!($network "Coarsened" "GivenPrefixes<Operator>"),
+            } )* } };
+            ($network:ident $form:literal $join:literal) => {
+                concat!(stringify!($network), "; ", $form, "; ", $join)
+            };
         }
+        let name = name!(KoggeStone KoggeStoneDoubleBuffered BrentKung Sklansky WarpShuffles);
+        ScanProgram { name, ..program }
+    }
+
+    /// The text of the unit with its kernels.
+    fn source(self, unit: &Unit) -> String {
+        if self.textbook.is_none() {
+            return unit.source(self.template);
+        }
+        let mut parts = self.name.split("; ");
+        let mut part = || parts.next().expect("as in `of`");
+        unit.textbook(part(), part(), part(), self.template)
     }
 }
 
@@ -54,6 +132,8 @@ pub(crate) struct Plan {
     kernel: usize,
     threads: u32,
     tiles: usize,
+    /// `SHIFTED` or nothing.
+    flags: u32,
     /// Carries of a tile, where they are scanned themselves.
     tile_of_carries: usize,
     /// Bytes of status words: zero before the launch, and zero again after it.
@@ -127,7 +207,9 @@ impl Plan {
     /// [`Error::ElementSize`].
     pub(crate) fn check<Op: Operator<T>, T: Element>(strategy: Strategy) -> Result<(), Error> {
         let (element, carry) = (size_of::<T>(), size_of::<Op::Carry>());
-        let staged = if matches!(strategy, Strategy::Hierarchical(_)) { [element, carry] } else { [element; 2] };
+        let program = ScanProgram::of(strategy);
+        let both = program.join == Join::Hierarchical || program.textbook.is_some();
+        let staged = if both { [element, carry] } else { [element; 2] };
         match staged.into_iter().find(|&size| size == 0 || 16 % size != 0) {
             Some(size) => Err(Error::ElementSize { primitive: "scan", size }),
             None => Ok(()),
@@ -142,26 +224,36 @@ impl Plan {
     ) -> Result<Plan, Error> {
         let (element, carry) = (size_of::<T>(), size_of::<Op::Carry>());
         let program = ScanProgram::of(strategy);
-        let (kernel, shape): (usize, Shape) = match program {
-            LOOK_BACK => (0, ranges[RANGES - 1].shape),
-            HIERARCHICAL => (SCAN_ELEMENTS, ranges[0].shape),
-            _ => (range, ranges[range].shape),
+        let (kernel, shape) = match program.join {
+            Join::LookBack | Join::Chained => (0, ranges[RANGES - 1].shape),
+            Join::Hierarchical => (SCAN_ELEMENTS, ranges[0].shape),
+            Join::PrefixServer => (range, ranges[range].shape),
         };
-        let tile = shape.tile(element);
+        let (mut kernel, mut threads, mut spread) = (kernel, shape.threads(), ranges[range].spread);
+        let (mut tile, mut tile_of_carries) = (shape.tile(element), shape.tile(carry));
+        if let Some(textbook) = program.textbook {
+            kernel = if program.join == Join::Hierarchical { SCAN_ELEMENTS } else { 0 };
+            (threads, spread) = (TEXTBOOK_WIDTH, TEXTBOOK_SPREAD);
+            (tile, tile_of_carries) = (textbook.tile(element), textbook.tile(carry));
+        }
         let tiles = n.div_ceil(tile);
-        let tile_of_carries = shape.tile(carry);
         const MOST_BLOCKS: usize = i32::MAX as usize;
         if tiles >= MOST_BLOCKS {
             return Err(Error::TooLong { primitive: "scan", n, most: (MOST_BLOCKS - 1) * tile });
         }
         let groups = tiles.div_ceil(LOOK_BACK_GROUP);
-        let (words, scratch) = match program {
+        let (words, scratch) = match program.join {
             _ if tiles <= 1 => (0, 0),
-            BUILT_IN => (16 + tiles * (status(carry) + status(carry).max(ranges[range].spread)), 0),
-            LOOK_BACK => (16 + groups.next_multiple_of(4) * 4 + (groups + tiles) * status(carry), 0),
-            _ => (0, levels(tiles, tile_of_carries).iter().map(|level| level_bytes(*level, carry)).sum()),
+            Join::PrefixServer => (16 + tiles * (status(carry) + status(carry).max(spread)), 0),
+            Join::LookBack => (16 + groups.next_multiple_of(4) * 4 + (groups + tiles) * status(carry), 0),
+            Join::Chained => (16 + tiles * status(carry), 0),
+            Join::Hierarchical => {
+                (0, levels(tiles, tile_of_carries).iter().map(|level| level_bytes(*level, carry)).sum())
+            }
         };
-        Ok(Plan { program, kernel, threads: shape.threads() as u32, tiles, tile_of_carries, words, scratch })
+        let shifted = matches!(strategy.block(), Block::Shifted(_));
+        let flags = if shifted { SHIFTED } else { 0 };
+        Ok(Plan { program, kernel, threads: threads as u32, tiles, flags, tile_of_carries, words, scratch })
     }
 }
 
@@ -184,7 +276,7 @@ fn level_bytes(length: usize, carry: usize) -> usize {
 
 /// The kernels of `program`, if they are loaded.
 pub(crate) fn loaded<Op: Operator<T>, T: Element>(program: ScanProgram, device: usize) -> Option<&'static Kernels> {
-    library::loaded(TypeId::of::<(Op, T)>(), program.template, device)
+    library::loaded(TypeId::of::<(Op, T)>(), program.name, device)
 }
 
 /// The kernels of `program` for the device, whose context is current; loaded now if they are not.
@@ -192,9 +284,9 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(
     program: ScanProgram,
     device: usize,
 ) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<(Op, T)>(), program.template, device, program.kernels, || {
+    library::load(TypeId::of::<(Op, T)>(), program.name, device, program.kernels, || {
         let name = format!("scan::<{}, {}>", type_name::<Op>(), type_name::<T>());
-        Program { name, source: unit_of::<Op, T>().source(program.template) }
+        Program { name, source: program.source(&unit_of::<Op, T>()) }
     })
 }
 
@@ -242,16 +334,15 @@ impl<C: Element> Call<C> {
             (if exclusive { EXCLUSIVE } else { 0 }) | (if reverse { REVERSE } else { 0 }) | init.map_or(0, |_| INIT)
         };
         let init = init.unwrap_or_else(C::zeroed);
-        let own = flags(exclusive, reverse);
+        let own = flags(exclusive, reverse) | plan.flags;
         let tiles = plan.tiles as u32;
-        // SAFETY (of all launches): the arguments are those of the kernels in scan_kernels.cuh, scan_look_back.cuh and
-        // scan_hierarchical.cuh;
-        // the rest is the caller's.
+        // SAFETY (of all launches): the arguments are those of the kernels in the plan's template, which are the same for all
+        // hierarchical scans and for all others; the rest is the caller's.
         let launch = |kernel: usize, blocks: usize, arguments: &[*const c_void]| unsafe {
             kernels.launch(kernel, blocks as u32, plan.threads, stream, arguments)
         };
-        if plan.program != HIERARCHICAL {
-            let server = plan.program == BUILT_IN && tiles > 1;
+        if plan.program.join != Join::Hierarchical {
+            let server = plan.program.join == Join::PrefixServer && tiles > 1;
             let arguments = [p(&input), p(&output), p(&n), p(&init), p(&own), p(&words), p(&tiles)];
             return launch(plan.kernel, plan.tiles + usize::from(server), &arguments);
         }
@@ -310,7 +401,7 @@ mod tests {
                         rust |$a:ident, $b:ident| $rust:expr, cuda $cuda:literal;
                 )* }
             )* }) => { $( $( $(
-                for program in [BUILT_IN, LOOK_BACK, HIERARCHICAL] {
+                for program in [BUILT_IN, LOOK_BACK, CHAINED, HIERARCHICAL] {
                     let name = format!("{}<{}> in {}", stringify!($op), stringify!($t), program.template);
                     all.entry(unit_of::<crate::$op, $t>().source(program.template)).or_insert(name);
                 }
@@ -321,10 +412,28 @@ mod tests {
         all.into_iter().map(|(source, name)| (name, source)).collect()
     }
 
+    /// Every block of the textbook.
+    fn textbook_blocks() -> Vec<Block> {
+        Network::ALL
+            .into_iter()
+            .flat_map(|network| [Block::Plain(network), Block::Shifted(network), Block::Coarsened(network)])
+            .collect()
+    }
+
+    /// Every way of joining tiles.
+    fn strategies(block: Block) -> [Strategy; 4] {
+        [
+            Strategy::Hierarchical(block),
+            Strategy::Chained(block),
+            Strategy::LookBack(block),
+            Strategy::PrefixServer(block),
+        ]
+    }
+
     /// Also across the ends of the ranges, where the next kernel's tiles are larger and need fewer words.
     #[test]
     fn memory_for_more_is_enough_for_fewer() {
-        use crate::{Block, Sum};
+        use crate::Sum;
         fn check<T: Element>(strategy: Strategy)
         where
             Sum: Operator<T>,
@@ -338,8 +447,8 @@ mod tests {
                 }
             }
         }
-        let block = Block::WarpShuffles;
-        for strategy in [Strategy::Auto, Strategy::LookBack(block), Strategy::Hierarchical(block)] {
+        let blocks = textbook_blocks().into_iter().chain([Block::WarpShuffles]);
+        for strategy in blocks.flat_map(strategies).chain([Strategy::Auto]) {
             check::<u8>(strategy);
             check::<u32>(strategy);
             check::<u64>(strategy);
@@ -364,5 +473,34 @@ mod tests {
         let architecture = |name: &str| if name.ends_with(BUILT_IN.template) { 75 } else { 90 };
         let all = all().into_iter().map(|(name, source)| (architecture(&name), name, source)).collect();
         library::compile_all(all);
+    }
+
+    /// Each with some units: all of them are the same text around other operators and elements.
+    #[test]
+    fn every_textbook_combination_compiles() {
+        use crate::{Last, Max, Sum};
+        use half::f16;
+        let units = [
+            ("Sum<f32>", unit_of::<Sum, f32>()),
+            ("Last<u64>", unit_of::<Last, u64>()),
+            ("Max<f16>", unit_of::<Max, f16>()),
+            ("Sum<u8>", unit_of::<Sum, u8>()),
+        ];
+        let mut programs: Vec<ScanProgram> = Vec::new();
+        for program in textbook_blocks().into_iter().flat_map(strategies).map(ScanProgram::of) {
+            if !programs.contains(&program) {
+                programs.push(program);
+            }
+        }
+        assert_eq!(programs.len(), 5 * 2 * 4, "a program each, but for what is loaded from one place before");
+        let named = |k: usize, architecture: u32, program: &ScanProgram| {
+            let (unit_name, unit) = &units[k % units.len()];
+            (architecture, format!("{unit_name} by {}", program.name), program.source(unit))
+        };
+        let all = programs.iter().enumerate().flat_map(|(k, program)| {
+            let k = k + k / 4;
+            [named(k, 75, program), named(k + 2, 90, program)] // the oldest machine, and the newest
+        });
+        library::compile_all(all.collect());
     }
 }

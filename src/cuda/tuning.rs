@@ -342,6 +342,23 @@ pub(crate) const CELLS_SHARED: usize = 4 * (33 << 6) + 16;
 /// Tiles that look back at each other; after that many a prefix is handed on.
 pub(crate) const LOOK_BACK_GROUP: usize = 128;
 
+/// Threads of a textbook's block, a power of two.
+pub(crate) const TEXTBOOK_WIDTH: usize = 512;
+
+/// Bytes from one tile's prefix to the next, of a textbook's blocks.
+pub(crate) const TEXTBOOK_SPREAD: usize = 64;
+
+/// Items of `size` bytes in a run of a textbook's thread: about 36 bytes, and an odd number of words or of items, so that the runs of
+/// a warp begin in different banks.
+pub(crate) const fn textbook_run(size: usize) -> usize {
+    match size {
+        0 => 1,
+        1..=4 => 36 / size,
+        5..=8 => 5,
+        _ => 3,
+    }
+}
+
 /// The ranges for an element of `size` bytes on an architecture: those of the newest one that is not newer, and there of the
 /// smallest element that is not smaller, or of the largest.
 pub(crate) fn tuning(table: &[Tuning], architecture: u32, size: usize) -> &[Range; RANGES] {

@@ -5,11 +5,12 @@
 
 use super::tuning::{
     BUCKET_MAP_BYTES, EXPAND, LOOK_BACK_GROUP, OffsetsRange, PACK, RANGES, Range, SORT_ARCHITECTURES, SegmentTile,
-    SortBlock, TUNING, Tuning, architectures, compact_shapes, offsets_ranges, sort_shape, tuning,
+    SortBlock, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, Tuning, architectures, compact_shapes, offsets_ranges,
+    sort_shape, textbook_run, tuning,
 };
 
 /// The templates, by the name under which a unit includes them.
-pub(crate) const TEMPLATES: [(&str, &str); 20] = [
+pub(crate) const TEMPLATES: [(&str, &str); 26] = [
     ("types.cuh", include_str!("../../cuda-templates/types.cuh")),
     ("warp_scan.cuh", include_str!("../../cuda-templates/warp_scan.cuh")),
     ("handover.cuh", include_str!("../../cuda-templates/handover.cuh")),
@@ -18,7 +19,13 @@ pub(crate) const TEMPLATES: [(&str, &str); 20] = [
     ("scan.cuh", include_str!("../../cuda-templates/scan.cuh")),
     ("scan_kernels.cuh", include_str!("../../cuda-templates/scan_kernels.cuh")),
     ("scan_look_back.cuh", include_str!("../../cuda-templates/scan_look_back.cuh")),
+    ("scan_chained.cuh", include_str!("../../cuda-templates/scan_chained.cuh")),
+    ("carry_operator.cuh", include_str!("../../cuda-templates/carry_operator.cuh")),
     ("scan_hierarchical.cuh", include_str!("../../cuda-templates/scan_hierarchical.cuh")),
+    ("networks.cuh", include_str!("../../cuda-templates/networks.cuh")),
+    ("textbook.cuh", include_str!("../../cuda-templates/textbook.cuh")),
+    ("scan_textbook.cuh", include_str!("../../cuda-templates/scan_textbook.cuh")),
+    ("scan_textbook_hierarchical.cuh", include_str!("../../cuda-templates/scan_textbook_hierarchical.cuh")),
     ("compact.cuh", include_str!("../../cuda-templates/compact.cuh")),
     ("compact_kernels.cuh", include_str!("../../cuda-templates/compact_kernels.cuh")),
     ("offsets.cuh", include_str!("../../cuda-templates/offsets.cuh")),
@@ -65,10 +72,25 @@ pub(crate) struct Unit<'a> {
 impl Unit<'_> {
     /// The text of the unit with the kernels of `program`, a template.
     pub(crate) fn source(&self, program: &str) -> String {
-        self.tuned(program, TUNING)
+        self.tuned("", program, TUNING)
     }
 
-    fn tuned(&self, program: &str, table: &[Tuning]) -> String {
+    /// The same with a textbook's block: a network, a form of tiles and a way of joining them, all of them in C++.
+    #[allow(dead_code)] // build.rs makes none
+    pub(crate) fn textbook(&self, network: &str, form: &str, join: &str, program: &str) -> String {
+        let block = format!(
+            "#define NETWORK {network}\n\
+             #define FORM {form}\n\
+             constexpr u32 WIDTH = {TEXTBOOK_WIDTH}, RUN = {}, CARRY_RUN = {}, SPREAD = {TEXTBOOK_SPREAD};\n\
+             typedef {join} Join;\n",
+            textbook_run(self.element.size),
+            textbook_run(self.carry.size),
+        );
+        self.tuned(&block, program, TUNING)
+    }
+
+    /// `block`: what else the program asks for.
+    fn tuned(&self, block: &str, program: &str, table: &[Tuning]) -> String {
         let Unit { element, carry, lift, alone, combine, lower, pairs } = self;
         // An unnamed struct that is both would be two types if it were written twice.
         let carry_type = if carry.cuda == element.cuda { "Element" } else { carry.cuda };
@@ -90,6 +112,7 @@ impl Unit<'_> {
                  static __device__ Carry combine(Carry a, Carry b) {{ return {combine}; }}\n    \
                  static __device__ Element lower(Carry x) {{ return {lower}; }}\n\
              }};\n\
+             {block}\
              #include \"{program}\"\n",
             element.cuda, element.size, element.align, carry.size, carry.align,
         )
@@ -421,7 +444,7 @@ mod tests {
         let word = Type { cuda: "unsigned int", size: 4, align: 4 };
         let unit =
             Unit { element: word, carry: word, lift: "x", alone: "x", combine: "a + b", lower: "x", pairs: "NoPairs" };
-        let text = unit.tuned("scan_kernels.cuh", &[line(90, 8), line(80, 4)]);
+        let text = unit.tuned("", "scan_kernels.cuh", &[line(90, 8), line(80, 4)]);
         let at = |piece: &str| text.find(piece).unwrap_or_else(|| panic!("no {piece} in {text}"));
         assert!(at("#if __CUDA_ARCH__ >= 900\n") < at("KERNEL(0, 8, 3, 64)"));
         assert!(at("KERNEL(0, 8, 3, 64)") < at("#elif __CUDA_ARCH__ >= 800\n"));

@@ -1,7 +1,7 @@
 //! Host data.
 
 use super::{STRATEGIES, assert_length, assert_too_long};
-use parascan::{Block, Error, Last, Max, Strategy, Sum, scan};
+use parascan::{Error, Last, Max, Strategy, Sum, scan};
 
 #[test]
 fn lengths_that_differ() {
@@ -74,7 +74,7 @@ fn element_size() {
             unsafe impl parascan::Element for $name {
                 const CUDA: &'static str = "struct { unsigned char bytes[1]; }";
             }
-            for strategy in [Strategy::Auto, Strategy::Hierarchical(Block::WarpShuffles)] {
+            for strategy in STRATEGIES.map(|(strategy, _)| strategy).into_iter().chain([Strategy::Auto]) {
                 let last = scan::<Last, $name>().strategy(strategy);
                 let error = last.scratch_bytes(1000).expect_err("no kernel takes it");
                 let Error::ElementSize { primitive, size } = &error else { panic!("{error:?} should be ElementSize") };

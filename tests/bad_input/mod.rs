@@ -11,13 +11,17 @@ mod host;
 mod primitives;
 mod raw;
 
-use parascan::{Block, Error, Strategy};
+use parascan::{Block, Error, Network, Strategy};
 
-/// All but `Auto`.
-const STRATEGIES: [(Strategy, &str); 3] = [
+/// Every way of joining tiles, and some of the textbook's blocks.
+const STRATEGIES: [(Strategy, &str); 7] = [
     (Strategy::Hierarchical(Block::WarpShuffles), "Hierarchical(WarpShuffles)"),
+    (Strategy::Chained(Block::WarpShuffles), "Chained(WarpShuffles)"),
     (Strategy::LookBack(Block::WarpShuffles), "LookBack(WarpShuffles)"),
     (Strategy::PrefixServer(Block::WarpShuffles), "PrefixServer(WarpShuffles)"),
+    (Strategy::Hierarchical(Block::Plain(Network::KoggeStone)), "Hierarchical(Plain(KoggeStone))"),
+    (Strategy::Chained(Block::Coarsened(Network::BrentKung)), "Chained(Coarsened(BrentKung))"),
+    (Strategy::PrefixServer(Block::Shifted(Network::Sklansky)), "PrefixServer(Shifted(Sklansky))"),
 ];
 
 #[track_caller]

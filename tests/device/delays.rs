@@ -5,10 +5,11 @@ use crate::common::{Options, Rng, Sample, assert_same, context, oracle};
 use crate::machines::process::is_alone;
 use parascan::{Operator, Sum};
 
-const JOINS: [Join; 4] = [
+const JOINS: [Join; 5] = [
     Join::Server { warps: 8, vectors: 3, spread: 0 },
     Join::Server { warps: 4, vectors: 11, spread: 128 },
     Join::LookBack { warps: 4, vectors: 11 },
+    Join::Chained { warps: 4, vectors: 11 },
     Join::Columns,
 ];
 

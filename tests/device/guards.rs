@@ -49,6 +49,7 @@ const SLOW_CHAIN: &str = "place == POST ? 20000 : 0";
 
 const SERVER: Join = Join::Server { warps: 4, vectors: 1, spread: 64 };
 const LOOK_BACK: Join = Join::LookBack { warps: 4, vectors: 1 };
+const CHAINED: Join = Join::Chained { warps: 4, vectors: 1 };
 
 // ---- the tables ------------------------------------------------------------------------------------------------------------
 
@@ -192,6 +193,57 @@ const OF_SERVER: &[Guard] = &[
         name: "order, from a group to its tiles",
         pause: NEVER,
         without: once("Operator::combine(base.value, before)", "Operator::combine(before, base.value)"),
+        fails: &[Results],
+    },
+];
+
+const OF_CHAIN: &[Guard] = &[
+    Guard {
+        name: "blocks take tickets, in whatever order they start",
+        pause: NEVER,
+        without: once("shared.drawn = add_relaxed(ticket, 1);", "shared.drawn = tiles - 1 - blockIdx.x;"),
+        fails: &[Progress],
+    },
+    Guard {
+        name: "the last ticket puts the counter back",
+        pause: NEVER,
+        without: once("if (shared.drawn + 1 == tiles) *ticket = 0;", ""),
+        fails: &[Memory, Progress],
+    },
+    Guard {
+        name: "a reader empties its word",
+        pause: NEVER,
+        without: once("handed[tile].clear();", ""),
+        fails: &[Memory, Results],
+    },
+    Guard {
+        name: "the first tile waits for nobody",
+        pause: NEVER,
+        without: once(
+            "if (lane == 0 && tile > 0) {\n            while (!handed",
+            "if (lane == 0) {\n            while (!handed",
+        ),
+        fails: &[Progress],
+    },
+    Guard {
+        name: "the last tile hands on to nobody",
+        pause: NEVER,
+        without: once("if (lane == 0 && !is_last(tile))", "if (lane == 0)"),
+        fails: &[Memory],
+    },
+    Guard {
+        name: "the first tile has no prefix without `init`",
+        pause: NEVER,
+        without: once(
+            "publish(before.some ? Operator::combine(before.value, aggregate) : aggregate)",
+            "publish(Operator::combine(before.value, aggregate))",
+        ),
+        fails: &[Operands],
+    },
+    Guard {
+        name: "order, from tile to tile",
+        pause: NEVER,
+        without: once("Operator::combine(before.value, aggregate)", "Operator::combine(aggregate, before.value)"),
         fails: &[Results],
     },
 ];
@@ -474,7 +526,9 @@ fn each_is_needed(join: Join, tables: &[&[Guard]]) {
 #[test]
 fn each_is_there() {
     let guarded = templates();
-    for guard in [STATUS_WORDS, OF_SERVER, OF_GROUPS, OF_LOOK_BACK, OF_COLUMNS, OF_TILES].into_iter().flatten() {
+    for guard in
+        [STATUS_WORDS, OF_SERVER, OF_CHAIN, OF_GROUPS, OF_LOOK_BACK, OF_COLUMNS, OF_TILES].into_iter().flatten()
+    {
         guard.without.apply(&guarded);
     }
 }
@@ -483,6 +537,13 @@ fn each_is_there() {
 fn of_the_server() {
     if is_alone(of_the_server) {
         each_is_needed(SERVER, &[STATUS_WORDS, OF_SERVER]);
+    }
+}
+
+#[test]
+fn of_the_chain() {
+    if is_alone(of_the_chain) {
+        each_is_needed(CHAINED, &[STATUS_WORDS, OF_CHAIN]);
     }
 }
 

@@ -17,14 +17,27 @@ mod subject;
 mod views;
 
 use crate::common::{Rng, Sample, data};
-use parascan::{Block, Strategy};
+use parascan::{Block, Network, Strategy};
 
 /// Every way of joining tiles.
-const STRATEGIES: [Strategy; 4] = [
+const STRATEGIES: [Strategy; 5] = [
     Strategy::Auto,
     Strategy::PrefixServer(Block::WarpShuffles),
     Strategy::LookBack(Block::WarpShuffles),
+    Strategy::Chained(Block::WarpShuffles),
     Strategy::Hierarchical(Block::WarpShuffles),
+];
+
+/// Every network and form of the textbook, and every way of joining tiles, once or twice.
+const TEXTBOOK: [Strategy; 8] = [
+    Strategy::Hierarchical(Block::Plain(Network::KoggeStone)),
+    Strategy::Chained(Block::Plain(Network::KoggeStoneDoubleBuffered)),
+    Strategy::LookBack(Block::Plain(Network::BrentKung)),
+    Strategy::PrefixServer(Block::Shifted(Network::Sklansky)),
+    Strategy::Hierarchical(Block::Coarsened(Network::BrentKung)),
+    Strategy::Chained(Block::Coarsened(Network::WarpShuffles)),
+    Strategy::LookBack(Block::Coarsened(Network::KoggeStoneDoubleBuffered)),
+    Strategy::LookBack(Block::Shifted(Network::WarpShuffles)),
 ];
 
 fn any<T: Sample>(rng: &mut Rng, n: usize) -> Vec<T> {

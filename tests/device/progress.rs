@@ -1,6 +1,6 @@
 //! A scan comes to its end while another kernel holds nearly all of the card until the scan is done.
 
-use super::{STRATEGIES, any};
+use super::{STRATEGIES, TEXTBOOK, any};
 use crate::common::{Options, Rng, assert_same, context, oracle};
 use crate::machines::process::is_alone;
 use parascan::cuda::Kernels;
@@ -35,7 +35,7 @@ fn while_another_kernel_holds_the_card() {
     let (holding, stream, release) =
         (context.new_stream().unwrap(), context.new_stream().unwrap(), context.new_stream().unwrap());
     let mut rng = Rng::new();
-    for strategy in STRATEGIES {
+    for strategy in STRATEGIES.into_iter().chain(TEXTBOOK) {
         let x = any::<u64>(&mut rng, 3 << 20);
         let mut on_device = stream.clone_htod(&x).unwrap();
         let mut workspace = Workspace::new(&stream);

@@ -1,6 +1,6 @@
 //! Rounded sums are the same bits in every run, wherever the memory begins and whatever else the device does.
 
-use super::STRATEGIES;
+use super::{STRATEGIES, TEXTBOOK};
 use crate::common::{Rng, Sample, context};
 use half::{bf16, f16};
 use parascan::{Operator, Product, Sum, Workspace, scan};
@@ -12,7 +12,7 @@ fn same_bits<Op: Operator<T>, T: Sample>(from: impl Fn(f64) -> T) {
     for n in [70_000 + rng.below(1000), (17 << 20) + rng.below(1000)] {
         // Of all magnitudes around one, so that every grouping rounds differently.
         let x: Vec<T> = (0..n).map(|_| from(0.5 + (rng.next() >> 11) as f64 / (1_u64 << 53) as f64)).collect();
-        for strategy in STRATEGIES {
+        for strategy in STRATEGIES.into_iter().chain(TEXTBOOK) {
             let mut workspace = Workspace::new(&stream);
             let mut first: Option<Vec<T>> = None;
             for run in 0..8 {

@@ -1,7 +1,7 @@
 //! A short walk through every path of the kernels, for compute-sanitizer: `compute-sanitizer --tool memcheck test-main
 //! sanitize` takes seconds where the whole suite would take hours.
 
-use super::{STRATEGIES, any};
+use super::{STRATEGIES, TEXTBOOK, any};
 use crate::common::{Draw, Options, Rng, Sample, assert_same, data, oracle, stream};
 use half::f16;
 use parascan::{Last, Operator, Sum, Workspace, scan};
@@ -13,10 +13,12 @@ fn walk<Op: Operator<T>, T: Sample>() {
     let tile = 8 * 32 * 3 * 16 / size_of::<T>();
     // Beyond the first kernel's range of lengths, and beyond the second's.
     let [middle, large] = [4 << 20, 32 << 20].map(|bytes| bytes / size_of::<T>() + 1);
-    for strategy in STRATEGIES {
+    for strategy in STRATEGIES.into_iter().chain(TEXTBOOK) {
         let mut workspace = Workspace::new(&stream);
         let short = [(1, 0), (tile - 3, 1), (tile, 0), (5 * tile + 7, 3), (34 * tile + 1, 0)];
-        for (n, skip) in short.into_iter().chain([(middle, 0), (middle, 1), (large, 0), (large, 1)]) {
+        let long = [(middle, 0), (middle, 1), (large, 0), (large, 1)];
+        let long = if TEXTBOOK.contains(&strategy) { &[] } else { &long[..] }; // one kernel for all lengths
+        for (n, skip) in short.into_iter().chain(long.iter().copied()) {
             let x: Vec<T> = data(&mut rng, draw, n);
             let mut shifted: Vec<T> = any(&mut rng, skip);
             shifted.extend_from_slice(&x);

@@ -92,6 +92,10 @@ pub(super) enum Join {
         warps: usize,
         vectors: usize,
     },
+    Chained {
+        warps: usize,
+        vectors: usize,
+    },
     /// 32 columns, all of them with the same items, one a tile. It makes an exclusive scan from `init`.
     Columns,
 }
@@ -100,15 +104,17 @@ impl Join {
     /// Items of a tile.
     pub(super) fn tile<T>(self) -> usize {
         match self {
-            Join::Server { warps, vectors, .. } | Join::LookBack { warps, vectors } => {
-                warps * 32 * vectors * 16 / size_of::<T>()
-            }
+            Join::Server { warps, vectors, .. }
+            | Join::LookBack { warps, vectors }
+            | Join::Chained { warps, vectors } => warps * 32 * vectors * 16 / size_of::<T>(),
             Join::Columns => 1,
         }
     }
     fn threads(self) -> u32 {
         match self {
-            Join::Server { warps, .. } | Join::LookBack { warps, .. } => warps as u32 * 32,
+            Join::Server { warps, .. } | Join::LookBack { warps, .. } | Join::Chained { warps, .. } => {
+                warps as u32 * 32
+            }
             Join::Columns => 32,
         }
     }
@@ -128,6 +134,7 @@ impl Join {
                 scan(warps, vectors, format!("PrefixServer<Operator, {warps}, {spread}>"))
             }
             Join::LookBack { warps, vectors } => scan(warps, vectors, "LookBack<Operator, 64>".to_owned()),
+            Join::Chained { warps, vectors } => scan(warps, vectors, "Chained<Operator>".to_owned()),
             Join::Columns => "extern \"C\" __global__ void __launch_bounds__(32)
                 subject(Element *in, Element *out, u64 n, Carry init, u32, void *memory, u32 tiles) {
                     typedef LookBackColumns<Operator, 32, 32> Join;

@@ -3,7 +3,7 @@
 use crate::common::{Draw, Options, Rng, Sample, assert_same, data, oracle, stream};
 use half::{bf16, f16};
 use parascan::cudarc::driver::CudaStream;
-use parascan::{Block, Operator, Scan, Strategy, Workspace, scan};
+use parascan::{Block, Network, Operator, Scan, Strategy, Workspace, scan};
 use std::sync::Arc;
 
 /// The options that an operator has: an exclusive scan needs a first value.
@@ -108,22 +108,41 @@ pub(crate) fn check_on_device<Op: Operator<T>, T: Sample>(
 fn device<Op: Operator<T>, T: Sample>(strategy: Strategy) {
     let Some(stream) = stream() else { return };
     let mut rng = Rng::new();
-    let mut workspace = Workspace::new(&stream);
-    let draw = Draw::exact_for::<Op, T>();
     let tile = 8 * 32 * 3 * 16 / size_of::<T>();
     let mut lengths = sizes(tile, &mut rng);
     // Past the ends of the first two ranges of lengths, each of which has a kernel of its own.
     lengths.extend([4 << 20, 32 << 20].map(|bytes| bytes / size_of::<T>() + 1 + rng.below(1 << 16)));
+    on_lengths::<Op, T>(&mut rng, &stream, strategy, 10 * tile, lengths);
+}
+
+/// Inputs of more than `short` elements take a few of the options, others all.
+fn on_lengths<Op: Operator<T>, T: Sample>(
+    rng: &mut Rng,
+    stream: &Arc<CudaStream>,
+    strategy: Strategy,
+    short: usize,
+    lengths: Vec<usize>,
+) {
+    let mut workspace = Workspace::new(stream);
+    let draw = Draw::exact_for::<Op, T>();
     for n in lengths {
-        let input: Vec<T> = data(&mut rng, draw, n);
-        let all = options::<Op, T>(&mut rng, draw);
-        // Long inputs take a few of the options, short ones all.
-        let some = if n > 10 * tile { 2 } else { all.len() };
+        let input: Vec<T> = data(rng, draw, n);
+        let all = options::<Op, T>(rng, draw);
+        let some = if n > short { 2 } else { all.len() };
         let start = rng.below(all.len());
         for k in 0..some {
             let options = all[(start + k * 3) % all.len()];
             let skips = [(0, 0), (1, 0), (0, 1), (3, 5), (16, 32)][rng.below(5)];
-            check_on_device::<Op, T>(&mut rng, &stream, &mut workspace, &input, options, strategy, skips, k % 4 == 3);
+            check_on_device::<Op, T>(
+                rng,
+                stream,
+                &mut workspace,
+                &input,
+                options,
+                strategy,
+                skips,
+                (start + k) % 4 == 3,
+            );
         }
     }
 }
@@ -159,6 +178,71 @@ macro_rules! stamp {
     )* };
 }
 catalog!(stamp);
+
+// ---- the textbook's --------------------------------------------------------------------------------------------------------
+
+/// A network in every form, by every way of joining tiles.
+pub(crate) fn textbook<Op: Operator<T>, T: Sample>(network: Network) {
+    let Some(stream) = stream() else { return };
+    let mut rng = Rng::new();
+    const WIDTH: usize = 512;
+    let run = if size_of::<T>() > 4 { 5 } else { 36 / size_of::<T>() };
+    for (block, tile) in
+        [(Block::Plain(network), WIDTH), (Block::Shifted(network), WIDTH), (Block::Coarsened(network), WIDTH * run)]
+    {
+        for strategy in [
+            Strategy::Hierarchical(block),
+            Strategy::Chained(block),
+            Strategy::LookBack(block),
+            Strategy::PrefixServer(block),
+        ] {
+            // More than one group of 128 tiles looks back, and of more than 512 tiles there are tiles of aggregates.
+            let lengths = sizes(tile, &mut rng).into_iter().chain([513 * tile + 1 + rng.below(tile)]).collect();
+            on_lengths::<Op, T>(&mut rng, &stream, strategy, 3 * tile, lengths);
+        }
+    }
+}
+
+macro_rules! textbook {
+    ($($network:ident)*) => {
+        #[allow(non_snake_case)]
+        mod by_the_textbook { $(
+            mod $network { textbook!(@operators $network Sum Max Last); }
+        )* }
+    };
+    (@operators $network:ident $($op:ident)*) => { $(
+        mod $op {
+            use super::super::super::*;
+            #[test]
+            fn f32() { textbook::<parascan::$op, f32>(Network::$network) }
+            #[test]
+            fn i32() { textbook::<parascan::$op, i32>(Network::$network) }
+            #[test]
+            fn u64() { textbook::<parascan::$op, u64>(Network::$network) }
+            #[test]
+            fn f16() { textbook::<parascan::$op, f16>(Network::$network) }
+        }
+    )* };
+}
+textbook! { KoggeStone KoggeStoneDoubleBuffered BrentKung Sklansky WarpShuffles }
+
+/// The library's own tiles in a chain, and three levels of aggregates of coarsened tiles.
+#[test]
+fn chained() {
+    device::<parascan::Sum, f32>(Strategy::Chained(Block::WarpShuffles));
+    device::<parascan::Last, u64>(Strategy::Chained(Block::WarpShuffles));
+    device::<parascan::Max, f16>(Strategy::Chained(Block::WarpShuffles));
+    device::<parascan::Sum, u8>(Strategy::Chained(Block::WarpShuffles));
+}
+#[test]
+fn three_levels_of_coarsened_tiles() {
+    let Some(stream) = stream() else { return };
+    let mut rng = Rng::new();
+    let tile = 512 * 5; // of u64, and of its carries
+    let lengths = vec![tile * tile + 1 + rng.below(3 * tile)];
+    let strategy = Strategy::Hierarchical(Block::Coarsened(Network::BrentKung));
+    on_lengths::<parascan::Last, u64>(&mut rng, &stream, strategy, 3 * tile, lengths);
+}
 
 /// Whatever NaN goes into a maximum or a minimum, one comes out, on both engines: all bits but the sign are set, also where
 /// nothing was combined.
