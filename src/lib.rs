@@ -44,7 +44,7 @@
 //! | [`Operator`], [`Element`] | for operators and elements of your own |
 //! | [`Source`], [`Destination`], [`Place`] | host slices and cudarc's buffers |
 //! | [`Workspace`], [`Scan::prepare`] | scratch memory kept between calls; CUDA graphs |
-//! | [`Strategy`] | which algorithm on the device |
+//! | [`Strategy`], [`Block`] | which algorithm on the device |
 //! | [`networks`], [`Network`] | the scan networks of the textbook, as plain functions |
 //! | [`cpu`], [`cuda`] | the engines, and the two layers that primitives are built on |
 //! | [`Scan::run_raw`] | addresses and a stream of the driver's, for stacks that do not use cudarc |

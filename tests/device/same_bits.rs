@@ -12,7 +12,8 @@ fn same_bits<Op: Operator<T>, T: Sample>(from: impl Fn(f64) -> T) {
     for n in [70_000 + rng.below(1000), (17 << 20) + rng.below(1000)] {
         // Of all magnitudes around one, so that every grouping rounds differently.
         let x: Vec<T> = (0..n).map(|_| from(0.5 + (rng.next() >> 11) as f64 / (1_u64 << 53) as f64)).collect();
-        for strategy in STRATEGIES.into_iter().chain(TEXTBOOK) {
+        let textbook = if n < 1 << 20 { &TEXTBOOK[..] } else { &[] };
+        for &strategy in STRATEGIES.iter().chain(textbook) {
             let mut workspace = Workspace::new(&stream);
             let mut first: Option<Vec<T>> = None;
             for run in 0..8 {
