@@ -12,7 +12,7 @@
 #pragma once
 #include "warp_scan.cuh"
 
-// ---- Kogge and Stone 1973, one buffer ------------------------------------------------------------------------------------------
+// ---- Kogge and Stone 1973, one buffer ---------------------------------------------------------------------------------------
 
 template <class Operator, u32 WIDTH> struct KoggeStone {
     typedef typename Operator::Carry Carry;
@@ -35,7 +35,7 @@ template <class Operator, u32 WIDTH> struct KoggeStone {
     }
 };
 
-// ---- the same, double-buffered ---------------------------------------------------------------------------------------------------
+// ---- the same, double-buffered ----------------------------------------------------------------------------------------------
 
 template <class Operator, u32 WIDTH> struct KoggeStoneDoubleBuffered {
     typedef typename Operator::Carry Carry;
@@ -56,7 +56,7 @@ template <class Operator, u32 WIDTH> struct KoggeStoneDoubleBuffered {
     }
 };
 
-// ---- Brent and Kung 1982 ---------------------------------------------------------------------------------------------------------
+// ---- Brent and Kung 1982 ----------------------------------------------------------------------------------------------------
 
 template <class Operator, u32 WIDTH> struct BrentKung {
     typedef typename Operator::Carry Carry;
@@ -98,7 +98,7 @@ template <class Operator, u32 WIDTH> struct BrentKung {
     }
 };
 
-// ---- Sklansky 1960 ---------------------------------------------------------------------------------------------------------------
+// ---- Sklansky 1960 ----------------------------------------------------------------------------------------------------------
 
 template <class Operator, u32 WIDTH> struct Sklansky {
     typedef typename Operator::Carry Carry;
@@ -118,7 +118,7 @@ template <class Operator, u32 WIDTH> struct Sklansky {
     }
 };
 
-// ---- warp shuffles: Kogge and Stone's network over lanes, then over warps ----------------------------------------------------------
+// ---- warp shuffles: Kogge and Stone's network over lanes, then over warps ---------------------------------------------------
 
 template <class Operator, u32 WIDTH> struct WarpShuffles {
     typedef typename Operator::Carry Carry;

@@ -30,7 +30,7 @@ template <class Item> struct Items {
 };
 
 // What comes of something, if there is anything, and `later`.
-template <class Operator> __device__ inline typename Operator::Carry after(Maybe<typename Operator::Carry> earlier, typename Operator::Carry later) {
+template <class Operator, class Carry> __device__ inline Carry after(Maybe<Carry> earlier, Carry later) {
     return earlier.some ? Operator::combine(earlier.value, later) : later;
 }
 
@@ -49,7 +49,7 @@ __device__ inline Maybe<Carry> exchange(Join &join, Carry &shared, u32 tile, Car
     return {shared, init.some || tile > 0};
 }
 
-// ---- one item a thread ------------------------------------------------------------------------------------------------------------
+// ---- one item a thread ------------------------------------------------------------------------------------------------------
 
 template <class Operator, template <class, u32> class Network, u32 WIDTH, u32> struct Plain {
     typedef typename Operator::Element Element;
@@ -71,7 +71,8 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32> s
     static __device__ Carry item(Items<Element> in, u64 i) { return Operator::alone(Operator::lift(in.load(i))); }
 
     template <class Join>
-    static __device__ void run(Shared<Join> &shared, Items<Element> in, Items<Element> out, Join join, Maybe<Carry> init, u32 flags) {
+    static __device__ void run(Shared<Join> &shared, Items<Element> in, Items<Element> out, Join join, Maybe<Carry> init,
+                               u32 flags) {
         u32 i = threadIdx.x, tile;
         if (!join.enter(shared.join, init, tile)) return;
         u64 at = u64(tile) * TILE + i;
@@ -103,7 +104,7 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32> s
     }
 };
 
-// ---- a run of items a thread: thread coarsening -----------------------------------------------------------------------------------
+// ---- a run of items a thread: thread coarsening -----------------------------------------------------------------------------
 
 template <class Operator, template <class, u32> class Network, u32 WIDTH, u32 RUN> struct Coarsened {
     typedef typename Operator::Element Element;
@@ -113,7 +114,8 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32 RU
     static constexpr u32 TILE = WIDTH * RUN;
 
     template <class Join> struct Shared {
-        Element items[TILE]; // threads next to each other load and store items next to each other; RUN keeps runs out of each other's banks
+        // Neighbouring threads load and store neighbouring items, and then each has a run: RUN keeps runs out of each other's banks.
+        Element items[TILE];
         union {
             typename Scan::Shared scan;
             typename Tree::Shared tree;
@@ -134,7 +136,8 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32 RU
     }
 
     template <class Join>
-    static __device__ void run(Shared<Join> &shared, Items<Element> in, Items<Element> out, Join join, Maybe<Carry> init, u32 flags) {
+    static __device__ void run(Shared<Join> &shared, Items<Element> in, Items<Element> out, Join join, Maybe<Carry> init,
+                               u32 flags) {
         u32 i = threadIdx.x, tile;
         if (!join.enter(shared.join, init, tile)) return;
         u64 first = u64(tile) * TILE;
@@ -153,7 +156,8 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32 RU
 #pragma unroll
         for (u32 j = 0; j < RUN; j++) {
             Carry own = exclusive && j > 0 ? run[j - 1] : run[j];
-            shared.items[i * RUN + j] = Operator::lower(exclusive && j == 0 ? before.value : after<Operator>(before, own));
+            Carry result = exclusive && j == 0 ? before.value : after<Operator>(before, own);
+            shared.items[i * RUN + j] = Operator::lower(result);
         }
 
         // ---- store
@@ -170,7 +174,7 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32 RU
     }
 };
 
-// ---- a scan -----------------------------------------------------------------------------------------------------------------------
+// ---- a scan -----------------------------------------------------------------------------------------------------------------
 // The unit defines NETWORK, FORM (Plain or Coarsened) and WIDTH.
 
 template <class Operator, u32 RUN, class Join>

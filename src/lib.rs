@@ -45,7 +45,7 @@
 //! | [`Source`], [`Destination`], [`Place`] | host slices and cudarc's buffers |
 //! | [`Workspace`], [`Scan::prepare`] | scratch memory kept between calls; CUDA graphs |
 //! | [`Strategy`], [`Block`] | which algorithm on the device |
-//! | [`networks`], [`Network`] | the scan networks of the textbook, as plain functions |
+//! | [`networks`], [`Network`], [`Scan::work`] | the scan networks of the textbook, as plain functions; what a scan by them costs |
 //! | [`cpu`], [`cuda`] | the engines, and the two layers that primitives are built on |
 //! | [`Scan::run_raw`] | addresses and a stream of the driver's, for stacks that do not use cudarc |
 //! | `laws` (feature `laws`) | tests of an operator's laws |
@@ -106,5 +106,5 @@ pub use primitives::three_way::ThreeWay;
 pub use primitives::unique::{Unique, unique};
 pub use scan::{Scan, scan};
 pub use site::{Anywhere, On, OnDevice, Site, Unbound, With};
-pub use strategy::{Block, Strategy};
+pub use strategy::{Block, Strategy, Work};
 pub use workspace::Workspace;

@@ -4,7 +4,7 @@ use crate::cuda::{self, Call, Plan, ScanProgram};
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, On, Site, Unbound, With};
 use crate::submit::Submit;
-use crate::{Destination, Element, Error, Operator, Place, Source, Strategy, Workspace, cpu};
+use crate::{Destination, Element, Error, Operator, Place, Source, Strategy, Work, Workspace, cpu};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 use std::marker::PhantomData;
@@ -158,6 +158,23 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     pub fn strategy(mut self, strategy: Strategy) -> Self {
         self.strategy = strategy;
         self
+    }
+
+    /// What a scan of `n` elements on the device does, by formula, where that is a matter of `n` and the options alone: with the
+    /// textbook's blocks, and any way of joining tiles but [`Strategy::PrefixServer`], whose server combines what has arrived. Nothing
+    /// otherwise, and for lengths and elements that no kernel takes.
+    ///
+    /// ```
+    /// use parascan::{Block, Network, Strategy, Sum, scan};
+    ///
+    /// // One tile: N log N - (N - 1), and two barriers a step and one before the results are stored.
+    /// let sum = scan::<Sum, f32>().strategy(Strategy::Chained(Block::Plain(Network::KoggeStone)));
+    /// let work = sum.work(512).unwrap();
+    /// assert_eq!((work.applications, work.barriers), (512 * 9 - 511, 2 * 9 + 1));
+    /// assert_eq!((work.launches, work.read, work.written), (1, 4 * 512, 4 * 512));
+    /// ```
+    pub fn work(&self, n: usize) -> Option<Work> {
+        Plan::new::<Op, T>(self.strategy, n, 0).ok()?.work::<Op, T>(n, self.exclusive, self.first().is_some())
     }
 
     fn at<S2>(self, site: S2) -> Scan<Op, T, S2> {

@@ -49,6 +49,23 @@ pub enum Strategy {
     PrefixServer(Block),
 }
 
+/// What a scan on the device does, of all its blocks and launches together: [`Scan::work`](crate::Scan::work).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Work {
+    /// Applications of the operator, those past the end of the input and those of joining tiles among them.
+    pub applications: u64,
+    /// Barriers, each counted once for each block that waits at it.
+    pub barriers: u64,
+    /// Kernels launched.
+    pub launches: u64,
+    /// Bytes read from global memory, of elements and of aggregates in arrays, each once a kernel. Status words, 8 bytes or a few of
+    /// them a tile, are not counted.
+    pub read: u64,
+    /// Bytes written, likewise.
+    pub written: u64,
+}
+
 impl Strategy {
     /// How its tiles are scanned.
     pub(crate) fn block(self) -> Block {

@@ -5,7 +5,7 @@ use super::tuning::{
     LOOK_BACK_GROUP, RANGES, Range, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, architectures, textbook_run, tuning,
 };
 use super::unit::{Type, Unit};
-use crate::{Block, Element, Error, Network, Operator, Strategy};
+use crate::{Block, Element, Error, Network, Operator, Strategy, Work};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
 use std::ffi::c_void;
@@ -257,6 +257,109 @@ impl Plan {
     }
 }
 
+// ---- what it costs ---------------------------------------------------------------------------------------------------------------
+
+impl Textbook {
+    /// Applications and barriers of a tile's block that has a prefix or none, without those of joining tiles.
+    fn scan(self, size: usize, exclusive: bool, shifted: bool, prefix: bool) -> [u64; 2] {
+        let Textbook { network, coarsened } = self;
+        let (width, run) = (TEXTBOOK_WIDTH, self.tile(size) / TEXTBOOK_WIDTH);
+        let mut applications = network.applications(width);
+        let mut barriers = network.barriers(width) + 1;
+        if coarsened {
+            barriers += 3;
+            applications += width * (run - 1);
+            // To each run but the first, the runs before it; and what is before it to each item.
+            applications += if prefix { width - 1 + width * run } else { (width - 1) * run };
+            if exclusive {
+                applications -= width;
+            }
+        } else {
+            if exclusive && shifted {
+                // The first thread has nothing, and one more item goes into the aggregate.
+                network.each(width, |_, left, _| applications -= usize::from(left == 0));
+                applications += 1;
+            } else if exclusive {
+                barriers += 1;
+            }
+            applications += if prefix { width - usize::from(exclusive) } else { 0 };
+        }
+        [applications as u64, barriers as u64]
+    }
+
+    /// The same of the aggregate of a tile.
+    fn aggregate(self, size: usize) -> [u64; 2] {
+        let (width, run) = (TEXTBOOK_WIDTH, self.tile(size) / TEXTBOOK_WIDTH);
+        let barriers = width.ilog2() as usize + 1 + usize::from(self.coarsened);
+        [(width * (run - 1) + width - 1) as u64, barriers as u64]
+    }
+}
+
+/// Applications of `LookBack::receive` by tile `tile` of `tiles`; `init`: whether the first one has a prefix.
+fn look_back(tile: usize, tiles: usize, init: bool) -> u64 {
+    let (group, rank) = (tile / LOOK_BACK_GROUP, tile % LOOK_BACK_GROUP);
+    let each = LOOK_BACK_GROUP / 32;
+    let lanes = rank.div_ceil(each);
+    // Each lane folds its part, and lanes are folded, as in Kogge and Stone's network.
+    let before = rank - lanes + Network::KoggeStone.applications(lanes);
+    let closes = rank == LOOK_BACK_GROUP - 1;
+    let prefix = init || group > 0;
+    let own = usize::from(rank > 0 && prefix);
+    let handed_on = usize::from(closes) + usize::from(closes && tile + 1 < tiles && prefix);
+    (before + own + handed_on) as u64
+}
+
+impl Plan {
+    /// What [`Scan::work`](crate::Scan::work) gives, for the plan's own `n`.
+    pub(crate) fn work<Op: Operator<T>, T: Element>(&self, n: usize, exclusive: bool, init: bool) -> Option<Work> {
+        let textbook = self.program.textbook?;
+        let (element, carry, tiles) = (size_of::<T>(), size_of::<Op::Carry>(), self.tiles);
+        let mut work =
+            Work { launches: 1, read: (n * element) as u64, written: (n * element) as u64, ..Work::default() };
+        if n == 0 {
+            return Some(Work::default());
+        }
+        let add = |work: &mut Work, [applications, barriers]: [u64; 2], times: usize| {
+            work.applications += applications * times as u64;
+            work.barriers += barriers * times as u64;
+        };
+        let shifted = self.flags & SHIFTED != 0;
+        add(&mut work, textbook.scan(element, exclusive, shifted, true), tiles - 1);
+        add(&mut work, textbook.scan(element, exclusive, shifted, init), 1);
+        if tiles == 1 {
+            return Some(work);
+        }
+        match self.program.join {
+            Join::PrefixServer => return None,
+            Join::Chained => add(&mut work, [tiles as u64 - 1 - u64::from(!init), tiles as u64], 1),
+            Join::LookBack => {
+                let applications = (0..tiles).map(|tile| look_back(tile, tiles, init)).sum();
+                add(&mut work, [applications, tiles as u64], 1);
+            }
+            Join::Hierarchical => {
+                let levels = levels(tiles, self.tile_of_carries);
+                let bytes = |carries: usize| (carries * carry) as u64;
+                work.launches += 2 * levels.len() as u64;
+                work.read += bytes(tiles - 1); // prefixes
+                for (level, &length) in levels.iter().enumerate() {
+                    // Up: the aggregates of whole tiles.
+                    let size = if level == 0 { element } else { carry };
+                    add(&mut work, textbook.aggregate(size), length);
+                    work.read += (length * textbook.tile(size) * size) as u64;
+                    work.written += bytes(length);
+                    // Down: their scan.
+                    let above = length.div_ceil(self.tile_of_carries);
+                    add(&mut work, textbook.scan(carry, false, false, true), above - 1);
+                    add(&mut work, textbook.scan(carry, false, false, init), 1);
+                    work.read += bytes(length + above - 1);
+                    work.written += bytes(length);
+                }
+            }
+        }
+        Some(work)
+    }
+}
+
 /// The lengths of the arrays of aggregates of a hierarchical scan: of `tiles` tiles, and of tiles of those, until one
 /// block can scan what is left. No tile comes after the last one, so its aggregate is left out.
 fn levels(tiles: usize, tile_of_carries: usize) -> Vec<usize> {
@@ -502,5 +605,45 @@ mod tests {
             [named(k, 75, program), named(k + 2, 90, program)] // the oldest machine, and the newest
         });
         library::compile_all(all.collect());
+    }
+
+    /// The device counts the same (`tests/device/counts.rs`); here, what the formulas come to.
+    #[test]
+    fn work_and_traffic() {
+        use crate::{Sum, scan};
+        const N: usize = 1 << 26;
+        let work = |strategy| scan::<Sum, f32>().strategy(strategy).work(N).unwrap();
+        for network in Network::ALL {
+            for (block, tile) in
+                [(Block::Plain(network), TEXTBOOK_WIDTH), (Block::Coarsened(network), TEXTBOOK_WIDTH * textbook_run(4))]
+            {
+                let tiles = N.div_ceil(tile) as u64;
+                let [chained, look_back, hierarchical] =
+                    [Strategy::Chained(block), Strategy::LookBack(block), Strategy::Hierarchical(block)].map(work);
+                // Each item is read and written once; or read twice and written once, and aggregates are little.
+                for single in [chained, look_back] {
+                    assert_eq!((single.launches, single.read, single.written), (1, 4 * N as u64, 4 * N as u64));
+                }
+                let moved = hierarchical.read + hierarchical.written;
+                let least = 3 * 4 * N as u64 - 4 * tile as u64;
+                assert!(moved >= least && moved < least + 32 * tiles, "{block:?}: {moved}");
+                // The block's network once a tile, and one or two applications an item besides.
+                let networks = tiles * network.applications(TEXTBOOK_WIDTH) as u64;
+                let items = tiles * tile as u64;
+                let besides = if tile == TEXTBOOK_WIDTH { 1 } else { 2 } * items;
+                assert!(chained.applications <= networks + besides + tiles, "{block:?}: {chained:?}");
+                assert!(look_back.applications <= networks + besides + 256 * tiles, "{block:?}: {look_back:?}");
+            }
+        }
+        // Two applications an item, and what a block does besides.
+        for block in [Block::Coarsened(Network::BrentKung), Block::Coarsened(Network::Sklansky)] {
+            let tiles = N.div_ceil(TEXTBOOK_WIDTH * textbook_run(4)) as u64;
+            let padded = tiles * (TEXTBOOK_WIDTH * textbook_run(4)) as u64;
+            assert!(work(Strategy::Chained(block)).applications <= 2 * padded + 5 * TEXTBOOK_WIDTH as u64 * tiles);
+        }
+        assert_eq!(scan::<Sum, f32>().work(N), None, "that is a matter of tuning");
+        let block = Block::Plain(Network::BrentKung);
+        assert_eq!(scan::<Sum, f32>().strategy(Strategy::PrefixServer(block)).work(N), None, "of timing");
+        assert_eq!(scan::<Sum, f32>().strategy(Strategy::LookBack(block)).work(0), Some(Work::default()));
     }
 }

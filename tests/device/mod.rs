@@ -1,7 +1,8 @@
 //! What only the device can show: graphs, streams, views that start anywhere, the layers under primitives of a test's own, sizes
-//! past 2^32, how many launches, bits that stay the same, progress while another kernel holds the card, what each guard of the
+//! past 2^32, how many launches, what is counted, bits that stay the same, progress while another kernel holds the card, what each guard of the
 //! hand-over is for.
 
+mod counts;
 mod delays;
 mod graph;
 mod guards;

@@ -1,0 +1,197 @@
+//! What the formulas say of the textbook's scans is what the device counts: applications of the operator, barriers, launches.
+
+use super::layers::{address, p};
+use crate::common::{context, stream};
+use parascan::cuda::Kernels;
+use parascan::cudarc::driver::CudaContext;
+use parascan::cudarc::driver::sys::{self, CUgraphInstantiate_flags, CUgraphNode, CUstreamCaptureMode};
+use parascan::{Block, Network, Operator, Strategy, Workspace, scan};
+
+/// Every element is the address of one counter, which counts how often it is applied. A value that is no input, partial
+/// result or `init` would be a fault.
+#[derive(Clone, Copy)]
+struct Counter;
+impl Operator<u64> for Counter {
+    type Carry = u64;
+    fn lift(x: u64) -> u64 {
+        x
+    }
+    fn lower(x: u64) -> u64 {
+        x
+    }
+    fn combine(earlier: u64, _: u64) -> u64 {
+        earlier
+    }
+    const CUDA: &'static str = "(atomicAdd((unsigned long long *)b, 1ull), a)";
+}
+
+const FORMS: [fn(Network) -> Block; 3] = [Block::Plain, Block::Shifted, Block::Coarsened];
+const JOINS: [fn(Block) -> Strategy; 3] = [Strategy::Hierarchical, Strategy::Chained, Strategy::LookBack];
+
+#[test]
+fn applications() {
+    let Some(stream) = stream() else { return };
+    let mut workspace = Workspace::new(&stream);
+    let mut count = stream.alloc_zeros::<u64>(1).unwrap();
+    let counter = address(&count, &stream);
+    for strategy in Network::ALL
+        .into_iter()
+        .flat_map(|network| FORMS.map(|form| form(network)))
+        .flat_map(|block| JOINS.map(|join| join(block)))
+    {
+        // Tiles have 512 items or 2560: one of them, a few, more than look back at each other, more than one tile of aggregates.
+        for n in [1, 511, 512, 513, 2560, 2561, 5 * 2560, 129 * 512, 300 * 2560 + 7, 513 * 2560] {
+            let mut items = stream.clone_htod(&vec![counter; n]).unwrap();
+            let plain = scan::<Counter, u64>().strategy(strategy);
+            for (what, scan) in [
+                ("inclusive", plain),
+                ("init", plain.init(counter).reverse()),
+                ("exclusive", plain.exclusive_from(counter)),
+            ] {
+                stream.memset_zeros(&mut count).unwrap();
+                scan.workspace(&mut workspace).run_in_place(&mut items).unwrap();
+                let counted = stream.clone_dtoh(&count).unwrap()[0];
+                let work = scan.work(n).expect("it is a matter of n alone");
+                assert_eq!(counted, work.applications, "{strategy:?}, {what}, n {n}");
+            }
+            assert!(stream.clone_dtoh(&items).unwrap().iter().all(|&item| item == counter), "{strategy:?}, n {n}");
+        }
+    }
+}
+
+#[test]
+fn launches() {
+    let Some(context) = context() else { return };
+    // SAFETY: one stream is used, so there is nothing to track.
+    unsafe { context.disable_event_tracking() };
+    let stream = context.new_stream().unwrap();
+    let mut workspace = Workspace::new(&stream);
+    let block = Block::Plain(Network::Sklansky);
+    for strategy in JOINS.map(|join| join(block)) {
+        for n in [1, 512, 513, 512 * 512, 512 * 512 + 513] {
+            let mut items = stream.alloc_zeros::<u32>(n).unwrap();
+            let sum = scan::<parascan::Sum, u32>().strategy(strategy);
+            sum.prepare(n, &mut workspace).unwrap();
+            stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+            sum.workspace(&mut workspace).run_in_place(&mut items).unwrap();
+            let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+            let graph = stream.end_capture(flags).unwrap().expect("a graph");
+            let (none, mut nodes) = (std::ptr::null_mut::<CUgraphNode>(), 0);
+            // SAFETY: the driver writes how many there are; the graph is live.
+            unsafe { sys::cuGraphGetNodes(graph.cu_graph(), none, &mut nodes) }.result().unwrap();
+            assert_eq!(nodes as u64, sum.work(n).unwrap().launches, "{strategy:?}, n {n}");
+        }
+    }
+}
+
+// ---- barriers --------------------------------------------------------------------------------------------------------------
+
+const AGGREGATE_ELEMENTS: usize = 0;
+const SCAN_GIVEN: usize = 1;
+const SCAN_CHAINED: usize = 2;
+const SCAN_LOOK_BACK: usize = 3;
+const READ: usize = 4;
+
+/// The templates with barriers that count, and kernels of one network and form.
+fn counting(context: &CudaContext, network: Network, form: &str) -> Kernels {
+    let run = if form == "Plain" { 1 } else { 9 };
+    let scan = |name: &str, join: &str| {
+        format!(
+            "extern \"C\" __global__ void {name}(u32 *in, u64 n, u32 flags, void *memory, u32 tiles) {{
+                 scan_textbook_tiles<Operator, {run}>(in, in, n, 0u, flags, {join});
+             }}\n"
+        )
+    };
+    let source = format!(
+        "#include \"types.cuh\"
+         __device__ u64 barriers;
+         __device__ inline void counting_barrier() {{
+             if (threadIdx.x == 0) atomicAdd(&barriers, 1ull);
+             __syncthreads();
+         }}
+         #define __syncthreads counting_barrier
+         #define NETWORK {network:?}
+         #define FORM {form}
+         constexpr u32 WIDTH = 512;
+         #include \"textbook.cuh\"
+         struct Operator {{
+             typedef u32 Element;
+             typedef u32 Carry;
+             static __device__ u32 lift(u32 x) {{ return x; }}
+             static __device__ u32 alone(u32 x) {{ return x; }}
+             static __device__ u32 combine(u32 a, u32 b) {{ return a + b; }}
+             static __device__ u32 lower(u32 x) {{ return x; }}
+         }};
+         extern \"C\" __global__ void aggregate(u32 *in, u64 n, u32 flags, u32 *aggregates) {{
+             aggregate_textbook_tiles<Operator, {run}>(in, n, flags, aggregates);
+         }}
+         {}{}{}
+         extern \"C\" __global__ void read(u64 *to) {{
+             *to = barriers;
+             barriers = 0;
+         }}",
+        scan("given", "GivenPrefixes<Operator>((const u32 *)memory)"),
+        scan("chained", "Chained<Operator>(memory, tiles)"),
+        scan("look_back", "LookBack<Operator, 128>(memory, tiles)"),
+    );
+    Kernels::compile(context, "counts", &source, &["aggregate", "given", "chained", "look_back", "read"]).unwrap()
+}
+
+#[test]
+fn barriers() {
+    let Some(stream) = stream() else { return };
+    for network in Network::ALL {
+        for (form, run, block) in [
+            ("Plain", 1, Block::Plain(network)),
+            ("Plain", 1, Block::Shifted(network)),
+            ("Coarsened", 9, Block::Coarsened(network)),
+        ] {
+            let kernels = counting(stream.context(), network, form);
+            let read = || {
+                let count = stream.alloc_zeros::<u64>(1).unwrap();
+                let to = address(&count, &stream);
+                // SAFETY: the kernel's argument; the buffer outlives it.
+                unsafe { kernels.launch(READ, 1, 1, stream.cu_stream(), &[p(&to)]) }.unwrap();
+                stream.clone_dtoh(&count).unwrap()[0]
+            };
+            for (tiles, exclusive) in [(1_u32, false), (1, true), (3, false), (3, true)] {
+                let n = u64::from(tiles) * 512 * run;
+                let items = stream.alloc_zeros::<u32>(n as usize).unwrap();
+                let memory = stream.alloc_zeros::<u8>(1 << 16).unwrap();
+                let (at, words) = (address(&items, &stream), address(&memory, &stream));
+                let shifted = matches!(block, Block::Shifted(_));
+                let flags = if exclusive { 1 | 4 } else { 0 } | if shifted { 8_u32 } else { 0 };
+                let launch = |kernel, blocks| {
+                    let all = [p(&at), p(&n), p(&flags), p(&words), p(&tiles)];
+                    let arguments = if kernel == AGGREGATE_ELEMENTS { &all[..4] } else { &all };
+                    // SAFETY: the kernel's arguments, in order; the buffers outlive it.
+                    unsafe { kernels.launch(kernel, blocks, 512, stream.cu_stream(), arguments) }.unwrap();
+                };
+                let expected = |strategy: Strategy| {
+                    let sum = scan::<parascan::Sum, u32>().strategy(strategy);
+                    let sum = if exclusive { sum.exclusive_from(0) } else { sum };
+                    sum.work(n as usize).unwrap().barriers
+                };
+                let what = (block, tiles, exclusive);
+                launch(SCAN_CHAINED, tiles);
+                assert_eq!(read(), expected(Strategy::Chained(block)), "{what:?}, chained");
+                launch(SCAN_LOOK_BACK, tiles);
+                assert_eq!(read(), expected(Strategy::LookBack(block)), "{what:?}, look-back");
+                // As the hierarchical scan does: the aggregates of all but the last, their inclusive scan by one block, then all.
+                launch(SCAN_GIVEN, tiles);
+                let last = read();
+                if tiles == 1 {
+                    assert_eq!(last, expected(Strategy::Hierarchical(block)), "{what:?}, one tile");
+                    continue;
+                }
+                launch(AGGREGATE_ELEMENTS, tiles - 1);
+                let first = read();
+                let (at, n, flags, one) = (words, u64::from(tiles - 1), 0_u32, 1_u32);
+                let arguments = [p(&at), p(&n), p(&flags), p(&words), p(&one)];
+                // SAFETY: the kernel's arguments, in order; the buffers outlive it.
+                unsafe { kernels.launch(SCAN_GIVEN, 1, 512, stream.cu_stream(), &arguments) }.unwrap();
+                assert_eq!(first + read() + last, expected(Strategy::Hierarchical(block)), "{what:?}, hierarchical");
+            }
+        }
+    }
+}
