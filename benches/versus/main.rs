@@ -5,6 +5,7 @@
 //! cargo bench --bench versus --features cub -- --sweep         sums of 2^10 to 2^30 elements, every type
 //! cargo bench --bench versus --features cub -- --catalog       every operator on every element, 2^28
 //! cargo bench --bench versus --features cub -- --strategies    every strategy of a scan, 2^20 and 2^28
+//! cargo bench --bench versus --features cub -- --ladder        the textbook's blocks and every way of joining them, f32, 2^26, and over n
 //! cargo bench --bench versus --features cub -- --views         views at odd offsets, and backwards, 2^28
 //! cargo bench --bench versus --features cub -- --select        compaction, partition and unique of u32, 2^10 to 2^28
 //! cargo bench --bench versus --features cub -- --fractions     compaction of u32 that keeps from nothing to all, 2^28
@@ -15,6 +16,7 @@
 //! cargo bench --bench versus --features cub -- --host          what a call costs the host
 //! cargo bench --bench versus --features cub -- --shapes        shapes of the kernel, ways to join tiles, the best for each length
 //! cargo bench --bench versus -- --plot FILE FOLDER             pictures of what --sweep printed into FILE; needs no GPU
+//! cargo bench --bench versus -- --plot-ladder FILE FOLDER      the same of what --ladder printed
 //! ```
 //! CUB comes from the toolkit of the nvcc that build.rs finds (PARASCAN_NVCC, PATH, CUDA_HOME, CUDA_PATH,
 //! /usr/local/cuda); without the feature `cub` only parascan and the copy are run.
@@ -35,6 +37,7 @@ mod bench;
 mod cub;
 mod data;
 mod gpu;
+mod ladder;
 mod plot;
 mod segments;
 mod select;
@@ -47,20 +50,28 @@ use gpu::Gpu;
 use half::{bf16, f16};
 use parascan::{BitAnd, BitOr, BitXor, Block, Last, Max, Min, Product, Strategy, Sum};
 use std::env;
+use std::error::Error;
+use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: versus [--sweep | --catalog | --strategies | --views | --host | --shapes]...
+const USAGE: &str = "usage: versus [--sweep | --catalog | --strategies | --ladder | --views | --host | --shapes]...
        versus [--select | --fractions | --select-types | --segments | --sort | --sort-patterns]...
-       versus --plot FILE FOLDER";
+       versus --plot FILE FOLDER
+       versus --plot-ladder FILE FOLDER";
 
 type Mode = fn(&Gpu, &Verdict);
+type Draw = fn(&Path, &Path) -> Result<(), Box<dyn Error>>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect(); // from cargo
     if let [plot, sweep, folder] = &arguments[..]
-        && plot == "--plot"
+        && let Some(draw) = match plot.as_str() {
+            "--plot" => Some(plot::plot as Draw),
+            "--plot-ladder" => Some(plot::ladder as Draw),
+            _ => None,
+        }
     {
-        let plotted = plot::plot(sweep.as_ref(), folder.as_ref());
+        let plotted = draw(sweep.as_ref(), folder.as_ref());
         return plotted.map_or_else(
             |e| {
                 eprintln!("versus cannot plot {sweep}: {e}");
@@ -75,6 +86,7 @@ fn main() -> ExitCode {
             "--sweep" => sweep,
             "--catalog" => catalog,
             "--strategies" => strategies,
+            "--ladder" => ladder::ladder,
             "--views" => views,
             "--select" => select::lengths,
             "--fractions" => select::fractions,
@@ -184,6 +196,7 @@ fn strategies(gpu: &Gpu, verdict: &Verdict) {
         let all = [
             ("_auto", Strategy::Auto),
             ("_look_back", Strategy::LookBack(block)),
+            ("_chained", Strategy::Chained(block)),
             ("_hierarchical", Strategy::Hierarchical(block)),
             ("_prefix_server", Strategy::PrefixServer(block)),
         ];

@@ -1,61 +1,121 @@
-//! The sweep as pictures: GB/s over n, for parascan, CUB and the copy.
+//! Sweeps as pictures: GB/s over n.
 
+use crate::ladder;
 use plotters::prelude::*;
+use std::ops::Range;
 use std::{collections::BTreeMap, error::Error, fs, path::Path};
 
 const ELEMENTS: [&str; 4] = ["f32", "i32", "u64", "f16"];
+const GREY: RGBColor = RGBColor(120, 120, 120);
 const LIBRARIES: [(&str, &str, RGBColor); 3] =
-    [("copy", "copy", RGBColor(120, 120, 120)), ("parascan", "inclusive_sum", BLUE), ("cub", "inclusive_sum", RED)];
+    [("copy", "copy", GREY), ("parascan", "inclusive_sum", BLUE), ("cub", "inclusive_sum", RED)];
+/// Of the steps of the ladder.
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(240, 160, 0),
+    RGBColor(200, 90, 0),
+    RGBColor(150, 60, 60),
+    RGBColor(0, 150, 80),
+    RGBColor(160, 0, 160),
+    RGBColor(0, 160, 190),
+    RGBColor(230, 80, 150),
+    BLUE,
+];
+
+/// log2 n and GB/s.
+type Points = Vec<(f64, f64)>;
+
+/// What a sweep has printed: the machine, and the points by (library, what, element).
+struct Sweep {
+    machine: String,
+    lines: BTreeMap<[String; 3], Points>,
+}
+
+impl Sweep {
+    fn read(file: &Path) -> Result<Sweep, Box<dyn Error>> {
+        let text = fs::read_to_string(file)?;
+        let machine = text.lines().next().and_then(|line| line.split(", ").nth(1)).unwrap_or("unknown GPU").to_owned();
+        let mut lines: BTreeMap<[String; 3], Points> = BTreeMap::new();
+        for line in text.lines() {
+            if let [library, what, element, n, _, rate, _] = line.split(',').collect::<Vec<_>>()[..]
+                && let (Ok(n), Ok(rate)) = (n.parse::<f64>(), rate.parse())
+            {
+                lines.entry([library, what, element].map(str::to_owned)).or_default().push((n.log2(), rate));
+            }
+        }
+        lines.values_mut().for_each(|points| points.sort_by(|a, b| a.0.total_cmp(&b.0)));
+        Ok(Sweep { machine, lines })
+    }
+
+    fn points(&self, library: &str, what: &str, element: &str) -> Result<&Points, String> {
+        let key = [library, what, element].map(str::to_owned);
+        self.lines.get(&key).ok_or_else(|| format!("it has no {library},{what},{element}"))
+    }
+}
 
 /// Draws `scan-ELEMENT.svg` into `folder` from the lines that `--sweep` has printed into `sweep`.
 pub(crate) fn plot(sweep: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
-    let text = fs::read_to_string(sweep)?;
-    let machine = text.lines().next().and_then(|line| line.split(", ").nth(1)).unwrap_or("unknown GPU");
-    // By (library, what, element): log2 n and GB/s.
-    let mut lines: BTreeMap<[&str; 3], Vec<(f64, f64)>> = BTreeMap::new();
-    for line in text.lines() {
-        if let [library, what, element, n, _, rate, _] = line.split(',').collect::<Vec<_>>()[..]
-            && let (Ok(n), Ok(rate)) = (n.parse::<f64>(), rate.parse())
-        {
-            lines.entry([library, what, element]).or_default().push((n.log2(), rate));
-        }
-    }
+    let sweep = Sweep::read(sweep)?;
     for element in ELEMENTS {
-        let path = folder.join(format!("scan-{element}.svg"));
-        let area = SVGBackend::new(&path, (720, 400)).into_drawing_area();
-        area.fill(&WHITE)?;
-        let series = LIBRARIES.map(|(library, what, colour)| (library, lines.get(&[library, what, element]), colour));
-        let all = || series.iter().filter_map(|(_, points, _)| *points).flatten();
-        let highest = all().fold(1.0, |highest: f64, point| highest.max(point.1));
-        let mut chart = ChartBuilder::on(&area)
-            .caption(format!("inclusive sum of {element}, {machine}"), ("sans-serif", 18))
-            .margin(12)
-            .x_label_area_size(36)
-            .y_label_area_size(56)
-            .build_cartesian_2d(10.0..30.0, 0.0..highest * 1.05)?;
-        chart
-            .configure_mesh()
-            .x_desc("log2 of the number of elements")
-            .y_desc("GB/s read and written")
-            .max_light_lines(0)
-            .x_labels(11)
-            .x_label_formatter(&|x| format!("{x:.0}"))
-            .y_label_formatter(&|y| format!("{y:.0}"))
-            .draw()?;
-        for (library, points, colour) in series {
-            let points = points.ok_or_else(|| format!("{} has no {library} of {element}", sweep.display()))?;
-            chart
-                .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?
-                .label(library)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2)));
+        let mut series = Vec::new();
+        for (library, what, colour) in LIBRARIES {
+            series.push((library, sweep.points(library, what, element)?, colour));
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .background_style(WHITE)
-            .border_style(BLACK)
-            .draw()?;
-        area.present()?;
+        let caption = format!("inclusive sum of {element}, {}", sweep.machine);
+        draw(&folder.join(format!("scan-{element}.svg")), (720, 400), &caption, 10.0..30.0, &series)?;
     }
+    Ok(())
+}
+
+/// Draws `scan-ladder.svg` into `folder` from the lines that `--ladder` has printed into `sweep`.
+pub(crate) fn ladder(sweep: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
+    let sweep = Sweep::read(sweep)?;
+    let mut series = vec![("copy", sweep.points("copy", "copy", "f32")?, GREY)];
+    for ((strategy, label), colour) in ladder::STEPS.into_iter().zip(COLOURS) {
+        let what = format!("inclusive_sum{}", ladder::suffix(strategy));
+        series.push((label, sweep.points("parascan", &what, "f32")?, colour));
+    }
+    let caption = format!("inclusive sum of f32, {}", sweep.machine);
+    draw(&folder.join("scan-ladder.svg"), (800, 520), &caption, 10.0..28.0, &series)
+}
+
+fn draw(
+    path: &Path,
+    size: (u32, u32),
+    caption: &str,
+    logs: Range<f64>,
+    series: &[(&'static str, &Points, RGBColor)],
+) -> Result<(), Box<dyn Error>> {
+    let area = SVGBackend::new(path, size).into_drawing_area();
+    area.fill(&WHITE)?;
+    let all = series.iter().flat_map(|(_, points, _)| points.iter());
+    let highest = all.fold(1.0, |highest: f64, point| highest.max(point.1));
+    let mut chart = ChartBuilder::on(&area)
+        .caption(caption, ("sans-serif", 18))
+        .margin(12)
+        .x_label_area_size(36)
+        .y_label_area_size(56)
+        .build_cartesian_2d(logs, 0.0..highest * 1.05)?;
+    chart
+        .configure_mesh()
+        .x_desc("log2 of the number of elements")
+        .y_desc("GB/s read and written")
+        .max_light_lines(0)
+        .x_labels(11)
+        .x_label_formatter(&|x| format!("{x:.0}"))
+        .y_label_formatter(&|y| format!("{y:.0}"))
+        .draw()?;
+    for &(label, points, colour) in series {
+        chart
+            .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?
+            .label(label)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], colour.stroke_width(2)));
+    }
+    chart
+        .configure_series_labels()
+        .position(SeriesLabelPosition::UpperLeft)
+        .background_style(WHITE)
+        .border_style(BLACK)
+        .draw()?;
+    area.present()?;
     Ok(())
 }

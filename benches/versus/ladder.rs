@@ -1,0 +1,59 @@
+//! The textbook's ladder: every block and every way of joining tiles.
+
+use crate::bench::{Bench, Case, Verdict};
+use crate::gpu::Gpu;
+use parascan::{Block, Network, Strategy, Sum};
+
+/// Where every combination is timed.
+const N: usize = 1 << 26;
+
+const JOINS: [fn(Block) -> Strategy; 4] =
+    [Strategy::Hierarchical, Strategy::Chained, Strategy::LookBack, Strategy::PrefixServer];
+
+/// The steps of the ladder that are timed for all lengths, and drawn (`plot::ladder`), and what they are called there.
+pub(crate) const STEPS: [(Strategy, &str); 8] = [
+    (Strategy::Hierarchical(Block::Plain(Network::KoggeStone)), "hierarchical, Kogge-Stone"),
+    (Strategy::Hierarchical(Block::Plain(Network::KoggeStoneDoubleBuffered)), "hierarchical, double-buffered"),
+    (Strategy::Hierarchical(Block::Plain(Network::BrentKung)), "hierarchical, Brent-Kung"),
+    (Strategy::Hierarchical(Block::Coarsened(Network::WarpShuffles)), "hierarchical, coarsened"),
+    (Strategy::Chained(Block::Coarsened(Network::WarpShuffles)), "chained, coarsened"),
+    (Strategy::LookBack(Block::Coarsened(Network::WarpShuffles)), "look-back, coarsened"),
+    (Strategy::PrefixServer(Block::Coarsened(Network::WarpShuffles)), "prefix server, coarsened"),
+    (Strategy::Auto, "parascan's own"),
+];
+
+/// As in a row: `_chained_plain_kogge_stone`.
+pub(crate) fn suffix(strategy: Strategy) -> String {
+    let mut suffix = String::new();
+    for c in format!("{strategy:?}").chars().filter(|c| c.is_ascii_alphabetic()) {
+        if c.is_ascii_uppercase() {
+            suffix.push('_');
+        }
+        suffix.push(c.to_ascii_lowercase());
+    }
+    suffix
+}
+
+pub(crate) fn ladder(gpu: &Gpu, verdict: &Verdict) {
+    let Some(mut bench) = Bench::<f32>::new(gpu, verdict, 1 << 28) else { return };
+    let mut row = |n: usize, strategy: Strategy, exclusive: bool| {
+        let suffix = suffix(strategy);
+        bench.row::<Sum>(n, Case { strategy, exclusive, suffix: &suffix, ..Case::default() });
+    };
+    for join in JOINS {
+        for network in Network::ALL {
+            row(N, join(Block::Plain(network)), false);
+            row(N, join(Block::Coarsened(network)), false);
+            // Inclusive scans by both are the same.
+            row(N, join(Block::Plain(network)), true);
+            row(N, join(Block::Shifted(network)), true);
+        }
+        row(N, join(Block::WarpShuffles), false);
+    }
+    row(N, Strategy::Auto, false);
+    for n in (10..=28).map(|log| 1 << log).filter(|&n| n != N) {
+        for (strategy, _) in STEPS {
+            row(n, strategy, false);
+        }
+    }
+}
