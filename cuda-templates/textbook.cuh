@@ -78,7 +78,8 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32> s
         u64 at = u64(tile) * TILE + i;
         bool exclusive = flags & EXCLUSIVE, shifted = exclusive && flags & SHIFTED;
 
-        // ---- load: an exclusive scan is the inclusive one of what is one before; the first thread then has nothing
+        // ---- load: an exclusive scan is the inclusive one of what is one before; the first thread then has nothing, since what is
+        // before the tile may be overwritten already
         u32 shift = shifted && i > 0;
         Carry x = item(in, at - shift);
 
@@ -114,7 +115,7 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32 RU
     static constexpr u32 TILE = WIDTH * RUN;
 
     template <class Join> struct Shared {
-        // Neighbouring threads load and store neighbouring items, and then each has a run: RUN keeps runs out of each other's banks.
+        // Neighbouring threads load and store neighbouring items; each scans a run, and RUN keeps runs out of each other's banks.
         Element items[TILE];
         union {
             typename Scan::Shared scan;

@@ -14,7 +14,7 @@
 //! assert_eq!(Network::BrentKung.applications(1024), 2 * 1024 - 2 - 10);
 //! ```
 //!
-//! `cargo run --example networks -- brent-kung 16` draws one.
+//! `cargo run --example networks -- brent-kung 16` draws one, and `docs/scan-algorithms.md` tells their story.
 
 /// Lanes of a warp.
 const WARP: usize = 32;

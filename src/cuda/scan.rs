@@ -583,11 +583,14 @@ mod tests {
     fn every_textbook_combination_compiles() {
         use crate::{Last, Max, Sum};
         use half::f16;
+        let pair = Type { cuda: "struct { double a, b; }", size: 16, align: 8 };
         let units = [
             ("Sum<f32>", unit_of::<Sum, f32>()),
             ("Last<u64>", unit_of::<Last, u64>()),
             ("Max<f16>", unit_of::<Max, f16>()),
             ("Sum<u8>", unit_of::<Sum, u8>()),
+            // The largest, which take the most shared memory.
+            ("pairs of f64", Unit { element: pair, carry: pair, combine: "b", ..unit_of::<Sum, f32>() }),
         ];
         let mut programs: Vec<ScanProgram> = Vec::new();
         for program in textbook_blocks().into_iter().flat_map(strategies).map(ScanProgram::of) {
@@ -596,13 +599,16 @@ mod tests {
             }
         }
         assert_eq!(programs.len(), 5 * 2 * 4, "a program each, but for what is loaded from one place before");
-        let named = |k: usize, architecture: u32, program: &ScanProgram| {
-            let (unit_name, unit) = &units[k % units.len()];
+        let named = |(unit_name, unit): &(&str, Unit), architecture: u32, program: &ScanProgram| {
             (architecture, format!("{unit_name} by {}", program.name), program.source(unit))
         };
+        let ([.., largest], small) = (&units, &units[..4]);
         let all = programs.iter().enumerate().flat_map(|(k, program)| {
             let k = k + k / 4;
-            [named(k, 75, program), named(k + 2, 90, program)] // the oldest machine, and the newest
+            // The oldest machine, and the newest.
+            let mut all = vec![named(&small[k % 4], 75, program), named(&small[(k + 2) % 4], 90, program)];
+            all.extend(program.textbook.filter(|textbook| textbook.coarsened).map(|_| named(largest, 75, program)));
+            all
         });
         library::compile_all(all.collect());
     }

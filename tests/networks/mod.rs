@@ -1,8 +1,9 @@
-//! The pictures in docs are what the example draws.
+//! The pictures in docs are what the example draws, and the story around them is true.
 
 #[path = "../../examples/networks.rs"]
 #[allow(dead_code)] // its `main`
 mod example;
+mod story;
 
 use example::Drawing;
 
