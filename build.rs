@@ -117,7 +117,7 @@ fn units() -> Vec<(String, Vec<String>)> {
         "i32" | "u32" | "f32" => 4,
         _ => 8,
     };
-    let typed = |name: &str| Type { cuda: element(name).cuda, size: size(name), align: size(name) };
+    let typed = |name: &str| Type { cuda: element(name).cuda, size: size(name), align: size(name), fields: &[] };
     let mut units: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for row in ROWS {
         for (&name, &pairs) in row.elements.iter().zip(row.pairs) {
@@ -163,9 +163,9 @@ fn compactions() -> Vec<(String, String)> {
     };
     let (first, nothing) = (Column::Staged, Column::None);
     for (bits, size) in [("unsigned char", 1), ("unsigned short", 2), ("unsigned int", 4), ("unsigned long long", 8)] {
-        let item = Type { cuda: bits, size, align: size };
+        let item = Type { cuda: bits, size, align: size, fields: &[] };
         let range = format!("struct {{ {bits} low, span; }}");
-        let parameters = Type { cuda: &range, size: 2 * size, align: size };
+        let parameters = Type { cuda: &range, size: 2 * size, align: size, fields: &[] };
         let floats: &[&str] = match size {
             1 => &[],
             2 => &["f16", "bf16"],
@@ -181,7 +181,7 @@ fn compactions() -> Vec<(String, String)> {
         }
         add(format!("equal integers of {size} bytes"), Choice::Distinct { item, same: SAME }, [first, nothing], 1);
         for cuda in floats {
-            let (item, same) = (Type { cuda, size, align: size }, if size == 2 { SAME_HALVES } else { SAME });
+            let (item, same) = (Type { cuda, size, align: size, fields: &[] }, if size == 2 { SAME_HALVES } else { SAME });
             add(format!("equal {cuda}"), Choice::Distinct { item, same }, [first, nothing], 1);
         }
     }

@@ -8,6 +8,13 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
+// Where a field lies in its struct, as a constant.
+#ifdef __CUDACC_RTC__
+#define FIELD_OFFSET(TYPE, FIELD) __INTADDR__(&((TYPE *)0)->FIELD)
+#else
+#define FIELD_OFFSET(TYPE, FIELD) __builtin_offsetof(TYPE, FIELD)
+#endif
+
 constexpr u32 WARP = 32;
 constexpr u32 ALL_LANES = 0xffffffffu;
 

@@ -7,6 +7,7 @@ use half::{bf16, f16};
 /// Whether an item is kept, on both engines.
 ///
 /// A predicate may carry values that are known at run time only: they go to the device with the call.
+/// [`predicate!`](crate::predicate) writes one with less.
 ///
 /// # Example
 /// ```
@@ -27,7 +28,7 @@ use half::{bf16, f16};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a predicate on `{T}`",
     label = "not a `Predicate<{T}>`",
-    note = "ready-made ones are Above, AtLeast, Below, AtMost, Equal, NotEqual, Within, NonZero, Finite and Not; for one of your own, implement `parascan::Predicate<{T}>`"
+    note = "ready-made ones are Above, AtLeast, Below, AtMost, Equal, NotEqual, Within, NonZero, Finite and Not; for one of your own, write `parascan::predicate!`"
 )]
 pub trait Predicate<T: Element>: Copy + Send + Sync + 'static {
     /// Plain data that the kernel is given with the call; `u8` where there is none.
@@ -36,7 +37,7 @@ pub trait Predicate<T: Element>: Copy + Send + Sync + 'static {
     fn parameters(&self) -> Self::Parameters;
     /// Whether `x` is kept. Never called on anything but an item.
     fn keeps(&self, x: T) -> bool;
-    /// `keeps` as a C++ expression over `x`, an item, and `p`, the parameters.
+    /// `keeps` over `x`, an item, and `p`, the parameters, in C++: an expression, or statements, the last of which is a `return`.
     const CUDA: &'static str;
     /// The type under which the kernel sees the item.
     #[doc(hidden)]

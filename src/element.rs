@@ -1,11 +1,15 @@
 //! Element types: what a primitive can read and write.
 
+use crate::__own::is_same;
+use crate::cuda::{Field, Type};
 use bytemuck::Pod;
 use half::{bf16, f16};
 
 /// A value that can be scanned: plain data with a C++ twin.
 ///
 /// On the host it may be of any size, on the device of 1, 2, 4, 8 or 16 bytes.
+///
+/// For a struct of your own, [`element!`](crate::element) writes the implementation and its checks.
 ///
 /// Implemented for `f32`, `f64`, `f16`, `bf16`, `i8` to `i64`, `u8` to `u64`, `usize` and `isize`.
 ///
@@ -24,7 +28,7 @@ use half::{bf16, f16};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an element type of parascan",
     label = "not an `Element`",
-    note = "elements are f32, f64, f16, bf16, i8 to i64, u8 to u64, usize, isize; for a type of your own, `unsafe impl parascan::Element`"
+    note = "elements are f32, f64, f16, bf16, i8 to i64, u8 to u64, usize, isize; for a struct of your own, `parascan::element!`"
 )]
 pub unsafe trait Element: Pod + Send + Sync {
     /// The C++ type: a name, or the definition of an unnamed struct.
@@ -33,6 +37,17 @@ pub unsafe trait Element: Pod + Send + Sync {
     /// can be shared.
     #[doc(hidden)]
     const CUDA_BITS: &'static str = Self::CUDA;
+    /// The fields of a struct, where they are known.
+    #[doc(hidden)]
+    const CUDA_FIELDS: &'static [Field] = &[];
+}
+
+impl Type<'static> {
+    /// `T`, which kernels see as `cuda`; its fields, where that is its own type.
+    pub(crate) const fn of<T: Element>(cuda: &'static str) -> Type<'static> {
+        let fields = if is_same(cuda, T::CUDA) { T::CUDA_FIELDS } else { &[] };
+        Type { cuda, size: size_of::<T>(), align: align_of::<T>(), fields }
+    }
 }
 
 /// Floats as integers in the same order, for operators that compare: `-0 < +0`, and NaN at the end that the operator

@@ -75,6 +75,8 @@ pub mod laws;
 mod memory;
 pub mod networks;
 mod operator;
+#[macro_use]
+mod own;
 #[path = "../primitives/mod.rs"]
 mod primitives;
 mod scan;
@@ -90,6 +92,8 @@ pub use memory::{Destination, Device, Host, Place, Source};
 pub use networks::Network;
 #[doc(hidden)]
 pub use operator::Lanes;
+#[doc(hidden)]
+pub use own::__own;
 pub use operator::{Associativity, BitAnd, BitOr, BitXor, Last, Max, Min, Operator, Product, Sum};
 pub use primitives::allocate::{Allocation, Holds};
 pub use primitives::choice::{ByBits, ByFlags, ByPredicate, Changes, Chosen, Index, Unchosen, Word};

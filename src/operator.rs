@@ -46,6 +46,8 @@ impl Lanes {
 /// are lowered. It need not be commutative: `combine` is always given what comes earlier in scan order first. It is
 /// never called on anything but lifted inputs, the initial value, and results of its own.
 ///
+/// [`operator!`](crate::operator) writes one with less.
+///
 /// # Example
 /// ```
 /// use parascan::{Operator, scan};
@@ -61,7 +63,7 @@ impl Lanes {
 ///         a
 ///     }
 ///     const IDENTITY: Option<u32> = Some(0);
-///     const CUDA: &'static str = "[&] { while (b) { unsigned t = a % b; a = b; b = t; } return a; }()";
+///     const CUDA: &'static str = "while (b) { unsigned t = a % b; a = b; b = t; } return a;";
 /// }
 /// assert_eq!(scan::<Gcd, u32>().run(&[12, 18, 27])?, [12, 6, 3]);
 /// # Ok::<(), parascan::Error>(())
@@ -69,7 +71,7 @@ impl Lanes {
 #[diagnostic::on_unimplemented(
     message = "the operator `{Self}` is not defined for `{T}`",
     label = "no `{Self}` for `{T}`",
-    note = "bitwise operators take integers only; for an operator of your own, implement `parascan::Operator<{T}>`"
+    note = "bitwise operators take integers only; for an operator of your own, write `parascan::operator!` or implement `parascan::Operator<{T}>`"
 )]
 pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     /// What partial results are carried in: `f32` for sums of `f16`, the element itself for most others.
@@ -84,11 +86,12 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     const IDENTITY: Option<Self::Carry> = None;
     /// Whether `combine` is associative bit for bit or up to rounding.
     const ASSOCIATIVITY: Associativity = Associativity::Exact;
-    /// `combine` as a C++ expression over `a` (earlier) and `b` (later), both of the carry type.
+    /// `combine` over `a` (earlier) and `b` (later), both of the carry type, in C++: an expression, or statements, the last of
+    /// which is a `return`. `Element` and `Carry` name the two types.
     const CUDA: &'static str;
-    /// `lift` as a C++ expression over `x`.
+    /// `lift` over `x` in C++, likewise.
     const CUDA_LIFT: &'static str = "x";
-    /// `lower` as a C++ expression over `x`.
+    /// `lower` over `x` in C++, likewise.
     const CUDA_LOWER: &'static str = "x";
     /// The vector instruction that `combine` is, if it is one; then there is an identity.
     #[doc(hidden)]

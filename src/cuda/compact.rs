@@ -47,12 +47,8 @@ pub struct KeepBits;
 /// How a kernel sees a predicate.
 const fn test<T: Element, P: Predicate<T>>() -> Test<'static> {
     Test {
-        item: Type { cuda: P::CUDA_ITEM, size: size_of::<T>(), align: align_of::<T>() },
-        parameters: Type {
-            cuda: <P::Parameters as Element>::CUDA,
-            size: size_of::<P::Parameters>(),
-            align: align_of::<P::Parameters>(),
-        },
+        item: Type::of::<T>(P::CUDA_ITEM),
+        parameters: Type::of::<P::Parameters>(<P::Parameters as Element>::CUDA),
         keeps: P::CUDA,
     }
 }
@@ -64,7 +60,7 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>> ChoiceKind for KeepEither<T, 
 }
 impl<T: Ordered> ChoiceKind for KeepDistinct<T> {
     const CHOICE: Choice<'static> = Choice::Distinct {
-        item: Type { cuda: T::CUDA_COMPARED, size: size_of::<T>(), align: align_of::<T>() },
+        item: Type::of::<T>(T::CUDA_COMPARED),
         same: T::CUDA_SAME,
     };
 }

@@ -37,4 +37,6 @@ pub use library::Kernels;
 #[cfg(feature = "laws")]
 pub(crate) use scan::unit_of;
 pub(crate) use scan::{Call, Plan, ScanProgram, load, loaded};
-pub(crate) use unit::{FLOAT_RANGE, INTEGER_RANGE, KeyKind, SAME, SAME_HALVES};
+#[doc(hidden)]
+pub use unit::Field;
+pub(crate) use unit::{FLOAT_RANGE, INTEGER_RANGE, KeyKind, SAME, SAME_HALVES, Type};

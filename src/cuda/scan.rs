@@ -396,8 +396,8 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(
 /// What kernels see of the operator and the element.
 pub(crate) fn unit_of<Op: Operator<T>, T: Element>() -> Unit<'static> {
     Unit {
-        element: Type { cuda: Op::CUDA_ELEMENT, size: size_of::<T>(), align: align_of::<T>() },
-        carry: Type { cuda: Op::CUDA_CARRY, size: size_of::<Op::Carry>(), align: align_of::<Op::Carry>() },
+        element: Type::of::<T>(Op::CUDA_ELEMENT),
+        carry: Type::of::<Op::Carry>(Op::CUDA_CARRY),
         lift: Op::CUDA_LIFT,
         alone: Op::CUDA_ALONE,
         combine: Op::CUDA,

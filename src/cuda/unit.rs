@@ -48,6 +48,71 @@ pub(crate) struct Type<'a> {
     pub(crate) size: usize,
     /// Bytes, on the Rust side.
     pub(crate) align: usize,
+    /// Of a struct, where they are known.
+    pub(crate) fields: &'a [Field],
+}
+
+/// A field of a struct on both sides.
+#[allow(unreachable_pub)] // in build.rs
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Field {
+    pub name: &'static str,
+    pub offset: usize,
+    pub size: usize,
+    pub cuda: &'static str,
+    /// Of a field that is a struct itself.
+    pub fields: &'static [Field],
+}
+
+impl Type<'_> {
+    /// The definition of the type as `name`, and that it is laid out as in Rust. `what` is what messages call it.
+    fn defined(&self, name: &str, what: &str) -> String {
+        let Type { cuda, size, align, fields } = self;
+        let asserted = |condition: &str, lies: &str| {
+            format!("static_assert({condition}, \"{lies} has another layout than its Rust type\");\n")
+        };
+        let mut text = format!("typedef{};\n", quoted(what, &format!("{cuda} {name}")));
+        text += &asserted(
+            &format!("sizeof({name}) == {size} && alignof({name}) == {align}"),
+            &format!("the {what}'s C++ type"),
+        );
+        for Field { name: field, offset, size, .. } in *fields {
+            let condition = format!("FIELD_OFFSET({name}, {field}) == {offset} && sizeof((({name} *)0)->{field}) == {size}");
+            text += &asserted(&condition, &format!("the field {field} of the {what}'s C++ type"));
+        }
+        text
+    }
+}
+
+/// A user's text on lines of its own, so that what the compiler says of it names it and its lines.
+fn quoted(what: &str, text: &str) -> String {
+    format!("\n#line 1 \"{what}\"\n{text}\n#line 1 \"the rest of the unit\"\n")
+}
+
+/// The body of a function: of an expression, or of statements, which a `return` ends.
+fn body(what: &str, text: &str) -> String {
+    if is_statements(text) { quoted(what, text) } else { format!("return{};", quoted(what, text)) }
+}
+
+/// Whether a text is statements, and not an expression.
+pub(crate) const fn is_statements(text: &str) -> bool {
+    let text = text.trim_ascii().as_bytes();
+    if !matches!(text.last(), Some(b';')) {
+        return false;
+    }
+    let (word, mut i) = (b"return", 0);
+    while i + word.len() <= text.len() {
+        let mut k = 0;
+        while k < word.len() && text[i + k] == word[k] {
+            k += 1;
+        }
+        if k == word.len() {
+            return true;
+        }
+        i += 1;
+    }
+    false
 }
 
 /// An operator on an element.
@@ -93,28 +158,29 @@ impl Unit<'_> {
     fn tuned(&self, block: &str, program: &str, table: &[Tuning]) -> String {
         let Unit { element, carry, lift, alone, combine, lower, pairs } = self;
         // An unnamed struct that is both would be two types if it were written twice.
-        let carry_type = if carry.cuda == element.cuda { "Element" } else { carry.cuda };
+        let carry = Type { cuda: if carry.cuda == element.cuda { "Element" } else { carry.cuda }, ..*carry };
         let shapes = shapes_by_architecture(table, element.size);
         format!(
             "#include \"scan.cuh\"\n\
              {shapes}\
              [[maybe_unused]] constexpr u32 LOOK_BACK_GROUP = {LOOK_BACK_GROUP};\n\
-             typedef {} Element;\n\
-             typedef {carry_type} Carry;\n\
-             static_assert(sizeof(Element) == {} && alignof(Element) == {}, \"the element's C++ type has another layout than its Rust type\");\n\
-             static_assert(sizeof(Carry) == {} && alignof(Carry) == {}, \"the carry's C++ type has another layout than its Rust type\");\n\
+             {}{}\
              struct Operator {{\n    \
                  typedef ::Element Element;\n    \
                  typedef ::Carry Carry;\n    \
                  typedef {pairs} Pairs;\n    \
-                 static __device__ Carry lift(Element x) {{ return {lift}; }}\n    \
+                 static __device__ Carry lift(Element x) {{ {} }}\n    \
                  static __device__ Carry alone(Carry x) {{ return {alone}; }}\n    \
-                 static __device__ Carry combine(Carry a, Carry b) {{ return {combine}; }}\n    \
-                 static __device__ Element lower(Carry x) {{ return {lower}; }}\n\
+                 static __device__ Carry combine(Carry a, Carry b) {{ {} }}\n    \
+                 static __device__ Element lower(Carry x) {{ {} }}\n\
              }};\n\
              {block}\
              #include \"{program}\"\n",
-            element.cuda, element.size, element.align, carry.size, carry.align,
+            element.defined("Element", "element"),
+            carry.defined("Carry", "carry"),
+            body("lift", lift),
+            body("combine", combine),
+            body("lower", lower),
         )
     }
 }
@@ -203,21 +269,16 @@ impl CompactUnit<'_> {
 
     /// The text of the unit.
     pub(crate) fn source(&self) -> String {
-        let asserted = |name: &str, Type { cuda, size, align }: Type| {
-            format!(
-                "typedef {cuda} {name};\n\
-                 static_assert(sizeof({name}) == {size} && alignof({name}) == {align}, \"the C++ type has another layout than its Rust type\");\n"
-            )
-        };
         let test = |name: &str, Test { item, parameters, keeps }: Test| {
             format!(
                 "struct {name} {{\n    \
                      {}    {}    \
                      Parameters p;\n    \
-                     __device__ bool operator()(Item x) const {{ return {keeps}; }}\n\
+                     __device__ bool operator()(Item x) const {{ {} }}\n\
                  }};\n",
-                asserted("Item", item),
-                asserted("Parameters", parameters)
+                item.defined("Item", "item"),
+                parameters.defined("Parameters", "parameters"),
+                body("predicate", keeps)
             )
         };
         let choice = match self.choice {
@@ -235,7 +296,7 @@ impl CompactUnit<'_> {
                      static __device__ bool same(Item a, Item b) {{ return {same}; }}\n\
                  }};\n\
                  typedef Distinct<Item, Same> Choice;\n",
-                asserted("Item", item)
+                item.defined("Item", "item")
             ),
             Choice::Flags => "typedef ByFlags Choice;\n".into(),
             Choice::Bits => "typedef ByBits Choice;\n".into(),
@@ -441,7 +502,7 @@ mod tests {
             let range = Range { bytes: usize::MAX, shape: Shape { warps, vectors: 3 }, spread: 64 };
             Tuning { architecture, element: 16, ranges: [range; RANGES] }
         };
-        let word = Type { cuda: "unsigned int", size: 4, align: 4 };
+        let word = Type { cuda: "unsigned int", size: 4, align: 4, fields: &[] };
         let unit =
             Unit { element: word, carry: word, lift: "x", alone: "x", combine: "a + b", lower: "x", pairs: "NoPairs" };
         let text = unit.tuned("", "scan_kernels.cuh", &[line(90, 8), line(80, 4)]);

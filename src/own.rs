@@ -1,0 +1,370 @@
+//! Elements, operators and predicates of one's own, by one macro call each.
+
+/// Defines an element: a plain struct in Rust, and its C++ twin.
+///
+/// The struct is `repr(C)` and gets `Clone`, `Copy`, `Debug`, `PartialEq`, bytemuck's `Pod` and `Zeroable`, cudarc's `DeviceRepr`,
+/// and [`Element`](crate::Element). Its fields are elements themselves: numbers, or structs that this macro has defined. In C++ it
+/// is a struct with fields of the same names.
+///
+/// That nothing lies between or behind the fields, and that no field has a C++ keyword for a name, is checked when Rust compiles
+/// it; that the size, the alignment, and each field's place and size are the same in C++, when a kernel is built.
+///
+/// # Example
+/// ```
+/// use parascan::{Last, scan};
+///
+/// parascan::element! {
+///     /// A point.
+///     struct Point { x: f32, y: f32, z: f32 }
+/// }
+/// let path = [Point { x: 0.0, y: 1.0, z: 2.0 }, Point { x: 3.0, y: 4.0, z: 5.0 }];
+/// assert_eq!(scan::<Last, Point>().run(&path)?, path);
+/// # Ok::<(), parascan::Error>(())
+/// ```
+/// A struct with type parameters is an element for those arguments that are listed:
+/// ```
+/// parascan::element! {
+///     /// A value, and what it weighs.
+///     pub struct Weighed<T, W> { value: T, weight: W } for <f32, u32>, <f64, u64>
+/// }
+/// ```
+/// A larger alignment, up to 16, is asked for with `#[repr(align(16))]` above the struct.
+#[macro_export]
+macro_rules! element {
+    (@fields $name:ident [$($attribute:tt)*] [$vis:vis] [$($parameter:ident),*] {
+        $($(#[$meta:meta])* $field_vis:vis $field:ident: $type:ty),+ $(,)?
+    }) => {
+        $($attribute)*
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        $vis struct $name<$($parameter),*> { $( $(#[$meta])* $field_vis $field: $type ),+ }
+    };
+    (@element $name:ident [$($parameter:ident = $argument:ty),*] {
+        $($(#[$meta:meta])* $field_vis:vis $field:ident: $type:ty),+ $(,)?
+    }) => {
+        const _: () = {
+            $( type $parameter = $argument; )*
+            assert!(
+                ::core::mem::size_of::<$name<$($argument),*>>() == 0 $(+ ::core::mem::size_of::<$type>())+,
+                concat!("`", stringify!($name), "` has padding, and an element is nothing but its fields: put the widest first, or fill the gap with a field")
+            );
+            $( assert!(
+                !$crate::__own::is_cpp_keyword(stringify!($field)),
+                concat!("the field `", stringify!($field), "` of `", stringify!($name), "` needs another name: in C++ this one is a keyword")
+            ); )+
+            const PARTS: &[&str] = &[
+                "struct alignas(",
+                $crate::__own::alignment(::core::mem::align_of::<$name<$($argument),*>>()),
+                ") { ",
+                $( <$type as $crate::Element>::CUDA, " ", stringify!($field), "; ", )+
+                "}",
+            ];
+            // SAFETY: its fields are elements, which are plain data, and there is no padding, as asserted above.
+            unsafe impl $crate::__own::Zeroable for $name<$($argument),*> {}
+            // SAFETY: as above.
+            unsafe impl $crate::__own::Pod for $name<$($argument),*> {}
+            // SAFETY: as above.
+            unsafe impl $crate::__own::DeviceRepr for $name<$($argument),*> {}
+            // SAFETY: the same fields in the same order on both sides, and every kernel asserts that they lie alike.
+            unsafe impl $crate::Element for $name<$($argument),*> {
+                const CUDA: &'static str = {
+                    const BYTES: [u8; $crate::__own::length(PARTS)] = $crate::__own::join(PARTS);
+                    $crate::__own::text(&BYTES)
+                };
+                const CUDA_FIELDS: &'static [$crate::__own::Field] = &[ $( $crate::__own::Field {
+                    name: stringify!($field),
+                    offset: ::core::mem::offset_of!(Self, $field),
+                    size: ::core::mem::size_of::<$type>(),
+                    cuda: <$type as $crate::Element>::CUDA,
+                    fields: <$type as $crate::Element>::CUDA_FIELDS,
+                } ),+ ];
+            }
+        };
+    };
+    (@elements $name:ident $parameters:tt $fields:tt $($arguments:tt)+) => {
+        $( $crate::element! { @zip $name $parameters $arguments $fields } )+
+    };
+    (@zip $name:ident [$($parameter:ident),+] [$($argument:ty),+] $fields:tt) => {
+        $crate::element! { @element $name [$($parameter = $argument),+] $fields }
+    };
+    ($(#[$meta:meta])* $vis:vis struct $name:ident { $($fields:tt)+ }) => {
+        $crate::element! { @fields $name [$(#[$meta])*] [$vis] [] { $($fields)+ } }
+        $crate::element! { @element $name [] { $($fields)+ } }
+    };
+    ($(#[$meta:meta])* $vis:vis struct $name:ident<$($parameter:ident),+> { $($fields:tt)+ } for $(<$($argument:ty),+>),+ $(,)?) => {
+        $crate::element! { @fields $name [$(#[$meta])*] [$vis] [$($parameter),+] { $($fields)+ } }
+        $crate::element! { @elements $name [$($parameter),+] { $($fields)+ } $([$($argument),+])+ }
+    };
+    ($($other:tt)*) => {
+        ::core::compile_error!("an element is written `struct Name { field: type, ... }`, or `struct Name<T> { field: T, ... } for <f32>, <f64>`");
+    };
+}
+
+/// Defines an operator: a type, and how it combines partial results, in Rust and in CUDA C++.
+///
+/// ```text
+/// operator! {
+///     pub struct Name on Element, AnotherElement {
+///         associativity: Exact,                   // or Rounding
+///         carry: Type,                            // what partial results are carried in; the element, if left out
+///         identity: value,                        // a neutral carry, a constant; left out if there is none
+///         lift: |x| rust => "cuda",               // element to carry; as it is, if left out
+///         lower: |x| rust => "cuda",              // carry to element; as it is, if left out
+///         combine: |earlier, later| rust => "cuda",
+///     }
+///     on YetAnotherElement { ... }
+/// }
+/// ```
+/// What is there is written in this order. In the CUDA text the operands are always called `a`, the earlier one, and `b`, and those
+/// of `lift` and `lower` are called `x`; the types are `Element` and `Carry`. The text is an expression, or statements, the last of which
+/// is a `return`. What the compiler finds wrong in it is told by its line in that text. A product and a sum are rounded
+/// apart, as in Rust: write `fma` where one rounding is meant, and `mul_add` in Rust.
+///
+/// # Example
+/// ```
+/// use parascan::scan;
+///
+/// parascan::operator! {
+///     /// The greatest common divisor.
+///     pub struct Gcd on u32, u64 {
+///         associativity: Exact,
+///         identity: 0,
+///         combine: |mut a, mut b| {
+///             while b != 0 {
+///                 (a, b) = (b, a % b);
+///             }
+///             a
+///         } => "
+///             while (b != 0) {
+///                 Carry rest = a % b;
+///                 a = b;
+///                 b = rest;
+///             }
+///             return a;
+///         ",
+///     }
+/// }
+/// assert_eq!(scan::<Gcd, u32>().run(&[12, 18, 27])?, [12, 6, 3]);
+/// # Ok::<(), parascan::Error>(())
+/// ```
+/// One with a carry of its own: the mean of all items so far.
+/// ```
+/// parascan::element! { struct Total { sum: f64, count: f64 } }
+/// parascan::operator! {
+///     struct Mean on f64 {
+///         associativity: Rounding,
+///         carry: Total,
+///         lift: |x| Total { sum: x, count: 1.0 } => "{ x, 1.0 }",
+///         lower: |x| x.sum / x.count => "x.sum / x.count",
+///         combine: |a, b| Total { sum: a.sum + b.sum, count: a.count + b.count } => "{ a.sum + b.sum, a.count + b.count }",
+///     }
+/// }
+/// assert_eq!(parascan::scan::<Mean, f64>().run(&[1.0, 2.0, 6.0])?, [1.0, 1.5, 3.0]);
+/// # Ok::<(), parascan::Error>(())
+/// ```
+#[macro_export]
+macro_rules! operator {
+    (@rows $name:ident) => {};
+    (@rows $name:ident on $($element:ty),+ { $($row:tt)* } $($rest:tt)*) => {
+        $crate::operator! { @elements $name [$($element),+] { $($row)* } }
+        $crate::operator! { @rows $name $($rest)* }
+    };
+    (@elements $name:ident [$($element:ty),+] $row:tt) => {
+        $( $crate::operator! { @operator $name [$element] $row } )+
+    };
+    (@operator $name:ident [$element:ty] {
+        associativity: $associativity:ident,
+        $(carry: $carry:ty,)?
+        $(identity: $identity:expr,)?
+        $(lift: |$lifted:pat_param| $lift:expr => $cuda_lift:expr,)?
+        $(lower: |$lowered:pat_param| $lower:expr => $cuda_lower:expr,)?
+        combine: |$earlier:pat_param, $later:pat_param| $combine:expr => $cuda:expr $(,)?
+    }) => {
+        impl $crate::Operator<$element> for $name {
+            type Carry = $crate::operator!(@either [$($carry)?] [$element]);
+            $crate::operator! { @convert lift, $element => Self::Carry, $(|$lifted| $lift)? }
+            $crate::operator! { @convert lower, Self::Carry => $element, $(|$lowered| $lower)? }
+            #[inline]
+            fn combine($earlier: Self::Carry, $later: Self::Carry) -> Self::Carry {
+                $combine
+            }
+            $( const IDENTITY: ::core::option::Option<Self::Carry> = ::core::option::Option::Some($identity); )?
+            const ASSOCIATIVITY: $crate::Associativity = $crate::Associativity::$associativity;
+            const CUDA: &'static str = $cuda;
+            $( const CUDA_LIFT: &'static str = $cuda_lift; )?
+            $( const CUDA_LOWER: &'static str = $cuda_lower; )?
+        }
+    };
+    (@either [$type:ty] [$other:ty]) => { $type };
+    (@either [] [$other:ty]) => { $other };
+    (@convert $function:ident, $from:ty => $to:ty,) => {
+        #[inline]
+        fn $function(x: $from) -> $to {
+            x
+        }
+    };
+    (@convert $function:ident, $from:ty => $to:ty, |$x:pat_param| $body:expr) => {
+        #[inline]
+        fn $function($x: $from) -> $to {
+            $body
+        }
+    };
+    ($(#[$meta:meta])* $vis:vis struct $name:ident on $($rows:tt)+) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        $vis struct $name;
+        $crate::operator! { @rows $name on $($rows)+ }
+    };
+    ($($other:tt)*) => {
+        ::core::compile_error!("an operator is written `struct Name on Element { associativity: Exact or Rounding, carry: Type, identity: value, lift: |x| rust => \"cuda\", lower: |x| rust => \"cuda\", combine: |a, b| rust => \"cuda\" }`, in this order; carry, identity, lift and lower may be left out");
+    };
+}
+
+/// Defines a predicate, which says what a compaction keeps, in Rust and in CUDA C++. Its fields are plain data that go with each
+/// call, to the device too; they are what [`element!`](crate::element) allows.
+///
+/// In the CUDA text the item is called `x` and the fields are those of `p`. It is an expression, or statements, the last of
+/// which is a `return`.
+///
+/// # Example
+/// ```
+/// use parascan::compact;
+///
+/// parascan::predicate! {
+///     /// Keeps what leaves `rest` when it is divided by `divisor`.
+///     struct Leaves { divisor: u32, rest: u32 } on u32 {
+///         keeps: |x, p| x % p.divisor == p.rest => "x % p.divisor == p.rest",
+///     }
+/// }
+/// assert_eq!(compact::<u32>().keep(Leaves { divisor: 3, rest: 1 }).run(&[1, 2, 3, 4, 5, 6, 7])?, [1, 4, 7]);
+///
+/// parascan::predicate! {
+///     /// Keeps what is even.
+///     struct Even on i32, i64 { keeps: |x| x % 2 == 0 => "x % 2 == 0" }
+/// }
+/// assert_eq!(compact::<i32>().keep(Even).run(&[1, 2, 3, 4])?, [2, 4]);
+/// # Ok::<(), parascan::Error>(())
+/// ```
+#[macro_export]
+macro_rules! predicate {
+    ($(#[$meta:meta])* $vis:vis struct $name:ident { $($fields:tt)+ } on $($item:ty),+ {
+        keeps: |$x:pat_param, $parameters:pat_param| $keeps:expr => $cuda:expr $(,)?
+    }) => {
+        $crate::element! { $(#[$meta])* $vis struct $name { $($fields)+ } }
+        $crate::predicate! { @predicates $name [$($item),+] [$name, *] [|$x, $parameters| $keeps => $cuda] }
+    };
+    ($(#[$meta:meta])* $vis:vis struct $name:ident on $($item:ty),+ {
+        keeps: |$x:pat_param| $keeps:expr => $cuda:expr $(,)?
+    }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+        $vis struct $name;
+        $crate::predicate! { @predicates $name [$($item),+] [u8, 0] [|$x, _| $keeps => $cuda] }
+    };
+    (@predicates $name:ident [$($item:ty),+] $parameters:tt $body:tt) => {
+        $( $crate::predicate! { @predicate $name [$item] $parameters $body } )+
+    };
+    (@predicate $name:ident [$item:ty] [$type:ty, $value:tt] [|$x:pat_param, $parameters:pat_param| $keeps:expr => $cuda:expr]) => {
+        impl $crate::Predicate<$item> for $name {
+            type Parameters = $type;
+            fn parameters(&self) -> $type {
+                $crate::predicate!(@value $value self)
+            }
+            #[inline]
+            fn keeps(&self, $x: $item) -> bool {
+                let $parameters = *self;
+                $keeps
+            }
+            const CUDA: &'static str = $cuda;
+        }
+    };
+    (@value * $self:ident) => { *$self };
+    (@value 0 $self:ident) => { 0 };
+    ($($other:tt)*) => {
+        ::core::compile_error!("a predicate is written `struct Name { field: type, ... } on Item { keeps: |x, p| rust => \"cuda\" }`, or `struct Name on Item { keeps: |x| rust => \"cuda\" }`");
+    };
+}
+
+/// What the macros write uses this.
+#[doc(hidden)]
+pub mod __own {
+    pub use crate::cuda::Field;
+    pub use bytemuck::{Pod, Zeroable};
+    pub use cudarc::driver::DeviceRepr;
+
+    /// Bytes of the parts, one after the other.
+    pub const fn length(parts: &[&str]) -> usize {
+        let (mut i, mut length) = (0, 0);
+        while i < parts.len() {
+            length += parts[i].len();
+            i += 1;
+        }
+        length
+    }
+
+    /// The parts, one after the other; what is left of the bytes is zero.
+    pub const fn join<const N: usize>(parts: &[&str]) -> [u8; N] {
+        assert!(length(parts) <= N, "this text is longer than what is kept for it");
+        let mut bytes = [0; N];
+        let (mut i, mut at) = (0, 0);
+        while i < parts.len() {
+            let (part, mut k) = (parts[i].as_bytes(), 0);
+            while k < part.len() {
+                bytes[at] = part[k];
+                (at, k) = (at + 1, k + 1);
+            }
+            i += 1;
+        }
+        bytes
+    }
+
+    /// What `join` has made of texts.
+    pub const fn text(bytes: &[u8]) -> &str {
+        match str::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(_) => panic!("texts one after the other are a text"),
+        }
+    }
+
+    /// An alignment as C++ takes it.
+    pub const fn alignment(bytes: usize) -> &'static str {
+        match bytes {
+            1 => "1",
+            2 => "2",
+            4 => "4",
+            8 => "8",
+            16 => "16",
+            _ => panic!("the alignment of an element is at most 16"),
+        }
+    }
+
+    /// Whether it is a keyword in C++ and could be a field's name in Rust.
+    pub const fn is_cpp_keyword(name: &str) -> bool {
+        #[rustfmt::skip]
+        const KEYWORDS: [&str; 60] = [
+            "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "case", "catch", "char", "class",
+            "compl", "constexpr", "decltype", "default", "delete", "double", "explicit", "export", "float", "friend", "goto",
+            "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or",
+            "or_eq", "private", "protected", "public", "register", "short", "signed", "sizeof", "switch", "template", "this",
+            "throw", "typedef", "typeid", "typename", "union", "unsigned", "using", "void", "volatile", "wchar_t", "xor",
+            "xor_eq", "thread_local",
+        ];
+        let mut i = 0;
+        while i < KEYWORDS.len() {
+            if is_same(KEYWORDS[i], name) {
+                return true;
+            }
+            i += 1;
+        }
+        false
+    }
+
+    /// Whether two texts are the same.
+    pub(crate) const fn is_same(a: &str, b: &str) -> bool {
+        let (a, b, mut i) = (a.as_bytes(), b.as_bytes(), 0);
+        while i < a.len() && i < b.len() && a[i] == b[i] {
+            i += 1;
+        }
+        i == a.len() && i == b.len()
+    }
+}
