@@ -181,7 +181,8 @@ fn compactions() -> Vec<(String, String)> {
         }
         add(format!("equal integers of {size} bytes"), Choice::Distinct { item, same: SAME }, [first, nothing], 1);
         for cuda in floats {
-            let (item, same) = (Type { cuda, size, align: size, fields: &[] }, if size == 2 { SAME_HALVES } else { SAME });
+            let (item, same) =
+                (Type { cuda, size, align: size, fields: &[] }, if size == 2 { SAME_HALVES } else { SAME });
             add(format!("equal {cuda}"), Choice::Distinct { item, same }, [first, nothing], 1);
         }
     }

@@ -174,6 +174,23 @@ template <class T> __device__ inline u32 lane_min(u32 a, u32 b, Tag<T>) {
 }
 #endif
 
+// ---- functions over 8 states, 4 bits each, state 0 the lowest ---------------------------------------------------------------
+
+// First `f`, then `g`. What is no state in `g`, 8 or more, is state 0; `f` has none such.
+__device__ inline u32 compose_states(u32 f, u32 g) {
+    constexpr u32 LOW = 0x33221100, HIGH = 0x77665544; // the states, each twice in a byte
+    u32 low, high, first, last;
+    // Bytes by the digits of a selector, of which the lower four count; one with its upper bit set gives the sign of a byte.
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(low) : "r"(LOW), "r"(HIGH), "r"(g));
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(high) : "r"(LOW), "r"(HIGH), "r"(g >> 16));
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(first) : "r"(low), "r"(high), "r"(f));
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(last) : "r"(low), "r"(high), "r"(f >> 16));
+    // Two states to a byte: the lower half of one byte and the upper half of the next.
+    first = (first & 0x0f0f0f0f) | (first >> 8 & 0xf0f0f0f0);
+    last = (last & 0x0f0f0f0f) | (last >> 8 & 0xf0f0f0f0);
+    return __byte_perm(first, last, 0x6420);
+}
+
 // ---- lanes ----------------------------------------------------------------------------------------------------------
 
 // A value of any size as 32-bit words.
@@ -191,6 +208,21 @@ template <class C> struct Words {
         return value;
     }
 };
+
+// Whether any bit of it is set, and a value of which only the lowest can be: flags of any type.
+template <class C> __device__ inline bool is_set(C x) {
+    Words<C> words(x);
+    u32 bits = 0;
+#pragma unroll
+    for (int i = 0; i < Words<C>::N; i++) bits |= words.word[i];
+    return bits != 0;
+}
+template <class C> __device__ inline C flag(bool set) {
+    Words<C> words;
+#pragma unroll
+    for (int i = 0; i < Words<C>::N; i++) words.word[i] = i == 0 && set;
+    return words.value();
+}
 
 // The value of the lane `distance` below; lanes that have none keep their own.
 template <class C> __device__ inline C shuffle_up(C x, int distance) {

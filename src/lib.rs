@@ -75,7 +75,7 @@ pub mod laws;
 mod memory;
 pub mod networks;
 mod operator;
-#[macro_use]
+pub mod operators;
 mod own;
 #[path = "../primitives/mod.rs"]
 mod primitives;
@@ -92,9 +92,9 @@ pub use memory::{Destination, Device, Host, Place, Source};
 pub use networks::Network;
 #[doc(hidden)]
 pub use operator::Lanes;
+pub use operator::{Associativity, BitAnd, BitOr, BitXor, Last, Max, Min, Operator, Product, Sum};
 #[doc(hidden)]
 pub use own::__own;
-pub use operator::{Associativity, BitAnd, BitOr, BitXor, Last, Max, Min, Operator, Product, Sum};
 pub use primitives::allocate::{Allocation, Holds};
 pub use primitives::choice::{ByBits, ByFlags, ByPredicate, Changes, Chosen, Index, Unchosen, Word};
 pub use primitives::compact::{Compact, compact};

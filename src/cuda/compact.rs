@@ -59,10 +59,7 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>> ChoiceKind for KeepEither<T, 
     const CHOICE: Choice<'static> = Choice::Items(test::<T, P>(), Some(test::<T, Q>()));
 }
 impl<T: Ordered> ChoiceKind for KeepDistinct<T> {
-    const CHOICE: Choice<'static> = Choice::Distinct {
-        item: Type::of::<T>(T::CUDA_COMPARED),
-        same: T::CUDA_SAME,
-    };
+    const CHOICE: Choice<'static> = Choice::Distinct { item: Type::of::<T>(T::CUDA_COMPARED), same: T::CUDA_SAME };
 }
 impl ChoiceKind for KeepFlags {
     const CHOICE: Choice<'static> = Choice::Flags;

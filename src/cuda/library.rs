@@ -255,7 +255,7 @@ pub(super) fn is_built_in(source: &str) -> bool {
 
 /// Compiles every text for the compute capability beside it, on all cores; skipped where there is no compiler.
 #[cfg(test)]
-pub(super) fn compile_all(all: Vec<(u32, String, String)>) {
+pub(crate) fn compile_all(all: Vec<(u32, String, String)>) {
     use std::sync::atomic::{AtomicUsize, Ordering};
     let nvrtc = match Nvrtc::find() {
         Ok(nvrtc) => nvrtc,

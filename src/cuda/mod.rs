@@ -34,9 +34,11 @@ pub(crate) use compact::{
 pub(crate) use driver::check;
 pub use driver::context;
 pub use library::Kernels;
-#[cfg(feature = "laws")]
+#[cfg(test)]
+pub(crate) use library::compile_all;
+#[cfg(any(test, feature = "laws"))]
 pub(crate) use scan::unit_of;
 pub(crate) use scan::{Call, Plan, ScanProgram, load, loaded};
 #[doc(hidden)]
 pub use unit::Field;
-pub(crate) use unit::{FLOAT_RANGE, INTEGER_RANGE, KeyKind, SAME, SAME_HALVES, Type};
+pub(crate) use unit::{FLOAT_RANGE, INTEGER_RANGE, KeyKind, SAME, SAME_HALVES, Type, is_statements};

@@ -78,7 +78,8 @@ impl Type<'_> {
             &format!("the {what}'s C++ type"),
         );
         for Field { name: field, offset, size, .. } in *fields {
-            let condition = format!("FIELD_OFFSET({name}, {field}) == {offset} && sizeof((({name} *)0)->{field}) == {size}");
+            let condition =
+                format!("FIELD_OFFSET({name}, {field}) == {offset} && sizeof((({name} *)0)->{field}) == {size}");
             text += &asserted(&condition, &format!("the field {field} of the {what}'s C++ type"));
         }
         text
@@ -170,7 +171,7 @@ impl Unit<'_> {
                  typedef ::Carry Carry;\n    \
                  typedef {pairs} Pairs;\n    \
                  static __device__ Carry lift(Element x) {{ {} }}\n    \
-                 static __device__ Carry alone(Carry x) {{ return {alone}; }}\n    \
+                 static __device__ Carry alone(Carry x) {{ {} }}\n    \
                  static __device__ Carry combine(Carry a, Carry b) {{ {} }}\n    \
                  static __device__ Element lower(Carry x) {{ {} }}\n\
              }};\n\
@@ -179,6 +180,7 @@ impl Unit<'_> {
             element.defined("Element", "element"),
             carry.defined("Carry", "carry"),
             body("lift", lift),
+            body("alone", alone),
             body("combine", combine),
             body("lower", lower),
         )
