@@ -445,7 +445,7 @@ const NORMALIZER_F64: &str = "
 crate::element! {
     /// How many items there are, their mean, and the sum of the squares of what they are off it.
     pub struct Moments<T> {
-        /// How many; with none, the others are zero.
+        /// How many. If it is not positive, there are none, and the others are zero.
         pub count: T,
         /// The mean.
         pub mean: T,
@@ -466,7 +466,7 @@ impl<T: num_traits::Float> Moments<T> {
     }
 
     fn known(self) -> Moments<T> {
-        if self.count.is_zero() { Moments { count: T::zero(), mean: T::zero(), squares: T::zero() } } else { self }
+        if self.count > T::zero() { self } else { Moments { count: T::zero(), mean: T::zero(), squares: T::zero() } }
     }
 
     fn with(self, later: Moments<T>) -> Moments<T> {
@@ -477,10 +477,11 @@ impl<T: num_traits::Float> Moments<T> {
             return self;
         }
         let count = self.count + later.count;
-        let (apart, part) = (later.mean - self.mean, later.count / count);
+        let (apart, earlier, part) = (later.mean - self.mean, self.count / count, later.count / count);
         Moments {
             count,
-            mean: self.mean + apart * part,
+            // From the mean of the more: where the means cancel, from the other one most digits would be lost.
+            mean: if part > earlier { later.mean - apart * earlier } else { self.mean + apart * part },
             squares: self.squares + later.squares + apart * apart * (self.count * part),
         }
     }
@@ -508,12 +509,13 @@ crate::operator! {
     on Moments<f32>, Moments<f64> {
         associativity: Rounding,
         identity: Moments { count: 0.0, mean: 0.0, squares: 0.0 },
-        lift: |x| x.known() => "x.count == 0 ? Carry{ 0, 0, 0 } : x",
+        lift: |x| x.known() => "x.count > 0 ? x : Carry{ 0, 0, 0 }",
         combine: |a, b| a.with(b) => "
             if (a.count == 0) return b;
             if (b.count == 0) return a;
-            auto count = a.count + b.count, apart = b.mean - a.mean, part = b.count / count;
-            return { count, a.mean + apart * part, a.squares + b.squares + apart * apart * (a.count * part) };
+            auto count = a.count + b.count, apart = b.mean - a.mean, earlier = a.count / count, part = b.count / count;
+            auto mean = part > earlier ? b.mean - apart * earlier : a.mean + apart * part;
+            return { count, mean, a.squares + b.squares + apart * apart * (a.count * part) };
         ",
     }
 }

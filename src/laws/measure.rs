@@ -1,5 +1,6 @@
 //! What counts as equal. The rule is in the module's documentation.
 
+use super::values::{Kind, parts};
 use crate::Element;
 use half::{bf16, f16};
 use std::any::TypeId;
@@ -22,26 +23,43 @@ impl<C> Clone for Measure<C> {
 }
 
 impl<C: Element> Measure<C> {
-    /// Whether it can tell: how far a carry that is not a float may be off is for the user to say.
+    /// Whether it can tell: how far a carry without floats may be off, or one whose fields are not known, is for the user to say.
     pub(super) fn is_known(&self) -> bool {
-        self.exact || self.close.is_some() || float(C::zeroed()).is_some()
+        self.exact || self.close.is_some() || float(C::zeroed()).is_some() || has_floats::<C>()
     }
 
-    /// Whether two results that were made from `from` are the same.
-    pub(super) fn same(&self, one: C, other: C, from: &[C]) -> bool {
+    /// Whether two results that were made from `from` are the same. `again` makes the first one anew, and then the other one if
+    /// that has another grouping.
+    pub(super) fn same(&self, one: C, other: C, from: &[C], again: &[Again<C>]) -> bool {
         if same_bits(&one, &other) {
             return true;
         }
         match &self.close {
             _ if self.exact => false,
             Some(close) => close(one, other, from),
-            None => is_close(one, other, from),
+            None if float(one).is_some() => is_close(one, other, from),
+            None => fields_are_close(one, other, again),
         }
     }
 
     /// Whether the steps left the range in which results differ by rounding alone.
     pub(super) fn passes_over(&self, steps: &[Step<C>]) -> bool {
         !self.exact && self.close.is_none() && steps.iter().any(leaves_the_range)
+    }
+
+    /// Whether structs of floats hold any that are too large, too small or not finite for three of them to be multiplied.
+    pub(super) fn passes_over_operands(&self, operands: &[C]) -> bool {
+        self.is_of_struct() && operands.iter().any(|carry| fields(carry).any(|(_, x)| !x.is_in_the_middle()))
+    }
+
+    /// The same, but for what is not finite.
+    pub(super) fn passes_over_finite_operands(&self, operands: &[C]) -> bool {
+        let is_off = |x: Float| x.value.is_finite() && !x.is_in_the_middle();
+        self.is_of_struct() && operands.iter().any(|carry| fields(carry).any(|(_, x)| is_off(x)))
+    }
+
+    fn is_of_struct(&self) -> bool {
+        !self.exact && self.close.is_none() && float(C::zeroed()).is_none()
     }
 }
 
@@ -92,4 +110,94 @@ fn leaves_the_range<C: Element>(&[a, b, c]: &Step<C>) -> bool {
     let overflow = a.value.is_finite() && b.value.is_finite() && !c.value.is_finite();
     let underflow = a.value != 0.0 && b.value != 0.0 && c.value.abs() < c.least_normal;
     overflow || underflow
+}
+
+// ---- structs of floats -------------------------------------------------------------------------------------------------------
+
+/// Makes a result anew, with every carry that goes in and every one in between passed through the function that it is given.
+pub(super) type Again<'a, C> = &'a dyn Fn(&dyn Fn(C) -> C) -> C;
+
+impl Float {
+    /// Zero, or so far from both ends of the range that a product of three such numbers is in it.
+    fn is_in_the_middle(&self) -> bool {
+        self.value == 0.0
+            || (self.value.is_finite() && self.value.abs().log2().abs() <= -self.least_normal.log2() / 3.0)
+    }
+}
+
+/// The floats of a struct, and where each is.
+fn fields<C: Element>(carry: &C) -> impl Iterator<Item = (usize, Float)> {
+    let bytes = bytemuck::bytes_of(carry);
+    parts::<C>().into_iter().filter_map(move |(at, size, kind)| {
+        let bytes = &bytes[at..at + size];
+        let x = match kind {
+            Kind::F32 => float(bytemuck::pod_read_unaligned::<f32>(bytes)),
+            Kind::F64 => float(bytemuck::pod_read_unaligned::<f64>(bytes)),
+            Kind::F16 => float(bytemuck::pod_read_unaligned::<f16>(bytes)),
+            Kind::Bf16 => float(bytemuck::pod_read_unaligned::<bf16>(bytes)),
+            Kind::Integer | Kind::Flag => None,
+        };
+        Some((at, x?))
+    })
+}
+
+fn has_floats<C: Element>() -> bool {
+    fields(&C::zeroed()).next().is_some()
+}
+
+/// Whether no float is further off than what an epsilon in all that went in would make it, and all else is the same.
+fn fields_are_close<C: Element>(one: C, other: C, again: &[Again<C>]) -> bool {
+    let (mut a, mut b) = (one, other);
+    for (at, size, kind) in parts::<C>() {
+        if !matches!(kind, Kind::Integer | Kind::Flag) {
+            bytemuck::bytes_of_mut(&mut a)[at..at + size].fill(0);
+            bytemuck::bytes_of_mut(&mut b)[at..at + size].fill(0);
+        }
+    }
+    let mut tried: Vec<(C, C)> = Vec::new();
+    for (result, again) in [one, other].into_iter().zip(again) {
+        tried.extend((0..8).map(|trial| (result, again(&|carry| nudged(carry, trial)))));
+    }
+    let bound = |at: usize, x: Float, y: Float| {
+        let pairs = tried.iter().flat_map(|(result, nudged)| fields(result).zip(fields(nudged)));
+        let moved = pairs.filter(|((there, _), _)| *there == at).map(|((_, x), (_, y))| (x.value - y.value).abs());
+        let moved = moved.fold(0.0, f64::max);
+        8.0 * (moved + x.epsilon * x.value.abs().max(y.value.abs())) + x.least_normal
+    };
+    same_bits(&a, &b)
+        && fields(&one).zip(fields(&other)).all(|((at, x), (_, y))| {
+            x.value == y.value || (x.value.is_nan() && y.value.is_nan()) || (x.value - y.value).abs() <= bound(at, x, y)
+        })
+}
+
+/// The end of SplitMix64 (Steele, Lea and Flood 2014).
+fn mixed(x: u64) -> u64 {
+    let z = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Each float an epsilon of itself off, up or down as the trial and the carry say.
+fn nudged<C: Element>(mut carry: C, trial: u64) -> C {
+    let own = bytemuck::bytes_of(&carry).iter().fold(trial, |own, &byte| mixed(own ^ u64::from(byte)));
+    for (k, (at, size, kind)) in parts::<C>().into_iter().enumerate() {
+        let up = mixed(own.wrapping_add(k as u64)) & 1 == 1;
+        let bytes = &mut bytemuck::bytes_of_mut(&mut carry)[at..at + size];
+        macro_rules! nudge {
+            ($t:ident) => {{
+                let x: $t = bytemuck::pod_read_unaligned(bytes);
+                let off = x * $t::EPSILON;
+                bytes.copy_from_slice(bytemuck::bytes_of(&if up { x + off } else { x - off }));
+            }};
+        }
+        match kind {
+            Kind::F32 => nudge!(f32),
+            Kind::F64 => nudge!(f64),
+            Kind::F16 => nudge!(f16),
+            Kind::Bf16 => nudge!(bf16),
+            Kind::Integer | Kind::Flag => {}
+        }
+    }
+    carry
 }

@@ -1,6 +1,7 @@
 //! Values of any element: all bit patterns, special ones often.
 
 use crate::Element;
+use crate::cuda::Field;
 use half::{bf16, f16};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -11,8 +12,8 @@ use std::fmt::Debug;
 /// Every bit pattern of `T`, with small whole numbers and special values mixed in: the ends of the range, zeros of both
 /// signs, infinities, NaN of every kind, the ends of the normal and of the subnormal numbers. Shrinks towards zero.
 ///
-/// Of a type that is not one of the library's own, words as wide as its alignment, and narrower ones, are drawn as
-/// integers and as floats.
+/// Of a struct that [`element!`](crate::element) has defined, each field is drawn so. Of another type of your own, words as wide as
+/// its alignment, and narrower ones, are drawn as integers and as floats.
 ///
 /// # Example
 /// ```
@@ -22,8 +23,112 @@ use std::fmt::Debug;
 /// });
 /// ```
 pub fn any_bits<T: Element + Debug>() -> impl Strategy<Value = T> {
+    if T::CUDA_FIELDS.is_empty() { of_words::<T>().boxed() } else { of_fields::<T>(word).boxed() }
+}
+
+/// Numbers of ordinary size, whose products and sums stay far from the ends of their range: of each float of `T` small whole ones and
+/// any between 2^-4 and 2^4 in magnitude, of each integer small whole ones. Shrinks towards zero.
+///
+/// # Example
+/// ```
+/// use parascan::laws::{ordinary, proptest::prelude::*};
+/// proptest!(|(x in ordinary::<f32>())| {
+///     prop_assert!(x.abs() <= 16.0);
+/// });
+/// ```
+pub fn ordinary<T: Element + Debug>() -> impl Strategy<Value = T> {
+    of_fields::<T>(ordinary_word)
+}
+
+fn of_words<T: Element + Debug>() -> impl Strategy<Value = T> {
     Union::new_weighted(formats::<T>().into_iter().map(|(weight, format)| (weight, element(format).boxed())).collect())
 }
+
+// ---- fields ------------------------------------------------------------------------------------------------------------------
+
+/// What a number is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    F32,
+    F64,
+    F16,
+    Bf16,
+    Integer,
+    /// Set or not.
+    Flag,
+}
+
+/// The numbers of an element: where each begins, its bytes, what it is. A type whose fields are not known is one number.
+pub(super) fn parts<T: Element>() -> Vec<(usize, usize, Kind)> {
+    fn of(cuda: &str, fields: &[Field], at: usize, size: usize, parts: &mut Vec<(usize, usize, Kind)>) {
+        let kind = match cuda {
+            _ if !fields.is_empty() => {
+                return fields
+                    .iter()
+                    .for_each(|field| of(field.cuda, field.fields, at + field.offset, field.size, parts));
+            }
+            "float" => Kind::F32,
+            "double" => Kind::F64,
+            "f16" => Kind::F16,
+            "bf16" => Kind::Bf16,
+            "flag" => Kind::Flag,
+            _ => Kind::Integer,
+        };
+        // What is wider than a word is drawn by the byte.
+        let step = if size <= 8 && size.is_power_of_two() { size } else { 1 };
+        parts.extend((0..size).step_by(step).map(|k| (at + k, step, kind)));
+    }
+    let mut parts = Vec::new();
+    of(T::CUDA, T::CUDA_FIELDS, 0, size_of::<T>(), &mut parts);
+    parts
+}
+
+fn format(size: usize, kind: Kind) -> Format {
+    match kind {
+        Kind::F32 => float32(),
+        Kind::F64 => float64(),
+        Kind::F16 => float16(),
+        Kind::Bf16 => brain16(),
+        Kind::Integer | Kind::Flag => integer(size),
+    }
+}
+
+/// Each number of the element by `draw`.
+fn of_fields<T: Element + Debug>(draw: fn(usize, Kind) -> BoxedStrategy<u64>) -> impl Strategy<Value = T> {
+    let parts = parts::<T>();
+    let words: Vec<_> = parts.iter().map(|&(_, size, kind)| draw(size, kind)).collect();
+    words.prop_map(move |words| {
+        let mut element = T::zeroed();
+        for (&(at, size, _), word) in parts.iter().zip(words) {
+            bytemuck::bytes_of_mut(&mut element)[at..at + size].copy_from_slice(&word.to_le_bytes()[..size]);
+        }
+        element
+    })
+}
+
+fn word(size: usize, kind: Kind) -> BoxedStrategy<u64> {
+    match kind {
+        Kind::Flag => prop_oneof![Just(0), 0..=u64::MAX].boxed(),
+        _ => word_of(format(size, kind)).boxed(),
+    }
+}
+
+fn ordinary_word(size: usize, kind: Kind) -> BoxedStrategy<u64> {
+    let whole = (-8..=8i8).prop_map(format(size, kind).whole);
+    let bits: fn(f32) -> u64 = match kind {
+        Kind::F32 => |x| x.to_bits().into(),
+        Kind::F64 => |x| f64::from(x).to_bits(),
+        Kind::F16 => |x| f16::from_f32(x).to_bits().into(),
+        Kind::Bf16 => |x| bf16::from_f32(x).to_bits().into(),
+        Kind::Integer => return whole.boxed(),
+        Kind::Flag => return word(size, kind),
+    };
+    let any =
+        (-4.0..4.0_f32, any::<bool>()).prop_map(|(power, negative)| power.exp2() * if negative { -1.0 } else { 1.0 });
+    prop_oneof![1 => whole, 3 => any.prop_map(bits)].boxed()
+}
+
+// ---- words -------------------------------------------------------------------------------------------------------------------
 
 /// How the words of an element are read.
 #[derive(Clone, Debug)]
@@ -93,15 +198,19 @@ fn float(width: usize, infinity: u64, digits: u32, whole: fn(i8) -> u64) -> Form
 }
 
 /// An element of words of one format.
-fn element<T: Element + Debug>(Format { width, whole, special }: Format) -> impl Strategy<Value = T> {
-    // A failure shrinks towards the first of these.
-    let word = prop_oneof![
-        3 => (-8..=8i8).prop_map(whole),
-        4 => 0..=u64::MAX >> (64 - 8 * width),
-        3 => select(special),
-    ];
-    proptest::collection::vec(word, size_of::<T>() / width).prop_map(move |words| {
+fn element<T: Element + Debug>(format: Format) -> impl Strategy<Value = T> {
+    let width = format.width;
+    proptest::collection::vec(word_of(format), size_of::<T>() / width).prop_map(move |words| {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes().into_iter().take(width)).collect();
         bytemuck::pod_read_unaligned(&bytes)
     })
+}
+
+fn word_of(Format { width, whole, special }: Format) -> impl Strategy<Value = u64> {
+    // A failure shrinks towards the first of these.
+    prop_oneof![
+        3 => (-8..=8i8).prop_map(whole),
+        4 => 0..=u64::MAX >> (64 - 8 * width),
+        3 => select(special),
+    ]
 }

@@ -203,6 +203,46 @@ fn rounding_of_a_struct_needs_a_measure() {
     laws::of::<RoundedCount, u32>().close(|x, y, _| x.last == y.last).associativity().unwrap();
 }
 
+// ---- structs of floats ---------------------------------------------------------------------------------------------------------
+
+parascan::element! {
+    /// x -> a x + b
+    struct Map { a: f32, b: f32 }
+}
+parascan::operator! {
+    /// Forgets to multiply.
+    struct NotComposed on Map {
+        associativity: Rounding,
+        combine: |f, g| Map { a: g.a * f.a, b: f.b + g.a * g.b } => "{ b.a * a.a, a.b + b.a * b.b }",
+    }
+}
+parascan::operator! {
+    /// Its identity is none, and its CUDA body is another one.
+    struct Composed on Map {
+        associativity: Rounding,
+        identity: Map { a: 1.0, b: 1e-6 },
+        combine: |f, g| Map { a: g.a * f.a, b: g.a * f.b + g.b } => "{ b.a * a.a, b.a * a.b + b.b * 1.00001f }",
+    }
+}
+parascan::operator! {
+    struct Truncating on Map {
+        associativity: Rounding,
+        combine: |f, g| Map { a: g.a * f.a, b: f32::from_bits((g.a * f.b + g.b).to_bits() & !0xff) } => "a",
+    }
+}
+#[test]
+fn structs_of_floats_have_a_bound_of_their_own() {
+    not_associative(laws::of::<NotComposed, Map>().check());
+    not_associative(laws::of::<Truncating, Map>().check());
+    laws::of::<Composed, Map>().associativity().unwrap();
+    let outcome = laws::of::<Composed, Map>().identity();
+    assert!(matches!(outcome, Err(Violation::Identity { .. })), "{outcome:?}");
+    if let Some(_context) = context() {
+        let outcome = laws::of::<Composed, Map>().agreement();
+        assert!(matches!(outcome, Err(Violation::Agreement { .. })), "{outcome:?}");
+    }
+}
+
 #[test]
 fn a_strategy_without_values() {
     let none = any::<i32>().prop_filter("none will do", |_| false);

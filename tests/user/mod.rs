@@ -2,6 +2,7 @@
 
 mod device;
 mod host;
+mod macros;
 mod own;
 
 pub(crate) use own::Gcd;

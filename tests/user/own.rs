@@ -7,7 +7,7 @@ use parascan::{Associativity, Block, Element, Error, Last, Operator, Strategy, S
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// The greatest common divisor.
+/// The greatest common divisor, by the trait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gcd;
 impl Operator<u32> for Gcd {
@@ -28,37 +28,21 @@ impl Operator<u32> for Gcd {
     const CUDA: &'static str = "[&] { while (b) { unsigned t = a % b; a = b; b = t; } return a; }()";
 }
 
-/// x -> a x + b
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
-pub(crate) struct Affine {
-    a: f32,
-    b: f32,
+parascan::element! {
+    /// x -> a x + b
+    pub(crate) struct Affine {
+        a: f32,
+        b: f32,
+    }
 }
-// SAFETY: two floats in the same order on both sides.
-unsafe impl Element for Affine {
-    const CUDA: &'static str = "struct { float a, b; }";
-}
-// SAFETY: plain data, `repr(C)`.
-unsafe impl DeviceRepr for Affine {}
 
-/// First `f`, then `g`: associative, not commutative.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Compose;
-impl Operator<Affine> for Compose {
-    type Carry = Affine;
-    fn lift(x: Affine) -> Affine {
-        x
+parascan::operator! {
+    /// First `f`, then `g`: associative, not commutative.
+    pub(crate) struct Compose on Affine {
+        associativity: Rounding,
+        identity: Affine { a: 1.0, b: 0.0 },
+        combine: |f, g| Affine { a: g.a * f.a, b: g.a * f.b + g.b } => "{ b.a * a.a, b.a * a.b + b.b }",
     }
-    fn lower(x: Affine) -> Affine {
-        x
-    }
-    fn combine(f: Affine, g: Affine) -> Affine {
-        Affine { a: g.a * f.a, b: g.a * f.b + g.b }
-    }
-    const IDENTITY: Option<Affine> = Some(Affine { a: 1.0, b: 0.0 });
-    const ASSOCIATIVITY: Associativity = Associativity::Rounding;
-    const CUDA: &'static str = "{ b.a * a.a, b.a * a.b + b.b }";
 }
 
 /// The catalog's operator on the user's element: the orphan rule allows it, `Affine` is ours.
@@ -99,7 +83,7 @@ fn numbers(rng: &mut Rng, n: usize) -> Vec<u32> {
 const LENGTHS: [usize; 6] = [1, 2, 33, 3_073, 50_001, 700_001];
 
 /// Both engines against the oracle, in every option.
-fn check<Op: Operator<T>, T: Sample>(make: impl Fn(&mut Rng, usize) -> Vec<T>) {
+pub(super) fn check<Op: Operator<T>, T: Sample>(make: impl Fn(&mut Rng, usize) -> Vec<T>) {
     let mut rng = Rng::new();
     let device = stream();
     let mut workspace = device.as_ref().map(Workspace::new);

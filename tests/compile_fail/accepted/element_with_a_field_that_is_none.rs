@@ -1,0 +1,5 @@
+parascan::element! {
+    struct Sample { value: f32, name: u32 }
+}
+
+fn main() {}

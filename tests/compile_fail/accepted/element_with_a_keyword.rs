@@ -1,0 +1,5 @@
+parascan::element! {
+    struct Change { before: f32, after: f32 }
+}
+
+fn main() {}

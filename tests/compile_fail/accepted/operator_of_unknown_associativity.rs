@@ -1,0 +1,8 @@
+parascan::operator! {
+    struct Plus on f32 {
+        associativity: Rounding,
+        combine: |a, b| a + b => "a + b",
+    }
+}
+
+fn main() {}

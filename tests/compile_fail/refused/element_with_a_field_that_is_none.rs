@@ -1,0 +1,5 @@
+parascan::element! {
+    struct Sample { value: f32, name: char }
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+parascan::operator! {
+    struct Plus on u32 {
+        associativity: Exact,
+        identity: 0.0,
+        combine: |a, b| a.wrapping_add(b) => "a + b",
+    }
+}
+
+fn main() {}

@@ -1,0 +1,7 @@
+parascan::predicate! {
+    struct MultipleOf { divisor: u32 } on u32 {
+        keeps: |x| x % divisor == 0 => "x % p.divisor == 0",
+    }
+}
+
+fn main() {}
