@@ -328,7 +328,7 @@ fn compile(program: &Program, capability: Capability) -> Result<(Target, Vec<u8>
         }
     };
 
-    let key = format!("{target:?} {:?} {FLAGS:?}\n{}\n{TEMPLATES:?}", nvrtc.version(), program.source);
+    let key = key(target, nvrtc.version(), &FLAGS, &program.source, &TEMPLATES);
     if let Some(image) = cache::read(&key) {
         return Ok((target, image));
     }
@@ -339,6 +339,11 @@ fn compile(program: &Program, capability: Capability) -> Result<(Target, Vec<u8>
         })?;
     cache::write(&key, &image);
     Ok((target, image))
+}
+
+/// All that an image is made from: what it is compiled for, by which compiler, how, the unit's text and the templates'.
+fn key(target: Target, version: (i32, i32), flags: &[&str], source: &str, templates: &[(&str, &str)]) -> String {
+    format!("{target:?} {version:?} {flags:?}\n{source}\n{templates:?}")
 }
 
 // ---- the cache of loaded kernels ---------------------------------------------------------------------------------------------
@@ -381,4 +386,28 @@ pub(crate) fn load_with_shared(
     let kernels = Kernels::load(&make(), names, shared, device)?;
     let mut table = LOADED.write().unwrap_or_else(PoisonError::into_inner);
     Ok(table.entry((types, program, device)).or_insert_with(|| Box::leak(Box::new(kernels))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn the_key_changes_with_all_that_an_image_is_made_from() {
+        let templates = [("a.cuh", "one"), ("b.cuh", "two")];
+        let other_templates = [("a.cuh", "one"), ("b.cuh", "three")];
+        let flags = ["--std=c++17", "--fmad=false"];
+        let keys = [
+            key(Target::Cubin(90), (13, 0), &flags, "text", &templates),
+            key(Target::Cubin(80), (13, 0), &flags, "text", &templates),
+            key(Target::Ptx(90), (13, 0), &flags, "text", &templates),
+            key(Target::Cubin(90), (13, 1), &flags, "text", &templates),
+            key(Target::Cubin(90), (13, 0), &flags[..1], "text", &templates),
+            key(Target::Cubin(90), (13, 0), &flags, "other text", &templates),
+            key(Target::Cubin(90), (13, 0), &flags, "text", &other_templates),
+            key(Target::Cubin(90), (13, 0), &flags, "text", &templates[..1]),
+        ];
+        assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
+    }
 }

@@ -1,8 +1,9 @@
 //! Operators and elements whose C++ text is wrong.
 
 use crate::common::stream;
+use parascan::__own::Field;
 use parascan::cudarc::driver::DeviceRepr;
-use parascan::{Element, Error, Last, Operator, Sum, cuda, scan};
+use parascan::{Element, Error, Last, Operator, Sum, compact, cuda, scan};
 use std::env;
 use std::fmt::Debug;
 
@@ -63,6 +64,53 @@ fn refused<Op: Operator<T>, T: Element + DeviceRepr + Debug + PartialEq>(element
     assert!(stream.clone_dtoh(&sums).unwrap() == (1..=20_000).collect::<Vec<i32>>());
 }
 
+parascan::operator! {
+    struct ThirdLine on u32 {
+        associativity: Exact,
+        lift: |x| x => "
+            x + no_such_number",
+        combine: |a, b| a.wrapping_add(b) => "a + b",
+    }
+}
+parascan::operator! {
+    struct FourthLine on u32 {
+        associativity: Exact,
+        combine: |a, b| a.wrapping_add(b) => "
+            Carry sum = a + b;
+            // no sum is odd
+            sum &= no_such_mask;
+            return sum;
+        ",
+    }
+}
+
+/// The compiler names the text and the line in it.
+#[test]
+fn the_line_that_does_not_compile() {
+    refused::<UnknownName, u32>(1, 2, "combine(1): error: identifier \"no_such_function\" is undefined");
+    refused::<UnknownLower, u32>(1, 2, "lower(1): error: identifier \"no_such_lower\" is undefined");
+    refused::<ThirdLine, u32>(1, 2, "lift(2): error: identifier \"no_such_number\" is undefined");
+    refused::<FourthLine, u32>(1, 2, "combine(4): error: identifier \"no_such_mask\" is undefined");
+}
+
+parascan::predicate! {
+    struct NoPredicate on u32 {
+        keeps: |x| x > 1 => "
+            x > no_such_bound",
+    }
+}
+
+#[test]
+fn a_predicate_that_does_not_compile() {
+    let Some(stream) = stream() else { return };
+    let error = match compact::<u32>().keep(NoPredicate).run(&stream.clone_htod(&[1_u32; 100]).unwrap()) {
+        Err(e @ Error::NoCompiler { .. }) => return skip(&e),
+        result => result.expect_err("the text is wrong"),
+    };
+    let Error::Compile { log, .. } = &error else { panic!("{error:?} should be Compile") };
+    assert!(log.contains("predicate(2): error: identifier \"no_such_bound\" is undefined"), "{log}");
+}
+
 #[test]
 fn an_operator_that_does_not_compile() {
     refused::<UnknownName, u32>(1, 2, "no_such_function");
@@ -94,6 +142,24 @@ element! { Smaller = "unsigned int" }
 element! { MoreAligned = "unsigned long long" }
 element! { Unknown = "struct no_such_type" }
 
+/// Of the same size and alignment, with a field elsewhere: known of elements whose macro knows their fields.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+struct Turned {
+    x: u32,
+    y: u32,
+}
+// SAFETY: none, as above.
+unsafe impl Element for Turned {
+    const CUDA: &'static str = "struct { unsigned y, x; }";
+    const CUDA_FIELDS: &'static [Field] = &[
+        Field { name: "x", offset: 0, size: 4, cuda: "unsigned int", fields: &[] },
+        Field { name: "y", offset: 4, size: 4, cuda: "unsigned int", fields: &[] },
+    ];
+}
+// SAFETY: plain data, `repr(C)`.
+unsafe impl DeviceRepr for Turned {}
+
 /// Its element is right, what it carries is not.
 #[derive(Clone, Copy, Debug)]
 struct CarriesWrongly;
@@ -120,6 +186,8 @@ fn an_element_of_another_layout() {
     refused::<Last, Smaller>(Smaller { x: 1, y: 2 }, Smaller { x: 3, y: 4 }, ELEMENT);
     refused::<Last, MoreAligned>(MoreAligned { x: 1, y: 2 }, MoreAligned { x: 3, y: 4 }, ELEMENT);
     refused::<Last, Unknown>(Unknown { x: 1, y: 2 }, Unknown { x: 3, y: 4 }, "no_such_type");
+    const FIELD: &str = "the field x of the element's C++ type has another layout than its Rust type";
+    refused::<Last, Turned>(Turned { x: 1, y: 2 }, Turned { x: 3, y: 4 }, FIELD);
     refused::<CarriesWrongly, u32>(1, 2, "the carry's C++ type has another layout than its Rust type");
 }
 

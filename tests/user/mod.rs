@@ -4,5 +4,6 @@ mod device;
 mod host;
 mod macros;
 mod own;
+mod tagged;
 
 pub(crate) use own::Gcd;

@@ -1,0 +1,200 @@
+//! The operator is never called on a value that is not an input, the initial value or a result of its own: one that looks, at every
+//! length, strategy and option, on both engines.
+//!
+//! A value carries a tag that only such values have. What lies around the views has none.
+
+use crate::common::{Draw, Options, Rng, Sample, assert_same, context, oracle, stream};
+use crate::machines::process::is_alone;
+use crate::scan::check_on_device;
+use parascan::{Block, Operator, Strategy, Workspace, scan};
+
+parascan::element! {
+    struct Tagged<V> { value: V, tag: V } for <u8>, <u16>, <u32>, <u64>
+}
+parascan::element! {
+    struct Long<V> { value: V, tag: V, more: V } for <u8>, <u32>, <u64>
+}
+parascan::element! {
+    struct Longest { value: u64, tag: u64, more: u64, most: u64 }
+}
+
+/// The tag of a value.
+trait Tag {
+    fn tag(self) -> Self;
+}
+macro_rules! tag { ($($v:ident)*) => { $( impl Tag for $v {
+    fn tag(self) -> $v { (self as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as $v ^ 0x5a5a_5a5a_5a5a_5a5a_u64 as $v }
+} )* } }
+tag! { u8 u16 u32 u64 }
+
+/// What looks at the tags, and then adds; zeros have none.
+const ADD: &str = "
+    typedef decltype(a.value) V;
+    auto tag = [](V x) { return V(V(1ull * x * 0x9e3779b97f4a7c15ull) ^ V(0x5a5a5a5a5a5a5a5aull)); };
+    if (a.tag != tag(a.value) || b.tag != tag(b.value)) __trap();
+    Carry sum = a;
+    sum.value = V(a.value + b.value);
+    sum.tag = tag(sum.value);
+    return sum;
+";
+
+parascan::operator! {
+    /// Addition that stops where an operand has no tag.
+    struct Add
+    on Tagged<u8>, Tagged<u16>, Tagged<u32>, Tagged<u64>, Long<u8>, Long<u32>, Long<u64>, Longest {
+        associativity: Exact,
+        combine: |a, b| {
+            assert!(a.tag == a.value.tag() && b.tag == b.value.tag(), "{a:?} and {b:?} are no operands");
+            let value = a.value.wrapping_add(b.value);
+            Self::Carry { value, tag: value.tag(), ..a }
+        } => ADD,
+    }
+    on u32 {
+        associativity: Exact,
+        carry: Long<u32>,
+        lift: |x| Long { value: x, tag: x.tag(), more: 0 } => "{ x, (x * 0x7f4a7c15u) ^ 0x5a5a5a5au, 0 }",
+        lower: |x| x.value => "x.value",
+        combine: |a, b| {
+            assert!(a.tag == a.value.tag() && b.tag == b.value.tag(), "{a:?} and {b:?} are no operands");
+            let value = a.value.wrapping_add(b.value);
+            Self::Carry { value, tag: value.tag(), ..a }
+        } => ADD,
+    }
+}
+
+/// Values with a tag; what a test draws of any bits has none.
+trait Draws: Sample {
+    fn tagged(rng: &mut Rng) -> Self;
+}
+macro_rules! draws { ($($t:ty: |$value:ident| $tagged:expr;)*) => { $(
+    impl Sample for $t {
+        fn draw(rng: &mut Rng, _: Draw, _: usize) -> Self {
+            let $value = rng.next() as _;
+            Self { tag: !Tag::tag($value), ..$tagged }
+        }
+        fn same(self, other: Self) -> bool { self == other }
+    }
+    impl Draws for $t {
+        fn tagged(rng: &mut Rng) -> Self {
+            let $value = rng.next() as _;
+            $tagged
+        }
+    }
+)* } }
+draws! {
+    Tagged<u8>: |value| Tagged { value, tag: value.tag() };
+    Tagged<u16>: |value| Tagged { value, tag: value.tag() };
+    Tagged<u32>: |value| Tagged { value, tag: value.tag() };
+    Tagged<u64>: |value| Tagged { value, tag: value.tag() };
+    Long<u8>: |value| Long { value, tag: value.tag(), more: 1 };
+    Long<u32>: |value| Long { value, tag: value.tag(), more: 2 };
+    Long<u64>: |value| Long { value, tag: value.tag(), more: 3 };
+    Longest: |value| Longest { value, tag: value.tag(), more: 4, most: 5 };
+}
+impl Draws for u32 {
+    fn tagged(rng: &mut Rng) -> u32 {
+        rng.next() as u32
+    }
+}
+
+fn options<T: Draws>(rng: &mut Rng) -> Vec<Options<T>> {
+    let mut all = Vec::new();
+    for reverse in [false, true] {
+        all.push(Options { exclusive: false, init: None, reverse });
+        all.push(Options { exclusive: false, init: Some(T::tagged(rng)), reverse });
+        all.push(Options { exclusive: true, init: Some(T::tagged(rng)), reverse });
+    }
+    all
+}
+
+fn lengths<T>() -> Vec<usize> {
+    let tile = 8 * 32 * 3 * 16 / size_of::<T>();
+    let mut lengths = vec![1, 2, 31, 33, tile - 1, tile, tile + 1, 5 * tile + 7, 33 * tile + 5];
+    // Past the ends of the first two ranges of lengths, each of which has a kernel of its own.
+    lengths.extend([4 << 20, 32 << 20].map(|bytes| bytes / size_of::<T>() + 77));
+    lengths
+}
+
+fn on_host<T: Draws>()
+where
+    Add: Operator<T>,
+{
+    let mut rng = Rng::new();
+    for n in lengths::<T>() {
+        let input: Vec<T> = (0..n).map(|_| T::tagged(&mut rng)).collect();
+        for options in options::<T>(&mut rng) {
+            let mut scan = scan::<Add, T>();
+            if let Some(init) = options.init {
+                scan = if options.exclusive { scan.exclusive_from(init) } else { scan.init(init) };
+            }
+            let scan = if options.reverse { scan.reverse() } else { scan };
+            let expected = oracle::<Add, T>(&input, options);
+            assert_same(&scan.run(&input).unwrap(), &expected, &(n, options));
+            let mut in_place = input.clone();
+            scan.run_in_place(&mut in_place).unwrap();
+            assert_same(&in_place, &expected, &("in place", n, options));
+        }
+    }
+}
+
+fn on_device<T: Draws>()
+where
+    Add: Operator<T>,
+{
+    const BLOCK: Block = Block::WarpShuffles;
+    let stream = stream().expect("the parent has seen a device");
+    let mut rng = Rng::new();
+    let mut workspace = Workspace::new(&stream);
+    for strategy in [Strategy::Auto, Strategy::LookBack(BLOCK), Strategy::Hierarchical(BLOCK)] {
+        for n in lengths::<T>() {
+            let input: Vec<T> = (0..n).map(|_| T::tagged(&mut rng)).collect();
+            for (k, options) in options::<T>(&mut rng).into_iter().enumerate() {
+                let skips = [(0, 0), (1, 0), (0, 1), (3, 5)][rng.below(4)];
+                let (rng, workspace) = (&mut rng, &mut workspace);
+                check_on_device::<Add, T>(rng, &stream, workspace, &input, options, strategy, skips, k % 3 == 2);
+            }
+        }
+    }
+}
+
+#[test]
+fn on_the_host() {
+    on_host::<Tagged<u8>>();
+    on_host::<Tagged<u16>>();
+    on_host::<Tagged<u32>>();
+    on_host::<Tagged<u64>>();
+    on_host::<Long<u8>>();
+    on_host::<Long<u32>>();
+    on_host::<Longest>();
+    on_host::<u32>();
+}
+
+/// A trap takes the context with it, so this is a process of its own.
+#[test]
+fn on_the_device() {
+    if context().is_some() && is_alone(on_the_device) {
+        on_device::<Tagged<u8>>();
+        on_device::<Tagged<u16>>();
+        on_device::<Tagged<u32>>();
+        on_device::<Tagged<u64>>();
+        on_device::<u32>();
+    }
+}
+
+/// Sizes that tile no vector of 16 bytes.
+#[test]
+fn on_the_device_of_other_sizes() {
+    if context().is_some() && is_alone(on_the_device_of_other_sizes) {
+        on_device::<Long<u8>>();
+        on_device::<Long<u32>>();
+        on_device::<Long<u64>>();
+        on_device::<Longest>();
+    }
+}
+
+/// It does look: zeros have no tag.
+#[test]
+#[should_panic(expected = "are no operands")]
+fn a_value_without_a_tag() {
+    let _ = scan::<Add, Tagged<u32>>().run(&[Tagged { value: 0, tag: 0 }; 2]);
+}
