@@ -583,7 +583,7 @@ mod tests {
     fn every_textbook_combination_compiles() {
         use crate::{Last, Max, Sum};
         use half::f16;
-        let pair = Type { cuda: "struct { double a, b; }", size: 16, align: 8 };
+        let pair = Type { cuda: "struct { double a, b; }", size: 16, align: 8, fields: &[] };
         let units = [
             ("Sum<f32>", unit_of::<Sum, f32>()),
             ("Last<u64>", unit_of::<Last, u64>()),
