@@ -386,13 +386,15 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
     }
 }
 
+// A bucket for each key of two bytes.
+template <class Order, class Bits, u32 THREADS> __device__ void key_count(u32 *counters, const SortCall &call, const BucketCall &buckets) {
+    for (u32 i = threadIdx.x; i < BUCKETS / 2; i += THREADS) counters[i] = 0;
+    __syncthreads();
+    bucket_count_by<Order, Bits, THREADS>(counters, call, buckets, DIGIT_BITS, BucketByBits<Bits>(call, DIGIT_BITS));
+}
+
 // `shared` has the counters, and then a table of cells.
 template <class Order, class Bits, u32 THREADS> __device__ void bucket_count(u32 *shared, const SortCall &call, const BucketCall &buckets) {
-    if constexpr (sizeof(Bits) == 2) { // a bucket for each key
-        for (u32 i = threadIdx.x; i < BUCKETS / 2; i += THREADS) shared[i] = 0;
-        __syncthreads();
-        bucket_count_by<Order, Bits, THREADS>(shared, call, buckets, DIGIT_BITS, BucketByBits<Bits>(call, DIGIT_BITS));
-    } else {
     if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
     const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
     u32 lower_bits = map.lower_bits, words = BINS << lower_bits >> 1;
@@ -404,7 +406,6 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_count(u32
         u32 *table = shared + words;
         BucketByCells<Bits>::load(table, map);
         bucket_count_by<Order, Bits, THREADS>(shared, call, buckets, lower_bits, BucketByCells<Bits>(map, table));
-    }
     }
 }
 
@@ -447,14 +448,11 @@ __device__ inline u32 bucket_starts(const SortCall &call, const BucketCall &buck
 
 // And whether all are small enough.
 template <class Bits> __device__ void bucket_plan(const SortCall &call, const BucketCall &buckets, u32 tile) {
-    if constexpr (sizeof(Bits) == 2) bucket_starts(call, buckets, DIGIT_BITS, tile);
-    else {
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
-    if (plan.too_large) return;
+    if (__syncthreads_or(plan.too_large)) return; // all threads, though another block may be about to say so
     const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
     u32 count = bucket_starts(call, buckets, map.lower_bits, tile), bucket = (blockIdx.x << map.lower_bits) + threadIdx.x;
-    if (count > buckets.room && !(map.single[bucket / 32] >> bucket % 32 & 1)) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
-    }
+    if (count > buckets.room && !(map.single[bucket / 32] >> bucket % 32 & 1)) plan.too_large = 1;
 }
 
 // ---- to the buckets --------------------------------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@
 //
 // - Least significant digit first (Adinets and Merrill 2022, "Onesweep"): stable. Digits of all passes are counted in one
 //   read; in a pass each tile looks back, digit by digit, at how many keys of the tiles before it go before its own.
-// - Most significant digit first, for keys alone (after Stehle and Jacobsen 2017, "A Memory Bandwidth-Efficient Hybrid Radix Sort on
-//   GPUs"): equal keys are the same, so tiles claim their places as they come, and nobody waits. After two passes a bucket fits a block,
-//   which sorts the rest of its bits in shared memory.
+// - Most significant digit first (after Stehle and Jacobsen 2017, "A Memory Bandwidth-Efficient Hybrid Radix Sort on GPUs"): after two
+//   steps a bucket fits a block, which sorts the rest of its bits in shared memory. Equal keys without a payload are the same, so their
+//   tiles claim places as they come, and nobody waits.
 //
 // Between passes keys lie as unsigned integers in the order asked for: `KeyOrder`.
 #pragma once

@@ -28,28 +28,27 @@ extern "C" __global__ void __launch_bounds__(SMALL_THREADS) sort_small(SortCall 
     sort_small<Order, SmallTile>(*(SmallTile::Shared *)shared, call);
 }
 
-#ifdef ALONE // keys without values
+// ---- keys of one or two bytes, alone: counted, and written anew
+#ifdef ALONE
 #if KEY_BYTES == 1
 extern "C" __global__ void __launch_bounds__(256) sort_fill(SortCall call) {
     sort_fill<Order, Bits, 256>(call, ((const SortPlan<2> *)call.plan)->starts[0]);
 }
 #elif KEY_BYTES == 2
+extern "C" __global__ void __launch_bounds__(1024, 1) bucket_count(SortCall call, BucketCall buckets) {
+    extern __shared__ Vector shared[];
+    key_count<Order, Bits, 1024>((u32 *)shared, call, buckets);
+}
+extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets) {
+    bucket_starts(call, buckets, DIGIT_BITS, PASS_THREADS * PASS_ITEMS);
+}
 extern "C" __global__ void __launch_bounds__(256) sort_fill(SortCall call, BucketCall buckets) {
     sort_fill<Order, Bits, 256>(call, buckets.starts);
 }
 #endif
 #endif
 
-#if KEY_BYTES >= 4 || (KEY_BYTES == 2 && defined ALONE)
-extern "C" __global__ void __launch_bounds__(1024, 1) bucket_count(SortCall call, BucketCall buckets) {
-    extern __shared__ Vector shared[];
-    bucket_count<Order, Bits, 1024>((u32 *)shared, call, buckets);
-}
-extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets) {
-    bucket_plan<Bits>(call, buckets, PASS_THREADS * PASS_ITEMS);
-}
-#endif
-
+// ---- most significant digit first: by buckets, or where keys are fewer by slots
 #if KEY_BYTES >= 4
 #ifdef ALONE
 typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, UNORDERED> BucketTile;
@@ -65,6 +64,13 @@ extern "C" __global__ void __launch_bounds__(512) bucket_sample(SortCall call, B
     bucket_sample<Order, Bits, 512>(call, buckets);
 }
 extern "C" __global__ void __launch_bounds__(512) bucket_map(SortCall call, BucketCall buckets) { bucket_map<Bits, 512>(call, buckets); }
+extern "C" __global__ void __launch_bounds__(1024, 1) bucket_count(SortCall call, BucketCall buckets) {
+    extern __shared__ Vector shared[];
+    bucket_count<Order, Bits, 1024>((u32 *)shared, call, buckets);
+}
+extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets) {
+    bucket_plan<Bits>(call, buckets, PASS_THREADS * PASS_ITEMS);
+}
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) bucket_first(SortCall call, BucketCall buckets) {
     extern __shared__ Vector shared[];
     bucket_step<Order, BucketTile, true>(shared, call, buckets);

@@ -78,16 +78,17 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// # Cost
 /// On the device, for n keys of b bytes with a payload of p: all keys are read once to count their digits; then each of the passes,
 /// one for 8 bits that are looked at, reads and writes all of it, so that in all some n (b + 2 passes (b + p)) bytes are moved. A pass
-/// whose digit is the same in all keys is skipped. Keys alone of 4 or 8 bytes, from 2^21 to 2^28 of them, are moved to buckets
-/// by their upper bits, and each bucket is sorted in shared memory: 7 n b bytes, whatever the passes would be; if
-/// keys are so much alike that a bucket does not fit, the passes do it. Keys alone of 1 byte, and from 2^20 to 2^32 of 2 bytes,
+/// whose digit is the same in all keys is skipped. Keys of 4 or 8 bytes by all their bits, from 3 * 2^19 of them on (with a payload 3 * 2^20)
+/// up to some 2^28, are moved to buckets, and each bucket is sorted in shared memory: n (b + 6 (b + p)) bytes, whatever the
+/// passes would be; up to 2^20 by one step instead of two, 4 n (b + p) bytes. If keys are so much alike that a bucket does not fit,
+/// the passes do it. Keys alone of 1 byte, and from 2^20 to 2^32 of 2 bytes,
 /// are counted and written anew: 2 n b bytes. Some thousands of keys are one launch of one block.
 ///
 /// On the host a radix sort too, most significant digit first, of parts that fit the cache from then on.
 ///
 /// # Memory
 /// Keys, and a payload, are moved between two arrays. The second one is scratch memory: n (b + p) bytes, and some hundred
-/// KiB to 64 MiB besides on the device, where the [workspace](Sort::workspace) keeps it. [`run_in_place_with`](Sort::run_in_place_with)
+/// KiB to 64 MiB besides on the device (with a payload of many bytes more: 2 KiB for each 3072 to 10752 keys), where the [workspace](Sort::workspace) keeps it. [`run_in_place_with`](Sort::run_in_place_with)
 /// takes a buffer of the caller's instead. [`indices`](Sort::indices) needs two arrays of keys and one of indices.
 ///
 /// # Waiting
@@ -102,7 +103,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 ///
 /// # Source
 /// Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs" (2022); Stehle and Jacobsen, "A Memory
-/// Bandwidth-Efficient Hybrid Radix Sort on GPUs" (2017), for keys alone.
+/// Bandwidth-Efficient Hybrid Radix Sort on GPUs" (2017), for buckets.
 #[derive(Debug)]
 #[must_use = "nothing is sorted until it is run"]
 pub struct Sort<K, S = Anywhere> {
