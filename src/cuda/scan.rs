@@ -296,7 +296,7 @@ impl Textbook {
 }
 
 /// Applications of `LookBack::receive` by tile `tile` of `tiles`; `init`: whether the first one has a prefix.
-fn look_back(tile: usize, tiles: usize, init: bool) -> u64 {
+fn look_back_of(tile: usize, tiles: usize, init: bool) -> u64 {
     let (group, rank) = (tile / LOOK_BACK_GROUP, tile % LOOK_BACK_GROUP);
     let each = LOOK_BACK_GROUP / 32;
     let lanes = rank.div_ceil(each);
@@ -307,6 +307,19 @@ fn look_back(tile: usize, tiles: usize, init: bool) -> u64 {
     let own = usize::from(rank > 0 && prefix);
     let handed_on = usize::from(closes) + usize::from(closes && tile + 1 < tiles && prefix);
     (before + own + handed_on) as u64
+}
+
+/// Those of all tiles.
+fn look_back(tiles: usize, init: bool) -> u64 {
+    let group = |group: usize| {
+        let first = group * LOOK_BACK_GROUP;
+        (first..tiles.min(first + LOOK_BACK_GROUP)).map(|tile| look_back_of(tile, tiles, init)).sum::<u64>()
+    };
+    // Groups between the first and the last do the same.
+    match tiles.div_ceil(LOOK_BACK_GROUP) {
+        0 | 1 => group(0),
+        groups => group(0) + (groups as u64 - 2) * group(1) + group(groups - 1),
+    }
 }
 
 impl Plan {
@@ -333,8 +346,7 @@ impl Plan {
             Join::PrefixServer => return None,
             Join::Chained => add(&mut work, [tiles as u64 - 1 - u64::from(!init), tiles as u64], 1),
             Join::LookBack => {
-                let applications = (0..tiles).map(|tile| look_back(tile, tiles, init)).sum();
-                add(&mut work, [applications, tiles as u64], 1);
+                add(&mut work, [look_back(tiles, init), tiles as u64], 1);
             }
             Join::Hierarchical => {
                 let levels = levels(tiles, self.tile_of_carries);
@@ -611,6 +623,16 @@ mod tests {
             all
         });
         library::compile_all(all.collect());
+    }
+
+    #[test]
+    fn groups_that_look_back_do_the_same() {
+        for tiles in [1, 2, 127, 128, 129, 255, 256, 257, 384, 385, 1000] {
+            for init in [false, true] {
+                let each: u64 = (0..tiles).map(|tile| look_back_of(tile, tiles, init)).sum();
+                assert_eq!(look_back(tiles, init), each, "{tiles} tiles");
+            }
+        }
     }
 
     /// The device counts the same (`tests/device/counts.rs`); here, what the formulas come to.
