@@ -5,7 +5,7 @@
 //! cargo bench --bench versus --features cub -- --sweep         sums of 2^10 to 2^30 elements, every type
 //! cargo bench --bench versus --features cub -- --catalog       every operator on every element, 2^28
 //! cargo bench --bench versus --features cub -- --strategies    every strategy of a scan, 2^20 and 2^28
-//! cargo bench --bench versus --features cub -- --ladder        the textbook's blocks and every way of joining them, f32, 2^26, and over n
+//! cargo bench --bench versus --features cub -- --ladder        the textbook's scans of f32, all at 2^26, the steps of the ladder over n
 //! cargo bench --bench versus --features cub -- --views         views at odd offsets, and backwards, 2^28
 //! cargo bench --bench versus --features cub -- --select        compaction, partition and unique of u32, 2^10 to 2^28
 //! cargo bench --bench versus --features cub -- --fractions     compaction of u32 that keeps from nothing to all, 2^28

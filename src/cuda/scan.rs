@@ -49,26 +49,50 @@ impl Textbook {
     const fn tile(self, size: usize) -> usize {
         TEXTBOOK_WIDTH * if self.coarsened { textbook_run(size) } else { 1 }
     }
+
+    /// The program that joins its tiles so.
+    fn program(self, join: Join) -> ScanProgram {
+        let Textbook { network, coarsened } = self;
+        // The C++ of network, form and join, which together are the program's name.
+        macro_rules! name {
+            ($join:literal) => {
+                name!($join; KoggeStone KoggeStoneDoubleBuffered BrentKung Sklansky WarpShuffles)
+            };
+            ($join:literal; $($network:ident)*) => {
+                match network { $(
+                    Network::$network if coarsened => concat!(stringify!($network), "; Coarsened; ", $join),
+                    Network::$network => concat!(stringify!($network), "; Plain; ", $join),
+                )* }
+            };
+        }
+        let name = match join {
+            Join::PrefixServer => name!("PrefixServer<Operator, WIDTH / WARP, SPREAD>"),
+            Join::LookBack => name!("LookBack<Operator, LOOK_BACK_GROUP>"),
+            Join::Chained => name!("Chained<Operator>"),
+            Join::Hierarchical => name!("GivenPrefixes<Operator>"),
+        };
+        let (template, kernels): (_, &[&str]) = match join {
+            Join::Hierarchical => ("scan_textbook_hierarchical.cuh", HIERARCHICAL_KERNELS),
+            _ => ("scan_textbook.cuh", &["scan_textbook"]),
+        };
+        ScanProgram { name, template, kernels, join, textbook: Some(self) }
+    }
 }
 
-const fn program(
-    template: &'static str,
-    kernels: &'static [&'static str],
-    join: Join,
-    textbook: Option<Textbook>,
-) -> ScanProgram {
-    ScanProgram { name: template, template, kernels, join, textbook }
+/// A program of the library's own blocks.
+const fn program(template: &'static str, kernels: &'static [&'static str], join: Join) -> ScanProgram {
+    ScanProgram { name: template, template, kernels, join, textbook: None }
 }
 
 /// A kernel for each range of lengths.
-const BUILT_IN: ScanProgram = program("scan_kernels.cuh", &["scan_0", "scan_1", "scan_2"], Join::PrefixServer, None);
+const BUILT_IN: ScanProgram = program("scan_kernels.cuh", &["scan_0", "scan_1", "scan_2"], Join::PrefixServer);
 const _: () = assert!(BUILT_IN.kernels.len() == RANGES);
 
-const LOOK_BACK: ScanProgram = program("scan_look_back.cuh", &["scan_look_back"], Join::LookBack, None);
-const CHAINED: ScanProgram = program("scan_chained.cuh", &["scan_chained"], Join::Chained, None);
+const LOOK_BACK: ScanProgram = program("scan_look_back.cuh", &["scan_look_back"], Join::LookBack);
+const CHAINED: ScanProgram = program("scan_chained.cuh", &["scan_chained"], Join::Chained);
 
 const HIERARCHICAL_KERNELS: &[&str] = &["aggregate_elements", "aggregate_carries", "scan_elements", "scan_carries"];
-const HIERARCHICAL: ScanProgram = program("scan_hierarchical.cuh", HIERARCHICAL_KERNELS, Join::Hierarchical, None);
+const HIERARCHICAL: ScanProgram = program("scan_hierarchical.cuh", HIERARCHICAL_KERNELS, Join::Hierarchical);
 const AGGREGATE_ELEMENTS: usize = 0;
 const AGGREGATE_CARRIES: usize = 1;
 const SCAN_ELEMENTS: usize = 2;
@@ -88,29 +112,7 @@ impl ScanProgram {
             Block::Plain(network) | Block::Shifted(network) => (network, false),
             Block::Coarsened(network) => (network, true),
         };
-        let textbook = Some(Textbook { network, coarsened });
-        let program = match join {
-            Join::Hierarchical => program("scan_textbook_hierarchical.cuh", HIERARCHICAL_KERNELS, join, textbook),
-            _ => program("scan_textbook.cuh", &["scan_textbook"], join, textbook),
-        };
-        // The C++ of network, form and join, which is a name too.
-        macro_rules! name {
-            ($($network:ident)*) => { match network { $( Network::$network => match (join, coarsened) {
-                (Join::PrefixServer, false) => name!($network "Plain" "PrefixServer<Operator, WIDTH / WARP, SPREAD>"),
-                (Join::PrefixServer, true) => name!($network "Coarsened" "PrefixServer<Operator, WIDTH / WARP, SPREAD>"),
-                (Join::LookBack, false) => name!($network "Plain" "LookBack<Operator, LOOK_BACK_GROUP>"),
-                (Join::LookBack, true) => name!($network "Coarsened" "LookBack<Operator, LOOK_BACK_GROUP>"),
-                (Join::Chained, false) => name!($network "Plain" "Chained<Operator>"),
-                (Join::Chained, true) => name!($network "Coarsened" "Chained<Operator>"),
-                (Join::Hierarchical, false) => name!($network "Plain" "GivenPrefixes<Operator>"),
-                (Join::Hierarchical, true) => name!($network "Coarsened" "GivenPrefixes<Operator>"),
-            } )* } };
-            ($network:ident $form:literal $join:literal) => {
-                concat!(stringify!($network), "; ", $form, "; ", $join)
-            };
-        }
-        let name = name!(KoggeStone KoggeStoneDoubleBuffered BrentKung Sklansky WarpShuffles);
-        ScanProgram { name, ..program }
+        Textbook { network, coarsened }.program(join)
     }
 
     /// The text of the unit with its kernels.
@@ -119,7 +121,7 @@ impl ScanProgram {
             return unit.source(self.template);
         }
         let mut parts = self.name.split("; ");
-        let mut part = || parts.next().expect("as in `of`");
+        let mut part = || parts.next().expect("as in `Textbook::program`");
         unit.textbook(part(), part(), part(), self.template)
     }
 }
@@ -224,18 +226,20 @@ impl Plan {
     ) -> Result<Plan, Error> {
         let (element, carry) = (size_of::<T>(), size_of::<Op::Carry>());
         let program = ScanProgram::of(strategy);
-        let (kernel, shape) = match program.join {
-            Join::LookBack | Join::Chained => (0, ranges[RANGES - 1].shape),
-            Join::Hierarchical => (SCAN_ELEMENTS, ranges[0].shape),
-            Join::PrefixServer => (range, ranges[range].shape),
+        let (kernel, threads, tile, tile_of_carries, spread) = match program.textbook {
+            Some(textbook) => {
+                let kernel = if program.join == Join::Hierarchical { SCAN_ELEMENTS } else { 0 };
+                (kernel, TEXTBOOK_WIDTH, textbook.tile(element), textbook.tile(carry), TEXTBOOK_SPREAD)
+            }
+            None => {
+                let (kernel, shape) = match program.join {
+                    Join::LookBack | Join::Chained => (0, ranges[RANGES - 1].shape),
+                    Join::Hierarchical => (SCAN_ELEMENTS, ranges[0].shape),
+                    Join::PrefixServer => (range, ranges[range].shape),
+                };
+                (kernel, shape.threads(), shape.tile(element), shape.tile(carry), ranges[range].spread)
+            }
         };
-        let (mut kernel, mut threads, mut spread) = (kernel, shape.threads(), ranges[range].spread);
-        let (mut tile, mut tile_of_carries) = (shape.tile(element), shape.tile(carry));
-        if let Some(textbook) = program.textbook {
-            kernel = if program.join == Join::Hierarchical { SCAN_ELEMENTS } else { 0 };
-            (threads, spread) = (TEXTBOOK_WIDTH, TEXTBOOK_SPREAD);
-            (tile, tile_of_carries) = (textbook.tile(element), textbook.tile(carry));
-        }
         let tiles = n.div_ceil(tile);
         const MOST_BLOCKS: usize = i32::MAX as usize;
         if tiles >= MOST_BLOCKS {
