@@ -142,6 +142,77 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
     }
 };
 
+// ---- group by group ------------------------------------------------------------------------------------------------------------
+
+// The same where items tile no vector: each lane owns some groups in a row, an odd number of vectors where that can be. Items and
+// results are of one type.
+template <class Operator, class Source, class Sink, class Item, class Shape> struct LaneByGroup {
+    typedef typename Operator::Carry Carry;
+    typedef Slice<typename GroupRun<Item>::Granule, Shape::VECTORS> Stage;
+    static constexpr u32 GROUPS = Shape::VECTORS / Group<Item>::VECTORS; // of a lane
+    static constexpr u32 LANE = GROUPS * Group<Item>::ITEMS, ITEMS = WARP * LANE;
+    static constexpr u32 UNROLLED = alignof(Item) >= 4 ? GROUPS : 1; // shorter words are many instructions
+    static_assert(Shape::VECTORS % Group<Item>::VECTORS == 0, "groups tile a lane's vectors");
+
+    Source source;
+    Sink sink;
+    bool reverse;
+    Carry before; // of the warp's items before the lane's own; lane 0 has none
+
+    __device__ LaneByGroup(Source source, Sink sink, bool reverse) : source(source), sink(sink), reverse(reverse) {}
+
+    // Group g of a lane in scan order.
+    __device__ Vector *of_lane(Stage &stage, u32 lane, u32 g) const {
+        u32 at = lane * Shape::VECTORS + g * Group<Item>::VECTORS;
+        return stage.vector + (reverse ? WARP * Shape::VECTORS - Group<Item>::VECTORS - at : at);
+    }
+    static __device__ Carry with(const Maybe<Carry> &upto, Carry c) {
+        return upto.some ? Operator::combine(upto.value, c) : Operator::alone(c);
+    }
+
+    __device__ void prefetch(u64 first, u32 lane) const { source.template prefetch<ITEMS>(first, lane); }
+
+    __device__ Carry fold(Stage &stage, u64 first, u32 lane) {
+        source.load(stage, first, lane);
+        __syncwarp();
+        Maybe<Carry> upto;
+        upto.some = false;
+#pragma unroll UNROLLED
+        for (u32 g = 0; g < GROUPS; g++) {
+            Group<Item> items = Group<Item>(of_lane(stage, lane, g)).oriented(reverse);
+#pragma unroll
+            for (u32 j = 0; j < Group<Item>::ITEMS; j++) upto = {with(upto, source.carry(items.item[j])), true};
+        }
+        Carry all = warp_inclusive<Operator>(upto.value, lane);
+        before = shuffle_up(all, 1);
+        return all;
+    }
+
+    __device__ void prepare(Stage &, u32) {}
+
+    __device__ void total(Carry total) const { sink.total(total); }
+
+    __device__ void finish(Stage &stage, Maybe<Carry> prefix, u64 first, u32 lane) {
+        Maybe<Carry> upto = prefix;
+        if (lane > 0) upto = {prefix.some ? Operator::combine(prefix.value, before) : before, true};
+        u64 i = first + lane * LANE;
+#pragma unroll UNROLLED
+        for (u32 g = 0; g < GROUPS; g++) {
+            Vector *vectors = of_lane(stage, lane, g);
+            Group<Item> items = Group<Item>(vectors).oriented(reverse), results;
+#pragma unroll
+            for (u32 j = 0; j < Group<Item>::ITEMS; j++) {
+                Carry inclusive = with(upto, source.carry(items.item[j]));
+                results.item[j] = sink.put(i + g * Group<Item>::ITEMS + j, items.item[j], upto.value, inclusive);
+                upto = {inclusive, true};
+            }
+            results.oriented(reverse).store(vectors);
+        }
+        __syncwarp();
+        sink.store(stage, first, lane);
+    }
+};
+
 // ---- the pipeline ------------------------------------------------------------------------------------------------------------
 
 template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline {
@@ -214,10 +285,11 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
 
 // The pipeline from a Source to a Sink.
 template <class Operator, class Source, class Sink, class Slot, class Shape, class Join,
-          class LaneWalk = ItemByItem<Operator, Source, Sink, Slot>>
+          class LaneWalk = ItemByItem<Operator, Source, Sink, Slot>,
+          class Walk_ = LaneByLane<Operator, Source, Sink, Slot, Shape, LaneWalk>>
 struct Pipeline {
     typedef typename Operator::Carry Carry;
-    typedef LaneByLane<Operator, Source, Sink, Slot, Shape, LaneWalk> Walk;
+    typedef Walk_ Walk;
     typedef TilePipeline<Operator, Walk, Shape::WARPS, Join> Tiles;
     typedef typename Tiles::Shared Shared;
 

@@ -7,7 +7,7 @@ enum ScanFlags : u32 { EXCLUSIVE = 1, REVERSE = 2, INIT = 4 };
 // No pointer is __restrict__: input and output may be the same memory.
 template <class Operator> struct ScanSource {
     typedef typename Operator::Element Item;
-    Run<Item> run;
+    typename RunOf<Item>::Type run;
 
     template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const { run.template prefetch<ITEMS>(first, lane); }
     template <class Stage> __device__ void load(Stage &stage, u64 first, u32 lane) const { run.load(stage, first, lane); }
@@ -17,7 +17,7 @@ template <class Operator> struct ScanSource {
 template <class Operator> struct ScanSink {
     typedef typename Operator::Element Result;
     typedef typename Operator::Carry Carry;
-    Run<Result> run;
+    typename RunOf<Result>::Type run;
     bool exclusive;
 
     __device__ Result put(u64, Result, Carry before, Carry upto) const { return Operator::lower(exclusive ? before : upto); }
@@ -171,6 +171,35 @@ template <class Operator> struct WordOfFactors {
     }
 };
 
+// ---- functions over states ---------------------------------------------------------------------------------------------------
+// Taken from the last one back, a composition is a selection of bytes out of a table, a third of what it takes to pack the result as
+// well; so each vector is folded that way, and packed once.
+
+struct FoldedStates {};
+
+template <class Operator> struct ByStates {
+    typedef typename Operator::Carry Carry;
+    typedef ItemByItem<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element> Items;
+    Items items;
+    u32 upto;
+    bool some;
+
+    __device__ ByStates() : some(false) {}
+    __device__ explicit ByStates(Maybe<Carry> before) : items(before) {}
+
+    __device__ void fold(const ScanSource<Operator> &, Vector vector, bool reverse) {
+        vector = orient<u32>(vector, reverse);
+        States states = States(vector.word[3]).of(vector.word[2]).of(vector.word[1]).of(vector.word[0]);
+        upto = (some ? states.of(upto) : states).packed();
+        some = true;
+    }
+    __device__ Carry folded() const { return {upto}; }
+
+    __device__ Vector put(const ScanSource<Operator> &source, const ScanSink<Operator> &sink, u64 i, Vector vector, bool reverse) {
+        return items.put(source, sink, i, vector, reverse);
+    }
+};
+
 // ---- scan ------------------------------------------------------------------------------------------------------------------
 
 template <class Operator, class Pairs, u32 BYTES> struct WordOf;
@@ -187,13 +216,25 @@ template <class Operator> struct WordOf<Operator, ProductInTurn, 1> {
 template <class Operator, class Pairs = typename Operator::Pairs> struct ScanWalk {
     typedef ByWords<Operator, typename WordOf<Operator, Pairs, sizeof(typename Operator::Element)>::Type> Type;
 };
+template <class Operator> struct ScanWalk<Operator, FoldedStates> {
+    typedef ByStates<Operator> Type;
+};
 template <class Operator> struct ScanWalk<Operator, NoPairs> {
     typedef ItemByItem<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element> Type;
 };
 
-template <class Operator, class Shape, class Join> using ScanPipeline =
-    Pipeline<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element, Shape, Join,
-             typename ScanWalk<Operator>::Type>;
+template <class Operator, class Shape, class Join, bool TILES = sizeof(Vector) % sizeof(typename Operator::Element) == 0>
+struct ScanPipelineOf {
+    typedef Pipeline<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element, Shape, Join,
+                     typename ScanWalk<Operator>::Type>
+        Type;
+};
+template <class Operator, class Shape, class Join> struct ScanPipelineOf<Operator, Shape, Join, false> {
+    typedef typename Operator::Element Item;
+    typedef LaneByGroup<Operator, ScanSource<Operator>, ScanSink<Operator>, Item, Shape> Walk;
+    typedef Pipeline<Operator, ScanSource<Operator>, ScanSink<Operator>, Item, Shape, Join, void, Walk> Type;
+};
+template <class Operator, class Shape, class Join> using ScanPipeline = typename ScanPipelineOf<Operator, Shape, Join>::Type;
 
 template <class Operator, class Shape, class Join>
 __device__ void scan_tiles(typename Operator::Element *in, typename Operator::Element *out, u64 n, typename Operator::Carry init,

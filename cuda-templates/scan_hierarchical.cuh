@@ -7,8 +7,8 @@ extern "C" __global__ void __launch_bounds__(SmallShape::THREADS)
     aggregate_elements(Element *in, u64 n, u32 flags, Carry *aggregates) {
     aggregate_tiles<Operator, SmallShape>(in, n, flags, aggregates);
 }
-extern "C" __global__ void __launch_bounds__(SmallShape::THREADS) aggregate_carries(Carry *in, u64 n, u32 flags, Carry *aggregates) {
-    aggregate_tiles<CarryOperator, SmallShape>(in, n, flags, aggregates);
+extern "C" __global__ void __launch_bounds__(CarryShape::THREADS) aggregate_carries(Carry *in, u64 n, u32 flags, Carry *aggregates) {
+    aggregate_tiles<CarryOperator, CarryShape>(in, n, flags, aggregates);
 }
 
 // `prefixes` holds the inclusive scan of the aggregates, `init` combined first.
@@ -16,7 +16,7 @@ extern "C" __global__ void __launch_bounds__(SmallShape::THREADS)
     scan_elements(Element *in, Element *out, u64 n, Carry init, u32 flags, Carry *prefixes) {
     scan_tiles<Operator, SmallShape>(in, out, n, init, flags, GivenPrefixes<Operator>(prefixes));
 }
-extern "C" __global__ void __launch_bounds__(SmallShape::THREADS)
+extern "C" __global__ void __launch_bounds__(CarryShape::THREADS)
     scan_carries(Carry *in, Carry *out, u64 n, Carry init, u32 flags, Carry *prefixes) {
-    scan_tiles<CarryOperator, SmallShape>(in, out, n, init, flags, GivenPrefixes<CarryOperator>(prefixes));
+    scan_tiles<CarryOperator, CarryShape>(in, out, n, init, flags, GivenPrefixes<CarryOperator>(prefixes));
 }

@@ -188,6 +188,96 @@ template <class Item> struct Run {
     }
 };
 
+// ---- items that tile no vector --------------------------------------------------------------------------------------------
+// A few vectors in a row hold a whole number of them: a group. In and out of the stage they move as granules, integers of their
+// alignment.
+
+template <u32 BYTES> struct GranuleOf;
+template <> struct GranuleOf<1> {
+    typedef u8 Type;
+};
+template <> struct GranuleOf<2> {
+    typedef u16 Type;
+};
+template <> struct GranuleOf<4> {
+    typedef u32 Type;
+};
+template <> struct GranuleOf<8> {
+    typedef u64 Type;
+};
+template <> struct GranuleOf<16> {
+    typedef Vector Type;
+};
+
+constexpr u32 common_divisor(u32 a, u32 b) { return b == 0 ? a : common_divisor(b, a % b); }
+
+template <class Item_> struct Group {
+    typedef Item_ Item;
+    static constexpr u32 COMMON = common_divisor(sizeof(Item), sizeof(Vector));
+    static constexpr u32 VECTORS = sizeof(Item) / COMMON, ITEMS = sizeof(Vector) / COMMON;
+
+    Item item[ITEMS]; // in memory order
+
+    __device__ Group() {}
+    __device__ explicit Group(const Vector *from) {
+        Vector vectors[VECTORS];
+#pragma unroll
+        for (u32 k = 0; k < VECTORS; k++) vectors[k] = from[k];
+        memcpy(item, vectors, sizeof(vectors));
+    }
+    __device__ void store(Vector *to) const {
+        Vector vectors[VECTORS];
+        memcpy(vectors, item, sizeof(vectors));
+#pragma unroll
+        for (u32 k = 0; k < VECTORS; k++) to[k] = vectors[k];
+    }
+    // Back to front if asked.
+    __device__ Group oriented(bool reverse) const {
+        Group group = *this;
+#pragma unroll
+        for (u32 j = 0; j < ITEMS; j++)
+            if (reverse) group.item[j] = item[ITEMS - 1 - j];
+        return group;
+    }
+};
+
+template <class Item> struct GroupRun {
+    typedef typename GranuleOf<alignof(Item)>::Type Granule;
+    static constexpr u32 GRANULES = sizeof(Item) / sizeof(Granule);
+
+    Item *base;
+    u64 n;
+    bool reverse;
+
+    __device__ Run<Granule> granules() const { return {(Granule *)base, n * GRANULES, reverse}; }
+
+    template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const {
+        granules().template prefetch<ITEMS * GRANULES>(first * GRANULES, lane);
+    }
+    // By one warp. Items past the end are copies of the last one, of which copies of its last granule would be none.
+    template <u32 VECTORS> __device__ void load(Slice<Granule, VECTORS> &slice, u64 first, u32 lane) const {
+        granules().load(slice, first * GRANULES, lane);
+        constexpr u32 ITEMS = Slice<Granule, VECTORS>::ITEMS / GRANULES;
+        u32 count = first >= n ? 0 : u32(min(n - first, u64(ITEMS)));
+        if (count < ITEMS) {
+            Item last = base[reverse ? 0 : n - 1], *to = (Item *)slice.slots();
+            __syncwarp(); // what other lanes have put there is written over
+            for (u32 i = lane; i < ITEMS - count; i += WARP) to[reverse ? i : count + i] = last;
+        }
+    }
+    template <u32 VECTORS> __device__ void store(Slice<Granule, VECTORS> &slice, u64 first, u32 lane) const {
+        granules().store(slice, first * GRANULES, lane);
+    }
+};
+
+// Contiguous memory of any items.
+template <class Item, bool TILES = sizeof(Vector) % sizeof(Item) == 0> struct RunOf {
+    typedef Run<Item> Type;
+};
+template <class Item> struct RunOf<Item, false> {
+    typedef GroupRun<Item> Type;
+};
+
 // By one warp: the first `count` items at `from` in shared memory, a vector's beginning, to `to`, wherever that begins.
 template <class Item> __device__ inline void store_front(const Vector *from, Item *to, u32 count, u32 lane) {
     u32 past = u32((u64)to % sizeof(Vector)), bytes = past + count * sizeof(Item);

@@ -176,20 +176,28 @@ template <class T> __device__ inline u32 lane_min(u32 a, u32 b, Tag<T>) {
 
 // ---- functions over 8 states, 4 bits each, state 0 the lowest ---------------------------------------------------------------
 
-// First `f`, then `g`. What is no state in `g`, 8 or more, is state 0; `f` has none such.
-__device__ inline u32 compose_states(u32 f, u32 g) {
-    constexpr u32 LOW = 0x33221100, HIGH = 0x77665544; // the states, each twice in a byte
-    u32 low, high, first, last;
-    // Bytes by the digits of a selector, of which the lower four count; one with its upper bit set gives the sign of a byte.
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(low) : "r"(LOW), "r"(HIGH), "r"(g));
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(high) : "r"(LOW), "r"(HIGH), "r"(g >> 16));
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(first) : "r"(low), "r"(high), "r"(f));
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(last) : "r"(low), "r"(high), "r"(f >> 16));
+// Such a function as a table: each state that follows twice in a byte.
+struct States {
+    u32 low, high; // those that follow 0 to 3, and 4 to 7
+
+    static __device__ u32 select(u32 low, u32 high, u32 digits) { // bytes, by the lower four digits, each below 8
+        u32 bytes;
+        asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(low), "r"(high), "r"(digits));
+        return bytes;
+    }
+    __device__ States(u32 low, u32 high) : low(low), high(high) {}
+    __device__ explicit States(u32 packed)
+        : low(select(0x33221100, 0x77665544, packed)), high(select(0x33221100, 0x77665544, packed >> 16)) {}
+
+    // First `f`, packed, then this one.
+    __device__ States of(u32 f) const { return States(select(low, high, f), select(low, high, f >> 16)); }
+
     // Two states to a byte: the lower half of one byte and the upper half of the next.
-    first = (first & 0x0f0f0f0f) | (first >> 8 & 0xf0f0f0f0);
-    last = (last & 0x0f0f0f0f) | (last >> 8 & 0xf0f0f0f0);
-    return __byte_perm(first, last, 0x6420);
-}
+    __device__ u32 packed() const {
+        u32 first = (low & 0x0f0f0f0f) | (low >> 8 & 0xf0f0f0f0), last = (high & 0x0f0f0f0f) | (high >> 8 & 0xf0f0f0f0);
+        return __byte_perm(first, last, 0x6420);
+    }
+};
 
 // ---- lanes ----------------------------------------------------------------------------------------------------------
 

@@ -79,7 +79,7 @@ pub enum Error {
     },
     /// An element that kernels cannot be made for.
     #[error(
-        "{primitive}: elements of {size} bytes have no kernel; on the device their size must be 1, 2, 4, 8 or 16 bytes, and so must the carry's for Strategy::Hierarchical and the textbook's blocks"
+        "{primitive}: elements of {size} bytes have no kernel; on the device their size must be 1 to 32 bytes, and so must the carry's for Strategy::Hierarchical; with the textbook's blocks both must be of 1, 2, 4, 8 or 16 bytes"
     )]
     ElementSize {
         /// The primitive that was called.

@@ -71,18 +71,25 @@ crate::element! {
     } for <u32>, <u64>, <f32>, <f64>
 }
 
-crate::element! {
-    /// A function over up to 8 states: the transitions of a finite automaton for one symbol.
-    ///
-    /// The state that follows state `s` lies in bits `4 s` to `4 s + 3`. What is no state there, 8 or more, counts as state 0.
-    pub struct Transitions {
-        /// The states that follow, 4 bits each.
-        pub packed: u32,
-    }
+/// A function over up to 8 states: the transitions of a finite automaton for one symbol.
+///
+/// The state that follows state `s` lies in bits `4 s` to `4 s + 3`, and is below 8, as [`new`](Transitions::new) sees to; a buffer
+/// that was filled in another way must keep to it, or what comes out is any function.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
+pub struct Transitions {
+    packed: u32,
 }
+// SAFETY: a 32-bit integer on both sides.
+unsafe impl Element for Transitions {
+    const CUDA: &'static str = "struct { unsigned int packed; }";
+    const CUDA_FIELDS: &'static [Field] = &[Field { name: "packed", offset: 0, size: 4, cuda: "states", fields: &[] }];
+}
+// SAFETY: plain data.
+unsafe impl cudarc::driver::DeviceRepr for Transitions {}
 
 impl Transitions {
-    /// The function that takes state `s` to `next[s]`. States that an automaton does not have may be anything, themselves say.
+    /// The function that takes state `s` to `next[s]`. Of states that an automaton does not have, let each follow itself.
     ///
     /// # Panics
     /// If one of them is not below 8; at compile time in a constant.
@@ -98,13 +105,12 @@ impl Transitions {
 
     /// The state that follows `state`, which is below 8.
     pub const fn after(self, state: u8) -> u8 {
-        let next = self.packed >> (4 * (state & 7)) & 15;
-        if next < 8 { next as u8 } else { 0 }
+        (self.packed >> (4 * (state & 7)) & 7) as u8
     }
 
-    /// What is no state becomes state 0.
-    const fn valid(self) -> Transitions {
-        Transitions { packed: self.packed & !((self.packed >> 3 & 0x1111_1111) * 15) }
+    /// The four bits for each state, state 0 the lowest.
+    pub const fn packed(self) -> u32 {
+        self.packed
     }
 }
 
@@ -176,12 +182,12 @@ crate::operator! {
 const MATRICES: &str = "{ b.m00 * a.m00 + b.m01 * a.m10, b.m00 * a.m01 + b.m01 * a.m11,
   b.m10 * a.m00 + b.m11 * a.m10, b.m10 * a.m01 + b.m11 * a.m11 }";
 
-/// By hand, since the device makes valid what nothing was combined with, and for the rest need not look.
+/// By hand, for the way in which the device folds them.
 impl Operator<Transitions> for Compose {
     type Carry = Transitions;
     #[inline]
     fn lift(x: Transitions) -> Transitions {
-        x.valid()
+        x
     }
     #[inline]
     fn lower(x: Transitions) -> Transitions {
@@ -189,12 +195,12 @@ impl Operator<Transitions> for Compose {
     }
     #[inline]
     fn combine(f: Transitions, g: Transitions) -> Transitions {
-        let next = |s: u32| ((g.packed >> (4 * (f.packed >> (4 * s) & 7))) & 15) << (4 * s);
+        let next = |s: u32| ((g.packed >> (4 * (f.packed >> (4 * s) & 7))) & 7) << (4 * s);
         Transitions { packed: (0..8).fold(0, |packed, s| packed | next(s)) }
     }
     const IDENTITY: Option<Transitions> = Some(Transitions::new([0, 1, 2, 3, 4, 5, 6, 7]));
-    const CUDA: &'static str = "{ compose_states(a.packed, b.packed) }";
-    const CUDA_ALONE: &'static str = "{ compose_states(0x76543210u, x.packed) }";
+    const CUDA: &'static str = "{ States(b.packed).of(a.packed).packed() }";
+    const CUDA_PAIRS: &'static str = "FoldedStates";
 }
 
 // ---- extremes ----------------------------------------------------------------------------------------------------------------
@@ -748,19 +754,29 @@ mod tests {
         compile_all(all("laws.cuh"));
     }
 
+    /// Of elements that tile a vector and of those that do not, by every way of joining tiles.
+    #[test]
+    fn scans_of_structs_compile() {
+        let scans = ["scan_kernels.cuh", "scan_look_back.cuh", "scan_hierarchical.cuh"].map(|program| {
+            let of_structs =
+                |name: &str| ["Variance on ", "LogSumExp on f32", "Matrix<u64>"].iter().any(|of| name.contains(of));
+            all(program).into_iter().filter(move |(_, name, _)| of_structs(name))
+        });
+        compile_all(scans.into_iter().flatten().collect());
+    }
+
     #[test]
     fn transitions_are_composed_as_functions() {
         let mut state = 1_u32;
         let mut next = || {
             state = state.wrapping_mul(747_796_405).wrapping_add(2_891_336_453);
-            state
+            Transitions { packed: state & 0x7777_7777 }
         };
         for _ in 0..1000 {
-            let (f, g) = (Transitions { packed: next() }, Transitions { packed: next() });
-            let lift = <Compose as Operator<Transitions>>::lift;
-            let both = <Compose as Operator<Transitions>>::combine(lift(f), lift(g));
+            let (f, g) = (next(), next());
+            let both = <Compose as Operator<Transitions>>::combine(f, g);
             assert!((0..8).all(|s| both.after(s) == g.after(f.after(s))), "{f:x?} {g:x?} {both:x?}");
-            assert!((0..8).all(|s| both.packed >> (4 * s) & 15 < 8), "{both:x?}");
+            assert_eq!(both.packed() & !0x7777_7777, 0, "{both:x?}");
         }
     }
 }

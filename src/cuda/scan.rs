@@ -2,7 +2,8 @@
 
 use super::library::{self, Kernels, Program};
 use super::tuning::{
-    LOOK_BACK_GROUP, RANGES, Range, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, architectures, textbook_run, tuning,
+    LOOK_BACK_GROUP, RANGES, Range, Shape, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, architectures, carry_shape, fitted,
+    textbook_run,
 };
 use super::unit::{Type, Unit};
 use crate::{Block, Element, Error, Network, Operator, Strategy, Work};
@@ -138,6 +139,7 @@ pub(crate) struct Plan {
     flags: u32,
     /// Carries of a tile, where they are scanned themselves.
     tile_of_carries: usize,
+    threads_of_carries: u32,
     /// Bytes of status words: zero before the launch, and zero again after it.
     pub(crate) words: usize,
     /// Bytes of plain scratch memory.
@@ -161,11 +163,12 @@ impl Plan {
     ) -> Result<Plan, Error> {
         Plan::check::<Op, T>(strategy)?;
         let element = size_of::<T>();
-        let ranges = tuning(TUNING, architecture, element);
+        let ranges = fitted(TUNING, architecture, element);
         let bytes = n.saturating_mul(element);
         let range =
             ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
-        Plan::in_range::<Op, T>(strategy, n, ranges, range)
+        let carries = carry_shape(TUNING, architecture, element, size_of::<Op::Carry>());
+        Plan::in_range::<Op, T>(strategy, n, &ranges, range, carries)
     }
 
     /// With memory enough for `n` elements or fewer: a shorter input may take smaller tiles, and more of them.
@@ -178,7 +181,7 @@ impl Plan {
         architecture: u32,
     ) -> Result<Plan, Error> {
         let mut plan = Plan::new::<Op, T>(strategy, n, architecture)?;
-        for range in tuning(TUNING, architecture, size_of::<T>()) {
+        for range in fitted(TUNING, architecture, size_of::<T>()) {
             let shorter = Plan::new::<Op, T>(strategy, n.min(range.bytes / size_of::<T>()), architecture)?;
             plan.words = plan.words.max(shorter.words);
             plan.scratch = plan.scratch.max(shorter.scratch);
@@ -203,16 +206,18 @@ impl Plan {
         self.words + self.scratch
     }
 
-    /// Whether kernels take the element: slots of the stage tile a vector of 16 bytes.
+    /// Whether kernels take the element.
     ///
     /// # Errors
     /// [`Error::ElementSize`].
     pub(crate) fn check<Op: Operator<T>, T: Element>(strategy: Strategy) -> Result<(), Error> {
         let (element, carry) = (size_of::<T>(), size_of::<Op::Carry>());
         let program = ScanProgram::of(strategy);
-        let both = program.join == Join::Hierarchical || program.textbook.is_some();
+        let is_textbook = program.textbook.is_some();
+        let both = program.join == Join::Hierarchical || is_textbook;
         let staged = if both { [element, carry] } else { [element; 2] };
-        match staged.into_iter().find(|&size| size == 0 || 16 % size != 0) {
+        let fits = |size: usize| (1..=32).contains(&size) && (!is_textbook || 16 % size == 0);
+        match staged.into_iter().find(|&size| !fits(size)) {
             Some(size) => Err(Error::ElementSize { primitive: "scan", size }),
             None => Ok(()),
         }
@@ -223,13 +228,15 @@ impl Plan {
         n: usize,
         ranges: &[Range; RANGES],
         range: usize,
+        carries: Shape,
     ) -> Result<Plan, Error> {
         let (element, carry) = (size_of::<T>(), size_of::<Op::Carry>());
         let program = ScanProgram::of(strategy);
-        let (kernel, threads, tile, tile_of_carries, spread) = match program.textbook {
+        let (kernel, threads, tile, [threads_of_carries, tile_of_carries], spread) = match program.textbook {
             Some(textbook) => {
                 let kernel = if program.join == Join::Hierarchical { SCAN_ELEMENTS } else { 0 };
-                (kernel, TEXTBOOK_WIDTH, textbook.tile(element), textbook.tile(carry), TEXTBOOK_SPREAD)
+                let carries = [TEXTBOOK_WIDTH, textbook.tile(carry)];
+                (kernel, TEXTBOOK_WIDTH, textbook.tile(element), carries, TEXTBOOK_SPREAD)
             }
             None => {
                 let (kernel, shape) = match program.join {
@@ -237,7 +244,8 @@ impl Plan {
                     Join::Hierarchical => (SCAN_ELEMENTS, ranges[0].shape),
                     Join::PrefixServer => (range, ranges[range].shape),
                 };
-                (kernel, shape.threads(), shape.tile(element), shape.tile(carry), ranges[range].spread)
+                let carries = [carries.threads(), carries.tile(carry)];
+                (kernel, shape.threads(), shape.tile(element), carries, ranges[range].spread)
             }
         };
         let tiles = n.div_ceil(tile);
@@ -257,7 +265,8 @@ impl Plan {
         };
         let shifted = matches!(strategy.block(), Block::Shifted(_));
         let flags = if shifted { SHIFTED } else { 0 };
-        Ok(Plan { program, kernel, threads: threads as u32, tiles, flags, tile_of_carries, words, scratch })
+        let (threads, threads_of_carries) = (threads as u32, threads_of_carries as u32);
+        Ok(Plan { program, kernel, threads, tiles, flags, tile_of_carries, threads_of_carries, words, scratch })
     }
 }
 
@@ -458,7 +467,10 @@ impl<C: Element> Call<C> {
         // SAFETY (of all launches): the arguments are those of the kernels in the plan's template, which are the same for all
         // hierarchical scans and for all others; the rest is the caller's.
         let launch = |kernel: usize, blocks: usize, arguments: &[*const c_void]| unsafe {
-            kernels.launch(kernel, blocks as u32, plan.threads, stream, arguments)
+            let of_carries =
+                plan.program.join == Join::Hierarchical && matches!(kernel, AGGREGATE_CARRIES | SCAN_CARRIES);
+            let threads = if of_carries { plan.threads_of_carries } else { plan.threads };
+            kernels.launch(kernel, blocks as u32, threads, stream, arguments)
         };
         if plan.program.join != Join::Hierarchical {
             let server = plan.program.join == Join::PrefixServer && tiles > 1;

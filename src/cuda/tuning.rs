@@ -20,6 +20,21 @@ impl Shape {
     pub(crate) const fn tile(self, element_size: usize) -> usize {
         self.threads() * self.vectors * 16 / element_size
     }
+
+    /// The same for elements of `size` bytes, which may tile no vector: the fewest vectors that hold whole ones are a group, and a
+    /// lane owns an odd number of groups, about as many vectors. A block holds fewer warps where they would not fit.
+    pub(crate) fn fitted(self, size: usize) -> Shape {
+        if 16 % size == 0 {
+            return self;
+        }
+        let (mut common, mut rest) = (size, 16);
+        while rest != 0 {
+            (common, rest) = (rest, common % rest);
+        }
+        let group = size / common;
+        let vectors = group * (self.vectors / (2 * group) * 2 + 1);
+        Shape { warps: self.warps.min(BLOCK_BYTES / (32 * 16 * vectors)), vectors }
+    }
 }
 
 /// A kernel for a range of lengths.
@@ -369,6 +384,16 @@ pub(crate) fn tuning(table: &[Tuning], architecture: u32, size: usize) -> &[Rang
     &lines.find(|line| size <= line.element).unwrap_or(last).ranges
 }
 
+/// The same with shapes that fit the element.
+pub(crate) fn fitted(table: &[Tuning], architecture: u32, size: usize) -> [Range; RANGES] {
+    tuning(table, architecture, size).map(|range| Range { shape: range.shape.fitted(size), ..range })
+}
+
+/// The shape of the kernels that scan carries of an element, where the hierarchical scan has made an array of them.
+pub(crate) fn carry_shape(table: &[Tuning], architecture: u32, element: usize, carry: usize) -> Shape {
+    tuning(table, architecture, element)[0].shape.fitted(carry)
+}
+
 /// The architectures of the table, newest first.
 pub(crate) fn architectures(table: &[Tuning]) -> impl Iterator<Item = u32> {
     let is_first = |i: usize| i == 0 || table[i].architecture != table[i - 1].architecture;
@@ -391,6 +416,21 @@ mod tests {
             let most = if line.element == 1 { 15 } else { usize::MAX };
             let vectors = line.ranges.map(|range| range.shape.vectors);
             assert!(vectors.iter().all(|&vectors| vectors % 2 == 1 && vectors <= most), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn elements_of_any_size_tile_a_lane() {
+        for architecture in architectures(TUNING) {
+            for size in 1..=32 {
+                for (range, own) in fitted(TUNING, architecture, size).iter().zip(tuning(TUNING, architecture, size)) {
+                    let Shape { warps, vectors } = range.shape;
+                    assert_eq!(vectors * 16 % size, 0, "{size}: {range:?}");
+                    assert!(warps > 0 && (warps * vectors * 512 <= BLOCK_BYTES || range == own), "{size}: {range:?}");
+                    assert!(16 % size != 0 || range == own, "{size}: {range:?}");
+                    assert!(vectors % 2 == 1 || size == 32, "{size}: {range:?}");
+                }
+            }
         }
     }
 

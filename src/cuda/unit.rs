@@ -5,8 +5,8 @@
 
 use super::tuning::{
     BUCKET_MAP_BYTES, EXPAND, LOOK_BACK_GROUP, OffsetsRange, PACK, RANGES, Range, SORT_ARCHITECTURES, SegmentTile,
-    SortBlock, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, Tuning, architectures, compact_shapes, offsets_ranges,
-    sort_shape, textbook_run, tuning,
+    Shape, SortBlock, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, Tuning, architectures, carry_shape, compact_shapes,
+    fitted, offsets_ranges, sort_shape, textbook_run,
 };
 
 /// The templates, by the name under which a unit includes them.
@@ -160,7 +160,11 @@ impl Unit<'_> {
         let Unit { element, carry, lift, alone, combine, lower, pairs } = self;
         // An unnamed struct that is both would be two types if it were written twice.
         let carry = Type { cuda: if carry.cuda == element.cuda { "Element" } else { carry.cuda }, ..*carry };
-        let shapes = shapes_by_architecture(table, element.size);
+        let shapes = by_architecture(table, |architecture| {
+            let Shape { warps, vectors } = carry_shape(table, architecture, element.size, carry.size);
+            let ranges = fitted(table, architecture, element.size);
+            format!("{}typedef Shape<{warps}, {vectors}> CarryShape;\n", shapes(&ranges))
+        });
         format!(
             "#include \"scan.cuh\"\n\
              {shapes}\
@@ -470,14 +474,18 @@ impl SortUnit {
 
 /// The shapes for an element of `size` bytes, by the architecture that is compiled for.
 fn shapes_by_architecture(table: &[Tuning], size: usize) -> String {
-    let shapes: String = architectures(table)
+    by_architecture(table, |architecture| shapes(&fitted(table, architecture, size)))
+}
+
+fn by_architecture(table: &[Tuning], text: impl Fn(u32) -> String) -> String {
+    let texts: String = architectures(table)
         .enumerate()
         .map(|(i, architecture)| {
             let condition = if i == 0 { "#if" } else { "#elif" };
-            format!("{condition} __CUDA_ARCH__ >= {architecture}0\n{}", shapes(tuning(table, architecture, size)))
+            format!("{condition} __CUDA_ARCH__ >= {architecture}0\n{}", text(architecture))
         })
         .collect();
-    shapes + "#endif\n"
+    texts + "#endif\n"
 }
 
 /// The shapes of the kernels: of each range, and the first and the last of them by name.
@@ -494,7 +502,6 @@ fn shapes(ranges: &[Range; RANGES]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tuning::Shape;
     use super::*;
 
     /// Each architecture of the table gets its own ranges, the newest that is not newer first.

@@ -1,6 +1,6 @@
 //! Agreement of the Rust bodies with the CUDA bodies: both are run on the same operands and compared on the host.
 
-use super::measure::{Measure, same_bits};
+use super::measure::{Again, Measure, same_bits};
 use super::{Laws, Violation, config, fold, hex, operand_lines, results};
 use crate::cuda::{self, Kernels};
 use crate::memory::bind;
@@ -123,7 +123,7 @@ fn differs_alone<Op: Operator<T>, T: Element + Debug>(
     if !measure.same(carry, lifted, &[], &[&|through| through(carry)]) {
         return Some(name(&results::<Op, T>(["lift(a) in Rust", "lift(a) in CUDA"], carry, lifted)));
     }
-    lowers_differently::<Op, T>(measure, carry, lowered).map(|lines| name(&lines))
+    lowers_differently::<Op, T>(measure, carry, lowered, &|through| through(carry)).map(|lines| name(&lines))
 }
 
 /// What Rust makes of a pair, against what the device did.
@@ -137,18 +137,20 @@ fn differs<Op: Operator<T>, T: Element + Debug>(
     let carry = Op::combine(a, b);
     let again = |through: &dyn Fn(Op::Carry) -> Op::Carry| Op::combine(through(a), through(b));
     let found = if measure.same(carry, combined, &[a, b], &[&again]) {
-        lowers_differently::<Op, T>(measure, carry, lowered)
+        lowers_differently::<Op, T>(measure, carry, lowered, &again)
     } else {
         Some(results::<Op, T>(["a b in Rust", "a b in CUDA"], carry, combined))
     };
     found.filter(|_| !measure.passes_over_finite_operands(&[a, b]))
 }
 
-/// Elements are compared as what they lift to, by the one measure that there is; exact operators by their bits.
+/// Elements are compared as what they lift to, by the one measure that there is; exact operators by their bits. `again` makes the
+/// carry anew.
 fn lowers_differently<Op: Operator<T>, T: Element + Debug>(
     measure: &Measure<Op::Carry>,
     carry: Op::Carry,
     lowered: T,
+    again: Again<Op::Carry>,
 ) -> Option<String> {
     let expected = Op::lower(carry);
     if same_bits(&expected, &lowered)
@@ -157,7 +159,7 @@ fn lowers_differently<Op: Operator<T>, T: Element + Debug>(
                 Op::lift(expected),
                 Op::lift(lowered),
                 &[carry],
-                &[&|through| Op::lift(Op::lower(through(carry)))],
+                &[&|through| Op::lift(Op::lower(through(again(through))))],
             ))
     {
         return None;

@@ -135,7 +135,7 @@ fn fields<C: Element>(carry: &C) -> impl Iterator<Item = (usize, Float)> {
             Kind::F64 => float(bytemuck::pod_read_unaligned::<f64>(bytes)),
             Kind::F16 => float(bytemuck::pod_read_unaligned::<f16>(bytes)),
             Kind::Bf16 => float(bytemuck::pod_read_unaligned::<bf16>(bytes)),
-            Kind::Integer | Kind::Flag => None,
+            Kind::Integer | Kind::Flag | Kind::States => None,
         };
         Some((at, x?))
     })
@@ -149,7 +149,7 @@ fn has_floats<C: Element>() -> bool {
 fn fields_are_close<C: Element>(one: C, other: C, again: &[Again<C>]) -> bool {
     let (mut a, mut b) = (one, other);
     for (at, size, kind) in parts::<C>() {
-        if !matches!(kind, Kind::Integer | Kind::Flag) {
+        if !matches!(kind, Kind::Integer | Kind::Flag | Kind::States) {
             bytemuck::bytes_of_mut(&mut a)[at..at + size].fill(0);
             bytemuck::bytes_of_mut(&mut b)[at..at + size].fill(0);
         }
@@ -196,7 +196,7 @@ fn nudged<C: Element>(mut carry: C, trial: u64) -> C {
             Kind::F64 => nudge!(f64),
             Kind::F16 => nudge!(f16),
             Kind::Bf16 => nudge!(bf16),
-            Kind::Integer | Kind::Flag => {}
+            Kind::Integer | Kind::Flag | Kind::States => {}
         }
     }
     carry

@@ -56,6 +56,8 @@ pub(super) enum Kind {
     Integer,
     /// Set or not.
     Flag,
+    /// Functions over 8 states (`operators::Transitions`).
+    States,
 }
 
 /// The numbers of an element: where each begins, its bytes, what it is. A type whose fields are not known is one number.
@@ -72,6 +74,7 @@ pub(super) fn parts<T: Element>() -> Vec<(usize, usize, Kind)> {
             "f16" => Kind::F16,
             "bf16" => Kind::Bf16,
             "flag" => Kind::Flag,
+            "states" => Kind::States,
             _ => Kind::Integer,
         };
         // What is wider than a word is drawn by the byte.
@@ -89,7 +92,7 @@ fn format(size: usize, kind: Kind) -> Format {
         Kind::F64 => float64(),
         Kind::F16 => float16(),
         Kind::Bf16 => brain16(),
-        Kind::Integer | Kind::Flag => integer(size),
+        Kind::Integer | Kind::Flag | Kind::States => integer(size),
     }
 }
 
@@ -109,6 +112,7 @@ fn of_fields<T: Element + Debug>(draw: fn(usize, Kind) -> BoxedStrategy<u64>) ->
 fn word(size: usize, kind: Kind) -> BoxedStrategy<u64> {
     match kind {
         Kind::Flag => prop_oneof![Just(0), 0..=u64::MAX].boxed(),
+        Kind::States => (0..=u64::MAX).prop_map(|bits| bits & 0x7777_7777).boxed(),
         _ => word_of(format(size, kind)).boxed(),
     }
 }
@@ -121,7 +125,7 @@ fn ordinary_word(size: usize, kind: Kind) -> BoxedStrategy<u64> {
         Kind::F16 => |x| f16::from_f32(x).to_bits().into(),
         Kind::Bf16 => |x| bf16::from_f32(x).to_bits().into(),
         Kind::Integer => return whole.boxed(),
-        Kind::Flag => return word(size, kind),
+        Kind::Flag | Kind::States => return word(size, kind),
     };
     let any =
         (-4.0..4.0_f32, any::<bool>()).prop_map(|(power, negative)| power.exp2() * if negative { -1.0 } else { 1.0 });

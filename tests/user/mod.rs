@@ -4,6 +4,7 @@ mod device;
 mod host;
 mod macros;
 mod own;
+mod sizes;
 mod tagged;
 
 pub(crate) use own::Gcd;

@@ -45,8 +45,10 @@ parascan::operator! {
         associativity: Exact,
         combine: |a, b| {
             assert!(a.tag == a.value.tag() && b.tag == b.value.tag(), "{a:?} and {b:?} are no operands");
-            let value = a.value.wrapping_add(b.value);
-            Self::Carry { value, tag: value.tag(), ..a }
+            let mut sum = a;
+            sum.value = a.value.wrapping_add(b.value);
+            sum.tag = sum.value.tag();
+            sum
         } => ADD,
     }
     on u32 {
@@ -56,8 +58,10 @@ parascan::operator! {
         lower: |x| x.value => "x.value",
         combine: |a, b| {
             assert!(a.tag == a.value.tag() && b.tag == b.value.tag(), "{a:?} and {b:?} are no operands");
-            let value = a.value.wrapping_add(b.value);
-            Self::Carry { value, tag: value.tag(), ..a }
+            let mut sum = a;
+            sum.value = a.value.wrapping_add(b.value);
+            sum.tag = sum.value.tag();
+            sum
         } => ADD,
     }
 }
@@ -66,30 +70,32 @@ parascan::operator! {
 trait Draws: Sample {
     fn tagged(rng: &mut Rng) -> Self;
 }
-macro_rules! draws { ($($t:ty: |$value:ident| $tagged:expr;)*) => { $(
+macro_rules! draws { ($($t:ty: |$value:ident: $v:ident| $tagged:expr;)*) => { $(
     impl Sample for $t {
         fn draw(rng: &mut Rng, _: Draw, _: usize) -> Self {
-            let $value = rng.next() as _;
-            Self { tag: !Tag::tag($value), ..$tagged }
+            let $value = rng.next() as $v;
+            let mut untagged = $tagged;
+            untagged.tag = !untagged.tag;
+            untagged
         }
         fn same(self, other: Self) -> bool { self == other }
     }
     impl Draws for $t {
         fn tagged(rng: &mut Rng) -> Self {
-            let $value = rng.next() as _;
+            let $value = rng.next() as $v;
             $tagged
         }
     }
 )* } }
 draws! {
-    Tagged<u8>: |value| Tagged { value, tag: value.tag() };
-    Tagged<u16>: |value| Tagged { value, tag: value.tag() };
-    Tagged<u32>: |value| Tagged { value, tag: value.tag() };
-    Tagged<u64>: |value| Tagged { value, tag: value.tag() };
-    Long<u8>: |value| Long { value, tag: value.tag(), more: 1 };
-    Long<u32>: |value| Long { value, tag: value.tag(), more: 2 };
-    Long<u64>: |value| Long { value, tag: value.tag(), more: 3 };
-    Longest: |value| Longest { value, tag: value.tag(), more: 4, most: 5 };
+    Tagged<u8>: |value: u8| Tagged { value, tag: value.tag() };
+    Tagged<u16>: |value: u16| Tagged { value, tag: value.tag() };
+    Tagged<u32>: |value: u32| Tagged { value, tag: value.tag() };
+    Tagged<u64>: |value: u64| Tagged { value, tag: value.tag() };
+    Long<u8>: |value: u8| Long { value, tag: value.tag(), more: 1 };
+    Long<u32>: |value: u32| Long { value, tag: value.tag(), more: 2 };
+    Long<u64>: |value: u64| Long { value, tag: value.tag(), more: 3 };
+    Longest: |value: u64| Longest { value, tag: value.tag(), more: 4, most: 5 };
 }
 impl Draws for u32 {
     fn tagged(rng: &mut Rng) -> u32 {
