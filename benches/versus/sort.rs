@@ -24,7 +24,9 @@ pub(crate) fn sorts(gpu: &Gpu, verdict: &Verdict) {
     }
     macro_rules! rows { ($($t:ident $order:expr;)*) => { $(
         if let Some(mut sorts) = Sorts::<$t>::new(gpu, verdict, N, $order) {
-            sorts.row("keys", N, Draw::Bits, Sorts::keys);
+            for n in [28, 24, 20, 16, 10].map(|log| 1 << log) {
+                sorts.row("keys", n, Draw::Bits, Sorts::keys);
+            }
         }
     )* } }
     rows! { i32 i32::cmp; f32 f32::total_cmp; u64 u64::cmp; i64 i64::cmp; f64 f64::total_cmp; f16 f16::total_cmp; u16 u16::cmp; u8 u8::cmp; }
@@ -61,6 +63,10 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
     if let Some(mut sorts) = Sorts::<f32>::new(gpu, verdict, N, f32::total_cmp) {
         sorts.row("keys_whole_numbers", N, Draw::Any, Sorts::keys);
         sorts.row("keys_power_law", N, Draw::PowerLaw, Sorts::keys);
+        sorts.row("pairs_whole_numbers", N, Draw::Any, Sorts::pairs);
+        for n in [24, 20, 16].map(|log| 1 << log) {
+            sorts.row("keys_whole_numbers", n, Draw::Any, Sorts::keys);
+        }
     }
 }
 
