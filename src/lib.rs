@@ -41,7 +41,8 @@
 //! | [`pack()`], [`expand()`] | segments of any lengths into one buffer, and the way back |
 //! | [`sort()`] | keys in order, alone, with a payload, or where they were: [`Sort`] |
 //! | [`Sum`], [`Product`], [`Max`], [`Min`], [`BitAnd`], [`BitOr`], [`BitXor`], [`Last`] | the operators of the catalog |
-//! | [`Operator`], [`Element`] | for operators and elements of your own |
+//! | [`operators`] | more of them: recurrences, automata, extremes and where they are, softmax, variance, segments |
+//! | [`element!`], [`operator!`], [`predicate!`] | for elements, operators and predicates of your own; [`Operator`], [`Element`] and [`Predicate`] by hand |
 //! | [`Source`], [`Destination`], [`Place`] | host slices and cudarc's buffers |
 //! | [`Workspace`], [`Scan::prepare`] | scratch memory kept between calls; CUDA graphs |
 //! | [`Strategy`], [`Block`] | which algorithm on the device |

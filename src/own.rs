@@ -118,7 +118,7 @@ macro_rules! element {
 /// What is there is written in this order. In the CUDA text the operands are always called `a`, the earlier one, and `b`, and those
 /// of `lift` and `lower` are called `x`; the types are `Element` and `Carry`. The text is an expression, or statements, the last of which
 /// is a `return`. What the compiler finds wrong in it is told by its line in that text. A product and a sum are rounded
-/// apart, as in Rust: write `fma` where one rounding is meant, and `mul_add` in Rust.
+/// apart, as in Rust: write `fma` where one rounding is meant, and `mul_add` in Rust. What `cuda-templates/types.cuh` defines may be used.
 ///
 /// # Example
 /// ```

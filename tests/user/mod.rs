@@ -4,6 +4,7 @@ mod device;
 mod host;
 mod macros;
 mod own;
+mod ready_made;
 mod sizes;
 mod tagged;
 
