@@ -63,6 +63,51 @@ SCAN(bit_or, DeviceScan::InclusiveScan(temporary, *bytes, input, output, Or<T>{}
 SCAN(bit_xor, DeviceScan::InclusiveScan(temporary, *bytes, input, output, Xor<T>{}, n, stream))
 SCAN(last, DeviceScan::InclusiveScan(temporary, *bytes, input, output, Last<T>{}, n, stream))
 
+/// Maps, as in parascan's `operators`: the earlier one, then the later one.
+template <typename V>
+struct Affine
+{
+  V a, b;
+};
+struct Matrix
+{
+  uint32_t m00, m01, m10, m11;
+};
+struct States
+{
+  uint32_t packed;
+};
+struct Compose
+{
+  template <typename V>
+  __host__ __device__ Affine<V> operator()(const Affine<V>& f, const Affine<V>& g) const
+  {
+    return {g.a * f.a, g.a * f.b + g.b};
+  }
+  __host__ __device__ Matrix operator()(const Matrix& f, const Matrix& g) const
+  {
+    return {g.m00 * f.m00 + g.m01 * f.m10,
+            g.m00 * f.m01 + g.m01 * f.m11,
+            g.m10 * f.m00 + g.m11 * f.m10,
+            g.m10 * f.m01 + g.m11 * f.m11};
+  }
+  static __device__ uint32_t select(uint32_t low, uint32_t high, uint32_t digits)
+  {
+    uint32_t bytes;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(low), "r"(high), "r"(digits));
+    return bytes;
+  }
+  __device__ States operator()(const States& f, const States& g) const
+  {
+    uint32_t low = select(0x33221100, 0x77665544, g.packed), high = select(0x33221100, 0x77665544, g.packed >> 16);
+    uint32_t first = select(low, high, f.packed), last = select(low, high, f.packed >> 16);
+    first = (first & 0x0f0f0f0f) | (first >> 8 & 0xf0f0f0f0);
+    last = (last & 0x0f0f0f0f) | (last >> 8 & 0xf0f0f0f0);
+    return {__byte_perm(first, last, 0x6420)};
+  }
+};
+SCAN(compose, DeviceScan::InclusiveScan(temporary, *bytes, input, output, Compose{}, n, stream))
+
 /// Offsets of 64 bits from sizes of 32.
 cudaError_t offsets(void* temporary, size_t* bytes, const void* in, void* out, unsigned n, cudaStream_t stream)
 {
@@ -114,6 +159,10 @@ static const Row ROWS[] = {
   INTEGERS("inclusive_bit_xor", bit_xor),
   INTEGERS("inclusive_last", last),
   FLOAT_BITS("inclusive_last", last),
+  {"inclusive_compose", "affine_f32", compose<Affine<float>>},
+  {"inclusive_compose", "affine_f64", compose<Affine<double>>},
+  {"inclusive_compose", "matrix_u32", compose<Matrix>},
+  {"inclusive_compose", "states_u32", compose<States>},
 };
 
 /// The scan of that name for elements of that type; null if there is none.

@@ -3,6 +3,7 @@
 use bytemuck::Pod;
 use half::{bf16, f16};
 use parascan::cudarc::driver::DeviceRepr;
+use parascan::operators::{Affine, Compose, Matrix, Transitions};
 use parascan::{BitAnd, BitOr, BitXor, Element, Last, Max, Min, Operator, Product, Sum};
 
 /// What the values of an input look like.
@@ -40,6 +41,8 @@ pub(crate) enum Draw {
     Equal,
     /// Integers of which half are up to a 256th of the greatest, half of these up to a 256th of that, and so on.
     PowerLaw,
+    /// Maps of which any stretch composes exactly.
+    Maps,
 }
 
 /// An operator that versus knows.
@@ -62,6 +65,7 @@ known! {
     BitOr "bit_or" FewBits;
     BitXor "bit_xor" Any;
     Last "last" Any;
+    Compose "compose" Maps;
 }
 
 /// An item that versus draws.
@@ -128,6 +132,7 @@ macro_rules! integers { ($($t:ident)*) => { $(
                     if i / 4096 % 2 == 0 { low } else { low + ($t::MAX / 2 + 1) }
                 }
                 Draw::Runs => (noise(i) % 4) as $t,
+                Draw::Maps => unreachable!("drawn of maps alone"),
             }
         }
     }
@@ -159,8 +164,40 @@ macro_rules! floats { ($($t:ident $most:literal $from:expr;)*) => { $(
                 Draw::Rising => from(slope(i, n, $most) as f32),
                 Draw::Falling => from(($most - slope(i, n, $most)) as f32),
                 Draw::MostBits | Draw::FewBits | Draw::Clusters | Draw::Runs => unreachable!("drawn of integers alone"),
+                Draw::Maps => unreachable!("drawn of maps alone"),
             }
         }
     }
 )* } }
 floats! { f32 16_000_000 |x| x; f64 16_000_000 |x| x.into(); f16 2_000 f16::from_f32; bf16 250 bf16::from_f32; }
+
+// ---- maps --------------------------------------------------------------------------------------------------------------------
+// Of whatever draw.
+
+macro_rules! maps { ($($t:ty, $name:literal: |$i:ident| $draw:expr;)*) => { $(
+    impl Drawn for $t {
+        const NAME: &'static str = $name;
+        fn draw(_: Draw, $i: usize, _: usize) -> $t {
+            $draw
+        }
+    }
+)* } }
+/// 2 and 1/2 in turn with random signs, and small even offsets: what they compose to is 1/2, 1 or 2, and whole offsets.
+fn affine(i: usize) -> (f32, f32) {
+    let z = noise(i);
+    (if z & 1 == 0 { 1.0 } else { -1.0 } * if i % 2 == 0 { 2.0 } else { 0.5 }, 2.0 * ((z >> 8) % 9) as f32 - 8.0)
+}
+/// A permutation of 8 states.
+fn permutation(i: usize) -> Transitions {
+    let z = noise(i);
+    let (factor, shift, swap) = ((z & 6 | 1) as u8, (z >> 8 & 7) as u8, (z >> 16 & 7) as u8);
+    Transitions::new(std::array::from_fn(|s| ((s as u8 * factor + shift) ^ swap) & 7))
+}
+maps! {
+    Affine<f32>, "affine_f32": |i| Affine { a: affine(i).0, b: affine(i).1 };
+    Affine<f64>, "affine_f64": |i| Affine { a: affine(i).0.into(), b: affine(i).1.into() };
+    Matrix<u32>, "matrix_u32": |i| Matrix {
+        m00: noise(i) as u32, m01: (noise(i) >> 32) as u32, m10: noise(!i) as u32, m11: (noise(!i) >> 32) as u32,
+    };
+    Transitions, "states_u32": |i| permutation(i);
+}

@@ -13,6 +13,7 @@
 //! cargo bench --bench versus --features cub -- --segments      offsets, packing, and the way back
 //! cargo bench --bench versus --features cub -- --sort          radix sorts of random keys and pairs
 //! cargo bench --bench versus --features cub -- --sort-patterns radix sorts of keys that are sorted, equal, few, 2^28
+//! cargo bench --bench versus --features cub -- --custom        operators of a user's own, 2^10 elements to 8 GiB, and their first use
 //! cargo bench --bench versus --features cub -- --host          what a call costs the host
 //! cargo bench --bench versus --features cub -- --shapes        shapes of the kernel, ways to join tiles, the best for each length
 //! cargo bench --bench versus -- --plot FILE FOLDER             pictures of what --sweep printed into FILE; needs no GPU
@@ -35,6 +36,7 @@
 
 mod bench;
 mod cub;
+mod custom;
 mod data;
 mod gpu;
 mod ladder;
@@ -54,7 +56,8 @@ use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: versus [--sweep | --catalog | --strategies | --ladder | --views | --host | --shapes]...
+const USAGE: &str =
+    "usage: versus [--sweep | --catalog | --strategies | --ladder | --views | --custom | --host | --shapes]...
        versus [--select | --fractions | --select-types | --segments | --sort | --sort-patterns]...
        versus --plot FILE FOLDER
        versus --plot-ladder FILE FOLDER";
@@ -80,9 +83,11 @@ fn main() -> ExitCode {
             |()| ExitCode::SUCCESS,
         );
     }
+    let is_first_use = arguments == [custom::FIRST_USE];
     let mut modes: Vec<Mode> = Vec::new();
     for argument in arguments {
         modes.push(match argument.as_str() {
+            custom::FIRST_USE => continue,
             "--sweep" => sweep,
             "--catalog" => catalog,
             "--strategies" => strategies,
@@ -94,6 +99,7 @@ fn main() -> ExitCode {
             "--segments" => segments::segments,
             "--sort" => sort::sorts,
             "--sort-patterns" => sort::patterns,
+            "--custom" => custom::custom,
             "--host" => host,
             "--shapes" => shapes::shapes,
             _ => {
@@ -112,6 +118,15 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    if is_first_use {
+        return custom::first_use(&gpu).map_or_else(
+            |e| {
+                eprintln!("{e}");
+                ExitCode::FAILURE
+            },
+            |()| ExitCode::SUCCESS,
+        );
+    }
     let name = gpu.context.name().unwrap_or_else(|_| "unknown GPU".into());
     println!("# {}, {name}, {}", option_env!("PARASCAN_COMMIT").unwrap_or("unknown"), cub::version());
     println!("library,what,type,n,median_us,gb_per_s,of_copy");

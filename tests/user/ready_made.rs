@@ -19,7 +19,7 @@ samples! {
     Transitions: |rng| {
         // Mostly permutations: a function that is not one to one forgets what came before it.
         let (swap, shift, loses) = (rng.below(8) as u8, rng.below(8) as u8, rng.below(1000) == 0);
-        Transitions::new(std::array::from_fn(|s| ((s as u8 ^ swap) + shift) % 8 & if loses { 6 } else { 7 }))
+        Transitions::new(std::array::from_fn(|s| ((s as u8 ^ swap) + shift) & if loses { 6 } else { 7 }))
     };
     Matrix<u32>: |rng| Matrix { m00: rng.next() as u32, m01: rng.next() as u32, m10: rng.next() as u32, m11: rng.next() as u32 };
     Matrix<u64>: |rng| Matrix { m00: rng.next(), m01: rng.next(), m10: rng.next(), m11: rng.next() };
