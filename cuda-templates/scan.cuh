@@ -179,24 +179,44 @@ struct FoldedStates {};
 
 template <class Operator> struct ByStates {
     typedef typename Operator::Carry Carry;
-    typedef ItemByItem<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element> Items;
-    Items items;
     u32 upto;
     bool some;
 
     __device__ ByStates() : some(false) {}
-    __device__ explicit ByStates(Maybe<Carry> before) : items(before) {}
+    __device__ explicit ByStates(Maybe<Carry> before) : upto(before.value.packed), some(before.some) {}
 
-    __device__ void fold(const ScanSource<Operator> &, Vector vector, bool reverse) {
-        vector = orient<u32>(vector, reverse);
-        States states = States(vector.word[3]).of(vector.word[2]).of(vector.word[1]).of(vector.word[0]);
-        upto = (some ? states.of(upto) : states).packed();
-        some = true;
+    // Which way is decided once a vector, for it would be a selection for each word.
+    __device__ void fold(const ScanSource<Operator> &, Vector items, bool reverse) {
+        if (reverse) fold(items.word[3], items.word[2], items.word[1], items.word[0]);
+        else fold(items.word[0], items.word[1], items.word[2], items.word[3]);
     }
     __device__ Carry folded() const { return {upto}; }
 
-    __device__ Vector put(const ScanSource<Operator> &source, const ScanSink<Operator> &sink, u64 i, Vector vector, bool reverse) {
-        return items.put(source, sink, i, vector, reverse);
+    __device__ Vector put(const ScanSource<Operator> &, const ScanSink<Operator> &sink, u64, Vector items, bool reverse) {
+        if (reverse) put(items.word[3], items.word[2], items.word[1], items.word[0], sink.exclusive);
+        else put(items.word[0], items.word[1], items.word[2], items.word[3], sink.exclusive);
+        return items;
+    }
+
+  private:
+    __device__ void fold(u32 a, u32 b, u32 c, u32 d) {
+        States states = States(d).of(c).of(b).of(a);
+        upto = (some ? states.of(upto) : states).packed();
+        some = true;
+    }
+    __device__ void put(u32 &a, u32 &b, u32 &c, u32 &d, bool exclusive) {
+        u32 before = upto;
+        upto = some ? States(a).of(upto).packed() : a;
+        some = true;
+        a = exclusive ? before : upto;
+        put(b, exclusive);
+        put(c, exclusive);
+        put(d, exclusive);
+    }
+    __device__ void put(u32 &item, bool exclusive) {
+        u32 before = upto;
+        upto = States(item).of(upto).packed();
+        item = exclusive ? before : upto;
     }
 };
 
