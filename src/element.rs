@@ -7,8 +7,8 @@ use half::{bf16, f16};
 
 /// A value that can be scanned: plain data with a C++ twin.
 ///
-/// On the host it may be of any size, on the device of 1 to 32 bytes, at an alignment of up to 16. There 1, 2, 4, 8 and 16 bytes are as
-/// fast as can be, 12, 24 and 32 nearly so; sizes that are no multiple of 4 take many instructions.
+/// On the host it may be of any size, on the device of 1 to 32 bytes, at an alignment of up to 16. There sizes of 1, 2, 4, 8 and 16
+/// bytes are the fastest, then multiples of 4; others take many instructions.
 ///
 /// For a struct of your own, [`element!`](crate::element) writes the implementation and its checks.
 ///

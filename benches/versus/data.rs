@@ -185,7 +185,10 @@ macro_rules! maps { ($($t:ty, $name:literal: |$i:ident| $draw:expr;)*) => { $(
 /// 2 and 1/2 in turn with random signs, and small even offsets: what they compose to is 1/2, 1 or 2, and whole offsets.
 fn affine(i: usize) -> (f32, f32) {
     let z = noise(i);
-    (if z & 1 == 0 { 1.0 } else { -1.0 } * if i.is_multiple_of(2) { 2.0 } else { 0.5 }, 2.0 * ((z >> 8) % 9) as f32 - 8.0)
+    (
+        if z & 1 == 0 { 1.0 } else { -1.0 } * if i.is_multiple_of(2) { 2.0 } else { 0.5 },
+        2.0 * ((z >> 8) % 9) as f32 - 8.0,
+    )
 }
 /// A permutation of 8 states.
 fn permutation(i: usize) -> Transitions {

@@ -4,6 +4,7 @@
 use super::{STRATEGIES, TEXTBOOK, any};
 use crate::common::{Draw, Options, Rng, Sample, assert_same, data, oracle, stream};
 use half::f16;
+use parascan::operators::{Compose, Matrix, Moments, Transitions};
 use parascan::{Last, Operator, Sum, Workspace, scan};
 
 fn walk<Op: Operator<T>, T: Sample>() {
@@ -52,4 +53,16 @@ fn sum_f32() {
 #[test]
 fn last_u64() {
     walk::<Last, u64>();
+}
+#[test]
+fn last_of_12_bytes() {
+    walk::<Last, Moments<f32>>();
+}
+#[test]
+fn matrices_of_32_bytes() {
+    walk::<Compose, Matrix<u64>>();
+}
+#[test]
+fn automata() {
+    walk::<Compose, Transitions>();
 }

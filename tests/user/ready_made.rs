@@ -2,7 +2,9 @@
 
 use super::own::check;
 use crate::common::{Draw, Rng, Sample};
-use parascan::operators::{ArgMax, ArgMin, Compose, Extent, Flagged, Indexed, Matrix, MinMax, Segmented, Transitions};
+use parascan::operators::{
+    ArgMax, ArgMin, Compose, Extent, Flagged, Indexed, Matrix, MinMax, Moments, Segmented, Transitions,
+};
 use parascan::{Element, Max, Sum};
 
 macro_rules! samples {
@@ -23,6 +25,7 @@ samples! {
     };
     Matrix<u32>: |rng| Matrix { m00: rng.next() as u32, m01: rng.next() as u32, m10: rng.next() as u32, m11: rng.next() as u32 };
     Matrix<u64>: |rng| Matrix { m00: rng.next(), m01: rng.next(), m10: rng.next(), m11: rng.next() };
+    Moments<f32>: |rng| Moments { count: rng.below(9) as f32, mean: rng.below(100) as f32, squares: rng.below(99) as f32 };
     Extent<u8>: |rng| Extent::of(rng.next() as u8);
     Extent<f64>: |rng| Extent::of(<f64 as Sample>::draw(rng, Draw::Any, 0));
     Indexed<f32, u32>: |rng| Indexed { value: rng.below(1 << 20) as f32, index: rng.next() as u32 };
