@@ -157,7 +157,7 @@ template <class Operator, class Source, class Sink, class Item, class Shape> str
     Source source;
     Sink sink;
     bool reverse;
-    Carry before; // of the warp's items before the lane's own; lane 0 has none
+    Carry lanes; // of the warp's items before the lane's own; lane 0 has none
 
     __device__ LaneByGroup(Source source, Sink sink, bool reverse) : source(source), sink(sink), reverse(reverse) {}
 
@@ -166,8 +166,8 @@ template <class Operator, class Source, class Sink, class Item, class Shape> str
         u32 at = lane * Shape::VECTORS + g * Group<Item>::VECTORS;
         return stage.vector + (reverse ? WARP * Shape::VECTORS - Group<Item>::VECTORS - at : at);
     }
-    static __device__ Carry with(const Maybe<Carry> &upto, Carry c) {
-        return upto.some ? Operator::combine(upto.value, c) : Operator::alone(c);
+    static __device__ Carry with(const Maybe<Carry> &upto, Carry item) {
+        return upto.some ? Operator::combine(upto.value, item) : Operator::alone(item);
     }
 
     __device__ void prefetch(u64 first, u32 lane) const { source.template prefetch<ITEMS>(first, lane); }
@@ -184,7 +184,7 @@ template <class Operator, class Source, class Sink, class Item, class Shape> str
             for (u32 j = 0; j < Group<Item>::ITEMS; j++) upto = {with(upto, source.carry(items.item[j])), true};
         }
         Carry all = warp_inclusive<Operator>(upto.value, lane);
-        before = shuffle_up(all, 1);
+        lanes = shuffle_up(all, 1);
         return all;
     }
 
@@ -194,7 +194,7 @@ template <class Operator, class Source, class Sink, class Item, class Shape> str
 
     __device__ void finish(Stage &stage, Maybe<Carry> prefix, u64 first, u32 lane) {
         Maybe<Carry> upto = prefix;
-        if (lane > 0) upto = {prefix.some ? Operator::combine(prefix.value, before) : before, true};
+        if (lane > 0) upto = {prefix.some ? Operator::combine(prefix.value, lanes) : lanes, true};
         u64 i = first + lane * LANE;
 #pragma unroll UNROLLED
         for (u32 g = 0; g < GROUPS; g++) {
