@@ -504,6 +504,20 @@ fn shapes(ranges: &[Range; RANGES]) -> String {
 mod tests {
     use super::*;
 
+    #[test]
+    fn statements_are_told_from_expressions() {
+        for expression in
+            ["a + b", "{ a.x, b.y }", "[&] { while (b) { a %= b; } return a; }()", "a + b;", "returned", ""]
+        {
+            assert!(!is_statements(expression), "{expression}");
+        }
+        for statements in ["return a;", "\n  if (a) return b;\n  return a; \n", "return a + /* both */ b;"] {
+            assert!(is_statements(statements), "{statements}");
+        }
+        assert_eq!(body("lift", "x"), "return\n#line 1 \"lift\"\nx\n#line 1 \"the rest of the unit\"\n;");
+        assert_eq!(body("lift", "return x;"), "\n#line 1 \"lift\"\nreturn x;\n#line 1 \"the rest of the unit\"\n");
+    }
+
     /// Each architecture of the table gets its own ranges, the newest that is not newer first.
     #[test]
     fn the_text_has_the_ranges_of_every_architecture() {
