@@ -54,7 +54,7 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
             }
         }
     )* } }
-    rows! { u32 u64 u16 u8 }
+    rows! { u32 }
     if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, N, u32::cmp) {
         for (suffix, draw) in patterns {
             sorts.row(&format!("pairs{suffix}"), N, draw, Sorts::pairs);
@@ -62,12 +62,13 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
     }
     if let Some(mut sorts) = Sorts::<f32>::new(gpu, verdict, N, f32::total_cmp) {
         sorts.row("keys_whole_numbers", N, Draw::Any, Sorts::keys);
-        sorts.row("keys_power_law", N, Draw::PowerLaw, Sorts::keys);
         sorts.row("pairs_whole_numbers", N, Draw::Any, Sorts::pairs);
+        sorts.row("keys_power_law", N, Draw::PowerLaw, Sorts::keys);
         for n in [24, 20, 16].map(|log| 1 << log) {
             sorts.row("keys_whole_numbers", n, Draw::Any, Sorts::keys);
         }
     }
+    rows! { u64 u16 u8 }
 }
 
 /// A bench, and the values beside the keys.
