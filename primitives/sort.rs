@@ -201,6 +201,15 @@ impl<K: SortKey, S> Sort<K, S> {
         self.prepare_for::<I>(n, Missing { keys: [true, true] }, workspace)
     }
 
+    /// The same for [`run_lexicographic_in_place`](Sort::run_lexicographic_in_place) with second keys of type `L`.
+    ///
+    /// # Errors
+    /// As for [`prepare`](Sort::prepare).
+    pub fn prepare_lexicographic<L: SortKey>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+        sort::<L>().prepare_with::<K>(n, workspace)?;
+        self.prepare_with::<L>(n, workspace)
+    }
+
     fn prepare_for<V: Pod>(&self, n: usize, missing: Missing, workspace: &mut Workspace) -> Result<(), Error> {
         let bits = self.range()?;
         let device = Submit::prepare(NAME, workspace)?;
@@ -342,6 +351,39 @@ impl<K: SortKey, S> Sort<K, S> {
         self.go::<<X as Source<K>>::Place, V>(Keys::InPlace(keys.view_mut(), None), company)
     }
 
+    /// Pairs of keys in lexicographic order, in place: by these keys, and where they are the same (in the bits looked at) by those
+    /// of a second array. Two sorts with a payload, the second array's first.
+    ///
+    /// ```
+    /// # use parascan::sort;
+    /// let (mut rows, mut columns) = ([1_u32, 0, 1, 0], [2_u16, 3, 0, 1]);
+    /// sort::<u32>().run_lexicographic_in_place(&mut rows, &mut columns)?;
+    /// assert_eq!((rows, columns), ([0, 0, 1, 1], [1, 3, 0, 2]));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Length`] if the arrays differ in length, and those of [`Sort`]. If it is the second sort that fails (its kernels cannot be
+    /// loaded, or there is no memory), both arrays are in the order of the second one.
+    pub fn run_lexicographic_in_place<L, X, Y>(mut self, keys: &mut X, second: &mut Y) -> Result<(), Error>
+    where
+        L: SortKey,
+        X: Source<K> + Destination<K, <X as Source<K>>::Place> + ?Sized,
+        Y: Source<L, Place = <X as Source<K>>::Place> + Destination<L, <X as Source<K>>::Place> + ?Sized,
+        S: Site<<X as Source<K>>::Place>,
+    {
+        let bits = self.range()?;
+        let n = same_length(keys.view().len(), second.view().len())?;
+        let stream = self.site.stream().cloned();
+        let (keys_in_place, company) = (Keys::InPlace(second.view_mut(), None), Company::Beside(None, keys.view_mut()));
+        let all = 0..8 * size_of::<L>() as u32;
+        let workspace = self.site.take_workspace();
+        anywhere::<L, K>(self.descending, all, n, keys_in_place, company, stream.as_ref(), workspace)?;
+        let (keys_in_place, company) = (Keys::InPlace(keys.view_mut(), None), Company::Beside(None, second.view_mut()));
+        let workspace = self.site.take_workspace();
+        anywhere::<K, L>(self.descending, bits, n, keys_in_place, company, stream.as_ref(), workspace)
+    }
+
     /// Where each key was, in the order of the sorted keys, into new memory. The keys stay as they are.
     ///
     /// ```
@@ -386,16 +428,8 @@ impl<K: SortKey, S> Sort<K, S> {
         let bits = self.range()?;
         let n = keys.check()?;
         company.check(n)?;
-        match keys {
-            Keys::Into(View::Host(_), _) | Keys::Read(View::Host(_)) | Keys::InPlace(ViewMut::Host(_), _) => {
-                on_host(self.descending, bits, n, keys, company);
-                Ok(())
-            }
-            _ => {
-                let stream = self.site.stream().unwrap_or(keys.home()).clone();
-                on_device(self.descending, bits, n, keys, company, &stream, self.site.take_workspace())
-            }
-        }
+        let stream = self.site.stream().cloned();
+        anywhere(self.descending, bits, n, keys, company, stream.as_ref(), self.site.take_workspace())
     }
 }
 
@@ -470,6 +504,28 @@ fn movable<V>() -> Result<(), Error> {
 }
 
 /// Of `n` keys and what goes with them, whose lengths were looked at.
+fn anywhere<K: SortKey, V: Pod>(
+    descending: bool,
+    bits: Range<u32>,
+    n: usize,
+    keys: Keys<'_, K>,
+    company: Company<'_, V>,
+    stream: Option<&Arc<CudaStream>>,
+    workspace: Option<&mut Workspace>,
+) -> Result<(), Error> {
+    match keys {
+        Keys::Into(View::Host(_), _) | Keys::Read(View::Host(_)) | Keys::InPlace(ViewMut::Host(_), _) => {
+            on_host(descending, bits, n, keys, company);
+            Ok(())
+        }
+        _ => {
+            let stream = stream.unwrap_or(keys.home()).clone();
+            on_device(descending, bits, n, keys, company, &stream, workspace)
+        }
+    }
+}
+
+/// The same on the host.
 fn on_host<K: SortKey, V: Pod>(
     descending: bool,
     bits: Range<u32>,
@@ -522,7 +578,7 @@ fn on_host<K: SortKey, V: Pod>(
     unsafe { sort.run(from, to, scratch.as_mut_ptr()) }
 }
 
-/// Of `n` keys and what goes with them, whose lengths were looked at.
+/// The same on the device.
 fn on_device<K: SortKey, V: Pod>(
     descending: bool,
     bits: Range<u32>,

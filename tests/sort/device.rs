@@ -297,6 +297,30 @@ fn by_counts() {
     }
 }
 
+/// Pairs of keys, which move together.
+#[test]
+fn lexicographic() {
+    let Some(mut device) = Device::new() else { return };
+    let stream = device.stream.clone();
+    for (n, descending) in [(0, false), (700, true), (30_000, false), (400_000, true), (4_000_000, false)] {
+        let (rows, columns, order) = pairs_of_keys(&mut device.rng, n, descending);
+        if n == 0 {
+            continue;
+        }
+        let mut x = stream.clone_htod(&rows).unwrap();
+        let mut y = stream.clone_htod(&columns).unwrap();
+        let builder = How { descending, bits: None }.builder::<u32>();
+        builder.prepare_lexicographic::<f32>(n, &mut device.workspace).unwrap();
+        let held = device.workspace.bytes();
+        builder.workspace(&mut device.workspace).run_lexicographic_in_place(&mut x, &mut y).unwrap();
+        assert_eq!(device.workspace.bytes(), held);
+        assert_bytes(&stream.clone_dtoh(&x).unwrap(), &gathered(&rows, &order), &("first keys", n));
+        assert_bytes(&stream.clone_dtoh(&y).unwrap(), &gathered(&columns, &order), &("second keys", n));
+        let error = builder.run_lexicographic_in_place(&mut x, &mut y.slice_mut(1..)).unwrap_err();
+        assert!(matches!(error, Error::Length { .. }), "{error}");
+    }
+}
+
 /// Keys that few are alike, with their places.
 #[test]
 fn is_stable() {

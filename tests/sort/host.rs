@@ -116,3 +116,18 @@ fn nans() {
     turned.reverse();
     assert_eq!(bits(sort::<f32>().descending().run(&x).unwrap()), turned);
 }
+
+/// Pairs of keys, which move together.
+#[test]
+fn lexicographic() {
+    let mut rng = Rng::new();
+    for (n, descending) in [(0, false), (1, true), (500, false), (70_000, true)] {
+        let (mut rows, mut columns, order) = pairs_of_keys(&mut rng, n, descending);
+        let expected = (gathered(&rows, &order), gathered(&columns, &order));
+        How { descending, bits: None }.builder::<u32>().run_lexicographic_in_place(&mut rows, &mut columns).unwrap();
+        assert_bytes(&rows, &expected.0, &("first keys", n));
+        assert_bytes(&columns, &expected.1, &("second keys", n));
+        let error = sort::<u32>().run_lexicographic_in_place(&mut rows[..], &mut [0_u8; 3]).unwrap_err();
+        assert!(matches!(error, Error::Length { .. }), "{error}");
+    }
+}

@@ -175,6 +175,20 @@ impl How {
     }
 }
 
+/// Two arrays of keys, of which few of the first differ, and their lexicographic order.
+fn pairs_of_keys(rng: &mut Rng, n: usize, descending: bool) -> (Vec<u32>, Vec<f32>, Vec<u32>) {
+    let few: Vec<u32> = keys(rng, Pattern::Random, 1 + n / 50);
+    let rows: Vec<u32> = (0..n).map(|_| few[rng.below(few.len())]).collect();
+    let columns: Vec<f32> = keys(rng, Pattern::Special, n);
+    let mut order: Vec<u32> = (0..n as u32).collect();
+    let compare = |a: u32, b: u32| {
+        let [a, b] = [a, b].map(|i| i as usize);
+        rows[a].cmp(&rows[b]).then(columns[a].order(columns[b]))
+    };
+    order.sort_by(|&a, &b| if descending { compare(b, a) } else { compare(a, b) });
+    (rows, columns, order)
+}
+
 /// Those items, in that order.
 fn gathered<V: Copy>(items: &[V], order: &[u32]) -> Vec<V> {
     order.iter().map(|&i| items[i as usize]).collect()
