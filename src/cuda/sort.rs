@@ -338,9 +338,9 @@ fn bucket_counters(lower: u32) -> usize {
     (2 << (DIGIT_BITS + lower)) + CELLS_SHARED
 }
 
-/// How many of `n` keys are looked at before.
+/// How many of `n` keys are looked at before. Of half as many, 2^28 keys by cells asked for more buckets than there are.
 fn sampled(n: usize) -> usize {
-    (n >> 10).next_power_of_two().clamp(1 << 14, 1 << 19)
+    (n >> 9).next_power_of_two().clamp(1 << 14, 1 << 19)
 }
 
 // ---- how, and with how much memory ------------------------------------------------------------------------------------------
