@@ -88,7 +88,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 ///
 /// # Memory
 /// Keys, and a payload, are moved between two arrays. The second one is scratch memory: n (b + p) bytes, and some hundred
-/// KiB to 64 MiB besides on the device (with a payload of many bytes more: 2 KiB for each 3072 to 10752 keys), where the [workspace](Sort::workspace) keeps it. [`run_in_place_with`](Sort::run_in_place_with)
+/// KiB to 64 MiB besides on the device (with a payload, by buckets, 2 KiB for each 3072 to 9216 keys), where the [workspace](Sort::workspace) keeps it. [`run_in_place_with`](Sort::run_in_place_with)
 /// takes a buffer of the caller's instead. [`indices`](Sort::indices) needs two arrays of keys and one of indices.
 ///
 /// # Waiting
@@ -378,10 +378,10 @@ impl<K: SortKey, S> Sort<K, S> {
         let (keys_in_place, company) = (Keys::InPlace(second.view_mut(), None), Company::Beside(None, keys.view_mut()));
         let all = 0..8 * size_of::<L>() as u32;
         let workspace = self.site.take_workspace();
-        anywhere::<L, K>(self.descending, all, n, keys_in_place, company, stream.as_ref(), workspace)?;
+        anywhere::<L, K>(self.descending, all, n, keys_in_place, company, stream.clone(), workspace)?;
         let (keys_in_place, company) = (Keys::InPlace(keys.view_mut(), None), Company::Beside(None, second.view_mut()));
         let workspace = self.site.take_workspace();
-        anywhere::<K, L>(self.descending, bits, n, keys_in_place, company, stream.as_ref(), workspace)
+        anywhere::<K, L>(self.descending, bits, n, keys_in_place, company, stream, workspace)
     }
 
     /// Where each key was, in the order of the sorted keys, into new memory. The keys stay as they are.
@@ -429,7 +429,7 @@ impl<K: SortKey, S> Sort<K, S> {
         let n = keys.check()?;
         company.check(n)?;
         let stream = self.site.stream().cloned();
-        anywhere(self.descending, bits, n, keys, company, stream.as_ref(), self.site.take_workspace())
+        anywhere(self.descending, bits, n, keys, company, stream, self.site.take_workspace())
     }
 }
 
@@ -510,7 +510,7 @@ fn anywhere<K: SortKey, V: Pod>(
     n: usize,
     keys: Keys<'_, K>,
     company: Company<'_, V>,
-    stream: Option<&Arc<CudaStream>>,
+    stream: Option<Arc<CudaStream>>,
     workspace: Option<&mut Workspace>,
 ) -> Result<(), Error> {
     match keys {
@@ -519,7 +519,7 @@ fn anywhere<K: SortKey, V: Pod>(
             Ok(())
         }
         _ => {
-            let stream = stream.unwrap_or(keys.home()).clone();
+            let stream = stream.unwrap_or_else(|| keys.home().clone());
             on_device(descending, bits, n, keys, company, &stream, workspace)
         }
     }

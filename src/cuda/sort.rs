@@ -12,48 +12,41 @@ use std::ops::Range;
 
 const NAME: &str = "sort";
 
-/// A kernel of `sort_kernels.cuh`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kernel {
-    Count,
-    Pass,
-    Passes,
-    Small,
-    Sample,
-    Map,
-    BucketCount,
-    BucketPlan,
-    First,
-    Second,
-    BucketSort,
-    SlotFirst,
-    SlotSort,
-    BucketSmall,
-    Fill,
+/// The kernels of `sort_kernels.cuh`. Those of a unit stand side by side.
+macro_rules! kernels {
+    ($($kernel:ident $name:literal;)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        enum Kernel { $($kernel),* }
+        use Kernel::*;
+
+        impl Kernel {
+            const ALL: &[Kernel] = &[$($kernel),*];
+
+            fn name(self) -> &'static str {
+                match self { $($kernel => $name),* }
+            }
+        }
+    };
 }
-use Kernel::*;
+kernels! {
+    Fill "sort_fill";
+    Count "sort_count";
+    Pass "sort_pass";
+    Passes "sort_passes";
+    Small "sort_small";
+    BucketCount "bucket_count";
+    BucketPlan "bucket_plan";
+    Sample "bucket_sample";
+    Map "bucket_map";
+    First "bucket_first";
+    Second "bucket_second";
+    BucketSort "bucket_sort";
+    SlotFirst "slot_first";
+    SlotSort "slot_sort";
+    BucketSmall "bucket_small";
+}
 
 impl Kernel {
-    fn name(self) -> &'static str {
-        match self {
-            Count => "sort_count",
-            Pass => "sort_pass",
-            Passes => "sort_passes",
-            Small => "sort_small",
-            Sample => "bucket_sample",
-            Map => "bucket_map",
-            BucketCount => "bucket_count",
-            BucketPlan => "bucket_plan",
-            First => "bucket_first",
-            Second => "bucket_second",
-            BucketSort => "bucket_sort",
-            SlotFirst => "slot_first",
-            SlotSort => "slot_sort",
-            BucketSmall => "bucket_small",
-            Fill => "sort_fill",
-        }
-    }
-
     /// Bytes of shared memory that it asks for, at most.
     fn shared(self, shape: &SortShape) -> usize {
         match self {
@@ -70,29 +63,14 @@ impl Kernel {
 
 /// Those of a unit.
 fn kernels_of(key: usize, is_alone: bool) -> &'static [Kernel] {
-    const ALL: [Kernel; 14] = [
-        Count,
-        Pass,
-        Passes,
-        Small,
-        Sample,
-        Map,
-        BucketCount,
-        BucketPlan,
-        First,
-        Second,
-        BucketSort,
-        SlotFirst,
-        SlotSort,
-        BucketSmall,
-    ];
-    match (is_alone, key) {
-        (false, 1 | 2) => &[Count, Pass, Passes, Small],
-        (false, _) => &ALL[..13],
-        (true, 1) => &[Count, Pass, Passes, Small, Fill],
-        (true, 2) => &[Count, Pass, Passes, Small, BucketCount, BucketPlan, Fill],
-        (true, _) => &ALL,
-    }
+    let (first, last) = match (is_alone, key) {
+        (true, 1) => (Fill, Small),
+        (true, 2) => (Fill, BucketPlan),
+        (true, _) => (Count, BucketSmall),
+        (false, 1 | 2) => (Count, Small),
+        (false, _) => (Count, SlotSort),
+    };
+    &Kernel::ALL[first as usize..=last as usize]
 }
 
 // ---- as in the templates --------------------------------------------------------------------------------------------
@@ -709,6 +687,24 @@ mod tests {
         add(75, 8, KeyKind::Float { mantissa: 52 }, None);
         add(120, 1, KeyKind::Unsigned, None);
         library::compile_all(all);
+    }
+
+    /// By what sets of kernels the template defines for them.
+    #[test]
+    fn kernels_of_a_unit() {
+        let names = |key, is_alone| kernels_of(key, is_alone).iter().map(|kernel| kernel.name()).collect::<Vec<_>>();
+        let passes = ["sort_count", "sort_pass", "sort_passes", "sort_small"];
+        assert_eq!(names(1, false), passes);
+        assert_eq!(names(2, false), passes);
+        assert_eq!(names(1, true), [&["sort_fill"], &passes[..]].concat());
+        assert_eq!(names(2, true), [&["sort_fill"], &passes[..], &["bucket_count", "bucket_plan"]].concat());
+        for key in [4, 8] {
+            let (alone, pairs) = (names(key, true), names(key, false));
+            assert_eq!((&alone[..13], &alone[13..]), (&pairs[..], &["bucket_small"][..]));
+            assert!(pairs.starts_with(&passes) && !pairs.contains(&"sort_fill"));
+        }
+        let template = include_str!("../../cuda-templates/sort_kernels.cuh");
+        assert!(Kernel::ALL.iter().all(|kernel| template.contains(&format!(" {}(SortCall call", kernel.name()))));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Host data.
 
 use super::{STRATEGIES, assert_length, assert_too_long};
-use parascan::{Error, Last, Max, Strategy, Sum, scan};
+use parascan::{Block, Error, Last, Max, Network, Strategy, Sum, scan};
 
 #[test]
 fn lengths_that_differ() {
@@ -62,6 +62,8 @@ fn more_than_can_be_counted() {
     }
 }
 
+parascan::element! { struct Twelve { first: u32, second: u32, third: u32 } }
+
 /// Elements that kernels cannot be staged in: an error before anything is compiled, and no panic.
 #[test]
 fn element_size() {
@@ -84,6 +86,10 @@ fn element_size() {
         )* };
     }
     refused! { Nothing[0]; TooLong[48]; Large[4096]; }
+    // The textbook's blocks take what tiles a vector, on either side.
+    let strategy = Strategy::LookBack(Block::Plain(Network::Sklansky));
+    let error = scan::<Last, Twelve>().strategy(strategy).scratch_bytes(1000).expect_err("no kernel takes it");
+    assert!(matches!(error, Error::ElementSize { size: 12, .. }), "{error}");
     // On the host any size will do.
     assert_eq!(scan::<Last, TooLong>().run(&[TooLong([1; 48]), TooLong([2; 48])]).unwrap()[1].0, [2; 48]);
     assert_eq!(scan::<Last, Nothing>().run(&[Nothing([]); 7]).unwrap().len(), 7);
