@@ -13,72 +13,80 @@
 #include "sort.cuh"
 
 // ---- how keys go to buckets ------------------------------------------------------------------------------------------------------
-// By their first bits, where keys are spread evenly over all that there could be. Else by cells: intervals of keys, each with as many
-// buckets of one width as its share of the sample asks for. Cells are of one width from the least key of the sample to the
-// greatest (EVEN), or get wider from one of them on as the numbers of a float do (NEAR): from the end that more keys are near to.
+// By their first bits, where keys are spread evenly over all that there could be. By their share of the way from the least to the
+// greatest, where they are spread evenly between these. Else by cells: intervals of keys that get wider from one of the ends on as the numbers of a float
+// do, each with as many buckets of one width as its share of the sample asks for.
 
-enum Route : u32 { BY_BITS, BY_CELLS, EVEN, NEAR };
+enum Route : u32 { BY_BITS, BY_RANGE, BY_CELLS };
 constexpr u32 FEW_DIGITS = 2; // that so many passes take less time than buckets do
-constexpr u32 CANDIDATES = 3; // EVEN, NEAR the least, NEAR the greatest
 
 constexpr u32 BUCKETS = 1 << 16; // at most
-constexpr u32 PART_BITS = 17;    // by which a key's place in its cell is known
+constexpr u32 PART_BITS = 16;    // by which a key's place in its cell is known
 
 template <class Bits> struct BucketMap { // zero before the sort
     static constexpr u32 WIDTH = 8 * sizeof(Bits);
-    static constexpr u32 FINE_BITS = WIDTH == 32 ? 6 : 5; // cells that get wider do so every so many
-    static constexpr u32 CELLS = (WIDTH + 1) << FINE_BITS, EVEN_BITS = 10;
-    static_assert(1 << EVEN_BITS <= CELLS, "of one width are no more");
+    static constexpr u32 FINE_BITS = WIDTH == 32 ? 6 : 5; // cells get wider every so many
+    static constexpr u32 CELLS = (WIDTH + 1) << FINE_BITS;
 
-    u64 extremes[2];               // of the sample: the least key, turned over, and the greatest
-    u64 differing;                 // bits that are not the same in all of it
-    u32 tops[BINS];                // how many of it, by the first digit
-    u32 samples[CANDIDATES][CELLS]; // and by cell
-    u32 sampled, mapped;           // blocks that are done with it
-    u32 tickets[2];                // tiles of the steps
-    u32 single[BUCKETS / 32];      // a bit for each bucket that has only one key, however often
+    u64 extremes[2];       // of the sample: the least key, turned over, and the greatest
+    u64 differing;         // bits that are not the same in all of it
+    u32 tops[BINS];        // how many of it, by the first digit
+    u32 shares[BINS];      // by parts of the range
+    u32 samples[2][CELLS]; // and by cell, from either end
+    u32 sampled, mapped;   // blocks that are done with it
+    u32 tickets[2];        // tiles of the steps
+    u32 single[BUCKETS / 32]; // a bit for each bucket that has only one key, however often
 
     Route route;
     u32 lower_bits; // of a bucket's number
-    u64 turn, base, most;
-    u32 shift;
-    u32 cells[CELLS]; // the first bucket, and above how many there are
+    u32 from_greatest, factor;
+    u32 cells[CELLS]; // the first bucket, and below how many there are
 };
 
-// A key's distance from the end where cells begin.
-template <class Bits> struct Cells {
-    static constexpr u32 WIDTH = 8 * sizeof(Bits);
-    bool even;
-    Bits turn, base, most;
-    u32 shift;
-
-    __device__ Cells(const u64 (&extremes)[2], u32 candidate) {
-        Bits least = Bits(~extremes[0]), greatest = Bits(extremes[1]);
-        even = candidate == 0;
-        turn = candidate == 2 ? Bits(~Bits(0)) : 0;
-        // One less than the end: keys beyond it, which the sample has not seen, are together at zero.
-        Bits end = turn ? Bits(~greatest) : least;
+// A key's distance from an end of the sample. One less than the end is at zero: keys beyond it, which the sample has not seen, are there
+// together.
+template <class Bits> struct Distance {
+    Bits turn, base;
+    __device__ Distance(const u64 (&extremes)[2], bool from_greatest) {
+        turn = from_greatest ? Bits(~Bits(0)) : 0;
+        Bits end = from_greatest ? Bits(~Bits(extremes[1])) : Bits(~extremes[0]);
         base = end > 0 ? end - 1 : 0;
-        // And one more than the other.
-        most = greatest - base;
-        if (Bits(most + 1) != 0) most++;
-        shift = WIDTH == 64 ? __clzll((long long)most) : __clz(int(most));
     }
-    __device__ explicit Cells(const BucketMap<Bits> &map)
-        : even(map.route == EVEN), turn(Bits(map.turn)), base(Bits(map.base)), most(Bits(map.most)), shift(map.shift) {}
+    __device__ Bits operator()(Bits key) const { return max(Bits(key ^ turn), base) - base; }
+};
 
-    // The cell, and below the place in it.
-    __device__ u32 operator()(Bits key) const {
-        Bits y = key ^ turn, x = y - min(y, base);
-        u32 near = max(__float_as_uint(WIDTH == 64 ? __ull2float_rz(x) : __uint2float_rz(u32(x))), 0x3f000000u) - 0x3f000000u;
-        return even ? u32(Bits(min(x, most) << shift) >> (WIDTH - BucketMap<Bits>::EVEN_BITS - PART_BITS))
-                    : near >> (23 - BucketMap<Bits>::FINE_BITS - PART_BITS);
+// A key's share of the way between both, of so many in all.
+template <class Bits> struct Share {
+    static constexpr u32 WIDTH = 8 * sizeof(Bits);
+    Distance<Bits> distance;
+    Bits most;
+    u32 shift, factor;
+    __device__ explicit Share(const u64 (&extremes)[2]) : distance(extremes, false) {
+        most = Bits(extremes[1]) - distance.base;
+        if (Bits(most + 1) != 0) most++; // beyond the other end too
+        shift = WIDTH == 64 ? u32(max(32 - __clzll((long long)most), 0)) : 0;
     }
+    __device__ u32 range() const { return u32(most >> shift); }
+    // For keys between ends that are far apart.
+    __device__ u32 factor_for(u32 all) const { return u32((u64(all) << 32) / (u64(range()) + 1)); }
+    __device__ u32 operator()(Bits key) const { return __umulhi(u32(min(distance(key), most) >> shift), factor); }
+};
+
+// A key's cell, and below the place in it.
+template <class Bits> struct Cells {
+    static constexpr u32 WIDTH = 8 * sizeof(Bits), FINE_BITS = BucketMap<Bits>::FINE_BITS;
+    static constexpr u32 FIRST = 0x3f000000u >> (23 - FINE_BITS); // that zero has
+    Distance<Bits> distance;
+    __device__ Cells(const u64 (&extremes)[2], bool from_greatest) : distance(extremes, from_greatest) {}
+    __device__ u32 operator()(Bits key) const {
+        Bits x = distance(key);
+        return __float_as_uint((WIDTH == 64 ? __ull2float_rz(x) : __uint2float_rz(u32(x))) + 0.5f) >> (23 - FINE_BITS - PART_BITS);
+    }
+    static __device__ u32 cell(u32 at) { return (at >> PART_BITS) - FIRST; }
     // How many keys a cell is wide, as a power of two.
-    __device__ u32 width_bits(u32 cell) const {
-        constexpr u32 FINE_BITS = BucketMap<Bits>::FINE_BITS;
-        u32 bits = even ? WIDTH - shift : (cell >> FINE_BITS), fine = even ? BucketMap<Bits>::EVEN_BITS : FINE_BITS + 1;
-        return bits > fine ? bits - fine : 0;
+    static __device__ u32 width_bits(u32 cell) {
+        u32 bits = cell >> FINE_BITS;
+        return bits > FINE_BITS + 1 ? bits - (FINE_BITS + 1) : 0;
     }
 };
 
@@ -105,6 +113,13 @@ template <class Bits> struct BucketByBits {
         : shift(call.end - DIGIT_BITS - lower_bits), mask((1u << (DIGIT_BITS + lower_bits)) - 1) {}
     __device__ u32 operator()(Bits key) const { return u32(key >> shift) & mask; }
 };
+template <class Bits> struct BucketByRange {
+    static constexpr bool SOME_LARGE = false;
+    template <class Order> using Put = PutPlainly<Order, Bits>;
+    Share<Bits> share;
+    __device__ explicit BucketByRange(const BucketMap<Bits> &map) : share(map.extremes) { share.factor = map.factor; }
+    __device__ u32 operator()(Bits key) const { return share(key); }
+};
 template <class Bits> struct BucketByCells {
     static constexpr bool SOME_LARGE = true;
     template <class Order> using Put = PutInBucket<Order, Bits>;
@@ -112,10 +127,11 @@ template <class Bits> struct BucketByCells {
     Cells<Bits> cells;
     u32 turn;
     __device__ BucketByCells(const BucketMap<Bits> &map, const u32 *table)
-        : table(table), cells(map), turn(map.turn ? (1u << (DIGIT_BITS + map.lower_bits)) - 1 : 0) {}
+        : table(table), cells(map.extremes, map.from_greatest), turn(map.from_greatest ? (1u << (DIGIT_BITS + map.lower_bits)) - 1 : 0) {}
     __device__ u32 operator()(Bits key) const {
-        u32 at = cells(key), cell = table[at >> PART_BITS], part = at & ((1u << PART_BITS) - 1);
-        return ((cell & 0xffff) + (part * (cell >> 16) >> PART_BITS)) ^ turn;
+        constexpr u32 MOST = (1 << PART_BITS) - 1;
+        u32 at = cells(key), cell = table[cells.cell(at)];
+        return ((at & MOST) * (cell & MOST) + (cell & ~MOST)) >> PART_BITS ^ turn;
     }
     // By the whole block.
     static __device__ void load(u32 *table, const BucketMap<Bits> &map) {
@@ -139,12 +155,18 @@ struct BucketCall {
     u32 *tiles;       // BINS + 1: of the second step, where those of each first digit begin
     void *sample;
     u32 sampled;
-    u32 lower_bits, most_lower_bits; // of a bucket's number: by bits, and by cells; 0 if not by these
+    u32 lower_bits, most_lower_bits; // of a bucket's number: as a rule, and by cells if that does not do
     u32 room;         // keys that a block holds
 };
 constexpr u32 TOP_APART = 32;
 
 // ---- sample ----------------------------------------------------------------------------------------------------------------------
+
+// Whether buckets are not too large where of the sample at most so many have the same first digit, and it is wrong by what it may be.
+__device__ inline bool is_even(const BucketCall &buckets, u64 n, u32 most) {
+    float fits = 0.95f * float(buckets.sampled) * float(buckets.room << buckets.lower_bits) / float(n);
+    return float(most) <= fits + 3 * sqrtf(fits);
+}
 
 // Whoever comes last decides whether keys go to buckets by their first bits, or not at all.
 template <class Order, class Bits, u32 THREADS> __device__ void bucket_sample(const SortCall &call, const BucketCall &buckets) {
@@ -171,12 +193,9 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_sample(co
         greatest = max(greatest, u64(key));
         differs |= u64(key ^ one);
     }
-#pragma unroll
-    for (u32 distance = WARP / 2; distance > 0; distance /= 2) {
-        turned = max(turned, shuffle_down(turned, distance));
-        greatest = max(greatest, shuffle_down(greatest, distance));
-        differs |= shuffle_down(differs, distance);
-    }
+    turned = warp_max(turned);
+    greatest = warp_max(greatest);
+    differs = warp_or(differs);
     if (lane_id() == 0) {
         atomicMax(extremes, turned);
         atomicMax(extremes + 1, greatest);
@@ -196,12 +215,10 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_sample(co
     if (threadIdx.x > 0) return;
     u32 digits = 0; // that are not the same for all, as far as is known
     for (u64 rest = load_relaxed(&map.differing); rest != 0; rest >>= DIGIT_BITS) digits += (rest & (BINS - 1)) != 0;
-    // Of so many keys, and what the sample may be wrong by, buckets are not too large.
-    float fits = 0.95f * float(buckets.sampled) * float(buckets.room << buckets.lower_bits) / float(call.n);
-    bool by_bits = float(most) <= fits + 3 * sqrtf(fits);
-    map.route = by_bits ? BY_BITS : BY_CELLS;
+    bool by_bits = is_even(buckets, call.n, most);
+    map.route = by_bits ? BY_BITS : BY_RANGE; // or by cells
     map.lower_bits = buckets.lower_bits;
-    if (digits <= FEW_DIGITS || (!by_bits && buckets.most_lower_bits == 0)) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
+    if (digits <= FEW_DIGITS) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
 }
 
 // ---- map -------------------------------------------------------------------------------------------------------------------------
@@ -209,57 +226,60 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_sample(co
 // Counts the sample; the block that comes last decides.
 template <class Bits, u32 THREADS> __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
     typedef BucketMap<Bits> Map;
-    typedef Cells<Bits> Ends;
     constexpr u32 CELLS = Map::CELLS, EACH = (CELLS + THREADS - 1) / THREADS;
     static_assert(THREADS >= BINS, "a thread for each bin");
-    __shared__ u32 counts[CANDIDATES * CELLS];
-    __shared__ u32 most[CANDIDATES];
+    __shared__ u32 counts[2 * CELLS], shares[BINS];
+    __shared__ u32 most[3];
     __shared__ u64 totals[THREADS / WARP];
     __shared__ bool last;
     Map &map = *(Map *)buckets.map;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
     if (plan.too_large || map.route == BY_BITS) return;
-    Ends ends[CANDIDATES] = {Ends(map.extremes, 0), Ends(map.extremes, 1), Ends(map.extremes, 2)};
-    for (u32 i = threadIdx.x; i < CANDIDATES * CELLS; i += THREADS) counts[i] = 0;
+    Cells<Bits> ends[2] = {Cells<Bits>(map.extremes, false), Cells<Bits>(map.extremes, true)};
+    Share<Bits> share(map.extremes);
+    bool is_wide = share.range() >> 20 != 0;
+    share.factor = is_wide ? share.factor_for(BINS) : 0;
+    for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS) counts[i] = 0;
+    if (threadIdx.x < BINS) shares[threadIdx.x] = 0;
     __syncthreads();
     for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < buckets.sampled; i += gridDim.x * THREADS) {
         Bits key = ((const Bits *)buckets.sample)[i];
+        atomicAdd(shares + share(key), 1);
 #pragma unroll
-        for (u32 c = 0; c < CANDIDATES; c++) atomicAdd(counts + c * CELLS + (ends[c](key) >> PART_BITS), 1);
+        for (u32 c = 0; c < 2; c++) atomicAdd(counts + c * CELLS + ends[c].cell(ends[c](key)), 1);
     }
     __syncthreads();
-    for (u32 i = threadIdx.x; i < CANDIDATES * CELLS; i += THREADS)
+    for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS)
         if (counts[i]) atomicAdd(map.samples[0] + i, counts[i]);
+    if (threadIdx.x < BINS && shares[threadIdx.x]) atomicAdd(map.shares + threadIdx.x, shares[threadIdx.x]);
     __threadfence();
     __syncthreads();
-    if (threadIdx.x == 0) {
-        last = add_acquire_release(&map.mapped, 1) == gridDim.x - 1;
-        for (u32 c = 0; c < CANDIDATES; c++) most[c] = 0;
-    }
+    if (threadIdx.x == 0) last = add_acquire_release(&map.mapped, 1) == gridDim.x - 1;
+    if (threadIdx.x < 3) most[threadIdx.x] = 0;
     __syncthreads();
     if (!last) return;
 
     // ---- which way
-    for (u32 i = threadIdx.x; i < CANDIDATES * CELLS; i += THREADS) counts[i] = load_relaxed(map.samples[0] + i);
-    __syncthreads();
-    for (u32 c = 0; c < CANDIDATES; c++) {
-        u32 own = 0;
-        for (u32 i = threadIdx.x; i < CELLS; i += THREADS) own = max(own, counts[c * CELLS + i]);
-        own = warp_max(own);
-        if (lane_id() == 0) atomicMax(most + c, own);
+    for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS) {
+        counts[i] = load_relaxed(map.samples[0] + i);
+        u32 most_here = warp_max(counts[i]); // of one end's
+        if (lane_id() == 0) atomicMax(most + i / CELLS, most_here);
     }
+    if (threadIdx.x < BINS) atomicMax(most + 2, load_relaxed(map.shares + threadIdx.x));
     __syncthreads();
-    u32 best = 0;
-#pragma unroll
-    for (u32 c = 1; c < CANDIDATES; c++)
-        if (most[c] < most[best]) best = c;
-    Ends way = ends[0];
-    if (best == 1) way = ends[1];
-    if (best == 2) way = ends[2];
+    if (is_wide && is_even(buckets, call.n, most[2])) {
+        if (threadIdx.x == 0) {
+            map.lower_bits = buckets.lower_bits;
+            map.factor = share.factor_for(BINS << buckets.lower_bits);
+        }
+        return;
+    }
+    u32 best = most[1] < most[0];
+    Cells<Bits> way = ends[best];
 
     // ---- how many buckets a cell has. Of few keys: some cells a bucket, of which `weight` says how much of it they are. Of many: so many of
     // its own, the first of them a new one.
-    constexpr u32 ONE = 1 << 16, MOST_OWN = 1u << (32 - PART_BITS);
+    constexpr u32 ONE = 1 << 16, MOST_OWN = 1u << (PART_BITS - 1);
     float scale = float(call.n) / (float(buckets.sampled) * float(buckets.room) * 0.88f);
     auto weigh = [&](u32 cell) { // 1 or more: whole buckets
         float seen = float(counts[best * CELLS + cell]);
@@ -291,21 +311,19 @@ template <class Bits, u32 THREADS> __device__ void bucket_map(const SortCall &ca
         all += totals[w];
     }
     u32 needed = u32(all >> 32) + u32(all) / ONE + 1;
-    bool fits = needed <= BINS << buckets.most_lower_bits;
+    u32 lower_bits = needed <= BINS << buckets.lower_bits ? buckets.lower_bits : buckets.most_lower_bits;
+    bool fits = needed <= BINS << lower_bits;
     if (threadIdx.x == 0) {
-        map.route = way.even ? EVEN : NEAR;
-        map.lower_bits = buckets.most_lower_bits;
-        map.turn = way.turn;
-        map.base = way.base;
-        map.most = way.most;
-        map.shift = way.shift;
+        map.route = BY_CELLS;
+        map.lower_bits = lower_bits;
+        map.from_greatest = best;
         if (!fits) plan.too_large = 1;
     }
     if (!fits) return;
-    u32 turn = way.turn ? (BINS << buckets.most_lower_bits) - 1 : 0;
-    // Keys that the sample has not seen are at zero and at `most`, in buckets with those that it has.
+    u32 turn = best ? (BINS << lower_bits) - 1 : 0;
+    // Keys that the sample has not seen are at zero, or in cells of none.
     earlier = begin > 0 && begin < CELLS ? weigh(begin - 1) : 0;
-    u32 outside = way.base > 0 ? 0 : CELLS, beyond = way.even ? way(Bits(way.base + way.most)) : CELLS << PART_BITS;
+    u32 outside = way.distance.base > 0 ? 0 : CELLS;
     for (u32 e = 0; e < EACH; e++) {
         u32 cell = begin + e;
         if (cell >= CELLS) break;
@@ -318,13 +336,12 @@ template <class Bits, u32 THREADS> __device__ void bucket_map(const SortCall &ca
             before += u64(own + is_few(earlier)) << 32;
             if (own == 1u << min(way.width_bits(cell), 31u))
                 for (u32 k = 0; k < own; k++) {
-                    bool seen_all = (cell != outside || k > 0) &&
-                                    (cell != beyond >> PART_BITS || k != (beyond & ((1u << PART_BITS) - 1)) * own >> PART_BITS);
+                    bool seen_all = cell != outside || k > 0;
                     u32 number = (bucket + k) ^ turn;
                     if (seen_all) atomicOr(map.single + number / 32, 1u << number % 32);
                 }
         }
-        map.cells[cell] = bucket | own << 16;
+        map.cells[cell] = bucket << PART_BITS | own;
         earlier = weight;
     }
 }
@@ -377,8 +394,8 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
         u32 sum = 0;
         for (u32 i = lane_id(); i < words; i += WARP) {
             u32 both = counters[top * words + i], low = both & 0xffff, high = both >> 16;
-            if (low) atomicAdd(buckets.counts + (top * words + i) * 2, low);
-            if (high) atomicAdd(buckets.counts + (top * words + i) * 2 + 1, high);
+            // Both at once: neither sum gets past 32 bits.
+            if (both) atomicAdd((u64 *)buckets.counts + top * words + i, u64(high) << 32 | low);
             sum += low + high;
         }
         sum = warp_add(sum);
@@ -402,6 +419,8 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_count(u32
     __syncthreads();
     if (map.route == BY_BITS) {
         bucket_count_by<Order, Bits, THREADS>(shared, call, buckets, lower_bits, BucketByBits<Bits>(call, lower_bits));
+    } else if (map.route == BY_RANGE) {
+        bucket_count_by<Order, Bits, THREADS>(shared, call, buckets, lower_bits, BucketByRange<Bits>(map));
     } else {
         u32 *table = shared + words;
         BucketByCells<Bits>::load(table, map);
@@ -464,7 +483,7 @@ __device__ inline void any_order_tile(Tile &t, D digit, const Load &load, const 
     t.rank(digit);
     u64 place = 0;
     t.scatter(
-        digit, [&](u32 d, u32 total) { place = total ? claim(d, total) : 0; }, [&](u32, u32) { return place; });
+        [&](u32 d, u32 total) { place = total ? claim(d, total) : 0; }, [&](u32, u32) { return place; });
     t.store_runs(digit, put);
 }
 template <class Tile, class D, class Load, class Put, class Claim>
@@ -588,6 +607,10 @@ template <class Order, class Tile, bool FIRST> __device__ void bucket_step(Vecto
         BucketStep<Order, Tile, BucketByBits<Bits>> step(call, buckets, BucketByBits<Bits>(call, map.lower_bits));
         if (FIRST) step.first(s);
         else step.second(s);
+    } else if (map.route == BY_RANGE) {
+        BucketStep<Order, Tile, BucketByRange<Bits>> step(call, buckets, BucketByRange<Bits>(map));
+        if (FIRST) step.first(s);
+        else step.second(s);
     } else {
         u32 *table = (u32 *)(shared + (sizeof(Shared) + sizeof(Vector) - 1) / sizeof(Vector));
         BucketByCells<Bits>::load(table, map);
@@ -669,7 +692,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
     static constexpr u32 RUN = 16;     // items that a thread puts in order in its registers
     static constexpr u32 LONGEST = 48; // and in shared memory
     static_assert(EACH == 8 && Tile::TILE <= 1 << 13, "whole vectors of bins, and a place for each item");
-    static constexpr u32 MOST_BITS = 8 * sizeof(Item) - PLACE_BITS + LOG_BINS - 3; // of which bins and items together hold all
+    static constexpr u32 MOST_BITS = 8 * sizeof(Item) - PLACE_BITS + LOG_BINS - 4; // of which an item tells those of a thread's bins apart
     static constexpr u32 COUNTED = 16, FIELDS = 8, WORDS = (1 << COUNTED) / FIELDS, WORDS_EACH = WORDS / THREADS;
     static constexpr bool FEW_BITS = !HAS_VALUES && sizeof(Bits) <= 4;
     struct Fine {
@@ -685,10 +708,13 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         Fine fine;
         __device__ Shared() {}
     };
-    // Keys are the least of them and a number of so many bits, with `zeros` zeros more at the end.
+    // Keys are the least of them and a number up to `most`, of so many bits, with `zeros` zeros more at the end.
     struct Span {
-        Bits least;
+        Bits least, most;
         u32 bits, zeros;
+        __device__ Span(Bits least, Bits most, u32 bits, u32 zeros) : least(least), most(most), bits(bits), zeros(zeros) {}
+        // Those of a number's bucket, of whose keys so many bits are left.
+        __device__ Span(u32 bucket, u32 bits) : Span(bits < WIDTH ? Bits(Bits(bucket) << bits) : 0, Bits(~Bits(0)) >> (WIDTH - bits), bits, 0) {}
         __device__ Bits operator()(Bits key) const { return Bits(key - least) >> zeros; }
     };
 
@@ -704,7 +730,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
             Tile t(shared.tile, count);
             t.load([=](u32 at) { return keys[at]; });
             __syncthreads(); // the bucket before is out
-            run(shared, t, call, call.no_keys ? nullptr : keys, (const Value *)call.values[0] + first, (Value *)call.values[0] + first, by_bits ? Span{Bits(Bits(bucket) << bits), bits, 0} : span(shared, t));
+            run(shared, t, call, call.no_keys ? nullptr : keys, (const Value *)call.values[0] + first, (Value *)call.values[0] + first, by_bits ? Span(bucket, bits) : span(shared, t));
         }
     }
 
@@ -724,7 +750,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         for (u32 w = 0; w < BINS / WARP; w++) first += before[w];
         if (count == 0) return;
         run(shared, t, call, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, (const Value *)slots.values + u64(bucket) * slots.room, (Value *)call.values[0] + first,
-            Span{Bits(Bits(bucket) << bits), bits, 0});
+            Span(bucket, bits));
     }
 
     // As many keys as a block holds, from anywhere.
@@ -733,7 +759,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         const Bits *from = (const Bits *)call.keys_in;
         Tile t(shared.tile, u32(call.n));
         t.load([=](u32 at) { return order.to(from[at]); });
-        run(shared, t, call, (Bits *)call.keys[0], nullptr, nullptr, Span{0, call.end, 0});
+        run(shared, t, call, (Bits *)call.keys[0], nullptr, nullptr, Span(0, call.end));
     }
 
   private:
@@ -741,37 +767,32 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         Fine &s = shared.fine;
         if (threadIdx.x == 0) s.keys[0] = t.key[0]; // any of them
         __syncthreads();
-        Bits one = s.keys[0], least = Bits(~Bits(0)), greatest = 0, differing = 0;
+        Bits one = s.keys[0], turned = 0, greatest = 0, differing = 0; // turned: the least, all bits
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++)
             if (t.is_there(i)) {
-                least = min(least, t.key[i]);
+                turned = max(turned, Bits(~t.key[i]));
                 greatest = max(greatest, t.key[i]);
                 differing |= t.key[i] ^ one;
             }
-#pragma unroll
-        for (u32 distance = WARP / 2; distance > 0; distance /= 2) {
-            least = min(least, shuffle_down(least, distance));
-            greatest = max(greatest, shuffle_down(greatest, distance));
-            differing |= shuffle_down(differing, distance);
-        }
+        turned = warp_max(turned);
+        greatest = warp_max(greatest);
+        differing = warp_or(differing);
         if (lane_id() == 0) {
-            s.ends[warp_id()] = least;
+            s.ends[warp_id()] = turned;
             s.ends[WARPS + warp_id()] = greatest;
             s.ends[2 * WARPS + warp_id()] = differing;
         }
         __syncthreads();
-        least = s.ends[0], greatest = s.ends[WARPS], differing = s.ends[2 * WARPS];
-#pragma unroll
-        for (u32 w = 1; w < WARPS; w++) {
-            least = min(least, s.ends[w]);
-            greatest = max(greatest, s.ends[WARPS + w]);
-            differing |= s.ends[2 * WARPS + w];
-        }
-        if (differing == 0) return {least, 0, 0};
+        static_assert(WARP % WARPS == 0, "a warp looks at all");
+        turned = warp_max(s.ends[lane_id() % WARPS]);
+        greatest = warp_max(s.ends[WARPS + lane_id() % WARPS]);
+        differing = warp_or(s.ends[2 * WARPS + lane_id() % WARPS]);
+        Bits least = Bits(~turned);
+        if (differing == 0) return Span(least, 0, 0, 0);
         u32 zeros = WIDTH == 64 ? __ffsll((long long)differing) - 1 : __ffs(int(differing)) - 1; // of all differences
         Bits most = Bits(greatest - least) >> zeros;
-        return {least, WIDTH - (WIDTH == 64 ? __clzll((long long)most) : __clz(int(most))), zeros};
+        return Span(least, most, WIDTH - (WIDTH == 64 ? __clzll((long long)most) : __clz(int(most))), zeros);
     }
 
     // Keys to `out`, if anybody wants them; values from `values` to `values_out`, which may be the same.
@@ -798,13 +819,18 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
                 }
             return;
         }
-        u32 shift = bits > LOG_BINS ? bits - LOG_BINS : 0;
-        // Where few bits are left, where an item was tells more: of two that are equal the earlier one comes first.
+        // All bins are used, whatever the span is. Where few bits are left, where an item was tells more: of two that are equal the earlier one
+        // comes first.
+        bool by_place = HAS_VALUES && bits <= LOG_BINS, in_order = !HAS_VALUES && bits <= LOG_BINS; // then keys of a bin are equal
+        u32 beyond = bits > 32 ? bits - 32 : 0, most = by_place ? u32(span.most) << PLACE_BITS | ((1u << PLACE_BITS) - 1) : u32(span.most >> beyond);
+        u32 factor = __float2uint_rz(__fdividef(float(1ull << 32) * float(FINE) * 0.999999f, __uint2float_rz(most))); // a little less than it might be
         u32 share = HAS_VALUES ? (1u << 31) / count >> (31 - PLACE_BITS - 16) : 0; // of all places, times 2^16
         auto bin_of = [&](u32 i) {
             Bits rest = span(t.key[i]);
-            return HAS_VALUES && bits < LOG_BINS ? (u32(rest) << PLACE_BITS | t.at(i) * share >> 16) >> (bits + PLACE_BITS - LOG_BINS) : u32(rest >> shift);
+            if (in_order) return u32(rest);
+            return __umulhi(by_place ? u32(rest) << PLACE_BITS | t.at(i) * share >> 16 : u32(rest >> beyond), factor);
         };
+        u16 rank[ITEMS];
         uint4 *vectors = (uint4 *)s.bins;
         for (u32 i = threadIdx.x; i < FINE / 4; i += THREADS) vectors[i] = make_uint4(0, 0, 0, 0);
         if constexpr (HAS_VALUES)
@@ -814,9 +840,9 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         __syncthreads();
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++)
-            if (t.is_there(i)) t.place[i] = u16(atomicAdd(s.bins + bin_of(i), 1));
+            if (t.is_there(i)) rank[i] = u16(atomicAdd(s.bins + bin_of(i), 1));
         __syncthreads();
-        u32 bin[EACH], sum = 0, most = 0;
+        u32 bin[EACH], sum = 0, of_one = 0;
 #pragma unroll
         for (u32 e = 0; e < EACH; e += 4) {
             uint4 v = vectors[(threadIdx.x * EACH + e) / 4];
@@ -824,14 +850,13 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         }
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) {
-            most = max(most, bin[e]);
+            of_one = max(of_one, bin[e]);
             u32 own = bin[e];
             bin[e] = sum;
             sum += own;
         }
         u32 upto = warp_upto(sum);
         if (lane_id() == WARP - 1) s.totals[warp_id()] = upto;
-        bool in_order = !HAS_VALUES && shift == 0; // keys of a bin are equal
         // Whether a thread would have too many: then digits, which is slower and does not mind.
         if (__syncthreads_or(sum > LONGEST && !in_order) || bits > MOST_BITS) {
             by_digits(t, order, out, values, values_out, span);
@@ -848,7 +873,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++)
             if (t.is_there(i)) {
-                u32 place = s.bins[bin_of(i)] + t.place[i];
+                u32 place = s.bins[bin_of(i)] + rank[i];
                 if constexpr (HAS_VALUES) {
                     s.keys[t.at(i)] = t.key[i];
                     s.items[place] = Item(span(t.key[i])) << PLACE_BITS | t.at(i);
@@ -859,12 +884,15 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         __syncthreads();
 
         // Items are at most as far from their places as their bin is long.
-        u32 longest = warp_max(most);
+        u32 longest = warp_max(of_one);
         if (!in_order && longest > 1) {
+            // What a thread's items have at least, so that the bits that they hold do not run over.
+            u64 least = u64(threadIdx.x * EACH) * most >> LOG_BINS;
+            Item base = HAS_VALUES ? Item(by_place ? least >> PLACE_BITS : least << beyond) << PLACE_BITS : 0;
             if (sum <= RUN) {
                 Item item[RUN];
 #pragma unroll
-                for (u32 j = 0; j < RUN; j++) item[j] = j < sum ? s.items[begin + j] : Item(~Item(0));
+                for (u32 j = 0; j < RUN; j++) item[j] = j < sum ? s.items[begin + j] - base : Item(~Item(0));
                 for (u32 step = 0; step < longest; step += 2) {
 #pragma unroll
                     for (u32 j = 0; j + 1 < RUN; j += 2) order_two(item[j], item[j + 1]);
@@ -876,10 +904,10 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
                     if (j < sum) s.items[begin + j] = item[j];
             } else {
                 for (u32 j = begin + 1; j < begin + sum; j++) {
-                    Item item = s.items[j];
+                    Item item = s.items[j] - base;
                     u32 hole = j;
-                    for (; hole > begin && s.items[hole - 1] > item; hole--) s.items[hole] = s.items[hole - 1];
-                    s.items[hole] = item;
+                    for (; hole > begin && s.items[hole - 1] - base > item; hole--) s.items[hole] = s.items[hole - 1];
+                    s.items[hole] = item + base;
                 }
             }
         }
@@ -936,6 +964,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         for (u32 i = threadIdx.x; i < WORDS / 4; i += THREADS) vectors[i] = Vector{{0, 0, 0, 0}};
         __syncthreads();
         bool full = false;
+        u16 rank[ITEMS];
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++)
             if (t.is_there(i)) {
@@ -943,7 +972,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
                 u32 before = atomicAdd(s.bins + word_of(low / FIELDS), 1u << field) >> field & 3;
                 // Past three the field runs over, and nothing that is counted is used.
                 full |= before == 3;
-                t.place[i] = u16(before);
+                rank[i] = u16(before);
             }
         if (__syncthreads_or(full)) return false;
         u32 sum = 0, first = threadIdx.x * WORDS_EACH;
@@ -967,7 +996,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         for (u32 i = 0; i < ITEMS; i++)
             if (t.is_there(i)) {
                 u32 low = u32(span(t.key[i])), word = s.bins[word_of(low / FIELDS)];
-                s.items[(word >> 16) + counted(word & ((1u << low % FIELDS * 2) - 1)) + t.place[i]] = t.key[i];
+                s.items[(word >> 16) + counted(word & ((1u << low % FIELDS * 2) - 1)) + rank[i]] = t.key[i];
             }
         __syncthreads();
         return true;

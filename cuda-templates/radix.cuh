@@ -77,6 +77,10 @@ __device__ inline u32 warp_add(u32 x) {
     for (u32 distance = WARP / 2; distance > 0; distance /= 2) x += __shfl_xor_sync(ALL_LANES, x, distance);
     return x;
 }
+#if __CUDA_ARCH__ >= 800
+__device__ inline u32 warp_or(u32 x) { return __reduce_or_sync(ALL_LANES, x); }
+__device__ inline u32 warp_max(u32 x) { return __reduce_max_sync(ALL_LANES, x); }
+#else
 __device__ inline u32 warp_or(u32 x) {
 #pragma unroll
     for (u32 distance = WARP / 2; distance > 0; distance /= 2) x |= __shfl_xor_sync(ALL_LANES, x, distance);
@@ -86,6 +90,12 @@ __device__ inline u32 warp_max(u32 x) {
 #pragma unroll
     for (u32 distance = WARP / 2; distance > 0; distance /= 2) x = max(x, __shfl_xor_sync(ALL_LANES, x, distance));
     return x;
+}
+#endif
+__device__ inline u64 warp_or(u64 x) { return u64(warp_or(u32(x >> 32))) << 32 | warp_or(u32(x)); }
+__device__ inline u64 warp_max(u64 x) {
+    u32 high = warp_max(u32(x >> 32));
+    return u64(high) << 32 | warp_max(high == u32(x >> 32) ? u32(x) : 0);
 }
 
 __device__ inline u32 load_relaxed(const u32 *p) {
@@ -138,6 +148,9 @@ enum Ranking {
     UNORDERED  // in any order
 };
 
+template <bool YES, class A, class B> struct If { typedef A Type; };
+template <class A, class B> struct If<false, A, B> { typedef B Type; };
+
 // Keys of a block: item i of a lane comes before item i + 1 of any lane of its warp, and warps come one after the other.
 template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> struct RadixShape {
     typedef Bits_ Bits;
@@ -147,11 +160,13 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
     static constexpr u32 LANES = 16; // that write a run together: blocks that begin at multiples of so many keys
     static constexpr u32 LONG_RUN = TILE / 16; // for a group of lanes to write it
     static constexpr bool HAS_VALUES = Value::BYTES > 0;
+    // Where something goes with the keys, their digits stand above.
+    typedef typename If<HAS_VALUES, u32, u16>::Type Note;
     static_assert(THREADS >= BINS && TILE <= 65536, "a thread for each bin, 16 bits for a place");
 
     struct Shared {
         alignas(16) char exchange[TILE * WIDEST];
-        u16 from[RANKING == CHECKED ? TILE : 2]; // where in the tile a key was
+        Note notes[RANKING == CHECKED ? TILE : 2]; // where in the tile a key was
         u32 bins[WARPS * BINS];                  // by warp: how many keys; then where they begin in the tile
         u32 begin[BINS + 1];                     // of a digit's run in the tile
         u64 to[BINS];                            // where the tile would begin in the output for the run to be in place
@@ -166,16 +181,17 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     typedef RadixShape<Bits, Value, THREADS, ITEMS, RANKING> Shape;
     typedef typename Shape::Shared Shared;
     static constexpr u32 WARPS = Shape::WARPS, LANES = Shape::LANES, TILE = Shape::TILE, LONG_RUN = Shape::LONG_RUN;
+    static constexpr u32 PLACE_BITS = 16, MOST_PLACE = (1 << PLACE_BITS) - 1;
     static constexpr bool HAS_VALUES = Shape::HAS_VALUES;
+    typedef typename Shape::Note Note;
     typedef RadixTile<Bits, Value, THREADS, ITEMS, RANKING, true> Whole;
     typedef RadixTile<Bits, Value, THREADS, ITEMS, RANKING, false> Part;
 
     Shared &s;
     u32 count;   // keys that are there
     bool uneven; // whether a digit has many of them
-    u32 run[Shape::HAS_VALUES ? (ITEMS + 3) / 4 : 1];
     Bits key[ITEMS];
-    u16 place[ITEMS];
+    u32 place[ITEMS]; // in the tile; while that is not known its rank, below its digit
 
     __device__ RadixTile(Shared &s, u32 count) : s(s), count(count) {}
 
@@ -203,9 +219,9 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
                     u32 d = digit(key[i]);
                     if (all_same(d)) {
                         u32 before = lane_id() == 0 ? atomicAdd(bins + d, WARP) : 0;
-                        place[i] = u16(__shfl_sync(ALL_LANES, before, 0) + lane_id());
+                        place[i] = d << PLACE_BITS | (__shfl_sync(ALL_LANES, before, 0) + lane_id());
                     } else {
-                        place[i] = u16(atomicAdd(bins + d, 1));
+                        place[i] = d << PLACE_BITS | atomicAdd(bins + d, 1);
                     }
                     __syncwarp();
                 }
@@ -213,13 +229,16 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             }
 #pragma unroll
             for (u32 i = 0; i < ITEMS; i++)
-                if (is_there(i)) place[i] = u16(atomicAdd(bins + digit(key[i]), 1));
+                if (is_there(i)) {
+                    u32 d = digit(key[i]);
+                    place[i] = d << PLACE_BITS | atomicAdd(bins + d, 1);
+                }
         }
     }
 
     // Then its place in the tile, and the keys lie there. `publish(digit, total)` is called by a thread of each digit as soon as its keys
     // are counted, `receive(digit, total)` later: where the run goes to.
-    template <class D, class Publish, class Receive> __device__ void scatter(D digit, const Publish &publish, const Receive &receive) {
+    template <class Publish, class Receive> __device__ void scatter(const Publish &publish, const Receive &receive) {
         __syncthreads();
         u32 total = 0, d = threadIdx.x;
         if (d < BINS) {
@@ -232,34 +251,29 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             for (u32 w = 0; w < WARPS; w++) s.bins[w * BINS + d] += start;
         }
         uneven = __syncthreads_or(total > LONG_RUN);
-        exchange(digit);
+        exchange();
         if (d < BINS) s.to[d] = receive(d, total) - s.begin[d];
         __syncthreads();
     }
 
-    // The keys to memory, thread after thread: `out(place, key)` is called for each. Whether they were out of order. Which digit's run an item
-    // is in is kept, for values to follow.
+    // The keys to memory, thread after thread: `out(place, key)` is called for each. Whether they were out of order.
     template <class D, class Out> __device__ bool store(D digit, const Out &out) {
         const Bits *keys = (const Bits *)s.exchange;
+        // Above its place in the tile, the digit of item j.
+        auto digit_and_place = [&](u32 j, Bits key) { return HAS_VALUES ? u32(s.notes[j]) : digit(key) << PLACE_BITS | (RANKING == CHECKED ? s.notes[j] : 0); };
         bool disorder = false;
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++) {
-            u32 j = i * THREADS + threadIdx.x;
+            u32 j = i * THREADS + threadIdx.x, here = 0;
             bool there = WHOLE || j < count;
-            u32 d = 0, here = 0;
             if (there) {
                 Bits key = keys[j];
-                d = digit(key);
-                out(s.to[d] + j, key);
-                if (RANKING == CHECKED) here = d << 16 | s.from[j];
-            }
-            if (HAS_VALUES) {
-                if (i % 4 == 0) run[i / 4] = 0;
-                run[i / 4] |= d << i % 4 * 8;
+                here = digit_and_place(j, key);
+                out(s.to[here >> PLACE_BITS] + j, key);
             }
             if (RANKING == CHECKED) {
                 u32 before = __shfl_up_sync(ALL_LANES, here, 1);
-                if (lane_id() == 0 && j > 0 && there) before = digit(keys[j - 1]) << 16 | s.from[j - 1];
+                if (lane_id() == 0 && j > 0 && there) before = digit_and_place(j - 1, keys[j - 1]);
                 disorder |= there && j > 0 && here < before;
             }
         }
@@ -271,7 +285,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++) {
             u32 j = i * THREADS + threadIdx.x;
-            if (WHOLE || j < count) out(s.to[run[i / 4] >> i % 4 * 8 & 255] + j, u32(s.from[j]));
+            if (WHOLE || j < count) out(s.to[s.notes[j] >> PLACE_BITS] + j, s.notes[j] & MOST_PLACE);
         }
     }
 
@@ -335,14 +349,15 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         return upto - before;
     }
 
-    template <class D> __device__ void exchange(D digit) {
+    __device__ void exchange() {
         const u32 *bins = s.bins + warp_id() * BINS;
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++)
             if (is_there(i)) {
-                place[i] += u16(bins[digit(key[i])]);
+                u32 d = place[i] >> PLACE_BITS;
+                place[i] = (place[i] & MOST_PLACE) + bins[d];
                 ((Bits *)s.exchange)[place[i]] = key[i];
-                if (RANKING == CHECKED) s.from[place[i]] = u16(at(i));
+                if (RANKING == CHECKED) s.notes[place[i]] = Note(HAS_VALUES ? d << PLACE_BITS | at(i) : at(i));
             }
     }
 
@@ -354,7 +369,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         __syncthreads();
         if (threadIdx.x < BINS) t.column_before(s.begin[threadIdx.x]);
         __syncthreads();
-        t.exchange(digit);
+        t.exchange();
         __syncthreads();
     }
 
@@ -378,7 +393,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
                 bins[d] = counted + before + 1;
             }
             __syncwarp();
-            place[i] = u16(__shfl_sync(ALL_LANES, counted, last) + before);
+            place[i] = d << PLACE_BITS | (__shfl_sync(ALL_LANES, counted, last) + before);
         }
         __syncwarp();
     }

@@ -195,7 +195,7 @@ __device__ inline void stable_tile(Tile &t, D digit, const Load &load, const Put
     typedef typename Tile::Shape::Value Value;
     t.load(load);
     t.rank(digit);
-    t.scatter(digit, publish, receive);
+    t.scatter(publish, receive);
     if (__syncthreads_or(t.store(digit, put))) {
         t.place_again(digit, load);
         t.store(digit, put);
@@ -363,15 +363,15 @@ template <class Tile> __device__ void sort_digits(Tile &t, typename Tile::Shape:
 #pragma unroll
     for (u32 i = 0; i < Tile::ITEMS; i++)
         if (t.is_there(i)) differs |= u64(Bits(t.key[i] ^ same));
-    u32 low = warp_or(u32(differs)), high = sizeof(Bits) > 4 ? warp_or(u32(differs >> 32)) : 0;
-    if (lane_id() == 0) atomicOr(&differing, u64(high) << 32 | low);
+    differs = warp_or(differs);
+    if (lane_id() == 0) atomicOr(&differing, differs);
     __syncthreads();
     differs = differing;
     for (u32 shift = begin; shift < end; shift += DIGIT_BITS) {
         Digit digit{shift, (1u << min(end - shift, DIGIT_BITS)) - 1};
         if (digit(differs) == 0) continue;
         t.rank(digit);
-        t.scatter(digit, [](u32, u32) {}, [](u32, u32) { return u64(0); });
+        t.scatter([](u32, u32) {}, [](u32, u32) { return u64(0); });
 #pragma unroll
         for (u32 i = 0; i < Tile::ITEMS; i++)
             if (t.is_there(i)) t.key[i] = keys[t.at(i)];

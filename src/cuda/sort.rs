@@ -264,16 +264,18 @@ impl SortProgram {
             let bits = (n / KEYS_OF_A_SLOT).max(1).ilog2().clamp(LEAST_SLOT_BITS, DIGIT_BITS);
             return Before::Slots { bits: if n > average << bits { bits + 1 } else { bits } };
         }
-        let fewest = if self.unit.payload.is_none() { FEWEST_FOR_BUCKETS } else { FEWEST_PAIRS_FOR_BUCKETS };
+        let fewest = match (self.unit.key, self.unit.payload) {
+            (4, _) => FEWEST_FOR_BUCKETS,
+            (_, None) => FEWEST_LONG_FOR_BUCKETS,
+            _ => FEWEST_LONG_PAIRS_FOR_BUCKETS,
+        };
         let (Some(most), true) = (Self::most_lower(machine), n >= fewest) else { return Before::Nothing };
         let fits = |lower: u32, each: usize| (each << (DIGIT_BITS + lower)) >= n;
         if !fits(most, bucket.tile() / 20 * 17) {
             return Before::Nothing;
         }
         let lower = (LEAST_LOWER..most).find(|&lower| fits(lower, average)).unwrap_or(most);
-        // The map is looked up three times a key where order is kept: four passes take less.
-        let by_cells = n >= FEWEST_FOR_CELLS && (self.unit.payload.is_none() || self.unit.key > 4);
-        Before::Buckets { lower, by_cells: if by_cells { most.min(lower + 1) } else { 0 } }
+        Before::Buckets { lower, most: most.min(lower + 1) }
     }
 
     fn most_lower(machine: &Machine) -> Option<u32> {
@@ -294,17 +296,16 @@ impl SortProgram {
 
 // Where one way is faster than another. NVIDIA H200, 2026-11-22.
 
-/// Fewer keys are sorted as fast without buckets, or by slots; and fewer with company.
-const FEWEST_FOR_BUCKETS: usize = 3 << 19;
-const FEWEST_PAIRS_FOR_BUCKETS: usize = 3 << 20;
-/// Of fewer keys that are not spread evenly.
-const FEWEST_FOR_CELLS: usize = 1 << 25;
+/// Fewer keys of four bytes are sorted as fast by passes or slots, if not spread evenly; and fewer of eight bytes, alone and with company.
+const FEWEST_FOR_BUCKETS: usize = 3 << 22;
+const FEWEST_LONG_FOR_BUCKETS: usize = 3 << 19;
+const FEWEST_LONG_PAIRS_FOR_BUCKETS: usize = 3 << 20;
 /// More keys are not put into slots.
 const MOST_FOR_SLOTS: usize = 1 << 20;
 /// About so many keys go to a slot, if they are not too many for that.
 const KEYS_OF_A_SLOT: usize = 1 << 10;
 /// Bits of a slot's number: the rest of a key and its place in the slot go into one item of a key's size.
-const LEAST_SLOT_BITS: u32 = 4;
+const LEAST_SLOT_BITS: u32 = 5;
 /// Fewer keys of two bytes are sorted as fast digit by digit.
 const FEWEST_TO_COUNT: usize = 1 << 20;
 /// Bits of a bucket's number after the first digit.
@@ -370,10 +371,10 @@ enum Before {
     Slots {
         bits: u32,
     },
-    /// Two steps, the second by so many bits, or by `by_cells` at most if keys are not spread evenly; by none then if that is 0.
+    /// Two steps, the second by so many bits, or by `most` if keys are not spread evenly and that does not do.
     Buckets {
         lower: u32,
-        by_cells: u32,
+        most: u32,
     },
 }
 
@@ -430,7 +431,7 @@ impl SortPlan {
         let (launches, rows, before) = match &self.way {
             Way::OneBlock { .. } => return at,
             Way::Counted { .. } if key == 1 => (0, 0, Before::Nothing),
-            Way::Counted { .. } => (0, 0, Before::Buckets { lower: MOST_LOWER, by_cells: 0 }),
+            Way::Counted { .. } => (0, 0, Before::Buckets { lower: MOST_LOWER, most: MOST_LOWER }),
             Way::Passes(passes) => {
                 // Steps that keep the order look back as passes do, and the second has a tile more for each first digit.
                 let of_steps = match passes.before {
@@ -450,8 +451,8 @@ impl SortPlan {
                 let room = (self.shape.bucket.tile() << bits) + self.shape.short.tile();
                 at.slots = [key, value].map(|size| take(room * size));
             }
-            Before::Buckets { lower, by_cells } => {
-                let buckets = BINS << lower.max(by_cells);
+            Before::Buckets { most, .. } => {
+                let buckets = BINS << most;
                 at.map = take(BUCKET_MAP_BYTES);
                 at.counts = take(buckets * WORD);
                 at.tops = take(BINS * WORD);
@@ -589,7 +590,7 @@ impl SortCall {
         let count_blocks = |multiprocessors: usize| (4 * multiprocessors).min(n.div_ceil(COUNT_KEYS));
         let count_buckets = |buckets: &Buckets, multiprocessors: usize| {
             let blocks = multiprocessors.min(n.div_ceil(BUCKET_COUNT_KEYS));
-            let shared = bucket_counters(buckets.lower_bits.max(buckets.most_lower_bits));
+            let shared = bucket_counters(buckets.most_lower_bits);
             launch(BucketCount, blocks, BUCKET_COUNT_THREADS, shared, &arguments(p(buckets)))?;
             launch(BucketPlan, BINS, BINS as u32, 0, &arguments(p(buckets)))
         };
@@ -618,8 +619,8 @@ impl SortCall {
                 launch(SlotFirst, passes.tiles, threads, SlotFirst.shared(shape), &arguments)?;
                 launch(SlotSort, 1 << bits, sort_threads, SlotSort.shared(shape), &arguments)?;
             }
-            Before::Buckets { lower, by_cells } => {
-                (buckets.lower_bits, buckets.most_lower_bits) = (lower, by_cells);
+            Before::Buckets { lower, most } => {
+                (buckets.lower_bits, buckets.most_lower_bits) = (lower, most);
                 let blocks = |samples: usize, most: usize| (buckets.sampled as usize / samples).clamp(1, most);
                 let sample_blocks = blocks(4 * SAMPLE_THREADS as usize, passes.multiprocessors);
                 launch(Sample, sample_blocks, SAMPLE_THREADS, 0, &arguments(p(&buckets)))?;
@@ -741,21 +742,21 @@ mod tests {
             Way::Passes(passes) => Some(passes.before),
         };
         let slots = |bits| Some(Before::Slots { bits });
-        let buckets = |lower, by_cells| Some(Before::Buckets { lower, by_cells });
+        let buckets = |lower, most| Some(Before::Buckets { lower, most });
         let nothing = Some(Before::Nothing);
         let large = 227 << 10;
         for (n, of_keys, of_pairs) in [
             (4096, None, None),
-            (5632, None, slots(4)),
-            (5633, slots(4), slots(4)),
+            (5632, None, slots(5)),
+            (5633, slots(5), slots(5)),
             (1 << 16, slots(6), slots(6)),
             (1 << 20, slots(8), slots(8)),
             ((1 << 20) + 1, nothing, nothing),
-            (3 << 19, buckets(2, 0), nothing),
-            (3 << 20, buckets(2, 0), buckets(2, 0)),
-            (1 << 25, buckets(5, 6), buckets(5, 0)),
-            (1 << 28, buckets(8, 8), buckets(8, 0)),
-            (313_000_000, buckets(8, 8), buckets(8, 0)),
+            ((3 << 22) - 1, nothing, nothing),
+            (3 << 22, buckets(4, 5), buckets(4, 5)),
+            (1 << 25, buckets(5, 6), buckets(5, 6)),
+            (1 << 28, buckets(8, 8), buckets(8, 8)),
+            (313_000_000, buckets(8, 8), buckets(8, 8)),
             (1 << 29, nothing, nothing),
         ] {
             assert_eq!(before(&keys, n, 0..32, large), of_keys, "{n} keys");

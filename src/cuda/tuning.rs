@@ -297,14 +297,17 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
     let widest = key.max(payload.unwrap_or(0));
     let is_large = architecture >= SORT_ARCHITECTURES[0];
     let blocks = if is_large { 2 } else { 1 };
-    // In words of 512 threads: what is exchanged takes 48 KiB, or 24; what is noted of the items of a bucket 80, or 43.
+    // For each of 512 threads, so many bytes: what is exchanged, of so many items at most; and what is noted of those of a bucket.
     let (exchange, most, noted) = match (is_large, payload) {
         // Of a tile that is a multiple of 1024 long, keys that rise by one fall into few banks.
         (true, None) => (96, 21, 160),
-        (true, Some(_)) => (96, 18, 160),
+        (true, Some(_)) => (96, 17, 160),
         (false, _) => (48, 12, 86),
     };
+    // Where something goes with a key, with what is noted of it, and a table of cells in the rest.
+    let with_notes = if is_large { 143 } else { 73 };
     let items = (exchange / widest).min(most);
+    let items = if payload.is_none() { items } else { items.min(with_notes / (widest + 4)) };
     let in_bucket = (noted / (2 * key + payload.unwrap_or(0))).min(11);
     SortShape {
         key,
@@ -319,13 +322,17 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
 }
 
 impl SortShape {
-    /// Bytes of shared memory of `sort_pass`, which notes where each key was.
+    /// Bytes that note where a key was, and where something goes with it its digit (`RadixShape::Note`).
+    const fn note(&self) -> usize {
+        if self.payload > 0 { 4 } else { 2 }
+    }
+    /// Bytes of shared memory of `sort_pass`.
     pub(crate) const fn pass_shared(&self) -> usize {
-        self.pass.shared(self.widest, 2)
+        self.pass.shared(self.widest, self.note())
     }
     /// Of `sort_passes` and `slot_first`.
     pub(crate) const fn short_shared(&self) -> usize {
-        self.short.shared(self.widest, 2)
+        self.short.shared(self.widest, self.note())
     }
     /// Of `sort_small`.
     pub(crate) const fn small_shared(&self) -> usize {
@@ -442,7 +449,7 @@ mod tests {
                 for payload in [None].into_iter().chain((1..=16).map(Some)) {
                     let shape = sort_shape(key, payload, architecture);
                     let mut shared = vec![shape.pass_shared(), shape.small_shared()];
-                    if payload.is_none() {
+                    if key >= 4 {
                         shared.extend([shape.bucket_tile_shared(), shape.bucket_sort_shared()]);
                     }
                     assert!(shared.iter().all(|&bytes| bytes <= most), "{shape:?}: {shared:?}");

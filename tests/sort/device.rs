@@ -186,11 +186,12 @@ payloads! {
 #[test]
 fn by_buckets() {
     let Some(mut device) = Device::new() else { return };
-    let (down, n) = (How { descending: true, bits: None }, 5_000_000);
+    let (down, n, more) = (How { descending: true, bits: None }, 5_000_000, (3 << 22) + device.rng.below(1000));
     for (k, pattern) in PATTERNS.into_iter().enumerate() {
-        device.check::<u32>(if k % 2 == 0 { &WHOLE } else { &down }, pattern, n, SKIPS[k % 4]);
+        device.check::<u32>(if k % 2 == 0 { &WHOLE } else { &down }, pattern, more, SKIPS[k % 4]);
     }
-    device.check::<f32>(&WHOLE, Pattern::Special, n, [1, 0]);
+    device.check::<u32>(&WHOLE, Pattern::Random, (3 << 22) - 1, [0, 0]);
+    device.check::<f32>(&WHOLE, Pattern::Special, more, [1, 0]);
     device.check::<f64>(&down, Pattern::Special, n, [0, 1]);
     device.check::<i64>(&down, Pattern::Random, n, [7, 5]);
     device.check::<u64>(&WHOLE, Pattern::SameAbove, n, [0, 0]);
@@ -198,13 +199,13 @@ fn by_buckets() {
         device.check::<f64>(&WHOLE, Pattern::Random, n, [0, 0]);
     }
     for (k, pattern) in [Pattern::Random, Pattern::Sorted, Pattern::Few, Pattern::PowerLaw].into_iter().enumerate() {
-        device.check_with::<u32, u32>(if k % 2 == 0 { &WHOLE } else { &down }, pattern, n, SKIPS[k]);
+        device.check_with::<u32, u32>(if k % 2 == 0 { &WHOLE } else { &down }, pattern, more, SKIPS[k]);
     }
-    device.check_with::<f32, [u8; 3]>(&down, Pattern::Random, n, [1, 0]);
+    device.check_with::<f32, [u8; 3]>(&down, Pattern::Random, more, [1, 0]);
     device.check_with::<f64, u128>(&WHOLE, Pattern::Random, n, [0, 1]);
     device.check_with::<u64, u64>(&down, Pattern::Special, n, [3, 0]);
     // By passes whatever their number: of few bits.
-    device.check::<u32>(&How { descending: false, bits: Some(3..29) }, Pattern::Random, n, [0, 1]);
+    device.check::<u32>(&How { descending: false, bits: Some(3..29) }, Pattern::Random, more, [0, 1]);
     device.check_with::<u64, u32>(&How { descending: true, bits: Some(9..50) }, Pattern::Random, n, [0, 0]);
 }
 
@@ -327,7 +328,7 @@ fn is_stable() {
     let Some(mut device) = Device::new() else { return };
     let stream = device.stream.clone();
     for descending in [false, true] {
-        for n in [3000, 70_000, 6_000_000] {
+        for n in [3000, 70_000, 13_000_000] {
             let distinct = 1 + device.rng.below(6) as u32;
             let keys: Vec<u32> = (0..n).map(|_| device.rng.below(distinct as usize) as u32 * 0x0101_0101).collect();
             let order = How { descending, bits: None }.oracle(&keys);
@@ -373,9 +374,10 @@ fn sanitize() {
             device.check_with::<f64, [u8; 3]>(&part, Pattern::Few, n, skips);
             device.check_with::<bf16, u128>(&WHOLE, Pattern::Special, n, skips);
         }
-        device.check::<u32>(&WHOLE, Pattern::Random, (1 << 21) + 77, skips);
         device.check::<f64>(&WHOLE, Pattern::Equal, (1 << 21) + 77, skips);
-        device.check_with::<u32, u32>(&WHOLE, Pattern::Random, (3 << 20) + 77, skips);
+        device.check::<u64>(&WHOLE, Pattern::PowerLaw, (1 << 21) + 77, skips);
+        device.check_with::<i64, u32>(&WHOLE, Pattern::PowerLaw, (3 << 20) + 77, skips);
+        device.check_with::<u32, u32>(&WHOLE, Pattern::Random, (3 << 22) + 77, skips);
     }
 }
 
@@ -389,7 +391,7 @@ fn replays() {
     let stream = device.stream.clone();
     // SAFETY: one stream is used, so there is nothing to track.
     unsafe { stream.context().disable_event_tracking() };
-    let (long, short) = (5 << 20, 100_000);
+    let (long, short) = (13 << 20, 100_000);
     sort::<u32>().prepare(long, &mut device.workspace).unwrap();
     sort::<f32>().prepare_with::<u16>(short, &mut device.workspace).unwrap();
     sort::<i64>().prepare_indices::<u32>(short, &mut device.workspace).unwrap();
