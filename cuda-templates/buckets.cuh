@@ -14,13 +14,15 @@
 
 // ---- how keys go to buckets ------------------------------------------------------------------------------------------------------
 // By their first bits, where keys are spread evenly over all that there could be. By their share of the way from the least to the
-// greatest, where they are spread evenly between these. Else by cells: intervals of keys that get wider from one of the ends on as the numbers of a float
+// greatest, where they are spread evenly between these. Where the sample has few values, each of them has a bucket, and so has what lies between two. Else by cells: intervals of keys that get wider from one of the ends on as the numbers of a float
 // do, each with as many buckets of one width as its share of the sample asks for.
 
-enum Route : u32 { BY_BITS, BY_RANGE, BY_CELLS };
+enum Route : u32 { BY_BITS, BY_RANGE, BY_VALUES, BY_CELLS };
 constexpr u32 FEW_DIGITS = 2; // that so many passes take less time than buckets do
 
 constexpr u32 BUCKETS = 1 << 16; // at most
+constexpr u32 VALUES = 128;      // one more than are few
+constexpr u32 MAP_BLOCKS = 32;   // of the kernel that makes the map, at most
 constexpr u32 PART_BITS = 16;    // by which a key's place in its cell is known
 
 template <class Bits> struct BucketMap { // zero before the sort
@@ -40,7 +42,12 @@ template <class Bits> struct BucketMap { // zero before the sort
     Route route;
     u32 lower_bits; // of a bucket's number
     u32 from_greatest, factor;
-    u32 cells[CELLS]; // the first bucket, and below how many there are
+    union {
+        alignas(16) u32 cells[CELLS]; // the first bucket, and below how many there are
+        Bits values[VALUES];          // in order, the last of them and those that are not there the greatest of all
+    };
+    u32 seen[MAP_BLOCKS]; // values in the part of the sample that a block has; and these, if they are few
+    Bits of_part[MAP_BLOCKS][VALUES];
 };
 
 // A key's distance from an end of the sample. One less than the end is at zero: keys beyond it, which the sample has not seen, are there
@@ -104,9 +111,15 @@ template <class Order, class Bits> struct PutPlainly {
     __device__ void operator()(u64 place, Bits key) const { out[place] = key; }
 };
 
-// The bucket of a key.
+// A table is in shared memory. By the whole block.
+__device__ inline void awaited() {
+    wait_for_copies();
+    __syncthreads();
+}
+
+// The bucket of a key. ONE_STEP: there are so few that the first digit is all.
 template <class Bits> struct BucketByBits {
-    static constexpr bool SOME_LARGE = false; // whether those of a single key may be larger than a block's room
+    static constexpr bool SOME_LARGE = false, ONE_STEP = false; // whether those of a single key may be larger than a block's room
     template <class Order> using Put = PutPlainly<Order, Bits>;
     u32 shift, mask;
     __device__ BucketByBits(const SortCall &call, u32 lower_bits)
@@ -114,14 +127,28 @@ template <class Bits> struct BucketByBits {
     __device__ u32 operator()(Bits key) const { return u32(key >> shift) & mask; }
 };
 template <class Bits> struct BucketByRange {
-    static constexpr bool SOME_LARGE = false;
+    static constexpr bool SOME_LARGE = false, ONE_STEP = false;
     template <class Order> using Put = PutPlainly<Order, Bits>;
     Share<Bits> share;
     __device__ explicit BucketByRange(const BucketMap<Bits> &map) : share(map.extremes) { share.factor = map.factor; }
     __device__ u32 operator()(Bits key) const { return share(key); }
 };
+template <class Bits> struct BucketByValues {
+    static constexpr bool SOME_LARGE = true, ONE_STEP = true;
+    template <class Order> using Put = PutInBucket<Order, Bits>;
+    const Bits *values; // in shared memory
+    __device__ u32 operator()(Bits key) const {
+        u32 less = 0; // values
+#pragma unroll
+        for (u32 step = VALUES / 2; step > 0; step /= 2) less += values[less + step - 1] < key ? step : 0;
+        return 2 * less + (values[less] == key);
+    }
+    static __device__ void load(Bits *table, const BucketMap<Bits> &map) {
+        if (threadIdx.x < VALUES) table[threadIdx.x] = map.values[threadIdx.x];
+    }
+};
 template <class Bits> struct BucketByCells {
-    static constexpr bool SOME_LARGE = true;
+    static constexpr bool SOME_LARGE = true, ONE_STEP = false;
     template <class Order> using Put = PutInBucket<Order, Bits>;
     const u32 *table; // in shared memory
     Cells<Bits> cells;
@@ -133,13 +160,13 @@ template <class Bits> struct BucketByCells {
         u32 at = cells(key), cell = table[cells.cell(at)];
         return ((at & MOST) * (cell & MOST) + (cell & ~MOST)) >> PART_BITS ^ turn;
     }
-    // By the whole block.
+    // By the whole block, before it says that the table is `awaited`.
     static __device__ void load(u32 *table, const BucketMap<Bits> &map) {
-        for (u32 i = threadIdx.x; i < BucketMap<Bits>::CELLS; i += blockDim.x) table[i] = map.cells[i];
-        __syncthreads();
+        for (u32 i = threadIdx.x; i < BucketMap<Bits>::CELLS / 4; i += blockDim.x) copy_to_shared((Vector *)table + i, (const Vector *)map.cells + i);
     }
 };
 template <class Bucket> struct BucketDigit {
+    static constexpr bool HAS_TABLE = Bucket::SOME_LARGE;
     Bucket bucket;
     u32 shift, mask;
     template <class Bits> __device__ u32 operator()(Bits key) const { return bucket(key) >> shift & mask; }
@@ -221,6 +248,46 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_sample(co
     if (digits <= FEW_DIGITS) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
 }
 
+// ---- few values ------------------------------------------------------------------------------------------------------------------
+
+// A set of them in shared memory, until they are not few.
+template <class Bits> struct FewValues {
+    static constexpr u32 SLOTS = 2 * VALUES;
+    u32 state[SLOTS]; // of a slot: free, taken, or its value is there
+    Bits value[SLOTS];
+    u32 count;
+
+    // By the whole block.
+    __device__ void clear() {
+        for (u32 i = threadIdx.x; i < SLOTS; i += blockDim.x) state[i] = 0;
+        if (threadIdx.x == 0) count = 0;
+        __syncthreads();
+    }
+    __device__ bool are_few() const { return *(volatile const u32 *)&count < VALUES; }
+    __device__ void add(Bits x) {
+        for (u32 slot = u32(u64(x) * 0x9e3779b97f4a7c15ull >> 40) % SLOTS; are_few(); slot = (slot + 1) % SLOTS) {
+            volatile u32 *now = state + slot;
+            if (*now == 0 && atomicCAS(state + slot, 0, 1) == 0) {
+                *(volatile Bits *)(value + slot) = x;
+                __threadfence_block();
+                *now = 2;
+                atomicAdd(&count, 1);
+                return;
+            }
+            while (*now != 2) {}
+            __threadfence_block();
+            if (*(volatile Bits *)(value + slot) == x) return;
+        }
+    }
+    // Those that are few, in order. By the whole block, when all are in.
+    __device__ void list(Bits *out) const {
+        if (threadIdx.x >= SLOTS || state[threadIdx.x] == 0) return;
+        u32 less = 0;
+        for (u32 i = 0; i < SLOTS; i++) less += state[i] != 0 && value[i] < value[threadIdx.x];
+        out[less] = value[threadIdx.x];
+    }
+};
+
 // ---- map -------------------------------------------------------------------------------------------------------------------------
 
 // Counts the sample; the block that comes last decides.
@@ -235,6 +302,14 @@ template <class Bits, u32 THREADS> __device__ void bucket_map(const SortCall &ca
     Map &map = *(Map *)buckets.map;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
     if (plan.too_large || map.route == BY_BITS) return;
+    __shared__ FewValues<Bits> few;
+    static_assert(THREADS >= few.SLOTS, "a thread for each slot");
+    few.clear();
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < buckets.sampled && few.are_few(); i += gridDim.x * THREADS)
+        few.add(((const Bits *)buckets.sample)[i]);
+    __syncthreads();
+    if (few.are_few()) few.list(map.of_part[blockIdx.x]);
+    if (threadIdx.x == 0) map.seen[blockIdx.x] = few.count;
     Cells<Bits> ends[2] = {Cells<Bits>(map.extremes, false), Cells<Bits>(map.extremes, true)};
     Share<Bits> share(map.extremes);
     bool is_wide = share.range() >> 20 != 0;
@@ -260,6 +335,27 @@ template <class Bits, u32 THREADS> __device__ void bucket_map(const SortCall &ca
     if (!last) return;
 
     // ---- which way
+    few.clear();
+    for (u32 b = 0; b < gridDim.x; b++) {
+        u32 seen = *(volatile u32 *)(map.seen + b);
+        if (seen >= VALUES) {
+            if (threadIdx.x == 0) few.count = VALUES;
+        } else if (threadIdx.x < seen) {
+            few.add(*(volatile Bits *)(map.of_part[b] + threadIdx.x));
+        }
+    }
+    __syncthreads();
+    if (few.are_few()) {
+        if (threadIdx.x < VALUES) map.values[threadIdx.x] = Bits(~Bits(0));
+        if (threadIdx.x < BINS / 32) map.single[threadIdx.x] = 0xaaaaaaaa; // each value's, and the greatest of all keys'
+        __syncthreads();
+        few.list(map.values);
+        if (threadIdx.x == 0) {
+            map.route = BY_VALUES;
+            map.lower_bits = 0;
+        }
+        return;
+    }
     for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS) {
         counts[i] = load_relaxed(map.samples[0] + i);
         u32 most_here = warp_max(counts[i]); // of one end's
@@ -403,6 +499,38 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
     }
 }
 
+// A few buckets. Lanes side by side have counters of their own.
+template <class Order, class Bits, u32 THREADS, class Bucket>
+__device__ void bucket_count_few(const SortCall &call, const BucketCall &buckets, Bucket bucket) {
+    constexpr u32 UNROLL = 8, COPIES = 8, STEP = THREADS * UNROLL;
+    __shared__ u32 counters[BINS * COPIES];
+    const Bits *keys = (const Bits *)call.keys_in;
+    Order order{Bits(call.flip)};
+    for (u32 i = threadIdx.x; i < BINS * COPIES; i += THREADS) counters[i] = 0;
+    __syncthreads();
+    u32 copy = threadIdx.x % COPIES;
+    for (u64 first = u64(blockIdx.x) * STEP; first < call.n; first += u64(gridDim.x) * STEP) {
+        bool whole = call.n - first >= STEP;
+        Bits key[UNROLL];
+#pragma unroll
+        for (u32 i = 0; i < UNROLL; i++) {
+            u64 at = first + i * THREADS + threadIdx.x;
+            key[i] = whole || at < call.n ? keys[at] : Bits(0);
+        }
+#pragma unroll
+        for (u32 i = 0; i < UNROLL; i++)
+            if (whole || first + i * THREADS + threadIdx.x < call.n) atomicAdd(counters + bucket(order.to(key[i])) * COPIES + copy, 1);
+    }
+    __syncthreads();
+    if (threadIdx.x >= BINS) return;
+    u32 sum = 0;
+#pragma unroll
+    for (u32 c = 0; c < COPIES; c++) sum += counters[threadIdx.x * COPIES + (c + threadIdx.x) % COPIES];
+    if (sum == 0) return;
+    atomicAdd(buckets.counts + threadIdx.x, sum);
+    atomicAdd(buckets.tops + threadIdx.x, sum);
+}
+
 // A bucket for each key of two bytes.
 template <class Order, class Bits, u32 THREADS> __device__ void key_count(u32 *counters, const SortCall &call, const BucketCall &buckets) {
     for (u32 i = threadIdx.x; i < BUCKETS / 2; i += THREADS) counters[i] = 0;
@@ -421,9 +549,15 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_count(u32
         bucket_count_by<Order, Bits, THREADS>(shared, call, buckets, lower_bits, BucketByBits<Bits>(call, lower_bits));
     } else if (map.route == BY_RANGE) {
         bucket_count_by<Order, Bits, THREADS>(shared, call, buckets, lower_bits, BucketByRange<Bits>(map));
+    } else if (map.route == BY_VALUES) {
+        Bits *table = (Bits *)shared;
+        BucketByValues<Bits>::load(table, map);
+        awaited();
+        bucket_count_few<Order, Bits, THREADS>(call, buckets, BucketByValues<Bits>{table});
     } else {
         u32 *table = shared + words;
         BucketByCells<Bits>::load(table, map);
+        awaited();
         bucket_count_by<Order, Bits, THREADS>(shared, call, buckets, lower_bits, BucketByCells<Bits>(map, table));
     }
 }
@@ -480,6 +614,7 @@ template <class Bits> __device__ void bucket_plan(const SortCall &call, const Bu
 template <class Tile, class D, class Load, class Put, class Claim>
 __device__ inline void any_order_tile(Tile &t, D digit, const Load &load, const Put &put, const Claim &claim) {
     t.load(load);
+    if (D::HAS_TABLE) awaited(); // came while the keys did
     t.rank(digit);
     u64 place = 0;
     t.scatter(
@@ -517,29 +652,42 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     __device__ void first(typename Tile::Shared &s) const {
         BucketDigit<Bucket> digit{bucket, lower_bits, BINS - 1};
         Order order{Bits(call.flip)};
-        PutPlainly<Order, Bits> put{(Bits *)call.keys[1], order};
+        constexpr bool ONE_STEP = Bucket::ONE_STEP;
+        // To the output at once if there is one step, unless the input is there.
+        u32 to = ONE_STEP && !call.in_place ? 0 : 1;
+        typename If<ONE_STEP, PutInBucket<Order, Bits>, PutPlainly<Order, Bits>>::Type put{(Bits *)(to ? call.keys[1] : call.keys[0]), order};
+        const u32 *starts = buckets.starts;
+        u32 lower_bits = this->lower_bits, room = buckets.room;
+        auto mark = [=](u32 d) { return ONE_STEP && starts[d + 1] - starts[d] > room ? DONE : 0; };
         if constexpr (!Tile::HAS_VALUES) {
             u64 at = u64(blockIdx.x) * Tile::TILE;
             const Bits *from = (const Bits *)call.keys_in + at;
             u32 *cursors = buckets.top_cursors;
             any_order<Tile>(
                 s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, put,
-                [=](u32 d, u32 total) { return u64(atomicAdd(cursors + d * TOP_APART, total)); });
+                [=](u32 d, u32 total) { return atomicAdd(cursors + d * TOP_APART, total) | mark(d); });
         } else {
             u32 tiles = u32((call.n + Tile::TILE - 1) / Tile::TILE);
+            Value *values_out = (Value *)(to ? call.values[1] : call.values[0]);
             for (u32 tile; draw(s, 0, tiles, tile);) {
                 u64 at = u64(tile) * Tile::TILE;
                 const Bits *from = (const Bits *)call.keys_in + at;
                 const Value *values = (const Value *)call.values_in;
                 LookBackDigits chain{call.words[0] + u64(tile) * BINS, tile};
-                const u32 *starts = buckets.starts;
-                u32 lower_bits = this->lower_bits;
                 stable_any<Tile>(
-                    s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, put, values ? values + at : nullptr, at,
-                    (Value *)call.values[1], [=](u32 d, u32 total) { chain.publish(d, total); },
-                    [=](u32 d, u32 total) { return u64(starts[d << lower_bits] + chain.template receive<1>(d, total)); });
+                    s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, put, values ? values + at : nullptr, at, values_out,
+                    [=](u32 d, u32 total) { chain.publish(d, total); },
+                    [=](u32 d, u32 total) { return (starts[d << lower_bits] + chain.template receive<1>(d, total)) | mark(d); });
             }
         }
+    }
+
+    // What one step has left beside an input that was in the way.
+    __device__ void back() const {
+        u64 threads = u64(gridDim.x) * Tile::THREADS, thread = u64(blockIdx.x) * Tile::THREADS + threadIdx.x;
+        for (u64 i = thread; i < call.n; i += threads) ((Bits *)call.keys[0])[i] = ((const Bits *)call.keys[1])[i];
+        if constexpr (Tile::HAS_VALUES)
+            for (u64 i = thread; i < call.n; i += threads) ((Value *)call.values[0])[i] = ((const Value *)call.values[1])[i];
     }
 
     __device__ void second(typename Tile::Shared &s) const {
@@ -603,6 +751,7 @@ template <class Order, class Tile, bool FIRST> __device__ void bucket_step(Vecto
     if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
     const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
     Shared &s = *(Shared *)shared;
+    Vector *rest = shared + (sizeof(Shared) + sizeof(Vector) - 1) / sizeof(Vector);
     if (map.route == BY_BITS) {
         BucketStep<Order, Tile, BucketByBits<Bits>> step(call, buckets, BucketByBits<Bits>(call, map.lower_bits));
         if (FIRST) step.first(s);
@@ -611,9 +760,18 @@ template <class Order, class Tile, bool FIRST> __device__ void bucket_step(Vecto
         BucketStep<Order, Tile, BucketByRange<Bits>> step(call, buckets, BucketByRange<Bits>(map));
         if (FIRST) step.first(s);
         else step.second(s);
+    } else if (map.route == BY_VALUES) {
+        if (!FIRST && !call.in_place) return;
+        Bits *table = (Bits *)rest;
+        BucketByValues<Bits>::load(table, map);
+        if (Tile::HAS_VALUES) awaited();
+        BucketStep<Order, Tile, BucketByValues<Bits>> step(call, buckets, BucketByValues<Bits>{table});
+        if (FIRST) step.first(s);
+        else step.back();
     } else {
-        u32 *table = (u32 *)(shared + (sizeof(Shared) + sizeof(Vector) - 1) / sizeof(Vector));
+        u32 *table = (u32 *)rest;
         BucketByCells<Bits>::load(table, map);
+        if (Tile::HAS_VALUES) awaited();
         BucketStep<Order, Tile, BucketByCells<Bits>> step(call, buckets, BucketByCells<Bits>(map, table));
         if (FIRST) step.first(s);
         else step.second(s);

@@ -112,6 +112,7 @@ __device__ inline u32 staggered(u32 j) { return j ^ ((j >> 5 ^ j >> 10) & 31); }
 
 // A digit of a key: `mask` has its bits.
 struct Digit {
+    static constexpr bool HAS_TABLE = false;
     u32 shift, mask;
     template <class Bits> __device__ u32 operator()(Bits key) const { return u32(key >> shift) & mask; }
 };

@@ -85,8 +85,9 @@ const MOST_TILES: usize = 1 << 15;
 /// Threads of `sort_count`, and keys that are worth a block's turn.
 const COUNT_THREADS: u32 = 512;
 const COUNT_KEYS: usize = 4096;
-/// Threads of `bucket_sample` and `bucket_map`.
+/// Threads of `bucket_sample` and `bucket_map`, and blocks of the latter.
 const SAMPLE_THREADS: u32 = 512;
+const MAP_BLOCKS: usize = 32;
 /// Threads of `bucket_count`, and keys that are worth a block's turn.
 const BUCKET_COUNT_THREADS: u32 = 1024;
 const BUCKET_COUNT_KEYS: usize = 1 << 15;
@@ -625,7 +626,13 @@ impl SortCall {
                 let sample_blocks = blocks(4 * SAMPLE_THREADS as usize, passes.multiprocessors);
                 launch(Sample, sample_blocks, SAMPLE_THREADS, 0, &arguments(p(&buckets)))?;
                 // Few blocks: each adds its counts to those of all.
-                launch(Map, blocks(16 * SAMPLE_THREADS as usize, 32), SAMPLE_THREADS, 0, &arguments(p(&buckets)))?;
+                launch(
+                    Map,
+                    blocks(16 * SAMPLE_THREADS as usize, MAP_BLOCKS),
+                    SAMPLE_THREADS,
+                    0,
+                    &arguments(p(&buckets)),
+                )?;
                 count_buckets(&buckets, passes.multiprocessors)?;
                 // In any order a tile to a block; else as they are drawn.
                 let tiles = |more: usize| if is_alone { n.div_ceil(shape.pass.tile()) + more } else { at_once };

@@ -220,7 +220,7 @@ fn by_cells<K: Key>(make: impl Fn(u64) -> K) {
     let stream = device.stream.clone();
     let width = K::WIDTH as usize;
     let n = (1 << 25) + device.rng.below(100_000);
-    let distributions: [(&str, Distribution); 6] = [
+    let distributions: [(&str, Distribution); 8] = [
         ("a range", |x, width| (3 << (width - 4)) + (x >> (72 - width))),
         ("steps", |x, width| (x >> (76 - width)) << 8),
         ("a power law", |x, width| (x >> (64 - width)) >> (x as usize % width)),
@@ -228,6 +228,8 @@ fn by_cells<K: Key>(make: impl Fn(u64) -> K) {
             (u64::MAX >> (64 - width)) - ((x >> (64 - width)) >> (x as usize % width))
         }),
         ("often the same", |x, width| if x % 3 == 0 { 1 << (width - 9) } else { x >> (70 - width) }),
+        ("127 values", |x, width| (x % 127 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - width)),
+        ("500 values", |x, width| (x % 500 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - width)),
         ("the ends often", |x, width| match x % 5 {
             0 => 77,
             1 => 77 + (1 << (width - 8)),
@@ -252,6 +254,9 @@ fn by_cells<K: Key>(make: impl Fn(u64) -> K) {
         let got = builder.workspace(&mut device.workspace).indices::<u32, _>(&input).unwrap();
         assert_bytes(&stream.clone_dtoh(&got).unwrap(), &order, &("indices", what));
         drop(got);
+        let mut data = stream.clone_htod(&keys).unwrap();
+        builder.workspace(&mut device.workspace).run_in_place(&mut data).unwrap();
+        assert_bytes(&stream.clone_dtoh(&data).unwrap(), &sorted, &("keys in place", what));
         let mut data = input;
         let mut payload = stream.clone_htod(&(0..n as u32).collect::<Vec<_>>()).unwrap();
         builder.workspace(&mut device.workspace).run_with_in_place::<u32, _, _>(&mut data, &mut payload).unwrap();
