@@ -29,6 +29,8 @@ pub(crate) enum Draw {
     Clusters,
     /// Integers of two random bits: the mean run of equal ones is 4/3 long.
     Runs,
+    /// One of four integers that differ in every byte.
+    Apart,
     /// Any bits, but of floats no infinity and no NaN.
     Bits,
     /// Rising over all values, each a little greater than the one before it, or equal.
@@ -132,6 +134,7 @@ macro_rules! integers { ($($t:ident)*) => { $(
                     if i / 4096 % 2 == 0 { low } else { low + ($t::MAX / 2 + 1) }
                 }
                 Draw::Runs => (noise(i) % 4) as $t,
+                Draw::Apart => (noise(i) % 4) as $t * ($t::MAX / 3),
                 Draw::Maps => unreachable!("drawn of maps alone"),
             }
         }
@@ -163,7 +166,7 @@ macro_rules! floats { ($($t:ident $most:literal $from:expr;)*) => { $(
                 Draw::Factors => from(sign(noise(i)) * if i % 2 == 0 { 2.0 } else { 0.5 }),
                 Draw::Rising => from(slope(i, n, $most) as f32),
                 Draw::Falling => from(($most - slope(i, n, $most)) as f32),
-                Draw::MostBits | Draw::FewBits | Draw::Clusters | Draw::Runs => unreachable!("drawn of integers alone"),
+                Draw::MostBits | Draw::FewBits | Draw::Clusters | Draw::Runs | Draw::Apart => unreachable!("drawn of integers alone"),
                 Draw::Maps => unreachable!("drawn of maps alone"),
             }
         }

@@ -45,6 +45,7 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
         ("_counting", Draw::Counting),
         ("_equal", Draw::Equal),
         ("_of_four", Draw::Runs),
+        ("_of_four_apart", Draw::Apart),
         ("_power_law", Draw::PowerLaw),
     ];
     macro_rules! rows { ($($t:ident)*) => { $(
@@ -54,18 +55,27 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
             }
         }
     )* } }
-    rows! { u32 }
     if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, N, u32::cmp) {
         for (suffix, draw) in patterns {
+            sorts.row(&format!("keys{suffix}"), N, draw, Sorts::keys);
             sorts.row(&format!("pairs{suffix}"), N, draw, Sorts::pairs);
+        }
+        for n in [26, 24, 22, 20, 16].map(|log| 1 << log) {
+            for (suffix, draw) in
+                [("_counting", Draw::Counting), ("_power_law", Draw::PowerLaw), ("_of_four_apart", Draw::Apart)]
+            {
+                sorts.row(&format!("keys{suffix}"), n, draw, Sorts::keys);
+                sorts.row(&format!("pairs{suffix}"), n, draw, Sorts::pairs);
+            }
         }
     }
     if let Some(mut sorts) = Sorts::<f32>::new(gpu, verdict, N, f32::total_cmp) {
         sorts.row("keys_whole_numbers", N, Draw::Any, Sorts::keys);
         sorts.row("pairs_whole_numbers", N, Draw::Any, Sorts::pairs);
         sorts.row("keys_power_law", N, Draw::PowerLaw, Sorts::keys);
-        for n in [24, 20, 16].map(|log| 1 << log) {
+        for n in [26, 24, 22, 20, 16].map(|log| 1 << log) {
             sorts.row("keys_whole_numbers", n, Draw::Any, Sorts::keys);
+            sorts.row("pairs_whole_numbers", n, Draw::Any, Sorts::pairs);
         }
     }
     rows! { u64 u16 u8 }
