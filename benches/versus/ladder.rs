@@ -1,8 +1,8 @@
 //! The textbook's ladder: every block and every way of joining tiles.
 
 use crate::bench::{Bench, Case, Verdict};
-use crate::gpu::Gpu;
-use parascan::{Block, Network, Strategy, Sum};
+use crate::gpu::{Gpu, told};
+use parascan::{Block, Network, Strategy, Sum, Workspace, scan};
 
 /// Where every combination is timed.
 const N: usize = 1 << 26;
@@ -56,4 +56,28 @@ pub(crate) fn ladder(gpu: &Gpu, verdict: &Verdict) {
             row(n, strategy, false);
         }
     }
+}
+
+/// Each step once, for a profiler to watch, with its kernels in order and the bytes that they should move.
+pub(crate) fn traffic(gpu: &Gpu, verdict: &Verdict) {
+    let run = || -> Result<(), String> {
+        let stream = &gpu.stream;
+        let x = told("the input", stream.clone_htod(&vec![1.0_f32; N]))?;
+        let mut y = told("the output", stream.alloc_zeros::<f32>(N))?;
+        let mut workspace = Workspace::new(stream);
+        for (strategy, _) in STEPS {
+            let sum = scan::<Sum, f32>().strategy(strategy);
+            told("prepare", sum.prepare(N, &mut workspace))?;
+            told("scan", sum.workspace(&mut workspace).run_into(&x, &mut y))?;
+            gpu.synchronize()?;
+            // The way that is parascan's own is a single pass, and does not count.
+            let (launches, read, written) = scan::<Sum, f32>()
+                .strategy(strategy)
+                .work(N)
+                .map_or((1, 4 * N as u64, 4 * N as u64), |work| (work.launches, work.read, work.written));
+            println!("{} {launches} kernels, {read} bytes read, {written} written", suffix(strategy));
+        }
+        Ok(())
+    };
+    verdict.note("traffic", run());
 }

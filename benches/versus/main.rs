@@ -6,6 +6,7 @@
 //! cargo bench --bench versus --features cub -- --catalog       every operator on every element, 2^28
 //! cargo bench --bench versus --features cub -- --strategies    every strategy of a scan, 2^20 and 2^28
 //! cargo bench --bench versus --features cub -- --ladder        the textbook's scans of f32, all at 2^26, the steps of the ladder over n
+//! cargo bench --bench versus -- --traffic                       the same once, for a profiler to watch
 //! cargo bench --bench versus --features cub -- --views         views at odd offsets, and backwards, 2^28
 //! cargo bench --bench versus --features cub -- --select        compaction, partition and unique of u32, 2^10 to 2^28
 //! cargo bench --bench versus --features cub -- --fractions     compaction of u32 that keeps from nothing to all, 2^28
@@ -57,7 +58,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str =
-    "usage: versus [--sweep | --catalog | --strategies | --ladder | --views | --custom | --host | --shapes]...
+    "usage: versus [--sweep | --catalog | --strategies | --ladder | --traffic | --views | --custom | --host | --shapes]...
        versus [--select | --fractions | --select-types | --segments | --sort | --sort-patterns]...
        versus --plot FILE FOLDER
        versus --plot-ladder FILE FOLDER";
@@ -92,6 +93,7 @@ fn main() -> ExitCode {
             "--catalog" => catalog,
             "--strategies" => strategies,
             "--ladder" => ladder::ladder,
+            "--traffic" => ladder::traffic,
             "--views" => views,
             "--select" => select::lengths,
             "--fractions" => select::fractions,
