@@ -198,10 +198,10 @@ template <class Item> struct Run {
             __syncwarp();
         }
         Item *items = (Item *)slice.slots() + part.at;
-        if (lane < Stage::IN_VECTOR) {
-            items[edge] = head;
-            items[part.count - 1 - edge] = tail;
-        }
+        bool is_edge = lane < min(Stage::IN_VECTOR, part.count);
+        if (is_edge) items[edge] = head;
+        __syncwarp(); // of a few items some are at both ends
+        if (is_edge) items[part.count - 1 - edge] = tail;
     }
 };
 
