@@ -39,7 +39,7 @@
 #include "warp_scan.cuh"
 #include "handover.cuh"
 
-constexpr u32 FIRST_BLOCKS = 2048; // as many as a large machine holds at once, or a few more
+constexpr u32 FIRST_BLOCKS = 1280; // as many as a large machine holds at once, or a few more
 
 template <u32 WARPS_, u32 VECTORS_> struct Shape {
     static constexpr u32 WARPS = WARPS_;     // of a block
@@ -279,7 +279,7 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
 
     // By one warp: lane w gets the combination of warps 0 to w.
     static __device__ Carry warps_inclusive(Shared &shared, u32 lane) {
-        return warp_inclusive<Operator>(shared.carry[min(lane, WARPS - 1)], lane);
+        return warp_inclusive<Operator, WARPS>(shared.carry[min(lane, WARPS - 1)], lane);
     }
 };
 

@@ -173,50 +173,64 @@ template <class Operator> struct WordOfFactors {
 
 // ---- functions over states ---------------------------------------------------------------------------------------------------
 // Taken from the last one back, a composition is a selection of bytes out of a table, a third of what it takes to pack the result as
-// well; so each vector is folded that way, and packed once.
+// well; so a lane's functions are folded that way, and packed once.
 
 struct FoldedStates {};
 
-template <class Operator> struct ByStates {
+template <class Operator, class Shape>
+struct LaneByStates
+    : LaneByLane<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element, Shape, FoldedStates> {
+    typedef LaneByLane<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element, Shape, FoldedStates> Base;
     typedef typename Operator::Carry Carry;
-    u32 upto;
-    bool some;
+    typedef typename Base::Stage Stage;
+    using Base::Base;
 
-    __device__ ByStates() : some(false) {}
-    __device__ explicit ByStates(Maybe<Carry> before) : upto(before.value.packed), some(before.some) {}
-
-    // Which way is decided once a vector, for it would be a selection for each word.
-    __device__ void fold(const ScanSource<Operator> &, Vector items, bool reverse) {
-        if (reverse) fold(items.word[3], items.word[2], items.word[1], items.word[0]);
-        else fold(items.word[0], items.word[1], items.word[2], items.word[3]);
+    __device__ Carry fold(Stage &stage, u64 first, u32 lane) {
+        this->source.load(stage, first, lane);
+        __syncwarp();
+        // Which way is decided once a slice, for it would be a selection for each word.
+        States all = this->reverse ? folded<true>(stage, lane) : folded<false>(stage, lane);
+        Carry upto = warp_inclusive<Operator>({all.packed()}, lane);
+        this->before = shuffle_up(upto, 1);
+        return upto;
     }
-    __device__ Carry folded() const { return {upto}; }
 
-    __device__ Vector put(const ScanSource<Operator> &, const ScanSink<Operator> &sink, u64, Vector items, bool reverse) {
-        if (reverse) put(items.word[3], items.word[2], items.word[1], items.word[0], sink.exclusive);
-        else put(items.word[0], items.word[1], items.word[2], items.word[3], sink.exclusive);
-        return items;
+    __device__ void finish(Stage &stage, Maybe<Carry> prefix, u64 first, u32 lane) {
+        u32 upto = prefix.some ? prefix.value.packed : States::IDENTITY;
+        if (lane > 0) upto = States(this->before.packed).of(upto).packed();
+        bool exclusive = this->sink.exclusive;
+        if (this->reverse) exclusive ? put<true, true>(stage, upto, lane) : put<true, false>(stage, upto, lane);
+        else exclusive ? put<false, true>(stage, upto, lane) : put<false, false>(stage, upto, lane);
+        __syncwarp();
+        this->sink.store(stage, first, lane);
     }
 
   private:
-    __device__ void fold(u32 a, u32 b, u32 c, u32 d) {
-        States states = States(d).of(c).of(b).of(a);
-        upto = (some ? states.of(upto) : states).packed();
-        some = true;
+    template <bool REVERSE> static __device__ States folded(Stage &stage, u32 lane) {
+        States states;
+#pragma unroll
+        for (u32 k = Shape::VECTORS; k-- > 0;) {
+            Vector items = stage.of_lane(lane, k, REVERSE);
+#pragma unroll
+            for (u32 j = 4; j-- > 0;) states = states.of(items.word[REVERSE ? 3 - j : j]);
+        }
+        return states;
     }
-    __device__ void put(u32 &a, u32 &b, u32 &c, u32 &d, bool exclusive) {
-        u32 before = upto;
-        upto = some ? States(a).of(upto).packed() : a;
-        some = true;
-        a = exclusive ? before : upto;
-        put(b, exclusive);
-        put(c, exclusive);
-        put(d, exclusive);
-    }
-    __device__ void put(u32 &item, bool exclusive) {
-        u32 before = upto;
-        upto = States(item).of(upto).packed();
-        item = exclusive ? before : upto;
+
+    template <bool REVERSE, bool EXCLUSIVE> static __device__ void put(Stage &stage, u32 before, u32 lane) {
+        States::Digits upto(before);
+#pragma unroll
+        for (u32 k = 0; k < Shape::VECTORS; k++) {
+            Vector items = stage.of_lane(lane, k, REVERSE), results;
+#pragma unroll
+            for (u32 j = 0; j < 4; j++) {
+                u32 at = REVERSE ? 3 - j : j;
+                States::Digits inclusive(States(items.word[at]).of(upto));
+                results.word[at] = EXCLUSIVE ? upto.packed : inclusive.packed;
+                upto = inclusive;
+            }
+            stage.of_lane(lane, k, REVERSE) = results;
+        }
     }
 };
 
@@ -233,28 +247,29 @@ template <class Operator> struct WordOf<Operator, ProductInTurn, 1> {
     typedef WordOfFactors<Operator> Type;
 };
 
-template <class Operator, class Pairs = typename Operator::Pairs> struct ScanWalk {
-    typedef ByWords<Operator, typename WordOf<Operator, Pairs, sizeof(typename Operator::Element)>::Type> Type;
-};
-template <class Operator> struct ScanWalk<Operator, FoldedStates> {
-    typedef ByStates<Operator> Type;
-};
-template <class Operator> struct ScanWalk<Operator, NoPairs> {
-    typedef ItemByItem<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element> Type;
-};
-
-template <class Operator, class Shape, class Join, bool TILES = sizeof(Vector) % sizeof(typename Operator::Element) == 0>
-struct ScanPipelineOf {
-    typedef Pipeline<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element, Shape, Join,
-                     typename ScanWalk<Operator>::Type>
+// How a warp goes over its slice.
+template <class Operator, class Shape, class Pairs, bool TILES> struct ScanWalk { // by words
+    typedef typename WordOf<Operator, Pairs, sizeof(typename Operator::Element)>::Type Word;
+    typedef LaneByLane<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element, Shape,
+                       ByWords<Operator, Word>>
         Type;
 };
-template <class Operator, class Shape, class Join> struct ScanPipelineOf<Operator, Shape, Join, false> {
-    typedef typename Operator::Element Item;
-    typedef LaneByGroup<Operator, ScanSource<Operator>, ScanSink<Operator>, Item, Shape> Walk;
-    typedef Pipeline<Operator, ScanSource<Operator>, ScanSink<Operator>, Item, Shape, Join, void, Walk> Type;
+template <class Operator, class Shape> struct ScanWalk<Operator, Shape, FoldedStates, true> {
+    typedef LaneByStates<Operator, Shape> Type;
 };
-template <class Operator, class Shape, class Join> using ScanPipeline = typename ScanPipelineOf<Operator, Shape, Join>::Type;
+template <class Operator, class Shape> struct ScanWalk<Operator, Shape, NoPairs, true> {
+    typedef typename Operator::Element Item;
+    typedef ItemByItem<Operator, ScanSource<Operator>, ScanSink<Operator>, Item> LaneWalk;
+    typedef LaneByLane<Operator, ScanSource<Operator>, ScanSink<Operator>, Item, Shape, LaneWalk> Type;
+};
+template <class Operator, class Shape> struct ScanWalk<Operator, Shape, NoPairs, false> {
+    typedef LaneByGroup<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element, Shape> Type;
+};
+
+template <class Operator, class Shape, class Join>
+using ScanPipeline = Pipeline<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element, Shape, Join, void,
+                              typename ScanWalk<Operator, Shape, typename Operator::Pairs,
+                                                sizeof(Vector) % sizeof(typename Operator::Element) == 0>::Type>;
 
 template <class Operator, class Shape, class Join>
 __device__ void scan_tiles(typename Operator::Element *in, typename Operator::Element *out, u64 n, typename Operator::Carry init,

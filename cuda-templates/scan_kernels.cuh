@@ -4,8 +4,19 @@
 #pragma once
 #include "scan.cuh"
 
+// How many blocks the registers of a multiprocessor shall leave room for: as many as its shared memory holds, if that leaves a thread
+// 64 of them. Left alone, the compiler takes 66 for some elements of 8 bytes, and one block of eight does not fit; it would have to
+// spill shorter ones.
+template <u32 WARPS, u32 VECTORS> constexpr u32 resident() {
+#if __CUDA_ARCH__ >= 900
+    constexpr u32 HELD = (227 << 10) / (WARPS * WARP * VECTORS * sizeof(Vector) + (2 << 10));
+    if (sizeof(Element) == 8 && sizeof(Carry) == 8 && HELD * WARPS * WARP * 64 <= 65536) return HELD;
+#endif
+    return 0; // nothing is said
+}
+
 #define SCAN_KERNEL(RANGE, WARPS, VECTORS, SPREAD)                                                                               \
-    extern "C" __global__ void __launch_bounds__(WARPS * WARP)                                                                   \
+    extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident<WARPS, VECTORS>())                                       \
         scan_##RANGE(Element *in, Element *out, u64 n, Carry init, u32 flags, void *memory, u32 tiles) {                         \
         typedef PrefixServer<Operator, WARPS, SPREAD> Join;                                                                      \
         scan_tiles<Operator, Shape<WARPS, VECTORS>>(in, out, n, init, flags, Join(memory, tiles));                               \

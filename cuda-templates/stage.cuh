@@ -42,7 +42,7 @@ template <class Slot> __device__ inline Vector orient(Vector v, bool reverse) {
     return r;
 }
 
-// The 16 bytes that begin some bytes into two vectors in a row: whole words, and of items shorter than a word a part of one.
+// The 16 bytes that begin some bytes into two vectors in a row: whole words, and where items begin anywhere in a word a part of one.
 template <u32 WORDS, class Item> struct Straddle {
     u32 bits; // of the part
 
@@ -52,7 +52,7 @@ template <u32 WORDS, class Item> struct Straddle {
 #pragma unroll
         for (int i = 0; i < 4; i++) {
             u32 low = word[WORDS + i];
-            r.word[i] = sizeof(Item) >= 4 ? low : __funnelshift_r(low, word[WORDS + i + 1], bits);
+            r.word[i] = alignof(Item) >= 4 ? low : __funnelshift_r(low, word[WORDS + i + 1], bits);
         }
         return r;
     }
@@ -62,7 +62,7 @@ template <u32 WORDS, class Item> struct Straddle {
 // vector.
 template <class Item, class Use> __device__ inline void straddling(u32 bytes, const Use &use) {
     u32 words = bytes / 4, bits = bytes % 4 * 8;
-    if (sizeof(Item) >= 8 || words == 2) use(Straddle<2, Item>{bits});
+    if (alignof(Item) >= 8 || words == 2) use(Straddle<2, Item>{bits});
     else if (words == 1) use(Straddle<1, Item>{bits});
     else if (words == 3) use(Straddle<3, Item>{bits});
     else use(Straddle<0, Item>{bits}); // less than a word
@@ -91,12 +91,6 @@ template <class Item> struct Run {
         __device__ bool is_whole() const { return vectors == ITEMS / IN_VECTOR; }
         // How many bytes past a multiple of 16 it begins.
         __device__ u32 past() const { return u32((u64)memory % sizeof(Vector)); }
-        // Whether the vectors that it touches lie in the run, those that it begins and ends in too.
-        __device__ bool is_inside(const Run &run) const {
-            u64 before = past(), items = memory - run.base;
-            return count == ITEMS && items * sizeof(Item) >= before &&
-                   (run.n - items - count) * sizeof(Item) >= sizeof(Vector) - before;
-        }
     };
 
     // Has the slice of `ITEMS` items from `first` on brought into the L2 cache, if it is whole. By one warp.
@@ -121,35 +115,12 @@ template <class Item> struct Run {
         if (part.is_whole()) {
 #pragma unroll
             for (u32 k = 0; k < VECTORS; k++) copy_to_shared(slice.vector + k * WARP + lane, from + k * WARP + lane);
-        } else if (part.is_inside(*this)) {
-            // The vectors that it touches, moved into place from one to the next.
-            from = (const Vector *)((u64)part.memory - part.past());
-#pragma unroll
-            for (u32 k = 0; k < VECTORS; k++) copy_to_shared(slice.vector + k * WARP + lane, from + k * WARP + lane);
-            Vector last = from[VECTORS * WARP];
-            wait_for_copies();
-            __syncwarp();
-            // Each lane those that it owns, from the last one down, so that only the first of the next lane's is read early.
-            Vector *own = slice.vector + lane * VECTORS, after = lane == WARP - 1 ? last : own[VECTORS];
-            __syncwarp();
-            straddling<Item>(part.past(), [&](auto straddle) {
-                Vector next = after;
-#pragma unroll Stage::ROUND
-                for (u32 k = VECTORS; k-- > 0;) {
-                    Vector here = own[k];
-                    own[k] = straddle(here, next);
-                    next = here;
-                }
-            });
         } else {
             Item *to = (Item *)slice.slots();
-            for (u32 k = lane; k < part.vectors; k += WARP)
-                copy_to_shared(slice.vector + part.at / Stage::IN_VECTOR + k, from + k);
-#pragma unroll 8
-            for (u32 i = part.vectors * Stage::IN_VECTOR + lane; i < part.count; i += WARP)
-                copy_item_to_shared(to + part.at + i, part.memory + i);
+            Item last;
+            if (part.count < Stage::ITEMS) last = base[reverse ? 0 : n - 1]; // on its way with the others
+            if (part.count > 0) load_part(slice, part, lane);
             if (part.count < Stage::ITEMS) {
-                Item last = base[reverse ? 0 : n - 1];
                 for (u32 i = lane; i < Stage::ITEMS - part.count; i += WARP) to[reverse ? i : part.count + i] = last;
             }
         }
@@ -167,7 +138,8 @@ template <class Item> struct Run {
         } else if (part.count == Stage::ITEMS && part.past() > 0) {
             // The vectors that lie in it, and item by item what is before the first and after the last.
             const Item *from = (const Item *)slice.slots();
-            u32 past = part.past(), head = (sizeof(Vector) - past) / sizeof(Item), tail = past / sizeof(Item);
+            constexpr u32 SIZE = sizeof(Item);
+            u32 past = part.past(), head = (sizeof(Vector) - past + SIZE - 1) / SIZE, tail = (past + SIZE - 1) / SIZE;
             to = (Vector *)((u64)part.memory - past);
             straddling<Item>(sizeof(Vector) - past, [&](auto straddle) {
 #pragma unroll Stage::ROUND
@@ -185,6 +157,51 @@ template <class Item> struct Run {
             for (u32 i = part.vectors * Stage::IN_VECTOR + lane; i < part.count; i += WARP)
                 part.memory[i] = from[part.at + i];
         }
+    }
+
+  private:
+    // A part that no whole vectors are copied to their places of: those that lie in it are moved into place from one to the next,
+    // and item by item comes what is before the first of them and after the last.
+    template <class Slot, u32 VECTORS, class Part>
+    __device__ static void load_part(Slice<Slot, VECTORS> &slice, const Part &part, u32 lane) {
+        typedef Slice<Slot, VECTORS> Stage;
+        u64 begin = (u64)part.memory - part.at * sizeof(Item); // where a whole slice would
+        u32 past = u32(begin % sizeof(Vector));
+        const Vector *from = (const Vector *)(begin - past);
+        u32 edge = min(lane, part.count - 1);
+        Item head = part.memory[edge], tail = part.memory[part.count - 1 - edge];
+        if (part.count == Stage::ITEMS) { // the first is not
+#pragma unroll
+            for (u32 k = 0; k < VECTORS; k++)
+                if (k > 0 || lane > 0) copy_to_shared(slice.vector + k * WARP + lane, from + k * WARP + lane);
+        } else {
+            u32 bytes = past + part.at * u32(sizeof(Item)), behind = bytes + part.count * u32(sizeof(Item));
+            u32 first = (bytes + sizeof(Vector) - 1) / sizeof(Vector), end = min(behind / u32(sizeof(Vector)), WARP * VECTORS);
+#pragma unroll 4
+            for (u32 k = first + lane; k < end; k += WARP) copy_to_shared(slice.vector + k, from + k);
+        }
+        wait_for_copies();
+        __syncwarp();
+        if (past > 0) {
+            // Each lane those that it owns, from the last one down, so that only the first of the next lane's is read early.
+            Vector *own = slice.vector + lane * VECTORS, after = own[lane == WARP - 1 ? 0 : VECTORS];
+            __syncwarp();
+            straddling<Item>(past, [&](auto straddle) {
+                Vector next = after;
+#pragma unroll Stage::ROUND
+                for (u32 k = VECTORS; k-- > 0;) {
+                    Vector here = own[k];
+                    own[k] = straddle(here, next);
+                    next = here;
+                }
+            });
+            __syncwarp();
+        }
+        Item *items = (Item *)slice.slots() + part.at;
+        bool is_edge = lane < min(Stage::IN_VECTOR, part.count);
+        if (is_edge) items[edge] = head;
+        __syncwarp(); // of a few items some are at both ends
+        if (is_edge) items[part.count - 1 - edge] = tail;
     }
 };
 

@@ -94,10 +94,20 @@ template <> struct FloatBits<bf16> {
     static __device__ bf16 from(u16 bits) { return bf16{bits}; }
 };
 
+template <class T> __device__ inline bool is_nan(T x) {
+    typedef typename FloatBits<T>::Bits Bits;
+    return Bits(FloatBits<T>::to(x) & Bits(~Bits(0)) >> 1) > FloatBits<T>::INFINITE;
+}
+__device__ inline bool is_nan(double x) { return x != x; } // one instruction for three
+
 // All bits but the sign turned over if the sign is set. It is its own inverse.
 template <class T> __device__ inline typename FloatBits<T>::Bits folded(typename FloatBits<T>::Bits bits) {
     typedef typename FloatBits<T>::Bits Bits;
     typedef typename FloatBits<T>::Key Key;
+    if (sizeof(Bits) == 8) { // in halves, for which the compiler takes the sign once
+        u32 high = u32(u64(bits) >> 32), sign = u32(int(high) >> 31);
+        return Bits(u64(high ^ (sign & 0x7fffffff)) << 32 | (u32(bits) ^ sign));
+    }
     return bits ^ (Bits(Key(bits) >> (8 * sizeof(Bits) - 1)) & Bits(~Bits(0)) >> 1);
 }
 
@@ -107,16 +117,16 @@ template <NanPlace PLACE, class T> __device__ inline typename FloatBits<T>::Key 
     typedef typename FloatBits<T>::Key Key;
     constexpr Bits MAGNITUDE = Bits(~Bits(0)) >> 1;
     Bits bits = FloatBits<T>::to(x);
-    bool nan = Bits(bits & MAGNITUDE) > FloatBits<T>::INFINITE;
-    return Key(!nan ? folded<T>(bits) : PLACE == NAN_LAST ? MAGNITUDE : Bits(~MAGNITUDE));
+    return Key(!is_nan(x) ? folded<T>(bits) : PLACE == NAN_LAST ? MAGNITUDE : Bits(~MAGNITUDE));
 }
 
-// Of a NaN that is last the key is the bits; of one that is first they come back with the sign too many.
+// Of a NaN that is last the key is the bits; of one that is first, the least of all, they come back with the sign too many.
 template <NanPlace PLACE, class T> __device__ inline T from_key(typename FloatBits<T>::Key key) {
     typedef typename FloatBits<T>::Bits Bits;
+    constexpr Bits MAGNITUDE = Bits(~Bits(0)) >> 1;
     constexpr u32 TOP = sizeof(Bits) == 8 ? 32 : 0; // of 64 bits the upper half tells
     Bits bits = folded<T>(Bits(key));
-    if (PLACE == NAN_FIRST && Bits(bits >> TOP) == Bits(~Bits(0)) >> TOP) bits &= Bits(~Bits(0)) >> 1;
+    if (PLACE == NAN_FIRST && u32(Bits(key) >> TOP) == u32(Bits(~MAGNITUDE) >> TOP)) bits &= MAGNITUDE;
     return FloatBits<T>::from(bits);
 }
 
@@ -178,25 +188,38 @@ template <class T> __device__ inline u32 lane_min(u32 a, u32 b, Tag<T>) {
 
 // Such a function as a table: each state that follows twice in a byte.
 struct States {
+    static constexpr u32 IDENTITY = 0x76543210;
+
     u32 low, high; // those that follow 0 to 3, and 4 to 7
+
+    // A function to be looked up: packed, and in the lower half what follows 4 to 7.
+    struct Digits {
+        u32 packed, last;
+
+        __device__ Digits() {}
+        __device__ explicit Digits(u32 packed) : packed(packed), last(packed >> 16) {}
+        // Of two neighbours, four bits up, the upper half of the first and the lower half of the second are in one byte.
+        __device__ explicit Digits(States states) {
+            u32 low = states.low << 4, high = states.high << 4;
+            packed = __byte_perm(low, high, 0x7531);
+            last = permute(high, 0x4431);
+        }
+    };
 
     static __device__ u32 select(u32 low, u32 high, u32 digits) { // bytes, by the lower four digits, each below 8
         u32 bytes;
         asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(low), "r"(high), "r"(digits));
         return bytes;
     }
+    __device__ States() : low(0x33221100), high(0x77665544) {} // the identity
     __device__ States(u32 low, u32 high) : low(low), high(high) {}
-    __device__ explicit States(u32 packed)
-        : low(select(0x33221100, 0x77665544, packed)), high(select(0x33221100, 0x77665544, packed >> 16)) {}
+    __device__ explicit States(u32 packed) { *this = States().of(packed); }
 
-    // First `f`, packed, then this one.
-    __device__ States of(u32 f) const { return States(select(low, high, f), select(low, high, f >> 16)); }
+    // First `f`, then this one.
+    __device__ States of(Digits f) const { return States(select(low, high, f.packed), select(low, high, f.last)); }
+    __device__ States of(u32 f) const { return of(Digits(f)); }
 
-    // Two states to a byte: the lower half of one byte and the upper half of the next.
-    __device__ u32 packed() const {
-        u32 first = (low & 0x0f0f0f0f) | (low >> 8 & 0xf0f0f0f0), last = (high & 0x0f0f0f0f) | (high >> 8 & 0xf0f0f0f0);
-        return __byte_perm(first, last, 0x6420);
-    }
+    __device__ u32 packed() const { return Digits(*this).packed; }
 };
 
 // ---- lanes ----------------------------------------------------------------------------------------------------------

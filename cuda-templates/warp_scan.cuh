@@ -2,10 +2,11 @@
 #pragma once
 #include "types.cuh"
 
-// Lane i gets the combination of lanes 0 to i.
-template <class Operator> __device__ inline typename Operator::Carry warp_inclusive(typename Operator::Carry x, u32 lane) {
+// Lane i gets the combination of lanes 0 to i, if it is one of the first `LANES`.
+template <class Operator, u32 LANES = WARP>
+__device__ inline typename Operator::Carry warp_inclusive(typename Operator::Carry x, u32 lane) {
 #pragma unroll
-    for (u32 distance = 1; distance < WARP; distance *= 2) {
+    for (u32 distance = 1; distance < LANES; distance *= 2) {
         typename Operator::Carry earlier = shuffle_up(x, distance);
         if (lane >= distance) x = Operator::combine(earlier, x);
     }

@@ -4,7 +4,7 @@
 //! time: as they are they pass every check, without the guard they fail the one that is aimed at the hazard.
 //!
 //! Not here, as no run must show their absence: `__syncwarp`, `__syncthreads` and the order of `add_acquire_release` (racecheck
-//! does), what is read past an end (memcheck does: `Part::is_inside`, the lanes past the last tile), and what would be a
+//! does), what is read past an end (memcheck does: `Run::load_part`, the lanes past the last tile), and what would be a
 //! fault, which ends the process (vectors at an odd address, words of a scan of one tile).
 
 use super::subject::{Edit, Join, Maps, Outcome, Subject, once, templates, twice};
@@ -419,12 +419,21 @@ const OF_TILES: &[Guard] = &[
         fails: &[Results],
     },
     Guard {
-        name: "the last items of a slice come from the vector after it",
+        name: "the items before the first vector are loaded",
         pause: NEVER,
-        without: once(
-            "lane == WARP - 1 ? last : own[VECTORS]",
-            "own[min(VECTORS, WARP * VECTORS - 1 - lane * VECTORS)]",
-        ),
+        without: once("items[edge] = head;", ";"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "the items after the last vector are loaded",
+        pause: NEVER,
+        without: once("items[part.count - 1 - edge] = tail;", ";"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "vectors of a part are loaded to where they would lie in a whole slice",
+        pause: NEVER,
+        without: once("(u64)part.memory - part.at * sizeof(Item)", "(u64)part.memory"),
         fails: &[Results],
     },
     Guard {

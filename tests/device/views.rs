@@ -1,11 +1,14 @@
 //! Views that start anywhere: every distance of input and output from a multiple of 16 bytes, with guard words.
 
 use super::any;
-use crate::common::{Draw, Options, Rng, Sample, stream};
+use crate::common::{Draw, Options, Rng, Sample, oracle, stream};
 use crate::scan::check_on_device;
 use bytemuck::{Pod, Zeroable};
 use parascan::cudarc::driver::DeviceRepr;
-use parascan::{Element, Operator, Strategy, Sum, Workspace};
+use parascan::{Element, Operator, Strategy, Sum, Workspace, scan};
+
+/// What is around the results.
+const GUARD: u64 = 0xa5a5_a5a5_a5a5_a5a5;
 
 /// Two lanes of u64: 16 bytes that need not begin at a multiple of 16.
 #[repr(C)]
@@ -87,4 +90,34 @@ fn of_8_bytes() {
 #[test]
 fn of_16_bytes() {
     starts::<Both, Pair>();
+}
+
+/// Items that begin half a vector from where vectors do, as those of a view of something smaller may.
+#[test]
+fn of_16_bytes_between_vectors() {
+    let Some(stream) = stream() else { return };
+    let mut rng = Rng::new();
+    for n in [1, 2, 3, 1000, 5000, 400_000] {
+        for (from, to, reverse) in [(1, 0, false), (0, 1, true), (1, 1, false), (1, 1, true)] {
+            let input: Vec<Pair> = any(&mut rng, n);
+            let mut memory = stream.alloc_zeros::<u64>(2 * n + 2).unwrap();
+            stream.memcpy_htod(bytemuck::cast_slice(&input), &mut memory.slice_mut(from..from + 2 * n)).unwrap();
+            let mut results = stream.clone_htod(&vec![GUARD; 2 * n + 2]).unwrap();
+            let options = Options { exclusive: false, init: None, reverse };
+            let sum = scan::<Both, Pair>();
+            let sum = if reverse { sum.reverse() } else { sum };
+            let view = memory.slice(from..from + 2 * n);
+            let mut view_mut = results.slice_mut(to..to + 2 * n);
+            // SAFETY: plain data of two u64 each, aligned as they are.
+            let (view, mut view_mut) =
+                unsafe { (view.transmute::<Pair>(n).unwrap(), view_mut.transmute_mut::<Pair>(n).unwrap()) };
+            sum.run_into(&view, &mut view_mut).unwrap();
+            let mut expected = vec![GUARD; 2 * n + 2];
+            expected[to..to + 2 * n].copy_from_slice(bytemuck::cast_slice(&oracle::<Both, Pair>(&input, options)));
+            assert!(
+                stream.clone_dtoh(&results).unwrap() == expected,
+                "{n} items from {from} to {to}, reverse: {reverse}"
+            );
+        }
+    }
 }
