@@ -18,7 +18,7 @@ pub(super) const LINE: usize = 64;
 #[inline]
 pub(super) fn has<Op: Operator<T>, T: Element>() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    return Op::LANES != Lanes::No && std::arch::is_x86_feature_detected!("avx2");
+    return const { !matches!(Op::LANES, Lanes::No) } && std::arch::is_x86_feature_detected!("avx2");
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     return false;
 }
@@ -47,7 +47,8 @@ where
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: the machine has AVX2.
     return unsafe {
-        match size_of::<Op::Carry>() {
+        // A constant, so that one of them is compiled.
+        match const { size_of::<Op::Carry>() } {
             1 => avx2::scan::<Op, T, _, _, _, 16>(steps, from, len, prefix, upcoming),
             2 => avx2::scan::<Op, T, _, _, _, 8>(steps, from, len, prefix, upcoming),
             4 => avx2::scan::<Op, T, _, _, _, 4>(steps, from, len, prefix, upcoming),
