@@ -10,7 +10,7 @@ use super::tuning::{
 };
 
 /// The templates, by the name under which a unit includes them.
-pub(crate) const TEMPLATES: [(&str, &str); 26] = [
+pub(crate) const TEMPLATES: [(&str, &str); 27] = [
     ("types.cuh", include_str!("../../cuda-templates/types.cuh")),
     ("warp_scan.cuh", include_str!("../../cuda-templates/warp_scan.cuh")),
     ("handover.cuh", include_str!("../../cuda-templates/handover.cuh")),
@@ -37,6 +37,7 @@ pub(crate) const TEMPLATES: [(&str, &str); 26] = [
     ("buckets.cuh", include_str!("../../cuda-templates/buckets.cuh")),
     ("sort_kernels.cuh", include_str!("../../cuda-templates/sort_kernels.cuh")),
     ("laws.cuh", include_str!("../../cuda-templates/laws.cuh")),
+    ("predicate_laws.cuh", include_str!("../../cuda-templates/predicate_laws.cuh")),
 ];
 
 /// A type on both sides.
@@ -210,6 +211,29 @@ pub(crate) struct Test<'a> {
     pub(crate) keeps: &'a str,
 }
 
+impl Test<'_> {
+    /// Its definition as `name`.
+    fn defined(&self, name: &str) -> String {
+        let Test { item, parameters, keeps } = self;
+        format!(
+            "struct {name} {{\n    \
+                 {}    {}    \
+                 Parameters p;\n    \
+                 __device__ bool operator()(Item x) const {{ {} }}\n\
+             }};\n",
+            item.defined("Item", "item"),
+            parameters.defined("Parameters", "parameters"),
+            body("predicate", keeps)
+        )
+    }
+
+    /// The text of the unit that compares it with its Rust body.
+    #[allow(dead_code)] // build.rs makes none, nor does the library without `laws`
+    pub(crate) fn laws_source(&self) -> String {
+        format!("#include \"compact.cuh\"\n{}#include \"predicate_laws.cuh\"\n", self.defined("Test"))
+    }
+}
+
 /// What a kernel of compaction keeps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Choice<'a> {
@@ -275,25 +299,13 @@ impl CompactUnit<'_> {
 
     /// The text of the unit.
     pub(crate) fn source(&self) -> String {
-        let test = |name: &str, Test { item, parameters, keeps }: Test| {
-            format!(
-                "struct {name} {{\n    \
-                     {}    {}    \
-                     Parameters p;\n    \
-                     __device__ bool operator()(Item x) const {{ {} }}\n\
-                 }};\n",
-                item.defined("Item", "item"),
-                parameters.defined("Parameters", "parameters"),
-                body("predicate", keeps)
-            )
-        };
         let choice = match self.choice {
             Choice::Items(only, None) => {
-                test("Test", only) + "typedef Test::Item Item;\ntypedef ByItems<Test> Choice;\n"
+                only.defined("Test") + "typedef Test::Item Item;\ntypedef ByItems<Test> Choice;\n"
             }
             Choice::Items(first, Some(second)) => {
-                test("Test", first)
-                    + &test("SecondTest", second)
+                first.defined("Test")
+                    + &second.defined("SecondTest")
                     + "typedef Test::Item Item;\ntypedef ByEither<Test, SecondTest> Choice;\n"
             }
             Choice::Distinct { item, same } => format!(

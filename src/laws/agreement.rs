@@ -1,12 +1,10 @@
 //! Agreement of the Rust bodies with the CUDA bodies: both are run on the same operands and compared on the host.
 
+use super::device::{Device, p};
 use super::measure::{Again, Measure, same_bits};
 use super::{Laws, Violation, config, fold, hex, operand_lines, results};
-use crate::cuda::{self, Kernels};
-use crate::memory::bind;
-use crate::{Element, Error, Operator};
-use bytemuck::{cast_slice, cast_slice_mut, zeroed_vec};
-use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DriverError};
+use crate::{Element, Error, Operator, cuda};
+use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 use proptest::collection::vec;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -21,11 +19,10 @@ use std::sync::Arc;
 const DRAWN: usize = 512;
 /// Pairs, or elements, that are on the device at once, for each of this machine's threads.
 const CHUNK: usize = 1 << 22;
-const THREADS: u32 = 256;
 
 /// Random operands.
 pub(super) fn random<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>) -> Result<(), Violation> {
-    let (device, measure) = (Device::<Op, T>::new()?, &laws.measure);
+    let (device, measure) = (Bodies::<Op, T>::new()?, &laws.measure);
     let stream = device.stream()?;
     let mut runner = TestRunner::new(config());
     let operands = vec(laws.values.clone(), 1..=3);
@@ -71,7 +68,7 @@ pub(super) fn random<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>) ->
 
 /// Every bit pattern, and every pair of those of a small element.
 pub(super) fn exhaustive<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>) -> Result<(), Violation> {
-    let (device, measure) = (Device::<Op, T>::new()?, &laws.measure);
+    let (device, measure) = (Bodies::<Op, T>::new()?, &laws.measure);
     let patterns = 1usize << (8 * size_of::<T>());
     let pattern = |i: usize| bytemuck::pod_read_unaligned::<T>(&i.to_le_bytes()[..size_of::<T>()]);
     let chunks = |n: usize, length: usize| {
@@ -176,7 +173,7 @@ fn disagreement<Op: Operator<T>, T: Element>(counterexample: String) -> Violatio
 }
 
 /// The smallest value of the tree that is bad, if its present one is, with what is said of it.
-fn shrink<V: ValueTree>(
+pub(super) fn shrink<V: ValueTree>(
     tree: &mut V,
     bad: impl Fn(&V::Value) -> Result<Option<String>, Error>,
 ) -> Result<Option<(V::Value, String)>, Error> {
@@ -198,9 +195,8 @@ fn shrink<V: ValueTree>(
 // ---- the device --------------------------------------------------------------------------------------------------------------
 
 /// The CUDA bodies, loaded.
-struct Device<Op, T> {
-    kernels: Kernels,
-    context: Arc<CudaContext>,
+struct Bodies<Op, T> {
+    device: Device,
     bodies: PhantomData<fn(Op, T)>,
 }
 
@@ -209,21 +205,20 @@ const KERNELS: [&str; 2] = ["lift_and_lower", "combine_all"];
 const LIFT_AND_LOWER: usize = 0;
 const COMBINE_ALL: usize = 1;
 
-impl<Op: Operator<T>, T: Element> Device<Op, T> {
+impl<Op: Operator<T>, T: Element> Bodies<Op, T> {
     fn new() -> Result<Self, Error> {
-        let context = cuda::context(0)?;
         let name = format!("laws of {} on {}", type_name::<Op>(), type_name::<T>());
-        let kernels = Kernels::compile(&context, &name, &cuda::unit_of::<Op, T>().source("laws.cuh"), &KERNELS)?;
-        Ok(Device { kernels, context, bodies: PhantomData })
+        let device = Device::new(&name, &cuda::unit_of::<Op, T>().source("laws.cuh"), &KERNELS)?;
+        Ok(Bodies { device, bodies: PhantomData })
     }
 
     fn stream(&self) -> Result<Arc<CudaStream>, Error> {
-        self.context.new_stream().map_err(|e| self.failed("cuStreamCreate", e))
+        self.device.stream()
     }
 
     /// Each element lifted, and that lowered again.
     fn lift_and_lower(&self, stream: &Arc<CudaStream>, elements: &[T]) -> Result<(Vec<Op::Carry>, Vec<T>), Error> {
-        let elements_there = self.upload(stream, elements)?;
+        let elements_there = self.device.upload(stream, elements)?;
         let (x, _reading) = elements_there.device_ptr(stream);
         let n = elements.len() as u64;
         // SAFETY: `x` is n elements.
@@ -238,7 +233,8 @@ impl<Op: Operator<T>, T: Element> Device<Op, T> {
         later: &[Op::Carry],
     ) -> Result<(Vec<Op::Carry>, Vec<T>), Error> {
         let seen = |carries: &[Op::Carry]| carries.iter().copied().map(Op::to_cuda).collect::<Vec<_>>();
-        let (earlier_there, later_there) = (self.upload(stream, &seen(earlier))?, self.upload(stream, &seen(later))?);
+        let earlier_there = self.device.upload(stream, &seen(earlier))?;
+        let later_there = self.device.upload(stream, &seen(later))?;
         let ((a, _reading_a), (b, _reading_b)) = (earlier_there.device_ptr(stream), later_there.device_ptr(stream));
         let (columns, n) = (later.len() as u64, (earlier.len() * later.len()) as u64);
         // SAFETY: `a` is a carry for each row, `b` one for each column, and n is rows times columns.
@@ -257,43 +253,18 @@ impl<Op: Operator<T>, T: Element> Device<Op, T> {
         n: u64,
         inputs: &[*const c_void],
     ) -> Result<(Vec<Op::Carry>, Vec<T>), Error> {
-        let mut carries_there = self.allocate::<Op::Carry>(stream, n as usize)?;
-        let mut elements_there = self.allocate::<T>(stream, n as usize)?;
+        let device = &self.device;
+        let mut carries_there = device.allocate::<Op::Carry>(stream, n as usize)?;
+        let mut elements_there = device.allocate::<T>(stream, n as usize)?;
         {
             let (carries, _writing_carries) = carries_there.device_ptr_mut(stream);
             let (elements, _writing_elements) = elements_there.device_ptr_mut(stream);
             let arguments = [inputs, &[p(&carries), p(&elements)]].concat();
-            let blocks = n.div_ceil(THREADS.into()) as u32;
-            bind(stream)?;
             // SAFETY: the outputs are n carries and n elements; the rest is the caller's.
-            unsafe { self.kernels.launch(kernel, blocks, THREADS, stream.cu_stream(), &arguments)? };
+            unsafe { device.launch(stream, kernel, n, &arguments)? };
         }
-        let mut carries: Vec<Op::Carry> = self.download(stream, &carries_there)?;
+        let mut carries: Vec<Op::Carry> = device.download(stream, &carries_there)?;
         carries.iter_mut().for_each(|carry| *carry = Op::from_cuda(*carry));
-        Ok((carries, self.download(stream, &elements_there)?))
+        Ok((carries, device.download(stream, &elements_there)?))
     }
-
-    fn allocate<X: Element>(&self, stream: &Arc<CudaStream>, n: usize) -> Result<CudaSlice<u8>, Error> {
-        stream.alloc_zeros(n * size_of::<X>()).map_err(|e| self.failed("cuMemAllocAsync", e))
-    }
-
-    fn upload<X: Element>(&self, stream: &Arc<CudaStream>, data: &[X]) -> Result<CudaSlice<u8>, Error> {
-        stream.clone_htod(cast_slice::<X, u8>(data)).map_err(|e| self.failed("cuMemcpyHtoDAsync", e))
-    }
-
-    /// Waits for it.
-    fn download<X: Element>(&self, stream: &Arc<CudaStream>, from: &CudaSlice<u8>) -> Result<Vec<X>, Error> {
-        let mut data: Vec<X> = zeroed_vec(from.len() / size_of::<X>());
-        let copied = stream.memcpy_dtoh(from, cast_slice_mut::<X, u8>(&mut data));
-        copied.and_then(|()| stream.synchronize()).map_err(|e| self.failed("cuMemcpyDtoHAsync", e))?;
-        Ok(data)
-    }
-
-    fn failed(&self, call: &'static str, e: DriverError) -> Error {
-        Error::Driver { call, code: e.0, device: self.context.ordinal() }
-    }
-}
-
-fn p<A>(argument: &A) -> *const c_void {
-    std::ptr::from_ref(argument).cast()
 }

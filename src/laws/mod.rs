@@ -1,4 +1,4 @@
-//! The laws that an operator must keep, as checks for its tests (feature `laws`).
+//! The laws that an operator or a predicate must keep, as checks for its tests (feature `laws`).
 //!
 //! A scan groups its operands as it likes and may start from the identity; on a GPU it runs the operator's CUDA body
 //! instead of the Rust one. So an operator must be associative, its identity neutral on both sides, and its two bodies
@@ -35,6 +35,8 @@
 //! | [`exhaustive_agreement`](Laws::exhaustive_agreement) | the same on every value and every pair of a small element |
 //! | [`check`](Laws::check) | the first three |
 //!
+//! Of a predicate [`of_predicate`] compares the two bodies, on values of its own and on items.
+//!
 //! # Operands
 //! `a`, `b` and `c` are partial results of one to three elements, so that carries which no single element lifts to are
 //! met too. Elements are [`any_bits`], or what a proptest strategy of yours gives ([`values`](Laws::values)).
@@ -59,9 +61,12 @@
 //! A rounding operator whose carry is anything else needs [`close`](Laws::close).
 
 mod agreement;
+mod device;
 mod measure;
+mod predicate;
 mod values;
 
+pub use predicate::{PredicateLaws, of_predicate};
 pub use proptest;
 pub use values::{any_bits, ordinary};
 
@@ -75,7 +80,7 @@ use std::fmt::{self, Debug, Write};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Which law an operator breaks, and the counterexample. Prints itself for people under `Debug` too, so that it reads
+/// Which law an operator or a predicate breaks, and the counterexample. Prints itself for people under `Debug` too, so that it reads
 /// well from `unwrap` and from a test that returns it.
 ///
 /// # Example
@@ -129,11 +134,21 @@ pub enum Violation {
     /// The Rust and the CUDA body differ.
     #[error("the Rust and the CUDA body of {operator} on {element} disagree:\n{counterexample}")]
     Agreement {
-        /// The operator's type.
+        /// The operator's type, or the predicate's.
         operator: &'static str,
         /// The element's type.
         element: &'static str,
         /// The operands and the results, shrunk.
+        counterexample: String,
+    },
+    /// The Rust body of a predicate panics. (That of an operator breaks the law that is being checked.)
+    #[error("{predicate} panics on {element}:\n{counterexample}")]
+    Panic {
+        /// The predicate's type.
+        predicate: &'static str,
+        /// The element's type.
+        element: &'static str,
+        /// The predicate, the item and the panic's words, shrunk.
         counterexample: String,
     },
     /// The operator rounds, and nothing says by how much.
@@ -149,7 +164,7 @@ pub enum Violation {
     /// The strategy gives no values.
     #[error("no values for {operator} on {element}: {reason}")]
     NoValues {
-        /// The operator's type.
+        /// The operator's type, or the predicate's.
         operator: &'static str,
         /// The element's type.
         element: &'static str,
@@ -264,15 +279,7 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
     pub fn check(&self) -> Result<(), Violation> {
         self.associativity()?;
         self.identity()?;
-        match self.agreement() {
-            Err(Violation::Engine(
-                e @ (Error::NoDriver { .. } | Error::NoDevice { .. } | Error::NoCompiler { .. }),
-            )) => {
-                eprintln!("skipped, agreement of {} on {}: {e}", type_name::<Op>(), type_name::<T>());
-                Ok(())
-            }
-            agreement => agreement,
-        }
+        skipped::<Op, T>(self.agreement())
     }
 
     /// `(a b) c` equals `a (b c)`.
@@ -424,6 +431,17 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
 
     fn no_values(&self, reason: &str) -> Violation {
         Violation::NoValues { operator: type_name::<Op>(), element: type_name::<T>(), reason: reason.to_owned() }
+    }
+}
+
+/// Agreement without a GPU or a compiler is a line on stderr.
+fn skipped<Bodies, T>(agreement: Result<(), Violation>) -> Result<(), Violation> {
+    match agreement {
+        Err(Violation::Engine(e @ (Error::NoDriver { .. } | Error::NoDevice { .. } | Error::NoCompiler { .. }))) => {
+            eprintln!("skipped, agreement of {} on {}: {e}", type_name::<Bodies>(), type_name::<T>());
+            Ok(())
+        }
+        agreement => agreement,
     }
 }
 

@@ -1,6 +1,7 @@
 //! The catalog keeps its laws, and operators that break one are caught.
 
 mod broken;
+mod predicates;
 mod ready_made;
 
 use crate::common::{Sample, context};
