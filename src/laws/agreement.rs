@@ -2,17 +2,20 @@
 
 use super::device::{Device, p};
 use super::measure::{Again, Measure, same_bits};
-use super::{Laws, Violation, config, fold, hex, operand_lines, results};
+use super::values::Bytes;
+use super::{Laws, Operand, Violation, config, fold, hex, operand_lines, results, shown};
 use crate::{Element, Error, Operator, cuda};
+use bytemuck::{bytes_of, pod_read_unaligned};
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 use proptest::collection::vec;
-use proptest::strategy::{Strategy, ValueTree};
+use proptest::strategy::{BoxedStrategy, Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use rayon::prelude::*;
 use std::any::type_name;
 use std::ffi::c_void;
 use std::fmt::Debug;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Partial results drawn for each side of `combine`.
@@ -22,62 +25,101 @@ const CHUNK: usize = 1 << 22;
 
 /// Random operands.
 pub(super) fn random<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>) -> Result<(), Violation> {
-    let (device, measure) = (Bodies::<Op, T>::new()?, &laws.measure);
-    let stream = device.stream()?;
+    let (bodies, measure) = (Bodies::<Op, T>::new()?, &laws.measure);
+    let stream = bodies.stream()?;
+    let alone = |operand: &[Bytes]| {
+        let elements: Vec<T> = operand.iter().map(|bytes| pod_read_unaligned(bytes)).collect();
+        let (lifted, lowered) = bodies.lift_and_lower(&stream, &elements)?;
+        Ok(first(elements.len(), &|i| differs_alone::<Op, T>(measure, elements[i], lifted[i], lowered[i])))
+    };
+    let pairs = |earlier: &[Operand], later: &[Operand]| {
+        let [rows, columns] = [earlier, later].map(|operands| {
+            let carries: Vec<Op::Carry> = operands.iter().map(|operand| fold::<Op, T>(operand)).collect();
+            carries
+        });
+        let (combined, lowered) = bodies.combine_all(&stream, &rows, &columns)?;
+        Ok(first(combined.len(), &|i| {
+            let (a, b) = (rows[i / columns.len()], columns[i % columns.len()]);
+            differs::<Op, T>(measure, a, b, combined[i], lowered[i])
+        }))
+    };
+    match counterexample(&laws.values, shown::<T>, &alone, &pairs) {
+        Ok(None) => Ok(()),
+        Ok(Some(counterexample)) => Err(disagreement::<Op, T>(counterexample)),
+        Err(Trouble::NoValues(reason)) => Err(laws.no_values(&reason)),
+        Err(Trouble::Engine(e)) => Err(e.into()),
+    }
+}
+
+/// Why nothing was found out.
+enum Trouble {
+    NoValues(String),
+    Engine(Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(e: Error) -> Trouble {
+        Trouble::Engine(e)
+    }
+}
+
+/// The first of `n` of which there is something to say, and what.
+fn first(n: usize, wrong: &(dyn Fn(usize) -> Option<String> + Sync)) -> Option<(usize, String)> {
+    (0..n).into_par_iter().find_map_first(|i| Some((i, wrong(i)?)))
+}
+
+type Found = Result<Option<(usize, String)>, Error>;
+
+/// The smallest counterexample that is found. `alone` judges the elements of an operand, `pairs` each of the earlier operands with each
+/// of the later ones, row by row.
+fn counterexample(
+    values: &BoxedStrategy<Bytes>,
+    shown: fn(&[u8]) -> String,
+    alone: &dyn Fn(&[Bytes]) -> Found,
+    pairs: &dyn Fn(&[Operand], &[Operand]) -> Found,
+) -> Result<Option<String>, Trouble> {
     let mut runner = TestRunner::new(config());
-    let operands = vec(laws.values.clone(), 1..=3);
+    let operands = vec(values.clone(), 1..=3);
     let mut draw = || {
-        let tree = (0..DRAWN).map(|_| operands.new_tree(&mut runner));
-        tree.collect::<Result<Vec<_>, _>>().map_err(|reason| laws.no_values(reason.message()))
+        let trees = (0..DRAWN).map(|_| operands.new_tree(&mut runner));
+        trees.collect::<Result<Vec<_>, _>>().map_err(|reason| Trouble::NoValues(reason.message().to_owned()))
     };
     let (mut earlier, mut later) = (draw()?, draw()?);
 
     // ---- lift and lower
-    let judge = |elements: &Vec<T>| -> Result<Option<String>, Error> {
-        let (lifted, lowered) = device.lift_and_lower(&stream, elements)?;
-        Ok((0..elements.len()).find_map(|i| differs_alone::<Op, T>(measure, elements[i], lifted[i], lowered[i])))
-    };
-    let all = earlier.iter().chain(&later).flat_map(ValueTree::current).collect();
+    let judge = |elements: &Operand| Ok(alone(elements)?.map(|(_, words)| words));
+    let all: Vec<Bytes> = earlier.iter().chain(&later).flat_map(ValueTree::current).collect();
     if judge(&all)?.is_some() {
         for tree in earlier.iter_mut().chain(&mut later) {
             if let Some((_, counterexample)) = shrink(tree, judge)? {
-                return Err(disagreement::<Op, T>(counterexample));
+                return Ok(Some(counterexample));
             }
         }
     }
 
     // ---- combine
-    let rows: Vec<Op::Carry> = earlier.iter().map(|tree| fold::<Op, T>(&tree.current())).collect();
-    let columns: Vec<Op::Carry> = later.iter().map(|tree| fold::<Op, T>(&tree.current())).collect();
-    let (combined, lowered) = device.combine_all(&stream, &rows, &columns)?;
-    let wrong =
-        |i: usize| differs::<Op, T>(measure, rows[i / DRAWN], columns[i % DRAWN], combined[i], lowered[i]).is_some();
-    let Some(i) = (0..combined.len()).into_par_iter().find_first(|&i| wrong(i)) else { return Ok(()) };
+    let current = |trees: &[_]| trees.iter().map(ValueTree::current).collect::<Vec<Operand>>();
+    let Some((i, _)) = pairs(&current(&earlier), &current(&later))? else { return Ok(None) };
     let (earlier, later) = (&mut earlier[i / DRAWN], &mut later[i % DRAWN]);
-    let bad = |earlier: &[T], later: &[T]| -> Result<_, Error> {
-        let (a, b) = (fold::<Op, T>(earlier), fold::<Op, T>(later));
-        let (combined, lowered) = device.combine_all(&stream, &[a], &[b])?;
-        Ok(differs::<Op, T>(measure, a, b, combined[0], lowered[0]))
+    let bad = |a: &Operand, b: &Operand| {
+        let found = pairs(std::slice::from_ref(a), std::slice::from_ref(b))?;
+        Ok(found.map(|(_, words)| words))
     };
     let b = later.current();
     let a = shrink(earlier, |a| bad(a, &b))?.map_or_else(|| earlier.current(), |(a, _)| a);
     let smallest = shrink(later, |b| bad(&a, b))?;
     let (b, lines) = smallest.unwrap_or_else(|| (b, "    and not so when tried again".to_owned()));
-    Err(disagreement::<Op, T>(operand_lines(&[("a", &a), ("b", &b)]) + &lines))
+    Ok(Some(operand_lines(&[("a", &a), ("b", &b)], shown) + &lines))
 }
 
 /// Every bit pattern, and every pair of those of a small element.
 pub(super) fn exhaustive<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>) -> Result<(), Violation> {
     let (device, measure) = (Bodies::<Op, T>::new()?, &laws.measure);
     let patterns = 1usize << (8 * size_of::<T>());
-    let pattern = |i: usize| bytemuck::pod_read_unaligned::<T>(&i.to_le_bytes()[..size_of::<T>()]);
-    let chunks = |n: usize, length: usize| {
-        let starts = (0..n.div_ceil(length)).into_par_iter().map(move |chunk| chunk * length);
-        starts.map(move |first| first..(first + length).min(n))
-    };
+    let pattern = |i: usize| pod_read_unaligned::<T>(&i.to_le_bytes()[..size_of::<T>()]);
 
     // ---- lift and lower
-    chunks(patterns, CHUNK).try_for_each(|chunk| {
+    for_chunks(patterns, CHUNK, &|chunk| {
         let elements: Vec<T> = chunk.map(pattern).collect();
         let (lifted, lowered) = device.lift_and_lower(&device.stream()?, &elements)?;
         let found =
@@ -90,19 +132,31 @@ pub(super) fn exhaustive<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>
 
     // ---- combine
     let carries: Vec<Op::Carry> = (0..patterns).map(|i| Op::lift(pattern(i))).collect();
-    chunks(patterns, (CHUNK / patterns).max(1)).try_for_each(|rows| {
+    for_chunks(patterns, (CHUNK / patterns).max(1), &|rows| {
         let (combined, lowered) = device.combine_all(&device.stream()?, &carries[rows.clone()], &carries)?;
         for (i, row) in rows.enumerate() {
             let a = carries[row];
             for (column, &b) in carries.iter().enumerate() {
                 let i = i * patterns + column;
                 if let Some(lines) = differs::<Op, T>(measure, a, b, combined[i], lowered[i]) {
-                    let operands = [("a", &[pattern(row)][..]), ("b", &[pattern(column)])];
-                    return Err(disagreement::<Op, T>(operand_lines(&operands) + &lines));
+                    let [a, b] = [row, column].map(|i| vec![bytes_of(&pattern(i)).to_vec()]);
+                    return Err(disagreement::<Op, T>(operand_lines(&[("a", &a), ("b", &b)], shown::<T>) + &lines));
                 }
             }
         }
         Ok(())
+    })
+}
+
+/// Does the work on `0..n`, so many at a time, on all threads.
+fn for_chunks(
+    n: usize,
+    length: usize,
+    work: &(dyn Fn(Range<usize>) -> Result<(), Violation> + Sync),
+) -> Result<(), Violation> {
+    (0..n.div_ceil(length)).into_par_iter().try_for_each(|chunk| {
+        let first = chunk * length;
+        work(first..(first + length).min(n))
     })
 }
 
@@ -163,8 +217,8 @@ fn lowers_differently<Op: Operator<T>, T: Element + Debug>(
     }
     Some(format!(
         "    lowered in Rust = {expected:?} ({})\n    lowered in CUDA = {lowered:?} ({})",
-        hex(&expected),
-        hex(&lowered)
+        hex(bytes_of(&expected)),
+        hex(bytes_of(&lowered))
     ))
 }
 

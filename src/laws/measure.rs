@@ -1,6 +1,6 @@
 //! What counts as equal. The rule is in the module's documentation.
 
-use super::values::{Kind, parts};
+use super::values::{Kind, Layout, parts};
 use crate::Element;
 use half::{bf16, f16};
 use std::any::TypeId;
@@ -128,7 +128,7 @@ impl Float {
 /// The floats of a struct, and where each is.
 fn fields<C: Element>(carry: &C) -> impl Iterator<Item = (usize, Float)> {
     let bytes = bytemuck::bytes_of(carry);
-    parts::<C>().into_iter().filter_map(move |(at, size, kind)| {
+    parts(Layout::of::<C>()).into_iter().filter_map(move |(at, size, kind)| {
         let bytes = &bytes[at..at + size];
         let x = match kind {
             Kind::F32 => float(bytemuck::pod_read_unaligned::<f32>(bytes)),
@@ -148,7 +148,7 @@ fn has_floats<C: Element>() -> bool {
 /// Whether no float is further off than what an epsilon in all that went in would make it, and all else is the same.
 fn fields_are_close<C: Element>(one: C, other: C, again: &[Again<C>]) -> bool {
     let (mut a, mut b) = (one, other);
-    for (at, size, kind) in parts::<C>() {
+    for (at, size, kind) in parts(Layout::of::<C>()) {
         if !matches!(kind, Kind::Integer | Kind::Flag | Kind::States) {
             bytemuck::bytes_of_mut(&mut a)[at..at + size].fill(0);
             bytemuck::bytes_of_mut(&mut b)[at..at + size].fill(0);
@@ -181,7 +181,7 @@ fn mixed(x: u64) -> u64 {
 /// Each float an epsilon of itself off, up or down as the trial and the carry say.
 fn nudged<C: Element>(mut carry: C, trial: u64) -> C {
     let own = bytemuck::bytes_of(&carry).iter().fold(trial, |own, &byte| mixed(own ^ u64::from(byte)));
-    for (k, (at, size, kind)) in parts::<C>().into_iter().enumerate() {
+    for (k, (at, size, kind)) in parts(Layout::of::<C>()).into_iter().enumerate() {
         let up = mixed(own.wrapping_add(k as u64)) & 1 == 1;
         let bytes = &mut bytemuck::bytes_of_mut(&mut carry)[at..at + size];
         macro_rules! nudge {
