@@ -170,18 +170,22 @@ macro_rules! operator {
         $crate::operator! { @rows $name $($rest)* }
     };
     (@elements $name:ident [$($element:ty),+] $row:tt) => {
-        $( $crate::operator! { @operator $name [$element] $row } )+
+        $( $crate::operator! { @element $name [$element] $row } )+
     };
-    (@operator $name:ident [$element:ty] {
-        associativity: $associativity:ident,
-        $(carry: $carry:ty,)?
+    (@element $name:ident [$element:ty] { associativity: $associativity:ident, carry: $carry:ty, $($row:tt)* }) => {
+        $crate::operator! { @operator $name [$element] [$carry] $associativity { $($row)* } }
+    };
+    (@element $name:ident [$element:ty] { associativity: $associativity:ident, $($row:tt)* }) => {
+        $crate::operator! { @operator $name [$element] [$element] $associativity { $($row)* } }
+    };
+    (@operator $name:ident [$element:ty] [$carry:ty] $associativity:ident {
         $(identity: $identity:expr,)?
-        $(lift: |$lifted:pat_param| $lift:expr => $cuda_lift:expr,)?
-        $(lower: |$lowered:pat_param| $lower:expr => $cuda_lower:expr,)?
-        combine: |$earlier:pat_param, $later:pat_param| $combine:expr => $cuda:expr $(,)?
+        $(lift: |$lifted:pat_param| $lift:expr $(=> $cuda_lift:expr)?,)?
+        $(lower: |$lowered:pat_param| $lower:expr $(=> $cuda_lower:expr)?,)?
+        combine: |$earlier:pat_param, $later:pat_param| $combine:expr $(=> $cuda:expr)? $(,)?
     }) => {
         impl $crate::Operator<$element> for $name {
-            type Carry = $crate::operator!(@either [$($carry)?] [$element]);
+            type Carry = $carry;
             $crate::operator! { @convert lift, $element => Self::Carry, $(|$lifted| $lift)? }
             $crate::operator! { @convert lower, Self::Carry => $element, $(|$lowered| $lower)? }
             #[inline]
@@ -190,13 +194,30 @@ macro_rules! operator {
             }
             $( const IDENTITY: ::core::option::Option<Self::Carry> = ::core::option::Option::Some($identity); )?
             const ASSOCIATIVITY: $crate::Associativity = $crate::Associativity::$associativity;
-            const CUDA: &'static str = $cuda;
-            $( const CUDA_LIFT: &'static str = $cuda_lift; )?
-            $( const CUDA_LOWER: &'static str = $cuda_lower; )?
+            const CUDA: &'static str =
+                $crate::operator!(@text [$($cuda)?] combine [$carry] |$earlier, $later| $combine);
+            $( const CUDA_LIFT: &'static str =
+                $crate::operator!(@text [$($cuda_lift)?] lift [$carry] [$element] |$lifted| $lift); )?
+            $( const CUDA_LOWER: &'static str =
+                $crate::operator!(@text [$($cuda_lower)?] lower [$carry] [$element] |$lowered| $lower); )?
         }
     };
-    (@either [$type:ty] [$other:ty]) => { $type };
-    (@either [] [$other:ty]) => { $other };
+    (@text [$cuda:expr] $($rest:tt)*) => { $cuda };
+    (@text [] combine [$carry:ty] |$earlier:pat_param, $later:pat_param| $combine:expr) => {
+        $crate::__own::cuda_text!(
+            types: (Carry: $carry); result: Carry; arguments: (a: $earlier) (b: $later); body: $combine
+        )
+    };
+    (@text [] lift [$carry:ty] [$element:ty] |$x:pat_param| $lift:expr) => {
+        $crate::__own::cuda_text!(
+            types: (Carry: $carry) (Element: $element); result: Carry; arguments: (x: $x); body: $lift
+        )
+    };
+    (@text [] lower [$carry:ty] [$element:ty] |$x:pat_param| $lower:expr) => {
+        $crate::__own::cuda_text!(
+            types: (Element: $element) (Carry: $carry); result: Element; arguments: (x: $x); body: $lower
+        )
+    };
     (@convert $function:ident, $from:ty => $to:ty,) => {
         #[inline]
         fn $function(x: $from) -> $to {
@@ -216,7 +237,7 @@ macro_rules! operator {
         $crate::operator! { @rows $name on $($rows)+ }
     };
     ($($other:tt)*) => {
-        ::core::compile_error!("an operator is written `struct Name on Element { associativity: Exact or Rounding, carry: Type, identity: value, lift: |x| rust => \"cuda\", lower: |x| rust => \"cuda\", combine: |a, b| rust => \"cuda\" }`, in this order; carry, identity, lift and lower may be left out");
+        ::core::compile_error!("an operator is written `struct Name on Element { associativity: Exact or Rounding, carry: Type, identity: value, lift: |x| rust => \"cuda\", lower: |x| rust => \"cuda\", combine: |a, b| rust => \"cuda\" }`, in this order; carry, identity, lift and lower may be left out, and what is cuda");
     };
 }
 
@@ -248,23 +269,23 @@ macro_rules! operator {
 #[macro_export]
 macro_rules! predicate {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $($fields:tt)+ } on $($item:ty),+ {
-        keeps: |$x:pat_param, $parameters:pat_param| $keeps:expr => $cuda:expr $(,)?
+        keeps: |$x:pat_param, $parameters:pat_param| $keeps:expr $(=> $cuda:expr)? $(,)?
     }) => {
         $crate::element! { $(#[$meta])* $vis struct $name { $($fields)+ } }
-        $crate::predicate! { @predicates $name [$($item),+] [$name, *] [|$x, $parameters| $keeps => $cuda] }
+        $crate::predicate! { @predicates $name [$($item),+] [$name, *] [|$x, $parameters| $keeps] [$($cuda)?] }
     };
     ($(#[$meta:meta])* $vis:vis struct $name:ident on $($item:ty),+ {
-        keeps: |$x:pat_param| $keeps:expr => $cuda:expr $(,)?
+        keeps: |$x:pat_param| $keeps:expr $(=> $cuda:expr)? $(,)?
     }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         $vis struct $name;
-        $crate::predicate! { @predicates $name [$($item),+] [u8, 0] [|$x, _| $keeps => $cuda] }
+        $crate::predicate! { @predicates $name [$($item),+] [u8, 0] [|$x, _| $keeps] [$($cuda)?] }
     };
-    (@predicates $name:ident [$($item:ty),+] $parameters:tt $body:tt) => {
-        $( $crate::predicate! { @predicate $name [$item] $parameters $body } )+
+    (@predicates $name:ident [$($item:ty),+] $parameters:tt $body:tt $text:tt) => {
+        $( $crate::predicate! { @predicate $name [$item] $parameters $body $text } )+
     };
-    (@predicate $name:ident [$item:ty] [$type:ty, $value:tt] [|$x:pat_param, $parameters:pat_param| $keeps:expr => $cuda:expr]) => {
+    (@predicate $name:ident [$item:ty] [$type:ty, $value:tt] [|$x:pat_param, $parameters:pat_param| $keeps:expr] $text:tt) => {
         impl $crate::Predicate<$item> for $name {
             type Parameters = $type;
             fn parameters(&self) -> $type {
@@ -275,13 +296,23 @@ macro_rules! predicate {
                 let $parameters = *self;
                 $keeps
             }
-            const CUDA: &'static str = $cuda;
+            const CUDA: &'static str =
+                $crate::predicate!(@text $text $value [$item] [$type] |$x, $parameters| $keeps);
         }
     };
     (@value * $self:ident) => { *$self };
     (@value 0 $self:ident) => { 0 };
+    (@text [$cuda:expr] $($rest:tt)*) => { $cuda };
+    (@text [] * [$item:ty] [$type:ty] |$x:pat_param, $parameters:pat_param| $keeps:expr) => {
+        $crate::__own::cuda_text!(
+            types: (Item: $item) (Parameters: $type); result: bool; arguments: (x: $x) (p: $parameters); body: $keeps
+        )
+    };
+    (@text [] 0 [$item:ty] [$type:ty] |$x:pat_param, $parameters:pat_param| $keeps:expr) => {
+        $crate::__own::cuda_text!(types: (Item: $item); result: bool; arguments: (x: $x); body: $keeps)
+    };
     ($($other:tt)*) => {
-        ::core::compile_error!("a predicate is written `struct Name { field: type, ... } on Item { keeps: |x, p| rust => \"cuda\" }`, or `struct Name on Item { keeps: |x| rust => \"cuda\" }`");
+        ::core::compile_error!("a predicate is written `struct Name { field: type, ... } on Item { keeps: |x, p| rust => \"cuda\" }`, or `struct Name on Item { keeps: |x| rust => \"cuda\" }`; the cuda may be left out");
     };
 }
 
@@ -291,6 +322,7 @@ pub mod __own {
     pub use crate::cuda::Field;
     pub use bytemuck::{Pod, Zeroable};
     pub use cudarc::driver::DeviceRepr;
+    pub use parascan_macros::cuda_text;
 
     /// Bytes of the parts, one after the other.
     pub const fn length(parts: &[&str]) -> usize {
@@ -366,5 +398,41 @@ pub mod __own {
             i += 1;
         }
         i == a.len() && i == b.len()
+    }
+}
+
+#[cfg(test)]
+use crate::{Keyed, element, operator, predicate};
+#[cfg(test)]
+#[path = "../tests/laws/bodies.rs"]
+mod bodies;
+
+#[cfg(test)]
+mod tests {
+    use super::bodies::{self, *};
+    use crate::cuda::{compile_all, test, unit_of};
+    use half::{bf16, f16};
+
+    /// What is made of every construct compiles, on every type; the laws run it.
+    #[test]
+    fn texts_from_rust_compile() {
+        let mut all = Vec::new();
+        macro_rules! units {
+            ($($name:ident: $check:ident $ops:tt on $types:tt;)*) => { $( units!(@ops $ops $types); )* };
+            (@ops [$($op:ident)+] $types:tt) => { $( units!(@op $op $types); )+ };
+            (@op $op:ident [$($t:tt)+]) => { $(
+                all.push((90, format!("{} on {}", stringify!($op), stringify!($t)), unit_of::<$op, units!(@type $t)>().source("laws.cuh")));
+            )+ };
+            (@type ($t:ty)) => { $t };
+            (@type $t:ident) => { $t };
+        }
+        bodies::bodies!(units);
+        macro_rules! predicates { ($($p:ident: $($t:ty),+;)*) => { $( $(
+            all.push((90, format!("{} on {}", stringify!($p), stringify!($t)), test::<$t, $p>().laws_source()));
+        )+ )* } }
+        predicates! {
+            Leaves: u32; OddBits: u8, i16, u32, i64; Tenths: f32, f64; Inside: Pair<f32, u32>; Half: f16;
+        }
+        compile_all(all);
     }
 }

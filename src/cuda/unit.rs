@@ -10,8 +10,9 @@ use super::tuning::{
 };
 
 /// The templates, by the name under which a unit includes them.
-pub(crate) const TEMPLATES: [(&str, &str); 27] = [
+pub(crate) const TEMPLATES: [(&str, &str); 28] = [
     ("types.cuh", include_str!("../../cuda-templates/types.cuh")),
+    ("rust.cuh", include_str!("../../cuda-templates/rust.cuh")),
     ("warp_scan.cuh", include_str!("../../cuda-templates/warp_scan.cuh")),
     ("handover.cuh", include_str!("../../cuda-templates/handover.cuh")),
     ("stage.cuh", include_str!("../../cuda-templates/stage.cuh")),
@@ -97,6 +98,11 @@ fn body(what: &str, text: &str) -> String {
     if is_statements(text) { quoted(what, text) } else { format!("return{};", quoted(what, text)) }
 }
 
+/// What texts need that were written from Rust.
+fn prelude(texts: &[&str]) -> &'static str {
+    if texts.iter().any(|text| text.contains("rust::")) { "#include \"rust.cuh\"\n" } else { "" }
+}
+
 /// Whether a text is statements, and not an expression.
 pub(crate) const fn is_statements(text: &str) -> bool {
     let text = text.trim_ascii().as_bytes();
@@ -168,6 +174,7 @@ impl Unit<'_> {
         });
         format!(
             "#include \"scan.cuh\"\n\
+             {}\
              {shapes}\
              [[maybe_unused]] constexpr u32 LOOK_BACK_GROUP = {LOOK_BACK_GROUP};\n\
              {}{}\
@@ -182,6 +189,7 @@ impl Unit<'_> {
              }};\n\
              {block}\
              #include \"{program}\"\n",
+            prelude(&[lift, alone, combine, lower]),
             element.defined("Element", "element"),
             carry.defined("Carry", "carry"),
             body("lift", lift),
@@ -216,11 +224,13 @@ impl Test<'_> {
     fn defined(&self, name: &str) -> String {
         let Test { item, parameters, keeps } = self;
         format!(
-            "struct {name} {{\n    \
+            "{}\
+             struct {name} {{\n    \
                  {}    {}    \
                  Parameters p;\n    \
                  __device__ bool operator()(Item x) const {{ {} }}\n\
              }};\n",
+            prelude(&[keeps]),
             item.defined("Item", "item"),
             parameters.defined("Parameters", "parameters"),
             body("predicate", keeps)

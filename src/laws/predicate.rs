@@ -238,7 +238,7 @@ mod tests {
 
     crate::predicate! {
         /// Statements, and a parameter that is no number.
-        struct Beyond { than: crate::operators::Affine<f32>, bits: u32 } on f32, f16 {
+        struct Beyond { than: crate::operators::Affine<f32>, bits: u32 } on f16 {
             keeps: |x, p| f64::from(x) > f64::from(p.than.at(2.0)) => "
                 float least = p.than.a * 2 + p.than.b;
                 return Item(x).bits > 3 && least > 0;
