@@ -247,7 +247,7 @@ fn compile(units: &[(String, Vec<String>)], targets: &[Target], out: &Path) -> V
                     if files.iter().all(|file| file.exists()) || failed.lock().expect("no panic here").is_some() {
                         continue;
                     }
-                    match nvrtc.images(&format!("{}.cu", pairs[0]), source, &TEMPLATES, targets) {
+                    match nvrtc.images(&format!("{}.cu", pairs[0]), source, &TEMPLATES, targets, &[]) {
                         Ok(images) => {
                             for (file, image) in files.iter().zip(images) {
                                 let unfinished = file.with_extension("unfinished");

@@ -149,7 +149,6 @@ impl Nvrtc {
     }
 
     /// Compiles `source`, whose includes are found in `headers` (name, text), to an image. `name` stands in the compiler's messages.
-    #[allow(dead_code)] // build.rs has several targets
     pub(crate) fn compile(
         &self,
         name: &str,
@@ -157,11 +156,25 @@ impl Nvrtc {
         headers: &[(&str, &str)],
         target: Target,
     ) -> std::result::Result<Vec<u8>, Failure> {
-        self.images(name, source, headers, &[target]).map(|mut images| images.remove(0))
+        self.images(name, source, headers, &[target], &[]).map(|mut images| images.remove(0))
     }
 
-    /// The same to an image for each of some targets of one compute capability: machine code is made from PTX, which is the same as if
-    /// it alone had been asked for.
+    /// Whether there is machine code of `source` for a compute capability: the whole compiler sees it, the assembler included, but spends
+    /// little on making it fast.
+    #[cfg(test)]
+    pub(crate) fn compiles(
+        &self,
+        name: &str,
+        source: &str,
+        headers: &[(&str, &str)],
+        capability: u32,
+    ) -> std::result::Result<(), Failure> {
+        let quickly: &[&str] = if self.version >= (13, 0) { &["--Ofast-compile=mid"] } else { &[] };
+        self.images(name, source, headers, &[Target::Cubin(capability)], quickly).map(|_| ())
+    }
+
+    /// The same to an image for each of some targets of one compute capability, with `flags` besides: machine code is made from PTX,
+    /// which is the same as if it alone had been asked for.
     ///
     /// # Panics
     /// If the targets are none, or of several capabilities.
@@ -171,6 +184,7 @@ impl Nvrtc {
         source: &str,
         headers: &[(&str, &str)],
         targets: &[Target],
+        flags: &[&str],
     ) -> std::result::Result<Vec<Vec<u8>>, Failure> {
         let capability = targets[0].capability();
         assert!(targets.iter().all(|target| target.capability() == capability), "one compilation for {targets:?}");
@@ -186,6 +200,7 @@ impl Nvrtc {
             .iter()
             .copied()
             .chain([architecture.as_str()])
+            .chain(flags.iter().copied())
             .map(text)
             .collect::<std::result::Result<Vec<_>, _>>()?;
         let options: Vec<*const c_char> = options.iter().map(|s| s.as_ptr()).collect();

@@ -5,7 +5,7 @@ use super::measure::{Again, Measure, same_bits};
 use super::values::Bytes;
 use super::{Laws, Operand, Violation, config, fold, hex, operand_lines, results, shown};
 use crate::{Element, Error, Operator, cuda};
-use bytemuck::{bytes_of, pod_read_unaligned};
+use bytemuck::{bytes_of, pod_read_unaligned, zeroed_vec};
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 use proptest::collection::vec;
 use proptest::strategy::{BoxedStrategy, Strategy, ValueTree};
@@ -28,15 +28,15 @@ pub(super) fn random<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>) ->
     let (bodies, measure) = (Bodies::<Op, T>::new()?, &laws.measure);
     let stream = bodies.stream()?;
     let alone = |operand: &[Bytes]| {
-        let elements: Vec<T> = operand.iter().map(|bytes| pod_read_unaligned(bytes)).collect();
+        let mut elements: Vec<T> = zeroed_vec(operand.len());
+        for (element, bytes) in elements.iter_mut().zip(operand) {
+            *element = pod_read_unaligned(bytes);
+        }
         let (lifted, lowered) = bodies.lift_and_lower(&stream, &elements)?;
         Ok(first(elements.len(), &|i| differs_alone::<Op, T>(measure, elements[i], lifted[i], lowered[i])))
     };
     let pairs = |earlier: &[Operand], later: &[Operand]| {
-        let [rows, columns] = [earlier, later].map(|operands| {
-            let carries: Vec<Op::Carry> = operands.iter().map(|operand| fold::<Op, T>(operand)).collect();
-            carries
-        });
+        let (rows, columns) = (carries::<Op, T>(earlier), carries::<Op, T>(later));
         let (combined, lowered) = bodies.combine_all(&stream, &rows, &columns)?;
         Ok(first(combined.len(), &|i| {
             let (a, b) = (rows[i / columns.len()], columns[i % columns.len()]);
@@ -51,8 +51,16 @@ pub(super) fn random<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>) ->
     }
 }
 
+fn carries<Op: Operator<T>, T: Element>(operands: &[Operand]) -> Vec<Op::Carry> {
+    let mut carries = zeroed_vec(operands.len());
+    for (carry, operand) in carries.iter_mut().zip(operands) {
+        *carry = fold::<Op, T>(operand);
+    }
+    carries
+}
+
 /// Why nothing was found out.
-enum Trouble {
+pub(super) enum Trouble {
     NoValues(String),
     Engine(Error),
 }
@@ -286,9 +294,14 @@ impl<Op: Operator<T>, T: Element> Bodies<Op, T> {
         earlier: &[Op::Carry],
         later: &[Op::Carry],
     ) -> Result<(Vec<Op::Carry>, Vec<T>), Error> {
-        let seen = |carries: &[Op::Carry]| carries.iter().copied().map(Op::to_cuda).collect::<Vec<_>>();
-        let earlier_there = self.device.upload(stream, &seen(earlier))?;
-        let later_there = self.device.upload(stream, &seen(later))?;
+        let upload = |carries: &[Op::Carry]| {
+            let mut seen = carries.to_vec();
+            for carry in &mut seen {
+                *carry = Op::to_cuda(*carry);
+            }
+            self.device.upload(stream, &seen)
+        };
+        let (earlier_there, later_there) = (upload(earlier)?, upload(later)?);
         let ((a, _reading_a), (b, _reading_b)) = (earlier_there.device_ptr(stream), later_there.device_ptr(stream));
         let (columns, n) = (later.len() as u64, (earlier.len() * later.len()) as u64);
         // SAFETY: `a` is a carry for each row, `b` one for each column, and n is rows times columns.
@@ -318,7 +331,9 @@ impl<Op: Operator<T>, T: Element> Bodies<Op, T> {
             unsafe { device.launch(stream, kernel, n, &arguments)? };
         }
         let mut carries: Vec<Op::Carry> = device.download(stream, &carries_there)?;
-        carries.iter_mut().for_each(|carry| *carry = Op::from_cuda(*carry));
+        for carry in &mut carries {
+            *carry = Op::from_cuda(*carry);
+        }
         Ok((carries, device.download(stream, &elements_there)?))
     }
 }

@@ -195,7 +195,7 @@ impl Debug for Violation {
 /// ```
 pub fn of<Op: Operator<T>, T: Element + Debug>() -> Laws<Op, T> {
     let exact = Op::ASSOCIATIVITY == Associativity::Exact;
-    let more = (!exact).then(|| ordinary_bytes(Layout::of::<T>()));
+    let more = if exact { None } else { Some(ordinary_bytes(Layout::of::<T>())) };
     Laws { values: any_bytes(Layout::of::<T>()), more, measure: Measure { exact, close: None }, operator: PhantomData }
 }
 
@@ -297,7 +297,7 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
     /// ```
     pub fn associativity(&self) -> Result<(), Violation> {
         let law = |operands: &[Operand]| {
-            let [a, b, c] = [0, 1, 2].map(|k| fold::<Op, T>(&operands[k]));
+            let (a, b, c) = (fold::<Op, T>(&operands[0]), fold::<Op, T>(&operands[1]), fold::<Op, T>(&operands[2]));
             let (ab, bc) = (Op::combine(a, b), Op::combine(b, c));
             let (left, right) = (Op::combine(ab, c), Op::combine(a, bc));
             let steps = [[a, b, ab], [ab, c, left], [b, c, bc], [a, bc, right]];
@@ -414,14 +414,8 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
     /// The lines of the smallest operands of these names found on which `law` does not hold, and its words.
     fn search(&self, names: &[&str], law: Law) -> Result<Option<String>, Violation> {
         self.bounded()?;
-        let found = smallest([Some(&self.values), self.more.as_ref()], names.len(), law);
-        match found.map_err(|reason| self.no_values(&reason))? {
-            None => Ok(None),
-            Some((operands, words)) => {
-                let named: Vec<_> = names.iter().copied().zip(operands.iter().map(|operand| &operand[..])).collect();
-                Ok(Some(operand_lines(&named, shown::<T>) + &words))
-            }
-        }
+        let found = smallest([Some(&self.values), self.more.as_ref()], names, shown::<T>, law);
+        found.map_err(|reason| self.no_values(&reason))
     }
 
     fn no_values(&self, reason: &str) -> Violation {
@@ -452,18 +446,22 @@ type Operand = Vec<Bytes>;
 /// Whether a law holds for some operands; if not, what there is to say.
 type Law<'a> = &'a dyn Fn(&[Operand]) -> Result<(), String>;
 
-/// The smallest operands found, so many, on which `law` does not hold, with its words; an error if there are no values. Not for a type
+/// The lines of the smallest operands found on which `law` does not hold, and its words; an error if there are no values. Not for a type
 /// but for bytes, so that this and what it needs of proptest are compiled once.
 fn smallest(
     strategies: [Option<&BoxedStrategy<Bytes>>; 2],
-    operands: usize,
+    names: &[&str],
+    shown: fn(&[u8]) -> String,
     law: Law,
-) -> Result<Option<(Vec<Operand>, String)>, String> {
+) -> Result<Option<String>, String> {
     for values in strategies.into_iter().flatten() {
-        let all = vec(vec(values.clone(), 1..=3), operands);
+        let all = vec(vec(values.clone(), 1..=3), names.len());
         match TestRunner::new(config()).run(&all, |operands| law(&operands).map_err(TestCaseError::fail)) {
             Ok(()) => {}
-            Err(TestError::Fail(words, operands)) => return Ok(Some((operands, words.message().to_owned()))),
+            Err(TestError::Fail(words, operands)) => {
+                let named: Vec<_> = names.iter().copied().zip(operands.iter().map(|operand| &operand[..])).collect();
+                return Ok(Some(operand_lines(&named, shown) + words.message()));
+            }
             Err(TestError::Abort(reason)) => return Err(reason.message().to_owned()),
         }
     }
@@ -504,8 +502,8 @@ fn operand_lines(operands: &[(&str, &[Bytes])], shown: fn(&[u8]) -> String) -> S
 
 /// Two results that should be the same, as elements; as bits of the carries where that does not tell them apart.
 fn results<Op: Operator<T>, T: Element + Debug>(names: [&str; 2], x: Op::Carry, y: Op::Carry) -> String {
-    let lowered = |carry| shown::<T>(bytes_of(&Op::lower(carry)));
-    lines_of(names, [lowered(x), lowered(y)], [bytes_of(&x), bytes_of(&y)])
+    let shown = [shown::<T>(bytes_of(&Op::lower(x))), shown::<T>(bytes_of(&Op::lower(y)))];
+    lines_of(names, shown, [bytes_of(&x), bytes_of(&y)])
 }
 
 fn lines_of(names: [&str; 2], shown: [String; 2], carries: [&[u8]; 2]) -> String {

@@ -1,9 +1,11 @@
 //! Agreement of a predicate's Rust body with its CUDA body.
 
-use super::agreement::shrink;
+use super::agreement::{Trouble, shrink};
 use super::device::{Device, p};
-use super::{Violation, any_bits, config, skipped};
+use super::values::{Bytes, Layout, any_bytes};
+use super::{Violation, config, shown, skipped};
 use crate::{Element, Error, Predicate, cuda};
+use bytemuck::{bytes_of, pod_read_unaligned};
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 use proptest::strategy::{BoxedStrategy, Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
@@ -11,6 +13,7 @@ use std::any::{Any, type_name};
 use std::fmt::{self, Debug};
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
 use std::sync::Arc;
 
 /// How many predicates are drawn, and how many items each of them is tried on.
@@ -38,19 +41,21 @@ const DRAWN: usize = 512;
 pub fn of_predicate<P: Predicate<T> + Debug, T: Element + Debug>(
     predicates: impl Strategy<Value = P> + 'static,
 ) -> PredicateLaws<P, T> {
-    PredicateLaws { predicates: predicates.boxed(), values: any_bits().boxed() }
+    let predicates = predicates.prop_map(|predicate| Arc::new(On(predicate, PhantomData::<fn(T)>)) as Drawn).boxed();
+    PredicateLaws { predicates, values: any_bytes(Layout::of::<T>()), bodies: PhantomData }
 }
 
 /// What the law of a predicate is checked on. Made by [`of_predicate`].
 #[must_use = "nothing is checked until `check` or `agreement`"]
 pub struct PredicateLaws<P: Debug, T: Debug> {
-    predicates: BoxedStrategy<P>,
-    values: BoxedStrategy<T>,
+    predicates: BoxedStrategy<Drawn>,
+    values: BoxedStrategy<Bytes>,
+    bodies: PhantomData<fn(P, T)>,
 }
 
 impl<P: Debug, T: Debug> Clone for PredicateLaws<P, T> {
     fn clone(&self) -> Self {
-        PredicateLaws { predicates: self.predicates.clone(), values: self.values.clone() }
+        PredicateLaws { predicates: self.predicates.clone(), values: self.values.clone(), bodies: PhantomData }
     }
 }
 
@@ -70,7 +75,7 @@ impl<P: Predicate<T> + Debug, T: Element + Debug> PredicateLaws<P, T> {
     /// laws::of_predicate::<NonZero, f64>(Just(NonZero)).values(-1.0..1.0).check().unwrap();
     /// ```
     pub fn values(mut self, values: impl Strategy<Value = T> + 'static) -> Self {
-        self.values = values.boxed();
+        self.values = values.prop_map(|x| bytes_of(&x).to_vec()).boxed();
         self
     }
 
@@ -119,62 +124,110 @@ impl<P: Predicate<T> + Debug, T: Element + Debug> PredicateLaws<P, T> {
     /// }
     /// ```
     pub fn agreement(&self) -> Result<(), Violation> {
-        let mut runner = TestRunner::new(config());
-        let mut predicates = draw(&self.predicates, &mut runner).map_err(no_values::<P, T>)?;
-        let mut items = draw(&self.values, &mut runner).map_err(no_values::<P, T>)?;
-        let rows: Vec<P> = predicates.iter().map(ValueTree::current).collect();
-        let columns: Vec<T> = items.iter().map(ValueTree::current).collect();
-
-        // ---- in Rust
-        let mut kept = Vec::with_capacity(DRAWN * DRAWN);
-        for (i, &predicate) in rows.iter().enumerate() {
-            for (k, &x) in columns.iter().enumerate() {
-                match keeps(predicate, x) {
-                    Ok(keeps) => kept.push(keeps),
-                    Err(words) => {
-                        let judge = |predicate, x| Ok(keeps(predicate, x).err());
-                        let shrunk = smallest(&mut predicates[i], &mut items[k], words, judge)?;
-                        return Err(Violation::Panic {
-                            predicate: type_name::<P>(),
-                            element: type_name::<T>(),
-                            counterexample: shrunk,
-                        });
-                    }
-                }
-            }
-        }
-
-        // ---- in CUDA
-        let body = Body::<P, T>::new()?;
-        let stream = body.device.stream()?;
-        let there = body.keeps_all(&stream, &rows, &columns)?;
-        let Some(wrong) = (0..kept.len()).find(|&i| kept[i] != there[i]) else { return Ok(()) };
-        let words = |kept: bool, there: bool| format!("kept in Rust = {kept}\n    kept in CUDA = {there}");
-        let judge = |predicate, x| {
-            let Ok(kept) = keeps(predicate, x) else { return Ok(None) };
-            let there = body.keeps_all(&stream, &[predicate], &[x])?[0];
-            Ok((kept != there).then(|| words(kept, there)))
+        let (operator, element) = (type_name::<P>(), type_name::<T>());
+        let body = Body {
+            name: format!("laws of {operator} on {element}"),
+            source: cuda::test::<T, P>().laws_source(),
+            shown: shown::<T>,
         };
-        let (predicate, item) = (&mut predicates[wrong / DRAWN], &mut items[wrong % DRAWN]);
-        let counterexample = smallest(predicate, item, words(kept[wrong], there[wrong]), judge)?;
-        Err(Violation::Agreement { operator: type_name::<P>(), element: type_name::<T>(), counterexample })
+        Err(match counterexample(&self.predicates, &self.values, &body) {
+            Ok(None) => return Ok(()),
+            Ok(Some(Found::Panic(counterexample))) => Violation::Panic { predicate: operator, element, counterexample },
+            Ok(Some(Found::Disagreement(counterexample))) => Violation::Agreement { operator, element, counterexample },
+            Err(Trouble::NoValues(reason)) => Violation::NoValues { operator, element, reason },
+            Err(Trouble::Engine(e)) => e.into(),
+        })
     }
 }
 
-fn no_values<P, T>(reason: String) -> Violation {
-    Violation::NoValues { operator: type_name::<P>(), element: type_name::<T>(), reason }
+// ---- of any predicate --------------------------------------------------------------------------------------------------------
+
+/// A predicate on items that are bytes, so that all that follows is compiled once.
+trait Keeps: Debug {
+    fn keeps(&self, x: &[u8]) -> bool;
+    fn is_complement(&self) -> bool;
+    fn parameters(&self) -> Bytes;
+}
+type Drawn = Arc<dyn Keeps>;
+
+/// A predicate on `T`.
+struct On<P, T>(P, PhantomData<fn(T)>);
+
+impl<P: Debug, T> Debug for On<P, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+impl<P: Predicate<T> + Debug, T: Element> Keeps for On<P, T> {
+    fn keeps(&self, x: &[u8]) -> bool {
+        self.0.keeps(pod_read_unaligned(x))
+    }
+    fn is_complement(&self) -> bool {
+        self.0.is_complement()
+    }
+    fn parameters(&self) -> Bytes {
+        bytes_of(&self.0.parameters()).to_vec()
+    }
 }
 
-fn draw<V: Debug>(
-    strategy: &BoxedStrategy<V>,
-    runner: &mut TestRunner,
-) -> Result<Vec<Box<dyn ValueTree<Value = V>>>, String> {
+/// The smallest counterexample.
+enum Found {
+    /// The Rust body panics.
+    Panic(String),
+    Disagreement(String),
+}
+
+fn counterexample(
+    predicates: &BoxedStrategy<Drawn>,
+    values: &BoxedStrategy<Bytes>,
+    body: &Body,
+) -> Result<Option<Found>, Trouble> {
+    let mut runner = TestRunner::new(config());
+    let mut predicates = draw(predicates, &mut runner)?;
+    let mut items = draw(values, &mut runner)?;
+    let rows: Vec<Drawn> = predicates.iter().map(ValueTree::current).collect();
+    let columns: Vec<Bytes> = items.iter().map(ValueTree::current).collect();
+
+    // ---- in Rust
+    let mut kept = Vec::with_capacity(DRAWN * DRAWN);
+    for (i, predicate) in rows.iter().enumerate() {
+        for (k, x) in columns.iter().enumerate() {
+            match keeps(predicate, x) {
+                Ok(keeps) => kept.push(keeps),
+                Err(words) => {
+                    let judge = |predicate: &Drawn, x: &Bytes| Ok(keeps(predicate, x).err());
+                    let shrunk = smallest(&mut predicates[i], &mut items[k], words, body.shown, &judge)?;
+                    return Ok(Some(Found::Panic(shrunk)));
+                }
+            }
+        }
+    }
+
+    // ---- in CUDA
+    let device = Device::new(&body.name, &body.source, &["keeps_all"])?;
+    let stream = device.stream()?;
+    let there = keeps_all(&device, &stream, &rows, &columns)?;
+    let Some(wrong) = (0..kept.len()).find(|&i| kept[i] != there[i]) else { return Ok(None) };
+    let words = |kept: bool, there: bool| format!("kept in Rust = {kept}\n    kept in CUDA = {there}");
+    let judge = |predicate: &Drawn, x: &Bytes| {
+        let Ok(kept) = keeps(predicate, x) else { return Ok(None) };
+        let there = keeps_all(&device, &stream, slice::from_ref(predicate), slice::from_ref(x))?[0];
+        Ok((kept != there).then(|| words(kept, there)))
+    };
+    let (predicate, item) = (&mut predicates[wrong / DRAWN], &mut items[wrong % DRAWN]);
+    let shrunk = smallest(predicate, item, words(kept[wrong], there[wrong]), body.shown, &judge)?;
+    Ok(Some(Found::Disagreement(shrunk)))
+}
+
+type Tree<V> = Box<dyn ValueTree<Value = V>>;
+
+fn draw<V: Debug>(strategy: &BoxedStrategy<V>, runner: &mut TestRunner) -> Result<Vec<Tree<V>>, Trouble> {
     let trees = (0..DRAWN).map(|_| strategy.new_tree(runner));
-    trees.collect::<Result<_, _>>().map_err(|reason| reason.message().to_owned())
+    trees.collect::<Result<_, _>>().map_err(|reason| Trouble::NoValues(reason.message().to_owned()))
 }
 
 /// What the Rust body says, or the words of its panic.
-fn keeps<P: Predicate<T>, T: Element>(predicate: P, x: T) -> Result<bool, String> {
+fn keeps(predicate: &Drawn, x: &[u8]) -> Result<bool, String> {
     let words = |panic: Box<dyn Any + Send>| match panic.downcast::<String>() {
         Ok(words) => *words,
         Err(panic) => panic.downcast_ref::<&str>().map_or("it panics", |words| words).to_owned(),
@@ -182,52 +235,54 @@ fn keeps<P: Predicate<T>, T: Element>(predicate: P, x: T) -> Result<bool, String
     catch_unwind(AssertUnwindSafe(|| predicate.keeps(x))).map_err(words)
 }
 
+/// The words of a pair that is bad.
+type Judge<'a> = &'a dyn Fn(&Drawn, &Bytes) -> Result<Option<String>, Error>;
+
 /// The lines of a bad pair, made as small as it goes: first the predicate, then the item. `words` are those of the pair as drawn.
-fn smallest<P: Copy + Debug, T: Copy + Debug>(
-    predicate: &mut impl ValueTree<Value = P>,
-    item: &mut impl ValueTree<Value = T>,
+fn smallest(
+    predicate: &mut Tree<Drawn>,
+    item: &mut Tree<Bytes>,
     words: String,
-    judge: impl Fn(P, T) -> Result<Option<String>, Error>,
+    shown: fn(&[u8]) -> String,
+    judge: Judge,
 ) -> Result<String, Error> {
     let drawn = item.current();
-    let (p, words) = shrink(predicate, |&p| judge(p, drawn))?.unwrap_or_else(|| (predicate.current(), words));
-    let (x, words) = shrink(item, |&x| judge(p, x))?.unwrap_or((drawn, words));
-    Ok(format!("    predicate = {p:?}\n    x = {x:?}\n    {words}"))
+    let (p, words) = shrink(predicate, |p| judge(p, &drawn))?.unwrap_or_else(|| (predicate.current(), words));
+    let (x, words) = shrink(item, |x| judge(&p, x))?.unwrap_or((drawn, words));
+    Ok(format!("    predicate = {p:?}\n    x = {}\n    {words}", shown(&x)))
 }
 
 // ---- the device --------------------------------------------------------------------------------------------------------------
 
-/// The CUDA body, loaded.
-struct Body<P, T> {
-    device: Device,
-    body: PhantomData<fn(P, T)>,
+/// The CUDA body, and how items are shown.
+struct Body {
+    name: String,
+    source: String,
+    shown: fn(&[u8]) -> String,
 }
 
-impl<P: Predicate<T>, T: Element> Body<P, T> {
-    fn new() -> Result<Self, Error> {
-        let name = format!("laws of {} on {}", type_name::<P>(), type_name::<T>());
-        let device = Device::new(&name, &cuda::test::<T, P>().laws_source(), &["keeps_all"])?;
-        Ok(Body { device, body: PhantomData })
+/// What each of the predicates says of each of the items, row by row.
+fn keeps_all(
+    device: &Device,
+    stream: &Arc<CudaStream>,
+    predicates: &[Drawn],
+    items: &[Bytes],
+) -> Result<Vec<bool>, Error> {
+    let parameters = predicates.iter().map(|predicate| predicate.parameters()).collect::<Vec<_>>().concat();
+    let parameters_there = device.upload(stream, &parameters)?;
+    let items_there = device.upload(stream, &items.concat())?;
+    let (columns, n) = (items.len() as u64, (predicates.len() * items.len()) as u64);
+    let mut kept_there = device.allocate::<u8>(stream, n as usize)?;
+    {
+        let (parameters, _reading) = parameters_there.device_ptr(stream);
+        let (x, _reading_items) = items_there.device_ptr(stream);
+        let (kept, _writing) = kept_there.device_ptr_mut(stream);
+        // SAFETY: the parameters of each row, the item of each column, and room for rows times columns.
+        unsafe { device.launch(stream, 0, n, &[p(&parameters), p(&x), p(&columns), p(&n), p(&kept)])? };
     }
-
-    /// What each of the predicates says of each of the items, row by row.
-    fn keeps_all(&self, stream: &Arc<CudaStream>, predicates: &[P], items: &[T]) -> Result<Vec<bool>, Error> {
-        let device = &self.device;
-        let parameters: Vec<P::Parameters> = predicates.iter().map(P::parameters).collect();
-        let (parameters_there, items_there) = (device.upload(stream, &parameters)?, device.upload(stream, items)?);
-        let (columns, n) = (items.len() as u64, (predicates.len() * items.len()) as u64);
-        let mut kept_there = device.allocate::<u8>(stream, n as usize)?;
-        {
-            let (parameters, _reading) = parameters_there.device_ptr(stream);
-            let (x, _reading_items) = items_there.device_ptr(stream);
-            let (kept, _writing) = kept_there.device_ptr_mut(stream);
-            // SAFETY: the parameters of each row, the item of each column, and room for rows times columns.
-            unsafe { device.launch(stream, 0, n, &[p(&parameters), p(&x), p(&columns), p(&n), p(&kept)])? };
-        }
-        let kept = device.download::<u8>(stream, &kept_there)?;
-        let row = |(k, &kept): (usize, &u8)| (kept != 0) != predicates[k / items.len()].is_complement();
-        Ok(kept.iter().enumerate().map(row).collect())
-    }
+    let kept = device.download::<u8>(stream, &kept_there)?;
+    let row = |(k, &kept): (usize, &u8)| (kept != 0) != predicates[k / items.len()].is_complement();
+    Ok(kept.iter().enumerate().map(row).collect())
 }
 
 #[cfg(test)]
