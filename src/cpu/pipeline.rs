@@ -387,7 +387,11 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         F: Fn(C, C) -> C,
     {
         let first = self.put(from, prefix);
-        (from + 1..from + len).fold(first, |sum, i| self.put(i, Some(sum)))
+        let mut sum = first;
+        for i in from + 1..from + len {
+            sum = self.put(i, Some(sum));
+        }
+        sum
     }
 
     /// Scans a tile, given the sums of its runs, and returns its last prefix. Meanwhile the tile at `upcoming` is fetched, so that
@@ -402,18 +406,19 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         if cut.run == 0 {
             return self.scan_run(cut.from, cut.len, prefix);
         }
-        let mut next = prefix;
-        let firsts = array::from_fn(|r| {
-            let prefix = next;
+        // Loops, and no closures: this is compiled for each operator and element.
+        let mut firsts = sums;
+        let mut prefix = prefix;
+        for r in 0..RUNS {
+            firsts[r] = self.put(cut.from + r * cut.run, prefix);
             // The last run's sum has no run to go to, and the operator is not called for it.
             if r < RUNS - 1 {
-                next = Some(match prefix {
+                prefix = Some(match prefix {
                     Some(earlier) => (self.combine)(earlier, sums[r]),
                     None => sums[r],
                 });
             }
-            self.put(cut.from + r * cut.run, prefix)
-        });
+        }
         let mut upcoming = upcoming;
         let begin = |i| {
             self.sink.expect(i);
@@ -431,13 +436,22 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
 fn fold<C: Copy, Src: Source<C>>(source: Src, combine: impl Fn(C, C) -> C, cut: Cut) -> (C, [C; RUNS]) {
     let carry = |i: usize| source.carry(&source.item(i));
     if cut.run == 0 {
-        let sum = (cut.from + 1..cut.from + cut.len).fold(carry(cut.from), |sum, i| combine(sum, carry(i)));
+        let mut sum = carry(cut.from);
+        for i in cut.from + 1..cut.from + cut.len {
+            sum = combine(sum, carry(i));
+        }
         return (sum, [sum; RUNS]);
     }
-    let firsts = array::from_fn(|r| carry(cut.from + r * cut.run));
+    let mut firsts = [carry(cut.from); RUNS];
+    for (r, first) in firsts.iter_mut().enumerate().skip(1) {
+        *first = carry(cut.from + r * cut.run);
+    }
     let sums = side_by_side(cut, firsts, |_| {}, |i, sum| combine(sum, carry(i)));
-    let (first, others) = sums.split_first().expect("RUNS is not 0");
-    (others.iter().fold(*first, |sum, &run| combine(sum, run)), sums)
+    let mut sum = sums[0];
+    for &run in &sums[1..] {
+        sum = combine(sum, run);
+    }
+    (sum, sums)
 }
 
 /// Takes every run of a tile from the state after its first item to the one after its last, by `step(i, state)`.
@@ -454,13 +468,17 @@ fn side_by_side<C: Copy>(
         for (r, state) in states.iter_mut().enumerate() {
             let from = from + r * run + done;
             begin(from);
-            *state = (from..from + BLOCK).fold(*state, |state, i| step(i, state));
+            for i in from..from + BLOCK {
+                *state = step(i, *state);
+            }
         }
         done += BLOCK;
     }
     for (r, state) in states.iter_mut().enumerate() {
         let to = if r == RUNS - 1 { from + len } else { from + (r + 1) * run };
-        *state = (from + r * run + done..to).fold(*state, |state, i| step(i, state));
+        for i in from + r * run + done..to {
+            *state = step(i, *state);
+        }
     }
     states
 }

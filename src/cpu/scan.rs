@@ -5,7 +5,7 @@ use super::{
     pipeline::{Shape, Sink, Source, in_lanes, shaped},
 };
 use crate::{Element, Operator};
-use std::{array, marker::PhantomData};
+use std::marker::PhantomData;
 
 /// Scans `n` elements of `input` into `output`, on the threads of rayon's current pool.
 ///
@@ -181,12 +181,15 @@ where
     #[inline(always)]
     fn put_vector<const L: usize>(&self, i: usize, _: [T; L], exclusive: [Op::Carry; L], inclusive: [Op::Carry; L]) {
         let results = if EXCLUSIVE { exclusive } else { inclusive };
-        let results: [T; L] = array::from_fn(|lane| Op::lower(results[if REVERSE { L - 1 - lane } else { lane }]));
+        let mut lowered = [T::zeroed(); L];
+        for lane in 0..L {
+            lowered[lane] = Op::lower(results[if REVERSE { L - 1 - lane } else { lane }]);
+        }
         let first = if REVERSE { i + L - 1 } else { i };
         // SAFETY: the pipeline puts i < n only, each once; `flush` follows on this thread.
         unsafe {
             let place = self.output.add(place::<REVERSE>(first, self.n)).cast::<[T; L]>();
-            if STREAM { stream(place, results) } else { place.write(results) }
+            if STREAM { stream(place, lowered) } else { place.write(lowered) }
         }
     }
 
