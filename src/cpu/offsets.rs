@@ -233,7 +233,7 @@ impl<S, O: Offset, const STREAM: bool> Sink<S, O> for Starts<O, STREAM> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

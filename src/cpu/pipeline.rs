@@ -483,7 +483,7 @@ fn side_by_side<C: Copy>(
     states
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Last, Max, Sum};

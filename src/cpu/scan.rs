@@ -279,7 +279,7 @@ pub(super) fn fence() {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Associativity, BitXor, Last, Max, Sum};
