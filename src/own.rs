@@ -180,7 +180,7 @@ macro_rules! element {
 ///
 /// *The same as in a release build.* Integers wrap, casts from floats saturate, products and sums are rounded apart. Where Rust
 /// panics, which `+` does on overflow in a debug build, the GPU has a value: integers wrap, amounts of shifts are taken modulo the width,
-/// a quotient by zero is zero, a remainder by zero is what was to be divided. Write `wrapping_add` where wrapping is meant. What Rust leaves
+/// a quotient by zero is zero, a remainder by zero is what was to be divided, `clamp` between bounds that are not in order gives one of them. Write `wrapping_add` where wrapping is meant. What Rust leaves
 /// open stays open: the bits of a NaN that was computed, and which of two zeros of different sign `min` and `max` give.
 ///
 /// *In order.* A block that is an operand, as in `x + { ... }`, assigns to nothing outside of it; a block that is all of a `let` may.
