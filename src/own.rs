@@ -1,4 +1,5 @@
-//! Elements, operators and predicates of one's own, by one macro call each.
+//! Elements, operators and predicates of one's own, by one macro call each. What is written in Rust alone is translated by the crate in
+//! `macros/`.
 
 /// Defines an element: a plain struct in Rust, and its C++ twin.
 ///
@@ -100,7 +101,7 @@ macro_rules! element {
     };
 }
 
-/// Defines an operator: a type, and how it combines partial results, in Rust and in CUDA C++.
+/// Defines an operator: a type, and how it combines partial results, in Rust and on the GPU.
 ///
 /// ```text
 /// operator! {
@@ -108,17 +109,15 @@ macro_rules! element {
 ///         associativity: Exact,                   // or Rounding
 ///         carry: Type,                            // what partial results are carried in; the element, if left out
 ///         identity: value,                        // a neutral carry, a constant; left out if there is none
-///         lift: |x| rust => "cuda",               // element to carry; as it is, if left out
-///         lower: |x| rust => "cuda",              // carry to element; as it is, if left out
-///         combine: |earlier, later| rust => "cuda",
+///         lift: |x| rust,                         // element to carry; as it is, if left out
+///         lower: |x| rust,                        // carry to element; as it is, if left out
+///         combine: |earlier, later| rust,         // or with a text of your own: rust => "cuda"
 ///     }
 ///     on YetAnotherElement { ... }
 /// }
 /// ```
-/// What is there is written in this order. In the CUDA text the operands are always called `a`, the earlier one, and `b`, and those
-/// of `lift` and `lower` are called `x`; the types are `Element` and `Carry`. The text is an expression, or statements, the last of which
-/// is a `return`. What the compiler finds wrong in it is told by its line in that text. A product and a sum are rounded
-/// apart, as in Rust: write `fma` where one rounding is meant, and `mul_add` in Rust. What `cuda-templates/types.cuh` defines may be used.
+/// What is there is written in this order. The body for the GPU is made of the Rust one where that keeps to a [subset](#the-subset); where it
+/// does not, or where CUDA has a better way, it is [written beside it](#a-text-of-your-own).
 ///
 /// # Example
 /// ```
@@ -134,14 +133,7 @@ macro_rules! element {
 ///                 (a, b) = (b, a % b);
 ///             }
 ///             a
-///         } => "
-///             while (b != 0) {
-///                 Carry rest = a % b;
-///                 a = b;
-///                 b = rest;
-///             }
-///             return a;
-///         ",
+///         },
 ///     }
 /// }
 /// assert_eq!(scan::<Gcd, u32>().run(&[12, 18, 27])?, [12, 6, 3]);
@@ -154,13 +146,59 @@ macro_rules! element {
 ///     struct Mean on f64 {
 ///         associativity: Rounding,
 ///         carry: Total,
-///         lift: |x| Total { sum: x, count: 1.0 } => "{ x, 1.0 }",
-///         lower: |x| x.sum / x.count => "x.sum / x.count",
-///         combine: |a, b| Total { sum: a.sum + b.sum, count: a.count + b.count } => "{ a.sum + b.sum, a.count + b.count }",
+///         lift: |x| Total { sum: x, count: 1.0 },
+///         lower: |x| x.sum / x.count,
+///         combine: |a, b| Total { sum: a.sum + b.sum, count: a.count + b.count },
 ///     }
 /// }
 /// assert_eq!(parascan::scan::<Mean, f64>().run(&[1.0, 2.0, 6.0])?, [1.0, 1.5, 3.0]);
 /// # Ok::<(), parascan::Error>(())
+/// ```
+///
+/// # The subset
+/// What is outside of it is an error at the expression, when Rust compiles it.
+///
+/// | | |
+/// |---|---|
+/// | values | arguments and variables, fields by name; `u32::MAX`, `f32::INFINITY` and the like, `std::f32::consts`; literals of numbers, `true`, `b'x'` |
+/// | operators | `+` `-` `*` `/` `%`, `&` `\|` `^` `!`, `<<` `>>`, `==` `!=` `<` `<=` `>` `>=`, `&&` `\|\|`, of numbers and `bool`; `+=` and the like |
+/// | types | `i8` to `i64`, `u8` to `u64`, `isize`, `usize`, `f32`, `f64`, `f16`, `bf16`, `bool`; the carry, in `lift` and `lower` the element, of a predicate the item and itself |
+/// | casts | `as` to integers, `f32` and `f64`; `u64::from(x)` and the like, `f32::from_bits(x)`, `f16::from_f32(x)` |
+/// | structs | `Name { a: x, b: y }`, `Name { a: x, ..other }`, and such patterns |
+/// | statements | `let`, `let mut`, also of tuples and of a struct's fields; assignment, also `(a, b) = (b, a)`; `return` |
+/// | choices | `if` and `else`, as statements and as values; blocks, likewise |
+/// | loops | `for i in 0..n`, `0..=n`, `(0..n).rev()` over integers, `while`, which must end; `break`, `continue` |
+/// | methods of integers | `wrapping_` `add` `sub` `mul` `div` `rem` `neg` `abs` `shl` `shr` `pow`, `saturating_add`, `saturating_sub`, `pow`, `unsigned_abs`, `abs_diff`, `rem_euclid`, `div_euclid`, `is_multiple_of`, `is_power_of_two`, `count_ones`, `count_zeros`, `leading_zeros`, `leading_ones`, `trailing_zeros`, `trailing_ones`, `rotate_left`, `rotate_right`, `reverse_bits`, `swap_bytes` |
+/// | methods of numbers | `min`, `max`, `clamp`, `abs`, `signum` |
+/// | methods of floats, the same bits | `mul_add`, `sqrt`, `recip`, `floor`, `ceil`, `trunc`, `fract`, `round`, `round_ties_even`, `copysign`, `is_nan`, `is_finite`, `is_infinite`, `is_sign_negative`, `is_sign_positive`, `to_bits`, `to_f32`, `key_nan_last`, `key_nan_first` ([`Keyed`](crate::Keyed)) |
+/// | methods of floats, within rounding | `exp`, `exp2`, `exp_m1`, `ln`, `ln_1p`, `log2`, `log10`, `cbrt`, `powf`, `hypot`, `sin`, `cos`, `tan`, `asin`, `acos`, `atan`, `atan2`, `sinh`, `cosh`, `tanh` |
+///
+/// *Types are not seen*, only what is written. So a literal takes the type of what it meets (`x + 1`), of what it is assigned to, or of its
+/// field; where it stands alone it has a suffix (`let mut n = 0_u32`, `0..8_u32`) or the `let` has a type. The numbers are those of Rust:
+/// a type of your own whose C++ twin is a bare number, with operators of its own, is for a text of your own. That both bodies are the
+/// same is for [the laws](crate#what-is-where) to check.
+///
+/// *The same as in a release build.* Integers wrap, casts from floats saturate, products and sums are rounded apart. Where Rust
+/// panics, which `+` does on overflow in a debug build, the GPU has a value: integers wrap, amounts of shifts are taken modulo the width,
+/// a quotient by zero is zero, a remainder by zero is what was to be divided, `clamp` between bounds that are not in order gives one of them. Write `wrapping_add` where wrapping is meant. What Rust leaves
+/// open stays open: the bits of a NaN that was computed, and which of two zeros of different sign `min` and `max` give.
+///
+/// *In order.* A block that is an operand, as in `x + { ... }`, assigns to nothing outside of it; a block that is all of a `let` may.
+///
+/// # A text of your own
+/// Behind `=>` comes the body in CUDA C++, an expression, or statements, the last of which is a `return`. The operands are always called `a`,
+/// the earlier one, and `b`, and those of `lift` and `lower` are called `x`; the types are `Element` and `Carry`. What the
+/// compiler finds wrong in it is told by its line in that text. A product and a sum are rounded apart, as in Rust: write `fma` where one
+/// rounding is meant, and `mul_add` in Rust. What `cuda-templates/types.cuh` defines may be used.
+/// ```
+/// parascan::operator! {
+///     /// Two bytes of the earlier word and two of the later one, for which the GPU has an instruction.
+///     struct Merge on u32 {
+///         associativity: Exact,
+///         combine: |a, b| (a & 0x00ff_00ff) | (b & 0xff00_ff00) => "__byte_perm(a, b, 0x7250)",
+///     }
+/// }
+/// # assert_eq!(parascan::scan::<Merge, u32>().run(&[0x01020304, 0x05060708]).unwrap(), [0x01020304, 0x05020704]);
 /// ```
 #[macro_export]
 macro_rules! operator {
@@ -241,10 +279,11 @@ macro_rules! operator {
     };
 }
 
-/// Defines a predicate, which says what a compaction keeps, in Rust and in CUDA C++. Its fields are plain data that go with each
+/// Defines a predicate, which says what a compaction keeps, in Rust and on the GPU. Its fields are plain data that go with each
 /// call, to the device too; they are what [`element!`](crate::element) allows.
 ///
-/// In the CUDA text the item is called `x` and the fields are those of `p`. It is an expression, or statements, the last of
+/// The body for the GPU is made of the Rust one, where that keeps to the [subset](crate::operator#the-subset). A text of your own
+/// comes behind `=>`: in it the item is called `x` and the fields are those of `p`; it is an expression, or statements, the last of
 /// which is a `return`.
 ///
 /// # Example
@@ -253,15 +292,13 @@ macro_rules! operator {
 ///
 /// parascan::predicate! {
 ///     /// Keeps what leaves `rest` when it is divided by `divisor`.
-///     struct Leaves { divisor: u32, rest: u32 } on u32 {
-///         keeps: |x, p| x % p.divisor == p.rest => "x % p.divisor == p.rest",
-///     }
+///     struct Leaves { divisor: u32, rest: u32 } on u32 { keeps: |x, p| x % p.divisor == p.rest }
 /// }
 /// assert_eq!(compact::<u32>().keep(Leaves { divisor: 3, rest: 1 }).run(&[1, 2, 3, 4, 5, 6, 7])?, [1, 4, 7]);
 ///
 /// parascan::predicate! {
 ///     /// Keeps what is even.
-///     struct Even on i32, i64 { keeps: |x| x % 2 == 0 => "x % 2 == 0" }
+///     struct Even on i32, i64 { keeps: |x| x % 2 == 0 => "!(x & 1)" }
 /// }
 /// assert_eq!(compact::<i32>().keep(Even).run(&[1, 2, 3, 4])?, [2, 4]);
 /// # Ok::<(), parascan::Error>(())

@@ -11,7 +11,7 @@ pub(crate) enum Argument {
 use Argument::{Amount, Same};
 
 /// By their names in Rust: the function of `rust.cuh`, and the arguments behind the receiver.
-const METHODS: &[(&str, &str, &[Argument])] = &[
+pub(crate) const METHODS: &[(&str, &str, &[Argument])] = &[
     // integers
     ("wrapping_add", "add", &[Same]),
     ("wrapping_sub", "sub", &[Same]),

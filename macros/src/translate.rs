@@ -58,12 +58,12 @@ struct Translator {
 }
 
 const LITERAL: &str =
-    "the type of this number cannot be told here: add a suffix, as in `0_u32`, or say the type of the `let`";
+    "the type of this literal cannot be told here; add a suffix, as in `0_u32`, or say the type of the `let`";
 
 impl Translator {
     /// Notes an error, and goes on with a text that nobody will see.
     fn refuse(&mut self, what: impl ToTokens, words: impl std::fmt::Display) -> String {
-        self.errors.push(Error::new_spanned(what, words));
+        self.errors.push(Error::new_spanned(what, format!("not translated to CUDA: {words}")));
         String::new()
     }
 
@@ -86,7 +86,7 @@ impl Translator {
             match (tree, tokens.peek()) {
                 (TokenTree::Group(group), _) => self.attributes(group.stream()),
                 (TokenTree::Punct(mark), Some(TokenTree::Group(group))) if mark.as_char() == '#' => {
-                    self.refuse(group, "attributes are not translated to CUDA");
+                    self.refuse(group, "attributes");
                 }
                 _ => {}
             }
@@ -110,10 +110,7 @@ impl Translator {
             Pat::Struct(_) => self.fields(cuda, pattern),
             Pat::Paren(inner) => self.argument(cuda, &inner.pat),
             Pat::Type(typed) => self.argument(cuda, &typed.pat),
-            other => {
-                _ = self
-                    .refuse(other, "an argument is a name, `_`, or the fields of a struct, to be translated to CUDA")
-            }
+            other => _ = self.refuse(other, "arguments are names, `_`, or the fields of a struct"),
         }
     }
 
@@ -130,13 +127,11 @@ impl Translator {
                 for FieldPat { member, pat, .. } in &all.fields {
                     match member {
                         Member::Named(field) => self.fields(&format!("{value}.{field}"), pat),
-                        Member::Unnamed(_) => _ = self.refuse(member, "fields have names, to be translated to CUDA"),
+                        Member::Unnamed(_) => _ = self.refuse(member, "fields have names"),
                     }
                 }
             }
-            other => {
-                _ = self.refuse(other, "a pattern is a name, `_`, or the fields of a struct, to be translated to CUDA")
-            }
+            other => _ = self.refuse(other, "patterns are names, `_`, or the fields of a struct"),
         }
     }
 
@@ -151,7 +146,7 @@ impl Translator {
             Some((name, _)) => name.clone(),
             None => {
                 let known = self.known();
-                self.refuse(&ty, format!("only numbers{known} can be named, to be translated to CUDA"))
+                self.refuse(&ty, format!("the types that can be named are those of numbers{known}"))
             }
         }
     }
@@ -180,18 +175,15 @@ impl Translator {
         let Some((name, ty)) = found.next() else {
             let known = self.known();
             let words = match known.as_str() {
-                "" => "this struct has no name in CUDA, where only numbers have one".to_owned(),
-                _ => format!("this struct has no name in CUDA: only{} have one", known.replacen(" and", "", 1)),
+                "" => "no struct can be named here".to_owned(),
+                _ => format!("the structs that can be named here are{}", known.replacen(" and", "", 1)),
             };
             return self.refuse(path, words);
         };
         let is_other = |other: &Type| other.to_token_stream().to_string() != ty.to_token_stream().to_string();
         let (name, ambiguous) = (name.clone(), found.any(|(_, other)| is_other(other)));
         if ambiguous {
-            return self.refuse(
-                path,
-                "which of the types of this name it is cannot be told: write its arguments, as in `Name::<f32>`",
-            );
+            return self.refuse(path, "two types have this name; write its arguments, as in `Name::<f32>`");
         }
         name
     }
@@ -215,8 +207,8 @@ impl Translator {
         match statement {
             Stmt::Local(local) => self.local(local),
             Stmt::Expr(expression, _) => self.value(expression, &Into::Nothing),
-            Stmt::Item(item) => _ = self.refuse(item, "items in a body are not translated to CUDA"),
-            Stmt::Macro(call) => _ = self.refuse(call, "macros are not translated to CUDA"),
+            Stmt::Item(item) => _ = self.refuse(item, "items in a body"),
+            Stmt::Macro(call) => _ = self.refuse(call, "macros"),
         }
     }
 
@@ -294,7 +286,7 @@ impl Translator {
         for field in &literal.fields {
             match &field.member {
                 Member::Named(name) => self.value(&field.expr, &Into::Place(format!("{place}.{name}"))),
-                Member::Unnamed(_) => _ = self.refuse(&field.member, "fields have names, to be translated to CUDA"),
+                Member::Unnamed(_) => _ = self.refuse(&field.member, "fields have names"),
             }
         }
     }
@@ -302,7 +294,7 @@ impl Translator {
     fn jump(&mut self, expression: &Expr) {
         match expression {
             Expr::Return(back) if self.lambdas > 0 => {
-                self.refuse(back, "`return` in a block that is a value is not translated to CUDA");
+                self.refuse(back, "`return` in a block that is a value");
             }
             Expr::Return(back) => match &back.expr {
                 Some(value) => {
@@ -313,19 +305,17 @@ impl Translator {
             },
             Expr::Break(syn::ExprBreak { label: None, expr: None, .. }) if self.loops > 0 => self.line("break;"),
             Expr::Continue(syn::ExprContinue { label: None, .. }) if self.loops > 0 => self.line("continue;"),
-            other => {
-                _ = self.refuse(other, "only the innermost loop is left, without a value, to be translated to CUDA")
-            }
+            other => _ = self.refuse(other, "only the innermost loop can be left, and without a value"),
         }
     }
 
     fn local(&mut self, local: &Local) {
         let Some(init) = &local.init else {
-            self.refuse(local, "a `let` has a value, to be translated to CUDA");
-            return;
+            self.refuse(local, "a `let` has a value");
+            return self.declare_all(local.pat.to_token_stream());
         };
         if let Some((_, otherwise)) = &init.diverge {
-            self.refuse(otherwise, "`let ... else` is not translated to CUDA");
+            self.refuse(otherwise, "`let ... else`");
         }
         let (pattern, ty) = match &local.pat {
             Pat::Type(typed) => (&*typed.pat, Some(&*typed.ty)),
@@ -370,7 +360,22 @@ impl Translator {
                 let value = self.part(value);
                 self.fields(&value, pattern);
             }
-            _ => _ = self.refuse(&local.pat, "a `let` is of a name, of a struct's fields, or of a tuple of names with a tuple of values, to be translated to CUDA"),
+            _ => {
+                let words = "a `let` is of a name, of the fields of a struct, or of a tuple of names and one of values";
+                self.refuse(&local.pat, words);
+                self.declare_all(local.pat.to_token_stream());
+            }
+        }
+    }
+
+    /// The names of a pattern that was refused, so that what follows is not refused for want of them.
+    fn declare_all(&mut self, pattern: TokenStream) {
+        for tree in pattern {
+            match tree {
+                TokenTree::Ident(name) => _ = self.names.declare(&name),
+                TokenTree::Group(group) => self.declare_all(group.stream()),
+                _ => {}
+            }
         }
     }
 
@@ -427,18 +432,17 @@ impl Translator {
                 self.loops -= 1;
             }
             Expr::Tuple(unit) if unit.elems.is_empty() => {}
-            Expr::While(_) => _ = self.refuse(expression, "labels are not translated to CUDA"),
-            Expr::Loop(_) => _ = self.refuse(expression, "`loop` is not translated to CUDA: write `for` or `while`"),
-            Expr::Match(_) | Expr::Macro(_) | Expr::Let(_) | Expr::Closure(_) | Expr::Index(_) => {
+            Expr::While(_) => _ = self.refuse(expression, "labels"),
+            Expr::Loop(_) | Expr::Match(_) | Expr::Macro(_) | Expr::Let(_) | Expr::Closure(_) | Expr::Index(_) => {
                 _ = self.operand(expression)
             }
-            other => _ = self.refuse(other, "this has no effect that could be translated to CUDA"),
+            other => _ = self.refuse(other, "this has no effect"),
         }
     }
 
     fn walk(&mut self, walk: &ExprForLoop) {
         if let Some(label) = &walk.label {
-            self.refuse(label, "labels are not translated to CUDA");
+            self.refuse(label, "labels");
         }
         let Some(range) = self.range(&walk.expr) else { return };
         let counter = self.names.temporary("range");
@@ -448,7 +452,7 @@ impl Translator {
         match &*walk.pat {
             Pat::Wild(_) => {}
             pattern @ Pat::Ident(_) => self.fields(&format!("{counter}.now"), pattern),
-            other => _ = self.refuse(other, "a `for` has a name or `_`, to be translated to CUDA"),
+            other => _ = self.refuse(other, "a `for` has a name or `_`"),
         }
         self.block(&walk.body, &Into::Nothing);
         self.names.close();
@@ -465,7 +469,7 @@ impl Translator {
                 if is_untyped(start) && is_untyped(end) {
                     self.refuse(
                         expression,
-                        "the type of this range cannot be told here: add a suffix, as in `0..8_u32`",
+                        "the type of this range cannot be told here; add a suffix, as in `0..8_u32`",
                     );
                 }
                 let (start, end) = (self.operand(start), self.operand(end));
@@ -473,7 +477,7 @@ impl Translator {
                 Some(format!("rust::{function}({start}, {end})"))
             }
             other => {
-                self.refuse(other, "a `for` goes over a range of integers with both ends, or `.rev()` of one, to be translated to CUDA");
+                self.refuse(other, "a `for` goes over a range of integers with both ends, or `.rev()` of one");
                 None
             }
         }
@@ -484,19 +488,19 @@ impl Translator {
         match inner(expression) {
             Expr::Field(field) => match &field.member {
                 Member::Named(name) => format!("{}.{name}", self.place(&field.base)),
-                Member::Unnamed(_) => self.refuse(&field.member, "fields have names, to be translated to CUDA"),
+                Member::Unnamed(_) => self.refuse(&field.member, "fields have names"),
             },
             Expr::Path(path) => match path.path.get_ident() {
                 Some(name) => {
                     if self.names.is_in_operand() && self.names.find(name).is_some() && self.names.is_from_outside(name)
                     {
-                        self.refuse(name, "an operand assigns to nothing outside of it, since C++ does not say which operand comes first: give it a `let`");
+                        self.refuse(name, "an operand that assigns to what is outside of it; give it a `let`");
                     }
                     self.operand(expression)
                 }
-                None => self.refuse(path, "only variables and their fields are assigned to, to be translated to CUDA"),
+                None => self.refuse(path, "only variables and their fields are assigned to"),
             },
-            other => self.refuse(other, "only variables and their fields are assigned to, to be translated to CUDA"),
+            other => self.refuse(other, "only variables and their fields are assigned to"),
         }
     }
 
@@ -547,7 +551,7 @@ impl Translator {
             Expr::Path(path) => self.path(path),
             Expr::Field(field) => match &field.member {
                 Member::Named(name) => format!("{}.{name}", self.operand(&field.base)),
-                Member::Unnamed(_) => self.refuse(&field.member, "fields have names, to be translated to CUDA"),
+                Member::Unnamed(_) => self.refuse(&field.member, "fields have names"),
             },
             Expr::Unary(unary) => self.unary(unary),
             Expr::Binary(binary) => self.binary(binary),
@@ -565,20 +569,15 @@ impl Translator {
             },
             Expr::Struct(_) => self.block_operand(expression),
             Expr::Block(block) if block.label.is_none() => self.block_operand(expression),
-            Expr::Let(_) => self.refuse(expression, "`if let` and `while let` are not translated to CUDA"),
-            Expr::Match(_) => self.refuse(expression, "`match` is not translated to CUDA: write `if` and `else`"),
-            Expr::Macro(_) => self.refuse(expression, "macros are not translated to CUDA"),
-            Expr::Reference(_) => self.refuse(expression, "references are not translated to CUDA"),
-            Expr::Index(_) | Expr::Array(_) | Expr::Repeat(_) => {
-                self.refuse(expression, "arrays are not translated to CUDA")
-            }
-            Expr::Closure(_) => self.refuse(expression, "closures are not translated to CUDA"),
-            Expr::Assign(_) => {
-                self.refuse(expression, "an assignment is a statement of its own, to be translated to CUDA")
-            }
-            other => {
-                self.refuse(other, "this expression is not translated to CUDA: `parascan::operator!` says which are")
-            }
+            Expr::Let(_) => self.refuse(expression, "`if let` and `while let`"),
+            Expr::Match(_) => self.refuse(expression, "write `if` and `else` instead of `match`"),
+            Expr::Loop(_) => self.refuse(expression, "write `for` or `while` instead of `loop`"),
+            Expr::Macro(_) => self.refuse(expression, "macros"),
+            Expr::Reference(_) => self.refuse(expression, "references"),
+            Expr::Index(_) | Expr::Array(_) | Expr::Repeat(_) => self.refuse(expression, "arrays"),
+            Expr::Closure(_) => self.refuse(expression, "closures"),
+            Expr::Assign(_) => self.refuse(expression, "an assignment is a statement of its own"),
+            other => self.refuse(other, "`parascan::operator!` says which expressions are"),
         }
     }
 
@@ -592,7 +591,7 @@ impl Translator {
                 (Ok(value), "f32") => float("f32", sign as f64 * f64::from(value as f32), 0),
                 (Ok(value), "f64") => float("f64", sign as f64 * value as f64, 0),
                 (Ok(value), suffix) if is_number(suffix) => integer(suffix, sign * i128::from(value)),
-                _ => self.refuse(literal, "integers of more than 64 bits are not translated to CUDA"),
+                _ => self.refuse(literal, "integers have up to 64 bits"),
             },
             Lit::Float(real) => {
                 let sign = sign as f64;
@@ -603,12 +602,12 @@ impl Translator {
                         format!("rust::literal({:?})", sign * value)
                     }
                     (Ok(_), Ok(_), "") => {
-                        self.refuse(literal, "this number is rounded differently as f32 and as f64: add a suffix")
+                        self.refuse(literal, "this number is another one when it is rounded to f64 first; add a suffix")
                     }
-                    _ => self.refuse(literal, "this number is not translated to CUDA"),
+                    _ => self.refuse(literal, "`parascan::operator!` says which literals are"),
                 }
             }
-            other => self.refuse(other, "this literal is not translated to CUDA"),
+            other => self.refuse(other, "`parascan::operator!` says which literals are"),
         }
     }
 
@@ -618,7 +617,7 @@ impl Translator {
                 Some(cuda) => cuda.to_owned(),
                 None => self.refuse(
                     path,
-                    "only arguments and variables of the body are translated to CUDA: write the value, or make it a field",
+                    "names are those of arguments and variables of the body; write the value, or make it a field",
                 ),
             };
         }
@@ -631,7 +630,7 @@ impl Translator {
         };
         found
             .filter(|_| path.qself.is_none())
-            .unwrap_or_else(|| self.refuse(path, "this constant is not translated to CUDA"))
+            .unwrap_or_else(|| self.refuse(path, "`parascan::operator!` says which constants are"))
     }
 
     fn unary(&mut self, unary: &ExprUnary) -> String {
@@ -645,7 +644,7 @@ impl Translator {
                 format!("rust::neg({})", self.operand(value))
             }
             (UnOp::Not(_), value) => format!("rust::invert({})", self.operand(value)),
-            _ => self.refuse(unary, "references are not translated to CUDA"),
+            _ => self.refuse(unary, "references"),
         }
     }
 
@@ -675,7 +674,7 @@ impl Translator {
             BinOp::Le(_) => "le",
             BinOp::Gt(_) => "gt",
             BinOp::Ge(_) => "ge",
-            _ => return self.refuse(binary, "an assignment is a statement of its own, to be translated to CUDA"),
+            _ => return self.refuse(binary, "an assignment is a statement of its own"),
         };
         if is_untyped(left) && is_untyped(right) {
             self.refuse(left, LITERAL);
@@ -701,7 +700,7 @@ impl Translator {
         let Some(number) =
             number_of(&bare((**ty).clone())).filter(|name| !matches!(name.as_str(), "f16" | "bf16" | "bool"))
         else {
-            return self.refuse(ty, "only casts to integers, f32 and f64 are translated to CUDA");
+            return self.refuse(ty, "casts are to integers, f32 and f64");
         };
         if is_untyped(expr) {
             self.refuse(expr, LITERAL);
@@ -715,7 +714,7 @@ impl Translator {
         }
         let receiver = self.operand(&call.receiver);
         if let Some(turbofish) = &call.turbofish {
-            self.refuse(turbofish, "this is not translated to CUDA");
+            self.refuse(turbofish, "type arguments of a method");
         }
         let arguments: Vec<&Expr> = call.args.iter().collect();
         self.function(&call.method, receiver, &arguments)
@@ -725,14 +724,9 @@ impl Translator {
     fn function(&mut self, name: &Ident, receiver: String, arguments: &[&Expr]) -> String {
         let Some((cuda, kinds)) = method(&name.to_string()) else {
             let words = match name.to_string().as_str() {
-                "into" => "`into` is not translated to CUDA: write `as`, or `f64::from`".to_owned(),
-                "powi" => {
-                    "`powi` is not translated to CUDA, since what it rounds to is not told: multiply, or write `powf`"
-                        .to_owned()
-                }
-                _ => format!(
-                    "`{name}` is not among the methods that are translated to CUDA: `parascan::operator!` lists them"
-                ),
+                "into" => "write `as`, or `f64::from`, instead of `into`".to_owned(),
+                "powi" => "multiply, or write `powf`, instead of `powi`".to_owned(),
+                _ => format!("`{name}`; `parascan::operator!` says which methods are"),
             };
             return self.refuse(name, words);
         };
@@ -751,7 +745,7 @@ impl Translator {
     }
 
     fn call(&mut self, call: &ExprCall) -> String {
-        const WORDS: &str = "only methods of numbers, `from`, `from_bits` and `from_f32` are translated to CUDA, and no other functions";
+        const WORDS: &str = "the functions are the methods of numbers, `from`, `from_bits` and `from_f32`";
         let Expr::Path(path) = inner(&call.func) else { return self.refuse(&call.func, WORDS) };
         let names = names_of(&path.path);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
