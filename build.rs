@@ -228,29 +228,37 @@ fn compile(units: &[(String, Vec<String>)], targets: &[Target], out: &Path) -> V
     };
     let cache = out.join("kernels");
     fs::create_dir_all(&cache).expect("OUT_DIR can be written");
-    let jobs: Vec<(usize, Target)> =
-        (0..units.len()).flat_map(|unit| targets.iter().map(move |&target| (unit, target))).collect();
+    // One compilation gives machine code and PTX.
+    let mut by_capability: BTreeMap<u32, Vec<Target>> = BTreeMap::new();
+    for &target in targets {
+        by_capability.entry(target.capability()).or_default().push(target);
+    }
+    let jobs: Vec<(usize, &[Target])> =
+        (0..units.len()).flat_map(|unit| by_capability.values().map(move |targets| (unit, &targets[..]))).collect();
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some(&(unit, target)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some(&(unit, targets)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let (source, pairs) = &units[unit];
-                    let file = cache.join(image_name(source, target, &nvrtc));
-                    if file.exists() || failed.lock().expect("no panic here").is_some() {
+                    let files: Vec<_> =
+                        targets.iter().map(|&target| cache.join(image_name(source, target, &nvrtc))).collect();
+                    if files.iter().all(|file| file.exists()) || failed.lock().expect("no panic here").is_some() {
                         continue;
                     }
-                    match nvrtc.compile(&format!("{}.cu", pairs[0]), source, &TEMPLATES, target) {
-                        Ok(image) => {
-                            let unfinished = file.with_extension("unfinished");
-                            fs::write(&unfinished, miniz_oxide::deflate::compress_to_vec(&image, 6))
-                                .and_then(|()| fs::rename(&unfinished, &file))
-                                .expect("OUT_DIR can be written");
+                    match nvrtc.images(&format!("{}.cu", pairs[0]), source, &TEMPLATES, targets, &[]) {
+                        Ok(images) => {
+                            for (file, image) in files.iter().zip(images) {
+                                let unfinished = file.with_extension("unfinished");
+                                fs::write(&unfinished, miniz_oxide::deflate::compress_to_vec(&image, 6))
+                                    .and_then(|()| fs::rename(&unfinished, file))
+                                    .expect("OUT_DIR can be written");
+                            }
                         }
                         Err(Failure::Log(words) | Failure::Call(words)) => {
                             *failed.lock().expect("no panic here") =
-                                Some(format!("{} for {target:?}:\n{words}", pairs[0]));
+                                Some(format!("{} for {targets:?}:\n{words}", pairs[0]));
                         }
                     }
                 }

@@ -58,7 +58,7 @@ parascan::element! {
 }
 
 parascan::operator! {
-    /// The earlier step, then the later one.
+    /// The earlier step, then the later one; the body for the GPU is made of this one.
     struct Then on Step {
         associativity: Rounding,
         identity: Step { m00: 1.0, m01: 0.0, m10: 0.0, m11: 1.0, u: 0.0, v: 0.0 },
@@ -69,14 +69,7 @@ parascan::operator! {
             m11: g.m10 * f.m01 + g.m11 * f.m11,
             u: g.m00 * f.u + g.m01 * f.v + g.u,
             v: g.m10 * f.u + g.m11 * f.v + g.v,
-        } => "{
-            b.m00 * a.m00 + b.m01 * a.m10,
-            b.m00 * a.m01 + b.m01 * a.m11,
-            b.m10 * a.m00 + b.m11 * a.m10,
-            b.m10 * a.m01 + b.m11 * a.m11,
-            b.m00 * a.u + b.m01 * a.v + b.u,
-            b.m10 * a.u + b.m11 * a.v + b.v
-        }",
+        },
     }
 }
 

@@ -49,7 +49,7 @@
 //! | [`networks`], [`Network`], [`Scan::work`] | the scan networks of the textbook, as plain functions; what a scan by them costs |
 //! | [`cpu`], [`cuda`] | the engines, and the two layers that primitives are built on |
 //! | [`Scan::run_raw`] | addresses and a stream of the driver's, for stacks that do not use cudarc |
-//! | `laws` (feature `laws`) | tests of an operator's laws |
+//! | `laws` (feature `laws`) | tests of an operator's laws, and of a predicate's |
 //!
 //! # What holds everywhere
 //!

@@ -12,8 +12,8 @@
 //! | mean and variance | [`Variance`] | [`Moments<f32>`](Moments), `f64` |
 //! | any operator, begun anew at each head of a segment | [`Segmented<Op>`](Segmented) | [`Flagged<T>`](Flagged) |
 //!
-//! All but the last are made with [`operator!`](crate::operator) and [`element!`](crate::element), as your own would be. Their kernels
-//! are compiled at the first use.
+//! All but the last are made with [`operator!`](crate::operator) and [`element!`](crate::element), as your own would be: those whose CUDA
+//! text says nothing that the Rust body does not have one text for both. Their kernels are compiled at the first use.
 
 use crate::cuda::{Field, is_statements};
 use crate::{__own, Associativity, Element, Keyed, Operator};
@@ -237,8 +237,7 @@ crate::operator! {
     on Extent<i32>, Extent<u64>, Extent<i8>, Extent<i16>, Extent<i64>, Extent<u8>, Extent<u16>, Extent<u32>, Extent<usize>, Extent<isize> {
         associativity: Exact,
         identity: Extent { least: Ends::GREATEST, greatest: Ends::LEAST },
-        combine: |a, b| Extent { least: a.least.min(b.least), greatest: a.greatest.max(b.greatest) }
-            => "{ b.least < a.least ? b.least : a.least, b.greatest > a.greatest ? b.greatest : a.greatest }",
+        combine: |a, b| Extent { least: a.least.min(b.least), greatest: a.greatest.max(b.greatest) },
     }
     on Extent<f32>, Extent<f16>, Extent<bf16> {
         associativity: Exact,
@@ -290,8 +289,7 @@ crate::operator! {
     on Indexed<i32, u32>, Indexed<u32, u32>, Indexed<i64, u64>, Indexed<u64, u64> {
         associativity: Exact,
         identity: Indexed { value: Ends::LEAST, index: Ends::GREATEST },
-        combine: |a, b| if b.value > a.value || (b.value == a.value && b.index < a.index) { b } else { a }
-            => "b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a",
+        combine: |a, b| if b.value > a.value || (b.value == a.value && b.index < a.index) { b } else { a },
     }
     on Indexed<f32, u32>, Indexed<f64, u64> {
         associativity: Exact,
@@ -299,10 +297,7 @@ crate::operator! {
         combine: |a, b| {
             let (x, y) = (a.value.key_nan_last(), b.value.key_nan_last());
             if y > x || (y == x && b.index < a.index) { b } else { a }
-        } => "
-            auto x = key<NAN_LAST>(a.value), y = key<NAN_LAST>(b.value);
-            return y > x || (y == x && b.index < a.index) ? b : a;
-        ",
+        },
     }
 }
 
@@ -320,8 +315,7 @@ crate::operator! {
     on Indexed<i32, u32>, Indexed<u32, u32>, Indexed<i64, u64>, Indexed<u64, u64> {
         associativity: Exact,
         identity: Indexed { value: Ends::GREATEST, index: Ends::GREATEST },
-        combine: |a, b| if b.value < a.value || (b.value == a.value && b.index < a.index) { b } else { a }
-            => "b.value < a.value || (b.value == a.value && b.index < a.index) ? b : a",
+        combine: |a, b| if b.value < a.value || (b.value == a.value && b.index < a.index) { b } else { a },
     }
     on Indexed<f32, u32>, Indexed<f64, u64> {
         associativity: Exact,
@@ -329,10 +323,7 @@ crate::operator! {
         combine: |a, b| {
             let (x, y) = (a.value.key_nan_first(), b.value.key_nan_first());
             if y < x || (y == x && b.index < a.index) { b } else { a }
-        } => "
-            auto x = key<NAN_FIRST>(a.value), y = key<NAN_FIRST>(b.value);
-            return y < x || (y == x && b.index < a.index) ? b : a;
-        ",
+        },
     }
 }
 
@@ -363,13 +354,6 @@ impl<T: num_traits::Float> Normalizer<T> {
     pub fn log_sum(self) -> T {
         self.max + self.sum.ln()
     }
-
-    fn with(self, later: Normalizer<T>) -> Normalizer<T> {
-        let max = if self.max > later.max || self.max.is_nan() { self.max } else { later.max };
-        // Where both are the same infinity, their difference would be NaN.
-        let part = |x: Normalizer<T>| if x.max == max { x.sum } else { x.sum * (x.max - max).exp() };
-        Normalizer { max, sum: part(self) + part(later) }
-    }
 }
 
 crate::operator! {
@@ -391,15 +375,16 @@ crate::operator! {
     /// # Paper
     /// Milakov and Gimelshein 2018, "Online normalizer calculation for softmax".
     pub struct OnlineSoftmax
-    on Normalizer<f32> {
+    on Normalizer<f32>, Normalizer<f64> {
         associativity: Rounding,
         identity: Normalizer { max: Ends::LEAST, sum: 0.0 },
-        combine: |a, b| a.with(b) => NORMALIZER_F32,
-    }
-    on Normalizer<f64> {
-        associativity: Rounding,
-        identity: Normalizer { max: Ends::LEAST, sum: 0.0 },
-        combine: |a, b| a.with(b) => NORMALIZER_F64,
+        combine: |a, b| {
+            let max = if a.max > b.max || a.max.is_nan() { a.max } else { b.max };
+            // Where both are the same infinity, their difference would be NaN.
+            let earlier = if a.max == max { a.sum } else { a.sum * (a.max - max).exp() };
+            let later = if b.max == max { b.sum } else { b.sum * (b.max - max).exp() };
+            Normalizer { max, sum: earlier + later }
+        },
     }
 }
 
@@ -419,32 +404,21 @@ crate::operator! {
         associativity: Rounding,
         carry: Normalizer<f32>,
         identity: Normalizer { max: Ends::LEAST, sum: 0.0 },
-        lift: |x| Normalizer::of(x) => "{ x, 1.0f }",
-        lower: |x| x.log_sum() => "x.max + logf(x.sum)",
-        combine: |a, b| a.with(b) => NORMALIZER_F32,
+        lift: |x| Normalizer { max: x, sum: 1.0 },
+        lower: |x| x.max + x.sum.ln(),
+        combine: |a, b| <OnlineSoftmax as Operator<Normalizer<f32>>>::combine(a, b)
+            => <OnlineSoftmax as Operator<Normalizer<f32>>>::CUDA,
     }
     on f64 {
         associativity: Rounding,
         carry: Normalizer<f64>,
         identity: Normalizer { max: Ends::LEAST, sum: 0.0 },
-        lift: |x| Normalizer::of(x) => "{ x, 1.0 }",
-        lower: |x| x.log_sum() => "x.max + log(x.sum)",
-        combine: |a, b| a.with(b) => NORMALIZER_F64,
+        lift: |x| Normalizer { max: x, sum: 1.0 },
+        lower: |x| x.max + x.sum.ln(),
+        combine: |a, b| <OnlineSoftmax as Operator<Normalizer<f64>>>::combine(a, b)
+            => <OnlineSoftmax as Operator<Normalizer<f64>>>::CUDA,
     }
 }
-
-const NORMALIZER_F32: &str = "
-    float max = a.max > b.max || a.max != a.max ? a.max : b.max;
-    float earlier = a.max == max ? a.sum : a.sum * expf(a.max - max);
-    float later = b.max == max ? b.sum : b.sum * expf(b.max - max);
-    return { max, earlier + later };
-";
-const NORMALIZER_F64: &str = "
-    double max = a.max > b.max || a.max != a.max ? a.max : b.max;
-    double earlier = a.max == max ? a.sum : a.sum * exp(a.max - max);
-    double later = b.max == max ? b.sum : b.sum * exp(b.max - max);
-    return { max, earlier + later };
-";
 
 // ---- mean and variance -------------------------------------------------------------------------------------------------------
 
@@ -470,27 +444,6 @@ impl<T: num_traits::Float> Moments<T> {
     pub fn variance(self) -> T {
         self.squares / self.count
     }
-
-    fn known(self) -> Moments<T> {
-        if self.count > T::zero() { self } else { Moments { count: T::zero(), mean: T::zero(), squares: T::zero() } }
-    }
-
-    fn with(self, later: Moments<T>) -> Moments<T> {
-        if self.count.is_zero() {
-            return later;
-        }
-        if later.count.is_zero() {
-            return self;
-        }
-        let count = self.count + later.count;
-        let (apart, earlier, part) = (later.mean - self.mean, self.count / count, later.count / count);
-        Moments {
-            count,
-            // From the mean of the more: where the means cancel, from the other one most digits would be lost.
-            mean: if part > earlier { later.mean - apart * earlier } else { self.mean + apart * part },
-            squares: self.squares + later.squares + apart * apart * (self.count * part),
-        }
-    }
 }
 
 crate::operator! {
@@ -515,14 +468,23 @@ crate::operator! {
     on Moments<f32>, Moments<f64> {
         associativity: Rounding,
         identity: Moments { count: 0.0, mean: 0.0, squares: 0.0 },
-        lift: |x| x.known() => "x.count > 0 ? x : Carry{ 0, 0, 0 }",
-        combine: |a, b| a.with(b) => "
-            if (a.count == 0) return b;
-            if (b.count == 0) return a;
-            auto count = a.count + b.count, apart = b.mean - a.mean, earlier = a.count / count, part = b.count / count;
-            auto mean = part > earlier ? b.mean - apart * earlier : a.mean + apart * part;
-            return { count, mean, a.squares + b.squares + apart * apart * (a.count * part) };
-        ",
+        lift: |x| if x.count > 0.0 { x } else { Moments { count: 0.0, mean: 0.0, squares: 0.0 } },
+        combine: |a, b| {
+            if a.count == 0.0 {
+                b
+            } else if b.count == 0.0 {
+                a
+            } else {
+                let count = a.count + b.count;
+                let (apart, earlier, part) = (b.mean - a.mean, a.count / count, b.count / count);
+                Moments {
+                    count,
+                    // From the mean of the more: where the means cancel, from the other one most digits would be lost.
+                    mean: if part > earlier { b.mean - apart * earlier } else { a.mean + apart * part },
+                    squares: a.squares + b.squares + apart * apart * (a.count * part),
+                }
+            }
+        },
     }
 }
 

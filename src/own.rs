@@ -1,4 +1,5 @@
-//! Elements, operators and predicates of one's own, by one macro call each.
+//! Elements, operators and predicates of one's own, by one macro call each. What is written in Rust alone is translated by the crate in
+//! `macros/`.
 
 /// Defines an element: a plain struct in Rust, and its C++ twin.
 ///
@@ -100,7 +101,7 @@ macro_rules! element {
     };
 }
 
-/// Defines an operator: a type, and how it combines partial results, in Rust and in CUDA C++.
+/// Defines an operator: a type, and how it combines partial results, in Rust and on the GPU.
 ///
 /// ```text
 /// operator! {
@@ -108,17 +109,15 @@ macro_rules! element {
 ///         associativity: Exact,                   // or Rounding
 ///         carry: Type,                            // what partial results are carried in; the element, if left out
 ///         identity: value,                        // a neutral carry, a constant; left out if there is none
-///         lift: |x| rust => "cuda",               // element to carry; as it is, if left out
-///         lower: |x| rust => "cuda",              // carry to element; as it is, if left out
-///         combine: |earlier, later| rust => "cuda",
+///         lift: |x| rust,                         // element to carry; as it is, if left out
+///         lower: |x| rust,                        // carry to element; as it is, if left out
+///         combine: |earlier, later| rust,         // or with a text of your own: rust => "cuda"
 ///     }
 ///     on YetAnotherElement { ... }
 /// }
 /// ```
-/// What is there is written in this order. In the CUDA text the operands are always called `a`, the earlier one, and `b`, and those
-/// of `lift` and `lower` are called `x`; the types are `Element` and `Carry`. The text is an expression, or statements, the last of which
-/// is a `return`. What the compiler finds wrong in it is told by its line in that text. A product and a sum are rounded
-/// apart, as in Rust: write `fma` where one rounding is meant, and `mul_add` in Rust. What `cuda-templates/types.cuh` defines may be used.
+/// What is there is written in this order. The body for the GPU is made of the Rust one where that keeps to a [subset](#the-subset); where it
+/// does not, or where CUDA has a better way, it is [written beside it](#a-text-of-your-own).
 ///
 /// # Example
 /// ```
@@ -134,14 +133,7 @@ macro_rules! element {
 ///                 (a, b) = (b, a % b);
 ///             }
 ///             a
-///         } => "
-///             while (b != 0) {
-///                 Carry rest = a % b;
-///                 a = b;
-///                 b = rest;
-///             }
-///             return a;
-///         ",
+///         },
 ///     }
 /// }
 /// assert_eq!(scan::<Gcd, u32>().run(&[12, 18, 27])?, [12, 6, 3]);
@@ -154,13 +146,59 @@ macro_rules! element {
 ///     struct Mean on f64 {
 ///         associativity: Rounding,
 ///         carry: Total,
-///         lift: |x| Total { sum: x, count: 1.0 } => "{ x, 1.0 }",
-///         lower: |x| x.sum / x.count => "x.sum / x.count",
-///         combine: |a, b| Total { sum: a.sum + b.sum, count: a.count + b.count } => "{ a.sum + b.sum, a.count + b.count }",
+///         lift: |x| Total { sum: x, count: 1.0 },
+///         lower: |x| x.sum / x.count,
+///         combine: |a, b| Total { sum: a.sum + b.sum, count: a.count + b.count },
 ///     }
 /// }
 /// assert_eq!(parascan::scan::<Mean, f64>().run(&[1.0, 2.0, 6.0])?, [1.0, 1.5, 3.0]);
 /// # Ok::<(), parascan::Error>(())
+/// ```
+///
+/// # The subset
+/// What is outside of it is an error at the expression, when Rust compiles it.
+///
+/// | | |
+/// |---|---|
+/// | values | arguments and variables, fields by name; `u32::MAX`, `f32::INFINITY` and the like, `std::f32::consts`; literals of numbers, `true`, `b'x'` |
+/// | operators | `+` `-` `*` `/` `%`, `&` `\|` `^` `!`, `<<` `>>`, `==` `!=` `<` `<=` `>` `>=`, `&&` `\|\|`, of numbers and `bool`; `+=` and the like |
+/// | types | `i8` to `i64`, `u8` to `u64`, `isize`, `usize`, `f32`, `f64`, `f16`, `bf16`, `bool`; the carry, in `lift` and `lower` the element, of a predicate the item and itself |
+/// | casts | `as` to integers, `f32` and `f64`; `u64::from(x)` and the like, `f32::from_bits(x)`, `f16::from_f32(x)` |
+/// | structs | `Name { a: x, b: y }`, `Name { a: x, ..other }`, and such patterns |
+/// | statements | `let`, `let mut`, also of tuples and of a struct's fields; assignment, also `(a, b) = (b, a)`; `return` |
+/// | choices | `if` and `else`, as statements and as values; blocks, likewise |
+/// | loops | `for i in 0..n`, `0..=n`, `(0..n).rev()` over integers, `while`, which must end; `break`, `continue` |
+/// | methods of integers | `wrapping_` `add` `sub` `mul` `div` `rem` `neg` `abs` `shl` `shr` `pow`, `saturating_add`, `saturating_sub`, `pow`, `unsigned_abs`, `abs_diff`, `rem_euclid`, `div_euclid`, `is_multiple_of`, `is_power_of_two`, `count_ones`, `count_zeros`, `leading_zeros`, `leading_ones`, `trailing_zeros`, `trailing_ones`, `rotate_left`, `rotate_right`, `reverse_bits`, `swap_bytes` |
+/// | methods of numbers | `min`, `max`, `clamp`, `abs`, `signum` |
+/// | methods of floats, the same bits | `mul_add`, `sqrt`, `recip`, `floor`, `ceil`, `trunc`, `fract`, `round`, `round_ties_even`, `copysign`, `is_nan`, `is_finite`, `is_infinite`, `is_sign_negative`, `is_sign_positive`, `to_bits`, `to_f32`, `key_nan_last`, `key_nan_first` ([`Keyed`](crate::Keyed)) |
+/// | methods of floats, within rounding | `exp`, `exp2`, `exp_m1`, `ln`, `ln_1p`, `log2`, `log10`, `cbrt`, `powf`, `hypot`, `sin`, `cos`, `tan`, `asin`, `acos`, `atan`, `atan2`, `sinh`, `cosh`, `tanh` |
+///
+/// *Types are not seen*, only what is written. So a literal takes the type of what it meets (`x + 1`), of what it is assigned to, or of its
+/// field; where it stands alone it has a suffix (`let mut n = 0_u32`, `0..8_u32`) or the `let` has a type. The numbers are those of Rust:
+/// a type of your own whose C++ twin is a bare number, with operators of its own, is for a text of your own. That both bodies are the
+/// same is for [the laws](crate#what-is-where) to check.
+///
+/// *The same as in a release build.* Integers wrap, casts from floats saturate, products and sums are rounded apart. Where Rust
+/// panics, which `+` does on overflow in a debug build, the GPU has a value: integers wrap, amounts of shifts are taken modulo the width,
+/// a quotient by zero is zero, a remainder by zero is what was to be divided, `clamp` between bounds that are not in order gives one of them. Write `wrapping_add` where wrapping is meant. What Rust leaves
+/// open stays open: the bits of a NaN that was computed, and which of two zeros of different sign `min` and `max` give.
+///
+/// *In order.* A block that is an operand, as in `x + { ... }`, assigns to nothing outside of it; a block that is all of a `let` may.
+///
+/// # A text of your own
+/// Behind `=>` comes the body in CUDA C++, an expression, or statements, the last of which is a `return`. The operands are always called `a`,
+/// the earlier one, and `b`, and those of `lift` and `lower` are called `x`; the types are `Element` and `Carry`. What the
+/// compiler finds wrong in it is told by its line in that text. A product and a sum are rounded apart, as in Rust: write `fma` where one
+/// rounding is meant, and `mul_add` in Rust. What `cuda-templates/types.cuh` defines may be used.
+/// ```
+/// parascan::operator! {
+///     /// Two bytes of the earlier word and two of the later one, for which the GPU has an instruction.
+///     struct Merge on u32 {
+///         associativity: Exact,
+///         combine: |a, b| (a & 0x00ff_00ff) | (b & 0xff00_ff00) => "__byte_perm(a, b, 0x7250)",
+///     }
+/// }
+/// # assert_eq!(parascan::scan::<Merge, u32>().run(&[0x01020304, 0x05060708]).unwrap(), [0x01020304, 0x05020704]);
 /// ```
 #[macro_export]
 macro_rules! operator {
@@ -170,18 +208,22 @@ macro_rules! operator {
         $crate::operator! { @rows $name $($rest)* }
     };
     (@elements $name:ident [$($element:ty),+] $row:tt) => {
-        $( $crate::operator! { @operator $name [$element] $row } )+
+        $( $crate::operator! { @element $name [$element] $row } )+
     };
-    (@operator $name:ident [$element:ty] {
-        associativity: $associativity:ident,
-        $(carry: $carry:ty,)?
+    (@element $name:ident [$element:ty] { associativity: $associativity:ident, carry: $carry:ty, $($row:tt)* }) => {
+        $crate::operator! { @operator $name [$element] [$carry] $associativity { $($row)* } }
+    };
+    (@element $name:ident [$element:ty] { associativity: $associativity:ident, $($row:tt)* }) => {
+        $crate::operator! { @operator $name [$element] [$element] $associativity { $($row)* } }
+    };
+    (@operator $name:ident [$element:ty] [$carry:ty] $associativity:ident {
         $(identity: $identity:expr,)?
-        $(lift: |$lifted:pat_param| $lift:expr => $cuda_lift:expr,)?
-        $(lower: |$lowered:pat_param| $lower:expr => $cuda_lower:expr,)?
-        combine: |$earlier:pat_param, $later:pat_param| $combine:expr => $cuda:expr $(,)?
+        $(lift: |$lifted:pat_param| $lift:expr $(=> $cuda_lift:expr)?,)?
+        $(lower: |$lowered:pat_param| $lower:expr $(=> $cuda_lower:expr)?,)?
+        combine: |$earlier:pat_param, $later:pat_param| $combine:expr $(=> $cuda:expr)? $(,)?
     }) => {
         impl $crate::Operator<$element> for $name {
-            type Carry = $crate::operator!(@either [$($carry)?] [$element]);
+            type Carry = $carry;
             $crate::operator! { @convert lift, $element => Self::Carry, $(|$lifted| $lift)? }
             $crate::operator! { @convert lower, Self::Carry => $element, $(|$lowered| $lower)? }
             #[inline]
@@ -190,13 +232,30 @@ macro_rules! operator {
             }
             $( const IDENTITY: ::core::option::Option<Self::Carry> = ::core::option::Option::Some($identity); )?
             const ASSOCIATIVITY: $crate::Associativity = $crate::Associativity::$associativity;
-            const CUDA: &'static str = $cuda;
-            $( const CUDA_LIFT: &'static str = $cuda_lift; )?
-            $( const CUDA_LOWER: &'static str = $cuda_lower; )?
+            const CUDA: &'static str =
+                $crate::operator!(@text [$($cuda)?] combine [$carry] |$earlier, $later| $combine);
+            $( const CUDA_LIFT: &'static str =
+                $crate::operator!(@text [$($cuda_lift)?] lift [$carry] [$element] |$lifted| $lift); )?
+            $( const CUDA_LOWER: &'static str =
+                $crate::operator!(@text [$($cuda_lower)?] lower [$carry] [$element] |$lowered| $lower); )?
         }
     };
-    (@either [$type:ty] [$other:ty]) => { $type };
-    (@either [] [$other:ty]) => { $other };
+    (@text [$cuda:expr] $($rest:tt)*) => { $cuda };
+    (@text [] combine [$carry:ty] |$earlier:pat_param, $later:pat_param| $combine:expr) => {
+        $crate::__own::cuda_text!(
+            types: (Carry: $carry); result: Carry; arguments: (a: $earlier) (b: $later); body: $combine
+        )
+    };
+    (@text [] lift [$carry:ty] [$element:ty] |$x:pat_param| $lift:expr) => {
+        $crate::__own::cuda_text!(
+            types: (Carry: $carry) (Element: $element); result: Carry; arguments: (x: $x); body: $lift
+        )
+    };
+    (@text [] lower [$carry:ty] [$element:ty] |$x:pat_param| $lower:expr) => {
+        $crate::__own::cuda_text!(
+            types: (Element: $element) (Carry: $carry); result: Element; arguments: (x: $x); body: $lower
+        )
+    };
     (@convert $function:ident, $from:ty => $to:ty,) => {
         #[inline]
         fn $function(x: $from) -> $to {
@@ -216,14 +275,15 @@ macro_rules! operator {
         $crate::operator! { @rows $name on $($rows)+ }
     };
     ($($other:tt)*) => {
-        ::core::compile_error!("an operator is written `struct Name on Element { associativity: Exact or Rounding, carry: Type, identity: value, lift: |x| rust => \"cuda\", lower: |x| rust => \"cuda\", combine: |a, b| rust => \"cuda\" }`, in this order; carry, identity, lift and lower may be left out");
+        ::core::compile_error!("an operator is written `struct Name on Element { associativity: Exact or Rounding, carry: Type, identity: value, lift: |x| rust => \"cuda\", lower: |x| rust => \"cuda\", combine: |a, b| rust => \"cuda\" }`, in this order; carry, identity, lift and lower may be left out, and what is cuda");
     };
 }
 
-/// Defines a predicate, which says what a compaction keeps, in Rust and in CUDA C++. Its fields are plain data that go with each
+/// Defines a predicate, which says what a compaction keeps, in Rust and on the GPU. Its fields are plain data that go with each
 /// call, to the device too; they are what [`element!`](crate::element) allows.
 ///
-/// In the CUDA text the item is called `x` and the fields are those of `p`. It is an expression, or statements, the last of
+/// The body for the GPU is made of the Rust one, where that keeps to the [subset](crate::operator#the-subset). A text of your own
+/// comes behind `=>`: in it the item is called `x` and the fields are those of `p`; it is an expression, or statements, the last of
 /// which is a `return`.
 ///
 /// # Example
@@ -232,15 +292,13 @@ macro_rules! operator {
 ///
 /// parascan::predicate! {
 ///     /// Keeps what leaves `rest` when it is divided by `divisor`.
-///     struct Leaves { divisor: u32, rest: u32 } on u32 {
-///         keeps: |x, p| x % p.divisor == p.rest => "x % p.divisor == p.rest",
-///     }
+///     struct Leaves { divisor: u32, rest: u32 } on u32 { keeps: |x, p| x % p.divisor == p.rest }
 /// }
 /// assert_eq!(compact::<u32>().keep(Leaves { divisor: 3, rest: 1 }).run(&[1, 2, 3, 4, 5, 6, 7])?, [1, 4, 7]);
 ///
 /// parascan::predicate! {
 ///     /// Keeps what is even.
-///     struct Even on i32, i64 { keeps: |x| x % 2 == 0 => "x % 2 == 0" }
+///     struct Even on i32, i64 { keeps: |x| x % 2 == 0 => "!(x & 1)" }
 /// }
 /// assert_eq!(compact::<i32>().keep(Even).run(&[1, 2, 3, 4])?, [2, 4]);
 /// # Ok::<(), parascan::Error>(())
@@ -248,23 +306,23 @@ macro_rules! operator {
 #[macro_export]
 macro_rules! predicate {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $($fields:tt)+ } on $($item:ty),+ {
-        keeps: |$x:pat_param, $parameters:pat_param| $keeps:expr => $cuda:expr $(,)?
+        keeps: |$x:pat_param, $parameters:pat_param| $keeps:expr $(=> $cuda:expr)? $(,)?
     }) => {
         $crate::element! { $(#[$meta])* $vis struct $name { $($fields)+ } }
-        $crate::predicate! { @predicates $name [$($item),+] [$name, *] [|$x, $parameters| $keeps => $cuda] }
+        $crate::predicate! { @predicates $name [$($item),+] [$name, *] [|$x, $parameters| $keeps] [$($cuda)?] }
     };
     ($(#[$meta:meta])* $vis:vis struct $name:ident on $($item:ty),+ {
-        keeps: |$x:pat_param| $keeps:expr => $cuda:expr $(,)?
+        keeps: |$x:pat_param| $keeps:expr $(=> $cuda:expr)? $(,)?
     }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         $vis struct $name;
-        $crate::predicate! { @predicates $name [$($item),+] [u8, 0] [|$x, _| $keeps => $cuda] }
+        $crate::predicate! { @predicates $name [$($item),+] [u8, 0] [|$x, _| $keeps] [$($cuda)?] }
     };
-    (@predicates $name:ident [$($item:ty),+] $parameters:tt $body:tt) => {
-        $( $crate::predicate! { @predicate $name [$item] $parameters $body } )+
+    (@predicates $name:ident [$($item:ty),+] $parameters:tt $body:tt $text:tt) => {
+        $( $crate::predicate! { @predicate $name [$item] $parameters $body $text } )+
     };
-    (@predicate $name:ident [$item:ty] [$type:ty, $value:tt] [|$x:pat_param, $parameters:pat_param| $keeps:expr => $cuda:expr]) => {
+    (@predicate $name:ident [$item:ty] [$type:ty, $value:tt] [|$x:pat_param, $parameters:pat_param| $keeps:expr] $text:tt) => {
         impl $crate::Predicate<$item> for $name {
             type Parameters = $type;
             fn parameters(&self) -> $type {
@@ -275,13 +333,23 @@ macro_rules! predicate {
                 let $parameters = *self;
                 $keeps
             }
-            const CUDA: &'static str = $cuda;
+            const CUDA: &'static str =
+                $crate::predicate!(@text $text $value [$item] [$type] |$x, $parameters| $keeps);
         }
     };
     (@value * $self:ident) => { *$self };
     (@value 0 $self:ident) => { 0 };
+    (@text [$cuda:expr] $($rest:tt)*) => { $cuda };
+    (@text [] * [$item:ty] [$type:ty] |$x:pat_param, $parameters:pat_param| $keeps:expr) => {
+        $crate::__own::cuda_text!(
+            types: (Item: $item) (Parameters: $type); result: bool; arguments: (x: $x) (p: $parameters); body: $keeps
+        )
+    };
+    (@text [] 0 [$item:ty] [$type:ty] |$x:pat_param, $parameters:pat_param| $keeps:expr) => {
+        $crate::__own::cuda_text!(types: (Item: $item); result: bool; arguments: (x: $x); body: $keeps)
+    };
     ($($other:tt)*) => {
-        ::core::compile_error!("a predicate is written `struct Name { field: type, ... } on Item { keeps: |x, p| rust => \"cuda\" }`, or `struct Name on Item { keeps: |x| rust => \"cuda\" }`");
+        ::core::compile_error!("a predicate is written `struct Name { field: type, ... } on Item { keeps: |x, p| rust => \"cuda\" }`, or `struct Name on Item { keeps: |x| rust => \"cuda\" }`; the cuda may be left out");
     };
 }
 
@@ -291,6 +359,7 @@ pub mod __own {
     pub use crate::cuda::Field;
     pub use bytemuck::{Pod, Zeroable};
     pub use cudarc::driver::DeviceRepr;
+    pub use parascan_macros::cuda_text;
 
     /// Bytes of the parts, one after the other.
     pub const fn length(parts: &[&str]) -> usize {
@@ -366,5 +435,41 @@ pub mod __own {
             i += 1;
         }
         i == a.len() && i == b.len()
+    }
+}
+
+#[cfg(test)]
+use crate::{Keyed, element, operator, predicate};
+#[cfg(test)]
+#[path = "../tests/laws/bodies.rs"]
+mod bodies;
+
+#[cfg(test)]
+mod tests {
+    use super::bodies::{self, *};
+    use crate::cuda::{compile_all, test, unit_of};
+    use half::{bf16, f16};
+
+    /// What is made of every construct compiles, on every type; the laws run it.
+    #[test]
+    fn texts_from_rust_compile() {
+        let mut all = Vec::new();
+        macro_rules! units {
+            ($($name:ident: $check:ident $ops:tt on $types:tt;)*) => { $( units!(@ops $ops $types); )* };
+            (@ops [$($op:ident)+] $types:tt) => { $( units!(@op $op $types); )+ };
+            (@op $op:ident [$($t:tt)+]) => { $(
+                all.push((90, format!("{} on {}", stringify!($op), stringify!($t)), unit_of::<$op, units!(@type $t)>().source("laws.cuh")));
+            )+ };
+            (@type ($t:ty)) => { $t };
+            (@type $t:ident) => { $t };
+        }
+        bodies::bodies!(units);
+        macro_rules! predicates { ($($p:ident: $($t:ty),+;)*) => { $( $(
+            all.push((90, format!("{} on {}", stringify!($p), stringify!($t)), test::<$t, $p>().laws_source()));
+        )+ )* } }
+        predicates! {
+            Leaves: u32; OddBits: u8, i16, u32, i64; Tenths: f32, f64; Inside: Pair<f32, u32>; Half: f16;
+        }
+        compile_all(all);
     }
 }

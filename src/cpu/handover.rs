@@ -501,7 +501,7 @@ mod tests {
 }
 
 /// Every interleaving of a few threads, and every value that their loads could return:
-/// `RUSTFLAGS="--cfg loom" cargo test --lib --release loom_`
+/// `RUSTFLAGS="--cfg loom" cargo test --release -p parascan-loom`
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;

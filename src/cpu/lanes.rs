@@ -18,7 +18,7 @@ pub(super) const LINE: usize = 64;
 #[inline]
 pub(super) fn has<Op: Operator<T>, T: Element>() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    return Op::LANES != Lanes::No && std::arch::is_x86_feature_detected!("avx2");
+    return const { !matches!(Op::LANES, Lanes::No) } && std::arch::is_x86_feature_detected!("avx2");
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     return false;
 }
@@ -47,7 +47,8 @@ where
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: the machine has AVX2.
     return unsafe {
-        match size_of::<Op::Carry>() {
+        // A constant, so that one of them is compiled.
+        match const { size_of::<Op::Carry>() } {
             1 => avx2::scan::<Op, T, _, _, _, 16>(steps, from, len, prefix, upcoming),
             2 => avx2::scan::<Op, T, _, _, _, 8>(steps, from, len, prefix, upcoming),
             4 => avx2::scan::<Op, T, _, _, _, 4>(steps, from, len, prefix, upcoming),
@@ -104,7 +105,7 @@ mod avx2 {
                 steps.source.prefetch(ahead + FETCHED * per_line, per_line);
                 for part in 0..LINE / VECTOR {
                     let items: [Src::Item; L] = steps.source.items(ahead + part * L);
-                    let carries = vector::<Op::Carry, L>(array::from_fn(|lane| steps.source.carry(&items[lane])));
+                    let carries = vector(carries::<Op::Carry, Src, L>(steps.source, &items));
                     // Lane by lane, out of order: every such operator is commutative.
                     ahead_sums = combined::<Op, T>(ahead_sums, carries);
                 }
@@ -116,7 +117,7 @@ mod avx2 {
             for part in 0..LINE / VECTOR {
                 let i = i + part * L;
                 let items: [Src::Item; L] = steps.source.items(i);
-                let mut sums = vector::<Op::Carry, L>(array::from_fn(|lane| steps.source.carry(&items[lane])));
+                let mut sums = vector(carries::<Op::Carry, Src, L>(steps.source, &items));
                 let mut distance = 1;
                 while distance < L {
                     sums = combined::<Op, T>(moved_up::<Op::Carry, L>(sums, distance, vector([identity; L])), sums);
@@ -134,9 +135,23 @@ mod avx2 {
             sum = steps.put(i, Some(sum));
             i += 1;
         }
-        let ahead_sum = lanes::<Op::Carry, L>(ahead_sums).into_iter().reduce(Op::combine).expect("there are lanes");
-        let ahead_sum = (ahead..ahead_end).fold(ahead_sum, |sum, i| (steps.combine)(sum, steps.carry(i)));
+        let mut ahead_sum = identity;
+        for lane in lanes::<Op::Carry, L>(ahead_sums) {
+            ahead_sum = Op::combine(ahead_sum, lane);
+        }
+        for i in ahead..ahead_end {
+            ahead_sum = (steps.combine)(ahead_sum, steps.carry(i));
+        }
         (sum, summed.then_some(ahead_sum))
+    }
+
+    #[inline(always)]
+    fn carries<C: Element, Src: Source<C>, const L: usize>(source: Src, items: &[Src::Item; L]) -> [C; L] {
+        let mut carries = [C::zeroed(); L];
+        for (carry, item) in carries.iter_mut().zip(items) {
+            *carry = source.carry(item);
+        }
+        carries
     }
 
     /// `combine` in each lane.

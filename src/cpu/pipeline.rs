@@ -8,8 +8,9 @@ use super::{
     handover::{hand_over_ahead, in_order},
     lanes,
 };
+use crate::operator::Lanes;
 use crate::{Associativity, Element, Operator};
-use std::{array, sync::OnceLock};
+use std::{array, marker::PhantomData, sync::OnceLock};
 
 /// Where the items of a [`pipeline`] come from. `C` is the operator's carry.
 ///
@@ -189,48 +190,140 @@ where
     Src: Source<Op::Carry>,
     Snk: Sink<Src::Item, Op::Carry>,
 {
+    let steps = Steps { source, sink, combine: Op::combine };
+    if lanes::has::<Op, T>() {
+        return in_lanes::<Op, T, Src, Snk>(n, init, source, sink, shape);
+    }
+    joined(n, init, &InRuns { steps }, Op::combine, Op::ASSOCIATIVITY, shape)
+}
+
+/// The same where [`lanes::has`] the operator.
+pub(super) fn in_lanes<Op, T, Src, Snk>(
+    n: usize,
+    init: Option<Op::Carry>,
+    source: Src,
+    sink: Snk,
+    shape: Shape,
+) -> Option<Op::Carry>
+where
+    Op: Operator<T>,
+    T: Element,
+    Src: Source<Op::Carry>,
+    Snk: Sink<Src::Item, Op::Carry>,
+{
+    // For other operators nothing of it is compiled.
+    if const { !matches!(Op::LANES, Lanes::No) } {
+        let steps = Steps { source, sink, combine: Op::combine };
+        let tiles = InLanes { steps, operator: PhantomData::<fn(Op, T)> };
+        return joined(n, init, &tiles, Op::combine, Op::ASSOCIATIVITY, shape);
+    }
+    unreachable!("the operator is no instruction")
+}
+
+/// What is done to a tile. Sources, sinks and operators end here: what joins tiles is compiled once for each type of carry.
+trait Tiles<C>: Sync {
+    /// The sum of a tile, and those of its runs.
+    fn fold(&self, tile: Cut) -> (C, [C; RUNS]);
+    /// Scans a tile, given the sums of its runs, and returns its last prefix. Meanwhile the tile `upcoming` is fetched, or folded:
+    /// that is the second result.
+    fn scan(&self, tile: Cut, prefix: Option<C>, sums: [C; RUNS], upcoming: Option<Cut>)
+    -> (C, Option<(C, [C; RUNS])>);
+}
+
+/// [`shaped`] of tiles on which `combine` is known.
+fn joined<C: Element>(
+    n: usize,
+    init: Option<C>,
+    tiles: &dyn Tiles<C>,
+    combine: fn(C, C) -> C,
+    associativity: Associativity,
+    shape: Shape,
+) -> Option<C> {
     if n == 0 {
         return init;
     }
-    let steps = Steps { source, sink, combine: Op::combine };
-    let in_lanes = lanes::has::<Op, T>();
     // The length is looked at first: asking rayon for its threads would start them.
     let small = n <= shape.small;
-    if Op::ASSOCIATIVITY == Associativity::Exact && (small || rayon::current_num_threads() == 1) {
-        let last = if in_lanes {
-            lanes::scan::<Op, T, _, _, _>(steps, 0, n, init, None).0
-        } else {
-            steps.scan_run(0, n, init)
-        };
-        sink.flush();
-        return Some(last);
+    if associativity == Associativity::Exact && (small || rayon::current_num_threads() == 1) {
+        return Some(tiles.scan(Cut { from: 0, len: n, run: 0 }, init, [C::zeroed(); RUNS], None).0);
     }
-    let tiles = n.div_ceil(shape.tile);
+    let count = n.div_ceil(shape.tile);
     let cut = |tile: usize| Cut::new(tile * shape.tile, shape.tile.min(n - tile * shape.tile));
     let total = OnceLock::new();
-    let aggregate = |tile: usize| steps.fold(cut(tile));
-    let combine = |earlier: &Op::Carry, later: &Op::Carry| Op::combine(*earlier, *later);
-    let finish = |tile: usize, prefix: Option<&Op::Carry>, sums: [Op::Carry; RUNS], next: Option<usize>| {
-        let (this, prefix) = (cut(tile), prefix.copied());
-        let (last, made) = if in_lanes {
-            let next = next.map(cut).map(|next| next.from..next.from + next.len);
-            let (last, sum) = lanes::scan::<Op, T, _, _, _>(steps, this.from, this.len, prefix, next);
-            (last, sum.map(|sum| (sum, [sum; RUNS])))
-        } else {
-            (steps.scan(this, prefix, sums, next.map(|next| next * shape.tile)), None)
-        };
-        sink.flush();
-        if tile == tiles - 1 {
+    let aggregate = |tile: usize| tiles.fold(cut(tile));
+    let combine = |earlier: &C, later: &C| combine(*earlier, *later);
+    let finish = |tile: usize, prefix: Option<&C>, sums: [C; RUNS], next: Option<usize>| {
+        let (last, made) = tiles.scan(cut(tile), prefix.copied(), sums, next.map(cut));
+        if tile == count - 1 {
             total.get_or_init(|| last);
         }
         made
     };
     if small {
-        in_order(tiles, init, aggregate, combine, finish);
+        in_order(count, init, aggregate, combine, finish);
     } else {
-        hand_over_ahead(tiles, init, aggregate, combine, finish);
+        hand_over_ahead(count, init, aggregate, combine, finish);
     }
     total.into_inner()
+}
+
+/// Tiles in runs.
+struct InRuns<Src, Snk, F> {
+    steps: Steps<Src, Snk, F>,
+}
+
+impl<C, Src, Snk, F> Tiles<C> for InRuns<Src, Snk, F>
+where
+    C: Copy,
+    Src: Source<C>,
+    Snk: Sink<Src::Item, C>,
+    F: Fn(C, C) -> C + Copy + Sync,
+{
+    fn fold(&self, tile: Cut) -> (C, [C; RUNS]) {
+        fold(self.steps.source, self.steps.combine, tile)
+    }
+    fn scan(
+        &self,
+        tile: Cut,
+        prefix: Option<C>,
+        sums: [C; RUNS],
+        upcoming: Option<Cut>,
+    ) -> (C, Option<(C, [C; RUNS])>) {
+        let last = self.steps.scan(tile, prefix, sums, upcoming.map(|tile| tile.from));
+        self.steps.sink.flush();
+        (last, None)
+    }
+}
+
+/// Tiles by vectors.
+struct InLanes<Src, Snk, F, O> {
+    steps: Steps<Src, Snk, F>,
+    operator: PhantomData<O>,
+}
+
+impl<Op, T, Src, Snk, F> Tiles<Op::Carry> for InLanes<Src, Snk, F, fn(Op, T)>
+where
+    Op: Operator<T>,
+    T: Element,
+    Src: Source<Op::Carry>,
+    Snk: Sink<Src::Item, Op::Carry>,
+    F: Fn(Op::Carry, Op::Carry) -> Op::Carry + Copy + Sync,
+{
+    fn fold(&self, tile: Cut) -> (Op::Carry, [Op::Carry; RUNS]) {
+        fold(self.steps.source, self.steps.combine, tile)
+    }
+    fn scan(
+        &self,
+        tile: Cut,
+        prefix: Option<Op::Carry>,
+        _: [Op::Carry; RUNS],
+        upcoming: Option<Cut>,
+    ) -> (Op::Carry, Option<(Op::Carry, [Op::Carry; RUNS])>) {
+        let upcoming = upcoming.map(|next| next.from..next.from + next.len);
+        let (last, sum) = lanes::scan::<Op, T, _, _, _>(self.steps, tile.from, tile.len, prefix, upcoming);
+        self.steps.sink.flush();
+        (last, sum.map(|sum| (sum, [sum; RUNS])))
+    }
 }
 
 /// A tile and its runs.
@@ -294,25 +387,11 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         F: Fn(C, C) -> C,
     {
         let first = self.put(from, prefix);
-        (from + 1..from + len).fold(first, |sum, i| self.put(i, Some(sum)))
-    }
-
-    /// The sum of a tile, and those of its runs.
-    fn fold<C>(self, cut: Cut) -> (C, [C; RUNS])
-    where
-        C: Copy,
-        Src: Source<C>,
-        F: Fn(C, C) -> C,
-    {
-        if cut.run == 0 {
-            let sum = (cut.from + 1..cut.from + cut.len)
-                .fold(self.carry(cut.from), |sum, i| (self.combine)(sum, self.carry(i)));
-            return (sum, [sum; RUNS]);
+        let mut sum = first;
+        for i in from + 1..from + len {
+            sum = self.put(i, Some(sum));
         }
-        let firsts = array::from_fn(|r| self.carry(cut.from + r * cut.run));
-        let sums = side_by_side(cut, firsts, |_| {}, |i, sum| (self.combine)(sum, self.carry(i)));
-        let (first, others) = sums.split_first().expect("RUNS is not 0");
-        (others.iter().fold(*first, |sum, &run| (self.combine)(sum, run)), sums)
+        sum
     }
 
     /// Scans a tile, given the sums of its runs, and returns its last prefix. Meanwhile the tile at `upcoming` is fetched, so that
@@ -327,18 +406,19 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         if cut.run == 0 {
             return self.scan_run(cut.from, cut.len, prefix);
         }
-        let mut next = prefix;
-        let firsts = array::from_fn(|r| {
-            let prefix = next;
+        // Loops, and no closures: this is compiled for each operator and element.
+        let mut firsts = sums;
+        let mut prefix = prefix;
+        for r in 0..RUNS {
+            firsts[r] = self.put(cut.from + r * cut.run, prefix);
             // The last run's sum has no run to go to, and the operator is not called for it.
             if r < RUNS - 1 {
-                next = Some(match prefix {
+                prefix = Some(match prefix {
                     Some(earlier) => (self.combine)(earlier, sums[r]),
                     None => sums[r],
                 });
             }
-            self.put(cut.from + r * cut.run, prefix)
-        });
+        }
         let mut upcoming = upcoming;
         let begin = |i| {
             self.sink.expect(i);
@@ -350,6 +430,28 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         let lasts = side_by_side(cut, firsts, begin, |i, sum| self.put(i, Some(sum)));
         lasts[RUNS - 1]
     }
+}
+
+/// The sum of a tile, and those of its runs.
+fn fold<C: Copy, Src: Source<C>>(source: Src, combine: impl Fn(C, C) -> C, cut: Cut) -> (C, [C; RUNS]) {
+    let carry = |i: usize| source.carry(&source.item(i));
+    if cut.run == 0 {
+        let mut sum = carry(cut.from);
+        for i in cut.from + 1..cut.from + cut.len {
+            sum = combine(sum, carry(i));
+        }
+        return (sum, [sum; RUNS]);
+    }
+    let mut firsts = [carry(cut.from); RUNS];
+    for (r, first) in firsts.iter_mut().enumerate().skip(1) {
+        *first = carry(cut.from + r * cut.run);
+    }
+    let sums = side_by_side(cut, firsts, |_| {}, |i, sum| combine(sum, carry(i)));
+    let mut sum = sums[0];
+    for &run in &sums[1..] {
+        sum = combine(sum, run);
+    }
+    (sum, sums)
 }
 
 /// Takes every run of a tile from the state after its first item to the one after its last, by `step(i, state)`.
@@ -366,18 +468,22 @@ fn side_by_side<C: Copy>(
         for (r, state) in states.iter_mut().enumerate() {
             let from = from + r * run + done;
             begin(from);
-            *state = (from..from + BLOCK).fold(*state, |state, i| step(i, state));
+            for i in from..from + BLOCK {
+                *state = step(i, *state);
+            }
         }
         done += BLOCK;
     }
     for (r, state) in states.iter_mut().enumerate() {
         let to = if r == RUNS - 1 { from + len } else { from + (r + 1) * run };
-        *state = (from + r * run + done..to).fold(*state, |state, i| step(i, state));
+        for i in from + r * run + done..to {
+            *state = step(i, *state);
+        }
     }
     states
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Last, Max, Sum};

@@ -2,10 +2,10 @@
 
 use super::{
     lanes::{self, LINE, VECTOR},
-    pipeline::{Shape, Sink, Source, shaped},
+    pipeline::{Shape, Sink, Source, in_lanes, shaped},
 };
 use crate::{Element, Operator};
-use std::{array, marker::PhantomData};
+use std::marker::PhantomData;
 
 /// Scans `n` elements of `input` into `output`, on the threads of rayon's current pool.
 ///
@@ -48,8 +48,8 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
     // In place the line is in the cache already.
     let stream = lanes::has::<Op, T>() && input != output.cast_const() && size_of::<T>() * n >= STREAMED_FROM;
     macro_rules! run {
-        ($exclusive:literal, $reverse:literal, $stream:expr) => {
-            shaped::<Op, T, _, _>(
+        ($shaped:ident $exclusive:literal, $reverse:literal, $stream:expr) => {
+            $shaped::<Op, T, _, _>(
                 n,
                 init,
                 Elements::<Op, T, $reverse> { input, n, operator: PhantomData },
@@ -61,14 +61,14 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
     // All is decided out here, so that the inner loops walk without a branch; of the last one too: as a field it costs a
     // fifth more time an item in the cache.
     match (exclusive, reverse, stream) {
-        (false, false, false) => run!(false, false, false),
-        (false, true, false) => run!(false, true, false),
-        (true, false, false) => run!(true, false, false),
-        (true, true, false) => run!(true, true, false),
-        (false, false, true) => run!(false, false, true),
-        (false, true, true) => run!(false, true, true),
-        (true, false, true) => run!(true, false, true),
-        (true, true, true) => run!(true, true, true),
+        (false, false, false) => run!(shaped false, false, false),
+        (false, true, false) => run!(shaped false, true, false),
+        (true, false, false) => run!(shaped true, false, false),
+        (true, true, false) => run!(shaped true, true, false),
+        (false, false, true) => run!(in_lanes false, false, true),
+        (false, true, true) => run!(in_lanes false, true, true),
+        (true, false, true) => run!(in_lanes true, false, true),
+        (true, true, true) => run!(in_lanes true, true, true),
     };
 }
 
@@ -181,12 +181,15 @@ where
     #[inline(always)]
     fn put_vector<const L: usize>(&self, i: usize, _: [T; L], exclusive: [Op::Carry; L], inclusive: [Op::Carry; L]) {
         let results = if EXCLUSIVE { exclusive } else { inclusive };
-        let results: [T; L] = array::from_fn(|lane| Op::lower(results[if REVERSE { L - 1 - lane } else { lane }]));
+        let mut lowered = [T::zeroed(); L];
+        for lane in 0..L {
+            lowered[lane] = Op::lower(results[if REVERSE { L - 1 - lane } else { lane }]);
+        }
         let first = if REVERSE { i + L - 1 } else { i };
         // SAFETY: the pipeline puts i < n only, each once; `flush` follows on this thread.
         unsafe {
             let place = self.output.add(place::<REVERSE>(first, self.n)).cast::<[T; L]>();
-            if STREAM { stream(place, results) } else { place.write(results) }
+            if STREAM { stream(place, lowered) } else { place.write(lowered) }
         }
     }
 
@@ -276,7 +279,7 @@ pub(super) fn fence() {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::{Associativity, BitXor, Last, Max, Sum};

@@ -111,7 +111,7 @@ pub(crate) fn expand<O: Offset, I: Offset>(offsets: &[O], segment_of: &mut [I], 
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -45,7 +45,7 @@ pub struct KeepFlags;
 pub struct KeepBits;
 
 /// How a kernel sees a predicate.
-const fn test<T: Element, P: Predicate<T>>() -> Test<'static> {
+pub(crate) const fn test<T: Element, P: Predicate<T>>() -> Test<'static> {
     Test {
         item: Type::of::<T>(P::CUDA_ITEM),
         parameters: Type::of::<P::Parameters>(<P::Parameters as Element>::CUDA),

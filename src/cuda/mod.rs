@@ -36,9 +36,9 @@ pub use driver::context;
 pub use library::Kernels;
 #[cfg(test)]
 pub(crate) use library::compile_all;
-#[cfg(any(test, feature = "laws"))]
-pub(crate) use scan::unit_of;
 pub(crate) use scan::{Call, Plan, ScanProgram, load, loaded};
 #[doc(hidden)]
 pub use unit::Field;
 pub(crate) use unit::{FLOAT_RANGE, INTEGER_RANGE, KeyKind, SAME, SAME_HALVES, Type, is_statements};
+#[cfg(any(test, feature = "laws"))]
+pub(crate) use {compact::test, scan::unit_of};

@@ -23,6 +23,14 @@ pub(crate) enum Target {
     Ptx(u32),
 }
 
+impl Target {
+    /// The compute capability.
+    pub(crate) fn capability(self) -> u32 {
+        let (Target::Cubin(capability) | Target::Ptx(capability)) = self;
+        capability
+    }
+}
+
 /// Why a program was not compiled.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -140,7 +148,7 @@ impl Nvrtc {
         }
     }
 
-    /// Compiles `source`, whose includes are found in `headers` (name, text). `name` stands in the compiler's messages.
+    /// Compiles `source`, whose includes are found in `headers` (name, text), to an image. `name` stands in the compiler's messages.
     pub(crate) fn compile(
         &self,
         name: &str,
@@ -148,20 +156,51 @@ impl Nvrtc {
         headers: &[(&str, &str)],
         target: Target,
     ) -> std::result::Result<Vec<u8>, Failure> {
+        self.images(name, source, headers, &[target], &[]).map(|mut images| images.remove(0))
+    }
+
+    /// Whether there is machine code of `source` for a compute capability: the whole compiler sees it, the assembler included, but spends
+    /// little on making it fast.
+    #[cfg(test)]
+    pub(crate) fn compiles(
+        &self,
+        name: &str,
+        source: &str,
+        headers: &[(&str, &str)],
+        capability: u32,
+    ) -> std::result::Result<(), Failure> {
+        let quickly: &[&str] = if self.version >= (13, 0) { &["--Ofast-compile=mid"] } else { &[] };
+        self.images(name, source, headers, &[Target::Cubin(capability)], quickly).map(|_| ())
+    }
+
+    /// The same to an image for each of some targets of one compute capability, with `flags` besides: machine code is made from PTX,
+    /// which is the same as if it alone had been asked for.
+    ///
+    /// # Panics
+    /// If the targets are none, or of several capabilities.
+    pub(crate) fn images(
+        &self,
+        name: &str,
+        source: &str,
+        headers: &[(&str, &str)],
+        targets: &[Target],
+        flags: &[&str],
+    ) -> std::result::Result<Vec<Vec<u8>>, Failure> {
+        let capability = targets[0].capability();
+        assert!(targets.iter().all(|target| target.capability() == capability), "one compilation for {targets:?}");
         let text = |s: &str| CString::new(s).map_err(|_| Failure::Log(format!("{name}: the text contains a NUL byte")));
         let (name, source) = (text(name)?, text(source)?);
         let names = headers.iter().map(|(name, _)| text(name)).collect::<std::result::Result<Vec<_>, _>>()?;
         let texts = headers.iter().map(|(_, body)| text(body)).collect::<std::result::Result<Vec<_>, _>>()?;
         let names: Vec<*const c_char> = names.iter().map(|s| s.as_ptr()).collect();
         let texts: Vec<*const c_char> = texts.iter().map(|s| s.as_ptr()).collect();
-        let architecture = match target {
-            Target::Cubin(capability) => format!("--gpu-architecture=sm_{capability}"),
-            Target::Ptx(capability) => format!("--gpu-architecture=compute_{capability}"),
-        };
+        let is_real = targets.iter().any(|target| matches!(target, Target::Cubin(_)));
+        let architecture = format!("--gpu-architecture={}_{capability}", if is_real { "sm" } else { "compute" });
         let options = FLAGS
             .iter()
             .copied()
             .chain([architecture.as_str()])
+            .chain(flags.iter().copied())
             .map(text)
             .collect::<std::result::Result<Vec<_>, _>>()?;
         let options: Vec<*const c_char> = options.iter().map(|s| s.as_ptr()).collect();
@@ -192,12 +231,12 @@ impl Nvrtc {
                 names.as_ptr(),
             );
             self.check("nvrtcCreateProgram", code).map_err(Failure::Call)?;
-            let image = match compile(program, options.len() as c_int, options.as_ptr()) {
-                0 => match target {
-                    Target::Cubin(_) => self.bytes(program, "nvrtcGetCUBINSize", "nvrtcGetCUBIN"),
-                    Target::Ptx(_) => self.bytes(program, "nvrtcGetPTXSize", "nvrtcGetPTX"),
-                }
-                .map_err(Failure::Call),
+            let image = |target: &Target| match target {
+                Target::Cubin(_) => self.bytes(program, "nvrtcGetCUBINSize", "nvrtcGetCUBIN"),
+                Target::Ptx(_) => self.bytes(program, "nvrtcGetPTXSize", "nvrtcGetPTX"),
+            };
+            let images = match compile(program, options.len() as c_int, options.as_ptr()) {
+                0 => targets.iter().map(image).collect::<std::result::Result<_, _>>().map_err(Failure::Call),
                 6 => Err(match self.bytes(program, "nvrtcGetProgramLogSize", "nvrtcGetProgramLog") {
                     Ok(log) => Failure::Log(String::from_utf8_lossy(&log).trim_end_matches('\0').trim().to_owned()),
                     Err(e) => Failure::Call(e),
@@ -205,7 +244,7 @@ impl Nvrtc {
                 code => Err(Failure::Call(self.check("nvrtcCompileProgram", code).unwrap_err())),
             };
             destroy(&mut program);
-            image
+            images
         }
     }
 

@@ -600,7 +600,7 @@ mod tests {
     /// For every machine that is meant to run them: PTX alone is never seen by the assembler, which refuses more.
     #[test]
     fn every_kernel_compiles() {
-        // The build has been through the others where it found the same compiler.
+        // What is built in is compiled for the others by the build, or by a test of all of it.
         let architecture = |name: &str| if name.ends_with(BUILT_IN.template) { 75 } else { 90 };
         let all = all().into_iter().map(|(name, source)| (architecture(&name), name, source)).collect();
         library::compile_all(all);

@@ -10,8 +10,9 @@ use super::tuning::{
 };
 
 /// The templates, by the name under which a unit includes them.
-pub(crate) const TEMPLATES: [(&str, &str); 26] = [
+pub(crate) const TEMPLATES: [(&str, &str); 28] = [
     ("types.cuh", include_str!("../../cuda-templates/types.cuh")),
+    ("rust.cuh", include_str!("../../cuda-templates/rust.cuh")),
     ("warp_scan.cuh", include_str!("../../cuda-templates/warp_scan.cuh")),
     ("handover.cuh", include_str!("../../cuda-templates/handover.cuh")),
     ("stage.cuh", include_str!("../../cuda-templates/stage.cuh")),
@@ -37,6 +38,7 @@ pub(crate) const TEMPLATES: [(&str, &str); 26] = [
     ("buckets.cuh", include_str!("../../cuda-templates/buckets.cuh")),
     ("sort_kernels.cuh", include_str!("../../cuda-templates/sort_kernels.cuh")),
     ("laws.cuh", include_str!("../../cuda-templates/laws.cuh")),
+    ("predicate_laws.cuh", include_str!("../../cuda-templates/predicate_laws.cuh")),
 ];
 
 /// A type on both sides.
@@ -94,6 +96,11 @@ fn quoted(what: &str, text: &str) -> String {
 /// The body of a function: of an expression, or of statements, which a `return` ends.
 fn body(what: &str, text: &str) -> String {
     if is_statements(text) { quoted(what, text) } else { format!("return{};", quoted(what, text)) }
+}
+
+/// What texts need that were written from Rust.
+fn prelude(texts: &[&str]) -> &'static str {
+    if texts.iter().any(|text| text.contains("rust::")) { "#include \"rust.cuh\"\n" } else { "" }
 }
 
 /// Whether a text is statements, and not an expression.
@@ -167,6 +174,7 @@ impl Unit<'_> {
         });
         format!(
             "#include \"scan.cuh\"\n\
+             {}\
              {shapes}\
              [[maybe_unused]] constexpr u32 LOOK_BACK_GROUP = {LOOK_BACK_GROUP};\n\
              {}{}\
@@ -181,6 +189,7 @@ impl Unit<'_> {
              }};\n\
              {block}\
              #include \"{program}\"\n",
+            prelude(&[lift, alone, combine, lower]),
             element.defined("Element", "element"),
             carry.defined("Carry", "carry"),
             body("lift", lift),
@@ -208,6 +217,31 @@ pub(crate) struct Test<'a> {
     pub(crate) item: Type<'a>,
     pub(crate) parameters: Type<'a>,
     pub(crate) keeps: &'a str,
+}
+
+impl Test<'_> {
+    /// Its definition as `name`.
+    fn defined(&self, name: &str) -> String {
+        let Test { item, parameters, keeps } = self;
+        format!(
+            "{}\
+             struct {name} {{\n    \
+                 {}    {}    \
+                 Parameters p;\n    \
+                 __device__ bool operator()(Item x) const {{ {} }}\n\
+             }};\n",
+            prelude(&[keeps]),
+            item.defined("Item", "item"),
+            parameters.defined("Parameters", "parameters"),
+            body("predicate", keeps)
+        )
+    }
+
+    /// The text of the unit that compares it with its Rust body.
+    #[allow(dead_code)] // build.rs makes none, nor does the library without `laws`
+    pub(crate) fn laws_source(&self) -> String {
+        format!("#include \"compact.cuh\"\n{}#include \"predicate_laws.cuh\"\n", self.defined("Test"))
+    }
 }
 
 /// What a kernel of compaction keeps.
@@ -275,25 +309,13 @@ impl CompactUnit<'_> {
 
     /// The text of the unit.
     pub(crate) fn source(&self) -> String {
-        let test = |name: &str, Test { item, parameters, keeps }: Test| {
-            format!(
-                "struct {name} {{\n    \
-                     {}    {}    \
-                     Parameters p;\n    \
-                     __device__ bool operator()(Item x) const {{ {} }}\n\
-                 }};\n",
-                item.defined("Item", "item"),
-                parameters.defined("Parameters", "parameters"),
-                body("predicate", keeps)
-            )
-        };
         let choice = match self.choice {
             Choice::Items(only, None) => {
-                test("Test", only) + "typedef Test::Item Item;\ntypedef ByItems<Test> Choice;\n"
+                only.defined("Test") + "typedef Test::Item Item;\ntypedef ByItems<Test> Choice;\n"
             }
             Choice::Items(first, Some(second)) => {
-                test("Test", first)
-                    + &test("SecondTest", second)
+                first.defined("Test")
+                    + &second.defined("SecondTest")
                     + "typedef Test::Item Item;\ntypedef ByEither<Test, SecondTest> Choice;\n"
             }
             Choice::Distinct { item, same } => format!(

@@ -1,86 +1,133 @@
 //! Agreement of the Rust bodies with the CUDA bodies: both are run on the same operands and compared on the host.
 
+use super::device::{Device, p};
 use super::measure::{Again, Measure, same_bits};
-use super::{Laws, Violation, config, fold, hex, operand_lines, results};
-use crate::cuda::{self, Kernels};
-use crate::memory::bind;
-use crate::{Element, Error, Operator};
-use bytemuck::{cast_slice, cast_slice_mut, zeroed_vec};
-use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DevicePtrMut, DriverError};
+use super::values::Bytes;
+use super::{Laws, Operand, Violation, config, fold, hex, operand_lines, results, shown};
+use crate::{Element, Error, Operator, cuda};
+use bytemuck::{bytes_of, pod_read_unaligned, zeroed_vec};
+use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 use proptest::collection::vec;
-use proptest::strategy::{Strategy, ValueTree};
+use proptest::strategy::{BoxedStrategy, Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use rayon::prelude::*;
 use std::any::type_name;
 use std::ffi::c_void;
 use std::fmt::Debug;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Partial results drawn for each side of `combine`.
 const DRAWN: usize = 512;
 /// Pairs, or elements, that are on the device at once, for each of this machine's threads.
 const CHUNK: usize = 1 << 22;
-const THREADS: u32 = 256;
 
 /// Random operands.
 pub(super) fn random<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>) -> Result<(), Violation> {
-    let (device, measure) = (Device::<Op, T>::new()?, &laws.measure);
-    let stream = device.stream()?;
+    let (bodies, measure) = (Bodies::<Op, T>::new()?, &laws.measure);
+    let stream = bodies.stream()?;
+    let alone = |operand: &[Bytes]| {
+        let mut elements: Vec<T> = zeroed_vec(operand.len());
+        for (element, bytes) in elements.iter_mut().zip(operand) {
+            *element = pod_read_unaligned(bytes);
+        }
+        let (lifted, lowered) = bodies.lift_and_lower(&stream, &elements)?;
+        Ok(first(elements.len(), &|i| differs_alone::<Op, T>(measure, elements[i], lifted[i], lowered[i])))
+    };
+    let pairs = |earlier: &[Operand], later: &[Operand]| {
+        let (rows, columns) = (carries::<Op, T>(earlier), carries::<Op, T>(later));
+        let (combined, lowered) = bodies.combine_all(&stream, &rows, &columns)?;
+        Ok(first(combined.len(), &|i| {
+            let (a, b) = (rows[i / columns.len()], columns[i % columns.len()]);
+            differs::<Op, T>(measure, a, b, combined[i], lowered[i])
+        }))
+    };
+    match counterexample(&laws.values, shown::<T>, &alone, &pairs) {
+        Ok(None) => Ok(()),
+        Ok(Some(counterexample)) => Err(disagreement::<Op, T>(counterexample)),
+        Err(Trouble::NoValues(reason)) => Err(laws.no_values(&reason)),
+        Err(Trouble::Engine(e)) => Err(e.into()),
+    }
+}
+
+fn carries<Op: Operator<T>, T: Element>(operands: &[Operand]) -> Vec<Op::Carry> {
+    let mut carries = zeroed_vec(operands.len());
+    for (carry, operand) in carries.iter_mut().zip(operands) {
+        *carry = fold::<Op, T>(operand);
+    }
+    carries
+}
+
+/// Why nothing was found out.
+pub(super) enum Trouble {
+    NoValues(String),
+    Engine(Error),
+}
+
+impl From<Error> for Trouble {
+    fn from(e: Error) -> Trouble {
+        Trouble::Engine(e)
+    }
+}
+
+/// The first of `n` of which there is something to say, and what.
+fn first(n: usize, wrong: &(dyn Fn(usize) -> Option<String> + Sync)) -> Option<(usize, String)> {
+    (0..n).into_par_iter().find_map_first(|i| Some((i, wrong(i)?)))
+}
+
+type Found = Result<Option<(usize, String)>, Error>;
+
+/// The smallest counterexample that is found. `alone` judges the elements of an operand, `pairs` each of the earlier operands with each
+/// of the later ones, row by row.
+fn counterexample(
+    values: &BoxedStrategy<Bytes>,
+    shown: fn(&[u8]) -> String,
+    alone: &dyn Fn(&[Bytes]) -> Found,
+    pairs: &dyn Fn(&[Operand], &[Operand]) -> Found,
+) -> Result<Option<String>, Trouble> {
     let mut runner = TestRunner::new(config());
-    let operands = vec(laws.values.clone(), 1..=3);
+    let operands = vec(values.clone(), 1..=3);
     let mut draw = || {
-        let tree = (0..DRAWN).map(|_| operands.new_tree(&mut runner));
-        tree.collect::<Result<Vec<_>, _>>().map_err(|reason| laws.no_values(reason.message()))
+        let trees = (0..DRAWN).map(|_| operands.new_tree(&mut runner));
+        trees.collect::<Result<Vec<_>, _>>().map_err(|reason| Trouble::NoValues(reason.message().to_owned()))
     };
     let (mut earlier, mut later) = (draw()?, draw()?);
 
     // ---- lift and lower
-    let judge = |elements: &Vec<T>| -> Result<Option<String>, Error> {
-        let (lifted, lowered) = device.lift_and_lower(&stream, elements)?;
-        Ok((0..elements.len()).find_map(|i| differs_alone::<Op, T>(measure, elements[i], lifted[i], lowered[i])))
-    };
-    let all = earlier.iter().chain(&later).flat_map(ValueTree::current).collect();
+    let judge = |elements: &Operand| Ok(alone(elements)?.map(|(_, words)| words));
+    let all: Vec<Bytes> = earlier.iter().chain(&later).flat_map(ValueTree::current).collect();
     if judge(&all)?.is_some() {
         for tree in earlier.iter_mut().chain(&mut later) {
             if let Some((_, counterexample)) = shrink(tree, judge)? {
-                return Err(disagreement::<Op, T>(counterexample));
+                return Ok(Some(counterexample));
             }
         }
     }
 
     // ---- combine
-    let rows: Vec<Op::Carry> = earlier.iter().map(|tree| fold::<Op, T>(&tree.current())).collect();
-    let columns: Vec<Op::Carry> = later.iter().map(|tree| fold::<Op, T>(&tree.current())).collect();
-    let (combined, lowered) = device.combine_all(&stream, &rows, &columns)?;
-    let wrong =
-        |i: usize| differs::<Op, T>(measure, rows[i / DRAWN], columns[i % DRAWN], combined[i], lowered[i]).is_some();
-    let Some(i) = (0..combined.len()).into_par_iter().find_first(|&i| wrong(i)) else { return Ok(()) };
+    let current = |trees: &[_]| trees.iter().map(ValueTree::current).collect::<Vec<Operand>>();
+    let Some((i, _)) = pairs(&current(&earlier), &current(&later))? else { return Ok(None) };
     let (earlier, later) = (&mut earlier[i / DRAWN], &mut later[i % DRAWN]);
-    let bad = |earlier: &[T], later: &[T]| -> Result<_, Error> {
-        let (a, b) = (fold::<Op, T>(earlier), fold::<Op, T>(later));
-        let (combined, lowered) = device.combine_all(&stream, &[a], &[b])?;
-        Ok(differs::<Op, T>(measure, a, b, combined[0], lowered[0]))
+    let bad = |a: &Operand, b: &Operand| {
+        let found = pairs(std::slice::from_ref(a), std::slice::from_ref(b))?;
+        Ok(found.map(|(_, words)| words))
     };
     let b = later.current();
     let a = shrink(earlier, |a| bad(a, &b))?.map_or_else(|| earlier.current(), |(a, _)| a);
     let smallest = shrink(later, |b| bad(&a, b))?;
     let (b, lines) = smallest.unwrap_or_else(|| (b, "    and not so when tried again".to_owned()));
-    Err(disagreement::<Op, T>(operand_lines(&[("a", &a), ("b", &b)]) + &lines))
+    Ok(Some(operand_lines(&[("a", &a), ("b", &b)], shown) + &lines))
 }
 
 /// Every bit pattern, and every pair of those of a small element.
 pub(super) fn exhaustive<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>) -> Result<(), Violation> {
-    let (device, measure) = (Device::<Op, T>::new()?, &laws.measure);
+    let (device, measure) = (Bodies::<Op, T>::new()?, &laws.measure);
     let patterns = 1usize << (8 * size_of::<T>());
-    let pattern = |i: usize| bytemuck::pod_read_unaligned::<T>(&i.to_le_bytes()[..size_of::<T>()]);
-    let chunks = |n: usize, length: usize| {
-        let starts = (0..n.div_ceil(length)).into_par_iter().map(move |chunk| chunk * length);
-        starts.map(move |first| first..(first + length).min(n))
-    };
+    let pattern = |i: usize| pod_read_unaligned::<T>(&i.to_le_bytes()[..size_of::<T>()]);
 
     // ---- lift and lower
-    chunks(patterns, CHUNK).try_for_each(|chunk| {
+    for_chunks(patterns, CHUNK, &|chunk| {
         let elements: Vec<T> = chunk.map(pattern).collect();
         let (lifted, lowered) = device.lift_and_lower(&device.stream()?, &elements)?;
         let found =
@@ -93,19 +140,31 @@ pub(super) fn exhaustive<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>
 
     // ---- combine
     let carries: Vec<Op::Carry> = (0..patterns).map(|i| Op::lift(pattern(i))).collect();
-    chunks(patterns, (CHUNK / patterns).max(1)).try_for_each(|rows| {
+    for_chunks(patterns, (CHUNK / patterns).max(1), &|rows| {
         let (combined, lowered) = device.combine_all(&device.stream()?, &carries[rows.clone()], &carries)?;
         for (i, row) in rows.enumerate() {
             let a = carries[row];
             for (column, &b) in carries.iter().enumerate() {
                 let i = i * patterns + column;
                 if let Some(lines) = differs::<Op, T>(measure, a, b, combined[i], lowered[i]) {
-                    let operands = [("a", &[pattern(row)][..]), ("b", &[pattern(column)])];
-                    return Err(disagreement::<Op, T>(operand_lines(&operands) + &lines));
+                    let [a, b] = [row, column].map(|i| vec![bytes_of(&pattern(i)).to_vec()]);
+                    return Err(disagreement::<Op, T>(operand_lines(&[("a", &a), ("b", &b)], shown::<T>) + &lines));
                 }
             }
         }
         Ok(())
+    })
+}
+
+/// Does the work on `0..n`, so many at a time, on all threads.
+fn for_chunks(
+    n: usize,
+    length: usize,
+    work: &(dyn Fn(Range<usize>) -> Result<(), Violation> + Sync),
+) -> Result<(), Violation> {
+    (0..n.div_ceil(length)).into_par_iter().try_for_each(|chunk| {
+        let first = chunk * length;
+        work(first..(first + length).min(n))
     })
 }
 
@@ -166,8 +225,8 @@ fn lowers_differently<Op: Operator<T>, T: Element + Debug>(
     }
     Some(format!(
         "    lowered in Rust = {expected:?} ({})\n    lowered in CUDA = {lowered:?} ({})",
-        hex(&expected),
-        hex(&lowered)
+        hex(bytes_of(&expected)),
+        hex(bytes_of(&lowered))
     ))
 }
 
@@ -176,7 +235,7 @@ fn disagreement<Op: Operator<T>, T: Element>(counterexample: String) -> Violatio
 }
 
 /// The smallest value of the tree that is bad, if its present one is, with what is said of it.
-fn shrink<V: ValueTree>(
+pub(super) fn shrink<V: ValueTree>(
     tree: &mut V,
     bad: impl Fn(&V::Value) -> Result<Option<String>, Error>,
 ) -> Result<Option<(V::Value, String)>, Error> {
@@ -198,9 +257,8 @@ fn shrink<V: ValueTree>(
 // ---- the device --------------------------------------------------------------------------------------------------------------
 
 /// The CUDA bodies, loaded.
-struct Device<Op, T> {
-    kernels: Kernels,
-    context: Arc<CudaContext>,
+struct Bodies<Op, T> {
+    device: Device,
     bodies: PhantomData<fn(Op, T)>,
 }
 
@@ -209,21 +267,20 @@ const KERNELS: [&str; 2] = ["lift_and_lower", "combine_all"];
 const LIFT_AND_LOWER: usize = 0;
 const COMBINE_ALL: usize = 1;
 
-impl<Op: Operator<T>, T: Element> Device<Op, T> {
+impl<Op: Operator<T>, T: Element> Bodies<Op, T> {
     fn new() -> Result<Self, Error> {
-        let context = cuda::context(0)?;
         let name = format!("laws of {} on {}", type_name::<Op>(), type_name::<T>());
-        let kernels = Kernels::compile(&context, &name, &cuda::unit_of::<Op, T>().source("laws.cuh"), &KERNELS)?;
-        Ok(Device { kernels, context, bodies: PhantomData })
+        let device = Device::new(&name, &cuda::unit_of::<Op, T>().source("laws.cuh"), &KERNELS)?;
+        Ok(Bodies { device, bodies: PhantomData })
     }
 
     fn stream(&self) -> Result<Arc<CudaStream>, Error> {
-        self.context.new_stream().map_err(|e| self.failed("cuStreamCreate", e))
+        self.device.stream()
     }
 
     /// Each element lifted, and that lowered again.
     fn lift_and_lower(&self, stream: &Arc<CudaStream>, elements: &[T]) -> Result<(Vec<Op::Carry>, Vec<T>), Error> {
-        let elements_there = self.upload(stream, elements)?;
+        let elements_there = self.device.upload(stream, elements)?;
         let (x, _reading) = elements_there.device_ptr(stream);
         let n = elements.len() as u64;
         // SAFETY: `x` is n elements.
@@ -237,8 +294,14 @@ impl<Op: Operator<T>, T: Element> Device<Op, T> {
         earlier: &[Op::Carry],
         later: &[Op::Carry],
     ) -> Result<(Vec<Op::Carry>, Vec<T>), Error> {
-        let seen = |carries: &[Op::Carry]| carries.iter().copied().map(Op::to_cuda).collect::<Vec<_>>();
-        let (earlier_there, later_there) = (self.upload(stream, &seen(earlier))?, self.upload(stream, &seen(later))?);
+        let upload = |carries: &[Op::Carry]| {
+            let mut seen = carries.to_vec();
+            for carry in &mut seen {
+                *carry = Op::to_cuda(*carry);
+            }
+            self.device.upload(stream, &seen)
+        };
+        let (earlier_there, later_there) = (upload(earlier)?, upload(later)?);
         let ((a, _reading_a), (b, _reading_b)) = (earlier_there.device_ptr(stream), later_there.device_ptr(stream));
         let (columns, n) = (later.len() as u64, (earlier.len() * later.len()) as u64);
         // SAFETY: `a` is a carry for each row, `b` one for each column, and n is rows times columns.
@@ -257,43 +320,20 @@ impl<Op: Operator<T>, T: Element> Device<Op, T> {
         n: u64,
         inputs: &[*const c_void],
     ) -> Result<(Vec<Op::Carry>, Vec<T>), Error> {
-        let mut carries_there = self.allocate::<Op::Carry>(stream, n as usize)?;
-        let mut elements_there = self.allocate::<T>(stream, n as usize)?;
+        let device = &self.device;
+        let mut carries_there = device.allocate::<Op::Carry>(stream, n as usize)?;
+        let mut elements_there = device.allocate::<T>(stream, n as usize)?;
         {
             let (carries, _writing_carries) = carries_there.device_ptr_mut(stream);
             let (elements, _writing_elements) = elements_there.device_ptr_mut(stream);
             let arguments = [inputs, &[p(&carries), p(&elements)]].concat();
-            let blocks = n.div_ceil(THREADS.into()) as u32;
-            bind(stream)?;
             // SAFETY: the outputs are n carries and n elements; the rest is the caller's.
-            unsafe { self.kernels.launch(kernel, blocks, THREADS, stream.cu_stream(), &arguments)? };
+            unsafe { device.launch(stream, kernel, n, &arguments)? };
         }
-        let mut carries: Vec<Op::Carry> = self.download(stream, &carries_there)?;
-        carries.iter_mut().for_each(|carry| *carry = Op::from_cuda(*carry));
-        Ok((carries, self.download(stream, &elements_there)?))
+        let mut carries: Vec<Op::Carry> = device.download(stream, &carries_there)?;
+        for carry in &mut carries {
+            *carry = Op::from_cuda(*carry);
+        }
+        Ok((carries, device.download(stream, &elements_there)?))
     }
-
-    fn allocate<X: Element>(&self, stream: &Arc<CudaStream>, n: usize) -> Result<CudaSlice<u8>, Error> {
-        stream.alloc_zeros(n * size_of::<X>()).map_err(|e| self.failed("cuMemAllocAsync", e))
-    }
-
-    fn upload<X: Element>(&self, stream: &Arc<CudaStream>, data: &[X]) -> Result<CudaSlice<u8>, Error> {
-        stream.clone_htod(cast_slice::<X, u8>(data)).map_err(|e| self.failed("cuMemcpyHtoDAsync", e))
-    }
-
-    /// Waits for it.
-    fn download<X: Element>(&self, stream: &Arc<CudaStream>, from: &CudaSlice<u8>) -> Result<Vec<X>, Error> {
-        let mut data: Vec<X> = zeroed_vec(from.len() / size_of::<X>());
-        let copied = stream.memcpy_dtoh(from, cast_slice_mut::<X, u8>(&mut data));
-        copied.and_then(|()| stream.synchronize()).map_err(|e| self.failed("cuMemcpyDtoHAsync", e))?;
-        Ok(data)
-    }
-
-    fn failed(&self, call: &'static str, e: DriverError) -> Error {
-        Error::Driver { call, code: e.0, device: self.context.ordinal() }
-    }
-}
-
-fn p<A>(argument: &A) -> *const c_void {
-    std::ptr::from_ref(argument).cast()
 }

@@ -1,7 +1,8 @@
 //! What counts as equal. The rule is in the module's documentation.
 
-use super::values::{Kind, parts};
+use super::values::{Bytes, Kind, Layout, parts};
 use crate::Element;
+use bytemuck::{bytes_of, bytes_of_mut, cast_slice};
 use half::{bf16, f16};
 use std::any::TypeId;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ impl<C> Clone for Measure<C> {
 impl<C: Element> Measure<C> {
     /// Whether it can tell: how far a carry without floats may be off, or one whose fields are not known, is for the user to say.
     pub(super) fn is_known(&self) -> bool {
-        self.exact || self.close.is_some() || float(C::zeroed()).is_some() || has_floats::<C>()
+        self.exact || self.close.is_some() || float(C::zeroed()).is_some() || any_has_float(&[C::zeroed()], |_| true)
     }
 
     /// Whether two results that were made from `from` are the same. `again` makes the first one anew, and then the other one if
@@ -49,13 +50,12 @@ impl<C: Element> Measure<C> {
 
     /// Whether structs of floats hold any that are too large, too small or not finite for three of them to be multiplied.
     pub(super) fn passes_over_operands(&self, operands: &[C]) -> bool {
-        self.is_of_struct() && operands.iter().any(|carry| fields(carry).any(|(_, x)| !x.is_in_the_middle()))
+        self.is_of_struct() && any_has_float(operands, |x| !x.is_in_the_middle())
     }
 
     /// The same, but for what is not finite.
     pub(super) fn passes_over_finite_operands(&self, operands: &[C]) -> bool {
-        let is_off = |x: Float| x.value.is_finite() && !x.is_in_the_middle();
-        self.is_of_struct() && operands.iter().any(|carry| fields(carry).any(|(_, x)| is_off(x)))
+        self.is_of_struct() && any_has_float(operands, |x| x.value.is_finite() && !x.is_in_the_middle())
     }
 
     fn is_of_struct(&self) -> bool {
@@ -96,8 +96,11 @@ fn is_close<C: Element>(one: C, other: C, from: &[C]) -> bool {
     if x.value.is_nan() || y.value.is_nan() {
         return x.value.is_nan() && y.value.is_nan();
     }
-    let all = from.iter().copied().chain([one, other]).filter_map(float).map(|x| x.value.abs());
-    let magnitude = all.filter(|x| x.is_finite()).fold(0.0, f64::max);
+    let finite = |x: f64| if x.is_finite() { x.abs() } else { 0.0 };
+    let mut magnitude = finite(x.value).max(finite(y.value));
+    for &carry in from {
+        magnitude = float(carry).map_or(0.0, |x| finite(x.value)).max(magnitude);
+    }
     (x.value - y.value).abs() <= 8.0 * x.epsilon * magnitude
 }
 
@@ -126,10 +129,9 @@ impl Float {
 }
 
 /// The floats of a struct, and where each is.
-fn fields<C: Element>(carry: &C) -> impl Iterator<Item = (usize, Float)> {
-    let bytes = bytemuck::bytes_of(carry);
-    parts::<C>().into_iter().filter_map(move |(at, size, kind)| {
-        let bytes = &bytes[at..at + size];
+fn fields(layout: Layout, carry: &[u8]) -> impl Iterator<Item = (usize, Float)> {
+    parts(layout).into_iter().filter_map(move |(at, size, kind)| {
+        let bytes = &carry[at..at + size];
         let x = match kind {
             Kind::F32 => float(bytemuck::pod_read_unaligned::<f32>(bytes)),
             Kind::F64 => float(bytemuck::pod_read_unaligned::<f64>(bytes)),
@@ -141,31 +143,46 @@ fn fields<C: Element>(carry: &C) -> impl Iterator<Item = (usize, Float)> {
     })
 }
 
-fn has_floats<C: Element>() -> bool {
-    fields(&C::zeroed()).next().is_some()
+/// Whether one of the floats is like that.
+fn any_has_float<C: Element>(carries: &[C], like: fn(Float) -> bool) -> bool {
+    let layout = Layout::of::<C>();
+    let has = |carry: &[u8]| fields(layout, carry).any(|(_, x)| like(x));
+    cast_slice(carries).chunks_exact(size_of::<C>().max(1)).any(has)
 }
 
 /// Whether no float is further off than what an epsilon in all that went in would make it, and all else is the same.
 fn fields_are_close<C: Element>(one: C, other: C, again: &[Again<C>]) -> bool {
-    let (mut a, mut b) = (one, other);
-    for (at, size, kind) in parts::<C>() {
-        if !matches!(kind, Kind::Integer | Kind::Flag | Kind::States) {
-            bytemuck::bytes_of_mut(&mut a)[at..at + size].fill(0);
-            bytemuck::bytes_of_mut(&mut b)[at..at + size].fill(0);
+    let layout = Layout::of::<C>();
+    let mut tried = Vec::new();
+    for (result, again) in [one, other].iter().zip(again) {
+        for trial in 0..8 {
+            let moved = again(&|mut carry| {
+                nudge(layout, bytes_of_mut(&mut carry), trial);
+                carry
+            });
+            tried.push([bytes_of(result).to_vec(), bytes_of(&moved).to_vec()]);
         }
     }
-    let mut tried: Vec<(C, C)> = Vec::new();
-    for (result, again) in [one, other].into_iter().zip(again) {
-        tried.extend((0..8).map(|trial| (result, again(&|carry| nudged(carry, trial)))));
+    bytes_are_close(layout, bytes_of(&one), bytes_of(&other), &tried)
+}
+
+/// The same; `tried` are the results and what they moved to.
+fn bytes_are_close(layout: Layout, one: &[u8], other: &[u8], tried: &[[Bytes; 2]]) -> bool {
+    let (mut a, mut b) = (one.to_vec(), other.to_vec());
+    for (at, size, kind) in parts(layout) {
+        if !matches!(kind, Kind::Integer | Kind::Flag | Kind::States) {
+            a[at..at + size].fill(0);
+            b[at..at + size].fill(0);
+        }
     }
     let bound = |at: usize, x: Float, y: Float| {
-        let pairs = tried.iter().flat_map(|(result, nudged)| fields(result).zip(fields(nudged)));
+        let pairs = tried.iter().flat_map(|[result, moved]| fields(layout, result).zip(fields(layout, moved)));
         let moved = pairs.filter(|((there, _), _)| *there == at).map(|((_, x), (_, y))| (x.value - y.value).abs());
         let moved = moved.fold(0.0, f64::max);
         8.0 * (moved + x.epsilon * x.value.abs().max(y.value.abs())) + x.least_normal
     };
-    same_bits(&a, &b)
-        && fields(&one).zip(fields(&other)).all(|((at, x), (_, y))| {
+    a == b
+        && fields(layout, one).zip(fields(layout, other)).all(|((at, x), (_, y))| {
             x.value == y.value || (x.value.is_nan() && y.value.is_nan()) || (x.value - y.value).abs() <= bound(at, x, y)
         })
 }
@@ -179,11 +196,11 @@ fn mixed(x: u64) -> u64 {
 }
 
 /// Each float an epsilon of itself off, up or down as the trial and the carry say.
-fn nudged<C: Element>(mut carry: C, trial: u64) -> C {
-    let own = bytemuck::bytes_of(&carry).iter().fold(trial, |own, &byte| mixed(own ^ u64::from(byte)));
-    for (k, (at, size, kind)) in parts::<C>().into_iter().enumerate() {
+fn nudge(layout: Layout, carry: &mut [u8], trial: u64) {
+    let own = carry.iter().fold(trial, |own, &byte| mixed(own ^ u64::from(byte)));
+    for (k, (at, size, kind)) in parts(layout).into_iter().enumerate() {
         let up = mixed(own.wrapping_add(k as u64)) & 1 == 1;
-        let bytes = &mut bytemuck::bytes_of_mut(&mut carry)[at..at + size];
+        let bytes = &mut carry[at..at + size];
         macro_rules! nudge {
             ($t:ident) => {{
                 let x: $t = bytemuck::pod_read_unaligned(bytes);
@@ -199,5 +216,4 @@ fn nudged<C: Element>(mut carry: C, trial: u64) -> C {
             Kind::Integer | Kind::Flag | Kind::States => {}
         }
     }
-    carry
 }

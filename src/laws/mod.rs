@@ -1,4 +1,4 @@
-//! The laws that an operator must keep, as checks for its tests (feature `laws`).
+//! The laws that an operator or a predicate must keep, as checks for its tests (feature `laws`).
 //!
 //! A scan groups its operands as it likes and may start from the identity; on a GPU it runs the operator's CUDA body
 //! instead of the Rust one. So an operator must be associative, its identity neutral on both sides, and its two bodies
@@ -35,6 +35,8 @@
 //! | [`exhaustive_agreement`](Laws::exhaustive_agreement) | the same on every value and every pair of a small element |
 //! | [`check`](Laws::check) | the first three |
 //!
+//! Of a predicate [`of_predicate`] compares the two bodies, on values of its own and on items.
+//!
 //! # Operands
 //! `a`, `b` and `c` are partial results of one to three elements, so that carries which no single element lifts to are
 //! met too. Elements are [`any_bits`], or what a proptest strategy of yours gives ([`values`](Laws::values)).
@@ -59,13 +61,17 @@
 //! A rounding operator whose carry is anything else needs [`close`](Laws::close).
 
 mod agreement;
+mod device;
 mod measure;
+mod predicate;
 mod values;
 
+pub use predicate::{PredicateLaws, of_predicate};
 pub use proptest;
 pub use values::{any_bits, ordinary};
 
 use crate::{Associativity, Element, Error, Operator};
+use bytemuck::{bytes_of, pod_read_unaligned};
 use measure::Measure;
 use proptest::collection::vec;
 use proptest::strategy::{BoxedStrategy, Strategy};
@@ -74,8 +80,9 @@ use std::any::type_name;
 use std::fmt::{self, Debug, Write};
 use std::marker::PhantomData;
 use std::sync::Arc;
+use values::{Bytes, Layout, any_bytes, ordinary_bytes};
 
-/// Which law an operator breaks, and the counterexample. Prints itself for people under `Debug` too, so that it reads
+/// Which law an operator or a predicate breaks, and the counterexample. Prints itself for people under `Debug` too, so that it reads
 /// well from `unwrap` and from a test that returns it.
 ///
 /// # Example
@@ -129,11 +136,21 @@ pub enum Violation {
     /// The Rust and the CUDA body differ.
     #[error("the Rust and the CUDA body of {operator} on {element} disagree:\n{counterexample}")]
     Agreement {
-        /// The operator's type.
+        /// The operator's type, or the predicate's.
         operator: &'static str,
         /// The element's type.
         element: &'static str,
         /// The operands and the results, shrunk.
+        counterexample: String,
+    },
+    /// The Rust body of a predicate panics. (That of an operator breaks the law that is being checked.)
+    #[error("{predicate} panics on {element}:\n{counterexample}")]
+    Panic {
+        /// The predicate's type.
+        predicate: &'static str,
+        /// The element's type.
+        element: &'static str,
+        /// The predicate, the item and the panic's words, shrunk.
         counterexample: String,
     },
     /// The operator rounds, and nothing says by how much.
@@ -149,7 +166,7 @@ pub enum Violation {
     /// The strategy gives no values.
     #[error("no values for {operator} on {element}: {reason}")]
     NoValues {
-        /// The operator's type.
+        /// The operator's type, or the predicate's.
         operator: &'static str,
         /// The element's type.
         element: &'static str,
@@ -178,16 +195,16 @@ impl Debug for Violation {
 /// ```
 pub fn of<Op: Operator<T>, T: Element + Debug>() -> Laws<Op, T> {
     let exact = Op::ASSOCIATIVITY == Associativity::Exact;
-    let more = (!exact).then(|| ordinary().boxed());
-    Laws { values: any_bits().boxed(), more, measure: Measure { exact, close: None }, operator: PhantomData }
+    let more = if exact { None } else { Some(ordinary_bytes(Layout::of::<T>())) };
+    Laws { values: any_bytes(Layout::of::<T>()), more, measure: Measure { exact, close: None }, operator: PhantomData }
 }
 
 /// What the laws of an operator are checked on. Made by [`of`].
 #[must_use = "nothing is checked until `check`, `associativity`, `identity` or `agreement`"]
 pub struct Laws<Op: Operator<T>, T: Element + Debug> {
-    values: BoxedStrategy<T>,
+    values: BoxedStrategy<Bytes>,
     /// What associativity and the identity are tried with besides.
-    more: Option<BoxedStrategy<T>>,
+    more: Option<BoxedStrategy<Bytes>>,
     measure: Measure<Op::Carry>,
     operator: PhantomData<fn() -> Op>,
 }
@@ -220,7 +237,7 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
     /// laws::of::<Sum, f64>().values(0.0..1.0).check().unwrap();
     /// ```
     pub fn values(mut self, values: impl Strategy<Value = T> + 'static) -> Self {
-        self.values = values.boxed();
+        self.values = values.prop_map(|x| bytes_of(&x).to_vec()).boxed();
         self.more = None;
         self
     }
@@ -264,15 +281,7 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
     pub fn check(&self) -> Result<(), Violation> {
         self.associativity()?;
         self.identity()?;
-        match self.agreement() {
-            Err(Violation::Engine(
-                e @ (Error::NoDriver { .. } | Error::NoDevice { .. } | Error::NoCompiler { .. }),
-            )) => {
-                eprintln!("skipped, agreement of {} on {}: {e}", type_name::<Op>(), type_name::<T>());
-                Ok(())
-            }
-            agreement => agreement,
-        }
+        skipped::<Op, T>(self.agreement())
     }
 
     /// `(a b) c` equals `a (b c)`.
@@ -287,8 +296,8 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
     /// laws::of::<Product, f32>().associativity().unwrap();
     /// ```
     pub fn associativity(&self) -> Result<(), Violation> {
-        let law = |(a, b, c): &(Vec<T>, Vec<T>, Vec<T>)| {
-            let (a, b, c) = (fold::<Op, T>(a), fold::<Op, T>(b), fold::<Op, T>(c));
+        let law = |operands: &[Operand]| {
+            let (a, b, c) = (fold::<Op, T>(&operands[0]), fold::<Op, T>(&operands[1]), fold::<Op, T>(&operands[2]));
             let (ab, bc) = (Op::combine(a, b), Op::combine(b, c));
             let (left, right) = (Op::combine(ab, c), Op::combine(a, bc));
             let steps = [[a, b, ab], [ab, c, left], [b, c, bc], [a, bc, right]];
@@ -305,17 +314,13 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
             }
             Err(results::<Op, T>(["(a b) c", "a (b c)"], left, right))
         };
-        let found = self.search(
-            |values| {
-                let operand = vec(values, 1..=3);
-                (operand.clone(), operand.clone(), operand)
-            },
-            law,
-        )?;
-        found.map_or(Ok(()), |((a, b, c), results)| {
-            let counterexample = operand_lines(&[("a", &a), ("b", &b), ("c", &c)]) + &results;
-            Err(Violation::Associativity { operator: type_name::<Op>(), element: type_name::<T>(), counterexample })
-        })
+        match self.search(&["a", "b", "c"], &law)? {
+            None => Ok(()),
+            Some(counterexample) => {
+                let (operator, element) = (type_name::<Op>(), type_name::<T>());
+                Err(Violation::Associativity { operator, element, counterexample })
+            }
+        }
     }
 
     /// The identity, if the operator has one, is neutral on both sides.
@@ -330,8 +335,8 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
     /// ```
     pub fn identity(&self) -> Result<(), Violation> {
         let Some(identity) = Op::IDENTITY else { return Ok(()) };
-        let law = |a: &Vec<T>| {
-            let a = fold::<Op, T>(a);
+        let law = |operands: &[Operand]| {
+            let a = fold::<Op, T>(&operands[0]);
             if self.measure.passes_over_operands(&[a]) {
                 return Ok(());
             }
@@ -342,11 +347,13 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
             }
             Ok(())
         };
-        let found = self.search(|values| vec(values, 1..=3), law)?;
-        found.map_or(Ok(()), |(a, results)| {
-            let counterexample = operand_lines(&[("a", &a)]) + &results;
-            Err(Violation::Identity { operator: type_name::<Op>(), element: type_name::<T>(), counterexample })
-        })
+        match self.search(&["a"], &law)? {
+            None => Ok(()),
+            Some(counterexample) => {
+                let (operator, element) = (type_name::<Op>(), type_name::<T>());
+                Err(Violation::Identity { operator, element, counterexample })
+            }
+        }
     }
 
     /// The Rust and the CUDA bodies give the same, on the first GPU of this machine: `lift` and `lower` of random
@@ -404,26 +411,26 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
         Err(Violation::NoBound { operator: type_name::<Op>(), element: type_name::<T>() })
     }
 
-    /// The smallest values found on which `law` does not hold, with its words.
-    fn search<V: Strategy>(
-        &self,
-        operands: impl Fn(BoxedStrategy<T>) -> V,
-        law: impl Fn(&V::Value) -> Result<(), String>,
-    ) -> Result<Option<(V::Value, String)>, Violation> {
+    /// The lines of the smallest operands of these names found on which `law` does not hold, and its words.
+    fn search(&self, names: &[&str], law: Law) -> Result<Option<String>, Violation> {
         self.bounded()?;
-        for values in [Some(&self.values), self.more.as_ref()].into_iter().flatten() {
-            let operands = operands(values.clone());
-            match TestRunner::new(config()).run(&operands, |operands| law(&operands).map_err(TestCaseError::fail)) {
-                Ok(()) => {}
-                Err(TestError::Fail(words, operands)) => return Ok(Some((operands, words.message().to_owned()))),
-                Err(TestError::Abort(reason)) => return Err(self.no_values(reason.message())),
-            }
-        }
-        Ok(None)
+        let found = smallest([Some(&self.values), self.more.as_ref()], names, shown::<T>, law);
+        found.map_err(|reason| self.no_values(&reason))
     }
 
     fn no_values(&self, reason: &str) -> Violation {
         Violation::NoValues { operator: type_name::<Op>(), element: type_name::<T>(), reason: reason.to_owned() }
+    }
+}
+
+/// Agreement without a GPU or a compiler is a line on stderr.
+fn skipped<Bodies, T>(agreement: Result<(), Violation>) -> Result<(), Violation> {
+    match agreement {
+        Err(Violation::Engine(e @ (Error::NoDriver { .. } | Error::NoDevice { .. } | Error::NoCompiler { .. }))) => {
+            eprintln!("skipped, agreement of {} on {}: {e}", type_name::<Bodies>(), type_name::<T>());
+            Ok(())
+        }
+        agreement => agreement,
     }
 }
 
@@ -433,30 +440,77 @@ fn config() -> Config {
     if std::env::var_os("PROPTEST_CASES").is_some() { config } else { Config { cases: 1024, ..config } }
 }
 
-/// The partial result of some elements, at least one.
-fn fold<Op: Operator<T>, T: Element>(elements: &[T]) -> Op::Carry {
-    let carries = elements.iter().map(|&x| Op::lift(x));
-    carries.reduce(Op::combine).expect("operands have at least one element")
+/// Elements whose partial result an operand is, at least one.
+type Operand = Vec<Bytes>;
+
+/// Whether a law holds for some operands; if not, what there is to say.
+type Law<'a> = &'a dyn Fn(&[Operand]) -> Result<(), String>;
+
+/// The lines of the smallest operands found on which `law` does not hold, and its words; an error if there are no values. Not for a type
+/// but for bytes, so that this and what it needs of proptest are compiled once.
+fn smallest(
+    strategies: [Option<&BoxedStrategy<Bytes>>; 2],
+    names: &[&str],
+    shown: fn(&[u8]) -> String,
+    law: Law,
+) -> Result<Option<String>, String> {
+    for values in strategies.into_iter().flatten() {
+        let all = vec(vec(values.clone(), 1..=3), names.len());
+        match TestRunner::new(config()).run(&all, |operands| law(&operands).map_err(TestCaseError::fail)) {
+            Ok(()) => {}
+            Err(TestError::Fail(words, operands)) => {
+                let named: Vec<_> = names.iter().copied().zip(operands.iter().map(|operand| &operand[..])).collect();
+                return Ok(Some(operand_lines(&named, shown) + words.message()));
+            }
+            Err(TestError::Abort(reason)) => return Err(reason.message().to_owned()),
+        }
+    }
+    Ok(None)
+}
+
+/// The partial result of an operand.
+fn fold<Op: Operator<T>, T: Element>(operand: &[Bytes]) -> Op::Carry {
+    let mut sum = None;
+    for x in operand {
+        let carry = Op::lift(pod_read_unaligned(x));
+        sum = Some(match sum {
+            Some(sum) => Op::combine(sum, carry),
+            None => carry,
+        });
+    }
+    sum.expect("operands have at least one element")
 }
 
 // ---- words -------------------------------------------------------------------------------------------------------------------
 
+/// An element for people.
+fn shown<T: Element + Debug>(bytes: &[u8]) -> String {
+    format!("{:?}", pod_read_unaligned::<T>(bytes))
+}
+
 /// A line for each operand: its element, or those that it combines.
-fn operand_lines<T: Debug>(operands: &[(&str, &[T])]) -> String {
-    let line = |&(name, elements): &(&str, &[T])| match elements {
-        [element] => format!("    {name} = {element:?}\n"),
-        elements => format!("    {name} = {elements:?} combined\n"),
+fn operand_lines(operands: &[(&str, &[Bytes])], shown: fn(&[u8]) -> String) -> String {
+    let line = |&(name, elements): &(&str, &[Bytes])| match elements {
+        [element] => format!("    {name} = {}\n", shown(element)),
+        _ => {
+            let elements: Vec<_> = elements.iter().map(|element| shown(element)).collect();
+            format!("    {name} = [{}] combined\n", elements.join(", "))
+        }
     };
     operands.iter().map(line).collect()
 }
 
 /// Two results that should be the same, as elements; as bits of the carries where that does not tell them apart.
 fn results<Op: Operator<T>, T: Element + Debug>(names: [&str; 2], x: Op::Carry, y: Op::Carry) -> String {
-    let shown = [x, y].map(|carry| format!("{:?}", Op::lower(carry)));
+    let shown = [shown::<T>(bytes_of(&Op::lower(x))), shown::<T>(bytes_of(&Op::lower(y)))];
+    lines_of(names, shown, [bytes_of(&x), bytes_of(&y)])
+}
+
+fn lines_of(names: [&str; 2], shown: [String; 2], carries: [&[u8]; 2]) -> String {
     let alike = shown[0] == shown[1];
     let mut lines = String::new();
-    for ((name, shown), carry) in names.iter().zip(&shown).zip([x, y]) {
-        let carried = if alike { format!(", carried as {}", hex(&carry)) } else { String::new() };
+    for ((name, shown), carry) in names.iter().zip(&shown).zip(carries) {
+        let carried = if alike { format!(", carried as {}", hex(carry)) } else { String::new() };
         writeln!(lines, "    {name} = {shown}{carried}").expect("a String takes all");
     }
     lines.truncate(lines.trim_end().len());
@@ -464,8 +518,7 @@ fn results<Op: Operator<T>, T: Element + Debug>(names: [&str; 2], x: Op::Carry, 
 }
 
 /// The bits, the highest first where they are those of one number.
-fn hex<X: Element>(x: &X) -> String {
-    let bytes = bytemuck::bytes_of(x);
+fn hex(bytes: &[u8]) -> String {
     let digits = |byte: &u8| format!("{byte:02x}");
     match bytes.len() {
         1 | 2 | 4 | 8 => format!("0x{}", bytes.iter().rev().map(digits).collect::<String>()),

@@ -23,7 +23,7 @@ use std::fmt::Debug;
 /// });
 /// ```
 pub fn any_bits<T: Element + Debug>() -> impl Strategy<Value = T> {
-    if T::CUDA_FIELDS.is_empty() { of_words::<T>().boxed() } else { of_fields::<T>(word).boxed() }
+    any_bytes(Layout::of::<T>()).prop_map(|bytes| bytemuck::pod_read_unaligned(&bytes))
 }
 
 /// Numbers of ordinary size, whose products and sums stay far from the ends of their range: of each float of `T` small whole ones and
@@ -37,11 +37,42 @@ pub fn any_bits<T: Element + Debug>() -> impl Strategy<Value = T> {
 /// });
 /// ```
 pub fn ordinary<T: Element + Debug>() -> impl Strategy<Value = T> {
-    of_fields::<T>(ordinary_word)
+    ordinary_bytes(Layout::of::<T>()).prop_map(|bytes| bytemuck::pod_read_unaligned(&bytes))
 }
 
-fn of_words<T: Element + Debug>() -> impl Strategy<Value = T> {
-    Union::new_weighted(formats::<T>().into_iter().map(|(weight, format)| (weight, element(format).boxed())).collect())
+/// A value as its bytes, so that what draws and shrinks values is compiled once.
+pub(super) type Bytes = Vec<u8>;
+
+/// What a type consists of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Layout {
+    id: TypeId,
+    cuda: &'static str,
+    fields: &'static [Field],
+    size: usize,
+    align: usize,
+}
+
+impl Layout {
+    pub(super) fn of<T: Element>() -> Layout {
+        let (size, align) = (size_of::<T>(), align_of::<T>());
+        Layout { id: TypeId::of::<T>(), cuda: T::CUDA, fields: T::CUDA_FIELDS, size, align }
+    }
+}
+
+/// [`any_bits`] as bytes.
+pub(super) fn any_bytes(layout: Layout) -> BoxedStrategy<Bytes> {
+    if layout.fields.is_empty() { of_words(layout) } else { of_fields(layout, word) }
+}
+
+/// [`ordinary`] numbers as bytes.
+pub(super) fn ordinary_bytes(layout: Layout) -> BoxedStrategy<Bytes> {
+    of_fields(layout, ordinary_word)
+}
+
+fn of_words(layout: Layout) -> BoxedStrategy<Bytes> {
+    let element = |format| element(format, layout.size).boxed();
+    Union::new_weighted(formats(layout).into_iter().map(|(weight, format)| (weight, element(format))).collect()).boxed()
 }
 
 // ---- fields ------------------------------------------------------------------------------------------------------------------
@@ -61,7 +92,7 @@ pub(super) enum Kind {
 }
 
 /// The numbers of an element: where each begins, its bytes, what it is. A type whose fields are not known is one number.
-pub(super) fn parts<T: Element>() -> Vec<(usize, usize, Kind)> {
+pub(super) fn parts(layout: Layout) -> Vec<(usize, usize, Kind)> {
     fn of(cuda: &str, fields: &[Field], at: usize, size: usize, parts: &mut Vec<(usize, usize, Kind)>) {
         let kind = match cuda {
             _ if !fields.is_empty() => {
@@ -82,7 +113,7 @@ pub(super) fn parts<T: Element>() -> Vec<(usize, usize, Kind)> {
         parts.extend((0..size).step_by(step).map(|k| (at + k, step, kind)));
     }
     let mut parts = Vec::new();
-    of(T::CUDA, T::CUDA_FIELDS, 0, size_of::<T>(), &mut parts);
+    of(layout.cuda, layout.fields, 0, layout.size, &mut parts);
     parts
 }
 
@@ -97,16 +128,17 @@ fn format(size: usize, kind: Kind) -> Format {
 }
 
 /// Each number of the element by `draw`.
-fn of_fields<T: Element + Debug>(draw: fn(usize, Kind) -> BoxedStrategy<u64>) -> impl Strategy<Value = T> {
-    let parts = parts::<T>();
+fn of_fields(layout: Layout, draw: fn(usize, Kind) -> BoxedStrategy<u64>) -> BoxedStrategy<Bytes> {
+    let parts = parts(layout);
     let words: Vec<_> = parts.iter().map(|&(_, size, kind)| draw(size, kind)).collect();
-    words.prop_map(move |words| {
-        let mut element = T::zeroed();
+    let element = move |words: Vec<u64>| {
+        let mut bytes = vec![0; layout.size];
         for (&(at, size, _), word) in parts.iter().zip(words) {
-            bytemuck::bytes_of_mut(&mut element)[at..at + size].copy_from_slice(&word.to_le_bytes()[..size]);
+            bytes[at..at + size].copy_from_slice(&word.to_le_bytes()[..size]);
         }
-        element
-    })
+        bytes
+    };
+    words.prop_map(element).boxed()
 }
 
 fn word(size: usize, kind: Kind) -> BoxedStrategy<u64> {
@@ -144,10 +176,10 @@ struct Format {
 }
 
 /// The formats that an element may consist of, by weight.
-fn formats<T: Element>() -> Vec<(u32, Format)> {
+fn formats(layout: Layout) -> Vec<(u32, Format)> {
     macro_rules! of {
         ($t:ty, $format:expr) => {
-            if TypeId::of::<T>() == TypeId::of::<$t>() {
+            if layout.id == TypeId::of::<$t>() {
                 return vec![(1, $format)];
             }
         };
@@ -159,7 +191,7 @@ fn formats<T: Element>() -> Vec<(u32, Format)> {
     of!(bf16, brain16());
     integers! { i8 i16 i32 i64 u8 u16 u32 u64 usize isize }
 
-    let align = align_of::<T>().min(8);
+    let align = layout.align.min(8);
     let widths = [8, 4, 2, 1].into_iter().filter(|&width| width <= align);
     widths
         .flat_map(|width| {
@@ -202,12 +234,10 @@ fn float(width: usize, infinity: u64, digits: u32, whole: fn(i8) -> u64) -> Form
 }
 
 /// An element of words of one format.
-fn element<T: Element + Debug>(format: Format) -> impl Strategy<Value = T> {
+fn element(format: Format, size: usize) -> impl Strategy<Value = Bytes> {
     let width = format.width;
-    proptest::collection::vec(word_of(format), size_of::<T>() / width).prop_map(move |words| {
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes().into_iter().take(width)).collect();
-        bytemuck::pod_read_unaligned(&bytes)
-    })
+    proptest::collection::vec(word_of(format), size / width)
+        .prop_map(move |words| words.iter().flat_map(|word| word.to_le_bytes().into_iter().take(width)).collect())
 }
 
 fn word_of(Format { width, whole, special }: Format) -> impl Strategy<Value = u64> {

@@ -1,12 +1,15 @@
 //! The catalog keeps its laws, and operators that break one are caught.
 
+mod bodies;
 mod broken;
+mod one_text;
+mod predicates;
 mod ready_made;
 
 use crate::common::{Sample, context};
 use half::{bf16, f16};
-use parascan::Operator;
 use parascan::laws::{self, Laws};
+use parascan::{Keyed, Operator, element, operator, predicate};
 
 /// Held to the same bits in both bodies, rounding or not: the additions and multiplications of the catalog are those of
 /// IEEE 754 on both sides. Two NaN are the same for those that round.

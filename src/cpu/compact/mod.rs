@@ -14,7 +14,7 @@
 mod avx2;
 mod choices;
 mod columns;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 
 pub(crate) use choices::{ByFlags, ByPredicate, ByWords, Choice, Distinct};

@@ -28,7 +28,7 @@ mod local;
 mod order;
 mod payload;
 mod split;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 
 pub(crate) use order::{Kind, Order};

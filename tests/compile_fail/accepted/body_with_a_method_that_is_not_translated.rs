@@ -1,7 +1,7 @@
 parascan::operator! {
-    struct Plus on u32 {
+    struct Own on u32 {
         associativity: Exact,
-        combine: |a, b| a.wrapping_add(b),
+        combine: |a, b| a.saturating_add(b),
     }
 }
 

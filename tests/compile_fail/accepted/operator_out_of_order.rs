@@ -1,7 +1,8 @@
 parascan::operator! {
     struct Plus on u32 {
         associativity: Exact,
-        combine: |a, b| a.wrapping_add(b) => "a + b",
+        identity: 0,
+        combine: |a, b| a.wrapping_add(b),
     }
 }
 

@@ -1,0 +1,64 @@
+//! What the macro is given.
+
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::{Expr, Ident, Pat, Result, Token, Type, parenthesized};
+
+pub(crate) struct Input {
+    /// The types that have a name in C++, the name first.
+    pub(crate) types: Vec<(Ident, Type)>,
+    /// The C++ name of what the body gives.
+    pub(crate) result: Ident,
+    /// What the arguments are called in C++ and in Rust.
+    pub(crate) arguments: Vec<(Ident, Pat)>,
+    pub(crate) body: Expr,
+}
+
+impl Parse for Input {
+    fn parse(input: ParseStream) -> Result<Self> {
+        let types = listed(input, "types", Type::parse)?;
+        label(input, "result")?;
+        let result = input.parse()?;
+        input.parse::<Token![;]>()?;
+        let arguments = listed(input, "arguments", |tokens| Pat::parse_single.parse2(ungrouped(tokens.parse()?)))?;
+        label(input, "body")?;
+        Ok(Input { types, result, arguments, body: input.parse()? })
+    }
+}
+
+fn label(input: ParseStream, name: &str) -> Result<()> {
+    let label: Ident = input.parse()?;
+    if label != name {
+        return Err(syn::Error::new(label.span(), format!("expected `{name}:`")));
+    }
+    input.parse::<Token![:]>().map(|_| ())
+}
+
+/// `name: (a: one) (b: another);`
+fn listed<T>(input: ParseStream, name: &str, each: impl Fn(ParseStream) -> Result<T>) -> Result<Vec<(Ident, T)>> {
+    label(input, name)?;
+    let mut all = Vec::new();
+    while !input.peek(Token![;]) {
+        let one;
+        parenthesized!(one in input);
+        let name = one.parse()?;
+        one.parse::<Token![:]>()?;
+        all.push((name, each(&one)?));
+    }
+    input.parse::<Token![;]>()?;
+    Ok(all)
+}
+
+/// Without the invisible groups that `macro_rules` puts around a fragment: patterns cannot be parsed through them.
+fn ungrouped(tokens: TokenStream) -> TokenStream {
+    let each = |tree| match tree {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::None => ungrouped(group.stream()),
+        TokenTree::Group(group) => {
+            let mut inner = Group::new(group.delimiter(), ungrouped(group.stream()));
+            inner.set_span(group.span());
+            TokenTree::Group(inner).into()
+        }
+        tree => TokenStream::from(tree),
+    };
+    tokens.into_iter().flat_map(each).collect()
+}

@@ -1,0 +1,34 @@
+//! Writes the CUDA C++ text of an operator or a predicate from its Rust body. `parascan::operator!` and `parascan::predicate!` use it where
+//! no text is given; which Rust it takes is said there.
+//!
+//! What it writes calls the functions of `cuda-templates/rust.cuh`, which find the types of what they are given by overload resolution:
+//! so a body is translated by its syntax alone, and what a type must be known for (where a literal stands alone) has to be written.
+
+mod input;
+mod methods;
+mod names;
+mod translate;
+
+#[cfg(test)]
+mod tests;
+
+use proc_macro2::TokenStream;
+use quote::quote;
+
+/// The text, as a literal: `types: (Name: Type) ...; result: Name; arguments: (name: pattern) ...; body: expression`, where names are those
+/// of C++.
+#[doc(hidden)]
+#[proc_macro]
+pub fn cuda_text(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    text(input.into()).into()
+}
+
+fn text(input: TokenStream) -> TokenStream {
+    match syn::parse2::<input::Input>(input).map_err(|e| vec![e]).and_then(translate::translate) {
+        Ok(text) => quote!(#text),
+        Err(errors) => {
+            let errors = errors.iter().map(syn::Error::to_compile_error);
+            quote!({ #(#errors)* "" })
+        }
+    }
+}

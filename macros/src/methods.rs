@@ -1,0 +1,171 @@
+//! The methods and constants that are translated.
+
+/// What an argument of a method is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Argument {
+    /// Of the receiver's type.
+    Same,
+    /// A `u32`.
+    Amount,
+}
+use Argument::{Amount, Same};
+
+/// By their names in Rust: the function of `rust.cuh`, and the arguments behind the receiver.
+pub(crate) const METHODS: &[(&str, &str, &[Argument])] = &[
+    // integers
+    ("wrapping_add", "add", &[Same]),
+    ("wrapping_sub", "sub", &[Same]),
+    ("wrapping_mul", "mul", &[Same]),
+    ("wrapping_div", "div", &[Same]),
+    ("wrapping_rem", "rem", &[Same]),
+    ("wrapping_neg", "neg", &[]),
+    ("wrapping_abs", "abs", &[]),
+    ("wrapping_shl", "shl", &[Amount]),
+    ("wrapping_shr", "shr", &[Amount]),
+    ("wrapping_pow", "pow", &[Amount]),
+    ("saturating_add", "saturating_add", &[Same]),
+    ("saturating_sub", "saturating_sub", &[Same]),
+    ("pow", "pow", &[Amount]),
+    ("unsigned_abs", "unsigned_abs", &[]),
+    ("abs_diff", "abs_diff", &[Same]),
+    ("rem_euclid", "rem_euclid", &[Same]),
+    ("div_euclid", "div_euclid", &[Same]),
+    ("is_multiple_of", "is_multiple_of", &[Same]),
+    ("is_power_of_two", "is_power_of_two", &[]),
+    ("count_ones", "count_ones", &[]),
+    ("count_zeros", "count_zeros", &[]),
+    ("leading_zeros", "leading_zeros", &[]),
+    ("leading_ones", "leading_ones", &[]),
+    ("trailing_zeros", "trailing_zeros", &[]),
+    ("trailing_ones", "trailing_ones", &[]),
+    ("rotate_left", "rotate_left", &[Amount]),
+    ("rotate_right", "rotate_right", &[Amount]),
+    ("reverse_bits", "reverse_bits", &[]),
+    ("swap_bytes", "swap_bytes", &[]),
+    // integers and floats
+    ("min", "min", &[Same]),
+    ("max", "max", &[Same]),
+    ("clamp", "clamp", &[Same, Same]),
+    ("abs", "abs", &[]),
+    ("signum", "signum", &[]),
+    // floats: the same bits
+    ("mul_add", "mul_add", &[Same, Same]),
+    ("sqrt", "sqrt", &[]),
+    ("recip", "recip", &[]),
+    ("floor", "floor", &[]),
+    ("ceil", "ceil", &[]),
+    ("trunc", "trunc", &[]),
+    ("fract", "fract", &[]),
+    ("round", "round", &[]),
+    ("round_ties_even", "round_ties_even", &[]),
+    ("copysign", "copysign", &[Same]),
+    ("is_nan", "is_nan", &[]),
+    ("is_finite", "is_finite", &[]),
+    ("is_infinite", "is_infinite", &[]),
+    ("is_sign_negative", "is_sign_negative", &[]),
+    ("is_sign_positive", "is_sign_positive", &[]),
+    ("to_bits", "to_bits", &[]),
+    ("to_f32", "to_f32", &[]),
+    ("key_nan_last", "key_nan_last", &[]),
+    ("key_nan_first", "key_nan_first", &[]),
+    // floats: within rounding
+    ("exp", "exp", &[]),
+    ("exp2", "exp2", &[]),
+    ("exp_m1", "exp_m1", &[]),
+    ("ln", "ln", &[]),
+    ("ln_1p", "ln_1p", &[]),
+    ("log2", "log2", &[]),
+    ("log10", "log10", &[]),
+    ("cbrt", "cbrt", &[]),
+    ("powf", "powf", &[Same]),
+    ("hypot", "hypot", &[Same]),
+    ("sin", "sin", &[]),
+    ("cos", "cos", &[]),
+    ("tan", "tan", &[]),
+    ("asin", "asin", &[]),
+    ("acos", "acos", &[]),
+    ("atan", "atan", &[]),
+    ("atan2", "atan2", &[Same]),
+    ("sinh", "sinh", &[]),
+    ("cosh", "cosh", &[]),
+    ("tanh", "tanh", &[]),
+];
+
+/// The function and its arguments behind the receiver.
+pub(crate) fn method(name: &str) -> Option<(&'static str, &'static [Argument])> {
+    METHODS.iter().find(|(rust, ..)| *rust == name).map(|&(_, cuda, arguments)| (cuda, arguments))
+}
+
+/// Whether it is a number's type, which has the same name on both sides.
+pub(crate) fn is_number(name: &str) -> bool {
+    #[rustfmt::skip]
+    const NUMBERS: [&str; 15] = [
+        "i8", "i16", "i32", "i64", "isize", "u8", "u16", "u32", "u64", "usize", "f32", "f64", "f16", "bf16", "bool",
+    ];
+    NUMBERS.contains(&name)
+}
+
+/// An associated constant of a number, in C++.
+pub(crate) fn constant(number: &str, name: &str) -> Option<String> {
+    macro_rules! integers { ($($t:ident)*) => { match number {
+        $( stringify!($t) => match name {
+            "MIN" => Some(integer(number, $t::MIN.into())),
+            "MAX" => Some(integer(number, $t::MAX.into())),
+            "BITS" => Some(integer("u32", $t::BITS.into())),
+            _ => None,
+        }, )*
+        _ => None,
+    } } }
+    macro_rules! floats { ($($t:ident)*) => { match number {
+        $( stringify!($t) => match name {
+            "MIN" => Some($t::MIN),
+            "MAX" => Some($t::MAX),
+            "MIN_POSITIVE" => Some($t::MIN_POSITIVE),
+            "EPSILON" => Some($t::EPSILON),
+            "INFINITY" => Some($t::INFINITY),
+            "NEG_INFINITY" => Some($t::NEG_INFINITY),
+            "NAN" => Some($t::NAN),
+            _ => None,
+        }.map(|x| float(number, x.into(), u64::from(x.to_bits()))), )*
+        _ => None,
+    } } }
+    match number {
+        "isize" => constant("i64", name),
+        "usize" => constant("u64", name),
+        _ => integers!(i8 i16 i32 i64 u8 u16 u32 u64).or_else(|| floats!(f32 f64)),
+    }
+}
+
+/// A constant of `std::f32::consts` or `std::f64::consts`.
+pub(crate) fn mathematical(number: &str, name: &str) -> Option<String> {
+    macro_rules! constants { ($($name:ident)*) => { match (number, name) {
+        $(
+            ("f32", stringify!($name)) => Some(float("f32", std::f32::consts::$name.into(), 0)),
+            ("f64", stringify!($name)) => Some(float("f64", std::f64::consts::$name, 0)),
+        )*
+        _ => None,
+    } } }
+    constants! {
+        PI TAU E SQRT_2 LN_2 LN_10 LOG2_E LOG2_10 LOG10_2 LOG10_E FRAC_1_PI FRAC_2_PI FRAC_1_SQRT_2 FRAC_2_SQRT_PI FRAC_PI_2 FRAC_PI_3
+        FRAC_PI_4 FRAC_PI_6 FRAC_PI_8
+    }
+}
+
+/// An integer of type `number`.
+pub(crate) fn integer(number: &str, value: i128) -> String {
+    format!("{number}({})", digits(value))
+}
+
+/// An integer as C++ writes it.
+pub(crate) fn digits(value: i128) -> String {
+    match i64::try_from(value) {
+        Ok(i64::MIN) => format!("{} - 1", i64::MIN + 1), // there are no negative literals, and so none of this size
+        Ok(value) => value.to_string(),
+        Err(_) => format!("{value}ull"),
+    }
+}
+
+/// A float of type `number`, whose exact value this is; `bits` are its own, where it is not finite.
+pub(crate) fn float(number: &str, value: f64, bits: u64) -> String {
+    if value.is_finite() { format!("{number}({value:?})") } else { format!("rust::from_bits<{number}>({bits:#x})") }
+}

@@ -1,0 +1,77 @@
+//! Names of variables: what each is called in C++, and where it can be seen.
+
+use std::collections::HashMap;
+use syn::Ident;
+
+/// Rust's scopes, the innermost last. In C++ no two variables have the same name, so one may shadow another, and a name that ends in an
+/// underscore or a number is no keyword, no argument and no macro of the templates.
+#[derive(Default)]
+pub(crate) struct Names {
+    scopes: Vec<HashMap<String, String>>,
+    /// How often each name was given.
+    given: HashMap<String, usize>,
+    /// How many scopes there were where the operands began that are being translated, if any are.
+    operands: Vec<usize>,
+}
+
+impl Names {
+    pub(crate) fn open(&mut self) {
+        self.scopes.push(HashMap::new());
+    }
+
+    pub(crate) fn close(&mut self) {
+        self.scopes.pop();
+    }
+
+    /// What is opened from here on belongs to an operand.
+    pub(crate) fn open_operand(&mut self) {
+        self.operands.push(self.scopes.len());
+        self.open();
+    }
+
+    pub(crate) fn close_operand(&mut self) {
+        self.close();
+        self.operands.pop();
+    }
+
+    pub(crate) fn is_in_operand(&self) -> bool {
+        !self.operands.is_empty()
+    }
+
+    /// Makes a variable visible under the name that it has in C++ already.
+    pub(crate) fn alias(&mut self, rust: &Ident, cuda: String) {
+        let scope = self.scopes.last_mut().expect("a scope is open");
+        scope.insert(rust.to_string(), cuda);
+    }
+
+    /// A new variable.
+    pub(crate) fn declare(&mut self, rust: &Ident) -> String {
+        let plain: String = rust.to_string().trim_start_matches("r#").chars().map(ascii).collect();
+        let times = self.given.entry(plain.clone()).and_modify(|times| *times += 1).or_insert(1);
+        let cuda = if *times == 1 { format!("{plain}_") } else { format!("{plain}_{times}") };
+        self.alias(rust, cuda.clone());
+        cuda
+    }
+
+    /// A name that no variable of the user's has.
+    pub(crate) fn temporary(&mut self, what: &str) -> String {
+        let times = self.given.entry(format!("{what} ")).and_modify(|times| *times += 1).or_insert(1);
+        if *times == 1 { what.to_owned() } else { format!("{what}{times}") }
+    }
+
+    pub(crate) fn find(&self, rust: &Ident) -> Option<&str> {
+        let name = rust.to_string();
+        self.scopes.iter().rev().find_map(|scope| scope.get(&name)).map(String::as_str)
+    }
+
+    /// Whether it is a variable from outside of the operand that is being translated.
+    pub(crate) fn is_from_outside(&self, rust: &Ident) -> bool {
+        let name = rust.to_string();
+        let inside = self.operands.last().copied().unwrap_or(0);
+        !self.scopes[inside..].iter().any(|scope| scope.contains_key(&name))
+    }
+}
+
+fn ascii(c: char) -> String {
+    if c.is_ascii() { c.to_string() } else { format!("u{:x}", u32::from(c)) }
+}

@@ -1,0 +1,541 @@
+//! The text of each construct, and the words of what is refused.
+
+use super::*;
+use crate::input::Input;
+use crate::translate::translate;
+use proc_macro2::{Delimiter, Group, TokenTree};
+
+fn translated(input: TokenStream) -> Result<String, Vec<String>> {
+    let words = |errors: Vec<syn::Error>| errors.iter().map(syn::Error::to_string).collect();
+    translate(syn::parse2::<Input>(input).expect("the macros' own syntax")).map_err(words)
+}
+
+/// Of a `combine` on numbers or on a struct.
+fn combine(body: TokenStream) -> Result<String, Vec<String>> {
+    translated(quote!(types: (Carry: Pair<f32, u32>); result: Carry; arguments: (a: a) (b: b); body: #body))
+}
+
+#[track_caller]
+fn is(body: TokenStream, text: &str) {
+    match combine(body) {
+        Ok(found) => assert_eq!(found, text, "found:\n{found}\n"),
+        Err(errors) => panic!("{errors:?}"),
+    }
+}
+
+/// An expression that is returned.
+#[track_caller]
+fn returns(body: TokenStream, text: &str) {
+    is(body, &format!("return {text};"));
+}
+
+#[track_caller]
+fn refused(body: TokenStream, words: &[&str]) {
+    let words: Vec<String> = words.iter().map(|words| format!("not translated to CUDA: {words}")).collect();
+    assert_eq!(combine(body).expect_err("it is outside of the subset"), words);
+}
+
+const LITERAL: &str =
+    "the type of this literal cannot be told here; add a suffix, as in `0_u32`, or say the type of the `let`";
+
+// ---- expressions -----------------------------------------------------------------------------------------------------------
+
+#[test]
+fn operators() {
+    returns(quote!(a + b), "rust::add(a, b)");
+    returns(quote!(a - b * a / b % a), "rust::sub(a, rust::rem(rust::div(rust::mul(b, a), b), a))");
+    returns(quote!((a - b) * -a), "rust::mul(rust::sub(a, b), rust::neg(a))");
+    returns(quote!(a & b | !a ^ b), "rust::bit_or(rust::bit_and(a, b), rust::bit_xor(rust::invert(a), b))");
+    returns(quote!(a << 3 >> b), "rust::shr(rust::shl(a, rust::literal(3)), b)");
+    returns(
+        quote!(a < b && a != 1 || b >= 2 && !(a == b)),
+        "((rust::lt(a, b) && rust::ne(a, rust::literal(1))) || (rust::ge(b, rust::literal(2)) && rust::invert(rust::eq(a, b))))",
+    );
+    returns(quote!(a <= b || a > b), "(rust::le(a, b) || rust::gt(a, b))");
+}
+
+#[test]
+fn literals() {
+    returns(quote!(a + 1), "rust::add(a, rust::literal(1))");
+    returns(quote!(1 - a), "rust::sub(rust::literal(1), a)");
+    returns(quote!(a + -1), "rust::add(a, rust::literal(-1))");
+    returns(quote!(a ^ !0), "rust::bit_xor(a, rust::invert(rust::literal(0)))");
+    returns(quote!(a + 0.1 * b), "rust::add(a, rust::mul(rust::literal(0.1), b))");
+    returns(quote!(a + 1e30), "rust::add(a, rust::literal(1e30))");
+    returns(quote!(a * -2.5_f32), "rust::mul(a, f32(-2.5))");
+    returns(quote!(0.1_f32), "f32(0.10000000149011612)"); // exactly, so that it is rounded once
+    returns(quote!(0.1_f64), "f64(0.1)");
+    returns(quote!(1f32), "f32(1.0)");
+    returns(quote!(5_u8), "u8(5)");
+    returns(quote!(0xff_i64), "i64(255)");
+    returns(quote!(-9223372036854775808_i64), "i64(-9223372036854775807 - 1)");
+    returns(quote!(a - 9223372036854775808), "rust::sub(a, rust::literal(9223372036854775808ull))");
+    returns(quote!(18446744073709551615_u64), "u64(18446744073709551615ull)");
+    returns(quote!(b'x'), "u8(120)");
+    returns(quote!(true), "true");
+    returns(quote!(7), "rust::literal(7)"); // of the function's type
+    // Halfway between two f32, but for what f64 cannot hold.
+    refused(
+        quote!(a + 1.000000059604644775390625000000000001),
+        &["this number is another one when it is rounded to f64 first; add a suffix"],
+    );
+}
+
+#[test]
+fn constants() {
+    returns(quote!(u32::MAX), "u32(4294967295)");
+    returns(quote!(i64::MIN), "i64(-9223372036854775807 - 1)");
+    returns(quote!(usize::MAX), "u64(18446744073709551615ull)");
+    returns(quote!(i16::BITS), "u32(16)");
+    returns(quote!(f32::MAX), "f32(3.4028234663852886e38)");
+    returns(quote!(f64::EPSILON), "f64(2.220446049250313e-16)");
+    returns(quote!(f32::NEG_INFINITY), "rust::from_bits<f32>(0xff800000)");
+    returns(quote!(f64::NAN), "rust::from_bits<f64>(0x7ff8000000000000)");
+    returns(quote!(std::f32::consts::PI), "f32(3.1415927410125732)");
+}
+
+#[test]
+fn casts() {
+    returns(quote!(a as u64), "rust::as<u64>(a)");
+    returns(quote!((a < b) as i8 as f32), "rust::as<f32>(rust::as<i8>(rust::lt(a, b)))");
+    returns(quote!(f64::from(a)), "rust::as<f64>(a)");
+    returns(quote!(f32::from_bits(a)), "rust::from_bits<f32>(a)");
+    returns(quote!(half::f16::from_f32(a)), "rust::from_f32<f16>(a)");
+    returns(quote!(bf16::from_bits(3)), "rust::from_bits<bf16>(rust::literal(3))");
+    refused(quote!(a as f16), &["casts are to integers, f32 and f64"]);
+    refused(quote!(a as _), &["casts are to integers, f32 and f64"]);
+    refused(quote!(1 as f32), &[LITERAL]);
+    refused(quote!(u64::from(1)), &[LITERAL]);
+}
+
+#[test]
+fn methods() {
+    returns(quote!(a.wrapping_add(b)), "rust::add(a, b)");
+    returns(quote!(a.max(0).min(b)), "rust::min(rust::max(a, rust::literal(0)), b)");
+    returns(quote!(a.rotate_left(5)), "rust::rotate_left(a, rust::literal(5))");
+    returns(quote!(a.mul_add(2.0, b)), "rust::mul_add(a, rust::literal(2.0), b)");
+    returns(quote!(a.value.key_nan_last()), "rust::key_nan_last(a.value)");
+    returns(quote!(u32::max(a, b)), "rust::max(a, b)");
+    returns(quote!(f32::sqrt(2.0)), "rust::sqrt(f32(rust::literal(2.0)))");
+    refused(quote!(a.checked_add(b)), &["`checked_add`; `parascan::operator!` says which methods are"]);
+    refused(quote!(a.powi(2)), &["multiply, or write `powf`, instead of `powi`"]);
+    refused(quote!(a.into()), &["write `as`, or `f64::from`, instead of `into`"]);
+    refused(quote!(a.min()), &["`min` has 1 arguments"]);
+    refused(quote!(1.max(a)), &[LITERAL]);
+    refused(quote!(gcd(a, b)), &["the functions are the methods of numbers, `from`, `from_bits` and `from_f32`"]);
+    refused(quote!(a.exp::<u8>()), &["type arguments of a method"]);
+}
+
+/// Every method that is listed has its function, with as many arguments.
+#[test]
+fn functions_of_the_template() {
+    let template = include_str!("../../cuda-templates/rust.cuh");
+    for (name, cuda, arguments) in crate::methods::METHODS {
+        let (one, two) = (format!("ONE({cuda}, "), format!("TWO({cuda}, "));
+        let (plain, by_macro) = (format!(" {cuda}("), ["ARITHMETIC", "BITWISE"].map(|of| format!("{of}({cuda}, ")));
+        let parameters = template.lines().find_map(|line| {
+            if line.starts_with(&one) {
+                Some(1)
+            } else if line.starts_with(&two) || by_macro.iter().any(|of| line.starts_with(of)) {
+                Some(2)
+            } else {
+                let (_, rest) = line.split_once("__device__ inline ")?.1.split_once(&plain)?;
+                Some(1 + rest.split(')').next()?.matches(',').count())
+            }
+        });
+        assert_eq!(parameters, Some(1 + arguments.len()), "{name}");
+    }
+}
+
+// ---- values of conditions and blocks -----------------------------------------------------------------------------------------
+
+#[test]
+fn conditions_as_values() {
+    returns(
+        quote!(
+            a + if a < b {
+                a
+            } else if a == b {
+                1
+            } else {
+                b
+            }
+        ),
+        "rust::add(a, (rust::lt(a, b) ? a : (rust::eq(a, b) ? rust::literal(1) : b)))",
+    );
+    is(
+        quote!(if a < b && b > 0 {
+            a
+        } else if a == b {
+            b
+        } else {
+            a * b
+        }),
+        "if (rust::lt(a, b) && rust::gt(b, rust::literal(0))) {\n    return a;\n}\nif (rust::eq(a, b)) {\n    return b;\n}\n\
+         return rust::mul(a, b);",
+    );
+    is(
+        quote!({
+            let c: f32 = if a < b {
+                let d = a * 2.0;
+                d + 1.0
+            } else {
+                0.5
+            };
+            c
+        }),
+        "const f32 c_ = [&]() -> f32 {\n    if (rust::lt(a, b)) {\n        const auto d_ = rust::mul(a, rust::literal(2.0));\n        \
+         return rust::add(d_, rust::literal(1.0));\n    }\n    return rust::literal(0.5);\n}();\nreturn c_;",
+    );
+    refused(quote!(a + if a < b { 1 } else { 2 } * 3), &[LITERAL]);
+    refused(
+        quote!({
+            let c = if a < b {
+                let d = a;
+                1
+            } else {
+                0
+            };
+            c
+        }),
+        &[LITERAL, LITERAL],
+    );
+}
+
+#[test]
+fn blocks_as_operands() {
+    is(
+        quote!(
+            a + {
+                let c = b;
+                c * c
+            }
+        ),
+        "return rust::add(a, [&] {\n    const auto c_ = b;\n    return rust::mul(c_, c_);\n}());",
+    );
+    is(quote!(a + { b }), "return rust::add(a, b);");
+    // Of a `let` and an assignment nothing else is evaluated.
+    is(
+        quote!({
+            let mut n = a;
+            let m = {
+                n += 1;
+                n
+            };
+            n = {
+                n += m;
+                n
+            };
+            n
+        }),
+        "auto n_ = a;\nconst auto m_ = [&] {\n    rust::set(n_, rust::add(n_, rust::literal(1)));\n    return n_;\n}();\n\
+         rust::set(n_, [&]() -> decltype(n_) {\n    rust::set(n_, rust::add(n_, m_));\n    return n_;\n}());\nreturn n_;",
+    );
+    refused(
+        quote!({
+            let mut n = a;
+            n + {
+                n += 1;
+                n
+            }
+        }),
+        &["an operand that assigns to what is outside of it; give it a `let`"],
+    );
+    refused(quote!(a + { return b }), &["`return` in a block that is a value"]);
+}
+
+// ---- statements ----------------------------------------------------------------------------------------------------------------
+
+#[test]
+fn variables() {
+    is(
+        quote!({
+            let a = a + b;
+            let mut a = a;
+            let int: u64 = 5;
+            a -= int;
+            a.x.y ^= b;
+            a
+        }),
+        "const auto a_ = rust::add(a, b);\nauto a_2 = a_;\nconst u64 int_ = rust::literal(5);\n\
+         rust::set(a_2, rust::sub(a_2, int_));\nrust::set(a_2.x.y, rust::bit_xor(a_2.x.y, b));\nreturn a_2;",
+    );
+    is(
+        quote!({
+            let (mut c, d) = (a, b * a);
+            (c, _) = (d, c);
+            c <<= 1;
+            c
+        }),
+        "const auto part = a;\nconst auto part2 = rust::mul(b, a);\nauto c_ = part;\nconst auto d_ = part2;\n\
+         const decltype(c_) part3 = d_;\nrust::set(c_, part3);\nrust::set(c_, rust::shl(c_, rust::literal(1)));\nreturn c_;",
+    );
+    is(
+        quote!({
+            let größe = a;
+            größe
+        }),
+        "const auto gru00f6u00dfe_ = a;\nreturn gru00f6u00dfe_;".replace("u00", "u").as_str(),
+    );
+    refused(
+        quote!({
+            let n = 0;
+            n
+        }),
+        &[LITERAL],
+    );
+    refused(
+        quote!({
+            let n = 1 << a;
+            n
+        }),
+        &[LITERAL, LITERAL],
+    );
+    refused(
+        quote!({
+            let n;
+            n = a;
+            n
+        }),
+        &["a `let` has a value"],
+    );
+    refused(
+        quote!({
+            let n: Vec<u8> = a;
+            n
+        }),
+        &["the types that can be named are those of numbers and `Pair<f32,u32>`"],
+    );
+    refused(
+        quote!({
+            let [x] = a;
+            x
+        }),
+        &["a `let` is of a name, of the fields of a struct, or of a tuple of names and one of values"],
+    );
+}
+
+#[test]
+fn loops() {
+    is(
+        quote!({
+            let mut n = a;
+            for i in 0..b {
+                if i == 3 {
+                    continue;
+                }
+                n += i;
+            }
+            for _ in (1..=8_u32).rev() {
+                n *= 2
+            }
+            while n > 100 {
+                n /= 2;
+                if n == 7 { break } else { n -= 1 }
+            }
+            n
+        }),
+        "auto n_ = a;\n\
+         for (auto range = rust::range(rust::literal(0), b); range.more; range.next()) {\n    const auto i_ = range.now;\n    \
+             if (rust::eq(i_, rust::literal(3))) {\n        continue;\n    }\n    rust::set(n_, rust::add(n_, i_));\n}\n\
+         for (auto range2 = rust::reversed(rust::range_inclusive(rust::literal(1), u32(8))); range2.more; range2.next()) {\n    \
+             rust::set(n_, rust::mul(n_, rust::literal(2)));\n}\n\
+         while (rust::gt(n_, rust::literal(100))) {\n    rust::set(n_, rust::div(n_, rust::literal(2)));\n    \
+             if (rust::eq(n_, rust::literal(7))) {\n        break;\n    }\n    else {\n        \
+             rust::set(n_, rust::sub(n_, rust::literal(1)));\n    }\n}\nreturn n_;",
+    );
+    is(
+        quote!({
+            if a < b {
+                return b;
+            }
+            a
+        }),
+        "if (rust::lt(a, b)) {\n    return b;\n}\nreturn a;",
+    );
+    refused(
+        quote!({
+            for i in 0..8 {}
+            a
+        }),
+        &["the type of this range cannot be told here; add a suffix, as in `0..8_u32`"],
+    );
+    refused(
+        quote!({
+            for i in a {}
+            a
+        }),
+        &["a `for` goes over a range of integers with both ends, or `.rev()` of one"],
+    );
+    refused(quote!({ loop {} }), &["write `for` or `while` instead of `loop`"]);
+    refused(
+        quote!({
+            'out: while true {
+                break 'out;
+            }
+            a
+        }),
+        &["labels"],
+    );
+    refused(
+        quote!({
+            a + b;
+            a
+        }),
+        &["this has no effect"],
+    );
+}
+
+// ---- structs -------------------------------------------------------------------------------------------------------------------
+
+#[test]
+fn structs() {
+    is(
+        quote!(Pair { second: 1, first: a.first * b.first }),
+        "Carry made;\nrust::set(made.second, rust::literal(1));\nrust::set(made.first, rust::mul(a.first, b.first));\nreturn made;",
+    );
+    is(
+        quote!({
+            let c = Pair { first: 0.5, ..a };
+            if c.first > b.first { c } else { Pair { second: 2, ..b } }
+        }),
+        "Carry made;\nrust::set(made, a);\nrust::set(made.first, rust::literal(0.5));\nconst Carry c_ = made;\n\
+         if (rust::gt(c_.first, b.first)) {\n    return c_;\n}\nCarry made2;\nrust::set(made2, b);\n\
+         rust::set(made2.second, rust::literal(2));\nreturn made2;",
+    );
+    // A struct in a struct needs no name.
+    is(
+        quote!(Pair { first: Inner { x: 1 }, second: if a.z { b.y } else { Other { y: 2 } } }),
+        "Carry made;\nrust::set(made.first.x, rust::literal(1));\nif (a.z) {\n    rust::set(made.second, b.y);\n}\nelse {\n    \
+         rust::set(made.second.y, rust::literal(2));\n}\nreturn made;",
+    );
+    is(
+        quote!({
+            let Pair { first: x, second: mut y, .. } = a;
+            y += 1;
+            x
+        }),
+        "const auto part = a;\nconst auto x_ = part.first;\nauto y_ = part.second;\n\
+         rust::set(y_, rust::add(y_, rust::literal(1)));\nreturn x_;",
+    );
+    refused(
+        quote!({
+            let c = Other { x: 1 };
+            a
+        }),
+        &["the structs that can be named here are `Pair<f32,u32>`"],
+    );
+    refused(quote!(a.0), &["fields have names"]);
+}
+
+#[test]
+fn two_types_and_their_names() {
+    let lift = |body: TokenStream| {
+        translated(quote!(
+            types: (Carry: Pair<f64>) (Element: Pair<f32>); result: Carry; arguments: (x: Pair { first, second: _ }); body: #body
+        ))
+    };
+    let text = "const auto first_ = x.first;\nElement made;\nrust::set(made.first, first_);\nconst Element c_ = made;\n\
+                return rust::to<Carry>(c_.first);";
+    assert_eq!(
+        lift(quote!({
+            let c = Pair::<f32> { first };
+            c.first
+        }))
+        .as_deref(),
+        Ok(text)
+    );
+    let words = "not translated to CUDA: two types have this name; write its arguments, as in `Name::<f32>`";
+    assert_eq!(
+        lift(quote!({
+            let c = Pair { first };
+            c.first
+        })),
+        Err(vec![words.to_owned()])
+    );
+}
+
+#[test]
+fn arguments_of_a_predicate() {
+    let keeps = quote!(
+        types: (Item: f32) (Parameters: Above); result: bool; arguments: (x: _) (p: mut p); body: { p.least += 1.0; true }
+    );
+    let text = "auto p_ = p;\nrust::set(p_.least, rust::add(p_.least, rust::literal(1.0)));\nreturn true;";
+    assert_eq!(translated(keeps).as_deref(), Ok(text));
+}
+
+// ---- the rest ------------------------------------------------------------------------------------------------------------------
+
+#[test]
+fn what_is_refused() {
+    refused(
+        quote!(match a {
+            _ => b,
+        }),
+        &["write `if` and `else` instead of `match`"],
+    );
+    refused(
+        quote!({
+            assert!(a > b);
+            a
+        }),
+        &["macros"],
+    );
+    refused(quote!(max!(a, b)), &["macros"]);
+    refused(quote!(*&a), &["references"]);
+    refused(quote!(a.f[0]), &["arrays"]);
+    refused(quote!((|x| x)(a)), &["the functions are the methods of numbers, `from`, `from_bits` and `from_f32`"]);
+    refused(quote!(if let 1 = a { a } else { b }), &["`if let` and `while let`"]);
+    refused(
+        quote!(K),
+        &["names are those of arguments and variables of the body; write the value, or make it a field"],
+    );
+    refused(
+        quote!({
+            fn f() {}
+            a
+        }),
+        &["items in a body"],
+    );
+    refused(
+        quote!({
+            #[cfg(no)]
+            let a = b;
+            a
+        }),
+        &["attributes"],
+    );
+    refused(quote!(unsafe { a }), &["`parascan::operator!` says which expressions are"]);
+    refused(quote!(1 + 2), &[LITERAL]);
+    refused(quote!((a < 1) == (2 < 3)), &[LITERAL]);
+    // All that is wrong is said at once.
+    refused(
+        quote!({
+            let c = K;
+            match c {
+                _ => a,
+            }
+        }),
+        &[
+            "names are those of arguments and variables of the body; write the value, or make it a field",
+            "write `if` and `else` instead of `match`",
+        ],
+    );
+}
+
+/// What comes through `macro_rules` lies in groups that nobody sees.
+#[test]
+fn groups_of_macro_rules() {
+    let group = |tokens: TokenStream| TokenTree::Group(Group::new(Delimiter::None, tokens));
+    let (ty, pattern, sum) = (group(quote!(u32)), group(quote!(mut f)), group(quote!(f + g)));
+    let (name, body) = (group(quote!(f32)), group(quote!(#sum * g as #ty)));
+    let input = quote!(types: (Carry: #ty); result: Carry; arguments: (a: #pattern) (b: g); body: { let x: #name = 1.0; #body });
+    let text = "const f32 x_ = rust::literal(1.0);\nreturn rust::mul(rust::add(a, b), rust::as<u32>(b));";
+    assert_eq!(translated(input).as_deref(), Ok(text));
+}
+
+#[test]
+fn errors_become_compile_errors() {
+    let text = text(quote!(types: (Carry: u32); result: Carry; arguments: (a: a) (b: b); body: K)).to_string();
+    assert!(text.contains("compile_error") && text.contains("not translated to CUDA"), "{text}");
+}
