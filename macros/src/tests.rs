@@ -51,9 +51,9 @@ fn operators() {
     returns(quote!(a << 3 >> b), "rust::shr(rust::shl(a, rust::literal(3)), b)");
     returns(
         quote!(a < b && a != 1 || b >= 2 && !(a == b)),
-        "((rust::lt(a, b) && rust::ne(a, rust::literal(1))) || (rust::ge(b, rust::literal(2)) && rust::invert(rust::eq(a, b))))",
+        "(((a < b) && rust::ne(a, rust::literal(1))) || (rust::ge(b, rust::literal(2)) && rust::invert((a == b))))",
     );
-    returns(quote!(a <= b || a > b), "(rust::le(a, b) || rust::gt(a, b))");
+    returns(quote!(a <= b || a > b), "((a <= b) || (a > b))");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn constants() {
 #[test]
 fn casts() {
     returns(quote!(a as u64), "rust::as<u64>(a)");
-    returns(quote!((a < b) as i8 as f32), "rust::as<f32>(rust::as<i8>(rust::lt(a, b)))");
+    returns(quote!((a < b) as i8 as f32), "rust::as<f32>(rust::as<i8>((a < b)))");
     returns(quote!(f64::from(a)), "rust::as<f64>(a)");
     returns(quote!(f32::from_bits(a)), "rust::from_bits<f32>(a)");
     returns(quote!(half::f16::from_f32(a)), "rust::from_f32<f16>(a)");
@@ -163,7 +163,7 @@ fn conditions_as_values() {
                 b
             }
         ),
-        "rust::add(a, (rust::lt(a, b) ? a : (rust::eq(a, b) ? rust::literal(1) : b)))",
+        "rust::add(a, ((a < b) ? a : ((a == b) ? rust::literal(1) : b)))",
     );
     is(
         quote!(if a < b && b > 0 {
@@ -173,7 +173,7 @@ fn conditions_as_values() {
         } else {
             a * b
         }),
-        "if (rust::lt(a, b) && rust::gt(b, rust::literal(0))) {\n    return a;\n}\nif (rust::eq(a, b)) {\n    return b;\n}\n\
+        "if ((a < b) && rust::gt(b, rust::literal(0))) {\n    return a;\n}\nif (a == b) {\n    return b;\n}\n\
          return rust::mul(a, b);",
     );
     is(
@@ -186,7 +186,7 @@ fn conditions_as_values() {
             };
             c
         }),
-        "const f32 c_ = [&]() -> f32 {\n    if (rust::lt(a, b)) {\n        const auto d_ = rust::mul(a, rust::literal(2.0));\n        \
+        "const f32 c_ = [&]() -> f32 {\n    if (a < b) {\n        const auto d_ = rust::mul(a, rust::literal(2.0));\n        \
          return rust::add(d_, rust::literal(1.0));\n    }\n    return rust::literal(0.5);\n}();\nreturn c_;",
     );
     refused(quote!(a + if a < b { 1 } else { 2 } * 3), &[LITERAL]);
@@ -353,7 +353,7 @@ fn loops() {
             }
             a
         }),
-        "if (rust::lt(a, b)) {\n    return b;\n}\nreturn a;",
+        "if (a < b) {\n    return b;\n}\nreturn a;",
     );
     refused(
         quote!({
@@ -402,7 +402,7 @@ fn structs() {
             if c.first > b.first { c } else { Pair { second: 2, ..b } }
         }),
         "Carry made;\nrust::set(made, a);\nrust::set(made.first, rust::literal(0.5));\nconst Carry c_ = made;\n\
-         if (rust::gt(c_.first, b.first)) {\n    return c_;\n}\nCarry made2;\nrust::set(made2, b);\n\
+         if (c_.first > b.first) {\n    return c_;\n}\nCarry made2;\nrust::set(made2, b);\n\
          rust::set(made2.second, rust::literal(2));\nreturn made2;",
     );
     // A struct in a struct needs no name.

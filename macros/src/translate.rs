@@ -539,7 +539,7 @@ impl Translator {
     fn condition(&mut self, expression: &Expr) -> String {
         let text = self.operand(expression);
         match inner(expression) {
-            Expr::Binary(ExprBinary { op: BinOp::And(_) | BinOp::Or(_), .. }) => text,
+            Expr::Binary(_) if text.starts_with('(') => text,
             _ => format!("({text})"),
         }
     }
@@ -676,8 +676,13 @@ impl Translator {
             BinOp::Ge(_) => "ge",
             _ => return self.refuse(binary, "an assignment is a statement of its own"),
         };
-        if is_untyped(left) && is_untyped(right) {
-            self.refuse(left, LITERAL);
+        match (is_untyped(left), is_untyped(right)) {
+            (true, true) => _ = self.refuse(left, LITERAL),
+            // As C++ compares them: behind a function the compiler has made more of it.
+            (false, false) if is_comparison(op) => {
+                return format!("({} {} {})", self.operand(left), op.to_token_stream(), self.operand(right));
+            }
+            _ => {}
         }
         format!("rust::{function}({}, {})", self.operand(left), self.operand(right))
     }
