@@ -288,7 +288,7 @@ macro_rules! operator {
 ///
 /// The body for the GPU is made of the Rust one, where that keeps to the [subset](crate::operator#the-subset). A text of your own
 /// comes behind `=>`: in it the item is called `x` and the fields are those of `p`; it is an expression, or statements, the last of
-/// which is a `return`.
+/// which is a `return`. `laws::of_predicate` compares the two bodies in a test.
 ///
 /// # Example
 /// ```
