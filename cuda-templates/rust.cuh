@@ -12,6 +12,17 @@ typedef double f64;
 typedef u64 usize;
 typedef i64 isize;
 
+#define HALVES(OP)                                                                                                               \
+    __device__ inline bool operator OP(f16 a, f16 b) { return widen(a) OP widen(b); }                                            \
+    __device__ inline bool operator OP(bf16 a, bf16 b) { return widen(a) OP widen(b); }
+HALVES(==)
+HALVES(!=)
+HALVES(<)
+HALVES(<=)
+HALVES(>)
+HALVES(>=)
+#undef HALVES
+
 namespace rust {
 
 // ---- kinds of numbers ------------------------------------------------------------------------------------------------------
@@ -171,6 +182,7 @@ template <class T, class N> __device__ inline T shr(T x, N n) {
     return T(x >> (u32(n) & (WIDTH<T> - 1)));
 }
 
+// With a literal. Two numbers are compared by C++ itself, which promotes both alike.
 #define COMPARISON(NAME, OP)                                                                                                     \
     template <class A, class B> __device__ inline bool NAME(A a, B b) {                                                          \
         typedef Common<A, B> T;                                                                                                  \

@@ -174,14 +174,15 @@ macro_rules! element {
 /// | methods of floats, within rounding | `exp`, `exp2`, `exp_m1`, `ln`, `ln_1p`, `log2`, `log10`, `cbrt`, `powf`, `hypot`, `sin`, `cos`, `tan`, `asin`, `acos`, `atan`, `atan2`, `sinh`, `cosh`, `tanh` |
 ///
 /// *Types are not seen*, only what is written. So a literal takes the type of what it meets (`x + 1`), of what it is assigned to, or of its
-/// field; where it stands alone it has a suffix (`let mut n = 0_u32`, `0..8_u32`) or the `let` has a type. The numbers are those of Rust:
-/// a type of your own whose C++ twin is a bare number, with operators of its own, is for a text of your own. That both bodies are the
-/// same is for [the laws](crate#what-is-where) to check.
+/// field; where it stands alone it has a suffix (`let mut n = 0_u32`, `0..8_u32`) or the `let` has a type. That operators and methods
+/// are of numbers is checked by Rust, on a copy of the body that nobody calls. That both bodies are the same on every value is for
+/// `laws` to check.
 ///
 /// *The same as in a release build.* Integers wrap, casts from floats saturate, products and sums are rounded apart. Where Rust
 /// panics, which `+` does on overflow in a debug build, the GPU has a value: integers wrap, amounts of shifts are taken modulo the width,
-/// a quotient by zero is zero, a remainder by zero is what was to be divided, `clamp` between bounds that are not in order gives one of them. Write `wrapping_add` where wrapping is meant. What Rust leaves
-/// open stays open: the bits of a NaN that was computed, and which of two zeros of different sign `min` and `max` give.
+/// a quotient by zero is zero, a remainder by zero is what was to be divided, `clamp` between bounds that are not in order gives one
+/// of the three. Write `wrapping_add` where wrapping is meant. What Rust leaves open stays open: the bits of a NaN that was computed, and
+/// which of two zeros of different sign `min` and `max` give.
 ///
 /// *In order.* A block that is an operand, as in `x + { ... }`, assigns to nothing outside of it; a block that is all of a `let` may.
 ///
@@ -243,17 +244,20 @@ macro_rules! operator {
     (@text [$cuda:expr] $($rest:tt)*) => { $cuda };
     (@text [] combine [$carry:ty] |$earlier:pat_param, $later:pat_param| $combine:expr) => {
         $crate::__own::cuda_text!(
-            types: (Carry: $carry); result: Carry; arguments: (a: $earlier) (b: $later); body: $combine
+            library: $crate::__own; types: (Carry: $carry); result: Carry;
+            arguments: (a Carry: $earlier) (b Carry: $later); body: $combine
         )
     };
     (@text [] lift [$carry:ty] [$element:ty] |$x:pat_param| $lift:expr) => {
         $crate::__own::cuda_text!(
-            types: (Carry: $carry) (Element: $element); result: Carry; arguments: (x: $x); body: $lift
+            library: $crate::__own; types: (Carry: $carry) (Element: $element); result: Carry;
+            arguments: (x Element: $x); body: $lift
         )
     };
     (@text [] lower [$carry:ty] [$element:ty] |$x:pat_param| $lower:expr) => {
         $crate::__own::cuda_text!(
-            types: (Element: $element) (Carry: $carry); result: Element; arguments: (x: $x); body: $lower
+            library: $crate::__own; types: (Element: $element) (Carry: $carry); result: Element;
+            arguments: (x Carry: $x); body: $lower
         )
     };
     (@convert $function:ident, $from:ty => $to:ty,) => {
@@ -284,7 +288,7 @@ macro_rules! operator {
 ///
 /// The body for the GPU is made of the Rust one, where that keeps to the [subset](crate::operator#the-subset). A text of your own
 /// comes behind `=>`: in it the item is called `x` and the fields are those of `p`; it is an expression, or statements, the last of
-/// which is a `return`.
+/// which is a `return`. `laws::of_predicate` compares the two bodies in a test.
 ///
 /// # Example
 /// ```
@@ -342,11 +346,14 @@ macro_rules! predicate {
     (@text [$cuda:expr] $($rest:tt)*) => { $cuda };
     (@text [] * [$item:ty] [$type:ty] |$x:pat_param, $parameters:pat_param| $keeps:expr) => {
         $crate::__own::cuda_text!(
-            types: (Item: $item) (Parameters: $type); result: bool; arguments: (x: $x) (p: $parameters); body: $keeps
+            library: $crate::__own; types: (Item: $item) (Parameters: $type); result: bool;
+            arguments: (x Item: $x) (p Parameters: $parameters); body: $keeps
         )
     };
     (@text [] 0 [$item:ty] [$type:ty] |$x:pat_param, $parameters:pat_param| $keeps:expr) => {
-        $crate::__own::cuda_text!(types: (Item: $item); result: bool; arguments: (x: $x); body: $keeps)
+        $crate::__own::cuda_text!(
+            library: $crate::__own; types: (Item: $item); result: bool; arguments: (x Item: $x); body: $keeps
+        )
     };
     ($($other:tt)*) => {
         ::core::compile_error!("a predicate is written `struct Name { field: type, ... } on Item { keeps: |x, p| rust => \"cuda\" }`, or `struct Name on Item { keeps: |x| rust => \"cuda\" }`; the cuda may be left out");
@@ -360,6 +367,35 @@ pub mod __own {
     pub use bytemuck::{Pod, Zeroable};
     pub use cudarc::driver::DeviceRepr;
     pub use parascan_macros::cuda_text;
+
+    use half::{bf16, f16};
+
+    /// What operators are of, where a body is translated to CUDA.
+    #[diagnostic::on_unimplemented(
+        message = "not translated to CUDA: an operation on `{Self}`",
+        label = "operators and methods are of numbers",
+        note = "of a struct take the fields"
+    )]
+    pub trait Number: Copy {}
+    /// What all methods are of.
+    #[diagnostic::on_unimplemented(
+        message = "not translated to CUDA: this operation on `{Self}`",
+        label = "it is of integers, f32 and f64",
+        note = "of a struct take the fields; f16 and bf16 have `to_f32`"
+    )]
+    pub trait PlainNumber: Number {}
+    macro_rules! numbers { ($of:ident: $($t:ident)*) => { $( impl $of for $t {} )* } }
+    numbers! { Number: i8 i16 i32 i64 isize u8 u16 u32 u64 usize f32 f64 f16 bf16 bool }
+    numbers! { PlainNumber: i8 i16 i32 i64 isize u8 u16 u32 u64 usize f32 f64 }
+
+    /// Itself.
+    pub fn number<T: Number>(x: T) -> T {
+        x
+    }
+    /// Itself.
+    pub fn plain_number<T: PlainNumber>(x: T) -> T {
+        x
+    }
 
     /// Bytes of the parts, one after the other.
     pub const fn length(parts: &[&str]) -> usize {

@@ -5,24 +5,34 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Expr, Ident, Pat, Result, Token, Type, parenthesized};
 
 pub(crate) struct Input {
+    /// Where the library keeps what the macros use.
+    pub(crate) library: TokenStream,
     /// The types that have a name in C++, the name first.
     pub(crate) types: Vec<(Ident, Type)>,
     /// The C++ name of what the body gives.
     pub(crate) result: Ident,
-    /// What the arguments are called in C++ and in Rust.
-    pub(crate) arguments: Vec<(Ident, Pat)>,
+    /// What the arguments are called in C++, the C++ names of their types, and what they are called in Rust.
+    pub(crate) arguments: Vec<(Ident, Ident, Pat)>,
     pub(crate) body: Expr,
 }
 
 impl Parse for Input {
     fn parse(input: ParseStream) -> Result<Self> {
-        let types = listed(input, "types", Type::parse)?;
+        label(input, "library")?;
+        let mut library = TokenStream::new();
+        while !input.peek(Token![;]) {
+            library.extend([input.parse::<TokenTree>()?]);
+        }
+        input.parse::<Token![;]>()?;
+        let types = listed(input, "types", |one| Ok((name(one)?, one.parse()?)))?;
         label(input, "result")?;
         let result = input.parse()?;
         input.parse::<Token![;]>()?;
-        let arguments = listed(input, "arguments", |tokens| Pat::parse_single.parse2(ungrouped(tokens.parse()?)))?;
+        let arguments = listed(input, "arguments", |one| {
+            Ok((one.parse()?, name(one)?, Pat::parse_single.parse2(ungrouped(one.parse()?))?))
+        })?;
         label(input, "body")?;
-        Ok(Input { types, result, arguments, body: input.parse()? })
+        Ok(Input { library, types, result, arguments, body: input.parse()? })
     }
 }
 
@@ -34,16 +44,21 @@ fn label(input: ParseStream, name: &str) -> Result<()> {
     input.parse::<Token![:]>().map(|_| ())
 }
 
-/// `name: (a: one) (b: another);`
-fn listed<T>(input: ParseStream, name: &str, each: impl Fn(ParseStream) -> Result<T>) -> Result<Vec<(Ident, T)>> {
-    label(input, name)?;
+/// `name:`
+fn name(input: ParseStream) -> Result<Ident> {
+    let name = input.parse()?;
+    input.parse::<Token![:]>()?;
+    Ok(name)
+}
+
+/// `label: (one) (another);`
+fn listed<T>(input: ParseStream, of: &str, each: impl Fn(ParseStream) -> Result<T>) -> Result<Vec<T>> {
+    label(input, of)?;
     let mut all = Vec::new();
     while !input.peek(Token![;]) {
         let one;
         parenthesized!(one in input);
-        let name = one.parse()?;
-        one.parse::<Token![:]>()?;
-        all.push((name, each(&one)?));
+        all.push(each(&one)?);
     }
     input.parse::<Token![;]>()?;
     Ok(all)

@@ -4,6 +4,7 @@
 //! What it writes calls the functions of `cuda-templates/rust.cuh`, which find the types of what they are given by overload resolution:
 //! so a body is translated by its syntax alone, and what a type must be known for (where a literal stands alone) has to be written.
 
+mod check;
 mod input;
 mod methods;
 mod names;
@@ -15,8 +16,8 @@ mod tests;
 use proc_macro2::TokenStream;
 use quote::quote;
 
-/// The text, as a literal: `types: (Name: Type) ...; result: Name; arguments: (name: pattern) ...; body: expression`, where names are those
-/// of C++.
+/// The text, as an expression: `library: path; types: (Name: Type) ...; result: Name; arguments: (name Name: pattern) ...; body: expression`,
+/// where names are those of C++.
 #[doc(hidden)]
 #[proc_macro]
 pub fn cuda_text(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
@@ -24,8 +25,12 @@ pub fn cuda_text(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
 }
 
 fn text(input: TokenStream) -> TokenStream {
-    match syn::parse2::<input::Input>(input).map_err(|e| vec![e]).and_then(translate::translate) {
-        Ok(text) => quote!(#text),
+    let translated = syn::parse2::<input::Input>(input).map_err(|e| vec![e]).and_then(|input| {
+        let text = translate::translate(&input)?;
+        Ok((text, check::check(&input)))
+    });
+    match translated {
+        Ok((text, check)) => quote!({ #check #text }),
         Err(errors) => {
             let errors = errors.iter().map(syn::Error::to_compile_error);
             quote!({ #(#errors)* "" })

@@ -96,6 +96,16 @@ pub(crate) fn method(name: &str) -> Option<(&'static str, &'static [Argument])> 
     METHODS.iter().find(|(rust, ..)| *rust == name).map(|&(_, cuda, arguments)| (cuda, arguments))
 }
 
+/// Whether numbers of 16 bits have the method too.
+pub(crate) fn is_of_halves(name: &str) -> bool {
+    #[rustfmt::skip]
+    const OF_HALVES: [&str; 9] = [
+        "is_nan", "is_finite", "is_infinite", "is_sign_negative", "is_sign_positive", "to_bits", "to_f32", "key_nan_last",
+        "key_nan_first",
+    ];
+    OF_HALVES.contains(&name)
+}
+
 /// Whether it is a number's type, which has the same name on both sides.
 pub(crate) fn is_number(name: &str) -> bool {
     #[rustfmt::skip]

@@ -7,12 +7,14 @@ use proc_macro2::{Delimiter, Group, TokenTree};
 
 fn translated(input: TokenStream) -> Result<String, Vec<String>> {
     let words = |errors: Vec<syn::Error>| errors.iter().map(syn::Error::to_string).collect();
-    translate(syn::parse2::<Input>(input).expect("the macros' own syntax")).map_err(words)
+    translate(&syn::parse2::<Input>(input).expect("the macros' own syntax")).map_err(words)
 }
 
 /// Of a `combine` on numbers or on a struct.
 fn combine(body: TokenStream) -> Result<String, Vec<String>> {
-    translated(quote!(types: (Carry: Pair<f32, u32>); result: Carry; arguments: (a: a) (b: b); body: #body))
+    translated(
+        quote!(library: own; types: (Carry: Pair<f32, u32>); result: Carry; arguments: (a Carry: a) (b Carry: b); body: #body),
+    )
 }
 
 #[track_caller]
@@ -49,9 +51,9 @@ fn operators() {
     returns(quote!(a << 3 >> b), "rust::shr(rust::shl(a, rust::literal(3)), b)");
     returns(
         quote!(a < b && a != 1 || b >= 2 && !(a == b)),
-        "((rust::lt(a, b) && rust::ne(a, rust::literal(1))) || (rust::ge(b, rust::literal(2)) && rust::invert(rust::eq(a, b))))",
+        "(((a < b) && rust::ne(a, rust::literal(1))) || (rust::ge(b, rust::literal(2)) && rust::invert((a == b))))",
     );
-    returns(quote!(a <= b || a > b), "(rust::le(a, b) || rust::gt(a, b))");
+    returns(quote!(a <= b || a > b), "((a <= b) || (a > b))");
 }
 
 #[test]
@@ -97,7 +99,7 @@ fn constants() {
 #[test]
 fn casts() {
     returns(quote!(a as u64), "rust::as<u64>(a)");
-    returns(quote!((a < b) as i8 as f32), "rust::as<f32>(rust::as<i8>(rust::lt(a, b)))");
+    returns(quote!((a < b) as i8 as f32), "rust::as<f32>(rust::as<i8>((a < b)))");
     returns(quote!(f64::from(a)), "rust::as<f64>(a)");
     returns(quote!(f32::from_bits(a)), "rust::from_bits<f32>(a)");
     returns(quote!(half::f16::from_f32(a)), "rust::from_f32<f16>(a)");
@@ -161,7 +163,7 @@ fn conditions_as_values() {
                 b
             }
         ),
-        "rust::add(a, (rust::lt(a, b) ? a : (rust::eq(a, b) ? rust::literal(1) : b)))",
+        "rust::add(a, ((a < b) ? a : ((a == b) ? rust::literal(1) : b)))",
     );
     is(
         quote!(if a < b && b > 0 {
@@ -171,7 +173,7 @@ fn conditions_as_values() {
         } else {
             a * b
         }),
-        "if (rust::lt(a, b) && rust::gt(b, rust::literal(0))) {\n    return a;\n}\nif (rust::eq(a, b)) {\n    return b;\n}\n\
+        "if ((a < b) && rust::gt(b, rust::literal(0))) {\n    return a;\n}\nif (a == b) {\n    return b;\n}\n\
          return rust::mul(a, b);",
     );
     is(
@@ -184,7 +186,7 @@ fn conditions_as_values() {
             };
             c
         }),
-        "const f32 c_ = [&]() -> f32 {\n    if (rust::lt(a, b)) {\n        const auto d_ = rust::mul(a, rust::literal(2.0));\n        \
+        "const f32 c_ = [&]() -> f32 {\n    if (a < b) {\n        const auto d_ = rust::mul(a, rust::literal(2.0));\n        \
          return rust::add(d_, rust::literal(1.0));\n    }\n    return rust::literal(0.5);\n}();\nreturn c_;",
     );
     refused(quote!(a + if a < b { 1 } else { 2 } * 3), &[LITERAL]);
@@ -351,7 +353,7 @@ fn loops() {
             }
             a
         }),
-        "if (rust::lt(a, b)) {\n    return b;\n}\nreturn a;",
+        "if (a < b) {\n    return b;\n}\nreturn a;",
     );
     refused(
         quote!({
@@ -400,7 +402,7 @@ fn structs() {
             if c.first > b.first { c } else { Pair { second: 2, ..b } }
         }),
         "Carry made;\nrust::set(made, a);\nrust::set(made.first, rust::literal(0.5));\nconst Carry c_ = made;\n\
-         if (rust::gt(c_.first, b.first)) {\n    return c_;\n}\nCarry made2;\nrust::set(made2, b);\n\
+         if (c_.first > b.first) {\n    return c_;\n}\nCarry made2;\nrust::set(made2, b);\n\
          rust::set(made2.second, rust::literal(2));\nreturn made2;",
     );
     // A struct in a struct needs no name.
@@ -432,7 +434,7 @@ fn structs() {
 fn two_types_and_their_names() {
     let lift = |body: TokenStream| {
         translated(quote!(
-            types: (Carry: Pair<f64>) (Element: Pair<f32>); result: Carry; arguments: (x: Pair { first, second: _ }); body: #body
+            library: own; types: (Carry: Pair<f64>) (Element: Pair<f32>); result: Carry; arguments: (x Element: Pair { first, second: _ }); body: #body
         ))
     };
     let text = "const auto first_ = x.first;\nElement made;\nrust::set(made.first, first_);\nconst Element c_ = made;\n\
@@ -458,10 +460,60 @@ fn two_types_and_their_names() {
 #[test]
 fn arguments_of_a_predicate() {
     let keeps = quote!(
-        types: (Item: f32) (Parameters: Above); result: bool; arguments: (x: _) (p: mut p); body: { p.least += 1.0; true }
+        library: own; types: (Item: f32) (Parameters: Above); result: bool; arguments: (x Item: _) (p Parameters: mut p); body: { p.least += 1.0; true }
     );
     let text = "auto p_ = p;\nrust::set(p_.least, rust::add(p_.least, rust::literal(1.0)));\nreturn true;";
     assert_eq!(translated(keeps).as_deref(), Ok(text));
+}
+
+// ---- the copy in which Rust checks the types -----------------------------------------------------------------------------------
+
+/// The body of the copy.
+#[track_caller]
+fn is_checked(body: TokenStream, copy: TokenStream) {
+    let input = quote!(
+        library: own; types: (Carry: Pair<f32>); result: Carry; arguments: (a Carry: mut f) (b Carry: g); body: #body
+    );
+    let found = crate::check::check(&syn::parse2(input).expect("the macros' own syntax")).to_string();
+    let expected = quote!(fn check(mut f: Pair<f32>, g: Pair<f32>) -> Pair<f32> { #copy }).to_string();
+    assert!(found.contains(&expected), "found:\n{found}\n");
+}
+
+#[test]
+fn operands_and_receivers_are_numbers() {
+    is_checked(quote!(f + g * 2), quote!(own::number(f) + own::number(g) * 2));
+    is_checked(quote!(1 - f % g), quote!(1 - own::number(own::plain_number(f) % g)));
+    is_checked(
+        quote!(-f < g && !(f == g)),
+        quote!(own::number(-own::number(f)) < g && !own::number((own::number(f) == g))),
+    );
+    is_checked(quote!(f.min(1).to_bits()), quote!(own::number(own::plain_number(f).min(1)).to_bits()));
+    is_checked(quote!(u64::from(f.x) << 3), quote!(own::number(u64::from(own::number(f.x))) << 3));
+    is_checked(
+        quote!({
+            f.x += 1;
+            f
+        }),
+        quote!({
+            {
+                own::number(f.x);
+                f.x += 1
+            };
+            f
+        }),
+    );
+    is_checked(
+        quote!({
+            for i in 0..g {}
+            for i in (f..=9).rev() {}
+            f
+        }),
+        quote!({
+            for i in 0..own::plain_number(g) {}
+            for i in (own::plain_number(f)..=9).rev() {}
+            f
+        }),
+    );
 }
 
 // ---- the rest ------------------------------------------------------------------------------------------------------------------
@@ -529,13 +581,15 @@ fn groups_of_macro_rules() {
     let group = |tokens: TokenStream| TokenTree::Group(Group::new(Delimiter::None, tokens));
     let (ty, pattern, sum) = (group(quote!(u32)), group(quote!(mut f)), group(quote!(f + g)));
     let (name, body) = (group(quote!(f32)), group(quote!(#sum * g as #ty)));
-    let input = quote!(types: (Carry: #ty); result: Carry; arguments: (a: #pattern) (b: g); body: { let x: #name = 1.0; #body });
+    let input = quote!(library: own; types: (Carry: #ty); result: Carry; arguments: (a Carry: #pattern) (b Carry: g); body: { let x: #name = 1.0; #body });
     let text = "const f32 x_ = rust::literal(1.0);\nreturn rust::mul(rust::add(a, b), rust::as<u32>(b));";
     assert_eq!(translated(input).as_deref(), Ok(text));
 }
 
 #[test]
 fn errors_become_compile_errors() {
-    let text = text(quote!(types: (Carry: u32); result: Carry; arguments: (a: a) (b: b); body: K)).to_string();
+    let text =
+        text(quote!(library: own; types: (Carry: u32); result: Carry; arguments: (a Carry: a) (b Carry: b); body: K))
+            .to_string();
     assert!(text.contains("compile_error") && text.contains("not translated to CUDA"), "{text}");
 }

@@ -16,18 +16,18 @@ use syn::{
 };
 
 /// The text, statements the last of which ends in a semicolon.
-pub(crate) fn translate(input: Input) -> Result<String, Vec<Error>> {
-    let Input { types, result, arguments, body } = input;
-    let mut types: Vec<(String, Type)> = types.into_iter().map(|(name, ty)| (name.to_string(), bare(ty))).collect();
+pub(crate) fn translate(input: &Input) -> Result<String, Vec<Error>> {
+    let Input { types, result, arguments, body, .. } = input;
+    let mut types: Vec<(String, Type)> = types.iter().map(|(name, ty)| (name.to_string(), bare(ty.clone()))).collect();
     types.dedup_by_key(|(_, ty)| ty.to_token_stream().to_string());
     let mut translator = Translator { types, result: result.to_string(), ..Translator::default() };
     translator.names.open();
     translator.attributes(body.to_token_stream());
-    for (cuda, pattern) in &arguments {
+    for (cuda, _, pattern) in arguments {
         translator.argument(&cuda.to_string(), pattern);
     }
     let result = Some(translator.result.clone());
-    translator.value(&body, &Into::Return(result));
+    translator.value(body, &Into::Return(result));
     if translator.errors.is_empty() { Ok(translator.text.trim_end().to_owned()) } else { Err(translator.errors) }
 }
 
@@ -539,7 +539,7 @@ impl Translator {
     fn condition(&mut self, expression: &Expr) -> String {
         let text = self.operand(expression);
         match inner(expression) {
-            Expr::Binary(ExprBinary { op: BinOp::And(_) | BinOp::Or(_), .. }) => text,
+            Expr::Binary(_) if text.starts_with('(') => text,
             _ => format!("({text})"),
         }
     }
@@ -676,8 +676,13 @@ impl Translator {
             BinOp::Ge(_) => "ge",
             _ => return self.refuse(binary, "an assignment is a statement of its own"),
         };
-        if is_untyped(left) && is_untyped(right) {
-            self.refuse(left, LITERAL);
+        match (is_untyped(left), is_untyped(right)) {
+            (true, true) => _ = self.refuse(left, LITERAL),
+            // As C++ compares them: behind a function the compiler has made more of it.
+            (false, false) if is_comparison(op) => {
+                return format!("({} {} {})", self.operand(left), op.to_token_stream(), self.operand(right));
+            }
+            _ => {}
         }
         format!("rust::{function}({}, {})", self.operand(left), self.operand(right))
     }
@@ -778,7 +783,7 @@ impl Translator {
 // ---- syntax ------------------------------------------------------------------------------------------------------------------
 
 /// Without parentheses, and without the invisible groups of `macro_rules`.
-fn inner(expression: &Expr) -> &Expr {
+pub(crate) fn inner(expression: &Expr) -> &Expr {
     match expression {
         Expr::Paren(paren) => inner(&paren.expr),
         Expr::Group(group) => inner(&group.expr),
@@ -817,7 +822,7 @@ fn plain(choice: &ExprIf) -> Option<(&Expr, &Expr, &Expr)> {
 }
 
 /// Whether it is of literals alone that have no suffix, so that its type comes from where it stands.
-fn is_untyped(expression: &Expr) -> bool {
+pub(crate) fn is_untyped(expression: &Expr) -> bool {
     match inner(expression) {
         Expr::Lit(literal) => match &literal.lit {
             Lit::Int(whole) => whole.suffix().is_empty(),
@@ -837,7 +842,7 @@ fn is_comparison(op: &BinOp) -> bool {
 }
 
 /// The function of an assigning operator, and whether it shifts.
-fn assigned(op: &BinOp) -> Option<(&'static str, bool)> {
+pub(crate) fn assigned(op: &BinOp) -> Option<(&'static str, bool)> {
     Some(match op {
         BinOp::AddAssign(_) => ("add", false),
         BinOp::SubAssign(_) => ("sub", false),
