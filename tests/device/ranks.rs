@@ -19,7 +19,7 @@ template <class T> __device__ void sort_tile(T t, u32 first, const u32 *in, u32 
     auto put = [=](u64 place, u32 key) { out[first + place] = key; };
     t.load(load);
     t.rank(digit);
-    t.scatter(digit, [](u32, u32) {}, [&](u32 d, u32) { return u64(t.s.begin[d]); });
+    t.scatter([](u32, u32) {}, [&](u32 d, u32) { return u64(t.s.begin[d]); });
     if (__syncthreads_or(t.store(digit, put))) {
         if (threadIdx.x == 0) atomicAdd(again, 1);
         t.place_again(digit, load);
@@ -39,9 +39,15 @@ const TILE: usize = 256 * 8;
 
 /// Odd lanes are served before even ones.
 const ODD_FIRST: Edit = once(
-    "                if (is_there(i)) place[i] = u16(atomicAdd(bins + digit(key[i]), 1));",
+    "                if (is_there(i)) {
+                    u32 d = digit(key[i]);
+                    place[i] = d << PLACE_BITS | atomicAdd(bins + d, 1);
+                }",
     "                for (u32 odd = 2; odd-- > 0; __syncwarp())
-                    if (is_there(i) && lane_id() % 2 == odd) place[i] = u16(atomicAdd(bins + digit(key[i]), 1));",
+                    if (is_there(i) && lane_id() % 2 == odd) {
+                        u32 d = digit(key[i]);
+                        place[i] = d << PLACE_BITS | atomicAdd(bins + d, 1);
+                    }",
 );
 /// Nobody looks.
 const NO_CHECK: Edit = once("disorder |= there && j > 0 && here < before;", "");
