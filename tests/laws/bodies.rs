@@ -59,6 +59,16 @@ macro_rules! counts { ($($t:ident)*) => { operator! { pub(crate) struct Counts $
     combine: |a, b| (a.count_ones() + 3 * a.leading_zeros() + 5 * b.trailing_zeros() + 7 * b.count_zeros()
         + 11 * a.leading_ones() + 13 * b.trailing_ones()) as $t,
 } )* } } }
+macro_rules! distances { ($($t:ident)*) => { operator! { pub(crate) struct Distances $( on $t {
+    associativity: Exact,
+    combine: |a, b| (a.abs_diff(b) as $t) ^ (a & 3).pow(2),
+} )* } } }
+distances! { i8 i16 i32 i64 u8 u16 u32 u64 usize isize }
+macro_rules! magnitudes { ($($t:ident)*) => { operator! { pub(crate) struct Magnitudes $( on $t {
+    associativity: Exact,
+    combine: |a, b| (a.unsigned_abs() >> 1) as $t ^ b,
+} )* } } }
+magnitudes! { i8 i16 i32 i64 isize }
 counts! { i8 i16 i32 i64 u8 u16 u32 u64 usize isize }
 
 macro_rules! classes { ($($name:ident on $t:ident, $bits:ident;)*) => { $( operator! {
@@ -309,9 +319,9 @@ predicate! {
 macro_rules! bodies {
     ($use:ident) => {
         $use! {
-            integers: exact [Wraps Adds Divides Shifts Mixes Counts Extremes Rotates Saturates Powers]
+            integers: exact [Wraps Adds Divides Shifts Mixes Counts Extremes Rotates Saturates Powers Distances]
                 on [i8 i16 i32 i64 u8 u16 u32 u64 usize isize];
-            signed_integers: exact [Euclid Signs] on [i8 i16 i32 i64 isize];
+            signed_integers: exact [Euclid Signs Magnitudes] on [i8 i16 i32 i64 isize];
             unsigned_integers: exact [Powered] on [u8 u16 u32 u64 usize];
             floats: exact [Computes Contracts Fuses Roots Remains Rounds Least Greatest Clamps] on [f32 f64];
             halves: exact [Halves] on [f16 bf16];
