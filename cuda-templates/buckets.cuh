@@ -14,8 +14,9 @@
 
 // ---- how keys go to buckets ------------------------------------------------------------------------------------------------------
 // By their first bits, where keys are spread evenly over all that there could be. By their share of the way from the least to the
-// greatest, where they are spread evenly between these. Where the sample has few values, each of them has a bucket, and so has what lies between two. Else by cells: intervals of keys that get wider from one of the ends on as the numbers of a float
-// do, each with as many buckets of one width as its share of the sample asks for.
+// greatest, where they are spread evenly between these. Where the sample has few values, each of them has a bucket, and so has what lies
+// between two. Else by cells: intervals of keys that get wider from one of the ends on as the numbers of a float do, each with as many
+// buckets of one width as its share of the sample asks for.
 
 enum Route : u32 { BY_BITS, BY_RANGE, BY_VALUES, BY_CELLS };
 constexpr u32 FEW_DIGITS = 2; // that so many passes take less time than buckets do
@@ -888,7 +889,8 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
             Tile t(shared.tile, count);
             t.load([=](u32 at) { return keys[at]; });
             __syncthreads(); // the bucket before is out
-            run(shared, t, call, call.no_keys ? nullptr : keys, (const Value *)call.values[0] + first, (Value *)call.values[0] + first, by_bits ? Span(bucket, bits) : span(shared, t));
+            Value *values = (Value *)call.values[0] + first;
+            run(shared, t, call, call.no_keys ? nullptr : keys, values, values, by_bits ? Span(bucket, bits) : span(shared, t));
         }
     }
 
@@ -907,8 +909,8 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         __syncthreads();
         for (u32 w = 0; w < BINS / WARP; w++) first += before[w];
         if (count == 0) return;
-        run(shared, t, call, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, (const Value *)slots.values + u64(bucket) * slots.room, (Value *)call.values[0] + first,
-            Span(bucket, bits));
+        const Value *values = (const Value *)slots.values + u64(bucket) * slots.room;
+        run(shared, t, call, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, values, (Value *)call.values[0] + first, Span(bucket, bits));
     }
 
     // As many keys as a block holds, from anywhere.
