@@ -182,7 +182,8 @@ macro_rules! element {
 /// panics, which `+` does on overflow in a debug build, the GPU has a value: integers wrap, amounts of shifts are taken modulo the width,
 /// a quotient by zero is zero, a remainder by zero is what was to be divided, `clamp` between bounds that are not in order gives one
 /// of the three. Write `wrapping_add` where wrapping is meant. What Rust leaves open stays open: the bits of a NaN that was computed, and
-/// which of two zeros of different sign `min` and `max` give.
+/// which of two zeros of different sign `min` and `max` give. A signalling NaN is one like any other on the GPU; `powf`, `hypot`, `min` and `max` of
+/// the machine's own library may make a NaN of it where a quiet one is passed over.
 ///
 /// *In order.* A block that is an operand, as in `x + { ... }`, assigns to nothing outside of it; a block that is all of a `let` may.
 ///

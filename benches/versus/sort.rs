@@ -48,6 +48,23 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
         ("_of_four_apart", Draw::Apart),
         ("_power_law", Draw::PowerLaw),
     ];
+    const SHORTER: usize = 1 << 26;
+    if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, SHORTER, u32::cmp) {
+        for n in [26, 24, 22, 20, 16].map(|log| 1 << log) {
+            for (suffix, draw) in
+                [("_counting", Draw::Counting), ("_power_law", Draw::PowerLaw), ("_of_four_apart", Draw::Apart)]
+            {
+                sorts.row(&format!("keys{suffix}"), n, draw, Sorts::keys);
+                sorts.row(&format!("pairs{suffix}"), n, draw, Sorts::pairs);
+            }
+        }
+    }
+    if let Some(mut sorts) = Sorts::<f32>::new(gpu, verdict, SHORTER, f32::total_cmp) {
+        for n in [26, 24, 22, 20, 16].map(|log| 1 << log) {
+            sorts.row("keys_whole_numbers", n, Draw::Any, Sorts::keys);
+            sorts.row("pairs_whole_numbers", n, Draw::Any, Sorts::pairs);
+        }
+    }
     macro_rules! rows { ($($t:ident)*) => { $(
         if let Some(mut sorts) = Sorts::<$t>::new(gpu, verdict, N, $t::cmp) {
             for (suffix, draw) in patterns {
@@ -60,23 +77,11 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
             sorts.row(&format!("keys{suffix}"), N, draw, Sorts::keys);
             sorts.row(&format!("pairs{suffix}"), N, draw, Sorts::pairs);
         }
-        for n in [26, 24, 22, 20, 16].map(|log| 1 << log) {
-            for (suffix, draw) in
-                [("_counting", Draw::Counting), ("_power_law", Draw::PowerLaw), ("_of_four_apart", Draw::Apart)]
-            {
-                sorts.row(&format!("keys{suffix}"), n, draw, Sorts::keys);
-                sorts.row(&format!("pairs{suffix}"), n, draw, Sorts::pairs);
-            }
-        }
     }
     if let Some(mut sorts) = Sorts::<f32>::new(gpu, verdict, N, f32::total_cmp) {
         sorts.row("keys_whole_numbers", N, Draw::Any, Sorts::keys);
         sorts.row("pairs_whole_numbers", N, Draw::Any, Sorts::pairs);
         sorts.row("keys_power_law", N, Draw::PowerLaw, Sorts::keys);
-        for n in [26, 24, 22, 20, 16].map(|log| 1 << log) {
-            sorts.row("keys_whole_numbers", n, Draw::Any, Sorts::keys);
-            sorts.row("pairs_whole_numbers", n, Draw::Any, Sorts::pairs);
-        }
     }
     rows! { u64 u16 u8 }
 }

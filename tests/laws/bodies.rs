@@ -120,9 +120,10 @@ transcendental! {
     Log10: |x| x.log10(); Cbrt: |x| x.cbrt(); Sin: |x| x.sin(); Cos: |x| x.cos(); Tan: |x| x.tan(); Asin: |x| x.asin();
     Acos: |x| x.acos(); Atan: |x| x.atan(); Sinh: |x| x.sinh(); Cosh: |x| x.cosh(); Tanh: |x| x.tanh();
 }
+// A sum is a quiet NaN: of a signalling one, Rust's functions are NaN also where those of the GPU, as of a quiet one, are a number.
 functions! {
-    Powf on f32, f64: Rounding |a, b| a.abs().powf(b);
-    Hypot on f32, f64: Rounding |a, b| a.hypot(b);
+    Powf on f32, f64: Rounding |a, b| (a + 0.0).abs().powf(b + 0.0);
+    Hypot on f32, f64: Rounding |a, b| (a + 0.0).hypot(b + 0.0);
     Atan2 on f32, f64: Rounding |a, b| a.atan2(b);
 }
 
