@@ -319,7 +319,7 @@ fn bucket_counters(lower: u32) -> usize {
 }
 
 /// How many of `n` keys are looked at before. Of half as many, 2^28 keys by cells asked for more buckets than there are; of a quarter as many, a
-/// bucket of 2^24 was too large more often than not.
+/// bucket of 2^24 keys by a power law was too large.
 fn sampled(n: usize) -> usize {
     (n >> 7).next_power_of_two().clamp(1 << 14, 1 << 19)
 }
