@@ -25,6 +25,7 @@ enum KeyKind { INTEGER, FLOAT };
 template <class Bits, KeyKind KIND, Bits INFINITE> struct KeyOrder {
     static constexpr u32 SIGN_PLACE = 8 * sizeof(Bits) - 1;
     static constexpr Bits SIGN = Bits(Bits(1) << SIGN_PLACE), NANS = Bits(SIGN - 1 - INFINITE);
+    static constexpr Bits GRAIN = KIND == FLOAT ? Bits(NANS + 1) : Bits(1); // from one exponent to the next
     Bits flip;
 
     __device__ Bits to(Bits x) const {
@@ -42,6 +43,13 @@ template <class Bits, KeyKind KIND, Bits INFINITE> struct KeyOrder {
 };
 
 // ---- small pieces ---------------------------------------------------------------------------------------------------------
+
+// The launch after this one may begin; what it reads is there when this one has ended, and what this one reads is there now.
+__device__ inline void follow() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 __device__ inline u32 lane_id() { return threadIdx.x % WARP; }
 __device__ inline u32 warp_id() { return threadIdx.x / WARP; }

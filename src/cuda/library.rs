@@ -25,6 +25,9 @@ struct BuiltIn {
 
 static BUILT_IN: &[BuiltIn] = include!(concat!(env!("OUT_DIR"), "/units.rs"));
 
+/// The driver from which on launches that overlap can be captured into a graph: 12.3.
+const FIRST_TO_CAPTURE_OVERLAP: i32 = 12030;
+
 /// A translation unit and the kernels to take from it.
 pub(crate) struct Program {
     /// What it is called in messages.
@@ -54,6 +57,8 @@ pub struct Kernels {
     library: CUlibrary,
     functions: Vec<CUfunction>,
     architecture: u32,
+    /// Whether device and driver let a launch begin before the one that it follows has ended.
+    overlaps: bool,
     device: usize,
 }
 
@@ -135,7 +140,8 @@ impl Kernels {
             )
         })?;
         let (Target::Cubin(architecture) | Target::Ptx(architecture)) = target;
-        let mut kernels = Kernels { library, functions: Vec::new(), architecture, device };
+        let overlaps = architecture >= 90 && version >= FIRST_TO_CAPTURE_OVERLAP;
+        let mut kernels = Kernels { library, functions: Vec::new(), architecture, overlaps, device };
         let (shared, most) = (shared(architecture), most_shared(device)?);
         for (k, name) in names.iter().enumerate() {
             let c_name = CString::new(*name).expect("`compile` has looked; the library's own have no NUL");
@@ -212,6 +218,47 @@ impl Kernels {
             sys::cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, stream, arguments, std::ptr::null_mut())
         };
         check("cuLaunchKernel", self.device, code)
+    }
+
+    /// The same where the launch before it in the stream was one of these kernels too, and each begins with `follow()` of the
+    /// templates: the device sets this one up while that one ends (programmatic dependent launch).
+    ///
+    /// # Safety
+    /// As for `launch`.
+    pub(crate) unsafe fn launch_after(
+        &self,
+        index: usize,
+        blocks: u32,
+        threads: u32,
+        shared: usize,
+        stream: CUstream,
+        arguments: &[*const c_void],
+    ) -> Result<(), Error> {
+        if !self.overlaps {
+            // SAFETY: by the caller.
+            return unsafe { self.launch_with_shared(index, blocks, threads, shared, stream, arguments) };
+        }
+        let mut attribute = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let config = sys::CUlaunchConfig {
+            gridDimX: blocks,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: shared as u32,
+            hStream: stream,
+            attrs: &mut attribute,
+            numAttrs: 1,
+        };
+        let arguments = arguments.as_ptr().cast_mut().cast();
+        // SAFETY: by the caller; the driver copies configuration and arguments before it returns.
+        let code = unsafe { sys::cuLaunchKernelEx(&config, self.functions[index], arguments, std::ptr::null_mut()) };
+        check("cuLaunchKernelEx", self.device, code)
     }
 }
 

@@ -7,6 +7,7 @@ use super::unit::{KeyKind, SortUnit};
 use crate::Error;
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::ops::Range;
 
@@ -145,6 +146,7 @@ struct Slots {
     values: CUdeviceptr,
     bits: u32,
     room: u32,
+    most_of_few: u32,
 }
 
 // ---- which kernels -----------------------------------------------------------------------------------------------------------
@@ -297,8 +299,8 @@ impl SortProgram {
 
 // Where one way is faster than another. NVIDIA H200, 2026-11-22.
 
-/// Fewer keys of four bytes are sorted as fast by passes or slots, if not spread evenly; and fewer of eight bytes, alone and with company.
-const FEWEST_FOR_BUCKETS: usize = 3 << 22;
+/// Fewer keys of four bytes are sorted as fast by passes or slots; and fewer of eight bytes, alone and with company.
+const FEWEST_FOR_BUCKETS: usize = 1 << 22;
 const FEWEST_LONG_FOR_BUCKETS: usize = 3 << 19;
 const FEWEST_LONG_PAIRS_FOR_BUCKETS: usize = 3 << 20;
 /// More keys are not put into slots.
@@ -307,15 +309,27 @@ const MOST_FOR_SLOTS: usize = 1 << 20;
 const KEYS_OF_A_SLOT: usize = 1 << 10;
 /// Bits of a slot's number: the rest of a key and its place in the slot go into one item of a key's size.
 const LEAST_SLOT_BITS: u32 = 5;
+/// From so many keys on it pays to look at `FEW_KEYS` of them first, whether a slot would be too small.
+const FEWEST_TO_LOOK_AT: usize = 3 << 16;
+const FEW_KEYS: usize = 512;
 /// Fewer keys of two bytes are sorted as fast digit by digit.
 const FEWEST_TO_COUNT: usize = 1 << 20;
 /// Bits of a bucket's number after the first digit.
 const LEAST_LOWER: u32 = 2;
 const MOST_LOWER: u32 = 8;
 
-/// Bytes of shared memory for a counter of 16 bits for each bucket, and the table of cells.
+/// Bytes of shared memory for the table of cells, and then a counter of 16 bits for each bucket, or of a few buckets eight of 32 bits.
 fn bucket_counters(lower: u32) -> usize {
-    (2 << (DIGIT_BITS + lower)) + CELLS_SHARED
+    (2 << (DIGIT_BITS + lower)).max(8 * WORD * BINS) + CELLS_SHARED
+}
+
+/// Of `FEW_KEYS` of `n`, how many may be of one slot with room for `room`: by chance hardly more, if all have room.
+fn most_of_few(n: usize, room: usize) -> usize {
+    if n < FEWEST_TO_LOOK_AT {
+        return FEW_KEYS;
+    }
+    let expected = FEW_KEYS as f64 * room as f64 / n as f64;
+    (expected + 6.0 * expected.sqrt()) as usize + 8
 }
 
 /// How many of `n` keys are looked at before. Of half as many, 2^28 keys by cells asked for more buckets than there are; of a quarter as many, a
@@ -548,10 +562,17 @@ impl SortCall {
             tiles: 0,
         };
         let all = kernels_of(plan.sizes.0, plan.sizes.1 == 0);
+        let is_first = Cell::new(true);
         let launch = |kernel: Kernel, blocks: usize, threads: u32, shared: usize, arguments: &[*const c_void]| {
-            let index = all.iter().position(|&one| one == kernel).expect("the unit has it");
+            let (index, blocks) = (all.iter().position(|&one| one == kernel).expect("the unit has it"), blocks as u32);
             // SAFETY: the arguments are those of the kernels in sort_kernels.cuh, by their number; the rest is the caller's.
-            unsafe { kernels.launch_with_shared(index, blocks as u32, threads, shared, stream, arguments) }
+            unsafe {
+                if is_first.take() {
+                    kernels.launch_with_shared(index, blocks, threads, shared, stream, arguments)
+                } else {
+                    kernels.launch_after(index, blocks, threads, shared, stream, arguments)
+                }
+            }
         };
         match way {
             Way::OneBlock { by_bins: true } => {
@@ -616,7 +637,8 @@ impl SortCall {
             Before::Nothing => {}
             Before::Slots { bits } => {
                 let [keys, values] = at.slots.map(place);
-                let slots = Slots { counts: place(at.counts), keys, values, bits, room: buckets.room };
+                let most_of_few = most_of_few(*n, shape.bucket.tile()) as u32;
+                let slots = Slots { counts: place(at.counts), keys, values, bits, room: buckets.room, most_of_few };
                 let arguments = arguments(p(&slots));
                 launch(SlotFirst, passes.tiles, threads, SlotFirst.shared(shape), &arguments)?;
                 launch(SlotSort, 1 << bits, sort_threads, SlotSort.shared(shape), &arguments)?;
@@ -627,13 +649,8 @@ impl SortCall {
                 let sample_blocks = blocks(4 * SAMPLE_THREADS as usize, passes.multiprocessors);
                 launch(Sample, sample_blocks, SAMPLE_THREADS, 0, &arguments(p(&buckets)))?;
                 // Few blocks: each adds its counts to those of all.
-                launch(
-                    Map,
-                    blocks(16 * SAMPLE_THREADS as usize, MAP_BLOCKS),
-                    SAMPLE_THREADS,
-                    0,
-                    &arguments(p(&buckets)),
-                )?;
+                let map_blocks = blocks(2 * SAMPLE_THREADS as usize, MAP_BLOCKS);
+                launch(Map, map_blocks, SAMPLE_THREADS, 0, &arguments(p(&buckets)))?;
                 count_buckets(&buckets, passes.multiprocessors)?;
                 // In any order a tile to a block; else as they are drawn.
                 let tiles = |more: usize| if is_alone { n.div_ceil(shape.pass.tile()) + more } else { at_once };
@@ -760,7 +777,8 @@ mod tests {
             (1 << 16, slots(6), slots(6)),
             (1 << 20, slots(8), slots(8)),
             ((1 << 20) + 1, nothing, nothing),
-            ((3 << 22) - 1, nothing, nothing),
+            ((1 << 22) - 1, nothing, nothing),
+            (1 << 22, buckets(2, 3), buckets(2, 3)),
             (3 << 22, buckets(4, 5), buckets(4, 5)),
             (1 << 25, buckets(5, 6), buckets(5, 6)),
             (1 << 28, buckets(8, 8), buckets(8, 8)),

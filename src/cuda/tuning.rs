@@ -358,7 +358,7 @@ impl SortShape {
     }
 }
 
-/// Bytes of `BucketMap` of `buckets.cuh`, by which keys go to buckets.
+/// Bytes of `BucketMap` of `bucket_map.cuh`, by which keys go to buckets.
 pub(crate) const BUCKET_MAP_BYTES: usize = 72 << 10;
 /// Of its table of cells, in shared memory.
 pub(crate) const CELLS_SHARED: usize = 4 * (33 << 6) + 16;

@@ -35,6 +35,8 @@ pub(crate) const TEMPLATES: [(&str, &str); 28] = [
     ("segment_kernels.cuh", include_str!("../../cuda-templates/segment_kernels.cuh")),
     ("radix.cuh", include_str!("../../cuda-templates/radix.cuh")),
     ("sort.cuh", include_str!("../../cuda-templates/sort.cuh")),
+    ("bucket_map.cuh", include_str!("../../cuda-templates/bucket_map.cuh")),
+    ("bucket_sort.cuh", include_str!("../../cuda-templates/bucket_sort.cuh")),
     ("buckets.cuh", include_str!("../../cuda-templates/buckets.cuh")),
     ("sort_kernels.cuh", include_str!("../../cuda-templates/sort_kernels.cuh")),
     ("laws.cuh", include_str!("../../cuda-templates/laws.cuh")),

@@ -1,0 +1,472 @@
+// How keys go to buckets: the maps, and the kernels that choose one by a sample of the keys.
+#pragma once
+#include "sort.cuh"
+
+// ---- how keys go to buckets ------------------------------------------------------------------------------------------------------
+// By their first bits, where keys are spread evenly over all that there could be. By their share of the way from the least to the
+// greatest, where they are spread evenly between these. Where the sample has few values, each of them has a bucket, and so has what lies
+// between two. Else by cells: intervals of keys that get wider as the numbers of a float do, from both ends to the middle or from the
+// middle of all keys to both ends, each with as many buckets of one width as its share of the sample asks for.
+
+enum Route : u32 { BY_BITS, BY_RANGE, BY_VALUES, BY_CELLS };
+constexpr u32 FEW_DIGITS = 2; // that so many passes take less time than buckets do
+
+constexpr u32 BUCKETS = 1 << 16; // at most
+constexpr u32 VALUES = 128;      // one more than are few
+constexpr u32 MAP_BLOCKS = 32;   // of the kernel that makes the map, at most
+constexpr u32 PART_BITS = 16;    // by which a key's place in its cell is known
+
+template <class Bits> struct BucketMap { // zero before the sort
+    static constexpr u32 WIDTH = 8 * sizeof(Bits);
+    static constexpr u32 FINE_BITS = WIDTH == 32 ? 5 : 4; // cells get wider every so many
+    static constexpr u32 SIDE = (WIDTH + 1) << FINE_BITS, CELLS = 2 * SIDE;
+
+    u64 extremes[2];       // of the sample: the least key, turned over, and the greatest
+    u64 differing;         // bits that are not the same in all of it
+    u32 tops[BINS];        // how many of it, by the first digit
+    u32 shares[BINS];      // by parts of the range
+    u32 samples[2][CELLS]; // and by cell, of either way
+    u32 sampled, mapped;   // blocks that are done with it
+    u32 tickets[2];        // tiles of the steps
+    u32 single[BUCKETS / 32]; // a bit for each bucket that has only one key, however often
+
+    Route route;
+    u32 lower_bits; // of a bucket's number
+    u32 factor;
+    Bits above, below, middle; // `Cells`
+    union {
+        alignas(16) u32 cells[CELLS]; // the bucket that is nearest to zero, and below how many there are, or minus so many, if more than one
+        Bits values[VALUES];          // in order, the last of them and those that are not there the greatest of all
+    };
+    u32 seen[MAP_BLOCKS]; // values in the part of the sample that a block has; and these, if they are few
+    Bits of_part[MAP_BLOCKS][VALUES];
+};
+
+// A key's share of the way between both, of so many in all.
+template <class Bits> struct Share {
+    static constexpr u32 WIDTH = 8 * sizeof(Bits);
+    Bits base, most;
+    u32 shift, factor;
+    __device__ explicit Share(const u64 (&extremes)[2]) {
+        Bits least = Bits(~extremes[0]);
+        base = least > 0 ? least - 1 : 0; // keys beyond an end, which the sample has not seen, are next to it
+        most = Bits(extremes[1]) - base;
+        if (Bits(most + 1) != 0) most++;
+        shift = WIDTH == 64 ? u32(max(32 - __clzll((long long)most), 0)) : 0;
+    }
+    __device__ u32 range() const { return u32(most >> shift); }
+    // For keys between ends that are far apart.
+    __device__ u32 factor_for(u32 all) const { return u32((u64(all) << 32) / (u64(range()) + 1)); }
+    __device__ u32 operator()(Bits key) const { return __umulhi(u32(min(Bits(max(key, base) - base), most) >> shift), factor); }
+};
+
+// A key's cell: cells get wider on both sides, of upper keys and of lower ones. Inward: from the ends of the sample to the middle between them.
+// Outward: from the middle of all that there could be. Keys beyond the ends, which the sample has not seen, are in cells that no others have.
+template <class Bits> struct Cells {
+    static constexpr u32 WIDTH = 8 * sizeof(Bits), FINE_BITS = BucketMap<Bits>::FINE_BITS, SIDE = BucketMap<Bits>::SIDE;
+    static constexpr u32 FIRST = 0x3f000000u >> (23 - FINE_BITS); // that zero has
+    Bits above, below; // from which keys go up, and down
+    Bits middle;
+
+    static __device__ Cells outward() {
+        constexpr Bits MIDDLE = Bits(1) << (WIDTH - 1);
+        return {MIDDLE, MIDDLE, MIDDLE};
+    }
+    // `grain`: a power of two, of which ends are multiples, so that cells do not lie across the exponents of floats.
+    static __device__ Cells inward(const u64 (&extremes)[2], Bits grain) {
+        Bits least = Bits(~extremes[0]), greatest = Bits(extremes[1]);
+        if (greatest - least >= 8 * grain) { // else they would be far from the keys
+            least &= ~(grain - 1);
+            greatest |= grain - 1;
+        }
+        if (least > 0) least--; // so that what is at zero has not been seen
+        if (Bits(greatest + 1) != 0) greatest++;
+        Bits span = greatest - least, half = span / 2 + span % 2; // both sides as wide: the upper end may be past all keys, and is zero then
+        return {least, Bits(least + 2 * half), Bits(least + half)};
+    }
+
+    __device__ bool is_inward() const { return above != below; }
+    __device__ bool is_upper(Bits key) const { return key >= middle; }
+    // Its place, in so many parts of a cell.
+    __device__ u32 operator()(Bits key) const { return place(min(Bits(key - above), Bits(below - key))); }
+    static __device__ u32 cell(u32 at, bool is_upper) { return (at >> PART_BITS) - FIRST + (is_upper ? SIDE : 0); }
+    // The first cell of keys beyond the ends, on either side.
+    __device__ u32 beyond() const { return is_inward() ? cell(place(Bits(below - above)), false) : SIDE; }
+    // The cells in the order of their keys, but for those beyond the ends.
+    __device__ u32 nth(u32 i) const { return is_inward() == (i < SIDE) ? i : i < SIDE ? SIDE - 1 - i : SIDE + (2 * SIDE - 1 - i); }
+    // Whether keys rise with the place in a cell.
+    __device__ bool rises(u32 cell) const { return is_inward() == (cell < SIDE); }
+    // How many keys a cell is wide, as a power of two.
+    static __device__ u32 width_bits(u32 cell) {
+        u32 bits = cell % SIDE >> FINE_BITS;
+        return bits > FINE_BITS + 1 ? bits - (FINE_BITS + 1) : 0;
+    }
+
+  private:
+    static __device__ u32 place(Bits x) {
+        return __float_as_uint((WIDTH == 64 ? __ull2float_rz(x) : __uint2float_rz(u32(x))) + 0.5f) >> (23 - FINE_BITS - PART_BITS);
+    }
+};
+
+// Where a key goes to, marked if it need not be sorted any more: then it is stored as what it was.
+constexpr u64 DONE = 1ull << 63;
+
+template <class Order, class Bits> struct PutInBucket {
+    Bits *out;
+    Order order;
+    __device__ void operator()(u64 place, Bits key) const { out[place & ~DONE] = place & DONE ? order.from(key) : key; }
+};
+template <class Order, class Bits> struct PutPlainly {
+    Bits *out;
+    Order order;
+    __device__ void operator()(u64 place, Bits key) const { out[place] = key; }
+};
+
+// A table is in shared memory. By the whole block.
+__device__ inline void awaited() {
+    wait_for_copies();
+    __syncthreads();
+}
+
+// The bucket of a key, and its number's digits: the upper one, and the lower.
+// HAS_LARGE: those of a single key may be larger than a block's room. HAS_TABLE: it is in shared memory. ONE_STEP: there is no lower digit.
+template <class Bits> struct BucketByBits {
+    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false;
+    template <class Order> using Put = PutPlainly<Order, Bits>;
+    u32 shift, mask;
+    __device__ explicit BucketByBits(u32 lower_bits) : shift(8 * sizeof(Bits) - DIGIT_BITS - lower_bits), mask((1u << lower_bits) - 1) {}
+    __device__ u32 operator()(Bits key) const { return u32(key >> shift); }
+    __device__ u32 upper(Bits key) const { return u32(key >> (8 * sizeof(Bits) - DIGIT_BITS)); }
+    __device__ u32 lower(Bits key) const { return u32(key >> shift) & mask; }
+};
+template <class Bits> struct BucketByRange {
+    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false;
+    template <class Order> using Put = PutPlainly<Order, Bits>;
+    Share<Bits> share;
+    u32 lower_bits;
+    __device__ explicit BucketByRange(const BucketMap<Bits> &map) : share(map.extremes), lower_bits(map.lower_bits) { share.factor = map.factor; }
+    __device__ u32 operator()(Bits key) const { return share(key); }
+    __device__ u32 upper(Bits key) const { return share(key) >> lower_bits; }
+    __device__ u32 lower(Bits key) const { return share(key) & ((1u << lower_bits) - 1); }
+};
+template <class Bits> struct BucketByValues {
+    static constexpr bool HAS_LARGE = true, HAS_TABLE = true, ONE_STEP = true;
+    template <class Order> using Put = PutInBucket<Order, Bits>;
+    const Bits *values;
+    __device__ u32 operator()(Bits key) const {
+        u32 less = 0; // values
+#pragma unroll
+        for (u32 step = VALUES / 2; step > 0; step /= 2) less += values[less + step - 1] < key ? step : 0;
+        return 2 * less + (values[less] == key);
+    }
+    __device__ u32 upper(Bits key) const { return (*this)(key); }
+    static __device__ void load(Bits *table, const BucketMap<Bits> &map) {
+        if (threadIdx.x < VALUES) table[threadIdx.x] = map.values[threadIdx.x];
+    }
+};
+template <class Bits> struct BucketByCells {
+    static constexpr bool HAS_LARGE = true, HAS_TABLE = true, ONE_STEP = false;
+    template <class Order> using Put = PutInBucket<Order, Bits>;
+    const u32 *table;
+    Cells<Bits> cells;
+    u32 lower_bits;
+    __device__ BucketByCells(const BucketMap<Bits> &map, const u32 *table)
+        : table(table), cells{map.above, map.below, map.middle}, lower_bits(map.lower_bits) {}
+    __device__ u32 operator()(Bits key) const { return parts(key) >> PART_BITS; }
+    __device__ u32 upper(Bits key) const { return parts(key) >> (PART_BITS + lower_bits); }
+    __device__ u32 lower(Bits key) const { return parts(key) >> PART_BITS & ((1u << lower_bits) - 1); }
+    // By the whole block, before it says that the table is `awaited`.
+    static __device__ void load(u32 *table, const BucketMap<Bits> &map) {
+        for (u32 i = threadIdx.x; i < BucketMap<Bits>::CELLS / 4; i += blockDim.x) copy_to_shared((Vector *)table + i, (const Vector *)map.cells + i);
+    }
+
+  private:
+    // The bucket's number, and how far a key is in it.
+    __device__ u32 parts(Bits key) const {
+        u32 at = cells(key), cell = table[cells.cell(at, cells.is_upper(key))];
+        return cell + short(cell) * (at % (1 << PART_BITS));
+    }
+};
+template <class Bucket> struct UpperDigit {
+    static constexpr bool HAS_TABLE = Bucket::HAS_TABLE;
+    Bucket bucket;
+    template <class Bits> __device__ u32 operator()(Bits key) const { return bucket.upper(key); }
+};
+template <class Bucket> struct LowerDigit {
+    static constexpr bool HAS_TABLE = Bucket::HAS_TABLE;
+    Bucket bucket;
+    template <class Bits> __device__ u32 operator()(Bits key) const { return bucket.lower(key); }
+};
+
+struct BucketCall {
+    void *map;
+    u32 *counts;      // of BUCKETS, zero before the sort
+    u32 *tops;        // of BINS, zero before the sort: those of the first digit
+    u32 *starts;      // BUCKETS + 1
+    u32 *cursors;     // BUCKETS: where the next key of each goes
+    u32 *top_cursors; // BINS, each TOP_APART from the next
+    u32 *tiles;       // BINS + 1: of the second step, where those of each first digit begin
+    void *sample;
+    u32 sampled;
+    u32 lower_bits, most_lower_bits; // of a bucket's number: as a rule, and by cells if that does not do
+    u32 room;         // keys that a block holds
+};
+constexpr u32 TOP_APART = 32;
+
+// ---- sample ----------------------------------------------------------------------------------------------------------------------
+
+// Whether the fullest part of the sample, with `most` keys, leaves every bucket in its room. Three standard deviations more than fits are taken for chance.
+__device__ inline bool is_even(const BucketCall &buckets, u64 n, u32 most) {
+    float fits = 0.95f * float(buckets.sampled) * float(buckets.room << buckets.lower_bits) / float(n);
+    return float(most) <= fits + 3 * sqrtf(fits);
+}
+
+// Whoever comes last decides whether keys go to buckets by their first bits, or not at all.
+template <class Order, class Bits, u32 THREADS> __device__ void bucket_sample(const SortCall &call, const BucketCall &buckets) {
+    __shared__ u64 extremes[2], differing;
+    __shared__ u32 tops[BINS], most;
+    __shared__ bool last;
+    BucketMap<Bits> &map = *(BucketMap<Bits> *)buckets.map;
+    const Bits *keys = (const Bits *)call.keys_in;
+    Order order{Bits(call.flip)};
+    if (threadIdx.x < 2) extremes[threadIdx.x] = 0;
+    if (threadIdx.x < BINS) tops[threadIdx.x] = 0;
+    if (threadIdx.x == 0) differing = most = 0;
+    __syncthreads();
+    u32 stride = u32(call.n / buckets.sampled);
+    u64 turned = 0, greatest = 0, differs = 0;
+    Bits one = order.to(keys[0]);
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < buckets.sampled; i += gridDim.x * THREADS) {
+        // Somewhere in its part of the input, so that no period is met.
+        u32 mixed = (i ^ i >> 7) * 0x9e3779b1u;
+        Bits key = order.to(keys[u64(i) * stride + (u64(mixed ^ mixed >> 15) * stride >> 32)]);
+        ((Bits *)buckets.sample)[i] = key;
+        atomicAdd(tops + u32(key >> (BucketMap<Bits>::WIDTH - DIGIT_BITS)), 1);
+        turned = max(turned, u64(Bits(~key)));
+        greatest = max(greatest, u64(key));
+        differs |= u64(key ^ one);
+    }
+    turned = warp_max(turned);
+    greatest = warp_max(greatest);
+    differs = warp_or(differs);
+    if (lane_id() == 0) {
+        atomicMax(extremes, turned);
+        atomicMax(extremes + 1, greatest);
+        atomicOr(&differing, differs);
+    }
+    __syncthreads();
+    if (threadIdx.x < 2) atomicMax(map.extremes + threadIdx.x, extremes[threadIdx.x]);
+    if (threadIdx.x == 0) atomicOr(&map.differing, differing);
+    if (threadIdx.x < BINS && tops[threadIdx.x]) atomicAdd(map.tops + threadIdx.x, tops[threadIdx.x]);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = add_acquire_release(&map.sampled, 1) == gridDim.x - 1;
+    __syncthreads();
+    if (!last) return;
+    if (threadIdx.x < BINS) atomicMax(&most, load_relaxed(map.tops + threadIdx.x));
+    __syncthreads();
+    if (threadIdx.x > 0) return;
+    u32 digits = 0; // that are not the same for all, as far as is known
+    for (u64 rest = load_relaxed(&map.differing); rest != 0; rest >>= DIGIT_BITS) digits += (rest & (BINS - 1)) != 0;
+    bool by_bits = is_even(buckets, call.n, most);
+    map.route = by_bits ? BY_BITS : BY_RANGE; // or by cells
+    map.lower_bits = buckets.lower_bits;
+    if (digits <= FEW_DIGITS) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
+}
+
+// ---- few values ------------------------------------------------------------------------------------------------------------------
+
+// A set of them in shared memory, until they are not few.
+template <class Bits> struct FewValues {
+    static constexpr u32 SLOTS = 2 * VALUES;
+    u32 state[SLOTS]; // of a slot: free, taken, or its value is there
+    Bits value[SLOTS];
+    u32 count;
+
+    // By the whole block.
+    __device__ void clear() {
+        for (u32 i = threadIdx.x; i < SLOTS; i += blockDim.x) state[i] = 0;
+        if (threadIdx.x == 0) count = 0;
+        __syncthreads();
+    }
+    __device__ bool are_few() const { return *(volatile const u32 *)&count < VALUES; }
+    __device__ void add(Bits x) {
+        for (u32 slot = u32(u64(x) * 0x9e3779b97f4a7c15ull >> 40) % SLOTS; are_few(); slot = (slot + 1) % SLOTS) {
+            volatile u32 *now = state + slot;
+            if (*now == 0 && atomicCAS(state + slot, 0, 1) == 0) {
+                *(volatile Bits *)(value + slot) = x;
+                __threadfence_block();
+                *now = 2;
+                atomicAdd(&count, 1);
+                return;
+            }
+            while (*now != 2) {}
+            __threadfence_block();
+            if (*(volatile Bits *)(value + slot) == x) return;
+        }
+    }
+    // Those that are few, in order. By the whole block, when all are in.
+    __device__ void list(Bits *out) const {
+        if (threadIdx.x >= SLOTS || state[threadIdx.x] == 0) return;
+        u32 less = 0;
+        for (u32 i = 0; i < SLOTS; i++) less += state[i] != 0 && value[i] < value[threadIdx.x];
+        out[less] = value[threadIdx.x];
+    }
+};
+
+// ---- map -------------------------------------------------------------------------------------------------------------------------
+
+// Counts the sample; the block that comes last decides.
+template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
+    typedef BucketMap<Bits> Map;
+    constexpr u32 CELLS = Map::CELLS, SIDE = Map::SIDE, EACH = (CELLS + THREADS - 1) / THREADS;
+    static_assert(THREADS >= BINS, "a thread for each bin");
+    __shared__ u32 counts[2 * CELLS], shares[BINS];
+    __shared__ u32 most[3], seen[MAP_BLOCKS];
+    __shared__ u64 totals[THREADS / WARP];
+    __shared__ bool last;
+    Map &map = *(Map *)buckets.map;
+    SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
+    if (plan.too_large || map.route == BY_BITS) return;
+    __shared__ FewValues<Bits> few;
+    static_assert(THREADS >= few.SLOTS, "a thread for each slot");
+    few.clear();
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < buckets.sampled && few.are_few(); i += gridDim.x * THREADS)
+        few.add(((const Bits *)buckets.sample)[i]);
+    __syncthreads();
+    if (few.are_few()) few.list(map.of_part[blockIdx.x]);
+    if (threadIdx.x == 0) map.seen[blockIdx.x] = few.count;
+    Cells<Bits> ways[2] = {Cells<Bits>::inward(map.extremes, Order::GRAIN), Cells<Bits>::outward()};
+    Share<Bits> share(map.extremes);
+    bool is_wide = share.range() >> 20 != 0;
+    share.factor = is_wide ? share.factor_for(BINS) : 0;
+    for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS) counts[i] = 0;
+    if (threadIdx.x < BINS) shares[threadIdx.x] = 0;
+    __syncthreads();
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < buckets.sampled; i += gridDim.x * THREADS) {
+        Bits key = ((const Bits *)buckets.sample)[i];
+        atomicAdd(shares + share(key), 1);
+#pragma unroll
+        for (u32 w = 0; w < 2; w++) atomicAdd(counts + w * CELLS + ways[w].cell(ways[w](key), ways[w].is_upper(key)), 1);
+    }
+    __syncthreads();
+    for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS)
+        if (counts[i]) atomicAdd(map.samples[0] + i, counts[i]);
+    if (threadIdx.x < BINS && shares[threadIdx.x]) atomicAdd(map.shares + threadIdx.x, shares[threadIdx.x]);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = add_acquire_release(&map.mapped, 1) == gridDim.x - 1;
+    if (threadIdx.x < 3) most[threadIdx.x] = 0;
+    __syncthreads();
+    if (!last) return;
+
+    // ---- which way
+    few.clear();
+    if (threadIdx.x < gridDim.x) {
+        seen[threadIdx.x] = load_relaxed(map.seen + threadIdx.x);
+        if (seen[threadIdx.x] >= VALUES) few.count = VALUES;
+    }
+    __syncthreads();
+    for (u32 i = threadIdx.x; i < gridDim.x * VALUES && few.are_few(); i += THREADS) {
+        u32 part = i / VALUES, at = i % VALUES;
+        if (at < seen[part]) few.add(*(volatile Bits *)(map.of_part[part] + at));
+    }
+    __syncthreads();
+    if (few.are_few()) {
+        if (threadIdx.x < VALUES) map.values[threadIdx.x] = Bits(~Bits(0));
+        if (threadIdx.x < BINS / 32) map.single[threadIdx.x] = 0xaaaaaaaa; // each value's, and the greatest of all keys'
+        __syncthreads();
+        few.list(map.values);
+        if (threadIdx.x == 0) {
+            map.route = BY_VALUES;
+            map.lower_bits = 0;
+        }
+        return;
+    }
+    for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS) {
+        counts[i] = load_relaxed(map.samples[0] + i);
+        u32 most_here = warp_max(counts[i]); // of one way's
+        if (lane_id() == 0) atomicMax(most + i / CELLS, most_here);
+    }
+    if (threadIdx.x < BINS) atomicMax(most + 2, load_relaxed(map.shares + threadIdx.x));
+    __syncthreads();
+    if (is_wide && is_even(buckets, call.n, most[2])) {
+        if (threadIdx.x == 0) {
+            map.lower_bits = buckets.lower_bits;
+            map.factor = share.factor_for(BINS << buckets.lower_bits);
+        }
+        return;
+    }
+    u32 best = most[1] < most[0];
+    Cells<Bits> way = ways[best];
+
+    // ---- how many buckets a cell has. Of few keys: some cells a bucket, of which `weight` says how much of it they are. Of many: so many of
+    // its own, the first of them a new one.
+    constexpr u32 ONE = 1 << 16, MOST_OWN = (1u << (PART_BITS - 1)) - 1;
+    float scale = float(call.n) / (float(buckets.sampled) * float(buckets.room) * 0.88f);
+    auto weigh = [&](u32 i) { // 1 or more: whole buckets
+        float seen = float(counts[best * CELLS + way.nth(i)]);
+        return (seen + 2.5f * sqrtf(seen)) * scale; // seldom more than what was seen
+    };
+    auto width = [&](u32 i) { return 1u << min(way.width_bits(way.nth(i)), 31u); };
+    auto own_buckets = [&](u32 i, float weight) { // as many that none has a key more than its share
+        float each = floorf(float(width(i)) / weight);
+        return each < 1 ? min(width(i), MOST_OWN) : min(u32(ceilf(float(width(i)) / each)), MOST_OWN);
+    };
+    auto is_few = [](float weight) { return weight < 0.25f; };
+    u64 sum = 0; // whole ones in the upper half, parts of some in the lower
+    u32 begin = threadIdx.x * EACH;
+    float earlier = begin > 0 && begin < CELLS ? weigh(begin - 1) : 0;
+#pragma unroll
+    for (u32 e = 0; e < EACH; e++) {
+        if (begin + e >= CELLS) break;
+        float weight = weigh(begin + e);
+        sum += is_few(weight) ? u64(weight * ONE) : u64(own_buckets(begin + e, weight) + is_few(earlier)) << 32;
+        earlier = weight;
+    }
+    u64 upto = sum;
+#pragma unroll
+    for (u32 distance = 1; distance < WARP; distance *= 2) {
+        u64 before = shuffle_up(upto, distance);
+        if (lane_id() >= distance) upto += before;
+    }
+    if (lane_id() == WARP - 1) totals[warp_id()] = upto;
+    __syncthreads();
+    u64 before = upto - sum, all = 0;
+    for (u32 w = 0; w < THREADS / WARP; w++) {
+        if (w < warp_id()) before += totals[w];
+        all += totals[w];
+    }
+    u32 needed = u32(all >> 32) + u32(all) / ONE + 1;
+    u32 lower_bits = needed <= BINS << buckets.lower_bits ? buckets.lower_bits : buckets.most_lower_bits;
+    bool fits = needed <= BINS << lower_bits;
+    if (threadIdx.x == 0) {
+        map.route = BY_CELLS;
+        map.lower_bits = lower_bits;
+        map.above = way.above;
+        map.below = way.below;
+        map.middle = way.middle;
+        if (!fits) plan.too_large = 1;
+    }
+    if (!fits) return;
+    // Cells that the sample has not seen are few: there nothing is single, whatever keys come.
+    u32 beyond = way.beyond();
+    earlier = begin > 0 && begin < CELLS ? weigh(begin - 1) : 0;
+    for (u32 i = begin; i < min(begin + EACH, CELLS); i++) {
+        float weight = weigh(i);
+        u32 bucket = u32(before >> 32) + u32(before) / ONE, own = 1;
+        if (is_few(weight)) before += u64(weight * ONE);
+        else {
+            own = own_buckets(i, weight);
+            bucket += is_few(earlier);
+            before += u64(own + is_few(earlier)) << 32;
+            if (own == width(i))
+                for (u32 k = 0; k < own; k++) atomicOr(map.single + (bucket + k) / 32, 1u << (bucket + k) % 32);
+        }
+        u32 cell = way.nth(i);
+        bool rises = way.rises(cell);
+        if (cell % SIDE >= beyond) bucket = cell < SIDE ? 0 : needed - 1;
+        map.cells[cell] = (rises ? bucket : bucket + own - 1) << PART_BITS | (own == 1 ? 0 : u16(rises ? own : -own));
+        earlier = weight;
+    }
+}
