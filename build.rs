@@ -5,7 +5,7 @@
 #[macro_use]
 #[path = "src/catalog.rs"]
 mod catalog;
-#[allow(dead_code)] // the library uses the rest
+#[allow(dead_code, unreachable_pub, reason = "the library uses the rest")]
 #[path = "src/cuda"]
 mod cuda {
     pub(super) mod nvrtc;

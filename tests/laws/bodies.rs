@@ -1,8 +1,7 @@
 //! Operators and predicates written once, in Rust: every construct that is translated to CUDA. The library's own tests compile the texts,
 //! those of the laws run them.
 
-#[allow(unused_imports)] // in the library the macros are in scope
-use super::{Keyed, element, operator, predicate};
+use super::*; // the macros and `Keyed`, whose places are others in the library
 use half::{bf16, f16};
 
 // ---- functions of two numbers -------------------------------------------------------------------------------------------------
