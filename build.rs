@@ -5,7 +5,7 @@
 #[macro_use]
 #[path = "src/catalog.rs"]
 mod catalog;
-#[allow(dead_code)] // the library uses the rest
+#[allow(dead_code, unreachable_pub, reason = "the library uses the rest")]
 #[path = "src/cuda"]
 mod cuda {
     pub(super) mod nvrtc;
@@ -220,7 +220,7 @@ fn compile(units: &[(String, Vec<String>)], targets: &[Target], out: &Path) -> V
         Ok(nvrtc) => nvrtc,
         Err(reason) => {
             println!(
-                "cargo::warning=parascan: no NVRTC, so no GPU kernels are built in ({reason}); `pip install nvidia-cuda-nvrtc` \
+                "cargo::warning=no NVRTC, so no GPU kernels are built in ({reason}); `pip install nvidia-cuda-nvrtc` \
                  installs it, PARASCAN_NVRTC=/path/to/libnvrtc.so names one, PARASCAN_CUDA_ARCHS=none does without"
             );
             return Vec::new();

@@ -476,7 +476,7 @@ pub mod __own {
 }
 
 #[cfg(test)]
-use crate::{Keyed, element, operator, predicate};
+use crate::Keyed;
 #[cfg(test)]
 #[path = "../tests/laws/bodies.rs"]
 mod bodies;

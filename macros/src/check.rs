@@ -23,7 +23,10 @@ pub(crate) fn check(input: &Input) -> TokenStream {
     Numbers { library }.visit_expr_mut(&mut body);
     quote! {
         const _: () = {
-            #[allow(warnings, clippy::all, clippy::pedantic, arithmetic_overflow, unconditional_panic)]
+            #[allow(
+                warnings, clippy::all, clippy::pedantic, arithmetic_overflow, unconditional_panic,
+                reason = "what there is to say is said of the body itself"
+            )]
             fn check(#(#arguments),*) -> #result { #body }
         };
     }

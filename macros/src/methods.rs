@@ -10,90 +10,42 @@ pub(crate) enum Argument {
 }
 use Argument::{Amount, Same};
 
-/// By their names in Rust: the function of `rust.cuh`, and the arguments behind the receiver.
-pub(crate) const METHODS: &[(&str, &str, &[Argument])] = &[
+/// The arguments behind the receiver, and the methods that have them.
+#[rustfmt::skip]
+pub(crate) const METHODS: &[(&[Argument], &[&str])] = &[
     // integers
-    ("wrapping_add", "add", &[Same]),
-    ("wrapping_sub", "sub", &[Same]),
-    ("wrapping_mul", "mul", &[Same]),
-    ("wrapping_div", "div", &[Same]),
-    ("wrapping_rem", "rem", &[Same]),
-    ("wrapping_neg", "neg", &[]),
-    ("wrapping_abs", "abs", &[]),
-    ("wrapping_shl", "shl", &[Amount]),
-    ("wrapping_shr", "shr", &[Amount]),
-    ("wrapping_pow", "pow", &[Amount]),
-    ("saturating_add", "saturating_add", &[Same]),
-    ("saturating_sub", "saturating_sub", &[Same]),
-    ("pow", "pow", &[Amount]),
-    ("unsigned_abs", "unsigned_abs", &[]),
-    ("abs_diff", "abs_diff", &[Same]),
-    ("rem_euclid", "rem_euclid", &[Same]),
-    ("div_euclid", "div_euclid", &[Same]),
-    ("is_multiple_of", "is_multiple_of", &[Same]),
-    ("is_power_of_two", "is_power_of_two", &[]),
-    ("count_ones", "count_ones", &[]),
-    ("count_zeros", "count_zeros", &[]),
-    ("leading_zeros", "leading_zeros", &[]),
-    ("leading_ones", "leading_ones", &[]),
-    ("trailing_zeros", "trailing_zeros", &[]),
-    ("trailing_ones", "trailing_ones", &[]),
-    ("rotate_left", "rotate_left", &[Amount]),
-    ("rotate_right", "rotate_right", &[Amount]),
-    ("reverse_bits", "reverse_bits", &[]),
-    ("swap_bytes", "swap_bytes", &[]),
+    (&[], &[
+        "wrapping_neg", "wrapping_abs", "unsigned_abs", "is_power_of_two", "count_ones", "count_zeros", "leading_zeros",
+        "leading_ones", "trailing_zeros", "trailing_ones", "reverse_bits", "swap_bytes",
+    ]),
+    (&[Same], &[
+        "wrapping_add", "wrapping_sub", "wrapping_mul", "wrapping_div", "wrapping_rem", "saturating_add", "saturating_sub",
+        "abs_diff", "rem_euclid", "div_euclid", "is_multiple_of",
+    ]),
+    (&[Amount], &["wrapping_shl", "wrapping_shr", "wrapping_pow", "pow", "rotate_left", "rotate_right"]),
     // integers and floats
-    ("min", "min", &[Same]),
-    ("max", "max", &[Same]),
-    ("clamp", "clamp", &[Same, Same]),
-    ("abs", "abs", &[]),
-    ("signum", "signum", &[]),
+    (&[], &["abs", "signum"]),
+    (&[Same], &["min", "max"]),
+    (&[Same, Same], &["clamp"]),
     // floats: the same bits
-    ("mul_add", "mul_add", &[Same, Same]),
-    ("sqrt", "sqrt", &[]),
-    ("recip", "recip", &[]),
-    ("floor", "floor", &[]),
-    ("ceil", "ceil", &[]),
-    ("trunc", "trunc", &[]),
-    ("fract", "fract", &[]),
-    ("round", "round", &[]),
-    ("round_ties_even", "round_ties_even", &[]),
-    ("copysign", "copysign", &[Same]),
-    ("is_nan", "is_nan", &[]),
-    ("is_finite", "is_finite", &[]),
-    ("is_infinite", "is_infinite", &[]),
-    ("is_sign_negative", "is_sign_negative", &[]),
-    ("is_sign_positive", "is_sign_positive", &[]),
-    ("to_bits", "to_bits", &[]),
-    ("to_f32", "to_f32", &[]),
-    ("key_nan_last", "key_nan_last", &[]),
-    ("key_nan_first", "key_nan_first", &[]),
+    (&[], &[
+        "sqrt", "recip", "floor", "ceil", "trunc", "fract", "round", "round_ties_even", "is_nan", "is_finite", "is_infinite",
+        "is_sign_negative", "is_sign_positive", "to_bits", "to_f32", "key_nan_last", "key_nan_first",
+    ]),
+    (&[Same], &["copysign"]),
+    (&[Same, Same], &["mul_add"]),
     // floats: within rounding
-    ("exp", "exp", &[]),
-    ("exp2", "exp2", &[]),
-    ("exp_m1", "exp_m1", &[]),
-    ("ln", "ln", &[]),
-    ("ln_1p", "ln_1p", &[]),
-    ("log2", "log2", &[]),
-    ("log10", "log10", &[]),
-    ("cbrt", "cbrt", &[]),
-    ("powf", "powf", &[Same]),
-    ("hypot", "hypot", &[Same]),
-    ("sin", "sin", &[]),
-    ("cos", "cos", &[]),
-    ("tan", "tan", &[]),
-    ("asin", "asin", &[]),
-    ("acos", "acos", &[]),
-    ("atan", "atan", &[]),
-    ("atan2", "atan2", &[Same]),
-    ("sinh", "sinh", &[]),
-    ("cosh", "cosh", &[]),
-    ("tanh", "tanh", &[]),
+    (&[], &[
+        "exp", "exp2", "exp_m1", "ln", "ln_1p", "log2", "log10", "cbrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+        "cosh", "tanh",
+    ]),
+    (&[Same], &["powf", "hypot", "atan2"]),
 ];
 
-/// The function and its arguments behind the receiver.
-pub(crate) fn method(name: &str) -> Option<(&'static str, &'static [Argument])> {
-    METHODS.iter().find(|(rust, ..)| *rust == name).map(|&(_, cuda, arguments)| (cuda, arguments))
+/// The function of `rust.cuh`, and the arguments behind the receiver.
+pub(crate) fn method(name: &str) -> Option<(&str, &'static [Argument])> {
+    let (arguments, _) = METHODS.iter().find(|(_, names)| names.contains(&name))?;
+    Some((name.strip_prefix("wrapping_").unwrap_or(name), arguments)) // the functions wrap
 }
 
 /// Whether numbers of 16 bits have the method too.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::input::Input;
+use crate::methods::{METHODS, method};
 use crate::translate::translate;
 use proc_macro2::{Delimiter, Group, TokenTree};
 
@@ -132,7 +133,8 @@ fn methods() {
 #[test]
 fn functions_of_the_template() {
     let template = include_str!("../../cuda-templates/rust.cuh");
-    for (name, cuda, arguments) in crate::methods::METHODS {
+    for name in METHODS.iter().flat_map(|(_, names)| *names) {
+        let (cuda, arguments) = method(name).expect("it is listed");
         let (one, two) = (format!("ONE({cuda}, "), format!("TWO({cuda}, "));
         let (plain, by_macro) = (format!(" {cuda}("), ["ARITHMETIC", "BITWISE"].map(|of| format!("{of}({cuda}, ")));
         let parameters = template.lines().find_map(|line| {

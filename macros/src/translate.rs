@@ -727,8 +727,9 @@ impl Translator {
 
     /// A method, called in either way.
     fn function(&mut self, name: &Ident, receiver: String, arguments: &[&Expr]) -> String {
-        let Some((cuda, kinds)) = method(&name.to_string()) else {
-            let words = match name.to_string().as_str() {
+        let rust = name.to_string();
+        let Some((cuda, kinds)) = method(&rust) else {
+            let words = match rust.as_str() {
                 "into" => "write `as`, or `f64::from`, instead of `into`".to_owned(),
                 "powi" => "multiply, or write `powf`, instead of `powi`".to_owned(),
                 _ => format!("`{name}`; `parascan::operator!` says which methods are"),

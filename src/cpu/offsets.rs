@@ -7,7 +7,7 @@
 use super::{
     handover::hand_over,
     lanes::{self, LINE},
-    pipeline::{Shape, Sink, Source, in_lanes, shaped},
+    pipeline::{Shape, Sink, Source, shaped},
     scan::{STREAMED_FROM, fence, prefetch, stream},
 };
 use crate::{Element, Operator, Sum};
@@ -81,9 +81,9 @@ fn offsets_shaped<S: Size, O: Offset>(sizes: &[S], align: u64, starts: &mut [O],
     let (first, place) = (Some(O::narrow(0)), starts.as_mut_ptr());
     // Out here: as a field of the sink it would cost time for each item.
     let total = if lanes::has::<O::Sum, O>() && size_of_val(starts) >= STREAMED_FROM {
-        in_lanes::<O::Sum, O, _, _>(n, first, sizes, Starts::<O, true> { starts: place }, shape)
+        shaped::<O::Sum, O, _, _, true>(n, first, sizes, Starts::<O, true> { starts: place }, shape)
     } else {
-        shaped::<O::Sum, O, _, _>(n, first, sizes, Starts::<O, false> { starts: place }, shape)
+        shaped::<O::Sum, O, _, _, false>(n, first, sizes, Starts::<O, false> { starts: place }, shape)
     };
     let total = total.expect("there is a first value");
     if let Some(last) = starts.get_mut(n) {

@@ -144,7 +144,7 @@ where
     Src: Source<Op::Carry>,
     Snk: Sink<Src::Item, Op::Carry>,
 {
-    shaped::<Op, T, Src, Snk>(n, init, source, sink, Shape::of::<Src::Item>())
+    shaped::<Op, T, Src, Snk, false>(n, init, source, sink, Shape::of::<Src::Item>())
 }
 
 /// Runs in a tile. Eight cover the latency of a float addition (4 cycles, two a cycle).
@@ -177,7 +177,10 @@ impl Shape {
 }
 
 /// [`pipeline`] with tiles of a given shape.
-pub(super) fn shaped<Op, T, Src, Snk>(
+///
+/// # Panics
+/// If it is to be `IN_LANES`, and not [`lanes::has`] the operator.
+pub(super) fn shaped<Op, T, Src, Snk, const IN_LANES: bool>(
     n: usize,
     init: Option<Op::Carry>,
     source: Src,
@@ -191,33 +194,15 @@ where
     Snk: Sink<Src::Item, Op::Carry>,
 {
     let steps = Steps { source, sink, combine: Op::combine };
-    if lanes::has::<Op, T>() {
-        return in_lanes::<Op, T, Src, Snk>(n, init, source, sink, shape);
-    }
-    joined(n, init, &InRuns { steps }, Op::combine, Op::ASSOCIATIVITY, shape)
-}
-
-/// The same where [`lanes::has`] the operator.
-pub(super) fn in_lanes<Op, T, Src, Snk>(
-    n: usize,
-    init: Option<Op::Carry>,
-    source: Src,
-    sink: Snk,
-    shape: Shape,
-) -> Option<Op::Carry>
-where
-    Op: Operator<T>,
-    T: Element,
-    Src: Source<Op::Carry>,
-    Snk: Sink<Src::Item, Op::Carry>,
-{
-    // For other operators nothing of it is compiled.
-    if const { !matches!(Op::LANES, Lanes::No) } {
-        let steps = Steps { source, sink, combine: Op::combine };
+    // What is never called is not compiled: vectors for other operators, runs where the caller has asked for vectors.
+    if const { !matches!(Op::LANES, Lanes::No) } && lanes::has::<Op, T>() {
         let tiles = InLanes { steps, operator: PhantomData::<fn(Op, T)> };
         return joined(n, init, &tiles, Op::combine, Op::ASSOCIATIVITY, shape);
     }
-    unreachable!("the operator is no instruction")
+    if const { IN_LANES } {
+        unreachable!("the operator is no instruction")
+    }
+    joined(n, init, &InRuns { steps }, Op::combine, Op::ASSOCIATIVITY, shape)
 }
 
 /// What is done to a tile. Sources, sinks and operators end here: what joins tiles is compiled once for each type of carry.
@@ -522,7 +507,7 @@ mod tests {
     {
         let seen = Mutex::new(vec![None; items.len()]);
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let total = pool.install(|| shaped::<Op, T, _, _>(items.len(), init, Items(items), Seen(&seen), shape));
+        let total = pool.install(|| shaped::<Op, T, _, _, false>(items.len(), init, Items(items), Seen(&seen), shape));
         (seen.into_inner().unwrap(), total)
     }
 

@@ -2,7 +2,7 @@
 
 use super::{
     lanes::{self, LINE, VECTOR},
-    pipeline::{Shape, Sink, Source, in_lanes, shaped},
+    pipeline::{Shape, Sink, Source, shaped},
 };
 use crate::{Element, Operator};
 use std::marker::PhantomData;
@@ -48,8 +48,8 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
     // In place the line is in the cache already.
     let stream = lanes::has::<Op, T>() && input != output.cast_const() && size_of::<T>() * n >= STREAMED_FROM;
     macro_rules! run {
-        ($shaped:ident $exclusive:literal, $reverse:literal, $stream:expr) => {
-            $shaped::<Op, T, _, _>(
+        ($exclusive:literal, $reverse:literal, $stream:literal) => {
+            shaped::<Op, T, _, _, $stream>(
                 n,
                 init,
                 Elements::<Op, T, $reverse> { input, n, operator: PhantomData },
@@ -61,14 +61,14 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
     // All is decided out here, so that the inner loops walk without a branch; of the last one too: as a field it costs a
     // fifth more time an item in the cache.
     match (exclusive, reverse, stream) {
-        (false, false, false) => run!(shaped false, false, false),
-        (false, true, false) => run!(shaped false, true, false),
-        (true, false, false) => run!(shaped true, false, false),
-        (true, true, false) => run!(shaped true, true, false),
-        (false, false, true) => run!(in_lanes false, false, true),
-        (false, true, true) => run!(in_lanes false, true, true),
-        (true, false, true) => run!(in_lanes true, false, true),
-        (true, true, true) => run!(in_lanes true, true, true),
+        (false, false, false) => run!(false, false, false),
+        (false, true, false) => run!(false, true, false),
+        (true, false, false) => run!(true, false, false),
+        (true, true, false) => run!(true, true, false),
+        (false, false, true) => run!(false, false, true),
+        (false, true, true) => run!(false, true, true),
+        (true, false, true) => run!(true, false, true),
+        (true, true, true) => run!(true, true, true),
     };
 }
 

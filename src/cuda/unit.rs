@@ -57,7 +57,6 @@ pub(crate) struct Type<'a> {
 }
 
 /// A field of a struct on both sides.
-#[allow(unreachable_pub)] // in build.rs
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
@@ -151,7 +150,6 @@ impl Unit<'_> {
     }
 
     /// The same with a textbook's block: a network, a form of tiles and a way of joining them, all of them in C++.
-    #[allow(dead_code)] // build.rs makes none
     pub(crate) fn textbook(&self, network: &str, form: &str, join: &str, program: &str) -> String {
         let block = format!(
             "#define NETWORK {network}\n\
@@ -240,7 +238,7 @@ impl Test<'_> {
     }
 
     /// The text of the unit that compares it with its Rust body.
-    #[allow(dead_code)] // build.rs makes none, nor does the library without `laws`
+    #[cfg(any(test, feature = "laws"))]
     pub(crate) fn laws_source(&self) -> String {
         format!("#include \"compact.cuh\"\n{}#include \"predicate_laws.cuh\"\n", self.defined("Test"))
     }

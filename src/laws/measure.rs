@@ -90,14 +90,15 @@ fn float<C: Element>(carry: C) -> Option<Float> {
     None
 }
 
-/// Whether two results made from `from` are two NaN or at most 8 epsilon of the largest finite magnitude apart.
+/// Whether two results made from `from` are two NaN or at most 8 epsilon of the largest finite magnitude apart, or of the least normal
+/// number, below which roundings are as large as there.
 fn is_close<C: Element>(one: C, other: C, from: &[C]) -> bool {
     let (Some(x), Some(y)) = (float(one), float(other)) else { return false };
     if x.value.is_nan() || y.value.is_nan() {
         return x.value.is_nan() && y.value.is_nan();
     }
     let finite = |x: f64| if x.is_finite() { x.abs() } else { 0.0 };
-    let mut magnitude = finite(x.value).max(finite(y.value));
+    let mut magnitude = finite(x.value).max(finite(y.value)).max(x.least_normal);
     for &carry in from {
         magnitude = float(carry).map_or(0.0, |x| finite(x.value)).max(magnitude);
     }
@@ -216,4 +217,20 @@ fn nudge(layout: Layout, carry: &mut [u8], trial: u64) {
             Kind::Integer | Kind::Flag | Kind::States => {}
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    macro_rules! least { ($($t:ident)*) => { $(
+        /// A last digit of a subnormal number may be rounded away, the number may not.
+        #[test]
+        fn $t() {
+            let close = |x: $t, y: $t| is_close(x, y, &[x, y]);
+            assert!(close($t::from_bits(3), $t::from_bits(4)) && close($t::from_bits(1), -$t::from_bits(0)));
+            assert!(!close($t::MIN_POSITIVE, $t::from_bits(0)) && !close($t::INFINITY, $t::MAX));
+        }
+    )* } }
+    least! { f32 f64 f16 bf16 }
 }

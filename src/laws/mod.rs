@@ -47,10 +47,11 @@
 //!
 //! For one that is [`Associativity::Rounding`], the same bits, or two NaN, or at most `8 E M` apart, where `E` is the
 //! epsilon of the carry's float type and `M` the largest finite magnitude among the operands, the intermediate and the
-//! final results. The bound is relative to what went in and not to what came out, since a sum that cancels keeps the
-//! absolute error of its terms. Two groupings of three terms round four times, each by at most `E / 2` of at most `3 M`,
-//! which the bound covers. Overflow and underflow are no rounding: a triple is passed over if combining two finite
-//! operands of it is not finite, or combining two that are not zero is zero or subnormal. Agreement passes nothing over.
+//! final results, and at least the least normal number. The bound is relative to what went in and not to what came out,
+//! since a sum that cancels keeps the absolute error of its terms. Two groupings of three terms round four times, each by
+//! at most `E / 2` of at most `3 M`, which the bound covers. Overflow and underflow are no rounding: a triple is passed
+//! over if combining two finite operands of it is not finite, or combining two that are not zero is zero or subnormal.
+//! Agreement passes nothing over.
 //!
 //! For one whose carry is a struct of floats, defined by [`element!`](crate::element), the bound of each float comes from the
 //! operator: at most eight times what the result moves by when every float that goes in, and every intermediate one, is an epsilon of
