@@ -39,7 +39,9 @@
 #include "warp_scan.cuh"
 #include "handover.cuh"
 
-constexpr u32 FIRST_BLOCKS = 1280; // as many as a large machine holds at once, or a few more
+// Most of those that a large machine holds at once: a request waits for those before it, and holds up the thread that makes it,
+// so that the ticket of the last ones would come late.
+constexpr u32 FIRST_BLOCKS = 800;
 
 template <u32 WARPS_, u32 VECTORS_> struct Shape {
     static constexpr u32 WARPS = WARPS_;     // of a block

@@ -12,6 +12,8 @@ template <class Slot, u32 VECTORS> struct Slice {
     static constexpr u32 LANE = VECTORS * IN_VECTOR;                // slots of one lane
     static constexpr u32 ITEMS = WARP * LANE;                       // slots of the warp
     static constexpr u32 ROUND = 2; // vectors of a lane that are moved at a time where memory and stage are aligned differently
+    // Whether the whole slice is stored by one copy past the registers: it begins later than a few stores of each lane would.
+    static constexpr bool BULK = STORES_FROM_SHARED && VECTORS > 3;
 
     Vector vector[WARP * VECTORS];
 
@@ -133,8 +135,12 @@ template <class Item> struct Run {
         Part<Stage::ITEMS, Stage::IN_VECTOR> part(*this, first);
         Vector *to = (Vector *)part.memory;
         if (part.is_whole()) {
+            if (Stage::BULK) {
+                store_from_shared(to, slice.vector, sizeof(slice.vector), lane);
+            } else {
 #pragma unroll
-            for (u32 k = 0; k < VECTORS; k++) to[k * WARP + lane] = slice.vector[k * WARP + lane];
+                for (u32 k = 0; k < VECTORS; k++) to[k * WARP + lane] = slice.vector[k * WARP + lane];
+            }
         } else if (part.count == Stage::ITEMS && part.past() > 0) {
             // The vectors that lie in it, and item by item what is before the first and after the last.
             const Item *from = (const Item *)slice.slots();

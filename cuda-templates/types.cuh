@@ -331,6 +331,28 @@ __device__ inline void wait_for_copies() {
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }
+// Whether `store_from_shared` is there.
+#if __CUDA_ARCH__ >= 900
+constexpr bool STORES_FROM_SHARED = true;
+#else
+constexpr bool STORES_FROM_SHARED = false;
+#endif
+// By a warp: stores `bytes` bytes, a multiple of 16, that its lanes have written to shared memory, past their registers. Both begin at
+// multiples of 16.
+__device__ inline void store_from_shared(Vector *to, const Vector *from, u32 bytes, u32 lane) {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); // what reads is none of the threads that have written
+    __syncwarp();
+    if (lane == 0) {
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(u32(__cvta_generic_to_shared(from))),
+                     "r"(bytes)
+                     : "memory");
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        // The shared memory is another block's when this one ends.
+        asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    }
+#endif
+}
 // Has `bytes` bytes, a multiple of 16, brought into the L2 cache where the machine can. By one thread.
 __device__ inline void prefetch(const Vector *from, u32 bytes) {
 #if __CUDA_ARCH__ >= 900
