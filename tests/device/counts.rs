@@ -35,11 +35,18 @@ fn applications() {
     let mut workspace = Workspace::new(&stream);
     let mut count = stream.alloc_zeros::<u64>(1).unwrap();
     let counter = address(&count, &stream);
-    for strategy in Network::ALL
+    for (block, strategy) in Network::ALL
         .into_iter()
         .flat_map(|network| FORMS.map(|form| form(network)))
-        .flat_map(|block| JOINS.map(|join| join(block)))
+        .flat_map(|block| JOINS.map(|join| (block, join(block))))
     {
+        // Those that take two applications an item: how many more a tile's network takes, and its items.
+        let bound = match block {
+            Block::Plain(Network::BrentKung) | Block::Shifted(Network::BrentKung) => Some((0, 512)),
+            Block::Coarsened(Network::BrentKung) => Some((0, 2560)),
+            Block::Coarsened(network) => Some((network.applications(512) - 512, 2560)),
+            _ => None,
+        };
         // Tiles have 512 items or 2560: one of them, a few, more than look back at each other, more than one tile of aggregates.
         for n in [1, 511, 512, 513, 2560, 2561, 5 * 2560, 129 * 512, 300 * 2560 + 7, 513 * 2560] {
             let mut items = stream.clone_htod(&vec![counter; n]).unwrap();
@@ -54,6 +61,12 @@ fn applications() {
                 let counted = stream.clone_dtoh(&count).unwrap()[0];
                 let work = scan.work(n).expect("it is a matter of n alone");
                 assert_eq!(counted, work.applications, "{strategy:?}, {what}, n {n}");
+                // Two an item, prefixes and all, a few a tile to join it, and one tile of aggregates.
+                if let Some((more, tile)) = bound {
+                    let tiles = n.div_ceil(tile);
+                    let most = 2 * (tiles + 1) * tile + (tiles + 2) * (256 + more);
+                    assert!(counted <= most as u64, "{strategy:?}, {what}, n {n}: {counted} of {most}");
+                }
             }
             assert!(stream.clone_dtoh(&items).unwrap().iter().all(|&item| item == counter), "{strategy:?}, n {n}");
         }
