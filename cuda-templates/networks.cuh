@@ -1,26 +1,46 @@
 // The scan networks of the textbook, in a block: `parascan::networks` says the same on the host, and docs/scan-algorithms.md why.
 //
-// A network scans one carry of each of WIDTH threads. All of the block call it; each gets the combination of its own and all
-// before it:
+// A network scans one carry of each of WIDTH threads, in two halves: a tile's aggregate is needed before its prefix is there. All of
+// the block call both, and meet in between.
 //
 //   template <class Operator, u32 WIDTH> struct Network {
-//       struct Shared;                                         // in shared memory: whoever uses it for something else waits first
-//       static Carry inclusive(Shared &, Carry x, u32 first);
+//       struct Shared; // in shared memory: whoever uses it for something else waits first
+//
+//       // As far as it goes without the prefix; the last thread gets the combination of all.
+//       static Carry begin(Shared &, Carry x, u32 first);
+//
+//       // The rest: the combination of the prefix, the thread's own and all before it. `x` is what `begin` gave, here or in an earlier
+//       // kernel. When it returns, no thread reads another's place in Shared any more.
+//       static Carry finish(Shared &, Carry x, Maybe<Carry> prefix, u32 first);
 //   };
 //
-// Threads before `first`, none or one, bring nothing: combinations with them are left out.
+// Threads before `first`, none or one, bring nothing: combinations with them are left out, and what they get is the prefix.
 #pragma once
-#include "warp_scan.cuh"
+#include "handover.cuh"
+
+// What comes of something, if there is anything, and `later`.
+template <class Operator, class Carry> __device__ inline Carry after(Maybe<Carry> earlier, Carry later) {
+    return earlier.some ? Operator::combine(earlier.value, later) : later;
+}
+
+// The second half of networks that are done with the first: each thread takes the prefix by an application of its own.
+template <class Operator> struct PrefixToEach {
+    typedef typename Operator::Carry Carry;
+
+    template <class Shared> static __device__ Carry finish(Shared &, Carry x, Maybe<Carry> prefix, u32 first) {
+        return threadIdx.x < first ? prefix.value : after<Operator>(prefix, x);
+    }
+};
 
 // ---- Kogge and Stone 1973, one buffer ---------------------------------------------------------------------------------------
 
-template <class Operator, u32 WIDTH> struct KoggeStone {
+template <class Operator, u32 WIDTH> struct KoggeStone : PrefixToEach<Operator> {
     typedef typename Operator::Carry Carry;
     struct Shared {
         Carry slot[WIDTH];
     };
 
-    static __device__ Carry inclusive(Shared &shared, Carry x, u32 first) {
+    static __device__ Carry begin(Shared &shared, Carry x, u32 first) {
         u32 i = threadIdx.x;
         shared.slot[i] = x;
         for (u32 distance = 1; distance < WIDTH; distance *= 2) {
@@ -37,13 +57,13 @@ template <class Operator, u32 WIDTH> struct KoggeStone {
 
 // ---- the same, double-buffered ----------------------------------------------------------------------------------------------
 
-template <class Operator, u32 WIDTH> struct KoggeStoneDoubleBuffered {
+template <class Operator, u32 WIDTH> struct KoggeStoneDoubleBuffered : PrefixToEach<Operator> {
     typedef typename Operator::Carry Carry;
     struct Shared {
         Carry slot[2][WIDTH];
     };
 
-    static __device__ Carry inclusive(Shared &shared, Carry x, u32 first) {
+    static __device__ Carry begin(Shared &shared, Carry x, u32 first) {
         u32 i = threadIdx.x, from = 0;
         shared.slot[from][i] = x;
         for (u32 distance = 1; distance < WIDTH; distance *= 2) {
@@ -70,43 +90,40 @@ template <class Operator, u32 WIDTH> struct BrentKung {
     };
 
     // The reduction tree. The threads that work are the first ones, whatever the positions.
-    static __device__ void reduce(Shared &shared, Carry x, u32 first) {
+    static __device__ Carry begin(Shared &shared, Carry x, u32 first) {
         u32 i = threadIdx.x;
         shared.slot[i] = x;
         for (u32 distance = 1; distance < WIDTH; distance *= 2) {
             __syncthreads();
             shared.take((i + 1) * 2 * distance - 1, distance, first);
         }
+        __syncthreads();
+        return shared.slot[i];
     }
 
-    static __device__ Carry inclusive(Shared &shared, Carry x, u32 first) {
+    // Positions that lack nothing of the tile take the prefix: 0, 1, 3, 7, ... The reverse tree hands it on with what they have.
+    static __device__ Carry finish(Shared &shared, Carry x, Maybe<Carry> prefix, u32 first) {
         u32 i = threadIdx.x;
-        reduce(shared, x, first);
-        for (u32 distance = WIDTH / 4; distance > 0; distance /= 2) { // the reverse tree
+        if ((i & (i + 1)) == 0) x = i < first ? prefix.value : after<Operator>(prefix, x);
+        shared.slot[i] = x;
+        for (u32 distance = WIDTH / 4; distance > 0; distance /= 2) {
             __syncthreads();
             shared.take((i + 1) * 2 * distance - 1 + distance, distance, first);
         }
         __syncthreads();
         return shared.slot[i];
     }
-
-    // The combination of all, without their scan.
-    static __device__ Carry whole(Shared &shared, Carry x) {
-        reduce(shared, x, 0);
-        __syncthreads();
-        return shared.slot[WIDTH - 1];
-    }
 };
 
 // ---- Sklansky 1960 ----------------------------------------------------------------------------------------------------------
 
-template <class Operator, u32 WIDTH> struct Sklansky {
+template <class Operator, u32 WIDTH> struct Sklansky : PrefixToEach<Operator> {
     typedef typename Operator::Carry Carry;
     struct Shared {
         Carry slot[WIDTH];
     };
 
-    static __device__ Carry inclusive(Shared &shared, Carry x, u32 first) {
+    static __device__ Carry begin(Shared &shared, Carry x, u32 first) {
         u32 i = threadIdx.x;
         shared.slot[i] = x;
         for (u32 distance = 1; distance < WIDTH; distance *= 2) {
@@ -120,7 +137,7 @@ template <class Operator, u32 WIDTH> struct Sklansky {
 
 // ---- warp shuffles: Kogge and Stone's network over lanes, then over warps ---------------------------------------------------
 
-template <class Operator, u32 WIDTH> struct WarpShuffles {
+template <class Operator, u32 WIDTH> struct WarpShuffles : PrefixToEach<Operator> {
     typedef typename Operator::Carry Carry;
     static constexpr u32 WARPS = WIDTH / WARP;
     static_assert(WARPS <= WARP, "one warp scans the totals of all");
@@ -128,7 +145,7 @@ template <class Operator, u32 WIDTH> struct WarpShuffles {
         Carry total[WARPS];
     };
 
-    static __device__ Carry inclusive(Shared &shared, Carry x, u32 first) {
+    static __device__ Carry begin(Shared &shared, Carry x, u32 first) {
         u32 i = threadIdx.x, lane = i % WARP, warp = i / WARP;
         for (u32 distance = 1; distance < WARP; distance *= 2) {
             Carry earlier = shuffle_up(x, distance);

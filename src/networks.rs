@@ -14,6 +14,9 @@
 //! assert_eq!(Network::BrentKung.applications(1024), 2 * 1024 - 2 - 10);
 //! ```
 //!
+//! A tile has to tell its aggregate before it is told its prefix. So a network has two halves, and what comes before all positions is
+//! combined in between ([`Network::scan_from`]).
+//!
 //! `cargo run --example networks -- brent-kung 16` draws one, and `docs/scan-algorithms.md` tells their story.
 
 /// Lanes of a warp.
@@ -27,7 +30,7 @@ const WARP: usize = 32;
 /// |---|---|---|---|
 /// | `KoggeStone` | N log N - (N - 1) | log N | 2 log N |
 /// | `KoggeStoneDoubleBuffered` | N log N - (N - 1) | log N | log N |
-/// | `BrentKung` | 2 N - 2 - log N | 2 log N - 1 | 2 log N |
+/// | `BrentKung` | 2 N - 2 - log N | 2 log N - 1 | 2 log N + 1 |
 /// | `Sklansky` | (N / 2) log N | log N | log N |
 /// | `WarpShuffles` | 129 W + W log W - (W - 1) + 31 (W - 1) | 5 + log W + 1 | 2 |
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -106,6 +109,44 @@ impl Network {
         }
     }
 
+    /// An inclusive scan in place of what goes on from `prefix`, as a tile does it. After the first half of its steps the last position
+    /// has them all; then some positions take the prefix, and the second half of the steps gives it to the others. Brent and Kung's
+    /// reverse tree does that. The other networks have no second half: every position takes the prefix by an application of its own.
+    pub fn scan_from<C>(self, prefix: &C, items: &mut [C], mut combine: impl FnMut(&C, &C) -> C) {
+        let (width, half) = (items.len(), self.first_half(items.len()));
+        self.each(width, |step, left, right| {
+            if step < half {
+                items[right] = combine(&items[left], &items[right]);
+            }
+        });
+        for right in (0..width).filter(|&right| self.takes_prefix(right)) {
+            items[right] = combine(prefix, &items[right]);
+        }
+        self.each(width, |step, left, right| {
+            if step >= half {
+                items[right] = combine(&items[left], &items[right]);
+            }
+        });
+    }
+
+    /// How many of the steps are done before the prefix is there.
+    fn first_half(self, width: usize) -> usize {
+        match self {
+            Network::BrentKung => distances().take_while(|distance| 2 * distance <= width).count(),
+            _ => self.steps(width),
+        }
+    }
+
+    /// Whether a position takes the prefix itself: of Brent and Kung's network those that the reduction tree completes, 0, 1, 3, 7, ...
+    fn takes_prefix(self, position: usize) -> bool {
+        self != Network::BrentKung || (position + 1).is_power_of_two()
+    }
+
+    /// How often the operator is applied over `width` positions that go on from a prefix.
+    pub fn applications_from(self, width: usize) -> usize {
+        self.applications(width) + (0..width).filter(|&position| self.takes_prefix(position)).count()
+    }
+
     /// How many steps `width` positions take, one after the other.
     pub fn steps(self, width: usize) -> usize {
         let doublings = distances().take_while(|distance| *distance < width).count();
@@ -120,13 +161,13 @@ impl Network {
         }
     }
 
-    /// How many barriers a block of `width` threads takes, from when each has its item until it has its result. The results of
-    /// Brent and Kung's network are read by others than wrote them, after one more.
+    /// How many barriers a block of `width` threads takes, from when each has its item until it has its result. What Brent and
+    /// Kung's trees leave is read by others than wrote it, after one more for each of the two.
     pub fn barriers(self, width: usize) -> usize {
         match self {
             Network::KoggeStone => 2 * self.steps(width),
             Network::KoggeStoneDoubleBuffered | Network::Sklansky => self.steps(width),
-            Network::BrentKung => self.steps(width) + 1,
+            Network::BrentKung => self.steps(width) + 2,
             Network::WarpShuffles if width <= WARP => 0,
             Network::WarpShuffles => 2 + self.barriers(width / WARP),
         }
@@ -263,6 +304,37 @@ mod tests {
         }
     }
 
+    /// And from a prefix.
+    #[test]
+    fn from_a_prefix() {
+        for network in Network::ALL {
+            for width in 0..=130 {
+                let mut held: Vec<Range<usize>> = (1..=width).map(|i| i..i + 1).collect();
+                let mut applications = 0;
+                network.scan_from(&(0..1), &mut held, |earlier, later| {
+                    applications += 1;
+                    follow(earlier, later)
+                });
+                assert!(held.iter().enumerate().all(|(i, held)| *held == (0..i + 2)), "{network:?}, {width}");
+                assert_eq!(network.applications_from(width), applications, "{network:?}, {width}");
+                if !width.is_power_of_two() {
+                    continue; // blocks have as many threads
+                }
+                let mut held: Vec<Range<usize>> = (1..=width).map(|i| i..i + 1).collect();
+                network.each(width, |step, left, right| {
+                    if step < network.first_half(width) {
+                        held[right] = follow(&held[left], &held[right]);
+                    }
+                });
+                assert_eq!(
+                    held[width - 1],
+                    1..width + 1,
+                    "{network:?}, {width}: the aggregate, before the prefix is there"
+                );
+            }
+        }
+    }
+
     #[test]
     fn counts_are_those_of_the_networks() {
         for network in Network::ALL {
@@ -291,6 +363,7 @@ mod tests {
             let (up, down): (usize, usize) = ((1..=log).map(|k| n >> k).sum(), (1..log).map(|k| (1 << k) - 1).sum());
             assert_eq!((up, down), (n - 1, n - 1 - log));
             assert_eq!(Network::BrentKung.applications(n), 2 * n - 2 - log);
+            assert_eq!(Network::BrentKung.applications_from(n), 2 * n - 1, "the prefix goes to log N + 1 positions");
             assert_eq!(Network::BrentKung.steps(n), 2 * log - 1);
             assert_eq!(Network::Sklansky.applications(n), n / 2 * log);
             assert_eq!(Network::Sklansky.steps(n), log);

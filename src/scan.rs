@@ -43,7 +43,7 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 ///
 /// # Cost
 /// n - 1 applications of the operator are needed and about 2 n are made. On the device, 2 n elements are moved (n read,
-/// n written), 3 n by [`Strategy::Hierarchical`]; one launch, whatever n, but for that one.
+/// n written), 3 n to 4 n by [`Strategy::Hierarchical`]; one launch, whatever n, but for that one.
 ///
 /// # Waiting
 /// On host data a call returns when the work is done. On device data it returns when the work is on the stream, and

@@ -19,9 +19,9 @@ pub enum Block {
     /// The same, but an exclusive scan is the inclusive one of items that were loaded from one place before. An inclusive scan is
     /// that of [`Plain`](Block::Plain).
     Shifted(Network),
-    /// A run of items a thread, 36 bytes or a little more: each thread scans its run, the totals of all runs are scanned by
-    /// a network, and what comes before a run is added back to its items (Hwu, Kirk and El Hajj, "Programming Massively Parallel
-    /// Processors"). Items are loaded and stored by neighbouring threads, through shared memory.
+    /// A run of items a thread, 36 bytes or a little more: each thread combines its run, the totals of all runs are scanned by
+    /// a network, and from what comes before its run a thread goes over its items once more (after Hwu, Kirk and El Hajj, "Programming
+    /// Massively Parallel Processors"). Items are loaded and stored by neighbouring threads, through shared memory.
     Coarsened(Network),
 }
 
@@ -36,7 +36,10 @@ pub enum Strategy {
     #[default]
     Auto,
     /// Three kernels: the aggregates of all tiles, their scan (by the same kernels, recursively), then every tile from
-    /// its prefix. Reads the input twice: 3 n elements are moved. No block waits for another. Compiled at run time.
+    /// its prefix. No block waits for another. The library's own blocks read the input twice: 3 n elements are moved. The textbook's
+    /// do the first half of their network in the first kernel and the second half in the last one: each thread keeps a carry in scratch
+    /// memory in between, so that nothing is combined twice. That is 4 n for items a thread, where carries are as large as elements,
+    /// and 3 n and a carry written and read for each run of [`Coarsened`](Block::Coarsened). Compiled at run time.
     Hierarchical(Block),
     /// One kernel; each tile waits for the prefix that the tile before it hands on (Yan, Long and Zhang 2013, "StreamScan: Fast Scan
     /// Algorithms for GPUs without Global Barrier Synchronization"). 2 n elements are moved. Compiled at run time.

@@ -4,8 +4,9 @@ use super::layers::{address, p};
 use crate::common::{context, stream};
 use parascan::cuda::Kernels;
 use parascan::cudarc::driver::CudaContext;
-use parascan::cudarc::driver::sys::{self, CUgraphInstantiate_flags, CUgraphNode, CUstreamCaptureMode};
+use parascan::cudarc::driver::sys::{self, CUdeviceptr, CUgraphInstantiate_flags, CUgraphNode, CUstreamCaptureMode};
 use parascan::{Block, Network, Operator, Strategy, Workspace, scan};
+use std::ffi::c_void;
 
 /// Every element is the address of one counter, which counts how often it is applied. A value that is no input, partial
 /// result or `init` would be a fault.
@@ -34,11 +35,18 @@ fn applications() {
     let mut workspace = Workspace::new(&stream);
     let mut count = stream.alloc_zeros::<u64>(1).unwrap();
     let counter = address(&count, &stream);
-    for strategy in Network::ALL
+    for (block, strategy) in Network::ALL
         .into_iter()
         .flat_map(|network| FORMS.map(|form| form(network)))
-        .flat_map(|block| JOINS.map(|join| join(block)))
+        .flat_map(|block| JOINS.map(|join| (block, join(block))))
     {
+        // Those that take two applications an item: how many more a tile's network takes, and its items.
+        let bound = match block {
+            Block::Plain(Network::BrentKung) | Block::Shifted(Network::BrentKung) => Some((0, 512)),
+            Block::Coarsened(Network::BrentKung) => Some((0, 2560)),
+            Block::Coarsened(network) => Some((network.applications(512) - 512, 2560)),
+            _ => None,
+        };
         // Tiles have 512 items or 2560: one of them, a few, more than look back at each other, more than one tile of aggregates.
         for n in [1, 511, 512, 513, 2560, 2561, 5 * 2560, 129 * 512, 300 * 2560 + 7, 513 * 2560] {
             let mut items = stream.clone_htod(&vec![counter; n]).unwrap();
@@ -53,6 +61,12 @@ fn applications() {
                 let counted = stream.clone_dtoh(&count).unwrap()[0];
                 let work = scan.work(n).expect("it is a matter of n alone");
                 assert_eq!(counted, work.applications, "{strategy:?}, {what}, n {n}");
+                // Two an item, prefixes and all, a few a tile to join it, and one tile of aggregates.
+                if let Some((more, tile)) = bound {
+                    let tiles = n.div_ceil(tile);
+                    let most = 2 * (tiles + 1) * tile + (tiles + 2) * (256 + more);
+                    assert!(counted <= most as u64, "{strategy:?}, {what}, n {n}: {counted} of {most}");
+                }
             }
             assert!(stream.clone_dtoh(&items).unwrap().iter().all(|&item| item == counter), "{strategy:?}, n {n}");
         }
@@ -86,8 +100,8 @@ fn launches() {
 
 // ---- barriers --------------------------------------------------------------------------------------------------------------
 
-const AGGREGATE_ELEMENTS: usize = 0;
-const SCAN_GIVEN: usize = 1;
+const BEGIN: usize = 0;
+const FINISH: usize = 1;
 const SCAN_CHAINED: usize = 2;
 const SCAN_LOOK_BACK: usize = 3;
 const READ: usize = 4;
@@ -122,19 +136,21 @@ fn counting(context: &CudaContext, network: Network, form: &str) -> Kernels {
              static __device__ u32 combine(u32 a, u32 b) {{ return a + b; }}
              static __device__ u32 lower(u32 x) {{ return x; }}
          }};
-         extern \"C\" __global__ void aggregate(u32 *in, u64 n, u32 flags, u32 *aggregates) {{
-             aggregate_textbook_tiles<Operator, {run}>(in, n, flags, aggregates);
+         extern \"C\" __global__ void begin(u32 *in, u64 n, u32 flags, u32 *aggregates, u32 *kept) {{
+             begin_textbook_tiles<Operator, {run}>(in, n, flags, aggregates, kept);
          }}
-         {}{}{}
+         extern \"C\" __global__ void finish(u32 *in, u64 n, u32 flags, u32 *prefixes, u32 *kept) {{
+             finish_textbook_tiles<Operator, {run}>(in, in, n, 0u, flags, prefixes, kept);
+         }}
+         {}{}
          extern \"C\" __global__ void read(u64 *to) {{
              *to = barriers;
              barriers = 0;
          }}",
-        scan("given", "GivenPrefixes<Operator>((const u32 *)memory)"),
         scan("chained", "Chained<Operator>(memory, tiles)"),
         scan("look_back", "LookBack<Operator, 128>(memory, tiles)"),
     );
-    Kernels::compile(context, "counts", &source, &["aggregate", "given", "chained", "look_back", "read"]).unwrap()
+    Kernels::compile(context, "counts", &source, &["begin", "finish", "chained", "look_back", "read"]).unwrap()
 }
 
 #[test]
@@ -161,11 +177,10 @@ fn barriers() {
                 let (at, words) = (address(&items, &stream), address(&memory, &stream));
                 let shifted = matches!(block, Block::Shifted(_));
                 let flags = if exclusive { 1 | 4 } else { 0 } | if shifted { 8_u32 } else { 0 };
-                let launch = |kernel, blocks| {
-                    let all = [p(&at), p(&n), p(&flags), p(&words), p(&tiles)];
-                    let arguments = if kernel == AGGREGATE_ELEMENTS { &all[..4] } else { &all };
+                let launch = |kernel, blocks, last: *const c_void| {
+                    let arguments = [p(&at), p(&n), p(&flags), p(&words), last];
                     // SAFETY: the kernel's arguments, in order; the buffers outlive it.
-                    unsafe { kernels.launch(kernel, blocks, 512, stream.cu_stream(), arguments) }.unwrap();
+                    unsafe { kernels.launch(kernel, blocks, 512, stream.cu_stream(), &arguments) }.unwrap();
                 };
                 let expected = |strategy: Strategy| {
                     let sum = scan::<parascan::Sum, u32>().strategy(strategy);
@@ -173,24 +188,28 @@ fn barriers() {
                     sum.work(n as usize).unwrap().barriers
                 };
                 let what = (block, tiles, exclusive);
-                launch(SCAN_CHAINED, tiles);
+                launch(SCAN_CHAINED, tiles, p(&tiles));
                 assert_eq!(read(), expected(Strategy::Chained(block)), "{what:?}, chained");
-                launch(SCAN_LOOK_BACK, tiles);
+                launch(SCAN_LOOK_BACK, tiles, p(&tiles));
                 assert_eq!(read(), expected(Strategy::LookBack(block)), "{what:?}, look-back");
-                // As the hierarchical scan does: the aggregates of all but the last, their inclusive scan by one block, then all.
-                launch(SCAN_GIVEN, tiles);
-                let last = read();
+                // As the hierarchical scan does: one tile by one kernel; or all tiles up to the join, the inclusive scan of the
+                // aggregates by one block, and all tiles from there on.
+                let nothing: CUdeviceptr = 0;
                 if tiles == 1 {
-                    assert_eq!(last, expected(Strategy::Hierarchical(block)), "{what:?}, one tile");
+                    launch(FINISH, tiles, p(&nothing));
+                    assert_eq!(read(), expected(Strategy::Hierarchical(block)), "{what:?}, one tile");
                     continue;
                 }
-                launch(AGGREGATE_ELEMENTS, tiles - 1);
-                let first = read();
-                let (at, n, flags, one) = (words, u64::from(tiles - 1), 0_u32, 1_u32);
-                let arguments = [p(&at), p(&n), p(&flags), p(&words), p(&one)];
+                let kept = stream.alloc_zeros::<u32>(512 * tiles as usize).unwrap();
+                let kept = address(&kept, &stream);
+                launch(BEGIN, tiles, p(&kept));
+                launch(FINISH, tiles, p(&kept));
+                let both = read();
+                let (at, n, flags) = (words, u64::from(tiles - 1), 0_u32);
+                let arguments = [p(&at), p(&n), p(&flags), p(&nothing), p(&nothing)];
                 // SAFETY: the kernel's arguments, in order; the buffers outlive it.
-                unsafe { kernels.launch(SCAN_GIVEN, 1, 512, stream.cu_stream(), &arguments) }.unwrap();
-                assert_eq!(first + read() + last, expected(Strategy::Hierarchical(block)), "{what:?}, hierarchical");
+                unsafe { kernels.launch(FINISH, 1, 512, stream.cu_stream(), &arguments) }.unwrap();
+                assert_eq!(both + read(), expected(Strategy::Hierarchical(block)), "{what:?}, hierarchical");
             }
         }
     }
