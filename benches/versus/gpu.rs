@@ -10,8 +10,11 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Calls that are queued before the device begins with the first: few enough for its queue.
+/// Calls that are queued before the device begins with the first: few enough for its queue, or fewer if they are not.
 const BATCH: usize = 25;
+const LEAST_BATCH: usize = 5;
+/// How long the device is held up for that, in ns, if the host is not slower.
+const HEAD_START: u64 = 1_000_000;
 
 pub(crate) struct Gpu {
     pub(crate) context: Arc<CudaContext>,
@@ -47,7 +50,7 @@ impl Gpu {
             context.load_module(Ptx::from_src(include_str!("helpers.ptx"))).map_err(driver("cuModuleLoadData"))?;
         let function = |name| module.load_function(name).map_err(driver("cuModuleGetFunction"));
         let (empty, wait, differ) = (function("empty")?, function("wait")?, function("differ")?);
-        Ok(Gpu { context, stream, empty, wait, differ, head_start: Cell::new(1_000_000) })
+        Ok(Gpu { context, stream, empty, wait, differ, head_start: Cell::new(HEAD_START) })
     }
 
     pub(crate) fn synchronize(&self) -> Result<(), String> {
@@ -134,11 +137,13 @@ impl Gpu {
         let events: Vec<(CudaEvent, CudaEvent)> =
             (0..BATCH * calls.len()).map(|_| Ok((event()?, event()?))).collect::<Result<_, String>>()?;
         let mut times = vec![Vec::new(); calls.len()];
+        let mut batch = BATCH;
         while times[0].len() < batches * BATCH {
             self.synchronize()?;
             let (queued, nanoseconds) = (Instant::now(), self.head_start.get());
             // SAFETY: the parameter of `wait` in helpers.ptx.
             unsafe { self.launch(&self.wait, 1, &[(&raw const nanoseconds).cast()]) }?;
+            let events = &events[..batch * calls.len()];
             for events in events.chunks(calls.len()) {
                 for ((before, after), call) in events.iter().zip(&mut *calls) {
                     told("an event", before.record(&self.stream))?;
@@ -148,11 +153,17 @@ impl Gpu {
             }
             let queued = queued.elapsed().as_nanos() as u64;
             self.synchronize()?;
-            // The host was too slow: again, with a longer start. A second is for hosts that stop now and then.
+            // The host was too slow, or the queue was full and it had to wait: again with fewer calls, and then with a longer start. A second
+            // is for hosts that stop now and then.
             if queued > nanoseconds && nanoseconds < 1_000_000_000 {
-                self.head_start.set(2 * queued);
+                if batch > LEAST_BATCH {
+                    batch = (batch / 2).max(LEAST_BATCH);
+                } else {
+                    self.head_start.set(2 * queued);
+                }
                 continue;
             }
+            self.head_start.set(nanoseconds.min(8 * queued).max(HEAD_START)); // a stop that is over costs no more than this batch
             for (k, (before, after)) in events.iter().enumerate() {
                 let ms = told("an event", before.elapsed_ms(after))?;
                 times[k % calls.len()].push(f64::from(ms) * 1e3);

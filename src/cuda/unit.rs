@@ -10,7 +10,7 @@ use super::tuning::{
 };
 
 /// The templates, by the name under which a unit includes them.
-pub(crate) const TEMPLATES: [(&str, &str); 28] = [
+pub(crate) const TEMPLATES: [(&str, &str); 30] = [
     ("types.cuh", include_str!("../../cuda-templates/types.cuh")),
     ("rust.cuh", include_str!("../../cuda-templates/rust.cuh")),
     ("warp_scan.cuh", include_str!("../../cuda-templates/warp_scan.cuh")),
