@@ -14,18 +14,24 @@
 
 // ---- count and plan --------------------------------------------------------------------------------------------------------------
 
-// All keys, so many of a thread at once: `use` has them and how many of the block's there are.
+// All keys, so many of a thread at once: `use` has them and how many of the block's there are; if not all, then every THREADS-th is a
+// thread's.
 template <u32 THREADS, u32 UNROLL, class Order, class Bits, class Use> __device__ inline void key_steps(const SortCall &call, const Use &use) {
     constexpr u32 STEP = THREADS * UNROLL;
     const Bits *keys = (const Bits *)call.keys_in;
+    bool aligned = (u64)keys % sizeof(Vector) == 0;
     Order order{Bits(call.flip)};
     for (u64 first = u64(blockIdx.x) * STEP; first < call.n; first += u64(gridDim.x) * STEP) {
         u32 left = u32(min(call.n - first, u64(STEP)));
         Bits key[UNROLL];
+        if (left == STEP && aligned) {
+            load_vectors<THREADS>(key, keys + first);
+        } else {
 #pragma unroll
-        for (u32 i = 0; i < UNROLL; i++) {
-            u32 at = i * THREADS + threadIdx.x;
-            key[i] = left == STEP || at < left ? keys[first + at] : Bits(0);
+            for (u32 i = 0; i < UNROLL; i++) {
+                u32 at = i * THREADS + threadIdx.x;
+                key[i] = at < left ? keys[first + at] : Bits(0);
+            }
         }
 #pragma unroll
         for (u32 i = 0; i < UNROLL; i++) key[i] = order.to(key[i]);
@@ -45,11 +51,25 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
             turned |= before ^ (before + more);
         };
         if (left == STEP && all_same(bucket(key[0]))) { // as likely the others: lanes with the same counter are served one after the other
+            constexpr u32 GROUP = sizeof(Vector) / sizeof(Bits);
 #pragma unroll
-            for (u32 i = 0; i < UNROLL; i++) {
-                u32 one = bucket(key[i]);
-                if (!all_same(one)) count(one, 1);
-                else if (lane_id() == 0) count(one, WARP);
+            for (u32 g = 0; g < UNROLL; g += GROUP) {
+                u32 of[GROUP];
+                bool alike = true;
+#pragma unroll
+                for (u32 i = 0; i < GROUP; i++) {
+                    of[i] = bucket(key[g + i]);
+                    alike = alike && of[i] == of[0];
+                }
+                if (__all_sync(ALL_LANES, alike) && all_same(of[0])) {
+                    if (lane_id() == 0) count(of[0], WARP * GROUP);
+                    continue;
+                }
+#pragma unroll
+                for (u32 i = 0; i < GROUP; i++) {
+                    if (!all_same(of[i])) count(of[i], 1);
+                    else if (lane_id() == 0) count(of[i], WARP);
+                }
             }
         } else {
 #pragma unroll
@@ -57,12 +77,18 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
                 if (left == STEP || i * THREADS + threadIdx.x < left) count(bucket(key[i]), 1);
         }
         if (!__syncthreads_or(turned & BOTH)) return;
-        for (u32 bucket = threadIdx.x; bucket < BINS << lower_bits; bucket += THREADS) {
-            u32 full = FULL << bucket % 2 * 16;
-            if ((counters[bucket / 2] & full) == 0) continue;
-            atomicSub(counters + bucket / 2, full);
-            atomicAdd(buckets.counts + bucket, FULL);
-            atomicAdd(buckets.tops + (bucket >> lower_bits), FULL);
+        Vector *vectors = (Vector *)counters;
+        for (u32 v = threadIdx.x; v < BINS << lower_bits >> 3; v += THREADS) {
+            Vector eight = vectors[v];
+            if (((eight.word[0] | eight.word[1] | eight.word[2] | eight.word[3]) & BOTH) == 0) continue;
+            for (u32 k = 0; k < 8; k++) {
+                u32 bucket = 8 * v + k, full = FULL << k % 2 * 16;
+                if ((eight.word[k / 2] & full) == 0) continue;
+                eight.word[k / 2] -= full;
+                atomicAdd(buckets.counts + bucket, FULL);
+                atomicAdd(buckets.tops + (bucket >> lower_bits), FULL);
+            }
+            vectors[v] = eight;
         }
         __syncthreads();
     });

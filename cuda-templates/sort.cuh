@@ -48,9 +48,19 @@ __device__ inline Digit digit_of(const SortCall &call, u32 pass) {
 constexpr u32 COPIES = 4; // of a counter, side by side, so that lanes with the same digit meet less often
 template <class Bits> constexpr u32 COUNTERS = (sizeof(Bits) + 1) * BINS * COPIES;
 
+// A thread's share of some vectors side by side.
+template <u32 THREADS, u32 COUNT, class Bits> __device__ inline void load_vectors(Bits (&key)[COUNT], const Bits *from) {
+    constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Bits);
+#pragma unroll
+    for (u32 v = 0; v < COUNT / IN_VECTOR; v++) {
+        Vector vector = ((const Vector *)from)[v * THREADS + threadIdx.x];
+        memcpy(key + v * IN_VECTOR, &vector, sizeof(Vector));
+    }
+}
+
 // All digits of the keys of a part. The block that comes last plans: whether it is that.
 template <class Order, class Bits, u32 THREADS> __device__ bool sort_count(u32 *counts, const SortCall &call, u32 part, u32 parts) {
-    constexpr u32 PASSES = sizeof(Bits) + 1, UNROLL = 8;
+    constexpr u32 PASSES = sizeof(Bits) + 1, UNROLL = sizeof(Bits) == 1 ? 16 : 8;
     typedef SortPlan<PASSES> Plan;
     __shared__ bool last;
     Plan &plan = *(Plan *)call.plan;
@@ -60,20 +70,35 @@ template <class Order, class Bits, u32 THREADS> __device__ bool sort_count(u32 *
     for (u32 i = threadIdx.x; i < passes * BINS * COPIES; i += THREADS) counts[i] = 0;
     __syncthreads();
     constexpr u32 STEP = THREADS * UNROLL;
+    bool aligned = (u64)keys % sizeof(Vector) == 0;
     for (u64 first = u64(part) * STEP; first < call.n; first += u64(parts) * STEP) {
         Bits key[UNROLL];
         bool whole = call.n - first >= STEP;
+        if (whole && aligned) {
+            load_vectors<THREADS>(key, keys + first);
+        } else {
 #pragma unroll
-        for (u32 i = 0; i < UNROLL; i++) {
-            u64 at = first + i * THREADS + threadIdx.x;
-            key[i] = order.to(whole || at < call.n ? keys[at] : Bits(0));
+            for (u32 i = 0; i < UNROLL; i++) {
+                u64 at = first + i * THREADS + threadIdx.x;
+                key[i] = at < call.n ? keys[at] : Bits(0);
+            }
         }
+        bool alike = sizeof(Bits) == 1 && whole; // all of each thread, as where keys of a byte are sorted
+#pragma unroll
+        for (u32 i = 1; i < UNROLL; i++) alike = alike && key[i] == key[0];
+        alike = sizeof(Bits) == 1 && __all_sync(ALL_LANES, alike);
+#pragma unroll
+        for (u32 i = 0; i < UNROLL; i++) key[i] = order.to(key[i]);
 #pragma unroll
         for (u32 p = 0; p < PASSES; p++) {
             if (p >= passes) break;
             Digit digit = digit_of(call, p);
             auto count = [&](u32 d, u32 keys) { atomicAdd(counts + (p * BINS + d) * COPIES + copy, keys); };
-            if (whole && all_same(digit(key[0]))) { // as likely the others: lanes with the same counter are served one after the other
+            if (alike) {
+                u32 d = digit(key[0]);
+                if (!all_same(d)) count(d, UNROLL);
+                else if (lane_id() == 0) count(d, WARP * UNROLL);
+            } else if (whole && all_same(digit(key[0]))) { // as likely the others: lanes with the same counter are served one after the other
 #pragma unroll
                 for (u32 i = 0; i < UNROLL; i++) {
                     u32 d = digit(key[i]);
@@ -436,6 +461,7 @@ template <class Order, class Bits, u32 THREADS, class Start> __device__ void sor
         }
         return low;
     };
+    auto end_of = [&](u32 key) { return key + 1 < KEYS ? u64(starts[key + 1]) : call.n; };
     __shared__ u32 ends[2];
     u64 first = u64(blockIdx.x) * THREADS * EACH, last = min(call.n, first + THREADS * EACH) - 1;
     if (threadIdx.x < 2) ends[threadIdx.x] = key_at(threadIdx.x == 0 ? first : last, 0, KEYS - 1);
@@ -448,14 +474,18 @@ template <class Order, class Bits, u32 THREADS, class Start> __device__ void sor
         u64 place = first + (v * THREADS + threadIdx.x) * IN_VECTOR;
         if (place >= call.n) return;
         u32 key = key_at(place, ends[0], ends[1]);
-        u64 end = key + 1 < KEYS ? u64(starts[key + 1]) : call.n;
+        u64 end = end_of(key);
         Bits item[IN_VECTOR];
         u32 count = u32(min(call.n - place, u64(IN_VECTOR)));
 #pragma unroll
         for (u32 i = 0; i < IN_VECTOR; i++) {
-            while (place + i >= end && i < count) {
+            if (place + i >= end && i < count) { // the next key, or a later one
                 key++;
-                end = key + 1 < KEYS ? u64(starts[key + 1]) : call.n;
+                end = end_of(key);
+                if (place + i >= end) {
+                    key = key_at(place + i, key + 1, ends[1]);
+                    end = end_of(key);
+                }
             }
             item[i] = order.from(Bits(key));
         }
