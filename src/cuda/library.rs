@@ -10,12 +10,13 @@ use super::unit::TEMPLATES;
 use crate::Error;
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::{
-    self, CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUkernel, CUlibrary, CUstream,
+    self, CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUkernel, CUlaunchAttribute,
+    CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUlibrary, CUstream,
 };
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::sync::{LazyLock, OnceLock, PoisonError, RwLock};
 
 /// A unit of the catalog: its text, and its compressed images.
 struct BuiltIn {
@@ -53,6 +54,8 @@ const NO_SHARED: SharedBytes<'static> = &|_| Vec::new();
 pub struct Kernels {
     library: CUlibrary,
     functions: Vec<CUfunction>,
+    /// Of each: how many of its blocks run at the same time, when it was asked for.
+    at_once: Vec<OnceLock<usize>>,
     architecture: u32,
     device: usize,
 }
@@ -135,7 +138,13 @@ impl Kernels {
             )
         })?;
         let (Target::Cubin(architecture) | Target::Ptx(architecture)) = target;
-        let mut kernels = Kernels { library, functions: Vec::new(), architecture, device };
+        let mut kernels = Kernels {
+            library,
+            functions: Vec::new(),
+            at_once: vec![OnceLock::new(); names.len()],
+            architecture,
+            device,
+        };
         let (shared, most) = (shared(architecture), most_shared(device)?);
         for (k, name) in names.iter().enumerate() {
             let c_name = CString::new(*name).expect("`compile` has looked; the library's own have no NUL");
@@ -189,6 +198,90 @@ impl Kernels {
     ) -> Result<(), Error> {
         // SAFETY: by the caller.
         unsafe { self.launch_with_shared(index, blocks, threads, 0, stream, arguments) }
+    }
+
+    /// The same of a kernel whose blocks wait for each other: all of them run at once, or none.
+    ///
+    /// # Errors
+    /// [`Error::Driver`], with `CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE` for more blocks than the stream's part of the device takes.
+    ///
+    /// # Safety
+    /// As for `launch`.
+    pub(crate) unsafe fn launch_at_once(
+        &self,
+        index: usize,
+        blocks: u32,
+        threads: u32,
+        stream: CUstream,
+        arguments: &[*const c_void],
+    ) -> Result<(), Error> {
+        let arguments = arguments.as_ptr().cast_mut().cast();
+        // SAFETY: by the caller; the driver copies the arguments before it returns.
+        let code = unsafe {
+            let function = self.functions[index];
+            sys::cuLaunchCooperativeKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, arguments)
+        };
+        check("cuLaunchCooperativeKernel", self.device, code)
+    }
+
+    /// The same of a kernel that waits itself for the launch before it on the stream, and whose blocks may start earlier where the
+    /// machine can do that.
+    ///
+    /// # Safety
+    /// As for `launch`; the kernel calls `wait_for_launch_before` (types.cuh).
+    pub(crate) unsafe fn launch_dependent(
+        &self,
+        index: usize,
+        blocks: u32,
+        threads: u32,
+        stream: CUstream,
+        arguments: &[*const c_void],
+    ) -> Result<(), Error> {
+        if self.architecture < 90 {
+            // SAFETY: by the caller.
+            return unsafe { self.launch(index, blocks, threads, stream, arguments) };
+        }
+        let mut may_start_earlier = CUlaunchAttribute {
+            id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        };
+        let config = CUlaunchConfig {
+            gridDimX: blocks,
+            gridDimY: 1,
+            gridDimZ: 1,
+            blockDimX: threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: 0,
+            hStream: stream,
+            attrs: &mut may_start_earlier,
+            numAttrs: 1,
+        };
+        let arguments = arguments.as_ptr().cast_mut().cast();
+        // SAFETY: by the caller; the driver copies the arguments before it returns.
+        let code = unsafe { sys::cuLaunchKernelEx(&config, self.functions[index], arguments, std::ptr::null_mut()) };
+        check("cuLaunchKernelEx", self.device, code)
+    }
+
+    /// How many blocks of kernel `index`, of so many threads each and always as many, run on the device at the same time if nothing
+    /// else does.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub(crate) fn blocks_at_once(&self, index: usize, threads: usize) -> Result<usize, Error> {
+        if let Some(&blocks) = self.at_once[index].get() {
+            return Ok(blocks);
+        }
+        let mut blocks = 0;
+        // SAFETY: the driver writes an integer; the kernel belongs to the library, which is loaded.
+        let code = unsafe {
+            let function = self.functions[index];
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, function, threads as i32, 0)
+        };
+        check("cuOccupancyMaxActiveBlocksPerMultiprocessor", self.device, code)?;
+        let blocks = blocks as usize * multiprocessors(self.device)?;
+        Ok(*self.at_once[index].get_or_init(|| blocks))
     }
 
     /// The same with so many bytes of shared memory besides what the kernel names itself.
