@@ -498,4 +498,53 @@ mod tests {
             }
         }
     }
+
+    /// A stream that has a part of the device only would be refused; more tiles than the device holds are, too.
+    #[test]
+    fn what_is_refused_at_once_goes_in_two_launches() {
+        use cudarc::driver::DevicePtr;
+        let Ok(context) = crate::cuda::context(0) else { return eprintln!("skipped, no GPU") };
+        let stream = context.new_stream().unwrap();
+        crate::memory::bind(&stream).unwrap();
+        let program = CompactProgram::new::<KeepFlags, Beside<u32>, Nothing>(2);
+        let kernels = program.load("test", context.ordinal()).unwrap();
+        let n = (32 << 20) + 77;
+        let sizes = program.unit.sizes();
+        let (range, plan) = (meeting_range_of(&sizes, n), program.together("test", kernels, n).unwrap());
+        assert!(plan.meeting.is_none(), "no device holds so many");
+        let shape = meeting_shapes(&sizes, 2)[range];
+        let tiles = n.div_ceil(shape.tile());
+        let plan = TogetherPlan { meeting: Some((range, shape, tiles)), ..plan };
+
+        let items: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect();
+        let flags: Vec<u8> = items.iter().map(|x| (x >> 20) as u8 & 1).collect();
+        let (from, chosen) = (stream.clone_htod(&items).unwrap(), stream.clone_htod(&flags).unwrap());
+        let (to, count) = (stream.alloc_zeros::<u32>(n).unwrap(), stream.alloc_zeros::<u64>(1).unwrap());
+        let words = stream.alloc_zeros::<u8>(plan.words.max(16 + 8 * tiles)).unwrap();
+        let scratch = stream.alloc_zeros::<u8>(plan.scratch).unwrap();
+        let parameters = 0_u8;
+        let call = CompactCall {
+            n,
+            chosen: chosen.device_ptr(&stream).0,
+            parameters: (&raw const parameters).cast(),
+            columns: [
+                ColumnAt { from: from.device_ptr(&stream).0, to: [to.device_ptr(&stream).0; 3] },
+                ColumnAt::default(),
+            ],
+            room: [n; 3],
+            count: count.device_ptr(&stream).0,
+            complement: [false; 2],
+            append: false,
+            behind: true,
+            words: words.device_ptr(&stream).0,
+        };
+        let scratch = scratch.device_ptr(&stream).0;
+        // SAFETY: all buffers live until the stream is synchronized, by the copy below, and are as long as the plan says.
+        unsafe { call.launch_together(&program, &plan, kernels, stream.cu_stream(), scratch) }.unwrap();
+        let keeps = |(_, flag): &(&u32, &u8)| **flag != 0;
+        let (kept, others): (Vec<_>, Vec<_>) = items.iter().zip(&flags).partition(keeps);
+        assert_eq!(stream.clone_dtoh(&count).unwrap(), [kept.len() as u64]);
+        let expected: Vec<u32> = kept.iter().chain(&others).map(|(x, _)| **x).collect();
+        assert!(stream.clone_dtoh(&to).unwrap() == expected);
+    }
 }
