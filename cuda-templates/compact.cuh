@@ -8,10 +8,10 @@
 #include "pipeline.cuh"
 
 // How many items go each way, but for the last of several, which gets what is left. One way: what is not kept goes nowhere.
-template <u32 WAYS> struct Counts {
+template <u32 WAYS, class Number = u64> struct Counts {
     static constexpr u32 COUNTED = WAYS == 3 ? 2 : 1;
     struct Carry {
-        u64 of[COUNTED];
+        Number of[COUNTED];
     };
     static __device__ Carry alone(Carry x) { return x; }
     static __device__ Carry combine(Carry a, Carry b) {
@@ -130,8 +130,8 @@ template <class Bits> __device__ inline Bits ordered(Bits bits) {
 enum CompactFlags : u32 { COMPLEMENT = 1, APPEND = 2, BEHIND = 4, COMPLEMENT_SECOND = 8 };
 
 // What does not depend on the choice and the columns. `count` gets how many items go each way but the last, or would if there were
-// room. Before that it holds where items start to go if `APPEND` is set, which one way alone can; or those very counts if `BEHIND` is
-// and there are several tiles: with `BEHIND` each way's items go behind those of the way before.
+// room. Before that it holds where items start to go if `APPEND` is set, which one way alone can. With `BEHIND` each way's items go
+// behind those of the way before: of several tiles that is what together.cuh is for.
 struct CompactCall {
     u64 n;
     const void *chosen; // what the choice looks at
@@ -139,9 +139,6 @@ struct CompactCall {
     u64 room[3];
     void *memory;
     u32 tiles, flags;
-
-    // Whether it only counts.
-    __device__ bool has_room() const { return (room[0] | room[1] | room[2]) != 0; }
 };
 
 // ---- columns in and out of the stage ----------------------------------------------------------------------------------
@@ -175,9 +172,30 @@ __device__ inline void store_column(const Vector *stage, Item *to, u64 place, u6
     if (place < room) store_front(stage, (Unit *)(to + place), u32(min(u64(count), room - place)) * UNITS, lane);
 }
 
+// By one warp: calls `use` for each item of a part of an array, as it comes.
+template <class Item, class Use> __device__ inline void each_item(const Item *from, u32 count, const Use &use, u32 lane) {
+    constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Item);
+    constexpr bool IS_TILED = sizeof(Vector) % sizeof(Item) == 0;
+    u32 to_vector = u32((sizeof(Vector) - (u64)from % sizeof(Vector)) % sizeof(Vector)) / u32(sizeof(Item));
+    u32 head = IS_TILED ? min(count, to_vector) : count, vectors = (count - head) / IN_VECTOR;
+    const Vector *whole = (const Vector *)(from + head);
+    for (u32 i = lane; i < head; i += WARP) use(from[i]);
+#pragma unroll 8
+    for (u32 k = lane; k < vectors; k += WARP) {
+        Vector vector = whole[k];
+        Item items[IN_VECTOR];
+        memcpy(items, &vector, sizeof(items));
+#pragma unroll
+        for (u32 j = 0; j < IN_VECTOR; j++) use(items[j]);
+    }
+    for (u32 i = head + vectors * IN_VECTOR + lane; i < count; i += WARP) use(from[i]);
+}
+
 // ---- what is kept ----------------------------------------------------------------------------------------------------------
 // A Choice finds the words of a slice's rows. If it looks at the items it has them brought into the stage, from where they move
 // too, unless only other columns do. For three ways it finds the second words, of the same slice, after the first.
+//
+// `count` only counts: to `own` a lane adds how many of `count` items it finds that go each way but the last.
 
 // Those that pass a test.
 template <class Test> struct ByItems {
@@ -198,6 +216,11 @@ template <class Test> struct ByItems {
         end_load();
         rows.by([&](u32 i) { return keeps(staged[i]); }, lane);
     }
+
+    __device__ void count(u32 (&own)[1], u64 first, u32 count, u32 flags, u32 lane) const {
+        bool complement = flags & COMPLEMENT;
+        each_item(items + first, count, [&](Item x) { own[0] += keeps(x) != complement; }, lane);
+    }
 };
 
 // Those that pass the first of two tests, and those that pass the second.
@@ -213,6 +236,16 @@ template <class First, class Second> struct ByEither : ByItems<First> {
     template <class Rows> __device__ void choose_second(Rows &rows, const Vector *stage, u32 lane) const {
         const typename Second::Item *staged = (const typename Second::Item *)stage;
         rows.by([&](u32 i) { return second(staged[i]); }, lane);
+    }
+
+    __device__ void count(u32 (&own)[2], u64 first, u32 count, u32 flags, u32 lane) const {
+        bool complement = flags & COMPLEMENT, complement_second = flags & COMPLEMENT_SECOND;
+        auto look = [&](typename First::Item x) {
+            bool is_kept = this->keeps(x) != complement;
+            own[0] += is_kept;
+            own[1] += !is_kept && second(x) != complement_second;
+        };
+        each_item(this->items + first, count, look, lane);
     }
 };
 
@@ -269,6 +302,11 @@ struct ByFlags {
             rows.word[e] = row;
         }
     }
+
+    __device__ void count(u32 (&own)[1], u64 first, u32 count, u32 call_flags, u32 lane) const {
+        bool complement = call_flags & COMPLEMENT;
+        each_item(flags + first, count, [&](u8 x) { own[0] += (x != 0) != complement; }, lane);
+    }
 };
 
 // Where a bit is set: of words of any length, the lowest first.
@@ -286,6 +324,16 @@ struct ByBits {
         for (u32 e = 0; e < Rows::EACH; e++) {
             u32 row = lane * Rows::EACH + e;
             rows.word[e] = row * WARP < rows.count ? words[first / WARP + row] : 0;
+        }
+    }
+
+    // The first item is the first of a word.
+    __device__ void count(u32 (&own)[1], u64 first, u32 count, u32 flags, u32 lane) const {
+        u32 flipped = flags & COMPLEMENT ? ALL_LANES : 0;
+#pragma unroll 4
+        for (u32 i = lane * WARP; i < count; i += WARP * WARP) {
+            u32 exist = count - i;
+            own[0] += __popc((words[first / WARP + i / WARP] ^ flipped) & (exist < WARP ? (1u << exist) - 1 : ALL_LANES));
         }
     }
 };
@@ -327,15 +375,49 @@ __host__ __device__ constexpr u32 largest(u32 a, u32 b) { return a > b ? a : b; 
 
 // ---- the walk --------------------------------------------------------------------------------------------------------------
 
+// Items side by side, which are read at once.
+template <class Item, u32 EACH> struct Neighbours {
+    alignas(EACH > 1 ? 4 : alignof(Item)) Item item[EACH];
+};
+
+// An item of each row, in as few registers as they fit.
+template <class Item, u32 ROWS> struct Held {
+    typedef typename UnitOf<sizeof(Item) % 4 == 0 ? 4 : 1>::Type Unit;
+    static constexpr u32 UNITS = sizeof(Item) / sizeof(Unit), IN_WORD = 4 / sizeof(Unit);
+    u32 word[(ROWS * UNITS + IN_WORD - 1) / IN_WORD];
+
+    __device__ void put(u32 row, Item item) {
+        Unit unit[UNITS];
+        memcpy(unit, &item, sizeof(Item));
+#pragma unroll
+        for (u32 u = 0; u < UNITS; u++) {
+            u32 at = row * UNITS + u, bits = u32(unit[u]) << at % IN_WORD * 8 * sizeof(Unit);
+            word[at / IN_WORD] = at % IN_WORD == 0 ? bits : word[at / IN_WORD] | bits;
+            // The compiler would see through the words otherwise, and keep each unit in a register of its own.
+            if (at % IN_WORD == IN_WORD - 1) asm volatile("" : "+r"(word[at / IN_WORD]));
+        }
+    }
+    __device__ Item get(u32 row) const {
+        Unit unit[UNITS];
+#pragma unroll
+        for (u32 u = 0; u < UNITS; u++) {
+            u32 at = row * UNITS + u;
+            unit[u] = Unit(word[at / IN_WORD] >> at % IN_WORD * 8 * sizeof(Unit));
+        }
+        Item item;
+        memcpy(&item, unit, sizeof(Item));
+        return item;
+    }
+};
+
 template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct CompactWalk {
     typedef typename Counts<WAYS>::Carry Carry;
     static constexpr u32 ITEMS = ROWS * WARP, COUNTED = Counts<WAYS>::COUNTED;
     static constexpr u32 VECTORS = ITEMS * largest(largest(Choice::STAGED, First::BYTES), Second::BYTES) / sizeof(Vector);
     // Slices at multiples of 128 bytes: at odd multiples of 16 the kernel is slower.
     struct alignas(128) Stage {
-        // The items, then the kept ones in front; from `VECTORS` on those that go the second way, and at whole vectors behind them
-        // those that go the third.
-        Vector kept[WAYS * VECTORS - (WAYS == 3 ? VECTORS - 1 : 0)];
+        // The items, then the kept ones in front, and from whole vectors on behind them those that go each further way.
+        Vector kept[VECTORS + WAYS - 1];
         Row rows[ROWS * COUNTED];
     };
 
@@ -343,12 +425,13 @@ template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct Co
     Choice choice;
     First one;
     Second two;
+    const Carry *whole; // how many of all items go each way, if a way's go behind those of the way before
     Rows<ROWS> rows;
     u64 first;
     u32 second; // items of the slice that go the second way
 
-    __device__ CompactWalk(const CompactCall &call, Choice choice, First one, Second two)
-        : call(call), choice(choice), one(one), two(two), second(0) {}
+    __device__ CompactWalk(const CompactCall &call, Choice choice, First one, Second two, const Carry *whole)
+        : call(call), choice(choice), one(one), two(two), whole(whole), second(0) {}
 
     __device__ void prefetch(u64 first, u32 lane) const {
         choice.template prefetch<ITEMS>(first, lane);
@@ -383,7 +466,6 @@ template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct Co
     }
 
     __device__ void total(Carry total) const {
-        if (call.flags & BEHIND && call.tiles > 1) return; // they are there already, and read by other blocks
 #pragma unroll
         for (u32 k = 0; k < COUNTED; k++) call.count[k] = total.of[k];
     }
@@ -400,49 +482,72 @@ template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct Co
     }
 
   private:
-    // The vector of the stage from which on those lie that go the third way.
-    template <class Item> __device__ u32 third() const {
-        return VECTORS + (second * u32(sizeof(Item)) + u32(sizeof(Vector)) - 1) / u32(sizeof(Vector));
+    // How many vectors of the stage so many items take, the last one partly.
+    template <class Item> static __device__ u32 vectors(u32 items) {
+        return (items * u32(sizeof(Item)) + u32(sizeof(Vector)) - 1) / u32(sizeof(Vector));
     }
 
-    // The kept ones to the front, the others to the front of their own.
+    // The kept ones to the front, those that go each further way behind them.
     template <class Column> __device__ void gather(const Column &column, Stage &stage, u32 lane) const {
         typedef typename Column::Item Item;
-        Item *front = (Item *)stage.kept, *others = (Item *)(stage.kept + VECTORS), *last = (Item *)(stage.kept + third<Item>());
-        Item batch[Rows<ROWS>::BATCH];
-        u32 own = 1u << lane;
-        if (!call.has_room() || (WAYS == 1 && rows.kept == 0)) return;
-        rows.batches([&](u32 k, u32 i) { batch[k] = column.item(stage.kept, first, i); },
-                     [&](u32 k, u32 row, u32 i) {
-                         Row kept = stage.rows[row * COUNTED];
-                         u32 rank = kept.before + __popc(kept.word & (own - 1));
-                         if (kept.word & own) {
-                             front[rank] = batch[k];
-                         } else if (WAYS == 2) {
-                             others[i - rank] = batch[k];
-                         } else if (WAYS == 3) {
-                             Row next = stage.rows[row * COUNTED + COUNTED - 1];
-                             u32 next_rank = next.before + __popc(next.word & (own - 1));
-                             if (next.word & own) others[next_rank] = batch[k];
-                             else if (i < rows.count) last[i - rank - next_rank] = batch[k];
-                         }
-                     },
-                     lane);
+        Item *front = (Item *)stage.kept;
+        if constexpr (WAYS == 1) {
+            u32 own = 1u << lane;
+            Item batch[Rows<ROWS>::BATCH];
+            if (call.room[0] == 0 || rows.kept == 0) return;
+            rows.batches([&](u32 k, u32 i) { batch[k] = column.item(stage.kept, first, i); },
+                         [&](u32 k, u32 row, u32) {
+                             Row kept = stage.rows[row];
+                             if (kept.word & own) front[kept.before + __popc(kept.word & (own - 1))] = batch[k];
+                         },
+                         lane);
+        } else {
+            // No item moves before all are read: those of a further way go where others were. Of short items a lane takes some
+            // in a row, as many as fill a word.
+            constexpr u32 EACH = sizeof(Item) < 4 && 4 % sizeof(Item) == 0 ? 4 / sizeof(Item) : 1, TURNS = ROWS / EACH;
+            typedef Neighbours<Item, EACH> Group;
+            Held<Group, TURNS> held;
+#pragma unroll
+            for (u32 turn = 0; turn < TURNS; turn++) held.put(turn, ((const Group *)stage.kept)[turn * WARP + lane]);
+            __syncwarp();
+            u32 behind = vectors<Item>(rows.kept);
+            Item *others = (Item *)(stage.kept + behind), *last = (Item *)(stage.kept + behind + vectors<Item>(second));
+#pragma unroll
+            for (u32 turn = 0; turn < TURNS; turn++) {
+                u32 i = (turn * WARP + lane) * EACH, own = 1u << i % WARP;
+                Row kept = stage.rows[i / WARP * COUNTED], next = stage.rows[i / WARP * COUNTED + COUNTED - 1];
+                u32 rank = kept.before + __popc(kept.word & (own - 1)), next_rank = next.before + __popc(next.word & (own - 1));
+                Group group = held.get(turn);
+#pragma unroll
+                for (u32 j = 0; j < EACH; j++, i++, own <<= 1) {
+                    bool is_kept = kept.word & own, is_next = WAYS == 3 && next.word & own;
+                    Item *to = front + rank;
+                    if (WAYS == 2 && !is_kept) to = others + (i - rank);
+                    if (WAYS == 3 && !is_kept) to = is_next ? others + next_rank : last + (i - rank - next_rank);
+                    if (i < rows.count) *to = group.item[j];
+                    rank += is_kept;
+                    next_rank += is_next;
+                }
+            }
+            __syncwarp();
+        }
     }
 
     template <class Column> __device__ void store(const Column &column, const Stage &stage, Carry before, u32 lane) const {
         typedef typename Column::Item Item;
         store_column(stage.kept, column.to[0], before.of[0], call.room[0], rows.kept, lane);
+        const Vector *others = stage.kept + vectors<Item>(rows.kept);
         if constexpr (WAYS == 2) {
             u64 place = first - before.of[0];
-            if (call.flags & BEHIND) place += call.count[0];
-            store_column(stage.kept + VECTORS, column.to[1], place, call.room[1], second, lane);
+            if (whole) place += whole->of[0];
+            store_column(others, column.to[1], place, call.room[1], second, lane);
         }
         if constexpr (WAYS == 3) {
             u64 place = before.of[1], last = first - before.of[0] - before.of[1];
-            if (call.flags & BEHIND) place += call.count[0], last += call.count[0] + call.count[1];
-            store_column(stage.kept + VECTORS, column.to[1], place, call.room[1], second, lane);
-            store_column(stage.kept + third<Item>(), column.to[2], last, call.room[2], rows.count - rows.kept - second, lane);
+            if (whole) place += whole->of[0], last += whole->of[0] + whole->of[1];
+            store_column(others, column.to[1], place, call.room[1], second, lane);
+            others += vectors<Item>(second);
+            store_column(others, column.to[2], last, call.room[2], rows.count - rows.kept - second, lane);
         }
     }
 };
@@ -455,5 +560,7 @@ __device__ void compact_tiles(const CompactCall &call, Choice choice, First one,
     __shared__ typename Compact::Shared shared;
     typename Walk::Carry start = {};
     if (call.flags & APPEND) start.of[0] = load_relaxed(call.count);
-    Compact::run(shared, Walk(call, choice, one, two), Join(call.memory, call.tiles), {start, true});
+    // One tile knows the whole when it needs it: `total` has written it.
+    const typename Walk::Carry *whole = call.flags & BEHIND ? (const typename Walk::Carry *)call.count : nullptr;
+    Compact::run(shared, Walk(call, choice, one, two, whole), Join(call.memory, call.tiles), {start, true});
 }

@@ -44,13 +44,6 @@ template <class Bits, KeyKind KIND, Bits INFINITE> struct KeyOrder {
 
 // ---- small pieces ---------------------------------------------------------------------------------------------------------
 
-// The launch after this one may begin; what it reads is there when this one has ended, and what this one reads is there now.
-__device__ inline void follow() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 __device__ inline u32 lane_id() { return threadIdx.x % WARP; }
 __device__ inline u32 warp_id() { return threadIdx.x / WARP; }
 

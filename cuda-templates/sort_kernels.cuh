@@ -2,6 +2,12 @@
 #pragma once
 #include "bucket_sort.cuh"
 
+// What every kernel begins with: the launch after this one may start, and what the one before has written is there.
+__device__ inline void follow() {
+    launch_next();
+    wait_for_launch_before();
+}
+
 typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, CHECKED> PassTile;
 typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, FEW> SmallTile;
 static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Shared) <= SMALL_SHARED, "what the host asks for");

@@ -359,3 +359,18 @@ __device__ inline void prefetch(const Vector *from, u32 bytes) {
     asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
 #endif
 }
+
+// ---- launches -----------------------------------------------------------------------------------------------------------------
+
+// The blocks of the next launch, if it is a dependent one, may start as soon as all of this one have come here or ended.
+__device__ inline void launch_next() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+// Waits until the launch before has ended and what it wrote can be read.
+__device__ inline void wait_for_launch_before() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}

@@ -275,18 +275,6 @@ impl<'a> Moving<'a> {
     }
 }
 
-/// The program for so many ways, and the one that counts before it what goes each way.
-pub(super) fn programs<T, L, C, A, B>(ways: usize) -> [CompactProgram; 2]
-where
-    T: Pod,
-    L: Place,
-    C: Chosen<T, L>,
-    A: ColumnKind,
-    B: ColumnKind,
-{
-    [ways, if ways == 2 { 1 } else { ways }].map(CompactProgram::new::<C::Kind, A, B>)
-}
-
 /// A compaction or a partition on the device.
 pub(super) struct OnDevice<'a> {
     pub(super) primitive: &'static str,
@@ -316,23 +304,18 @@ impl<'a> OnDevice<'a> {
             self.chosen = Some(beside);
         }
         self.complement[0] ^= choice.is_complement();
-        let [program, counting] = programs::<T, L, C, A, B>(ways);
+        let program = CompactProgram::new::<C::Kind, A, B>(ways);
         let parameters = choice.parameters();
-        // SAFETY: the programs are the choice's; `beside` has looked at the length.
-        unsafe { self.submit(program, counting, (&raw const parameters).cast()) }
+        // SAFETY: the program is the choice's; `beside` has looked at the length.
+        unsafe { self.submit(program, (&raw const parameters).cast()) }
     }
 
-    /// Launches it; `counting` has the same choice, and one way for two. If the last way has no output of its own, what goes that way,
-    /// and a way between, goes behind what is kept. Does not wait.
+    /// Launches it. If the last way has no output of its own, what goes that way, and a way between, goes behind what is kept. Does
+    /// not wait.
     ///
     /// # Safety
     /// `parameters` are the choice's; what it looks at is there for `n` items.
-    pub(super) unsafe fn submit(
-        self,
-        program: CompactProgram,
-        counting: CompactProgram,
-        parameters: *const c_void,
-    ) -> Result<(), Error> {
+    pub(super) unsafe fn submit(self, program: CompactProgram, parameters: *const c_void) -> Result<(), Error> {
         let OnDevice { primitive, stream, n, complement, append, chosen, mut columns, count, workspace } = self;
         let ways = program.ways();
         let counted = if ways == 3 { 2 } else { 1 };
@@ -359,17 +342,13 @@ impl<'a> OnDevice<'a> {
         }
         let kernels = submit.kernels(program.loaded(device), || program.load(primitive, device))?;
         let plan = program.plan(primitive, n)?;
-        // Where a way begins that goes behind another is not known before all is counted, by a launch with room for nothing.
-        // One block knows it in time.
+        // Where a way begins that goes behind another is not known before all is counted. One block knows it in time.
         let behind = ways > 1 && columns[0].to[ways - 1].is_none();
-        let mut first = None;
-        if behind && !plan.is_one_block() {
-            let kernels = submit.kernels(counting.loaded(device), || counting.load(primitive, device))?;
-            first = Some((kernels, counting.plan(primitive, n)?));
-        }
+        let together =
+            if behind && !plan.is_one_block() { Some(program.together(primitive, kernels, n)?) } else { None };
+        let (words, scratch) = together.map_or((plan.words, 0), |together| (together.words, together.scratch));
         let mut temporary = None;
-        let needed = first.as_ref().map_or(plan.words, |(_, first)| plan.words.max(first.words));
-        let (words, _) = submit.memory(workspace, &mut temporary, needed, 0)?;
+        let (words, scratch) = submit.memory(workspace, &mut temporary, words, scratch)?;
 
         // The guards order the work against other streams; they live until it is launched.
         let mut guards = Vec::with_capacity(8);
@@ -413,14 +392,13 @@ impl<'a> OnDevice<'a> {
         let call = CompactCall { n, chosen, parameters, columns: at, room, count, complement, append, behind, words };
         // SAFETY: the kernels are those of the plan, which is for n items; what is looked at and the columns have n items each on this
         // device, by their lengths and types, or room as the call says, and the guards keep them; what is written is borrowed alone,
-        // so it lies apart, or is the column itself; the words are the workspace's, as many as the plan asks for, zero; the
-        // stream's context was bound by `begin`.
+        // so it lies apart, or is the column itself; the words and the scratch memory are the workspace's, as many as the plan asks
+        // for, the words zero; the stream's context was bound by `begin`.
         unsafe {
-            if let Some((kernels, plan)) = first {
-                let call = CompactCall { room: [0; 3], behind: false, ..call };
-                call.launch(&counting, &plan, kernels, stream.cu_stream())?;
+            match together {
+                Some(together) => call.launch_together(&program, &together, kernels, stream.cu_stream(), scratch),
+                None => call.launch(&program, &plan, kernels, stream.cu_stream()),
             }
-            call.launch(&program, &plan, kernels, stream.cu_stream())
         }
     }
 }

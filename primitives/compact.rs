@@ -2,10 +2,10 @@
 
 use super::choice::{
     Buffer, BufferMut, ByBits, ByFlags, ByPredicate, Chosen, Index, Moving, OnDevice, OnHost, Unchosen, Word,
-    choice_methods, countable, long_enough, programs,
+    choice_methods, countable, long_enough,
 };
 use crate::cpu::compact as host;
-use crate::cuda::{Beside, ColumnKind, Nothing, Places};
+use crate::cuda::{Beside, ColumnKind, CompactProgram, Nothing, Places};
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, On, Site, Unbound, With};
 use crate::submit::Submit;
@@ -161,11 +161,7 @@ pub(super) fn prepare<T: Pod, C: Chosen<T, Device>, A: ColumnKind, B: ColumnKind
     ways: usize,
 ) -> Result<(), Error> {
     let device = Submit::prepare(primitive, workspace)?;
-    for program in programs::<T, Device, C, A, B>(ways) {
-        program.load(primitive, device)?;
-        workspace.reserve(primitive, program.words_up_to(primitive, n)?, 0)?;
-    }
-    Ok(())
+    CompactProgram::new::<C::Kind, A, B>(ways).prepare(primitive, n, workspace, device)
 }
 
 // ---- running -----------------------------------------------------------------------------------------------------------------

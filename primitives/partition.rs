@@ -41,8 +41,9 @@ pub fn partition<T: Pod>() -> Partition<T> {
 ///
 /// # Cost
 /// [`run_apart_into`](Partition::run_apart_into) reads n items and writes n, in one launch. Where those that are not kept begin
-/// behind the others is known when all items have been looked at: [`run_into`](Partition::run_into) looks at them, or at the flags
-/// or bits, twice on the device, in two launches; some thousands of items, which one block takes, in one.
+/// behind the others is known when all items have been looked at. On the device [`run_into`](Partition::run_into) reads and writes
+/// as much, in one launch, of items that the device holds at once, of 16 MiB on an H200: its blocks wait for each other, so it starts
+/// when there is room for all of them. Of more items it reads them, or flags or bits, twice, in two launches.
 #[derive(Debug)]
 #[must_use = "a partition does nothing until it is run"]
 pub struct Partition<T, C = Unchosen, S = Anywhere> {

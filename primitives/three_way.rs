@@ -81,9 +81,7 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
-        let program = Self::program();
-        program.load(NAME, device)?;
-        workspace.reserve(NAME, program.words_up_to(NAME, n)?, 0).map(|_| ())
+        Self::program().prepare(NAME, n, workspace, device)
     }
 
     fn program() -> CompactProgram {
@@ -175,7 +173,7 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
         }
         let parameters = Both { first: self.first.parameters(), second: self.second.parameters() };
         // SAFETY: the program is of both predicates, and these are its parameters; the items are what it looks at.
-        unsafe { call.submit(Self::program(), Self::program(), (&raw const parameters).cast()) }
+        unsafe { call.submit(Self::program(), (&raw const parameters).cast()) }
     }
 
     fn on_host(

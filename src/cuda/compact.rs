@@ -1,11 +1,14 @@
 //! Compaction on the device: which kernel, how much scratch memory, the launch.
 
 use super::library::{self, Kernels, Program};
-use super::tuning::{CompactShape, RANGES, compact_longest, compact_range_of, compact_shapes};
+use super::tuning::{
+    COUNT_WARPS, CompactShape, RANGES, compact_longest, compact_range_of, compact_shapes, meeting_range_of,
+    meeting_shapes, move_shape,
+};
 use super::unit::{Choice, Column, CompactUnit, Test, Type};
-use crate::{Element, Error, Index, Ordered, Predicate};
+use crate::{Element, Error, Index, Ordered, Predicate, Workspace};
 use bytemuck::Pod;
-use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use cudarc::driver::sys::{CUdeviceptr, CUresult, CUstream};
 use std::any::{TypeId, type_name};
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -16,7 +19,20 @@ const APPEND: u32 = 2;
 const BEHIND: u32 = 4;
 const COMPLEMENT_SECOND: u32 = 8;
 
-const KERNELS: [&str; RANGES] = ["compact_0", "compact_1", "compact_2"];
+/// Of one way the first of them.
+const KERNELS: [&str; 2 * RANGES + 2] = [
+    "compact_0",
+    "compact_1",
+    "compact_2",
+    "partition_0",
+    "partition_1",
+    "partition_2",
+    "partition_count",
+    "partition_move",
+];
+const MEETING: usize = RANGES;
+const COUNT: usize = 2 * RANGES;
+const MOVE: usize = COUNT + 1;
 /// What the programs of a choice and its columns are called among the loaded kernels, by their ways.
 const NAMES: [&str; 3] = ["compact", "partition", "partition of three ways"];
 
@@ -117,6 +133,21 @@ pub(crate) struct CompactPlan {
     pub(crate) words: usize,
 }
 
+/// How so many items will be partitioned into one buffer, if one block does not take all.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TogetherPlan {
+    /// Whose tiles all run at once, if they can: the range, the shape, tiles.
+    meeting: Option<(usize, CompactShape, usize)>,
+    /// Blocks that count.
+    counts: usize,
+    /// What moves after that, and its tiles.
+    shape: CompactShape,
+    tiles: usize,
+    /// Bytes of status words, as of `CompactPlan`, and of scratch memory.
+    pub(crate) words: usize,
+    pub(crate) scratch: usize,
+}
+
 impl CompactPlan {
     /// Whether one block takes all.
     pub(crate) fn is_one_block(&self) -> bool {
@@ -156,7 +187,8 @@ impl CompactProgram {
         if let Some(size) = self.unit.sizes().into_iter().find(|&size| size == 0 || size > 16) {
             return Err(Error::ItemSize { primitive, size });
         }
-        library::load(self.types, self.name(), device, &KERNELS, || Program {
+        let names = if self.unit.ways > 1 { &KERNELS[..] } else { &KERNELS[..RANGES] };
+        library::load(self.types, self.name(), device, names, || Program {
             name: format!("{} of {}", self.name(), self.type_name),
             source: self.unit.source(),
         })
@@ -168,15 +200,73 @@ impl CompactProgram {
         let (sizes, ways) = (self.unit.sizes(), self.unit.ways);
         let range = compact_range_of(&sizes, ways, n);
         let shape = compact_shapes(&sizes, ways)[range];
-        let tiles = n.div_ceil(shape.tile());
-        const MOST_BLOCKS: usize = i32::MAX as usize;
-        if tiles >= MOST_BLOCKS {
-            return Err(Error::TooLong { primitive, n, most: (MOST_BLOCKS - 1) * shape.tile() });
-        }
+        let tiles = tiles(primitive, n, shape)?;
         // A count is a status of two words (`Status` in `handover.cuh`), two of them are one of four.
         let status = if ways == 3 { 32 } else { 16 };
         let words = if tiles <= 1 { 0 } else { 16 + tiles * (status + status.max(shape.spread)) };
         Ok(CompactPlan { range, shape, tiles, words })
+    }
+
+    /// Loads the kernels for the workspace's device and grows it for `n` items or fewer.
+    ///
+    /// # Errors
+    /// Those of `load`, of `plan` and of the driver.
+    pub(crate) fn prepare(
+        &self,
+        primitive: &'static str,
+        n: usize,
+        workspace: &mut Workspace,
+        device: usize,
+    ) -> Result<(), Error> {
+        let kernels = self.load(primitive, device)?;
+        let mut words = self.words_up_to(primitive, n)?;
+        let mut scratch = 0;
+        if self.unit.ways > 1 {
+            let (together, more) = self.together_up_to(primitive, kernels, n)?;
+            (words, scratch) = (words.max(together), more);
+        }
+        workspace.reserve(primitive, words, scratch).map(|_| ())
+    }
+
+    /// How `n` items go to one buffer.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`], and those of the driver.
+    pub(crate) fn together(&self, primitive: &'static str, kernels: &Kernels, n: usize) -> Result<TogetherPlan, Error> {
+        let (sizes, ways) = (self.unit.sizes(), self.unit.ways);
+        let range = meeting_range_of(&sizes, n);
+        let shape = meeting_shapes(&sizes, ways)[range];
+        let at_once = kernels.blocks_at_once(MEETING + range, 32 * shape.warps)?;
+        let meeting = Some((range, shape, n.div_ceil(shape.tile()))).filter(|&(_, _, tiles)| tiles <= at_once);
+        let shape = move_shape(&sizes, ways);
+        let tiles = tiles(primitive, n, shape)?;
+        let counts = tiles.div_ceil(COUNT_WARPS * self.unit.count_each());
+        // The words of all that meet are single ones; for those that count as for `plan`.
+        let counted = if ways == 3 { 2 } else { 1 };
+        let meeting_words = meeting.map_or(0, |(_, _, tiles)| 16 + tiles * 8 * counted);
+        let words = meeting_words.max(16 + counts * 32 * counted);
+        Ok(TogetherPlan { meeting, counts, shape, tiles, words, scratch: tiles * 8 * counted })
+    }
+
+    /// Bytes of status words and of scratch memory that are enough for `n` items or fewer to one buffer.
+    ///
+    /// # Errors
+    /// Those of `together`.
+    pub(crate) fn together_up_to(
+        &self,
+        primitive: &'static str,
+        kernels: &Kernels,
+        n: usize,
+    ) -> Result<(usize, usize), Error> {
+        let TogetherPlan { words, scratch, .. } = self.together(primitive, kernels, n)?;
+        let (sizes, ways) = (self.unit.sizes(), self.unit.ways);
+        // A shorter input may be of more tiles that all run at once.
+        let mut most = words;
+        for (range, shape) in meeting_shapes(&sizes, ways).into_iter().enumerate() {
+            let at_once = kernels.blocks_at_once(MEETING + range, 32 * shape.warps)?;
+            most = most.max(16 + 16 * at_once.min(n.div_ceil(shape.tile())));
+        }
+        Ok((most, scratch))
     }
 
     /// Bytes of status words that are enough for `n` items or fewer.
@@ -191,6 +281,17 @@ impl CompactProgram {
         }
         Ok(most)
     }
+}
+
+/// # Errors
+/// [`Error::TooLong`] for more tiles than a grid has blocks.
+fn tiles(primitive: &'static str, n: usize, shape: CompactShape) -> Result<usize, Error> {
+    const MOST_BLOCKS: usize = i32::MAX as usize;
+    let tiles = n.div_ceil(shape.tile());
+    if tiles >= MOST_BLOCKS {
+        return Err(Error::TooLong { primitive, n, most: (MOST_BLOCKS - 1) * shape.tile() });
+    }
+    Ok(tiles)
 }
 
 /// A column in memory: where it comes from, and where what goes each way goes to.
@@ -218,7 +319,7 @@ pub(crate) struct CompactCall {
     pub(crate) complement: [bool; 2],
     /// Whether items begin to go to where `count` says, which one way alone can.
     pub(crate) append: bool,
-    /// Whether what goes one way goes behind what goes the way before; the count is there already, unless one block takes all.
+    /// Whether what goes one way goes behind what goes the way before: by one block, or by `launch_together`.
     pub(crate) behind: bool,
     /// `CompactPlan::words` bytes, zero.
     pub(crate) words: CUdeviceptr,
@@ -252,30 +353,77 @@ impl CompactCall {
         kernels: &Kernels,
         stream: CUstream,
     ) -> Result<(), Error> {
+        let common = self.common(plan.tiles);
+        let [first, second] = [0, 1].map(|k| self.column(program, k));
+        let arguments = [(&raw const common).cast(), self.parameters, first, second];
+        let blocks = plan.tiles + usize::from(plan.tiles > 1);
+        // SAFETY: the arguments are those of the kernels in compact_kernels.cuh; the rest is the caller's.
+        unsafe { kernels.launch(plan.range, blocks as u32, 32 * plan.shape.warps as u32, stream, &arguments) }
+    }
+
+    /// Launches a partition into one buffer, of items alone: at once if the stream's part of the device takes all tiles, or in two
+    /// launches. Does not wait.
+    ///
+    /// # Safety
+    /// As for `launch`, of a `TogetherPlan` and its words; `scratch` are as many bytes as it says, which nothing else uses meanwhile.
+    pub(crate) unsafe fn launch_together(
+        &self,
+        program: &CompactProgram,
+        plan: &TogetherPlan,
+        kernels: &Kernels,
+        stream: CUstream,
+        scratch: CUdeviceptr,
+    ) -> Result<(), Error> {
+        let first = self.column(program, 0);
+        if let Some((range, shape, tiles)) = plan.meeting {
+            let common = self.common(tiles);
+            let arguments = [(&raw const common).cast(), self.parameters, first];
+            let (index, threads) = (MEETING + range, 32 * shape.warps as u32);
+            // SAFETY: as in `launch`.
+            match unsafe { kernels.launch_at_once(index, tiles as u32, threads, stream, &arguments) } {
+                // The stream has a part of the device only, or the device cannot.
+                Err(Error::Driver {
+                    code: CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE | CUresult::CUDA_ERROR_NOT_SUPPORTED,
+                    ..
+                }) => {}
+                launched => return launched,
+            }
+        }
+        let common = self.common(plan.counts);
+        let upto = (&raw const scratch).cast();
+        let counting = [(&raw const common).cast(), self.parameters, upto];
+        let moving = [(&raw const common).cast(), self.parameters, first, upto];
+        let blocks = plan.counts + usize::from(plan.counts > 1);
+        // SAFETY: as in `launch`; what moves waits for what counts.
+        unsafe {
+            kernels.launch(COUNT, blocks as u32, 32 * COUNT_WARPS as u32, stream, &counting)?;
+            kernels.launch_dependent(MOVE, plan.tiles as u32, 32 * plan.shape.warps as u32, 0, stream, &moving)
+        }
+    }
+
+    fn common(&self, tiles: usize) -> Common {
         let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
-        let common = Common {
+        Common {
             n: self.n as u64,
             chosen: self.chosen,
             count: self.count,
             room: self.room.map(|room| room as u64),
             memory: self.words,
-            tiles: plan.tiles as u32,
+            tiles: tiles as u32,
             flags: flag(self.complement[0], COMPLEMENT)
                 | flag(self.complement[1], COMPLEMENT_SECOND)
                 | flag(self.append, APPEND)
                 | flag(self.behind, BEHIND),
-        };
-        let column = |k: usize| -> *const c_void {
-            let at = &self.columns[k];
-            match program.unit.columns[k] {
-                Column::Staged | Column::Plain { .. } | Column::None => std::ptr::from_ref(at).cast(),
-                Column::Indices { .. } => at.to.as_ptr().cast(),
-            }
-        };
-        let arguments = [(&raw const common).cast(), self.parameters, column(0), column(1)];
-        let blocks = plan.tiles + usize::from(plan.tiles > 1);
-        // SAFETY: the arguments are those of the kernels in compact_kernels.cuh; the rest is the caller's.
-        unsafe { kernels.launch(plan.range, blocks as u32, 32 * plan.shape.warps as u32, stream, &arguments) }
+        }
+    }
+
+    /// Column `k` as the kernels have it.
+    fn column(&self, program: &CompactProgram, k: usize) -> *const c_void {
+        let at = &self.columns[k];
+        match program.unit.columns[k] {
+            Column::Staged | Column::Plain { .. } | Column::None => std::ptr::from_ref(at).cast(),
+            Column::Indices { .. } => at.to.as_ptr().cast(),
+        }
     }
 }
 
@@ -349,5 +497,54 @@ mod tests {
                 assert!(program.plan("test", fewer).unwrap().words <= least, "{fewer} of {n}");
             }
         }
+    }
+
+    /// A stream that has a part of the device only would be refused; more tiles than the device holds are, too.
+    #[test]
+    fn what_is_refused_at_once_goes_in_two_launches() {
+        use cudarc::driver::DevicePtr;
+        let Ok(context) = crate::cuda::context(0) else { return eprintln!("skipped, no GPU") };
+        let stream = context.new_stream().unwrap();
+        crate::memory::bind(&stream).unwrap();
+        let program = CompactProgram::new::<KeepFlags, Beside<u32>, Nothing>(2);
+        let kernels = program.load("test", context.ordinal()).unwrap();
+        let n = (32 << 20) + 77;
+        let sizes = program.unit.sizes();
+        let (range, plan) = (meeting_range_of(&sizes, n), program.together("test", kernels, n).unwrap());
+        assert!(plan.meeting.is_none(), "no device holds so many");
+        let shape = meeting_shapes(&sizes, 2)[range];
+        let tiles = n.div_ceil(shape.tile());
+        let plan = TogetherPlan { meeting: Some((range, shape, tiles)), ..plan };
+
+        let items: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect();
+        let flags: Vec<u8> = items.iter().map(|x| (x >> 20) as u8 & 1).collect();
+        let (from, chosen) = (stream.clone_htod(&items).unwrap(), stream.clone_htod(&flags).unwrap());
+        let (to, count) = (stream.alloc_zeros::<u32>(n).unwrap(), stream.alloc_zeros::<u64>(1).unwrap());
+        let words = stream.alloc_zeros::<u8>(plan.words.max(16 + 8 * tiles)).unwrap();
+        let scratch = stream.alloc_zeros::<u8>(plan.scratch).unwrap();
+        let parameters = 0_u8;
+        let call = CompactCall {
+            n,
+            chosen: chosen.device_ptr(&stream).0,
+            parameters: (&raw const parameters).cast(),
+            columns: [
+                ColumnAt { from: from.device_ptr(&stream).0, to: [to.device_ptr(&stream).0; 3] },
+                ColumnAt::default(),
+            ],
+            room: [n; 3],
+            count: count.device_ptr(&stream).0,
+            complement: [false; 2],
+            append: false,
+            behind: true,
+            words: words.device_ptr(&stream).0,
+        };
+        let scratch = scratch.device_ptr(&stream).0;
+        // SAFETY: all buffers live until the stream is synchronized, by the copy below, and are as long as the plan says.
+        unsafe { call.launch_together(&program, &plan, kernels, stream.cu_stream(), scratch) }.unwrap();
+        let keeps = |(_, flag): &(&u32, &u8)| **flag != 0;
+        let (kept, others): (Vec<_>, Vec<_>) = items.iter().zip(&flags).partition(keeps);
+        assert_eq!(stream.clone_dtoh(&count).unwrap(), [kept.len() as u64]);
+        let expected: Vec<u32> = kept.iter().chain(&others).map(|(x, _)| **x).collect();
+        assert!(stream.clone_dtoh(&to).unwrap() == expected);
     }
 }

@@ -10,12 +10,13 @@ use super::unit::TEMPLATES;
 use crate::Error;
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::{
-    self, CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUkernel, CUlibrary, CUstream,
+    self, CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUkernel, CUlaunchAttribute,
+    CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUlibrary, CUstream,
 };
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
-use std::sync::{LazyLock, PoisonError, RwLock};
+use std::sync::{LazyLock, OnceLock, PoisonError, RwLock};
 
 /// A unit of the catalog: its text, and its compressed images.
 struct BuiltIn {
@@ -56,6 +57,8 @@ const NO_SHARED: SharedBytes<'static> = &|_| Vec::new();
 pub struct Kernels {
     library: CUlibrary,
     functions: Vec<CUfunction>,
+    /// Of each: how many of its blocks run at the same time, when it was asked for.
+    at_once: Vec<OnceLock<usize>>,
     architecture: u32,
     /// Whether device and driver let a launch begin before the one that it follows has ended.
     overlaps: bool,
@@ -141,7 +144,8 @@ impl Kernels {
         })?;
         let (Target::Cubin(architecture) | Target::Ptx(architecture)) = target;
         let overlaps = architecture >= 90 && version >= FIRST_TO_CAPTURE_OVERLAP;
-        let mut kernels = Kernels { library, functions: Vec::new(), architecture, overlaps, device };
+        let at_once = vec![OnceLock::new(); names.len()];
+        let mut kernels = Kernels { library, functions: Vec::new(), at_once, architecture, overlaps, device };
         let (shared, most) = (shared(architecture), most_shared(device)?);
         for (k, name) in names.iter().enumerate() {
             let c_name = CString::new(*name).expect("`compile` has looked; the library's own have no NUL");
@@ -197,6 +201,50 @@ impl Kernels {
         unsafe { self.launch_with_shared(index, blocks, threads, 0, stream, arguments) }
     }
 
+    /// The same of a kernel whose blocks wait for each other: all of them run at once, or none.
+    ///
+    /// # Errors
+    /// [`Error::Driver`], with `CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE` for more blocks than the stream's part of the device takes.
+    ///
+    /// # Safety
+    /// As for `launch`.
+    pub(crate) unsafe fn launch_at_once(
+        &self,
+        index: usize,
+        blocks: u32,
+        threads: u32,
+        stream: CUstream,
+        arguments: &[*const c_void],
+    ) -> Result<(), Error> {
+        let arguments = arguments.as_ptr().cast_mut().cast();
+        // SAFETY: by the caller; the driver copies the arguments before it returns.
+        let code = unsafe {
+            let function = self.functions[index];
+            sys::cuLaunchCooperativeKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, arguments)
+        };
+        check("cuLaunchCooperativeKernel", self.device, code)
+    }
+
+    /// How many blocks of kernel `index`, of so many threads each and always as many, run on the device at the same time if nothing
+    /// else does.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub(crate) fn blocks_at_once(&self, index: usize, threads: usize) -> Result<usize, Error> {
+        if let Some(&blocks) = self.at_once[index].get() {
+            return Ok(blocks);
+        }
+        let mut blocks = 0;
+        // SAFETY: the driver writes an integer; the kernel belongs to the library, which is loaded.
+        let code = unsafe {
+            let function = self.functions[index];
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, function, threads as i32, 0)
+        };
+        check("cuOccupancyMaxActiveBlocksPerMultiprocessor", self.device, code)?;
+        let blocks = blocks as usize * multiprocessors(self.device)?;
+        Ok(*self.at_once[index].get_or_init(|| blocks))
+    }
+
     /// The same with so many bytes of shared memory besides what the kernel names itself.
     ///
     /// # Safety
@@ -220,12 +268,12 @@ impl Kernels {
         check("cuLaunchKernel", self.device, code)
     }
 
-    /// The same where the launch before it in the stream was one of these kernels too, and each begins with `follow()` of the
-    /// templates: the device sets this one up while that one ends (programmatic dependent launch).
+    /// The same of a kernel that waits itself for the launch before it on the stream, and whose blocks may start earlier where machine
+    /// and driver can do that (programmatic dependent launch).
     ///
     /// # Safety
-    /// As for `launch`.
-    pub(crate) unsafe fn launch_after(
+    /// As for `launch`; the kernel calls `wait_for_launch_before` of `types.cuh`.
+    pub(crate) unsafe fn launch_dependent(
         &self,
         index: usize,
         blocks: u32,
@@ -238,12 +286,12 @@ impl Kernels {
             // SAFETY: by the caller.
             return unsafe { self.launch_with_shared(index, blocks, threads, shared, stream, arguments) };
         }
-        let mut attribute = sys::CUlaunchAttribute {
-            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+        let mut may_start_earlier = CUlaunchAttribute {
+            id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
             pad: [0; 4],
-            value: sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+            value: CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
         };
-        let config = sys::CUlaunchConfig {
+        let config = CUlaunchConfig {
             gridDimX: blocks,
             gridDimY: 1,
             gridDimZ: 1,
@@ -252,7 +300,7 @@ impl Kernels {
             blockDimZ: 1,
             sharedMemBytes: shared as u32,
             hStream: stream,
-            attrs: &mut attribute,
+            attrs: &mut may_start_earlier,
             numAttrs: 1,
         };
         let arguments = arguments.as_ptr().cast_mut().cast();

@@ -570,7 +570,7 @@ impl SortCall {
                 if is_first.take() {
                     kernels.launch_with_shared(index, blocks, threads, shared, stream, arguments)
                 } else {
-                    kernels.launch_after(index, blocks, threads, shared, stream, arguments)
+                    kernels.launch_dependent(index, blocks, threads, shared, stream, arguments)
                 }
             }
         };

@@ -4,13 +4,14 @@
 //! made, and a unit is recognised by its text: two pairs of operator and element with the same text share one kernel.
 
 use super::tuning::{
-    BUCKET_MAP_BYTES, EXPAND, LOOK_BACK_GROUP, OffsetsRange, PACK, RANGES, Range, SORT_ARCHITECTURES, SegmentTile,
-    Shape, SortBlock, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, Tuning, architectures, carry_shape, compact_shapes,
-    fitted, offsets_ranges, sort_shape, textbook_run,
+    BUCKET_MAP_BYTES, COUNT_WARPS, CompactShape, EXPAND, LOOK_BACK_GROUP, OffsetsRange, PACK, RANGES, Range,
+    SORT_ARCHITECTURES, SegmentTile, Shape, SortBlock, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, Tuning, architectures,
+    carry_shape, compact_shapes, count_each, fitted, meeting_shapes, move_shape, offsets_ranges, sort_shape,
+    textbook_run,
 };
 
 /// The templates, by the name under which a unit includes them.
-pub(crate) const TEMPLATES: [(&str, &str); 30] = [
+pub(crate) const TEMPLATES: [(&str, &str); 31] = [
     ("types.cuh", include_str!("../../cuda-templates/types.cuh")),
     ("rust.cuh", include_str!("../../cuda-templates/rust.cuh")),
     ("warp_scan.cuh", include_str!("../../cuda-templates/warp_scan.cuh")),
@@ -28,6 +29,7 @@ pub(crate) const TEMPLATES: [(&str, &str); 30] = [
     ("scan_textbook.cuh", include_str!("../../cuda-templates/scan_textbook.cuh")),
     ("scan_textbook_hierarchical.cuh", include_str!("../../cuda-templates/scan_textbook_hierarchical.cuh")),
     ("compact.cuh", include_str!("../../cuda-templates/compact.cuh")),
+    ("together.cuh", include_str!("../../cuda-templates/together.cuh")),
     ("compact_kernels.cuh", include_str!("../../cuda-templates/compact_kernels.cuh")),
     ("offsets.cuh", include_str!("../../cuda-templates/offsets.cuh")),
     ("offsets_kernels.cuh", include_str!("../../cuda-templates/offsets_kernels.cuh")),
@@ -342,6 +344,7 @@ impl CompactUnit<'_> {
             .enumerate()
             .map(|(k, shape)| format!(" KERNEL({k}, {}, {}, {})", shape.warps, shape.rows, shape.spread))
             .collect();
+        let together = if ways > 1 { self.together() } else { String::new() };
         format!(
             "#include \"compact.cuh\"\n\
              {choice}\
@@ -349,8 +352,36 @@ impl CompactUnit<'_> {
              typedef {second} Second;\n\
              constexpr u32 WAYS = {ways};\n\
              #define RANGES(KERNEL){shapes}\n\
+             {together}\
              #include \"compact_kernels.cuh\"\n"
         )
+    }
+}
+
+impl CompactUnit<'_> {
+    /// What the unit says of partitions into one buffer.
+    fn together(&self) -> String {
+        let (sizes, ways) = (self.sizes(), self.ways);
+        let meetings: String = meeting_shapes(&sizes, ways)
+            .iter()
+            .enumerate()
+            .map(|(k, shape)| format!(" KERNEL({k}, {}, {})", shape.warps, shape.rows))
+            .collect();
+        let CompactShape { warps, rows, .. } = move_shape(&sizes, ways);
+        format!(
+            "#define MEETINGS(KERNEL){meetings}\n\
+             constexpr u32 MOVE_WARPS = {warps}, MOVE_ROWS = {rows}, COUNT_WARPS = {COUNT_WARPS}, COUNT_EACH = {};\n",
+            self.count_each()
+        )
+    }
+
+    /// How many tiles of the second launch of a partition into one buffer a warp of the first counts.
+    pub(crate) fn count_each(&self) -> usize {
+        let bits = match self.choice {
+            Choice::Bits => 1,
+            _ => 8 * self.choice.size().unwrap_or(1),
+        };
+        count_each(move_shape(&self.sizes(), self.ways), bits)
     }
 }
 

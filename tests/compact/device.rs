@@ -12,6 +12,8 @@ fn sizes(rng: &mut Rng, size: usize, with_long: bool) -> Vec<usize> {
     sizes.extend([40 * slice + 5, (512 << 10) / size, (512 << 10) / size + 1, 1 + rng.below(400 * slice)]);
     if with_long {
         sizes.extend([(8 << 20) / size, (8 << 20) / size + 1 + rng.below(5000)]);
+        // Where shapes of a partition into one buffer change whose tiles all run at once.
+        sizes.extend([(1 << 20) / size, (1 << 20) / size + 1, (4 << 20) / size + 1]);
     }
     sizes
 }
@@ -247,6 +249,85 @@ fn replays() {
         assert_eq!(stream.clone_dtoh(&split).unwrap(), [expected.len() as u64]);
         expected.extend(others);
         assert!(stream.clone_dtoh(&both).unwrap() == expected);
+    }
+}
+
+/// Into one buffer, of items that no device holds at once: they are counted first, and moved from the last tile on.
+fn twice<V: Pod + DeviceRepr + Debug + Send + Sync>() {
+    let Some(mut device) = Device::new() else { return };
+    for (pattern, skips) in [(PATTERNS[2], [0, 0, 0]), (PATTERNS[5], [1, 3, 5])] {
+        let n = (48 << 20) / size_of::<V>() + device.rng.below(100_000);
+        let what = (std::any::type_name::<V>(), n, pattern, skips);
+        let (items, flags) = (noise::<V>(&mut device.rng, n), flags(&mut device.rng, pattern, n));
+        let expected = [kept(&items, &flags), kept(&items, &inverted(&flags))].concat();
+        let words = words_32(&mut device.rng, &flags);
+        let [skip_in, skip_flags, skip_out] = skips;
+        let (input, _) = device.guarded(skip_in, &items);
+        let (flags_in, _) = device.guarded(skip_flags, &flags);
+        let (words_in, _) = device.guarded(skip_flags, &words);
+        let view = input.slice(skip_in..skip_in + n);
+        let flags_view = flags_in.slice(skip_flags..skip_flags + n);
+        let words_view = words_in.slice(skip_flags..skip_flags + words.len());
+        let by_flags = partition::<V>().flags(&flags_view);
+        let by_bits = partition::<V>().bits::<u32, _>(&words_view);
+        let mut count = device.count(77);
+        for by in ["flags", "bits"] {
+            let (mut output, guard) = device.guarded(skip_out, &items);
+            let mut room = output.slice_mut(skip_out..skip_out + n);
+            match by {
+                "flags" => by_flags.workspace(&mut device.workspace).run_into(&view, &mut room, &mut count).unwrap(),
+                _ => by_bits.workspace(&mut device.workspace).run_into(&view, &mut room, &mut count).unwrap(),
+            }
+            let kept = flags.iter().filter(|&&flag| flag != 0).count();
+            assert_eq!(device.stream.clone_dtoh(&count).unwrap(), [kept as u64], "{what:?}");
+            device.holds(&output, &guard, skip_out, &expected, &(by, what));
+        }
+    }
+}
+
+#[test]
+fn twice_words() {
+    twice::<u32>();
+}
+
+#[test]
+fn twice_three_bytes() {
+    twice::<[u8; 3]>();
+}
+
+/// Partitions that want all of the device each, on two streams at the same time; what was prepared for the longest is enough.
+#[test]
+fn two_streams_of_partitions_at_once() {
+    let Some(device) = Device::new() else { return };
+    let mut rng = Rng::new();
+    let longest = 4 << 20;
+    let parts = partition::<u32>().keep(Above(0x6000_0000));
+    let streams = [0, 1].map(|_| device.stream.context().new_stream().unwrap());
+    let mut workspaces = streams.each_ref().map(Workspace::new);
+    for workspace in &mut workspaces {
+        parts.prepare(longest, workspace).unwrap();
+    }
+    let held = workspaces.each_ref().map(Workspace::bytes);
+    for n in [longest, longest - 1 - rng.below(10_000), (1 << 20) + 1, 1 << 18, 1 << 16, 5000] {
+        let items = streams.each_ref().map(|_| noise::<u32>(&mut rng, n));
+        let mut buffers: Vec<_> = (0..2)
+            .map(|k| {
+                let input = streams[k].clone_htod(&items[k]).unwrap();
+                (input, streams[k].alloc_zeros::<u32>(n).unwrap(), streams[k].alloc_zeros::<u64>(1).unwrap())
+            })
+            .collect();
+        for _ in 0..50 {
+            for (workspace, (input, output, count)) in workspaces.iter_mut().zip(&mut buffers) {
+                parts.workspace(workspace).run_into(input, output, count).unwrap();
+            }
+        }
+        for (k, (_, output, count)) in buffers.iter().enumerate() {
+            let (mut expected, others): (Vec<u32>, Vec<u32>) = items[k].iter().partition(|x| **x > 0x6000_0000);
+            assert_eq!(streams[k].clone_dtoh(count).unwrap(), [expected.len() as u64], "{n}");
+            expected.extend(others);
+            assert!(streams[k].clone_dtoh(output).unwrap() == expected, "{n}");
+        }
+        assert_eq!(workspaces.each_ref().map(Workspace::bytes), held, "a prepared workspace does not grow, {n}");
     }
 }
 

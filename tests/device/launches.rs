@@ -27,7 +27,7 @@ fn assert_kernels(stream: &Arc<CudaStream>, expected: usize, what: &str, call: i
     assert_eq!(count, expected, "{what}");
 }
 
-/// One launch whatever the length, but for a partition into one buffer: one if a block takes all, two if not.
+/// One launch whatever the length, but for a partition into one buffer: two if the items are more than the device holds.
 #[test]
 fn one_launch() {
     if !is_alone(one_launch) {
@@ -38,7 +38,7 @@ fn one_launch() {
     unsafe { context.disable_event_tracking() };
     let stream = context.new_stream().unwrap();
     let mut workspace = Workspace::new(&stream);
-    for (n, together) in [(1000, 1), (1 << 20, 2)] {
+    for (n, together) in [(1000, 1), (1 << 16, 1), (1 << 24, 2)] {
         let items = stream.alloc_zeros::<u32>(n).unwrap();
         let (mut output, mut other) = (items.clone(), items.clone());
         let mut wide = stream.alloc_zeros::<u64>(n).unwrap();
