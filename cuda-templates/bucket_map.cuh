@@ -90,12 +90,6 @@ template <class Bits> struct Cells {
     // Its place, in so many parts of a cell.
     __device__ u32 operator()(Bits key) const { return place(min(Bits(key - above), Bits(below - key))); }
     static __device__ u32 cell(u32 at, bool is_upper) { return (at >> PART_BITS) - FIRST + (is_upper ? SIDE : 0); }
-    // How much of its cell is between the middle and the place of an end.
-    __device__ float filled(u32 at) const {
-        constexpr float ALL = 1 << PART_BITS;
-        u32 part = at % (1 << PART_BITS);
-        return max((is_inward() ? ALL - float(part) : float(part + 1)) / ALL, 1.0f / 1024); // or one key that is alone would ask for many
-    }
     // The first cell of keys beyond the ends, on either side.
     __device__ u32 beyond() const { return is_inward() ? cell(place(Bits(below - above)), false) : SIDE; }
     // The cells in the order of their keys, but for those beyond the ends.
@@ -409,16 +403,10 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     // ---- how many buckets a cell has. Of few keys: some cells a bucket, of which `weight` says how much of it they are. Of many: so many of
     // its own, the first of them a new one.
     constexpr u32 ONE = 1 << 16, MOST_OWN = (1u << (PART_BITS - 1)) - 1;
-    // A cell in which keys end has them all in a part of it, and for that part as many buckets as others have for the whole.
     float scale = float(call.n) / (float(buckets.sampled) * float(buckets.room) * 0.88f);
-    u32 ends[2] = {way(Bits(~map.extremes[0])), way(Bits(map.extremes[1]))};
     auto weigh = [&](u32 i) { // 1 or more: whole buckets
-        u32 cell = way.nth(i);
-        float seen = float(counts[best * CELLS + cell]), weight = (seen + 2.5f * sqrtf(seen)) * scale; // seldom more than what was seen
-#pragma unroll
-        for (u32 upper = 0; upper < 2; upper++)
-            if (cell == way.cell(ends[upper], upper)) weight /= way.filled(ends[upper]);
-        return weight;
+        float seen = float(counts[best * CELLS + way.nth(i)]);
+        return (seen + 2.5f * sqrtf(seen)) * scale; // seldom more than what was seen
     };
     auto width = [&](u32 i) { return 1u << min(way.width_bits(way.nth(i)), 31u); };
     auto own_buckets = [&](u32 i, float weight) { // as many that none has a key more than its share

@@ -225,26 +225,6 @@ impl Kernels {
         check("cuLaunchCooperativeKernel", self.device, code)
     }
 
-    /// How many blocks of kernel `index`, of so many threads each and always as many, run on the device at the same time if nothing
-    /// else does.
-    ///
-    /// # Errors
-    /// [`Error::Driver`].
-    pub(crate) fn blocks_at_once(&self, index: usize, threads: usize) -> Result<usize, Error> {
-        if let Some(&blocks) = self.at_once[index].get() {
-            return Ok(blocks);
-        }
-        let mut blocks = 0;
-        // SAFETY: the driver writes an integer; the kernel belongs to the library, which is loaded.
-        let code = unsafe {
-            let function = self.functions[index];
-            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, function, threads as i32, 0)
-        };
-        check("cuOccupancyMaxActiveBlocksPerMultiprocessor", self.device, code)?;
-        let blocks = blocks as usize * multiprocessors(self.device)?;
-        Ok(*self.at_once[index].get_or_init(|| blocks))
-    }
-
     /// The same with so many bytes of shared memory besides what the kernel names itself.
     ///
     /// # Safety
@@ -307,6 +287,26 @@ impl Kernels {
         // SAFETY: by the caller; the driver copies configuration and arguments before it returns.
         let code = unsafe { sys::cuLaunchKernelEx(&config, self.functions[index], arguments, std::ptr::null_mut()) };
         check("cuLaunchKernelEx", self.device, code)
+    }
+
+    /// How many blocks of kernel `index`, of so many threads each and always as many, run on the device at the same time if nothing
+    /// else does.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub(crate) fn blocks_at_once(&self, index: usize, threads: usize) -> Result<usize, Error> {
+        if let Some(&blocks) = self.at_once[index].get() {
+            return Ok(blocks);
+        }
+        let mut blocks = 0;
+        // SAFETY: the driver writes an integer; the kernel belongs to the library, which is loaded.
+        let code = unsafe {
+            let function = self.functions[index];
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, function, threads as i32, 0)
+        };
+        check("cuOccupancyMaxActiveBlocksPerMultiprocessor", self.device, code)?;
+        let blocks = blocks as usize * multiprocessors(self.device)?;
+        Ok(*self.at_once[index].get_or_init(|| blocks))
     }
 }
 

@@ -81,6 +81,10 @@ const BINS: usize = 1 << DIGIT_BITS;
 const WORD: usize = size_of::<u32>();
 /// `TOP_APART`.
 const TOP_APART: usize = 32;
+/// `FEW_COPIES`: counters of each of a few buckets.
+const FEW_COPIES: usize = 8;
+/// `FEW_KEYS`, which are looked at before slots.
+const FEW_KEYS: usize = 512;
 /// Tiles of a launch of a pass: as many keys as a word of look-back counts.
 const MOST_TILES: usize = 1 << 15;
 /// Threads of `sort_count`, and keys that are worth a block's turn.
@@ -311,7 +315,6 @@ const KEYS_OF_A_SLOT: usize = 1 << 10;
 const LEAST_SLOT_BITS: u32 = 5;
 /// From so many keys on it pays to look at `FEW_KEYS` of them first, whether a slot would be too small.
 const FEWEST_TO_LOOK_AT: usize = 3 << 16;
-const FEW_KEYS: usize = 512;
 /// Fewer keys of two bytes are sorted as fast digit by digit.
 const FEWEST_TO_COUNT: usize = 1 << 20;
 /// Bits of a bucket's number after the first digit.
@@ -320,7 +323,7 @@ const MOST_LOWER: u32 = 8;
 
 /// Bytes of shared memory for the table of cells, and then a counter of 16 bits for each bucket, or of a few buckets eight of 32 bits.
 fn bucket_counters(lower: u32) -> usize {
-    (2 << (DIGIT_BITS + lower)).max(8 * WORD * BINS) + CELLS_SHARED
+    (2 << (DIGIT_BITS + lower)).max(FEW_COPIES * WORD * BINS) + CELLS_SHARED
 }
 
 /// Of `FEW_KEYS` of `n`, how many may be of one slot with room for `room`: by chance hardly more, if all have room.
