@@ -35,7 +35,9 @@ template <class Bits> struct BucketMap { // zero before the sort
     u32 factor;
     Bits above, below, middle; // `Cells`
     union {
-        alignas(16) u32 cells[CELLS]; // the bucket that is nearest to zero, and below how many there are, or minus so many, if more than one
+        // How many buckets a cell has, or minus so many, if more than one; above it a bucket, less so many times the number by which keys find the
+        // cell: a key's is that and so many times its place.
+        alignas(16) u32 cells[CELLS];
         Bits values[VALUES];          // in order, the last of them and those that are not there the greatest of all
     };
     u32 seen[MAP_BLOCKS]; // values in the part of the sample that a block has; and these, if they are few
@@ -90,6 +92,14 @@ template <class Bits> struct Cells {
     // Its place, in so many parts of a cell.
     __device__ u32 operator()(Bits key) const { return place(min(Bits(key - above), Bits(below - key))); }
     static __device__ u32 cell(u32 at, bool is_upper) { return (at >> PART_BITS) - FIRST + (is_upper ? SIDE : 0); }
+    // What stands above the parts of a cell in the places of its keys.
+    static __device__ u32 number(u32 cell) { return cell % SIDE + FIRST; }
+    // How much of its cell is between the middle and the place of an end.
+    __device__ float filled(u32 at) const {
+        constexpr float ALL = 1 << PART_BITS;
+        u32 part = at % (1 << PART_BITS);
+        return max((is_inward() ? ALL - float(part) : float(part + 1)) / ALL, 1.0f / 1024); // or one key that is alone would ask for many
+    }
     // The first cell of keys beyond the ends, on either side.
     __device__ u32 beyond() const { return is_inward() ? cell(place(Bits(below - above)), false) : SIDE; }
     // The cells in the order of their keys, but for those beyond the ends.
@@ -184,7 +194,7 @@ template <class Bits> struct BucketByCells {
     // The bucket's number, and how far a key is in it.
     __device__ u32 parts(Bits key) const {
         u32 at = cells(key), cell = table[cells.cell(at, cells.is_upper(key))];
-        return cell + short(cell) * (at % (1 << PART_BITS));
+        return cell + lower_half(cell) * at;
     }
 };
 template <class Bucket> struct UpperDigit {
@@ -383,8 +393,18 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         }
         return;
     }
-    for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS) {
-        counts[i] = load_relaxed(map.samples[0] + i);
+    constexpr u32 LOADS = (2 * CELLS + THREADS - 1) / THREADS;
+    u32 samples[LOADS]; // all are asked for before one is needed
+#pragma unroll
+    for (u32 k = 0; k < LOADS; k++) {
+        u32 i = k * THREADS + threadIdx.x;
+        if (i < 2 * CELLS) samples[k] = load_relaxed(map.samples[0] + i);
+    }
+#pragma unroll
+    for (u32 k = 0; k < LOADS; k++) {
+        u32 i = k * THREADS + threadIdx.x;
+        if (i >= 2 * CELLS) break;
+        counts[i] = samples[k];
         u32 most_here = warp_max(counts[i]); // of one way's
         if (lane_id() == 0) atomicMax(most + i / CELLS, most_here);
     }
@@ -403,13 +423,21 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     // ---- how many buckets a cell has. Of few keys: some cells a bucket, of which `weight` says how much of it they are. Of many: so many of
     // its own, the first of them a new one.
     constexpr u32 ONE = 1 << 16, MOST_OWN = (1u << (PART_BITS - 1)) - 1;
+    constexpr float FEW_MORE = 3; // than that again, where few were seen: half of 2.5 squared, by Poisson's law
+    // A cell in which keys end has them all in a part of it, and for that part as many buckets as others have for the whole.
     float scale = float(call.n) / (float(buckets.sampled) * float(buckets.room) * 0.88f);
+    u32 ends[2] = {way(Bits(~map.extremes[0])), way(Bits(map.extremes[1]))};
     auto weigh = [&](u32 i) { // 1 or more: whole buckets
-        float seen = float(counts[best * CELLS + way.nth(i)]);
-        return (seen + 2.5f * sqrtf(seen)) * scale; // seldom more than what was seen
+        u32 cell = way.nth(i);
+        float seen = float(counts[best * CELLS + cell]), weight = (seen + 2.5f * sqrtf(seen)) * scale; // seldom more than what was seen
+#pragma unroll
+        for (u32 upper = 0; upper < 2; upper++)
+            if (cell == way.cell(ends[upper], upper)) weight /= way.filled(ends[upper]);
+        return weight;
     };
     auto width = [&](u32 i) { return 1u << min(way.width_bits(way.nth(i)), 31u); };
     auto own_buckets = [&](u32 i, float weight) { // as many that none has a key more than its share
+        weight += FEW_MORE * scale;
         float each = floorf(float(width(i)) / weight);
         return each < 1 ? min(width(i), MOST_OWN) : min(u32(ceilf(float(width(i)) / each)), MOST_OWN);
     };
@@ -466,7 +494,8 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         u32 cell = way.nth(i);
         bool rises = way.rises(cell);
         if (cell % SIDE >= beyond) bucket = cell < SIDE ? 0 : needed - 1;
-        map.cells[cell] = (rises ? bucket : bucket + own - 1) << PART_BITS | (own == 1 ? 0 : u16(rises ? own : -own));
+        u32 first = rises ? bucket : bucket + own - 1, step = own == 1 ? 0 : rises ? own : -own; // from the cell's beginning on
+        map.cells[cell] = (first - step * way.number(cell)) << PART_BITS | u16(step);
         earlier = weight;
     }
 }

@@ -39,10 +39,57 @@ template <u32 THREADS, u32 UNROLL, class Order, class Bits, class Use> __device_
     }
 }
 
+// Numbers that lanes have in common, if they have no more than these; where they have fewer, the others are no lane's.
+constexpr u32 COMMON = 4;
+__device__ inline bool few_in_warp(u32 mine, u32 (&common)[COMMON]) {
+    u32 others = ALL_LANES;
+#pragma unroll
+    for (u32 c = 0; c < COMMON; c++) {
+        common[c] = others ? __shfl_sync(ALL_LANES, mine, __ffs(int(others)) - 1) : ~0u;
+        others &= __ballot_sync(ALL_LANES, mine != common[c]);
+        if (c == 0 && __popc(others) > WARP - 3) return false; // as a rule they have many
+    }
+    return others == 0;
+}
+
+// Keys of buckets most of which are these, each lane's in registers: `count(bucket, keys)` is called for all of a warp's, and for every other key.
+template <u32 GROUP, u32 UNROLL, class Bits, class Bucket, class Count>
+__device__ inline void count_common(const Bits (&key)[UNROLL], Bucket bucket, const u32 (&common)[COMMON], const Count &count) {
+    u32 keys[COMMON] = {}, others = 0;
+#pragma unroll
+    for (u32 g = 0; g < UNROLL; g += GROUP) {
+        u32 all = others;
+#pragma unroll
+        for (u32 i = 0; i < GROUP; i++)
+#pragma unroll
+            for (u32 c = 0; c < COMMON; c++) keys[c] += bucket(key[g + i]) == common[c];
+#pragma unroll
+        for (u32 c = 0; c < COMMON; c++) all += keys[c];
+        if (all == g + GROUP) continue;
+#pragma unroll
+        for (u32 i = 0; i < GROUP; i++) {
+            u32 of = bucket(key[g + i]);
+            bool is_common = false;
+#pragma unroll
+            for (u32 c = 0; c < COMMON; c++) is_common |= of == common[c];
+            if (is_common) continue;
+            count(of, 1);
+            others++;
+        }
+    }
+#pragma unroll
+    for (u32 c = 0; c < COMMON; c++) {
+        u32 all = warp_add(keys[c]);
+        if (lane_id() == 0 && all > 0) count(common[c], all);
+    }
+}
+
 // Two counters of 16 bits to a word. A step counts at most 2^15 keys, and where a counter gets so far they go out after it: none gets to 2^16.
 template <class Order, class Bits, u32 THREADS, class Bucket>
 __device__ void bucket_count_by(u32 *counters, const SortCall &call, const BucketCall &buckets, u32 lower_bits, Bucket bucket) {
-    constexpr u32 UNROLL = sizeof(Bits) > 4 ? 16 : 32, STEP = THREADS * UNROLL, FULL = 1 << 15, BOTH = FULL << 16 | FULL;
+    constexpr u32 UNROLL = sizeof(Bits) > 4 ? 16 : 32, STEP = THREADS * UNROLL, GROUP = sizeof(Vector) / sizeof(Bits);
+    constexpr u32 FULL = 1 << 15, BOTH = FULL << 16 | FULL;
+    constexpr bool MAY_BE_FEW = sizeof(Bits) == 2; // of longer keys few values go another way
     static_assert(STEP <= FULL, "as many as a counter has room for");
     key_steps<THREADS, UNROLL, Order, Bits>(call, [&](const Bits(&key)[UNROLL], u32 left) {
         u32 turned = 0; // bits of counters
@@ -51,7 +98,6 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
             turned |= before ^ (before + more);
         };
         if (left == STEP && all_same(bucket(key[0]))) { // as likely the others: lanes with the same counter are served one after the other
-            constexpr u32 GROUP = sizeof(Vector) / sizeof(Bits);
 #pragma unroll
             for (u32 g = 0; g < UNROLL; g += GROUP) {
                 u32 of[GROUP];
@@ -71,6 +117,8 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
                     else if (lane_id() == 0) count(of[i], WARP);
                 }
             }
+        } else if (u32 common[COMMON]; MAY_BE_FEW && left == STEP && few_in_warp(bucket(key[0]), common)) {
+            count_common<GROUP>(key, bucket, common, count);
         } else {
 #pragma unroll
             for (u32 i = 0; i < UNROLL; i++)

@@ -272,7 +272,8 @@ impl SortProgram {
             return Before::Slots { bits: if n > average << bits { bits + 1 } else { bits } };
         }
         let fewest = match (self.unit.key, self.unit.payload) {
-            (4, _) => FEWEST_FOR_BUCKETS,
+            (4, None) => FEWEST_FOR_BUCKETS,
+            (4, _) => FEWEST_PAIRS_FOR_BUCKETS,
             (_, None) => FEWEST_LONG_FOR_BUCKETS,
             _ => FEWEST_LONG_PAIRS_FOR_BUCKETS,
         };
@@ -303,8 +304,9 @@ impl SortProgram {
 
 // Where one way is faster than another. NVIDIA H200, 2026-11-22.
 
-/// Fewer keys of four bytes are sorted as fast by passes or slots; and fewer of eight bytes, alone and with company.
+/// Fewer keys are sorted as fast by passes or slots: of four bytes, alone and with company, and of eight.
 const FEWEST_FOR_BUCKETS: usize = 1 << 22;
+const FEWEST_PAIRS_FOR_BUCKETS: usize = 1 << 23;
 const FEWEST_LONG_FOR_BUCKETS: usize = 3 << 19;
 const FEWEST_LONG_PAIRS_FOR_BUCKETS: usize = 3 << 20;
 /// More keys are not put into slots.
@@ -781,7 +783,9 @@ mod tests {
             (1 << 20, slots(8), slots(8)),
             ((1 << 20) + 1, nothing, nothing),
             ((1 << 22) - 1, nothing, nothing),
-            (1 << 22, buckets(2, 3), buckets(2, 3)),
+            (1 << 22, buckets(2, 3), nothing),
+            ((1 << 23) - 1, buckets(3, 4), nothing),
+            (1 << 23, buckets(3, 4), buckets(3, 4)),
             (3 << 22, buckets(4, 5), buckets(4, 5)),
             (1 << 25, buckets(5, 6), buckets(5, 6)),
             (1 << 28, buckets(8, 8), buckets(8, 8)),
@@ -848,7 +852,7 @@ mod tests {
 
     #[test]
     fn memory_for_more_is_enough_for_fewer() {
-        let lengths = [1, 100, 5633, 100_000, 1 << 20, 1 << 21, 1 << 22, 1 << 25, 1 << 27, 1 << 28, 1 << 30]
+        let lengths = [1, 100, 5633, 100_000, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 25, 1 << 27, 1 << 28, 1 << 30]
             .into_iter()
             .flat_map(|n| [n, n + 1]);
         for program in [SortProgram::new::<u32, ()>(KeyKind::Unsigned), SortProgram::new::<u32, u32>(KeyKind::Unsigned)]

@@ -208,6 +208,9 @@ impl<K: Key> Subject<K> {
         self.check(Cells, "whole numbers of both signs", |x| {
             K::of_float((x >> 40) as f64 * if x & 1 == 0 { 1.0 } else { -1.0 })
         });
+        self.check(Cells, "whole numbers between ends within an exponent", |x| {
+            K::of_float((x % 16_000_001) as f64 - 8e6)
+        });
         self.check(Cells, "normally distributed", |x| {
             let (radius, angle) = (half(x) + 1e-8, (x & 0xff_ffff) as f64 / f64::from(1 << 24));
             K::of_float((-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos())

@@ -60,6 +60,8 @@ enum Pattern {
     Equal,
     /// Four distinct values.
     Few,
+    /// The same, and one key in fifty is another.
+    MostlyFew,
     /// Small numbers are frequent.
     PowerLaw,
     /// The upper 16 bits agree, or all but the lowest of narrow keys.
@@ -67,12 +69,13 @@ enum Pattern {
     /// NaNs of every payload and sign, infinities, zeros, subnormals; of integers the ends of their range.
     Special,
 }
-const PATTERNS: [Pattern; 8] = [
+const PATTERNS: [Pattern; 9] = [
     Pattern::Random,
     Pattern::Sorted,
     Pattern::Reversed,
     Pattern::Equal,
     Pattern::Few,
+    Pattern::MostlyFew,
     Pattern::PowerLaw,
     Pattern::SameAbove,
     Pattern::Special,
@@ -112,6 +115,8 @@ fn keys<K: Key>(rng: &mut Rng, pattern: Pattern, n: usize) -> Vec<K> {
                 Pattern::Random | Pattern::Sorted | Pattern::Reversed => rng.next(),
                 Pattern::Equal => few[0],
                 Pattern::Few => few[rng.below(4)],
+                Pattern::MostlyFew if rng.below(50) == 0 => rng.next(),
+                Pattern::MostlyFew => few[rng.below(4)],
                 Pattern::PowerLaw => (rng.next() >> (64 - width)) >> rng.below(width),
                 Pattern::SameAbove => above | rng.next() >> (64 - width) & ((1 << (width - 16.min(width - 4))) - 1),
                 Pattern::Special => special::<K>(rng),
