@@ -51,11 +51,11 @@ pub(crate) fn included(text: &str) -> Vec<(&'static str, &'static str)> {
     let mut open = vec![text];
     while let Some(text) = open.pop() {
         for line in text.lines().filter(|line| line.contains("include")) {
-            for template in TEMPLATES {
-                if line.contains(template.0) && !found.contains(&template) {
-                    found.push(template);
-                    open.push(template.1);
-                }
+            let name = line.split(['"', '<', '>']).nth(1);
+            let template = TEMPLATES.into_iter().find(|template| Some(template.0) == name);
+            if let Some(template) = template.filter(|template| !found.contains(template)) {
+                found.push(template);
+                open.push(template.1);
             }
         }
     }
@@ -591,6 +591,7 @@ mod tests {
         let names = |text: &str| included(text).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
         assert_eq!(names("no template"), [""; 0]);
         assert_eq!(names("#include \"types.cuh\"\n"), ["types.cuh"]);
+        assert!(!names("#include \"warp_scan.cuh\"\n").contains(&"scan.cuh"), "a part of a name");
         assert_eq!(names("# include <laws.cuh>\n"), ["laws.cuh", "types.cuh"]);
         let scan = ["handover.cuh", "pipeline.cuh", "scan.cuh", "stage.cuh", "types.cuh", "warp_scan.cuh"];
         assert_eq!(names("#include \"scan.cuh\"\n"), scan);
