@@ -16,7 +16,7 @@ mod cuda {
 use cuda::nvrtc::{FLAGS, Failure, Nvrtc, Target};
 use cuda::unit::{
     Choice, Column, CompactUnit, FLOAT_RANGE, INTEGER_RANGE, KeyKind, OffsetsUnit, SAME, SAME_HALVES, SortUnit,
-    TEMPLATES, Test, Type, Unit, segments_source,
+    TEMPLATES, Test, Type, Unit, included, segments_source,
 };
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -291,22 +291,6 @@ fn image_name(source: &str, target: Target, nvrtc: &Nvrtc) -> String {
         Target::Cubin(capability) => format!("{:016x}.sm_{capability}.cubin", hasher.finish()),
         Target::Ptx(capability) => format!("{:016x}.compute_{capability}.ptx", hasher.finish()),
     }
-}
-
-/// The templates that a text includes, directly or through others.
-fn included(text: &str) -> Vec<(&'static str, &'static str)> {
-    let mut found: Vec<(&str, &str)> = Vec::new();
-    let mut open = vec![text];
-    while let Some(text) = open.pop() {
-        for &(name, body) in &TEMPLATES {
-            if text.contains(&format!("#include \"{name}\"")) && !found.contains(&(name, body)) {
-                found.push((name, body));
-                open.push(body);
-            }
-        }
-    }
-    found.sort_unstable();
-    found
 }
 
 // ---- embedding ----------------------------------------------------------------------------------------------------------------

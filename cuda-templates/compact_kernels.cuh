@@ -17,31 +17,35 @@ template <u32 WARPS, u32 ROWS> constexpr u32 resident_blocks() {
 }
 
 #define COMPACT_KERNEL(RANGE, WARPS, ROWS, SPREAD)                                                                               \
-    extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident_blocks<WARPS, ROWS>())                                   \
+    DEFINE_KERNEL(compact_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident_blocks<WARPS, ROWS>())    \
         compact_##RANGE(CompactCall call, Choice::Parameters parameters, First one, Second two) {                                \
         compact_tiles<WARPS, ROWS, SPREAD, WAYS>(call, Choice(call, parameters), one, two);                                      \
-    }
+    })
 RANGES(COMPACT_KERNEL)
 
 // Partition into one buffer, of so many items that their tiles all run at once, by `MEETINGS`; and of more of them, in
 // two launches.
 #ifdef MEETINGS
 #define MEETING_KERNEL(RANGE, WARPS, ROWS)                                                                                       \
-    extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident_blocks<WARPS, ROWS>())                                   \
+    DEFINE_KERNEL(partition_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident_blocks<WARPS, ROWS>())  \
         partition_##RANGE(CompactCall call, Choice::Parameters parameters, First one) {                                          \
         partition_at_once<WARPS, ROWS, WAYS>(call, Choice(call, parameters), one);                                               \
-    }
+    })
 MEETINGS(MEETING_KERNEL)
 
 typedef Counts<WAYS>::Carry Upto;
 
+#if HAS_KERNEL(partition_count)
 extern "C" __global__ void __launch_bounds__(COUNT_WARPS * WARP, 32 / COUNT_WARPS)
     partition_count(CompactCall call, Choice::Parameters parameters, Upto *upto) {
     count_tiles<COUNT_WARPS, COUNT_EACH, MOVE_WARPS * MOVE_ROWS * WARP, WAYS>(call, Choice(call, parameters), upto);
 }
+#endif
 
+#if HAS_KERNEL(partition_move)
 extern "C" __global__ void __launch_bounds__(MOVE_WARPS * WARP, resident_blocks<MOVE_WARPS, MOVE_ROWS>())
     partition_move(CompactCall call, Choice::Parameters parameters, First one, const Upto *upto) {
     move_tiles<MOVE_WARPS, MOVE_ROWS, WAYS>(call, Choice(call, parameters), one, upto);
 }
+#endif
 #endif

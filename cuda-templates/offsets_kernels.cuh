@@ -4,8 +4,8 @@
 #include "offsets.cuh"
 
 #define OFFSETS_KERNEL(RANGE, WARPS, EACH, SPREAD)                                                                               \
-    extern "C" __global__ void __launch_bounds__(WARPS * WARP)                                                                   \
+    DEFINE_KERNEL(offsets_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP)                                    \
         offsets_##RANGE(Size *sizes, Offset *starts, u64 n, u64 padding, u64 *sum, u32 with_end, void *memory, u32 tiles) {      \
         offset_tiles<Size, Offset, WARPS, EACH, SPREAD>(sizes, starts, n, padding, sum, with_end, memory, tiles);                \
-    }
+    })
 RANGES(OFFSETS_KERNEL)

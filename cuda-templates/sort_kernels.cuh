@@ -13,52 +13,68 @@ typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, FEW> SmallTile;
 static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Shared) <= SMALL_SHARED, "what the host asks for");
 
 // ---- least significant digit first: a launch for the counts and for each pass, or where keys are few one for all
+#if HAS_KERNEL(sort_count)
 extern "C" __global__ void __launch_bounds__(512, 2) sort_count(SortCall call) {
     follow();
     __shared__ u32 counts[COUNTERS<Bits>];
     if (call.by_buckets && !((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
     sort_count<Order, Bits, 512>(counts, call, blockIdx.x, gridDim.x);
 }
+#endif
+#if HAS_KERNEL(sort_pass)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_pass(SortCall call, u32 run, u32 launch) {
     follow();
     extern __shared__ Vector shared[];
     sort_pass<Order, PassTile>(*(PassTile::Shared *)shared, call, run, launch);
 }
+#endif
 typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, CHECKED> ShortTile;
 static_assert(sizeof(ShortTile::Shared) <= SHORT_SHARED, "what the host asks for");
+#if HAS_KERNEL(sort_passes)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_passes(SortCall call) {
     follow();
     extern __shared__ Vector shared[];
     sort_passes<Order, ShortTile>(shared, call);
 }
+#endif
 
+#if HAS_KERNEL(sort_small)
 extern "C" __global__ void __launch_bounds__(SMALL_THREADS) sort_small(SortCall call) {
     follow();
     extern __shared__ Vector shared[];
     sort_small<Order, SmallTile>(*(SmallTile::Shared *)shared, call);
 }
+#endif
 
 // ---- keys of one or two bytes, alone: counted, and written anew
 #ifdef ALONE
 #if KEY_BYTES == 1
+#if HAS_KERNEL(sort_fill)
 extern "C" __global__ void __launch_bounds__(256) sort_fill(SortCall call) {
     follow();
     sort_fill<Order, Bits, 256>(call, ((const SortPlan<2> *)call.plan)->starts[0]);
 }
+#endif
 #elif KEY_BYTES == 2
+#if HAS_KERNEL(bucket_count)
 extern "C" __global__ void __launch_bounds__(1024, 1) bucket_count(SortCall call, BucketCall buckets) {
     follow();
     extern __shared__ Vector shared[];
     key_count<Order, Bits, 1024>((u32 *)shared, call, buckets);
 }
+#endif
+#if HAS_KERNEL(bucket_plan)
 extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets) {
     follow();
     bucket_starts(call, buckets, DIGIT_BITS, PASS_THREADS * PASS_ITEMS);
 }
+#endif
+#if HAS_KERNEL(sort_fill)
 extern "C" __global__ void __launch_bounds__(256) sort_fill(SortCall call, BucketCall buckets) {
     follow();
     sort_fill<Order, Bits, 256>(call, buckets.starts);
 }
+#endif
 #endif
 #endif
 
@@ -74,61 +90,81 @@ typedef BucketSort<Order, InBucket, BUCKET_BINS> Bucket;
 static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::CELLS + 16 <= BUCKET_TILE_SHARED, "what the host asks for");
 static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED && sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES, "what the host asks for");
 
+#if HAS_KERNEL(bucket_sample)
 extern "C" __global__ void __launch_bounds__(512) bucket_sample(SortCall call, BucketCall buckets) {
     follow();
     bucket_sample<Order, Bits, 512>(call, buckets);
 }
+#endif
+#if HAS_KERNEL(bucket_map)
 extern "C" __global__ void __launch_bounds__(512) bucket_map(SortCall call, BucketCall buckets) {
     follow();
     bucket_map<Order, Bits, 512>(call, buckets);
 }
+#endif
+#if HAS_KERNEL(bucket_count)
 extern "C" __global__ void __launch_bounds__(1024, 1) bucket_count(SortCall call, BucketCall buckets) {
     follow();
     extern __shared__ Vector shared[];
     bucket_count<Order, Bits, 1024>((u32 *)shared, call, buckets);
 }
+#endif
+#if HAS_KERNEL(bucket_plan)
 extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets) {
     follow();
     bucket_plan<Bits>(call, buckets, PASS_THREADS * PASS_ITEMS);
 }
+#endif
+#if HAS_KERNEL(bucket_first)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) bucket_first(SortCall call, BucketCall buckets) {
     follow();
     extern __shared__ Vector shared[];
     bucket_step<Order, BucketTile, true>(shared, call, buckets);
 }
+#endif
+#if HAS_KERNEL(bucket_second)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) bucket_second(SortCall call, BucketCall buckets) {
     follow();
     extern __shared__ Vector shared[];
     bucket_step<Order, BucketTile, false>(shared, call, buckets);
 }
+#endif
+#if HAS_KERNEL(bucket_sort)
 extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) bucket_sort(SortCall call, BucketCall buckets) {
     follow();
     extern __shared__ Vector shared[];
     if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
     Bucket::run_buckets(*(Bucket::Shared *)shared, call, buckets);
 }
+#endif
 // By one step, where keys are few: `room` keys of scratch memory for each bucket, so that nothing is counted before.
 #ifdef ALONE
 typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, UNORDERED> SlotTile;
 #else
 typedef ShortTile SlotTile;
 #endif
+#if HAS_KERNEL(slot_first)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) slot_first(SortCall call, SlotCall slots) {
     follow();
     extern __shared__ Vector shared[];
     slot_first<Order, SlotTile>(*(SlotTile::Shared *)shared, call, slots);
 }
+#endif
+#if HAS_KERNEL(slot_sort)
 extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) slot_sort(SortCall call, SlotCall slots) {
     follow();
     extern __shared__ Vector shared[];
     if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
     Bucket::run_slot(*(Bucket::Shared *)shared, call, slots);
 }
+#endif
 #ifdef ALONE // as many keys as a block holds
+#if HAS_KERNEL(bucket_small)
 extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) bucket_small(SortCall call) {
     follow();
     extern __shared__ Vector shared[];
     Bucket::run_one(*(Bucket::Shared *)shared, call);
 }
+#endif
 #endif
 #endif

@@ -15,6 +15,17 @@ typedef unsigned long long u64;
 #define FIELD_OFFSET(TYPE, FIELD) __builtin_offsetof(TYPE, FIELD)
 #endif
 
+// Which kernels a unit defines: all that it includes, unless it is compiled in parts, each of which begins with a `HAS_KERNEL` that is 1
+// for its own kernel and 0 for the others (`parts` in `src/cuda/unit.rs`). Kernels stand in an `#if`, those of a macro in DEFINE_KERNEL.
+#ifndef HAS_KERNEL
+#define HAS_KERNEL(NAME) 1
+#endif
+#define DEFINE_KERNEL(NAME, ...) DEFINE_IF(HAS_KERNEL(NAME), __VA_ARGS__)
+#define DEFINE_IF(HAS, ...) DEFINE_IF_(HAS, __VA_ARGS__)
+#define DEFINE_IF_(HAS, ...) DEFINE_IF_##HAS(__VA_ARGS__)
+#define DEFINE_IF_0(...)
+#define DEFINE_IF_1(...) __VA_ARGS__
+
 constexpr u32 WARP = 32;
 constexpr u32 ALL_LANES = 0xffffffffu;
 

@@ -170,8 +170,14 @@ impl CompactProgram {
         self.unit.ways
     }
 
+    /// What it is called.
     fn name(&self) -> &'static str {
         NAMES[self.unit.ways - 1]
+    }
+
+    /// What its kernels are called.
+    fn names(&self) -> &'static [&'static str] {
+        if self.unit.ways > 1 { &KERNELS } else { &KERNELS[..RANGES] }
     }
 
     /// The kernels, if they are loaded.
@@ -187,8 +193,7 @@ impl CompactProgram {
         if let Some(size) = self.unit.sizes().into_iter().find(|&size| size == 0 || size > 16) {
             return Err(Error::ItemSize { primitive, size });
         }
-        let names = if self.unit.ways > 1 { &KERNELS[..] } else { &KERNELS[..RANGES] };
-        library::load(self.types, self.name(), device, names, || Program {
+        library::load(self.types, self.name(), device, self.names(), || Program {
             name: format!("{} of {}", self.name(), self.type_name),
             source: self.unit.source(),
         })
@@ -485,6 +490,14 @@ mod tests {
         all.sort();
         all.dedup_by(|a, b| a.2 == b.2 && a.0 == b.0);
         library::compile_all(all);
+    }
+
+    #[test]
+    fn parts() {
+        for ways in [1, 2] {
+            let program = CompactProgram::new::<KeepFlags, Beside<u32>, Nothing>(ways);
+            library::parts_have_a_kernel_each(&program.unit.source(), program.names());
+        }
     }
 
     #[test]

@@ -3,10 +3,10 @@
 //! They are loaded through `cuLibraryLoadData`, which belongs to no context: a cache of them neither keeps a context
 //! alive nor goes stale when one is destroyed.
 
-use super::cache;
+use super::cache::Cache;
 use super::driver::check;
 use super::nvrtc::{FLAGS, Failure, Nvrtc, Target};
-use super::unit::TEMPLATES;
+use super::unit::{included, parts};
 use crate::Error;
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::{
@@ -16,7 +16,9 @@ use cudarc::driver::sys::{
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{LazyLock, OnceLock, PoisonError, RwLock};
+use std::thread;
 
 /// A unit of the catalog: its text, and its compressed images.
 struct BuiltIn {
@@ -55,7 +57,7 @@ const NO_SHARED: SharedBytes<'static> = &|_| Vec::new();
 /// the templates by name (`pipeline.cuh`, `handover.cuh`, ...) and defines `extern "C"` kernels on them.
 #[derive(Debug)]
 pub struct Kernels {
-    library: CUlibrary,
+    libraries: Vec<CUlibrary>,
     functions: Vec<CUfunction>,
     /// Of each: how many of its blocks run at the same time, when it was asked for.
     at_once: Vec<OnceLock<usize>>,
@@ -79,28 +81,32 @@ impl Kernels {
     pub fn compile(context: &CudaContext, name: &str, source: &str, kernels: &[&str]) -> Result<Kernels, Error> {
         let device = context.ordinal();
         context.bind_to_thread().map_err(|e| Error::Driver { call: "cuCtxSetCurrent", code: e.0, device })?;
-        let program = Program { name: name.to_owned(), source: source.to_owned() };
         if let Some(kernel) = kernels.iter().find(|kernel| kernel.contains('\0')) {
             return Err(Error::Compile { unit: name.to_owned(), log: format!("no kernel can be called {kernel:?}") });
         }
-        let (target, image) = compile(&program, capability(device)?)?;
-        Kernels::from_image(target, &image, kernels, NO_SHARED, device)
+        let (target, images) = compile(name, &[source], capability(device)?, &Cache::of_user())?;
+        Kernels::from_images(target, &[(&images[0], kernels)], NO_SHARED, device)
     }
 
-    /// Compiles `program` if it is not built in, and loads it for the device of the current context.
+    /// Loads `program` for the device of the current context. If it is not built in, it is compiled by parts, each with one kernel.
     fn load(program: &Program, names: &[&str], shared: SharedBytes, device: usize) -> Result<Kernels, Error> {
         let capability = capability(device)?;
         let mut refused = None;
         if let Some(unit) = BUILT_IN.iter().find(|unit| unit.source == program.source) {
             for (target, image) in fitting(unit.images, capability) {
-                match Kernels::from_image(target, &image, names, shared, device) {
+                match Kernels::from_images(target, &[(&image, names)], shared, device) {
                     Ok(kernels) => return Ok(kernels),
                     Err(e) => refused = Some(e), // PTX newer than the driver, say: the compiler may do better
                 }
             }
         }
-        match compile(program, capability) {
-            Ok((target, image)) => Kernels::from_image(target, &image, names, shared, device),
+        let parts = parts(&program.source, names);
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        match compile(&program.name, &parts, capability, &Cache::of_user()) {
+            Ok((target, images)) => {
+                let images: Vec<_> = images.iter().map(Vec::as_slice).zip(names.chunks(1)).collect();
+                Kernels::from_images(target, &images, shared, device)
+            }
             Err(Error::NoCompiler { unit, major, minor, reason }) => Err(match refused {
                 Some(e) => {
                     Error::NoCompiler { unit, major, minor, reason: format!("{reason}; the built-in image: {e}") }
@@ -111,22 +117,36 @@ impl Kernels {
         }
     }
 
-    fn from_image(
+    /// Of some images the kernels that are named beside each; their numbers go on from image to image.
+    fn from_images(
         target: Target,
-        image: &[u8],
-        names: &[&str],
+        images: &[(&[u8], &[&str])],
         shared: SharedBytes,
         device: usize,
     ) -> Result<Kernels, Error> {
-        // PTX is text and must end in a NUL; a cubin knows its own length.
-        let mut image = image.to_vec();
-        image.push(0);
         let mut version = 0;
         // SAFETY: the driver writes an integer.
         check("cuDriverGetVersion", device, unsafe { sys::cuDriverGetVersion(&mut version) })?;
         if version < 12000 {
             return Err(Error::OldDriver { version }); // it has no cuLibraryLoadData, for which cudarc would panic
         }
+        let architecture = target.capability();
+        let overlaps = architecture >= 90 && version >= FIRST_TO_CAPTURE_OVERLAP;
+        let (libraries, functions, at_once) = Default::default();
+        let mut kernels = Kernels { libraries, functions, at_once, architecture, overlaps, device };
+        let (shared, most) = (shared(architecture), most_shared(device)?);
+        for (image, names) in images {
+            kernels.add(image, names, &shared, most)?;
+        }
+        Ok(kernels)
+    }
+
+    /// Loads another image, and its kernels behind those that are there.
+    fn add(&mut self, image: &[u8], names: &[&str], shared: &[usize], most: usize) -> Result<(), Error> {
+        let device = self.device;
+        // PTX is text and must end in a NUL; a cubin knows its own length.
+        let mut image = image.to_vec();
+        image.push(0);
         let mut library: CUlibrary = std::ptr::null_mut();
         // SAFETY: the image is whole, the driver copies it; no options are passed.
         check("cuLibraryLoadData", device, unsafe {
@@ -142,19 +162,15 @@ impl Kernels {
                 0,
             )
         })?;
-        let (Target::Cubin(architecture) | Target::Ptx(architecture)) = target;
-        let overlaps = architecture >= 90 && version >= FIRST_TO_CAPTURE_OVERLAP;
-        let at_once = vec![OnceLock::new(); names.len()];
-        let mut kernels = Kernels { library, functions: Vec::new(), at_once, architecture, overlaps, device };
-        let (shared, most) = (shared(architecture), most_shared(device)?);
-        for (k, name) in names.iter().enumerate() {
+        self.libraries.push(library);
+        for name in names {
             let c_name = CString::new(*name).expect("`compile` has looked; the library's own have no NUL");
             let (mut kernel, mut function): (CUkernel, CUfunction) = (std::ptr::null_mut(), std::ptr::null_mut());
             // SAFETY: the library is loaded; the name is a C string.
             check("cuLibraryGetKernel", device, unsafe {
                 sys::cuLibraryGetKernel(&mut kernel, library, c_name.as_ptr())
             })?;
-            if let Some(&bytes) = shared.get(k).filter(|&&bytes| bytes > 0) {
+            if let Some(&bytes) = shared.get(self.functions.len()).filter(|&&bytes| bytes > 0) {
                 let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
                 // SAFETY: the kernel belongs to the library, which is loaded.
                 check("cuKernelSetAttribute", device, unsafe {
@@ -170,9 +186,10 @@ impl Kernels {
             let code = unsafe { sys::cuFuncGetAttribute(&mut registers, attribute, function) };
             check("cuFuncGetAttribute", device, code)?;
             // Launched as a kernel, which belongs to no context. SAFETY (of the cast): the driver takes either.
-            kernels.functions.push(kernel.cast());
+            self.functions.push(kernel.cast());
+            self.at_once.push(OnceLock::new());
         }
-        Ok(kernels)
+        Ok(())
     }
 
     /// The compute capability that they were compiled for, as in 90: that of the device or an older one.
@@ -312,8 +329,10 @@ impl Kernels {
 
 impl Drop for Kernels {
     fn drop(&mut self) {
-        // SAFETY: nothing of it is used any more. An error here has nowhere to go.
-        let _ = unsafe { sys::cuLibraryUnload(self.library) };
+        for &library in &self.libraries {
+            // SAFETY: nothing of it is used any more. An error here has nowhere to go.
+            let _ = unsafe { sys::cuLibraryUnload(library) };
+        }
     }
 }
 
@@ -358,34 +377,45 @@ fn is_compiled(architecture: u32, source: &str) -> bool {
 /// Compiles every text for the compute capability beside it, unless build.rs has, on all cores; skipped where there is no compiler.
 #[cfg(test)]
 pub(crate) fn compile_all(mut all: Vec<(u32, String, String)>) {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    let nvrtc = match Nvrtc::find() {
-        Ok(nvrtc) => nvrtc,
-        Err(reason) => {
-            assert_ne!(std::env::var("PARASCAN_REQUIRE_NVRTC").as_deref(), Ok("1"), "{reason}");
-            return eprintln!("skipped, no NVRTC: {reason}");
-        }
-    };
+    let Some(nvrtc) = compiler_for_tests() else { return };
     let asked = all.len();
     all.retain(|(architecture, _, source)| !is_compiled(*architecture, source));
-    let next = AtomicUsize::new(0);
-    let failures: Vec<String> = std::thread::scope(|scope| {
-        let work = || {
-            let mut failures = Vec::new();
-            while let Some((architecture, name, source)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
-                match nvrtc.compiles(name, source, &TEMPLATES, *architecture) {
-                    Ok(()) => {}
-                    Err(Failure::Log(words) | Failure::Call(words)) => failures.push(format!("{name}: {words}")),
-                }
-            }
-            failures
-        };
-        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("no panic")).collect()
-    });
+    let failure = |k: usize| {
+        let (architecture, name, source) = &all[k];
+        Ok(match nvrtc.compiles(name, source, &included(source), *architecture) {
+            Ok(()) => None,
+            Err(Failure::Log(words) | Failure::Call(words)) => Some(format!("{name}: {words}")),
+        })
+    };
+    let failures: Vec<String> = on_all_cores(all.len(), failure).expect("no errors").into_iter().flatten().collect();
     assert!(failures.is_empty(), "{} failed, the first: {}", failures.len(), failures[0]);
     println!("{asked} units compile, {} of them now", all.len());
+}
+
+/// That each part of a unit has the one kernel that it is for, and that these are all; skipped where there is no compiler.
+#[cfg(test)]
+pub(crate) fn parts_have_a_kernel_each(source: &str, names: &[&str]) {
+    let Some(nvrtc) = compiler_for_tests() else { return };
+    let kernels = |text: &str| nvrtc.kernels(text, &included(text)).expect("it compiles");
+    let mut all = kernels(source);
+    all.sort();
+    let mut named = names.to_vec();
+    named.sort_unstable();
+    assert_eq!(all, named);
+    let parts = parts(source, names);
+    let own = on_all_cores(names.len(), |k| Ok(kernels(&parts[k]))).expect("no errors");
+    assert_eq!(own.concat(), names);
+}
+
+/// The compiler, where there is one.
+#[cfg(test)]
+fn compiler_for_tests() -> Option<Nvrtc> {
+    Nvrtc::find()
+        .map_err(|reason| {
+            assert_ne!(std::env::var("PARASCAN_REQUIRE_NVRTC").as_deref(), Ok("1"), "{reason}");
+            eprintln!("skipped, no NVRTC: {reason}");
+        })
+        .ok()
 }
 
 /// The images that run on `capability`, the best first, unpacked.
@@ -410,12 +440,13 @@ fn fitting(
         .filter_map(|(.., target, packed)| Some((target, miniz_oxide::inflate::decompress_to_vec(packed).ok()?)))
 }
 
-/// Compiles a program at run time, or takes it from the cache on disk.
-fn compile(program: &Program, capability: Capability) -> Result<(Target, Vec<u8>), Error> {
+/// Compiles some texts of a unit at run time, all at the same time, or takes those from the cache that are there. Of several errors the
+/// first is told, in the order of the texts.
+fn compile(unit: &str, texts: &[&str], capability: Capability, cache: &Cache) -> Result<(Target, Vec<Vec<u8>>), Error> {
     static COMPILER: LazyLock<Result<Nvrtc, String>> = LazyLock::new(Nvrtc::find);
     let Capability { major, minor } = capability;
-    let unit = &program.name;
-    let no_compiler = |reason: &String| Error::NoCompiler { unit: unit.clone(), major, minor, reason: reason.clone() };
+    let no_compiler =
+        |reason: &String| Error::NoCompiler { unit: unit.to_owned(), major, minor, reason: reason.clone() };
     let nvrtc = COMPILER.as_ref().map_err(no_compiler)?;
     let broken = |reason: String| Error::Compiler { path: nvrtc.path().to_owned(), reason };
 
@@ -432,17 +463,46 @@ fn compile(program: &Program, capability: Capability) -> Result<(Target, Vec<u8>
         }
     };
 
-    let key = key(target, nvrtc.version(), &FLAGS, &program.source, &TEMPLATES);
-    if let Some(image) = cache::read(&key) {
-        return Ok((target, image));
-    }
-    let image =
-        nvrtc.compile(&format!("{unit}.cu"), &program.source, &TEMPLATES, target).map_err(|failure| match failure {
-            Failure::Log(log) => Error::Compile { unit: unit.clone(), log },
-            Failure::Call(reason) => broken(reason),
-        })?;
-    cache::write(&key, &image);
-    Ok((target, image))
+    let image = |k: usize| {
+        let templates = included(texts[k]);
+        let key = key(target, nvrtc.version(), &FLAGS, texts[k], &templates);
+        if let Some(image) = cache.read(&key) {
+            return Ok(image);
+        }
+        let image =
+            nvrtc.compile(&format!("{unit}.cu"), texts[k], &templates, target).map_err(|failure| match failure {
+                Failure::Log(log) => Error::Compile { unit: unit.to_owned(), log },
+                Failure::Call(reason) => broken(reason),
+            })?;
+        cache.write(&key, &image);
+        Ok(image)
+    };
+    Ok((target, on_all_cores(texts.len(), image)?))
+}
+
+/// What `make` gives for 0 to n, begun in this order on as many threads as there are cores. Of several errors it is the first in this
+/// order, whichever came first in time; what is behind an error may be left out.
+fn on_all_cores<X: Send + Sync>(n: usize, make: impl Fn(usize) -> Result<X, Error> + Sync) -> Result<Vec<X>, Error> {
+    let made: Vec<OnceLock<Result<X, Error>>> = (0..n).map(|_| OnceLock::new()).collect();
+    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let work = || {
+        while !failed.load(Ordering::Relaxed) {
+            let k = next.fetch_add(1, Ordering::Relaxed);
+            let Some(place) = made.get(k) else { break };
+            let result = place.get_or_init(|| make(k));
+            failed.fetch_or(result.is_err(), Ordering::Relaxed);
+        }
+    };
+    let cores = thread::available_parallelism().map_or(1, |n| n.get());
+    thread::scope(|scope| {
+        for _ in 1..n.min(cores) {
+            // A thread that does not start is one less: this one goes on as long as there is work.
+            let _ = thread::Builder::new().spawn_scoped(scope, work);
+        }
+        work();
+    });
+    // All before the first error were begun before it, and have ended.
+    made.into_iter().map_while(OnceLock::into_inner).collect()
 }
 
 /// All that an image is made from: what it is compiled for, by which compiler, how, the unit's text and the templates'.
@@ -496,6 +556,8 @@ pub(crate) fn load_with_shared(
 mod tests {
     use super::*;
     use std::collections::HashSet;
+    use std::fs;
+    use std::path::{Path, PathBuf};
 
     /// For the machines that the default is for, whatever the build was asked for; for older ones each kind of unit has its own test.
     #[test]
@@ -504,6 +566,122 @@ mod tests {
         compile_all(
             units.flat_map(|(k, unit)| [80, 90].map(|a| (a, format!("unit {k}"), unit.source.to_owned()))).collect(),
         );
+    }
+
+    /// Whichever thread is faster, and however many there are.
+    #[test]
+    fn the_first_error_in_order() {
+        use std::time::Duration;
+        let error = |k: usize| Error::Compile { unit: k.to_string(), log: String::new() };
+        for n in [1, 2, 3, 17] {
+            assert_eq!(on_all_cores(n, |k| Ok(k * k)).unwrap(), (0..n).map(|k| k * k).collect::<Vec<_>>());
+            for first in 0..n {
+                let outcome = on_all_cores(n, |k| {
+                    thread::sleep(Duration::from_millis(if k <= first { 3 } else { 0 })); // those behind it fail before it
+                    if k < first { Ok(k) } else { Err(error(k)) }
+                });
+                let Err(Error::Compile { unit, .. }) = outcome else { panic!("{outcome:?}") };
+                assert_eq!(unit, first.to_string(), "of {n}");
+            }
+        }
+        assert!(on_all_cores(0, |_| Ok(0)).unwrap().is_empty());
+    }
+
+    /// A folder of its own, removed in the end.
+    struct Folder(PathBuf);
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            Folder(std::env::temp_dir().join(format!("parascan-{name}-{}", std::process::id())))
+        }
+    }
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    const NEWEST: Capability = Capability { major: 9, minor: 0 };
+    const NAMES: [&str; 3] = ["first", "second", "third"];
+
+    /// The parts of a unit whose kernels store `value` and some more, compiled with the images in `cache`.
+    fn three_kernels(value: &str, cache: &Cache) -> Result<Vec<Vec<u8>>, Error> {
+        let kernel = |(k, name): (usize, &&str)| {
+            format!(
+                "#if HAS_KERNEL({name})\nextern \"C\" __global__ void {name}(u32 *x) {{ *x = {value} + {k}; }}\n#endif\n"
+            )
+        };
+        let kernels: String = NAMES.iter().enumerate().map(kernel).collect();
+        let parts = parts(&format!("#include \"types.cuh\"\n{kernels}"), &NAMES);
+        let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+        compile("three", &parts, NEWEST, cache).map(|(target, images)| {
+            assert_eq!(target, Target::Cubin(90));
+            images
+        })
+    }
+
+    /// By the files' inodes: a file that was written again has another.
+    #[cfg(unix)]
+    #[test]
+    fn a_part_is_compiled_where_it_is_missing() {
+        use std::os::unix::fs::MetadataExt;
+        if compiler_for_tests().is_none() {
+            return;
+        }
+        let folder = Folder::new("parts");
+        let files = || {
+            let entries = fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap());
+            let mut files: Vec<_> = entries.map(|entry| (entry.path(), entry.metadata().unwrap().ino())).collect();
+            files.sort();
+            files
+        };
+        let cache = Cache::at(&folder.0);
+        // By two threads at once, each of which may find what the other has made.
+        let [images, others] = thread::scope(|scope| {
+            [(); 2].map(|()| scope.spawn(|| three_kernels("17", &cache).unwrap())).map(|thread| thread.join().unwrap())
+        });
+        assert_eq!(images, others);
+        for (image, name) in images.iter().zip(NAMES) {
+            let of = |other: &str| image.windows(other.len()).any(|bytes| bytes == other.as_bytes());
+            assert_eq!(NAMES.map(|other| of(&format!(".text.{other}"))), NAMES.map(|other| other == name));
+        }
+        let filled = files();
+        assert_eq!(filled.len(), 3, "and no unfinished file");
+        assert_eq!(three_kernels("17", &cache).unwrap(), images);
+        assert_eq!(files(), filled, "nothing was compiled again");
+
+        for (damaged, (path, _)) in filled.iter().enumerate() {
+            let before = files();
+            let good = fs::read(path).unwrap();
+            fs::write(path, &good[..good.len() / 2]).unwrap();
+            assert_eq!(three_kernels("17", &cache).unwrap(), images);
+            assert_eq!(fs::read(path).unwrap(), good);
+            let again: Vec<bool> = files().iter().zip(&before).map(|(now, then)| now != then).collect();
+            assert_eq!(again, (0..3).map(|k| k == damaged).collect::<Vec<_>>(), "that one, and no other");
+        }
+
+        // A folder that cannot be written: compiled, and nothing kept.
+        assert_eq!(three_kernels("17", &Cache::at(Path::new("/dev/null/parascan"))).unwrap(), images);
+    }
+
+    /// What is wrong in all parts is told once, and by the same words in every run.
+    #[test]
+    fn one_message_for_all_parts() {
+        if compiler_for_tests().is_none() {
+            return;
+        }
+        let folder = Folder::new("message");
+        let refused = || match three_kernels("no_such_number", &Cache::at(&folder.0)) {
+            Err(Error::Compile { unit, log }) => (unit, log),
+            outcome => panic!("{outcome:?}"),
+        };
+        let first = refused();
+        let (unit, log) = &first;
+        assert_eq!(unit, "three");
+        assert_eq!(log.matches("\"no_such_number\" is undefined").count(), 1, "{log}");
+        for _ in 0..5 {
+            assert_eq!(refused(), first);
+        }
+        assert!(!folder.0.exists(), "nothing is kept of it");
     }
 
     #[test]

@@ -173,6 +173,16 @@ impl Nvrtc {
         self.images(name, source, headers, &[Target::Cubin(capability)], quickly).map(|_| ())
     }
 
+    /// The names of the kernels in `source`.
+    #[cfg(test)]
+    pub(crate) fn kernels(&self, source: &str, headers: &[(&str, &str)]) -> std::result::Result<Vec<String>, Failure> {
+        let quickly: &[&str] = if self.version >= (13, 0) { &["--Ofast-compile=max"] } else { &[] };
+        let ptx = self.images("kernels", source, headers, &[Target::Ptx(90)], quickly)?.remove(0);
+        let ptx = String::from_utf8_lossy(&ptx);
+        let name = |text: &str| text.split(|c: char| c != '_' && !c.is_alphanumeric()).next().unwrap_or("").to_owned();
+        Ok(ptx.split(".entry ").skip(1).map(name).collect())
+    }
+
     /// The same to an image for each of some targets of one compute capability, with `flags` besides: machine code is made from PTX,
     /// which is the same as if it alone had been asked for.
     ///

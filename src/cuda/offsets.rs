@@ -130,6 +130,11 @@ mod tests {
     }
 
     #[test]
+    fn parts() {
+        library::parts_have_a_kernel_each(&unit::<u32, u64>().source(), &KERNELS);
+    }
+
+    #[test]
     fn the_usual_are_built_in() {
         for source in [unit::<u32, u32>(), unit::<u32, u64>(), unit::<u64, u64>()].map(|unit| unit.source()) {
             assert!(library::is_built_in(&source), "{source}");

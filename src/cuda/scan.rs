@@ -607,6 +607,15 @@ mod tests {
         library::compile_all(all);
     }
 
+    #[test]
+    fn parts() {
+        let textbook = ScanProgram::of(Strategy::Hierarchical(Block::Plain(Network::Sklansky)));
+        for program in [BUILT_IN, HIERARCHICAL, textbook] {
+            let source = program.source(&unit_of::<crate::Sum, half::f16>());
+            library::parts_have_a_kernel_each(&source, program.kernels);
+        }
+    }
+
     /// Each with some units: all of them are the same text around other operators and elements.
     #[test]
     fn every_textbook_combination_compiles() {

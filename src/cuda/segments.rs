@@ -167,6 +167,11 @@ mod tests {
     }
 
     #[test]
+    fn parts() {
+        library::parts_have_a_kernel_each(&segments_source(), &KERNELS);
+    }
+
+    #[test]
     fn they_are_built_in() {
         assert!(library::is_built_in(&segments_source()));
     }

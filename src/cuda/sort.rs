@@ -739,6 +739,15 @@ mod tests {
     }
 
     #[test]
+    fn parts() {
+        for (key, payload) in [(1, None), (2, None), (2, Some((4, 4))), (4, None), (4, Some((4, 4)))] {
+            let source = SortUnit { key, kind: KeyKind::Unsigned, payload }.source();
+            let names: Vec<&str> = kernels_of(key, payload.is_none()).iter().map(|kernel| kernel.name()).collect();
+            library::parts_have_a_kernel_each(&source, &names);
+        }
+    }
+
+    #[test]
     fn the_usual_are_built_in() {
         macro_rules! all { ($v:ty: $($t:ident)*) => {
             [$( SortProgram::new::<$t, $v>(<$t as crate::SortKey>::KIND) ),*]

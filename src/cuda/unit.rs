@@ -45,6 +45,35 @@ pub(crate) const TEMPLATES: [(&str, &str); 31] = [
     ("predicate_laws.cuh", include_str!("../../cuda-templates/predicate_laws.cuh")),
 ];
 
+/// The templates that a text includes, directly or through others: all that it is made from besides itself.
+pub(crate) fn included(text: &str) -> Vec<(&'static str, &'static str)> {
+    let mut found: Vec<(&str, &str)> = Vec::new();
+    let mut open = vec![text];
+    while let Some(text) = open.pop() {
+        for line in text.lines().filter(|line| line.contains("include")) {
+            let name = line.split(['"', '<', '>']).nth(1);
+            let template = TEMPLATES.into_iter().find(|template| Some(template.0) == name);
+            if let Some(template) = template.filter(|template| !found.contains(template)) {
+                found.push(template);
+                open.push(template.1);
+            }
+        }
+    }
+    found.sort_unstable();
+    found
+}
+
+/// The parts of a unit, a text for each of its kernels, which has that one alone: what is compiled at run time is compiled at the same time.
+/// Of a template that knows nothing of `HAS_KERNEL` each part has all kernels, which is slower and no more.
+pub(crate) fn parts(source: &str, kernels: &[&str]) -> Vec<String> {
+    let part = |own: &&str| {
+        let has = |kernel: &&str| format!("#define HAS_{kernel} {}\n", u8::from(kernel == own));
+        let has: String = kernels.iter().map(has).collect();
+        format!("#define HAS_KERNEL(NAME) HAS_##NAME\n{has}{source}")
+    };
+    kernels.iter().map(part).collect()
+}
+
 /// A type on both sides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Type<'a> {
@@ -556,6 +585,42 @@ fn shapes(ranges: &[Range; RANGES]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_text_includes() {
+        let names = |text: &str| included(text).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names("no template"), [""; 0]);
+        assert_eq!(names("#include \"types.cuh\"\n"), ["types.cuh"]);
+        assert!(!names("#include \"warp_scan.cuh\"\n").contains(&"scan.cuh"), "a part of a name");
+        assert_eq!(names("# include <laws.cuh>\n"), ["laws.cuh", "types.cuh"]);
+        let scan = ["handover.cuh", "pipeline.cuh", "scan.cuh", "stage.cuh", "types.cuh", "warp_scan.cuh"];
+        assert_eq!(names("#include \"scan.cuh\"\n"), scan);
+        assert!(names("#include \"sort_kernels.cuh\"\n").contains(&"radix.cuh"));
+    }
+
+    /// Every kernel of a program that has several stands where it can be left out, by its own name.
+    #[test]
+    fn kernels_can_be_left_out() {
+        let alone = ["scan_look_back.cuh", "scan_chained.cuh", "scan_textbook.cuh", "laws.cuh", "predicate_laws.cuh"];
+        for (name, text) in TEMPLATES.into_iter().filter(|(name, _)| !alone.contains(name)) {
+            for (at, _) in text.match_indices("extern \"C\" __global__") {
+                let (before, kernel) = text.split_at(at);
+                let bounds = kernel.find("__launch_bounds__").expect("every kernel has bounds");
+                let (mut open, mut end) = (0, bounds);
+                for (i, c) in kernel[bounds..].char_indices() {
+                    open += i32::from(c == '(') - i32::from(c == ')');
+                    if c == ')' && open == 0 {
+                        end = bounds + i + 1;
+                        break;
+                    }
+                }
+                let after = kernel[end..].trim_start_matches([' ', '\\', '\n']);
+                let (kernel, _) = after.split_once('(').expect("its parameters");
+                let (in_if, in_macro) = (format!("#if HAS_KERNEL({kernel})\n"), format!("DEFINE_KERNEL({kernel}, "));
+                assert!(before.ends_with(&in_if) || before.ends_with(&in_macro), "{kernel} in {name}");
+            }
+        }
+    }
 
     #[test]
     fn statements_are_told_from_expressions() {

@@ -47,7 +47,8 @@ fn refused<Op: Operator<T>, T: Element + DeviceRepr + Debug + PartialEq>(element
     let before = vec![element; 20_000];
     let input = stream.clone_htod(&vec![other; 20_000]).unwrap();
     let mut output = stream.clone_htod(&before).unwrap();
-    for _ in 0..2 {
+    let mut logs: Vec<String> = Vec::new();
+    for _ in 0..3 {
         let error = match scan::<Op, T>().run_into(&input, &mut output) {
             Err(e @ Error::NoCompiler { .. }) => return skip(&e),
             result => result.expect_err("the text is wrong"),
@@ -57,6 +58,9 @@ fn refused<Op: Operator<T>, T: Element + DeviceRepr + Debug + PartialEq>(element
             assert!(unit.starts_with("scan::<") && unit.contains(name), "{unit}");
         }
         assert!(log.contains("error") && log.contains(words), "{log}");
+        assert_eq!(log.matches("detected in the compilation of").count(), 1, "of one compilation: {log}");
+        assert_eq!(logs.last().unwrap_or(log), log, "the same in every run");
+        logs.push(log.clone());
         assert_eq!(error.to_string(), format!("NVRTC refused the kernel for {unit}:\n{log}"));
     }
     assert!(stream.clone_dtoh(&output).unwrap() == before, "nothing was written");
