@@ -544,7 +544,8 @@ fn failed(subject: &Subject, rng: &mut Rng, awaited: &[Check]) -> BTreeSet<Check
     let tile = subject.join().tile::<u64>();
     let lengths = [300 * tile + 5, 3 * tile - 1, 128 * tile, 300 * tile - 3];
     let multiprocessors = subject.stream().context().attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).unwrap();
-    let last = subject.join().tiles(multiprocessors as usize * 32 + 64) * tile; // no multiprocessor holds more than 32 blocks
+    // No multiprocessor holds more than 32 blocks.
+    let last = subject.join().tiles(multiprocessors as usize * 32 + 64) * tile;
     let mut failed = BTreeSet::new();
     for (k, n) in (0..32).map(|k| lengths[k % 4]).chain([last]).enumerate() {
         let init = Some(rng.next() | 1);
