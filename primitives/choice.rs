@@ -344,8 +344,9 @@ impl<'a> OnDevice<'a> {
         let plan = program.plan(primitive, n)?;
         // Where a way begins that goes behind another is not known before all is counted. One block knows it in time.
         let behind = ways > 1 && columns[0].to[ways - 1].is_none();
-        let together =
-            if behind && !plan.is_one_block() { Some(program.together(primitive, kernels, n)?) } else { None };
+        let together = (behind && !plan.is_one_block())
+            .then(|| program.together(primitive, program.at_once(kernels)?, n))
+            .transpose()?;
         let (words, scratch) = together.map_or((plan.words, 0), |together| (together.words, together.scratch));
         let mut temporary = None;
         let (words, scratch) = submit.memory(workspace, &mut temporary, words, scratch)?;

@@ -121,7 +121,7 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
         let kernels = cuda::offsets::load::<S, O>(device)?;
-        let words = OffsetsPlan::words_up_to::<S, O>(n, kernels.architecture())?;
+        let words = OffsetsPlan::words_up_to::<S, O>(n, kernels.machine().architecture)?;
         workspace.reserve(NAME, words, 0).map(|_| ())
     }
 
@@ -220,7 +220,7 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         }
         let loaded = cuda::offsets::loaded::<S, O>(device);
         let kernels = submit.kernels(loaded, || cuda::offsets::load::<S, O>(device))?;
-        let plan = OffsetsPlan::new::<S, O>(n, kernels.architecture())?;
+        let plan = OffsetsPlan::new::<S, O>(n, kernels.machine().architecture)?;
         let mut temporary = None;
         let (words, _) = submit.memory(self.site.take_workspace(), &mut temporary, plan.words, 0)?;
         let call = OffsetsCall { sizes: from, starts: to, n, align, total, with_total, words };

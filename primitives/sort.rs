@@ -3,7 +3,7 @@
 use super::choice::{Buffer, BufferMut, Index, countable, long_enough};
 use crate::cpu::sort as host;
 use crate::cuda::KeyKind;
-use crate::cuda::sort::{Machine, Missing, SortCall, SortProgram};
+use crate::cuda::sort::{Missing, SortCall, SortProgram};
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, On, Site, Unbound, With};
 use crate::submit::Submit;
@@ -214,8 +214,8 @@ impl<K: SortKey, S> Sort<K, S> {
         let bits = self.range()?;
         let device = Submit::prepare(NAME, workspace)?;
         let program = SortProgram::new::<K, V>(K::KIND);
-        let machine = Machine::of(program.load(device)?, device)?;
-        workspace.reserve(NAME, 0, program.scratch_up_to(n, &bits, missing, &machine)).map(|_| ())
+        let machine = program.load(device)?.machine();
+        workspace.reserve(NAME, 0, program.scratch_up_to(n, &bits, missing, machine)).map(|_| ())
     }
 
     /// # Errors
@@ -612,7 +612,7 @@ fn on_device<K: SortKey, V: Pod>(
     let device = submit.device();
     let program = SortProgram::new::<K, V>(K::KIND);
     let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
-    let plan = program.plan(n, bits, matches!(keys, Keys::InPlace(..)), &Machine::of(kernels, device)?);
+    let plan = program.plan(n, bits, matches!(keys, Keys::InPlace(..)), kernels.machine());
     let missing = match &keys {
         Keys::Into(..) | Keys::InPlace(_, None) => [false, true],
         Keys::InPlace(_, Some(_)) => [false, false],

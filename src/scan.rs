@@ -194,7 +194,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         let device = Submit::prepare(NAME, workspace)?;
         Plan::check::<Op, T>(self.strategy)?;
         let kernels = cuda::load::<Op, T>(ScanProgram::of(self.strategy), device)?;
-        let plan = Plan::up_to::<Op, T>(self.strategy, n, kernels.architecture())?;
+        let plan = Plan::up_to::<Op, T>(self.strategy, n, kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
 }
@@ -361,7 +361,7 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         let (program, device) = (ScanProgram::of(self.strategy), submit.device());
         let loaded = cuda::loaded::<Op, T>(program, device);
         let kernels = submit.kernels(loaded, || cuda::load::<Op, T>(program, device))?;
-        let plan = Plan::new::<Op, T>(self.strategy, n, kernels.architecture())?;
+        let plan = Plan::new::<Op, T>(self.strategy, n, kernels.machine().architecture)?;
         let mut temporary = None;
         let (words, scratch) = submit.memory(workspace, &mut temporary, plan.words, plan.scratch)?;
         // The guards order the work against other streams; they live until it is launched.
@@ -438,7 +438,7 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         // SAFETY: a context is current, by the caller; the driver writes its device.
         cuda::check("cuCtxGetDevice", 0, unsafe { sys::cuCtxGetDevice(&mut device) })?;
         let kernels = cuda::load::<Op, T>(ScanProgram::of(self.strategy), device as usize)?;
-        let plan = Plan::new::<Op, T>(self.strategy, n, kernels.architecture())?;
+        let plan = Plan::new::<Op, T>(self.strategy, n, kernels.machine().architecture)?;
         let Scan { exclusive, reverse, .. } = self;
         let init = self.first().map(Op::to_cuda);
         let call = Call { input, output, n, init, exclusive, reverse, words: scratch, scratch };

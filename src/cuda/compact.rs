@@ -207,7 +207,7 @@ impl CompactProgram {
         let shape = compact_shapes(&sizes, ways)[range];
         let tiles = tiles(primitive, n, shape)?;
         // A count is a status of two words (`Status` in `handover.cuh`), two of them are one of four.
-        let status = if ways == 3 { 32 } else { 16 };
+        let status = 16 * self.counted();
         let words = if tiles <= 1 { 0 } else { 16 + tiles * (status + status.max(shape.spread)) };
         Ok(CompactPlan { range, shape, tiles, words })
     }
@@ -227,51 +227,73 @@ impl CompactProgram {
         let mut words = self.words_up_to(primitive, n)?;
         let mut scratch = 0;
         if self.unit.ways > 1 {
-            let (together, more) = self.together_up_to(primitive, kernels, n)?;
+            let (together, more) = self.together_up_to(primitive, self.at_once(kernels)?, n)?;
             (words, scratch) = (words.max(together), more);
         }
         workspace.reserve(primitive, words, scratch).map(|_| ())
     }
 
+    /// How many tiles run at once where they meet, by the range of lengths.
+    ///
+    /// # Errors
+    /// Those of the driver.
+    pub(crate) fn at_once(&self, kernels: &Kernels) -> Result<[usize; RANGES], Error> {
+        let mut at_once = [0; RANGES];
+        for (range, shape) in meeting_shapes(&self.unit.sizes(), self.unit.ways).into_iter().enumerate() {
+            at_once[range] = kernels.blocks_at_once(MEETING + range, 32 * shape.warps)?;
+        }
+        Ok(at_once)
+    }
+
     /// How `n` items go to one buffer.
     ///
     /// # Errors
-    /// [`Error::TooLong`], and those of the driver.
-    pub(crate) fn together(&self, primitive: &'static str, kernels: &Kernels, n: usize) -> Result<TogetherPlan, Error> {
+    /// [`Error::TooLong`].
+    pub(crate) fn together(
+        &self,
+        primitive: &'static str,
+        at_once: [usize; RANGES],
+        n: usize,
+    ) -> Result<TogetherPlan, Error> {
         let (sizes, ways) = (self.unit.sizes(), self.unit.ways);
         let range = meeting_range_of(&sizes, n);
         let shape = meeting_shapes(&sizes, ways)[range];
-        let at_once = kernels.blocks_at_once(MEETING + range, 32 * shape.warps)?;
-        let meeting = Some((range, shape, n.div_ceil(shape.tile()))).filter(|&(_, _, tiles)| tiles <= at_once);
+        let meeting = Some((range, shape, n.div_ceil(shape.tile()))).filter(|&(_, _, tiles)| tiles <= at_once[range]);
         let shape = move_shape(&sizes, ways);
         let tiles = tiles(primitive, n, shape)?;
         let counts = tiles.div_ceil(COUNT_WARPS * self.unit.count_each());
-        // The words of all that meet are single ones; for those that count as for `plan`.
-        let counted = if ways == 3 { 2 } else { 1 };
-        let meeting_words = meeting.map_or(0, |(_, _, tiles)| 16 + tiles * 8 * counted);
-        let words = meeting_words.max(16 + counts * 32 * counted);
-        Ok(TogetherPlan { meeting, counts, shape, tiles, words, scratch: tiles * 8 * counted })
+        // Of those that count as for `plan`.
+        let counting = 16 + counts * 32 * self.counted();
+        let words = meeting.map_or(0, |(_, _, tiles)| self.meeting_words(tiles)).max(counting);
+        Ok(TogetherPlan { meeting, counts, shape, tiles, words, scratch: tiles * 8 * self.counted() })
     }
 
     /// Bytes of status words and of scratch memory that are enough for `n` items or fewer to one buffer.
     ///
     /// # Errors
     /// Those of `together`.
-    pub(crate) fn together_up_to(
+    fn together_up_to(
         &self,
         primitive: &'static str,
-        kernels: &Kernels,
+        at_once: [usize; RANGES],
         n: usize,
     ) -> Result<(usize, usize), Error> {
-        let TogetherPlan { words, scratch, .. } = self.together(primitive, kernels, n)?;
-        let (sizes, ways) = (self.unit.sizes(), self.unit.ways);
+        let TogetherPlan { mut words, scratch, .. } = self.together(primitive, at_once, n)?;
         // A shorter input may be of more tiles that all run at once.
-        let mut most = words;
-        for (range, shape) in meeting_shapes(&sizes, ways).into_iter().enumerate() {
-            let at_once = kernels.blocks_at_once(MEETING + range, 32 * shape.warps)?;
-            most = most.max(16 + 16 * at_once.min(n.div_ceil(shape.tile())));
+        for (shape, at_once) in meeting_shapes(&self.unit.sizes(), self.unit.ways).into_iter().zip(at_once) {
+            words = words.max(self.meeting_words(at_once.min(n.div_ceil(shape.tile()))));
         }
-        Ok((most, scratch))
+        Ok((words, scratch))
+    }
+
+    /// How many counts a tile has.
+    fn counted(&self) -> usize {
+        if self.unit.ways == 3 { 2 } else { 1 }
+    }
+
+    /// Bytes of status words of so many tiles that meet: single ones.
+    fn meeting_words(&self, tiles: usize) -> usize {
+        16 + tiles * 8 * self.counted()
     }
 
     /// Bytes of status words that are enough for `n` items or fewer.
@@ -512,52 +534,39 @@ mod tests {
         }
     }
 
-    /// A stream that has a part of the device only would be refused; more tiles than the device holds are, too.
+    /// On devices of any size, whatever number of tiles a multiprocessor holds.
     #[test]
-    fn what_is_refused_at_once_goes_in_two_launches() {
-        use cudarc::driver::DevicePtr;
-        let Ok(context) = crate::cuda::context(0) else { return eprintln!("skipped, no GPU") };
-        let stream = context.new_stream().unwrap();
-        crate::memory::bind(&stream).unwrap();
-        let program = CompactProgram::new::<KeepFlags, Beside<u32>, Nothing>(2);
-        let kernels = program.load("test", context.ordinal()).unwrap();
-        let n = (32 << 20) + 77;
-        let sizes = program.unit.sizes();
-        let (range, plan) = (meeting_range_of(&sizes, n), program.together("test", kernels, n).unwrap());
-        assert!(plan.meeting.is_none(), "no device holds so many");
-        let shape = meeting_shapes(&sizes, 2)[range];
-        let tiles = n.div_ceil(shape.tile());
-        let plan = TogetherPlan { meeting: Some((range, shape, tiles)), ..plan };
-
-        let items: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect();
-        let flags: Vec<u8> = items.iter().map(|x| (x >> 20) as u8 & 1).collect();
-        let (from, chosen) = (stream.clone_htod(&items).unwrap(), stream.clone_htod(&flags).unwrap());
-        let (to, count) = (stream.alloc_zeros::<u32>(n).unwrap(), stream.alloc_zeros::<u64>(1).unwrap());
-        let words = stream.alloc_zeros::<u8>(plan.words.max(16 + 8 * tiles)).unwrap();
-        let scratch = stream.alloc_zeros::<u8>(plan.scratch).unwrap();
-        let parameters = 0_u8;
-        let call = CompactCall {
-            n,
-            chosen: chosen.device_ptr(&stream).0,
-            parameters: (&raw const parameters).cast(),
-            columns: [
-                ColumnAt { from: from.device_ptr(&stream).0, to: [to.device_ptr(&stream).0; 3] },
-                ColumnAt::default(),
-            ],
-            room: [n; 3],
-            count: count.device_ptr(&stream).0,
-            complement: [false; 2],
-            append: false,
-            behind: true,
-            words: words.device_ptr(&stream).0,
-        };
-        let scratch = scratch.device_ptr(&stream).0;
-        // SAFETY: all buffers live until the stream is synchronized, by the copy below, and are as long as the plan says.
-        unsafe { call.launch_together(&program, &plan, kernels, stream.cu_stream(), scratch) }.unwrap();
-        let keeps = |(_, flag): &(&u32, &u8)| **flag != 0;
-        let (kept, others): (Vec<_>, Vec<_>) = items.iter().zip(&flags).partition(keeps);
-        assert_eq!(stream.clone_dtoh(&count).unwrap(), [kept.len() as u64]);
-        let expected: Vec<u32> = kept.iter().chain(&others).map(|(x, _)| **x).collect();
-        assert!(stream.clone_dtoh(&to).unwrap() == expected);
+    fn memory_for_more_is_enough_for_fewer_to_one_buffer() {
+        let programs = [
+            CompactProgram::new::<KeepItems<u8, Above<u8>>, Staged, Nothing>(2),
+            CompactProgram::new::<KeepItems<u32, Above<u32>>, Staged, Nothing>(2),
+            CompactProgram::new::<KeepFlags, Beside<[u32; 3]>, Nothing>(2),
+            CompactProgram::new::<KeepBits, Beside<u128>, Nothing>(2),
+            CompactProgram::new::<KeepEither<f64, Above<f64>, Finite>, Staged, Nothing>(3),
+        ];
+        for program in programs {
+            let shapes = meeting_shapes(&program.unit.sizes(), program.ways());
+            for (multiprocessors, held) in [(1, [1, 1, 1]), (40, [4, 2, 1]), (132, [6, 5, 3]), (188, [5, 6, 8])] {
+                let at_once = held.map(|held| held * multiprocessors);
+                // Where ranges end, and what the device holds at once.
+                let size = program.unit.sizes().into_iter().max().unwrap();
+                let ends = [1, 1 << 20, 4 << 20, 16 << 20, 100 << 20].map(|bytes: usize| bytes.div_ceil(size));
+                let full = [0, 1, 2].map(|range| at_once[range] * shapes[range].tile());
+                let around = |n: usize| [n - 1, n, n + 1, n + shapes[0].tile()];
+                let lengths: Vec<usize> = ends.into_iter().chain(full).flat_map(around).filter(|&n| n > 0).collect();
+                for &n in &lengths {
+                    let (words, scratch) = program.together_up_to("test", at_once, n).unwrap();
+                    for &fewer in lengths.iter().filter(|&&fewer| fewer <= n) {
+                        let plan = program.together("test", at_once, fewer).unwrap();
+                        let what = (program.type_name, at_once, fewer, n);
+                        assert!(plan.words <= words && plan.scratch <= scratch, "{what:?}: {plan:?}");
+                        assert!(
+                            plan.meeting.is_none_or(|(range, _, tiles)| tiles <= at_once[range]),
+                            "{what:?}: {plan:?}"
+                        );
+                    }
+                }
+            }
+        }
     }
 }

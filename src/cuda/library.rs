@@ -46,6 +46,16 @@ pub(crate) struct Capability {
     pub(crate) minor: i32,
 }
 
+/// What plans depend on besides the call: a device, and kernels for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Machine {
+    /// The compute capability that the kernels were compiled for, as in 90: that of the device or an older one.
+    pub(crate) architecture: u32,
+    pub(crate) multiprocessors: usize,
+    /// Bytes of shared memory that a block can ask for.
+    pub(crate) shared: usize,
+}
+
 /// Bytes of shared memory that each kernel's launches may ask for, in the order of their names, when compiled for a compute
 /// capability. On the device no kernel gets more than there is.
 pub(crate) type SharedBytes<'a> = &'a dyn Fn(u32) -> Vec<usize>;
@@ -61,7 +71,7 @@ pub struct Kernels {
     functions: Vec<CUfunction>,
     /// Of each: how many of its blocks run at the same time, when it was asked for.
     at_once: Vec<OnceLock<usize>>,
-    architecture: u32,
+    machine: Machine,
     /// Whether device and driver let a launch begin before the one that it follows has ended.
     overlaps: bool,
     device: usize,
@@ -131,18 +141,23 @@ impl Kernels {
             return Err(Error::OldDriver { version }); // it has no cuLibraryLoadData, for which cudarc would panic
         }
         let architecture = target.capability();
+        let machine = Machine {
+            architecture,
+            multiprocessors: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)? as usize,
+            shared: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as usize,
+        };
         let overlaps = architecture >= 90 && version >= FIRST_TO_CAPTURE_OVERLAP;
         let (libraries, functions, at_once) = Default::default();
-        let mut kernels = Kernels { libraries, functions, at_once, architecture, overlaps, device };
-        let (shared, most) = (shared(architecture), most_shared(device)?);
+        let mut kernels = Kernels { libraries, functions, at_once, machine, overlaps, device };
+        let shared = shared(architecture);
         for (image, names) in images {
-            kernels.add(image, names, &shared, most)?;
+            kernels.add(image, names, &shared)?;
         }
         Ok(kernels)
     }
 
     /// Loads another image, and its kernels behind those that are there.
-    fn add(&mut self, image: &[u8], names: &[&str], shared: &[usize], most: usize) -> Result<(), Error> {
+    fn add(&mut self, image: &[u8], names: &[&str], shared: &[usize]) -> Result<(), Error> {
         let device = self.device;
         // PTX is text and must end in a NUL; a cubin knows its own length.
         let mut image = image.to_vec();
@@ -174,7 +189,7 @@ impl Kernels {
                 let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
                 // SAFETY: the kernel belongs to the library, which is loaded.
                 check("cuKernelSetAttribute", device, unsafe {
-                    sys::cuKernelSetAttribute(attribute, bytes.min(most) as i32, kernel, device as i32)
+                    sys::cuKernelSetAttribute(attribute, bytes.min(self.machine.shared) as i32, kernel, device as i32)
                 })?;
             }
             // SAFETY: the kernel belongs to the library, which is loaded.
@@ -192,9 +207,9 @@ impl Kernels {
         Ok(())
     }
 
-    /// The compute capability that they were compiled for, as in 90: that of the device or an older one.
-    pub(crate) fn architecture(&self) -> u32 {
-        self.architecture
+    /// Their device, and what they were compiled for.
+    pub(crate) fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     /// Launches kernel `index` of those named. Does not wait.
@@ -322,7 +337,7 @@ impl Kernels {
             sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut blocks, function, threads as i32, 0)
         };
         check("cuOccupancyMaxActiveBlocksPerMultiprocessor", self.device, code)?;
-        let blocks = blocks as usize * multiprocessors(self.device)?;
+        let blocks = blocks as usize * self.machine.multiprocessors;
         Ok(*self.at_once[index].get_or_init(|| blocks))
     }
 }
@@ -342,16 +357,6 @@ pub(crate) fn capability(device: usize) -> Result<Capability, Error> {
         major: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
         minor: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
     })
-}
-
-/// How many multiprocessors the device has.
-pub(crate) fn multiprocessors(device: usize) -> Result<usize, Error> {
-    attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).map(|count| count as usize)
-}
-
-/// The most bytes of shared memory that a block can ask for on the device.
-pub(crate) fn most_shared(device: usize) -> Result<usize, Error> {
-    attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN).map(|bytes| bytes as usize)
 }
 
 fn attribute(device: usize, attribute: Attribute) -> Result<i32, Error> {

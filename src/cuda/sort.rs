@@ -1,7 +1,7 @@
 //! Sorting on the device: which kernels, how much scratch memory, the launches.
 
 use super::driver::check;
-use super::library::{self, Kernels, Program};
+use super::library::{self, Kernels, Machine, Program};
 use super::tuning::{BUCKET_MAP_BYTES, CELLS_SHARED, SORT_SHORT, SortBlock, SortShape, sort_shape};
 use super::unit::{KeyKind, SortUnit};
 use crate::Error;
@@ -161,27 +161,6 @@ pub(crate) struct SortProgram {
     unit: SortUnit,
     types: TypeId,
     type_name: &'static str,
-}
-
-/// What a plan depends on besides the call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Machine {
-    /// The compute capability that the kernels were compiled for.
-    architecture: u32,
-    multiprocessors: usize,
-    /// Bytes of shared memory that a block can have.
-    shared: usize,
-}
-
-impl Machine {
-    /// The device, with these kernels.
-    pub(crate) fn of(kernels: &Kernels, device: usize) -> Result<Machine, Error> {
-        Ok(Machine {
-            architecture: kernels.architecture(),
-            multiprocessors: library::multiprocessors(device)?,
-            shared: library::most_shared(device)?,
-        })
-    }
 }
 
 impl SortProgram {

@@ -209,7 +209,7 @@ fn sanitize() {
     }
 }
 
-/// Replays with other data, a long and a short one and a partition in one graph, nothing allocated.
+/// Replays with other data, a long and a short compaction and a long and a short partition in one graph, nothing allocated.
 #[test]
 fn replays() {
     if !is_alone(replays) {
@@ -223,15 +223,17 @@ fn replays() {
     let above = compact::<u32>().keep(Above(0x6000_0000));
     let parts = partition::<u32>().keep(Above(0x6000_0000));
     above.prepare(long, &mut device.workspace).unwrap();
-    parts.prepare(short, &mut device.workspace).unwrap();
+    parts.prepare(long, &mut device.workspace).unwrap();
     let held = device.workspace.bytes();
     let (mut x, mut y) = (stream.alloc_zeros::<u32>(long).unwrap(), stream.alloc_zeros::<u32>(short).unwrap());
-    let (mut output, mut both) = (stream.alloc_zeros::<u32>(long + short).unwrap(), y.clone());
-    let (mut count, mut split) = (device.count(0), device.count(0));
+    let (mut output, mut count) = (stream.alloc_zeros::<u32>(long + short).unwrap(), device.count(0));
+    let (mut x_parts, mut x_split) = (x.clone(), device.count(0));
+    let (mut y_parts, mut y_split) = (y.clone(), device.count(0));
     stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
     above.workspace(&mut device.workspace).run_into(&x, &mut output, &mut count).unwrap();
     above.append().workspace(&mut device.workspace).run_into(&y, &mut output, &mut count).unwrap();
-    parts.workspace(&mut device.workspace).run_into(&y, &mut both, &mut split).unwrap();
+    parts.workspace(&mut device.workspace).run_into(&x, &mut x_parts, &mut x_split).unwrap();
+    parts.workspace(&mut device.workspace).run_into(&y, &mut y_parts, &mut y_split).unwrap();
     let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
     let graph = stream.end_capture(flags).unwrap().expect("a graph");
     assert_eq!(device.workspace.bytes(), held, "a prepared workspace does not grow");
@@ -245,10 +247,12 @@ fn replays() {
         let expected: Vec<u32> = a.iter().chain(&b).filter(keeps).copied().collect();
         assert_eq!(stream.clone_dtoh(&count).unwrap(), [expected.len() as u64]);
         assert!(stream.clone_dtoh(&output).unwrap()[..expected.len()] == expected);
-        let (mut expected, others): (Vec<u32>, Vec<u32>) = b.iter().partition(|x| keeps(x));
-        assert_eq!(stream.clone_dtoh(&split).unwrap(), [expected.len() as u64]);
-        expected.extend(others);
-        assert!(stream.clone_dtoh(&both).unwrap() == expected);
+        for (items, parts, split) in [(&a, &x_parts, &x_split), (&b, &y_parts, &y_split)] {
+            let (mut expected, others): (Vec<u32>, Vec<u32>) = items.iter().partition(keeps);
+            assert_eq!(stream.clone_dtoh(split).unwrap(), [expected.len() as u64]);
+            expected.extend(others);
+            assert!(stream.clone_dtoh(parts).unwrap() == expected);
+        }
     }
 }
 

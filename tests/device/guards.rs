@@ -9,7 +9,7 @@
 //! tile).
 
 use super::subject::{Edit, Join, Maps, Outcome, Subject, once, templates, twice};
-use crate::common::{Options, Rng, context, oracle};
+use crate::common::{Options, Rng, context};
 use crate::machines::process::is_alone;
 use parascan::cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
 use std::collections::BTreeSet;
@@ -48,9 +48,13 @@ const SLOW_WORDS: &str = "place == WORD ? 3000 : 0";
 /// The warps of the server are slow to hand on.
 const SLOW_CHAIN: &str = "place == POST ? 20000 : 0";
 
+/// The first tiles come when all others have, and one of them is slow to look for what they bring.
+const LATE_TO_MEET: &str = "place == PUBLISH && at < 32 || place == POLL && at == 1 ? 100000 : 0";
+
 const SERVER: Join = Join::Server { warps: 4, vectors: 1, spread: 64 };
 const LOOK_BACK: Join = Join::LookBack { warps: 4, vectors: 1 };
 const CHAINED: Join = Join::Chained { warps: 4, vectors: 1 };
+const MEETING: Join = Join::Meeting { warps: 4, rows: 4 };
 
 // ---- the tables ------------------------------------------------------------------------------------------------------------
 
@@ -367,6 +371,54 @@ const OF_COLUMNS: &[Guard] = &[
     },
 ];
 
+const OF_MEETING: &[Guard] = &[
+    Guard {
+        name: "words are emptied",
+        pause: NEVER,
+        without: once("aggregates[i].clear();", ";"),
+        fails: &[Memory, Results],
+    },
+    Guard {
+        name: "the count of retired tiles is put back",
+        pause: NEVER,
+        without: once("*retired = 0;", ";"),
+        fails: &[Memory, Results],
+    },
+    Guard {
+        name: "the last tile to retire empties the words, not the first",
+        pause: LATE_TO_MEET,
+        without: once("add_acquire_release(retired, 1) == gridDim.x - 1", "add_acquire_release(retired, 1) == 0"),
+        fails: &[Progress],
+    },
+    Guard {
+        name: "the last tile to retire empties the words, not the one before it",
+        pause: LATE_TO_MEET,
+        without: once(
+            "add_acquire_release(retired, 1) == gridDim.x - 1",
+            "add_acquire_release(retired, 1) == gridDim.x - 2",
+        ),
+        fails: &[Memory, Progress],
+    },
+    Guard {
+        name: "a lane waits for all of its words",
+        pause: LATE_TO_MEET,
+        without: once("have &= aggregates[first", "have = aggregates[first"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "a tile waits for no word past the last",
+        pause: NEVER,
+        without: once("if (first + k * WARP < gridDim.x) have &=", "have &="),
+        fails: &[Progress],
+    },
+    Guard {
+        name: "a tile's own count is not before it",
+        pause: NEVER,
+        without: once("if (first + k * WARP < tile) before", "if (first + k * WARP <= tile) before"),
+        fails: &[Results],
+    },
+];
+
 /// What is not the hand-over's: ends, odd starts, order inside of a tile.
 const OF_TILES: &[Guard] = &[
     Guard {
@@ -481,18 +533,19 @@ fn scan(
 ) -> BTreeSet<Check> {
     let input: Vec<u64> = (0..n).map(|_| rng.next() | 1).collect();
     let Outcome { output, outside, dirty, gave_up, foreign } = subject.scan(&input, options, distances, 0);
-    let wrong = output != oracle::<Maps, u64>(&input, options);
+    let wrong = output != subject.join().expected(&input, options);
     let all = [(Results, wrong), (Outside, outside), (Memory, dirty), (Operands, foreign), (Progress, gave_up)];
     all.into_iter().filter(|&(_, failed)| failed).map(|(check, _)| check).collect()
 }
 
 /// Which checks are failed by long and short scans in turn, on the same memory and always of other items, and at last by one of
-/// more tiles than the card holds. It ends when all of `awaited` have been, or any if none is awaited.
+/// more tiles than the card holds, unless they meet. It ends when all of `awaited` have been, or any if none is awaited.
 fn failed(subject: &Subject, rng: &mut Rng, awaited: &[Check]) -> BTreeSet<Check> {
     let tile = subject.join().tile::<u64>();
     let lengths = [300 * tile + 5, 3 * tile - 1, 128 * tile, 300 * tile - 3];
     let multiprocessors = subject.stream().context().attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).unwrap();
-    let last = (multiprocessors as usize * 32 + 64) * tile; // no multiprocessor holds more than 32 blocks
+    // No multiprocessor holds more than 32 blocks.
+    let last = subject.join().tiles(multiprocessors as usize * 32 + 64) * tile;
     let mut failed = BTreeSet::new();
     for (k, n) in (0..32).map(|k| lengths[k % 4]).chain([last]).enumerate() {
         let init = Some(rng.next() | 1);
@@ -536,9 +589,8 @@ fn each_is_needed(join: Join, tables: &[&[Guard]]) {
 #[test]
 fn each_is_there() {
     let guarded = templates();
-    for guard in
-        [STATUS_WORDS, OF_SERVER, OF_CHAIN, OF_GROUPS, OF_LOOK_BACK, OF_COLUMNS, OF_TILES].into_iter().flatten()
-    {
+    let tables = [STATUS_WORDS, OF_SERVER, OF_CHAIN, OF_GROUPS, OF_LOOK_BACK, OF_COLUMNS, OF_MEETING, OF_TILES];
+    for guard in tables.into_iter().flatten() {
         guard.without.apply(&guarded);
     }
 }
@@ -568,6 +620,13 @@ fn of_look_back() {
 fn of_columns() {
     if is_alone(of_columns) {
         each_is_needed(Join::Columns, &[STATUS_WORDS, OF_GROUPS, OF_COLUMNS]);
+    }
+}
+
+#[test]
+fn of_the_meeting() {
+    if is_alone(of_the_meeting) {
+        each_is_needed(MEETING, &[STATUS_WORDS, OF_MEETING]);
     }
 }
 

@@ -1,21 +1,27 @@
-//! A scan comes to its end while another kernel holds nearly all of the card until the scan is done.
+//! Another kernel holds nearly all of the card: a scan comes to its end meanwhile, and tiles that wait for each other do when it
+//! is gone. Or a stream has a small part of the card for good.
 
 use super::{STRATEGIES, TEXTBOOK, any};
 use crate::common::{Options, Rng, assert_same, context, oracle};
 use crate::machines::process::is_alone;
+use libloading::Library;
 use parascan::cuda::Kernels;
-use parascan::cudarc::driver::DevicePtr;
-use parascan::cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
-use parascan::{Sum, Workspace, scan};
+use parascan::cudarc::driver::sys::{CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, CUstream};
+use parascan::cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr};
+use parascan::{Above, Sum, Workspace, partition, scan};
 use std::ffi::c_void;
+use std::ptr::null_mut;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A block of it takes all registers of a multiprocessor: they are loaded before the wait and used after it.
+/// A block of it takes all registers of a multiprocessor: they are loaded before the wait and used after it. The first word says when
+/// to end, the last how many blocks are there.
 const HOLD: &str = r#"
 extern "C" __global__ void __launch_bounds__(1024, 1) hold(volatile unsigned *flag) {
     unsigned keep[56];
 #pragma unroll
     for (int i = 0; i < 56; i++) keep[i] = flag[1 + i];
+    if (threadIdx.x == 0) atomicAdd((unsigned *)flag + 63, 1);
     while (*flag == 0) {}
     unsigned sum = 0;
 #pragma unroll
@@ -24,16 +30,68 @@ extern "C" __global__ void __launch_bounds__(1024, 1) hold(volatile unsigned *fl
 }
 "#;
 
+/// What holds all multiprocessors but one.
+struct Holder {
+    kernels: Kernels,
+    holding: Arc<CudaStream>,
+    release: Arc<CudaStream>,
+    flag: CudaSlice<u32>,
+    blocks: u32,
+}
+
+impl Holder {
+    fn new(context: &Arc<CudaContext>) -> Holder {
+        let kernels = Kernels::compile(context, "hold", HOLD, &["hold"]).unwrap();
+        let multiprocessors = context.attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).unwrap() as u32;
+        let (holding, release) = (context.new_stream().unwrap(), context.new_stream().unwrap());
+        let flag = release.alloc_zeros(64).unwrap();
+        Holder { kernels, holding, release, flag, blocks: multiprocessors - 1 }
+    }
+
+    /// Returns when it holds them.
+    fn hold(&mut self) {
+        self.release.memset_zeros(&mut self.flag).unwrap();
+        self.release.synchronize().unwrap();
+        let address = self.flag.device_ptr(&self.release).0;
+        let argument: *const c_void = std::ptr::from_ref(&address).cast();
+        // SAFETY: the kernel takes one pointer, to 64 words that outlive it.
+        unsafe { self.kernels.launch(0, self.blocks, 1024, self.holding.cu_stream(), &[argument]) }.unwrap();
+        let there = || self.release.clone_dtoh(&self.flag).unwrap()[63];
+        assert!(in_time(|| there() == self.blocks), "{} blocks of {}", there(), self.blocks);
+    }
+
+    fn release(&mut self) {
+        self.release.memcpy_htod(&[1_u32], &mut self.flag.slice_mut(..1)).unwrap();
+        self.release.synchronize().unwrap();
+        self.holding.synchronize().unwrap();
+    }
+}
+
+/// Whether it becomes so before long.
+fn in_time(is_so: impl Fn() -> bool) -> bool {
+    let start = Instant::now();
+    while !is_so() {
+        if start.elapsed() > Duration::from_secs(20) {
+            return false;
+        }
+        std::thread::yield_now();
+    }
+    true
+}
+
+/// Whether all that is on the stream ends before long.
+fn ends(stream: &CudaStream) -> bool {
+    let done = stream.record_event(None).unwrap();
+    in_time(|| done.try_is_complete().unwrap())
+}
+
 #[test]
 fn while_another_kernel_holds_the_card() {
     if !is_alone(while_another_kernel_holds_the_card) {
         return; // what other tests do would be held up too
     }
     let Some(context) = context() else { return };
-    let kernels = Kernels::compile(&context, "hold", HOLD, &["hold"]).unwrap();
-    let multiprocessors = context.attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).unwrap() as u32;
-    let (holding, stream, release) =
-        (context.new_stream().unwrap(), context.new_stream().unwrap(), context.new_stream().unwrap());
+    let (mut holder, stream) = (Holder::new(&context), context.new_stream().unwrap());
     let mut rng = Rng::new();
     for strategy in STRATEGIES.into_iter().chain(TEXTBOOK) {
         let x = any::<u64>(&mut rng, 3 << 20);
@@ -41,27 +99,125 @@ fn while_another_kernel_holds_the_card() {
         let mut workspace = Workspace::new(&stream);
         let sum = scan::<Sum, u64>().strategy(strategy);
         sum.prepare(x.len(), &mut workspace).unwrap();
-        let mut flag = release.alloc_zeros::<u32>(64).unwrap();
-        release.synchronize().unwrap();
         stream.synchronize().unwrap();
 
-        // One multiprocessor is left.
-        let address = flag.device_ptr(&release).0;
-        let argument: *const c_void = std::ptr::from_ref(&address).cast();
-        // SAFETY: the kernel takes one pointer, to 57 words that outlive it.
-        unsafe { kernels.launch(0, multiprocessors - 1, 1024, holding.cu_stream(), &[argument]) }.unwrap();
+        holder.hold();
         sum.workspace(&mut workspace).run_in_place(&mut on_device).unwrap();
-        let done = stream.record_event(None).unwrap();
-        let start = Instant::now();
-        while !done.try_is_complete().unwrap() && start.elapsed() < Duration::from_secs(20) {
-            std::thread::yield_now();
-        }
-        let finished = done.try_is_complete().unwrap();
-        release.memcpy_htod(&[1_u32], &mut flag.slice_mut(..1)).unwrap();
-        release.synchronize().unwrap();
-        holding.synchronize().unwrap();
+        let finished = ends(&stream);
+        holder.release();
         assert!(finished, "{strategy:?} made no progress");
         let expected = oracle::<Sum, u64>(&x, Options { exclusive: false, init: None, reverse: false });
         assert_same(&stream.clone_dtoh(&on_device).unwrap(), &expected, &strategy);
+    }
+}
+
+/// A partition into one buffer, whose tiles wait for each other if the device holds them at once.
+struct Partition {
+    stream: Arc<CudaStream>,
+    workspace: Workspace,
+    items: Vec<u32>,
+    input: CudaSlice<u32>,
+    output: CudaSlice<u32>,
+    count: CudaSlice<u64>,
+}
+
+impl Partition {
+    const ABOVE: u32 = 0x6000_0000;
+
+    /// Of so many random items; all that it needs is there.
+    fn new(stream: &Arc<CudaStream>, rng: &mut Rng, n: usize) -> Partition {
+        let items = any::<u32>(rng, n);
+        let mut workspace = Workspace::new(stream);
+        partition::<u32>().keep(Above(Self::ABOVE)).prepare(n, &mut workspace).unwrap();
+        let input = stream.clone_htod(&items).unwrap();
+        let (output, count) = (stream.alloc_zeros(n).unwrap(), stream.alloc_zeros(1).unwrap());
+        stream.synchronize().unwrap();
+        Partition { stream: stream.clone(), workspace, items, input, output, count }
+    }
+    fn call(&mut self) {
+        let parts = partition::<u32>().keep(Above(Self::ABOVE)).workspace(&mut self.workspace);
+        parts.run_into(&self.input, &mut self.output, &mut self.count).unwrap();
+    }
+    #[track_caller]
+    fn ends_well(&self) {
+        let n = self.items.len();
+        assert!(ends(&self.stream), "{n} items never found room");
+        let (mut expected, others): (Vec<u32>, Vec<u32>) = self.items.iter().partition(|x| **x > Self::ABOVE);
+        assert_eq!(self.stream.clone_dtoh(&self.count).unwrap(), [expected.len() as u64], "{n}");
+        expected.extend(others);
+        assert_same(&self.stream.clone_dtoh(&self.output).unwrap(), &expected, &n);
+    }
+}
+
+/// Two at the same time, most of a large card each: nothing refuses them, the calls return, and when there is room they end.
+#[test]
+fn tiles_that_meet_wait_for_room() {
+    if !is_alone(tiles_that_meet_wait_for_room) {
+        return;
+    }
+    let Some(context) = context() else { return };
+    let mut holder = Holder::new(&context);
+    let mut rng = Rng::new();
+    let streams = [0, 1].map(|_| context.new_stream().unwrap());
+    for n in [3 << 20, 1 << 20, 1 << 16] {
+        let mut partitions = streams.each_ref().map(|stream| Partition::new(stream, &mut rng, n));
+        holder.hold();
+        partitions.iter_mut().for_each(Partition::call);
+        holder.release();
+        partitions.iter().for_each(Partition::ends_well);
+    }
+}
+
+/// A stream on as small a part of the device as there can be, a green context; nothing where the driver knows none. The part is never
+/// given back.
+fn on_a_part(context: &Arc<CudaContext>) -> Option<Arc<CudaStream>> {
+    type Resource = [u64; 64]; // `CUdevResource`, which is shorter
+    const MULTIPROCESSORS: u32 = 1; // CU_DEV_RESOURCE_TYPE_SM
+    const DEFAULT_STREAM: u32 = 1; // CU_GREEN_CTX_DEFAULT_STREAM
+    const NON_BLOCKING: u32 = 1; // CU_STREAM_NON_BLOCKING
+    // Loaded by hand, since cudarc has them for some versions of CUDA alone.
+    // SAFETY: the library of the driver, which is loaded already.
+    let driver = unsafe { Library::new("libcuda.so.1") }.ok()?;
+    macro_rules! function { ($name:literal: $($argument:ty),*) => {
+        // SAFETY: its type in cuda.h.
+        unsafe { driver.get::<unsafe extern "C" fn($($argument),*) -> u32>($name) }.ok()?
+    } }
+    let get = function!("cuDeviceGetDevResource": i32, *mut Resource, u32);
+    let split = function!("cuDevSmResourceSplitByCount":
+        *mut Resource, *mut u32, *const Resource, *mut Resource, u32, u32);
+    let describe = function!("cuDevResourceGenerateDesc": *mut *mut c_void, *mut Resource, u32);
+    let create = function!("cuGreenCtxCreate": *mut *mut c_void, *mut c_void, i32, u32);
+    let create_stream = function!("cuGreenCtxStreamCreate": *mut CUstream, *mut c_void, u32, i32);
+
+    let device = context.ordinal() as i32;
+    let (mut whole, mut part, mut parts): (Resource, Resource, u32) = ([0; 64], [0; 64], 1);
+    let (mut described, mut green, mut stream) = (null_mut(), null_mut(), null_mut());
+    context.bind_to_thread().unwrap();
+    // SAFETY: the functions write what they say to places of its size; the stream lives as long as the process.
+    unsafe {
+        assert_eq!(get(device, &mut whole, MULTIPROCESSORS), 0);
+        assert_eq!(split(&mut part, &mut parts, &whole, null_mut(), 0, 1), 0);
+        assert_eq!(describe(&mut described, &mut part, 1), 0);
+        assert_eq!(create(&mut green, described, device, DEFAULT_STREAM), 0);
+        assert_eq!(create_stream(&mut stream, green, NON_BLOCKING, 0), 0);
+        Some(context.wrap_borrowed_stream(stream))
+    }
+}
+
+/// What the whole device would hold at once, and the stream's part of it does not: the driver refuses it, and it goes in two launches.
+#[test]
+fn tiles_that_a_part_of_the_card_cannot_hold() {
+    if !is_alone(tiles_that_a_part_of_the_card_cannot_hold) {
+        return;
+    }
+    let Some(context) = context() else { return };
+    let Some(stream) = on_a_part(&context) else { return eprintln!("skipped, the driver has no parts of a device") };
+    let mut rng = Rng::new();
+    for n in [3 << 20, 1 << 20, 1 << 14] {
+        let mut partition = Partition::new(&stream, &mut rng, n);
+        for _ in 0..3 {
+            partition.call();
+            partition.ends_well();
+        }
     }
 }

@@ -7,7 +7,7 @@ __device__ volatile u32 gave_up, foreign;
 // ---- pauses ----------------------------------------------------------------------------------------------------------
 // PAUSE says for how many nanoseconds: an expression over the place and the tile, group or word `at` which a thread is there.
 
-enum Place : u32 { WORD, POST, PUBLISH, POLL, SCAN, SERVE };
+enum Place : u32 { WORD, POST, PUBLISH, POLL, SCAN, SERVE, RETIRE };
 
 // Nothing without a seed; else some, and much in one of 64 cases.
 __device__ inline u32 random(u32 place, u32 at) {

@@ -1,7 +1,7 @@
 //! The hand-over under test: the templates as one text that a test may alter, in kernels on memory of their own.
 
 use super::layers::{address, p};
-use crate::common::{Options, Sample};
+use crate::common::{Options, Sample, oracle};
 use parascan::Operator;
 use parascan::cuda::Kernels;
 use parascan::cudarc::driver::{CudaSlice, CudaStream};
@@ -10,12 +10,14 @@ use std::sync::Arc;
 // ---- the text --------------------------------------------------------------------------------------------------------------
 
 const PRELUDE: &str = include_str!("subject.cuh");
-const TEMPLATES: [&str; 5] = [
+const TEMPLATES: [&str; 7] = [
     include_str!("../../cuda-templates/warp_scan.cuh"),
     include_str!("../../cuda-templates/handover.cuh"),
     include_str!("../../cuda-templates/stage.cuh"),
     include_str!("../../cuda-templates/pipeline.cuh"),
     include_str!("../../cuda-templates/scan.cuh"),
+    include_str!("../../cuda-templates/compact.cuh"),
+    include_str!("../../cuda-templates/together.cuh"),
 ];
 
 /// A piece of the templates, which is in them so many times, and what comes in its place.
@@ -60,6 +62,8 @@ const HOOKS: &[Edit] = &[
         "pause(POLL, tile); while (!prefix_of(tile).poll(prefix.value)) {}",
     ),
     once("for (bool all = false; !all;) {", "pause(POLL, tile); bool all = false; while (!all) {"),
+    once("for (bool have = false; !have;) {", "pause(POLL, tile); bool have = false; while (!have) {"),
+    once("join.retire(tile, lane);", "pause(RETIRE, tile), join.retire(tile, lane);"),
     once("while (there < size || served < size) {", "while (there < size || served < size) { pause(SERVE, group);"),
     // What an earlier kernel may have left in shared memory: a prefix for this very group, and no item.
     once(
@@ -98,6 +102,11 @@ pub(super) enum Join {
     },
     /// 32 columns, all of them with the same items, one a tile. It makes an exclusive scan from `init`.
     Columns,
+    /// No scan: a partition of three ways, by the upper two bits, of all items but the last two, whose places get the counts.
+    Meeting {
+        warps: usize,
+        rows: usize,
+    },
 }
 
 impl Join {
@@ -108,13 +117,32 @@ impl Join {
             | Join::LookBack { warps, vectors }
             | Join::Chained { warps, vectors } => warps * 32 * vectors * 16 / size_of::<T>(),
             Join::Columns => 1,
+            Join::Meeting { warps, rows } => warps * 32 * rows,
         }
+    }
+    /// So many tiles, or as many of them as any card holds at once if they meet.
+    pub(super) fn tiles(self, tiles: usize) -> usize {
+        match self {
+            Join::Meeting { .. } => tiles.min(300),
+            _ => tiles,
+        }
+    }
+    /// What it makes of items of `Maps`.
+    pub(super) fn expected(self, input: &[u64], options: Options<u64>) -> Vec<u64> {
+        let Join::Meeting { .. } = self else { return oracle::<Maps, u64>(input, options) };
+        let way = |x: &u64| x.leading_zeros().min(2);
+        let mut expected = input[..input.len() - 2].to_vec();
+        let counts = [0, 1].map(|k| expected.iter().filter(|&x| way(x) == k).count() as u64);
+        expected.sort_by_key(way);
+        expected.extend(counts);
+        expected
     }
     fn threads(self) -> u32 {
         match self {
-            Join::Server { warps, .. } | Join::LookBack { warps, .. } | Join::Chained { warps, .. } => {
-                warps as u32 * 32
-            }
+            Join::Server { warps, .. }
+            | Join::LookBack { warps, .. }
+            | Join::Chained { warps, .. }
+            | Join::Meeting { warps, .. } => warps as u32 * 32,
             Join::Columns => 32,
         }
     }
@@ -147,6 +175,22 @@ impl Join {
                     join.retire(shared, tile);
                 }"
             .to_owned(),
+            Join::Meeting { warps, rows } => format!(
+                "struct Bit {{
+                     typedef ::Element Item;
+                     typedef u32 Parameters;
+                     Parameters bit;
+                     __device__ bool operator()(Item x) const {{ return x >> bit & 1; }}
+                 }};
+                 typedef ByEither<Bit, Bit> Choice;
+                 extern \"C\" __global__ void __launch_bounds__({warps} * WARP)
+                 subject(Element *in, Element *out, u64 n, Carry, u32, void *memory, u32 tiles) {{
+                     n -= 2;
+                     CompactCall call = {{n, in, out + n, {{n, n, n}}, memory, tiles, BEHIND}};
+                     Array<Element, true> items = {{in, {{out, out, out}}}};
+                     partition_at_once<{warps}, {rows}, 3>(call, Choice(call, {{63, 62}}), items);
+                 }}"
+            ),
         }
     }
     /// The translation unit, with threads that pause for `pause`.
@@ -266,6 +310,7 @@ impl Subject {
         let blocks = tiles + u32::from(matches!(self.join, Join::Server { .. }));
         self.watch(seed);
         let arguments = [p(&from), p(&to), p(&n), p(&init), p(&flags), p(&memory), p(&tiles)];
+        // Tiles that meet run at once on a card that has nothing else to do, and give up where they do not.
         // SAFETY: the kernel's arguments, in order; the buffers outlive it.
         unsafe { self.kernels.launch(SUBJECT, blocks, self.join.threads(), self.stream.cu_stream(), &arguments) }
             .unwrap();
