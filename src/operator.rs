@@ -14,7 +14,7 @@ pub enum Associativity {
     Rounding,
 }
 
-/// The vector instruction that `combine` is, for carries that are machine integers.
+/// The vector instruction that `combine` is, or the two, for carries that are machine integers.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lanes {
@@ -30,14 +30,6 @@ pub enum Lanes {
     Min {
         signed: bool,
     },
-}
-
-impl Lanes {
-    /// For carries of up to 32 bits: before AVX-512 there is no maximum of 64, and what takes its place is slower than a plain
-    /// loop.
-    const fn up_to_32_bits<T>(self) -> Lanes {
-        if size_of::<T>() < 8 { self } else { Lanes::No }
-    }
 }
 
 /// An associative operator on `T`.
@@ -237,16 +229,22 @@ macro_rules! lanes {
         Lanes::Xor
     };
     (Max Exact Same $t:ident) => {
-        Lanes::Max { signed: $t::MIN != 0 }.up_to_32_bits::<$t>()
+        Lanes::Max { signed: $t::MIN != 0 }
     };
     (Min Exact Same $t:ident) => {
-        Lanes::Min { signed: $t::MIN != 0 }.up_to_32_bits::<$t>()
+        Lanes::Min { signed: $t::MIN != 0 }
     };
     (Max Exact NanLast $t:ident) => {
-        Lanes::Max { signed: true }.up_to_32_bits::<$t>()
+        Lanes::Max { signed: true }
+    };
+    (Max Exact KeyNanLast $t:ident) => {
+        Lanes::Max { signed: true }
     };
     (Min Exact NanFirst $t:ident) => {
-        Lanes::Min { signed: true }.up_to_32_bits::<$t>()
+        Lanes::Min { signed: true }
+    };
+    (Min Exact KeyNanFirst $t:ident) => {
+        Lanes::Min { signed: true }
     };
     ($op:ident $associativity:ident $form:ident $t:ident) => {
         Lanes::No

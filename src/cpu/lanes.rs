@@ -173,14 +173,26 @@ mod avx2 {
                 (Lanes::Max { signed: false }, 1) => _mm_max_epu8(a, b),
                 (Lanes::Max { signed: false }, 2) => _mm_max_epu16(a, b),
                 (Lanes::Max { signed: false }, 4) => _mm_max_epu32(a, b),
+                (Lanes::Max { signed }, 8) => _mm_blendv_epi8(b, a, is_greater(a, b, signed)),
                 (Lanes::Min { signed: true }, 1) => _mm_min_epi8(a, b),
                 (Lanes::Min { signed: true }, 2) => _mm_min_epi16(a, b),
                 (Lanes::Min { signed: true }, 4) => _mm_min_epi32(a, b),
                 (Lanes::Min { signed: false }, 1) => _mm_min_epu8(a, b),
                 (Lanes::Min { signed: false }, 2) => _mm_min_epu16(a, b),
                 (Lanes::Min { signed: false }, 4) => _mm_min_epu32(a, b),
+                (Lanes::Min { signed }, 8) => _mm_blendv_epi8(a, b, is_greater(a, b, signed)),
                 _ => unreachable!("operators in lanes are carried in machine integers"),
             }
+        }
+    }
+
+    /// All bits of each 64-bit lane in which `a` is greater. Before AVX-512 this is what a maximum of 64 bits is made of.
+    #[inline(always)]
+    fn is_greater(a: __m128i, b: __m128i, signed: bool) -> __m128i {
+        // SAFETY: only called with AVX2.
+        unsafe {
+            let signs = _mm_set1_epi64x(if signed { 0 } else { i64::MIN });
+            _mm_cmpgt_epi64(_mm_xor_si128(a, signs), _mm_xor_si128(b, signs))
         }
     }
 

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::operator::Lanes;
 use crate::{Associativity, Element, Operator};
-use std::{array, marker::PhantomData, sync::OnceLock};
+use std::{any::TypeId, array, marker::PhantomData, sync::OnceLock};
 
 /// Where the items of a [`pipeline`] come from. `C` is the operator's carry.
 ///
@@ -88,7 +88,7 @@ pub trait Sink<I, C>: Copy + Sync {
 /// Works on the threads of rayon's current pool and returns when all is done. Inputs of up to 256 KiB stay on the
 /// calling thread and allocate nothing. Items are read twice, the second time from the cache, and combined about twice,
 /// so the memory moved is what the source reads and the sink writes, once. Operators of the catalog that are one instruction
-/// on integers of up to 64 bits run in vector registers where the processor has AVX2. A panic of the operator, the source or the sink
+/// on integers (a maximum of 64 bits is two) run in vector registers where the processor has AVX2. A panic of the operator, the source or the sink
 /// reaches the caller; some items have been put then. Any of them may enter rayon or another pipeline.
 ///
 /// # Same bits
@@ -305,7 +305,13 @@ where
         upcoming: Option<Cut>,
     ) -> (Op::Carry, Option<(Op::Carry, [Op::Carry; RUNS])>) {
         let upcoming = upcoming.map(|next| next.from..next.from + next.len);
-        let (last, sum) = lanes::scan::<Op, T, _, _, _>(self.steps, tile.from, tile.len, prefix, upcoming);
+        // Where one thread does all, two lanes take longer than a loop, unless items have to be converted.
+        let is_loop = tile.run == 0 && size_of::<Op::Carry>() == 8 && TypeId::of::<Op::Carry>() == TypeId::of::<T>();
+        let (last, sum) = if is_loop {
+            (self.steps.scan_run(tile.from, tile.len, prefix), None)
+        } else {
+            lanes::scan::<Op, T, _, _, _>(self.steps, tile.from, tile.len, prefix, upcoming)
+        };
         self.steps.sink.flush();
         (last, sum.map(|sum| (sum, [sum; RUNS])))
     }

@@ -282,7 +282,7 @@ pub(super) fn fence() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Associativity, BitXor, Last, Max, Sum};
+    use crate::{Associativity, BitXor, Last, Max, Min, Sum};
     use half::f16;
 
     const TINY: Shape = Shape { tile: 136, small: 0 };
@@ -374,6 +374,11 @@ mod tests {
         check::<Affine, [u32; 2]>(|z| [z as u32, (z >> 32) as u32], [3, 5]);
         check::<Last, u8>(|z| z as u8, 9);
         check::<Max, f64>(|z| (z % 1000) as f64 - 500.0, crate::Keyed::key_nan_last(-0.0f64));
+        check::<Min, f64>(|z| (z % 1000) as f64 - 500.0, crate::Keyed::key_nan_first(0.5f64));
+        check::<Max, i64>(|z| (z << 20) as i64, -1 << 62);
+        check::<Min, i64>(|z| (z << 20) as i64, 1 << 62);
+        check::<Max, u64>(|z| z << 20, 1 << 62);
+        check::<Min, u64>(|z| z << 20, 3 << 62);
         // Small whole numbers, so that sums in f32 are exact and a loop may be the oracle.
         assert_eq!(<Sum as Operator<f16>>::ASSOCIATIVITY, Associativity::Rounding);
         check::<Sum, f16>(|z| f16::from_f32((z % 4) as f32), 2.0);
@@ -422,6 +427,7 @@ mod tests {
         check::<Sum, u32>(|z| z, 5, &[0, 1, 2, 3, 4, 7, 13, 15]);
         check::<Sum, u64>(|z| (z as u64) << 20, 7, &[1, 2, 7, 0]);
         check::<Max, i16>(|z| (z >> 16) as i16, -9, &[1, 5, 9, 0]);
+        check::<Min, u64>(|z| (z as u64) << 32, 3 << 62, &[3, 0]);
         check::<BitXor, u8>(|z| (z >> 24) as u8, 3, &[0, 3, 61, 16]);
     }
 
