@@ -84,17 +84,22 @@ __device__ inline void count_common(const Bits (&key)[UNROLL], Bucket bucket, co
     }
 }
 
-// Two counters of 16 bits to a word. A step counts at most 2^15 keys, and where a counter gets so far they go out after it: none gets to 2^16.
+// Where a counter is: those of buckets that are a power of two apart are in different banks.
+__device__ inline u32 counter_at(u32 i) { return i + i / WARP; }
+
+// Two counters of 16 bits to a word: of buckets that are half of all apart, so that neighbours, which are often frequent together, do not share
+// one. A step counts at most 2^15 keys, and where a counter gets so far they go out after it: none gets to 2^16.
 template <class Order, class Bits, u32 THREADS, class Bucket>
 __device__ void bucket_count_by(u32 *counters, const SortCall &call, const BucketCall &buckets, u32 lower_bits, Bucket bucket) {
     constexpr u32 UNROLL = sizeof(Bits) > 4 ? 16 : 32, STEP = THREADS * UNROLL, GROUP = sizeof(Vector) / sizeof(Bits);
     constexpr u32 FULL = 1 << 15, BOTH = FULL << 16 | FULL;
+    u32 half_bits = DIGIT_BITS - 1 + lower_bits, half = 1u << half_bits;
     constexpr bool MAY_BE_FEW = sizeof(Bits) == 2; // of longer keys few values go another way
     static_assert(STEP <= FULL, "as many as a counter has room for");
     key_steps<THREADS, UNROLL, Order, Bits>(call, [&](const Bits(&key)[UNROLL], u32 left) {
         u32 turned = 0; // bits of counters
         auto count = [&](u32 bucket, u32 keys) {
-            u32 more = keys << bucket % 2 * 16, before = atomicAdd(counters + bucket / 2, more);
+            u32 more = keys << (bucket >> half_bits) * 16, before = atomicAdd(counters + counter_at(bucket & (half - 1)), more);
             turned |= before ^ (before + more);
         };
         if (left == STEP && all_same(bucket(key[0]))) { // as likely the others: lanes with the same counter are served one after the other
@@ -125,34 +130,38 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
                 if (left == STEP || i * THREADS + threadIdx.x < left) count(bucket(key[i]), 1);
         }
         if (!__syncthreads_or(turned & BOTH)) return;
-        Vector *vectors = (Vector *)counters;
-        for (u32 v = threadIdx.x; v < BINS << lower_bits >> 3; v += THREADS) {
-            Vector eight = vectors[v];
-            if (((eight.word[0] | eight.word[1] | eight.word[2] | eight.word[3]) & BOTH) == 0) continue;
-            for (u32 k = 0; k < 8; k++) {
-                u32 bucket = 8 * v + k, full = FULL << k % 2 * 16;
-                if ((eight.word[k / 2] & full) == 0) continue;
-                eight.word[k / 2] -= full;
-                atomicAdd(buckets.counts + bucket, FULL);
-                atomicAdd(buckets.tops + (bucket >> lower_bits), FULL);
-            }
-            vectors[v] = eight;
+        for (u32 i = threadIdx.x; i < half; i += THREADS) {
+            u32 &both = counters[counter_at(i)], full = both & BOTH;
+            if (full == 0) continue;
+            both -= full;
+#pragma unroll
+            for (u32 k = 0; k < 2; k++)
+                if (full >> k * 16 & FULL) {
+                    atomicAdd(buckets.counts + i + k * half, FULL);
+                    atomicAdd(buckets.tops + (i >> lower_bits) + k * BINS / 2, FULL);
+                }
         }
         __syncthreads();
     });
     __syncthreads();
-    // A warp adds up each first digit's.
-    u32 of_top = (1u << lower_bits) / 2;
-    for (u32 top = warp_id(); top < BINS; top += THREADS / WARP) {
-        u32 sum = 0;
-        for (u32 i = lane_id(); i < of_top; i += WARP) {
-            u32 both = counters[top * of_top + i], low = both & 0xffff, high = both >> 16;
-            // Both at once: neither sum gets past 32 bits.
-            if (both) atomicAdd((u64 *)buckets.counts + top * of_top + i, u64(high) << 32 | low);
-            sum += low + high;
+    // A warp adds up those of two first digits.
+    u32 of_top = 1u << lower_bits;
+    for (u32 top = warp_id(); top < BINS / 2; top += THREADS / WARP) {
+        u32 sums[2] = {0, 0};
+        for (u32 i = top * of_top + lane_id(); i < (top + 1) * of_top; i += WARP) {
+            u32 both = counters[counter_at(i)];
+#pragma unroll
+            for (u32 k = 0; k < 2; k++) {
+                u32 keys = both >> k * 16 & 0xffff;
+                if (keys > 0) atomicAdd(buckets.counts + i + k * half, keys);
+                sums[k] += keys;
+            }
         }
-        sum = warp_add(sum);
-        if (lane_id() == 0 && sum) atomicAdd(buckets.tops + top, sum);
+#pragma unroll
+        for (u32 k = 0; k < 2; k++) {
+            u32 sum = warp_add(sums[k]);
+            if (lane_id() == 0 && sum > 0) atomicAdd(buckets.tops + top + k * BINS / 2, sum);
+        }
     }
 }
 
@@ -181,7 +190,7 @@ __device__ void bucket_count_few(u32 *counters, const SortCall &call, const Buck
 
 // A bucket for each key of two bytes.
 template <class Order, class Bits, u32 THREADS> __device__ void key_count(u32 *counters, const SortCall &call, const BucketCall &buckets) {
-    for (u32 i = threadIdx.x; i < BUCKETS / 2; i += THREADS) counters[i] = 0;
+    for (u32 i = threadIdx.x; i < counter_at(BUCKETS / 2); i += THREADS) counters[i] = 0;
     __syncthreads();
     bucket_count_by<Order, Bits, THREADS>(counters, call, buckets, DIGIT_BITS, BucketByBits<Bits>(DIGIT_BITS));
 }
@@ -197,7 +206,7 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_count(u32
         bucket_count_few<Order, Bits, THREADS>(counters, call, buckets, BucketByValues<Bits>{values});
         return;
     }
-    for (u32 i = threadIdx.x; i < BINS << lower_bits >> 1; i += THREADS) counters[i] = 0;
+    for (u32 i = threadIdx.x; i < counter_at(BINS / 2 << lower_bits); i += THREADS) counters[i] = 0;
     if (map.route == BY_CELLS) BucketByCells<Bits>::load(shared, map);
     awaited();
     if (map.route == BY_BITS) bucket_count_by<Order, Bits, THREADS>(counters, call, buckets, lower_bits, BucketByBits<Bits>(lower_bits));
