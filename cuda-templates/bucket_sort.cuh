@@ -23,7 +23,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
     static_assert(EACH == 8 && Tile::TILE <= 1 << 13, "whole vectors of bins, and a place for each item");
     static constexpr u32 MOST_BITS = 8 * sizeof(Item) - PLACE_BITS + LOG_BINS - 4; // of which an item tells those of a thread's bins apart
     static constexpr u32 COUNTED = 16, FIELDS = 8, WORDS = (1 << COUNTED) / FIELDS, WORDS_EACH = WORDS / THREADS;
-    static constexpr u32 SELDOM_FOUR = 6; // keys are equal where there could be so many times as many
+    static constexpr u32 SELDOM_FOUR = 10; // keys are equal where there could be so many times as many: in one bucket of five
     static constexpr bool FEW_BITS = !HAS_VALUES && sizeof(Bits) <= 4;
     struct Fine {
         alignas(16) Item items[Tile::TILE];

@@ -71,11 +71,18 @@ impl Nvrtc {
         if let Some(found) = folders.iter().find_map(|folder| Nvrtc::open_in(folder)) {
             return Ok(found);
         }
-        let packages = python_folders();
-        if let Some(found) = packages.iter().find_map(|folder| Nvrtc::open_in(folder)) {
-            return Ok(found);
+        // To ask an interpreter takes longer than all else.
+        for sites in [sites_beside_python, sites_of_python] {
+            let packages: Vec<PathBuf> = sites().iter().flat_map(|site| libraries_in(site)).collect();
+            if let Some(found) = packages.iter().find_map(|folder| Nvrtc::open_in(folder)) {
+                return Ok(found);
+            }
+            for package in packages {
+                if !folders.contains(&package) {
+                    folders.push(package);
+                }
+            }
         }
-        folders.extend(packages);
         let looked: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
         Err(format!("looked with the dynamic linker and in {}", looked.join(", ")))
     }
@@ -298,18 +305,26 @@ pub(crate) fn words(e: &libloading::Error) -> String {
     std::error::Error::source(e).map_or_else(|| e.to_string(), |said| said.to_string())
 }
 
-/// Where pip puts `nvidia-cuda-nvrtc`: `nvidia/*/lib` below the site-packages of the `python3` on PATH.
-fn python_folders() -> Vec<PathBuf> {
+/// The folders of packages that belong to the `python3` on PATH, if they are where a system or a virtual environment has them.
+fn sites_beside_python() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let Some(programs) = std::env::split_paths(&path).find(|folder| folder.join("python3").is_file()) else {
+        return Vec::new();
+    };
+    let versions = std::fs::read_dir(programs.with_file_name("lib")).into_iter().flatten().flatten();
+    let versions = versions.filter(|entry| entry.file_name().to_string_lossy().starts_with("python3"));
+    versions.flat_map(|version| ["site-packages", "dist-packages"].map(|name| version.path().join(name))).collect()
+}
+
+/// The same, as the interpreter says.
+fn sites_of_python() -> Vec<PathBuf> {
     let script = "import site, sys; print('\\n'.join(dict.fromkeys(site.getsitepackages() + [site.getusersitepackages()] + sys.path)))";
     let Ok(output) = Command::new("python3").args(["-c", script]).output() else { return Vec::new() };
-    let mut folders = Vec::new();
-    for site in String::from_utf8_lossy(&output.stdout).lines().filter(|line| !line.is_empty()) {
-        for package in std::fs::read_dir(Path::new(site).join("nvidia")).into_iter().flatten().flatten() {
-            let folder = package.path().join("lib");
-            if folder.is_dir() {
-                folders.push(folder);
-            }
-        }
-    }
-    folders
+    String::from_utf8_lossy(&output.stdout).lines().filter(|line| !line.is_empty()).map(PathBuf::from).collect()
+}
+
+/// Where pip puts `nvidia-cuda-nvrtc` in a folder of packages: `nvidia/*/lib`.
+fn libraries_in(site: &Path) -> Vec<PathBuf> {
+    let packages = std::fs::read_dir(site.join("nvidia")).into_iter().flatten().flatten();
+    packages.map(|package| package.path().join("lib")).filter(|folder| folder.is_dir()).collect()
 }
