@@ -35,8 +35,8 @@ template <class Bits> struct BucketMap { // zero before the sort
     u32 factor;
     Bits above, below, middle; // `Cells`
     union {
-        // How many buckets a cell has, or minus so many, if more than one; above it a bucket, less so many times the number by which keys find the
-        // cell: a key's is that and so many times its place.
+        // By cell. In the lower half its step: how many buckets it has, if more than one, or minus so many where keys fall with their place. In
+        // the upper one the bucket at its beginning, less the step times its `number`. A key's is the entry and the step times its place.
         alignas(16) u32 cells[CELLS];
         Bits values[VALUES];          // in order, the last of them and those that are not there the greatest of all
     };
@@ -92,7 +92,7 @@ template <class Bits> struct Cells {
     // Its place, in so many parts of a cell.
     __device__ u32 operator()(Bits key) const { return place(min(Bits(key - above), Bits(below - key))); }
     static __device__ u32 cell(u32 at, bool is_upper) { return (at >> PART_BITS) - FIRST + (is_upper ? SIDE : 0); }
-    // What stands above the parts of a cell in the places of its keys.
+    // What stands above the part in the place of each of its keys.
     static __device__ u32 number(u32 cell) { return cell % SIDE + FIRST; }
     // How much of its cell is between the middle and the place of an end.
     __device__ float filled(u32 at) const {
@@ -191,7 +191,8 @@ template <class Bits> struct BucketByCells {
     }
 
   private:
-    // The bucket's number, and how far a key is in it.
+    // The bucket's number, and how far a key is in it. In a cell of 2^15 keys or more that rises the last part goes to the bucket behind the cell,
+    // which is no single key's: cells on the way up get no narrower, and of those that wide none has a bucket for each key.
     __device__ u32 parts(Bits key) const {
         u32 at = cells(key), cell = table[cells.cell(at, cells.is_upper(key))];
         return cell + lower_half(cell) * at;
@@ -423,7 +424,7 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     // ---- how many buckets a cell has. Of few keys: some cells a bucket, of which `weight` says how much of it they are. Of many: so many of
     // its own, the first of them a new one.
     constexpr u32 ONE = 1 << 16, MOST_OWN = (1u << (PART_BITS - 1)) - 1;
-    constexpr float FEW_MORE = 3; // than that again, where few were seen: half of 2.5 squared, by Poisson's law
+    constexpr float FEW_MORE = 3; // keys of the sample, for where few were seen the root is too little: half of 2.5 squared, by Poisson's law
     // A cell in which keys end has them all in a part of it, and for that part as many buckets as others have for the whole.
     float scale = float(call.n) / (float(buckets.sampled) * float(buckets.room) * 0.88f);
     u32 ends[2] = {way(Bits(~map.extremes[0])), way(Bits(map.extremes[1]))};

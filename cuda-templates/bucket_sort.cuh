@@ -1,6 +1,6 @@
 // Radix sort by buckets: one of them, in one block, by one of three ways.
 //
-// - Keys alone of which few bits are left: each key that there could be is counted, and the counts tell all places.
+// - Keys alone of which few bits are left, and that are not dense: each key that there could be is counted, and the counts tell all places.
 // - Each key to a bin by its next bits, about as many bins as keys; then a thread puts the keys of a few bins in order.
 // - Where keys are so much alike that these do not tell them apart: digit by digit.
 #pragma once
@@ -23,7 +23,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
     static_assert(EACH == 8 && Tile::TILE <= 1 << 13, "whole vectors of bins, and a place for each item");
     static constexpr u32 MOST_BITS = 8 * sizeof(Item) - PLACE_BITS + LOG_BINS - 4; // of which an item tells those of a thread's bins apart
     static constexpr u32 COUNTED = 16, FIELDS = 8, WORDS = (1 << COUNTED) / FIELDS, WORDS_EACH = WORDS / THREADS;
-    static constexpr u32 SELDOM_FOUR = 10; // keys are equal where there could be so many times as many: in one bucket of five
+    static constexpr u32 SELDOM_FOUR = 10; // are equal where there could be so many times as many keys: in one bucket of five
     static constexpr bool FEW_BITS = !HAS_VALUES && sizeof(Bits) <= 4;
     struct Fine {
         alignas(16) Item items[Tile::TILE];

@@ -39,7 +39,7 @@ template <u32 THREADS, u32 UNROLL, class Order, class Bits, class Use> __device_
     }
 }
 
-// Numbers that lanes have in common, if they have no more than these; where they have fewer, the others are no lane's.
+// Whether the numbers of a warp's lanes are no more than so many, and which. If they are fewer, the rest of `common` is no lane's.
 constexpr u32 COMMON = 4;
 __device__ inline bool few_in_warp(u32 mine, u32 (&common)[COMMON]) {
     u32 others = ALL_LANES;
@@ -52,7 +52,8 @@ __device__ inline bool few_in_warp(u32 mine, u32 (&common)[COMMON]) {
     return others == 0;
 }
 
-// Keys of buckets most of which are these, each lane's in registers: `count(bucket, keys)` is called for all of a warp's, and for every other key.
+// Counts keys most of which are of the buckets `common`. Each lane counts those in registers, and `count(bucket, keys)` is called once for all that
+// the warp has of a bucket; and for every other key.
 template <u32 GROUP, u32 UNROLL, class Bits, class Bucket, class Count>
 __device__ inline void count_common(const Bits (&key)[UNROLL], Bucket bucket, const u32 (&common)[COMMON], const Count &count) {
     u32 keys[COMMON] = {}, others = 0;
