@@ -85,7 +85,7 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     const CUDA_LIFT: &'static str = "x";
     /// `lower` over `x` in C++, likewise.
     const CUDA_LOWER: &'static str = "x";
-    /// The vector instruction that `combine` is, if it is one; then there is an identity.
+    /// The vector instruction that `combine` is, if it is one or two; then there is an identity.
     #[doc(hidden)]
     const LANES: Lanes = Lanes::No;
     /// The type under which kernels see the element.

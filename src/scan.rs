@@ -48,7 +48,7 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 /// # Waiting
 /// On host data a call returns when the work is done. On device data it returns when the work is on the stream, and
 /// never waits for it. The first use of an operator and element in a process loads their kernels, which waits for the
-/// driver, or for the compiler, which takes a thread for each kernel; [`prepare`](Scan::prepare) does that ahead.
+/// driver, or for the compiler, which makes all of them at the same time; [`prepare`](Scan::prepare) does that ahead.
 ///
 /// # Same bits
 /// Operands are combined in scan order, never assumed commutative. How they are grouped depends on n, the element type,

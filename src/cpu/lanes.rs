@@ -1,4 +1,4 @@
-//! Tiles by vector instructions, for operators that are one instruction on machine integers.
+//! Tiles by vector instructions, for operators that are one of them on machine integers, or two.
 //!
 //! A vector of items is scanned by the log-step network of Kogge and Stone ("A Parallel Algorithm for the Efficient
 //! Solution of a General Class of Recurrence Equations", 1973): each lane is combined with the one 1, 2, 4, ... lanes
@@ -14,7 +14,7 @@ pub(super) const VECTOR: usize = 16;
 /// Bytes of a cache line.
 pub(super) const LINE: usize = 64;
 
-/// Whether the operator is an instruction, and this machine has it.
+/// Whether the operator has a vector instruction, and this machine has that.
 #[inline]
 pub(super) fn has<Op: Operator<T>, T: Element>() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

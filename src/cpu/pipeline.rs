@@ -2,7 +2,7 @@
 //!
 //! A tile is summed, handed over and scanned while it is in the L2 cache. Inside it, [`RUNS`] runs of neighbouring items
 //! advance side by side, a block of items at a time, so that the processor works on one while the others wait for
-//! the latency of their additions. Operators that are one vector instruction take the tile as a single run (`lanes.rs`).
+//! the latency of their additions. Operators that have a vector instruction take the tile as a single run (`lanes.rs`).
 
 use super::{
     handover::{hand_over_ahead, in_order},
@@ -88,8 +88,8 @@ pub trait Sink<I, C>: Copy + Sync {
 /// Works on the threads of rayon's current pool and returns when all is done. Inputs of up to 256 KiB stay on the
 /// calling thread and allocate nothing. Items are read twice, the second time from the cache, and combined about twice,
 /// so the memory moved is what the source reads and the sink writes, once. Operators of the catalog that are one instruction
-/// on integers (a maximum of 64 bits is two) run in vector registers where the processor has AVX2. A panic of the operator, the source or the sink
-/// reaches the caller; some items have been put then. Any of them may enter rayon or another pipeline.
+/// on integers (a maximum of 64 bits is two) run in vector registers where the processor has AVX2. A panic of the operator, the
+/// source or the sink reaches the caller; some items have been put then. Any of them may enter rayon or another pipeline.
 ///
 /// # Same bits
 ///

@@ -219,7 +219,7 @@ impl Kernels {
     ///
     /// # Safety
     /// - `arguments` are those of the kernel, in order, of its types.
-    /// - What the kernel reads and writes through them is valid until the stream is past it.
+    /// - What the kernel reads and writes through them is valid until the stream is past it, and so are these `Kernels`.
     /// - The stream's context is current and belongs to the device that the kernels were loaded for.
     pub unsafe fn launch(
         &self,
@@ -345,7 +345,7 @@ impl Kernels {
 impl Drop for Kernels {
     fn drop(&mut self) {
         for &library in &self.libraries {
-            // SAFETY: nothing of it is used any more. An error here has nowhere to go.
+            // SAFETY: nothing of it is used any more, by the promise of `launch`. An error here has nowhere to go.
             let _ = unsafe { sys::cuLibraryUnload(library) };
         }
     }

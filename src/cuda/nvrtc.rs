@@ -190,7 +190,7 @@ impl Nvrtc {
         Ok(ptx.split(".entry ").skip(1).map(name).collect())
     }
 
-    /// The same to an image for each of some targets of one compute capability, with `flags` besides: machine code is made from PTX,
+    /// `compile` to an image for each of some targets of one compute capability, with `flags` besides: machine code is made from PTX,
     /// which is the same as if it alone had been asked for.
     ///
     /// # Panics

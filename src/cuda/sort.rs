@@ -302,8 +302,8 @@ const FEWEST_TO_COUNT: usize = 1 << 20;
 const LEAST_LOWER: u32 = 2;
 const MOST_LOWER: u32 = 8;
 
-/// Bytes of shared memory for the table of cells, and then a counter of 16 bits for each bucket, with a word more for every 32 of two, or of a
-/// few buckets eight of 32 bits.
+/// Bytes of shared memory for the table of cells, and then a counter of 16 bits for each bucket, two to a word and a word left out after every
+/// 32 (`counter_at`), or of a few buckets eight of 32 bits.
 fn bucket_counters(lower: u32) -> usize {
     ((2 << (DIGIT_BITS + lower)) / 32 * 33).max(FEW_COPIES * WORD * BINS) + CELLS_SHARED
 }
