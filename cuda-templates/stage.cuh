@@ -26,6 +26,9 @@ template <class Slot, u32 VECTORS> struct Slice {
     }
 };
 
+// So many bytes of memory are read and written at once.
+constexpr u32 SECTOR = 32;
+
 // Turns a vector's slots back to front if asked.
 template <class Slot> __device__ inline Vector orient(Vector v, bool reverse) {
     constexpr u32 BYTES = sizeof(Slot);
@@ -135,7 +138,7 @@ template <class Item> struct Run {
         Part<Stage::ITEMS, Stage::IN_VECTOR> part(*this, first);
         Vector *to = (Vector *)part.memory;
         if (part.is_whole()) {
-            if (Stage::BULK) {
+            if (Stage::BULK && (u64)to % SECTOR == 0) { // halves of sectors take it longer
                 store_from_shared(to, slice.vector, sizeof(slice.vector), lane);
             } else {
 #pragma unroll
@@ -176,10 +179,12 @@ template <class Item> struct Run {
         const Vector *from = (const Vector *)(begin - past);
         u32 edge = min(lane, part.count - 1);
         Item head = part.memory[edge], tail = part.memory[part.count - 1 - edge];
+        // By how many vectors they come before their places, so that they lie in sectors as they do in memory.
+        u32 early = part.count == Stage::ITEMS ? u32((u64)from % SECTOR / sizeof(Vector)) : 0;
         if (part.count == Stage::ITEMS) { // the first is not
 #pragma unroll
             for (u32 k = 0; k < VECTORS; k++)
-                if (k > 0 || lane > 0) copy_to_shared(slice.vector + k * WARP + lane, from + k * WARP + lane);
+                if (k > 0 || lane > 0) copy_to_shared(slice.vector + k * WARP + lane - early, from + k * WARP + lane);
         } else {
             u32 bytes = past + part.at * u32(sizeof(Item)), behind = bytes + part.count * u32(sizeof(Item));
             u32 first = (bytes + sizeof(Vector) - 1) / sizeof(Vector), end = min(behind / u32(sizeof(Vector)), WARP * VECTORS);
@@ -189,16 +194,17 @@ template <class Item> struct Run {
         wait_for_copies();
         __syncwarp();
         if (past > 0) {
-            // Each lane those that it owns, from the last one down, so that only the first of the next lane's is read early.
-            Vector *own = slice.vector + lane * VECTORS, after = own[lane == WARP - 1 ? 0 : VECTORS];
+            // Each lane those that it owns, from the last one down, so that only the nearest of other lanes' are read early.
+            Vector *own = slice.vector + lane * VECTORS, *here = own - early;
+            Vector first = lane == 0 ? *own : *here, after = lane == WARP - 1 && early == 0 ? *own : here[VECTORS];
             __syncwarp();
             straddling<Item>(past, [&](auto straddle) {
                 Vector next = after;
 #pragma unroll Stage::ROUND
                 for (u32 k = VECTORS; k-- > 0;) {
-                    Vector here = own[k];
-                    own[k] = straddle(here, next);
-                    next = here;
+                    Vector now = k > 0 ? here[k] : first;
+                    own[k] = straddle(now, next);
+                    next = now;
                 }
             });
             __syncwarp();

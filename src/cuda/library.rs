@@ -500,11 +500,12 @@ fn on_all_cores<X: Send + Sync>(n: usize, make: impl Fn(usize) -> Result<X, Erro
     };
     let cores = thread::available_parallelism().map_or(1, |n| n.get());
     thread::scope(|scope| {
-        for _ in 1..n.min(cores) {
-            // A thread that does not start is one less: this one goes on as long as there is work.
-            let _ = thread::Builder::new().spawn_scoped(scope, work);
+        // The compiler goes down into nested expressions, and a thread has 2 MiB of stack unless it is asked for more.
+        let thread = || thread::Builder::new().stack_size(8 << 20).spawn_scoped(scope, work);
+        let started = (0..n.min(cores)).filter(|_| thread().is_ok()).count();
+        if started == 0 {
+            work();
         }
-        work();
     });
     // All before the first error were begun before it, and have ended.
     made.into_iter().map_while(OnceLock::into_inner).collect()
@@ -669,6 +670,16 @@ mod tests {
     }
 
     /// What is wrong in all parts is told once, and by the same words in every run.
+    #[test]
+    fn deeply_nested_texts() {
+        if compiler_for_tests().is_none() {
+            return;
+        }
+        let folder = Folder::new("nested");
+        let deep = "(".repeat(1000) + "17" + &")".repeat(1000);
+        assert_eq!(three_kernels(&deep, &Cache::at(&folder.0)).unwrap().len(), 3);
+    }
+
     #[test]
     fn one_message_for_all_parts() {
         if compiler_for_tests().is_none() {

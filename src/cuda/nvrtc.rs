@@ -2,7 +2,7 @@
 //! of flags. It is a single library that needs neither a host compiler nor a toolkit.
 
 use libloading::Library;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -311,9 +311,11 @@ fn sites_beside_python() -> Vec<PathBuf> {
     let Some(programs) = std::env::split_paths(&path).find(|folder| folder.join("python3").is_file()) else {
         return Vec::new();
     };
-    let versions = std::fs::read_dir(programs.with_file_name("lib")).into_iter().flatten().flatten();
-    let versions = versions.filter(|entry| entry.file_name().to_string_lossy().starts_with("python3"));
-    versions.flat_map(|version| ["site-packages", "dist-packages"].map(|name| version.path().join(name))).collect()
+    // Of several versions it is the one that its link leads to.
+    let program = programs.join("python3").canonicalize().unwrap_or_default();
+    let versions = [program.file_name().unwrap_or_default(), OsStr::new("python3")];
+    let folders = versions.map(|version| programs.with_file_name("lib").join(version));
+    folders.iter().flat_map(|folder| ["site-packages", "dist-packages"].map(|name| folder.join(name))).collect()
 }
 
 /// The same, as the interpreter says.
