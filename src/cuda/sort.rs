@@ -718,6 +718,21 @@ mod tests {
         assert!(Kernel::ALL.iter().all(|kernel| template.contains(&format!(" {}(SortCall call", kernel.name()))));
     }
 
+    /// What the host repeats of the templates.
+    #[test]
+    fn constants_of_the_templates() {
+        let map = include_str!("../../cuda-templates/bucket_map.cuh");
+        let buckets = include_str!("../../cuda-templates/buckets.cuh");
+        for (text, name, value) in
+            [(map, "TOP_APART", TOP_APART), (buckets, "FEW_COPIES", FEW_COPIES), (buckets, "FEW_KEYS", FEW_KEYS)]
+        {
+            assert!(text.contains(&format!("constexpr u32 {name} = {value};")), "{name}");
+        }
+        assert!(buckets.contains("counter_at(u32 i) { return i + i / WARP; }"));
+        let counters = |lower: u32| 4 * ((BINS << lower) / 2 + (BINS << lower) / 64);
+        assert!((5..=MOST_LOWER).all(|lower| bucket_counters(lower) == counters(lower) + CELLS_SHARED));
+    }
+
     #[test]
     fn parts() {
         for (key, payload) in [(1, None), (2, None), (2, Some((4, 4))), (4, None), (4, Some((4, 4)))] {

@@ -6,7 +6,9 @@ use crate::common::{Options, Rng, assert_same, context, oracle};
 use crate::machines::process::is_alone;
 use libloading::Library;
 use parascan::cuda::Kernels;
-use parascan::cudarc::driver::sys::{CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, CUstream};
+use parascan::cudarc::driver::sys::{
+    CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, CUstream, cuDriverGetVersion,
+};
 use parascan::cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr};
 use parascan::{Above, Sum, Workspace, partition, scan};
 use std::ffi::c_void;
@@ -168,19 +170,26 @@ fn tiles_that_meet_wait_for_room() {
     }
 }
 
-/// A stream on as small a part of the device as there can be, a green context; nothing where the driver knows none. The part is never
-/// given back.
+/// A stream on as small a part of the device as there can be, a green context; nothing where the driver is older than these. The part is
+/// never given back.
 fn on_a_part(context: &Arc<CudaContext>) -> Option<Arc<CudaStream>> {
     type Resource = [u64; 64]; // `CUdevResource`, which is shorter
     const MULTIPROCESSORS: u32 = 1; // CU_DEV_RESOURCE_TYPE_SM
     const DEFAULT_STREAM: u32 = 1; // CU_GREEN_CTX_DEFAULT_STREAM
     const NON_BLOCKING: u32 = 1; // CU_STREAM_NON_BLOCKING
+    const FIRST_TO_HAVE_THEM: i32 = 12050;
+    let mut version = 0;
+    // SAFETY: the driver writes an integer.
+    assert_eq!(unsafe { cuDriverGetVersion(&mut version) } as u32, 0);
+    if version < FIRST_TO_HAVE_THEM {
+        return None;
+    }
     // Loaded by hand, since cudarc has them for some versions of CUDA alone.
     // SAFETY: the library of the driver, which is loaded already.
-    let driver = unsafe { Library::new("libcuda.so.1") }.ok()?;
+    let driver = unsafe { Library::new("libcuda.so.1") }.unwrap();
     macro_rules! function { ($name:literal: $($argument:ty),*) => {
         // SAFETY: its type in cuda.h.
-        unsafe { driver.get::<unsafe extern "C" fn($($argument),*) -> u32>($name) }.ok()?
+        unsafe { driver.get::<unsafe extern "C" fn($($argument),*) -> u32>($name) }.unwrap()
     } }
     let get = function!("cuDeviceGetDevResource": i32, *mut Resource, u32);
     let split = function!("cuDevSmResourceSplitByCount":
