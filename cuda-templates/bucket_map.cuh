@@ -209,6 +209,11 @@ template <class Bucket> struct LowerDigit {
     template <class Bits> __device__ u32 operator()(Bits key) const { return bucket.lower(key); }
 };
 
+// Where the tiles of the second step, and the keys, of a first digit begin.
+struct Begin {
+    u32 tile, key;
+};
+
 struct BucketCall {
     void *map;
     u32 *counts;      // of BUCKETS, zero before the sort
@@ -216,11 +221,12 @@ struct BucketCall {
     u32 *starts;      // BUCKETS + 1
     u32 *cursors;     // BUCKETS: where the next key of each goes
     u32 *top_cursors; // BINS, each TOP_APART from the next
-    u32 *tiles;       // BINS + 1: of the second step, where those of each first digit begin
+    Begin *begins;    // BINS + 1: of the first digits
     void *sample;
     u32 sampled;
     u32 lower_bits, most_lower_bits; // of a bucket's number: as a rule, and by cells if that does not do
     u32 room;         // keys that a block holds
+    u32 at_once;      // so many blocks run at the same time, more or less
 };
 constexpr u32 TOP_APART = 32;
 

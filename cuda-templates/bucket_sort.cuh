@@ -59,6 +59,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
             Bits *keys = (Bits *)call.keys[0] + first;
             Tile t(shared.tile, count);
             t.load([=](u32 at) { return keys[at]; });
+            if constexpr (!HAS_VALUES) prefetch(call, buckets, bucket + buckets.at_once, all);
             __syncthreads(); // the bucket before is out
             Value *values = (Value *)call.values[0] + first;
             run(shared, t, call, call.no_keys ? nullptr : keys, values, values, by_bits ? Span(bucket, bits) : span(shared, t));
@@ -94,6 +95,13 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
     }
 
   private:
+    // The keys of a bucket that will soon be sorted are brought into the L2 cache.
+    static __device__ void prefetch(const SortCall &call, const BucketCall &buckets, u32 bucket, u32 all) {
+        if (bucket >= all) return;
+        u32 first = buckets.starts[bucket], count = buckets.starts[bucket + 1] - first;
+        if (count <= buckets.room) prefetch_lines<THREADS>((const Bits *)call.keys[0] + first, count * sizeof(Bits));
+    }
+
     static __device__ Span span(Shared &shared, const Tile &t) {
         Fine &s = shared.fine;
         if (threadIdx.x == 0) s.keys[0] = t.key[0]; // any of them

@@ -243,11 +243,11 @@ __device__ inline u32 bucket_starts(const SortCall &call, const BucketCall &buck
     }
     if (d == 0) {
         if (buckets.top_cursors) buckets.top_cursors[top * TOP_APART] = base;
-        buckets.tiles[top] = tiles;
+        buckets.begins[top] = {tiles, base};
     }
     if (top == BINS - 1 && d == BINS - 1) {
         buckets.starts[BINS * in_top] = u32(call.n);
-        buckets.tiles[BINS] = tiles + (others + tile - 1) / tile;
+        buckets.begins[BINS] = {tiles + (others + tile - 1) / tile, u32(call.n)};
     }
     return count;
 }
@@ -322,7 +322,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
         } else {
             u32 tiles = u32((call.n + Tile::TILE - 1) / Tile::TILE);
             Value *values_out = (Value *)(to ? call.values[1] : call.values[0]);
-            for (u32 tile; draw(s, 0, tiles, tile);) {
+            for (u32 tile; (tile = draw(s, 0)) < tiles;) {
                 u64 at = u64(tile) * Tile::TILE;
                 const Bits *from = (const Bits *)call.keys_in + at;
                 const Value *values = (const Value *)call.values_in;
@@ -346,30 +346,29 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     __device__ void second(typename Tile::Shared &s) const {
         LowerDigit<Bucket> digit{bucket};
         typename Bucket::template Put<Order> put{(Bits *)call.keys[0], Order{Bits(call.flip)}};
-        u32 tiles = buckets.tiles[BINS];
         u32 lower_bits = this->lower_bits, room = buckets.room;
         const u32 *starts = buckets.starts;
         auto mark = [=](u32 bucket) { return Bucket::HAS_LARGE && starts[bucket + 1] - starts[bucket] > room ? DONE : 0; };
         if constexpr (!Tile::HAS_VALUES) {
-            if (blockIdx.x >= tiles) return;
-            u32 top = top_of(s, blockIdx.x), begin = starts[top << lower_bits], end = starts[(top + 1) << lower_bits];
-            u32 at = begin + (blockIdx.x - buckets.tiles[top]) * Tile::TILE;
-            const Bits *from = (const Bits *)call.keys[1] + at;
+            OfTop part;
+            if (!find(blockIdx.x, part)) return;
+            u32 top = part.top;
+            const Bits *from = (const Bits *)call.keys[1] + part.at;
             u32 *cursors = buckets.cursors;
             any_order<Tile>(
-                s, end - at, digit, [=](u32 at) { return from[at]; }, put,
+                s, part.left, digit, [=](u32 at) { return from[at]; }, put,
                 [=](u32 d, u32 total) {
                     u32 bucket = (top << lower_bits) + d;
                     return atomicAdd(cursors + bucket, total) | mark(bucket);
                 });
         } else {
-            for (u32 tile; draw(s, 1, tiles, tile);) {
-                u32 top = top_of(s, tile), begin = starts[top << lower_bits], end = starts[(top + 1) << lower_bits], number = tile - buckets.tiles[top];
-                u32 at = begin + number * Tile::TILE;
+            OfTop part;
+            for (u32 tile; find(tile = draw(s, 1), part);) {
+                u32 top = part.top, at = part.at;
                 const Bits *from = (const Bits *)call.keys[1] + at;
-                LookBackDigits chain{call.words[1] + u64(tile) * BINS, number};
+                LookBackDigits chain{call.words[1] + u64(tile) * BINS, part.number};
                 stable_any<Tile>(
-                    s, end - at, digit, [=](u32 at) { return from[at]; }, put, (const Value *)call.values[1] + at, at, (Value *)call.values[0],
+                    s, part.left, digit, [=](u32 at) { return from[at]; }, put, (const Value *)call.values[1] + at, at, (Value *)call.values[0],
                     [=](u32 d, u32 total) { chain.publish(d, total); },
                     [=](u32 d, u32 total) {
                         u32 earlier = chain.template receive<1>(d, total), bucket = (top << lower_bits) + d;
@@ -380,20 +379,34 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     }
 
   private:
-    // The next tile of a step, if there is one.
-    __device__ bool draw(typename Tile::Shared &s, u32 step, u32 tiles, u32 &tile) const {
+    // The next tile of a step; past the last one there are more.
+    __device__ u32 draw(typename Tile::Shared &s, u32 step) const {
         __syncthreads();
         if (threadIdx.x == 0) s.tile = add_relaxed(map.tickets + step, 1);
         __syncthreads();
-        tile = s.tile;
-        return tile < tiles;
-    }
-    // The first digit that a tile of the second step has.
-    __device__ u32 top_of(typename Tile::Shared &s, u32 tile) const {
-        __syncthreads();
-        if (threadIdx.x < BINS && buckets.tiles[threadIdx.x] <= tile && tile < buckets.tiles[threadIdx.x + 1]) s.tile = threadIdx.x;
-        __syncthreads();
         return s.tile;
+    }
+
+    // A tile of the second step: which it is of its first digit, where its keys begin, and how many of the digit's are left from there.
+    struct OfTop {
+        u32 top, number, at, left;
+    };
+    // Whether there is such a tile. Each thread asks for all that there is to know of its own first digit, so that no read waits for another.
+    __device__ bool find(u32 tile, OfTop &part) const {
+        __shared__ OfTop found;
+        Begin begin = {0, 0}, end = {0, 0};
+        if (threadIdx.x < BINS) {
+            begin = buckets.begins[threadIdx.x];
+            end = buckets.begins[threadIdx.x + 1];
+        }
+        bool is_mine = begin.tile <= tile && tile < end.tile;
+        if (is_mine) {
+            u32 number = tile - begin.tile, at = begin.key + number * Tile::TILE;
+            found = {threadIdx.x, number, at, end.key - at};
+        }
+        if (!__syncthreads_or(is_mine)) return false;
+        part = found;
+        return true;
     }
 };
 

@@ -412,7 +412,7 @@ template <class Item, u32 ROWS> struct Held {
 
 template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct CompactWalk {
     typedef typename Counts<WAYS>::Carry Carry;
-    static constexpr u32 ITEMS = ROWS * WARP, COUNTED = Counts<WAYS>::COUNTED;
+    static constexpr u32 ITEMS = ROWS * WARP, COUNTED = Counts<WAYS>::COUNTED, MOST_SHIFT = 0;
     static constexpr u32 VECTORS = ITEMS * largest(largest(Choice::STAGED, First::BYTES), Second::BYTES) / sizeof(Vector);
     // Slices at multiples of 128 bytes: at odd multiples of 16 the kernel is slower.
     struct alignas(128) Stage {

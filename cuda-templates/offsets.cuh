@@ -18,6 +18,7 @@ template <class Size> struct Sizes {
     Size *sizes;
     u64 n, padding;
 
+    __device__ u32 shift() const { return Run<Size>{sizes, n, false}.shift(); }
     template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const {
         Run<Size>{sizes, n, false}.template prefetch<ITEMS>(first, lane);
     }
@@ -76,7 +77,7 @@ template <class Offset> struct Starts {
 template <class Size, class Offset, u32 ROWS> struct RowWalk {
     typedef u64 Carry;
     static constexpr u32 EACH = 2 * sizeof(Vector) / sizeof(Offset); // sizes of a lane in a row
-    static constexpr u32 ROW = EACH * WARP, ITEMS = ROWS * ROW;
+    static constexpr u32 ROW = EACH * WARP, ITEMS = ROWS * ROW, MOST_SHIFT = 0;
     struct alignas(EACH * sizeof(Size)) Few {
         Size size[EACH];
     };

@@ -101,6 +101,7 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
     typedef typename Operator::Carry Carry;
     typedef Slice<Slot, Shape::VECTORS> Stage;
     static constexpr u32 ITEMS = Stage::ITEMS;
+    static constexpr u32 MOST_SHIFT = LINE_VECTORS - 1;
     static_assert(Shape::VECTORS % 2 == 1, "an even number of vectors a lane would collide in the banks");
 
     Source source;
@@ -110,6 +111,7 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
 
     __device__ LaneByLane(Source source, Sink sink, bool reverse) : source(source), sink(sink), reverse(reverse) {}
 
+    __device__ u32 shift() const { return source.shift(); }
     __device__ void prefetch(u64 first, u32 lane) const { source.template prefetch<ITEMS>(first, lane); }
 
     __device__ Carry fold(Stage &stage, u64 first, u32 lane) {
@@ -154,6 +156,7 @@ template <class Operator, class Source, class Sink, class Item, class Shape> str
     static constexpr u32 GROUPS = Shape::VECTORS / Group<Item>::VECTORS; // of a lane
     static constexpr u32 LANE = GROUPS * Group<Item>::ITEMS, ITEMS = WARP * LANE;
     static constexpr u32 UNROLLED = alignof(Item) >= 4 ? GROUPS : 1; // shorter words are many instructions
+    static constexpr u32 MOST_SHIFT = LINE_VECTORS - 1;
     static_assert(Shape::VECTORS % Group<Item>::VECTORS == 0, "groups tile a lane's vectors");
 
     Source source;
@@ -172,6 +175,7 @@ template <class Operator, class Source, class Sink, class Item, class Shape> str
         return upto.some ? Operator::combine(upto.value, item) : Operator::alone(item);
     }
 
+    __device__ u32 shift() const { return source.shift(); }
     __device__ void prefetch(u64 first, u32 lane) const { source.template prefetch<ITEMS>(first, lane); }
 
     __device__ Carry fold(Stage &stage, u64 first, u32 lane) {
@@ -217,12 +221,22 @@ template <class Operator, class Source, class Sink, class Item, class Shape> str
 
 // ---- the pipeline ------------------------------------------------------------------------------------------------------------
 
+// The warps' stages side by side, if the walk says so some vectors late.
+template <class Walk, u32 WARPS, u32 MOST_SHIFT = Walk::MOST_SHIFT> struct Stages {
+    alignas(LINE) Vector vectors[WARPS * sizeof(typename Walk::Stage) / sizeof(Vector) + MOST_SHIFT];
+    __device__ typename Walk::Stage &of(const Walk &walk, u32 warp) { return ((typename Walk::Stage *)(vectors + walk.shift()))[warp]; }
+};
+template <class Walk, u32 WARPS> struct Stages<Walk, WARPS, 0> {
+    typename Walk::Stage stage[WARPS];
+    __device__ typename Walk::Stage &of(const Walk &, u32 warp) { return stage[warp]; }
+};
+
 template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline {
     typedef typename Operator::Carry Carry;
     static constexpr u32 SLICE = Walk::ITEMS, TILE = WARPS * SLICE;
 
     struct Shared {
-        typename Walk::Stage stage[WARPS];
+        Stages<Walk, WARPS> stages;
         Carry carry[WARPS]; // each warp's aggregate, then its exclusive prefix
         typename Join::Shared join;
     };
@@ -244,7 +258,7 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
             aggregate = shuffle(warps, WARPS - 1);
             join.publish(tile, aggregate, lane);
         }
-        walk.prepare(shared.stage[warp], lane);
+        walk.prepare(shared.stages.of(walk, warp), lane);
 
         // ---- receive
         bool some = init.some || tile > 0; // whether the tile has a prefix
@@ -257,7 +271,7 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
         }
         __syncthreads();
 
-        walk.finish(shared.stage[warp], {shared.carry[warp], some || warp > 0}, first, lane);
+        walk.finish(shared.stages.of(walk, warp), {shared.carry[warp], some || warp > 0}, first, lane);
         if (warp == 0) join.retire(tile, lane);
     }
 
@@ -274,7 +288,7 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
     // Leaves the warp's slice in its stage and its aggregate in `shared.carry`.
     static __device__ void fold(Shared &shared, Walk &walk, u64 first) {
         u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-        Carry upto = walk.fold(shared.stage[warp], first, lane);
+        Carry upto = walk.fold(shared.stages.of(walk, warp), first, lane);
         if (lane == WARP - 1) shared.carry[warp] = upto;
         __syncthreads();
     }

@@ -9,6 +9,7 @@ template <class Operator> struct ScanSource {
     typedef typename Operator::Element Item;
     typename RunOf<Item>::Type run;
 
+    __device__ u32 shift() const { return run.shift(); }
     template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const { run.template prefetch<ITEMS>(first, lane); }
     template <class Stage> __device__ void load(Stage &stage, u64 first, u32 lane) const { run.load(stage, first, lane); }
     __device__ typename Operator::Carry carry(Item x) const { return Operator::lift(x); }

@@ -297,6 +297,7 @@ template <class Order, class Tile> struct SortPass {
             Bits key = from[at];
             return is_first ? order.to(key) : key;
         };
+        if (Tile::HAS_VALUES && values) prefetch_lines<Tile::THREADS>(values + first, u32(min(call.n - first, u64(Tile::TILE))) * Value::BYTES);
         auto put = [=](u64 place, Bits key) {
             if (!unwanted) out[place] = is_last ? order.from(key) : key;
         };

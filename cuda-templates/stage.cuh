@@ -11,7 +11,6 @@ template <class Slot, u32 VECTORS> struct Slice {
     static constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Slot); // slots of one vector
     static constexpr u32 LANE = VECTORS * IN_VECTOR;                // slots of one lane
     static constexpr u32 ITEMS = WARP * LANE;                       // slots of the warp
-    static constexpr u32 ROUND = 2; // vectors of a lane that are moved at a time where memory and stage are aligned differently
     // Whether the whole slice is stored by one copy past the registers: it begins later than a few stores of each lane would.
     static constexpr bool BULK = STORES_FROM_SHARED && VECTORS > 3;
 
@@ -26,8 +25,31 @@ template <class Slot, u32 VECTORS> struct Slice {
     }
 };
 
-// So many bytes of memory are read and written at once.
-constexpr u32 SECTOR = 32;
+// Memory is read and written by so many bytes at a time, and asked for by so many.
+constexpr u32 SECTOR = 32, LINE = 128;
+constexpr u32 LINE_VECTORS = LINE / sizeof(Vector);
+
+__device__ inline bool same_in_sector(const Vector *a, const Vector *b) { return ((u64)a ^ (u64)b) % SECTOR == 0; }
+// How many vectors past the beginning of a line it is.
+__device__ inline u32 in_line(const void *p) { return u32((u64)p % LINE) / u32(sizeof(Vector)); }
+
+// By one warp: the vectors of a slice but for the first few of them, a line by a quarter of the lanes: two lines of which these had parts would be asked
+// for one after the other.
+template <u32 VECTORS> __device__ inline void copy_by_lines(Vector *to, const Vector *from, u32 few, u32 lane) {
+    u32 late = in_line(from);
+    if (late == 0) {
+#pragma unroll
+        for (u32 k = 0; k < VECTORS; k++)
+            if (k > 0 || lane >= few) copy_to_shared(to + k * WARP + lane, from + k * WARP + lane);
+    } else {
+        to -= late;
+        from -= late;
+        if (lane >= late + few) copy_to_shared(to + lane, from + lane);
+#pragma unroll
+        for (u32 k = 1; k < VECTORS; k++) copy_to_shared(to + k * WARP + lane, from + k * WARP + lane);
+        if (lane < late) copy_to_shared(to + VECTORS * WARP + lane, from + VECTORS * WARP + lane);
+    }
+}
 
 // Turns a vector's slots back to front if asked.
 template <class Slot> __device__ inline Vector orient(Vector v, bool reverse) {
@@ -98,6 +120,9 @@ template <class Item> struct Run {
         __device__ u32 past() const { return u32((u64)memory % sizeof(Vector)); }
     };
 
+    // By how many vectors the stage shall begin past a line, so that whole slices lie in lines as they do in memory.
+    __device__ u32 shift() const { return in_line(reverse ? base + n : base); }
+
     // Has the slice of `ITEMS` items from `first` on brought into the L2 cache, if it is whole. By one warp.
     template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const {
         Part<ITEMS, 1> part(*this, first);
@@ -118,8 +143,7 @@ template <class Item> struct Run {
         Part<Stage::ITEMS, Stage::IN_VECTOR> part(*this, first);
         const Vector *from = (const Vector *)part.memory;
         if (part.is_whole()) {
-#pragma unroll
-            for (u32 k = 0; k < VECTORS; k++) copy_to_shared(slice.vector + k * WARP + lane, from + k * WARP + lane);
+            copy_by_lines<VECTORS>(slice.vector, from, 0, lane);
         } else {
             Item *to = (Item *)slice.slots();
             Item last;
@@ -138,12 +162,14 @@ template <class Item> struct Run {
         Part<Stage::ITEMS, Stage::IN_VECTOR> part(*this, first);
         Vector *to = (Vector *)part.memory;
         if (part.is_whole()) {
-            if (Stage::BULK && (u64)to % SECTOR == 0) { // halves of sectors take it longer
+            if (Stage::BULK && same_in_sector(to, slice.vector)) { // else each sector would be written in two halves
                 store_from_shared(to, slice.vector, sizeof(slice.vector), lane);
             } else {
 #pragma unroll
                 for (u32 k = 0; k < VECTORS; k++) to[k * WARP + lane] = slice.vector[k * WARP + lane];
             }
+        } else if (Stage::BULK && part.count == Stage::ITEMS) {
+            store_moved<VECTORS>(slice.vector, part.memory, lane);
         } else if (part.count == Stage::ITEMS && part.past() > 0) {
             // The vectors that lie in it, and item by item what is before the first and after the last.
             const Item *from = (const Item *)slice.slots();
@@ -151,7 +177,7 @@ template <class Item> struct Run {
             u32 past = part.past(), head = (sizeof(Vector) - past + SIZE - 1) / SIZE, tail = (past + SIZE - 1) / SIZE;
             to = (Vector *)((u64)part.memory - past);
             straddling<Item>(sizeof(Vector) - past, [&](auto straddle) {
-#pragma unroll Stage::ROUND
+#pragma unroll 2
                 for (u32 k = 0; k < VECTORS; k++) {
                     u32 at = k * WARP + lane;
                     if (at > 0) to[at] = straddle(slice.vector[at - 1], slice.vector[at]);
@@ -169,6 +195,46 @@ template <class Item> struct Run {
     }
 
   private:
+    // By one warp: each vector of a slice becomes the 16 bytes that begin `bytes` bytes into it and the next one, or if `back` is 1, into the one
+    // before and it; what lies outside the slice is anything. Each lane goes over those that it owns. By a call, so that it takes no registers
+    // from those who never come here.
+    template <u32 VECTORS> static __device__ __noinline__ void move_vectors(Vector *stage, u32 back, u32 bytes, u32 lane) {
+        constexpr u32 BATCH = 4; // vectors that are asked for before any of them is written
+        Vector *own = stage + lane * VECTORS, *here = own - back;
+        Vector now = back == 1 && lane == 0 ? *own : *here, last = back == 0 && lane == WARP - 1 ? *own : here[VECTORS];
+        __syncwarp(); // other lanes' are read
+        straddling<Item>(bytes, [&](auto straddle) {
+#pragma unroll
+            for (u32 k = 0; k < VECTORS; k += BATCH) {
+                Vector next[BATCH];
+#pragma unroll
+                for (u32 j = 0; j < BATCH && k + j < VECTORS; j++) next[j] = k + j + 1 < VECTORS ? here[k + j + 1] : last;
+#pragma unroll
+                for (u32 j = 0; j < BATCH && k + j < VECTORS; j++) {
+                    own[k + j] = straddle(now, next[j]);
+                    now = next[j];
+                }
+            }
+        });
+        __syncwarp();
+    }
+
+    // A whole slice to where no vector begins: those that lie in it are moved to where they lie in sectors as they do in memory, and whole sectors
+    // are stored by one bulk copy; item by item comes what is before the first of them and after the last.
+    template <u32 VECTORS> static __device__ void store_moved(Vector *stage, Item *memory, u32 lane) {
+        constexpr u32 SIZE = sizeof(Item), ALL = WARP * VECTORS, ITEMS = ALL * sizeof(Vector) / SIZE;
+        u32 past = u32((u64)memory % sizeof(Vector));
+        Vector *to = (Vector *)((u64)memory - past);
+        u32 first = (u64)to % SECTOR == 0 ? 2 : 1, end = (u64)(to + ALL) % SECTOR == 0 ? ALL : ALL - 1;
+        u32 head = (first * sizeof(Vector) - past + SIZE - 1) / SIZE, tail = ((ALL - end) * sizeof(Vector) + past + SIZE - 1) / SIZE;
+        const Item *items = (const Item *)stage;
+        if (lane < head) memory[lane] = items[lane];
+        if (lane < tail) memory[ITEMS - 1 - lane] = items[ITEMS - 1 - lane];
+        u32 back = same_in_sector(to, stage); // vector k of memory comes to k - 1, or if it goes back to k
+        move_vectors<VECTORS>(stage, back, sizeof(Vector) - past, lane);
+        store_from_shared(to + first, stage + first + back - 1, (end - first) * u32(sizeof(Vector)), lane);
+    }
+
     // A part that no whole vectors are copied to their places of: those that lie in it are moved into place from one to the next,
     // and item by item comes what is before the first of them and after the last.
     template <class Slot, u32 VECTORS, class Part>
@@ -180,11 +246,9 @@ template <class Item> struct Run {
         u32 edge = min(lane, part.count - 1);
         Item head = part.memory[edge], tail = part.memory[part.count - 1 - edge];
         // By how many vectors they come before their places, so that they lie in sectors as they do in memory.
-        u32 early = part.count == Stage::ITEMS ? u32((u64)from % SECTOR / sizeof(Vector)) : 0;
+        u32 early = part.count == Stage::ITEMS && !same_in_sector(from, slice.vector);
         if (part.count == Stage::ITEMS) { // the first is not
-#pragma unroll
-            for (u32 k = 0; k < VECTORS; k++)
-                if (k > 0 || lane > 0) copy_to_shared(slice.vector + k * WARP + lane - early, from + k * WARP + lane);
+            copy_by_lines<VECTORS>(slice.vector - early, from, 1, lane);
         } else {
             u32 bytes = past + part.at * u32(sizeof(Item)), behind = bytes + part.count * u32(sizeof(Item));
             u32 first = (bytes + sizeof(Vector) - 1) / sizeof(Vector), end = min(behind / u32(sizeof(Vector)), WARP * VECTORS);
@@ -193,22 +257,7 @@ template <class Item> struct Run {
         }
         wait_for_copies();
         __syncwarp();
-        if (past > 0) {
-            // Each lane those that it owns, from the last one down, so that only the nearest of other lanes' are read early.
-            Vector *own = slice.vector + lane * VECTORS, *here = own - early;
-            Vector first = lane == 0 ? *own : *here, after = lane == WARP - 1 && early == 0 ? *own : here[VECTORS];
-            __syncwarp();
-            straddling<Item>(past, [&](auto straddle) {
-                Vector next = after;
-#pragma unroll Stage::ROUND
-                for (u32 k = VECTORS; k-- > 0;) {
-                    Vector now = k > 0 ? here[k] : first;
-                    own[k] = straddle(now, next);
-                    next = now;
-                }
-            });
-            __syncwarp();
-        }
+        if (past > 0) move_vectors<VECTORS>(slice.vector, early, past, lane);
         Item *items = (Item *)slice.slots() + part.at;
         bool is_edge = lane < min(Stage::IN_VECTOR, part.count);
         if (is_edge) items[edge] = head;
@@ -278,6 +327,7 @@ template <class Item> struct GroupRun {
     u64 n;
     bool reverse;
 
+    __device__ u32 shift() const { return granules().shift(); }
     __device__ Run<Granule> granules() const { return {(Granule *)base, n * GRANULES, reverse}; }
 
     template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const {

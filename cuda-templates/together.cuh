@@ -95,7 +95,7 @@ __device__ void partition_at_once(const CompactCall &call, Choice choice, First 
 template <u32 TILE, u32 EACH, class Choice, u32 WAYS> struct CountWalk {
     typedef typename Counts<WAYS>::Carry Carry;
     typedef Counts<WAYS, u32> Few;
-    static constexpr u32 ITEMS = EACH * TILE, COUNTED = Few::COUNTED;
+    static constexpr u32 ITEMS = EACH * TILE, COUNTED = Few::COUNTED, MOST_SHIFT = 0;
     struct Stage {
         typename Few::Carry tile[EACH]; // what goes each way from it
     };

@@ -371,6 +371,13 @@ __device__ inline void prefetch(const Vector *from, u32 bytes) {
 #endif
 }
 
+// Has the lines that begin in `bytes` bytes brought into the L2 cache. By a block, each line by one thread.
+template <u32 THREADS> __device__ inline void prefetch_lines(const void *from, u32 bytes) {
+    constexpr u32 LINE = 128;
+    for (u32 at = threadIdx.x * LINE; at < bytes; at += THREADS * LINE)
+        asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)from + at) : "memory");
+}
+
 // ---- launches -----------------------------------------------------------------------------------------------------------------
 
 // The blocks of the next launch, if it is a dependent one, may start as soon as all of this one have come here or ended.

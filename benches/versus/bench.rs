@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 /// Elements beyond the longest input, for views that do not begin at the beginning.
-const SPARE: usize = 16;
+const SPARE: usize = 32;
 /// Up to here, and where CUB has no such scan, results are checked against a plain loop too.
 pub(crate) const LOOP: usize = 1 << 20;
 

@@ -237,18 +237,15 @@ fn views(gpu: &Gpu, verdict: &Verdict) {
     {
         const N: usize = 1 << 28;
         let Some(mut bench) = Bench::<T>::new(gpu, verdict, N) else { return };
-        for (suffix, offsets) in [
-            ("", (0, 0)),
-            ("_from_1_to_0", (1, 0)),
-            ("_from_0_to_1", (0, 1)),
-            ("_from_1_to_1", (1, 1)),
-            ("_from_1_to_3", (1, 3)),
-        ] {
-            bench.row::<Sum>(N, Case { offsets, suffix, ..INCLUSIVE });
+        // In all parts of a line of 128 bytes.
+        let odd = [(1, 0), (0, 1), (1, 1), (1, 3), (3, 3), (5, 0), (0, 5), (5, 7), (7, 3), (17, 17), (31, 23)];
+        for offsets @ (from, to) in [(0, 0)].into_iter().chain(odd) {
+            let suffix = if offsets == (0, 0) { String::new() } else { format!("_from_{from}_to_{to}") };
+            bench.row::<Sum>(N, Case { offsets, suffix: &suffix, ..INCLUSIVE });
         }
         bench.row::<Sum>(N, Case { reverse: true, suffix: "_reverse", ..INCLUSIVE });
     }
-    each!(rows, gpu, verdict: i32 u8 f16);
+    each!(rows, gpu, verdict: i32 u64 f16 u8);
 }
 
 fn host(gpu: &Gpu, verdict: &Verdict) {

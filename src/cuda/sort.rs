@@ -133,12 +133,13 @@ struct Buckets {
     starts: CUdeviceptr,
     cursors: CUdeviceptr,
     top_cursors: CUdeviceptr,
-    tiles: CUdeviceptr,
+    begins: CUdeviceptr,
     sample: CUdeviceptr,
     sampled: u32,
     lower_bits: u32,
     most_lower_bits: u32,
     room: u32,
+    at_once: u32,
 }
 
 /// `SlotCall`.
@@ -399,7 +400,7 @@ struct Layout {
     starts: usize,
     cursors: usize,
     top_cursors: usize,
-    bucket_tiles: usize,
+    begins: usize,
     sample: usize,
     slots: [usize; 2],
     keys: [Option<usize>; 2],
@@ -461,7 +462,7 @@ impl SortPlan {
                 at.starts = take((buckets + 1) * WORD);
                 at.cursors = take(buckets * WORD);
                 at.top_cursors = take(BINS * TOP_APART * WORD);
-                at.bucket_tiles = take((BINS + 1) * WORD);
+                at.begins = take((BINS + 1) * 2 * WORD);
                 at.sample = take(sampled(self.n) * key);
             }
         }
@@ -588,12 +589,13 @@ impl SortCall {
             starts: place(at.starts),
             cursors: place(at.cursors),
             top_cursors: place(at.top_cursors),
-            tiles: place(at.bucket_tiles),
+            begins: place(at.begins),
             sample: place(at.sample),
             sampled: sampled(*n) as u32,
             lower_bits: MOST_LOWER,
             most_lower_bits: MOST_LOWER,
             room: shape.bucket.tile() as u32,
+            at_once: 0,
         };
         let count_blocks = |multiprocessors: usize| (4 * multiprocessors).min(n.div_ceil(COUNT_KEYS));
         let count_buckets = |buckets: &Buckets, multiprocessors: usize| {
@@ -630,6 +632,7 @@ impl SortCall {
             }
             Before::Buckets { lower, most } => {
                 (buckets.lower_bits, buckets.most_lower_bits) = (lower, most);
+                buckets.at_once = at_once as u32;
                 let blocks = |samples: usize, most: usize| (buckets.sampled as usize / samples).clamp(1, most);
                 let sample_blocks = blocks(4 * SAMPLE_THREADS as usize, passes.multiprocessors);
                 launch(Sample, sample_blocks, SAMPLE_THREADS, 0, &arguments(p(&buckets)))?;

@@ -52,6 +52,7 @@ const SLOW_CHAIN: &str = "place == POST ? 20000 : 0";
 const LATE_TO_MEET: &str = "place == PUBLISH && at < 32 || place == POLL && at == 1 ? 100000 : 0";
 
 const SERVER: Join = Join::Server { warps: 4, vectors: 1, spread: 64 };
+const BULK: Join = Join::Server { warps: 4, vectors: 5, spread: 64 };
 const LOOK_BACK: Join = Join::LookBack { warps: 4, vectors: 1 };
 const CHAINED: Join = Join::Chained { warps: 4, vectors: 1 };
 const MEETING: Join = Join::Meeting { warps: 4, rows: 4 };
@@ -419,6 +420,52 @@ const OF_MEETING: &[Guard] = &[
     },
 ];
 
+/// Odd starts of outputs that are stored by bulk copies.
+const OF_BULK_STORES: &[Guard] = &[
+    Guard {
+        name: "only whole slices go out by a bulk copy",
+        pause: NEVER,
+        without: once("Stage::BULK && part.count == Stage::ITEMS", "Stage::BULK && part.count > 0"),
+        fails: &[Outside],
+    },
+    Guard {
+        name: "the vector in which a slice begins is not in the bulk copy",
+        pause: NEVER,
+        without: once("u32 first = (u64)to % SECTOR == 0 ? 2 : 1", "u32 first = 0"),
+        fails: &[Outside],
+    },
+    Guard {
+        name: "the items before the bulk copy are stored",
+        pause: NEVER,
+        without: once("if (lane < head) memory[lane]", "if (false) memory[lane]"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "the items after the bulk copy are stored",
+        pause: NEVER,
+        without: once("if (lane < tail) memory[ITEMS", "if (false) memory[ITEMS"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "the bulk copy begins with the vector that lies at its place",
+        pause: NEVER,
+        without: once("stage + first + back - 1,", "stage + first,"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "a lane's last vector ends with what the next lane's begins with",
+        pause: NEVER,
+        without: once("back == 0 && lane == WARP - 1 ? *own : here[VECTORS]", "*own"),
+        fails: &[Results],
+    },
+    Guard {
+        name: "a lane's first vector begins with what the one before ends with",
+        pause: NEVER,
+        without: once("back == 1 && lane == 0 ? *own : *here", "*own"),
+        fails: &[Results],
+    },
+];
+
 /// What is not the hand-over's: ends, odd starts, order inside of a tile.
 const OF_TILES: &[Guard] = &[
     Guard {
@@ -589,7 +636,7 @@ fn each_is_needed(join: Join, tables: &[&[Guard]]) {
 #[test]
 fn each_is_there() {
     let guarded = templates();
-    let tables = [STATUS_WORDS, OF_SERVER, OF_CHAIN, OF_GROUPS, OF_LOOK_BACK, OF_COLUMNS, OF_MEETING, OF_TILES];
+    let tables = [STATUS_WORDS, OF_SERVER, OF_CHAIN, OF_GROUPS, OF_LOOK_BACK, OF_COLUMNS, OF_MEETING, OF_BULK_STORES, OF_TILES];
     for guard in tables.into_iter().flatten() {
         guard.without.apply(&guarded);
     }
@@ -627,6 +674,14 @@ fn of_columns() {
 fn of_the_meeting() {
     if is_alone(of_the_meeting) {
         each_is_needed(MEETING, &[STATUS_WORDS, OF_MEETING]);
+    }
+}
+
+#[test]
+fn of_bulk_stores() {
+    let has_bulk_copies = context().is_some_and(|context| context.compute_capability().unwrap().0 >= 9);
+    if has_bulk_copies && is_alone(of_bulk_stores) {
+        each_is_needed(BULK, &[OF_BULK_STORES]);
     }
 }
 

@@ -66,9 +66,12 @@ fn starts<Op: Operator<T>, T: Sample>() {
         (0..in_vector).flat_map(|k| [(k, 0), (0, k), (k, k), (k, (3 * k + 1) % in_vector)]).collect();
     let tile = 8 * 32 * 3 * 16 / size_of::<T>();
     every_start::<Op, T>(5 * tile + 4 * in_vector + 1, &distances);
-    for bytes in [4 << 20, 32 << 20] {
-        every_start::<Op, T>(bytes / size_of::<T>() + 4711, &[(1, 0), (0, 1), (1, in_vector - 1)]);
-    }
+    // In sectors of 32 bytes and lines of 128, which is how longer slices are moved.
+    let in_line = 128 / size_of::<T>();
+    let begins = [1, in_line / 8, in_line / 8 + 1, in_line / 4, in_line / 4 + 1, in_line / 2, in_line - 1];
+    let distances: Vec<_> = begins.iter().flat_map(|&k| [(k, 0), (0, k), (k, k), (k, (5 * k + 3) % in_line)]).collect();
+    every_start::<Op, T>((4 << 20) / size_of::<T>() + 4711, &distances);
+    every_start::<Op, T>((32 << 20) / size_of::<T>() + 4711, &[(1, 0), (0, 1), (1, in_vector - 1), (in_line - 1, 3)]);
 }
 
 #[test]
