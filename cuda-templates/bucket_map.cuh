@@ -434,15 +434,29 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     // A cell in which keys end has them all in a part of it, and for that part as many buckets as others have for the whole.
     float scale = float(call.n) / (float(buckets.sampled) * float(buckets.room) * 0.88f);
     u32 ends[2] = {way(Bits(~map.extremes[0])), way(Bits(map.extremes[1]))};
+    auto sample_of = [&](u32 i) { return float(counts[best * CELLS + way.nth(i)]); };
+    auto at_most = [](float seen) { return seen + 2.5f * sqrtf(seen); }; // seldom is a cell's share more
+    auto bits = [&](u32 i) { return way.width_bits(way.nth(i)); };
+    auto power = [](int exponent) { return __int_as_float((127 + exponent) << 23); };
+    float *density = (float *)(counts + (1 - best) * CELLS); // the other way's counts are of no more use
+    for (u32 i = threadIdx.x; i < CELLS; i += THREADS) density[i] = sample_of(i) * power(-int(bits(i)));
+    __syncthreads();
     auto weigh = [&](u32 i) { // 1 or more: whole buckets
         u32 cell = way.nth(i);
-        float seen = float(counts[best * CELLS + cell]), weight = (seen + 2.5f * sqrtf(seen)) * scale; // seldom more than what was seen
+        float weight = at_most(sample_of(i)) * scale;
 #pragma unroll
         for (u32 upper = 0; upper < 2; upper++)
             if (cell == way.cell(ends[upper], upper)) weight /= way.filled(ends[upper]);
+        // If keys get dense within the cell, it has as many buckets as if it were as dense as the cell beside it: where that part of it is half a bucket
+        // or more.
+        float before = i > 0 ? density[i - 1] : 0, after = i + 1 < CELLS ? density[i + 1] : 0, dense = max(before, after), sparse = min(before, after);
+        if (dense > 1.1f * density[i] && 2 * weight * (density[i] - sparse) > dense - sparse) {
+            u32 beside = before > after ? i - 1 : i + 1;
+            weight = max(weight, at_most(sample_of(beside)) * scale * power(int(bits(i)) - int(bits(beside))));
+        }
         return weight;
     };
-    auto width = [&](u32 i) { return 1u << min(way.width_bits(way.nth(i)), 31u); };
+    auto width = [&](u32 i) { return 1u << min(bits(i), 31u); };
     auto own_buckets = [&](u32 i, float weight) { // as many that none has a key more than its share
         weight += FEW_MORE * scale;
         float each = floorf(float(width(i)) / weight);
@@ -450,14 +464,16 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     };
     auto is_few = [](float weight) { return weight < 0.25f; };
     u64 sum = 0; // whole ones in the upper half, parts of some in the lower
-    u32 begin = threadIdx.x * EACH;
-    float earlier = begin > 0 && begin < CELLS ? weigh(begin - 1) : 0;
+    u32 begin = threadIdx.x * EACH, own[EACH];
+    float weight[EACH];
+    bool after_few = begin > 0 && begin < CELLS && is_few(weigh(begin - 1)), before_is_few = after_few;
 #pragma unroll
     for (u32 e = 0; e < EACH; e++) {
         if (begin + e >= CELLS) break;
-        float weight = weigh(begin + e);
-        sum += is_few(weight) ? u64(weight * ONE) : u64(own_buckets(begin + e, weight) + is_few(earlier)) << 32;
-        earlier = weight;
+        weight[e] = weigh(begin + e);
+        own[e] = is_few(weight[e]) ? 1 : own_buckets(begin + e, weight[e]);
+        sum += is_few(weight[e]) ? u64(weight[e] * ONE) : u64(own[e] + before_is_few) << 32;
+        before_is_few = is_few(weight[e]);
     }
     u64 upto = sum;
 #pragma unroll
@@ -486,23 +502,22 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     if (!fits) return;
     // Cells that the sample has not seen are few: there nothing is single, whatever keys come.
     u32 beyond = way.beyond();
-    earlier = begin > 0 && begin < CELLS ? weigh(begin - 1) : 0;
-    for (u32 i = begin; i < min(begin + EACH, CELLS); i++) {
-        float weight = weigh(i);
-        u32 bucket = u32(before >> 32) + u32(before) / ONE, own = 1;
-        if (is_few(weight)) before += u64(weight * ONE);
+#pragma unroll
+    for (u32 e = 0; e < EACH; e++) {
+        if (begin + e >= CELLS) break;
+        u32 bucket = u32(before >> 32) + u32(before) / ONE;
+        if (is_few(weight[e])) before += u64(weight[e] * ONE);
         else {
-            own = own_buckets(i, weight);
-            bucket += is_few(earlier);
-            before += u64(own + is_few(earlier)) << 32;
-            if (own == width(i))
-                for (u32 k = 0; k < own; k++) atomicOr(map.single + (bucket + k) / 32, 1u << (bucket + k) % 32);
+            bucket += after_few;
+            before += u64(own[e] + after_few) << 32;
+            if (own[e] == width(begin + e))
+                for (u32 k = 0; k < own[e]; k++) atomicOr(map.single + (bucket + k) / 32, 1u << (bucket + k) % 32);
         }
-        u32 cell = way.nth(i);
+        after_few = is_few(weight[e]);
+        u32 cell = way.nth(begin + e);
         bool rises = way.rises(cell);
         if (cell % SIDE >= beyond) bucket = cell < SIDE ? 0 : needed - 1;
-        u32 first = rises ? bucket : bucket + own - 1, step = own == 1 ? 0 : rises ? own : -own; // from the cell's beginning on
+        u32 first = rises ? bucket : bucket + own[e] - 1, step = own[e] == 1 ? 0 : rises ? own[e] : -own[e]; // from the cell's beginning on
         map.cells[cell] = (first - step * way.number(cell)) << PART_BITS | u16(step);
-        earlier = weight;
     }
 }
