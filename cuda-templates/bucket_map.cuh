@@ -12,7 +12,6 @@ enum Route : u32 { BY_BITS, BY_RANGE, BY_VALUES, BY_CELLS };
 constexpr u32 FEW_DIGITS = 2; // that so many passes take less time than buckets do
 
 constexpr u32 BUCKETS = 1 << 16; // at most
-constexpr u32 VALUES = 128;      // one more than are few
 constexpr u32 MAP_BLOCKS = 32;   // of the kernel that makes the map, at most
 constexpr u32 PART_BITS = 16;    // by which a key's place in its cell is known
 

@@ -444,6 +444,92 @@ template <class Order, class Tile, bool FIRST> __device__ void bucket_step(Vecto
     }
 }
 
+// ---- few values -----------------------------------------------------------------------------------------------------------------
+
+// One step in place of all passes, where keys that are too few for buckets are few values: all blocks look at the same of them, count how many there
+// are of each value, and move them. If there are others too, nothing is moved, and the passes run. Parts and tiles are drawn in order, as in
+// `sort_passes`: who waits for parts waits for blocks that run.
+constexpr u32 VALUES_OF = 2048; // keys that are looked at
+template <class Order, class Tile> __device__ void sort_few(Vector *shared, const SortCall &call) {
+    typedef typename Tile::Shape::Bits Bits;
+    typedef typename Tile::Shape::Value Value;
+    typedef typename Tile::Shared Shared;
+    SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
+    if (!plan.may_be_few) return;
+    Shared &s = *(Shared *)shared;
+    Bits *values = (Bits *)(shared + (sizeof(Shared) + sizeof(Vector) - 1) / sizeof(Vector));
+    FewValues<Bits> &few = *(FewValues<Bits> *)shared; // in the tile's place, as are the counters
+    Order order{Bits(call.flip)};
+    const Bits *keys = (const Bits *)call.keys_in;
+    few.clear();
+    u64 apart = call.n / VALUES_OF;
+    for (u32 i = threadIdx.x; i < VALUES_OF && few.are_few(); i += Tile::THREADS) few.add(order.to(keys[i * apart]));
+    __syncthreads();
+    if (!few.are_few()) return;
+    if (threadIdx.x < VALUES) values[threadIdx.x] = Bits(~Bits(0));
+    __syncthreads();
+    few.list(values);
+    BucketByValues<Bits> digit{values};
+
+    __shared__ u32 drawn;
+    auto draw = [&] {
+        __syncthreads();
+        if (threadIdx.x == 0) drawn = add_relaxed(&plan.ticket, 1);
+        __syncthreads();
+        return drawn;
+    };
+    u32 ticket = draw(), *counters = (u32 *)shared;
+    for (; ticket < call.parts; ticket = draw()) {
+        for (u32 i = threadIdx.x; i < BINS * FEW_COPIES; i += Tile::THREADS) counters[i] = 0;
+        __syncthreads();
+        constexpr u32 UNROLL = 8, STEP = Tile::THREADS * UNROLL;
+        for (u64 begin = u64(ticket) * STEP + threadIdx.x; begin < call.n; begin += u64(call.parts) * STEP) {
+            Bits key[UNROLL];
+#pragma unroll
+            for (u32 i = 0; i < UNROLL; i++)
+                if (begin + i * Tile::THREADS < call.n) key[i] = keys[begin + i * Tile::THREADS];
+#pragma unroll
+            for (u32 i = 0; i < UNROLL; i++)
+                if (begin + i * Tile::THREADS < call.n) atomicAdd(counters + digit(order.to(key[i])) * FEW_COPIES + threadIdx.x % FEW_COPIES, 1);
+        }
+        __syncthreads();
+        if (threadIdx.x < BINS) {
+            u32 count = 0;
+#pragma unroll
+            for (u32 c = 0; c < FEW_COPIES; c++) count += counters[threadIdx.x * FEW_COPIES + (c + threadIdx.x) % FEW_COPIES];
+            if (count > 0) atomicAdd(plan.of_values + threadIdx.x, count);
+            if (count > 0 && threadIdx.x % 2 == 0) plan.others = 1; // between two values
+        }
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0) add_relaxed(&plan.valued, 1);
+    }
+    if (threadIdx.x == 0) {
+        while (load_relaxed(&plan.valued) != call.parts) {}
+        __threadfence();
+    }
+    __syncthreads();
+    if (load_relaxed(&plan.others)) return;
+    if (threadIdx.x == 0) plan.running = 0;
+    u32 start = threadIdx.x < BINS ? block_before<BINS>(load_relaxed(plan.of_values + threadIdx.x), s.totals) : 0; // of a thread's own digit
+    bool unwanted = call.no_keys;
+    Bits *out = (Bits *)call.keys[0];
+    for (; ticket - call.parts < call.tiles; ticket = draw()) {
+        u32 tile = ticket - call.parts;
+        u64 first = u64(tile) * Tile::TILE;
+        const Bits *from = keys + first;
+        const Value *beside = (const Value *)call.values_in;
+        LookBackDigits chain{call.words[0] + u64(tile) * BINS, tile};
+        stable_any<Tile>(
+            s, call.n - first, digit, [=](u32 at) { return order.to(from[at]); },
+            [=](u64 place, Bits key) {
+                if (!unwanted) out[place] = order.from(key);
+            },
+            beside ? beside + first : nullptr, first, (Value *)call.values[0], [=](u32 d, u32 total) { chain.publish(d, total); },
+            [=](u32 d, u32 total) { return u64(start) + chain.template receive<1>(d, total); });
+    }
+}
+
 // ---- by one step -----------------------------------------------------------------------------------------------------------------
 
 struct SlotCall {

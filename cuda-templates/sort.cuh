@@ -22,15 +22,22 @@ struct SortCall {
     u32 tiles;
 };
 
+// One more than few values: each of these, and what is between two of them, is a digit.
+constexpr u32 VALUES = BINS / 2;
+
 // Found on the device. A pass whose digit is the same for all keys is skipped.
 template <u32 PASSES> struct SortPlan {
     u64 starts[PASSES][BINS]; // counts first
     u64 carried[2][BINS];     // where they begin in the next launch, by launches in turn
+    u32 of_values[BINS];      // keys of each of few values, and of what is between them
     u32 which[PASSES];        // pass runs, in order
     u32 running;              // passes that run
     u32 counted;              // parts that are
     u32 planned;              // whether all above is known
     u32 too_large;            // whether a bucket does not fit a block
+    u32 may_be_few;           // whether the values may be: no pass has more digits
+    u32 others;               // whether there are more than were thought
+    u32 valued;               // parts whose values are counted
     u32 ticket;               // of all that is to be done, or of the tiles of `slot_first`
     u32 finished[PASSES];     // tiles, by pass, where all are one launch
     u32 tickets[1];           // by launch, where each pass is; as many as there are
@@ -127,16 +134,18 @@ template <class Order, class Bits, u32 THREADS> __device__ bool sort_count(u32 *
 
     // ---- a warp plans each pass: where digits begin, and whether one of them is all there is
     u32 lane = lane_id();
-    __shared__ bool same[PASSES];
+    __shared__ bool same[PASSES], many[PASSES];
     for (u32 p = warp_id(); p < passes; p += THREADS / WARP) {
         constexpr u32 EACH = BINS / WARP;
         u64 own[EACH], sum = 0, most = 0;
+        u32 used = 0;
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) {
             u64 count = load_relaxed(&plan.starts[p][lane * EACH + e]);
             own[e] = sum;
             sum += count;
             most = max(most, count);
+            used += count > 0;
         }
         u64 upto = sum;
 #pragma unroll
@@ -147,15 +156,23 @@ template <class Order, class Bits, u32 THREADS> __device__ bool sort_count(u32 *
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) plan.starts[p][lane * EACH + e] = upto - sum + own[e];
         bool all = __any_sync(ALL_LANES, most == call.n);
-        if (lane == 0) same[p] = all;
+        used = warp_add(used);
+        if (lane == 0) {
+            same[p] = all;
+            many[p] = used >= VALUES;
+        }
     }
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
         // Keys must move at least once, unless they are in place: then an even number of times. Moving by a digit that is the same for all
         // does no harm, and where all digits differ and are odd in number, the host has added one of no bits.
-        u32 running = 0;
-        for (u32 p = 0; p < passes; p++) running += !same[p];
+        u32 running = 0, of_many = 0;
+        for (u32 p = 0; p < passes; p++) {
+            running += !same[p];
+            of_many += many[p];
+        }
+        plan.may_be_few = running > 1 && of_many == 0;
         bool one_more = call.in_place ? running % 2 == 1 : running == 0;
         plan.running = running + one_more;
         for (u32 p = 0, next = 0; p < passes; p++) {

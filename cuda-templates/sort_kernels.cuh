@@ -137,6 +137,17 @@ extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) buck
     Bucket::run_buckets(*(Bucket::Shared *)shared, call, buckets);
 }
 #endif
+#ifndef ALONE
+static_assert(sizeof(FewValues<Bits>) <= sizeof(PassTile::Shared) && sizeof(PassTile::Shared) + VALUES * sizeof(Bits) + 16 <= BUCKET_TILE_SHARED,
+              "what the host asks for");
+#if HAS_KERNEL(sort_few)
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_few(SortCall call) {
+    follow();
+    extern __shared__ Vector shared[];
+    sort_few<Order, PassTile>(shared, call);
+}
+#endif
+#endif
 // By one step, where keys are few: `room` keys of scratch memory for each bucket, so that nothing is counted before.
 #ifdef ALONE
 typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, UNORDERED> SlotTile;

@@ -21,6 +21,7 @@ macro_rules! kernels {
         use Kernel::*;
 
         impl Kernel {
+            #[cfg(test)]
             const ALL: &[Kernel] = &[$($kernel),*];
 
             fn name(self) -> &'static str {
@@ -45,6 +46,7 @@ kernels! {
     SlotFirst "slot_first";
     SlotSort "slot_sort";
     BucketSmall "bucket_small";
+    Few "sort_few";
 }
 
 impl Kernel {
@@ -56,7 +58,7 @@ impl Kernel {
             Passes | SlotFirst => shape.short_shared(),
             Small => shape.small_shared(),
             BucketCount => bucket_counters(MOST_LOWER),
-            First | Second => shape.bucket_tile_shared(),
+            First | Second | Few => shape.bucket_tile_shared(),
             BucketSort | SlotSort | BucketSmall => shape.bucket_sort_shared(),
         }
     }
@@ -64,14 +66,43 @@ impl Kernel {
 
 /// Those of a unit.
 fn kernels_of(key: usize, is_alone: bool) -> &'static [Kernel] {
-    let (first, last) = match (is_alone, key) {
-        (true, 1) => (Fill, Small),
-        (true, 2) => (Fill, BucketPlan),
-        (true, _) => (Count, BucketSmall),
-        (false, 1 | 2) => (Count, Small),
-        (false, _) => (Count, SlotSort),
-    };
-    &Kernel::ALL[first as usize..=last as usize]
+    match (is_alone, key) {
+        (true, 1) => &[Fill, Count, Pass, Passes, Small],
+        (true, 2) => &[Fill, Count, Pass, Passes, Small, BucketCount, BucketPlan],
+        (false, 1 | 2) => &[Count, Pass, Passes, Small],
+        (true, _) => &[
+            Count,
+            Pass,
+            Passes,
+            Small,
+            BucketCount,
+            BucketPlan,
+            Sample,
+            Map,
+            First,
+            Second,
+            BucketSort,
+            SlotFirst,
+            SlotSort,
+            BucketSmall,
+        ],
+        (false, _) => &[
+            Count,
+            Pass,
+            Passes,
+            Small,
+            BucketCount,
+            BucketPlan,
+            Sample,
+            Map,
+            First,
+            Second,
+            BucketSort,
+            SlotFirst,
+            SlotSort,
+            Few,
+        ],
+    }
 }
 
 // ---- as in the templates --------------------------------------------------------------------------------------------
@@ -225,11 +256,14 @@ impl SortProgram {
             if all_bits && self.unit.key >= 4 { self.buckets(n, shape.bucket, machine) } else { Before::Nothing };
         let is_short = n <= SORT_SHORT;
         let tiles = n.div_ceil(if is_short { shape.short } else { shape.pass }.tile());
+        // Of one launch; from the input to the output.
+        let may_step = !is_alone && self.unit.key >= 4 && all_bits && !is_short && tiles <= MOST_TILES && !in_place;
         plan(Way::Passes(PassPlan {
             passes,
             tiles,
             in_launch: tiles.min(MOST_TILES),
             is_short,
+            looks_for_few: may_step && before == Before::Nothing,
             before,
             multiprocessors,
         }))
@@ -361,6 +395,8 @@ struct PassPlan {
     in_launch: usize,
     /// All in one launch, by short tiles.
     is_short: bool,
+    /// Few values take one step in place of all passes.
+    looks_for_few: bool,
     before: Before,
     multiprocessors: usize,
 }
@@ -418,7 +454,7 @@ impl PassPlan {
 fn plan_bytes(key: usize, launches: usize) -> usize {
     let most_passes = key + 1;
     let digits = (most_passes + 2) * BINS * size_of::<u64>();
-    digits + (2 * most_passes + 5 + launches) * WORD
+    digits + (BINS + 2 * most_passes + 8 + launches) * WORD
 }
 
 impl SortPlan {
@@ -653,6 +689,9 @@ impl SortCall {
             return launch(Passes, blocks, threads, Passes.shared(shape), &[p(&call)]);
         }
         launch(Count, count_blocks(passes.multiprocessors), COUNT_THREADS, 0, &[p(&call)])?;
+        if passes.looks_for_few {
+            launch(Few, passes.tiles.max(call.parts as usize).min(at_once), threads, Few.shared(shape), &[p(&call)])?;
+        }
         for run in 0..call.passes {
             for number in 0..call.launches {
                 let here = passes.in_launch.min(passes.tiles - number as usize * passes.in_launch);
@@ -714,7 +753,8 @@ mod tests {
         assert_eq!(names(2, true), [&["sort_fill"], &passes[..], &["bucket_count", "bucket_plan"]].concat());
         for key in [4, 8] {
             let (alone, pairs) = (names(key, true), names(key, false));
-            assert_eq!((&alone[..13], &alone[13..]), (&pairs[..], &["bucket_small"][..]));
+            assert_eq!(alone[..13], pairs[..13]);
+            assert_eq!((&alone[13..], &pairs[13..]), (&["bucket_small"][..], &["sort_few"][..]));
             assert!(pairs.starts_with(&passes) && !pairs.contains(&"sort_fill"));
         }
         let template = include_str!("../../cuda-templates/sort_kernels.cuh");

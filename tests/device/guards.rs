@@ -636,7 +636,8 @@ fn each_is_needed(join: Join, tables: &[&[Guard]]) {
 #[test]
 fn each_is_there() {
     let guarded = templates();
-    let tables = [STATUS_WORDS, OF_SERVER, OF_CHAIN, OF_GROUPS, OF_LOOK_BACK, OF_COLUMNS, OF_MEETING, OF_BULK_STORES, OF_TILES];
+    let tables =
+        [STATUS_WORDS, OF_SERVER, OF_CHAIN, OF_GROUPS, OF_LOOK_BACK, OF_COLUMNS, OF_MEETING, OF_BULK_STORES, OF_TILES];
     for guard in tables.into_iter().flatten() {
         guard.without.apply(&guarded);
     }

@@ -284,6 +284,59 @@ fn floats_by_cells() {
     });
 }
 
+/// Too few keys for buckets, with a payload: of few values that a look at some of them finds; of more; of few, and one more; of few digits, but many
+/// values. What is expected is of the other engine.
+fn by_values<K: Key>(make: impl Fn(u64) -> K) {
+    let Some(mut device) = Device::new() else { return };
+    let stream = device.stream.clone();
+    let width = K::WIDTH as usize;
+    let far = |x: u64| x.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - width);
+    let kinds: [(&str, &dyn Fn(u64) -> u64); 6] = [
+        ("two", &|x| if x % 3 == 0 { u64::MAX >> (64 - width) } else { 0 }),
+        ("four", &|x| (x % 4) * ((u64::MAX >> (64 - width)) / 3)),
+        ("127", &|x| far(x % 127 + 1)),
+        ("128", &|x| far(x % 128 + 1)),
+        ("100, and one", &|x| if x >> 44 == 0 { 77 } else { far(x % 100 + 1) }),
+        ("of few digits", &|x| x & (0x0707_0707_0707_0707 >> (64 - width))),
+    ];
+    for (k, (what, value)) in kinds.into_iter().enumerate() {
+        let n = (1 << 21) + 1 + device.rng.below(1 << 19);
+        let keys: Vec<K> = (0..n).map(|_| make(value(device.rng.next()))).collect();
+        let builder = sort::<K>();
+        let builder = if k % 2 == 1 { builder.descending() } else { builder };
+        let order = builder.indices::<u32, _>(&keys).unwrap();
+        let sorted = gathered(&keys, &order);
+        let what = (std::any::type_name::<K>(), what, n);
+        let input = stream.clone_htod(&keys).unwrap();
+        let got = builder.workspace(&mut device.workspace).indices::<u32, _>(&input).unwrap();
+        assert_bytes(&stream.clone_dtoh(&got).unwrap(), &order, &("indices", what));
+        let beside = stream.clone_htod(&order).unwrap();
+        let (mut keys_to, mut beside_to) = (input.clone(), beside.clone());
+        builder
+            .workspace(&mut device.workspace)
+            .run_with_into::<u32, _, _, _, _>(&input, &beside, &mut keys_to, &mut beside_to)
+            .unwrap();
+        assert_bytes(&stream.clone_dtoh(&keys_to).unwrap(), &sorted, &("keys", what));
+        assert_bytes(&stream.clone_dtoh(&beside_to).unwrap(), &gathered(&order, &order), &("with them", what));
+        let (mut data, mut payload) = (input, beside);
+        builder.workspace(&mut device.workspace).run_with_in_place::<u32, _, _>(&mut data, &mut payload).unwrap();
+        assert_bytes(&stream.clone_dtoh(&data).unwrap(), &sorted, &("keys in place", what));
+    }
+}
+
+#[test]
+fn words_by_values() {
+    by_values::<u32>(|x| x as u32);
+}
+#[test]
+fn long_words_by_values() {
+    by_values::<i64>(|x| x as i64);
+}
+#[test]
+fn floats_by_values() {
+    by_values::<f32>(|x| f32::from_bits(x as u32));
+}
+
 /// Keys alone of 1 byte, and many of 2, are counted.
 #[test]
 fn by_counts() {
@@ -383,6 +436,7 @@ fn sanitize() {
         device.check::<u64>(&WHOLE, Pattern::PowerLaw, (1 << 21) + 77, skips);
         device.check_with::<i64, u32>(&WHOLE, Pattern::PowerLaw, (3 << 20) + 77, skips);
         device.check_with::<u32, u32>(&WHOLE, Pattern::Random, (3 << 22) + 77, skips);
+        device.check_with::<u32, u32>(&WHOLE, Pattern::Few, (1 << 21) + 77, skips);
     }
 }
 
