@@ -58,11 +58,10 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
             if (count == 0 || count > buckets.room) continue; // a larger one is done
             Bits *keys = (Bits *)call.keys[0] + first;
             Tile t(shared.tile, count);
-            auto load = [=](u32 at) { return keys[at]; };
-            t.load(load);
+            t.load([=](u32 at) { return keys[at]; });
             __syncthreads(); // the bucket before is out
             Value *values = (Value *)call.values[0] + first;
-            run(shared, t, call, load, call.no_keys ? nullptr : keys, values, values, by_bits ? Span(bucket, bits) : span(shared, t));
+            run(shared, t, call, call.no_keys ? nullptr : keys, values, values, by_bits ? Span(bucket, bits) : span(shared, t));
         }
     }
 
@@ -77,13 +76,12 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         u32 count = slots.counts[bucket], first = 0, bits = call.end - slots.bits;
         const Bits *keys = (const Bits *)slots.keys + u64(bucket) * slots.room;
         Tile t(shared.tile, count);
-        auto load = [=](u32 at) { return keys[at]; };
-        t.load(load);
+        t.load([=](u32 at) { return keys[at]; });
         __syncthreads();
         for (u32 w = 0; w < BINS / WARP; w++) first += before[w];
         if (count == 0) return;
         const Value *values = (const Value *)slots.values + u64(bucket) * slots.room;
-        run(shared, t, call, load, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, values, (Value *)call.values[0] + first, Span(bucket, bits));
+        run(shared, t, call, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, values, (Value *)call.values[0] + first, Span(bucket, bits));
     }
 
     // As many keys as a block holds, from anywhere.
@@ -91,9 +89,8 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         Order order{Bits(call.flip)};
         const Bits *from = (const Bits *)call.keys_in;
         Tile t(shared.tile, u32(call.n));
-        auto load = [=](u32 at) { return order.to(from[at]); };
-        t.load(load);
-        run(shared, t, call, load, (Bits *)call.keys[0], nullptr, nullptr, Span(0, call.end));
+        t.load([=](u32 at) { return order.to(from[at]); });
+        run(shared, t, call, (Bits *)call.keys[0], nullptr, nullptr, Span(0, call.end));
     }
 
   private:
@@ -129,9 +126,8 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         return Span(least, most, WIDTH - (WIDTH == 64 ? __clzll((long long)most) : __clz(int(most))), zeros);
     }
 
-    // Keys of the tile, which `load` loads once more, to `out`, if anybody wants them; values from `values` to `values_out`, which may be the same.
-    template <class Load>
-    static __device__ void run(Shared &shared, Tile &t, const SortCall &call, Load load, Bits *out, const Value *values, Value *values_out, Span span) {
+    // Keys to `out`, if anybody wants them; values from `values` to `values_out`, which may be the same.
+    static __device__ void run(Shared &shared, Tile &t, const SortCall &call, Bits *out, const Value *values, Value *values_out, Span span) {
         Order order{Bits(call.flip)};
         Fine &s = shared.fine;
         u32 count = t.count, bits = span.bits;
@@ -194,7 +190,14 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         if (lane_id() == WARP - 1) s.totals[warp_id()] = upto;
         // Whether a thread would have too many: then digits, which is slower and does not mind.
         if (__syncthreads_or(sum > LONGEST && !in_order) || bits > MOST_BITS) {
-            by_digits(shared, count, load, order, out, values, values_out, span);
+            if constexpr (HAS_VALUES) {
+                wait_for_copies();
+                __syncthreads(); // they are there, and nobody needs them
+            }
+#pragma unroll
+            for (u32 i = 0; i < ITEMS; i++)
+                if (t.is_there(i)) ((Bits *)shared.tile.exchange)[t.at(i)] = span(t.key[i]);
+            by_digits(shared, count, order, out, values, values_out, span);
             return;
         }
         u32 begin = upto - sum;
@@ -251,16 +254,11 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         write(s, order, out, values_out, count);
     }
 
-    // Apart, so that it takes no registers from those who never come here: keys are loaded once more.
-    template <class Load>
-    static __device__ __noinline__ void by_digits(Shared &shared, u32 count, Load load, Order order, Bits *out, const Value *values,
-                                                  Value *values_out, Span span) {
+    // By the keys that each thread has put where its items lie in the tile. Apart, so that it takes no registers from those who never come here.
+    static __device__ __noinline__ void by_digits(Shared &shared, u32 count, Order order, Bits *out, const Value *values, Value *values_out, Span span) {
         Tile t(shared.tile, count);
-        t.load([&](u32 at) { return span(load(at)); });
-        if constexpr (HAS_VALUES) {
-            wait_for_copies();
-            __syncthreads(); // they are there, and nobody needs them
-        }
+        const Bits *keys = (const Bits *)shared.tile.exchange;
+        t.load([=](u32 at) { return keys[at]; });
         typename Tile::Note note[ITEMS];
         sort_digits(t, note, 0, span.bits);
         if (!HAS_VALUES || out)
