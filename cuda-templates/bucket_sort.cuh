@@ -62,7 +62,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
             if constexpr (!HAS_VALUES) prefetch(call, buckets, bucket + buckets.at_once, all);
             __syncthreads(); // the bucket before is out
             Value *values = (Value *)call.values[0] + first;
-            run(shared, t, call, call.no_keys ? nullptr : keys, values, values, by_bits ? Span(bucket, bits) : span(shared, t));
+            run<false>(shared, t, call, call.no_keys ? nullptr : keys, values, values, by_bits ? Span(bucket, bits) : span(shared, t));
         }
     }
 
@@ -82,7 +82,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         for (u32 w = 0; w < BINS / WARP; w++) first += before[w];
         if (count == 0) return;
         const Value *values = (const Value *)slots.values + u64(bucket) * slots.room;
-        run(shared, t, call, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, values, (Value *)call.values[0] + first, Span(bucket, bits));
+        run<true>(shared, t, call, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, values, (Value *)call.values[0] + first, Span(bucket, bits));
     }
 
     // As many keys as a block holds, from anywhere.
@@ -91,7 +91,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         const Bits *from = (const Bits *)call.keys_in;
         Tile t(shared.tile, u32(call.n));
         t.load([=](u32 at) { return order.to(from[at]); });
-        run(shared, t, call, (Bits *)call.keys[0], nullptr, nullptr, Span(0, call.end));
+        run<true>(shared, t, call, (Bits *)call.keys[0], nullptr, nullptr, Span(0, call.end));
     }
 
   private:
@@ -134,7 +134,9 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         return Span(least, most, WIDTH - (WIDTH == 64 ? __clzll((long long)most) : __clz(int(most))), zeros);
     }
 
-    // Keys to `out`, if anybody wants them; values from `values` to `values_out`, which may be the same.
+    // Keys to `out`, if anybody wants them; values from `values` to `values_out`, which may be the same. APART: digits, where it comes to them, by a
+    // call, so that they take no registers from those who never get there; which costs all others more than it saves where one bucket comes after the other.
+    template <bool APART>
     static __device__ void run(Shared &shared, Tile &t, const SortCall &call, Bits *out, const Value *values, Value *values_out, Span span) {
         Order order{Bits(call.flip)};
         Fine &s = shared.fine;
@@ -198,7 +200,16 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         if (lane_id() == WARP - 1) s.totals[warp_id()] = upto;
         // Whether a thread would have too many: then digits, which is slower and does not mind.
         if (__syncthreads_or(sum > LONGEST && !in_order) || bits > MOST_BITS) {
-            by_digits(t, order, out, values, values_out, span);
+            if constexpr (APART) {
+                wait_for_copies();
+                __syncthreads(); // they are there, and nobody needs them
+#pragma unroll
+                for (u32 i = 0; i < ITEMS; i++)
+                    if (t.is_there(i)) ((Bits *)shared.tile.exchange)[t.at(i)] = t.key[i];
+                by_digits_apart(shared, count, order, out, values, values_out, span);
+            } else {
+                by_digits(t, order, out, values, values_out, span);
+            }
             return;
         }
         u32 begin = upto - sum;
@@ -255,6 +266,14 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         write(s, order, out, values_out, count);
     }
 
+    // The keys that each thread has put where its items lie in the tile.
+    static __device__ __noinline__ void by_digits_apart(Shared &shared, u32 count, Order order, Bits *out, const Value *values, Value *values_out, Span span) {
+        Tile t(shared.tile, count);
+        const Bits *keys = (const Bits *)shared.tile.exchange;
+        t.load([=](u32 at) { return keys[at]; });
+        by_digits(t, order, out, values, values_out, span);
+    }
+
     static __device__ void by_digits(Tile &t, Order order, Bits *out, const Value *values, Value *values_out, Span span) {
         Value value[HAS_VALUES ? ITEMS : 1];
         if constexpr (HAS_VALUES) {
@@ -266,7 +285,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         }
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++) t.key[i] = span(t.key[i]);
-        sort_digits(t, value, 0, span.bits);
+        sort_digits_along(t, value, 0, span.bits);
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++)
             if (t.is_there(i)) {

@@ -54,6 +54,21 @@ __device__ inline int lower_half(u32 x) {
     return low;
 }
 
+// The lanes that have the same as this one in a bit: half of the instructions that a ballot and a choice by `__ballot_sync` take.
+__device__ inline u32 alike(u32 x, u32 bit) {
+    u32 lanes;
+    asm volatile("{\n"
+                 ".reg .pred is_set;\n"
+                 "and.b32 %0, %1, %2;\n"
+                 "setp.ne.u32 is_set, %0, 0;\n"
+                 "vote.sync.ballot.b32 %0, is_set, 0xffffffff;\n"
+                 "@!is_set not.b32 %0, %0;\n"
+                 "}"
+                 : "=&r"(lanes)
+                 : "r"(x), "r"(bit));
+    return lanes;
+}
+
 // Whether all lanes have the same.
 __device__ inline bool all_same(u32 x) { return __all_sync(ALL_LANES, x == __shfl_sync(ALL_LANES, x, 0)); }
 
@@ -67,28 +82,17 @@ __device__ inline u32 warp_upto(u32 x) {
     return x;
 }
 
-// By the first THREADS threads of a block, all of whose warps have called it: what comes before x in the order of threads.
-template <u32 THREADS> __device__ inline u32 block_before(u32 x, u32 *totals) {
-    u32 upto = warp_upto(x), warp = warp_id();
-    if (lane_id() == WARP - 1) totals[warp] = upto;
-    asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
-    u32 before = upto - x;
-#pragma unroll
-    for (u32 w = 0; w < THREADS / WARP; w++)
-        if (w < warp) before += totals[w];
-    return before;
-}
-
 // Of all lanes.
+#if __CUDA_ARCH__ >= 800
+__device__ inline u32 warp_add(u32 x) { return __reduce_add_sync(ALL_LANES, x); }
+__device__ inline u32 warp_or(u32 x) { return __reduce_or_sync(ALL_LANES, x); }
+__device__ inline u32 warp_max(u32 x) { return __reduce_max_sync(ALL_LANES, x); }
+#else
 __device__ inline u32 warp_add(u32 x) {
 #pragma unroll
     for (u32 distance = WARP / 2; distance > 0; distance /= 2) x += __shfl_xor_sync(ALL_LANES, x, distance);
     return x;
 }
-#if __CUDA_ARCH__ >= 800
-__device__ inline u32 warp_or(u32 x) { return __reduce_or_sync(ALL_LANES, x); }
-__device__ inline u32 warp_max(u32 x) { return __reduce_max_sync(ALL_LANES, x); }
-#else
 __device__ inline u32 warp_or(u32 x) {
 #pragma unroll
     for (u32 distance = WARP / 2; distance > 0; distance /= 2) x |= __shfl_xor_sync(ALL_LANES, x, distance);
@@ -104,6 +108,17 @@ __device__ inline u64 warp_or(u64 x) { return u64(warp_or(u32(x >> 32))) << 32 |
 __device__ inline u64 warp_max(u64 x) {
     u32 high = warp_max(u32(x >> 32));
     return u64(high) << 32 | warp_max(high == u32(x >> 32) ? u32(x) : 0);
+}
+
+// What the warps before this one have, by a total of each. One read: one after the other they are as many waits.
+__device__ inline u32 warps_before(const u32 *totals) { return warp_add(lane_id() < warp_id() ? totals[lane_id()] : 0); }
+
+// By the first THREADS threads of a block, all of whose warps have called it: what comes before x in the order of threads.
+template <u32 THREADS> __device__ inline u32 block_before(u32 x, u32 *totals) {
+    u32 upto = warp_upto(x);
+    if (lane_id() == WARP - 1) totals[warp_id()] = upto;
+    asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
+    return upto - x + warps_before(totals);
 }
 
 __device__ inline u32 load_relaxed(const u32 *p) {
@@ -169,13 +184,13 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
     static constexpr u32 LANES = 16; // that write a run together: blocks that begin at multiples of so many keys
     static constexpr u32 LONG_RUN = TILE / 16; // for a group of lanes to write it
     static constexpr bool HAS_VALUES = Value::BYTES > 0;
-    // Where something goes with the keys, their digits stand above.
-    typedef typename If<HAS_VALUES, u32, u16>::Type Note;
+    // Where something goes with the keys of a pass, their digits stand above.
+    typedef typename If<HAS_VALUES && RANKING == CHECKED, u32, u16>::Type Note;
     static_assert(THREADS >= BINS && TILE <= 65536, "a thread for each bin, 16 bits for a place");
 
     struct Shared {
         alignas(16) char exchange[TILE * WIDEST];
-        Note notes[RANKING == CHECKED ? TILE : 2]; // where in the tile a key was
+        Note notes[RANKING == CHECKED || HAS_VALUES ? TILE : 2]; // where in the tile a key was
         u32 bins[WARPS * BINS];                  // by warp: how many keys; then where they begin in the tile
         u32 begin[BINS + 1];                     // of a digit's run in the tile
         u64 to[BINS];                            // where the tile would begin in the output for the run to be in place
@@ -191,6 +206,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     typedef typename Shape::Shared Shared;
     static constexpr u32 WARPS = Shape::WARPS, LANES = Shape::LANES, TILE = Shape::TILE, LONG_RUN = Shape::LONG_RUN;
     static constexpr u32 PLACE_BITS = 16, MOST_PLACE = (1 << PLACE_BITS) - 1;
+    static constexpr u32 ROWS = ITEMS < 2 ? ITEMS : 2; // that are ranked together
     static constexpr bool HAS_VALUES = Shape::HAS_VALUES;
     typedef typename Shape::Note Note;
     typedef RadixTile<Bits, Value, THREADS, ITEMS, RANKING, true> Whole;
@@ -198,18 +214,35 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 
     Shared &s;
     u32 count;   // keys that are there
+    u32 own_first, own_end; // where this thread's first key lies in the tile, and where those of its warp end, if that is less than all
     bool uneven; // whether a digit has many of them
     Bits key[ITEMS];
     u32 place[ITEMS]; // in the tile; while that is not known its rank, below its digit
 
-    __device__ RadixTile(Shared &s, u32 count) : s(s), count(count) {}
+    __device__ RadixTile(Shared &s, u32 count) : s(s), count(count) {
+        if constexpr (RANKING == FEW) {
+            u32 rows = min(ITEMS, (count + THREADS * ROWS - 1) / (THREADS * ROWS) * ROWS); // of a warp that has any
+            own_first = warp_id() * rows * WARP + lane_id();
+            own_end = min(count, (warp_id() + 1) * rows * WARP);
+        }
+    }
 
-    // Of a warp.
-    __device__ u32 rows() const { return RANKING == FEW ? (count + THREADS - 1) / THREADS : ITEMS; }
+    __device__ u32 first() const { return RANKING == FEW ? own_first : warp_id() * ITEMS * WARP + lane_id(); }
+    __device__ u32 end() const { return RANKING == FEW ? own_end : count; }
 
     // Where item i of this thread lies in the tile.
-    __device__ u32 at(u32 i) const { return (warp_id() * rows() + i) * WARP + lane_id(); }
-    __device__ bool is_there(u32 i) const { return WHOLE || (i < rows() && at(i) < count); }
+    __device__ u32 at(u32 i) const { return RANKING == FEW ? first() + i * WARP : (warp_id() * ITEMS + i) * WARP + lane_id(); }
+    __device__ bool is_there(u32 i) const { return WHOLE || at(i) < end(); }
+
+    // `f(i)` by all lanes for an item each, but for rows that are not there.
+    template <class F> __device__ void each(const F &f) const {
+#pragma unroll
+        for (u32 row = 0; row < ITEMS; row += ROWS) {
+            if (!__any_sync(ALL_LANES, is_there(row))) break;
+#pragma unroll
+            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) f(i);
+        }
+    }
 
     template <class Load> __device__ void load(const Load &load) {
 #pragma unroll
@@ -218,7 +251,8 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 
     // `place[i]` becomes the key's rank in its warp; `bins` how many keys there are.
     template <class D> __device__ void rank(D digit) {
-        if constexpr (RANKING == BALLOTS || RANKING == FEW) rank_by_ballots(digit);
+        if constexpr (RANKING == BALLOTS) rank_by_ballots(digit);
+        else if constexpr (RANKING == FEW) rank_rows(digit);
         else {
             u32 *bins = empty_bins();
             // Lanes with the same digit are served one after the other. Where a row is all of one, one lane adds for all.
@@ -263,6 +297,38 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         exchange();
         if (d < BINS) s.to[d] = receive(d, total) - s.begin[d];
         __syncthreads();
+    }
+
+    // The same where nothing but the tile is sorted, and nobody asks where its runs are. Keys are this thread's again in the new order, and with
+    // each what is noted of it.
+    __device__ void move(Note *note) {
+        __syncthreads();
+        u32 d = threadIdx.x;
+        if (d < BINS) {
+            u32 own[WARPS], total = 0;
+#pragma unroll
+            for (u32 w = 0; w < WARPS; w++) total += own[w] = s.bins[w * BINS + d];
+            u32 upto = block_before<BINS>(total, s.totals);
+#pragma unroll
+            for (u32 w = 0; w < WARPS; w++) {
+                s.bins[w * BINS + d] = upto;
+                upto += own[w];
+            }
+        }
+        __syncthreads();
+        Bits *keys = (Bits *)s.exchange;
+        const u32 *bins = s.bins + warp_id() * BINS;
+        each([&](u32 i) { place[i] = (place[i] & MOST_PLACE) + bins[place[i] >> PLACE_BITS]; });
+        each([&](u32 i) {
+            if (!is_there(i)) return;
+            keys[place[i]] = key[i];
+            if constexpr (HAS_VALUES) s.notes[place[i]] = note[i];
+        });
+        __syncthreads();
+        each([&](u32 i) {
+            key[i] = (keys + first())[i * WARP];
+            if constexpr (HAS_VALUES) note[i] = is_there(i) ? (s.notes + first())[i * WARP] : 0;
+        });
     }
 
     // The keys to memory, thread after thread: `out(place, key)` is called for each. Whether they were out of order.
@@ -388,7 +454,6 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         u32 *bins = empty_bins(), own = 1u << lane_id();
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++) {
-            if (i >= rows()) break;
             u32 d = digit(key[i]), same = __ballot_sync(ALL_LANES, is_there(i));
             bool there = (same & own) != 0;
 #pragma unroll
@@ -405,5 +470,32 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             place[i] = d << PLACE_BITS | (__shfl_sync(ALL_LANES, counted, last) + before);
         }
         __syncwarp();
+    }
+
+    // The same for some rows together, which takes fewer instructions and more registers.
+    template <class D> __device__ void rank_rows(D digit) {
+        u32 *bins = empty_bins(), lane = lane_id();
+#pragma unroll
+        for (u32 row = 0; row < ITEMS; row += ROWS) {
+            if (!__any_sync(ALL_LANES, is_there(row))) break;
+            u32 same[ROWS];
+#pragma unroll
+            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
+                u32 d = digit(key[i]), &lanes = same[i - row];
+                place[i] = d << PLACE_BITS;
+                lanes = __ballot_sync(ALL_LANES, is_there(i));
+                // By halves: of tests of all bits of one register the compiler makes one instruction that sets seven predicates, which are all.
+#pragma unroll
+                for (u32 b = 0; b < DIGIT_BITS; b++) lanes &= alike(d >> b / 4 * 4, 1u << b % 4);
+            }
+#pragma unroll
+            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
+                u32 lanes = same[i - row], &bin = bins[place[i] >> PLACE_BITS], rank = bin + __popc(lanes & ((1u << lane) - 1));
+                place[i] += rank;
+                __syncwarp();
+                if (lanes >> lane == 1) bin = rank + 1;
+                __syncwarp();
+            }
+        }
     }
 };

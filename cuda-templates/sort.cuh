@@ -391,25 +391,47 @@ template <class Order, class Tile> __device__ void sort_passes(Vector *memory, c
 
 // ---- one block ----------------------------------------------------------------------------------------------------------------
 
-// All of it in shared memory, least significant digit first. Digits that are the same for all keys are passed over.
-template <class Tile> __device__ void sort_digits(Tile &t, typename Tile::Shape::Value *value, u32 begin, u32 end) {
-    typedef typename Tile::Shape::Bits Bits;
-    typedef typename Tile::Shape::Value Value;
-    __shared__ u64 differing;
-    if (threadIdx.x == 0) differing = 0;
-    __syncthreads();
-    Bits *keys = (Bits *)t.s.exchange;
-    if (threadIdx.x == 0) keys[0] = t.key[0];
-    __syncthreads();
-    Bits same = keys[0];
-    u64 differs = 0;
+// Bits that are not the same for all keys.
+template <class Tile> __device__ u64 differing(const Tile &t) {
+    typedef typename If<sizeof(typename Tile::Shape::Bits) <= 4, u32, u64>::Type Word;
+    __shared__ Word of_warps[2][Tile::WARPS];
+    Word ones = 0, zeros = 0;
 #pragma unroll
     for (u32 i = 0; i < Tile::ITEMS; i++)
-        if (t.is_there(i)) differs |= u64(Bits(t.key[i] ^ same));
-    differs = warp_or(differs);
-    if (lane_id() == 0) atomicOr(&differing, differs);
+        if (t.is_there(i)) {
+            ones |= t.key[i];
+            zeros |= ~Word(t.key[i]);
+        }
+    ones = warp_or(ones);
+    zeros = warp_or(zeros);
+    if (lane_id() == 0) {
+        of_warps[0][warp_id()] = ones;
+        of_warps[1][warp_id()] = zeros;
+    }
     __syncthreads();
-    differs = differing;
+    return warp_or(of_warps[0][lane_id() % Tile::WARPS]) & warp_or(of_warps[1][lane_id() % Tile::WARPS]);
+}
+
+// All of it in shared memory, least significant digit first. Digits that are the same for all keys are passed over. What goes with a key does
+// not move: `note` says where in the tile each was.
+template <class Tile> __device__ void sort_digits(Tile &t, typename Tile::Note *note, u32 begin, u32 end) {
+#pragma unroll
+    for (u32 i = 0; i < Tile::ITEMS; i++) note[i] = t.at(i);
+    u64 differs = end - begin > DIGIT_BITS ? differing(t) : ~u64(0);
+    for (u32 shift = begin; shift < end; shift += DIGIT_BITS) {
+        Digit digit{shift, (1u << min(end - shift, DIGIT_BITS)) - 1};
+        if (digit(differs) == 0) continue;
+        t.rank(digit);
+        t.move(note);
+    }
+}
+
+// The same where values move with their keys.
+template <class Tile> __device__ void sort_digits_along(Tile &t, typename Tile::Shape::Value *value, u32 begin, u32 end) {
+    typedef typename Tile::Shape::Bits Bits;
+    typedef typename Tile::Shape::Value Value;
+    const Bits *keys = (const Bits *)t.s.exchange;
+    u64 differs = differing(t);
     for (u32 shift = begin; shift < end; shift += DIGIT_BITS) {
         Digit digit{shift, (1u << min(end - shift, DIGIT_BITS)) - 1};
         if (digit(differs) == 0) continue;
@@ -438,27 +460,35 @@ template <class Order, class Tile> __device__ void sort_small(typename Tile::Sha
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     Order order{Bits(call.flip)};
-    const Bits *from = (const Bits *)call.keys_in;
     Tile t(s, u32(call.n));
-    t.load([&](u32 at) { return order.to(from[at]); });
-    Value value[Tile::HAS_VALUES ? Tile::ITEMS : 1];
+    const Bits *from = (const Bits *)call.keys_in + t.first();
+#pragma unroll
+    for (u32 i = 0; i < Tile::ITEMS; i++) t.key[i] = t.is_there(i) ? from[i * WARP] : Bits(0);
+    Value value[Tile::ITEMS];
     if constexpr (Tile::HAS_VALUES) {
         const Value *values = (const Value *)call.values_in;
 #pragma unroll
         for (u32 i = 0; i < Tile::ITEMS; i++)
-            if (t.is_there(i)) value[i] = values == nullptr ? Value::index(t.at(i)) : values[t.at(i)];
+            if (t.is_there(i)) value[i] = values == nullptr ? Value::index(t.at(i)) : (values + t.first())[i * WARP];
     }
-    sort_digits(t, value, call.begin, call.end);
-    Bits *out = (Bits *)call.keys[0];
-    if (out != nullptr)
+#pragma unroll
+    for (u32 i = 0; i < Tile::ITEMS; i++) t.key[i] = order.to(t.key[i]); // only now, when all are asked for
+    typename Tile::Note note[Tile::ITEMS];
+    sort_digits(t, note, call.begin, call.end);
+    Bits *out = (Bits *)call.keys[0] + t.first();
+    if (call.keys[0] != nullptr)
 #pragma unroll
         for (u32 i = 0; i < Tile::ITEMS; i++)
-            if (t.is_there(i)) out[t.at(i)] = order.from(t.key[i]);
+            if (t.is_there(i)) out[i * WARP] = order.from(t.key[i]);
     if constexpr (Tile::HAS_VALUES) {
-        Value *values = (Value *)call.values[0];
-#pragma unroll
-        for (u32 i = 0; i < Tile::ITEMS; i++)
-            if (t.is_there(i)) values[t.at(i)] = value[i];
+        Value *values = (Value *)s.exchange, *out = (Value *)call.values[0] + t.first();
+        __syncthreads(); // the keys are out
+        t.each([&](u32 i) { (values + t.first())[i * WARP] = value[i]; });
+        __syncthreads();
+        t.each([&](u32 i) {
+            Value moved = values[note[i]];
+            if (t.is_there(i)) out[i * WARP] = moved;
+        });
     }
 }
 

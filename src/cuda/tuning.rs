@@ -359,9 +359,13 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
 }
 
 impl SortShape {
-    /// Bytes that note where a key was, and where something goes with it its digit (`RadixShape::Note`).
+    /// Bytes that note where a key was in a pass, and where something goes with it its digit (`RadixShape::Note`).
     const fn note(&self) -> usize {
         if self.payload > 0 { 4 } else { 2 }
+    }
+    /// Bytes that note where a key was, where one block sorts and something goes with it.
+    const fn note_in_block(&self) -> usize {
+        if self.payload > 0 { 2 } else { 0 }
     }
     /// Bytes of shared memory of `sort_pass`.
     pub(crate) const fn pass_shared(&self) -> usize {
@@ -373,7 +377,7 @@ impl SortShape {
     }
     /// Of `sort_small`.
     pub(crate) const fn small_shared(&self) -> usize {
-        self.small.shared(self.widest, 0)
+        self.small.shared(self.widest, self.note_in_block())
     }
     /// Of the kernels that put keys into buckets, with a table of cells.
     pub(crate) const fn bucket_tile_shared(&self) -> usize {
@@ -384,7 +388,7 @@ impl SortShape {
     pub(crate) const fn bucket_sort_shared(&self) -> usize {
         const COUNTED: usize = 32 << 10; // two bits for each number of 16 bits, and what comes before eight of them
         let warps = self.bucket.threads / 32;
-        let by_digits = self.bucket.shared(self.widest, 0);
+        let by_digits = self.bucket.shared(self.widest, self.note_in_block());
         let bins = 4 << self.bins;
         let bins = if self.payload == 0 && self.key <= 4 && bins < COUNTED { COUNTED } else { bins };
         let noted = if self.payload > 0 { self.key + self.payload } else { 0 };
