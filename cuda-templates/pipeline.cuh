@@ -11,6 +11,8 @@
 //   struct Walk {
 //       typedef ... Stage;                      // the slice in shared memory
 //       static constexpr u32 ITEMS;             // of a slice
+//       static constexpr u32 MOST_SHIFT;        // how many vectors late its stage may begin; if any,
+//       u32 shift() const;                      // how many of them it does, the same for all slices
 //       void prefetch(u64 first, u32 lane) const;                         // the slice that begins with item `first`
 //       Carry fold(Stage &stage, u64 first, u32 lane);                    // the last lane's is the whole slice's
 //       void prepare(Stage &stage, u32 lane);
@@ -27,6 +29,7 @@
 //       void prefetch<ITEMS>(u64 first, u32 lane) const;                         // by a warp: the slice that will be loaded
 //       void load(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const;       // by a warp; slots past the end: any item
 //       Carry carry(Item item) const;
+//       u32 shift() const;                                  // may be left out: how many vectors a stage shall begin past a line of 128 bytes
 //   };
 //   struct Sink {
 //       typedef ... Result;                                 // plain data, at most a slot
@@ -48,6 +51,10 @@ template <u32 WARPS_, u32 VECTORS_> struct Shape {
     static constexpr u32 VECTORS = VECTORS_; // of a lane, 16 bytes each
     static constexpr u32 THREADS = WARPS * WARP;
 };
+
+// How late the source wants its slices to begin, if it says so.
+template <class Source> __device__ inline auto shift_of(const Source &source, int) -> decltype(source.shift()) { return source.shift(); }
+template <class Source> __device__ inline u32 shift_of(const Source &, long) { return 0; }
 
 // ---- lane by lane ------------------------------------------------------------------------------------------------------------
 
@@ -111,7 +118,7 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
 
     __device__ LaneByLane(Source source, Sink sink, bool reverse) : source(source), sink(sink), reverse(reverse) {}
 
-    __device__ u32 shift() const { return source.shift(); }
+    __device__ u32 shift() const { return shift_of(source, 0); }
     __device__ void prefetch(u64 first, u32 lane) const { source.template prefetch<ITEMS>(first, lane); }
 
     __device__ Carry fold(Stage &stage, u64 first, u32 lane) {
@@ -175,7 +182,7 @@ template <class Operator, class Source, class Sink, class Item, class Shape> str
         return upto.some ? Operator::combine(upto.value, item) : Operator::alone(item);
     }
 
-    __device__ u32 shift() const { return source.shift(); }
+    __device__ u32 shift() const { return shift_of(source, 0); }
     __device__ void prefetch(u64 first, u32 lane) const { source.template prefetch<ITEMS>(first, lane); }
 
     __device__ Carry fold(Stage &stage, u64 first, u32 lane) {
