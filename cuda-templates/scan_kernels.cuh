@@ -4,13 +4,17 @@
 #pragma once
 #include "scan.cuh"
 
+constexpr bool by_states(FoldedStates) { return true; }
+template <class Pairs> constexpr bool by_states(Pairs) { return false; }
+
 // How many blocks the registers of a multiprocessor shall leave room for: as many as its shared memory holds, if that leaves a thread
-// 64 of them. Left alone, the compiler takes 66 for some elements of 8 bytes, and one block of eight does not fit; it would have to
+// 64 of them. Left alone, the compiler takes 66 for some elements of 4 and 8 bytes, and one block of eight does not fit; it would have to
 // spill shorter ones.
 template <u32 WARPS, u32 VECTORS> constexpr u32 resident() {
 #if __CUDA_ARCH__ >= 900
     constexpr u32 HELD = (227 << 10) / (WARPS * WARP * VECTORS * sizeof(Vector) + (2 << 10));
-    if (sizeof(Element) == 8 && sizeof(Carry) == 8 && HELD * WARPS * WARP * 64 <= 65536) return HELD;
+    constexpr bool IS_PLAIN = sizeof(Element) == sizeof(Carry) && (sizeof(Carry) == 4 || sizeof(Carry) == 8);
+    if (IS_PLAIN && !by_states(Operator::Pairs()) && HELD * WARPS * WARP * 64 <= 65536) return HELD;
 #endif
     return 0; // nothing is said
 }
