@@ -18,9 +18,9 @@ template <class Size> struct Sizes {
     Size *sizes;
     u64 n, padding;
 
-    __device__ u32 shift() const { return Run<Size>{sizes, n, false}.shift(); }
+    __device__ u32 shift() const { return Run<Size, true>{sizes, n, false}.shift(); }
     template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const {
-        Run<Size>{sizes, n, false}.template prefetch<ITEMS>(first, lane);
+        Run<Size, true>{sizes, n, false}.template prefetch<ITEMS>(first, lane);
     }
 
     // What is past the end takes nothing.
@@ -28,7 +28,7 @@ template <class Size> struct Sizes {
         constexpr u32 ITEMS = Slice<Slot, VECTORS>::ITEMS;
         u32 count = first >= n ? 0 : u32(min(n - first, u64(ITEMS)));
         if (count == ITEMS) {
-            Run<Size>{sizes, n, false}.load(slice, first, lane);
+            Run<Size, true>{sizes, n, false}.load(slice, first, lane);
             return;
         }
         Size *slots = slice.slots();
@@ -59,7 +59,7 @@ template <class Offset> struct Starts {
 
     template <class Slot, u32 VECTORS> __device__ void store(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const {
         if constexpr (sizeof(Slot) == sizeof(Offset)) {
-            Run<Offset>{starts, n, false}.store(slice, first, lane);
+            Run<Offset, true>{starts, n, false}.store(slice, first, lane);
         } else {
             for (u32 i = lane; i < Slice<Slot, VECTORS>::ITEMS && first + i < n; i += WARP)
                 starts[first + i] = *(const Offset *)(slice.slots() + i);

@@ -98,7 +98,9 @@ template <class Item, class Use> __device__ inline void straddling(u32 bytes, co
 // ---- contiguous memory ---------------------------------------------------------------------------------------------------
 // A run of n items that starts anywhere, seen in scan order: item i lies at i, or at n - 1 - i in reverse.
 
-template <class Item> struct Run {
+// IN_LINES: whole slices lie in lines as they do in memory, for which the stage begins as late as `shift` says, and vectors are moved by a call. Else the
+// stage begins a line, and nothing is called, which costs a kernel registers.
+template <class Item, bool IN_LINES = false> struct Run {
     Item *base;
     u64 n;
     bool reverse;
@@ -120,7 +122,7 @@ template <class Item> struct Run {
         __device__ u32 past() const { return u32((u64)memory % sizeof(Vector)); }
     };
 
-    // By how many vectors the stage shall begin past a line, so that whole slices lie in lines as they do in memory.
+    // By how many vectors the stage begins past a line.
     __device__ u32 shift() const { return in_line(reverse ? base + n : base); }
 
     // Has the slice of `ITEMS` items from `first` on brought into the L2 cache, if it is whole. By one warp.
@@ -143,7 +145,7 @@ template <class Item> struct Run {
         Part<Stage::ITEMS, Stage::IN_VECTOR> part(*this, first);
         const Vector *from = (const Vector *)part.memory;
         if (part.is_whole()) {
-            copy_by_lines<VECTORS>(slice.vector, from, 0, lane);
+            copy_vectors<VECTORS>(slice.vector, from, 0, lane);
         } else {
             Item *to = (Item *)slice.slots();
             Item last;
@@ -168,7 +170,7 @@ template <class Item> struct Run {
 #pragma unroll
                 for (u32 k = 0; k < VECTORS; k++) to[k * WARP + lane] = slice.vector[k * WARP + lane];
             }
-        } else if (Stage::BULK && part.count == Stage::ITEMS) {
+        } else if (IN_LINES && Stage::BULK && part.count == Stage::ITEMS) {
             store_moved<VECTORS>(slice.vector, part.memory, lane);
         } else if (part.count == Stage::ITEMS && part.past() > 0) {
             // The vectors that lie in it, and item by item what is before the first and after the last.
@@ -195,6 +197,17 @@ template <class Item> struct Run {
     }
 
   private:
+    // By one warp: the vectors of a slice but for the first few of them.
+    template <u32 VECTORS> static __device__ void copy_vectors(Vector *to, const Vector *from, u32 few, u32 lane) {
+        if constexpr (IN_LINES) {
+            copy_by_lines<VECTORS>(to, from, few, lane);
+        } else {
+#pragma unroll
+            for (u32 k = 0; k < VECTORS; k++)
+                if (k > 0 || lane >= few) copy_to_shared(to + k * WARP + lane, from + k * WARP + lane);
+        }
+    }
+
     // By one warp: each vector of a slice becomes the 16 bytes that begin `bytes` bytes into it and the next one, or if `back` is 1, into the one
     // before and it; what lies outside the slice is anything. Each lane goes over those that it owns. By a call, so that it takes no registers
     // from those who never come here.
@@ -248,7 +261,7 @@ template <class Item> struct Run {
         // By how many vectors they come before their places, so that they lie in sectors as they do in memory.
         u32 early = part.count == Stage::ITEMS && !same_in_sector(from, slice.vector);
         if (part.count == Stage::ITEMS) { // the first is not
-            copy_by_lines<VECTORS>(slice.vector - early, from, 1, lane);
+            copy_vectors<VECTORS>(slice.vector - early, from, 1, lane);
         } else {
             u32 bytes = past + part.at * u32(sizeof(Item)), behind = bytes + part.count * u32(sizeof(Item));
             u32 first = (bytes + sizeof(Vector) - 1) / sizeof(Vector), end = min(behind / u32(sizeof(Vector)), WARP * VECTORS);
@@ -257,7 +270,26 @@ template <class Item> struct Run {
         }
         wait_for_copies();
         __syncwarp();
-        if (past > 0) move_vectors<VECTORS>(slice.vector, early, past, lane);
+        if (past > 0) {
+            if constexpr (IN_LINES) {
+                move_vectors<VECTORS>(slice.vector, early, past, lane);
+            } else {
+                // The same, from the last one down.
+                Vector *own = slice.vector + lane * VECTORS, *here = own - early;
+                Vector first = lane == 0 ? *own : *here, after = lane == WARP - 1 && early == 0 ? *own : here[VECTORS];
+                __syncwarp();
+                straddling<Item>(past, [&](auto straddle) {
+                    Vector next = after;
+#pragma unroll 2
+                    for (u32 k = VECTORS; k-- > 0;) {
+                        Vector now = k > 0 ? here[k] : first;
+                        own[k] = straddle(now, next);
+                        next = now;
+                    }
+                });
+                __syncwarp();
+            }
+        }
         Item *items = (Item *)slice.slots() + part.at;
         bool is_edge = lane < min(Stage::IN_VECTOR, part.count);
         if (is_edge) items[edge] = head;
@@ -328,7 +360,7 @@ template <class Item> struct GroupRun {
     bool reverse;
 
     __device__ u32 shift() const { return granules().shift(); }
-    __device__ Run<Granule> granules() const { return {(Granule *)base, n * GRANULES, reverse}; }
+    __device__ Run<Granule, true> granules() const { return {(Granule *)base, n * GRANULES, reverse}; }
 
     template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const {
         granules().template prefetch<ITEMS * GRANULES>(first * GRANULES, lane);
@@ -351,7 +383,7 @@ template <class Item> struct GroupRun {
 
 // Contiguous memory of any items.
 template <class Item, bool TILES = sizeof(Vector) % sizeof(Item) == 0> struct RunOf {
-    typedef Run<Item> Type;
+    typedef Run<Item, true> Type;
 };
 template <class Item> struct RunOf<Item, false> {
     typedef GroupRun<Item> Type;
