@@ -258,8 +258,8 @@ template <class Item, bool IN_LINES = false> struct Run {
         const Vector *from = (const Vector *)(begin - past);
         u32 edge = min(lane, part.count - 1);
         Item head = part.memory[edge], tail = part.memory[part.count - 1 - edge];
-        // By how many vectors they come before their places, so that they lie in sectors as they do in memory.
-        u32 early = part.count == Stage::ITEMS && !same_in_sector(from, slice.vector);
+        // By how many vectors they come before their places, so that they lie in sectors as they do in memory, if they do not lie in lines so.
+        u32 early = part.count == Stage::ITEMS && !IN_LINES ? u32((u64)from % SECTOR / sizeof(Vector)) : 0;
         if (part.count == Stage::ITEMS) { // the first is not
             copy_vectors<VECTORS>(slice.vector - early, from, 1, lane);
         } else {
