@@ -471,15 +471,8 @@ template <class Order, class Tile> __device__ void sort_few(Vector *shared, cons
     few.list(values);
     BucketByValues<Bits> digit{values};
 
-    __shared__ u32 drawn;
-    auto draw = [&] {
-        __syncthreads();
-        if (threadIdx.x == 0) drawn = add_relaxed(&plan.ticket, 1);
-        __syncthreads();
-        return drawn;
-    };
-    u32 ticket = draw(), *counters = (u32 *)shared;
-    for (; ticket < call.parts; ticket = draw()) {
+    u32 ticket = draw(&plan.ticket), *counters = (u32 *)shared;
+    for (; ticket < call.parts; ticket = draw(&plan.ticket)) {
         for (u32 i = threadIdx.x; i < BINS * FEW_COPIES; i += Tile::THREADS) counters[i] = 0;
         __syncthreads();
         constexpr u32 UNROLL = 8, STEP = Tile::THREADS * UNROLL;
@@ -514,7 +507,7 @@ template <class Order, class Tile> __device__ void sort_few(Vector *shared, cons
     u32 start = threadIdx.x < BINS ? block_before<BINS>(load_relaxed(plan.of_values + threadIdx.x), s.totals) : 0; // of a thread's own digit
     bool unwanted = call.no_keys;
     Bits *out = (Bits *)call.keys[0];
-    for (; ticket - call.parts < call.tiles; ticket = draw()) {
+    for (; ticket - call.parts < call.tiles; ticket = draw(&plan.ticket)) {
         u32 tile = ticket - call.parts;
         u64 first = u64(tile) * Tile::TILE;
         const Bits *from = keys + first;

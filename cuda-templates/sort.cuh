@@ -342,6 +342,15 @@ template <class Order, class Tile> __device__ void sort_pass(typename Tile::Shar
     }
 }
 
+// By the whole block: the next ticket.
+__device__ inline u32 draw(u32 *ticket) {
+    __shared__ u32 drawn;
+    __syncthreads();
+    if (threadIdx.x == 0) drawn = add_relaxed(ticket, 1);
+    __syncthreads();
+    return drawn;
+}
+
 // All passes in one launch, where tiles are few. What is to be done is drawn in order: parts of the keys to be counted, then tile after tile,
 // pass after pass. Who draws a tile waits until the pass before is over. What that needs was drawn before, by blocks that run: so it ends,
 // however few they are.
@@ -351,19 +360,12 @@ template <class Order, class Tile> __device__ void sort_passes(Vector *memory, c
     static_assert(sizeof(typename Tile::Shared) >= COUNTERS<Bits> * sizeof(u32), "the counters take the tile's place");
     Plan &plan = *(Plan *)call.plan;
     if (call.by_buckets && !plan.too_large) return;
-    __shared__ u32 drawn;
-    auto draw = [&] {
-        __syncthreads();
-        if (threadIdx.x == 0) drawn = add_relaxed(&plan.ticket, 1);
-        __syncthreads();
-        return drawn;
-    };
     auto wait_for = [](const u32 *word, u32 value) {
         while (load_relaxed(word) != value) {}
         __threadfence();
     };
-    u32 ticket = draw();
-    for (; ticket < call.parts; ticket = draw())
+    u32 ticket = draw(&plan.ticket);
+    for (; ticket < call.parts; ticket = draw(&plan.ticket))
         if (sort_count<Order, Bits, Tile::THREADS>((u32 *)memory, call, ticket, call.parts) && threadIdx.x == 0) {
             __threadfence();
             store_relaxed(&plan.planned, 1);
@@ -371,7 +373,7 @@ template <class Order, class Tile> __device__ void sort_passes(Vector *memory, c
     if (threadIdx.x == 0) wait_for(&plan.planned, 1);
     __syncthreads();
     u32 running = plan.running, run = 0, done = 0; // done: tiles of the pass, by this block
-    for (;; ticket = draw()) {
+    for (;; ticket = draw(&plan.ticket)) {
         u32 next = (ticket - call.parts) / call.tiles, tile = (ticket - call.parts) % call.tiles;
         if (next != run) {
             if (threadIdx.x == 0) {
@@ -426,7 +428,7 @@ template <class Tile> __device__ void sort_digits(Tile &t, typename Tile::Note *
     }
 }
 
-// The same where values move with their keys.
+// The same where values move with their keys, which takes fewer registers.
 template <class Tile> __device__ void sort_digits_along(Tile &t, typename Tile::Shape::Value *value, u32 begin, u32 end) {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;

@@ -25,8 +25,6 @@ template <class Slot, u32 VECTORS> struct Slice {
     }
 };
 
-// Memory is read and written by so many bytes at a time, and asked for by so many.
-constexpr u32 SECTOR = 32, LINE = 128;
 constexpr u32 LINE_VECTORS = LINE / sizeof(Vector);
 
 __device__ inline bool same_in_sector(const Vector *a, const Vector *b) { return ((u64)a ^ (u64)b) % SECTOR == 0; }
@@ -272,7 +270,7 @@ template <class Item, bool IN_LINES = false> struct Run {
         __syncwarp();
         if (past > 0) {
             if constexpr (IN_LINES) {
-                move_vectors<VECTORS>(slice.vector, early, past, lane);
+                move_vectors<VECTORS>(slice.vector, 0, past, lane);
             } else {
                 // The same, from the last one down.
                 Vector *own = slice.vector + lane * VECTORS, *here = own - early;

@@ -371,9 +371,11 @@ __device__ inline void prefetch(const Vector *from, u32 bytes) {
 #endif
 }
 
+// Memory is read and written by so many bytes at a time, and asked for by so many.
+constexpr u32 SECTOR = 32, LINE = 128;
+
 // Has the lines that begin in `bytes` bytes brought into the L2 cache. By a block, each line by one thread.
 template <u32 THREADS> __device__ inline void prefetch_lines(const void *from, u32 bytes) {
-    constexpr u32 LINE = 128;
     for (u32 at = threadIdx.x * LINE; at < bytes; at += THREADS * LINE)
         asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)from + at) : "memory");
 }

@@ -64,44 +64,37 @@ impl Kernel {
     }
 }
 
+/// Of keys of four bytes and more, alone; of pairs the last is another.
+const OF_WIDE: [Kernel; 14] = [
+    Count,
+    Pass,
+    Passes,
+    Small,
+    BucketCount,
+    BucketPlan,
+    Sample,
+    Map,
+    First,
+    Second,
+    BucketSort,
+    SlotFirst,
+    SlotSort,
+    BucketSmall,
+];
+const OF_WIDE_PAIRS: [Kernel; 14] = {
+    let mut kernels = OF_WIDE;
+    kernels[13] = Few;
+    kernels
+};
+
 /// Those of a unit.
 fn kernels_of(key: usize, is_alone: bool) -> &'static [Kernel] {
     match (is_alone, key) {
         (true, 1) => &[Fill, Count, Pass, Passes, Small],
         (true, 2) => &[Fill, Count, Pass, Passes, Small, BucketCount, BucketPlan],
         (false, 1 | 2) => &[Count, Pass, Passes, Small],
-        (true, _) => &[
-            Count,
-            Pass,
-            Passes,
-            Small,
-            BucketCount,
-            BucketPlan,
-            Sample,
-            Map,
-            First,
-            Second,
-            BucketSort,
-            SlotFirst,
-            SlotSort,
-            BucketSmall,
-        ],
-        (false, _) => &[
-            Count,
-            Pass,
-            Passes,
-            Small,
-            BucketCount,
-            BucketPlan,
-            Sample,
-            Map,
-            First,
-            Second,
-            BucketSort,
-            SlotFirst,
-            SlotSort,
-            Few,
-        ],
+        (true, _) => &OF_WIDE,
+        (false, _) => &OF_WIDE_PAIRS,
     }
 }
 
