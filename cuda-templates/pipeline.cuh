@@ -278,7 +278,8 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
         }
         __syncthreads();
 
-        walk.finish(shared.stages.of(walk, warp), {shared.carry[warp], some || warp > 0}, first, lane);
+        tile = anew(tile); // and so the slice's place in memory, which eight blocks have no registers for
+        walk.finish(shared.stages.of(walk, warp), {shared.carry[warp], some || warp > 0}, u64(tile) * TILE + warp * SLICE, lane);
         if (warp == 0) join.retire(tile, lane);
     }
 

@@ -121,7 +121,11 @@ template <class Item, bool IN_LINES = false> struct Run {
     };
 
     // By how many vectors the stage begins past a line.
-    __device__ u32 shift() const { return in_line(reverse ? base + n : base); }
+    __device__ u32 shift() const {
+        u32 begin = u32((u64)base); // the lower half says it
+        if (reverse) begin += u32(n) * u32(sizeof(Item));
+        return anew(begin) % LINE / u32(sizeof(Vector));
+    }
 
     // Has the slice of `ITEMS` items from `first` on brought into the L2 cache, if it is whole. By one warp.
     template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const {

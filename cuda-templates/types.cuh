@@ -286,6 +286,15 @@ template <class C> __device__ inline C shuffle(C x, int lane) {
     return words.value();
 }
 
+// ---- registers ------------------------------------------------------------------------------------------------------
+
+// The same, which the compiler takes for anything: what it has made of the value before is made anew of this one, not kept in registers
+// until then.
+__device__ inline u32 anew(u32 x) {
+    asm volatile("" : "+r"(x));
+    return x;
+}
+
 // ---- memory ---------------------------------------------------------------------------------------------------------
 
 __device__ inline u64 load_relaxed(const u64 *p) {
