@@ -447,15 +447,15 @@ template <class Order, class Tile, bool FIRST> __device__ void bucket_step(Vecto
 // ---- few values -----------------------------------------------------------------------------------------------------------------
 
 // One step in place of all passes, where keys that are too few for buckets are few values: all blocks look at the same of them, count how many there
-// are of each value, and move them. If there are others too, nothing is moved, and the passes run. Parts and tiles are drawn in order, as in
-// `sort_passes`: who waits for parts waits for blocks that run.
+// are of each value, and move them. If there are others too, nothing is moved, and the passes run. Returns whether they need not. Parts and tiles are
+// drawn in order, as in `sort_passes`: who waits for parts waits for blocks that run.
 constexpr u32 VALUES_OF = 2048; // keys that are looked at
-template <class Order, class Tile> __device__ void sort_few(Vector *shared, const SortCall &call) {
+template <class Order, class Tile> __device__ bool sort_few(Vector *shared, const SortCall &call) {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     typedef typename Tile::Shared Shared;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
-    if (!plan.may_be_few) return;
+    if (!plan.may_be_few) return false;
     Shared &s = *(Shared *)shared;
     Bits *values = (Bits *)(shared + (sizeof(Shared) + sizeof(Vector) - 1) / sizeof(Vector));
     FewValues<Bits> &few = *(FewValues<Bits> *)shared; // in the tile's place, as are the counters
@@ -465,7 +465,7 @@ template <class Order, class Tile> __device__ void sort_few(Vector *shared, cons
     u64 apart = call.n / VALUES_OF;
     for (u32 i = threadIdx.x; i < VALUES_OF && few.are_few(); i += Tile::THREADS) few.add(order.to(keys[i * apart]));
     __syncthreads();
-    if (!few.are_few()) return;
+    if (!few.are_few()) return false;
     if (threadIdx.x < VALUES) values[threadIdx.x] = Bits(~Bits(0));
     __syncthreads();
     few.list(values);
@@ -502,7 +502,7 @@ template <class Order, class Tile> __device__ void sort_few(Vector *shared, cons
         __threadfence();
     }
     __syncthreads();
-    if (load_relaxed(&plan.others)) return;
+    if (load_relaxed(&plan.others)) return false;
     if (threadIdx.x == 0) plan.running = 0;
     u32 start = threadIdx.x < BINS ? block_before<BINS>(load_relaxed(plan.of_values + threadIdx.x), s.totals) : 0; // of a thread's own digit
     bool unwanted = call.no_keys;
@@ -521,6 +521,12 @@ template <class Order, class Tile> __device__ void sort_few(Vector *shared, cons
             beside ? beside + first : nullptr, first, (Value *)call.values[0], [=](u32 d, u32 total) { chain.publish(d, total); },
             [=](u32 d, u32 total) { return u64(start) + chain.template receive<1>(d, total); });
     }
+    return true;
+}
+
+// The first pass; or if values are few, all there is to do.
+template <class Order, class Tile> __device__ void sort_first_pass(Vector *shared, const SortCall &call) {
+    if (!sort_few<Order, Tile>(shared, call)) sort_pass<Order, Tile>(*(typename Tile::Shared *)shared, call, 0, 0);
 }
 
 // ---- by one step -----------------------------------------------------------------------------------------------------------------

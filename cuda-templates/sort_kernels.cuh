@@ -140,11 +140,11 @@ extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) buck
 #ifndef ALONE
 static_assert(sizeof(FewValues<Bits>) <= sizeof(PassTile::Shared) && sizeof(PassTile::Shared) + VALUES * sizeof(Bits) + 16 <= BUCKET_TILE_SHARED,
               "what the host asks for");
-#if HAS_KERNEL(sort_few)
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_few(SortCall call) {
+#if HAS_KERNEL(sort_first_pass)
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_first_pass(SortCall call) {
     follow();
     extern __shared__ Vector shared[];
-    sort_few<Order, PassTile>(shared, call);
+    sort_first_pass<Order, PassTile>(shared, call);
 }
 #endif
 #endif

@@ -13,6 +13,7 @@
 //! cargo bench --bench versus --features cub -- --select-types  compaction of other types, 2^26
 //! cargo bench --bench versus --features cub -- --segments      offsets, packing, and the way back
 //! cargo bench --bench versus --features cub -- --sort          radix sorts of random keys and pairs
+//! cargo bench --bench versus --features cub -- --sort-sweep    the same of 2^8 to 2^26, and pairs that are not random
 //! cargo bench --bench versus --features cub -- --sort-patterns radix sorts of keys that are sorted, equal, few, 2^28
 //! cargo bench --bench versus --features cub -- --custom        operators of a user's own, 2^10 elements to 8 GiB, and their first use
 //! cargo bench --bench versus --features cub -- --host          what a call costs the host
@@ -59,7 +60,7 @@ use std::process::ExitCode;
 
 const USAGE: &str =
     "usage: versus [--sweep | --catalog | --strategies | --ladder | --traffic | --views | --custom | --host | --shapes]...
-       versus [--select | --fractions | --select-types | --segments | --sort | --sort-patterns]...
+       versus [--select | --fractions | --select-types | --segments | --sort | --sort-sweep | --sort-patterns]...
        versus --plot FILE FOLDER
        versus --plot-ladder FILE FOLDER";
 
@@ -101,6 +102,7 @@ fn main() -> ExitCode {
             "--select-types" => select::types,
             "--segments" => segments::segments,
             "--sort" => sort::sorts,
+            "--sort-sweep" => sort::sweep,
             "--sort-patterns" => sort::patterns,
             "--custom" => custom::custom,
             "--host" => host,

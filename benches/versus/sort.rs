@@ -35,6 +35,29 @@ pub(crate) fn sorts(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
+/// Every length, in steps of half a power of two.
+pub(crate) fn sweep(gpu: &Gpu, verdict: &Verdict) {
+    const LAST: usize = 26;
+    let lengths = |first: usize| (first..=LAST).flat_map(|log| [1 << log, 3 << (log - 1)]).filter(|&n| n <= 1 << LAST);
+    macro_rules! rows { ($($t:ident $order:expr;)*) => { $(
+        if let Some(mut sorts) = Sorts::<$t>::new(gpu, verdict, 1 << LAST, $order) {
+            for n in lengths(8) {
+                sorts.row("keys", n, Draw::Bits, Sorts::keys);
+            }
+        }
+    )* } }
+    rows! { u8 u8::cmp; u16 u16::cmp; f16 f16::total_cmp; u32 u32::cmp; f32 f32::total_cmp; u64 u64::cmp; f64 f64::total_cmp; }
+    if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, 1 << LAST, u32::cmp) {
+        for n in lengths(8) {
+            sorts.row("pairs", n, Draw::Bits, Sorts::pairs);
+        }
+        for n in lengths(16) {
+            sorts.row("pairs_counting", n, Draw::Counting, Sorts::pairs);
+            sorts.row("pairs_power_law", n, Draw::PowerLaw, Sorts::pairs);
+        }
+    }
+}
+
 /// Keys that are anything but random.
 pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
     const N: usize = 1 << 28;

@@ -46,7 +46,7 @@ kernels! {
     SlotFirst "slot_first";
     SlotSort "slot_sort";
     BucketSmall "bucket_small";
-    Few "sort_few";
+    FirstPass "sort_first_pass";
 }
 
 impl Kernel {
@@ -58,7 +58,7 @@ impl Kernel {
             Passes | SlotFirst => shape.short_shared(),
             Small => shape.small_shared(),
             BucketCount => bucket_counters(MOST_LOWER),
-            First | Second | Few => shape.bucket_tile_shared(),
+            First | Second | FirstPass => shape.bucket_tile_shared(),
             BucketSort | SlotSort | BucketSmall => shape.bucket_sort_shared(),
         }
     }
@@ -83,7 +83,7 @@ const OF_WIDE: [Kernel; 14] = [
 ];
 const OF_WIDE_PAIRS: [Kernel; 14] = {
     let mut kernels = OF_WIDE;
-    kernels[13] = Few;
+    kernels[13] = FirstPass;
     kernels
 };
 
@@ -388,7 +388,7 @@ struct PassPlan {
     in_launch: usize,
     /// All in one launch, by short tiles.
     is_short: bool,
-    /// Few values take one step in place of all passes.
+    /// The first pass looks whether values are few: then it is the only one.
     looks_for_few: bool,
     before: Before,
     multiprocessors: usize,
@@ -683,9 +683,10 @@ impl SortCall {
         }
         launch(Count, count_blocks(passes.multiprocessors), COUNT_THREADS, 0, &[p(&call)])?;
         if passes.looks_for_few {
-            launch(Few, passes.tiles.max(call.parts as usize).min(at_once), threads, Few.shared(shape), &[p(&call)])?;
+            let blocks = passes.tiles.max(call.parts as usize).min(at_once);
+            launch(FirstPass, blocks, threads, FirstPass.shared(shape), &[p(&call)])?;
         }
-        for run in 0..call.passes {
+        for run in u32::from(passes.looks_for_few)..call.passes {
             for number in 0..call.launches {
                 let here = passes.in_launch.min(passes.tiles - number as usize * passes.in_launch);
                 launch(Pass, here.min(at_once), threads, Pass.shared(shape), &[p(&call), p(&run), p(&number)])?;
@@ -747,7 +748,7 @@ mod tests {
         for key in [4, 8] {
             let (alone, pairs) = (names(key, true), names(key, false));
             assert_eq!(alone[..13], pairs[..13]);
-            assert_eq!((&alone[13..], &pairs[13..]), (&["bucket_small"][..], &["sort_few"][..]));
+            assert_eq!((&alone[13..], &pairs[13..]), (&["bucket_small"][..], &["sort_first_pass"][..]));
             assert!(pairs.starts_with(&passes) && !pairs.contains(&"sort_fill"));
         }
         let template = include_str!("../../cuda-templates/sort_kernels.cuh");
