@@ -455,7 +455,7 @@ template <class Order, class Tile> __device__ bool sort_few(Vector *shared, cons
     typedef typename Tile::Shape::Value Value;
     typedef typename Tile::Shared Shared;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
-    if (!plan.may_be_few) return false;
+    if (!call.looks_for_few || !plan.may_be_few) return false;
     Shared &s = *(Shared *)shared;
     Bits *values = (Bits *)(shared + (sizeof(Shared) + sizeof(Vector) - 1) / sizeof(Vector));
     FewValues<Bits> &few = *(FewValues<Bits> *)shared; // in the tile's place, as are the counters
@@ -471,8 +471,8 @@ template <class Order, class Tile> __device__ bool sort_few(Vector *shared, cons
     few.list(values);
     BucketByValues<Bits> digit{values};
 
-    u32 ticket = draw(&plan.ticket), *counters = (u32 *)shared;
-    for (; ticket < call.parts; ticket = draw(&plan.ticket)) {
+    u32 ticket = draw(plan.tickets), *counters = (u32 *)shared;
+    for (; ticket < call.parts; ticket = draw(plan.tickets)) {
         for (u32 i = threadIdx.x; i < BINS * FEW_COPIES; i += Tile::THREADS) counters[i] = 0;
         __syncthreads();
         constexpr u32 UNROLL = 8, STEP = Tile::THREADS * UNROLL;
@@ -503,11 +503,10 @@ template <class Order, class Tile> __device__ bool sort_few(Vector *shared, cons
     }
     __syncthreads();
     if (load_relaxed(&plan.others)) return false;
-    if (threadIdx.x == 0) plan.running = 0;
     u32 start = threadIdx.x < BINS ? block_before<BINS>(load_relaxed(plan.of_values + threadIdx.x), s.totals) : 0; // of a thread's own digit
     bool unwanted = call.no_keys;
     Bits *out = (Bits *)call.keys[0];
-    for (; ticket - call.parts < call.tiles; ticket = draw(&plan.ticket)) {
+    for (; ticket - call.parts < call.tiles; ticket = draw(plan.tickets)) {
         u32 tile = ticket - call.parts;
         u64 first = u64(tile) * Tile::TILE;
         const Bits *from = keys + first;
@@ -522,11 +521,6 @@ template <class Order, class Tile> __device__ bool sort_few(Vector *shared, cons
             [=](u32 d, u32 total) { return u64(start) + chain.template receive<1>(d, total); });
     }
     return true;
-}
-
-// The first pass; or if values are few, all there is to do.
-template <class Order, class Tile> __device__ void sort_first_pass(Vector *shared, const SortCall &call) {
-    if (!sort_few<Order, Tile>(shared, call)) sort_pass<Order, Tile>(*(typename Tile::Shared *)shared, call, 0, 0);
 }
 
 // ---- by one step -----------------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ struct SortCall {
     u32 parts;      // of the keys, to be counted
     u32 launches;   // of a pass, of so many tiles each:
     u32 tiles;
+    u32 looks_for_few; // whether few values take one step in place of all passes
 };
 
 // One more than few values: each of these, and what is between two of them, is a digit.
@@ -40,7 +41,7 @@ template <u32 PASSES> struct SortPlan {
     u32 valued;               // parts whose values are counted
     u32 ticket;               // of all that is to be done, or of the tiles of `slot_first`
     u32 finished[PASSES];     // tiles, by pass, where all are one launch
-    u32 tickets[1];           // by launch, where each pass is; as many as there are
+    u32 tickets[1];           // by launch, where each pass is, as many as there are; the first one else of `sort_few`
 };
 
 // The digit of a pass; past the last one it is always zero.
@@ -353,8 +354,8 @@ __device__ inline u32 draw(u32 *ticket) {
 
 // All passes in one launch, where tiles are few. What is to be done is drawn in order: parts of the keys to be counted, then tile after tile,
 // pass after pass. Who draws a tile waits until the pass before is over. What that needs was drawn before, by blocks that run: so it ends,
-// however few they are.
-template <class Order, class Tile> __device__ void sort_passes(Vector *memory, const SortCall &call) {
+// however few they are. When all is planned `instead` may do what the passes would, and say so; all blocks say the same.
+template <class Order, class Tile, class Instead> __device__ void sort_passes(Vector *memory, const SortCall &call, const Instead &instead) {
     typedef typename Tile::Shape::Bits Bits;
     typedef SortPlan<sizeof(Bits) + 1> Plan;
     static_assert(sizeof(typename Tile::Shared) >= COUNTERS<Bits> * sizeof(u32), "the counters take the tile's place");
@@ -372,6 +373,7 @@ template <class Order, class Tile> __device__ void sort_passes(Vector *memory, c
         }
     if (threadIdx.x == 0) wait_for(&plan.planned, 1);
     __syncthreads();
+    if (instead()) return;
     u32 running = plan.running, run = 0, done = 0; // done: tiles of the pass, by this block
     for (;; ticket = draw(&plan.ticket)) {
         u32 next = (ticket - call.parts) / call.tiles, tile = (ticket - call.parts) % call.tiles;

@@ -34,7 +34,22 @@ static_assert(sizeof(ShortTile::Shared) <= SHORT_SHARED, "what the host asks for
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_passes(SortCall call) {
     follow();
     extern __shared__ Vector shared[];
-    sort_passes<Order, ShortTile>(shared, call);
+    sort_passes<Order, ShortTile>(shared, call, [] { return false; });
+}
+#endif
+typedef RadixTile<Bits, Value, PASS_THREADS, MIDDLE_ITEMS, CHECKED> MiddleTile;
+static_assert(sizeof(MiddleTile::Shared) <= MIDDLE_SHARED, "what the host asks for");
+#if HAS_KERNEL(sort_passes_middle)
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_passes_middle(SortCall call) {
+    follow();
+    extern __shared__ Vector shared[];
+#if KEY_BYTES >= 4 && !defined(ALONE)
+    static_assert(sizeof(FewValues<Bits>) <= sizeof(MiddleTile::Shared) && sizeof(MiddleTile::Shared) + VALUES * sizeof(Bits) + 16 <= MIDDLE_SHARED,
+                  "what the host asks for");
+    sort_passes<Order, MiddleTile>(shared, call, [&] { return sort_few<Order, MiddleTile>(shared, call); });
+#else
+    sort_passes<Order, MiddleTile>(shared, call, [] { return false; });
+#endif
 }
 #endif
 
@@ -136,17 +151,6 @@ extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) buck
     if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
     Bucket::run_buckets(*(Bucket::Shared *)shared, call, buckets);
 }
-#endif
-#ifndef ALONE
-static_assert(sizeof(FewValues<Bits>) <= sizeof(PassTile::Shared) && sizeof(PassTile::Shared) + VALUES * sizeof(Bits) + 16 <= BUCKET_TILE_SHARED,
-              "what the host asks for");
-#if HAS_KERNEL(sort_first_pass)
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_first_pass(SortCall call) {
-    follow();
-    extern __shared__ Vector shared[];
-    sort_first_pass<Order, PassTile>(shared, call);
-}
-#endif
 #endif
 // By one step, where keys are few: `room` keys of scratch memory for each bucket, so that nothing is counted before.
 #ifdef ALONE

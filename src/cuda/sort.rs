@@ -2,7 +2,7 @@
 
 use super::driver::check;
 use super::library::{self, Kernels, Machine, Program};
-use super::tuning::{BUCKET_MAP_BYTES, CELLS_SHARED, SORT_SHORT, SortBlock, SortShape, sort_shape};
+use super::tuning::{BUCKET_MAP_BYTES, CELLS_SHARED, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape, sort_shape};
 use super::unit::{KeyKind, SortUnit};
 use crate::Error;
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
@@ -35,6 +35,7 @@ kernels! {
     Count "sort_count";
     Pass "sort_pass";
     Passes "sort_passes";
+    Middle "sort_passes_middle";
     Small "sort_small";
     BucketCount "bucket_count";
     BucketPlan "bucket_plan";
@@ -46,7 +47,6 @@ kernels! {
     SlotFirst "slot_first";
     SlotSort "slot_sort";
     BucketSmall "bucket_small";
-    FirstPass "sort_first_pass";
 }
 
 impl Kernel {
@@ -56,19 +56,21 @@ impl Kernel {
             Count | Sample | Map | BucketPlan | Fill => 0,
             Pass => shape.pass_shared(),
             Passes | SlotFirst => shape.short_shared(),
+            Middle => shape.middle_shared(),
             Small => shape.small_shared(),
             BucketCount => bucket_counters(MOST_LOWER),
-            First | Second | FirstPass => shape.bucket_tile_shared(),
+            First | Second => shape.bucket_tile_shared(),
             BucketSort | SlotSort | BucketSmall => shape.bucket_sort_shared(),
         }
     }
 }
 
-/// Of keys of four bytes and more, alone; of pairs the last is another.
-const OF_WIDE: [Kernel; 14] = [
+/// Of keys of four bytes and more: the last one for keys alone.
+const OF_WIDE: [Kernel; 15] = [
     Count,
     Pass,
     Passes,
+    Middle,
     Small,
     BucketCount,
     BucketPlan,
@@ -81,20 +83,15 @@ const OF_WIDE: [Kernel; 14] = [
     SlotSort,
     BucketSmall,
 ];
-const OF_WIDE_PAIRS: [Kernel; 14] = {
-    let mut kernels = OF_WIDE;
-    kernels[13] = FirstPass;
-    kernels
-};
 
 /// Those of a unit.
 fn kernels_of(key: usize, is_alone: bool) -> &'static [Kernel] {
     match (is_alone, key) {
-        (true, 1) => &[Fill, Count, Pass, Passes, Small],
-        (true, 2) => &[Fill, Count, Pass, Passes, Small, BucketCount, BucketPlan],
-        (false, 1 | 2) => &[Count, Pass, Passes, Small],
+        (true, 1) => &[Fill, Count, Pass, Passes, Middle, Small],
+        (true, 2) => &[Fill, Count, Pass, Passes, Middle, Small, BucketCount, BucketPlan],
+        (false, 1 | 2) => &[Count, Pass, Passes, Middle, Small],
         (true, _) => &OF_WIDE,
-        (false, _) => &OF_WIDE_PAIRS,
+        (false, _) => &OF_WIDE[..14],
     }
 }
 
@@ -145,6 +142,7 @@ struct Common {
     parts: u32,
     launches: u32,
     tiles: u32,
+    looks_for_few: u32,
 }
 
 /// `BucketCall`.
@@ -247,16 +245,20 @@ impl SortProgram {
         let passes = if in_place { digits.next_multiple_of(2) } else { digits }.max(1);
         let before =
             if all_bits && self.unit.key >= 4 { self.buckets(n, shape.bucket, machine) } else { Before::Nothing };
-        let is_short = n <= SORT_SHORT;
-        let tiles = n.div_ceil(if is_short { shape.short } else { shape.pass }.tile());
-        // Of one launch; from the input to the output.
-        let may_step = !is_alone && self.unit.key >= 4 && all_bits && !is_short && tiles <= MOST_TILES && !in_place;
+        let (launched, tile) = match n {
+            _ if n <= SORT_SHORT => (Launched::Short, shape.short),
+            _ if n <= SORT_MIDDLE => (Launched::Middle, shape.middle),
+            _ => (Launched::Each, shape.pass),
+        };
+        let tiles = n.div_ceil(tile.tile());
+        // From the input to the output, by whole keys.
+        let may_step = !is_alone && self.unit.key >= 4 && all_bits && !in_place;
         plan(Way::Passes(PassPlan {
             passes,
             tiles,
             in_launch: tiles.min(MOST_TILES),
-            is_short,
-            looks_for_few: may_step && before == Before::Nothing,
+            launched,
+            looks_for_few: may_step && launched == Launched::Middle && before == Before::Nothing,
             before,
             multiprocessors,
         }))
@@ -302,7 +304,8 @@ impl SortProgram {
         // Fewer keys than these may go by buckets or slots, or take shorter tiles, which takes more memory besides the arrays.
         let bucket = self.shape(machine.architecture).bucket.tile();
         let most = Self::most_lower(machine).map_or(0, |lower| (bucket / 20 * 17) << (DIGIT_BITS + lower));
-        let lengths = [n, n.min(most), n.min(SORT_SHORT), n.min(MOST_FOR_SLOTS).min((bucket / 5 * 4) << DIGIT_BITS)];
+        let slots = MOST_FOR_SLOTS.min((bucket / 5 * 4) << DIGIT_BITS);
+        let lengths = [n, n.min(most), n.min(SORT_SHORT), n.min(SORT_MIDDLE), n.min(slots)];
         let lengths = lengths.into_iter().filter(|&n| n > 0);
         let plans = lengths.flat_map(|n| [false, true].map(|in_place| self.plan(n, bits.clone(), in_place, machine)));
         plans.map(|plan| plan.scratch(missing)).max().unwrap_or(0)
@@ -380,15 +383,22 @@ enum Way {
     Passes(PassPlan),
 }
 
+/// How passes are launched: all at once, by short tiles or by middle ones, or each by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Launched {
+    Short,
+    Middle,
+    Each,
+}
+
 #[derive(Clone, Debug)]
 struct PassPlan {
     passes: usize,
     tiles: usize,
     /// Of them, in a launch.
     in_launch: usize,
-    /// All in one launch, by short tiles.
-    is_short: bool,
-    /// The first pass looks whether values are few: then it is the only one.
+    launched: Launched,
+    /// Few values take one step in place of all passes.
     looks_for_few: bool,
     before: Before,
     multiprocessors: usize,
@@ -575,6 +585,7 @@ impl SortCall {
             parts: 0,
             launches: 0,
             tiles: 0,
+            looks_for_few: 0,
         };
         let all = kernels_of(plan.sizes.0, plan.sizes.1 == 0);
         let is_first = Cell::new(true);
@@ -604,6 +615,7 @@ impl SortCall {
                 call.parts = (2 * passes.multiprocessors).min(n.div_ceil(COUNT_KEYS)) as u32;
                 call.launches = passes.launches() as u32;
                 call.tiles = passes.in_launch as u32;
+                call.looks_for_few = u32::from(passes.looks_for_few);
             }
         }
         // SAFETY: the scratch memory is longer.
@@ -677,16 +689,17 @@ impl SortCall {
             }
         }
         // Where buckets did it, these return at once.
-        if passes.is_short {
+        let all_passes = match passes.launched {
+            Launched::Short => Some(Passes),
+            Launched::Middle => Some(Middle),
+            Launched::Each => None,
+        };
+        if let Some(kernel) = all_passes {
             let blocks = passes.tiles.max(call.parts as usize).min(at_once);
-            return launch(Passes, blocks, threads, Passes.shared(shape), &[p(&call)]);
+            return launch(kernel, blocks, threads, kernel.shared(shape), &[p(&call)]);
         }
         launch(Count, count_blocks(passes.multiprocessors), COUNT_THREADS, 0, &[p(&call)])?;
-        if passes.looks_for_few {
-            let blocks = passes.tiles.max(call.parts as usize).min(at_once);
-            launch(FirstPass, blocks, threads, FirstPass.shared(shape), &[p(&call)])?;
-        }
-        for run in u32::from(passes.looks_for_few)..call.passes {
+        for run in 0..call.passes {
             for number in 0..call.launches {
                 let here = passes.in_launch.min(passes.tiles - number as usize * passes.in_launch);
                 launch(Pass, here.min(at_once), threads, Pass.shared(shape), &[p(&call), p(&run), p(&number)])?;
@@ -740,15 +753,15 @@ mod tests {
     #[test]
     fn kernels_of_a_unit() {
         let names = |key, is_alone| kernels_of(key, is_alone).iter().map(|kernel| kernel.name()).collect::<Vec<_>>();
-        let passes = ["sort_count", "sort_pass", "sort_passes", "sort_small"];
+        let passes = ["sort_count", "sort_pass", "sort_passes", "sort_passes_middle", "sort_small"];
         assert_eq!(names(1, false), passes);
         assert_eq!(names(2, false), passes);
         assert_eq!(names(1, true), [&["sort_fill"], &passes[..]].concat());
         assert_eq!(names(2, true), [&["sort_fill"], &passes[..], &["bucket_count", "bucket_plan"]].concat());
         for key in [4, 8] {
             let (alone, pairs) = (names(key, true), names(key, false));
-            assert_eq!(alone[..13], pairs[..13]);
-            assert_eq!((&alone[13..], &pairs[13..]), (&["bucket_small"][..], &["sort_first_pass"][..]));
+            assert_eq!(alone[..14], pairs);
+            assert_eq!(alone[14..], ["bucket_small"]);
             assert!(pairs.starts_with(&passes) && !pairs.contains(&"sort_fill"));
         }
         let template = include_str!("../../cuda-templates/sort_kernels.cuh");

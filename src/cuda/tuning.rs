@@ -312,8 +312,9 @@ pub(crate) struct SortShape {
     widest: usize,
     /// A tile of a pass.
     pub(crate) pass: SortBlock,
-    /// The same where keys are few.
+    /// The same where keys are few, and where they are more: all passes are one launch.
     pub(crate) short: SortBlock,
+    pub(crate) middle: SortBlock,
     /// A sort by one block.
     pub(crate) small: SortBlock,
     /// A bucket, and the logarithm of the bins that it is cut into.
@@ -323,8 +324,9 @@ pub(crate) struct SortShape {
     payload: usize,
 }
 
-/// Up to so many keys the tiles of a pass are the short ones. NVIDIA H200, 2026-11-21.
-pub(crate) const SORT_SHORT: usize = 2 << 20;
+/// Up to so many keys the tiles of a pass are the short ones, and up to so many the middle ones. NVIDIA H200, 2026-11-22.
+pub(crate) const SORT_SHORT: usize = 1 << 20;
+pub(crate) const SORT_MIDDLE: usize = 1 << 24;
 
 /// The compute capabilities from which on other shapes hold: below the first a block has no more than 64 KiB of shared memory.
 pub(crate) const SORT_ARCHITECTURES: [u32; 2] = [80, 75];
@@ -351,6 +353,7 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
         widest,
         pass: SortBlock { threads: 512, items, blocks },
         short: SortBlock { threads: 512, items: items.min(8), blocks },
+        middle: SortBlock { threads: 512, items: items.min(16), blocks },
         small: SortBlock { threads: 512, items: (64 / widest).min(8), blocks: 1 },
         bucket: SortBlock { threads: 512, items: if payload.is_none() { 11 } else { in_bucket }, blocks },
         bins: 12,
@@ -374,6 +377,12 @@ impl SortShape {
     /// Of `sort_passes` and `slot_first`.
     pub(crate) const fn short_shared(&self) -> usize {
         self.short.shared(self.widest, self.note())
+    }
+    /// Of `sort_passes_middle`, which with pairs has a list of few values.
+    pub(crate) const fn middle_shared(&self) -> usize {
+        const MOST_OF_FEW: usize = 128;
+        let values = if self.payload > 0 && self.key >= 4 { MOST_OF_FEW * self.key + 16 } else { 0 };
+        self.middle.shared(self.widest, self.note()) + values
     }
     /// Of `sort_small`.
     pub(crate) const fn small_shared(&self) -> usize {

@@ -527,13 +527,15 @@ impl SortUnit {
         };
         let mut text = format!(
             "constexpr u32 {}, PASS_BLOCKS = {}, PASS_SHARED = {};\n\
-             constexpr u32 SHORT_ITEMS = {}, SHORT_SHARED = {};\n\
+             constexpr u32 SHORT_ITEMS = {}, SHORT_SHARED = {}, MIDDLE_ITEMS = {}, MIDDLE_SHARED = {};\n\
              constexpr u32 {}, SMALL_SHARED = {};\n",
             block("PASS", shape.pass),
             shape.pass.blocks,
             shape.pass_shared(),
             shape.short.items,
             shape.short_shared(),
+            shape.middle.items,
+            shape.middle_shared(),
             block("SMALL", shape.small),
             shape.small_shared(),
         );
