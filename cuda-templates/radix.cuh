@@ -184,13 +184,19 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
     static constexpr u32 LANES = 16; // that write a run together: blocks that begin at multiples of so many keys
     static constexpr u32 LONG_RUN = TILE / 16; // for a group of lanes to write it
     static constexpr bool HAS_VALUES = Value::BYTES > 0;
+    // Of a tile that is a multiple of 4096 long, keys that rise by one would fall into one bank or two: after every 32 places one is left out.
+    static constexpr bool SKEWED = RANKING == CHECKED && ITEMS % 8 == 0;
+    static constexpr u32 PLACES = TILE + (SKEWED ? TILE / WARP : 0);
+    static __device__ u32 skewed(u32 j) { return SKEWED ? j + j / WARP : j; }
+    // The same of item `i * THREADS + threadIdx.x`, by a place that is the same for all i.
+    static __device__ u32 skewed_row(u32 i) { return i * (SKEWED ? THREADS + THREADS / WARP : THREADS) + skewed(threadIdx.x); }
     // Where something goes with the keys of a pass, their digits stand above.
     typedef typename If<HAS_VALUES && RANKING == CHECKED, u32, u16>::Type Note;
     static_assert(THREADS >= BINS && TILE <= 65536, "a thread for each bin, 16 bits for a place");
 
     struct Shared {
-        alignas(16) char exchange[TILE * WIDEST];
-        Note notes[RANKING == CHECKED || HAS_VALUES ? TILE : 2]; // where in the tile a key was
+        alignas(16) char exchange[PLACES * WIDEST];   // item j at `skewed(j)`
+        Note notes[RANKING == CHECKED || HAS_VALUES ? PLACES : 2]; // where in the tile a key was
         u32 bins[WARPS * BINS];                  // by warp: how many keys; then where they begin in the tile
         u32 begin[BINS + 1];                     // of a digit's run in the tile
         u64 to[BINS];                            // where the tile would begin in the output for the run to be in place
@@ -209,6 +215,8 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     static constexpr u32 ROWS = ITEMS < 2 ? ITEMS : 2; // that are ranked together
     static constexpr bool HAS_VALUES = Shape::HAS_VALUES;
     typedef typename Shape::Note Note;
+    using Shape::skewed;
+    using Shape::skewed_row;
     typedef RadixTile<Bits, Value, THREADS, ITEMS, RANKING, true> Whole;
     typedef RadixTile<Bits, Value, THREADS, ITEMS, RANKING, false> Part;
 
@@ -334,21 +342,22 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     // The keys to memory, thread after thread: `out(place, key)` is called for each. Whether they were out of order.
     template <class D, class Out> __device__ bool store(D digit, const Out &out) {
         const Bits *keys = (const Bits *)s.exchange;
-        // Above its place in the tile, the digit of item j.
-        auto digit_and_place = [&](u32 j, Bits key) { return HAS_VALUES ? u32(s.notes[j]) : digit(key) << PLACE_BITS | (RANKING == CHECKED ? s.notes[j] : 0); };
+        // Above its place in the tile, the digit of the key that lies there.
+        auto digit_and_place = [&](u32 slot, Bits key) { return HAS_VALUES ? u32(s.notes[slot]) : digit(key) << PLACE_BITS | (RANKING == CHECKED ? s.notes[slot] : 0); };
         bool disorder = false;
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++) {
-            u32 j = i * THREADS + threadIdx.x, here = 0;
+            u32 j = i * THREADS + threadIdx.x, slot = skewed_row(i), here = 0;
             bool there = WHOLE || j < count;
             if (there) {
-                Bits key = keys[j];
-                here = digit_and_place(j, key);
+                Bits key = keys[slot];
+                here = digit_and_place(slot, key);
                 out(s.to[here >> PLACE_BITS] + j, key);
             }
             if (RANKING == CHECKED) {
                 u32 before = __shfl_up_sync(ALL_LANES, here, 1);
-                if (lane_id() == 0 && j > 0 && there) before = digit_and_place(j - 1, keys[j - 1]);
+                u32 earlier = slot - (Shape::SKEWED ? 2 : 1); // of lane 0
+                if (lane_id() == 0 && j > 0 && there) before = digit_and_place(earlier, keys[earlier]);
                 disorder |= there && j > 0 && here < before;
             }
         }
@@ -360,7 +369,9 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++) {
             u32 j = i * THREADS + threadIdx.x;
-            if (WHOLE || j < count) out(s.to[s.notes[j] >> PLACE_BITS] + j, s.notes[j] & MOST_PLACE);
+            if (!WHOLE && j >= count) break;
+            u32 note = s.notes[skewed_row(i)];
+            out(s.to[note >> PLACE_BITS] + j, note & MOST_PLACE);
         }
     }
 
@@ -376,7 +387,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             int begin = s.begin[d], end = s.begin[d + 1];
             u64 to = s.to[d];
             for (int j = begin - int(u32(to + begin) % LANES) + int(lane); j - int(lane) < end; j += LANES)
-                if (j >= begin && j < end) out(to + j, keys[j]);
+                if (j >= begin && j < end) out(to + j, keys[skewed(u32(j))]);
         }
     }
 
@@ -431,8 +442,9 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             if (is_there(i)) {
                 u32 d = place[i] >> PLACE_BITS;
                 place[i] = (place[i] & MOST_PLACE) + bins[d];
-                ((Bits *)s.exchange)[place[i]] = key[i];
-                if (RANKING == CHECKED) s.notes[place[i]] = Note(HAS_VALUES ? d << PLACE_BITS | at(i) : at(i));
+                u32 slot = skewed(place[i]);
+                ((Bits *)s.exchange)[slot] = key[i];
+                if (RANKING == CHECKED) s.notes[slot] = Note(HAS_VALUES ? d << PLACE_BITS | at(i) : at(i));
             }
     }
 

@@ -274,7 +274,7 @@ __device__ inline void stable_any(typename Tile::Shared &s, u64 left, D digit, c
 }
 
 // A pass over the keys: the `run`th of those that run. Its words are those of `turn`; the others are made empty for the next one.
-template <class Order, class Tile> struct SortPass {
+template <class Order, class Tile, bool ALL_PASSES> struct SortPass {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     typedef SortPlan<sizeof(Bits) + 1> Plan;
@@ -288,6 +288,9 @@ template <class Order, class Tile> struct SortPass {
     __device__ SortPass(const SortCall &call, Plan &plan, u32 run, u32 pass, u32 turn, u32 here)
         : call(call), plan(plan), pass(pass), turn(turn), here(here), is_first(run == 0), is_last(run == plan.running - 1),
           to((plan.running - 1 - run) % 2) {}
+
+    // Words that are asked for at once. Tiles of one launch come at the same time, and find few prefixes yet.
+    static constexpr u32 AHEAD = Tile::TILE <= 4096 ? 8 : ALL_PASSES ? 4 : 1;
 
     // Tile `tile` of the launch `launch`.
     __device__ void run(typename Tile::Shared &s, u32 tile, u32 launch) const {
@@ -303,7 +306,7 @@ template <class Order, class Tile> struct SortPass {
         auto publish = [=](u32 d, u32 total) { chain.publish(d, total); };
         auto receive = [=](u32 d, u32 total) {
             u64 start = starts[d];
-            u32 earlier = chain.receive<Tile::TILE <= 4096 ? 8 : 1>(d, total);
+            u32 earlier = chain.receive<AHEAD>(d, total);
             if (carries) carried[d] = start + earlier + total;
             return start + earlier;
         };
@@ -331,7 +334,7 @@ template <class Order, class Tile> __device__ void sort_pass(typename Tile::Shar
     if ((call.by_buckets && !plan.too_large) || run >= plan.running) return;
     u32 number = run * call.launches + launch;
     u32 here = u32(min(u64(call.tiles), (call.n + Tile::TILE - 1) / Tile::TILE - u64(launch) * call.tiles));
-    SortPass<Order, Tile> pass(call, plan, run, plan.which[run], number % 2, here);
+    SortPass<Order, Tile, false> pass(call, plan, run, plan.which[run], number % 2, here);
     for (;;) {
         __syncthreads();
         if (threadIdx.x == 0) s.tile = add_relaxed(plan.tickets + number, 1);
@@ -388,7 +391,7 @@ template <class Order, class Tile, class Instead> __device__ void sort_passes(Ve
             done = 0;
         }
         if (run >= running) return;
-        SortPass<Order, Tile>(call, plan, run, plan.which[run], run % 2, call.tiles).run(*(typename Tile::Shared *)memory, tile, 0);
+        SortPass<Order, Tile, true>(call, plan, run, plan.which[run], run % 2, call.tiles).run(*(typename Tile::Shared *)memory, tile, 0);
         done++;
     }
 }

@@ -315,8 +315,8 @@ impl SortProgram {
 // Where one way is faster than another. NVIDIA H200, 2026-11-22.
 
 /// Fewer keys are sorted as fast by passes or slots: of four bytes, alone and with company, and of eight.
-const FEWEST_FOR_BUCKETS: usize = 1 << 22;
-const FEWEST_PAIRS_FOR_BUCKETS: usize = 1 << 23;
+const FEWEST_FOR_BUCKETS: usize = 5 << 20;
+const FEWEST_PAIRS_FOR_BUCKETS: usize = 3 << 22;
 const FEWEST_LONG_FOR_BUCKETS: usize = 3 << 19;
 const FEWEST_LONG_PAIRS_FOR_BUCKETS: usize = 3 << 20;
 /// More keys are not put into slots.
@@ -836,10 +836,10 @@ mod tests {
             (1 << 16, slots(6), slots(6)),
             (1 << 20, slots(8), slots(8)),
             ((1 << 20) + 1, nothing, nothing),
-            ((1 << 22) - 1, nothing, nothing),
-            (1 << 22, buckets(2, 3), nothing),
-            ((1 << 23) - 1, buckets(3, 4), nothing),
-            (1 << 23, buckets(3, 4), buckets(3, 4)),
+            ((5 << 20) - 1, nothing, nothing),
+            (5 << 20, buckets(3, 4), nothing),
+            (1 << 23, buckets(3, 4), nothing),
+            ((3 << 22) - 1, buckets(4, 5), nothing),
             (3 << 22, buckets(4, 5), buckets(4, 5)),
             (1 << 25, buckets(5, 6), buckets(5, 6)),
             (1 << 28, buckets(8, 8), buckets(8, 8)),

@@ -300,7 +300,8 @@ impl SortBlock {
         const DIGITS: usize = 1 << 8;
         const FIXED: usize = DIGITS * (4 + 8) + 128; // where digits begin, in the tile and in the output, and single words
         let counters = self.threads / 32 * DIGITS * 4;
-        (self.tile() * (widest + more) + counters + FIXED).next_multiple_of(16)
+        let skew = if self.items.is_multiple_of(8) { self.tile() / 32 } else { 0 }; // `RadixShape::SKEWED`
+        ((self.tile() + skew) * (widest + more) + counters + FIXED).next_multiple_of(16)
     }
 }
 
@@ -344,7 +345,7 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
         (false, _) => (48, 12, 86),
     };
     // Where something goes with a key, with what is noted of it, and a table of cells in the rest.
-    let with_notes = if is_large { 143 } else { 73 };
+    let with_notes = if is_large { 143 } else { 71 };
     let items = (exchange / widest).min(most);
     let items = if payload.is_none() { items } else { items.min(with_notes / (widest + 4)) };
     let in_bucket = (noted / (2 * key + payload.unwrap_or(0))).min(11);
@@ -498,7 +499,8 @@ mod tests {
             for key in [1, 2, 4, 8] {
                 for payload in [None].into_iter().chain((1..=16).map(Some)) {
                     let shape = sort_shape(key, payload, architecture);
-                    let mut shared = vec![shape.pass_shared(), shape.small_shared()];
+                    let mut shared =
+                        vec![shape.pass_shared(), shape.short_shared(), shape.middle_shared(), shape.small_shared()];
                     if key >= 4 {
                         shared.extend([shape.bucket_tile_shared(), shape.bucket_sort_shared()]);
                     }
