@@ -9,9 +9,9 @@ use parascan::cuda::Kernels;
 const TEMPLATES: [&str; 2] =
     [include_str!("../../cuda-templates/types.cuh"), include_str!("../../cuda-templates/radix.cuh")];
 
-/// Tiles in order by one digit: keys, and where in the input each was; `again` counts the tiles that were ranked twice.
+/// Tiles of `ROWS` rows in order by one digit: keys, and where in the input each was; `again` counts the tiles that were ranked twice.
 const KERNEL: &str = r#"
-typedef RadixTile<u32, Payload<4, 4>, 256, 8, CHECKED> Tile;
+typedef RadixTile<u32, Payload<4, 4>, 256, ROWS, CHECKED> Tile;
 
 template <class T> __device__ void sort_tile(T t, u32 first, const u32 *in, u32 *out, u32 *at, u32 *again) {
     Digit digit{8, 255};
@@ -35,7 +35,6 @@ extern "C" __global__ void subject(const u32 *in, u32 *out, u32 *at, u32 n, u32 
     else sort_tile(Tile::Part(shared, n - first), first, in, out, at, again);
 }
 "#;
-const TILE: usize = 256 * 8;
 
 /// Odd lanes are served before even ones.
 const ODD_FIRST: Edit = once(
@@ -54,22 +53,30 @@ const NO_CHECK: Edit = once("disorder |= there && j > 0 && here < before;", "");
 
 #[test]
 fn lanes_in_any_order() {
+    for rows in [7, 8] {
+        in_any_order(rows); // as they come, and with places left out
+    }
+}
+
+fn in_any_order(rows: usize) {
     let Some(context) = context() else { return };
+    let tile = 256 * rows;
     let stream = context.new_stream().unwrap();
     let line = |line: &&str| !line.starts_with("#include") && !line.starts_with("#pragma once");
     let text: String = TEMPLATES.iter().flat_map(|text| text.split_inclusive('\n').filter(line)).collect();
     let mut rng = Rng::new();
-    let n = 20 * TILE + 777;
+    let n = 20 * tile + 777;
     // Few digits, so that many lanes meet.
     let keys: Vec<u32> = (0..n).map(|_| rng.next() as u32 & 0xffff_07ff).collect();
     let mut expected: Vec<u32> = (0..n as u32).collect();
-    for tile in expected.chunks_mut(TILE) {
-        tile.sort_by_key(|&i| keys[i as usize] >> 8 & 255);
+    for part in expected.chunks_mut(tile) {
+        part.sort_by_key(|&i| keys[i as usize] >> 8 & 255);
     }
     for (edits, is_repaired, is_right) in
         [(&[][..], false, true), (&[ODD_FIRST], true, true), (&[ODD_FIRST, NO_CHECK], false, false)]
     {
-        let text = edits.iter().fold(text.clone(), |text, edit| edit.apply(&text)) + KERNEL;
+        let edited = edits.iter().fold(text.clone(), |text, edit| edit.apply(&text));
+        let text = format!("{edited}\nconstexpr u32 ROWS = {rows};\n{KERNEL}");
         let kernels = Kernels::compile(&context, "ranks", &text, &["subject"]).unwrap();
         let input = stream.clone_htod(&keys).unwrap();
         let (output, at) = (stream.alloc_zeros::<u32>(n).unwrap(), stream.alloc_zeros::<u32>(n).unwrap());
@@ -79,7 +86,7 @@ fn lanes_in_any_order() {
         let [input, to, places, counter] = &addresses;
         let arguments = [p(input), p(to), p(places), p(&length), p(counter)];
         // SAFETY: the kernel's arguments, in order; the buffers outlive it.
-        unsafe { kernels.launch(0, n.div_ceil(TILE) as u32, 256, stream.cu_stream(), &arguments) }.unwrap();
+        unsafe { kernels.launch(0, n.div_ceil(tile) as u32, 256, stream.cu_stream(), &arguments) }.unwrap();
         let (got, at) = (stream.clone_dtoh(&output).unwrap(), stream.clone_dtoh(&at).unwrap());
         assert_eq!(at == expected, is_right, "where keys were");
         assert!(got.iter().zip(&at).all(|(&key, &i)| key == keys[i as usize]), "keys and where they were");

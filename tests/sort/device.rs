@@ -210,6 +210,36 @@ fn by_buckets() {
     device.check_with::<u64, u32>(&How { descending: true, bits: Some(9..50) }, Pattern::Random, n, [0, 0]);
 }
 
+/// All passes in one launch, by tiles of up to 8192: lengths at their borders, every pattern, wide and narrow keys and payloads, some bits. And
+/// launch by launch, where there are more keys.
+#[test]
+fn by_passes() {
+    let Some(mut device) = Device::new() else { return };
+    let (down, some) =
+        (How { descending: true, bits: None }, |width: u32| How { descending: false, bits: Some(3..width - 3) });
+    let any = |device: &mut Device| (1 << 20) + 1 + device.rng.below(1 << 19);
+    for (k, pattern) in PATTERNS.into_iter().enumerate() {
+        let n = any(&mut device);
+        device.check::<u32>(if k % 2 == 0 { &WHOLE } else { &down }, pattern, n, SKIPS[k % 4]);
+        device.check_with::<i32, u32>(if k % 2 == 0 { &down } else { &WHOLE }, pattern, n, SKIPS[(k + 1) % 4]);
+    }
+    for (k, n) in
+        [(1 << 20) + 1, 129 * 8192 - 1, 129 * 8192, 129 * 8192 + 1, 1 << 21, 265 * 8192 + 1].into_iter().enumerate()
+    {
+        device.check::<f32>(&some(32), Pattern::Random, n, SKIPS[k % 4]);
+        device.check_with::<f32, u32>(&some(32), Pattern::PowerLaw, n, SKIPS[k % 4]);
+    }
+    let n = any(&mut device);
+    device.check::<u64>(&some(64), Pattern::Random, n, [1, 0]);
+    device.check_with::<u8, u16>(&down, Pattern::PowerLaw, n, [0, 1]);
+    device.check_with::<i16, u32>(&WHOLE, Pattern::Random, n, [7, 5]);
+    device.check_with::<f64, u128>(&WHOLE, Pattern::Special, n, [0, 3]);
+    device.check_with::<u32, [u8; 3]>(&down, Pattern::Few, n, [1, 0]);
+    let n = (1 << 24) + 1 + device.rng.below(10_000);
+    device.check::<u32>(&some(32), Pattern::Random, n, [0, 1]);
+    device.check_with::<u32, u32>(&some(32), Pattern::PowerLaw, n, [1, 0]);
+}
+
 /// The place of a key of so many bits, from a random word.
 type Distribution = fn(u64, usize) -> u64;
 
@@ -390,7 +420,7 @@ fn is_stable() {
     let Some(mut device) = Device::new() else { return };
     let stream = device.stream.clone();
     for descending in [false, true] {
-        for n in [3000, 70_000, 13_000_000] {
+        for n in [3000, 70_000, 3_000_000, 13_000_000] {
             let distinct = 1 + device.rng.below(6) as u32;
             let keys: Vec<u32> = (0..n).map(|_| device.rng.below(distinct as usize) as u32 * 0x0101_0101).collect();
             let order = How { descending, bits: None }.oracle(&keys);
@@ -441,6 +471,8 @@ fn sanitize() {
         device.check_with::<i64, u32>(&WHOLE, Pattern::PowerLaw, (3 << 20) + 77, skips);
         device.check_with::<u32, u32>(&WHOLE, Pattern::Random, (3 << 22) + 77, skips);
         device.check_with::<u32, u32>(&WHOLE, Pattern::Few, (1 << 21) + 77, skips);
+        device.check_with::<u32, u32>(&WHOLE, Pattern::Random, (1 << 20) + 77, skips);
+        device.check::<i32>(&WHOLE, Pattern::PowerLaw, (1 << 20) + 77, skips);
     }
 }
 
