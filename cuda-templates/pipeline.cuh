@@ -244,6 +244,7 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
 
     struct Shared {
         Stages<Walk, WARPS> stages;
+        u32 tile;
         Carry carry[WARPS]; // each warp's aggregate, then its exclusive prefix
         typename Join::Shared join;
     };
@@ -255,6 +256,7 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
         u32 likely = join.likely();
         if (likely < FIRST_BLOCKS) walk.prefetch(u64(likely) * TILE + warp * SLICE, lane);
         if (!join.enter(shared.join, init, tile)) return;
+        if (threadIdx.x == 0) shared.tile = tile;
         u64 first = u64(tile) * TILE + warp * SLICE;
         fold(shared, walk, first);
 
@@ -278,7 +280,7 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
         }
         __syncthreads();
 
-        tile = anew(tile); // and so the slice's place in memory, which eight blocks have no registers for
+        tile = *(volatile u32 *)&shared.tile; // not kept meanwhile, nor the slice's place in memory: eight blocks have no registers for them
         walk.finish(shared.stages.of(walk, warp), {shared.carry[warp], some || warp > 0}, u64(tile) * TILE + warp * SLICE, lane);
         if (warp == 0) join.retire(tile, lane);
     }

@@ -7,14 +7,19 @@
 constexpr bool by_states(FoldedStates) { return true; }
 template <class Pairs> constexpr bool by_states(Pairs) { return false; }
 
+template <class T> constexpr bool IS_FLOAT = false;
+template <> constexpr bool IS_FLOAT<float> = true;
+template <> constexpr bool IS_FLOAT<double> = true;
+
 // How many blocks the registers of a multiprocessor shall leave room for: as many as its shared memory holds, if that leaves a thread
 // 64 of them. Left alone, the compiler takes up to 72 for some elements of 4 and 8 bytes, and one block of eight does not fit; and in shorter
-// tiles it spills for blocks that never come.
+// tiles it spills for blocks that never come. Of floats it takes more for sums alone, which with 64 are slower than with a block less.
 template <u32 WARPS, u32 VECTORS> constexpr u32 resident() {
 #if __CUDA_ARCH__ >= 900
     constexpr u32 HELD = (227 << 10) / (WARPS * WARP * VECTORS * sizeof(Vector) + (2 << 10));
     constexpr bool IS_PLAIN = sizeof(Element) == sizeof(Carry) && (sizeof(Carry) == 4 || sizeof(Carry) == 8);
-    if (IS_PLAIN && !by_states(Operator::Pairs())) return HELD * WARPS * WARP * 64 <= 65536 ? HELD : 1;
+    constexpr bool HAVE_ROOM = HELD * WARPS * WARP * 64 <= 65536;
+    if (IS_PLAIN && !by_states(Operator::Pairs())) return !HAVE_ROOM ? 1 : IS_FLOAT<Carry> ? 0 : HELD;
 #endif
     return 0; // the compiler's own choice
 }

@@ -258,8 +258,14 @@ template <class Item, bool IN_LINES = false> struct Run {
         u64 begin = (u64)part.memory - part.at * sizeof(Item); // where a whole slice would
         u32 past = u32(begin % sizeof(Vector));
         const Vector *from = (const Vector *)(begin - past);
-        u32 edge = min(lane, part.count - 1);
-        Item head = part.memory[edge], tail = part.memory[part.count - 1 - edge];
+        // By half of the lanes each, the items that lie before the first of these vectors and after the last, and perhaps some of theirs.
+        constexpr u32 HALF = WARP / 2;
+        static_assert(Stage::IN_VECTOR <= HALF, "a lane for each item of a vector");
+        auto edge = [&](u32 lane) {
+            u32 k = min(lane % HALF, part.count - 1);
+            return lane < HALF ? k : part.count - 1 - k;
+        };
+        Item item = part.memory[edge(lane)];
         // By how many vectors they come before their places, so that they lie in sectors as they do in memory, if they do not lie in lines so.
         u32 early = part.count == Stage::ITEMS && !IN_LINES ? u32((u64)from % SECTOR / sizeof(Vector)) : 0;
         if (part.count == Stage::ITEMS) { // the first is not
@@ -293,10 +299,7 @@ template <class Item, bool IN_LINES = false> struct Run {
             }
         }
         Item *items = (Item *)slice.slots() + part.at;
-        bool is_edge = lane < min(Stage::IN_VECTOR, part.count);
-        if (is_edge) items[edge] = head;
-        __syncwarp(); // of a few items some are at both ends
-        if (is_edge) items[part.count - 1 - edge] = tail;
+        if (lane % HALF < Stage::IN_VECTOR) items[edge(anew(threadIdx.x) % WARP)] = item; // of a few items some are at both ends, and are the same
     }
 };
 

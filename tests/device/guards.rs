@@ -521,13 +521,19 @@ const OF_TILES: &[Guard] = &[
     Guard {
         name: "the items before the first vector are loaded",
         pause: NEVER,
-        without: once("items[edge] = head;", ";"),
+        without: once(
+            "if (lane % HALF < Stage::IN_VECTOR) items",
+            "if (lane % HALF < Stage::IN_VECTOR && lane >= HALF) items",
+        ),
         fails: &[Results],
     },
     Guard {
         name: "the items after the last vector are loaded",
         pause: NEVER,
-        without: once("items[part.count - 1 - edge] = tail;", ";"),
+        without: once(
+            "if (lane % HALF < Stage::IN_VECTOR) items",
+            "if (lane % HALF < Stage::IN_VECTOR && lane < HALF) items",
+        ),
         fails: &[Results],
     },
     Guard {
