@@ -48,6 +48,13 @@ template <class Bits> struct Share {
     static constexpr u32 WIDTH = 8 * sizeof(Bits);
     Bits base, most;
     u32 shift, factor;
+    // Of all that there could be: by its first bits, where `all` is a power of two.
+    static __device__ Share whole(u32 all) {
+        constexpr u64 ENDS[2] = {Bits(~Bits(0)), Bits(~Bits(0))};
+        Share share(ENDS);
+        share.factor = all;
+        return share;
+    }
     __device__ explicit Share(const u64 (&extremes)[2]) {
         Bits least = Bits(~extremes[0]);
         base = least > 0 ? least - 1 : 0; // keys beyond an end, which the sample has not seen, are next to it
@@ -197,15 +204,19 @@ template <class Bits> struct BucketByCells {
         return cell + lower_half(cell) * at;
     }
 };
+template <class Bucket> __device__ inline bool await_table() {
+    if (Bucket::HAS_TABLE) awaited();
+    return true;
+}
 template <class Bucket> struct UpperDigit {
-    static constexpr bool HAS_TABLE = Bucket::HAS_TABLE;
     Bucket bucket;
     template <class Bits> __device__ u32 operator()(Bits key) const { return bucket.upper(key); }
+    __device__ bool await() const { return await_table<Bucket>(); }
 };
 template <class Bucket> struct LowerDigit {
-    static constexpr bool HAS_TABLE = Bucket::HAS_TABLE;
     Bucket bucket;
     template <class Bits> __device__ u32 operator()(Bits key) const { return bucket.lower(key); }
+    __device__ bool await() const { return await_table<Bucket>(); }
 };
 
 // Where the tiles of the second step, and the keys, of a first digit begin.
@@ -228,6 +239,12 @@ struct BucketCall {
     u32 at_once;      // so many blocks run at the same time, more or less
 };
 constexpr u32 TOP_APART = 32;
+
+// Where the i-th key of a sample is: somewhere in its part of the input, so that no period is met.
+__device__ inline u64 sampled_at(u32 i, u32 stride) {
+    u32 mixed = (i ^ i >> 7) * 0x9e3779b1u;
+    return u64(i) * stride + (u64(mixed ^ mixed >> 15) * stride >> 32);
+}
 
 // ---- sample ----------------------------------------------------------------------------------------------------------------------
 
@@ -253,9 +270,7 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_sample(co
     u64 turned = 0, greatest = 0, differs = 0;
     Bits one = order.to(keys[0]);
     for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < buckets.sampled; i += gridDim.x * THREADS) {
-        // Somewhere in its part of the input, so that no period is met.
-        u32 mixed = (i ^ i >> 7) * 0x9e3779b1u;
-        Bits key = order.to(keys[u64(i) * stride + (u64(mixed ^ mixed >> 15) * stride >> 32)]);
+        Bits key = order.to(keys[sampled_at(i, stride)]);
         ((Bits *)buckets.sample)[i] = key;
         atomicAdd(tops + u32(key >> (BucketMap<Bits>::WIDTH - DIGIT_BITS)), 1);
         turned = max(turned, u64(Bits(~key)));
@@ -489,7 +504,7 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     }
     u32 needed = u32(all >> 32) + u32(all) / ONE + 1;
     u32 lower_bits = needed <= BINS << buckets.lower_bits ? buckets.lower_bits : buckets.most_lower_bits;
-    bool fits = needed <= BINS << lower_bits;
+    bool fits = lower_bits > 0 && needed <= BINS << lower_bits; // there are two steps, and room
     if (threadIdx.x == 0) {
         map.route = BY_CELLS;
         map.lower_bits = lower_bits;

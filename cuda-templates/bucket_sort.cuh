@@ -67,7 +67,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
     }
 
     // The bucket of the block's number, from its place in scratch memory.
-    static __device__ void run_slot(Shared &shared, const SortCall &call, const SlotCall &slots) {
+    static __device__ void run_slot(Shared &shared, const SortCall &call, const SlotCall &slots, bool by_range) {
         __shared__ u32 before[BINS / WARP];
         u32 bucket = blockIdx.x, d = threadIdx.x;
         if (d < BINS) {
@@ -82,7 +82,8 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         for (u32 w = 0; w < BINS / WARP; w++) first += before[w];
         if (count == 0) return;
         const Value *values = (const Value *)slots.values + u64(bucket) * slots.room;
-        run<true>(shared, t, call, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, values, (Value *)call.values[0] + first, Span(bucket, bits));
+        run<true>(shared, t, call, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, values, (Value *)call.values[0] + first,
+                  by_range ? span(shared, t) : Span(bucket, bits));
     }
 
     // As many keys as a block holds, from anywhere.

@@ -135,7 +135,6 @@ __device__ inline u32 staggered(u32 j) { return j ^ ((j >> 5 ^ j >> 10) & 31); }
 
 // A digit of a key: `mask` has its bits.
 struct Digit {
-    static constexpr bool HAS_TABLE = false;
     u32 shift, mask;
     template <class Bits> __device__ u32 operator()(Bits key) const { return u32(key >> shift) & mask; }
 };
@@ -184,8 +183,9 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
     static constexpr u32 LANES = 16; // that write a run together: blocks that begin at multiples of so many keys
     static constexpr u32 LONG_RUN = TILE / 16; // for a group of lanes to write it
     static constexpr bool HAS_VALUES = Value::BYTES > 0;
-    // Of a tile that is a multiple of 4096 long, keys that rise by one would fall into one bank or two: after every 32 places one is left out.
-    static constexpr bool SKEWED = RANKING == CHECKED && ITEMS % 8 == 0;
+    // Keys that rise by one would fall into half of the banks, or if the tile is a multiple of 4096 long into one: after every 32 places one is left out. With
+    // values random keys lose by it what others gain, unless it is one.
+    static constexpr bool SKEWED = RANKING == CHECKED && (ITEMS % 8 == 0 || !HAS_VALUES);
     static constexpr u32 PLACES = TILE + (SKEWED ? TILE / WARP : 0);
     static __device__ u32 skewed(u32 j) { return SKEWED ? j + j / WARP : j; }
     // The same of item `i * THREADS + threadIdx.x`, by a place that is the same for all i.
@@ -197,7 +197,7 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
     struct Shared {
         alignas(16) char exchange[PLACES * WIDEST];   // item j at `skewed(j)`
         Note notes[RANKING == CHECKED || HAS_VALUES ? PLACES : 2]; // where in the tile a key was
-        u32 bins[WARPS * BINS];                  // by warp: how many keys; then where they begin in the tile
+        alignas(RANKING == FEW ? 16 : 4) u32 bins[WARPS * BINS]; // by warp: how many keys; then where they begin in the tile
         u32 begin[BINS + 1];                     // of a digit's run in the tile
         u64 to[BINS];                            // where the tile would begin in the output for the run to be in place
         u32 totals[BINS / WARP];
@@ -337,6 +337,43 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             key[i] = (keys + first())[i * WARP];
             if constexpr (HAS_VALUES) note[i] = is_there(i) ? (s.notes + first())[i * WARP] : 0;
         });
+    }
+
+    // Both for a digit of which nobody sees in what order its keys come: the block counts together, lanes side by side apart.
+    template <class D> __device__ void move_in_any_order(D digit) {
+        constexpr u32 COPIES = 8, IN_VECTOR = sizeof(Vector) / sizeof(u32);
+        static_assert(COPIES <= WARPS, "room for all counters");
+        Vector *vectors = (Vector *)s.bins;
+        for (u32 i = threadIdx.x; i < BINS * COPIES / IN_VECTOR; i += THREADS) vectors[i] = Vector{{0, 0, 0, 0}};
+        u32 *bins = s.bins + lane_id() % COPIES;
+        __syncthreads();
+        each([&](u32 i) {
+            if (is_there(i)) place[i] = atomicAdd(bins + digit(key[i]) * COPIES, 1);
+        });
+        __syncthreads();
+        if (threadIdx.x < BINS) {
+            u32 own[COPIES], total = 0;
+#pragma unroll
+            for (u32 v = 0; v < COPIES / IN_VECTOR; v++) memcpy(own + v * IN_VECTOR, vectors + threadIdx.x * (COPIES / IN_VECTOR) + v, sizeof(Vector));
+#pragma unroll
+            for (u32 c = 0; c < COPIES; c++) total += own[c];
+            u32 upto = block_before<BINS>(total, s.totals);
+#pragma unroll
+            for (u32 c = 0; c < COPIES; c++) {
+                u32 keys = own[c];
+                own[c] = upto;
+                upto += keys;
+            }
+#pragma unroll
+            for (u32 v = 0; v < COPIES / IN_VECTOR; v++) memcpy(vectors + threadIdx.x * (COPIES / IN_VECTOR) + v, own + v * IN_VECTOR, sizeof(Vector));
+        }
+        __syncthreads();
+        Bits *keys = (Bits *)s.exchange;
+        each([&](u32 i) {
+            if (is_there(i)) keys[place[i] + bins[digit(key[i]) * COPIES]] = key[i];
+        });
+        __syncthreads();
+        each([&](u32 i) { key[i] = (keys + first())[i * WARP]; });
     }
 
     // The keys to memory, thread after thread: `out(place, key)` is called for each. Whether they were out of order.

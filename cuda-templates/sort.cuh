@@ -39,7 +39,9 @@ template <u32 PASSES> struct SortPlan {
     u32 may_be_few;           // whether the values may be: no pass has more digits
     u32 others;               // whether there are more than were thought
     u32 valued;               // parts whose values are counted
-    u32 ticket;               // of all that is to be done, or of the tiles of `slot_first`
+    u32 by_range;             // whether slots are
+    u32 slot_ticket;          // of the tiles of `slot_first`
+    u32 ticket;               // of all that is to be done
     u32 finished[PASSES];     // tiles, by pass, where all are one launch
     u32 tickets[1];           // by launch, where each pass is, as many as there are; the first one else of `sort_few`
 };
@@ -186,8 +188,8 @@ template <class Order, class Bits, u32 THREADS> __device__ bool sort_count(u32 *
 
 // ---- least significant digit first ------------------------------------------------------------------------------------------
 
-// Words of look-back: nothing yet, keys of this tile, or keys of all tiles up to it.
-constexpr u32 OWN = 1u << 30, UPTO = 2u << 30, COUNT = OWN - 1;
+// Words of look-back: nothing yet, one more than the keys of this tile, or of all tiles up to it.
+constexpr u32 UPTO = 1u << 31, COUNT = UPTO - 1;
 
 // How many keys the tiles before one have, of whose word `own` is. Where all tiles run at once each has many words to look at; one after
 // the other each would take the time of a way to the L2 cache, so AHEAD of them are asked for at once.
@@ -199,7 +201,7 @@ template <u32 AHEAD> __device__ inline u32 keys_before(const u32 *own, u32 tile)
             u32 seen;
             do seen = load_relaxed(own);
             while (seen == 0);
-            earlier += seen & COUNT;
+            earlier += (seen & COUNT) - 1;
             if (seen & UPTO) return earlier; // that of the first tile is
         }
     } else {
@@ -210,7 +212,7 @@ template <u32 AHEAD> __device__ inline u32 keys_before(const u32 *own, u32 tile)
 #pragma unroll
             for (u32 k = 0; k < AHEAD; k++) {
                 while (seen[k] == 0) seen[k] = load_relaxed(own - (back + k) * BINS);
-                earlier += seen[k] & COUNT;
+                earlier += (seen[k] & COUNT) - 1;
                 if (seen[k] & UPTO) return earlier;
             }
         }
@@ -221,12 +223,12 @@ template <u32 AHEAD> __device__ inline u32 keys_before(const u32 *own, u32 tile)
 struct LookBackDigits {
     u32 *own, tile;
 
-    __device__ void publish(u32 d, u32 total) const { store_relaxed(own + d, (tile == 0 ? UPTO : OWN) | total); }
+    __device__ void publish(u32 d, u32 total) const { store_relaxed(own + d, (tile == 0 ? UPTO : 0) | (total + 1)); }
     // How many keys with the digit the tiles before it have.
     template <u32 AHEAD> __device__ u32 receive(u32 d, u32 total) const {
         if (tile == 0) return 0;
         u32 earlier = keys_before<AHEAD>(own + d, tile);
-        store_relaxed(own + d, UPTO | (earlier + total));
+        store_relaxed(own + d, UPTO | (earlier + total + 1));
         return earlier;
     }
 };
@@ -422,12 +424,20 @@ template <class Tile> __device__ u64 differing(const Tile &t) {
 // All of it in shared memory, least significant digit first. Digits that are the same for all keys are passed over. What goes with a key does
 // not move: `note` says where in the tile each was.
 template <class Tile> __device__ void sort_digits(Tile &t, typename Tile::Note *note, u32 begin, u32 end) {
+    typedef typename Tile::Shape::Bits Bits;
+    constexpr bool MAY_BE_SHORT = !Tile::HAS_VALUES && sizeof(Bits) <= 2; // longer keys come here by some bits alone
 #pragma unroll
     for (u32 i = 0; i < Tile::ITEMS; i++) note[i] = t.at(i);
     u64 differs = end - begin > DIGIT_BITS ? differing(t) : ~u64(0);
+    bool in_any_order = MAY_BE_SHORT && end - begin == 8 * sizeof(Bits); // the first: equal keys are the same
     for (u32 shift = begin; shift < end; shift += DIGIT_BITS) {
         Digit digit{shift, (1u << min(end - shift, DIGIT_BITS)) - 1};
         if (digit(differs) == 0) continue;
+        if (MAY_BE_SHORT && in_any_order) {
+            t.move_in_any_order(digit);
+            in_any_order = false;
+            continue;
+        }
         t.rank(digit);
         t.move(note);
     }

@@ -169,8 +169,10 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) slot_fir
 extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) slot_sort(SortCall call, SlotCall slots) {
     follow();
     extern __shared__ Vector shared[];
-    if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
-    Bucket::run_slot(*(Bucket::Shared *)shared, call, slots);
+    const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
+    bool by_range = plan.by_range; // asked for together
+    if (plan.too_large) return;
+    Bucket::run_slot(*(Bucket::Shared *)shared, call, slots, by_range);
 }
 #endif
 #ifdef ALONE // as many keys as a block holds

@@ -15,6 +15,7 @@
 //! cargo bench --bench versus --features cub -- --sort          radix sorts of random keys and pairs
 //! cargo bench --bench versus --features cub -- --sort-sweep    the same of 2^8 to 2^26, and pairs that are not random
 //! cargo bench --bench versus --features cub -- --sort-patterns radix sorts of keys that are sorted, equal, few, 2^28
+//! cargo bench --bench versus --features cub -- --sort-longest  radix sorts of 2^29 keys and pairs, and of 2^30
 //! cargo bench --bench versus --features cub -- --custom        operators of a user's own, 2^10 elements to 8 GiB, and their first use
 //! cargo bench --bench versus --features cub -- --host          what a call costs the host
 //! cargo bench --bench versus --features cub -- --shapes        shapes of the kernel, ways to join tiles, the best for each length
@@ -60,7 +61,7 @@ use std::process::ExitCode;
 
 const USAGE: &str =
     "usage: versus [--sweep | --catalog | --strategies | --ladder | --traffic | --views | --custom | --host | --shapes]...
-       versus [--select | --fractions | --select-types | --segments | --sort | --sort-sweep | --sort-patterns]...
+       versus [--select | --fractions | --select-types | --segments | --sort | --sort-sweep | --sort-patterns | --sort-longest]...
        versus --plot FILE FOLDER
        versus --plot-ladder FILE FOLDER";
 
@@ -104,6 +105,7 @@ fn main() -> ExitCode {
             "--sort" => sort::sorts,
             "--sort-sweep" => sort::sweep,
             "--sort-patterns" => sort::patterns,
+            "--sort-longest" => sort::longest,
             "--custom" => custom::custom,
             "--host" => host,
             "--shapes" => shapes::shapes,

@@ -30,9 +30,6 @@ pub(crate) fn sorts(gpu: &Gpu, verdict: &Verdict) {
         }
     )* } }
     rows! { i32 i32::cmp; f32 f32::total_cmp; u64 u64::cmp; i64 i64::cmp; f64 f64::total_cmp; f16 f16::total_cmp; u16 u16::cmp; u8 u8::cmp; }
-    if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, 1 << 30, u32::cmp) {
-        sorts.row("keys", 1 << 30, Draw::Any, Sorts::keys);
-    }
 }
 
 /// Every length, in steps of half a power of two.
@@ -54,6 +51,32 @@ pub(crate) fn sweep(gpu: &Gpu, verdict: &Verdict) {
         for n in lengths(16) {
             sorts.row("pairs_counting", n, Draw::Counting, Sorts::pairs);
             sorts.row("pairs_power_law", n, Draw::PowerLaw, Sorts::pairs);
+        }
+    }
+}
+
+/// The longest, which are more than buckets hold.
+pub(crate) fn longest(gpu: &Gpu, verdict: &Verdict) {
+    const N: usize = 1 << 29;
+    macro_rules! rows { ($($t:ident $order:expr;)*) => { $(
+        if let Some(mut sorts) = Sorts::<$t>::new(gpu, verdict, N, $order) {
+            sorts.row("keys", N, Draw::Bits, Sorts::keys);
+        }
+    )* } }
+    rows! { u8 u8::cmp; u16 u16::cmp; f16 f16::total_cmp; f32 f32::total_cmp; u64 u64::cmp; }
+    if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, 2 * N, u32::cmp) {
+        sorts.row("keys", 2 * N, Draw::Bits, Sorts::keys);
+        sorts.row("pairs", 2 * N, Draw::Bits, Sorts::pairs);
+        for (suffix, draw) in [
+            ("", Draw::Bits),
+            ("_ascending", Draw::Ascending),
+            ("_counting", Draw::Counting),
+            ("_equal", Draw::Equal),
+            ("_of_four_apart", Draw::Apart),
+            ("_power_law", Draw::PowerLaw),
+        ] {
+            sorts.row(&format!("keys{suffix}"), N, draw, Sorts::keys);
+            sorts.row(&format!("pairs{suffix}"), N, draw, Sorts::pairs);
         }
     }
 }

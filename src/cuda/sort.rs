@@ -104,9 +104,11 @@ const WORD: usize = size_of::<u32>();
 const TOP_APART: usize = 32;
 /// `FEW_COPIES`: counters of each of a few buckets.
 const FEW_COPIES: usize = 8;
-/// `FEW_KEYS`, which are looked at before slots.
-const FEW_KEYS: usize = 512;
-/// Tiles of a launch of a pass: as many keys as a word of look-back counts.
+/// `LOOKED_AT`: keys that are looked at before slots.
+const LOOKED_AT: usize = 512;
+/// As many keys as a word of look-back counts.
+const MOST_OF_A_WORD: usize = (1 << 31) - 2;
+/// Tiles of a launch of a pass, where each is one: no more keys than that.
 const MOST_TILES: usize = 1 << 15;
 /// Threads of `sort_count`, and keys that are worth a block's turn.
 const COUNT_THREADS: u32 = 512;
@@ -173,7 +175,7 @@ struct Slots {
     values: CUdeviceptr,
     bits: u32,
     room: u32,
-    most_of_few: u32,
+    most: u32,
 }
 
 // ---- which kernels -----------------------------------------------------------------------------------------------------------
@@ -247,7 +249,7 @@ impl SortProgram {
             if all_bits && self.unit.key >= 4 { self.buckets(n, shape.bucket, machine) } else { Before::Nothing };
         let (launched, tile) = match n {
             _ if n <= SORT_SHORT => (Launched::Short, shape.short),
-            _ if n <= SORT_MIDDLE => (Launched::Middle, shape.middle),
+            _ if n <= if is_alone { SORT_MIDDLE } else { MOST_OF_A_WORD } => (Launched::Middle, shape.middle),
             _ => (Launched::Each, shape.pass),
         };
         let tiles = n.div_ceil(tile.tile());
@@ -256,7 +258,7 @@ impl SortProgram {
         plan(Way::Passes(PassPlan {
             passes,
             tiles,
-            in_launch: tiles.min(MOST_TILES),
+            in_launch: if launched == Launched::Each { tiles.min(MOST_TILES) } else { tiles },
             launched,
             looks_for_few: may_step && launched == Launched::Middle && before == Before::Nothing,
             before,
@@ -286,10 +288,11 @@ impl SortProgram {
             (_, None) => FEWEST_LONG_FOR_BUCKETS,
             _ => FEWEST_LONG_PAIRS_FOR_BUCKETS,
         };
-        let (Some(most), true) = (Self::most_lower(machine), n >= fewest) else { return Before::Nothing };
+        let is_worth_it = (fewest..=MOST_OF_A_WORD).contains(&n);
+        let (Some(most), true) = (Self::most_lower(machine), is_worth_it) else { return Before::Nothing };
         let fits = |lower: u32, each: usize| (each << (DIGIT_BITS + lower)) >= n;
         if !fits(most, bucket.tile() / 20 * 17) {
-            return Before::Nothing;
+            return Before::Buckets { lower: 0, most: 0 }; // for few values: others do not fit, as the sample says
         }
         let lower = (LEAST_LOWER..most).find(|&lower| fits(lower, average)).unwrap_or(most);
         Before::Buckets { lower, most: most.min(lower + 1) }
@@ -305,7 +308,7 @@ impl SortProgram {
         let bucket = self.shape(machine.architecture).bucket.tile();
         let most = Self::most_lower(machine).map_or(0, |lower| (bucket / 20 * 17) << (DIGIT_BITS + lower));
         let slots = MOST_FOR_SLOTS.min((bucket / 5 * 4) << DIGIT_BITS);
-        let lengths = [n, n.min(most), n.min(SORT_SHORT), n.min(SORT_MIDDLE), n.min(slots)];
+        let lengths = [n, n.min(MOST_OF_A_WORD), n.min(most), n.min(SORT_SHORT), n.min(SORT_MIDDLE), n.min(slots)];
         let lengths = lengths.into_iter().filter(|&n| n > 0);
         let plans = lengths.flat_map(|n| [false, true].map(|in_place| self.plan(n, bits.clone(), in_place, machine)));
         plans.map(|plan| plan.scratch(missing)).max().unwrap_or(0)
@@ -325,8 +328,6 @@ const MOST_FOR_SLOTS: usize = 1 << 20;
 const KEYS_OF_A_SLOT: usize = 1 << 10;
 /// Bits of a slot's number: the rest of a key and its place in the slot go into one item of a key's size.
 const LEAST_SLOT_BITS: u32 = 5;
-/// From so many keys on it pays to look at `FEW_KEYS` of them first, whether a slot would be too small.
-const FEWEST_TO_LOOK_AT: usize = 3 << 16;
 /// Fewer keys of two bytes are sorted as fast digit by digit.
 const FEWEST_TO_COUNT: usize = 1 << 20;
 /// Bits of a bucket's number after the first digit.
@@ -339,12 +340,9 @@ fn bucket_counters(lower: u32) -> usize {
     ((2 << (DIGIT_BITS + lower)) / 32 * 33).max(FEW_COPIES * WORD * BINS) + CELLS_SHARED
 }
 
-/// Of `FEW_KEYS` of `n`, how many may be of one slot with room for `room`: by chance hardly more, if all have room.
-fn most_of_few(n: usize, room: usize) -> usize {
-    if n < FEWEST_TO_LOOK_AT {
-        return FEW_KEYS;
-    }
-    let expected = FEW_KEYS as f64 * room as f64 / n as f64;
+/// Of `LOOKED_AT` of `n` keys, how many may be of one slot with room for `room`: by chance hardly more, if all have room.
+fn most_of_slot(n: usize, room: usize) -> usize {
+    let expected = (LOOKED_AT * room) as f64 / n as f64;
     (expected + 6.0 * expected.sqrt()) as usize + 8
 }
 
@@ -412,7 +410,7 @@ enum Before {
     Slots {
         bits: u32,
     },
-    /// Two steps, the second by so many bits, or by `most` if keys are not spread evenly and that does not do.
+    /// Two steps, the second by so many bits, or by `most` if keys are not spread evenly and that does not do. By no bits it is one, for few values.
     Buckets {
         lower: u32,
         most: u32,
@@ -457,7 +455,7 @@ impl PassPlan {
 fn plan_bytes(key: usize, launches: usize) -> usize {
     let most_passes = key + 1;
     let digits = (most_passes + 2) * BINS * size_of::<u64>();
-    digits + (BINS + 2 * most_passes + 8 + launches) * WORD
+    digits + (BINS + 2 * most_passes + 10 + launches) * WORD
 }
 
 impl SortPlan {
@@ -665,8 +663,8 @@ impl SortCall {
             Before::Nothing => {}
             Before::Slots { bits } => {
                 let [keys, values] = at.slots.map(place);
-                let most_of_few = most_of_few(*n, shape.bucket.tile()) as u32;
-                let slots = Slots { counts: place(at.counts), keys, values, bits, room: buckets.room, most_of_few };
+                let most = most_of_slot(*n, shape.bucket.tile()) as u32;
+                let slots = Slots { counts: place(at.counts), keys, values, bits, room: buckets.room, most };
                 let arguments = arguments(p(&slots));
                 launch(SlotFirst, passes.tiles, threads, SlotFirst.shared(shape), &arguments)?;
                 launch(SlotSort, 1 << bits, sort_threads, SlotSort.shared(shape), &arguments)?;
@@ -684,7 +682,12 @@ impl SortCall {
                 // In any order a tile to a block; else as they are drawn.
                 let tiles = |more: usize| if is_alone { n.div_ceil(shape.pass.tile()) + more } else { at_once };
                 launch(First, tiles(0), threads, First.shared(shape), &arguments(p(&buckets)))?;
-                launch(Second, tiles(BINS), threads, Second.shared(shape), &arguments(p(&buckets)))?;
+                // After one step for few values all that is left is to move them back, if they are not where they should be.
+                match lower {
+                    0 if *in_place => launch(Second, at_once, threads, Second.shared(shape), &arguments(p(&buckets)))?,
+                    0 => {}
+                    _ => launch(Second, tiles(BINS), threads, Second.shared(shape), &arguments(p(&buckets)))?,
+                }
                 launch(BucketSort, BINS << lower, sort_threads, BucketSort.shared(shape), &arguments(p(&buckets)))?;
             }
         }
@@ -774,9 +777,9 @@ mod tests {
         let map = include_str!("../../cuda-templates/bucket_map.cuh");
         let buckets = include_str!("../../cuda-templates/buckets.cuh");
         for (text, name, value) in
-            [(map, "TOP_APART", TOP_APART), (buckets, "FEW_COPIES", FEW_COPIES), (buckets, "FEW_KEYS", FEW_KEYS)]
+            [(map, "TOP_APART", TOP_APART), (buckets, "FEW_COPIES", FEW_COPIES), (buckets, "LOOKED_AT", LOOKED_AT)]
         {
-            assert!(text.contains(&format!("constexpr u32 {name} = {value};")), "{name}");
+            assert!(text.contains(&format!("constexpr u32 {name} = {value}")), "{name}");
         }
         assert!(buckets.contains("counter_at(u32 i) { return i + i / WARP; }"));
         let counters = |lower: u32| 4 * ((BINS << lower) / 2 + (BINS << lower) / 64);
@@ -844,7 +847,8 @@ mod tests {
             (1 << 25, buckets(5, 6), buckets(5, 6)),
             (1 << 28, buckets(8, 8), buckets(8, 8)),
             (313_000_000, buckets(8, 8), buckets(8, 8)),
-            (1 << 29, nothing, nothing),
+            (1 << 29, buckets(0, 0), buckets(0, 0)),
+            (MOST_OF_A_WORD + 1, nothing, nothing),
         ] {
             assert_eq!(before(&keys, n, 0..32, large), of_keys, "{n} keys");
             assert_eq!(before(&pairs, n, 0..32, large), of_pairs, "{n} pairs");
@@ -854,7 +858,7 @@ mod tests {
         }
         // Less shared memory, fewer buckets.
         assert_eq!(before(&keys, 1 << 26, 0..32, 99 << 10), buckets(6, 7));
-        assert_eq!(before(&keys, 1 << 28, 0..32, 99 << 10), nothing);
+        assert_eq!(before(&keys, 1 << 28, 0..32, 99 << 10), buckets(0, 0));
         let one_block = |program: &SortProgram, n| match program.plan(n, 0..32, false, &MACHINE).way {
             Way::OneBlock { by_bins } => Some(by_bins),
             _ => None,
@@ -879,7 +883,7 @@ mod tests {
             assert_eq!(passes.passes, expected, "{bits:?} in place {in_place}");
         }
         let missing = Missing { keys: [true, true] };
-        let n: usize = (1 << 30) + 1;
+        let n: usize = (1 << 31) + 1;
         let plan = pairs.plan(n, 0..32, false, &MACHINE);
         let Way::Passes(passes) = &plan.way else { panic!() };
         assert!(passes.launches() > 1 && passes.in_launch == MOST_TILES);

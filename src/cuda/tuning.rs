@@ -295,13 +295,12 @@ impl SortBlock {
         self.threads * self.items
     }
 
-    /// Bytes of shared memory for items of `widest` bytes, and so many more for each (`RadixTile::Shared`).
-    const fn shared(self, widest: usize, more: usize) -> usize {
+    /// Bytes of shared memory for items of `each` bytes with what is noted of them (`RadixTile::Shared`), where so many places are left out.
+    const fn shared(self, each: usize, left_out: usize) -> usize {
         const DIGITS: usize = 1 << 8;
         const FIXED: usize = DIGITS * (4 + 8) + 128; // where digits begin, in the tile and in the output, and single words
         let counters = self.threads / 32 * DIGITS * 4;
-        let skew = if self.items.is_multiple_of(8) { self.tile() / 32 } else { 0 }; // `RadixShape::SKEWED`
-        ((self.tile() + skew) * (widest + more) + counters + FIXED).next_multiple_of(16)
+        ((self.tile() + left_out) * each + counters + FIXED).next_multiple_of(16)
     }
 }
 
@@ -371,23 +370,27 @@ impl SortShape {
     const fn note_in_block(&self) -> usize {
         if self.payload > 0 { 2 } else { 0 }
     }
+    const fn of_passes(&self, tile: SortBlock) -> usize {
+        let is_skewed = self.payload == 0 || tile.items.is_multiple_of(8); // `RadixShape::SKEWED`
+        tile.shared(self.widest + self.note(), if is_skewed { tile.tile() / 32 } else { 0 })
+    }
     /// Bytes of shared memory of `sort_pass`.
     pub(crate) const fn pass_shared(&self) -> usize {
-        self.pass.shared(self.widest, self.note())
+        self.of_passes(self.pass)
     }
     /// Of `sort_passes` and `slot_first`.
     pub(crate) const fn short_shared(&self) -> usize {
-        self.short.shared(self.widest, self.note())
+        self.of_passes(self.short)
     }
     /// Of `sort_passes_middle`, which with pairs has a list of few values.
     pub(crate) const fn middle_shared(&self) -> usize {
         const MOST_OF_FEW: usize = 128;
         let values = if self.payload > 0 && self.key >= 4 { MOST_OF_FEW * self.key + 16 } else { 0 };
-        self.middle.shared(self.widest, self.note()) + values
+        self.of_passes(self.middle) + values
     }
     /// Of `sort_small`.
     pub(crate) const fn small_shared(&self) -> usize {
-        self.small.shared(self.widest, self.note_in_block())
+        self.small.shared(self.widest + self.note_in_block(), 0)
     }
     /// Of the kernels that put keys into buckets, with a table of cells.
     pub(crate) const fn bucket_tile_shared(&self) -> usize {
@@ -398,7 +401,7 @@ impl SortShape {
     pub(crate) const fn bucket_sort_shared(&self) -> usize {
         const COUNTED: usize = 32 << 10; // two bits for each number of 16 bits, and what comes before eight of them
         let warps = self.bucket.threads / 32;
-        let by_digits = self.bucket.shared(self.widest, self.note_in_block());
+        let by_digits = self.bucket.shared(self.widest + self.note_in_block(), 0);
         let bins = 4 << self.bins;
         let bins = if self.payload == 0 && self.key <= 4 && bins < COUNTED { COUNTED } else { bins };
         let noted = if self.payload > 0 { self.key + self.payload } else { 0 };

@@ -243,14 +243,27 @@ fn by_passes() {
 /// The place of a key of so many bits, from a random word.
 type Distribution = fn(u64, usize) -> u64;
 
-/// Many keys that are not spread evenly: buckets as a sample asks for them, with keys beyond what it saw, and one key more often than a
-/// block holds. What is expected is of the other engine.
+/// Many keys that are not spread evenly: buckets as a sample asks for them.
 fn by_cells<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     let _memory = much_memory();
+    let n = (1 << 25) + device.rng.below(100_000);
+    unevenly(&mut device, make, n);
+}
+
+/// Few of them: slots by their share of a range, or between some of them, or none.
+fn by_slots<K: Key>(make: impl Fn(u64) -> K) {
+    let Some(mut device) = Device::new() else { return };
+    for most in [5700, 20_000, 1 << 16, 100_000, 1 << 18, (1 << 18) + 300, 1 << 20] {
+        let n = most - device.rng.below(20);
+        unevenly(&mut device, &make, n);
+    }
+}
+
+/// Keys that are not spread evenly, some beyond what a sample sees, and one more often than a block holds. What is expected is of the other engine.
+fn unevenly<K: Key>(device: &mut Device, make: impl Fn(u64) -> K, n: usize) {
     let stream = device.stream.clone();
     let width = K::WIDTH as usize;
-    let n = (1 << 25) + device.rng.below(100_000);
     let distributions: [(&str, Distribution); 8] = [
         ("a range", |x, width| (3 << (width - 4)) + (x >> (72 - width))),
         ("steps", |x, width| (x >> (76 - width)) << 8),
@@ -296,23 +309,39 @@ fn by_cells<K: Key>(make: impl Fn(u64) -> K) {
     }
 }
 
+fn long_word(place: u64) -> i64 {
+    place as i64 ^ i64::MIN
+}
+
+/// Half of them are in 0 to 1, as a random generator makes them. The keys are what the standard library's order makes of their bits.
+fn float(place: u64) -> f32 {
+    if place.is_multiple_of(2) { (place >> 8) as f32 / 16_777_216.0 } else { f32::from_bits(place as u32) }
+}
+
 #[test]
 fn words_by_cells() {
     by_cells::<u32>(|place| place as u32);
 }
-
 #[test]
 fn long_words_by_cells() {
-    by_cells::<i64>(|place| place as i64 ^ i64::MIN);
+    by_cells::<i64>(long_word);
 }
-
-/// Of floats the keys are what the standard library's order makes of their bits.
 #[test]
 fn floats_by_cells() {
-    by_cells::<f32>(|place| {
-        // Half of them are in 0 to 1, as a random generator makes them.
-        if place % 2 == 0 { (place >> 8) as f32 / 16_777_216.0 } else { f32::from_bits(place as u32) }
-    });
+    by_cells::<f32>(float);
+}
+
+#[test]
+fn words_by_slots() {
+    by_slots::<u32>(|place| place as u32);
+}
+#[test]
+fn long_words_by_slots() {
+    by_slots::<i64>(long_word);
+}
+#[test]
+fn floats_by_slots() {
+    by_slots::<f32>(float);
 }
 
 /// Too few keys for buckets, with a payload: of few values that a look at some of them finds; of more; of few, and one more; of few digits, but many
@@ -463,6 +492,9 @@ fn sanitize() {
             device.check::<u32>(&WHOLE, Pattern::Random, n, skips);
             device.check::<u8>(&part, Pattern::Special, n, skips);
             device.check_with::<u32, u32>(&WHOLE, Pattern::PowerLaw, n, skips);
+            device.check::<u16>(&WHOLE, Pattern::Random, n, skips);
+            device.check::<u64>(&WHOLE, Pattern::PowerLaw, n, skips);
+            device.check::<u32>(&WHOLE, Pattern::SameAbove, n, skips);
             device.check_with::<f64, [u8; 3]>(&part, Pattern::Few, n, skips);
             device.check_with::<bf16, u128>(&WHOLE, Pattern::Special, n, skips);
         }
@@ -573,6 +605,23 @@ fn hundreds_of_millions() {
     }
     let error = sort::<u16>().run_into(&x, &mut stream.alloc_zeros::<u16>(1).unwrap()).unwrap_err();
     assert!(matches!(error, Error::Length { .. }), "{error}");
+    drop((x, got));
+
+    // Few values, by one step, with their places.
+    let values = [7, 1 << 20, u32::MAX];
+    let keys: Vec<u32> =
+        (0..n as u64).map(|i| values[((i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as usize % 3]).collect();
+    let input = stream.clone_htod(&keys).unwrap();
+    let places = stream.clone_dtoh(&sort::<u32>().indices::<u32, _>(&input).unwrap()).unwrap();
+    let sorted = stream.clone_dtoh(&sort::<u32>().run(&input).unwrap()).unwrap();
+    let mut at = 0;
+    for value in values {
+        let count = keys.iter().filter(|&&key| key == value).count();
+        let (run, of_run) = (&sorted[at..at + count], &places[at..at + count]);
+        assert!(run.iter().all(|&key| key == value), "{value}");
+        assert!(of_run.is_sorted() && of_run.iter().all(|&i| keys[i as usize] == value), "{value}");
+        at += count;
+    }
 }
 
 /// More than 2^32 keys: of one byte, which are counted, and of four, which move in several launches a pass.
