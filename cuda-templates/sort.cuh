@@ -357,7 +357,7 @@ __device__ inline u32 draw(u32 *ticket) {
     return drawn;
 }
 
-// All passes in one launch, where tiles are few. What is to be done is drawn in order: parts of the keys to be counted, then tile after tile,
+// All passes in one launch. What is to be done is drawn in order: parts of the keys to be counted, then tile after tile,
 // pass after pass. Who draws a tile waits until the pass before is over. What that needs was drawn before, by blocks that run: so it ends,
 // however few they are. When all is planned `instead` may do what the passes would, and say so; all blocks say the same.
 template <class Order, class Tile, class Instead> __device__ void sort_passes(Vector *memory, const SortCall &call, const Instead &instead) {

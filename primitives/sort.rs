@@ -80,15 +80,16 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// one for 8 bits that are looked at, reads and writes all of it, so that in all some n (b + 2 passes (b + p)) bytes are moved. A pass
 /// whose digit is the same in all keys is skipped. Keys of 4 or 8 bytes by all their bits, from 5 * 2^20 or 3 * 2^19 of them on (with a payload
 /// 3 * 2^22 or 3 * 2^20) up to some 2^28, are moved to buckets, and each bucket is sorted in shared memory: n (b + 6 (b + p)) bytes, whatever the
-/// passes would be; up to 2^20 by one step instead of two, 4 n (b + p) bytes; fewer than 128 values by one step and no more, n (b + 2 (b + p)) bytes, up to 2^31 keys.
-/// If keys are so much alike that a bucket does not fit, the passes do it. Keys alone of 1 byte, and from 2^20 to 2^32 of 2 bytes,
-/// are counted and written anew: 2 n b bytes. Some thousands of keys are one launch of one block.
+/// passes would be; up to 2^20 by one step instead of two, 4 n (b + p) bytes. From as many keys on as go to buckets, and up to 2^31, fewer than 128
+/// values that differ in more than two bytes are moved once, n (b + 2 (b + p)) bytes, or in place twice. If keys are so much alike
+/// that a bucket does not fit, the passes do it. Keys alone of 1 byte, and from 2^20 to 2^32 of 2 bytes, are counted and written
+/// anew: 2 n b bytes. Some thousands of keys are one launch of one block.
 ///
 /// On the host a radix sort too, most significant digit first, of parts that fit the cache from then on.
 ///
 /// # Memory
 /// Keys, and a payload, are moved between two arrays. The second one is scratch memory: n (b + p) bytes, and some hundred
-/// KiB to 64 MiB besides on the device (with a payload 2 KiB for each 3072 to 9216 keys), where the [workspace](Sort::workspace) keeps it. [`run_in_place_with`](Sort::run_in_place_with)
+/// KiB to 64 MiB besides on the device (with a payload 2 KiB for each 1536 to 8704 keys), where the [workspace](Sort::workspace) keeps it. [`run_in_place_with`](Sort::run_in_place_with)
 /// takes a buffer of the caller's instead. [`indices`](Sort::indices) needs two arrays of keys and one of indices.
 ///
 /// # Waiting

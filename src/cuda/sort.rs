@@ -304,12 +304,12 @@ impl SortProgram {
 
     /// Bytes of scratch memory that are enough for `n` keys or fewer, in place or not, where these arrays are missing.
     pub(crate) fn scratch_up_to(&self, n: usize, bits: &Range<u32>, missing: Missing, machine: &Machine) -> usize {
-        // Fewer keys than these may go by buckets or slots, or take shorter tiles, which takes more memory besides the arrays.
+        // Fewer keys than these may go by buckets, slots or passes, or take shorter tiles, which takes more memory.
         let bucket = self.shape(machine.architecture).bucket.tile();
         let most = Self::most_lower(machine).map_or(0, |lower| (bucket / 20 * 17) << (DIGIT_BITS + lower));
         let slots = MOST_FOR_SLOTS.min((bucket / 5 * 4) << DIGIT_BITS);
-        let lengths = [n, n.min(MOST_OF_A_WORD), n.min(most), n.min(SORT_SHORT), n.min(SORT_MIDDLE), n.min(slots)];
-        let lengths = lengths.into_iter().filter(|&n| n > 0);
+        let borders = [n, MOST_OF_A_WORD, most, SORT_SHORT, SORT_MIDDLE, slots, FEWEST_TO_COUNT - 1];
+        let lengths = borders.into_iter().map(|border| n.min(border)).filter(|&n| n > 0);
         let plans = lengths.flat_map(|n| [false, true].map(|in_place| self.plan(n, bits.clone(), in_place, machine)));
         plans.map(|plan| plan.scratch(missing)).max().unwrap_or(0)
     }
@@ -779,7 +779,7 @@ mod tests {
         for (text, name, value) in
             [(map, "TOP_APART", TOP_APART), (buckets, "FEW_COPIES", FEW_COPIES), (buckets, "LOOKED_AT", LOOKED_AT)]
         {
-            assert!(text.contains(&format!("constexpr u32 {name} = {value}")), "{name}");
+            assert!(text.contains(&format!("constexpr u32 {name} = {value};")), "{name}");
         }
         assert!(buckets.contains("counter_at(u32 i) { return i + i / WARP; }"));
         let counters = |lower: u32| 4 * ((BINS << lower) / 2 + (BINS << lower) / 64);
@@ -912,15 +912,22 @@ mod tests {
     fn memory_for_more_is_enough_for_fewer() {
         let lengths = [1, 100, 5633, 100_000, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 25, 1 << 27, 1 << 28, 1 << 30]
             .into_iter()
-            .flat_map(|n| [n, n + 1]);
-        for program in [SortProgram::new::<u32, ()>(KeyKind::Unsigned), SortProgram::new::<u32, u32>(KeyKind::Unsigned)]
-        {
+            .flat_map(|n| [n, n - 1, n + 1])
+            .filter(|&n| n > 0);
+        let kind = KeyKind::Unsigned;
+        for program in [
+            SortProgram::new::<u32, ()>(kind),
+            SortProgram::new::<u32, u32>(kind),
+            SortProgram::new::<u16, ()>(kind),
+            SortProgram::new::<u16, u64>(kind),
+        ] {
+            let bits = 0..8 * program.sizes().0 as u32;
             for missing in [[false, false], [false, true], [true, true]].map(|keys| Missing { keys }) {
                 for n in lengths.clone() {
-                    let enough = program.scratch_up_to(n, &(0..32), missing, &MACHINE);
+                    let enough = program.scratch_up_to(n, &bits, missing, &MACHINE);
                     for fewer in lengths.clone().filter(|&fewer| fewer <= n) {
                         for in_place in [false, true] {
-                            let needed = program.plan(fewer, 0..32, in_place, &MACHINE).scratch(missing);
+                            let needed = program.plan(fewer, bits.clone(), in_place, &MACHINE).scratch(missing);
                             assert!(needed <= enough, "{fewer} of {n}, {missing:?}");
                         }
                     }

@@ -324,7 +324,7 @@ pub(crate) struct SortShape {
     payload: usize,
 }
 
-/// Up to so many keys the tiles of a pass are the short ones, and up to so many the middle ones. NVIDIA H200, 2026-11-22.
+/// Up to so many keys the tiles of a pass are the short ones, and up to so many, or with a payload beyond, the middle ones. NVIDIA H200, 2026-11-22.
 pub(crate) const SORT_SHORT: usize = 1 << 20;
 pub(crate) const SORT_MIDDLE: usize = 1 << 24;
 

@@ -211,7 +211,7 @@ fn by_buckets() {
 }
 
 /// All passes in one launch, by tiles of up to 8192: lengths at their borders, every pattern, wide and narrow keys and payloads, some bits. And
-/// launch by launch, where there are more keys.
+/// launch by launch, where keys alone are more.
 #[test]
 fn by_passes() {
     let Some(mut device) = Device::new() else { return };
@@ -251,7 +251,7 @@ fn by_cells<K: Key>(make: impl Fn(u64) -> K) {
     unevenly(&mut device, make, n);
 }
 
-/// Few of them: slots by their share of a range, or between some of them, or none.
+/// Few of them: slots by their share of a range, or none.
 fn by_slots<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     for most in [5700, 20_000, 1 << 16, 100_000, 1 << 18, (1 << 18) + 300, 1 << 20] {
@@ -581,7 +581,7 @@ fn prepared() {
     }
 }
 
-/// Passes of several launches each: more tiles than one has.
+/// More than buckets hold: counted, or few values by one step.
 #[test]
 fn hundreds_of_millions() {
     let Some(device) = Device::new() else { return };
