@@ -10,6 +10,15 @@ use parascan::cudarc::driver::{CudaSlice, DevicePtr};
 use parascan::{SortKey, sort};
 use std::cmp::Ordering;
 
+/// Rows of each type of keys, in an order, with buffers for so many.
+macro_rules! each_type {
+    ($gpu:ident, $verdict:ident, $n:expr, |$sorts:ident| $rows:expr, $($t:ident $order:expr;)*) => { $(
+        if let Some(mut $sorts) = Sorts::<$t>::new($gpu, $verdict, $n, $order) {
+            $rows;
+        }
+    )* };
+}
+
 /// The lengths, the types, and pairs.
 pub(crate) fn sorts(gpu: &Gpu, verdict: &Verdict) {
     const N: usize = 1 << 28;
@@ -22,28 +31,26 @@ pub(crate) fn sorts(gpu: &Gpu, verdict: &Verdict) {
             sorts.row("indices", n, Draw::Any, Sorts::indices);
         }
     }
-    macro_rules! rows { ($($t:ident $order:expr;)*) => { $(
-        if let Some(mut sorts) = Sorts::<$t>::new(gpu, verdict, N, $order) {
-            for n in [28, 24, 20, 16, 10].map(|log| 1 << log) {
-                sorts.row("keys", n, Draw::Bits, Sorts::keys);
-            }
-        }
-    )* } }
-    rows! { i32 i32::cmp; f32 f32::total_cmp; u64 u64::cmp; i64 i64::cmp; f64 f64::total_cmp; f16 f16::total_cmp; u16 u16::cmp; u8 u8::cmp; }
+    each_type! {
+        gpu, verdict, N,
+        |sorts| for n in [28, 24, 20, 16, 10].map(|log| 1 << log) {
+            sorts.row("keys", n, Draw::Bits, Sorts::keys);
+        },
+        i32 i32::cmp; f32 f32::total_cmp; u64 u64::cmp; i64 i64::cmp; f64 f64::total_cmp; f16 f16::total_cmp; u16 u16::cmp; u8 u8::cmp;
+    }
 }
 
 /// Every length, in steps of half a power of two.
 pub(crate) fn sweep(gpu: &Gpu, verdict: &Verdict) {
     const LAST: usize = 26;
     let lengths = |first: usize| (first..=LAST).flat_map(|log| [1 << log, 3 << (log - 1)]).filter(|&n| n <= 1 << LAST);
-    macro_rules! rows { ($($t:ident $order:expr;)*) => { $(
-        if let Some(mut sorts) = Sorts::<$t>::new(gpu, verdict, 1 << LAST, $order) {
-            for n in lengths(8) {
-                sorts.row("keys", n, Draw::Bits, Sorts::keys);
-            }
-        }
-    )* } }
-    rows! { u8 u8::cmp; u16 u16::cmp; f16 f16::total_cmp; u32 u32::cmp; f32 f32::total_cmp; u64 u64::cmp; f64 f64::total_cmp; }
+    each_type! {
+        gpu, verdict, 1 << LAST,
+        |sorts| for n in lengths(8) {
+            sorts.row("keys", n, Draw::Bits, Sorts::keys);
+        },
+        u8 u8::cmp; u16 u16::cmp; f16 f16::total_cmp; u32 u32::cmp; f32 f32::total_cmp; u64 u64::cmp; f64 f64::total_cmp;
+    }
     if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, 1 << LAST, u32::cmp) {
         for n in lengths(8) {
             sorts.row("pairs", n, Draw::Bits, Sorts::pairs);
@@ -58,12 +65,11 @@ pub(crate) fn sweep(gpu: &Gpu, verdict: &Verdict) {
 /// The longest, which are more than buckets hold.
 pub(crate) fn longest(gpu: &Gpu, verdict: &Verdict) {
     const N: usize = 1 << 29;
-    macro_rules! rows { ($($t:ident $order:expr;)*) => { $(
-        if let Some(mut sorts) = Sorts::<$t>::new(gpu, verdict, N, $order) {
-            sorts.row("keys", N, Draw::Bits, Sorts::keys);
-        }
-    )* } }
-    rows! { u8 u8::cmp; u16 u16::cmp; f16 f16::total_cmp; f32 f32::total_cmp; u64 u64::cmp; }
+    each_type! {
+        gpu, verdict, N,
+        |sorts| sorts.row("keys", N, Draw::Bits, Sorts::keys),
+        u8 u8::cmp; u16 u16::cmp; f16 f16::total_cmp; f32 f32::total_cmp; u64 u64::cmp;
+    }
     if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, 2 * N, u32::cmp) {
         sorts.row("keys", 2 * N, Draw::Bits, Sorts::keys);
         sorts.row("pairs", 2 * N, Draw::Bits, Sorts::pairs);
@@ -111,13 +117,6 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
             sorts.row("pairs_whole_numbers", n, Draw::Any, Sorts::pairs);
         }
     }
-    macro_rules! rows { ($($t:ident)*) => { $(
-        if let Some(mut sorts) = Sorts::<$t>::new(gpu, verdict, N, $t::cmp) {
-            for (suffix, draw) in patterns {
-                sorts.row(&format!("keys{suffix}"), N, draw, Sorts::keys);
-            }
-        }
-    )* } }
     if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, N, u32::cmp) {
         for (suffix, draw) in patterns {
             sorts.row(&format!("keys{suffix}"), N, draw, Sorts::keys);
@@ -129,7 +128,13 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
         sorts.row("pairs_whole_numbers", N, Draw::Any, Sorts::pairs);
         sorts.row("keys_power_law", N, Draw::PowerLaw, Sorts::keys);
     }
-    rows! { u64 u16 u8 }
+    each_type! {
+        gpu, verdict, N,
+        |sorts| for (suffix, draw) in patterns {
+            sorts.row(&format!("keys{suffix}"), N, draw, Sorts::keys);
+        },
+        u64 u64::cmp; u16 u16::cmp; u8 u8::cmp;
+    }
 }
 
 /// A bench, and the values beside the keys.

@@ -247,9 +247,10 @@ impl SortProgram {
         let passes = if in_place { digits.next_multiple_of(2) } else { digits }.max(1);
         let before =
             if all_bits && self.unit.key >= 4 { self.buckets(n, shape.bucket, machine) } else { Before::Nothing };
+        let most_middle = if is_alone { SORT_MIDDLE } else { MOST_OF_A_WORD };
         let (launched, tile) = match n {
             _ if n <= SORT_SHORT => (Launched::Short, shape.short),
-            _ if n <= if is_alone { SORT_MIDDLE } else { MOST_OF_A_WORD } => (Launched::Middle, shape.middle),
+            _ if n <= most_middle => (Launched::Middle, shape.middle),
             _ => (Launched::Each, shape.pass),
         };
         let tiles = n.div_ceil(tile.tile());
@@ -682,11 +683,10 @@ impl SortCall {
                 // In any order a tile to a block; else as they are drawn.
                 let tiles = |more: usize| if is_alone { n.div_ceil(shape.pass.tile()) + more } else { at_once };
                 launch(First, tiles(0), threads, First.shared(shape), &arguments(p(&buckets)))?;
-                // After one step for few values all that is left is to move them back, if they are not where they should be.
-                match lower {
-                    0 if *in_place => launch(Second, at_once, threads, Second.shared(shape), &arguments(p(&buckets)))?,
-                    0 => {}
-                    _ => launch(Second, tiles(BINS), threads, Second.shared(shape), &arguments(p(&buckets)))?,
+                // If there is one step, all that the second one does is to move values back in place.
+                let second = if lower > 0 { tiles(BINS) } else { at_once };
+                if lower > 0 || *in_place {
+                    launch(Second, second, threads, Second.shared(shape), &arguments(p(&buckets)))?;
                 }
                 launch(BucketSort, BINS << lower, sort_threads, BucketSort.shared(shape), &arguments(p(&buckets)))?;
             }
