@@ -93,7 +93,8 @@ template <class Bits> struct Cells {
         return {least, Bits(least + 2 * half), Bits(least + half)};
     }
 
-    __device__ bool is_inward() const { return above != below; }
+    // Not by `below`: where the ends are those of all that there could be, it is past them and the same as `above`.
+    __device__ bool is_inward() const { return above != middle; }
     __device__ bool is_upper(Bits key) const { return key >= middle; }
     // Its place, in so many parts of a cell.
     __device__ u32 operator()(Bits key) const { return place(min(Bits(key - above), Bits(below - key))); }
@@ -106,8 +107,8 @@ template <class Bits> struct Cells {
         u32 part = at % (1 << PART_BITS);
         return max((is_inward() ? ALL - float(part) : float(part + 1)) / ALL, 1.0f / 1024); // or one key that is alone would ask for many
     }
-    // The first cell of keys beyond the ends, on either side.
-    __device__ u32 beyond() const { return is_inward() ? cell(place(Bits(below - above)), false) : SIDE; }
+    // The first cell of keys beyond the ends, on either side, if there could be any.
+    __device__ u32 beyond() const { return is_inward() && below != above ? cell(place(Bits(below - above)), false) : SIDE; }
     // The cells in the order of their keys, but for those beyond the ends.
     __device__ u32 nth(u32 i) const { return is_inward() == (i < SIDE) ? i : i < SIDE ? SIDE - 1 - i : SIDE + (2 * SIDE - 1 - i); }
     // Whether keys rise with the place in a cell.
@@ -228,7 +229,7 @@ struct BucketCall {
     void *map;
     u32 *counts;      // of BUCKETS, zero before the sort
     u32 *tops;        // of BINS, zero before the sort: those of the first digit
-    u32 *starts;      // BUCKETS + 1
+    u32 *starts;      // BUCKETS + 1, zero before the sort
     u32 *cursors;     // BUCKETS: where the next key of each goes
     u32 *top_cursors; // BINS, each TOP_APART from the next
     Begin *begins;    // BINS + 1: of the first digits

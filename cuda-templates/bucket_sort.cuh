@@ -6,32 +6,62 @@
 #pragma once
 #include "buckets.cuh"
 
-// What is put in order: keys, or where something goes with them, the last bits of a key and where in the bucket it was.
-template <class Bits, bool HAS_VALUES> struct Ordered { typedef Bits Type; };
-template <> struct Ordered<u32, true> { typedef u32 Type; };
-template <> struct Ordered<u64, true> { typedef u64 Type; };
+// One more of what a counter in shared memory counts, if `left` is more than `i`; what it was. By a predicate: a branch for each would wait for one
+// before the next is asked for.
+__device__ inline u32 count_if(int left, int i, u32 *counter, u32 more) {
+    u32 before;
+    asm volatile("{\n"
+                 ".reg .pred is_there;\n"
+                 "setp.gt.s32 is_there, %1, %2;\n"
+                 "mov.u32 %0, 0;\n"
+                 "@is_there atom.shared.add.u32 %0, [%3], %4;\n"
+                 "}"
+                 : "=&r"(before)
+                 : "r"(left), "r"(i), "r"(u32(__cvta_generic_to_shared(counter))), "r"(more)
+                 : "memory");
+    return before;
+}
+// The same where nobody asks.
+__device__ inline void only_count_if(int left, int i, u32 *counter) {
+    asm volatile("{\n"
+                 ".reg .pred is_there;\n"
+                 "setp.gt.s32 is_there, %0, %1;\n"
+                 "@is_there red.shared.add.u32 [%2], 1;\n"
+                 "}" ::"r"(left),
+                 "r"(i), "r"(u32(__cvta_generic_to_shared(counter)))
+                 : "memory");
+}
 
 template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
-    typedef typename Ordered<Bits, Tile::HAS_VALUES>::Type Item;
+    typedef Bits Item; // what is put in order: what is left of a key, or where something goes with it its last bits and where in the bucket it was
     static constexpr bool HAS_VALUES = Tile::HAS_VALUES;
-    static constexpr u32 THREADS = Tile::THREADS, ITEMS = Tile::ITEMS, WARPS = THREADS / WARP, FINE = 1 << LOG_BINS, EACH = FINE / THREADS;
-    static constexpr u32 WIDTH = 8 * sizeof(Bits), PLACE_BITS = HAS_VALUES ? 13 : 0;
-    static constexpr u32 RUN = 16;     // items that a thread puts in order in its registers
+    static constexpr u32 THREADS = Tile::THREADS, ITEMS = Tile::ITEMS, WARPS = THREADS / WARP, FINE = 1 << LOG_BINS, WIDTH = 8 * sizeof(Bits);
+    static constexpr u32 EACH = 8, TURNS = FINE / (EACH * THREADS); // bins of a thread side by side, and how often it has so many
+    static constexpr u32 ROWS = 3;     // that are asked for together
+    static constexpr u32 RUN = 16, LONG_RUN = WIDTH == 32 ? 24 : HAS_VALUES ? RUN : 20; // items that a thread puts in order in its registers, as a rule and at most
     static constexpr u32 LONGEST = 48; // and in shared memory
-    static_assert(EACH == 8 && Tile::TILE <= 1 << 13, "whole vectors of bins, and a place for each item");
-    static constexpr u32 MOST_BITS = 8 * sizeof(Item) - PLACE_BITS + LOG_BINS - 4; // of which an item tells those of a thread's bins apart
+    static constexpr bool LARGE = THREADS > 512; // keys and values have the same room, one after the other
+    static_assert(TURNS * EACH * THREADS == FINE && Tile::TILE <= 1 << 15, "bins for all threads");
     static constexpr u32 COUNTED = 16, FIELDS = 8, WORDS = (1 << COUNTED) / FIELDS, WORDS_EACH = WORDS / THREADS;
     static constexpr u32 SELDOM_FOUR = 10; // are equal where there could be so many times as many keys: in one bucket of five
-    static constexpr bool FEW_BITS = !HAS_VALUES && sizeof(Bits) <= 4;
+    static constexpr bool FEW_BITS = !HAS_VALUES && sizeof(Bits) <= 4 && !LARGE;
+    static constexpr u32 BESIDE = HAS_VALUES ? Tile::TILE : 1;
+    struct Both {
+        Bits keys[BESIDE];
+        Value values[BESIDE];
+    };
+    union InTurn {
+        Bits keys[BESIDE];
+        Value values[BESIDE];
+    };
     struct Fine {
         alignas(16) Item items[Tile::TILE];
         alignas(16) u32 bins[FEW_BITS && WORDS > FINE ? WORDS : FINE];
-        u32 totals[WARPS];
+        u32 totals[TURNS * WARPS];
         Bits ends[3 * WARPS];
-        Bits keys[HAS_VALUES ? Tile::TILE : 1];
-        Value values[HAS_VALUES ? Tile::TILE : 1];
+        typename If<LARGE, InTurn, Both>::Type beside;
     };
     union Shared {
         typename Tile::Shared tile;
@@ -45,24 +75,62 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         __device__ Span(Bits least, Bits most, u32 bits, u32 zeros) : least(least), most(most), bits(bits), zeros(zeros) {}
         // Those of a number's bucket, of whose keys so many bits are left.
         __device__ Span(u32 bucket, u32 bits) : Span(bits < WIDTH ? Bits(Bits(bucket) << bits) : 0, Bits(~Bits(0)) >> (WIDTH - bits), bits, 0) {}
-        __device__ Bits operator()(Bits key) const { return Bits(key - least) >> zeros; }
+        __device__ Bits rest(Bits key) const { return Bits(key - least) >> zeros; }
+        __device__ Bits key(Bits rest) const { return Bits(rest << zeros) + least; }
     };
+
+    // Every THREADS-th key of a bucket, or what is left of it.
+    struct Mine {
+        Bits key[ITEMS];
+        u32 count; // of the bucket's
+
+        // `f(i)` for the rows that there are, some at once, of which a few may not be there.
+        template <class F> __device__ void rows(const F &f) const { BucketSort::rows(count, f); }
+        __device__ int left() const { return int(count - threadIdx.x); }
+        __device__ bool is_there(u32 i) const { return at(i) < count; }
+        template <class Load> __device__ Mine(u32 count, const Load &load) : count(count) {
+#pragma unroll
+            for (u32 i = 0; i < ITEMS; i++) key[i] = is_there(i) ? load(at(i)) : Bits(0);
+        }
+        __device__ void change(const Span &span) {
+            rows([&](u32 i) { key[i] = span.rest(key[i]); });
+        }
+    };
+    static __device__ u32 at(u32 i) { return i * THREADS + threadIdx.x; }
+    template <class F> static __device__ void rows(u32 count, const F &f) {
+#pragma unroll
+        for (u32 row = 0; row < ITEMS; row += ROWS) {
+            if (row * THREADS >= count) break;
+#pragma unroll
+            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) f(i);
+        }
+    }
 
     // The buckets of the block's number and on.
     static __device__ void run_buckets(Shared &shared, const SortCall &call, const BucketCall &buckets) {
         const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
+        // All are asked for together.
+        u32 too_large = ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large, lower_bits = map.lower_bits, bucket = blockIdx.x;
+        u32 first = buckets.starts[bucket], end = buckets.starts[bucket + 1];
         bool by_bits = map.route == BY_BITS;
-        u32 bits = call.end - DIGIT_BITS - map.lower_bits, all = BINS << map.lower_bits;
-        for (u32 bucket = blockIdx.x; bucket < all; bucket += gridDim.x) {
-            u32 first = buckets.starts[bucket], count = buckets.starts[bucket + 1] - first;
-            if (count == 0 || count > buckets.room) continue; // a larger one is done
-            Bits *keys = (Bits *)call.keys[0] + first;
-            Tile t(shared.tile, count);
-            t.load([=](u32 at) { return keys[at]; });
-            if constexpr (!HAS_VALUES) prefetch(call, buckets, bucket + buckets.at_once, all);
-            __syncthreads(); // the bucket before is out
-            Value *values = (Value *)call.values[0] + first;
-            run<false>(shared, t, call, call.no_keys ? nullptr : keys, values, values, by_bits ? Span(bucket, bits) : span(shared, t));
+        u32 bits = call.end - DIGIT_BITS - lower_bits, all = BINS << lower_bits;
+        if (too_large || bucket >= all) return;
+        for (;;) {
+            u32 later = min(bucket + buckets.at_once, all - 1), count = end - first; // later: will soon be sorted
+            u32 later_first = buckets.starts[later], later_end = buckets.starts[later + 1];
+            if (count > 0 && count <= buckets.room) { // a larger one is done
+                Bits *keys = (Bits *)call.keys[0] + first;
+                Value *values = (Value *)call.values[0] + first;
+                Mine t(count, [=](u32 at) { return keys[at]; });
+                if ((!HAS_VALUES || LARGE) && later_end - later_first <= buckets.room) // into the L2 cache
+                    prefetch_lines<THREADS>((const Bits *)call.keys[0] + later_first, (later_end - later_first) * sizeof(Bits));
+                __syncthreads(); // the bucket before is out
+                run(shared, t, call, call.no_keys ? nullptr : keys, values, values, by_bits ? Span(bucket, bits) : span(shared, t));
+            }
+            bucket += gridDim.x;
+            if (bucket >= all) return;
+            first = buckets.starts[bucket];
+            end = buckets.starts[bucket + 1];
         }
     }
 
@@ -76,45 +144,36 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         }
         u32 count = slots.counts[bucket], first = 0, bits = call.end - slots.bits;
         const Bits *keys = (const Bits *)slots.keys + u64(bucket) * slots.room;
-        Tile t(shared.tile, count);
-        t.load([=](u32 at) { return keys[at]; });
+        Mine t(count, [=](u32 at) { return keys[at]; });
         __syncthreads();
         for (u32 w = 0; w < BINS / WARP; w++) first += before[w];
         if (count == 0) return;
         const Value *values = (const Value *)slots.values + u64(bucket) * slots.room;
-        run<true>(shared, t, call, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, values, (Value *)call.values[0] + first,
-                  by_range ? span(shared, t) : Span(bucket, bits));
+        run(shared, t, call, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, values, (Value *)call.values[0] + first,
+            by_range ? span(shared, t) : Span(bucket, bits));
     }
 
     // As many keys as a block holds, from anywhere.
     static __device__ void run_one(Shared &shared, const SortCall &call) {
         Order order{Bits(call.flip)};
         const Bits *from = (const Bits *)call.keys_in;
-        Tile t(shared.tile, u32(call.n));
-        t.load([=](u32 at) { return order.to(from[at]); });
-        run<true>(shared, t, call, (Bits *)call.keys[0], nullptr, nullptr, Span(0, call.end));
+        Mine t(u32(call.n), [=](u32 at) { return order.to(from[at]); });
+        run(shared, t, call, (Bits *)call.keys[0], nullptr, nullptr, Span(0, call.end));
     }
 
   private:
-    // The keys of a bucket that will soon be sorted are brought into the L2 cache.
-    static __device__ void prefetch(const SortCall &call, const BucketCall &buckets, u32 bucket, u32 all) {
-        if (bucket >= all) return;
-        u32 first = buckets.starts[bucket], count = buckets.starts[bucket + 1] - first;
-        if (count <= buckets.room) prefetch_lines<THREADS>((const Bits *)call.keys[0] + first, count * sizeof(Bits));
-    }
-
-    static __device__ Span span(Shared &shared, const Tile &t) {
+    // By the whole block, of one key at least.
+    static __device__ Span span(Shared &shared, const Mine &t) {
         Fine &s = shared.fine;
-        if (threadIdx.x == 0) s.keys[0] = t.key[0]; // any of them
+        if (threadIdx.x == 0) s.items[0] = t.key[0]; // any of them
         __syncthreads();
-        Bits one = s.keys[0], turned = 0, greatest = 0, differing = 0; // turned: the least, all bits
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++)
-            if (t.is_there(i)) {
-                turned = max(turned, Bits(~t.key[i]));
-                greatest = max(greatest, t.key[i]);
-                differing |= t.key[i] ^ one;
-            }
+        Bits one = s.items[0], turned = 0, greatest = 0, differing = 0; // turned: the least, all bits
+        t.rows([&](u32 i) {
+            if (!t.is_there(i)) return;
+            turned = max(turned, Bits(~t.key[i]));
+            greatest = max(greatest, t.key[i]);
+            differing |= t.key[i] ^ one;
+        });
         turned = warp_max(turned);
         greatest = warp_max(greatest);
         differing = warp_or(differing);
@@ -135,177 +194,211 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         return Span(least, most, WIDTH - (WIDTH == 64 ? __clzll((long long)most) : __clz(int(most))), zeros);
     }
 
-    // Keys to `out`, if anybody wants them; values from `values` to `values_out`, which may be the same. APART: digits, where it comes to them, by a
-    // call, so that they take no registers from those who never get there; which costs all others more than it saves where one bucket comes after the other.
-    template <bool APART>
-    static __device__ void run(Shared &shared, Tile &t, const SortCall &call, Bits *out, const Value *values, Value *values_out, Span span) {
+    // Keys to `out`, if anybody wants them; values from `values` to `values_out`, which may be the same.
+    static __device__ void run(Shared &shared, Mine &t, const SortCall &call, Bits *out, const Value *values, Value *values_out, Span span) {
         Order order{Bits(call.flip)};
         Fine &s = shared.fine;
-        u32 count = t.count, bits = span.bits;
+        u32 count = t.count;
+        t.change(span);
         if constexpr (FEW_BITS)
-            if (bits <= COUNTED && span.most / SELDOM_FOUR >= count) {
-                if (place_by_counts(s, t, span)) {
-                    write(s, order, out, values_out, count);
+            if (span.bits <= COUNTED && span.most / SELDOM_FOUR >= count) {
+                if (place_by_counts(s, t)) {
+                    write_keys(s, span, order, out, count);
                     return;
                 }
-                span = BucketSort::span(shared, t); // many are equal
-                bits = span.bits;
+                Span narrow = BucketSort::span(shared, t); // many are equal
+                t.change(narrow);
+                span = Span(span.key(narrow.least), narrow.most, narrow.bits, span.zeros + narrow.zeros);
             }
-        if (bits == 0) { // all are equal
-#pragma unroll
-            for (u32 i = 0; i < ITEMS; i++)
-                if (t.is_there(i)) {
-                    if (!HAS_VALUES || out) out[t.at(i)] = order.from(t.key[i]);
-                    if constexpr (HAS_VALUES)
-                        if (values != values_out) values_out[t.at(i)] = values[t.at(i)];
-                }
+        if (span.bits == 0) { // all are equal
+            Bits key = order.from(span.least);
+            rows(count, [&](u32 i) {
+                if (at(i) >= count) return;
+                if (!HAS_VALUES || out) out[at(i)] = key;
+                if constexpr (HAS_VALUES)
+                    if (values != values_out) values_out[at(i)] = values[at(i)];
+            });
             return;
         }
-        // All bins are used, whatever the span is. Where few bits are left, where an item was tells more: of two that are equal the earlier one
-        // comes first.
-        bool by_place = HAS_VALUES && bits <= LOG_BINS, in_order = !HAS_VALUES && bits <= LOG_BINS; // then keys of a bin are equal
-        u32 beyond = bits > 32 ? bits - 32 : 0, most = by_place ? u32(span.most) << PLACE_BITS | ((1u << PLACE_BITS) - 1) : u32(span.most >> beyond);
-        u32 factor = __float2uint_rz(__fdividef(float(1ull << 32) * float(FINE) * 0.999999f, __uint2float_rz(most))); // a little less than it might be
-        u32 share = HAS_VALUES ? (1u << 31) / count >> (31 - PLACE_BITS - 16) : 0; // of all places, times 2^16
-        auto bin_of = [&](u32 i) {
-            Bits rest = span(t.key[i]);
-            if (in_order) return u32(rest);
-            return __umulhi(by_place ? u32(rest) << PLACE_BITS | t.at(i) * share >> 16 : u32(rest >> beyond), factor);
-        };
-        u16 rank[ITEMS];
-        uint4 *vectors = (uint4 *)s.bins;
-        for (u32 i = threadIdx.x; i < FINE / 4; i += THREADS) vectors[i] = make_uint4(0, 0, 0, 0);
-        if constexpr (HAS_VALUES)
-#pragma unroll
-            for (u32 i = 0; i < ITEMS; i++)
-                if (t.is_there(i)) copy_item_to_shared(s.values + t.at(i), values + t.at(i));
-        __syncthreads();
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++)
-            if (t.is_there(i)) rank[i] = u16(atomicAdd(s.bins + bin_of(i), 1));
-        __syncthreads();
-        u32 bin[EACH], sum = 0, of_one = 0;
-#pragma unroll
-        for (u32 e = 0; e < EACH; e += 4) {
-            uint4 v = vectors[(threadIdx.x * EACH + e) / 4];
-            bin[e] = v.x, bin[e + 1] = v.y, bin[e + 2] = v.z, bin[e + 3] = v.w;
+        // An item has all that is left of its key and below it where it was, if both fit; else as much as fits, and keys lie apart.
+        u32 place_bits = HAS_VALUES ? 32 - __clz(int(count - 1)) : 0;
+        bool has_all = span.bits + place_bits <= WIDTH, in_order = !HAS_VALUES && span.bits <= LOG_BINS; // then keys of a bin are equal
+        bool values_last = LARGE && !has_all;
+        Bits most = span.most;
+        if (HAS_VALUES && has_all) {
+            most = Bits(most << place_bits) | Bits((Bits(1) << place_bits) - 1);
+            t.rows([&](u32 i) { t.key[i] = Bits(t.key[i] << place_bits) | at(i); });
         }
-#pragma unroll
-        for (u32 e = 0; e < EACH; e++) {
-            of_one = max(of_one, bin[e]);
-            u32 own = bin[e];
-            bin[e] = sum;
-            sum += own;
+        // All bins are used, whatever the span is.
+        u32 beyond = WIDTH == 64 && most >> (WIDTH / 2) != 0 ? 32 - __clz(int(most >> (WIDTH / 2))) : 0;
+        u32 upper = u32(most >> beyond);
+        u32 factor = __float2uint_rz(__fdividef(float(1ull << 32) * float(FINE) * 0.999999f, __uint2float_rz(upper))); // a little less than it might be
+        auto bin_of = [&](u32 i) { return in_order ? u32(t.key[i]) : __umulhi(u32(t.key[i] >> beyond), factor); };
+        Vector *vectors = (Vector *)s.bins;
+        for (u32 i = threadIdx.x; i < FINE / 4; i += THREADS) vectors[i] = Vector{{0, 0, 0, 0}};
+        if constexpr (HAS_VALUES) {
+            if (values_last) prefetch_lines<THREADS>(values, count * Value::BYTES);
+            else copy_values(s, values, count);
         }
-        u32 upto = warp_upto(sum);
-        if (lane_id() == WARP - 1) s.totals[warp_id()] = upto;
-        // Whether a thread would have too many: then digits, which is slower and does not mind.
-        if (__syncthreads_or(sum > LONGEST && !in_order) || bits > MOST_BITS) {
-            if constexpr (APART) {
-                wait_for_copies();
+        __syncthreads();
+        int left = t.left();
+        t.rows([&](u32 i) { only_count_if(left, i * THREADS, s.bins + bin_of(i)); });
+        __syncthreads();
+        u32 earlier = 0; // items of the turns before
+#pragma unroll
+        for (u32 turn = 0; turn < TURNS; turn++) {
+            u32 bin[EACH], sum = 0, *totals = s.totals + turn * WARPS;
+            load_bins(s, turn, bin);
+#pragma unroll
+            for (u32 e = 0; e < EACH; e++) {
+                u32 own = bin[e];
+                bin[e] = sum;
+                sum += own;
+            }
+            u32 upto = warp_upto(sum);
+            if (lane_id() == WARP - 1) totals[warp_id()] = upto;
+            // Whether a thread would have too many: then digits, which is slower and does not mind.
+            if (__syncthreads_or(sum > LONGEST && !in_order) || span.bits > WIDTH - place_bits + LOG_BINS - 4) {
+                if (HAS_VALUES) wait_for_copies();
                 __syncthreads(); // they are there, and nobody needs them
-#pragma unroll
-                for (u32 i = 0; i < ITEMS; i++)
-                    if (t.is_there(i)) ((Bits *)shared.tile.exchange)[t.at(i)] = t.key[i];
-                by_digits_apart(shared, count, order, out, values, values_out, span);
-            } else {
-                by_digits(t, order, out, values, values_out, span);
+                t.rows([&](u32 i) {
+                    if (t.is_there(i)) ((Bits *)shared.tile.exchange)[at(i)] = has_all ? t.key[i] >> place_bits : t.key[i];
+                });
+                by_digits(shared, count, order, out, values, values_out, span);
+                return;
             }
-            return;
+            u32 begin = earlier + upto - sum + warps_before(totals);
+            if (turn + 1 < TURNS) earlier += warp_add(lane_id() < WARPS ? totals[lane_id()] : 0);
+#pragma unroll
+            for (u32 e = 0; e < EACH; e += 4)
+                vectors[bin_at(turn) / 4 + e / 4] = Vector{{begin + bin[e], begin + bin[e + 1], begin + bin[e + 2], begin + bin[e + 3]}};
         }
-        u32 begin = upto - sum;
-#pragma unroll
-        for (u32 w = 0; w < WARPS; w++)
-            if (w < warp_id()) begin += s.totals[w];
-#pragma unroll
-        for (u32 e = 0; e < EACH; e += 4)
-            vectors[(threadIdx.x * EACH + e) / 4] = make_uint4(begin + bin[e], begin + bin[e + 1], begin + bin[e + 2], begin + bin[e + 3]);
         __syncthreads();
+        // A bin's begin becomes its end.
 #pragma unroll
-        for (u32 i = 0; i < ITEMS; i++)
-            if (t.is_there(i)) {
-                u32 place = s.bins[bin_of(i)] + rank[i];
-                if constexpr (HAS_VALUES) {
-                    s.keys[t.at(i)] = t.key[i];
-                    s.items[place] = Item(span(t.key[i])) << PLACE_BITS | t.at(i);
-                } else {
-                    s.items[place] = t.key[i];
-                }
-            }
-        __syncthreads();
-
-        // Items are at most as far from their places as their bin is long.
-        u32 longest = warp_max(of_one);
-        if (!in_order && longest > 1) {
-            // What a thread's items have at least, so that the bits that they hold do not run over.
-            u64 least = u64(threadIdx.x * EACH) * most >> LOG_BINS;
-            Item base = HAS_VALUES ? Item(by_place ? least >> PLACE_BITS : least << beyond) << PLACE_BITS : 0;
-            if (sum <= RUN) {
-                Item item[RUN];
+        for (u32 row = 0; row < ITEMS; row += ROWS) {
+            if (row * THREADS >= count) break;
+            u32 place[ROWS];
 #pragma unroll
-                for (u32 j = 0; j < RUN; j++) item[j] = j < sum ? s.items[begin + j] - base : Item(~Item(0));
-                for (u32 step = 0; step < longest; step += 2) {
+            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) place[i - row] = count_if(left, i * THREADS, s.bins + bin_of(i), 1);
 #pragma unroll
-                    for (u32 j = 0; j + 1 < RUN; j += 2) order_two(item[j], item[j + 1]);
-#pragma unroll
-                    for (u32 j = 1; j + 1 < RUN; j += 2) order_two(item[j], item[j + 1]);
-                }
-#pragma unroll
-                for (u32 j = 0; j < RUN; j++)
-                    if (j < sum) s.items[begin + j] = item[j];
-            } else {
-                for (u32 j = begin + 1; j < begin + sum; j++) {
-                    Item item = s.items[j] - base;
-                    u32 hole = j;
-                    for (; hole > begin && s.items[hole - 1] - base > item; hole--) s.items[hole] = s.items[hole - 1];
-                    s.items[hole] = item + base;
-                }
+            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
+                if (!t.is_there(i)) continue;
+                if (HAS_VALUES && !has_all) s.beside.keys[at(i)] = t.key[i];
+                s.items[place[i - row]] = has_all ? t.key[i] : Item(t.key[i] << place_bits) | at(i);
             }
         }
-        if (HAS_VALUES) wait_for_copies();
         __syncthreads();
-        write(s, order, out, values_out, count);
+        if (!in_order)
+#pragma unroll 1
+            for (u32 turn = 0; turn < TURNS; turn++) {
+                u32 end[EACH], begin = bin_at(turn) > 0 ? s.bins[bin_at(turn) - 1] : 0, longest = 0;
+                load_bins(s, turn, end);
+#pragma unroll
+                for (u32 e = 0; e < EACH; e++) longest = max(longest, end[e] - (e > 0 ? end[e - 1] : begin));
+                // What a thread's items have at least, so that the bits that they hold do not run over.
+                u64 least = u64(bin_at(turn)) * upper >> LOG_BINS;
+                put_in_order(s.items + begin, end[EACH - 1] - begin, warp_max(longest), has_all ? Item(0) : Item(Item(least << beyond) << place_bits));
+            }
+        if constexpr (HAS_VALUES) {
+            u32 mask = (1u << place_bits) - 1;
+            if (values_last) {
+                __syncthreads();
+                if (out)
+                    for (u32 j = threadIdx.x; j < count; j += THREADS) out[j] = order.from(span.key(s.beside.keys[u32(s.items[j]) & mask]));
+                __syncthreads();
+                copy_values(s, values, count);
+            }
+            wait_for_copies();
+            __syncthreads();
+            bool wants_keys = out && !values_last;
+#pragma unroll
+            for (u32 row = 0; row < ITEMS; row += ROWS) {
+                if (row * THREADS >= count) break;
+                Item item[ROWS];
+#pragma unroll
+                for (u32 i = row; i < row + ROWS && i < ITEMS; i++) item[i - row] = t.is_there(i) ? s.items[at(i)] : 0;
+#pragma unroll
+                for (u32 i = row; i < row + ROWS && i < ITEMS; i++)
+                    if (t.is_there(i)) values_out[at(i)] = s.beside.values[u32(item[i - row]) & mask];
+#pragma unroll
+                for (u32 i = row; i < row + ROWS && i < ITEMS; i++)
+                    if (wants_keys && t.is_there(i)) out[at(i)] = order.from(span.key(has_all ? item[i - row] >> place_bits : s.beside.keys[u32(item[i - row]) & mask]));
+            }
+        } else {
+            __syncthreads();
+            write_keys(s, span, order, out, count);
+        }
     }
 
-    // The keys that each thread has put where its items lie in the tile.
-    static __device__ __noinline__ void by_digits_apart(Shared &shared, u32 count, Order order, Bits *out, const Value *values, Value *values_out, Span span) {
+    // The first of the bins that a thread has in a turn.
+    static __device__ u32 bin_at(u32 turn) { return (turn * THREADS + threadIdx.x) * EACH; }
+    static __device__ void load_bins(const Fine &s, u32 turn, u32 (&bin)[EACH]) {
+#pragma unroll
+        for (u32 e = 0; e < EACH; e += 4) memcpy(bin + e, (const Vector *)s.bins + (bin_at(turn) + e) / 4, sizeof(Vector));
+    }
+
+    static __device__ void copy_values(Fine &s, const Value *values, u32 count) {
+        rows(count, [&](u32 i) {
+            if (at(i) < count) copy_item_to_shared(s.beside.values + at(i), values + at(i));
+        });
+    }
+
+    // Of items side by side, each at most as far from its place as the longest of their bins is long. All have `base` at least, which is taken off.
+    static __device__ void put_in_order(Item *items, u32 count, u32 longest, Item base) {
+        if (longest <= 1) return;
+        u32 most = warp_max(count);
+        if (most <= RUN) put_run_in_order<RUN>(items, count, longest, base);
+        else if (LONG_RUN > RUN && most <= LONG_RUN) put_run_in_order<LONG_RUN>(items, count, longest, base);
+        else
+            for (u32 j = 1; j < count; j++) {
+                Item item = items[j] - base;
+                u32 hole = j;
+                for (; hole > 0 && Item(items[hole - 1] - base) > item; hole--) items[hole] = items[hole - 1];
+                items[hole] = item + base;
+            }
+    }
+    template <u32 MOST> static __device__ void put_run_in_order(Item *items, u32 count, u32 longest, Item base) {
+        Item item[MOST];
+#pragma unroll
+        for (u32 j = 0; j < MOST; j++) item[j] = j < count ? Item(items[j] - base) : Item(~Item(0));
+        for (u32 step = 0; step < longest; step += 2) {
+#pragma unroll
+            for (u32 j = 0; j + 1 < MOST; j += 2) order_two(item[j], item[j + 1]);
+#pragma unroll
+            for (u32 j = 1; j + 1 < MOST; j += 2) order_two(item[j], item[j + 1]);
+        }
+#pragma unroll
+        for (u32 j = 0; j < MOST; j++)
+            if (j < count) items[j] = item[j];
+    }
+
+    // What is left of the keys is in the exchange. Apart, so that it takes no registers from those who never get there.
+    static __device__ __noinline__ void by_digits(Shared &shared, u32 count, Order order, Bits *out, const Value *values, Value *values_out, Span span) {
         Tile t(shared.tile, count);
-        const Bits *keys = (const Bits *)shared.tile.exchange;
-        t.load([=](u32 at) { return keys[at]; });
-        by_digits(t, order, out, values, values_out, span);
-    }
-
-    static __device__ void by_digits(Tile &t, Order order, Bits *out, const Value *values, Value *values_out, Span span) {
+        const Bits *rest = (const Bits *)shared.tile.exchange;
+        __syncthreads();
+        t.load([=](u32 at) { return rest[at]; });
         Value value[HAS_VALUES ? ITEMS : 1];
         if constexpr (HAS_VALUES) {
-            wait_for_copies();
 #pragma unroll
             for (u32 i = 0; i < ITEMS; i++)
                 if (t.is_there(i)) value[i] = values[t.at(i)];
-            __syncthreads(); // all are read, and copied
         }
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) t.key[i] = span(t.key[i]);
+        __syncthreads(); // all are read
         sort_digits_along(t, value, 0, span.bits);
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++)
             if (t.is_there(i)) {
-                if (!HAS_VALUES || out) out[t.at(i)] = order.from(Bits(Bits(t.key[i] << span.zeros) + span.least));
+                if (!HAS_VALUES || out) out[t.at(i)] = order.from(span.key(t.key[i]));
                 if constexpr (HAS_VALUES) values_out[t.at(i)] = value[i];
             }
     }
 
-    static __device__ void write(const Fine &s, Order order, Bits *out, Value *values, u32 count) {
-        for (u32 j = threadIdx.x; j < count; j += THREADS) {
-            Item item = s.items[j];
-            if constexpr (HAS_VALUES) {
-                u32 at = u32(item) & ((1u << PLACE_BITS) - 1);
-                if (out) out[j] = order.from(s.keys[at]);
-                values[j] = s.values[at];
-            } else {
-                out[j] = order.from(item);
-            }
-        }
+    static __device__ void write_keys(const Fine &s, const Span &span, Order order, Bits *out, u32 count) {
+        rows(count, [&](u32 i) {
+            if (at(i) < count) out[at(i)] = order.from(span.key(s.items[at(i)]));
+        });
     }
 
     // Where a word lies: of those that threads side by side have at the same place in theirs, one is in each bank.
@@ -318,21 +411,19 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
 
     // Keys are counted by their last bits in fields of two bits, eight to a word, below how many come before the word: which tells each key
     // its place. Whether no key was there more than three times; if not, nothing was done.
-    static __device__ bool place_by_counts(Fine &s, Tile &t, Span span) {
+    static __device__ bool place_by_counts(Fine &s, const Mine &t) {
         Vector *vectors = (Vector *)s.bins;
         for (u32 i = threadIdx.x; i < WORDS / 4; i += THREADS) vectors[i] = Vector{{0, 0, 0, 0}};
         __syncthreads();
         bool full = false;
-        u16 rank[ITEMS];
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++)
-            if (t.is_there(i)) {
-                u32 low = u32(span(t.key[i])), field = low % FIELDS * 2;
-                u32 before = atomicAdd(s.bins + word_of(low / FIELDS), 1u << field) >> field & 3;
-                // Past three the field runs over, and nothing that is counted is used.
-                full |= before == 3;
-                rank[i] = u16(before);
-            }
+        u32 rank[ITEMS];
+        int left = t.left();
+        t.rows([&](u32 i) {
+            u32 low = u32(t.key[i]) % (1 << COUNTED), field = low % FIELDS * 2; // of one that is not there anything
+            rank[i] = count_if(left, i * THREADS, s.bins + word_of(low / FIELDS), 1u << field) >> field & 3;
+            // Past three the field runs over, and nothing that is counted is used.
+            full |= t.is_there(i) && rank[i] == 3;
+        });
         if (__syncthreads_or(full)) return false;
         u32 sum = 0, first = threadIdx.x * WORDS_EACH;
 #pragma unroll
@@ -340,10 +431,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         u32 upto = warp_upto(sum);
         if (lane_id() == WARP - 1) s.totals[warp_id()] = upto;
         __syncthreads();
-        u32 before = upto - sum;
-#pragma unroll
-        for (u32 w = 0; w < THREADS / WARP; w++)
-            if (w < warp_id()) before += s.totals[w];
+        u32 before = upto - sum + warps_before(s.totals);
 #pragma unroll
         for (u32 e = 0; e < WORDS_EACH; e++) {
             u32 &word = s.bins[word_of(first + e)], own = counted(word);
@@ -351,12 +439,10 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
             before += own;
         }
         __syncthreads();
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++)
-            if (t.is_there(i)) {
-                u32 low = u32(span(t.key[i])), word = s.bins[word_of(low / FIELDS)];
-                s.items[(word >> 16) + counted(word & ((1u << low % FIELDS * 2) - 1)) + rank[i]] = t.key[i];
-            }
+        t.rows([&](u32 i) {
+            u32 low = u32(t.key[i]) % (1 << COUNTED), word = s.bins[word_of(low / FIELDS)], place = (word >> 16) + counted(word & ((1u << low % FIELDS * 2) - 1)) + rank[i];
+            if (t.is_there(i)) s.items[place] = t.key[i];
+        });
         __syncthreads();
         return true;
     }

@@ -43,7 +43,7 @@ static_assert(sizeof(MiddleTile::Shared) <= MIDDLE_SHARED, "what the host asks f
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_passes_middle(SortCall call) {
     follow();
     extern __shared__ Vector shared[];
-#if KEY_BYTES >= 4 && !defined(ALONE)
+#if KEY_BYTES >= 4
     static_assert(sizeof(FewValues<Bits>) <= sizeof(MiddleTile::Shared) && sizeof(MiddleTile::Shared) + VALUES * sizeof(Bits) + 16 <= MIDDLE_SHARED,
                   "what the host asks for");
     sort_passes<Order, MiddleTile>(shared, call, [&] { return sort_few<Order, MiddleTile>(shared, call); });
@@ -102,8 +102,10 @@ typedef PassTile BucketTile;
 #endif
 typedef RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS> InBucket;
 typedef BucketSort<Order, InBucket, BUCKET_BINS> Bucket;
+typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BALLOTS>, LARGE_BINS> LargeBucket;
 static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::CELLS + 16 <= BUCKET_TILE_SHARED, "what the host asks for");
-static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED && sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES, "what the host asks for");
+static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED && sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED, "what the host asks for");
+static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES, "what the host asks for");
 
 #if HAS_KERNEL(bucket_sample)
 extern "C" __global__ void __launch_bounds__(512) bucket_sample(SortCall call, BucketCall buckets) {
@@ -148,8 +150,15 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) bucket_s
 extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) bucket_sort(SortCall call, BucketCall buckets) {
     follow();
     extern __shared__ Vector shared[];
-    if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
     Bucket::run_buckets(*(Bucket::Shared *)shared, call, buckets);
+}
+#endif
+// The same of buckets that are several times as large, where keys are too many for others.
+#if HAS_KERNEL(bucket_sort_large)
+extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1) bucket_sort_large(SortCall call, BucketCall buckets) {
+    follow();
+    extern __shared__ Vector shared[];
+    LargeBucket::run_buckets(*(LargeBucket::Shared *)shared, call, buckets);
 }
 #endif
 // By one step, where keys are few: `room` keys of scratch memory for each bucket, so that nothing is counted before.
@@ -173,6 +182,16 @@ extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) slot
     bool by_range = plan.by_range; // asked for together
     if (plan.too_large) return;
     Bucket::run_slot(*(Bucket::Shared *)shared, call, slots, by_range);
+}
+#endif
+#if HAS_KERNEL(slot_sort_large)
+extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1) slot_sort_large(SortCall call, SlotCall slots) {
+    follow();
+    extern __shared__ Vector shared[];
+    const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
+    bool by_range = plan.by_range;
+    if (plan.too_large) return;
+    LargeBucket::run_slot(*(LargeBucket::Shared *)shared, call, slots, by_range);
 }
 #endif
 #ifdef ALONE // as many keys as a block holds

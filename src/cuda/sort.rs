@@ -44,8 +44,10 @@ kernels! {
     First "bucket_first";
     Second "bucket_second";
     BucketSort "bucket_sort";
+    BucketSortLarge "bucket_sort_large";
     SlotFirst "slot_first";
     SlotSort "slot_sort";
+    SlotSortLarge "slot_sort_large";
     BucketSmall "bucket_small";
 }
 
@@ -61,12 +63,13 @@ impl Kernel {
             BucketCount => bucket_counters(MOST_LOWER),
             First | Second => shape.bucket_tile_shared(),
             BucketSort | SlotSort | BucketSmall => shape.bucket_sort_shared(),
+            BucketSortLarge | SlotSortLarge => shape.large_sort_shared(),
         }
     }
 }
 
 /// Of keys of four bytes and more: the last one for keys alone.
-const OF_WIDE: [Kernel; 15] = [
+const OF_WIDE: [Kernel; 17] = [
     Count,
     Pass,
     Passes,
@@ -79,8 +82,10 @@ const OF_WIDE: [Kernel; 15] = [
     First,
     Second,
     BucketSort,
+    BucketSortLarge,
     SlotFirst,
     SlotSort,
+    SlotSortLarge,
     BucketSmall,
 ];
 
@@ -91,7 +96,7 @@ fn kernels_of(key: usize, is_alone: bool) -> &'static [Kernel] {
         (true, 2) => &[Fill, Count, Pass, Passes, Middle, Small, BucketCount, BucketPlan],
         (false, 1 | 2) => &[Count, Pass, Passes, Middle, Small],
         (true, _) => &OF_WIDE,
-        (false, _) => &OF_WIDE[..14],
+        (false, _) => &OF_WIDE[..16],
     }
 }
 
@@ -245,8 +250,7 @@ impl SortProgram {
         let digits = bits.len().div_ceil(DIGIT_BITS as usize);
         // An even number of moves ends where it began.
         let passes = if in_place { digits.next_multiple_of(2) } else { digits }.max(1);
-        let before =
-            if all_bits && self.unit.key >= 4 { self.buckets(n, shape.bucket, machine) } else { Before::Nothing };
+        let before = if all_bits && self.unit.key >= 4 { self.buckets(n, &shape, machine) } else { Before::Nothing };
         let most_middle = if is_alone { SORT_MIDDLE } else { MOST_OF_A_WORD };
         let (launched, tile) = match n {
             _ if n <= SORT_SHORT => (Launched::Short, shape.short),
@@ -255,13 +259,15 @@ impl SortProgram {
         };
         let tiles = n.div_ceil(tile.tile());
         // From the input to the output, by whole keys.
-        let may_step = !is_alone && self.unit.key >= 4 && all_bits && !in_place;
+        let may_step = self.unit.key >= 4 && all_bits && !in_place;
         plan(Way::Passes(PassPlan {
             passes,
             tiles,
             in_launch: if launched == Launched::Each { tiles.min(MOST_TILES) } else { tiles },
             launched,
-            looks_for_few: may_step && launched == Launched::Middle && before == Before::Nothing,
+            looks_for_few: may_step
+                && launched == Launched::Middle
+                && matches!(before, Before::Nothing | Before::Slots { .. }),
             before,
             multiprocessors,
         }))
@@ -277,11 +283,15 @@ impl SortProgram {
     }
 
     /// How `n` keys go to buckets by all of their bits, if that is worth it.
-    fn buckets(&self, n: usize, bucket: SortBlock, machine: &Machine) -> Before {
-        let average = bucket.tile() / 5 * 4;
-        if n <= MOST_FOR_SLOTS && n <= average << DIGIT_BITS {
+    fn buckets(&self, n: usize, shape: &SortShape, machine: &Machine) -> Before {
+        let average = shape.bucket.tile() / 5 * 4;
+        if n <= MOST_FOR_SLOTS && n <= most_for_slots(shape.bucket) {
             let bits = (n / KEYS_OF_A_SLOT).max(1).ilog2().clamp(LEAST_SLOT_BITS, DIGIT_BITS);
-            return Before::Slots { bits: if n > average << bits { bits + 1 } else { bits } };
+            return Before::Slots { bits: if n > average << bits { bits + 1 } else { bits }, is_large: false };
+        }
+        let has_large = shape.large_sort_shared() <= machine.shared;
+        if has_large && n <= most_for_slots(shape.large) {
+            return Before::Slots { bits: DIGIT_BITS, is_large: true };
         }
         let fewest = match (self.unit.key, self.unit.payload) {
             (4, None) => FEWEST_FOR_BUCKETS,
@@ -292,11 +302,14 @@ impl SortProgram {
         let is_worth_it = (fewest..=MOST_OF_A_WORD).contains(&n);
         let (Some(most), true) = (Self::most_lower(machine), is_worth_it) else { return Before::Nothing };
         let fits = |lower: u32, each: usize| (each << (DIGIT_BITS + lower)) >= n;
-        if !fits(most, bucket.tile() / 20 * 17) {
-            return Before::Buckets { lower: 0, most: 0 }; // for few values: others do not fit, as the sample says
+        let holds = |block: SortBlock| fits(most, block.tile() / 20 * 17);
+        let is_large = !holds(shape.bucket);
+        if is_large && !(has_large && holds(shape.large)) {
+            return Before::Buckets { lower: 0, most: 0, is_large: false }; // for few values: others do not fit, as the sample says
         }
+        let average = shape.in_buckets(is_large).tile() / 5 * 4;
         let lower = (LEAST_LOWER..most).find(|&lower| fits(lower, average)).unwrap_or(most);
-        Before::Buckets { lower, most: most.min(lower + 1) }
+        Before::Buckets { lower, most: most.min(lower + 1), is_large }
     }
 
     fn most_lower(machine: &Machine) -> Option<u32> {
@@ -306,10 +319,11 @@ impl SortProgram {
     /// Bytes of scratch memory that are enough for `n` keys or fewer, in place or not, where these arrays are missing.
     pub(crate) fn scratch_up_to(&self, n: usize, bits: &Range<u32>, missing: Missing, machine: &Machine) -> usize {
         // Fewer keys than these may go by buckets, slots or passes, or take shorter tiles, which takes more memory.
-        let bucket = self.shape(machine.architecture).bucket.tile();
-        let most = Self::most_lower(machine).map_or(0, |lower| (bucket / 20 * 17) << (DIGIT_BITS + lower));
-        let slots = MOST_FOR_SLOTS.min((bucket / 5 * 4) << DIGIT_BITS);
-        let borders = [n, MOST_OF_A_WORD, most, SORT_SHORT, SORT_MIDDLE, slots, FEWEST_TO_COUNT - 1];
+        let shape = self.shape(machine.architecture);
+        let most = Self::most_lower(machine).map_or(0, |lower| (shape.bucket.tile() / 20 * 17) << (DIGIT_BITS + lower));
+        let [slots, large_slots] = [shape.bucket, shape.large].map(most_for_slots);
+        let slots = MOST_FOR_SLOTS.min(slots);
+        let borders = [n, MOST_OF_A_WORD, most, SORT_SHORT, SORT_MIDDLE, slots, large_slots, FEWEST_TO_COUNT - 1];
         let lengths = borders.into_iter().map(|border| n.min(border)).filter(|&n| n > 0);
         let plans = lengths.flat_map(|n| [false, true].map(|in_place| self.plan(n, bits.clone(), in_place, machine)));
         plans.map(|plan| plan.scratch(missing)).max().unwrap_or(0)
@@ -339,6 +353,11 @@ const MOST_LOWER: u32 = 8;
 /// 32 (`counter_at`), or of a few buckets eight of 32 bits.
 fn bucket_counters(lower: u32) -> usize {
     ((2 << (DIGIT_BITS + lower)) / 32 * 33).max(FEW_COPIES * WORD * BINS) + CELLS_SHARED
+}
+
+/// As many keys as slots of a block take, with room to spare.
+fn most_for_slots(block: SortBlock) -> usize {
+    (block.tile() / 5 * 4) << DIGIT_BITS
 }
 
 /// Of `LOOKED_AT` of `n` keys, how many may be of one slot with room for `room`: by chance hardly more, if all have room.
@@ -407,14 +426,17 @@ struct PassPlan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
     Nothing,
-    /// One step, by so many bits.
+    /// One step, by so many bits, to slots of a bucket's size or of a large one's.
     Slots {
         bits: u32,
+        is_large: bool,
     },
     /// Two steps, the second by so many bits, or by `most` if keys are not spread evenly and that does not do. By no bits it is one, for few values.
     Buckets {
         lower: u32,
         most: u32,
+        /// Buckets are the large ones.
+        is_large: bool,
     },
 }
 
@@ -433,9 +455,9 @@ struct Layout {
     map: usize,
     counts: usize,
     tops: usize,
+    starts: usize,
     /// Up to here it is zero before the sort.
     zero: usize,
-    starts: usize,
     cursors: usize,
     top_cursors: usize,
     begins: usize,
@@ -471,11 +493,12 @@ impl SortPlan {
         let (launches, rows, before) = match &self.way {
             Way::OneBlock { .. } => return at,
             Way::Counted { .. } if key == 1 => (0, 0, Before::Nothing),
-            Way::Counted { .. } => (0, 0, Before::Buckets { lower: MOST_LOWER, most: MOST_LOWER }),
+            Way::Counted { .. } => (0, 0, Before::Buckets { lower: MOST_LOWER, most: MOST_LOWER, is_large: false }),
             Way::Passes(passes) => {
                 // Steps that keep the order look back as passes do, and the second has a tile more for each first digit.
                 let of_steps = match passes.before {
                     Before::Buckets { .. } if value > 0 => self.n.div_ceil(self.shape.pass.tile()) + BINS,
+                    Before::Slots { .. } if value > 0 => self.n.div_ceil(self.shape.short.tile()),
                     _ => 0,
                 };
                 (passes.passes * passes.launches(), passes.in_launch.max(of_steps), passes.before)
@@ -485,10 +508,10 @@ impl SortPlan {
         at.words = [0, 1].map(|_| take(rows * BINS * WORD));
         match before {
             Before::Nothing => at.zero = take(0),
-            Before::Slots { bits } => {
+            Before::Slots { bits, is_large } => {
                 at.counts = take(BINS * WORD);
                 at.zero = take(0);
-                let room = (self.shape.bucket.tile() << bits) + self.shape.short.tile();
+                let room = (self.shape.in_buckets(is_large).tile() << bits) + self.shape.short.tile();
                 at.slots = [key, value].map(|size| take(room * size));
             }
             Before::Buckets { most, .. } => {
@@ -496,8 +519,8 @@ impl SortPlan {
                 at.map = take(BUCKET_MAP_BYTES);
                 at.counts = take(buckets * WORD);
                 at.tops = take(BINS * WORD);
+                at.starts = take((buckets + 1) * WORD); // which are asked for before it is known whether there are any
                 at.zero = take(0);
-                at.starts = take((buckets + 1) * WORD);
                 at.cursors = take(buckets * WORD);
                 at.top_cursors = take(BINS * TOP_APART * WORD);
                 at.begins = take((BINS + 1) * 2 * WORD);
@@ -659,20 +682,22 @@ impl SortCall {
         };
         let is_alone = plan.sizes.1 == 0;
         let (at_once, threads) = (2 * passes.multiprocessors, shape.pass.threads as u32);
-        let sort_threads = shape.bucket.threads as u32;
         match passes.before {
             Before::Nothing => {}
-            Before::Slots { bits } => {
+            Before::Slots { bits, is_large } => {
+                let block = shape.in_buckets(is_large);
                 let [keys, values] = at.slots.map(place);
-                let most = most_of_slot(*n, shape.bucket.tile()) as u32;
-                let slots = Slots { counts: place(at.counts), keys, values, bits, room: buckets.room, most };
+                let (room, most) = (block.tile() as u32, most_of_slot(*n, block.tile()) as u32);
+                let slots = Slots { counts: place(at.counts), keys, values, bits, room, most };
                 let arguments = arguments(p(&slots));
-                launch(SlotFirst, passes.tiles, threads, SlotFirst.shared(shape), &arguments)?;
-                launch(SlotSort, 1 << bits, sort_threads, SlotSort.shared(shape), &arguments)?;
+                launch(SlotFirst, n.div_ceil(shape.short.tile()), threads, SlotFirst.shared(shape), &arguments)?;
+                let kernel = if is_large { SlotSortLarge } else { SlotSort };
+                launch(kernel, 1 << bits, block.threads as u32, kernel.shared(shape), &arguments)?;
             }
-            Before::Buckets { lower, most } => {
+            Before::Buckets { lower, most, is_large } => {
                 (buckets.lower_bits, buckets.most_lower_bits) = (lower, most);
-                buckets.at_once = at_once as u32;
+                let block = shape.in_buckets(is_large);
+                buckets.room = block.tile() as u32;
                 let blocks = |samples: usize, most: usize| (buckets.sampled as usize / samples).clamp(1, most);
                 let sample_blocks = blocks(4 * SAMPLE_THREADS as usize, passes.multiprocessors);
                 launch(Sample, sample_blocks, SAMPLE_THREADS, 0, &arguments(p(&buckets)))?;
@@ -688,7 +713,12 @@ impl SortCall {
                 if lower > 0 || *in_place {
                     launch(Second, second, threads, Second.shared(shape), &arguments(p(&buckets)))?;
                 }
-                launch(BucketSort, BINS << lower, sort_threads, BucketSort.shared(shape), &arguments(p(&buckets)))?;
+                buckets.at_once = (block.blocks * passes.multiprocessors) as u32;
+                // Large ones by blocks that stay, as a multiprocessor has one.
+                let all = BINS << lower;
+                let (kernel, blocks) =
+                    if is_large { (BucketSortLarge, passes.multiprocessors.min(all)) } else { (BucketSort, all) };
+                launch(kernel, blocks, block.threads as u32, kernel.shared(shape), &arguments(p(&buckets)))?;
             }
         }
         // Where buckets did it, these return at once.
@@ -763,8 +793,8 @@ mod tests {
         assert_eq!(names(2, true), [&["sort_fill"], &passes[..], &["bucket_count", "bucket_plan"]].concat());
         for key in [4, 8] {
             let (alone, pairs) = (names(key, true), names(key, false));
-            assert_eq!(alone[..14], pairs);
-            assert_eq!(alone[14..], ["bucket_small"]);
+            assert_eq!(alone[..16], pairs);
+            assert_eq!(alone[16..], ["bucket_small"]);
             assert!(pairs.starts_with(&passes) && !pairs.contains(&"sort_fill"));
         }
         let template = include_str!("../../cuda-templates/sort_kernels.cuh");
@@ -828,8 +858,10 @@ mod tests {
             Way::OneBlock { .. } | Way::Counted { .. } => None,
             Way::Passes(passes) => Some(passes.before),
         };
-        let slots = |bits| Some(Before::Slots { bits });
-        let buckets = |lower, most| Some(Before::Buckets { lower, most });
+        let slots = |bits| Some(Before::Slots { bits, is_large: false });
+        let large_slots = Some(Before::Slots { bits: 8, is_large: true });
+        let buckets = |lower, most| Some(Before::Buckets { lower, most, is_large: false });
+        let of_large = |lower, most| Some(Before::Buckets { lower, most, is_large: true });
         let nothing = Some(Before::Nothing);
         let large = 227 << 10;
         for (n, of_keys, of_pairs) in [
@@ -838,7 +870,9 @@ mod tests {
             (5633, slots(5), slots(5)),
             (1 << 16, slots(6), slots(6)),
             (1 << 20, slots(8), slots(8)),
-            ((1 << 20) + 1, nothing, nothing),
+            ((1 << 20) + 1, large_slots, large_slots),
+            (1 << 22, large_slots, large_slots),
+            ((1 << 22) + 1, nothing, nothing),
             ((5 << 20) - 1, nothing, nothing),
             (5 << 20, buckets(3, 4), nothing),
             (1 << 23, buckets(3, 4), nothing),
@@ -847,7 +881,12 @@ mod tests {
             (1 << 25, buckets(5, 6), buckets(5, 6)),
             (1 << 28, buckets(8, 8), buckets(8, 8)),
             (313_000_000, buckets(8, 8), buckets(8, 8)),
-            (1 << 29, buckets(0, 0), buckets(0, 0)),
+            (314_000_000, of_large(7, 8), of_large(7, 8)),
+            (1 << 29, of_large(7, 8), of_large(7, 8)),
+            ((1 << 29) + 1, of_large(8, 8), of_large(8, 8)),
+            (1 << 30, of_large(8, 8), of_large(8, 8)),
+            (1_140_850_688, of_large(8, 8), of_large(8, 8)),
+            (1_140_850_689, buckets(0, 0), buckets(0, 0)),
             (MOST_OF_A_WORD + 1, nothing, nothing),
         ] {
             assert_eq!(before(&keys, n, 0..32, large), of_keys, "{n} keys");
@@ -903,7 +942,7 @@ mod tests {
         assert!(at.zero >= at.tops + 4 * BINS && at.counts >= at.map + BUCKET_MAP_BYTES);
         let plan = pairs.plan(1 << 17, 0..32, false, &MACHINE);
         let (at, shape) = (plan.layout(missing), plan.shape);
-        let Way::Passes(PassPlan { before: Before::Slots { bits }, .. }) = plan.way else { panic!() };
+        let Way::Passes(PassPlan { before: Before::Slots { bits, .. }, .. }) = plan.way else { panic!() };
         let room = (shape.bucket.tile() << bits) + shape.short.tile();
         assert!(at.slots[1] >= at.slots[0] + 4 * room && at.keys[0].unwrap() >= at.slots[1] + 8 * room);
     }

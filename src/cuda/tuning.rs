@@ -320,6 +320,9 @@ pub(crate) struct SortShape {
     /// A bucket, and the logarithm of the bins that it is cut into.
     pub(crate) bucket: SortBlock,
     pub(crate) bins: usize,
+    /// The same where keys are too many for such buckets: as much as a block of a multiprocessor's own holds.
+    pub(crate) large: SortBlock,
+    pub(crate) large_bins: usize,
     /// Bytes of what goes with a key.
     payload: usize,
 }
@@ -327,6 +330,9 @@ pub(crate) struct SortShape {
 /// Up to so many keys the tiles of a pass are the short ones, and up to so many, or with a payload beyond, the middle ones. NVIDIA H200, 2026-11-22.
 pub(crate) const SORT_SHORT: usize = 1 << 20;
 pub(crate) const SORT_MIDDLE: usize = 1 << 24;
+
+/// Bytes of shared memory for each thread of a large bucket, besides its bins.
+const LARGE_BYTES: usize = 161;
 
 /// The compute capabilities from which on other shapes hold: below the first a block has no more than 64 KiB of shared memory.
 pub(crate) const SORT_ARCHITECTURES: [u32; 2] = [80, 75];
@@ -348,6 +354,9 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
     let items = (exchange / widest).min(most);
     let items = if payload.is_none() { items } else { items.min(with_notes / (widest + 4)) };
     let in_bucket = (noted / (2 * key + payload.unwrap_or(0))).min(11);
+    // For each of 1024 threads: items, and where something goes with them room for keys and then for that.
+    let in_large = LARGE_BYTES / (key + payload.map_or(0, |size| key.max(size)));
+    let in_large = in_large.min(if key > 4 { 11 } else { 20 });
     SortShape {
         key,
         widest,
@@ -357,11 +366,17 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
         small: SortBlock { threads: 512, items: (64 / widest).min(8), blocks: 1 },
         bucket: SortBlock { threads: 512, items: if payload.is_none() { 11 } else { in_bucket }, blocks },
         bins: 12,
+        large: SortBlock { threads: 1024, items: in_large, blocks: 1 },
+        large_bins: if in_large > 11 { 14 } else { 13 },
         payload: payload.unwrap_or(0),
     }
 }
 
 impl SortShape {
+    /// What a bucket's block is.
+    pub(crate) const fn in_buckets(&self, is_large: bool) -> SortBlock {
+        if is_large { self.large } else { self.bucket }
+    }
     /// Bytes that note where a key was in a pass, and where something goes with it its digit (`RadixShape::Note`).
     const fn note(&self) -> usize {
         if self.payload > 0 { 4 } else { 2 }
@@ -382,10 +397,10 @@ impl SortShape {
     pub(crate) const fn short_shared(&self) -> usize {
         self.of_passes(self.short)
     }
-    /// Of `sort_passes_middle`, which with pairs has a list of few values.
+    /// Of `sort_passes_middle`, which has a list of few values.
     pub(crate) const fn middle_shared(&self) -> usize {
         const MOST_OF_FEW: usize = 128;
-        let values = if self.payload > 0 && self.key >= 4 { MOST_OF_FEW * self.key + 16 } else { 0 };
+        let values = if self.key >= 4 { MOST_OF_FEW * self.key + 16 } else { 0 };
         self.of_passes(self.middle) + values
     }
     /// Of `sort_small`.
@@ -400,12 +415,20 @@ impl SortShape {
     /// Of the kernels that sort a bucket.
     pub(crate) const fn bucket_sort_shared(&self) -> usize {
         const COUNTED: usize = 32 << 10; // two bits for each number of 16 bits, and what comes before eight of them
-        let warps = self.bucket.threads / 32;
-        let by_digits = self.bucket.shared(self.widest + self.note_in_block(), 0);
         let bins = 4 << self.bins;
         let bins = if self.payload == 0 && self.key <= 4 && bins < COUNTED { COUNTED } else { bins };
-        let noted = if self.payload > 0 { self.key + self.payload } else { 0 };
-        let by_bins = self.bucket.tile() * (self.key + noted) + bins + warps * (4 + 3 * self.key) + 64;
+        self.in_bucket(self.bucket, bins, self.key + self.payload)
+    }
+    /// Of the kernel that sorts a large one.
+    pub(crate) const fn large_sort_shared(&self) -> usize {
+        let beside = if self.payload > self.key { self.payload } else { self.key };
+        self.in_bucket(self.large, 4 << self.large_bins, beside)
+    }
+    const fn in_bucket(&self, block: SortBlock, bins: usize, beside: usize) -> usize {
+        let warps = block.threads / 32;
+        let by_digits = block.shared(self.widest + self.note_in_block(), 0);
+        let beside = if self.payload > 0 { beside } else { 0 };
+        let by_bins = block.tile() * (self.key + beside) + bins + warps * (8 + 3 * self.key) + 64;
         if by_digits > by_bins { by_digits } else { by_bins.next_multiple_of(16) }
     }
 }

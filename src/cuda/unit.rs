@@ -542,12 +542,15 @@ impl SortUnit {
         if self.key >= 4 {
             text += &format!(
                 "constexpr u32 {}, BUCKET_BINS = {}, BUCKET_BLOCKS = {}, BUCKET_TILE_SHARED = {}, BUCKET_SORT_SHARED = {};\n\
-                 constexpr u32 BUCKET_MAP_BYTES = {BUCKET_MAP_BYTES};\n",
+                 constexpr u32 {}, LARGE_BINS = {}, LARGE_SORT_SHARED = {}, BUCKET_MAP_BYTES = {BUCKET_MAP_BYTES};\n",
                 block("BUCKET", shape.bucket),
                 shape.bins,
                 shape.bucket.blocks,
                 shape.bucket_tile_shared(),
                 shape.bucket_sort_shared(),
+                block("LARGE", shape.large),
+                shape.large_bins,
+                shape.large_sort_shared(),
             );
         }
         text

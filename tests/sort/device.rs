@@ -254,7 +254,7 @@ fn by_cells<K: Key>(make: impl Fn(u64) -> K) {
 /// Few of them: slots by their share of a range, or none.
 fn by_slots<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
-    for most in [5700, 20_000, 1 << 16, 100_000, 1 << 18, (1 << 18) + 300, 1 << 20] {
+    for most in [5700, 20_000, 1 << 16, 100_000, 1 << 18, (1 << 18) + 300, 1 << 20, 1_300_000, 1 << 22] {
         let n = most - device.rng.below(20);
         unevenly(&mut device, &make, n);
     }
@@ -264,12 +264,17 @@ fn by_slots<K: Key>(make: impl Fn(u64) -> K) {
 fn unevenly<K: Key>(device: &mut Device, make: impl Fn(u64) -> K, n: usize) {
     let stream = device.stream.clone();
     let width = K::WIDTH as usize;
-    let distributions: [(&str, Distribution); 8] = [
+    let distributions: [(&str, Distribution); 9] = [
         ("a range", |x, width| (3 << (width - 4)) + (x >> (72 - width))),
         ("steps", |x, width| (x >> (76 - width)) << 8),
         ("a power law", |x, width| (x >> (64 - width)) >> (x as usize % width)),
         ("a power law from above", |x, width| {
             (u64::MAX >> (64 - width)) - ((x >> (64 - width)) >> (x as usize % width))
+        }),
+        ("a power law to both ends", |x, width| match x % 1000 {
+            0 => 0,
+            1 => u64::MAX >> (64 - width),
+            _ => (x >> (64 - width)) >> (x as usize % width),
         }),
         ("often the same", |x, width| if x % 3 == 0 { 1 << (width - 9) } else { x >> (70 - width) }),
         ("127 values", |x, width| (x % 127 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - width)),
@@ -344,7 +349,7 @@ fn floats_by_slots() {
     by_slots::<f32>(float);
 }
 
-/// Too few keys for buckets, with a payload: of few values that a look at some of them finds; of more; of few, and one more; of few digits, but many
+/// Too few keys for buckets: of few values that a look at some of them finds; of more; of few, and one more; of few digits, but many
 /// values. What is expected is of the other engine.
 fn by_values<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
@@ -373,6 +378,8 @@ fn by_values<K: Key>(make: impl Fn(u64) -> K) {
         let input = stream.clone_htod(&keys).unwrap();
         let got = builder.workspace(&mut device.workspace).indices::<u32, _>(&input).unwrap();
         assert_bytes(&stream.clone_dtoh(&got).unwrap(), &order, &("indices", what));
+        let got = builder.workspace(&mut device.workspace).run(&input).unwrap();
+        assert_bytes(&stream.clone_dtoh(&got).unwrap(), &sorted, &("keys alone", what));
         let beside = stream.clone_htod(&order).unwrap();
         let (mut keys_to, mut beside_to) = (input.clone(), beside.clone());
         builder
@@ -503,6 +510,7 @@ fn sanitize() {
         device.check_with::<i64, u32>(&WHOLE, Pattern::PowerLaw, (3 << 20) + 77, skips);
         device.check_with::<u32, u32>(&WHOLE, Pattern::Random, (3 << 22) + 77, skips);
         device.check_with::<u32, u32>(&WHOLE, Pattern::Few, (1 << 21) + 77, skips);
+        device.check::<u32>(&WHOLE, Pattern::Few, (1 << 21) + 77, skips);
         device.check_with::<u32, u32>(&WHOLE, Pattern::Random, (1 << 20) + 77, skips);
         device.check::<i32>(&WHOLE, Pattern::PowerLaw, (1 << 20) + 77, skips);
     }
@@ -579,85 +587,4 @@ fn prepared() {
         builder.workspace(&mut device.workspace).run_in_place(&mut keys).unwrap();
         assert_eq!(device.workspace.bytes(), held, "{n}");
     }
-}
-
-/// More than buckets hold: counted, or few values by one step.
-#[test]
-fn hundreds_of_millions() {
-    let Some(device) = Device::new() else { return };
-    let _alone = crate::common::much_memory();
-    let stream = device.stream.clone();
-    let n: usize = 22 * 512 * (1 << 15) + 12_345;
-    // Of two bytes, so that the expected result is a count of each.
-    let keys: Vec<u16> = (0..n as u64).map(|i| ((i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 45) as u16).collect();
-    let mut counts = vec![0_usize; 1 << 16];
-    for &key in &keys {
-        counts[usize::from(key)] += 1;
-    }
-    let mut x = stream.clone_htod(&keys).unwrap();
-    drop(keys);
-    sort::<u16>().run_in_place(&mut x).unwrap();
-    let got = stream.clone_dtoh(&x).unwrap();
-    let mut at = 0;
-    for (key, count) in counts.into_iter().enumerate() {
-        assert!(got[at..at + count].iter().all(|&x| usize::from(x) == key), "{key}");
-        at += count;
-    }
-    let error = sort::<u16>().run_into(&x, &mut stream.alloc_zeros::<u16>(1).unwrap()).unwrap_err();
-    assert!(matches!(error, Error::Length { .. }), "{error}");
-    drop((x, got));
-
-    // Few values, by one step, with their places.
-    let values = [7, 1 << 20, u32::MAX];
-    let keys: Vec<u32> =
-        (0..n as u64).map(|i| values[((i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as usize % 3]).collect();
-    let input = stream.clone_htod(&keys).unwrap();
-    let places = stream.clone_dtoh(&sort::<u32>().indices::<u32, _>(&input).unwrap()).unwrap();
-    let sorted = stream.clone_dtoh(&sort::<u32>().run(&input).unwrap()).unwrap();
-    let mut at = 0;
-    for value in values {
-        let count = keys.iter().filter(|&&key| key == value).count();
-        let (run, of_run) = (&sorted[at..at + count], &places[at..at + count]);
-        assert!(run.iter().all(|&key| key == value), "{value}");
-        assert!(of_run.is_sorted() && of_run.iter().all(|&i| keys[i as usize] == value), "{value}");
-        at += count;
-    }
-}
-
-/// More than 2^32 keys: of one byte, which are counted, and of four, which move in several launches a pass.
-#[test]
-fn past_32_bits() {
-    let Some(mut device) = Device::new() else { return };
-    let _memory = much_memory();
-    let n = (1_usize << 32) + 12_345 + device.rng.below(10_000);
-    let bytes = device.rng.bytes(n);
-    let mut counts = [0_usize; 256];
-    bytes.iter().for_each(|&key| counts[usize::from(key)] += 1);
-    let input = device.stream.clone_htod(&bytes).unwrap();
-    let got = device.stream.clone_dtoh(&sort::<u8>().run(&input).unwrap()).unwrap();
-    let mut rest = &got[..];
-    for (key, count) in counts.into_iter().enumerate() {
-        let (run, after) = rest.split_at(count);
-        assert!(run.iter().all(|&x| usize::from(x) == key), "{count} times {key}");
-        rest = after;
-    }
-    drop((input, bytes));
-
-    let words: Vec<u32> = bytemuck::cast_slice(&device.rng.bytes(4 * n.next_multiple_of(2)))[..n].to_vec();
-    // Of each upper half how many there are, and the sum of what is below: another key would be missed somewhere.
-    let account = |keys: &[u32]| {
-        let mut account = vec![(0_u64, 0_u64); 1 << 16];
-        for &key in keys {
-            let (count, sum) = &mut account[key as usize >> 16];
-            (*count, *sum) = (*count + 1, *sum + u64::from(key & 0xffff));
-        }
-        account
-    };
-    let mut data = device.stream.clone_htod(&words).unwrap();
-    let expected = account(&words);
-    drop(words);
-    sort::<u32>().run_in_place(&mut data).unwrap();
-    let got = device.stream.clone_dtoh(&data).unwrap();
-    assert!(got.is_sorted());
-    assert!(account(&got) == expected);
 }

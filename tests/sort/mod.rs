@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 mod device;
 mod host;
+mod long;
 
 /// Keys, and the order that is promised for them.
 trait Key: SortKey + DeviceRepr + Debug {
