@@ -79,9 +79,10 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// On the device, for n keys of b bytes with a payload of p: all keys are read once to count their digits; then each of the passes,
 /// one for 8 bits that are looked at, reads and writes all of it, so that in all some n (b + 2 passes (b + p)) bytes are moved. A pass
 /// whose digit is the same in all keys is skipped. Keys of 4 or 8 bytes by all their bits, from 5 * 2^20 or 3 * 2^19 of them on (with a payload
-/// 3 * 2^22 or 3 * 2^20) up to some 2^28, are moved to buckets, and each bucket is sorted in shared memory: n (b + 6 (b + p)) bytes, whatever the
-/// passes would be; up to 2^20 by one step instead of two, 4 n (b + p) bytes. From as many keys on as go to buckets, and up to 2^31, fewer than 128
-/// values that differ in more than two bytes are moved once, n (b + 2 (b + p)) bytes, or in place twice. If keys are so much alike
+/// 3 * 2^22 or 3 * 2^20) up to some 10^9 or 6 * 10^8 (3 * 10^8 where a block has less than 225 KiB of shared memory), are moved to buckets, and each
+/// bucket is sorted in shared memory: n (b + 6 (b + p)) bytes, whatever the passes would be; up to 2^22 or 2^21 (2^20 where a block has less) by one
+/// step instead of two, 4 n (b + p) bytes. From 2^20 keys on, in place from as many on as go to buckets, and up to 2^31, fewer than 128
+/// values that differ in more than two bytes are moved once, n (2 b + 2 (b + p)) bytes, or in place twice. If keys are so much alike
 /// that a bucket does not fit, the passes do it. Keys alone of 1 byte, and from 2^20 to 2^32 of 2 bytes, are counted and written
 /// anew: 2 n b bytes. Some thousands of keys are one launch of one block.
 ///
