@@ -531,6 +531,11 @@ mod tests {
                         shared.extend([shape.bucket_tile_shared(), shape.bucket_sort_shared()]);
                     }
                     assert!(shared.iter().all(|&bytes| bytes <= most), "{shape:?}: {shared:?}");
+                    // Where a block can have 227 KiB, with what the kernel names itself; and large ones hold more.
+                    if key >= 4 {
+                        assert!(shape.large_sort_shared() <= (227 << 10) - 1024, "{shape:?}");
+                        assert!(shape.large.tile() >= 2 * shape.bucket.tile(), "{shape:?}");
+                    }
                 }
             }
         }
