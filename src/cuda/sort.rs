@@ -302,7 +302,7 @@ impl SortProgram {
         let is_worth_it = (fewest..=MOST_OF_A_WORD).contains(&n);
         let (Some(most), true) = (Self::most_lower(machine), is_worth_it) else { return Before::Nothing };
         let fits = |lower: u32, each: usize| (each << (DIGIT_BITS + lower)) >= n;
-        let holds = |block: SortBlock| fits(most, block.tile() / 20 * 17);
+        let holds = |block: SortBlock| fits(most, most_in_buckets(block));
         let is_large = !holds(shape.bucket);
         if is_large && !(has_large && holds(shape.large)) {
             return Before::Buckets { lower: 0, most: 0, is_large: false }; // for few values: others do not fit, as the sample says
@@ -320,11 +320,13 @@ impl SortProgram {
     pub(crate) fn scratch_up_to(&self, n: usize, bits: &Range<u32>, missing: Missing, machine: &Machine) -> usize {
         // Fewer keys than these may go by buckets, slots or passes, or take shorter tiles, which takes more memory.
         let shape = self.shape(machine.architecture);
-        let most = Self::most_lower(machine).map_or(0, |lower| (shape.bucket.tile() / 20 * 17) << (DIGIT_BITS + lower));
-        let [slots, large_slots] = [shape.bucket, shape.large].map(most_for_slots);
-        let slots = MOST_FOR_SLOTS.min(slots);
-        let borders = [n, MOST_OF_A_WORD, most, SORT_SHORT, SORT_MIDDLE, slots, large_slots, FEWEST_TO_COUNT - 1];
-        let lengths = borders.into_iter().map(|border| n.min(border)).filter(|&n| n > 0);
+        let blocks = [shape.bucket, shape.large];
+        let [most, large_most] = blocks
+            .map(|block| Self::most_lower(machine).map_or(0, |lower| most_in_buckets(block) << (DIGIT_BITS + lower)));
+        let [slots, large_slots] = blocks.map(most_for_slots);
+        let of_buckets = [most, large_most, MOST_FOR_SLOTS.min(slots), large_slots];
+        let borders = [n, MOST_OF_A_WORD, SORT_SHORT, SORT_MIDDLE, FEWEST_TO_COUNT - 1].into_iter().chain(of_buckets);
+        let lengths = borders.map(|border| n.min(border)).filter(|&n| n > 0);
         let plans = lengths.flat_map(|n| [false, true].map(|in_place| self.plan(n, bits.clone(), in_place, machine)));
         plans.map(|plan| plan.scratch(missing)).max().unwrap_or(0)
     }
@@ -353,6 +355,11 @@ const MOST_LOWER: u32 = 8;
 /// 32 (`counter_at`), or of a few buckets eight of 32 bits.
 fn bucket_counters(lower: u32) -> usize {
     ((2 << (DIGIT_BITS + lower)) / 32 * 33).max(FEW_COPIES * WORD * BINS) + CELLS_SHARED
+}
+
+/// Of how many keys buckets of a block may be on average, at most.
+fn most_in_buckets(block: SortBlock) -> usize {
+    block.tile() / 20 * 17
 }
 
 /// As many keys as slots of a block take, with room to spare.
@@ -949,14 +956,18 @@ mod tests {
 
     #[test]
     fn memory_for_more_is_enough_for_fewer() {
+        let most_in_large = [627_245_056, 741_539_840, 1_140_850_688]; // of 8 bytes, pairs of 4 and 8, of 4
         let lengths = [1, 100, 5633, 100_000, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 25, 1 << 27, 1 << 28, 1 << 30]
             .into_iter()
+            .chain(most_in_large)
             .flat_map(|n| [n, n - 1, n + 1])
             .filter(|&n| n > 0);
         let kind = KeyKind::Unsigned;
         for program in [
             SortProgram::new::<u32, ()>(kind),
             SortProgram::new::<u32, u32>(kind),
+            SortProgram::new::<u32, u64>(kind),
+            SortProgram::new::<u64, ()>(kind),
             SortProgram::new::<u16, ()>(kind),
             SortProgram::new::<u16, u64>(kind),
         ] {
