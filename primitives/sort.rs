@@ -81,16 +81,17 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// whose digit is the same in all keys is skipped. Keys of 4 or 8 bytes by all their bits are moved to slots in one step if they are few, 4 n (b + p)
 /// bytes, and to buckets in two if they are many, n (b + 6 (b + p)) bytes, whatever the passes would be; each is sorted in shared memory. Where a block has
 /// 227 KiB of that, 4-byte keys take slots up to 2^22 and buckets from 5 * 2^20 to 10^9, with a payload of 4 bytes from 3 * 2^22 on; 8-byte keys slots
-/// up to 2^21, and buckets to 6 * 10^8. A larger payload lowers the upper borders, to 10^6 and 3 * 10^8 at worst; less shared memory to 2^20 and 1.5 to 3 * 10^8. From 2^20 keys on, in place from as many on as go to buckets, and up to 2^31, fewer than 128
-/// values that differ in more than two bytes are moved once, n (2 b + 2 (b + p)) bytes, or in place twice. If keys are so much alike
-/// that a bucket does not fit, the passes do it. Keys alone of 1 byte, and from 2^20 to 2^32 of 2 bytes, are counted and written
+/// up to 2^21, and buckets to 6 * 10^8. A larger payload lowers the upper borders, to 10^6 and 3 * 10^8 at worst; less shared memory to 2^20 and 1.5 to
+/// 3 * 10^8. From 2^20 keys on, in place from as many on as go to buckets, and up to 2^31, fewer than 128 values that differ in more than two bytes are
+/// moved once, n (2 b + 2 (b + p)) bytes, or in place twice. If keys are so much alike that a bucket does not fit, the passes do it. Keys alone of 1 byte, and from 2^20 to 2^32 of 2 bytes, are counted and written
 /// anew: 2 n b bytes. Some thousands of keys are one launch of one block.
 ///
 /// On the host a radix sort too, most significant digit first, of parts that fit the cache from then on.
 ///
 /// # Memory
 /// Keys, and a payload, are moved between two arrays. The second one is scratch memory: n (b + p) bytes, and some hundred
-/// KiB to 64 MiB besides on the device, of which 20 to 45 MiB are slots of 10^6 keys and more (with a payload 2 KiB for each 1536 to 8704 keys), where the [workspace](Sort::workspace) keeps it. [`run_in_place_with`](Sort::run_in_place_with)
+/// KiB to 64 MiB besides on the device, of which 20 to 45 MiB are slots of 10^6 keys and more (with a payload 2 KiB for each 1536 to 8704 keys), where
+/// the [workspace](Sort::workspace) keeps it. [`run_in_place_with`](Sort::run_in_place_with)
 /// takes a buffer of the caller's instead. [`indices`](Sort::indices) needs two arrays of keys and one of indices.
 ///
 /// # Waiting

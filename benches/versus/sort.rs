@@ -62,7 +62,7 @@ pub(crate) fn sweep(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
-/// The longest, which take large buckets.
+/// The longest: of four bytes and more they take large buckets.
 pub(crate) fn longest(gpu: &Gpu, verdict: &Verdict) {
     const N: usize = 1 << 29;
     each_type! {
