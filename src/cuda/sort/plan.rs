@@ -1,0 +1,498 @@
+//! How so many keys will be sorted, and with how much memory. Nothing here asks a device for anything.
+
+use super::SortProgram;
+use crate::cuda::library::Machine;
+use crate::cuda::tuning::{BUCKET_MAP_BYTES, CELLS_SHARED, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape};
+use crate::cuda::unit::KeyKind;
+use std::ops::Range;
+
+// ---- as in the templates --------------------------------------------------------------------------------------------
+
+const DIGIT_BITS: u32 = 8;
+pub(super) const BINS: usize = 1 << DIGIT_BITS;
+const WORD: usize = size_of::<u32>();
+/// `TOP_APART`.
+const TOP_APART: usize = 32;
+/// `FEW_COPIES`: counters of each of a few buckets.
+const FEW_COPIES: usize = 8;
+/// `LOOKED_AT`: keys that are looked at before slots.
+const LOOKED_AT: usize = 512;
+/// As many keys as a word of look-back counts.
+const MOST_OF_A_WORD: usize = (1 << 31) - 2;
+/// Tiles of a launch of a pass, where each is one: no more keys than that.
+const MOST_TILES: usize = 1 << 15;
+
+// ---- which way ---------------------------------------------------------------------------------------------------------------
+
+impl SortProgram {
+    /// How `n` keys, one at least, will be sorted by some of their bits.
+    pub(crate) fn plan(&self, n: usize, bits: Range<u32>, in_place: bool, machine: &Machine) -> SortPlan {
+        let shape = self.shape(machine.architecture);
+        let is_alone = self.unit.payload.is_none();
+        let all_bits = bits == (0..8 * self.unit.key as u32);
+        let by_bins = is_alone && all_bits && self.unit.key >= 4 && n <= shape.bucket.tile();
+        let sign = if self.unit.kind == KeyKind::Signed { 1 << (8 * self.unit.key - 1) } else { 0 };
+        let plan = |way| SortPlan { n, sizes: self.sizes(), sign, bits: bits.clone(), in_place, shape, way };
+        if by_bins || n <= shape.small.tile() {
+            return plan(Way::OneBlock { by_bins });
+        }
+        let multiprocessors = machine.multiprocessors;
+        if is_alone && all_bits && self.is_counted(n, machine) {
+            return plan(Way::Counted { multiprocessors });
+        }
+        let digits = bits.len().div_ceil(DIGIT_BITS as usize);
+        // An even number of moves ends where it began.
+        let passes = if in_place { digits.next_multiple_of(2) } else { digits }.max(1);
+        let before = if all_bits && self.unit.key >= 4 { self.buckets(n, &shape, machine) } else { Before::Nothing };
+        let most_middle = if is_alone { SORT_MIDDLE } else { MOST_OF_A_WORD };
+        let (launched, tile) = match n {
+            _ if n <= SORT_SHORT => (Launched::Short, shape.short),
+            _ if n <= most_middle => (Launched::Middle, shape.middle),
+            _ => (Launched::Each, shape.pass),
+        };
+        let tiles = n.div_ceil(tile.tile());
+        // From the input to the output, by whole keys.
+        let may_step = self.unit.key >= 4 && all_bits && !in_place;
+        plan(Way::Passes(PassPlan {
+            passes,
+            tiles,
+            in_launch: if launched == Launched::Each { tiles.min(MOST_TILES) } else { tiles },
+            launched,
+            looks_for_few: may_step
+                && launched == Launched::Middle
+                && matches!(before, Before::Nothing | Before::Slots { .. }),
+            before,
+            multiprocessors,
+        }))
+    }
+
+    /// Whether keys are so short that it is enough to count them.
+    fn is_counted(&self, n: usize, machine: &Machine) -> bool {
+        match self.unit.key {
+            1 => true,
+            2 => (FEWEST_TO_COUNT..=u32::MAX as usize).contains(&n) && Self::most_lower(machine) == Some(MOST_LOWER),
+            _ => false,
+        }
+    }
+
+    /// How `n` keys go to buckets by all of their bits, if that is worth it.
+    fn buckets(&self, n: usize, shape: &SortShape, machine: &Machine) -> Before {
+        let average = shape.bucket.tile() / 5 * 4;
+        if n <= MOST_FOR_SLOTS && n <= most_for_slots(shape.bucket) {
+            let bits = (n / KEYS_OF_A_SLOT).max(1).ilog2().clamp(LEAST_SLOT_BITS, DIGIT_BITS);
+            return Before::Slots { bits: if n > average << bits { bits + 1 } else { bits }, is_large: false };
+        }
+        let has_large = shape.large_sort_shared() <= machine.shared;
+        if has_large && n <= most_for_slots(shape.large) {
+            return Before::Slots { bits: DIGIT_BITS, is_large: true };
+        }
+        let fewest = match (self.unit.key, self.unit.payload) {
+            (4, None) => FEWEST_FOR_BUCKETS,
+            (4, _) => FEWEST_PAIRS_FOR_BUCKETS,
+            (_, None) => FEWEST_LONG_FOR_BUCKETS,
+            _ => FEWEST_LONG_PAIRS_FOR_BUCKETS,
+        };
+        let is_worth_it = (fewest..=MOST_OF_A_WORD).contains(&n);
+        let (Some(most), true) = (Self::most_lower(machine), is_worth_it) else { return Before::Nothing };
+        let fits = |lower: u32, each: usize| (each << (DIGIT_BITS + lower)) >= n;
+        let holds = |block: SortBlock| fits(most, most_in_buckets(block));
+        let is_large = !holds(shape.bucket);
+        if is_large && !(has_large && holds(shape.large)) {
+            return Before::Buckets { lower: 0, most: 0, is_large: false }; // for few values: others do not fit, as the sample says
+        }
+        let average = shape.in_buckets(is_large).tile() / 5 * 4;
+        let lower = (LEAST_LOWER..most).find(|&lower| fits(lower, average)).unwrap_or(most);
+        Before::Buckets { lower, most: most.min(lower + 1), is_large }
+    }
+
+    fn most_lower(machine: &Machine) -> Option<u32> {
+        (LEAST_LOWER..=MOST_LOWER).rev().find(|&lower| bucket_counters(lower) <= machine.shared)
+    }
+
+    /// Bytes of scratch memory that are enough for `n` keys or fewer, in place or not, where these arrays are missing.
+    pub(crate) fn scratch_up_to(&self, n: usize, bits: &Range<u32>, missing: Missing, machine: &Machine) -> usize {
+        // Fewer keys than these may go by buckets, slots or passes, or take shorter tiles, which takes more memory.
+        let shape = self.shape(machine.architecture);
+        let blocks = [shape.bucket, shape.large];
+        let [most, large_most] = blocks
+            .map(|block| Self::most_lower(machine).map_or(0, |lower| most_in_buckets(block) << (DIGIT_BITS + lower)));
+        let [slots, large_slots] = blocks.map(most_for_slots);
+        let of_buckets = [most, large_most, MOST_FOR_SLOTS.min(slots), large_slots];
+        let borders = [n, MOST_OF_A_WORD, SORT_SHORT, SORT_MIDDLE, FEWEST_TO_COUNT - 1].into_iter().chain(of_buckets);
+        let lengths = borders.map(|border| n.min(border)).filter(|&n| n > 0);
+        let plans = lengths.flat_map(|n| [false, true].map(|in_place| self.plan(n, bits.clone(), in_place, machine)));
+        plans.map(|plan| plan.scratch(missing)).max().unwrap_or(0)
+    }
+}
+
+// Where one way is faster than another. NVIDIA H200, 2026-11-22.
+
+/// Fewer keys are sorted as fast by passes or slots: of four bytes, alone and with company, and of eight.
+const FEWEST_FOR_BUCKETS: usize = 5 << 20;
+const FEWEST_PAIRS_FOR_BUCKETS: usize = 3 << 22;
+const FEWEST_LONG_FOR_BUCKETS: usize = 3 << 19;
+const FEWEST_LONG_PAIRS_FOR_BUCKETS: usize = 3 << 20;
+/// More keys are not put into slots.
+const MOST_FOR_SLOTS: usize = 1 << 20;
+/// About so many keys go to a slot, if they are not too many for that.
+const KEYS_OF_A_SLOT: usize = 1 << 10;
+/// Bits of a slot's number: the rest of a key and its place in the slot go into one item of a key's size.
+const LEAST_SLOT_BITS: u32 = 5;
+/// Fewer keys of two bytes are sorted as fast digit by digit.
+const FEWEST_TO_COUNT: usize = 1 << 20;
+/// Bits of a bucket's number after the first digit.
+const LEAST_LOWER: u32 = 2;
+pub(super) const MOST_LOWER: u32 = 8;
+
+/// Bytes of shared memory for the table of cells, and then a counter of 16 bits for each bucket, two to a word and a word left out after every
+/// 32 (`counter_at`), or of a few buckets eight of 32 bits.
+pub(super) fn bucket_counters(lower: u32) -> usize {
+    ((2 << (DIGIT_BITS + lower)) / 32 * 33).max(FEW_COPIES * WORD * BINS) + CELLS_SHARED
+}
+
+/// Of how many keys buckets of a block may be on average, at most.
+fn most_in_buckets(block: SortBlock) -> usize {
+    block.tile() / 20 * 17
+}
+
+/// As many keys as slots of a block take, with room to spare.
+fn most_for_slots(block: SortBlock) -> usize {
+    (block.tile() / 5 * 4) << DIGIT_BITS
+}
+
+/// Of `LOOKED_AT` of `n` keys, how many may be of one slot with room for `room`: by chance hardly more, if all have room.
+pub(super) fn most_of_slot(n: usize, room: usize) -> usize {
+    let expected = (LOOKED_AT * room) as f64 / n as f64;
+    (expected + 6.0 * expected.sqrt()) as usize + 8
+}
+
+/// How many of `n` keys are looked at before. Of half as many, 2^28 keys by cells asked for more buckets than there are; of a quarter as many, a
+/// bucket of 2^24 keys by a power law was too large.
+pub(super) fn sampled(n: usize) -> usize {
+    (n >> 7).next_power_of_two().clamp(1 << 14, 1 << 19)
+}
+
+// ---- how, and with how much memory ------------------------------------------------------------------------------------------
+
+/// How so many keys will be sorted.
+#[derive(Clone, Debug)]
+pub(crate) struct SortPlan {
+    pub(super) n: usize,
+    /// Bytes of a key, and of what goes with it.
+    pub(super) sizes: (usize, usize),
+    /// The bit that is the sign of an integer.
+    pub(super) sign: u64,
+    pub(super) bits: Range<u32>,
+    pub(super) in_place: bool,
+    pub(super) shape: SortShape,
+    pub(super) way: Way,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Way {
+    OneBlock {
+        by_bins: bool,
+    },
+    /// Keys of one byte or two, alone.
+    Counted {
+        multiprocessors: usize,
+    },
+    /// Least significant digit first, unless buckets did it.
+    Passes(PassPlan),
+}
+
+/// How passes are launched: all at once, by short tiles or by middle ones, or each by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Launched {
+    Short,
+    Middle,
+    Each,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct PassPlan {
+    pub(super) passes: usize,
+    pub(super) tiles: usize,
+    /// Of them, in a launch.
+    pub(super) in_launch: usize,
+    pub(super) launched: Launched,
+    /// Few values take one step in place of all passes.
+    pub(super) looks_for_few: bool,
+    pub(super) before: Before,
+    pub(super) multiprocessors: usize,
+}
+
+/// What is tried before the passes. They find nothing to do if it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Before {
+    Nothing,
+    /// One step, by so many bits, to slots of a bucket's size or of a large one's.
+    Slots {
+        bits: u32,
+        is_large: bool,
+    },
+    /// Two steps, the second by so many bits, or by `most` if keys are not spread evenly and that does not do. By no bits it is one, for few values.
+    Buckets {
+        lower: u32,
+        most: u32,
+        /// Buckets are the large ones.
+        is_large: bool,
+    },
+}
+
+/// Arrays that the caller does not bring, and that lie in scratch memory if they are needed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Missing {
+    /// The output of keys, and the second array.
+    pub(crate) keys: [bool; 2],
+}
+
+/// Bytes from the beginning of the scratch memory on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Layout {
+    pub(super) plan: usize,
+    pub(super) words: [usize; 2],
+    pub(super) map: usize,
+    pub(super) counts: usize,
+    pub(super) tops: usize,
+    pub(super) starts: usize,
+    /// Up to here it is zero before the sort.
+    pub(super) zero: usize,
+    pub(super) cursors: usize,
+    pub(super) top_cursors: usize,
+    pub(super) begins: usize,
+    pub(super) sample: usize,
+    pub(super) slots: [usize; 2],
+    pub(super) keys: [Option<usize>; 2],
+    pub(super) values: Option<usize>,
+    pub(super) bytes: usize,
+}
+
+impl PassPlan {
+    pub(super) fn launches(&self) -> usize {
+        self.tiles.div_ceil(self.in_launch)
+    }
+}
+
+/// Bytes of `SortPlan` of `sort.cuh` for so many launches.
+fn plan_bytes(key: usize, launches: usize) -> usize {
+    let most_passes = key + 1;
+    let digits = (most_passes + 2) * BINS * size_of::<u64>();
+    digits + (BINS + 2 * most_passes + 10 + launches) * WORD
+}
+
+impl SortPlan {
+    pub(super) fn layout(&self, missing: Missing) -> Layout {
+        let mut at = Layout::default();
+        let (key, value) = self.sizes;
+        let mut take = |bytes: usize| {
+            let begin = at.bytes;
+            at.bytes += bytes.next_multiple_of(256);
+            begin
+        };
+        let (launches, rows, before) = match &self.way {
+            Way::OneBlock { .. } => return at,
+            Way::Counted { .. } if key == 1 => (0, 0, Before::Nothing),
+            Way::Counted { .. } => (0, 0, Before::Buckets { lower: MOST_LOWER, most: MOST_LOWER, is_large: false }),
+            Way::Passes(passes) => {
+                // Steps that keep the order look back as passes do, and the second has a tile more for each first digit.
+                let of_steps = match passes.before {
+                    Before::Buckets { .. } if value > 0 => self.n.div_ceil(self.shape.pass.tile()) + BINS,
+                    Before::Slots { .. } if value > 0 => self.n.div_ceil(self.shape.short.tile()),
+                    _ => 0,
+                };
+                (passes.passes * passes.launches(), passes.in_launch.max(of_steps), passes.before)
+            }
+        };
+        at.plan = take(plan_bytes(key, launches));
+        at.words = [0, 1].map(|_| take(rows * BINS * WORD));
+        match before {
+            Before::Nothing => at.zero = take(0),
+            Before::Slots { bits, is_large } => {
+                at.counts = take(BINS * WORD);
+                at.zero = take(0);
+                let room = (self.shape.in_buckets(is_large).tile() << bits) + self.shape.short.tile();
+                at.slots = [key, value].map(|size| take(room * size));
+            }
+            Before::Buckets { most, .. } => {
+                let buckets = BINS << most;
+                at.map = take(BUCKET_MAP_BYTES);
+                at.counts = take(buckets * WORD);
+                at.tops = take(BINS * WORD);
+                at.starts = take((buckets + 1) * WORD); // which are asked for before it is known whether there are any
+                at.zero = take(0);
+                at.cursors = take(buckets * WORD);
+                at.top_cursors = take(BINS * TOP_APART * WORD);
+                at.begins = take((BINS + 1) * 2 * WORD);
+                at.sample = take(sampled(self.n) * key);
+            }
+        }
+        let Way::Passes(passes) = &self.way else { return at };
+        // A single pass goes from the input to the output.
+        let is_needed = [true, passes.passes > 1];
+        for k in [0, 1] {
+            at.keys[k] = (missing.keys[k] && is_needed[k]).then(|| take(self.n * key));
+        }
+        at.values = (value > 0 && passes.passes > 1).then(|| take(self.n * value));
+        at
+    }
+
+    /// Bytes of scratch memory, in no state.
+    pub(crate) fn scratch(&self, missing: Missing) -> usize {
+        self.layout(missing).bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MACHINE: Machine = Machine { architecture: 90, multiprocessors: 132, shared: 227 << 10 };
+
+    /// What the host repeats of the templates.
+    #[test]
+    fn constants_of_the_templates() {
+        let map = include_str!("../../../cuda-templates/bucket_map.cuh");
+        let buckets = include_str!("../../../cuda-templates/buckets.cuh");
+        for (text, name, value) in
+            [(map, "TOP_APART", TOP_APART), (buckets, "FEW_COPIES", FEW_COPIES), (buckets, "LOOKED_AT", LOOKED_AT)]
+        {
+            assert!(text.contains(&format!("constexpr u32 {name} = {value};")), "{name}");
+        }
+        assert!(buckets.contains("counter_at(u32 i) { return i + i / WARP; }"));
+        let counters = |lower: u32| 4 * ((BINS << lower) / 2 + (BINS << lower) / 64);
+        assert!((5..=MOST_LOWER).all(|lower| bucket_counters(lower) == counters(lower) + CELLS_SHARED));
+    }
+
+    #[test]
+    fn ways_by_length() {
+        let keys = SortProgram::new::<u32, ()>(KeyKind::Unsigned);
+        let pairs = SortProgram::new::<u32, u32>(KeyKind::Unsigned);
+        let before = |program: &SortProgram, n: usize, bits: Range<u32>, shared: usize| match program
+            .plan(n, bits, false, &Machine { shared, ..MACHINE })
+            .way
+        {
+            Way::OneBlock { .. } | Way::Counted { .. } => None,
+            Way::Passes(passes) => Some(passes.before),
+        };
+        let slots = |bits| Some(Before::Slots { bits, is_large: false });
+        let large_slots = Some(Before::Slots { bits: 8, is_large: true });
+        let buckets = |lower, most| Some(Before::Buckets { lower, most, is_large: false });
+        let of_large = |lower, most| Some(Before::Buckets { lower, most, is_large: true });
+        let nothing = Some(Before::Nothing);
+        let large = 227 << 10;
+        for (n, of_keys, of_pairs) in [
+            (4096, None, None),
+            (5632, None, slots(5)),
+            (5633, slots(5), slots(5)),
+            (1 << 16, slots(6), slots(6)),
+            (1 << 20, slots(8), slots(8)),
+            ((1 << 20) + 1, large_slots, large_slots),
+            (1 << 22, large_slots, large_slots),
+            ((1 << 22) + 1, nothing, nothing),
+            ((5 << 20) - 1, nothing, nothing),
+            (5 << 20, buckets(3, 4), nothing),
+            (1 << 23, buckets(3, 4), nothing),
+            ((3 << 22) - 1, buckets(4, 5), nothing),
+            (3 << 22, buckets(4, 5), buckets(4, 5)),
+            (1 << 25, buckets(5, 6), buckets(5, 6)),
+            (1 << 28, buckets(8, 8), buckets(8, 8)),
+            (313_000_000, buckets(8, 8), buckets(8, 8)),
+            (314_000_000, of_large(7, 8), of_large(7, 8)),
+            (1 << 29, of_large(7, 8), of_large(7, 8)),
+            ((1 << 29) + 1, of_large(8, 8), of_large(8, 8)),
+            (1 << 30, of_large(8, 8), of_large(8, 8)),
+            (1_140_850_688, of_large(8, 8), of_large(8, 8)),
+            (1_140_850_689, buckets(0, 0), buckets(0, 0)),
+            (MOST_OF_A_WORD + 1, nothing, nothing),
+        ] {
+            assert_eq!(before(&keys, n, 0..32, large), of_keys, "{n} keys");
+            assert_eq!(before(&pairs, n, 0..32, large), of_pairs, "{n} pairs");
+            if n > 5632 {
+                assert_eq!(before(&keys, n, 1..32, large), nothing, "{n}, not all bits");
+            }
+        }
+        // Less shared memory, fewer buckets.
+        assert_eq!(before(&keys, 1 << 26, 0..32, 99 << 10), buckets(6, 7));
+        assert_eq!(before(&keys, 1 << 28, 0..32, 99 << 10), buckets(0, 0));
+        let one_block = |program: &SortProgram, n| match program.plan(n, 0..32, false, &MACHINE).way {
+            Way::OneBlock { by_bins } => Some(by_bins),
+            _ => None,
+        };
+        assert_eq!([1, 5632, 5633].map(|n| one_block(&keys, n)), [Some(true), Some(true), None]);
+        assert_eq!([1, 4096, 4097].map(|n| one_block(&pairs, n)), [Some(false), Some(false), None]);
+    }
+
+    /// In place keys move an even number of times, and no array overlaps another.
+    #[test]
+    fn passes_and_memory() {
+        let pairs = SortProgram::new::<u32, u64>(KeyKind::Unsigned);
+        for (bits, in_place, expected) in [
+            (0..32, false, 4),
+            (0..32, true, 4),
+            (3..12, false, 2),
+            (3..11, true, 2),
+            (3..11, false, 1),
+            (5..5, true, 1),
+        ] {
+            let Way::Passes(passes) = pairs.plan(1 << 20, bits.clone(), in_place, &MACHINE).way else { panic!() };
+            assert_eq!(passes.passes, expected, "{bits:?} in place {in_place}");
+        }
+        let missing = Missing { keys: [true, true] };
+        let n: usize = (1 << 31) + 1;
+        let plan = pairs.plan(n, 0..32, false, &MACHINE);
+        let Way::Passes(passes) = &plan.way else { panic!() };
+        assert!(passes.launches() > 1 && passes.in_launch == MOST_TILES);
+        let at = plan.layout(missing);
+        assert!(at.words[1] - at.words[0] >= 4 * BINS * MOST_TILES && at.zero >= at.words[1] + 4 * BINS * MOST_TILES);
+        let [keys, second] = at.keys.map(|keys| keys.unwrap());
+        assert!(keys >= at.zero && second >= keys + 4 * n && at.values.unwrap() >= second + 4 * n);
+        assert!(at.bytes >= at.values.unwrap() + 8 * n);
+
+        // Steps to buckets look back over more tiles, and slots have room for more than all.
+        let plan = pairs.plan(1 << 26, 0..32, false, &MACHINE);
+        let at = plan.layout(missing);
+        let tiles = (1usize << 26).div_ceil(plan.shape.pass.tile());
+        assert!(
+            at.words[1] - at.words[0] >= 4 * BINS * (tiles + BINS) && at.map >= at.words[1] + 4 * BINS * (tiles + BINS)
+        );
+        assert!(at.zero >= at.tops + 4 * BINS && at.counts >= at.map + BUCKET_MAP_BYTES);
+        let plan = pairs.plan(1 << 17, 0..32, false, &MACHINE);
+        let (at, shape) = (plan.layout(missing), plan.shape);
+        let Way::Passes(PassPlan { before: Before::Slots { bits, .. }, .. }) = plan.way else { panic!() };
+        let room = (shape.bucket.tile() << bits) + shape.short.tile();
+        assert!(at.slots[1] >= at.slots[0] + 4 * room && at.keys[0].unwrap() >= at.slots[1] + 8 * room);
+    }
+
+    #[test]
+    fn memory_for_more_is_enough_for_fewer() {
+        let most_in_large = [627_245_056, 741_539_840, 1_140_850_688]; // of 8 bytes, pairs of 4 and 8, of 4
+        let lengths = [1, 100, 5633, 100_000, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 25, 1 << 27, 1 << 28, 1 << 30]
+            .into_iter()
+            .chain(most_in_large)
+            .flat_map(|n| [n, n - 1, n + 1])
+            .filter(|&n| n > 0);
+        let kind = KeyKind::Unsigned;
+        for program in [
+            SortProgram::new::<u32, ()>(kind),
+            SortProgram::new::<u32, u32>(kind),
+            SortProgram::new::<u32, u64>(kind),
+            SortProgram::new::<u64, ()>(kind),
+            SortProgram::new::<u16, ()>(kind),
+            SortProgram::new::<u16, u64>(kind),
+        ] {
+            let bits = 0..8 * program.sizes().0 as u32;
+            for missing in [[false, false], [false, true], [true, true]].map(|keys| Missing { keys }) {
+                for n in lengths.clone() {
+                    let enough = program.scratch_up_to(n, &bits, missing, &MACHINE);
+                    for fewer in lengths.clone().filter(|&fewer| fewer <= n) {
+                        for in_place in [false, true] {
+                            let needed = program.plan(fewer, bits.clone(), in_place, &MACHINE).scratch(missing);
+                            assert!(needed <= enough, "{fewer} of {n}, {missing:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
