@@ -125,8 +125,7 @@ template <class Bits> struct Cells {
     }
 };
 
-// Where a key goes to, marked if it need not be sorted any more: then it is stored as what it was.
-constexpr u64 DONE = 1ull << 63;
+// A key whose place is marked need not be sorted any more: then it is stored as what it was.
 
 template <class Order, class Bits> struct PutInBucket {
     Bits *out;
@@ -137,6 +136,14 @@ template <class Order, class Bits> struct PutPlainly {
     Bits *out;
     Order order;
     __device__ void operator()(u64 place, Bits key) const { out[place] = key; }
+};
+// Or it is known, and not stored.
+template <class Order, class Bits> struct PutUndone {
+    Bits *out;
+    Order order;
+    __device__ void operator()(u64 place, Bits key) const {
+        if (!(place & DONE)) out[place] = key;
+    }
 };
 
 // A table is in shared memory. By the whole block.

@@ -4,7 +4,7 @@
 // - Each key to a bin by its next bits, about as many bins as keys; then a thread puts the keys of a few bins in order.
 // - Where keys are so much alike that these do not tell them apart: digit by digit.
 #pragma once
-#include "buckets.cuh"
+#include "slots.cuh"
 
 // One more of what a counter in shared memory counts, if `left` is more than `i`; what it was. By a predicate: a branch for each would wait for one
 // before the next is asked for.
@@ -63,9 +63,14 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         Bits ends[3 * WARPS];
         typename If<LARGE, InTurn, Both>::Type beside;
     };
+    struct Equal { // what is where keys are equal to splitters
+        u32 counts[BINS], starts[BINS], totals[BINS / WARP];
+        u32 many[VALUES], all_many; // splitters that have many
+    };
     union Shared {
         typename Tile::Shared tile;
         Fine fine;
+        Equal equal;
         __device__ Shared() {}
     };
     // Keys are the least of them and a number up to `most`, of so many bits, with `zeros` zeros more at the end.
@@ -134,23 +139,27 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         }
     }
 
-    // The bucket of the block's number, from its place in scratch memory.
-    static __device__ void run_slot(Shared &shared, const SortCall &call, const SlotCall &slots, bool by_range) {
+    // The slot of the block's number, from its place in scratch memory.
+    static __device__ void run_slot(Shared &shared, const SortCall &call, const SlotCall &slots, u32 route) {
         __shared__ u32 before[BINS / WARP];
-        u32 bucket = blockIdx.x, d = threadIdx.x;
+        bool by_splitters = route == SLOTS_BY_SPLITTERS;
+        u32 slot = blockIdx.x, digit = by_splitters ? 2 * slot : slot, room = by_splitters ? slots.interval_room : slots.room, d = threadIdx.x;
+        if (by_splitters && slot >= slots.intervals) return;
         if (d < BINS) {
-            u32 earlier = warp_add(d < bucket ? slots.counts[d] : 0);
+            u32 earlier = warp_add(d < digit ? slots.counts[d] : 0);
             if (lane_id() == 0) before[warp_id()] = earlier;
         }
-        u32 count = slots.counts[bucket], first = 0, bits = call.end - slots.bits;
-        const Bits *keys = (const Bits *)slots.keys + u64(bucket) * slots.room;
+        u32 count = slots.counts[digit], first = 0, bits = call.end - slots.bits;
+        const Bits *keys = (const Bits *)slots.keys + u64(slot) * room;
         Mine t(count, [=](u32 at) { return keys[at]; });
         __syncthreads();
         for (u32 w = 0; w < BINS / WARP; w++) first += before[w];
-        if (count == 0) return;
-        const Value *values = (const Value *)slots.values + u64(bucket) * slots.room;
-        run(shared, t, call, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, values, (Value *)call.values[0] + first,
-            by_range ? span(shared, t) : Span(bucket, bits));
+        if (count > 0) {
+            const Value *values = (const Value *)slots.values + u64(slot) * room;
+            run(shared, t, call, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, values, (Value *)call.values[0] + first,
+                route == SLOTS_BY_BITS ? Span(slot, bits) : span(shared, t));
+        }
+        if (by_splitters) place_equal(shared, call, slots);
     }
 
     // As many keys as a block holds, from anywhere.
@@ -162,6 +171,38 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
     }
 
   private:
+    // Keys that are equal to splitters to where they belong: those of a few by the block of the splitter's number, of many by all blocks. Apart, so
+    // that it takes no registers from the others.
+    static __device__ __noinline__ void place_equal(Shared &shared, SortCall call, SlotCall slots) {
+        constexpr u32 FEW = 8 * THREADS;
+        Equal &s = shared.equal;
+        u32 d = threadIdx.x, count = d < BINS ? slots.counts[d] : 0;
+        __syncthreads(); // the slot is out
+        if (d == 0) s.all_many = 0;
+        __syncthreads();
+        if (d < BINS) {
+            s.counts[d] = count;
+            s.starts[d] = block_before<BINS>(count, s.totals);
+            if (d % 2 == 1 && count > FEW) s.many[atomicAdd(&s.all_many, 1)] = d / 2;
+        }
+        __syncthreads();
+        const Splitters<Bits> &splitters = *(const Splitters<Bits> *)slots.splitters;
+        auto place = [&](u32 j, u32 thread, u32 threads) {
+            u32 start = s.starts[2 * j + 1], count = s.counts[2 * j + 1];
+            Bits key = Order{Bits(call.flip)}.from(splitters.values[j]), *out = call.no_keys ? nullptr : (Bits *)call.keys[0] + start;
+            if constexpr (HAS_VALUES) {
+                const Value *from = (const Value *)slots.values + splitters.begins[j];
+                Value *to = (Value *)call.values[0] + start;
+#pragma unroll 4
+                for (u32 i = thread; i < count; i += threads) to[i] = from[i];
+            }
+            if (!HAS_VALUES || out)
+                for (u32 i = thread; i < count; i += threads) out[i] = key;
+        };
+        if (s.counts[2 * blockIdx.x + 1] <= FEW) place(blockIdx.x, d, THREADS);
+        for (u32 m = 0; m < s.all_many; m++) place(s.many[m], blockIdx.x * THREADS + d, slots.intervals * THREADS);
+    }
+
     // By the whole block, of one key at least.
     static __device__ Span span(Shared &shared, const Mine &t) {
         Fine &s = shared.fine;

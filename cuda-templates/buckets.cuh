@@ -265,27 +265,28 @@ template <class Bits> __device__ void bucket_plan(const SortCall &call, const Bu
 
 // Keys alone, whose order nobody sees: a tile's to places that `claim(digit, total)` gives.
 template <class Tile, class D, class Load, class Put, class Claim>
-__device__ inline void any_order_tile(Tile &t, D digit, const Load &load, const Put &put, const Claim &claim) {
+__device__ inline bool any_order_tile(Tile &t, D digit, const Load &load, const Put &put, const Claim &claim) {
     t.load(load);
-    if (!digit.await()) return; // what it needs came while the keys did
+    if (!digit.await()) return false; // what it needs came while the keys did
     t.rank(digit);
     u64 place = 0;
     t.scatter(
         [&](u32 d, u32 total) { place = total ? claim(d, total) : 0; }, [&](u32, u32) { return place; });
     t.store_runs(digit, put);
+    return true;
 }
 template <class Tile, class D, class Load, class Put, class Claim>
-__device__ __noinline__ void any_order_last(typename Tile::Shared &s, u32 count, D digit, Load load, Put put, Claim claim) {
+__device__ __noinline__ bool any_order_last(typename Tile::Shared &s, u32 count, D digit, Load load, Put put, Claim claim) {
     Tile t(s, count);
-    any_order_tile(t, digit, load, put, claim);
+    return any_order_tile(t, digit, load, put, claim);
 }
 template <class Tile, class D, class Load, class Put, class Claim>
-__device__ inline void any_order(typename Tile::Shared &s, u64 left, D digit, const Load &load, const Put &put, const Claim &claim) {
+__device__ inline bool any_order(typename Tile::Shared &s, u64 left, D digit, const Load &load, const Put &put, const Claim &claim) {
     if (left >= Tile::TILE) {
         typename Tile::Whole t(s, Tile::TILE);
-        any_order_tile(t, digit, load, put, claim);
+        return any_order_tile(t, digit, load, put, claim);
     } else {
-        any_order_last<typename Tile::Part>(s, u32(left), digit, load, put, claim);
+        return any_order_last<typename Tile::Part>(s, u32(left), digit, load, put, claim);
     }
 }
 
@@ -521,116 +522,4 @@ template <class Order, class Tile> __device__ bool sort_few(Vector *shared, cons
             [=](u32 d, u32 total) { return u64(start) + chain.template receive<1>(d, total); });
     }
     return true;
-}
-
-// ---- by one step -----------------------------------------------------------------------------------------------------------------
-
-struct SlotCall {
-    u32 *counts; // by bucket, zero before the sort: of keys that it has
-    void *keys, *values; // `room` for each bucket, and then a tile's for what has no place
-    u32 bits;    // of a bucket's number
-    u32 room;
-    u32 most; // of LOOKED_AT that every block looks at before, so many may be a bucket's
-};
-constexpr u32 LOOKED_AT = 512;
-
-// The bucket of a key, as every block finds out by the same few keys: by their first bits, if that spreads them, or else by their share of the way from the
-// least to the greatest.
-template <class Order, class Tile> struct SlotDigit {
-    typedef typename Tile::Shape::Bits Bits;
-    static_assert(LOOKED_AT == Tile::THREADS, "a thread for each");
-    struct Look { // in the tile's place, which is not there yet
-        u32 seen[2][BINS]; // keys of a bucket, by either way
-        u64 extremes[2];   // as of `BucketMap`
-    };
-    Look &look;
-    SortPlan<sizeof(Bits) + 1> &plan;
-    Order order;
-    Bits key;
-    u32 all, most; // buckets, and keys of one
-    Share<Bits> share;
-
-    // Asks for the keys, and does not wait.
-    __device__ SlotDigit(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots)
-        : look(*(Look *)&s), plan(*(SortPlan<sizeof(Bits) + 1> *)call.plan), order{Bits(call.flip)}, all(1u << slots.bits), most(slots.most),
-          share(Share<Bits>::whole(all)) {
-        key = ((const Bits *)call.keys_in)[sampled_at(threadIdx.x, u32(call.n) / LOOKED_AT)];
-        if (threadIdx.x < BINS) look.seen[0][threadIdx.x] = look.seen[1][threadIdx.x] = 0;
-        if (threadIdx.x < 2) look.extremes[threadIdx.x] = 0;
-        __syncthreads();
-    }
-
-    __device__ u32 operator()(Bits key) const { return share(key); }
-
-    // By the whole block, before it asks for a bucket: which way. Whether any will do.
-    __device__ bool await() {
-        key = order.to(key);
-        if (is_spread(look, share, key, most, 0)) return true;
-        share = of_range(look, key, all);
-        bool will_do = share.range() > all && is_spread(look, share, key, most, 1);
-        if (threadIdx.x == 0) {
-            if (will_do) plan.by_range = 1;
-            else plan.too_large = 1;
-        }
-        return will_do;
-    }
-
-  private:
-    static __device__ bool is_spread(Look &look, const Share<Bits> &share, Bits key, u32 most, u32 way) {
-        return !__syncthreads_or(atomicAdd(look.seen[way] + share(key), 1) >= most);
-    }
-    // Apart, as most keys do without it.
-    static __device__ __noinline__ Share<Bits> of_range(Look &look, Bits key, u32 all) {
-        u64 ends[2] = {warp_max(u64(Bits(~key))), warp_max(u64(key))};
-        if (lane_id() < 2) atomicMax(look.extremes + lane_id(), ends[lane_id()]);
-        __syncthreads();
-        // What was not seen may lie beyond the ends.
-        Bits least = Bits(~look.extremes[0]), greatest = Bits(look.extremes[1]), margin = Bits(greatest - least) / 32;
-        u64 wider[2] = {Bits(~(least - min(least, margin))), Bits(greatest + min(Bits(~greatest), margin))};
-        Share<Bits> share(wider);
-        if (share.range() > all) share.factor = share.factor_for(all);
-        return share;
-    }
-};
-
-template <class Order, class Tile> __device__ void slot_first(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots) {
-    typedef typename Tile::Shape::Bits Bits;
-    typedef typename Tile::Shape::Value Value;
-    SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
-    Order order{Bits(call.flip)};
-    SlotDigit<Order, Tile> digit(s, call, slots);
-    u32 *counts = slots.counts, room = slots.room, *too_large = &plan.too_large;
-    u64 nowhere = u64(room) << slots.bits;
-    auto place = [=](u32 d, u32 earlier, u32 total) { // or where nobody looks
-        if (earlier + total <= room) return u64(d) * room + earlier;
-        *too_large = 1;
-        return nowhere;
-    };
-    PutPlainly<Order, Bits> put{(Bits *)slots.keys, order};
-    if constexpr (!Tile::HAS_VALUES) {
-        u64 at = u64(blockIdx.x) * Tile::TILE;
-        const Bits *from = (const Bits *)call.keys_in + at;
-        any_order<Tile>(
-            s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, put,
-            [=](u32 d, u32 total) { return place(d, atomicAdd(counts + d, total), total); });
-    } else {
-        u32 drawn = threadIdx.x == 0 ? add_relaxed(&plan.slot_ticket, 1) : 0; // comes while keys are looked at
-        if (!digit.await()) return;
-        if (threadIdx.x == 0) s.tile = drawn;
-        __syncthreads();
-        u32 tile = s.tile;
-        bool is_last = tile == gridDim.x - 1;
-        u64 at = u64(tile) * Tile::TILE;
-        const Bits *from = (const Bits *)call.keys_in + at;
-        const Value *values = (const Value *)call.values_in;
-        LookBackDigits chain{call.words[1] + u64(tile) * BINS, tile};
-        stable_any<Tile>(
-            s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, put, values ? values + at : nullptr, at, (Value *)slots.values,
-            [=](u32 d, u32 total) { chain.publish(d, total); },
-            [=](u32 d, u32 total) {
-                u32 earlier = chain.template receive<8>(d, total);
-                if (is_last) counts[d] = earlier + total;
-                return place(d, earlier, total);
-            });
-    }
 }

@@ -39,7 +39,7 @@ template <u32 PASSES> struct SortPlan {
     u32 may_be_few;           // whether the values may be: no pass has more digits
     u32 others;               // whether there are more than were thought
     u32 valued;               // parts whose values are counted
-    u32 by_range;             // whether slots are
+    u32 slots_by;             // `SlotRoute`
     u32 slot_ticket;          // of the tiles of `slot_first`
     u32 ticket;               // of all that is to be done
     u32 finished[PASSES];     // tiles, by pass, where all are one launch
@@ -233,6 +233,9 @@ struct LookBackDigits {
     }
 };
 
+// A mark of a place: its key is in order.
+constexpr u64 DONE = 1ull << 63;
+
 // A tile's keys, from `load(at)` to `put(place, key)`, and what goes with them: from `values`, or if there are none the numbers from `first` on.
 template <class Tile, class D, class Load, class Put, class Publish, class Receive>
 __device__ inline void stable_tile(Tile &t, D digit, const Load &load, const Put &put, const typename Tile::Shape::Value *values, u64 first,
@@ -246,11 +249,13 @@ __device__ inline void stable_tile(Tile &t, D digit, const Load &load, const Put
         t.store(digit, put);
     }
     if constexpr (Tile::HAS_VALUES) {
+        // The mark is gone from what is counted in bytes, if these are an even number.
+        auto unmarked = [](u64 place) { return Value::BYTES % 2 == 1 ? place & ~DONE : place; };
         if (values == nullptr) {
-            t.follow([=](u64 place, u32 at) { values_out[place] = Value::index(first + at); });
+            t.follow([=](u64 place, u32 at) { values_out[unmarked(place)] = Value::index(first + at); });
         } else {
             const Value *staged = t.load_values([=](u32 at) { return values[at]; });
-            t.follow([=](u64 place, u32 at) { values_out[place] = staged[staggered(at)]; });
+            t.follow([=](u64 place, u32 at) { values_out[unmarked(place)] = staged[staggered(at)]; });
         }
     }
 }

@@ -105,7 +105,7 @@ typedef BucketSort<Order, InBucket, BUCKET_BINS> Bucket;
 typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BALLOTS>, LARGE_BINS> LargeBucket;
 static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::CELLS + 16 <= BUCKET_TILE_SHARED, "what the host asks for");
 static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED && sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED, "what the host asks for");
-static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES, "what the host asks for");
+static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES && sizeof(Splitters<Bits>) <= VALUES * (sizeof(Bits) + 4) + 8, "what the host asks for");
 
 #if HAS_KERNEL(bucket_sample)
 extern "C" __global__ void __launch_bounds__(512) bucket_sample(SortCall call, BucketCall buckets) {
@@ -179,9 +179,9 @@ extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) slot
     follow();
     extern __shared__ Vector shared[];
     const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
-    bool by_range = plan.by_range; // asked for together
-    if (plan.too_large) return;
-    Bucket::run_slot(*(Bucket::Shared *)shared, call, slots, by_range);
+    u32 route = plan.slots_by; // asked for together
+    if (plan.too_large || (slots.are_large && route == SLOTS_BY_SPLITTERS)) return;
+    Bucket::run_slot(*(Bucket::Shared *)shared, call, slots, route);
 }
 #endif
 #if HAS_KERNEL(slot_sort_large)
@@ -189,9 +189,9 @@ extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1) slot_sort_large(S
     follow();
     extern __shared__ Vector shared[];
     const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
-    bool by_range = plan.by_range;
-    if (plan.too_large) return;
-    LargeBucket::run_slot(*(LargeBucket::Shared *)shared, call, slots, by_range);
+    u32 route = plan.slots_by;
+    if (plan.too_large || (slots.are_large && route != SLOTS_BY_SPLITTERS)) return;
+    LargeBucket::run_slot(*(LargeBucket::Shared *)shared, call, slots, route);
 }
 #endif
 #ifdef ALONE // as many keys as a block holds

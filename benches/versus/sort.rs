@@ -102,7 +102,7 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
     ];
     const SHORTER: usize = 1 << 26;
     if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, SHORTER, u32::cmp) {
-        for n in [26, 24, 22, 20, 16].map(|log| 1 << log) {
+        for n in [26, 24, 22, 20, 18, 16].map(|log| 1 << log) {
             for (suffix, draw) in
                 [("_counting", Draw::Counting), ("_power_law", Draw::PowerLaw), ("_of_four_apart", Draw::Apart)]
             {
@@ -112,7 +112,7 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
         }
     }
     if let Some(mut sorts) = Sorts::<f32>::new(gpu, verdict, SHORTER, f32::total_cmp) {
-        for n in [26, 24, 22, 20, 16].map(|log| 1 << log) {
+        for n in [26, 24, 22, 20, 18, 16].map(|log| 1 << log) {
             sorts.row("keys_whole_numbers", n, Draw::Any, Sorts::keys);
             sorts.row("pairs_whole_numbers", n, Draw::Any, Sorts::pairs);
         }

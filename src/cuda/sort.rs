@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 
 mod plan;
-use plan::{BINS, Before, Launched, MOST_LOWER, Way, bucket_counters, most_of_slot, sampled};
+use plan::{BINS, Before, Launched, MOST_LOWER, Way, bucket_counters, most_equal, most_of_slot, sampled};
 pub(crate) use plan::{Missing, SortPlan};
 
 const NAME: &str = "sort";
@@ -168,9 +168,14 @@ struct Slots {
     counts: CUdeviceptr,
     keys: CUdeviceptr,
     values: CUdeviceptr,
+    splitters: CUdeviceptr,
     bits: u32,
     room: u32,
     most: u32,
+    intervals: u32,
+    interval_room: u32,
+    equal_room: u32,
+    are_large: u32,
 }
 
 // ---- which kernels -----------------------------------------------------------------------------------------------------------
@@ -363,15 +368,33 @@ impl SortCall {
         let (at_once, threads) = (2 * passes.multiprocessors, shape.pass.threads as u32);
         match passes.before {
             Before::Nothing => {}
-            Before::Slots { bits, is_large } => {
+            Before::Slots { bits, is_large, splits } => {
                 let block = shape.in_buckets(is_large);
                 let [keys, values] = at.slots.map(place);
-                let (room, most) = (block.tile() as u32, most_of_slot(*n, block.tile()) as u32);
-                let slots = Slots { counts: place(at.counts), keys, values, bits, room, most };
+                let slots = Slots {
+                    counts: place(at.counts),
+                    keys,
+                    values,
+                    splitters: place(at.splitters),
+                    bits,
+                    room: block.tile() as u32,
+                    most: most_of_slot(*n, block.tile()) as u32,
+                    intervals: splits.intervals as u32,
+                    interval_room: shape.in_buckets(splits.are_large).tile() as u32,
+                    equal_room: most_equal(*n) as u32,
+                    are_large: u32::from(splits.are_large),
+                };
                 let arguments = arguments(p(&slots));
                 launch(SlotFirst, n.div_ceil(shape.short.tile()), threads, SlotFirst.shared(shape), &arguments)?;
-                let kernel = if is_large { SlotSortLarge } else { SlotSort };
-                launch(kernel, 1 << bits, block.threads as u32, kernel.shared(shape), &arguments)?;
+                let sort = |is_large: bool, blocks: usize| {
+                    let kernel = if is_large { SlotSortLarge } else { SlotSort };
+                    let threads = shape.in_buckets(is_large).threads as u32;
+                    launch(kernel, blocks, threads, kernel.shared(shape), &arguments)
+                };
+                sort(is_large, 1 << bits)?;
+                if splits.are_large {
+                    sort(true, splits.intervals)?;
+                }
             }
             Before::Buckets { lower, most, is_large } => {
                 (buckets.lower_bits, buckets.most_lower_bits) = (lower, most);

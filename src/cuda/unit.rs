@@ -11,7 +11,7 @@ use super::tuning::{
 };
 
 /// The templates, by the name under which a unit includes them.
-pub(crate) const TEMPLATES: [(&str, &str); 31] = [
+pub(crate) const TEMPLATES: [(&str, &str); 32] = [
     ("types.cuh", include_str!("../../cuda-templates/types.cuh")),
     ("rust.cuh", include_str!("../../cuda-templates/rust.cuh")),
     ("warp_scan.cuh", include_str!("../../cuda-templates/warp_scan.cuh")),
@@ -40,6 +40,7 @@ pub(crate) const TEMPLATES: [(&str, &str); 31] = [
     ("bucket_map.cuh", include_str!("../../cuda-templates/bucket_map.cuh")),
     ("bucket_sort.cuh", include_str!("../../cuda-templates/bucket_sort.cuh")),
     ("buckets.cuh", include_str!("../../cuda-templates/buckets.cuh")),
+    ("slots.cuh", include_str!("../../cuda-templates/slots.cuh")),
     ("sort_kernels.cuh", include_str!("../../cuda-templates/sort_kernels.cuh")),
     ("laws.cuh", include_str!("../../cuda-templates/laws.cuh")),
     ("predicate_laws.cuh", include_str!("../../cuda-templates/predicate_laws.cuh")),

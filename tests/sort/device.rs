@@ -254,7 +254,7 @@ fn by_cells<K: Key>(make: impl Fn(u64) -> K) {
 /// Few of them: slots by their share of a range, or none.
 fn by_slots<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
-    for most in [5700, 20_000, 1 << 16, 100_000, 1 << 18, (1 << 18) + 300, 1 << 20, 1_300_000, 1 << 22] {
+    for most in [5700, 20_000, 1 << 16, 100_000, 1 << 18, (1 << 18) + 300, 500_000, 1 << 20, 1_300_000, 1 << 22] {
         let n = most - device.rng.below(20);
         unevenly(&mut device, &make, n);
     }
@@ -264,7 +264,7 @@ fn by_slots<K: Key>(make: impl Fn(u64) -> K) {
 fn unevenly<K: Key>(device: &mut Device, make: impl Fn(u64) -> K, n: usize) {
     let stream = device.stream.clone();
     let width = K::WIDTH as usize;
-    let distributions: [(&str, Distribution); 9] = [
+    let distributions: [(&str, Distribution); 11] = [
         ("a range", |x, width| (3 << (width - 4)) + (x >> (72 - width))),
         ("steps", |x, width| (x >> (76 - width)) << 8),
         ("a power law", |x, width| (x >> (64 - width)) >> (x as usize % width)),
@@ -279,6 +279,8 @@ fn unevenly<K: Key>(device: &mut Device, make: impl Fn(u64) -> K, n: usize) {
         ("often the same", |x, width| if x % 3 == 0 { 1 << (width - 9) } else { x >> (70 - width) }),
         ("127 values", |x, width| (x % 127 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - width)),
         ("500 values", |x, width| (x % 500 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - width)),
+        ("four values", |x, width| (x % 4) * ((u64::MAX >> (64 - width)) / 3)),
+        ("one value", |_, width| 5 << (width - 4)),
         ("the ends often", |x, width| match x % 5 {
             0 => 77,
             1 => 77 + (1 << (width - 8)),
@@ -311,6 +313,11 @@ fn unevenly<K: Key>(device: &mut Device, make: impl Fn(u64) -> K, n: usize) {
         builder.workspace(&mut device.workspace).run_with_in_place::<u32, _, _>(&mut data, &mut payload).unwrap();
         assert_bytes(&stream.clone_dtoh(&payload).unwrap(), &order, &("the payload", what));
         assert_bytes(&stream.clone_dtoh(&data).unwrap(), &sorted, &("keys with it", what));
+        let bytes: Vec<u8> = (0..n).map(|at| at as u8).collect(); // an odd number of them
+        let mut beside = stream.clone_htod(&bytes).unwrap();
+        let mut data = stream.clone_htod(&keys).unwrap();
+        builder.workspace(&mut device.workspace).run_with_in_place::<u8, _, _>(&mut data, &mut beside).unwrap();
+        assert_bytes(&stream.clone_dtoh(&beside).unwrap(), &gathered(&bytes, &order), &("a byte beside", what));
     }
 }
 

@@ -17,6 +17,8 @@ const TOP_APART: usize = 32;
 const FEW_COPIES: usize = 8;
 /// `LOOKED_AT`: keys that are looked at before slots.
 const LOOKED_AT: usize = 512;
+/// `VALUES`.
+const MOST_INTERVALS: usize = 128;
 /// As many keys as a word of look-back counts.
 const MOST_OF_A_WORD: usize = (1 << 31) - 2;
 /// Tiles of a launch of a pass, where each is one: no more keys than that.
@@ -78,13 +80,14 @@ impl SortProgram {
     /// How `n` keys go to buckets by all of their bits, if that is worth it.
     fn buckets(&self, n: usize, shape: &SortShape, machine: &Machine) -> Before {
         let average = shape.bucket.tile() / 5 * 4;
+        let has_large = shape.large_sort_shared() <= machine.shared;
         if n <= MOST_FOR_SLOTS && n <= most_for_slots(shape.bucket) {
             let bits = (n / KEYS_OF_A_SLOT).max(1).ilog2().clamp(LEAST_SLOT_BITS, DIGIT_BITS);
-            return Before::Slots { bits: if n > average << bits { bits + 1 } else { bits }, is_large: false };
+            let bits = if n > average << bits { bits + 1 } else { bits };
+            return Before::Slots { bits, is_large: false, splits: Splits::of(n, bits, shape, has_large) };
         }
-        let has_large = shape.large_sort_shared() <= machine.shared;
         if has_large && n <= most_for_slots(shape.large) {
-            return Before::Slots { bits: DIGIT_BITS, is_large: true };
+            return Before::Slots { bits: DIGIT_BITS, is_large: true, splits: Splits::NONE };
         }
         let fewest = match (self.unit.key, self.unit.payload) {
             (4, None) => FEWEST_FOR_BUCKETS,
@@ -118,7 +121,11 @@ impl SortProgram {
             .map(|block| Self::most_lower(machine).map_or(0, |lower| most_in_buckets(block) << (DIGIT_BITS + lower)));
         let [slots, large_slots] = blocks.map(most_for_slots);
         let of_buckets = [most, large_most, MOST_FOR_SLOTS.min(slots), large_slots];
-        let borders = [n, MOST_OF_A_WORD, SORT_SHORT, SORT_MIDDLE, FEWEST_TO_COUNT - 1].into_iter().chain(of_buckets);
+        let of_splits = blocks.into_iter().flat_map(|block| {
+            (LEAST_SLOT_BITS..=DIGIT_BITS).map(move |bits| most_of_splits(MOST_INTERVALS.min(1 << bits), block))
+        });
+        let borders = [n, MOST_OF_A_WORD, SORT_SHORT, SORT_MIDDLE, FEWEST_TO_COUNT - 1];
+        let borders = borders.into_iter().chain(of_buckets).chain(of_splits);
         let lengths = borders.map(|border| n.min(border)).filter(|&n| n > 0);
         let plans = lengths.flat_map(|n| [false, true].map(|in_place| self.plan(n, bits.clone(), in_place, machine)));
         plans.map(|plan| plan.scratch(missing)).max().unwrap_or(0)
@@ -164,6 +171,17 @@ fn most_for_slots(block: SortBlock) -> usize {
 pub(super) fn most_of_slot(n: usize, room: usize) -> usize {
     let expected = (LOOKED_AT * room) as f64 / n as f64;
     (expected + 6.0 * expected.sqrt()) as usize + 8
+}
+
+/// As many keys as intervals of a block take: a sample of 2048 says that some have hardly more than so many times the average.
+fn most_of_splits(intervals: usize, block: SortBlock) -> usize {
+    block.tile() / 5 * 2 * intervals
+}
+
+/// Room for what goes with those of `n` keys that are equal to splitters: as `find_splitters` gives it to 127 of a sample of 2048, it is 2.75 times as
+/// many at most.
+pub(super) fn most_equal(n: usize) -> usize {
+    3 * n
 }
 
 /// How many of `n` keys are looked at before. Of half as many, 2^28 keys by cells asked for more buckets than there are; of a quarter as many, a
@@ -230,6 +248,7 @@ pub(super) enum Before {
     Slots {
         bits: u32,
         is_large: bool,
+        splits: Splits,
     },
     /// Two steps, the second by so many bits, or by `most` if keys are not spread evenly and that does not do. By no bits it is one, for few values.
     Buckets {
@@ -238,6 +257,28 @@ pub(super) enum Before {
         /// Buckets are the large ones.
         is_large: bool,
     },
+}
+
+/// Of slots by splitters, for keys that neither bits nor range spread: the intervals between these, none if they are too many keys for that, and whether
+/// those are sorted as large slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Splits {
+    pub(super) intervals: usize,
+    pub(super) are_large: bool,
+}
+
+impl Splits {
+    const NONE: Splits = Splits { intervals: 0, are_large: false };
+
+    /// Of `n` keys for `1 << bits` slots.
+    fn of(n: usize, bits: u32, shape: &SortShape, has_large: bool) -> Splits {
+        let intervals = MOST_INTERVALS.min(1 << bits);
+        match [false, true].map(|are_large| n <= most_of_splits(intervals, shape.in_buckets(are_large))) {
+            [true, _] => Splits { intervals, are_large: false },
+            [_, true] if has_large => Splits { intervals, are_large: true },
+            _ => Splits::NONE,
+        }
+    }
 }
 
 /// Arrays that the caller does not bring, and that lie in scratch memory if they are needed.
@@ -262,6 +303,7 @@ pub(super) struct Layout {
     pub(super) top_cursors: usize,
     pub(super) begins: usize,
     pub(super) sample: usize,
+    pub(super) splitters: usize,
     pub(super) slots: [usize; 2],
     pub(super) keys: [Option<usize>; 2],
     pub(super) values: Option<usize>,
@@ -308,11 +350,14 @@ impl SortPlan {
         at.words = [0, 1].map(|_| take(rows * BINS * WORD));
         match before {
             Before::Nothing => at.zero = take(0),
-            Before::Slots { bits, is_large } => {
+            Before::Slots { bits, is_large, splits } => {
                 at.counts = take(BINS * WORD);
                 at.zero = take(0);
-                let room = (self.shape.in_buckets(is_large).tile() << bits) + self.shape.short.tile();
-                at.slots = [key, value].map(|size| take(room * size));
+                at.splitters = take(MOST_INTERVALS * (key + WORD) + 2 * WORD);
+                let rooms = splits.intervals * self.shape.in_buckets(splits.are_large).tile();
+                let room = rooms.max(self.shape.in_buckets(is_large).tile() << bits) + self.shape.short.tile();
+                let equal = if splits.intervals > 0 { most_equal(self.n) } else { 0 };
+                at.slots = [take(room * key), take((room + equal) * value)];
             }
             Before::Buckets { most, .. } => {
                 let buckets = BINS << most;
@@ -354,11 +399,14 @@ mod tests {
     fn constants_of_the_templates() {
         let map = include_str!("../../../cuda-templates/bucket_map.cuh");
         let buckets = include_str!("../../../cuda-templates/buckets.cuh");
+        let slots = include_str!("../../../cuda-templates/slots.cuh");
+        let sort = include_str!("../../../cuda-templates/sort.cuh");
         for (text, name, value) in
-            [(map, "TOP_APART", TOP_APART), (buckets, "FEW_COPIES", FEW_COPIES), (buckets, "LOOKED_AT", LOOKED_AT)]
+            [(map, "TOP_APART", TOP_APART), (buckets, "FEW_COPIES", FEW_COPIES), (slots, "LOOKED_AT", LOOKED_AT)]
         {
             assert!(text.contains(&format!("constexpr u32 {name} = {value};")), "{name}");
         }
+        assert!(sort.contains("constexpr u32 VALUES = BINS / 2;") && MOST_INTERVALS == BINS / 2);
         assert!(buckets.contains("counter_at(u32 i) { return i + i / WARP; }"));
         let counters = |lower: u32| 4 * ((BINS << lower) / 2 + (BINS << lower) / 64);
         assert!((5..=MOST_LOWER).all(|lower| bucket_counters(lower) == counters(lower) + CELLS_SHARED));
@@ -375,8 +423,13 @@ mod tests {
             Way::OneBlock { .. } | Way::Counted { .. } => None,
             Way::Passes(passes) => Some(passes.before),
         };
-        let slots = |bits| Some(Before::Slots { bits, is_large: false });
-        let large_slots = Some(Before::Slots { bits: 8, is_large: true });
+        let slots = |bits| {
+            let splits = Splits { intervals: 128.min(1usize << bits), are_large: false };
+            Some(Before::Slots { bits, is_large: false, splits })
+        };
+        let large_intervals = Splits { intervals: 128, are_large: true };
+        let slots_and_large = Some(Before::Slots { bits: 8, is_large: false, splits: large_intervals });
+        let large_slots = Some(Before::Slots { bits: 8, is_large: true, splits: Splits::NONE });
         let buckets = |lower, most| Some(Before::Buckets { lower, most, is_large: false });
         let of_large = |lower, most| Some(Before::Buckets { lower, most, is_large: true });
         let nothing = Some(Before::Nothing);
@@ -386,7 +439,10 @@ mod tests {
             (5632, None, slots(5)),
             (5633, slots(5), slots(5)),
             (1 << 16, slots(6), slots(6)),
-            (1 << 20, slots(8), slots(8)),
+            (1 << 18, slots(8), slots(8)),
+            (288_256, slots(8), slots(8)),
+            (288_257, slots_and_large, slots_and_large),
+            (1 << 20, slots_and_large, slots_and_large),
             ((1 << 20) + 1, large_slots, large_slots),
             (1 << 22, large_slots, large_slots),
             ((1 << 22) + 1, nothing, nothing),
@@ -412,7 +468,9 @@ mod tests {
                 assert_eq!(before(&keys, n, 1..32, large), nothing, "{n}, not all bits");
             }
         }
-        // Less shared memory, fewer buckets.
+        // Less shared memory, fewer buckets, and none that are large.
+        let no_splits = Some(Before::Slots { bits: 8, is_large: false, splits: Splits::NONE });
+        assert_eq!(before(&keys, 1 << 20, 0..32, 99 << 10), no_splits);
         assert_eq!(before(&keys, 1 << 26, 0..32, 99 << 10), buckets(6, 7));
         assert_eq!(before(&keys, 1 << 28, 0..32, 99 << 10), buckets(0, 0));
         let one_block = |program: &SortProgram, n| match program.plan(n, 0..32, false, &MACHINE).way {
@@ -477,6 +535,7 @@ mod tests {
             SortProgram::new::<u32, ()>(kind),
             SortProgram::new::<u32, u32>(kind),
             SortProgram::new::<u32, u64>(kind),
+            SortProgram::new::<u32, [u64; 2]>(kind),
             SortProgram::new::<u64, ()>(kind),
             SortProgram::new::<u16, ()>(kind),
             SortProgram::new::<u16, u64>(kind),

@@ -1,0 +1,279 @@
+// Radix sort by slots: where keys are few, one step to places in scratch memory, with room for as many keys each as a block sorts.
+//
+// Nothing is counted before. Every block looks at the same few keys, and so all find the same way: by their first bits, if that spreads them; else
+// by their share of the way from the least to the greatest; else by splitters (Leischner, Osipov and Sanders 2010, "GPU sample sort"): keys
+// of a sample, as many of it between each and the next. Keys that are equal to a splitter need no sort (Sanders and Winkel 2004, "Super scalar sample
+// sort"): alone they are counted, and what goes with them has room by how often the sample has the splitter. If there is too little room after all,
+// the passes do it.
+#pragma once
+#include "buckets.cuh"
+
+enum SlotRoute : u32 { SLOTS_BY_BITS, SLOTS_BY_RANGE, SLOTS_BY_SPLITTERS };
+
+template <class Bits> struct Splitters {
+    Bits values[VALUES];   // in order; the last of them, and those that are not there, the greatest of all keys
+    u32 begins[VALUES + 1]; // where what goes with the keys that are equal to each begins among the slots' values
+};
+
+struct SlotCall {
+    u32 *counts;         // by digit, zero before the sort: of keys that it has
+    void *keys, *values; // `room` for each slot, and then a tile's for what has no place; of values then `equal_room`
+    void *splitters;     // `Splitters`
+    u32 bits;            // of a slot's number
+    u32 room;
+    u32 most;            // of LOOKED_AT that every block looks at before, so many may be a slot's
+    u32 intervals;       // between splitters, each with a slot; if none, there are no splitters
+    u32 interval_room;
+    u32 equal_room;      // of all that goes with keys that are equal to splitters
+    u32 are_large;       // whether intervals are sorted as large slots, though others are not
+};
+constexpr u32 LOOKED_AT = 512;
+
+// ---- to the slots -----------------------------------------------------------------------------------------------------------------
+
+// The slot of a key by bits or by range.
+template <class Order, class Tile> struct SlotDigit {
+    typedef typename Tile::Shape::Bits Bits;
+    static_assert(LOOKED_AT == Tile::THREADS, "a thread for each");
+    struct Look { // in the tile's place, which is not there yet
+        u32 seen[2][BINS]; // keys of a slot, by either way
+        u64 extremes[2];   // as of `BucketMap`
+    };
+    Look &look;
+    SortPlan<sizeof(Bits) + 1> &plan;
+    Order order;
+    Bits key;
+    u32 all, most; // slots, and keys of one
+    Share<Bits> share;
+
+    // Asks for the keys, and does not wait.
+    __device__ SlotDigit(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots)
+        : look(*(Look *)&s), plan(*(SortPlan<sizeof(Bits) + 1> *)call.plan), order{Bits(call.flip)}, all(1u << slots.bits), most(slots.most),
+          share(Share<Bits>::whole(all)) {
+        key = ((const Bits *)call.keys_in)[sampled_at(threadIdx.x, u32(call.n) / LOOKED_AT)];
+        if (threadIdx.x < BINS) look.seen[0][threadIdx.x] = look.seen[1][threadIdx.x] = 0;
+        if (threadIdx.x < 2) look.extremes[threadIdx.x] = 0;
+        __syncthreads();
+    }
+
+    __device__ u32 operator()(Bits key) const { return share(key); }
+
+    // By the whole block, before it asks for a slot: which way. Whether either will do.
+    __device__ bool await() {
+        key = order.to(key);
+        if (is_spread(look, share, key, most, 0)) return true;
+        share = of_range(look, key, all);
+        bool will_do = share.range() > all && is_spread(look, share, key, most, 1);
+        if (will_do && threadIdx.x == 0) plan.slots_by = SLOTS_BY_RANGE;
+        return will_do;
+    }
+
+  private:
+    static __device__ bool is_spread(Look &look, const Share<Bits> &share, Bits key, u32 most, u32 way) {
+        return !__syncthreads_or(atomicAdd(look.seen[way] + share(key), 1) >= most);
+    }
+    // Apart, as most keys do without it.
+    static __device__ __noinline__ Share<Bits> of_range(Look &look, Bits key, u32 all) {
+        u64 ends[2] = {warp_max(u64(Bits(~key))), warp_max(u64(key))};
+        if (lane_id() < 2) atomicMax(look.extremes + lane_id(), ends[lane_id()]);
+        __syncthreads();
+        // What was not seen may lie beyond the ends.
+        Bits least = Bits(~look.extremes[0]), greatest = Bits(look.extremes[1]), margin = Bits(greatest - least) / 32;
+        u64 wider[2] = {Bits(~(least - min(least, margin))), Bits(greatest + min(Bits(~greatest), margin))};
+        Share<Bits> share(wider);
+        if (share.range() > all) share.factor = share.factor_for(all);
+        return share;
+    }
+};
+
+// A tile's keys to slots, in any order: `place(digit, earlier, total)` says where those of a digit go, of which so many are there already.
+template <class Order, class Tile, class Put, class D, class Place>
+__device__ inline bool to_slots_in_any_order(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots, u32 tile, D digit, const Place &place) {
+    typedef typename Tile::Shape::Bits Bits;
+    Order order{Bits(call.flip)};
+    u64 at = u64(tile) * Tile::TILE;
+    const Bits *from = (const Bits *)call.keys_in + at;
+    u32 *counts = slots.counts;
+    return any_order<Tile>(
+        s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, Put{(Bits *)slots.keys, order},
+        [=](u32 d, u32 total) { return place(d, atomicAdd(counts + d, total), total); });
+}
+// The same in order, and what goes with them.
+template <class Order, class Tile, class Put, class D, class Place>
+__device__ inline void to_slots_in_order(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots, u32 tile, D digit, const Place &place) {
+    typedef typename Tile::Shape::Bits Bits;
+    typedef typename Tile::Shape::Value Value;
+    Order order{Bits(call.flip)};
+    u64 at = u64(tile) * Tile::TILE;
+    const Bits *from = (const Bits *)call.keys_in + at;
+    const Value *values = (const Value *)call.values_in;
+    u32 *counts = slots.counts;
+    bool is_last = tile == gridDim.x - 1;
+    LookBackDigits chain{call.words[1] + u64(tile) * BINS, tile};
+    stable_any<Tile>(
+        s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, Put{(Bits *)slots.keys, order}, values ? values + at : nullptr, at,
+        (Value *)slots.values, [=](u32 d, u32 total) { chain.publish(d, total); },
+        [=](u32 d, u32 total) {
+            u32 earlier = chain.template receive<8>(d, total);
+            if (is_last) counts[d] = earlier + total;
+            return place(d, earlier, total);
+        });
+}
+
+// ---- by splitters -----------------------------------------------------------------------------------------------------------------
+
+// Keys of a block in order, four of a thread side by side: bitonic (Batcher 1968), so that it is known beforehand which meet. `exchange` has
+// room for all.
+constexpr u32 OF_THREAD = 4;
+template <u32 THREADS, class Bits> __device__ void sort_sample(Bits (&key)[OF_THREAD], Bits *exchange) {
+    auto order_two = [&](u32 a, u32 b) {
+        Bits low = min(key[a], key[b]), high = max(key[a], key[b]);
+        key[a] = low;
+        key[b] = high;
+    };
+    order_two(0, 1);
+    order_two(2, 3);
+    order_two(0, 3);
+    order_two(1, 2);
+    order_two(0, 1);
+    order_two(2, 3);
+#pragma unroll 1
+    for (u32 run = 2; run <= THREADS; run *= 2) { // becomes one, of so many threads
+        // Its first half meets the second from the end on, so that no key of one comes after any of the other; and then each half itself.
+#pragma unroll 1
+        for (u32 apart = run / 2; apart > 0; apart /= 2) {
+            bool from_end = apart == run / 2, is_first = (threadIdx.x & apart) == 0;
+            u32 other = from_end ? run - 1 : apart;
+            Bits met[OF_THREAD];
+            if (apart >= WARP) {
+                __syncthreads();
+#pragma unroll
+                for (u32 e = 0; e < OF_THREAD; e++) exchange[e * THREADS + threadIdx.x] = key[e];
+                __syncthreads();
+#pragma unroll
+                for (u32 e = 0; e < OF_THREAD; e++) met[e] = exchange[e * THREADS + (threadIdx.x ^ other)];
+            } else {
+#pragma unroll
+                for (u32 e = 0; e < OF_THREAD; e++) met[e] = __shfl_xor_sync(ALL_LANES, key[e], other);
+            }
+            Bits its[OF_THREAD];
+#pragma unroll
+            for (u32 e = 0; e < OF_THREAD; e++) its[e] = from_end ? met[OF_THREAD - 1 - e] : met[e];
+#pragma unroll
+            for (u32 e = 0; e < OF_THREAD; e++) key[e] = is_first ? min(key[e], its[e]) : max(key[e], its[e]);
+        }
+        order_two(0, 2);
+        order_two(1, 3);
+        order_two(0, 1);
+        order_two(2, 3);
+    }
+}
+
+// The place of the first of `count` keys in order, a power of two, that is not less than a key; or that is greater.
+template <bool GREATER, class Bits> __device__ inline u32 first_of(const Bits *sorted, u32 count, Bits key) {
+    u32 before = 0;
+    for (u32 step = count; step > 0; step /= 2) {
+        u32 at = before + step;
+        if (at <= count && (GREATER ? sorted[at - 1] <= key : sorted[at - 1] < key)) before = at;
+    }
+    return before;
+}
+
+// As many keys of a sample between each splitter and the next. By the whole block: all find the same.
+template <class Order, class Tile> __device__ void find_splitters(Splitters<typename Tile::Shape::Bits> &found, typename Tile::Shared &s, const SortCall &call, const SlotCall &slots) {
+    typedef typename Tile::Shape::Bits Bits;
+    constexpr u32 SAMPLE = OF_THREAD * Tile::THREADS;
+    static_assert(sizeof(s.exchange) >= SAMPLE * sizeof(Bits), "the sample takes the tile's place");
+    Order order{Bits(call.flip)};
+    Bits *sorted = (Bits *)s.exchange, key[OF_THREAD];
+#pragma unroll
+    for (u32 e = 0; e < OF_THREAD; e++) key[e] = ((const Bits *)call.keys_in)[sampled_at(e * Tile::THREADS + threadIdx.x, u32(call.n) / SAMPLE)];
+#pragma unroll
+    for (u32 e = 0; e < OF_THREAD; e++) key[e] = order.to(key[e]);
+    sort_sample<Tile::THREADS>(key, sorted);
+    __syncthreads();
+#pragma unroll
+    for (u32 e = 0; e < OF_THREAD; e++) sorted[threadIdx.x * OF_THREAD + e] = key[e];
+    __syncthreads();
+    u32 j = threadIdx.x, every = SAMPLE / slots.intervals;
+    if (j < VALUES) {
+        auto nth = [&](u32 j) { return j + 1 < slots.intervals ? sorted[(j + 1) * every] : Bits(~Bits(0)); };
+        Bits value = nth(j);
+        found.values[j] = value;
+        if constexpr (Tile::HAS_VALUES) {
+            // Of as many of the sample hardly more are equal to it. A splitter that is there more than once is its first.
+            float seen = float(first_of<true>(sorted, SAMPLE, value) - first_of<false>(sorted, SAMPLE, value));
+            bool is_first = j == 0 || nth(j - 1) != value;
+            u32 room = is_first ? u32((seen + 5 * sqrtf(seen) + 8) * float(call.n) / SAMPLE) : 0;
+            u32 begin = block_before<VALUES>(room, s.totals), first = slots.intervals * slots.interval_room + Tile::TILE;
+            found.begins[j] = first + min(begin, slots.equal_room);
+            if (j == VALUES - 1) found.begins[VALUES] = first + min(begin + room, slots.equal_room);
+        }
+    }
+    __syncthreads();
+}
+
+// A tile's keys by splitters. Apart, so that it takes no registers from the others.
+template <class Order, class Tile>
+__device__ __noinline__ void to_slots_by_splitters(typename Tile::Shared &s, SortCall call, SlotCall slots, u32 tile) {
+    typedef typename Tile::Shape::Bits Bits;
+    typedef BucketByValues<Bits> ByValues;
+    __shared__ Splitters<Bits> found;
+    SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
+    u32 *too_large = &plan.too_large;
+    if (slots.intervals == 0) {
+        if (threadIdx.x == 0) *too_large = 1;
+        return;
+    }
+    find_splitters<Order, Tile>(found, s, call, slots);
+    if (tile == 0) {
+        Splitters<Bits> &all = *(Splitters<Bits> *)slots.splitters;
+        if (threadIdx.x < VALUES) all.values[threadIdx.x] = found.values[threadIdx.x];
+        if (Tile::HAS_VALUES && threadIdx.x < VALUES) all.begins[threadIdx.x] = found.begins[threadIdx.x];
+        if (threadIdx.x == 0) plan.slots_by = SLOTS_BY_SPLITTERS;
+    }
+    u32 room = slots.interval_room;
+    u64 nowhere = u64(room) * slots.intervals;
+    const u32 *begins = found.begins;
+    auto place = [=](u32 d, u32 earlier, u32 total) {
+        if (d % 2 == 0) { // between two
+            if (earlier + total <= room) return u64(d / 2) * room + earlier;
+        } else {
+            if (!Tile::HAS_VALUES) return DONE;
+            u32 begin = begins[d / 2] + earlier;
+            if (begin + total <= begins[d / 2 + 1]) return DONE | begin;
+        }
+        *too_large = 1;
+        return nowhere;
+    };
+    UpperDigit<ByValues> digit{ByValues{found.values}};
+    if constexpr (Tile::HAS_VALUES) to_slots_in_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
+    else to_slots_in_any_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
+}
+
+// ---- both -------------------------------------------------------------------------------------------------------------------------
+
+template <class Order, class Tile> __device__ void slot_first(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots) {
+    typedef typename Tile::Shape::Bits Bits;
+    typedef PutPlainly<Order, Bits> Put;
+    SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
+    SlotDigit<Order, Tile> digit(s, call, slots);
+    u32 room = slots.room, *too_large = &plan.too_large;
+    u64 nowhere = u64(room) << slots.bits;
+    auto place = [=](u32 d, u32 earlier, u32 total) { // or where nobody looks
+        if (earlier + total <= room) return u64(d) * room + earlier;
+        *too_large = 1;
+        return nowhere;
+    };
+    if constexpr (!Tile::HAS_VALUES) {
+        if (!to_slots_in_any_order<Order, Tile, Put>(s, call, slots, blockIdx.x, digit, place)) to_slots_by_splitters<Order, Tile>(s, call, slots, blockIdx.x);
+    } else {
+        u32 drawn = threadIdx.x == 0 ? add_relaxed(&plan.slot_ticket, 1) : 0; // comes while keys are looked at
+        bool will_do = digit.await();
+        if (threadIdx.x == 0) s.tile = drawn;
+        __syncthreads();
+        u32 tile = s.tile;
+        if (will_do) to_slots_in_order<Order, Tile, Put>(s, call, slots, tile, digit, place);
+        else to_slots_by_splitters<Order, Tile>(s, call, slots, tile);
+    }
+}
