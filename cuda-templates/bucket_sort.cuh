@@ -41,7 +41,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
     static constexpr u32 EACH = 8, TURNS = FINE / (EACH * THREADS); // bins of a thread side by side, and how often it has so many
     static constexpr u32 ROWS = 3;     // that are asked for together
     static constexpr u32 RUN = 16, LONG_RUN = WIDTH == 32 ? 24 : HAS_VALUES ? RUN : 20; // items that a thread puts in order in its registers, as a rule and at most
-    static constexpr u32 LONGEST = 48; // and in shared memory
+    static constexpr u32 LONGEST = 4 * WARP; // and a warp
     static constexpr bool LARGE = THREADS > 512; // keys and values have the same room, one after the other
     static_assert(TURNS * EACH * THREADS == FINE && Tile::TILE <= 1 << 15, "bins for all threads");
     static constexpr u32 COUNTED = 16, FIELDS = 8, WORDS = (1 << COUNTED) / FIELDS, WORDS_EACH = WORDS / THREADS;
@@ -143,19 +143,19 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
     static __device__ void run_slot(Shared &shared, const SortCall &call, const SlotCall &slots, u32 route) {
         __shared__ u32 before[BINS / WARP];
         bool by_splitters = route == SLOTS_BY_SPLITTERS;
-        u32 slot = blockIdx.x, digit = by_splitters ? 2 * slot : slot, room = by_splitters ? slots.interval_room : slots.room, d = threadIdx.x;
+        u32 slot = blockIdx.x, digit = by_splitters ? 2 * slot : slot, d = threadIdx.x;
         if (by_splitters && slot >= slots.intervals) return;
         if (d < BINS) {
             u32 earlier = warp_add(d < digit ? slots.counts[d] : 0);
             if (lane_id() == 0) before[warp_id()] = earlier;
         }
         u32 count = slots.counts[digit], first = 0, bits = call.end - slots.bits;
-        const Bits *keys = (const Bits *)slots.keys + u64(slot) * room;
+        const Bits *keys = (const Bits *)slots.keys + u64(slot) * slots.room;
         Mine t(count, [=](u32 at) { return keys[at]; });
         __syncthreads();
         for (u32 w = 0; w < BINS / WARP; w++) first += before[w];
         if (count > 0) {
-            const Value *values = (const Value *)slots.values + u64(slot) * room;
+            const Value *values = (const Value *)slots.values + u64(slot) * slots.room;
             run(shared, t, call, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, values, (Value *)call.values[0] + first,
                 route == SLOTS_BY_BITS ? Span(slot, bits) : span(shared, t));
         }
@@ -330,17 +330,25 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
             }
         }
         __syncthreads();
-        if (!in_order)
+        if (!in_order) {
+            // What a thread's items have at least is taken off, so that the bits that they hold do not run over.
+            auto base = [=](u32 bin) { return has_all ? Item(0) : Item(Item((u64(bin) * upper >> LOG_BINS) << beyond) << place_bits); };
+            u32 long_turns = 0; // in which they are too many
 #pragma unroll 1
             for (u32 turn = 0; turn < TURNS; turn++) {
-                u32 end[EACH], begin = bin_at(turn) > 0 ? s.bins[bin_at(turn) - 1] : 0, longest = 0;
+                u32 end[EACH], begin = begin_of(s, turn), longest = 0;
                 load_bins(s, turn, end);
 #pragma unroll
                 for (u32 e = 0; e < EACH; e++) longest = max(longest, end[e] - (e > 0 ? end[e - 1] : begin));
-                // What a thread's items have at least, so that the bits that they hold do not run over.
-                u64 least = u64(bin_at(turn)) * upper >> LOG_BINS;
-                put_in_order(s.items + begin, end[EACH - 1] - begin, warp_max(longest), has_all ? Item(0) : Item(Item(least << beyond) << place_bits));
+                u32 items = end[EACH - 1] - begin;
+                if (items > LONG_RUN) {
+                    items = longest = 0;
+                    long_turns |= 1u << turn;
+                }
+                put_in_order(s.items + begin, items, warp_max(longest), base(bin_at(turn)));
             }
+            if (__syncthreads_or(long_turns)) long_runs_in_order(s, long_turns, base);
+        }
         if constexpr (HAS_VALUES) {
             u32 mask = (1u << place_bits) - 1;
             if (values_last) {
@@ -374,6 +382,8 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
 
     // The first of the bins that a thread has in a turn.
     static __device__ u32 bin_at(u32 turn) { return (turn * THREADS + threadIdx.x) * EACH; }
+    // Where the items of these begin, when bins are ends.
+    static __device__ u32 begin_of(const Fine &s, u32 turn) { return bin_at(turn) > 0 ? s.bins[bin_at(turn) - 1] : 0; }
     static __device__ void load_bins(const Fine &s, u32 turn, u32 (&bin)[EACH]) {
 #pragma unroll
         for (u32 e = 0; e < EACH; e += 4) memcpy(bin + e, (const Vector *)s.bins + (bin_at(turn) + e) / 4, sizeof(Vector));
@@ -385,19 +395,11 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         });
     }
 
-    // Of items side by side, each at most as far from its place as the longest of their bins is long. All have `base` at least, which is taken off.
+    // Of items side by side, each at most as far from its place as the longest of their bins is long. All have `base` at least.
     static __device__ void put_in_order(Item *items, u32 count, u32 longest, Item base) {
         if (longest <= 1) return;
-        u32 most = warp_max(count);
-        if (most <= RUN) put_run_in_order<RUN>(items, count, longest, base);
-        else if (LONG_RUN > RUN && most <= LONG_RUN) put_run_in_order<LONG_RUN>(items, count, longest, base);
-        else
-            for (u32 j = 1; j < count; j++) {
-                Item item = items[j] - base;
-                u32 hole = j;
-                for (; hole > 0 && Item(items[hole - 1] - base) > item; hole--) items[hole] = items[hole - 1];
-                items[hole] = item + base;
-            }
+        if (LONG_RUN == RUN || warp_max(count) <= RUN) put_run_in_order<RUN>(items, count, longest, base);
+        else put_run_in_order<LONG_RUN>(items, count, longest, base);
     }
     template <u32 MOST> static __device__ void put_run_in_order(Item *items, u32 count, u32 longest, Item base) {
         Item item[MOST];
@@ -412,6 +414,42 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
 #pragma unroll
         for (u32 j = 0; j < MOST; j++)
             if (j < count) items[j] = item[j];
+    }
+
+    // More items of a thread than it has registers for: by a warp, whichever is free. Apart, so that it takes no registers from those who never get there.
+    template <class Base> static __device__ __noinline__ void long_runs_in_order(Fine &s, u32 turns, Base base) {
+        u32 begin[TURNS], end[TURNS], *runs = s.bins, &all = s.totals[0];
+#pragma unroll
+        for (u32 turn = 0; turn < TURNS; turn++) {
+            begin[turn] = begin_of(s, turn);
+            end[turn] = s.bins[bin_at(turn) + EACH - 1];
+        }
+        if (threadIdx.x == 0) all = 0;
+        __syncthreads(); // and nobody needs the bins
+        static_assert(2 * (Tile::TILE / LONG_RUN) <= FINE, "room for all runs");
+#pragma unroll
+        for (u32 turn = 0; turn < TURNS; turn++)
+            if (turns >> turn & 1) {
+                u32 *run = runs + 2 * atomicAdd(&all, 1);
+                run[0] = begin[turn] | (end[turn] - begin[turn]) << 16;
+                run[1] = bin_at(turn);
+            }
+        __syncthreads();
+        for (u32 r = warp_id(); r < all; r += WARPS) {
+            u32 count = runs[2 * r] >> 16;
+            Item *items = s.items + (runs[2 * r] & 0xffff), least = base(runs[2 * r + 1]);
+            if (count <= WARP) warp_in_order<1>(items, count, least);
+            else warp_in_order<LONGEST / WARP>(items, count, least);
+        }
+    }
+    template <u32 EACH> static __device__ void warp_in_order(Item *items, u32 count, Item base) {
+        Item item[EACH];
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) item[e] = lane_id() * EACH + e < count ? Item(items[lane_id() * EACH + e] - base) : Item(~Item(0));
+        Bitonic<EACH, Item>{item}.sort_warp();
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++)
+            if (lane_id() * EACH + e < count) items[lane_id() * EACH + e] = item[e] + base;
     }
 
     // What is left of the keys is in the exchange. Apart, so that it takes no registers from those who never get there.

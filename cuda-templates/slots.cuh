@@ -6,6 +6,7 @@
 // sort"): alone they are counted, and what goes with them has room by how often the sample has the splitter. If there is too little room after all,
 // the passes do it.
 #pragma once
+#include "bitonic.cuh"
 #include "buckets.cuh"
 
 enum SlotRoute : u32 { SLOTS_BY_BITS, SLOTS_BY_RANGE, SLOTS_BY_SPLITTERS };
@@ -22,10 +23,11 @@ struct SlotCall {
     u32 bits;            // of a slot's number
     u32 room;
     u32 most;            // of LOOKED_AT that every block looks at before, so many may be a slot's
-    u32 intervals;       // between splitters, each with a slot; if none, there are no splitters
-    u32 interval_room;
-    u32 equal_room;      // of all that goes with keys that are equal to splitters
-    u32 are_large;       // whether intervals are sorted as large slots, though others are not
+    u32 intervals;       // between splitters, each with a slot: a power of two, or none
+    u32 sampled;         // keys for splitters
+    u32 most_between;    // so many of them may be an interval's
+    u32 equal_room;      // for all that goes with keys that are equal to splitters
+    u32 only_few;        // whether nothing but few values will fit
 };
 constexpr u32 LOOKED_AT = 512;
 
@@ -57,6 +59,8 @@ template <class Order, class Tile> struct SlotDigit {
     }
 
     __device__ u32 operator()(Bits key) const { return share(key); }
+    // As the input has it, and later in order.
+    __device__ Bits looked_at() const { return key; }
 
     // By the whole block, before it asks for a slot: which way. Whether either will do.
     __device__ bool await() {
@@ -122,117 +126,84 @@ __device__ inline void to_slots_in_order(typename Tile::Shared &s, const SortCal
 
 // ---- by splitters -----------------------------------------------------------------------------------------------------------------
 
-// Keys of a block in order, four of a thread side by side: bitonic (Batcher 1968), so that it is known beforehand which meet. `exchange` has
-// room for all.
-constexpr u32 OF_THREAD = 4;
-template <u32 THREADS, class Bits> __device__ void sort_sample(Bits (&key)[OF_THREAD], Bits *exchange) {
-    auto order_two = [&](u32 a, u32 b) {
-        Bits low = min(key[a], key[b]), high = max(key[a], key[b]);
-        key[a] = low;
-        key[b] = high;
-    };
-    order_two(0, 1);
-    order_two(2, 3);
-    order_two(0, 3);
-    order_two(1, 2);
-    order_two(0, 1);
-    order_two(2, 3);
-#pragma unroll 1
-    for (u32 run = 2; run <= THREADS; run *= 2) { // becomes one, of so many threads
-        // Its first half meets the second from the end on, so that no key of one comes after any of the other; and then each half itself.
-#pragma unroll 1
-        for (u32 apart = run / 2; apart > 0; apart /= 2) {
-            bool from_end = apart == run / 2, is_first = (threadIdx.x & apart) == 0;
-            u32 other = from_end ? run - 1 : apart;
-            Bits met[OF_THREAD];
-            if (apart >= WARP) {
-                __syncthreads();
+// How many of `COUNT` keys in order, a power of two, are less than a key; or not greater.
+template <bool OR_EQUAL, u32 COUNT, class Bits> __device__ inline u32 less_than(const Bits *sorted, Bits key) {
+    u32 less = 0;
 #pragma unroll
-                for (u32 e = 0; e < OF_THREAD; e++) exchange[e * THREADS + threadIdx.x] = key[e];
-                __syncthreads();
-#pragma unroll
-                for (u32 e = 0; e < OF_THREAD; e++) met[e] = exchange[e * THREADS + (threadIdx.x ^ other)];
-            } else {
-#pragma unroll
-                for (u32 e = 0; e < OF_THREAD; e++) met[e] = __shfl_xor_sync(ALL_LANES, key[e], other);
-            }
-            Bits its[OF_THREAD];
-#pragma unroll
-            for (u32 e = 0; e < OF_THREAD; e++) its[e] = from_end ? met[OF_THREAD - 1 - e] : met[e];
-#pragma unroll
-            for (u32 e = 0; e < OF_THREAD; e++) key[e] = is_first ? min(key[e], its[e]) : max(key[e], its[e]);
-        }
-        order_two(0, 2);
-        order_two(1, 3);
-        order_two(0, 1);
-        order_two(2, 3);
-    }
+    for (u32 step = COUNT / 2; step > 0; step /= 2) less += (OR_EQUAL ? sorted[less + step - 1] <= key : sorted[less + step - 1] < key) ? step : 0;
+    return less + (OR_EQUAL ? sorted[less] <= key : sorted[less] < key);
 }
 
-// The place of the first of `count` keys in order, a power of two, that is not less than a key; or that is greater.
-template <bool GREATER, class Bits> __device__ inline u32 first_of(const Bits *sorted, u32 count, Bits key) {
-    u32 before = 0;
-    for (u32 step = count; step > 0; step /= 2) {
-        u32 at = before + step;
-        if (at <= count && (GREATER ? sorted[at - 1] <= key : sorted[at - 1] < key)) before = at;
-    }
-    return before;
-}
-
-// As many keys of a sample between each splitter and the next. By the whole block: all find the same.
-template <class Order, class Tile> __device__ void find_splitters(Splitters<typename Tile::Shape::Bits> &found, typename Tile::Shared &s, const SortCall &call, const SlotCall &slots) {
+// As many keys of a sample between each splitter and the next. By the whole block: all find the same. Whether every interval has room.
+template <u32 EACH, class Order, class Tile>
+__device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &found, typename Tile::Shared &s, const SortCall &call, const SlotCall &slots) {
     typedef typename Tile::Shape::Bits Bits;
-    constexpr u32 SAMPLE = OF_THREAD * Tile::THREADS;
+    constexpr u32 SAMPLE = EACH * Tile::THREADS;
     static_assert(sizeof(s.exchange) >= SAMPLE * sizeof(Bits), "the sample takes the tile's place");
     Order order{Bits(call.flip)};
-    Bits *sorted = (Bits *)s.exchange, key[OF_THREAD];
+    Bits *sorted = (Bits *)s.exchange, key[EACH];
 #pragma unroll
-    for (u32 e = 0; e < OF_THREAD; e++) key[e] = ((const Bits *)call.keys_in)[sampled_at(e * Tile::THREADS + threadIdx.x, u32(call.n) / SAMPLE)];
+    for (u32 e = 0; e < EACH; e++) key[e] = ((const Bits *)call.keys_in)[sampled_at(e * Tile::THREADS + threadIdx.x, u32(call.n) / SAMPLE)];
 #pragma unroll
-    for (u32 e = 0; e < OF_THREAD; e++) key[e] = order.to(key[e]);
-    sort_sample<Tile::THREADS>(key, sorted);
+    for (u32 e = 0; e < EACH; e++) key[e] = order.to(key[e]);
+    Bitonic<EACH, Bits>{key}.template sort_block<Tile::THREADS>(sorted);
     __syncthreads();
 #pragma unroll
-    for (u32 e = 0; e < OF_THREAD; e++) sorted[threadIdx.x * OF_THREAD + e] = key[e];
+    for (u32 e = 0; e < EACH; e++) sorted[threadIdx.x * EACH + e] = key[e];
     __syncthreads();
+    bool has_room = true;
     u32 j = threadIdx.x, every = SAMPLE / slots.intervals;
     if (j < VALUES) {
         auto nth = [&](u32 j) { return j + 1 < slots.intervals ? sorted[(j + 1) * every] : Bits(~Bits(0)); };
         Bits value = nth(j);
         found.values[j] = value;
+        u32 less = less_than<false, SAMPLE>(sorted, value), upto = less_than<true, SAMPLE>(sorted, value);
+        u32 before = j == 0 ? 0 : less_than<true, SAMPLE>(sorted, nth(j - 1)); // more than `less` if it is the same splitter again
+        has_room = int(less - before) <= int(slots.most_between);
         if constexpr (Tile::HAS_VALUES) {
-            // Of as many of the sample hardly more are equal to it. A splitter that is there more than once is its first.
-            float seen = float(first_of<true>(sorted, SAMPLE, value) - first_of<false>(sorted, SAMPLE, value));
-            bool is_first = j == 0 || nth(j - 1) != value;
-            u32 room = is_first ? u32((seen + 5 * sqrtf(seen) + 8) * float(call.n) / SAMPLE) : 0;
-            u32 begin = block_before<VALUES>(room, s.totals), first = slots.intervals * slots.interval_room + Tile::TILE;
+            // Of as many of the sample hardly more are equal to it.
+            float seen = float(upto - less);
+            u32 room = before <= less ? u32((seen + 5 * sqrtf(seen) + 8) * float(call.n) / SAMPLE) : 0;
+            u32 begin = block_before<VALUES>(room, s.totals), first = slots.intervals * slots.room + Tile::TILE;
             found.begins[j] = first + min(begin, slots.equal_room);
             if (j == VALUES - 1) found.begins[VALUES] = first + min(begin + room, slots.equal_room);
         }
     }
+    return __syncthreads_and(has_room);
+}
+
+// Whether keys of a block, one of a thread, are few values.
+template <class Shared, class Bits> __device__ inline bool are_few(Shared &shared, Bits key) {
+    FewValues<Bits> &few = *(FewValues<Bits> *)&shared;
+    static_assert(sizeof(few) <= sizeof(Shared), "they take the tile's place");
     __syncthreads();
+    few.clear();
+    few.add(key);
+    __syncthreads();
+    return few.are_few();
 }
 
 // A tile's keys by splitters. Apart, so that it takes no registers from the others.
 template <class Order, class Tile>
-__device__ __noinline__ void to_slots_by_splitters(typename Tile::Shared &s, SortCall call, SlotCall slots, u32 tile) {
+__device__ __noinline__ void to_slots_by_splitters(typename Tile::Shared &s, SortCall call, SlotCall slots, u32 tile, typename Tile::Shape::Bits looked_at) {
     typedef typename Tile::Shape::Bits Bits;
     typedef BucketByValues<Bits> ByValues;
     __shared__ Splitters<Bits> found;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
     u32 *too_large = &plan.too_large;
-    if (slots.intervals == 0) {
+    bool fits = slots.intervals > 0 && (!slots.only_few || are_few(s, looked_at));
+    if (fits) fits = slots.sampled == Tile::THREADS ? find_splitters<1, Order, Tile>(found, s, call, slots) : find_splitters<4, Order, Tile>(found, s, call, slots);
+    if (!fits) {
         if (threadIdx.x == 0) *too_large = 1;
         return;
     }
-    find_splitters<Order, Tile>(found, s, call, slots);
     if (tile == 0) {
         Splitters<Bits> &all = *(Splitters<Bits> *)slots.splitters;
         if (threadIdx.x < VALUES) all.values[threadIdx.x] = found.values[threadIdx.x];
         if (Tile::HAS_VALUES && threadIdx.x < VALUES) all.begins[threadIdx.x] = found.begins[threadIdx.x];
         if (threadIdx.x == 0) plan.slots_by = SLOTS_BY_SPLITTERS;
     }
-    u32 room = slots.interval_room;
+    u32 room = slots.room;
     u64 nowhere = u64(room) * slots.intervals;
     const u32 *begins = found.begins;
     auto place = [=](u32 d, u32 earlier, u32 total) {
@@ -266,7 +237,7 @@ template <class Order, class Tile> __device__ void slot_first(typename Tile::Sha
         return nowhere;
     };
     if constexpr (!Tile::HAS_VALUES) {
-        if (!to_slots_in_any_order<Order, Tile, Put>(s, call, slots, blockIdx.x, digit, place)) to_slots_by_splitters<Order, Tile>(s, call, slots, blockIdx.x);
+        if (!to_slots_in_any_order<Order, Tile, Put>(s, call, slots, blockIdx.x, digit, place)) to_slots_by_splitters<Order, Tile>(s, call, slots, blockIdx.x, digit.looked_at());
     } else {
         u32 drawn = threadIdx.x == 0 ? add_relaxed(&plan.slot_ticket, 1) : 0; // comes while keys are looked at
         bool will_do = digit.await();
@@ -274,6 +245,6 @@ template <class Order, class Tile> __device__ void slot_first(typename Tile::Sha
         __syncthreads();
         u32 tile = s.tile;
         if (will_do) to_slots_in_order<Order, Tile, Put>(s, call, slots, tile, digit, place);
-        else to_slots_by_splitters<Order, Tile>(s, call, slots, tile);
+        else to_slots_by_splitters<Order, Tile>(s, call, slots, tile, digit.looked_at());
     }
 }

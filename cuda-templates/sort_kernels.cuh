@@ -100,11 +100,11 @@ typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, UNORDERED> BucketTile;
 #else
 typedef PassTile BucketTile;
 #endif
-typedef RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS> InBucket;
-typedef BucketSort<Order, InBucket, BUCKET_BINS> Bucket;
+typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS>, BUCKET_BINS> Bucket;
 typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BALLOTS>, LARGE_BINS> LargeBucket;
+typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, FEW>, BUCKET_BINS> Slot; // which is seldom full
 static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::CELLS + 16 <= BUCKET_TILE_SHARED, "what the host asks for");
-static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED && sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED, "what the host asks for");
+static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED && sizeof(Slot::Shared) <= BUCKET_SORT_SHARED && sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED, "what the host asks for");
 static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES && sizeof(Splitters<Bits>) <= VALUES * (sizeof(Bits) + 4) + 8, "what the host asks for");
 
 #if HAS_KERNEL(bucket_sample)
@@ -180,8 +180,8 @@ extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) slot
     extern __shared__ Vector shared[];
     const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
     u32 route = plan.slots_by; // asked for together
-    if (plan.too_large || (slots.are_large && route == SLOTS_BY_SPLITTERS)) return;
-    Bucket::run_slot(*(Bucket::Shared *)shared, call, slots, route);
+    if (plan.too_large) return;
+    Slot::run_slot(*(Slot::Shared *)shared, call, slots, route);
 }
 #endif
 #if HAS_KERNEL(slot_sort_large)
@@ -190,7 +190,7 @@ extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1) slot_sort_large(S
     extern __shared__ Vector shared[];
     const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
     u32 route = plan.slots_by;
-    if (plan.too_large || (slots.are_large && route != SLOTS_BY_SPLITTERS)) return;
+    if (plan.too_large) return;
     LargeBucket::run_slot(*(LargeBucket::Shared *)shared, call, slots, route);
 }
 #endif
@@ -199,7 +199,7 @@ extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1) slot_sort_large(S
 extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) bucket_small(SortCall call) {
     follow();
     extern __shared__ Vector shared[];
-    Bucket::run_one(*(Bucket::Shared *)shared, call);
+    Slot::run_one(*(Slot::Shared *)shared, call);
 }
 #endif
 #endif

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 
 mod plan;
-use plan::{BINS, Before, Launched, MOST_LOWER, Way, bucket_counters, most_equal, most_of_slot, sampled};
+use plan::{BINS, Before, Launched, MOST_LOWER, Way, bucket_counters, most_of_slot, sampled};
 pub(crate) use plan::{Missing, SortPlan};
 
 const NAME: &str = "sort";
@@ -173,9 +173,10 @@ struct Slots {
     room: u32,
     most: u32,
     intervals: u32,
-    interval_room: u32,
+    sampled: u32,
+    most_between: u32,
     equal_room: u32,
-    are_large: u32,
+    only_few: u32,
 }
 
 // ---- which kernels -----------------------------------------------------------------------------------------------------------
@@ -378,23 +379,17 @@ impl SortCall {
                     splitters: place(at.splitters),
                     bits,
                     room: block.tile() as u32,
-                    most: most_of_slot(*n, block.tile()) as u32,
+                    most: most_of_slot(*n, block.tile(), 1 << bits) as u32,
                     intervals: splits.intervals as u32,
-                    interval_room: shape.in_buckets(splits.are_large).tile() as u32,
-                    equal_room: most_equal(*n) as u32,
-                    are_large: u32::from(splits.are_large),
+                    sampled: splits.sampled as u32,
+                    most_between: splits.most_between as u32,
+                    equal_room: splits.equal_room as u32,
+                    only_few: u32::from(splits.are_few()),
                 };
                 let arguments = arguments(p(&slots));
                 launch(SlotFirst, n.div_ceil(shape.short.tile()), threads, SlotFirst.shared(shape), &arguments)?;
-                let sort = |is_large: bool, blocks: usize| {
-                    let kernel = if is_large { SlotSortLarge } else { SlotSort };
-                    let threads = shape.in_buckets(is_large).threads as u32;
-                    launch(kernel, blocks, threads, kernel.shared(shape), &arguments)
-                };
-                sort(is_large, 1 << bits)?;
-                if splits.are_large {
-                    sort(true, splits.intervals)?;
-                }
+                let kernel = if is_large { SlotSortLarge } else { SlotSort };
+                launch(kernel, 1 << bits, block.threads as u32, kernel.shared(shape), &arguments)?;
             }
             Before::Buckets { lower, most, is_large } => {
                 (buckets.lower_bits, buckets.most_lower_bits) = (lower, most);

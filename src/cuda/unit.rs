@@ -11,7 +11,7 @@ use super::tuning::{
 };
 
 /// The templates, by the name under which a unit includes them.
-pub(crate) const TEMPLATES: [(&str, &str); 32] = [
+pub(crate) const TEMPLATES: [(&str, &str); 33] = [
     ("types.cuh", include_str!("../../cuda-templates/types.cuh")),
     ("rust.cuh", include_str!("../../cuda-templates/rust.cuh")),
     ("warp_scan.cuh", include_str!("../../cuda-templates/warp_scan.cuh")),
@@ -36,6 +36,7 @@ pub(crate) const TEMPLATES: [(&str, &str); 32] = [
     ("segments.cuh", include_str!("../../cuda-templates/segments.cuh")),
     ("segment_kernels.cuh", include_str!("../../cuda-templates/segment_kernels.cuh")),
     ("radix.cuh", include_str!("../../cuda-templates/radix.cuh")),
+    ("bitonic.cuh", include_str!("../../cuda-templates/bitonic.cuh")),
     ("sort.cuh", include_str!("../../cuda-templates/sort.cuh")),
     ("bucket_map.cuh", include_str!("../../cuda-templates/bucket_map.cuh")),
     ("bucket_sort.cuh", include_str!("../../cuda-templates/bucket_sort.cuh")),

@@ -1,4 +1,4 @@
-//! Which way keys of a spread go to buckets, and that the map it makes is one: buckets rise with the keys, and none is too large.
+//! Which way keys of a spread go to buckets and to slots, and that the map it makes is one: buckets rise with the keys, and none is too large.
 
 use super::layers::{address, p};
 use crate::common::{Rng, context};
@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// As the kernels of a sort call it; `tell` says what came of it, for all keys.
 const KERNELS: &str = r#"
-#include "buckets.cuh"
+#include "slots.cuh"
 
 typedef KeyOrder<Bits, KIND, INFINITE> Order;
 static_assert(sizeof(BucketMap<Bits>) <= MAP_BYTES && sizeof(SortPlan<sizeof(Bits) + 1>) <= MAP_BYTES, "they have room");
@@ -53,6 +53,34 @@ extern "C" __global__ void tell(ALL, u32 *bucket, u32 *found) {
                 : map->route == BY_VALUES ? BucketByValues<Bits>{map->values}(key)
                                           : BucketByCells<Bits>(*map, map->cells)(key);
 }
+
+// Keys alone to slots, and which way that was.
+typedef RadixTile<Bits, NoPayload, LOOKED_AT, 32 / sizeof(Bits), UNORDERED> Tile;
+extern "C" __global__ void __launch_bounds__(LOOKED_AT)
+to_slots(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *slot_keys, Splitters<Bits> *splitters, u32 bits, u32 room, u32 most, u32 intervals, u32 most_between) {
+    __shared__ Tile::Shared shared;
+    SortCall call = {};
+    call.n = n;
+    call.keys_in = keys;
+    call.plan = plan;
+    call.flip = flip;
+    SlotCall slots = {};
+    slots.counts = counts;
+    slots.keys = slot_keys;
+    slots.splitters = splitters;
+    slots.bits = bits;
+    slots.room = room;
+    slots.most = most;
+    slots.intervals = intervals;
+    slots.sampled = 4 * LOOKED_AT;
+    slots.most_between = most_between;
+    slot_first<Order, Tile>(shared, call, slots);
+}
+extern "C" __global__ void tell_of_slots(void *plan, u32 *found) {
+    SortPlan<sizeof(Bits) + 1> &all = *(SortPlan<sizeof(Bits) + 1> *)plan;
+    found[0] = all.slots_by;
+    found[1] = all.too_large;
+}
 "#;
 const MAP_BYTES: usize = 1 << 17;
 const BUCKETS: usize = 1 << 16;
@@ -65,6 +93,15 @@ enum Route {
     Cells,
 }
 use Route::*;
+
+/// Which way keys go to slots; the last one is not at all.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum SlotRoute {
+    Bits,
+    Range,
+    Splitters,
+    Nowhere,
+}
 
 /// What orders keys: integers without a sign, with one, floats.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -112,7 +149,13 @@ impl<K: Key> Subject<K> {
              constexpr KeyKind KIND = {template};\nconstexpr Bits INFINITE = Bits({infinite:#x}ull);\n\
              constexpr u32 MAP_BYTES = {MAP_BYTES};\n{KERNELS}"
         );
-        let kernels = Kernels::compile(context, "routes", &text, &["take_sample", "make_map", "tell"]).unwrap();
+        let kernels = Kernels::compile(
+            context,
+            "routes",
+            &text,
+            &["take_sample", "make_map", "tell", "to_slots", "tell_of_slots"],
+        )
+        .unwrap();
         Subject { context: context.clone(), kernels, kind, rng: Rng::new(), keys: PhantomData }
     }
 
@@ -183,6 +226,102 @@ impl<K: Key> Subject<K> {
         }
     }
 
+    fn check_slots(&mut self, expected: SlotRoute, what: &str, n: usize, draw: impl Fn(u64) -> K) {
+        const ROOM: usize = 5632;
+        let keys: Vec<K> = (0..n).map(|_| draw(self.rng.next())).collect();
+        let what = format!("{what}, {n} of {:?} of {} bits to slots", self.kind, K::WIDTH);
+        let bits = (n / 1024).ilog2().clamp(5, 8);
+        let intervals = (1_u32 << bits).min(128);
+        let fits = (512 * ROOM) as f64 / n as f64;
+        let average = f64::from(512 >> bits);
+        let most = (fits - 3.0 * fits.sqrt()).max(average + 6.0 * average.sqrt() + 8.0) as u32;
+        let most_between = ((4.0 * fits - 1.75).sqrt() - 2.5).powi(2) as u32;
+
+        // ---- what the device does
+        let stream = self.context.new_stream().unwrap();
+        let input = stream.clone_htod(&keys).unwrap();
+        let zeros = |bytes: usize| stream.alloc_zeros::<u32>(bytes / 4).unwrap();
+        let slots = zeros((ROOM * 256 + 4096) * size_of::<K>());
+        let (plan, counts, splitters, found) = (zeros(MAP_BYTES), zeros(4 * 256), zeros(4096), zeros(8));
+        let input_at = address(&input, &stream);
+        let [plan, counts_at, slots_at, splitters_at, found_at] =
+            [&plan, &counts, &slots, &splitters, &found].map(|memory| address(memory, &stream));
+        let flip = if self.kind == Kind::Signed { 1_u64 << (K::WIDTH - 1) } else { 0 };
+        let (length, room) = (n as u64, ROOM as u32);
+        let arguments = [
+            p(&input_at),
+            p(&length),
+            p(&flip),
+            p(&plan),
+            p(&counts_at),
+            p(&slots_at),
+            p(&splitters_at),
+            p(&bits),
+            p(&room),
+            p(&most),
+            p(&intervals),
+            p(&most_between),
+        ];
+        let tile = 512 * 32 / size_of::<K>();
+        // SAFETY: the kernels' arguments, in order; the buffers outlive them.
+        unsafe {
+            self.kernels.launch(3, n.div_ceil(tile) as u32, 512, stream.cu_stream(), &arguments).unwrap();
+            self.kernels.launch(4, 1, 1, stream.cu_stream(), &[p(&plan), p(&found_at)]).unwrap();
+        }
+        let (found, counts) = (stream.clone_dtoh(&found).unwrap(), stream.clone_dtoh(&counts).unwrap());
+        let route = [SlotRoute::Bits, SlotRoute::Range, SlotRoute::Splitters][found[0] as usize];
+        let route = if found[1] == 0 { route } else { SlotRoute::Nowhere };
+        assert_eq!(route, expected, "{what}");
+        if route == SlotRoute::Nowhere {
+            return;
+        }
+
+        // ---- each slot has its keys, and equal ones are those of a splitter
+        let words = stream.clone_dtoh(&slots).unwrap();
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let splitters: Vec<u8> =
+            stream.clone_dtoh(&splitters).unwrap().iter().flat_map(|word| word.to_le_bytes()).collect();
+        let item = |bytes: &[u8], at: usize| {
+            let mut word = [0; 8];
+            word[..size_of::<K>()].copy_from_slice(&bytes[at * size_of::<K>()..][..size_of::<K>()]);
+            u64::from_le_bytes(word)
+        };
+        let mut places: Vec<u64> = keys.iter().map(|&key| self.place(key)).collect();
+        places.sort_unstable();
+        let mut left = &places[..];
+        for (digit, count) in counts.iter().map(|&count| count as usize).enumerate() {
+            let (own, rest) = left.split_at(count);
+            left = rest;
+            if route == SlotRoute::Splitters && digit % 2 == 1 {
+                assert!(own.iter().all(|&place| place == item(&splitters, digit / 2)), "{what}: digit {digit}");
+                continue;
+            }
+            let slot = if route == SlotRoute::Splitters { digit / 2 } else { digit };
+            assert!(count <= ROOM, "{what}: digit {digit} has {count}");
+            let mut here: Vec<u64> = (0..count).map(|i| item(&bytes, slot * ROOM + i)).collect();
+            here.sort_unstable();
+            assert!(here == own, "{what}: digit {digit}");
+        }
+        assert!(left.is_empty(), "{what}: keys are missing");
+    }
+
+    fn slots(&mut self) {
+        let (width, of) = (K::WIDTH, K::of);
+        let up = |x: u64| x >> (64 - width);
+        let law = |x: u64| up(x) >> (x.wrapping_mul(0x9e37_79b9_7f4a_7c15).leading_ones() * 5).min(width - 1);
+        let value = |x: u64| of(x.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - width));
+        for n in [20_000, 1 << 16, (1 << 17) + 77, 1 << 18] {
+            self.check_slots(SlotRoute::Bits, "random", n, of);
+            self.check_slots(SlotRoute::Range, "a range", n, |x| of((up(x) >> 9) + 12345));
+            self.check_slots(SlotRoute::Splitters, "a power law", n, |x| of(law(x)));
+            self.check_slots(SlotRoute::Splitters, "one value", n, |_| of(1 << (width - 9)));
+            self.check_slots(SlotRoute::Splitters, "three values", n, |x| value(x % 3 + 1));
+        }
+        // So many fit slots only if they are few values.
+        self.check_slots(SlotRoute::Splitters, "three values", 1 << 20, |x| value(x % 3 + 1));
+        self.check_slots(SlotRoute::Nowhere, "a power law", 1 << 20, |x| of(law(x)));
+    }
+
     fn integers(&mut self) {
         let (width, of) = (K::WIDTH, K::of);
         let up = |x: u64| x >> (64 - width);
@@ -229,4 +368,13 @@ fn keys_to_buckets() {
     }
     Subject::<u32>::new(&context, Kind::Float).floats();
     Subject::<u64>::new(&context, Kind::Float).floats();
+}
+
+#[test]
+fn keys_to_slots() {
+    let Some(context) = context() else { return };
+    for kind in [Kind::Unsigned, Kind::Signed] {
+        Subject::<u32>::new(&context, kind).slots();
+        Subject::<u64>::new(&context, kind).slots();
+    }
 }

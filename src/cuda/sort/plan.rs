@@ -84,7 +84,7 @@ impl SortProgram {
         if n <= MOST_FOR_SLOTS && n <= most_for_slots(shape.bucket) {
             let bits = (n / KEYS_OF_A_SLOT).max(1).ilog2().clamp(LEAST_SLOT_BITS, DIGIT_BITS);
             let bits = if n > average << bits { bits + 1 } else { bits };
-            return Before::Slots { bits, is_large: false, splits: Splits::of(n, bits, shape, has_large) };
+            return Before::Slots { bits, is_large: false, splits: Splits::of(n, bits, shape.bucket.tile()) };
         }
         if has_large && n <= most_for_slots(shape.large) {
             return Before::Slots { bits: DIGIT_BITS, is_large: true, splits: Splits::NONE };
@@ -121,9 +121,8 @@ impl SortProgram {
             .map(|block| Self::most_lower(machine).map_or(0, |lower| most_in_buckets(block) << (DIGIT_BITS + lower)));
         let [slots, large_slots] = blocks.map(most_for_slots);
         let of_buckets = [most, large_most, MOST_FOR_SLOTS.min(slots), large_slots];
-        let of_splits = blocks.into_iter().flat_map(|block| {
-            (LEAST_SLOT_BITS..=DIGIT_BITS).map(move |bits| most_of_splits(MOST_INTERVALS.min(1 << bits), block))
-        });
+        let of_splits =
+            (LEAST_SLOT_BITS..=DIGIT_BITS).map(|bits| 2 * shape.bucket.tile() * MOST_INTERVALS.min(1 << bits) / 7);
         let borders = [n, MOST_OF_A_WORD, SORT_SHORT, SORT_MIDDLE, FEWEST_TO_COUNT - 1];
         let borders = borders.into_iter().chain(of_buckets).chain(of_splits);
         let lengths = borders.map(|border| n.min(border)).filter(|&n| n > 0);
@@ -167,21 +166,11 @@ fn most_for_slots(block: SortBlock) -> usize {
     (block.tile() / 5 * 4) << DIGIT_BITS
 }
 
-/// Of `LOOKED_AT` of `n` keys, how many may be of one slot with room for `room`: by chance hardly more, if all have room.
-pub(super) fn most_of_slot(n: usize, room: usize) -> usize {
-    let expected = (LOOKED_AT * room) as f64 / n as f64;
-    (expected + 6.0 * expected.sqrt()) as usize + 8
-}
-
-/// As many keys as intervals of a block take: a sample of 2048 says that some have hardly more than so many times the average.
-fn most_of_splits(intervals: usize, block: SortBlock) -> usize {
-    block.tile() / 5 * 2 * intervals
-}
-
-/// Room for what goes with those of `n` keys that are equal to splitters: as `find_splitters` gives it to 127 of a sample of 2048, it is 2.75 times as
-/// many at most.
-pub(super) fn most_equal(n: usize) -> usize {
-    3 * n
+/// Of `LOOKED_AT` of `n` keys, how many may be of one of so many slots with room for `room`: as many as fit, but for chance; but more than by chance
+/// if all slots have as many.
+pub(super) fn most_of_slot(n: usize, room: usize, slots: usize) -> usize {
+    let (fits, average) = ((LOOKED_AT * room) as f64 / n as f64, LOOKED_AT as f64 / slots as f64);
+    (fits - 3.0 * fits.sqrt()).max(average + 6.0 * average.sqrt() + 8.0) as usize
 }
 
 /// How many of `n` keys are looked at before. Of half as many, 2^28 keys by cells asked for more buckets than there are; of a quarter as many, a
@@ -259,25 +248,37 @@ pub(super) enum Before {
     },
 }
 
-/// Of slots by splitters, for keys that neither bits nor range spread: the intervals between these, none if they are too many keys for that, and whether
-/// those are sorted as large slots.
+/// Of slots by splitters, for keys that neither bits nor range spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Splits {
+    /// Between splitters; if none, such keys go by passes.
     pub(super) intervals: usize,
-    pub(super) are_large: bool,
+    /// Keys from which splitters are chosen, and how many of them an interval may have.
+    pub(super) sampled: usize,
+    pub(super) most_between: usize,
+    /// Room for what goes with keys that are equal to splitters.
+    pub(super) equal_room: usize,
 }
 
 impl Splits {
-    const NONE: Splits = Splits { intervals: 0, are_large: false };
+    const NONE: Splits = Splits { intervals: 0, sampled: 0, most_between: 0, equal_room: 0 };
 
-    /// Of `n` keys for `1 << bits` slots.
-    fn of(n: usize, bits: u32, shape: &SortShape, has_large: bool) -> Splits {
+    /// Of `n` keys for `1 << bits` slots with so much room.
+    fn of(n: usize, bits: u32, room: usize) -> Splits {
         let intervals = MOST_INTERVALS.min(1 << bits);
-        match [false, true].map(|are_large| n <= most_of_splits(intervals, shape.in_buckets(are_large))) {
-            [true, _] => Splits { intervals, are_large: false },
-            [_, true] if has_large => Splits { intervals, are_large: true },
-            _ => Splits::NONE,
-        }
+        // Keys of the sample on average between two splitters: the fewer they are, the more intervals differ, and the more of their room is for that.
+        let is_roomy = 2 * room * intervals >= 7 * n;
+        let (sampled, of_all) = if is_roomy { (LOOKED_AT, 4) } else { (4 * LOOKED_AT, 3) };
+        // As many as `find_splitters` takes for the most that so many of the sample stand for: x + 5 sqrt(x) + 8.
+        let fits = (room * sampled) as f64 / n as f64;
+        let most_between = ((fits - 1.75).max(0.0).sqrt() - 2.5).max(0.0).powi(2) as usize;
+        // And in all, of splitters that are there once or more often.
+        Splits { intervals, sampled, most_between, equal_room: of_all * n }
+    }
+
+    /// Whether nothing fits but few values: there are many keys.
+    pub(super) fn are_few(&self) -> bool {
+        self.intervals > 0 && self.most_between + 1 < self.sampled / self.intervals
     }
 }
 
@@ -354,10 +355,8 @@ impl SortPlan {
                 at.counts = take(BINS * WORD);
                 at.zero = take(0);
                 at.splitters = take(MOST_INTERVALS * (key + WORD) + 2 * WORD);
-                let rooms = splits.intervals * self.shape.in_buckets(splits.are_large).tile();
-                let room = rooms.max(self.shape.in_buckets(is_large).tile() << bits) + self.shape.short.tile();
-                let equal = if splits.intervals > 0 { most_equal(self.n) } else { 0 };
-                at.slots = [take(room * key), take((room + equal) * value)];
+                let room = (self.shape.in_buckets(is_large).tile() << bits) + self.shape.short.tile();
+                at.slots = [take(room * key), take((room + splits.equal_room) * value)];
             }
             Before::Buckets { most, .. } => {
                 let buckets = BINS << most;
@@ -423,12 +422,7 @@ mod tests {
             Way::OneBlock { .. } | Way::Counted { .. } => None,
             Way::Passes(passes) => Some(passes.before),
         };
-        let slots = |bits| {
-            let splits = Splits { intervals: 128.min(1usize << bits), are_large: false };
-            Some(Before::Slots { bits, is_large: false, splits })
-        };
-        let large_intervals = Splits { intervals: 128, are_large: true };
-        let slots_and_large = Some(Before::Slots { bits: 8, is_large: false, splits: large_intervals });
+        let slots = |n, bits| Some(Before::Slots { bits, is_large: false, splits: Splits::of(n, bits, 5632) });
         let large_slots = Some(Before::Slots { bits: 8, is_large: true, splits: Splits::NONE });
         let buckets = |lower, most| Some(Before::Buckets { lower, most, is_large: false });
         let of_large = |lower, most| Some(Before::Buckets { lower, most, is_large: true });
@@ -436,13 +430,11 @@ mod tests {
         let large = 227 << 10;
         for (n, of_keys, of_pairs) in [
             (4096, None, None),
-            (5632, None, slots(5)),
-            (5633, slots(5), slots(5)),
-            (1 << 16, slots(6), slots(6)),
-            (1 << 18, slots(8), slots(8)),
-            (288_256, slots(8), slots(8)),
-            (288_257, slots_and_large, slots_and_large),
-            (1 << 20, slots_and_large, slots_and_large),
+            (5632, None, slots(5632, 5)),
+            (5633, slots(5633, 5), slots(5633, 5)),
+            (1 << 16, slots(1 << 16, 6), slots(1 << 16, 6)),
+            (1 << 18, slots(1 << 18, 8), slots(1 << 18, 8)),
+            (1 << 20, slots(1 << 20, 8), slots(1 << 20, 8)),
             ((1 << 20) + 1, large_slots, large_slots),
             (1 << 22, large_slots, large_slots),
             ((1 << 22) + 1, nothing, nothing),
@@ -468,9 +460,7 @@ mod tests {
                 assert_eq!(before(&keys, n, 1..32, large), nothing, "{n}, not all bits");
             }
         }
-        // Less shared memory, fewer buckets, and none that are large.
-        let no_splits = Some(Before::Slots { bits: 8, is_large: false, splits: Splits::NONE });
-        assert_eq!(before(&keys, 1 << 20, 0..32, 99 << 10), no_splits);
+        // Less shared memory, fewer buckets.
         assert_eq!(before(&keys, 1 << 26, 0..32, 99 << 10), buckets(6, 7));
         assert_eq!(before(&keys, 1 << 28, 0..32, 99 << 10), buckets(0, 0));
         let one_block = |program: &SortProgram, n| match program.plan(n, 0..32, false, &MACHINE).way {
@@ -479,6 +469,15 @@ mod tests {
         };
         assert_eq!([1, 5632, 5633].map(|n| one_block(&keys, n)), [Some(true), Some(true), None]);
         assert_eq!([1, 4096, 4097].map(|n| one_block(&pairs, n)), [Some(false), Some(false), None]);
+    }
+
+    #[test]
+    fn splitters_by_length() {
+        let of = |n: usize| Splits::of(n, (n / KEYS_OF_A_SLOT).ilog2().clamp(5, 8), 5632);
+        assert_eq!([of(10_000), of(100_000)].map(|s| (s.intervals, s.sampled)), [(32, 512), (64, 512)]);
+        assert_eq!([of(110_000), of(1 << 18)].map(|s| (s.intervals, s.sampled)), [(64, 2048), (128, 2048)]);
+        assert!(![of(10_000), of(1 << 17), of(1 << 18)].iter().any(Splits::are_few));
+        assert!([of(300_000), of(1 << 20)].iter().all(Splits::are_few));
     }
 
     /// In place keys move an even number of times, and no array overlaps another.
@@ -525,9 +524,11 @@ mod tests {
     #[test]
     fn memory_for_more_is_enough_for_fewer() {
         let most_in_large = [627_245_056, 741_539_840, 1_140_850_688]; // of 8 bytes, pairs of 4 and 8, of 4
+        let most_of_few_sampled = [51_492, 102_985, 205_970]; // for splitters of 32, 64 and 128 intervals
         let lengths = [1, 100, 5633, 100_000, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 25, 1 << 27, 1 << 28, 1 << 30]
             .into_iter()
             .chain(most_in_large)
+            .chain(most_of_few_sampled)
             .flat_map(|n| [n, n - 1, n + 1])
             .filter(|&n| n > 0);
         let kind = KeyKind::Unsigned;
