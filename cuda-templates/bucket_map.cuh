@@ -126,7 +126,6 @@ template <class Bits> struct Cells {
 };
 
 // A key whose place is marked need not be sorted any more: then it is stored as what it was.
-
 template <class Order, class Bits> struct PutInBucket {
     Bits *out;
     Order order;

@@ -1,7 +1,7 @@
 // Radix sort by buckets: one of them, in one block, by one of three ways.
 //
 // - Keys alone of which few bits are left, and that are not dense: each key that there could be is counted, and the counts tell all places.
-// - Each key to a bin by its next bits, about as many bins as keys; then a thread puts the keys of a few bins in order.
+// - Each key to a bin by its next bits, about as many bins as keys; then a thread puts the keys of a few bins in order, or a warp if they are many.
 // - Where keys are so much alike that these do not tell them apart: digit by digit.
 #pragma once
 #include "slots.cuh"
@@ -298,7 +298,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
             }
             u32 upto = warp_upto(sum);
             if (lane_id() == WARP - 1) totals[warp_id()] = upto;
-            // Whether a thread would have too many: then digits, which is slower and does not mind.
+            // Whether a thread would have more than even a warp puts in order: then digits, which is slower and does not mind.
             if (__syncthreads_or(sum > LONGEST && !in_order) || span.bits > WIDTH - place_bits + LOG_BINS - 4) {
                 if (HAS_VALUES) wait_for_copies();
                 __syncthreads(); // they are there, and nobody needs them
@@ -395,7 +395,8 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         });
     }
 
-    // Of items side by side, each at most as far from its place as the longest of their bins is long. All have `base` at least.
+    // Of items side by side, each at most as far from its place as the longest of their bins is long. All have `base` at least, and lose it: where each was,
+    // in its last bits, is not of it.
     static __device__ void put_in_order(Item *items, u32 count, u32 longest, Item base) {
         if (longest <= 1) return;
         if (LONG_RUN == RUN || warp_max(count) <= RUN) put_run_in_order<RUN>(items, count, longest, base);
@@ -416,7 +417,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
             if (j < count) items[j] = item[j];
     }
 
-    // More items of a thread than it has registers for: by a warp, whichever is free. Apart, so that it takes no registers from those who never get there.
+    // More items of a thread than it has registers for, less their base as those: by a warp, whichever is free. Apart, so that it takes no registers from those who never get there.
     template <class Base> static __device__ __noinline__ void long_runs_in_order(Fine &s, u32 turns, Base base) {
         u32 begin[TURNS], end[TURNS], *runs = s.bins, &all = s.totals[0];
 #pragma unroll
@@ -449,7 +450,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         Bitonic<EACH, Item>{item}.sort_warp();
 #pragma unroll
         for (u32 e = 0; e < EACH; e++)
-            if (lane_id() * EACH + e < count) items[lane_id() * EACH + e] = item[e] + base;
+            if (lane_id() * EACH + e < count) items[lane_id() * EACH + e] = item[e];
     }
 
     // What is left of the keys is in the exchange. Apart, so that it takes no registers from those who never get there.

@@ -263,7 +263,7 @@ template <class Bits> __device__ void bucket_plan(const SortCall &call, const Bu
 
 // ---- to the buckets --------------------------------------------------------------------------------------------------------------
 
-// Keys alone, whose order nobody sees: a tile's to places that `claim(digit, total)` gives.
+// Keys alone, whose order nobody sees: a tile's to places that `claim(digit, total)` gives. Whether there is a digit of each.
 template <class Tile, class D, class Load, class Put, class Claim>
 __device__ inline bool any_order_tile(Tile &t, D digit, const Load &load, const Put &put, const Claim &claim) {
     t.load(load);

@@ -18,16 +18,16 @@ template <class Bits> struct Splitters {
 
 struct SlotCall {
     u32 *counts;         // by digit, zero before the sort: of keys that it has
-    void *keys, *values; // `room` for each slot, and then a tile's for what has no place; of values then `equal_room`
+    void *keys, *values; // `room` for each slot, and after the last one a tile's for what has no place; of values then `equal_room`
     void *splitters;     // `Splitters`
-    u32 bits;            // of a slot's number
+    u32 bits;            // of a slot's number, but by splitters
     u32 room;
     u32 most;            // of LOOKED_AT that every block looks at before, so many may be a slot's
     u32 intervals;       // between splitters, each with a slot: a power of two, or none
     u32 sampled;         // keys for splitters
     u32 most_between;    // so many of them may be an interval's
     u32 equal_room;      // for all that goes with keys that are equal to splitters
-    u32 only_few;        // whether nothing but few values will fit
+    u32 only_few;        // whether nothing fits but few values, of which each is often
 };
 constexpr u32 LOOKED_AT = 512;
 
@@ -59,7 +59,7 @@ template <class Order, class Tile> struct SlotDigit {
     }
 
     __device__ u32 operator()(Bits key) const { return share(key); }
-    // As the input has it, and later in order.
+    // One of the few keys that are looked at, as the input has it or in order.
     __device__ Bits looked_at() const { return key; }
 
     // By the whole block, before it asks for a slot: which way. Whether either will do.
@@ -134,7 +134,8 @@ template <bool OR_EQUAL, u32 COUNT, class Bits> __device__ inline u32 less_than(
     return less + (OR_EQUAL ? sorted[less] <= key : sorted[less] < key);
 }
 
-// As many keys of a sample between each splitter and the next. By the whole block: all find the same. Whether every interval has room.
+// Splitters with as many keys of a sample between each and the next, or before the first. By the whole block: all find the same. Whether every interval
+// has room.
 template <u32 EACH, class Order, class Tile>
 __device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &found, typename Tile::Shared &s, const SortCall &call, const SlotCall &slots) {
     typedef typename Tile::Shape::Bits Bits;

@@ -102,9 +102,12 @@ typedef PassTile BucketTile;
 #endif
 typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS>, BUCKET_BINS> Bucket;
 typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BALLOTS>, LARGE_BINS> LargeBucket;
-typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, FEW>, BUCKET_BINS> Slot; // which is seldom full
+// Slots are seldom full. Of large ones, keys alone are faster if digits are ranked as in buckets, which is the compiler's choice of registers.
+typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, FEW>, BUCKET_BINS> Slot;
+typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, Value::BYTES == 0 ? BALLOTS : FEW>, LARGE_BINS> LargeSlot;
 static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::CELLS + 16 <= BUCKET_TILE_SHARED, "what the host asks for");
-static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED && sizeof(Slot::Shared) <= BUCKET_SORT_SHARED && sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED, "what the host asks for");
+static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED && sizeof(Slot::Shared) <= BUCKET_SORT_SHARED && sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED && sizeof(LargeSlot::Shared) <= LARGE_SORT_SHARED,
+              "what the host asks for");
 static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES && sizeof(Splitters<Bits>) <= VALUES * (sizeof(Bits) + 4) + 8, "what the host asks for");
 
 #if HAS_KERNEL(bucket_sample)
@@ -191,7 +194,7 @@ extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1) slot_sort_large(S
     const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
     u32 route = plan.slots_by;
     if (plan.too_large) return;
-    LargeBucket::run_slot(*(LargeBucket::Shared *)shared, call, slots, route);
+    LargeSlot::run_slot(*(LargeSlot::Shared *)shared, call, slots, route);
 }
 #endif
 #ifdef ALONE // as many keys as a block holds

@@ -57,7 +57,7 @@ extern "C" __global__ void tell(ALL, u32 *bucket, u32 *found) {
 // Keys alone to slots, and which way that was.
 typedef RadixTile<Bits, NoPayload, LOOKED_AT, 32 / sizeof(Bits), UNORDERED> Tile;
 extern "C" __global__ void __launch_bounds__(LOOKED_AT)
-to_slots(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *slot_keys, Splitters<Bits> *splitters, u32 bits, u32 room, u32 most, u32 intervals, u32 most_between) {
+to_slots(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *slot_keys, Splitters<Bits> *splitters, u32 bits, u32 room, u32 most, u32 intervals, u32 sampled, u32 most_between) {
     __shared__ Tile::Shared shared;
     SortCall call = {};
     call.n = n;
@@ -72,7 +72,7 @@ to_slots(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *slot_
     slots.room = room;
     slots.most = most;
     slots.intervals = intervals;
-    slots.sampled = 4 * LOOKED_AT;
+    slots.sampled = sampled;
     slots.most_between = most_between;
     slot_first<Order, Tile>(shared, call, slots);
 }
@@ -235,7 +235,8 @@ impl<K: Key> Subject<K> {
         let fits = (512 * ROOM) as f64 / n as f64;
         let average = f64::from(512 >> bits);
         let most = (fits - 3.0 * fits.sqrt()).max(average + 6.0 * average.sqrt() + 8.0) as u32;
-        let most_between = ((4.0 * fits - 1.75).sqrt() - 2.5).powi(2) as u32;
+        let sampled = if n < 95_000 { 512_u32 } else { 2048 };
+        let most_between = ((f64::from(sampled / 512) * fits - 1.75).sqrt() - 2.5).powi(2) as u32;
 
         // ---- what the device does
         let stream = self.context.new_stream().unwrap();
@@ -260,6 +261,7 @@ impl<K: Key> Subject<K> {
             p(&room),
             p(&most),
             p(&intervals),
+            p(&sampled),
             p(&most_between),
         ];
         let tile = 512 * 32 / size_of::<K>();

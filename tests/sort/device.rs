@@ -251,10 +251,12 @@ fn by_cells<K: Key>(make: impl Fn(u64) -> K) {
     unevenly(&mut device, make, n);
 }
 
-/// Few of them: slots by their share of a range, or none.
+/// Few of them: slots by their share of a range, by splitters, or none.
 fn by_slots<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
-    for most in [5700, 20_000, 1 << 16, 100_000, 1 << 18, (1 << 18) + 300, 500_000, 1 << 20, 1_300_000, 1 << 22] {
+    for most in
+        [5700, 20_000, 1 << 16, 100_000, 1 << 18, 200_000, (1 << 18) - 100, 270_000, 1 << 20, 1_300_000, 1 << 22]
+    {
         let n = most - device.rng.below(20);
         unevenly(&mut device, &make, n);
     }

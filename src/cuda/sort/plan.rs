@@ -121,10 +121,7 @@ impl SortProgram {
             .map(|block| Self::most_lower(machine).map_or(0, |lower| most_in_buckets(block) << (DIGIT_BITS + lower)));
         let [slots, large_slots] = blocks.map(most_for_slots);
         let of_buckets = [most, large_most, MOST_FOR_SLOTS.min(slots), large_slots];
-        let of_splits =
-            (LEAST_SLOT_BITS..=DIGIT_BITS).map(|bits| 2 * shape.bucket.tile() * MOST_INTERVALS.min(1 << bits) / 7);
-        let borders = [n, MOST_OF_A_WORD, SORT_SHORT, SORT_MIDDLE, FEWEST_TO_COUNT - 1];
-        let borders = borders.into_iter().chain(of_buckets).chain(of_splits);
+        let borders = [n, MOST_OF_A_WORD, SORT_SHORT, SORT_MIDDLE, FEWEST_TO_COUNT - 1].into_iter().chain(of_buckets);
         let lengths = borders.map(|border| n.min(border)).filter(|&n| n > 0);
         let plans = lengths.flat_map(|n| [false, true].map(|in_place| self.plan(n, bits.clone(), in_place, machine)));
         plans.map(|plan| plan.scratch(missing)).max().unwrap_or(0)
@@ -266,19 +263,21 @@ impl Splits {
     /// Of `n` keys for `1 << bits` slots with so much room.
     fn of(n: usize, bits: u32, room: usize) -> Splits {
         let intervals = MOST_INTERVALS.min(1 << bits);
-        // Keys of the sample on average between two splitters: the fewer they are, the more intervals differ, and the more of their room is for that.
-        let is_roomy = 2 * room * intervals >= 7 * n;
-        let (sampled, of_all) = if is_roomy { (LOOKED_AT, 4) } else { (4 * LOOKED_AT, 3) };
-        // As many as `find_splitters` takes for the most that so many of the sample stand for: x + 5 sqrt(x) + 8.
-        let fits = (room * sampled) as f64 / n as f64;
-        let most_between = ((fits - 1.75).max(0.0).sqrt() - 2.5).max(0.0).powi(2) as usize;
-        // And in all, of splitters that are there once or more often.
-        Splits { intervals, sampled, most_between, equal_room: of_all * n }
+        // As many as `find_splitters` takes for the most that so many of the sample stand for: x + 5 sqrt(x) + 8. The fewer they are, the more room an interval
+        // needs beyond its share.
+        // Of 64 splitters of 512 keys what is equal to them gets room for 3.8 times as many as there are, of 128 of 2048 for 2.8.
+        let of = |sampled: usize| {
+            let fits = (room * sampled) as f64 / n as f64;
+            let most_between = ((fits - 1.75).max(0.0).sqrt() - 2.5).max(0.0).powi(2) as usize;
+            Splits { intervals, sampled, most_between, equal_room: 4 * n }
+        };
+        let of_few = of(LOOKED_AT);
+        if intervals <= 64 && !of_few.are_few() { of_few } else { of(4 * LOOKED_AT) }
     }
 
-    /// Whether nothing fits but few values: there are many keys.
+    /// Whether nothing fits but few values, as an interval of others has more of the sample.
     pub(super) fn are_few(&self) -> bool {
-        self.intervals > 0 && self.most_between + 1 < self.sampled / self.intervals
+        self.intervals > 0 && self.most_between < self.sampled / self.intervals
     }
 }
 
@@ -474,10 +473,13 @@ mod tests {
     #[test]
     fn splitters_by_length() {
         let of = |n: usize| Splits::of(n, (n / KEYS_OF_A_SLOT).ilog2().clamp(5, 8), 5632);
-        assert_eq!([of(10_000), of(100_000)].map(|s| (s.intervals, s.sampled)), [(32, 512), (64, 512)]);
-        assert_eq!([of(110_000), of(1 << 18)].map(|s| (s.intervals, s.sampled)), [(64, 2048), (128, 2048)]);
-        assert!(![of(10_000), of(1 << 17), of(1 << 18)].iter().any(Splits::are_few));
-        assert!([of(300_000), of(1 << 20)].iter().all(Splits::are_few));
+        let seen = |n| (of(n).intervals, of(n).sampled);
+        assert_eq!([5700, 10_000, 65_535].map(seen), [(32, 512); 3]);
+        assert_eq!([65_536, 95_000].map(seen), [(64, 512); 2]);
+        assert_eq!([96_000, 131_071].map(seen), [(64, 2048); 2]);
+        assert_eq!([131_072, 200_000, 1 << 20].map(seen), [(128, 2048); 3]);
+        assert!((5000..=1 << 18).step_by(100).all(|n| !of(n).are_few()));
+        assert!([263_000, 300_000, 1 << 20].iter().all(|&n| of(n).are_few()));
     }
 
     /// In place keys move an even number of times, and no array overlaps another.
@@ -518,7 +520,9 @@ mod tests {
         let (at, shape) = (plan.layout(missing), plan.shape);
         let Way::Passes(PassPlan { before: Before::Slots { bits, .. }, .. }) = plan.way else { panic!() };
         let room = (shape.bucket.tile() << bits) + shape.short.tile();
-        assert!(at.slots[1] >= at.slots[0] + 4 * room && at.keys[0].unwrap() >= at.slots[1] + 8 * room);
+        let of_values = room + 4 * (1 << 17);
+        assert!(at.slots[1] >= at.slots[0] + 4 * room && at.keys[0].unwrap() >= at.slots[1] + 8 * of_values);
+        assert!(at.slots[0] >= at.splitters + MOST_INTERVALS * (4 + 4) + 4);
     }
 
     #[test]
