@@ -79,7 +79,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// On the device, for n keys of b bytes with a payload of p: all keys are read once to count their digits; then each of the passes,
 /// one for 8 bits that are looked at, reads and writes all of it, so that in all some n (b + 2 passes (b + p)) bytes are moved. A pass
 /// whose digit is the same in all keys is skipped. Keys of 4 or 8 bytes by all their bits are moved to slots in one step if they are few, 4 n (b + p)
-/// bytes, and to buckets in two if they are many, n (b + 6 (b + p)) bytes, whatever the passes would be; each is sorted in shared memory. Where a block has
+/// bytes: to some 2^18 however they are spread, and above if they are evenly over some range; and to buckets in two if they are many, n (b + 6 (b + p)) bytes, whatever the passes would be; each is sorted in shared memory. Where a block has
 /// 227 KiB of that, 4-byte keys take slots up to 2^22 and buckets from 5 * 2^20 to 10^9, with a payload of 4 bytes from 3 * 2^22 on; 8-byte keys slots
 /// up to 2^21, and buckets to 6 * 10^8. A larger payload lowers the upper borders, to 10^6 and 3 * 10^8 at worst; less shared memory to 2^20 and 1.5 to
 /// 3 * 10^8. From 2^20 keys on, in place from as many on as go to buckets, and up to 2^31, fewer than 128 values that differ in more than two bytes are
@@ -90,7 +90,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 ///
 /// # Memory
 /// Keys, and a payload, are moved between two arrays. The second one is scratch memory: n (b + p) bytes, and some hundred
-/// KiB to 64 MiB besides on the device, of which 20 to 45 MiB are slots of 10^6 keys and more (with a payload 2 KiB for each 1536 to 8704 keys), where
+/// KiB to 70 MiB besides on the device, of which slots take 3 to 46 MiB for 10^5 to 4 * 10^6 keys (with a payload 2 KiB for each 1536 to 8704 keys), where
 /// the [workspace](Sort::workspace) keeps it. [`run_in_place_with`](Sort::run_in_place_with)
 /// takes a buffer of the caller's instead. [`indices`](Sort::indices) needs two arrays of keys and one of indices.
 ///
@@ -106,7 +106,8 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 ///
 /// # Source
 /// Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs" (2022); Stehle and Jacobsen, "A Memory
-/// Bandwidth-Efficient Hybrid Radix Sort on GPUs" (2017), for buckets.
+/// Bandwidth-Efficient Hybrid Radix Sort on GPUs" (2017), for buckets; Leischner, Osipov and Sanders, "GPU Sample Sort" (2010), for slots
+/// of keys that are not spread evenly.
 #[derive(Debug)]
 #[must_use = "nothing is sorted until it is run"]
 pub struct Sort<K, S = Anywhere> {
