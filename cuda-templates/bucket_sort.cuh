@@ -174,7 +174,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
     // Keys that are equal to splitters to where they belong: those of a few by the block of the splitter's number, of many by all blocks. Apart, so
     // that it takes no registers from the others.
     static __device__ __noinline__ void place_equal(Shared &shared, SortCall call, SlotCall slots) {
-        constexpr u32 FEW = 8 * THREADS;
+        constexpr u32 OF_ONE_BLOCK = 8 * THREADS;
         Equal &s = shared.equal;
         u32 d = threadIdx.x, count = d < BINS ? slots.counts[d] : 0;
         __syncthreads(); // the slot is out
@@ -183,7 +183,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         if (d < BINS) {
             s.counts[d] = count;
             s.starts[d] = block_before<BINS>(count, s.totals);
-            if (d % 2 == 1 && count > FEW) s.many[atomicAdd(&s.all_many, 1)] = d / 2;
+            if (d % 2 == 1 && count > OF_ONE_BLOCK) s.many[atomicAdd(&s.all_many, 1)] = d / 2;
         }
         __syncthreads();
         const Splitters<Bits> &splitters = *(const Splitters<Bits> *)slots.splitters;
@@ -199,7 +199,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
             if (!HAS_VALUES || out)
                 for (u32 i = thread; i < count; i += threads) out[i] = key;
         };
-        if (s.counts[2 * blockIdx.x + 1] <= FEW) place(blockIdx.x, d, THREADS);
+        if (s.counts[2 * blockIdx.x + 1] <= OF_ONE_BLOCK) place(blockIdx.x, d, THREADS);
         for (u32 m = 0; m < s.all_many; m++) place(s.many[m], blockIdx.x * THREADS + d, slots.intervals * THREADS);
     }
 
@@ -417,7 +417,8 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
             if (j < count) items[j] = item[j];
     }
 
-    // More items of a thread than it has registers for, less their base as those: by a warp, whichever is free. Apart, so that it takes no registers from those who never get there.
+    // More items of a thread than it has registers for, which lose their base too: by a warp, whichever is free. Apart, so that it takes no registers from
+    // those who never get there.
     template <class Base> static __device__ __noinline__ void long_runs_in_order(Fine &s, u32 turns, Base base) {
         u32 begin[TURNS], end[TURNS], *runs = s.bins, &all = s.totals[0];
 #pragma unroll

@@ -12,7 +12,7 @@
 enum SlotRoute : u32 { SLOTS_BY_BITS, SLOTS_BY_RANGE, SLOTS_BY_SPLITTERS };
 
 template <class Bits> struct Splitters {
-    Bits values[VALUES];   // in order; the last of them, and those that are not there, the greatest of all keys
+    Bits values[VALUES];    // in order; the last of them, and those that are not there, the greatest of all keys
     u32 begins[VALUES + 1]; // where what goes with the keys that are equal to each begins among the slots' values
 };
 

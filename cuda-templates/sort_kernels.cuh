@@ -106,8 +106,8 @@ typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BAL
 typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, FEW>, BUCKET_BINS> Slot;
 typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, Value::BYTES == 0 ? BALLOTS : FEW>, LARGE_BINS> LargeSlot;
 static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::CELLS + 16 <= BUCKET_TILE_SHARED, "what the host asks for");
-static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED && sizeof(Slot::Shared) <= BUCKET_SORT_SHARED && sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED && sizeof(LargeSlot::Shared) <= LARGE_SORT_SHARED,
-              "what the host asks for");
+static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED && sizeof(Slot::Shared) <= BUCKET_SORT_SHARED, "what the host asks for");
+static_assert(sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED && sizeof(LargeSlot::Shared) <= LARGE_SORT_SHARED, "what the host asks for");
 static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES && sizeof(Splitters<Bits>) <= VALUES * (sizeof(Bits) + 4) + 8, "what the host asks for");
 
 #if HAS_KERNEL(bucket_sample)
