@@ -276,13 +276,22 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_sample(co
     u32 stride = u32(call.n / buckets.sampled);
     u64 turned = 0, greatest = 0, differs = 0;
     Bits one = order.to(keys[0]);
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < buckets.sampled; i += gridDim.x * THREADS) {
-        Bits key = order.to(keys[sampled_at(i, stride)]);
-        ((Bits *)buckets.sample)[i] = key;
-        atomicAdd(tops + u32(key >> (BucketMap<Bits>::WIDTH - DIGIT_BITS)), 1);
-        turned = max(turned, u64(Bits(~key)));
-        greatest = max(greatest, u64(key));
-        differs |= u64(key ^ one);
+    constexpr u32 AT_ONCE = 4; // are asked for together
+    for (u32 first = blockIdx.x * THREADS + threadIdx.x; first < buckets.sampled; first += AT_ONCE * gridDim.x * THREADS) {
+        Bits key[AT_ONCE];
+        auto at = [&](u32 k) { return first + k * gridDim.x * THREADS; };
+#pragma unroll
+        for (u32 k = 0; k < AT_ONCE; k++) key[k] = at(k) < buckets.sampled ? keys[sampled_at(at(k), stride)] : keys[0];
+#pragma unroll
+        for (u32 k = 0; k < AT_ONCE; k++) {
+            if (at(k) >= buckets.sampled) break;
+            key[k] = order.to(key[k]);
+            ((Bits *)buckets.sample)[at(k)] = key[k];
+            atomicAdd(tops + u32(key[k] >> (BucketMap<Bits>::WIDTH - DIGIT_BITS)), 1);
+            turned = max(turned, u64(Bits(~key[k])));
+            greatest = max(greatest, u64(key[k]));
+            differs |= u64(key[k] ^ one);
+        }
     }
     turned = warp_max(turned);
     greatest = warp_max(greatest);
@@ -316,98 +325,121 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_sample(co
 
 // A set of them in shared memory, until they are not few.
 template <class Bits> struct FewValues {
-    static constexpr u32 SLOTS = 2 * VALUES;
-    u32 state[SLOTS]; // of a slot: free, taken, or its value is there
-    Bits value[SLOTS];
-    u32 count;
+    static constexpr u32 SLOTS = 2 * VALUES, IN_VECTOR = sizeof(Vector) / sizeof(Bits);
+    static constexpr Bits NONE = Bits(~Bits(0)); // in a slot that is free; the value that is the same has none
+    alignas(16) Bits value[SLOTS];
+    u32 has_greatest, count;
 
     // By the whole block.
     __device__ void clear() {
-        for (u32 i = threadIdx.x; i < SLOTS; i += blockDim.x) state[i] = 0;
-        if (threadIdx.x == 0) count = 0;
+        for (u32 i = threadIdx.x; i < SLOTS; i += blockDim.x) value[i] = NONE;
+        if (threadIdx.x == 0) has_greatest = count = 0;
         __syncthreads();
     }
     __device__ bool are_few() const { return *(volatile const u32 *)&count < VALUES; }
     __device__ void add(Bits x) {
+        if (x == NONE) {
+            if (*(volatile u32 *)&has_greatest == 0 && atomicExch(&has_greatest, 1) == 0) atomicAdd(&count, 1);
+            return;
+        }
         for (u32 slot = u32(u64(x) * 0x9e3779b97f4a7c15ull >> 40) % SLOTS; are_few(); slot = (slot + 1) % SLOTS) {
-            volatile u32 *now = state + slot;
-            if (*now == 0 && atomicCAS(state + slot, 0, 1) == 0) {
-                *(volatile Bits *)(value + slot) = x;
-                __threadfence_block();
-                *now = 2;
-                atomicAdd(&count, 1);
-                return;
-            }
-            while (*now != 2) {}
-            __threadfence_block();
-            if (*(volatile Bits *)(value + slot) == x) return;
+            Bits here = *(volatile Bits *)(value + slot);
+            if (here == NONE) here = atomicCAS(value + slot, NONE, x);
+            if (here == NONE) atomicAdd(&count, 1);
+            if (here == NONE || here == x) return;
         }
     }
     // Those that are few, in order. By the whole block, when all are in.
     __device__ void list(Bits *out) const {
-        if (threadIdx.x >= SLOTS || state[threadIdx.x] == 0) return;
+        if (threadIdx.x == 0 && has_greatest) out[count - 1] = NONE;
+        if (threadIdx.x >= SLOTS || value[threadIdx.x] == NONE) return;
         u32 less = 0;
-        for (u32 i = 0; i < SLOTS; i++) less += state[i] != 0 && value[i] < value[threadIdx.x];
+#pragma unroll 4
+        for (u32 v = 0; v < SLOTS / IN_VECTOR; v++) {
+            Bits others[IN_VECTOR];
+            memcpy(others, (const Vector *)value + v, sizeof(Vector));
+#pragma unroll
+            for (u32 i = 0; i < IN_VECTOR; i++) less += others[i] < value[threadIdx.x];
+        }
         out[less] = value[threadIdx.x];
     }
 };
 
 // ---- map -------------------------------------------------------------------------------------------------------------------------
 
-// Counts the sample; the block that comes last decides.
+// Counts the sample; the block that comes last decides. No loop is longer than it must be: of code that runs once most of the time is that to load it.
 template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
     typedef BucketMap<Bits> Map;
     constexpr u32 CELLS = Map::CELLS, SIDE = Map::SIDE, EACH = (CELLS + THREADS - 1) / THREADS;
     static_assert(THREADS >= BINS, "a thread for each bin");
-    __shared__ u32 counts[2 * CELLS], shares[BINS];
+    __shared__ u32 counts[2 * CELLS], shares[BINS], needs[CELLS];
     __shared__ u32 most[3], seen[MAP_BLOCKS];
     __shared__ u64 totals[THREADS / WARP];
     __shared__ bool last;
     Map &map = *(Map *)buckets.map;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
+    u64 ends_seen[2] = {map.extremes[0], map.extremes[1]}; // asked for together
     if (plan.too_large || map.route == BY_BITS) return;
     __shared__ FewValues<Bits> few;
     static_assert(THREADS >= few.SLOTS, "a thread for each slot");
-    few.clear();
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < buckets.sampled && few.are_few(); i += gridDim.x * THREADS)
-        few.add(((const Bits *)buckets.sample)[i]);
-    __syncthreads();
-    if (few.are_few()) few.list(map.of_part[blockIdx.x]);
-    if (threadIdx.x == 0) map.seen[blockIdx.x] = few.count;
-    Cells<Bits> ways[2] = {Cells<Bits>::inward(map.extremes, Order::GRAIN), Cells<Bits>::outward()};
-    Share<Bits> share(map.extremes);
-    bool is_wide = share.range() >> 20 != 0;
-    share.factor = is_wide ? share.factor_for(BINS) : 0;
     for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS) counts[i] = 0;
     if (threadIdx.x < BINS) shares[threadIdx.x] = 0;
-    __syncthreads();
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < buckets.sampled; i += gridDim.x * THREADS) {
-        Bits key = ((const Bits *)buckets.sample)[i];
+    if (threadIdx.x < 3) most[threadIdx.x] = 0;
+    few.clear();
+    Cells<Bits> ways[2] = {Cells<Bits>::inward(ends_seen, Order::GRAIN), Cells<Bits>::outward()};
+    Share<Bits> share(ends_seen);
+    bool is_wide = share.range() >> 20 != 0;
+    share.factor = is_wide ? share.factor_for(BINS) : 0;
+    const Bits *sample = (const Bits *)buckets.sample;
+    u32 i = blockIdx.x * THREADS + threadIdx.x;
+    Bits next = sample[i];
+    while (i < buckets.sampled) {
+        Bits key = next;
+        i += gridDim.x * THREADS;
+        if (i < buckets.sampled) next = sample[i];
         atomicAdd(shares + share(key), 1);
 #pragma unroll
         for (u32 w = 0; w < 2; w++) atomicAdd(counts + w * CELLS + ways[w].cell(ways[w](key), ways[w].is_upper(key)), 1);
+        if (few.are_few()) few.add(key);
     }
     __syncthreads();
     for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS)
         if (counts[i]) atomicAdd(map.samples[0] + i, counts[i]);
     if (threadIdx.x < BINS && shares[threadIdx.x]) atomicAdd(map.shares + threadIdx.x, shares[threadIdx.x]);
+    if (few.are_few()) few.list(map.of_part[blockIdx.x]);
+    if (threadIdx.x == 0) map.seen[blockIdx.x] = few.count;
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) last = add_acquire_release(&map.mapped, 1) == gridDim.x - 1;
-    if (threadIdx.x < 3) most[threadIdx.x] = 0;
-    __syncthreads();
+    few.clear();
     if (!last) return;
 
     // ---- which way
-    few.clear();
+    constexpr u32 LOADS = (2 * CELLS + THREADS - 1) / THREADS;
+    u32 samples[LOADS]; // all are asked for before one is needed
+#pragma unroll
+    for (u32 k = 0; k < LOADS; k++) {
+        u32 i = k * THREADS + threadIdx.x;
+        samples[k] = i < 2 * CELLS ? load_relaxed(map.samples[0] + i) : 0;
+    }
+    u32 of_range = threadIdx.x < BINS ? load_relaxed(map.shares + threadIdx.x) : 0;
     if (threadIdx.x < gridDim.x) {
         seen[threadIdx.x] = load_relaxed(map.seen + threadIdx.x);
         if (seen[threadIdx.x] >= VALUES) few.count = VALUES;
     }
     __syncthreads();
-    for (u32 i = threadIdx.x; i < gridDim.x * VALUES && few.are_few(); i += THREADS) {
-        u32 part = i / VALUES, at = i % VALUES;
-        if (at < seen[part]) few.add(*(volatile Bits *)(map.of_part[part] + at));
+    constexpr u32 OF_PARTS = MAP_BLOCKS * VALUES / THREADS;
+    if (few.are_few()) {
+        Bits value[OF_PARTS];
+        auto part = [](u32 k) { return (k * THREADS + threadIdx.x) / VALUES; };
+        auto is_there = [&](u32 k) { return part(k) < gridDim.x && threadIdx.x % VALUES < seen[part(k)]; };
+        static_assert(THREADS % VALUES == 0, "a thread has the same place in all of its parts");
+#pragma unroll
+        for (u32 k = 0; k < OF_PARTS; k++)
+            if (is_there(k)) value[k] = *(volatile Bits *)(map.of_part[part(k)] + threadIdx.x % VALUES);
+#pragma unroll
+        for (u32 k = 0; k < OF_PARTS; k++)
+            if (is_there(k)) few.add(value[k]);
     }
     __syncthreads();
     if (few.are_few()) {
@@ -421,22 +453,19 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         }
         return;
     }
-    constexpr u32 LOADS = (2 * CELLS + THREADS - 1) / THREADS;
-    u32 samples[LOADS]; // all are asked for before one is needed
+    u32 most_here[3] = {0, 0, of_range}; // of each way, and of the range
 #pragma unroll
     for (u32 k = 0; k < LOADS; k++) {
         u32 i = k * THREADS + threadIdx.x;
-        if (i < 2 * CELLS) samples[k] = load_relaxed(map.samples[0] + i);
+        if (i < 2 * CELLS) counts[i] = samples[k];
+        if (i < CELLS) most_here[0] = max(most_here[0], samples[k]);
+        else most_here[1] = max(most_here[1], samples[k]);
     }
 #pragma unroll
-    for (u32 k = 0; k < LOADS; k++) {
-        u32 i = k * THREADS + threadIdx.x;
-        if (i >= 2 * CELLS) break;
-        counts[i] = samples[k];
-        u32 most_here = warp_max(counts[i]); // of one way's
-        if (lane_id() == 0) atomicMax(most + i / CELLS, most_here);
+    for (u32 w = 0; w < 3; w++) {
+        most_here[w] = warp_max(most_here[w]);
+        if (lane_id() == 0) atomicMax(most + w, most_here[w]);
     }
-    if (threadIdx.x < BINS) atomicMax(most + 2, load_relaxed(map.shares + threadIdx.x));
     __syncthreads();
     if (is_wide && is_even(buckets, call.n, most[2])) {
         if (threadIdx.x == 0) {
@@ -446,20 +475,25 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         return;
     }
     u32 best = most[1] < most[0];
-    Cells<Bits> way = ways[best];
+    Cells<Bits> way = best ? ways[1] : ways[0];
 
     // ---- how many buckets a cell has. Of few keys: some cells a bucket, of which `weight` says how much of it they are. Of many: so many of
     // its own, the first of them a new one.
-    constexpr u32 ONE = 1 << 16, MOST_OWN = (1u << (PART_BITS - 1)) - 1;
+    constexpr u32 ONE = 1 << 16, MOST_OWN = (1u << (PART_BITS - 1)) - 1, FEW = 1u << 31; // FEW: and how much of one, in parts of ONE
     constexpr float FEW_MORE = 3; // keys of the sample, for where few were seen the root is too little: half of 2.5 squared, by Poisson's law
     // A cell in which keys end has them all in a part of it, and for that part as many buckets as others have for the whole.
     float scale = float(call.n) / (float(buckets.sampled) * float(buckets.room) * 0.88f);
-    u32 ends[2] = {way(Bits(~map.extremes[0])), way(Bits(map.extremes[1]))};
+    u32 ends[2] = {way(Bits(~ends_seen[0])), way(Bits(ends_seen[1]))};
     auto sample_of = [&](u32 i) { return float(counts[best * CELLS + way.nth(i)]); };
-    auto at_most = [](float seen) { return seen + 2.5f * sqrtf(seen); }; // seldom is a cell's share more
+    auto at_most = [](float seen) { // seldom is a cell's share more
+        float root;
+        asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(seen));
+        return seen + 2.5f * root;
+    };
     auto bits = [&](u32 i) { return way.width_bits(way.nth(i)); };
     auto power = [](int exponent) { return __int_as_float((127 + exponent) << 23); };
     float *density = (float *)(counts + (1 - best) * CELLS); // the other way's counts are of no more use
+#pragma unroll 1
     for (u32 i = threadIdx.x; i < CELLS; i += THREADS) density[i] = sample_of(i) * power(-int(bits(i)));
     __syncthreads();
     auto weigh = [&](u32 i) { // 1 or more: whole buckets
@@ -467,7 +501,7 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         float weight = at_most(sample_of(i)) * scale;
 #pragma unroll
         for (u32 upper = 0; upper < 2; upper++)
-            if (cell == way.cell(ends[upper], upper)) weight /= way.filled(ends[upper]);
+            if (cell == way.cell(ends[upper], upper)) weight = __fdividef(weight, way.filled(ends[upper]));
         // If keys get dense within the cell, it has as many buckets as if it were as dense as the cell beside it: where that part of it is half a bucket
         // or more.
         float before = i > 0 ? density[i - 1] : 0, after = i + 1 < CELLS ? density[i + 1] : 0, dense = max(before, after), sparse = min(before, after);
@@ -480,21 +514,24 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     auto width = [&](u32 i) { return 1u << min(bits(i), 31u); };
     auto own_buckets = [&](u32 i, float weight) { // as many that none has a key more than its share
         weight += FEW_MORE * scale;
-        float each = floorf(float(width(i)) / weight);
-        return each < 1 ? min(width(i), MOST_OWN) : min(u32(ceilf(float(width(i)) / each)), MOST_OWN);
+        float each = floorf(__fdividef(float(width(i)), weight));
+        return each < 1 ? min(width(i), MOST_OWN) : min(u32(ceilf(__fdividef(float(width(i)), each))), MOST_OWN);
     };
-    auto is_few = [](float weight) { return weight < 0.25f; };
+#pragma unroll 1
+    for (u32 i = threadIdx.x; i < CELLS; i += THREADS) {
+        float weight = weigh(i);
+        needs[i] = weight < 0.25f ? FEW | u32(weight * ONE) : own_buckets(i, weight);
+    }
+    __syncthreads();
     u64 sum = 0; // whole ones in the upper half, parts of some in the lower
-    u32 begin = threadIdx.x * EACH, own[EACH];
-    float weight[EACH];
-    bool after_few = begin > 0 && begin < CELLS && is_few(weigh(begin - 1)), before_is_few = after_few;
+    u32 begin = threadIdx.x * EACH, need[EACH];
+    auto count = [](u32 need, bool after_few) { return need & FEW ? need & ~FEW : u64(need + after_few) << 32; };
+    bool after_few = begin > 0 && begin < CELLS && needs[begin - 1] & FEW, before_is_few = after_few;
 #pragma unroll
     for (u32 e = 0; e < EACH; e++) {
-        if (begin + e >= CELLS) break;
-        weight[e] = weigh(begin + e);
-        own[e] = is_few(weight[e]) ? 1 : own_buckets(begin + e, weight[e]);
-        sum += is_few(weight[e]) ? u64(weight[e] * ONE) : u64(own[e] + before_is_few) << 32;
-        before_is_few = is_few(weight[e]);
+        need[e] = begin + e < CELLS ? needs[begin + e] : 0;
+        if (begin + e < CELLS) sum += count(need[e], before_is_few);
+        before_is_few = need[e] & FEW;
     }
     u64 upto = sum;
 #pragma unroll
@@ -503,8 +540,12 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         if (lane_id() >= distance) upto += before;
     }
     if (lane_id() == WARP - 1) totals[warp_id()] = upto;
+    u32 *single = counts; // which are of no more use
+    static_assert(2 * CELLS >= BUCKETS / 32, "room for all bits");
+    for (u32 i = threadIdx.x; i < BUCKETS / 32; i += THREADS) single[i] = 0;
     __syncthreads();
     u64 before = upto - sum, all = 0;
+#pragma unroll
     for (u32 w = 0; w < THREADS / WARP; w++) {
         if (w < warp_id()) before += totals[w];
         all += totals[w];
@@ -523,22 +564,27 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     if (!fits) return;
     // Cells that the sample has not seen are few: there nothing is single, whatever keys come.
     u32 beyond = way.beyond();
-#pragma unroll
-    for (u32 e = 0; e < EACH; e++) {
-        if (begin + e >= CELLS) break;
-        u32 bucket = u32(before >> 32) + u32(before) / ONE;
-        if (is_few(weight[e])) before += u64(weight[e] * ONE);
-        else {
+#pragma unroll 1
+    for (u32 e = 0; e < EACH && begin + e < CELLS; e++) {
+        u32 need = needs[begin + e], own = need & FEW ? 1 : need, bucket = u32(before >> 32) + u32(before) / ONE;
+        before += count(need, after_few);
+        if (!(need & FEW)) {
             bucket += after_few;
-            before += u64(own[e] + after_few) << 32;
-            if (own[e] == width(begin + e))
-                for (u32 k = 0; k < own[e]; k++) atomicOr(map.single + (bucket + k) / 32, 1u << (bucket + k) % 32);
+            if (own == width(begin + e))
+                for (u32 k = 0; k < own;) { // those of a word together
+                    u32 at = (bucket + k) % 32, bits = min(own - k, 32 - at);
+                    atomicOr(single + (bucket + k) / 32, ~0u >> (32 - bits) << at);
+                    k += bits;
+                }
         }
-        after_few = is_few(weight[e]);
+        after_few = need & FEW;
         u32 cell = way.nth(begin + e);
         bool rises = way.rises(cell);
         if (cell % SIDE >= beyond) bucket = cell < SIDE ? 0 : needed - 1;
-        u32 first = rises ? bucket : bucket + own[e] - 1, step = own[e] == 1 ? 0 : rises ? own[e] : -own[e]; // from the cell's beginning on
+        u32 first = rises ? bucket : bucket + own - 1, step = own == 1 ? 0 : rises ? own : -own; // from the cell's beginning on
         map.cells[cell] = (first - step * way.number(cell)) << PART_BITS | u16(step);
     }
+    __syncthreads();
+    for (u32 i = threadIdx.x; i < BUCKETS / 32; i += THREADS)
+        if (single[i]) map.single[i] = single[i];
 }
