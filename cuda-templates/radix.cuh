@@ -162,6 +162,9 @@ struct NoPayload {
 
 // ---- a tile ----------------------------------------------------------------------------------------------------------------
 
+// Whether a digit is found by a search in shared memory: `digit.find` does it for some keys together.
+template <class D> constexpr bool IS_SEARCHED = false;
+
 // A key's rank among those of its warp that have its digit.
 enum Ranking {
     BALLOTS,   // in the order of the tile: eight ballots a key
@@ -263,11 +266,13 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         else if constexpr (RANKING == FEW) rank_rows(digit);
         else {
             u32 *bins = empty_bins();
+            if constexpr (IS_SEARCHED<D>) digit.find(key, place);
+            auto digit_of = [&](u32 i) { return IS_SEARCHED<D> ? place[i] : digit(key[i]); };
             // Lanes with the same digit are served one after the other. Where a row is all of one, one lane adds for all.
-            if (WHOLE && all_same(digit(key[0]))) {
+            if (WHOLE && all_same(digit_of(0))) {
 #pragma unroll
                 for (u32 i = 0; i < ITEMS; i++) {
-                    u32 d = digit(key[i]);
+                    u32 d = digit_of(i);
                     if (all_same(d)) {
                         u32 before = lane_id() == 0 ? atomicAdd(bins + d, WARP) : 0;
                         place[i] = d << PLACE_BITS | (__shfl_sync(ALL_LANES, before, 0) + lane_id());
@@ -281,7 +286,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 #pragma unroll
             for (u32 i = 0; i < ITEMS; i++)
                 if (is_there(i)) {
-                    u32 d = digit(key[i]);
+                    u32 d = digit_of(i);
                     place[i] = d << PLACE_BITS | atomicAdd(bins + d, 1);
                 }
         }
@@ -379,6 +384,10 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     // The keys to memory, thread after thread: `out(place, key)` is called for each. Whether they were out of order.
     template <class D, class Out> __device__ bool store(D digit, const Out &out) {
         const Bits *keys = (const Bits *)s.exchange;
+        if constexpr (RANKING == UNORDERED && IS_SEARCHED<D>) {
+            store_searched(digit, out);
+            return false;
+        }
         // Above its place in the tile, the digit of the key that lies there.
         auto digit_and_place = [&](u32 slot, Bits key) { return HAS_VALUES ? u32(s.notes[slot]) : digit(key) << PLACE_BITS | (RANKING == CHECKED ? s.notes[slot] : 0); };
         bool disorder = false;
@@ -399,6 +408,25 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             }
         }
         return disorder;
+    }
+
+    // The same for some keys of a thread together.
+    template <class D, class Out> __device__ void store_searched(D digit, const Out &out) {
+        constexpr u32 AT_ONCE = 4;
+        const Bits *keys = (const Bits *)s.exchange;
+#pragma unroll
+        for (u32 row = 0; row < ITEMS; row += AT_ONCE) {
+            Bits key[AT_ONCE];
+            u32 d[AT_ONCE];
+#pragma unroll
+            for (u32 i = 0; i < AT_ONCE; i++) key[i] = row + i < ITEMS ? keys[skewed_row(row + i)] : Bits(0);
+            digit.find(key, d);
+#pragma unroll
+            for (u32 i = 0; i < AT_ONCE; i++) {
+                u32 j = (row + i) * THREADS + threadIdx.x;
+                if (row + i < ITEMS && (WHOLE || j < count)) out(s.to[d[i]] + j, key[i]);
+            }
+        }
     }
 
     // Values follow the keys that were stored: `out(place, at)` is called for each, with where in the tile its key was.

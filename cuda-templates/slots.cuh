@@ -39,7 +39,7 @@ template <class Order, class Tile> struct SlotDigit {
     static_assert(LOOKED_AT == Tile::THREADS, "a thread for each");
     struct Look { // in the tile's place, which is not there yet
         u32 seen[2][BINS]; // keys of a slot, by either way
-        u64 extremes[2];   // as of `BucketMap`
+        Bits ends[2][Tile::THREADS / WARP]; // of each warp's: the least key, turned over, and the greatest
     };
     Look &look;
     SortPlan<sizeof(Bits) + 1> &plan;
@@ -54,12 +54,11 @@ template <class Order, class Tile> struct SlotDigit {
           share(Share<Bits>::whole(all)) {
         key = ((const Bits *)call.keys_in)[sampled_at(threadIdx.x, u32(call.n) / LOOKED_AT)];
         if (threadIdx.x < BINS) look.seen[0][threadIdx.x] = look.seen[1][threadIdx.x] = 0;
-        if (threadIdx.x < 2) look.extremes[threadIdx.x] = 0;
         __syncthreads();
     }
 
     __device__ u32 operator()(Bits key) const { return share(key); }
-    // One of the few keys that are looked at, as the input has it or in order.
+    // One of the few keys that are looked at, as the input has it, or once it is known which way in order.
     __device__ Bits looked_at() const { return key; }
 
     // By the whole block, before it asks for a slot: which way. Whether either will do.
@@ -78,11 +77,18 @@ template <class Order, class Tile> struct SlotDigit {
     }
     // Apart, as most keys do without it.
     static __device__ __noinline__ Share<Bits> of_range(Look &look, Bits key, u32 all) {
-        u64 ends[2] = {warp_max(u64(Bits(~key))), warp_max(u64(key))};
-        if (lane_id() < 2) atomicMax(look.extremes + lane_id(), ends[lane_id()]);
+        constexpr u32 WARPS = Tile::THREADS / WARP;
+        static_assert(WARP % WARPS == 0, "a warp looks at all");
+        Bits turned = warp_max(Bits(~key)), greatest = warp_max(key);
+        if (lane_id() == 0) {
+            look.ends[0][warp_id()] = turned;
+            look.ends[1][warp_id()] = greatest;
+        }
         __syncthreads();
+        Bits least = Bits(~warp_max(look.ends[0][lane_id() % WARPS]));
+        greatest = warp_max(look.ends[1][lane_id() % WARPS]);
         // What was not seen may lie beyond the ends.
-        Bits least = Bits(~look.extremes[0]), greatest = Bits(look.extremes[1]), margin = Bits(greatest - least) / 32;
+        Bits margin = Bits(greatest - least) / 32;
         u64 wider[2] = {Bits(~(least - min(least, margin))), Bits(greatest + min(Bits(~greatest), margin))};
         Share<Bits> share(wider);
         if (share.range() > all) share.factor = share.factor_for(all);
@@ -126,27 +132,67 @@ __device__ inline void to_slots_in_order(typename Tile::Shared &s, const SortCal
 
 // ---- by splitters -----------------------------------------------------------------------------------------------------------------
 
-// How many of `COUNT` keys in order, a power of two, are less than a key; or not greater.
-template <bool OR_EQUAL, u32 COUNT, class Bits> __device__ inline u32 less_than(const Bits *sorted, Bits key) {
-    u32 less = 0;
+// The digits of keys, by splitters in shared memory. After each row of banks a place is left out: so those that a step of a search may meet are in
+// different banks.
+template <class Bits> struct SearchedValues {
+    static constexpr u32 ROW = 32 * sizeof(u32) / sizeof(Bits);
+    Bits places[VALUES + VALUES / ROW];
+    static constexpr __device__ u32 place(u32 j) { return j + j / ROW; }
+    __device__ void set(u32 j, Bits value) { places[place(j)] = value; }
+    // For each key twice as many as are less, and one more if it is the next. Step by step for all, so that no key waits for another's steps.
+    template <u32 COUNT> __device__ void find(const Bits (&key)[COUNT], u32 (&found)[COUNT]) const {
 #pragma unroll
-    for (u32 step = COUNT / 2; step > 0; step /= 2) less += (OR_EQUAL ? sorted[less + step - 1] <= key : sorted[less + step - 1] < key) ? step : 0;
-    return less + (OR_EQUAL ? sorted[less] <= key : sorted[less] < key);
+        for (u32 i = 0; i < COUNT; i++) found[i] = 0; // the place of the first that may not be less
+#pragma unroll
+        for (u32 step = VALUES / 2; step > 0; step /= 2)
+#pragma unroll
+            for (u32 i = 0; i < COUNT; i++) found[i] += places[found[i] + place(step - 1)] < key[i] ? place(step) : 0;
+#pragma unroll
+        for (u32 i = 0; i < COUNT; i++) found[i] = 2 * (found[i] - found[i] / (ROW + 1)) + (places[found[i]] == key[i]);
+    }
+};
+template <class Bits> struct SplitterDigit {
+    const SearchedValues<Bits> *splitters;
+    template <u32 COUNT> __device__ void find(const Bits (&key)[COUNT], u32 (&found)[COUNT]) const { splitters->find(key, found); }
+    __device__ u32 operator()(Bits key) const {
+        Bits keys[1] = {key};
+        u32 found[1];
+        find(keys, found);
+        return found[0];
+    }
+    __device__ bool await() const { return true; }
+};
+template <class Bits> constexpr bool IS_SEARCHED<SplitterDigit<Bits>> = true;
+
+// How many of `COUNT` keys in order, a power of two, are less than a key, and how many not greater.
+template <u32 COUNT, class Bits> __device__ inline void count_less(const Bits *sorted, Bits key, u32 &less, u32 &upto) {
+    less = upto = 0;
+#pragma unroll
+    for (u32 step = COUNT / 2; step > 0; step /= 2) {
+        less += sorted[less + step - 1] < key ? step : 0;
+        upto += sorted[upto + step - 1] <= key ? step : 0;
+    }
+    less += sorted[less] < key;
+    upto += sorted[upto] <= key;
 }
 
 // Splitters with as many keys of a sample between each and the next, or before the first. By the whole block: all find the same. Whether every interval
 // has room.
 template <u32 EACH, class Order, class Tile>
-__device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &found, typename Tile::Shared &s, const SortCall &call, const SlotCall &slots) {
+__device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &found, typename Tile::Shared &s, const SortCall &call, const SlotCall &slots,
+                                      typename Tile::Shape::Bits looked_at) {
     typedef typename Tile::Shape::Bits Bits;
     constexpr u32 SAMPLE = EACH * Tile::THREADS;
     static_assert(sizeof(s.exchange) >= SAMPLE * sizeof(Bits), "the sample takes the tile's place");
     Order order{Bits(call.flip)};
-    Bits *sorted = (Bits *)s.exchange, key[EACH];
+    Bits *sorted = (Bits *)s.exchange, key[EACH] = {looked_at};
+    static_assert(Tile::THREADS == LOOKED_AT, "one of a thread: which it has looked at");
+    if (EACH > 1) {
 #pragma unroll
-    for (u32 e = 0; e < EACH; e++) key[e] = ((const Bits *)call.keys_in)[sampled_at(e * Tile::THREADS + threadIdx.x, u32(call.n) / SAMPLE)];
+        for (u32 e = 0; e < EACH; e++) key[e] = ((const Bits *)call.keys_in)[sampled_at(e * Tile::THREADS + threadIdx.x, u32(call.n) / SAMPLE)];
 #pragma unroll
-    for (u32 e = 0; e < EACH; e++) key[e] = order.to(key[e]);
+        for (u32 e = 0; e < EACH; e++) key[e] = order.to(key[e]);
+    }
     Bitonic<EACH, Bits>{key}.template sort_block<Tile::THREADS>(sorted);
     __syncthreads();
 #pragma unroll
@@ -155,18 +201,20 @@ __device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &fou
     bool has_room = true;
     u32 j = threadIdx.x, every = SAMPLE / slots.intervals;
     if (j < VALUES) {
-        auto nth = [&](u32 j) { return j + 1 < slots.intervals ? sorted[(j + 1) * every] : Bits(~Bits(0)); };
-        Bits value = nth(j);
+        Bits value = j + 1 < slots.intervals ? sorted[(j + 1) * every] : Bits(~Bits(0));
         found.values[j] = value;
-        u32 less = less_than<false, SAMPLE>(sorted, value), upto = less_than<true, SAMPLE>(sorted, value);
-        u32 before = j == 0 ? 0 : less_than<true, SAMPLE>(sorted, nth(j - 1)); // more than `less` if it is the same splitter again
+        u32 less, upto, before; // before: not greater than the splitter before: more than `less` if it is the same again
+        count_less<SAMPLE>(sorted, value, less, upto);
+        found.begins[j + 1] = upto;
+        asm volatile("bar.sync 1, %0;" ::"n"(VALUES) : "memory");
+        before = j > 0 ? found.begins[j] : 0;
         has_room = int(less - before) <= int(slots.most_between);
         if constexpr (Tile::HAS_VALUES) {
             // Of as many of the sample hardly more are equal to it.
             float seen = float(upto - less);
             u32 room = before <= less ? u32((seen + 5 * sqrtf(seen) + 8) * float(call.n) / SAMPLE) : 0;
             u32 begin = block_before<VALUES>(room, s.totals), first = slots.intervals * slots.room + Tile::TILE;
-            found.begins[j] = first + min(begin, slots.equal_room);
+            found.begins[j] = first + min(begin, slots.equal_room); // nobody else has read what was there
             if (j == VALUES - 1) found.begins[VALUES] = first + min(begin + room, slots.equal_room);
         }
     }
@@ -188,16 +236,19 @@ template <class Shared, class Bits> __device__ inline bool are_few(Shared &share
 template <class Order, class Tile>
 __device__ __noinline__ void to_slots_by_splitters(typename Tile::Shared &s, SortCall call, SlotCall slots, u32 tile, typename Tile::Shape::Bits looked_at) {
     typedef typename Tile::Shape::Bits Bits;
-    typedef BucketByValues<Bits> ByValues;
     __shared__ Splitters<Bits> found;
+    __shared__ SearchedValues<Bits> searched;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
     u32 *too_large = &plan.too_large;
     bool fits = slots.intervals > 0 && (!slots.only_few || are_few(s, looked_at));
-    if (fits) fits = slots.sampled == Tile::THREADS ? find_splitters<1, Order, Tile>(found, s, call, slots) : find_splitters<4, Order, Tile>(found, s, call, slots);
+    if (fits)
+        fits = slots.sampled == LOOKED_AT ? find_splitters<1, Order, Tile>(found, s, call, slots, looked_at)
+                                          : find_splitters<4, Order, Tile>(found, s, call, slots, looked_at);
     if (!fits) {
         if (threadIdx.x == 0) *too_large = 1;
         return;
     }
+    if (threadIdx.x < VALUES) searched.set(threadIdx.x, found.values[threadIdx.x]);
     if (tile == 0) {
         Splitters<Bits> &all = *(Splitters<Bits> *)slots.splitters;
         if (threadIdx.x < VALUES) all.values[threadIdx.x] = found.values[threadIdx.x];
@@ -218,7 +269,8 @@ __device__ __noinline__ void to_slots_by_splitters(typename Tile::Shared &s, Sor
         *too_large = 1;
         return nowhere;
     };
-    UpperDigit<ByValues> digit{ByValues{found.values}};
+    __syncthreads();
+    SplitterDigit<Bits> digit{&searched};
     if constexpr (Tile::HAS_VALUES) to_slots_in_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
     else to_slots_in_any_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
 }
@@ -238,7 +290,8 @@ template <class Order, class Tile> __device__ void slot_first(typename Tile::Sha
         return nowhere;
     };
     if constexpr (!Tile::HAS_VALUES) {
-        if (!to_slots_in_any_order<Order, Tile, Put>(s, call, slots, blockIdx.x, digit, place)) to_slots_by_splitters<Order, Tile>(s, call, slots, blockIdx.x, digit.looked_at());
+        if (to_slots_in_any_order<Order, Tile, Put>(s, call, slots, blockIdx.x, digit, place)) return;
+        to_slots_by_splitters<Order, Tile>(s, call, slots, blockIdx.x, Order{Bits(call.flip)}.to(digit.looked_at()));
     } else {
         u32 drawn = threadIdx.x == 0 ? add_relaxed(&plan.slot_ticket, 1) : 0; // comes while keys are looked at
         bool will_do = digit.await();

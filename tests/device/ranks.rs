@@ -39,12 +39,12 @@ extern "C" __global__ void subject(const u32 *in, u32 *out, u32 *at, u32 n, u32 
 /// Odd lanes are served before even ones.
 const ODD_FIRST: Edit = once(
     "                if (is_there(i)) {
-                    u32 d = digit(key[i]);
+                    u32 d = digit_of(i);
                     place[i] = d << PLACE_BITS | atomicAdd(bins + d, 1);
                 }",
     "                for (u32 odd = 2; odd-- > 0; __syncwarp())
                     if (is_there(i) && lane_id() % 2 == odd) {
-                        u32 d = digit(key[i]);
+                        u32 d = digit_of(i);
                         place[i] = d << PLACE_BITS | atomicAdd(bins + d, 1);
                     }",
 );
