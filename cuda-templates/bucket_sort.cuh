@@ -1,8 +1,9 @@
-// Radix sort by buckets: one of them, in one block, by one of three ways.
+// Radix sort by buckets: one of them, in one block, by one of four ways.
 //
 // - Keys alone of which few bits are left, and that are not dense: each key that there could be is counted, and the counts tell all places.
 // - Each key to a bin by its next bits, about as many bins as keys; then a thread puts the keys of a few bins in order, or a warp if they are many.
-// - Where keys are so much alike that these do not tell them apart: digit by digit.
+// - Where these do not tell them apart, as keys get dense: each of these bins becomes as many as its keys need.
+// - Where keys are much alike even so: digit by digit.
 #pragma once
 #include "slots.cuh"
 
@@ -32,7 +33,8 @@ __device__ inline void only_count_if(int left, int i, u32 *counter) {
                  : "memory");
 }
 
-template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
+// BY_SPLITTERS: keys may come by splitters, between which they need not be spread evenly. Then nothing is sorted in its place.
+template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct BucketSort {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     typedef Bits Item; // what is put in order: what is left of a key, or where something goes with it its last bits and where in the bucket it was
@@ -42,6 +44,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
     static constexpr u32 ROWS = 3;     // that are asked for together
     static constexpr u32 RUN = 16, LONG_RUN = WIDTH == 32 ? 24 : HAS_VALUES ? RUN : 20; // items that a thread puts in order in its registers, as a rule and at most
     static constexpr u32 LONGEST = 4 * WARP; // and a warp
+    static_assert(!BY_SPLITTERS || TURNS == 1, "bins tell how many they have as long as nothing is placed");
     static constexpr bool LARGE = THREADS > 512; // keys and values have the same room, one after the other
     static_assert(TURNS * EACH * THREADS == FINE && Tile::TILE <= 1 << 15, "bins for all threads");
     static constexpr u32 COUNTED = 16, FIELDS = 8, WORDS = (1 << COUNTED) / FIELDS, WORDS_EACH = WORDS / THREADS;
@@ -273,10 +276,9 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
         // All bins are used, whatever the span is.
         u32 beyond = WIDTH == 64 && most >> (WIDTH / 2) != 0 ? 32 - __clz(int(most >> (WIDTH / 2))) : 0;
         u32 upper = u32(most >> beyond);
-        u32 factor = __float2uint_rz(__fdividef(float(1ull << 32) * float(FINE) * 0.999999f, __uint2float_rz(upper))); // a little less than it might be
+        u32 factor = factor_for(upper);
         auto bin_of = [&](u32 i) { return in_order ? u32(t.key[i]) : __umulhi(u32(t.key[i] >> beyond), factor); };
-        Vector *vectors = (Vector *)s.bins;
-        for (u32 i = threadIdx.x; i < FINE / 4; i += THREADS) vectors[i] = Vector{{0, 0, 0, 0}};
+        clear_bins(s);
         if constexpr (HAS_VALUES) {
             if (values_last) prefetch_lines<THREADS>(values, count * Value::BYTES);
             else copy_values(s, values, count);
@@ -298,12 +300,13 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
             }
             u32 upto = warp_upto(sum);
             if (lane_id() == WARP - 1) totals[warp_id()] = upto;
-            // Whether a thread would have more than even a warp puts in order: then digits, which is slower and does not mind.
+            // Whether a thread would have more than even a warp puts in order: then another way, which is slower and does not mind.
             if (__syncthreads_or(sum > LONGEST && !in_order) || span.bits > WIDTH - place_bits + LOG_BINS - 4) {
                 if (HAS_VALUES) wait_for_copies();
                 __syncthreads(); // they are there, and nobody needs them
+                Bits *keys = rest(s);
                 t.rows([&](u32 i) {
-                    if (t.is_there(i)) ((Bits *)shared.tile.exchange)[at(i)] = has_all ? t.key[i] >> place_bits : t.key[i];
+                    if (t.is_there(i)) keys[at(i)] = has_all ? t.key[i] >> place_bits : t.key[i];
                 });
                 by_digits(shared, count, order, out, values, values_out, span);
                 return;
@@ -312,7 +315,7 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
             if (turn + 1 < TURNS) earlier += warp_add(lane_id() < WARPS ? totals[lane_id()] : 0);
 #pragma unroll
             for (u32 e = 0; e < EACH; e += 4)
-                vectors[bin_at(turn) / 4 + e / 4] = Vector{{begin + bin[e], begin + bin[e + 1], begin + bin[e + 2], begin + bin[e + 3]}};
+                ((Vector *)s.bins)[bin_at(turn) / 4 + e / 4] = Vector{{begin + bin[e], begin + bin[e + 1], begin + bin[e + 2], begin + bin[e + 3]}};
         }
         __syncthreads();
         // A bin's begin becomes its end.
@@ -349,32 +352,8 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
             }
             if (__syncthreads_or(long_turns)) long_runs_in_order(s, long_turns, base);
         }
-        if constexpr (HAS_VALUES) {
-            u32 mask = (1u << place_bits) - 1;
-            if (values_last) {
-                __syncthreads();
-                if (out)
-                    for (u32 j = threadIdx.x; j < count; j += THREADS) out[j] = order.from(span.key(s.beside.keys[u32(s.items[j]) & mask]));
-                __syncthreads();
-                copy_values(s, values, count);
-            }
-            wait_for_copies();
-            __syncthreads();
-            bool wants_keys = out && !values_last;
-#pragma unroll
-            for (u32 row = 0; row < ITEMS; row += ROWS) {
-                if (row * THREADS >= count) break;
-                Item item[ROWS];
-#pragma unroll
-                for (u32 i = row; i < row + ROWS && i < ITEMS; i++) item[i - row] = t.is_there(i) ? s.items[at(i)] : 0;
-#pragma unroll
-                for (u32 i = row; i < row + ROWS && i < ITEMS; i++)
-                    if (t.is_there(i)) values_out[at(i)] = s.beside.values[u32(item[i - row]) & mask];
-#pragma unroll
-                for (u32 i = row; i < row + ROWS && i < ITEMS; i++)
-                    if (wants_keys && t.is_there(i)) out[at(i)] = order.from(span.key(has_all ? item[i - row] >> place_bits : s.beside.keys[u32(item[i - row]) & mask]));
-            }
-        } else {
+        if constexpr (HAS_VALUES) write_pairs(s, span, order, out, values, values_out, count, place_bits, has_all);
+        else {
             __syncthreads();
             write_keys(s, span, order, out, count);
         }
@@ -454,12 +433,136 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
             if (lane_id() * EACH + e < count) items[lane_id() * EACH + e] = item[e];
     }
 
-    // What is left of the keys is in the exchange. Apart, so that it takes no registers from those who never get there.
-    static __device__ __noinline__ void by_digits(Shared &shared, u32 count, Order order, Bits *out, const Value *values, Value *values_out, Span span) {
-        Tile t(shared.tile, count);
-        const Bits *rest = (const Bits *)shared.tile.exchange;
+    // What is left of the keys is where `rest` says, in the order of the bucket.
+    static __device__ Bits *rest(Fine &s) {
+        if constexpr (BY_SPLITTERS && HAS_VALUES) return s.beside.keys;
+        else return s.items;
+    }
+    // By bins of two sizes: of many keys a bin becomes as many bins as they need, of few less than one, and all are used again. For keys that are not
+    // spread evenly; if more than a few are equal, nothing is done.
+    static __device__ bool by_finer_bins(Shared &shared, u32 count, Order order, Bits *out, const Value *values, Value *values_out, Span span) {
+        constexpr u32 MOST_OF_BIN = WARP, PLACE_BITS = 16; // each of a bin is compared with all
+        Fine &s = shared.fine;
+        if (span.bits <= LOG_BINS || used_bins(s) < count / WARP) { // a bin's keys are equal, or seem to be
+            return false;
+        }
+        Bits *keys = rest(s);
+        Mine t(count, [=](u32 at) { return keys[at]; });
+        u16 *table = (u16 *)s.items; // where a bin's finer ones begin
+        static_assert(sizeof(s.items) >= (FINE + 1) * sizeof(u16), "the table takes the items' place");
+        u32 beyond = WIDTH == 64 && span.most >> (WIDTH / 2) != 0 ? 32 - __clz(int(span.most >> (WIDTH / 2))) : 0;
+        u32 factor = factor_for(u32(span.most >> beyond));
+        auto product = [&](u32 i) { return u64(u32(t.key[i] >> beyond)) * factor; };
+        int left = t.left();
+        clear_bins(s);
+        __syncthreads(); // all have their keys, too
+        t.rows([&](u32 i) { only_count_if(left, i * THREADS, s.bins + u32(product(i) >> 32)); });
         __syncthreads();
-        t.load([=](u32 at) { return rest[at]; });
+        float finer = float(FINE) / float(count);
+        places_of_bins(s, [&](u32 bin, u32 begin) { table[bin] = u16(float(begin) * finer); });
+        if (threadIdx.x == 0) table[FINE] = FINE;
+        clear_bins(s);
+        __syncthreads();
+        u32 place[ITEMS], most = 0; // first the bin, and above it how many of it were before
+#pragma unroll
+        for (u32 row = 0; row < ITEMS; row += ROWS) {
+            if (row * THREADS >= count) break;
+#pragma unroll
+            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
+                u64 exact = product(i);
+                u32 bin = u32(exact >> 32), begin = table[bin];
+                place[i] = begin + __umulhi(u32(exact), table[bin + 1] - begin);
+            }
+#pragma unroll
+            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
+                u32 before = count_if(left, i * THREADS, s.bins + place[i], 1);
+                most = max(most, before);
+                place[i] |= before << 16;
+            }
+        }
+        if (__syncthreads_or(most >= MOST_OF_BIN)) {
+            t.rows([&](u32 i) {
+                if (t.is_there(i)) keys[at(i)] = t.key[i];
+            });
+            return false;
+        }
+        places_of_bins(s, [&](u32 bin, u32 begin) { s.bins[bin] = begin; });
+        __syncthreads();
+        t.rows([&](u32 i) {
+            u32 bin = place[i] & 0xffff, begin = s.bins[bin];
+            if (t.is_there(i)) s.items[begin + (place[i] >> 16)] = HAS_VALUES ? Item(at(i)) : Item(t.key[i]);
+        });
+        __syncthreads();
+        t.rows([&](u32 i) {
+            u32 bin = place[i] & 0xffff, begin = s.bins[bin], end = bin + 1 < FINE ? s.bins[bin + 1] : count, less = begin;
+            if (!t.is_there(i)) return;
+            u32 own = HAS_VALUES ? at(i) : begin + (place[i] >> 16);
+            for (u32 j = begin; j < end; j++) {
+                u32 where = HAS_VALUES ? u32(s.items[j]) : j; // equal keys are told apart by it
+                Bits other = keys[where];
+                less += other < t.key[i] || (other == t.key[i] && where < own);
+            }
+            place[i] = less;
+        });
+        __syncthreads();
+        t.rows([&](u32 i) {
+            if (t.is_there(i)) s.items[place[i]] = HAS_VALUES ? Item(at(i)) : Item(t.key[i]);
+        });
+        if constexpr (HAS_VALUES) write_pairs(s, span, order, out, values, values_out, count, PLACE_BITS, false);
+        else {
+            __syncthreads();
+            write_keys(s, span, order, out, count);
+        }
+        return true;
+    }
+    // How many bins have any, as long as they say that.
+    static __device__ u32 used_bins(Fine &s) {
+        u32 used = 0;
+        for (u32 i = threadIdx.x; i < FINE; i += THREADS) used += s.bins[i] > 0;
+        used = warp_add(used);
+        if (lane_id() == 0) s.totals[warp_id()] = used;
+        __syncthreads();
+        used = warp_add(lane_id() < WARPS ? s.totals[lane_id()] : 0);
+        __syncthreads(); // all have read it
+        return used;
+    }
+    static __device__ void clear_bins(Fine &s) {
+        for (u32 i = threadIdx.x; i < FINE / 4; i += THREADS) ((Vector *)s.bins)[i] = Vector{{0, 0, 0, 0}};
+    }
+    // `use(bin, begin)`: where each bin's items begin, by how many it has. By the whole block; each thread uses those that it alone has read.
+    template <class Use> static __device__ void places_of_bins(Fine &s, const Use &use) {
+        u32 earlier = 0;
+#pragma unroll 1
+        for (u32 turn = 0; turn < TURNS; turn++) {
+            u32 bin[EACH], sum = 0, *totals = s.totals + turn * WARPS;
+            load_bins(s, turn, bin);
+#pragma unroll
+            for (u32 e = 0; e < EACH; e++) sum += bin[e];
+            u32 upto = warp_upto(sum);
+            if (lane_id() == WARP - 1) totals[warp_id()] = upto;
+            __syncthreads();
+            u32 begin = earlier + upto - sum + warps_before(totals);
+            if (turn + 1 < TURNS) earlier += warp_add(lane_id() < WARPS ? totals[lane_id()] : 0);
+#pragma unroll
+            for (u32 e = 0; e < EACH; e++) {
+                use(bin_at(turn) + e, begin);
+                begin += bin[e];
+            }
+        }
+    }
+    // By which keys up to `upper` go to bins: a little less than it might be.
+    static __device__ u32 factor_for(u32 upper) {
+        return __float2uint_rz(__fdividef(float(1ull << 32) * float(FINE) * 0.999999f, __uint2float_rz(upper)));
+    }
+
+    // Where bins do not tell keys apart: digit by digit, unless finer bins do. Apart, so that it takes no registers from those who never get there.
+    static __device__ __noinline__ void by_digits(Shared &shared, u32 count, Order order, Bits *out, const Value *values, Value *values_out, Span span) {
+        if constexpr (BY_SPLITTERS)
+            if (by_finer_bins(shared, count, order, out, values, values_out, span)) return;
+        Tile t(shared.tile, count);
+        const Bits *keys = rest(shared.fine);
+        __syncthreads();
+        t.load([=](u32 at) { return keys[at]; });
         Value value[HAS_VALUES ? ITEMS : 1];
         if constexpr (HAS_VALUES) {
 #pragma unroll
@@ -474,6 +577,35 @@ template <class Order, class Tile, u32 LOG_BINS> struct BucketSort {
                 if (!HAS_VALUES || out) out[t.at(i)] = order.from(span.key(t.key[i]));
                 if constexpr (HAS_VALUES) values_out[t.at(i)] = value[i];
             }
+    }
+
+    // Items in order, of which the last bits are where it was. What goes with them is on its way, or comes when no key is needed any more.
+    static __device__ void write_pairs(Fine &s, const Span &span, Order order, Bits *out, const Value *values, Value *values_out, u32 count, u32 place_bits,
+                                       bool has_all) {
+        u32 mask = (1u << place_bits) - 1;
+        bool values_last = LARGE && !has_all, wants_keys = out && !values_last;
+        if (values_last) {
+            __syncthreads();
+            if (out)
+                for (u32 j = threadIdx.x; j < count; j += THREADS) out[j] = order.from(span.key(s.beside.keys[u32(s.items[j]) & mask]));
+            __syncthreads();
+            copy_values(s, values, count);
+        }
+        wait_for_copies();
+        __syncthreads();
+#pragma unroll
+        for (u32 row = 0; row < ITEMS; row += ROWS) {
+            if (row * THREADS >= count) break;
+            Item item[ROWS];
+#pragma unroll
+            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) item[i - row] = at(i) < count ? s.items[at(i)] : 0;
+#pragma unroll
+            for (u32 i = row; i < row + ROWS && i < ITEMS; i++)
+                if (at(i) < count) values_out[at(i)] = s.beside.values[u32(item[i - row]) & mask];
+#pragma unroll
+            for (u32 i = row; i < row + ROWS && i < ITEMS; i++)
+                if (wants_keys && at(i) < count) out[at(i)] = order.from(span.key(has_all ? item[i - row] >> place_bits : s.beside.keys[u32(item[i - row]) & mask]));
+        }
     }
 
     static __device__ void write_keys(const Fine &s, const Span &span, Order order, Bits *out, u32 count) {

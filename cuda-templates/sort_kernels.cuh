@@ -100,11 +100,11 @@ typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, UNORDERED> BucketTile;
 #else
 typedef PassTile BucketTile;
 #endif
-typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS>, BUCKET_BINS> Bucket;
-typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BALLOTS>, LARGE_BINS> LargeBucket;
+typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS>, BUCKET_BINS, false> Bucket;
+typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BALLOTS>, LARGE_BINS, false> LargeBucket;
 // Slots are seldom full. Of large ones, keys alone are faster if digits are ranked as in buckets, which is the compiler's choice of registers.
-typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, FEW>, BUCKET_BINS> Slot;
-typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, Value::BYTES == 0 ? BALLOTS : FEW>, LARGE_BINS> LargeSlot;
+typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, FEW>, BUCKET_BINS, true> Slot;
+typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, Value::BYTES == 0 ? BALLOTS : FEW>, LARGE_BINS, false> LargeSlot;
 static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::CELLS + 16 <= BUCKET_TILE_SHARED, "what the host asks for");
 static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED && sizeof(Slot::Shared) <= BUCKET_SORT_SHARED, "what the host asks for");
 static_assert(sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED && sizeof(LargeSlot::Shared) <= LARGE_SORT_SHARED, "what the host asks for");

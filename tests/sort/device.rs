@@ -266,7 +266,7 @@ fn by_slots<K: Key>(make: impl Fn(u64) -> K) {
 fn unevenly<K: Key>(device: &mut Device, make: impl Fn(u64) -> K, n: usize) {
     let stream = device.stream.clone();
     let width = K::WIDTH as usize;
-    let distributions: [(&str, Distribution); 11] = [
+    let distributions: [(&str, Distribution); 12] = [
         ("a range", |x, width| (3 << (width - 4)) + (x >> (72 - width))),
         ("steps", |x, width| (x >> (76 - width)) << 8),
         ("a power law", |x, width| (x >> (64 - width)) >> (x as usize % width)),
@@ -278,6 +278,7 @@ fn unevenly<K: Key>(device: &mut Device, make: impl Fn(u64) -> K, n: usize) {
             1 => u64::MAX >> (64 - width),
             _ => (x >> (64 - width)) >> (x as usize % width),
         }),
+        ("jumps", |x, width| (x >> (64 - width)) >> (x as usize % 4 * (width / 4))),
         ("often the same", |x, width| if x % 3 == 0 { 1 << (width - 9) } else { x >> (70 - width) }),
         ("127 values", |x, width| (x % 127 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - width)),
         ("500 values", |x, width| (x % 500 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - width)),
