@@ -367,7 +367,7 @@ template <class Bits> struct FewValues {
 
 // ---- map -------------------------------------------------------------------------------------------------------------------------
 
-// Counts the sample; the block that comes last decides. No loop is longer than it must be: of code that runs once most of the time is that to load it.
+// Counts the sample; the block that comes last decides. Loops stay loops: a line that runs once has to be loaded for that.
 template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
     typedef BucketMap<Bits> Map;
     constexpr u32 CELLS = Map::CELLS, SIDE = Map::SIDE, EACH = (CELLS + THREADS - 1) / THREADS;

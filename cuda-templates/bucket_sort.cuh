@@ -1,9 +1,9 @@
-// Radix sort by buckets: one of them, in one block, by one of four ways.
+// Radix sort by buckets: one of them, or a slot, in one block, by one of these ways.
 //
 // - Keys alone of which few bits are left, and that are not dense: each key that there could be is counted, and the counts tell all places.
 // - Each key to a bin by its next bits, about as many bins as keys; then a thread puts the keys of a few bins in order, or a warp if they are many.
-// - Where these do not tell them apart, as keys get dense: each of these bins becomes as many as its keys need.
-// - Where keys are much alike even so: digit by digit.
+// - Where these do not tell them apart, of slots by splitters: each of these bins becomes as many as its keys need.
+// - Where keys are much alike even so, or there are no finer bins: digit by digit.
 #pragma once
 #include "slots.cuh"
 
@@ -33,7 +33,7 @@ __device__ inline void only_count_if(int left, int i, u32 *counter) {
                  : "memory");
 }
 
-// BY_SPLITTERS: keys may come by splitters, between which they need not be spread evenly. Then nothing is sorted in its place.
+// BY_SPLITTERS: keys may come by splitters, between which they need not be spread evenly. Then values are not where they go.
 template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct BucketSort {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
@@ -44,7 +44,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
     static constexpr u32 ROWS = 3;     // that are asked for together
     static constexpr u32 RUN = 16, LONG_RUN = WIDTH == 32 ? 24 : HAS_VALUES ? RUN : 20; // items that a thread puts in order in its registers, as a rule and at most
     static constexpr u32 LONGEST = 4 * WARP; // and a warp
-    static_assert(!BY_SPLITTERS || TURNS == 1, "bins tell how many they have as long as nothing is placed");
+    static_assert(!BY_SPLITTERS || TURNS == 1, "bins tell how many they have as long as nothing is placed, and are cleared when all are read");
     static constexpr bool LARGE = THREADS > 512; // keys and values have the same room, one after the other
     static_assert(TURNS * EACH * THREADS == FINE && Tile::TILE <= 1 << 15, "bins for all threads");
     static constexpr u32 COUNTED = 16, FIELDS = 8, WORDS = (1 << COUNTED) / FIELDS, WORDS_EACH = WORDS / THREADS;
@@ -303,7 +303,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
             // Whether a thread would have more than even a warp puts in order: then another way, which is slower and does not mind.
             if (__syncthreads_or(sum > LONGEST && !in_order) || span.bits > WIDTH - place_bits + LOG_BINS - 4) {
                 if (HAS_VALUES) wait_for_copies();
-                __syncthreads(); // they are there, and nobody needs them
+                __syncthreads(); // they are there, and of LARGE nobody needs them
                 Bits *keys = rest(s);
                 t.rows([&](u32 i) {
                     if (t.is_there(i)) keys[at(i)] = has_all ? t.key[i] >> place_bits : t.key[i];
@@ -439,7 +439,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
         else return s.items;
     }
     // By bins of two sizes: of many keys a bin becomes as many bins as they need, of few less than one, and all are used again. For keys that are not
-    // spread evenly; if more than a few are equal, nothing is done.
+    // spread evenly. Whether it was done: not if few bins are used, or a finer one has more than some.
     static __device__ bool by_finer_bins(Shared &shared, u32 count, Order order, Bits *out, const Value *values, Value *values_out, Span span) {
         constexpr u32 MOST_OF_BIN = WARP, PLACE_BITS = 16; // each of a bin is compared with all
         Fine &s = shared.fine;
@@ -449,7 +449,6 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
         Bits *keys = rest(s);
         Mine t(count, [=](u32 at) { return keys[at]; });
         u16 *table = (u16 *)s.items; // where a bin's finer ones begin
-        static_assert(sizeof(s.items) >= (FINE + 1) * sizeof(u16), "the table takes the items' place");
         u32 beyond = WIDTH == 64 && span.most >> (WIDTH / 2) != 0 ? 32 - __clz(int(span.most >> (WIDTH / 2))) : 0;
         u32 factor = factor_for(u32(span.most >> beyond));
         auto product = [&](u32 i) { return u64(u32(t.key[i] >> beyond)) * factor; };
@@ -557,7 +556,8 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
 
     // Where bins do not tell keys apart: digit by digit, unless finer bins do. Apart, so that it takes no registers from those who never get there.
     static __device__ __noinline__ void by_digits(Shared &shared, u32 count, Order order, Bits *out, const Value *values, Value *values_out, Span span) {
-        if constexpr (BY_SPLITTERS)
+        constexpr bool HAS_FINER = BY_SPLITTERS && sizeof(shared.fine.items) >= (FINE + 1) * sizeof(u16); // room for its table in the items' place
+        if constexpr (HAS_FINER)
             if (by_finer_bins(shared, count, order, out, values, values_out, span)) return;
         Tile t(shared.tile, count);
         const Bits *keys = rest(shared.fine);

@@ -148,7 +148,7 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
     // A warp adds up those of two first digits.
     u32 of_top = 1u << lower_bits;
     for (u32 turn = warp_id(); turn < BINS / 2; turn += THREADS / WARP) {
-        u32 top = (turn + blockIdx.x) % (BINS / 2), sums[2] = {0, 0}; // each block begins elsewhere, so that they do not meet
+        u32 top = (turn + blockIdx.x) % (BINS / 2), sums[2] = {0, 0}; // blocks begin at different ones, so that fewer meet
         for (u32 i = top * of_top + lane_id(); i < (top + 1) * of_top; i += WARP) {
             u32 both = counters[counter_at(i)];
 #pragma unroll

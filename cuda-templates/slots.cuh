@@ -133,7 +133,7 @@ __device__ inline void to_slots_in_order(typename Tile::Shared &s, const SortCal
 // ---- by splitters -----------------------------------------------------------------------------------------------------------------
 
 // The digits of keys, by splitters in shared memory. After each row of banks a place is left out: so those that a step of a search may meet are in
-// different banks.
+// different banks, but for the last ones.
 template <class Bits> struct SearchedValues {
     static constexpr u32 ROW = 32 * sizeof(u32) / sizeof(Bits);
     Bits places[VALUES + VALUES / ROW];
