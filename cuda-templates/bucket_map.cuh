@@ -172,6 +172,7 @@ template <class Bits> struct BucketByRange {
     __device__ u32 upper(Bits key) const { return share(key) >> lower_bits; }
     __device__ u32 lower(Bits key) const { return share(key) & ((1u << lower_bits) - 1); }
 };
+// A few values are few places of the table, and neighbours in it: what `SplitterDigit` does against waiting takes longer here.
 template <class Bits> struct BucketByValues {
     static constexpr bool HAS_LARGE = true, HAS_TABLE = true, ONE_STEP = true;
     template <class Order> using Put = PutInBucket<Order, Bits>;
@@ -411,7 +412,7 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) last = add_acquire_release(&map.mapped, 1) == gridDim.x - 1;
-    few.clear();
+    few.clear(); // and all know whether the block comes last
     if (!last) return;
 
     // ---- which way

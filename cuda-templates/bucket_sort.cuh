@@ -2,7 +2,7 @@
 //
 // - Keys alone of which few bits are left, and that are not dense: each key that there could be is counted, and the counts tell all places.
 // - Each key to a bin by its next bits, about as many bins as keys; then a thread puts the keys of a few bins in order, or a warp if they are many.
-// - Where these do not tell them apart, of slots by splitters: each of these bins becomes as many as its keys need.
+// - Where these do not tell them apart, of slots that are not large: each of these bins becomes as many as its keys need.
 // - Where keys are much alike even so, or there are no finer bins: digit by digit.
 #pragma once
 #include "slots.cuh"
@@ -44,8 +44,8 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
     static constexpr u32 ROWS = 3;     // that are asked for together
     static constexpr u32 RUN = 16, LONG_RUN = WIDTH == 32 ? 24 : HAS_VALUES ? RUN : 20; // items that a thread puts in order in its registers, as a rule and at most
     static constexpr u32 LONGEST = 4 * WARP; // and a warp
-    static_assert(!BY_SPLITTERS || TURNS == 1, "bins tell how many they have as long as nothing is placed, and are cleared when all are read");
     static constexpr bool LARGE = THREADS > 512; // keys and values have the same room, one after the other
+    static_assert(!BY_SPLITTERS || (TURNS == 1 && !LARGE), "bins tell how many they have as long as nothing is placed, and are cleared when all are read");
     static_assert(TURNS * EACH * THREADS == FINE && Tile::TILE <= 1 << 15, "bins for all threads");
     static constexpr u32 COUNTED = 16, FIELDS = 8, WORDS = (1 << COUNTED) / FIELDS, WORDS_EACH = WORDS / THREADS;
     static constexpr u32 SELDOM_FOUR = 10; // are equal where there could be so many times as many keys: in one bucket of five
@@ -443,9 +443,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
     static __device__ bool by_finer_bins(Shared &shared, u32 count, Order order, Bits *out, const Value *values, Value *values_out, Span span) {
         constexpr u32 MOST_OF_BIN = WARP, PLACE_BITS = 16; // each of a bin is compared with all
         Fine &s = shared.fine;
-        if (span.bits <= LOG_BINS || used_bins(s) < count / WARP) { // a bin's keys are equal, or seem to be
-            return false;
-        }
+        if (span.bits <= LOG_BINS || used_bins(s) < count / WARP) return false; // a bin's keys are equal, or seem to be
         Bits *keys = rest(s);
         Mine t(count, [=](u32 at) { return keys[at]; });
         u16 *table = (u16 *)s.items; // where a bin's finer ones begin

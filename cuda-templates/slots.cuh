@@ -132,28 +132,29 @@ __device__ inline void to_slots_in_order(typename Tile::Shared &s, const SortCal
 
 // ---- by splitters -----------------------------------------------------------------------------------------------------------------
 
-// The digits of keys, by splitters in shared memory. After each row of banks a place is left out: so those that a step of a search may meet are in
-// different banks, but for the last ones.
+// Splitters in shared memory. After each row of banks a place is left out: so those that a step of a search may meet are in different banks, but for the
+// last ones.
 template <class Bits> struct SearchedValues {
     static constexpr u32 ROW = 32 * sizeof(u32) / sizeof(Bits);
     Bits places[VALUES + VALUES / ROW];
     static constexpr __device__ u32 place(u32 j) { return j + j / ROW; }
     __device__ void set(u32 j, Bits value) { places[place(j)] = value; }
+};
+template <class Bits> struct SplitterDigit {
+    typedef SearchedValues<Bits> Values;
+    const Values *splitters;
     // For each key twice as many as are less, and one more if it is the next. Step by step for all, so that no key waits for another's steps.
     template <u32 COUNT> __device__ void find(const Bits (&key)[COUNT], u32 (&found)[COUNT]) const {
+        const Bits *places = splitters->places;
 #pragma unroll
         for (u32 i = 0; i < COUNT; i++) found[i] = 0; // the place of the first that may not be less
 #pragma unroll
         for (u32 step = VALUES / 2; step > 0; step /= 2)
 #pragma unroll
-            for (u32 i = 0; i < COUNT; i++) found[i] += places[found[i] + place(step - 1)] < key[i] ? place(step) : 0;
+            for (u32 i = 0; i < COUNT; i++) found[i] += places[found[i] + Values::place(step - 1)] < key[i] ? Values::place(step) : 0;
 #pragma unroll
-        for (u32 i = 0; i < COUNT; i++) found[i] = 2 * (found[i] - found[i] / (ROW + 1)) + (places[found[i]] == key[i]);
+        for (u32 i = 0; i < COUNT; i++) found[i] = 2 * (found[i] - found[i] / (Values::ROW + 1)) + (places[found[i]] == key[i]);
     }
-};
-template <class Bits> struct SplitterDigit {
-    const SearchedValues<Bits> *splitters;
-    template <u32 COUNT> __device__ void find(const Bits (&key)[COUNT], u32 (&found)[COUNT]) const { splitters->find(key, found); }
     __device__ u32 operator()(Bits key) const {
         Bits keys[1] = {key};
         u32 found[1];
