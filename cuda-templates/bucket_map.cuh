@@ -201,7 +201,7 @@ template <class Bits> struct BucketByCells {
     __device__ u32 lower(Bits key) const { return parts(key) >> PART_BITS & ((1u << lower_bits) - 1); }
     // By the whole block, before it says that the table is `awaited`.
     static __device__ void load(u32 *table, const BucketMap<Bits> &map) {
-        for (u32 i = threadIdx.x; i < BucketMap<Bits>::CELLS / 4; i += blockDim.x) copy_to_shared((Vector *)table + i, (const Vector *)map.cells + i);
+        for (u32 i = threadIdx.x; i < BucketMap<Bits>::CELLS / 4; i += blockDim.x) copy_common_to_shared((Vector *)table + i, (const Vector *)map.cells + i);
     }
 
   private:
@@ -226,6 +226,8 @@ template <class Bucket> struct LowerDigit {
     template <class Bits> __device__ u32 operator()(Bits key) const { return bucket.lower(key); }
     __device__ bool await() const { return await_table<Bucket>(); }
 };
+template <class Bucket> constexpr bool BY_RUNS<UpperDigit<Bucket>> = Bucket::HAS_TABLE;
+template <class Bucket> constexpr bool BY_RUNS<LowerDigit<Bucket>> = true;
 
 // Where the tiles of the second step, and the keys, of a first digit begin.
 struct Begin {

@@ -1,6 +1,6 @@
 // Radix sort by buckets: one of them, or a slot, in one block, by one of these ways.
 //
-// - Keys alone of which few bits are left, and that are not dense: each key that there could be is counted, and the counts tell all places.
+// - Keys alone that are not dense: each that there could be is counted, or some side by side together, and the counts tell all places.
 // - Each key to a bin by its next bits, about as many bins as keys; then a thread puts the keys of a few bins in order, or a warp if they are many.
 // - Where these do not tell them apart, of slots that are not large: each of these bins becomes as many as its keys need.
 // - Where keys are much alike even so, or there are no finer bins: digit by digit.
@@ -47,9 +47,10 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
     static constexpr bool LARGE = THREADS > 512; // keys and values have the same room, one after the other
     static_assert(!BY_SPLITTERS || (TURNS == 1 && !LARGE), "bins tell how many they have as long as nothing is placed, and are cleared when all are read");
     static_assert(TURNS * EACH * THREADS == FINE && Tile::TILE <= 1 << 15, "bins for all threads");
-    static constexpr u32 COUNTED = 16, FIELDS = 8, WORDS = (1 << COUNTED) / FIELDS, WORDS_EACH = WORDS / THREADS;
-    static constexpr u32 SELDOM_FOUR = 10; // are equal where there could be so many times as many keys: in one bucket of five
-    static constexpr bool FEW_BITS = !HAS_VALUES && sizeof(Bits) <= 4 && !LARGE;
+    static constexpr u32 COUNTED = 16, FIELDS = 16, WORDS = (1 << COUNTED) / FIELDS, WORDS_EACH = WORDS / THREADS;
+    static constexpr u32 SELDOM_FOUR = 10; // are counted together where so many times as many could be told apart: in one bucket of five
+    // Whether keys are counted where few of their bits are left, and where they are more.
+    static constexpr bool FEW_BITS = !HAS_VALUES && sizeof(Bits) <= 4 && !LARGE, MORE_BITS = !HAS_VALUES && !LARGE && !BY_SPLITTERS;
     static constexpr u32 BESIDE = HAS_VALUES ? Tile::TILE : 1;
     struct Both {
         Bits keys[BESIDE];
@@ -60,8 +61,9 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
         Value values[BESIDE];
     };
     struct Fine {
-        alignas(16) Item items[Tile::TILE];
-        alignas(16) u32 bins[FEW_BITS && WORDS > FINE ? WORDS : FINE];
+        alignas(16) Item items[Tile::TILE + (MORE_BITS ? 2 : 0)];
+        alignas(16) u32 bins[FINE]; // or WORDS of fields
+        alignas(16) u16 before[FEW_BITS || MORE_BITS ? WORDS : 8]; // keys that come before each of these
         u32 totals[TURNS * WARPS];
         Bits ends[3 * WARPS];
         typename If<LARGE, InTurn, Both>::Type beside;
@@ -246,7 +248,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
         t.change(span);
         if constexpr (FEW_BITS)
             if (span.bits <= COUNTED && span.most / SELDOM_FOUR >= count) {
-                if (place_by_counts(s, t)) {
+                if (place_by_counts(s, t, [&](u32 i) { return u32(t.key[i]); })) {
                     write_keys(s, span, order, out, count);
                     return;
                 }
@@ -276,7 +278,15 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
         // All bins are used, whatever the span is.
         u32 beyond = WIDTH == 64 && most >> (WIDTH / 2) != 0 ? 32 - __clz(int(most >> (WIDTH / 2))) : 0;
         u32 upper = u32(most >> beyond);
-        u32 factor = factor_for(upper);
+        if constexpr (MORE_BITS)
+            if (span.bits > COUNTED && count <= (1 << COUNTED) / SELDOM_FOUR) {
+                u32 factor = factor_for(upper, 1 << COUNTED);
+                if (place_by_counts(s, t, [&](u32 i) { return __umulhi(u32(t.key[i] >> beyond), factor); })) {
+                    write_nearly_sorted(s, span, order, out, count);
+                    return;
+                }
+            }
+        u32 factor = factor_for(upper, FINE);
         auto bin_of = [&](u32 i) { return in_order ? u32(t.key[i]) : __umulhi(u32(t.key[i] >> beyond), factor); };
         clear_bins(s);
         if constexpr (HAS_VALUES) {
@@ -448,7 +458,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
         Mine t(count, [=](u32 at) { return keys[at]; });
         u16 *table = (u16 *)s.items; // where a bin's finer ones begin
         u32 beyond = WIDTH == 64 && span.most >> (WIDTH / 2) != 0 ? 32 - __clz(int(span.most >> (WIDTH / 2))) : 0;
-        u32 factor = factor_for(u32(span.most >> beyond));
+        u32 factor = factor_for(u32(span.most >> beyond), FINE);
         auto product = [&](u32 i) { return u64(u32(t.key[i] >> beyond)) * factor; };
         int left = t.left();
         clear_bins(s);
@@ -547,9 +557,9 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
             }
         }
     }
-    // By which keys up to `upper` go to bins: a little less than it might be.
-    static __device__ u32 factor_for(u32 upper) {
-        return __float2uint_rz(__fdividef(float(1ull << 32) * float(FINE) * 0.999999f, __uint2float_rz(upper)));
+    // By which keys up to `upper`, which is no less than `bins`, go to so many: a little less than it might be.
+    static __device__ u32 factor_for(u32 upper, u32 bins) {
+        return __float2uint_rz(__fdividef(float(1ull << 32) * float(bins) * 0.999999f, __uint2float_rz(upper)));
     }
 
     // Where bins do not tell keys apart: digit by digit, unless finer bins do. Apart, so that it takes no registers from those who never get there.
@@ -612,46 +622,71 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
         });
     }
 
-    // Where a word lies: of those that threads side by side have at the same place in theirs, one is in each bank.
+    // The same where up to three keys side by side, of one count, may be in any order.
+    static __device__ void write_nearly_sorted(const Fine &s, const Span &span, Order order, Bits *out, u32 count) {
+        rows(count, [&](u32 i) {
+            u32 place = at(i), to = place;
+            if (place >= count) return;
+            Item own = s.items[place];
+#pragma unroll
+            for (u32 k = 1; k <= 2; k++) {
+                if (i > 0 || place >= k) to -= s.items[place - k] > own;
+                to += s.items[place + k] < own; // past the last one are two that are not
+            }
+            out[to] = order.from(span.key(own));
+        });
+    }
+
+    // Where a word lies: of the vectors that threads side by side have at the same place in theirs, eight are in different banks.
     static __device__ u32 word_of(u32 word) {
-        static_assert(WORDS_EACH == 16 || WORDS_EACH == 32, "a thread's words are half of the banks, or all");
-        return (word & ~(WORDS_EACH - 1)) | ((word + word / WARP) & (WORDS_EACH - 1));
+        static_assert(WORDS_EACH == 8 && WORDS <= FINE, "two vectors of a thread");
+        return word ^ (word / WORDS_EACH & 4);
     }
     // How many keys fields of two bits count.
-    static __device__ u32 counted(u32 fields) { return __popc(fields & 0x5555) + 2 * __popc(fields & 0xaaaa); }
+    static __device__ u32 counted(u32 fields) { return __popc(fields) + __popc(fields & 0xaaaaaaaa); }
 
-    // Keys are counted by their last bits in fields of two bits, eight to a word, below how many come before the word: which tells each key
-    // its place. Whether no key was there more than three times; if not, nothing was done.
-    static __device__ bool place_by_counts(Fine &s, const Mine &t) {
+    // Keys are counted by `number(i)`, of which the last bits count, in fields of two bits, sixteen to a word: with how many come before the word, that
+    // tells each key its place. Whether none was there more than three times; if not, nothing was done.
+    template <class Number> static __device__ bool place_by_counts(Fine &s, const Mine &t, const Number &number) {
         Vector *vectors = (Vector *)s.bins;
         for (u32 i = threadIdx.x; i < WORDS / 4; i += THREADS) vectors[i] = Vector{{0, 0, 0, 0}};
         __syncthreads();
         bool full = false;
-        u32 rank[ITEMS];
+        u32 ranks = 0; // two bits of each
+        static_assert(2 * ITEMS <= 32, "a word has them");
         int left = t.left();
         t.rows([&](u32 i) {
-            u32 low = u32(t.key[i]) % (1 << COUNTED), field = low % FIELDS * 2; // of one that is not there anything
-            rank[i] = count_if(left, i * THREADS, s.bins + word_of(low / FIELDS), 1u << field) >> field & 3;
+            u32 low = number(i), field = low % FIELDS * 2; // of one that is not there anything
+            u32 rank = count_if(left, i * THREADS, s.bins + word_of(low / FIELDS % WORDS), 1u << field) >> field & 3;
+            ranks |= rank << 2 * i;
             // Past three the field runs over, and nothing that is counted is used.
-            full |= t.is_there(i) && rank[i] == 3;
+            full |= t.is_there(i) && rank == 3;
         });
         if (__syncthreads_or(full)) return false;
-        u32 sum = 0, first = threadIdx.x * WORDS_EACH;
+        u32 sum = 0, earlier[WORDS_EACH];
 #pragma unroll
-        for (u32 e = 0; e < WORDS_EACH; e++) sum += counted(s.bins[word_of(first + e)]);
+        for (u32 v = 0; v < WORDS_EACH / 4; v++) {
+            Vector fields = vectors[word_of(threadIdx.x * WORDS_EACH + v * 4) / 4];
+#pragma unroll
+            for (u32 e = 0; e < 4; e++) {
+                earlier[v * 4 + e] = sum;
+                sum += counted(fields.word[e]);
+            }
+        }
         u32 upto = warp_upto(sum);
         if (lane_id() == WARP - 1) s.totals[warp_id()] = upto;
         __syncthreads();
-        u32 before = upto - sum + warps_before(s.totals);
+        u32 first = upto - sum + warps_before(s.totals);
+        u16 before[WORDS_EACH];
 #pragma unroll
-        for (u32 e = 0; e < WORDS_EACH; e++) {
-            u32 &word = s.bins[word_of(first + e)], own = counted(word);
-            word |= before << 16;
-            before += own;
-        }
+        for (u32 e = 0; e < WORDS_EACH; e++) before[e] = u16(first + earlier[e]);
+        static_assert(sizeof(before) == sizeof(Vector), "one vector of a thread");
+        memcpy((Vector *)s.before + threadIdx.x, before, sizeof(Vector));
+        if (MORE_BITS && threadIdx.x < 2) s.items[t.count + threadIdx.x] = Item(~Item(0));
         __syncthreads();
         t.rows([&](u32 i) {
-            u32 low = u32(t.key[i]) % (1 << COUNTED), word = s.bins[word_of(low / FIELDS)], place = (word >> 16) + counted(word & ((1u << low % FIELDS * 2) - 1)) + rank[i];
+            u32 low = number(i), word = low / FIELDS % WORDS, below = s.bins[word_of(word)] & ~(~0u << low % FIELDS * 2);
+            u32 place = s.before[word] + counted(below) + (ranks >> 2 * i & 3);
             if (t.is_there(i)) s.items[place] = t.key[i];
         });
         __syncthreads();

@@ -270,9 +270,9 @@ __device__ inline bool any_order_tile(Tile &t, D digit, const Load &load, const 
     if (!digit.await()) return false; // what it needs came while the keys did
     t.rank(digit);
     u64 place = 0;
-    t.scatter(
+    t.template scatter<IS_SEARCHED<D>>(
         [&](u32 d, u32 total) { place = total ? claim(d, total) : 0; }, [&](u32, u32) { return place; });
-    t.store_runs(digit, put);
+    t.store_any(digit, put);
     return true;
 }
 template <class Tile, class D, class Load, class Put, class Claim>

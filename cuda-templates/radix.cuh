@@ -162,8 +162,10 @@ struct NoPayload {
 
 // ---- a tile ----------------------------------------------------------------------------------------------------------------
 
-// Whether a digit is found by a search in shared memory: `digit.find` does it for some keys together.
+// Whether a digit is found by a search in shared memory: `digit.find` does it for some keys together, and it is noted beside a key that moves.
 template <class D> constexpr bool IS_SEARCHED = false;
+// Whether keys in any order are always stored run by run.
+template <class D> constexpr bool BY_RUNS = false;
 
 // A key's rank among those of its warp that have its digit.
 enum Ranking {
@@ -183,8 +185,7 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
     typedef Value_ Value;
     static constexpr u32 THREADS = THREADS_, ITEMS = ITEMS_, WARPS = THREADS / WARP, TILE = THREADS * ITEMS;
     static constexpr u32 WIDEST = sizeof(Bits) > Value::BYTES ? sizeof(Bits) : Value::BYTES;
-    static constexpr u32 LANES = 16; // that write a run together: blocks that begin at multiples of so many keys
-    static constexpr u32 LONG_RUN = TILE / 16; // for a group of lanes to write it
+    static constexpr u32 LONG_RUN = TILE / 72; // of keys in any order: as many as some rows of a warp
     static constexpr bool HAS_VALUES = Value::BYTES > 0;
     // Keys that rise by one would fall into half of the banks, or if the tile is a multiple of 4096 long into one: after every 32 places one is left out. With
     // values random keys lose by it what others gain, unless it is one.
@@ -193,13 +194,13 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
     static __device__ u32 skewed(u32 j) { return SKEWED ? j + j / WARP : j; }
     // The same of item `i * THREADS + threadIdx.x`, by a place that is the same for all i.
     static __device__ u32 skewed_row(u32 i) { return i * (SKEWED ? THREADS + THREADS / WARP : THREADS) + skewed(threadIdx.x); }
-    // Where something goes with the keys of a pass, their digits stand above.
-    typedef typename If<HAS_VALUES && RANKING == CHECKED, u32, u16>::Type Note;
+    // Where in the tile a key was, and above that its digit where something goes with the keys of a pass; of keys in any order the digit alone.
+    typedef typename If<RANKING == UNORDERED, u8, typename If<HAS_VALUES && RANKING == CHECKED, u32, u16>::Type>::Type Note;
     static_assert(THREADS >= BINS && TILE <= 65536, "a thread for each bin, 16 bits for a place");
 
     struct Shared {
         alignas(16) char exchange[PLACES * WIDEST];   // item j at `skewed(j)`
-        Note notes[RANKING == CHECKED || HAS_VALUES ? PLACES : 2]; // where in the tile a key was
+        Note notes[RANKING >= CHECKED || HAS_VALUES ? PLACES : 2];
         alignas(RANKING == FEW ? 16 : 4) u32 bins[WARPS * BINS]; // by warp: how many keys; then where they begin in the tile
         u32 begin[BINS + 1];                     // of a digit's run in the tile
         u64 to[BINS];                            // where the tile would begin in the output for the run to be in place
@@ -213,9 +214,11 @@ template <class Bits, class Value, u32 THREADS, u32 ITEMS, Ranking RANKING, bool
 struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     typedef RadixShape<Bits, Value, THREADS, ITEMS, RANKING> Shape;
     typedef typename Shape::Shared Shared;
-    static constexpr u32 WARPS = Shape::WARPS, LANES = Shape::LANES, TILE = Shape::TILE, LONG_RUN = Shape::LONG_RUN;
+    static constexpr u32 WARPS = Shape::WARPS, TILE = Shape::TILE, LONG_RUN = Shape::LONG_RUN;
     static constexpr u32 PLACE_BITS = 16, MOST_PLACE = (1 << PLACE_BITS) - 1;
     static constexpr u32 ROWS = ITEMS < 2 ? ITEMS : 2; // that are ranked together
+    // Of a thread's keys that are stored: where something goes with them, the fewer the better.
+    static constexpr u32 AT_ONCE = Shape::HAS_VALUES ? 2 : ITEMS;
     static constexpr bool HAS_VALUES = Shape::HAS_VALUES;
     typedef typename Shape::Note Note;
     using Shape::skewed;
@@ -226,7 +229,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     Shared &s;
     u32 count;   // keys that are there
     u32 own_first, own_end; // where this thread's first key lies in the tile, and where those of its warp end, if that is less than all
-    bool uneven; // whether a digit has many of them
+    bool has_long; // whether a digit has many of them
     Bits key[ITEMS];
     u32 place[ITEMS]; // in the tile; while that is not known its rank, below its digit
 
@@ -242,7 +245,10 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     __device__ u32 end() const { return RANKING == FEW ? own_end : count; }
 
     // Where item i of this thread lies in the tile.
-    __device__ u32 at(u32 i) const { return RANKING == FEW ? first() + i * WARP : (warp_id() * ITEMS + i) * WARP + lane_id(); }
+    __device__ u32 at(u32 i) const {
+        if (RANKING == UNORDERED && !WHOLE) return i * THREADS + threadIdx.x; // all warps have as many
+        return RANKING == FEW ? first() + i * WARP : (warp_id() * ITEMS + i) * WARP + lane_id();
+    }
     __device__ bool is_there(u32 i) const { return WHOLE || at(i) < end(); }
 
     // `f(i)` by all lanes for an item each, but for rows that are not there.
@@ -294,7 +300,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 
     // Then its place in the tile, and the keys lie there. `publish(digit, total)` is called by a thread of each digit as soon as its keys
     // are counted, `receive(digit, total)` later: where the run goes to.
-    template <class Publish, class Receive> __device__ void scatter(const Publish &publish, const Receive &receive) {
+    template <bool NOTES_DIGITS = false, class Publish, class Receive> __device__ void scatter(const Publish &publish, const Receive &receive) {
         __syncthreads();
         u32 total = 0, d = threadIdx.x;
         if (d < BINS) {
@@ -306,8 +312,8 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 #pragma unroll
             for (u32 w = 0; w < WARPS; w++) s.bins[w * BINS + d] += start;
         }
-        uneven = __syncthreads_or(total > LONG_RUN);
-        exchange();
+        has_long = __syncthreads_or(total > LONG_RUN);
+        exchange<NOTES_DIGITS>();
         if (d < BINS) s.to[d] = receive(d, total) - s.begin[d];
         __syncthreads();
     }
@@ -383,15 +389,12 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 
     // The keys to memory, thread after thread: `out(place, key)` is called for each. Whether they were out of order.
     template <class D, class Out> __device__ bool store(D digit, const Out &out) {
+        static_assert(RANKING == CHECKED, "it is noted where they were");
         const Bits *keys = (const Bits *)s.exchange;
-        if constexpr (RANKING == UNORDERED && IS_SEARCHED<D>) {
-            store_searched(digit, out);
-            return false;
-        }
         // Above its place in the tile, the digit of the key that lies there.
-        auto digit_and_place = [&](u32 slot, Bits key) { return HAS_VALUES ? u32(s.notes[slot]) : digit(key) << PLACE_BITS | (RANKING == CHECKED ? s.notes[slot] : 0); };
+        auto digit_and_place = [&](u32 slot, Bits key) { return HAS_VALUES ? u32(s.notes[slot]) : digit(key) << PLACE_BITS | s.notes[slot]; };
         bool disorder = false;
-#pragma unroll
+#pragma unroll AT_ONCE
         for (u32 i = 0; i < ITEMS; i++) {
             u32 j = i * THREADS + threadIdx.x, slot = skewed_row(i), here = 0;
             bool there = WHOLE || j < count;
@@ -400,38 +403,17 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
                 here = digit_and_place(slot, key);
                 out(s.to[here >> PLACE_BITS] + j, key);
             }
-            if (RANKING == CHECKED) {
-                u32 before = __shfl_up_sync(ALL_LANES, here, 1);
-                u32 earlier = slot - (Shape::SKEWED ? 2 : 1); // of lane 0
-                if (lane_id() == 0 && j > 0 && there) before = digit_and_place(earlier, keys[earlier]);
-                disorder |= there && j > 0 && here < before;
-            }
+            u32 before = __shfl_up_sync(ALL_LANES, here, 1);
+            u32 earlier = slot - (Shape::SKEWED ? 2 : 1); // of lane 0
+            if (lane_id() == 0 && j > 0 && there) before = digit_and_place(earlier, keys[earlier]);
+            disorder |= there && j > 0 && here < before;
         }
         return disorder;
     }
 
-    // The same for some keys of a thread together.
-    template <class D, class Out> __device__ void store_searched(D digit, const Out &out) {
-        constexpr u32 AT_ONCE = 4;
-        const Bits *keys = (const Bits *)s.exchange;
-#pragma unroll
-        for (u32 row = 0; row < ITEMS; row += AT_ONCE) {
-            Bits key[AT_ONCE];
-            u32 d[AT_ONCE];
-#pragma unroll
-            for (u32 i = 0; i < AT_ONCE; i++) key[i] = row + i < ITEMS ? keys[skewed_row(row + i)] : Bits(0);
-            digit.find(key, d);
-#pragma unroll
-            for (u32 i = 0; i < AT_ONCE; i++) {
-                u32 j = (row + i) * THREADS + threadIdx.x;
-                if (row + i < ITEMS && (WHOLE || j < count)) out(s.to[d[i]] + j, key[i]);
-            }
-        }
-    }
-
     // Values follow the keys that were stored: `out(place, at)` is called for each, with where in the tile its key was.
     template <class Out> __device__ void follow(const Out &out) const {
-#pragma unroll
+#pragma unroll AT_ONCE
         for (u32 i = 0; i < ITEMS; i++) {
             u32 j = i * THREADS + threadIdx.x;
             if (!WHOLE && j >= count) break;
@@ -440,19 +422,44 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         }
     }
 
-    // The same run by run, by groups of lanes, in blocks that are aligned in memory; or thread after thread, where a digit has many keys.
-    template <class D, class Out> __device__ void store_runs(D digit, const Out &out) {
-        if (uneven) {
-            store(digit, out);
+    // The same of keys in any order. By runs: where some rows of a warp lie in one, nobody looks at their digits.
+    template <class D, class Out> __device__ void store_any(D digit, const Out &out) {
+        const Bits *keys = (const Bits *)s.exchange;
+        auto digit_at = [&](u32 j, Bits key) { return IS_SEARCHED<D> ? s.notes[j] : digit(key); };
+        if (!(has_long || BY_RUNS<D>)) {
+#pragma unroll
+            for (u32 i = 0; i < ITEMS; i++) {
+                u32 j = i * THREADS + threadIdx.x;
+                if (!WHOLE && j >= count) break;
+                Bits key = keys[j];
+                out(s.to[digit_at(j, key)] + j, key);
+            }
             return;
         }
-        const Bits *keys = (const Bits *)s.exchange;
-        u32 lane = threadIdx.x % LANES;
-        for (u32 d = threadIdx.x / LANES; d < BINS; d += THREADS / LANES) {
-            int begin = s.begin[d], end = s.begin[d + 1];
-            u64 to = s.to[d];
-            for (int j = begin - int(u32(to + begin) % LANES) + int(lane); j - int(lane) < end; j += LANES)
-                if (j >= begin && j < end) out(to + j, keys[skewed(u32(j))]);
+        constexpr u32 SOME = 3;
+        u32 run_end = 0;
+        u64 to = 0;
+#pragma unroll
+        for (u32 row = 0; row < ITEMS; row += SOME) {
+            u32 rows = min(SOME, ITEMS - row), begin = (warp_id() * ITEMS + row) * WARP, j = begin + lane_id();
+            if (!WHOLE && begin >= count) break;
+            Bits key[SOME];
+#pragma unroll
+            for (u32 i = 0; i < rows; i++) key[i] = keys[j + i * WARP];
+            if (begin + rows * WARP <= run_end) {
+#pragma unroll
+                for (u32 i = 0; i < rows; i++) out(to + (j + i * WARP), key[i]);
+                continue;
+            }
+            u32 d = 0;
+#pragma unroll
+            for (u32 i = 0; i < rows; i++) {
+                d = digit_at(j + i * WARP, key[i]); // or if it is not there anything: no row comes after it
+                if (WHOLE || j + i * WARP < count) out(s.to[d] + (j + i * WARP), key[i]);
+            }
+            d = __shfl_sync(ALL_LANES, d, WARP - 1); // in whose run the next row begins
+            to = s.to[d];
+            run_end = s.begin[d + 1];
         }
     }
 
@@ -500,7 +507,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         return upto - before;
     }
 
-    __device__ void exchange() {
+    template <bool NOTES_DIGITS = false> __device__ void exchange() {
         const u32 *bins = s.bins + warp_id() * BINS;
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++)
@@ -509,6 +516,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
                 place[i] = (place[i] & MOST_PLACE) + bins[d];
                 u32 slot = skewed(place[i]);
                 ((Bits *)s.exchange)[slot] = key[i];
+                if (NOTES_DIGITS) s.notes[slot] = Note(d);
                 if (RANKING == CHECKED) s.notes[slot] = Note(HAS_VALUES ? d << PLACE_BITS | at(i) : at(i));
             }
     }

@@ -335,6 +335,14 @@ __device__ inline void copy_to_shared(Vector *to, const Vector *from) {
     *to = *from;
 #endif
 }
+// The same of what other blocks of the multiprocessor ask for too: it stays in the L1 cache.
+__device__ inline void copy_common_to_shared(Vector *to, const Vector *from) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(u32(__cvta_generic_to_shared(to))), "l"(from) : "memory");
+#else
+    *to = *from;
+#endif
+}
 // The same for one item, which is past the registers if it is 4 or 8 bytes.
 template <class T> __device__ inline void copy_item_to_shared(T *to, const T *from) {
 #if __CUDA_ARCH__ >= 800

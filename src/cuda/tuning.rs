@@ -353,7 +353,12 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
     let with_notes = if is_large { 143 } else { 71 };
     let items = (exchange / widest).min(most);
     let items = if payload.is_none() { items } else { items.min(with_notes / (widest + 4)) };
-    let in_bucket = (noted / (2 * key + payload.unwrap_or(0))).min(11);
+    let in_bucket = match payload {
+        Some(size) => noted / (2 * key + size),
+        None if is_large => 11,
+        None => 72 / key,
+    }
+    .min(11);
     // For each of 1024 threads: items, and where something goes with them room for keys and then for that.
     let in_large = LARGE_BYTES / (key + payload.map_or(0, |size| key.max(size)));
     let in_large = in_large.min(if key > 4 { 11 } else { 20 });
@@ -364,7 +369,7 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
         short: SortBlock { threads: 512, items: items.min(8), blocks },
         middle: SortBlock { threads: 512, items: items.min(16), blocks },
         small: SortBlock { threads: 512, items: (64 / widest).min(8), blocks: 1 },
-        bucket: SortBlock { threads: 512, items: if payload.is_none() { 11 } else { in_bucket }, blocks },
+        bucket: SortBlock { threads: 512, items: in_bucket, blocks },
         bins: 12,
         large: SortBlock { threads: 1024, items: in_large, blocks: 1 },
         large_bins: if in_large > 11 { 14 } else { 13 },
@@ -409,14 +414,13 @@ impl SortShape {
     }
     /// Of the kernels that put keys into buckets, with a table of cells.
     pub(crate) const fn bucket_tile_shared(&self) -> usize {
-        let tile = if self.payload > 0 { self.pass_shared() } else { self.pass.shared(self.key, 0) };
+        let tile = if self.payload > 0 { self.pass_shared() } else { self.pass.shared(self.key + 1, 0) };
         tile + CELLS_SHARED
     }
     /// Of the kernels that sort a bucket.
     pub(crate) const fn bucket_sort_shared(&self) -> usize {
-        const COUNTED: usize = 32 << 10; // two bits for each number of 16 bits, and what comes before eight of them
-        let bins = 4 << self.bins;
-        let bins = if self.payload == 0 && self.key <= 4 && bins < COUNTED { COUNTED } else { bins };
+        const BEFORE: usize = 8 << 10; // what comes before each 16 numbers of 16 bits
+        let bins = (4 << self.bins) + if self.payload == 0 { BEFORE } else { 16 };
         self.in_bucket(self.bucket, bins, self.key + self.payload)
     }
     /// Of the kernel that sorts a large one.

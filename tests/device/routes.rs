@@ -335,6 +335,9 @@ impl<K: Key> Subject<K> {
         if self.kind == Kind::Unsigned {
             self.check(Cells, "a power law", |x| of(law(x, 8)));
             self.check(Cells, "a power law from above", |x| of(!law(x, 5)));
+            self.check(Cells, "neighbours of which each is too many for a bucket", |x| {
+                of(if x & 1 == 0 { 64 + (x >> 1) % 64 } else { x })
+            });
         } else {
             self.check(Cells, "a power law around zero", |x| {
                 of((law(x, 4) >> 1) ^ if x & 1 == 0 { 0 } else { u64::MAX })
