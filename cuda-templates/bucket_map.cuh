@@ -226,8 +226,8 @@ template <class Bucket> struct LowerDigit {
     template <class Bits> __device__ u32 operator()(Bits key) const { return bucket.lower(key); }
     __device__ bool await() const { return await_table<Bucket>(); }
 };
-template <class Bucket> constexpr bool BY_RUNS<UpperDigit<Bucket>> = Bucket::HAS_TABLE;
-template <class Bucket> constexpr bool BY_RUNS<LowerDigit<Bucket>> = true;
+template <class Bucket> constexpr bool BY_ROWS<UpperDigit<Bucket>> = Bucket::HAS_TABLE;
+template <class Bucket> constexpr bool BY_ROWS<LowerDigit<Bucket>> = true;
 
 // Where the tiles of the second step, and the keys, of a first digit begin.
 struct Begin {

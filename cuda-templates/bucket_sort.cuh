@@ -48,7 +48,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
     static_assert(!BY_SPLITTERS || (TURNS == 1 && !LARGE), "bins tell how many they have as long as nothing is placed, and are cleared when all are read");
     static_assert(TURNS * EACH * THREADS == FINE && Tile::TILE <= 1 << 15, "bins for all threads");
     static constexpr u32 COUNTED = 16, FIELDS = 16, WORDS = (1 << COUNTED) / FIELDS, WORDS_EACH = WORDS / THREADS;
-    static constexpr u32 SELDOM_FOUR = 10; // are counted together where so many times as many could be told apart: in one bucket of five
+    static constexpr u32 SELDOM_FOUR = 10; // where numbers are so many times as many as keys, four keys share one in one bucket of five
     // Whether keys are counted where few of their bits are left, and where they are more.
     static constexpr bool FEW_BITS = !HAS_VALUES && sizeof(Bits) <= 4 && !LARGE, MORE_BITS = !HAS_VALUES && !LARGE && !BY_SPLITTERS;
     static constexpr u32 BESIDE = HAS_VALUES ? Tile::TILE : 1;
@@ -557,7 +557,8 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
             }
         }
     }
-    // By which keys up to `upper`, which is no less than `bins`, go to so many: a little less than it might be.
+    // By which keys up to `upper` go to so many bins: a little less than it might be. If there are fewer keys, the greatest: then each goes to the bin below its
+    // number.
     static __device__ u32 factor_for(u32 upper, u32 bins) {
         return __float2uint_rz(__fdividef(float(1ull << 32) * float(bins) * 0.999999f, __uint2float_rz(upper)));
     }

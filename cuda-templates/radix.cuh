@@ -164,8 +164,8 @@ struct NoPayload {
 
 // Whether a digit is found by a search in shared memory: `digit.find` does it for some keys together, and it is noted beside a key that moves.
 template <class D> constexpr bool IS_SEARCHED = false;
-// Whether keys in any order are always stored run by run.
-template <class D> constexpr bool BY_RUNS = false;
+// Whether keys in any order are stored by rows of a warp even if no run of the digit is long.
+template <class D> constexpr bool BY_ROWS = false;
 
 // A key's rank among those of its warp that have its digit.
 enum Ranking {
@@ -179,13 +179,14 @@ enum Ranking {
 template <bool YES, class A, class B> struct If { typedef A Type; };
 template <class A, class B> struct If<false, A, B> { typedef B Type; };
 
-// Keys of a block: item i of a lane comes before item i + 1 of any lane of its warp, and warps come one after the other.
+// Keys of a block: item i of a lane comes before item i + 1 of any lane of its warp, and warps come one after the other; but of keys in any order, where
+// some are missing, row after row of all warps.
 template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> struct RadixShape {
     typedef Bits_ Bits;
     typedef Value_ Value;
     static constexpr u32 THREADS = THREADS_, ITEMS = ITEMS_, WARPS = THREADS / WARP, TILE = THREADS * ITEMS;
     static constexpr u32 WIDEST = sizeof(Bits) > Value::BYTES ? sizeof(Bits) : Value::BYTES;
-    static constexpr u32 LONG_RUN = TILE / 72; // of keys in any order: as many as some rows of a warp
+    static constexpr u32 LONG_RUN = TILE / 72; // of keys in any order: from here on rows of a warp often lie in one run
     static constexpr bool HAS_VALUES = Value::BYTES > 0;
     // Keys that rise by one would fall into half of the banks, or if the tile is a multiple of 4096 long into one: after every 32 places one is left out. With
     // values random keys lose by it what others gain, unless it is one.
@@ -200,7 +201,7 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
 
     struct Shared {
         alignas(16) char exchange[PLACES * WIDEST];   // item j at `skewed(j)`
-        Note notes[RANKING >= CHECKED || HAS_VALUES ? PLACES : 2];
+        Note notes[RANKING == CHECKED || RANKING == UNORDERED || HAS_VALUES ? PLACES : 2];
         alignas(RANKING == FEW ? 16 : 4) u32 bins[WARPS * BINS]; // by warp: how many keys; then where they begin in the tile
         u32 begin[BINS + 1];                     // of a digit's run in the tile
         u64 to[BINS];                            // where the tile would begin in the output for the run to be in place
@@ -217,7 +218,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     static constexpr u32 WARPS = Shape::WARPS, TILE = Shape::TILE, LONG_RUN = Shape::LONG_RUN;
     static constexpr u32 PLACE_BITS = 16, MOST_PLACE = (1 << PLACE_BITS) - 1;
     static constexpr u32 ROWS = ITEMS < 2 ? ITEMS : 2; // that are ranked together
-    // Of a thread's keys that are stored: where something goes with them, the fewer the better.
+    // Of a thread's keys that are stored: where something goes with them few are faster, but for keys that are in order already.
     static constexpr u32 AT_ONCE = Shape::HAS_VALUES ? 2 : ITEMS;
     static constexpr bool HAS_VALUES = Shape::HAS_VALUES;
     typedef typename Shape::Note Note;
@@ -321,6 +322,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     // The same where nothing but the tile is sorted, and nobody asks where its runs are. Keys are this thread's again in the new order, and with
     // each what is noted of it.
     __device__ void move(Note *note) {
+        static_assert(RANKING != UNORDERED, "keys of a thread begin at `first`");
         __syncthreads();
         u32 d = threadIdx.x;
         if (d < BINS) {
@@ -422,11 +424,12 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         }
     }
 
-    // The same of keys in any order. By runs: where some rows of a warp lie in one, nobody looks at their digits.
+    // Keys in any order to memory: thread after thread, or by rows of a warp, of which nobody looks at the digits if some lie in one run.
     template <class D, class Out> __device__ void store_any(D digit, const Out &out) {
+        static_assert(RANKING == UNORDERED, "no place is left out");
         const Bits *keys = (const Bits *)s.exchange;
         auto digit_at = [&](u32 j, Bits key) { return IS_SEARCHED<D> ? s.notes[j] : digit(key); };
-        if (!(has_long || BY_RUNS<D>)) {
+        if (!(has_long || BY_ROWS<D>)) {
 #pragma unroll
             for (u32 i = 0; i < ITEMS; i++) {
                 u32 j = i * THREADS + threadIdx.x;

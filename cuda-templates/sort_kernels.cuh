@@ -170,6 +170,7 @@ typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, UNORDERED> SlotTile;
 #else
 typedef ShortTile SlotTile;
 #endif
+static_assert(sizeof(SlotTile::Shared) <= SHORT_SHARED, "what the host asks for");
 #if HAS_KERNEL(slot_first)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) slot_first(SortCall call, SlotCall slots) {
     follow();

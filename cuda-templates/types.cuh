@@ -343,7 +343,7 @@ __device__ inline void copy_common_to_shared(Vector *to, const Vector *from) {
     *to = *from;
 #endif
 }
-// The same for one item, which is past the registers if it is 4 or 8 bytes.
+// One item, past the registers if it is 4 or 8 bytes.
 template <class T> __device__ inline void copy_item_to_shared(T *to, const T *from) {
 #if __CUDA_ARCH__ >= 800
     if constexpr ((sizeof(T) == 4 || sizeof(T) == 8) && alignof(T) == sizeof(T)) {

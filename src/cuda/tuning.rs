@@ -353,6 +353,7 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
     let with_notes = if is_large { 143 } else { 71 };
     let items = (exchange / widest).min(most);
     let items = if payload.is_none() { items } else { items.min(with_notes / (widest + 4)) };
+    // Beside keys alone there is what is counted of them, and 64 KiB must do for both.
     let in_bucket = match payload {
         Some(size) => noted / (2 * key + size),
         None if is_large => 11,
@@ -412,7 +413,7 @@ impl SortShape {
     pub(crate) const fn small_shared(&self) -> usize {
         self.small.shared(self.widest + self.note_in_block(), 0)
     }
-    /// Of the kernels that put keys into buckets, with a table of cells.
+    /// Of the kernels that put keys into buckets, with a table of cells. Of keys alone a byte each notes a digit (`RadixShape::Note`).
     pub(crate) const fn bucket_tile_shared(&self) -> usize {
         let tile = if self.payload > 0 { self.pass_shared() } else { self.pass.shared(self.key + 1, 0) };
         tile + CELLS_SHARED
