@@ -413,7 +413,8 @@ impl SortShape {
     pub(crate) const fn small_shared(&self) -> usize {
         self.small.shared(self.widest + self.note_in_block(), 0)
     }
-    /// Of the kernels that put keys into buckets, with a table of cells. Of keys alone a byte each notes a digit (`RadixShape::Note`).
+    /// Of the kernels that put keys into buckets, with a table of cells. Beside keys alone the tile has a byte
+    /// for each (`RadixShape::Note`), which only slots use.
     pub(crate) const fn bucket_tile_shared(&self) -> usize {
         let tile = if self.payload > 0 { self.pass_shared() } else { self.pass.shared(self.key + 1, 0) };
         tile + CELLS_SHARED
