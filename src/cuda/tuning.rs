@@ -421,7 +421,7 @@ impl SortShape {
     }
     /// Of the kernels that sort a bucket.
     pub(crate) const fn bucket_sort_shared(&self) -> usize {
-        const BEFORE: usize = 8 << 10; // what comes before each 16 numbers of 16 bits
+        const BEFORE: usize = 8 << 10; // what comes before each 16 numbers of 16 bits; a vector where nothing is counted so
         let bins = (4 << self.bins) + if self.payload == 0 { BEFORE } else { 16 };
         self.in_bucket(self.bucket, bins, self.key + self.payload)
     }
