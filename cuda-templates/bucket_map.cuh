@@ -15,6 +15,15 @@ constexpr u32 BUCKETS = 1 << 16; // at most
 constexpr u32 MAP_BLOCKS = 32;   // of the kernel that makes the map, at most
 constexpr u32 PART_BITS = 16;    // by which a key's place in its cell is known
 
+// Keys of a first digit that lie side by side in cells of one width, each with as many buckets: what their second digit is without a table.
+template <class Bits> struct Line {
+    static constexpr u32 WIDTH = 8 * sizeof(Bits);
+    typedef typename If<WIDTH == 64, long long, int>::Type Signed;
+    Bits from;
+    u32 shift, step, first; // step 0: there is none
+    __device__ u32 digit(Bits key) const { return (first + step * u32(Signed(key - from) >> shift)) >> PART_BITS; }
+};
+
 template <class Bits> struct BucketMap { // zero before the sort
     static constexpr u32 WIDTH = 8 * sizeof(Bits);
     static constexpr u32 FINE_BITS = WIDTH == 32 ? 5 : 4; // cells get wider every so many
@@ -39,6 +48,7 @@ template <class Bits> struct BucketMap { // zero before the sort
         alignas(16) u32 cells[CELLS];
         Bits values[VALUES];          // in order, the last of them and those that are not there the greatest of all
     };
+    Line<Bits> lines[BINS];
     u32 seen[MAP_BLOCKS]; // values in the part of the sample that a block has; and these, if they are few
     Bits of_part[MAP_BLOCKS][VALUES];
 };
@@ -72,7 +82,8 @@ template <class Bits> struct Share {
 // Outward: from the middle of all that there could be. Keys beyond the ends, which the sample has not seen, are in cells that no others have.
 template <class Bits> struct Cells {
     static constexpr u32 WIDTH = 8 * sizeof(Bits), FINE_BITS = BucketMap<Bits>::FINE_BITS, SIDE = BucketMap<Bits>::SIDE;
-    static constexpr u32 FIRST = 0x3f000000u >> (23 - FINE_BITS); // that zero has
+    // Cells are numbered by the exponents of floats: those of lower keys first, for which a half, where they begin, is this one.
+    static constexpr u32 FIRST_EXPONENT = 126 - (WIDTH + 1), FIRST = FIRST_EXPONENT << FINE_BITS;
     Bits above, below; // from which keys go up, and down
     Bits middle;
 
@@ -97,10 +108,10 @@ template <class Bits> struct Cells {
     __device__ bool is_inward() const { return above != middle; }
     __device__ bool is_upper(Bits key) const { return key >= middle; }
     // Its place, in so many parts of a cell.
-    __device__ u32 operator()(Bits key) const { return place(min(Bits(key - above), Bits(below - key))); }
-    static __device__ u32 cell(u32 at, bool is_upper) { return (at >> PART_BITS) - FIRST + (is_upper ? SIDE : 0); }
+    __device__ u32 operator()(Bits key) const { return place(min(Bits(key - above), Bits(below - key)), is_upper(key)); }
+    static __device__ u32 cell(u32 at) { return (at >> PART_BITS) - FIRST; }
     // What stands above the part in the place of each of its keys.
-    static __device__ u32 number(u32 cell) { return cell % SIDE + FIRST; }
+    static __device__ u32 number(u32 cell) { return cell + FIRST; }
     // How much of its cell is between the middle and the place of an end.
     __device__ float filled(u32 at) const {
         constexpr float ALL = 1 << PART_BITS;
@@ -108,7 +119,7 @@ template <class Bits> struct Cells {
         return max((is_inward() ? ALL - float(part) : float(part + 1)) / ALL, 1.0f / 1024); // or one key that is alone would ask for many
     }
     // The first cell of keys beyond the ends, on either side, if there could be any.
-    __device__ u32 beyond() const { return is_inward() && below != above ? cell(place(Bits(below - above)), false) : SIDE; }
+    __device__ u32 beyond() const { return is_inward() && below != above ? cell(place(Bits(below - above), false)) : SIDE; }
     // The cells in the order of their keys, but for those beyond the ends.
     __device__ u32 nth(u32 i) const { return is_inward() == (i < SIDE) ? i : i < SIDE ? SIDE - 1 - i : SIDE + (2 * SIDE - 1 - i); }
     // Whether keys rise with the place in a cell.
@@ -119,9 +130,25 @@ template <class Bits> struct Cells {
         return bits > FINE_BITS + 1 ? bits - (FINE_BITS + 1) : 0;
     }
 
+    // The line of a cell, for keys of such a first digit: its entry of the table, with the place of a key by its bits and not as a float.
+    __device__ Line<Bits> line(u32 cell, u32 entry, u32 first_bucket) const {
+        constexpr u32 BITS = FINE_BITS + PART_BITS; // of a place, in keys from one power of two to the next
+        u32 step = u32(lower_half(entry)), octave = cell % SIDE >> FINE_BITS; // from 2^(octave - 1) keys on
+        u32 shift = octave > BITS + 1 ? octave - 1 - BITS : 0, scale = octave < BITS + 1 ? BITS + 1 - octave : 0;
+        u32 half = scale > 0 ? 1u << (scale - 1) : 0;
+        u32 first = entry + step * ((number(cell) >> FINE_BITS << BITS) - (1u << BITS) + half) - (first_bucket << PART_BITS);
+        step <<= scale;
+        // Of keys that fall, what is counted from above is its complement.
+        return rises(cell) ? Line<Bits>{above, shift, step, first} : Line<Bits>{Bits(below + 1), shift, -step, first - step};
+    }
+
   private:
-    static __device__ u32 place(Bits x) {
-        return __float_as_uint((WIDTH == 64 ? __ull2float_rz(x) : __uint2float_rz(u32(x))) + 0.5f) >> (23 - FINE_BITS - PART_BITS);
+    // Rounded to zero, so that it is the same by whole numbers.
+    static __device__ u32 place(Bits x, bool is_upper) {
+        constexpr float LOWER = 1.0f / (u64(1) << WIDTH / 2) / (u64(2) << WIDTH / 2);
+        float place = __fadd_rz(WIDTH == 64 ? __ull2float_rz(x) : __uint2float_rz(u32(x)), 0.5f);
+        if (!is_upper) place *= LOWER;
+        return __float_as_uint(place) >> (23 - FINE_BITS - PART_BITS);
     }
 };
 
@@ -208,12 +235,21 @@ template <class Bits> struct BucketByCells {
     // The bucket's number, and how far a key is in it. In a cell of 2^15 keys or more that rises the last part goes to the bucket behind the cell,
     // which is no single key's: cells on the way up get no narrower, and of those that wide none has a bucket for each key.
     __device__ u32 parts(Bits key) const {
-        u32 at = cells(key), cell = table[cells.cell(at, cells.is_upper(key))];
+        u32 at = cells(key), cell = table[cells.cell(at)];
         return cell + lower_half(cell) * at;
     }
 };
+// The lower digit alone.
+template <class Bits> struct BucketByLine {
+    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false;
+    template <class Order> using Put = PutPlainly<Order, Bits>;
+    Line<Bits> line;
+    __device__ u32 lower(Bits key) const { return line.digit(key); }
+};
+// Waits for a table, and in any case until the block's counters are empty.
 template <class Bucket> __device__ inline bool await_table() {
     if (Bucket::HAS_TABLE) awaited();
+    else __syncthreads();
     return true;
 }
 template <class Bucket> struct UpperDigit {
@@ -279,22 +315,13 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_sample(co
     u32 stride = u32(call.n / buckets.sampled);
     u64 turned = 0, greatest = 0, differs = 0;
     Bits one = order.to(keys[0]);
-    constexpr u32 AT_ONCE = 4; // are asked for together
-    for (u32 first = blockIdx.x * THREADS + threadIdx.x; first < buckets.sampled; first += AT_ONCE * gridDim.x * THREADS) {
-        Bits key[AT_ONCE];
-        auto at = [&](u32 k) { return first + k * gridDim.x * THREADS; };
-#pragma unroll
-        for (u32 k = 0; k < AT_ONCE; k++) key[k] = at(k) < buckets.sampled ? keys[sampled_at(at(k), stride)] : keys[0];
-#pragma unroll
-        for (u32 k = 0; k < AT_ONCE; k++) {
-            if (at(k) >= buckets.sampled) break;
-            key[k] = order.to(key[k]);
-            ((Bits *)buckets.sample)[at(k)] = key[k];
-            atomicAdd(tops + u32(key[k] >> (BucketMap<Bits>::WIDTH - DIGIT_BITS)), 1);
-            turned = max(turned, u64(Bits(~key[k])));
-            greatest = max(greatest, u64(key[k]));
-            differs |= u64(key[k] ^ one);
-        }
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < buckets.sampled; i += gridDim.x * THREADS) {
+        Bits key = order.to(keys[sampled_at(i, stride)]);
+        ((Bits *)buckets.sample)[i] = key;
+        atomicAdd(tops + u32(key >> (BucketMap<Bits>::WIDTH - DIGIT_BITS)), 1);
+        turned = max(turned, u64(Bits(~key)));
+        greatest = max(greatest, u64(key));
+        differs |= u64(key ^ one);
     }
     turned = warp_max(turned);
     greatest = warp_max(greatest);
@@ -402,7 +429,7 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         if (i < buckets.sampled) next = sample[i];
         atomicAdd(shares + share(key), 1);
 #pragma unroll
-        for (u32 w = 0; w < 2; w++) atomicAdd(counts + w * CELLS + ways[w].cell(ways[w](key), ways[w].is_upper(key)), 1);
+        for (u32 w = 0; w < 2; w++) atomicAdd(counts + w * CELLS + ways[w].cell(ways[w](key)), 1);
         if (few.are_few()) few.add(key);
     }
     __syncthreads();
@@ -488,31 +515,58 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     float scale = float(call.n) / (float(buckets.sampled) * float(buckets.room) * 0.88f);
     u32 ends[2] = {way(Bits(~ends_seen[0])), way(Bits(ends_seen[1]))};
     auto sample_of = [&](u32 i) { return float(counts[best * CELLS + way.nth(i)]); };
-    auto at_most = [](float seen) { // seldom is a cell's share more
+    auto root = [](float x) {
         float root;
-        asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(seen));
-        return seen + 2.5f * root;
+        asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
+        return root;
     };
+    auto at_most = [&](float seen) { return seen + 2.5f * root(seen); }; // seldom is a cell's share more
     auto bits = [&](u32 i) { return way.width_bits(way.nth(i)); };
     auto power = [](int exponent) { return __int_as_float((127 + exponent) << 23); };
     float *density = (float *)(counts + (1 - best) * CELLS); // the other way's counts are of no more use
 #pragma unroll 1
     for (u32 i = threadIdx.x; i < CELLS; i += THREADS) density[i] = sample_of(i) * power(-int(bits(i)));
     __syncthreads();
-    auto weigh = [&](u32 i) { // 1 or more: whole buckets
+    auto weigh = [&](u32 i) { // in keys of the sample
         u32 cell = way.nth(i);
-        float weight = at_most(sample_of(i)) * scale;
+        float weight = at_most(sample_of(i));
 #pragma unroll
         for (u32 upper = 0; upper < 2; upper++)
-            if (cell == way.cell(ends[upper], upper)) weight = __fdividef(weight, way.filled(ends[upper]));
+            if (cell == way.cell(ends[upper]) && cell / SIDE == upper) weight = __fdividef(weight, way.filled(ends[upper]));
         // If keys get dense within the cell, it has as many buckets as if it were as dense as the cell beside it: where that part of it is half a bucket
         // or more.
         float before = i > 0 ? density[i - 1] : 0, after = i + 1 < CELLS ? density[i + 1] : 0, dense = max(before, after), sparse = min(before, after);
-        if (dense > 1.1f * density[i] && 2 * weight * (density[i] - sparse) > dense - sparse) {
+        if (dense > 1.1f * density[i] && 2 * weight * scale * (density[i] - sparse) > dense - sparse) {
             u32 beside = before > after ? i - 1 : i + 1;
-            weight = max(weight, at_most(sample_of(beside)) * scale * power(int(bits(i)) - int(bits(beside))));
+            weight = max(weight, at_most(sample_of(beside)) * power(int(bits(i)) - int(bits(beside))));
         }
         return weight;
+    };
+    // Cells of one width side by side, each with some buckets, of which none is fuller or emptier than by chance, weigh as much as the heaviest of them,
+    // so that they are on one line.
+    auto even_out = [&](float seen, float weight) {
+        constexpr float NEVER = -1e9f, SOME = 8;
+        // By chance 3 roots of the mean. Then `at_most`, whose own root is less than 1.5 greater than that of the mean.
+        constexpr float FEWER = 3 * 3, MORE = 5.5f * 5.5f, ROOT_MORE = 2.5f * 1.5f; // two of them squares
+        float mean = seen, least = weight * scale < SOME ? NEVER : seen, most = weight;
+#pragma unroll 1
+        for (u32 cells = 1; cells < 1 << Map::FINE_BITS && __any_sync(ALL_LANES, least >= 0); cells *= 2) {
+            float others = __shfl_xor_sync(ALL_LANES, mean, cells);
+            least = min(least, __shfl_xor_sync(ALL_LANES, least, cells));
+            most = max(most, __shfl_xor_sync(ALL_LANES, most, cells));
+            mean = (mean + others) / 2;
+            float fewer = mean - least, more = max(most - mean - ROOT_MORE, 0.0f);
+            if (fewer * fewer > FEWER * mean || more * more > MORE * mean) least = NEVER;
+            else weight = most;
+        }
+        return weight;
+    };
+    // Above what a cell needs, the first of the lanes up to this one whose cells, as wide, need as much.
+    constexpr u32 NEED = (1u << PART_BITS) - 1;
+    auto with_run = [](u32 need) {
+        u32 before = __shfl_up_sync(ALL_LANES, need, 1);
+        u32 others = __ballot_sync(ALL_LANES, before != need || lane_id() % (1 << Map::FINE_BITS) == 0) & ((2u << lane_id()) - 1);
+        return need | (WARP - 1 - u32(__clz(int(others)))) << PART_BITS;
     };
     auto width = [&](u32 i) { return 1u << min(bits(i), 31u); };
     auto own_buckets = [&](u32 i, float weight) { // as many that none has a key more than its share
@@ -521,14 +575,14 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         return each < 1 ? min(width(i), MOST_OWN) : min(u32(ceilf(__fdividef(float(width(i)), each))), MOST_OWN);
     };
 #pragma unroll 1
-    for (u32 i = threadIdx.x; i < CELLS; i += THREADS) {
-        float weight = weigh(i);
-        needs[i] = weight < 0.25f ? FEW | u32(weight * ONE) : own_buckets(i, weight);
+    for (u32 i = threadIdx.x; i < CELLS; i += THREADS) { // all lanes of a warp, or none
+        float weight = even_out(sample_of(i), weigh(i)) * scale; // 1 or more: whole buckets
+        needs[i] = with_run(weight < 0.25f ? FEW | u32(weight * ONE) : own_buckets(i, weight));
     }
     __syncthreads();
     u64 sum = 0; // whole ones in the upper half, parts of some in the lower
     u32 begin = threadIdx.x * EACH, need[EACH];
-    auto count = [](u32 need, bool after_few) { return need & FEW ? need & ~FEW : u64(need + after_few) << 32; };
+    auto count = [](u32 need, bool after_few) { return need & FEW ? need & NEED : u64((need & NEED) + after_few) << 32; };
     bool after_few = begin > 0 && begin < CELLS && needs[begin - 1] & FEW, before_is_few = after_few;
 #pragma unroll
     for (u32 e = 0; e < EACH; e++) {
@@ -546,6 +600,8 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     u32 *single = counts; // which are of no more use
     static_assert(2 * CELLS >= BUCKETS / 32, "room for all bits");
     for (u32 i = threadIdx.x; i < BUCKETS / 32; i += THREADS) single[i] = 0;
+    u32 *ends_in = shares; // one more than the number, in order, of the cell that has the last bucket before each first digit, if it is its own
+    if (threadIdx.x < BINS) ends_in[threadIdx.x] = 0;
     __syncthreads();
     u64 before = upto - sum, all = 0;
 #pragma unroll
@@ -569,7 +625,7 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     u32 beyond = way.beyond();
 #pragma unroll 1
     for (u32 e = 0; e < EACH && begin + e < CELLS; e++) {
-        u32 need = needs[begin + e], own = need & FEW ? 1 : need, bucket = u32(before >> 32) + u32(before) / ONE;
+        u32 need = needs[begin + e], own = need & FEW ? 1 : need & NEED, bucket = u32(before >> 32) + u32(before) / ONE;
         before += count(need, after_few);
         if (!(need & FEW)) {
             bucket += after_few;
@@ -579,6 +635,9 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
                     atomicOr(single + (bucket + k) / 32, ~0u >> (32 - bits) << at);
                     k += bits;
                 }
+            else
+                for (u32 top = (bucket >> lower_bits) + 1; top << lower_bits <= bucket + own; top++)
+                    if (top < BINS) ends_in[top] = begin + e + 1;
         }
         after_few = need & FEW;
         u32 cell = way.nth(begin + e);
@@ -590,4 +649,16 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     __syncthreads();
     for (u32 i = threadIdx.x; i < BUCKETS / 32; i += THREADS)
         if (single[i]) map.single[i] = single[i];
+    // A line for each first digit whose buckets are all of one run, and the bucket before them too: so no key of the cell before the run, which may lie
+    // another way, is in them. The first of all digits has none before it, and so no line.
+    if (threadIdx.x >= BINS) return;
+    u32 top = threadIdx.x, from = ends_in[top], to = top + 1 < BINS ? ends_in[top + 1] : 0;
+    auto octave = [](u32 i) { return (i - 1) >> Map::FINE_BITS; };
+    bool on_line = from > 0 && to > 0 && octave(from) == octave(to) && needs[from - 1] == needs[to - 1];
+    if (top == (needed - 1) >> lower_bits) on_line = false; // where keys go that the sample has not seen
+    u32 cell = on_line ? way.nth(from - 1) : 0;
+    if (cell % SIDE >> Map::FINE_BITS == Map::WIDTH) on_line = false; // which is one key
+    Line<Bits> line = way.line(cell, map.cells[cell], top << lower_bits);
+    if (!on_line) line.step = 0;
+    map.lines[top] = line;
 }

@@ -52,6 +52,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
     // Whether keys are counted where few of their bits are left, and where they are more.
     static constexpr bool FEW_BITS = !HAS_VALUES && sizeof(Bits) <= 4 && !LARGE, MORE_BITS = !HAS_VALUES && !LARGE && !BY_SPLITTERS;
     static constexpr u32 BESIDE = HAS_VALUES ? Tile::TILE : 1;
+    static_assert(!MORE_BITS || Tile::TILE <= (1 << COUNTED) / SELDOM_FOUR, "so many parts are more than enough for any bucket");
     struct Both {
         Bits keys[BESIDE];
         Value values[BESIDE];
@@ -279,7 +280,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
         u32 beyond = WIDTH == 64 && most >> (WIDTH / 2) != 0 ? 32 - __clz(int(most >> (WIDTH / 2))) : 0;
         u32 upper = u32(most >> beyond);
         if constexpr (MORE_BITS)
-            if (span.bits > COUNTED && count <= (1 << COUNTED) / SELDOM_FOUR) {
+            if (span.bits > COUNTED) {
                 u32 factor = factor_for(upper, 1 << COUNTED);
                 if (place_by_counts(s, t, [&](u32 i) { return __umulhi(u32(t.key[i] >> beyond), factor); })) {
                     write_nearly_sorted(s, span, order, out, count);

@@ -89,19 +89,23 @@ __device__ inline void count_common(const Bits (&key)[UNROLL], Bucket bucket, co
 __device__ inline u32 counter_at(u32 i) { return i + i / WARP; }
 
 // Two counters of 16 bits to a word: of buckets that are half of all apart, so that neighbours, which are often frequent together, do not share
-// one. A step counts at most 2^15 keys, and where a counter gets so far they go out after it: none gets to 2^16.
+// one. A step counts at most 2^15 keys. If a counter had 2^14 before others came, what it has of these goes out after the step: at most 2^7 of a bucket come
+// at once, so it has few more than 2^14 if nobody saw that, and none gets to 2^16. Keys of two bytes may be a few values, and then counters get there in
+// every step: theirs go out if they have got to 2^15, which takes an instruction more to see.
 template <class Order, class Bits, u32 THREADS, class Bucket>
 __device__ void bucket_count_by(u32 *counters, const SortCall &call, const BucketCall &buckets, u32 lower_bits, Bucket bucket) {
     constexpr u32 UNROLL = sizeof(Bits) > 4 ? 16 : 32, STEP = THREADS * UNROLL, GROUP = sizeof(Vector) / sizeof(Bits);
-    constexpr u32 FULL = 1 << 15, BOTH = FULL << 16 | FULL;
+    constexpr bool SHORT = sizeof(Bits) == 2;
+    constexpr u32 OUT = SHORT ? 1 << 15 : 3 << 14, BOTH = OUT << 16 | OUT; // bits of a counter, and of two
+    constexpr u32 TOGETHER = SHORT ? 1 : 4; // are looked up before the first of them is counted: a table is in the same memory as the counters
     u32 half_bits = DIGIT_BITS - 1 + lower_bits, half = 1u << half_bits;
-    constexpr bool MAY_BE_FEW = sizeof(Bits) == 2; // of longer keys few values go another way
-    static_assert(STEP <= FULL, "as many as a counter has room for");
+    static_assert(STEP <= 1 << 15 && UNROLL % TOGETHER == 0, "as many as a counter has room for");
     key_steps<THREADS, UNROLL, Order, Bits>(call, [&](const Bits(&key)[UNROLL], u32 left) {
-        u32 turned = 0; // bits of counters
+        u32 seen = 0; // bits of counters
         auto count = [&](u32 bucket, u32 keys) {
-            u32 more = keys << (bucket >> half_bits) * 16, before = atomicAdd(counters + counter_at(bucket & (half - 1)), more);
-            turned |= before ^ (before + more);
+            u32 more = SHORT ? keys << (bucket >> half_bits) * 16 : keys * (1 + (bucket >> half_bits) * 0xffff);
+            u32 before = atomicAdd(counters + counter_at(bucket & (half - 1)), more);
+            seen |= SHORT ? before ^ (before + more) : before;
         };
         if (left == STEP && all_same(bucket(key[0]))) { // as likely the others: lanes with the same counter are served one after the other
 #pragma unroll
@@ -123,23 +127,30 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
                     else if (lane_id() == 0) count(of[i], WARP);
                 }
             }
-        } else if (u32 common[COMMON]; MAY_BE_FEW && left == STEP && few_in_warp(bucket(key[0]), common)) {
+        } else if (u32 common[COMMON]; SHORT && left == STEP && few_in_warp(bucket(key[0]), common)) {
             count_common<GROUP>(key, bucket, common, count);
         } else {
 #pragma unroll
-            for (u32 i = 0; i < UNROLL; i++)
-                if (left == STEP || i * THREADS + threadIdx.x < left) count(bucket(key[i]), 1);
+            for (u32 g = 0; g < UNROLL; g += TOGETHER) {
+                u32 of[TOGETHER];
+#pragma unroll
+                for (u32 i = 0; i < TOGETHER; i++) of[i] = SHORT ? 0 : bucket(key[g + i]);
+#pragma unroll
+                for (u32 i = 0; i < TOGETHER; i++)
+                    if (left == STEP || (g + i) * THREADS + threadIdx.x < left) count(SHORT ? bucket(key[g + i]) : of[i], 1);
+            }
         }
-        if (!__syncthreads_or(turned & BOTH)) return;
+        if (!__syncthreads_or(seen & BOTH)) return;
         for (u32 i = threadIdx.x; i < half; i += THREADS) {
             u32 &both = counters[counter_at(i)], full = both & BOTH;
             if (full == 0) continue;
             both -= full;
 #pragma unroll
             for (u32 k = 0; k < 2; k++)
-                if (full >> k * 16 & FULL) {
-                    atomicAdd(buckets.counts + i + k * half, FULL);
-                    atomicAdd(buckets.tops + (i >> lower_bits) + k * BINS / 2, FULL);
+                if (full >> k * 16 & OUT) {
+                    u32 out = SHORT ? OUT : full >> k * 16 & OUT;
+                    atomicAdd(buckets.counts + i + k * half, out);
+                    atomicAdd(buckets.tops + (i >> lower_bits) + k * BINS / 2, out);
                 }
         }
         __syncthreads();
@@ -267,6 +278,7 @@ template <class Bits> __device__ void bucket_plan(const SortCall &call, const Bu
 template <class Tile, class D, class Load, class Put, class Claim>
 __device__ inline bool any_order_tile(Tile &t, D digit, const Load &load, const Put &put, const Claim &claim) {
     t.load(load);
+    t.empty_block_bins();
     if (!digit.await()) return false; // what it needs came while the keys did
     t.rank(digit);
     u64 place = 0;
@@ -288,6 +300,28 @@ __device__ inline bool any_order(typename Tile::Shared &s, u64 left, D digit, co
     } else {
         return any_order_last<typename Tile::Part>(s, u32(left), digit, load, put, claim);
     }
+}
+
+// A tile of the second step: which it is of its first digit, where its keys begin, and how many of the digit's are left from there.
+struct TileOfTop {
+    u32 top, number, at, left;
+};
+// Whether there is such a tile. Each thread asks for all that there is to know of its own first digit, so that no read waits for another.
+template <u32 TILE> __device__ inline bool find_tile(const BucketCall &buckets, u32 tile, TileOfTop &part) {
+    __shared__ TileOfTop found;
+    Begin begin = {0, 0}, end = {0, 0};
+    if (threadIdx.x < BINS) {
+        begin = buckets.begins[threadIdx.x];
+        end = buckets.begins[threadIdx.x + 1];
+    }
+    bool is_mine = begin.tile <= tile && tile < end.tile;
+    if (is_mine) {
+        u32 number = tile - begin.tile, at = begin.key + number * TILE;
+        found = {threadIdx.x, number, at, end.key - at};
+    }
+    if (!__syncthreads_or(is_mine)) return false;
+    part = found;
+    return true;
 }
 
 // What is the same for all tiles of a step.
@@ -345,14 +379,17 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     }
 
     __device__ void second(typename Tile::Shared &s) const {
+        TileOfTop part;
+        if (Tile::HAS_VALUES || find_tile<Tile::TILE>(buckets, blockIdx.x, part)) second(s, part);
+    }
+    // Keys alone: that tile. Else all that are drawn.
+    __device__ void second(typename Tile::Shared &s, TileOfTop part) const {
         LowerDigit<Bucket> digit{bucket};
         typename Bucket::template Put<Order> put{(Bits *)call.keys[0], Order{Bits(call.flip)}};
         u32 lower_bits = this->lower_bits, room = buckets.room;
         const u32 *starts = buckets.starts;
         auto mark = [=](u32 bucket) { return Bucket::HAS_LARGE && starts[bucket + 1] - starts[bucket] > room ? DONE : 0; };
         if constexpr (!Tile::HAS_VALUES) {
-            OfTop part;
-            if (!find(blockIdx.x, part)) return;
             u32 top = part.top;
             const Bits *from = (const Bits *)call.keys[1] + part.at;
             u32 *cursors = buckets.cursors;
@@ -363,8 +400,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
                     return atomicAdd(cursors + bucket, total) | mark(bucket);
                 });
         } else {
-            OfTop part;
-            for (u32 tile; find(tile = draw(s, 1), part);) {
+            for (u32 tile; find_tile<Tile::TILE>(buckets, tile = draw(s, 1), part);) {
                 u32 top = part.top, at = part.at;
                 const Bits *from = (const Bits *)call.keys[1] + at;
                 LookBackDigits chain{call.words[1] + u64(tile) * BINS, part.number};
@@ -386,28 +422,6 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
         if (threadIdx.x == 0) s.tile = add_relaxed(map.tickets + step, 1);
         __syncthreads();
         return s.tile;
-    }
-
-    // A tile of the second step: which it is of its first digit, where its keys begin, and how many of the digit's are left from there.
-    struct OfTop {
-        u32 top, number, at, left;
-    };
-    // Whether there is such a tile. Each thread asks for all that there is to know of its own first digit, so that no read waits for another.
-    __device__ bool find(u32 tile, OfTop &part) const {
-        __shared__ OfTop found;
-        Begin begin = {0, 0}, end = {0, 0};
-        if (threadIdx.x < BINS) {
-            begin = buckets.begins[threadIdx.x];
-            end = buckets.begins[threadIdx.x + 1];
-        }
-        bool is_mine = begin.tile <= tile && tile < end.tile;
-        if (is_mine) {
-            u32 number = tile - begin.tile, at = begin.key + number * Tile::TILE;
-            found = {threadIdx.x, number, at, end.key - at};
-        }
-        if (!__syncthreads_or(is_mine)) return false;
-        part = found;
-        return true;
     }
 };
 
@@ -436,11 +450,22 @@ template <class Order, class Tile, bool FIRST> __device__ void bucket_step(Vecto
         if (FIRST) step.first(s);
         else step.back();
     } else {
+        constexpr bool BY_LINES = !FIRST && !Tile::HAS_VALUES;
+        TileOfTop part;
+        if constexpr (BY_LINES) {
+            if (!find_tile<Tile::TILE>(buckets, blockIdx.x, part)) return;
+            Line<Bits> line = map.lines[part.top];
+            if (line.step != 0) {
+                BucketStep<Order, Tile, BucketByLine<Bits>>(call, buckets, BucketByLine<Bits>{line}).second(s, part);
+                return;
+            }
+        }
         u32 *table = (u32 *)rest;
         BucketByCells<Bits>::load(table, map);
         if (Tile::HAS_VALUES) awaited();
         BucketStep<Order, Tile, BucketByCells<Bits>> step(call, buckets, BucketByCells<Bits>(map, table));
         if (FIRST) step.first(s);
+        else if (BY_LINES) step.second(s, part);
         else step.second(s);
     }
 }

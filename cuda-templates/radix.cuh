@@ -167,7 +167,7 @@ template <class D> constexpr bool IS_SEARCHED = false;
 // Whether keys in any order are stored by rows of a warp even if no run of the digit is long.
 template <class D> constexpr bool BY_ROWS = false;
 
-// A key's rank among those of its warp that have its digit.
+// A key's rank among those of its warp that have its digit, or of those in any order among the block's.
 enum Ranking {
     BALLOTS,   // in the order of the tile: eight ballots a key
     FEW,       // the same for tiles of which much is not there
@@ -186,7 +186,7 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
     typedef Value_ Value;
     static constexpr u32 THREADS = THREADS_, ITEMS = ITEMS_, WARPS = THREADS / WARP, TILE = THREADS * ITEMS;
     static constexpr u32 WIDEST = sizeof(Bits) > Value::BYTES ? sizeof(Bits) : Value::BYTES;
-    static constexpr u32 LONG_RUN = TILE / 72; // of keys in any order: from here on rows of a warp often lie in one run
+    static constexpr u32 LONG_RUN = TILE / 72; // from here on rows of a warp often lie in one run
     static constexpr bool HAS_VALUES = Value::BYTES > 0;
     // Keys that rise by one would fall into half of the banks, or if the tile is a multiple of 4096 long into one: after every 32 places one is left out. With
     // values random keys lose by it what others gain, unless it is one.
@@ -202,7 +202,8 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
     struct Shared {
         alignas(16) char exchange[PLACES * WIDEST];   // item j at `skewed(j)`
         Note notes[RANKING == CHECKED || RANKING == UNORDERED || HAS_VALUES ? PLACES : 2];
-        alignas(RANKING == FEW ? 16 : 4) u32 bins[WARPS * BINS]; // by warp: how many keys; then where they begin in the tile
+        // How many keys: by warp, and then where they begin in the tile; of keys in any order by the block.
+        alignas(RANKING == FEW ? 16 : 4) u32 bins[(RANKING == UNORDERED ? 1 : WARPS) * BINS];
         u32 begin[BINS + 1];                     // of a digit's run in the tile
         u64 to[BINS];                            // where the tile would begin in the output for the run to be in place
         u32 totals[BINS / WARP];
@@ -218,7 +219,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     static constexpr u32 WARPS = Shape::WARPS, TILE = Shape::TILE, LONG_RUN = Shape::LONG_RUN;
     static constexpr u32 PLACE_BITS = 16, MOST_PLACE = (1 << PLACE_BITS) - 1;
     static constexpr u32 ROWS = ITEMS < 2 ? ITEMS : 2; // that are ranked together
-    // Of a thread's keys that are stored: where something goes with them few are faster, but for keys that are in order already.
+    // Of a thread's keys that are stored: where something goes with them few are faster, and for what goes with them all if runs are long.
     static constexpr u32 AT_ONCE = Shape::HAS_VALUES ? 2 : ITEMS;
     static constexpr bool HAS_VALUES = Shape::HAS_VALUES;
     typedef typename Shape::Note Note;
@@ -267,12 +268,18 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         for (u32 i = 0; i < ITEMS; i++) key[i] = is_there(i) ? load(at(i)) : Bits(0);
     }
 
-    // `place[i]` becomes the key's rank in its warp; `bins` how many keys there are.
+    // Before keys in any order are ranked, and the block waits for all.
+    __device__ void empty_block_bins() {
+        static_assert(RANKING == UNORDERED, "others are counted by warp");
+        if (threadIdx.x < BINS) s.bins[threadIdx.x] = 0;
+    }
+
+    // `place[i]` becomes the key's rank in its warp, or of those in any order in the block; `bins` how many keys there are.
     template <class D> __device__ void rank(D digit) {
         if constexpr (RANKING == BALLOTS) rank_by_ballots(digit);
         else if constexpr (RANKING == FEW) rank_rows(digit);
         else {
-            u32 *bins = empty_bins();
+            u32 *bins = RANKING == UNORDERED ? s.bins : empty_bins();
             if constexpr (IS_SEARCHED<D>) digit.find(key, place);
             auto digit_of = [&](u32 i) { return IS_SEARCHED<D> ? place[i] : digit(key[i]); };
             // Lanes with the same digit are served one after the other. Where a row is all of one, one lane adds for all.
@@ -305,13 +312,15 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         __syncthreads();
         u32 total = 0, d = threadIdx.x;
         if (d < BINS) {
-            total = column_before(0);
+            total = RANKING == UNORDERED ? s.bins[d] : column_before(0);
             publish(d, total);
             u32 start = block_before<BINS>(total, s.totals);
             s.begin[d] = start;
             if (d == 0) s.begin[BINS] = count;
+            if (RANKING != UNORDERED) {
 #pragma unroll
-            for (u32 w = 0; w < WARPS; w++) s.bins[w * BINS + d] += start;
+                for (u32 w = 0; w < WARPS; w++) s.bins[w * BINS + d] += start;
+            }
         }
         has_long = __syncthreads_or(total > LONG_RUN);
         exchange<NOTES_DIGITS>();
@@ -415,7 +424,11 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 
     // Values follow the keys that were stored: `out(place, at)` is called for each, with where in the tile its key was.
     template <class Out> __device__ void follow(const Out &out) const {
-#pragma unroll AT_ONCE
+        if (has_long) follow_by<ITEMS>(out);
+        else follow_by<AT_ONCE>(out);
+    }
+    template <u32 BY, class Out> __device__ void follow_by(const Out &out) const {
+#pragma unroll BY
         for (u32 i = 0; i < ITEMS; i++) {
             u32 j = i * THREADS + threadIdx.x;
             if (!WHOLE && j >= count) break;
@@ -457,9 +470,10 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             u32 d = 0;
 #pragma unroll
             for (u32 i = 0; i < rows; i++) {
-                d = digit_at(j + i * WARP, key[i]); // or if it is not there anything: no row comes after it
+                d = digit_at(j + i * WARP, key[i]); // or if it is not there anything
                 if (WHOLE || j + i * WARP < count) out(s.to[d] + (j + i * WARP), key[i]);
             }
+            if (!WHOLE && begin + rows * WARP >= count) break;
             d = __shfl_sync(ALL_LANES, d, WARP - 1); // in whose run the next row begins
             to = s.to[d];
             run_end = s.begin[d + 1];
@@ -511,7 +525,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     }
 
     template <bool NOTES_DIGITS = false> __device__ void exchange() {
-        const u32 *bins = s.bins + warp_id() * BINS;
+        const u32 *bins = RANKING == UNORDERED ? s.begin : s.bins + warp_id() * BINS;
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++)
             if (is_there(i)) {

@@ -161,7 +161,10 @@ template <class Bits> struct SplitterDigit {
         find(keys, found);
         return found[0];
     }
-    __device__ bool await() const { return true; }
+    __device__ bool await() const {
+        __syncthreads();
+        return true;
+    }
 };
 template <class Bits> constexpr bool IS_SEARCHED<SplitterDigit<Bits>> = true;
 
