@@ -548,16 +548,16 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         constexpr float NEVER = -1e9f, SOME = 8;
         // By chance 3 roots of the mean. Then `at_most`, whose own root is less than 1.5 greater than that of the mean.
         constexpr float FEWER = 3 * 3, MORE = 5.5f * 5.5f, ROOT_MORE = 2.5f * 1.5f; // two of them squares
-        float mean = seen, least = weight * scale < SOME ? NEVER : seen, most = weight;
+        float mean = seen, least = weight * scale < SOME ? NEVER : seen, heaviest = weight;
 #pragma unroll 1
         for (u32 cells = 1; cells < 1 << Map::FINE_BITS && __any_sync(ALL_LANES, least >= 0); cells *= 2) {
             float others = __shfl_xor_sync(ALL_LANES, mean, cells);
             least = min(least, __shfl_xor_sync(ALL_LANES, least, cells));
-            most = max(most, __shfl_xor_sync(ALL_LANES, most, cells));
+            heaviest = max(heaviest, __shfl_xor_sync(ALL_LANES, heaviest, cells));
             mean = (mean + others) / 2;
-            float fewer = mean - least, more = max(most - mean - ROOT_MORE, 0.0f);
+            float fewer = mean - least, more = max(heaviest - mean - ROOT_MORE, 0.0f);
             if (fewer * fewer > FEWER * mean || more * more > MORE * mean) least = NEVER;
-            else weight = most;
+            else weight = heaviest;
         }
         return weight;
     };
