@@ -99,7 +99,7 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
     constexpr u32 OUT = SHORT ? 1 << 15 : 3 << 14, BOTH = OUT << 16 | OUT; // bits of a counter, and of two
     constexpr u32 TOGETHER = SHORT ? 1 : 4; // are looked up before the first of them is counted: a table is in the same memory as the counters
     u32 half_bits = DIGIT_BITS - 1 + lower_bits, half = 1u << half_bits;
-    static_assert(STEP <= 1 << 15 && UNROLL % TOGETHER == 0, "as many as a counter has room for");
+    static_assert(STEP <= 1 << 15 && UNROLL % TOGETHER == 0, "2^14, what nobody saw and a step are less than 2^16");
     key_steps<THREADS, UNROLL, Order, Bits>(call, [&](const Bits(&key)[UNROLL], u32 left) {
         u32 seen = 0; // bits of counters
         auto count = [&](u32 bucket, u32 keys) {
@@ -130,6 +130,7 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
         } else if (u32 common[COMMON]; SHORT && left == STEP && few_in_warp(bucket(key[0]), common)) {
             count_common<GROUP>(key, bucket, common, count);
         } else {
+            // A short key is looked up, by its bits, when it is known to be there.
 #pragma unroll
             for (u32 g = 0; g < UNROLL; g += TOGETHER) {
                 u32 of[TOGETHER];
