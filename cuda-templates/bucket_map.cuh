@@ -24,10 +24,27 @@ template <class Bits> struct Line {
     __device__ u32 digit(Bits key) const { return (first + step * u32(Signed(key - from) >> shift)) >> PART_BITS; }
 };
 
+// Keys one after the other that have one bucket after the other, about the most frequent of them. When they are counted it is known what the output has
+// there: alone, they need not be moved.
+template <class Bits> struct Singles {
+    Bits from;
+    u32 keys, bucket; // how many keys there can be, and the bucket of the first
+    u32 most_moved;   // if no more than so many are there, they are moved as the others are
+    u32 begin, end;   // where they lie, when all keys are counted
+    __device__ bool has(Bits key) const { return Bits(key - from) < keys; }
+    // Those that are not moved, or none.
+    __device__ Singles staying() const {
+        Singles all = *this;
+        if (end - begin <= most_moved) all.keys = 0;
+        return all;
+    }
+};
+
 template <class Bits> struct BucketMap { // zero before the sort
     static constexpr u32 WIDTH = 8 * sizeof(Bits);
     static constexpr u32 FINE_BITS = WIDTH == 32 ? 5 : 4; // cells get wider every so many
-    static constexpr u32 SIDE = (WIDTH + 1) << FINE_BITS, CELLS = 2 * SIDE;
+    static constexpr u32 SIDE = (WIDTH + 1) << FINE_BITS, CELLS = 2 * SIDE, LOG_CELLS = 12;
+    static_assert(CELLS <= 1 << LOG_CELLS, "bits of a cell's number");
 
     u64 extremes[2];       // of the sample: the least key, turned over, and the greatest
     u64 differing;         // bits that are not the same in all of it
@@ -49,6 +66,7 @@ template <class Bits> struct BucketMap { // zero before the sort
         Bits values[VALUES];          // in order, the last of them and those that are not there the greatest of all
     };
     Line<Bits> lines[BINS];
+    Singles<Bits> singles;
     u32 seen[MAP_BLOCKS]; // values in the part of the sample that a block has; and these, if they are few
     Bits of_part[MAP_BLOCKS][VALUES];
 };
@@ -129,6 +147,19 @@ template <class Bits> struct Cells {
         u32 bits = cell % SIDE >> FINE_BITS;
         return bits > FINE_BITS + 1 ? bits - (FINE_BITS + 1) : 0;
     }
+    // Of cells narrower than a key, the one beside it that has a key.
+    static __device__ u32 with_key(u32 cell) {
+        u32 octave = cell % SIDE >> FINE_BITS, bits = octave > FINE_BITS ? 0 : octave > 0 ? FINE_BITS + 1 - octave : FINE_BITS; // so many have one
+        return cell >> bits << bits | (octave > 0 ? (1u << bits) / 2 : 0);
+    }
+    // The least key of a cell, at most 2^16 wide, and of those after it.
+    __device__ Bits least(u32 cell) const {
+        auto first = [](u32 at) { // how far the first key is that is no nearer to where places begin than such a cell
+            u32 fine = (1u << FINE_BITS) + at % (1u << FINE_BITS);
+            return ((fine << (at >> FINE_BITS)) + (1u << FINE_BITS) - 1) >> (FINE_BITS + 1);
+        };
+        return rises(cell) ? Bits(above + first(cell % SIDE)) : Bits(below - (first(cell % SIDE + 1) - 1));
+    }
 
     // The line of a cell, for keys of such a first digit: its entry of the table, with the place of a key by its bits and not as a float.
     __device__ Line<Bits> line(u32 cell, u32 entry, u32 first_bucket) const {
@@ -179,9 +210,10 @@ __device__ inline void awaited() {
 }
 
 // The bucket of a key, and its number's digits: the upper one, and the lower.
-// HAS_LARGE: those of a single key may be larger than a block's room. HAS_TABLE: it is in shared memory. ONE_STEP: there is no lower digit.
+// HAS_LARGE: those of a single key may be larger than a block's room. HAS_TABLE: it is in shared memory. ONE_STEP: there is no lower digit. IS_LINE: it is
+// `BucketByLine`.
 template <class Bits> struct BucketByBits {
-    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false;
+    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false, IS_LINE = false;
     template <class Order> using Put = PutPlainly<Order, Bits>;
     u32 shift, mask;
     __device__ explicit BucketByBits(u32 lower_bits) : shift(8 * sizeof(Bits) - DIGIT_BITS - lower_bits), mask((1u << lower_bits) - 1) {}
@@ -190,7 +222,7 @@ template <class Bits> struct BucketByBits {
     __device__ u32 lower(Bits key) const { return u32(key >> shift) & mask; }
 };
 template <class Bits> struct BucketByRange {
-    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false;
+    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false, IS_LINE = false;
     template <class Order> using Put = PutPlainly<Order, Bits>;
     Share<Bits> share;
     u32 lower_bits;
@@ -201,7 +233,7 @@ template <class Bits> struct BucketByRange {
 };
 // A few values are few places of the table, and neighbours in it: what `SplitterDigit` does against waiting takes longer here.
 template <class Bits> struct BucketByValues {
-    static constexpr bool HAS_LARGE = true, HAS_TABLE = true, ONE_STEP = true;
+    static constexpr bool HAS_LARGE = true, HAS_TABLE = true, ONE_STEP = true, IS_LINE = false;
     template <class Order> using Put = PutInBucket<Order, Bits>;
     const Bits *values;
     __device__ u32 operator()(Bits key) const {
@@ -216,7 +248,7 @@ template <class Bits> struct BucketByValues {
     }
 };
 template <class Bits> struct BucketByCells {
-    static constexpr bool HAS_LARGE = true, HAS_TABLE = true, ONE_STEP = false;
+    static constexpr bool HAS_LARGE = true, HAS_TABLE = true, ONE_STEP = false, IS_LINE = false;
     template <class Order> using Put = PutInBucket<Order, Bits>;
     const u32 *table;
     Cells<Bits> cells;
@@ -239,15 +271,22 @@ template <class Bits> struct BucketByCells {
         return cell + lower_half(cell) * at;
     }
 };
+// The upper digit alone, where single keys may stay.
+template <class Bits> struct BucketBesideSingles : BucketByCells<Bits> {
+    Singles<Bits> singles;
+    __device__ BucketBesideSingles(const BucketMap<Bits> &map, const u32 *table) : BucketByCells<Bits>(map, table), singles(map.singles.staying()) {}
+};
 // The lower digit alone.
 template <class Bits> struct BucketByLine {
-    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false;
+    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false, IS_LINE = true;
     template <class Order> using Put = PutPlainly<Order, Bits>;
     Line<Bits> line;
     __device__ u32 lower(Bits key) const { return line.digit(key); }
 };
-// Waits for a table, and in any case until the block's counters are empty.
+// Waits for a table, and in any case until the block's counters are empty. It is always true, which the compiler does not know where keys go by a line:
+// else it has all warps wait here for the first key of each.
 template <class Bucket> __device__ inline bool await_table() {
+    if (Bucket::IS_LINE) return !__syncthreads_or(false);
     if (Bucket::HAS_TABLE) awaited();
     else __syncthreads();
     return true;
@@ -255,15 +294,24 @@ template <class Bucket> __device__ inline bool await_table() {
 template <class Bucket> struct UpperDigit {
     Bucket bucket;
     template <class Bits> __device__ u32 operator()(Bits key) const { return bucket.upper(key); }
+    template <class Bits> __device__ bool stays(Bits key) const { return bucket.singles.has(key); }
     __device__ bool await() const { return await_table<Bucket>(); }
 };
+template <class Bits> constexpr bool SOME_STAY<UpperDigit<BucketBesideSingles<Bits>>> = true;
 template <class Bucket> struct LowerDigit {
     Bucket bucket;
     template <class Bits> __device__ u32 operator()(Bits key) const { return bucket.lower(key); }
     __device__ bool await() const { return await_table<Bucket>(); }
 };
-template <class Bucket> constexpr bool BY_ROWS<UpperDigit<Bucket>> = Bucket::HAS_TABLE;
+// By values runs are long.
+template <class Bucket> constexpr bool IS_MARKED<UpperDigit<Bucket>> = Bucket::HAS_TABLE && !Bucket::ONE_STEP;
+template <class Bucket> constexpr bool IS_MARKED<LowerDigit<Bucket>> = Bucket::HAS_TABLE;
+template <class Bucket> constexpr bool BY_ROWS<UpperDigit<Bucket>> = Bucket::ONE_STEP;
 template <class Bucket> constexpr bool BY_ROWS<LowerDigit<Bucket>> = true;
+// Whether keys are asked for when their digits' table is there, and not before.
+template <class D> constexpr bool TABLE_FIRST = false;
+template <class Bucket> constexpr bool TABLE_FIRST<UpperDigit<Bucket>> = IS_MARKED<UpperDigit<Bucket>>;
+template <class Bucket> constexpr bool TABLE_FIRST<LowerDigit<Bucket>> = IS_MARKED<LowerDigit<Bucket>>;
 
 // Where the tiles of the second step, and the keys, of a first digit begin.
 struct Begin {
@@ -403,7 +451,7 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     constexpr u32 CELLS = Map::CELLS, SIDE = Map::SIDE, EACH = (CELLS + THREADS - 1) / THREADS;
     static_assert(THREADS >= BINS, "a thread for each bin");
     __shared__ u32 counts[2 * CELLS], shares[BINS], needs[CELLS];
-    __shared__ u32 most[3], seen[MAP_BLOCKS];
+    __shared__ u32 most[3], seen[MAP_BLOCKS], frequent, run[2], run_bucket[2]; // of single keys
     __shared__ u64 totals[THREADS / WARP];
     __shared__ bool last;
     Map &map = *(Map *)buckets.map;
@@ -415,6 +463,7 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS) counts[i] = 0;
     if (threadIdx.x < BINS) shares[threadIdx.x] = 0;
     if (threadIdx.x < 3) most[threadIdx.x] = 0;
+    if (threadIdx.x == 0) frequent = 0;
     few.clear();
     Cells<Bits> ways[2] = {Cells<Bits>::inward(ends_seen, Order::GRAIN), Cells<Bits>::outward()};
     Share<Bits> share(ends_seen);
@@ -509,7 +558,8 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
 
     // ---- how many buckets a cell has. Of few keys: some cells a bucket, of which `weight` says how much of it they are. Of many: so many of
     // its own, the first of them a new one.
-    constexpr u32 ONE = 1 << 16, MOST_OWN = (1u << (PART_BITS - 1)) - 1, FEW = 1u << 31; // FEW: and how much of one, in parts of ONE
+    // FEW: and how much of one, in parts of ONE. SINGLE: as many as keys.
+    constexpr u32 ONE = 1 << 16, MOST_OWN = (1u << (PART_BITS - 1)) - 1, FEW = 1u << 31, SINGLE = 1u << 30;
     constexpr float FEW_MORE = 3; // keys of the sample, for where few were seen the root is too little: half of 2.5 squared, by Poisson's law
     // A cell in which keys end has them all in a part of it, and for that part as many buckets as others have for the whole.
     float scale = float(call.n) / (float(buckets.sampled) * float(buckets.room) * 0.88f);
@@ -577,8 +627,19 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
 #pragma unroll 1
     for (u32 i = threadIdx.x; i < CELLS; i += THREADS) { // all lanes of a warp, or none
         float weight = even_out(sample_of(i), weigh(i)) * scale; // 1 or more: whole buckets
-        needs[i] = with_run(weight < 0.25f ? FEW | u32(weight * ONE) : own_buckets(i, weight));
+        u32 cell = way.nth(i), need = FEW | u32(weight * ONE);
+        if (weight >= 0.25f) {
+            need = own_buckets(i, weight);
+            if (need == width(i)) need |= SINGLE;
+        }
+        // One that no key can be in has none, and does not stand between those beside it.
+        u32 holder = way.with_key(cell), of_holder = __shfl_sync(ALL_LANES, need, lane_id() + (way.rises(cell) ? holder - cell : cell - holder));
+        if (holder != cell) need = of_holder & FEW ? FEW : SINGLE;
+        needs[i] = with_run(need);
+        u32 keys = warp_max(need & SINGLE ? u32(sample_of(i)) : 0);
+        if (keys > 0 && need & SINGLE && u32(sample_of(i)) == keys) atomicMax(&frequent, keys << Map::LOG_CELLS | i);
     }
+    if (threadIdx.x < 2) run[threadIdx.x] = threadIdx.x * CELLS;
     __syncthreads();
     u64 sum = 0; // whole ones in the upper half, parts of some in the lower
     u32 begin = threadIdx.x * EACH, need[EACH];
@@ -597,6 +658,20 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         if (lane_id() >= distance) upto += before;
     }
     if (lane_id() == WARP - 1) totals[warp_id()] = upto;
+    // The cells of single keys on either side of the most frequent one.
+    if (u32 among = frequent % (1 << Map::LOG_CELLS); frequent > 0) {
+        u32 first = 0, end = CELLS;
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++)
+            if (u32 i = begin + e; i < CELLS && !(need[e] & SINGLE)) {
+                if (i < among) first = i + 1;
+                else end = min(end, i);
+            }
+        first = warp_max(first);
+        end = CELLS - warp_max(CELLS - end);
+        if (lane_id() == 0 && first > 0) atomicMax(run, first);
+        if (lane_id() == 0 && end < CELLS) atomicMin(run + 1, end);
+    }
     u32 *single = counts; // which are of no more use
     static_assert(2 * CELLS >= BUCKETS / 32, "room for all bits");
     for (u32 i = threadIdx.x; i < BUCKETS / 32; i += THREADS) single[i] = 0;
@@ -629,7 +704,9 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         before += count(need, after_few);
         if (!(need & FEW)) {
             bucket += after_few;
-            if (own == width(begin + e))
+            if (frequent > 0 && begin + e == run[0]) run_bucket[0] = bucket;
+            if (frequent > 0 && begin + e + 1 == run[1]) run_bucket[1] = bucket + own;
+            if (need & SINGLE)
                 for (u32 k = 0; k < own;) { // those of a word together
                     u32 at = (bucket + k) % 32, bits = min(own - k, 32 - at);
                     atomicOr(single + (bucket + k) / 32, ~0u >> (32 - bits) << at);
@@ -649,6 +726,21 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     __syncthreads();
     for (u32 i = threadIdx.x; i < BUCKETS / 32; i += THREADS)
         if (single[i]) map.single[i] = single[i];
+    if (threadIdx.x == 0 && frequent > 0) {
+        // Both cells at the middle may reach past it, where keys are in the other one. The run is on one side of it.
+        Singles<Bits> singles = {way.least(way.nth(run[0])), run_bucket[1] - run_bucket[0], run_bucket[0], u32(call.n / 64), 0, 0};
+        Bits to_middle = Bits(way.middle - singles.from);
+        if (way.is_inward() && to_middle < singles.keys) {
+            if (run[0] < SIDE) {
+                singles.keys = u32(to_middle);
+            } else {
+                singles.from = way.middle;
+                singles.keys -= u32(to_middle);
+                singles.bucket += u32(to_middle);
+            }
+        }
+        map.singles = singles;
+    }
     // A line for each first digit whose buckets are all of one run, and the bucket before them too: so no key of the cell before the run, which may lie
     // another way, is in them. The first of all digits has none before it, and so no line.
     if (threadIdx.x >= BINS) return;

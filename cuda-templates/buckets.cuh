@@ -268,9 +268,13 @@ __device__ inline u32 bucket_starts(const SortCall &call, const BucketCall &buck
 template <class Bits> __device__ void bucket_plan(const SortCall &call, const BucketCall &buckets, u32 tile) {
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
     if (__syncthreads_or(plan.too_large)) return; // all threads, though another block may be about to say so
-    const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
+    BucketMap<Bits> &map = *(BucketMap<Bits> *)buckets.map;
     u32 count = bucket_starts(call, buckets, map.lower_bits, tile), bucket = (blockIdx.x << map.lower_bits) + threadIdx.x;
     if (count > buckets.room && !(map.single[bucket / 32] >> bucket % 32 & 1)) plan.too_large = 1;
+    Singles<Bits> &singles = map.singles;
+    if (threadIdx.x >> map.lower_bits > 0) return;
+    if (bucket == singles.bucket) singles.begin = buckets.starts[bucket];
+    if (bucket + 1 == singles.bucket + singles.keys) singles.end = buckets.starts[bucket] + count;
 }
 
 // ---- to the buckets --------------------------------------------------------------------------------------------------------------
@@ -278,13 +282,13 @@ template <class Bits> __device__ void bucket_plan(const SortCall &call, const Bu
 // Keys alone, whose order nobody sees: a tile's to places that `claim(digit, total)` gives. Whether there is a digit of each.
 template <class Tile, class D, class Load, class Put, class Claim>
 __device__ inline bool any_order_tile(Tile &t, D digit, const Load &load, const Put &put, const Claim &claim) {
-    t.load(load);
-    t.empty_block_bins();
-    if (!digit.await()) return false; // what it needs came while the keys did
+    if (!TABLE_FIRST<D>) t.load(load);
+    t.template empty_block_bins<D>();
+    if (!digit.await()) return false; // what it needs may have come while the keys did
+    if (TABLE_FIRST<D>) t.load(load);
     t.rank(digit);
     u64 place = 0;
-    t.template scatter<IS_SEARCHED<D>>(
-        [&](u32 d, u32 total) { place = total ? claim(d, total) : 0; }, [&](u32, u32) { return place; });
+    t.template scatter<D>([&](u32 d, u32 total) { place = total ? claim(d, total) : 0; }, [&](u32, u32) { return place; });
     t.store_any(digit, put);
     return true;
 }
@@ -323,6 +327,35 @@ template <u32 TILE> __device__ inline bool find_tile(const BucketCall &buckets, 
     if (!__syncthreads_or(is_mine)) return false;
     part = found;
     return true;
+}
+
+// Single keys of which none was moved, to where they lie in a tile. What is left of it: the others of its first digit are where that begins.
+template <class Order, class Tile, class Bits>
+__device__ inline u32 write_singles(typename Tile::Shared &s, const SortCall &call, const BucketCall &buckets, u32 lower_bits, const Singles<Bits> &singles,
+                                    TileOfTop part) {
+    u32 of_top = 1u << lower_bits, bucket = part.top << lower_bits, end = part.at + part.left;
+    u32 from = max(part.at, singles.begin), to = min(part.at + min(part.left, Tile::TILE), singles.end);
+    if (from < to) {
+        for (u32 d = threadIdx.x; d <= of_top; d += Tile::THREADS) s.begin[d] = buckets.starts[bucket + d];
+        __syncthreads();
+        Order order{Bits(call.flip)};
+        Bits key = 0, *out = (Bits *)call.keys[0];
+#pragma unroll 1
+        for (u32 at = from + threadIdx.x, run_end = 0; at < to; at += Tile::THREADS) {
+            if (at >= run_end) {
+                u32 d = 0;
+                for (u32 step = of_top / 2; step > 0; step /= 2) d += s.begin[d + step] <= at ? step : 0;
+                run_end = s.begin[d + 1];
+                key = singles.from + Bits(bucket + d - singles.bucket);
+                if (run_end - s.begin[d] > buckets.room) key = order.from(key); // else it will be sorted
+            }
+            out[at] = key;
+        }
+        __syncthreads();
+    }
+    u32 begin = part.at - part.number * Tile::TILE, first = max(begin, singles.begin), last = min(end, singles.end);
+    if (first < last) end -= last - first;
+    return end > part.at ? end - part.at : 0;
 }
 
 // What is the same for all tiles of a step.
@@ -454,7 +487,12 @@ template <class Order, class Tile, bool FIRST> __device__ void bucket_step(Vecto
         constexpr bool BY_LINES = !FIRST && !Tile::HAS_VALUES;
         TileOfTop part;
         if constexpr (BY_LINES) {
+            Singles<Bits> singles = map.singles; // asked for together
             if (!find_tile<Tile::TILE>(buckets, blockIdx.x, part)) return;
+            if (singles.staying().keys > 0) {
+                part.left = write_singles<Order, Tile>(s, call, buckets, map.lower_bits, singles, part);
+                if (part.left == 0) return;
+            }
             Line<Bits> line = map.lines[part.top];
             if (line.step != 0) {
                 BucketStep<Order, Tile, BucketByLine<Bits>>(call, buckets, BucketByLine<Bits>{line}).second(s, part);
@@ -464,7 +502,8 @@ template <class Order, class Tile, bool FIRST> __device__ void bucket_step(Vecto
         u32 *table = (u32 *)rest;
         BucketByCells<Bits>::load(table, map);
         if (Tile::HAS_VALUES) awaited();
-        BucketStep<Order, Tile, BucketByCells<Bits>> step(call, buckets, BucketByCells<Bits>(map, table));
+        typedef typename If<FIRST && !Tile::HAS_VALUES, BucketBesideSingles<Bits>, BucketByCells<Bits>>::Type ByCells;
+        BucketStep<Order, Tile, ByCells> step(call, buckets, ByCells(map, table));
         if (FIRST) step.first(s);
         else if (BY_LINES) step.second(s, part);
         else step.second(s);

@@ -162,8 +162,14 @@ struct NoPayload {
 
 // ---- a tile ----------------------------------------------------------------------------------------------------------------
 
-// Whether a digit is found by a search in shared memory: `digit.find` does it for some keys together, and it is noted beside a key that moves.
+// Whether a digit is found by a search in shared memory: `digit.find` does it for some keys together.
 template <class D> constexpr bool IS_SEARCHED = false;
+// Whether a key in any order that is stored has its digit by marks where runs begin: for digits that take longer.
+template <class D> constexpr bool IS_MARKED = false;
+// Whether some keys in any order, whose digits are marked, stay where they are: those of which `digit.stays` says it. Their digit is none, another one
+// for each lane, so that lanes do not meet at its counter.
+template <class D> constexpr bool SOME_STAY = false;
+constexpr u32 STAYING = WARP;
 // Whether keys in any order are stored by rows of a warp even if no run of the digit is long.
 template <class D> constexpr bool BY_ROWS = false;
 
@@ -195,16 +201,18 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
     static __device__ u32 skewed(u32 j) { return SKEWED ? j + j / WARP : j; }
     // The same of item `i * THREADS + threadIdx.x`, by a place that is the same for all i.
     static __device__ u32 skewed_row(u32 i) { return i * (SKEWED ? THREADS + THREADS / WARP : THREADS) + skewed(threadIdx.x); }
-    // Where in the tile a key was, and above that its digit where something goes with the keys of a pass; of keys in any order the digit alone.
-    typedef typename If<RANKING == UNORDERED, u8, typename If<HAS_VALUES && RANKING == CHECKED, u32, u16>::Type>::Type Note;
+    // Where in the tile a key was, and above that its digit where something goes with the keys of a pass. Of keys in any order: a bit for each place of a
+    // row, set where a run begins, and for each warp how many begin before its rows.
+    typedef typename If<RANKING == UNORDERED || (HAS_VALUES && RANKING == CHECKED), u32, u16>::Type Note;
+    static constexpr u32 MARKS = TILE / WARP, NOTES = RANKING == UNORDERED ? MARKS + WARPS : RANKING == CHECKED || HAS_VALUES ? PLACES : 2;
     static_assert(THREADS >= BINS && TILE <= 65536, "a thread for each bin, 16 bits for a place");
 
     struct Shared {
         alignas(16) char exchange[PLACES * WIDEST];   // item j at `skewed(j)`
-        Note notes[RANKING == CHECKED || RANKING == UNORDERED || HAS_VALUES ? PLACES : 2];
+        Note notes[NOTES];
         // How many keys: by warp, and then where they begin in the tile; of keys in any order by the block.
-        alignas(RANKING == FEW ? 16 : 4) u32 bins[(RANKING == UNORDERED ? 1 : WARPS) * BINS];
-        u32 begin[BINS + 1];                     // of a digit's run in the tile
+        alignas(RANKING == FEW ? 16 : 4) u32 bins[RANKING == UNORDERED ? BINS + STAYING : WARPS * BINS];
+        u32 begin[BINS + (RANKING == UNORDERED ? STAYING : 1)]; // of a digit's run in the tile, and of none
         u64 to[BINS];                            // where the tile would begin in the output for the run to be in place
         u32 totals[BINS / WARP];
         u32 tile;
@@ -269,9 +277,12 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     }
 
     // Before keys in any order are ranked, and the block waits for all.
-    __device__ void empty_block_bins() {
+    template <class D> __device__ void empty_block_bins() {
         static_assert(RANKING == UNORDERED, "others are counted by warp");
-        if (threadIdx.x < BINS) s.bins[threadIdx.x] = 0;
+        static_assert(!SOME_STAY<D> || THREADS >= BINS + STAYING, "a thread for each counter");
+        if (threadIdx.x < (SOME_STAY<D> ? BINS + STAYING : BINS)) s.bins[threadIdx.x] = 0;
+        if (IS_MARKED<D>)
+            for (u32 row = threadIdx.x; row < Shape::MARKS; row += THREADS) s.notes[row] = 0;
     }
 
     // `place[i]` becomes the key's rank in its warp, or of those in any order in the block; `bins` how many keys there are.
@@ -281,9 +292,25 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         else {
             u32 *bins = RANKING == UNORDERED ? s.bins : empty_bins();
             if constexpr (IS_SEARCHED<D>) digit.find(key, place);
-            auto digit_of = [&](u32 i) { return IS_SEARCHED<D> ? place[i] : digit(key[i]); };
+            auto digit_of = [&](u32 i) {
+                u32 d = IS_SEARCHED<D> ? place[i] : digit(key[i]);
+                if constexpr (SOME_STAY<D>) d = digit.stays(key[i]) ? BINS + lane_id() : d;
+                return d;
+            };
             // Lanes with the same digit are served one after the other. Where a row is all of one, one lane adds for all.
-            if (WHOLE && all_same(digit_of(0))) {
+            if (u32 one = digit_of(0); WHOLE && all_same(one)) {
+                if (RANKING == UNORDERED) { // all rows: then they stay side by side
+                    bool alike = true;
+#pragma unroll
+                    for (u32 i = 1; i < ITEMS; i++) alike = alike && digit_of(i) == one;
+                    if (__all_sync(ALL_LANES, alike)) {
+                        u32 before = lane_id() == 0 ? atomicAdd(bins + one, ITEMS * WARP) : 0;
+                        before = __shfl_sync(ALL_LANES, before, 0) + lane_id();
+#pragma unroll
+                        for (u32 i = 0; i < ITEMS; i++) place[i] = one << PLACE_BITS | (before + i * WARP);
+                        return;
+                    }
+                }
 #pragma unroll
                 for (u32 i = 0; i < ITEMS; i++) {
                     u32 d = digit_of(i);
@@ -308,24 +335,42 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 
     // Then its place in the tile, and the keys lie there. `publish(digit, total)` is called by a thread of each digit as soon as its keys
     // are counted, `receive(digit, total)` later: where the run goes to.
-    template <bool NOTES_DIGITS = false, class Publish, class Receive> __device__ void scatter(const Publish &publish, const Receive &receive) {
+    template <class D = Digit, class Publish, class Receive> __device__ void scatter(const Publish &publish, const Receive &receive) {
         __syncthreads();
-        u32 total = 0, d = threadIdx.x;
+        u32 total = 0, d = threadIdx.x, run = d; // which of all runs, where they are marked
         if (d < BINS) {
             total = RANKING == UNORDERED ? s.bins[d] : column_before(0);
             publish(d, total);
-            u32 start = block_before<BINS>(total, s.totals);
+            u32 start = block_before<BINS>(IS_MARKED<D> && total > 0 ? 1 << 16 | total : total, s.totals);
+            if constexpr (IS_MARKED<D>) {
+                static_assert(TILE < 1 << 16, "runs and keys that come before are one word");
+                run = start >> 16;
+                start &= 0xffff;
+                mark_run(run, start, total);
+            }
             s.begin[d] = start;
-            if (d == 0) s.begin[BINS] = count;
+            if (d == BINS - 1) s.begin[BINS] = start + total; // all, or those that do not stay
             if (RANKING != UNORDERED) {
 #pragma unroll
                 for (u32 w = 0; w < WARPS; w++) s.bins[w * BINS + d] += start;
             }
         }
         has_long = __syncthreads_or(total > LONG_RUN);
-        exchange<NOTES_DIGITS>();
-        if (d < BINS) s.to[d] = receive(d, total) - s.begin[d];
+        exchange<D>();
+        static_assert(!SOME_STAY<D> || IS_MARKED<D>, "of those that are stored one by one all are there");
+        if (SOME_STAY<D>) count = s.begin[BINS];
+        if (d < BINS && (!IS_MARKED<D> || total > 0)) s.to[run] = receive(d, total) - s.begin[d];
         __syncthreads();
+    }
+
+    // By a thread of each digit.
+    __device__ void mark_run(u32 run, u32 start, u32 total) {
+        constexpr u32 OF_WARP = ITEMS * WARP;
+        u32 *before = s.notes + Shape::MARKS;
+        if (threadIdx.x == 0) before[0] = 0;
+        if (total == 0) return;
+        atomicOr(s.notes + start / WARP, 1u << start % WARP);
+        for (u32 w = start / OF_WARP + 1; w < WARPS && w * OF_WARP <= start + total; w++) before[w] = run + 1;
     }
 
     // The same where nothing but the tile is sorted, and nobody asks where its runs are. Keys are this thread's again in the new order, and with
@@ -441,18 +486,17 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     template <class D, class Out> __device__ void store_any(D digit, const Out &out) {
         static_assert(RANKING == UNORDERED, "no place is left out");
         const Bits *keys = (const Bits *)s.exchange;
-        auto digit_at = [&](u32 j, Bits key) { return IS_SEARCHED<D> ? s.notes[j] : digit(key); };
+        if constexpr (IS_MARKED<D>) return store_marked<SOME_STAY<D>>(out);
         if (!(has_long || BY_ROWS<D>)) {
 #pragma unroll
             for (u32 i = 0; i < ITEMS; i++) {
                 u32 j = i * THREADS + threadIdx.x;
                 if (!WHOLE && j >= count) break;
                 Bits key = keys[j];
-                out(s.to[digit_at(j, key)] + j, key);
+                out(s.to[digit(key)] + j, key);
             }
             return;
         }
-        constexpr u32 SOME = 3;
         u32 run_end = 0;
         u64 to = 0;
 #pragma unroll
@@ -470,7 +514,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             u32 d = 0;
 #pragma unroll
             for (u32 i = 0; i < rows; i++) {
-                d = digit_at(j + i * WARP, key[i]); // or if it is not there anything
+                d = digit(key[i]); // or if it is not there anything
                 if (WHOLE || j + i * WARP < count) out(s.to[d] + (j + i * WARP), key[i]);
             }
             if (!WHOLE && begin + rows * WARP >= count) break;
@@ -504,6 +548,38 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     }
 
   private:
+    static constexpr u32 SOME = 3; // rows of keys in any order that are stored together
+
+    // By rows of a warp, whose keys' runs are those that begin before, and in the row up to the key. Many rows may not be there.
+    template <bool MANY_MISSING, class Out> __device__ void store_marked(const Out &out) {
+        const Bits *keys = (const Bits *)s.exchange;
+        u32 run = s.notes[Shape::MARKS + warp_id()] - 1, upto = (2u << lane_id()) - 1;
+#pragma unroll
+        for (u32 row = 0; row < ITEMS; row += SOME) {
+            u32 rows = min(SOME, ITEMS - row), first = warp_id() * ITEMS + row, j = first * WARP + lane_id();
+            if ((!WHOLE || MANY_MISSING) && (first + rows) * WARP > count) { // no test for each of those that are there
+                for (; j < count; j += WARP) {
+                    u32 begins = s.notes[j / WARP];
+                    out(s.to[run + __popc(begins & upto)] + j, keys[j]);
+                    run += __popc(begins);
+                }
+                break;
+            }
+            Bits key[SOME];
+            u32 begins[SOME];
+#pragma unroll
+            for (u32 i = 0; i < rows; i++) {
+                key[i] = keys[j + i * WARP];
+                begins[i] = s.notes[first + i];
+            }
+#pragma unroll
+            for (u32 i = 0; i < rows; i++) {
+                out(s.to[run + __popc(begins[i] & upto)] + (j + i * WARP), key[i]);
+                run += __popc(begins[i]);
+            }
+        }
+    }
+
     __device__ u32 *empty_bins() {
         u32 *bins = s.bins + warp_id() * BINS;
 #pragma unroll
@@ -524,7 +600,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         return upto - before;
     }
 
-    template <bool NOTES_DIGITS = false> __device__ void exchange() {
+    template <class D = Digit> __device__ void exchange() {
         const u32 *bins = RANKING == UNORDERED ? s.begin : s.bins + warp_id() * BINS;
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++)
@@ -532,8 +608,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
                 u32 d = place[i] >> PLACE_BITS;
                 place[i] = (place[i] & MOST_PLACE) + bins[d];
                 u32 slot = skewed(place[i]);
-                ((Bits *)s.exchange)[slot] = key[i];
-                if (NOTES_DIGITS) s.notes[slot] = Note(d);
+                if (!SOME_STAY<D> || d < BINS) ((Bits *)s.exchange)[slot] = key[i];
                 if (RANKING == CHECKED) s.notes[slot] = Note(HAS_VALUES ? d << PLACE_BITS | at(i) : at(i));
             }
     }

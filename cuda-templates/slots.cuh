@@ -167,6 +167,7 @@ template <class Bits> struct SplitterDigit {
     }
 };
 template <class Bits> constexpr bool IS_SEARCHED<SplitterDigit<Bits>> = true;
+template <class Bits> constexpr bool IS_MARKED<SplitterDigit<Bits>> = true;
 
 // How many of `COUNT` keys in order, a power of two, are less than a key, and how many not greater.
 template <u32 COUNT, class Bits> __device__ inline void count_less(const Bits *sorted, Bits key, u32 &less, u32 &upto) {

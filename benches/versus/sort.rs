@@ -103,9 +103,12 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
     const SHORTER: usize = 1 << 26;
     if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, SHORTER, u32::cmp) {
         for n in [26, 24, 22, 20, 18, 16].map(|log| 1 << log) {
-            for (suffix, draw) in
-                [("_counting", Draw::Counting), ("_power_law", Draw::PowerLaw), ("_of_four_apart", Draw::Apart)]
-            {
+            for (suffix, draw) in [
+                ("_random", Draw::Any),
+                ("_counting", Draw::Counting),
+                ("_power_law", Draw::PowerLaw),
+                ("_of_four_apart", Draw::Apart),
+            ] {
                 sorts.row(&format!("keys{suffix}"), n, draw, Sorts::keys);
                 sorts.row(&format!("pairs{suffix}"), n, draw, Sorts::pairs);
             }
@@ -113,6 +116,7 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
     }
     if let Some(mut sorts) = Sorts::<f32>::new(gpu, verdict, SHORTER, f32::total_cmp) {
         for n in [26, 24, 22, 20, 18, 16].map(|log| 1 << log) {
+            sorts.row("keys_random", n, Draw::Bits, Sorts::keys);
             sorts.row("keys_whole_numbers", n, Draw::Any, Sorts::keys);
             sorts.row("pairs_whole_numbers", n, Draw::Any, Sorts::pairs);
         }
@@ -124,6 +128,7 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
         }
     }
     if let Some(mut sorts) = Sorts::<f32>::new(gpu, verdict, N, f32::total_cmp) {
+        sorts.row("keys_random", N, Draw::Bits, Sorts::keys);
         sorts.row("keys_whole_numbers", N, Draw::Any, Sorts::keys);
         sorts.row("pairs_whole_numbers", N, Draw::Any, Sorts::pairs);
         sorts.row("keys_power_law", N, Draw::PowerLaw, Sorts::keys);

@@ -417,9 +417,14 @@ impl SortShape {
         self.small.shared(self.widest + self.note_in_block(), 0)
     }
     /// Of the kernels that put keys into buckets, with a table of cells. Keys alone are counted by the block, and beside them the tile has
-    /// a byte for each (`RadixShape::Note`), which only slots use.
+    /// a bit for each and a word for each warp (`RadixShape::Note`), and the digits of those that stay.
     pub(crate) const fn bucket_tile_shared(&self) -> usize {
-        let tile = if self.payload > 0 { self.pass_shared() } else { self.pass.shared_with(1, self.key + 1, 0) };
+        let marks = self.pass.tile() / 8 + self.pass.threads / 8;
+        let tile = if self.payload > 0 {
+            self.pass_shared()
+        } else {
+            self.pass.shared_with(1, self.key, 0) + marks + 2 * 4 * 32
+        };
         tile + CELLS_SHARED
     }
     /// Of the kernels that sort a bucket.

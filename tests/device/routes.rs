@@ -53,10 +53,19 @@ extern "C" __global__ void tell(ALL, u32 *bucket, u32 *found) {
                 : map->route == BY_VALUES ? BucketByValues<Bits>{map->values}(key)
                                           : BucketByCells<Bits>(*map, map->cells)(key);
     if (map->route != BY_CELLS) return;
+    Singles<Bits> singles = map->singles;
+    if (singles.has(key)) {
+        atomicAdd(found + 4 + BUCKETS / 32, 1);
+        bool is_single = map->single[bucket[i] / 32] >> bucket[i] % 32 & 1;
+        if (!is_single || bucket[i] - singles.bucket != u32(key - singles.from)) bucket[i] = ~0u; // which is none
+    } else if (bucket[i] - singles.bucket < singles.keys) {
+        bucket[i] = ~0u;
+    }
+    if (bucket[i] == ~0u) return;
     Line<Bits> line = map->lines[bucket[i] >> map->lower_bits];
     if (line.step == 0) return;
     atomicAdd(found + 3 + BUCKETS / 32, 1);
-    if (line.digit(key) != (bucket[i] & ((1u << map->lower_bits) - 1))) bucket[i] = ~0u; // which is none
+    if (line.digit(key) != (bucket[i] & ((1u << map->lower_bits) - 1))) bucket[i] = ~0u;
 }
 
 // Keys alone to slots, and which way that was.
@@ -187,7 +196,7 @@ impl<K: Key> Subject<K> {
         let input = stream.clone_htod(&keys).unwrap();
         let zeros = |bytes: usize| stream.alloc_zeros::<u32>(bytes / 4).unwrap();
         let (plan, map, sample) = (zeros(MAP_BYTES), zeros(MAP_BYTES), zeros(8 * SAMPLED));
-        let (bucket, found) = (zeros(4 * n), zeros(4 * (4 + BUCKETS / 32)));
+        let (bucket, found) = (zeros(4 * n), zeros(4 * (5 + BUCKETS / 32)));
         let input = address(&input, &stream);
         let [plan, map, sample, bucket_at, found_at] =
             [&plan, &map, &sample, &bucket, &found].map(|memory| address(memory, &stream));
@@ -216,8 +225,10 @@ impl<K: Key> Subject<K> {
         // ---- the way, and all keys in order
         assert_eq!([Bits, Range, Values, Cells][found[0] as usize], expected, "{what}");
         assert_eq!(found[2], 0, "{what}: not worth it");
-        let on_lines = found[3 + BUCKETS / 32] as usize;
-        assert!(!what.starts_with("a power law,") || on_lines > n / 8, "{what}: {on_lines} of {n} are on lines");
+        let [on_lines, single] = [3, 4].map(|at| found[at + BUCKETS / 32] as usize);
+        let is_law = what.starts_with("a power law,") || what.starts_with("a power law from above");
+        assert!(!is_law || on_lines > n / 8, "{what}: {on_lines} of {n} are on lines");
+        assert!(!what.contains("often") || single > n / 3, "{what}: {single} of {n} are of single keys");
         let most = if expected == Values { 256 } else { 256 << found[1] };
         let mut order: Vec<usize> = (0..n).collect();
         order.sort_unstable_by_key(|&i| self.place(keys[i]));
@@ -342,12 +353,16 @@ impl<K: Key> Subject<K> {
         if self.kind == Kind::Unsigned {
             self.check(Cells, "a power law", |x| of(law(x, 8)));
             self.check(Cells, "a power law from above", |x| of(!law(x, 5)));
-            self.check(Cells, "neighbours of which each is too many for a bucket", |x| {
-                of(if x & 1 == 0 { 64 + (x >> 1) % 64 } else { x })
-            });
+            self.check(Cells, "neighbours often", |x| of(if x & 1 == 0 { 40 + (x >> 1) % 88 } else { x }));
+            self.check(Cells, "neighbours from above often", |x| of(!if x & 1 == 0 { (x >> 1) % 88 } else { x }));
         } else {
             self.check(Cells, "a power law around zero", |x| {
                 of((law(x, 4) >> 1) ^ if x & 1 == 0 { 0 } else { u64::MAX })
+            });
+            self.check(Cells, "numbers around zero, each often", |x| of((x % 600).wrapping_sub(150)));
+            self.check(Cells, "zero and its neighbours often, the others by a power law", |x| {
+                let (side, law) = (x & 2 == 0, law(x, 4) >> 1);
+                of(if x & 1 == 0 { (x >> 2) % 80 } else { law ^ if side { 0 } else { u64::MAX } })
             });
         }
     }

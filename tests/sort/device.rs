@@ -266,7 +266,7 @@ fn by_slots<K: Key>(make: impl Fn(u64) -> K) {
 fn unevenly<K: Key>(device: &mut Device, make: impl Fn(u64) -> K, n: usize) {
     let stream = device.stream.clone();
     let width = K::WIDTH as usize;
-    let distributions: [(&str, Distribution); 12] = [
+    let distributions: [(&str, Distribution); 16] = [
         ("a range", |x, width| (3 << (width - 4)) + (x >> (72 - width))),
         ("steps", |x, width| (x >> (76 - width)) << 8),
         ("a power law", |x, width| (x >> (64 - width)) >> (x as usize % width)),
@@ -284,6 +284,19 @@ fn unevenly<K: Key>(device: &mut Device, make: impl Fn(u64) -> K, n: usize) {
         ("500 values", |x, width| (x % 500 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - width)),
         ("four values", |x, width| (x % 4) * ((u64::MAX >> (64 - width)) / 3)),
         ("one value", |_, width| 5 << (width - 4)),
+        ("300 neighbours often", |x, width| if x % 2 == 0 { 40 + (x >> 8) % 300 } else { x >> (64 - width) }),
+        ("300 neighbours from above often", |x, width| {
+            (u64::MAX >> (64 - width)) - if x % 2 == 0 { (x >> 8) % 300 } else { x >> (64 - width) }
+        }),
+        ("300 neighbours in the middle often, of a power law to both sides", |x, width| {
+            let (middle, law) = (1 << (width - 1), (x >> (65 - width)) >> (x as usize / 8 % width));
+            match x % 4 {
+                0 | 1 => middle - 100 + (x >> 8) % 300,
+                2 => middle + law,
+                _ => middle - 1 - law,
+            }
+        }),
+        ("4000 numbers around a middle", |x, width| (1 << (width - 1)) - 1000 + x % 4000),
         ("the ends often", |x, width| match x % 5 {
             0 => 77,
             1 => 77 + (1 << (width - 8)),
