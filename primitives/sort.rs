@@ -79,7 +79,8 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// On the device, for n keys of b bytes with a payload of p: all keys are read once to count their digits; then each of the passes,
 /// one for 8 bits that are looked at, reads and writes all of it, so that in all some n (b + 2 passes (b + p)) bytes are moved. A pass
 /// whose digit is the same in all keys is skipped. Keys of 4 or 8 bytes by all their bits are moved to slots in one step if they are few, 4 n (b + p)
-/// bytes: to some 2^18 however they are spread, and above if they are evenly over some range; and to buckets in two if they are many, n (b + 6 (b + p)) bytes, whatever the passes would be; each is sorted in shared memory. Where a block has
+/// bytes: to some 2^18 however they are spread, and above if they are evenly over some range; and to buckets in two if they are many, n (b + 6 (b + p))
+/// bytes, whatever the passes would be, but 3 n b of keys alone that are frequent neighbours; each bucket is sorted in shared memory. Where a block has
 /// 227 KiB of that, 4-byte keys take slots up to 2^22 and buckets from 5 * 2^20 to 10^9, with a payload of 4 bytes from 3 * 2^22 on; 8-byte keys slots
 /// up to 2^21, and buckets to 6 * 10^8. A larger payload lowers the upper borders, to 10^6 and 3 * 10^8 at worst; less shared memory to 2^20 and 1.5 to
 /// 3 * 10^8. From 2^20 keys on, in place from as many on as go to buckets, and up to 2^31, fewer than 128 values that differ in more than two bytes are
