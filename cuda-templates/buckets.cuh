@@ -1,7 +1,7 @@
 // Radix sort by buckets: most significant digit first, by all bits of the keys.
 //
-//   sample   a few keys are looked at, evenly spread over the input            bucket_map.cuh
-//   map      how keys go to buckets, so that each has about as many
+//   sample   a few keys are looked at, evenly spread over the input            bucket_sample.cuh
+//   map      how keys go to buckets, so that each has about as many           bucket_map.cuh
 //   count    the keys of each bucket, in one read of all
 //   plan     where buckets begin, and whether each fits a block
 //   first    keys to the buckets' upper digit
@@ -10,7 +10,7 @@
 //
 // If a bucket is too large for a block, nothing is moved, and the sort by passes runs. What is sorted is the same either way.
 #pragma once
-#include "bucket_map.cuh"
+#include "bucket_sample.cuh"
 
 // ---- count and plan --------------------------------------------------------------------------------------------------------------
 
@@ -413,7 +413,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     }
 
     __device__ void second(typename Tile::Shared &s) const {
-        TileOfTop part;
+        TileOfTop part = {}; // where something goes with the keys, of no meaning
         if (Tile::HAS_VALUES || find_tile<Tile::TILE>(buckets, blockIdx.x, part)) second(s, part);
     }
     // Keys alone: that tile. Else all that are drawn.
