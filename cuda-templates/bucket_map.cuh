@@ -118,6 +118,11 @@ template <class Bits> struct Cells {
         if (least > 0) least--; // so that what is at zero has not been seen
         if (Bits(greatest + 1) != 0) greatest++;
         Bits span = greatest - least, half = span / 2 + span % 2; // both sides as wide: the upper end may be past all keys, and is zero then
+        if (least > 0 && Bits(least + 2 * half) == 0) { // but not if zero, which has not been seen, is a key below the least
+            least--;
+            span = greatest - least;
+            half = span / 2 + span % 2;
+        }
         return {least, Bits(least + 2 * half), Bits(least + half)};
     }
 
@@ -253,7 +258,8 @@ template <class Bits> struct BucketByCells {
     Cells<Bits> cells;
     u32 lower_bits;
     __device__ BucketByCells(const BucketMap<Bits> &map, const u32 *table)
-        : table(table), cells{map.above, map.below, map.middle}, lower_bits(map.lower_bits) {}
+        : BucketByCells(Cells<Bits>{map.above, map.below, map.middle}, table, map.lower_bits) {}
+    __device__ BucketByCells(const Cells<Bits> &cells, const u32 *table, u32 lower_bits) : table(table), cells(cells), lower_bits(lower_bits) {}
     __device__ u32 operator()(Bits key) const { return parts(key) >> PART_BITS; }
     __device__ u32 upper(Bits key) const { return parts(key) >> (PART_BITS + lower_bits); }
     __device__ u32 lower(Bits key) const { return parts(key) >> PART_BITS & ((1u << lower_bits) - 1); }

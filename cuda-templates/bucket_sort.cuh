@@ -2,7 +2,7 @@
 //
 // - Keys alone that are not dense: each that there could be is counted, or some side by side together, and the counts tell all places.
 // - Each key to a bin by its next bits, about as many bins as keys; then a thread puts the keys of a few bins in order, or a warp if they are many.
-// - Where these do not tell them apart, of slots that are not large: each of these bins becomes as many as its keys need.
+// - Where these do not tell them apart, of slots: each of these bins becomes as many as its keys need.
 // - Where keys are much alike even so, or there are no finer bins: digit by digit.
 #pragma once
 #include "slots.cuh"
@@ -33,8 +33,8 @@ __device__ inline void only_count_if(int left, int i, u32 *counter) {
                  : "memory");
 }
 
-// BY_SPLITTERS: keys may come by splitters, between which they need not be spread evenly. Then values are not where they go.
-template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct BucketSort {
+// UNEVEN: keys may come between splitters or by cells, where they need not be spread evenly. Then values are not where they go.
+template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     typedef Bits Item; // what is put in order: what is left of a key, or where something goes with it its last bits and where in the bucket it was
@@ -45,12 +45,12 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
     static constexpr u32 RUN = 16, LONG_RUN = WIDTH == 32 ? 24 : HAS_VALUES ? RUN : 20; // items that a thread puts in order in its registers, as a rule and at most
     static constexpr u32 LONGEST = 4 * WARP; // and a warp
     static constexpr bool LARGE = THREADS > 512; // keys and values have the same room, one after the other
-    static_assert(!BY_SPLITTERS || (TURNS == 1 && !LARGE), "bins tell how many they have as long as nothing is placed, and are cleared when all are read");
     static_assert(TURNS * EACH * THREADS == FINE && Tile::TILE <= 1 << 15, "bins for all threads");
     static constexpr u32 COUNTED = 16, FIELDS = 16, WORDS = (1 << COUNTED) / FIELDS, WORDS_EACH = WORDS / THREADS;
+    static constexpr u32 OF_ONE_BLOCK = (HAS_VALUES ? 48 : 192) * THREADS; // so many frequent keys, while others sort slots
     static constexpr u32 SELDOM_FOUR = 10; // where numbers are so many times as many as keys, four keys share one in one bucket of five
     // Whether keys are counted where few of their bits are left, and where they are more.
-    static constexpr bool FEW_BITS = !HAS_VALUES && sizeof(Bits) <= 4 && !LARGE, MORE_BITS = !HAS_VALUES && !LARGE && !BY_SPLITTERS;
+    static constexpr bool FEW_BITS = !HAS_VALUES && sizeof(Bits) <= 4 && !LARGE, MORE_BITS = !HAS_VALUES && !LARGE && !UNEVEN;
     static constexpr u32 BESIDE = HAS_VALUES ? Tile::TILE : 1;
     static_assert(!MORE_BITS || Tile::TILE <= (1 << COUNTED) / SELDOM_FOUR, "so many parts are more than enough for any bucket");
     struct Both {
@@ -69,9 +69,9 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
         Bits ends[3 * WARPS];
         typename If<LARGE, InTurn, Both>::Type beside;
     };
-    struct Equal { // what is where keys are equal to splitters
+    struct Equal { // where frequent keys are
         u32 counts[BINS], starts[BINS], totals[BINS / WARP];
-        u32 many[VALUES], all_many; // splitters that have many
+        u32 many[BINS], all_many; // digits that have many
     };
     union Shared {
         typename Tile::Shared tile;
@@ -148,24 +148,29 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
     // The slot of the block's number, from its place in scratch memory.
     static __device__ void run_slot(Shared &shared, const SortCall &call, const SlotCall &slots, u32 route) {
         __shared__ u32 before[BINS / WARP];
-        bool by_splitters = route == SLOTS_BY_SPLITTERS;
+        bool by_splitters = route == SLOTS_BY_SPLITTERS, by_cells = route == SLOTS_BY_CELLS;
         u32 slot = blockIdx.x, digit = by_splitters ? 2 * slot : slot, d = threadIdx.x;
         if (by_splitters && slot >= slots.intervals) return;
+        const EqualKeys<Bits> &equal = *(const EqualKeys<Bits> *)slots.equal;
+        bool has_equal = by_splitters || by_cells, is_many = false;
         if (d < BINS) {
-            u32 earlier = warp_add(d < digit ? slots.counts[d] : 0);
+            u32 keys = slots.counts[d], earlier = warp_add(d < digit ? keys : 0);
             if (lane_id() == 0) before[warp_id()] = earlier;
+            is_many = has_equal && keys > OF_ONE_BLOCK && equal.has(d);
         }
-        u32 count = slots.counts[digit], first = 0, bits = call.end - slots.bits;
+        u32 count = slots.counts[digit], first = 0, bits = call.end - slots.bits, equal_digit = by_splitters ? digit + 1 : digit;
+        bool has_own = has_equal && equal.has(equal_digit);
+        if (by_cells && has_own) count = 0; // the slot is empty
         const Bits *keys = (const Bits *)slots.keys + u64(slot) * slots.room;
         Mine t(count, [=](u32 at) { return keys[at]; });
-        __syncthreads();
+        is_many = __syncthreads_or(is_many);
         for (u32 w = 0; w < BINS / WARP; w++) first += before[w];
         if (count > 0) {
             const Value *values = (const Value *)slots.values + u64(slot) * slots.room;
             run(shared, t, call, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, values, (Value *)call.values[0] + first,
                 route == SLOTS_BY_BITS ? Span(slot, bits) : span(shared, t));
         }
-        if (by_splitters) place_equal(shared, call, slots);
+        if (has_own || is_many) place_equal(shared, call, slots, equal_digit, by_cells ? BINS : slots.intervals);
     }
 
     // As many keys as a block holds, from anywhere.
@@ -177,11 +182,11 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
     }
 
   private:
-    // Keys that are equal to splitters to where they belong: those of a few by the block of the splitter's number, of many by all blocks. Apart, so
-    // that it takes no registers from the others.
-    static __device__ __noinline__ void place_equal(Shared &shared, SortCall call, SlotCall slots) {
-        constexpr u32 OF_ONE_BLOCK = 8 * THREADS;
+    // Frequent keys to where they belong: those that are few by the block that has their digit, many by all blocks. Apart, so that it takes no
+    // registers from the others.
+    static __device__ __noinline__ void place_equal(Shared &shared, SortCall call, SlotCall slots, u32 own, u32 blocks) {
         Equal &s = shared.equal;
+        const EqualKeys<Bits> &equal = *(const EqualKeys<Bits> *)slots.equal;
         u32 d = threadIdx.x, count = d < BINS ? slots.counts[d] : 0;
         __syncthreads(); // the slot is out
         if (d == 0) s.all_many = 0;
@@ -189,15 +194,14 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
         if (d < BINS) {
             s.counts[d] = count;
             s.starts[d] = block_before<BINS>(count, s.totals);
-            if (d % 2 == 1 && count > OF_ONE_BLOCK) s.many[atomicAdd(&s.all_many, 1)] = d / 2;
+            if (count > OF_ONE_BLOCK && equal.has(d)) s.many[atomicAdd(&s.all_many, 1)] = d;
         }
         __syncthreads();
-        const Splitters<Bits> &splitters = *(const Splitters<Bits> *)slots.splitters;
-        auto place = [&](u32 j, u32 thread, u32 threads) {
-            u32 start = s.starts[2 * j + 1], count = s.counts[2 * j + 1];
-            Bits key = Order{Bits(call.flip)}.from(splitters.values[j]), *out = call.no_keys ? nullptr : (Bits *)call.keys[0] + start;
+        auto place = [&](u32 digit, u32 thread, u32 threads) {
+            u32 start = s.starts[digit], count = s.counts[digit];
+            Bits key = Order{Bits(call.flip)}.from(equal.keys[digit]), *out = call.no_keys ? nullptr : (Bits *)call.keys[0] + start;
             if constexpr (HAS_VALUES) {
-                const Value *from = (const Value *)slots.values + splitters.begins[j];
+                const Value *from = (const Value *)slots.values + equal.begins[digit];
                 Value *to = (Value *)call.values[0] + start;
 #pragma unroll 4
                 for (u32 i = thread; i < count; i += threads) to[i] = from[i];
@@ -205,8 +209,8 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
             if (!HAS_VALUES || out)
                 for (u32 i = thread; i < count; i += threads) out[i] = key;
         };
-        if (s.counts[2 * blockIdx.x + 1] <= OF_ONE_BLOCK) place(blockIdx.x, d, THREADS);
-        for (u32 m = 0; m < s.all_many; m++) place(s.many[m], blockIdx.x * THREADS + d, slots.intervals * THREADS);
+        if (s.counts[own] <= OF_ONE_BLOCK && equal.has(own)) place(own, d, THREADS);
+        for (u32 m = 0; m < s.all_many; m++) place(s.many[m], blockIdx.x * THREADS + d, blocks * THREADS);
     }
 
     // By the whole block, of one key at least.
@@ -446,7 +450,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
 
     // What is left of the keys is where `rest` says, in the order of the bucket.
     static __device__ Bits *rest(Fine &s) {
-        if constexpr (BY_SPLITTERS && HAS_VALUES) return s.beside.keys;
+        if constexpr (UNEVEN && HAS_VALUES) return s.beside.keys;
         else return s.items;
     }
     // By bins of two sizes: of many keys a bin becomes as many bins as they need, of few less than one, and all are used again. For keys that are not
@@ -454,7 +458,9 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
     static __device__ bool by_finer_bins(Shared &shared, u32 count, Order order, Bits *out, const Value *values, Value *values_out, Span span) {
         constexpr u32 MOST_OF_BIN = WARP, PLACE_BITS = 16; // each of a bin is compared with all
         Fine &s = shared.fine;
-        if (span.bits <= LOG_BINS || used_bins(s) < count / WARP) return false; // a bin's keys are equal, or seem to be
+        // A bin's keys are equal, or seem to be. As long as nothing is placed bins tell how many they have; of more turns than one some have told already
+        // where they begin, and are counted again first.
+        if (span.bits <= LOG_BINS || (TURNS == 1 && used_bins(s) < count / WARP)) return false;
         Bits *keys = rest(s);
         Mine t(count, [=](u32 at) { return keys[at]; });
         u16 *table = (u16 *)s.items; // where a bin's finer ones begin
@@ -466,6 +472,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
         __syncthreads(); // all have their keys, too
         t.rows([&](u32 i) { only_count_if(left, i * THREADS, s.bins + u32(product(i) >> 32)); });
         __syncthreads();
+        if (TURNS > 1 && used_bins(s) < count / WARP) return false; // the keys are where they were
         float finer = float(FINE) / float(count);
         places_of_bins(s, [&](u32 bin, u32 begin) { table[bin] = u16(float(begin) * finer); });
         if (threadIdx.x == 0) table[FINE] = FINE;
@@ -566,7 +573,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool BY_SPLITTERS> struct Bucke
 
     // Where bins do not tell keys apart: digit by digit, unless finer bins do. Apart, so that it takes no registers from those who never get there.
     static __device__ __noinline__ void by_digits(Shared &shared, u32 count, Order order, Bits *out, const Value *values, Value *values_out, Span span) {
-        constexpr bool HAS_FINER = BY_SPLITTERS && sizeof(shared.fine.items) >= (FINE + 1) * sizeof(u16); // room for its table in the items' place
+        constexpr bool HAS_FINER = UNEVEN && sizeof(shared.fine.items) >= (FINE + 1) * sizeof(u16); // room for its table in the items' place
         if constexpr (HAS_FINER)
             if (by_finer_bins(shared, count, order, out, values, values_out, span)) return;
         Tile t(shared.tile, count);

@@ -104,11 +104,12 @@ typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, B
 typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BALLOTS>, LARGE_BINS, false> LargeBucket;
 // Slots are seldom full. Of large ones, keys alone are faster if digits are ranked as in buckets, which is the compiler's choice of registers.
 typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, FEW>, BUCKET_BINS, true> Slot;
-typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, Value::BYTES == 0 ? BALLOTS : FEW>, LARGE_BINS, false> LargeSlot;
+typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, Value::BYTES == 0 ? BALLOTS : FEW>, LARGE_BINS, true> LargeSlot;
 static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::CELLS + 16 <= BUCKET_TILE_SHARED, "what the host asks for");
 static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED && sizeof(Slot::Shared) <= BUCKET_SORT_SHARED, "what the host asks for");
 static_assert(sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED && sizeof(LargeSlot::Shared) <= LARGE_SORT_SHARED, "what the host asks for");
-static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES && sizeof(Splitters<Bits>) <= VALUES * (sizeof(Bits) + 4) + 8, "what the host asks for");
+static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES && sizeof(SlotMap<Bits>) <= SLOT_MAP_BYTES, "what the host asks for");
+static_assert(sizeof(EqualKeys<Bits>) <= BINS * (sizeof(Bits) + 4) + 64, "what the host asks for");
 
 #if HAS_KERNEL(bucket_sample)
 extern "C" __global__ void __launch_bounds__(512) bucket_sample(SortCall call, BucketCall buckets) {
@@ -170,12 +171,13 @@ typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, UNORDERED> SlotTile;
 #else
 typedef ShortTile SlotTile;
 #endif
-static_assert(sizeof(SlotTile::Shared) <= SHORT_SHARED, "what the host asks for");
+static_assert(sizeof(SlotTile::Shared) + sizeof(u32) * SlotMap<Bits>::CELLS + 16 <= SLOT_SHARED, "what the host asks for");
+static_assert(sizeof(SplitterTables<Bits>) <= sizeof(u32) * SlotMap<Bits>::CELLS, "in the cells' place");
 #if HAS_KERNEL(slot_first)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) slot_first(SortCall call, SlotCall slots) {
     follow();
     extern __shared__ Vector shared[];
-    slot_first<Order, SlotTile>(*(SlotTile::Shared *)shared, call, slots);
+    slot_first<Order, SlotTile>(*(SlotTile::Shared *)shared, shared + (sizeof(SlotTile::Shared) + sizeof(Vector) - 1) / sizeof(Vector), call, slots);
 }
 #endif
 #if HAS_KERNEL(slot_sort)

@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 
 mod plan;
-use plan::{BINS, Before, Launched, MOST_LOWER, Way, bucket_counters, most_of_slot, sampled};
+use plan::{BINS, Before, Launched, MOST_LOWER, Way, bucket_counters, most_of_slots, sampled};
 pub(crate) use plan::{Missing, SortPlan};
 
 const NAME: &str = "sort";
@@ -60,7 +60,8 @@ impl Kernel {
         match self {
             Count | Sample | Map | BucketPlan | Fill => 0,
             Pass => shape.pass_shared(),
-            Passes | SlotFirst => shape.short_shared(),
+            Passes => shape.short_shared(),
+            SlotFirst => shape.slot_shared(),
             Middle => shape.middle_shared(),
             Small => shape.small_shared(),
             BucketCount => bucket_counters(MOST_LOWER),
@@ -168,15 +169,18 @@ struct Slots {
     counts: CUdeviceptr,
     keys: CUdeviceptr,
     values: CUdeviceptr,
-    splitters: CUdeviceptr,
+    equal: CUdeviceptr,
+    map: CUdeviceptr,
     bits: u32,
     room: u32,
     most: u32,
+    beyond: u32,
     intervals: u32,
     sampled: u32,
     most_between: u32,
     equal_room: u32,
     only_few: u32,
+    cell_parts: u32,
 }
 
 // ---- which kernels -----------------------------------------------------------------------------------------------------------
@@ -369,22 +373,26 @@ impl SortCall {
         let (at_once, threads) = (2 * passes.multiprocessors, shape.pass.threads as u32);
         match passes.before {
             Before::Nothing => {}
-            Before::Slots { bits, is_large, splits } => {
+            Before::Slots { bits, is_large, splits, cells } => {
                 let block = shape.in_buckets(is_large);
                 let [keys, values] = at.slots.map(place);
+                let (most, beyond) = most_of_slots(*n, block.tile(), 1 << bits);
                 let slots = Slots {
                     counts: place(at.counts),
                     keys,
                     values,
-                    splitters: place(at.splitters),
+                    equal: place(at.equal),
+                    map: place(at.map),
                     bits,
                     room: block.tile() as u32,
-                    most: most_of_slot(*n, block.tile(), 1 << bits) as u32,
+                    most: most as u32,
+                    beyond: beyond as u32,
                     intervals: splits.intervals as u32,
                     sampled: splits.sampled as u32,
                     most_between: splits.most_between as u32,
-                    equal_room: splits.equal_room as u32,
+                    equal_room: splits.equal_room.max(cells.equal_room) as u32,
                     only_few: u32::from(splits.are_few()),
+                    cell_parts: cells.parts as u32,
                 };
                 let arguments = arguments(p(&slots));
                 launch(SlotFirst, n.div_ceil(shape.short.tile()), threads, SlotFirst.shared(shape), &arguments)?;

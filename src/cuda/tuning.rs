@@ -402,9 +402,19 @@ impl SortShape {
     pub(crate) const fn pass_shared(&self) -> usize {
         self.of_passes(self.pass)
     }
-    /// Of `sort_passes` and `slot_first`.
+    /// Of `sort_passes`.
     pub(crate) const fn short_shared(&self) -> usize {
         self.of_passes(self.short)
+    }
+    /// Of `slot_first`, with a table of cells. Keys alone are counted by the block.
+    pub(crate) const fn slot_shared(&self) -> usize {
+        let marks = self.short.tile() / 8 + self.short.threads / 8;
+        let tile = if self.payload > 0 {
+            self.short_shared()
+        } else {
+            self.short.shared_with(1, self.key, 0) + marks + 2 * 4 * 32
+        };
+        tile + CELLS_SHARED
     }
     /// Of `sort_passes_middle`, which has a list of few values.
     pub(crate) const fn middle_shared(&self) -> usize {
@@ -449,7 +459,9 @@ impl SortShape {
 
 /// Bytes of `BucketMap` of `bucket_map.cuh`, by which keys go to buckets.
 pub(crate) const BUCKET_MAP_BYTES: usize = 80 << 10;
-/// Of its table of cells, in shared memory.
+/// Bytes of `SlotMap` of `slot_cells.cuh`.
+pub(crate) const SLOT_MAP_BYTES: usize = 26 << 10;
+/// Of a table of cells, in shared memory.
 pub(crate) const CELLS_SHARED: usize = 4 * (33 << 6) + 16;
 
 /// Tiles that look back at each other; after that many a prefix is handed on.
@@ -542,7 +554,11 @@ mod tests {
                     let mut shared =
                         vec![shape.pass_shared(), shape.short_shared(), shape.middle_shared(), shape.small_shared()];
                     if key >= 4 {
-                        shared.extend([shape.bucket_tile_shared(), shape.bucket_sort_shared()]);
+                        shared.extend([
+                            shape.bucket_tile_shared(),
+                            shape.bucket_sort_shared(),
+                            shape.slot_shared() + 512,
+                        ]);
                         // Keys alone: two blocks, each with what the system takes, in what a multiprocessor of compute capability 8.0 has.
                         let in_two = payload.is_none() && architecture == 80;
                         assert!(!in_two || 2 * (shape.bucket_tile_shared() + 1024) <= 164 << 10, "{shape:?}");

@@ -5,13 +5,13 @@
 
 use super::tuning::{
     BUCKET_MAP_BYTES, COUNT_WARPS, CompactShape, EXPAND, LOOK_BACK_GROUP, OffsetsRange, PACK, RANGES, Range,
-    SORT_ARCHITECTURES, SegmentTile, Shape, SortBlock, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, Tuning, architectures,
-    carry_shape, compact_shapes, count_each, fitted, meeting_shapes, move_shape, offsets_ranges, sort_shape,
-    textbook_run,
+    SLOT_MAP_BYTES, SORT_ARCHITECTURES, SegmentTile, Shape, SortBlock, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, Tuning,
+    architectures, carry_shape, compact_shapes, count_each, fitted, meeting_shapes, move_shape, offsets_ranges,
+    sort_shape, textbook_run,
 };
 
 /// The templates, by the name under which a unit includes them.
-pub(crate) const TEMPLATES: [(&str, &str); 34] = [
+pub(crate) const TEMPLATES: [(&str, &str); 37] = [
     ("types.cuh", include_str!("../../cuda-templates/types.cuh")),
     ("rust.cuh", include_str!("../../cuda-templates/rust.cuh")),
     ("warp_scan.cuh", include_str!("../../cuda-templates/warp_scan.cuh")),
@@ -42,6 +42,9 @@ pub(crate) const TEMPLATES: [(&str, &str); 34] = [
     ("bucket_sample.cuh", include_str!("../../cuda-templates/bucket_sample.cuh")),
     ("bucket_sort.cuh", include_str!("../../cuda-templates/bucket_sort.cuh")),
     ("buckets.cuh", include_str!("../../cuda-templates/buckets.cuh")),
+    ("slot_steps.cuh", include_str!("../../cuda-templates/slot_steps.cuh")),
+    ("slot_cells.cuh", include_str!("../../cuda-templates/slot_cells.cuh")),
+    ("slot_splitters.cuh", include_str!("../../cuda-templates/slot_splitters.cuh")),
     ("slots.cuh", include_str!("../../cuda-templates/slots.cuh")),
     ("sort_kernels.cuh", include_str!("../../cuda-templates/sort_kernels.cuh")),
     ("laws.cuh", include_str!("../../cuda-templates/laws.cuh")),
@@ -545,7 +548,8 @@ impl SortUnit {
         if self.key >= 4 {
             text += &format!(
                 "constexpr u32 {}, BUCKET_BINS = {}, BUCKET_BLOCKS = {}, BUCKET_TILE_SHARED = {}, BUCKET_SORT_SHARED = {};\n\
-                 constexpr u32 {}, LARGE_BINS = {}, LARGE_SORT_SHARED = {}, BUCKET_MAP_BYTES = {BUCKET_MAP_BYTES};\n",
+                 constexpr u32 {}, LARGE_BINS = {}, LARGE_SORT_SHARED = {}, BUCKET_MAP_BYTES = {BUCKET_MAP_BYTES};\n\
+                 constexpr u32 SLOT_SHARED = {}, SLOT_MAP_BYTES = {SLOT_MAP_BYTES};\n",
                 block("BUCKET", shape.bucket),
                 shape.bins,
                 shape.bucket.blocks,
@@ -554,6 +558,7 @@ impl SortUnit {
                 block("LARGE", shape.large),
                 shape.large_bins,
                 shape.large_sort_shared(),
+                shape.slot_shared(),
             );
         }
         text

@@ -71,8 +71,11 @@ extern "C" __global__ void tell(ALL, u32 *bucket, u32 *found) {
 // Keys alone to slots, and which way that was.
 typedef RadixTile<Bits, NoPayload, LOOKED_AT, 32 / sizeof(Bits), UNORDERED> Tile;
 extern "C" __global__ void __launch_bounds__(LOOKED_AT)
-to_slots(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *slot_keys, Splitters<Bits> *splitters, u32 bits, u32 room, u32 most, u32 intervals, u32 sampled, u32 most_between) {
+to_slots(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *slot_keys, EqualKeys<Bits> *equal, SlotMap<Bits> *map, u32 bits, u32 room,
+         u32 most, u32 beyond, u32 intervals, u32 sampled, u32 most_between, u32 only_few, u32 cell_parts) {
     __shared__ Tile::Shared shared;
+    __shared__ Vector tables[SlotMap<Bits>::CELLS / 4];
+    static_assert(sizeof(SplitterTables<Bits>) <= sizeof(tables) && sizeof(*map) <= MAP_BYTES && sizeof(*equal) <= EQUAL_BYTES, "there is room");
     SortCall call = {};
     call.n = n;
     call.keys_in = keys;
@@ -81,14 +84,18 @@ to_slots(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *slot_
     SlotCall slots = {};
     slots.counts = counts;
     slots.keys = slot_keys;
-    slots.splitters = splitters;
+    slots.equal = equal;
+    slots.map = map;
     slots.bits = bits;
     slots.room = room;
     slots.most = most;
+    slots.beyond = beyond;
     slots.intervals = intervals;
     slots.sampled = sampled;
     slots.most_between = most_between;
-    slot_first<Order, Tile>(shared, call, slots);
+    slots.only_few = only_few;
+    slots.cell_parts = cell_parts;
+    slot_first<Order, Tile>(shared, tables, call, slots);
 }
 extern "C" __global__ void tell_of_slots(void *plan, u32 *found) {
     SortPlan<sizeof(Bits) + 1> &all = *(SortPlan<sizeof(Bits) + 1> *)plan;
@@ -97,6 +104,7 @@ extern "C" __global__ void tell_of_slots(void *plan, u32 *found) {
 }
 "#;
 const MAP_BYTES: usize = 1 << 17;
+const EQUAL_BYTES: usize = 1 << 13;
 const BUCKETS: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,6 +122,7 @@ enum SlotRoute {
     Bits,
     Range,
     Splitters,
+    Cells,
     Nowhere,
 }
 
@@ -161,7 +170,7 @@ impl<K: Key> Subject<K> {
         let text = format!(
             "#include \"radix.cuh\"\ntypedef u{bits} Bits;\n\
              constexpr KeyKind KIND = {template};\nconstexpr Bits INFINITE = Bits({infinite:#x}ull);\n\
-             constexpr u32 MAP_BYTES = {MAP_BYTES};\n{KERNELS}"
+             constexpr u32 MAP_BYTES = {MAP_BYTES}, EQUAL_BYTES = {EQUAL_BYTES};\n{KERNELS}"
         );
         let kernels = Kernels::compile(
             context,
@@ -245,28 +254,32 @@ impl<K: Key> Subject<K> {
     }
 
     fn check_slots(&mut self, expected: SlotRoute, what: &str, n: usize, draw: impl Fn(u64) -> K) {
-        const ROOM: usize = 5632;
         let keys: Vec<K> = (0..n).map(|_| draw(self.rng.next())).collect();
         let what = format!("{what}, {n} of {:?} of {} bits to slots", self.kind, K::WIDTH);
+        let room = if n > 1 << 20 { 20_480 } else { 5632 };
         let bits = (n / 1024).ilog2().clamp(5, 8);
-        let intervals = (1_u32 << bits).min(128);
-        let fits = (512 * ROOM) as f64 / n as f64;
+        let by_cells = n > 1 << 18;
+        let intervals = if n > 1 << 20 { 0 } else { (1_u32 << bits).min(128) };
+        let fits = (512 * room) as f64 / n as f64;
         let average = f64::from(512 >> bits);
         let most = (fits - 3.0 * fits.sqrt()).max(average + 6.0 * average.sqrt() + 8.0) as u32;
+        let (most, beyond) = if by_cells { (5, 30_u32) } else { (most, 0) };
         let sampled = if n < 95_000 { 512_u32 } else { 2048 };
-        let most_between = ((f64::from(sampled / 512) * fits - 1.75).sqrt() - 2.5).powi(2) as u32;
+        let most_between = ((f64::from(sampled / 512) * fits - 1.75).sqrt() - 2.5).max(0.0).powi(2) as u32;
+        let (only_few, cell_parts) = (u32::from(by_cells), if by_cells { 64_u32 } else { 0 });
 
         // ---- what the device does
         let stream = self.context.new_stream().unwrap();
         let input = stream.clone_htod(&keys).unwrap();
         let zeros = |bytes: usize| stream.alloc_zeros::<u32>(bytes / 4).unwrap();
-        let slots = zeros((ROOM * 256 + 4096) * size_of::<K>());
-        let (plan, counts, splitters, found) = (zeros(MAP_BYTES), zeros(4 * 256), zeros(4096), zeros(8));
+        let slots = zeros((room * 256 + 4096) * size_of::<K>());
+        let (plan, counts, equal, found) = (zeros(MAP_BYTES), zeros(4 * 256), zeros(EQUAL_BYTES), zeros(8));
+        let map = zeros(MAP_BYTES);
         let input_at = address(&input, &stream);
-        let [plan, counts_at, slots_at, splitters_at, found_at] =
-            [&plan, &counts, &slots, &splitters, &found].map(|memory| address(memory, &stream));
+        let [plan, counts_at, slots_at, equal_at, map, found_at] =
+            [&plan, &counts, &slots, &equal, &map, &found].map(|memory| address(memory, &stream));
         let flip = if self.kind == Kind::Signed { 1_u64 << (K::WIDTH - 1) } else { 0 };
-        let (length, room) = (n as u64, ROOM as u32);
+        let (length, slot_room) = (n as u64, room as u32);
         let arguments = [
             p(&input_at),
             p(&length),
@@ -274,13 +287,17 @@ impl<K: Key> Subject<K> {
             p(&plan),
             p(&counts_at),
             p(&slots_at),
-            p(&splitters_at),
+            p(&equal_at),
+            p(&map),
             p(&bits),
-            p(&room),
+            p(&slot_room),
             p(&most),
+            p(&beyond),
             p(&intervals),
             p(&sampled),
             p(&most_between),
+            p(&only_few),
+            p(&cell_parts),
         ];
         let tile = 512 * 32 / size_of::<K>();
         // SAFETY: the kernels' arguments, in order; the buffers outlive them.
@@ -289,40 +306,44 @@ impl<K: Key> Subject<K> {
             self.kernels.launch(4, 1, 1, stream.cu_stream(), &[p(&plan), p(&found_at)]).unwrap();
         }
         let (found, counts) = (stream.clone_dtoh(&found).unwrap(), stream.clone_dtoh(&counts).unwrap());
-        let route = [SlotRoute::Bits, SlotRoute::Range, SlotRoute::Splitters][found[0] as usize];
+        let route = [SlotRoute::Bits, SlotRoute::Range, SlotRoute::Splitters, SlotRoute::Cells][found[0] as usize];
         let route = if found[1] == 0 { route } else { SlotRoute::Nowhere };
         assert_eq!(route, expected, "{what}");
         if route == SlotRoute::Nowhere {
             return;
         }
 
-        // ---- each slot has its keys, and equal ones are those of a splitter
-        let words = stream.clone_dtoh(&slots).unwrap();
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let splitters: Vec<u8> =
-            stream.clone_dtoh(&splitters).unwrap().iter().flat_map(|word| word.to_le_bytes()).collect();
+        // ---- each slot has its keys, in order of slots, and those that have none are one key
+        let bytes_of = |words: Vec<u32>| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let slots = bytes_of(stream.clone_dtoh(&slots).unwrap());
+        let equal = bytes_of(stream.clone_dtoh(&equal).unwrap());
         let item = |bytes: &[u8], at: usize| {
             let mut word = [0; 8];
             word[..size_of::<K>()].copy_from_slice(&bytes[at * size_of::<K>()..][..size_of::<K>()]);
             u64::from_le_bytes(word)
         };
-        let mut places: Vec<u64> = keys.iter().map(|&key| self.place(key)).collect();
+        let has_equal = route == SlotRoute::Splitters || route == SlotRoute::Cells;
+        // NaNs come last, whatever their sign is: all others come before by as many as there are.
+        let nans = if self.kind == Kind::Float { (1 << (K::WIDTH - 1)) - 1 - K::INFINITE } else { 0 };
+        let mut places: Vec<u64> = keys.iter().map(|&key| self.place(key) - nans).collect();
         places.sort_unstable();
-        let mut left = &places[..];
+        let (mut left, mut single) = (&places[..], 0);
         for (digit, count) in counts.iter().map(|&count| count as usize).enumerate() {
             let (own, rest) = left.split_at(count);
             left = rest;
-            if route == SlotRoute::Splitters && digit % 2 == 1 {
-                assert!(own.iter().all(|&place| place == item(&splitters, digit / 2)), "{what}: digit {digit}");
+            if has_equal && equal[digit / 8] >> (digit % 8) & 1 == 1 {
+                single += count;
+                assert!(own.iter().all(|&place| place == item(&equal[32..], digit)), "{what}: digit {digit}");
                 continue;
             }
             let slot = if route == SlotRoute::Splitters { digit / 2 } else { digit };
-            assert!(count <= ROOM, "{what}: digit {digit} has {count}");
-            let mut here: Vec<u64> = (0..count).map(|i| item(&bytes, slot * ROOM + i)).collect();
+            assert!(count <= room, "{what}: digit {digit} has {count}");
+            let mut here: Vec<u64> = (0..count).map(|i| item(&slots, slot * room + i)).collect();
             here.sort_unstable();
             assert!(here == own, "{what}: digit {digit}");
         }
         assert!(left.is_empty(), "{what}: keys are missing");
+        assert!(!what.contains("often") || single > n / 3, "{what}: {single} of {n} are of single keys");
     }
 
     fn slots(&mut self) {
@@ -337,9 +358,57 @@ impl<K: Key> Subject<K> {
             self.check_slots(SlotRoute::Splitters, "one value", n, |_| of(1 << (width - 9)));
             self.check_slots(SlotRoute::Splitters, "three values", n, |x| value(x % 3 + 1));
         }
-        // So many fit slots only if they are few values.
-        self.check_slots(SlotRoute::Splitters, "three values", 1 << 20, |x| value(x % 3 + 1));
-        self.check_slots(SlotRoute::Nowhere, "a power law", 1 << 20, |x| of(law(x)));
+        for n in [300_000, (1 << 20) - 77, (3 << 20) - 2077] {
+            self.check_slots(SlotRoute::Bits, "random", n, of);
+            self.check_slots(SlotRoute::Range, "a range", n, |x| of((up(x) >> 9) + 12345));
+            let few = if n > 1 << 20 { SlotRoute::Nowhere } else { SlotRoute::Splitters };
+            self.check_slots(few, "three values", n, |x| value(x % 3 + 1));
+            if self.kind == Kind::Unsigned {
+                self.check_slots(SlotRoute::Cells, "a power law", n, |x| of(law(x)));
+                self.check_slots(SlotRoute::Cells, "a power law from above", n, |x| of(!law(x)));
+                self.check_slots(SlotRoute::Cells, "a power law far from the ends", n, |x| {
+                    of((1 << 30) + (law(x) >> 2))
+                });
+                // The end of the cells is zero then, one time in two, and zero is a key.
+                let dense = |x: u64| {
+                    up(u64::MAX)
+                        - (((x >> 11) as f64 / (1_u64 << 53) as f64).powi(3) * up(u64::MAX) as f64 * 0.9) as u64
+                };
+                self.check_slots(SlotRoute::Cells, "dense at the upper end, and some zeros", n, |x| {
+                    of(if x % 700 == 0 { 0 } else { dense(x) })
+                });
+                self.check_slots(SlotRoute::Cells, "neighbours often", n, |x| {
+                    of(if x & 1 == 0 { 40 + (x >> 1) % 12 } else { law(x) })
+                });
+                self.check_slots(SlotRoute::Cells, "both ends often", n, |x| match x % 4 {
+                    0 => of(0),
+                    1 => of(u64::MAX),
+                    _ => of(law(x)),
+                });
+            } else {
+                self.check_slots(SlotRoute::Cells, "a power law around zero", n, |x| {
+                    of((law(x) >> 1) ^ if x & 1 == 0 { 0 } else { u64::MAX })
+                });
+                self.check_slots(SlotRoute::Cells, "numbers about zero often", n, |x| {
+                    let side = if x & 2 == 0 { 0 } else { u64::MAX };
+                    of(if x & 1 == 0 { (x >> 2) % 10 } else { law(x) >> 1 } ^ side)
+                });
+            }
+        }
+    }
+
+    fn float_slots(&mut self) {
+        let half = |x: u64| (x >> 40) as f64 / f64::from(1 << 24);
+        for n in [300_000, (1 << 20) - 77, (3 << 20) - 2077] {
+            self.check_slots(SlotRoute::Cells, "0 to 1", n, |x| K::of_float(half(x)));
+            self.check_slots(SlotRoute::Cells, "whole numbers of both signs", n, |x| {
+                K::of_float((x >> 40) as f64 * if x & 1 == 0 { 1.0 } else { -1.0 })
+            });
+            self.check_slots(SlotRoute::Cells, "normally distributed", n, |x| {
+                let (radius, angle) = (half(x) + 1e-8, (x & 0xff_ffff) as f64 / f64::from(1 << 24));
+                K::of_float((-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos())
+            });
+        }
     }
 
     fn integers(&mut self) {
@@ -404,4 +473,6 @@ fn keys_to_slots() {
         Subject::<u32>::new(&context, kind).slots();
         Subject::<u64>::new(&context, kind).slots();
     }
+    Subject::<u32>::new(&context, Kind::Float).float_slots();
+    Subject::<u64>::new(&context, Kind::Float).float_slots();
 }

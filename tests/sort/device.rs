@@ -536,6 +536,8 @@ fn sanitize() {
         device.check::<u32>(&WHOLE, Pattern::Few, (1 << 21) + 77, skips);
         device.check_with::<u32, u32>(&WHOLE, Pattern::Random, (1 << 20) + 77, skips);
         device.check::<i32>(&WHOLE, Pattern::PowerLaw, (1 << 20) + 77, skips);
+        device.check::<u32>(&WHOLE, Pattern::PowerLaw, 300_077, skips);
+        device.check_with::<u32, u32>(&WHOLE, Pattern::PowerLaw, 300_077, skips);
     }
 }
 

@@ -2,7 +2,9 @@
 
 use super::SortProgram;
 use crate::cuda::library::Machine;
-use crate::cuda::tuning::{BUCKET_MAP_BYTES, CELLS_SHARED, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape};
+use crate::cuda::tuning::{
+    BUCKET_MAP_BYTES, CELLS_SHARED, SLOT_MAP_BYTES, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape,
+};
 use crate::cuda::unit::KeyKind;
 use std::ops::Range;
 
@@ -17,6 +19,9 @@ const TOP_APART: usize = 32;
 const FEW_COPIES: usize = 8;
 /// `LOOKED_AT`: keys that are looked at before slots.
 const LOOKED_AT: usize = 512;
+/// `CELL_SAMPLE`: keys that a block looks at before slots by cells.
+const CELL_SAMPLE: usize = 1024;
+const MOST_CELL_PARTS: usize = 64;
 /// `VALUES`.
 const MOST_INTERVALS: usize = 128;
 /// As many keys as a word of look-back counts.
@@ -84,10 +89,14 @@ impl SortProgram {
         if n <= MOST_FOR_SLOTS && n <= most_for_slots(shape.bucket) {
             let bits = (n / KEYS_OF_A_SLOT).max(1).ilog2().clamp(LEAST_SLOT_BITS, DIGIT_BITS);
             let bits = if n > average << bits { bits + 1 } else { bits };
-            return Before::Slots { bits, is_large: false, splits: Splits::of(n, bits, shape.bucket.tile()) };
+            let splits = Splits::of(n, bits, shape.bucket.tile());
+            let has_cells = splits.are_few() && bits == DIGIT_BITS;
+            let cells = if has_cells { SlotCells::of(n, shape.bucket.tile()) } else { SlotCells::NONE };
+            return Before::Slots { bits, is_large: false, splits, cells };
         }
         if has_large && n <= most_for_slots(shape.large) {
-            return Before::Slots { bits: DIGIT_BITS, is_large: true, splits: Splits::NONE };
+            let cells = SlotCells::of(n, shape.large.tile());
+            return Before::Slots { bits: DIGIT_BITS, is_large: true, splits: Splits::NONE, cells };
         }
         let fewest = match (self.unit.key, self.unit.payload) {
             (4, None) => FEWEST_FOR_BUCKETS,
@@ -163,11 +172,25 @@ fn most_for_slots(block: SortBlock) -> usize {
     (block.tile() / 5 * 4) << DIGIT_BITS
 }
 
-/// Of `LOOKED_AT` of `n` keys, how many may be of one of so many slots with room for `room`: as many as fit, but for chance; but more than by chance
-/// if all slots have as many.
-pub(super) fn most_of_slot(n: usize, room: usize, slots: usize) -> usize {
+/// Of `LOOKED_AT` of `n` keys, how many may be of one of so many slots with room for `room`, and of all together how many beyond that: of one
+/// as many as fit, but for chance, and none beyond. If slots have more than that by chance, of all together as many as chance lets be beyond what fits.
+pub(super) fn most_of_slots(n: usize, room: usize, slots: usize) -> (usize, usize) {
     let (fits, average) = ((LOOKED_AT * room) as f64 / n as f64, LOOKED_AT as f64 / slots as f64);
-    (fits - 3.0 * fits.sqrt()).max(average + 6.0 * average.sqrt() + 8.0) as usize
+    let (surely, by_chance) = (fits - 3.0 * fits.sqrt(), average + 6.0 * average.sqrt() + 8.0);
+    if by_chance < 2.0 * fits {
+        return (surely.max(by_chance) as usize, 0);
+    }
+    let most = fits.max(average + 2.0 * average.sqrt()).ceil();
+    // By Poisson's law: of a slot the mean of what is beyond, and of its square.
+    let (mut share, mut mean, mut square) = ((-average).exp(), 0.0, 0.0);
+    for keys in 0..LOOKED_AT {
+        let beyond = (keys as f64 - most).max(0.0);
+        mean += share * beyond;
+        square += share * beyond * beyond;
+        share *= average / (keys + 1) as f64;
+    }
+    let slots = slots as f64;
+    (most as usize, (slots * mean + 6.0 * (slots * square).sqrt() + 6.0) as usize)
 }
 
 /// How many of `n` keys are looked at before. Of half as many, 2^28 keys by cells asked for more buckets than there are; of a quarter as many, a
@@ -235,6 +258,7 @@ pub(super) enum Before {
         bits: u32,
         is_large: bool,
         splits: Splits,
+        cells: SlotCells,
     },
     /// Two steps, the second by so many bits, or by `most` if keys are not spread evenly and that does not do. By no bits it is one, for few values.
     Buckets {
@@ -281,6 +305,31 @@ impl Splits {
     }
 }
 
+/// Of slots by cells, for keys that neither bits nor range spread and that are too many for splitters. There are `BINS` of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct SlotCells {
+    /// Blocks that look at `CELL_SAMPLE` keys each; if none, such keys go by passes.
+    pub(super) parts: usize,
+    /// Room for what goes with frequent keys.
+    pub(super) equal_room: usize,
+}
+
+impl SlotCells {
+    const NONE: SlotCells = SlotCells { parts: 0, equal_room: 0 };
+
+    /// Of `n` keys for slots with so much room.
+    fn of(n: usize, room: usize) -> SlotCells {
+        // What a slot has of the sample tells to one part of its root how many keys it will have, and that may be four and a half times as wrong; a
+        // twentieth of all slots is lost. No more than a key of 64.
+        let more = (BINS * room) as f64 / n as f64 * 0.95 - 1.0;
+        let of_slot = (4.5 / more).powi(2).max(64.0);
+        let parts = (BINS as f64 * of_slot / CELL_SAMPLE as f64).ceil() as usize;
+        // Who waits for parts waits for blocks that run: there are as many, as a block has 4096 keys at most. If all keys are frequent ones, which 16 or more
+        // of the sample are, what goes with them gets room for 2.8 times as many.
+        SlotCells { parts: parts.min(MOST_CELL_PARTS).min(n >> 12), equal_room: 3 * n }
+    }
+}
+
 /// Arrays that the caller does not bring, and that lie in scratch memory if they are needed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Missing {
@@ -303,7 +352,7 @@ pub(super) struct Layout {
     pub(super) top_cursors: usize,
     pub(super) begins: usize,
     pub(super) sample: usize,
-    pub(super) splitters: usize,
+    pub(super) equal: usize,
     pub(super) slots: [usize; 2],
     pub(super) keys: [Option<usize>; 2],
     pub(super) values: Option<usize>,
@@ -350,12 +399,13 @@ impl SortPlan {
         at.words = [0, 1].map(|_| take(rows * BINS * WORD));
         match before {
             Before::Nothing => at.zero = take(0),
-            Before::Slots { bits, is_large, splits } => {
+            Before::Slots { bits, is_large, splits, cells } => {
                 at.counts = take(BINS * WORD);
+                at.map = take(if cells.parts > 0 { SLOT_MAP_BYTES } else { 0 });
                 at.zero = take(0);
-                at.splitters = take(MOST_INTERVALS * (key + WORD) + 2 * WORD);
+                at.equal = take(BINS * (key + WORD) + 64);
                 let room = (self.shape.in_buckets(is_large).tile() << bits) + self.shape.short.tile();
-                at.slots = [take(room * key), take((room + splits.equal_room) * value)];
+                at.slots = [take(room * key), take((room + splits.equal_room.max(cells.equal_room)) * value)];
             }
             Before::Buckets { most, .. } => {
                 let buckets = BINS << most;
@@ -397,11 +447,16 @@ mod tests {
     fn constants_of_the_templates() {
         let map = include_str!("../../../cuda-templates/bucket_map.cuh");
         let buckets = include_str!("../../../cuda-templates/buckets.cuh");
-        let slots = include_str!("../../../cuda-templates/slots.cuh");
+        let slots = include_str!("../../../cuda-templates/slot_steps.cuh");
+        let cells = include_str!("../../../cuda-templates/slot_cells.cuh");
         let sort = include_str!("../../../cuda-templates/sort.cuh");
-        for (text, name, value) in
-            [(map, "TOP_APART", TOP_APART), (buckets, "FEW_COPIES", FEW_COPIES), (slots, "LOOKED_AT", LOOKED_AT)]
-        {
+        for (text, name, value) in [
+            (map, "TOP_APART", TOP_APART),
+            (buckets, "FEW_COPIES", FEW_COPIES),
+            (slots, "LOOKED_AT", LOOKED_AT),
+            (cells, "CELL_SAMPLE", CELL_SAMPLE),
+            (cells, "MOST_CELL_PARTS", MOST_CELL_PARTS),
+        ] {
             assert!(text.contains(&format!("constexpr u32 {name} = {value};")), "{name}");
         }
         assert!(sort.contains("constexpr u32 VALUES = BINS / 2;") && MOST_INTERVALS == BINS / 2);
@@ -421,8 +476,13 @@ mod tests {
             Way::OneBlock { .. } | Way::Counted { .. } => None,
             Way::Passes(passes) => Some(passes.before),
         };
-        let slots = |n, bits| Some(Before::Slots { bits, is_large: false, splits: Splits::of(n, bits, 5632) });
-        let large_slots = Some(Before::Slots { bits: 8, is_large: true, splits: Splits::NONE });
+        let slots = |n, bits| {
+            let splits = Splits::of(n, bits, 5632);
+            let cells = if splits.are_few() { SlotCells::of(n, 5632) } else { SlotCells::NONE };
+            Some(Before::Slots { bits, is_large: false, splits, cells })
+        };
+        let large_slots =
+            |n| Some(Before::Slots { bits: 8, is_large: true, splits: Splits::NONE, cells: SlotCells::of(n, 20_480) });
         let buckets = |lower, most| Some(Before::Buckets { lower, most, is_large: false });
         let of_large = |lower, most| Some(Before::Buckets { lower, most, is_large: true });
         let nothing = Some(Before::Nothing);
@@ -434,8 +494,8 @@ mod tests {
             (1 << 16, slots(1 << 16, 6), slots(1 << 16, 6)),
             (1 << 18, slots(1 << 18, 8), slots(1 << 18, 8)),
             (1 << 20, slots(1 << 20, 8), slots(1 << 20, 8)),
-            ((1 << 20) + 1, large_slots, large_slots),
-            (1 << 22, large_slots, large_slots),
+            ((1 << 20) + 1, large_slots((1 << 20) + 1), large_slots((1 << 20) + 1)),
+            (1 << 22, large_slots(1 << 22), large_slots(1 << 22)),
             ((1 << 22) + 1, nothing, nothing),
             ((5 << 20) - 1, nothing, nothing),
             (5 << 20, buckets(3, 4), nothing),
@@ -482,6 +542,30 @@ mod tests {
         assert!([263_000, 300_000, 1 << 20].iter().all(|&n| of(n).are_few()));
     }
 
+    /// Of a sample of one key in 64 or less; and a look that few of so many sets of random keys do not pass.
+    #[test]
+    fn looks_at_slots() {
+        for (n, room, parts) in [
+            (270_000, 5632, 16),
+            (1 << 19, 5632, 16),
+            (1 << 20, 5632, 54),
+            (1_150_000, 5632, MOST_CELL_PARTS),
+            (1 << 21, 20_480, 16),
+            (1 << 22, 20_480, MOST_CELL_PARTS),
+        ] {
+            assert_eq!(SlotCells::of(n, room).parts, parts, "{n}");
+        }
+        for (n, room, slots, expected) in [
+            (1 << 16, 5632, 64, (32, 0)),
+            (1 << 18, 5632, 256, (18, 0)),
+            (1 << 19, 5632, 256, (6, 16)),
+            (1 << 20, 5632, 256, (5, 30)),
+            (1 << 22, 20_480, 256, (5, 30)),
+        ] {
+            assert_eq!(most_of_slots(n, room, slots), expected, "{n}");
+        }
+    }
+
     /// In place keys move an even number of times, and no array overlaps another.
     #[test]
     fn passes_and_memory() {
@@ -522,7 +606,10 @@ mod tests {
         let room = (shape.bucket.tile() << bits) + shape.short.tile();
         let of_values = room + 4 * (1 << 17);
         assert!(at.slots[1] >= at.slots[0] + 4 * room && at.keys[0].unwrap() >= at.slots[1] + 8 * of_values);
-        assert!(at.slots[0] >= at.splitters + MOST_INTERVALS * (4 + 4) + 4);
+        assert!(at.slots[0] >= at.equal + BINS * (4 + 4) + 36);
+        // A map is zero before the sort, where slots go by one.
+        let at = pairs.plan(1 << 20, 0..32, false, &MACHINE).layout(missing);
+        assert!(at.map >= at.counts + 4 * BINS && at.zero >= at.map + SLOT_MAP_BYTES);
     }
 
     #[test]

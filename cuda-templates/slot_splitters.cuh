@@ -1,0 +1,152 @@
+// Slots between splitters (Leischner, Osipov and Sanders 2010, "GPU sample sort"): keys of a sample, as many of it between each and the next. Keys that
+// are equal to a splitter need no sort (Sanders and Winkel 2004, "Super scalar sample sort").
+#pragma once
+#include "bitonic.cuh"
+#include "slot_steps.cuh"
+
+template <class Bits> struct Splitters {
+    Bits values[VALUES];    // in order; the last of them, and those that are not there, the greatest of all keys
+    u32 begins[VALUES + 1]; // where what goes with the keys that are equal to each begins among the slots' values
+};
+
+// Splitters in shared memory. After each row of banks a place is left out: so those that a step of a search may meet are in different banks, but for the
+// last ones.
+template <class Bits> struct SearchedValues {
+    static constexpr u32 ROW = 32 * sizeof(u32) / sizeof(Bits);
+    Bits places[VALUES + VALUES / ROW];
+    static constexpr __device__ u32 place(u32 j) { return j + j / ROW; }
+    __device__ void set(u32 j, Bits value) { places[place(j)] = value; }
+};
+template <class Bits> struct SplitterDigit {
+    typedef SearchedValues<Bits> Values;
+    const Values *splitters;
+    // For each key twice as many as are less, and one more if it is the next. Step by step for all, so that no key waits for another's steps.
+    template <u32 COUNT> __device__ void find(const Bits (&key)[COUNT], u32 (&found)[COUNT]) const {
+        const Bits *places = splitters->places;
+#pragma unroll
+        for (u32 i = 0; i < COUNT; i++) found[i] = 0; // the place of the first that may not be less
+#pragma unroll
+        for (u32 step = VALUES / 2; step > 0; step /= 2)
+#pragma unroll
+            for (u32 i = 0; i < COUNT; i++) found[i] += places[found[i] + Values::place(step - 1)] < key[i] ? Values::place(step) : 0;
+#pragma unroll
+        for (u32 i = 0; i < COUNT; i++) found[i] = 2 * (found[i] - found[i] / (Values::ROW + 1)) + (places[found[i]] == key[i]);
+    }
+    __device__ u32 operator()(Bits key) const {
+        Bits keys[1] = {key};
+        u32 found[1];
+        find(keys, found);
+        return found[0];
+    }
+    __device__ bool await() const {
+        __syncthreads();
+        return true;
+    }
+};
+template <class Bits> constexpr bool IS_SEARCHED<SplitterDigit<Bits>> = true;
+template <class Bits> constexpr bool IS_MARKED<SplitterDigit<Bits>> = true;
+
+// How many of `COUNT` keys in order, a power of two, are less than a key, and how many not greater.
+template <u32 COUNT, class Bits> __device__ inline void count_less(const Bits *sorted, Bits key, u32 &less, u32 &upto) {
+    less = upto = 0;
+#pragma unroll
+    for (u32 step = COUNT / 2; step > 0; step /= 2) {
+        less += sorted[less + step - 1] < key ? step : 0;
+        upto += sorted[upto + step - 1] <= key ? step : 0;
+    }
+    less += sorted[less] < key;
+    upto += sorted[upto] <= key;
+}
+
+// Splitters with as many keys of a sample between each and the next, or before the first. By the whole block: all find the same. Whether every interval
+// has room.
+template <u32 EACH, class Order, class Tile>
+__device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &found, typename Tile::Shared &s, const SortCall &call, const SlotCall &slots,
+                                      typename Tile::Shape::Bits looked_at) {
+    typedef typename Tile::Shape::Bits Bits;
+    constexpr u32 SAMPLE = EACH * Tile::THREADS;
+    static_assert(sizeof(s.exchange) >= SAMPLE * sizeof(Bits), "the sample takes the tile's place");
+    Order order{Bits(call.flip)};
+    Bits *sorted = (Bits *)s.exchange, key[EACH] = {looked_at};
+    static_assert(Tile::THREADS == LOOKED_AT, "one of a thread: which it has looked at");
+    if (EACH > 1) {
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) key[e] = ((const Bits *)call.keys_in)[sampled_at(e * Tile::THREADS + threadIdx.x, u32(call.n) / SAMPLE)];
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) key[e] = order.to(key[e]);
+    }
+    Bitonic<EACH, Bits>{key}.template sort_block<Tile::THREADS>(sorted);
+    __syncthreads();
+#pragma unroll
+    for (u32 e = 0; e < EACH; e++) sorted[threadIdx.x * EACH + e] = key[e];
+    __syncthreads();
+    bool has_room = true;
+    u32 j = threadIdx.x, every = SAMPLE / slots.intervals;
+    if (j < VALUES) {
+        Bits value = j + 1 < slots.intervals ? sorted[(j + 1) * every] : Bits(~Bits(0));
+        found.values[j] = value;
+        u32 less, upto, before; // before: not greater than the splitter before: more than `less` if it is the same again
+        count_less<SAMPLE>(sorted, value, less, upto);
+        found.begins[j + 1] = upto;
+        asm volatile("bar.sync 1, %0;" ::"n"(VALUES) : "memory");
+        before = j > 0 ? found.begins[j] : 0;
+        has_room = int(less - before) <= int(slots.most_between);
+        if constexpr (Tile::HAS_VALUES) {
+            // Of as many of the sample hardly more are equal to it.
+            float seen = float(upto - less);
+            u32 room = before <= less ? u32((seen + 5 * sqrtf(seen) + 8) * float(call.n) / SAMPLE) : 0;
+            u32 begin = block_before<VALUES>(room, s.totals), first = slots.intervals * slots.room + Tile::TILE;
+            found.begins[j] = first + min(begin, slots.equal_room); // nobody else has read what was there
+            if (j == VALUES - 1) found.begins[VALUES] = first + min(begin + room, slots.equal_room);
+        }
+    }
+    return __syncthreads_and(has_room);
+}
+
+// In shared memory, behind the tile.
+template <class Bits> struct SplitterTables {
+    Splitters<Bits> found;
+    SearchedValues<Bits> searched;
+};
+// A tile's keys by splitters.
+template <class Order, class Tile>
+__device__ inline void to_slots_by_splitters(typename Tile::Shared &s, Vector *tables, const SortCall &call, const SlotCall &slots, u32 tile,
+                                             typename Tile::Shape::Bits looked_at) {
+    typedef typename Tile::Shape::Bits Bits;
+    Splitters<Bits> &found = ((SplitterTables<Bits> *)tables)->found;
+    SearchedValues<Bits> &searched = ((SplitterTables<Bits> *)tables)->searched;
+    SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
+    u32 *too_large = &plan.too_large;
+    bool fits = slots.sampled == LOOKED_AT ? find_splitters<1, Order, Tile>(found, s, call, slots, looked_at)
+                                           : find_splitters<4, Order, Tile>(found, s, call, slots, looked_at);
+    if (!fits) {
+        if (threadIdx.x == 0) *too_large = 1;
+        return;
+    }
+    if (threadIdx.x < VALUES) searched.set(threadIdx.x, found.values[threadIdx.x]);
+    if (tile == 0) {
+        EqualKeys<Bits> &equal = *(EqualKeys<Bits> *)slots.equal;
+        if (threadIdx.x < BINS / 32) equal.digits[threadIdx.x] = 0xaaaaaaaa;
+        if (threadIdx.x < VALUES) equal.keys[2 * threadIdx.x + 1] = found.values[threadIdx.x];
+        if (Tile::HAS_VALUES && threadIdx.x < VALUES) equal.begins[2 * threadIdx.x + 1] = found.begins[threadIdx.x];
+        if (threadIdx.x == 0) plan.slots_by = SLOTS_BY_SPLITTERS;
+    }
+    u32 room = slots.room;
+    u64 nowhere = u64(room) * slots.intervals;
+    const u32 *begins = found.begins;
+    auto place = [=](u32 d, u32 earlier, u32 total) {
+        if (d % 2 == 0) { // between two
+            if (earlier + total <= room) return u64(d / 2) * room + earlier;
+        } else {
+            if (!Tile::HAS_VALUES) return DONE;
+            u32 begin = begins[d / 2] + earlier;
+            if (begin + total <= begins[d / 2 + 1]) return DONE | begin;
+        }
+        *too_large = 1;
+        return nowhere;
+    };
+    __syncthreads();
+    SplitterDigit<Bits> digit{&searched};
+    if constexpr (Tile::HAS_VALUES) to_slots_in_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
+    else to_slots_in_any_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
+}
