@@ -21,6 +21,7 @@ const FEW_COPIES: usize = 8;
 const LOOKED_AT: usize = 512;
 /// `CELL_SAMPLE`: keys that a block looks at before slots by cells.
 const CELL_SAMPLE: usize = 1024;
+/// `MOST_CELL_PARTS`: such blocks.
 const MOST_CELL_PARTS: usize = 64;
 /// `VALUES`.
 const MOST_INTERVALS: usize = 128;
