@@ -339,6 +339,15 @@ struct BucketCall {
 };
 constexpr u32 TOP_APART = 32;
 
+// A map's counts of the sample, to which other blocks have added: of a thread some, and of the last ones none. All are asked for before one is needed.
+template <u32 THREADS, u32 COUNT, class Map> __device__ inline void load_samples(u32 (&samples)[COUNT], Map &map) {
+#pragma unroll
+    for (u32 k = 0; k < COUNT; k++) {
+        u32 i = k * THREADS + threadIdx.x;
+        samples[k] = i < 2 * Map::CELLS ? load_relaxed(map.samples[0] + i) : 0;
+    }
+}
+
 // Where the i-th key of a sample is: somewhere in its part of the input, so that no period is met.
 __device__ inline u64 sampled_at(u32 i, u32 stride) {
     u32 mixed = (i ^ i >> 7) * 0x9e3779b1u;

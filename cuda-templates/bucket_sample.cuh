@@ -157,12 +157,8 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
 
     // ---- which way
     constexpr u32 LOADS = (2 * CELLS + THREADS - 1) / THREADS;
-    u32 samples[LOADS]; // all are asked for before one is needed
-#pragma unroll
-    for (u32 k = 0; k < LOADS; k++) {
-        u32 i = k * THREADS + threadIdx.x;
-        samples[k] = i < 2 * CELLS ? load_relaxed(map.samples[0] + i) : 0;
-    }
+    u32 samples[LOADS];
+    load_samples<THREADS>(samples, map);
     u32 of_range = threadIdx.x < BINS ? load_relaxed(map.shares + threadIdx.x) : 0;
     if (threadIdx.x < gridDim.x) {
         seen[threadIdx.x] = load_relaxed(map.seen + threadIdx.x);

@@ -69,14 +69,10 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         Bits ends[3 * WARPS];
         typename If<LARGE, InTurn, Both>::Type beside;
     };
-    struct Equal { // where frequent keys are
-        u32 counts[BINS], starts[BINS], totals[BINS / WARP];
-        u32 many[BINS], all_many; // digits that have many
-    };
     union Shared {
         typename Tile::Shared tile;
         Fine fine;
-        Equal equal;
+        EqualPlaces equal;
         __device__ Shared() {}
     };
     // Keys are the least of them and a number up to `most`, of so many bits, with `zeros` zeros more at the end.
@@ -170,7 +166,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
             run(shared, t, call, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, values, (Value *)call.values[0] + first,
                 route == SLOTS_BY_BITS ? Span(slot, bits) : span(shared, t));
         }
-        if (has_own || is_many) place_equal(shared, call, slots, equal_digit, by_cells ? BINS : slots.intervals);
+        if (has_own || is_many) place_equal<Order, Bits, Value, THREADS, OF_ONE_BLOCK>(shared.equal, call, slots, equal_digit, by_cells ? BINS : slots.intervals);
     }
 
     // As many keys as a block holds, from anywhere.
@@ -182,37 +178,6 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     }
 
   private:
-    // Frequent keys to where they belong: those that are few by the block that has their digit, many by all blocks. Apart, so that it takes no
-    // registers from the others.
-    static __device__ __noinline__ void place_equal(Shared &shared, SortCall call, SlotCall slots, u32 own, u32 blocks) {
-        Equal &s = shared.equal;
-        const EqualKeys<Bits> &equal = *(const EqualKeys<Bits> *)slots.equal;
-        u32 d = threadIdx.x, count = d < BINS ? slots.counts[d] : 0;
-        __syncthreads(); // the slot is out
-        if (d == 0) s.all_many = 0;
-        __syncthreads();
-        if (d < BINS) {
-            s.counts[d] = count;
-            s.starts[d] = block_before<BINS>(count, s.totals);
-            if (count > OF_ONE_BLOCK && equal.has(d)) s.many[atomicAdd(&s.all_many, 1)] = d;
-        }
-        __syncthreads();
-        auto place = [&](u32 digit, u32 thread, u32 threads) {
-            u32 start = s.starts[digit], count = s.counts[digit];
-            Bits key = Order{Bits(call.flip)}.from(equal.keys[digit]), *out = call.no_keys ? nullptr : (Bits *)call.keys[0] + start;
-            if constexpr (HAS_VALUES) {
-                const Value *from = (const Value *)slots.values + equal.begins[digit];
-                Value *to = (Value *)call.values[0] + start;
-#pragma unroll 4
-                for (u32 i = thread; i < count; i += threads) to[i] = from[i];
-            }
-            if (!HAS_VALUES || out)
-                for (u32 i = thread; i < count; i += threads) out[i] = key;
-        };
-        if (s.counts[own] <= OF_ONE_BLOCK && equal.has(own)) place(own, d, THREADS);
-        for (u32 m = 0; m < s.all_many; m++) place(s.many[m], blockIdx.x * THREADS + d, blocks * THREADS);
-    }
-
     // By the whole block, of one key at least.
     static __device__ Span span(Shared &shared, const Mine &t) {
         Fine &s = shared.fine;

@@ -116,12 +116,8 @@ template <class Order, class Tile> struct SlotMapMaker {
     // By the block that comes last. Whether all slots have room.
     __device__ bool make(const Cells<Bits> (&ways)[2], const u64 (&ends)[2]) {
         constexpr u32 LOADS = (2 * CELLS + THREADS - 1) / THREADS;
-        u32 samples[LOADS]; // all are asked for before one is needed
-#pragma unroll
-        for (u32 k = 0; k < LOADS; k++) {
-            u32 i = k * THREADS + threadIdx.x;
-            samples[k] = i < 2 * CELLS ? load_relaxed(map.samples[0] + i) : 0;
-        }
+        u32 samples[LOADS];
+        load_samples<THREADS>(samples, map);
         if (threadIdx.x < 2) s.most[threadIdx.x] = s.unseen[threadIdx.x] = 0;
         if (threadIdx.x < BINS / 32) s.single[threadIdx.x] = 0;
         if (threadIdx.x < BINS) s.room[threadIdx.x] = 0;

@@ -63,3 +63,40 @@ __device__ inline void to_slots_in_order(typename Tile::Shared &s, const SortCal
         });
 }
 
+// ---- frequent keys, when slots are sorted -------------------------------------------------------------------------------------------
+
+struct EqualPlaces { // in shared memory
+    u32 counts[BINS], starts[BINS], totals[BINS / WARP];
+    u32 many[BINS], all_many; // digits that have many
+};
+// Frequent keys to where they belong: those that are few by the block that has their digit, many by all blocks. Apart, so that it takes no
+// registers from the others.
+template <class Order, class Bits, class Value, u32 THREADS, u32 OF_ONE_BLOCK>
+__device__ __noinline__ void place_equal(EqualPlaces &s, SortCall call, SlotCall slots, u32 own, u32 blocks) {
+    constexpr bool HAS_VALUES = Value::BYTES > 0;
+    const EqualKeys<Bits> &equal = *(const EqualKeys<Bits> *)slots.equal;
+    u32 d = threadIdx.x, count = d < BINS ? slots.counts[d] : 0;
+    __syncthreads(); // the slot is out
+    if (d == 0) s.all_many = 0;
+    __syncthreads();
+    if (d < BINS) {
+        s.counts[d] = count;
+        s.starts[d] = block_before<BINS>(count, s.totals);
+        if (count > OF_ONE_BLOCK && equal.has(d)) s.many[atomicAdd(&s.all_many, 1)] = d;
+    }
+    __syncthreads();
+    auto place = [&](u32 digit, u32 thread, u32 threads) {
+        u32 start = s.starts[digit], count = s.counts[digit];
+        Bits key = Order{Bits(call.flip)}.from(equal.keys[digit]), *out = call.no_keys ? nullptr : (Bits *)call.keys[0] + start;
+        if constexpr (HAS_VALUES) {
+            const Value *from = (const Value *)slots.values + equal.begins[digit];
+            Value *to = (Value *)call.values[0] + start;
+#pragma unroll 4
+            for (u32 i = thread; i < count; i += threads) to[i] = from[i];
+        }
+        if (!HAS_VALUES || out)
+            for (u32 i = thread; i < count; i += threads) out[i] = key;
+    };
+    if (s.counts[own] <= OF_ONE_BLOCK && equal.has(own)) place(own, d, THREADS);
+    for (u32 m = 0; m < s.all_many; m++) place(s.many[m], blockIdx.x * THREADS + d, blocks * THREADS);
+}

@@ -406,15 +406,9 @@ impl SortShape {
     pub(crate) const fn short_shared(&self) -> usize {
         self.of_passes(self.short)
     }
-    /// Of `slot_first`, with a table of cells. Keys alone are counted by the block.
+    /// Of `slot_first`.
     pub(crate) const fn slot_shared(&self) -> usize {
-        let marks = self.short.tile() / 8 + self.short.threads / 8;
-        let tile = if self.payload > 0 {
-            self.short_shared()
-        } else {
-            self.short.shared_with(1, self.key, 0) + marks + 2 * 4 * 32
-        };
-        tile + CELLS_SHARED
+        self.with_cells(self.short)
     }
     /// Of `sort_passes_middle`, which has a list of few values.
     pub(crate) const fn middle_shared(&self) -> usize {
@@ -426,16 +420,16 @@ impl SortShape {
     pub(crate) const fn small_shared(&self) -> usize {
         self.small.shared(self.widest + self.note_in_block(), 0)
     }
-    /// Of the kernels that put keys into buckets, with a table of cells. Keys alone are counted by the block, and beside them the tile has
-    /// a bit for each and a word for each warp (`RadixShape::Note`), and the digits of those that stay.
+    /// Of the kernels that put keys into buckets.
     pub(crate) const fn bucket_tile_shared(&self) -> usize {
-        let marks = self.pass.tile() / 8 + self.pass.threads / 8;
-        let tile = if self.payload > 0 {
-            self.pass_shared()
-        } else {
-            self.pass.shared_with(1, self.key, 0) + marks + 2 * 4 * 32
-        };
-        tile + CELLS_SHARED
+        self.with_cells(self.pass)
+    }
+    /// Of a tile, with a table of cells. Keys alone are counted by the block, and beside them the tile has a bit for each and a word for each warp
+    /// (`RadixShape::Note`), and the digits of those that stay.
+    const fn with_cells(&self, tile: SortBlock) -> usize {
+        let marks = tile.tile() / 8 + tile.threads / 8;
+        let in_any_order = tile.shared_with(1, self.key, 0) + marks + 2 * 4 * 32;
+        CELLS_SHARED + if self.payload > 0 { self.of_passes(tile) } else { in_any_order }
     }
     /// Of the kernels that sort a bucket.
     pub(crate) const fn bucket_sort_shared(&self) -> usize {
