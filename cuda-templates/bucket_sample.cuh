@@ -78,16 +78,21 @@ template <class Bits> struct FewValues {
     }
     __device__ bool are_few() const { return *(volatile const u32 *)&count < VALUES; }
     __device__ void add(Bits x) {
+        add(x, [](u32, u32) {});
+    }
+    // The slot of its value, if they are few; for the greatest of all one behind the last. `is_new(i, slot)`: it is the i-th value.
+    template <class New> __device__ u32 add(Bits x, const New &is_new) {
         if (x == NONE) {
-            if (*(volatile u32 *)&has_greatest == 0 && atomicExch(&has_greatest, 1) == 0) atomicAdd(&count, 1);
-            return;
+            if (*(volatile u32 *)&has_greatest == 0 && atomicExch(&has_greatest, 1) == 0) is_new(atomicAdd(&count, 1), SLOTS);
+            return SLOTS;
         }
         for (u32 slot = u32(u64(x) * 0x9e3779b97f4a7c15ull >> 40) % SLOTS; are_few(); slot = (slot + 1) % SLOTS) {
             Bits here = *(volatile Bits *)(value + slot);
             if (here == NONE) here = atomicCAS(value + slot, NONE, x);
-            if (here == NONE) atomicAdd(&count, 1);
-            if (here == NONE || here == x) return;
+            if (here == NONE) is_new(atomicAdd(&count, 1), slot);
+            if (here == NONE || here == x) return slot;
         }
+        return 0;
     }
     // Those that are few, in order. By the whole block, when all are in.
     __device__ void list(Bits *out) const {

@@ -47,7 +47,6 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     static constexpr bool LARGE = THREADS > 512; // keys and values have the same room, one after the other
     static_assert(TURNS * EACH * THREADS == FINE && Tile::TILE <= 1 << 15, "bins for all threads");
     static constexpr u32 COUNTED = 16, FIELDS = 16, WORDS = (1 << COUNTED) / FIELDS, WORDS_EACH = WORDS / THREADS;
-    static constexpr u32 OF_ONE_BLOCK = (HAS_VALUES ? 48 : 192) * THREADS; // so many frequent keys, while others sort slots
     static constexpr u32 SELDOM_FOUR = 10; // where numbers are so many times as many as keys, four keys share one in one bucket of five
     // Whether keys are counted where few of their bits are left, and where they are more.
     static constexpr bool FEW_BITS = !HAS_VALUES && sizeof(Bits) <= 4 && !LARGE, MORE_BITS = !HAS_VALUES && !LARGE && !UNEVEN;
@@ -72,7 +71,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     union Shared {
         typename Tile::Shared tile;
         Fine fine;
-        EqualPlaces equal;
+        ManyPlaces<Bits> many;
         __device__ Shared() {}
     };
     // Keys are the least of them and a number up to `most`, of so many bits, with `zeros` zeros more at the end.
@@ -145,18 +144,18 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     static __device__ void run_slot(Shared &shared, const SortCall &call, const SlotCall &slots, u32 route) {
         __shared__ u32 before[BINS / WARP];
         bool by_splitters = route == SLOTS_BY_SPLITTERS, by_cells = route == SLOTS_BY_CELLS;
-        u32 slot = blockIdx.x, digit = by_splitters ? 2 * slot : slot, d = threadIdx.x;
-        if (by_splitters && slot >= slots.intervals) return;
+        bool has_slot = !by_splitters || blockIdx.x < VALUES;
+        u32 slot = has_slot ? blockIdx.x : 0, digit = by_splitters ? 2 * slot : slot, d = threadIdx.x;
         const EqualKeys<Bits> &equal = *(const EqualKeys<Bits> *)slots.equal;
         bool has_equal = by_splitters || by_cells, is_many = false;
         if (d < BINS) {
             u32 keys = slots.counts[d], earlier = warp_add(d < digit ? keys : 0);
             if (lane_id() == 0) before[warp_id()] = earlier;
-            is_many = has_equal && keys > OF_ONE_BLOCK && equal.has(d);
+            is_many = has_equal && keys > of_one_block(route) && equal.has(d);
         }
-        u32 count = slots.counts[digit], first = 0, bits = call.end - slots.bits, equal_digit = by_splitters ? digit + 1 : digit;
-        bool has_own = has_equal && equal.has(equal_digit);
-        if (by_cells && has_own) count = 0; // the slot is empty
+        u32 count = slots.counts[digit], first = 0, bits = call.end - slots.bits, own = by_splitters ? digit + 1 : digit;
+        if (!has_equal || !has_slot || !equal.has(own)) own = BINS; // no frequent key's
+        if (!has_slot || (by_cells && own < BINS)) count = 0;       // the slot is empty
         const Bits *keys = (const Bits *)slots.keys + u64(slot) * slots.room;
         Mine t(count, [=](u32 at) { return keys[at]; });
         is_many = __syncthreads_or(is_many);
@@ -166,8 +165,11 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
             run(shared, t, call, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, values, (Value *)call.values[0] + first,
                 route == SLOTS_BY_BITS ? Span(slot, bits) : span(shared, t));
         }
-        if (has_own || is_many) place_equal<Order, Bits, Value, THREADS, OF_ONE_BLOCK>(shared.equal, call, slots, equal_digit, by_cells ? BINS : slots.intervals);
+        if (own < BINS) place_own<Order, Bits, Value, THREADS>(call, slots, own, first + count, of_one_block(route));
+        if (is_many) place_many<Order, Bits, Value, THREADS>(shared.many, call, slots, of_one_block(route));
     }
+    // So many frequent keys: by cells, while others sort slots, or equal to splitters, where others may have nothing to sort.
+    static __device__ u32 of_one_block(u32 route) { return (route == SLOTS_BY_SPLITTERS ? 8 : HAS_VALUES ? 48 : 192) * THREADS; }
 
     // As many keys as a block holds, from anywhere.
     static __device__ void run_one(Shared &shared, const SortCall &call) {

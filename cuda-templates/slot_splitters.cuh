@@ -20,13 +20,14 @@ template <class Bits> struct SearchedValues {
 template <class Bits> struct SplitterDigit {
     typedef SearchedValues<Bits> Values;
     const Values *splitters;
+    u32 half; // of the least power of two that is more than there are
     // For each key twice as many as are less, and one more if it is the next. Step by step for all, so that no key waits for another's steps.
     template <u32 COUNT> __device__ void find(const Bits (&key)[COUNT], u32 (&found)[COUNT]) const {
         const Bits *places = splitters->places;
 #pragma unroll
         for (u32 i = 0; i < COUNT; i++) found[i] = 0; // the place of the first that may not be less
-#pragma unroll
-        for (u32 step = VALUES / 2; step > 0; step /= 2)
+#pragma unroll 1
+        for (u32 step = half; step > 0; step /= 2)
 #pragma unroll
             for (u32 i = 0; i < COUNT; i++) found[i] += places[found[i] + Values::place(step - 1)] < key[i] ? Values::place(step) : 0;
 #pragma unroll
@@ -108,31 +109,23 @@ template <class Bits> struct SplitterTables {
     Splitters<Bits> found;
     SearchedValues<Bits> searched;
 };
-// A tile's keys by splitters.
+// What the sort of slots needs to know of keys that are equal to splitters. By the whole block of one tile.
+template <bool HAS_VALUES, class Bits> __device__ inline void note_splitters(const Splitters<Bits> &found, const SortCall &call, const SlotCall &slots) {
+    EqualKeys<Bits> &equal = *(EqualKeys<Bits> *)slots.equal;
+    if (threadIdx.x < BINS / 32) equal.digits[threadIdx.x] = 0xaaaaaaaa;
+    if (threadIdx.x < VALUES) equal.keys[2 * threadIdx.x + 1] = found.values[threadIdx.x];
+    if (HAS_VALUES && threadIdx.x < VALUES) equal.begins[2 * threadIdx.x + 1] = found.begins[threadIdx.x];
+    if (threadIdx.x == 0) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->slots_by = SLOTS_BY_SPLITTERS;
+}
+// A tile's keys between splitters that are found. Two places call it.
 template <class Order, class Tile>
-__device__ inline void to_slots_by_splitters(typename Tile::Shared &s, Vector *tables, const SortCall &call, const SlotCall &slots, u32 tile,
-                                             typename Tile::Shape::Bits looked_at) {
+__device__ __noinline__ void to_slots_between(typename Tile::Shared &s, SplitterTables<typename Tile::Shape::Bits> &tables, SortCall call, SlotCall slots, u32 tile, u32 half) {
     typedef typename Tile::Shape::Bits Bits;
-    Splitters<Bits> &found = ((SplitterTables<Bits> *)tables)->found;
-    SearchedValues<Bits> &searched = ((SplitterTables<Bits> *)tables)->searched;
-    SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
-    u32 *too_large = &plan.too_large;
-    bool fits = slots.sampled == LOOKED_AT ? find_splitters<1, Order, Tile>(found, s, call, slots, looked_at)
-                                           : find_splitters<4, Order, Tile>(found, s, call, slots, looked_at);
-    if (!fits) {
-        if (threadIdx.x == 0) *too_large = 1;
-        return;
-    }
-    if (threadIdx.x < VALUES) searched.set(threadIdx.x, found.values[threadIdx.x]);
-    if (tile == 0) {
-        EqualKeys<Bits> &equal = *(EqualKeys<Bits> *)slots.equal;
-        if (threadIdx.x < BINS / 32) equal.digits[threadIdx.x] = 0xaaaaaaaa;
-        if (threadIdx.x < VALUES) equal.keys[2 * threadIdx.x + 1] = found.values[threadIdx.x];
-        if (Tile::HAS_VALUES && threadIdx.x < VALUES) equal.begins[2 * threadIdx.x + 1] = found.begins[threadIdx.x];
-        if (threadIdx.x == 0) plan.slots_by = SLOTS_BY_SPLITTERS;
-    }
-    u32 room = slots.room;
-    u64 nowhere = u64(room) * slots.intervals;
+    const Splitters<Bits> &found = tables.found;
+    if (threadIdx.x < VALUES) tables.searched.set(threadIdx.x, found.values[threadIdx.x]);
+    if (tile == 0) note_splitters<Tile::HAS_VALUES>(found, call, slots);
+    u32 room = slots.room, *too_large = &((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large;
+    u64 nowhere = u64(room) << slots.bits;
     const u32 *begins = found.begins;
     auto place = [=](u32 d, u32 earlier, u32 total) {
         if (d % 2 == 0) { // between two
@@ -146,7 +139,18 @@ __device__ inline void to_slots_by_splitters(typename Tile::Shared &s, Vector *t
         return nowhere;
     };
     __syncthreads();
-    SplitterDigit<Bits> digit{&searched};
+    SplitterDigit<Bits> digit{&tables.searched, half};
     if constexpr (Tile::HAS_VALUES) to_slots_in_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
     else to_slots_in_any_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
+}
+// A tile's keys by splitters of a sample.
+template <class Order, class Tile>
+__device__ inline void to_slots_by_splitters(typename Tile::Shared &s, Vector *tables, const SortCall &call, const SlotCall &slots, u32 tile,
+                                             typename Tile::Shape::Bits looked_at) {
+    typedef typename Tile::Shape::Bits Bits;
+    SplitterTables<Bits> &between = *(SplitterTables<Bits> *)tables;
+    bool fits = slots.sampled == LOOKED_AT ? find_splitters<1, Order, Tile>(between.found, s, call, slots, looked_at)
+                                           : find_splitters<4, Order, Tile>(between.found, s, call, slots, looked_at);
+    if (fits) to_slots_between<Order, Tile>(s, between, call, slots, tile, slots.intervals / 2);
+    else if (threadIdx.x == 0) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
 }

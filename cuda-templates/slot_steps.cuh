@@ -25,6 +25,7 @@ struct SlotCall {
     u32 most_between;    // so many of them may be an interval's
     u32 equal_room;      // for all that goes with keys of `equal`
     u32 only_few;        // whether nothing fits between splitters but few values, of which each is often
+    u32 most_once;       // so many of LOOKED_AT keys that are few values may be the only one of theirs
     u32 cell_parts;      // blocks that look at CELL_SAMPLE keys each before slots by cells, which are BINS; or none
 };
 constexpr u32 LOOKED_AT = 512;
@@ -65,38 +66,65 @@ __device__ inline void to_slots_in_order(typename Tile::Shared &s, const SortCal
 
 // ---- frequent keys, when slots are sorted -------------------------------------------------------------------------------------------
 
-struct EqualPlaces { // in shared memory
-    u32 counts[BINS], starts[BINS], totals[BINS / WARP];
-    u32 many[BINS], all_many; // digits that have many
+// By so many threads: the same key everywhere.
+template <class Bits> __device__ inline void fill(Bits *out, u32 count, Bits key, u32 thread, u32 threads) {
+    constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Bits);
+    u32 head = min(count, u32(-u64(out) % sizeof(Vector) / sizeof(Bits))), vectors = (count - head) / IN_VECTOR, tail = head + vectors * IN_VECTOR;
+    Bits keys[IN_VECTOR];
+#pragma unroll
+    for (u32 k = 0; k < IN_VECTOR; k++) keys[k] = key;
+    Vector vector;
+    memcpy(&vector, keys, sizeof(Vector));
+#pragma unroll 4
+    for (u32 i = thread; i < vectors; i += threads) ((Vector *)(out + head))[i] = vector;
+    if (thread < head) out[thread] = key;
+    if (thread < count - tail) out[tail + thread] = key;
+}
+// By so many threads: frequent keys that are the same, `count` of them, to where they begin, and from `begin` on what goes with them.
+template <class Bits, class Value>
+__device__ inline void place_equal(const SortCall &call, const SlotCall &slots, u32 start, u32 count, Bits key, u32 begin, u32 thread, u32 threads) {
+    Bits *out = call.no_keys ? nullptr : (Bits *)call.keys[0] + start;
+    if constexpr (Value::BYTES > 0) {
+        const Value *from = (const Value *)slots.values + begin;
+        Value *to = (Value *)call.values[0] + start;
+#pragma unroll 4
+        for (u32 i = thread; i < count; i += threads) to[i] = from[i];
+    }
+    if (Value::BYTES == 0 || out) fill(out, count, key, thread, threads);
+}
+// Those of the digit `own`, by this block. Apart, as what follows, so that it takes no registers from the others.
+template <class Order, class Bits, class Value, u32 THREADS>
+__device__ __noinline__ void place_own(SortCall call, SlotCall slots, u32 own, u32 start, u32 most) {
+    const EqualKeys<Bits> &equal = *(const EqualKeys<Bits> *)slots.equal;
+    u32 count = slots.counts[own], begin = Value::BYTES > 0 ? equal.begins[own] : 0; // all are asked for together
+    Bits key = Order{Bits(call.flip)}.from(equal.keys[own]);
+    if (count <= most) place_equal<Bits, Value>(call, slots, start, count, key, begin, threadIdx.x, THREADS);
+}
+// Those that are more than `most`, by all blocks.
+template <class Bits> struct ManyPlaces { // in shared memory
+    u32 starts[BINS], counts[BINS], begins[BINS], totals[BINS / WARP], many;
+    Bits keys[BINS];
 };
-// Frequent keys to where they belong: those that are few by the block that has their digit, many by all blocks. Apart, so that it takes no
-// registers from the others.
-template <class Order, class Bits, class Value, u32 THREADS, u32 OF_ONE_BLOCK>
-__device__ __noinline__ void place_equal(EqualPlaces &s, SortCall call, SlotCall slots, u32 own, u32 blocks) {
-    constexpr bool HAS_VALUES = Value::BYTES > 0;
+template <class Order, class Bits, class Value, u32 THREADS> __device__ __noinline__ void place_many(ManyPlaces<Bits> &s, SortCall call, SlotCall slots, u32 most) {
     const EqualKeys<Bits> &equal = *(const EqualKeys<Bits> *)slots.equal;
     u32 d = threadIdx.x, count = d < BINS ? slots.counts[d] : 0;
+    bool is_many = count > most && equal.has(d);
+    u32 begin = is_many && Value::BYTES > 0 ? equal.begins[d] : 0;
+    Bits key = is_many ? Order{Bits(call.flip)}.from(equal.keys[d]) : Bits(0);
     __syncthreads(); // the slot is out
-    if (d == 0) s.all_many = 0;
+    if (d == 0) s.many = 0;
     __syncthreads();
     if (d < BINS) {
-        s.counts[d] = count;
-        s.starts[d] = block_before<BINS>(count, s.totals);
-        if (count > OF_ONE_BLOCK && equal.has(d)) s.many[atomicAdd(&s.all_many, 1)] = d;
+        u32 start = block_before<BINS>(count, s.totals);
+        if (is_many) {
+            u32 m = atomicAdd(&s.many, 1);
+            s.starts[m] = start;
+            s.counts[m] = count;
+            s.begins[m] = begin;
+            s.keys[m] = key;
+        }
     }
     __syncthreads();
-    auto place = [&](u32 digit, u32 thread, u32 threads) {
-        u32 start = s.starts[digit], count = s.counts[digit];
-        Bits key = Order{Bits(call.flip)}.from(equal.keys[digit]), *out = call.no_keys ? nullptr : (Bits *)call.keys[0] + start;
-        if constexpr (HAS_VALUES) {
-            const Value *from = (const Value *)slots.values + equal.begins[digit];
-            Value *to = (Value *)call.values[0] + start;
-#pragma unroll 4
-            for (u32 i = thread; i < count; i += threads) to[i] = from[i];
-        }
-        if (!HAS_VALUES || out)
-            for (u32 i = thread; i < count; i += threads) out[i] = key;
-    };
-    if (s.counts[own] <= OF_ONE_BLOCK && equal.has(own)) place(own, d, THREADS);
-    for (u32 m = 0; m < s.all_many; m++) place(s.many[m], blockIdx.x * THREADS + d, blocks * THREADS);
+    for (u32 m = 0; m < s.many; m++)
+        place_equal<Bits, Value>(call, slots, s.starts[m], s.counts[m], s.keys[m], s.begins[m], blockIdx.x * THREADS + d, gridDim.x * THREADS);
 }

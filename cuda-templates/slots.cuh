@@ -1,11 +1,11 @@
 // Radix sort by slots: where keys are few, one step to places in scratch memory, with room for as many keys each as a block sorts.
 //
 // Nothing is counted before. Every block looks at the same few keys, and so all find the same way: by their first bits, if that spreads them; else
-// by their share of the way from the least to the greatest; else between splitters (slot_splitters.cuh), or where keys are too many for these by
-// cells (slot_cells.cuh). If there is too little room after all, the passes do it.
+// by their share of the way from the least to the greatest; else, if they are few values, between these (slot_values.cuh); else between splitters
+// (slot_splitters.cuh), or where keys are too many for these by cells (slot_cells.cuh). If there is too little room after all, the passes do it.
 #pragma once
 #include "slot_cells.cuh"
-#include "slot_splitters.cuh"
+#include "slot_values.cuh"
 
 // ---- to the slots -----------------------------------------------------------------------------------------------------------------
 
@@ -74,19 +74,6 @@ template <class Order, class Tile> struct SlotDigit {
 
 // ---- all ways ---------------------------------------------------------------------------------------------------------------------
 
-// Whether keys of a block, one of a thread, are few values.
-template <class Shared, class Bits> __device__ inline bool are_few(Shared &shared, Bits key) {
-    FewValues<Bits> &few = *(FewValues<Bits> *)&shared;
-    static_assert(sizeof(few) <= sizeof(Shared), "they take the tile's place");
-    __syncthreads();
-    few.clear();
-    few.add(key);
-    __syncthreads();
-    bool are_few = few.are_few();
-    __syncthreads(); // all know it
-    return are_few;
-}
-
 // A tile's keys where neither bits nor range spread them. Apart, so that it takes no registers from the others.
 template <class Order, class Tile>
 __device__ __noinline__ void to_slots_otherwise(typename Tile::Shared &s, Vector *tables, SortCall call, SlotCall slots, u32 tile,
@@ -104,7 +91,9 @@ __device__ __noinline__ void to_slots_otherwise(typename Tile::Shared &s, Vector
         to_slots_by_map<Order, Tile>(s, (u32 *)tables, call, slots, tile);
         return;
     }
-    bool few = (slots.only_few || has_cells) && are_few(s, looked_at);
+    bool few;
+    typedef BetweenValues<Order, Tile> Between;
+    if (Between::run(s, *(typename Between::Tables *)tables, call, slots, tile, looked_at, few)) return;
     if (slots.intervals > 0 && (!slots.only_few || few)) {
         to_slots_by_splitters<Order, Tile>(s, tables, call, slots, tile, looked_at);
     } else if (has_cells && !few) {

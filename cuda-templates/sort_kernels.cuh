@@ -172,7 +172,7 @@ typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, UNORDERED> SlotTile;
 typedef ShortTile SlotTile;
 #endif
 static_assert(sizeof(SlotTile::Shared) + sizeof(u32) * SlotMap<Bits>::CELLS + 16 <= SLOT_SHARED, "what the host asks for");
-static_assert(sizeof(SplitterTables<Bits>) <= sizeof(u32) * SlotMap<Bits>::CELLS, "in the cells' place");
+static_assert(sizeof(BetweenValues<Order, SlotTile>::Tables) <= sizeof(u32) * SlotMap<Bits>::CELLS, "in the cells' place");
 #if HAS_KERNEL(slot_first)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) slot_first(SortCall call, SlotCall slots) {
     follow();

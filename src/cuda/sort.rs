@@ -11,7 +11,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 
 mod plan;
-use plan::{BINS, Before, Launched, MOST_LOWER, Way, bucket_counters, most_of_slots, sampled};
+use plan::{BINS, Before, Launched, MOST_LOWER, Way, bucket_counters, most_of_slots, most_once, sampled};
 pub(crate) use plan::{Missing, SortPlan};
 
 const NAME: &str = "sort";
@@ -180,6 +180,7 @@ struct Slots {
     most_between: u32,
     equal_room: u32,
     only_few: u32,
+    most_once: u32,
     cell_parts: u32,
 }
 
@@ -392,6 +393,7 @@ impl SortCall {
                     most_between: splits.most_between as u32,
                     equal_room: splits.equal_room.max(cells.equal_room) as u32,
                     only_few: u32::from(splits.are_few()),
+                    most_once: most_once(*n, block.tile()) as u32,
                     cell_parts: cells.parts as u32,
                 };
                 let arguments = arguments(p(&slots));

@@ -11,7 +11,7 @@ use super::tuning::{
 };
 
 /// The templates, by the name under which a unit includes them.
-pub(crate) const TEMPLATES: [(&str, &str); 37] = [
+pub(crate) const TEMPLATES: [(&str, &str); 38] = [
     ("types.cuh", include_str!("../../cuda-templates/types.cuh")),
     ("rust.cuh", include_str!("../../cuda-templates/rust.cuh")),
     ("warp_scan.cuh", include_str!("../../cuda-templates/warp_scan.cuh")),
@@ -45,6 +45,7 @@ pub(crate) const TEMPLATES: [(&str, &str); 37] = [
     ("slot_steps.cuh", include_str!("../../cuda-templates/slot_steps.cuh")),
     ("slot_cells.cuh", include_str!("../../cuda-templates/slot_cells.cuh")),
     ("slot_splitters.cuh", include_str!("../../cuda-templates/slot_splitters.cuh")),
+    ("slot_values.cuh", include_str!("../../cuda-templates/slot_values.cuh")),
     ("slots.cuh", include_str!("../../cuda-templates/slots.cuh")),
     ("sort_kernels.cuh", include_str!("../../cuda-templates/sort_kernels.cuh")),
     ("laws.cuh", include_str!("../../cuda-templates/laws.cuh")),

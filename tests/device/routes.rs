@@ -72,10 +72,11 @@ extern "C" __global__ void tell(ALL, u32 *bucket, u32 *found) {
 typedef RadixTile<Bits, NoPayload, LOOKED_AT, 32 / sizeof(Bits), UNORDERED> Tile;
 extern "C" __global__ void __launch_bounds__(LOOKED_AT)
 to_slots(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *slot_keys, EqualKeys<Bits> *equal, SlotMap<Bits> *map, u32 bits, u32 room,
-         u32 most, u32 beyond, u32 intervals, u32 sampled, u32 most_between, u32 only_few, u32 cell_parts) {
+         u32 most, u32 beyond, u32 intervals, u32 sampled, u32 most_between, u32 only_few, u32 most_once,
+         u32 cell_parts) {
     __shared__ Tile::Shared shared;
     __shared__ Vector tables[SlotMap<Bits>::CELLS / 4];
-    static_assert(sizeof(SplitterTables<Bits>) <= sizeof(tables) && sizeof(*map) <= MAP_BYTES && sizeof(*equal) <= EQUAL_BYTES, "there is room");
+    static_assert(sizeof(BetweenValues<Order, Tile>::Tables) <= sizeof(tables) && sizeof(*map) <= MAP_BYTES && sizeof(*equal) <= EQUAL_BYTES, "there is room");
     SortCall call = {};
     call.n = n;
     call.keys_in = keys;
@@ -94,6 +95,7 @@ to_slots(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *slot_
     slots.sampled = sampled;
     slots.most_between = most_between;
     slots.only_few = only_few;
+    slots.most_once = most_once;
     slots.cell_parts = cell_parts;
     slot_first<Order, Tile>(shared, tables, call, slots);
 }
@@ -266,6 +268,7 @@ impl<K: Key> Subject<K> {
         let (most, beyond) = if by_cells { (5, 30_u32) } else { (most, 0) };
         let sampled = if n < 95_000 { 512_u32 } else { 2048 };
         let most_between = ((f64::from(sampled / 512) * fits - 1.75).sqrt() - 2.5).max(0.0).powi(2) as u32;
+        let most_once = ((fits + 0.25).sqrt() - 1.5).powi(2) as u32;
         let (only_few, cell_parts) = (u32::from(by_cells), if by_cells { 64_u32 } else { 0 });
 
         // ---- what the device does
@@ -297,6 +300,7 @@ impl<K: Key> Subject<K> {
             p(&sampled),
             p(&most_between),
             p(&only_few),
+            p(&most_once),
             p(&cell_parts),
         ];
         let tile = 512 * 32 / size_of::<K>();
@@ -357,12 +361,17 @@ impl<K: Key> Subject<K> {
             self.check_slots(SlotRoute::Splitters, "a power law", n, |x| of(law(x)));
             self.check_slots(SlotRoute::Splitters, "one value", n, |_| of(1 << (width - 9)));
             self.check_slots(SlotRoute::Splitters, "three values", n, |x| value(x % 3 + 1));
+            self.check_slots(SlotRoute::Splitters, "twenty values, and seldom others", n, |x| {
+                if x % 4001 == 0 { of(x) } else { value(x % 20 + 1) }
+            });
         }
         for n in [300_000, (1 << 20) - 77, (3 << 20) - 2077] {
             self.check_slots(SlotRoute::Bits, "random", n, of);
             self.check_slots(SlotRoute::Range, "a range", n, |x| of((up(x) >> 9) + 12345));
-            let few = if n > 1 << 20 { SlotRoute::Nowhere } else { SlotRoute::Splitters };
-            self.check_slots(few, "three values", n, |x| value(x % 3 + 1));
+            self.check_slots(SlotRoute::Splitters, "three values", n, |x| value(x % 3 + 1));
+            self.check_slots(SlotRoute::Splitters, "twenty values, and the greatest", n, |x| {
+                if x % 21 == 0 { of(u64::MAX) } else { value(x % 20 + 1) }
+            });
             if self.kind == Kind::Unsigned {
                 self.check_slots(SlotRoute::Cells, "a power law", n, |x| of(law(x)));
                 self.check_slots(SlotRoute::Cells, "a power law from above", n, |x| of(!law(x)));

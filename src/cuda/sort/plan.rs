@@ -194,6 +194,13 @@ pub(super) fn most_of_slots(n: usize, room: usize, slots: usize) -> (usize, usiz
     (most as usize, (slots * mean + 6.0 * (slots * square).sqrt() + 6.0) as usize)
 }
 
+/// Of `LOOKED_AT` of `n` keys that are few values, how many may be the only one of theirs: so many that all keys of values which were not seen have room in
+/// one slot of `room`. They are expected to be the same share of all; by three standard deviations and two more they are not.
+pub(super) fn most_once(n: usize, room: usize) -> usize {
+    let fits = (LOOKED_AT * room) as f64 / n as f64;
+    ((fits - 2.0 + 2.25).max(0.0).sqrt() - 1.5).max(0.0).powi(2) as usize
+}
+
 /// How many of `n` keys are looked at before. Of half as many, 2^28 keys by cells asked for more buckets than there are; of a quarter as many, a
 /// bucket of 2^24 keys by a power law was too large.
 pub(super) fn sampled(n: usize) -> usize {
@@ -564,6 +571,14 @@ mod tests {
             (1 << 22, 20_480, 256, (5, 30)),
         ] {
             assert_eq!(most_of_slots(n, room, slots), expected, "{n}");
+        }
+    }
+
+    /// Of a slot's room, and four times as much or more where keys are as many as large slots take.
+    #[test]
+    fn values_seen_once() {
+        for (n, room, expected) in [(1 << 16, 5632, 26), (1 << 18, 5632, 3), (1 << 20, 5632, 0), (1 << 22, 20_480, 0)] {
+            assert_eq!(most_once(n, room), expected, "{n}");
         }
     }
 
