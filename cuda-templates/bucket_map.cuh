@@ -97,8 +97,9 @@ template <class Bits> struct Share {
 
 // A key's cell: cells get wider on both sides, of upper keys and of lower ones. Inward: from the ends of the sample to the middle between them.
 // Outward: from the middle of all that there could be. Keys beyond the ends, which the sample has not seen, are in cells that no others have.
-template <class Bits> struct Cells {
-    static constexpr u32 WIDTH = 8 * sizeof(Bits), FINE_BITS = BucketMap<Bits>::FINE_BITS, SIDE = BucketMap<Bits>::SIDE;
+// They get wider every 2^FINE.
+template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct Cells {
+    static constexpr u32 WIDTH = 8 * sizeof(Bits), FINE_BITS = FINE, SIDE = (WIDTH + 1) << FINE;
     // Cells are numbered by the exponents of floats: those of lower keys first, for which a half, where they begin, is this one.
     static constexpr u32 FIRST_EXPONENT = 126 - (WIDTH + 1), FIRST = FIRST_EXPONENT << FINE_BITS;
     Bits above, below; // from which keys go up, and down
@@ -251,15 +252,15 @@ template <class Bits> struct BucketByValues {
         if (threadIdx.x < VALUES) table[threadIdx.x] = map.values[threadIdx.x];
     }
 };
-template <class Bits> struct BucketByCells {
+template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct BucketByCells {
     static constexpr bool HAS_LARGE = true, HAS_TABLE = true, ONE_STEP = false, IS_LINE = false;
     template <class Order> using Put = PutInBucket<Order, Bits>;
     const u32 *table;
-    Cells<Bits> cells;
+    Cells<Bits, FINE> cells;
     u32 lower_bits;
     __device__ BucketByCells(const BucketMap<Bits> &map, const u32 *table)
-        : BucketByCells(Cells<Bits>{map.above, map.below, map.middle}, table, map.lower_bits) {}
-    __device__ BucketByCells(const Cells<Bits> &cells, const u32 *table, u32 lower_bits) : table(table), cells(cells), lower_bits(lower_bits) {}
+        : BucketByCells(Cells<Bits, FINE>{map.above, map.below, map.middle}, table, map.lower_bits) {}
+    __device__ BucketByCells(const Cells<Bits, FINE> &cells, const u32 *table, u32 lower_bits) : table(table), cells(cells), lower_bits(lower_bits) {}
     __device__ u32 operator()(Bits key) const { return parts(key) >> PART_BITS; }
     __device__ u32 upper(Bits key) const { return parts(key) >> (PART_BITS + lower_bits); }
     __device__ u32 lower(Bits key) const { return parts(key) >> PART_BITS & ((1u << lower_bits) - 1); }

@@ -71,7 +71,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     union Shared {
         typename Tile::Shared tile;
         Fine fine;
-        ManyPlaces<Bits> many;
+        ManyEqual<Bits> many;
         __device__ Shared() {}
     };
     // Keys are the least of them and a number up to `most`, of so many bits, with `zeros` zeros more at the end.
@@ -143,6 +143,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     // The slot of the block's number, from its place in scratch memory.
     static __device__ void run_slot(Shared &shared, const SortCall &call, const SlotCall &slots, u32 route) {
         __shared__ u32 before[BINS / WARP];
+        __shared__ EqualOfDigit<Bits> own_equal;
         bool by_splitters = route == SLOTS_BY_SPLITTERS, by_cells = route == SLOTS_BY_CELLS;
         bool has_slot = !by_splitters || blockIdx.x < VALUES;
         u32 slot = has_slot ? blockIdx.x : 0, digit = by_splitters ? 2 * slot : slot, d = threadIdx.x;
@@ -158,18 +159,27 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         if (!has_slot || (by_cells && own < BINS)) count = 0;       // the slot is empty
         const Bits *keys = (const Bits *)slots.keys + u64(slot) * slots.room;
         Mine t(count, [=](u32 at) { return keys[at]; });
+        if (own < BINS && d == 0) own_equal.template ask_for<HAS_VALUES>(slots, own);
         is_many = __syncthreads_or(is_many);
         for (u32 w = 0; w < BINS / WARP; w++) first += before[w];
-        if (count > 0) {
-            const Value *values = (const Value *)slots.values + u64(slot) * slots.room;
-            run(shared, t, call, call.no_keys ? nullptr : (Bits *)call.keys[0] + first, values, (Value *)call.values[0] + first,
+        Order order{Bits(call.flip)};
+        Bits *out = call.no_keys ? nullptr : (Bits *)call.keys[0];
+        Value *values_out = (Value *)call.values[0];
+        const Value *values = (const Value *)slots.values;
+        if (count > 0)
+            run(shared, t, call, out ? out + first : out, values + u64(slot) * slots.room, values_out + first,
                 route == SLOTS_BY_BITS ? Span(slot, bits) : span(shared, t));
+        if (own < BINS) {
+            if (d == 0) wait_for_copies();
+            __syncthreads();
+            u32 equals = own_equal.count, start = first + count;
+            if (equals > 0 && equals <= of_one_block(route))
+                place_equal(out ? out + start : out, equals, order.from(own_equal.key), values_out + start, HAS_VALUES ? values + own_equal.begin : values, d, THREADS);
         }
-        if (own < BINS) place_own<Order, Bits, Value, THREADS>(call, slots, own, first + count, of_one_block(route));
-        if (is_many) place_many<Order, Bits, Value, THREADS>(shared.many, call, slots, of_one_block(route));
+        if (is_many) place_many<Order, Bits, Value, THREADS>(shared.many, order, slots.counts, equal, of_one_block(route), out, values_out, values);
     }
     // So many frequent keys: by cells, while others sort slots, or equal to splitters, where others may have nothing to sort.
-    static __device__ u32 of_one_block(u32 route) { return (route == SLOTS_BY_SPLITTERS ? 8 : HAS_VALUES ? 48 : 192) * THREADS; }
+    static __device__ u32 of_one_block(u32 route) { return (HAS_VALUES ? (route == SLOTS_BY_CELLS ? 48 : 8) : (route == SLOTS_BY_CELLS ? 192 : 24)) * THREADS; }
 
     // As many keys as a block holds, from anywhere.
     static __device__ void run_one(Shared &shared, const SortCall &call) {

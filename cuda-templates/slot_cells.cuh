@@ -12,7 +12,9 @@ constexpr u32 END_SAMPLE = 2048; // keys that each of them looks at for the ends
 
 enum : u32 { MADE = 1, IN_VAIN };
 template <class Bits> struct SlotMap {
-    static constexpr u32 SIDE = BucketMap<Bits>::SIDE, CELLS = BucketMap<Bits>::CELLS;
+    static constexpr u32 FINE_BITS = 4; // of four bytes half as many cells as for buckets, which are more
+    typedef ::Cells<Bits, FINE_BITS> Cells;
+    static constexpr u32 SIDE = Cells::SIDE, CELLS = 2 * SIDE;
     // Zero before the sort:
     u32 samples[2][CELLS]; // by cell, of either way
     u32 counted;           // parts of the sample
@@ -27,6 +29,7 @@ constexpr u32 SLOT_BITS = 8, OF_SLOT = 1 << SLOT_BITS; // parts of a slot
 template <class Order, class Tile> struct SlotMapMaker {
     typedef typename Tile::Shape::Bits Bits;
     typedef SlotMap<Bits> Map;
+    typedef typename Map::Cells Cells;
     static constexpr u32 THREADS = Tile::THREADS, CELLS = Map::CELLS, SIDE = Map::SIDE, EACH = (CELLS + THREADS - 1) / THREADS;
     // Of a cell: its keys are taken for even; each has a slot; it is narrower than a key, and has none; its keys lie beyond the ends.
     enum Kind : u32 { EVEN, SINGLE, NO_KEY, BEYOND };
@@ -86,7 +89,7 @@ template <class Order, class Tile> struct SlotMapMaker {
         }
         __syncthreads(); // the counts are zero, too
         u64 ends[2] = {warp_max(s.ends[0][lane_id() % WARPS]), warp_max(s.ends[1][lane_id() % WARPS])};
-        const Cells<Bits> ways[2] = {Cells<Bits>::inward(ends, Order::GRAIN), Cells<Bits>::outward()};
+        const Cells ways[2] = {Cells::inward(ends, Order::GRAIN), Cells::outward()};
 #pragma unroll
         for (u32 k = 0; k < KEYS; k++)
 #pragma unroll
@@ -114,7 +117,7 @@ template <class Order, class Tile> struct SlotMapMaker {
 
   private:
     // By the block that comes last. Whether all slots have room.
-    __device__ bool make(const Cells<Bits> (&ways)[2], const u64 (&ends)[2]) {
+    __device__ bool make(const Cells (&ways)[2], const u64 (&ends)[2]) {
         constexpr u32 LOADS = (2 * CELLS + THREADS - 1) / THREADS;
         u32 samples[LOADS];
         load_samples<THREADS>(samples, map);
@@ -135,7 +138,7 @@ template <class Order, class Tile> struct SlotMapMaker {
             if (u32 all = warp_max(most[w]); lane_id() == 0) atomicMax(s.most + w, all);
         __syncthreads();
         u32 best = s.most[1] < s.most[0];
-        const Cells<Bits> way = best ? ways[1] : ways[0];
+        const Cells way = best ? ways[1] : ways[0];
         const u32 *counts = s.counts[best], beyond = way.beyond();
 
         // ---- what each cell is, in the order of keys. Loops stay loops: a line that runs once has to be loaded for that.
@@ -161,7 +164,7 @@ template <class Order, class Tile> struct SlotMapMaker {
             }
             cells[i] = kind << KIND_PLACE | count;
             u32 with_key = __ballot_sync(ALL_LANES, kind != NO_KEY);
-            static_assert(CELLS % WARP == 0 && 1 << BucketMap<Bits>::FINE_BITS <= WARP, "all lanes of a warp, or none; and some cell of them has a key");
+            static_assert(CELLS % WARP == 0 && 1 << Map::FINE_BITS <= WARP, "all lanes of a warp, or none; and some cell of them has a key");
             if (lane_id() == 0) s.last_with_key[i / WARP] = i + WARP - 1 - u32(__clz(int(with_key)));
         }
 #pragma unroll
@@ -279,7 +282,8 @@ __device__ __noinline__ void to_slots_by_map(typename Tile::Shared &s, u32 *tabl
         *too_large = 1;
         return u64(room) * BINS;
     };
-    UpperDigit<BucketByCells<Bits>> digit{BucketByCells<Bits>(Cells<Bits>{map.above, map.below, map.middle}, table, SLOT_BITS)};
+    typedef BucketByCells<Bits, Map::FINE_BITS> ByCells;
+    UpperDigit<ByCells> digit{ByCells(typename Map::Cells{map.above, map.below, map.middle}, table, SLOT_BITS)};
     if constexpr (Tile::HAS_VALUES) {
         awaited();
         to_slots_in_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);

@@ -80,51 +80,56 @@ template <class Bits> __device__ inline void fill(Bits *out, u32 count, Bits key
     if (thread < head) out[thread] = key;
     if (thread < count - tail) out[tail + thread] = key;
 }
-// By so many threads: frequent keys that are the same, `count` of them, to where they begin, and from `begin` on what goes with them.
+// By so many threads, frequent keys that are the same: `out`, if anybody wants them, and what goes with them. Apart, as what follows, so that it takes no
+// registers from the others.
 template <class Bits, class Value>
-__device__ inline void place_equal(const SortCall &call, const SlotCall &slots, u32 start, u32 count, Bits key, u32 begin, u32 thread, u32 threads) {
-    Bits *out = call.no_keys ? nullptr : (Bits *)call.keys[0] + start;
-    if constexpr (Value::BYTES > 0) {
-        const Value *from = (const Value *)slots.values + begin;
-        Value *to = (Value *)call.values[0] + start;
+__device__ __noinline__ void place_equal(Bits *out, u32 count, Bits key, Value *to, const Value *from, u32 thread, u32 threads) {
+    if constexpr (Value::BYTES > 0)
 #pragma unroll 4
         for (u32 i = thread; i < count; i += threads) to[i] = from[i];
-    }
     if (Value::BYTES == 0 || out) fill(out, count, key, thread, threads);
 }
-// Those of the digit `own`, by this block. Apart, as what follows, so that it takes no registers from the others.
-template <class Order, class Bits, class Value, u32 THREADS>
-__device__ __noinline__ void place_own(SortCall call, SlotCall slots, u32 own, u32 start, u32 most) {
-    const EqualKeys<Bits> &equal = *(const EqualKeys<Bits> *)slots.equal;
-    u32 count = slots.counts[own], begin = Value::BYTES > 0 ? equal.begins[own] : 0; // all are asked for together
-    Bits key = Order{Bits(call.flip)}.from(equal.keys[own]);
-    if (count <= most) place_equal<Bits, Value>(call, slots, start, count, key, begin, threadIdx.x, THREADS);
-}
-// Those that are more than `most`, by all blocks.
-template <class Bits> struct ManyPlaces { // in shared memory
-    u32 starts[BINS], counts[BINS], begins[BINS], totals[BINS / WARP], many;
+// Those of one digit.
+template <class Bits> struct EqualOfDigit { // in shared memory
+    Bits key;
+    u32 count, begin; // begin: of what goes with them
+
+    // By one thread; finished for it by `wait_for_copies`.
+    template <bool HAS_VALUES> __device__ void ask_for(const SlotCall &slots, u32 digit) {
+        const EqualKeys<Bits> &equal = *(const EqualKeys<Bits> *)slots.equal;
+        copy_item_to_shared(&key, equal.keys + digit);
+        copy_item_to_shared(&count, slots.counts + digit);
+        if (HAS_VALUES) copy_item_to_shared(&begin, equal.begins + digit);
+    }
+};
+// Those of all digits that have more than `most`, by all blocks.
+template <class Bits> struct ManyEqual { // in shared memory
+    u32 starts[BINS], counts[BINS], begins[BINS], totals[BINS / WARP], all;
     Bits keys[BINS];
 };
-template <class Order, class Bits, class Value, u32 THREADS> __device__ __noinline__ void place_many(ManyPlaces<Bits> &s, SortCall call, SlotCall slots, u32 most) {
-    const EqualKeys<Bits> &equal = *(const EqualKeys<Bits> *)slots.equal;
-    u32 d = threadIdx.x, count = d < BINS ? slots.counts[d] : 0;
+template <class Order, class Bits, class Value, u32 THREADS>
+__device__ __noinline__ void place_many(ManyEqual<Bits> &s, Order order, const u32 *all_counts, const EqualKeys<Bits> &equal, u32 most, Bits *out, Value *to,
+                                        const Value *from) {
+    u32 d = threadIdx.x, count = d < BINS ? all_counts[d] : 0;
     bool is_many = count > most && equal.has(d);
-    u32 begin = is_many && Value::BYTES > 0 ? equal.begins[d] : 0;
-    Bits key = is_many ? Order{Bits(call.flip)}.from(equal.keys[d]) : Bits(0);
+    u32 begin = Value::BYTES > 0 && is_many ? equal.begins[d] : 0;
+    Bits key = is_many ? equal.keys[d] : Bits(0);
     __syncthreads(); // the slot is out
-    if (d == 0) s.many = 0;
+    if (d == 0) s.all = 0;
     __syncthreads();
     if (d < BINS) {
         u32 start = block_before<BINS>(count, s.totals);
         if (is_many) {
-            u32 m = atomicAdd(&s.many, 1);
+            u32 m = atomicAdd(&s.all, 1);
             s.starts[m] = start;
             s.counts[m] = count;
             s.begins[m] = begin;
-            s.keys[m] = key;
+            s.keys[m] = order.from(key);
         }
     }
     __syncthreads();
-    for (u32 m = 0; m < s.many; m++)
-        place_equal<Bits, Value>(call, slots, s.starts[m], s.counts[m], s.keys[m], s.begins[m], blockIdx.x * THREADS + d, gridDim.x * THREADS);
+    for (u32 m = 0; m < s.all; m++) {
+        u32 start = s.starts[m];
+        place_equal(out ? out + start : out, s.counts[m], s.keys[m], to + start, from + s.begins[m], blockIdx.x * THREADS + d, gridDim.x * THREADS);
+    }
 }

@@ -16,21 +16,25 @@ template <class Order, class Tile> struct SlotDigit {
     struct Look { // in the tile's place, which is not there yet
         u32 seen[2][BINS]; // keys of a slot, by either way
         Bits ends[2][Tile::THREADS / WARP]; // of each warp's: the least key, turned over, and the greatest
+        bool has_map;                       // of cells, when the block came
     };
     Look &look;
     SortPlan<sizeof(Bits) + 1> &plan;
     Order order;
     Bits key;
     u32 all, most, beyond; // slots, and keys of one, and of all together beyond that
-    u32 drawn;             // of the first thread: how many blocks were before this one
+    u32 drawn, made;       // of the first thread: how many blocks were before this one, and of a map of cells
     Share<Bits> share;
 
     // Asks for the keys, and does not wait.
     __device__ SlotDigit(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots)
         : look(*(Look *)&s), plan(*(SortPlan<sizeof(Bits) + 1> *)call.plan), order{Bits(call.flip)}, all(1u << slots.bits), most(slots.most),
-          beyond(slots.beyond), drawn(0), share(Share<Bits>::whole(all)) {
+          beyond(slots.beyond), drawn(0), made(0), share(Share<Bits>::whole(all)) {
         key = ((const Bits *)call.keys_in)[sampled_at(threadIdx.x, u32(call.n) / LOOKED_AT)];
-        if (Tile::HAS_VALUES && threadIdx.x == 0) drawn = add_relaxed(&plan.slot_ticket, 1); // comes while keys are looked at
+        if (threadIdx.x == 0) { // comes while keys are looked at
+            if (Tile::HAS_VALUES) drawn = add_relaxed(&plan.slot_ticket, 1);
+            if (slots.cell_parts > 0) made = load_relaxed(&((SlotMap<Bits> *)slots.map)->made);
+        }
         if (threadIdx.x < BINS) look.seen[0][threadIdx.x] = look.seen[1][threadIdx.x] = 0;
         __syncthreads();
     }
@@ -42,12 +46,20 @@ template <class Order, class Tile> struct SlotDigit {
     // By the whole block, before it asks for a slot: which way. Whether either will do.
     __device__ bool await() {
         key = order.to(key);
+        if (threadIdx.x == 0) look.has_map = made == MADE;
         if (is_spread(0)) return true;
+        if (look.has_map) return false;
         share = of_range(look, key, all);
-        bool will_do = share.range() > all && is_spread(1);
+        // Keys that are not spread over all that there could be are not over nearly all of it.
+        bool is_narrow = share.base >> (8 * sizeof(Bits) - 4) > 0 || Bits(share.base + share.most - 1) >> (8 * sizeof(Bits) - 4) < 15;
+        bool will_do = is_narrow && share.range() > all && is_spread(1);
         if (will_do && threadIdx.x == 0) plan.slots_by = SLOTS_BY_RANGE;
         return will_do;
     }
+    // By the whole block, where neither will do: whether there is a map, which thread 0 has seen.
+    __device__ bool has_map() const { return look.has_map; }
+    // How many slots have keys that were looked at, by their first bits. At least as many values there are.
+    __device__ u32 seen() const { return __syncthreads_count(threadIdx.x < BINS && look.seen[0][threadIdx.x] > 0); }
 
   private:
     __device__ bool is_spread(u32 way) { return __syncthreads_count(atomicAdd(look.seen[way] + share(key), 1) >= most) <= beyond; }
@@ -77,23 +89,22 @@ template <class Order, class Tile> struct SlotDigit {
 // A tile's keys where neither bits nor range spread them. Apart, so that it takes no registers from the others.
 template <class Order, class Tile>
 __device__ __noinline__ void to_slots_otherwise(typename Tile::Shared &s, Vector *tables, SortCall call, SlotCall slots, u32 tile,
-                                                typename Tile::Shape::Bits looked_at) {
+                                                const SlotDigit<Order, Tile> &digit, typename Tile::Shape::Bits looked_at) {
     typedef typename Tile::Shape::Bits Bits;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
-    bool has_cells = slots.cell_parts > 0, is_made = false;
-    u32 drawn = tile;
-    if (has_cells && threadIdx.x == 0) { // both are on their way together
-        is_made = load_relaxed(&((SlotMap<Bits> *)slots.map)->made) == MADE;
-        if (!Tile::HAS_VALUES) drawn = add_relaxed(&plan.slot_ticket, 1);
-        if (is_made) __threadfence();
-    }
-    if (__syncthreads_or(is_made)) {
+    if (digit.has_map()) {
+        if (threadIdx.x == 0) __threadfence();
+        __syncthreads();
         to_slots_by_map<Order, Tile>(s, (u32 *)tables, call, slots, tile);
         return;
     }
-    bool few;
+    bool has_cells = slots.cell_parts > 0;
+    u32 drawn = tile, seen = digit.seen();
+    if (!Tile::HAS_VALUES && has_cells && threadIdx.x == 0) drawn = add_relaxed(&plan.slot_ticket, 1); // comes while it is looked whether values are few
     typedef BetweenValues<Order, Tile> Between;
-    if (Between::run(s, *(typename Between::Tables *)tables, call, slots, tile, looked_at, few)) return;
+    // Where splitters take what values do not, keys that are hardly few values are not looked at again.
+    bool few = seen < (has_cells ? VALUES : min(1u << slots.bits, Between::MOST) / 4 * 3);
+    if (few && Between::run(s, *(typename Between::Tables *)tables, call, slots, tile, looked_at, few)) return;
     if (slots.intervals > 0 && (!slots.only_few || few)) {
         to_slots_by_splitters<Order, Tile>(s, tables, call, slots, tile, looked_at);
     } else if (has_cells && !few) {
@@ -123,13 +134,13 @@ template <class Order, class Tile> __device__ void slot_first(typename Tile::Sha
     if constexpr (!Tile::HAS_VALUES) {
         if (to_slots_in_any_order<Order, Tile, Put>(s, call, slots, blockIdx.x, digit, place)) return;
         Bits looked_at = Order{Bits(call.flip)}.to(digit.looked_at());
-        to_slots_otherwise<Order, Tile>(s, tables, call, slots, blockIdx.x, looked_at);
+        to_slots_otherwise<Order, Tile>(s, tables, call, slots, blockIdx.x, digit, looked_at);
     } else {
         bool will_do = digit.await();
         if (threadIdx.x == 0) s.tile = digit.drawn;
         __syncthreads();
         u32 tile = s.tile;
         if (will_do) to_slots_in_order<Order, Tile, Put>(s, call, slots, tile, digit, place);
-        else to_slots_otherwise<Order, Tile>(s, tables, call, slots, tile, digit.looked_at());
+        else to_slots_otherwise<Order, Tile>(s, tables, call, slots, tile, digit, digit.looked_at());
     }
 }
