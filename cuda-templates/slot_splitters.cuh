@@ -5,8 +5,17 @@
 #include "slot_steps.cuh"
 
 template <class Bits> struct Splitters {
-    Bits values[VALUES];    // in order; the last of them, and those that are not there, the greatest of all keys
+    Bits values[VALUES];    // in order; those that are not there the greatest of all keys
     u32 begins[VALUES + 1]; // where what goes with the keys that are equal to each begins among the slots' values
+
+    // For as many keys as those of a sample that are equal to one let expect, and more.
+    static __device__ u32 room(float seen, u64 n, u32 sampled) { return u32((seen + 5 * sqrtf(seen) + 8) * float(n) / sampled); }
+    // By a thread of each, when nobody else needs what is there: rooms one after the other, behind the slots and what has no place.
+    __device__ void make_room(u32 room, u32 *totals, const SlotCall &slots, u32 tile) {
+        u32 j = threadIdx.x, begin = block_before<VALUES>(room, totals), first = (slots.room << slots.bits) + tile;
+        begins[j] = first + min(begin, slots.equal_room);
+        if (j == VALUES - 1) begins[VALUES] = first + min(begin + room, slots.equal_room);
+    }
 };
 
 // Splitters in shared memory. After each row of banks a place is left out: so those that a step of a search may meet are in different banks, but for the
@@ -92,14 +101,7 @@ __device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &fou
         asm volatile("bar.sync 1, %0;" ::"n"(VALUES) : "memory");
         before = j > 0 ? found.begins[j] : 0;
         has_room = int(less - before) <= int(slots.most_between);
-        if constexpr (Tile::HAS_VALUES) {
-            // Of as many of the sample hardly more are equal to it.
-            float seen = float(upto - less);
-            u32 room = before <= less ? u32((seen + 5 * sqrtf(seen) + 8) * float(call.n) / SAMPLE) : 0;
-            u32 begin = block_before<VALUES>(room, s.totals), first = slots.intervals * slots.room + Tile::TILE;
-            found.begins[j] = first + min(begin, slots.equal_room); // nobody else has read what was there
-            if (j == VALUES - 1) found.begins[VALUES] = first + min(begin + room, slots.equal_room);
-        }
+        if (Tile::HAS_VALUES) found.make_room(before <= less ? found.room(float(upto - less), call.n, SAMPLE) : 0, s.totals, slots, Tile::TILE);
     }
     return __syncthreads_and(has_room);
 }
@@ -117,7 +119,7 @@ template <bool HAS_VALUES, class Bits> __device__ inline void note_splitters(con
     if (HAS_VALUES && threadIdx.x < VALUES) equal.begins[2 * threadIdx.x + 1] = found.begins[threadIdx.x];
     if (threadIdx.x == 0) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->slots_by = SLOTS_BY_SPLITTERS;
 }
-// A tile's keys between splitters that are found. Two places call it.
+// A tile's keys between splitters that are found, of which `half` is half the least power of two that is more. With a payload two places call it.
 template <class Order, class Tile>
 __device__ __noinline__ void to_slots_between(typename Tile::Shared &s, SplitterTables<typename Tile::Shape::Bits> &tables, SortCall call, SlotCall slots, u32 tile, u32 half) {
     typedef typename Tile::Shape::Bits Bits;

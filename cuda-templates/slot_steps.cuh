@@ -17,7 +17,7 @@ struct SlotCall {
     void *keys, *values; // `room` for each slot, and after the last one a tile's for what has no place; of values then `equal_room`
     void *equal;         // `EqualKeys`
     void *map;           // `SlotMap`, zero before the sort
-    u32 bits;            // of a slot's number, by bits or range
+    u32 bits;            // of a slot's number: by bits or range all have keys
     u32 room;
     u32 most, beyond;    // of LOOKED_AT that every block looks at before, so many may be a slot's; and of all slots together so many beyond that
     u32 intervals;       // between splitters, each with a slot: a power of two, or none

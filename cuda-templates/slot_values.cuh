@@ -75,7 +75,7 @@ template <class Order, class Tile> struct BetweenValues {
         __syncthreads(); // all have read it
         if (!will_do) return false;
         if constexpr (Tile::HAS_VALUES) {
-            make_room(tables.between.found, s.totals, slots);
+            if (threadIdx.x < VALUES) tables.between.found.make_room(tables.between.found.begins[threadIdx.x], s.totals, slots, Tile::TILE);
             __syncthreads();
             to_slots_between<Order, Tile>(s, tables.between, call, slots, tile, half);
         } else {
@@ -87,9 +87,9 @@ template <class Order, class Tile> struct BetweenValues {
   private:
     static __device__ u32 at(u32 i) { return i * THREADS + threadIdx.x; }
 
-    // In order; and how much room what goes with each has.
+    // In order; and how much room what goes with each has, where it will begin.
     static __device__ void find(Splitters<Bits> &found, const Seen &seen, const SortCall &call) {
-        auto room = [&](float times) { return u32((times + 5 * sqrtf(times) + 8) * float(call.n) / LOOKED_AT); };
+        auto room = [&](float times) { return found.room(times, call.n, LOOKED_AT); };
         if (threadIdx.x < VALUES) {
             found.values[threadIdx.x] = Bits(~Bits(0));
             // The first that is not there is the greatest of all keys, which may be.
@@ -100,13 +100,6 @@ template <class Order, class Tile> struct BetweenValues {
         u32 place = seen.less();
         found.values[place] = seen.values[threadIdx.x];
         if (Tile::HAS_VALUES) found.begins[place] = room(float(1 + seen.more_of()));
-    }
-    // Where that begins, by how much it is.
-    static __device__ void make_room(Splitters<Bits> &found, u32 *totals, const SlotCall &slots) {
-        if (threadIdx.x >= VALUES) return;
-        u32 room = found.begins[threadIdx.x], begin = block_before<VALUES>(room, totals), first = (slots.room << slots.bits) + Tile::TILE;
-        found.begins[threadIdx.x] = first + min(begin, slots.equal_room);
-        if (threadIdx.x == VALUES - 1) found.begins[VALUES] = first + min(begin + room, slots.equal_room);
     }
     // Keys alone, of `all` values. Those between two, which are hardly any, go to their slots one by one.
     static __device__ void count(Tables &tables, u32 all, u32 half, const SortCall &call, const SlotCall &slots, u32 tile, Bits (&key)[ITEMS], u32 left) {

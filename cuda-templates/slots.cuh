@@ -102,8 +102,8 @@ __device__ __noinline__ void to_slots_otherwise(typename Tile::Shared &s, Vector
     u32 drawn = tile, seen = digit.seen();
     if (!Tile::HAS_VALUES && has_cells && threadIdx.x == 0) drawn = add_relaxed(&plan.slot_ticket, 1); // comes while it is looked whether values are few
     typedef BetweenValues<Order, Tile> Between;
-    // Where splitters take what values do not, keys that are hardly few values are not looked at again.
-    bool few = seen < (has_cells ? VALUES : min(1u << slots.bits, Between::MOST) / 4 * 3);
+    // Where splitters take what few values do not, keys that are hardly few values are not looked at again.
+    bool few = seen < (has_cells || slots.only_few ? VALUES : min(1u << slots.bits, Between::MOST) / 4 * 3);
     if (few && Between::run(s, *(typename Between::Tables *)tables, call, slots, tile, looked_at, few)) return;
     if (slots.intervals > 0 && (!slots.only_few || few)) {
         to_slots_by_splitters<Order, Tile>(s, tables, call, slots, tile, looked_at);

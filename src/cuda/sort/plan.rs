@@ -280,7 +280,7 @@ pub(super) enum Before {
 /// Of slots by splitters, for keys that neither bits nor range spread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Splits {
-    /// Between splitters; if none, such keys go by passes.
+    /// Between splitters; if none, such keys go between few values, by cells, or by passes.
     pub(super) intervals: usize,
     /// Keys from which splitters are chosen, and how many of them an interval may have.
     pub(super) sampled: usize,
@@ -574,7 +574,7 @@ mod tests {
         }
     }
 
-    /// Of a slot's room, and four times as much or more where keys are as many as large slots take.
+    /// The fewer keys a slot's room is of all, the fewer.
     #[test]
     fn values_seen_once() {
         for (n, room, expected) in [(1 << 16, 5632, 26), (1 << 18, 5632, 3), (1 << 20, 5632, 0), (1 << 22, 20_480, 0)] {
