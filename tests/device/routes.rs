@@ -372,7 +372,7 @@ impl<K: Key> Subject<K> {
                 });
             }
             self.check_slots(SlotRoute::Splitters, "twenty values, and seldom others", n, |x| {
-                if x % 4001 == 0 { of(x) } else { value(x % 20 + 1) }
+                if x % 4001 == 0 { of(x) } else { of((x % 20).pow(3) << (width - 18)) }
             });
         }
         for n in [300_000, (1 << 20) - 77, (3 << 20) - 2077] {
