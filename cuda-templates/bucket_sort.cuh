@@ -174,7 +174,8 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
             __syncthreads();
             u32 equals = own_equal.count, start = first + count;
             if (equals > 0 && equals <= of_one_block(route))
-                place_equal(out ? out + start : out, equals, order.from(own_equal.key), values_out + start, HAS_VALUES ? values + own_equal.begin : values, d, THREADS);
+                place_equal(out ? out + start : out, equals, order.from(own_equal.key), values_out + start, HAS_VALUES ? values + own_equal.begin : values, d,
+                            THREADS);
         }
         if (is_many) place_many<Order, Bits, Value, THREADS>(shared.many, order, slots.counts, equal, of_one_block(route), out, values_out, values);
     }

@@ -121,7 +121,8 @@ template <bool HAS_VALUES, class Bits> __device__ inline void note_splitters(con
 }
 // A tile's keys between splitters that are found, of which `half` is half the least power of two that is more. With a payload two places call it.
 template <class Order, class Tile>
-__device__ __noinline__ void to_slots_between(typename Tile::Shared &s, SplitterTables<typename Tile::Shape::Bits> &tables, SortCall call, SlotCall slots, u32 tile, u32 half) {
+__device__ __noinline__ void to_slots_between(typename Tile::Shared &s, SplitterTables<typename Tile::Shape::Bits> &tables, SortCall call, SlotCall slots,
+                                              u32 tile, u32 half) {
     typedef typename Tile::Shape::Bits Bits;
     const Splitters<Bits> &found = tables.found;
     if (threadIdx.x < VALUES) tables.searched.set(threadIdx.x, found.values[threadIdx.x]);
