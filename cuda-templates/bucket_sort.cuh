@@ -180,7 +180,10 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         if (is_many) place_many<Order, Bits, Value, THREADS>(shared.many, order, slots.counts, equal, of_one_block(route), out, values_out, values);
     }
     // So many frequent keys: by cells, while others sort slots, or equal to splitters, where others may have nothing to sort.
-    static __device__ u32 of_one_block(u32 route) { return (HAS_VALUES ? (route == SLOTS_BY_CELLS ? 48 : 8) : (route == SLOTS_BY_CELLS ? 192 : 24)) * THREADS; }
+    static __device__ u32 of_one_block(u32 route) {
+        bool by_cells = route == SLOTS_BY_CELLS;
+        return (HAS_VALUES ? (by_cells ? 48 : 8) : (by_cells ? 192 : 24)) * THREADS;
+    }
 
     // As many keys as a block holds, from anywhere.
     static __device__ void run_one(Shared &shared, const SortCall &call) {
