@@ -84,9 +84,17 @@ template <class Bits> __device__ inline void fill(Bits *out, u32 count, Bits key
 // registers from the others.
 template <class Bits, class Value>
 __device__ __noinline__ void place_equal(Bits *out, u32 count, Bits key, Value *to, const Value *from, u32 thread, u32 threads) {
+    constexpr u32 AT_ONCE = 4; // values that are asked for before one is stored
     if constexpr (Value::BYTES > 0)
-#pragma unroll 4
-        for (u32 i = thread; i < count; i += threads) to[i] = from[i];
+        for (u32 i = thread; i < count; i += AT_ONCE * threads) {
+            Value value[AT_ONCE];
+#pragma unroll
+            for (u32 k = 0; k < AT_ONCE; k++)
+                if (i + k * threads < count) value[k] = from[i + k * threads];
+#pragma unroll
+            for (u32 k = 0; k < AT_ONCE; k++)
+                if (i + k * threads < count) to[i + k * threads] = value[k];
+        }
     if (Value::BYTES == 0 || out) fill(out, count, key, thread, threads);
 }
 // Those of one digit.

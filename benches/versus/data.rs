@@ -43,6 +43,10 @@ pub(crate) enum Draw {
     Equal,
     /// Integers of which half are up to a 256th of the greatest, half of these up to a 256th of that, and so on.
     PowerLaw,
+    /// Integers by Pareto's law, of which one in 7000 is beyond the greatest and is that.
+    Pareto,
+    /// Integers of any bits, but one in 2048 is the same.
+    OneOften,
     /// Maps of which any stretch composes exactly.
     Maps,
 }
@@ -124,6 +128,12 @@ macro_rules! integers { ($($t:ident)*) => { $(
                 Draw::Counting => i as $t,
                 Draw::Equal => 0x5a5a_5a5a_5a5a_5a5a_5a5a_5a5a_5a5a_5a5a_u128 as $t,
                 Draw::PowerLaw => (wide_noise(i) as $t as u128 >> (noise(i + n).leading_ones() * 8).min($t::BITS - 1)) as $t,
+                Draw::Pareto => {
+                    let up_to_one = 1.0 - (noise(i) >> 11) as f64 / (1_u64 << 53) as f64;
+                    up_to_one.powf(-f64::from($t::BITS) / 12.8) as $t
+                }
+                Draw::OneOften if noise(i + n).is_multiple_of(2048) => 0x3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_u128 as $t,
+                Draw::OneOften => wide_noise(i) as $t,
                 Draw::Factors => noise(i) as $t | 1,
                 Draw::Rising => slope(i, n, TOP) as $t,
                 Draw::Falling => (TOP - slope(i, n, TOP)) as $t,
@@ -166,7 +176,9 @@ macro_rules! floats { ($($t:ident $most:literal $from:expr;)*) => { $(
                 Draw::Factors => from(sign(noise(i)) * if i % 2 == 0 { 2.0 } else { 0.5 }),
                 Draw::Rising => from(slope(i, n, $most) as f32),
                 Draw::Falling => from(($most - slope(i, n, $most)) as f32),
-                Draw::MostBits | Draw::FewBits | Draw::Clusters | Draw::Runs | Draw::Apart => unreachable!("drawn of integers alone"),
+                Draw::MostBits | Draw::FewBits | Draw::Clusters | Draw::Runs | Draw::Apart | Draw::Pareto | Draw::OneOften => {
+                    unreachable!("drawn of integers alone")
+                }
                 Draw::Maps => unreachable!("drawn of maps alone"),
             }
         }

@@ -107,6 +107,8 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
                 ("_random", Draw::Any),
                 ("_counting", Draw::Counting),
                 ("_power_law", Draw::PowerLaw),
+                ("_pareto", Draw::Pareto),
+                ("_one_often", Draw::OneOften),
                 ("_of_four_apart", Draw::Apart),
             ] {
                 sorts.row(&format!("keys{suffix}"), n, draw, Sorts::keys);

@@ -372,11 +372,36 @@ fn floats_by_slots() {
     by_slots::<f32>(float);
 }
 
+/// Sorted as the other engine does it: alone, with a payload, and where they were.
+fn agrees<K: Key>(device: &mut Device, keys: &[K], descending: bool, what: &str) {
+    let stream = device.stream.clone();
+    let builder = sort::<K>();
+    let builder = if descending { builder.descending() } else { builder };
+    let order = builder.indices::<u32, _>(keys).unwrap();
+    let sorted = gathered(keys, &order);
+    let what = (std::any::type_name::<K>(), what, keys.len());
+    let input = stream.clone_htod(keys).unwrap();
+    let got = builder.workspace(&mut device.workspace).indices::<u32, _>(&input).unwrap();
+    assert_bytes(&stream.clone_dtoh(&got).unwrap(), &order, &("indices", what));
+    let got = builder.workspace(&mut device.workspace).run(&input).unwrap();
+    assert_bytes(&stream.clone_dtoh(&got).unwrap(), &sorted, &("keys alone", what));
+    let beside = stream.clone_htod(&order).unwrap();
+    let (mut keys_to, mut beside_to) = (input.clone(), beside.clone());
+    builder
+        .workspace(&mut device.workspace)
+        .run_with_into::<u32, _, _, _, _>(&input, &beside, &mut keys_to, &mut beside_to)
+        .unwrap();
+    assert_bytes(&stream.clone_dtoh(&keys_to).unwrap(), &sorted, &("keys", what));
+    assert_bytes(&stream.clone_dtoh(&beside_to).unwrap(), &gathered(&order, &order), &("with them", what));
+    let (mut data, mut payload) = (input, beside);
+    builder.workspace(&mut device.workspace).run_with_in_place::<u32, _, _>(&mut data, &mut payload).unwrap();
+    assert_bytes(&stream.clone_dtoh(&data).unwrap(), &sorted, &("keys in place", what));
+}
+
 /// Too few keys for buckets: of few values that a look at some of them finds; of more; of few, and one more; of few digits, but many
-/// values. What is expected is of the other engine.
+/// values.
 fn by_values<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
-    let stream = device.stream.clone();
     let width = K::WIDTH as usize;
     let far = |x: u64| x.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - width);
     let kinds: [(&str, &dyn Fn(u64) -> u64); 6] = [
@@ -393,27 +418,33 @@ fn by_values<K: Key>(make: impl Fn(u64) -> K) {
         if what.ends_with("and one") {
             keys[device.rng.below(n)] = make(77);
         }
-        let builder = sort::<K>();
-        let builder = if k % 2 == 1 { builder.descending() } else { builder };
-        let order = builder.indices::<u32, _>(&keys).unwrap();
-        let sorted = gathered(&keys, &order);
-        let what = (std::any::type_name::<K>(), what, n);
-        let input = stream.clone_htod(&keys).unwrap();
-        let got = builder.workspace(&mut device.workspace).indices::<u32, _>(&input).unwrap();
-        assert_bytes(&stream.clone_dtoh(&got).unwrap(), &order, &("indices", what));
-        let got = builder.workspace(&mut device.workspace).run(&input).unwrap();
-        assert_bytes(&stream.clone_dtoh(&got).unwrap(), &sorted, &("keys alone", what));
-        let beside = stream.clone_htod(&order).unwrap();
-        let (mut keys_to, mut beside_to) = (input.clone(), beside.clone());
-        builder
-            .workspace(&mut device.workspace)
-            .run_with_into::<u32, _, _, _, _>(&input, &beside, &mut keys_to, &mut beside_to)
-            .unwrap();
-        assert_bytes(&stream.clone_dtoh(&keys_to).unwrap(), &sorted, &("keys", what));
-        assert_bytes(&stream.clone_dtoh(&beside_to).unwrap(), &gathered(&order, &order), &("with them", what));
-        let (mut data, mut payload) = (input, beside);
-        builder.workspace(&mut device.workspace).run_with_in_place::<u32, _, _>(&mut data, &mut payload).unwrap();
-        assert_bytes(&stream.clone_dtoh(&data).unwrap(), &sorted, &("keys in place", what));
+        agrees(&mut device, &keys, k % 2 == 1, what);
+    }
+}
+
+/// Random keys, and in one of their slots keys that are more often than others: as many as its bins do not tell apart, and fewer than it has room for.
+/// From one key up to more than are put in order one after the other where something goes with them, far from each other or side by side.
+fn with_frequent_keys<K: Key>(make: impl Fn(u64) -> K) {
+    let Some(mut device) = Device::new() else { return };
+    let width = K::WIDTH as usize;
+    for most in [70_000, 1 << 18, 1 << 20, 1_300_000, 1 << 22] {
+        let n = most - device.rng.below(20);
+        let seldom = (n / (n / 1500).max(900)) as u64; // one in so many
+        for (k, (values, apart)) in [(1, 0), (2, 1), (3, 0xbad), (4, 0x1bad), (6, 0xbad)].into_iter().enumerate() {
+            let first = device.rng.next() >> (65 - width);
+            let keys: Vec<K> = (0..n)
+                .map(|_| {
+                    let x = device.rng.next();
+                    let frequent = first + device.rng.next() % values * apart;
+                    make(if x % seldom == 0 { frequent } else { x >> (64 - width) })
+                })
+                .collect();
+            agrees(&mut device, &keys, k % 2 == 1, &format!("{values} frequent keys, {apart} apart"));
+        }
+        let end = u64::MAX >> (64 - width);
+        let law = |x: u64| (1.0 - (x >> 11) as f64 / (1_u64 << 53) as f64).powf(-(width as f64) / 12.8); // so 1 in some 7000 is beyond the end
+        let keys: Vec<K> = (0..n).map(|_| make((law(device.rng.next()) as u64).min(end))).collect();
+        agrees(&mut device, &keys, false, "a power law that is cut off");
     }
 }
 
@@ -428,6 +459,19 @@ fn long_words_by_values() {
 #[test]
 fn floats_by_values() {
     by_values::<f32>(|x| f32::from_bits(x as u32));
+}
+
+#[test]
+fn words_with_frequent_keys() {
+    with_frequent_keys::<u32>(|x| x as u32);
+}
+#[test]
+fn long_words_with_frequent_keys() {
+    with_frequent_keys::<i64>(|x| x as i64);
+}
+#[test]
+fn floats_with_frequent_keys() {
+    with_frequent_keys::<f32>(|x| f32::from_bits(x as u32));
 }
 
 /// Keys alone of 1 byte, and many of 2, are counted.
