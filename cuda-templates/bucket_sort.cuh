@@ -5,33 +5,8 @@
 // - Where these do not tell them apart, of slots: each of these bins becomes as many as its keys need.
 // - Where keys are much alike even so, or there are no finer bins: digit by digit.
 #pragma once
+#include "finer_bins.cuh"
 #include "slots.cuh"
-
-// One more of what a counter in shared memory counts, if `left` is more than `i`; what it was. By a predicate: a branch for each would wait for one
-// before the next is asked for.
-__device__ inline u32 count_if(int left, int i, u32 *counter, u32 more) {
-    u32 before;
-    asm volatile("{\n"
-                 ".reg .pred is_there;\n"
-                 "setp.gt.s32 is_there, %1, %2;\n"
-                 "mov.u32 %0, 0;\n"
-                 "@is_there atom.shared.add.u32 %0, [%3], %4;\n"
-                 "}"
-                 : "=&r"(before)
-                 : "r"(left), "r"(i), "r"(u32(__cvta_generic_to_shared(counter))), "r"(more)
-                 : "memory");
-    return before;
-}
-// The same where nobody asks.
-__device__ inline void only_count_if(int left, int i, u32 *counter) {
-    asm volatile("{\n"
-                 ".reg .pred is_there;\n"
-                 "setp.gt.s32 is_there, %0, %1;\n"
-                 "@is_there red.shared.add.u32 [%2], 1;\n"
-                 "}" ::"r"(left),
-                 "r"(i), "r"(u32(__cvta_generic_to_shared(counter)))
-                 : "memory");
-}
 
 // UNEVEN: keys may come between splitters or by cells, where they need not be spread evenly. Then values are not where they go.
 template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort {
@@ -194,6 +169,8 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     }
 
   private:
+    template <class Sort, u32 LOG> friend struct FinerBins;
+
     // By the whole block, of one key at least.
     static __device__ Span span(Shared &shared, const Mine &t) {
         Fine &s = shared.fine;
@@ -434,141 +411,6 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         if constexpr (UNEVEN && HAS_VALUES) return s.beside.keys;
         else return s.items;
     }
-    // By bins of two sizes: of many keys a bin becomes as many bins as they need, of few less than one, and all are used again. For keys that are not
-    // spread evenly. Whether it was done: not if a finer bin has more than some and these are not equal.
-    static __device__ bool by_finer_bins(Shared &shared, u32 count, Order order, Bits *out, const Value *values, Value *values_out, Span span) {
-        constexpr u32 MOST_OF_BIN = WARP, PLACE_BITS = 16; // each of a bin is compared with all
-        constexpr u32 MOST_LONG = 4; // bins of more, all equal, with something beside them, which takes a turn for each
-        Fine &s = shared.fine;
-        if (span.bits <= LOG_BINS) return false; // a bin's keys are equal
-        auto has_many_long = [&] { // or seem to be
-            if (!HAS_VALUES) return false;
-            u32 used = used_bins(s);
-            return used > MOST_LONG && used < count / WARP;
-        };
-        if (TURNS == 1 && has_many_long()) return false;
-        Bits *keys = rest(s);
-        Mine t(count, [=](u32 at) { return keys[at]; });
-        u16 *table = (u16 *)s.items; // where a bin's finer ones begin
-        u32 beyond = WIDTH == 64 && span.most >> (WIDTH / 2) != 0 ? 32 - __clz(int(span.most >> (WIDTH / 2))) : 0;
-        u32 factor = factor_for(u32(span.most >> beyond), FINE);
-        auto product = [&](u32 i) { return u64(u32(t.key[i] >> beyond)) * factor; };
-        int left = t.left();
-        // Bins tell how many they have, or nearly, where something goes with them. Of more turns than one some tell already where they begin.
-        if constexpr (TURNS > 1) {
-            clear_bins(s);
-            __syncthreads();
-            t.rows([&](u32 i) { only_count_if(left, i * THREADS, s.bins + u32(product(i) >> 32)); });
-            __syncthreads();
-            if (has_many_long()) return false; // the keys are where they were
-        }
-        float finer = float(FINE) / float(count);
-        // Which waits until all have their keys. A key may be in a bin behind all that were counted: less than FINE.
-        places_of_bins(s, [&](u32 bin, u32 begin) { table[bin] = u16(min(float(begin) * finer, float(FINE - 1))); });
-        if (threadIdx.x == 0) table[FINE] = FINE;
-        clear_bins(s);
-        __syncthreads();
-        u32 place[ITEMS]; // first the bin, and above it how many of it were before
-        bool has_more = false; // whether one of these was the first beyond those of a bin that are compared
-#pragma unroll
-        for (u32 row = 0; row < ITEMS; row += ROWS) {
-            if (row * THREADS >= count) break;
-#pragma unroll
-            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
-                u64 exact = product(i);
-                u32 bin = u32(exact >> 32), begin = table[bin];
-                place[i] = begin + __umulhi(u32(exact), table[bin + 1] - begin);
-            }
-#pragma unroll
-            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
-                u32 before = count_if(left, i * THREADS, s.bins + place[i], 1);
-                has_more |= before == MOST_OF_BIN;
-                place[i] |= before << 16;
-            }
-        }
-        u32 long_bins = __syncthreads_count(has_more); // about
-        if (HAS_VALUES && long_bins > MOST_LONG) return false; // the keys are where they were
-        places_of_bins(s, [&](u32 bin, u32 begin) { s.bins[bin] = begin; });
-        __syncthreads();
-        u32 *longs = s.totals; // how many, then of each where one of its keys is and where it begins
-        static_assert(1 + 2 * MOST_LONG <= sizeof(s.totals) / sizeof(u32), "room for all");
-        if (threadIdx.x == 0) longs[0] = 0;
-        t.rows([&](u32 i) {
-            u32 bin = place[i] & 0xffff, begin = s.bins[bin];
-            if (t.is_there(i)) s.items[begin + (place[i] >> 16)] = HAS_VALUES ? Item(at(i)) : Item(t.key[i]);
-        });
-        __syncthreads();
-        bool fails = false; // where keys of a bin with more than some differ, or there are too many such bins
-        t.rows([&](u32 i) {
-            u32 bin = place[i] & 0xffff, begin = s.bins[bin], end = bin + 1 < FINE ? s.bins[bin + 1] : count, less = begin;
-            if (!t.is_there(i)) return;
-            u32 before = place[i] >> 16, own = HAS_VALUES ? at(i) : begin + before;
-            if (end - begin > MOST_OF_BIN) {
-                fails |= keys[HAS_VALUES ? u32(s.items[begin]) : begin] != t.key[i];
-                if (HAS_VALUES && before == MOST_OF_BIN) {
-                    u32 l = atomicAdd(longs, 1);
-                    if (l < MOST_LONG) longs[1 + 2 * l] = at(i), longs[2 + 2 * l] = begin;
-                    else fails = true;
-                }
-                place[i] = begin + before;
-                return;
-            }
-            for (u32 j = begin; j < end; j++) {
-                u32 where = HAS_VALUES ? u32(s.items[j]) : j; // equal keys are told apart by it
-                Bits other = keys[where];
-                less += other < t.key[i] || (other == t.key[i] && where < own);
-            }
-            place[i] = less;
-        });
-        if (__syncthreads_or(fails)) {
-            t.rows([&](u32 i) {
-                if (t.is_there(i)) keys[at(i)] = t.key[i];
-            });
-            return false;
-        }
-        if (HAS_VALUES && long_bins > 0)
-            for (u32 l = 0; l < longs[0]; l++) keep_order(s, t, keys[longs[1 + 2 * l]], longs[2 + 2 * l], place);
-        t.rows([&](u32 i) {
-            if (t.is_there(i)) s.items[place[i]] = HAS_VALUES ? Item(at(i)) : Item(t.key[i]);
-        });
-        if constexpr (HAS_VALUES) write_pairs(s, span, order, out, values, values_out, count, PLACE_BITS, false);
-        else {
-            __syncthreads();
-            write_keys(s, span, order, out, count);
-        }
-        return true;
-    }
-    // Places from `begin` on for all that are equal to a key, in the order in which they are now. By the whole block, when nobody needs the items.
-    static __device__ void keep_order(Fine &s, const Mine &t, Bits key, u32 begin, u32 (&place)[ITEMS]) {
-        constexpr u32 WORDS = ITEMS * WARPS;
-        static_assert(WORDS <= THREADS && sizeof(s.items) >= (WORDS + WARPS) * sizeof(u32), "a thread and a word for each row of a warp");
-        u32 *earlier = (u32 *)s.items, *totals = earlier + WORDS;
-        auto equal = [&](u32 i) { return __ballot_sync(ALL_LANES, t.is_there(i) && t.key[i] == key); };
-        t.rows([&](u32 i) {
-            u32 lanes = equal(i);
-            if (lane_id() == 0) earlier[at(i) / WARP] = __popc(lanes);
-        });
-        __syncthreads();
-        u32 w = threadIdx.x, before = block_before<THREADS>(w * WARP < t.count ? earlier[w] : 0, totals);
-        if (w * WARP < t.count) earlier[w] = before;
-        __syncthreads();
-        t.rows([&](u32 i) {
-            u32 lanes = equal(i);
-            if (lanes >> lane_id() & 1) place[i] = begin + earlier[at(i) / WARP] + __popc(lanes & ((1u << lane_id()) - 1));
-        });
-        __syncthreads();
-    }
-    // How many bins have any, as long as they say that.
-    static __device__ u32 used_bins(Fine &s) {
-        u32 used = 0;
-        for (u32 i = threadIdx.x; i < FINE; i += THREADS) used += s.bins[i] > 0;
-        used = warp_add(used);
-        if (lane_id() == 0) s.totals[warp_id()] = used;
-        __syncthreads();
-        used = warp_add(lane_id() < WARPS ? s.totals[lane_id()] : 0);
-        __syncthreads(); // all have read it
-        return used;
-    }
     static __device__ void clear_bins(Fine &s) {
         for (u32 i = threadIdx.x; i < FINE / 4; i += THREADS) ((Vector *)s.bins)[i] = Vector{{0, 0, 0, 0}};
     }
@@ -585,7 +427,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
             if (lane_id() == WARP - 1) totals[warp_id()] = upto;
             __syncthreads();
             u32 begin = earlier + upto - sum + warps_before(totals);
-            // In the last turn in vain: CUDA 13.0's ptxas gave a sum that only some turns need the predicate of something else.
+            // In the last turn too, where nobody needs it: under a condition of its own CUDA 13.0's ptxas miscompiled the sum.
             if (TURNS > 1) earlier += warp_add(lane_id() < WARPS ? totals[lane_id()] : 0);
 #pragma unroll
             for (u32 e = 0; e < EACH; e++) {
@@ -604,7 +446,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     static __device__ __noinline__ void by_digits(Shared &shared, u32 count, Order order, Bits *out, const Value *values, Value *values_out, Span span) {
         constexpr bool HAS_FINER = UNEVEN && sizeof(shared.fine.items) >= (FINE + 1) * sizeof(u16); // room for its table in the items' place
         if constexpr (HAS_FINER)
-            if (by_finer_bins(shared, count, order, out, values, values_out, span)) return;
+            if (FinerBins<BucketSort, LOG_BINS>::run(shared.fine, count, order, out, values, values_out, span)) return;
         Tile t(shared.tile, count);
         const Bits *keys = rest(shared.fine);
         __syncthreads();

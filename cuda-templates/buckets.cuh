@@ -39,6 +39,32 @@ template <u32 THREADS, u32 UNROLL, class Order, class Bits, class Use> __device_
     }
 }
 
+// One more of what a counter in shared memory counts, if `left` is more than `i`; what it was. By a predicate: a branch for each would wait for one
+// before the next is asked for.
+__device__ inline u32 count_if(int left, int i, u32 *counter, u32 more) {
+    u32 before;
+    asm volatile("{\n"
+                 ".reg .pred is_there;\n"
+                 "setp.gt.s32 is_there, %1, %2;\n"
+                 "mov.u32 %0, 0;\n"
+                 "@is_there atom.shared.add.u32 %0, [%3], %4;\n"
+                 "}"
+                 : "=&r"(before)
+                 : "r"(left), "r"(i), "r"(u32(__cvta_generic_to_shared(counter))), "r"(more)
+                 : "memory");
+    return before;
+}
+// The same where nobody asks.
+__device__ inline void only_count_if(int left, int i, u32 *counter) {
+    asm volatile("{\n"
+                 ".reg .pred is_there;\n"
+                 "setp.gt.s32 is_there, %0, %1;\n"
+                 "@is_there red.shared.add.u32 [%2], 1;\n"
+                 "}" ::"r"(left),
+                 "r"(i), "r"(u32(__cvta_generic_to_shared(counter)))
+                 : "memory");
+}
+
 // Whether the numbers of a warp's lanes are no more than so many, and which. If they are fewer, the rest of `common` is no lane's.
 constexpr u32 COMMON = 4;
 __device__ inline bool few_in_warp(u32 mine, u32 (&common)[COMMON]) {

@@ -474,6 +474,31 @@ fn floats_with_frequent_keys() {
     with_frequent_keys::<f32>(|x| f32::from_bits(x as u32));
 }
 
+/// All numbers from the greatest down, and one of them often, where a slot is about as wide as a block has bins: the greatest key of a slot is its first, and
+/// may be alone in the last bin or have it beside none.
+fn dense_with_one_often<K: Key>(slots: Range<u64>, make: impl Fn(u64) -> K) {
+    let Some(mut device) = Device::new() else { return };
+    for slot in slots.step_by(3) {
+        let n = (slot * 4096 / 17) as usize; // a sixteenth of the range is left for what may lie beyond the keys that are looked at
+        let greatest = (5 << 28) + device.rng.below(1 << 20) as u64;
+        let mut keys: Vec<K> = (0..n as u64).map(|down| make(greatest - down)).collect();
+        let often = keys[device.rng.below(n)];
+        for _ in 0..500 {
+            keys[device.rng.below(n)] = often;
+        }
+        agrees(&mut device, &keys, false, "dense from above, and one often");
+    }
+}
+
+#[test]
+fn dense_words_with_one_often() {
+    dense_with_one_often::<u32>(4090..4130, |x| x as u32);
+}
+#[test]
+fn dense_long_words_with_one_often() {
+    dense_with_one_often::<i64>(8185..8275, |x| x as i64);
+}
+
 /// Keys alone of 1 byte, and many of 2, are counted.
 #[test]
 fn by_counts() {
