@@ -7,7 +7,7 @@ struct PartsLeft {
     struct Part {
         u32 first, count;
     };
-    static constexpr u32 MOST = 32; // each is at most half as long as the one below it
+    static constexpr u32 MOST = 32; // the shorter one of two comes next: the k-th has at most one in 2^k keys
     Part part[MOST];
     __device__ void add(u32 &parts, Part last) {
         if (last.count == 0) return;
