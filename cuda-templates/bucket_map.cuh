@@ -12,7 +12,6 @@ constexpr u32 FEW_DIGITS = 2; // that so many passes take less time than buckets
 
 constexpr u32 BUCKETS = 1 << 16; // at most
 constexpr u32 MAP_BLOCKS = 32;   // of the kernel that makes the map, at most
-constexpr u32 PART_BLOCKS = 64;  // of the kernel that sorts buckets, for those that do not fit one
 constexpr u32 PART_BITS = 16;    // by which a key's place in its cell is known
 
 // Keys of a first digit that lie side by side in cells of one width, each with as many buckets: what their second digit is without a table.
@@ -53,7 +52,6 @@ template <class Bits> struct BucketMap { // zero before the sort
     u32 samples[2][CELLS]; // and by cell, of either way
     u32 sampled, mapped;   // blocks that are done with it
     u32 tickets[2];        // tiles of the steps
-    u32 listed;            // buckets that do not fit a block
     u32 single[BUCKETS / 32]; // a bit for each bucket that has only one key, however often
 
     Route route;
@@ -70,8 +68,6 @@ template <class Bits> struct BucketMap { // zero before the sort
     Singles<Bits> singles;
     u32 seen[MAP_BLOCKS]; // values in the part of the sample that a block has; and these, if they are few
     Bits of_part[MAP_BLOCKS][VALUES];
-
-    __device__ bool has_one_key(u32 bucket) const { return single[bucket / 32] >> bucket % 32 & 1; }
 };
 
 // A key's share of the way between both, of so many in all.

@@ -5,7 +5,6 @@
 // - Where these do not tell them apart, of slots: each of these bins becomes as many as its keys need.
 // - Where keys are much alike even so, or there are no finer bins: digit by digit.
 #pragma once
-#include "bucket_parts.cuh"
 #include "finer_bins.cuh"
 #include "slots.cuh"
 
@@ -48,7 +47,6 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         typename Tile::Shared tile;
         Fine fine;
         ManyEqual<Bits> many;
-        typename BucketParts<BucketSort>::Shared parts;
         __device__ Shared() {}
     };
     // Keys are the least of them and a number up to `most`, of so many bits, with `zeros` zeros more at the end.
@@ -89,11 +87,11 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         }
     }
 
-    // The buckets of the block's number and on, but for the first blocks, which have those that do not fit one.
+    // The buckets of the block's number and on.
     static __device__ void run_buckets(Shared &shared, const SortCall &call, const BucketCall &buckets) {
         const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
         // All are asked for together.
-        u32 too_large = ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large, lower_bits = map.lower_bits, bucket = blockIdx.x - PART_BLOCKS;
+        u32 too_large = ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large, lower_bits = map.lower_bits, bucket = blockIdx.x;
         u32 first = buckets.starts[bucket], end = buckets.starts[bucket + 1];
         bool by_bits = map.route == BY_BITS;
         u32 bits = call.end - DIGIT_BITS - lower_bits, all = BINS << lower_bits;
@@ -101,7 +99,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         for (;;) {
             u32 later = min(bucket + buckets.at_once, all - 1), count = end - first; // later: will soon be sorted
             u32 later_first = buckets.starts[later], later_end = buckets.starts[later + 1];
-            if (count > 0 && count <= buckets.room) { // a larger one is done, or another block's
+            if (count > 0 && count <= buckets.room) { // a larger one is done
                 Bits *keys = (Bits *)call.keys[0] + first;
                 Value *values = (Value *)call.values[0] + first;
                 Mine t(count, [=](u32 at) { return keys[at]; });
@@ -110,42 +108,10 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
                 __syncthreads(); // the bucket before is out
                 run(shared, t, call, call.no_keys ? nullptr : keys, values, values, by_bits ? Span(bucket, bits) : span(shared, t));
             }
-            bucket += gridDim.x - PART_BLOCKS;
+            bucket += gridDim.x;
             if (bucket >= all) return;
             first = buckets.starts[bucket];
             end = buckets.starts[bucket + 1];
-        }
-    }
-
-    // Buckets that do not fit a block, which are listed: each is parted until its parts do.
-    static __device__ __noinline__ void run_parts(Shared &shared, const SortCall &call, const BucketCall &buckets) {
-        __shared__ PartsLeft left;
-        const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
-        u32 too_large = ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large, listed = map.listed;
-        if (too_large) return;
-        Order order{Bits(call.flip)};
-        for (u32 i = blockIdx.x; i < listed; i += PART_BLOCKS) {
-            u32 bucket = ((const u32 *)buckets.sample)[i], first = buckets.starts[bucket], count = buckets.starts[bucket + 1] - first, parts = 0;
-            for (;;) {
-                if (count > buckets.room) {
-                    u32 less, equal;
-                    BucketParts<BucketSort>(call, first).run(shared.parts, count, order, less, equal);
-                    PartsLeft::Part lower = {first, less}, upper = {first + less + equal, count - less - equal};
-                    bool upper_last = upper.count < lower.count;
-                    left.add(parts, upper_last ? lower : upper);
-                    left.add(parts, upper_last ? upper : lower);
-                } else {
-                    Bits *keys = (Bits *)call.keys[0] + first;
-                    Value *values = (Value *)call.values[0] + first;
-                    Mine t(count, [=](u32 at) { return keys[at]; });
-                    run(shared, t, call, call.no_keys ? nullptr : keys, values, values, span(shared, t));
-                }
-                __syncthreads(); // the part before is out, and those that are left are known
-                if (parts == 0) break;
-                PartsLeft::Part part = left.part[--parts];
-                first = part.first;
-                count = part.count;
-            }
         }
     }
 

@@ -8,8 +8,7 @@
 //   second   and to their lower one
 //   sort     each bucket by one block, in shared memory                        bucket_sort.cuh
 //
-// A bucket that is too large for a block is parted until its parts are not (bucket_parts.cuh); if it is far too large, nothing is moved, and the sort by
-// passes runs. What is sorted is the same either way.
+// If a bucket is too large for a block, nothing is moved, and the sort by passes runs. What is sorted is the same either way.
 #pragma once
 #include "bucket_sample.cuh"
 
@@ -291,18 +290,13 @@ __device__ inline u32 bucket_starts(const SortCall &call, const BucketCall &buck
     return count;
 }
 
-// And whether all are small enough. Those that do not fit a block are listed, unless one has more than one in `most_parted` of all keys, which would take
-// its block too long.
-template <class Bits> __device__ void bucket_plan(const SortCall &call, const BucketCall &buckets, u32 tile, u32 most_parted) {
+// And whether all are small enough.
+template <class Bits> __device__ void bucket_plan(const SortCall &call, const BucketCall &buckets, u32 tile) {
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
     if (__syncthreads_or(plan.too_large)) return; // all threads, though another block may be about to say so
     BucketMap<Bits> &map = *(BucketMap<Bits> *)buckets.map;
     u32 count = bucket_starts(call, buckets, map.lower_bits, tile), bucket = (blockIdx.x << map.lower_bits) + threadIdx.x;
-    if (count > buckets.room && !map.has_one_key(bucket)) {
-        u32 i = atomicAdd(&map.listed, 1);
-        if (count > call.n / most_parted || i >= buckets.sampled) plan.too_large = 1;
-        else ((u32 *)buckets.sample)[i] = bucket; // which is of no more use
-    }
+    if (count > buckets.room && !(map.single[bucket / 32] >> bucket % 32 & 1)) plan.too_large = 1;
     Singles<Bits> &singles = map.singles;
     if (threadIdx.x >> map.lower_bits > 0) return;
     if (bucket == singles.bucket) singles.begin = buckets.starts[bucket];
@@ -412,8 +406,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
         typename If<ONE_STEP, PutInBucket<Order, Bits>, PutPlainly<Order, Bits>>::Type put{(Bits *)(to ? call.keys[1] : call.keys[0]), order};
         const u32 *starts = buckets.starts;
         u32 lower_bits = this->lower_bits, room = buckets.room;
-        const BucketMap<Bits> *map = &this->map;
-        auto mark = [=](u32 d) { return ONE_STEP && starts[d + 1] - starts[d] > room && map->has_one_key(d) ? DONE : 0; };
+        auto mark = [=](u32 d) { return ONE_STEP && starts[d + 1] - starts[d] > room ? DONE : 0; };
         if constexpr (!Tile::HAS_VALUES) {
             u64 at = u64(blockIdx.x) * Tile::TILE;
             const Bits *from = (const Bits *)call.keys_in + at;
@@ -455,8 +448,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
         typename Bucket::template Put<Order> put{(Bits *)call.keys[0], Order{Bits(call.flip)}};
         u32 lower_bits = this->lower_bits, room = buckets.room;
         const u32 *starts = buckets.starts;
-        const BucketMap<Bits> *map = &this->map;
-        auto mark = [=](u32 bucket) { return Bucket::HAS_LARGE && starts[bucket + 1] - starts[bucket] > room && map->has_one_key(bucket) ? DONE : 0; };
+        auto mark = [=](u32 bucket) { return Bucket::HAS_LARGE && starts[bucket + 1] - starts[bucket] > room ? DONE : 0; };
         if constexpr (!Tile::HAS_VALUES) {
             u32 top = part.top;
             const Bits *from = (const Bits *)call.keys[1] + part.at;

@@ -133,8 +133,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) bucket_count(SortCall call
 #if HAS_KERNEL(bucket_plan)
 extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets) {
     follow();
-    constexpr u32 MOST_PARTED = Value::BYTES == 0 ? 128 : 256; // where parting takes as long as passes do, more or less
-    bucket_plan<Bits>(call, buckets, PASS_THREADS * PASS_ITEMS, MOST_PARTED);
+    bucket_plan<Bits>(call, buckets, PASS_THREADS * PASS_ITEMS);
 }
 #endif
 #if HAS_KERNEL(bucket_first)
@@ -152,20 +151,18 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) bucket_s
 }
 #endif
 #if HAS_KERNEL(bucket_sort)
-extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) bucket_sort(const __grid_constant__ SortCall call, const __grid_constant__ BucketCall buckets) {
+extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) bucket_sort(SortCall call, BucketCall buckets) {
     follow();
     extern __shared__ Vector shared[];
-    if (blockIdx.x < PART_BLOCKS) Slot::run_parts(*(Slot::Shared *)shared, call, buckets);
-    else Bucket::run_buckets(*(Bucket::Shared *)shared, call, buckets);
+    Bucket::run_buckets(*(Bucket::Shared *)shared, call, buckets);
 }
 #endif
 // The same of buckets that are several times as large, where keys are too many for others.
 #if HAS_KERNEL(bucket_sort_large)
-extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1) bucket_sort_large(const __grid_constant__ SortCall call, const __grid_constant__ BucketCall buckets) {
+extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1) bucket_sort_large(SortCall call, BucketCall buckets) {
     follow();
     extern __shared__ Vector shared[];
-    if (blockIdx.x < PART_BLOCKS) LargeSlot::run_parts(*(LargeSlot::Shared *)shared, call, buckets);
-    else LargeBucket::run_buckets(*(LargeBucket::Shared *)shared, call, buckets);
+    LargeBucket::run_buckets(*(LargeBucket::Shared *)shared, call, buckets);
 }
 #endif
 // By one step, where keys are few: `room` keys of scratch memory for each bucket, so that nothing is counted before.

@@ -11,7 +11,7 @@ use super::tuning::{
 };
 
 /// The templates, by the name under which a unit includes them.
-pub(crate) const TEMPLATES: [(&str, &str); 40] = [
+pub(crate) const TEMPLATES: [(&str, &str); 39] = [
     ("types.cuh", include_str!("../../cuda-templates/types.cuh")),
     ("rust.cuh", include_str!("../../cuda-templates/rust.cuh")),
     ("warp_scan.cuh", include_str!("../../cuda-templates/warp_scan.cuh")),
@@ -39,7 +39,6 @@ pub(crate) const TEMPLATES: [(&str, &str); 40] = [
     ("bitonic.cuh", include_str!("../../cuda-templates/bitonic.cuh")),
     ("sort.cuh", include_str!("../../cuda-templates/sort.cuh")),
     ("bucket_map.cuh", include_str!("../../cuda-templates/bucket_map.cuh")),
-    ("bucket_parts.cuh", include_str!("../../cuda-templates/bucket_parts.cuh")),
     ("bucket_sample.cuh", include_str!("../../cuda-templates/bucket_sample.cuh")),
     ("finer_bins.cuh", include_str!("../../cuda-templates/finer_bins.cuh")),
     ("bucket_sort.cuh", include_str!("../../cuda-templates/bucket_sort.cuh")),

@@ -474,51 +474,6 @@ fn floats_with_frequent_keys() {
     with_frequent_keys::<f32>(|x| f32::from_bits(x as u32));
 }
 
-/// As many keys as go to buckets, of which some have more keys than a block holds: because of one key or a few, among random ones and others; of many that
-/// are close together; and so many of one that buckets are left alone.
-fn in_full_buckets<K: Key>(lengths: [usize; 2], make: impl Fn(u64) -> K) {
-    let Some(mut device) = Device::new() else { return };
-    let width = K::WIDTH as usize;
-    let up = |x: u64| x >> (64 - width);
-    for (k, n) in lengths.into_iter().flat_map(|n| [(0, n), (1, n)]) {
-        let n = n + device.rng.below(5000);
-        let any = device.rng.next();
-        let far = |i: u64| up((any ^ i).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        // One of `kinds` in so many, and which of them.
-        let often = |x: u64, seldom: u64, kinds: u64| x.is_multiple_of(seldom).then(|| x / seldom % kinds);
-        let even: [(&str, &dyn Fn(u64) -> u64); 4] = [
-            ("one key", &|x| often(x, 700, 1).map_or(up(x), far)),
-            ("many keys", &|x| often(x, 8, 250).map_or(up(x), far)),
-            ("three neighbours", &|x| often(x, 600, 3).map_or(up(x), |i| far(1) & !3 | i)),
-            ("close together", &|x| often(x, 150, 1).map_or(up(x), |_| far(1) >> 16 << 16 | (up(x) >> 8 & 0xffff))),
-        ];
-        let uneven: [(&str, &dyn Fn(u64) -> u64); 4] = [
-            ("one in 270", &|x| often(x, 270, 1).map_or(up(x), far)),
-            ("one in forty", &|x| often(x, 40, 1).map_or(up(x), far)),
-            ("a power law and a key", &|x| often(x, 300, 2).map_or(up(x) >> (x % (width as u64 - 4)), |i| far(i) >> 5)),
-            ("dense and two keys", &|x| often(x, 300, 2).map_or(up(x) >> 3 & up(x << 8) >> 3, |i| far(i) >> 4)),
-        ];
-        for (what, key) in if k == 0 { even } else { uneven } {
-            let keys: Vec<K> = (0..n).map(|_| make(key(device.rng.next()))).collect();
-            let descending = device.rng.below(2) == 0;
-            agrees(&mut device, &keys, descending, &format!("full buckets: {what}"));
-        }
-    }
-}
-
-#[test]
-fn words_in_full_buckets() {
-    in_full_buckets::<u32>([5 << 20, 3 << 22], |x| x as u32);
-}
-#[test]
-fn long_words_in_full_buckets() {
-    in_full_buckets::<i64>([3 << 19, 3 << 20], |x| x as i64);
-}
-#[test]
-fn floats_in_full_buckets() {
-    in_full_buckets::<f32>([5 << 20, 3 << 22], |x| f32::from_bits(x as u32));
-}
-
 /// All numbers from the greatest down, and one of them often, where a slot is about as wide as a block has bins: the greatest key of a slot is its first, and
 /// may be alone in the last bin or have it beside none.
 fn dense_with_one_often<K: Key>(slots: Range<u64>, make: impl Fn(u64) -> K) {
@@ -653,10 +608,6 @@ fn sanitize() {
         device.check::<u32>(&WHOLE, Pattern::PowerLaw, 300_077, skips);
         device.check_with::<u32, u32>(&WHOLE, Pattern::PowerLaw, 300_077, skips);
     }
-    let often = device.rng.next() as i64;
-    let keys: Vec<i64> = (0..(3 << 20) + 77).map(|_| device.rng.next() as i64).collect();
-    let keys: Vec<i64> = keys.iter().map(|&x| if x % 700 == 0 { often } else { x }).collect();
-    agrees(&mut device, &keys, false, "a full bucket");
 }
 
 /// Replays with other data: by buckets and not, in place, with a payload and of indices in one graph, nothing allocated.

@@ -460,7 +460,6 @@ mod tests {
         let sort = include_str!("../../../cuda-templates/sort.cuh");
         for (text, name, value) in [
             (map, "TOP_APART", TOP_APART),
-            (map, "PART_BLOCKS", crate::cuda::sort::PART_BLOCKS),
             (buckets, "FEW_COPIES", FEW_COPIES),
             (slots, "LOOKED_AT", LOOKED_AT),
             (cells, "CELL_SAMPLE", CELL_SAMPLE),
