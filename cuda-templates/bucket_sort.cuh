@@ -90,16 +90,19 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     // The buckets of the block's number and on.
     static __device__ void run_buckets(Shared &shared, const SortCall &call, const BucketCall &buckets) {
         const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
+        const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
         // All are asked for together.
-        u32 too_large = ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large, lower_bits = map.lower_bits, bucket = blockIdx.x;
+        bool by_passes = plan.all_by_passes(call.n);
+        Places<u32> left = plan.left_by_buckets();
+        u32 lower_bits = map.lower_bits, bucket = blockIdx.x;
         u32 first = buckets.starts[bucket], end = buckets.starts[bucket + 1];
         bool by_bits = map.route == BY_BITS;
         u32 bits = call.end - DIGIT_BITS - lower_bits, all = BINS << lower_bits;
-        if (too_large || bucket >= all) return;
+        if (by_passes || bucket >= all) return;
         for (;;) {
             u32 later = min(bucket + buckets.at_once, all - 1), count = end - first; // later: will soon be sorted
             u32 later_first = buckets.starts[later], later_end = buckets.starts[later + 1];
-            if (count > 0 && count <= buckets.room) { // a larger one is done
+            if (count > 0 && count <= buckets.room && !left.has(first)) { // a larger one is done
                 Bits *keys = (Bits *)call.keys[0] + first;
                 Value *values = (Value *)call.values[0] + first;
                 Mine t(count, [=](u32 at) { return keys[at]; });

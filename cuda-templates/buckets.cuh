@@ -290,13 +290,20 @@ __device__ inline u32 bucket_starts(const SortCall &call, const BucketCall &buck
     return count;
 }
 
-// And whether all are small enough.
+// And which places are left to the passes: from the first bucket that does not fit a block to the last one.
 template <class Bits> __device__ void bucket_plan(const SortCall &call, const BucketCall &buckets, u32 tile) {
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
     if (__syncthreads_or(plan.too_large)) return; // all threads, though another block may be about to say so
     BucketMap<Bits> &map = *(BucketMap<Bits> *)buckets.map;
     u32 count = bucket_starts(call, buckets, map.lower_bits, tile), bucket = (blockIdx.x << map.lower_bits) + threadIdx.x;
-    if (count > buckets.room && !(map.single[bucket / 32] >> bucket % 32 & 1)) plan.too_large = 1;
+    bool is_left = count > buckets.room && !(map.single[bucket / 32] >> bucket % 32 & 1);
+    if (__any_sync(ALL_LANES, is_left)) {
+        u32 first = is_left ? buckets.starts[bucket] : ~0u, turned = warp_max(~first), end = warp_max(is_left ? first + count : 0);
+        if (lane_id() == 0) {
+            atomicMax(&plan.left_turned, turned);
+            atomicMax(&plan.left_end, end);
+        }
+    }
     Singles<Bits> &singles = map.singles;
     if (threadIdx.x >> map.lower_bits > 0) return;
     if (bucket == singles.bucket) singles.begin = buckets.starts[bucket];
@@ -358,7 +365,7 @@ template <u32 TILE> __device__ inline bool find_tile(const BucketCall &buckets, 
 // Single keys of which none was moved, to where they lie in a tile. What is left of it: the others of its first digit are where that begins.
 template <class Order, class Tile, class Bits>
 __device__ inline u32 write_singles(typename Tile::Shared &s, const SortCall &call, const BucketCall &buckets, u32 lower_bits, const Singles<Bits> &singles,
-                                    TileOfTop part) {
+                                    Places<u32> left, TileOfTop part) {
     u32 of_top = 1u << lower_bits, bucket = part.top << lower_bits, end = part.at + part.left;
     u32 from = max(part.at, singles.begin), to = min(part.at + min(part.left, Tile::TILE), singles.end);
     if (from < to) {
@@ -373,7 +380,7 @@ __device__ inline u32 write_singles(typename Tile::Shared &s, const SortCall &ca
                 for (u32 step = of_top / 2; step > 0; step /= 2) d += s.begin[d + step] <= at ? step : 0;
                 run_end = s.begin[d + 1];
                 key = singles.from + Bits(bucket + d - singles.bucket);
-                if (run_end - s.begin[d] > buckets.room) key = order.from(key); // else it will be sorted
+                if (run_end - s.begin[d] > buckets.room && !left.has(at)) key = order.from(key); // else it will be sorted
             }
             out[at] = key;
         }
@@ -393,9 +400,21 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     BucketMap<Bits> &map;
     Bucket bucket;
     u32 lower_bits;
+    Places<u32> left; // to the passes
 
     __device__ BucketStep(const SortCall &call, const BucketCall &buckets, Bucket bucket)
-        : call(call), buckets(buckets), map(*(BucketMap<Bits> *)buckets.map), bucket(bucket), lower_bits(map.lower_bits) {}
+        : call(call), buckets(buckets), map(*(BucketMap<Bits> *)buckets.map), bucket(bucket), lower_bits(map.lower_bits),
+          left(((const SortPlan<sizeof(Bits) + 1> *)call.plan)->left_by_buckets()) {}
+    // Of a place in a bucket, if its keys are in order as soon as they are there: so they are if a block has no room for them, unless passes sort them.
+    __device__ auto marks() const {
+        const u32 *starts = buckets.starts;
+        u32 room = buckets.room;
+        Places<u32> left = this->left;
+        return [=](u32 bucket) {
+            u32 start = starts[bucket];
+            return starts[bucket + 1] - start > room && !left.has(start) ? DONE : 0;
+        };
+    }
 
     __device__ void first(typename Tile::Shared &s) const {
         UpperDigit<Bucket> digit{bucket};
@@ -405,8 +424,9 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
         u32 to = ONE_STEP && !call.in_place ? 0 : 1;
         typename If<ONE_STEP, PutInBucket<Order, Bits>, PutPlainly<Order, Bits>>::Type put{(Bits *)(to ? call.keys[1] : call.keys[0]), order};
         const u32 *starts = buckets.starts;
-        u32 lower_bits = this->lower_bits, room = buckets.room;
-        auto mark = [=](u32 d) { return ONE_STEP && starts[d + 1] - starts[d] > room ? DONE : 0; };
+        u32 lower_bits = this->lower_bits;
+        auto marks = this->marks();
+        auto mark = [=](u32 d) { return ONE_STEP ? marks(d) : 0; };
         if constexpr (!Tile::HAS_VALUES) {
             u64 at = u64(blockIdx.x) * Tile::TILE;
             const Bits *from = (const Bits *)call.keys_in + at;
@@ -446,9 +466,10 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     __device__ void second(typename Tile::Shared &s, TileOfTop part) const {
         LowerDigit<Bucket> digit{bucket};
         typename Bucket::template Put<Order> put{(Bits *)call.keys[0], Order{Bits(call.flip)}};
-        u32 lower_bits = this->lower_bits, room = buckets.room;
+        u32 lower_bits = this->lower_bits;
         const u32 *starts = buckets.starts;
-        auto mark = [=](u32 bucket) { return Bucket::HAS_LARGE && starts[bucket + 1] - starts[bucket] > room ? DONE : 0; };
+        auto marks = this->marks();
+        auto mark = [=](u32 bucket) { return Bucket::HAS_LARGE ? marks(bucket) : 0; };
         if constexpr (!Tile::HAS_VALUES) {
             u32 top = part.top;
             const Bits *from = (const Bits *)call.keys[1] + part.at;
@@ -489,7 +510,8 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
 template <class Order, class Tile, bool FIRST> __device__ void bucket_step(Vector *shared, const SortCall &call, const BucketCall &buckets) {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shared Shared;
-    if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
+    const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
+    if (plan.all_by_passes(call.n)) return;
     const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
     Shared &s = *(Shared *)shared;
     Vector *rest = shared + (sizeof(Shared) + sizeof(Vector) - 1) / sizeof(Vector);
@@ -516,7 +538,7 @@ template <class Order, class Tile, bool FIRST> __device__ void bucket_step(Vecto
             Singles<Bits> singles = map.singles; // asked for together
             if (!find_tile<Tile::TILE>(buckets, blockIdx.x, part)) return;
             if (singles.staying().keys > 0) {
-                part.left = write_singles<Order, Tile>(s, call, buckets, map.lower_bits, singles, part);
+                part.left = write_singles<Order, Tile>(s, call, buckets, map.lower_bits, singles, plan.left_by_buckets(), part);
                 if (part.left == 0) return;
             }
             Line<Bits> line = map.lines[part.top];

@@ -26,6 +26,12 @@ struct SortCall {
 // One more than few values: each of these, and what is between two of them, is a digit.
 constexpr u32 VALUES = BINS / 2;
 
+// Places of the output.
+template <class Word> struct Places {
+    Word first, count;
+    __device__ bool has(Word place) const { return place - first < count; }
+};
+
 // Found on the device. A pass whose digit is the same for all keys is skipped.
 template <u32 PASSES> struct SortPlan {
     u64 starts[PASSES][BINS]; // counts first
@@ -35,7 +41,8 @@ template <u32 PASSES> struct SortPlan {
     u32 running;              // passes that run
     u32 counted;              // parts that are
     u32 planned;              // whether all above is known
-    u32 too_large;            // whether a bucket does not fit a block
+    u32 too_large;            // whether buckets or slots do not do it, so that passes sort all keys
+    u32 left_turned, left_end; // first, turned over, and end of the places that buckets leave to passes; zero if there are none
     u32 may_be_few;           // whether the values may be: no pass has more digits
     u32 others;               // whether there are more than were thought
     u32 valued;               // parts whose values are counted
@@ -44,6 +51,23 @@ template <u32 PASSES> struct SortPlan {
     u32 ticket;               // of all that is to be done
     u32 finished[PASSES];     // tiles, by pass, where all are one launch
     u32 tickets[1];           // by launch, where each pass is, as many as there are; the first one else of `sort_few`
+
+    // All keys between the first and the last bucket that does not fit a block, as unsigned integers in order.
+    __device__ Places<u32> left_by_buckets() const {
+        u32 end = left_end, turned = left_turned;
+        return {~turned, end > 0 ? end - ~turned : 0};
+    }
+    // Whether passes sort all of n keys: also if buckets left more than half of them, as that takes less time.
+    __device__ bool all_by_passes(u64 n) const {
+        u32 left = left_by_buckets().count;
+        return too_large || left > n / 2;
+    }
+    // What passes sort.
+    __device__ Places<u64> of_passes(const SortCall &call) const {
+        if (!call.by_buckets || all_by_passes(call.n)) return {0, call.n};
+        Places<u32> left = left_by_buckets();
+        return {left.first, left.count};
+    }
 };
 
 // The digit of a pass; past the last one it is always zero.
@@ -68,29 +92,35 @@ template <u32 THREADS, u32 COUNT, class Bits> __device__ inline void load_vector
     }
 }
 
-// All digits of the keys of a part. The block that comes last plans: whether it is that.
-template <class Order, class Bits, u32 THREADS> __device__ bool sort_count(u32 *counts, const SortCall &call, u32 part, u32 parts) {
+// All digits of the keys of a part, which passes by tiles of so many will sort. The block that comes last plans: whether it is that.
+template <class Order, class Bits, u32 THREADS>
+__device__ bool sort_count(u32 *counts, const SortCall &call, Places<u64> all, u32 tile, u32 part, u32 parts) {
     constexpr u32 PASSES = sizeof(Bits) + 1, UNROLL = sizeof(Bits) == 1 ? 16 : 8;
     typedef SortPlan<PASSES> Plan;
     __shared__ bool last;
     Plan &plan = *(Plan *)call.plan;
-    const Bits *keys = (const Bits *)call.keys_in;
+    bool left = all.count < call.n; // by buckets
+    const Bits *keys = left ? (const Bits *)call.keys[0] + all.first : (const Bits *)call.keys_in;
     Order order{Bits(call.flip)};
     u32 passes = call.passes, copy = threadIdx.x % COPIES;
     for (u32 i = threadIdx.x; i < passes * BINS * COPIES; i += THREADS) counts[i] = 0;
+    if (left) { // whose steps may have used the words
+        u32 words = u32(min((all.count + tile - 1) / tile, u64(call.tiles))) * BINS;
+        for (u32 i = part * THREADS + threadIdx.x; i < words; i += parts * THREADS) call.words[0][i] = call.words[1][i] = 0;
+    }
     __syncthreads();
     constexpr u32 STEP = THREADS * UNROLL;
     bool aligned = (u64)keys % sizeof(Vector) == 0;
-    for (u64 first = u64(part) * STEP; first < call.n; first += u64(parts) * STEP) {
+    for (u64 first = u64(part) * STEP; first < all.count; first += u64(parts) * STEP) {
         Bits key[UNROLL];
-        bool whole = call.n - first >= STEP;
+        bool whole = all.count - first >= STEP;
         if (whole && aligned) {
             load_vectors<THREADS>(key, keys + first);
         } else {
 #pragma unroll
             for (u32 i = 0; i < UNROLL; i++) {
                 u64 at = first + i * THREADS + threadIdx.x;
-                key[i] = at < call.n ? keys[at] : Bits(0);
+                key[i] = at < all.count ? keys[at] : Bits(0);
             }
         }
         bool alike = sizeof(Bits) == 1 && whole; // all of each thread, as where keys of a byte are sorted
@@ -98,7 +128,7 @@ template <class Order, class Bits, u32 THREADS> __device__ bool sort_count(u32 *
         for (u32 i = 1; i < UNROLL; i++) alike = alike && key[i] == key[0];
         alike = sizeof(Bits) == 1 && __all_sync(ALL_LANES, alike);
 #pragma unroll
-        for (u32 i = 0; i < UNROLL; i++) key[i] = order.to(key[i]);
+        for (u32 i = 0; i < UNROLL; i++) key[i] = left ? key[i] : order.to(key[i]);
 #pragma unroll
         for (u32 p = 0; p < PASSES; p++) {
             if (p >= passes) break;
@@ -118,7 +148,7 @@ template <class Order, class Bits, u32 THREADS> __device__ bool sort_count(u32 *
             } else {
 #pragma unroll
                 for (u32 i = 0; i < UNROLL; i++)
-                    if (whole || first + i * THREADS + threadIdx.x < call.n) count(digit(key[i]), 1);
+                    if (whole || first + i * THREADS + threadIdx.x < all.count) count(digit(key[i]), 1);
             }
         }
     }
@@ -157,30 +187,31 @@ template <class Order, class Bits, u32 THREADS> __device__ bool sort_count(u32 *
             if (lane >= distance) upto += before;
         }
 #pragma unroll
-        for (u32 e = 0; e < EACH; e++) plan.starts[p][lane * EACH + e] = upto - sum + own[e];
-        bool all = __any_sync(ALL_LANES, most == call.n);
+        for (u32 e = 0; e < EACH; e++) plan.starts[p][lane * EACH + e] = all.first + upto - sum + own[e];
+        bool only_one = __any_sync(ALL_LANES, most == all.count);
         used = warp_add(used);
         if (lane == 0) {
-            same[p] = all;
+            same[p] = only_one;
             many[p] = used >= VALUES;
         }
     }
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
-        // Keys must move at least once, unless they are in place: then an even number of times. Moving by a digit that is the same for all
-        // does no harm, and where all digits differ and are odd in number, the host has added one of no bits.
+        // Keys must move at least once, unless they are in place: then an even number of times, and those that buckets left at least twice. Moving by a
+        // digit that is the same for all does no harm, and where all digits differ and are odd in number, the host has added one of no bits.
         u32 running = 0, of_many = 0;
         for (u32 p = 0; p < passes; p++) {
             running += !same[p];
             of_many += many[p];
         }
         plan.may_be_few = running > 1 && of_many == 0;
-        bool one_more = call.in_place ? running % 2 == 1 : running == 0;
-        plan.running = running + one_more;
+        u32 more = left || call.in_place ? running % 2 : running == 0;
+        if (left && running == 0) more = 2;
+        plan.running = running + more;
         for (u32 p = 0, next = 0; p < passes; p++) {
-            if (!same[p] || one_more) plan.which[next++] = p;
-            if (same[p]) one_more = false;
+            if (!same[p] || more > 0) plan.which[next++] = p;
+            if (same[p] && more > 0) more--;
         }
     }
     return true;
@@ -280,7 +311,20 @@ __device__ inline void stable_any(typename Tile::Shared &s, u64 left, D digit, c
     }
 }
 
-// A pass over the keys: the `run`th of those that run. Its words are those of `turn`; the others are made empty for the next one.
+// What the tiles of a pass make up. It lies in shared memory, so that it takes no registers while keys are ranked.
+struct PassTiles {
+    Places<u64> keys;
+    u32 most, here; // tiles of a launch, at most, and of this one
+    // By one thread. Of `all` tiles of so many keys.
+    __device__ void set(Places<u64> places, u64 all, u64 of_launch, u32 launch) {
+        keys = places;
+        most = u32(min(all, of_launch));
+        here = u32(min(all - launch * of_launch, of_launch));
+    }
+};
+
+// A pass over keys, all of them or what buckets left: the `run`th of those that run. Its words are those of `turn`; the others are made empty for the
+// next one.
 template <class Order, class Tile, bool ALL_PASSES> struct SortPass {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
@@ -288,12 +332,13 @@ template <class Order, class Tile, bool ALL_PASSES> struct SortPass {
 
     const SortCall &call;
     Plan &plan;
-    u32 pass, turn, here; // here: tiles of the launch
-    bool is_first, is_last;
+    const PassTiles &tiles;
+    u32 pass, turn;
+    bool is_first, is_last; // of input and output
     u32 to;
 
-    __device__ SortPass(const SortCall &call, Plan &plan, u32 run, u32 pass, u32 turn, u32 here)
-        : call(call), plan(plan), pass(pass), turn(turn), here(here), is_first(run == 0), is_last(run == plan.running - 1),
+    __device__ SortPass(const SortCall &call, Plan &plan, const PassTiles &tiles, u32 run, u32 pass, u32 turn)
+        : call(call), plan(plan), tiles(tiles), pass(pass), turn(turn), is_first(run == 0 && tiles.keys.count == call.n), is_last(run == plan.running - 1),
           to((plan.running - 1 - run) % 2) {}
 
     // Words that are asked for at once. Tiles of one launch come at the same time, and find few prefixes yet.
@@ -304,12 +349,12 @@ template <class Order, class Tile, bool ALL_PASSES> struct SortPass {
         Order order{Bits(call.flip)};
         u32 *words = turn ? call.words[1] : call.words[0], *other = turn ? call.words[0] : call.words[1];
         if (threadIdx.x < BINS)
-            for (u32 row = tile; row < call.tiles; row += here) other[u64(row) * BINS + threadIdx.x] = 0;
-        u64 first = (u64(launch) * call.tiles + tile) * Tile::TILE;
+            for (u32 row = tile; row < tiles.most; row += tiles.here) other[u64(row) * BINS + threadIdx.x] = 0;
+        u64 first = tiles.keys.first + (u64(launch) * tiles.most + tile) * Tile::TILE, left = tiles.keys.first + tiles.keys.count - first;
         LookBackDigits chain{words + u64(tile) * BINS, tile};
         u64 *carried = plan.carried[turn];
         const u64 *starts = launch == 0 ? plan.starts[pass] : plan.carried[1 - turn];
-        bool carries = tile == here - 1;
+        bool carries = tile == tiles.here - 1;
         auto publish = [=](u32 d, u32 total) { chain.publish(d, total); };
         auto receive = [=](u32 d, u32 total) {
             u64 start = starts[d];
@@ -325,31 +370,35 @@ template <class Order, class Tile, bool ALL_PASSES> struct SortPass {
             Bits key = from[at];
             return is_first ? order.to(key) : key;
         };
-        if (Tile::HAS_VALUES && values) prefetch_lines<Tile::THREADS>(values + first, u32(min(call.n - first, u64(Tile::TILE))) * Value::BYTES);
+        if (Tile::HAS_VALUES && values) prefetch_lines<Tile::THREADS>(values + first, u32(min(left, u64(Tile::TILE))) * Value::BYTES);
         auto put = [=](u64 place, Bits key) {
             if (!unwanted) out[place] = is_last ? order.from(key) : key;
         };
-        stable_any<Tile>(s, call.n - first, digit_of(call, pass), load, put, values ? values + first : nullptr, first,
+        stable_any<Tile>(s, left, digit_of(call, pass), load, put, values ? values + first : nullptr, first,
                          (Value *)(to ? call.values[1] : call.values[0]), publish, receive);
     }
 };
 
-// Tiles `launch * call.tiles` and on of the `run`th pass.
+// Tiles of the `run`th pass, in the launch `launch` of `call.tiles` each.
 template <class Order, class Tile> __device__ void sort_pass(typename Tile::Shared &s, const SortCall &call, u32 run, u32 launch) {
     typedef SortPlan<sizeof(typename Tile::Shape::Bits) + 1> Plan;
     Plan &plan = *(Plan *)call.plan;
-    if ((call.by_buckets && !plan.too_large) || run >= plan.running) return;
+    __shared__ PassTiles tiles;
+    Places<u64> all = plan.of_passes(call);
+    u64 of_all = (all.count + Tile::TILE - 1) / Tile::TILE;
+    if (u64(launch) * call.tiles >= of_all || run >= plan.running) return;
+    if (threadIdx.x == 0) tiles.set(all, of_all, call.tiles, launch);
+    __syncthreads();
     u32 number = run * call.launches + launch;
-    u32 here = u32(min(u64(call.tiles), (call.n + Tile::TILE - 1) / Tile::TILE - u64(launch) * call.tiles));
-    SortPass<Order, Tile, false> pass(call, plan, run, plan.which[run], number % 2, here);
+    SortPass<Order, Tile, false> pass(call, plan, tiles, run, plan.which[run], number % 2);
     for (;;) {
         __syncthreads();
         if (threadIdx.x == 0) s.tile = add_relaxed(plan.tickets + number, 1);
         __syncthreads();
         u32 tile = s.tile;
-        if (tile >= here) return;
+        if (tile >= tiles.here) return;
         pass.run(s, tile, launch);
-        if (gridDim.x >= here) return; // a tile for each block
+        if (gridDim.x >= tiles.here) return; // a tile for each block
     }
 }
 
@@ -370,14 +419,17 @@ template <class Order, class Tile, class Instead> __device__ void sort_passes(Ve
     typedef SortPlan<sizeof(Bits) + 1> Plan;
     static_assert(sizeof(typename Tile::Shared) >= COUNTERS<Bits> * sizeof(u32), "the counters take the tile's place");
     Plan &plan = *(Plan *)call.plan;
-    if (call.by_buckets && !plan.too_large) return;
+    Places<u64> all = plan.of_passes(call);
+    if (all.count == 0) return;
+    __shared__ PassTiles tiles;
+    if (threadIdx.x == 0) tiles.set(all, (all.count + Tile::TILE - 1) / Tile::TILE, call.tiles, 0); // a `draw` comes before it is read
     auto wait_for = [](const u32 *word, u32 value) {
         while (load_relaxed(word) != value) {}
         __threadfence();
     };
     u32 ticket = draw(&plan.ticket);
     for (; ticket < call.parts; ticket = draw(&plan.ticket))
-        if (sort_count<Order, Bits, Tile::THREADS>((u32 *)memory, call, ticket, call.parts) && threadIdx.x == 0) {
+        if (sort_count<Order, Bits, Tile::THREADS>((u32 *)memory, call, all, Tile::TILE, ticket, call.parts) && threadIdx.x == 0) {
             __threadfence();
             store_relaxed(&plan.planned, 1);
         }
@@ -386,19 +438,19 @@ template <class Order, class Tile, class Instead> __device__ void sort_passes(Ve
     if (instead()) return;
     u32 running = plan.running, run = 0, done = 0; // done: tiles of the pass, by this block
     for (;; ticket = draw(&plan.ticket)) {
-        u32 next = (ticket - call.parts) / call.tiles, tile = (ticket - call.parts) % call.tiles;
+        u32 next = (ticket - call.parts) / tiles.here, tile = (ticket - call.parts) % tiles.here;
         if (next != run) {
             if (threadIdx.x == 0) {
                 __threadfence();
                 if (done > 0) add_relaxed(plan.finished + run, done);
-                if (next < running) wait_for(plan.finished + next - 1, call.tiles);
+                if (next < running) wait_for(plan.finished + next - 1, tiles.here);
             }
             __syncthreads();
             run = next;
             done = 0;
         }
         if (run >= running) return;
-        SortPass<Order, Tile, true>(call, plan, run, plan.which[run], run % 2, call.tiles).run(*(typename Tile::Shared *)memory, tile, 0);
+        SortPass<Order, Tile, true>(call, plan, tiles, run, plan.which[run], run % 2).run(*(typename Tile::Shared *)memory, tile, 0);
         done++;
     }
 }

@@ -14,11 +14,12 @@ static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Share
 
 // ---- least significant digit first: a launch for the counts and for each pass, or where keys are few one for all
 #if HAS_KERNEL(sort_count)
-extern "C" __global__ void __launch_bounds__(512, 2) sort_count(SortCall call) {
+constexpr u32 COUNT_BLOCKS = __CUDA_ARCH__ >= 800 ? 3 : 2;
+extern "C" __global__ void __launch_bounds__(512, COUNT_BLOCKS) sort_count(SortCall call) {
     follow();
     __shared__ u32 counts[COUNTERS<Bits>];
-    if (call.by_buckets && !((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
-    sort_count<Order, Bits, 512>(counts, call, blockIdx.x, gridDim.x);
+    Places<u64> all = ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->of_passes(call);
+    if (all.count > 0) sort_count<Order, Bits, 512>(counts, call, all, PASS_THREADS * PASS_ITEMS, blockIdx.x, gridDim.x);
 }
 #endif
 #if HAS_KERNEL(sort_pass)

@@ -45,8 +45,11 @@ pub(crate) enum Draw {
     PowerLaw,
     /// Integers by Pareto's law, of which one in 7000 is beyond the greatest and is that.
     Pareto,
-    /// Integers of any bits, but one in 2048 is the same.
+    /// Integers of any bits, but one in 2048 is the same, or one in ten.
     OneOften,
+    OneVeryOften,
+    /// And so are two, far apart.
+    TwoOften,
     /// Maps of which any stretch composes exactly.
     Maps,
 }
@@ -133,7 +136,9 @@ macro_rules! integers { ($($t:ident)*) => { $(
                     up_to_one.powf(-f64::from($t::BITS) / 12.8) as $t
                 }
                 Draw::OneOften if noise(i + n).is_multiple_of(2048) => 0x3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_u128 as $t,
-                Draw::OneOften => wide_noise(i) as $t,
+                Draw::OneVeryOften if noise(i + n).is_multiple_of(10) => 0x3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_3c3c_u128 as $t,
+                Draw::TwoOften if noise(i + n).is_multiple_of(1024) => <$t>::MAX / 16 * [1, 14][i % 2],
+                Draw::OneOften | Draw::OneVeryOften | Draw::TwoOften => wide_noise(i) as $t,
                 Draw::Factors => noise(i) as $t | 1,
                 Draw::Rising => slope(i, n, TOP) as $t,
                 Draw::Falling => (TOP - slope(i, n, TOP)) as $t,
@@ -176,9 +181,8 @@ macro_rules! floats { ($($t:ident $most:literal $from:expr;)*) => { $(
                 Draw::Factors => from(sign(noise(i)) * if i % 2 == 0 { 2.0 } else { 0.5 }),
                 Draw::Rising => from(slope(i, n, $most) as f32),
                 Draw::Falling => from(($most - slope(i, n, $most)) as f32),
-                Draw::MostBits | Draw::FewBits | Draw::Clusters | Draw::Runs | Draw::Apart | Draw::Pareto | Draw::OneOften => {
-                    unreachable!("drawn of integers alone")
-                }
+                Draw::MostBits | Draw::FewBits | Draw::Clusters | Draw::Runs | Draw::Apart | Draw::Pareto => unreachable!("drawn of integers alone"),
+                Draw::OneOften | Draw::OneVeryOften | Draw::TwoOften => unreachable!("drawn of integers alone"),
                 Draw::Maps => unreachable!("drawn of maps alone"),
             }
         }

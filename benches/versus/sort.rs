@@ -109,6 +109,8 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
                 ("_power_law", Draw::PowerLaw),
                 ("_pareto", Draw::Pareto),
                 ("_one_often", Draw::OneOften),
+                ("_one_very_often", Draw::OneVeryOften),
+                ("_two_often", Draw::TwoOften),
                 ("_of_four_apart", Draw::Apart),
             ] {
                 sorts.row(&format!("keys{suffix}"), n, draw, Sorts::keys);

@@ -379,23 +379,44 @@ fn agrees<K: Key>(device: &mut Device, keys: &[K], descending: bool, what: &str)
     let builder = if descending { builder.descending() } else { builder };
     let order = builder.indices::<u32, _>(keys).unwrap();
     let sorted = gathered(keys, &order);
-    let what = (std::any::type_name::<K>(), what, keys.len());
+    let of = (std::any::type_name::<K>(), what, keys.len());
     let input = stream.clone_htod(keys).unwrap();
     let got = builder.workspace(&mut device.workspace).indices::<u32, _>(&input).unwrap();
-    assert_bytes(&stream.clone_dtoh(&got).unwrap(), &order, &("indices", what));
+    assert_bytes(&stream.clone_dtoh(&got).unwrap(), &order, &("indices", of));
     let got = builder.workspace(&mut device.workspace).run(&input).unwrap();
-    assert_bytes(&stream.clone_dtoh(&got).unwrap(), &sorted, &("keys alone", what));
-    let beside = stream.clone_htod(&order).unwrap();
+    assert_bytes(&stream.clone_dtoh(&got).unwrap(), &sorted, &("keys alone", of));
+    agrees_with(device, keys, &order, &order, descending, what);
+    let mut data = input;
+    builder.workspace(&mut device.workspace).run_in_place(&mut data).unwrap();
+    assert_bytes(&stream.clone_dtoh(&data).unwrap(), &sorted, &("keys alone in place", of));
+}
+
+/// With a payload, and where they were.
+fn agrees_with<K: Key, V: Pod + DeviceRepr + Debug + Send + Sync>(
+    device: &mut Device,
+    keys: &[K],
+    order: &[u32],
+    payload: &[V],
+    descending: bool,
+    what: &str,
+) {
+    let stream = device.stream.clone();
+    let builder = sort::<K>();
+    let builder = if descending { builder.descending() } else { builder };
+    let (sorted, moved) = (gathered(keys, order), gathered(payload, order));
+    let what = (std::any::type_name::<(K, V)>(), what, keys.len());
+    let (input, beside) = (stream.clone_htod(keys).unwrap(), stream.clone_htod(payload).unwrap());
     let (mut keys_to, mut beside_to) = (input.clone(), beside.clone());
     builder
         .workspace(&mut device.workspace)
-        .run_with_into::<u32, _, _, _, _>(&input, &beside, &mut keys_to, &mut beside_to)
+        .run_with_into::<V, _, _, _, _>(&input, &beside, &mut keys_to, &mut beside_to)
         .unwrap();
     assert_bytes(&stream.clone_dtoh(&keys_to).unwrap(), &sorted, &("keys", what));
-    assert_bytes(&stream.clone_dtoh(&beside_to).unwrap(), &gathered(&order, &order), &("with them", what));
+    assert_bytes(&stream.clone_dtoh(&beside_to).unwrap(), &moved, &("with them", what));
     let (mut data, mut payload) = (input, beside);
-    builder.workspace(&mut device.workspace).run_with_in_place::<u32, _, _>(&mut data, &mut payload).unwrap();
+    builder.workspace(&mut device.workspace).run_with_in_place::<V, _, _>(&mut data, &mut payload).unwrap();
     assert_bytes(&stream.clone_dtoh(&data).unwrap(), &sorted, &("keys in place", what));
+    assert_bytes(&stream.clone_dtoh(&payload).unwrap(), &moved, &("with them in place", what));
 }
 
 /// Too few keys for buckets: of few values that a look at some of them finds; of more; of few, and one more; of few digits, but many
@@ -472,6 +493,83 @@ fn long_words_with_frequent_keys() {
 #[test]
 fn floats_with_frequent_keys() {
     with_frequent_keys::<f32>(|x| f32::from_bits(x as u32));
+}
+
+/// As many keys as go to buckets, of which a block does not hold one or some: what lies between the first and the last of these is left to passes, or if it
+/// is more than half, all. Because of a key that is frequent among random ones, or alone in its bucket; of two, near and far; of keys that are close together,
+/// so that one pass tells them apart, or two; among keys that are not spread evenly; and of so many that the sample has seen it.
+fn in_full_buckets<K: Key>(lengths: [usize; 2], make: impl Fn(u64) -> K) {
+    let Some(mut device) = Device::new() else { return };
+    let width = K::WIDTH as usize;
+    let up = |x: u64| x >> (64 - width);
+    let one_in = |x: u64, seldom: u64| (x % (1 << 20)).is_multiple_of(seldom);
+    for (turn, n) in lengths.into_iter().enumerate() {
+        let n = n + device.rng.below(5000);
+        let key = up(device.rng.next());
+        let far = |parts: u64| key.wrapping_add(up(u64::MAX) / 8 * parts) & up(u64::MAX);
+        let kinds: [(&str, &dyn Fn(u64) -> u64); 12] = [
+            ("one key", &|x| if one_in(x, 700) { key } else { up(x) }),
+            ("one key alone", &|x| match up(x) {
+                _ if one_in(x, 700) => key,
+                near if near >> (width - 13) == key >> (width - 13) => near ^ 1 << (width - 1),
+                other => other,
+            }),
+            ("two, an eighth apart", &|x| if one_in(x, 350) { far(x >> 40 & 1) } else { up(x) }),
+            ("two, far apart", &|x| {
+                if one_in(x, 350) { [key / 16, up(u64::MAX) - key / 16][x as usize >> 40 & 1] } else { up(x) }
+            }),
+            ("neighbours", &|x| if one_in(x, 300) { key & !7 | x >> 40 & 7 } else { up(x) }),
+            ("many of one byte", &|x| if one_in(x, 300) { key & !0xff | x >> 40 & 0xff } else { up(x) }),
+            ("many of two", &|x| if one_in(x, 300) { key & !0xffff | x >> 40 & 0xffff } else { up(x) }),
+            ("one in fifty", &|x| if one_in(x, 50) { key } else { up(x) }),
+            ("one in three", &|x| if one_in(x, 3) { key } else { up(x) }),
+            ("three in five", &|x| if one_in(x, 5) || one_in(x >> 8, 2) { key } else { up(x) }),
+            ("a power law and a key", &|x| if one_in(x, 300) { key >> 5 } else { up(x) >> (x % (width as u64 - 4)) }),
+            ("two peaks and a key", &|x| match x % 2 {
+                _ if one_in(x, 300) => key >> 4,
+                0 => (up(x) >> 5) + (up(x << 8) >> 5),
+                _ => up(x) >> 1 | 1 << (width - 1),
+            }),
+        ];
+        for (k, (what, value)) in kinds.into_iter().enumerate() {
+            let keys: Vec<K> = (0..n).map(|_| make(value(device.rng.next()))).collect();
+            agrees(&mut device, &keys, (k + turn) % 2 == 1, &format!("full buckets: {what}"));
+        }
+    }
+}
+
+#[test]
+fn words_in_full_buckets() {
+    in_full_buckets::<u32>([5 << 20, 3 << 22], |x| x as u32);
+}
+#[test]
+fn long_words_in_full_buckets() {
+    in_full_buckets::<i64>([3 << 19, 3 << 20], |x| x as i64);
+}
+#[test]
+fn floats_in_full_buckets() {
+    in_full_buckets::<f32>([5 << 20, 3 << 22], |x| f32::from_bits(x as u32));
+}
+/// With payloads whose bytes are odd in number, and more than a key has. Beyond 2^24 keys alone go launch by launch.
+#[test]
+fn payloads_in_full_buckets() {
+    let Some(mut device) = Device::new() else { return };
+    let often = device.rng.next();
+    let mut any = |n: usize| -> Vec<u64> {
+        let n = n + device.rng.below(5000);
+        (0..n).map(|_| device.rng.next()).map(|x| if x.is_multiple_of(900) { often } else { x }).collect()
+    };
+    let (long, words, more) = (any(3 << 20), any(3 << 22), any(1 << 24));
+    let long: Vec<f64> = long.into_iter().map(f64::from_bits).collect();
+    let order = sort::<f64>().indices::<u32, _>(&long).unwrap();
+    let payload = noise::<[u8; 3]>(&mut device.rng, long.len());
+    agrees_with(&mut device, &long, &order, &payload, false, "full buckets, three bytes");
+    let words: Vec<i32> = words.into_iter().map(|x| (x >> 32) as i32).collect();
+    let order = sort::<i32>().descending().indices::<u32, _>(&words).unwrap();
+    let payload = noise::<u128>(&mut device.rng, words.len());
+    agrees_with(&mut device, &words, &order, &payload, true, "full buckets, sixteen bytes");
+    let more: Vec<u32> = more.into_iter().map(|x| (x >> 32) as u32).collect();
+    agrees(&mut device, &more, false, "full buckets, many keys");
 }
 
 /// All numbers from the greatest down, and one of them often, where a slot is about as wide as a block has bins: the greatest key of a slot is its first, and
@@ -608,6 +706,10 @@ fn sanitize() {
         device.check::<u32>(&WHOLE, Pattern::PowerLaw, 300_077, skips);
         device.check_with::<u32, u32>(&WHOLE, Pattern::PowerLaw, 300_077, skips);
     }
+    let often = device.rng.next() as i64;
+    let any = |device: &mut Device| (0..(3 << 20) + 77).map(|_| device.rng.next() as i64).collect::<Vec<i64>>();
+    let keys: Vec<i64> = any(&mut device).into_iter().map(|x| if x % 700 == 0 { often } else { x }).collect();
+    agrees(&mut device, &keys, false, "a full bucket");
 }
 
 /// Replays with other data: by buckets and not, in place, with a payload and of indices in one graph, nothing allocated.

@@ -108,6 +108,7 @@ fn by_large_buckets() {
     sorts::<u32, u32>("few below", n, true, |x| x >> 32 & !0xffff | [0, 1, 0xffff][x as usize % 3]);
     sorts::<u32, u32>("a power law", n, false, power_law(32));
     sorts::<f32, u64>("any", n, false, |x| x >> 32);
+    sorts::<u32, u32>("one key often", n, false, |x| if x % 2048 == 0 { 0x0123_4567 } else { x >> 32 });
 }
 #[test]
 fn wide_by_large_buckets() {

@@ -377,7 +377,7 @@ impl PassPlan {
 fn plan_bytes(key: usize, launches: usize) -> usize {
     let most_passes = key + 1;
     let digits = (most_passes + 2) * BINS * size_of::<u64>();
-    digits + (BINS + 2 * most_passes + 10 + launches) * WORD
+    digits + (BINS + 2 * most_passes + 12 + launches) * WORD
 }
 
 impl SortPlan {
