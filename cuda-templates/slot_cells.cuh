@@ -2,28 +2,39 @@
 //
 // A cell (`Cells`) has as much of the way through all slots as it has of a sample, and each of its keys as much of that as it has of the cell: so slots
 // have about as many keys, and in each these are nearly even. A frequent key that has a cell of its own, or shares it with few, has a slot of its own, and
-// where keys get dense by a jump a new slot begins. The map is made by the blocks that come first, while the others wait for it.
+// so has the most frequent one of others; where keys get dense by a jump a new slot begins. The map is made by the blocks that come first, while the others
+// wait for it.
 #pragma once
 #include "slot_steps.cuh"
 
 constexpr u32 CELL_SAMPLE = 1024; // keys that a block looks at
 constexpr u32 MOST_CELL_PARTS = 64; // such blocks
 constexpr u32 END_SAMPLE = 2048; // keys that each of them looks at for the ends
+constexpr u32 FREQUENT = 8; // of LOOKED_AT keys, from which on one of them is taken out of its cell
 
-enum : u32 { MADE = 1, IN_VAIN };
+enum : u32 { MADE = 1, MADE_BESIDE_KEY, IN_VAIN }; // beside a key that is taken out of its cell
 template <class Bits> struct SlotMap {
     static constexpr u32 FINE_BITS = 4; // of four bytes half as many cells as for buckets, which are more
     typedef ::Cells<Bits, FINE_BITS> Cells;
     static constexpr u32 SIDE = Cells::SIDE, CELLS = 2 * SIDE;
     // Zero before the sort:
     u32 samples[2][CELLS]; // by cell, of either way
+    u32 taken;             // how many of the sample are `key`
     u32 counted;           // parts of the sample
-    u32 made;              // `MADE`, when all below is there, or `IN_VAIN`
+    u32 made;              // when all below is there how, or `IN_VAIN`
     // And then not:
     Bits above, below, middle;    // `Cells`
+    Bits key;                     // that is taken out of its cell, if there is one
     alignas(128) u32 cells[CELLS]; // as `BucketMap::cells`, by parts of a slot
 };
 constexpr u32 SLOT_BITS = 8, OF_SLOT = 1 << SLOT_BITS; // parts of a slot
+
+// The digit by cells, of keys of which one is taken out: it has the next one, and keys above it in its cell have the next but one.
+template <class Bits, u32 FINE> struct BucketBesideKey : BucketByCells<Bits, FINE> {
+    Bits taken;
+    __device__ BucketBesideKey(const BucketByCells<Bits, FINE> &cells, Bits taken) : BucketByCells<Bits, FINE>(cells), taken(taken) {}
+    __device__ u32 upper(Bits key) const { return BucketByCells<Bits, FINE>::upper(key) + (key >= taken) + (key > taken); }
+};
 
 // By a block: its part of the sample, and by that which comes last the map.
 template <class Order, class Tile> struct SlotMapMaker {
@@ -43,7 +54,9 @@ template <class Order, class Tile> struct SlotMapMaker {
         u32 totals[THREADS / WARP];
         u32 most[2];      // of a cell, by way
         u32 unseen[2];    // of the sample, beyond either end of what was looked at
-        u32 single[BINS / 32], room[BINS]; // by slot: whether it is a single key's, and how much room what goes with it has
+        u32 single[BINS / 32], room[BINS]; // by slot: whether it is a single key's, how much room what goes with it has, and the key
+        Bits keys[BINS];
+        Bits key;         // that is taken out of its cell
         u32 of_rooms[BINS / WARP];
         u32 last_with_key[CELLS / WARP]; // of cells that are a warp's together
         u32 is_last, is_too_large;
@@ -57,12 +70,13 @@ template <class Order, class Tile> struct SlotMapMaker {
     Map &map;
     EqualKeys<Bits> &equal;
     u32 sampled;
+    bool has_key = false;
 
     __device__ SlotMapMaker(Shared &s, u32 *passed, const SortCall &call, const SlotCall &slots)
         : s(s), passed(passed), call(call), slots(slots), map(*(Map *)slots.map), equal(*(EqualKeys<Bits> *)slots.equal), sampled(slots.cell_parts * CELL_SAMPLE) {}
 
-    // By the whole block.
-    __device__ void run(u32 part) {
+    // By the whole block, each thread of which has looked at a key.
+    __device__ void run(u32 part, Bits looked_at) {
         Order order{Bits(call.flip)};
         // Ends are those of keys that all parts look at. So few lie beyond that they fit a slot, and cells are narrow where keys end.
         constexpr u32 KEYS = CELL_SAMPLE / THREADS, ENDS = END_SAMPLE / THREADS;
@@ -73,6 +87,7 @@ template <class Order, class Tile> struct SlotMapMaker {
 #pragma unroll
         for (u32 k = 0; k < KEYS; k++) key[k] = sample(part * KEYS + k, sampled);
         for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS) s.counts[0][i] = 0;
+        has_key = find_frequent(looked_at);
         Bits turned = 0, greatest = 0; // turned: the least, all bits
 #pragma unroll
         for (u32 k = 0; k < ENDS; k++) {
@@ -90,10 +105,19 @@ template <class Order, class Tile> struct SlotMapMaker {
         __syncthreads(); // the counts are zero, too
         u64 ends[2] = {warp_max(s.ends[0][lane_id() % WARPS]), warp_max(s.ends[1][lane_id() % WARPS])};
         const Cells ways[2] = {Cells::inward(ends, Order::GRAIN), Cells::outward()};
+        for (u32 w = 0; w < 2; w++) has_key = has_key && Cells::width_bits(ways[w].cell(ways[w](s.key))) > SINGLE_BITS; // else it may have a slot anyway
+        u32 taken = 0;
 #pragma unroll
-        for (u32 k = 0; k < KEYS; k++)
+        for (u32 k = 0; k < KEYS; k++) {
+            Bits ordered = order.to(key[k]);
+            bool is_taken = has_key && ordered == s.key;
+            taken += is_taken;
 #pragma unroll
-            for (u32 w = 0; w < 2; w++) atomicAdd(s.counts[w] + ways[w].cell(ways[w](order.to(key[k]))), 1);
+            for (u32 w = 0; w < 2; w++)
+                if (!is_taken) atomicAdd(s.counts[w] + ways[w].cell(ways[w](ordered)), 1);
+        }
+        taken = warp_add(taken);
+        if (lane_id() == 0 && taken > 0) atomicAdd(&map.taken, taken);
         __syncthreads();
         for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS)
             if (u32 count = s.counts[0][i]) atomicAdd(map.samples[0] + i, count);
@@ -111,11 +135,23 @@ template <class Order, class Tile> struct SlotMapMaker {
         __syncthreads();
         if (threadIdx.x == 0) {
             __threadfence();
-            store_relaxed(&map.made, fits ? MADE : IN_VAIN);
+            store_relaxed(&map.made, !fits ? IN_VAIN : has_key ? MADE_BESIDE_KEY : MADE);
         }
     }
 
   private:
+    // Whether one of the keys that are looked at is frequent, as far as one warp of 32 of them tells: `s.key`. All parts look at the same, and find the same.
+    __device__ bool find_frequent(Bits looked_at) {
+        static_assert(THREADS == LOOKED_AT && WARP % (THREADS / WARP) == 0, "a key of a thread, and a warp looks at all");
+        u32 seen = warp_max(u32(__popc(__match_any_sync(ALL_LANES, looked_at))) * THREADS + threadIdx.x);
+        if (lane_id() == 0) s.totals[warp_id()] = seen;
+        __syncthreads();
+        if (warp_max(s.totals[lane_id() % (THREADS / WARP)]) % THREADS == threadIdx.x) s.key = looked_at;
+        __syncthreads();
+        return __syncthreads_count(looked_at == s.key) >= FREQUENT;
+    }
+    // Room for what goes with a key of which so many are seen in the sample.
+    __device__ u32 room_of(u32 seen) const { return u32((float(seen) + 5 * sqrtf(float(seen)) + 8) * float(call.n) / float(sampled)); }
     // By the block that comes last. Whether all slots have room.
     __device__ bool make(const Cells (&ways)[2], const u64 (&ends)[2]) {
         constexpr u32 LOADS = (2 * CELLS + THREADS - 1) / THREADS;
@@ -207,7 +243,7 @@ template <class Order, class Tile> struct SlotMapMaker {
         constexpr u32 WHOLE = (1u << WHOLE_BITS) - 1;
         u32 below = s.unseen[0], above = s.unseen[1], sharing = (all >> WHOLE_BITS) + below + above, whole = (all & WHOLE) + (below > 0) + (above > 0);
         if (whole > BINS / 4 * 3) return false;
-        u32 parts = ((BINS - whole) << SLOT_BITS) - 2; // to be shared; rounding takes less than those two
+        u32 parts = ((BINS - (has_key ? 2 : 0) - whole) << SLOT_BITS) - 2; // to be shared; rounding takes less than those two
         float each = __fdividef(float(parts), float(max(sharing, 1u)));
         if (float(call.n) * float(sharing) * OF_SLOT > 0.97f * float(slots.room) * float(sampled) * float(parts)) return false;
         auto at = [&](u32 passed) { return u32(float((passed >> WHOLE_BITS) + below) * each) + (((passed & WHOLE) + (below > 0)) << SLOT_BITS); };
@@ -220,11 +256,8 @@ template <class Order, class Tile> struct SlotMapMaker {
                 end = (slot + keys) << SLOT_BITS;
                 for (u32 k = 0; k < keys; k++) {
                     atomicOr(s.single + (slot + k) / 32, 1u << (slot + k) % 32);
-                    equal.keys[slot + k] = Bits(way.least(cell) + k);
-                    if constexpr (Tile::HAS_VALUES) {
-                        float seen = float(cells[i] & COUNT);
-                        s.room[slot + k] = u32((seen + 5 * sqrtf(seen) + 8) * float(call.n) / float(sampled));
-                    }
+                    s.keys[slot + k] = Bits(way.least(cell) + k);
+                    if constexpr (Tile::HAS_VALUES) s.room[slot + k] = room_of(cells[i] & COUNT);
                 }
             } else if (kind == EVEN) {
                 first = at(before + ((after - before) & WHOLE));
@@ -240,15 +273,23 @@ template <class Order, class Tile> struct SlotMapMaker {
         }
         __syncthreads();
         if (threadIdx.x < BINS) {
-            u32 room = s.room[threadIdx.x], begin = block_before<BINS>(room, s.of_rooms), first = BINS * slots.room + Tile::TILE;
-            equal.begins[threadIdx.x] = first + min(begin, slots.equal_room);
-            if (threadIdx.x == BINS - 1) equal.begins[BINS] = first + min(begin + room, slots.equal_room);
-            if (threadIdx.x < BINS / 32) equal.digits[threadIdx.x] = s.single[threadIdx.x];
+            // A key that is taken out has a slot behind that of its cell, and what is above it in the cell the next one; so others are two further on.
+            u32 d = threadIdx.x, before = has_key ? BucketByCells<Bits, Map::FINE_BITS>(way, map.cells, SLOT_BITS).upper(s.key) : BINS;
+            bool is_taken = d == before + 1, is_above = d == before + 2;
+            u32 slot = d <= before ? d : is_taken ? 0 : d - 2;
+            bool is_single = is_taken || (!is_above && s.single[slot / 32] >> slot % 32 & 1);
+            u32 single = __ballot_sync(ALL_LANES, is_single), room = !is_single ? 0 : is_taken ? room_of(load_relaxed(&map.taken)) : s.room[slot];
+            u32 begin = block_before<BINS>(room, s.of_rooms), first = BINS * slots.room + Tile::TILE;
+            equal.begins[d] = first + min(begin, slots.equal_room);
+            if (d == BINS - 1) equal.begins[BINS] = first + min(begin + room, slots.equal_room);
+            if (is_single) equal.keys[d] = is_taken ? s.key : s.keys[slot];
+            if (lane_id() == 0) equal.digits[d / 32] = single;
         }
         if (threadIdx.x == 0) {
             map.above = way.above;
             map.below = way.below;
             map.middle = way.middle;
+            map.key = s.key;
         }
         return s.is_too_large == 0;
     }
@@ -263,7 +304,7 @@ template <class Order, class Tile> struct SlotMapMaker {
 };
 
 // A tile's keys by a map that is there. Two places call it.
-template <class Order, class Tile>
+template <bool BESIDE_KEY, class Order, class Tile>
 __device__ __noinline__ void to_slots_by_map(typename Tile::Shared &s, u32 *table, SortCall call, SlotCall slots, u32 tile) {
     typedef typename Tile::Shape::Bits Bits;
     typedef SlotMap<Bits> Map;
@@ -283,25 +324,33 @@ __device__ __noinline__ void to_slots_by_map(typename Tile::Shared &s, u32 *tabl
         return u64(room) * BINS;
     };
     typedef BucketByCells<Bits, Map::FINE_BITS> ByCells;
-    UpperDigit<ByCells> digit{ByCells(typename Map::Cells{map.above, map.below, map.middle}, table, SLOT_BITS)};
-    if constexpr (Tile::HAS_VALUES) {
-        awaited();
-        to_slots_in_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
-    } else {
-        to_slots_in_any_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
-    }
+    auto move = [&](auto bucket) {
+        UpperDigit<decltype(bucket)> digit{bucket};
+        if constexpr (Tile::HAS_VALUES) {
+            awaited();
+            to_slots_in_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
+        } else {
+            to_slots_in_any_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
+        }
+    };
+    ByCells cells(typename Map::Cells{map.above, map.below, map.middle}, table, SLOT_BITS);
+    if constexpr (BESIDE_KEY) move(BucketBesideKey<Bits, Map::FINE_BITS>(cells, map.key));
+    else move(cells);
 }
 
 // A tile's keys by cells, by a block that was the `drawn`th: who waits for parts of the sample waits for blocks that run.
 template <class Order, class Tile>
-__device__ inline void to_slots_by_cells(typename Tile::Shared &s, u32 *table, const SortCall &call, const SlotCall &slots, u32 tile, u32 drawn) {
+__device__ inline void to_slots_by_cells(typename Tile::Shared &s, u32 *table, const SortCall &call, const SlotCall &slots, u32 tile, u32 drawn,
+                                         typename Tile::Shape::Bits looked_at) {
     typedef SlotMap<typename Tile::Shape::Bits> Map;
     typedef SlotMapMaker<Order, Tile> Maker;
-    if (drawn < slots.cell_parts) Maker(*(typename Maker::Shared *)&s, table, call, slots).run(drawn);
+    if (drawn < slots.cell_parts) Maker(*(typename Maker::Shared *)&s, table, call, slots).run(drawn, looked_at);
     u32 made = 0;
     if (threadIdx.x == 0) {
         while ((made = load_relaxed(&((Map *)slots.map)->made)) == 0) {}
         __threadfence();
     }
-    if (!__syncthreads_or(made == IN_VAIN)) to_slots_by_map<Order, Tile>(s, table, call, slots, tile);
+    bool in_vain = __syncthreads_or(made == IN_VAIN), beside_key = __syncthreads_or(made == MADE_BESIDE_KEY);
+    if (beside_key) to_slots_by_map<true, Order, Tile>(s, table, call, slots, tile);
+    else if (!in_vain) to_slots_by_map<false, Order, Tile>(s, table, call, slots, tile);
 }

@@ -467,6 +467,32 @@ fn with_frequent_keys<K: Key>(make: impl Fn(u64) -> K) {
         let keys: Vec<K> = (0..n).map(|_| make((law(device.rng.next()) as u64).min(end))).collect();
         agrees(&mut device, &keys, false, "a power law that is cut off");
     }
+    // One that is so frequent that it is taken out of its cell: anywhere, at an end, as zero of floats, beside others in a cell, and beside those that have a
+    // slot each.
+    let (end, any) = (u64::MAX >> (64 - width), device.rng.next() >> (64 - width));
+    let one_in = |x: u64, seldom: u64| (x % (1 << 20)).is_multiple_of(seldom);
+    let law = |x: u64| (x >> (64 - width)) >> (x % (width as u64 - 2));
+    let kinds: [(&str, &dyn Fn(u64) -> u64); 8] = [
+        ("one in three", &|x| if one_in(x, 3) { any } else { x >> (64 - width) }),
+        ("one in thirty", &|x| if one_in(x, 30) { any } else { x >> (64 - width) }),
+        ("zero", &|x| if one_in(x, 10) { 0 } else { x >> (64 - width) }),
+        ("the greatest", &|x| if one_in(x, 10) { end } else { x >> (64 - width) }),
+        ("of a power law", &|x| if one_in(x, 10) { any >> 6 } else { law(x) }),
+        ("above a power law", &|x| if one_in(x, 4) { any | 1 << (width - 1) } else { law(x) >> 4 }),
+        ("among small numbers", &|x| if one_in(x, 10) { 77 } else { x >> 20 & 0x3fff }),
+        ("beside neighbours", &|x| match x % 8 {
+            0 => any,
+            1 => any ^ (x >> 30 & 0xff),
+            _ => x >> (64 - width),
+        }),
+    ];
+    for most in [300_000, 1 << 20, 1_150_000, 1_300_000, 1 << 22] {
+        let n = most - device.rng.below(20);
+        for (k, (what, value)) in kinds.into_iter().enumerate() {
+            let keys: Vec<K> = (0..n).map(|_| make(value(device.rng.next()))).collect();
+            agrees(&mut device, &keys, k % 2 == 1, &format!("one very often: {what}"));
+        }
+    }
 }
 
 #[test]
