@@ -215,7 +215,7 @@ __device__ inline void awaited() {
 }
 
 // The bucket of a key, and its number's digits: the upper one, and the lower.
-// HAS_LARGE: those of a single key may be larger than a block's room. HAS_TABLE: it is in shared memory. ONE_STEP: there is no lower digit. IS_LINE: it is
+// HAS_LARGE: those of a single key may be larger than a block's room, and are in order then; other large ones passes sort, whatever the map. HAS_TABLE: it is in shared memory. ONE_STEP: there is no lower digit. IS_LINE: it is
 // `BucketByLine`.
 template <class Bits> struct BucketByBits {
     static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false, IS_LINE = false;

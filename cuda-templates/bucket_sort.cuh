@@ -102,7 +102,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         for (;;) {
             u32 later = min(bucket + buckets.at_once, all - 1), count = end - first; // later: will soon be sorted
             u32 later_first = buckets.starts[later], later_end = buckets.starts[later + 1];
-            if (count > 0 && count <= buckets.room && !left.has(first)) { // a larger one is done
+            if (count > 0 && count <= buckets.room && !left.has(first)) { // a larger one is done, or left to the passes
                 Bits *keys = (Bits *)call.keys[0] + first;
                 Value *values = (Value *)call.values[0] + first;
                 Mine t(count, [=](u32 at) { return keys[at]; });

@@ -3,12 +3,13 @@
 //   sample   a few keys are looked at, evenly spread over the input            bucket_sample.cuh
 //   map      how keys go to buckets, so that each has about as many           bucket_map.cuh
 //   count    the keys of each bucket, in one read of all
-//   plan     where buckets begin, and whether each fits a block
+//   plan     where buckets begin, and what lies between those that do not fit a block
 //   first    keys to the buckets' upper digit
 //   second   and to their lower one
 //   sort     each bucket by one block, in shared memory                        bucket_sort.cuh
 //
-// If a bucket is too large for a block, nothing is moved, and the sort by passes runs. What is sorted is the same either way.
+// Passes sort what lies from the first bucket to the last that is too large for a block, or if that is much, all keys, and then nothing is moved here. What
+// is sorted is the same either way.
 #pragma once
 #include "bucket_sample.cuh"
 
@@ -293,7 +294,7 @@ __device__ inline u32 bucket_starts(const SortCall &call, const BucketCall &buck
 // And which places are left to the passes: from the first bucket that does not fit a block to the last one.
 template <class Bits> __device__ void bucket_plan(const SortCall &call, const BucketCall &buckets, u32 tile) {
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
-    if (__syncthreads_or(plan.too_large)) return; // all threads, though another block may be about to say so
+    if (plan.too_large) return;
     BucketMap<Bits> &map = *(BucketMap<Bits> *)buckets.map;
     u32 count = bucket_starts(call, buckets, map.lower_bits, tile), bucket = (blockIdx.x << map.lower_bits) + threadIdx.x;
     bool is_left = count > buckets.room && !(map.single[bucket / 32] >> bucket % 32 & 1);

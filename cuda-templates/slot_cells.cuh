@@ -12,7 +12,7 @@ constexpr u32 MOST_CELL_PARTS = 64; // such blocks
 constexpr u32 END_SAMPLE = 2048; // keys that each of them looks at for the ends
 constexpr u32 FREQUENT = 8; // of LOOKED_AT keys, from which on one of them is taken out of its cell
 
-enum : u32 { MADE = 1, MADE_BESIDE_KEY, IN_VAIN }; // beside a key that is taken out of its cell
+enum : u32 { MADE = 1, IN_VAIN };
 template <class Bits> struct SlotMap {
     static constexpr u32 FINE_BITS = 4; // of four bytes half as many cells as for buckets, which are more
     typedef ::Cells<Bits, FINE_BITS> Cells;
@@ -21,10 +21,11 @@ template <class Bits> struct SlotMap {
     u32 samples[2][CELLS]; // by cell, of either way
     u32 taken;             // how many of the sample are `key`
     u32 counted;           // parts of the sample
-    u32 made;              // when all below is there how, or `IN_VAIN`
+    u32 made;              // `MADE`, when all below is there, or `IN_VAIN`
     // And then not:
     Bits above, below, middle;    // `Cells`
-    Bits key;                     // that is taken out of its cell, if there is one
+    Bits key;                     // that is taken out of its cell
+    u32 has_key;                  // 1 if there is one
     alignas(128) u32 cells[CELLS]; // as `BucketMap::cells`, by parts of a slot
 };
 constexpr u32 SLOT_BITS = 8, OF_SLOT = 1 << SLOT_BITS; // parts of a slot
@@ -32,8 +33,8 @@ constexpr u32 SLOT_BITS = 8, OF_SLOT = 1 << SLOT_BITS; // parts of a slot
 // The digit by cells, of keys of which one is taken out: it has the next one, and keys above it in its cell have the next but one.
 template <class Bits, u32 FINE> struct BucketBesideKey : BucketByCells<Bits, FINE> {
     Bits taken;
-    __device__ BucketBesideKey(const BucketByCells<Bits, FINE> &cells, Bits taken) : BucketByCells<Bits, FINE>(cells), taken(taken) {}
-    __device__ u32 upper(Bits key) const { return BucketByCells<Bits, FINE>::upper(key) + (key >= taken) + (key > taken); }
+    u32 has_key;
+    __device__ u32 upper(Bits key) const { return BucketByCells<Bits, FINE>::upper(key) + (key >= taken ? has_key : 0) + (key > taken ? has_key : 0); }
 };
 
 // By a block: its part of the sample, and by that which comes last the map.
@@ -135,7 +136,7 @@ template <class Order, class Tile> struct SlotMapMaker {
         __syncthreads();
         if (threadIdx.x == 0) {
             __threadfence();
-            store_relaxed(&map.made, !fits ? IN_VAIN : has_key ? MADE_BESIDE_KEY : MADE);
+            store_relaxed(&map.made, fits ? MADE : IN_VAIN);
         }
     }
 
@@ -290,6 +291,7 @@ template <class Order, class Tile> struct SlotMapMaker {
             map.below = way.below;
             map.middle = way.middle;
             map.key = s.key;
+            map.has_key = has_key;
         }
         return s.is_too_large == 0;
     }
@@ -304,7 +306,7 @@ template <class Order, class Tile> struct SlotMapMaker {
 };
 
 // A tile's keys by a map that is there. Two places call it.
-template <bool BESIDE_KEY, class Order, class Tile>
+template <class Order, class Tile>
 __device__ __noinline__ void to_slots_by_map(typename Tile::Shared &s, u32 *table, SortCall call, SlotCall slots, u32 tile) {
     typedef typename Tile::Shape::Bits Bits;
     typedef SlotMap<Bits> Map;
@@ -324,18 +326,14 @@ __device__ __noinline__ void to_slots_by_map(typename Tile::Shared &s, u32 *tabl
         return u64(room) * BINS;
     };
     typedef BucketByCells<Bits, Map::FINE_BITS> ByCells;
-    auto move = [&](auto bucket) {
-        UpperDigit<decltype(bucket)> digit{bucket};
-        if constexpr (Tile::HAS_VALUES) {
-            awaited();
-            to_slots_in_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
-        } else {
-            to_slots_in_any_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
-        }
-    };
-    ByCells cells(typename Map::Cells{map.above, map.below, map.middle}, table, SLOT_BITS);
-    if constexpr (BESIDE_KEY) move(BucketBesideKey<Bits, Map::FINE_BITS>(cells, map.key));
-    else move(cells);
+    typedef BucketBesideKey<Bits, Map::FINE_BITS> BesideKey;
+    UpperDigit<BesideKey> digit{BesideKey{ByCells(typename Map::Cells{map.above, map.below, map.middle}, table, SLOT_BITS), map.key, map.has_key}};
+    if constexpr (Tile::HAS_VALUES) {
+        awaited();
+        to_slots_in_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
+    } else {
+        to_slots_in_any_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
+    }
 }
 
 // A tile's keys by cells, by a block that was the `drawn`th: who waits for parts of the sample waits for blocks that run.
@@ -350,7 +348,5 @@ __device__ inline void to_slots_by_cells(typename Tile::Shared &s, u32 *table, c
         while ((made = load_relaxed(&((Map *)slots.map)->made)) == 0) {}
         __threadfence();
     }
-    bool in_vain = __syncthreads_or(made == IN_VAIN), beside_key = __syncthreads_or(made == MADE_BESIDE_KEY);
-    if (beside_key) to_slots_by_map<true, Order, Tile>(s, table, call, slots, tile);
-    else if (!in_vain) to_slots_by_map<false, Order, Tile>(s, table, call, slots, tile);
+    if (!__syncthreads_or(made == IN_VAIN)) to_slots_by_map<Order, Tile>(s, table, call, slots, tile);
 }

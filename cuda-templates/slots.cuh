@@ -16,7 +16,7 @@ template <class Order, class Tile> struct SlotDigit {
     struct Look { // in the tile's place, which is not there yet
         u32 seen[2][BINS]; // keys of a slot, by either way
         Bits ends[2][Tile::THREADS / WARP]; // of each warp's: the least key, turned over, and the greatest
-        u32 map;                            // of cells, when the block came: how it was made, or zero
+        bool has_map;                       // of cells, when the block came
     };
     Look &look;
     SortPlan<sizeof(Bits) + 1> &plan;
@@ -46,9 +46,9 @@ template <class Order, class Tile> struct SlotDigit {
     // By the whole block, before it asks for a slot: which way. Whether either will do.
     __device__ bool await() {
         key = order.to(key);
-        if (threadIdx.x == 0) look.map = made == IN_VAIN ? 0 : made;
+        if (threadIdx.x == 0) look.has_map = made == MADE;
         if (is_spread(0)) return true;
-        if (look.map != 0) return false;
+        if (look.has_map) return false;
         share = of_range(look, key, all);
         // Keys that are not spread over all that there could be are not over nearly all of it.
         bool is_narrow = share.base >> (8 * sizeof(Bits) - 4) > 0 || Bits(share.base + share.most - 1) >> (8 * sizeof(Bits) - 4) < 15;
@@ -56,8 +56,8 @@ template <class Order, class Tile> struct SlotDigit {
         if (will_do && threadIdx.x == 0) plan.slots_by = SLOTS_BY_RANGE;
         return will_do;
     }
-    // By the whole block, where neither will do: whether there is a map, which thread 0 has seen, and how it was made.
-    __device__ u32 map() const { return look.map; }
+    // By the whole block, where neither will do: whether there is a map, which thread 0 has seen.
+    __device__ bool has_map() const { return look.has_map; }
     // How many slots have keys that were looked at, by their first bits. At least as many values there are.
     __device__ u32 seen() const { return __syncthreads_count(threadIdx.x < BINS && look.seen[0][threadIdx.x] > 0); }
 
@@ -92,11 +92,10 @@ __device__ __noinline__ void to_slots_otherwise(typename Tile::Shared &s, Vector
                                                 const SlotDigit<Order, Tile> &digit, typename Tile::Shape::Bits looked_at) {
     typedef typename Tile::Shape::Bits Bits;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
-    if (u32 map = digit.map()) {
+    if (digit.has_map()) {
         if (threadIdx.x == 0) __threadfence();
         __syncthreads();
-        if (map == MADE_BESIDE_KEY) to_slots_by_map<true, Order, Tile>(s, (u32 *)tables, call, slots, tile);
-        else to_slots_by_map<false, Order, Tile>(s, (u32 *)tables, call, slots, tile);
+        to_slots_by_map<Order, Tile>(s, (u32 *)tables, call, slots, tile);
         return;
     }
     bool has_cells = slots.cell_parts > 0;

@@ -57,10 +57,10 @@ template <u32 PASSES> struct SortPlan {
         u32 end = left_end, turned = left_turned;
         return {~turned, end > 0 ? end - ~turned : 0};
     }
-    // Whether passes sort all of n keys: also if buckets left more than half of them, as that takes less time.
+    // Whether passes sort all of n keys: also if buckets leave so many of them that this takes less time, by the bytes moved.
     __device__ bool all_by_passes(u64 n) const {
-        u32 left = left_by_buckets().count;
-        return too_large || left > n / 2;
+        constexpr u32 MOST_LEFT = PASSES > 5 ? 4 : 3; // of eight: longer keys take more passes
+        return too_large || left_by_buckets().count > n / 8 * MOST_LEFT;
     }
     // What passes sort.
     __device__ Places<u64> of_passes(const SortCall &call) const {
@@ -389,8 +389,9 @@ template <class Order, class Tile> __device__ void sort_pass(typename Tile::Shar
     if (u64(launch) * call.tiles >= of_all || run >= plan.running) return;
     if (threadIdx.x == 0) tiles.set(all, of_all, call.tiles, launch);
     __syncthreads();
-    u32 number = run * call.launches + launch;
-    SortPass<Order, Tile, false> pass(call, plan, tiles, run, plan.which[run], number % 2);
+    // Turns are those of launches that have tiles, one after the other.
+    u32 number = run * call.launches + launch, of_pass = u32((of_all + call.tiles - 1) / call.tiles);
+    SortPass<Order, Tile, false> pass(call, plan, tiles, run, plan.which[run], (run * of_pass + launch) % 2);
     for (;;) {
         __syncthreads();
         if (threadIdx.x == 0) s.tile = add_relaxed(plan.tickets + number, 1);

@@ -428,7 +428,7 @@ impl SortCall {
                 launch(kernel, blocks, block.threads as u32, kernel.shared(shape), &arguments(p(&buckets)))?;
             }
         }
-        // Where buckets did it, these return at once.
+        // Where buckets did it, these return at once; what they left these sort.
         let all_passes = match passes.launched {
             Launched::Short => Some(Passes),
             Launched::Middle => Some(Middle),

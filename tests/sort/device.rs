@@ -522,9 +522,9 @@ fn floats_with_frequent_keys() {
 }
 
 /// As many keys as go to buckets, of which a block does not hold one or some: what lies between the first and the last of these is left to passes, or if it
-/// is more than half, all. Because of a key that is frequent among random ones, or alone in its bucket; of two, near and far; of keys that are close together,
-/// so that one pass tells them apart, or two; among keys that are not spread evenly; and of so many that the sample has seen it.
-fn in_full_buckets<K: Key>(lengths: [usize; 2], make: impl Fn(u64) -> K) {
+/// is much, all. Because of a key that is frequent among random ones, or alone in its bucket; of two, near and far, and about keys that have a bucket each; of
+/// keys that are close together, so that one pass tells them apart, or two; among keys that are not spread evenly; and of so many that the sample has seen it.
+fn in_full_buckets<K: Key>(lengths: [usize; 2], middle: u64, make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     let width = K::WIDTH as usize;
     let up = |x: u64| x >> (64 - width);
@@ -532,21 +532,31 @@ fn in_full_buckets<K: Key>(lengths: [usize; 2], make: impl Fn(u64) -> K) {
     for (turn, n) in lengths.into_iter().enumerate() {
         let n = n + device.rng.below(5000);
         let key = up(device.rng.next());
+        let seldom = n as u64 / 7000; // of so many keys more than a block holds
         let far = |parts: u64| key.wrapping_add(up(u64::MAX) / 8 * parts) & up(u64::MAX);
-        let kinds: [(&str, &dyn Fn(u64) -> u64); 12] = [
-            ("one key", &|x| if one_in(x, 700) { key } else { up(x) }),
+        let kinds: [(&str, &dyn Fn(u64) -> u64); 13] = [
+            ("one key", &|x| if one_in(x, seldom) { key } else { up(x) }),
             ("one key alone", &|x| match up(x) {
-                _ if one_in(x, 700) => key,
-                near if near >> (width - 13) == key >> (width - 13) => near ^ 1 << (width - 1),
+                _ if one_in(x, seldom) => key,
+                near if near >> (width - 10) == key >> (width - 10) => near ^ 1 << (width - 1),
                 other => other,
             }),
-            ("two, an eighth apart", &|x| if one_in(x, 350) { far(x >> 40 & 1) } else { up(x) }),
+            ("two, an eighth apart", &|x| if one_in(x, seldom / 2) { far(x >> 40 & 1) } else { up(x) }),
             ("two, far apart", &|x| {
-                if one_in(x, 350) { [key / 16, up(u64::MAX) - key / 16][x as usize >> 40 & 1] } else { up(x) }
+                if one_in(x, seldom / 2) { [key / 16, up(u64::MAX) - key / 16][x as usize >> 40 & 1] } else { up(x) }
             }),
             ("neighbours", &|x| if one_in(x, 300) { key & !7 | x >> 40 & 7 } else { up(x) }),
             ("many of one byte", &|x| if one_in(x, 300) { key & !0xff | x >> 40 & 0xff } else { up(x) }),
             ("many of two", &|x| if one_in(x, 300) { key & !0xffff | x >> 40 & 0xffff } else { up(x) }),
+            ("two about frequent neighbours", &|x| match x % 20 {
+                0..=4 => middle.wrapping_add((x >> 40) % 17).wrapping_sub(8) & up(u64::MAX),
+                _ if one_in(x, seldom / 3) => {
+                    let aside = up(u64::MAX) >> 7;
+                    (if x >> 40 & 1 == 0 { middle.wrapping_add(aside) } else { middle.wrapping_sub(aside) })
+                        & up(u64::MAX)
+                }
+                _ => up(x),
+            }),
             ("one in fifty", &|x| if one_in(x, 50) { key } else { up(x) }),
             ("one in three", &|x| if one_in(x, 3) { key } else { up(x) }),
             ("three in five", &|x| if one_in(x, 5) || one_in(x >> 8, 2) { key } else { up(x) }),
@@ -566,15 +576,15 @@ fn in_full_buckets<K: Key>(lengths: [usize; 2], make: impl Fn(u64) -> K) {
 
 #[test]
 fn words_in_full_buckets() {
-    in_full_buckets::<u32>([5 << 20, 3 << 22], |x| x as u32);
+    in_full_buckets::<u32>([5 << 20, 3 << 22], 1 << 31, |x| x as u32);
 }
 #[test]
 fn long_words_in_full_buckets() {
-    in_full_buckets::<i64>([3 << 19, 3 << 20], |x| x as i64);
+    in_full_buckets::<i64>([3 << 19, 3 << 20], 0, |x| x as i64);
 }
 #[test]
 fn floats_in_full_buckets() {
-    in_full_buckets::<f32>([5 << 20, 3 << 22], |x| f32::from_bits(x as u32));
+    in_full_buckets::<f32>([5 << 20, 3 << 22], 0, |x| f32::from_bits(x as u32));
 }
 /// With payloads whose bytes are odd in number, and more than a key has. Beyond 2^24 keys alone go launch by launch.
 #[test]

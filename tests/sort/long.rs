@@ -114,6 +114,8 @@ fn by_large_buckets() {
 fn wide_by_large_buckets() {
     let n = 314_000_000 + Rng::new().below(100_000);
     sorts::<u64, u32>("random", n, true, |x| x);
+    // Passes of more than one launch, over what buckets leave: one launch of each has tiles.
+    sorts::<u64, u32>("one key often", n, true, |x| if x % 2048 == 0 { 0x0123_4567_89ab_cdef } else { x });
     sorts::<i64, u32>("a power law", n, false, power_law(64));
     sorts::<u32, u128>("a power law", n / 7 * 4, true, power_law(32));
 }
