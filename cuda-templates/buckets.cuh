@@ -406,7 +406,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     __device__ BucketStep(const SortCall &call, const BucketCall &buckets, Bucket bucket)
         : call(call), buckets(buckets), map(*(BucketMap<Bits> *)buckets.map), bucket(bucket), lower_bits(map.lower_bits),
           left(((const SortPlan<sizeof(Bits) + 1> *)call.plan)->left_by_buckets()) {}
-    // Of a place in a bucket, if its keys are in order as soon as they are there: so they are if a block has no room for them, unless passes sort them.
+    // The mark of a bucket's places, if its keys are in order as soon as they are there: where a block has no room for them, unless passes sort them.
     __device__ auto marks() const {
         const u32 *starts = buckets.starts;
         u32 room = buckets.room;

@@ -45,10 +45,11 @@ pub(crate) enum Draw {
     PowerLaw,
     /// Integers by Pareto's law, of which one in 7000 is beyond the greatest and is that.
     Pareto,
-    /// Integers of any bits, but one in 2048 is the same, or one in ten.
+    /// Integers of any bits, but one in 2048 is the same.
     OneOften,
+    /// But one in ten.
     OneVeryOften,
-    /// And so are two, far apart.
+    /// But one in 1024 is either of two, far apart.
     TwoOften,
     /// Maps of which any stretch composes exactly.
     Maps,
