@@ -13,8 +13,8 @@ typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, FEW> SmallTile;
 static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Shared) <= SMALL_SHARED, "what the host asks for");
 
 // ---- least significant digit first: a launch for the counts and for each pass, or where keys are few one for all
-#if HAS_KERNEL(sort_count)
 constexpr u32 COUNT_BLOCKS = __CUDA_ARCH__ >= 800 ? 3 : 2;
+#if HAS_KERNEL(sort_count)
 extern "C" __global__ void __launch_bounds__(512, COUNT_BLOCKS) sort_count(SortCall call) {
     follow();
     __shared__ u32 counts[COUNTERS<Bits>];
