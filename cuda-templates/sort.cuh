@@ -99,12 +99,12 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, Places<u64> all, u
     typedef SortPlan<PASSES> Plan;
     __shared__ bool last;
     Plan &plan = *(Plan *)call.plan;
-    bool left = all.count < call.n; // by buckets
-    const Bits *keys = left ? (const Bits *)call.keys[0] + all.first : (const Bits *)call.keys_in;
+    bool is_left = all.count < call.n; // by buckets
+    const Bits *keys = is_left ? (const Bits *)call.keys[0] + all.first : (const Bits *)call.keys_in;
     Order order{Bits(call.flip)};
     u32 passes = call.passes, copy = threadIdx.x % COPIES;
     for (u32 i = threadIdx.x; i < passes * BINS * COPIES; i += THREADS) counts[i] = 0;
-    if (left) { // whose steps may have used the words
+    if (is_left) { // whose steps may have used the words
         u32 words = u32(min((all.count + tile - 1) / tile, u64(call.tiles))) * BINS;
         for (u32 i = part * THREADS + threadIdx.x; i < words; i += parts * THREADS) call.words[0][i] = call.words[1][i] = 0;
     }
@@ -128,7 +128,7 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, Places<u64> all, u
         for (u32 i = 1; i < UNROLL; i++) alike = alike && key[i] == key[0];
         alike = sizeof(Bits) == 1 && __all_sync(ALL_LANES, alike);
 #pragma unroll
-        for (u32 i = 0; i < UNROLL; i++) key[i] = left ? key[i] : order.to(key[i]);
+        for (u32 i = 0; i < UNROLL; i++) key[i] = is_left ? key[i] : order.to(key[i]);
 #pragma unroll
         for (u32 p = 0; p < PASSES; p++) {
             if (p >= passes) break;
@@ -206,8 +206,8 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, Places<u64> all, u
             of_many += many[p];
         }
         plan.may_be_few = running > 1 && of_many == 0;
-        u32 more = left || call.in_place ? running % 2 : running == 0;
-        if (left && running == 0) more = 2;
+        u32 more = is_left || call.in_place ? running % 2 : running == 0;
+        if (is_left && running == 0) more = 2;
         plan.running = running + more;
         for (u32 p = 0, next = 0; p < passes; p++) {
             if (!same[p] || more > 0) plan.which[next++] = p;
@@ -315,11 +315,11 @@ __device__ inline void stable_any(typename Tile::Shared &s, u64 left, D digit, c
 struct PassTiles {
     Places<u64> keys;
     u32 most, here; // tiles of a launch, at most, and of this one
-    // By one thread. Of `all` tiles of so many keys.
-    __device__ void set(Places<u64> places, u64 all, u64 of_launch, u32 launch) {
+    // By one thread, of so many tiles in all and in a launch.
+    __device__ void set(Places<u64> places, u64 of_all, u64 of_launch, u32 launch) {
         keys = places;
-        most = u32(min(all, of_launch));
-        here = u32(min(all - launch * of_launch, of_launch));
+        most = u32(min(of_all, of_launch));
+        here = u32(min(of_all - launch * of_launch, of_launch));
     }
 };
 

@@ -85,7 +85,8 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// up to 2^21, and buckets to 6 * 10^8. A larger payload lowers the upper borders, to 10^6 and 3 * 10^8 at worst; less shared memory to 2^20 and 1.5 to
 /// 3 * 10^8. From 2^20 keys on, in place from as many on as go to buckets, and up to 2^31, fewer than 128 values that differ in more than two bytes are
 /// moved once, n (2 b + 2 (b + p)) bytes, or in place twice. If keys are so much alike that buckets do not fit, the
-/// passes sort what lies from the first such bucket to the last, or all if that is three eighths of it (half of 8-byte keys); if a slot does not fit, all. Keys alone of 1 byte, and from 2^20 to 2^32 of 2 bytes, are counted and written
+/// passes sort what lies from the first such bucket to the last, or if that is more than three eighths of all keys (of 8 bytes half) all; and all
+/// if a slot does not fit. Keys alone of 1 byte, and from 2^20 to 2^32 of 2 bytes, are counted and written
 /// anew: 2 n b bytes. Some thousands of keys are one launch of one block.
 ///
 /// On the host a radix sort too, most significant digit first, of parts that fit the cache from then on.
