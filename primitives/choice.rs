@@ -48,7 +48,6 @@ pub struct Changes;
 
 mod sealed {
     pub trait Sealed {}
-    #[allow(private_bounds, private_interfaces)]
     pub trait Word {
         /// Keeps the items whose bit is set.
         fn choice(words: *const Self) -> impl crate::cpu::compact::Choice;
@@ -62,13 +61,11 @@ impl Sealed for Changes {}
 
 /// A type of the words that bits lie in: `u32` or `u64`.
 pub trait Word: sealed::Word + Element + DeviceRepr {}
-#[allow(private_bounds, private_interfaces)]
 impl sealed::Word for u32 {
     fn choice(words: *const u32) -> impl host::Choice {
         host::ByWords { words }
     }
 }
-#[allow(private_bounds, private_interfaces)]
 impl sealed::Word for u64 {
     fn choice(words: *const u64) -> impl host::Choice {
         host::ByWords { words }
@@ -100,7 +97,7 @@ impl Index for u64 {
     label = "call `.keep()`, `.discard()`, `.flags()` or `.bits()` before",
     note = "flags and bits must lie where the items do"
 )]
-#[allow(private_bounds, private_interfaces)]
+#[allow(private_bounds)] // of hidden items, which only this crate can name
 pub trait Chosen<T: Pod, L: Place>: Sealed {
     #[doc(hidden)]
     type Kind: ChoiceKind;
@@ -170,7 +167,6 @@ impl<T> BufferMut for ViewMut<'_, T> {
     }
 }
 
-#[allow(private_bounds, private_interfaces)]
 impl<T: Element, P: Predicate<T>, L: Place> Chosen<T, L> for ByPredicate<P> {
     type Kind = KeepItems<T, P>;
     type Items = Staged;
@@ -190,7 +186,6 @@ impl<T: Element, P: Predicate<T>, L: Place> Chosen<T, L> for ByPredicate<P> {
     }
 }
 
-#[allow(private_bounds, private_interfaces)]
 impl<T: Ordered, L: Place> Chosen<T, L> for Changes {
     type Kind = KeepDistinct<T>;
     type Items = Staged;
@@ -206,7 +201,6 @@ impl<T: Ordered, L: Place> Chosen<T, L> for Changes {
     }
 }
 
-#[allow(private_bounds, private_interfaces)]
 impl<T: Pod, L: Place> Chosen<T, L> for ByFlags<'_, L> {
     type Kind = KeepFlags;
     type Items = Beside<T>;
@@ -223,7 +217,6 @@ impl<T: Pod, L: Place> Chosen<T, L> for ByFlags<'_, L> {
     }
 }
 
-#[allow(private_bounds, private_interfaces)]
 impl<T: Pod, L: Place, W: Word> Chosen<T, L> for ByBits<'_, W, L> {
     type Kind = KeepBits;
     type Items = Beside<T>;

@@ -169,8 +169,12 @@ where
     }
 
     fn recruit<'scope>(&'scope self, scope: &rayon::Scope<'scope>) {
-        if self.absent.fetch_update(Relaxed, Relaxed, |absent| absent.checked_sub(1)).is_ok() {
-            scope.spawn(|scope| self.work(scope));
+        let mut absent = self.absent.load(Relaxed);
+        while absent > 0 {
+            match self.absent.compare_exchange_weak(absent, absent - 1, Relaxed, Relaxed) {
+                Ok(_) => return scope.spawn(|scope| self.work(scope)),
+                Err(now) => absent = now,
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::cpu::scan::prefetch;
 use std::ops::Range;
 
 /// Which items are kept, 64 at a time.
-pub(crate) trait Choice: Sync {
+pub trait Choice: Sync {
     /// How many bits of memory are read for an item.
     fn bits_an_item(&self) -> usize;
     /// Writes a word for each block of `items`, and returns how many bits are set. Bit j of block b says whether item

@@ -40,7 +40,7 @@ fn first(len: usize) -> u64 {
 
 /// A place for the bits of each block, from the one that begins at item `from` on.
 #[derive(Clone, Copy)]
-pub(crate) struct Words {
+pub struct Words {
     from: usize,
     first: *mut u64,
 }
