@@ -30,20 +30,17 @@ pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, Error> {
     CudaContext::new(ordinal).map_err(|e| Error::Driver { call: "CudaContext::new", code: e.0, device: ordinal })
 }
 
+/// The driver's library.
+pub(super) fn open() -> Result<Library, libloading::Error> {
+    let (name, other) = if cfg!(windows) { ("nvcuda.dll", "nvcuda.dll") } else { ("libcuda.so.1", "libcuda.so") };
+    // SAFETY: loading the driver runs no initialiser that others could observe.
+    unsafe { Library::new(name).or_else(|e| Library::new(other).map_err(|_| e)) }
+}
+
 /// How many devices there are, at least one.
 fn count_devices() -> Result<usize, Error> {
-    const NAMES: [&str; 2] = if cfg!(windows) { ["nvcuda.dll", "nvcuda.dll"] } else { ["libcuda.so.1", "libcuda.so"] };
     let missing = |e: libloading::Error| Error::NoDriver { reason: words(&e) };
-    // SAFETY: loading the driver runs no initialiser that others could observe.
-    let library = NAMES
-        .iter()
-        .map(|name| unsafe { Library::new(*name) })
-        .reduce(|first, second| first.or_else(|e| second.map_err(|_| e)));
-    let library = match library {
-        Some(Ok(library)) => library,
-        Some(Err(e)) => return Err(missing(e)),
-        None => unreachable!("there are names to try"),
-    };
+    let library = open().map_err(missing)?;
     let no_device = |call: &str, code: c_int| Error::NoDevice { reason: format!("{call} answered {code}") };
     // SAFETY: signatures as documented by the driver.
     unsafe {

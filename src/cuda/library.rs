@@ -5,14 +5,12 @@
 
 use super::cache::Cache;
 use super::driver::check;
+use super::entry_points::{EntryPoints, KernelHandle, LaunchAttribute, LaunchConfig, LibraryHandle};
 use super::nvrtc::{FLAGS, Failure, Nvrtc, Target};
 use super::unit::{included, parts};
 use crate::Error;
 use cudarc::driver::CudaContext;
-use cudarc::driver::sys::{
-    self, CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUkernel, CUlaunchAttribute,
-    CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUlibrary, CUstream,
-};
+use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUstream};
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::ffi::{CString, c_void};
@@ -67,7 +65,8 @@ const NO_SHARED: SharedBytes<'static> = &|_| Vec::new();
 /// the templates by name (`pipeline.cuh`, `handover.cuh`, ...) and defines `extern "C"` kernels on them.
 #[derive(Debug)]
 pub struct Kernels {
-    libraries: Vec<CUlibrary>,
+    entry_points: &'static EntryPoints,
+    libraries: Vec<LibraryHandle>,
     functions: Vec<CUfunction>,
     /// Of each: how many of its blocks run at the same time, when it was asked for.
     at_once: Vec<OnceLock<usize>>,
@@ -138,8 +137,9 @@ impl Kernels {
         // SAFETY: the driver writes an integer.
         check("cuDriverGetVersion", device, unsafe { sys::cuDriverGetVersion(&mut version) })?;
         if version < 12000 {
-            return Err(Error::OldDriver { version }); // it has no cuLibraryLoadData, for which cudarc would panic
+            return Err(Error::OldDriver { version }); // it has no cuLibraryLoadData
         }
+        let entry_points = EntryPoints::get()?;
         let architecture = target.capability();
         let machine = Machine {
             architecture,
@@ -148,7 +148,7 @@ impl Kernels {
         };
         let overlaps = architecture >= 90 && version >= FIRST_TO_CAPTURE_OVERLAP;
         let (libraries, functions, at_once) = Default::default();
-        let mut kernels = Kernels { libraries, functions, at_once, machine, overlaps, device };
+        let mut kernels = Kernels { entry_points, libraries, functions, at_once, machine, overlaps, device };
         let shared = shared(architecture);
         for (image, names) in images {
             kernels.add(image, names, &shared)?;
@@ -162,38 +162,33 @@ impl Kernels {
         // PTX is text and must end in a NUL; a cubin knows its own length.
         let mut image = image.to_vec();
         image.push(0);
-        let mut library: CUlibrary = std::ptr::null_mut();
+        let mut library: LibraryHandle = std::ptr::null_mut();
         // SAFETY: the image is whole, the driver copies it; no options are passed.
         check("cuLibraryLoadData", device, unsafe {
-            let none = std::ptr::null_mut();
-            sys::cuLibraryLoadData(
-                &mut library,
-                image.as_ptr().cast(),
-                none,
-                none.cast(),
-                0,
-                none.cast(),
-                none.cast(),
-                0,
-            )
+            let (none, no_values) = (std::ptr::null_mut(), std::ptr::null_mut());
+            let load = self.entry_points.library_load_data;
+            load(&mut library, image.as_ptr().cast(), none, no_values, 0, none, no_values, 0)
         })?;
         self.libraries.push(library);
         for name in names {
             let c_name = CString::new(*name).expect("`compile` has looked; the library's own have no NUL");
-            let (mut kernel, mut function): (CUkernel, CUfunction) = (std::ptr::null_mut(), std::ptr::null_mut());
+            let (mut kernel, mut function): (KernelHandle, CUfunction) = (std::ptr::null_mut(), std::ptr::null_mut());
             // SAFETY: the library is loaded; the name is a C string.
             check("cuLibraryGetKernel", device, unsafe {
-                sys::cuLibraryGetKernel(&mut kernel, library, c_name.as_ptr())
+                (self.entry_points.library_get_kernel)(&mut kernel, library, c_name.as_ptr())
             })?;
             if let Some(&bytes) = shared.get(self.functions.len()).filter(|&&bytes| bytes > 0) {
                 let attribute = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
                 // SAFETY: the kernel belongs to the library, which is loaded.
                 check("cuKernelSetAttribute", device, unsafe {
-                    sys::cuKernelSetAttribute(attribute, bytes.min(self.machine.shared) as i32, kernel, device as i32)
+                    let bytes = bytes.min(self.machine.shared) as i32;
+                    (self.entry_points.kernel_set_attribute)(attribute, bytes, kernel, device as i32)
                 })?;
             }
             // SAFETY: the kernel belongs to the library, which is loaded.
-            check("cuKernelGetFunction", device, unsafe { sys::cuKernelGetFunction(&mut function, kernel) })?;
+            check("cuKernelGetFunction", device, unsafe {
+                (self.entry_points.kernel_get_function)(&mut function, kernel)
+            })?;
             // A driver that loads lazily would do it at the first launch, and wait for the device to drain; asking for
             // an attribute makes it do that now.
             let (mut registers, attribute) = (0, CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS);
@@ -298,26 +293,18 @@ impl Kernels {
             // SAFETY: by the caller.
             return unsafe { self.launch_with_shared(index, blocks, threads, shared, stream, arguments) };
         }
-        let mut may_start_earlier = CUlaunchAttribute {
-            id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-            pad: [0; 4],
-            value: CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
-        };
-        let config = CUlaunchConfig {
-            gridDimX: blocks,
-            gridDimY: 1,
-            gridDimZ: 1,
-            blockDimX: threads,
-            blockDimY: 1,
-            blockDimZ: 1,
-            sharedMemBytes: shared as u32,
-            hStream: stream,
-            attrs: &mut may_start_earlier,
-            numAttrs: 1,
+        let config = LaunchConfig {
+            blocks: [blocks, 1, 1],
+            threads: [threads, 1, 1],
+            shared_bytes: shared as u32,
+            stream,
+            attributes: &LaunchAttribute::OVERLAPS,
+            attribute_count: 1,
         };
         let arguments = arguments.as_ptr().cast_mut().cast();
+        let (launch, function) = (self.entry_points.launch_kernel_ex, self.functions[index]);
         // SAFETY: by the caller; the driver copies configuration and arguments before it returns.
-        let code = unsafe { sys::cuLaunchKernelEx(&config, self.functions[index], arguments, std::ptr::null_mut()) };
+        let code = unsafe { launch(&config, function, arguments, std::ptr::null_mut()) };
         check("cuLaunchKernelEx", self.device, code)
     }
 
@@ -346,7 +333,7 @@ impl Drop for Kernels {
     fn drop(&mut self) {
         for &library in &self.libraries {
             // SAFETY: nothing of it is used any more, by the promise of `launch`. An error here has nowhere to go.
-            let _ = unsafe { sys::cuLibraryUnload(library) };
+            let _ = unsafe { (self.entry_points.library_unload)(library) };
         }
     }
 }

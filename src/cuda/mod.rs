@@ -18,6 +18,7 @@
 mod cache;
 mod compact;
 mod driver;
+mod entry_points;
 mod library;
 mod nvrtc;
 pub(crate) mod offsets;
