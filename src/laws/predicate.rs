@@ -21,7 +21,7 @@ const DRAWN: usize = 512;
 
 /// The law of the predicate `P` on items `T`: that its Rust and its CUDA body are the same function.
 ///
-/// `predicates` draws predicates with their values: [`any_bits`] for one that [`predicate!`](crate::predicate) has defined with
+/// `predicates` draws predicates with their values: [`any_bits`](super::any_bits) for one that [`predicate!`](crate::predicate) has defined with
 /// fields, proptest's `Just` for one that has none, any other strategy where some values make no sense. Gives a builder; see
 /// [`PredicateLaws`] for its options.
 ///
@@ -66,7 +66,7 @@ impl<P: Debug, T: Debug> Debug for PredicateLaws<P, T> {
 }
 
 impl<P: Predicate<T> + Debug, T: Element + Debug> PredicateLaws<P, T> {
-    /// Items from this proptest strategy, instead of [`any_bits`].
+    /// Items from this proptest strategy, instead of [`any_bits`](super::any_bits).
     ///
     /// # Example
     /// ```
