@@ -313,7 +313,7 @@ impl<'a> OnDevice<'a> {
         let ways = program.ways();
         let counted = if ways == 3 { 2 } else { 1 };
         long_enough(primitive, "the count", count.room(), counted)?;
-        let mut submit = Submit::new(primitive, &stream);
+        let submit = Submit::new(primitive, &stream);
         for source in columns.iter().filter_map(|column| column.from).chain(chosen) {
             submit.uses("an input", source.home())?;
         }
@@ -340,9 +340,6 @@ impl<'a> OnDevice<'a> {
         let together = (behind && !plan.is_one_block())
             .then(|| program.together(primitive, program.at_once(kernels)?, n))
             .transpose()?;
-        let (words, scratch) = together.map_or((plan.words, 0), |together| (together.words, together.scratch));
-        let mut temporary = None;
-        let (words, scratch) = submit.memory(workspace, &mut temporary, words, scratch)?;
 
         // The guards order the work against other streams; they live until it is launched.
         let mut guards = Vec::with_capacity(8);
@@ -383,17 +380,21 @@ impl<'a> OnDevice<'a> {
         }
         let (count, counted_there) = count.address(&stream);
         guards.push(counted_there);
-        let call = CompactCall { n, chosen, parameters, columns: at, room, count, complement, append, behind, words };
-        // SAFETY: the kernels are those of the plan, which is for n items; what is looked at and the columns have n items each on this
-        // device, by their lengths and types, or room as the call says, and the guards keep them; what is written is borrowed alone,
-        // so it lies apart, or is the column itself; the words and the scratch memory are the workspace's, as many as the plan asks
-        // for, the words zero; the stream's context was bound by `begin`.
-        unsafe {
-            match together {
-                Some(together) => call.launch_together(&program, &together, kernels, stream.cu_stream(), scratch),
-                None => call.launch(&program, &plan, kernels, stream.cu_stream()),
+        let (words, scratch) = together.map_or((plan.words, 0), |together| (together.words, together.scratch));
+        submit.with_memory(workspace, words, scratch, |words, scratch| {
+            let call =
+                CompactCall { n, chosen, parameters, columns: at, room, count, complement, append, behind, words };
+            // SAFETY: the kernels are those of the plan, which is for n items; what is looked at and the columns have n items each on
+            // this device, by their lengths and types, or room as the call says, and the guards keep them; what is written is borrowed
+            // alone, so it lies apart, or is the column itself; the words and the scratch memory are the workspace's, as many as the
+            // plan asks for, the words zero; the stream's context was bound by `begin`.
+            unsafe {
+                match together {
+                    Some(together) => call.launch_together(&program, &together, kernels, stream.cu_stream(), scratch),
+                    None => call.launch(&program, &plan, kernels, stream.cu_stream()),
+                }
             }
-        }
+        })
     }
 }
 

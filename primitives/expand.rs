@@ -171,7 +171,7 @@ impl<O: Index, W> Expand<O, W> {
             return Ok(());
         }
         let stream = self.site.stream().unwrap_or(offsets.home()).clone();
-        let mut submit = Submit::new(NAME, &stream);
+        let submit = Submit::new(NAME, &stream);
         submit.uses("the offsets", offsets.home())?;
         submit.uses("the output", segments.home())?;
         if let Some(positions) = &positions {

@@ -197,7 +197,7 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
             return Ok(());
         }
         let stream = self.site.stream().unwrap_or(sizes.home()).clone();
-        let mut submit = Submit::new(primitive, &stream);
+        let submit = Submit::new(primitive, &stream);
         submit.uses("the sizes", sizes.home())?;
         submit.uses("the offsets", starts.home())?;
         submit.uses("the total", total.home())?;
@@ -221,13 +221,13 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         let loaded = cuda::offsets::loaded::<S, O>(device);
         let kernels = submit.kernels(loaded, || cuda::offsets::load::<S, O>(device))?;
         let plan = OffsetsPlan::new::<S, O>(n, kernels.machine().architecture)?;
-        let mut temporary = None;
-        let (words, _) = submit.memory(self.site.take_workspace(), &mut temporary, plan.words, 0)?;
-        let call = OffsetsCall { sizes: from, starts: to, n, align, total, with_total, words };
-        // SAFETY: the kernels are those of the types, and the plan is for n and for them; sizes, starts and total are as many as
-        // was just seen, on this device, borrowed apart, and kept by the guards; the words are the workspace's, as many as the plan
-        // asks for, zero; the stream's context was bound by `begin`.
-        unsafe { call.launch(&plan, kernels, stream.cu_stream()) }
+        submit.with_memory(self.site.take_workspace(), plan.words, 0, |words, _| {
+            let call = OffsetsCall { sizes: from, starts: to, n, align, total, with_total, words };
+            // SAFETY: the kernels are those of the types, and the plan is for n and for them; sizes, starts and total are as
+            // many as was just seen, on this device, borrowed apart, and kept by the guards; the words are the workspace's, as
+            // many as the plan asks for, zero; the stream's context was bound by `begin`.
+            unsafe { call.launch(&plan, kernels, stream.cu_stream()) }
+        })
     }
 }
 

@@ -595,7 +595,7 @@ fn on_device<K: SortKey, V: Pod>(
     stream: &Arc<CudaStream>,
     workspace: Option<&mut Workspace>,
 ) -> Result<(), Error> {
-    let mut submit = Submit::new(NAME, stream);
+    let submit = Submit::new(NAME, stream);
     submit.uses("the keys", keys.home())?;
     match &keys {
         Keys::Into(_, sorted) => submit.uses("the output", sorted.home())?,
@@ -625,8 +625,6 @@ fn on_device<K: SortKey, V: Pod>(
         Keys::InPlace(_, Some(_)) => [false, false],
         Keys::Read(_) => [true, true],
     };
-    let mut temporary = None;
-    let (_, scratch) = submit.memory(workspace, &mut temporary, 0, plan.scratch(Missing { keys: missing }))?;
 
     // The guards order the work against other streams; they live until it is launched.
     let mut guards = Vec::with_capacity(4);
@@ -650,9 +648,11 @@ fn on_device<K: SortKey, V: Pod>(
         }
         Company::Numbers(to) => (0, kept(to.address(stream))),
     };
-    let call = SortCall { descending, keys_in, keys, values_in, values, scratch };
-    // SAFETY: the kernels are the program's, and the plan is for n keys, in place or not as they are; all arrays are of n items on this
-    // device, by the lengths that were looked at, and the guards keep them; what is written is borrowed alone; the scratch memory is
-    // the workspace's, as much as the plan asks for; the stream's context was bound by `begin`.
-    unsafe { call.launch(&plan, kernels, device, stream.cu_stream()) }
+    submit.with_memory(workspace, 0, plan.scratch(Missing { keys: missing }), |_, scratch| {
+        let call = SortCall { descending, keys_in, keys, values_in, values, scratch };
+        // SAFETY: the kernels are the program's, and the plan is for n keys, in place or not as they are; all arrays are of n items on
+        // this device, by the lengths that were looked at, and the guards keep them; what is written is borrowed alone; the scratch
+        // memory is the workspace's, as much as the plan asks for; the stream's context was bound by `begin`.
+        unsafe { call.launch(&plan, kernels, device, stream.cu_stream()) }
+    })
 }

@@ -107,6 +107,18 @@ pub enum Error {
         /// The ordinal of the device of the stream.
         expected: usize,
     },
+    /// Memory of another context than the stream's, on the same device.
+    #[error(
+        "{primitive}: {what} belongs to another CudaContext of device {device} than the work; make one, or take the one that parascan::cuda::context gives, and share it"
+    )]
+    WrongContext {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// Which argument.
+        what: &'static str,
+        /// The ordinal of the device.
+        device: usize,
+    },
     /// The scratch memory handed to a raw call is too small or misaligned.
     #[error(
         "{primitive}: the scratch memory has {given} bytes at {address:#x}; {needed} bytes aligned to 16 are needed"

@@ -58,7 +58,7 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 /// # Errors
 /// [`Error::Length`] if input and output differ in length, [`Error::Strategy`] for a strategy on host data,
 /// [`Error::ElementSize`] and [`Error::TooLong`] for what no kernel takes,
-/// [`Error::WrongDevice`] for buffers of another device than the stream's, [`Error::Capturing`] and
+/// [`Error::WrongDevice`] and [`Error::WrongContext`] for buffers of another device or context than the stream's, [`Error::Capturing`] and
 /// [`Error::EventTracking`] for calls that cannot be captured, and those of the driver and of the compiler. Nothing was
 /// written then. Length zero is valid.
 ///
@@ -284,8 +284,20 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         S: Site<P>,
     {
         match (input, output) {
-            (None, ViewMut::Host(data)) => self.on_host(data.as_ptr(), data.len(), data),
-            (Some(View::Host(input)), ViewMut::Host(output)) => self.on_host(input.as_ptr(), input.len(), output),
+            (None, ViewMut::Host(data)) => {
+                // One pointer for both: a second borrow of the slice would end the first.
+                let (data, n) = (data.as_mut_ptr(), data.len());
+                // SAFETY: the pointer is of an exclusive slice of `n` elements, which is borrowed during the call.
+                unsafe { self.on_host(data, data, n) }
+            }
+            (Some(View::Host(input)), ViewMut::Host(output)) => {
+                let (n, room) = (input.len(), output.len());
+                if n != room {
+                    return Err(Error::Length { primitive: NAME, input: n, output: room });
+                }
+                // SAFETY: a shared and an exclusive slice of `n` elements, borrowed during the call, so they are apart.
+                unsafe { self.on_host(input.as_ptr(), output.as_mut_ptr(), n) }
+            }
             (input, ViewMut::Device(output)) => {
                 let input = match input {
                     None => None,
@@ -319,18 +331,17 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         }
     }
 
-    fn on_host(self, input: *const T, n: usize, output: &mut [T]) -> Result<(), Error> {
-        if n != output.len() {
-            return Err(Error::Length { primitive: NAME, input: n, output: output.len() });
-        }
+    /// # Safety
+    /// - `input` is valid for reads and `output` for writes of `n` elements during the call.
+    /// - They are equal or do not overlap, and nothing else writes the one or touches the other.
+    unsafe fn on_host(self, input: *const T, output: *mut T, n: usize) -> Result<(), Error> {
         if self.strategy != Strategy::Auto {
             return Err(Error::Strategy { primitive: NAME, strategy: format!("{:?}", self.strategy) });
         }
-        // SAFETY: both are n elements, checked above; the input is a shared slice apart from the exclusive one of the
-        // output, or the output itself. An exclusive scan has a first value: `exclusive` asks for an identity at compile
-        // time and `exclusive_from` brings one.
+        // SAFETY: the caller's. An exclusive scan has a first value: `exclusive` asks for an identity at compile time and
+        // `exclusive_from` brings one.
         unsafe {
-            cpu::scan::<Op, T>(input, output.as_mut_ptr(), n, self.exclusive, self.first(), self.reverse);
+            cpu::scan::<Op, T>(input, output, n, self.exclusive, self.first(), self.reverse);
         }
         Ok(())
     }
@@ -348,7 +359,7 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         if let Some(input) = input.filter(|input| input.len() != n) {
             return Err(Error::Length { primitive: NAME, input: input.len(), output: n });
         }
-        let mut submit = Submit::new(NAME, stream);
+        let submit = Submit::new(NAME, stream);
         if let Some(input) = input {
             submit.uses("the input", input.stream())?;
         }
@@ -362,8 +373,6 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         let loaded = cuda::loaded::<Op, T>(program, device);
         let kernels = submit.kernels(loaded, || cuda::load::<Op, T>(program, device))?;
         let plan = Plan::new::<Op, T>(self.strategy, n, kernels.machine().architecture)?;
-        let mut temporary = None;
-        let (words, scratch) = submit.memory(workspace, &mut temporary, plan.words, plan.scratch)?;
         // The guards order the work against other streams; they live until it is launched.
         let (to, _written) = output.device_ptr_mut(stream);
         let (from, _read) = match input {
@@ -375,11 +384,13 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         };
         let Scan { exclusive, reverse, .. } = self;
         let init = self.first().map(Op::to_cuda);
-        let call = Call { input: from, output: to, n, init, exclusive, reverse, words, scratch };
-        // SAFETY: the kernels are those of the plan, which is for n elements; input and output have n elements each on
-        // this device, by their types, and the guards keep them; words and scratch are the workspace's, of the sizes
-        // that the plan asks for, words zero; the stream's context was bound above.
-        unsafe { call.launch(&plan, kernels, stream.cu_stream()) }
+        submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
+            let call = Call { input: from, output: to, n, init, exclusive, reverse, words, scratch };
+            // SAFETY: the kernels are those of the plan, which is for n elements; input and output have n elements each on
+            // this device, by their types, and the guards keep them; words and scratch are the workspace's, of the sizes
+            // that the plan asks for, words zero; the stream's context was bound above.
+            unsafe { call.launch(&plan, kernels, stream.cu_stream()) }
+        })
     }
 
     // ---- raw entry points, for other stacks
@@ -397,7 +408,7 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
     /// wait. `scratch` is `scratch_bytes` long, at a multiple of 16.
     ///
     /// Except for [`Strategy::Hierarchical`], scratch memory must be zero before its first use; every scan leaves it zero
-    /// again. Load the kernels by a first call outside of a graph capture.
+    /// again, unless it returned an error: then it must be zeroed. Load the kernels by a first call outside of a graph capture.
     ///
     /// # Errors
     /// [`Error::Scratch`] if the scratch memory is too small or misaligned, and those of the driver and the compiler.

@@ -16,13 +16,11 @@ const RESERVE: &str =
 pub(crate) struct Submit<'s> {
     primitive: &'static str,
     stream: &'s Arc<CudaStream>,
-    /// Whether cudarc records events for any of the buffers.
-    tracked: bool,
 }
 
 impl<'s> Submit<'s> {
     pub(crate) fn new(primitive: &'static str, stream: &'s Arc<CudaStream>) -> Submit<'s> {
-        Submit { primitive, stream, tracked: stream.context().is_managing_stream_synchronization() }
+        Submit { primitive, stream }
     }
 
     /// The ordinal of the device.
@@ -30,26 +28,31 @@ impl<'s> Submit<'s> {
         self.stream.context().ordinal()
     }
 
-    /// A buffer that belongs to the stream `home`.
+    /// Accepts a buffer that belongs to the stream `home`.
+    ///
+    /// The buffer's context must be the same object as the stream's. cudarc orders work on a buffer against other streams only
+    /// if the context object has counted more than one stream, so two objects of one context would order nothing.
     ///
     /// # Errors
-    /// [`Error::WrongDevice`].
-    pub(crate) fn uses(&mut self, what: &'static str, home: &CudaStream) -> Result<(), Error> {
+    /// [`Error::WrongDevice`], [`Error::WrongContext`].
+    pub(crate) fn uses(&self, what: &'static str, home: &CudaStream) -> Result<(), Error> {
         let (found, expected) = (home.context().ordinal(), self.device());
-        self.tracked |= home.context().is_managing_stream_synchronization();
         if found != expected {
             return Err(Error::WrongDevice { primitive: self.primitive, what, found, expected });
+        }
+        if !Arc::ptr_eq(home.context(), self.stream.context()) {
+            return Err(Error::WrongContext { primitive: self.primitive, what, device: expected });
         }
         Ok(())
     }
 
-    /// Makes the stream's context current. All buffers were named.
+    /// Makes the stream's context current.
     ///
     /// # Errors
     /// [`Error::EventTracking`], [`Error::Driver`].
     pub(crate) fn begin(&self) -> Result<(), Error> {
         bind(self.stream)?;
-        if self.tracked && is_capturing(self.stream)? {
+        if self.stream.context().is_managing_stream_synchronization() && is_capturing(self.stream)? {
             return Err(Error::EventTracking { primitive: self.primitive });
         }
         Ok(())
@@ -71,22 +74,23 @@ impl<'s> Submit<'s> {
         }
     }
 
-    /// Addresses of so many bytes of status words and of scratch: the workspace's, or of a `temporary` one.
+    /// Calls `launch` with the addresses of `words` bytes of status words, all zero, and of `scratch` bytes of scratch memory: the
+    /// workspace's, or those of a temporary one.
     ///
     /// # Errors
-    /// [`Error::Capturing`], [`Error::Driver`].
-    pub(crate) fn memory(
+    /// [`Error::Capturing`], [`Error::Driver`], and those of `launch`.
+    pub(crate) fn with_memory(
         &self,
         workspace: Option<&mut Workspace>,
-        temporary: &mut Option<Workspace>,
         words: usize,
         scratch: usize,
-    ) -> Result<(CUdeviceptr, CUdeviceptr), Error> {
+        launch: impl FnOnce(CUdeviceptr, CUdeviceptr) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         match workspace {
-            _ if words + scratch == 0 => Ok((0, 0)),
-            Some(workspace) => workspace.reserve(self.primitive, words, scratch),
+            _ if words + scratch == 0 => launch(0, 0),
+            Some(workspace) => workspace.lend(self.primitive, words, scratch, launch),
             None if is_capturing(self.stream)? => Err(Error::Capturing { primitive: self.primitive, what: RESERVE }),
-            None => temporary.insert(Workspace::new(self.stream)).reserve(self.primitive, words, scratch),
+            None => Workspace::new(self.stream).lend(self.primitive, words, scratch, launch),
         }
     }
 

@@ -31,6 +31,8 @@ pub struct Workspace {
     stream: Arc<CudaStream>,
     /// Status words: zero between calls, whatever they were used for.
     words: Option<Block>,
+    /// Whether a call failed after it was given the words: one of its launches may have left some that are not zero.
+    unclean: bool,
     /// Whatever a call needs besides, in no state.
     scratch: Option<Block>,
     outgrown: Vec<Block>,
@@ -38,6 +40,8 @@ pub struct Workspace {
 
 const PREPARE_LARGER: &str =
     "its workspace is too small; call prepare(n, &mut workspace) before the capture and pass the workspace";
+
+const UNCLEAN: &str = "an earlier call with its workspace failed, so its status words must be zeroed; call prepare(n, &mut workspace) before the capture";
 
 #[derive(Debug)]
 struct Block {
@@ -54,19 +58,25 @@ impl Block {
         let memory: CudaSlice<u8> =
             unsafe { stream.alloc(bytes) }.map_err(|e| Error::Driver { call: "cuMemAllocAsync", code: e.0, device })?;
         let address = memory.device_ptr(stream).0;
+        let block = Block { _memory: memory, address, bytes };
         if is_zero {
-            // SAFETY: `bytes` bytes at `address` were just allocated on this stream.
-            let code = unsafe { sys::cuMemsetD8Async(address, 0, bytes, stream.cu_stream()) };
-            cuda::check("cuMemsetD8Async", device, code)?;
+            block.zero(stream)?;
         }
-        Ok(Block { _memory: memory, address, bytes })
+        Ok(block)
+    }
+
+    /// Makes it all zeros, on the stream that it was allocated on. The stream's context is current.
+    fn zero(&self, stream: &Arc<CudaStream>) -> Result<(), Error> {
+        // SAFETY: the block has `bytes` bytes at `address`, allocated on this stream.
+        let code = unsafe { sys::cuMemsetD8Async(self.address, 0, self.bytes, stream.cu_stream()) };
+        cuda::check("cuMemsetD8Async", stream.context().ordinal(), code)
     }
 }
 
 impl Workspace {
     /// An empty workspace for `stream`. Allocates nothing.
     pub fn new(stream: &Arc<CudaStream>) -> Workspace {
-        Workspace { stream: stream.clone(), words: None, scratch: None, outgrown: Vec::new() }
+        Workspace { stream: stream.clone(), words: None, unclean: false, scratch: None, outgrown: Vec::new() }
     }
 
     /// The stream that it serves.
@@ -79,7 +89,25 @@ impl Workspace {
         [&self.words, &self.scratch].into_iter().flatten().chain(&self.outgrown).map(|block| block.bytes).sum()
     }
 
-    /// Memory for status words and for scratch, grown if need be: their addresses. The stream's context is current.
+    /// Calls `launch` with the addresses of status words, all zero, and of scratch memory, grown if need be. The stream's context is
+    /// current.
+    ///
+    /// A call leaves its words zero by its last launch. If `launch` fails between two launches, the next call zeroes them first.
+    pub(crate) fn lend(
+        &mut self,
+        primitive: &'static str,
+        words: usize,
+        scratch: usize,
+        launch: impl FnOnce(CUdeviceptr, CUdeviceptr) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (words, scratch) = self.reserve(primitive, words, scratch)?;
+        self.unclean = true; // also if `launch` panics
+        launch(words, scratch)?;
+        self.unclean = false;
+        Ok(())
+    }
+
+    /// Memory for status words, all zero, and for scratch, grown if need be: their addresses. The stream's context is current.
     pub(crate) fn reserve(
         &mut self,
         primitive: &'static str,
@@ -87,6 +115,13 @@ impl Workspace {
         scratch: usize,
     ) -> Result<(CUdeviceptr, CUdeviceptr), Error> {
         let Workspace { stream, outgrown, .. } = self;
+        if self.unclean {
+            if is_capturing(stream)? {
+                return Err(Error::Capturing { primitive, what: UNCLEAN });
+            }
+            self.words.iter().try_for_each(|words| words.zero(stream))?;
+            self.unclean = false;
+        }
         let mut grown = |block: &mut Option<Block>, bytes: usize, is_zero: bool| {
             let held = block.as_ref().map_or(0, |block| block.bytes);
             if held < bytes {
@@ -104,5 +139,41 @@ impl Workspace {
     /// Makes the stream's context current.
     pub(crate) fn bind(&self) -> Result<(), Error> {
         bind(&self.stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Sum, scan};
+    use cudarc::driver::sys::CUresult;
+
+    /// What a call of two launches leaves whose second fails: words that are not zero.
+    #[test]
+    fn a_call_that_fails_between_two_launches() {
+        let context = match cuda::context(0) {
+            Ok(context) => context,
+            Err(e) => {
+                assert_ne!(std::env::var("PARASCAN_REQUIRE_GPU").as_deref(), Ok("1"), "a GPU is required: {e}");
+                return;
+            }
+        };
+        let stream = context.new_stream().unwrap();
+        let n = 1 << 20;
+        let mut workspace = Workspace::new(&stream);
+        let sum = scan::<Sum, u32>();
+        sum.prepare(n, &mut workspace).unwrap();
+        let bytes = workspace.words.as_ref().unwrap().bytes;
+        let failed = workspace.lend("scan", bytes, 0, |words, _| {
+            // SAFETY: the workspace has as many bytes there.
+            let code = unsafe { sys::cuMemsetD8Async(words, 0x77, bytes, stream.cu_stream()) };
+            cuda::check("cuMemsetD8Async", 0, code)?;
+            Err(Error::Driver { call: "the second launch", code: CUresult::CUDA_ERROR_LAUNCH_FAILED, device: 0 })
+        });
+        assert!(matches!(failed, Err(Error::Driver { call: "the second launch", .. })), "{failed:?}");
+        let x: Vec<u32> = (0..n as u32).map(|i| i.wrapping_mul(0x9e37_79b9)).collect();
+        let mut on_device = stream.clone_htod(&x).unwrap();
+        sum.workspace(&mut workspace).run_in_place(&mut on_device).unwrap();
+        assert!(stream.clone_dtoh(&on_device).unwrap() == sum.run(&x).unwrap());
     }
 }

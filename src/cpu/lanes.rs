@@ -155,58 +155,52 @@ mod avx2 {
     }
 
     /// `combine` in each lane.
-    #[inline(always)]
+    #[inline]
+    #[target_feature(enable = "avx2")]
     fn combined<Op: Operator<T>, T: Element>(a: __m128i, b: __m128i) -> __m128i {
-        // SAFETY: only called with AVX2.
-        unsafe {
-            match (Op::LANES, size_of::<Op::Carry>()) {
-                (Lanes::Add, 1) => _mm_add_epi8(a, b),
-                (Lanes::Add, 2) => _mm_add_epi16(a, b),
-                (Lanes::Add, 4) => _mm_add_epi32(a, b),
-                (Lanes::Add, 8) => _mm_add_epi64(a, b),
-                (Lanes::And, _) => _mm_and_si128(a, b),
-                (Lanes::Or, _) => _mm_or_si128(a, b),
-                (Lanes::Xor, _) => _mm_xor_si128(a, b),
-                (Lanes::Max { signed: true }, 1) => _mm_max_epi8(a, b),
-                (Lanes::Max { signed: true }, 2) => _mm_max_epi16(a, b),
-                (Lanes::Max { signed: true }, 4) => _mm_max_epi32(a, b),
-                (Lanes::Max { signed: false }, 1) => _mm_max_epu8(a, b),
-                (Lanes::Max { signed: false }, 2) => _mm_max_epu16(a, b),
-                (Lanes::Max { signed: false }, 4) => _mm_max_epu32(a, b),
-                (Lanes::Max { signed }, 8) => _mm_blendv_epi8(b, a, is_greater(a, b, signed)),
-                (Lanes::Min { signed: true }, 1) => _mm_min_epi8(a, b),
-                (Lanes::Min { signed: true }, 2) => _mm_min_epi16(a, b),
-                (Lanes::Min { signed: true }, 4) => _mm_min_epi32(a, b),
-                (Lanes::Min { signed: false }, 1) => _mm_min_epu8(a, b),
-                (Lanes::Min { signed: false }, 2) => _mm_min_epu16(a, b),
-                (Lanes::Min { signed: false }, 4) => _mm_min_epu32(a, b),
-                (Lanes::Min { signed }, 8) => _mm_blendv_epi8(a, b, is_greater(a, b, signed)),
-                _ => unreachable!("operators in lanes are carried in machine integers"),
-            }
+        match (Op::LANES, size_of::<Op::Carry>()) {
+            (Lanes::Add, 1) => _mm_add_epi8(a, b),
+            (Lanes::Add, 2) => _mm_add_epi16(a, b),
+            (Lanes::Add, 4) => _mm_add_epi32(a, b),
+            (Lanes::Add, 8) => _mm_add_epi64(a, b),
+            (Lanes::And, _) => _mm_and_si128(a, b),
+            (Lanes::Or, _) => _mm_or_si128(a, b),
+            (Lanes::Xor, _) => _mm_xor_si128(a, b),
+            (Lanes::Max { signed: true }, 1) => _mm_max_epi8(a, b),
+            (Lanes::Max { signed: true }, 2) => _mm_max_epi16(a, b),
+            (Lanes::Max { signed: true }, 4) => _mm_max_epi32(a, b),
+            (Lanes::Max { signed: false }, 1) => _mm_max_epu8(a, b),
+            (Lanes::Max { signed: false }, 2) => _mm_max_epu16(a, b),
+            (Lanes::Max { signed: false }, 4) => _mm_max_epu32(a, b),
+            (Lanes::Max { signed }, 8) => _mm_blendv_epi8(b, a, is_greater(a, b, signed)),
+            (Lanes::Min { signed: true }, 1) => _mm_min_epi8(a, b),
+            (Lanes::Min { signed: true }, 2) => _mm_min_epi16(a, b),
+            (Lanes::Min { signed: true }, 4) => _mm_min_epi32(a, b),
+            (Lanes::Min { signed: false }, 1) => _mm_min_epu8(a, b),
+            (Lanes::Min { signed: false }, 2) => _mm_min_epu16(a, b),
+            (Lanes::Min { signed: false }, 4) => _mm_min_epu32(a, b),
+            (Lanes::Min { signed }, 8) => _mm_blendv_epi8(a, b, is_greater(a, b, signed)),
+            _ => unreachable!("operators in lanes are carried in machine integers"),
         }
     }
 
     /// All bits of each 64-bit lane in which `a` is greater. Before AVX-512 this is what a maximum of 64 bits is made of.
-    #[inline(always)]
+    #[inline]
+    #[target_feature(enable = "avx2")]
     fn is_greater(a: __m128i, b: __m128i, signed: bool) -> __m128i {
-        // SAFETY: only called with AVX2.
-        unsafe {
-            let signs = _mm_set1_epi64x(if signed { 0 } else { i64::MIN });
-            _mm_cmpgt_epi64(_mm_xor_si128(a, signs), _mm_xor_si128(b, signs))
-        }
+        let signs = _mm_set1_epi64x(if signed { 0 } else { i64::MIN });
+        _mm_cmpgt_epi64(_mm_xor_si128(a, signs), _mm_xor_si128(b, signs))
     }
 
     /// The last lane in every lane.
-    #[inline(always)]
+    #[inline]
+    #[target_feature(enable = "avx2")]
     fn last_everywhere<const L: usize>(v: __m128i) -> __m128i {
-        // SAFETY: only called with AVX2.
-        unsafe {
-            match L {
-                16 => _mm_shuffle_epi8(v, _mm_set1_epi8(15)),
-                8 => _mm_shuffle_epi8(v, _mm_set1_epi16(0x0f0e)),
-                4 => _mm_shuffle_epi32::<0b11_11_11_11>(v),
-                _ => _mm_unpackhi_epi64(v, v),
-            }
+        match L {
+            16 => _mm_shuffle_epi8(v, _mm_set1_epi8(15)),
+            8 => _mm_shuffle_epi8(v, _mm_set1_epi16(0x0f0e)),
+            4 => _mm_shuffle_epi32::<0b11_11_11_11>(v),
+            _ => _mm_unpackhi_epi64(v, v),
         }
     }
 

@@ -17,6 +17,12 @@ pub(crate) mod segments;
 pub(crate) mod sort;
 mod sync;
 
+/// A number of bytes or items from which on the engine takes another path. Miri, which is a thousand times slower than the machine,
+/// divides it by 256, so that a few hundred items take every path.
+const fn threshold(size: usize) -> usize {
+    if cfg!(miri) { size >> 8 } else { size }
+}
+
 pub use handover::hand_over;
 pub(crate) use offsets::{Offset, Size, offsets};
 pub use pipeline::{Sink, Source, pipeline};

@@ -6,7 +6,7 @@
 
 use super::{
     handover::{hand_over_ahead, in_order},
-    lanes,
+    lanes, threshold,
 };
 use crate::operator::Lanes;
 use crate::{Associativity, Element, Operator};
@@ -155,9 +155,9 @@ pub(super) const SHORTEST_RUN: usize = 16;
 /// the processor looks ahead into several runs.
 const BLOCK: usize = 16;
 /// Bytes of a run of a full tile: 513 cache lines. Eight of them are an eighth of a 2 MiB L2 cache. A power of two would put the runs into the same sets of the L1 cache.
-const RUN_BYTES: usize = 513 * 64;
+const RUN_BYTES: usize = threshold(513 * 64);
 /// Bytes of input up to which a second thread does not pay.
-const SMALL_BYTES: usize = 256 << 10;
+const SMALL_BYTES: usize = threshold(256 << 10);
 
 /// The sizes that the items' type decides.
 #[derive(Clone, Copy)]

@@ -2,11 +2,12 @@
 //! they begin.
 
 use super::offsets::Offset;
+use super::threshold;
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
 
 /// Bytes of a part: half of an L2 cache of 1 MiB, and worth a thread's start.
-const PART_BYTES: usize = 512 << 10;
+const PART_BYTES: usize = threshold(512 << 10);
 
 fn part<T>() -> usize {
     PART_BYTES / size_of::<T>().max(1)

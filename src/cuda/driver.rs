@@ -4,10 +4,14 @@ use super::nvrtc::words;
 use crate::Error;
 use cudarc::driver::{CudaContext, sys::CUresult};
 use libloading::Library;
+use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The context of device `ordinal`, cudarc's own (its primary context).
+/// The context of device `ordinal`, cudarc's own (its primary context): one object for all who ask while any of them holds it.
+///
+/// A `CudaContext` counts its streams, and cudarc orders the uses of a buffer by that count. So buffers and streams that go into
+/// one call must come from one object; [`Error::WrongContext`] says where they do not.
 ///
 /// # Errors
 /// [`Error::NoDriver`] where the driver library cannot be loaded, [`Error::NoDevice`] where it does not start, finds no
@@ -27,7 +31,20 @@ pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, Error> {
     if ordinal >= devices {
         return Err(Error::NoDevice { reason: format!("device {ordinal} was asked for and there are {devices}") });
     }
-    CudaContext::new(ordinal).map_err(|e| Error::Driver { call: "CudaContext::new", code: e.0, device: ordinal })
+    static SHARED: Mutex<BTreeMap<usize, Weak<CudaContext>>> = Mutex::new(BTreeMap::new());
+    let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(context) = shared.get(&ordinal).and_then(Weak::upgrade) {
+        let bound = context.bind_to_thread();
+        return bound.map(|()| context).map_err(|e| Error::Driver {
+            call: "cuCtxSetCurrent",
+            code: e.0,
+            device: ordinal,
+        });
+    }
+    let context = CudaContext::new(ordinal);
+    let context = context.map_err(|e| Error::Driver { call: "CudaContext::new", code: e.0, device: ordinal })?;
+    shared.insert(ordinal, Arc::downgrade(&context));
+    Ok(context)
 }
 
 /// The driver's library.

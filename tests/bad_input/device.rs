@@ -2,8 +2,8 @@
 
 use super::{STRATEGIES, assert_length, assert_too_long};
 use crate::common::stream;
-use parascan::cudarc::driver::CudaStream;
-use parascan::{Error, Strategy, Sum, Workspace, cuda, scan};
+use parascan::cudarc::driver::{CudaContext, CudaStream};
+use parascan::{Error, NonZero, Strategy, Sum, Workspace, compact, cuda, expand, offsets, pack, partition, scan, sort};
 use std::sync::Arc;
 
 #[test]
@@ -102,4 +102,67 @@ fn memory_of_another_device() {
     let expected: Vec<i32> = (1..=5000).collect();
     assert!(first.clone_dtoh(&a).unwrap() == expected);
     assert!(second.clone_dtoh(&b).unwrap() == expected);
+}
+
+#[test]
+fn one_context_for_all_who_ask() {
+    if stream().is_none() {
+        return;
+    }
+    let (a, b) = (cuda::context(0).unwrap(), cuda::context(0).unwrap());
+    assert!(Arc::ptr_eq(&a, &b));
+    // A stream of the one puts both into cudarc's mode of many streams, so uses of a buffer of the other are ordered.
+    let stream = a.new_stream().unwrap();
+    let mut x = b.default_stream().clone_htod(&vec![1; 100_000]).unwrap();
+    scan::<Sum, i32>().on(&stream).run_in_place(&mut x).unwrap();
+    assert!(b.default_stream().clone_dtoh(&x).unwrap() == (1..=100_000).collect::<Vec<_>>());
+}
+
+#[track_caller]
+fn assert_wrong_context<V: std::fmt::Debug>(result: Result<V, Error>, name: &str, argument: &str) {
+    let error = result.expect_err("that is another context");
+    let Error::WrongContext { primitive, what, device: 0 } = &error else { panic!("{error:?} should be WrongContext") };
+    assert_eq!((*primitive, *what), (name, argument));
+    assert!(error.to_string().starts_with(&format!("{name}: {argument} belongs to another CudaContext of device 0")));
+}
+
+/// Another object of the primary context, whose count of streams is its own, and a context of its own.
+#[test]
+fn memory_of_another_context() {
+    let Some(first) = stream() else { return };
+    let another_object = CudaContext::new(0).unwrap();
+    let another_context = CudaContext::new_non_primary(0, 0).unwrap();
+    for second in [another_object, another_context].map(|context| context.new_stream().unwrap()) {
+        let before: Vec<u32> = (0..5000).map(|i| i * 7 % 11).collect();
+        let mut a = first.clone_htod(&before).unwrap();
+        let mut b = second.clone_htod(&before).unwrap();
+        let mut count = first.alloc_zeros::<u64>(1).unwrap();
+        let mut of_second = Workspace::new(&second);
+        let sum = scan::<Sum, u32>();
+        assert_wrong_context(sum.run_into(&a, &mut b), "scan", "the output");
+        assert_wrong_context(sum.on(&second).run(&a), "scan", "the input");
+        assert_wrong_context(sum.on(&second).run_in_place(&mut a), "scan", "the output");
+        assert_wrong_context(sum.workspace(&mut of_second).run_in_place(&mut a), "scan", "the output");
+        let kept = compact::<u32>().keep(NonZero);
+        assert_wrong_context(kept.run_into(&a, &mut b, &mut count), "compact", "an output");
+        assert_wrong_context(compact::<u32>().keep(NonZero).on(&second).run(&a), "compact", "an input");
+        let parts = partition::<u32>().keep(NonZero).run_into(&a, &mut b, &mut count);
+        assert_wrong_context(parts, "partition", "an output");
+        assert_wrong_context(sort::<u32>().on(&second).run_in_place(&mut a), "sort", "the keys");
+        assert_wrong_context(offsets::<u32, u64>().on(&second).run(&a), "offsets", "the sizes");
+        assert_wrong_context(expand::<u32>().on(&second).run::<u32, _>(&a), "expand", "the offsets");
+        let lengths = second.clone_htod(&[2_u32]).unwrap();
+        let begins = first.clone_htod(&[0_u64]).unwrap();
+        let packed = pack::<u32, u64>().run(&a, &begins, &lengths);
+        assert!(matches!(packed, Err(Error::WrongContext { primitive: "pack", .. })), "{:?}", packed.map(drop));
+        assert_eq!(first.clone_dtoh(&a).unwrap(), before, "nothing was written");
+        assert_eq!(second.clone_dtoh(&b).unwrap(), before, "nothing was written");
+        // Each on its own, whatever kind of context that is.
+        let mut expected = before.clone();
+        expected.sort();
+        sort::<u32>().workspace(&mut of_second).run_in_place(&mut b).unwrap();
+        assert_eq!(second.clone_dtoh(&b).unwrap(), expected);
+        let sums = sum.workspace(&mut of_second).run(&b).unwrap();
+        assert_eq!(second.clone_dtoh(&sums).unwrap(), sum.run(&expected).unwrap());
+    }
 }

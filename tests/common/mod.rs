@@ -11,14 +11,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 // ---- the device --------------------------------------------------------------------------------------------------------------
 
-/// A stream of its own, or nothing where there is no device; with PARASCAN_REQUIRE_GPU=1 that is a failure.
+/// A stream of a context of its own, or nothing where there is no device; with PARASCAN_REQUIRE_GPU=1 that is a failure.
 pub(crate) fn stream() -> Option<Arc<CudaStream>> {
     context().map(|context| context.new_stream().expect("a stream"))
 }
 
+/// A context object of its own, so that a test may turn event tracking off without any other test noticing.
 pub(crate) fn context() -> Option<Arc<CudaContext>> {
     match cuda::context(0) {
-        Ok(context) => Some(context),
+        Ok(_shared) => Some(CudaContext::new(0).expect("a context, as there is one")),
         Err(e @ (Error::NoDriver { .. } | Error::NoDevice { .. })) => {
             assert_ne!(env::var("PARASCAN_REQUIRE_GPU").as_deref(), Ok("1"), "a GPU is required: {e}");
             // Past the harness, which shows what a test prints only if it fails.

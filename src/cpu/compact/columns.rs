@@ -3,7 +3,7 @@
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx2;
 use super::{BLOCK, Words, first};
-use crate::cpu::{lanes::LINE, offsets::Offset, scan::prefetch};
+use crate::cpu::{lanes::LINE, offsets::Offset, scan::prefetch, threshold};
 use bytemuck::Pod;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use std::ops::Range;
@@ -338,7 +338,7 @@ impl<I: Offset> Put for Indices<I> {
 }
 
 /// Bytes that are worth a thread's start.
-const PIECE_BYTES: usize = 64 << 10;
+const PIECE_BYTES: usize = threshold(64 << 10);
 
 impl Column {
     /// Moves what is in `len` places down, from place `from` to place `to`.

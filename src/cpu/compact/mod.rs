@@ -20,7 +20,7 @@ mod tests;
 pub(crate) use choices::{ByFlags, ByPredicate, ByWords, Choice, Distinct};
 pub(crate) use columns::Column;
 
-use super::{handover::hand_over_ahead, pipeline};
+use super::{handover::hand_over_ahead, pipeline, threshold};
 use columns::Group;
 use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
@@ -91,7 +91,7 @@ pub(crate) unsafe fn compact(
 /// # Safety
 /// `choice` may read `n` items, and nobody writes them meanwhile.
 pub(crate) unsafe fn recorded(n: usize, choice: &dyn Choice, complement: bool) -> (Vec<u64>, usize) {
-    const PART: usize = 1 << 12; // words of a part: worth a thread's start
+    const PART: usize = threshold(1 << 12); // words of a part: worth a thread's start
     let (invert, avx2) = (if complement { u64::MAX } else { 0 }, has_avx2());
     let mut all = vec![0; n.div_ceil(BLOCK)];
     let part = |(k, words): (usize, &mut [u64])| {
@@ -134,7 +134,7 @@ struct Shape {
 }
 
 /// Bytes of a tile: an eighth of a 2 MiB L2 cache.
-const TILE_BYTES: usize = 256 << 10;
+const TILE_BYTES: usize = threshold(256 << 10);
 /// Bytes of a chunk: a small part of an L1 cache, so that memory is read all the time.
 const CHUNK_BYTES: usize = 4 << 10;
 

@@ -8,9 +8,10 @@ use super::{
     part,
     payload::Payload,
 };
+use crate::cpu::threshold;
 
 /// Keys that are worth a thread's turn.
-const TURN: usize = 1 << 17;
+const TURN: usize = threshold(1 << 17);
 /// Places of a turn of adding up.
 const BLOCK: usize = 1 << 12;
 /// Bytes that are written at once.
@@ -43,7 +44,7 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
     /// Tables of a thread, taken by turns: the same counter twice in a row is slow. More would not fit the cache.
     const TABLES: usize = if K::WIDTH == 8 { 4 } else { 2 };
     /// Keys from which on counting is faster.
-    const FROM: usize = if K::WIDTH == 8 { 1 << 10 } else { 1 << 16 };
+    const FROM: usize = threshold(if K::WIDTH == 8 { 1 << 10 } else { 1 << 16 });
 
     /// The counters for a sort, if its keys are best counted.
     pub(super) fn counters(self, sort: &Sort, layout: &mut Layout) -> Option<Counters> {

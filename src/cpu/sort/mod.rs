@@ -33,6 +33,7 @@ mod tests;
 
 pub(crate) use order::{Kind, Order};
 
+use crate::cpu::threshold;
 use local::Hot;
 use order::{Bits, Places};
 use payload::{Nothing, One, Payload, Two};
@@ -64,13 +65,13 @@ pub(crate) struct Arrays {
 }
 
 /// Items up to which the calling thread sorts alone.
-const ALONE: usize = 1 << 15;
+const ALONE: usize = threshold(1 << 15);
 /// Bytes of a bucket that is sorted in the cache.
-const LOCAL_BYTES: usize = 512 << 10;
+const LOCAL_BYTES: usize = threshold(512 << 10);
 /// Bytes of a bucket as they should be.
-const BUCKET_BYTES: usize = 128 << 10;
+const BUCKET_BYTES: usize = threshold(128 << 10);
 /// Items of a part that are worth a thread's turn.
-const PART: usize = 1 << 13;
+const PART: usize = threshold(1 << 13);
 /// Parts for each thread.
 const PARTS: usize = 4;
 /// Bytes from which on what is written goes past the cache.

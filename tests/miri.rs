@@ -1,0 +1,221 @@
+//! The host calls of every primitive on a few hundred items, against naive oracles: for Miri, which looks for undefined
+//! behaviour in what they do. Under Miri the engine's thresholds are small enough that several threads work.
+//!
+//! `.ci/miri` runs it twice: on one thread with the aliasing model of Tree Borrows, and on three threads without an aliasing
+//! model, because rayon's own scopes break the rules of both models that Miri has. PARASCAN_ROUNDS asks for more rounds.
+
+use parascan::{
+    Above, Last, Max, NonZero, Operator, Sum, Within, compact, expand, offsets, pack, partition, scan, sort, unique,
+};
+
+/// SplitMix64 (Steele, Lea and Flood 2014).
+struct Rng(u64);
+impl Rng {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+    fn items<T>(&mut self, n: usize, item: impl Fn(u64) -> T) -> Vec<T> {
+        (0..n).map(|_| item(self.next())).collect()
+    }
+}
+
+/// Calls `check` for each length and round, on PARASCAN_THREADS threads, three if that is not set.
+fn check_all(lengths: &[usize], check: impl Fn(&mut Rng, usize) + Sync) {
+    let number = |name, default| std::env::var(name).map_or(default, |value| value.parse().expect("a number"));
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(number("PARASCAN_THREADS", 3)).build().unwrap();
+    pool.install(|| {
+        for round in 0..number("PARASCAN_ROUNDS", 1) {
+            for &n in lengths {
+                check(&mut Rng((1000 * round + n) as u64), n);
+            }
+        }
+    });
+}
+
+/// Below and above the length from which on several threads work.
+const LENGTHS: [usize; 4] = [0, 5, 130, 700];
+
+fn inclusive<Op: Operator<i32, Carry = i32>>(x: &[i32]) -> Vec<i32> {
+    let next = |sum: &mut Option<i32>, &item: &i32| {
+        *sum = Some(sum.map_or(item, |sum| Op::combine(sum, item)));
+        *sum
+    };
+    x.iter().scan(None, next).collect()
+}
+
+fn reversed<T: Clone>(x: &[T]) -> Vec<T> {
+    x.iter().rev().cloned().collect()
+}
+
+fn scans<Op: Operator<i32, Carry = i32>>() {
+    check_all(&LENGTHS, |rng, n| {
+        let x = rng.items(n, |bits| bits as i32);
+        let expected = inclusive::<Op>(&x);
+        assert_eq!(scan::<Op, i32>().run(&x).unwrap(), expected);
+        let mut output = vec![0; n];
+        scan::<Op, i32>().run_into(&x, &mut output).unwrap();
+        assert_eq!(output, expected);
+        let mut in_place = x.clone();
+        scan::<Op, i32>().run_in_place(&mut in_place).unwrap();
+        assert_eq!(in_place, expected);
+        let mut backwards = x.clone();
+        scan::<Op, i32>().reverse().run_in_place(&mut backwards).unwrap();
+        let last_first = inclusive::<Op>(&reversed(&x));
+        if Op::combine(1, 2) == Op::combine(2, 1) {
+            assert_eq!(backwards, reversed(&last_first));
+        }
+        let mut exclusive = x.clone();
+        scan::<Op, i32>().exclusive_from(7).run_in_place(&mut exclusive).unwrap();
+        let with_first = inclusive::<Op>(&[&[7][..], &x].concat());
+        assert_eq!(exclusive, with_first[..n]);
+    });
+}
+
+#[test]
+fn scan_by_sum() {
+    scans::<Sum>();
+}
+
+#[test]
+fn scan_by_max() {
+    scans::<Max>();
+}
+
+#[test]
+fn scan_by_an_operator_that_does_not_commute() {
+    scans::<Last>();
+}
+
+#[test]
+fn scan_of_floats() {
+    check_all(&LENGTHS, |rng, n| {
+        let x = rng.items(n, |bits| (bits % 16) as f32);
+        let mut in_place = x.clone();
+        scan::<Sum, f32>().exclusive().run_in_place(&mut in_place).unwrap();
+        let sums = x.iter().scan(0.0, |sum, x| Some(std::mem::replace(sum, *sum + x)));
+        assert_eq!(in_place, sums.collect::<Vec<f32>>());
+    });
+}
+
+#[test]
+fn compaction() {
+    check_all(&LENGTHS, |rng, n| {
+        let x = rng.items(n, |bits| (bits % 100) as u32);
+        let flags = rng.items(n, |bits| (bits % 3 == 0) as u8);
+        let words = rng.items(n.div_ceil(64), |bits| bits);
+        let high: Vec<u32> = x.iter().copied().filter(|&x| x > 50).collect();
+        assert_eq!(compact::<u32>().keep(Above(50)).run(&x).unwrap(), high);
+        let flagged: Vec<u32> = (0..n).filter(|&i| flags[i] != 0).map(|i| x[i]).collect();
+        assert_eq!(compact::<u32>().flags(&flags).run(&x).unwrap(), flagged);
+        let by_bits: Vec<u32> = (0..n).filter(|&i| words[i / 64] >> (i % 64) & 1 != 0).map(|i| x[i]).collect();
+        assert_eq!(compact::<u32>().bits::<u64, _>(&words).run(&x).unwrap(), by_bits);
+        let (mut in_place, mut count) = (x.clone(), [0]);
+        compact::<u32>().keep(Above(50)).run_in_place(&mut in_place, &mut count).unwrap();
+        assert_eq!((count, &in_place[..high.len()]), ([high.len() as u64], &high[..]));
+        let payload = rng.items(n, |bits| bits as u16);
+        let (mut output, mut beside) = (vec![0; n + 3], vec![0; n + 3]);
+        compact::<u32>().flags(&flags).run_with_into(&x, &payload, &mut output, &mut beside, &mut count).unwrap();
+        let moved: Vec<u16> = (0..n).filter(|&i| flags[i] != 0).map(|i| payload[i]).collect();
+        assert_eq!((&output[..flagged.len()], &beside[..flagged.len()]), (&flagged[..], &moved[..]));
+        let indices = compact::<u32>().keep(Above(50)).indices::<u32, _>(&x).unwrap();
+        assert_eq!(indices, (0..n as u32).filter(|&i| x[i as usize] > 50).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn partitions() {
+    check_all(&LENGTHS, |rng, n| {
+        let x = rng.items(n, |bits| (bits % 90) as i32);
+        let part = |keep: &dyn Fn(i32) -> bool| x.iter().copied().filter(|&x| keep(x)).collect::<Vec<_>>();
+        let (mut both, mut count) = (vec![0; n], [0]);
+        partition::<i32>().keep(NonZero).run_into(&x, &mut both, &mut count).unwrap();
+        assert_eq!(both, [part(&|x| x != 0), part(&|x| x == 0)].concat());
+        let (mut parts, mut counts) = (vec![0; n], [0; 2]);
+        let three = partition::<i32>().keep(Above(60)).then(Within(20, 60));
+        three.run_into(&x, &mut parts, &mut counts).unwrap();
+        let expected = [part(&|x| x > 60), part(&|x| (20..=60).contains(&x)), part(&|x| x < 20)];
+        assert_eq!(parts, expected.concat());
+        assert_eq!(counts, [expected[0].len() as u64, expected[1].len() as u64]);
+    });
+}
+
+#[test]
+fn runs_of_equal_items() {
+    check_all(&LENGTHS, |rng, n| {
+        let x = rng.items(n, |bits| (bits % 3) as u64);
+        let mut expected = x.clone();
+        expected.dedup();
+        assert_eq!(unique::<u64>().run(&x).unwrap(), expected);
+    });
+}
+
+#[test]
+fn sizes_and_segments() {
+    check_all(&LENGTHS, |rng, n| {
+        let sizes = rng.items(n, |bits| (bits % 6) as u32);
+        let starts = offsets::<u32, u64>().with_total().run(&sizes).unwrap();
+        let mut sum = 0;
+        let mut expected = vec![0];
+        expected.extend(sizes.iter().map(|&size| {
+            sum += u64::from(size);
+            sum
+        }));
+        assert_eq!(starts, expected);
+        let owners: Vec<u32> = (0..n as u32).flat_map(|i| vec![i; sizes[i as usize] as usize]).collect();
+        assert_eq!(expand::<u64>().run::<u32, _>(&starts).unwrap(), owners);
+
+        let text = rng.items(n + 6, |bits| bits as u8);
+        let begins = rng.items(n, |bits| bits % (n as u64 + 1));
+        let (packed, offsets_of_packed) = pack::<u8, u64>().run(&text, &begins, &sizes).unwrap();
+        let segment = |i: usize| &text[begins[i] as usize..][..sizes[i] as usize];
+        assert_eq!(packed, (0..n).map(segment).collect::<Vec<_>>().concat());
+        assert_eq!(offsets_of_packed, starts);
+
+        let mut space = offsets::<u32, u32>().align(8).allocate::<u16, _>(&sizes).unwrap();
+        for (i, part) in space.slices().enumerate() {
+            part.fill(i as u16);
+        }
+        let (buffer, starts) = space.into_parts();
+        for i in 0..n {
+            assert_eq!(buffer[starts[i] as usize..][..sizes[i] as usize], vec![i as u16; sizes[i] as usize]);
+        }
+    });
+}
+
+macro_rules! sorts { ($($name:ident $key:ty;)*) => { $(
+    #[test]
+    fn $name() {
+        check_all(&[9, 150], |rng, n| {
+            let keys = rng.items(n, |bits| (bits >> 7) as $key);
+            let mut expected = keys.clone();
+            expected.sort_by(|a, b| a.partial_cmp(b).unwrap());
+            assert_eq!(sort::<$key>().run(&keys).unwrap(), expected);
+            let mut in_place = keys.clone();
+            sort::<$key>().run_in_place(&mut in_place).unwrap();
+            assert_eq!(in_place, expected);
+            let (mut in_place, mut second) = (keys.clone(), keys.clone());
+            sort::<$key>().run_in_place_with(&mut in_place, &mut second).unwrap();
+            assert_eq!(in_place, expected);
+            let mut order: Vec<u32> = (0..n as u32).collect();
+            order.sort_by(|&a, &b| keys[a as usize].partial_cmp(&keys[b as usize]).unwrap());
+            assert_eq!(sort::<$key>().indices::<u32, _>(&keys).unwrap(), order);
+            let payload = rng.items(n, |bits| [bits as u8; 3]);
+            let (mut in_place, mut moved) = (keys.clone(), payload.clone());
+            sort::<$key>().run_with_in_place::<[u8; 3], _, _>(&mut in_place, &mut moved).unwrap();
+            assert_eq!(in_place, expected);
+            assert_eq!(moved, order.iter().map(|&i| payload[i as usize]).collect::<Vec<_>>());
+            expected.reverse();
+            assert_eq!(sort::<$key>().descending().run(&keys).unwrap(), expected);
+        });
+    }
+)* } }
+sorts! {
+    sort_of_bytes u8;
+    sort_of_short_integers i16;
+    sort_of_integers u32;
+    sort_of_floats f32;
+    sort_of_long_integers u64;
+}
