@@ -15,8 +15,8 @@ mod cuda {
 
 use cuda::nvrtc::{FLAGS, Failure, Nvrtc, Target};
 use cuda::unit::{
-    Choice, Column, CompactUnit, FLOAT_RANGE, INTEGER_RANGE, KeyKind, OffsetsUnit, SAME, SAME_HALVES, SortUnit,
-    TEMPLATES, Test, Type, Unit, included, segments_source,
+    Choice, Column, CompactUnit, FLOAT_RANGE, INTEGER_RANGE, KeyKind, OffsetsUnit, SAME, SAME_HALVES, SortUnit, Test,
+    Type, Unit, included, segments_source,
 };
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -40,8 +40,10 @@ fn main() {
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let units = units();
+    let templates = templates(&out);
+    let templates: Vec<_> = templates.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     let targets = if env::var_os("DOCS_RS").is_some() { Vec::new() } else { targets() };
-    let images = if targets.is_empty() { Vec::new() } else { compile(&units, &targets, &out) };
+    let images = if targets.is_empty() { Vec::new() } else { compile(&units, &templates, &targets, &out) };
     embed(&units, &images, &out);
     if env::var_os("CARGO_FEATURE_CUB").is_some() {
         versus_cub(&out);
@@ -137,7 +139,7 @@ fn units() -> Vec<(String, Vec<String>)> {
                 lower: row.lower,
                 pairs,
             };
-            units.entry(unit.source("scan_kernels.cuh")).or_default().push(format!("{}<{name}>", row.operator));
+            units.entry(unit.source("scan/kernels.cuh")).or_default().push(format!("{}<{name}>", row.operator));
         }
     }
     for (unit, name) in compactions() {
@@ -212,10 +214,38 @@ fn sorts() -> Vec<(String, String)> {
     all
 }
 
+// ---- templates ---------------------------------------------------------------------------------------------------------------
+
+/// The templates, by their paths in `cuda-templates`. Writes `templates.rs`, which the library includes: the same list.
+fn templates(out: &Path) -> Vec<(String, String)> {
+    let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("cuda-templates");
+    let entries = |folder: &Path| {
+        let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.sort();
+        paths
+    };
+    let (mut all, mut code) = (Vec::new(), String::from("&[\n"));
+    for file in entries(&root).iter().filter(|path| path.is_dir()).flat_map(|folder| entries(folder)) {
+        if file.extension().is_some_and(|extension| extension == "cuh") {
+            let path = file.strip_prefix(&root).expect("a file of it").to_string_lossy().replace('\\', "/");
+            code += &format!("    ({path:?}, include_str!({file:?})),\n");
+            all.push((path, fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))));
+        }
+    }
+    fs::write(out.join("templates.rs"), code + "]\n").expect("OUT_DIR can be written");
+    all
+}
+
 // ---- compiling ---------------------------------------------------------------------------------------------------------------
 
 /// Every unit for every target, compressed, from the cache in `out` where nothing that goes into it has changed.
-fn compile(units: &[(String, Vec<String>)], targets: &[Target], out: &Path) -> Vec<Vec<PathBuf>> {
+fn compile(
+    units: &[(String, Vec<String>)],
+    templates: &[(&str, &str)],
+    targets: &[Target],
+    out: &Path,
+) -> Vec<Vec<PathBuf>> {
     let nvrtc = match Nvrtc::find() {
         Ok(nvrtc) => nvrtc,
         Err(reason) => {
@@ -242,12 +272,14 @@ fn compile(units: &[(String, Vec<String>)], targets: &[Target], out: &Path) -> V
             scope.spawn(|| {
                 while let Some(&(unit, targets)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let (source, pairs) = &units[unit];
-                    let files: Vec<_> =
-                        targets.iter().map(|&target| cache.join(image_name(source, target, &nvrtc))).collect();
+                    let files: Vec<_> = targets
+                        .iter()
+                        .map(|&target| cache.join(image_name(source, templates, target, &nvrtc)))
+                        .collect();
                     if files.iter().all(|file| file.exists()) || failed.lock().expect("no panic here").is_some() {
                         continue;
                     }
-                    match nvrtc.images(&format!("{}.cu", pairs[0]), source, &TEMPLATES, targets, &[]) {
+                    match nvrtc.images(&format!("{}.cu", pairs[0]), source, templates, targets, &[]) {
                         Ok(images) => {
                             for (file, image) in files.iter().zip(images) {
                                 let unfinished = file.with_extension("unfinished");
@@ -270,7 +302,9 @@ fn compile(units: &[(String, Vec<String>)], targets: &[Target], out: &Path) -> V
     }
     let used: Vec<Vec<PathBuf>> = units
         .iter()
-        .map(|(source, _)| targets.iter().map(|&target| cache.join(image_name(source, target, &nvrtc))).collect())
+        .map(|(source, _)| {
+            targets.iter().map(|&target| cache.join(image_name(source, templates, target, &nvrtc))).collect()
+        })
         .collect();
     for stale in fs::read_dir(&cache).into_iter().flatten().flatten().map(|entry| entry.path()) {
         if !used.iter().flatten().any(|file| *file == stale) {
@@ -281,10 +315,10 @@ fn compile(units: &[(String, Vec<String>)], targets: &[Target], out: &Path) -> V
 }
 
 /// A name that changes with all that goes into the image: the unit, the templates it includes, the flags, the compiler.
-fn image_name(source: &str, target: Target, nvrtc: &Nvrtc) -> String {
+fn image_name(source: &str, templates: &[(&str, &str)], target: Target, nvrtc: &Nvrtc) -> String {
     let mut hasher = DefaultHasher::new();
     (source, FLAGS, nvrtc.version()).hash(&mut hasher);
-    for (_, text) in included(source) {
+    for (_, text) in included(templates, source) {
         text.hash(&mut hasher);
     }
     match target {

@@ -1,7 +1,7 @@
 // The kernels of `experts.rs`, which defines EXPERTS, WARPS, ROUNDS and GROUP in front of this text.
 //
 // A tile is WARPS * ROUNDS * 32 rows: each warp has ROUNDS * 32 of them, one after the other, and takes 32 in a round.
-#include "handover.cuh"
+#include "core/handover.cuh"
 
 constexpr u32 SLICE = ROUNDS * WARP, TILE = WARPS * SLICE, NO_ROW = 0xffffffffu;
 static_assert(EXPERTS <= WARPS * WARP, "a thread looks after an expert");

@@ -12,7 +12,7 @@
 //! 3. which row is at each place: a row goes to where its expert begins, plus its rank among the rows of that expert, in
 //!    the order of the tokens. That is one pass of a radix sort: each tile of rows publishes 64 counts and receives the
 //!    sums of those of the tiles before it. On the CPU that is `parascan::cpu::hand_over`; on the GPU `LookBackColumns` of
-//!    `handover.cuh`, in the kernels of `experts.cu`, which `parascan::cuda::Kernels` compiles.
+//!    `core/handover.cuh`, in the kernels of `experts.cu`, which `parascan::cuda::Kernels` compiles.
 //!
 //! It runs on the GPU if there is one (which needs NVRTC), else on the CPU's cores (`CUDA_VISIBLE_DEVICES=` hides the GPU),
 //! and says which. It prints the experts that are given the most and the least, the padding, and the milliseconds of each

@@ -165,7 +165,7 @@ macro_rules! alone {
     };
 }
 
-/// How two short elements are combined at once, `pairs!(operator element)`: a type of `scan.cuh`.
+/// How two short elements are combined at once, `pairs!(operator element)`: a type of `scan/scan.cuh`.
 #[rustfmt::skip]
 macro_rules! pairs {
     (Sum i8) => { "SumPairs" };

@@ -3,7 +3,7 @@
 //! A network scans `width` positions in place. In each of its steps some positions `right` take what is at a position `left` before
 //! them: `right` becomes combine(`left`, `right`). All combinations of a step may be done at once, each on what was there before the
 //! step. The kernels of [`Block::Plain`](crate::Block::Plain) and its like do the same, a thread to each position
-//! (`cuda-templates/networks.cuh`).
+//! (`cuda-templates/textbook/networks.cuh`).
 //!
 //! ```
 //! use parascan::Network;

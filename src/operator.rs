@@ -109,7 +109,7 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     /// What a partial result of one element alone is, as a C++ expression over `x`, the element lifted.
     #[doc(hidden)]
     const CUDA_ALONE: &'static str = "x";
-    /// How kernels combine two short elements at once, if there is a way: a type of `scan.cuh`.
+    /// How kernels combine two short elements at once, if there is a way: a type of `scan/scan.cuh`.
     #[doc(hidden)]
     const CUDA_PAIRS: &'static str = "NoPairs";
 }

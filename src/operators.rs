@@ -713,13 +713,13 @@ mod tests {
 
     #[test]
     fn every_text_compiles() {
-        compile_all(all("laws.cuh"));
+        compile_all(all("laws/operator.cuh"));
     }
 
     /// Of elements that tile a vector and of those that do not, by every way of joining tiles.
     #[test]
     fn scans_of_structs_compile() {
-        let scans = ["scan_kernels.cuh", "scan_look_back.cuh", "scan_hierarchical.cuh"].map(|program| {
+        let scans = ["scan/kernels.cuh", "scan/look_back.cuh", "scan/hierarchical.cuh"].map(|program| {
             let of_structs =
                 |name: &str| ["Variance on ", "LogSumExp on f32", "Matrix<u64>"].iter().any(|of| name.contains(of));
             all(program).into_iter().filter(move |(_, name, _)| of_structs(name))

@@ -191,7 +191,7 @@ macro_rules! element {
 /// Behind `=>` comes the body in CUDA C++, an expression, or statements, the last of which is a `return`. The operands are always called `a`,
 /// the earlier one, and `b`, and those of `lift` and `lower` are called `x`; the types are `Element` and `Carry`. What the
 /// compiler finds wrong in it is told by its line in that text. A product and a sum are rounded apart, as in Rust: write `fma` where one
-/// rounding is meant, and `mul_add` in Rust. What `cuda-templates/types.cuh` defines may be used.
+/// rounding is meant, and `mul_add` in Rust. What `cuda-templates/core/types.cuh` defines may be used.
 /// ```
 /// parascan::operator! {
 ///     /// Two bytes of the earlier word and two of the later one, for which the GPU has an instruction.
@@ -495,7 +495,7 @@ mod tests {
             ($($name:ident: $check:ident $ops:tt on $types:tt;)*) => { $( units!(@ops $ops $types); )* };
             (@ops [$($op:ident)+] $types:tt) => { $( units!(@op $op $types); )+ };
             (@op $op:ident [$($t:tt)+]) => { $(
-                all.push((90, format!("{} on {}", stringify!($op), stringify!($t)), unit_of::<$op, units!(@type $t)>().source("laws.cuh")));
+                all.push((90, format!("{} on {}", stringify!($op), stringify!($t)), unit_of::<$op, units!(@type $t)>().source("laws/operator.cuh")));
             )+ };
             (@type ($t:ty)) => { $t };
             (@type $t:ident) => { $t };

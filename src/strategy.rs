@@ -4,8 +4,8 @@ use crate::Network;
 
 /// How a tile is scanned inside a block of threads.
 ///
-/// All but the default are the textbook's, in its shapes and with its faults: to be read (`cuda-templates/networks.cuh`,
-/// `textbook.cuh`), counted and measured. They are right for every operator and element, and compiled at run time. A tile is 512
+/// All but the default are the textbook's, in its shapes and with its faults: to be read (`cuda-templates/textbook/networks.cuh`,
+/// `textbook/textbook.cuh`), counted and measured. They are right for every operator and element, and compiled at run time. A tile is 512
 /// items of [`Plain`](Block::Plain) and [`Shifted`](Block::Shifted), and 512 runs of [`Coarsened`](Block::Coarsened).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]

@@ -52,7 +52,7 @@ struct Addition(&'static str, &'static str, &'static str, &'static str, &'static
 /// that any join can reach.
 fn source(Addition(element, carry, lift, lower, pairs): &Addition, (warps, vectors): (usize, usize)) -> String {
     let mut text = format!(
-        "#include \"scan.cuh\"
+        "#include \"scan/scan.cuh\"
         typedef Shape<{warps}, {vectors}> TestShape;
         struct Operator {{
             typedef {element} Element;

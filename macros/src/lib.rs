@@ -1,7 +1,7 @@
 //! Writes the CUDA C++ text of an operator or a predicate from its Rust body. `parascan::operator!` and `parascan::predicate!` use it where
 //! no text is given; which Rust it takes is said there.
 //!
-//! What it writes calls the functions of `cuda-templates/rust.cuh`, which find the types of what they are given by overload resolution:
+//! What it writes calls the functions of `cuda-templates/core/rust.cuh`, which find the types of what they are given by overload resolution:
 //! so a body is translated by its syntax alone, and what a type must be known for (where a literal stands alone) has to be written.
 
 mod check;

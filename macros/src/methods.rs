@@ -42,7 +42,7 @@ pub(crate) const METHODS: &[(&[Argument], &[&str])] = &[
     (&[Same], &["powf", "hypot", "atan2"]),
 ];
 
-/// The function of `rust.cuh`, and the arguments behind the receiver.
+/// The function of `core/rust.cuh`, and the arguments behind the receiver.
 pub(crate) fn method(name: &str) -> Option<(&str, &'static [Argument])> {
     let (arguments, _) = METHODS.iter().find(|(_, names)| names.contains(&name))?;
     Some((name.strip_prefix("wrapping_").unwrap_or(name), arguments)) // the functions wrap

@@ -132,7 +132,7 @@ fn methods() {
 /// Every method that is listed has its function, with as many arguments.
 #[test]
 fn functions_of_the_template() {
-    let template = include_str!("../../cuda-templates/rust.cuh");
+    let template = include_str!("../../cuda-templates/core/rust.cuh");
     for name in METHODS.iter().flat_map(|(_, names)| *names) {
         let (cuda, arguments) = method(name).expect("it is listed");
         let (one, two) = (format!("ONE({cuda}, "), format!("TWO({cuda}, "));

@@ -1,6 +1,6 @@
 //! From a Rust body to the text of a C++ function's body.
 //!
-//! Numbers are computed by functions of `rust.cuh`, since C++ promotes short integers, overflows undefined, and compares a float with a
+//! Numbers are computed by functions of `core/rust.cuh`, since C++ promotes short integers, overflows undefined, and compares a float with a
 //! literal in double. Statements stay statements. A block that is an operand becomes a lambda that is called at once; it may not assign
 //! to what is outside of it, since C++ does not say in which order operands are evaluated.
 

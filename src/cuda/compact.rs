@@ -13,7 +13,7 @@ use std::any::{TypeId, type_name};
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
-/// As in `compact.cuh`.
+/// As in `compact/compact.cuh`.
 const COMPLEMENT: u32 = 1;
 const APPEND: u32 = 2;
 const BEHIND: u32 = 4;
@@ -206,7 +206,7 @@ impl CompactProgram {
         let range = compact_range_of(&sizes, ways, n);
         let shape = compact_shapes(&sizes, ways)[range];
         let tiles = tiles(primitive, n, shape)?;
-        // A count is a status of two words (`Status` in `handover.cuh`), two of them are one of four.
+        // A count is a status of two words (`Status` in `core/handover.cuh`), two of them are one of four.
         let status = 16 * self.counted();
         let words = if tiles <= 1 { 0 } else { 16 + tiles * (status + status.max(shape.spread)) };
         Ok(CompactPlan { range, shape, tiles, words })
@@ -352,7 +352,7 @@ pub(crate) struct CompactCall {
     pub(crate) words: CUdeviceptr,
 }
 
-/// `CompactCall` of `compact.cuh`.
+/// `CompactCall` of `compact/compact.cuh`.
 #[repr(C)]
 struct Common {
     n: u64,
@@ -384,7 +384,7 @@ impl CompactCall {
         let [first, second] = [0, 1].map(|k| self.column(program, k));
         let arguments = [(&raw const common).cast(), self.parameters, first, second];
         let blocks = plan.tiles + usize::from(plan.tiles > 1);
-        // SAFETY: the arguments are those of the kernels in compact_kernels.cuh; the rest is the caller's.
+        // SAFETY: the arguments are those of the kernels in compact/kernels.cuh; the rest is the caller's.
         unsafe { kernels.launch(plan.range, blocks as u32, 32 * plan.shape.warps as u32, stream, &arguments) }
     }
 

@@ -24,6 +24,9 @@ struct BuiltIn {
     images: &'static [(Target, &'static [u8])],
 }
 
+/// The templates, by the paths under which units include them.
+pub(crate) static TEMPLATES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
+
 static BUILT_IN: &[BuiltIn] = include!(concat!(env!("OUT_DIR"), "/units.rs"));
 
 /// The driver from which on launches that overlap can be captured into a graph: 12.3.
@@ -62,7 +65,7 @@ const NO_SHARED: SharedBytes<'static> = &|_| Vec::new();
 /// Kernels of one translation unit, loaded for one device.
 ///
 /// The library's own kernels are of this type, and so are those of a primitive written outside of it: a unit includes
-/// the templates by name (`pipeline.cuh`, `handover.cuh`, ...) and defines `extern "C"` kernels on them.
+/// the templates by name (`core/pipeline.cuh`, `core/handover.cuh`, ...) and defines `extern "C"` kernels on them.
 #[derive(Debug)]
 pub struct Kernels {
     entry_points: &'static EntryPoints,
@@ -279,7 +282,7 @@ impl Kernels {
     /// and driver can do that (programmatic dependent launch).
     ///
     /// # Safety
-    /// As for `launch`; the kernel calls `wait_for_launch_before` of `types.cuh`.
+    /// As for `launch`; the kernel calls `wait_for_launch_before` of `core/types.cuh`.
     pub(crate) unsafe fn launch_dependent(
         &self,
         index: usize,
@@ -374,7 +377,7 @@ pub(crate) fn compile_all(mut all: Vec<(u32, String, String)>) {
     all.retain(|(architecture, _, source)| !is_compiled(*architecture, source));
     let failure = |k: usize| {
         let (architecture, name, source) = &all[k];
-        Ok(match nvrtc.compiles(name, source, &included(source), *architecture) {
+        Ok(match nvrtc.compiles(name, source, &included(TEMPLATES, source), *architecture) {
             Ok(()) => None,
             Err(Failure::Log(words) | Failure::Call(words)) => Some(format!("{name}: {words}")),
         })
@@ -388,7 +391,7 @@ pub(crate) fn compile_all(mut all: Vec<(u32, String, String)>) {
 #[cfg(test)]
 pub(crate) fn parts_have_a_kernel_each(source: &str, names: &[&str]) {
     let Some(nvrtc) = compiler_for_tests() else { return };
-    let kernels = |text: &str| nvrtc.kernels(text, &included(text)).expect("it compiles");
+    let kernels = |text: &str| nvrtc.kernels(text, &included(TEMPLATES, text)).expect("it compiles");
     let mut all = kernels(source);
     all.sort();
     let mut named = names.to_vec();
@@ -456,7 +459,7 @@ fn compile(unit: &str, texts: &[&str], capability: Capability, cache: &Cache) ->
     };
 
     let image = |k: usize| {
-        let templates = included(texts[k]);
+        let templates = included(TEMPLATES, texts[k]);
         let key = key(target, nvrtc.version(), &FLAGS, texts[k], &templates);
         if let Some(image) = cache.read(&key) {
             return Ok(image);
@@ -604,7 +607,7 @@ mod tests {
             )
         };
         let kernels: String = NAMES.iter().enumerate().map(kernel).collect();
-        let parts = parts(&format!("#include \"types.cuh\"\n{kernels}"), &NAMES);
+        let parts = parts(&format!("#include \"core/types.cuh\"\n{kernels}"), &NAMES);
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
         compile("three", &parts, NEWEST, cache).map(|(target, images)| {
             assert_eq!(target, Target::Cubin(90));

@@ -6,11 +6,11 @@
 //! # The two layers
 //! Primitives stand on two templates, in `cuda-templates`, the same two that the CPU engine has ([`cpu`](crate::cpu)):
 //!
-//! - `handover.cuh`: a tile publishes its aggregate and receives its exclusive prefix. `PrefixServer` (one block serves
+//! - `core/handover.cuh`: a tile publishes its aggregate and receives its exclusive prefix. `PrefixServer` (one block serves
 //!   all others), `LookBack` (each tile looks at those before it) and `Chained` (each waits for the one before) are three ways,
 //!   `GivenPrefixes` is for prefixes that an
 //!   earlier kernel has made.
-//! - `pipeline.cuh`: `Pipeline<Operator, Source, Sink, Slot, Shape, Join>`. The source says what item i is and counts as,
+//! - `core/pipeline.cuh`: `Pipeline<Operator, Source, Sink, Slot, Shape, Join>`. The source says what item i is and counts as,
 //!   the sink is given each item with its exclusive and inclusive prefix.
 //!
 //! A primitive outside the library uses them through [`Kernels::compile`].

@@ -42,7 +42,7 @@ impl OffsetsPlan {
         if tiles >= MOST_BLOCKS {
             return Err(Error::TooLong { primitive: NAME, n, most: (MOST_BLOCKS - 1) * tile });
         }
-        // A sum of 64 bits is a status of two words (`Status` in `handover.cuh`).
+        // A sum of 64 bits is a status of two words (`Status` in `core/handover.cuh`).
         const STATUS: usize = 16;
         let words = if tiles <= 1 { 0 } else { 16 + tiles * (STATUS + STATUS.max(spread)) };
         Ok(OffsetsPlan { range, threads: 32 * warps as u32, tiles, words })
@@ -106,7 +106,7 @@ impl OffsetsCall {
         let (n, padding, with_end, tiles) = (n as u64, align - 1, u32::from(with_total), plan.tiles as u32);
         let arguments = [p(&sizes), p(&starts), p(&n), p(&padding), p(&total), p(&with_end), p(&words), p(&tiles)];
         let blocks = plan.tiles + usize::from(plan.tiles > 1);
-        // SAFETY: the arguments are those of the kernels in offsets_kernels.cuh; the rest is the caller's.
+        // SAFETY: the arguments are those of the kernels in offsets/kernels.cuh; the rest is the caller's.
         unsafe { kernels.launch(plan.range, blocks as u32, plan.threads, stream, &arguments) }
     }
 }

@@ -11,11 +11,11 @@ use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
 use std::ffi::c_void;
 
-/// As in `scan.cuh`.
+/// As in `scan/scan.cuh`.
 const EXCLUSIVE: u32 = 1;
 const REVERSE: u32 = 2;
 const INIT: u32 = 4;
-/// As in `textbook.cuh`.
+/// As in `textbook/textbook.cuh`.
 const SHIFTED: u32 = 8;
 
 /// How tiles are joined.
@@ -73,8 +73,8 @@ impl Textbook {
             Join::Hierarchical => name!("GivenPrefixes<Operator>"),
         };
         let (template, kernels): (_, &[&str]) = match join {
-            Join::Hierarchical => ("scan_textbook_hierarchical.cuh", TEXTBOOK_HIERARCHICAL_KERNELS),
-            _ => ("scan_textbook.cuh", &["scan_textbook"]),
+            Join::Hierarchical => ("textbook/hierarchical.cuh", TEXTBOOK_HIERARCHICAL_KERNELS),
+            _ => ("textbook/kernels.cuh", &["scan_textbook"]),
         };
         ScanProgram { name, template, kernels, join, textbook: Some(self) }
     }
@@ -86,14 +86,14 @@ const fn program(template: &'static str, kernels: &'static [&'static str], join:
 }
 
 /// A kernel for each range of lengths.
-const BUILT_IN: ScanProgram = program("scan_kernels.cuh", &["scan_0", "scan_1", "scan_2"], Join::PrefixServer);
+const BUILT_IN: ScanProgram = program("scan/kernels.cuh", &["scan_0", "scan_1", "scan_2"], Join::PrefixServer);
 const _: () = assert!(BUILT_IN.kernels.len() == RANGES);
 
-const LOOK_BACK: ScanProgram = program("scan_look_back.cuh", &["scan_look_back"], Join::LookBack);
-const CHAINED: ScanProgram = program("scan_chained.cuh", &["scan_chained"], Join::Chained);
+const LOOK_BACK: ScanProgram = program("scan/look_back.cuh", &["scan_look_back"], Join::LookBack);
+const CHAINED: ScanProgram = program("scan/chained.cuh", &["scan_chained"], Join::Chained);
 
 const HIERARCHICAL_KERNELS: &[&str] = &["aggregate_elements", "aggregate_carries", "scan_elements", "scan_carries"];
-const HIERARCHICAL: ScanProgram = program("scan_hierarchical.cuh", HIERARCHICAL_KERNELS, Join::Hierarchical);
+const HIERARCHICAL: ScanProgram = program("scan/hierarchical.cuh", HIERARCHICAL_KERNELS, Join::Hierarchical);
 /// In the same order: each up to the join of tiles, and from there on.
 const TEXTBOOK_HIERARCHICAL_KERNELS: &[&str] =
     &["begin_elements", "begin_carries", "finish_elements", "finish_carries"];
@@ -155,7 +155,7 @@ pub(crate) struct Plan {
     pub(crate) scratch: usize,
 }
 
-/// Bytes of a status word (`Status` in `handover.cuh`): 64 bits for each 32 of the carry.
+/// Bytes of a status word (`Status` in `core/handover.cuh`): 64 bits for each 32 of the carry.
 const fn status(carry: usize) -> usize {
     carry.div_ceil(4) * 8
 }

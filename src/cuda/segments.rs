@@ -41,7 +41,7 @@ fn is_wide<I: Index>() -> usize {
     usize::from(size_of::<I>() == 8)
 }
 
-/// `Ends` of `segments.cuh`.
+/// `Ends` of `segments/segments.cuh`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Ends {
@@ -112,7 +112,7 @@ impl PackCall {
         ];
         let blocks = blocks(primitive, n, room * size, PACK)?;
         let kernel = 2 * is_wide::<O>() + usize::from(align >= 4);
-        // SAFETY: the arguments are those of the kernels in segment_kernels.cuh; the rest is the caller's.
+        // SAFETY: the arguments are those of the kernels in segments/kernels.cuh; the rest is the caller's.
         unsafe { kernels.launch(kernel, blocks, 32 * PACK.warps as u32, stream, &arguments) }
     }
 }
@@ -150,7 +150,7 @@ impl ExpandCall {
             [(&raw const ends).cast(), (&raw const segments).cast(), (&raw const positions).cast()];
         let blocks = blocks(primitive, n, room, EXPAND)?;
         let kernel = 4 + 2 * is_wide::<O>() + is_wide::<I>();
-        // SAFETY: the arguments are those of the kernels in segment_kernels.cuh; the rest is the caller's.
+        // SAFETY: the arguments are those of the kernels in segments/kernels.cuh; the rest is the caller's.
         unsafe { kernels.launch(kernel, blocks, 32 * EXPAND.warps as u32, stream, &arguments) }
     }
 }

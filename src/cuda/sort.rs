@@ -16,7 +16,7 @@ pub(crate) use plan::{Missing, SortPlan};
 
 const NAME: &str = "sort";
 
-/// The kernels of `sort_kernels.cuh`. Those of a unit stand side by side.
+/// The kernels of `sort/kernels.cuh`. Those of a unit stand side by side.
 macro_rules! kernels {
     ($($kernel:ident $name:literal;)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -303,7 +303,7 @@ impl SortCall {
         let is_first = Cell::new(true);
         let launch = |kernel: Kernel, blocks: usize, threads: u32, shared: usize, arguments: &[*const c_void]| {
             let (index, blocks) = (all.iter().position(|&one| one == kernel).expect("the unit has it"), blocks as u32);
-            // SAFETY: the arguments are those of the kernels in sort_kernels.cuh, by their number; the rest is the caller's.
+            // SAFETY: the arguments are those of the kernels in sort/kernels.cuh, by their number; the rest is the caller's.
             unsafe {
                 if is_first.take() {
                     kernels.launch_with_shared(index, blocks, threads, shared, stream, arguments)
@@ -502,7 +502,7 @@ mod tests {
             assert_eq!(alone.split_last(), Some((&"bucket_small", &pairs[..])));
             assert!(pairs.starts_with(&passes) && !pairs.contains(&"sort_fill"));
         }
-        let template = include_str!("../../cuda-templates/sort_kernels.cuh");
+        let template = include_str!("../../cuda-templates/sort/kernels.cuh");
         assert!(Kernel::ALL.iter().all(|kernel| template.contains(&format!(" {}(SortCall call", kernel.name()))));
     }
 

@@ -269,7 +269,7 @@ pub(crate) fn offsets_ranges(size: usize, offset: usize, architecture: u32) -> [
 pub(crate) struct SegmentTile {
     /// Warps of a block.
     pub(crate) warps: usize,
-    /// Places of the line of work (`segments.cuh`) that a block takes.
+    /// Places of the line of work (`segments/segments.cuh`) that a block takes.
     pub(crate) tile: usize,
     /// How many of them a segment takes besides its outputs.
     pub(crate) cost: usize,
@@ -451,9 +451,9 @@ impl SortShape {
     }
 }
 
-/// Bytes of `BucketMap` of `bucket_map.cuh`, by which keys go to buckets.
+/// Bytes of `BucketMap` of `sort/bucket_map.cuh`, by which keys go to buckets.
 pub(crate) const BUCKET_MAP_BYTES: usize = 80 << 10;
-/// Bytes of `SlotMap` of `slot_cells.cuh`.
+/// Bytes of `SlotMap` of `sort/slot_cells.cuh`.
 pub(crate) const SLOT_MAP_BYTES: usize = 26 << 10;
 /// Of a table of cells, in shared memory.
 pub(crate) const CELLS_SHARED: usize = 4 * (33 << 6) + 16;

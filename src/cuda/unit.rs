@@ -10,58 +10,16 @@ use super::tuning::{
     sort_shape, textbook_run,
 };
 
-/// The templates, by the name under which a unit includes them.
-pub(crate) const TEMPLATES: [(&str, &str); 39] = [
-    ("types.cuh", include_str!("../../cuda-templates/types.cuh")),
-    ("rust.cuh", include_str!("../../cuda-templates/rust.cuh")),
-    ("warp_scan.cuh", include_str!("../../cuda-templates/warp_scan.cuh")),
-    ("handover.cuh", include_str!("../../cuda-templates/handover.cuh")),
-    ("stage.cuh", include_str!("../../cuda-templates/stage.cuh")),
-    ("pipeline.cuh", include_str!("../../cuda-templates/pipeline.cuh")),
-    ("scan.cuh", include_str!("../../cuda-templates/scan.cuh")),
-    ("scan_kernels.cuh", include_str!("../../cuda-templates/scan_kernels.cuh")),
-    ("scan_look_back.cuh", include_str!("../../cuda-templates/scan_look_back.cuh")),
-    ("scan_chained.cuh", include_str!("../../cuda-templates/scan_chained.cuh")),
-    ("carry_operator.cuh", include_str!("../../cuda-templates/carry_operator.cuh")),
-    ("scan_hierarchical.cuh", include_str!("../../cuda-templates/scan_hierarchical.cuh")),
-    ("networks.cuh", include_str!("../../cuda-templates/networks.cuh")),
-    ("textbook.cuh", include_str!("../../cuda-templates/textbook.cuh")),
-    ("scan_textbook.cuh", include_str!("../../cuda-templates/scan_textbook.cuh")),
-    ("scan_textbook_hierarchical.cuh", include_str!("../../cuda-templates/scan_textbook_hierarchical.cuh")),
-    ("compact.cuh", include_str!("../../cuda-templates/compact.cuh")),
-    ("together.cuh", include_str!("../../cuda-templates/together.cuh")),
-    ("compact_kernels.cuh", include_str!("../../cuda-templates/compact_kernels.cuh")),
-    ("offsets.cuh", include_str!("../../cuda-templates/offsets.cuh")),
-    ("offsets_kernels.cuh", include_str!("../../cuda-templates/offsets_kernels.cuh")),
-    ("segments.cuh", include_str!("../../cuda-templates/segments.cuh")),
-    ("segment_kernels.cuh", include_str!("../../cuda-templates/segment_kernels.cuh")),
-    ("radix.cuh", include_str!("../../cuda-templates/radix.cuh")),
-    ("bitonic.cuh", include_str!("../../cuda-templates/bitonic.cuh")),
-    ("sort.cuh", include_str!("../../cuda-templates/sort.cuh")),
-    ("bucket_map.cuh", include_str!("../../cuda-templates/bucket_map.cuh")),
-    ("bucket_sample.cuh", include_str!("../../cuda-templates/bucket_sample.cuh")),
-    ("finer_bins.cuh", include_str!("../../cuda-templates/finer_bins.cuh")),
-    ("bucket_sort.cuh", include_str!("../../cuda-templates/bucket_sort.cuh")),
-    ("buckets.cuh", include_str!("../../cuda-templates/buckets.cuh")),
-    ("slot_steps.cuh", include_str!("../../cuda-templates/slot_steps.cuh")),
-    ("slot_cells.cuh", include_str!("../../cuda-templates/slot_cells.cuh")),
-    ("slot_splitters.cuh", include_str!("../../cuda-templates/slot_splitters.cuh")),
-    ("slot_values.cuh", include_str!("../../cuda-templates/slot_values.cuh")),
-    ("slots.cuh", include_str!("../../cuda-templates/slots.cuh")),
-    ("sort_kernels.cuh", include_str!("../../cuda-templates/sort_kernels.cuh")),
-    ("laws.cuh", include_str!("../../cuda-templates/laws.cuh")),
-    ("predicate_laws.cuh", include_str!("../../cuda-templates/predicate_laws.cuh")),
-];
-
-/// The templates that a text includes, directly or through others: all that it is made from besides itself.
-pub(crate) fn included(text: &str) -> Vec<(&'static str, &'static str)> {
+/// The templates that a text includes, directly or through others: all that it is made from besides itself. Each has the path
+/// under which it is included, from `cuda-templates` on.
+pub(crate) fn included<'t>(templates: &[(&'t str, &'t str)], text: &'t str) -> Vec<(&'t str, &'t str)> {
     let mut found: Vec<(&str, &str)> = Vec::new();
     let mut open = vec![text];
     while let Some(text) = open.pop() {
         for line in text.lines().filter(|line| line.contains("include")) {
-            let name = line.split(['"', '<', '>']).nth(1);
-            let template = TEMPLATES.into_iter().find(|template| Some(template.0) == name);
-            if let Some(template) = template.filter(|template| !found.contains(template)) {
+            let path = line.split(['"', '<', '>']).nth(1);
+            let template = templates.iter().find(|template| Some(template.0) == path);
+            if let Some(&template) = template.filter(|template| !found.contains(template)) {
                 found.push(template);
                 open.push(template.1);
             }
@@ -140,7 +98,7 @@ fn body(what: &str, text: &str) -> String {
 
 /// What texts need that were written from Rust.
 fn prelude(texts: &[&str]) -> &'static str {
-    if texts.iter().any(|text| text.contains("rust::")) { "#include \"rust.cuh\"\n" } else { "" }
+    if texts.iter().any(|text| text.contains("rust::")) { "#include \"core/rust.cuh\"\n" } else { "" }
 }
 
 /// Whether a text is statements, and not an expression.
@@ -178,7 +136,7 @@ pub(crate) struct Unit<'a> {
     pub(crate) combine: &'a str,
     /// Carry `x` to element.
     pub(crate) lower: &'a str,
-    /// How two short elements are combined at once: a type of `scan.cuh`.
+    /// How two short elements are combined at once: a type of `scan/scan.cuh`.
     pub(crate) pairs: &'a str,
 }
 
@@ -212,7 +170,7 @@ impl Unit<'_> {
             format!("{}typedef Shape<{warps}, {vectors}> CarryShape;\n", shapes(&ranges))
         });
         format!(
-            "#include \"scan.cuh\"\n\
+            "#include \"scan/scan.cuh\"\n\
              {}\
              {shapes}\
              [[maybe_unused]] constexpr u32 LOOK_BACK_GROUP = {LOOK_BACK_GROUP};\n\
@@ -279,7 +237,7 @@ impl Test<'_> {
     /// The text of the unit that compares it with its Rust body.
     #[cfg(any(test, feature = "laws"))]
     pub(crate) fn laws_source(&self) -> String {
-        format!("#include \"compact.cuh\"\n{}#include \"predicate_laws.cuh\"\n", self.defined("Test"))
+        format!("#include \"compact/compact.cuh\"\n{}#include \"laws/predicate.cuh\"\n", self.defined("Test"))
     }
 }
 
@@ -383,14 +341,14 @@ impl CompactUnit<'_> {
             .collect();
         let together = if ways > 1 { self.together() } else { String::new() };
         format!(
-            "#include \"compact.cuh\"\n\
+            "#include \"compact/compact.cuh\"\n\
              {choice}\
              typedef {first} First;\n\
              typedef {second} Second;\n\
              constexpr u32 WAYS = {ways};\n\
              #define RANGES(KERNEL){shapes}\n\
              {together}\
-             #include \"compact_kernels.cuh\"\n"
+             #include \"compact/kernels.cuh\"\n"
         )
     }
 }
@@ -445,11 +403,11 @@ impl OffsetsUnit {
             shapes_by_architecture(TUNING, size)
         };
         format!(
-            "#include \"offsets.cuh\"\n\
+            "#include \"offsets/offsets.cuh\"\n\
              {shapes}\
              typedef u{} Size;\n\
              typedef u{} Offset;\n\
-             #include \"offsets_kernels.cuh\"\n",
+             #include \"offsets/kernels.cuh\"\n",
             8 * size,
             8 * offset
         )
@@ -464,7 +422,7 @@ pub(crate) fn segments_source() -> String {
         format!("template <class Offset> using {name} = SegmentTile<Offset, {warps}, {tile}, {cost}>;\n")
     };
     format!(
-        "#include \"segments.cuh\"\n{}{}#include \"segment_kernels.cuh\"\n",
+        "#include \"segments/segments.cuh\"\n{}{}#include \"segments/kernels.cuh\"\n",
         tile("PackTile", PACK),
         tile("ExpandTile", EXPAND)
     )
@@ -516,7 +474,7 @@ impl SortUnit {
             .collect();
         let alone = if self.payload.is_none() { "#define ALONE\n" } else { "" };
         format!(
-            "#include \"radix.cuh\"\n\
+            "#include \"sort/radix.cuh\"\n\
              typedef u{bits} Bits;\n\
              typedef KeyOrder<Bits, {kind}, Bits({infinite:#x}ull)> Order;\n\
              typedef {payload} Value;\n\
@@ -524,7 +482,7 @@ impl SortUnit {
              #define KEY_BYTES {key}\n\
              {shapes}\
              #endif\n\
-             #include \"sort_kernels.cuh\"\n"
+             #include \"sort/kernels.cuh\"\n"
         )
     }
 
@@ -600,24 +558,39 @@ fn shapes(ranges: &[Range; RANGES]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cuda::library::TEMPLATES;
 
     #[test]
     fn what_a_text_includes() {
-        let names = |text: &str| included(text).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        let names =
+            |text: &'static str| included(TEMPLATES, text).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
         assert_eq!(names("no template"), [""; 0]);
-        assert_eq!(names("#include \"types.cuh\"\n"), ["types.cuh"]);
-        assert!(!names("#include \"warp_scan.cuh\"\n").contains(&"scan.cuh"), "a part of a name");
-        assert_eq!(names("# include <laws.cuh>\n"), ["laws.cuh", "types.cuh"]);
-        let scan = ["handover.cuh", "pipeline.cuh", "scan.cuh", "stage.cuh", "types.cuh", "warp_scan.cuh"];
-        assert_eq!(names("#include \"scan.cuh\"\n"), scan);
-        assert!(names("#include \"sort_kernels.cuh\"\n").contains(&"radix.cuh"));
+        assert_eq!(names("#include \"core/types.cuh\"\n"), ["core/types.cuh"]);
+        assert!(!names("#include \"core/warp_scan.cuh\"\n").contains(&"scan/scan.cuh"), "a part of a name");
+        assert_eq!(names("# include <laws/operator.cuh>\n"), ["laws/operator.cuh", "core/types.cuh"]);
+        let scan = [
+            "core/handover.cuh",
+            "core/pipeline.cuh",
+            "scan/scan.cuh",
+            "core/stage.cuh",
+            "core/types.cuh",
+            "core/warp_scan.cuh",
+        ];
+        assert_eq!(names("#include \"scan/scan.cuh\"\n"), scan);
+        assert!(names("#include \"sort/kernels.cuh\"\n").contains(&"sort/radix.cuh"));
     }
 
     /// Every kernel of a program that has several stands where it can be left out, by its own name.
     #[test]
     fn kernels_can_be_left_out() {
-        let alone = ["scan_look_back.cuh", "scan_chained.cuh", "scan_textbook.cuh", "laws.cuh", "predicate_laws.cuh"];
-        for (name, text) in TEMPLATES.into_iter().filter(|(name, _)| !alone.contains(name)) {
+        let alone = [
+            "scan/look_back.cuh",
+            "scan/chained.cuh",
+            "textbook/kernels.cuh",
+            "laws/operator.cuh",
+            "laws/predicate.cuh",
+        ];
+        for (name, text) in TEMPLATES.iter().filter(|(name, _)| !alone.contains(name)) {
             for (at, _) in text.match_indices("extern \"C\" __global__") {
                 let (before, kernel) = text.split_at(at);
                 let bounds = kernel.find("__launch_bounds__").expect("every kernel has bounds");
@@ -661,7 +634,7 @@ mod tests {
         let word = Type { cuda: "unsigned int", size: 4, align: 4, fields: &[] };
         let unit =
             Unit { element: word, carry: word, lift: "x", alone: "x", combine: "a + b", lower: "x", pairs: "NoPairs" };
-        let text = unit.tuned("", "scan_kernels.cuh", &[line(90, 8), line(80, 4)]);
+        let text = unit.tuned("", "scan/kernels.cuh", &[line(90, 8), line(80, 4)]);
         let at = |piece: &str| text.find(piece).unwrap_or_else(|| panic!("no {piece} in {text}"));
         assert!(at("#if __CUDA_ARCH__ >= 900\n") < at("KERNEL(0, 8, 3, 64)"));
         assert!(at("KERNEL(0, 8, 3, 64)") < at("#elif __CUDA_ARCH__ >= 800\n"));

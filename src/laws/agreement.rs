@@ -262,7 +262,7 @@ struct Bodies<Op, T> {
     bodies: PhantomData<fn(Op, T)>,
 }
 
-/// The kernels of `laws.cuh`.
+/// The kernels of `laws/operator.cuh`.
 const KERNELS: [&str; 2] = ["lift_and_lower", "combine_all"];
 const LIFT_AND_LOWER: usize = 0;
 const COMBINE_ALL: usize = 1;
@@ -270,7 +270,7 @@ const COMBINE_ALL: usize = 1;
 impl<Op: Operator<T>, T: Element> Bodies<Op, T> {
     fn new() -> Result<Self, Error> {
         let name = format!("laws of {} on {}", type_name::<Op>(), type_name::<T>());
-        let device = Device::new(&name, &cuda::unit_of::<Op, T>().source("laws.cuh"), &KERNELS)?;
+        let device = Device::new(&name, &cuda::unit_of::<Op, T>().source("laws/operator.cuh"), &KERNELS)?;
         Ok(Bodies { device, bodies: PhantomData })
     }
 

@@ -117,7 +117,7 @@ fn counting(context: &CudaContext, network: Network, form: &str) -> Kernels {
         )
     };
     let source = format!(
-        "#include \"types.cuh\"
+        "#include \"core/types.cuh\"
          __device__ u64 barriers;
          __device__ inline void counting_barrier() {{
              if (threadIdx.x == 0) atomicAdd(&barriers, 1ull);
@@ -127,7 +127,7 @@ fn counting(context: &CudaContext, network: Network, form: &str) -> Kernels {
          #define NETWORK {network:?}
          #define FORM {form}
          constexpr u32 WIDTH = 512;
-         #include \"textbook.cuh\"
+         #include \"textbook/textbook.cuh\"
          struct Operator {{
              typedef u32 Element;
              typedef u32 Carry;

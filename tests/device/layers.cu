@@ -1,5 +1,5 @@
 // Primitives of the tests' own on the two layers.
-#include "pipeline.cuh"
+#include "core/pipeline.cuh"
 
 typedef Shape<4, 5> TestShape;
 

@@ -7,7 +7,7 @@ use crate::common::{Rng, context};
 use parascan::cuda::Kernels;
 
 const TEMPLATES: [&str; 2] =
-    [include_str!("../../cuda-templates/types.cuh"), include_str!("../../cuda-templates/radix.cuh")];
+    [include_str!("../../cuda-templates/core/types.cuh"), include_str!("../../cuda-templates/sort/radix.cuh")];
 
 /// Tiles of `ROWS` rows in order by one digit: keys, and where in the input each was; `again` counts the tiles that were ranked twice.
 const KERNEL: &str = r#"

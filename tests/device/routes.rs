@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 /// As the kernels of a sort call it; `tell` says what came of it, for all keys.
 const KERNELS: &str = r#"
-#include "slots.cuh"
+#include "sort/slots.cuh"
 
 typedef KeyOrder<Bits, KIND, INFINITE> Order;
 static_assert(sizeof(BucketMap<Bits>) <= MAP_BYTES && sizeof(SortPlan<sizeof(Bits) + 1>) <= MAP_BYTES, "they have room");
@@ -170,7 +170,7 @@ impl<K: Key> Subject<K> {
             _ => (K::WIDTH, "INTEGER", 0),
         };
         let text = format!(
-            "#include \"radix.cuh\"\ntypedef u{bits} Bits;\n\
+            "#include \"sort/radix.cuh\"\ntypedef u{bits} Bits;\n\
              constexpr KeyKind KIND = {template};\nconstexpr Bits INFINITE = Bits({infinite:#x}ull);\n\
              constexpr u32 MAP_BYTES = {MAP_BYTES}, EQUAL_BYTES = {EQUAL_BYTES};\n{KERNELS}"
         );

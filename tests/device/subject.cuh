@@ -1,5 +1,5 @@
 // What comes before the templates: threads that pause, waits that end, operands that nobody made.
-#include "types.cuh"
+#include "core/types.cuh"
 
 __device__ u32 seed;
 __device__ volatile u32 gave_up, foreign;

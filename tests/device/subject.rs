@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 const PRELUDE: &str = include_str!("subject.cuh");
 const TEMPLATES: [&str; 7] = [
-    include_str!("../../cuda-templates/warp_scan.cuh"),
-    include_str!("../../cuda-templates/handover.cuh"),
-    include_str!("../../cuda-templates/stage.cuh"),
-    include_str!("../../cuda-templates/pipeline.cuh"),
-    include_str!("../../cuda-templates/scan.cuh"),
-    include_str!("../../cuda-templates/compact.cuh"),
-    include_str!("../../cuda-templates/together.cuh"),
+    include_str!("../../cuda-templates/core/warp_scan.cuh"),
+    include_str!("../../cuda-templates/core/handover.cuh"),
+    include_str!("../../cuda-templates/core/stage.cuh"),
+    include_str!("../../cuda-templates/core/pipeline.cuh"),
+    include_str!("../../cuda-templates/scan/scan.cuh"),
+    include_str!("../../cuda-templates/compact/compact.cuh"),
+    include_str!("../../cuda-templates/compact/one_buffer.cuh"),
 ];
 
 /// A piece of the templates, which is in them so many times, and what comes in its place.

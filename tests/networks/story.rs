@@ -4,10 +4,10 @@ use parascan::{Block, Network, Strategy, Sum, scan};
 
 const STORY: &str = include_str!("../../docs/scan-algorithms.md");
 const TEMPLATES: [(&str, &str); 4] = [
-    ("networks.cuh", include_str!("../../cuda-templates/networks.cuh")),
-    ("textbook.cuh", include_str!("../../cuda-templates/textbook.cuh")),
-    ("scan_textbook_hierarchical.cuh", include_str!("../../cuda-templates/scan_textbook_hierarchical.cuh")),
-    ("handover.cuh", include_str!("../../cuda-templates/handover.cuh")),
+    ("textbook/networks.cuh", include_str!("../../cuda-templates/textbook/networks.cuh")),
+    ("textbook/textbook.cuh", include_str!("../../cuda-templates/textbook/textbook.cuh")),
+    ("textbook/hierarchical.cuh", include_str!("../../cuda-templates/textbook/hierarchical.cuh")),
+    ("core/handover.cuh", include_str!("../../cuda-templates/core/handover.cuh")),
 ];
 
 /// Which lines of a text these are, if it has them in a row: from 1 on, both included.

@@ -373,7 +373,7 @@ impl PassPlan {
     }
 }
 
-/// Bytes of `SortPlan` of `sort.cuh` for so many launches.
+/// Bytes of `SortPlan` of `sort/sort.cuh` for so many launches.
 fn plan_bytes(key: usize, launches: usize) -> usize {
     let most_passes = key + 1;
     let digits = (most_passes + 2) * BINS * size_of::<u64>();
@@ -453,11 +453,11 @@ mod tests {
     /// What the host repeats of the templates.
     #[test]
     fn constants_of_the_templates() {
-        let map = include_str!("../../../cuda-templates/bucket_map.cuh");
-        let buckets = include_str!("../../../cuda-templates/buckets.cuh");
-        let slots = include_str!("../../../cuda-templates/slot_steps.cuh");
-        let cells = include_str!("../../../cuda-templates/slot_cells.cuh");
-        let sort = include_str!("../../../cuda-templates/sort.cuh");
+        let map = include_str!("../../../cuda-templates/sort/bucket_map.cuh");
+        let buckets = include_str!("../../../cuda-templates/sort/buckets.cuh");
+        let slots = include_str!("../../../cuda-templates/sort/slot_steps.cuh");
+        let cells = include_str!("../../../cuda-templates/sort/slot_cells.cuh");
+        let sort = include_str!("../../../cuda-templates/sort/sort.cuh");
         for (text, name, value) in [
             (map, "TOP_APART", TOP_APART),
             (buckets, "FEW_COPIES", FEW_COPIES),

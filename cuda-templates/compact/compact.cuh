@@ -1,0 +1,566 @@
+// Compaction: a walk of its own on the tile pipeline.
+//
+// A slice is rows of 32 items. Which items of a row are kept is one word, found by a ballot, or by flags or bits in memory;
+// the pipeline joins how many there are. The kept ones move to the front of the slice while the tile waits for its
+// prefix, and go out from there as whole vectors. What moves is a column: the items themselves, or an array or the indices beside
+// them; each further one takes the same way through the same shared memory.
+#pragma once
+#include "core/pipeline.cuh"
+
+// How many items go each way, but for the last of several, which gets what is left. One way: what is not kept goes nowhere.
+template <u32 WAYS, class Number = u64> struct Counts {
+    static constexpr u32 COUNTED = WAYS == 3 ? 2 : 1;
+    struct Carry {
+        Number of[COUNTED];
+    };
+    static __device__ Carry alone(Carry x) { return x; }
+    static __device__ Carry combine(Carry a, Carry b) {
+#pragma unroll
+        for (u32 k = 0; k < COUNTED; k++) a.of[k] += b.of[k];
+        return a;
+    }
+};
+
+// Plain data of any size, in units of its alignment.
+template <u32 ALIGN> struct UnitOf;
+template <> struct UnitOf<1> { typedef u8 Type; };
+template <> struct UnitOf<2> { typedef u16 Type; };
+template <> struct UnitOf<4> { typedef u32 Type; };
+template <> struct UnitOf<8> { typedef u64 Type; };
+template <> struct UnitOf<16> { typedef Vector Type; };
+
+template <u32 BYTES, u32 ALIGN> struct Plain {
+    typename UnitOf<ALIGN>::Type unit[BYTES / ALIGN];
+};
+
+// Which items of a row are kept, and how many of the rows before it.
+struct alignas(8) Row {
+    u32 word, before;
+};
+
+// Rows of a slice: lane l looks after rows l * EACH and on.
+template <u32 ROWS_> struct Rows {
+    static constexpr u32 ROWS = ROWS_, ITEMS = ROWS * WARP;
+    static constexpr u32 EACH = (ROWS + WARP - 1) / WARP, LANES = ROWS / EACH;
+    static constexpr u32 BATCH = 4; // rows that are moved at once
+    static_assert(ROWS % EACH == 0 && ROWS % BATCH == 0, "lanes have as many rows, batches are whole");
+
+    u32 word[EACH];
+    u32 count; // items of the slice that exist
+    u32 kept;  // of the slice, once `close` was called
+
+    __device__ Rows() {}
+    __device__ Rows(u64 n, u64 first) : count(first >= n ? 0 : u32(min(n - first, u64(ITEMS)))) {}
+
+    // The words are `keeps(i)` of every item i of the slice that exists.
+    template <class Keeps> __device__ void by(const Keeps &keeps, u32 lane) {
+        if (count == ITEMS) by_ballots([&](u32 i) { return keeps(i); }, lane);
+        else by_ballots([&](u32 i) { return i < count && keeps(i); }, lane);
+    }
+
+    // Now what was not is.
+    __device__ void flip() {
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) word[e] = ~word[e];
+    }
+    // What the others have is not.
+    __device__ void without(const Rows &others) {
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) word[e] &= ~others.word[e];
+    }
+
+    // The words are whole; nothing that does not exist is kept. Leaves the rows in `table`, `EVERY` places apart.
+    template <u32 EVERY> __device__ void close(Row *table, u32 lane) {
+        u32 own = 0;
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) {
+            u32 i = (lane * EACH + e) * WARP, exist = i >= count ? 0 : min(count - i, WARP);
+            word[e] &= exist == WARP ? ALL_LANES : (1u << exist) - 1;
+            own += __popc(word[e]);
+        }
+        u32 upto = warp_inclusive<Add>(own, lane), before = upto - own;
+        kept = shuffle(upto, WARP - 1);
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) {
+            if (lane < LANES) table[(lane * EACH + e) * EVERY] = {word[e], before};
+            before += __popc(word[e]);
+        }
+        __syncwarp();
+    }
+
+    // Calls `read(k, i)` for item i of each of the rows of a batch, the k-th of them, then `move(k, row, i)`. A batch is read
+    // before any of it is moved.
+    template <class Read, class Move> static __device__ void batches(const Read &read, const Move &move, u32 lane) {
+#pragma unroll 2
+        for (u32 first = 0; first < ROWS; first += BATCH) {
+#pragma unroll
+            for (u32 k = 0; k < BATCH; k++) read(k, (first + k) * WARP + lane);
+            __syncwarp();
+#pragma unroll
+            for (u32 k = 0; k < BATCH; k++) move(k, first + k, (first + k) * WARP + lane);
+        }
+        __syncwarp();
+    }
+
+  private:
+    struct Add {
+        typedef u32 Carry;
+        static __device__ u32 combine(u32 a, u32 b) { return a + b; }
+    };
+
+    template <class Keeps> __device__ void by_ballots(const Keeps &keeps, u32 lane) {
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) word[e] = 0;
+#pragma unroll 8
+        for (u32 l = 0; l < LANES; l++)
+#pragma unroll
+            for (u32 e = 0; e < EACH; e++) {
+                u32 row = __ballot_sync(ALL_LANES, keeps((l * EACH + e) * WARP + lane));
+                if (lane == l) word[e] = row;
+            }
+    }
+};
+
+// Floats as integers in the same order, by their bits: compared with a wrapping difference, as signed integers are.
+template <class Bits> __device__ inline Bits ordered(Bits bits) {
+    constexpr u32 SIGN = 8 * sizeof(Bits) - 1;
+    return bits >> SIGN ? Bits(bits ^ Bits(Bits(~Bits(0)) >> 1)) : bits;
+}
+
+enum CompactFlags : u32 { COMPLEMENT = 1, APPEND = 2, BEHIND = 4, COMPLEMENT_SECOND = 8 };
+
+// What does not depend on the choice and the columns. `count` gets how many items go each way but the last, or would if there were
+// room. Before that it holds where items start to go if `APPEND` is set, which one way alone can. With `BEHIND` each way's items go
+// behind those of the way before: of several tiles that is what compact/one_buffer.cuh is for.
+struct CompactCall {
+    u64 n;
+    const void *chosen; // what the choice looks at
+    u64 *count;
+    u64 room[3];
+    void *memory;
+    u32 tiles, flags;
+};
+
+// ---- columns in and out of the stage ----------------------------------------------------------------------------------
+
+// By one warp: the slice of an array that begins with item `first`, into the stage; it is there after `end_load`.
+template <u32 ROWS, class Item> __device__ inline void begin_load(const Item *from, u64 n, Vector *stage, u64 first, u32 lane) {
+    typedef typename UnitOf<alignof(Item)>::Type Unit;
+    constexpr u32 UNITS = sizeof(Item) / sizeof(Unit);
+    static_assert(ROWS * sizeof(Item) % sizeof(Vector) == 0, "the slice is whole vectors of each lane");
+    Run<Unit> run{(Unit *)from, n * UNITS, false};
+    run.begin_load(*(Slice<Unit, ROWS * sizeof(Item) / sizeof(Vector)> *)stage, first * UNITS, lane);
+}
+__device__ inline void end_load() {
+    wait_for_copies();
+    __syncwarp();
+}
+
+// Has the same brought into the L2 cache.
+template <u32 ITEMS, class Item> __device__ inline void prefetch_column(const Item *from, u64 n, u64 first, u32 lane) {
+    typedef typename UnitOf<alignof(Item)>::Type Unit;
+    constexpr u32 UNITS = sizeof(Item) / sizeof(Unit);
+    Run<Unit> run{(Unit *)from, n * UNITS, false};
+    run.template prefetch<ITEMS * UNITS>(first * UNITS, lane);
+}
+
+// By one warp: the items at the front of the stage to place `place`, as far as there is room.
+template <class Item>
+__device__ inline void store_column(const Vector *stage, Item *to, u64 place, u64 room, u32 count, u32 lane) {
+    typedef typename UnitOf<alignof(Item)>::Type Unit;
+    constexpr u32 UNITS = sizeof(Item) / sizeof(Unit);
+    if (place < room) store_front(stage, (Unit *)(to + place), u32(min(u64(count), room - place)) * UNITS, lane);
+}
+
+// By one warp: calls `use` for each item of a part of an array, as it comes.
+template <class Item, class Use> __device__ inline void each_item(const Item *from, u32 count, const Use &use, u32 lane) {
+    constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Item);
+    constexpr bool IS_TILED = sizeof(Vector) % sizeof(Item) == 0;
+    u32 to_vector = u32((sizeof(Vector) - (u64)from % sizeof(Vector)) % sizeof(Vector)) / u32(sizeof(Item));
+    u32 head = IS_TILED ? min(count, to_vector) : count, vectors = (count - head) / IN_VECTOR;
+    const Vector *whole = (const Vector *)(from + head);
+    for (u32 i = lane; i < head; i += WARP) use(from[i]);
+#pragma unroll 8
+    for (u32 k = lane; k < vectors; k += WARP) {
+        Vector vector = whole[k];
+        Item items[IN_VECTOR];
+        memcpy(items, &vector, sizeof(items));
+#pragma unroll
+        for (u32 j = 0; j < IN_VECTOR; j++) use(items[j]);
+    }
+    for (u32 i = head + vectors * IN_VECTOR + lane; i < count; i += WARP) use(from[i]);
+}
+
+// ---- what is kept ----------------------------------------------------------------------------------------------------------
+// A Choice finds the words of a slice's rows. If it looks at the items it has them brought into the stage, from where they move
+// too, unless only other columns do. For three ways it finds the second words, of the same slice, after the first.
+//
+// `count` only counts: to `own` a lane adds how many of `count` items it finds that go each way but the last.
+
+// Those that pass a test.
+template <class Test> struct ByItems {
+    typedef typename Test::Item Item;
+    typedef typename Test::Parameters Parameters;
+    static constexpr u32 STAGED = sizeof(Item);
+    const Item *items;
+    u64 n;
+    Test keeps;
+
+    __device__ ByItems(const CompactCall &call, const Parameters &p) : items((const Item *)call.chosen), n(call.n), keeps{p} {}
+
+    template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const { prefetch_column<ITEMS>(items, n, first, lane); }
+
+    template <class Rows> __device__ void choose(Rows &rows, Vector *stage, u64 first, u32 lane) const {
+        const Item *staged = (const Item *)stage;
+        begin_load<Rows::ROWS>(items, n, stage, first, lane);
+        end_load();
+        rows.by([&](u32 i) { return keeps(staged[i]); }, lane);
+    }
+
+    __device__ void count(u32 (&own)[1], u64 first, u32 count, u32 flags, u32 lane) const {
+        bool complement = flags & COMPLEMENT;
+        each_item(items + first, count, [&](Item x) { own[0] += keeps(x) != complement; }, lane);
+    }
+};
+
+// Those that pass the first of two tests, and those that pass the second.
+template <class First, class Second> struct ByEither : ByItems<First> {
+    struct Parameters {
+        typename First::Parameters first;
+        typename Second::Parameters second;
+    };
+    Second second;
+
+    __device__ ByEither(const CompactCall &call, const Parameters &p) : ByItems<First>(call, p.first), second{p.second} {}
+
+    template <class Rows> __device__ void choose_second(Rows &rows, const Vector *stage, u32 lane) const {
+        const typename Second::Item *staged = (const typename Second::Item *)stage;
+        rows.by([&](u32 i) { return second(staged[i]); }, lane);
+    }
+
+    __device__ void count(u32 (&own)[2], u64 first, u32 count, u32 flags, u32 lane) const {
+        bool complement = flags & COMPLEMENT, complement_second = flags & COMPLEMENT_SECOND;
+        auto look = [&](typename First::Item x) {
+            bool is_kept = this->keeps(x) != complement;
+            own[0] += is_kept;
+            own[1] += !is_kept && second(x) != complement_second;
+        };
+        each_item(this->items + first, count, look, lane);
+    }
+};
+
+// What differs from the item before it. The first does.
+template <class Item_, class Same> struct Distinct {
+    typedef Item_ Item;
+    typedef u8 Parameters;
+    static constexpr u32 STAGED = sizeof(Item);
+    const Item *items;
+    u64 n;
+
+    __device__ Distinct(const CompactCall &call, u8) : items((const Item *)call.chosen), n(call.n) {}
+
+    template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const { prefetch_column<ITEMS>(items, n, first, lane); }
+
+    template <class Rows> __device__ void choose(Rows &rows, Vector *stage, u64 first, u32 lane) const {
+        const Item *staged = (const Item *)stage;
+        begin_load<Rows::ROWS>(items, n, stage, first, lane);
+        Item before = items[first > 0 && first < n ? first - 1 : 0];
+        end_load();
+        rows.by([&](u32 i) { return first + i == 0 || !Same::same(i == 0 ? before : staged[i - 1], staged[i]); }, lane);
+    }
+};
+
+// Where a byte is not zero.
+struct ByFlags {
+    typedef u8 Parameters;
+    static constexpr u32 STAGED = 0;
+    const u8 *flags;
+    u64 n;
+
+    __device__ ByFlags(const CompactCall &call, u8) : flags((const u8 *)call.chosen), n(call.n) {}
+
+    template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const { prefetch_column<ITEMS>(flags, n, first, lane); }
+
+    // Of the four bytes of a word those that are not zero, as bits.
+    static __device__ u32 bits(u32 word) {
+        u32 high = (((word & 0x7f7f7f7f) + 0x7f7f7f7f) | word) & 0x80808080;
+        return (high >> 7) * 0x10204080 >> 28;
+    }
+
+    template <class Rows> __device__ void choose(Rows &rows, Vector *, u64 first, u32 lane) const {
+        const u8 *own = flags + first + min(lane, Rows::LANES - 1) * Rows::EACH * WARP;
+        if (rows.count < Rows::ITEMS || (u64)own % sizeof(Vector) != 0) {
+            rows.by([&](u32 i) { return flags[first + i] != 0; }, lane);
+            return;
+        }
+#pragma unroll
+        for (u32 e = 0; e < Rows::EACH; e++) {
+            Vector low = ((const Vector *)own)[e * 2], high = ((const Vector *)own)[e * 2 + 1];
+            u32 row = 0;
+#pragma unroll
+            for (u32 k = 0; k < 4; k++) row |= bits(low.word[k]) << 4 * k | bits(high.word[k]) << (16 + 4 * k);
+            rows.word[e] = row;
+        }
+    }
+
+    __device__ void count(u32 (&own)[1], u64 first, u32 count, u32 call_flags, u32 lane) const {
+        bool complement = call_flags & COMPLEMENT;
+        each_item(flags + first, count, [&](u8 x) { own[0] += (x != 0) != complement; }, lane);
+    }
+};
+
+// Where a bit is set: of words of any length, the lowest first.
+struct ByBits {
+    typedef u8 Parameters;
+    static constexpr u32 STAGED = 0;
+    const u32 *words;
+
+    __device__ ByBits(const CompactCall &call, u8) : words((const u32 *)call.chosen) {}
+
+    template <u32 ITEMS> __device__ void prefetch(u64, u32) const {}
+
+    template <class Rows> __device__ void choose(Rows &rows, Vector *, u64 first, u32 lane) const {
+#pragma unroll
+        for (u32 e = 0; e < Rows::EACH; e++) {
+            u32 row = lane * Rows::EACH + e;
+            rows.word[e] = row * WARP < rows.count ? words[first / WARP + row] : 0;
+        }
+    }
+
+    // The first item is the first of a word.
+    __device__ void count(u32 (&own)[1], u64 first, u32 count, u32 flags, u32 lane) const {
+        u32 flipped = flags & COMPLEMENT ? ALL_LANES : 0;
+#pragma unroll 4
+        for (u32 i = lane * WARP; i < count; i += WARP * WARP) {
+            u32 exist = count - i;
+            own[0] += __popc((words[first / WARP + i / WARP] ^ flipped) & (exist < WARP ? (1u << exist) - 1 : ALL_LANES));
+        }
+    }
+};
+
+// ---- what moves ------------------------------------------------------------------------------------------------------------
+
+// An array beside the others, or the items that the choice has staged. `to` are the places that items go to, by the ways.
+template <class Item_, bool STAGED> struct Array {
+    typedef Item_ Item;
+    static constexpr u32 BYTES = sizeof(Item);
+    const Item *from;
+    Item *to[3];
+
+    template <u32 ITEMS> __device__ void prefetch(u64 n, u64 first, u32 lane) const {
+        if (!STAGED) prefetch_column<ITEMS>(from, n, first, lane);
+    }
+    template <u32 ROWS> __device__ void begin(Vector *stage, u64 n, u64 first, u32 lane) const {
+        if (!STAGED) begin_load<ROWS>(from, n, stage, first, lane);
+    }
+    __device__ Item item(const Vector *stage, u64, u32 i) const { return ((const Item *)stage)[i]; }
+};
+
+// Where the items were.
+template <class Index> struct Indices {
+    typedef Index Item;
+    static constexpr u32 BYTES = sizeof(Index);
+    Index *to[3];
+
+    template <u32 ITEMS> __device__ void prefetch(u64, u64, u32) const {}
+    template <u32 ROWS> __device__ void begin(Vector *, u64, u64, u32) const {}
+    __device__ Index item(const Vector *, u64 first, u32 i) const { return Index(first + i); }
+};
+
+struct NoColumn {
+    static constexpr u32 BYTES = 0;
+};
+
+__host__ __device__ constexpr u32 largest(u32 a, u32 b) { return a > b ? a : b; }
+
+// ---- the walk --------------------------------------------------------------------------------------------------------------
+
+// Items side by side, which are read at once.
+template <class Item, u32 EACH> struct Neighbours {
+    alignas(EACH > 1 ? 4 : alignof(Item)) Item item[EACH];
+};
+
+// An item of each row, in as few registers as they fit.
+template <class Item, u32 ROWS> struct Held {
+    typedef typename UnitOf<sizeof(Item) % 4 == 0 ? 4 : 1>::Type Unit;
+    static constexpr u32 UNITS = sizeof(Item) / sizeof(Unit), IN_WORD = 4 / sizeof(Unit);
+    u32 word[(ROWS * UNITS + IN_WORD - 1) / IN_WORD];
+
+    __device__ void put(u32 row, Item item) {
+        Unit unit[UNITS];
+        memcpy(unit, &item, sizeof(Item));
+#pragma unroll
+        for (u32 u = 0; u < UNITS; u++) {
+            u32 at = row * UNITS + u, bits = u32(unit[u]) << at % IN_WORD * 8 * sizeof(Unit);
+            word[at / IN_WORD] = at % IN_WORD == 0 ? bits : word[at / IN_WORD] | bits;
+            // The compiler would see through the words otherwise, and keep each unit in a register of its own.
+            if (at % IN_WORD == IN_WORD - 1) asm volatile("" : "+r"(word[at / IN_WORD]));
+        }
+    }
+    __device__ Item get(u32 row) const {
+        Unit unit[UNITS];
+#pragma unroll
+        for (u32 u = 0; u < UNITS; u++) {
+            u32 at = row * UNITS + u;
+            unit[u] = Unit(word[at / IN_WORD] >> at % IN_WORD * 8 * sizeof(Unit));
+        }
+        Item item;
+        memcpy(&item, unit, sizeof(Item));
+        return item;
+    }
+};
+
+template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct CompactWalk {
+    typedef typename Counts<WAYS>::Carry Carry;
+    static constexpr u32 ITEMS = ROWS * WARP, COUNTED = Counts<WAYS>::COUNTED, MOST_SHIFT = 0;
+    static constexpr u32 VECTORS = ITEMS * largest(largest(Choice::STAGED, First::BYTES), Second::BYTES) / sizeof(Vector);
+    // Slices at multiples of 128 bytes: at odd multiples of 16 the kernel is slower.
+    struct alignas(128) Stage {
+        // The items, then the kept ones in front, and from whole vectors on behind them those that go each further way.
+        Vector kept[VECTORS + WAYS - 1];
+        Row rows[ROWS * COUNTED];
+    };
+
+    CompactCall call;
+    Choice choice;
+    First one;
+    Second two;
+    const Carry *whole; // how many of all items go each way, if a way's go behind those of the way before
+    Rows<ROWS> rows;
+    u64 first;
+    u32 second; // items of the slice that go the second way
+
+    __device__ CompactWalk(const CompactCall &call, Choice choice, First one, Second two, const Carry *whole)
+        : call(call), choice(choice), one(one), two(two), whole(whole), second(0) {}
+
+    __device__ void prefetch(u64 first, u32 lane) const {
+        choice.template prefetch<ITEMS>(first, lane);
+        one.template prefetch<ITEMS>(call.n, first, lane);
+    }
+
+    __device__ Carry fold(Stage &stage, u64 first, u32 lane) {
+        this->first = first;
+        rows = Rows<ROWS>(call.n, first);
+        one.template begin<ROWS>(stage.kept, call.n, first, lane);
+        choice.choose(rows, stage.kept, first, lane);
+        if (call.flags & COMPLEMENT) rows.flip();
+        rows.template close<COUNTED>(stage.rows, lane);
+        Carry counts = {{rows.kept}};
+        if constexpr (WAYS == 3) {
+            Rows<ROWS> others(call.n, first);
+            choice.choose_second(others, stage.kept, lane);
+            if (call.flags & COMPLEMENT_SECOND) others.flip();
+            others.without(rows);
+            others.template close<COUNTED>(stage.rows + 1, lane);
+            counts.of[1] = second = others.kept;
+        } else {
+            second = rows.count - rows.kept;
+        }
+        return counts;
+    }
+
+    // What the choice has not looked at may still be on its way: others need the count, and not that.
+    __device__ void prepare(Stage &stage, u32 lane) {
+        end_load();
+        gather(one, stage, lane);
+    }
+
+    __device__ void total(Carry total) const {
+#pragma unroll
+        for (u32 k = 0; k < COUNTED; k++) call.count[k] = total.of[k];
+    }
+
+    __device__ void finish(Stage &stage, Maybe<Carry> prefix, u64, u32 lane) {
+        store(one, stage, prefix.value, lane);
+        if constexpr (Second::BYTES > 0) {
+            __syncwarp();
+            two.template begin<ROWS>(stage.kept, call.n, first, lane);
+            end_load();
+            gather(two, stage, lane);
+            store(two, stage, prefix.value, lane);
+        }
+    }
+
+  private:
+    // How many vectors of the stage so many items take, the last one partly.
+    template <class Item> static __device__ u32 vectors(u32 items) {
+        return (items * u32(sizeof(Item)) + u32(sizeof(Vector)) - 1) / u32(sizeof(Vector));
+    }
+
+    // The kept ones to the front, those that go each further way behind them.
+    template <class Column> __device__ void gather(const Column &column, Stage &stage, u32 lane) const {
+        typedef typename Column::Item Item;
+        Item *front = (Item *)stage.kept;
+        if constexpr (WAYS == 1) {
+            u32 own = 1u << lane;
+            Item batch[Rows<ROWS>::BATCH];
+            if (call.room[0] == 0 || rows.kept == 0) return;
+            rows.batches([&](u32 k, u32 i) { batch[k] = column.item(stage.kept, first, i); },
+                         [&](u32 k, u32 row, u32) {
+                             Row kept = stage.rows[row];
+                             if (kept.word & own) front[kept.before + __popc(kept.word & (own - 1))] = batch[k];
+                         },
+                         lane);
+        } else {
+            // No item moves before all are read: those of a further way go where others were. Of short items a lane takes some
+            // in a row, as many as fill a word.
+            constexpr u32 EACH = sizeof(Item) < 4 && 4 % sizeof(Item) == 0 ? 4 / sizeof(Item) : 1, TURNS = ROWS / EACH;
+            typedef Neighbours<Item, EACH> Group;
+            Held<Group, TURNS> held;
+#pragma unroll
+            for (u32 turn = 0; turn < TURNS; turn++) held.put(turn, ((const Group *)stage.kept)[turn * WARP + lane]);
+            __syncwarp();
+            u32 behind = vectors<Item>(rows.kept);
+            Item *others = (Item *)(stage.kept + behind), *last = (Item *)(stage.kept + behind + vectors<Item>(second));
+#pragma unroll
+            for (u32 turn = 0; turn < TURNS; turn++) {
+                u32 i = (turn * WARP + lane) * EACH, own = 1u << i % WARP;
+                Row kept = stage.rows[i / WARP * COUNTED], next = stage.rows[i / WARP * COUNTED + COUNTED - 1];
+                u32 rank = kept.before + __popc(kept.word & (own - 1)), next_rank = next.before + __popc(next.word & (own - 1));
+                Group group = held.get(turn);
+#pragma unroll
+                for (u32 j = 0; j < EACH; j++, i++, own <<= 1) {
+                    bool is_kept = kept.word & own, is_next = WAYS == 3 && next.word & own;
+                    Item *to = front + rank;
+                    if (WAYS == 2 && !is_kept) to = others + (i - rank);
+                    if (WAYS == 3 && !is_kept) to = is_next ? others + next_rank : last + (i - rank - next_rank);
+                    if (i < rows.count) *to = group.item[j];
+                    rank += is_kept;
+                    next_rank += is_next;
+                }
+            }
+            __syncwarp();
+        }
+    }
+
+    template <class Column> __device__ void store(const Column &column, const Stage &stage, Carry before, u32 lane) const {
+        typedef typename Column::Item Item;
+        store_column(stage.kept, column.to[0], before.of[0], call.room[0], rows.kept, lane);
+        const Vector *others = stage.kept + vectors<Item>(rows.kept);
+        if constexpr (WAYS == 2) {
+            u64 place = first - before.of[0];
+            if (whole) place += whole->of[0];
+            store_column(others, column.to[1], place, call.room[1], second, lane);
+        }
+        if constexpr (WAYS == 3) {
+            u64 place = before.of[1], last = first - before.of[0] - before.of[1];
+            if (whole) place += whole->of[0], last += whole->of[0] + whole->of[1];
+            store_column(others, column.to[1], place, call.room[1], second, lane);
+            others += vectors<Item>(second);
+            store_column(others, column.to[2], last, call.room[2], rows.count - rows.kept - second, lane);
+        }
+    }
+};
+
+template <u32 WARPS, u32 ROWS, u32 SPREAD, u32 WAYS, class Choice, class First, class Second>
+__device__ void compact_tiles(const CompactCall &call, Choice choice, First one, Second two) {
+    typedef PrefixServer<Counts<WAYS>, WARPS, SPREAD> Join;
+    typedef CompactWalk<ROWS, Choice, First, Second, WAYS> Walk;
+    typedef TilePipeline<Counts<WAYS>, Walk, WARPS, Join> Compact;
+    __shared__ typename Compact::Shared shared;
+    typename Walk::Carry start = {};
+    if (call.flags & APPEND) start.of[0] = load_relaxed(call.count);
+    // One tile knows the whole when it needs it: `total` has written it.
+    const typename Walk::Carry *whole = call.flags & BEHIND ? (const typename Walk::Carry *)call.count : nullptr;
+    Compact::run(shared, Walk(call, choice, one, two, whole), Join(call.memory, call.tiles), {start, true});
+}

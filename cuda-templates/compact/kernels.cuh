@@ -1,0 +1,51 @@
+// The kernels of compaction, one for each range of lengths: the translation unit defines `Choice`, `First`, `Second`, `WAYS`, and
+// `RANGES` with the warps of a block, the rows of a warp and the spread of each. All are one launch whatever n.
+#pragma once
+#include "compact/one_buffer.cuh"
+
+// The registers shall leave room for so many warps. Left alone, the compiler takes 40 of them for one unit and 56 for another, which
+// leaves a quarter of the blocks out. Several ways hold an item of each row besides.
+constexpr u32 WIDEST = largest(largest(Choice::STAGED, First::BYTES), Second::BYTES);
+template <u32 WARPS, u32 ROWS> constexpr u32 resident_blocks() {
+#if __CUDA_ARCH__ >= 800
+    constexpr u32 HELD = (ROWS * WIDEST + 3) / 4, FEW = 40;
+    constexpr u32 RESIDENT = WAYS == 1 ? (WIDEST < 16 ? 48 : FEW) : HELD <= 24 ? FEW : 2048 / (HELD + 32);
+#else // a machine of 32 warps
+    constexpr u32 RESIDENT = 32;
+#endif
+    return largest(RESIDENT / WARPS, 1);
+}
+
+#define COMPACT_KERNEL(RANGE, WARPS, ROWS, SPREAD)                                                                               \
+    DEFINE_KERNEL(compact_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident_blocks<WARPS, ROWS>())    \
+        compact_##RANGE(CompactCall call, Choice::Parameters parameters, First one, Second two) {                                \
+        compact_tiles<WARPS, ROWS, SPREAD, WAYS>(call, Choice(call, parameters), one, two);                                      \
+    })
+RANGES(COMPACT_KERNEL)
+
+// Partition into one buffer, of so many items that their tiles all run at once, by `MEETINGS`; and of more of them, in
+// two launches.
+#ifdef MEETINGS
+#define MEETING_KERNEL(RANGE, WARPS, ROWS)                                                                                       \
+    DEFINE_KERNEL(partition_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident_blocks<WARPS, ROWS>())  \
+        partition_##RANGE(CompactCall call, Choice::Parameters parameters, First one) {                                          \
+        partition_at_once<WARPS, ROWS, WAYS>(call, Choice(call, parameters), one);                                               \
+    })
+MEETINGS(MEETING_KERNEL)
+
+typedef Counts<WAYS>::Carry Upto;
+
+#if HAS_KERNEL(partition_count)
+extern "C" __global__ void __launch_bounds__(COUNT_WARPS * WARP, 32 / COUNT_WARPS)
+    partition_count(CompactCall call, Choice::Parameters parameters, Upto *upto) {
+    count_tiles<COUNT_WARPS, COUNT_EACH, MOVE_WARPS * MOVE_ROWS * WARP, WAYS>(call, Choice(call, parameters), upto);
+}
+#endif
+
+#if HAS_KERNEL(partition_move)
+extern "C" __global__ void __launch_bounds__(MOVE_WARPS * WARP, resident_blocks<MOVE_WARPS, MOVE_ROWS>())
+    partition_move(CompactCall call, Choice::Parameters parameters, First one, const Upto *upto) {
+    move_tiles<MOVE_WARPS, MOVE_ROWS, WAYS>(call, Choice(call, parameters), one, upto);
+}
+#endif
+#endif

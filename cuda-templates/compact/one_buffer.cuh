@@ -1,0 +1,177 @@
+// Partition into one buffer: where a way's items begin is known when all items have been counted.
+//
+// Tiles that all run at once hold their items until they have met (`Meeting`). Of more items each is read twice: to count what goes
+// each way (`CountWalk`), and to move it, from the last tile back, since what was read last is still in the L2 cache.
+#pragma once
+#include "compact/compact.cuh"
+
+// ---- all tiles at once -------------------------------------------------------------------------------------------------------
+
+// A Join for counts whose blocks all run at once, as a cooperative launch promises: a tile waits for all others, later ones too.
+template <u32 WAYS> struct Meeting {
+    typedef typename Counts<WAYS>::Carry Carry;
+    typedef Counts<WAYS, u32> Few; // there is no room on a card for 2^32 items that are held
+    typedef typename Few::Carry FewCarry;
+    static constexpr u32 AT_ONCE = 4; // words that a lane waits for
+
+    u32 *retired;                 // tiles that have read all words
+    Status<FewCarry> *aggregates; // by tile
+    Carry *whole;                 // of all tiles, in shared memory
+
+    struct Shared {
+        Carry whole;
+    };
+
+    // `memory` is zero outside of a partition.
+    __device__ explicit Meeting(void *memory) : retired((u32 *)memory), aggregates((Status<FewCarry> *)(retired + 4)) {}
+
+    __device__ u32 likely() const { return NO_TILE; } // it is known at once
+    __device__ bool enter(Shared &shared, Maybe<Carry>, u32 &tile) {
+        whole = &shared.whole;
+        tile = blockIdx.x;
+        return true;
+    }
+    __device__ bool is_last(u32 tile) const { return tile == gridDim.x - 1; }
+
+    __device__ void publish(u32 tile, Carry aggregate, u32 lane) {
+        FewCarry few;
+#pragma unroll
+        for (u32 k = 0; k < Few::COUNTED; k++) few.of[k] = u32(aggregate.of[k]);
+        if (lane == 0) aggregates[tile].publish(few);
+    }
+
+    // Counts are added in any order.
+    __device__ Maybe<Carry> receive(u32 tile, Carry, Maybe<Carry>, u32 lane) {
+        FewCarry before = {}, all = {};
+        for (u32 first = lane; first < gridDim.x; first += AT_ONCE * WARP) {
+            FewCarry one[AT_ONCE];
+            for (bool have = false; !have;) {
+                have = true;
+#pragma unroll
+                for (u32 k = 0; k < AT_ONCE; k++)
+                    if (first + k * WARP < gridDim.x) have &= aggregates[first + k * WARP].poll(one[k]);
+            }
+#pragma unroll
+            for (u32 k = 0; k < AT_ONCE; k++) {
+                if (first + k * WARP < gridDim.x) all = Few::combine(all, one[k]);
+                if (first + k * WARP < tile) before = Few::combine(before, one[k]);
+            }
+        }
+        __syncwarp();
+        before = shuffle(warp_inclusive<Few>(before, lane), WARP - 1);
+        all = shuffle(warp_inclusive<Few>(all, lane), WARP - 1);
+        Maybe<Carry> prefix;
+        prefix.some = true;
+#pragma unroll
+        for (u32 k = 0; k < Few::COUNTED; k++) {
+            prefix.value.of[k] = before.of[k];
+            if (lane == 0) whole->of[k] = all.of[k];
+        }
+        return prefix;
+    }
+
+    // The last one to come here puts all words back to empty, for nobody will read them again.
+    __device__ void retire(u32, u32 lane) {
+        u32 last = 0;
+        if (lane == 0) last = add_acquire_release(retired, 1) == gridDim.x - 1;
+        if (!__shfl_sync(ALL_LANES, last, 0)) return;
+        for (u32 i = lane; i < gridDim.x; i += WARP) aggregates[i].clear();
+        if (lane == 0) *retired = 0;
+    }
+};
+
+template <u32 WARPS, u32 ROWS, u32 WAYS, class Choice, class First>
+__device__ void partition_at_once(const CompactCall &call, Choice choice, First one) {
+    typedef Meeting<WAYS> Join;
+    typedef CompactWalk<ROWS, Choice, First, NoColumn, WAYS> Walk;
+    typedef TilePipeline<Counts<WAYS>, Walk, WARPS, Join> Partition;
+    __shared__ typename Partition::Shared shared;
+    Partition::run(shared, Walk(call, choice, one, NoColumn(), &shared.join.whole), Join(call.memory), {{}, true});
+}
+
+// ---- twice -------------------------------------------------------------------------------------------------------------------
+
+// Leaves for each tile of `TILE` items what goes each way up to its end. A warp counts `EACH` of them.
+template <u32 TILE, u32 EACH, class Choice, u32 WAYS> struct CountWalk {
+    typedef typename Counts<WAYS>::Carry Carry;
+    typedef Counts<WAYS, u32> Few;
+    static constexpr u32 ITEMS = EACH * TILE, COUNTED = Few::COUNTED, MOST_SHIFT = 0;
+    struct Stage {
+        typename Few::Carry tile[EACH]; // what goes each way from it
+    };
+
+    CompactCall call;
+    Choice choice;
+    Carry *upto; // by tile
+
+    __device__ CountWalk(const CompactCall &call, Choice choice, Carry *upto) : call(call), choice(choice), upto(upto) {}
+
+    __device__ void prefetch(u64, u32) const {}
+
+    __device__ Carry fold(Stage &stage, u64 first, u32 lane) {
+        Carry all = {};
+#pragma unroll 1
+        for (u32 e = 0; e < EACH; e++, first += TILE) {
+            typename Few::Carry own = {};
+            if (first < call.n) choice.count(own.of, first, u32(min(call.n - first, u64(TILE))), call.flags, lane);
+            own = shuffle(warp_inclusive<Few>(own, lane), WARP - 1);
+            if (lane == 0) stage.tile[e] = own;
+#pragma unroll
+            for (u32 k = 0; k < COUNTED; k++) all.of[k] += own.of[k];
+        }
+        return all;
+    }
+
+    __device__ void prepare(Stage &, u32) {}
+
+    __device__ void total(Carry total) const {
+#pragma unroll
+        for (u32 k = 0; k < COUNTED; k++) call.count[k] = total.of[k];
+    }
+
+    __device__ void finish(Stage &stage, Maybe<Carry> prefix, u64 first, u32 lane) {
+        if (lane > 0) return;
+#pragma unroll 1
+        for (u32 e = 0; e < EACH && first < call.n; e++, first += TILE) {
+#pragma unroll
+            for (u32 k = 0; k < COUNTED; k++) prefix.value.of[k] += stage.tile[e].of[k];
+            upto[first / TILE] = prefix.value;
+        }
+    }
+};
+
+template <u32 WARPS, u32 EACH, u32 TILE, u32 WAYS, class Choice>
+__device__ void count_tiles(const CompactCall &call, Choice choice, typename Counts<WAYS>::Carry *upto) {
+    typedef PrefixServer<Counts<WAYS>, WARPS> Join;
+    typedef CountWalk<TILE, EACH, Choice, WAYS> Walk;
+    typedef TilePipeline<Counts<WAYS>, Walk, WARPS, Join> Count;
+    __shared__ typename Count::Shared shared;
+    launch_next();
+    Count::run(shared, Walk(call, choice, upto), Join(call.memory, call.tiles), {{}, true});
+}
+
+// The prefixes that `count_tiles` has left, the last tile first.
+template <class Operator> struct CountedPrefixes : GivenPrefixes<Operator> {
+    typedef typename Operator::Carry Carry;
+    using GivenPrefixes<Operator>::GivenPrefixes;
+
+    __device__ bool enter(typename GivenPrefixes<Operator>::Shared &, Maybe<Carry>, u32 &tile) {
+        tile = gridDim.x - 1 - blockIdx.x;
+        return true;
+    }
+    __device__ bool is_last(u32) const { return false; } // the total is there already
+    __device__ Maybe<Carry> receive(u32 tile, Carry aggregate, Maybe<Carry> init, u32 lane) {
+        wait_for_launch_before();
+        return GivenPrefixes<Operator>::receive(tile, aggregate, init, lane);
+    }
+};
+
+template <u32 WARPS, u32 ROWS, u32 WAYS, class Choice, class First>
+__device__ void move_tiles(const CompactCall &call, Choice choice, First one, const typename Counts<WAYS>::Carry *upto) {
+    typedef CountedPrefixes<Counts<WAYS>> Join;
+    typedef CompactWalk<ROWS, Choice, First, NoColumn, WAYS> Walk;
+    typedef TilePipeline<Counts<WAYS>, Walk, WARPS, Join> Move;
+    __shared__ typename Move::Shared shared;
+    const typename Walk::Carry *whole = (const typename Walk::Carry *)call.count;
+    Move::run(shared, Walk(call, choice, one, NoColumn(), whole), Join(upto), {{}, true});
+}

@@ -1,0 +1,443 @@
+// The hand-over: a tile publishes its aggregate and receives its exclusive prefix. See README.md beside this file for
+// the protocol, why it cannot lose a value, and why its memory is clean again when the kernel ends.
+#pragma once
+#include "core/types.cuh"
+#include "core/warp_scan.cuh"
+
+// A Join is how tiles are joined. In this order:
+//
+//   u32 likely() const;                              // the tile that the block will most likely get, or NO_TILE
+//   bool enter(Shared &, Maybe<Carry> init, u32 &tile);   // by the block: which tile it is; or none, and it is done
+//   void publish(u32 tile, Carry aggregate, u32 lane);    // by one warp, when the tile is summed
+//   Maybe<Carry> receive(u32 tile, Carry aggregate, Maybe<Carry> init, u32 lane);
+//                                                    // by the same: the exclusive prefix, `init` included, in all lanes
+//   bool is_last(u32 tile) const;                    // whether no tile comes after it
+//   void retire(u32 tile, u32 lane);                 // by the same, when it is done
+
+// What a Join says of the tile that a block will most likely get, where it does not know.
+constexpr u32 NO_TILE = 0xffffffffu;
+
+// A value that may be missing: only the first tile of a scan without an initial value has no prefix.
+template <class C> struct Maybe {
+    C value;
+    bool some;
+};
+
+// ---- status words ----------------------------------------------------------------------------------------------------
+// Value and mark travel in one 64-bit access: 32 bits of the value below, the mark above. A wider value takes several
+// words, each with a mark of its own, so that no access wider than 64 bits has to be atomic. Zero is empty.
+
+template <class C> struct Status {
+    static constexpr int N = Words<C>::N;
+    u64 word[N];
+
+    __device__ void publish(C value) {
+        Words<C> words(value);
+#pragma unroll
+        for (int i = 0; i < N; i++) store_relaxed(word + i, mark(words.word[i], 1));
+    }
+    // Whether all of it is there; then it is in `value`.
+    __device__ bool poll(C &value) const {
+        u64 seen[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) seen[i] = load_relaxed(word + i);
+        return read(seen, 1, value);
+    }
+    __device__ void clear() {
+#pragma unroll
+        for (int i = 0; i < N; i++) store_relaxed(word + i, 0);
+    }
+
+    static __device__ u64 mark(u32 value, u32 mark) { return u64(mark) << 32 | value; }
+    static __device__ bool read(const u64 (&seen)[N], u32 mark, C &value) {
+        Words<C> words;
+        bool full = true;
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            full &= seen[i] >> 32 == mark;
+            words.word[i] = u32(seen[i]);
+        }
+        value = words.value();
+        return full;
+    }
+};
+
+// The same in shared memory, with a mark that says which value it is: it need not be emptied before the next one.
+template <class C> struct Mailbox {
+    static constexpr int N = Words<C>::N;
+    u64 word[N];
+
+    __device__ void post(C value, u32 mark) {
+        Words<C> words(value);
+#pragma unroll
+        for (int i = 0; i < N; i++) store_relaxed_shared(word + i, Status<C>::mark(words.word[i], mark));
+    }
+    __device__ bool poll(C &value, u32 mark) const {
+        u64 seen[N];
+#pragma unroll
+        for (int i = 0; i < N; i++) seen[i] = load_relaxed_shared(word + i);
+        return Status<C>::read(seen, mark, value);
+    }
+    __device__ void clear() {
+#pragma unroll
+        for (int i = 0; i < N; i++) word[i] = 0;
+    }
+};
+
+// ---- prefixes that are there already -----------------------------------------------------------------------------------
+
+template <class Operator> struct GivenPrefixes {
+    typedef typename Operator::Carry Carry;
+
+    const Carry *upto; // by tile: inclusive
+
+    struct Shared {};
+
+    __device__ explicit GivenPrefixes(const Carry *upto) : upto(upto) {}
+
+    __device__ u32 likely() const { return NO_TILE; } // it is known at once
+    __device__ bool enter(Shared &, Maybe<Carry>, u32 &tile) {
+        tile = blockIdx.x;
+        return true;
+    }
+    __device__ bool is_last(u32 tile) const { return tile == gridDim.x - 1; }
+    __device__ void publish(u32, Carry, u32) {}
+    __device__ Maybe<Carry> receive(u32 tile, Carry, Maybe<Carry> init, u32) {
+        return tile == 0 ? init : Maybe<Carry>{upto[tile - 1], true};
+    }
+    __device__ void retire(u32, u32) {}
+};
+
+// ---- look-back in fixed groups -----------------------------------------------------------------------------------------
+// (after Merrill and Garland 2016, "Single-pass Parallel Prefix Scan with Decoupled Look-back")
+//
+// Tiles come in groups of GROUP. A tile looks back at the aggregates of the tiles before it in its own group and at the
+// prefix of the group, which the last tile of the group before publishes. What a prefix is combined from, and in which
+// grouping, depends on the tile's number alone: never on timing.
+
+template <class Operator, u32 GROUP> struct LookBack {
+    typedef typename Operator::Carry Carry;
+    static constexpr u32 PER_LANE = GROUP / WARP;
+
+    u32 *ticket;               // next tile to start
+    u32 *retired;              // by group: tiles that have finished looking back
+    Status<Carry> *prefixes;   // by group: exclusive prefix of its first tile
+    Status<Carry> *aggregates; // by tile
+    u32 tiles;
+
+    // `memory` is zero outside of a scan. Counters first, then status words at the next multiple of 16 bytes.
+    __device__ LookBack(void *memory, u32 tiles) : tiles(tiles) {
+        u32 groups = (tiles + GROUP - 1) / GROUP;
+        ticket = (u32 *)memory;
+        retired = ticket + 4;
+        prefixes = (Status<Carry> *)(ticket + (4 + groups + 3) / 4 * 4);
+        aggregates = prefixes + groups;
+    }
+
+    __device__ u32 likely() const { return tiles == 1 ? NO_TILE : blockIdx.x; }
+
+    struct Shared {
+        u32 tile;
+    };
+
+    // By the whole block: which tile it is. Tiles start in the order of their numbers whatever order blocks start in, so
+    // every tile that a tile waits for is running or done. Whoever takes the last ticket puts it back to zero.
+    __device__ bool enter(Shared &shared, Maybe<Carry>, u32 &tile) {
+        tile = 0;
+        if (tiles == 1) return true; // and there is no memory
+        if (threadIdx.x == 0) {
+            shared.tile = add_relaxed(ticket, 1);
+            if (shared.tile == tiles - 1) *ticket = 0;
+        }
+        __syncthreads();
+        tile = shared.tile;
+        return true;
+    }
+
+    __device__ bool is_last(u32 tile) const { return tile == tiles - 1; }
+
+    // Whether the tile is the last of its group: it hands the prefix on to the next, and nobody looks at its aggregate.
+    __device__ static bool closes(u32 tile) { return tile % GROUP == GROUP - 1; }
+
+    __device__ void publish(u32 tile, Carry aggregate, u32 lane) {
+        if (tiles > 1 && lane == 0 && !closes(tile)) aggregates[tile].publish(aggregate);
+    }
+
+    __device__ Maybe<Carry> receive(u32 tile, Carry aggregate, Maybe<Carry> init, u32 lane) {
+        if (tiles == 1) return init;
+        u32 group = tile / GROUP, rank = tile % GROUP;
+
+        // Each lane folds its part of the aggregates before this tile.
+        u32 mine = rank <= lane * PER_LANE ? 0 : min(rank - lane * PER_LANE, PER_LANE);
+        const Status<Carry> *status = aggregates + group * GROUP + lane * PER_LANE;
+        Carry part[PER_LANE];
+        for (bool all = false; !all;) {
+            all = true;
+#pragma unroll
+            for (u32 i = 0; i < PER_LANE; i++)
+                if (i < mine) all &= status[i].poll(part[i]);
+        }
+#pragma unroll
+        for (u32 i = 1; i < PER_LANE; i++)
+            if (i < mine) part[0] = Operator::combine(part[0], part[i]);
+        __syncwarp();
+        Carry before = warp_fold<Operator>(part[0], lane, (rank + PER_LANE - 1) / PER_LANE);
+
+        Maybe<Carry> prefix = init;
+        if (lane == 0) {
+            Carry upto = closes(tile) ? Operator::combine(before, aggregate) : aggregate;
+            if (group > 0) {
+                prefix.some = true;
+                while (!prefixes[group].poll(prefix.value)) {}
+            }
+            if (closes(tile) && tile + 1 < tiles)
+                prefixes[group + 1].publish(prefix.some ? Operator::combine(prefix.value, upto) : upto);
+            if (rank > 0) prefix.value = prefix.some ? Operator::combine(prefix.value, before) : before;
+        }
+        prefix.value = shuffle(prefix.value, 0);
+        prefix.some = init.some || tile > 0;
+        return prefix;
+    }
+
+    // By one warp, when it is done with `receive`: the last tile of a group to come here puts the group's words back to
+    // empty, for nobody will read them again.
+    __device__ void retire(u32 tile, u32 lane) {
+        if (tiles == 1) return;
+        u32 group = tile / GROUP, first = group * GROUP, size = min(GROUP, tiles - first), last = 0;
+        if (lane == 0) last = add_acquire_release(retired + group, 1) == size - 1;
+        if (!__shfl_sync(ALL_LANES, last, 0)) return;
+        for (u32 i = lane; i < size; i += WARP) aggregates[first + i].clear();
+        if (lane == 0) {
+            prefixes[group].clear();
+            retired[group] = 0;
+        }
+    }
+};
+
+// ---- a chain ---------------------------------------------------------------------------------------------------------------
+// (Yan, Long and Zhang 2013, "StreamScan: Fast Scan Algorithms for GPUs without Global Barrier Synchronization")
+//
+// Each tile waits for the prefix that the tile before it hands on. A word has one writer and one reader.
+
+template <class Operator> struct Chained {
+    typedef typename Operator::Carry Carry;
+
+    u32 *ticket;
+    Status<Carry> *handed; // by tile: its prefix
+    u32 tiles;
+
+    struct Shared {
+        u32 drawn;
+    };
+
+    __device__ Chained(void *memory, u32 tiles) : tiles(tiles) {
+        ticket = (u32 *)memory;
+        handed = (Status<Carry> *)(ticket + 4);
+    }
+
+    __device__ u32 likely() const { return tiles == 1 ? NO_TILE : blockIdx.x; }
+
+    // As in LookBack: the tile that a tile waits for is running or done.
+    __device__ bool enter(Shared &shared, Maybe<Carry>, u32 &tile) {
+        tile = 0;
+        if (tiles == 1) return true; // and there is no memory
+        if (threadIdx.x == 0) {
+            shared.drawn = add_relaxed(ticket, 1);
+            if (shared.drawn + 1 == tiles) *ticket = 0;
+        }
+        __syncthreads();
+        tile = shared.drawn;
+        return true;
+    }
+
+    __device__ bool is_last(u32 tile) const { return tile + 1 == tiles; }
+
+    __device__ void publish(u32, Carry, u32) {}
+
+    __device__ Maybe<Carry> receive(u32 tile, Carry aggregate, Maybe<Carry> init, u32 lane) {
+        Maybe<Carry> before = init;
+        if (lane == 0 && tile > 0) {
+            while (!handed[tile].poll(before.value)) {}
+            handed[tile].clear();
+            before.some = true;
+        }
+        if (lane == 0 && !is_last(tile))
+            handed[tile + 1].publish(before.some ? Operator::combine(before.value, aggregate) : aggregate);
+        return {shuffle(before.value, 0), init.some || tile > 0};
+    }
+
+    __device__ void retire(u32, u32) {}
+};
+
+// ---- look-back by many counters at once ---------------------------------------------------------------------------------
+// The same hand-over where a tile's state is COLUMNS values side by side, as the digit counts of a radix sort: each thread
+// looks after one column.
+
+template <class Operator, u32 GROUP, u32 COLUMNS> struct LookBackColumns {
+    typedef typename Operator::Carry Carry;
+
+    u32 *ticket, *retired;                // as in LookBack
+    Status<Carry> *prefixes, *aggregates; // by group, by tile: COLUMNS each
+    u32 tiles;
+
+    struct Shared {
+        u32 tile;
+        bool last;
+    };
+
+    __device__ LookBackColumns(void *memory, u32 tiles) : tiles(tiles) {
+        u32 groups = (tiles + GROUP - 1) / GROUP;
+        ticket = (u32 *)memory;
+        retired = ticket + 4;
+        prefixes = (Status<Carry> *)(ticket + (4 + groups + 3) / 4 * 4);
+        aggregates = prefixes + u64(groups) * COLUMNS;
+    }
+
+    // By the whole block: which tile it is.
+    __device__ u32 enter(Shared &shared) {
+        if (threadIdx.x == 0) {
+            shared.tile = add_relaxed(ticket, 1);
+            if (shared.tile == tiles - 1) *ticket = 0;
+        }
+        __syncthreads();
+        return shared.tile;
+    }
+
+    // By one thread of each column: the column's exclusive prefix, `init` included.
+    __device__ Carry exchange(u32 tile, u32 column, Carry aggregate, Carry init) {
+        u32 group = tile / GROUP, first = group * GROUP;
+        bool closes = tile - first == GROUP - 1;
+        if (!closes) aggregates[u64(tile) * COLUMNS + column].publish(aggregate);
+        Carry before = init, one;
+        if (group > 0)
+            while (!prefixes[u64(group) * COLUMNS + column].poll(before)) {}
+        for (u32 i = first; i < tile; i++) {
+            while (!aggregates[u64(i) * COLUMNS + column].poll(one)) {}
+            before = Operator::combine(before, one);
+        }
+        if (closes && tile + 1 < tiles)
+            prefixes[u64(group + 1) * COLUMNS + column].publish(Operator::combine(before, aggregate));
+        return before;
+    }
+
+    // By the whole block, when every column is done with `exchange`.
+    __device__ void retire(Shared &shared, u32 tile) {
+        u32 group = tile / GROUP, first = group * GROUP, size = min(GROUP, tiles - first);
+        __syncthreads();
+        if (threadIdx.x == 0) shared.last = add_acquire_release(retired + group, 1) == size - 1;
+        __syncthreads();
+        if (!shared.last) return;
+        for (u32 i = threadIdx.x; i < size * COLUMNS; i += blockDim.x) aggregates[u64(first) * COLUMNS + i].clear();
+        for (u32 i = threadIdx.x; i < COLUMNS; i += blockDim.x) prefixes[u64(group) * COLUMNS + i].clear();
+        if (threadIdx.x == 0) retired[group] = 0;
+    }
+};
+
+// ---- one block serves the prefixes ---------------------------------------------------------------------------------------
+// The block with the first ticket scans no tile. Its warps read the aggregates in order and publish every tile's
+// prefix. Each word then has one writer and one reader, where look-back has every word polled by all that come after.
+
+template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
+    typedef typename Operator::Carry Carry;
+    // Prefixes lie SPREAD bytes apart where a whole grid polls its own at once: side by side they would all be in a few lines, and
+    // wait for each other there.
+    static constexpr u32 APART = SPREAD > sizeof(Status<Carry>) ? SPREAD / sizeof(Status<Carry>) : 1;
+
+    u32 *ticket;
+    Status<Carry> *aggregates, *prefixes; // by tile; by tile, APART
+    u32 tiles;
+
+    struct Shared {
+        u32 ticket;
+        Mailbox<Carry> upto[SERVERS]; // what the warps of the server hand to each other
+    };
+
+    __device__ PrefixServer(void *memory, u32 tiles) : tiles(tiles) {
+        ticket = (u32 *)memory;
+        aggregates = (Status<Carry> *)(ticket + 4);
+        prefixes = aggregates + tiles;
+    }
+
+    __device__ u32 likely() const { return tiles == 1 ? NO_TILE : blockIdx.x - 1; } // the first block serves
+
+    __device__ Status<Carry> &prefix_of(u32 tile) const { return prefixes[u64(tile) * APART]; }
+
+    __device__ bool enter(Shared &shared, Maybe<Carry> init, u32 &tile) {
+        if (tiles == 1) {
+            tile = 0;
+            return true;
+        }
+        if (threadIdx.x == 0) {
+            shared.ticket = add_relaxed(ticket, 1);
+            if (shared.ticket == tiles) *ticket = 0;
+        }
+        if (threadIdx.x < SERVERS) shared.upto[threadIdx.x].clear();
+        __syncthreads();
+        tile = shared.ticket - 1;
+        if (shared.ticket == 0) serve(shared, init);
+        return shared.ticket != 0;
+    }
+
+    // Warp w serves groups w, w + SERVERS, ... of 32 tiles, a tile a lane. A tile is served as soon as all before it have
+    // come, whether or not those after it can run yet.
+    __device__ void serve(Shared &shared, Maybe<Carry> init) {
+        u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+        for (u32 group = warp; group * WARP < tiles; group += SERVERS) {
+            u32 tile = group * WARP + lane, size = min(WARP, tiles - group * WARP);
+            Carry aggregate, upto;     // of this lane's tile; of the group's tiles up to it
+            bool have = lane >= size;  // whether it has come
+            u32 there = 0, served = 0; // how many of the leading tiles have come, and were served
+            Maybe<Carry> base = init;  // the prefix of the group
+            bool based = group == 0;
+            while (there < size || served < size) {
+                if (there < size) {
+                    if (!have) have = aggregates[tile].poll(aggregate);
+                    u32 missing = __ballot_sync(ALL_LANES, !have);
+                    u32 now = missing ? __ffs(missing) - 1 : size;
+                    if (now != there) {
+                        there = now;
+                        upto = aggregate;
+#pragma unroll
+                        for (u32 distance = 1; distance < WARP; distance *= 2) {
+                            Carry earlier = shuffle_up(upto, distance);
+                            if (lane >= distance && lane < there) upto = Operator::combine(earlier, upto);
+                        }
+                    }
+                }
+                if (!based) {
+                    based = base.some = __all_sync(ALL_LANES, shared.upto[warp].poll(base.value, group));
+                    if (!based) continue;
+                }
+                if (there == WARP && lane == WARP - 1)
+                    shared.upto[(warp + 1) % SERVERS].post(base.some ? Operator::combine(base.value, upto) : upto, group + 1);
+                u32 next = min(there + 1, size); // the tile after those that have come can be served too
+                Carry before = shuffle_up(upto, 1);
+                if (lane == 0) before = base.value;
+                else if (base.some && lane < next) before = Operator::combine(base.value, before);
+                if (tile > 0 && lane >= served && lane < next) prefix_of(tile).publish(before);
+                served = next;
+            }
+            if (lane < size) aggregates[tile].clear();
+        }
+    }
+
+    __device__ bool is_last(u32 tile) const { return tile == tiles - 1; }
+
+    __device__ void publish(u32 tile, Carry aggregate, u32 lane) {
+        if (tiles > 1 && lane == 0) aggregates[tile].publish(aggregate);
+    }
+
+    __device__ Maybe<Carry> receive(u32 tile, Carry, Maybe<Carry> init, u32 lane) {
+        if (tiles == 1) return init;
+        Maybe<Carry> prefix = init;
+        if (lane == 0 && tile > 0) {
+            while (!prefix_of(tile).poll(prefix.value)) {}
+            prefix_of(tile).clear();
+        }
+        prefix.value = shuffle(prefix.value, 0);
+        prefix.some = init.some || tile > 0;
+        return prefix;
+    }
+
+    __device__ void retire(u32, u32) {}
+};

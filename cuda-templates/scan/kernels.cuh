@@ -1,0 +1,33 @@
+// The kernels of scan that are compiled at build time, one for each range of lengths: the translation unit defines the
+// `Operator`, and `RANGES` with the shape and the spread of each. All are one launch whatever n: one block serves the prefixes, the
+// others scan a tile each; a single tile needs neither server nor memory.
+#pragma once
+#include "scan/scan.cuh"
+
+constexpr bool by_states(FoldedStates) { return true; }
+template <class Pairs> constexpr bool by_states(Pairs) { return false; }
+
+template <class T> constexpr bool IS_FLOAT = false;
+template <> constexpr bool IS_FLOAT<float> = true;
+template <> constexpr bool IS_FLOAT<double> = true;
+
+// How many blocks the registers of a multiprocessor shall leave room for: as many as its shared memory holds, if that leaves a thread
+// 64 of them. Left alone, the compiler takes up to 72 for some elements of 4 and 8 bytes, and one block of eight does not fit; and in shorter
+// tiles it spills for blocks that never come. Of floats it takes more for sums alone, which with 64 are slower than with a block less.
+template <u32 WARPS, u32 VECTORS> constexpr u32 resident() {
+#if __CUDA_ARCH__ >= 900
+    constexpr u32 HELD = (227 << 10) / (WARPS * WARP * VECTORS * sizeof(Vector) + (2 << 10));
+    constexpr bool IS_PLAIN = sizeof(Element) == sizeof(Carry) && (sizeof(Carry) == 4 || sizeof(Carry) == 8);
+    constexpr bool HAVE_ROOM = HELD * WARPS * WARP * 64 <= 65536;
+    if (IS_PLAIN && !by_states(Operator::Pairs())) return !HAVE_ROOM ? 1 : IS_FLOAT<Carry> ? 0 : HELD;
+#endif
+    return 0; // the compiler's own choice
+}
+
+#define SCAN_KERNEL(RANGE, WARPS, VECTORS, SPREAD)                                                                               \
+    DEFINE_KERNEL(scan_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident<WARPS, VECTORS>())           \
+        scan_##RANGE(Element *in, Element *out, u64 n, Carry init, u32 flags, void *memory, u32 tiles) {                         \
+        typedef PrefixServer<Operator, WARPS, SPREAD> Join;                                                                      \
+        scan_tiles<Operator, Shape<WARPS, VECTORS>>(in, out, n, init, flags, Join(memory, tiles));                               \
+    })
+RANGES(SCAN_KERNEL)

@@ -1,0 +1,215 @@
+// Segments of any lengths, in tiles of equal work: copies that pack them, and the map from outputs back to segments.
+//
+// All segments lie on a line of work: each takes COST places, and then one for each of its outputs. A tile is TILE places of the
+// line, so that neither a long segment nor many empty ones keep a block for longer than others. Which segments a tile has is found by
+// search, by its block: nothing is handed from one to the next.
+#pragma once
+#include "core/types.cuh"
+
+// Where segments end in the output: `offsets` are one more than segments, of which the first one is where the output begins.
+template <class Offset> struct Ends {
+    const Offset *offsets;
+    u64 n;    // segments
+    u64 room; // outputs, of `unit` each
+    u32 unit;
+
+    // Where the output ends of the segments before i.
+    __device__ u64 before(u64 i) const { return min(u64(Offset(offsets[i] - offsets[0])), room) * unit; }
+};
+
+template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
+    typedef Offset_ Offset;
+    static constexpr u32 WARPS = WARPS_, THREADS = WARPS * WARP, TILE = TILE_, COST = COST_;
+    static constexpr u32 SEGMENTS = TILE / COST + 1;
+    static __host__ __device__ constexpr u32 power(u32 n) { return n < 2 ? 1 : 2 * power(n / 2); } // of two, the greatest up to n
+
+    struct Shared {
+        u64 segment[2]; // the first one, and the last
+        u64 output[2];  // where the tile's outputs begin, and end
+        u32 end[SEGMENTS]; // of the outputs of each, from the tile's first output on
+    };
+
+    Shared &shared;
+    Ends<Offset> ends;
+    u64 first, output; // segment, output
+    u32 segments, outputs;
+
+    // By all threads of the block.
+    __device__ SegmentTile(Shared &shared, Ends<Offset> ends, u64 tile) : shared(shared), ends(ends) {
+        u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+        if (warp < 2) {
+            u64 place = (tile + warp) * TILE, i = finished(place, lane), before = ends.before(i), its_first = before + (i + 1) * COST;
+            if (lane == 0) {
+                shared.segment[warp] = i;
+                shared.output[warp] = i == ends.n || place < its_first ? before : min(before + (place - its_first), ends.room * ends.unit);
+            }
+        }
+        __syncthreads();
+        first = shared.segment[0];
+        output = shared.output[0];
+        // What is not in order already ends here.
+        u64 last = min(shared.segment[1] + 1, ends.n), end = max(output, shared.output[1]);
+        segments = u32(last > first ? min(last - first, u64(SEGMENTS)) : 0);
+        outputs = u32(min(end - output, u64(TILE)));
+        for (u32 k = threadIdx.x; k < segments; k += THREADS) {
+            u64 end = ends.before(first + k + 1);
+            shared.end[k] = end > output ? u32(min(end - output, u64(outputs))) : 0;
+        }
+    }
+
+    // The segment of an output, from the tile's first of either on; none is `segments`. After a barrier.
+    __device__ u32 find(u32 output) const {
+        u32 found = 0;
+#pragma unroll
+        for (u32 step = power(SEGMENTS); step > 0; step /= 2)
+            if (found + step <= segments && shared.end[found + step - 1] <= output) found += step;
+        return found;
+    }
+
+  private:
+    // How many segments end at a place of the line, or before. By one warp, which looks at 32 of them at once.
+    __device__ u64 finished(u64 place, u32 lane) const {
+        u64 low = 0, high = ends.n;
+        while (low < high) {
+            u64 step = (high - low + WARP - 1) / WARP, i = low + lane * step;
+            u32 done = __popc(__ballot_sync(ALL_LANES, i < high && ends.before(i + 1) + (i + 1) * COST <= place));
+            high = min(high, low + done * step);
+            if (done > 0) low += (done - 1) * step + 1;
+        }
+        return low;
+    }
+};
+
+// ---- packing ---------------------------------------------------------------------------------------------------------------
+
+// The 16 bytes at an address, of which only those count that `bits` name, one for each.
+template <bool WORDS> __device__ inline Vector gathered(u64 address, u32 bits, u64 from, u64 bytes) {
+    // Two vectors of memory have them all. Only what is asked for is read.
+    u32 past = u32(address % sizeof(Vector));
+    const Vector *low = (const Vector *)(address - past), *high = low + 1;
+    u32 wanted = bits << past;
+    u32 word[8] = {};
+    bool from_low = wanted & 0xffff, from_high = wanted >> 16;
+    u64 begin = (u64)(from_low ? low : high), end = (u64)(from_high ? high + 1 : high);
+    if (begin >= from && end <= from + bytes) {
+        Vector a = {}, b = {};
+        if (from_low) a = *low;
+        if (from_high) b = *high;
+#pragma unroll
+        for (u32 i = 0; i < 4; i++) word[i] = a.word[i], word[4 + i] = b.word[i];
+    } else if (bits) { // at the ends of the items, which may be no vectors of their own
+        for (u32 i = 0; i < 2 * sizeof(Vector); i++) {
+            if (wanted >> i & 1) {
+                u32 byte = u32(*((const u8 *)low + i)) << i % 4 * 8;
+#pragma unroll
+                for (u32 k = 0; k < 8; k++)
+                    if (i / 4 == k) word[k] |= byte;
+            }
+        }
+    }
+#pragma unroll
+    for (u32 i = 0; i < 6; i++) word[i] = past & 8 ? word[i + 2] : word[i];
+#pragma unroll
+    for (u32 i = 0; i < 5; i++) word[i] = past & 4 ? word[i + 1] : word[i];
+    Vector vector;
+#pragma unroll
+    for (u32 i = 0; i < 4; i++) vector.word[i] = WORDS ? word[i] : __funnelshift_r(word[i], word[i + 1], past % 4 * 8);
+    return vector;
+}
+
+// The bytes of a word that four bits name.
+__device__ inline u32 byte_mask(u32 bits) { return ((bits & 15) * 0x204081 & 0x01010101) * 0xff; }
+
+// Segment i is items `begins[i]` and on. WORDS: items are whole words of four bytes. What lies past the end of the items is not copied.
+template <class Tile, bool WORDS>
+__device__ void pack_tile(Ends<typename Tile::Offset> ends, const typename Tile::Offset *begins, const u8 *from, u64 bytes, u8 *to) {
+    __shared__ typename Tile::Shared shared;
+    __shared__ u64 source[Tile::SEGMENTS]; // where an output of a segment comes from, less where it goes: in bytes, and wrapping
+    Tile tile(shared, ends, blockIdx.x);
+    for (u32 k = threadIdx.x; k < tile.segments; k += Tile::THREADS) {
+        u64 i = tile.first + k;
+        source[k] = min(u64(begins[i]), bytes / ends.unit) * ends.unit - ends.before(i);
+    }
+    __syncthreads();
+    if (tile.outputs == 0) return;
+
+    // Of very short segments each thread copies bytes, or vectors of so many pieces would keep too few of them busy.
+    if (!WORDS && tile.outputs < 4 * tile.segments) {
+        for (u32 j = threadIdx.x; j < tile.outputs; j += Tile::THREADS) {
+            u32 k = tile.find(j);
+            u64 place = tile.output + j, first = k < tile.segments ? source[k] + place : bytes;
+            if (first < bytes) to[place] = from[first];
+        }
+        return;
+    }
+
+    // Each thread makes vectors of the output, each of pieces of segments.
+    u32 past = u32(((u64)to + tile.output) % sizeof(Vector)); // the tile's outputs go from there on
+    u8 *vectors = to + tile.output - past;
+    for (u32 begin = threadIdx.x * sizeof(Vector); begin < past + tile.outputs; begin += Tile::THREADS * sizeof(Vector)) {
+        u32 at = max(begin, past), end = min(begin + u32(sizeof(Vector)), past + tile.outputs), have = 0; // which of its bytes
+        Vector vector = {};
+        for (u32 k = tile.find(at - past); at < end; k++) {
+            if (k < tile.segments && shared.end[k] + past <= at) k = tile.find(at - past); // past the empty ones
+            if (k >= tile.segments) break;
+            u32 until = min(end, shared.end[k] + past);
+            u64 first = source[k] + tile.output + (at - past); // of the items
+            u32 count = first >= bytes ? 0 : u32(min(u64(until - at), bytes - first));
+            u32 bits = ((1u << count) - 1) << (at - begin);
+            Vector piece = gathered<WORDS>((u64)from + first - (at - begin), bits, (u64)from, bytes);
+#pragma unroll
+            for (u32 i = 0; i < 4; i++) vector.word[i] |= piece.word[i] & byte_mask(bits >> 4 * i);
+            have |= bits;
+            at = until;
+        }
+        u8 *place = vectors + begin;
+        if (have == 0xffff) {
+            *(Vector *)place = vector;
+        } else if (WORDS) {
+#pragma unroll
+            for (u32 i = 0; i < 4; i++)
+                if (have >> 4 * i & 1) ((u32 *)place)[i] = vector.word[i];
+        } else {
+#pragma unroll
+            for (u32 b = 0; b < sizeof(Vector); b++)
+                if (have >> b & 1) place[b] = u8(vector.word[b / 4] >> 8 * (b % 4));
+        }
+    }
+}
+
+// ---- the way back ----------------------------------------------------------------------------------------------------------
+
+// Of every output which segment it is of, and which of it; `positions` may be null.
+//
+// Each segment that is not empty leaves its number where its outputs begin. Then each warp goes over outputs in a row, 32 at a time, and
+// takes the last number that it has seen.
+template <class Tile, class Index> __device__ void expand_tile(Ends<typename Tile::Offset> ends, Index *segment_of, Index *positions) {
+    constexpr u32 PART = Tile::TILE / Tile::WARPS; // outputs of a warp
+    static_assert(PART % WARP == 0, "warps take whole rows");
+    __shared__ typename Tile::Shared shared;
+    alignas(sizeof(Vector)) __shared__ u16 mark[Tile::TILE]; // one more than the segment, or zero
+    static_assert(Tile::SEGMENTS < 0xffff, "marks are 16 bits");
+    u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, upto = ALL_LANES >> (WARP - 1 - lane);
+    for (u32 j = threadIdx.x; j < Tile::TILE * sizeof(u16) / sizeof(Vector); j += Tile::THREADS) ((Vector *)mark)[j] = {};
+    Tile tile(shared, ends, blockIdx.x);
+    __syncthreads();
+    for (u32 k = threadIdx.x; k < tile.segments; k += Tile::THREADS) {
+        u32 begin = k == 0 ? 0 : shared.end[k - 1];
+        if (begin < shared.end[k]) mark[begin] = u16(k + 1);
+    }
+    __syncthreads();
+    u64 start = ends.before(tile.first); // of the tile's first segment
+    u32 first = warp * PART, end = min(first + PART, tile.outputs);
+    if (first >= end) return;
+    u32 segment = tile.find(first); // of the last output before the row, or of its first one
+    for (u32 row = first; row < end; row += WARP) {
+        u32 j = row + lane, own = mark[j], begun = __ballot_sync(ALL_LANES, own != 0) & upto;
+        u32 latest = __shfl_sync(ALL_LANES, own, begun ? WARP - 1 - __clz(begun) : lane);
+        u32 k = begun ? latest - 1 : segment;
+        segment = __shfl_sync(ALL_LANES, k, WARP - 1);
+        if (j < end && k < tile.segments) {
+            segment_of[tile.output + j] = Index(tile.first + k);
+            if (positions) positions[tile.output + j] = Index(tile.output + j - (k == 0 ? start : tile.output + shared.end[k - 1]));
+        }
+    }
+}

@@ -1,0 +1,159 @@
+// Slots between splitters (Leischner, Osipov and Sanders 2010, "GPU sample sort"): keys of a sample, as many of it between each and the next. Keys that
+// are equal to a splitter need no sort (Sanders and Winkel 2004, "Super scalar sample sort").
+#pragma once
+#include "sort/bitonic.cuh"
+#include "sort/slot_steps.cuh"
+
+template <class Bits> struct Splitters {
+    Bits values[VALUES];    // in order; those that are not there the greatest of all keys
+    u32 begins[VALUES + 1]; // where what goes with the keys that are equal to each begins among the slots' values
+
+    // For as many keys as those of a sample that are equal to one let expect, and more.
+    static __device__ u32 room(float seen, u64 n, u32 sampled) { return u32((seen + 5 * sqrtf(seen) + 8) * float(n) / sampled); }
+    // By a thread of each, when nobody else needs what is there: rooms one after the other, behind the slots and what has no place.
+    __device__ void make_room(u32 room, u32 *totals, const SlotCall &slots, u32 tile) {
+        u32 j = threadIdx.x, begin = block_before<VALUES>(room, totals), first = (slots.room << slots.bits) + tile;
+        begins[j] = first + min(begin, slots.equal_room);
+        if (j == VALUES - 1) begins[VALUES] = first + min(begin + room, slots.equal_room);
+    }
+};
+
+// Splitters in shared memory. After each row of banks a place is left out: so those that a step of a search may meet are in different banks, but for the
+// last ones.
+template <class Bits> struct SearchedValues {
+    static constexpr u32 ROW = 32 * sizeof(u32) / sizeof(Bits);
+    Bits places[VALUES + VALUES / ROW];
+    static constexpr __device__ u32 place(u32 j) { return j + j / ROW; }
+    __device__ void set(u32 j, Bits value) { places[place(j)] = value; }
+};
+template <class Bits> struct SplitterDigit {
+    typedef SearchedValues<Bits> Values;
+    const Values *splitters;
+    u32 half; // of the least power of two that is more than there are
+    // For each key twice as many as are less, and one more if it is the next. Step by step for all, so that no key waits for another's steps.
+    template <u32 COUNT> __device__ void find(const Bits (&key)[COUNT], u32 (&found)[COUNT]) const {
+        const Bits *places = splitters->places;
+#pragma unroll
+        for (u32 i = 0; i < COUNT; i++) found[i] = 0; // the place of the first that may not be less
+#pragma unroll 1
+        for (u32 step = half; step > 0; step /= 2)
+#pragma unroll
+            for (u32 i = 0; i < COUNT; i++) found[i] += places[found[i] + Values::place(step - 1)] < key[i] ? Values::place(step) : 0;
+#pragma unroll
+        for (u32 i = 0; i < COUNT; i++) found[i] = 2 * (found[i] - found[i] / (Values::ROW + 1)) + (places[found[i]] == key[i]);
+    }
+    __device__ u32 operator()(Bits key) const {
+        Bits keys[1] = {key};
+        u32 found[1];
+        find(keys, found);
+        return found[0];
+    }
+    __device__ bool await() const {
+        __syncthreads();
+        return true;
+    }
+};
+template <class Bits> constexpr bool IS_SEARCHED<SplitterDigit<Bits>> = true;
+template <class Bits> constexpr bool IS_MARKED<SplitterDigit<Bits>> = true;
+
+// How many of `COUNT` keys in order, a power of two, are less than a key, and how many not greater.
+template <u32 COUNT, class Bits> __device__ inline void count_less(const Bits *sorted, Bits key, u32 &less, u32 &upto) {
+    less = upto = 0;
+#pragma unroll
+    for (u32 step = COUNT / 2; step > 0; step /= 2) {
+        less += sorted[less + step - 1] < key ? step : 0;
+        upto += sorted[upto + step - 1] <= key ? step : 0;
+    }
+    less += sorted[less] < key;
+    upto += sorted[upto] <= key;
+}
+
+// Splitters with as many keys of a sample between each and the next, or before the first. By the whole block: all find the same. Whether every interval
+// has room.
+template <u32 EACH, class Order, class Tile>
+__device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &found, typename Tile::Shared &s, const SortCall &call, const SlotCall &slots,
+                                      typename Tile::Shape::Bits looked_at) {
+    typedef typename Tile::Shape::Bits Bits;
+    constexpr u32 SAMPLE = EACH * Tile::THREADS;
+    static_assert(sizeof(s.exchange) >= SAMPLE * sizeof(Bits), "the sample takes the tile's place");
+    Order order{Bits(call.flip)};
+    Bits *sorted = (Bits *)s.exchange, key[EACH] = {looked_at};
+    static_assert(Tile::THREADS == LOOKED_AT, "one of a thread: which it has looked at");
+    if (EACH > 1) {
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) key[e] = ((const Bits *)call.keys_in)[sampled_at(e * Tile::THREADS + threadIdx.x, u32(call.n) / SAMPLE)];
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) key[e] = order.to(key[e]);
+    }
+    Bitonic<EACH, Bits>{key}.template sort_block<Tile::THREADS>(sorted);
+    __syncthreads();
+#pragma unroll
+    for (u32 e = 0; e < EACH; e++) sorted[threadIdx.x * EACH + e] = key[e];
+    __syncthreads();
+    bool has_room = true;
+    u32 j = threadIdx.x, every = SAMPLE / slots.intervals;
+    if (j < VALUES) {
+        Bits value = j + 1 < slots.intervals ? sorted[(j + 1) * every] : Bits(~Bits(0));
+        found.values[j] = value;
+        u32 less, upto, before; // before: not greater than the splitter before: more than `less` if it is the same again
+        count_less<SAMPLE>(sorted, value, less, upto);
+        found.begins[j + 1] = upto;
+        asm volatile("bar.sync 1, %0;" ::"n"(VALUES) : "memory");
+        before = j > 0 ? found.begins[j] : 0;
+        has_room = int(less - before) <= int(slots.most_between);
+        if (Tile::HAS_VALUES) found.make_room(before <= less ? found.room(float(upto - less), call.n, SAMPLE) : 0, s.totals, slots, Tile::TILE);
+    }
+    return __syncthreads_and(has_room);
+}
+
+// In shared memory, behind the tile.
+template <class Bits> struct SplitterTables {
+    Splitters<Bits> found;
+    SearchedValues<Bits> searched;
+};
+// What the sort of slots needs to know of keys that are equal to splitters. By the whole block of one tile.
+template <bool HAS_VALUES, class Bits> __device__ inline void note_splitters(const Splitters<Bits> &found, const SortCall &call, const SlotCall &slots) {
+    EqualKeys<Bits> &equal = *(EqualKeys<Bits> *)slots.equal;
+    if (threadIdx.x < BINS / 32) equal.digits[threadIdx.x] = 0xaaaaaaaa;
+    if (threadIdx.x < VALUES) equal.keys[2 * threadIdx.x + 1] = found.values[threadIdx.x];
+    if (HAS_VALUES && threadIdx.x < VALUES) equal.begins[2 * threadIdx.x + 1] = found.begins[threadIdx.x];
+    if (threadIdx.x == 0) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->slots_by = SLOTS_BY_SPLITTERS;
+}
+// A tile's keys between splitters that are found, of which `half` is half the least power of two that is more. With a payload two places call it.
+template <class Order, class Tile>
+__device__ __noinline__ void to_slots_between(typename Tile::Shared &s, SplitterTables<typename Tile::Shape::Bits> &tables, SortCall call, SlotCall slots,
+                                              u32 tile, u32 half) {
+    typedef typename Tile::Shape::Bits Bits;
+    const Splitters<Bits> &found = tables.found;
+    if (threadIdx.x < VALUES) tables.searched.set(threadIdx.x, found.values[threadIdx.x]);
+    if (tile == 0) note_splitters<Tile::HAS_VALUES>(found, call, slots);
+    u32 room = slots.room, *too_large = &((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large;
+    u64 nowhere = u64(room) << slots.bits;
+    const u32 *begins = found.begins;
+    auto place = [=](u32 d, u32 earlier, u32 total) {
+        if (d % 2 == 0) { // between two
+            if (earlier + total <= room) return u64(d / 2) * room + earlier;
+        } else {
+            if (!Tile::HAS_VALUES) return DONE;
+            u32 begin = begins[d / 2] + earlier;
+            if (begin + total <= begins[d / 2 + 1]) return DONE | begin;
+        }
+        *too_large = 1;
+        return nowhere;
+    };
+    __syncthreads();
+    SplitterDigit<Bits> digit{&tables.searched, half};
+    if constexpr (Tile::HAS_VALUES) to_slots_in_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
+    else to_slots_in_any_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
+}
+// A tile's keys by splitters of a sample.
+template <class Order, class Tile>
+__device__ inline void to_slots_by_splitters(typename Tile::Shared &s, Vector *tables, const SortCall &call, const SlotCall &slots, u32 tile,
+                                             typename Tile::Shape::Bits looked_at) {
+    typedef typename Tile::Shape::Bits Bits;
+    SplitterTables<Bits> &between = *(SplitterTables<Bits> *)tables;
+    bool fits = slots.sampled == LOOKED_AT ? find_splitters<1, Order, Tile>(between.found, s, call, slots, looked_at)
+                                           : find_splitters<4, Order, Tile>(between.found, s, call, slots, looked_at);
+    if (fits) to_slots_between<Order, Tile>(s, between, call, slots, tile, slots.intervals / 2);
+    else if (threadIdx.x == 0) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
+}

@@ -1,0 +1,143 @@
+// Steps to slots: what all ways to them have in common.
+#pragma once
+#include "sort/buckets.cuh"
+
+enum SlotRoute : u32 { SLOTS_BY_BITS, SLOTS_BY_RANGE, SLOTS_BY_SPLITTERS, SLOTS_BY_CELLS };
+
+// Frequent keys that have a digit each and need no sort: alone they are counted, and what goes with them has room by how often a sample has them.
+template <class Bits> struct EqualKeys {
+    u32 digits[BINS / 32]; // a bit for each that is such a key's
+    Bits keys[BINS];       // by digit
+    u32 begins[BINS + 1];  // where what goes with each begins among the slots' values
+    __device__ bool has(u32 d) const { return digits[d / 32] >> d % 32 & 1; }
+};
+
+struct SlotCall {
+    u32 *counts;         // by digit, zero before the sort: of keys that it has
+    void *keys, *values; // `room` for each slot, and after the last one a tile's for what has no place; of values then `equal_room`
+    void *equal;         // `EqualKeys`
+    void *map;           // `SlotMap`, zero before the sort
+    u32 bits;            // of a slot's number: by bits or range all have keys
+    u32 room;
+    u32 most, beyond;    // of LOOKED_AT that every block looks at before, so many may be a slot's; and of all slots together so many beyond that
+    u32 intervals;       // between splitters, each with a slot: a power of two, or none
+    u32 sampled;         // keys for splitters
+    u32 most_between;    // so many of them may be an interval's
+    u32 equal_room;      // for all that goes with keys of `equal`
+    u32 only_few;        // whether nothing fits between splitters but few values, of which each is often
+    u32 most_once;       // so many of LOOKED_AT keys that are few values may be the only one of theirs
+    u32 cell_parts;      // blocks that look at CELL_SAMPLE keys each before slots by cells, which are BINS; or none
+};
+constexpr u32 LOOKED_AT = 512;
+
+// A tile's keys to slots, in any order: `place(digit, earlier, total)` says where those of a digit go, of which so many are there already.
+template <class Order, class Tile, class Put, class D, class Place>
+__device__ inline bool to_slots_in_any_order(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots, u32 tile, D digit, const Place &place) {
+    typedef typename Tile::Shape::Bits Bits;
+    Order order{Bits(call.flip)};
+    u64 at = u64(tile) * Tile::TILE;
+    const Bits *from = (const Bits *)call.keys_in + at;
+    u32 *counts = slots.counts;
+    return any_order<Tile>(
+        s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, Put{(Bits *)slots.keys, order},
+        [=](u32 d, u32 total) { return place(d, atomicAdd(counts + d, total), total); });
+}
+// The same in order, and what goes with them.
+template <class Order, class Tile, class Put, class D, class Place>
+__device__ inline void to_slots_in_order(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots, u32 tile, D digit, const Place &place) {
+    typedef typename Tile::Shape::Bits Bits;
+    typedef typename Tile::Shape::Value Value;
+    Order order{Bits(call.flip)};
+    u64 at = u64(tile) * Tile::TILE;
+    const Bits *from = (const Bits *)call.keys_in + at;
+    const Value *values = (const Value *)call.values_in;
+    u32 *counts = slots.counts;
+    bool is_last = tile == gridDim.x - 1;
+    LookBackDigits chain{call.words[1] + u64(tile) * BINS, tile};
+    stable_any<Tile>(
+        s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, Put{(Bits *)slots.keys, order}, values ? values + at : nullptr, at,
+        (Value *)slots.values, [=](u32 d, u32 total) { chain.publish(d, total); },
+        [=](u32 d, u32 total) {
+            u32 earlier = chain.template receive<8>(d, total);
+            if (is_last) counts[d] = earlier + total;
+            return place(d, earlier, total);
+        });
+}
+
+// ---- frequent keys, when slots are sorted -------------------------------------------------------------------------------------------
+
+// By so many threads: the same key everywhere.
+template <class Bits> __device__ inline void fill(Bits *out, u32 count, Bits key, u32 thread, u32 threads) {
+    constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Bits);
+    u32 head = min(count, u32(-u64(out) % sizeof(Vector) / sizeof(Bits))), vectors = (count - head) / IN_VECTOR, tail = head + vectors * IN_VECTOR;
+    Bits keys[IN_VECTOR];
+#pragma unroll
+    for (u32 k = 0; k < IN_VECTOR; k++) keys[k] = key;
+    Vector vector;
+    memcpy(&vector, keys, sizeof(Vector));
+#pragma unroll 4
+    for (u32 i = thread; i < vectors; i += threads) ((Vector *)(out + head))[i] = vector;
+    if (thread < head) out[thread] = key;
+    if (thread < count - tail) out[tail + thread] = key;
+}
+// By so many threads, frequent keys that are the same: `out`, if anybody wants them, and what goes with them. Apart, as what follows, so that it takes no
+// registers from the others.
+template <class Bits, class Value>
+__device__ __noinline__ void place_equal(Bits *out, u32 count, Bits key, Value *to, const Value *from, u32 thread, u32 threads) {
+    constexpr u32 AT_ONCE = 4; // values that are asked for before one is stored
+    if constexpr (Value::BYTES > 0)
+        for (u32 i = thread; i < count; i += AT_ONCE * threads) {
+            Value value[AT_ONCE];
+#pragma unroll
+            for (u32 k = 0; k < AT_ONCE; k++)
+                if (i + k * threads < count) value[k] = from[i + k * threads];
+#pragma unroll
+            for (u32 k = 0; k < AT_ONCE; k++)
+                if (i + k * threads < count) to[i + k * threads] = value[k];
+        }
+    if (Value::BYTES == 0 || out) fill(out, count, key, thread, threads);
+}
+// Those of one digit.
+template <class Bits> struct EqualOfDigit { // in shared memory
+    Bits key;
+    u32 count, begin; // begin: of what goes with them
+
+    // By one thread; finished for it by `wait_for_copies`.
+    template <bool HAS_VALUES> __device__ void ask_for(const SlotCall &slots, u32 digit) {
+        const EqualKeys<Bits> &equal = *(const EqualKeys<Bits> *)slots.equal;
+        copy_item_to_shared(&key, equal.keys + digit);
+        copy_item_to_shared(&count, slots.counts + digit);
+        if (HAS_VALUES) copy_item_to_shared(&begin, equal.begins + digit);
+    }
+};
+// Those of all digits that have more than `most`, by all blocks.
+template <class Bits> struct ManyEqual { // in shared memory
+    u32 starts[BINS], counts[BINS], begins[BINS], totals[BINS / WARP], all;
+    Bits keys[BINS];
+};
+template <class Order, class Bits, class Value, u32 THREADS>
+__device__ __noinline__ void place_many(ManyEqual<Bits> &s, Order order, const u32 *all_counts, const EqualKeys<Bits> &equal, u32 most, Bits *out, Value *to,
+                                        const Value *from) {
+    u32 d = threadIdx.x, count = d < BINS ? all_counts[d] : 0;
+    bool is_many = count > most && equal.has(d);
+    u32 begin = Value::BYTES > 0 && is_many ? equal.begins[d] : 0;
+    Bits key = is_many ? equal.keys[d] : Bits(0);
+    __syncthreads(); // the slot is out
+    if (d == 0) s.all = 0;
+    __syncthreads();
+    if (d < BINS) {
+        u32 start = block_before<BINS>(count, s.totals);
+        if (is_many) {
+            u32 m = atomicAdd(&s.all, 1);
+            s.starts[m] = start;
+            s.counts[m] = count;
+            s.begins[m] = begin;
+            s.keys[m] = order.from(key);
+        }
+    }
+    __syncthreads();
+    for (u32 m = 0; m < s.all; m++) {
+        u32 start = s.starts[m];
+        place_equal(out ? out + start : out, s.counts[m], s.keys[m], to + start, from + s.begins[m], blockIdx.x * THREADS + d, gridDim.x * THREADS);
+    }
+}
