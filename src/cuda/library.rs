@@ -6,6 +6,7 @@
 use super::cache::Cache;
 use super::driver::check;
 use super::entry_points::{EntryPoints, KernelHandle, LaunchAttribute, LaunchConfig, LibraryHandle};
+use super::includes::{File, files};
 use super::nvrtc::{FLAGS, Failure, Nvrtc, Target};
 use super::unit::{included, parts};
 use crate::Error;
@@ -87,6 +88,12 @@ unsafe impl Sync for Kernels {}
 impl Kernels {
     /// Compiles the text of a translation unit with NVRTC, or takes it from the cache on disk, and loads the kernels
     /// named. `name` is what the unit is called in messages. Waits for the compiler, not for the device.
+    ///
+    /// The text may include files of the user's: by an absolute path, or in quotes by a path
+    /// relative to the folder of `name`, which is the current one for a name without `/`. When such
+    /// a file changes, the kernels are compiled again. They are compiled in each process, and not
+    /// kept, if the text or a file that it includes uses `__has_include` or `#include_next`, or
+    /// includes what a macro stands for.
     ///
     /// # Errors
     /// [`Error::NoCompiler`], [`Error::Compiler`], [`Error::Compile`] with the compiler's own words, [`Error::Driver`].
@@ -459,18 +466,15 @@ fn compile(unit: &str, texts: &[&str], capability: Capability, cache: &Cache) ->
     };
 
     let image = |k: usize| {
-        let templates = included(TEMPLATES, texts[k]);
-        let key = key(target, nvrtc.version(), &FLAGS, texts[k], &templates);
-        if let Some(image) = cache.read(&key) {
-            return Ok(image);
-        }
-        let image =
-            nvrtc.compile(&format!("{unit}.cu"), texts[k], &templates, target).map_err(|failure| match failure {
+        let (name, templates) = (format!("{unit}.cu"), included(TEMPLATES, texts[k]));
+        let read = || files(&name, texts[k], &templates);
+        let key = |files: &[File]| key(target, nvrtc.version(), &FLAGS, texts[k], &templates, files);
+        through(cache, read, key, || {
+            nvrtc.compile(&name, texts[k], &templates, target).map_err(|failure| match failure {
                 Failure::Log(log) => Error::Compile { unit: unit.to_owned(), log },
                 Failure::Call(reason) => broken(reason),
-            })?;
-        cache.write(&key, &image);
-        Ok(image)
+            })
+        })
     };
     Ok((target, on_all_cores(texts.len(), image)?))
 }
@@ -501,9 +505,41 @@ fn on_all_cores<X: Send + Sync>(n: usize, make: impl Fn(usize) -> Result<X, Erro
     made.into_iter().map_while(OnceLock::into_inner).collect()
 }
 
-/// All that an image is made from: what it is compiled for, by which compiler, how, the unit's text and the templates'.
-fn key(target: Target, version: (i32, i32), flags: &[&str], source: &str, templates: &[(&str, &str)]) -> String {
-    format!("{target:?} {version:?} {flags:?}\n{source}\n{templates:?}")
+/// The image that the cache has under the `key` of the files that `read` finds; else the one that
+/// `make` compiles. That one is kept if `read` finds the same files afterwards, since a file that
+/// changed meanwhile may have been compiled before or after. If the files are unknown, nothing is
+/// kept.
+fn through(
+    cache: &Cache,
+    read: impl Fn() -> Option<Vec<File>>,
+    key: impl Fn(&[File]) -> String,
+    make: impl FnOnce() -> Result<Vec<u8>, Error>,
+) -> Result<Vec<u8>, Error> {
+    let files = read();
+    let key = files.as_deref().map(key);
+    if let Some(image) = key.as_ref().and_then(|key| cache.read(key)) {
+        return Ok(image);
+    }
+    let image = make()?;
+    if let Some(key) = key.filter(|_| read() == files) {
+        cache.write(&key, &image);
+    }
+    Ok(image)
+}
+
+/// All that an image is made from: what it is compiled for, by which compiler, how, the unit's
+/// text, the templates' and that of the user's files.
+fn key(
+    target: Target,
+    version: (i32, i32),
+    flags: &[&str],
+    source: &str,
+    templates: &[(&str, &str)],
+    files: &[File],
+) -> String {
+    let files: Vec<String> = files.iter().map(File::key).collect();
+    let (length, files) = (source.len(), files.join("\n")); // the length says where the text ends
+    format!("{target:?} {version:?} {flags:?} {length}\n{source}\n{templates:?}\n{files}")
 }
 
 // ---- the cache of loaded kernels ---------------------------------------------------------------------------------------------
@@ -551,6 +587,7 @@ pub(crate) fn load_with_shared(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cuda::unit::TEMPLATES;
     use std::collections::HashSet;
     use std::fs;
     use std::path::{Path, PathBuf};
@@ -696,15 +733,128 @@ mod tests {
         let other_templates = [("a.cuh", "one"), ("b.cuh", "three")];
         let flags = ["--std=c++17", "--fmad=false"];
         let keys = [
-            key(Target::Cubin(90), (13, 0), &flags, "text", &templates),
-            key(Target::Cubin(80), (13, 0), &flags, "text", &templates),
-            key(Target::Ptx(90), (13, 0), &flags, "text", &templates),
-            key(Target::Cubin(90), (13, 1), &flags, "text", &templates),
-            key(Target::Cubin(90), (13, 0), &flags[..1], "text", &templates),
-            key(Target::Cubin(90), (13, 0), &flags, "other text", &templates),
-            key(Target::Cubin(90), (13, 0), &flags, "text", &other_templates),
-            key(Target::Cubin(90), (13, 0), &flags, "text", &templates[..1]),
+            key(Target::Cubin(90), (13, 0), &flags, "text", &templates, &[]),
+            key(Target::Cubin(80), (13, 0), &flags, "text", &templates, &[]),
+            key(Target::Ptx(90), (13, 0), &flags, "text", &templates, &[]),
+            key(Target::Cubin(90), (13, 1), &flags, "text", &templates, &[]),
+            key(Target::Cubin(90), (13, 0), &flags[..1], "text", &templates, &[]),
+            key(Target::Cubin(90), (13, 0), &flags, "other text", &templates, &[]),
+            key(Target::Cubin(90), (13, 0), &flags, "text", &other_templates, &[]),
+            key(Target::Cubin(90), (13, 0), &flags, "text", &templates[..1], &[]),
         ];
         assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
+    }
+
+    // ---- files of the user's ---------------------------------------------------------------------------------------------------
+
+    /// The image of a kernel that stores `V`, which `text` defines, of a unit called `name`.
+    fn storing_v(name: &str, text: &str, cache: &Cache) -> Result<Vec<u8>, Error> {
+        let kernel = "extern \"C\" __global__ void kernel(unsigned *x) { *x = V; }";
+        compile(name, &[&format!("{text}\n{kernel}\n")], NEWEST, cache).map(|(_, mut images)| images.remove(0))
+    }
+
+    /// For every spelling of an include and every state of the file: a cache changes no image.
+    #[test]
+    fn a_file_that_a_text_includes_changes() {
+        if compiler_for_tests().is_none() {
+            return;
+        }
+        let folder = Folder::new("includes");
+        fs::create_dir_all(folder.0.join("inner")).unwrap();
+        let at = |name: &str| folder.0.join(name).to_str().expect("a path in UTF-8").to_owned();
+        let (outer, inner, unit) = (at("outer.cuh"), at("inner/v.cuh"), at("unit"));
+        fs::write(&outer, "#include \"inner/middle.cuh\"\n").unwrap();
+        fs::write(at("inner/middle.cuh"), "#include \"v.cuh\"\n").unwrap();
+        let up = "../".repeat(std::env::current_dir().unwrap().components().count() - 1);
+        let from_here = format!("{up}{}", inner.trim_start_matches('/'));
+
+        // Whether the image is kept, the unit's name, its text.
+        let mut texts = vec![
+            (true, "unit", format!("#include \"{inner}\"")),
+            (true, "unit", format!("#include <{inner}>")),
+            (true, "unit", format!("#include \"{from_here}\"")),
+            (true, "unit", format!("#include \"{outer}\"")),
+            (true, &unit, "#include \"inner/v.cuh\"".to_owned()),
+            (true, &unit, "#include \"outer.cuh\"".to_owned()),
+            (true, "unit", format!(" %: /* \n */ inc\\\nlude/**/\"{inner}\" // as below")),
+            (true, "unit", format!("#line 7 \"/nowhere/else\"\n#include\"{inner}\"")),
+            (false, "unit", format!("#define WHERE \"{inner}\"\n#include WHERE")),
+            (false, "unit", format!("#define JOIN(A, B) A##B\n#define WHERE <{inner}>\n#include JOIN(WH, ERE)")),
+            (false, "unit", format!("#include_next \"{inner}\"")),
+        ];
+        let asks = |has: &str| format!("#if {has}(\"{inner}\")\n#define V 1\n#else\n#define V 2\n#endif");
+        let existence = texts.len();
+        texts.extend([
+            (false, "unit", asks("__has_include")),
+            (false, "unit", format!("#define JOIN(A, B) A##B\n{}", asks("JOIN(__has_inc, lude)"))),
+        ]);
+        for (k, (kept, name, text)) in texts.into_iter().enumerate() {
+            let cache = folder.0.join(format!("cache {k}"));
+            let set = |state: u32| match state {
+                2 if k >= existence => fs::remove_file(&inner).unwrap(),
+                _ => fs::write(&inner, format!("#define V {state}\n")).unwrap(),
+            };
+            let images = [1, 2, 1].map(|state| {
+                set(state);
+                let anew = storing_v(name, &text, &Cache::none()).expect(&text);
+                let cached = storing_v(name, &text, &Cache::at(&cache)).expect(&text);
+                assert!(cached == anew, "an old image with {state} in the file: {text}");
+                anew
+            });
+            assert!(images[0] != images[1], "the compiler reads no file for {text}");
+            let files = fs::read_dir(&cache).map_or(0, |files| files.count());
+            assert_eq!(files, if kept { 2 } else { 0 }, "{text}");
+        }
+    }
+
+    /// The compiler reads the template.
+    #[test]
+    fn a_template_and_a_file_of_its_name() {
+        if compiler_for_tests().is_none() {
+            return;
+        }
+        let folder = Folder::new("template");
+        fs::create_dir_all(&folder.0).unwrap();
+        let unit = folder.0.join("unit");
+        let unit = unit.to_str().expect("a path in UTF-8");
+        fs::write(folder.0.join("types.cuh"), "#error a file\n").unwrap();
+        fs::write(folder.0.join("v.cuh"), "#include \"types.cuh\"\n#define V u32(1)\n").unwrap();
+        storing_v(unit, "#include \"types.cuh\"\n#include \"v.cuh\"", &Cache::none()).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_changes_while_it_is_compiled() {
+        let folder = Folder::new("meanwhile");
+        fs::create_dir_all(&folder.0).unwrap();
+        let (header, cache) = (folder.0.join("header.cuh"), Cache::at(&folder.0.join("cache")));
+        fs::write(&header, "1").unwrap();
+        let source = format!("#include \"{}\"\n", header.display());
+        let image = |make: &dyn Fn() -> &'static [u8]| {
+            let key = |files: &[File]| key(Target::Cubin(90), (13, 0), &FLAGS, &source, &[], files);
+            through(&cache, || files("unit", &source, &[]), key, || Ok(make().to_vec())).unwrap()
+        };
+        let changing = || {
+            fs::write(&header, "2").unwrap();
+            &b"of 1 or of 2"[..]
+        };
+        assert_eq!(image(&changing), b"of 1 or of 2");
+        assert_eq!(image(&|| b"of 2"), b"of 2");
+        assert_eq!(image(&|| panic!("it is kept")), b"of 2");
+        fs::write(&header, "1").unwrap();
+        assert_eq!(image(&|| b"of 1"), b"of 1");
+    }
+
+    /// The scan knows all that the library's own units read, and they read no file.
+    #[test]
+    fn units_of_the_library_are_kept() {
+        for unit in BUILT_IN {
+            for text in parts(unit.source, &["one", "two"]) {
+                assert_eq!(files("unit.cu", &text, &included(&text)), Some(Vec::new()), "{text}");
+            }
+        }
+        // And all templates include templates alone, as they are spelled.
+        for (name, text) in TEMPLATES {
+            assert_eq!(files(name, text, &TEMPLATES), Some(Vec::new()), "{name}");
+        }
     }
 }

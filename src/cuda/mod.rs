@@ -19,6 +19,7 @@ mod cache;
 mod compact;
 mod driver;
 mod entry_points;
+mod includes;
 mod library;
 mod nvrtc;
 pub(crate) mod offsets;
