@@ -239,6 +239,11 @@ template <class A, class B> __device__ inline Range<Common<A, B>> range(A a, B b
 }
 template <class T> __device__ inline Range<T> reversed(Range<T> range) { return {range.last, range.now, range.more, !range.down}; }
 
+// ---- loops --------------------------------------------------------------------------------------------------------------------
+
+// A turn of a `while`, which the compiler takes for an effect: C++ leaves a loop undefined that has none and does not end.
+__device__ inline void turn() { asm volatile(""); }
+
 // ---- methods of integers --------------------------------------------------------------------------------------------------------
 
 #define OF_INTEGERS static_assert(IS_INTEGER<T>, "this method is of integers")

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use syn::Ident;
 
 /// Rust's scopes, the innermost last. In C++ no two variables have the same name, so one may shadow another, and a name that ends in an
-/// underscore or a number is no keyword, no argument and no macro of the templates.
+/// underscore or a number is no keyword, no argument and no macro of the templates. None begins with an underscore or has two in a row,
+/// which C++ reserves.
 #[derive(Default)]
 pub(crate) struct Names {
     scopes: Vec<HashMap<String, String>>,
@@ -46,7 +47,7 @@ impl Names {
 
     /// A new variable.
     pub(crate) fn declare(&mut self, rust: &Ident) -> String {
-        let plain: String = rust.to_string().trim_start_matches("r#").chars().map(ascii).collect();
+        let plain = plain(rust);
         let times = self.given.entry(plain.clone()).and_modify(|times| *times += 1).or_insert(1);
         let cuda = if *times == 1 { format!("{plain}_") } else { format!("{plain}_{times}") };
         self.alias(rust, cuda.clone());
@@ -70,6 +71,14 @@ impl Names {
         let inside = self.operands.last().copied().unwrap_or(0);
         !self.scopes[inside..].iter().any(|scope| scope.contains_key(&name))
     }
+}
+
+/// The words of a name, with one underscore between two of them.
+fn plain(name: &Ident) -> String {
+    let ascii: String = name.to_string().trim_start_matches("r#").chars().map(ascii).collect();
+    let words: Vec<&str> = ascii.split('_').filter(|word| !word.is_empty()).collect();
+    let plain = words.join("_");
+    if plain.starts_with(|c: char| c.is_ascii_digit()) { format!("n{plain}") } else { plain }
 }
 
 fn ascii(c: char) -> String {

@@ -344,7 +344,7 @@ fn loops() {
              if (rust::eq(i_, rust::literal(3))) {\n        continue;\n    }\n    rust::set(n_, rust::add(n_, i_));\n}\n\
          for (auto range2 = rust::reversed(rust::range_inclusive(rust::literal(1), u32(8))); range2.more; range2.next()) {\n    \
              rust::set(n_, rust::mul(n_, rust::literal(2)));\n}\n\
-         while (rust::gt(n_, rust::literal(100))) {\n    rust::set(n_, rust::div(n_, rust::literal(2)));\n    \
+         while (rust::gt(n_, rust::literal(100))) {\n    rust::turn();\n    rust::set(n_, rust::div(n_, rust::literal(2)));\n    \
              if (rust::eq(n_, rust::literal(7))) {\n        break;\n    }\n    else {\n        \
              rust::set(n_, rust::sub(n_, rust::literal(1)));\n    }\n}\nreturn n_;",
     );
@@ -594,4 +594,88 @@ fn errors_become_compile_errors() {
         text(quote!(library: own; types: (Carry: u32); result: Carry; arguments: (a Carry: a) (b Carry: b); body: K))
             .to_string();
     assert!(text.contains("compile_error") && text.contains("not translated to CUDA"), "{text}");
+}
+
+// ---- names -------------------------------------------------------------------------------------------------------------------
+
+fn field_names(names: &str) -> Vec<String> {
+    let text = cpp::field_names(names.parse().expect("tokens")).to_string();
+    text.split('"').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn names_of_fields() {
+    let others =
+        "x count_ then_by _private _x1 threadIdx blockDim warpSize u32 min Element Carry made rust self_ type_ NaN";
+    assert_eq!(field_names(others), [""; 0]);
+    for (name, why) in [
+        ("char16_t", "in C++ this one is a keyword"),
+        ("static_cast", "in C++ this one is a keyword"),
+        ("bitor", "in C++ this one is a keyword"),
+        ("co_yield", "in C++ this one is a keyword"),
+        ("r#type", "C++ has no raw identifiers"),
+        ("größe", "in CUDA C++ a name has ASCII letters, digits and underscores alone"),
+        (
+            "__shared__",
+            "C++ reserves names with two underscores in a row, and with an underscore before a capital letter at the front",
+        ),
+        (
+            "a__b",
+            "C++ reserves names with two underscores in a row, and with an underscore before a capital letter at the front",
+        ),
+        (
+            "_Float",
+            "C++ reserves names with two underscores in a row, and with an underscore before a capital letter at the front",
+        ),
+        ("NULL", "in the text of a kernel this one is defined already"),
+        ("f16", "in the text of a kernel this one is defined already"),
+    ] {
+        let words = format!("the field `{name}` needs another name: {why}");
+        assert_eq!(field_names(&format!("x {name} y")), [words.clone()]);
+        // A body with such a field, of an element whose C++ twin was written by hand.
+        let field = syn::parse_str::<syn::Member>(name).expect("a field");
+        let of_fields = |body| refused(body, &[&words]);
+        of_fields(quote!(a.#field + b.x));
+        of_fields(quote!({
+            a.#field = b.x;
+            a
+        }));
+        of_fields(quote!(Pair::<f32, u32> { #field: a.x, second: a.second }));
+        of_fields(quote!({
+            let Pair { #field: found, .. } = a;
+            found
+        }));
+    }
+}
+
+/// Macros without parameters that the templates leave defined, or that a unit defines before it includes them.
+#[test]
+fn macros_of_kernels_are_no_names_of_fields() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../cuda-templates");
+    for file in std::fs::read_dir(folder).expect("the templates") {
+        let text = std::fs::read_to_string(file.expect("a file").path()).expect("a template");
+        for line in text.lines() {
+            let Some(name) = line.trim_start().strip_prefix("#define ").and_then(|rest| rest.split(' ').next()) else {
+                continue;
+            };
+            let is_left = !name.contains('(') && !text.contains(&format!("#undef {name}\n"));
+            assert!(!is_left || cpp::DEFINED.contains(&name), "{name} is a macro, and no field may have its name");
+        }
+    }
+}
+
+#[test]
+fn names_of_variables_are_none_that_cpp_reserves() {
+    is(
+        quote!({
+            let __LINE__ = a.x;
+            let _x = __LINE__ + b.x;
+            let x_ = _x;
+            let _1 = x_;
+            let größe__ = _1;
+            größe__
+        }),
+        "const auto LINE_ = a.x;\nconst auto x_ = rust::add(LINE_, b.x);\nconst auto x_2 = x_;\nconst auto n1_ = x_2;\n\
+         const auto gruf6udfe_ = n1_;\nreturn gruf6udfe_;",
+    );
 }

@@ -4,6 +4,7 @@
 //! literal in double. Statements stay statements. A block that is an operand becomes a lambda that is called at once; it may not assign
 //! to what is outside of it, since C++ does not say in which order operands are evaluated.
 
+use crate::cpp::refusal;
 use crate::input::Input;
 use crate::methods::{Argument, constant, digits, float, integer, is_number, mathematical, method};
 use crate::names::Names;
@@ -126,12 +127,23 @@ impl Translator {
             Pat::Struct(all) => {
                 for FieldPat { member, pat, .. } in &all.fields {
                     match member {
-                        Member::Named(field) => self.fields(&format!("{value}.{field}"), pat),
+                        Member::Named(field) => {
+                            let place = self.field(value, field);
+                            self.fields(&place, pat);
+                        }
                         Member::Unnamed(_) => _ = self.refuse(member, "fields have names"),
                     }
                 }
             }
             other => _ = self.refuse(other, "patterns are names, `_`, or the fields of a struct"),
+        }
+    }
+
+    /// A field, whose name is the only one of the body that C++ is given as it stands.
+    fn field(&mut self, base: &str, name: &Ident) -> String {
+        match refusal(name) {
+            Some(words) => self.refuse(name, words),
+            None => format!("{base}.{name}"),
         }
     }
 
@@ -285,7 +297,10 @@ impl Translator {
         }
         for field in &literal.fields {
             match &field.member {
-                Member::Named(name) => self.value(&field.expr, &Into::Place(format!("{place}.{name}"))),
+                Member::Named(name) => {
+                    let place = self.field(place, name);
+                    self.value(&field.expr, &Into::Place(place));
+                }
                 Member::Unnamed(_) => _ = self.refuse(&field.member, "fields have names"),
             }
         }
@@ -427,9 +442,13 @@ impl Translator {
             Expr::ForLoop(walk) => self.walk(walk),
             Expr::While(walk) if walk.label.is_none() => {
                 let condition = self.condition(&walk.cond);
-                self.loops += 1;
-                self.braced(format!("while {condition}"), &walk.body, &Into::Nothing);
-                self.loops -= 1;
+                self.line(format!("while {condition} {{"));
+                (self.depth, self.loops) = (self.depth + 1, self.loops + 1);
+                // Rust defines a loop without an end; in C++ one without an effect is undefined.
+                self.line("rust::turn();");
+                self.block(&walk.body, &Into::Nothing);
+                (self.depth, self.loops) = (self.depth - 1, self.loops - 1);
+                self.line("}");
             }
             Expr::Tuple(unit) if unit.elems.is_empty() => {}
             Expr::While(_) => _ = self.refuse(expression, "labels"),
@@ -487,7 +506,10 @@ impl Translator {
     fn place(&mut self, expression: &Expr) -> String {
         match inner(expression) {
             Expr::Field(field) => match &field.member {
-                Member::Named(name) => format!("{}.{name}", self.place(&field.base)),
+                Member::Named(name) => {
+                    let base = self.place(&field.base);
+                    self.field(&base, name)
+                }
                 Member::Unnamed(_) => self.refuse(&field.member, "fields have names"),
             },
             Expr::Path(path) => match path.path.get_ident() {
@@ -550,7 +572,10 @@ impl Translator {
             Expr::Lit(literal) => self.number(&literal.lit, false),
             Expr::Path(path) => self.path(path),
             Expr::Field(field) => match &field.member {
-                Member::Named(name) => format!("{}.{name}", self.operand(&field.base)),
+                Member::Named(name) => {
+                    let base = self.operand(&field.base);
+                    self.field(&base, name)
+                }
                 Member::Unnamed(_) => self.refuse(&field.member, "fields have names"),
             },
             Expr::Unary(unary) => self.unary(unary),
