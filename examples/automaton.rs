@@ -68,13 +68,15 @@ parascan::operator! {
         associativity: Exact,
         carry: Transitions,
         identity: Transitions::new([0, 1, 2, 3, 4, 5, 6, 7]),
+        // SAFETY: each text here is of comparisons and of operations on bits, defined for all bytes and all words.
         lift: |byte| match byte {
             b'"' => QUOTE,
             b'\\' => BACKSLASH,
             _ => OTHER,
-        } => "{ x == '\"' ? 0x76543101u : x == '\\\\' ? 0x76543120u : 0x76543110u }",
-        lower: |f| f.after(OUTSIDE) => "Element(x.packed & 7)",
-        combine: |f, g| <Compose as Operator<Transitions>>::combine(f, g) => <Compose as Operator<Transitions>>::CUDA,
+        } => unsafe "{ x == '\"' ? 0x76543101u : x == '\\\\' ? 0x76543120u : 0x76543110u }",
+        lower: |f| f.after(OUTSIDE) => unsafe "Element(x.packed & 7)",
+        combine: |f, g| <Compose as Operator<Transitions>>::combine(f, g)
+            => unsafe <Compose as Operator<Transitions>>::CUDA.text(),
     }
 }
 
@@ -154,13 +156,14 @@ parascan::operator! {
             length: Transitions::new([0, 1, 2, 3, 4, 5, 6, 7]),
             second: Transitions::new([0, 1, 2, 3, 4, 5, 6, 7]),
         },
-        lift: |byte| utf8(byte) => UTF8,
+        // SAFETY: each text here is of comparisons and of operations on bits, defined for all bytes and all words.
+        lift: |byte| utf8(byte) => unsafe UTF8,
         lower: |x| if x.second.after(0) == 5 { INVALID } else { x.length.after(0) }
-            => "Element((x.second.packed & 7) == 5 ? 4 : x.length.packed & 7)",
+            => unsafe "Element((x.second.packed & 7) == 5 ? 4 : x.length.packed & 7)",
         combine: |a, b| Pair {
             length: <Compose as Operator<Transitions>>::combine(a.length, b.length),
             second: <Compose as Operator<Transitions>>::combine(a.second, b.second),
-        } => "{ { States(b.length.packed).of(a.length.packed).packed() }, { States(b.second.packed).of(a.second.packed).packed() } }",
+        } => unsafe "{ { States(b.length.packed).of(a.length.packed).packed() }, { States(b.second.packed).of(a.second.packed).packed() } }",
     }
 }
 

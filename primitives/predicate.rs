@@ -1,17 +1,17 @@
 //! Predicates: which items are kept.
 
-use crate::Element;
 use crate::cuda::{FLOAT_RANGE, INTEGER_RANGE, SAME, SAME_HALVES};
+use crate::{DeviceCode, Element};
 use half::{bf16, f16};
 
 /// Whether an item is kept, on both engines.
 ///
 /// A predicate may carry values that are known at run time only: they go to the device with the call.
-/// [`predicate!`](crate::predicate) writes one with less.
+/// [`predicate!`](crate::predicate) writes one with less, and without `unsafe`.
 ///
 /// # Example
 /// ```
-/// use parascan::{Predicate, compact};
+/// use parascan::{DeviceCode, Predicate, compact};
 ///
 /// /// Keeps multiples of a number.
 /// #[derive(Clone, Copy)]
@@ -20,7 +20,8 @@ use half::{bf16, f16};
 ///     type Parameters = u32;
 ///     fn parameters(&self) -> u32 { self.0 }
 ///     fn keeps(&self, x: u32) -> bool { x % self.0 == 0 }
-///     const CUDA: &'static str = "x % p == 0";
+///     // SAFETY: it divides by nothing but a p that is not zero.
+///     const CUDA: DeviceCode<Self, u32> = unsafe { DeviceCode::new("p && x % p == 0") };
 /// }
 /// assert_eq!(compact::<u32>().keep(MultipleOf(3)).run(&[1, 2, 3, 4, 5, 6])?, [3, 6]);
 /// # Ok::<(), parascan::Error>(())
@@ -38,10 +39,10 @@ pub trait Predicate<T: Element>: Copy + Send + Sync + 'static {
     /// Whether `x` is kept. Never called on anything but an item.
     fn keeps(&self, x: T) -> bool;
     /// `keeps` over `x`, an item, and `p`, the parameters, in C++: an expression, or statements, the last of which is a `return`.
-    const CUDA: &'static str;
+    const CUDA: DeviceCode<Self, T>;
     /// The type under which the kernel sees the item.
     #[doc(hidden)]
-    const CUDA_ITEM: &'static str = T::CUDA;
+    const CUDA_ITEM: DeviceCode<Self, T> = DeviceCode::element::<T>();
     /// Whether the kernel keeps what `CUDA` does not.
     #[doc(hidden)]
     fn is_complement(&self) -> bool {
@@ -68,8 +69,10 @@ impl<T: Element, P: Predicate<T>> Predicate<T> for Not<P> {
     fn keeps(&self, x: T) -> bool {
         !self.0.keeps(x)
     }
-    const CUDA: &'static str = P::CUDA;
-    const CUDA_ITEM: &'static str = P::CUDA_ITEM;
+    // SAFETY: as `P` promises, whose item and parameters it has.
+    const CUDA: DeviceCode<Self, T> = unsafe { DeviceCode::new(P::CUDA.text()) };
+    // SAFETY: as above.
+    const CUDA_ITEM: DeviceCode<Self, T> = unsafe { DeviceCode::new(P::CUDA_ITEM.text()) };
     fn is_complement(&self) -> bool {
         !self.0.is_complement()
     }
@@ -79,8 +82,13 @@ impl<T: Element, P: Predicate<T>> Predicate<T> for Not<P> {
 // On the device each is one test of a range of integers in the order of the items, so that they share their kernels: one for the
 // integers of a size, one for the floats of a size.
 
+mod sealed {
+    /// What kernels run of an implementation is a text: so there are none outside of this file.
+    pub trait Sealed {}
+}
+
 /// Elements of the catalog in their order, as integers.
-pub trait Ordered: Element + PartialEq + PartialOrd {
+pub trait Ordered: sealed::Sealed + Element + PartialEq + PartialOrd {
     /// The unsigned integer of the same size.
     #[doc(hidden)]
     type Bits: Element;
@@ -114,6 +122,7 @@ pub trait Ordered: Element + PartialEq + PartialOrd {
 
 macro_rules! integers {
     ($($t:ident $bits:ident;)*) => { $(
+        impl sealed::Sealed for $t {}
         impl Ordered for $t {
             type Bits = $bits;
             const CUDA_RANGE: &'static str = INTEGER_RANGE;
@@ -134,6 +143,7 @@ integers! { i8 u8; u8 u8; i16 u16; u16 u16; i32 u32; u32 u32; i64 u64; u64 u64; 
 
 macro_rules! floats {
     ($($t:ident $bits:ident $key:ident $zero:expr, $same:expr;)*) => { $(
+        impl sealed::Sealed for $t {}
         impl Ordered for $t {
             type Bits = $bits;
             const CUDA_RANGE: &'static str = FLOAT_RANGE;
@@ -211,8 +221,9 @@ macro_rules! comparisons {
                 $( let $name($($field),*) = *self; )?
                 $keeps
             }
-            const CUDA: &'static str = T::CUDA_RANGE;
-            const CUDA_ITEM: &'static str = <T::Bits as Element>::CUDA;
+            // SAFETY: one subtraction of unsigned integers, and a comparison. `Ordered` is sealed.
+            const CUDA: DeviceCode<Self, T> = unsafe { DeviceCode::new(T::CUDA_RANGE) };
+            const CUDA_ITEM: DeviceCode<Self, T> = DeviceCode::element::<T::Bits>();
             fn is_complement(&self) -> bool {
                 $( let $name($($field),*) = *self; )?
                 range::<T>($places).1 != $complement

@@ -15,7 +15,8 @@ use half::{bf16, f16};
 /// Implemented for `f32`, `f64`, `f16`, `bf16`, `i8` to `i64`, `u8` to `u64`, `usize` and `isize`.
 ///
 /// # Safety
-/// [`CUDA`](Element::CUDA) must name or define a C++ type of the same size, alignment and layout.
+/// [`CUDA`](Element::CUDA) must name or define a C++ type of the same size, alignment and layout, for which any bits are a value, as
+/// in Rust, and do nothing else. The hidden constants are left as they are.
 ///
 /// # Example
 /// ```

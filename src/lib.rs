@@ -42,7 +42,7 @@
 //! | [`sort()`] | keys in order, alone, with a payload, or where they were: [`Sort`] |
 //! | [`Sum`], [`Product`], [`Max`], [`Min`], [`BitAnd`], [`BitOr`], [`BitXor`], [`Last`] | the operators of the catalog |
 //! | [`operators`] | more of them: recurrences, automata, extremes and where they are, softmax, variance, segments |
-//! | [`element!`], [`operator!`], [`predicate!`] | for elements, operators and predicates of your own; [`Operator`], [`Element`] and [`Predicate`] by hand |
+//! | [`element!`], [`operator!`], [`predicate!`] | for elements, operators and predicates of your own; [`Operator`], [`Element`] and [`Predicate`] by hand, with [`DeviceCode`] |
 //! | [`Source`], [`Destination`], [`Place`] | host slices and cudarc's buffers |
 //! | [`Workspace`], [`Scan::prepare`] | scratch memory kept between calls; CUDA graphs |
 //! | [`Strategy`], [`Block`] | which algorithm on the device |
@@ -69,6 +69,7 @@
 mod catalog;
 pub mod cpu;
 pub mod cuda;
+mod device_code;
 mod element;
 mod error;
 #[cfg(feature = "laws")]
@@ -87,12 +88,11 @@ mod submit;
 mod workspace;
 
 pub use cudarc;
+pub use device_code::DeviceCode;
 pub use element::{Element, Keyed};
 pub use error::Error;
 pub use memory::{Destination, Device, Host, Place, Source};
 pub use networks::Network;
-#[doc(hidden)]
-pub use operator::Lanes;
 pub use operator::{Associativity, BitAnd, BitOr, BitXor, Last, Max, Min, Operator, Product, Sum};
 #[doc(hidden)]
 pub use own::__own;

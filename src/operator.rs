@@ -1,5 +1,6 @@
 //! Operators: how two partial results become one.
 
+use crate::DeviceCode;
 use crate::element::{Element, Keyed, Widened};
 use half::{bf16, f16};
 use num_traits::{ConstOne, ConstZero};
@@ -38,11 +39,11 @@ pub enum Lanes {
 /// are lowered. It need not be commutative: `combine` is always given what comes earlier in scan order first. It is
 /// never called on anything but lifted inputs, the initial value, and results of its own.
 ///
-/// [`operator!`](crate::operator) writes one with less.
+/// [`operator!`](crate::operator) writes one with less, and without `unsafe`.
 ///
 /// # Example
 /// ```
-/// use parascan::{Operator, scan};
+/// use parascan::{DeviceCode, Operator, scan};
 ///
 /// #[derive(Clone, Copy)]
 /// struct Gcd;
@@ -55,7 +56,9 @@ pub enum Lanes {
 ///         a
 ///     }
 ///     const IDENTITY: Option<u32> = Some(0);
-///     const CUDA: &'static str = "while (b) { unsigned t = a % b; a = b; b = t; } return a;";
+///     // SAFETY: it ends, since b shrinks, and divides by nothing but a b that is not zero.
+///     const CUDA: DeviceCode<Self, u32> =
+///         unsafe { DeviceCode::new("while (b) { unsigned t = a % b; a = b; b = t; } return a;") };
 /// }
 /// assert_eq!(scan::<Gcd, u32>().run(&[12, 18, 27])?, [12, 6, 3]);
 /// # Ok::<(), parascan::Error>(())
@@ -80,21 +83,22 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     const ASSOCIATIVITY: Associativity = Associativity::Exact;
     /// `combine` over `a` (earlier) and `b` (later), both of the carry type, in C++: an expression, or statements, the last of
     /// which is a `return`. `Element` and `Carry` name the two types.
-    const CUDA: &'static str;
-    /// `lift` over `x` in C++, likewise.
-    const CUDA_LIFT: &'static str = "x";
-    /// `lower` over `x` in C++, likewise.
-    const CUDA_LOWER: &'static str = "x";
-    /// The vector instruction that `combine` is, if it is one or two; then there is an identity.
+    const CUDA: DeviceCode<Self, T>;
+    /// `lift` over `x` in C++, likewise. May be left out where the carry is the element's type.
+    const CUDA_LIFT: DeviceCode<Self, T> = DeviceCode::same::<T, Self::Carry>();
+    /// `lower` over `x` in C++, likewise. May be left out where the carry is the element's type.
+    const CUDA_LOWER: DeviceCode<Self, T> = DeviceCode::same::<Self::Carry, T>();
+    /// The vector instruction that `combine` is, if it is one or two; then there is an identity. Another instruction would give other
+    /// results and no more: carries of 1, 2, 4 or 8 bytes are integers to it whatever they are, and others a panic.
     #[doc(hidden)]
     const LANES: Lanes = Lanes::No;
     /// The type under which kernels see the element.
     #[doc(hidden)]
-    const CUDA_ELEMENT: &'static str = T::CUDA;
+    const CUDA_ELEMENT: DeviceCode<Self, T> = DeviceCode::element::<T>();
     /// The type under which kernels see the carry, of the same size.
     #[doc(hidden)]
-    const CUDA_CARRY: &'static str = <Self::Carry as Element>::CUDA;
-    /// The bits under which kernels see a partial result.
+    const CUDA_CARRY: DeviceCode<Self, T> = DeviceCode::element::<Self::Carry>();
+    /// The bits under which kernels see a partial result. Any bits are a carry, so other ones give other results and no more.
     #[doc(hidden)]
     #[inline(always)]
     fn to_cuda(carry: Self::Carry) -> Self::Carry {
@@ -108,10 +112,10 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     }
     /// What a partial result of one element alone is, as a C++ expression over `x`, the element lifted.
     #[doc(hidden)]
-    const CUDA_ALONE: &'static str = "x";
+    const CUDA_ALONE: DeviceCode<Self, T> = DeviceCode::default_of("x");
     /// How kernels combine two short elements at once, if there is a way: a type of `scan/scan.cuh`.
     #[doc(hidden)]
-    const CUDA_PAIRS: &'static str = "NoPairs";
+    const CUDA_PAIRS: DeviceCode<Self, T> = DeviceCode::default_of("NoPairs");
 }
 
 /// The carry type of a form, and its conversions.
@@ -283,17 +287,25 @@ macro_rules! operators {
             }; )?
             const ASSOCIATIVITY: Associativity = Associativity::$associativity;
             const LANES: Lanes = lanes!($op $associativity $form $t);
-            const CUDA: &'static str = $cuda;
-            const CUDA_LIFT: &'static str = lift!($form);
-            const CUDA_LOWER: &'static str = lower!($form);
-            const CUDA_ELEMENT: &'static str = form!(cuda_element $form $t);
-            const CUDA_CARRY: &'static str = form!(cuda_carry $form $t);
+            // SAFETY: one operation or one function of the templates each, of its arguments. Integers that may overflow are unsigned
+            // in the form that the row carries them in.
+            const CUDA: DeviceCode<Self, $t> = unsafe { DeviceCode::new($cuda) };
+            // SAFETY: as above.
+            const CUDA_LIFT: DeviceCode<Self, $t> = unsafe { DeviceCode::new(lift!($form)) };
+            // SAFETY: as above.
+            const CUDA_LOWER: DeviceCode<Self, $t> = unsafe { DeviceCode::new(lower!($form)) };
+            // SAFETY: a type of the same size, for which the texts of the form are meant.
+            const CUDA_ELEMENT: DeviceCode<Self, $t> = unsafe { DeviceCode::new(form!(cuda_element $form $t)) };
+            // SAFETY: as above.
+            const CUDA_CARRY: DeviceCode<Self, $t> = unsafe { DeviceCode::new(form!(cuda_carry $form $t)) };
             #[inline(always)]
             fn to_cuda(carry: Self::Carry) -> Self::Carry { form!(to_cuda $form $t, carry) }
             #[inline(always)]
             fn from_cuda(carry: Self::Carry) -> Self::Carry { form!(from_cuda $form $t, carry) }
-            const CUDA_ALONE: &'static str = alone!($form);
-            const CUDA_PAIRS: &'static str = pairs!($op $t);
+            // SAFETY: as `CUDA`.
+            const CUDA_ALONE: DeviceCode<Self, $t> = unsafe { DeviceCode::new(alone!($form)) };
+            // SAFETY: a type of the templates, made for this operator on elements of this size.
+            const CUDA_PAIRS: DeviceCode<Self, $t> = unsafe { DeviceCode::new(pairs!($op $t)) };
         }
     };
 }

@@ -16,7 +16,7 @@
 //! text says nothing that the Rust body does not have one text for both. Their kernels are compiled at the first use.
 
 use crate::cuda::{Field, is_statements};
-use crate::{__own, Associativity, Element, Keyed, Operator};
+use crate::{__own, Associativity, DeviceCode, Element, Keyed, Operator};
 use half::{bf16, f16};
 
 /// The ends of an element's order.
@@ -155,27 +155,30 @@ crate::operator! {
     on Affine<f32>, Affine<f64> {
         associativity: Rounding,
         identity: Affine { a: 1.0, b: 0.0 },
-        combine: |f, g| Affine { a: g.a * f.a, b: g.a * f.b + g.b } => "{ b.a * a.a, b.a * a.b + b.b }",
+        // SAFETY: sums and products of floats.
+        combine: |f, g| Affine { a: g.a * f.a, b: g.a * f.b + g.b } => unsafe "{ b.a * a.a, b.a * a.b + b.b }",
     }
     on Matrix<u32>, Matrix<u64> {
         associativity: Exact,
         identity: Matrix { m00: 1, m01: 0, m10: 0, m11: 1 },
+        // SAFETY: sums and products of unsigned integers.
         combine: |f, g| Matrix {
             m00: g.m00.wrapping_mul(f.m00).wrapping_add(g.m01.wrapping_mul(f.m10)),
             m01: g.m00.wrapping_mul(f.m01).wrapping_add(g.m01.wrapping_mul(f.m11)),
             m10: g.m10.wrapping_mul(f.m00).wrapping_add(g.m11.wrapping_mul(f.m10)),
             m11: g.m10.wrapping_mul(f.m01).wrapping_add(g.m11.wrapping_mul(f.m11)),
-        } => MATRICES,
+        } => unsafe MATRICES,
     }
     on Matrix<f32>, Matrix<f64> {
         associativity: Rounding,
         identity: Matrix { m00: 1.0, m01: 0.0, m10: 0.0, m11: 1.0 },
+        // SAFETY: sums and products of floats.
         combine: |f, g| Matrix {
             m00: g.m00 * f.m00 + g.m01 * f.m10,
             m01: g.m00 * f.m01 + g.m01 * f.m11,
             m10: g.m10 * f.m00 + g.m11 * f.m10,
             m11: g.m10 * f.m01 + g.m11 * f.m11,
-        } => MATRICES,
+        } => unsafe MATRICES,
     }
 }
 
@@ -199,8 +202,11 @@ impl Operator<Transitions> for Compose {
         Transitions { packed: (0..8).fold(0, |packed, s| packed | next(s)) }
     }
     const IDENTITY: Option<Transitions> = Some(Transitions::new([0, 1, 2, 3, 4, 5, 6, 7]));
-    const CUDA: &'static str = "{ States(b.packed).of(a.packed).packed() }";
-    const CUDA_PAIRS: &'static str = "FoldedStates";
+    // SAFETY: shifts and masks of two words, whatever bits these have.
+    const CUDA: DeviceCode<Self, Transitions> =
+        unsafe { DeviceCode::new("{ States(b.packed).of(a.packed).packed() }") };
+    // SAFETY: a type of the templates that is made for this operator.
+    const CUDA_PAIRS: DeviceCode<Self, Transitions> = unsafe { DeviceCode::new("FoldedStates") };
 }
 
 // ---- extremes ----------------------------------------------------------------------------------------------------------------
@@ -242,14 +248,16 @@ crate::operator! {
     on Extent<f32>, Extent<f16>, Extent<bf16> {
         associativity: Exact,
         identity: Extent { least: Ends::GREATEST, greatest: Ends::LEAST },
-        lift: |x| both(x, x) => "{ minimum(x.least, x.least), maximum(x.greatest, x.greatest) }",
-        combine: |a, b| both(a, b) => "{ minimum(a.least, b.least), maximum(a.greatest, b.greatest) }",
+        // SAFETY: functions of the templates, defined for all floats; so is `combine`.
+        lift: |x| both(x, x) => unsafe "{ minimum(x.least, x.least), maximum(x.greatest, x.greatest) }",
+        combine: |a, b| both(a, b) => unsafe "{ minimum(a.least, b.least), maximum(a.greatest, b.greatest) }",
     }
     on Extent<f64> {
         associativity: Exact,
         identity: Extent { least: Ends::GREATEST, greatest: Ends::LEAST },
-        lift: |x| both(x, x) => "{ from_key<NAN_FIRST, double>(key<NAN_FIRST>(x.least)), from_key<NAN_LAST, double>(key<NAN_LAST>(x.greatest)) }",
-        combine: |a, b| both(a, b) => "{
+        // SAFETY: functions of the templates, defined for all floats; so is `combine`.
+        lift: |x| both(x, x) => unsafe "{ from_key<NAN_FIRST, double>(key<NAN_FIRST>(x.least)), from_key<NAN_LAST, double>(key<NAN_LAST>(x.greatest)) }",
+        combine: |a, b| both(a, b) => unsafe "{
             from_key<NAN_FIRST, double>(min(key<NAN_FIRST>(a.least), key<NAN_FIRST>(b.least))),
             from_key<NAN_LAST, double>(max(key<NAN_LAST>(a.greatest), key<NAN_LAST>(b.greatest)))
         }",
@@ -406,8 +414,9 @@ crate::operator! {
         identity: Normalizer { max: Ends::LEAST, sum: 0.0 },
         lift: |x| Normalizer { max: x, sum: 1.0 },
         lower: |x| x.max + x.sum.ln(),
+        // SAFETY: as of that operator, on the same carry.
         combine: |a, b| <OnlineSoftmax as Operator<Normalizer<f32>>>::combine(a, b)
-            => <OnlineSoftmax as Operator<Normalizer<f32>>>::CUDA,
+            => unsafe <OnlineSoftmax as Operator<Normalizer<f32>>>::CUDA.text(),
     }
     on f64 {
         associativity: Rounding,
@@ -415,8 +424,9 @@ crate::operator! {
         identity: Normalizer { max: Ends::LEAST, sum: 0.0 },
         lift: |x| Normalizer { max: x, sum: 1.0 },
         lower: |x| x.max + x.sum.ln(),
+        // SAFETY: as of that operator, on the same carry.
         combine: |a, b| <OnlineSoftmax as Operator<Normalizer<f64>>>::combine(a, b)
-            => <OnlineSoftmax as Operator<Normalizer<f64>>>::CUDA,
+            => unsafe <OnlineSoftmax as Operator<Normalizer<f64>>>::CUDA.text(),
     }
 }
 
@@ -584,12 +594,18 @@ impl<T: Element, Op: Operator<T>> Operator<Flagged<T>> for Segmented<Op> {
         None => None,
     };
     const ASSOCIATIVITY: Associativity = Op::ASSOCIATIVITY;
-    const CUDA: &'static str = Texts::<T, Op>::COMBINE.get();
-    const CUDA_LIFT: &'static str = Texts::<T, Op>::LIFT.get();
-    const CUDA_LOWER: &'static str = Texts::<T, Op>::LOWER.get();
-    const CUDA_ALONE: &'static str = Texts::<T, Op>::ALONE.get();
-    const CUDA_ELEMENT: &'static str = Texts::<T, Op>::ELEMENT.get();
-    const CUDA_CARRY: &'static str = Texts::<T, Op>::CARRY.get();
+    // SAFETY: the texts of `Op` in functions of their own, with arguments of their types, and a choice between two results.
+    const CUDA: DeviceCode<Self, Flagged<T>> = unsafe { DeviceCode::new(Texts::<T, Op>::COMBINE.get()) };
+    // SAFETY: as above.
+    const CUDA_LIFT: DeviceCode<Self, Flagged<T>> = unsafe { DeviceCode::new(Texts::<T, Op>::LIFT.get()) };
+    // SAFETY: as above.
+    const CUDA_LOWER: DeviceCode<Self, Flagged<T>> = unsafe { DeviceCode::new(Texts::<T, Op>::LOWER.get()) };
+    // SAFETY: as above.
+    const CUDA_ALONE: DeviceCode<Self, Flagged<T>> = unsafe { DeviceCode::new(Texts::<T, Op>::ALONE.get()) };
+    // SAFETY: as above.
+    const CUDA_ELEMENT: DeviceCode<Self, Flagged<T>> = unsafe { DeviceCode::new(Texts::<T, Op>::ELEMENT.get()) };
+    // SAFETY: as above.
+    const CUDA_CARRY: DeviceCode<Self, Flagged<T>> = unsafe { DeviceCode::new(Texts::<T, Op>::CARRY.get()) };
     #[inline(always)]
     fn to_cuda(carry: Self::Carry) -> Self::Carry {
         Flagged { value: Op::to_cuda(carry.value), flag: carry.flag }
@@ -604,19 +620,19 @@ impl<T: Element, Op: Operator<T>> Operator<Flagged<T>> for Segmented<Op> {
 struct Texts<T, Op>(std::marker::PhantomData<(T, Op)>);
 
 impl<T: Element, Op: Operator<T>> Texts<T, Op> {
-    const ELEMENT: Text = Text::join(&["struct { ", Op::CUDA_ELEMENT, " value, flag; }"]);
-    const CARRY: Text = Text::join(&["struct { ", Op::CUDA_CARRY, " value, flag; }"]);
+    const ELEMENT: Text = Text::join(&["struct { ", Op::CUDA_ELEMENT.text(), " value, flag; }"]);
+    const CARRY: Text = Text::join(&["struct { ", Op::CUDA_CARRY.text(), " value, flag; }"]);
     const COMBINE: Text = Text::join(&[
         "typedef decltype(a.value) Value;\n\
          struct Of {\n\
          static __device__ Value alone(Value x) { typedef Value Carry; ",
-        Self::body(Op::CUDA_ALONE)[0],
-        Op::CUDA_ALONE,
-        Self::body(Op::CUDA_ALONE)[1],
+        Self::body(Op::CUDA_ALONE.text())[0],
+        Op::CUDA_ALONE.text(),
+        Self::body(Op::CUDA_ALONE.text())[1],
         " }\nstatic __device__ Value combine(Value a, Value b) { typedef Value Carry; ",
-        Self::body(Op::CUDA)[0],
-        Op::CUDA,
-        Self::body(Op::CUDA)[1],
+        Self::body(Op::CUDA.text())[0],
+        Op::CUDA.text(),
+        Self::body(Op::CUDA.text())[1],
         " }\n};\n\
          if (is_set(b.flag)) return { Of::alone(b.value), b.flag };\n\
          return { Of::combine(a.value, b.value), a.flag };",
@@ -625,15 +641,15 @@ impl<T: Element, Op: Operator<T>> Texts<T, Op> {
         "typedef decltype(x.value) Value;\n\
          struct Of {\n\
          static __device__ Value alone(Value x) { typedef Value Carry; ",
-        Self::body(Op::CUDA_ALONE)[0],
-        Op::CUDA_ALONE,
-        Self::body(Op::CUDA_ALONE)[1],
+        Self::body(Op::CUDA_ALONE.text())[0],
+        Op::CUDA_ALONE.text(),
+        Self::body(Op::CUDA_ALONE.text())[1],
         " }\n};\nreturn { Of::alone(x.value), x.flag };",
     ]);
     const LIFT: Text =
-        Self::converted("decltype(Carry::value)", "typedef From Element; typedef To Carry; ", Op::CUDA_LIFT);
+        Self::converted("decltype(Carry::value)", "typedef From Element; typedef To Carry; ", Op::CUDA_LIFT.text());
     const LOWER: Text =
-        Self::converted("decltype(Element::value)", "typedef To Element; typedef From Carry; ", Op::CUDA_LOWER);
+        Self::converted("decltype(Element::value)", "typedef To Element; typedef From Carry; ", Op::CUDA_LOWER.text());
 
     /// From the type of `x`, `From`, to that of the result, `To`; one of them is the element of `Op` and the other its carry.
     const fn converted(to: &str, types: &str, text: &str) -> Text {

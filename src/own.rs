@@ -7,8 +7,10 @@
 /// and [`Element`](crate::Element). Its fields are elements themselves: numbers, or structs that this macro has defined. In C++ it
 /// is a struct with fields of the same names.
 ///
-/// That nothing lies between or behind the fields, and that no field has a C++ keyword for a name, is checked when Rust compiles
-/// it; that the size, the alignment, and each field's place and size are the same in C++, when a kernel is built.
+/// That nothing lies between or behind the fields, and that no field has a name that C++ does not take, is checked when Rust compiles
+/// it; that the size, the alignment, and each field's place and size are the same in C++, when a kernel is built. C++ takes names of
+/// ASCII letters, digits and underscores, except its keywords and alternative tokens (`new`, `and`), what it reserves (`__x`, `_X`), and
+/// a handful that kernels define (`f16`, `NULL`). Raw identifiers are refused.
 ///
 /// # Example
 /// ```
@@ -35,6 +37,7 @@ macro_rules! element {
     (@fields $name:ident [$($attribute:tt)*] [$vis:vis] [$($parameter:ident),*] {
         $($(#[$meta:meta])* $field_vis:vis $field:ident: $type:ty),+ $(,)?
     }) => {
+        $crate::__own::field_names! { $($field)+ }
         $($attribute)*
         #[repr(C)]
         #[derive(Clone, Copy, Debug, PartialEq)]
@@ -49,10 +52,6 @@ macro_rules! element {
                 ::core::mem::size_of::<$name<$($argument),*>>() == 0 $(+ ::core::mem::size_of::<$type>())+,
                 concat!("`", stringify!($name), "` has padding, and an element is nothing but its fields: put the widest first, or fill the gap with a field")
             );
-            $( assert!(
-                !$crate::__own::is_cpp_keyword(stringify!($field)),
-                concat!("the field `", stringify!($field), "` of `", stringify!($name), "` needs another name: in C++ this one is a keyword")
-            ); )+
             const PARTS: &[&str] = &[
                 "struct alignas(",
                 $crate::__own::alignment(::core::mem::align_of::<$name<$($argument),*>>()),
@@ -111,7 +110,7 @@ macro_rules! element {
 ///         identity: value,                        // a neutral carry, a constant; left out if there is none
 ///         lift: |x| rust,                         // element to carry; as it is, if left out
 ///         lower: |x| rust,                        // carry to element; as it is, if left out
-///         combine: |earlier, later| rust,         // or with a text of your own: rust => "cuda"
+///         combine: |earlier, later| rust,         // or with a text of your own: rust => unsafe "cuda"
 ///     }
 ///     on YetAnotherElement { ... }
 /// }
@@ -188,7 +187,8 @@ macro_rules! element {
 /// *In order.* A block that is an operand, as in `x + { ... }`, assigns to nothing outside of it; a block that is all of a `let` may.
 ///
 /// # A text of your own
-/// Behind `=>` comes the body in CUDA C++, an expression, or statements, the last of which is a `return`. The operands are always called `a`,
+/// Behind `=> unsafe` comes the body in CUDA C++. The GPU runs it as it stands: [`DeviceCode::new`](crate::DeviceCode::new) says what you
+/// promise of it. It is an expression, or statements, the last of which is a `return`. The operands are always called `a`,
 /// the earlier one, and `b`, and those of `lift` and `lower` are called `x`; the types are `Element` and `Carry`. What the
 /// compiler finds wrong in it is told by its line in that text. A product and a sum are rounded apart, as in Rust: write `fma` where one
 /// rounding is meant, and `mul_add` in Rust. What `cuda-templates/core/types.cuh` defines may be used.
@@ -197,7 +197,8 @@ macro_rules! element {
 ///     /// Two bytes of the earlier word and two of the later one, for which the GPU has an instruction.
 ///     struct Merge on u32 {
 ///         associativity: Exact,
-///         combine: |a, b| (a & 0x00ff_00ff) | (b & 0xff00_ff00) => "__byte_perm(a, b, 0x7250)",
+///         // SAFETY: an instruction, defined for all words.
+///         combine: |a, b| (a & 0x00ff_00ff) | (b & 0xff00_ff00) => unsafe "__byte_perm(a, b, 0x7250)",
 ///     }
 /// }
 /// # assert_eq!(parascan::scan::<Merge, u32>().run(&[0x01020304, 0x05060708]).unwrap(), [0x01020304, 0x05020704]);
@@ -220,9 +221,9 @@ macro_rules! operator {
     };
     (@operator $name:ident [$element:ty] [$carry:ty] $associativity:ident {
         $(identity: $identity:expr,)?
-        $(lift: |$lifted:pat_param| $lift:expr $(=> $cuda_lift:expr)?,)?
-        $(lower: |$lowered:pat_param| $lower:expr $(=> $cuda_lower:expr)?,)?
-        combine: |$earlier:pat_param, $later:pat_param| $combine:expr $(=> $cuda:expr)? $(,)?
+        $(lift: |$lifted:pat_param| $lift:expr $(=> unsafe $cuda_lift:expr)?,)?
+        $(lower: |$lowered:pat_param| $lower:expr $(=> unsafe $cuda_lower:expr)?,)?
+        combine: |$earlier:pat_param, $later:pat_param| $combine:expr $(=> unsafe $cuda:expr)? $(,)?
     }) => {
         impl $crate::Operator<$element> for $name {
             type Carry = $carry;
@@ -234,28 +235,60 @@ macro_rules! operator {
             }
             $( const IDENTITY: ::core::option::Option<Self::Carry> = ::core::option::Option::Some($identity); )?
             const ASSOCIATIVITY: $crate::Associativity = $crate::Associativity::$associativity;
-            const CUDA: &'static str =
-                $crate::operator!(@text [$($cuda)?] combine [$carry] |$earlier, $later| $combine);
-            $( const CUDA_LIFT: &'static str =
-                $crate::operator!(@text [$($cuda_lift)?] lift [$carry] [$element] |$lifted| $lift); )?
-            $( const CUDA_LOWER: &'static str =
-                $crate::operator!(@text [$($cuda_lower)?] lower [$carry] [$element] |$lowered| $lower); )?
+            const CUDA: $crate::DeviceCode<Self, $element> =
+                $crate::operator!(@code [$(unsafe $cuda)?] combine [$carry] |$earlier, $later| $combine);
+            $( const CUDA_LIFT: $crate::DeviceCode<Self, $element> =
+                $crate::operator!(@code [$(unsafe $cuda_lift)?] lift [$carry] [$element] |$lifted| $lift); )?
+            $( const CUDA_LOWER: $crate::DeviceCode<Self, $element> =
+                $crate::operator!(@code [$(unsafe $cuda_lower)?] lower [$carry] [$element] |$lowered| $lower); )?
         }
     };
-    (@text [$cuda:expr] $($rest:tt)*) => { $cuda };
-    (@text [] combine [$carry:ty] |$earlier:pat_param, $later:pat_param| $combine:expr) => {
+    // A text without its promise: of `combine`, of `lower`, of `lift`.
+    (@operator $name:ident [$element:ty] [$carry:ty] $associativity:ident {
+        $(identity: $identity:expr,)?
+        $(lift: |$lifted:pat_param| $lift:expr $(=> unsafe $cuda_lift:expr)?,)?
+        $(lower: |$lowered:pat_param| $lower:expr $(=> unsafe $cuda_lower:expr)?,)?
+        combine: |$earlier:pat_param, $later:pat_param| $combine:expr => $cuda:literal $(,)?
+    }) => {
+        $crate::operator! { @unmarked }
+    };
+    (@operator $name:ident [$element:ty] [$carry:ty] $associativity:ident {
+        $(identity: $identity:expr,)?
+        $(lift: |$lifted:pat_param| $lift:expr $(=> unsafe $cuda_lift:expr)?,)?
+        lower: |$lowered:pat_param| $lower:expr => $cuda:literal, $($rest:tt)+
+    }) => {
+        $crate::operator! { @unmarked }
+    };
+    (@operator $name:ident [$element:ty] [$carry:ty] $associativity:ident {
+        $(identity: $identity:expr,)?
+        lift: |$lifted:pat_param| $lift:expr => $cuda:literal, $($rest:tt)+
+    }) => {
+        $crate::operator! { @unmarked }
+    };
+    (@unmarked) => {
+        ::core::compile_error!("the GPU runs a CUDA text of your own as it stands, so it needs your promise: write `rust => unsafe \"cuda\"` and keep to what `parascan::DeviceCode::new` asks, or leave the text out, and it is made of the Rust body");
+    };
+    // The user has written the `unsafe`.
+    (@code [unsafe $cuda:expr] $($rest:tt)*) => { unsafe { $crate::DeviceCode::new($cuda) } };
+    (@code [] $($body:tt)*) => {{
+        let text: &'static ::core::primitive::str = $crate::operator!(@text $($body)*);
+        // SAFETY: every operation of a translated body is defined for all values and reads its operands alone, every loop of it is a
+        // range's or has an effect, and of the body itself it has no more than names of fields that were checked.
+        unsafe { $crate::DeviceCode::new(text) }
+    }};
+    (@text combine [$carry:ty] |$earlier:pat_param, $later:pat_param| $combine:expr) => {
         $crate::__own::cuda_text!(
             library: $crate::__own; types: (Carry: $carry); result: Carry;
             arguments: (a Carry: $earlier) (b Carry: $later); body: $combine
         )
     };
-    (@text [] lift [$carry:ty] [$element:ty] |$x:pat_param| $lift:expr) => {
+    (@text lift [$carry:ty] [$element:ty] |$x:pat_param| $lift:expr) => {
         $crate::__own::cuda_text!(
             library: $crate::__own; types: (Carry: $carry) (Element: $element); result: Carry;
             arguments: (x Element: $x); body: $lift
         )
     };
-    (@text [] lower [$carry:ty] [$element:ty] |$x:pat_param| $lower:expr) => {
+    (@text lower [$carry:ty] [$element:ty] |$x:pat_param| $lower:expr) => {
         $crate::__own::cuda_text!(
             library: $crate::__own; types: (Element: $element) (Carry: $carry); result: Element;
             arguments: (x Carry: $x); body: $lower
@@ -280,7 +313,7 @@ macro_rules! operator {
         $crate::operator! { @rows $name on $($rows)+ }
     };
     ($($other:tt)*) => {
-        ::core::compile_error!("an operator is written `struct Name on Element { associativity: Exact or Rounding, carry: Type, identity: value, lift: |x| rust => \"cuda\", lower: |x| rust => \"cuda\", combine: |a, b| rust => \"cuda\" }`, in this order; carry, identity, lift and lower may be left out, and what is cuda");
+        ::core::compile_error!("an operator is written `struct Name on Element { associativity: Exact or Rounding, carry: Type, identity: value, lift: |x| rust => unsafe \"cuda\", lower: |x| rust => unsafe \"cuda\", combine: |a, b| rust => unsafe \"cuda\" }`, in this order; carry, identity, lift and lower may be left out, and what is cuda with its `unsafe`");
     };
 }
 
@@ -288,8 +321,9 @@ macro_rules! operator {
 /// call, to the device too; they are what [`element!`](crate::element) allows.
 ///
 /// The body for the GPU is made of the Rust one, where that keeps to the [subset](crate::operator#the-subset). A text of your own
-/// comes behind `=>`: in it the item is called `x` and the fields are those of `p`; it is an expression, or statements, the last of
-/// which is a `return`. `laws::of_predicate` compares the two bodies in a test.
+/// comes behind `=> unsafe`, with the promise that [`DeviceCode::new`](crate::DeviceCode::new) asks for: in it the item is called `x` and
+/// the fields are those of `p`; it is an expression, or statements, the last of which is a `return`. `laws::of_predicate` compares the
+/// two bodies in a test.
 ///
 /// # Example
 /// ```
@@ -303,7 +337,10 @@ macro_rules! operator {
 ///
 /// parascan::predicate! {
 ///     /// Keeps what is even.
-///     struct Even on i32, i64 { keeps: |x| x % 2 == 0 => "!(x & 1)" }
+///     struct Even on i32, i64 {
+///         // SAFETY: an operation on bits.
+///         keeps: |x| x % 2 == 0 => unsafe "!(x & 1)",
+///     }
 /// }
 /// assert_eq!(compact::<i32>().keep(Even).run(&[1, 2, 3, 4])?, [2, 4]);
 /// # Ok::<(), parascan::Error>(())
@@ -311,18 +348,24 @@ macro_rules! operator {
 #[macro_export]
 macro_rules! predicate {
     ($(#[$meta:meta])* $vis:vis struct $name:ident { $($fields:tt)+ } on $($item:ty),+ {
-        keeps: |$x:pat_param, $parameters:pat_param| $keeps:expr $(=> $cuda:expr)? $(,)?
+        keeps: |$x:pat_param, $parameters:pat_param| $keeps:expr $(=> unsafe $cuda:expr)? $(,)?
     }) => {
         $crate::element! { $(#[$meta])* $vis struct $name { $($fields)+ } }
-        $crate::predicate! { @predicates $name [$($item),+] [$name, *] [|$x, $parameters| $keeps] [$($cuda)?] }
+        $crate::predicate! { @predicates $name [$($item),+] [$name, *] [|$x, $parameters| $keeps] [$(unsafe $cuda)?] }
     };
     ($(#[$meta:meta])* $vis:vis struct $name:ident on $($item:ty),+ {
-        keeps: |$x:pat_param| $keeps:expr $(=> $cuda:expr)? $(,)?
+        keeps: |$x:pat_param| $keeps:expr $(=> unsafe $cuda:expr)? $(,)?
     }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
         $vis struct $name;
-        $crate::predicate! { @predicates $name [$($item),+] [u8, 0] [|$x, _| $keeps] [$($cuda)?] }
+        $crate::predicate! { @predicates $name [$($item),+] [u8, 0] [|$x, _| $keeps] [$(unsafe $cuda)?] }
+    };
+    // A text without its promise.
+    ($(#[$meta:meta])* $vis:vis struct $name:ident $({ $($fields:tt)+ })? on $($item:ty),+ {
+        keeps: |$($x:pat_param),+| $keeps:expr => $cuda:literal $(,)?
+    }) => {
+        $crate::operator! { @unmarked }
     };
     (@predicates $name:ident [$($item:ty),+] $parameters:tt $body:tt $text:tt) => {
         $( $crate::predicate! { @predicate $name [$item] $parameters $body $text } )+
@@ -338,26 +381,32 @@ macro_rules! predicate {
                 let $parameters = *self;
                 $keeps
             }
-            const CUDA: &'static str =
-                $crate::predicate!(@text $text $value [$item] [$type] |$x, $parameters| $keeps);
+            const CUDA: $crate::DeviceCode<Self, $item> =
+                $crate::predicate!(@code $text $value [$item] [$type] |$x, $parameters| $keeps);
         }
     };
     (@value * $self:ident) => { *$self };
     (@value 0 $self:ident) => { 0 };
-    (@text [$cuda:expr] $($rest:tt)*) => { $cuda };
-    (@text [] * [$item:ty] [$type:ty] |$x:pat_param, $parameters:pat_param| $keeps:expr) => {
+    // The user has written the `unsafe`.
+    (@code [unsafe $cuda:expr] $($rest:tt)*) => { unsafe { $crate::DeviceCode::new($cuda) } };
+    (@code [] $($body:tt)*) => {{
+        let text: &'static ::core::primitive::str = $crate::predicate!(@text $($body)*);
+        // SAFETY: as of an operator.
+        unsafe { $crate::DeviceCode::new(text) }
+    }};
+    (@text * [$item:ty] [$type:ty] |$x:pat_param, $parameters:pat_param| $keeps:expr) => {
         $crate::__own::cuda_text!(
             library: $crate::__own; types: (Item: $item) (Parameters: $type); result: bool;
             arguments: (x Item: $x) (p Parameters: $parameters); body: $keeps
         )
     };
-    (@text [] 0 [$item:ty] [$type:ty] |$x:pat_param, $parameters:pat_param| $keeps:expr) => {
+    (@text 0 [$item:ty] [$type:ty] |$x:pat_param, $parameters:pat_param| $keeps:expr) => {
         $crate::__own::cuda_text!(
             library: $crate::__own; types: (Item: $item); result: bool; arguments: (x Item: $x); body: $keeps
         )
     };
     ($($other:tt)*) => {
-        ::core::compile_error!("a predicate is written `struct Name { field: type, ... } on Item { keeps: |x, p| rust => \"cuda\" }`, or `struct Name on Item { keeps: |x| rust => \"cuda\" }`; the cuda may be left out");
+        ::core::compile_error!("a predicate is written `struct Name { field: type, ... } on Item { keeps: |x, p| rust => unsafe \"cuda\" }`, or `struct Name on Item { keeps: |x| rust => unsafe \"cuda\" }`; the cuda may be left out, with its `unsafe`");
     };
 }
 
@@ -367,7 +416,7 @@ pub mod __own {
     pub use crate::cuda::Field;
     pub use bytemuck::{Pod, Zeroable};
     pub use cudarc::driver::DeviceRepr;
-    pub use parascan_macros::cuda_text;
+    pub use parascan_macros::{cuda_text, field_names};
 
     use half::{bf16, f16};
 
@@ -444,27 +493,6 @@ pub mod __own {
         }
     }
 
-    /// Whether it is a keyword in C++ and could be a field's name in Rust.
-    pub const fn is_cpp_keyword(name: &str) -> bool {
-        #[rustfmt::skip]
-        const KEYWORDS: [&str; 60] = [
-            "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "case", "catch", "char", "class",
-            "compl", "constexpr", "decltype", "default", "delete", "double", "explicit", "export", "float", "friend", "goto",
-            "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or",
-            "or_eq", "private", "protected", "public", "register", "short", "signed", "sizeof", "switch", "template", "this",
-            "throw", "typedef", "typeid", "typename", "union", "unsigned", "using", "void", "volatile", "wchar_t", "xor",
-            "xor_eq", "thread_local",
-        ];
-        let mut i = 0;
-        while i < KEYWORDS.len() {
-            if is_same(KEYWORDS[i], name) {
-                return true;
-            }
-            i += 1;
-        }
-        false
-    }
-
     /// Whether two texts are the same.
     pub(crate) const fn is_same(a: &str, b: &str) -> bool {
         let (a, b, mut i) = (a.as_bytes(), b.as_bytes(), 0);
@@ -486,6 +514,23 @@ mod tests {
     use super::bodies::{self, *};
     use crate::cuda::{compile_all, test, unit_of};
     use half::{bf16, f16};
+
+    crate::element! {
+        /// Its names mean something else in CUDA and in the templates, and are a field's all the same.
+        #[allow(non_snake_case)]
+        struct Borrowed { threadIdx: f32, warpSize: f32, u32: u32, min: u32, Element: f32, rust: u32, FIELD_OFFSET: f32, a: u32 }
+    }
+    crate::operator! {
+        struct Borrow on Borrowed {
+            associativity: Exact,
+            combine: |a, b| Borrowed { threadIdx: b.threadIdx, min: a.min.min(b.u32), a: a.a ^ b.rust, FIELD_OFFSET: a.Element, ..a },
+        }
+    }
+
+    #[test]
+    fn names_of_cuda_and_the_templates_are_names_of_fields() {
+        compile_all(vec![(90, "Borrow".into(), unit_of::<Borrow, Borrowed>().source("laws.cuh"))]);
+    }
 
     /// What is made of every construct compiles, on every type; the laws run it.
     #[test]

@@ -301,7 +301,8 @@ mod tests {
         fn combine([a, b]: [u32; 2], [c, d]: [u32; 2]) -> [u32; 2] {
             [c.wrapping_mul(a), c.wrapping_mul(b).wrapping_add(d)]
         }
-        const CUDA: &'static str = "";
+        // SAFETY: never compiled for a device.
+        const CUDA: crate::DeviceCode<Self, [u32; 2]> = unsafe { crate::DeviceCode::new("") };
     }
     // SAFETY: never compiled for a device.
     unsafe impl Element for [u32; 2] {

@@ -63,9 +63,9 @@ pub struct KeepBits;
 /// How a kernel sees a predicate.
 pub(crate) const fn test<T: Element, P: Predicate<T>>() -> Test<'static> {
     Test {
-        item: Type::of::<T>(P::CUDA_ITEM),
+        item: Type::of::<T>(P::CUDA_ITEM.text()),
         parameters: Type::of::<P::Parameters>(<P::Parameters as Element>::CUDA),
-        keeps: P::CUDA,
+        keeps: P::CUDA.text(),
     }
 }
 impl<T: Element, P: Predicate<T>> ChoiceKind for KeepItems<T, P> {

@@ -417,13 +417,13 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(
 /// What kernels see of the operator and the element.
 pub(crate) fn unit_of<Op: Operator<T>, T: Element>() -> Unit<'static> {
     Unit {
-        element: Type::of::<T>(Op::CUDA_ELEMENT),
-        carry: Type::of::<Op::Carry>(Op::CUDA_CARRY),
-        lift: Op::CUDA_LIFT,
-        alone: Op::CUDA_ALONE,
-        combine: Op::CUDA,
-        lower: Op::CUDA_LOWER,
-        pairs: Op::CUDA_PAIRS,
+        element: Type::of::<T>(Op::CUDA_ELEMENT.text()),
+        carry: Type::of::<Op::Carry>(Op::CUDA_CARRY.text()),
+        lift: Op::CUDA_LIFT.text(),
+        alone: Op::CUDA_ALONE.text(),
+        combine: Op::CUDA.text(),
+        lower: Op::CUDA_LOWER.text(),
+        pairs: Op::CUDA_PAIRS.text(),
     }
 }
 

@@ -6,7 +6,7 @@
 //! it can find:
 //!
 //! ```
-//! use parascan::{Operator, laws};
+//! use parascan::{DeviceCode, Operator, laws};
 //!
 //! #[derive(Clone, Copy)]
 //! struct Gcd;
@@ -19,7 +19,9 @@
 //! #       a
 //! #   }
 //! #   const IDENTITY: Option<u32> = Some(0);
-//! #   const CUDA: &'static str = "[&] { while (b) { unsigned t = a % b; a = b; b = t; } return a; }()";
+//! #   // SAFETY: it ends, since b shrinks, and divides by nothing but a b that is not zero.
+//! #   const CUDA: DeviceCode<Self, u32> =
+//! #       unsafe { DeviceCode::new("while (b) { unsigned t = a % b; a = b; b = t; } return a;") };
 //!     // ...
 //! }
 //!
@@ -88,16 +90,13 @@ use values::{Bytes, Layout, any_bytes, ordinary_bytes};
 ///
 /// # Example
 /// ```
-/// use parascan::{Operator, laws};
+/// use parascan::laws;
 ///
-/// #[derive(Clone, Copy)]
-/// struct Minus;
-/// impl Operator<i32> for Minus {
-///     type Carry = i32;
-///     fn lift(x: i32) -> i32 { x }
-///     fn lower(x: i32) -> i32 { x }
-///     fn combine(a: i32, b: i32) -> i32 { a.wrapping_sub(b) }
-///     const CUDA: &'static str = "a - b";
+/// parascan::operator! {
+///     struct Minus on i32 {
+///         associativity: Exact,
+///         combine: |a, b| a.wrapping_sub(b),
+///     }
 /// }
 /// let violation = laws::of::<Minus, i32>().check().unwrap_err();
 /// assert!(matches!(violation, laws::Violation::Associativity { .. }));

@@ -31,7 +31,7 @@ const DRAWN: usize = 512;
 /// use parascan::{Above, Finite};
 ///
 /// parascan::predicate! {
-///     struct MultipleOf { divisor: u32 } on u32 { keeps: |x, p| x % p.divisor == 0 => "x % p.divisor == 0" }
+///     struct MultipleOf { divisor: u32 } on u32 { keeps: |x, p| x % p.divisor == 0 }
 /// }
 /// laws::of_predicate::<MultipleOf, u32>((1..100u32).prop_map(|divisor| MultipleOf { divisor })).check()?;
 /// laws::of_predicate::<Above<f32>, f32>(any_bits().prop_map(Above)).check()?;
@@ -90,7 +90,7 @@ impl<P: Predicate<T> + Debug, T: Element + Debug> PredicateLaws<P, T> {
     /// use parascan::laws::{self, Violation};
     ///
     /// parascan::predicate! {
-    ///     struct MultipleOf { divisor: u32 } on u32 { keeps: |x, p| x % p.divisor == 0 => "x % p.divisor == 0" }
+    ///     struct MultipleOf { divisor: u32 } on u32 { keeps: |x, p| x % p.divisor == 0 }
     /// }
     /// let violation = laws::of_predicate::<MultipleOf, u32>(laws::any_bits()).check().unwrap_err();
     /// assert!(matches!(violation, Violation::Panic { .. }));
@@ -294,7 +294,8 @@ mod tests {
     crate::predicate! {
         /// Statements, and a parameter that is no number.
         struct Beyond { than: crate::operators::Affine<f32>, bits: u32 } on f16 {
-            keeps: |x, p| f64::from(x) > f64::from(p.than.at(2.0)) => "
+            // SAFETY: operations on floats and a comparison.
+            keeps: |x, p| f64::from(x) > f64::from(p.than.at(2.0)) => unsafe "
                 float least = p.than.a * 2 + p.than.b;
                 return Item(x).bits > 3 && least > 0;
             ",

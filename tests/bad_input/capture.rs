@@ -8,7 +8,7 @@ use crate::common::context;
 use crate::machines::process::is_alone;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode, CUstreamCaptureStatus};
 use parascan::cudarc::driver::{CudaGraph, CudaSlice, CudaStream};
-use parascan::{Error, Operator, Sum, Workspace, scan};
+use parascan::{DeviceCode, Error, Operator, Sum, Workspace, scan};
 use std::sync::Arc;
 
 const PREPARE: &str = "call prepare(n, &mut workspace) before the capture and pass the workspace";
@@ -118,7 +118,8 @@ impl Operator<i32> for Unloaded {
     fn combine(a: i32, b: i32) -> i32 {
         a.wrapping_add(b)
     }
-    const CUDA: &'static str = "a + b";
+    // SAFETY: a sum of unsigned integers, which wraps.
+    const CUDA: DeviceCode<Self, i32> = unsafe { DeviceCode::new("int(0u + a + b)") };
 }
 
 #[test]

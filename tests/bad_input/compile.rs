@@ -3,7 +3,7 @@
 use crate::common::stream;
 use parascan::__own::Field;
 use parascan::cudarc::driver::DeviceRepr;
-use parascan::{Element, Error, Last, Operator, Sum, compact, cuda, scan};
+use parascan::{DeviceCode, Element, Error, Last, Operator, Sum, compact, cuda, scan};
 use std::env;
 use std::fmt::Debug;
 
@@ -30,9 +30,12 @@ macro_rules! operator {
                 a.wrapping_add(b)
             }
             const IDENTITY: Option<u32> = Some(0);
-            const CUDA: &'static str = $combine;
-            const CUDA_LIFT: &'static str = $lift;
-            const CUDA_LOWER: &'static str = $lower;
+            // SAFETY: sums of unsigned integers, or no C++, of which there is no kernel.
+            const CUDA: DeviceCode<Self, u32> = unsafe { DeviceCode::new($combine) };
+            // SAFETY: as above.
+            const CUDA_LIFT: DeviceCode<Self, u32> = unsafe { DeviceCode::new($lift) };
+            // SAFETY: as above.
+            const CUDA_LOWER: DeviceCode<Self, u32> = unsafe { DeviceCode::new($lower) };
         }
     };
 }
@@ -68,18 +71,19 @@ fn refused<Op: Operator<T>, T: Element + DeviceRepr + Debug + PartialEq>(element
     assert!(stream.clone_dtoh(&sums).unwrap() == (1..=20_000).collect::<Vec<i32>>());
 }
 
+// SAFETY, of the texts of these: none is C++, so there is no kernel of it.
 parascan::operator! {
     struct ThirdLine on u32 {
         associativity: Exact,
-        lift: |x| x => "
+        lift: |x| x => unsafe "
             x + no_such_number",
-        combine: |a, b| a.wrapping_add(b) => "a + b",
+        combine: |a, b| a.wrapping_add(b) => unsafe "a + b",
     }
 }
 parascan::operator! {
     struct FourthLine on u32 {
         associativity: Exact,
-        combine: |a, b| a.wrapping_add(b) => "
+        combine: |a, b| a.wrapping_add(b) => unsafe "
             Carry sum = a + b;
             // no sum is odd
             sum &= no_such_mask;
@@ -99,7 +103,8 @@ fn the_line_that_does_not_compile() {
 
 parascan::predicate! {
     struct NoPredicate on u32 {
-        keeps: |x| x > 1 => "
+        // SAFETY: as above.
+        keeps: |x| x > 1 => unsafe "
             x > no_such_bound",
     }
 }
@@ -178,9 +183,12 @@ impl Operator<u32> for CarriesWrongly {
     fn combine(a: Larger, b: Larger) -> Larger {
         Larger { x: a.x.wrapping_add(b.x), y: 0 }
     }
-    const CUDA: &'static str = "{ a.x + b.x, 0, 0 }";
-    const CUDA_LIFT: &'static str = "{ x, 0, 0 }";
-    const CUDA_LOWER: &'static str = "x.x";
+    // SAFETY: fields of structs, and a sum of unsigned integers.
+    const CUDA: DeviceCode<Self, u32> = unsafe { DeviceCode::new("{ a.x + b.x, 0, 0 }") };
+    // SAFETY: as above.
+    const CUDA_LIFT: DeviceCode<Self, u32> = unsafe { DeviceCode::new("{ x, 0, 0 }") };
+    // SAFETY: as above.
+    const CUDA_LOWER: DeviceCode<Self, u32> = unsafe { DeviceCode::new("x.x") };
 }
 
 #[test]

@@ -111,7 +111,8 @@ impl Predicate<u64> for Remainder {
     fn keeps(&self, x: u64) -> bool {
         x % self.of == self.is
     }
-    const CUDA: &'static str = "x % p.of == p.is";
+    // SAFETY: it divides by nothing but what is not zero.
+    const CUDA: parascan::DeviceCode<Self, u64> = unsafe { parascan::DeviceCode::new("p.of && x % p.of == p.is") };
 }
 
 #[test]

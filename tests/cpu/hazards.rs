@@ -2,7 +2,7 @@
 
 use super::{Noise, pool, watched};
 use parascan::{
-    Element, Operator, Sum,
+    DeviceCode, Element, Operator, Sum,
     cpu::{Sink, Source, hand_over, pipeline},
 };
 use rayon::prelude::*;
@@ -65,7 +65,8 @@ macro_rules! addition {
                 $extra;
                 $a.wrapping_add($b)
             }
-            const CUDA: &'static str = "a + b";
+            // SAFETY: a sum of unsigned integers.
+            const CUDA: DeviceCode<Self, u32> = unsafe { DeviceCode::new("a + b") };
         }
     };
 }

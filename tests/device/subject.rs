@@ -2,9 +2,9 @@
 
 use super::layers::{address, p};
 use crate::common::{Options, Sample, oracle};
-use parascan::Operator;
 use parascan::cuda::Kernels;
 use parascan::cudarc::driver::{CudaSlice, CudaStream};
+use parascan::{DeviceCode, Operator};
 use std::sync::Arc;
 
 // ---- the text --------------------------------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ impl Join {
              }};
              {}",
             T::CUDA,
-            Op::CUDA,
+            Op::CUDA.text(),
             self.text()
         )
     }
@@ -234,7 +234,8 @@ impl Operator<u64> for Maps {
         let summand = factor.wrapping_mul((a >> 32) as u32).wrapping_add((b >> 32) as u32);
         u64::from(summand) << 32 | u64::from(factor.wrapping_mul(a as u32))
     }
-    const CUDA: &'static str = "compose(a, b)";
+    // SAFETY: a function of these tests, of its arguments.
+    const CUDA: DeviceCode<Self, u64> = unsafe { DeviceCode::new("compose(a, b)") };
 }
 
 // ---- the kernel ------------------------------------------------------------------------------------------------------------

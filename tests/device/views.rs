@@ -5,7 +5,7 @@ use crate::common::{Draw, Options, Rng, Sample, oracle, stream};
 use crate::scan::check_on_device;
 use bytemuck::{Pod, Zeroable};
 use parascan::cudarc::driver::DeviceRepr;
-use parascan::{Element, Operator, Strategy, Sum, Workspace, scan};
+use parascan::{DeviceCode, Element, Operator, Strategy, Sum, Workspace, scan};
 
 /// What is around the results.
 const GUARD: u64 = 0xa5a5_a5a5_a5a5_a5a5;
@@ -42,7 +42,8 @@ impl Operator<Pair> for Both {
     fn combine(a: Pair, b: Pair) -> Pair {
         Pair(a.0.wrapping_add(b.0), a.1.wrapping_add(b.1))
     }
-    const CUDA: &'static str = "Carry{a.x + b.x, a.y + b.y}";
+    // SAFETY: two sums of unsigned integers.
+    const CUDA: DeviceCode<Self, Pair> = unsafe { DeviceCode::new("Carry{a.x + b.x, a.y + b.y}") };
 }
 
 fn every_start<Op: Operator<T>, T: Sample>(n: usize, distances: &[(usize, usize)]) {

@@ -3,7 +3,7 @@
 use crate::common::context;
 use parascan::laws::proptest::prelude::*;
 use parascan::laws::{self, Violation};
-use parascan::{Associativity, Element, Operator};
+use parascan::{Associativity, DeviceCode, Element, Operator};
 
 /// An operator whose carry is the element itself.
 macro_rules! operator {
@@ -15,7 +15,8 @@ macro_rules! operator {
             fn lift(x: $t) -> $t { x }
             fn lower(x: $t) -> $t { x }
             fn combine($a: $t, $b: $t) -> $t { $rust }
-            const CUDA: &'static str = $cuda;
+            // SAFETY: operations on the arguments that are defined for all values, or no C++.
+            const CUDA: DeviceCode<Self, $t> = unsafe { DeviceCode::new($cuda) };
             $( const $name: $constant = $value; )*
         }
     };
@@ -39,7 +40,7 @@ fn average_is_not_rounding() {
     not_associative(laws::of::<Average, f32>().values(0.0f32..1.0).check());
 }
 
-operator!(Minus on i32, |a, b| a.wrapping_sub(b), "a - b");
+operator!(Minus on i32, |a, b| a.wrapping_sub(b), "int(0u + a - b)");
 #[test]
 fn subtraction_shrinks_to_the_one_operand_that_matters() {
     let found = not_associative(laws::of::<Minus, i32>().check());
@@ -102,9 +103,12 @@ impl Operator<u32> for Count {
     fn combine(a: Counted, b: Counted) -> Counted {
         Counted { items: a.items + 1, last: b.last }
     }
-    const CUDA: &'static str = "Carry{a.items + 1, b.last}";
-    const CUDA_LIFT: &'static str = "Carry{1, x}";
-    const CUDA_LOWER: &'static str = "x.last";
+    // SAFETY: fields of structs, and a sum of unsigned integers.
+    const CUDA: DeviceCode<Self, u32> = unsafe { DeviceCode::new("Carry{a.items + 1, b.last}") };
+    // SAFETY: as above.
+    const CUDA_LIFT: DeviceCode<Self, u32> = unsafe { DeviceCode::new("Carry{1, x}") };
+    // SAFETY: as above.
+    const CUDA_LOWER: DeviceCode<Self, u32> = unsafe { DeviceCode::new("x.last") };
 }
 #[test]
 fn carries_are_compared_and_not_only_elements() {
@@ -135,9 +139,13 @@ fn an_identity_that_is_not_neutral_on_both_sides() {
 
 // ---- agreement ---------------------------------------------------------------------------------------------------------------
 
-operator!(OtherCombine on i32, |a, b| a.wrapping_add(b), "a - b");
-operator!(OtherLift on i32, |a, b| a.wrapping_add(b), "a + b", CUDA_LIFT: &'static str = "x + (x > 1000)");
-operator!(OtherLower on i32, |a, b| a.wrapping_add(b), "a + b", CUDA_LOWER: &'static str = "x & 0x7fffffff");
+operator!(OtherCombine on i32, |a, b| a.wrapping_add(b), "int(0u + a - b)");
+operator!(OtherLift on i32, |a, b| a.wrapping_add(b), "int(0u + a + b)",
+    // SAFETY: a sum of unsigned integers.
+    CUDA_LIFT: DeviceCode<Self, i32> = unsafe { DeviceCode::new("int(0u + x + (x > 1000))") });
+operator!(OtherLower on i32, |a, b| a.wrapping_add(b), "int(0u + a + b)",
+    // SAFETY: an operation on bits.
+    CUDA_LOWER: DeviceCode<Self, i32> = unsafe { DeviceCode::new("x & 0x7fffffff") });
 operator!(OtherOrder on i32, |_a, b| b, "a");
 operator!(OtherRounding on f32, |a, b| a + b, "(a + b) * 1.0001f",
     ASSOCIATIVITY: Associativity = Associativity::Rounding);
@@ -195,7 +203,12 @@ impl Operator<u32> for RoundedCount {
         Count::combine(a, b)
     }
     const ASSOCIATIVITY: Associativity = Associativity::Rounding;
-    const CUDA: &'static str = Count::CUDA;
+    // SAFETY: as of `Count`.
+    const CUDA: DeviceCode<Self, u32> = unsafe { DeviceCode::new(Count::CUDA.text()) };
+    // SAFETY: as above.
+    const CUDA_LIFT: DeviceCode<Self, u32> = unsafe { DeviceCode::new(Count::CUDA_LIFT.text()) };
+    // SAFETY: as above.
+    const CUDA_LOWER: DeviceCode<Self, u32> = unsafe { DeviceCode::new(Count::CUDA_LOWER.text()) };
 }
 #[test]
 fn rounding_of_a_struct_needs_a_measure() {
@@ -209,11 +222,12 @@ parascan::element! {
     /// x -> a x + b
     struct Map { a: f32, b: f32 }
 }
+// SAFETY, of the texts of these: sums and products of floats.
 parascan::operator! {
     /// Forgets to multiply.
     struct NotComposed on Map {
         associativity: Rounding,
-        combine: |f, g| Map { a: g.a * f.a, b: f.b + g.a * g.b } => "{ b.a * a.a, a.b + b.a * b.b }",
+        combine: |f, g| Map { a: g.a * f.a, b: f.b + g.a * g.b } => unsafe "{ b.a * a.a, a.b + b.a * b.b }",
     }
 }
 parascan::operator! {
@@ -221,13 +235,13 @@ parascan::operator! {
     struct Composed on Map {
         associativity: Rounding,
         identity: Map { a: 1.0, b: 1e-6 },
-        combine: |f, g| Map { a: g.a * f.a, b: g.a * f.b + g.b } => "{ b.a * a.a, b.a * a.b + b.b * 1.00001f }",
+        combine: |f, g| Map { a: g.a * f.a, b: g.a * f.b + g.b } => unsafe "{ b.a * a.a, b.a * a.b + b.b * 1.00001f }",
     }
 }
 parascan::operator! {
     struct Truncating on Map {
         associativity: Rounding,
-        combine: |f, g| Map { a: g.a * f.a, b: f32::from_bits((g.a * f.b + g.b).to_bits() & !0xff) } => "a",
+        combine: |f, g| Map { a: g.a * f.a, b: f32::from_bits((g.a * f.b + g.b).to_bits() & !0xff) } => unsafe "a",
     }
 }
 #[test]

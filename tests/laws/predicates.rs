@@ -31,19 +31,20 @@ agree! { f32 i32 u64 f16 f64 bf16 i8 i16 i64 u8 u16 u32 usize isize }
 
 // ---- bodies that disagree ----------------------------------------------------------------------------------------------------
 
+// SAFETY, of the texts of these: comparisons, and remainders by what is not zero; the last is no C++, so there is no kernel of it.
 parascan::predicate! {
-    struct LeavesOne { divisor: u32 } on u32 { keeps: |x, p| x % p.divisor == 1 => "x % p.divisor == 1" }
+    struct LeavesOne { divisor: u32 } on u32 { keeps: |x, p| x % p.divisor == 1 => unsafe "p.divisor && x % p.divisor == 1" }
 }
 parascan::predicate! {
     /// In CUDA the value itself is left out, unless it is small.
-    struct UpTo { most: i32, ignored: u32 } on i32 { keeps: |x, p| x <= p.most => "p.most > 1000 ? x < p.most : x <= p.most" }
+    struct UpTo { most: i32, ignored: u32 } on i32 { keeps: |x, p| x <= p.most => unsafe "p.most > 1000 ? x < p.most : x <= p.most" }
 }
 parascan::predicate! {
     /// NaN is one of them in CUDA.
-    struct Positive on f32, f64 { keeps: |x| x > 0.0 => "!(x <= 0)" }
+    struct Positive on f32, f64 { keeps: |x| x > 0.0 => unsafe "!(x <= 0)" }
 }
 parascan::predicate! {
-    struct Odd on u8 { keeps: |x| x % 2 == 1 => "x % 2" }
+    struct Odd on u8 { keeps: |x| x % 2 == 1 => unsafe "x % 2" }
 }
 
 /// The counterexample.
@@ -76,7 +77,7 @@ fn bodies_that_disagree() {
 }
 
 parascan::predicate! {
-    struct NoCpp on i32 { keeps: |x| x > 0 => "this is no C++" }
+    struct NoCpp on i32 { keeps: |x| x > 0 => unsafe "this is no C++" }
 }
 #[test]
 fn a_body_that_does_not_compile() {

@@ -55,12 +55,14 @@ parascan::operator! {
     on Pair<u32, i32> {
         associativity: Exact,
         identity: Pair { first: 0, second: i32::MIN },
+        // SAFETY: a sum of unsigned integers, and a maximum.
         combine: |a, b| Pair { first: a.first.wrapping_add(b.first), second: a.second.max(b.second) }
-            => "{ a.first + b.first, max(a.second, b.second) }",
+            => unsafe "{ a.first + b.first, max(a.second, b.second) }",
     }
     on Nested, Aligned {
         associativity: Exact,
-        combine: |_, b| b => "b",
+        // SAFETY: an argument.
+        combine: |_, b| b => unsafe "b",
     }
 }
 
@@ -70,9 +72,10 @@ parascan::operator! {
         associativity: Exact,
         carry: u64,
         identity: 0,
-        lift: |x| u64::from(x) % 4_294_967_291 => "Carry(x) % 4294967291ull",
-        lower: |x| x as u32 => "Element(x)",
-        combine: |a, b| (a + b) % 4_294_967_291 => "
+        // SAFETY: each text here is of unsigned integers, and divides by a constant.
+        lift: |x| u64::from(x) % 4_294_967_291 => unsafe "Carry(x) % 4294967291ull",
+        lower: |x| x as u32 => unsafe "Element(x)",
+        combine: |a, b| (a + b) % 4_294_967_291 => unsafe "
             // Below twice the prime
             Carry sum = a + b;
             return sum >= 4294967291ull ? sum - 4294967291ull : sum;
@@ -123,13 +126,15 @@ fn operators_of_every_form() {
 parascan::predicate! {
     /// Keeps what leaves `rest` when it is divided by `divisor`.
     struct Leaves { divisor: u32, rest: u32 } on u32 {
-        keeps: |x, p| x % p.divisor == p.rest => "x % p.divisor == p.rest",
+        // SAFETY: it divides by nothing but what is not zero.
+        keeps: |x, p| x % p.divisor == p.rest => unsafe "p.divisor && x % p.divisor == p.rest",
     }
 }
 parascan::predicate! {
     /// Keeps what has an odd number of bits; statements.
     struct OddBits on u32, u64 {
-        keeps: |x| x.count_ones() % 2 == 1 => "
+        // SAFETY: it ends, since each turn takes a bit away.
+        keeps: |x| x.count_ones() % 2 == 1 => unsafe "
             int bits = 0;
             for (; x != 0; x &= x - 1) bits++;
             return bits % 2 == 1;
@@ -139,7 +144,8 @@ parascan::predicate! {
 parascan::predicate! {
     /// Keeps what comes before a pair in its first number.
     struct FirstBelow { than: Pair<u32, i32> } on Pair<u32, i32> {
-        keeps: |x, FirstBelow { than }| x.first < than.first => "x.first < p.than.first",
+        // SAFETY: a comparison.
+        keeps: |x, FirstBelow { than }| x.first < than.first => unsafe "x.first < p.than.first",
     }
 }
 

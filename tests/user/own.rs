@@ -3,7 +3,7 @@
 
 use crate::common::{Draw, Options, Rng, Sample, assert_same, data, oracle, stream};
 use parascan::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
-use parascan::{Associativity, Block, Element, Error, Last, Operator, Strategy, Sum, Workspace, scan};
+use parascan::{Associativity, Block, DeviceCode, Element, Error, Last, Operator, Strategy, Sum, Workspace, scan};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -25,7 +25,9 @@ impl Operator<u32> for Gcd {
         a
     }
     const IDENTITY: Option<u32> = Some(0);
-    const CUDA: &'static str = "[&] { while (b) { unsigned t = a % b; a = b; b = t; } return a; }()";
+    // SAFETY: it ends, since b shrinks, and divides by nothing but a b that is not zero.
+    const CUDA: DeviceCode<Self, u32> =
+        unsafe { DeviceCode::new("[&] { while (b) { unsigned t = a % b; a = b; b = t; } return a; }()") };
 }
 
 parascan::element! {
@@ -41,7 +43,8 @@ parascan::operator! {
     pub(crate) struct Compose on Affine {
         associativity: Rounding,
         identity: Affine { a: 1.0, b: 0.0 },
-        combine: |f, g| Affine { a: g.a * f.a, b: g.a * f.b + g.b } => "{ b.a * a.a, b.a * a.b + b.b }",
+        // SAFETY: sums and products of floats.
+        combine: |f, g| Affine { a: g.a * f.a, b: g.a * f.b + g.b } => unsafe "{ b.a * a.a, b.a * a.b + b.b }",
     }
 }
 
@@ -59,7 +62,8 @@ impl Operator<Affine> for Sum {
     }
     const IDENTITY: Option<Affine> = Some(Affine { a: 0.0, b: 0.0 });
     const ASSOCIATIVITY: Associativity = Associativity::Rounding;
-    const CUDA: &'static str = "{ a.a + b.a, a.b + b.b }";
+    // SAFETY: two sums of floats.
+    const CUDA: DeviceCode<Self, Affine> = unsafe { DeviceCode::new("{ a.a + b.a, a.b + b.b }") };
 }
 
 impl Sample for Affine {

@@ -4,7 +4,7 @@
 use crate::common::{Draw, Options, Rng, Sample, assert_same, data, oracle, stream};
 use crate::scan::check_on_device;
 use parascan::cudarc::driver::DeviceRepr;
-use parascan::{Block, Element, Operator, Strategy, Workspace, scan};
+use parascan::{Block, DeviceCode, Element, Operator, Strategy, Workspace, scan};
 
 #[derive(Clone, Copy, Debug)]
 struct AddFirst;
@@ -47,7 +47,9 @@ macro_rules! sizes {
                         b.0[0] = b.0[0].wrapping_add(a.0[0]);
                         b
                     }
-                    const CUDA: &'static str = "b.word[0] += a.word[0]; return b;";
+                    // SAFETY: a sum of unsigned integers; there is a first word.
+                    const CUDA: DeviceCode<Self, Words<$n>> =
+                        unsafe { DeviceCode::new("b.word[0] += a.word[0]; return b;") };
                 }
             )*
             #[test]

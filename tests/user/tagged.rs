@@ -43,26 +43,27 @@ parascan::operator! {
     struct Add
     on Tagged<u8>, Tagged<u16>, Tagged<u32>, Tagged<u64>, Long<u8>, Long<u32>, Long<u64>, Longest {
         associativity: Exact,
+        // SAFETY: operations on unsigned integers, and a trap, which stops the kernel; so are the texts below.
         combine: |a, b| {
             assert!(a.tag == a.value.tag() && b.tag == b.value.tag(), "{a:?} and {b:?} are no operands");
             let mut sum = a;
             sum.value = a.value.wrapping_add(b.value);
             sum.tag = sum.value.tag();
             sum
-        } => ADD,
+        } => unsafe ADD,
     }
     on u32 {
         associativity: Exact,
         carry: Long<u32>,
-        lift: |x| Long { value: x, tag: x.tag(), more: 0 } => "{ x, (x * 0x7f4a7c15u) ^ 0x5a5a5a5au, 0 }",
-        lower: |x| x.value => "x.value",
+        lift: |x| Long { value: x, tag: x.tag(), more: 0 } => unsafe "{ x, (x * 0x7f4a7c15u) ^ 0x5a5a5a5au, 0 }",
+        lower: |x| x.value => unsafe "x.value",
         combine: |a, b| {
             assert!(a.tag == a.value.tag() && b.tag == b.value.tag(), "{a:?} and {b:?} are no operands");
             let mut sum = a;
             sum.value = a.value.wrapping_add(b.value);
             sum.tag = sum.value.tag();
             sum
-        } => ADD,
+        } => unsafe ADD,
     }
 }
 

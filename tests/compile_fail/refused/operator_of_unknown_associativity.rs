@@ -1,7 +1,7 @@
 parascan::operator! {
     struct Plus on f32 {
         associativity: Rounded,
-        combine: |a, b| a + b => "a + b",
+        combine: |a, b| a + b => unsafe "a + b",
     }
 }
 

@@ -2,7 +2,7 @@ parascan::operator! {
     struct Plus on u32 {
         associativity: Exact,
         identity: 0.0,
-        combine: |a, b| a.wrapping_add(b) => "a + b",
+        combine: |a, b| a.wrapping_add(b) => unsafe "a + b",
     }
 }
 
