@@ -58,11 +58,12 @@ impl<For, T> DeviceCode<For, T> {
         self.text
     }
 
-    /// What a constant is that an implementation leaves out.
-    pub(crate) const fn default_of(text: &'static str) -> Self {
-        // SAFETY: the argument `x`, or the name of a type of the templates.
-        unsafe { DeviceCode::new(text) }
-    }
+    /// The argument `x` as it is.
+    // SAFETY: an argument.
+    pub(crate) const X: Self = unsafe { DeviceCode::new("x") };
+    /// No way to combine two elements at once.
+    // SAFETY: a type of the templates that does nothing.
+    pub(crate) const NO_PAIRS: Self = unsafe { DeviceCode::new("NoPairs") };
 
     /// The type under which kernels see the element `E`.
     pub(crate) const fn element<E: Element>() -> Self {
@@ -79,7 +80,7 @@ impl<For, T> DeviceCode<For, T> {
             is_same(From::CUDA, To::CUDA),
             "the carry is not the element's type: CUDA_LIFT and CUDA_LOWER are needed"
         );
-        Self::default_of("x")
+        Self::X
     }
 }
 

@@ -112,10 +112,10 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     }
     /// What a partial result of one element alone is, as a C++ expression over `x`, the element lifted.
     #[doc(hidden)]
-    const CUDA_ALONE: DeviceCode<Self, T> = DeviceCode::default_of("x");
+    const CUDA_ALONE: DeviceCode<Self, T> = DeviceCode::X;
     /// How kernels combine two short elements at once, if there is a way: a type of `scan/scan.cuh`.
     #[doc(hidden)]
-    const CUDA_PAIRS: DeviceCode<Self, T> = DeviceCode::default_of("NoPairs");
+    const CUDA_PAIRS: DeviceCode<Self, T> = DeviceCode::NO_PAIRS;
 }
 
 /// The carry type of a form, and its conversions.
