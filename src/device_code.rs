@@ -29,9 +29,11 @@ use std::marker::PhantomData;
 /// ```
 pub struct DeviceCode<For, T> {
     text: &'static str,
-    /// Not variant, so that no other pair of types is taken for this one.
-    of: PhantomData<fn(For, T) -> (For, T)>,
+    of: PhantomData<Of<For, T>>,
 }
+
+/// Invariant, so that no other pair of types is taken for this one.
+type Of<For, T> = fn(For, T) -> (For, T);
 
 impl<For, T> DeviceCode<For, T> {
     /// The body of a function: an expression, or statements, the last of which is a `return`. The constant that it is given to says

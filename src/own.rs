@@ -268,8 +268,11 @@ macro_rules! operator {
     (@unmarked) => {
         ::core::compile_error!("the GPU runs a CUDA text of your own as it stands, so it needs your promise: write `rust => unsafe \"cuda\"` and keep to what `parascan::DeviceCode::new` asks, or leave the text out, and it is made of the Rust body");
     };
-    // The user has written the `unsafe`.
-    (@code [unsafe $cuda:expr] $($rest:tt)*) => { unsafe { $crate::DeviceCode::new($cuda) } };
+    (@code [unsafe $cuda:expr] $($rest:tt)*) => {{
+        let text: &'static ::core::primitive::str = $cuda;
+        // SAFETY: promised by the user, who has written the `unsafe`.
+        unsafe { $crate::DeviceCode::new(text) }
+    }};
     (@code [] $($body:tt)*) => {{
         let text: &'static ::core::primitive::str = $crate::operator!(@text $($body)*);
         // SAFETY: every operation of a translated body is defined for all values and reads its operands alone, every loop of it is a
@@ -387,8 +390,11 @@ macro_rules! predicate {
     };
     (@value * $self:ident) => { *$self };
     (@value 0 $self:ident) => { 0 };
-    // The user has written the `unsafe`.
-    (@code [unsafe $cuda:expr] $($rest:tt)*) => { unsafe { $crate::DeviceCode::new($cuda) } };
+    (@code [unsafe $cuda:expr] $($rest:tt)*) => {{
+        let text: &'static ::core::primitive::str = $cuda;
+        // SAFETY: promised by the user, who has written the `unsafe`.
+        unsafe { $crate::DeviceCode::new(text) }
+    }};
     (@code [] $($body:tt)*) => {{
         let text: &'static ::core::primitive::str = $crate::predicate!(@text $($body)*);
         // SAFETY: as of an operator.

@@ -631,7 +631,7 @@ fn names_of_fields() {
         ("f16", "in the text of a kernel this one is defined already"),
     ] {
         let words = format!("the field `{name}` needs another name: {why}");
-        assert_eq!(field_names(&format!("x {name} y")), [words.clone()]);
+        assert_eq!(field_names(&format!("x {name} y")), std::slice::from_ref(&words));
         // A body with such a field, of an element whose C++ twin was written by hand.
         let field = syn::parse_str::<syn::Member>(name).expect("a field");
         let of_fields = |body| refused(body, &[&words]);
