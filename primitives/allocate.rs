@@ -2,7 +2,7 @@
 
 use super::choice::Index;
 use super::offsets::{Offsets, Size, counted};
-use crate::memory::View;
+use crate::memory::{View, room_on_host, zeros_on_host};
 use crate::site::Site;
 use crate::{Device, Error, Host, Place, Source, cpu};
 use bytemuck::Pod;
@@ -23,10 +23,12 @@ pub trait Holds<T>: Place {
 impl<T: Pod> Holds<T> for Host {
     type Memory = Vec<T>;
     fn zeroed(n: usize, _: Option<&Arc<CudaStream>>) -> Result<Vec<T>, Error> {
-        Ok(bytemuck::zeroed_vec(n))
+        zeros_on_host(NAME, n)
     }
     fn copy_of(memory: View<'_, T>, _: Option<&Arc<CudaStream>>) -> Result<Vec<T>, Error> {
-        Ok(memory.host().to_vec())
+        let mut copy = room_on_host(NAME, memory.len())?;
+        copy.extend_from_slice(memory.host());
+        Ok(copy)
     }
 }
 impl<T: Pod + DeviceRepr> Holds<T> for Device {
@@ -56,7 +58,8 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
     /// total, and zeros the buffer.
     ///
     /// # Errors
-    /// [`Error::Align`], [`Error::Overflow`], and those of [`run`](Offsets::run).
+    /// [`Error::Align`], [`Error::Overflow`], [`Error::OutOfMemory`], and those of
+    /// [`run`](Offsets::run).
     ///
     /// # Example
     /// ```
@@ -95,10 +98,6 @@ impl<T, S: Size, O: Index, P: Holds<T> + Holds<S>> Allocation<T, S, O, P> {
     pub fn buffer(&self) -> &<P as Holds<T>>::Memory {
         &self.buffer
     }
-    /// All of it.
-    pub fn buffer_mut(&mut self) -> &mut <P as Holds<T>>::Memory {
-        &mut self.buffer
-    }
     /// Where each part begins, and at last the total.
     pub fn starts(&self) -> &P::Indices<O> {
         &self.starts
@@ -110,6 +109,18 @@ impl<T, S: Size, O: Index, P: Holds<T> + Holds<S>> Allocation<T, S, O, P> {
 }
 
 impl<T: Pod, S: Size, O: Index> Allocation<T, S, O, Host> {
+    /// All of it. Its length is the offsets', and stays so.
+    ///
+    /// ```compile_fail,E0599
+    /// let mut space = parascan::offsets::<u32, u32>().allocate::<u8, _>(&[3, 4])?;
+    /// space.buffer_mut().fill(1);
+    /// space.buffer_mut().clear();
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn buffer_mut(&mut self) -> &mut [T] {
+        &mut self.buffer
+    }
+
     /// The parts, one for each size and just as long.
     pub fn slices(&mut self) -> impl ExactSizeIterator<Item = &mut [T]> {
         let (mut rest, mut at) = (&mut self.buffer[..], 0);
@@ -123,16 +134,21 @@ impl<T: Pod, S: Size, O: Index> Allocation<T, S, O, Host> {
 }
 
 impl<T: Pod + DeviceRepr, S: Size + DeviceRepr, O: Index> Allocation<T, S, O, Device> {
+    /// All of it. Its length is the offsets', and stays so.
+    pub fn buffer_mut(&mut self) -> CudaViewMut<'_, T> {
+        self.buffer.as_view_mut()
+    }
+
     /// The parts, one for each size and just as long. Copies sizes and offsets to the host, and waits for that.
     ///
     /// # Errors
-    /// [`Error::Driver`].
+    /// [`Error::Driver`], [`Error::OutOfMemory`].
     pub fn views(&mut self) -> Result<Vec<CudaViewMut<'_, T>>, Error> {
         let stream = self.starts.stream().clone();
         let starts = crate::memory::to_host(&stream, &self.starts)?;
         let sizes = crate::memory::to_host(&stream, &self.sizes)?;
         let (mut rest, mut at) = (self.buffer.as_view_mut(), 0);
-        let mut parts = Vec::with_capacity(sizes.len());
+        let mut parts = room_on_host(NAME, sizes.len())?;
         for (&start, &size) in starts.iter().zip(&sizes) {
             let (start, size) = (cpu::Size::widen(start) as usize, cpu::Size::widen(size) as usize);
             let (_, after) = split(rest, start - at);

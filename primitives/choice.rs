@@ -5,7 +5,7 @@ use crate::cuda::{
     self, Beside, ChoiceKind, ColumnAt, ColumnKind, CompactCall, CompactProgram, KeepBits, KeepDistinct, KeepFlags,
     KeepItems, Staged,
 };
-use crate::memory::{View, ViewMut};
+use crate::memory::{View, ViewMut, zeros_on_host};
 use crate::submit::Submit;
 use crate::{Element, Error, Ordered, Place, Predicate, Workspace};
 use bytemuck::Pod;
@@ -400,6 +400,25 @@ impl<'a> OnDevice<'a> {
 
 // ---- on the host ---------------------------------------------------------------------------------------------------------------
 
+/// What `choice` keeps of `n` items, or with `complement` does not, as bits, and how many that are.
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+///
+/// # Safety
+/// `choice` may read `n` items, and nobody writes them meanwhile.
+pub(super) unsafe fn recorded(
+    primitive: &'static str,
+    n: usize,
+    choice: &dyn host::Choice,
+    complement: bool,
+) -> Result<(Vec<u64>, usize), Error> {
+    let mut words = zeros_on_host(primitive, host::words_for(n))?;
+    // SAFETY: the caller's.
+    let kept = unsafe { host::record(n, choice, complement, &mut words) };
+    Ok((words, kept))
+}
+
 /// A compaction or a partition on the host.
 pub(super) struct OnHost<'a> {
     pub(super) primitive: &'static str,
@@ -443,7 +462,7 @@ impl OnHost<'_> {
         }
         let kept = if room.saturating_sub(from) < n || from > room {
             // SAFETY: the caller's.
-            let (words, kept) = unsafe { host::recorded(n, choice, complement) };
+            let (words, kept) = unsafe { recorded(primitive, n, choice, complement) }?;
             long_enough(primitive, "the output", room, from.saturating_add(kept))?;
             // SAFETY: there is room for those, whatever the choice would say now.
             unsafe { host::compact(n, &host::ByWords { words: words.as_ptr() }, false, columns, &[]) }

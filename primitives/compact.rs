@@ -56,10 +56,11 @@ pub fn compact<T: Pod>() -> Compact<T> {
 /// The first use of a predicate and element in a process loads kernels, which waits for the driver, or for the compiler.
 ///
 /// # Errors
-/// [`Error::Size`] for flags, bits, payload or count that are shorter than the items need, and on the host for an output;
-/// [`Error::ItemSize`] and [`Error::TooLong`] for what no kernel takes; [`Error::WrongDevice`], [`Error::Capturing`],
-/// [`Error::EventTracking`] as for a [`Scan`](crate::Scan), and those of the driver and of the compiler. Nothing was written then.
-/// Length zero is valid.
+/// [`Error::Size`] for flags, bits, payload or count that are shorter than the items need, and on
+/// the host for an output; [`Error::ItemSize`] and [`Error::TooLong`] for what no kernel takes;
+/// [`Error::OutOfMemory`]; [`Error::WrongDevice`], [`Error::Capturing`], [`Error::EventTracking`]
+/// as for a [`Scan`](crate::Scan), and those of the driver and of the compiler. Nothing was written
+/// then. Length zero is valid.
 ///
 /// # Panics
 /// Only if the predicate does, on host data.

@@ -62,8 +62,9 @@ pub fn offsets<S: Size, O: Index>() -> Offsets<S, O> {
 /// [`run`](Offsets::run) waits for the total.
 ///
 /// # Errors
-/// [`Error::Align`], [`Error::Overflow`], [`Error::Size`] for starts that are too short, and those of a [`Scan`](crate::Scan) but
-/// for its strategies. Nothing was written then. Length zero is valid.
+/// [`Error::Align`], [`Error::Overflow`], [`Error::Size`] for starts that are too short,
+/// [`Error::OutOfMemory`], and those of a [`Scan`](crate::Scan) but for its strategies. Nothing was
+/// written then. Length zero is valid.
 #[derive(Debug)]
 #[must_use = "nothing is done until `run` or `run_into`"]
 pub struct Offsets<S, O, W = Anywhere> {

@@ -2,7 +2,7 @@
 
 use super::choice::{
     Buffer, BufferMut, ByBits, ByFlags, ByPredicate, Chosen, Moving, OnDevice, Unchosen, Word, choice_methods,
-    long_enough,
+    long_enough, recorded,
 };
 use super::compact::prepare;
 use crate::cpu::compact as host;
@@ -37,7 +37,9 @@ pub fn partition<T: Pod>() -> Partition<T> {
 
 /// The options of a partition, and what runs it. Made by [`partition`].
 ///
-/// What is said of a [`Compact`](crate::Compact) of its items, waiting and errors holds here too.
+/// What is said of a [`Compact`](crate::Compact) of its items, waiting and errors holds here too,
+/// with one exception: if the driver refuses the second of two launches ([`Error::Driver`]), the
+/// count has been written.
 ///
 /// # Cost
 /// [`run_apart_into`](Partition::run_apart_into) reads n items and writes n, in one launch. Where those that are not kept begin
@@ -149,7 +151,7 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
             // What was counted is what moves, whatever the choice would say the next time.
             let recorded = if rejected.is_none() || rooms.iter().any(|&room| room < n) {
                 // SAFETY: as above.
-                let (words, kept) = unsafe { host::recorded(n, &choice, self.complement) };
+                let (words, kept) = unsafe { recorded(NAME, n, &choice, self.complement) }?;
                 long_enough(NAME, "the output of those that are kept", rooms[0], kept)?;
                 long_enough(NAME, "the output of those that are not kept", rooms[1], n - kept)?;
                 Some((words, kept))

@@ -3,8 +3,8 @@
 use super::choice::{Buffer, BufferMut, Index, countable, long_enough};
 use crate::cpu::sort as host;
 use crate::cuda::KeyKind;
-use crate::cuda::sort::{Missing, SortCall, SortProgram};
-use crate::memory::{View, ViewMut};
+use crate::cuda::sort::{MOST_KEYS, Missing, SortCall, SortProgram};
+use crate::memory::{View, ViewMut, room_on_host};
 use crate::site::{Anywhere, On, Site, Unbound, With};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Place, Source, Workspace};
@@ -102,10 +102,16 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// of payload in a process loads kernels, which waits for the driver, or for the compiler.
 ///
 /// # Errors
-/// [`Error::Length`] if keys and output differ in length, [`Error::Size`] for a payload or a second buffer that is shorter,
-/// [`Error::ItemSize`] for a payload of no bytes or more than 16, [`Error::Bits`] for bits that keys do not have,
-/// [`Error::TooLong`] for more keys than indices reach; [`Error::WrongDevice`], [`Error::Capturing`], [`Error::EventTracking`]
-/// as for a [`Scan`](crate::Scan), and those of the driver and of the compiler. Nothing was written then. Length zero is valid.
+/// [`Error::Length`] if keys and output differ in length, [`Error::Size`] for a payload or a second
+/// buffer that is shorter, [`Error::ItemSize`] for a payload of no bytes or more than 16,
+/// [`Error::Bits`] for bits that keys do not have, [`Error::TooLong`] for more keys than indices
+/// reach, or on the device than 2^40; [`Error::OutOfMemory`]; [`Error::WrongDevice`],
+/// [`Error::Capturing`], [`Error::EventTracking`] as for a [`Scan`](crate::Scan), and those of the
+/// driver and of the compiler. Length zero is valid.
+///
+/// Nothing was written then, with one exception. A sort on the device makes several launches. If
+/// the driver refuses a later one ([`Error::Driver`]), it is not said what the output and a second
+/// buffer hold; in place these are the keys and their payload.
 ///
 /// # Source
 /// Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs" (2022); Stehle and Jacobsen, "A Memory
@@ -219,6 +225,7 @@ impl<K: SortKey, S> Sort<K, S> {
 
     fn prepare_for<V: Pod>(&self, n: usize, missing: Missing, workspace: &mut Workspace) -> Result<(), Error> {
         let bits = self.range()?;
+        not_too_long(n)?;
         let device = Submit::prepare(NAME, workspace)?;
         let program = SortProgram::new::<K, V>(K::KIND);
         let machine = program.load(device)?.machine();
@@ -370,8 +377,9 @@ impl<K: SortKey, S> Sort<K, S> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Length`] if the arrays differ in length, and those of [`Sort`]. If it is the second sort that fails (its kernels cannot be
-    /// loaded, or there is no memory), both arrays are in the order of the second one.
+    /// [`Error::Length`] if the arrays differ in length, and those of [`Sort`]. If the second sort
+    /// fails (its kernels cannot be loaded, or there is no memory), both arrays are in the order of
+    /// the second one.
     pub fn run_lexicographic_in_place<L, X, Y>(mut self, keys: &mut X, second: &mut Y) -> Result<(), Error>
     where
         L: SortKey,
@@ -502,6 +510,12 @@ fn same_length(input: usize, output: usize) -> Result<usize, Error> {
 }
 
 /// # Errors
+/// [`Error::TooLong`] for more keys than a device sorts.
+fn not_too_long(n: usize) -> Result<(), Error> {
+    if n > MOST_KEYS { Err(Error::TooLong { primitive: NAME, n, most: MOST_KEYS }) } else { Ok(()) }
+}
+
+/// # Errors
 /// [`Error::ItemSize`].
 fn movable<V>() -> Result<(), Error> {
     match size_of::<V>() {
@@ -522,8 +536,7 @@ fn anywhere<K: SortKey, V: Pod>(
 ) -> Result<(), Error> {
     match keys {
         Keys::Into(View::Host(_), _) | Keys::Read(View::Host(_)) | Keys::InPlace(ViewMut::Host(_), _) => {
-            on_host(descending, bits, n, keys, company);
-            Ok(())
+            on_host(descending, bits, n, keys, company)
         }
         _ => {
             let stream = stream.unwrap_or_else(|| keys.home().clone());
@@ -533,15 +546,18 @@ fn anywhere<K: SortKey, V: Pod>(
 }
 
 /// The same on the host.
+///
+/// # Errors
+/// [`Error::OutOfMemory`], before anything is written.
 fn on_host<K: SortKey, V: Pod>(
     descending: bool,
     bits: Range<u32>,
     n: usize,
     keys: Keys<'_, K>,
     mut company: Company<'_, V>,
-) {
+) -> Result<(), Error> {
     if n == 0 {
-        return;
+        return Ok(());
     }
     let kind = match K::KIND {
         KeyKind::Unsigned => host::Kind::Unsigned,
@@ -560,29 +576,29 @@ fn on_host<K: SortKey, V: Pod>(
         Company::Numbers(to) => (host::Values::Numbers(size_of::<V>()), null, to.host().as_mut_ptr()),
     };
     // Of a second buffer that keys were copied to, nothing is kept. In place the input is not touched before it is the output.
-    let mut unasked: Vec<K> = Vec::new();
-    let (from_keys, to_keys, keep) = match keys {
-        Keys::Into(from, mut to) => (from.host().as_ptr().cast_mut(), to.host().as_mut_ptr(), true),
+    let keep = !matches!(keys, Keys::InPlace(_, Some(_)));
+    let sort = host::Sort::new(order, values, n, keep);
+    let mut scratch: Vec<u8> = room_on_host(NAME, sort.scratch())?;
+    let unasked_keys = if matches!(keys, Keys::Read(_)) { n } else { 0 };
+    let mut unasked: Vec<K> = room_on_host(NAME, unasked_keys)?;
+    let (from_keys, to_keys) = match keys {
+        Keys::Into(from, mut to) => (from.host().as_ptr().cast_mut(), to.host().as_mut_ptr()),
         Keys::InPlace(mut keys, None) => {
             let keys = keys.host().as_mut_ptr();
-            (keys, keys, true)
+            (keys, keys)
         }
         Keys::InPlace(mut keys, Some(mut second)) => {
             second.host()[..n].copy_from_slice(keys.host());
-            (second.host().as_mut_ptr(), keys.host().as_mut_ptr(), false)
+            (second.host().as_mut_ptr(), keys.host().as_mut_ptr())
         }
-        Keys::Read(from) => {
-            unasked.reserve_exact(n);
-            (from.host().as_ptr().cast_mut(), unasked.as_mut_ptr(), true)
-        }
+        Keys::Read(from) => (from.host().as_ptr().cast_mut(), unasked.as_mut_ptr()),
     };
-    let sort = host::Sort::new(order, values, n, keep);
-    let mut scratch: Vec<u8> = Vec::with_capacity(sort.scratch());
     let from = host::Arrays { keys: from_keys.cast(), values: from_values.cast() };
     let to = host::Arrays { keys: to_keys.cast(), values: to_values.cast() };
     // SAFETY: n items in all arrays, by the lengths that were looked at, and as much scratch memory as was asked for; what is
     // written is borrowed alone or was just allocated, and what is shared is kept.
     unsafe { sort.run(from, to, scratch.as_mut_ptr()) }
+    Ok(())
 }
 
 /// The same on the device.
@@ -595,6 +611,7 @@ fn on_device<K: SortKey, V: Pod>(
     stream: &Arc<CudaStream>,
     workspace: Option<&mut Workspace>,
 ) -> Result<(), Error> {
+    not_too_long(n)?;
     let submit = Submit::new(NAME, stream);
     submit.uses("the keys", keys.home())?;
     match &keys {

@@ -1,10 +1,10 @@
 //! Partition into three: by one predicate, of the rest by another, and what then is left.
 
-use super::choice::{Buffer, BufferMut, ByPredicate, Moving, OnDevice, long_enough};
+use super::choice::{Buffer, BufferMut, ByPredicate, Moving, OnDevice, long_enough, recorded};
 use super::partition::Partition;
 use crate::cpu::compact as host;
 use crate::cuda::{CompactProgram, KeepEither, Nothing, Staged};
-use crate::memory::{View, ViewMut};
+use crate::memory::{View, ViewMut, zeros_on_host};
 use crate::site::{Anywhere, On, Site, Unbound, With};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Place, Predicate, Source, Workspace};
@@ -187,16 +187,20 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
         let ThreeWay { first: one, second: two, complement, .. } = self;
         // Each item is asked about once by either, and what was recorded is what moves.
         // SAFETY: the choices look at the items, which are borrowed.
-        let (mut parts, found) = unsafe {
+        let (first_words, first_count, mut second_words) = unsafe {
             let by_first = host::ByPredicate { items: from, keeps: move |x| one.keeps(x) };
-            let (first, count) = host::recorded(n, &by_first, complement);
             let by_second = host::ByPredicate { items: from, keeps: move |x| two.keeps(x) };
-            let (second, _) = host::recorded(n, &by_second, false);
-            let second: Vec<u64> = second.iter().zip(&first).map(|(second, first)| second & !first).collect();
-            let others = second.iter().map(|word| word.count_ones() as usize).sum();
-            ([first, second, Vec::new()], [count, others])
+            let (words, count) = recorded(NAME, n, &by_first, complement)?;
+            (words, count, recorded(NAME, n, &by_second, false)?.0)
         };
-        parts[2] = parts[0].iter().zip(&parts[1]).map(|(first, second)| !(first | second)).collect();
+        let mut rest_words = zeros_on_host(NAME, first_words.len())?;
+        let mut second_count = 0;
+        for ((first, second), rest) in first_words.iter().zip(&mut second_words).zip(&mut rest_words) {
+            *second &= !first;
+            *rest = !(first | *second);
+            second_count += second.count_ones() as usize;
+        }
+        let (parts, found) = ([first_words, second_words, rest_words], [first_count, second_count]);
         let rest = n - found[0] - found[1];
         let to = match others {
             Some((mut second, mut last)) => {

@@ -3,7 +3,11 @@
 use cudarc::driver::sys::CUresult;
 use std::path::PathBuf;
 
-/// What can go wrong. Nothing has been written when a call returns one.
+/// What can go wrong.
+///
+/// Nothing has been written when a call returns one, with one exception: a call that makes several
+/// launches returns [`Error::Driver`] if the driver refuses a later one, and by then the earlier
+/// ones are on the stream. Builders that make several launches say what their outputs hold then.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -28,6 +32,18 @@ pub enum Error {
         found: usize,
         /// The elements that it must have, at least.
         needed: usize,
+    },
+    /// Memory that cannot be allocated: on the host, or of more bytes than an address counts. Where
+    /// device memory runs out, the driver says so: [`Error::Driver`] with
+    /// `CUDA_ERROR_OUT_OF_MEMORY`.
+    #[error("{primitive}: {n} elements of {size} bytes cannot be allocated")]
+    OutOfMemory {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// Elements asked for.
+        n: usize,
+        /// Bytes of an element.
+        size: usize,
     },
     /// A sum that the type of the result does not hold.
     #[error("{primitive}: the total is more than {most}, the most that the type of the result holds")]
@@ -190,6 +206,15 @@ pub enum Error {
         minor: i32,
         /// Where it was looked for.
         reason: String,
+    },
+    /// [`Kernels::launch`](crate::cuda::Kernels::launch) of a kernel that was not named when they
+    /// were loaded.
+    #[error("there is no kernel {index}: kernels are numbered from 0, and {kernels} were loaded")]
+    NoKernel {
+        /// The number asked for.
+        index: usize,
+        /// How many kernels were loaded.
+        kernels: usize,
     },
     /// The compiler refused a kernel.
     #[error("NVRTC refused the kernel for {unit}:\n{log}")]

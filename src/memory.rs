@@ -1,7 +1,7 @@
 //! Where data lies: host slices and cudarc's device buffers.
 
 use crate::{Error, Index, cuda};
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable};
 use cudarc::driver::sys::{self, CUstreamCaptureStatus};
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
 use std::sync::Arc;
@@ -45,8 +45,8 @@ pub enum Device {}
 impl Sealed for Host {}
 impl Place for Host {
     type Indices<I: Index> = Vec<I>;
-    fn allocate<I: Index>(_: &'static str, n: usize, _: Option<&Arc<CudaStream>>) -> Result<Vec<I>, Error> {
-        Ok(bytemuck::zeroed_vec(n))
+    fn allocate<I: Index>(primitive: &'static str, n: usize, _: Option<&Arc<CudaStream>>) -> Result<Vec<I>, Error> {
+        zeros_on_host(primitive, n)
     }
     fn view_mut<I: Index>(memory: &mut Vec<I>) -> ViewMut<'_, I> {
         ViewMut::Host(memory)
@@ -208,8 +208,8 @@ macro_rules! host {
             fn view(&self) -> View<'_, T> {
                 View::Host(&self[..])
             }
-            fn allocate(&self, _: &'static str, n: usize, _: Option<&Arc<CudaStream>>) -> Result<Vec<T>, Error> {
-                Ok(bytemuck::zeroed_vec(n))
+            fn allocate(&self, primitive: &'static str, n: usize, _: Option<&Arc<CudaStream>>) -> Result<Vec<T>, Error> {
+                zeros_on_host(primitive, n)
             }
             fn view_owned(owned: &mut Vec<T>) -> ViewMut<'_, T> {
                 ViewMut::Host(owned)
@@ -289,7 +289,33 @@ impl<T: Pod, P: Place, S: Destination<T, P> + ?Sized> Destination<T, P> for &mut
     }
 }
 
-/// New memory for `n` elements, from the stream-ordered pool.
+/// New memory on the host, all zeros.
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+pub(crate) fn zeros_on_host<T: Zeroable>(primitive: &'static str, n: usize) -> Result<Vec<T>, Error> {
+    bytemuck::try_zeroed_vec(n).map_err(|()| out_of_memory::<T>(primitive, n))
+}
+
+/// A vector on the host that is empty, with room for `n` elements.
+///
+/// # Errors
+/// [`Error::OutOfMemory`].
+pub(crate) fn room_on_host<T>(primitive: &'static str, n: usize) -> Result<Vec<T>, Error> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(n).map_err(|_| out_of_memory::<T>(primitive, n))?;
+    Ok(room)
+}
+
+fn out_of_memory<T>(primitive: &'static str, n: usize) -> Error {
+    Error::OutOfMemory { primitive, n, size: size_of::<T>() }
+}
+
+/// New memory for `n` elements, from the stream-ordered pool. It is not initialised: every element
+/// must be written before the user gets it.
+///
+/// # Errors
+/// [`Error::OutOfMemory`], [`Error::Capturing`], [`Error::Driver`].
 pub(crate) fn allocate_on<T: DeviceRepr>(
     primitive: &'static str,
     stream: &Arc<CudaStream>,
@@ -299,6 +325,10 @@ pub(crate) fn allocate_on<T: DeviceRepr>(
     bind(stream)?;
     if is_capturing(stream)? {
         return Err(Error::Capturing { primitive, what: "run allocates its result; use run_into with a workspace" });
+    }
+    // cudarc would let the product wrap, and give less memory than the length says.
+    if n.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > isize::MAX as usize) {
+        return Err(out_of_memory::<T>(primitive, n));
     }
     // SAFETY: plain data, of which every element is written before the buffer reaches the caller.
     let memory = if n == 0 { stream.null() } else { unsafe { stream.alloc(n) } };
@@ -342,25 +372,30 @@ pub(crate) fn to_host<T: Pod>(stream: &Arc<CudaStream>, memory: &dyn DevicePtr<T
     part_to_host(stream, memory, 0, memory.len())
 }
 
-/// `count` elements from element `first` on, which are there, on the host. Waits for the stream.
+/// `count` elements from element `first` on, on the host. Waits for the stream.
+///
+/// # Panics
+/// If there are not so many.
 pub(crate) fn part_to_host<T: Pod>(
     stream: &Arc<CudaStream>,
     memory: &dyn DevicePtr<T>,
     first: usize,
     count: usize,
 ) -> Result<Vec<T>, Error> {
-    debug_assert!(first + count <= memory.len());
+    const NAME: &str = "a copy to the host";
+    let end = first.checked_add(count);
+    assert!(end.is_some_and(|end| end <= memory.len()), "elements {first} and on, {count}, of {}", memory.len());
     let device = stream.context().ordinal();
-    let mut copy = bytemuck::zeroed_vec(count);
+    let mut copy = zeros_on_host(NAME, count)?;
     bind(stream)?;
     if count == 0 {
         return Ok(copy);
     }
     if is_capturing(stream)? {
-        return Err(Error::Capturing { primitive: "a copy to the host", what: "it waits for the stream" });
+        return Err(Error::Capturing { primitive: NAME, what: "it waits for the stream" });
     }
     let (from, read) = memory.device_ptr(stream);
-    // SAFETY: as many bytes on either side, kept until the stream is past this.
+    // SAFETY: as many bytes on either side, by the assertion, kept until the stream is past this.
     let copied = unsafe {
         let bytes = count * size_of::<T>();
         let from = from + (first * size_of::<T>()) as u64;

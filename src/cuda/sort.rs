@@ -15,6 +15,8 @@ use plan::{BINS, Before, Launched, MOST_LOWER, Way, bucket_counters, most_of_slo
 pub(crate) use plan::{Missing, SortPlan};
 
 const NAME: &str = "sort";
+/// Up to so many keys no plan overflows; no device holds as many.
+pub(crate) const MOST_KEYS: usize = 1 << 40;
 
 /// The kernels of `sort/kernels.cuh`. Those of a unit stand side by side.
 macro_rules! kernels {
@@ -486,6 +488,32 @@ mod tests {
         add(75, 8, KeyKind::Float { mantissa: 52 }, None);
         add(120, 1, KeyKind::Unsigned, None);
         library::compile_all(all);
+    }
+
+    /// Of keys and payloads of all sizes, by all bits or some.
+    #[test]
+    fn plans_of_the_most_keys() {
+        let programs = [
+            SortProgram::new::<u8, ()>(KeyKind::Unsigned),
+            SortProgram::new::<u16, ()>(KeyKind::Unsigned),
+            SortProgram::new::<u64, u128>(KeyKind::Unsigned),
+            SortProgram::new::<u32, u8>(KeyKind::Unsigned),
+        ];
+        for program in programs {
+            let width = 8 * program.sizes().0 as u32;
+            for (multiprocessors, shared, architecture) in [(1, 48 << 10, 75), (188, 227 << 10, 90)] {
+                let machine = library::Machine { architecture, multiprocessors, shared };
+                for bits in [0..width, 0..width - 1, 3..4] {
+                    let missing = Missing { keys: [true, true] };
+                    let bytes = program.scratch_up_to(MOST_KEYS, &bits, missing, &machine);
+                    let (key, value) = program.sizes();
+                    assert!(
+                        bytes >= MOST_KEYS * value && bytes < 40 * MOST_KEYS * (key + value),
+                        "{program:?}: {bytes}"
+                    );
+                }
+            }
+        }
     }
 
     /// By what sets of kernels the template defines for them.

@@ -85,27 +85,37 @@ pub(crate) unsafe fn compact(
     unsafe { Steps::new(choice, complement, kept, rejected).compact(n) }
 }
 
-/// What `choice` keeps of `n` items, or with `complement` does not, as words for [`ByWords`], and how many that are:
-/// for who must know before anything moves. A choice that is asked again may answer otherwise.
+/// How many words [`record`] writes for `n` items.
+pub(crate) fn words_for(n: usize) -> usize {
+    n.div_ceil(BLOCK)
+}
+
+/// Writes to `all` what `choice` keeps of `n` items, or with `complement` does not, as words for
+/// [`ByWords`], and returns how many that are: for who must know before anything moves. A choice
+/// that is asked again may answer otherwise.
 ///
 /// # Safety
 /// `choice` may read `n` items, and nobody writes them meanwhile.
-pub(crate) unsafe fn recorded(n: usize, choice: &dyn Choice, complement: bool) -> (Vec<u64>, usize) {
+///
+/// # Panics
+/// If there are not [`words_for`] so many items.
+pub(crate) unsafe fn record(n: usize, choice: &dyn Choice, complement: bool, all: &mut [u64]) -> usize {
     const PART: usize = threshold(1 << 12); // words of a part: worth a thread's start
+    assert_eq!(all.len(), words_for(n), "a word for each block");
     let (invert, avx2) = (if complement { u64::MAX } else { 0 }, has_avx2());
-    let mut all = vec![0; n.div_ceil(BLOCK)];
     let part = |(k, words): (usize, &mut [u64])| {
         let from = k * PART * BLOCK;
         let items = from..n.min(from + words.len() * BLOCK);
         // SAFETY: the caller's items, from a whole block on, and a word for each of their blocks; the machine was asked.
         unsafe { choice.choose(items, invert, Words { from, first: words.as_mut_ptr() }, avx2) }
     };
-    let count = if all.len() <= PART {
-        if n == 0 { 0 } else { part((0, &mut all)) }
+    if n == 0 {
+        0
+    } else if all.len() <= PART {
+        part((0, all))
     } else {
         all.par_chunks_mut(PART).enumerate().map(part).sum()
-    };
-    (all, count)
+    }
 }
 
 /// Compacts `n` items within their own memory, on the threads of rayon's current pool, and returns how many are kept.
@@ -212,8 +222,13 @@ impl<'a> Steps<'a> {
             // SAFETY: the caller's.
             return unsafe { self.here(0..n, self.head(0, n), 0) };
         }
-        let mut bits = Box::<[u64]>::new_uninit_slice(n.div_ceil(BLOCK));
-        let words = Words { from: 0, first: bits.as_mut_ptr().cast() };
+        let mut bits = Vec::<u64>::new();
+        if bits.try_reserve_exact(n.div_ceil(BLOCK)).is_err() {
+            // Without memory for the bits this thread does it alone.
+            // SAFETY: the caller's.
+            return unsafe { self.here(0..n, self.head(0, n), 0) };
+        }
+        let words = Words { from: 0, first: bits.as_mut_ptr() };
         let items = |tile: usize| tile * shape.tile..n.min((tile + 1) * shape.tile);
         let kept = hand_over_ahead(
             n.div_ceil(shape.tile),

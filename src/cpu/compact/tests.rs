@@ -73,8 +73,9 @@ fn what_is_recorded_is_asked_once() {
         for complement in [false, true] {
             asked.store(0, Relaxed);
             let choice = ByPredicate { items: items.as_ptr(), keeps: &keeps };
+            let mut words = vec![0; words_for(n)];
             // SAFETY: the choice looks at n items.
-            let (words, count) = unsafe { recorded(n, &choice, complement) };
+            let count = unsafe { record(n, &choice, complement, &mut words) };
             assert_eq!(asked.load(Relaxed), n);
             let bit = |i: usize| words[i / BLOCK] >> (i % BLOCK) & 1 == 1;
             assert!((0..n).all(|i| bit(i) == (items[i].is_multiple_of(3) != complement)));
