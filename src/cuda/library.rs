@@ -217,10 +217,17 @@ impl Kernels {
         &self.machine
     }
 
-    /// Launches kernel `index` of those named. Does not wait.
+    /// # Errors
+    /// [`Error::NoKernel`].
+    fn function(&self, index: usize) -> Result<CUfunction, Error> {
+        let kernels = self.functions.len();
+        self.functions.get(index).copied().ok_or(Error::NoKernel { index, kernels })
+    }
+
+    /// Launches kernel `index` of those named, of which the first is 0. Does not wait.
     ///
     /// # Errors
-    /// [`Error::Driver`].
+    /// [`Error::NoKernel`], [`Error::Driver`].
     ///
     /// # Safety
     /// - `arguments` are those of the kernel, in order, of its types.
@@ -253,12 +260,10 @@ impl Kernels {
         stream: CUstream,
         arguments: &[*const c_void],
     ) -> Result<(), Error> {
-        let arguments = arguments.as_ptr().cast_mut().cast();
+        let (function, arguments) = (self.function(index)?, arguments.as_ptr().cast_mut().cast());
         // SAFETY: by the caller; the driver copies the arguments before it returns.
-        let code = unsafe {
-            let function = self.functions[index];
-            sys::cuLaunchCooperativeKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, arguments)
-        };
+        let code =
+            unsafe { sys::cuLaunchCooperativeKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, arguments) };
         check("cuLaunchCooperativeKernel", self.device, code)
     }
 
@@ -276,8 +281,7 @@ impl Kernels {
         arguments: &[*const c_void],
     ) -> Result<(), Error> {
         let shared = shared as u32;
-        let arguments = arguments.as_ptr().cast_mut().cast();
-        let function = self.functions[index];
+        let (function, arguments) = (self.function(index)?, arguments.as_ptr().cast_mut().cast());
         // SAFETY: by the caller; the driver copies the arguments before it returns.
         let code = unsafe {
             sys::cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, shared, stream, arguments, std::ptr::null_mut())
@@ -312,7 +316,7 @@ impl Kernels {
             attribute_count: 1,
         };
         let arguments = arguments.as_ptr().cast_mut().cast();
-        let (launch, function) = (self.entry_points.launch_kernel_ex, self.functions[index]);
+        let (launch, function) = (self.entry_points.launch_kernel_ex, self.function(index)?);
         // SAFETY: by the caller; the driver copies configuration and arguments before it returns.
         let code = unsafe { launch(&config, function, arguments, std::ptr::null_mut()) };
         check("cuLaunchKernelEx", self.device, code)

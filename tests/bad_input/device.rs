@@ -55,6 +55,29 @@ fn what_the_driver_refuses() {
     assert_eq!(error.to_string(), format!("cuLibraryGetKernel failed with {code:?} on device 0"));
 }
 
+/// A kernel that was not named.
+#[test]
+fn no_such_kernel() {
+    let Some(stream) = stream() else { return };
+    let source = "extern \"C\" __global__ void one() {}";
+    let kernels = match cuda::Kernels::compile(stream.context(), "a kernel", source, &["one"]) {
+        Err(e @ Error::NoCompiler { .. }) => return super::compile::skip(&e),
+        result => result.unwrap(),
+    };
+    for index in [1, 2, usize::MAX] {
+        // SAFETY: no kernel is launched.
+        let error = unsafe { kernels.launch(index, 1, 32, stream.cu_stream(), &[]) }.expect_err("there is only one");
+        assert!(matches!(error, Error::NoKernel { index: asked, kernels: 1 } if asked == index), "{error:?}");
+        assert_eq!(
+            error.to_string(),
+            format!("there is no kernel {index}: kernels are numbered from 0, and 1 were loaded")
+        );
+    }
+    // SAFETY: the kernel has no arguments; the stream's context was made current by `compile`.
+    unsafe { kernels.launch(0, 1, 32, stream.cu_stream(), &[]) }.unwrap();
+    stream.synchronize().unwrap();
+}
+
 fn second_device() -> Option<(Arc<CudaStream>, Arc<CudaStream>)> {
     let first = stream()?;
     match cuda::context(1) {
