@@ -3,6 +3,7 @@
 use super::choice::{Buffer, BufferMut, Index, long_enough};
 use super::offsets::{Offsets, Size, counted, offsets};
 use crate::cpu::{self, segments as host};
+use crate::cuda::Kernels;
 use crate::cuda::segments::{self, PackCall};
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, On, Site, Unbound, With};
@@ -38,9 +39,10 @@ pub fn pack<T: Pod, O: Index>() -> Pack<T, O> {
 /// Segment i is the `sizes[i]` items from `begins[i]` on. Segments may overlap, and lie in any order; empty ones may begin anywhere.
 ///
 /// # The total
-/// As for [`Offsets`](crate::Offsets): `offsets` gets one offset more than there are segments, `total` their sum, and one that is more
-/// than `O` holds says that it is all wrong. A total that is greater than the output is long says that the output was too
-/// short: on the device nothing is written past its end then, on the host that is [`Error::Size`], and no item is written.
+/// As for [`Offsets`](crate::Offsets): `offsets` gets one offset more than there are segments,
+/// `total` their sum, and one that is more than `O` holds says that it is all wrong. A total that
+/// is greater than the output is long says that the output was too short: on the device nothing is
+/// written past its end then, on the host that is [`Error::Size`], and nothing is written.
 ///
 /// # Cost
 /// Of the sizes and begins, and of all items that are packed, each is read once, offsets and output are written once, and the
@@ -52,9 +54,11 @@ pub fn pack<T: Pod, O: Index>() -> Pack<T, O> {
 /// [`run`](Pack::run) waits for the total.
 ///
 /// # Errors
-/// On the host a segment that reaches past the end of the items is [`Error::Size`], and nothing is written; on the device what is past
-/// the end is not copied, and its place in the output left as it was. [`Error::ItemSize`], and those of
-/// [`Offsets`](crate::Offsets). Length zero is valid.
+/// On the host a segment that reaches past the end of the items is [`Error::Size`]; on the device
+/// what is past the end is not copied, and its place in the output left as it was.
+/// [`Error::ItemSize`], and those of [`Offsets`](crate::Offsets). Nothing was written then, with
+/// one exception: if the driver refuses the second launch ([`Error::Driver`]), offsets and total
+/// have been written. Length zero is valid.
 ///
 /// # Source
 /// Merrill and Garland, "Merge-Based Parallel Sparse Matrix-Vector Multiplication" (2016): segments and their items as one
@@ -119,9 +123,10 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
     {
         let (from, begins, sizes) = (items.view(), begins.view(), sizes.view());
         let stream = from.stream(self.site.stream());
-        let mut starts = X::Place::allocate::<O>(NAME, sizes.len() + 1, stream.as_ref())?;
-        let mut total = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
         self.check::<S>(&from, &begins, &sizes)?;
+        let n = sizes.len();
+        let mut starts = X::Place::allocate::<O>(NAME, n + 1, stream.as_ref())?;
+        let mut total = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
         self.find::<X::Place, S>(sizes, X::Place::view_mut(&mut starts), X::Place::view_mut(&mut total))?;
         let total = counted::<O>(NAME, X::Place::read(&total)?)?;
         let mut output = items.allocate(NAME, total, stream.as_ref())?;
@@ -130,11 +135,14 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
             // What a segment has not got is nobody's old memory.
             crate::memory::zero(*memory)?;
         }
-        self.gather::<X::Place>(from, begins, X::Place::view_mut(&mut starts), to)?;
+        let mut places = X::Place::view_mut(&mut starts);
+        let ready = self.ready::<X::Place>(n, &from, &begins, &places, &to)?;
+        gather(n, from, begins, &mut places, to, ready)?;
         Ok((output, starts))
     }
 
-    /// Into the caller's memory: `offsets` are one more than segments.
+    /// Into the caller's memory: `offsets` are one more than segments; what is past that is left as
+    /// it was.
     ///
     /// ```
     /// # use parascan::pack;
@@ -164,24 +172,73 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
     {
         let (items, begins, sizes) = (items.view(), begins.view(), sizes.view());
         let (output, mut offsets, mut total) = (output.view_mut(), offsets.view_mut(), total.view_mut());
-        self.check::<S>(&items, &begins, &sizes)?;
-        self.find::<X::Place, S>(sizes, offsets.again(), total.again())?;
-        if let ViewMut::Host(total) = &total {
-            long_enough(NAME, "the output", output.len(), usize::try_from(total[0]).unwrap_or(usize::MAX))?;
+        let n = sizes.len();
+        // What can be wrong is found here, or by `find`, which writes nothing then.
+        if let Some(total) = self.check::<S>(&items, &begins, &sizes)?
+            && total <= u128::from(<O as cpu::Size>::MOST)
+        {
+            long_enough(NAME, "the output", output.len(), usize::try_from(total).unwrap_or(usize::MAX))?;
         }
-        self.gather::<X::Place>(items, begins, offsets, output)
+        let ready = self.ready::<X::Place>(n, &items, &begins, &offsets, &output)?;
+        self.find::<X::Place, S>(sizes, offsets.again(), total.again())?;
+        gather(n, items, begins, &mut offsets, output, ready)
     }
 
+    /// How many items all segments have, on the host.
+    ///
     /// # Errors
-    /// [`Error::Size`].
-    fn check<S: Size>(&self, items: &View<'_, T>, begins: &View<'_, O>, sizes: &View<'_, S>) -> Result<(), Error> {
+    /// [`Error::Size`], [`Error::ItemSize`].
+    fn check<S: Size>(
+        &self,
+        items: &View<'_, T>,
+        begins: &View<'_, O>,
+        sizes: &View<'_, S>,
+    ) -> Result<Option<u128>, Error> {
         long_enough(NAME, "the begins of segments", begins.len(), sizes.len())?;
-        if let (View::Host(items), View::Host(begins), View::Host(sizes)) = (items, begins, sizes)
-            && let Some(end) = host::beyond(items.len(), begins, sizes)
-        {
-            return long_enough(NAME, "the items", items.len(), usize::try_from(end).unwrap_or(usize::MAX));
+        if let (View::Host(items), View::Host(begins), View::Host(sizes)) = (items, begins, sizes) {
+            let beyond = |end| Error::Size {
+                primitive: NAME,
+                what: "the items",
+                found: items.len(),
+                needed: usize::try_from(end).unwrap_or(usize::MAX),
+            };
+            return host::total(items.len(), begins, sizes).map(Some).map_err(beyond);
         }
-        Ok(())
+        match size_of::<T>() {
+            1..=16 => Ok(None),
+            size => Err(Error::ItemSize { primitive: NAME, size }),
+        }
+    }
+
+    /// On the device: the stream, and the kernels for `n` segments.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`], those of [`Submit`] and of loading.
+    fn ready<L: Place>(
+        &self,
+        n: usize,
+        items: &View<'_, T>,
+        begins: &View<'_, O>,
+        starts: &ViewMut<'_, O>,
+        output: &ViewMut<'_, T>,
+    ) -> Result<Option<Ready>, Error>
+    where
+        W: Site<L>,
+    {
+        if let View::Host(_) = items {
+            return Ok(None);
+        }
+        let stream = self.site.stream().unwrap_or(items.home()).clone();
+        let mut submit = Submit::new(NAME, &stream);
+        submit.uses("the items", items.home())?;
+        submit.uses("the begins of segments", begins.home())?;
+        submit.uses("the offsets", starts.home())?;
+        submit.uses("the output", output.home())?;
+        submit.begin()?;
+        let device = submit.device();
+        let kernels = submit.kernels(segments::loaded(device), || segments::load(device))?;
+        segments::pack_blocks(NAME, n, output.len() * size_of::<T>())?;
+        Ok(Some(Ready { stream, kernels }))
     }
 
     /// The offsets of the segments.
@@ -203,50 +260,41 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
             None => offsets.at(On(&stream)).go_as::<crate::Device>(NAME, sizes, starts, total),
         }
     }
+}
 
-    /// The items of the segments, by their offsets.
-    fn gather<L: Place>(
-        &mut self,
-        items: View<'_, T>,
-        begins: View<'_, O>,
-        mut starts: ViewMut<'_, O>,
-        mut output: ViewMut<'_, T>,
-    ) -> Result<(), Error>
-    where
-        W: Site<L>,
-    {
-        if let View::Host(items) = items {
-            let starts = starts.host();
-            let total = starts[starts.len() - 1];
-            host::pack(items, begins.host(), starts, &mut output.host()[..cpu::Size::widen(total) as usize]);
-            return Ok(());
-        }
-        let n = starts.room() - 1;
-        let (size, align) = (size_of::<T>(), align_of::<T>());
-        if size == 0 || size > 16 {
-            return Err(Error::ItemSize { primitive: NAME, size });
-        }
-        let stream = self.site.stream().unwrap_or(items.home()).clone();
-        let submit = Submit::new(NAME, &stream);
-        submit.uses("the items", items.home())?;
-        submit.uses("the begins of segments", begins.home())?;
-        submit.uses("the offsets", starts.home())?;
-        submit.uses("the output", output.home())?;
-        submit.begin()?;
-        let device = submit.device();
-        let kernels = submit.kernels(segments::loaded(device), || segments::load(device))?;
-        if n == 0 || output.len() == 0 {
-            return Ok(());
-        }
-        let room = output.len();
-        let (from, _read) = items.address(&stream);
-        let (begins, _begins) = begins.address(&stream);
-        let (starts, _starts) = starts.address(&stream);
-        let (to, _written) = output.address(&stream);
-        let (items, offsets) = ((from, items.len()), starts);
-        let call = PackCall { size, align, items: items.0, len: items.1, begins, offsets, n, output: to, room };
-        // SAFETY: all lie on this device, as many as said, kept by the guards; what is written is borrowed apart from what is read;
-        // the stream's context was bound by `begin`.
-        unsafe { call.launch::<O>(NAME, kernels, stream.cu_stream()) }
+/// Where items are packed on the device, and by what.
+struct Ready {
+    stream: Arc<CudaStream>,
+    kernels: &'static Kernels,
+}
+
+/// The items of `n` segments, by their offsets, which are as many and one more.
+fn gather<T: Pod + Send + Sync, O: Index>(
+    n: usize,
+    items: View<'_, T>,
+    begins: View<'_, O>,
+    starts: &mut ViewMut<'_, O>,
+    mut output: ViewMut<'_, T>,
+    ready: Option<Ready>,
+) -> Result<(), Error> {
+    let Some(Ready { stream, kernels }) = ready else {
+        let starts = &starts.host()[..=n];
+        let total = cpu::Size::widen(starts[n]) as usize;
+        host::pack(items.host(), begins.host(), starts, &mut output.host()[..total]);
+        return Ok(());
+    };
+    let room = output.len();
+    if n == 0 || room == 0 {
+        return Ok(());
     }
+    let (size, align, len) = (size_of::<T>(), align_of::<T>(), items.len());
+    let (from, _read) = items.address(&stream);
+    let (begins, _begins) = begins.address(&stream);
+    let (offsets, _offsets) = starts.address(&stream);
+    let (to, _written) = output.address(&stream);
+    let call = PackCall { size, align, items: from, len, begins, offsets, n, output: to, room };
+    // SAFETY: all lie on this device, as many as said: `check` has looked at the begins and the
+    // size of an item, and `Offsets` at the offsets. The guards keep them. What is written is
+    // borrowed apart from what is read. `ready` has bound the stream's context.
+    unsafe { call.launch::<O>(NAME, kernels, stream.cu_stream()) }
 }

@@ -3,14 +3,15 @@
 
 use super::offsets::Offset;
 use super::threshold;
-use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
-use rayon::slice::ParallelSliceMut;
+use rayon::iter::{IndexedParallelIterator, ParallelIterator};
+use rayon::slice::{ParallelSlice, ParallelSliceMut};
 
 /// Bytes of a part: half of an L2 cache of 1 MiB, and worth a thread's start.
 const PART_BYTES: usize = threshold(512 << 10);
 
+/// Items of a part: one at least, however large.
 fn part<T>() -> usize {
-    PART_BYTES / size_of::<T>().max(1)
+    (PART_BYTES / size_of::<T>().max(1)).max(1)
 }
 
 /// Where segments lie in the output: segment i from offset i up to the next, all counted from the first offset.
@@ -49,16 +50,25 @@ impl<O: Offset> Segments<'_, O> {
     }
 }
 
-/// The first segment that reaches past the end of the items, and where it ends.
-pub(crate) fn beyond<S: super::Size, O: Offset>(len: usize, begins: &[O], sizes: &[S]) -> Option<u64> {
-    let past = |(begin, size): (&O, &S)| {
-        let end = begin.widen().saturating_add(size.widen());
-        (end > len as u64 && size.widen() > 0).then_some(end)
+/// How many items all segments have together.
+///
+/// # Errors
+/// Where the first segment ends that reaches past the end of the `len` items.
+pub(crate) fn total<S: super::Size, O: Offset>(len: usize, begins: &[O], sizes: &[S]) -> Result<u128, u64> {
+    /// Segments that are worth a thread's turn.
+    const TURN: usize = 1 << 14;
+    let part = |(begins, sizes): (&[O], &[S])| {
+        begins.iter().zip(sizes).try_fold(0, |total, (begin, size)| {
+            let (end, size) = (begin.widen().saturating_add(size.widen()), size.widen());
+            if end > len as u64 && size > 0 { Err(end) } else { Ok(total + u128::from(size)) }
+        })
     };
-    if sizes.len() < part::<S>() {
-        return begins.iter().zip(sizes).find_map(past);
+    let begins = &begins[..sizes.len()];
+    if sizes.len() < self::part::<S>() {
+        return part((begins, sizes));
     }
-    begins.par_iter().zip(sizes.par_iter()).with_min_len(1 << 14).find_map_first(past)
+    let parts = begins.par_chunks(TURN).zip(sizes.par_chunks(TURN)).map(part);
+    parts.reduce(|| Ok(0), |earlier, later| earlier.and_then(|sum| later.map(|more| sum + more)))
 }
 
 /// Packs segments: segment i is the items from `begins[i]` on. Offsets are one more than segments.
@@ -66,6 +76,9 @@ pub(crate) fn beyond<S: super::Size, O: Offset>(len: usize, begins: &[O], sizes:
 /// # Panics
 /// If a segment reaches past the end of the items.
 pub(crate) fn pack<T: Copy + Send + Sync, O: Offset>(items: &[T], begins: &[O], offsets: &[O], output: &mut [T]) {
+    if size_of::<T>() == 0 {
+        return; // nothing moves, and there may be more items than time to count them
+    }
     let segments = Segments { offsets };
     let part = part::<T>();
     let one = |k: usize, output: &mut [T]| {
@@ -166,11 +179,27 @@ mod tests {
             let mut output = vec![0; segments.len()];
             pack(&items, &begins, &offsets, &mut output);
             assert!(output == packed);
-            assert_eq!(beyond(items.len(), &begins, &sizes), None);
+            assert_eq!(total(items.len(), &begins, &sizes), Ok(segments.len() as u128));
             let not_empty = sizes.iter().zip(&begins).filter(|(size, _)| **size > 0);
             let far = not_empty.map(|(&size, &begin)| begin + u64::from(size)).max().unwrap();
-            assert!(beyond(far as usize - 1, &begins, &sizes).is_some_and(|end| end == far));
+            assert_eq!(total(far as usize - 1, &begins, &sizes), Err(far));
         }
+    }
+
+    /// Of so many that threads share them: the sum is exact, and the first that reaches too far is
+    /// told.
+    #[test]
+    fn totals() {
+        let n = 5 * (1 << 14) + 4711;
+        let begins = vec![0_u64; n + 3];
+        let mut sizes = vec![u64::MAX; n];
+        assert_eq!(total(usize::MAX, &begins, &sizes), Ok(n as u128 * u128::from(u64::MAX)));
+        sizes.fill(3);
+        assert_eq!(total(3, &begins, &sizes), Ok(3 * n as u128));
+        (sizes[70_000], sizes[20_000]) = (9, 7);
+        assert_eq!(total(6, &begins, &sizes), Err(7));
+        assert_eq!(total(7, &begins, &sizes), Err(9));
+        assert_eq!(total(9, &begins, &sizes), Ok(3 * n as u128 + 10));
     }
 
     /// Nothing that is said of offsets in no order but that nothing breaks.

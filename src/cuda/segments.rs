@@ -64,6 +64,14 @@ fn blocks(primitive: &'static str, n: usize, outputs: usize, tile: SegmentTile) 
     Ok(line.div_ceil(tile.tile as u128) as u32)
 }
 
+/// Blocks that pack so many segments into so many bytes.
+///
+/// # Errors
+/// [`Error::TooLong`] for more than a grid has.
+pub(crate) fn pack_blocks(primitive: &'static str, n: usize, bytes: usize) -> Result<u32, Error> {
+    blocks(primitive, n, bytes, PACK)
+}
+
 /// Segments that are packed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackCall {
@@ -110,7 +118,7 @@ impl PackCall {
             (&raw const bytes).cast(),
             (&raw const output).cast(),
         ];
-        let blocks = blocks(primitive, n, room * size, PACK)?;
+        let blocks = pack_blocks(primitive, n, room * size)?;
         let kernel = 2 * is_wide::<O>() + usize::from(align >= 4);
         // SAFETY: the arguments are those of the kernels in segments/kernels.cuh; the rest is the caller's.
         unsafe { kernels.launch(kernel, blocks, 32 * PACK.warps as u32, stream, &arguments) }
