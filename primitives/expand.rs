@@ -33,7 +33,11 @@ pub fn expand<O: Index>() -> Expand<O> {
 ///
 /// The offsets are one more than there are segments, as [`pack`](crate::pack()) and
 /// [`with_total`](crate::Offsets::with_total) give them; they are counted from the first one, so that a part of a longer array will do.
-/// Of offsets that are in no order the result is in no order either, and nothing else happens.
+/// An offset that is less than the first one counts as the first one.
+///
+/// If the offsets are in no order, each output of [`run`](Expand::run) is the number of some
+/// segment, and it is not said which. In the caller's memory each output is the number of some
+/// segment, or left as it was.
 ///
 /// # Length
 /// There are as many outputs as the offsets span. What is past them is left as it was; on the device there may be room for fewer,
@@ -48,8 +52,9 @@ pub fn expand<O: Index>() -> Expand<O> {
 /// [`run`](Expand::run) waits for the last offset.
 ///
 /// # Errors
-/// [`Error::Size`] for no offset at all, [`Error::TooLong`] for more segments or outputs than the indices count, and those of a
-/// [`Scan`](crate::Scan).
+/// [`Error::Size`] for no offset at all, [`Error::TooLong`] for more segments or outputs than the
+/// indices count (on the device, for an output with room for more), [`Error::OutOfMemory`], and
+/// those of a [`Scan`](crate::Scan) but for its strategies. Nothing was written then.
 #[derive(Debug)]
 #[must_use = "nothing is done until `run` or a call that ends in `into`"]
 pub struct Expand<O, W = Anywhere> {
@@ -108,6 +113,7 @@ impl<O: Index, W> Expand<O, W> {
         };
         let total = cpu::Size::widen(last).saturating_sub(cpu::Size::widen(first));
         let total = usize::try_from(total).unwrap_or(usize::MAX);
+        countable::<I>(NAME, total.max(view.len() - 1))?;
         let mut segments = X::Place::allocate::<I>(NAME, total, stream.as_ref())?;
         self.go::<X::Place, I>(view, X::Place::view_mut(&mut segments), None)?;
         Ok(segments)
@@ -163,13 +169,15 @@ impl<O: Index, W> Expand<O, W> {
         if let Some(positions) = &positions {
             long_enough(NAME, "the positions", positions.len(), room)?;
         }
-        countable::<I>(NAME, n.max(room))?;
         if let View::Host(offsets) = offsets {
             let total = cpu::Size::widen(offsets[n]).saturating_sub(cpu::Size::widen(offsets[0]));
-            long_enough(NAME, "the output", room, usize::try_from(total).unwrap_or(usize::MAX))?;
+            let total = usize::try_from(total).unwrap_or(usize::MAX);
+            countable::<I>(NAME, n.max(total))?;
+            long_enough(NAME, "the output", room, total)?;
             host::expand(offsets, segments.host(), positions.as_mut().map(|positions| positions.host()));
             return Ok(());
         }
+        countable::<I>(NAME, n.max(room))?;
         let stream = self.site.stream().unwrap_or(offsets.home()).clone();
         let submit = Submit::new(NAME, &stream);
         submit.uses("the offsets", offsets.home())?;

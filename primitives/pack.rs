@@ -229,7 +229,7 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
             return Ok(None);
         }
         let stream = self.site.stream().unwrap_or(items.home()).clone();
-        let mut submit = Submit::new(NAME, &stream);
+        let submit = Submit::new(NAME, &stream);
         submit.uses("the items", items.home())?;
         submit.uses("the begins of segments", begins.home())?;
         submit.uses("the offsets", starts.home())?;

@@ -13,8 +13,12 @@ template <class Offset> struct Ends {
     u64 room; // outputs, of `unit` each
     u32 unit;
 
-    // Where the output ends of the segments before i.
-    __device__ u64 before(u64 i) const { return min(u64(Offset(offsets[i] - offsets[0])), room) * unit; }
+    // Where the output ends of the segments before i. An offset less than the first one counts as
+    // it.
+    __device__ u64 before(u64 i) const {
+        Offset begin = offsets[0], end = max(offsets[i], begin);
+        return min(u64(Offset(end - begin)), room) * unit;
+    }
 };
 
 template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
@@ -47,7 +51,8 @@ template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
         __syncthreads();
         first = shared.segment[0];
         output = shared.output[0];
-        // What is not in order already ends here.
+        // Where offsets are in no order, the last segment may be far from the first, and the end
+        // before the output: that ends here.
         u64 last = min(shared.segment[1] + 1, ends.n), end = max(output, shared.output[1]);
         segments = u32(last > first ? min(last - first, u64(SEGMENTS)) : 0);
         outputs = u32(min(end - output, u64(TILE)));
@@ -68,11 +73,18 @@ template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
 
   private:
     // How many segments end at a place of the line, or before. By one warp, which looks at 32 of them at once.
+    //
+    // Three things hold of the number i that is found, whatever the order of offsets: segment i - 1
+    // ends at the place or before, segment i does not, and a later place gives no smaller i. They
+    // hold because each step goes on behind the first lane whose segment has not ended. So a tile
+    // has at most TILE outputs up to where the next tile begins, and every output up to the last
+    // offset is in a tile.
     __device__ u64 finished(u64 place, u32 lane) const {
         u64 low = 0, high = ends.n;
         while (low < high) {
             u64 step = (high - low + WARP - 1) / WARP, i = low + lane * step;
-            u32 done = __popc(__ballot_sync(ALL_LANES, i < high && ends.before(i + 1) + (i + 1) * COST <= place));
+            u32 ended = __ballot_sync(ALL_LANES, i < high && ends.before(i + 1) + (i + 1) * COST <= place);
+            u32 done = __popc(ended & ~(ended + 1)); // lanes before the first of no ended segment
             high = min(high, low + done * step);
             if (done > 0) low += (done - 1) * step + 1;
         }
@@ -183,6 +195,9 @@ __device__ void pack_tile(Ends<typename Tile::Offset> ends, const typename Tile:
 //
 // Each segment that is not empty leaves its number where its outputs begin. Then each warp goes over outputs in a row, 32 at a time, and
 // takes the last number that it has seen.
+//
+// Where offsets are in no order, an output may lie in none of the tile's segments. It gets the
+// number of the last one, so that the kernel writes every output.
 template <class Tile, class Index> __device__ void expand_tile(Ends<typename Tile::Offset> ends, Index *segment_of, Index *positions) {
     constexpr u32 PART = Tile::TILE / Tile::WARPS; // outputs of a warp
     static_assert(PART % WARP == 0, "warps take whole rows");
@@ -207,7 +222,8 @@ template <class Tile, class Index> __device__ void expand_tile(Ends<typename Til
         u32 latest = __shfl_sync(ALL_LANES, own, begun ? WARP - 1 - __clz(begun) : lane);
         u32 k = begun ? latest - 1 : segment;
         segment = __shfl_sync(ALL_LANES, k, WARP - 1);
-        if (j < end && k < tile.segments) {
+        if (j < end) {
+            k = min(k, tile.segments - 1); // a tile with outputs has a segment
             segment_of[tile.output + j] = Index(tile.first + k);
             if (positions) positions[tile.output + j] = Index(tile.output + j - (k == 0 ? start : tile.output + shared.end[k - 1]));
         }

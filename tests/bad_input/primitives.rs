@@ -60,6 +60,14 @@ fn on_the_host() {
     assert_size(packed, "pack", "the output", 2, 3);
     let packed = pack::<u8, u32>().run_into(b"abc", &[0], &[3_u8], &mut [0; 3], &mut starts[..1], &mut total);
     assert_size(packed, "pack", "the offsets", 1, 2);
+    let packed = pack::<u8, u32>().run_into(b"abc", &[0], &[3_u8], &mut [0; 3], &mut starts, &mut []);
+    assert_size(packed, "pack", "the total", 0, 1);
+    let packed = pack::<u8, u32>().run_into(b"abc", &[0, 2], &[3_u8, 2], &mut [0; 5], &mut starts, &mut total);
+    assert_size(packed, "pack", "the items", 3, 4);
+    let (items, begins, sizes) = (vec![1_u8; 1 << 26], [0_u32; 64], [1_u32 << 26; 64]);
+    let packed = pack::<u8, u32>().run_into(&items, &begins, &sizes, &mut [0; 5], &mut [7; 65], &mut total);
+    assert!(matches!(packed, Err(Error::Overflow { primitive: "pack", .. })), "{packed:?}");
+    assert_eq!((starts, total), ([7; 3], [9]), "nothing was written");
     let expanded = expand::<u32>().run_with_positions_into::<u32, _, _, _>(&[0, 2], &mut [0; 2], &mut [0; 1]);
     assert_size(expanded, "expand", "the positions", 1, 2);
 }
@@ -87,8 +95,50 @@ fn on_the_device() {
     let (begins, sizes) = (stream.clone_htod(&[0_u32]).unwrap(), stream.clone_htod(&[1_u32]).unwrap());
     let error = pack::<[u64; 3], u32>().run(&wide, &begins, &sizes).map(|_| ()).unwrap_err();
     assert!(matches!(error, Error::ItemSize { size: 24, .. }), "{error}");
+    let mut starts = stream.clone_htod(&[7_u32; 3]).unwrap();
+    let packer = pack::<[u64; 3], u32>();
+    let error = packer.run_into(&wide, &begins, &sizes, &mut wide_to, &mut starts, &mut count).unwrap_err();
+    assert!(matches!(error, Error::ItemSize { size: 24, .. }), "{error}");
+    assert_eq!(stream.clone_dtoh(&starts).unwrap(), [7; 3], "nothing was written");
     assert_eq!(stream.clone_dtoh(&to).unwrap(), [7; 5], "nothing was written");
     assert_eq!(stream.clone_dtoh(&count).unwrap(), [9], "nothing was written");
+}
+
+#[track_caller]
+fn assert_out_of_memory<V>(result: Result<V, Error>, primitive: &str, n: usize, size: usize) {
+    let Err(error) = result else { panic!("there is not so much memory") };
+    let Error::OutOfMemory { primitive: p, n: asked, size: bytes } = &error else {
+        panic!("{error:?} should be OutOfMemory")
+    };
+    assert_eq!((*p, *asked, *bytes), (primitive, n, size));
+    assert_eq!(error.to_string(), format!("{primitive}: {n} elements of {size} bytes cannot be allocated"));
+}
+
+/// More bytes than an allocation may have, and more than there are.
+#[test]
+fn more_memory_than_there_is() {
+    const MOST: usize = usize::MAX;
+    let sized = offsets::<u64, u64>();
+    assert_out_of_memory(sized.allocate::<u8, _>(&[1 << 62, 1 << 62]), "allocate", 1 << 63, 1);
+    assert_out_of_memory(sized.allocate::<u8, _>(&[1 << 62]), "allocate", 1 << 62, 1);
+    assert_out_of_memory(sized.allocate::<u64, _>(&[(1 << 61) + 1]), "allocate", (1 << 61) + 1, 8);
+    assert_out_of_memory(expand::<u64>().run::<u64, _>(&[0, u64::MAX]), "expand", MOST, 8);
+    assert_out_of_memory(expand::<u64>().run::<u64, _>(&[5, 6 + (1 << 61)]), "expand", (1 << 61) + 1, 8);
+    assert_out_of_memory(expand::<u64>().run::<u64, _>(&[0, 1 << 58]), "expand", 1 << 58, 8);
+    let error = expand::<u64>().run::<u32, _>(&[0, u64::MAX]).unwrap_err();
+    assert!(matches!(error, Error::TooLong { primitive: "expand", n: MOST, most: 0x1_0000_0000 }), "{error}");
+
+    let Some(stream) = stream() else { return };
+    let there = |x: &[u64]| stream.clone_htod(x).unwrap();
+    // Of more bytes than 64 bits count, so that the product would wrap to few.
+    let many = (1 << 61) + 1;
+    assert_out_of_memory(sized.allocate::<u64, _>(&there(&[many])), "allocate", many as usize, 8);
+    assert_out_of_memory(expand::<u64>().run::<u64, _>(&there(&[0, many])), "expand", many as usize, 8);
+    let (items, begins) = (there(&[1, 2, 3]), there(&[0]));
+    assert_out_of_memory(pack::<u64, u64>().run(&items, &begins, &there(&[many])), "pack", many as usize, 8);
+    let error = expand::<u64>().run::<u32, _>(&there(&[0, many])).map(|_| ()).unwrap_err();
+    assert!(matches!(error, Error::TooLong { primitive: "expand", .. }), "{error}");
+    assert_eq!(stream.clone_dtoh(&expand::<u64>().run::<u64, _>(&there(&[0, 2])).unwrap()).unwrap(), [0, 0]);
 }
 
 #[test]
@@ -151,6 +201,10 @@ fn sorts_on_the_device() {
     assert!(matches!(error, Error::ItemSize { .. }), "{error}");
     let error = by.prepare_indices::<u32>((1 << 32) + 1, &mut workspace).unwrap_err();
     assert!(matches!(error, Error::TooLong { primitive: "sort", most: 0x1_0000_0000, .. }), "{error}");
+    for n in [(1 << 40) + 1, usize::MAX] {
+        let error = by.prepare_with::<u128>(n, &mut workspace).unwrap_err();
+        assert!(matches!(error, Error::TooLong { primitive: "sort", most: 0x100_0000_0000, .. }), "{error}");
+    }
     assert_eq!(workspace.bytes(), 0);
     assert_eq!(stream.clone_dtoh(&to).unwrap(), [7; 5], "nothing was written");
     assert_eq!(stream.clone_dtoh(&short).unwrap(), [7; 4], "nothing was written");

@@ -330,6 +330,117 @@ fn mischief() {
     let _ = expand::<u32>().run_into(&disorder, &mut back);
 }
 
+/// A buffer for offsets that is longer than segments + 1, whatever it holds: the rest of it is left
+/// alone.
+#[test]
+fn longer_buffers() {
+    let items: Vec<u16> = (0..5000).map(|i| i * 7 + 3).collect();
+    let device = stream();
+    for n in [0, 1, 3, 2000] {
+        let sizes: Vec<u32> = (0..n).map(|i| i * 13 % 40).collect();
+        let begins: Vec<u32> = (0..n).map(|i| i * 31 % 4900).collect();
+        let ranges = || begins.iter().zip(&sizes).map(|(&begin, &size)| begin as usize..(begin + size) as usize);
+        let packed: Vec<u16> = ranges().flat_map(|range| items[range].to_vec()).collect();
+        let starts: Vec<u32> = all(starts(&sizes));
+        for (old, more) in [(0, 1), (7, 1), (0, 1000), (7, 1000), (u32::MAX, 3)] {
+            let what = (n, old, more);
+            let longer = |exact: &[u16]| [exact, &[9; 50]].concat();
+            let mut offsets = vec![old; starts.len() + more];
+            let (mut output, mut total) = (longer(&vec![9; packed.len()]), vec![5; 3]);
+            pack::<u16, u32>().run_into(&items, &begins, &sizes, &mut output, &mut offsets, &mut total).unwrap();
+            assert!(output == longer(&packed), "{what:?}");
+            assert!(offsets == [&starts[..], &vec![old; more]].concat(), "{what:?}");
+            assert_eq!(total, [packed.len() as u64, 5, 5], "{what:?}");
+
+            let Some(stream) = &device else { continue };
+            let from = stream.clone_htod(&items).unwrap();
+            // Begins and sizes that end with their buffers: an offset too many is past the end of
+            // begins.
+            let (begins, sizes) = (stream.clone_htod(&begins).unwrap(), stream.clone_htod(&sizes).unwrap());
+            let mut output = stream.clone_htod(&longer(&vec![9; packed.len()])).unwrap();
+            let mut offsets = stream.clone_htod(&vec![old; starts.len() + more]).unwrap();
+            let mut total = stream.clone_htod(&[5_u64; 3]).unwrap();
+            pack::<u16, u32>().run_into(&from, &begins, &sizes, &mut output, &mut offsets, &mut total).unwrap();
+            assert!(stream.clone_dtoh(&output).unwrap() == longer(&packed), "{what:?}");
+            assert!(stream.clone_dtoh(&offsets).unwrap() == [&starts[..], &vec![old; more]].concat(), "{what:?}");
+            assert_eq!(stream.clone_dtoh(&total).unwrap(), [packed.len() as u64, 5, 5], "{what:?}");
+        }
+    }
+}
+
+/// Items larger than what a thread takes at once, and items of no bytes.
+#[test]
+fn items_of_any_size() {
+    fn check<V: Pod + Send + Sync>() {
+        let mut rng = Rng::new();
+        let items: Vec<V> = noise(&mut rng, 3);
+        let (packed, offsets) = pack::<V, u32>().run(&items, &[1, 2, 0], &[2_u8, 0, 1]).unwrap();
+        assert_eq!(offsets, [0, 2, 2, 3]);
+        for (packed, from) in packed.iter().zip([1, 2, 0]) {
+            assert!(bytemuck::bytes_of(packed) == bytemuck::bytes_of(&items[from]), "{} bytes", size_of::<V>());
+        }
+    }
+    check::<[[u8; 512]; 1024]>();
+    check::<[[[u8; 5]; 128]; 1024]>();
+    check::<[[u8; 1024]; 1024]>();
+    // As many as can be counted take no time.
+    let most = u64::MAX - 1;
+    let (packed, offsets) = pack::<(), u64>().run(&vec![(); usize::MAX], &[0], &[most]).unwrap();
+    assert_eq!((packed.len() as u64, &offsets[..]), (most, &[0, most][..]));
+}
+
+/// Offsets in no order, in new memory: on the device every element that `run` gives is the number
+/// of a segment, whatever the memory was used for before. On the host it begins as zeros.
+#[test]
+fn disorder_in_new_memory() {
+    fn check<O: Narrow, I: Narrow>(stream: Option<&Arc<CudaStream>>, offsets: &[u64]) {
+        let (n, span) = (offsets.len() - 1, offsets[offsets.len() - 1] - offsets[0]);
+        let offsets: Vec<O> = all(offsets.iter().copied());
+        let check = |got: Vec<I>| {
+            assert_eq!(got.len() as u64, span);
+            let is_segment = |i: &I| format!("{i:?}").parse::<usize>().unwrap() < n;
+            let strange = got.iter().position(|i| !is_segment(i));
+            assert_eq!(strange, None, "{n} segments, {span} outputs");
+        };
+        check(expand::<O>().run::<I, _>(&offsets).unwrap());
+        let Some(stream) = stream else { return };
+        let there = stream.clone_htod(&offsets).unwrap();
+        // The pool gives this memory to the next who asks for as much.
+        drop(stream.clone_htod(&vec![I::of(u64::from(u32::MAX)); span as usize]).unwrap());
+        check(stream.clone_dtoh(&expand::<O>().run::<I, _>(&there).unwrap()).unwrap());
+        // The same where positions are asked for, and nothing is written outside of the output.
+        let (mut rng, guard) = (Rng::new(), I::of(u64::from(u32::MAX)));
+        let room = span as usize + rng.below(50);
+        let [mut segments, mut positions] = [(); 2].map(|()| stream.clone_htod(&vec![guard; room + 8]).unwrap());
+        let (mut to, mut positions_to) = (segments.slice_mut(3..3 + room), positions.slice_mut(3..3 + room));
+        expand::<O>().run_with_positions_into(&there, &mut to, &mut positions_to).unwrap();
+        let got = stream.clone_dtoh(&segments).unwrap();
+        check(got[3..3 + span as usize].to_vec());
+        for all in [got, stream.clone_dtoh(&positions).unwrap()] {
+            assert!(all[..3].iter().chain(&all[3 + room..]).all(|&i| i == guard), "{n} of {span}");
+        }
+    }
+    let (device, mut rng) = (stream(), Rng::new());
+    for n in [2, 5, 300, 2049, 40_000] {
+        for span in [1, 700, 5000, 300_000] {
+            let mut below = |most: usize| rng.below(most) as u64;
+            let random: Vec<u64> = (0..=n).map(|_| below(span + span / 3)).collect();
+            let falling: Vec<u64> = (0..=n).map(|i| ((n - i) * span / n) as u64).collect();
+            let jagged: Vec<u64> = (0..=n).map(|i| ((i % 7) * span / 6) as u64).collect();
+            let low: Vec<u64> = (0..=n).map(|i| if i == 1 { span as u64 } else { below(3) }).collect();
+            let high: Vec<u64> = (0..=n).map(|i| if i == n / 2 { 0 } else { span as u64 + below(9) }).collect();
+            for mut offsets in [random, falling, jagged, low, high] {
+                // Some are less than the first one.
+                offsets.iter_mut().for_each(|offset| *offset += 1);
+                offsets[0] = 1 + below(2);
+                offsets[n] = offsets[0] + span as u64;
+                check::<u32, u32>(device.as_ref(), &offsets);
+                check::<u64, u64>(device.as_ref(), &offsets);
+            }
+        }
+    }
+}
+
 /// Pack and expand in a graph, replayed with other sizes; nothing is allocated.
 #[test]
 fn replays() {
@@ -381,6 +492,7 @@ fn allocations() {
         let sizes: Vec<u16> = (0..n).map(|_| rng.below(40) as u16).collect();
         let mut space = offsets::<u16, u64>().align(align).allocate::<u32, _>(&sizes).unwrap();
         assert!(space.buffer().iter().all(|&x| x == 0));
+        space.buffer_mut().fill(0); // may be written as a whole
         let parts: Vec<&mut [u32]> = space.slices().collect();
         assert_eq!(parts.len(), n);
         for (i, (part, &size)) in parts.into_iter().zip(&sizes).enumerate() {
@@ -399,6 +511,7 @@ fn allocations() {
         let Some(stream) = &stream else { continue };
         let sizes_there = stream.clone_htod(&sizes).unwrap();
         let mut space = offsets::<u16, u64>().align(align).allocate::<u32, _>(&sizes_there).unwrap();
+        stream.memset_zeros(&mut space.buffer_mut()).unwrap();
         for (i, part) in space.views().unwrap().iter_mut().enumerate().filter(|(_, part)| !part.is_empty()) {
             stream.memcpy_htod(&vec![1 + i as u32; part.len()], part).unwrap();
         }
