@@ -292,6 +292,7 @@ fn sanitize() {
         check_expand::<u64, u32>(&mut rng, &mut device, n, lengths, skips);
     }
     mischief();
+    longer_buffers();
 }
 
 /// Begins past the end, offsets in no order: an error on the host, and on the device nothing that is not theirs is read or written.
