@@ -288,7 +288,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
                 return;
             }
             u32 begin = earlier + upto - sum + warps_before(totals);
-            if (turn + 1 < TURNS) earlier += warp_add(lane_id() < WARPS ? totals[lane_id()] : 0);
+            if (TURNS > 1) earlier += warp_add(lane_id() < WARPS ? totals[lane_id()] : 0); // in every turn: see `places_of_bins`
 #pragma unroll
             for (u32 e = 0; e < EACH; e += 4)
                 ((Vector *)s.bins)[bin_at(turn) / 4 + e / 4] = Vector{{begin + bin[e], begin + bin[e + 1], begin + bin[e + 2], begin + bin[e + 3]}};
@@ -353,8 +353,9 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     // Of items side by side, each at most as far from its place as the longest of their bins is long. All have `base` at least, and lose it: where each was,
     // in its last bits, is not of it.
     static __device__ void put_in_order(Item *items, u32 count, u32 longest, Item base) {
+        u32 most = LONG_RUN == RUN ? 0 : warp_max(count); // before the branch, so in every turn of the caller: see `places_of_bins`
         if (longest <= 1) return;
-        if (LONG_RUN == RUN || warp_max(count) <= RUN) put_run_in_order<RUN>(items, count, longest, base);
+        if (most <= RUN) put_run_in_order<RUN>(items, count, longest, base);
         else put_run_in_order<LONG_RUN>(items, count, longest, base);
     }
     template <u32 MOST> static __device__ void put_run_in_order(Item *items, u32 count, u32 longest, Item base) {
