@@ -305,7 +305,9 @@ __device__ inline u64 load_relaxed(const u64 *p) {
 __device__ inline void store_relaxed(u64 *p, u64 x) {
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(x) : "memory");
 }
-// The same among the threads of a block, in shared memory.
+// Words of shared memory that threads of a block hand to each other with no barrier between. Compiled with PARASCAN_CHECKED all
+// accesses of such a word are atomic operations, which cost more: racecheck takes two of these for no race, and any other two for one.
+#ifndef PARASCAN_CHECKED
 __device__ inline u64 load_relaxed_shared(const u64 *p) {
     u64 x;
     asm volatile("ld.relaxed.cta.shared.u64 %0, [%1];" : "=l"(x) : "r"(u32(__cvta_generic_to_shared(p))) : "memory");
@@ -314,6 +316,48 @@ __device__ inline u64 load_relaxed_shared(const u64 *p) {
 __device__ inline void store_relaxed_shared(u64 *p, u64 x) {
     asm volatile("st.relaxed.cta.shared.u64 [%0], %1;" ::"r"(u32(__cvta_generic_to_shared(p))), "l"(x) : "memory");
 }
+// The same of words that are added to or exchanged by atomic operations, and of which all stores are of one value.
+template <class T> __device__ inline T load_shared(const T *p) { return *(const volatile T *)p; }
+template <class T> __device__ inline void store_shared(T *p, T x) { *p = x; }
+__device__ inline void max_shared(u64 *p, u64 x) { atomicMax(p, x); }
+__device__ inline void or_shared(u64 *p, u64 x) { atomicOr(p, x); }
+#else
+#define ATOMIC_WORD(T, BITS, REGISTER)                                                                                           \
+    __device__ inline T load_relaxed_shared(const T *p) {                                                                        \
+        T x;                                                                                                                     \
+        asm volatile("atom.relaxed.cta.shared.cas.b" BITS " %0, [%1], 0, 0;"                                                     \
+                     : "=" REGISTER(x)                                                                                           \
+                     : "r"(u32(__cvta_generic_to_shared(p)))                                                                     \
+                     : "memory");                                                                                                \
+        return x;                                                                                                                \
+    }                                                                                                                            \
+    __device__ inline void store_relaxed_shared(T *p, T x) {                                                                     \
+        T before;                                                                                                                \
+        asm volatile("atom.relaxed.cta.shared.exch.b" BITS " %0, [%1], %2;"                                                      \
+                     : "=" REGISTER(before)                                                                                      \
+                     : "r"(u32(__cvta_generic_to_shared(p))), REGISTER(x)                                                        \
+                     : "memory");                                                                                                \
+    }
+ATOMIC_WORD(u32, "32", "r")
+ATOMIC_WORD(u64, "64", "l")
+#undef ATOMIC_WORD
+template <class T> __device__ inline T load_shared(const T *p) { return load_relaxed_shared(p); }
+template <class T> __device__ inline void store_shared(T *p, T x) { store_relaxed_shared(p, x); }
+// Of 64 bits there is an instruction to exchange and none for these: what the compiler makes of atomicMax begins with a load.
+template <class Next> __device__ inline void exchange_shared(u64 *p, const Next &next) {
+    u64 before = load_relaxed_shared(p), seen;
+    do {
+        seen = before;
+        before = atomicCAS(p, seen, next(seen));
+    } while (before != seen);
+}
+__device__ inline void max_shared(u64 *p, u64 x) {
+    exchange_shared(p, [=](u64 seen) { return max(seen, x); });
+}
+__device__ inline void or_shared(u64 *p, u64 x) {
+    exchange_shared(p, [=](u64 seen) { return seen | x; });
+}
+#endif
 __device__ inline u32 add_relaxed(u32 *p, u32 x) {
     u32 before;
     asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(p), "r"(x) : "memory");

@@ -37,9 +37,9 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_sample(co
     greatest = warp_max(greatest);
     differs = warp_or(differs);
     if (lane_id() == 0) {
-        atomicMax(extremes, turned);
-        atomicMax(extremes + 1, greatest);
-        atomicOr(&differing, differs);
+        max_shared(extremes, turned);
+        max_shared(extremes + 1, greatest);
+        or_shared(&differing, differs);
     }
     __syncthreads();
     if (threadIdx.x < 2) atomicMax(map.extremes + threadIdx.x, extremes[threadIdx.x]);
@@ -76,18 +76,20 @@ template <class Bits> struct FewValues {
         if (threadIdx.x == 0) has_greatest = count = 0;
         __syncthreads();
     }
+    // When all are in, and as far as is known while some are added.
     __device__ bool are_few() const { return *(volatile const u32 *)&count < VALUES; }
+    __device__ bool are_few_yet() const { return load_shared(&count) < VALUES; }
     __device__ void add(Bits x) {
         add(x, [](u32, u32) {});
     }
     // The slot of its value, if they are few; for the greatest of all one behind the last. `is_new(i, slot)`: it is the i-th value.
     template <class New> __device__ u32 add(Bits x, const New &is_new) {
         if (x == NONE) {
-            if (*(volatile u32 *)&has_greatest == 0 && atomicExch(&has_greatest, 1) == 0) is_new(atomicAdd(&count, 1), SLOTS);
+            if (load_shared(&has_greatest) == 0 && atomicExch(&has_greatest, 1) == 0) is_new(atomicAdd(&count, 1), SLOTS);
             return SLOTS;
         }
-        for (u32 slot = u32(u64(x) * 0x9e3779b97f4a7c15ull >> 40) % SLOTS; are_few(); slot = (slot + 1) % SLOTS) {
-            Bits here = *(volatile Bits *)(value + slot);
+        for (u32 slot = u32(u64(x) * 0x9e3779b97f4a7c15ull >> 40) % SLOTS; are_few_yet(); slot = (slot + 1) % SLOTS) {
+            Bits here = load_shared(value + slot);
             if (here == NONE) here = atomicCAS(value + slot, NONE, x);
             if (here == NONE) is_new(atomicAdd(&count, 1), slot);
             if (here == NONE || here == x) return slot;
@@ -146,7 +148,7 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         atomicAdd(shares + share(key), 1);
 #pragma unroll
         for (u32 w = 0; w < 2; w++) atomicAdd(counts + w * CELLS + ways[w].cell(ways[w](key)), 1);
-        if (few.are_few()) few.add(key);
+        if (few.are_few_yet()) few.add(key);
     }
     __syncthreads();
     for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS)
@@ -167,11 +169,11 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     u32 of_range = threadIdx.x < BINS ? load_relaxed(map.shares + threadIdx.x) : 0;
     if (threadIdx.x < gridDim.x) {
         seen[threadIdx.x] = load_relaxed(map.seen + threadIdx.x);
-        if (seen[threadIdx.x] >= VALUES) few.count = VALUES;
+        if (seen[threadIdx.x] >= VALUES) store_shared(&few.count, VALUES);
     }
     __syncthreads();
     constexpr u32 OF_PARTS = MAP_BLOCKS * VALUES / THREADS;
-    if (few.are_few()) {
+    if (few.are_few_yet()) {
         Bits value[OF_PARTS];
         auto part = [](u32 k) { return (k * THREADS + threadIdx.x) / VALUES; };
         auto is_there = [&](u32 k) { return part(k) < gridDim.x && threadIdx.x % VALUES < seen[part(k)]; };

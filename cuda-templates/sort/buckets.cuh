@@ -578,7 +578,7 @@ template <class Order, class Tile> __device__ bool sort_few(Vector *shared, cons
     const Bits *keys = (const Bits *)call.keys_in;
     few.clear();
     u64 apart = call.n / VALUES_OF;
-    for (u32 i = threadIdx.x; i < VALUES_OF && few.are_few(); i += Tile::THREADS) few.add(order.to(keys[i * apart]));
+    for (u32 i = threadIdx.x; i < VALUES_OF && few.are_few_yet(); i += Tile::THREADS) few.add(order.to(keys[i * apart]));
     __syncthreads();
     if (!few.are_few()) return false;
     if (threadIdx.x < VALUES) values[threadIdx.x] = Bits(~Bits(0));

@@ -268,7 +268,7 @@ template <class Order, class Tile> struct SlotMapMaker {
             }
             bool rises = way.rises(cell);
             u32 step = end - first, from = rises || step == 0 ? first : end - 1;
-            if (step > 0x7fff) s.is_too_large = 1;
+            if (step > 0x7fff) store_shared(&s.is_too_large, 1u);
             if (!rises) step = -step;
             map.cells[cell] = (from - step * way.number(cell)) << PART_BITS | u16(step);
         }

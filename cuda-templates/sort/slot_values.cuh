@@ -22,7 +22,7 @@ template <class Bits, bool COUNTS> struct SeenValues {
             if (i < VALUES) slots[i] = slot;
         });
         if (!is_first && COUNTS) atomicAdd(more + slot, 1);
-        if (!is_first && !COUNTS) more[slot] = 1;
+        if (!is_first && !COUNTS) store_shared(more + slot, 1u);
         __syncthreads();
         bool are_few = few.are_few();
         if (are_few && threadIdx.x < few.count) values[threadIdx.x] = slots[threadIdx.x] < SLOTS ? few.value[slots[threadIdx.x]] : few.NONE;

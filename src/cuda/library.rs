@@ -33,6 +33,16 @@ static BUILT_IN: &[BuiltIn] = include!(concat!(env!("OUT_DIR"), "/units.rs"));
 /// The driver from which on launches that overlap can be captured into a graph: 12.3.
 const FIRST_TO_CAPTURE_OVERLAP: i32 = 12030;
 
+/// What a kernel is compiled with besides if racecheck shall look at it: words that are handed over without a barrier are then accessed
+/// by atomic operations alone (`types.cuh`), and compute-sanitizer names lines of the templates.
+const CHECKED: &[&str] = &["--define-macro=PARASCAN_CHECKED", "--generate-line-info"];
+
+/// Whether all kernels are compiled so now, and none is taken from what is built in: `PARASCAN_CHECKED=1`, for the tests.
+fn are_checked() -> bool {
+    static ARE_CHECKED: LazyLock<bool> = LazyLock::new(|| std::env::var("PARASCAN_CHECKED").as_deref() == Ok("1"));
+    *ARE_CHECKED
+}
+
 /// A translation unit and the kernels to take from it.
 pub(crate) struct Program {
     /// What it is called in messages.
@@ -111,7 +121,8 @@ impl Kernels {
     fn load(program: &Program, names: &[&str], shared: SharedBytes, device: usize) -> Result<Kernels, Error> {
         let capability = capability(device)?;
         let mut refused = None;
-        if let Some(unit) = BUILT_IN.iter().find(|unit| unit.source == program.source) {
+        let built_in = BUILT_IN.iter().find(|unit| unit.source == program.source && !are_checked());
+        if let Some(unit) = built_in {
             for (target, image) in fitting(unit.images, capability) {
                 match Kernels::from_images(target, &[(&image, names)], shared, device) {
                     Ok(kernels) => return Ok(kernels),
@@ -469,12 +480,15 @@ fn compile(unit: &str, texts: &[&str], capability: Capability, cache: &Cache) ->
         }
     };
 
+    let flags = if are_checked() { CHECKED } else { &[] };
     let image = |k: usize| {
         let (name, templates) = (format!("{unit}.cu"), included(TEMPLATES, texts[k]));
         let read = || files(&name, texts[k], &templates);
-        let key = |files: &[File]| key(target, nvrtc.version(), &FLAGS, texts[k], &templates, files);
+        let key = |files: &[File]| {
+            key(target, nvrtc.version(), &[&FLAGS, flags].concat(), texts[k], &templates, files)
+        };
         through(cache, read, key, || {
-            nvrtc.compile(&name, texts[k], &templates, target).map_err(|failure| match failure {
+            nvrtc.compile(&name, texts[k], &templates, target, flags).map_err(|failure| match failure {
                 Failure::Log(log) => Error::Compile { unit: unit.to_owned(), log },
                 Failure::Call(reason) => broken(reason),
             })
@@ -603,6 +617,30 @@ mod tests {
         compile_all(
             units.flat_map(|(k, unit)| [80, 90].map(|a| (a, format!("unit {k}"), unit.source.to_owned()))).collect(),
         );
+    }
+
+    /// One unit of each kind, by its last line, and of keys of each size. No word that is handed over is loaded or stored but by an atomic
+    /// operation.
+    #[test]
+    fn what_is_checked_compiles() {
+        let Some(nvrtc) = compiler_for_tests() else { return };
+        let quickly: &[&str] = if nvrtc.version() >= (13, 0) { &["--Ofast-compile=max"] } else { &[] };
+        let flags = [CHECKED, quickly].concat();
+        let mut kinds = HashSet::new();
+        for unit in BUILT_IN {
+            let line = |begin: &str| unit.source.lines().rfind(|line| line.starts_with(begin));
+            let program = line("#include").expect("each includes its kernels");
+            if !kinds.insert((program, line("#define KEY_BYTES"))) {
+                continue;
+            }
+            let ptx = nvrtc.compile("checked", unit.source, &included(unit.source), Target::Ptx(90), &flags);
+            let ptx = String::from_utf8(ptx.expect("it compiles")).expect("PTX is text");
+            assert!(!ptx.contains("relaxed.cta.shared.u"), "{program}: a load or a store");
+            let is_short = ["KEY_BYTES 1", "KEY_BYTES 2"].iter().any(|bytes| unit.source.contains(bytes)); // they are counted
+            let hands_over = !is_short && !program.contains("segment");
+            assert_eq!(ptx.contains("atom.relaxed.cta.shared.cas"), hands_over, "{program}");
+        }
+        assert_eq!(kinds.len(), 8, "{kinds:?}");
     }
 
     /// Whichever thread is faster, and however many there are.
@@ -742,6 +780,7 @@ mod tests {
             key(Target::Ptx(90), (13, 0), &flags, "text", &templates, &[]),
             key(Target::Cubin(90), (13, 1), &flags, "text", &templates, &[]),
             key(Target::Cubin(90), (13, 0), &flags[..1], "text", &templates, &[]),
+            key(Target::Cubin(90), (13, 0), &[&flags, CHECKED].concat(), "text", &templates, &[]),
             key(Target::Cubin(90), (13, 0), &flags, "other text", &templates, &[]),
             key(Target::Cubin(90), (13, 0), &flags, "text", &other_templates, &[]),
             key(Target::Cubin(90), (13, 0), &flags, "text", &templates[..1], &[]),

@@ -155,15 +155,17 @@ impl Nvrtc {
         }
     }
 
-    /// Compiles `source`, whose includes are found in `headers` (name, text), to an image. `name` stands in the compiler's messages.
+    /// Compiles `source`, whose includes are found in `headers` (name, text), to an image, with `flags` besides. `name` stands in the
+    /// compiler's messages.
     pub(crate) fn compile(
         &self,
         name: &str,
         source: &str,
         headers: &[(&str, &str)],
         target: Target,
+        flags: &[&str],
     ) -> std::result::Result<Vec<u8>, Failure> {
-        self.images(name, source, headers, &[target], &[]).map(|mut images| images.remove(0))
+        self.images(name, source, headers, &[target], flags).map(|mut images| images.remove(0))
     }
 
     /// Whether there is machine code of `source` for a compute capability: the whole compiler sees it, the assembler included, but spends
