@@ -53,44 +53,63 @@ where
             check(&mut device, &items, input, NonZero);
             check(&mut device, &items, input, Finite);
 
-            // Equal neighbours: the data repeats itself.
-            let mut runs = Vec::new();
-            for &x in &items {
-                let length = 1 + rng.below(if n > 100 { 5 } else { 2 });
-                runs.resize(runs.len() + length, x);
-            }
-            let expected: Vec<T> =
-                (0..runs.len()).filter(|&i| i == 0 || runs[i] != runs[i - 1]).map(|i| runs[i]).collect();
-            let what = (std::any::type_name::<T>(), "unique", n, draw);
-            assert_same(&unique::<T>().run(&runs).unwrap(), &expected, &what);
-            let values: Vec<[u8; 3]> = noise(&mut rng, runs.len());
-            let (mut keys_output, mut values_output, mut count) = (runs.clone(), values.clone(), [0]);
-            let by_key = unique::<T>();
-            by_key.run_by_key_into(&runs, &values, &mut keys_output, &mut values_output, &mut count).unwrap();
-            let firsts: Vec<[u8; 3]> =
-                (0..runs.len()).filter(|&i| i == 0 || runs[i] != runs[i - 1]).map(|i| values[i]).collect();
-            assert_eq!(count, [expected.len() as u64]);
-            assert_same(&keys_output[..expected.len()], &expected, &what);
-            assert_eq!(values_output[..expected.len()], firsts);
-            let Some((stream, workspace)) = &mut device else { continue };
-            let input = stream.clone_htod(&runs).unwrap();
-            let got = unique::<T>().workspace(workspace).run(&input).unwrap();
-            assert_same(&stream.clone_dtoh(&got).unwrap(), &expected, &("on the device", what));
-            let beside = stream.clone_htod(&values).unwrap();
-            let mut keys_output = stream.clone_htod(&runs).unwrap();
-            let mut values_output = stream.alloc_zeros::<[u8; 3]>(runs.len()).unwrap();
-            let mut count = stream.alloc_zeros::<u64>(1).unwrap();
-            let by_key = unique::<T>().workspace(workspace);
-            by_key.run_by_key_into(&input, &beside, &mut keys_output, &mut values_output, &mut count).unwrap();
-            assert_eq!(stream.clone_dtoh(&count).unwrap(), [expected.len() as u64]);
-            assert_same(&stream.clone_dtoh(&keys_output).unwrap()[..expected.len()], &expected, &what);
-            assert_eq!(stream.clone_dtoh(&values_output).unwrap()[..expected.len()], firsts);
+            check_unique(&mut device, &mut rng, &items);
         }
     }
 }
 
+/// Equal neighbours, on each engine that is there: the data repeats itself.
+fn check_unique<T: Sample + Ordered>(device: &mut Option<(Arc<CudaStream>, Workspace)>, rng: &mut Rng, items: &[T]) {
+    let n = items.len();
+    let mut runs = Vec::new();
+    for &x in items {
+        let length = 1 + rng.below(if n > 100 { 5 } else { 2 });
+        runs.resize(runs.len() + length, x);
+    }
+    let expected: Vec<T> = (0..runs.len()).filter(|&i| i == 0 || runs[i] != runs[i - 1]).map(|i| runs[i]).collect();
+    let what = (std::any::type_name::<T>(), "unique", n);
+    assert_same(&unique::<T>().run(&runs).unwrap(), &expected, &what);
+    let values: Vec<[u8; 3]> = noise(rng, runs.len());
+    let (mut keys_output, mut values_output, mut count) = (runs.clone(), values.clone(), [0]);
+    let by_key = unique::<T>();
+    by_key.run_by_key_into(&runs, &values, &mut keys_output, &mut values_output, &mut count).unwrap();
+    let firsts: Vec<[u8; 3]> =
+        (0..runs.len()).filter(|&i| i == 0 || runs[i] != runs[i - 1]).map(|i| values[i]).collect();
+    assert_eq!(count, [expected.len() as u64]);
+    assert_same(&keys_output[..expected.len()], &expected, &what);
+    assert_eq!(values_output[..expected.len()], firsts);
+    let Some((stream, workspace)) = device else { return };
+    let input = stream.clone_htod(&runs).unwrap();
+    let got = unique::<T>().workspace(workspace).run(&input).unwrap();
+    assert_same(&stream.clone_dtoh(&got).unwrap(), &expected, &("on the device", what));
+    let beside = stream.clone_htod(&values).unwrap();
+    let mut keys_output = stream.clone_htod(&runs).unwrap();
+    let mut values_output = stream.alloc_zeros::<[u8; 3]>(runs.len()).unwrap();
+    let mut count = stream.alloc_zeros::<u64>(1).unwrap();
+    let by_key = unique::<T>().workspace(workspace);
+    by_key.run_by_key_into(&input, &beside, &mut keys_output, &mut values_output, &mut count).unwrap();
+    assert_eq!(stream.clone_dtoh(&count).unwrap(), [expected.len() as u64]);
+    assert_same(&stream.clone_dtoh(&keys_output).unwrap()[..expected.len()], &expected, &what);
+    assert_eq!(stream.clone_dtoh(&values_output).unwrap()[..expected.len()], firsts);
+}
+
 macro_rules! stamp { ($($t:ident)*) => { $( #[test] fn $t() { every::<$t>(); } )* } }
 stamp! { f32 i32 u64 f16 f64 bf16 i8 i16 i64 u8 u16 u32 usize isize }
+
+/// A short walk for compute-sanitizer.
+#[test]
+fn sanitize() {
+    let mut device = stream().map(|stream| (stream.clone(), Workspace::new(&stream)));
+    let mut rng = Rng::new();
+    for n in [1, 3000, 150_000, 2_200_000] {
+        let items: Vec<f32> = data(&mut rng, Draw::Any, n);
+        let input = device.as_ref().map(|(stream, _)| stream.clone_htod(&items).unwrap());
+        check(&mut device, &items, input.as_ref(), Above(0.0));
+        check_unique(&mut device, &mut rng, &items);
+        let short: Vec<u8> = data(&mut rng, Draw::Any, n);
+        check_unique(&mut device, &mut rng, &short);
+    }
+}
 
 /// Keeps what leaves a remainder.
 #[repr(C)]

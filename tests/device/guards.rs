@@ -4,7 +4,7 @@
 //! time: as they are they pass every check, without the guard they fail the one that is aimed at the hazard.
 //!
 //! Not here, as no run must show their absence: `__syncwarp`, `__syncthreads` and the order of `add_acquire_release` (racecheck
-//! does), the fence and the wait of `store_from_shared`, what is read past an end (memcheck does: `Run::load_part`, the lanes
+//! does, of which `races.rs` is the test), the fence and the wait of `store_from_shared`, what is read past an end (memcheck does: `Run::load_part`, the lanes
 //! past the last tile), and what would be a fault, which ends the process (vectors at an odd address, words of a scan of one
 //! tile).
 

@@ -1,6 +1,6 @@
 //! What only the device can show: graphs, streams, views that start anywhere, the layers under primitives of a test's own, sizes
 //! past 2^32, how many launches, what is counted, bits that stay the same, progress while another kernel holds the card, what each guard of the
-//! hand-over is for, which way keys go to buckets.
+//! hand-over is for, which way keys go to buckets, what compute-sanitizer looks at.
 
 mod counts;
 mod delays;
@@ -10,6 +10,7 @@ mod launches;
 mod layers;
 mod long;
 mod progress;
+mod races;
 mod ranks;
 mod routes;
 mod same_bits;

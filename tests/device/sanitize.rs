@@ -1,5 +1,6 @@
 //! A short walk through every path of the kernels, for compute-sanitizer: `compute-sanitizer --tool memcheck test-main
-//! sanitize` takes seconds where the whole suite would take hours.
+//! sanitize` takes seconds where the whole suite would take hours. Compaction, offsets, segments and sort have walks of the same
+//! name. For racecheck, with PARASCAN_CHECKED=1.
 
 use super::{STRATEGIES, TEXTBOOK, any};
 use crate::common::{Draw, Options, Rng, Sample, assert_same, data, oracle, stream};

@@ -131,22 +131,29 @@ fn what_does_not_fit() {
     assert!(matches!(error, Error::Size { needed: 3, found: 2, .. }), "{error}");
 }
 
-/// A short walk for compute-sanitizer.
-#[test]
-fn sanitize() {
+fn walk<S: Size + Number + DeviceRepr, O: Index + Number + DeviceRepr>() {
     let Some(stream) = stream() else { return };
     let mut workspace = Workspace::new(&stream);
-    for n in [1, 700, 5000, 530_000, 4_300_000] {
-        let sizes: Vec<u32> = (0..n).map(|i| i * 7 % 31).collect();
-        let input = stream.clone_htod(&sizes).unwrap();
-        let mut starts = stream.clone_htod(&vec![9_u64; n as usize + 1]).unwrap();
+    for n in [1, 700, 5000, 530_000, 4_300_000_usize] {
+        let sizes: Vec<u128> = (0..n as u128).map(|i| i * 7 % 31).collect();
+        let input = stream.clone_htod(&sizes.iter().map(|&size| S::of(size)).collect::<Vec<_>>()).unwrap();
+        let mut starts = stream.clone_htod(&vec![O::of(9); n + 1]).unwrap();
         let mut total = stream.clone_htod(&[9_u64]).unwrap();
-        let builder = offsets::<u32, u64>().with_total().align(4);
+        let builder = offsets::<S, O>().with_total().align(4);
         builder.workspace(&mut workspace).run_into(&input, &mut starts, &mut total).unwrap();
-        let expected: u64 = sizes.iter().map(|&size| u64::from(size).next_multiple_of(4)).sum();
-        assert_eq!(stream.clone_dtoh(&total).unwrap(), [expected]);
-        assert_eq!(stream.clone_dtoh(&starts).unwrap()[n as usize], expected);
+        let expected: u128 = sizes.iter().map(|size| size.next_multiple_of(4)).sum();
+        assert_eq!(stream.clone_dtoh(&total).unwrap(), [expected as u64]);
+        assert_eq!(stream.clone_dtoh(&starts).unwrap()[n], O::of(expected));
     }
+}
+
+/// A short walk for compute-sanitizer: by rows, and where sizes are as wide as offsets.
+#[test]
+fn sanitize() {
+    walk::<u32, u64>();
+    walk::<u8, u32>();
+    walk::<u32, u32>();
+    walk::<u64, u64>();
 }
 
 /// More than 2^32 sizes, and a total above that: 8 of every so many offsets are looked at.

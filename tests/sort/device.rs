@@ -741,6 +741,22 @@ fn sanitize() {
         device.check::<i32>(&WHOLE, Pattern::PowerLaw, (1 << 20) + 77, skips);
         device.check::<u32>(&WHOLE, Pattern::PowerLaw, 300_077, skips);
         device.check_with::<u32, u32>(&WHOLE, Pattern::PowerLaw, 300_077, skips);
+        // Counted, and looked up from the counts.
+        device.check::<u8>(&WHOLE, Pattern::PowerLaw, 100_077, skips);
+        device.check::<u16>(&WHOLE, Pattern::Few, (1 << 20) + 77, skips);
+    }
+    // Buckets by bits and by range; passes in one launch, few values in their place, and a launch for each.
+    device.check::<u32>(&WHOLE, Pattern::Random, (5 << 20) + 77, [0, 1]);
+    device.check::<u64>(&WHOLE, Pattern::SameAbove, (1 << 21) + 77, [1, 0]);
+    device.check_with::<u32, u32>(&WHOLE, Pattern::PowerLaw, (1 << 22) + 77, [0, 0]);
+    device.check_with::<u32, u32>(&WHOLE, Pattern::Few, (1 << 22) + 77, [0, 1]);
+    device.check::<u32>(&How { descending: false, bits: Some(3..29) }, Pattern::Random, (1 << 24) + 77, [1, 0]);
+    // One key often, of slots whose others a block puts to finer bins.
+    for n in [60_000, 1 << 18, 1 << 20, 3 << 20] {
+        let often = device.rng.next() as u32;
+        let keys = (0..n).map(|_| device.rng.next() as u32);
+        let keys: Vec<u32> = keys.map(|x| if x.is_multiple_of(2048) { often } else { x }).collect();
+        agrees(&mut device, &keys, false, "one often");
     }
     let often = device.rng.next() as i64;
     let any = |device: &mut Device| (0..(3 << 20) + 77).map(|_| device.rng.next() as i64).collect::<Vec<i64>>();

@@ -1,0 +1,69 @@
+//! Races on purpose, which racecheck must report: so that it finds nothing in the walks (`sanitize.rs`) says something. No run of
+//! theirs has to go wrong, so each is ignored but where compute-sanitizer is what fails.
+
+use super::layers::{address, p};
+use super::subject::{Edit, Join, Maps, Subject, once, templates};
+use crate::common::{Options, Rng, context};
+use parascan::cuda::Kernels;
+
+/// A scan by a server whose warps hand on the prefixes of three groups of tiles, with one thing altered.
+fn scan_with(edit: Edit) {
+    let Some(context) = context() else { return };
+    let stream = context.new_stream().unwrap();
+    let join = Join::Server { warps: 4, vectors: 1, spread: 64 };
+    let text = edit.apply(&templates());
+    let subject = Subject::new(&stream, join, &join.unit::<Maps, u64>("0", &text));
+    let mut rng = Rng::new();
+    let input: Vec<u64> = (0..70 * join.tile::<u64>()).map(|_| rng.next() | 1).collect();
+    subject.scan(&input, Options { exclusive: false, init: None, reverse: false }, (0, 0), 0);
+}
+
+#[test]
+#[ignore = "racecheck must report it"]
+fn a_mailbox_of_plain_stores() {
+    scan_with(once(
+        "store_relaxed_shared(word + i, Status<C>::mark(words.word[i], mark));",
+        "word[i] = Status<C>::mark(words.word[i], mark);",
+    ));
+}
+
+#[test]
+#[ignore = "racecheck must report it"]
+fn no_barrier_before_the_warps_are_joined() {
+    scan_with(once(
+        "if (lane == WARP - 1) shared.carry[warp] = upto;
+        __syncthreads();",
+        "if (lane == WARP - 1) shared.carry[warp] = upto;",
+    ));
+}
+
+/// The words of a mailbox are relaxed: what was written before a post is not there for whoever has seen it.
+#[test]
+#[ignore = "racecheck must report it"]
+fn a_value_beside_the_mailbox() {
+    const SOURCE: &str = r#"
+#include "handover.cuh"
+extern "C" __global__ void __launch_bounds__(2 * WARP) beside(u32 *out) {
+    __shared__ Mailbox<u32> mailbox;
+    __shared__ u32 value;
+    if (threadIdx.x == 0) mailbox.clear();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        value = 17;
+        mailbox.post(1, 1);
+    } else if (threadIdx.x == WARP) {
+        u32 posted;
+        while (!mailbox.poll(posted, 1)) {}
+        *out = value;
+    }
+}
+"#;
+    let Some(context) = context() else { return };
+    let stream = context.new_stream().unwrap();
+    let kernels = Kernels::compile(&context, "a value beside the mailbox", SOURCE, &["beside"]).unwrap();
+    let output = stream.alloc_zeros::<u32>(1).unwrap();
+    let out = address(&output, &stream);
+    // SAFETY: the kernel's argument; the buffer outlives it.
+    unsafe { kernels.launch(0, 1, 64, stream.cu_stream(), &[p(&out)]) }.unwrap();
+    stream.synchronize().unwrap();
+}
