@@ -633,7 +633,7 @@ mod tests {
             if !kinds.insert((program, line("#define KEY_BYTES"))) {
                 continue;
             }
-            let ptx = nvrtc.compile("checked", unit.source, &included(unit.source), Target::Ptx(90), &flags);
+            let ptx = nvrtc.compile("checked", unit.source, &included(TEMPLATES, unit.source), Target::Ptx(90), &flags);
             let ptx = String::from_utf8(ptx.expect("it compiles")).expect("PTX is text");
             assert!(!ptx.contains("relaxed.cta.shared.u"), "{program}: a load or a store");
             let is_short = ["KEY_BYTES 1", "KEY_BYTES 2"].iter().any(|bytes| unit.source.contains(bytes)); // they are counted
