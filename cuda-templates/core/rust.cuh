@@ -212,7 +212,7 @@ template <class T, class U> __device__ inline T as(U x) {
         if (x <= (KIND<T> == SIGNED ? -BEYOND : U(0))) return LEAST<T>;
         return T(x);
     } else {
-        static_assert(IS_INTEGER<U> || KIND<U> == FLOAT || (KIND<U> == BOOL && IS_INTEGER<T>), "a cast is of a number");
+        static_assert(IS_INTEGER<U> || KIND<U> == FLOAT || KIND<U> == BOOL, "a cast is of a number");
         return T(x);
     }
 }

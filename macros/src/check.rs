@@ -24,7 +24,7 @@ pub(crate) fn check(input: &Input) -> TokenStream {
     quote! {
         const _: () = {
             #[allow(
-                warnings, clippy::all, clippy::pedantic, arithmetic_overflow, unconditional_panic,
+                warnings, clippy::all, clippy::pedantic, arithmetic_overflow, overflowing_literals, unconditional_panic,
                 reason = "what there is to say is said of the body itself"
             )]
             fn check(#(#arguments),*) -> #result { #body }

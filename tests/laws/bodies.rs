@@ -273,7 +273,7 @@ operator! {
             let bits = a.to_bits() ^ f32::INFINITY.to_bits();
             let order = a.key_nan_last() > b.key_nan_first();
             let near = if a > f32::EPSILON && b < std::f32::consts::PI { f32::MAX } else { f32::MIN_POSITIVE };
-            if order { near } else if bits == 0 { f32::NAN } else { f32::NEG_INFINITY.max(b) }
+            if order { near + f32::from(a < b) } else if bits == 0 { f32::NAN } else { f32::NEG_INFINITY.max(b) }
         },
     }
     on i64 {
@@ -282,6 +282,7 @@ operator! {
             let least = if a == i64::MIN { -9223372036854775808 } else { i64::MAX };
             let wide = (18446744073709551615 - (b as u64)) ^ u64::from(b'x') ^ u64::from(a < b);
             (wide as i64).wrapping_sub(least).wrapping_add(i64::from(i8::MIN)).wrapping_add(-0x7f_i64)
+                ^ i64::from(-128_i8)
         },
     }
 }
