@@ -1,0 +1,933 @@
+//! Random operators and predicates of the subset that the macros translate, well-typed, from a string of bytes.
+//!
+//! Both sides have the same bits for whatever is written here, except where Rust panics. So what Rust leaves open is kept out of results:
+//! the bits of a NaN, the sign of a zero from `min` and `max`, a signalling NaN, and the last digits of functions that round.
+
+use crate::types::{BF16, BOOL, F16, F32, F64, Kind, NUMBERS, Number, PARAMETERS, STRUCTS, Struct, Type, U32};
+
+/// Choices, each a byte of the string. Behind the end each is the first one, which is the simplest: a shorter string is a smaller body.
+pub(crate) struct Choices<'a>(pub(crate) &'a [u8]);
+
+impl Choices<'_> {
+    /// Less than `n`, which is at most 256.
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        let Some((&first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        usize::from(first) % n
+    }
+
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == n - 1
+    }
+
+    pub(crate) fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+
+    fn word(&mut self) -> u64 {
+        (0..8).fold(0, |word, _| word << 8 | self.below(256) as u64)
+    }
+}
+
+// ---- operators and predicates --------------------------------------------------------------------------------------------------
+
+/// A closure of an operator or a predicate.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub(crate) name: &'static str,
+    /// What the arguments are called in C++, the C++ names of their types, and their patterns.
+    arguments: Vec<(&'static str, &'static str, String)>,
+    result: &'static str,
+    body: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct Case {
+    /// The element of an operator, or the item of a predicate.
+    pub(crate) item: Type,
+    /// The carry, or the parameters.
+    other: Type,
+    /// Of a predicate `keeps` alone.
+    pub(crate) functions: Vec<Function>,
+}
+
+impl Case {
+    pub(crate) fn new(choices: &mut Choices) -> Case {
+        let any = |choices: &mut Choices| match choices.below(3) {
+            2 => Type::Struct(choices.of(&STRUCTS)),
+            _ => Type::Number(choices.of(&NUMBERS)),
+        };
+        let item = any(choices);
+        if choices.one_in(4) {
+            let parameters = Type::Struct(choices.of(&PARAMETERS));
+            let arguments = [("x", "Item", item), ("p", "Parameters", parameters)];
+            let keeps = function(choices, "keeps", &arguments, ("bool", Type::Number(BOOL)));
+            return Case { item, other: parameters, functions: vec![keeps] };
+        }
+        let carry = if choices.one_in(3) { any(choices) } else { item };
+        let (x, there) = (("Element", item), ("Carry", carry));
+        let mut functions = Vec::new();
+        if item != carry {
+            functions.push(function(choices, "lift", &[("x", x.0, x.1)], there));
+            functions.push(function(choices, "lower", &[("x", there.0, there.1)], x));
+        }
+        functions.push(function(choices, "combine", &[("a", there.0, there.1), ("b", there.0, there.1)], there));
+        Case { item, other: carry, functions }
+    }
+
+    /// The macro's call that defines it as `Body`.
+    #[allow(dead_code, reason = "build.rs alone writes them")]
+    pub(crate) fn definition(&self) -> String {
+        let closure = |function: &Function| {
+            let patterns: Vec<&str> = function.arguments.iter().map(|(_, _, pattern)| pattern.as_str()).collect();
+            format!("{}: |{}| {},\n", function.name, patterns.join(", "), function.body)
+        };
+        let closures: String = self.functions.iter().map(closure).collect();
+        let (item, other) = (self.item.name(), self.other.name());
+        match self.other {
+            Type::Struct(parameters) if self.functions[0].name == "keeps" => {
+                let field = |(name, ty): &(&str, Type)| format!("{name}: {}, ", ty.name());
+                let fields: String = parameters.fields.iter().map(field).collect();
+                format!("predicate! {{ pub struct Body {{ {fields}}} on {item} {{\n{closures}}} }}\n")
+            }
+            _ if self.functions.len() == 1 => {
+                format!("operator! {{ pub struct Body on {item} {{ associativity: Exact,\n{closures}}} }}\n")
+            }
+            _ => format!(
+                "operator! {{ pub struct Body on {item} {{ associativity: Exact, carry: {other},\n{closures}}} }}\n"
+            ),
+        }
+    }
+
+    /// What `operator!` or `predicate!` gives to the translation for each function, and last the body.
+    #[allow(dead_code, reason = "the tests alone translate them")]
+    pub(crate) fn inputs(&self) -> Vec<[String; 2]> {
+        let input = |Function { name, arguments, result, body }: &Function| {
+            let (item, other) = (self.item.name(), self.other.name());
+            let types = match *name {
+                "combine" => format!("(Carry: {other})"),
+                "lift" => format!("(Carry: {other}) (Element: {item})"),
+                "lower" => format!("(Element: {item}) (Carry: {other})"),
+                _ => format!("(Item: {item}) (Parameters: {other})"),
+            };
+            let argument = |(cuda, ty, pattern): &(&str, &str, String)| format!("({cuda} {ty}: {pattern}) ");
+            let arguments: String = arguments.iter().map(argument).collect();
+            let head = format!("library: own; types: {types}; result: {result}; arguments: {arguments}; body: ");
+            [head, body.clone()]
+        };
+        self.functions.iter().map(input).collect()
+    }
+}
+
+fn function(
+    choices: &mut Choices,
+    name: &'static str,
+    arguments: &[(&'static str, &'static str, Type)],
+    (result, ty): (&'static str, Type),
+) -> Function {
+    let types = arguments.iter().map(|&(_, _, ty)| ty).chain([ty]);
+    let known = types.filter_map(|ty| if let Type::Struct(it) = ty { Some(it) } else { None }).collect();
+    let mut body = Body {
+        choices,
+        variables: Vec::new(),
+        known,
+        result: ty,
+        outside: 0,
+        loops: 0,
+        returns: true,
+        is_whole: false,
+        left: 80,
+    };
+    // Arguments may be called as others are in C++.
+    let mut called: Vec<&str> = arguments.iter().map(|&(cuda, _, _)| cuda).collect();
+    if body.choices.one_in(4) {
+        called.reverse();
+    }
+    let argument = |(&(cuda, name, ty), called)| (cuda, name, body.argument(called, ty));
+    let arguments = arguments.iter().zip(called).map(argument).collect();
+    let text = body.block(ty, 4, true);
+    Function { name, arguments, result, body: text }
+}
+
+// ---- bodies ------------------------------------------------------------------------------------------------------------------------
+
+struct Variable {
+    name: String,
+    ty: Type,
+    mutable: bool,
+}
+
+/// A body that is being written.
+struct Body<'a, 'b> {
+    choices: &'a mut Choices<'b>,
+    /// Those that can be seen, and those that they shadow, the innermost last.
+    variables: Vec<Variable>,
+    /// The structs that a literal outside of a field may name.
+    known: Vec<&'static Struct>,
+    result: Type,
+    /// So many variables are outside of the operand that is being written: they are not assigned to.
+    outside: usize,
+    /// Loops around, in this function or block that is a value.
+    loops: usize,
+    /// Whether `return` may stand here.
+    returns: bool,
+    /// Whether the next operand is all that a block of an operand gives.
+    is_whole: bool,
+    /// How many operations may still be written.
+    left: usize,
+}
+
+/// Some of them shadow arguments, are keywords in C++, or names of the texts.
+const NAMES: [&str; 12] = ["v", "w", "x", "a", "b", "int", "double", "made", "part", "range", "p", "now"];
+
+impl Body<'_, '_> {
+    // ---- variables
+
+    fn declare(&mut self, ty: Type, mutable: bool) -> String {
+        let name = self.choices.of(&NAMES).to_owned();
+        self.variables.push(Variable { name: name.clone(), ty, mutable });
+        name
+    }
+
+    fn argument(&mut self, name: &str, ty: Type) -> String {
+        match (self.choices.below(4), ty) {
+            (1, _) => {
+                self.variables.push(Variable { name: name.to_owned(), ty, mutable: true });
+                format!("mut {name}")
+            }
+            (2, Type::Struct(it)) => self.pattern(it),
+            _ => {
+                self.variables.push(Variable { name: name.to_owned(), ty, mutable: false });
+                name.to_owned()
+            }
+        }
+    }
+
+    /// Variables for fields of a struct.
+    fn pattern(&mut self, it: &'static Struct) -> String {
+        let mut fields = String::new();
+        for &(field, ty) in it.fields {
+            match (self.choices.below(5), ty) {
+                (0, _) => {}
+                (1, _) => fields += &format!("{field}: _, "),
+                (2, Type::Struct(inner)) => fields += &format!("{field}: {}, ", self.pattern(inner)),
+                // No pattern binds a name twice.
+                (choice, _) => {
+                    let mutable = if choice == 3 { "mut " } else { "" };
+                    let name = match self.variables.iter().any(|variable| variable.name == field) {
+                        false => field.to_owned(),
+                        true => format!("{field}_{}", self.variables.len()),
+                    };
+                    let new = if name == field { String::new() } else { format!("{field}: ") };
+                    fields += &format!("{new}{mutable}{name}, ");
+                    self.variables.push(Variable { name, ty, mutable: choice == 3 });
+                }
+            }
+        }
+        format!("{} {{ {fields}.. }}", it.path.split("::").next().expect("a name"))
+    }
+
+    /// Variables and fields of a type, or of any; those that can be assigned to, or all.
+    fn places(&self, ty: Option<Type>, assigned: bool) -> Vec<(String, Type)> {
+        fn add(path: &str, of: Type, ty: Option<Type>, found: &mut Vec<(String, Type)>) {
+            if ty.is_none_or(|ty| ty == of) {
+                found.push((path.to_owned(), of));
+            }
+            if let Type::Struct(it) = of {
+                it.fields.iter().for_each(|&(field, of)| add(&format!("{path}.{field}"), of, ty, found));
+            }
+        }
+        let (mut found, mut seen) = (Vec::new(), Vec::new());
+        for (i, variable) in self.variables.iter().enumerate().rev() {
+            if !seen.contains(&&variable.name) {
+                seen.push(&variable.name);
+                if !assigned || (variable.mutable && i >= self.outside) {
+                    add(&variable.name, variable.ty, ty, &mut found);
+                }
+            }
+        }
+        found
+    }
+
+    fn place(&mut self, ty: Type) -> Option<String> {
+        let places = self.places(Some(ty), false);
+        if places.is_empty() { None } else { Some(places[self.choices.below(places.len())].0.clone()) }
+    }
+
+    /// What `write` writes, with the variables that it declares out of sight again.
+    fn scope(&mut self, write: impl FnOnce(&mut Self) -> String) -> String {
+        let before = self.variables.len();
+        let text = write(self);
+        self.variables.truncate(before);
+        text
+    }
+
+    /// A block that is a value: of an operand, or of all of a `let` or an assignment.
+    fn lambda(&mut self, is_operand: bool, write: impl FnOnce(&mut Self) -> String) -> String {
+        let before = (self.outside, self.loops, self.returns);
+        (self.loops, self.returns) = (0, false);
+        if is_operand {
+            self.outside = self.variables.len();
+        }
+        let text = write(self);
+        (self.outside, self.loops, self.returns) = before;
+        text
+    }
+
+    // ---- statements and what they end in
+
+    /// Statements and a value, in braces. `free`: a literal need not be of a known type.
+    fn block(&mut self, ty: Type, depth: u32, free: bool) -> String {
+        self.scope(|this| {
+            let statements = this.statements(depth);
+            format!("{{\n{statements}{}\n}}", this.value(ty, depth, free))
+        })
+    }
+
+    /// A value behind statements or where it is assigned.
+    fn value(&mut self, ty: Type, depth: u32, free: bool) -> String {
+        match self.choices.below(6) {
+            4 if depth > 0 && self.left > 0 => self.choice(ty, depth - 1, free),
+            5 if depth > 0 && self.left > 0 => self.block(ty, depth - 1, free),
+            0 if free => self.bare_or(ty, depth),
+            _ => self.plain_value(ty, depth, free),
+        }
+    }
+
+    fn bare_or(&mut self, ty: Type, depth: u32) -> String {
+        match ty {
+            Type::Number(number) => self.beside(number, depth),
+            _ => self.plain_value(ty, depth, true),
+        }
+    }
+
+    fn plain_value(&mut self, ty: Type, depth: u32, free: bool) -> String {
+        match ty {
+            Type::Number(number) => {
+                self.is_whole = !free;
+                self.number(number, depth)
+            }
+            Type::Struct(it) => self.struct_value(it, depth, free),
+        }
+    }
+
+    fn choice(&mut self, ty: Type, depth: u32, free: bool) -> String {
+        self.left = self.left.saturating_sub(1);
+        let (condition, then) = (self.number(BOOL, depth), self.block(ty, depth, free));
+        let otherwise = if depth > 0 && self.choices.one_in(4) {
+            self.choice(ty, depth - 1, free)
+        } else {
+            self.block(ty, depth, free)
+        };
+        format!("if {condition} {then} else {otherwise}")
+    }
+
+    fn struct_value(&mut self, it: &'static Struct, depth: u32, free: bool) -> String {
+        let place = self.place(Type::Struct(it));
+        let named = free || self.known.iter().any(|known| known.name == it.name);
+        match place {
+            Some(place) if !named || self.choices.below(3) == 0 => place,
+            place => {
+                assert!(named, "no value of {}", it.name);
+                let rest = place.filter(|_| self.choices.one_in(3));
+                let first = self.choices.below(it.fields.len());
+                let mut fields = String::new();
+                for i in 0..it.fields.len() {
+                    let (field, ty) = it.fields[(first + i) % it.fields.len()];
+                    if i > 0 && rest.is_some() && self.choices.one_in(2) {
+                        continue;
+                    }
+                    let value = self.value(ty, depth.saturating_sub(1), true);
+                    fields += &format!("{field}: {value}, ");
+                }
+                let rest = rest.map_or(String::new(), |rest| format!("..{rest}"));
+                format!("{} {{ {fields}{rest} }}", it.path)
+            }
+        }
+    }
+
+    fn statements(&mut self, depth: u32) -> String {
+        let n = if depth == 0 || self.left == 0 { 0 } else { self.choices.below(4) };
+        (0..n).map(|_| self.statement(depth - 1)).collect()
+    }
+
+    fn any_number(&mut self) -> Number {
+        if self.choices.one_in(10) { BOOL } else { self.choices.of(&NUMBERS) }
+    }
+
+    fn integer_type(&mut self) -> Number {
+        let number = self.choices.of(&NUMBERS);
+        if number.is_integer() { number } else { U32 }
+    }
+
+    fn statement(&mut self, depth: u32) -> String {
+        self.left = self.left.saturating_sub(1);
+        match self.choices.below(12) {
+            0 => {
+                let number = self.any_number();
+                let value = self.number(number, depth);
+                self.binding(Type::Number(number), &value, false)
+            }
+            1 => {
+                // All of a `let`: it may assign to variables outside.
+                let ty = Type::Number(self.any_number());
+                let value = self.lambda(false, |this| match this.choices.below(3) {
+                    0 => this.bare_or(ty, depth),
+                    1 => this.choice(ty, depth, true),
+                    _ => this.block(ty, depth, true),
+                });
+                self.binding(ty, &value, true)
+            }
+            2 => self.structs(depth),
+            3 | 4 => self.assignment(depth),
+            5 => self.swap(depth),
+            6 => {
+                let condition = self.number(BOOL, depth);
+                let then = self.effects(depth);
+                let otherwise = match self.choices.below(3) {
+                    0 => String::new(),
+                    1 => format!(" else {}", self.effects(depth)),
+                    _ => format!(" else if {} {}", self.number(BOOL, depth), self.effects(depth)),
+                };
+                format!("if {condition} {then}{otherwise}\n")
+            }
+            7 => self.walk(depth),
+            8 => {
+                let condition = self.number(BOOL, depth);
+                self.loops += 1;
+                let inside = self.scope(|this| this.statements(depth));
+                self.loops -= 1;
+                format!("let mut fuel = 5_u8;\nwhile fuel > 0 && {condition} {{\nfuel -= 1;\n{inside}}}\n")
+            }
+            9 if self.returns => {
+                let (condition, result) = (self.number(BOOL, depth), self.result);
+                let value = self.value(result, depth, true);
+                format!("if {condition} {{ return {value}; }}\n")
+            }
+            10 if self.loops > 0 => {
+                let jump = self.choices.of(&["break", "continue"]);
+                format!("if {} {{ {jump}; }}\n", self.number(BOOL, depth))
+            }
+            11 => {
+                let (one, other) = (self.any_number(), self.any_number());
+                let values = (self.number(one, depth), self.number(other, depth));
+                let mutable = self.choices.one_in(2);
+                let first = self.declare(Type::Number(one), mutable);
+                let mut second = self.declare(Type::Number(other), false);
+                if second == first {
+                    second = "_".to_owned();
+                    self.variables.pop();
+                }
+                format!(
+                    "let ({}{first}, {second}) = ({}, {});\n",
+                    if mutable { "mut " } else { "" },
+                    values.0,
+                    values.1
+                )
+            }
+            _ => format!("{}\n", self.effects(depth)),
+        }
+    }
+
+    /// A block that is a statement.
+    fn effects(&mut self, depth: u32) -> String {
+        self.scope(|this| format!("{{\n{}}}", this.statements(depth)))
+    }
+
+    /// `let` of a number; with its type where a literal may have none.
+    fn binding(&mut self, ty: Type, value: &str, typed: bool) -> String {
+        let mutable = !self.choices.one_in(3);
+        let name = self.declare(ty, mutable);
+        let named = if typed || self.choices.one_in(3) { format!(": {}", ty.name()) } else { String::new() };
+        format!("let {}{name}{named} = {value};\n", if mutable { "mut " } else { "" })
+    }
+
+    /// `let` of a struct, or of its fields.
+    fn structs(&mut self, depth: u32) -> String {
+        if self.known.is_empty() {
+            return String::new();
+        }
+        let it = self.choices.of(&self.known.clone());
+        match (self.choices.below(4), self.place(Type::Struct(it))) {
+            (0, Some(place)) => {
+                let pattern = self.pattern(it);
+                format!("let {pattern} = {place};\n")
+            }
+            (1, Some(place)) => {
+                let condition = self.number(BOOL, depth);
+                let other = self.lambda(false, |this| this.struct_value(it, depth, false));
+                let value = format!("if {condition} {{ {place} }} else {{ {other} }}");
+                self.binding(Type::Struct(it), &value, false)
+            }
+            _ => {
+                let value = self.struct_value(it, depth, false);
+                self.binding(Type::Struct(it), &value, false)
+            }
+        }
+    }
+
+    fn assignment(&mut self, depth: u32) -> String {
+        let places = self.places(None, true);
+        if places.is_empty() {
+            return String::new();
+        }
+        let (place, ty) = places[self.choices.below(places.len().min(256))].clone();
+        let Type::Number(number) = ty else {
+            let value = self.lambda(false, |this| this.plain_value(ty, depth, true));
+            return format!("{place} = {value};\n");
+        };
+        let with = match (self.choices.below(3), number.kind) {
+            (0, _) | (1, Kind::Half) => {
+                let value = self.lambda(false, |this| this.value(ty, depth, true));
+                return format!("{place} = {value};\n");
+            }
+            (_, Kind::Bool) => ["&=", "|=", "^="].as_slice(),
+            (_, Kind::Half) => &["+=", "-=", "*=", "/="],
+            (_, Kind::Float) => &["+=", "-=", "*=", "/=", "%="],
+            (1, _) => &["<<=", ">>="],
+            _ => &["+=", "-=", "*=", "&=", "|=", "^=", "/=", "%="],
+        };
+        let operator = self.choices.of(with);
+        let value = match operator {
+            "<<=" | ">>=" => self.amount(number, depth),
+            "/=" | "%=" if number.is_integer() => self.divisor(number, depth),
+            _ => self.beside(number, depth),
+        };
+        format!("{place} {operator} {value};\n")
+    }
+
+    fn swap(&mut self, depth: u32) -> String {
+        let mut places = self.places(None, true);
+        places.retain(|(_, ty)| matches!(ty, Type::Number(_)));
+        if places.is_empty() {
+            return String::new();
+        }
+        let [(one, ty), (other, other_ty)] =
+            [(); 2].map(|()| places[self.choices.below(places.len().min(256))].clone());
+        let value = self.bare_or(ty, depth);
+        if self.choices.one_in(4) {
+            return format!("({one}, _) = ({value}, {});\n", self.plain_value(other_ty, depth, false));
+        }
+        format!("({one}, {other}) = ({value}, {});\n", self.bare_or(other_ty, depth))
+    }
+
+    fn walk(&mut self, depth: u32) -> String {
+        let number = self.integer_type();
+        let name = number.name;
+        let end = self.choices.below(6);
+        let range = match self.choices.below(5) {
+            0 => format!("0..{end}_{name}"),
+            1 => format!("({} & 3)..={end}", self.number(number, depth)),
+            2 => format!("{end}..({} & 7)", self.number(number, depth)),
+            3 => format!("({name}::MAX - {end})..={name}::MAX"),
+            _ => format!("{name}::MIN..({name}::MIN + {end})"),
+        };
+        let range = if self.choices.one_in(3) { format!("({range}).rev()") } else { range };
+        self.loops += 1;
+        let text = self.scope(|this| {
+            let counter =
+                if this.choices.one_in(4) { "_".to_owned() } else { this.declare(Type::Number(number), false) };
+            format!("for {counter} in {range} {{\n{}}}\n", this.statements(depth))
+        });
+        self.loops -= 1;
+        text
+    }
+
+    // ---- numbers
+
+    /// An operand whose type can be told.
+    fn number(&mut self, number: Number, depth: u32) -> String {
+        let is_whole = std::mem::take(&mut self.is_whole);
+        if depth == 0 || self.left == 0 {
+            return self.leaf(number);
+        }
+        self.left -= 1;
+        let depth = depth - 1;
+        match self.choices.below(12) {
+            0 => self.leaf(number),
+            1 => {
+                let condition = self.number(BOOL, depth);
+                // If one of them is a block, a literal in the other one needs a suffix.
+                self.is_whole = true;
+                let one = self.number(number, depth);
+                self.is_whole = true;
+                let other =
+                    if is_whole || one.contains('{') { self.number(number, depth) } else { self.beside(number, depth) };
+                let (one, other) = if self.choices.one_in(2) { (other, one) } else { (one, other) };
+                format!("(if {condition} {{ {one} }} else {{ {other} }})")
+            }
+            2 => {
+                let block = self.lambda(true, |this| match this.choices.below(2) {
+                    0 => this.block(Type::Number(number), depth, false),
+                    _ => this.choice(Type::Number(number), depth, false),
+                });
+                format!("({block})")
+            }
+            _ => match number.kind {
+                Kind::Bool => self.boolean(depth),
+                Kind::Half => self.half(number, depth),
+                Kind::Float => self.float(number, depth),
+                Kind::Unsigned | Kind::Signed => self.integer(number, depth),
+            },
+        }
+    }
+
+    /// What meets an operand whose type can be told: a literal may have no suffix here.
+    fn beside(&mut self, number: Number, depth: u32) -> String {
+        let is_bare = !matches!(number.kind, Kind::Bool | Kind::Half) && self.choices.one_in(3);
+        match is_bare {
+            true if number.is_integer() && self.choices.one_in(6) => format!("!{}", self.literal(number).0),
+            true => self.literal(number).0,
+            false => self.number(number, depth),
+        }
+    }
+
+    fn leaf(&mut self, number: Number) -> String {
+        if self.choices.one_in(4) {
+            return self.constant(number);
+        }
+        if let Some(place) = self.place(Type::Number(number)) {
+            return place;
+        }
+        let others = self.places(None, false);
+        let others = others.into_iter().filter_map(|(place, ty)| match ty {
+            Type::Number(other) if other != BOOL && (other.kind != Kind::Half || number == BOOL) => {
+                Some((place, other))
+            }
+            _ => None,
+        });
+        let others: Vec<(String, Number)> = others.collect();
+        if others.is_empty() || number.kind == Kind::Half {
+            return self.constant(number);
+        }
+        let (place, other) = others[self.choices.below(others.len().min(256))].clone();
+        match number.kind {
+            Kind::Bool => format!("({place} {} {})", self.choices.of(&["<", "==", "!=", ">="]), self.constant(other)),
+            _ => format!("({place} as {})", number.name),
+        }
+    }
+
+    fn constant(&mut self, number: Number) -> String {
+        let name = number.name;
+        match number.kind {
+            Kind::Bool => self.choices.of(&["false", "true"]).to_owned(),
+            Kind::Half => {
+                let value = self.choices.of(&["0.0", "1.5", "-0.1", "1e6", "3e-6", "-0.0"]);
+                let path = self.choices.of(&["", "half::"]);
+                format!("{path}{name}::from_f32({value})")
+            }
+            Kind::Float if self.choices.one_in(3) => {
+                let constants = [
+                    "MAX",
+                    "MIN",
+                    "MIN_POSITIVE",
+                    "EPSILON",
+                    "INFINITY",
+                    "NEG_INFINITY",
+                    "NAN",
+                    "consts::PI",
+                    "consts::LN_2",
+                ];
+                let constant = self.choices.of(&constants);
+                let path = if constant.starts_with("consts") { "std::" } else { "" };
+                format!("{path}{name}::{constant}")
+            }
+            Kind::Unsigned | Kind::Signed if self.choices.one_in(4) => {
+                let constant = self.choices.of(&["MAX", "MIN"]);
+                if number == U32 && self.choices.one_in(3) {
+                    "i16::BITS".to_owned()
+                } else {
+                    format!("{name}::{constant}")
+                }
+            }
+            _ if name == "u8" && self.choices.one_in(8) => "b'x'".to_owned(),
+            _ => {
+                let (literal, negative) = self.literal(number);
+                if negative { format!("({literal}_{name})") } else { format!("{literal}_{name}") }
+            }
+        }
+    }
+
+    /// A literal without a suffix, and whether it has a sign.
+    fn literal(&mut self, number: Number) -> (String, bool) {
+        if number.kind == Kind::Float {
+            let special = ["1.0", "0.5", "0.1", "0.0", "-0.0", "16777217.0", "1e-40", "3.4e38", "2.5"];
+            let text = match self.choices.below(3) {
+                0 => self.choices.of(&special).to_owned(),
+                _ => format!("{:?}", self.choices.word() as i16 as f32 / 8.0),
+            };
+            let negative = text.starts_with('-');
+            return (text, negative);
+        }
+        let bits = number.bits;
+        let most = u64::MAX >> (64 - bits + u32::from(number.kind == Kind::Signed));
+        let value = match self.choices.below(4) {
+            0 => self.choices.of(&[1, 0, 2, 3, 7, 8, 31]),
+            1 => most - self.choices.below(2) as u64,
+            2 => self.choices.below(256) as u64,
+            _ => self.choices.word(),
+        } & most;
+        if number.kind == Kind::Signed && self.choices.one_in(3) {
+            let least = i128::from(value) + i128::from(self.choices.one_in(4));
+            return (format!("-{least}"), true);
+        }
+        (if self.choices.one_in(4) { format!("0x{value:x}") } else { value.to_string() }, false)
+    }
+
+    /// By how much something is shifted.
+    fn amount(&mut self, shifted: Number, depth: u32) -> String {
+        match self.choices.below(3) {
+            0 => self.choices.below(shifted.bits as usize).to_string(),
+            1 => format!("{}_u8", self.choices.below(70)),
+            _ => {
+                let number = self.integer_type();
+                self.number(number, depth)
+            }
+        }
+    }
+
+    /// What Rust panics on is rare in it.
+    fn divisor(&mut self, number: Number, depth: u32) -> String {
+        let value = self.number(number, depth);
+        if self.choices.one_in(8) { value } else { format!("({value} | {})", 1 + 2 * self.choices.below(3)) }
+    }
+
+    /// A name for a value that is used more than once, and the text with it as a block.
+    fn with(&mut self, value: String, text: impl FnOnce(&str) -> String) -> String {
+        format!("({{ let held = {value}; {} }})", text("held"))
+    }
+
+    fn boolean(&mut self, depth: u32) -> String {
+        match self.choices.below(9) {
+            0..=2 => {
+                let number = self.choices.of(&NUMBERS);
+                let (one, other) = (self.number(number, depth), self.beside(number, depth));
+                let (one, other) = if self.choices.one_in(3) { (other, one) } else { (one, other) };
+                format!("({one} {} {other})", self.choices.of(&["<", "==", "!=", "<=", ">", ">="]))
+            }
+            3 => format!("({} && {})", self.number(BOOL, depth), self.number(BOOL, depth)),
+            4 => format!("({} || {})", self.number(BOOL, depth), self.number(BOOL, depth)),
+            5 => format!("(!{})", self.number(BOOL, depth)),
+            6 => {
+                let operator = self.choices.of(&["&", "|", "^", "==", "!=", "<"]);
+                format!("({} {operator} {})", self.number(BOOL, depth), self.number(BOOL, depth))
+            }
+            7 => {
+                let number = self.choices.of(&[F32, F64, F16, BF16]);
+                let value = self.number(number, depth);
+                match self.choices.below(4) {
+                    0 => format!("{value}.is_nan()"),
+                    1 => format!("{value}.is_finite()"),
+                    2 => format!("{value}.is_infinite()"),
+                    _ => {
+                        let method = self.choices.of(&["is_sign_negative", "is_sign_positive"]);
+                        self.with(value, |it| format!("!{it}.is_nan() && {it}.{method}()"))
+                    }
+                }
+            }
+            _ if self.choices.one_in(2) => {
+                // Where these are NaN is the same on both sides.
+                let number = self.choices.of(&[F32, F64]);
+                let value = self.number(number, depth);
+                match self.choices.below(2) {
+                    0 => {
+                        let methods = [
+                            "exp", "exp2", "exp_m1", "ln", "ln_1p", "log2", "log10", "cbrt", "sin", "cos", "tan",
+                            "asin", "acos", "atan", "sinh", "cosh", "tanh",
+                        ];
+                        format!("{value}.{}().is_nan()", self.choices.of(&methods))
+                    }
+                    _ => {
+                        let method = self.choices.of(&["powf", "hypot", "atan2"]);
+                        format!("{value}.{method}({}).is_nan()", self.beside(number, depth))
+                    }
+                }
+            }
+            _ => {
+                let number = self.integer_type().integer(Kind::Unsigned);
+                let value = self.number(number, depth);
+                match self.choices.below(2) {
+                    0 => format!("{value}.is_power_of_two()"),
+                    _ => format!("{value}.is_multiple_of({})", self.beside(number, depth)),
+                }
+            }
+        }
+    }
+
+    fn half(&mut self, number: Number, depth: u32) -> String {
+        let name = number.name;
+        match self.choices.below(5) {
+            0 | 1 => {
+                let operator = self.choices.of(&["+", "-", "*", "/"]);
+                format!("({} {operator} {})", self.number(number, depth), self.number(number, depth))
+            }
+            2 => format!("(-{})", self.number(number, depth)),
+            3 => format!("{name}::from_f32({})", self.beside(F32, depth)),
+            _ => {
+                let bits = self.beside(number.integer(Kind::Unsigned), depth);
+                self.with(format!("{name}::from_bits({bits})"), |it| {
+                    format!("if {it}.is_nan() {{ {name}::from_f32(0.5) }} else {{ {it} }}")
+                })
+            }
+        }
+    }
+
+    /// A number converted to an integer or a float that is no half.
+    fn converted(&mut self, to: Number, depth: u32) -> String {
+        let from = self.any_number();
+        let value = self.number(from, depth);
+        let name = to.name;
+        if from.converts_to(to) && self.choices.one_in(2) {
+            return format!("{name}::from({value})");
+        }
+        match from.kind {
+            Kind::Half => format!("({value}.to_f32() as {name})"),
+            Kind::Bool if to.kind == Kind::Float => format!("({value} as u8 as {name})"),
+            _ => format!("({value} as {name})"),
+        }
+    }
+
+    fn float(&mut self, number: Number, depth: u32) -> String {
+        let name = number.name;
+        match self.choices.below(11) {
+            0..=2 => {
+                let operator = self.choices.of(&["+", "-", "*", "/", "%"]);
+                let (one, other) = (self.number(number, depth), self.beside(number, depth));
+                let (one, other) = if self.choices.one_in(2) { (other, one) } else { (one, other) };
+                format!("({one} {operator} {other})")
+            }
+            3 => format!("(-{})", self.number(number, depth)),
+            4 | 5 => self.converted(number, depth),
+            6 => {
+                let methods =
+                    ["sqrt", "recip", "floor", "ceil", "trunc", "fract", "round", "round_ties_even", "abs", "signum"];
+                let value = self.number(number, depth);
+                format!("{value}.{}()", self.choices.of(&methods))
+            }
+            7 => {
+                // Which of two zeros it is, is open.
+                let method = self.choices.of(&["min", "max"]);
+                let (one, other) = (self.number(number, depth), self.beside(number, depth));
+                match self.choices.below(2) {
+                    0 => format!("({one}.{method}({other}) + 0.0)"),
+                    _ => format!("({name}::{method}({}, {other}) + 0.0)", self.beside(number, depth)),
+                }
+            }
+            8 => {
+                let value = self.number(number, depth);
+                format!("{value}.mul_add({}, {})", self.beside(number, depth), self.beside(number, depth))
+            }
+            9 => match self.choices.below(2) {
+                0 => format!(
+                    "{}.clamp({})",
+                    self.number(number, depth),
+                    self.choices.of(&["-1.0, 2.5", "0.0, 0.0", "-0.0, 1e10"])
+                ),
+                _ => {
+                    let (value, sign) = (self.number(number, depth), self.number(number, depth));
+                    self.with(sign, |it| format!("if {it}.is_nan() {{ {it} }} else {{ {value}.copysign({it}) }}"))
+                }
+            },
+            _ => {
+                let bits = self.beside(number.integer(Kind::Unsigned), depth);
+                self.with(format!("{name}::from_bits({bits})"), |it| {
+                    format!("if {it}.is_nan() {{ {name}::NAN }} else {{ {it} }}")
+                })
+            }
+        }
+    }
+
+    fn integer(&mut self, number: Number, depth: u32) -> String {
+        let signed = number.kind == Kind::Signed;
+        match self.choices.below(16) {
+            0..=2 => {
+                let operator = self.choices.of(&["+", "-", "*", "&", "|", "^"]);
+                let (one, other) = (self.number(number, depth), self.beside(number, depth));
+                let (one, other) = if self.choices.one_in(2) { (other, one) } else { (one, other) };
+                format!("({one} {operator} {other})")
+            }
+            3 => {
+                let operator = self.choices.of(&["/", "%"]);
+                format!("({} {operator} {})", self.beside(number, depth), self.divisor(number, depth))
+            }
+            4 | 5 => {
+                let (value, amount) = (self.number(number, depth), self.amount(number, depth));
+                format!("({value} {} {amount})", self.choices.of(&["<<", ">>"]))
+            }
+            6 if signed => format!("(-{})", self.number(number, depth)),
+            6 => format!("(!{})", self.number(number, depth)),
+            7 | 8 => self.converted(number, depth),
+            9 => {
+                let value = self.number(number, depth);
+                let methods = ["wrapping_neg", "reverse_bits", "swap_bytes", "abs", "signum", "wrapping_abs"];
+                format!("{value}.{}()", self.choices.of(&methods[..if signed { 6 } else { 3 }]))
+            }
+            10 => {
+                let methods =
+                    ["wrapping_add", "wrapping_sub", "wrapping_mul", "saturating_add", "saturating_sub", "min", "max"];
+                let (method, value) = (self.choices.of(&methods), self.number(number, depth));
+                let other = self.beside(number, depth);
+                match self.choices.below(3) {
+                    2 => format!("{}::{method}({}, {other})", number.name, self.beside(number, depth)),
+                    _ => format!("{value}.{method}({other})"),
+                }
+            }
+            11 => {
+                let method = self.choices.of(&["wrapping_div", "wrapping_rem", "rem_euclid", "div_euclid"]);
+                format!("{}.{method}({})", self.number(number, depth), self.divisor(number, depth))
+            }
+            12 => {
+                let methods = ["wrapping_shl", "wrapping_shr", "rotate_left", "rotate_right", "wrapping_pow", "pow"];
+                let method = self.choices.of(&methods);
+                let value = self.number(number, depth);
+                let amount = if self.choices.one_in(3) { self.literal(U32).0 } else { self.number(U32, depth) };
+                format!("{value}.{method}({amount})")
+            }
+            13 if signed => {
+                let floats: Vec<Number> =
+                    [F32, F64, F16, BF16].into_iter().filter(|float| float.integer(Kind::Signed) == number).collect();
+                if floats.is_empty() {
+                    return self.leaf(number);
+                }
+                let float = self.choices.of(&floats);
+                let method = self.choices.of(&["key_nan_last", "key_nan_first"]);
+                format!("{}.{method}()", self.number(float, depth))
+            }
+            13 => {
+                let floats: Vec<Number> =
+                    [F32, F64, F16, BF16].into_iter().filter(|float| float.integer(Kind::Unsigned) == number).collect();
+                if floats.is_empty() || self.choices.one_in(3) {
+                    let signed = number.integer(Kind::Signed);
+                    if number.integer(Kind::Unsigned) != number {
+                        return self.leaf(number);
+                    }
+                    let value = self.number(signed, depth);
+                    return match self.choices.below(2) {
+                        0 => format!("{value}.unsigned_abs()"),
+                        _ => format!("{value}.abs_diff({})", self.beside(signed, depth)),
+                    };
+                }
+                let float = self.choices.of(&floats);
+                let value = self.number(float, depth);
+                self.with(value, |it| format!("if {it}.is_nan() {{ 7_{} }} else {{ {it}.to_bits() }}", number.name))
+            }
+            14 => {
+                let methods =
+                    ["count_ones", "count_zeros", "leading_zeros", "leading_ones", "trailing_zeros", "trailing_ones"];
+                let of = self.integer_type();
+                let value = self.number(of, depth);
+                let count = format!("{value}.{}()", self.choices.of(&methods));
+                if number == U32 { count } else { format!("({count} as {})", number.name) }
+            }
+            15 if !signed => {
+                let value = self.number(number, depth);
+                format!("{value}.abs_diff({})", self.beside(number, depth))
+            }
+            _ => {
+                let value = self.number(number, depth);
+                let (one, other) = (self.number(number, depth), self.beside(number, depth));
+                self.with(one, |it| format!("{value}.clamp({it}, {it}.max({other}))"))
+            }
+        }
+    }
+}
