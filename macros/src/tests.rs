@@ -678,4 +678,11 @@ fn names_of_variables_are_none_that_cpp_reserves() {
         "const auto LINE_ = a.x;\nconst auto x_ = rust::add(LINE_, b.x);\nconst auto x_2 = x_;\nconst auto n1_ = x_2;\n\
          const auto gruf6udfe_ = n1_;\nreturn gruf6udfe_;",
     );
+/// A choice in the `else` of a choice and so on: each level adds to the time, where it once doubled it.
+#[test]
+fn nested_choices() {
+    const DEPTH: usize = 32;
+    let body = (0..DEPTH).fold(quote!(b), |inner, _| quote!(if a < b { a } else { #inner }));
+    let text = format!("{}b{}", "((a < b) ? a : ".repeat(DEPTH), ")".repeat(DEPTH));
+    returns(quote!(a + (#body)), &format!("rust::add(a, {text})"));
 }

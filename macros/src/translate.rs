@@ -842,9 +842,22 @@ fn is_value(expression: &Expr) -> bool {
 fn plain(choice: &ExprIf) -> Option<(&Expr, &Expr, &Expr)> {
     let (_, otherwise) = choice.else_branch.as_ref()?;
     let [Stmt::Expr(then, None)] = &choice.then_branch.stmts[..] else { return None };
-    let (then, otherwise) = (inner(then), inner(otherwise));
-    let is_plain = |value: &Expr| is_value(value) && !matches!(value, Expr::Struct(_));
-    (is_plain(then) && is_plain(otherwise)).then_some((&choice.cond, then, otherwise))
+    Some((&choice.cond, plain_value(then)?, plain_value(otherwise)?))
+}
+
+/// `inner` of a value that is no struct's literal. It looks at each choice once: behind `inner`, `is_value` would look again at all that is
+/// in it, twice as often at each level.
+fn plain_value(expression: &Expr) -> Option<&Expr> {
+    match expression {
+        Expr::Paren(paren) => plain_value(&paren.expr),
+        Expr::Group(group) => plain_value(&group.expr),
+        Expr::Block(block) if block.label.is_none() => match &block.block.stmts[..] {
+            [Stmt::Expr(value, None)] if !matches!(value, Expr::Block(_)) => plain_value(value),
+            _ => None,
+        },
+        Expr::Struct(_) => None,
+        other => is_value(other).then_some(other),
+    }
 }
 
 /// Whether it is of literals alone that have no suffix, so that its type comes from where it stands.
