@@ -161,7 +161,14 @@ fn quietly<R>(work: impl FnOnce() -> R) -> Option<R> {
 
 // ---- the batch -----------------------------------------------------------------------------------------------------------------
 
-#[allow(warnings, clippy::all, arithmetic_overflow, unconditional_panic, reason = "random bodies")]
+#[allow(
+    warnings,
+    clippy::all,
+    arithmetic_overflow,
+    overflowing_literals,
+    unconditional_panic,
+    reason = "random bodies"
+)]
 mod bodies {
     use super::{Case, operator, predicate};
     use half::{self, bf16, f16};
