@@ -22,8 +22,10 @@ pub(crate) struct Function {
     pub(crate) inputs: [Layout; 2],
     pub(crate) output: Layout,
     /// The Rust body on items one behind the other; nothing where it panics.
-    pub(crate) rust: Box<dyn Fn(&[u8], &[u8]) -> Vec<Option<Vec<u8>>> + Send + Sync>,
+    pub(crate) rust: Box<Rust>,
 }
+
+type Rust = dyn Fn(&[u8], &[u8]) -> Vec<Option<Vec<u8>>> + Send + Sync;
 
 /// What a number in a type is, where that matters to random values and to comparing.
 #[derive(Clone, Copy, Debug, PartialEq)]
