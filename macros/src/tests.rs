@@ -678,6 +678,8 @@ fn names_of_variables_are_none_that_cpp_reserves() {
         "const auto LINE_ = a.x;\nconst auto x_ = rust::add(LINE_, b.x);\nconst auto x_2 = x_;\nconst auto n1_ = x_2;\n\
          const auto gruf6udfe_ = n1_;\nreturn gruf6udfe_;",
     );
+}
+
 /// A choice in the `else` of a choice and so on: each level adds to the time, where it once doubled it.
 #[test]
 fn nested_choices() {

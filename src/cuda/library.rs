@@ -484,9 +484,7 @@ fn compile(unit: &str, texts: &[&str], capability: Capability, cache: &Cache) ->
     let image = |k: usize| {
         let (name, templates) = (format!("{unit}.cu"), included(TEMPLATES, texts[k]));
         let read = || files(&name, texts[k], &templates);
-        let key = |files: &[File]| {
-            key(target, nvrtc.version(), &[&FLAGS, flags].concat(), texts[k], &templates, files)
-        };
+        let key = |files: &[File]| key(target, nvrtc.version(), &[&FLAGS, flags].concat(), texts[k], &templates, files);
         through(cache, read, key, || {
             nvrtc.compile(&name, texts[k], &templates, target, flags).map_err(|failure| match failure {
                 Failure::Log(log) => Error::Compile { unit: unit.to_owned(), log },
@@ -605,7 +603,6 @@ pub(crate) fn load_with_shared(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cuda::unit::TEMPLATES;
     use std::collections::HashSet;
     use std::fs;
     use std::path::{Path, PathBuf};
@@ -857,12 +854,12 @@ mod tests {
             return;
         }
         let folder = Folder::new("template");
-        fs::create_dir_all(&folder.0).unwrap();
+        fs::create_dir_all(folder.0.join("core")).unwrap();
         let unit = folder.0.join("unit");
         let unit = unit.to_str().expect("a path in UTF-8");
-        fs::write(folder.0.join("types.cuh"), "#error a file\n").unwrap();
-        fs::write(folder.0.join("v.cuh"), "#include \"types.cuh\"\n#define V u32(1)\n").unwrap();
-        storing_v(unit, "#include \"types.cuh\"\n#include \"v.cuh\"", &Cache::none()).unwrap();
+        fs::write(folder.0.join("core/types.cuh"), "#error a file\n").unwrap();
+        fs::write(folder.0.join("v.cuh"), "#include \"core/types.cuh\"\n#define V u32(1)\n").unwrap();
+        storing_v(unit, "#include \"core/types.cuh\"\n#include \"v.cuh\"", &Cache::none()).unwrap();
     }
 
     #[test]

@@ -105,20 +105,20 @@ fn operator<Op: Operator<T, Carry: Pod>, T: Element>(index: usize, definition: &
     let mut functions = vec![function::<Op::Carry, Op::Carry, Op::Carry>(
         name("combine"),
         &types("Carry", "Carry", "Carry"),
-        &text("combine", "Carry combine(Carry a, Carry b)", Op::CUDA, "combine(a, b)"),
+        &text("combine", "Carry combine(Carry a, Carry b)", Op::CUDA.text(), "combine(a, b)"),
         Op::combine,
     )];
     if definition.contains("lift: ") {
         functions.push(function::<T, u8, Op::Carry>(
             name("lift"),
             &types("Element", "u8", "Carry"),
-            &text("lift", "Carry lift(Element x)", Op::CUDA_LIFT, "lift(a)"),
+            &text("lift", "Carry lift(Element x)", Op::CUDA_LIFT.text(), "lift(a)"),
             |x, _| Op::lift(x),
         ));
         functions.push(function::<Op::Carry, u8, T>(
             name("lower"),
             &types("Carry", "u8", "Element"),
-            &text("lower", "Element lower(Carry x)", Op::CUDA_LOWER, "lower(a)"),
+            &text("lower", "Element lower(Carry x)", Op::CUDA_LOWER.text(), "lower(a)"),
             |x, _| Op::lower(x),
         ));
     }
@@ -135,7 +135,7 @@ fn predicate<P: Predicate<T> + Element, T: Element>(index: usize, definition: &'
     let text = format!(
         "struct Test {{\n    Parameters p;\n    __device__ bool operator()(Item x) const {{ {} }}\n}};\n\
          __device__ inline R call(A a, B b) {{ return Test{{b}}(a); }}",
-        quoted(&name, <P as Predicate<T>>::CUDA)
+        quoted(&name, <P as Predicate<T>>::CUDA.text())
     );
     let keeps = function::<T, P, u8>(name, &types, &text, |x, p| u8::from(p.keeps(x)));
     Case { definition, functions: vec![keeps] }

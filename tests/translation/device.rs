@@ -13,7 +13,7 @@ use std::sync::Arc;
 const TOGETHER: usize = 10;
 const THREADS: u32 = 256;
 
-const HEAD: &str = "#include \"rust.cuh\"
+const HEAD: &str = "#include \"core/rust.cuh\"
 #define FUNCTION(NAME)                                                                                           \\
     extern \"C\" __global__ void NAME(const NAME##_::A *a, const NAME##_::B *b, NAME##_::R *r, u64 n) {            \\
         u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x;                                                      \\

@@ -49,7 +49,7 @@ extern Place threadIdx;
 
 // ---- a batch of functions ----------------------------------------------------------------------------------------------------------
 
-#include "rust.cuh"
+#include "core/rust.cuh"
 
 struct Function {
     const char *name;

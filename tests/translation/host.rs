@@ -8,8 +8,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, thread};
 
-const RUST: &str = include_str!("../../cuda-templates/rust.cuh");
-const TYPES: &str = include_str!("../../cuda-templates/types.cuh");
+const RUST: &str = include_str!("../../cuda-templates/core/rust.cuh");
+const TYPES: &str = include_str!("../../cuda-templates/core/types.cuh");
 /// The instructions among what the texts use, and the functions of `host.h` in their place.
 const INSTRUCTIONS: [(&str, &str); 2] = [
     (r#"asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));"#, "y = widen_f16(x.bits);"),
@@ -35,12 +35,14 @@ fn compiler() -> Option<String> {
 fn bodies_are_the_same_and_defined() {
     let Some(compiler) = compiler() else { return };
     let directory = env::temp_dir().join(format!("parascan-translation-{}", std::process::id()));
-    fs::create_dir_all(&directory).expect("a temporary directory");
+    fs::create_dir_all(directory.join("core")).expect("a temporary directory");
     let types = INSTRUCTIONS.iter().fold(TYPES.to_owned(), |text, (instruction, function)| {
         assert_eq!(text.matches(instruction).count(), 1, "{instruction}");
         text.replace(instruction, function)
     });
-    for (name, text) in [("types.cuh", types.as_str()), ("rust.cuh", RUST), ("host.h", include_str!("host.h"))] {
+    for (name, text) in
+        [("core/types.cuh", types.as_str()), ("core/rust.cuh", RUST), ("host.h", include_str!("host.h"))]
+    {
         fs::write(directory.join(name), text).expect("the temporary directory can be written to");
     }
 

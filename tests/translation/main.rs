@@ -17,6 +17,9 @@ mod types;
 // The translation itself: a crate of macros exports nothing else.
 #[path = "../../macros/src/check.rs"]
 mod check;
+#[path = "../../macros/src/cpp.rs"]
+#[allow(dead_code, reason = "the check of `element!`")]
+mod cpp;
 #[path = "../../macros/src/input.rs"]
 mod input;
 #[path = "../../macros/src/methods.rs"]
