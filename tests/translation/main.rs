@@ -3,8 +3,8 @@
 //!
 //! `cargo test -p parascan-translation` compares a batch of bodies with their texts, compiled for the host with every undefined
 //! operation reported, and on the GPU where there is one. The batch is compiled into the test, so the binary needs no Rust where it
-//! runs. `PARASCAN_BODIES=2000 PARASCAN_BODIES_SEED=7` builds another batch. `cargo bolero test -p parascan-translation TARGET`
-//! has a fuzzer look for inputs of the other tests.
+//! runs. `PARASCAN_BODIES=2000 PARASCAN_BODIES_SEED=7` builds another batch. The tests of `syntax`
+//! are bolero's targets, for a fuzzer too: see `macros/README.md`.
 
 mod batch;
 mod compare;
