@@ -1,13 +1,21 @@
-// Compaction: a walk of its own on the tile pipeline.
+// Compaction and partition (stream compaction): a walk of its own on the tile pipeline,
+// `CompactWalk`.
 //
-// A slice is rows of 32 items. Which items of a row are kept is one word, found by a ballot, or by flags or bits in memory;
-// the pipeline joins how many there are. The kept ones move to the front of the slice while the tile waits for its
-// prefix, and go out from there as whole vectors. What moves is a column: the items themselves, or an array or the indices beside
-// them; each further one takes the same way through the same shared memory.
+//   fold      the choice marks the selected items of the slice, one word a row of 32 items; the
+//             count of selected items is the carry
+//   prepare   while the tile waits for its prefix, each warp gathers its selected items at the
+//             front of the stage
+//   finish    the front goes out as whole vectors, from the prefix on
+//
+// What moves is a column: the staged items, a payload array, or indices. A second column follows
+// through the same stage with the same words. A partition has two or three parts, in input order
+// each: the selected items, then those selected by a second test if there are three parts, then
+// the rest.
 #pragma once
 #include "core/pipeline.cuh"
 
-// How many items go each way, but for the last of several, which gets what is left. One way: what is not kept goes nowhere.
+// The carry: the number of items of each part except the last, which gets the rest. With one part,
+// compaction, rejected items go nowhere.
 template <u32 WAYS, class Number = u64> struct Counts {
     static constexpr u32 COUNTED = WAYS == 3 ? 2 : 1;
     struct Carry {
@@ -21,7 +29,7 @@ template <u32 WAYS, class Number = u64> struct Counts {
     }
 };
 
-// Plain data of any size, in units of its alignment.
+// Plain data of any size, as units of its alignment.
 template <u32 ALIGN> struct UnitOf;
 template <> struct UnitOf<1> { typedef u8 Type; };
 template <> struct UnitOf<2> { typedef u16 Type; };
@@ -33,12 +41,13 @@ template <u32 BYTES, u32 ALIGN> struct Plain {
     typename UnitOf<ALIGN>::Type unit[BYTES / ALIGN];
 };
 
-// Which items of a row are kept, and how many of the rows before it.
+// A row of 32 items: the bits of its selected items, and the number of selected items in the
+// slice's rows before it.
 struct alignas(8) Row {
     u32 word, before;
 };
 
-// Rows of a slice: lane l looks after rows l * EACH and on.
+// The rows of a slice, as words. Lane l owns rows l * EACH and on.
 template <u32 ROWS_> struct Rows {
     static constexpr u32 ROWS = ROWS_, ITEMS = ROWS * WARP;
     static constexpr u32 EACH = (ROWS + WARP - 1) / WARP, LANES = ROWS / EACH;
@@ -46,30 +55,32 @@ template <u32 ROWS_> struct Rows {
     static_assert(ROWS % EACH == 0 && ROWS % BATCH == 0, "lanes have as many rows, batches are whole");
 
     u32 word[EACH];
-    u32 count; // items of the slice that exist
-    u32 kept;  // of the slice, once `close` was called
+    u32 count; // items of the slice before the end of the input
+    u32 kept; // selected items of the slice; valid after `rank`
 
     __device__ Rows() {}
     __device__ Rows(u64 n, u64 first) : count(first >= n ? 0 : u32(min(n - first, u64(ITEMS)))) {}
 
-    // The words are `keeps(i)` of every item i of the slice that exists.
+    // Sets the words to `keeps(i)` of every valid item i of the slice.
     template <class Keeps> __device__ void by(const Keeps &keeps, u32 lane) {
         if (count == ITEMS) by_ballots([&](u32 i) { return keeps(i); }, lane);
         else by_ballots([&](u32 i) { return i < count && keeps(i); }, lane);
     }
 
-    // Now what was not is.
+    // Selects the rejected items, and rejects the selected ones.
     __device__ void flip() {
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) word[e] = ~word[e];
     }
-    // What the others have is not.
+    // Rejects what `others` selects.
     __device__ void without(const Rows &others) {
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) word[e] &= ~others.word[e];
     }
 
-    // The words are whole; nothing that does not exist is kept. Leaves the rows in `table`, `EVERY` places apart.
+    // Ends the selection: clears the bits of items past the end, counts each row's selected items
+    // and those before it, and leaves the rows in `table`, `EVERY` entries apart. After it the warp
+    // may read `table`.
     template <u32 EVERY> __device__ void close(Row *table, u32 lane) {
         u32 own = 0;
 #pragma unroll
@@ -88,8 +99,9 @@ template <u32 ROWS_> struct Rows {
         __syncwarp();
     }
 
-    // Calls `read(k, i)` for item i of each of the rows of a batch, the k-th of them, then `move(k, row, i)`. A batch is read
-    // before any of it is moved.
+    // Moves a column batch by batch: calls `read(k, i)` for this lane's item i of the k-th row of a
+    // batch, then `move(k, row, i)`. All reads of a batch come before its moves, and an item
+    // moves to its own index or a lower one, so no item is overwritten before it is read.
     template <class Read, class Move> static __device__ void batches(const Read &read, const Move &move, u32 lane) {
 #pragma unroll 2
         for (u32 first = 0; first < ROWS; first += BATCH) {
@@ -121,7 +133,8 @@ template <u32 ROWS_> struct Rows {
     }
 };
 
-// Floats as integers in the same order, by their bits: compared with a wrapping difference, as signed integers are.
+// The bits of a float as an integer in the same order. Ranges of these are tested by a wrapping
+// difference, as ranges of signed integers are.
 template <class Bits> __device__ inline Bits ordered(Bits bits) {
     constexpr u32 SIGN = 8 * sizeof(Bits) - 1;
     return bits >> SIGN ? Bits(bits ^ Bits(Bits(~Bits(0)) >> 1)) : bits;
@@ -129,21 +142,25 @@ template <class Bits> __device__ inline Bits ordered(Bits bits) {
 
 enum CompactFlags : u32 { COMPLEMENT = 1, APPEND = 2, BEHIND = 4, COMPLEMENT_SECOND = 8 };
 
-// What does not depend on the choice and the columns. `count` gets how many items go each way but the last, or would if there were
-// room. Before that it holds where items start to go if `APPEND` is set, which one way alone can. With `BEHIND` each way's items go
-// behind those of the way before: of several tiles that is what compact/one_buffer.cuh is for.
+// The arguments that depend neither on the choice nor on the columns.
+//
+// `count` gets the number of items of each part but the last, whether or not they fit `room`. With
+// APPEND, for one part only, it holds the index at which output begins. With BEHIND all parts go to
+// one output, each behind the part before; with more than one tile compact/one_buffer.cuh does
+// this.
 struct CompactCall {
     u64 n;
-    const void *chosen; // what the choice looks at
+    const void *chosen; // what the choice reads: items, flags or bits
     u64 *count;
     u64 room[3];
     void *memory;
     u32 tiles, flags;
 };
 
-// ---- columns in and out of the stage ----------------------------------------------------------------------------------
+// ---- columns in and out of the stage ------------------------------------------------------------
 
-// By one warp: the slice of an array that begins with item `first`, into the stage; it is there after `end_load`.
+// By one warp: copies the slice of an array that begins with item `first` into the stage. The warp
+// may read it after `end_load`.
 template <u32 ROWS, class Item> __device__ inline void begin_load(const Item *from, u64 n, Vector *stage, u64 first, u32 lane) {
     typedef typename UnitOf<alignof(Item)>::Type Unit;
     constexpr u32 UNITS = sizeof(Item) / sizeof(Unit);
@@ -156,7 +173,7 @@ __device__ inline void end_load() {
     __syncwarp();
 }
 
-// Has the same brought into the L2 cache.
+// By one warp: prefetches the same slice into L2.
 template <u32 ITEMS, class Item> __device__ inline void prefetch_column(const Item *from, u64 n, u64 first, u32 lane) {
     typedef typename UnitOf<alignof(Item)>::Type Unit;
     constexpr u32 UNITS = sizeof(Item) / sizeof(Unit);
@@ -164,7 +181,7 @@ template <u32 ITEMS, class Item> __device__ inline void prefetch_column(const It
     run.template prefetch<ITEMS * UNITS>(first * UNITS, lane);
 }
 
-// By one warp: the items at the front of the stage to place `place`, as far as there is room.
+// By one warp: stores the items at the front of the stage from index `place` on, up to `room`.
 template <class Item>
 __device__ inline void store_column(const Vector *stage, Item *to, u64 place, u64 room, u32 count, u32 lane) {
     typedef typename UnitOf<alignof(Item)>::Type Unit;
@@ -172,7 +189,7 @@ __device__ inline void store_column(const Vector *stage, Item *to, u64 place, u6
     if (place < room) store_front(stage, (Unit *)(to + place), u32(min(u64(count), room - place)) * UNITS, lane);
 }
 
-// By one warp: calls `use` for each item of a part of an array, as it comes.
+// By one warp: calls `use` for each of `count` items of an array, in any order.
 template <class Item, class Use> __device__ inline void each_item(const Item *from, u32 count, const Use &use, u32 lane) {
     constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Item);
     constexpr bool IS_TILED = sizeof(Vector) % sizeof(Item) == 0;
@@ -191,13 +208,15 @@ template <class Item, class Use> __device__ inline void each_item(const Item *fr
     for (u32 i = head + vectors * IN_VECTOR + lane; i < count; i += WARP) use(from[i]);
 }
 
-// ---- what is kept ----------------------------------------------------------------------------------------------------------
-// A Choice finds the words of a slice's rows. If it looks at the items it has them brought into the stage, from where they move
-// too, unless only other columns do. For three ways it finds the second words, of the same slice, after the first.
+// ---- the choice: which items are selected -------------------------------------------------------
+// A choice sets the words of a slice's rows (`choose`, and `choose_second` after it for the second
+// of three parts). A choice by items has them staged, and the items move from there unless only
+// other columns move.
 //
-// `count` only counts: to `own` a lane adds how many of `count` items it finds that go each way but the last.
+// `count` serves the counting launch of compact/one_buffer.cuh: of `count` items, a lane adds those
+// that it finds of each part but the last to `own`.
 
-// Those that pass a test.
+// Items that pass a test.
 template <class Test> struct ByItems {
     typedef typename Test::Item Item;
     typedef typename Test::Parameters Parameters;
@@ -223,7 +242,7 @@ template <class Test> struct ByItems {
     }
 };
 
-// Those that pass the first of two tests, and those that pass the second.
+// Three parts: items that pass a first test, others that pass a second test, the rest.
 template <class First, class Second> struct ByEither : ByItems<First> {
     struct Parameters {
         typename First::Parameters first;
@@ -249,7 +268,7 @@ template <class First, class Second> struct ByEither : ByItems<First> {
     }
 };
 
-// What differs from the item before it. The first does.
+// The heads of runs of equal items: an item that differs from the one before it. Item 0 is a head.
 template <class Item_, class Same> struct Distinct {
     typedef Item_ Item;
     typedef u8 Parameters;
@@ -270,7 +289,7 @@ template <class Item_, class Same> struct Distinct {
     }
 };
 
-// Where a byte is not zero.
+// Items whose flag, a byte, is not zero.
 struct ByFlags {
     typedef u8 Parameters;
     static constexpr u32 STAGED = 0;
@@ -281,7 +300,8 @@ struct ByFlags {
 
     template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const { prefetch_column<ITEMS>(flags, n, first, lane); }
 
-    // Of the four bytes of a word those that are not zero, as bits.
+    // A bit for each byte of a word that is not zero: the high bits of the bytes are set, then a
+    // product gathers them.
     static __device__ u32 bits(u32 word) {
         u32 high = (((word & 0x7f7f7f7f) + 0x7f7f7f7f) | word) & 0x80808080;
         return (high >> 7) * 0x10204080 >> 28;
@@ -309,7 +329,7 @@ struct ByFlags {
     }
 };
 
-// Where a bit is set: of words of any length, the lowest first.
+// Items whose bit is set, in a sequence of 32-bit words, the lowest bit first.
 struct ByBits {
     typedef u8 Parameters;
     static constexpr u32 STAGED = 0;
@@ -327,7 +347,7 @@ struct ByBits {
         }
     }
 
-    // The first item is the first of a word.
+    // Item `first` is the first of a word.
     __device__ void count(u32 (&own)[1], u64 first, u32 count, u32 flags, u32 lane) const {
         u32 flipped = flags & COMPLEMENT ? ALL_LANES : 0;
 #pragma unroll 4
@@ -338,9 +358,9 @@ struct ByBits {
     }
 };
 
-// ---- what moves ------------------------------------------------------------------------------------------------------------
+// ---- the columns: what moves --------------------------------------------------------------------
 
-// An array beside the others, or the items that the choice has staged. `to` are the places that items go to, by the ways.
+// An array: the items that the choice has staged, or a payload. `to` are the outputs by part.
 template <class Item_, bool STAGED> struct Array {
     typedef Item_ Item;
     static constexpr u32 BYTES = sizeof(Item);
@@ -356,7 +376,7 @@ template <class Item_, bool STAGED> struct Array {
     __device__ Item item(const Vector *stage, u64, u32 i) const { return ((const Item *)stage)[i]; }
 };
 
-// Where the items were.
+// The items' indices in the input.
 template <class Index> struct Indices {
     typedef Index Item;
     static constexpr u32 BYTES = sizeof(Index);
@@ -373,14 +393,14 @@ struct NoColumn {
 
 __host__ __device__ constexpr u32 largest(u32 a, u32 b) { return a > b ? a : b; }
 
-// ---- the walk --------------------------------------------------------------------------------------------------------------
+// ---- the walk -----------------------------------------------------------------------------------
 
-// Items side by side, which are read at once.
+// Consecutive items that one lane reads at once.
 template <class Item, u32 EACH> struct Neighbours {
     alignas(EACH > 1 ? 4 : alignof(Item)) Item item[EACH];
 };
 
-// An item of each row, in as few registers as they fit.
+// An item of each row, packed into as few registers as hold them.
 template <class Item, u32 ROWS> struct Held {
     typedef typename UnitOf<sizeof(Item) % 4 == 0 ? 4 : 1>::Type Unit;
     static constexpr u32 UNITS = sizeof(Item) / sizeof(Unit), IN_WORD = 4 / sizeof(Unit);
@@ -393,7 +413,8 @@ template <class Item, u32 ROWS> struct Held {
         for (u32 u = 0; u < UNITS; u++) {
             u32 at = row * UNITS + u, bits = u32(unit[u]) << at % IN_WORD * 8 * sizeof(Unit);
             word[at / IN_WORD] = at % IN_WORD == 0 ? bits : word[at / IN_WORD] | bits;
-            // The compiler would see through the words otherwise, and keep each unit in a register of its own.
+            // Opaque to the compiler, which would otherwise keep each unit in a register of its
+            // own.
             if (at % IN_WORD == IN_WORD - 1) asm volatile("" : "+r"(word[at / IN_WORD]));
         }
     }
@@ -414,9 +435,10 @@ template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct Co
     typedef typename Counts<WAYS>::Carry Carry;
     static constexpr u32 ITEMS = ROWS * WARP, COUNTED = Counts<WAYS>::COUNTED, MOST_SHIFT = 0;
     static constexpr u32 VECTORS = ITEMS * largest(largest(Choice::STAGED, First::BYTES), Second::BYTES) / sizeof(Vector);
-    // Slices at multiples of 128 bytes: at odd multiples of 16 the kernel is slower.
+    // Stages begin at multiples of 128 bytes. At odd multiples of 16 the kernel is slower.
     struct alignas(128) Stage {
-        // The items, then the kept ones in front, and from whole vectors on behind them those that go each further way.
+        // The items. After `gather` the selected items in front, and the items of each further part
+        // behind them, from a whole vector on.
         Vector kept[VECTORS + WAYS - 1];
         Row rows[ROWS * COUNTED];
     };
@@ -425,10 +447,11 @@ template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct Co
     Choice choice;
     First one;
     Second two;
-    const Carry *whole; // how many of all items go each way, if a way's go behind those of the way before
+    // Items of all parts but the last, if parts go behind one another; else null.
+    const Carry *whole;
     Rows<ROWS> rows;
     u64 first;
-    u32 second; // items of the slice that go the second way
+    u32 second; // items of the slice in the second part
 
     __device__ CompactWalk(const CompactCall &call, Choice choice, First one, Second two, const Carry *whole)
         : call(call), choice(choice), one(one), two(two), whole(whole), second(0) {}
@@ -459,7 +482,8 @@ template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct Co
         return counts;
     }
 
-    // What the choice has not looked at may still be on its way: others need the count, and not that.
+    // A column that the choice does not read may still be in flight when the count is published.
+    // Later tiles wait for the count, not for the column.
     __device__ void prepare(Stage &stage, u32 lane) {
         end_load();
         gather(one, stage, lane);
@@ -482,12 +506,13 @@ template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct Co
     }
 
   private:
-    // How many vectors of the stage so many items take, the last one partly.
+    // Vectors of the stage that so many items take, the last one partly.
     template <class Item> static __device__ u32 vectors(u32 items) {
         return (items * u32(sizeof(Item)) + u32(sizeof(Vector)) - 1) / u32(sizeof(Vector));
     }
 
-    // The kept ones to the front, those that go each further way behind them.
+    // Moves the selected items to the front of the stage, and the items of each further part behind
+    // them.
     template <class Column> __device__ void gather(const Column &column, Stage &stage, u32 lane) const {
         typedef typename Column::Item Item;
         Item *front = (Item *)stage.kept;
@@ -502,8 +527,9 @@ template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct Co
                          },
                          lane);
         } else {
-            // No item moves before all are read: those of a further way go where others were. Of short items a lane takes some
-            // in a row, as many as fill a word.
+            // All items are read into registers before any moves, because a further part goes where
+            // other items were. Of items below 4 bytes a lane takes as many consecutive ones as
+            // fill a word.
             constexpr u32 EACH = sizeof(Item) < 4 && 4 % sizeof(Item) == 0 ? 4 / sizeof(Item) : 1, TURNS = ROWS / EACH;
             typedef Neighbours<Item, EACH> Group;
             Held<Group, TURNS> held;
@@ -560,7 +586,7 @@ __device__ void compact_tiles(const CompactCall &call, Choice choice, First one,
     __shared__ typename Compact::Shared shared;
     typename Walk::Carry start = {};
     if (call.flags & APPEND) start.of[0] = load_relaxed(call.count);
-    // One tile knows the whole when it needs it: `total` has written it.
+    // With BEHIND there is one tile. `total` writes `count` before the same thread block reads it.
     const typename Walk::Carry *whole = call.flags & BEHIND ? (const typename Walk::Carry *)call.count : nullptr;
     Compact::run(shared, Walk(call, choice, one, two, whole), Join(call.memory, call.tiles), {start, true});
 }

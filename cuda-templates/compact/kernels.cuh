@@ -1,16 +1,18 @@
-// The kernels of compaction, one for each range of lengths: the translation unit defines `Choice`, `First`, `Second`, `WAYS`, and
-// `RANGES` with the warps of a block, the rows of a warp and the spread of each. All are one launch whatever n.
+// The kernels of compaction and partition, one for each range of lengths. The unit defines
+// `Choice`, `First` and `Second`, the two columns, `WAYS`, the number of parts, and `RANGES` with
+// the warps of a block, the rows of a warp and the prefix spread of each range. A call is one
+// launch whatever its length.
 #pragma once
 #include "compact/one_buffer.cuh"
 
-// The registers shall leave room for so many warps. Left alone, the compiler takes 40 of them for one unit and 56 for another, which
-// leaves a quarter of the blocks out. Several ways hold an item of each row besides.
+// The bounds on registers. Without them the compiler takes 40 registers for one unit and 56 for
+// another, and a quarter of the blocks does not fit. A partition also holds an item of each row.
 constexpr u32 WIDEST = largest(largest(Choice::STAGED, First::BYTES), Second::BYTES);
 template <u32 WARPS, u32 ROWS> constexpr u32 resident_blocks() {
 #if __CUDA_ARCH__ >= 800
     constexpr u32 HELD = (ROWS * WIDEST + 3) / 4, FEW = 40;
     constexpr u32 RESIDENT = WAYS == 1 ? (WIDEST < 16 ? 48 : FEW) : HELD <= 24 ? FEW : 2048 / (HELD + 32);
-#else // a machine of 32 warps
+#else // compute capability 7.5 has 32 warps a multiprocessor
     constexpr u32 RESIDENT = 32;
 #endif
     return largest(RESIDENT / WARPS, 1);
@@ -23,8 +25,8 @@ template <u32 WARPS, u32 ROWS> constexpr u32 resident_blocks() {
     })
 RANGES(COMPACT_KERNEL)
 
-// Partition into one buffer, of so many items that their tiles all run at once, by `MEETINGS`; and of more of them, in
-// two launches.
+// Partition into one buffer: by a cooperative launch (`MEETINGS`, a kernel for each range), or by
+// two launches if the tiles are more than the GPU holds at once.
 #ifdef MEETINGS
 #define MEETING_KERNEL(RANGE, WARPS, ROWS)                                                                                       \
     DEFINE_KERNEL(partition_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident_blocks<WARPS, ROWS>())  \

@@ -1,31 +1,38 @@
-// Partition into one buffer: where a way's items begin is known when all items have been counted.
+// Partition into one buffer: a part begins where the part before ends, which is known only when all
+// items are counted. Two algorithms:
 //
-// Tiles that all run at once hold their items until they have met (`Meeting`). Of more items each is read twice: to count what goes
-// each way (`CountWalk`), and to move it, from the last tile back, since what was read last is still in the L2 cache.
+// - One cooperative launch, if all tiles are resident at once (`partition_at_once`): each block
+//   keeps its tile in shared memory, and an all-gather of the counts (`AllGather`) tells it where
+//   its items go.
+// - Two launches (`count_tiles`, `move_tiles`): every item is read twice, once to count the parts
+//   and once to move it. The second launch begins with the last tile, because the data read last
+//   is still in L2.
 #pragma once
 #include "compact/compact.cuh"
 
-// ---- all tiles at once -------------------------------------------------------------------------------------------------------
+// ---- one cooperative launch ---------------------------------------------------------------------
 
-// A Join for counts whose blocks all run at once, as a cooperative launch promises: a tile waits for all others, later ones too.
+// A join for counts: every tile reads the counts of all tiles, later ones too. Only a cooperative
+// launch may wait for later tiles, since it promises that all blocks are resident.
 template <u32 WAYS> struct Meeting {
     typedef typename Counts<WAYS>::Carry Carry;
-    typedef Counts<WAYS, u32> Few; // there is no room on a card for 2^32 items that are held
+    typedef Counts<WAYS, u32> Few; // no GPU holds 2^32 items in shared memory
     typedef typename Few::Carry FewCarry;
-    static constexpr u32 AT_ONCE = 4; // words that a lane waits for
+    static constexpr u32 AT_ONCE = 4; // words that a lane polls at once
 
-    u32 *retired;                 // tiles that have read all words
+    u32 *retired; // tiles that have read all words
     Status<FewCarry> *aggregates; // by tile
-    Carry *whole;                 // of all tiles, in shared memory
+    Carry *whole; // the totals of all tiles, in shared memory
 
     struct Shared {
         Carry whole;
     };
 
-    // `memory` is zero outside of a partition.
+    // `memory` is zero before and after a partition.
     __device__ explicit Meeting(void *memory) : retired((u32 *)memory), aggregates((Status<FewCarry> *)(retired + 4)) {}
 
-    __device__ u32 likely() const { return NO_TILE; } // it is known at once
+    // A block's tile is known at once, so nothing is prefetched.
+    __device__ u32 likely() const { return NO_TILE; }
     __device__ bool enter(Shared &shared, Maybe<Carry>, u32 &tile) {
         whole = &shared.whole;
         tile = blockIdx.x;
@@ -40,7 +47,7 @@ template <u32 WAYS> struct Meeting {
         if (lane == 0) aggregates[tile].publish(few);
     }
 
-    // Counts are added in any order.
+    // Lanes add words in any order: sums of counts do not depend on it.
     __device__ Maybe<Carry> receive(u32 tile, Carry, Maybe<Carry>, u32 lane) {
         FewCarry before = {}, all = {};
         for (u32 first = lane; first < gridDim.x; first += AT_ONCE * WARP) {
@@ -70,7 +77,8 @@ template <u32 WAYS> struct Meeting {
         return prefix;
     }
 
-    // The last one to come here puts all words back to empty, for nobody will read them again.
+    // The last tile to come here clears all words. A tile's reads come before its acquire-release
+    // addition and the clearing after the last one, so no tile reads a cleared word.
     __device__ void retire(u32, u32 lane) {
         u32 last = 0;
         if (lane == 0) last = add_acquire_release(retired, 1) == gridDim.x - 1;
@@ -89,20 +97,21 @@ __device__ void partition_at_once(const CompactCall &call, Choice choice, First 
     Partition::run(shared, Walk(call, choice, one, NoColumn(), &shared.join.whole), Join(call.memory), {{}, true});
 }
 
-// ---- twice -------------------------------------------------------------------------------------------------------------------
+// ---- two launches -------------------------------------------------------------------------------
 
-// Leaves for each tile of `TILE` items what goes each way up to its end. A warp counts `EACH` of them.
+// The walk of the counting launch: leaves for each tile of TILE items how many items of each part
+// come up to its end. A warp counts EACH tiles.
 template <u32 TILE, u32 EACH, class Choice, u32 WAYS> struct CountWalk {
     typedef typename Counts<WAYS>::Carry Carry;
     typedef Counts<WAYS, u32> Few;
     static constexpr u32 ITEMS = EACH * TILE, COUNTED = Few::COUNTED, MOST_SHIFT = 0;
     struct Stage {
-        typename Few::Carry tile[EACH]; // what goes each way from it
+        typename Few::Carry tile[EACH]; // its items of each part
     };
 
     CompactCall call;
     Choice choice;
-    Carry *upto; // by tile
+    Carry *upto; // by tile: inclusive prefix
 
     __device__ CountWalk(const CompactCall &call, Choice choice, Carry *upto) : call(call), choice(choice), upto(upto) {}
 
@@ -150,7 +159,7 @@ __device__ void count_tiles(const CompactCall &call, Choice choice, typename Cou
     Count::run(shared, Walk(call, choice, upto), Join(call.memory, call.tiles), {{}, true});
 }
 
-// The prefixes that `count_tiles` has left, the last tile first.
+// The prefixes that `count_tiles` has left. Blocks take tiles from the last one down.
 template <class Operator> struct CountedPrefixes : GivenPrefixes<Operator> {
     typedef typename Operator::Carry Carry;
     using GivenPrefixes<Operator>::GivenPrefixes;
@@ -159,7 +168,7 @@ template <class Operator> struct CountedPrefixes : GivenPrefixes<Operator> {
         tile = gridDim.x - 1 - blockIdx.x;
         return true;
     }
-    __device__ bool is_last(u32) const { return false; } // the total is there already
+    __device__ bool is_last(u32) const { return false; } // `count_tiles` has written the total
     __device__ Maybe<Carry> receive(u32 tile, Carry aggregate, Maybe<Carry> init, u32 lane) {
         wait_for_launch_before();
         return GivenPrefixes<Operator>::receive(tile, aggregate, init, lane);

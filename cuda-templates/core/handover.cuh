@@ -1,31 +1,37 @@
-// The hand-over: a tile publishes its aggregate and receives its exclusive prefix. See README.md beside this file for
-// the protocol, why it cannot lose a value, and why its memory is clean again when the kernel ends.
+// The joins: how a tile publishes its aggregate and receives its exclusive prefix. core/README.md
+// proves that no value is lost, that no tile waits for ever, and that the memory of a join is zero
+// again when the kernel ends.
 #pragma once
 #include "core/types.cuh"
 #include "core/warp_scan.cuh"
 
-// A Join is how tiles are joined. In this order:
+// What a join has to offer. A block calls these functions in this order:
 //
-//   u32 likely() const;                              // the tile that the block will most likely get, or NO_TILE
-//   bool enter(Shared &, Maybe<Carry> init, u32 &tile);   // by the block: which tile it is; or none, and it is done
-//   void publish(u32 tile, Carry aggregate, u32 lane);    // by one warp, when the tile is summed
+//   u32 likely() const;                                  // the tile that the block most likely
+//                                                        // draws, or NO_TILE
+//   bool enter(Shared &, Maybe<Carry> init, u32 &tile);  // by the block: its tile; false: no tile
+//   void publish(u32 tile, Carry aggregate, u32 lane);   // by one warp, once the tile is folded
 //   Maybe<Carry> receive(u32 tile, Carry aggregate, Maybe<Carry> init, u32 lane);
-//                                                    // by the same: the exclusive prefix, `init` included, in all lanes
-//   bool is_last(u32 tile) const;                    // whether no tile comes after it
-//   void retire(u32 tile, u32 lane);                 // by the same, when it is done
+//                                                        // by the same warp: the exclusive prefix
+//                                                        // with `init`, in all lanes
+//   bool is_last(u32 tile) const;                        // whether no tile comes after it
+//   void retire(u32 tile, u32 lane);                     // by the same warp, after `receive`
 
-// What a Join says of the tile that a block will most likely get, where it does not know.
+// `likely()` of a join that cannot tell.
 constexpr u32 NO_TILE = 0xffffffffu;
 
-// A value that may be missing: only the first tile of a scan without an initial value has no prefix.
+// A value that may be missing. Only the first tile of a scan without `init` has no prefix.
 template <class C> struct Maybe {
     C value;
     bool some;
 };
 
-// ---- status words ----------------------------------------------------------------------------------------------------
-// Value and mark travel in one 64-bit access: 32 bits of the value below, the mark above. A wider value takes several
-// words, each with a mark of its own, so that no access wider than 64 bits has to be atomic. Zero is empty.
+// ---- status words -------------------------------------------------------------------------------
+// A status word is one 64-bit access: 32 bits of a value below, a mark above. Zero is the empty
+// word, and mark 1 says that the value is valid. A wider value takes several words, each with its
+// own mark, so no access wider than 64 bits must be atomic. A reader that sees the mark has the
+// value from the same access: relaxed order suffices, because no other memory is read on its
+// account.
 
 template <class C> struct Status {
     static constexpr int N = Words<C>::N;
@@ -36,7 +42,7 @@ template <class C> struct Status {
 #pragma unroll
         for (int i = 0; i < N; i++) store_relaxed(word + i, mark(words.word[i], 1));
     }
-    // Whether all of it is there; then it is in `value`.
+    // Whether all words are valid. Then `value` is the value.
     __device__ bool poll(C &value) const {
         u64 seen[N];
 #pragma unroll
@@ -62,7 +68,8 @@ template <class C> struct Status {
     }
 };
 
-// The same in shared memory, with a mark that says which value it is: it need not be emptied before the next one.
+// A status word in shared memory. Its mark is the number of the value that it holds, so it need not
+// be cleared between two values.
 template <class C> struct Mailbox {
     static constexpr int N = Words<C>::N;
     u64 word[N];
@@ -84,18 +91,19 @@ template <class C> struct Mailbox {
     }
 };
 
-// ---- prefixes that are there already -----------------------------------------------------------------------------------
+// ---- GivenPrefixes: an earlier kernel made the prefixes -----------------------------------------
 
 template <class Operator> struct GivenPrefixes {
     typedef typename Operator::Carry Carry;
 
-    const Carry *upto; // by tile: inclusive
+    const Carry *upto; // by tile: its inclusive prefix
 
     struct Shared {};
 
     __device__ explicit GivenPrefixes(const Carry *upto) : upto(upto) {}
 
-    __device__ u32 likely() const { return NO_TILE; } // it is known at once
+    // A block's tile is known at once, so nothing is prefetched.
+    __device__ u32 likely() const { return NO_TILE; }
     __device__ bool enter(Shared &, Maybe<Carry>, u32 &tile) {
         tile = blockIdx.x;
         return true;
@@ -108,24 +116,26 @@ template <class Operator> struct GivenPrefixes {
     __device__ void retire(u32, u32) {}
 };
 
-// ---- look-back in fixed groups -----------------------------------------------------------------------------------------
-// (after Merrill and Garland 2016, "Single-pass Parallel Prefix Scan with Decoupled Look-back")
+// ---- LookBack: look-back in fixed groups --------------------------------------------------------
+// After Merrill and Garland (2016, "Single-pass Parallel Prefix Scan with Decoupled Look-back").
 //
-// Tiles come in groups of GROUP. A tile looks back at the aggregates of the tiles before it in its own group and at the
-// prefix of the group, which the last tile of the group before publishes. What a prefix is combined from, and in which
-// grouping, depends on the tile's number alone: never on timing.
+// Tiles form groups of GROUP. A tile combines the prefix of its group with the aggregates of the
+// group's tiles before it. The last tile of a group publishes the prefix of the next group. Which
+// values are combined, and how they are grouped, depends only on the tile's number, never on
+// timing.
 
 template <class Operator, u32 GROUP> struct LookBack {
     typedef typename Operator::Carry Carry;
     static constexpr u32 PER_LANE = GROUP / WARP;
 
-    u32 *ticket;               // next tile to start
-    u32 *retired;              // by group: tiles that have finished looking back
-    Status<Carry> *prefixes;   // by group: exclusive prefix of its first tile
+    u32 *ticket; // the next tile
+    u32 *retired; // by group: tiles that are done with `receive`
+    Status<Carry> *prefixes; // by group: exclusive prefix of its first tile
     Status<Carry> *aggregates; // by tile
     u32 tiles;
 
-    // `memory` is zero outside of a scan. Counters first, then status words at the next multiple of 16 bytes.
+    // `memory` is zero before and after a scan: the counters, then the status words from the next
+    // multiple of 16 bytes on.
     __device__ LookBack(void *memory, u32 tiles) : tiles(tiles) {
         u32 groups = (tiles + GROUP - 1) / GROUP;
         ticket = (u32 *)memory;
@@ -140,11 +150,12 @@ template <class Operator, u32 GROUP> struct LookBack {
         u32 tile;
     };
 
-    // By the whole block: which tile it is. Tiles start in the order of their numbers whatever order blocks start in, so
-    // every tile that a tile waits for is running or done. Whoever takes the last ticket puts it back to zero.
+    // By the whole block: draws its tile. A ticket is drawn by a running block, so a tile waits
+    // only for tiles whose blocks run or have ended, in whatever order the hardware starts blocks.
+    // The block that draws the last ticket clears the counter.
     __device__ bool enter(Shared &shared, Maybe<Carry>, u32 &tile) {
         tile = 0;
-        if (tiles == 1) return true; // and there is no memory
+        if (tiles == 1) return true; // a single tile is joined to nothing, and has no memory
         if (threadIdx.x == 0) {
             shared.tile = add_relaxed(ticket, 1);
             if (shared.tile == tiles - 1) *ticket = 0;
@@ -156,7 +167,8 @@ template <class Operator, u32 GROUP> struct LookBack {
 
     __device__ bool is_last(u32 tile) const { return tile == tiles - 1; }
 
-    // Whether the tile is the last of its group: it hands the prefix on to the next, and nobody looks at its aggregate.
+    // Whether the tile is the last of its group. It publishes the next group's prefix, and no tile
+    // reads its aggregate.
     __device__ static bool closes(u32 tile) { return tile % GROUP == GROUP - 1; }
 
     __device__ void publish(u32 tile, Carry aggregate, u32 lane) {
@@ -199,8 +211,9 @@ template <class Operator, u32 GROUP> struct LookBack {
         return prefix;
     }
 
-    // By one warp, when it is done with `receive`: the last tile of a group to come here puts the group's words back to
-    // empty, for nobody will read them again.
+    // By one warp, after `receive`: the last tile of a group to come here clears the group's words.
+    // The order matters: a tile's reads come before its acquire-release addition, the clearing
+    // comes after the last addition, so no tile reads a word after it is cleared.
     __device__ void retire(u32 tile, u32 lane) {
         if (tiles == 1) return;
         u32 group = tile / GROUP, first = group * GROUP, size = min(GROUP, tiles - first), last = 0;
@@ -214,16 +227,18 @@ template <class Operator, u32 GROUP> struct LookBack {
     }
 };
 
-// ---- a chain ---------------------------------------------------------------------------------------------------------------
-// (Yan, Long and Zhang 2013, "StreamScan: Fast Scan Algorithms for GPUs without Global Barrier Synchronization")
+// ---- Chained: every tile waits for the one before -----------------------------------------------
+// The stream scan of Yan, Long and Zhang (2013, "StreamScan: Fast Scan Algorithms for GPUs without
+// Global Barrier Synchronization").
 //
-// Each tile waits for the prefix that the tile before it hands on. A word has one writer and one reader.
+// Each tile waits for the prefix that the tile before it publishes. A word has one writer and one
+// reader, and the reader clears it.
 
 template <class Operator> struct Chained {
     typedef typename Operator::Carry Carry;
 
     u32 *ticket;
-    Status<Carry> *handed; // by tile: its prefix
+    Status<Carry> *handed; // by tile: its prefix, written by the tile before
     u32 tiles;
 
     struct Shared {
@@ -237,10 +252,10 @@ template <class Operator> struct Chained {
 
     __device__ u32 likely() const { return tiles == 1 ? NO_TILE : blockIdx.x; }
 
-    // As in LookBack: the tile that a tile waits for is running or done.
+    // By the whole block: draws its tile, as in `LookBack::enter`.
     __device__ bool enter(Shared &shared, Maybe<Carry>, u32 &tile) {
         tile = 0;
-        if (tiles == 1) return true; // and there is no memory
+        if (tiles == 1) return true; // a single tile is joined to nothing, and has no memory
         if (threadIdx.x == 0) {
             shared.drawn = add_relaxed(ticket, 1);
             if (shared.drawn + 1 == tiles) *ticket = 0;
@@ -269,15 +284,15 @@ template <class Operator> struct Chained {
     __device__ void retire(u32, u32) {}
 };
 
-// ---- look-back by many counters at once ---------------------------------------------------------------------------------
-// The same hand-over where a tile's state is COLUMNS values side by side, as the digit counts of a radix sort: each thread
-// looks after one column.
+// ---- LookBackColumns: look-back by many counters at once ----------------------------------------
+// `LookBack` for tiles whose aggregate is COLUMNS values side by side, for example the digit counts
+// of a radix sort. One thread serves one column.
 
 template <class Operator, u32 GROUP, u32 COLUMNS> struct LookBackColumns {
     typedef typename Operator::Carry Carry;
 
-    u32 *ticket, *retired;                // as in LookBack
-    Status<Carry> *prefixes, *aggregates; // by group, by tile: COLUMNS each
+    u32 *ticket, *retired; // as in LookBack
+    Status<Carry> *prefixes, *aggregates; // by group and by tile, COLUMNS each
     u32 tiles;
 
     struct Shared {
@@ -293,7 +308,7 @@ template <class Operator, u32 GROUP, u32 COLUMNS> struct LookBackColumns {
         aggregates = prefixes + u64(groups) * COLUMNS;
     }
 
-    // By the whole block: which tile it is.
+    // By the whole block: draws its tile.
     __device__ u32 enter(Shared &shared) {
         if (threadIdx.x == 0) {
             shared.tile = add_relaxed(ticket, 1);
@@ -303,7 +318,8 @@ template <class Operator, u32 GROUP, u32 COLUMNS> struct LookBackColumns {
         return shared.tile;
     }
 
-    // By one thread of each column: the column's exclusive prefix, `init` included.
+    // By one thread of each column: publishes its aggregate, and returns its exclusive prefix with
+    // `init`.
     __device__ Carry exchange(u32 tile, u32 column, Carry aggregate, Carry init) {
         u32 group = tile / GROUP, first = group * GROUP;
         bool closes = tile - first == GROUP - 1;
@@ -320,7 +336,7 @@ template <class Operator, u32 GROUP, u32 COLUMNS> struct LookBackColumns {
         return before;
     }
 
-    // By the whole block, when every column is done with `exchange`.
+    // By the whole block, after `exchange` of every column. As `LookBack::retire`.
     __device__ void retire(Shared &shared, u32 tile) {
         u32 group = tile / GROUP, first = group * GROUP, size = min(GROUP, tiles - first);
         __syncthreads();
@@ -333,23 +349,24 @@ template <class Operator, u32 GROUP, u32 COLUMNS> struct LookBackColumns {
     }
 };
 
-// ---- one block serves the prefixes ---------------------------------------------------------------------------------------
-// The block with the first ticket scans no tile. Its warps read the aggregates in order and publish every tile's
-// prefix. Each word then has one writer and one reader, where look-back has every word polled by all that come after.
+// ---- PrefixServer: one block serves the prefixes of all others ----------------------------------
+// The block that draws the first ticket scans no tile. Its warps read the aggregates in tile order
+// and publish every tile's prefix. So each word has one writer and one reader, where with look-back
+// all later tiles poll a word.
 
 template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
     typedef typename Operator::Carry Carry;
-    // Prefixes lie SPREAD bytes apart where a whole grid polls its own at once: side by side they would all be in a few lines, and
-    // wait for each other there.
+    // Prefixes lie SPREAD bytes apart if a whole grid polls its prefixes at once. Side by side they
+    // would lie in a few lines, and polls of one line wait for each other.
     static constexpr u32 APART = SPREAD > sizeof(Status<Carry>) ? SPREAD / sizeof(Status<Carry>) : 1;
 
     u32 *ticket;
-    Status<Carry> *aggregates, *prefixes; // by tile; by tile, APART
+    Status<Carry> *aggregates, *prefixes; // by tile; by tile, APART words apart
     u32 tiles;
 
     struct Shared {
         u32 ticket;
-        Mailbox<Carry> upto[SERVERS]; // what the warps of the server hand to each other
+        Mailbox<Carry> upto[SERVERS]; // by warp of the server: the prefix of its next group
     };
 
     __device__ PrefixServer(void *memory, u32 tiles) : tiles(tiles) {
@@ -358,7 +375,8 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
         prefixes = aggregates + tiles;
     }
 
-    __device__ u32 likely() const { return tiles == 1 ? NO_TILE : blockIdx.x - 1; } // the first block serves
+    // The first block serves.
+    __device__ u32 likely() const { return tiles == 1 ? NO_TILE : blockIdx.x - 1; }
 
     __device__ Status<Carry> &prefix_of(u32 tile) const { return prefixes[u64(tile) * APART]; }
 
@@ -371,6 +389,7 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
             shared.ticket = add_relaxed(ticket, 1);
             if (shared.ticket == tiles) *ticket = 0;
         }
+        // An earlier block may have left a mark in this shared memory.
         if (threadIdx.x < SERVERS) shared.upto[threadIdx.x].clear();
         __syncthreads();
         tile = shared.ticket - 1;
@@ -378,16 +397,20 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
         return shared.ticket != 0;
     }
 
-    // Warp w serves groups w, w + SERVERS, ... of 32 tiles, a tile a lane. A tile is served as soon as all before it have
-    // come, whether or not those after it can run yet.
+    // The server's loop. Warp w serves groups w, w + SERVERS, ... of 32 tiles, a tile a lane. A
+    // tile is served as soon as all tiles before it have published, whether or not later tiles can
+    // run: without this two resident blocks would not suffice.
+    //
+    // The combinations do not depend on timing: a lane's prefix is the group's prefix combined with
+    // a scan over the lanes below, and that scan's tree depends only on the lane.
     __device__ void serve(Shared &shared, Maybe<Carry> init) {
         u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
         for (u32 group = warp; group * WARP < tiles; group += SERVERS) {
             u32 tile = group * WARP + lane, size = min(WARP, tiles - group * WARP);
-            Carry aggregate, upto;     // of this lane's tile; of the group's tiles up to it
-            bool have = lane >= size;  // whether it has come
-            u32 there = 0, served = 0; // how many of the leading tiles have come, and were served
-            Maybe<Carry> base = init;  // the prefix of the group
+            Carry aggregate, upto; // of this lane's tile; of the group's tiles up to it
+            bool have = lane >= size; // whether the lane's aggregate has arrived
+            u32 there = 0, served = 0; // leading tiles that have published; that were served
+            Maybe<Carry> base = init; // the group's prefix
             bool based = group == 0;
             while (there < size || served < size) {
                 if (there < size) {
@@ -410,7 +433,8 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
                 }
                 if (there == WARP && lane == WARP - 1)
                     shared.upto[(warp + 1) % SERVERS].post(base.some ? Operator::combine(base.value, upto) : upto, group + 1);
-                u32 next = min(there + 1, size); // the tile after those that have come can be served too
+                // The tile after those that have published can be served too.
+                u32 next = min(there + 1, size);
                 Carry before = shuffle_up(upto, 1);
                 if (lane == 0) before = base.value;
                 else if (base.some && lane < next) before = Operator::combine(base.value, before);

@@ -1,65 +1,75 @@
-// The tile pipeline: what every single-pass primitive is an instance of.
+// The tile pipeline: the single-pass kernel that scan, compaction, partition, unique and offsets
+// are instances of. A block processes one tile, and each of its warps one slice of the tile.
 //
-//   fold      each warp goes over its slice of the tile a first time: what it counts as    Walk::fold
-//   publish   warps are joined in order; one of them publishes the tile's aggregate        Join
-//   prepare   what can be done with a slice before its prefix is known                     Walk::prepare
-//   receive   the same warp gets the tile's prefix                                         Join
-//   finish    each warp goes over its slice again, from its own prefix on                  Walk::finish
+//   fold      each warp loads its slice and folds it to a carry               Walk::fold
+//   publish   the warps' carries are joined in order; one warp publishes      Join::publish
+//             the tile's aggregate
+//   prepare   work on the slice that needs no prefix                          Walk::prepare
+//   receive   the same warp receives the tile's exclusive prefix              Join::receive
+//   finish    each warp goes over its slice again, from its own prefix on     Walk::finish
 //
-// A Walk is how a warp goes over its slice:
+// A walk is how a warp goes over its slice. `lane` is the caller's lane; `first` the slice's first
+// item.
 //
 //   struct Walk {
-//       typedef ... Stage;                      // the slice in shared memory
-//       static constexpr u32 ITEMS;             // of a slice
-//       static constexpr u32 MOST_SHIFT;        // how many vectors late its stage may begin; if any,
-//       u32 shift() const;                      // how many of them it does, the same for all slices
-//       void prefetch(u64 first, u32 lane) const;                         // the slice that begins with item `first`
-//       Carry fold(Stage &stage, u64 first, u32 lane);                    // the last lane's is the whole slice's
+//       typedef ... Stage;                     // the slice in shared memory
+//       static constexpr u32 ITEMS;            // items of a slice
+//       static constexpr u32 MOST_SHIFT;       // vectors that a stage may begin late; if not 0:
+//       u32 shift() const;                     // vectors that every stage begins late
+//       void prefetch(u64 first, u32 lane) const;
+//       Carry fold(Stage &stage, u64 first, u32 lane);       // valid in the last lane
 //       void prepare(Stage &stage, u32 lane);
-//       void total(Carry total) const;                                    // of all items; by one thread of the last tile
+//       void total(Carry total) const;         // of all items; by one thread of the last tile
 //       void finish(Stage &stage, Maybe<Carry> prefix, u64 first, u32 lane);
 //   };
 //
-// Most primitives need none of their own. `LaneByLane` is the one for a Source, which says what item i is and counts as, and a
-// Sink, which is given each item with its exclusive and inclusive prefix. Both lie in registers and are small. The Operator has
-// combine(earlier, later), and alone(x): what a carry is that nothing is combined with.
+// Most primitives use `LaneByLane`, the walk from a source to a sink. A source makes the carry of
+// item i. A sink receives every item with its exclusive and inclusive prefix. Both are copied into
+// registers and should be small. An operator has `combine(earlier, later)` and `alone(x)`: the
+// partial result of a carry that nothing is combined with.
 //
 //   struct Source {
-//       typedef ... Item;                                   // plain data, at most a slot
-//       void prefetch<ITEMS>(u64 first, u32 lane) const;                         // by a warp: the slice that will be loaded
-//       void load(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const;       // by a warp; slots past the end: any item
+//       typedef ... Item;                      // plain data, at most a slot
+//       void prefetch<ITEMS>(u64 first, u32 lane) const;     // by a warp
+//       void load(Slice<Slot, VECTORS> &, u64 first, u32 lane) const;
+//                                              // by a warp; any item in slots past the end
 //       Carry carry(Item item) const;
-//       u32 shift() const;                                  // may be left out: how many vectors a stage shall begin past a line of 128 bytes
+//       u32 shift() const;                     // optional: vectors that stages begin past a line
 //   };
 //   struct Sink {
-//       typedef ... Result;                                 // plain data, at most a slot
-//       Result put(u64 i, Item item, Carry exclusive, Carry inclusive) const;    // exclusive of item 0 only with init
-//       void store(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const;      // by a warp, after all its puts
-//       void total(Carry total) const;                      // by one thread: of all items, and what `load` put past the end
+//       typedef ... Result;                    // plain data, at most a slot
+//       Result put(u64 i, Item, Carry exclusive, Carry inclusive) const;
+//                                              // without init, item 0's `exclusive` is undefined
+//       void store(Slice<Slot, VECTORS> &, u64 first, u32 lane) const;
+//                                              // by a warp, after all its puts
+//       void total(Carry total) const;         // by one thread: of all items and of what `load`
+//                                              // put into slots past the end
 //   };
 #pragma once
 #include "core/stage.cuh"
 #include "core/warp_scan.cuh"
 #include "core/handover.cuh"
 
-// Most of those that a large machine holds at once: a request waits for those before it, and holds up the thread that makes it,
-// so that the ticket of the last ones would come late.
+// Blocks that prefetch their likely tile: most of the blocks that a large GPU holds at once. A
+// prefetch holds its thread up until earlier ones are in flight, so the tickets of the last blocks
+// would come late.
 constexpr u32 FIRST_BLOCKS = 800;
 
 template <u32 WARPS_, u32 VECTORS_> struct Shape {
-    static constexpr u32 WARPS = WARPS_;     // of a block
+    static constexpr u32 WARPS = WARPS_; // of a block
     static constexpr u32 VECTORS = VECTORS_; // of a lane, 16 bytes each
     static constexpr u32 THREADS = WARPS * WARP;
 };
 
-// How late the source wants its slices to begin, if it says so.
+// The source's `shift()`, or 0 if it has none.
 template <class Source> __device__ inline auto shift_of(const Source &source, int) -> decltype(source.shift()) { return source.shift(); }
 template <class Source> __device__ inline u32 shift_of(const Source &, long) { return 0; }
 
-// ---- lane by lane ------------------------------------------------------------------------------------------------------------
+// ---- LaneByLane: each lane owns consecutive vectors ---------------------------------------------
 
-// How a lane goes over its vectors, in scan order: a first time to fold their items, a second time to put each item with its
-// prefixes. Vectors come and go in memory order. This one is for every operator, source and sink.
+// How a lane goes over its vectors, in scan order: first to fold their items, then to put each item
+// with its prefixes. Vectors are passed in memory order. This lane walk serves every operator,
+// source and sink.
 template <class Operator, class Source, class Sink, class Slot> class ItemByItem {
     typedef typename Operator::Carry Carry;
     typedef typename Source::Item Item;
@@ -67,7 +77,7 @@ template <class Operator, class Source, class Sink, class Slot> class ItemByItem
     static_assert(sizeof(Item) <= sizeof(Slot) && sizeof(Result) <= sizeof(Slot), "an item and a result fit a slot");
     static constexpr u32 SLOTS = sizeof(Vector) / sizeof(Slot);
 
-    Maybe<Carry> upto; // of what came before
+    Maybe<Carry> upto; // the inclusive prefix of the items before
 
     static __device__ Item item(const Vector &items, u32 j) {
         Item item;
@@ -87,7 +97,7 @@ template <class Operator, class Source, class Sink, class Slot> class ItemByItem
     }
     __device__ Carry folded() const { return upto.value; }
 
-    // The first of the items is item i.
+    // The vector's results. Its first item, in scan order, is item i.
     __device__ Vector put(const Source &source, const Sink &sink, u64 i, Vector items, bool reverse) {
         items = orient<Slot>(items, reverse);
         Vector results;
@@ -103,7 +113,8 @@ template <class Operator, class Source, class Sink, class Slot> class ItemByItem
     }
 };
 
-// Each lane owns some vectors in a row and goes over them by a LaneWalk; lanes are joined by shuffles.
+// The walk from a source to a sink. Each lane goes over consecutive vectors by a LaneWalk, and a
+// warp scan joins the lanes.
 template <class Operator, class Source, class Sink, class Slot, class Shape, class LaneWalk> struct LaneByLane {
     typedef typename Operator::Carry Carry;
     typedef Slice<Slot, Shape::VECTORS> Stage;
@@ -114,7 +125,7 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
     Source source;
     Sink sink;
     bool reverse;
-    Carry before; // of the warp's items before the lane's own; lane 0 has none
+    Carry before; // fold of the warp's items before this lane's; undefined in lane 0
 
     __device__ LaneByLane(Source source, Sink sink, bool reverse) : source(source), sink(sink), reverse(reverse) {}
 
@@ -140,7 +151,7 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
         bool some = prefix.some; // whether the warp has a prefix
         Carry run = prefix.value;
         if (lane > 0) run = some ? Operator::combine(run, before) : before;
-        some |= lane > 0; // whether the lane has one
+        some |= lane > 0; // whether the lane has a prefix
         u64 i = first + lane * Stage::LANE;
         LaneWalk walk({run, some});
 #pragma unroll
@@ -153,27 +164,27 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
     }
 };
 
-// ---- group by group ------------------------------------------------------------------------------------------------------------
-
-// The same where items tile no vector: each lane owns some groups in a row, an odd number of vectors where that can be. Items and
-// results are of one type.
+// ---- LaneByGroup: the same for items that tile no vector ----------------------------------------
+// Each lane owns consecutive groups, an odd number of vectors where that is possible. Items and
+// results have one type.
 template <class Operator, class Source, class Sink, class Item, class Shape> struct LaneByGroup {
     typedef typename Operator::Carry Carry;
     typedef Slice<typename GroupRun<Item>::Granule, Shape::VECTORS> Stage;
     static constexpr u32 GROUPS = Shape::VECTORS / Group<Item>::VECTORS; // of a lane
     static constexpr u32 LANE = GROUPS * Group<Item>::ITEMS, ITEMS = WARP * LANE;
-    static constexpr u32 UNROLLED = alignof(Item) >= 4 ? GROUPS : 1; // shorter words are many instructions
+    // Unrolling shorter granules makes too many instructions.
+    static constexpr u32 UNROLLED = alignof(Item) >= 4 ? GROUPS : 1;
     static constexpr u32 MOST_SHIFT = LINE_VECTORS - 1;
     static_assert(Shape::VECTORS % Group<Item>::VECTORS == 0, "groups tile a lane's vectors");
 
     Source source;
     Sink sink;
     bool reverse;
-    Carry lanes; // of the warp's items before the lane's own; lane 0 has none
+    Carry lanes; // fold of the warp's items before this lane's; undefined in lane 0
 
     __device__ LaneByGroup(Source source, Sink sink, bool reverse) : source(source), sink(sink), reverse(reverse) {}
 
-    // Group g of a lane in scan order.
+    // The first vector of a lane's group g, in scan order.
     __device__ Vector *of_lane(Stage &stage, u32 lane, u32 g) const {
         u32 at = lane * Shape::VECTORS + g * Group<Item>::VECTORS;
         return stage.vector + (reverse ? WARP * Shape::VECTORS - Group<Item>::VECTORS - at : at);
@@ -226,9 +237,9 @@ template <class Operator, class Source, class Sink, class Item, class Shape> str
     }
 };
 
-// ---- the pipeline ------------------------------------------------------------------------------------------------------------
+// ---- the pipeline -------------------------------------------------------------------------------
 
-// The warps' stages side by side, if the walk says so some vectors late.
+// The stages of a block's warps, side by side, from `walk.shift()` vectors past a line on.
 template <class Walk, u32 WARPS, u32 MOST_SHIFT = Walk::MOST_SHIFT> struct Stages {
     alignas(LINE) Vector vectors[WARPS * sizeof(typename Walk::Stage) / sizeof(Vector) + MOST_SHIFT];
     __device__ typename Walk::Stage &of(const Walk &walk, u32 warp) { return ((typename Walk::Stage *)(vectors + walk.shift()))[warp]; }
@@ -251,8 +262,8 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
 
     static __device__ void run(Shared &shared, Walk walk, Join join, Maybe<Carry> init) {
         u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, tile;
-        // The blocks that start with the grid all wait for their tickets at once; meanwhile a tile, for most their own,
-        // comes into the L2 cache. Later blocks wait less than such a request costs.
+        // ---- prefetch: the grid's first blocks wait for their tickets together. Meanwhile their
+        // likely tile comes into L2. Later blocks wait less for a ticket than a prefetch costs.
         u32 likely = join.likely();
         if (likely < FIRST_BLOCKS) walk.prefetch(u64(likely) * TILE + warp * SLICE, lane);
         if (!join.enter(shared.join, init, tile)) return;
@@ -261,7 +272,8 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
         fold(shared, walk, first);
 
         // ---- publish
-        Carry warps = Carry(), aggregate = Carry(); // up to this lane's warp; the tile's
+        // Inclusive over the warps up to this lane's; the tile's.
+        Carry warps = Carry(), aggregate = Carry();
         if (warp == 0) {
             warps = warps_inclusive(shared, lane);
             aggregate = shuffle(warps, WARPS - 1);
@@ -274,18 +286,20 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
         if (warp == 0) {
             Maybe<Carry> prefix = join.receive(tile, aggregate, init, lane);
             Carry earlier = shuffle_up(warps, 1);
-            __syncwarp(); // every lane has read the aggregates that the prefixes overwrite
+            __syncwarp(); // every lane has read the aggregate that a prefix overwrites
             if (lane < WARPS) shared.carry[lane] = lane == 0 ? prefix.value : some ? Operator::combine(prefix.value, earlier) : earlier;
             if (lane == 0 && join.is_last(tile)) walk.total(some ? Operator::combine(prefix.value, aggregate) : aggregate);
         }
         __syncthreads();
 
-        tile = *(volatile u32 *)&shared.tile; // not kept meanwhile, nor the slice's place in memory: eight blocks have no registers for them
+        // ---- finish: the tile's number is read again. Kept in a register since `enter`, like the
+        // slice's address, it would leave too few registers for eight blocks.
+        tile = *(volatile u32 *)&shared.tile;
         walk.finish(shared.stages.of(walk, warp), {shared.carry[warp], some || warp > 0}, u64(tile) * TILE + warp * SLICE, lane);
         if (warp == 0) join.retire(tile, lane);
     }
 
-    // Only the first half: the tile's aggregate, to `aggregates` at the block's number.
+    // The first half alone: the tile's aggregate, to `aggregates` at the block's number.
     static __device__ void aggregate(Shared &shared, Walk walk, Carry *aggregates) {
         u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
         fold(shared, walk, u64(blockIdx.x) * TILE + warp * SLICE);
@@ -295,7 +309,7 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
     }
 
   private:
-    // Leaves the warp's slice in its stage and its aggregate in `shared.carry`.
+    // Leaves the warp's slice in its stage, and its aggregate in `shared.carry`.
     static __device__ void fold(Shared &shared, Walk &walk, u64 first) {
         u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
         Carry upto = walk.fold(shared.stages.of(walk, warp), first, lane);
@@ -309,7 +323,7 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
     }
 };
 
-// The pipeline from a Source to a Sink.
+// The tile pipeline with a walk from a source to a sink.
 template <class Operator, class Source, class Sink, class Slot, class Shape, class Join,
           class LaneWalk = ItemByItem<Operator, Source, Sink, Slot>,
           class Walk_ = LaneByLane<Operator, Source, Sink, Slot, Shape, LaneWalk>>

@@ -1,6 +1,9 @@
-// Rust's numbers, for texts that the macros write from Rust (`macros/`): each operation as a function that finds the type by overload
-// resolution. All are defined for all values, and are those of a release build: integers wrap, amounts of shifts are taken modulo the
-// width, casts from floats saturate. What Rust panics on in any build has a value too: see `div` and `rem`.
+// Rust's numbers for operator bodies that the macros translate (`macros/`): one function for each
+// operation, which overload resolution selects by type.
+//
+// Every function is defined for all values, as in a release build of Rust: integers wrap, shift
+// amounts are taken modulo the width, casts from floats saturate. Operations on which Rust panics
+// in any build have a value too: see `div` and `rem`.
 #pragma once
 #include "core/types.cuh"
 
@@ -25,7 +28,7 @@ HALVES(>=)
 
 namespace rust {
 
-// ---- kinds of numbers ------------------------------------------------------------------------------------------------------
+// ---- kinds of numbers ---------------------------------------------------------------------------
 
 enum Kind { NO_NUMBER, BOOL, UNSIGNED, SIGNED, FLOAT, HALF, LITERAL };
 
@@ -53,7 +56,7 @@ template <class A> inline constexpr bool IS_SAME<A, A> = true;
 template <bool CONDITION, class A, class B> struct IfElse { typedef A Type; };
 template <class A, class B> struct IfElse<false, A, B> { typedef B Type; };
 
-// The type of another argument: no part in finding it.
+// The type `T`, not deduced from this argument.
 template <class T> using Same = typename IfElse<true, T, T>::Type;
 
 template <u32 BYTES> struct OfBytes;
@@ -61,14 +64,15 @@ template <> struct OfBytes<1> { typedef u8 Bits; typedef u32 Wide; };
 template <> struct OfBytes<2> { typedef u16 Bits; typedef u32 Wide; };
 template <> struct OfBytes<4> { typedef u32 Bits; typedef u32 Wide; };
 template <> struct OfBytes<8> { typedef u64 Bits; typedef u64 Wide; };
-// The unsigned integer of its size, and the one to compute in: short ones would be promoted to signed ones, which may not overflow.
+// The unsigned integer of a type's size, and the type to compute in. C++ promotes short integers to
+// `int`, whose overflow is undefined.
 template <class T> using Bits = typename OfBytes<sizeof(T)>::Bits;
 template <class T> using Wide = typename OfBytes<sizeof(T)>::Wide;
 template <class T> constexpr u32 WIDTH = 8 * sizeof(T);
 template <class T> constexpr T MOST = T(KIND<T> == SIGNED ? Bits<T>(~Bits<T>(0)) >> 1 : Bits<T>(~Bits<T>(0)));
 template <class T> constexpr T LEAST = T(~Wide<T>(MOST<T>));
 
-// ---- literals: of the type of whatever they meet ------------------------------------------------------------------------------
+// ---- literals: they take the type of the other operand ------------------------------------------
 
 struct Whole {
     u64 bits;
@@ -91,7 +95,8 @@ template <class A, class B> struct CommonOf {
 };
 template <class A, class B> using Common = typename CommonOf<A, B>::Type;
 
-// A value where a `T` is wanted. A struct may have another twin there, if it is a field here and an element there.
+// A value where a `T` is expected. One struct may have two C++ types, as a field here and as an
+// element there, so structs of one size are copied by their bytes.
 template <class T, class U> __device__ inline T to(U x) {
     if constexpr (IS_SAME<T, U> || KIND<U> == LITERAL) {
         return x;
@@ -104,7 +109,7 @@ template <class T, class U> __device__ inline T to(U x) {
 }
 template <class T, class U> __device__ inline void set(T &place, U x) { place = to<T>(x); }
 
-// ---- operators ----------------------------------------------------------------------------------------------------------------
+// ---- operators ----------------------------------------------------------------------------------
 
 #define ARITHMETIC(NAME, OP)                                                                                                     \
     template <class A, class B> __device__ inline Common<A, B> NAME(A a, B b) {                                                  \
@@ -120,7 +125,7 @@ ARITHMETIC(sub, -)
 ARITHMETIC(mul, *)
 #undef ARITHMETIC
 
-// A quotient by zero is zero; the least integer by -1 is itself.
+// A quotient by zero is 0. The least integer divided by -1 is itself.
 template <class A, class B> __device__ inline Common<A, B> div(A a, B b) {
     typedef Common<A, B> T;
     static_assert(IS_NUMBER<T>, "arithmetic is of numbers: of a struct take the fields");
@@ -134,7 +139,7 @@ template <class A, class B> __device__ inline Common<A, B> div(A a, B b) {
     }
 }
 
-// A remainder by zero is what was to be divided.
+// A remainder by zero is the dividend.
 template <class A, class B> __device__ inline Common<A, B> rem(A a, B b) {
     typedef Common<A, B> T;
     static_assert(IS_INTEGER<T> || KIND<T> == FLOAT, "a remainder is of integers, f32 or f64");
@@ -182,7 +187,7 @@ template <class T, class N> __device__ inline T shr(T x, N n) {
     return T(x >> (u32(n) & (WIDTH<T> - 1)));
 }
 
-// With a literal. Two numbers are compared by C++ itself, which promotes both alike.
+// Comparisons with a literal. C++'s own comparison takes two numbers, and promotes both alike.
 #define COMPARISON(NAME, OP)                                                                                                     \
     template <class A, class B> __device__ inline bool NAME(A a, B b) {                                                          \
         typedef Common<A, B> T;                                                                                                  \
@@ -199,14 +204,14 @@ COMPARISON(gt, >)
 COMPARISON(ge, >=)
 #undef COMPARISON
 
-// ---- `as` ---------------------------------------------------------------------------------------------------------------------
+// ---- `as` ---------------------------------------------------------------------------------------
 
 template <class T, class U> __device__ inline T as(U x) {
     static_assert(IS_INTEGER<T> || KIND<T> == FLOAT, "a cast is to an integer, f32 or f64");
     if constexpr (KIND<U> == HALF) {
-        return as<T>(widen(x)); // `from`, since there is no such cast
+        return as<T>(widen(x)); // Rust has no such cast; a body writes `from`
     } else if constexpr (KIND<U> == FLOAT && IS_INTEGER<T>) {
-        constexpr U BEYOND = U(MOST<T> / 2 + 1) * 2; // a power of two: exact
+        constexpr U BEYOND = U(MOST<T> / 2 + 1) * 2; // a power of two, so exact
         if (x != x) return 0;
         if (x >= BEYOND) return MOST<T>;
         if (x <= (KIND<T> == SIGNED ? -BEYOND : U(0))) return LEAST<T>;
@@ -217,7 +222,7 @@ template <class T, class U> __device__ inline T as(U x) {
     }
 }
 
-// ---- ranges -------------------------------------------------------------------------------------------------------------------
+// ---- ranges -------------------------------------------------------------------------------------
 
 template <class T> struct Range {
     T now, last;
@@ -239,12 +244,13 @@ template <class A, class B> __device__ inline Range<Common<A, B>> range(A a, B b
 }
 template <class T> __device__ inline Range<T> reversed(Range<T> range) { return {range.last, range.now, range.more, !range.down}; }
 
-// ---- loops --------------------------------------------------------------------------------------------------------------------
+// ---- loops --------------------------------------------------------------------------------------
 
-// A turn of a `while`, which the compiler takes for an effect: C++ leaves a loop undefined that has none and does not end.
+// One iteration of a `while`. The compiler takes it for a side effect; C++ leaves an endless loop
+// without one undefined.
 __device__ inline void turn() { asm volatile(""); }
 
-// ---- methods of integers --------------------------------------------------------------------------------------------------------
+// ---- methods of integers ------------------------------------------------------------------------
 
 #define OF_INTEGERS static_assert(IS_INTEGER<T>, "this method is of integers")
 
@@ -328,7 +334,7 @@ template <class T> __device__ inline T saturating_sub(T x, Same<T> y) {
 }
 #undef OF_INTEGERS
 
-// ---- methods of floats ----------------------------------------------------------------------------------------------------------
+// ---- methods of floats --------------------------------------------------------------------------
 
 #define ONE(NAME, SINGLE, DOUBLE)                                                                                                \
     __device__ inline f32 NAME(f32 x) { return ::SINGLE(x); }                                                                    \
@@ -343,7 +349,7 @@ ONE(trunc, truncf, trunc)
 ONE(round, roundf, round)
 ONE(round_ties_even, rintf, rint)
 TWO(copysign, copysignf, copysign)
-// These are within rounding of Rust's.
+// The functions from here on agree with Rust's within rounding.
 ONE(exp, expf, exp)
 ONE(exp2, exp2f, exp2)
 ONE(exp_m1, expm1f, expm1)
@@ -386,15 +392,15 @@ template <class T> __device__ inline T fract(T x) { return x - trunc(x); }
 template <class T> __device__ inline f32 to_f32(T x) { return widen(x); }
 template <class T> __device__ inline T from_f32(f32 x) { return narrow<T>(x); }
 
-// By `parascan::Keyed`.
+// For `parascan::Keyed`.
 template <class T> __device__ inline auto key_nan_last(T x) { return key<NAN_LAST>(x); }
 template <class T> __device__ inline auto key_nan_first(T x) { return key<NAN_FIRST>(x); }
 
-// ---- methods of both --------------------------------------------------------------------------------------------------------------
+// ---- methods of both ----------------------------------------------------------------------------
 
 #define OF_NUMBERS static_assert(IS_INTEGER<T> || KIND<T> == FLOAT, "this method is of integers, f32 and f64")
 
-// Of floats NaN loses.
+// NaN loses: the minimum or maximum of a float and NaN is the float.
 template <class T> __device__ inline T min(T x, Same<T> y) {
     OF_NUMBERS;
     if constexpr (IS_SAME<T, f32>) return fminf(x, y);

@@ -1,24 +1,26 @@
-// The stage: a warp's slice of the tile in shared memory.
+// The stage: a warp's slice of the tile in shared memory, and its copies from and to global memory.
 //
-// Where lanes go over vectors of their own, each owns an odd number of them in a row, so that the lanes of a quarter-warp,
-// which are served together, hit different banks. Items lie in the order of memory; a scan in reverse reads a slice from its far end, which costs one
-// select or permutation a word.
+// Each lane owns an odd number of consecutive vectors. Shared memory serves a quarter-warp at a
+// time, and an odd stride puts its lanes' vectors into different banks. Items keep the order that
+// they have in memory. A reverse scan reads a slice from its far end, at the cost of one select or
+// permutation a word.
 #pragma once
 #include "core/types.cuh"
 
 template <class Slot, u32 VECTORS> struct Slice {
     static_assert(sizeof(Vector) % sizeof(Slot) == 0, "slots tile a vector");
-    static constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Slot); // slots of one vector
-    static constexpr u32 LANE = VECTORS * IN_VECTOR;                // slots of one lane
-    static constexpr u32 ITEMS = WARP * LANE;                       // slots of the warp
-    // Whether the whole slice is stored by one copy past the registers: it begins later than a few stores of each lane would.
+    static constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Slot); // slots of a vector
+    static constexpr u32 LANE = VECTORS * IN_VECTOR; // slots of a lane
+    static constexpr u32 ITEMS = WARP * LANE; // slots of the warp
+    // Whether one bulk copy stores the whole slice. It starts later than a few stores of each lane
+    // would.
     static constexpr bool BULK = STORES_FROM_SHARED && VECTORS > 3;
 
     Vector vector[WARP * VECTORS];
 
     __device__ Slot *slots() { return (Slot *)vector; }
 
-    // Vector k of a lane in scan order.
+    // Vector k of a lane, in scan order.
     __device__ Vector &of_lane(u32 lane, u32 k, bool reverse) {
         u32 at = lane * VECTORS + k;
         return vector[reverse ? WARP * VECTORS - 1 - at : at];
@@ -28,11 +30,11 @@ template <class Slot, u32 VECTORS> struct Slice {
 constexpr u32 LINE_VECTORS = LINE / sizeof(Vector);
 
 __device__ inline bool same_in_sector(const Vector *a, const Vector *b) { return ((u64)a ^ (u64)b) % SECTOR == 0; }
-// How many vectors past the beginning of a line it is.
+// How many vectors past the beginning of a line an address lies.
 __device__ inline u32 in_line(const void *p) { return u32((u64)p % LINE) / u32(sizeof(Vector)); }
 
-// By one warp: the vectors of a slice but for the first few of them, a line by a quarter of the lanes: two lines of which these had parts would be asked
-// for one after the other.
+// By one warp: copies the vectors of a slice except the first `few` ones. A quarter of the warp
+// copies one line. If a quarter's vectors lay in two lines, two requests would follow each other.
 template <u32 VECTORS> __device__ inline void copy_by_lines(Vector *to, const Vector *from, u32 few, u32 lane) {
     u32 late = in_line(from);
     if (late == 0) {
@@ -49,7 +51,7 @@ template <u32 VECTORS> __device__ inline void copy_by_lines(Vector *to, const Ve
     }
 }
 
-// Turns a vector's slots back to front if asked.
+// The vector with its slots in reverse order, if asked.
 template <class Slot> __device__ inline Vector orient(Vector v, bool reverse) {
     constexpr u32 BYTES = sizeof(Slot);
     Vector r = v;
@@ -67,9 +69,9 @@ template <class Slot> __device__ inline Vector orient(Vector v, bool reverse) {
     return r;
 }
 
-// The 16 bytes that begin some bytes into two vectors in a row: whole words, and where items begin anywhere in a word a part of one.
+// The 16 bytes that begin `4 * WORDS + bits / 8` bytes into two consecutive vectors.
 template <u32 WORDS, class Item> struct Straddle {
-    u32 bits; // of the part
+    u32 bits; // of the last, partial word; 0 if items are whole words
 
     __device__ Vector operator()(const Vector &a, const Vector &b) const {
         u32 word[8] = {a.word[0], a.word[1], a.word[2], a.word[3], b.word[0], b.word[1], b.word[2], b.word[3]};
@@ -83,8 +85,8 @@ template <u32 WORDS, class Item> struct Straddle {
     }
 };
 
-// Calls `use` with the `Straddle` for `bytes`, the same in all lanes: which words they are is decided once, not for each
-// vector.
+// Calls `use` with the `Straddle` of `bytes`, a value uniform in the warp. The branch over words is
+// taken once here, not for each vector.
 template <class Item, class Use> __device__ inline void straddling(u32 bytes, const Use &use) {
     u32 words = bytes / 4, bits = bytes % 4 * 8;
     if (alignof(Item) >= 8 || words == 2) use(Straddle<2, Item>{bits});
@@ -93,21 +95,25 @@ template <class Item, class Use> __device__ inline void straddling(u32 bytes, co
     else use(Straddle<0, Item>{bits}); // less than a word
 }
 
-// ---- contiguous memory ---------------------------------------------------------------------------------------------------
-// A run of n items that starts anywhere, seen in scan order: item i lies at i, or at n - 1 - i in reverse.
+// ---- contiguous memory --------------------------------------------------------------------------
+// An array of n items at any alignment, in scan order: item i lies at index i, or in reverse at
+// index n - 1 - i.
 
-// IN_LINES: whole slices lie in lines as they do in memory, for which the stage begins as late as `shift` says, and vectors are moved by a call. Else the
-// stage begins a line, and nothing is called, which costs a kernel registers.
+// IN_LINES: in the stage a whole slice has the same offset within a line as in memory. The stages
+// begin `shift` vectors late for this, and vectors are moved by a function call. Otherwise the
+// stage begins a line and there is no call, which would cost a kernel registers.
 template <class Item, bool IN_LINES = false> struct Run {
     Item *base;
     u64 n;
     bool reverse;
 
-    // The part of memory that belongs to the slice of `ITEMS` items from `first` on, and where it lies in the slice.
+    // The part of the array in the slice that begins with item `first`: where it lies in memory,
+    // and from which index `at` on in the slice.
     template <u32 ITEMS, u32 IN_VECTOR> struct Part {
         Item *memory;
         u32 count, at;
-        u32 vectors; // how many whole ones it begins with, if they are aligned on both sides
+        // Whole vectors at its beginning, if they are vectors in memory and in the slice.
+        u32 vectors;
 
         __device__ Part(const Run &run, u64 first) {
             count = first >= run.n ? 0 : u32(min(run.n - first, u64(ITEMS)));
@@ -116,31 +122,32 @@ template <class Item, bool IN_LINES = false> struct Run {
             vectors = (u64)memory % sizeof(Vector) == 0 && at % IN_VECTOR == 0 ? count / IN_VECTOR : 0;
         }
         __device__ bool is_whole() const { return vectors == ITEMS / IN_VECTOR; }
-        // How many bytes past a multiple of 16 it begins.
+        // Bytes from a multiple of 16 to the part's beginning.
         __device__ u32 past() const { return u32((u64)memory % sizeof(Vector)); }
     };
 
-    // By how many vectors the stage begins past a line.
+    // How many vectors the stages begin past a line.
     __device__ u32 shift() const {
-        u32 begin = u32((u64)base); // the lower half says it
+        u32 begin = u32((u64)base); // the lower half decides
         if (reverse) begin += u32(n) * u32(sizeof(Item));
         return anew(begin) % LINE / u32(sizeof(Vector));
     }
 
-    // Has the slice of `ITEMS` items from `first` on brought into the L2 cache, if it is whole. By one warp.
+    // By one warp: prefetches the slice that begins with item `first` into L2, if it is whole.
     template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const {
         Part<ITEMS, 1> part(*this, first);
         if (lane == 0 && part.count == ITEMS) ::prefetch((const Vector *)((u64)part.memory - part.past()), ITEMS * sizeof(Item));
     }
 
-    // By one warp. Slots past the end get copies of the last item, so that nothing the operator is called on was not an
-    // input; what it makes of them is never used.
+    // By one warp: the slice that begins with item `first` into the stage. Slots past the end get
+    // copies of the last item: so the operator is called on inputs only, and the results of the
+    // copies are never stored. Other lanes may read the slice after a `__syncwarp`.
     template <class Slot, u32 VECTORS> __device__ void load(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const {
         begin_load(slice, first, lane);
         wait_for_copies();
     }
 
-    // The same without the wait: the slice is there after `wait_for_copies`.
+    // The same without the wait: the slice is complete after `wait_for_copies`.
     template <class Slot, u32 VECTORS> __device__ void begin_load(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const {
         static_assert(sizeof(Slot) == sizeof(Item), "items are copied as they are");
         typedef Slice<Slot, VECTORS> Stage;
@@ -151,7 +158,8 @@ template <class Item, bool IN_LINES = false> struct Run {
         } else {
             Item *to = (Item *)slice.slots();
             Item last;
-            if (part.count < Stage::ITEMS) last = base[reverse ? 0 : n - 1]; // on its way with the others
+            // Its latency overlaps the copies'.
+            if (part.count < Stage::ITEMS) last = base[reverse ? 0 : n - 1];
             if (part.count > 0) load_part(slice, part, lane);
             if (part.count < Stage::ITEMS) {
                 for (u32 i = lane; i < Stage::ITEMS - part.count; i += WARP) to[reverse ? i : part.count + i] = last;
@@ -159,14 +167,16 @@ template <class Item, bool IN_LINES = false> struct Run {
         }
     }
 
-    // By one warp, after all have written their results.
+    // By one warp: the slice to memory, up to the array's end. The lanes' results must be visible
+    // to the warp: a `__syncwarp` comes before.
     template <class Slot, u32 VECTORS> __device__ void store(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const {
         static_assert(sizeof(Slot) == sizeof(Item), "items are copied as they are");
         typedef Slice<Slot, VECTORS> Stage;
         Part<Stage::ITEMS, Stage::IN_VECTOR> part(*this, first);
         Vector *to = (Vector *)part.memory;
         if (part.is_whole()) {
-            if (Stage::BULK && same_in_sector(to, slice.vector)) { // else each sector would be written in two halves
+            // Else the copy would write each sector in two halves.
+            if (Stage::BULK && same_in_sector(to, slice.vector)) {
                 store_from_shared(to, slice.vector, sizeof(slice.vector), lane);
             } else {
 #pragma unroll
@@ -175,7 +185,8 @@ template <class Item, bool IN_LINES = false> struct Run {
         } else if (IN_LINES && Stage::BULK && part.count == Stage::ITEMS) {
             store_moved<VECTORS>(slice.vector, part.memory, lane);
         } else if (part.count == Stage::ITEMS && part.past() > 0) {
-            // The vectors that lie in it, and item by item what is before the first and after the last.
+            // The whole vectors of memory that lie in the slice, each from two vectors of the
+            // stage. The items before the first and after the last one are stored one by one.
             const Item *from = (const Item *)slice.slots();
             constexpr u32 SIZE = sizeof(Item);
             u32 past = part.past(), head = (sizeof(Vector) - past + SIZE - 1) / SIZE, tail = (past + SIZE - 1) / SIZE;
@@ -199,7 +210,7 @@ template <class Item, bool IN_LINES = false> struct Run {
     }
 
   private:
-    // By one warp: the vectors of a slice but for the first few of them.
+    // By one warp: copies the vectors of a slice except the first `few` ones.
     template <u32 VECTORS> static __device__ void copy_vectors(Vector *to, const Vector *from, u32 few, u32 lane) {
         if constexpr (IN_LINES) {
             copy_by_lines<VECTORS>(to, from, few, lane);
@@ -210,14 +221,15 @@ template <class Item, bool IN_LINES = false> struct Run {
         }
     }
 
-    // By one warp: each vector of a slice becomes the 16 bytes that begin `bytes` bytes into it and the next one, or if `back` is 1, into the one
-    // before and it; what lies outside the slice is anything. Each lane goes over those that it owns. By a call, so that it takes no registers
-    // from those who never come here.
+    // By one warp: vector k of the slice becomes the 16 bytes that begin `bytes` bytes into vectors
+    // k and k + 1, or into vectors k - 1 and k if `back` is 1. Bytes from outside the slice are
+    // undefined. Each lane moves the vectors that it owns. A call, so that kernels which never come
+    // here do not pay for its registers.
     template <u32 VECTORS> static __device__ __noinline__ void move_vectors(Vector *stage, u32 back, u32 bytes, u32 lane) {
-        constexpr u32 BATCH = 4; // vectors that are asked for before any of them is written
+        constexpr u32 BATCH = 4; // vectors that are loaded before any of them is written
         Vector *own = stage + lane * VECTORS, *here = own - back;
         Vector now = back == 1 && lane == 0 ? *own : *here, last = back == 0 && lane == WARP - 1 ? *own : here[VECTORS];
-        __syncwarp(); // other lanes' are read
+        __syncwarp(); // a lane reads vectors that other lanes overwrite
         straddling<Item>(bytes, [&](auto straddle) {
 #pragma unroll
             for (u32 k = 0; k < VECTORS; k += BATCH) {
@@ -234,8 +246,9 @@ template <class Item, bool IN_LINES = false> struct Run {
         __syncwarp();
     }
 
-    // A whole slice to where no vector begins: those that lie in it are moved to where they lie in sectors as they do in memory, and whole sectors
-    // are stored by one bulk copy; item by item comes what is before the first of them and after the last.
+    // By one warp: stores a whole slice that begins inside a vector of memory. The vectors are
+    // moved so that they have the same place within a sector as in memory, and one bulk copy stores
+    // the whole sectors. The items before and after these are stored one by one.
     template <u32 VECTORS> static __device__ void store_moved(Vector *stage, Item *memory, u32 lane) {
         constexpr u32 SIZE = sizeof(Item), ALL = WARP * VECTORS, ITEMS = ALL * sizeof(Vector) / SIZE;
         u32 past = u32((u64)memory % sizeof(Vector));
@@ -245,20 +258,23 @@ template <class Item, bool IN_LINES = false> struct Run {
         const Item *items = (const Item *)stage;
         if (lane < head) memory[lane] = items[lane];
         if (lane < tail) memory[ITEMS - 1 - lane] = items[ITEMS - 1 - lane];
-        u32 back = same_in_sector(to, stage); // vector k of memory comes to k - 1, or if it goes back to k
+        // Memory's vector k goes to k - 1 of the stage, or to k if moved back.
+        u32 back = same_in_sector(to, stage);
         move_vectors<VECTORS>(stage, back, sizeof(Vector) - past, lane);
         store_from_shared(to + first, stage + first + back - 1, (end - first) * u32(sizeof(Vector)), lane);
     }
 
-    // A part that no whole vectors are copied to their places of: those that lie in it are moved into place from one to the next,
-    // and item by item comes what is before the first of them and after the last.
+    // By one warp: loads a part that is no sequence of whole vectors of the stage. The vectors of
+    // memory that lie in the part are copied, then each is moved into place; the items before the
+    // first and after the last one come one by one.
     template <class Slot, u32 VECTORS, class Part>
     __device__ static void load_part(Slice<Slot, VECTORS> &slice, const Part &part, u32 lane) {
         typedef Slice<Slot, VECTORS> Stage;
-        u64 begin = (u64)part.memory - part.at * sizeof(Item); // where a whole slice would
+        u64 begin = (u64)part.memory - part.at * sizeof(Item); // where a whole slice would begin
         u32 past = u32(begin % sizeof(Vector));
         const Vector *from = (const Vector *)(begin - past);
-        // By half of the lanes each, the items that lie before the first of these vectors and after the last, and perhaps some of theirs.
+        // Half of the lanes read the items before the first vector, the other half those after the
+        // last. Some of these items lie in the vectors too, and have the same value there.
         constexpr u32 HALF = WARP / 2;
         static_assert(Stage::IN_VECTOR <= HALF, "a lane for each item of a vector");
         auto edge = [&](u32 lane) {
@@ -266,9 +282,10 @@ template <class Item, bool IN_LINES = false> struct Run {
             return lane < HALF ? k : part.count - 1 - k;
         };
         Item item = part.memory[edge(lane)];
-        // By how many vectors they come before their places, so that they lie in sectors as they do in memory, if they do not lie in lines so.
+        // How many vectors early the copies are staged, so that they have the same place within a
+        // sector as in memory. With IN_LINES the stage's shift does this.
         u32 early = part.count == Stage::ITEMS && !IN_LINES ? u32((u64)from % SECTOR / sizeof(Vector)) : 0;
-        if (part.count == Stage::ITEMS) { // the first is not
+        if (part.count == Stage::ITEMS) { // the slice's first vector begins before the part
             copy_vectors<VECTORS>(slice.vector - early, from, 1, lane);
         } else {
             u32 bytes = past + part.at * u32(sizeof(Item)), behind = bytes + part.count * u32(sizeof(Item));
@@ -282,7 +299,7 @@ template <class Item, bool IN_LINES = false> struct Run {
             if constexpr (IN_LINES) {
                 move_vectors<VECTORS>(slice.vector, 0, past, lane);
             } else {
-                // The same, from the last one down.
+                // As `move_vectors`, from the last vector down and without a call.
                 Vector *own = slice.vector + lane * VECTORS, *here = own - early;
                 Vector first = lane == 0 ? *own : *here, after = lane == WARP - 1 && early == 0 ? *own : here[VECTORS];
                 __syncwarp();
@@ -299,13 +316,14 @@ template <class Item, bool IN_LINES = false> struct Run {
             }
         }
         Item *items = (Item *)slice.slots() + part.at;
-        if (lane % HALF < Stage::IN_VECTOR) items[edge(anew(threadIdx.x) % WARP)] = item; // of a few items some are at both ends, and are the same
+        // A short part has some items at both ends, with the same value.
+        if (lane % HALF < Stage::IN_VECTOR) items[edge(anew(threadIdx.x) % WARP)] = item;
     }
 };
 
-// ---- items that tile no vector --------------------------------------------------------------------------------------------
-// A few vectors in a row hold a whole number of them: a group. In and out of the stage they move as granules, integers of their
-// alignment.
+// ---- items that tile no vector ------------------------------------------------------------------
+// A group is the least number of consecutive vectors that hold whole items. In and out of the stage
+// groups move as granules: integers of the item's alignment.
 
 template <u32 BYTES> struct GranuleOf;
 template <> struct GranuleOf<1> {
@@ -346,7 +364,7 @@ template <class Item_> struct Group {
 #pragma unroll
         for (u32 k = 0; k < VECTORS; k++) to[k] = vectors[k];
     }
-    // Back to front if asked.
+    // The group with its items in reverse order, if asked.
     __device__ Group oriented(bool reverse) const {
         Group group = *this;
 #pragma unroll
@@ -370,14 +388,15 @@ template <class Item> struct GroupRun {
     template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const {
         granules().template prefetch<ITEMS * GRANULES>(first * GRANULES, lane);
     }
-    // By one warp. Items past the end are copies of the last one, of which copies of its last granule would be none.
+    // By one warp. Slots past the end get copies of the last item: copies of its last granule would
+    // make no item.
     template <u32 VECTORS> __device__ void load(Slice<Granule, VECTORS> &slice, u64 first, u32 lane) const {
         granules().load(slice, first * GRANULES, lane);
         constexpr u32 ITEMS = Slice<Granule, VECTORS>::ITEMS / GRANULES;
         u32 count = first >= n ? 0 : u32(min(n - first, u64(ITEMS)));
         if (count < ITEMS) {
             Item last = base[reverse ? 0 : n - 1], *to = (Item *)slice.slots();
-            __syncwarp(); // what other lanes have put there is written over
+            __syncwarp(); // other lanes have put copies of the last granule there
             for (u32 i = lane; i < ITEMS - count; i += WARP) to[reverse ? i : count + i] = last;
         }
     }
@@ -386,7 +405,7 @@ template <class Item> struct GroupRun {
     }
 };
 
-// Contiguous memory of any items.
+// The array type for any item: `Run` if items tile a vector, else `GroupRun`.
 template <class Item, bool TILES = sizeof(Vector) % sizeof(Item) == 0> struct RunOf {
     typedef Run<Item, true> Type;
 };
@@ -394,10 +413,13 @@ template <class Item> struct RunOf<Item, false> {
     typedef GroupRun<Item> Type;
 };
 
-// By one warp: the first `count` items at `from` in shared memory, a vector's beginning, to `to`, wherever that begins.
+// By one warp: stores the first `count` items at `from`, which begins a vector of shared memory, to
+// `to` at any alignment.
 template <class Item> __device__ inline void store_front(const Vector *from, Item *to, u32 count, u32 lane) {
     u32 past = u32((u64)to % sizeof(Vector)), bytes = past + count * sizeof(Item);
-    Vector *vectors = (Vector *)((u64)to - past); // of memory: those before `whole` end in the run, the first may begin before it
+    // Vectors of memory. Those before `whole` end inside the output, and the first may begin before
+    // it.
+    Vector *vectors = (Vector *)((u64)to - past);
     u32 whole = bytes / sizeof(Vector);
     if (past == 0) {
         for (u32 k = lane; k < whole; k += WARP) vectors[k] = from[k];
@@ -406,7 +428,7 @@ template <class Item> __device__ inline void store_front(const Vector *from, Ite
             for (u32 k = 1 + lane; k < whole; k += WARP) vectors[k] = straddle(from[k - 1], from[k]);
         });
     }
-    // Item by item what is before the first whole vector and after the last.
+    // The items before the first whole vector and after the last one.
     const Item *items = (const Item *)from;
     u32 head = past == 0 ? 0 : whole == 0 ? count : (sizeof(Vector) - past) / sizeof(Item);
     u32 tail = whole == 0 ? head : (whole * sizeof(Vector) - past) / sizeof(Item);

@@ -1,5 +1,7 @@
-// Types and the few instructions that CUDA C++ has no name for. No toolkit header is included anywhere: a kernel must
-// compile with NVRTC alone.
+// The vocabulary of all templates: integer types, 16-bit floats, total orders of floats, shuffles
+// of values of any size, memory accesses with a stated order, asynchronous copies. A PTX
+// instruction stands here if CUDA C++ has no name for it. No file includes a toolkit header: a
+// kernel must compile with NVRTC alone.
 #pragma once
 
 typedef signed char i8;
@@ -8,15 +10,17 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-// Where a field lies in its struct, as a constant.
+// The offset of a field in its struct, as a constant expression.
 #ifdef __CUDACC_RTC__
 #define FIELD_OFFSET(TYPE, FIELD) __INTADDR__(&((TYPE *)0)->FIELD)
 #else
 #define FIELD_OFFSET(TYPE, FIELD) __builtin_offsetof(TYPE, FIELD)
 #endif
 
-// Which kernels a unit defines: all that it includes, unless it is compiled in parts, each of which begins with a `HAS_KERNEL` that is 1
-// for its own kernel and 0 for the others (`parts` in `src/cuda/unit.rs`). Kernels stand in an `#if`, those of a macro in DEFINE_KERNEL.
+// HAS_KERNEL(NAME) is 1 for each kernel that the unit defines. A unit compiled as a whole defines
+// all kernels that it includes. A unit compiled in parts begins each part with a HAS_KERNEL that is
+// 1 for one kernel and 0 for the others (`parts` in `src/cuda/unit.rs`). So a kernel stands in an
+// `#if HAS_KERNEL(NAME)`, and a kernel made by a macro in a DEFINE_KERNEL.
 #ifndef HAS_KERNEL
 #define HAS_KERNEL(NAME) 1
 #endif
@@ -29,12 +33,12 @@ typedef unsigned long long u64;
 constexpr u32 WARP = 32;
 constexpr u32 ALL_LANES = 0xffffffffu;
 
-// A vector of 16 bytes: the widest access of one thread.
+// 16 bytes, the widest access of one thread.
 struct alignas(16) Vector {
     u32 word[4];
 };
 
-// ---- 16-bit floats -------------------------------------------------------------------------------------------------
+// ---- 16-bit floats ------------------------------------------------------------------------------
 
 struct f16 {
     u16 bits;
@@ -62,7 +66,7 @@ __device__ inline bf16 narrow(float x, Tag<bf16>) {
     bf16 y;
 #if __CUDA_ARCH__ >= 800
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
-#else // older machines have no such instruction
+#else // no such instruction before compute capability 8.0
     u32 bits = __float_as_uint(x);
     y.bits = x != x ? u16(0x7fff) : u16((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 #endif
@@ -70,8 +74,9 @@ __device__ inline bf16 narrow(float x, Tag<bf16>) {
 }
 template <class T> __device__ inline T narrow(float x) { return narrow(x, Tag<T>()); }
 
-// ---- floats in total order: -0 < +0, NaN at the end that the operator asks for ---------------------------------------
-// Every NaN comes out as the positive one with all bits of the mantissa set, which is what the machine's own maximum gives.
+// ---- floats in total order ----------------------------------------------------------------------
+// -0 < +0, and NaN at the end that the operator asks for. Every NaN comes out as the positive NaN
+// with all bits of the mantissa set, as the hardware's own maximum gives it.
 
 enum NanPlace { NAN_FIRST, NAN_LAST };
 
@@ -111,18 +116,19 @@ template <class T> __device__ inline bool is_nan(T x) {
 }
 __device__ inline bool is_nan(double x) { return x != x; } // one instruction for three
 
-// All bits but the sign turned over if the sign is set. It is its own inverse.
+// The bits, all but the sign inverted if the sign is set. The function is its own inverse.
 template <class T> __device__ inline typename FloatBits<T>::Bits folded(typename FloatBits<T>::Bits bits) {
     typedef typename FloatBits<T>::Bits Bits;
     typedef typename FloatBits<T>::Key Key;
-    if (sizeof(Bits) == 8) { // in halves, for which the compiler takes the sign once
+    // 64 bits in halves: the compiler then computes the sign once.
+    if (sizeof(Bits) == 8) {
         u32 high = u32(u64(bits) >> 32), sign = u32(int(high) >> 31);
         return Bits(u64(high ^ (sign & 0x7fffffff)) << 32 | (u32(bits) ^ sign));
     }
     return bits ^ (Bits(Key(bits) >> (8 * sizeof(Bits) - 1)) & Bits(~Bits(0)) >> 1);
 }
 
-// As integers in the same order.
+// An integer for each float, in the same order.
 template <NanPlace PLACE, class T> __device__ inline typename FloatBits<T>::Key key(T x) {
     typedef typename FloatBits<T>::Bits Bits;
     typedef typename FloatBits<T>::Key Key;
@@ -131,17 +137,19 @@ template <NanPlace PLACE, class T> __device__ inline typename FloatBits<T>::Key 
     return Key(!is_nan(x) ? folded<T>(bits) : PLACE == NAN_LAST ? MAGNITUDE : Bits(~MAGNITUDE));
 }
 
-// Of a NaN that is last the key is the bits; of one that is first, the least of all, they come back with the sign too many.
+// The inverse of `key`. The key of a last NaN is the NaN's bits. The key of a first NaN is the
+// least integer, which would come back as a negative NaN, so its sign is cleared.
 template <NanPlace PLACE, class T> __device__ inline T from_key(typename FloatBits<T>::Key key) {
     typedef typename FloatBits<T>::Bits Bits;
     constexpr Bits MAGNITUDE = Bits(~Bits(0)) >> 1;
-    constexpr u32 TOP = sizeof(Bits) == 8 ? 32 : 0; // of 64 bits the upper half tells
+    // Of 64 bits the upper half decides.
+    constexpr u32 TOP = sizeof(Bits) == 8 ? 32 : 0;
     Bits bits = folded<T>(Bits(key));
     if (PLACE == NAN_FIRST && u32(Bits(key) >> TOP) == u32(Bits(~MAGNITUDE) >> TOP)) bits &= MAGNITUDE;
     return FloatBits<T>::from(bits);
 }
 
-// The greater and the less of two; NaN wins in both.
+// The greater and the less of two values. NaN wins in both.
 #if __CUDA_ARCH__ >= 800
 #define EXTREMES(T, TYPE, REGISTER, BITS)                                                                                        \
     __device__ inline T maximum(T a, T b) {                                                                                      \
@@ -152,7 +160,7 @@ template <NanPlace PLACE, class T> __device__ inline T from_key(typename FloatBi
         asm("min.NaN." TYPE " %0, %0, %1;" : "+" REGISTER(a BITS) : REGISTER(b BITS));                                           \
         return a;                                                                                                                \
     }
-#else // older machines have no such instruction
+#else // no such instruction before compute capability 8.0
 #define EXTREMES(T, TYPE, REGISTER, BITS)                                                                                        \
     __device__ inline T maximum(T a, T b) { return from_key<NAN_LAST, T>(max(key<NAN_LAST>(a), key<NAN_LAST>(b))); }             \
     __device__ inline T minimum(T a, T b) { return from_key<NAN_FIRST, T>(min(key<NAN_FIRST>(a), key<NAN_FIRST>(b))); }
@@ -162,13 +170,13 @@ EXTREMES(f16, "f16", "h", .bits)
 EXTREMES(bf16, "bf16", "h", .bits)
 #undef EXTREMES
 
-// ---- two 16-bit lanes of a word ------------------------------------------------------------------------------------------
+// ---- two 16-bit lanes of a word -----------------------------------------------------------------
 
-// Written without a permutation, so that the compiler leaves out what goes into a lane that nobody reads.
+// Shifts instead of a permutation: the compiler then removes the work for a lane that is not read.
 __device__ inline u32 lanes(u32 low, u32 high) { return (low & 0xffff) | high << 16; }
 
-// Bytes of a word, one for each hexadecimal digit of the selector, the lowest first: 0 to 3 are its bytes, 4 is zero, and
-// 8 to 11 are the signs of its bytes.
+// Four bytes of a word, one for each hexadecimal digit of the selector, the lowest first. Digits 0
+// to 3 select a byte of the word, 4 selects zero, 8 to 11 the replicated sign of byte 0 to 3.
 __device__ inline u32 permute(u32 word, u32 selector) {
     u32 permuted;
     asm("prmt.b32 %0, %1, 0, %2;" : "=r"(permuted) : "r"(word), "r"(selector));
@@ -186,7 +194,7 @@ LANE_EXTREME(lane_max, "max.s16x2", short)
 LANE_EXTREME(lane_min, "min.u16x2", u16)
 LANE_EXTREME(lane_min, "min.s16x2", short)
 #undef LANE_EXTREME
-#else // older machines have no such instruction
+#else // no such instruction before compute capability 9.0
 template <class T> __device__ inline u32 lane_max(u32 a, u32 b, Tag<T>) {
     return u32(u16(max(T(a), T(b)))) | u32(max(T(a >> 16), T(b >> 16))) << 16;
 }
@@ -195,21 +203,24 @@ template <class T> __device__ inline u32 lane_min(u32 a, u32 b, Tag<T>) {
 }
 #endif
 
-// ---- functions over 8 states, 4 bits each, state 0 the lowest ---------------------------------------------------------------
+// ---- functions over 8 states, 4 bits a state, state 0 in the lowest bits ------------------------
+// The transition functions of a finite automaton (Ladner and Fischer 1980, "Parallel Prefix
+// Computation"; Hillis and Steele 1986, "Data Parallel Algorithms").
 
-// Such a function as a table: each state that follows twice in a byte.
+// A function as a table for byte permutations: the byte of state s holds the next state twice.
 struct States {
     static constexpr u32 IDENTITY = 0x76543210;
 
-    u32 low, high; // those that follow 0 to 3, and 4 to 7
+    u32 low, high; // the next states of 0 to 3, and of 4 to 7
 
-    // A function to be looked up: packed, and in the lower half what follows 4 to 7.
+    // A function as selectors of a permutation: packed, and states 4 to 7 again in the lower half.
     struct Digits {
         u32 packed, last;
 
         __device__ Digits() {}
         __device__ explicit Digits(u32 packed) : packed(packed), last(packed >> 16) {}
-        // Of two neighbours, four bits up, the upper half of the first and the lower half of the second are in one byte.
+        // Shifting by 4 bits brings the upper half of a state's byte and the lower half of the
+        // next state's byte into one byte, so one permutation packs four states.
         __device__ explicit Digits(States states) {
             u32 low = states.low << 4, high = states.high << 4;
             packed = __byte_perm(low, high, 0x7531);
@@ -217,7 +228,8 @@ struct States {
         }
     };
 
-    static __device__ u32 select(u32 low, u32 high, u32 digits) { // bytes, by the lower four digits, each below 8
+    // Bytes of the table, by the lower four digits of the selector, each below 8.
+    static __device__ u32 select(u32 low, u32 high, u32 digits) {
         u32 bytes;
         asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(low), "r"(high), "r"(digits));
         return bytes;
@@ -226,14 +238,14 @@ struct States {
     __device__ States(u32 low, u32 high) : low(low), high(high) {}
     __device__ explicit States(u32 packed) { *this = States().of(packed); }
 
-    // First `f`, then this one.
+    // The composition: first `f`, then this function.
     __device__ States of(Digits f) const { return States(select(low, high, f.packed), select(low, high, f.last)); }
     __device__ States of(u32 f) const { return of(Digits(f)); }
 
     __device__ u32 packed() const { return Digits(*this).packed; }
 };
 
-// ---- lanes ----------------------------------------------------------------------------------------------------------
+// ---- lanes --------------------------------------------------------------------------------------
 
 // A value of any size as 32-bit words.
 template <class C> struct Words {
@@ -251,7 +263,7 @@ template <class C> struct Words {
     }
 };
 
-// Whether any bit of it is set, and a value of which only the lowest can be: flags of any type.
+// Flags of any type: `is_set` tells whether any bit is set, `flag` sets at most the lowest bit.
 template <class C> __device__ inline bool is_set(C x) {
     Words<C> words(x);
     u32 bits = 0;
@@ -266,7 +278,7 @@ template <class C> __device__ inline C flag(bool set) {
     return words.value();
 }
 
-// The value of the lane `distance` below; lanes that have none keep their own.
+// The value of the lane `distance` below. Lanes below `distance` keep their own value.
 template <class C> __device__ inline C shuffle_up(C x, int distance) {
     Words<C> words(x);
 #pragma unroll
@@ -286,16 +298,16 @@ template <class C> __device__ inline C shuffle(C x, int lane) {
     return words.value();
 }
 
-// ---- registers ------------------------------------------------------------------------------------------------------
+// ---- registers ----------------------------------------------------------------------------------
 
-// The same, which the compiler takes for anything: what it has made of the value before is made anew of this one, not kept in registers
-// until then.
+// The same value, opaque to the compiler: values derived from `x` before are computed again from
+// the result instead of being kept in registers until then.
 __device__ inline u32 anew(u32 x) {
     asm volatile("" : "+r"(x));
     return x;
 }
 
-// ---- memory ---------------------------------------------------------------------------------------------------------
+// ---- memory -------------------------------------------------------------------------------------
 
 __device__ inline u64 load_relaxed(const u64 *p) {
     u64 x;
@@ -305,8 +317,9 @@ __device__ inline u64 load_relaxed(const u64 *p) {
 __device__ inline void store_relaxed(u64 *p, u64 x) {
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(x) : "memory");
 }
-// Words of shared memory that threads of a block hand to each other with no barrier between. Compiled with PARASCAN_CHECKED all
-// accesses of such a word are atomic operations, which cost more: racecheck takes two of these for no race, and any other two for one.
+// Words of shared memory by which threads of a block communicate without a barrier. With
+// PARASCAN_CHECKED every access of such a word is an atomic operation, which costs more: racecheck
+// accepts two atomic operations, and reports any other pair of accesses as a race.
 #ifndef PARASCAN_CHECKED
 __device__ inline u64 load_relaxed_shared(const u64 *p) {
     u64 x;
@@ -316,7 +329,8 @@ __device__ inline u64 load_relaxed_shared(const u64 *p) {
 __device__ inline void store_relaxed_shared(u64 *p, u64 x) {
     asm volatile("st.relaxed.cta.shared.u64 [%0], %1;" ::"r"(u32(__cvta_generic_to_shared(p))), "l"(x) : "memory");
 }
-// The same of words that are added to or exchanged by atomic operations, and of which all stores are of one value.
+// The same for words that atomic operations add to or exchange, and whose plain stores all store
+// one value.
 template <class T> __device__ inline T load_shared(const T *p) { return *(const volatile T *)p; }
 template <class T> __device__ inline void store_shared(T *p, T x) { *p = x; }
 __device__ inline void max_shared(u64 *p, u64 x) { atomicMax(p, x); }
@@ -343,7 +357,8 @@ ATOMIC_WORD(u64, "64", "l")
 #undef ATOMIC_WORD
 template <class T> __device__ inline T load_shared(const T *p) { return load_relaxed_shared(p); }
 template <class T> __device__ inline void store_shared(T *p, T x) { store_relaxed_shared(p, x); }
-// Of 64 bits there is an instruction to exchange and none for these: what the compiler makes of atomicMax begins with a load.
+// PTX has a 64-bit exchange but no 64-bit maximum or OR of this kind: what the compiler makes of
+// `atomicMax` begins with a plain load, which racecheck would report.
 template <class Next> __device__ inline void exchange_shared(u64 *p, const Next &next) {
     u64 before = load_relaxed_shared(p), seen;
     do {
@@ -363,15 +378,17 @@ __device__ inline u32 add_relaxed(u32 *p, u32 x) {
     asm volatile("atom.relaxed.gpu.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(p), "r"(x) : "memory");
     return before;
 }
-// Everything this warp has read or written so far happens before; everything after it, after.
+// Acquire and release: what this warp read or wrote before happens before the addition, and what it
+// does after the addition happens after.
 __device__ inline u32 add_acquire_release(u32 *p, u32 x) {
     u32 before;
     asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], %2;" : "=r"(before) : "l"(p), "r"(x) : "memory");
     return before;
 }
 
-// Copies 16 aligned bytes from global to shared memory, past the registers where the machine can. Finished for the
-// calling thread by `wait_for_copies`.
+// An asynchronous copy of 16 aligned bytes from global to shared memory, past the registers, from
+// compute capability 8.0 on. The calling thread may read the bytes after `wait_for_copies`, other
+// threads after a barrier that follows it.
 __device__ inline void copy_to_shared(Vector *to, const Vector *from) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(u32(__cvta_generic_to_shared(to))), "l"(from) : "memory");
@@ -379,7 +396,7 @@ __device__ inline void copy_to_shared(Vector *to, const Vector *from) {
     *to = *from;
 #endif
 }
-// The same of what other blocks of the multiprocessor ask for too: it stays in the L1 cache.
+// The same for bytes that other blocks of the multiprocessor read too: they stay in the L1 cache.
 __device__ inline void copy_common_to_shared(Vector *to, const Vector *from) {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(u32(__cvta_generic_to_shared(to))), "l"(from) : "memory");
@@ -387,7 +404,7 @@ __device__ inline void copy_common_to_shared(Vector *to, const Vector *from) {
     *to = *from;
 #endif
 }
-// One item, past the registers if it is 4 or 8 bytes.
+// The same for one item: past the registers if it has 4 or 8 bytes.
 template <class T> __device__ inline void copy_item_to_shared(T *to, const T *from) {
 #if __CUDA_ARCH__ >= 800
     if constexpr ((sizeof(T) == 4 || sizeof(T) == 8) && alignof(T) == sizeof(T)) {
@@ -403,53 +420,57 @@ __device__ inline void wait_for_copies() {
     asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }
-// Whether `store_from_shared` is there.
+// Whether `store_from_shared` does anything.
 #if __CUDA_ARCH__ >= 900
 constexpr bool STORES_FROM_SHARED = true;
 #else
 constexpr bool STORES_FROM_SHARED = false;
 #endif
-// By a warp: stores `bytes` bytes, a multiple of 16, that its lanes have written to shared memory, past their registers. Both begin at
-// multiples of 16.
+// By one warp: one bulk copy of `bytes` bytes, a multiple of 16, from shared to global memory. The
+// lanes have written the bytes before; both addresses are multiples of 16.
 __device__ inline void store_from_shared(Vector *to, const Vector *from, u32 bytes, u32 lane) {
 #if __CUDA_ARCH__ >= 900
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); // what reads is none of the threads that have written
+    // The copy engine reads through another proxy than the lanes wrote through. Without the fence
+    // it may read stale bytes.
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncwarp();
     if (lane == 0) {
         asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(u32(__cvta_generic_to_shared(from))),
                      "r"(bytes)
                      : "memory");
         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-        // The shared memory is another block's when this one ends.
+        // When the block ends, its shared memory belongs to another block. So the lane waits until
+        // the copy has read it.
         asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
     }
 #endif
 }
-// Has `bytes` bytes, a multiple of 16, brought into the L2 cache where the machine can. By one thread.
+// By one thread: prefetches `bytes` bytes, a multiple of 16, into L2, from compute capability 9.0.
 __device__ inline void prefetch(const Vector *from, u32 bytes) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
 #endif
 }
 
-// Memory is read and written by so many bytes at a time, and asked for by so many.
+// Bytes of a memory transaction, and of a cache line.
 constexpr u32 SECTOR = 32, LINE = 128;
 
-// Has the lines that begin in `bytes` bytes brought into the L2 cache. By a block, each line by one thread.
+// By a block: prefetches into L2 the lines that begin in `bytes` bytes, each line by one thread.
 template <u32 THREADS> __device__ inline void prefetch_lines(const void *from, u32 bytes) {
     for (u32 at = threadIdx.x * LINE; at < bytes; at += THREADS * LINE)
         asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)from + at) : "memory");
 }
 
-// ---- launches -----------------------------------------------------------------------------------------------------------------
+// ---- launches -----------------------------------------------------------------------------------
 
-// The blocks of the next launch, if it is a dependent one, may start as soon as all of this one have come here or ended.
+// Programmatic dependent launch: the next launch's blocks may start as soon as all blocks of this
+// one have called this or ended.
 __device__ inline void launch_next() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
-// Waits until the launch before has ended and what it wrote can be read.
+// Waits until the launch before has ended. What it wrote can be read afterwards.
 __device__ inline void wait_for_launch_before() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -1,8 +1,10 @@
-// The scan inside a warp, by shuffles (Kogge and Stone 1973 over 32 lanes).
+// The scan and the fold of one carry a lane, by shuffles. The scan is the network of Kogge and
+// Stone (1973) over 32 lanes. Operands keep lane order, so the operator need not be commutative.
 #pragma once
 #include "core/types.cuh"
 
-// Lane i gets the combination of lanes 0 to i, if it is one of the first `LANES`.
+// The inclusive scan. Lane i gets the combination of lanes 0 to i, if it is one of the first LANES.
+// Results of other lanes are undefined.
 template <class Operator, u32 LANES = WARP>
 __device__ inline typename Operator::Carry warp_inclusive(typename Operator::Carry x, u32 lane) {
 #pragma unroll
@@ -13,10 +15,11 @@ __device__ inline typename Operator::Carry warp_inclusive(typename Operator::Car
     return x;
 }
 
-// Lane 0 gets the combination of the first `count` lanes, in order; the other lanes get partial results of no use.
+// The fold of the first `count` lanes, in order, in lane 0. Results of other lanes are undefined.
 template <class Operator> __device__ inline typename Operator::Carry warp_fold(typename Operator::Carry x, u32 lane, u32 count) {
 #pragma unroll
-    for (u32 distance = 1; distance < WARP; distance *= 2) { // lane i holds [i, i + 2 * distance) if i is a multiple of it
+    // Before a step lane i holds lanes [i, i + distance), if i is a multiple of `distance`.
+    for (u32 distance = 1; distance < WARP; distance *= 2) {
         typename Operator::Carry later = shuffle_down(x, distance);
         if (lane + distance < count) x = Operator::combine(x, later);
     }

@@ -1,4 +1,5 @@
-// The three bodies of an operator on their own, for comparison with the Rust ones (`parascan::laws`).
+// The kernels that call an operator's bodies on their own. The library compares their results with
+// those of the Rust bodies (`parascan::laws`).
 #pragma once
 #include "core/types.cuh"
 
@@ -11,7 +12,8 @@ extern "C" __global__ void lift_and_lower(const Element *x, u64 n, Carry *lifted
     lowered[i] = Operator::lower(carry);
 }
 
-// One thread a pair: each of the earlier carries with each of the `columns` later ones, row by row, n pairs in all.
+// One thread a pair, n pairs row by row: each of the earlier carries with each of the `columns`
+// later ones.
 extern "C" __global__ void combine_all(const Carry *earlier, const Carry *later, u64 columns, u64 n, Carry *combined,
                                        Element *lowered) {
     u64 i = u64(blockIdx.x) * blockDim.x + threadIdx.x;

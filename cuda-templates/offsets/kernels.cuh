@@ -1,5 +1,6 @@
-// The kernels of offsets, one for each range of lengths: the translation unit defines `Size`, `Offset`, and `RANGES` with the
-// warps, the vectors of a lane or the rows of a warp, and the spread of each. All are one launch whatever n.
+// The kernels of offsets, one for each range of lengths. The unit defines `Size`, `Offset`, and
+// `RANGES` with the warps of a block, the vectors of a lane or rows of a warp, and the prefix
+// spread of each range. A call is one launch whatever its length.
 #pragma once
 #include "offsets/offsets.cuh"
 

@@ -1,8 +1,11 @@
-// Offsets: the pipeline from sizes to where each begins.
+// Offsets: the exclusive sum of sizes, for example where packed segments begin (allocation by
+// prefix sum; Blelloch 1990, "Prefix Sums and Their Applications"). The tile pipeline with sizes as
+// source and offsets as sink, and a walk of its own for sizes narrower than their offsets.
 #pragma once
 #include "core/pipeline.cuh"
 
-// Stays at the greatest value where the sum would be more, which is associative: then the total tells.
+// A sum that stays at the greatest value once it would exceed it. Saturation is associative, so the
+// total tells of an overflow anywhere.
 struct SaturatingSum {
     typedef u64 Carry;
     static __device__ u64 alone(u64 x) { return x; }
@@ -12,7 +15,7 @@ struct SaturatingSum {
     }
 };
 
-// Sizes, each rounded up to a multiple of padding + 1, a power of two.
+// The source: sizes, each rounded up to a multiple of `padding + 1`, a power of two.
 template <class Size> struct Sizes {
     typedef Size Item;
     Size *sizes;
@@ -23,7 +26,7 @@ template <class Size> struct Sizes {
         Run<Size, true>{sizes, n, false}.template prefetch<ITEMS>(first, lane);
     }
 
-    // What is past the end takes nothing.
+    // By one warp. Sizes past the end are 0.
     template <class Slot, u32 VECTORS> __device__ void load(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const {
         constexpr u32 ITEMS = Slice<Slot, VECTORS>::ITEMS;
         u32 count = first >= n ? 0 : u32(min(n - first, u64(ITEMS)));
@@ -45,7 +48,7 @@ template <class Size> struct Sizes {
     }
 };
 
-// Where each begins; and, if there is a place for it, where the last one ends.
+// The sink: where each item begins, and with `with_end` where the last one ends, at index n.
 template <class Offset> struct Starts {
     typedef Offset Result;
     Offset *starts;
@@ -72,8 +75,9 @@ template <class Offset> struct Starts {
     }
 };
 
-// A walk for sizes that are narrower than their offsets: the stage holds the sizes alone, so that more of them are on their way. It
-// is rows, of which each lane takes as many sizes as make two vectors of offsets.
+// The walk for sizes narrower than offsets. The stage holds sizes only, so more bytes are in flight
+// than if it had room for offsets. A slice is rows; of each row a lane takes as many sizes as make
+// 32 bytes of offsets.
 template <class Size, class Offset, u32 ROWS> struct RowWalk {
     typedef u64 Carry;
     static constexpr u32 EACH = 2 * sizeof(Vector) / sizeof(Offset); // sizes of a lane in a row
@@ -96,7 +100,8 @@ template <class Size, class Offset, u32 ROWS> struct RowWalk {
 
     __device__ void prefetch(u64 first, u32 lane) const { source.template prefetch<ITEMS>(first, lane); }
 
-    // The sum of the whole slice, in any order. What is past the end takes nothing.
+    // The sum of the slice's sizes, in any order: within a slice sums are exact. Sizes past the end
+    // are 0.
     __device__ u64 fold(Stage &stage, u64 first, u32 lane) {
         u32 count = first >= source.n ? 0 : u32(min(source.n - first, u64(ITEMS)));
         const Size *from = source.sizes + first;
@@ -120,18 +125,18 @@ template <class Size, class Offset, u32 ROWS> struct RowWalk {
     __device__ void total(u64 total) const { sink.total(total); }
 
     __device__ void finish(Stage &stage, Maybe<u64> prefix, u64 first, u32 lane) {
-        // What a slice sums up to is far from 2^63.
+        // A slice's sum is far below 2^63, so below that prefix nothing saturates.
         if (source.padding == 0 && prefix.value >> 63 == 0) put<true>(stage, prefix.value, first, lane);
         else put<false>(stage, prefix.value, first, lane);
     }
 
   private:
-    // What a slice sums up to fits: of narrow sizes and alignments up to 2^32.
+    // Within a slice no sum overflows: sizes have at most 32 bits, alignments are at most 2^32.
     struct Exact {
         typedef u64 Carry;
         static __device__ u64 combine(u64 a, u64 b) { return a + b; }
     };
-    // PLAIN: nothing is rounded and nothing saturates.
+    // PLAIN: sizes are not rounded, and nothing saturates.
     template <bool PLAIN> __device__ u64 rounded(Size size) const { return PLAIN ? size : (u64(size) + source.padding) & ~source.padding; }
     template <bool PLAIN> static __device__ u64 add(u64 a, u64 b) { return PLAIN ? a + b : SaturatingSum::combine(a, b); }
 
@@ -146,7 +151,7 @@ template <class Size, class Offset, u32 ROWS> struct RowWalk {
         return sum;
     }
 
-    // `before` is that of a row.
+    // Stores the offsets of the slice, row by row. `before` is the prefix of a row.
     template <bool PLAIN> __device__ void put(const Stage &stage, u64 before, u64 first, u32 lane) {
         bool is_whole = first + ITEMS <= source.n && (u64)(sink.starts + first) % sizeof(Vector) == 0;
 #pragma unroll 4
@@ -174,8 +179,8 @@ template <class Size, class Offset, u32 ROWS> struct RowWalk {
         }
     }
 
-    // Two neighbours store the whole 32 bytes of the one, and then of the other: half of them at a time would each be written on
-    // its own.
+    // Two neighbouring lanes store the 32-byte sector of the first lane, then that of the second.
+    // If each lane stored its own two halves, every sector would be written in two steps.
     static __device__ void store_pairs(const Offsets &offsets, Vector *to, u32 lane) {
         Vector half[2];
         memcpy(half, &offsets, sizeof(half));
@@ -189,8 +194,8 @@ template <class Size, class Offset, u32 ROWS> struct RowWalk {
     }
 };
 
-// Sizes as wide as offsets, or wider, take the pipeline; EACH are the vectors of a lane. Narrower ones go by rows, of which a
-// warp has so many.
+// One tile a block. Sizes as wide as offsets or wider take the pipeline, and EACH is the vectors of
+// a lane. Narrower sizes take `RowWalk`, and EACH is the rows of a warp.
 template <class Size, class Offset, u32 WARPS, u32 EACH, u32 SPREAD>
 __device__ void offset_tiles(Size *sizes, Offset *starts, u64 n, u64 padding, u64 *sum, bool with_end, void *memory, u32 tiles) {
     typedef PrefixServer<SaturatingSum, WARPS, SPREAD> Join;

@@ -1,7 +1,7 @@
 #pragma once
 #include "scan/scan.cuh"
 
-// The operator on its own partial results.
+// The operator on its own partial results: elements are carries. For the scan of aggregates.
 struct CarryOperator {
     typedef ::Carry Element;
     typedef ::Carry Carry;

@@ -1,4 +1,4 @@
-// The kernel of scan by a chain of tiles, compiled at run time.
+// The kernel of the chained scan (`Strategy::Chained`), compiled at run time.
 #pragma once
 #include "scan/scan.cuh"
 

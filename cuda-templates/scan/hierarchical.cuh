@@ -1,5 +1,9 @@
-// The kernels of the hierarchical scan, compiled at run time: the aggregates of all tiles, their scan by the same kernels on
-// carries, then every tile from its prefix.
+// The kernels of the hierarchical scan (`Strategy::Hierarchical`), compiled at run time: reduce,
+// then scan (Merrill and Grimshaw 2009, "Parallel Scan for Stream Architectures").
+//
+//   aggregate   the aggregate of every tile
+//   scan        the aggregates, by the same kernels on carries, recursively
+//   scan        every tile from its prefix
 #pragma once
 #include "scan/carry_operator.cuh"
 
@@ -15,7 +19,7 @@ extern "C" __global__ void __launch_bounds__(CarryShape::THREADS) aggregate_carr
 }
 #endif
 
-// `prefixes` holds the inclusive scan of the aggregates, `init` combined first.
+// `prefixes` holds the inclusive scan of the aggregates, with `init` combined first.
 #if HAS_KERNEL(scan_elements)
 extern "C" __global__ void __launch_bounds__(SmallShape::THREADS)
     scan_elements(Element *in, Element *out, u64 n, Carry init, u32 flags, Carry *prefixes) {

@@ -1,6 +1,7 @@
-// The kernels of scan that are compiled at build time, one for each range of lengths: the translation unit defines the
-// `Operator`, and `RANGES` with the shape and the spread of each. All are one launch whatever n: one block serves the prefixes, the
-// others scan a tile each; a single tile needs neither server nor memory.
+// The default kernels of scan (`Strategy::PrefixServer`), compiled at build time: one for each
+// range of lengths. The unit defines `Operator`, and `RANGES` with the shape and the prefix spread
+// of each range. A scan is one launch whatever its length: one block serves the prefixes, the
+// others scan a tile each. A single tile needs neither server nor memory.
 #pragma once
 #include "scan/scan.cuh"
 
@@ -11,9 +12,13 @@ template <class T> constexpr bool IS_FLOAT = false;
 template <> constexpr bool IS_FLOAT<float> = true;
 template <> constexpr bool IS_FLOAT<double> = true;
 
-// How many blocks the registers of a multiprocessor shall leave room for: as many as its shared memory holds, if that leaves a thread
-// 64 of them. Left alone, the compiler takes up to 72 for some elements of 4 and 8 bytes, and one block of eight does not fit; and in shorter
-// tiles it spills for blocks that never come. Of floats it takes more for sums alone, which with 64 are slower than with a block less.
+// Blocks that the registers of a multiprocessor must have room for: as many as its shared memory
+// holds, if that leaves a thread 64 registers.
+//
+// Without this bound the compiler takes up to 72 registers for some elements of 4 and 8 bytes, so
+// one block of eight does not fit; and in shorter tiles it spills, for blocks that never become
+// resident. Of the operators on floats only sums take more than 64 registers, and with 64 they are
+// slower than with one block less.
 template <u32 WARPS, u32 VECTORS> constexpr u32 resident() {
 #if __CUDA_ARCH__ >= 900
     constexpr u32 HELD = (227 << 10) / (WARPS * WARP * VECTORS * sizeof(Vector) + (2 << 10));

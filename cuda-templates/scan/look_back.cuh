@@ -1,4 +1,4 @@
-// The kernel of scan by look-back, compiled at run time.
+// The kernel of the scan by look-back (`Strategy::LookBack`), compiled at run time.
 #pragma once
 #include "scan/scan.cuh"
 

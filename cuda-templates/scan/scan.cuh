@@ -1,10 +1,11 @@
-// Scan: the pipeline from contiguous memory to contiguous memory.
+// Scan: the tile pipeline with contiguous memory as source and sink, and its inner loops for short
+// elements and for functions over states.
 #pragma once
 #include "core/pipeline.cuh"
 
 enum ScanFlags : u32 { EXCLUSIVE = 1, REVERSE = 2, INIT = 4 };
 
-// No pointer is __restrict__: input and output may be the same memory.
+// Input and output may be the same memory, so no pointer is __restrict__.
 template <class Operator> struct ScanSource {
     typedef typename Operator::Element Item;
     typename RunOf<Item>::Type run;
@@ -26,12 +27,14 @@ template <class Operator> struct ScanSink {
     __device__ void total(Carry) const {}
 };
 
-// ---- short elements by words -----------------------------------------------------------------------------------------------
-// Taken one by one, elements of one byte, and some of two, are bound by their instructions: a word holds four of them, or two.
-// Where the operator says how (`Operator::Pairs`), two at once go through the 16-bit lanes of a word. Such operators are
-// commutative. Of bytes, what is carried into the upper half of a lane is cut off in the end.
+// ---- short elements: two at a time by 16-bit lanes ----------------------------------------------
+// Taken one by one, 1-byte elements and some 2-byte ones are limited by instructions, not by
+// memory. A word holds four of them, or two. If the operator says how (`Operator::Pairs`), two
+// elements are combined at once in the 16-bit lanes of a word. Such an operator must be
+// commutative. Sums of bytes carry into the upper half of a lane; those bits are cut off at the
+// end.
 
-// The operator has no such form, or its elements are wider.
+// No such form: the operator has none, or the elements are wider.
 struct NoPairs {};
 struct SumPairs { // of bytes
     static constexpr bool SIGNED = false;
@@ -64,13 +67,15 @@ template <class Lane> struct MinPairs {
     static __device__ u32 combine(u32 a, u32 b) { return lane_min(a, b, Tag<Lane>()); }
 };
 
-// Products of lanes are no single instruction. Those of bytes are taken one by one in words, whose upper bytes are of no use.
+// Four products of bytes in one word, one after the other. There is no product of lanes; the upper
+// bytes of the word are meaningless.
 struct ProductInTurn {};
 
-// The walk over a vector's words, forward or backward, that all of these share. A Word keeps what came before in `upto` and has
-//   void fold(u32 word)                                  // in memory order: the operator is commutative
-//   Carry folded() const
-//   u32 put(u32 word, bool reverse, bool exclusive)      // the results, in memory order
+// The lane walk over a vector's words, forward or in reverse, that all forms share. A Word keeps
+// the carry of the items before in `upto` and has
+//   void fold(u32 word);                              // in memory order: the operator commutes
+//   Carry folded() const;
+//   u32 put(u32 word, bool reverse, bool exclusive);  // the results, in memory order
 template <class Operator, class Word> struct ByWords {
     typedef typename Operator::Carry Carry;
     Word word;
@@ -99,11 +104,11 @@ template <class Operator> struct WordOfBytes {
     typedef typename Operator::Carry Carry;
     typedef typename Operator::Pairs Pairs;
 
-    u32 upto; // folding: in both lanes; putting: in the lower one
+    u32 upto; // in `fold` a partial result in each lane; in `put` the carry, in the lower lane
 
     __device__ explicit WordOfBytes(Maybe<Carry> before) : upto(before.some ? u32(int(before.value)) : Pairs::NEUTRAL) {}
 
-    // Its items with even numbers in scan order, and those with odd ones, as lanes.
+    // The items of even and of odd number, in scan order, as 16-bit lanes.
     static __device__ u32 evens(u32 word, bool reverse) {
         return Pairs::SIGNED ? permute(word, reverse ? 0x91b3 : 0xa280) : permute(word, reverse ? 0x4143 : 0x4240);
     }
@@ -118,7 +123,7 @@ template <class Operator> struct WordOfBytes {
 
     __device__ u32 put(u32 word, bool reverse, bool exclusive) {
         u32 even = evens(word, reverse), odd = odds(word, reverse);
-        // Each lane: up to before its even item, up to that, up to the odd one.
+        // For each lane: before its even item, with its even item, with its odd item.
         u32 before = lanes(upto, Pairs::combine(upto, Pairs::combine(even, odd)));
         even = Pairs::combine(before, even);
         odd = Pairs::combine(even, odd);
@@ -131,7 +136,7 @@ template <class Operator> struct WordOfHalves {
     typedef typename Operator::Carry Carry;
     typedef typename Operator::Pairs Pairs;
 
-    u32 upto; // folding: of the items of each lane; putting: of all in both lanes
+    u32 upto; // in `fold` a partial result in each lane; in `put` the carry, in both lanes
 
     __device__ explicit WordOfHalves(Maybe<Carry> before)
         : upto(before.some ? permute(u32(before.value), 0x1010) : Pairs::NEUTRAL) {}
@@ -141,7 +146,8 @@ template <class Operator> struct WordOfHalves {
 
     __device__ u32 put(u32 word, bool reverse, bool exclusive) {
         u32 turn = reverse ? 0x1032 : 0x3210, items = permute(word, turn);
-        u32 sums = Pairs::combine(items, __byte_perm(items, Pairs::NEUTRAL, 0x1054)); // the first, both
+        // Lane 0: the first item; lane 1: both items.
+        u32 sums = Pairs::combine(items, __byte_perm(items, Pairs::NEUTRAL, 0x1054));
         u32 inclusive = Pairs::combine(upto, sums);
         u32 results = exclusive ? __byte_perm(upto, inclusive, 0x5410) : inclusive;
         upto = permute(inclusive, 0x3232);
@@ -172,9 +178,10 @@ template <class Operator> struct WordOfFactors {
     }
 };
 
-// ---- functions over states ---------------------------------------------------------------------------------------------------
-// Taken from the last one back, a composition is a selection of bytes out of a table, a third of what it takes to pack the result as
-// well; so a lane's functions are folded that way, and packed once.
+// ---- functions over states ----------------------------------------------------------------------
+// Composed from the last function back, a step selects bytes from a table and packs nothing: a
+// third of the instructions of a packed composition. So a lane folds its functions in this
+// direction and packs the result once.
 
 struct FoldedStates {};
 
@@ -189,7 +196,7 @@ struct LaneByStates
     __device__ Carry fold(Stage &stage, u64 first, u32 lane) {
         this->source.load(stage, first, lane);
         __syncwarp();
-        // Which way is decided once a slice, for it would be a selection for each word.
+        // The direction is a template parameter: the branch is taken once a slice, not once a word.
         States all = this->reverse ? folded<true>(stage, lane) : folded<false>(stage, lane);
         Carry upto = warp_inclusive<Operator>({all.packed()}, lane);
         this->before = shuffle_up(upto, 1);
@@ -235,7 +242,7 @@ struct LaneByStates
     }
 };
 
-// ---- scan ------------------------------------------------------------------------------------------------------------------
+// ---- scan ---------------------------------------------------------------------------------------
 
 template <class Operator, class Pairs, u32 BYTES> struct WordOf;
 template <class Operator, class Pairs> struct WordOf<Operator, Pairs, 1> {
@@ -248,8 +255,9 @@ template <class Operator> struct WordOf<Operator, ProductInTurn, 1> {
     typedef WordOfFactors<Operator> Type;
 };
 
-// How a warp goes over its slice.
-template <class Operator, class Shape, class Pairs, bool TILES> struct ScanWalk { // by words
+// The walk of a scan: by words if the operator has pairs, over states, by items, or by groups if
+// elements tile no vector.
+template <class Operator, class Shape, class Pairs, bool TILES> struct ScanWalk {
     typedef typename WordOf<Operator, Pairs, sizeof(typename Operator::Element)>::Type Word;
     typedef LaneByLane<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element, Shape,
                        ByWords<Operator, Word>>
@@ -283,7 +291,8 @@ __device__ void scan_tiles(typename Operator::Element *in, typename Operator::El
     Scan::run(shared, source, sink, join, {init, bool(flags & INIT)}, reverse);
 }
 
-// The aggregate of each whole tile; the grid leaves the last one out, which no tile comes after.
+// The aggregate of each tile but the last, which no tile comes after: the grid has one block less
+// than there are tiles.
 template <class Operator, class Shape>
 __device__ void aggregate_tiles(typename Operator::Element *in, u64 n, u32 flags, typename Operator::Carry *aggregates) {
     typedef ScanPipeline<Operator, Shape, GivenPrefixes<Operator>> Scan;

@@ -1,4 +1,4 @@
-// The kernels that pack segments and find the way back, for offsets and indices of 4 and 8 bytes.
+// The kernels of pack and expand, for offsets and indices of 4 and 8 bytes.
 #pragma once
 #include "segments/segments.cuh"
 

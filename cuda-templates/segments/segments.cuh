@@ -1,20 +1,24 @@
-// Segments of any lengths, in tiles of equal work: copies that pack them, and the map from outputs back to segments.
+// Segments of any lengths in tiles of equal work: pack copies them side by side, expand maps each
+// output back to its segment. Load-balancing search (Baxter 2013, moderngpu; Merrill and Garland
+// 2016, "Merge-Based Parallel Sparse Matrix-Vector Multiplication").
 //
-// All segments lie on a line of work: each takes COST places, and then one for each of its outputs. A tile is TILE places of the
-// line, so that neither a long segment nor many empty ones keep a block for longer than others. Which segments a tile has is found by
-// search, by its block: nothing is handed from one to the next.
+// Work is a line of units: a segment takes COST units, then one unit for each of its outputs. A
+// tile is TILE consecutive units, so neither a long segment nor many empty ones keep a block longer
+// than other blocks. A block finds its tile's first and last segment by search. Blocks exchange
+// nothing.
 #pragma once
 #include "core/types.cuh"
 
-// Where segments end in the output: `offsets` are one more than segments, of which the first one is where the output begins.
+// Where segments end in the output. There is one offset more than segments; the first one is where
+// the output begins.
 template <class Offset> struct Ends {
     const Offset *offsets;
-    u64 n;    // segments
-    u64 room; // outputs, of `unit` each
+    u64 n; // segments
+    u64 room; // outputs that fit, of `unit` units each
     u32 unit;
 
-    // Where the output ends of the segments before i. An offset less than the first one counts as
-    // it.
+    // Where the outputs of the segments before i end. An offset below the first one counts as the
+    // first one.
     __device__ u64 before(u64 i) const {
         Offset begin = offsets[0], end = max(offsets[i], begin);
         return min(u64(Offset(end - begin)), room) * unit;
@@ -25,20 +29,22 @@ template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
     typedef Offset_ Offset;
     static constexpr u32 WARPS = WARPS_, THREADS = WARPS * WARP, TILE = TILE_, COST = COST_;
     static constexpr u32 SEGMENTS = TILE / COST + 1;
-    static __host__ __device__ constexpr u32 power(u32 n) { return n < 2 ? 1 : 2 * power(n / 2); } // of two, the greatest up to n
+    // The greatest power of two up to n.
+    static __host__ __device__ constexpr u32 power(u32 n) { return n < 2 ? 1 : 2 * power(n / 2); }
 
     struct Shared {
-        u64 segment[2]; // the first one, and the last
-        u64 output[2];  // where the tile's outputs begin, and end
-        u32 end[SEGMENTS]; // of the outputs of each, from the tile's first output on
+        u64 segment[2]; // the tile's first segment, and its last
+        u64 output[2]; // where the tile's outputs begin, and where they end
+        // By segment of the tile: the end of its outputs, from the tile's first output on.
+        u32 end[SEGMENTS];
     };
 
     Shared &shared;
     Ends<Offset> ends;
-    u64 first, output; // segment, output
+    u64 first, output; // the tile's first segment, and its first output
     u32 segments, outputs;
 
-    // By all threads of the block.
+    // By all threads of the block. `find` and `shared.end` may be used after a barrier.
     __device__ SegmentTile(Shared &shared, Ends<Offset> ends, u64 tile) : shared(shared), ends(ends) {
         u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
         if (warp < 2) {
@@ -51,8 +57,8 @@ template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
         __syncthreads();
         first = shared.segment[0];
         output = shared.output[0];
-        // Where offsets are in no order, the last segment may be far from the first, and the end
-        // before the output: that ends here.
+        // With offsets in no order the last segment may be far from the first, and the end before
+        // the first output. The tile then has fewer segments, or no outputs.
         u64 last = min(shared.segment[1] + 1, ends.n), end = max(output, shared.output[1]);
         segments = u32(last > first ? min(last - first, u64(SEGMENTS)) : 0);
         outputs = u32(min(end - output, u64(TILE)));
@@ -62,7 +68,8 @@ template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
         }
     }
 
-    // The segment of an output, from the tile's first of either on; none is `segments`. After a barrier.
+    // The segment that an output is in, or `segments` if it is in none. Both are numbered from the
+    // tile's first one on.
     __device__ u32 find(u32 output) const {
         u32 found = 0;
 #pragma unroll
@@ -72,19 +79,19 @@ template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
     }
 
   private:
-    // How many segments end at a place of the line, or before. By one warp, which looks at 32 of them at once.
+    // By one warp: the number i of segments that end at a unit or before it. A 32-way search.
     //
-    // Three things hold of the number i that is found, whatever the order of offsets: segment i - 1
-    // ends at the place or before, segment i does not, and a later place gives no smaller i. They
-    // hold because each step goes on behind the first lane whose segment has not ended. So a tile
-    // has at most TILE outputs up to where the next tile begins, and every output up to the last
-    // offset is in a tile.
+    // Three facts hold of i, whatever the order of offsets: segment i - 1 ends at the unit or
+    // before, segment i does not, and a later unit gives no smaller i. They hold because each step
+    // continues behind the first lane whose segment has not ended. So a tile has at most TILE
+    // outputs up to the next tile's beginning, and every output up to the last offset is in a tile.
     __device__ u64 finished(u64 place, u32 lane) const {
         u64 low = 0, high = ends.n;
         while (low < high) {
             u64 step = (high - low + WARP - 1) / WARP, i = low + lane * step;
             u32 ended = __ballot_sync(ALL_LANES, i < high && ends.before(i + 1) + (i + 1) * COST <= place);
-            u32 done = __popc(ended & ~(ended + 1)); // lanes before the first of no ended segment
+            // Lanes before the first one whose segment has not ended.
+            u32 done = __popc(ended & ~(ended + 1));
             high = min(high, low + done * step);
             if (done > 0) low += (done - 1) * step + 1;
         }
@@ -92,11 +99,11 @@ template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
     }
 };
 
-// ---- packing ---------------------------------------------------------------------------------------------------------------
+// ---- pack ---------------------------------------------------------------------------------------
 
-// The 16 bytes at an address, of which only those count that `bits` name, one for each.
+// The 16 bytes at an address; only the bytes whose bit is set in `bits` are valid.
 template <bool WORDS> __device__ inline Vector gathered(u64 address, u32 bits, u64 from, u64 bytes) {
-    // Two vectors of memory have them all. Only what is asked for is read.
+    // The bytes lie in two vectors of memory. A vector is read only if it holds a requested byte.
     u32 past = u32(address % sizeof(Vector));
     const Vector *low = (const Vector *)(address - past), *high = low + 1;
     u32 wanted = bits << past;
@@ -109,7 +116,7 @@ template <bool WORDS> __device__ inline Vector gathered(u64 address, u32 bits, u
         if (from_high) b = *high;
 #pragma unroll
         for (u32 i = 0; i < 4; i++) word[i] = a.word[i], word[4 + i] = b.word[i];
-    } else if (bits) { // at the ends of the items, which may be no vectors of their own
+    } else if (bits) { // at the ends of the array, where a whole vector may reach outside
         for (u32 i = 0; i < 2 * sizeof(Vector); i++) {
             if (wanted >> i & 1) {
                 u32 byte = u32(*((const u8 *)low + i)) << i % 4 * 8;
@@ -129,14 +136,16 @@ template <bool WORDS> __device__ inline Vector gathered(u64 address, u32 bits, u
     return vector;
 }
 
-// The bytes of a word that four bits name.
+// A mask of the bytes of a word whose bits are set.
 __device__ inline u32 byte_mask(u32 bits) { return ((bits & 15) * 0x204081 & 0x01010101) * 0xff; }
 
-// Segment i is items `begins[i]` and on. WORDS: items are whole words of four bytes. What lies past the end of the items is not copied.
+// Packs one tile. Segment i has the items from `begins[i]` on. WORDS: an item is whole 4-byte
+// words. Items past the end of the input are not copied.
 template <class Tile, bool WORDS>
 __device__ void pack_tile(Ends<typename Tile::Offset> ends, const typename Tile::Offset *begins, const u8 *from, u64 bytes, u8 *to) {
     __shared__ typename Tile::Shared shared;
-    __shared__ u64 source[Tile::SEGMENTS]; // where an output of a segment comes from, less where it goes: in bytes, and wrapping
+    // By segment: where its outputs come from minus where they go, in bytes, wrapping.
+    __shared__ u64 source[Tile::SEGMENTS];
     Tile tile(shared, ends, blockIdx.x);
     for (u32 k = threadIdx.x; k < tile.segments; k += Tile::THREADS) {
         u64 i = tile.first + k;
@@ -145,7 +154,8 @@ __device__ void pack_tile(Ends<typename Tile::Offset> ends, const typename Tile:
     __syncthreads();
     if (tile.outputs == 0) return;
 
-    // Of very short segments each thread copies bytes, or vectors of so many pieces would keep too few of them busy.
+    // If segments are very short, each thread copies single bytes: by vectors of many pieces too
+    // few threads would have work.
     if (!WORDS && tile.outputs < 4 * tile.segments) {
         for (u32 j = threadIdx.x; j < tile.outputs; j += Tile::THREADS) {
             u32 k = tile.find(j);
@@ -155,17 +165,20 @@ __device__ void pack_tile(Ends<typename Tile::Offset> ends, const typename Tile:
         return;
     }
 
-    // Each thread makes vectors of the output, each of pieces of segments.
-    u32 past = u32(((u64)to + tile.output) % sizeof(Vector)); // the tile's outputs go from there on
+    // Each thread assembles vectors of the output, each from pieces of segments.
+    // Offset of the tile's outputs in their first vector.
+    u32 past = u32(((u64)to + tile.output) % sizeof(Vector));
     u8 *vectors = to + tile.output - past;
     for (u32 begin = threadIdx.x * sizeof(Vector); begin < past + tile.outputs; begin += Tile::THREADS * sizeof(Vector)) {
-        u32 at = max(begin, past), end = min(begin + u32(sizeof(Vector)), past + tile.outputs), have = 0; // which of its bytes
+        // `have` has a bit for each byte of the vector that is there.
+        u32 at = max(begin, past), end = min(begin + u32(sizeof(Vector)), past + tile.outputs), have = 0;
         Vector vector = {};
         for (u32 k = tile.find(at - past); at < end; k++) {
-            if (k < tile.segments && shared.end[k] + past <= at) k = tile.find(at - past); // past the empty ones
+            // Skips empty segments.
+            if (k < tile.segments && shared.end[k] + past <= at) k = tile.find(at - past);
             if (k >= tile.segments) break;
             u32 until = min(end, shared.end[k] + past);
-            u64 first = source[k] + tile.output + (at - past); // of the items
+            u64 first = source[k] + tile.output + (at - past); // in the input
             u32 count = first >= bytes ? 0 : u32(min(u64(until - at), bytes - first));
             u32 bits = ((1u << count) - 1) << (at - begin);
             Vector piece = gathered<WORDS>((u64)from + first - (at - begin), bits, (u64)from, bytes);
@@ -189,20 +202,22 @@ __device__ void pack_tile(Ends<typename Tile::Offset> ends, const typename Tile:
     }
 }
 
-// ---- the way back ----------------------------------------------------------------------------------------------------------
+// ---- expand -------------------------------------------------------------------------------------
 
-// Of every output which segment it is of, and which of it; `positions` may be null.
+// For each output, the segment that it is in and its position in it; `positions` may be null.
 //
-// Each segment that is not empty leaves its number where its outputs begin. Then each warp goes over outputs in a row, 32 at a time, and
-// takes the last number that it has seen.
+// Every segment that is not empty marks its first output with its number. Then a warp goes over
+// consecutive outputs, 32 at a time, and takes for each the last mark at or before it: a maximum
+// scan of head flags.
 //
-// Where offsets are in no order, an output may lie in none of the tile's segments. It gets the
-// number of the last one, so that the kernel writes every output.
+// With offsets in no order an output may be in none of the tile's segments. It gets the number of
+// the last segment, so that the kernel writes every output.
 template <class Tile, class Index> __device__ void expand_tile(Ends<typename Tile::Offset> ends, Index *segment_of, Index *positions) {
     constexpr u32 PART = Tile::TILE / Tile::WARPS; // outputs of a warp
     static_assert(PART % WARP == 0, "warps take whole rows");
     __shared__ typename Tile::Shared shared;
-    alignas(sizeof(Vector)) __shared__ u16 mark[Tile::TILE]; // one more than the segment, or zero
+    // The number of the segment that begins there, plus 1; or 0.
+    alignas(sizeof(Vector)) __shared__ u16 mark[Tile::TILE];
     static_assert(Tile::SEGMENTS < 0xffff, "marks are 16 bits");
     u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, upto = ALL_LANES >> (WARP - 1 - lane);
     for (u32 j = threadIdx.x; j < Tile::TILE * sizeof(u16) / sizeof(Vector); j += Tile::THREADS) ((Vector *)mark)[j] = {};
@@ -213,10 +228,10 @@ template <class Tile, class Index> __device__ void expand_tile(Ends<typename Til
         if (begin < shared.end[k]) mark[begin] = u16(k + 1);
     }
     __syncthreads();
-    u64 start = ends.before(tile.first); // of the tile's first segment
+    u64 start = ends.before(tile.first); // where the tile's first segment begins
     u32 first = warp * PART, end = min(first + PART, tile.outputs);
     if (first >= end) return;
-    u32 segment = tile.find(first); // of the last output before the row, or of its first one
+    u32 segment = tile.find(first); // of the output before the row, or of the warp's first output
     for (u32 row = first; row < end; row += WARP) {
         u32 j = row + lane, own = mark[j], begun = __ballot_sync(ALL_LANES, own != 0) & upto;
         u32 latest = __shfl_sync(ALL_LANES, own, begun ? WARP - 1 - __clz(begun) : lane);

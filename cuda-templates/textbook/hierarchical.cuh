@@ -1,5 +1,8 @@
-// The kernels of the hierarchical scan by a textbook's block, compiled at run time: every tile up to its aggregate; the scan of the
-// aggregates, by the same kernels on carries; then every tile from its prefix.
+// The kernels of the hierarchical scan by a textbook's block, compiled at run time:
+//
+//   begin    every tile up to its aggregate; each thread keeps its carry in scratch memory
+//   scan     the aggregates, by the same kernels on carries, recursively
+//   finish   every tile from its prefix
 #pragma once
 #include "scan/carry_operator.cuh"
 #include "textbook/textbook.cuh"

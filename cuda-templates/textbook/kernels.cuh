@@ -1,9 +1,10 @@
-// The kernel of scan by a textbook's block and a single pass, compiled at run time. The unit defines the `Join`.
+// The kernel of a single-pass scan by a textbook's block, compiled at run time. The unit defines
+// the `Join`.
 #pragma once
 #include "textbook/textbook.cuh"
 
-// As many blocks as a multiprocessor of 2048 threads can run, where carries are words: the compiler then keeps to 32 registers, which
-// are enough. On machines of fewer threads it passes this over.
+// With carries of a word: as many blocks as a multiprocessor of 2048 threads can run. The compiler
+// then keeps to 32 registers, which are enough. On GPUs with fewer threads it ignores the bound.
 constexpr u32 BLOCKS = sizeof(Carry) <= 4 ? 2048 / WIDTH : 1;
 
 extern "C" __global__ void __launch_bounds__(WIDTH, BLOCKS)

@@ -1,29 +1,34 @@
-// The scan networks of the textbook, in a block: `parascan::networks` says the same on the host, and docs/scan-algorithms.md why.
+// The textbook's scan networks in a block (Hwu, Kirk and El Hajj, "Programming Massively Parallel
+// Processors"). `parascan::networks` has the same networks on the host, docs/scan-algorithms.md
+// explains them.
 //
-// A network scans one carry of each of WIDTH threads, in two halves: a tile's aggregate is needed before its prefix is there. All of
-// the block call both, and meet in between.
+// A network scans one carry of each of WIDTH threads, in two halves: a tile's aggregate is needed
+// before its prefix is there. All threads of the block call both halves, with a barrier in between.
 //
 //   template <class Operator, u32 WIDTH> struct Network {
-//       struct Shared; // in shared memory: whoever uses it for something else waits first
+//       struct Shared; // in shared memory; a barrier comes before any other use of its bytes
 //
-//       // As far as it goes without the prefix; the last thread gets the combination of all.
+//       // All that needs no prefix. The last thread gets the combination of all carries.
 //       static Carry begin(Shared &, Carry x, u32 first);
 //
-//       // The rest: the combination of the prefix, the thread's own and all before it. `x` is what `begin` gave, here or in an earlier
-//       // kernel. When it returns, no thread reads another's place in Shared any more.
+//       // The rest: the combination of the prefix with this thread's carry and all before it. `x`
+//       // is the result of `begin`, in this kernel or an earlier one. After it a thread reads only
+//       // its own entry of Shared.
 //       static Carry finish(Shared &, Carry x, Maybe<Carry> prefix, u32 first);
 //   };
 //
-// Threads before `first`, none or one, bring nothing: combinations with them are left out, and what they get is the prefix.
+// Threads below `first`, which is 0 or 1, have no carry: combinations with theirs are left out, and
+// their result is the prefix.
 #pragma once
 #include "core/handover.cuh"
 
-// What comes of something, if there is anything, and `later`.
+// The combination of `earlier`, if there is a value, with `later`.
 template <class Operator, class Carry> __device__ inline Carry after(Maybe<Carry> earlier, Carry later) {
     return earlier.some ? Operator::combine(earlier.value, later) : later;
 }
 
-// The second half of networks that are done with the first: each thread takes the prefix by an application of its own.
+// The second half of a network whose `begin` is the whole scan: each thread combines the prefix
+// with its own result.
 template <class Operator> struct PrefixToEach {
     typedef typename Operator::Carry Carry;
 
@@ -32,7 +37,7 @@ template <class Operator> struct PrefixToEach {
     }
 };
 
-// ---- Kogge and Stone 1973, one buffer ---------------------------------------------------------------------------------------
+// ---- Kogge and Stone (1973), one buffer ---------------------------------------------------------
 
 template <class Operator, u32 WIDTH> struct KoggeStone : PrefixToEach<Operator> {
     typedef typename Operator::Carry Carry;
@@ -55,7 +60,7 @@ template <class Operator, u32 WIDTH> struct KoggeStone : PrefixToEach<Operator> 
     }
 };
 
-// ---- the same, double-buffered ----------------------------------------------------------------------------------------------
+// ---- Kogge and Stone, two buffers ---------------------------------------------------------------
 
 template <class Operator, u32 WIDTH> struct KoggeStoneDoubleBuffered : PrefixToEach<Operator> {
     typedef typename Operator::Carry Carry;
@@ -76,20 +81,21 @@ template <class Operator, u32 WIDTH> struct KoggeStoneDoubleBuffered : PrefixToE
     }
 };
 
-// ---- Brent and Kung 1982 ----------------------------------------------------------------------------------------------------
+// ---- Brent and Kung (1982) ----------------------------------------------------------------------
 
 template <class Operator, u32 WIDTH> struct BrentKung {
     typedef typename Operator::Carry Carry;
     struct Shared {
         Carry slot[WIDTH];
 
-        // Position `right` takes what is `distance` before it.
+        // Position `right` combines the value `distance` before it with its own.
         __device__ void take(u32 right, u32 distance, u32 first) {
             if (right < WIDTH && right >= first + distance) slot[right] = Operator::combine(slot[right - distance], slot[right]);
         }
     };
 
-    // The reduction tree. The threads that work are the first ones, whatever the positions.
+    // The reduction tree. Thread i makes the i-th application of a step, whatever its position, so
+    // the active threads are in the first warps.
     static __device__ Carry begin(Shared &shared, Carry x, u32 first) {
         u32 i = threadIdx.x;
         shared.slot[i] = x;
@@ -101,7 +107,8 @@ template <class Operator, u32 WIDTH> struct BrentKung {
         return shared.slot[i];
     }
 
-    // Positions that lack nothing of the tile take the prefix: 0, 1, 3, 7, ... The reverse tree hands it on with what they have.
+    // Positions 0, 1, 3, 7, ... hold all items up to them, and take the prefix. The reverse tree
+    // distributes it with the rest.
     static __device__ Carry finish(Shared &shared, Carry x, Maybe<Carry> prefix, u32 first) {
         u32 i = threadIdx.x;
         if ((i & (i + 1)) == 0) x = i < first ? prefix.value : after<Operator>(prefix, x);
@@ -115,7 +122,7 @@ template <class Operator, u32 WIDTH> struct BrentKung {
     }
 };
 
-// ---- Sklansky 1960 ----------------------------------------------------------------------------------------------------------
+// ---- Sklansky (1960) ----------------------------------------------------------------------------
 
 template <class Operator, u32 WIDTH> struct Sklansky : PrefixToEach<Operator> {
     typedef typename Operator::Carry Carry;
@@ -128,14 +135,15 @@ template <class Operator, u32 WIDTH> struct Sklansky : PrefixToEach<Operator> {
         shared.slot[i] = x;
         for (u32 distance = 1; distance < WIDTH; distance *= 2) {
             __syncthreads();
-            u32 begin = i & ~(distance - 1); // of the thread's stretch of `distance`; what is before the second of a pair is read
+            // A thread in the second half of a pair of runs reads the last value of the first half.
+            u32 begin = i & ~(distance - 1);
             if (i & distance && begin > first) shared.slot[i] = x = Operator::combine(shared.slot[begin - 1], x);
         }
         return x;
     }
 };
 
-// ---- warp shuffles: Kogge and Stone's network over lanes, then over warps ---------------------------------------------------
+// ---- warp shuffles: Kogge and Stone over lanes, then over warps ---------------------------------
 
 template <class Operator, u32 WIDTH> struct WarpShuffles : PrefixToEach<Operator> {
     typedef typename Operator::Carry Carry;

@@ -1,22 +1,25 @@
-// The textbook's scan of a tile, one item a thread or a run of them, by any network and any way of joining tiles.
+// The textbook's scan of a tile, by any network and any join.
 //
-//   load      each thread its item, or all of them together a tile of runs
+//   load      each thread its item; or the block a tile of runs
 //   begin     a network over the items, or over the totals of the runs              Network
-//   join      the last warp publishes the tile's aggregate and gets its prefix      Join
-//   finish    the network from the prefix on
-//   store     the results, or what comes of the run from its own prefix on
+//   join      the last warp publishes the tile's aggregate and receives its prefix  Join
+//   finish    the network from the prefix on; of a run, each item from the run's prefix on
+//   store     the results
 //
-// The hierarchical scan is the same in two kernels: one up to the join, and one from there on.
+// The hierarchical scan is the same in two kernels, one up to the join and one from there on.
 //
-// What the library uses instead is core/pipeline.cuh; this is for those who want to read it, or to see what each step buys. No value
-// is made up: past the end of the input a tile holds copies of the last item, and what comes of them is never used.
+// These kernels are here to be read and measured; the library's own kernel is core/pipeline.cuh.
+// Past the end of the input a tile holds copies of the last item, whose results are never stored.
+// So the operator needs no identity, and is called on inputs and its own results only.
 #pragma once
 #include "textbook/networks.cuh"
 #include "scan/scan.cuh"
 
-constexpr u32 SHIFTED = 8; // beside ScanFlags: an exclusive scan loads what is one before
+// A flag beside ScanFlags: an exclusive scan loads the item before (`Block::Shifted`).
+constexpr u32 SHIFTED = 8;
 
-// Items in scan order; every place past the end is the last one. Input and output may be the same memory.
+// Items in scan order; indices past the end give the last item. Input and output may be the same
+// memory.
 template <class Item> struct Items {
     Item *base;
     u64 n;
@@ -31,12 +34,13 @@ template <class Item> struct Items {
     __device__ u64 place(u64 i) const { return reverse ? n - 1 - i : i; }
 };
 
-// What a tile has when it comes to the join: each thread what its network gave it, and the last one the aggregate besides.
+// A tile at the join: each thread's result of `begin`, and in the last thread the tile's aggregate.
 template <class Carry> struct Half {
     Carry upto, aggregate;
 };
 
-// The tile's exclusive prefix, for all threads. The last thread brings the tile's aggregate.
+// By the whole block: the tile's exclusive prefix, for all threads. The last thread passes the
+// tile's aggregate, so the last warp joins.
 template <class Join, class Carry>
 __device__ inline Maybe<Carry> exchange(Join &join, Carry &shared, u32 tile, Carry aggregate, Maybe<Carry> init) {
     u32 lane = threadIdx.x % WARP;
@@ -51,7 +55,7 @@ __device__ inline Maybe<Carry> exchange(Join &join, Carry &shared, u32 tile, Car
     return {shared, init.some || tile > 0};
 }
 
-// ---- one item a thread ------------------------------------------------------------------------------------------------------
+// ---- Plain: one item a thread -------------------------------------------------------------------
 
 template <class Operator, template <class, u32> class Network, u32 WIDTH, u32> struct Plain {
     typedef typename Operator::Element Element;
@@ -70,7 +74,7 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32> s
 
     static __device__ Carry item(Items<Element> in, u64 i) { return Operator::alone(Operator::lift(in.load(i))); }
 
-    // What both halves need, where they are two kernels.
+    // Loads what `finish` needs if the halves are two kernels: nothing.
     template <class Join> static __device__ void load(Shared<Join> &, Items<Element>, u64) {}
 
     template <class Join>
@@ -78,8 +82,8 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32> s
         u32 i = threadIdx.x;
         bool shifted = flags & EXCLUSIVE && flags & SHIFTED;
 
-        // ---- load: an exclusive scan is the inclusive one of what is one before; the first thread then has nothing, since what is
-        // before the tile may be overwritten already
+        // ---- load: the exclusive scan is the inclusive scan of the items before. Thread 0 has no
+        // item: the item before the tile may be overwritten already.
         u32 shift = shifted && i > 0;
         Carry x = item(in, first + i - shift);
 
@@ -96,8 +100,8 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32> s
 
         // ---- scan, from the prefix on
         upto = Scan::finish(shared.scan, upto, prefix, shifted);
-        if (exclusive && !shifted) { // or it is the inclusive one, and each takes the result before its own
-            shared.upto[i] = upto; // where it has a slot of its own in the networks
+        if (exclusive && !shifted) { // each thread takes the result of the thread before
+            shared.upto[i] = upto; // after `finish` no thread reads another's entry
             __syncthreads();
             upto = i > 0 ? shared.upto[i - 1] : prefix.value;
         }
@@ -107,7 +111,7 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32> s
     }
 };
 
-// ---- a run of items a thread: thread coarsening -----------------------------------------------------------------------------
+// ---- Coarsened: a run of RUN items a thread -----------------------------------------------------
 
 template <class Operator, template <class, u32> class Network, u32 WIDTH, u32 RUN> struct Coarsened {
     typedef typename Operator::Element Element;
@@ -116,7 +120,8 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32 RU
     static constexpr u32 TILE = WIDTH * RUN;
 
     template <class Join> struct Shared {
-        // Neighbouring threads load and store neighbouring items; each scans a run, and RUN keeps runs out of each other's banks.
+        // Loads and stores are coalesced; threads then read runs. A run is an odd number of
+        // words (or of wider items), so the runs of a warp begin in different banks.
         Element items[TILE];
         union {
             typename Scan::Shared scan;
@@ -136,7 +141,7 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32 RU
         load(shared, in, first);
         const Element *run = shared.items + threadIdx.x * RUN;
 
-        // ---- the run's total, then the network over all totals
+        // ---- the total of the run, then the network over all totals
         Carry total = Operator::alone(Operator::lift(run[0]));
 #pragma unroll
         for (u32 j = 1; j < RUN; j++) total = Operator::combine(total, Operator::lift(run[j]));
@@ -149,14 +154,14 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32 RU
         u32 i = threadIdx.x;
         bool exclusive = flags & EXCLUSIVE;
 
-        // ---- the network from the prefix on; what is before a run is what the thread before has
+        // ---- the network from the prefix on; before a run is the result of the thread before
         upto = Scan::finish(shared.scan, upto, prefix, 0);
         shared.upto[i] = upto;
         __syncthreads();
         Maybe<Carry> before = prefix;
         if (i > 0) before = {shared.upto[i - 1], true};
 
-        // ---- the run once more, from there on; what is up to its end is known
+        // ---- the run again, from its prefix on; the network has computed its last result
         Element *run = shared.items + i * RUN;
 #pragma unroll
         for (u32 j = 0; j < RUN; j++) {
@@ -172,10 +177,10 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32 RU
     }
 };
 
-// ---- a scan -----------------------------------------------------------------------------------------------------------------
+// ---- the single-pass scan -----------------------------------------------------------------------
 // The unit defines NETWORK, FORM (Plain or Coarsened) and WIDTH.
 
-// Every tile, joined to those before it.
+// One tile a block, joined to the tiles before it.
 template <class Operator, u32 RUN, class Join>
 __device__ void scan_textbook_tiles(typename Operator::Element *in, typename Operator::Element *out, u64 n,
                                     typename Operator::Carry init, u32 flags, Join join) {
@@ -193,10 +198,11 @@ __device__ void scan_textbook_tiles(typename Operator::Element *in, typename Ope
     Tile::finish(shared, Elements{out, n, reverse}, at, half.upto, prefix, flags);
 }
 
-// ---- a scan in two kernels --------------------------------------------------------------------------------------------------
-// In between each tile's threads keep a carry each, and the aggregates are scanned.
+// ---- the scan in two kernels --------------------------------------------------------------------
+// Between the kernels each thread's carry lies in scratch memory, and the aggregates are scanned.
 
-// Every tile up to the join. No tile comes after the last one, so its aggregate is left out.
+// The first kernel: every tile up to the join. No tile comes after the last one, so its aggregate
+// is not written.
 template <class Operator, u32 RUN>
 __device__ void begin_textbook_tiles(typename Operator::Element *in, u64 n, u32 flags, typename Operator::Carry *aggregates,
                                      typename Operator::Carry *kept) {
@@ -209,8 +215,8 @@ __device__ void begin_textbook_tiles(typename Operator::Element *in, u64 n, u32 
     if (i == WIDTH - 1 && tile < gridDim.x - 1) aggregates[tile] = half.aggregate;
 }
 
-// And from there on: `prefixes` holds the inclusive scan of the aggregates, `init` combined first. One tile alone does both halves here,
-// and nothing is kept.
+// The second kernel: every tile from its prefix. `prefixes` holds the inclusive scan of the
+// aggregates, with `init` combined first. A single tile does both halves here, and `kept` is null.
 template <class Operator, u32 RUN>
 __device__ void finish_textbook_tiles(typename Operator::Element *in, typename Operator::Element *out, u64 n,
                                       typename Operator::Carry init, u32 flags, const typename Operator::Carry *prefixes,
@@ -229,7 +235,7 @@ __device__ void finish_textbook_tiles(typename Operator::Element *in, typename O
         upto = kept[u64(tile) * WIDTH + threadIdx.x];
     } else {
         upto = Tile::begin(shared, {in, n, reverse}, at, flags).upto;
-        __syncthreads(); // between the halves, as where tiles are joined
+        __syncthreads(); // between the halves, as in a joined tile
     }
     Tile::finish(shared, {out, n, reverse}, at, upto, prefix, flags);
 }
