@@ -16,8 +16,8 @@
 
 // The carry: the number of items of each part except the last, which gets the rest. With one part,
 // compaction, rejected items go nowhere.
-template <u32 WAYS, class Number = u64> struct Counts {
-    static constexpr u32 COUNTED = WAYS == 3 ? 2 : 1;
+template <u32 PARTS, class Number = u64> struct Counts {
+    static constexpr u32 COUNTED = PARTS == 3 ? 2 : 1;
     struct Carry {
         Number of[COUNTED];
     };
@@ -55,25 +55,25 @@ template <u32 ROWS_> struct Rows {
     static_assert(ROWS % EACH == 0 && ROWS % BATCH == 0, "lanes have as many rows, batches are whole");
 
     u32 word[EACH];
-    u32 count; // items of the slice before the end of the input
-    u32 kept; // selected items of the slice; valid after `rank`
+    u32 valid;    // items of the slice before the end of the input
+    u32 selected; // selected items of the slice; valid after `rank`
 
     __device__ Rows() {}
-    __device__ Rows(u64 n, u64 first) : count(first >= n ? 0 : u32(min(n - first, u64(ITEMS)))) {}
+    __device__ Rows(u64 n, u64 first) : valid(first >= n ? 0 : u32(min(n - first, u64(ITEMS)))) {}
 
-    // Sets the words to `keeps(i)` of every valid item i of the slice.
-    template <class Keeps> __device__ void by(const Keeps &keeps, u32 lane) {
-        if (count == ITEMS) by_ballots([&](u32 i) { return keeps(i); }, lane);
-        else by_ballots([&](u32 i) { return i < count && keeps(i); }, lane);
+    // Sets the words to `selects(i)` of every valid item i of the slice.
+    template <class Predicate> __device__ void by(const Predicate &selects, u32 lane) {
+        if (valid == ITEMS) by_ballots([&](u32 i) { return selects(i); }, lane);
+        else by_ballots([&](u32 i) { return i < valid && selects(i); }, lane);
     }
 
     // Selects the rejected items, and rejects the selected ones.
-    __device__ void flip() {
+    __device__ void complement() {
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) word[e] = ~word[e];
     }
     // Rejects what `others` selects.
-    __device__ void without(const Rows &others) {
+    __device__ void exclude(const Rows &others) {
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) word[e] &= ~others.word[e];
     }
@@ -81,16 +81,16 @@ template <u32 ROWS_> struct Rows {
     // Ends the selection: clears the bits of items past the end, counts each row's selected items
     // and those before it, and leaves the rows in `table`, `EVERY` entries apart. After it the warp
     // may read `table`.
-    template <u32 EVERY> __device__ void close(Row *table, u32 lane) {
+    template <u32 EVERY> __device__ void rank(Row *table, u32 lane) {
         u32 own = 0;
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) {
-            u32 i = (lane * EACH + e) * WARP, exist = i >= count ? 0 : min(count - i, WARP);
+            u32 i = (lane * EACH + e) * WARP, exist = i >= valid ? 0 : min(valid - i, WARP);
             word[e] &= exist == WARP ? ALL_LANES : (1u << exist) - 1;
             own += __popc(word[e]);
         }
-        u32 upto = warp_inclusive<Add>(own, lane), before = upto - own;
-        kept = shuffle(upto, WARP - 1);
+        u32 inclusive = warp_inclusive<Add>(own, lane), before = inclusive - own;
+        selected = shuffle(inclusive, WARP - 1);
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) {
             if (lane < LANES) table[(lane * EACH + e) * EVERY] = {word[e], before};
@@ -120,14 +120,14 @@ template <u32 ROWS_> struct Rows {
         static __device__ u32 combine(u32 a, u32 b) { return a + b; }
     };
 
-    template <class Keeps> __device__ void by_ballots(const Keeps &keeps, u32 lane) {
+    template <class Predicate> __device__ void by_ballots(const Predicate &selects, u32 lane) {
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) word[e] = 0;
 #pragma unroll 8
         for (u32 l = 0; l < LANES; l++)
 #pragma unroll
             for (u32 e = 0; e < EACH; e++) {
-                u32 row = __ballot_sync(ALL_LANES, keeps((l * EACH + e) * WARP + lane));
+                u32 row = __ballot_sync(ALL_LANES, selects((l * EACH + e) * WARP + lane));
                 if (lane == l) word[e] = row;
             }
     }
@@ -181,12 +181,12 @@ template <u32 ITEMS, class Item> __device__ inline void prefetch_column(const It
     run.template prefetch<ITEMS * UNITS>(first * UNITS, lane);
 }
 
-// By one warp: stores the items at the front of the stage from index `place` on, up to `room`.
+// By one warp: stores the items at the front of the stage from index `begin` on, up to `room`.
 template <class Item>
-__device__ inline void store_column(const Vector *stage, Item *to, u64 place, u64 room, u32 count, u32 lane) {
+__device__ inline void store_column(const Vector *stage, Item *to, u64 begin, u64 room, u32 count, u32 lane) {
     typedef typename UnitOf<alignof(Item)>::Type Unit;
     constexpr u32 UNITS = sizeof(Item) / sizeof(Unit);
-    if (place < room) store_front(stage, (Unit *)(to + place), u32(min(u64(count), room - place)) * UNITS, lane);
+    if (begin < room) store_front(stage, (Unit *)(to + begin), u32(min(u64(count), room - begin)) * UNITS, lane);
 }
 
 // By one warp: calls `use` for each of `count` items of an array, in any order.
@@ -223,9 +223,9 @@ template <class Test> struct ByItems {
     static constexpr u32 STAGED = sizeof(Item);
     const Item *items;
     u64 n;
-    Test keeps;
+    Test test;
 
-    __device__ ByItems(const CompactCall &call, const Parameters &p) : items((const Item *)call.chosen), n(call.n), keeps{p} {}
+    __device__ ByItems(const CompactCall &call, const Parameters &p) : items((const Item *)call.chosen), n(call.n), test{p} {}
 
     template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const { prefetch_column<ITEMS>(items, n, first, lane); }
 
@@ -233,12 +233,12 @@ template <class Test> struct ByItems {
         const Item *staged = (const Item *)stage;
         begin_load<Rows::ROWS>(items, n, stage, first, lane);
         end_load();
-        rows.by([&](u32 i) { return keeps(staged[i]); }, lane);
+        rows.by([&](u32 i) { return test(staged[i]); }, lane);
     }
 
     __device__ void count(u32 (&own)[1], u64 first, u32 count, u32 flags, u32 lane) const {
         bool complement = flags & COMPLEMENT;
-        each_item(items + first, count, [&](Item x) { own[0] += keeps(x) != complement; }, lane);
+        each_item(items + first, count, [&](Item x) { own[0] += test(x) != complement; }, lane);
     }
 };
 
@@ -259,12 +259,12 @@ template <class First, class Second> struct ByEither : ByItems<First> {
 
     __device__ void count(u32 (&own)[2], u64 first, u32 count, u32 flags, u32 lane) const {
         bool complement = flags & COMPLEMENT, complement_second = flags & COMPLEMENT_SECOND;
-        auto look = [&](typename First::Item x) {
-            bool is_kept = this->keeps(x) != complement;
-            own[0] += is_kept;
-            own[1] += !is_kept && second(x) != complement_second;
+        auto add = [&](typename First::Item x) {
+            bool is_selected = this->test(x) != complement;
+            own[0] += is_selected;
+            own[1] += !is_selected && second(x) != complement_second;
         };
-        each_item(this->items + first, count, look, lane);
+        each_item(this->items + first, count, add, lane);
     }
 };
 
@@ -309,7 +309,7 @@ struct ByFlags {
 
     template <class Rows> __device__ void choose(Rows &rows, Vector *, u64 first, u32 lane) const {
         const u8 *own = flags + first + min(lane, Rows::LANES - 1) * Rows::EACH * WARP;
-        if (rows.count < Rows::ITEMS || (u64)own % sizeof(Vector) != 0) {
+        if (rows.valid < Rows::ITEMS || (u64)own % sizeof(Vector) != 0) {
             rows.by([&](u32 i) { return flags[first + i] != 0; }, lane);
             return;
         }
@@ -343,7 +343,7 @@ struct ByBits {
 #pragma unroll
         for (u32 e = 0; e < Rows::EACH; e++) {
             u32 row = lane * Rows::EACH + e;
-            rows.word[e] = row * WARP < rows.count ? words[first / WARP + row] : 0;
+            rows.word[e] = row * WARP < rows.valid ? words[first / WARP + row] : 0;
         }
     }
 
@@ -401,7 +401,7 @@ template <class Item, u32 EACH> struct Neighbours {
 };
 
 // An item of each row, packed into as few registers as hold them.
-template <class Item, u32 ROWS> struct Held {
+template <class Item, u32 ROWS> struct PackedRegisters {
     typedef typename UnitOf<sizeof(Item) % 4 == 0 ? 4 : 1>::Type Unit;
     static constexpr u32 UNITS = sizeof(Item) / sizeof(Unit), IN_WORD = 4 / sizeof(Unit);
     u32 word[(ROWS * UNITS + IN_WORD - 1) / IN_WORD];
@@ -431,53 +431,53 @@ template <class Item, u32 ROWS> struct Held {
     }
 };
 
-template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct CompactWalk {
-    typedef typename Counts<WAYS>::Carry Carry;
-    static constexpr u32 ITEMS = ROWS * WARP, COUNTED = Counts<WAYS>::COUNTED, MOST_SHIFT = 0;
+template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct CompactWalk {
+    typedef typename Counts<PARTS>::Carry Carry;
+    static constexpr u32 ITEMS = ROWS * WARP, COUNTED = Counts<PARTS>::COUNTED, MOST_SHIFT = 0;
     static constexpr u32 VECTORS = ITEMS * largest(largest(Choice::STAGED, First::BYTES), Second::BYTES) / sizeof(Vector);
     // Stages begin at multiples of 128 bytes. At odd multiples of 16 the kernel is slower.
     struct alignas(128) Stage {
         // The items. After `gather` the selected items in front, and the items of each further part
         // behind them, from a whole vector on.
-        Vector kept[VECTORS + WAYS - 1];
+        Vector items[VECTORS + PARTS - 1];
         Row rows[ROWS * COUNTED];
     };
 
     CompactCall call;
     Choice choice;
-    First one;
-    Second two;
+    First first_column;
+    Second second_column;
     // Items of all parts but the last, if parts go behind one another; else null.
-    const Carry *whole;
+    const Carry *totals;
     Rows<ROWS> rows;
     u64 first;
-    u32 second; // items of the slice in the second part
+    u32 second_count; // items of the slice in the second part
 
-    __device__ CompactWalk(const CompactCall &call, Choice choice, First one, Second two, const Carry *whole)
-        : call(call), choice(choice), one(one), two(two), whole(whole), second(0) {}
+    __device__ CompactWalk(const CompactCall &call, Choice choice, First first_column, Second second_column, const Carry *totals)
+        : call(call), choice(choice), first_column(first_column), second_column(second_column), totals(totals), second_count(0) {}
 
     __device__ void prefetch(u64 first, u32 lane) const {
         choice.template prefetch<ITEMS>(first, lane);
-        one.template prefetch<ITEMS>(call.n, first, lane);
+        first_column.template prefetch<ITEMS>(call.n, first, lane);
     }
 
     __device__ Carry fold(Stage &stage, u64 first, u32 lane) {
         this->first = first;
         rows = Rows<ROWS>(call.n, first);
-        one.template begin<ROWS>(stage.kept, call.n, first, lane);
-        choice.choose(rows, stage.kept, first, lane);
-        if (call.flags & COMPLEMENT) rows.flip();
-        rows.template close<COUNTED>(stage.rows, lane);
-        Carry counts = {{rows.kept}};
-        if constexpr (WAYS == 3) {
-            Rows<ROWS> others(call.n, first);
-            choice.choose_second(others, stage.kept, lane);
-            if (call.flags & COMPLEMENT_SECOND) others.flip();
-            others.without(rows);
-            others.template close<COUNTED>(stage.rows + 1, lane);
-            counts.of[1] = second = others.kept;
+        first_column.template begin<ROWS>(stage.items, call.n, first, lane);
+        choice.choose(rows, stage.items, first, lane);
+        if (call.flags & COMPLEMENT) rows.complement();
+        rows.template rank<COUNTED>(stage.rows, lane);
+        Carry counts = {{rows.selected}};
+        if constexpr (PARTS == 3) {
+            Rows<ROWS> second_rows(call.n, first);
+            choice.choose_second(second_rows, stage.items, lane);
+            if (call.flags & COMPLEMENT_SECOND) second_rows.complement();
+            second_rows.exclude(rows);
+            second_rows.template rank<COUNTED>(stage.rows + 1, lane);
+            counts.of[1] = second_count = second_rows.selected;
         } else {
-            second = rows.count - rows.kept;
+            second_count = rows.valid - rows.selected;
         }
         return counts;
     }
@@ -486,7 +486,7 @@ template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct Co
     // Later tiles wait for the count, not for the column.
     __device__ void prepare(Stage &stage, u32 lane) {
         end_load();
-        gather(one, stage, lane);
+        gather(first_column, stage, lane);
     }
 
     __device__ void total(Carry total) const {
@@ -495,13 +495,13 @@ template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct Co
     }
 
     __device__ void finish(Stage &stage, Maybe<Carry> prefix, u64, u32 lane) {
-        store(one, stage, prefix.value, lane);
+        store(first_column, stage, prefix.value, lane);
         if constexpr (Second::BYTES > 0) {
             __syncwarp();
-            two.template begin<ROWS>(stage.kept, call.n, first, lane);
+            second_column.template begin<ROWS>(stage.items, call.n, first, lane);
             end_load();
-            gather(two, stage, lane);
-            store(two, stage, prefix.value, lane);
+            gather(second_column, stage, lane);
+            store(second_column, stage, prefix.value, lane);
         }
     }
 
@@ -515,44 +515,44 @@ template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct Co
     // them.
     template <class Column> __device__ void gather(const Column &column, Stage &stage, u32 lane) const {
         typedef typename Column::Item Item;
-        Item *front = (Item *)stage.kept;
-        if constexpr (WAYS == 1) {
+        Item *front = (Item *)stage.items;
+        if constexpr (PARTS == 1) {
             u32 own = 1u << lane;
             Item batch[Rows<ROWS>::BATCH];
-            if (call.room[0] == 0 || rows.kept == 0) return;
-            rows.batches([&](u32 k, u32 i) { batch[k] = column.item(stage.kept, first, i); },
+            if (call.room[0] == 0 || rows.selected == 0) return;
+            rows.batches([&](u32 k, u32 i) { batch[k] = column.item(stage.items, first, i); },
                          [&](u32 k, u32 row, u32) {
-                             Row kept = stage.rows[row];
-                             if (kept.word & own) front[kept.before + __popc(kept.word & (own - 1))] = batch[k];
+                             Row selected = stage.rows[row];
+                             if (selected.word & own) front[selected.before + __popc(selected.word & (own - 1))] = batch[k];
                          },
                          lane);
         } else {
             // All items are read into registers before any moves, because a further part goes where
             // other items were. Of items below 4 bytes a lane takes as many consecutive ones as
             // fill a word.
-            constexpr u32 EACH = sizeof(Item) < 4 && 4 % sizeof(Item) == 0 ? 4 / sizeof(Item) : 1, TURNS = ROWS / EACH;
+            constexpr u32 EACH = sizeof(Item) < 4 && 4 % sizeof(Item) == 0 ? 4 / sizeof(Item) : 1, STEPS = ROWS / EACH;
             typedef Neighbours<Item, EACH> Group;
-            Held<Group, TURNS> held;
+            PackedRegisters<Group, STEPS> packed;
 #pragma unroll
-            for (u32 turn = 0; turn < TURNS; turn++) held.put(turn, ((const Group *)stage.kept)[turn * WARP + lane]);
+            for (u32 step = 0; step < STEPS; step++) packed.put(step, ((const Group *)stage.items)[step * WARP + lane]);
             __syncwarp();
-            u32 behind = vectors<Item>(rows.kept);
-            Item *others = (Item *)(stage.kept + behind), *last = (Item *)(stage.kept + behind + vectors<Item>(second));
+            u32 behind = vectors<Item>(rows.selected);
+            Item *others = (Item *)(stage.items + behind), *last = (Item *)(stage.items + behind + vectors<Item>(second_count));
 #pragma unroll
-            for (u32 turn = 0; turn < TURNS; turn++) {
-                u32 i = (turn * WARP + lane) * EACH, own = 1u << i % WARP;
-                Row kept = stage.rows[i / WARP * COUNTED], next = stage.rows[i / WARP * COUNTED + COUNTED - 1];
-                u32 rank = kept.before + __popc(kept.word & (own - 1)), next_rank = next.before + __popc(next.word & (own - 1));
-                Group group = held.get(turn);
+            for (u32 step = 0; step < STEPS; step++) {
+                u32 i = (step * WARP + lane) * EACH, own = 1u << i % WARP;
+                Row selected = stage.rows[i / WARP * COUNTED], in_second = stage.rows[i / WARP * COUNTED + COUNTED - 1];
+                u32 rank = selected.before + __popc(selected.word & (own - 1)), second_rank = in_second.before + __popc(in_second.word & (own - 1));
+                Group group = packed.get(step);
 #pragma unroll
                 for (u32 j = 0; j < EACH; j++, i++, own <<= 1) {
-                    bool is_kept = kept.word & own, is_next = WAYS == 3 && next.word & own;
+                    bool is_selected = selected.word & own, is_second = PARTS == 3 && in_second.word & own;
                     Item *to = front + rank;
-                    if (WAYS == 2 && !is_kept) to = others + (i - rank);
-                    if (WAYS == 3 && !is_kept) to = is_next ? others + next_rank : last + (i - rank - next_rank);
-                    if (i < rows.count) *to = group.item[j];
-                    rank += is_kept;
-                    next_rank += is_next;
+                    if (PARTS == 2 && !is_selected) to = others + (i - rank);
+                    if (PARTS == 3 && !is_selected) to = is_second ? others + second_rank : last + (i - rank - second_rank);
+                    if (i < rows.valid) *to = group.item[j];
+                    rank += is_selected;
+                    second_rank += is_second;
                 }
             }
             __syncwarp();
@@ -561,32 +561,32 @@ template <u32 ROWS, class Choice, class First, class Second, u32 WAYS> struct Co
 
     template <class Column> __device__ void store(const Column &column, const Stage &stage, Carry before, u32 lane) const {
         typedef typename Column::Item Item;
-        store_column(stage.kept, column.to[0], before.of[0], call.room[0], rows.kept, lane);
-        const Vector *others = stage.kept + vectors<Item>(rows.kept);
-        if constexpr (WAYS == 2) {
-            u64 place = first - before.of[0];
-            if (whole) place += whole->of[0];
-            store_column(others, column.to[1], place, call.room[1], second, lane);
+        store_column(stage.items, column.to[0], before.of[0], call.room[0], rows.selected, lane);
+        const Vector *others = stage.items + vectors<Item>(rows.selected);
+        if constexpr (PARTS == 2) {
+            u64 begin = first - before.of[0];
+            if (totals) begin += totals->of[0];
+            store_column(others, column.to[1], begin, call.room[1], second_count, lane);
         }
-        if constexpr (WAYS == 3) {
-            u64 place = before.of[1], last = first - before.of[0] - before.of[1];
-            if (whole) place += whole->of[0], last += whole->of[0] + whole->of[1];
-            store_column(others, column.to[1], place, call.room[1], second, lane);
-            others += vectors<Item>(second);
-            store_column(others, column.to[2], last, call.room[2], rows.count - rows.kept - second, lane);
+        if constexpr (PARTS == 3) {
+            u64 begin = before.of[1], last_begin = first - before.of[0] - before.of[1];
+            if (totals) begin += totals->of[0], last_begin += totals->of[0] + totals->of[1];
+            store_column(others, column.to[1], begin, call.room[1], second_count, lane);
+            others += vectors<Item>(second_count);
+            store_column(others, column.to[2], last_begin, call.room[2], rows.valid - rows.selected - second_count, lane);
         }
     }
 };
 
-template <u32 WARPS, u32 ROWS, u32 SPREAD, u32 WAYS, class Choice, class First, class Second>
-__device__ void compact_tiles(const CompactCall &call, Choice choice, First one, Second two) {
-    typedef PrefixServer<Counts<WAYS>, WARPS, SPREAD> Join;
-    typedef CompactWalk<ROWS, Choice, First, Second, WAYS> Walk;
-    typedef TilePipeline<Counts<WAYS>, Walk, WARPS, Join> Compact;
+template <u32 WARPS, u32 ROWS, u32 SPREAD, u32 PARTS, class Choice, class First, class Second>
+__device__ void compact_tiles(const CompactCall &call, Choice choice, First first_column, Second second_column) {
+    typedef PrefixServer<Counts<PARTS>, WARPS, SPREAD> Join;
+    typedef CompactWalk<ROWS, Choice, First, Second, PARTS> Walk;
+    typedef TilePipeline<Counts<PARTS>, Walk, WARPS, Join> Compact;
     __shared__ typename Compact::Shared shared;
     typename Walk::Carry start = {};
     if (call.flags & APPEND) start.of[0] = load_relaxed(call.count);
     // With BEHIND there is one tile. `total` writes `count` before the same thread block reads it.
-    const typename Walk::Carry *whole = call.flags & BEHIND ? (const typename Walk::Carry *)call.count : nullptr;
-    Compact::run(shared, Walk(call, choice, one, two, whole), Join(call.memory, call.tiles), {start, true});
+    const typename Walk::Carry *totals = call.flags & BEHIND ? (const typename Walk::Carry *)call.count : nullptr;
+    Compact::run(shared, Walk(call, choice, first_column, second_column, totals), Join(call.memory, call.tiles), {start, true});
 }

@@ -20,8 +20,8 @@ template <u32 WARPS, u32 ROWS> constexpr u32 resident_blocks() {
 
 #define COMPACT_KERNEL(RANGE, WARPS, ROWS, SPREAD)                                                                               \
     DEFINE_KERNEL(compact_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident_blocks<WARPS, ROWS>())    \
-        compact_##RANGE(CompactCall call, Choice::Parameters parameters, First one, Second two) {                                \
-        compact_tiles<WARPS, ROWS, SPREAD, WAYS>(call, Choice(call, parameters), one, two);                                      \
+        compact_##RANGE(CompactCall call, Choice::Parameters parameters, First first, Second second) {                           \
+        compact_tiles<WARPS, ROWS, SPREAD, WAYS>(call, Choice(call, parameters), first, second);                                 \
     })
 RANGES(COMPACT_KERNEL)
 
@@ -30,24 +30,24 @@ RANGES(COMPACT_KERNEL)
 #ifdef MEETINGS
 #define MEETING_KERNEL(RANGE, WARPS, ROWS)                                                                                       \
     DEFINE_KERNEL(partition_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident_blocks<WARPS, ROWS>())  \
-        partition_##RANGE(CompactCall call, Choice::Parameters parameters, First one) {                                          \
-        partition_at_once<WARPS, ROWS, WAYS>(call, Choice(call, parameters), one);                                               \
+        partition_##RANGE(CompactCall call, Choice::Parameters parameters, First column) {                                       \
+        partition_at_once<WARPS, ROWS, WAYS>(call, Choice(call, parameters), column);                                            \
     })
 MEETINGS(MEETING_KERNEL)
 
-typedef Counts<WAYS>::Carry Upto;
+typedef Counts<WAYS>::Carry CountsPrefix;
 
 #if HAS_KERNEL(partition_count)
 extern "C" __global__ void __launch_bounds__(COUNT_WARPS * WARP, 32 / COUNT_WARPS)
-    partition_count(CompactCall call, Choice::Parameters parameters, Upto *upto) {
-    count_tiles<COUNT_WARPS, COUNT_EACH, MOVE_WARPS * MOVE_ROWS * WARP, WAYS>(call, Choice(call, parameters), upto);
+    partition_count(CompactCall call, Choice::Parameters parameters, CountsPrefix *prefixes) {
+    count_tiles<COUNT_WARPS, COUNT_EACH, MOVE_WARPS * MOVE_ROWS * WARP, WAYS>(call, Choice(call, parameters), prefixes);
 }
 #endif
 
 #if HAS_KERNEL(partition_move)
 extern "C" __global__ void __launch_bounds__(MOVE_WARPS * WARP, resident_blocks<MOVE_WARPS, MOVE_ROWS>())
-    partition_move(CompactCall call, Choice::Parameters parameters, First one, const Upto *upto) {
-    move_tiles<MOVE_WARPS, MOVE_ROWS, WAYS>(call, Choice(call, parameters), one, upto);
+    partition_move(CompactCall call, Choice::Parameters parameters, First column, const CountsPrefix *prefixes) {
+    move_tiles<MOVE_WARPS, MOVE_ROWS, WAYS>(call, Choice(call, parameters), column, prefixes);
 }
 #endif
 #endif

@@ -14,65 +14,65 @@
 
 // A join for counts: every tile reads the counts of all tiles, later ones too. Only a cooperative
 // launch may wait for later tiles, since it promises that all blocks are resident.
-template <u32 WAYS> struct Meeting {
-    typedef typename Counts<WAYS>::Carry Carry;
-    typedef Counts<WAYS, u32> Few; // no GPU holds 2^32 items in shared memory
-    typedef typename Few::Carry FewCarry;
-    static constexpr u32 AT_ONCE = 4; // words that a lane polls at once
+template <u32 PARTS> struct AllGather {
+    typedef typename Counts<PARTS>::Carry Carry;
+    typedef Counts<PARTS, u32> Counts32; // no GPU holds 2^32 items in shared memory
+    typedef typename Counts32::Carry Carry32;
+    static constexpr u32 POLLED = 4; // words that a lane polls at once
 
     u32 *retired; // tiles that have read all words
-    Status<FewCarry> *aggregates; // by tile
-    Carry *whole; // the totals of all tiles, in shared memory
+    Status<Carry32> *aggregates; // by tile
+    Carry *totals; // the totals of all tiles, in shared memory
 
     struct Shared {
-        Carry whole;
+        Carry totals;
     };
 
     // `memory` is zero before and after a partition.
-    __device__ explicit Meeting(void *memory) : retired((u32 *)memory), aggregates((Status<FewCarry> *)(retired + 4)) {}
+    __device__ explicit AllGather(void *memory) : retired((u32 *)memory), aggregates((Status<Carry32> *)(retired + 4)) {}
 
     // A block's tile is known at once, so nothing is prefetched.
     __device__ u32 likely() const { return NO_TILE; }
     __device__ bool enter(Shared &shared, Maybe<Carry>, u32 &tile) {
-        whole = &shared.whole;
+        totals = &shared.totals;
         tile = blockIdx.x;
         return true;
     }
     __device__ bool is_last(u32 tile) const { return tile == gridDim.x - 1; }
 
     __device__ void publish(u32 tile, Carry aggregate, u32 lane) {
-        FewCarry few;
+        Carry32 counts;
 #pragma unroll
-        for (u32 k = 0; k < Few::COUNTED; k++) few.of[k] = u32(aggregate.of[k]);
-        if (lane == 0) aggregates[tile].publish(few);
+        for (u32 k = 0; k < Counts32::COUNTED; k++) counts.of[k] = u32(aggregate.of[k]);
+        if (lane == 0) aggregates[tile].publish(counts);
     }
 
     // Lanes add words in any order: sums of counts do not depend on it.
     __device__ Maybe<Carry> receive(u32 tile, Carry, Maybe<Carry>, u32 lane) {
-        FewCarry before = {}, all = {};
-        for (u32 first = lane; first < gridDim.x; first += AT_ONCE * WARP) {
-            FewCarry one[AT_ONCE];
+        Carry32 before = {}, all = {};
+        for (u32 first = lane; first < gridDim.x; first += POLLED * WARP) {
+            Carry32 polled[POLLED];
             for (bool have = false; !have;) {
                 have = true;
 #pragma unroll
-                for (u32 k = 0; k < AT_ONCE; k++)
-                    if (first + k * WARP < gridDim.x) have &= aggregates[first + k * WARP].poll(one[k]);
+                for (u32 k = 0; k < POLLED; k++)
+                    if (first + k * WARP < gridDim.x) have &= aggregates[first + k * WARP].poll(polled[k]);
             }
 #pragma unroll
-            for (u32 k = 0; k < AT_ONCE; k++) {
-                if (first + k * WARP < gridDim.x) all = Few::combine(all, one[k]);
-                if (first + k * WARP < tile) before = Few::combine(before, one[k]);
+            for (u32 k = 0; k < POLLED; k++) {
+                if (first + k * WARP < gridDim.x) all = Counts32::combine(all, polled[k]);
+                if (first + k * WARP < tile) before = Counts32::combine(before, polled[k]);
             }
         }
         __syncwarp();
-        before = shuffle(warp_inclusive<Few>(before, lane), WARP - 1);
-        all = shuffle(warp_inclusive<Few>(all, lane), WARP - 1);
+        before = shuffle(warp_inclusive<Counts32>(before, lane), WARP - 1);
+        all = shuffle(warp_inclusive<Counts32>(all, lane), WARP - 1);
         Maybe<Carry> prefix;
         prefix.some = true;
 #pragma unroll
-        for (u32 k = 0; k < Few::COUNTED; k++) {
+        for (u32 k = 0; k < Counts32::COUNTED; k++) {
             prefix.value.of[k] = before.of[k];
-            if (lane == 0) whole->of[k] = all.of[k];
+            if (lane == 0) totals->of[k] = all.of[k];
         }
         return prefix;
     }
@@ -88,32 +88,32 @@ template <u32 WAYS> struct Meeting {
     }
 };
 
-template <u32 WARPS, u32 ROWS, u32 WAYS, class Choice, class First>
-__device__ void partition_at_once(const CompactCall &call, Choice choice, First one) {
-    typedef Meeting<WAYS> Join;
-    typedef CompactWalk<ROWS, Choice, First, NoColumn, WAYS> Walk;
-    typedef TilePipeline<Counts<WAYS>, Walk, WARPS, Join> Partition;
+template <u32 WARPS, u32 ROWS, u32 PARTS, class Choice, class First>
+__device__ void partition_at_once(const CompactCall &call, Choice choice, First column) {
+    typedef AllGather<PARTS> Join;
+    typedef CompactWalk<ROWS, Choice, First, NoColumn, PARTS> Walk;
+    typedef TilePipeline<Counts<PARTS>, Walk, WARPS, Join> Partition;
     __shared__ typename Partition::Shared shared;
-    Partition::run(shared, Walk(call, choice, one, NoColumn(), &shared.join.whole), Join(call.memory), {{}, true});
+    Partition::run(shared, Walk(call, choice, column, NoColumn(), &shared.join.totals), Join(call.memory), {{}, true});
 }
 
 // ---- two launches -------------------------------------------------------------------------------
 
 // The walk of the counting launch: leaves for each tile of TILE items how many items of each part
 // come up to its end. A warp counts EACH tiles.
-template <u32 TILE, u32 EACH, class Choice, u32 WAYS> struct CountWalk {
-    typedef typename Counts<WAYS>::Carry Carry;
-    typedef Counts<WAYS, u32> Few;
-    static constexpr u32 ITEMS = EACH * TILE, COUNTED = Few::COUNTED, MOST_SHIFT = 0;
+template <u32 TILE, u32 EACH, class Choice, u32 PARTS> struct CountWalk {
+    typedef typename Counts<PARTS>::Carry Carry;
+    typedef Counts<PARTS, u32> Counts32;
+    static constexpr u32 ITEMS = EACH * TILE, COUNTED = Counts32::COUNTED, MOST_SHIFT = 0;
     struct Stage {
-        typename Few::Carry tile[EACH]; // its items of each part
+        typename Counts32::Carry tile[EACH]; // its items of each part
     };
 
     CompactCall call;
     Choice choice;
-    Carry *upto; // by tile: inclusive prefix
+    Carry *prefixes; // by tile: inclusive prefix
 
-    __device__ CountWalk(const CompactCall &call, Choice choice, Carry *upto) : call(call), choice(choice), upto(upto) {}
+    __device__ CountWalk(const CompactCall &call, Choice choice, Carry *prefixes) : call(call), choice(choice), prefixes(prefixes) {}
 
     __device__ void prefetch(u64, u32) const {}
 
@@ -121,9 +121,9 @@ template <u32 TILE, u32 EACH, class Choice, u32 WAYS> struct CountWalk {
         Carry all = {};
 #pragma unroll 1
         for (u32 e = 0; e < EACH; e++, first += TILE) {
-            typename Few::Carry own = {};
+            typename Counts32::Carry own = {};
             if (first < call.n) choice.count(own.of, first, u32(min(call.n - first, u64(TILE))), call.flags, lane);
-            own = shuffle(warp_inclusive<Few>(own, lane), WARP - 1);
+            own = shuffle(warp_inclusive<Counts32>(own, lane), WARP - 1);
             if (lane == 0) stage.tile[e] = own;
 #pragma unroll
             for (u32 k = 0; k < COUNTED; k++) all.of[k] += own.of[k];
@@ -144,19 +144,19 @@ template <u32 TILE, u32 EACH, class Choice, u32 WAYS> struct CountWalk {
         for (u32 e = 0; e < EACH && first < call.n; e++, first += TILE) {
 #pragma unroll
             for (u32 k = 0; k < COUNTED; k++) prefix.value.of[k] += stage.tile[e].of[k];
-            upto[first / TILE] = prefix.value;
+            prefixes[first / TILE] = prefix.value;
         }
     }
 };
 
-template <u32 WARPS, u32 EACH, u32 TILE, u32 WAYS, class Choice>
-__device__ void count_tiles(const CompactCall &call, Choice choice, typename Counts<WAYS>::Carry *upto) {
-    typedef PrefixServer<Counts<WAYS>, WARPS> Join;
-    typedef CountWalk<TILE, EACH, Choice, WAYS> Walk;
-    typedef TilePipeline<Counts<WAYS>, Walk, WARPS, Join> Count;
+template <u32 WARPS, u32 EACH, u32 TILE, u32 PARTS, class Choice>
+__device__ void count_tiles(const CompactCall &call, Choice choice, typename Counts<PARTS>::Carry *prefixes) {
+    typedef PrefixServer<Counts<PARTS>, WARPS> Join;
+    typedef CountWalk<TILE, EACH, Choice, PARTS> Walk;
+    typedef TilePipeline<Counts<PARTS>, Walk, WARPS, Join> Count;
     __shared__ typename Count::Shared shared;
     launch_next();
-    Count::run(shared, Walk(call, choice, upto), Join(call.memory, call.tiles), {{}, true});
+    Count::run(shared, Walk(call, choice, prefixes), Join(call.memory, call.tiles), {{}, true});
 }
 
 // The prefixes that `count_tiles` has left. Blocks take tiles from the last one down.
@@ -175,12 +175,12 @@ template <class Operator> struct CountedPrefixes : GivenPrefixes<Operator> {
     }
 };
 
-template <u32 WARPS, u32 ROWS, u32 WAYS, class Choice, class First>
-__device__ void move_tiles(const CompactCall &call, Choice choice, First one, const typename Counts<WAYS>::Carry *upto) {
-    typedef CountedPrefixes<Counts<WAYS>> Join;
-    typedef CompactWalk<ROWS, Choice, First, NoColumn, WAYS> Walk;
-    typedef TilePipeline<Counts<WAYS>, Walk, WARPS, Join> Move;
+template <u32 WARPS, u32 ROWS, u32 PARTS, class Choice, class First>
+__device__ void move_tiles(const CompactCall &call, Choice choice, First column, const typename Counts<PARTS>::Carry *prefixes) {
+    typedef CountedPrefixes<Counts<PARTS>> Join;
+    typedef CompactWalk<ROWS, Choice, First, NoColumn, PARTS> Walk;
+    typedef TilePipeline<Counts<PARTS>, Walk, WARPS, Join> Move;
     __shared__ typename Move::Shared shared;
-    const typename Walk::Carry *whole = (const typename Walk::Carry *)call.count;
-    Move::run(shared, Walk(call, choice, one, NoColumn(), whole), Join(upto), {{}, true});
+    const typename Walk::Carry *totals = (const typename Walk::Carry *)call.count;
+    Move::run(shared, Walk(call, choice, column, NoColumn(), totals), Join(prefixes), {{}, true});
 }

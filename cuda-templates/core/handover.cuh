@@ -96,11 +96,11 @@ template <class C> struct Mailbox {
 template <class Operator> struct GivenPrefixes {
     typedef typename Operator::Carry Carry;
 
-    const Carry *upto; // by tile: its inclusive prefix
+    const Carry *inclusive; // by tile: its inclusive prefix
 
     struct Shared {};
 
-    __device__ explicit GivenPrefixes(const Carry *upto) : upto(upto) {}
+    __device__ explicit GivenPrefixes(const Carry *inclusive) : inclusive(inclusive) {}
 
     // A block's tile is known at once, so nothing is prefetched.
     __device__ u32 likely() const { return NO_TILE; }
@@ -111,7 +111,7 @@ template <class Operator> struct GivenPrefixes {
     __device__ bool is_last(u32 tile) const { return tile == gridDim.x - 1; }
     __device__ void publish(u32, Carry, u32) {}
     __device__ Maybe<Carry> receive(u32 tile, Carry, Maybe<Carry> init, u32) {
-        return tile == 0 ? init : Maybe<Carry>{upto[tile - 1], true};
+        return tile == 0 ? init : Maybe<Carry>{inclusive[tile - 1], true};
     }
     __device__ void retire(u32, u32) {}
 };
@@ -358,10 +358,10 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
     typedef typename Operator::Carry Carry;
     // Prefixes lie SPREAD bytes apart if a whole grid polls its prefixes at once. Side by side they
     // would lie in a few lines, and polls of one line wait for each other.
-    static constexpr u32 APART = SPREAD > sizeof(Status<Carry>) ? SPREAD / sizeof(Status<Carry>) : 1;
+    static constexpr u32 STRIDE = SPREAD > sizeof(Status<Carry>) ? SPREAD / sizeof(Status<Carry>) : 1;
 
     u32 *ticket;
-    Status<Carry> *aggregates, *prefixes; // by tile; by tile, APART words apart
+    Status<Carry> *aggregates, *prefixes; // by tile; by tile, STRIDE status words apart
     u32 tiles;
 
     struct Shared {
@@ -378,7 +378,7 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
     // The first block serves.
     __device__ u32 likely() const { return tiles == 1 ? NO_TILE : blockIdx.x - 1; }
 
-    __device__ Status<Carry> &prefix_of(u32 tile) const { return prefixes[u64(tile) * APART]; }
+    __device__ Status<Carry> &prefix_of(u32 tile) const { return prefixes[u64(tile) * STRIDE]; }
 
     __device__ bool enter(Shared &shared, Maybe<Carry> init, u32 &tile) {
         if (tiles == 1) {

@@ -33,18 +33,18 @@ __device__ inline bool same_in_sector(const Vector *a, const Vector *b) { return
 // How many vectors past the beginning of a line an address lies.
 __device__ inline u32 in_line(const void *p) { return u32((u64)p % LINE) / u32(sizeof(Vector)); }
 
-// By one warp: copies the vectors of a slice except the first `few` ones. A quarter of the warp
+// By one warp: copies the vectors of a slice except the first `skip` ones. A quarter of the warp
 // copies one line. If a quarter's vectors lay in two lines, two requests would follow each other.
-template <u32 VECTORS> __device__ inline void copy_by_lines(Vector *to, const Vector *from, u32 few, u32 lane) {
+template <u32 VECTORS> __device__ inline void copy_by_lines(Vector *to, const Vector *from, u32 skip, u32 lane) {
     u32 late = in_line(from);
     if (late == 0) {
 #pragma unroll
         for (u32 k = 0; k < VECTORS; k++)
-            if (k > 0 || lane >= few) copy_to_shared(to + k * WARP + lane, from + k * WARP + lane);
+            if (k > 0 || lane >= skip) copy_to_shared(to + k * WARP + lane, from + k * WARP + lane);
     } else {
         to -= late;
         from -= late;
-        if (lane >= late + few) copy_to_shared(to + lane, from + lane);
+        if (lane >= late + skip) copy_to_shared(to + lane, from + lane);
 #pragma unroll
         for (u32 k = 1; k < VECTORS; k++) copy_to_shared(to + k * WARP + lane, from + k * WARP + lane);
         if (lane < late) copy_to_shared(to + VECTORS * WARP + lane, from + VECTORS * WARP + lane);
@@ -130,7 +130,7 @@ template <class Item, bool IN_LINES = false> struct Run {
     __device__ u32 shift() const {
         u32 begin = u32((u64)base); // the lower half decides
         if (reverse) begin += u32(n) * u32(sizeof(Item));
-        return anew(begin) % LINE / u32(sizeof(Vector));
+        return opaque(begin) % LINE / u32(sizeof(Vector));
     }
 
     // By one warp: prefetches the slice that begins with item `first` into L2, if it is whole.
@@ -210,14 +210,14 @@ template <class Item, bool IN_LINES = false> struct Run {
     }
 
   private:
-    // By one warp: copies the vectors of a slice except the first `few` ones.
-    template <u32 VECTORS> static __device__ void copy_vectors(Vector *to, const Vector *from, u32 few, u32 lane) {
+    // By one warp: copies the vectors of a slice except the first `skip` ones.
+    template <u32 VECTORS> static __device__ void copy_vectors(Vector *to, const Vector *from, u32 skip, u32 lane) {
         if constexpr (IN_LINES) {
-            copy_by_lines<VECTORS>(to, from, few, lane);
+            copy_by_lines<VECTORS>(to, from, skip, lane);
         } else {
 #pragma unroll
             for (u32 k = 0; k < VECTORS; k++)
-                if (k > 0 || lane >= few) copy_to_shared(to + k * WARP + lane, from + k * WARP + lane);
+                if (k > 0 || lane >= skip) copy_to_shared(to + k * WARP + lane, from + k * WARP + lane);
         }
     }
 
@@ -317,7 +317,7 @@ template <class Item, bool IN_LINES = false> struct Run {
         }
         Item *items = (Item *)slice.slots() + part.at;
         // A short part has some items at both ends, with the same value.
-        if (lane % HALF < Stage::IN_VECTOR) items[edge(anew(threadIdx.x) % WARP)] = item;
+        if (lane % HALF < Stage::IN_VECTOR) items[edge(opaque(threadIdx.x) % WARP)] = item;
     }
 };
 

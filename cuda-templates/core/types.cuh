@@ -117,7 +117,7 @@ template <class T> __device__ inline bool is_nan(T x) {
 __device__ inline bool is_nan(double x) { return x != x; } // one instruction for three
 
 // The bits, all but the sign inverted if the sign is set. The function is its own inverse.
-template <class T> __device__ inline typename FloatBits<T>::Bits folded(typename FloatBits<T>::Bits bits) {
+template <class T> __device__ inline typename FloatBits<T>::Bits flip_if_negative(typename FloatBits<T>::Bits bits) {
     typedef typename FloatBits<T>::Bits Bits;
     typedef typename FloatBits<T>::Key Key;
     // 64 bits in halves: the compiler then computes the sign once.
@@ -134,7 +134,7 @@ template <NanPlace PLACE, class T> __device__ inline typename FloatBits<T>::Key 
     typedef typename FloatBits<T>::Key Key;
     constexpr Bits MAGNITUDE = Bits(~Bits(0)) >> 1;
     Bits bits = FloatBits<T>::to(x);
-    return Key(!is_nan(x) ? folded<T>(bits) : PLACE == NAN_LAST ? MAGNITUDE : Bits(~MAGNITUDE));
+    return Key(!is_nan(x) ? flip_if_negative<T>(bits) : PLACE == NAN_LAST ? MAGNITUDE : Bits(~MAGNITUDE));
 }
 
 // The inverse of `key`. The key of a last NaN is the NaN's bits. The key of a first NaN is the
@@ -143,9 +143,9 @@ template <NanPlace PLACE, class T> __device__ inline T from_key(typename FloatBi
     typedef typename FloatBits<T>::Bits Bits;
     constexpr Bits MAGNITUDE = Bits(~Bits(0)) >> 1;
     // Of 64 bits the upper half decides.
-    constexpr u32 TOP = sizeof(Bits) == 8 ? 32 : 0;
-    Bits bits = folded<T>(Bits(key));
-    if (PLACE == NAN_FIRST && u32(Bits(key) >> TOP) == u32(Bits(~MAGNITUDE) >> TOP)) bits &= MAGNITUDE;
+    constexpr u32 UPPER = sizeof(Bits) == 8 ? 32 : 0;
+    Bits bits = flip_if_negative<T>(Bits(key));
+    if (PLACE == NAN_FIRST && u32(Bits(key) >> UPPER) == u32(Bits(~MAGNITUDE) >> UPPER)) bits &= MAGNITUDE;
     return FloatBits<T>::from(bits);
 }
 
@@ -214,14 +214,14 @@ struct States {
     u32 low, high; // the next states of 0 to 3, and of 4 to 7
 
     // A function as selectors of a permutation: packed, and states 4 to 7 again in the lower half.
-    struct Digits {
+    struct Selectors {
         u32 packed, last;
 
-        __device__ Digits() {}
-        __device__ explicit Digits(u32 packed) : packed(packed), last(packed >> 16) {}
+        __device__ Selectors() {}
+        __device__ explicit Selectors(u32 packed) : packed(packed), last(packed >> 16) {}
         // Shifting by 4 bits brings the upper half of a state's byte and the lower half of the
         // next state's byte into one byte, so one permutation packs four states.
-        __device__ explicit Digits(States states) {
+        __device__ explicit Selectors(States states) {
             u32 low = states.low << 4, high = states.high << 4;
             packed = __byte_perm(low, high, 0x7531);
             last = permute(high, 0x4431);
@@ -229,9 +229,9 @@ struct States {
     };
 
     // Bytes of the table, by the lower four digits of the selector, each below 8.
-    static __device__ u32 select(u32 low, u32 high, u32 digits) {
+    static __device__ u32 select(u32 low, u32 high, u32 selectors) {
         u32 bytes;
-        asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(low), "r"(high), "r"(digits));
+        asm("prmt.b32 %0, %1, %2, %3;" : "=r"(bytes) : "r"(low), "r"(high), "r"(selectors));
         return bytes;
     }
     __device__ States() : low(0x33221100), high(0x77665544) {} // the identity
@@ -239,10 +239,10 @@ struct States {
     __device__ explicit States(u32 packed) { *this = States().of(packed); }
 
     // The composition: first `f`, then this function.
-    __device__ States of(Digits f) const { return States(select(low, high, f.packed), select(low, high, f.last)); }
-    __device__ States of(u32 f) const { return of(Digits(f)); }
+    __device__ States of(Selectors f) const { return States(select(low, high, f.packed), select(low, high, f.last)); }
+    __device__ States of(u32 f) const { return of(Selectors(f)); }
 
-    __device__ u32 packed() const { return Digits(*this).packed; }
+    __device__ u32 packed() const { return Selectors(*this).packed; }
 };
 
 // ---- lanes --------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ template <class C> __device__ inline C shuffle(C x, int lane) {
 
 // The same value, opaque to the compiler: values derived from `x` before are computed again from
 // the result instead of being kept in registers until then.
-__device__ inline u32 anew(u32 x) {
+__device__ inline u32 opaque(u32 x) {
     asm volatile("" : "+r"(x));
     return x;
 }

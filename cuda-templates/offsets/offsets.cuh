@@ -82,11 +82,11 @@ template <class Size, class Offset, u32 ROWS> struct RowWalk {
     typedef u64 Carry;
     static constexpr u32 EACH = 2 * sizeof(Vector) / sizeof(Offset); // sizes of a lane in a row
     static constexpr u32 ROW = EACH * WARP, ITEMS = ROWS * ROW, MOST_SHIFT = 0;
-    struct alignas(EACH * sizeof(Size)) Few {
+    struct alignas(EACH * sizeof(Size)) LaneSizes {
         Size size[EACH];
     };
     struct alignas(128) Stage {
-        Few few[ROWS * WARP];
+        LaneSizes sizes[ROWS * WARP];
     };
     struct Offsets {
         Offset offset[EACH];
@@ -105,7 +105,7 @@ template <class Size, class Offset, u32 ROWS> struct RowWalk {
     __device__ u64 fold(Stage &stage, u64 first, u32 lane) {
         u32 count = first >= source.n ? 0 : u32(min(source.n - first, u64(ITEMS)));
         const Size *from = source.sizes + first;
-        Size *to = (Size *)stage.few;
+        Size *to = (Size *)stage.sizes;
         if (count == ITEMS && (u64)from % sizeof(Vector) == 0) {
 #pragma unroll
             for (u32 k = 0; k < ITEMS * sizeof(Size) / sizeof(Vector); k += WARP)
@@ -118,7 +118,7 @@ template <class Size, class Offset, u32 ROWS> struct RowWalk {
         }
         wait_for_copies();
         __syncwarp();
-        return warp_inclusive<Exact>(source.padding == 0 ? sum<true>(stage, lane) : sum<false>(stage, lane), lane);
+        return warp_inclusive<ExactSum>(source.padding == 0 ? sum<true>(stage, lane) : sum<false>(stage, lane), lane);
     }
 
     __device__ void prepare(Stage &, u32) {}
@@ -132,7 +132,7 @@ template <class Size, class Offset, u32 ROWS> struct RowWalk {
 
   private:
     // Within a slice no sum overflows: sizes have at most 32 bits, alignments are at most 2^32.
-    struct Exact {
+    struct ExactSum {
         typedef u64 Carry;
         static __device__ u64 combine(u64 a, u64 b) { return a + b; }
     };
@@ -144,9 +144,9 @@ template <class Size, class Offset, u32 ROWS> struct RowWalk {
         u64 sum = 0;
 #pragma unroll
         for (u32 row = 0; row < ROWS; row++) {
-            Few few = stage.few[row * WARP + lane];
+            LaneSizes lane_sizes = stage.sizes[row * WARP + lane];
 #pragma unroll
-            for (u32 j = 0; j < EACH; j++) sum += rounded<PLAIN>(few.size[j]);
+            for (u32 j = 0; j < EACH; j++) sum += rounded<PLAIN>(lane_sizes.size[j]);
         }
         return sum;
     }
@@ -156,16 +156,16 @@ template <class Size, class Offset, u32 ROWS> struct RowWalk {
         bool is_whole = first + ITEMS <= source.n && (u64)(sink.starts + first) % sizeof(Vector) == 0;
 #pragma unroll 4
         for (u32 row = 0; row < ROWS; row++) {
-            Few few = stage.few[row * WARP + lane];
+            LaneSizes lane_sizes = stage.sizes[row * WARP + lane];
             Offsets upto;
             u64 own = 0;
 #pragma unroll
-            for (u32 j = 0; j < EACH; j++) own += rounded<PLAIN>(few.size[j]);
-            u64 inclusive = warp_inclusive<Exact>(own, lane), run = inclusive - own;
+            for (u32 j = 0; j < EACH; j++) own += rounded<PLAIN>(lane_sizes.size[j]);
+            u64 inclusive = warp_inclusive<ExactSum>(own, lane), run = inclusive - own;
 #pragma unroll
             for (u32 j = 0; j < EACH; j++) {
                 upto.offset[j] = sink.narrow(add<PLAIN>(before, run));
-                run += rounded<PLAIN>(few.size[j]);
+                run += rounded<PLAIN>(lane_sizes.size[j]);
             }
             before = add<PLAIN>(before, shuffle(inclusive, WARP - 1));
             u64 at = first + row * ROW + lane * EACH;

@@ -226,14 +226,14 @@ struct LaneByStates
     }
 
     template <bool REVERSE, bool EXCLUSIVE> static __device__ void put(Stage &stage, u32 before, u32 lane) {
-        States::Digits upto(before);
+        States::Selectors upto(before);
 #pragma unroll
         for (u32 k = 0; k < Shape::VECTORS; k++) {
             Vector items = stage.of_lane(lane, k, REVERSE), results;
 #pragma unroll
             for (u32 j = 0; j < 4; j++) {
                 u32 at = REVERSE ? 3 - j : j;
-                States::Digits inclusive(States(items.word[at]).of(upto));
+                States::Selectors inclusive(States(items.word[at]).of(upto));
                 results.word[at] = EXCLUSIVE ? upto.packed : inclusive.packed;
                 upto = inclusive;
             }

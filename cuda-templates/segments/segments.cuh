@@ -48,10 +48,10 @@ template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
     __device__ SegmentTile(Shared &shared, Ends<Offset> ends, u64 tile) : shared(shared), ends(ends) {
         u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
         if (warp < 2) {
-            u64 place = (tile + warp) * TILE, i = finished(place, lane), before = ends.before(i), its_first = before + (i + 1) * COST;
+            u64 position = (tile + warp) * TILE, i = segments_ended(position, lane), before = ends.before(i), first_unit = before + (i + 1) * COST;
             if (lane == 0) {
                 shared.segment[warp] = i;
-                shared.output[warp] = i == ends.n || place < its_first ? before : min(before + (place - its_first), ends.room * ends.unit);
+                shared.output[warp] = i == ends.n || position < first_unit ? before : min(before + (position - first_unit), ends.room * ends.unit);
             }
         }
         __syncthreads();
@@ -85,11 +85,11 @@ template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
     // before, segment i does not, and a later unit gives no smaller i. They hold because each step
     // continues behind the first lane whose segment has not ended. So a tile has at most TILE
     // outputs up to the next tile's beginning, and every output up to the last offset is in a tile.
-    __device__ u64 finished(u64 place, u32 lane) const {
+    __device__ u64 segments_ended(u64 position, u32 lane) const {
         u64 low = 0, high = ends.n;
         while (low < high) {
             u64 step = (high - low + WARP - 1) / WARP, i = low + lane * step;
-            u32 ended = __ballot_sync(ALL_LANES, i < high && ends.before(i + 1) + (i + 1) * COST <= place);
+            u32 ended = __ballot_sync(ALL_LANES, i < high && ends.before(i + 1) + (i + 1) * COST <= position);
             // Lanes before the first one whose segment has not ended.
             u32 done = __popc(ended & ~(ended + 1));
             high = min(high, low + done * step);
@@ -159,8 +159,8 @@ __device__ void pack_tile(Ends<typename Tile::Offset> ends, const typename Tile:
     if (!WORDS && tile.outputs < 4 * tile.segments) {
         for (u32 j = threadIdx.x; j < tile.outputs; j += Tile::THREADS) {
             u32 k = tile.find(j);
-            u64 place = tile.output + j, first = k < tile.segments ? source[k] + place : bytes;
-            if (first < bytes) to[place] = from[first];
+            u64 index = tile.output + j, first = k < tile.segments ? source[k] + index : bytes;
+            if (first < bytes) to[index] = from[first];
         }
         return;
     }
@@ -187,17 +187,17 @@ __device__ void pack_tile(Ends<typename Tile::Offset> ends, const typename Tile:
             have |= bits;
             at = until;
         }
-        u8 *place = vectors + begin;
+        u8 *out = vectors + begin;
         if (have == 0xffff) {
-            *(Vector *)place = vector;
+            *(Vector *)out = vector;
         } else if (WORDS) {
 #pragma unroll
             for (u32 i = 0; i < 4; i++)
-                if (have >> 4 * i & 1) ((u32 *)place)[i] = vector.word[i];
+                if (have >> 4 * i & 1) ((u32 *)out)[i] = vector.word[i];
         } else {
 #pragma unroll
             for (u32 b = 0; b < sizeof(Vector); b++)
-                if (have >> b & 1) place[b] = u8(vector.word[b / 4] >> 8 * (b % 4));
+                if (have >> b & 1) out[b] = u8(vector.word[b / 4] >> 8 * (b % 4));
         }
     }
 }

@@ -25,13 +25,13 @@ template <class Item> struct Items {
     u64 n;
     bool reverse;
 
-    __device__ Item load(u64 i) const { return base[place(min(i, n - 1))]; }
+    __device__ Item load(u64 i) const { return base[index(min(i, n - 1))]; }
     __device__ void store(u64 i, Item x) const {
-        if (i < n) base[place(i)] = x;
+        if (i < n) base[index(i)] = x;
     }
 
   private:
-    __device__ u64 place(u64 i) const { return reverse ? n - 1 - i : i; }
+    __device__ u64 index(u64 i) const { return reverse ? n - 1 - i : i; }
 };
 
 // A tile at the join: each thread's result of `begin`, and in the last thread the tile's aggregate.
@@ -205,22 +205,23 @@ __device__ void scan_textbook_tiles(typename Operator::Element *in, typename Ope
 // is not written.
 template <class Operator, u32 RUN>
 __device__ void begin_textbook_tiles(typename Operator::Element *in, u64 n, u32 flags, typename Operator::Carry *aggregates,
-                                     typename Operator::Carry *kept) {
+                                     typename Operator::Carry *carries) {
     typedef FORM<Operator, NETWORK, WIDTH, RUN> Tile;
     typedef typename Operator::Carry Carry;
     __shared__ typename Tile::template Shared<GivenPrefixes<Operator>> shared;
     u32 i = threadIdx.x, tile = blockIdx.x;
     Half<Carry> half = Tile::begin(shared, {in, n, bool(flags & REVERSE)}, u64(tile) * Tile::TILE, flags);
-    kept[u64(tile) * WIDTH + i] = half.upto;
+    carries[u64(tile) * WIDTH + i] = half.upto;
     if (i == WIDTH - 1 && tile < gridDim.x - 1) aggregates[tile] = half.aggregate;
 }
 
 // The second kernel: every tile from its prefix. `prefixes` holds the inclusive scan of the
-// aggregates, with `init` combined first. A single tile does both halves here, and `kept` is null.
+// aggregates, with `init` combined first. A single tile does both halves here, and `carries` is
+// null.
 template <class Operator, u32 RUN>
 __device__ void finish_textbook_tiles(typename Operator::Element *in, typename Operator::Element *out, u64 n,
                                       typename Operator::Carry init, u32 flags, const typename Operator::Carry *prefixes,
-                                      const typename Operator::Carry *kept) {
+                                      const typename Operator::Carry *carries) {
     typedef FORM<Operator, NETWORK, WIDTH, RUN> Tile;
     typedef typename Operator::Carry Carry;
     __shared__ typename Tile::template Shared<GivenPrefixes<Operator>> shared;
@@ -230,9 +231,9 @@ __device__ void finish_textbook_tiles(typename Operator::Element *in, typename O
     Maybe<Carry> prefix = {init, bool(flags & INIT)};
     if (tile > 0) prefix = {prefixes[tile - 1], true};
     Carry upto;
-    if (kept) {
+    if (carries) {
         Tile::load(shared, {in, n, reverse}, at);
-        upto = kept[u64(tile) * WIDTH + threadIdx.x];
+        upto = carries[u64(tile) * WIDTH + threadIdx.x];
     } else {
         upto = Tile::begin(shared, {in, n, reverse}, at, flags).upto;
         __syncthreads(); // between the halves, as in a joined tile
