@@ -210,11 +210,11 @@ template <class Item, class Use> __device__ inline void each_item(const Item *fr
 
 // ---- the choice: which items are selected -------------------------------------------------------
 // A choice sets the words of a slice's rows (`choose`, and `choose_second` after it for the second
-// of three parts). A choice by items has them staged, and the items move from there unless only
-// other columns move.
+// of three parts). A choice that reads items stages them, and the items move from the stage unless
+// only other columns move.
 //
 // `count` serves the counting launch of compact/one_buffer.cuh: of `count` items, a lane adds those
-// that it finds of each part but the last to `own`.
+// that it finds of each part but the last to `own`. A complement flag inverts a test.
 
 // Items that pass a test.
 template <class Test> struct ByItems {
@@ -387,6 +387,7 @@ template <class Index> struct Indices {
     __device__ Index item(const Vector *, u64 first, u32 i) const { return Index(first + i); }
 };
 
+// No second column.
 struct NoColumn {
     static constexpr u32 BYTES = 0;
 };
@@ -413,8 +414,7 @@ template <class Item, u32 ROWS> struct PackedRegisters {
         for (u32 u = 0; u < UNITS; u++) {
             u32 at = row * UNITS + u, bits = u32(unit[u]) << at % IN_WORD * 8 * sizeof(Unit);
             word[at / IN_WORD] = at % IN_WORD == 0 ? bits : word[at / IN_WORD] | bits;
-            // Opaque to the compiler, which would otherwise keep each unit in a register of its
-            // own.
+            // Opaque to the compiler, which would otherwise keep each unit in its own register.
             if (at % IN_WORD == IN_WORD - 1) asm volatile("" : "+r"(word[at / IN_WORD]));
         }
     }
@@ -431,6 +431,8 @@ template <class Item, u32 ROWS> struct PackedRegisters {
     }
 };
 
+// A warp's slice from the choice to the outputs. `fold` leaves the words and ranks in `stage.rows`;
+// `gather` and `store` move one column each by them.
 template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct CompactWalk {
     typedef typename Counts<PARTS>::Carry Carry;
     static constexpr u32 ITEMS = ROWS * WARP, COUNTED = Counts<PARTS>::COUNTED, MOST_SHIFT = 0;

@@ -20,9 +20,9 @@ template <u32 PARTS> struct AllGather {
     typedef typename Counts32::Carry Carry32;
     static constexpr u32 POLLED = 4; // words that a lane polls at once
 
-    u32 *retired; // tiles that have read all words
+    u32 *retired;                // tiles that have read all words
     Status<Carry32> *aggregates; // by tile
-    Carry *totals; // the totals of all tiles, in shared memory
+    Carry *totals;               // the totals of all tiles, in shared memory
 
     struct Shared {
         Carry totals;

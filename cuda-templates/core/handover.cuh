@@ -33,6 +33,7 @@ template <class C> struct Maybe {
 // value from the same access: relaxed order suffices, because no other memory is read on its
 // account.
 
+// The status words of one value in global memory. One thread publishes it, any number may poll.
 template <class C> struct Status {
     static constexpr int N = Words<C>::N;
     u64 word[N];
@@ -68,8 +69,9 @@ template <class C> struct Status {
     }
 };
 
-// A status word in shared memory. Its mark is the number of the value that it holds, so it need not
-// be cleared between two values.
+// The same in shared memory, for warps of one block. The mark is the number of the value, so the
+// words need not be cleared between two values. A reader of a value may read nothing else that was
+// written before it: the accesses are relaxed.
 template <class C> struct Mailbox {
     static constexpr int N = Words<C>::N;
     u64 word[N];
@@ -128,9 +130,9 @@ template <class Operator, u32 GROUP> struct LookBack {
     typedef typename Operator::Carry Carry;
     static constexpr u32 PER_LANE = GROUP / WARP;
 
-    u32 *ticket; // the next tile
-    u32 *retired; // by group: tiles that are done with `receive`
-    Status<Carry> *prefixes; // by group: exclusive prefix of its first tile
+    u32 *ticket;               // the next tile
+    u32 *retired;              // by group: tiles that are done with `receive`
+    Status<Carry> *prefixes;   // by group: exclusive prefix of its first tile
     Status<Carry> *aggregates; // by tile
     u32 tiles;
 
@@ -175,6 +177,7 @@ template <class Operator, u32 GROUP> struct LookBack {
         if (tiles > 1 && lane == 0 && !closes(tile)) aggregates[tile].publish(aggregate);
     }
 
+    // Polls the aggregates of the group's earlier tiles, PER_LANE a lane, then the group's prefix.
     __device__ Maybe<Carry> receive(u32 tile, Carry aggregate, Maybe<Carry> init, u32 lane) {
         if (tiles == 1) return init;
         u32 group = tile / GROUP, rank = tile % GROUP;
@@ -269,6 +272,7 @@ template <class Operator> struct Chained {
 
     __device__ void publish(u32, Carry, u32) {}
 
+    // Waits for the prefix, clears its word and publishes the next tile's prefix.
     __device__ Maybe<Carry> receive(u32 tile, Carry aggregate, Maybe<Carry> init, u32 lane) {
         Maybe<Carry> before = init;
         if (lane == 0 && tile > 0) {
@@ -291,7 +295,7 @@ template <class Operator> struct Chained {
 template <class Operator, u32 GROUP, u32 COLUMNS> struct LookBackColumns {
     typedef typename Operator::Carry Carry;
 
-    u32 *ticket, *retired; // as in LookBack
+    u32 *ticket, *retired;                // as in LookBack
     Status<Carry> *prefixes, *aggregates; // by group and by tile, COLUMNS each
     u32 tiles;
 
@@ -380,6 +384,8 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
 
     __device__ Status<Carry> &prefix_of(u32 tile) const { return prefixes[u64(tile) * STRIDE]; }
 
+    // By the whole block: draws a ticket. Ticket 0 makes the block the server, which returns false
+    // when all prefixes are published; ticket t is tile t - 1.
     __device__ bool enter(Shared &shared, Maybe<Carry> init, u32 &tile) {
         if (tiles == 1) {
             tile = 0;
@@ -407,10 +413,10 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
         u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
         for (u32 group = warp; group * WARP < tiles; group += SERVERS) {
             u32 tile = group * WARP + lane, size = min(WARP, tiles - group * WARP);
-            Carry aggregate, upto; // of this lane's tile; of the group's tiles up to it
-            bool have = lane >= size; // whether the lane's aggregate has arrived
+            Carry aggregate, upto;     // of this lane's tile; of the group's tiles up to it
+            bool have = lane >= size;  // whether the lane's aggregate has arrived
             u32 there = 0, served = 0; // leading tiles that have published; that were served
-            Maybe<Carry> base = init; // the group's prefix
+            Maybe<Carry> base = init;  // the group's prefix
             bool based = group == 0;
             while (there < size || served < size) {
                 if (there < size) {
@@ -451,6 +457,8 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
         if (tiles > 1 && lane == 0) aggregates[tile].publish(aggregate);
     }
 
+    // Waits for the prefix and clears its word, which no other thread reads. Tile 0 has no word:
+    // its prefix is `init`.
     __device__ Maybe<Carry> receive(u32 tile, Carry, Maybe<Carry> init, u32 lane) {
         if (tiles == 1) return init;
         Maybe<Carry> prefix = init;

@@ -55,8 +55,9 @@
 // would come late.
 constexpr u32 FIRST_BLOCKS = 800;
 
+// How a block is cut.
 template <u32 WARPS_, u32 VECTORS_> struct Shape {
-    static constexpr u32 WARPS = WARPS_; // of a block
+    static constexpr u32 WARPS = WARPS_;     // of a block
     static constexpr u32 VECTORS = VECTORS_; // of a lane, 16 bytes each
     static constexpr u32 THREADS = WARPS * WARP;
 };
@@ -249,6 +250,8 @@ template <class Walk, u32 WARPS> struct Stages<Walk, WARPS, 0> {
     __device__ typename Walk::Stage &of(const Walk &, u32 warp) { return stage[warp]; }
 };
 
+// The kernel body: a block is one tile. Warp 0 alone talks to the join; the other warps wait for
+// their prefixes at the barrier before `finish`.
 template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline {
     typedef typename Operator::Carry Carry;
     static constexpr u32 SLICE = Walk::ITEMS, TILE = WARPS * SLICE;
@@ -272,7 +275,7 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
         fold(shared, walk, first);
 
         // ---- publish
-        // Inclusive over the warps up to this lane's; the tile's.
+        // The fold of warps 0 to `lane`, and that of all warps.
         Carry warps = Carry(), aggregate = Carry();
         if (warp == 0) {
             warps = warps_inclusive(shared, lane);

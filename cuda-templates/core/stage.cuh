@@ -7,11 +7,13 @@
 #pragma once
 #include "core/types.cuh"
 
+// The slice of a warp: WARP * VECTORS vectors in shared memory, cut into slots. A slot holds an
+// item before the walk goes over it, and its result afterwards.
 template <class Slot, u32 VECTORS> struct Slice {
     static_assert(sizeof(Vector) % sizeof(Slot) == 0, "slots tile a vector");
     static constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Slot); // slots of a vector
-    static constexpr u32 LANE = VECTORS * IN_VECTOR; // slots of a lane
-    static constexpr u32 ITEMS = WARP * LANE; // slots of the warp
+    static constexpr u32 LANE = VECTORS * IN_VECTOR;                // slots of a lane
+    static constexpr u32 ITEMS = WARP * LANE;                       // slots of the warp
     // Whether one bulk copy stores the whole slice. It starts later than a few stores of each lane
     // would.
     static constexpr bool BULK = STORES_FROM_SHARED && VECTORS > 3;
@@ -33,8 +35,8 @@ __device__ inline bool same_in_sector(const Vector *a, const Vector *b) { return
 // How many vectors past the beginning of a line an address lies.
 __device__ inline u32 in_line(const void *p) { return u32((u64)p % LINE) / u32(sizeof(Vector)); }
 
-// By one warp: copies the vectors of a slice except the first `skip` ones. A quarter of the warp
-// copies one line. If a quarter's vectors lay in two lines, two requests would follow each other.
+// By one warp: copies the vectors of a slice except the first `skip` ones. Each quarter of the warp
+// copies one line: vectors of two lines would be two requests, one after the other.
 template <u32 VECTORS> __device__ inline void copy_by_lines(Vector *to, const Vector *from, u32 skip, u32 lane) {
     u32 late = in_line(from);
     if (late == 0) {
@@ -158,7 +160,7 @@ template <class Item, bool IN_LINES = false> struct Run {
         } else {
             Item *to = (Item *)slice.slots();
             Item last;
-            // Its latency overlaps the copies'.
+            // Loaded first, so that its latency overlaps that of the copies.
             if (part.count < Stage::ITEMS) last = base[reverse ? 0 : n - 1];
             if (part.count > 0) load_part(slice, part, lane);
             if (part.count < Stage::ITEMS) {
@@ -175,7 +177,7 @@ template <class Item, bool IN_LINES = false> struct Run {
         Part<Stage::ITEMS, Stage::IN_VECTOR> part(*this, first);
         Vector *to = (Vector *)part.memory;
         if (part.is_whole()) {
-            // Else the copy would write each sector in two halves.
+            // A bulk copy to another place within a sector would write every sector in two halves.
             if (Stage::BULK && same_in_sector(to, slice.vector)) {
                 store_from_shared(to, slice.vector, sizeof(slice.vector), lane);
             } else {
@@ -258,7 +260,7 @@ template <class Item, bool IN_LINES = false> struct Run {
         const Item *items = (const Item *)stage;
         if (lane < head) memory[lane] = items[lane];
         if (lane < tail) memory[ITEMS - 1 - lane] = items[ITEMS - 1 - lane];
-        // Memory's vector k goes to k - 1 of the stage, or to k if moved back.
+        // Vector k of memory goes to vector k - 1 of the stage, or to vector k with `back`.
         u32 back = same_in_sector(to, stage);
         move_vectors<VECTORS>(stage, back, sizeof(Vector) - past, lane);
         store_from_shared(to + first, stage + first + back - 1, (end - first) * u32(sizeof(Vector)), lane);
@@ -344,6 +346,7 @@ template <> struct GranuleOf<16> {
 
 constexpr u32 common_divisor(u32 a, u32 b) { return b == 0 ? a : common_divisor(b, a % b); }
 
+// The items of one group, in registers.
 template <class Item_> struct Group {
     typedef Item_ Item;
     static constexpr u32 COMMON = common_divisor(sizeof(Item), sizeof(Vector));
@@ -374,6 +377,7 @@ template <class Item_> struct Group {
     }
 };
 
+// An array of such items at any alignment, in scan order, as `Run`.
 template <class Item> struct GroupRun {
     typedef typename GranuleOf<alignof(Item)>::Type Granule;
     static constexpr u32 GRANULES = sizeof(Item) / sizeof(Granule);

@@ -16,6 +16,7 @@ template <class Operator> struct ScanSource {
     __device__ typename Operator::Carry carry(Item x) const { return Operator::lift(x); }
 };
 
+// Results in contiguous memory: the exclusive or inclusive prefix of each item.
 template <class Operator> struct ScanSink {
     typedef typename Operator::Element Result;
     typedef typename Operator::Carry Carry;
@@ -100,6 +101,7 @@ template <class Operator, class Word> struct ByWords {
     }
 };
 
+// Four bytes, as two 16-bit lanes of even and of odd items.
 template <class Operator> struct WordOfBytes {
     typedef typename Operator::Carry Carry;
     typedef typename Operator::Pairs Pairs;
@@ -132,6 +134,7 @@ template <class Operator> struct WordOfBytes {
     }
 };
 
+// Two 2-byte elements.
 template <class Operator> struct WordOfHalves {
     typedef typename Operator::Carry Carry;
     typedef typename Operator::Pairs Pairs;
@@ -155,6 +158,7 @@ template <class Operator> struct WordOfHalves {
     }
 };
 
+// Four bytes by multiplication.
 template <class Operator> struct WordOfFactors {
     typedef typename Operator::Carry Carry;
 

@@ -13,9 +13,9 @@
 // the output begins.
 template <class Offset> struct Ends {
     const Offset *offsets;
-    u64 n; // segments
-    u64 room; // outputs that fit, of `unit` units each
-    u32 unit;
+    u64 n;    // segments
+    u64 room; // items that fit the output
+    u32 unit; // outputs of an item: its bytes in pack, 1 in expand
 
     // Where the outputs of the segments before i end. An offset below the first one counts as the
     // first one.
@@ -25,6 +25,8 @@ template <class Offset> struct Ends {
     }
 };
 
+// One tile, in every thread of its block: its segments and outputs, and the search for the segment
+// of an output.
 template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
     typedef Offset_ Offset;
     static constexpr u32 WARPS = WARPS_, THREADS = WARPS * WARP, TILE = TILE_, COST = COST_;
@@ -34,7 +36,7 @@ template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
 
     struct Shared {
         u64 segment[2]; // the tile's first segment, and its last
-        u64 output[2]; // where the tile's outputs begin, and where they end
+        u64 output[2];  // where the tile's outputs begin, and where they end
         // By segment of the tile: the end of its outputs, from the tile's first output on.
         u32 end[SEGMENTS];
     };
