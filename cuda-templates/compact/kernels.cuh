@@ -5,13 +5,14 @@
 #pragma once
 #include "compact/one_buffer.cuh"
 
-// The bounds on registers. Without them the compiler takes 40 registers for one unit and 56 for
-// another, and a quarter of the blocks does not fit. A partition also holds an item of each row.
+// Blocks that the registers of a multiprocessor must have room for, as RESIDENT warps. Without this
+// bound the compiler takes 40 registers for one unit and 56 for another, and a quarter of the
+// blocks does not fit. A partition also holds an item of each row in registers.
 constexpr u32 WIDEST = largest(largest(Choice::STAGED, First::BYTES), Second::BYTES);
 template <u32 WARPS, u32 ROWS> constexpr u32 resident_blocks() {
 #if __CUDA_ARCH__ >= 800
-    constexpr u32 HELD = (ROWS * WIDEST + 3) / 4, FEW = 40;
-    constexpr u32 RESIDENT = WAYS == 1 ? (WIDEST < 16 ? 48 : FEW) : HELD <= 24 ? FEW : 2048 / (HELD + 32);
+    constexpr u32 ROW_WORDS = (ROWS * WIDEST + 3) / 4, FEWER = 40;
+    constexpr u32 RESIDENT = WAYS == 1 ? (WIDEST < 16 ? 48 : FEWER) : ROW_WORDS <= 24 ? FEWER : 2048 / (ROW_WORDS + 32);
 #else // compute capability 7.5 has 32 warps a multiprocessor
     constexpr u32 RESIDENT = 32;
 #endif

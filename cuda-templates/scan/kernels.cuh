@@ -21,10 +21,10 @@ template <> constexpr bool IS_FLOAT<double> = true;
 // slower than with one block less.
 template <u32 WARPS, u32 VECTORS> constexpr u32 resident() {
 #if __CUDA_ARCH__ >= 900
-    constexpr u32 HELD = (227 << 10) / (WARPS * WARP * VECTORS * sizeof(Vector) + (2 << 10));
+    constexpr u32 FITTING = (227 << 10) / (WARPS * WARP * VECTORS * sizeof(Vector) + (2 << 10));
     constexpr bool IS_PLAIN = sizeof(Element) == sizeof(Carry) && (sizeof(Carry) == 4 || sizeof(Carry) == 8);
-    constexpr bool HAVE_ROOM = HELD * WARPS * WARP * 64 <= 65536;
-    if (IS_PLAIN && !by_states(Operator::Pairs())) return !HAVE_ROOM ? 1 : IS_FLOAT<Carry> ? 0 : HELD;
+    constexpr bool HAS_REGISTERS = FITTING * WARPS * WARP * 64 <= 65536;
+    if (IS_PLAIN && !by_states(Operator::Pairs())) return !HAS_REGISTERS ? 1 : IS_FLOAT<Carry> ? 0 : FITTING;
 #endif
     return 0; // the compiler's own choice
 }
