@@ -57,36 +57,36 @@ template <bool CONDITION, class A, class B> struct IfElse { typedef A Type; };
 template <class A, class B> struct IfElse<false, A, B> { typedef B Type; };
 
 // The type `T`, not deduced from this argument.
-template <class T> using Same = typename IfElse<true, T, T>::Type;
+template <class T> using NonDeduced = typename IfElse<true, T, T>::Type;
 
-template <u32 BYTES> struct OfBytes;
-template <> struct OfBytes<1> { typedef u8 Bits; typedef u32 Wide; };
-template <> struct OfBytes<2> { typedef u16 Bits; typedef u32 Wide; };
-template <> struct OfBytes<4> { typedef u32 Bits; typedef u32 Wide; };
-template <> struct OfBytes<8> { typedef u64 Bits; typedef u64 Wide; };
+template <u32 BYTES> struct UnsignedOf;
+template <> struct UnsignedOf<1> { typedef u8 Bits; typedef u32 Wide; };
+template <> struct UnsignedOf<2> { typedef u16 Bits; typedef u32 Wide; };
+template <> struct UnsignedOf<4> { typedef u32 Bits; typedef u32 Wide; };
+template <> struct UnsignedOf<8> { typedef u64 Bits; typedef u64 Wide; };
 // The unsigned integer of a type's size, and the type to compute in. C++ promotes short integers to
 // `int`, whose overflow is undefined.
-template <class T> using Bits = typename OfBytes<sizeof(T)>::Bits;
-template <class T> using Wide = typename OfBytes<sizeof(T)>::Wide;
+template <class T> using Bits = typename UnsignedOf<sizeof(T)>::Bits;
+template <class T> using Wide = typename UnsignedOf<sizeof(T)>::Wide;
 template <class T> constexpr u32 WIDTH = 8 * sizeof(T);
 template <class T> constexpr T MOST = T(KIND<T> == SIGNED ? Bits<T>(~Bits<T>(0)) >> 1 : Bits<T>(~Bits<T>(0)));
 template <class T> constexpr T LEAST = T(~Wide<T>(MOST<T>));
 
 // ---- literals: they take the type of the other operand ------------------------------------------
 
-struct Whole {
+struct IntegerLiteral {
     u64 bits;
     template <class T> __device__ constexpr operator T() const { return T(bits); }
 };
-struct Real {
+struct FloatLiteral {
     f64 value;
     template <class T> __device__ constexpr operator T() const { return T(value); }
 };
-template <> inline constexpr Kind KIND<Whole> = LITERAL;
-template <> inline constexpr Kind KIND<Real> = LITERAL;
+template <> inline constexpr Kind KIND<IntegerLiteral> = LITERAL;
+template <> inline constexpr Kind KIND<FloatLiteral> = LITERAL;
 
-template <class T> __device__ constexpr Whole literal(T x) { return Whole{u64(x)}; }
-__device__ constexpr Real literal(f64 x) { return Real{x}; }
+template <class T> __device__ constexpr IntegerLiteral literal(T x) { return IntegerLiteral{u64(x)}; }
+__device__ constexpr FloatLiteral literal(f64 x) { return FloatLiteral{x}; }
 
 // The type of two operands, one of which may be a literal.
 template <class A, class B> struct CommonOf {
@@ -165,7 +165,7 @@ template <class T> __device__ inline T invert(T x) {
     if constexpr (KIND<T> == BOOL) return !x;
     else return T(~Wide<T>(x));
 }
-__device__ inline Whole invert(Whole x) { return Whole{~x.bits}; }
+__device__ inline IntegerLiteral invert(IntegerLiteral x) { return IntegerLiteral{~x.bits}; }
 
 #define BITWISE(NAME, OP)                                                                                                        \
     template <class A, class B> __device__ inline Common<A, B> NAME(A a, B b) {                                                  \
@@ -293,13 +293,13 @@ template <class T> __device__ inline T swap_bytes(T x) {
     return T(swapped);
 }
 template <class T> __device__ inline bool is_power_of_two(T x) { return count_ones(x) == 1; }
-template <class T> __device__ inline bool is_multiple_of(T x, Same<T> y) { return y == 0 ? x == 0 : x % y == 0; }
+template <class T> __device__ inline bool is_multiple_of(T x, NonDeduced<T> y) { return y == 0 ? x == 0 : x % y == 0; }
 
 template <class T> __device__ inline Bits<T> unsigned_abs(T x) {
     OF_INTEGERS;
     return Bits<T>(x < 0 ? Wide<T>(0) - Wide<T>(x) : Wide<T>(x));
 }
-template <class T> __device__ inline Bits<T> abs_diff(T x, Same<T> y) {
+template <class T> __device__ inline Bits<T> abs_diff(T x, NonDeduced<T> y) {
     OF_INTEGERS;
     return Bits<T>(x < y ? Wide<T>(y) - Wide<T>(x) : Wide<T>(x) - Wide<T>(y));
 }
@@ -310,23 +310,23 @@ template <class T> __device__ inline T pow(T x, u32 n) {
         if (n & 1) power *= base;
     return T(power);
 }
-template <class T> __device__ inline T rem_euclid(T x, Same<T> y) {
+template <class T> __device__ inline T rem_euclid(T x, NonDeduced<T> y) {
     OF_INTEGERS;
     T r = rem(x, y);
     return r >= 0 || y == 0 ? r : y < 0 ? sub(r, y) : add(r, y);
 }
-template <class T> __device__ inline T div_euclid(T x, Same<T> y) {
+template <class T> __device__ inline T div_euclid(T x, NonDeduced<T> y) {
     OF_INTEGERS;
     T q = div(x, y);
     return rem(x, y) >= 0 || y == 0 ? q : y > 0 ? sub(q, T(1)) : add(q, T(1));
 }
-template <class T> __device__ inline T saturating_add(T x, Same<T> y) {
+template <class T> __device__ inline T saturating_add(T x, NonDeduced<T> y) {
     OF_INTEGERS;
     T sum = add(x, y);
     if (KIND<T> == UNSIGNED) return sum < x ? MOST<T> : sum;
     return y < 0 ? sum > x ? LEAST<T> : sum : sum < x ? MOST<T> : sum;
 }
-template <class T> __device__ inline T saturating_sub(T x, Same<T> y) {
+template <class T> __device__ inline T saturating_sub(T x, NonDeduced<T> y) {
     OF_INTEGERS;
     T difference = sub(x, y);
     if (KIND<T> == UNSIGNED) return x < y ? 0 : difference;
@@ -401,19 +401,19 @@ template <class T> __device__ inline auto key_nan_first(T x) { return key<NAN_FI
 #define OF_NUMBERS static_assert(IS_INTEGER<T> || KIND<T> == FLOAT, "this method is of integers, f32 and f64")
 
 // NaN loses: the minimum or maximum of a float and NaN is the float.
-template <class T> __device__ inline T min(T x, Same<T> y) {
+template <class T> __device__ inline T min(T x, NonDeduced<T> y) {
     OF_NUMBERS;
     if constexpr (IS_SAME<T, f32>) return fminf(x, y);
     else if constexpr (IS_SAME<T, f64>) return fmin(x, y);
     else return y < x ? y : x;
 }
-template <class T> __device__ inline T max(T x, Same<T> y) {
+template <class T> __device__ inline T max(T x, NonDeduced<T> y) {
     OF_NUMBERS;
     if constexpr (IS_SAME<T, f32>) return fmaxf(x, y);
     else if constexpr (IS_SAME<T, f64>) return fmax(x, y);
     else return y > x ? y : x;
 }
-template <class T> __device__ inline T clamp(T x, Same<T> least, Same<T> most) {
+template <class T> __device__ inline T clamp(T x, NonDeduced<T> least, NonDeduced<T> most) {
     OF_NUMBERS;
     return x < least ? least : x > most ? most : x;
 }

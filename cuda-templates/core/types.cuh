@@ -78,7 +78,7 @@ template <class T> __device__ inline T narrow(float x) { return narrow(x, Tag<T>
 // -0 < +0, and NaN at the end that the operator asks for. Every NaN comes out as the positive NaN
 // with all bits of the mantissa set, as the hardware's own maximum gives it.
 
-enum NanPlace { NAN_FIRST, NAN_LAST };
+enum NanOrder { NAN_FIRST, NAN_LAST };
 
 template <class T> struct FloatBits;
 template <> struct FloatBits<float> {
@@ -129,23 +129,23 @@ template <class T> __device__ inline typename FloatBits<T>::Bits flip_if_negativ
 }
 
 // An integer for each float, in the same order.
-template <NanPlace PLACE, class T> __device__ inline typename FloatBits<T>::Key key(T x) {
+template <NanOrder NANS, class T> __device__ inline typename FloatBits<T>::Key key(T x) {
     typedef typename FloatBits<T>::Bits Bits;
     typedef typename FloatBits<T>::Key Key;
     constexpr Bits MAGNITUDE = Bits(~Bits(0)) >> 1;
     Bits bits = FloatBits<T>::to(x);
-    return Key(!is_nan(x) ? flip_if_negative<T>(bits) : PLACE == NAN_LAST ? MAGNITUDE : Bits(~MAGNITUDE));
+    return Key(!is_nan(x) ? flip_if_negative<T>(bits) : NANS == NAN_LAST ? MAGNITUDE : Bits(~MAGNITUDE));
 }
 
 // The inverse of `key`. The key of a last NaN is the NaN's bits. The key of a first NaN is the
 // least integer, which would come back as a negative NaN, so its sign is cleared.
-template <NanPlace PLACE, class T> __device__ inline T from_key(typename FloatBits<T>::Key key) {
+template <NanOrder NANS, class T> __device__ inline T from_key(typename FloatBits<T>::Key key) {
     typedef typename FloatBits<T>::Bits Bits;
     constexpr Bits MAGNITUDE = Bits(~Bits(0)) >> 1;
     // Of 64 bits the upper half decides.
     constexpr u32 UPPER = sizeof(Bits) == 8 ? 32 : 0;
     Bits bits = flip_if_negative<T>(Bits(key));
-    if (PLACE == NAN_FIRST && u32(Bits(key) >> UPPER) == u32(Bits(~MAGNITUDE) >> UPPER)) bits &= MAGNITUDE;
+    if (NANS == NAN_FIRST && u32(Bits(key) >> UPPER) == u32(Bits(~MAGNITUDE) >> UPPER)) bits &= MAGNITUDE;
     return FloatBits<T>::from(bits);
 }
 

@@ -35,7 +35,7 @@ template <class Item> struct Items {
 };
 
 // A tile at the join: each thread's result of `begin`, and in the last thread the tile's aggregate.
-template <class Carry> struct Half {
+template <class Carry> struct AtJoin {
     Carry upto, aggregate;
 };
 
@@ -78,7 +78,7 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32> s
     template <class Join> static __device__ void load(Shared<Join> &, Items<Element>, u64) {}
 
     template <class Join>
-    static __device__ Half<Carry> begin(Shared<Join> &shared, Items<Element> in, u64 first, u32 flags) {
+    static __device__ AtJoin<Carry> begin(Shared<Join> &shared, Items<Element> in, u64 first, u32 flags) {
         u32 i = threadIdx.x;
         bool shifted = flags & EXCLUSIVE && flags & SHIFTED;
 
@@ -137,7 +137,7 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32 RU
         __syncthreads();
     }
 
-    template <class Join> static __device__ Half<Carry> begin(Shared<Join> &shared, Items<Element> in, u64 first, u32) {
+    template <class Join> static __device__ AtJoin<Carry> begin(Shared<Join> &shared, Items<Element> in, u64 first, u32) {
         load(shared, in, first);
         const Element *run = shared.items + threadIdx.x * RUN;
 
@@ -193,9 +193,9 @@ __device__ void scan_textbook_tiles(typename Operator::Element *in, typename Ope
     u32 tile;
     if (!join.enter(shared.join, first, tile)) return;
     u64 at = u64(tile) * Tile::TILE;
-    Half<Carry> half = Tile::begin(shared, Elements{in, n, reverse}, at, flags);
-    Maybe<Carry> prefix = exchange(join, shared.prefix, tile, half.aggregate, first);
-    Tile::finish(shared, Elements{out, n, reverse}, at, half.upto, prefix, flags);
+    AtJoin<Carry> at_join = Tile::begin(shared, Elements{in, n, reverse}, at, flags);
+    Maybe<Carry> prefix = exchange(join, shared.prefix, tile, at_join.aggregate, first);
+    Tile::finish(shared, Elements{out, n, reverse}, at, at_join.upto, prefix, flags);
 }
 
 // ---- the scan in two kernels --------------------------------------------------------------------
@@ -210,9 +210,9 @@ __device__ void begin_textbook_tiles(typename Operator::Element *in, u64 n, u32 
     typedef typename Operator::Carry Carry;
     __shared__ typename Tile::template Shared<GivenPrefixes<Operator>> shared;
     u32 i = threadIdx.x, tile = blockIdx.x;
-    Half<Carry> half = Tile::begin(shared, {in, n, bool(flags & REVERSE)}, u64(tile) * Tile::TILE, flags);
-    carries[u64(tile) * WIDTH + i] = half.upto;
-    if (i == WIDTH - 1 && tile < gridDim.x - 1) aggregates[tile] = half.aggregate;
+    AtJoin<Carry> at_join = Tile::begin(shared, {in, n, bool(flags & REVERSE)}, u64(tile) * Tile::TILE, flags);
+    carries[u64(tile) * WIDTH + i] = at_join.upto;
+    if (i == WIDTH - 1 && tile < gridDim.x - 1) aggregates[tile] = at_join.aggregate;
 }
 
 // The second kernel: every tile from its prefix. `prefixes` holds the inclusive scan of the
