@@ -333,8 +333,9 @@ __device__ inline void store_relaxed_shared(u64 *p, u64 x) {
 // one value.
 template <class T> __device__ inline T load_shared(const T *p) { return *(const volatile T *)p; }
 template <class T> __device__ inline void store_shared(T *p, T x) { *p = x; }
-__device__ inline void max_shared(u64 *p, u64 x) { atomicMax(p, x); }
-__device__ inline void or_shared(u64 *p, u64 x) { atomicOr(p, x); }
+// Templates: a host compiler has no atomicMax, and accepts the name where it depends on T.
+template <class T> __device__ inline void max_shared(T *p, T x) { atomicMax(p, x); }
+template <class T> __device__ inline void or_shared(T *p, T x) { atomicOr(p, x); }
 #else
 #define ATOMIC_WORD(T, BITS, REGISTER)                                                                                           \
     __device__ inline T load_relaxed_shared(const T *p) {                                                                        \
