@@ -580,6 +580,8 @@ template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct C
     }
 };
 
+// The kernel body of compaction, and of a partition whose parts go to separate outputs or, of a
+// single tile, behind one another.
 template <u32 WARPS, u32 ROWS, u32 SPREAD, u32 PARTS, class Choice, class First, class Second>
 __device__ void compact_tiles(const CompactCall &call, Choice choice, First first_column, Second second_column) {
     typedef PrefixServer<Counts<PARTS>, WARPS, SPREAD> Join;

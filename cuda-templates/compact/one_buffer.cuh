@@ -88,6 +88,7 @@ template <u32 PARTS> struct AllGather {
     }
 };
 
+// The kernel body of the cooperative launch.
 template <u32 WARPS, u32 ROWS, u32 PARTS, class Choice, class First>
 __device__ void partition_at_once(const CompactCall &call, Choice choice, First column) {
     typedef AllGather<PARTS> Join;
@@ -149,6 +150,7 @@ template <u32 TILE, u32 EACH, class Choice, u32 PARTS> struct CountWalk {
     }
 };
 
+// The kernel body of the first launch. The second may start while the last blocks of this one run.
 template <u32 WARPS, u32 EACH, u32 TILE, u32 PARTS, class Choice>
 __device__ void count_tiles(const CompactCall &call, Choice choice, typename Counts<PARTS>::Carry *prefixes) {
     typedef PrefixServer<Counts<PARTS>, WARPS> Join;
@@ -170,11 +172,13 @@ template <class Operator> struct CountedPrefixes : GivenPrefixes<Operator> {
     }
     __device__ bool is_last(u32) const { return false; } // `count_tiles` has written the total
     __device__ Maybe<Carry> receive(u32 tile, Carry aggregate, Maybe<Carry> init, u32 lane) {
+        // The tile is loaded and folded by now: only the prefixes need the first launch.
         wait_for_launch_before();
         return GivenPrefixes<Operator>::receive(tile, aggregate, init, lane);
     }
 };
 
+// The kernel body of the second launch. No block waits for another.
 template <u32 WARPS, u32 ROWS, u32 PARTS, class Choice, class First>
 __device__ void move_tiles(const CompactCall &call, Choice choice, First column, const typename Counts<PARTS>::Carry *prefixes) {
     typedef CountedPrefixes<Counts<PARTS>> Join;

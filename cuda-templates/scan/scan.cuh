@@ -284,6 +284,7 @@ using ScanPipeline = Pipeline<Operator, ScanSource<Operator>, ScanSink<Operator>
                               typename ScanWalk<Operator, Shape, typename Operator::Pairs,
                                                 sizeof(Vector) % sizeof(typename Operator::Element) == 0>::Type>;
 
+// The kernel body: one tile a block. `init` has a meaning only with the flag INIT.
 template <class Operator, class Shape, class Join>
 __device__ void scan_tiles(typename Operator::Element *in, typename Operator::Element *out, u64 n, typename Operator::Carry init,
                            u32 flags, Join join) {
