@@ -51,7 +51,7 @@ fn tour() -> Outcome<()> {
             let text = fs::read(&file).map_err(|e| format!("{name}: {e}"))?;
             (name, text)
         }
-        None => ("src/scan.rs".to_owned(), include_bytes!("../src/scan.rs").to_vec()),
+        None => ("primitives/scan.rs".to_owned(), include_bytes!("../primitives/scan.rs").to_vec()),
     };
     match cuda::context(0) {
         Ok(context) => {

@@ -518,22 +518,6 @@ macro_rules! choice_methods {
                 self.complement = !self.complement;
                 self
             }
-
-            /// On this stream, instead of the one that the input belongs to.
-            pub fn on(self, stream: &Arc<CudaStream>) -> $builder<T, C, On<'_>>
-            where
-                S: Unbound,
-            {
-                self.at(On(stream))
-            }
-
-            /// With this workspace, on its stream: after `prepare` nothing is allocated.
-            pub fn workspace(self, workspace: &mut Workspace) -> $builder<T, C, With<'_>>
-            where
-                S: Unbound,
-            {
-                self.at(With(workspace))
-            }
         }
     };
 }

@@ -7,13 +7,11 @@ use super::choice::{
 use crate::cpu::compact as host;
 use crate::cuda::{Beside, ColumnKind, CompactProgram, Nothing, Places};
 use crate::memory::{View, ViewMut};
-use crate::site::{Anywhere, On, Site, Unbound, With};
+use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Device, Element, Error, Not, Place, Predicate, Source, Workspace};
 use bytemuck::Pod;
-use cudarc::driver::CudaStream;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 /// A compaction of items `T`: those that are kept, together, in their order.
 ///
@@ -79,22 +77,13 @@ pub struct Compact<T, C = Unchosen, S = Anywhere> {
     site: S,
     item: PhantomData<fn() -> T>,
 }
-impl<T, C: Copy, S: Copy> Clone for Compact<T, C, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T, C: Copy, S: Copy> Copy for Compact<T, C, S> {}
+site_methods! { impl[T: Pod, C] Compact<T, C; S> { name, choice, complement, append, item } where C: Copy }
 
 // ---- options -----------------------------------------------------------------------------------------------------------------
 
 impl<T: Pod, C, S> Compact<T, C, S> {
     pub(super) fn with<C2>(self, choice: C2) -> Compact<T, C2, S> {
         let Compact { name, complement, append, site, item, .. } = self;
-        Compact { name, choice, complement, append, site, item }
-    }
-    pub(super) fn at<S2>(self, site: S2) -> Compact<T, C, S2> {
-        let Compact { name, choice, complement, append, item, .. } = self;
         Compact { name, choice, complement, append, site, item }
     }
     pub(super) fn named(self, name: &'static str) -> Self {

@@ -4,12 +4,10 @@ use super::choice::{Buffer, BufferMut, Index, countable, long_enough};
 use crate::cpu::{self, segments as host};
 use crate::cuda::segments::{self, ExpandCall};
 use crate::memory::{View, ViewMut, part_to_host};
-use crate::site::{Anywhere, On, Site, Unbound, With};
+use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Error, Place, Source, Workspace};
-use cudarc::driver::CudaStream;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 const NAME: &str = "expand";
 
@@ -61,30 +59,9 @@ pub struct Expand<O, W = Anywhere> {
     site: W,
     types: PhantomData<fn(O)>,
 }
-impl<O, W: Copy> Clone for Expand<O, W> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<O, W: Copy> Copy for Expand<O, W> {}
+site_methods! { impl[O: Index] Expand<O; W> { types } }
 
 impl<O: Index, W> Expand<O, W> {
-    /// On this stream, instead of the one that the offsets belong to.
-    pub fn on(self, stream: &Arc<CudaStream>) -> Expand<O, On<'_>>
-    where
-        W: Unbound,
-    {
-        Expand { site: On(stream), types: PhantomData }
-    }
-
-    /// On this workspace's stream; after [`prepare`](Expand::prepare) nothing is loaded.
-    pub fn workspace(self, workspace: &mut Workspace) -> Expand<O, With<'_>>
-    where
-        W: Unbound,
-    {
-        Expand { site: With(workspace), types: PhantomData }
-    }
-
     /// Loads the kernels, so that a call never synchronises and can be captured into a graph.
     ///
     /// # Errors

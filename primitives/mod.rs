@@ -1,4 +1,21 @@
-//! What is built on the two layers of the core, one file each.
+//! The primitives: one file each, from the call to the engine.
+//!
+//! Each file has the same order: the constructor, the builder with its documentation, its options, `prepare`, the calls
+//! that run it, then how it runs on the host and on the device. The type of the data chooses the engine.
+//!
+//! | primitive | builder | host engine | device engine | templates | tests | bench `versus` | docs |
+//! |---|---|---|---|---|---|---|---|
+//! | scan | `scan.rs`, `strategy.rs` | `cpu::scan` | `cuda::scan::Call::launch` | `scan/`, `textbook/` | `tests/scan` | `shapes.rs`, `ladder.rs` | `scan.md`, `scan-algorithms.md` |
+//! | compaction | `compact.rs` | `cpu::compact::compact` | `cuda::compact::CompactCall::launch` | `compact/` | `tests/compact` | `select.rs` | `compact.md` |
+//! | unique | `unique.rs` | as compaction | as compaction | `compact/` | `tests/compact` | `select.rs` | `compact.md` |
+//! | partition | `partition.rs`, `three_way.rs` | `cpu::compact::compact` | `CompactCall::launch`, `launch_together` | `compact/` | `tests/compact` | `select.rs` | `compact.md` |
+//! | offsets | `offsets.rs`, `allocate.rs` | `cpu::offsets` | `cuda::offsets::OffsetsCall::launch` | `offsets/` | `tests/offsets` | `segments.rs` | `offsets.md` |
+//! | pack | `pack.rs` | `cpu::segments::pack` | offsets, then `cuda::segments::PackCall::launch` | `segments/` | `tests/segments` | `segments.rs` | `segments.md` |
+//! | expand | `expand.rs` | `cpu::segments::expand` | `cuda::segments::ExpandCall::launch` | `segments/` | `tests/segments` | `segments.rs` | `segments.md` |
+//! | sort | `sort.rs` | `cpu::sort::Sort::run` | `cuda::sort::SortCall::launch` | `sort/` | `tests/sort` | `sort.rs` | `sort.md` |
+//!
+//! Compaction, unique and partition share `choice.rs`, which selects the items, and `predicate.rs`.
+//! `src/site.rs` writes `on` and `workspace` for every builder.
 
 pub(crate) mod allocate;
 pub(crate) mod choice;
@@ -8,6 +25,8 @@ pub(crate) mod offsets;
 pub(crate) mod pack;
 pub(crate) mod partition;
 pub(crate) mod predicate;
+pub(crate) mod scan;
 pub(crate) mod sort;
+pub(crate) mod strategy;
 pub(crate) mod three_way;
 pub(crate) mod unique;

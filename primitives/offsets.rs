@@ -7,13 +7,11 @@ use crate::cuda::{
     offsets::{OffsetsCall, OffsetsPlan},
 };
 use crate::memory::{View, ViewMut};
-use crate::site::{Anywhere, On, Site, Unbound, With};
+use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Place, Source, Workspace};
-use cudarc::driver::CudaStream;
 use cudarc::driver::sys;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 const NAME: &str = "offsets";
 
@@ -73,12 +71,7 @@ pub struct Offsets<S, O, W = Anywhere> {
     pub(super) site: W,
     types: PhantomData<fn(S) -> O>,
 }
-impl<S, O, W: Copy> Clone for Offsets<S, O, W> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<S, O, W: Copy> Copy for Offsets<S, O, W> {}
+site_methods! { impl[S: Size, O: Index] Offsets<S, O; W> { align, with_total, types } }
 
 impl<S: Size, O: Index, W> Offsets<S, O, W> {
     /// Each begins at a multiple of `align`, a power of two up to 2^32.
@@ -91,27 +84,6 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
     pub fn with_total(mut self) -> Self {
         self.with_total = true;
         self
-    }
-
-    pub(super) fn at<W2>(self, site: W2) -> Offsets<S, O, W2> {
-        let Offsets { align, with_total, types, .. } = self;
-        Offsets { align, with_total, site, types }
-    }
-
-    /// On this stream, instead of the one that the sizes belong to.
-    pub fn on(self, stream: &Arc<CudaStream>) -> Offsets<S, O, On<'_>>
-    where
-        W: Unbound,
-    {
-        self.at(On(stream))
-    }
-
-    /// With this workspace, on its stream: after [`prepare`](Offsets::prepare) nothing is allocated.
-    pub fn workspace(self, workspace: &mut Workspace) -> Offsets<S, O, With<'_>>
-    where
-        W: Unbound,
-    {
-        self.at(With(workspace))
     }
 
     /// Loads the kernels and grows the workspace, so that a call on `n` sizes or fewer allocates nothing, never synchronises

@@ -6,7 +6,7 @@ use crate::cpu::{self, segments as host};
 use crate::cuda::Kernels;
 use crate::cuda::segments::{self, PackCall};
 use crate::memory::{View, ViewMut};
-use crate::site::{Anywhere, On, Site, Unbound, With};
+use crate::site::{Anywhere, On, Site, With, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Error, Place, Source, Workspace};
 use bytemuck::Pod;
@@ -69,30 +69,9 @@ pub struct Pack<T, O, W = Anywhere> {
     site: W,
     types: PhantomData<fn(T) -> O>,
 }
-impl<T, O, W: Copy> Clone for Pack<T, O, W> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T, O, W: Copy> Copy for Pack<T, O, W> {}
+site_methods! { impl[T: Pod, O: Index] Pack<T, O; W> { types } }
 
 impl<T: Pod, O: Index, W> Pack<T, O, W> {
-    /// On this stream, instead of the one that the items belong to.
-    pub fn on(self, stream: &Arc<CudaStream>) -> Pack<T, O, On<'_>>
-    where
-        W: Unbound,
-    {
-        Pack { site: On(stream), types: PhantomData }
-    }
-
-    /// With this workspace, on its stream: after [`prepare`](Pack::prepare) nothing is allocated.
-    pub fn workspace(self, workspace: &mut Workspace) -> Pack<T, O, With<'_>>
-    where
-        W: Unbound,
-    {
-        Pack { site: With(workspace), types: PhantomData }
-    }
-
     /// Loads the kernels and grows the workspace, so that a call for `n` segments or fewer with sizes of type `S` allocates
     /// nothing, never synchronises and can be captured into a graph.
     ///

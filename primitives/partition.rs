@@ -8,12 +8,10 @@ use super::compact::prepare;
 use crate::cpu::compact as host;
 use crate::cuda::Nothing;
 use crate::memory::{View, ViewMut};
-use crate::site::{Anywhere, On, Site, Unbound, With};
+use crate::site::{Anywhere, Site, site_methods};
 use crate::{Destination, Device, Element, Error, Not, Place, Predicate, Source, Workspace};
 use bytemuck::Pod;
-use cudarc::driver::CudaStream;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 const NAME: &str = "partition";
 
@@ -54,20 +52,11 @@ pub struct Partition<T, C = Unchosen, S = Anywhere> {
     pub(super) site: S,
     pub(super) item: PhantomData<fn() -> T>,
 }
-impl<T, C: Copy, S: Copy> Clone for Partition<T, C, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T, C: Copy, S: Copy> Copy for Partition<T, C, S> {}
+site_methods! { impl[T: Pod, C] Partition<T, C; S> { choice, complement, item } where C: Copy }
 
 impl<T: Pod, C, S> Partition<T, C, S> {
     fn with<C2>(self, choice: C2) -> Partition<T, C2, S> {
         let Partition { complement, site, item, .. } = self;
-        Partition { choice, complement, site, item }
-    }
-    fn at<S2>(self, site: S2) -> Partition<T, C, S2> {
-        let Partition { choice, complement, item, .. } = self;
         Partition { choice, complement, site, item }
     }
 }

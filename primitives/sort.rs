@@ -5,7 +5,7 @@ use crate::cpu::sort as host;
 use crate::cuda::KeyKind;
 use crate::cuda::sort::{MOST_KEYS, Missing, SortCall, SortProgram};
 use crate::memory::{View, ViewMut, room_on_host};
-use crate::site::{Anywhere, On, Site, Unbound, With};
+use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Place, Source, Workspace};
 use bytemuck::Pod;
@@ -126,12 +126,7 @@ pub struct Sort<K, S = Anywhere> {
     site: S,
     key: PhantomData<fn() -> K>,
 }
-impl<K, S: Copy> Clone for Sort<K, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<K, S: Copy> Copy for Sort<K, S> {}
+site_methods! { impl[K: SortKey] Sort<K; S> { descending, bits, key } }
 
 // ---- options -----------------------------------------------------------------------------------------------------------------
 
@@ -164,27 +159,6 @@ impl<K: SortKey, S> Sort<K, S> {
     pub fn bits(mut self, bits: Range<u32>) -> Self {
         self.bits = Some([bits.start, bits.end]);
         self
-    }
-
-    fn at<S2>(self, site: S2) -> Sort<K, S2> {
-        let Sort { descending, bits, key, .. } = self;
-        Sort { descending, bits, site, key }
-    }
-
-    /// On this stream, instead of the one that the keys belong to.
-    pub fn on(self, stream: &Arc<CudaStream>) -> Sort<K, On<'_>>
-    where
-        S: Unbound,
-    {
-        self.at(On(stream))
-    }
-
-    /// With this workspace, on its stream: after [`prepare`](Sort::prepare) nothing is allocated.
-    pub fn workspace(self, workspace: &mut Workspace) -> Sort<K, With<'_>>
-    where
-        S: Unbound,
-    {
-        self.at(With(workspace))
     }
 
     /// Loads the kernels and grows the workspace, so that a sort of `n` keys or fewer alone, into memory or in place, by the

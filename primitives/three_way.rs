@@ -5,12 +5,10 @@ use super::partition::Partition;
 use crate::cpu::compact as host;
 use crate::cuda::{CompactProgram, KeepEither, Nothing, Staged};
 use crate::memory::{View, ViewMut, zeros_on_host};
-use crate::site::{Anywhere, On, Site, Unbound, With};
+use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Place, Predicate, Source, Workspace};
-use cudarc::driver::CudaStream;
 use std::marker::PhantomData;
-use std::sync::Arc;
 
 const NAME: &str = "three-way partition";
 
@@ -38,12 +36,7 @@ pub struct ThreeWay<T, P, Q, S = Anywhere> {
     site: S,
     item: PhantomData<fn() -> T>,
 }
-impl<T, P: Copy, Q: Copy, S: Copy> Clone for ThreeWay<T, P, Q, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T, P: Copy, Q: Copy, S: Copy> Copy for ThreeWay<T, P, Q, S> {}
+site_methods! { impl[T: Element, P: Predicate<T>, Q: Predicate<T>] ThreeWay<T, P, Q; S> { first, second, complement, item } }
 
 impl<T: Element, P: Predicate<T>, S> Partition<T, ByPredicate<P>, S> {
     /// Of the items that it does not keep, those that the second predicate keeps become a part of their own, before the rest.
@@ -54,27 +47,6 @@ impl<T: Element, P: Predicate<T>, S> Partition<T, ByPredicate<P>, S> {
 }
 
 impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
-    fn at<S2>(self, site: S2) -> ThreeWay<T, P, Q, S2> {
-        let ThreeWay { first, second, complement, item, .. } = self;
-        ThreeWay { first, second, complement, site, item }
-    }
-
-    /// On this stream, instead of the one that the input belongs to.
-    pub fn on(self, stream: &Arc<CudaStream>) -> ThreeWay<T, P, Q, On<'_>>
-    where
-        S: Unbound,
-    {
-        self.at(On(stream))
-    }
-
-    /// With this workspace, on its stream: after `prepare` nothing is allocated.
-    pub fn workspace(self, workspace: &mut Workspace) -> ThreeWay<T, P, Q, With<'_>>
-    where
-        S: Unbound,
-    {
-        self.at(With(workspace))
-    }
-
     /// As [`Partition::prepare`].
     ///
     /// # Errors

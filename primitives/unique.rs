@@ -3,11 +3,10 @@
 use super::choice::{Changes, Index};
 use super::compact::{Compact, compact, prepare};
 use crate::cuda::{Beside, Nothing, Staged};
-use crate::site::{Anywhere, On, Site, Unbound, With};
+use crate::site::{Anywhere, Site, site_methods};
 use crate::{Destination, Error, Ordered, Place, Source, Workspace};
 use bytemuck::Pod;
-use cudarc::driver::CudaStream;
-use std::sync::Arc;
+use std::marker::PhantomData;
 
 const NAME: &str = "unique";
 
@@ -28,41 +27,25 @@ const NAME: &str = "unique";
 /// # Ok::<(), parascan::Error>(())
 /// ```
 pub fn unique<T: Ordered>() -> Unique<T> {
-    Unique(compact().named(NAME).with(Changes))
+    Unique { append: false, site: Anywhere, item: PhantomData }
 }
 
 /// The options of [`unique`], and what runs it. What is said of the count, cost, waiting and errors of a
 /// [`Compact`] holds here too.
 #[derive(Debug)]
 #[must_use = "nothing is done until it is run"]
-pub struct Unique<T, S = Anywhere>(Compact<T, Changes, S>);
-impl<T, S: Copy> Clone for Unique<T, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
+pub struct Unique<T, S = Anywhere> {
+    append: bool,
+    site: S,
+    item: PhantomData<fn() -> T>,
 }
-impl<T, S: Copy> Copy for Unique<T, S> {}
+site_methods! { impl[T: Ordered] Unique<T; S> { append, item } }
 
 impl<T: Ordered, S> Unique<T, S> {
-    /// On this stream, instead of the one that the input belongs to.
-    pub fn on(self, stream: &Arc<CudaStream>) -> Unique<T, On<'_>>
-    where
-        S: Unbound,
-    {
-        Unique(self.0.on(stream))
-    }
-
-    /// With this workspace, on its stream: after [`prepare`](Unique::prepare) nothing is allocated.
-    pub fn workspace(self, workspace: &mut Workspace) -> Unique<T, With<'_>>
-    where
-        S: Unbound,
-    {
-        Unique(self.0.workspace(workspace))
-    }
-
     /// As [`Compact::append`].
-    pub fn append(self) -> Self {
-        Unique(self.0.append())
+    pub fn append(mut self) -> Self {
+        self.append = true;
+        self
     }
 
     /// As [`Compact::prepare`].
@@ -87,7 +70,7 @@ impl<T: Ordered, S> Unique<T, S> {
         X: Source<T> + ?Sized,
         S: Site<X::Place>,
     {
-        self.0.run(items)
+        self.compaction().run(items)
     }
 
     /// Into the caller's memory.
@@ -98,7 +81,7 @@ impl<T: Ordered, S> Unique<T, S> {
         N: Destination<u64, X::Place> + ?Sized,
         S: Site<X::Place>,
     {
-        self.0.run_into(items, output, count)
+        self.compaction().run_into(items, output, count)
     }
 
     /// To the front of the items' own memory.
@@ -108,7 +91,7 @@ impl<T: Ordered, S> Unique<T, S> {
         N: Destination<u64, <X as Source<T>>::Place> + ?Sized,
         S: Site<<X as Source<T>>::Place>,
     {
-        self.0.run_in_place(items, count)
+        self.compaction().run_in_place(items, count)
     }
 
     /// Where runs begin, into new memory. Waits on the device.
@@ -118,7 +101,7 @@ impl<T: Ordered, S> Unique<T, S> {
         X: Source<T> + ?Sized,
         S: Site<X::Place>,
     {
-        self.0.indices(items)
+        self.compaction().indices(items)
     }
 
     /// Where runs begin, into the caller's memory.
@@ -130,7 +113,7 @@ impl<T: Ordered, S> Unique<T, S> {
         N: Destination<u64, X::Place> + ?Sized,
         S: Site<X::Place>,
     {
-        self.0.indices_into(items, indices, count)
+        self.compaction().indices_into(items, indices, count)
     }
 
     /// Of every run of equal keys the first key, and the value beside it.
@@ -151,6 +134,12 @@ impl<T: Ordered, S> Unique<T, S> {
         N: Destination<u64, X::Place> + ?Sized,
         S: Site<X::Place>,
     {
-        self.0.run_with_into(keys, values, keys_output, values_output, count)
+        self.compaction().run_with_into(keys, values, keys_output, values_output, count)
+    }
+
+    /// The compaction that keeps the first item of each run.
+    fn compaction(self) -> Compact<T, Changes, S> {
+        let first_of_runs = compact().named(NAME).with(Changes).at(self.site);
+        if self.append { first_of_runs.append() } else { first_of_runs }
     }
 }

@@ -81,9 +81,7 @@ pub mod operators;
 mod own;
 #[path = "../primitives/mod.rs"]
 mod primitives;
-mod scan;
 mod site;
-mod strategy;
 mod submit;
 mod workspace;
 
@@ -106,10 +104,10 @@ pub use primitives::partition::{Partition, partition};
 pub use primitives::predicate::{
     Above, AtLeast, AtMost, Below, Equal, Finite, NonZero, Not, NotEqual, Ordered, Predicate, Within,
 };
+pub use primitives::scan::{Scan, scan};
 pub use primitives::sort::{Sort, SortKey, sort};
+pub use primitives::strategy::{Block, Strategy, Work};
 pub use primitives::three_way::ThreeWay;
 pub use primitives::unique::{Unique, unique};
-pub use scan::{Scan, scan};
 pub use site::{Anywhere, On, OnDevice, Site, Unbound, With};
-pub use strategy::{Block, Strategy, Work};
 pub use workspace::Workspace;

@@ -59,3 +59,57 @@ impl<P: OnDevice> Site<P> for With<'_> {
         Some(self.0)
     }
 }
+
+/// Writes what every builder has alike: `on`, `workspace`, `Clone`, `Copy` and the private `at`, which gives the
+/// builder another site.
+///
+/// A builder is a struct whose last type parameter, after the semicolon, is its site, in the field `site`. In braces are
+/// its other fields; after `where` are the parameters that must be `Copy` for the builder to be.
+macro_rules! site_methods {
+    (
+        impl[$($generics:tt)*] $builder:ident<$($parameter:ident),*; $site:ident> { $($field:ident),* }
+        $(where $copied:ident: Copy)?
+    ) => {
+        impl<$($generics)*, $site> $builder<$($parameter),*, $site> {
+            /// Runs on this stream, instead of the stream of the input.
+            ///
+            /// For data on the device only, and not together with `workspace`.
+            pub fn on(
+                self,
+                stream: &::std::sync::Arc<$crate::cudarc::driver::CudaStream>,
+            ) -> $builder<$($parameter),*, $crate::site::On<'_>>
+            where
+                $site: $crate::site::Unbound,
+            {
+                self.at($crate::site::On(stream))
+            }
+
+            /// Runs on the workspace's stream, with the workspace's scratch memory.
+            ///
+            /// After `prepare` for as many items or more, a call that writes into the caller's memory allocates nothing.
+            pub fn workspace(
+                self,
+                workspace: &mut $crate::Workspace,
+            ) -> $builder<$($parameter),*, $crate::site::With<'_>>
+            where
+                $site: $crate::site::Unbound,
+            {
+                self.at($crate::site::With(workspace))
+            }
+
+            pub(super) fn at<At>(self, site: At) -> $builder<$($parameter),*, At> {
+                let $builder { $($field,)* .. } = self;
+                $builder { $($field,)* site }
+            }
+        }
+        impl<$($generics)*, $site: Copy> Clone for $builder<$($parameter),*, $site>
+        $(where $copied: Copy)?
+        {
+            fn clone(&self) -> Self {
+                *self
+            }
+        }
+        impl<$($generics)*, $site: Copy> Copy for $builder<$($parameter),*, $site> $(where $copied: Copy)? {}
+    };
+}
+pub(crate) use site_methods;

@@ -2,7 +2,7 @@
 
 use crate::cuda::{self, Call, Plan, ScanProgram};
 use crate::memory::{View, ViewMut};
-use crate::site::{Anywhere, On, Site, Unbound, With};
+use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Operator, Place, Source, Strategy, Work, Workspace, cpu};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
@@ -74,12 +74,7 @@ pub struct Scan<Op, T, S = Anywhere> {
     site: S,
     operator: PhantomData<fn() -> Op>,
 }
-impl<Op, T: Copy, S: Copy> Clone for Scan<Op, T, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<Op, T: Copy, S: Copy> Copy for Scan<Op, T, S> {}
+site_methods! { impl[Op: Operator<T>, T: Element] Scan<Op, T; S> { reverse, exclusive, init, strategy, operator } }
 
 // ---- options -----------------------------------------------------------------------------------------------------------------
 
@@ -177,11 +172,6 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         Plan::new::<Op, T>(self.strategy, n, 0).ok()?.work::<Op, T>(n, self.exclusive, self.first().is_some())
     }
 
-    fn at<S2>(self, site: S2) -> Scan<Op, T, S2> {
-        let Scan { reverse, exclusive, init, strategy, operator, .. } = self;
-        Scan { reverse, exclusive, init, strategy, site, operator }
-    }
-
     /// Loads the kernels and grows the workspace, so that a call on `n` elements or fewer with the same options
     /// allocates nothing, never synchronises and can be captured into a graph.
     ///
@@ -196,24 +186,6 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         let kernels = cuda::load::<Op, T>(ScanProgram::of(self.strategy), device)?;
         let plan = Plan::up_to::<Op, T>(self.strategy, n, kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
-    }
-}
-
-impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
-    /// On this stream, instead of the one that the input belongs to.
-    pub fn on(self, stream: &Arc<CudaStream>) -> Scan<Op, T, On<'_>>
-    where
-        S: Unbound,
-    {
-        self.at(On(stream))
-    }
-
-    /// With this workspace, on its stream: after [`prepare`](Scan::prepare) nothing is allocated.
-    pub fn workspace(self, workspace: &mut Workspace) -> Scan<Op, T, With<'_>>
-    where
-        S: Unbound,
-    {
-        self.at(With(workspace))
     }
 }
 
