@@ -10,7 +10,7 @@
 //!   longest so far, the running maximum of their lengths, `scan::<Max, u32>()`; how many are not empty,
 //!   `compact::<u32>().keep(NonZero)`; and their texts without the line ends, one after the other, `pack::<u8, u64>()`;
 //! - its words: how many times each is there, as runs of equal hashes that a sort has brought together,
-//!   `sort::<u64>().run_with_into()` and `unique::<u64>().indices()`; and the ten that are there most often,
+//!   `sort::<u64>().run_pairs_into()` and `unique::<u64>().indices()`; and the ten that are there most often,
 //!   `sort::<u32>().descending().indices()`;
 //! - its commas within quotes and outside of them: byte by byte, by the parity of the quotes so far, `scan::<BitXor, u8>()`;
 //! - the same for a CSV that is made on the spot, as records and fields;
@@ -156,7 +156,7 @@ fn words<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
     // Equal words come together, each beside its number; the sort is stable, so the first of a run is the word's first place.
     let (keys, values) = (engine.upload(&hashes)?, engine.upload(&numbers)?);
     let (mut sorted, mut order) = (engine.upload(&hashes)?, engine.upload(&numbers)?);
-    sort::<u64>().run_with_into(&keys, &values, &mut sorted, &mut order)?;
+    sort::<u64>().run_pairs_into(&keys, &values, &mut sorted, &mut order)?;
     let begins = engine.download(&unique::<u64>().indices::<u64, _>(&sorted)?)?;
     let order = engine.download(&order)?;
     let ends = begins.iter().skip(1).copied().chain([words.len() as u64]);

@@ -119,11 +119,11 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
         prepare::<T, C, C::Items, Nothing>(self.name, n, workspace, 1)
     }
 
-    /// The same for [`run_with_into`](Compact::run_with_into) with a payload of type `V`.
+    /// The same for [`run_pairs_into`](Compact::run_pairs_into) with a payload of type `V`.
     ///
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
-    pub fn prepare_with<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+    pub fn prepare_pairs<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         prepare::<T, C, C::Items, Beside<V>>(self.name, n, workspace, 1)
     }
 
@@ -307,11 +307,11 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
     /// ```
     /// # use parascan::{Above, compact};
     /// let (mut high, mut names, mut count) = ([0; 3], [0; 3], [0]);
-    /// compact::<i32>().keep(Above(1)).run_with_into(&[3, 0, 2], b"abc", &mut high, &mut names, &mut count)?;
+    /// compact::<i32>().keep(Above(1)).run_pairs_into(&[3, 0, 2], b"abc", &mut high, &mut names, &mut count)?;
     /// assert_eq!((high, names, count), ([3, 2, 0], [b'a', b'c', 0], [2]));
     /// # Ok::<(), parascan::Error>(())
     /// ```
-    pub fn run_with_into<V, X, Y, O, Q, N>(
+    pub fn run_pairs_into<V, X, Y, O, Q, N>(
         mut self,
         items: &X,
         payload: &Y,

@@ -94,7 +94,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// # Memory
 /// Keys, and a payload, are moved between two arrays. The second one is scratch memory: n (b + p) bytes, and some hundred
 /// KiB to 70 MiB besides on the device, of which slots take 3 to 46 MiB for 10^5 to 4 * 10^6 keys (with a payload 2 KiB for each 1536 to 8704 keys), where
-/// the [workspace](Sort::workspace) keeps it. [`run_in_place_with`](Sort::run_in_place_with)
+/// the [workspace](Sort::workspace) keeps it. [`run_in_place_with_buffer`](Sort::run_in_place_with_buffer)
 /// takes a buffer of the caller's instead. [`indices`](Sort::indices) needs two arrays of keys and one of indices.
 ///
 /// # Waiting
@@ -136,7 +136,7 @@ impl<K: SortKey, S> Sort<K, S> {
     /// ```
     /// # use parascan::sort;
     /// let (mut keys, mut names) = ([1, 2, 1], *b"abc");
-    /// sort::<u64>().descending().run_with_in_place(&mut keys, &mut names)?;
+    /// sort::<u64>().descending().run_pairs_in_place(&mut keys, &mut names)?;
     /// assert_eq!((keys, names), ([2, 1, 1], *b"bac"));
     /// # Ok::<(), parascan::Error>(())
     /// ```
@@ -174,7 +174,7 @@ impl<K: SortKey, S> Sort<K, S> {
     ///
     /// # Errors
     /// As for [`prepare`](Sort::prepare), and [`Error::ItemSize`].
-    pub fn prepare_with<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+    pub fn prepare_pairs<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         movable::<V>()?;
         self.prepare_for::<V>(n, Missing { keys: [false, true] }, workspace)
     }
@@ -193,8 +193,8 @@ impl<K: SortKey, S> Sort<K, S> {
     /// # Errors
     /// As for [`prepare`](Sort::prepare).
     pub fn prepare_lexicographic<L: SortKey>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        sort::<L>().prepare_with::<K>(n, workspace)?;
-        self.prepare_with::<L>(n, workspace)
+        sort::<L>().prepare_pairs::<K>(n, workspace)?;
+        self.prepare_pairs::<L>(n, workspace)
     }
 
     fn prepare_for<V: Pod>(&self, n: usize, missing: Missing, workspace: &mut Workspace) -> Result<(), Error> {
@@ -276,11 +276,11 @@ impl<K: SortKey, S> Sort<K, S> {
     /// ```
     /// # use parascan::sort;
     /// let (mut keys, mut second) = ([3_i8, -2, 1], [0; 3]);
-    /// sort::<i8>().run_in_place_with(&mut keys, &mut second)?;
+    /// sort::<i8>().run_in_place_with_buffer(&mut keys, &mut second)?;
     /// assert_eq!(keys, [-2, 1, 3]);
     /// # Ok::<(), parascan::Error>(())
     /// ```
-    pub fn run_in_place_with<X, Y>(self, keys: &mut X, second: &mut Y) -> Result<(), Error>
+    pub fn run_in_place_with_buffer<X, Y>(self, keys: &mut X, second: &mut Y) -> Result<(), Error>
     where
         X: Source<K> + Destination<K, <X as Source<K>>::Place> + ?Sized,
         Y: Destination<K, <X as Source<K>>::Place> + ?Sized,
@@ -296,11 +296,11 @@ impl<K: SortKey, S> Sort<K, S> {
     /// ```
     /// # use parascan::sort;
     /// let (mut prices, mut names) = ([0.0; 3], [0; 3]);
-    /// sort::<f32>().run_with_into(&[2.5, 0.5, 1.0], b"abc", &mut prices, &mut names)?;
+    /// sort::<f32>().run_pairs_into(&[2.5, 0.5, 1.0], b"abc", &mut prices, &mut names)?;
     /// assert_eq!((prices, names), ([0.5, 1.0, 2.5], *b"bca"));
     /// # Ok::<(), parascan::Error>(())
     /// ```
-    pub fn run_with_into<V, X, Y, O, Q>(
+    pub fn run_pairs_into<V, X, Y, O, Q>(
         self,
         keys: &X,
         payload: &Y,
@@ -324,11 +324,11 @@ impl<K: SortKey, S> Sort<K, S> {
     /// ```
     /// # use parascan::sort;
     /// let (mut keys, mut points) = ([7, 3], [[0.0, 1.0], [2.0, 3.0]]);
-    /// sort::<i64>().run_with_in_place::<[f64; 2], _, _>(&mut keys, &mut points)?;
+    /// sort::<i64>().run_pairs_in_place::<[f64; 2], _, _>(&mut keys, &mut points)?;
     /// assert_eq!((keys, points), ([3, 7], [[2.0, 3.0], [0.0, 1.0]]));
     /// # Ok::<(), parascan::Error>(())
     /// ```
-    pub fn run_with_in_place<V, X, Y>(self, keys: &mut X, payload: &mut Y) -> Result<(), Error>
+    pub fn run_pairs_in_place<V, X, Y>(self, keys: &mut X, payload: &mut Y) -> Result<(), Error>
     where
         V: Pod + Send + Sync,
         X: Source<K> + Destination<K, <X as Source<K>>::Place> + ?Sized,

@@ -22,7 +22,7 @@ const NAME: &str = "unique";
 ///
 /// // By key: of each run of equal keys the first key and what stands beside it.
 /// let (mut keys, mut values, mut count) = ([0; 4], [0.0; 4], [0]);
-/// unique::<u8>().run_by_key_into(&[1, 1, 2, 2], &[0.1, 0.2, 0.3, 0.4], &mut keys, &mut values, &mut count)?;
+/// unique::<u8>().run_pairs_into(&[1, 1, 2, 2], &[0.1, 0.2, 0.3, 0.4], &mut keys, &mut values, &mut count)?;
 /// assert_eq!((&keys[..2], &values[..2], count), (&[1, 2][..], &[0.1, 0.3][..], [2]));
 /// # Ok::<(), parascan::Error>(())
 /// ```
@@ -60,7 +60,7 @@ impl<T: Ordered, S> Unique<T, S> {
     ///
     /// # Errors
     /// As for [`prepare`](Unique::prepare).
-    pub fn prepare_by_key<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+    pub fn prepare_pairs<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         prepare::<T, Changes, Staged, Beside<V>>(NAME, n, workspace, 1)
     }
 
@@ -117,7 +117,7 @@ impl<T: Ordered, S> Unique<T, S> {
     }
 
     /// Of every run of equal keys the first key, and the value beside it.
-    pub fn run_by_key_into<V, X, Y, O, Q, N>(
+    pub fn run_pairs_into<V, X, Y, O, Q, N>(
         self,
         keys: &X,
         values: &Y,
@@ -134,7 +134,7 @@ impl<T: Ordered, S> Unique<T, S> {
         N: Destination<u64, X::Place> + ?Sized,
         S: Site<X::Place>,
     {
-        self.compaction().run_with_into(keys, values, keys_output, values_output, count)
+        self.compaction().run_pairs_into(keys, values, keys_output, values_output, count)
     }
 
     /// The compaction that keeps the first item of each run.

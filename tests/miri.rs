@@ -117,7 +117,7 @@ fn compaction() {
         assert_eq!((count, &in_place[..high.len()]), ([high.len() as u64], &high[..]));
         let payload = rng.items(n, |bits| bits as u16);
         let (mut output, mut beside) = (vec![0; n + 3], vec![0; n + 3]);
-        compact::<u32>().flags(&flags).run_with_into(&x, &payload, &mut output, &mut beside, &mut count).unwrap();
+        compact::<u32>().flags(&flags).run_pairs_into(&x, &payload, &mut output, &mut beside, &mut count).unwrap();
         let moved: Vec<u16> = (0..n).filter(|&i| flags[i] != 0).map(|i| payload[i]).collect();
         assert_eq!((&output[..flagged.len()], &beside[..flagged.len()]), (&flagged[..], &moved[..]));
         let indices = compact::<u32>().keep(Above(50)).indices::<u32, _>(&x).unwrap();
@@ -197,14 +197,14 @@ macro_rules! sorts { ($($name:ident $key:ty;)*) => { $(
             sort::<$key>().run_in_place(&mut in_place).unwrap();
             assert_eq!(in_place, expected);
             let (mut in_place, mut second) = (keys.clone(), keys.clone());
-            sort::<$key>().run_in_place_with(&mut in_place, &mut second).unwrap();
+            sort::<$key>().run_in_place_with_buffer(&mut in_place, &mut second).unwrap();
             assert_eq!(in_place, expected);
             let mut order: Vec<u32> = (0..n as u32).collect();
             order.sort_by(|&a, &b| keys[a as usize].partial_cmp(&keys[b as usize]).unwrap());
             assert_eq!(sort::<$key>().indices::<u32, _>(&keys).unwrap(), order);
             let payload = rng.items(n, |bits| [bits as u8; 3]);
             let (mut in_place, mut moved) = (keys.clone(), payload.clone());
-            sort::<$key>().run_with_in_place::<[u8; 3], _, _>(&mut in_place, &mut moved).unwrap();
+            sort::<$key>().run_pairs_in_place::<[u8; 3], _, _>(&mut in_place, &mut moved).unwrap();
             assert_eq!(in_place, expected);
             assert_eq!(moved, order.iter().map(|&i| payload[i as usize]).collect::<Vec<_>>());
             expected.reverse();

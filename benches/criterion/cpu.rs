@@ -256,7 +256,7 @@ fn sort_pairs(criterion: &mut Criterion, n: usize) {
     let mut values: Vec<u32> = (0..n as u32).collect();
     let mut keys = input.clone();
     let ours = |keys: &mut [u32], values: &mut [u32]| {
-        sort::<u32>().run_with_in_place(keys, values).expect("both are equally long");
+        sort::<u32>().run_pairs_in_place(keys, values).expect("both are equally long");
     };
     ours(&mut keys, &mut values);
     let pairs = keys.iter().zip(&values).map(|(&key, &value)| u64::from(key) << 32 | u64::from(value));

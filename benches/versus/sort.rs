@@ -205,7 +205,7 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
         // ---- parascan
         match kind {
             Values::None => told("prepare", sort::<T>().prepare(n, workspace))?,
-            Values::Beside => told("prepare", sort::<T>().prepare_with::<u32>(n, workspace))?,
+            Values::Beside => told("prepare", sort::<T>().prepare_pairs::<u32>(n, workspace))?,
             Values::Numbers => told("prepare", sort::<T>().prepare_indices::<u32>(n, workspace))?,
         }
         let (view, beside) = (input.slice(..n), values.slice(..n));
@@ -216,7 +216,7 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
                 "sort",
                 match kind {
                     Values::None => sort.run_into(&view, &mut keys_to),
-                    Values::Beside => sort.run_with_into(&view, &beside, &mut keys_to, &mut beside_to),
+                    Values::Beside => sort.run_pairs_into(&view, &beside, &mut keys_to, &mut beside_to),
                     Values::Numbers => sort.indices_into(&view, &mut beside_to),
                 },
             )

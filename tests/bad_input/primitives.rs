@@ -30,9 +30,9 @@ fn on_the_host() {
     assert_size(kept.append().run_into(&x, &mut to, &mut [3]), "compact", "the output", 5, 6);
     assert_size(kept.append().run_into(&x, &mut to, &mut [u64::MAX]), "compact", "the output", 5, usize::MAX);
     assert_size(kept.indices_into::<u32, _, _, _>(&x, &mut [0; 2], &mut count), "compact", "the output", 2, 3);
-    let payload = kept.run_with_into::<u8, _, _, _, _, _>(&x, b"abc", &mut to, &mut [0; 5], &mut count);
+    let payload = kept.run_pairs_into::<u8, _, _, _, _, _>(&x, b"abc", &mut to, &mut [0; 5], &mut count);
     assert_size(payload, "compact", "the payload", 3, 5);
-    let payload = kept.run_with_into::<u8, _, _, _, _, _>(&x, b"abcde", &mut to, &mut [0; 4], &mut count);
+    let payload = kept.run_pairs_into::<u8, _, _, _, _, _>(&x, b"abcde", &mut to, &mut [0; 4], &mut count);
     assert_size(payload, "compact", "the payload's output", 4, 5);
     let indices = kept.run_with_indices_into::<u32, _, _, _, _>(&x, &mut to, &mut [0; 4], &mut count);
     assert_size(indices, "compact", "the indices", 4, 5);
@@ -151,17 +151,17 @@ fn sorts_on_the_host() {
     length(sort::<i32>().run_into(&x, &mut to[..4]), 4);
     length(sort::<i32>().run_into(&x, &mut [0; 6]), 6);
     length(sort::<i32>().indices_into::<u32, _, _>(&x, &mut [0; 4]), 4);
-    length(sort::<i32>().run_with_into::<u8, _, _, _, _>(&x, b"abcde", &mut to[..4], &mut [0; 5]), 4);
+    length(sort::<i32>().run_pairs_into::<u8, _, _, _, _>(&x, b"abcde", &mut to[..4], &mut [0; 5]), 4);
     let by = sort::<i32>();
-    assert_size(by.run_in_place_with(&mut x.clone(), &mut to[..4]), "sort", "the second buffer", 4, 5);
-    let payload = by.run_with_into::<u8, _, _, _, _>(&x, b"abc", &mut to, &mut [0; 5]);
+    assert_size(by.run_in_place_with_buffer(&mut x.clone(), &mut to[..4]), "sort", "the second buffer", 4, 5);
+    let payload = by.run_pairs_into::<u8, _, _, _, _>(&x, b"abc", &mut to, &mut [0; 5]);
     assert_size(payload, "sort", "the payload", 3, 5);
-    let payload = by.run_with_into::<u8, _, _, _, _>(&x, b"abcde", &mut to, &mut [0; 4]);
+    let payload = by.run_pairs_into::<u8, _, _, _, _>(&x, b"abcde", &mut to, &mut [0; 4]);
     assert_size(payload, "sort", "the payload's output", 4, 5);
-    assert_size(by.run_with_in_place::<u8, _, _>(&mut to, &mut [0; 4]), "sort", "the payload", 4, 5);
-    let wide = by.run_with_in_place::<[u8; 17], _, _>(&mut to, &mut [[0; 17]; 5]).unwrap_err();
+    assert_size(by.run_pairs_in_place::<u8, _, _>(&mut to, &mut [0; 4]), "sort", "the payload", 4, 5);
+    let wide = by.run_pairs_in_place::<[u8; 17], _, _>(&mut to, &mut [[0; 17]; 5]).unwrap_err();
     assert!(matches!(wide, Error::ItemSize { primitive: "sort", size: 17 }), "{wide}");
-    let none = by.run_with_in_place::<(), _, _>(&mut to, &mut [(); 5]).unwrap_err();
+    let none = by.run_pairs_in_place::<(), _, _>(&mut to, &mut [(); 5]).unwrap_err();
     assert!(matches!(none, Error::ItemSize { primitive: "sort", size: 0 }), "{none}");
     for (bits, start, end) in [(0..33, 0, 33), (40..41, 40, 41), (std::ops::Range { start: 5, end: 3 }, 5, 3)] {
         let error = by.bits(bits).run(&x).unwrap_err();
@@ -187,22 +187,22 @@ fn sorts_on_the_device() {
     assert!(matches!(error, Error::Length { primitive: "sort", input: 5, output: 4 }), "{error}");
     let error = by.indices_into::<u32, _, _>(&x, &mut short).unwrap_err();
     assert!(matches!(error, Error::Length { primitive: "sort", input: 5, output: 4 }), "{error}");
-    assert_size(by.run_in_place_with(&mut to, &mut short), "sort", "the second buffer", 4, 5);
-    assert_size(by.run_with_in_place::<u32, _, _>(&mut to, &mut short), "sort", "the payload", 4, 5);
+    assert_size(by.run_in_place_with_buffer(&mut to, &mut short), "sort", "the second buffer", 4, 5);
+    assert_size(by.run_pairs_in_place::<u32, _, _>(&mut to, &mut short), "sort", "the payload", 4, 5);
     let error = by.bits(0..33).run_in_place(&mut to).unwrap_err();
     assert!(matches!(error, Error::Bits { end: 33, width: 32, .. }), "{error}");
     let mut wide = stream.clone_htod(&[[0_u64; 3]; 5]).unwrap();
-    let error = by.run_with_in_place::<[u64; 3], _, _>(&mut to, &mut wide).unwrap_err();
+    let error = by.run_pairs_in_place::<[u64; 3], _, _>(&mut to, &mut wide).unwrap_err();
     assert!(matches!(error, Error::ItemSize { primitive: "sort", size: 24 }), "{error}");
     let mut workspace = Workspace::new(&stream);
     let error = by.bits(0..33).prepare(5, &mut workspace).unwrap_err();
     assert!(matches!(error, Error::Bits { .. }), "{error}");
-    let error = by.prepare_with::<[u64; 3]>(5, &mut workspace).unwrap_err();
+    let error = by.prepare_pairs::<[u64; 3]>(5, &mut workspace).unwrap_err();
     assert!(matches!(error, Error::ItemSize { .. }), "{error}");
     let error = by.prepare_indices::<u32>((1 << 32) + 1, &mut workspace).unwrap_err();
     assert!(matches!(error, Error::TooLong { primitive: "sort", most: 0x1_0000_0000, .. }), "{error}");
     for n in [(1 << 40) + 1, usize::MAX] {
-        let error = by.prepare_with::<u128>(n, &mut workspace).unwrap_err();
+        let error = by.prepare_pairs::<u128>(n, &mut workspace).unwrap_err();
         assert!(matches!(error, Error::TooLong { primitive: "sort", most: 0x100_0000_0000, .. }), "{error}");
     }
     assert_eq!(workspace.bytes(), 0);

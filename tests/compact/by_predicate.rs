@@ -72,7 +72,7 @@ fn check_unique<T: Sample + Ordered>(device: &mut Option<(Arc<CudaStream>, Works
     let values: Vec<[u8; 3]> = noise(rng, runs.len());
     let (mut keys_output, mut values_output, mut count) = (runs.clone(), values.clone(), [0]);
     let by_key = unique::<T>();
-    by_key.run_by_key_into(&runs, &values, &mut keys_output, &mut values_output, &mut count).unwrap();
+    by_key.run_pairs_into(&runs, &values, &mut keys_output, &mut values_output, &mut count).unwrap();
     let firsts: Vec<[u8; 3]> =
         (0..runs.len()).filter(|&i| i == 0 || runs[i] != runs[i - 1]).map(|i| values[i]).collect();
     assert_eq!(count, [expected.len() as u64]);
@@ -87,7 +87,7 @@ fn check_unique<T: Sample + Ordered>(device: &mut Option<(Arc<CudaStream>, Works
     let mut values_output = stream.alloc_zeros::<[u8; 3]>(runs.len()).unwrap();
     let mut count = stream.alloc_zeros::<u64>(1).unwrap();
     let by_key = unique::<T>().workspace(workspace);
-    by_key.run_by_key_into(&input, &beside, &mut keys_output, &mut values_output, &mut count).unwrap();
+    by_key.run_pairs_into(&input, &beside, &mut keys_output, &mut values_output, &mut count).unwrap();
     assert_eq!(stream.clone_dtoh(&count).unwrap(), [expected.len() as u64]);
     assert_same(&stream.clone_dtoh(&keys_output).unwrap()[..expected.len()], &expected, &what);
     assert_eq!(stream.clone_dtoh(&values_output).unwrap()[..expected.len()], firsts);

@@ -126,7 +126,7 @@ impl Device {
         let (mut beside_output, beside_guard) = self.guarded(skip_in, &payload);
         by_bits
             .workspace(&mut self.workspace)
-            .run_with_into(
+            .run_pairs_into(
                 &view,
                 &beside.slice(skip_in..skip_in + n),
                 &mut output.slice_mut(skip_out..skip_out + n),

@@ -21,7 +21,7 @@ fn check<V: Pod + Debug + Send + Sync>() {
             let (mut output, mut count) = (guard.clone(), [3]);
             let (mut bytes, payload) = (vec![9; n + 9], noise::<u8>(&mut rng, n));
             let by_flags = compact::<V>().flags(&flags).append();
-            by_flags.run_with_into(&items, &payload, &mut output, &mut bytes, &mut count).unwrap();
+            by_flags.run_pairs_into(&items, &payload, &mut output, &mut bytes, &mut count).unwrap();
             let end = 3 + expected.len();
             assert_eq!(count, [end as u64], "{what:?}");
             assert_bytes(&output[3..end], &expected, &what);

@@ -77,7 +77,7 @@ impl Device {
         let (mut second, second_guard) = self.guarded(skip_in, &vec![K::zeroed(); n]);
         let mut data = output.slice_mut(skip_out..skip_out + n);
         let mut other = second.slice_mut(skip_in..skip_in + n);
-        builder.workspace(&mut self.workspace).run_in_place_with(&mut data, &mut other).unwrap();
+        builder.workspace(&mut self.workspace).run_in_place_with_buffer(&mut data, &mut other).unwrap();
         self.holds(&output, &guard, skip_out, &sorted, &("with a second buffer", &what));
         let got = self.stream.clone_dtoh(&second).unwrap();
         assert_bytes(&got[..skip_in], &second_guard[..skip_in], &("before the second buffer", &what));
@@ -110,7 +110,7 @@ impl Device {
         let mut values_room = values.slice_mut(skip_in..skip_in + n);
         builder
             .workspace(&mut self.workspace)
-            .run_with_into::<V, _, _, _, _>(&view, &beside_view, &mut room, &mut values_room)
+            .run_pairs_into::<V, _, _, _, _>(&view, &beside_view, &mut room, &mut values_room)
             .unwrap();
         self.holds(&output, &guard, skip_out, &sorted, &("with a payload", &what));
         self.holds(&values, &values_guard, skip_in, &moved, &("the payload", &what));
@@ -121,7 +121,7 @@ impl Device {
         let (mut values, values_guard) = self.guarded(skip_out, &payload);
         let mut data = output.slice_mut(skip_in..skip_in + n);
         let mut values_data = values.slice_mut(skip_out..skip_out + n);
-        builder.workspace(&mut self.workspace).run_with_in_place::<V, _, _>(&mut data, &mut values_data).unwrap();
+        builder.workspace(&mut self.workspace).run_pairs_in_place::<V, _, _>(&mut data, &mut values_data).unwrap();
         self.holds(&output, &guard, skip_in, &sorted, &("with a payload in place", &what));
         self.holds(&values, &values_guard, skip_out, &moved, &("the payload in place", &what));
 
@@ -326,13 +326,13 @@ fn unevenly<K: Key>(device: &mut Device, make: impl Fn(u64) -> K, n: usize) {
         assert_bytes(&stream.clone_dtoh(&data).unwrap(), &sorted, &("keys in place", what));
         let mut data = input;
         let mut payload = stream.clone_htod(&(0..n as u32).collect::<Vec<_>>()).unwrap();
-        builder.workspace(&mut device.workspace).run_with_in_place::<u32, _, _>(&mut data, &mut payload).unwrap();
+        builder.workspace(&mut device.workspace).run_pairs_in_place::<u32, _, _>(&mut data, &mut payload).unwrap();
         assert_bytes(&stream.clone_dtoh(&payload).unwrap(), &order, &("the payload", what));
         assert_bytes(&stream.clone_dtoh(&data).unwrap(), &sorted, &("keys with it", what));
         let bytes: Vec<u8> = (0..n).map(|at| at as u8).collect(); // an odd number of them
         let mut beside = stream.clone_htod(&bytes).unwrap();
         let mut data = stream.clone_htod(&keys).unwrap();
-        builder.workspace(&mut device.workspace).run_with_in_place::<u8, _, _>(&mut data, &mut beside).unwrap();
+        builder.workspace(&mut device.workspace).run_pairs_in_place::<u8, _, _>(&mut data, &mut beside).unwrap();
         assert_bytes(&stream.clone_dtoh(&beside).unwrap(), &gathered(&bytes, &order), &("a byte beside", what));
     }
 }
@@ -409,12 +409,12 @@ fn agrees_with<K: Key, V: Pod + DeviceRepr + Debug + Send + Sync>(
     let (mut keys_to, mut beside_to) = (input.clone(), beside.clone());
     builder
         .workspace(&mut device.workspace)
-        .run_with_into::<V, _, _, _, _>(&input, &beside, &mut keys_to, &mut beside_to)
+        .run_pairs_into::<V, _, _, _, _>(&input, &beside, &mut keys_to, &mut beside_to)
         .unwrap();
     assert_bytes(&stream.clone_dtoh(&keys_to).unwrap(), &sorted, &("keys", what));
     assert_bytes(&stream.clone_dtoh(&beside_to).unwrap(), &moved, &("with them", what));
     let (mut data, mut payload) = (input, beside);
-    builder.workspace(&mut device.workspace).run_with_in_place::<V, _, _>(&mut data, &mut payload).unwrap();
+    builder.workspace(&mut device.workspace).run_pairs_in_place::<V, _, _>(&mut data, &mut payload).unwrap();
     assert_bytes(&stream.clone_dtoh(&data).unwrap(), &sorted, &("keys in place", what));
     assert_bytes(&stream.clone_dtoh(&payload).unwrap(), &moved, &("with them in place", what));
 }
@@ -776,7 +776,7 @@ fn replays() {
     unsafe { stream.context().disable_event_tracking() };
     let (long, short) = (13 << 20, 100_000);
     sort::<u32>().prepare(long, &mut device.workspace).unwrap();
-    sort::<f32>().prepare_with::<u16>(short, &mut device.workspace).unwrap();
+    sort::<f32>().prepare_pairs::<u16>(short, &mut device.workspace).unwrap();
     sort::<i64>().prepare_indices::<u32>(short, &mut device.workspace).unwrap();
     let held = device.workspace.bytes();
     let mut x = stream.alloc_zeros::<u32>(long).unwrap();
@@ -787,8 +787,8 @@ fn replays() {
     stream.synchronize().unwrap();
     stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
     sort::<u32>().workspace(&mut device.workspace).run_into(&x, &mut sorted).unwrap();
-    sort::<u32>().workspace(&mut device.workspace).run_in_place_with(&mut x, &mut second).unwrap();
-    sort::<f32>().workspace(&mut device.workspace).run_with_in_place::<u16, _, _>(&mut y, &mut values).unwrap();
+    sort::<u32>().workspace(&mut device.workspace).run_in_place_with_buffer(&mut x, &mut second).unwrap();
+    sort::<f32>().workspace(&mut device.workspace).run_pairs_in_place::<u16, _, _>(&mut y, &mut values).unwrap();
     sort::<i64>().descending().workspace(&mut device.workspace).indices_into::<u32, _, _>(&z, &mut places).unwrap();
     let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
     let graph = stream.end_capture(flags).unwrap().expect("a graph");
@@ -822,7 +822,7 @@ fn prepared() {
     let stream = device.stream.clone();
     let most = 300_000;
     sort::<u64>().prepare(most, &mut device.workspace).unwrap();
-    sort::<u64>().prepare_with::<u128>(most, &mut device.workspace).unwrap();
+    sort::<u64>().prepare_pairs::<u128>(most, &mut device.workspace).unwrap();
     sort::<u64>().prepare_indices::<u64>(most, &mut device.workspace).unwrap();
     let held = device.workspace.bytes();
     for n in [1, 5000, 40_000, most] {
@@ -831,7 +831,7 @@ fn prepared() {
         let builder = sort::<u64>();
         drop(builder.workspace(&mut device.workspace).indices::<u64, _>(&keys).unwrap());
         drop(builder.workspace(&mut device.workspace).run(&keys).unwrap());
-        builder.workspace(&mut device.workspace).run_with_in_place::<u128, _, _>(&mut keys, &mut payload).unwrap();
+        builder.workspace(&mut device.workspace).run_pairs_in_place::<u128, _, _>(&mut keys, &mut payload).unwrap();
         builder.workspace(&mut device.workspace).run_in_place(&mut keys).unwrap();
         assert_eq!(device.workspace.bytes(), held, "{n}");
     }

@@ -41,7 +41,7 @@ fn check<K: Key, V: Pod + Debug + Send + Sync>(rng: &mut Rng, pattern: Pattern, 
     builder.run_in_place(&mut output[inside.clone()]).unwrap();
     holds(&output, &before, &sorted, &("in place", &what));
     let (mut output, mut second) = (before.clone(), before.clone());
-    builder.run_in_place_with(&mut output[inside.clone()], &mut second[inside.clone()]).unwrap();
+    builder.run_in_place_with_buffer(&mut output[inside.clone()], &mut second[inside.clone()]).unwrap();
     holds(&output, &before, &sorted, &("with a second buffer", &what));
     let around = [&second[..GUARD], &second[GUARD + n..]].concat();
     assert_bytes(&around, &[&before[..GUARD], &before[GUARD + n..]].concat(), &("the second buffer", &what));
@@ -50,12 +50,12 @@ fn check<K: Key, V: Pod + Debug + Send + Sync>(rng: &mut Rng, pattern: Pattern, 
     let (mut output, mut values) = (guarded(rng, &keys), values_before.clone());
     let keys_before = output.clone();
     builder
-        .run_with_into::<V, _, _, _, _>(&input, &payload, &mut output[inside.clone()], &mut values[inside.clone()])
+        .run_pairs_into::<V, _, _, _, _>(&input, &payload, &mut output[inside.clone()], &mut values[inside.clone()])
         .unwrap();
     holds(&output, &keys_before, &sorted, &("with a payload", &what));
     holds(&values, &values_before, &moved, &("the payload", &what));
     let (mut output, mut values) = (before.clone(), values_before.clone());
-    builder.run_with_in_place::<V, _, _>(&mut output[inside.clone()], &mut values[inside.clone()]).unwrap();
+    builder.run_pairs_in_place::<V, _, _>(&mut output[inside.clone()], &mut values[inside.clone()]).unwrap();
     holds(&output, &before, &sorted, &("with a payload in place", &what));
     holds(&values, &values_before, &moved, &("the payload in place", &what));
 

@@ -76,7 +76,7 @@ fn sorts<K: Key + Sync, V: Numbered>(what: &str, n: usize, descending: bool, bit
     let keys: Vec<K> = made(n, |i| K::from_bits(bits(word(seed, i))));
     let input = stream.clone_htod(&keys).unwrap();
     let (mut data, mut beside) = (input.clone(), stream.clone_htod(&made(n, V::of)).unwrap());
-    builder().run_with_in_place::<V, _, _>(&mut data, &mut beside).unwrap();
+    builder().run_pairs_in_place::<V, _, _>(&mut data, &mut beside).unwrap();
     let (sorted, moved) = (fetched(&stream, &data), fetched(&stream, &beside));
     drop((data, beside));
     let order = |a: K, b: K| if descending { b.order(a) } else { a.order(b) };
@@ -200,7 +200,7 @@ fn pairs_launch_by_launch() {
     assert_eq!(FACTOR.wrapping_mul(inverse), 1);
     let mut data = stream.clone_htod(&made(n, |i| (i as u16).wrapping_mul(FACTOR) ^ mask(i / BLOCK))).unwrap();
     let mut beside = stream.clone_htod(&made(n, value)).unwrap();
-    sort::<u16>().run_with_in_place::<u8, _, _>(&mut data, &mut beside).unwrap();
+    sort::<u16>().run_pairs_in_place::<u8, _, _>(&mut data, &mut beside).unwrap();
     let (sorted, moved) = (fetched(&stream, &data), fetched(&stream, &beside));
     // Of the last block only the first ones.
     let number = |key: u16, block: usize| block * BLOCK + usize::from((key ^ mask(block)).wrapping_mul(inverse));
