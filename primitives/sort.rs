@@ -1,4 +1,4 @@
-//! Sort: keys in order, alone, with what goes with them, or where they were.
+//! Sort: keys, keys with a payload, or source indices, in ascending or descending order.
 
 use super::choice::{Buffer, BufferMut, Index, countable, long_enough};
 use crate::cpu::sort as host;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 const NAME: &str = "sort";
 
-/// A type of keys: `f32`, `f64`, `f16`, `bf16`, `i8` to `i64`, `u8` to `u64`, `usize` or `isize`.
+/// A type of sort keys: `f32`, `f64`, `f16`, `bf16`, `i8` to `i64`, `u8` to `u64`, `usize` or `isize`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no type of keys that can be sorted",
     label = "not a `SortKey`",
@@ -45,9 +45,9 @@ keys! {
     KeyKind::Float { mantissa: f64::MANTISSA_DIGITS - 1 } => f64;
 }
 
-/// A stable sort of keys `K`.
+/// Sorts keys `K` in ascending order; stable.
 ///
-/// Gives a builder; see [`Sort`] for its options and for the order. Where the data lies decides where the work runs.
+/// Returns a builder; [`Sort`] lists its options, the order, cost and memory.
 ///
 /// # Example
 /// ```
@@ -55,7 +55,7 @@ keys! {
 ///
 /// assert_eq!(sort::<i32>().run(&[3, -1, 2])?, [-1, 2, 3]);
 /// assert_eq!(sort::<f32>().descending().run(&[0.5, 2.0, -1.0])?, [2.0, 0.5, -1.0]);
-/// // Where the keys were that now come first, second, third.
+/// // The source index of each key of the sorted order.
 /// assert_eq!(sort::<u8>().indices::<u32, _>(b"cab")?, [1, 2, 0]);
 /// # Ok::<(), parascan::Error>(())
 /// ```
@@ -63,65 +63,105 @@ pub fn sort<K: SortKey>() -> Sort<K> {
     Sort { descending: false, bits: None, site: Anywhere, key: PhantomData }
 }
 
-/// The options of [`sort()`], and what runs it.
+/// A stable sort of keys `K`: its options, and the calls that run it. Made by [`sort()`].
+///
+/// | call | output |
+/// |---|---|
+/// | [`run`](Sort::run), [`run_into`](Sort::run_into), [`run_in_place`](Sort::run_in_place) | keys |
+/// | [`run_pairs`](Sort::run_pairs), [`run_pairs_into`](Sort::run_pairs_into), [`run_pairs_in_place`](Sort::run_pairs_in_place) | keys, each with its payload |
+/// | [`indices`](Sort::indices), [`indices_into`](Sort::indices_into) | the source index of each key of the sorted order |
+/// | [`run_lexicographic_in_place`](Sort::run_lexicographic_in_place) | rows of two keys, in lexicographic order |
+/// | [`run_in_place_with_buffer`](Sort::run_in_place_with_buffer) | keys, in place, with a second buffer of the caller's |
 ///
 /// # Order
-/// Integers by their value. Floats in the order of IEEE 754's totalOrder, so that -0 comes before +0, but for NaNs: those with the
-/// sign set come last of all, behind the others. Keys are the same only if their bits are. [`descending`](Sort::descending) is this
-/// order turned over: there NaNs come first. The sort is stable in both: what goes with keys that are the same
-/// [in the bits looked at](Sort::bits) keeps its order.
+/// - Integers are ordered by value.
+/// - Floats are ordered by IEEE 754's totalOrder, with one exception: NaNs whose sign is set come
+///   last, after all other NaNs. So -0 comes before +0, and all NaNs come after all numbers.
+/// - Two keys are equal only if their bits are.
+/// - [`descending`](Sort::descending) reverses this order, so NaNs come first.
+/// - Both orders are stable: payloads of equal keys keep their order, where keys are equal if the
+///   [compared bits](Sort::bits) are.
 ///
 /// # Payload
-/// Any plain data of 1 to 16 bytes, which moves with its key. Records that are larger are best gathered once, by
-/// [`indices`](Sort::indices).
+/// Plain data of 1 to 16 bytes, which moves with its key. Sort larger records by
+/// [`indices`](Sort::indices), then gather them once.
 ///
 /// # Cost
-/// On the device, for n keys of b bytes with a payload of p: all keys are read once to count their digits; then each of the passes,
-/// one for 8 bits that are looked at, reads and writes all of it, so that in all some n (b + 2 passes (b + p)) bytes are moved. A pass
-/// whose digit is the same in all keys is skipped. Keys of 4 or 8 bytes by all their bits are moved to slots in one step if they are few, 4 n (b + p)
-/// bytes: to some 2^18 however they are spread, and above if they are evenly over some range; and to buckets in two if they are many, n (b + 6 (b + p))
-/// bytes, whatever the passes would be, but 3 n b of keys alone that are frequent neighbours; each bucket is sorted in shared memory. Where a block has
-/// 227 KiB of that, 4-byte keys take slots up to 2^22 and buckets from 5 * 2^20 to 10^9, with a payload of 4 bytes from 3 * 2^22 on; 8-byte keys slots
-/// up to 2^21, and buckets to 6 * 10^8. A larger payload lowers the upper borders, to 10^6 and 3 * 10^8 at worst; less shared memory to 2^20 and 1.5 to
-/// 3 * 10^8. From 2^20 keys on, in place from as many on as go to buckets, and up to 2^31, fewer than 128 values that differ in more than two bytes are
-/// moved once, n (2 b + 2 (b + p)) bytes, or in place twice. If keys are so much alike that buckets do not fit, the
-/// passes sort what lies from the first such bucket to the last, or if that is more than three eighths of all keys (of 8 bytes half) all; and all
-/// if a slot does not fit. Keys alone of 1 byte, and from 2^20 to 2^32 of 2 bytes, are counted and written
-/// anew: 2 n b bytes. Some thousands of keys are one launch of one block.
+/// On the device, of n keys of b bytes with a payload of p bytes (0 without one). The first row
+/// that holds is the algorithm:
 ///
-/// On the host a radix sort too, most significant digit first, of parts that fit the cache from then on.
+/// | keys | algorithm | bytes moved |
+/// |---|---|---|
+/// | some thousands, at most | one block sorts all in shared memory | 2 n (b + p) |
+/// | b = 1, or b = 2 and 2^20 ≤ n < 2^32; all bits, keys only | counting sort | 2 n b |
+/// | b = 4 or 8, all bits, up to 2^22 (b = 8: 2^21) | one scatter step to buckets, each sorted in shared memory | 4 n (b + p) |
+/// | b = 4 or 8, all bits, 5 · 2^20 (b = 8: 2^21) to 10^9 (b = 8: 6 · 10^8) | two scatter steps to buckets, each sorted in shared memory | n (b + 6 (b + p)) |
+/// | all others | least-significant-digit radix sort, a pass for each 8 bits | n (b + 2 passes (b + p)) |
+///
+/// The device finds these exceptions in the keys, and the host waits for none of them:
+///
+/// - Few values: fewer than 128 distinct keys of 4 or 8 bytes that differ in more than two bytes
+///   move once, n (2 b + 2 (b + p)) bytes, and in place twice. n must be from 2^20, in place from
+///   where two scatter steps begin, to 2^31.
+/// - Frequent keys without a payload in two scatter steps are counted, not moved: 3 n b bytes.
+/// - Skewed keys: a sample of the keys chooses the buckets. Passes sort all keys if no choice for one
+///   scatter step spreads them, or if a bucket overflows. Two scatter steps take any keys whose
+///   buckets fit shared memory; passes sort the part of the output from the first bucket that does
+///   not fit to the last one. If that part is more than 3/8 of all keys (b = 8: 1/2), passes sort all.
+/// - A pass is skipped if all keys have the same digit.
+///
+/// The limits of the table hold on devices with 227 KiB of shared memory for a block, such as the
+/// H100. Two scatter steps begin at 3 · 2^22 keys with a payload (b = 8: 3 · 2^20). Larger payloads
+/// lower the upper limits, at most to 10^6 and 3 · 10^8. On devices with less shared memory they
+/// are 2^20, and 1.5 to 3 · 10^8.
+///
+/// On the host: most-significant-digit radix sort, until a part fits the cache.
 ///
 /// # Memory
-/// Keys, and a payload, are moved between two arrays. The second one is scratch memory: n (b + p) bytes, and some hundred
-/// KiB to 70 MiB besides on the device, of which slots take 3 to 46 MiB for 10^5 to 4 * 10^6 keys (with a payload 2 KiB for each 1536 to 8704 keys), where
-/// the [workspace](Sort::workspace) keeps it. [`run_in_place_with_buffer`](Sort::run_in_place_with_buffer)
-/// takes a buffer of the caller's instead. [`indices`](Sort::indices) needs two arrays of keys and one of indices.
+/// Keys and payload move between two arrays. A call needs this much scratch memory besides its
+/// arguments; on the device the [workspace](Sort::workspace) keeps it, and
+/// [`Workspace::bytes`] says how much that is after [`prepare`](Sort::prepare).
+///
+/// | call | scratch bytes, and on the device a constant part |
+/// |---|---|
+/// | `run`, `run_into`, `run_in_place`, the `run_pairs` calls | n (b + p) |
+/// | `run_in_place_with_buffer` | none of the keys' size |
+/// | `indices`, `indices_into`, with indices of i bytes | n (2 b + i) |
+///
+/// The constant part is 0.1 to 70 MiB. For 10^5 to 4 · 10^6 keys in one scatter step it is 3 to
+/// 46 MiB. With a payload it grows by 2 KiB for each tile of 1536 to 8704 keys. One block needs no
+/// scratch memory, and a counting sort none of the keys' size.
 ///
 /// # Waiting
-/// On the device all calls return when the work is on the stream, and never wait for it. The first use of a type of keys and a size
-/// of payload in a process loads kernels, which waits for the driver, or for the compiler.
+/// On the device every call returns when the work is on the stream, and none waits for it. The
+/// first sort of a key type and payload size in a process loads kernels: it waits for the driver,
+/// and for the compiler if the kernels are not built in.
 ///
 /// # Errors
-/// [`Error::Length`] if keys and output differ in length, [`Error::Size`] for a payload or a second
-/// buffer that is shorter, [`Error::ItemSize`] for a payload of no bytes or more than 16,
-/// [`Error::Bits`] for bits that keys do not have, [`Error::TooLong`] for more keys than indices
-/// reach, or on the device than 2^40; [`Error::OutOfMemory`]; [`Error::WrongDevice`],
-/// [`Error::Capturing`], [`Error::EventTracking`] as for a [`Scan`](crate::Scan), and those of the
-/// driver and of the compiler. Length zero is valid.
+/// | error | cause |
+/// |---|---|
+/// | [`Error::Length`] | keys and output, or indices, differ in length |
+/// | [`Error::Size`] | a payload or second buffer shorter than the keys |
+/// | [`Error::ItemSize`] | a payload of no bytes, or of more than 16 |
+/// | [`Error::Bits`] | bits that keys do not have |
+/// | [`Error::TooLong`] | more keys than the index type counts, or on the device more than 2^40 |
+/// | [`Error::OutOfMemory`], and as for a [`Scan`](crate::Scan) | memory, device, context, capture, driver, compiler |
 ///
-/// Nothing was written then, with one exception. A sort on the device makes several launches. If
-/// the driver refuses a later one ([`Error::Driver`]), it is not said what the output and a second
-/// buffer hold; in place these are the keys and their payload.
+/// Nothing has been written when a call returns an error, with one exception. A sort on the device
+/// makes several launches. If the driver refuses a later one ([`Error::Driver`]), the contents of
+/// the output and of a second buffer are unspecified; in place these are the keys and the payload.
+/// Length zero is valid.
 ///
 /// # Source
-/// Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs" (2022); Stehle and Jacobsen, "A Memory
-/// Bandwidth-Efficient Hybrid Radix Sort on GPUs" (2017), for buckets; Leischner, Osipov and Sanders, "GPU Sample Sort" (2010), for slots
-/// of keys that are not spread evenly.
+/// - Passes: Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs"
+///   (2022).
+/// - Buckets: Stehle and Jacobsen, "A Memory Bandwidth-Efficient Hybrid Radix Sort on GPUs" (2017).
+/// - Buckets by splitters: Leischner, Osipov and Sanders, "GPU Sample Sort" (2010).
 #[derive(Debug)]
 #[must_use = "nothing is sorted until it is run"]
 pub struct Sort<K, S = Anywhere> {
     descending: bool,
-    /// The first, and the one after the last; none are all of them.
+    /// The first compared bit and the one after the last; `None` compares all.
     bits: Option<[u32; 2]>,
     site: S,
     key: PhantomData<fn() -> K>,
@@ -131,7 +171,7 @@ site_methods! { impl[K: SortKey] Sort<K; S> { descending, bits, key } }
 // ---- options -----------------------------------------------------------------------------------------------------------------
 
 impl<K: SortKey, S> Sort<K, S> {
-    /// The greatest first. Stable nevertheless.
+    /// Descending order: the greatest key first. Stable.
     ///
     /// ```
     /// # use parascan::sort;
@@ -145,11 +185,12 @@ impl<K: SortKey, S> Sort<K, S> {
         self
     }
 
-    /// By these bits alone, 0 being the least significant one: fewer bits are fewer passes. Keys that are the same in
-    /// them keep their order.
+    /// Compares only these bits of a key; bit 0 is the least significant one. Fewer bits are fewer
+    /// passes.
     ///
-    /// Bits are counted in a key's place in ascending order: an unsigned integer itself, a signed one with the sign bit turned over,
-    /// for a float the unsigned integer of its size that orders as the floats do.
+    /// The bits are those of the unsigned integer that orders as the keys do: an unsigned key itself,
+    /// a signed one with its sign bit flipped, and for a float the unsigned integer of its size with
+    /// the float's rank.
     ///
     /// ```
     /// # use parascan::sort;
@@ -161,8 +202,10 @@ impl<K: SortKey, S> Sort<K, S> {
         self
     }
 
-    /// Loads the kernels and grows the workspace, so that a sort of `n` keys or fewer alone, into memory or in place, by the
-    /// same bits, allocates nothing, never synchronises and can be captured into a graph.
+    /// Loads the kernels and grows the workspace for [`run_into`](Sort::run_into) and the calls in
+    /// place without a payload, of up to `n` keys by the same bits.
+    ///
+    /// After this such a call allocates nothing, never synchronises, and can be captured into a graph.
     ///
     /// # Errors
     /// [`Error::Bits`], [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
@@ -170,7 +213,7 @@ impl<K: SortKey, S> Sort<K, S> {
         self.prepare_for::<()>(n, Missing { keys: [false, true] }, workspace)
     }
 
-    /// The same for keys with a payload of type `V`.
+    /// [`prepare`](Sort::prepare) for keys with a payload of type `V`.
     ///
     /// # Errors
     /// As for [`prepare`](Sort::prepare), and [`Error::ItemSize`].
@@ -179,7 +222,7 @@ impl<K: SortKey, S> Sort<K, S> {
         self.prepare_for::<V>(n, Missing { keys: [false, true] }, workspace)
     }
 
-    /// The same for [`indices_into`](Sort::indices_into).
+    /// [`prepare`](Sort::prepare) for [`indices_into`](Sort::indices_into).
     ///
     /// # Errors
     /// As for [`prepare`](Sort::prepare), and [`Error::TooLong`].
@@ -188,7 +231,7 @@ impl<K: SortKey, S> Sort<K, S> {
         self.prepare_for::<I>(n, Missing { keys: [true, true] }, workspace)
     }
 
-    /// The same for [`run_lexicographic_in_place`](Sort::run_lexicographic_in_place) with second keys of type `L`.
+    /// [`prepare`](Sort::prepare) for [`run_lexicographic_in_place`](Sort::run_lexicographic_in_place) with second keys of type `L`.
     ///
     /// # Errors
     /// As for [`prepare`](Sort::prepare).
@@ -222,7 +265,7 @@ impl<K: SortKey, S> Sort<K, S> {
 // ---- running -----------------------------------------------------------------------------------------------------------------
 
 impl<K: SortKey, S> Sort<K, S> {
-    /// Into new memory: a `Vec` or a `CudaSlice`.
+    /// Returns the sorted keys in new memory: a `Vec` or a `CudaSlice`.
     pub fn run<X>(self, keys: &X) -> Result<X::Owned, Error>
     where
         X: Source<K> + ?Sized,
@@ -230,11 +273,11 @@ impl<K: SortKey, S> Sort<K, S> {
     {
         let view = keys.view();
         let mut sorted = keys.allocate(NAME, view.len(), view.stream(self.site.stream()).as_ref())?;
-        self.go::<X::Place, ()>(Keys::Into(view, X::view_owned(&mut sorted)), Company::None)?;
+        self.dispatch::<X::Place, ()>(Keys::Into(view, X::view_owned(&mut sorted)), Payload::None)?;
         Ok(sorted)
     }
 
-    /// Into the caller's memory, as long as the keys.
+    /// Writes the sorted keys into the caller's memory, as long as the keys.
     ///
     /// ```
     /// # use parascan::sort;
@@ -249,10 +292,10 @@ impl<K: SortKey, S> Sort<K, S> {
         O: Destination<K, X::Place> + ?Sized,
         S: Site<X::Place>,
     {
-        self.go::<X::Place, ()>(Keys::Into(keys.view(), sorted.view_mut()), Company::None)
+        self.dispatch::<X::Place, ()>(Keys::Into(keys.view(), sorted.view_mut()), Payload::None)
     }
 
-    /// In the keys' own memory, with scratch memory as large.
+    /// Sorts the keys in place, with scratch memory of the same size.
     ///
     /// ```
     /// # use parascan::sort;
@@ -267,11 +310,13 @@ impl<K: SortKey, S> Sort<K, S> {
         X: Source<K> + Destination<K, <X as Source<K>>::Place> + ?Sized,
         S: Site<<X as Source<K>>::Place>,
     {
-        self.go::<<X as Source<K>>::Place, ()>(Keys::InPlace(keys.view_mut(), None), Company::None)
+        self.dispatch::<<X as Source<K>>::Place, ()>(Keys::InPlace(keys.view_mut(), None), Payload::None)
     }
 
-    /// In place, with a second buffer of the caller's that is at least as long: keys move between the two and end in the first, and
-    /// nothing of their size is allocated. What the second one holds then is not said.
+    /// Sorts the keys in place, with a second buffer of the caller's that is at least as long.
+    ///
+    /// Keys move between the two and end in the first, so no scratch memory of their size is needed.
+    /// The contents of the second buffer are unspecified afterwards.
     ///
     /// ```
     /// # use parascan::sort;
@@ -288,10 +333,36 @@ impl<K: SortKey, S> Sort<K, S> {
     {
         let (keys, second) = (keys.view_mut(), second.view_mut());
         long_enough(NAME, "the second buffer", second.len(), keys.len())?;
-        self.go::<<X as Source<K>>::Place, ()>(Keys::InPlace(keys, Some(second)), Company::None)
+        self.dispatch::<<X as Source<K>>::Place, ()>(Keys::InPlace(keys, Some(second)), Payload::None)
     }
 
-    /// The keys, and of a second array, the payload, what stands beside them: into the caller's memory.
+    /// Returns the sorted keys, and the payload of each, in new memory.
+    ///
+    /// ```
+    /// # use parascan::sort;
+    /// let (prices, names) = sort::<f32>().run_pairs(&[2.5, 0.5, 1.0], b"abc")?;
+    /// assert_eq!((&prices[..], &names[..]), (&[0.5, 1.0, 2.5][..], &b"bca"[..]));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn run_pairs<V, X, Y>(self, keys: &X, payload: &Y) -> Result<(X::Owned, Y::Owned), Error>
+    where
+        V: Pod + Send + Sync,
+        X: Source<K> + ?Sized,
+        Y: Source<V, Place = X::Place> + ?Sized,
+        S: Site<X::Place>,
+    {
+        let (from, n) = (keys.view(), keys.view().len());
+        movable::<V>()?;
+        long_enough(NAME, "the payload", payload.view().len(), n)?;
+        let stream = from.stream(self.site.stream());
+        let mut sorted = keys.allocate(NAME, n, stream.as_ref())?;
+        let mut sorted_payload = payload.allocate(NAME, n, stream.as_ref())?;
+        let values = Payload::Array(Some(payload.view()), Y::view_owned(&mut sorted_payload));
+        self.dispatch::<X::Place, V>(Keys::Into(from, X::view_owned(&mut sorted)), values)?;
+        Ok((sorted, sorted_payload))
+    }
+
+    /// Writes the sorted keys, and the payload of each, into the caller's memory.
     ///
     /// ```
     /// # use parascan::sort;
@@ -315,11 +386,11 @@ impl<K: SortKey, S> Sort<K, S> {
         Q: Destination<V, X::Place> + ?Sized,
         S: Site<X::Place>,
     {
-        let company = Company::Beside(Some(payload.view()), payload_output.view_mut());
-        self.go::<X::Place, V>(Keys::Into(keys.view(), sorted.view_mut()), company)
+        let payload = Payload::Array(Some(payload.view()), payload_output.view_mut());
+        self.dispatch::<X::Place, V>(Keys::Into(keys.view(), sorted.view_mut()), payload)
     }
 
-    /// The same in place.
+    /// Sorts the keys in place, and moves the payload of each with it.
     ///
     /// ```
     /// # use parascan::sort;
@@ -335,12 +406,14 @@ impl<K: SortKey, S> Sort<K, S> {
         Y: Destination<V, <X as Source<K>>::Place> + ?Sized,
         S: Site<<X as Source<K>>::Place>,
     {
-        let company = Company::Beside(None, payload.view_mut());
-        self.go::<<X as Source<K>>::Place, V>(Keys::InPlace(keys.view_mut(), None), company)
+        let payload = Payload::Array(None, payload.view_mut());
+        self.dispatch::<<X as Source<K>>::Place, V>(Keys::InPlace(keys.view_mut(), None), payload)
     }
 
-    /// Pairs of keys in lexicographic order, in place: by these keys, and where they are the same (in the bits looked at) by those
-    /// of a second array. Two sorts with a payload, the second array's first.
+    /// Sorts rows of two keys in lexicographic order, in place: by `keys`, and where these are equal
+    /// (in the compared bits) by `second`.
+    ///
+    /// Makes two sorts with a payload, by `second` first.
     ///
     /// ```
     /// # use parascan::sort;
@@ -351,9 +424,9 @@ impl<K: SortKey, S> Sort<K, S> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Length`] if the arrays differ in length, and those of [`Sort`]. If the second sort
-    /// fails (its kernels cannot be loaded, or there is no memory), both arrays are in the order of
-    /// the second one.
+    /// [`Error::Length`] if the arrays differ in length, and those of [`Sort`]. If the later sort
+    /// fails (its kernels cannot be loaded, or memory runs out), both arrays are ordered by `second`
+    /// alone.
     pub fn run_lexicographic_in_place<L, X, Y>(mut self, keys: &mut X, second: &mut Y) -> Result<(), Error>
     where
         L: SortKey,
@@ -364,16 +437,16 @@ impl<K: SortKey, S> Sort<K, S> {
         let bits = self.range()?;
         let n = same_length(keys.view().len(), second.view().len())?;
         let stream = self.site.stream().cloned();
-        let (keys_in_place, company) = (Keys::InPlace(second.view_mut(), None), Company::Beside(None, keys.view_mut()));
+        let (keys_in_place, payload) = (Keys::InPlace(second.view_mut(), None), Payload::Array(None, keys.view_mut()));
         let all = 0..8 * size_of::<L>() as u32;
         let workspace = self.site.take_workspace();
-        anywhere::<L, K>(self.descending, all, n, keys_in_place, company, stream.clone(), workspace)?;
-        let (keys_in_place, company) = (Keys::InPlace(keys.view_mut(), None), Company::Beside(None, second.view_mut()));
+        sort_on_either::<L, K>(self.descending, all, n, keys_in_place, payload, stream.clone(), workspace)?;
+        let (keys_in_place, payload) = (Keys::InPlace(keys.view_mut(), None), Payload::Array(None, second.view_mut()));
         let workspace = self.site.take_workspace();
-        anywhere::<K, L>(self.descending, bits, n, keys_in_place, company, stream, workspace)
+        sort_on_either::<K, L>(self.descending, bits, n, keys_in_place, payload, stream, workspace)
     }
 
-    /// Where each key was, in the order of the sorted keys, into new memory. The keys stay as they are.
+    /// Returns the source index of each key of the sorted order, in new memory; the keys do not move.
     ///
     /// ```
     /// # use parascan::sort;
@@ -392,11 +465,12 @@ impl<K: SortKey, S> Sort<K, S> {
         let view = keys.view();
         countable::<I>(NAME, view.len())?;
         let mut indices = X::Place::allocate::<I>(NAME, view.len(), view.stream(self.site.stream()).as_ref())?;
-        self.go::<X::Place, I>(Keys::Read(view), Company::Numbers(X::Place::view_mut(&mut indices)))?;
+        self.dispatch::<X::Place, I>(Keys::Read(view), Payload::Indices(X::Place::view_mut(&mut indices)))?;
         Ok(indices)
     }
 
-    /// The same into the caller's memory, as long as the keys.
+    /// Writes the source index of each key of the sorted order into the caller's memory, as long as
+    /// the keys.
     pub fn indices_into<I, X, O>(self, keys: &X, indices: &mut O) -> Result<(), Error>
     where
         I: Index,
@@ -405,43 +479,46 @@ impl<K: SortKey, S> Sort<K, S> {
         S: Site<X::Place>,
     {
         countable::<I>(NAME, keys.view().len())?;
-        self.go::<X::Place, I>(Keys::Read(keys.view()), Company::Numbers(indices.view_mut()))
+        self.dispatch::<X::Place, I>(Keys::Read(keys.view()), Payload::Indices(indices.view_mut()))
     }
 
     // ---- on either engine
 
-    fn go<L: Place, V: Pod>(mut self, keys: Keys<'_, K>, company: Company<'_, V>) -> Result<(), Error>
+    fn dispatch<L: Place, V: Pod>(mut self, keys: Keys<'_, K>, payload: Payload<'_, V>) -> Result<(), Error>
     where
         S: Site<L>,
     {
         let bits = self.range()?;
         let n = keys.check()?;
-        company.check(n)?;
+        payload.check(n)?;
         let stream = self.site.stream().cloned();
-        anywhere(self.descending, bits, n, keys, company, stream, self.site.take_workspace())
+        sort_on_either(self.descending, bits, n, keys, payload, stream, self.site.take_workspace())
     }
 }
 
-/// The keys, and where they go to.
+/// The keys, and their output.
 enum Keys<'a, K> {
     Into(View<'a, K>, ViewMut<'a, K>),
-    /// With a second buffer of the caller's.
+    /// In their own memory, with a second buffer if the caller gives one.
     InPlace(ViewMut<'a, K>, Option<ViewMut<'a, K>>),
-    /// Nowhere: their numbers are asked for.
+    /// No output of keys: only source indices are wanted.
     Read(View<'a, K>),
 }
 
-/// What goes with them.
-enum Company<'a, V> {
+/// The payload of the keys, and its output.
+enum Payload<'a, V> {
     None,
-    /// From one array into another, or in place.
-    Beside(Option<View<'a, V>>, ViewMut<'a, V>),
-    /// Their numbers.
-    Numbers(ViewMut<'a, V>),
+    /// An array, moved into another one, or in place if there is no input.
+    Array(Option<View<'a, V>>, ViewMut<'a, V>),
+    /// The source indices.
+    Indices(ViewMut<'a, V>),
 }
 
 impl<K> Keys<'_, K> {
-    /// How many they are.
+    /// The number of keys.
+    ///
+    /// # Errors
+    /// [`Error::Length`].
     fn check(&self) -> Result<usize, Error> {
         match self {
             Keys::Into(from, to) => same_length(from.len(), to.len()),
@@ -450,7 +527,7 @@ impl<K> Keys<'_, K> {
         }
     }
 
-    /// The stream that they belong to.
+    /// The stream of the keys.
     fn home(&self) -> &Arc<CudaStream> {
         match self {
             Keys::Into(keys, _) | Keys::Read(keys) => keys.home(),
@@ -459,12 +536,15 @@ impl<K> Keys<'_, K> {
     }
 }
 
-impl<V: Pod> Company<'_, V> {
-    /// Whether it is enough for so many keys.
+impl<V: Pod> Payload<'_, V> {
+    /// Checks that the payload is long enough for `n` keys.
+    ///
+    /// # Errors
+    /// [`Error::Size`], [`Error::ItemSize`], [`Error::Length`].
     fn check(&self, n: usize) -> Result<(), Error> {
         match self {
-            Company::None => Ok(()),
-            Company::Beside(from, to) => {
+            Payload::None => Ok(()),
+            Payload::Array(from, to) => {
                 movable::<V>()?;
                 if let Some(from) = from {
                     long_enough(NAME, "the payload", from.len(), n)?;
@@ -472,7 +552,7 @@ impl<V: Pod> Company<'_, V> {
                 }
                 long_enough(NAME, "the payload", to.len(), n)
             }
-            Company::Numbers(to) => same_length(n, to.len()).map(|_| ()),
+            Payload::Indices(to) => same_length(n, to.len()).map(|_| ()),
         }
     }
 }
@@ -498,28 +578,28 @@ fn movable<V>() -> Result<(), Error> {
     }
 }
 
-/// Of `n` keys and what goes with them, whose lengths were looked at.
-fn anywhere<K: SortKey, V: Pod>(
+/// Sorts on the engine of the keys' memory: `n` keys and their payload, whose lengths were checked.
+fn sort_on_either<K: SortKey, V: Pod>(
     descending: bool,
     bits: Range<u32>,
     n: usize,
     keys: Keys<'_, K>,
-    company: Company<'_, V>,
+    payload: Payload<'_, V>,
     stream: Option<Arc<CudaStream>>,
     workspace: Option<&mut Workspace>,
 ) -> Result<(), Error> {
     match keys {
         Keys::Into(View::Host(_), _) | Keys::Read(View::Host(_)) | Keys::InPlace(ViewMut::Host(_), _) => {
-            on_host(descending, bits, n, keys, company)
+            on_host(descending, bits, n, keys, payload)
         }
         _ => {
             let stream = stream.unwrap_or_else(|| keys.home().clone());
-            on_device(descending, bits, n, keys, company, &stream, workspace)
+            on_device(descending, bits, n, keys, payload, &stream, workspace)
         }
     }
 }
 
-/// The same on the host.
+/// Sorts on the host.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`], before anything is written.
@@ -528,7 +608,7 @@ fn on_host<K: SortKey, V: Pod>(
     bits: Range<u32>,
     n: usize,
     keys: Keys<'_, K>,
-    mut company: Company<'_, V>,
+    mut payload: Payload<'_, V>,
 ) -> Result<(), Error> {
     if n == 0 {
         return Ok(());
@@ -540,21 +620,22 @@ fn on_host<K: SortKey, V: Pod>(
     };
     let order = host::Order { width: 8 * size_of::<K>() as u32, kind, descending, bits };
     let null = std::ptr::null_mut::<V>();
-    let (values, from_values, to_values) = match &mut company {
-        Company::None => (host::Values::None, null, null),
-        Company::Beside(from, to) => {
+    let (values, from_values, to_values) = match &mut payload {
+        Payload::None => (host::Values::None, null, null),
+        Payload::Array(from, to) => {
             let to = to.host().as_mut_ptr();
             let from = from.as_ref().map_or(to, |from| from.host().as_ptr().cast_mut());
             (host::Values::Array(size_of::<V>()), from, to)
         }
-        Company::Numbers(to) => (host::Values::Numbers(size_of::<V>()), null, to.host().as_mut_ptr()),
+        Payload::Indices(to) => (host::Values::Numbers(size_of::<V>()), null, to.host().as_mut_ptr()),
     };
-    // Of a second buffer that keys were copied to, nothing is kept. In place the input is not touched before it is the output.
+    // The sort may overwrite a second buffer, to which the keys were copied. In place it does not
+    // write the input before that is the output.
     let keep = !matches!(keys, Keys::InPlace(_, Some(_)));
     let sort = host::Sort::new(order, values, n, keep);
     let mut scratch: Vec<u8> = room_on_host(NAME, sort.scratch())?;
-    let unasked_keys = if matches!(keys, Keys::Read(_)) { n } else { 0 };
-    let mut unasked: Vec<K> = room_on_host(NAME, unasked_keys)?;
+    let discarded_keys = if matches!(keys, Keys::Read(_)) { n } else { 0 };
+    let mut discarded: Vec<K> = room_on_host(NAME, discarded_keys)?;
     let (from_keys, to_keys) = match keys {
         Keys::Into(from, mut to) => (from.host().as_ptr().cast_mut(), to.host().as_mut_ptr()),
         Keys::InPlace(mut keys, None) => {
@@ -565,23 +646,24 @@ fn on_host<K: SortKey, V: Pod>(
             second.host()[..n].copy_from_slice(keys.host());
             (second.host().as_mut_ptr(), keys.host().as_mut_ptr())
         }
-        Keys::Read(from) => (from.host().as_ptr().cast_mut(), unasked.as_mut_ptr()),
+        Keys::Read(from) => (from.host().as_ptr().cast_mut(), discarded.as_mut_ptr()),
     };
     let from = host::Arrays { keys: from_keys.cast(), values: from_values.cast() };
     let to = host::Arrays { keys: to_keys.cast(), values: to_values.cast() };
-    // SAFETY: n items in all arrays, by the lengths that were looked at, and as much scratch memory as was asked for; what is
-    // written is borrowed alone or was just allocated, and what is shared is kept.
+    // SAFETY: all arrays have n items, as was checked, and the scratch memory is as large as `scratch`
+    // says; written arrays are borrowed exclusively or were just allocated, and shared ones are not
+    // written.
     unsafe { sort.run(from, to, scratch.as_mut_ptr()) }
     Ok(())
 }
 
-/// The same on the device.
+/// Sorts on the device.
 fn on_device<K: SortKey, V: Pod>(
     descending: bool,
     bits: Range<u32>,
     n: usize,
     mut keys: Keys<'_, K>,
-    mut company: Company<'_, V>,
+    mut payload: Payload<'_, V>,
     stream: &Arc<CudaStream>,
     workspace: Option<&mut Workspace>,
 ) -> Result<(), Error> {
@@ -593,15 +675,15 @@ fn on_device<K: SortKey, V: Pod>(
         Keys::InPlace(_, Some(second)) => submit.uses("the second buffer", second.home())?,
         Keys::InPlace(_, None) | Keys::Read(_) => {}
     }
-    match &company {
-        Company::None => {}
-        Company::Beside(from, to) => {
+    match &payload {
+        Payload::None => {}
+        Payload::Array(from, to) => {
             if let Some(from) = from {
                 submit.uses("the payload", from.home())?;
             }
             submit.uses("the payload's output", to.home())?;
         }
-        Company::Numbers(to) => submit.uses("the indices", to.home())?,
+        Payload::Indices(to) => submit.uses("the indices", to.home())?,
     }
     submit.begin()?;
     if n == 0 {
@@ -631,19 +713,20 @@ fn on_device<K: SortKey, V: Pod>(
         }
         Keys::Read(from) => (kept(from.address(stream)), [None, None]),
     };
-    let (values_in, values) = match &mut company {
-        Company::None => (0, 0),
-        Company::Beside(from, to) => {
+    let (values_in, values) = match &mut payload {
+        Payload::None => (0, 0),
+        Payload::Array(from, to) => {
             let to = kept(to.address(stream));
             (from.as_ref().map_or(to, |from| kept(from.address(stream))), to)
         }
-        Company::Numbers(to) => (0, kept(to.address(stream))),
+        Payload::Indices(to) => (0, kept(to.address(stream))),
     };
     submit.with_memory(workspace, 0, plan.scratch(Missing { keys: missing }), |_, scratch| {
         let call = SortCall { descending, keys_in, keys, values_in, values, scratch };
-        // SAFETY: the kernels are the program's, and the plan is for n keys, in place or not as they are; all arrays are of n items on
-        // this device, by the lengths that were looked at, and the guards keep them; what is written is borrowed alone; the scratch
-        // memory is the workspace's, as much as the plan asks for; the stream's context was bound by `begin`.
+        // SAFETY: the kernels are the program's, and the plan is for n keys, in place if they are; all
+        // arrays have n items on this device, as was checked, and the guards keep them; written arrays
+        // are borrowed exclusively; the scratch memory is the workspace's, as large as the plan asks
+        // for; the stream's context was bound by `begin`.
         unsafe { call.launch(&plan, kernels, device, stream.cu_stream()) }
     })
 }
