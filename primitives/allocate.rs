@@ -88,7 +88,7 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         let mut total = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
         self.go_as::<X::Place>(NAME, view, X::Place::view_mut(&mut starts), X::Place::view_mut(&mut total))?;
         let sizes = <X::Place as Holds<S>>::copy_of(view, stream.as_ref())?;
-        let total = counted::<O>(NAME, X::Place::read(&total)?)?;
+        let total = counted::<O>(NAME, X::Place::read::<1>(&total)?[0])?;
         Ok(Allocation { buffer: <X::Place as Holds<T>>::zeroed(total, stream.as_ref())?, sizes, starts })
     }
 }

@@ -1,4 +1,4 @@
-//! What a compaction or a partition keeps, on both engines, and how either is run.
+//! How compaction, unique and partition select items, and how they run on either engine.
 
 use crate::cpu::{self, compact as host};
 use crate::cuda::{
@@ -15,18 +15,18 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// Nothing said yet of what is kept.
+/// The builder does not say yet which items are selected.
 #[derive(Clone, Copy, Debug)]
 pub struct Unchosen;
 
-/// Kept are the items that a predicate keeps.
+/// Selects the items that satisfy a predicate.
 #[derive(Clone, Copy, Debug)]
 pub struct ByPredicate<P>(pub(super) P);
 
-/// Kept are the items whose flag is not zero.
+/// Selects the items whose flag is not zero.
 pub struct ByFlags<'a, L>(pub(super) View<'a, u8>, pub(super) PhantomData<L>);
 
-/// Kept are the items whose bit is set.
+/// Selects the items whose bit is set.
 pub struct ByBits<'a, W, L>(pub(super) View<'a, W>, pub(super) PhantomData<L>);
 
 impl<L> Clone for ByFlags<'_, L> {
@@ -42,14 +42,14 @@ impl<W, L> Clone for ByBits<'_, W, L> {
 }
 impl<W, L> Copy for ByBits<'_, W, L> {}
 
-/// Kept are the items that differ from the one before them.
+/// Selects the items that differ from the item before them.
 #[derive(Clone, Copy, Debug)]
 pub struct Changes;
 
 mod sealed {
     pub trait Sealed {}
     pub trait Word {
-        /// Keeps the items whose bit is set.
+        /// The choice that selects the items whose bit is set.
         fn choice(words: *const Self) -> impl crate::cpu::compact::Choice;
     }
 }
@@ -59,7 +59,7 @@ impl<L> Sealed for ByFlags<'_, L> {}
 impl<W, L> Sealed for ByBits<'_, W, L> {}
 impl Sealed for Changes {}
 
-/// A type of the words that bits lie in: `u32` or `u64`.
+/// A type of words of selection bits: `u32` or `u64`.
 pub trait Word: sealed::Word + Element + DeviceRepr {}
 impl sealed::Word for u32 {
     fn choice(words: *const u32) -> impl host::Choice {
@@ -74,7 +74,7 @@ impl sealed::Word for u64 {
 impl Word for u32 {}
 impl Word for u64 {}
 
-/// A type of indices: `u32`, for up to 2^32 items, or `u64`.
+/// An index type: `u32`, for up to 2^32 items, or `u64`.
 #[allow(private_bounds)]
 pub trait Index: Word + cpu::Offset {
     #[doc(hidden)]
@@ -91,9 +91,9 @@ impl Index for u64 {
     }
 }
 
-/// What a builder keeps of items `T` in memory of the place `L`: said by `keep`, `discard`, `flags` or `bits`.
+/// How a builder selects items `T` in memory `L`: set by `keep`, `discard`, `flags` or `bits`.
 #[diagnostic::on_unimplemented(
-    message = "this builder does not say what it keeps of `{T}` in `{L}` memory",
+    message = "this builder does not say which items `{T}` in `{L}` memory it selects",
     label = "call `.keep()`, `.discard()`, `.flags()` or `.bits()` before",
     note = "flags and bits must lie where the items do"
 )]
@@ -101,7 +101,7 @@ impl Index for u64 {
 pub trait Chosen<T: Pod, L: Place>: Sealed {
     #[doc(hidden)]
     type Kind: ChoiceKind;
-    /// The column that the items are.
+    /// The column kind of the items.
     #[doc(hidden)]
     type Items: ColumnKind;
     #[doc(hidden)]
@@ -112,19 +112,22 @@ pub trait Chosen<T: Pod, L: Place>: Sealed {
     fn is_complement(&self) -> bool {
         false
     }
-    /// What is looked at besides the items, if it is long enough for `n` of them.
+    /// The flags or words of bits that select `n` items, if the choice has any.
+    ///
+    /// # Errors
+    /// [`Error::Size`] if they are too short.
     #[doc(hidden)]
-    fn beside(&self, primitive: &'static str, n: usize) -> Result<Option<&dyn Buffer>, Error>;
+    fn selectors(&self, primitive: &'static str, n: usize) -> Result<Option<&dyn Buffer>, Error>;
 
-    /// The same for the CPU engine, which reads it as long as the borrow lasts.
+    /// The same choice for the CPU engine, which reads it while this borrow lasts.
     ///
     /// # Safety
-    /// As many items at `items` as are chosen, of which this is what `beside` has seen to.
+    /// `items` has as many items as `selectors` was called with, and that call succeeded.
     #[doc(hidden)]
     unsafe fn on_host(&self, items: *const T) -> impl host::Choice;
 }
 
-/// A buffer on the device, of whatever it holds.
+/// A buffer on the device that is read, of any item type.
 #[doc(hidden)]
 pub trait Buffer {
     fn home(&self) -> &Arc<CudaStream>;
@@ -143,7 +146,7 @@ impl<T> Buffer for View<'_, T> {
     }
 }
 
-/// One that is written.
+/// A buffer on the device that is written, of any item type.
 pub(super) trait BufferMut {
     fn home(&self) -> &Arc<CudaStream>;
     fn room(&self) -> usize;
@@ -177,7 +180,7 @@ impl<T: Element, P: Predicate<T>, L: Place> Chosen<T, L> for ByPredicate<P> {
     fn is_complement(&self) -> bool {
         self.0.is_complement()
     }
-    fn beside(&self, _: &'static str, _: usize) -> Result<Option<&dyn Buffer>, Error> {
+    fn selectors(&self, _: &'static str, _: usize) -> Result<Option<&dyn Buffer>, Error> {
         Ok(None)
     }
     unsafe fn on_host(&self, items: *const T) -> impl host::Choice {
@@ -193,7 +196,7 @@ impl<T: Ordered, L: Place> Chosen<T, L> for Changes {
     fn parameters(&self) -> u8 {
         0
     }
-    fn beside(&self, _: &'static str, _: usize) -> Result<Option<&dyn Buffer>, Error> {
+    fn selectors(&self, _: &'static str, _: usize) -> Result<Option<&dyn Buffer>, Error> {
         Ok(None)
     }
     unsafe fn on_host(&self, items: *const T) -> impl host::Choice {
@@ -208,7 +211,7 @@ impl<T: Pod, L: Place> Chosen<T, L> for ByFlags<'_, L> {
     fn parameters(&self) -> u8 {
         0
     }
-    fn beside(&self, primitive: &'static str, n: usize) -> Result<Option<&dyn Buffer>, Error> {
+    fn selectors(&self, primitive: &'static str, n: usize) -> Result<Option<&dyn Buffer>, Error> {
         long_enough(primitive, "the flags", self.0.len(), n)?;
         Ok(Some(&self.0))
     }
@@ -224,7 +227,7 @@ impl<T: Pod, L: Place, W: Word> Chosen<T, L> for ByBits<'_, W, L> {
     fn parameters(&self) -> u8 {
         0
     }
-    fn beside(&self, primitive: &'static str, n: usize) -> Result<Option<&dyn Buffer>, Error> {
+    fn selectors(&self, primitive: &'static str, n: usize) -> Result<Option<&dyn Buffer>, Error> {
         long_enough(primitive, "the bits, in words,", self.0.len(), n.div_ceil(8 * size_of::<W>()))?;
         Ok(Some(&self.0))
     }
@@ -252,7 +255,7 @@ pub(super) fn countable<I: Index>(primitive: &'static str, n: usize) -> Result<(
 
 // ---- on the device -------------------------------------------------------------------------------------------------------------
 
-/// What moves: where it comes from if it is an array of its own, and where what goes each way goes to.
+/// A column that moves with the items: its input, if it has one of its own, and an output for each part.
 pub(super) struct Moving<'a> {
     pub(super) from: Option<&'a dyn Buffer>,
     pub(super) to: [Option<&'a mut dyn BufferMut>; 3],
@@ -262,9 +265,9 @@ impl<'a> Moving<'a> {
     pub(super) fn nothing() -> Self {
         Moving { from: None, to: [None, None, None] }
     }
-    /// What is kept goes there.
-    pub(super) fn to(from: Option<&'a dyn Buffer>, kept: &'a mut dyn BufferMut) -> Self {
-        Moving { from, to: [Some(kept), None, None] }
+    /// The selected items go to `selected`.
+    pub(super) fn to(from: Option<&'a dyn Buffer>, selected: &'a mut dyn BufferMut) -> Self {
+        Moving { from, to: [Some(selected), None, None] }
     }
 }
 
@@ -273,10 +276,10 @@ pub(super) struct OnDevice<'a> {
     pub(super) primitive: &'static str,
     pub(super) stream: Arc<CudaStream>,
     pub(super) n: usize,
-    /// Whether what is chosen is turned over, and what is chosen by a second predicate.
+    /// Whether the choice is complemented, and whether the second predicate of a partition into three is.
     pub(super) complement: [bool; 2],
     pub(super) append: bool,
-    /// What the choice looks at, unless the first column is that, in place.
+    /// What the choice reads: the items, flags or bits. In place it is `None`: the choice reads the first column.
     pub(super) chosen: Option<&'a dyn Buffer>,
     pub(super) columns: [Moving<'a>; 2],
     pub(super) count: &'a mut dyn BufferMut,
@@ -284,8 +287,8 @@ pub(super) struct OnDevice<'a> {
 }
 
 impl<'a> OnDevice<'a> {
-    /// Launches it, for the columns `A` and `B`, `ways` ways. Does not wait.
-    pub(super) fn run<T, L, C, A, B>(mut self, choice: &'a C, ways: usize) -> Result<(), Error>
+    /// Launches it for the columns `A` and `B`, in so many `parts`: 1 for a compaction. Does not wait.
+    pub(super) fn run<T, L, C, A, B>(mut self, choice: &'a C, parts: usize) -> Result<(), Error>
     where
         T: Pod,
         L: Place,
@@ -293,25 +296,25 @@ impl<'a> OnDevice<'a> {
         A: ColumnKind,
         B: ColumnKind,
     {
-        if let Some(beside) = choice.beside(self.primitive, self.n)? {
-            self.chosen = Some(beside);
+        if let Some(selectors) = choice.selectors(self.primitive, self.n)? {
+            self.chosen = Some(selectors);
         }
         self.complement[0] ^= choice.is_complement();
-        let program = CompactProgram::new::<C::Kind, A, B>(ways);
+        let program = CompactProgram::new::<C::Kind, A, B>(parts);
         let parameters = choice.parameters();
-        // SAFETY: the program is the choice's; `beside` has looked at the length.
+        // SAFETY: program and parameters are the choice's; `selectors` has checked the length.
         unsafe { self.submit(program, (&raw const parameters).cast()) }
     }
 
-    /// Launches it. If the last way has no output of its own, what goes that way, and a way between, goes behind what is kept. Does
-    /// not wait.
+    /// Launches it. If the last part has no output of its own, the rejected items follow the selected items in one
+    /// buffer. Does not wait.
     ///
     /// # Safety
-    /// `parameters` are the choice's; what it looks at is there for `n` items.
+    /// `parameters` are the choice's, and what it reads is long enough for `n` items.
     pub(super) unsafe fn submit(self, program: CompactProgram, parameters: *const c_void) -> Result<(), Error> {
         let OnDevice { primitive, stream, n, complement, append, chosen, mut columns, count, workspace } = self;
-        let ways = program.ways();
-        let counted = if ways == 3 { 2 } else { 1 };
+        let parts = program.ways();
+        let counted = if parts == 3 { 2 } else { 1 };
         long_enough(primitive, "the count", count.room(), counted)?;
         let submit = Submit::new(primitive, &stream);
         for source in columns.iter().filter_map(|column| column.from).chain(chosen) {
@@ -328,16 +331,17 @@ impl<'a> OnDevice<'a> {
             if append {
                 return Ok(());
             }
-            // SAFETY: the count is so many 64-bit integers of this device, kept by its guard until this is on the stream.
+            // SAFETY: the count is `counted` 64-bit integers of this device, and its guard keeps it until this is on the stream.
             return cuda::check("cuMemsetD8Async", device, unsafe {
                 sys::cuMemsetD8Async(count, 0, counted * size_of::<u64>(), stream.cu_stream())
             });
         }
         let kernels = submit.kernels(program.loaded(device), || program.load(primitive, device))?;
         let plan = program.plan(primitive, n)?;
-        // Where a way begins that goes behind another is not known before all is counted. One block knows it in time.
-        let behind = ways > 1 && columns[0].to[ways - 1].is_none();
-        let together = (behind && !plan.is_one_block())
+        // In one buffer a part begins where the part before it ends, which is known only when all items are counted. One
+        // block knows it in time; more blocks take a partition of their own.
+        let one_buffer = parts > 1 && columns[0].to[parts - 1].is_none();
+        let together = (one_buffer && !plan.is_one_block())
             .then(|| program.together(primitive, program.at_once(kernels)?, n))
             .transpose()?;
 
@@ -352,19 +356,19 @@ impl<'a> OnDevice<'a> {
                 guards.push(guard);
                 at.from = address;
             }
-            for (way, to) in column.to.iter_mut().enumerate() {
+            for (part, to) in column.to.iter_mut().enumerate() {
                 match to {
                     Some(to) => {
-                        room[way] = room[way].min(to.room());
+                        room[part] = room[part].min(to.room());
                         let (address, guard) = to.address(&stream);
                         guards.push(guard);
-                        at.to[way] = address;
+                        at.to[part] = address;
                     }
-                    None => at.to[way] = at.to[0],
+                    None => at.to[part] = at.to[0],
                 }
             }
         }
-        if behind {
+        if one_buffer {
             room = [room[0]; 3];
         }
         let chosen = match chosen {
@@ -378,16 +382,26 @@ impl<'a> OnDevice<'a> {
         if in_place {
             at[0].from = at[0].to[0];
         }
-        let (count, counted_there) = count.address(&stream);
-        guards.push(counted_there);
+        let (count, count_guard) = count.address(&stream);
+        guards.push(count_guard);
         let (words, scratch) = together.map_or((plan.words, 0), |together| (together.words, together.scratch));
         submit.with_memory(workspace, words, scratch, |words, scratch| {
-            let call =
-                CompactCall { n, chosen, parameters, columns: at, room, count, complement, append, behind, words };
-            // SAFETY: the kernels are those of the plan, which is for n items; what is looked at and the columns have n items each on
-            // this device, by their lengths and types, or room as the call says, and the guards keep them; what is written is borrowed
-            // alone, so it lies apart, or is the column itself; the words and the scratch memory are the workspace's, as many as the
-            // plan asks for, the words zero; the stream's context was bound by `begin`.
+            let call = CompactCall {
+                n,
+                chosen,
+                parameters,
+                columns: at,
+                room,
+                count,
+                complement,
+                append,
+                behind: one_buffer,
+                words,
+            };
+            // SAFETY: the kernels are those of the plan, which is for n items; selectors and inputs have n items each on this
+            // device, outputs have `room`, by their types and lengths, and the guards keep them; outputs are borrowed
+            // exclusively, so they overlap nothing, or are the first column in place; words and scratch memory are the
+            // workspace's, as large as the plan asks for, the words zero; the stream's context was bound by `begin`.
             unsafe {
                 match together {
                     Some(together) => call.launch_together(&program, &together, kernels, stream.cu_stream(), scratch),
@@ -400,13 +414,13 @@ impl<'a> OnDevice<'a> {
 
 // ---- on the host ---------------------------------------------------------------------------------------------------------------
 
-/// What `choice` keeps of `n` items, or with `complement` does not, as bits, and how many that are.
+/// The items that `choice` selects of `n`, or with `complement` rejects, as bits, and their number.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`].
 ///
 /// # Safety
-/// `choice` may read `n` items, and nobody writes them meanwhile.
+/// `choice` may read `n` items, and nothing writes them during the call.
 pub(super) unsafe fn recorded(
     primitive: &'static str,
     n: usize,
@@ -415,8 +429,8 @@ pub(super) unsafe fn recorded(
 ) -> Result<(Vec<u64>, usize), Error> {
     let mut words = zeros_on_host(primitive, host::words_for(n))?;
     // SAFETY: the caller's.
-    let kept = unsafe { host::record(n, choice, complement, &mut words) };
-    Ok((words, kept))
+    let selected = unsafe { host::record(n, choice, complement, &mut words) };
+    Ok((words, selected))
 }
 
 /// A compaction or a partition on the host.
@@ -425,16 +439,17 @@ pub(super) struct OnHost<'a> {
     pub(super) n: usize,
     pub(super) complement: bool,
     pub(super) append: bool,
-    /// How many items there is room for.
+    /// Items that the output holds.
     pub(super) room: usize,
     pub(super) count: &'a mut [u64],
 }
 
 impl OnHost<'_> {
-    /// `columns` begin where the output does, and leave beginning where it is written.
+    /// On return `columns` begin at the first item that was written.
     ///
     /// # Safety
-    /// `n` items at `items`, that nobody writes; room in the columns as said, which nobody else touches.
+    /// - `items` has `n` items, and nothing writes them during the call.
+    /// - Every column's output has `room` items from where it begins, and nothing else uses them.
     pub(super) unsafe fn run<T, L, C>(
         self,
         choice: &C,
@@ -446,13 +461,13 @@ impl OnHost<'_> {
         L: Place,
         C: Chosen<T, L>,
     {
-        choice.beside(self.primitive, self.n)?;
-        // SAFETY: the caller's; `beside` has looked at the lengths.
+        choice.selectors(self.primitive, self.n)?;
+        // SAFETY: the caller's; `selectors` has checked the lengths.
         unsafe { self.run_by(&choice.on_host(items), columns) }
     }
 
     /// # Safety
-    /// As for `run`, of what the choice reads.
+    /// As for `run`, for the items that the choice reads.
     unsafe fn run_by(self, choice: &dyn host::Choice, columns: &mut [host::Column]) -> Result<(), Error> {
         let OnHost { primitive, n, complement, append, room, count } = self;
         long_enough(primitive, "the count", count.len(), 1)?;
@@ -460,28 +475,29 @@ impl OnHost<'_> {
         for column in columns.iter_mut() {
             *column = column.at_place(from.min(room));
         }
-        let kept = if room.saturating_sub(from) < n || from > room {
+        let selected = if room.saturating_sub(from) < n || from > room {
             // SAFETY: the caller's.
-            let (words, kept) = unsafe { recorded(primitive, n, choice, complement) }?;
-            long_enough(primitive, "the output", room, from.saturating_add(kept))?;
-            // SAFETY: there is room for those, whatever the choice would say now.
+            let (words, selected) = unsafe { recorded(primitive, n, choice, complement) }?;
+            long_enough(primitive, "the output", room, from.saturating_add(selected))?;
+            // SAFETY: there is room for the recorded items, whatever the choice would select now.
             unsafe { host::compact(n, &host::ByWords { words: words.as_ptr() }, false, columns, &[]) }
         } else {
-            // SAFETY: the caller's, and there is room for all.
+            // SAFETY: the caller's, and there is room for all items.
             unsafe { host::compact(n, choice, complement, columns, &[]) }
         };
-        count[0] = (from + kept) as u64;
+        count[0] = (from + selected) as u64;
         Ok(())
     }
 }
 
-// ---- what all builders can be told ---------------------------------------------------------------------------------------------
+// ---- options of compact and partition ---------------------------------------------------------------------------------------------
 
-/// The methods of a builder `$builder<T, C, S>` with the fields `choice`, `complement`, `site` and the function `with`.
+/// Writes the options that select items for a builder `$builder<T, C, S>`, which has a field `complement` and a method
+/// `with` that sets the choice.
 macro_rules! choice_methods {
     ($builder:ident) => {
         impl<T: Pod, S> $builder<T, Unchosen, S> {
-            /// Keeps the items that the predicate keeps.
+            /// Selects the items that satisfy the predicate.
             pub fn keep<P: Predicate<T>>(self, predicate: P) -> $builder<T, ByPredicate<P>, S>
             where
                 T: Element,
@@ -489,7 +505,7 @@ macro_rules! choice_methods {
                 self.with(ByPredicate(predicate))
             }
 
-            /// Keeps the items that the predicate does not keep.
+            /// Selects the items that do not satisfy the predicate.
             pub fn discard<P: Predicate<T>>(self, predicate: P) -> $builder<T, ByPredicate<Not<P>>, S>
             where
                 T: Element,
@@ -497,13 +513,17 @@ macro_rules! choice_methods {
                 self.with(ByPredicate(Not(predicate)))
             }
 
-            /// Keeps the items whose flag, a byte, is not zero. The flags lie where the items do.
+            /// Selects the items whose flag, a byte, is not zero.
+            ///
+            /// Flags and items lie in the same memory, host or device.
             pub fn flags<'f, F: Source<u8> + ?Sized>(self, flags: &'f F) -> $builder<T, ByFlags<'f, F::Place>, S> {
                 self.with(ByFlags(flags.view(), PhantomData))
             }
 
-            /// Keeps the items whose bit is set: of `u32` or `u64` words, the least significant bit first, as Arrow stores
-            /// validity. The words lie where the items do; bits past the last item may hold anything.
+            /// Selects the items whose bit is set.
+            ///
+            /// Bits are in `u32` or `u64` words, the least significant bit first, as in Arrow's validity bitmaps. Words
+            /// and items lie in the same memory, host or device. Bits past the last item are ignored.
             pub fn bits<'f, W: Word, F: Source<W> + ?Sized>(
                 self,
                 words: &'f F,
@@ -513,7 +533,7 @@ macro_rules! choice_methods {
         }
 
         impl<T: Pod, C, S> $builder<T, C, S> {
-            /// Keeps what it would not, and the other way round.
+            /// Selects the items that would be rejected, and rejects the others.
             pub fn complement(mut self) -> Self {
                 self.complement = !self.complement;
                 self

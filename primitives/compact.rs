@@ -1,4 +1,4 @@
-//! Compaction: the items that are kept, together, in their order.
+//! Compaction: the selected items, contiguous and in their original order.
 
 use super::choice::{
     Buffer, BufferMut, ByBits, ByFlags, ByPredicate, Chosen, Index, Moving, OnDevice, OnHost, Unchosen, Word,
@@ -13,10 +13,11 @@ use crate::{Destination, Device, Element, Error, Not, Place, Predicate, Source, 
 use bytemuck::Pod;
 use std::marker::PhantomData;
 
-/// A compaction of items `T`: those that are kept, together, in their order.
+/// Copies the selected items `T` to the front of an output, in their original order.
 ///
-/// Gives a builder: say what is kept by [`keep`](Compact::keep), [`discard`](Compact::discard), [`flags`](Compact::flags) or
-/// [`bits`](Compact::bits); see [`Compact`] for the rest. Where the data lies decides where the work runs.
+/// Returns a builder. [`keep`](Compact::keep), [`discard`](Compact::discard),
+/// [`flags`](Compact::flags) or [`bits`](Compact::bits) says which items are selected; [`Compact`]
+/// lists the rest.
 ///
 /// # Example
 /// ```
@@ -33,43 +34,65 @@ pub fn compact<T: Pod>() -> Compact<T> {
     Compact { name: "compact", choice: Unchosen, complement: false, append: false, site: Anywhere, item: PhantomData }
 }
 
-/// The options of a compaction, and what runs it. Made by [`compact`].
+/// A compaction of items `T`: its options, and the calls that run it. Made by [`compact`].
+///
+/// | call | output |
+/// |---|---|
+/// | [`run`](Compact::run), [`run_into`](Compact::run_into), [`run_in_place`](Compact::run_in_place) | selected items |
+/// | [`run_pairs`](Compact::run_pairs), [`run_pairs_into`](Compact::run_pairs_into) | selected items, each with its payload |
+/// | [`indices`](Compact::indices), [`indices_into`](Compact::indices_into) | source indices of the selected items |
+/// | [`run_with_indices_into`](Compact::run_with_indices_into) | selected items and their source indices |
 ///
 /// # Items
-/// For [`keep`](Compact::keep) an element, for flags and bits any plain data: of 1 to 16 bytes on the device.
+/// [`keep`](Compact::keep) and [`discard`](Compact::discard) take any [`Element`]. Flags and bits
+/// take any plain data, on the device of 1 to 16 bytes.
 ///
 /// # The count
-/// How many items were kept is written to `count`, one `u64` where the data lies, so that on the device nobody waits for it.
-/// It is how many there would be if there were room: **a count that is greater than the output is long says that the output was
-/// too short**. On the device nothing is written past its end then; on the host that is [`Error::Size`], and nothing is
-/// written at all. Beyond the count the output is left as it was.
+/// `count` is one `u64` in the same memory as the items. The call writes the number of selected
+/// items there, so on the device it need not wait for it.
+///
+/// **A count greater than the output's length means that the output was too short.** On the device
+/// nothing is written past its end then. On the host the call returns [`Error::Size`] and writes
+/// nothing. Items of the output beyond the count are not changed.
 ///
 /// # Cost
-/// n items are read and those that are kept written, once; of flags n bytes are read besides, of bits n / 8. On the device one
-/// launch, whatever n.
+/// For n items of b bytes, of which m are selected:
+///
+/// | selection | bytes moved |
+/// |---|---|
+/// | by predicate | (n + m) b |
+/// | by flags | (n + m) b + n |
+/// | by bits | (n + m) b + n / 8 |
+/// | [`run`](Compact::run) on the device | m b read and m b written again |
+///
+/// On the device that is one launch for any n.
 ///
 /// # Waiting
-/// On the device the calls that end in `into` or `in_place` return when the work is on the stream, and never wait for it;
-/// [`run`](Compact::run) and [`indices`](Compact::indices) wait for the count, to give memory of just that length.
-/// The first use of a predicate and element in a process loads kernels, which waits for the driver, or for the compiler.
+/// On the device the calls into the caller's memory return when the work is on the stream, and never
+/// wait for it. [`run`](Compact::run), [`run_pairs`](Compact::run_pairs) and
+/// [`indices`](Compact::indices) wait for the count, to return memory of exactly that length. The
+/// first use of a predicate and element type in a process loads kernels: it waits for the driver,
+/// and for the compiler if the kernels are not built in.
 ///
 /// # Errors
-/// [`Error::Size`] for flags, bits, payload or count that are shorter than the items need, and on
-/// the host for an output; [`Error::ItemSize`] and [`Error::TooLong`] for what no kernel takes;
-/// [`Error::OutOfMemory`]; [`Error::WrongDevice`], [`Error::Capturing`], [`Error::EventTracking`]
-/// as for a [`Scan`](crate::Scan), and those of the driver and of the compiler. Nothing was written
-/// then. Length zero is valid.
+/// | error | cause |
+/// |---|---|
+/// | [`Error::Size`] | flags, bits, payload or count shorter than the items need; on the host also an output |
+/// | [`Error::ItemSize`], [`Error::TooLong`] | an item size or a length that no kernel takes |
+/// | [`Error::OutOfMemory`], and as for a [`Scan`](crate::Scan) | memory, device, context, capture, driver, compiler |
+///
+/// Nothing has been written when a call returns an error. Length zero is valid.
 ///
 /// # Panics
-/// Only if the predicate does, on host data.
+/// Only if the predicate panics, on host data.
 ///
 /// # Source
-/// Billeter, Olsson and Assarsson, "Efficient Stream Compaction on Wide SIMD Many-Core Architectures" (2009): ballots rank the
-/// items of a warp; tiles are joined as those of a scan are.
+/// Billeter, Olsson and Assarsson, "Efficient Stream Compaction on Wide SIMD Many-Core
+/// Architectures" (2009): ballots rank the items of a warp. Tiles are joined as in a scan.
 #[derive(Debug)]
 #[must_use = "a compaction does nothing until it is run"]
 pub struct Compact<T, C = Unchosen, S = Anywhere> {
-    /// What errors call it.
+    /// The primitive's name in errors.
     name: &'static str,
     choice: C,
     complement: bool,
@@ -90,8 +113,11 @@ impl<T: Pod, C, S> Compact<T, C, S> {
         Compact { name, ..self }
     }
 
-    /// Puts the items behind those that the output holds already: `count` says how many these are before the call, and
-    /// how many it holds after it. So several compactions fill one buffer, on the device without anybody waiting.
+    /// Appends the selected items to the items that the output already holds.
+    ///
+    /// `count` is their number before the call, and the new number after it. So several compactions
+    /// fill one buffer without a wait between them. Ignored by the calls that return new memory, and
+    /// in place.
     ///
     /// ```
     /// # use parascan::{Above, compact};
@@ -110,8 +136,11 @@ impl<T: Pod, C, S> Compact<T, C, S> {
 choice_methods! { Compact }
 
 impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
-    /// Loads the kernels and grows the workspace, so that a compaction of `n` items or fewer by the same choice, into or in
-    /// place, allocates nothing, never synchronises and can be captured into a graph. The values of a predicate may differ.
+    /// Loads the kernels and grows the workspace for [`run_into`](Compact::run_into) and
+    /// [`run_in_place`](Compact::run_in_place) of up to `n` items by the same selection.
+    ///
+    /// After this such a call allocates nothing, never synchronises, and can be captured into a graph. The
+    /// values of a predicate may differ.
     ///
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
@@ -119,7 +148,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
         prepare::<T, C, C::Items, Nothing>(self.name, n, workspace, 1)
     }
 
-    /// The same for [`run_pairs_into`](Compact::run_pairs_into) with a payload of type `V`.
+    /// [`prepare`](Compact::prepare) for [`run_pairs_into`](Compact::run_pairs_into) with a payload of type `V`.
     ///
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
@@ -127,7 +156,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
         prepare::<T, C, C::Items, Beside<V>>(self.name, n, workspace, 1)
     }
 
-    /// The same for [`run_with_indices_into`](Compact::run_with_indices_into).
+    /// [`prepare`](Compact::prepare) for [`run_with_indices_into`](Compact::run_with_indices_into).
     ///
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
@@ -135,7 +164,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
         prepare::<T, C, C::Items, Places<I>>(self.name, n, workspace, 1)
     }
 
-    /// The same for the calls that give indices alone.
+    /// [`prepare`](Compact::prepare) for [`indices_into`](Compact::indices_into).
     ///
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
@@ -144,21 +173,23 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     }
 }
 
+/// [`Compact::prepare`] for the columns `A` and `B` in so many `parts`: 1 for a compaction.
 pub(super) fn prepare<T: Pod, C: Chosen<T, Device>, A: ColumnKind, B: ColumnKind>(
     primitive: &'static str,
     n: usize,
     workspace: &mut Workspace,
-    ways: usize,
+    parts: usize,
 ) -> Result<(), Error> {
     let device = Submit::prepare(primitive, workspace)?;
-    CompactProgram::new::<C::Kind, A, B>(ways).prepare(primitive, n, workspace, device)
+    CompactProgram::new::<C::Kind, A, B>(parts).prepare(primitive, n, workspace, device)
 }
 
 // ---- running -----------------------------------------------------------------------------------------------------------------
 
 impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
-    /// Into new memory of just the length: a `Vec` or a `CudaSlice`. On the device it waits for the count, and moves what is kept
-    /// twice.
+    /// Returns the selected items in new memory of exactly that length: a `Vec` or a `CudaSlice`.
+    ///
+    /// On the device it waits for the count.
     ///
     /// ```
     /// # use parascan::{Within, compact};
@@ -176,11 +207,11 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         let stream = items.view().stream(self.site.stream());
         let mut output = items.allocate(name, items.view().len(), stream.as_ref())?;
         let mut count = X::Place::allocate::<u64>(name, 1, stream.as_ref())?;
-        self.go::<X::Place>(Some(items.view()), X::view_owned(&mut output), X::Place::view_mut(&mut count))?;
-        X::shorten(name, output, X::Place::read(&count)?)
+        self.dispatch::<X::Place>(Some(items.view()), X::view_owned(&mut output), X::Place::view_mut(&mut count))?;
+        X::shorten(name, output, X::Place::read::<1>(&count)?[0])
     }
 
-    /// Into the caller's memory; see [the count](Compact#the-count).
+    /// Writes the selected items into the caller's memory; see [the count](Compact#the-count).
     ///
     /// ```
     /// # use parascan::{AtMost, compact};
@@ -197,10 +228,10 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         C: Chosen<T, X::Place>,
         S: Site<X::Place>,
     {
-        self.go::<X::Place>(Some(items.view()), output.view_mut(), count.view_mut())
+        self.dispatch::<X::Place>(Some(items.view()), output.view_mut(), count.view_mut())
     }
 
-    /// To the front of the items' own memory.
+    /// Moves the selected items to the front of their own memory.
     ///
     /// ```
     /// # use parascan::{NonZero, compact};
@@ -218,10 +249,12 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         S: Site<<X as Source<T>>::Place>,
     {
         self.append = false;
-        self.go::<<X as Source<T>>::Place>(None, items.view_mut(), count.view_mut())
+        self.dispatch::<<X as Source<T>>::Place>(None, items.view_mut(), count.view_mut())
     }
 
-    /// Where the items were that are kept, into new memory. Waits as [`run`](Compact::run) does.
+    /// Returns the source indices of the selected items in new memory.
+    ///
+    /// On the device it waits for the count.
     ///
     /// ```
     /// # use parascan::{NonZero, compact};
@@ -240,11 +273,15 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         let stream = items.view().stream(self.site.stream());
         let mut output = X::Place::allocate::<I>(name, items.view().len(), stream.as_ref())?;
         let mut count = X::Place::allocate::<u64>(name, 1, stream.as_ref())?;
-        self.go_indices::<X::Place, I>(items.view(), X::Place::view_mut(&mut output), X::Place::view_mut(&mut count))?;
-        X::Place::shorten(name, output, X::Place::read(&count)?)
+        self.dispatch_indices::<X::Place, I>(
+            items.view(),
+            X::Place::view_mut(&mut output),
+            X::Place::view_mut(&mut count),
+        )?;
+        X::Place::shorten(name, output, X::Place::read::<1>(&count)?[0])
     }
 
-    /// Where the items were that are kept, into the caller's memory.
+    /// Writes the source indices of the selected items into the caller's memory.
     pub fn indices_into<I, X, O, N>(self, items: &X, indices: &mut O, count: &mut N) -> Result<(), Error>
     where
         I: Index,
@@ -254,16 +291,16 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         C: Chosen<T, X::Place>,
         S: Site<X::Place>,
     {
-        self.go_indices::<X::Place, I>(items.view(), indices.view_mut(), count.view_mut())
+        self.dispatch_indices::<X::Place, I>(items.view(), indices.view_mut(), count.view_mut())
     }
 
-    /// The items that are kept, and where they were.
+    /// Writes the selected items and their source indices into the caller's memory.
     ///
     /// ```
     /// # use parascan::{Above, compact};
-    /// let (mut high, mut places, mut count) = ([0.0; 3], [0_u32; 3], [0]);
-    /// compact::<f64>().keep(Above(1.0)).run_with_indices_into(&[0.5, 2.0, 3.0], &mut high, &mut places, &mut count)?;
-    /// assert_eq!((high, places, count), ([2.0, 3.0, 0.0], [1, 2, 0], [2]));
+    /// let (mut high, mut indices, mut count) = ([0.0; 3], [0_u32; 3], [0]);
+    /// compact::<f64>().keep(Above(1.0)).run_with_indices_into(&[0.5, 2.0, 3.0], &mut high, &mut indices, &mut count)?;
+    /// assert_eq!((high, indices, count), ([2.0, 3.0, 0.0], [1, 2, 0], [2]));
     /// # Ok::<(), parascan::Error>(())
     /// ```
     pub fn run_with_indices_into<I, X, O, Q, N>(
@@ -288,7 +325,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         if let View::Host(from) = items {
             let (to, indices) = (output.host().as_mut_ptr(), indices.host().as_mut_ptr());
             let room = output.len();
-            // SAFETY: views of the items, and of memory that is borrowed alone, with the room said.
+            // SAFETY: a view of the items, and exclusively borrowed outputs of at least `room` items.
             return unsafe {
                 self.host(from.len(), room, count.view_mut().host()).run::<T, X::Place, C>(
                     &self.choice,
@@ -301,8 +338,44 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         self.device::<X::Place, C::Items, Places<I>>(Some(&items), columns, &mut count.view_mut())
     }
 
-    /// The items that are kept, and of a second array, the payload, what stands beside them. The payload is any plain data: of
-    /// 1 to 16 bytes on the device.
+    /// Returns the selected items, and the payload of each, in new memory of exactly that length.
+    ///
+    /// On the device it waits for the count.
+    ///
+    /// ```
+    /// # use parascan::{Above, compact};
+    /// let (high, names) = compact::<i32>().keep(Above(1)).run_pairs(&[3, 0, 2], b"abc")?;
+    /// assert_eq!((&high[..], &names[..]), (&[3, 2][..], &b"ac"[..]));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn run_pairs<V, X, Y>(mut self, items: &X, payload: &Y) -> Result<(X::Owned, Y::Owned), Error>
+    where
+        V: Pod + Send + Sync,
+        X: Source<T> + ?Sized,
+        Y: Source<V, Place = X::Place> + ?Sized,
+        C: Chosen<T, X::Place>,
+        S: Site<X::Place>,
+    {
+        self.append = false;
+        let (name, n) = (self.name, items.view().len());
+        let stream = items.view().stream(self.site.stream());
+        let mut output = items.allocate(name, n, stream.as_ref())?;
+        let mut payload_output = payload.allocate(name, n, stream.as_ref())?;
+        let mut count = X::Place::allocate::<u64>(name, 1, stream.as_ref())?;
+        self.dispatch_pairs::<X::Place, V>(
+            items.view(),
+            payload.view(),
+            X::view_owned(&mut output),
+            Y::view_owned(&mut payload_output),
+            X::Place::view_mut(&mut count),
+        )?;
+        let [selected] = X::Place::read(&count)?;
+        Ok((X::shorten(name, output, selected)?, Y::shorten(name, payload_output, selected)?))
+    }
+
+    /// Writes the selected items, and the payload of each, into the caller's memory.
+    ///
+    /// The payload is a second array of any plain data, on the device of 1 to 16 bytes.
     ///
     /// ```
     /// # use parascan::{Above, compact};
@@ -312,7 +385,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
     /// # Ok::<(), parascan::Error>(())
     /// ```
     pub fn run_pairs_into<V, X, Y, O, Q, N>(
-        mut self,
+        self,
         items: &X,
         payload: &Y,
         output: &mut O,
@@ -329,30 +402,14 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         C: Chosen<T, X::Place>,
         S: Site<X::Place>,
     {
-        let (items, beside) = (items.view(), payload.view());
-        let (mut output, mut beside_output) = (output.view_mut(), payload_output.view_mut());
-        long_enough(self.name, "the payload", beside.len(), items.len())?;
-        long_enough(self.name, "the payload's output", beside_output.len(), output.len())?;
-        if let View::Host(from) = items {
-            let (to, beside, room) = (output.host().as_mut_ptr(), beside.host().as_ptr(), output.len());
-            let beside_to = beside_output.host().as_mut_ptr();
-            // SAFETY: views of the items and of as many of the payload, and of memory that is borrowed alone, with the room said.
-            return unsafe {
-                self.host(from.len(), room, count.view_mut().host()).run::<T, X::Place, C>(
-                    &self.choice,
-                    from.as_ptr(),
-                    &mut [host::Column::array(from.as_ptr(), to), host::Column::array(beside, beside_to)],
-                )
-            };
-        }
-        let columns = [Moving::to(Some(&items), &mut output), Moving::to(Some(&beside), &mut beside_output)];
-        self.device::<X::Place, C::Items, Beside<V>>(Some(&items), columns, &mut count.view_mut())
+        let outputs = (output.view_mut(), payload_output.view_mut());
+        self.dispatch_pairs::<X::Place, V>(items.view(), payload.view(), outputs.0, outputs.1, count.view_mut())
     }
 
     // ---- on either engine
 
-    /// `items` is none where they are in the output.
-    fn go<L: Place>(
+    /// In place `items` is `None`: the items are in the output.
+    fn dispatch<L: Place>(
         mut self,
         items: Option<View<'_, T>>,
         mut output: ViewMut<'_, T>,
@@ -365,7 +422,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         match (&items, &mut output) {
             (Some(View::Host(from)), ViewMut::Host(to)) => {
                 let (room, to) = (to.len(), to.as_mut_ptr());
-                // SAFETY: a view of the items, and of memory that is borrowed alone, with the room said.
+                // SAFETY: a view of the items, and exclusively borrowed outputs of at least `room` items.
                 unsafe {
                     self.host(from.len(), room, count.host()).run::<T, L, C>(
                         &self.choice,
@@ -375,15 +432,15 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
                 }
             }
             (None, ViewMut::Host(data)) => {
-                self.choice.beside(self.name, data.len())?;
+                self.choice.selectors(self.name, data.len())?;
                 long_enough(self.name, "the count", count.len(), 1)?;
                 let (n, items) = (data.len(), data.as_mut_ptr());
                 let same = host::Column::array(items.cast_const(), items);
-                // SAFETY: the items are borrowed alone; `beside` has looked at the lengths.
-                let kept = unsafe {
+                // SAFETY: the items are borrowed exclusively; `selectors` has checked the lengths.
+                let selected = unsafe {
                     host::compact_in_place(n, &self.choice.on_host(items.cast_const()), self.complement, same)
                 };
-                count.host()[0] = kept as u64;
+                count.host()[0] = selected as u64;
                 Ok(())
             }
             _ => {
@@ -394,7 +451,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         }
     }
 
-    fn go_indices<L: Place, I: Index>(
+    fn dispatch_indices<L: Place, I: Index>(
         mut self,
         items: View<'_, T>,
         mut output: ViewMut<'_, I>,
@@ -407,7 +464,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         countable::<I>(self.name, items.len())?;
         if let View::Host(from) = items {
             let (room, to) = (output.len(), output.host().as_mut_ptr());
-            // SAFETY: a view of the items, and of memory that is borrowed alone, with the room said.
+            // SAFETY: a view of the items, and exclusively borrowed outputs of at least `room` items.
             return unsafe {
                 self.host(from.len(), room, count.host()).run::<T, L, C>(
                     &self.choice,
@@ -418,6 +475,37 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         }
         let columns = [Moving::to(None, &mut output), Moving::nothing()];
         self.device::<L, Places<I>, Nothing>(Some(&items), columns, &mut count)
+    }
+
+    fn dispatch_pairs<L: Place, V: Pod + Send + Sync>(
+        mut self,
+        items: View<'_, T>,
+        payload: View<'_, V>,
+        mut output: ViewMut<'_, T>,
+        mut payload_output: ViewMut<'_, V>,
+        mut count: ViewMut<'_, u64>,
+    ) -> Result<(), Error>
+    where
+        C: Chosen<T, L>,
+        S: Site<L>,
+    {
+        long_enough(self.name, "the payload", payload.len(), items.len())?;
+        long_enough(self.name, "the payload's output", payload_output.len(), output.len())?;
+        if let View::Host(from) = items {
+            let (to, values, room) = (output.host().as_mut_ptr(), payload.host().as_ptr(), output.len());
+            let values_to = payload_output.host().as_mut_ptr();
+            // SAFETY: views of the items and of as many payloads, and exclusively borrowed outputs of at
+            // least `room` items.
+            return unsafe {
+                self.host(from.len(), room, count.host()).run::<T, L, C>(
+                    &self.choice,
+                    from.as_ptr(),
+                    &mut [host::Column::array(from.as_ptr(), to), host::Column::array(values, values_to)],
+                )
+            };
+        }
+        let columns = [Moving::to(Some(&items), &mut output), Moving::to(Some(&payload), &mut payload_output)];
+        self.device::<L, C::Items, Beside<V>>(Some(&items), columns, &mut count)
     }
 
     fn host<'a>(&self, n: usize, room: usize, count: &'a mut [u64]) -> OnHost<'a> {
@@ -434,7 +522,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         C: Chosen<T, L>,
         S: Site<L>,
     {
-        let first = columns[0].to[0].as_ref().expect("the first column goes somewhere");
+        let first = columns[0].to[0].as_ref().expect("the first column has an output");
         let stream = self.site.stream().unwrap_or_else(|| items.map_or(first.home(), |items| items.home())).clone();
         let n = items.map_or(first.room(), |items| items.length());
         let Compact { name, choice, complement, append, site, .. } = self;

@@ -110,7 +110,7 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         let mut starts = X::Place::allocate::<O>(NAME, n, stream.as_ref())?;
         let mut total = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
         self.go::<X::Place>(view, X::Place::view_mut(&mut starts), X::Place::view_mut(&mut total))?;
-        counted::<O>(NAME, X::Place::read(&total)?)?;
+        counted::<O>(NAME, X::Place::read::<1>(&total)?[0])?;
         Ok(starts)
     }
 

@@ -1,4 +1,4 @@
-//! Partition: the items that are kept and those that are not, both together and in their order.
+//! Partition: the selected items, then the rejected items, both in their original order.
 
 use super::choice::{
     Buffer, BufferMut, ByBits, ByFlags, ByPredicate, Chosen, Moving, OnDevice, Unchosen, Word, choice_methods,
@@ -15,10 +15,10 @@ use std::marker::PhantomData;
 
 const NAME: &str = "partition";
 
-/// A partition of items `T`: those that are kept, and those that are not, both in their original order.
+/// Separates items `T` into the selected and the rejected ones, both in their original order.
 ///
-/// Gives a builder: say what is kept as for [`compact`](crate::compact()); see [`Partition`] for the rest, and
-/// [`then`](Partition::then) for three parts.
+/// Returns a builder that selects items as [`compact`](crate::compact()) does; [`Partition`] lists
+/// the rest. [`then`](Partition::then) partitions into three parts.
 ///
 /// # Example
 /// ```
@@ -33,17 +33,29 @@ pub fn partition<T: Pod>() -> Partition<T> {
     Partition { choice: Unchosen, complement: false, site: Anywhere, item: PhantomData }
 }
 
-/// The options of a partition, and what runs it. Made by [`partition`].
+/// A stable partition of items `T`: its options, and the calls that run it. Made by [`partition`].
 ///
-/// What is said of a [`Compact`](crate::Compact) of its items, waiting and errors holds here too,
-/// with one exception: if the driver refuses the second of two launches ([`Error::Driver`]), the
-/// count has been written.
+/// | call | output |
+/// |---|---|
+/// | [`run`](Partition::run), [`run_into`](Partition::run_into) | one buffer: the selected items, then the rejected ones |
+/// | [`run_apart_into`](Partition::run_apart_into) | two buffers: selected items, rejected items |
+///
+/// Items, `count`, waiting, errors and panics are as for a [`Compact`](crate::Compact), with one
+/// exception: if the driver refuses the second of two launches ([`Error::Driver`]), `count` has been
+/// written.
 ///
 /// # Cost
-/// [`run_apart_into`](Partition::run_apart_into) reads n items and writes n, in one launch. Where those that are not kept begin
-/// behind the others is known when all items have been looked at. On the device [`run_into`](Partition::run_into) reads and writes
-/// as much, in one launch, of items that the device holds at once, of 16 MiB on an H200: its blocks wait for each other, so it starts
-/// when there is room for all of them. Of more items it reads them, or flags or bits, twice, in two launches.
+/// For n items of b bytes; flags add n bytes and bits n / 8 to each read:
+///
+/// | call | bytes moved | launches on the device |
+/// |---|---|---|
+/// | two buffers | 2 n b | 1 |
+/// | one buffer, items that fit the device at once (16 MiB on an H100) | 2 n b | 1 |
+/// | one buffer, more items | 3 n b by predicate; 2 n b by flags or bits, which are read twice | 2 |
+///
+/// In one buffer the rejected items begin where the selected ones end, which is known only when all
+/// items are counted. In the second row the blocks of the launch wait for each other, so the launch
+/// starts when the device has room for all of them.
 #[derive(Debug)]
 #[must_use = "a partition does nothing until it is run"]
 pub struct Partition<T, C = Unchosen, S = Anywhere> {
@@ -55,6 +67,7 @@ pub struct Partition<T, C = Unchosen, S = Anywhere> {
 site_methods! { impl[T: Pod, C] Partition<T, C; S> { choice, complement, item } where C: Copy }
 
 impl<T: Pod, C, S> Partition<T, C, S> {
+    /// Sets the choice.
     fn with<C2>(self, choice: C2) -> Partition<T, C2, S> {
         let Partition { complement, site, item, .. } = self;
         Partition { choice, complement, site, item }
@@ -63,8 +76,10 @@ impl<T: Pod, C, S> Partition<T, C, S> {
 choice_methods! { Partition }
 
 impl<T: Pod, C: Chosen<T, Device>, S> Partition<T, C, S> {
-    /// Loads the kernels and grows the workspace, so that a partition of `n` items or fewer by the same choice allocates nothing,
-    /// never synchronises and can be captured into a graph. The values of a predicate may differ.
+    /// Loads the kernels and grows the workspace for a partition of up to `n` items by the same selection.
+    ///
+    /// After this such a call into the caller's memory allocates nothing, never synchronises, and can be
+    /// captured into a graph. The values of a predicate may differ.
     ///
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
@@ -74,8 +89,34 @@ impl<T: Pod, C: Chosen<T, Device>, S> Partition<T, C, S> {
 }
 
 impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
-    /// Into one buffer as long as the items: those that are kept, and behind them the others. `count` gets the number of those that
-    /// are kept.
+    /// Returns the selected items, then the rejected ones, in new memory, and the number of selected items.
+    ///
+    /// On the device it waits for that number.
+    ///
+    /// ```
+    /// # use parascan::{Below, partition};
+    /// let (both, selected) = partition::<i32>().keep(Below(3)).run(&[5, 1, 4, 2])?;
+    /// assert_eq!(both.split_at(selected), (&[1, 2][..], &[5, 4][..]));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn run<X>(self, items: &X) -> Result<(X::Owned, usize), Error>
+    where
+        X: Source<T> + ?Sized,
+        C: Chosen<T, X::Place>,
+        S: Site<X::Place>,
+    {
+        let view = items.view();
+        let stream = view.stream(self.site.stream());
+        let mut output = items.allocate(NAME, view.len(), stream.as_ref())?;
+        let mut count = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
+        self.dispatch::<X::Place>(view, X::view_owned(&mut output), None, X::Place::view_mut(&mut count))?;
+        let [selected] = X::Place::read(&count)?;
+        Ok((output, selected))
+    }
+
+    /// Writes the selected items, then the rejected ones, into one buffer of the caller's, as long as the items.
+    ///
+    /// `count` gets the number of selected items.
     pub fn run_into<X, O, N>(self, items: &X, output: &mut O, count: &mut N) -> Result<(), Error>
     where
         X: Source<T> + ?Sized,
@@ -88,11 +129,13 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
         if items.len() != output.len() {
             return Err(Error::Length { primitive: NAME, input: items.len(), output: output.len() });
         }
-        self.go::<X::Place>(items, output, None, count.view_mut())
+        self.dispatch::<X::Place>(items, output, None, count.view_mut())
     }
 
-    /// Into two buffers: those that are kept, and the others. Each must have room for what comes to it; on the device one that
-    /// is too short is not written past its end, and `count`, the number of those that are kept, tells.
+    /// Writes the selected items into one buffer and the rejected items into another.
+    ///
+    /// `count` gets the number of selected items. Each buffer must have room for its part. On the device
+    /// nothing is written past the end of a buffer that is too short, and `count` tells.
     ///
     /// ```
     /// # use parascan::{Below, partition};
@@ -104,7 +147,7 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
     pub fn run_apart_into<X, O, Q, N>(
         self,
         items: &X,
-        kept: &mut O,
+        selected: &mut O,
         rejected: &mut Q,
         count: &mut N,
     ) -> Result<(), Error>
@@ -116,13 +159,13 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
         C: Chosen<T, X::Place>,
         S: Site<X::Place>,
     {
-        self.go::<X::Place>(items.view(), kept.view_mut(), Some(rejected.view_mut()), count.view_mut())
+        self.dispatch::<X::Place>(items.view(), selected.view_mut(), Some(rejected.view_mut()), count.view_mut())
     }
 
-    fn go<L: Place>(
+    fn dispatch<L: Place>(
         mut self,
         items: View<'_, T>,
-        mut kept: ViewMut<'_, T>,
+        mut selected: ViewMut<'_, T>,
         mut rejected: Option<ViewMut<'_, T>>,
         mut count: ViewMut<'_, u64>,
     ) -> Result<(), Error>
@@ -132,34 +175,35 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
     {
         let n = items.len();
         if let View::Host(from) = items {
-            self.choice.beside(NAME, n)?;
+            self.choice.selectors(NAME, n)?;
             long_enough(NAME, "the count", count.len(), 1)?;
-            let rooms = [kept.len(), rejected.as_ref().map_or(n, |rejected| rejected.len())];
-            // SAFETY: a view of the items; `beside` has looked at the lengths.
+            let rooms = [selected.len(), rejected.as_ref().map_or(n, |rejected| rejected.len())];
+            // SAFETY: a view of the items; `selectors` has checked the lengths.
             let choice = unsafe { self.choice.on_host(from.as_ptr()) };
-            // What was counted is what moves, whatever the choice would say the next time.
+            // The recorded items move, whatever the choice would select the next time.
             let recorded = if rejected.is_none() || rooms.iter().any(|&room| room < n) {
                 // SAFETY: as above.
-                let (words, kept) = unsafe { recorded(NAME, n, &choice, self.complement) }?;
-                long_enough(NAME, "the output of those that are kept", rooms[0], kept)?;
-                long_enough(NAME, "the output of those that are not kept", rooms[1], n - kept)?;
-                Some((words, kept))
+                let (words, found) = unsafe { recorded(NAME, n, &choice, self.complement) }?;
+                long_enough(NAME, "the output of the selected items", rooms[0], found)?;
+                long_enough(NAME, "the output of the rejected items", rooms[1], n - found)?;
+                Some((words, found))
             } else {
                 None
             };
-            let kept = kept.host().as_mut_ptr();
+            let selected = selected.host().as_mut_ptr();
             let rejected = match &mut rejected {
                 Some(rejected) => rejected.host().as_mut_ptr(),
-                None => kept.wrapping_add(recorded.as_ref().expect("it was recorded").1),
+                None => selected.wrapping_add(recorded.as_ref().expect("it was recorded").1),
             };
-            let [kept, rejected] = [kept, rejected].map(|to| [host::Column::array(from.as_ptr(), to)]);
-            // SAFETY: as above; there is room for all, or for what was recorded, as was just seen, in memory that is borrowed alone.
+            let [selected, rejected] = [selected, rejected].map(|to| [host::Column::array(from.as_ptr(), to)]);
+            // SAFETY: as above; there is room for all items, or for the recorded ones, as was checked, in memory that is
+            // borrowed exclusively.
             let found = unsafe {
                 match &recorded {
                     Some((words, _)) => {
-                        host::compact(n, &host::ByWords { words: words.as_ptr() }, false, &kept, &rejected)
+                        host::compact(n, &host::ByWords { words: words.as_ptr() }, false, &selected, &rejected)
                     }
-                    None => host::compact(n, &choice, self.complement, &kept, &rejected),
+                    None => host::compact(n, &choice, self.complement, &selected, &rejected),
                 }
             };
             count.host()[0] = found as u64;
@@ -174,7 +218,7 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
             complement: [self.complement, false],
             append: false,
             chosen: Some(&items),
-            columns: [Moving { from: Some(&items), to: [Some(&mut kept), rejected, None] }, Moving::nothing()],
+            columns: [Moving { from: Some(&items), to: [Some(&mut selected), rejected, None] }, Moving::nothing()],
             count: &mut count,
             workspace: self.site.take_workspace(),
         };

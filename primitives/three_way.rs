@@ -1,4 +1,4 @@
-//! Partition into three: by one predicate, of the rest by another, and what then is left.
+//! Partition into three parts by two predicates.
 
 use super::choice::{Buffer, BufferMut, ByPredicate, Moving, OnDevice, long_enough, recorded};
 use super::partition::Partition;
@@ -12,11 +12,13 @@ use std::marker::PhantomData;
 
 const NAME: &str = "three-way partition";
 
-/// A partition of items `T` into three, each in its original order: those that a predicate keeps, of the others those that a
-/// second one keeps, and the rest. Made by [`Partition::then`].
+/// A stable partition of items `T` into three parts, by two predicates. Made by [`Partition::then`].
 ///
-/// `counts` are two, one after the other where the data lies: how many items are in the first part and how many in the second. What
-/// is said of a [`Partition`] of cost, waiting and errors holds here too.
+/// The first part is the items that satisfy the first predicate. The second part is the other items
+/// that satisfy the second predicate. The third part is the rest. Each part keeps the original order.
+///
+/// `counts` are two `u64` in the same memory as the items: the lengths of the first and of the second
+/// part. Cost, waiting and errors are as for a [`Partition`].
 ///
 /// # Example
 /// ```
@@ -39,7 +41,7 @@ pub struct ThreeWay<T, P, Q, S = Anywhere> {
 site_methods! { impl[T: Element, P: Predicate<T>, Q: Predicate<T>] ThreeWay<T, P, Q; S> { first, second, complement, item } }
 
 impl<T: Element, P: Predicate<T>, S> Partition<T, ByPredicate<P>, S> {
-    /// Of the items that it does not keep, those that the second predicate keeps become a part of their own, before the rest.
+    /// Partitions the rejected items once more: those that satisfy `second` form a part before the rest.
     pub fn then<Q: Predicate<T>>(self, second: Q) -> ThreeWay<T, P, Q, S> {
         let Partition { choice: ByPredicate(first), complement, site, item } = self;
         ThreeWay { first, second, complement, site, item }
@@ -47,7 +49,7 @@ impl<T: Element, P: Predicate<T>, S> Partition<T, ByPredicate<P>, S> {
 }
 
 impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
-    /// As [`Partition::prepare`].
+    /// [`Partition::prepare`] for a partition into three parts.
     ///
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
@@ -60,7 +62,32 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
         CompactProgram::new::<KeepEither<T, P, Q>, Staged, Nothing>(3)
     }
 
-    /// Into one buffer as long as the items, one part behind the other.
+    /// Returns the three parts, one after the other, in new memory, and the lengths of the first two.
+    ///
+    /// On the device it waits for these lengths.
+    ///
+    /// ```
+    /// # use parascan::{Below, Equal, partition};
+    /// let parts = partition::<i32>().keep(Below(3)).then(Equal(3));
+    /// let (sorted, lengths) = parts.run(&[5, 1, 3, 4, 2, 3])?;
+    /// assert_eq!((&sorted[..], lengths), (&[1, 2, 3, 3, 5, 4][..], [2, 2]));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn run<X>(self, items: &X) -> Result<(X::Owned, [usize; 2]), Error>
+    where
+        X: Source<T> + ?Sized,
+        S: Site<X::Place>,
+    {
+        let view = items.view();
+        let stream = view.stream(self.site.stream());
+        let mut output = items.allocate(NAME, view.len(), stream.as_ref())?;
+        let mut counts = X::Place::allocate::<u64>(NAME, 2, stream.as_ref())?;
+        self.dispatch::<X::Place>(view, X::view_owned(&mut output), None, X::Place::view_mut(&mut counts))?;
+        let lengths = X::Place::read(&counts)?;
+        Ok((output, lengths))
+    }
+
+    /// Writes the three parts, one after the other, into one buffer of the caller's, as long as the items.
     pub fn run_into<X, O, N>(self, items: &X, output: &mut O, counts: &mut N) -> Result<(), Error>
     where
         X: Source<T> + ?Sized,
@@ -72,11 +99,13 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
         if items.len() != output.len() {
             return Err(Error::Length { primitive: NAME, input: items.len(), output: output.len() });
         }
-        self.go::<X::Place>(items, output, None, counts.view_mut())
+        self.dispatch::<X::Place>(items, output, None, counts.view_mut())
     }
 
-    /// Into three buffers. Each must have room for what comes to it; on the device one that is too short is not written past its
-    /// end, and the counts tell.
+    /// Writes the three parts into three buffers.
+    ///
+    /// Each buffer must have room for its part. On the device nothing is written past the end of a buffer
+    /// that is too short, and `counts` tells.
     ///
     /// ```
     /// # use parascan::{Below, Equal, partition};
@@ -103,10 +132,10 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
         S: Site<X::Place>,
     {
         let others = Some((second.view_mut(), rest.view_mut()));
-        self.go::<X::Place>(items.view(), first.view_mut(), others, counts.view_mut())
+        self.dispatch::<X::Place>(items.view(), first.view_mut(), others, counts.view_mut())
     }
 
-    fn go<L: Place>(
+    fn dispatch<L: Place>(
         mut self,
         items: View<'_, T>,
         mut first: ViewMut<'_, T>,
@@ -137,14 +166,14 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
             count: &mut counts,
             workspace: self.site.take_workspace(),
         };
-        /// As the kernel has it.
+        /// The layout of the kernel's parameters.
         #[repr(C)]
         struct Both<A, B> {
             first: A,
             second: B,
         }
         let parameters = Both { first: self.first.parameters(), second: self.second.parameters() };
-        // SAFETY: the program is of both predicates, and these are its parameters; the items are what it looks at.
+        // SAFETY: the program is of both predicates, and these are its parameters; it reads the items only.
         unsafe { call.submit(Self::program(), (&raw const parameters).cast()) }
     }
 
@@ -157,8 +186,8 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
     ) -> Result<(), Error> {
         let (n, from) = (items.len(), items.as_ptr());
         let ThreeWay { first: one, second: two, complement, .. } = self;
-        // Each item is asked about once by either, and what was recorded is what moves.
-        // SAFETY: the choices look at the items, which are borrowed.
+        // Each predicate is applied to each item once, and the recorded items move.
+        // SAFETY: the choices read the items, which are borrowed.
         let (first_words, first_count, mut second_words) = unsafe {
             let by_first = host::ByPredicate { items: from, keeps: move |x| one.keeps(x) };
             let by_second = host::ByPredicate { items: from, keeps: move |x| two.keeps(x) };
@@ -189,7 +218,8 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
         };
         for (words, to) in parts.iter().zip(to) {
             let part = host::ByWords { words: words.as_ptr() };
-            // SAFETY: a bit for each item; there is room for each part, as was just seen, in memory that is borrowed alone.
+            // SAFETY: the words have a bit for each item; there is room for each part, as was checked, in memory that is
+            // borrowed exclusively.
             unsafe { host::compact(n, &part, false, &[host::Column::array(from, to)], &[]) };
         }
         counts[..2].copy_from_slice(&found.map(|count| count as u64));

@@ -1,8 +1,8 @@
-//! Unique: of equal neighbours the first.
+//! Unique: the first item of each run of equal neighbours.
 
 use super::choice::{Changes, Index};
 use super::compact::{Compact, compact, prepare};
-use crate::cuda::{Beside, Nothing, Staged};
+use crate::cuda::{Beside, Nothing, Places, Staged};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::{Destination, Error, Ordered, Place, Source, Workspace};
 use bytemuck::Pod;
@@ -10,9 +10,10 @@ use std::marker::PhantomData;
 
 const NAME: &str = "unique";
 
-/// Of every run of equal neighbours the first item: a [compaction](Compact) by comparison.
+/// Copies the first item of each run of equal neighbours.
 ///
-/// Items are compared by `==`: -0 equals 0, and NaN does not equal NaN, so each stays.
+/// Items are compared by `==`: -0 equals 0, and no NaN equals another, so every NaN stays. Returns a
+/// builder; see [`Unique`].
 ///
 /// # Example
 /// ```
@@ -20,18 +21,20 @@ const NAME: &str = "unique";
 ///
 /// assert_eq!(unique::<i32>().run(&[3, 3, 1, 1, 1, 3])?, [3, 1, 3]);
 ///
-/// // By key: of each run of equal keys the first key and what stands beside it.
-/// let (mut keys, mut values, mut count) = ([0; 4], [0.0; 4], [0]);
-/// unique::<u8>().run_pairs_into(&[1, 1, 2, 2], &[0.1, 0.2, 0.3, 0.4], &mut keys, &mut values, &mut count)?;
-/// assert_eq!((&keys[..2], &values[..2], count), (&[1, 2][..], &[0.1, 0.3][..], [2]));
+/// // By key: the first key of each run of equal keys, and its payload.
+/// let (keys, values) = unique::<u8>().run_pairs(&[1, 1, 2, 2], &[0.1, 0.2, 0.3, 0.4])?;
+/// assert_eq!((&keys[..], &values[..]), (&[1, 2][..], &[0.1, 0.3][..]));
 /// # Ok::<(), parascan::Error>(())
 /// ```
 pub fn unique<T: Ordered>() -> Unique<T> {
     Unique { append: false, site: Anywhere, item: PhantomData }
 }
 
-/// The options of [`unique`], and what runs it. What is said of the count, cost, waiting and errors of a
-/// [`Compact`] holds here too.
+/// The first item of each run of equal neighbours: options, and the calls that run it. Made by
+/// [`unique`].
+///
+/// This is a [compaction](Compact) by comparison with the item before. Its calls, `count`, cost,
+/// waiting and errors are those of [`Compact`].
 #[derive(Debug)]
 #[must_use = "nothing is done until it is run"]
 pub struct Unique<T, S = Anywhere> {
@@ -42,13 +45,13 @@ pub struct Unique<T, S = Anywhere> {
 site_methods! { impl[T: Ordered] Unique<T; S> { append, item } }
 
 impl<T: Ordered, S> Unique<T, S> {
-    /// As [`Compact::append`].
+    /// Appends to the items that the output already holds, as [`Compact::append`] does.
     pub fn append(mut self) -> Self {
         self.append = true;
         self
     }
 
-    /// As [`Compact::prepare`].
+    /// [`Compact::prepare`] for this call.
     ///
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
@@ -56,7 +59,7 @@ impl<T: Ordered, S> Unique<T, S> {
         prepare::<T, Changes, Staged, Nothing>(NAME, n, workspace, 1)
     }
 
-    /// The same for the call by key, with values of type `V`.
+    /// [`prepare`](Unique::prepare) for [`run_pairs_into`](Unique::run_pairs_into) with a payload of type `V`.
     ///
     /// # Errors
     /// As for [`prepare`](Unique::prepare).
@@ -64,7 +67,25 @@ impl<T: Ordered, S> Unique<T, S> {
         prepare::<T, Changes, Staged, Beside<V>>(NAME, n, workspace, 1)
     }
 
-    /// Into new memory of just the length. Waits on the device, as [`Compact::run`].
+    /// [`prepare`](Unique::prepare) for [`run_with_indices_into`](Unique::run_with_indices_into).
+    ///
+    /// # Errors
+    /// As for [`prepare`](Unique::prepare).
+    pub fn prepare_with_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+        prepare::<T, Changes, Staged, Places<I>>(NAME, n, workspace, 1)
+    }
+
+    /// [`prepare`](Unique::prepare) for [`indices_into`](Unique::indices_into).
+    ///
+    /// # Errors
+    /// As for [`prepare`](Unique::prepare).
+    pub fn prepare_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+        prepare::<T, Changes, Places<I>, Nothing>(NAME, n, workspace, 1)
+    }
+
+    /// Returns the first item of each run in new memory of exactly that length.
+    ///
+    /// On the device it waits for the count.
     pub fn run<X>(self, items: &X) -> Result<X::Owned, Error>
     where
         X: Source<T> + ?Sized,
@@ -73,7 +94,7 @@ impl<T: Ordered, S> Unique<T, S> {
         self.compaction().run(items)
     }
 
-    /// Into the caller's memory.
+    /// Writes the first item of each run into the caller's memory; see [the count](Compact#the-count).
     pub fn run_into<X, O, N>(self, items: &X, output: &mut O, count: &mut N) -> Result<(), Error>
     where
         X: Source<T> + ?Sized,
@@ -84,7 +105,7 @@ impl<T: Ordered, S> Unique<T, S> {
         self.compaction().run_into(items, output, count)
     }
 
-    /// To the front of the items' own memory.
+    /// Moves the first item of each run to the front of the items' own memory.
     pub fn run_in_place<X, N>(self, items: &mut X, count: &mut N) -> Result<(), Error>
     where
         X: Source<T> + Destination<T, <X as Source<T>>::Place> + ?Sized,
@@ -94,7 +115,9 @@ impl<T: Ordered, S> Unique<T, S> {
         self.compaction().run_in_place(items, count)
     }
 
-    /// Where runs begin, into new memory. Waits on the device.
+    /// Returns the index at which each run begins, in new memory.
+    ///
+    /// On the device it waits for the count.
     pub fn indices<I, X>(self, items: &X) -> Result<<X::Place as Place>::Indices<I>, Error>
     where
         I: Index,
@@ -104,7 +127,7 @@ impl<T: Ordered, S> Unique<T, S> {
         self.compaction().indices(items)
     }
 
-    /// Where runs begin, into the caller's memory.
+    /// Writes the index at which each run begins into the caller's memory.
     pub fn indices_into<I, X, O, N>(self, items: &X, indices: &mut O, count: &mut N) -> Result<(), Error>
     where
         I: Index,
@@ -116,13 +139,45 @@ impl<T: Ordered, S> Unique<T, S> {
         self.compaction().indices_into(items, indices, count)
     }
 
-    /// Of every run of equal keys the first key, and the value beside it.
+    /// Writes the first item of each run, and the index at which the run begins, into the caller's memory.
+    pub fn run_with_indices_into<I, X, O, Q, N>(
+        self,
+        items: &X,
+        output: &mut O,
+        indices: &mut Q,
+        count: &mut N,
+    ) -> Result<(), Error>
+    where
+        I: Index,
+        X: Source<T> + ?Sized,
+        O: Destination<T, X::Place> + ?Sized,
+        Q: Destination<I, X::Place> + ?Sized,
+        N: Destination<u64, X::Place> + ?Sized,
+        S: Site<X::Place>,
+    {
+        self.compaction().run_with_indices_into(items, output, indices, count)
+    }
+
+    /// Returns the first key of each run of equal keys, and its payload, in new memory of exactly that length.
+    ///
+    /// On the device it waits for the count.
+    pub fn run_pairs<V, X, Y>(self, keys: &X, payload: &Y) -> Result<(X::Owned, Y::Owned), Error>
+    where
+        V: Pod + Send + Sync,
+        X: Source<T> + ?Sized,
+        Y: Source<V, Place = X::Place> + ?Sized,
+        S: Site<X::Place>,
+    {
+        self.compaction().run_pairs(keys, payload)
+    }
+
+    /// Writes the first key of each run of equal keys, and its payload, into the caller's memory.
     pub fn run_pairs_into<V, X, Y, O, Q, N>(
         self,
         keys: &X,
-        values: &Y,
-        keys_output: &mut O,
-        values_output: &mut Q,
+        payload: &Y,
+        output: &mut O,
+        payload_output: &mut Q,
         count: &mut N,
     ) -> Result<(), Error>
     where
@@ -134,7 +189,7 @@ impl<T: Ordered, S> Unique<T, S> {
         N: Destination<u64, X::Place> + ?Sized,
         S: Site<X::Place>,
     {
-        self.compaction().run_pairs_into(keys, values, keys_output, values_output, count)
+        self.compaction().run_pairs_into(keys, payload, output, payload_output, count)
     }
 
     /// The compaction that keeps the first item of each run.

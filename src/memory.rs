@@ -29,9 +29,9 @@ pub trait Place: Sealed + 'static {
         memory: Self::Indices<I>,
         n: usize,
     ) -> Result<Self::Indices<I>, Error>;
-    /// The first of them. Waits for the stream.
+    /// The first `N` of them. Waits for the stream.
     #[doc(hidden)]
-    fn read(memory: &Self::Indices<u64>) -> Result<usize, Error>;
+    fn read<const N: usize>(memory: &Self::Indices<u64>) -> Result<[usize; N], Error>;
 }
 
 /// Host memory: the work runs on this machine's cores.
@@ -54,8 +54,8 @@ impl Place for Host {
     fn shorten<I: Index>(primitive: &'static str, memory: Vec<I>, n: usize) -> Result<Vec<I>, Error> {
         <Vec<I> as Source<I>>::shorten(primitive, memory, n)
     }
-    fn read(memory: &Vec<u64>) -> Result<usize, Error> {
-        Ok(memory[0] as usize)
+    fn read<const N: usize>(memory: &Vec<u64>) -> Result<[usize; N], Error> {
+        Ok(std::array::from_fn(|i| memory[i] as usize))
     }
 }
 impl Sealed for Device {}
@@ -74,8 +74,9 @@ impl Place for Device {
     fn shorten<I: Index>(primitive: &'static str, memory: CudaSlice<I>, n: usize) -> Result<CudaSlice<I>, Error> {
         <CudaSlice<I> as Source<I>>::shorten(primitive, memory, n)
     }
-    fn read(memory: &CudaSlice<u64>) -> Result<usize, Error> {
-        Ok(to_host(memory.stream(), memory)?[0] as usize)
+    fn read<const N: usize>(memory: &CudaSlice<u64>) -> Result<[usize; N], Error> {
+        let memory = to_host(memory.stream(), memory)?;
+        Ok(std::array::from_fn(|i| memory[i] as usize))
     }
 }
 

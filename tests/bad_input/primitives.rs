@@ -41,9 +41,9 @@ fn on_the_host() {
     let parts = partition::<i32>().keep(Above(2));
     let error = parts.run_into(&x, &mut to[..4], &mut count).unwrap_err();
     assert!(matches!(error, Error::Length { primitive: "partition", input: 5, output: 4 }), "{error}");
-    let kept = "the output of those that are kept";
+    let kept = "the output of the selected items";
     assert_size(parts.run_apart_into(&x, &mut [0; 2], &mut [0; 5], &mut count), "partition", kept, 2, 3);
-    let rejected = "the output of those that are not kept";
+    let rejected = "the output of the rejected items";
     assert_size(parts.run_apart_into(&x, &mut [0; 3], &mut [0; 1], &mut count), "partition", rejected, 1, 2);
     let three = parts.then(Above(0));
     assert_size(three.run_into(&x, &mut to, &mut count), "three-way partition", "the counts", 1, 2);
