@@ -1,4 +1,4 @@
-//! One buffer for many sizes.
+//! Allocation: one buffer for segments of many sizes.
 
 use super::choice::Index;
 use super::offsets::{Offsets, Size, counted};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const NAME: &str = "allocate";
 
-/// A place that has memory for `T`.
+/// Host or device memory that can hold `T`.
 pub trait Holds<T>: Place {
     /// `Vec<T>` or `CudaSlice<T>`.
     type Memory;
@@ -43,10 +43,11 @@ impl<T: Pod + DeviceRepr> Holds<T> for Device {
     }
 }
 
-/// One buffer of items `T` in which each of some sizes `S` has a place, from its offset `O` on. Made by [`Offsets::allocate`].
+/// One buffer of items `T`, divided into a segment for each size. Made by [`Offsets::allocate`].
 ///
-/// The parts of it are handed out as slices of their own, by [`slices`](Allocation::slices) on the host and
-/// [`views`](Allocation::views) on the device. It begins as zeros.
+/// The sizes are of type `S`, and segment i begins at offset i, of type `O`. All items are zero at
+/// first. [`slices`](Allocation::slices) on the host and [`views`](Allocation::views) on the device
+/// give each segment as a slice of its own.
 pub struct Allocation<T, S: Size, O: Index, P: Holds<T> + Holds<S>> {
     buffer: <P as Holds<T>>::Memory,
     sizes: <P as Holds<S>>::Memory,
@@ -54,8 +55,9 @@ pub struct Allocation<T, S: Size, O: Index, P: Holds<T> + Holds<S>> {
 }
 
 impl<S: Size, O: Index, W> Offsets<S, O, W> {
-    /// A buffer of items `T` with room for all the sizes, and the offsets by which it is handed out. Waits on the device for the
-    /// total, and zeros the buffer.
+    /// Allocates one buffer of items `T` for segments of these sizes, all zero.
+    ///
+    /// On the device it waits for the total.
     ///
     /// # Errors
     /// [`Error::Align`], [`Error::Overflow`], [`Error::OutOfMemory`], and those of
@@ -68,8 +70,8 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
     /// let names = ["Ada", "", "Grace"];
     /// let lengths = names.map(|name| name.len() as u32);
     /// let mut space = offsets::<u32, u32>().align(4).allocate::<u8, _>(&lengths)?;
-    /// for (place, name) in space.slices().zip(names) {
-    ///     place.copy_from_slice(name.as_bytes()); // just as long, and apart from the others
+    /// for (segment, name) in space.slices().zip(names) {
+    ///     segment.copy_from_slice(name.as_bytes()); // of the name's length, disjoint from the others
     /// }
     /// let (buffer, starts) = space.into_parts();
     /// assert_eq!((&buffer[..], &starts[..]), (&b"Ada\0Grace\0\0\0"[..], &[0, 4, 4, 12][..]));
@@ -86,7 +88,7 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         let stream = view.stream(self.site.stream());
         let mut starts = X::Place::allocate::<O>(NAME, view.len() + 1, stream.as_ref())?;
         let mut total = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
-        self.go_as::<X::Place>(NAME, view, X::Place::view_mut(&mut starts), X::Place::view_mut(&mut total))?;
+        self.dispatch_as::<X::Place>(NAME, view, X::Place::view_mut(&mut starts), X::Place::view_mut(&mut total))?;
         let sizes = <X::Place as Holds<S>>::copy_of(view, stream.as_ref())?;
         let total = counted::<O>(NAME, X::Place::read::<1>(&total)?[0])?;
         Ok(Allocation { buffer: <X::Place as Holds<T>>::zeroed(total, stream.as_ref())?, sizes, starts })
@@ -94,22 +96,22 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
 }
 
 impl<T, S: Size, O: Index, P: Holds<T> + Holds<S>> Allocation<T, S, O, P> {
-    /// All of it.
+    /// The whole buffer.
     pub fn buffer(&self) -> &<P as Holds<T>>::Memory {
         &self.buffer
     }
-    /// Where each part begins, and at last the total.
+    /// The offset of each segment, then the total.
     pub fn starts(&self) -> &P::Indices<O> {
         &self.starts
     }
-    /// All of it, and where each part begins, and the total.
+    /// The whole buffer, and the offsets with the total.
     pub fn into_parts(self) -> (<P as Holds<T>>::Memory, P::Indices<O>) {
         (self.buffer, self.starts)
     }
 }
 
 impl<T: Pod, S: Size, O: Index> Allocation<T, S, O, Host> {
-    /// All of it. Its length is the offsets', and stays so.
+    /// The whole buffer, to write to. Its length cannot change.
     ///
     /// ```compile_fail,E0599
     /// let mut space = parascan::offsets::<u32, u32>().allocate::<u8, _>(&[3, 4])?;
@@ -121,7 +123,7 @@ impl<T: Pod, S: Size, O: Index> Allocation<T, S, O, Host> {
         &mut self.buffer
     }
 
-    /// The parts, one for each size and just as long.
+    /// The segments in order, each as long as its size.
     pub fn slices(&mut self) -> impl ExactSizeIterator<Item = &mut [T]> {
         let (mut rest, mut at) = (&mut self.buffer[..], 0);
         self.starts.iter().zip(&self.sizes).map(move |(&start, &size)| {
@@ -134,12 +136,14 @@ impl<T: Pod, S: Size, O: Index> Allocation<T, S, O, Host> {
 }
 
 impl<T: Pod + DeviceRepr, S: Size + DeviceRepr, O: Index> Allocation<T, S, O, Device> {
-    /// All of it. Its length is the offsets', and stays so.
+    /// The whole buffer, to write to. Its length cannot change.
     pub fn buffer_mut(&mut self) -> CudaViewMut<'_, T> {
         self.buffer.as_view_mut()
     }
 
-    /// The parts, one for each size and just as long. Copies sizes and offsets to the host, and waits for that.
+    /// The segments in order, each as long as its size.
+    ///
+    /// Copies sizes and offsets to the host, and waits for that.
     ///
     /// # Errors
     /// [`Error::Driver`], [`Error::OutOfMemory`].
@@ -160,9 +164,9 @@ impl<T: Pod + DeviceRepr, S: Size + DeviceRepr, O: Index> Allocation<T, S, O, De
     }
 }
 
-/// In two, for as long as the whole.
+/// Splits a view in two that live as long as the whole.
 fn split<T>(mut memory: CudaViewMut<'_, T>, at: usize) -> (CudaViewMut<'_, T>, CudaViewMut<'_, T>) {
     let (front, back) = memory.split_at_mut(at);
-    // SAFETY: they lie apart, hold nothing of `memory` but what it borrows itself, and it ends here.
+    // SAFETY: the halves are disjoint and borrow only the memory that `memory` borrows, and `memory` ends here.
     unsafe { std::mem::transmute((front, back)) }
 }

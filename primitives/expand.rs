@@ -1,4 +1,4 @@
-//! The way back from packed items to their segments.
+//! Expand: the segment of each packed item, from the segments' offsets.
 
 use super::choice::{Buffer, BufferMut, Index, countable, long_enough};
 use crate::cpu::{self, segments as host};
@@ -11,9 +11,10 @@ use std::marker::PhantomData;
 
 const NAME: &str = "expand";
 
-/// The way back from packed items: of each the segment that it is of, and which item of it. Offsets are of type `O`.
+/// Computes the segment index of each packed item from the offsets of the segments.
 ///
-/// Gives a builder; see [`Expand`].
+/// The inverse of [`pack`](crate::pack()). Offsets have the type `O`. Returns a builder; see
+/// [`Expand`].
 ///
 /// # Example
 /// ```
@@ -27,32 +28,41 @@ pub fn expand<O: Index>() -> Expand<O> {
     Expand { site: Anywhere, types: PhantomData }
 }
 
-/// The options of [`expand()`], and what runs it.
+/// Segment indices of packed items: the calls that compute them. Made by [`expand()`].
 ///
-/// The offsets are one more than there are segments, as [`pack`](crate::pack()) and
-/// [`with_total`](crate::Offsets::with_total) give them; they are counted from the first one, so that a part of a longer array will do.
-/// An offset that is less than the first one counts as the first one.
+/// | call | output |
+/// |---|---|
+/// | [`run`](Expand::run), [`run_into`](Expand::run_into) | the segment of each item |
+/// | [`run_with_positions_into`](Expand::run_with_positions_into) | the segment of each item, and the item's position in it |
 ///
-/// If the offsets are in no order, each output of [`run`](Expand::run) is the number of some
-/// segment, and it is not said which. In the caller's memory each output is the number of some
-/// segment, or left as it was.
+/// # Offsets
+/// Offsets are one more than the segments, as [`pack`](crate::pack()) and
+/// [`with_total`](crate::Offsets::with_total) write them. They count from the first offset, so part of
+/// a longer array of offsets is valid. An offset less than the first one counts as the first one.
+///
+/// If the offsets do not ascend, each output of [`run`](Expand::run) is some valid segment index. In
+/// the caller's memory each output is some valid segment index, or not changed.
 ///
 /// # Length
-/// There are as many outputs as the offsets span. What is past them is left as it was; on the device there may be room for fewer,
-/// which then are written, on the host that is [`Error::Size`].
+/// There are last offset - first offset outputs. Memory past them is not changed. If the output is
+/// shorter, on the device the outputs that fit are written; on the host that is [`Error::Size`].
 ///
 /// # Cost
-/// Offsets are read once, and every output is written once. Work is spread evenly whatever the lengths of segments. On the device one
-/// launch, and no scratch memory.
+/// Offsets are read once and outputs written once. Work is divided evenly for any lengths of segments.
+/// On the device that is one launch, without scratch memory.
 ///
 /// # Waiting
-/// On the device the calls that end in `into` return when the work is on the stream, and never wait for it;
-/// [`run`](Expand::run) waits for the last offset.
+/// On the device the calls into the caller's memory return when the work is on the stream, and never
+/// wait for it. [`run`](Expand::run) waits for the first and the last offset.
 ///
 /// # Errors
-/// [`Error::Size`] for no offset at all, [`Error::TooLong`] for more segments or outputs than the
-/// indices count (on the device, for an output with room for more), [`Error::OutOfMemory`], and
-/// those of a [`Scan`](crate::Scan) but for its strategies. Nothing was written then.
+/// | error | cause |
+/// |---|---|
+/// | [`Error::Size`] | no offset at all; on the host an output that is too short |
+/// | [`Error::TooLong`] | more segments or outputs than the index type counts; on the device, an output with room for more |
+/// | [`Error::OutOfMemory`], and as for a [`Scan`](crate::Scan) | memory, device, context, capture, driver, compiler |
+///
+/// Nothing has been written when a call returns an error.
 #[derive(Debug)]
 #[must_use = "nothing is done until `run` or a call that ends in `into`"]
 pub struct Expand<O, W = Anywhere> {
@@ -62,7 +72,7 @@ pub struct Expand<O, W = Anywhere> {
 site_methods! { impl[O: Index] Expand<O; W> { types } }
 
 impl<O: Index, W> Expand<O, W> {
-    /// Loads the kernels, so that a call never synchronises and can be captured into a graph.
+    /// Loads the kernels, so that a call into the caller's memory never synchronises and can be captured into a graph.
     ///
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
@@ -70,7 +80,9 @@ impl<O: Index, W> Expand<O, W> {
         segments::load(Submit::prepare(NAME, workspace)?).map(|_| ())
     }
 
-    /// The segment of each output, in new memory. On the device it waits for the last offset.
+    /// Returns the segment of each item in new memory.
+    ///
+    /// On the device it waits for the first and the last offset.
     pub fn run<I, X>(self, offsets: &X) -> Result<<X::Place as Place>::Indices<I>, Error>
     where
         I: Index,
@@ -92,11 +104,11 @@ impl<O: Index, W> Expand<O, W> {
         let total = usize::try_from(total).unwrap_or(usize::MAX);
         countable::<I>(NAME, total.max(view.len() - 1))?;
         let mut segments = X::Place::allocate::<I>(NAME, total, stream.as_ref())?;
-        self.go::<X::Place, I>(view, X::Place::view_mut(&mut segments), None)?;
+        self.dispatch::<X::Place, I>(view, X::Place::view_mut(&mut segments), None)?;
         Ok(segments)
     }
 
-    /// The segment of each output, into the caller's memory.
+    /// Writes the segment of each item into the caller's memory.
     pub fn run_into<I, X, Q>(self, offsets: &X, segments: &mut Q) -> Result<(), Error>
     where
         I: Index,
@@ -104,10 +116,10 @@ impl<O: Index, W> Expand<O, W> {
         Q: Destination<I, X::Place> + ?Sized,
         W: Site<X::Place>,
     {
-        self.go::<X::Place, I>(offsets.view(), segments.view_mut(), None)
+        self.dispatch::<X::Place, I>(offsets.view(), segments.view_mut(), None)
     }
 
-    /// The segment of each output, and which item of that segment it is.
+    /// Writes the segment of each item, and the item's position in that segment, into the caller's memory.
     ///
     /// ```
     /// # use parascan::expand;
@@ -129,10 +141,10 @@ impl<O: Index, W> Expand<O, W> {
         P: Destination<I, X::Place> + ?Sized,
         W: Site<X::Place>,
     {
-        self.go::<X::Place, I>(offsets.view(), segments.view_mut(), Some(positions.view_mut()))
+        self.dispatch::<X::Place, I>(offsets.view(), segments.view_mut(), Some(positions.view_mut()))
     }
 
-    fn go<L: Place, I: Index>(
+    fn dispatch<L: Place, I: Index>(
         self,
         offsets: View<'_, O>,
         mut segments: ViewMut<'_, I>,
@@ -178,8 +190,8 @@ impl<O: Index, W> Expand<O, W> {
             None => (0, None),
         };
         let call = ExpandCall { offsets, n, segments, positions, room };
-        // SAFETY: all lie on this device, as many as said, kept by the guards; what is written is borrowed apart from what is read;
-        // the stream's context was bound by `begin`.
+        // SAFETY: all buffers lie on this device, as long as the call says, kept by the guards; outputs are borrowed
+        // exclusively; the stream's context was bound by `begin`.
         unsafe { call.launch::<O, I>(NAME, kernels, stream.cu_stream()) }
     }
 }

@@ -1,4 +1,4 @@
-//! Offsets: where each of many sizes begins when they lie one after the other.
+//! Offsets: the exclusive sum of sizes, aligned, checked for overflow.
 
 use super::choice::{Buffer, BufferMut, Index, long_enough};
 use crate::cpu;
@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 
 const NAME: &str = "offsets";
 
-/// A type of sizes: `u8`, `u16`, `u32`, `u64` or `usize`.
+/// A size type: `u8`, `u16`, `u32`, `u64` or `usize`.
 #[allow(private_bounds)]
 pub trait Size: Element + cpu::Size {}
 impl Size for u8 {}
@@ -24,16 +24,16 @@ impl Size for u32 {}
 impl Size for u64 {}
 impl Size for usize {}
 
-/// Where each of some sizes begins when they lie one after the other: the exclusive sum, that says when it does not fit.
+/// Computes the exclusive sum of sizes: the offset of each segment in one buffer. Overflow is an error.
 ///
-/// Gives a builder; see [`Offsets`] for its options.
+/// Returns a builder; see [`Offsets`].
 ///
 /// # Example
 /// ```
 /// use parascan::offsets;
 ///
 /// assert_eq!(offsets::<u8, u32>().run(&[3, 0, 200, 100])?, [0, 3, 3, 203]);
-/// // As CSR matrices and Arrow's lists have them: one more, which is the total.
+/// // With the total as a last offset, as in CSR matrices and Arrow's lists.
 /// assert_eq!(offsets::<u8, u32>().with_total().run(&[3, 0, 200, 100])?, [0, 3, 3, 203, 303]);
 /// // Each at a multiple of 16.
 /// assert_eq!(offsets::<u32, u64>().align(16).with_total().run(&[3, 0, 200])?, [0, 16, 16, 224]);
@@ -43,26 +43,42 @@ pub fn offsets<S: Size, O: Index>() -> Offsets<S, O> {
     Offsets { align: 1, with_total: false, site: Anywhere, types: PhantomData }
 }
 
-/// The options of [`offsets()`], and what runs it.
+/// Offsets of type `O` from sizes of type `S`: options, and the calls that run it. Made by
+/// [`offsets()`].
+///
+/// | call | output |
+/// |---|---|
+/// | [`run`](Offsets::run), [`run_into`](Offsets::run_into) | n offsets for n sizes, or n + 1 [with the total](Offsets::with_total) |
+/// | [`allocate`](Offsets::allocate) | a buffer for all segments, divided by these offsets |
 ///
 /// # The total
-/// The sum of all sizes, each rounded up if an alignment was asked for, is written to `total`, one `u64` where the data lies.
-/// **A total that is more than the type of the offsets holds says that they are not right**: nothing wraps, what does
-/// not fit is the greatest value. A total of `u64::MAX` stands for all that are greater. On the host that is
-/// [`Error::Overflow`], and nothing is written.
+/// `total` is one `u64` in the same memory as the sizes. The call writes the sum of all sizes there,
+/// each rounded up to the [alignment](Offsets::align). Nothing wraps: an offset that does not fit `O`
+/// is the greatest `O`, and a total of `u64::MAX` stands for all sums that are at least as great.
+///
+/// **On the device, a total that does not fit `O` means that the offsets are wrong.** On the host the
+/// call returns [`Error::Overflow`] and writes nothing.
 ///
 /// # Cost
-/// n sizes are read and n offsets written, once; on the host, sizes of which a sum might not fit are read twice. On the
-/// device one launch, whatever n.
+/// | engine | memory traffic | launches |
+/// |---|---|---|
+/// | device | n sizes read, n offsets written | 1, for any n |
+/// | host | the same; sizes whose sum might not fit `O` are read twice | |
 ///
 /// # Waiting
-/// [`run_into`](Offsets::run_into) on the device returns when the work is on the stream, and never waits for it;
-/// [`run`](Offsets::run) waits for the total.
+/// On the device [`run_into`](Offsets::run_into) returns when the work is on the stream, and never
+/// waits for it. [`run`](Offsets::run) waits for the total.
 ///
 /// # Errors
-/// [`Error::Align`], [`Error::Overflow`], [`Error::Size`] for starts that are too short,
-/// [`Error::OutOfMemory`], and those of a [`Scan`](crate::Scan) but for its strategies. Nothing was
-/// written then. Length zero is valid.
+/// | error | cause |
+/// |---|---|
+/// | [`Error::Align`] | an alignment that is not a power of two up to 2^32 |
+/// | [`Error::Overflow`] | a total that does not fit `O` (on the host, and in calls that wait for the total) |
+/// | [`Error::Size`] | outputs that are too short |
+/// | [`Error::OutOfMemory`], and as for a [`Scan`](crate::Scan) | memory, device, context, capture, driver, compiler |
+///
+/// Nothing has been written into the caller's memory when a call returns an error. Length zero is
+/// valid.
 #[derive(Debug)]
 #[must_use = "nothing is done until `run` or `run_into`"]
 pub struct Offsets<S, O, W = Anywhere> {
@@ -74,20 +90,21 @@ pub struct Offsets<S, O, W = Anywhere> {
 site_methods! { impl[S: Size, O: Index] Offsets<S, O; W> { align, with_total, types } }
 
 impl<S: Size, O: Index, W> Offsets<S, O, W> {
-    /// Each begins at a multiple of `align`, a power of two up to 2^32.
+    /// Rounds each offset up to a multiple of `align`, a power of two up to 2^32.
     pub fn align(mut self, align: u64) -> Self {
         self.align = align;
         self
     }
 
-    /// One offset more than there are sizes: the last is the total.
+    /// Writes one more offset than there are sizes; the last is the total.
     pub fn with_total(mut self) -> Self {
         self.with_total = true;
         self
     }
 
-    /// Loads the kernels and grows the workspace, so that a call on `n` sizes or fewer allocates nothing, never synchronises
-    /// and can be captured into a graph.
+    /// Loads the kernels and grows the workspace for [`run_into`](Offsets::run_into) of up to `n` sizes.
+    ///
+    /// After this such a call allocates nothing, never synchronises, and can be captured into a graph.
     ///
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
@@ -98,7 +115,9 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         workspace.reserve(NAME, words, 0).map(|_| ())
     }
 
-    /// Into new memory. On the device it waits for the total.
+    /// Returns the offsets in new memory.
+    ///
+    /// On the device it waits for the total, and returns [`Error::Overflow`] if that does not fit `O`.
     pub fn run<X>(self, sizes: &X) -> Result<<X::Place as Place>::Indices<O>, Error>
     where
         X: Source<S> + ?Sized,
@@ -109,12 +128,14 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         let n = view.len() + usize::from(self.with_total);
         let mut starts = X::Place::allocate::<O>(NAME, n, stream.as_ref())?;
         let mut total = X::Place::allocate::<u64>(NAME, 1, stream.as_ref())?;
-        self.go::<X::Place>(view, X::Place::view_mut(&mut starts), X::Place::view_mut(&mut total))?;
+        self.dispatch::<X::Place>(view, X::Place::view_mut(&mut starts), X::Place::view_mut(&mut total))?;
         counted::<O>(NAME, X::Place::read::<1>(&total)?[0])?;
         Ok(starts)
     }
 
-    /// Into the caller's memory: as many starts as sizes, or one more with [`with_total`](Offsets::with_total).
+    /// Writes the offsets, and [the total](Offsets#the-total), into the caller's memory.
+    ///
+    /// There are as many offsets as sizes, or one more [with the total](Offsets::with_total).
     ///
     /// ```
     /// # use parascan::offsets;
@@ -130,10 +151,10 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         N: Destination<u64, X::Place> + ?Sized,
         W: Site<X::Place>,
     {
-        self.go::<X::Place>(sizes.view(), starts.view_mut(), total.view_mut())
+        self.dispatch::<X::Place>(sizes.view(), starts.view_mut(), total.view_mut())
     }
 
-    pub(super) fn go<L: Place>(
+    pub(super) fn dispatch<L: Place>(
         self,
         sizes: View<'_, S>,
         starts: ViewMut<'_, O>,
@@ -142,11 +163,11 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
     where
         W: Site<L>,
     {
-        self.go_as::<L>(NAME, sizes, starts, total)
+        self.dispatch_as::<L>(NAME, sizes, starts, total)
     }
 
-    /// For the primitive of this name.
-    pub(super) fn go_as<L: Place>(
+    /// For the primitive that errors call `primitive`.
+    pub(super) fn dispatch_as<L: Place>(
         mut self,
         primitive: &'static str,
         sizes: View<'_, S>,
@@ -178,10 +199,10 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         let device = submit.device();
         let (from, _read) = sizes.address(&stream);
         let (to, _written) = starts.address(&stream);
-        let (total, _counted) = total.address(&stream);
+        let (total, _total) = total.address(&stream);
         if n == 0 {
             let zero = |address, bytes| {
-                // SAFETY: an integer of this device, kept by its guard until this is on the stream.
+                // SAFETY: one integer of this device; its guard keeps it until this is on the stream.
                 cuda::check("cuMemsetD8Async", device, unsafe {
                     sys::cuMemsetD8Async(address, 0, bytes, stream.cu_stream())
                 })
@@ -196,18 +217,18 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         let plan = OffsetsPlan::new::<S, O>(n, kernels.machine().architecture)?;
         submit.with_memory(self.site.take_workspace(), plan.words, 0, |words, _| {
             let call = OffsetsCall { sizes: from, starts: to, n, align, total, with_total, words };
-            // SAFETY: the kernels are those of the types, and the plan is for n and for them; sizes, starts and total are as
-            // many as was just seen, on this device, borrowed apart, and kept by the guards; the words are the workspace's, as
-            // many as the plan asks for, zero; the stream's context was bound by `begin`.
+            // SAFETY: the kernels and the plan are for these types and for n; sizes, starts and total are long enough, as was
+            // checked, on this device, borrowed exclusively where they are written, and kept by the guards; the words are the
+            // workspace's, as many as the plan asks for, zero; the stream's context was bound by `begin`.
             unsafe { call.launch(&plan, kernels, stream.cu_stream()) }
         })
     }
 }
 
-/// A total that came from the device.
+/// Checks a total that was read from the device.
 ///
 /// # Errors
-/// [`Error::Overflow`] if no offset holds it.
+/// [`Error::Overflow`] if `O` does not hold it.
 pub(super) fn counted<O: Index>(primitive: &'static str, total: usize) -> Result<usize, Error> {
     let found = total as u64;
     if found > <O as cpu::Size>::MOST || found == u64::MAX {
@@ -216,7 +237,7 @@ pub(super) fn counted<O: Index>(primitive: &'static str, total: usize) -> Result
     Ok(total)
 }
 
-/// For a total that no offset holds, if it is known.
+/// The error for a total that `O` does not hold; `total` is `None` if it is not known.
 pub(super) fn overflow<O: Index>(primitive: &'static str, total: Option<u64>) -> Error {
     Error::Overflow { primitive, most: <O as cpu::Size>::MOST, total }
 }

@@ -1,4 +1,4 @@
-//! Packing: segments of any lengths, gathered one after the other.
+//! Pack: segments of any lengths gathered into one contiguous buffer.
 
 use super::choice::{Buffer, BufferMut, Index, long_enough};
 use super::offsets::{Offsets, Size, counted, offsets};
@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 const NAME: &str = "pack";
 
-/// Gathers segments of items `T` one after the other into one buffer, and says where each begins in it: strings, rows of a matrix,
-/// lists of neighbours. Offsets, and the places where segments begin, are of type `O`.
+/// Gathers segments of items `T` into one contiguous buffer, and computes the offset of each in it.
 ///
-/// Gives a builder; see [`Pack`].
+/// Segments are, for example, strings, rows of a matrix, or neighbour lists. Begins and offsets have
+/// the type `O`. Returns a builder; see [`Pack`].
 ///
 /// # Example
 /// ```
@@ -34,35 +34,50 @@ pub fn pack<T: Pod, O: Index>() -> Pack<T, O> {
     Pack { site: Anywhere, types: PhantomData }
 }
 
-/// The options of [`pack()`], and what runs it.
+/// A gather of segments of items `T`: options, and the calls that run it. Made by [`pack()`].
 ///
-/// Segment i is the `sizes[i]` items from `begins[i]` on. Segments may overlap, and lie in any order; empty ones may begin anywhere.
+/// Segment i is the `sizes[i]` items from `items[begins[i]]` on. Segments may overlap and lie in any
+/// order; an empty segment may begin anywhere. The offsets are one more than the segments; the last
+/// is the total.
 ///
 /// # The total
-/// As for [`Offsets`](crate::Offsets): `offsets` gets one offset more than there are segments,
-/// `total` their sum, and one that is more than `O` holds says that it is all wrong. A total that
-/// is greater than the output is long says that the output was too short: on the device nothing is
-/// written past its end then, on the host that is [`Error::Size`], and nothing is written.
+/// `total` is one `u64` in the same memory as the items. The call writes the sum of all sizes there,
+/// as [`Offsets`](crate::Offsets#the-total) does:
+///
+/// | total | on the device | on the host |
+/// |---|---|---|
+/// | does not fit `O` | offsets and output are wrong | [`Error::Overflow`], nothing written |
+/// | greater than the output's length | nothing is written past the output's end | [`Error::Size`], nothing written |
 ///
 /// # Cost
-/// Of the sizes and begins, and of all items that are packed, each is read once, offsets and output are written once, and the
-/// offsets read once more. Work is spread by bytes, so that it does not matter how long segments are. On the device two launches,
-/// whatever n; items may be of 1 to 16 bytes.
+/// | memory | traffic |
+/// |---|---|
+/// | sizes, begins, packed items | read once |
+/// | offsets | written once, read once |
+/// | output | written once |
+///
+/// On the device that is two launches for any n. Work is divided by bytes, so the lengths of segments
+/// do not matter.
 ///
 /// # Waiting
-/// [`run_into`](Pack::run_into) on the device returns when the work is on the stream, and never waits for it;
-/// [`run`](Pack::run) waits for the total.
+/// On the device [`run_into`](Pack::run_into) returns when the work is on the stream, and never waits
+/// for it. [`run`](Pack::run) waits for the total.
 ///
 /// # Errors
-/// On the host a segment that reaches past the end of the items is [`Error::Size`]; on the device
-/// what is past the end is not copied, and its place in the output left as it was.
-/// [`Error::ItemSize`], and those of [`Offsets`](crate::Offsets). Nothing was written then, with
-/// one exception: if the driver refuses the second launch ([`Error::Driver`]), offsets and total
-/// have been written. Length zero is valid.
+/// | error | cause |
+/// |---|---|
+/// | [`Error::Size`] | begins, offsets or total that are too short; on the host an output that is, or a segment that reaches past the items |
+/// | [`Error::ItemSize`] | on the device, items that are not 1 to 16 bytes |
+/// | as for [`Offsets`](crate::Offsets) | overflow, memory, device, context, capture, driver, compiler |
+///
+/// Nothing has been written when a call returns an error, with one exception: if the driver refuses
+/// the second launch ([`Error::Driver`]), offsets and total have been written. On the device the part
+/// of a segment past the items' end is not copied, and its part of the output is not changed. Length
+/// zero is valid.
 ///
 /// # Source
-/// Merrill and Garland, "Merge-Based Parallel Sparse Matrix-Vector Multiplication" (2016): segments and their items as one
-/// line of work that is cut evenly.
+/// Merrill and Garland, "Merge-Based Parallel Sparse Matrix-Vector Multiplication" (2016): segments
+/// and their items form one sequence of work, divided evenly.
 #[derive(Debug)]
 #[must_use = "nothing is packed until `run` or `run_into`"]
 pub struct Pack<T, O, W = Anywhere> {
@@ -72,8 +87,10 @@ pub struct Pack<T, O, W = Anywhere> {
 site_methods! { impl[T: Pod, O: Index] Pack<T, O; W> { types } }
 
 impl<T: Pod, O: Index, W> Pack<T, O, W> {
-    /// Loads the kernels and grows the workspace, so that a call for `n` segments or fewer with sizes of type `S` allocates
-    /// nothing, never synchronises and can be captured into a graph.
+    /// Loads the kernels and grows the workspace for [`run_into`](Pack::run_into) of up to `n` segments with sizes
+    /// of type `S`.
+    ///
+    /// After this such a call allocates nothing, never synchronises, and can be captured into a graph.
     ///
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
@@ -84,8 +101,9 @@ impl<T: Pod, O: Index, W> Pack<T, O, W> {
 }
 
 impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
-    /// Into new memory of just the length: the packed items, and where each segment begins in them, with the total. On the device it
-    /// waits for the total.
+    /// Returns the packed items, and the offsets with the total, in new memory of exactly that length.
+    ///
+    /// On the device it waits for the total, and zeros the items before the gather.
     #[allow(clippy::type_complexity)]
     pub fn run<S, X, B, Z>(
         mut self,
@@ -111,17 +129,19 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
         let mut output = items.allocate(NAME, total, stream.as_ref())?;
         let mut to = X::view_owned(&mut output);
         if let ViewMut::Device(memory) = &mut to {
-            // What a segment has not got is nobody's old memory.
+            // The part of a segment past the items' end is not copied, and must not show old memory.
             crate::memory::zero(*memory)?;
         }
-        let mut places = X::Place::view_mut(&mut starts);
-        let ready = self.ready::<X::Place>(n, &from, &begins, &places, &to)?;
-        gather(n, from, begins, &mut places, to, ready)?;
+        let mut offsets = X::Place::view_mut(&mut starts);
+        let ready = self.ready::<X::Place>(n, &from, &begins, &offsets, &to)?;
+        gather(n, from, begins, &mut offsets, to, ready)?;
         Ok((output, starts))
     }
 
-    /// Into the caller's memory: `offsets` are one more than segments; what is past that is left as
-    /// it was.
+    /// Writes the packed items, the offsets and [the total](Pack#the-total) into the caller's memory.
+    ///
+    /// `offsets` are one more than the segments. What lies past the last written item or offset is not
+    /// changed.
     ///
     /// ```
     /// # use parascan::pack;
@@ -152,7 +172,7 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
         let (items, begins, sizes) = (items.view(), begins.view(), sizes.view());
         let (output, mut offsets, mut total) = (output.view_mut(), offsets.view_mut(), total.view_mut());
         let n = sizes.len();
-        // What can be wrong is found here, or by `find`, which writes nothing then.
+        // Every error but the driver's is found before anything is written: here, or by `find`.
         if let Some(total) = self.check::<S>(&items, &begins, &sizes)?
             && total <= u128::from(<O as cpu::Size>::MOST)
         {
@@ -163,7 +183,7 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
         gather(n, items, begins, &mut offsets, output, ready)
     }
 
-    /// How many items all segments have, on the host.
+    /// Checks lengths and item size; on the host also returns the total.
     ///
     /// # Errors
     /// [`Error::Size`], [`Error::ItemSize`].
@@ -189,7 +209,7 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
         }
     }
 
-    /// On the device: the stream, and the kernels for `n` segments.
+    /// Checks the buffers of `n` segments on the device, and returns the stream and the kernels.
     ///
     /// # Errors
     /// [`Error::TooLong`], those of [`Submit`] and of loading.
@@ -220,7 +240,7 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
         Ok(Some(Ready { stream, kernels }))
     }
 
-    /// The offsets of the segments.
+    /// Computes the offsets of the segments.
     fn find<L: Place, S: Size>(
         &mut self,
         sizes: View<'_, S>,
@@ -232,22 +252,22 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
     {
         let offsets: Offsets<S, O> = offsets().with_total();
         let Some(stream) = sizes.stream(self.site.stream()) else {
-            return offsets.go_as::<crate::Host>(NAME, sizes, starts, total);
+            return offsets.dispatch_as::<crate::Host>(NAME, sizes, starts, total);
         };
         match self.site.take_workspace() {
-            Some(workspace) => offsets.at(With(workspace)).go_as::<crate::Device>(NAME, sizes, starts, total),
-            None => offsets.at(On(&stream)).go_as::<crate::Device>(NAME, sizes, starts, total),
+            Some(workspace) => offsets.at(With(workspace)).dispatch_as::<crate::Device>(NAME, sizes, starts, total),
+            None => offsets.at(On(&stream)).dispatch_as::<crate::Device>(NAME, sizes, starts, total),
         }
     }
 }
 
-/// Where items are packed on the device, and by what.
+/// The stream and the kernels of a gather on the device.
 struct Ready {
     stream: Arc<CudaStream>,
     kernels: &'static Kernels,
 }
 
-/// The items of `n` segments, by their offsets, which are as many and one more.
+/// Gathers the items of `n` segments, by their `n` + 1 offsets.
 fn gather<T: Pod + Send + Sync, O: Index>(
     n: usize,
     items: View<'_, T>,
@@ -272,8 +292,8 @@ fn gather<T: Pod + Send + Sync, O: Index>(
     let (offsets, _offsets) = starts.address(&stream);
     let (to, _written) = output.address(&stream);
     let call = PackCall { size, align, items: from, len, begins, offsets, n, output: to, room };
-    // SAFETY: all lie on this device, as many as said: `check` has looked at the begins and the
-    // size of an item, and `Offsets` at the offsets. The guards keep them. What is written is
-    // borrowed apart from what is read. `ready` has bound the stream's context.
+    // SAFETY: all buffers lie on this device and are long enough: `check` has checked the begins and
+    // the size of an item, and `Offsets` the offsets. The guards keep them. Outputs are borrowed
+    // exclusively. `ready` has bound the stream's context.
     unsafe { call.launch::<O>(NAME, kernels, stream.cu_stream()) }
 }
