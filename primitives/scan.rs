@@ -1,4 +1,4 @@
-//! Scan: the front door.
+//! Scan: all prefixes of a sequence, under any associative operator.
 
 use crate::cuda::{self, Call, Plan, ScanProgram};
 use crate::memory::{View, ViewMut};
@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 const NAME: &str = "scan";
 
-/// A scan of `T` by `Op`: output i combines the inputs up to i.
+/// Computes all prefixes of items `T` under the operator `Op`: output i combines inputs 0 to i.
 ///
-/// Gives a builder; see [`Scan`] for its options. Where the data lies decides where the work runs: host slices on this
-/// machine's cores, cudarc's buffers on their GPU.
+/// Returns a builder; [`Scan`] lists its options. The type of the data chooses the engine: host slices
+/// run on the CPU's cores, cudarc's buffers on their GPU.
 ///
 /// # Example
 /// ```
@@ -39,31 +39,51 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
     }
 }
 
-/// The options of a scan, and what runs it. Made by [`scan`].
+/// A scan of items `T` by the operator `Op`: its options, and the calls that run it. Made by [`scan`].
+///
+/// | call | output |
+/// |---|---|
+/// | [`run`](Scan::run) | new memory of the input's length |
+/// | [`run_into`](Scan::run_into) | the caller's memory, of the input's length |
+/// | [`run_in_place`](Scan::run_in_place) | the input's memory |
+/// | [`run_raw`](Scan::run_raw) | device addresses, for stacks that do not use cudarc |
 ///
 /// # Cost
-/// n - 1 applications of the operator are needed and about 2 n are made. On the device, 2 n elements are moved (n read,
-/// n written), 3 n to 4 n by [`Strategy::Hierarchical`]; one launch, whatever n, but for that one.
+/// n items need n - 1 applications of the operator; a scan makes about 2 n. On the device:
+///
+/// | strategy | items moved | launches |
+/// |---|---|---|
+/// | all but the next | 2 n: n read, n written | 1, for any n |
+/// | [`Strategy::Hierarchical`] | 3 n to 4 n | several, depending on n |
 ///
 /// # Waiting
-/// On host data a call returns when the work is done. On device data it returns when the work is on the stream, and
-/// never waits for it. The first use of an operator and element in a process loads their kernels, which waits for the
-/// driver, or for the compiler, which makes all of them at the same time; [`prepare`](Scan::prepare) does that ahead.
+/// On host data a call returns when the work is done. On device data it returns when the work is on
+/// the stream, and never waits for it. The first use of an operator and element type in a process
+/// loads kernels: it waits for the driver, and for the compiler if they are not built in; the
+/// compiler makes all kernels at the same time. [`prepare`](Scan::prepare) loads them ahead.
 ///
 /// # Same bits
-/// Operands are combined in scan order, never assumed commutative. How they are grouped depends on n, the element type,
-/// the strategy and, on the device, the architecture that the kernel was compiled for; never on timing, the number of threads or of multiprocessors, or where the memory begins: a
-/// rounded float sum has the same bits in every run. Host and device group differently.
+/// Operands are combined in scan order; no operator is assumed to be commutative. Their grouping
+/// depends on n, the element type, the strategy and, on the device, the architecture that the kernel
+/// was compiled for. It does not depend on timing, the number of threads or multiprocessors, or the
+/// alignment of the memory. So a rounded float sum has the same bits in every run. Host and device
+/// group differently.
 ///
 /// # Errors
-/// [`Error::Length`] if input and output differ in length, [`Error::Strategy`] for a strategy on host data,
-/// [`Error::ElementSize`] and [`Error::TooLong`] for what no kernel takes,
-/// [`Error::WrongDevice`] and [`Error::WrongContext`] for buffers of another device or context than the stream's, [`Error::Capturing`] and
-/// [`Error::EventTracking`] for calls that cannot be captured, and those of the driver and of the compiler. Nothing was
-/// written then. Length zero is valid.
+/// | error | cause |
+/// |---|---|
+/// | [`Error::Length`] | input and output differ in length |
+/// | [`Error::Strategy`] | a strategy other than [`Strategy::Auto`] on host data |
+/// | [`Error::ElementSize`], [`Error::TooLong`] | an element or a length that no kernel takes |
+/// | [`Error::WrongDevice`], [`Error::WrongContext`] | a buffer of another device or context than the stream's |
+/// | [`Error::Capturing`], [`Error::EventTracking`] | a call that cannot be captured into a graph |
+/// | [`Error::OutOfMemory`], [`Error::Driver`], [`Error::Compile`] and others | memory, driver, compiler |
+///
+/// Nothing has been written when a call returns an error, except that a call of several launches may
+/// return [`Error::Driver`] for a later one. Length zero is valid.
 ///
 /// # Panics
-/// Only if the operator does, on host data; the panic comes through to the caller.
+/// Only if the operator panics, on host data. The panic reaches the caller.
 #[derive(Debug)]
 #[must_use = "a scan does nothing until `run`, `run_into` or `run_in_place`"]
 pub struct Scan<Op, T, S = Anywhere> {
@@ -125,7 +145,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         self
     }
 
-    /// A value that comes before the first input, in inclusive scans too.
+    /// Combines this value before the first input, in inclusive scans too.
     ///
     /// ```
     /// # use parascan::{Sum, scan};
@@ -137,7 +157,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         self
     }
 
-    /// From the last element to the first: the reverse of the scan of the reverse, operand order included.
+    /// Scans from the last item to the first: the reverse of the scan of the reversed input, operand order included.
     ///
     /// ```
     /// # use parascan::{Sum, scan};
@@ -149,15 +169,17 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         self
     }
 
-    /// The algorithm, for data on the device. The default, [`Strategy::Auto`], is the fastest.
+    /// The algorithm on the device. The default, [`Strategy::Auto`], is the fastest.
     pub fn strategy(mut self, strategy: Strategy) -> Self {
         self.strategy = strategy;
         self
     }
 
-    /// What a scan of `n` elements on the device does, by formula, where that is a matter of `n` and the options alone: with the
-    /// textbook's blocks, and any way of joining tiles but [`Strategy::PrefixServer`], whose server combines what has arrived. Nothing
-    /// otherwise, and for lengths and elements that no kernel takes.
+    /// The applications, barriers, launches and bytes of a scan of `n` items on the device, by formula.
+    ///
+    /// `None` if they do not follow from `n` and the options alone: for any block but the textbook's, for
+    /// [`Strategy::PrefixServer`], whose server combines the aggregates that have arrived, and for lengths
+    /// and elements that no kernel takes.
     ///
     /// ```
     /// use parascan::{Block, Network, Strategy, Sum, scan};
@@ -172,11 +194,13 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         Plan::new::<Op, T>(self.strategy, n, 0).ok()?.work::<Op, T>(n, self.exclusive, self.first().is_some())
     }
 
-    /// Loads the kernels and grows the workspace, so that a call on `n` elements or fewer with the same options
-    /// allocates nothing, never synchronises and can be captured into a graph.
+    /// Loads the kernels and grows the workspace for [`run_into`](Scan::run_into) and
+    /// [`run_in_place`](Scan::run_in_place) of up to `n` items with the same options.
     ///
-    /// Waits for the driver, and for the compiler where a kernel is not built in; not for the work on the stream, unless
-    /// loading does (kernels are loaded lazily by some drivers, which drains the device).
+    /// After this such a call allocates nothing, never synchronises, and can be captured into a graph.
+    ///
+    /// Waits for the driver, and for the compiler if a kernel is not built in. Does not wait for the work on
+    /// the stream, unless loading does: some drivers load kernels lazily, which drains the device.
     ///
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
@@ -192,7 +216,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 // ---- running -----------------------------------------------------------------------------------------------------------------
 
 impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
-    /// Into new memory beside the input: a `Vec` or a `CudaSlice` of the same length.
+    /// Returns the result in new memory of the input's length: a `Vec` or a `CudaSlice`.
     ///
     /// ```
     /// # use parascan::{Max, scan};
@@ -211,11 +235,11 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
             View::Device(x) => x.len(),
         };
         let mut output = input.allocate(NAME, n, self.site.stream())?;
-        self.go::<I::Place>(Some(view), I::view_owned(&mut output))?;
+        self.dispatch::<I::Place>(Some(view), I::view_owned(&mut output))?;
         Ok(output)
     }
 
-    /// Into the caller's memory, as long as the input.
+    /// Writes the result into the caller's memory, as long as the input.
     ///
     /// ```
     /// # use parascan::{Sum, scan};
@@ -230,10 +254,10 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         O: Destination<T, I::Place> + ?Sized,
         S: Site<I::Place>,
     {
-        self.go::<I::Place>(Some(input.view()), output.view_mut())
+        self.dispatch::<I::Place>(Some(input.view()), output.view_mut())
     }
 
-    /// Over the input.
+    /// Replaces the input by the result.
     ///
     /// ```
     /// # use parascan::{Min, scan};
@@ -247,11 +271,11 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         X: Source<T> + Destination<T, <X as Source<T>>::Place> + ?Sized,
         S: Site<<X as Source<T>>::Place>,
     {
-        self.go::<<X as Source<T>>::Place>(None, data.view_mut())
+        self.dispatch::<<X as Source<T>>::Place>(None, data.view_mut())
     }
 
-    /// `input` is none where it is the output.
-    fn go<P: Place>(mut self, input: Option<View<'_, T>>, output: ViewMut<'_, T>) -> Result<(), Error>
+    /// In place `input` is `None`.
+    fn dispatch<P: Place>(mut self, input: Option<View<'_, T>>, output: ViewMut<'_, T>) -> Result<(), Error>
     where
         S: Site<P>,
     {
@@ -259,7 +283,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
             (None, ViewMut::Host(data)) => {
                 // One pointer for both: a second borrow of the slice would end the first.
                 let (data, n) = (data.as_mut_ptr(), data.len());
-                // SAFETY: the pointer is of an exclusive slice of `n` elements, which is borrowed during the call.
+                // SAFETY: the pointer is of an exclusively borrowed slice of `n` elements.
                 unsafe { self.on_host(data, data, n) }
             }
             (Some(View::Host(input)), ViewMut::Host(output)) => {
@@ -267,7 +291,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
                 if n != room {
                     return Err(Error::Length { primitive: NAME, input: n, output: room });
                 }
-                // SAFETY: a shared and an exclusive slice of `n` elements, borrowed during the call, so they are apart.
+                // SAFETY: a shared and an exclusive slice of `n` elements, borrowed during the call, so they are disjoint.
                 unsafe { self.on_host(input.as_ptr(), output.as_mut_ptr(), n) }
             }
             (input, ViewMut::Device(output)) => {
@@ -279,7 +303,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
                 let stream = self.site.stream().cloned();
                 let stream =
                     stream.as_ref().unwrap_or_else(|| input.map_or(output.stream(), |input| input.stream())).clone();
-                let options = self.anywhere();
+                let options = self.without_site();
                 options.on_device(&stream, input, output, self.site.take_workspace())
             }
             (Some(View::Device(_)), ViewMut::Host(_)) => {
@@ -289,12 +313,12 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     }
 
     /// The options without the site.
-    fn anywhere(&self) -> Scan<Op, T> {
+    fn without_site(&self) -> Scan<Op, T> {
         let Scan { reverse, exclusive, init, strategy, operator, .. } = *self;
         Scan { reverse, exclusive, init, strategy, site: Anywhere, operator }
     }
 
-    /// What is combined before the first input, if anything.
+    /// The value that is combined before the first input, if there is one.
     fn first(&self) -> Option<Op::Carry> {
         match self.init {
             Some(init) => Some(Op::lift(init)),
@@ -305,13 +329,13 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 
     /// # Safety
     /// - `input` is valid for reads and `output` for writes of `n` elements during the call.
-    /// - They are equal or do not overlap, and nothing else writes the one or touches the other.
+    /// - They are equal or do not overlap; nothing else writes `input` or accesses `output`.
     unsafe fn on_host(self, input: *const T, output: *mut T, n: usize) -> Result<(), Error> {
         if self.strategy != Strategy::Auto {
             return Err(Error::Strategy { primitive: NAME, strategy: format!("{:?}", self.strategy) });
         }
-        // SAFETY: the caller's. An exclusive scan has a first value: `exclusive` asks for an identity at compile time and
-        // `exclusive_from` brings one.
+        // SAFETY: the caller's. An exclusive scan has a first value: `exclusive` requires an identity at compile time, and
+        // `exclusive_from` sets one.
         unsafe {
             cpu::scan::<Op, T>(input, output, n, self.exclusive, self.first(), self.reverse);
         }
@@ -359,16 +383,15 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
             let call = Call { input: from, output: to, n, init, exclusive, reverse, words, scratch };
             // SAFETY: the kernels are those of the plan, which is for n elements; input and output have n elements each on
-            // this device, by their types, and the guards keep them; words and scratch are the workspace's, of the sizes
-            // that the plan asks for, words zero; the stream's context was bound above.
+            // this device, by their types, and the guards keep them; words and scratch memory are the workspace's, as large
+            // as the plan asks for, the words zero; the stream's context was bound by `begin`.
             unsafe { call.launch(&plan, kernels, stream.cu_stream()) }
         })
     }
 
-    // ---- raw entry points, for other stacks
+    // ---- raw calls, for stacks that do not use cudarc
 
-    /// Bytes of scratch memory that are enough for [`run_raw`](Scan::run_raw) on `n` elements or fewer; zero if one block takes
-    /// them all.
+    /// Bytes of scratch memory that [`run_raw`](Scan::run_raw) needs for up to `n` items; zero if one block scans all.
     ///
     /// # Errors
     /// [`Error::TooLong`].
@@ -376,20 +399,20 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         Plan::bytes_anywhere::<Op, T>(self.strategy, n)
     }
 
-    /// The scan at addresses of device memory, on a stream of the driver's; for stacks that do not use cudarc. Does not
-    /// wait. `scratch` is `scratch_bytes` long, at a multiple of 16.
+    /// Scans `n` items at device addresses, on a stream of the driver's. Does not wait.
     ///
-    /// Except for [`Strategy::Hierarchical`], scratch memory must be zero before its first use; every scan leaves it zero
-    /// again, unless it returned an error: then it must be zeroed. Load the kernels by a first call outside of a graph capture.
+    /// `scratch` is `scratch_bytes` long, and its address a multiple of 16. Scratch memory must be zero before its first
+    /// use, except for [`Strategy::Hierarchical`]. Every scan leaves it zero, unless it returns an error: then it must
+    /// be zeroed again. Load the kernels by a first call outside of a graph capture.
     ///
     /// # Errors
     /// [`Error::Scratch`] if the scratch memory is too small or misaligned, and those of the driver and the compiler.
     ///
     /// # Safety
     /// - A context of the device is current on this thread, and `stream` belongs to it.
-    /// - `input` and `output` are `n` elements each in that device's memory, aligned for `T`, equal or apart, valid until
-    ///   the stream is past the scan.
-    /// - `scratch_bytes` bytes at `scratch` are too, and nothing else uses them until then.
+    /// - `input` and `output` are `n` elements each in that device's memory, aligned for `T`, equal or disjoint, and valid
+    ///   until the stream is past the scan.
+    /// - So are `scratch_bytes` bytes at `scratch`, and nothing else uses them until then.
     ///
     /// # Example
     /// ```no_run

@@ -1,4 +1,4 @@
-//! Scratch memory of one stream.
+//! Workspaces: scratch memory that calls on one stream share.
 
 use crate::memory::{bind, is_capturing};
 use crate::{Error, cuda};
@@ -6,15 +6,23 @@ use cudarc::driver::sys::{self, CUdeviceptr};
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
 use std::sync::Arc;
 
-/// Device memory that primitives keep between calls, for one stream.
+/// Scratch memory on a device, kept between calls on one stream.
 ///
-/// With a workspace that was [prepared](crate::Scan::prepare) a call allocates nothing, never synchronises and can be
-/// captured into a CUDA graph. One workspace serves every primitive, one call at a time: calls on the stream it was made
-/// for follow each other, so that is no restriction there. Replays of a graph that was captured with it must run on that
-/// stream too, or be ordered against it.
+/// `prepare` of any builder grows it and loads kernels. After that a call of that builder with
+/// `.workspace(&mut workspace)` allocates nothing, never synchronises, and can be captured into a CUDA
+/// graph.
 ///
-/// It grows when a call needs more and never shrinks. Memory that it has outgrown is freed with it and not before, for a
-/// graph may still use it: the workspace must outlive the graphs that were captured with it.
+/// # Rules
+/// - One workspace serves every primitive. Calls with it run one after the other, on its stream.
+/// - A graph that was captured with it must be replayed on its stream, or be ordered against the
+///   stream's work.
+/// - It must outlive the graphs that were captured with it: it grows when a call needs more, never
+///   shrinks, and frees outgrown memory only when it is dropped.
+/// - If a call with it fails between two launches, the next call zeroes its status words first.
+///
+/// # Memory
+/// [`bytes`](Workspace::bytes) says how much it holds. The pages of the builders give the amount; a
+/// [`Sort`](crate::Sort#memory) needs the most.
 ///
 /// # Example
 /// ```no_run
@@ -29,11 +37,11 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Workspace {
     stream: Arc<CudaStream>,
-    /// Status words: zero between calls, whatever they were used for.
+    /// Status words: zero between calls.
     words: Option<Block>,
-    /// Whether a call failed after it was given the words: one of its launches may have left some that are not zero.
+    /// Whether a call failed after it got the status words: one of its launches may have left some that are not zero.
     unclean: bool,
-    /// Whatever a call needs besides, in no state.
+    /// Scratch memory, with no content that lasts between calls.
     scratch: Option<Block>,
     outgrown: Vec<Block>,
 }
@@ -51,10 +59,10 @@ struct Block {
 }
 
 impl Block {
-    /// New memory, all zero if it `is_zero`, ready for what comes on the stream. The stream's context is current.
+    /// Allocates `bytes` bytes in the order of the stream, all zero if `is_zero`. The stream's context is current.
     fn new(stream: &Arc<CudaStream>, bytes: usize, is_zero: bool) -> Result<Block, Error> {
         let device = stream.context().ordinal();
-        // SAFETY: nobody reads of it what was not written before.
+        // SAFETY: no kernel reads a byte of it that was not written before.
         let memory: CudaSlice<u8> =
             unsafe { stream.alloc(bytes) }.map_err(|e| Error::Driver { call: "cuMemAllocAsync", code: e.0, device })?;
         let address = memory.device_ptr(stream).0;
@@ -65,7 +73,7 @@ impl Block {
         Ok(block)
     }
 
-    /// Makes it all zeros, on the stream that it was allocated on. The stream's context is current.
+    /// Zeroes it, in the order of the stream that it was allocated on. The stream's context is current.
     fn zero(&self, stream: &Arc<CudaStream>) -> Result<(), Error> {
         // SAFETY: the block has `bytes` bytes at `address`, allocated on this stream.
         let code = unsafe { sys::cuMemsetD8Async(self.address, 0, self.bytes, stream.cu_stream()) };
@@ -74,25 +82,26 @@ impl Block {
 }
 
 impl Workspace {
-    /// An empty workspace for `stream`. Allocates nothing.
+    /// Makes an empty workspace for `stream`. Allocates nothing.
     pub fn new(stream: &Arc<CudaStream>) -> Workspace {
         Workspace { stream: stream.clone(), words: None, unclean: false, scratch: None, outgrown: Vec::new() }
     }
 
-    /// The stream that it serves.
+    /// The stream of all calls with it.
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
     }
 
-    /// Bytes of device memory that it holds.
+    /// Bytes of device memory that it holds, outgrown memory included.
     pub fn bytes(&self) -> usize {
         [&self.words, &self.scratch].into_iter().flatten().chain(&self.outgrown).map(|block| block.bytes).sum()
     }
 
-    /// Calls `launch` with the addresses of status words, all zero, and of scratch memory, grown if need be. The stream's context is
-    /// current.
+    /// Calls `launch` with the addresses of status words, all zero, and of scratch memory. Both grow if they are too
+    /// small. The stream's context is current.
     ///
-    /// A call leaves its words zero by its last launch. If `launch` fails between two launches, the next call zeroes them first.
+    /// The last launch of a call leaves its words zero. If `launch` fails between two launches, the next call zeroes them
+    /// first.
     pub(crate) fn lend(
         &mut self,
         primitive: &'static str,
@@ -107,7 +116,8 @@ impl Workspace {
         Ok(())
     }
 
-    /// Memory for status words, all zero, and for scratch, grown if need be: their addresses. The stream's context is current.
+    /// The addresses of status words, all zero, and of scratch memory. Both grow if they are too small. The stream's
+    /// context is current.
     pub(crate) fn reserve(
         &mut self,
         primitive: &'static str,
@@ -148,7 +158,7 @@ mod tests {
     use crate::{Sum, scan};
     use cudarc::driver::sys::CUresult;
 
-    /// What a call of two launches leaves whose second fails: words that are not zero.
+    /// A call whose second launch fails leaves status words that are not zero.
     #[test]
     fn a_call_that_fails_between_two_launches() {
         let context = match cuda::context(0) {
