@@ -1,5 +1,5 @@
-//! Parallel primitives for CUDA GPUs and for the CPU, built on one scan that takes any associative operator and any element
-//! type.
+//! Parallel primitives for CUDA GPUs and for the CPU: scan by any associative operator on any element
+//! type, compaction, partition, unique, offsets, pack, expand, and a stable radix sort.
 //!
 //! ```
 //! use parascan::{Max, Sum, scan};
@@ -14,7 +14,7 @@
 //! # Ok::<(), parascan::Error>(())
 //! ```
 //!
-//! The same on a GPU: where the data is decides where the work runs.
+//! The same on a GPU: the type of the data chooses the engine.
 //!
 //! ```no_run
 //! use parascan::{Max, Sum, Workspace, cuda, scan};
@@ -30,40 +30,57 @@
 //! # Ok::<(), parascan::Error>(())
 //! ```
 //!
-//! # What is where
+//! # Contents
 //!
-//! | | |
+//! | item | purpose |
 //! |---|---|
-//! | [`scan`] | the scan, a builder: [`Scan`] has its options |
-//! | [`compact()`], [`partition()`], [`unique()`] | what is kept, together and in order: [`Compact`], [`Partition`], [`ThreeWay`], [`Unique`] |
-//! | [`Predicate`], [`Above`], [`Within`], [`NonZero`], [`Finite`], [`Not`] and others | by what it is kept |
-//! | [`offsets()`], [`Offsets::allocate`] | where sizes begin one after the other, and one buffer for them: [`Allocation`] |
-//! | [`pack()`], [`expand()`] | segments of any lengths into one buffer, and the way back |
-//! | [`sort()`] | keys in order, alone, with a payload, or where they were: [`Sort`] |
-//! | [`Sum`], [`Product`], [`Max`], [`Min`], [`BitAnd`], [`BitOr`], [`BitXor`], [`Last`] | the operators of the catalog |
-//! | [`operators`] | more of them: recurrences, automata, extremes and where they are, softmax, variance, segments |
-//! | [`element!`], [`operator!`], [`predicate!`] | for elements, operators and predicates of your own; [`Operator`], [`Element`] and [`Predicate`] by hand, with [`DeviceCode`] |
-//! | [`Source`], [`Destination`], [`Place`] | host slices and cudarc's buffers |
+//! | [`scan`] | all prefixes of a sequence: [`Scan`] |
+//! | [`compact()`], [`partition()`], [`unique()`] | the selected items; the selected, then the rejected items; the first item of each run: [`Compact`], [`Partition`], [`ThreeWay`], [`Unique`] |
+//! | [`Predicate`], [`Above`], [`Within`], [`NonZero`], [`Finite`], [`Not`] and others | predicates that select items |
+//! | [`offsets()`], [`Offsets::allocate`] | the exclusive sum of sizes, and one buffer for segments of these sizes: [`Offsets`], [`Allocation`] |
+//! | [`pack()`], [`expand()`] | segments gathered into one buffer, and the segment of each packed item: [`Pack`], [`Expand`] |
+//! | [`sort()`] | a stable sort of keys, keys with a payload, or source indices: [`Sort`] |
+//! | [`Sum`], [`Product`], [`Max`], [`Min`], [`BitAnd`], [`BitOr`], [`BitXor`], [`Last`] | the operators of the catalog, whose kernels are built in |
+//! | [`operators`] | ready-made operators: recurrences, automata, extremes with their indices, softmax, variance, segments |
+//! | [`element!`], [`operator!`], [`predicate!`] | elements, operators and predicates of your own; without the macros: [`Element`], [`Operator`], [`Predicate`], [`DeviceCode`] |
+//! | [`Source`], [`Destination`], [`Place`] | inputs and outputs: host slices and cudarc's buffers |
 //! | [`Workspace`], [`Scan::prepare`] | scratch memory kept between calls; CUDA graphs |
-//! | [`Strategy`], [`Block`] | which algorithm on the device |
-//! | [`networks`], [`Network`], [`Scan::work`] | the scan networks of the textbook, as plain functions; what a scan by them costs |
+//! | [`Strategy`], [`Block`] | the algorithm of a scan on the device |
+//! | [`networks`], [`Network`], [`Scan::work`] | the textbook's scan networks as plain functions, and the cost of a scan by them |
 //! | [`cpu`], [`cuda`] | the engines, and the two layers that primitives are built on |
-//! | [`Scan::run_raw`] | addresses and a stream of the driver's, for stacks that do not use cudarc |
-//! | `laws` (feature `laws`) | tests of an operator's laws, and of a predicate's |
+//! | [`Scan::run_raw`] | device addresses and a stream of the driver's, for stacks that do not use cudarc |
+//! | `laws` (feature `laws`) | tests of the laws of an operator or a predicate |
 //!
-//! # What holds everywhere
+//! # Calls
+//!
+//! Every primitive is a builder. It is made by a function, told its options, and run once. The calls
+//! have the same names in all builders:
+//!
+//! | call | meaning |
+//! |---|---|
+//! | `run`, `run_pairs`, `indices` | return new memory; on the device they wait if its length depends on the data |
+//! | `run_into`, `run_pairs_into`, `indices_into` | write into the caller's memory; never wait for the device |
+//! | `run_in_place`, `run_pairs_in_place` | replace the input |
+//! | `on(&stream)` | runs on this stream |
+//! | `workspace(&mut workspace)` | runs on the workspace's stream, with its scratch memory |
+//! | `prepare(n, &mut workspace)` | loads kernels and grows the workspace, so that a call can be captured into a CUDA graph |
+//!
+//! # Guarantees
 //!
 //! - Operands are combined in order: an operator need not be commutative.
-//! - Integers wrap. Sums and products of f16 and bf16 are carried in f32 and rounded once for each output.
-//! - The maximum and the minimum of floats: NaN wins, -0 is less than +0, every NaN in a result is
-//!   the positive one with all bits of the mantissa set.
-//! - Results are the same bits in every run; host and device may round a float sum differently.
-//! - Nothing is copied between host and device behind your back, nothing waits for the device, and no error is a panic.
+//! - Integers wrap. Sums and products of f16 and bf16 are carried in f32, and rounded once for each
+//!   output.
+//! - In the maximum and the minimum of floats NaN wins, -0 is less than +0, and every NaN of a result
+//!   is the positive one with all bits of the mantissa set.
+//! - Results have the same bits in every run. Host and device may round a float sum differently.
+//! - The library never copies data between host and device unasked, no call into the caller's memory
+//!   waits for the device, and no error is a panic.
 //!
 //! # Where it is slower
 //!
-//! On the CPU a short slice that is in the cache already gains nothing over a hand-written loop, unless the operator is a vector
-//! instruction on integers. Kernels of an operator of your own are compiled at their first use, and then kept on disk.
+//! On the CPU a scan of a short slice that is in the cache is no faster than a hand-written loop,
+//! unless the operator is a vector instruction on integers. The first use of an operator of your own
+//! compiles its kernels, which then stay on disk.
 
 #[macro_use]
 mod catalog;

@@ -1,4 +1,4 @@
-//! Where data lies: host slices and cudarc's device buffers.
+//! Memory: host slices and cudarc's device buffers, as inputs and outputs.
 
 use crate::{Error, Index, cuda};
 use bytemuck::{Pod, Zeroable};
@@ -11,9 +11,9 @@ mod sealed {
 }
 use sealed::Sealed;
 
-/// Where data lies, and so where the work runs: [`Host`] or [`Device`].
+/// The memory that data lies in, [`Host`] or [`Device`], and so the engine that runs the work.
 pub trait Place: Sealed + 'static {
-    /// New memory for indices, such as `run` would give.
+    /// New memory for indices: `Vec<I>` or `CudaSlice<I>`.
     type Indices<I: Index>;
     #[doc(hidden)]
     fn allocate<I: Index>(
@@ -80,10 +80,16 @@ impl Place for Device {
     }
 }
 
-/// Memory that a primitive reads `T` from.
+/// An input: memory that a primitive reads items `T` from.
 ///
-/// Host: `[T]`, `Vec<T>`, `Box<[T]>`, `[T; N]`. Device: cudarc's `CudaSlice<T>`, `CudaView<T>`, `CudaViewMut<T>`. And
-/// references and `Arc`s of these.
+/// | memory | types |
+/// |---|---|
+/// | host | `[T]`, `Vec<T>`, `Box<[T]>`, `[T; N]` |
+/// | device | cudarc's `CudaSlice<T>`, `CudaView<T>`, `CudaViewMut<T>` |
+/// | either | references to these, and `Arc`s of these |
+///
+/// All inputs and outputs of a call must lie in the same memory; a call that mixes host and device
+/// does not compile.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not memory that holds `{T}`",
     label = "expected `[{T}]`, `Vec<{T}>`, `[{T}; N]`, or cudarc's `CudaSlice<{T}>`, `CudaView<{T}>`, `CudaViewMut<{T}>`"
@@ -91,7 +97,7 @@ impl Place for Device {
 pub trait Source<T: Pod>: Sealed {
     /// [`Host`] or [`Device`].
     type Place: Place;
-    /// What `run` gives: `Vec<T>` or `CudaSlice<T>`.
+    /// What `run` returns: `Vec<T>` or `CudaSlice<T>`.
     type Owned;
     #[doc(hidden)]
     fn view(&self) -> View<'_, T>;
@@ -99,12 +105,20 @@ pub trait Source<T: Pod>: Sealed {
     fn allocate(&self, primitive: &'static str, n: usize, on: Option<&Arc<CudaStream>>) -> Result<Self::Owned, Error>;
     #[doc(hidden)]
     fn view_owned(owned: &mut Self::Owned) -> ViewMut<'_, T>;
-    /// The first `n` elements alone, in memory of just that length on the device.
+    /// The first `n` elements only; on the device in memory of exactly that length.
     #[doc(hidden)]
     fn shorten(primitive: &'static str, owned: Self::Owned, n: usize) -> Result<Self::Owned, Error>;
 }
 
-/// Memory in the place `P` that a primitive writes `T` to.
+/// An output: memory of the kind `P`, [`Host`] or [`Device`], that a primitive writes items `T` to.
+///
+/// | memory | types |
+/// |---|---|
+/// | host | `[T]`, `Vec<T>`, `Box<[T]>`, `[T; N]` |
+/// | device | cudarc's `CudaSlice<T>`, `CudaViewMut<T>` |
+/// | either | mutable references to these |
+///
+/// Its length is the room for items: a `Vec` does not grow.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot take the result: the input lies in `{P}` memory, and this does not, does not hold `{T}`, or is shared",
     label = "not `{P}` memory of `{T}` that can be written",
@@ -116,7 +130,7 @@ pub trait Destination<T: Pod, P: Place>: Sealed {
     fn view_mut(&mut self) -> ViewMut<'_, T>;
 }
 
-/// What is behind a [`Source`].
+/// The slice or buffer of a [`Source`].
 #[doc(hidden)]
 pub enum View<'a, T> {
     Host(&'a [T]),
@@ -137,21 +151,21 @@ impl<'a, T> View<'a, T> {
             View::Device(memory) => memory.len(),
         }
     }
-    /// Of a view whose type says that it is on the host.
+    /// The slice, of a view whose type says that it is on the host.
     pub(crate) fn host(&self) -> &'a [T] {
         match *self {
             View::Host(memory) => memory,
             View::Device(_) => unreachable!("the types agree on the place"),
         }
     }
-    /// The stream that a call on it works on, if it works on one: the chosen one, or its own.
+    /// The stream of a call on the view, if it is on the device: the chosen one, or the buffer's own.
     pub(crate) fn stream(&self, chosen: Option<&Arc<CudaStream>>) -> Option<Arc<CudaStream>> {
         match self {
             View::Host(_) => None,
             View::Device(memory) => Some(chosen.unwrap_or(memory.stream()).clone()),
         }
     }
-    /// Of a view whose type says that it is on the device.
+    /// The buffer, of a view whose type says that it is on the device.
     pub(crate) fn device(&self) -> &'a dyn DevicePtr<T> {
         match *self {
             View::Device(memory) => memory,
@@ -160,7 +174,7 @@ impl<'a, T> View<'a, T> {
     }
 }
 
-/// What is behind a [`Destination`].
+/// The slice or buffer of a [`Destination`].
 #[doc(hidden)]
 pub enum ViewMut<'a, T> {
     Host(&'a mut [T]),
@@ -168,14 +182,14 @@ pub enum ViewMut<'a, T> {
 }
 
 impl<T> ViewMut<'_, T> {
-    /// For a shorter time.
+    /// A view of the same memory for a shorter lifetime.
     pub(crate) fn again(&mut self) -> ViewMut<'_, T> {
         match self {
             ViewMut::Host(memory) => ViewMut::Host(memory),
             ViewMut::Device(memory) => ViewMut::Device(*memory),
         }
     }
-    /// Of a view whose type says that it is on the host.
+    /// The slice, of a view whose type says that it is on the host.
     pub(crate) fn host(&mut self) -> &mut [T] {
         match self {
             ViewMut::Host(memory) => memory,
@@ -298,7 +312,7 @@ pub(crate) fn zeros_on_host<T: Zeroable>(primitive: &'static str, n: usize) -> R
     bytemuck::try_zeroed_vec(n).map_err(|()| out_of_memory::<T>(primitive, n))
 }
 
-/// A vector on the host that is empty, with room for `n` elements.
+/// An empty vector on the host, with room for `n` elements.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`].
@@ -331,12 +345,12 @@ pub(crate) fn allocate_on<T: DeviceRepr>(
     if n.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > isize::MAX as usize) {
         return Err(out_of_memory::<T>(primitive, n));
     }
-    // SAFETY: plain data, of which every element is written before the buffer reaches the caller.
+    // SAFETY: plain data; every element is written before the buffer reaches the caller.
     let memory = if n == 0 { stream.null() } else { unsafe { stream.alloc(n) } };
     memory.map_err(|e| Error::Driver { call: "cuMemAllocAsync", code: e.0, device })
 }
 
-/// Makes it all zeros, on its stream.
+/// Zeroes the buffer, in the order of its stream.
 pub(crate) fn zero<T>(memory: &mut dyn DevicePtrMut<T>) -> Result<(), Error> {
     let stream = memory.stream().clone();
     let bytes = memory.len() * size_of::<T>();
@@ -345,12 +359,12 @@ pub(crate) fn zero<T>(memory: &mut dyn DevicePtrMut<T>) -> Result<(), Error> {
         return Ok(());
     }
     let (address, _written) = memory.device_ptr_mut(&stream);
-    // SAFETY: as many bytes of the device, kept by the guard until this is on the stream.
+    // SAFETY: the buffer has `bytes` bytes on the device, and the guard keeps it until this is on the stream.
     let code = unsafe { sys::cuMemsetD8Async(address, 0, bytes, stream.cu_stream()) };
     cuda::check("cuMemsetD8Async", stream.context().ordinal(), code)
 }
 
-/// A copy of its own.
+/// Copies a buffer on the device, in the order of `stream`.
 pub(crate) fn copy_on<T: Pod + DeviceRepr>(
     primitive: &'static str,
     stream: &Arc<CudaStream>,
@@ -361,22 +375,23 @@ pub(crate) fn copy_on<T: Pod + DeviceRepr>(
         let (from, _read) = memory.device_ptr(stream);
         let (to, _written) = copy.device_ptr_mut(stream);
         let bytes = memory.len() * size_of::<T>();
-        // SAFETY: as many bytes each, of the device, apart, kept by the guards until this is on the stream.
+        // SAFETY: both buffers have `bytes` bytes on the device and are disjoint; the guards keep them until this is on
+        // the stream.
         let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream.cu_stream()) };
         cuda::check("cuMemcpyDtoDAsync", stream.context().ordinal(), code)?;
     }
     Ok(copy)
 }
 
-/// On the host. Waits for the stream.
+/// Copies a buffer to the host. Waits for the stream.
 pub(crate) fn to_host<T: Pod>(stream: &Arc<CudaStream>, memory: &dyn DevicePtr<T>) -> Result<Vec<T>, Error> {
     part_to_host(stream, memory, 0, memory.len())
 }
 
-/// `count` elements from element `first` on, on the host. Waits for the stream.
+/// Copies `count` elements, from element `first` on, to the host. Waits for the stream.
 ///
 /// # Panics
-/// If there are not so many.
+/// If the buffer has fewer elements.
 pub(crate) fn part_to_host<T: Pod>(
     stream: &Arc<CudaStream>,
     memory: &dyn DevicePtr<T>,
@@ -396,7 +411,7 @@ pub(crate) fn part_to_host<T: Pod>(
         return Err(Error::Capturing { primitive: NAME, what: "it waits for the stream" });
     }
     let (from, read) = memory.device_ptr(stream);
-    // SAFETY: as many bytes on either side, by the assertion, kept until the stream is past this.
+    // SAFETY: both sides have `bytes` bytes, by the assertion and `zeros_on_host`, and live until the stream is past this.
     let copied = unsafe {
         let bytes = count * size_of::<T>();
         let from = from + (first * size_of::<T>()) as u64;
@@ -409,7 +424,7 @@ pub(crate) fn part_to_host<T: Pod>(
     copied.and(waited).map(|()| copy)
 }
 
-/// The first `n` elements, in memory of their own unless that is all of them.
+/// The first `n` elements, in new memory unless these are all.
 fn shorten_on<T: Pod + DeviceRepr>(
     primitive: &'static str,
     memory: CudaSlice<T>,
@@ -438,7 +453,7 @@ pub(crate) fn bind(stream: &CudaStream) -> Result<(), Error> {
     })
 }
 
-/// Whether what is put on the stream goes into a graph. The stream's context is current.
+/// Whether the stream is being captured into a graph. The stream's context is current.
 pub(crate) fn is_capturing(stream: &CudaStream) -> Result<bool, Error> {
     let mut status = CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
     // SAFETY: the stream is live; the driver writes the status.

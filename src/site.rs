@@ -1,20 +1,20 @@
-//! Where a builder runs: wherever the data lies, on a stream, with a workspace.
+//! Sites: the stream and the workspace of a builder.
 
 use crate::{Device, Place, Workspace};
 use cudarc::driver::CudaStream;
 use std::sync::Arc;
 
-/// Where a builder that says nothing of streams runs: wherever the data lies.
+/// The site of a builder without a stream or workspace: the engine and the stream of its input.
 #[derive(Clone, Copy, Debug)]
 pub struct Anywhere;
-/// On a stream of the caller's.
+/// The site of a builder on a stream of the caller's.
 #[derive(Clone, Copy, Debug)]
 pub struct On<'s>(pub(crate) &'s Arc<CudaStream>);
-/// With a workspace of the caller's, on its stream.
+/// The site of a builder with a workspace of the caller's, on its stream.
 #[derive(Debug)]
 pub struct With<'w>(pub(crate) &'w mut Workspace);
 
-/// Where a builder can run.
+/// A site on which a builder can run on data in the memory `P`.
 pub trait Site<P: Place> {
     #[doc(hidden)]
     fn stream(&self) -> Option<&Arc<CudaStream>>;
@@ -37,7 +37,7 @@ impl<P: Place> Site<P> for Anywhere {
 pub trait OnDevice: Place {}
 impl OnDevice for Device {}
 
-/// A builder that has neither stream nor workspace yet.
+/// The site of a builder that has neither stream nor workspace yet.
 #[diagnostic::on_unimplemented(
     message = "this builder has a stream already: `.on()` and `.workspace()` exclude each other",
     label = "the second of `.on()` and `.workspace()`",

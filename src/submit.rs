@@ -1,4 +1,4 @@
-//! What every primitive does before it launches: whose memory, which context, may it allocate, are the kernels loaded.
+//! The checks and preparations of every launch: devices and contexts of the buffers, capture, kernels, scratch memory.
 
 use crate::cuda::Kernels;
 use crate::memory::{bind, is_capturing};
@@ -28,7 +28,7 @@ impl<'s> Submit<'s> {
         self.stream.context().ordinal()
     }
 
-    /// Accepts a buffer that belongs to the stream `home`.
+    /// Checks that a buffer which belongs to the stream `home` can be used on this stream.
     ///
     /// The buffer's context must be the same object as the stream's. cudarc orders work on a buffer against other streams only
     /// if the context object has counted more than one stream, so two objects of one context would order nothing.
@@ -58,7 +58,7 @@ impl<'s> Submit<'s> {
         Ok(())
     }
 
-    /// The kernels: those that are loaded, or loaded now.
+    /// The kernels. Loads them if `loaded` is `None`.
     ///
     /// # Errors
     /// [`Error::Capturing`], and those of loading.
@@ -74,8 +74,8 @@ impl<'s> Submit<'s> {
         }
     }
 
-    /// Calls `launch` with the addresses of `words` bytes of status words, all zero, and of `scratch` bytes of scratch memory: the
-    /// workspace's, or those of a temporary one.
+    /// Calls `launch` with the addresses of `words` bytes of status words, all zero, and of `scratch` bytes of scratch
+    /// memory. Both are the workspace's, or a temporary one's if there is none.
     ///
     /// # Errors
     /// [`Error::Capturing`], [`Error::Driver`], and those of `launch`.
@@ -94,7 +94,7 @@ impl<'s> Submit<'s> {
         }
     }
 
-    /// Before anything is prepared in a workspace: makes its stream's context current, and gives its device.
+    /// Begins `prepare`: makes the context of the workspace's stream current, and returns its device.
     ///
     /// # Errors
     /// [`Error::Capturing`], [`Error::Driver`].
