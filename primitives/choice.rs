@@ -253,9 +253,10 @@ pub(super) fn countable<I: Index>(primitive: &'static str, n: usize) -> Result<(
     if n > I::most() { Err(Error::TooLong { primitive, n, most: I::most() }) } else { Ok(()) }
 }
 
-// ---- on the device -------------------------------------------------------------------------------------------------------------
+// ---- on the device
 
-/// A column that moves with the items: its input, if it has one of its own, and an output for each part.
+/// A column that moves with the items: its input, if it has one of its own, and an output for each
+/// part.
 pub(super) struct Moving<'a> {
     pub(super) from: Option<&'a dyn Buffer>,
     pub(super) to: [Option<&'a mut dyn BufferMut>; 3],
@@ -276,10 +277,12 @@ pub(super) struct OnDevice<'a> {
     pub(super) primitive: &'static str,
     pub(super) stream: Arc<CudaStream>,
     pub(super) n: usize,
-    /// Whether the choice is complemented, and whether the second predicate of a partition into three is.
+    /// Whether the choice is complemented, and whether the second predicate of a partition into
+    /// three is.
     pub(super) complement: [bool; 2],
     pub(super) append: bool,
-    /// What the choice reads: the items, flags or bits. In place it is `None`: the choice reads the first column.
+    /// What the choice reads: the items, flags or bits. In place it is `None`: the choice reads the
+    /// first column.
     pub(super) chosen: Option<&'a dyn Buffer>,
     pub(super) columns: [Moving<'a>; 2],
     pub(super) count: &'a mut dyn BufferMut,
@@ -287,7 +290,8 @@ pub(super) struct OnDevice<'a> {
 }
 
 impl<'a> OnDevice<'a> {
-    /// Launches it for the columns `A` and `B`, in so many `parts`: 1 for a compaction. Does not wait.
+    /// Launches it for the columns `A` and `B`, in so many `parts`: 1 for a compaction. Does not
+    /// wait.
     pub(super) fn run<T, L, C, A, B>(mut self, choice: &'a C, parts: usize) -> Result<(), Error>
     where
         T: Pod,
@@ -306,8 +310,8 @@ impl<'a> OnDevice<'a> {
         unsafe { self.submit(program, (&raw const parameters).cast()) }
     }
 
-    /// Launches it. If the last part has no output of its own, the rejected items follow the selected items in one
-    /// buffer. Does not wait.
+    /// Launches it. If the last part has no output of its own, the rejected items follow the
+    /// selected items in one buffer. Does not wait.
     ///
     /// # Safety
     /// `parameters` are the choice's, and what it reads is long enough for `n` items.
@@ -331,15 +335,16 @@ impl<'a> OnDevice<'a> {
             if append {
                 return Ok(());
             }
-            // SAFETY: the count is `counted` 64-bit integers of this device, and its guard keeps it until this is on the stream.
+            // SAFETY: the count is `counted` 64-bit integers of this device, and its guard keeps it
+            // until this is on the stream.
             return cuda::check("cuMemsetD8Async", device, unsafe {
                 sys::cuMemsetD8Async(count, 0, counted * size_of::<u64>(), stream.cu_stream())
             });
         }
         let kernels = submit.kernels(program.loaded(device), || program.load(primitive, device))?;
         let plan = program.plan(primitive, n)?;
-        // In one buffer a part begins where the part before it ends, which is known only when all items are counted. One
-        // block knows it in time; more blocks take a partition of their own.
+        // In one buffer a part begins where the part before it ends, which is known only when all
+        // items are counted. One block knows it in time; more blocks take a partition of their own.
         let one_buffer = parts > 1 && columns[0].to[parts - 1].is_none();
         let together = (one_buffer && !plan.is_one_block())
             .then(|| program.together(primitive, program.at_once(kernels)?, n))
@@ -398,10 +403,12 @@ impl<'a> OnDevice<'a> {
                 behind: one_buffer,
                 words,
             };
-            // SAFETY: the kernels are those of the plan, which is for n items; selectors and inputs have n items each on this
-            // device, outputs have `room`, by their types and lengths, and the guards keep them; outputs are borrowed
-            // exclusively, so they overlap nothing, or are the first column in place; words and scratch memory are the
-            // workspace's, as large as the plan asks for, the words zero; the stream's context was bound by `begin`.
+            // SAFETY: the kernels are those of the plan, which is for n items; selectors and inputs
+            // have n items each on this device, outputs have `room`, by their types and lengths,
+            // and the guards keep them; outputs are borrowed exclusively, so they overlap nothing,
+            // or are the first column in place; words and scratch memory are the workspace's, as
+            // large as the plan asks for, the words zero; the stream's context was bound by
+            // `begin`.
             unsafe {
                 match together {
                     Some(together) => call.launch_together(&program, &together, kernels, stream.cu_stream(), scratch),
@@ -412,7 +419,7 @@ impl<'a> OnDevice<'a> {
     }
 }
 
-// ---- on the host ---------------------------------------------------------------------------------------------------------------
+// ---- on the host
 
 /// The items that `choice` selects of `n`, or with `complement` rejects, as bits, and their number.
 ///
@@ -490,10 +497,10 @@ impl OnHost<'_> {
     }
 }
 
-// ---- options of compact and partition ---------------------------------------------------------------------------------------------
+// ---- options of compact and partition
 
-/// Writes the options that select items for a builder `$builder<T, C, S>`, which has a field `complement` and a method
-/// `with` that sets the choice.
+/// Writes the options that select items for a builder `$builder<T, C, S>`, which has a field
+/// `complement` and a method `with` that sets the choice.
 macro_rules! choice_methods {
     ($builder:ident) => {
         impl<T: Pod, S> $builder<T, Unchosen, S> {
@@ -522,8 +529,9 @@ macro_rules! choice_methods {
 
             /// Selects the items whose bit is set.
             ///
-            /// Bits are in `u32` or `u64` words, the least significant bit first, as in Arrow's validity bitmaps. Words
-            /// and items lie in the same memory, host or device. Bits past the last item are ignored.
+            /// Bits are in `u32` or `u64` words, the least significant bit first, as in Arrow's
+            /// validity bitmaps. Words and items lie in the same memory, host or device. Bits past
+            /// the last item are ignored.
             pub fn bits<'f, W: Word, F: Source<W> + ?Sized>(
                 self,
                 words: &'f F,

@@ -68,8 +68,8 @@ pub fn compact<T: Pod>() -> Compact<T> {
 /// On the device that is one launch for any n.
 ///
 /// # Waiting
-/// On the device the calls into the caller's memory return when the work is on the stream, and never
-/// wait for it. [`run`](Compact::run), [`run_pairs`](Compact::run_pairs) and
+/// On the device the calls into the caller's memory return when the work is on the stream, and
+/// never wait for it. [`run`](Compact::run), [`run_pairs`](Compact::run_pairs) and
 /// [`indices`](Compact::indices) wait for the count, to return memory of exactly that length. The
 /// first use of a predicate and element type in a process loads kernels: it waits for the driver,
 /// and for the compiler if the kernels are not built in.
@@ -102,7 +102,7 @@ pub struct Compact<T, C = Unchosen, S = Anywhere> {
 }
 site_methods! { impl[T: Pod, C] Compact<T, C; S> { name, choice, complement, append, item } where C: Copy }
 
-// ---- options -----------------------------------------------------------------------------------------------------------------
+// ---- options
 
 impl<T: Pod, C, S> Compact<T, C, S> {
     pub(super) fn with<C2>(self, choice: C2) -> Compact<T, C2, S> {
@@ -116,8 +116,8 @@ impl<T: Pod, C, S> Compact<T, C, S> {
     /// Appends the selected items to the items that the output already holds.
     ///
     /// `count` is their number before the call, and the new number after it. So several compactions
-    /// fill one buffer without a wait between them. Ignored by the calls that return new memory, and
-    /// in place.
+    /// fill one buffer without a wait between them. Ignored by the calls that return new memory,
+    /// and in place.
     ///
     /// ```
     /// # use parascan::{Above, compact};
@@ -135,20 +135,24 @@ impl<T: Pod, C, S> Compact<T, C, S> {
 }
 choice_methods! { Compact }
 
+// ---- prepare
+
 impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// Loads the kernels and grows the workspace for [`run_into`](Compact::run_into) and
     /// [`run_in_place`](Compact::run_in_place) of up to `n` items by the same selection.
     ///
-    /// After this such a call allocates nothing, never synchronises, and can be captured into a graph. The
-    /// values of a predicate may differ.
+    /// After this such a call allocates nothing, never synchronises, and can be captured into a
+    /// graph. The values of a predicate may differ.
     ///
     /// # Errors
-    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
+    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
+    /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         prepare::<T, C, C::Items, Nothing>(self.name, n, workspace, 1)
     }
 
-    /// [`prepare`](Compact::prepare) for [`run_pairs_into`](Compact::run_pairs_into) with a payload of type `V`.
+    /// [`prepare`](Compact::prepare) for [`run_pairs_into`](Compact::run_pairs_into) with a payload
+    /// of type `V`.
     ///
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
@@ -184,7 +188,7 @@ pub(super) fn prepare<T: Pod, C: Chosen<T, Device>, A: ColumnKind, B: ColumnKind
     CompactProgram::new::<C::Kind, A, B>(parts).prepare(primitive, n, workspace, device)
 }
 
-// ---- running -----------------------------------------------------------------------------------------------------------------
+// ---- running
 
 impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
     /// Returns the selected items in new memory of exactly that length: a `Vec` or a `CudaSlice`.
@@ -325,7 +329,8 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         if let View::Host(from) = items {
             let (to, indices) = (output.host().as_mut_ptr(), indices.host().as_mut_ptr());
             let room = output.len();
-            // SAFETY: a view of the items, and exclusively borrowed outputs of at least `room` items.
+            // SAFETY: a view of the items, and exclusively borrowed outputs of at least `room`
+            // items.
             return unsafe {
                 self.host(from.len(), room, count.view_mut().host()).run::<T, X::Place, C>(
                     &self.choice,
@@ -422,7 +427,8 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         match (&items, &mut output) {
             (Some(View::Host(from)), ViewMut::Host(to)) => {
                 let (room, to) = (to.len(), to.as_mut_ptr());
-                // SAFETY: a view of the items, and exclusively borrowed outputs of at least `room` items.
+                // SAFETY: a view of the items, and exclusively borrowed outputs of at least `room`
+                // items.
                 unsafe {
                     self.host(from.len(), room, count.host()).run::<T, L, C>(
                         &self.choice,
@@ -464,7 +470,8 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         countable::<I>(self.name, items.len())?;
         if let View::Host(from) = items {
             let (room, to) = (output.len(), output.host().as_mut_ptr());
-            // SAFETY: a view of the items, and exclusively borrowed outputs of at least `room` items.
+            // SAFETY: a view of the items, and exclusively borrowed outputs of at least `room`
+            // items.
             return unsafe {
                 self.host(from.len(), room, count.host()).run::<T, L, C>(
                     &self.choice,
@@ -494,8 +501,8 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         if let View::Host(from) = items {
             let (to, values, room) = (output.host().as_mut_ptr(), payload.host().as_ptr(), output.len());
             let values_to = payload_output.host().as_mut_ptr();
-            // SAFETY: views of the items and of as many payloads, and exclusively borrowed outputs of at
-            // least `room` items.
+            // SAFETY: views of the items and of as many payloads, and exclusively borrowed outputs
+            // of at least `room` items.
             return unsafe {
                 self.host(from.len(), room, count.host()).run::<T, L, C>(
                     &self.choice,

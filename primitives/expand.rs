@@ -37,23 +37,24 @@ pub fn expand<O: Index>() -> Expand<O> {
 ///
 /// # Offsets
 /// Offsets are one more than the segments, as [`pack`](crate::pack()) and
-/// [`with_total`](crate::Offsets::with_total) write them. They count from the first offset, so part of
-/// a longer array of offsets is valid. An offset less than the first one counts as the first one.
+/// [`with_total`](crate::Offsets::with_total) write them. They count from the first offset, so part
+/// of a longer array of offsets is valid. An offset less than the first one counts as the first
+/// one.
 ///
-/// If the offsets do not ascend, each output of [`run`](Expand::run) is some valid segment index. In
-/// the caller's memory each output is some valid segment index, or not changed.
+/// If the offsets do not ascend, each output of [`run`](Expand::run) is some valid segment index.
+/// In the caller's memory each output is some valid segment index, or not changed.
 ///
 /// # Length
 /// There are last offset - first offset outputs. Memory past them is not changed. If the output is
 /// shorter, on the device the outputs that fit are written; on the host that is [`Error::Size`].
 ///
 /// # Cost
-/// Offsets are read once and outputs written once. Work is divided evenly for any lengths of segments.
-/// On the device that is one launch, without scratch memory.
+/// Offsets are read once and outputs written once. Work is divided evenly for any lengths of
+/// segments. On the device that is one launch, without scratch memory.
 ///
 /// # Waiting
-/// On the device the calls into the caller's memory return when the work is on the stream, and never
-/// wait for it. [`run`](Expand::run) waits for the first and the last offset.
+/// On the device the calls into the caller's memory return when the work is on the stream, and
+/// never wait for it. [`run`](Expand::run) waits for the first and the last offset.
 ///
 /// # Errors
 /// | error | cause |
@@ -71,14 +72,20 @@ pub struct Expand<O, W = Anywhere> {
 }
 site_methods! { impl[O: Index] Expand<O; W> { types } }
 
+// ---- prepare
+
 impl<O: Index, W> Expand<O, W> {
-    /// Loads the kernels, so that a call into the caller's memory never synchronises and can be captured into a graph.
+    /// Loads the kernels, so that a call into the caller's memory never synchronises and can be
+    /// captured into a graph.
     ///
     /// # Errors
-    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
+    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
+    /// compiler.
     pub fn prepare(&self, workspace: &mut Workspace) -> Result<(), Error> {
         segments::load(Submit::prepare(NAME, workspace)?).map(|_| ())
     }
+
+    // ---- running
 
     /// Returns the segment of each item in new memory.
     ///
@@ -119,7 +126,8 @@ impl<O: Index, W> Expand<O, W> {
         self.dispatch::<X::Place, I>(offsets.view(), segments.view_mut(), None)
     }
 
-    /// Writes the segment of each item, and the item's position in that segment, into the caller's memory.
+    /// Writes the segment of each item, and the item's position in that segment, into the caller's
+    /// memory.
     ///
     /// ```
     /// # use parascan::expand;
@@ -143,6 +151,8 @@ impl<O: Index, W> Expand<O, W> {
     {
         self.dispatch::<X::Place, I>(offsets.view(), segments.view_mut(), Some(positions.view_mut()))
     }
+
+    // ---- on either engine
 
     fn dispatch<L: Place, I: Index>(
         self,
@@ -190,8 +200,8 @@ impl<O: Index, W> Expand<O, W> {
             None => (0, None),
         };
         let call = ExpandCall { offsets, n, segments, positions, room };
-        // SAFETY: all buffers lie on this device, as long as the call says, kept by the guards; outputs are borrowed
-        // exclusively; the stream's context was bound by `begin`.
+        // SAFETY: all buffers lie on this device, as long as the call says, kept by the guards;
+        // outputs are borrowed exclusively; the stream's context was bound by `begin`.
         unsafe { call.launch::<O, I>(NAME, kernels, stream.cu_stream()) }
     }
 }

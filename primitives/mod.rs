@@ -1,7 +1,8 @@
 //! The primitives: one file each, from the call to the engine.
 //!
-//! Each file has the same order: the constructor, the builder with its documentation, its options, `prepare`, the calls
-//! that run it, then how it runs on the host and on the device. The type of the data chooses the engine.
+//! Each file has the same order: the constructor, the builder with its documentation, its options,
+//! `prepare`, the calls that run it, then how it runs on the host and on the device. The type of
+//! the data chooses the engine.
 //!
 //! | primitive | builder | host engine | device engine | templates | tests | bench `versus` | docs |
 //! |---|---|---|---|---|---|---|---|

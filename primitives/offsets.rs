@@ -24,7 +24,8 @@ impl Size for u32 {}
 impl Size for u64 {}
 impl Size for usize {}
 
-/// Computes the exclusive sum of sizes: the offset of each segment in one buffer. Overflow is an error.
+/// Computes the exclusive sum of sizes: the offset of each segment in one buffer. Overflow is an
+/// error.
 ///
 /// Returns a builder; see [`Offsets`].
 ///
@@ -52,12 +53,13 @@ pub fn offsets<S: Size, O: Index>() -> Offsets<S, O> {
 /// | [`allocate`](Offsets::allocate) | a buffer for all segments, divided by these offsets |
 ///
 /// # The total
-/// `total` is one `u64` in the same memory as the sizes. The call writes the sum of all sizes there,
-/// each rounded up to the [alignment](Offsets::align). Nothing wraps: an offset that does not fit `O`
-/// is the greatest `O`, and a total of `u64::MAX` stands for all sums that are at least as great.
+/// `total` is one `u64` in the same memory as the sizes. The call writes the sum of all sizes
+/// there, each rounded up to the [alignment](Offsets::align). Nothing wraps: an offset that does
+/// not fit `O` is the greatest `O`, and a total of `u64::MAX` stands for all sums that are at least
+/// as great.
 ///
-/// **On the device, a total that does not fit `O` means that the offsets are wrong.** On the host the
-/// call returns [`Error::Overflow`] and writes nothing.
+/// **On the device, a total that does not fit `O` means that the offsets are wrong.** On the host
+/// the call returns [`Error::Overflow`] and writes nothing.
 ///
 /// # Cost
 /// | engine | memory traffic | launches |
@@ -89,6 +91,8 @@ pub struct Offsets<S, O, W = Anywhere> {
 }
 site_methods! { impl[S: Size, O: Index] Offsets<S, O; W> { align, with_total, types } }
 
+// ---- options
+
 impl<S: Size, O: Index, W> Offsets<S, O, W> {
     /// Rounds each offset up to a multiple of `align`, a power of two up to 2^32.
     pub fn align(mut self, align: u64) -> Self {
@@ -102,12 +106,17 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         self
     }
 
-    /// Loads the kernels and grows the workspace for [`run_into`](Offsets::run_into) of up to `n` sizes.
+    // ---- prepare
+
+    /// Loads the kernels and grows the workspace for [`run_into`](Offsets::run_into) of up to `n`
+    /// sizes.
     ///
-    /// After this such a call allocates nothing, never synchronises, and can be captured into a graph.
+    /// After this such a call allocates nothing, never synchronises, and can be captured into a
+    /// graph.
     ///
     /// # Errors
-    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
+    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
+    /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
         let kernels = cuda::offsets::load::<S, O>(device)?;
@@ -115,9 +124,12 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         workspace.reserve(NAME, words, 0).map(|_| ())
     }
 
+    // ---- running
+
     /// Returns the offsets in new memory.
     ///
-    /// On the device it waits for the total, and returns [`Error::Overflow`] if that does not fit `O`.
+    /// On the device it waits for the total, and returns [`Error::Overflow`] if that does not fit
+    /// `O`.
     pub fn run<X>(self, sizes: &X) -> Result<<X::Place as Place>::Indices<O>, Error>
     where
         X: Source<S> + ?Sized,
@@ -153,6 +165,8 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
     {
         self.dispatch::<X::Place>(sizes.view(), starts.view_mut(), total.view_mut())
     }
+
+    // ---- on either engine
 
     pub(super) fn dispatch<L: Place>(
         self,
@@ -202,7 +216,8 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         let (total, _total) = total.address(&stream);
         if n == 0 {
             let zero = |address, bytes| {
-                // SAFETY: one integer of this device; its guard keeps it until this is on the stream.
+                // SAFETY: one integer of this device; its guard keeps it until this is on the
+                // stream.
                 cuda::check("cuMemsetD8Async", device, unsafe {
                     sys::cuMemsetD8Async(address, 0, bytes, stream.cu_stream())
                 })
@@ -217,9 +232,10 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         let plan = OffsetsPlan::new::<S, O>(n, kernels.machine().architecture)?;
         submit.with_memory(self.site.take_workspace(), plan.words, 0, |words, _| {
             let call = OffsetsCall { sizes: from, starts: to, n, align, total, with_total, words };
-            // SAFETY: the kernels and the plan are for these types and for n; sizes, starts and total are long enough, as was
-            // checked, on this device, borrowed exclusively where they are written, and kept by the guards; the words are the
-            // workspace's, as many as the plan asks for, zero; the stream's context was bound by `begin`.
+            // SAFETY: the kernels and the plan are for these types and for n; sizes, starts and
+            // total are long enough, as was checked, on this device, borrowed exclusively where
+            // they are written, and kept by the guards; the words are the workspace's, as many as
+            // the plan asks for, zero; the stream's context was bound by `begin`.
             unsafe { call.launch(&plan, kernels, stream.cu_stream()) }
         })
     }

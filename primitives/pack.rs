@@ -18,8 +18,8 @@ const NAME: &str = "pack";
 
 /// Gathers segments of items `T` into one contiguous buffer, and computes the offset of each in it.
 ///
-/// Segments are, for example, strings, rows of a matrix, or neighbour lists. Begins and offsets have
-/// the type `O`. Returns a builder; see [`Pack`].
+/// Segments are, for example, strings, rows of a matrix, or neighbour lists. Begins and offsets
+/// have the type `O`. Returns a builder; see [`Pack`].
 ///
 /// # Example
 /// ```
@@ -36,13 +36,13 @@ pub fn pack<T: Pod, O: Index>() -> Pack<T, O> {
 
 /// A gather of segments of items `T`: options, and the calls that run it. Made by [`pack()`].
 ///
-/// Segment i is the `sizes[i]` items from `items[begins[i]]` on. Segments may overlap and lie in any
-/// order; an empty segment may begin anywhere. The offsets are one more than the segments; the last
-/// is the total.
+/// Segment i is the `sizes[i]` items from `items[begins[i]]` on. Segments may overlap and lie in
+/// any order; an empty segment may begin anywhere. The offsets are one more than the segments; the
+/// last is the total.
 ///
 /// # The total
-/// `total` is one `u64` in the same memory as the items. The call writes the sum of all sizes there,
-/// as [`Offsets`](crate::Offsets#the-total) does:
+/// `total` is one `u64` in the same memory as the items. The call writes the sum of all sizes
+/// there, as [`Offsets`](crate::Offsets#the-total) does:
 ///
 /// | total | on the device | on the host |
 /// |---|---|---|
@@ -56,12 +56,12 @@ pub fn pack<T: Pod, O: Index>() -> Pack<T, O> {
 /// | offsets | written once, read once |
 /// | output | written once |
 ///
-/// On the device that is two launches for any n. Work is divided by bytes, so the lengths of segments
-/// do not matter.
+/// On the device that is two launches for any n. Work is divided by bytes, so the lengths of
+/// segments do not matter.
 ///
 /// # Waiting
-/// On the device [`run_into`](Pack::run_into) returns when the work is on the stream, and never waits
-/// for it. [`run`](Pack::run) waits for the total.
+/// On the device [`run_into`](Pack::run_into) returns when the work is on the stream, and never
+/// waits for it. [`run`](Pack::run) waits for the total.
 ///
 /// # Errors
 /// | error | cause |
@@ -71,9 +71,9 @@ pub fn pack<T: Pod, O: Index>() -> Pack<T, O> {
 /// | as for [`Offsets`](crate::Offsets) | overflow, memory, device, context, capture, driver, compiler |
 ///
 /// Nothing has been written when a call returns an error, with one exception: if the driver refuses
-/// the second launch ([`Error::Driver`]), offsets and total have been written. On the device the part
-/// of a segment past the items' end is not copied, and its part of the output is not changed. Length
-/// zero is valid.
+/// the second launch ([`Error::Driver`]), offsets and total have been written. On the device the
+/// part of a segment past the items' end is not copied, and its part of the output is not changed.
+/// Length zero is valid.
 ///
 /// # Source
 /// Merrill and Garland, "Merge-Based Parallel Sparse Matrix-Vector Multiplication" (2016): segments
@@ -86,22 +86,29 @@ pub struct Pack<T, O, W = Anywhere> {
 }
 site_methods! { impl[T: Pod, O: Index] Pack<T, O; W> { types } }
 
+// ---- prepare
+
 impl<T: Pod, O: Index, W> Pack<T, O, W> {
-    /// Loads the kernels and grows the workspace for [`run_into`](Pack::run_into) of up to `n` segments with sizes
-    /// of type `S`.
+    /// Loads the kernels and grows the workspace for [`run_into`](Pack::run_into) of up to `n`
+    /// segments with sizes of type `S`.
     ///
-    /// After this such a call allocates nothing, never synchronises, and can be captured into a graph.
+    /// After this such a call allocates nothing, never synchronises, and can be captured into a
+    /// graph.
     ///
     /// # Errors
-    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
+    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
+    /// compiler.
     pub fn prepare<S: Size>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         segments::load(Submit::prepare(NAME, workspace)?)?;
         offsets::<S, O>().prepare(n, workspace)
     }
 }
 
+// ---- running
+
 impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
-    /// Returns the packed items, and the offsets with the total, in new memory of exactly that length.
+    /// Returns the packed items, and the offsets with the total, in new memory of exactly that
+    /// length.
     ///
     /// On the device it waits for the total, and zeros the items before the gather.
     #[allow(clippy::type_complexity)]
@@ -129,7 +136,8 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
         let mut output = items.allocate(NAME, total, stream.as_ref())?;
         let mut to = X::view_owned(&mut output);
         if let ViewMut::Device(memory) = &mut to {
-            // The part of a segment past the items' end is not copied, and must not show old memory.
+            // The part of a segment past the items' end is not copied, and must not show old
+            // memory.
             crate::memory::zero(*memory)?;
         }
         let mut offsets = X::Place::view_mut(&mut starts);
@@ -138,10 +146,11 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
         Ok((output, starts))
     }
 
-    /// Writes the packed items, the offsets and [the total](Pack#the-total) into the caller's memory.
+    /// Writes the packed items, the offsets and [the total](Pack#the-total) into the caller's
+    /// memory.
     ///
-    /// `offsets` are one more than the segments. What lies past the last written item or offset is not
-    /// changed.
+    /// `offsets` are one more than the segments. What lies past the last written item or offset is
+    /// not changed.
     ///
     /// ```
     /// # use parascan::pack;
@@ -182,6 +191,8 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
         self.find::<X::Place, S>(sizes, offsets.again(), total.again())?;
         gather(n, items, begins, &mut offsets, output, ready)
     }
+
+    // ---- on either engine
 
     /// Checks lengths and item size; on the host also returns the total.
     ///
@@ -292,8 +303,8 @@ fn gather<T: Pod + Send + Sync, O: Index>(
     let (offsets, _offsets) = starts.address(&stream);
     let (to, _written) = output.address(&stream);
     let call = PackCall { size, align, items: from, len, begins, offsets, n, output: to, room };
-    // SAFETY: all buffers lie on this device and are long enough: `check` has checked the begins and
-    // the size of an item, and `Offsets` the offsets. The guards keep them. Outputs are borrowed
-    // exclusively. `ready` has bound the stream's context.
+    // SAFETY: all buffers lie on this device and are long enough: `check` has checked the begins
+    // and the size of an item, and `Offsets` the offsets. The guards keep them. Outputs are
+    // borrowed exclusively. `ready` has bound the stream's context.
     unsafe { call.launch::<O>(NAME, kernels, stream.cu_stream()) }
 }

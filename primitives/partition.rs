@@ -41,8 +41,8 @@ pub fn partition<T: Pod>() -> Partition<T> {
 /// | [`run_apart_into`](Partition::run_apart_into) | two buffers: selected items, rejected items |
 ///
 /// Items, `count`, waiting, errors and panics are as for a [`Compact`](crate::Compact), with one
-/// exception: if the driver refuses the second of two launches ([`Error::Driver`]), `count` has been
-/// written.
+/// exception: if the driver refuses the second of two launches ([`Error::Driver`]), `count` has
+/// been written.
 ///
 /// # Cost
 /// For n items of b bytes; flags add n bytes and bits n / 8 to each read:
@@ -66,6 +66,8 @@ pub struct Partition<T, C = Unchosen, S = Anywhere> {
 }
 site_methods! { impl[T: Pod, C] Partition<T, C; S> { choice, complement, item } where C: Copy }
 
+// ---- options
+
 impl<T: Pod, C, S> Partition<T, C, S> {
     /// Sets the choice.
     fn with<C2>(self, choice: C2) -> Partition<T, C2, S> {
@@ -75,21 +77,28 @@ impl<T: Pod, C, S> Partition<T, C, S> {
 }
 choice_methods! { Partition }
 
+// ---- prepare
+
 impl<T: Pod, C: Chosen<T, Device>, S> Partition<T, C, S> {
-    /// Loads the kernels and grows the workspace for a partition of up to `n` items by the same selection.
+    /// Loads the kernels and grows the workspace for a partition of up to `n` items by the same
+    /// selection.
     ///
-    /// After this such a call into the caller's memory allocates nothing, never synchronises, and can be
-    /// captured into a graph. The values of a predicate may differ.
+    /// After this such a call into the caller's memory allocates nothing, never synchronises, and
+    /// can be captured into a graph. The values of a predicate may differ.
     ///
     /// # Errors
-    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
+    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
+    /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         prepare::<T, C, C::Items, Nothing>(NAME, n, workspace, 2)
     }
 }
 
+// ---- running
+
 impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
-    /// Returns the selected items, then the rejected ones, in new memory, and the number of selected items.
+    /// Returns the selected items, then the rejected ones, in new memory, and the number of
+    /// selected items.
     ///
     /// On the device it waits for that number.
     ///
@@ -114,7 +123,8 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
         Ok((output, selected))
     }
 
-    /// Writes the selected items, then the rejected ones, into one buffer of the caller's, as long as the items.
+    /// Writes the selected items, then the rejected ones, into one buffer of the caller's, as long
+    /// as the items.
     ///
     /// `count` gets the number of selected items.
     pub fn run_into<X, O, N>(self, items: &X, output: &mut O, count: &mut N) -> Result<(), Error>
@@ -134,8 +144,8 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
 
     /// Writes the selected items into one buffer and the rejected items into another.
     ///
-    /// `count` gets the number of selected items. Each buffer must have room for its part. On the device
-    /// nothing is written past the end of a buffer that is too short, and `count` tells.
+    /// `count` gets the number of selected items. Each buffer must have room for its part. On the
+    /// device nothing is written past the end of a buffer that is too short, and `count` tells.
     ///
     /// ```
     /// # use parascan::{Below, partition};
@@ -161,6 +171,8 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
     {
         self.dispatch::<X::Place>(items.view(), selected.view_mut(), Some(rejected.view_mut()), count.view_mut())
     }
+
+    // ---- on either engine
 
     fn dispatch<L: Place>(
         mut self,
@@ -196,8 +208,8 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
                 None => selected.wrapping_add(recorded.as_ref().expect("it was recorded").1),
             };
             let [selected, rejected] = [selected, rejected].map(|to| [host::Column::array(from.as_ptr(), to)]);
-            // SAFETY: as above; there is room for all items, or for the recorded ones, as was checked, in memory that is
-            // borrowed exclusively.
+            // SAFETY: as above; there is room for all items, or for the recorded ones, as was
+            // checked, in memory that is borrowed exclusively.
             let found = unsafe {
                 match &recorded {
                     Some((words, _)) => {

@@ -1,19 +1,19 @@
-//! Predicates: which items are kept.
+//! Predicates that select items.
 
 use crate::cuda::{FLOAT_RANGE, INTEGER_RANGE, SAME, SAME_HALVES};
 use crate::{DeviceCode, Element};
 use half::{bf16, f16};
 
-/// Whether an item is kept, on both engines.
+/// A test that selects items, on both engines.
 ///
-/// A predicate may carry values that are known at run time only: they go to the device with the call.
-/// [`predicate!`](crate::predicate) writes one with less, and without `unsafe`.
+/// A predicate may carry values that are known only at run time; the call passes them to the
+/// kernel. [`predicate!`](crate::predicate) declares one in fewer lines, without `unsafe`.
 ///
 /// # Example
 /// ```
 /// use parascan::{DeviceCode, Predicate, compact};
 ///
-/// /// Keeps multiples of a number.
+/// /// Selects multiples of a number.
 /// #[derive(Clone, Copy)]
 /// struct MultipleOf(u32);
 /// impl Predicate<u32> for MultipleOf {
@@ -32,25 +32,26 @@ use half::{bf16, f16};
     note = "ready-made ones are Above, AtLeast, Below, AtMost, Equal, NotEqual, Within, NonZero, Finite and Not; for one of your own, write `parascan::predicate!`"
 )]
 pub trait Predicate<T: Element>: Copy + Send + Sync + 'static {
-    /// Plain data that the kernel is given with the call; `u8` where there is none.
+    /// The type of the kernel's parameters, plain data; `u8` if there are none.
     type Parameters: Element;
-    /// What the kernel is given.
+    /// The kernel's parameters.
     fn parameters(&self) -> Self::Parameters;
-    /// Whether `x` is kept. Never called on anything but an item.
+    /// Whether `x` is selected. Called on items only.
     fn keeps(&self, x: T) -> bool;
-    /// `keeps` over `x`, an item, and `p`, the parameters, in C++: an expression, or statements, the last of which is a `return`.
+    /// `keeps` in C++, of the item `x` and the parameters `p`: an expression, or statements that
+    /// end in a `return`.
     const CUDA: DeviceCode<Self, T>;
-    /// The type under which the kernel sees the item.
+    /// The C++ type of the item in the kernel.
     #[doc(hidden)]
     const CUDA_ITEM: DeviceCode<Self, T> = DeviceCode::element::<T>();
-    /// Whether the kernel keeps what `CUDA` does not.
+    /// Whether the kernel selects the items that `CUDA` rejects.
     #[doc(hidden)]
     fn is_complement(&self) -> bool {
         false
     }
 }
 
-/// Keeps what the predicate does not.
+/// Selects the items that the predicate rejects.
 ///
 /// ```
 /// use parascan::{Below, Not, compact};
@@ -69,7 +70,7 @@ impl<T: Element, P: Predicate<T>> Predicate<T> for Not<P> {
     fn keeps(&self, x: T) -> bool {
         !self.0.keeps(x)
     }
-    // SAFETY: as `P` promises, whose item and parameters it has.
+    // SAFETY: the text is `P`'s, and so are the types of item and parameters.
     const CUDA: DeviceCode<Self, T> = unsafe { DeviceCode::new(P::CUDA.text()) };
     // SAFETY: as above.
     const CUDA_ITEM: DeviceCode<Self, T> = unsafe { DeviceCode::new(P::CUDA_ITEM.text()) };
@@ -78,24 +79,25 @@ impl<T: Element, P: Predicate<T>> Predicate<T> for Not<P> {
     }
 }
 
-// ---- comparisons -------------------------------------------------------------------------------------------------------------
-// On the device each is one test of a range of integers in the order of the items, so that they share their kernels: one for the
-// integers of a size, one for the floats of a size.
+// ---- comparisons
+// A key is an integer that orders as the items do. On the device every comparison tests whether a
+// key is in a range, so all comparisons share a kernel for the integers of a size and one for the
+// floats of a size.
 
 mod sealed {
-    /// What kernels run of an implementation is a text: so there are none outside of this file.
+    /// Kernels run the texts of an implementation, so there is none outside of this file.
     pub trait Sealed {}
 }
 
-/// Elements of the catalog in their order, as integers.
+/// Elements of the catalog that have an order, and so integer keys.
 pub trait Ordered: sealed::Sealed + Element + PartialEq + PartialOrd {
     /// The unsigned integer of the same size.
     #[doc(hidden)]
     type Bits: Element;
-    /// Whether a kernel finds the place of an item in the order by `ordered`.
+    /// The C++ test of a range of keys; for floats it computes the key by `ordered`.
     #[doc(hidden)]
     const CUDA_RANGE: &'static str;
-    /// The type under which a kernel compares two items for equality, and how.
+    /// The C++ type as which a kernel compares two items for equality, and below the comparison.
     #[doc(hidden)]
     const CUDA_COMPARED: &'static str;
     #[doc(hidden)]
@@ -104,18 +106,18 @@ pub trait Ordered: sealed::Sealed + Element + PartialEq + PartialOrd {
     const LEAST: i128;
     #[doc(hidden)]
     const GREATEST: i128;
-    /// The places of the items that are equal to this one; none for NaN.
+    /// The keys of the items that equal this one, first and last; none for NaN.
     #[doc(hidden)]
-    fn places(self) -> Option<(i128, i128)>;
-    /// A place as the kernel computes it.
+    fn keys(self) -> Option<(i128, i128)>;
+    /// A key as the kernel computes it.
     #[doc(hidden)]
-    fn bits(place: i128) -> Self::Bits;
-    /// Whether it is neither infinite nor NaN.
+    fn bits(key: i128) -> Self::Bits;
+    /// Whether the item is neither infinite nor NaN.
     #[doc(hidden)]
     fn is_finite(self) -> bool;
     #[doc(hidden)]
     const ZERO: Self;
-    /// The places of finite items.
+    /// The keys of finite items, first and last.
     #[doc(hidden)]
     const FINITE: (i128, i128);
 }
@@ -130,8 +132,8 @@ macro_rules! integers {
             const CUDA_SAME: &'static str = SAME;
             const LEAST: i128 = $t::MIN as i128;
             const GREATEST: i128 = $t::MAX as i128;
-            fn places(self) -> Option<(i128, i128)> { Some((self as i128, self as i128)) }
-            fn bits(place: i128) -> $bits { place as $bits }
+            fn keys(self) -> Option<(i128, i128)> { Some((self as i128, self as i128)) }
+            fn bits(key: i128) -> $bits { key as $bits }
             #[inline(always)]
             fn is_finite(self) -> bool { true }
             const ZERO: $t = 0;
@@ -151,7 +153,7 @@ macro_rules! floats {
             const CUDA_SAME: &'static str = $same;
             const LEAST: i128 = -1 - Self::GREATEST;
             const GREATEST: i128 = $t::INFINITY.to_bits() as i128;
-            fn places(self) -> Option<(i128, i128)> {
+            fn keys(self) -> Option<(i128, i128)> {
                 let key = |x: $t| crate::Keyed::key_nan_last(x) as i128;
                 if self.is_nan() {
                     None
@@ -161,7 +163,7 @@ macro_rules! floats {
                     Some((key(self), key(self)))
                 }
             }
-            fn bits(place: i128) -> $bits { place as $key as $bits }
+            fn bits(key: i128) -> $bits { key as $key as $bits }
             #[inline(always)]
             fn is_finite(self) -> bool { $t::is_finite(self) }
             const ZERO: $t = $zero;
@@ -171,37 +173,38 @@ macro_rules! floats {
 }
 floats! { f32 u32 i32 0.0, SAME; f64 u64 i64 0.0, SAME; f16 u16 i16 f16::ZERO, SAME_HALVES; bf16 u16 i16 bf16::ZERO, SAME_HALVES; }
 
-/// A range of places, as kernels are given it.
+/// A range of keys, as a kernel's parameters.
 #[doc(hidden)]
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
-pub struct Places<B>([B; 2]); // the first, and how many come after it
-macro_rules! places {
+pub struct KeyRange<B>([B; 2]); // the first key, and the number of keys after it
+macro_rules! key_ranges {
     ($($bits:ident $cuda:literal;)*) => { $(
         // SAFETY: two integers in the same order on both sides.
-        unsafe impl Element for Places<$bits> { const CUDA: &'static str = $cuda; }
+        unsafe impl Element for KeyRange<$bits> { const CUDA: &'static str = $cuda; }
     )* };
 }
-places! {
+key_ranges! {
     u8 "struct { unsigned char low, span; }";
     u16 "struct { unsigned short low, span; }";
     u32 "struct { unsigned int low, span; }";
     u64 "struct { unsigned long long low, span; }";
 }
 
-/// The range from `low` to `high`, and whether it is what is outside of it that is meant: an empty one is all, turned over.
-fn range<T: Ordered>(range: Option<(i128, i128)>) -> (Places<T::Bits>, bool) {
+/// The range of keys from `low` to `high`, and whether it is complemented: an empty range is the
+/// complement of all keys.
+fn range<T: Ordered>(range: Option<(i128, i128)>) -> (KeyRange<T::Bits>, bool) {
     let (low, high, is_empty) = match range {
         Some((low, high)) if low <= high => (low, high, false),
         _ => (0, u64::MAX.into(), true),
     };
-    (Places([T::bits(low), T::bits(high - low)]), is_empty)
+    (KeyRange([T::bits(low), T::bits(high - low)]), is_empty)
 }
 
 macro_rules! comparisons {
     ($(
         $(#[$doc:meta])*
-        $name:ident $(($($field:ident: $t:ident),*))?: keeps |$x:ident| $keeps:expr, places $places:expr, complement $complement:literal;
+        $name:ident $(($($field:ident: $t:ident),*))?: keeps |$x:ident| $keeps:expr, keys $keys:expr, complement $complement:literal;
     )*) => { $(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq)]
@@ -209,12 +212,12 @@ macro_rules! comparisons {
 
         impl<T: Ordered> Predicate<T> for comparisons!(@self $name $(($($field),*))?)
         where
-            Places<T::Bits>: Element,
+            KeyRange<T::Bits>: Element,
         {
-            type Parameters = Places<T::Bits>;
-            fn parameters(&self) -> Places<T::Bits> {
+            type Parameters = KeyRange<T::Bits>;
+            fn parameters(&self) -> KeyRange<T::Bits> {
                 $( let $name($($field),*) = *self; )?
-                range::<T>($places).0
+                range::<T>($keys).0
             }
             #[inline(always)]
             fn keeps(&self, $x: T) -> bool {
@@ -226,7 +229,7 @@ macro_rules! comparisons {
             const CUDA_ITEM: DeviceCode<Self, T> = DeviceCode::element::<T::Bits>();
             fn is_complement(&self) -> bool {
                 $( let $name($($field),*) = *self; )?
-                range::<T>($places).1 != $complement
+                range::<T>($keys).1 != $complement
             }
         }
     )* };
@@ -235,60 +238,60 @@ macro_rules! comparisons {
 }
 
 comparisons! {
-    /// Keeps what is greater than the value. Of floats NaN is neither greater nor less than anything.
+    /// Selects items greater than the value. NaN is neither greater nor less than any float.
     ///
     /// ```
     /// # use parascan::{Above, compact};
     /// assert_eq!(compact::<f32>().keep(Above(0.5)).run(&[0.5, 0.75, f32::NAN, 2.0])?, [0.75, 2.0]);
     /// # Ok::<(), parascan::Error>(())
     /// ```
-    Above(than: T): keeps |x| x > than, places than.places().map(|(_, high)| (high + 1, T::GREATEST)), complement false;
-    /// Keeps what is the value or greater.
-    AtLeast(least: T): keeps |x| x >= least, places least.places().map(|(low, _)| (low, T::GREATEST)), complement false;
-    /// Keeps what is less than the value.
-    Below(than: T): keeps |x| x < than, places than.places().map(|(low, _)| (T::LEAST, low - 1)), complement false;
-    /// Keeps what is the value or less.
-    AtMost(most: T): keeps |x| x <= most, places most.places().map(|(_, high)| (T::LEAST, high)), complement false;
-    /// Keeps what equals the value; -0 equals 0, and nothing equals NaN.
-    Equal(value: T): keeps |x| x == value, places value.places(), complement false;
-    /// Keeps what does not equal the value; NaN does not equal anything.
-    NotEqual(value: T): keeps |x| x != value, places value.places(), complement true;
-    /// Keeps what lies between two values, both included.
+    Above(than: T): keeps |x| x > than, keys than.keys().map(|(_, high)| (high + 1, T::GREATEST)), complement false;
+    /// Selects items greater than or equal to the value.
+    AtLeast(least: T): keeps |x| x >= least, keys least.keys().map(|(low, _)| (low, T::GREATEST)), complement false;
+    /// Selects items less than the value.
+    Below(than: T): keeps |x| x < than, keys than.keys().map(|(low, _)| (T::LEAST, low - 1)), complement false;
+    /// Selects items less than or equal to the value.
+    AtMost(most: T): keeps |x| x <= most, keys most.keys().map(|(_, high)| (T::LEAST, high)), complement false;
+    /// Selects items equal to the value; -0 equals 0, and no float equals NaN.
+    Equal(value: T): keeps |x| x == value, keys value.keys(), complement false;
+    /// Selects items not equal to the value; no float equals NaN.
+    NotEqual(value: T): keeps |x| x != value, keys value.keys(), complement true;
+    /// Selects items between two values, both included.
     Within(least: T, most: T): keeps |x| x >= least && x <= most,
-        places least.places().zip(most.places()).map(|((low, _), (_, high))| (low, high)), complement false;
-    /// Keeps what does not equal zero; NaN is kept.
-    NonZero: keeps |x| x != T::ZERO, places T::ZERO.places(), complement true;
-    /// Keeps what is neither infinite nor NaN.
-    Finite: keeps |x| x.is_finite(), places Some(T::FINITE), complement false;
+        keys least.keys().zip(most.keys()).map(|((low, _), (_, high))| (low, high)), complement false;
+    /// Selects items not equal to zero, NaN included.
+    NonZero: keeps |x| x != T::ZERO, keys T::ZERO.keys(), complement true;
+    /// Selects items that are neither infinite nor NaN.
+    Finite: keeps |x| x.is_finite(), keys Some(T::FINITE), complement false;
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// What a kernel computes: the range of places, and the complement of it where it is asked for.
-    fn by_places<T: Ordered, P: Predicate<T, Parameters = Places<T::Bits>>>(predicate: P, x: T, place: i128) -> bool
+    /// What a kernel computes: whether the key is in the range, or its complement.
+    fn by_keys<T: Ordered, P: Predicate<T, Parameters = KeyRange<T::Bits>>>(predicate: P, x: T, key: i128) -> bool
     where
-        Places<T::Bits>: Element,
+        KeyRange<T::Bits>: Element,
     {
         let wide = |bits: T::Bits| {
             let mut wide = [0; 8];
             wide[..size_of::<T>()].copy_from_slice(bytemuck::bytes_of(&bits));
             u64::from_le_bytes(wide)
         };
-        let Places([low, span]) = predicate.parameters();
+        let KeyRange([low, span]) = predicate.parameters();
         let mask = u64::MAX >> (64 - 8 * size_of::<T>());
         let _ = x;
-        ((wide(T::bits(place)).wrapping_sub(wide(low)) & mask) <= wide(span)) != predicate.is_complement()
+        ((wide(T::bits(key)).wrapping_sub(wide(low)) & mask) <= wide(span)) != predicate.is_complement()
     }
 
-    fn check<T: Ordered + std::fmt::Debug>(all: &[T], place: fn(T) -> i128)
+    fn check<T: Ordered + std::fmt::Debug>(all: &[T], key: fn(T) -> i128)
     where
-        Places<T::Bits>: Element,
+        KeyRange<T::Bits>: Element,
     {
         for &x in all {
             let one = |name: &str, kept: bool, seen: bool| assert_eq!(kept, seen, "{name} of {x:?}");
-            macro_rules! each { ($($p:expr;)*) => { $( one(&format!("{:?}", $p), $p.keeps(x), by_places($p, x, place(x))); )* } }
+            macro_rules! each { ($($p:expr;)*) => { $( one(&format!("{:?}", $p), $p.keeps(x), by_keys($p, x, key(x))); )* } }
             each! { NonZero; Finite; Not(NonZero); Not(Finite); }
             for &v in all {
                 each! { Above(v); AtLeast(v); Below(v); AtMost(v); Equal(v); NotEqual(v); Not(Above(v)); }

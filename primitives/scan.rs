@@ -14,8 +14,8 @@ const NAME: &str = "scan";
 
 /// Computes all prefixes of items `T` under the operator `Op`: output i combines inputs 0 to i.
 ///
-/// Returns a builder; [`Scan`] lists its options. The type of the data chooses the engine: host slices
-/// run on the CPU's cores, cudarc's buffers on their GPU.
+/// Returns a builder; [`Scan`] lists its options. The type of the data chooses the engine: host
+/// slices run on the CPU's cores, cudarc's buffers on their GPU.
 ///
 /// # Example
 /// ```
@@ -39,7 +39,8 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
     }
 }
 
-/// A scan of items `T` by the operator `Op`: its options, and the calls that run it. Made by [`scan`].
+/// A scan of items `T` by the operator `Op`: its options, and the calls that run it. Made by
+/// [`scan`].
 ///
 /// | call | output |
 /// |---|---|
@@ -64,10 +65,10 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 ///
 /// # Same bits
 /// Operands are combined in scan order; no operator is assumed to be commutative. Their grouping
-/// depends on n, the element type, the strategy and, on the device, the architecture that the kernel
-/// was compiled for. It does not depend on timing, the number of threads or multiprocessors, or the
-/// alignment of the memory. So a rounded float sum has the same bits in every run. Host and device
-/// group differently.
+/// depends on n, the element type, the strategy and, on the device, the architecture that the
+/// kernel was compiled for. It does not depend on timing, the number of threads or multiprocessors,
+/// or the alignment of the memory. So a rounded float sum has the same bits in every run. Host and
+/// device group differently.
 ///
 /// # Errors
 /// | error | cause |
@@ -79,8 +80,8 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 /// | [`Error::Capturing`], [`Error::EventTracking`] | a call that cannot be captured into a graph |
 /// | [`Error::OutOfMemory`], [`Error::Driver`], [`Error::Compile`] and others | memory, driver, compiler |
 ///
-/// Nothing has been written when a call returns an error, except that a call of several launches may
-/// return [`Error::Driver`] for a later one. Length zero is valid.
+/// Nothing has been written when a call returns an error, except that a call of several launches
+/// may return [`Error::Driver`] for a later one. Length zero is valid.
 ///
 /// # Panics
 /// Only if the operator panics, on host data. The panic reaches the caller.
@@ -96,7 +97,7 @@ pub struct Scan<Op, T, S = Anywhere> {
 }
 site_methods! { impl[Op: Operator<T>, T: Element] Scan<Op, T; S> { reverse, exclusive, init, strategy, operator } }
 
-// ---- options -----------------------------------------------------------------------------------------------------------------
+// ---- options
 
 impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     /// Output i combines inputs 0 to i. This is the default.
@@ -111,7 +112,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         self
     }
 
-    /// Output i combines inputs 0 to i - 1; output 0 is `init`, or the operator's identity without one.
+    /// Output i combines inputs 0 to i - 1; output 0 is `init`, or the operator's identity without
+    /// one.
     ///
     /// Does not compile for an operator without identity: write
     /// [`.exclusive_from(first)`](Scan::exclusive_from) instead.
@@ -157,7 +159,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         self
     }
 
-    /// Scans from the last item to the first: the reverse of the scan of the reversed input, operand order included.
+    /// Scans from the last item to the first: the reverse of the scan of the reversed input,
+    /// operand order included.
     ///
     /// ```
     /// # use parascan::{Sum, scan};
@@ -175,11 +178,12 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         self
     }
 
-    /// The applications, barriers, launches and bytes of a scan of `n` items on the device, by formula.
+    /// The applications, barriers, launches and bytes of a scan of `n` items on the device, by
+    /// formula.
     ///
-    /// `None` if they do not follow from `n` and the options alone: for any block but the textbook's, for
-    /// [`Strategy::PrefixServer`], whose server combines the aggregates that have arrived, and for lengths
-    /// and elements that no kernel takes.
+    /// `None` if they do not follow from `n` and the options alone: for any block but the
+    /// textbook's, for [`Strategy::PrefixServer`], whose server combines the aggregates that have
+    /// arrived, and for lengths and elements that no kernel takes.
     ///
     /// ```
     /// use parascan::{Block, Network, Strategy, Sum, scan};
@@ -194,16 +198,21 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         Plan::new::<Op, T>(self.strategy, n, 0).ok()?.work::<Op, T>(n, self.exclusive, self.first().is_some())
     }
 
+    // ---- prepare
+
     /// Loads the kernels and grows the workspace for [`run_into`](Scan::run_into) and
     /// [`run_in_place`](Scan::run_in_place) of up to `n` items with the same options.
     ///
-    /// After this such a call allocates nothing, never synchronises, and can be captured into a graph.
+    /// After this such a call allocates nothing, never synchronises, and can be captured into a
+    /// graph.
     ///
-    /// Waits for the driver, and for the compiler if a kernel is not built in. Does not wait for the work on
-    /// the stream, unless loading does: some drivers load kernels lazily, which drains the device.
+    /// Waits for the driver, and for the compiler if a kernel is not built in. Does not wait for
+    /// the work on the stream, unless loading does: some drivers load kernels lazily, which drains
+    /// the device.
     ///
     /// # Errors
-    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
+    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
+    /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
         Plan::check::<Op, T>(self.strategy)?;
@@ -213,7 +222,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     }
 }
 
-// ---- running -----------------------------------------------------------------------------------------------------------------
+// ---- running
 
 impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     /// Returns the result in new memory of the input's length: a `Vec` or a `CudaSlice`.
@@ -274,6 +283,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         self.dispatch::<<X as Source<T>>::Place>(None, data.view_mut())
     }
 
+    // ---- on either engine
+
     /// In place `input` is `None`.
     fn dispatch<P: Place>(mut self, input: Option<View<'_, T>>, output: ViewMut<'_, T>) -> Result<(), Error>
     where
@@ -291,7 +302,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
                 if n != room {
                     return Err(Error::Length { primitive: NAME, input: n, output: room });
                 }
-                // SAFETY: a shared and an exclusive slice of `n` elements, borrowed during the call, so they are disjoint.
+                // SAFETY: a shared and an exclusive slice of `n` elements, borrowed during the
+                // call, so they are disjoint.
                 unsafe { self.on_host(input.as_ptr(), output.as_mut_ptr(), n) }
             }
             (input, ViewMut::Device(output)) => {
@@ -334,8 +346,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         if self.strategy != Strategy::Auto {
             return Err(Error::Strategy { primitive: NAME, strategy: format!("{:?}", self.strategy) });
         }
-        // SAFETY: the caller's. An exclusive scan has a first value: `exclusive` requires an identity at compile time, and
-        // `exclusive_from` sets one.
+        // SAFETY: the caller's. An exclusive scan has a first value: `exclusive` requires an
+        // identity at compile time, and `exclusive_from` sets one.
         unsafe {
             cpu::scan::<Op, T>(input, output, n, self.exclusive, self.first(), self.reverse);
         }
@@ -382,16 +394,18 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         let init = self.first().map(Op::to_cuda);
         submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
             let call = Call { input: from, output: to, n, init, exclusive, reverse, words, scratch };
-            // SAFETY: the kernels are those of the plan, which is for n elements; input and output have n elements each on
-            // this device, by their types, and the guards keep them; words and scratch memory are the workspace's, as large
-            // as the plan asks for, the words zero; the stream's context was bound by `begin`.
+            // SAFETY: the kernels are those of the plan, which is for n elements; input and output
+            // have n elements each on this device, by their types, and the guards keep them; words
+            // and scratch memory are the workspace's, as large as the plan asks for, the words
+            // zero; the stream's context was bound by `begin`.
             unsafe { call.launch(&plan, kernels, stream.cu_stream()) }
         })
     }
 
     // ---- raw calls, for stacks that do not use cudarc
 
-    /// Bytes of scratch memory that [`run_raw`](Scan::run_raw) needs for up to `n` items; zero if one block scans all.
+    /// Bytes of scratch memory that [`run_raw`](Scan::run_raw) needs for up to `n` items; zero if
+    /// one block scans all.
     ///
     /// # Errors
     /// [`Error::TooLong`].
@@ -401,17 +415,19 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
 
     /// Scans `n` items at device addresses, on a stream of the driver's. Does not wait.
     ///
-    /// `scratch` is `scratch_bytes` long, and its address a multiple of 16. Scratch memory must be zero before its first
-    /// use, except for [`Strategy::Hierarchical`]. Every scan leaves it zero, unless it returns an error: then it must
-    /// be zeroed again. Load the kernels by a first call outside of a graph capture.
+    /// `scratch` is `scratch_bytes` long, and its address a multiple of 16. Scratch memory must be
+    /// zero before its first use, except for [`Strategy::Hierarchical`]. Every scan leaves it zero,
+    /// unless it returns an error: then it must be zeroed again. Load the kernels by a first call
+    /// outside of a graph capture.
     ///
     /// # Errors
-    /// [`Error::Scratch`] if the scratch memory is too small or misaligned, and those of the driver and the compiler.
+    /// [`Error::Scratch`] if the scratch memory is too small or misaligned, and those of the driver
+    /// and the compiler.
     ///
     /// # Safety
     /// - A context of the device is current on this thread, and `stream` belongs to it.
-    /// - `input` and `output` are `n` elements each in that device's memory, aligned for `T`, equal or disjoint, and valid
-    ///   until the stream is past the scan.
+    /// - `input` and `output` are `n` elements each in that device's memory, aligned for `T`, equal
+    ///   or disjoint, and valid until the stream is past the scan.
     /// - So are `scratch_bytes` bytes at `scratch`, and nothing else uses them until then.
     ///
     /// # Example

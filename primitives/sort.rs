@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 const NAME: &str = "sort";
 
-/// A type of sort keys: `f32`, `f64`, `f16`, `bf16`, `i8` to `i64`, `u8` to `u64`, `usize` or `isize`.
+/// A type of sort keys: `f32`, `f64`, `f16`, `bf16`, `i8` to `i64`, `u8` to `u64`, `usize` or
+/// `isize`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no type of keys that can be sorted",
     label = "not a `SortKey`",
@@ -104,10 +105,11 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 ///   move once, n (2 b + 2 (b + p)) bytes, and in place twice. n must be from 2^20, in place from
 ///   where two scatter steps begin, to 2^31.
 /// - Frequent keys without a payload in two scatter steps are counted, not moved: 3 n b bytes.
-/// - Skewed keys: a sample of the keys chooses the buckets. Passes sort all keys if no choice for one
-///   scatter step spreads them, or if a bucket overflows. Two scatter steps take any keys whose
+/// - Skewed keys: a sample of the keys chooses the buckets. Passes sort all keys if no choice for
+///   one scatter step spreads them, or if a bucket overflows. Two scatter steps take any keys whose
 ///   buckets fit shared memory; passes sort the part of the output from the first bucket that does
-///   not fit to the last one. If that part is more than 3/8 of all keys (b = 8: 1/2), passes sort all.
+///   not fit to the last one. If that part is more than 3/8 of all keys (b = 8: 1/2), passes sort
+///   all.
 /// - A pass is skipped if all keys have the same digit.
 ///
 /// The limits of the table hold on devices with 227 KiB of shared memory for a block, such as the
@@ -168,7 +170,7 @@ pub struct Sort<K, S = Anywhere> {
 }
 site_methods! { impl[K: SortKey] Sort<K; S> { descending, bits, key } }
 
-// ---- options -----------------------------------------------------------------------------------------------------------------
+// ---- options
 
 impl<K: SortKey, S> Sort<K, S> {
     /// Descending order: the greatest key first. Stable.
@@ -188,9 +190,9 @@ impl<K: SortKey, S> Sort<K, S> {
     /// Compares only these bits of a key; bit 0 is the least significant one. Fewer bits are fewer
     /// passes.
     ///
-    /// The bits are those of the unsigned integer that orders as the keys do: an unsigned key itself,
-    /// a signed one with its sign bit flipped, and for a float the unsigned integer of its size with
-    /// the float's rank.
+    /// The bits are those of the unsigned integer that orders as the keys do: an unsigned key
+    /// itself, a signed one with its sign bit flipped, and for a float the unsigned integer of its
+    /// size with the float's rank.
     ///
     /// ```
     /// # use parascan::sort;
@@ -202,13 +204,17 @@ impl<K: SortKey, S> Sort<K, S> {
         self
     }
 
+    // ---- prepare
+
     /// Loads the kernels and grows the workspace for [`run_into`](Sort::run_into) and the calls in
     /// place without a payload, of up to `n` keys by the same bits.
     ///
-    /// After this such a call allocates nothing, never synchronises, and can be captured into a graph.
+    /// After this such a call allocates nothing, never synchronises, and can be captured into a
+    /// graph.
     ///
     /// # Errors
-    /// [`Error::Bits`], [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
+    /// [`Error::Bits`], [`Error::Capturing`] if the stream is being captured, and those of the
+    /// driver and the compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         self.prepare_for::<()>(n, Missing { keys: [false, true] }, workspace)
     }
@@ -231,7 +237,9 @@ impl<K: SortKey, S> Sort<K, S> {
         self.prepare_for::<I>(n, Missing { keys: [true, true] }, workspace)
     }
 
-    /// [`prepare`](Sort::prepare) for [`run_lexicographic_in_place`](Sort::run_lexicographic_in_place) with second keys of type `L`.
+    /// [`prepare`](Sort::prepare) for
+    /// [`run_lexicographic_in_place`](Sort::run_lexicographic_in_place) with second keys of type
+    /// `L`.
     ///
     /// # Errors
     /// As for [`prepare`](Sort::prepare).
@@ -262,7 +270,7 @@ impl<K: SortKey, S> Sort<K, S> {
     }
 }
 
-// ---- running -----------------------------------------------------------------------------------------------------------------
+// ---- running
 
 impl<K: SortKey, S> Sort<K, S> {
     /// Returns the sorted keys in new memory: a `Vec` or a `CudaSlice`.
@@ -315,8 +323,8 @@ impl<K: SortKey, S> Sort<K, S> {
 
     /// Sorts the keys in place, with a second buffer of the caller's that is at least as long.
     ///
-    /// Keys move between the two and end in the first, so no scratch memory of their size is needed.
-    /// The contents of the second buffer are unspecified afterwards.
+    /// Keys move between the two and end in the first, so no scratch memory of their size is
+    /// needed. The contents of the second buffer are unspecified afterwards.
     ///
     /// ```
     /// # use parascan::sort;
@@ -410,8 +418,8 @@ impl<K: SortKey, S> Sort<K, S> {
         self.dispatch::<<X as Source<K>>::Place, V>(Keys::InPlace(keys.view_mut(), None), payload)
     }
 
-    /// Sorts rows of two keys in lexicographic order, in place: by `keys`, and where these are equal
-    /// (in the compared bits) by `second`.
+    /// Sorts rows of two keys in lexicographic order, in place: by `keys`, and where these are
+    /// equal (in the compared bits) by `second`.
     ///
     /// Makes two sorts with a payload, by `second` first.
     ///
@@ -425,8 +433,8 @@ impl<K: SortKey, S> Sort<K, S> {
     ///
     /// # Errors
     /// [`Error::Length`] if the arrays differ in length, and those of [`Sort`]. If the later sort
-    /// fails (its kernels cannot be loaded, or memory runs out), both arrays are ordered by `second`
-    /// alone.
+    /// fails (its kernels cannot be loaded, or memory runs out), both arrays are ordered by
+    /// `second` alone.
     pub fn run_lexicographic_in_place<L, X, Y>(mut self, keys: &mut X, second: &mut Y) -> Result<(), Error>
     where
         L: SortKey,
@@ -446,7 +454,8 @@ impl<K: SortKey, S> Sort<K, S> {
         sort_on_either::<K, L>(self.descending, bits, n, keys_in_place, payload, stream, workspace)
     }
 
-    /// Returns the source index of each key of the sorted order, in new memory; the keys do not move.
+    /// Returns the source index of each key of the sorted order, in new memory; the keys do not
+    /// move.
     ///
     /// ```
     /// # use parascan::sort;
@@ -650,9 +659,9 @@ fn on_host<K: SortKey, V: Pod>(
     };
     let from = host::Arrays { keys: from_keys.cast(), values: from_values.cast() };
     let to = host::Arrays { keys: to_keys.cast(), values: to_values.cast() };
-    // SAFETY: all arrays have n items, as was checked, and the scratch memory is as large as `scratch`
-    // says; written arrays are borrowed exclusively or were just allocated, and shared ones are not
-    // written.
+    // SAFETY: all arrays have n items, as was checked, and the scratch memory is as large as
+    // `scratch` says; written arrays are borrowed exclusively or were just allocated, and shared
+    // ones are not written.
     unsafe { sort.run(from, to, scratch.as_mut_ptr()) }
     Ok(())
 }
@@ -723,10 +732,10 @@ fn on_device<K: SortKey, V: Pod>(
     };
     submit.with_memory(workspace, 0, plan.scratch(Missing { keys: missing }), |_, scratch| {
         let call = SortCall { descending, keys_in, keys, values_in, values, scratch };
-        // SAFETY: the kernels are the program's, and the plan is for n keys, in place if they are; all
-        // arrays have n items on this device, as was checked, and the guards keep them; written arrays
-        // are borrowed exclusively; the scratch memory is the workspace's, as large as the plan asks
-        // for; the stream's context was bound by `begin`.
+        // SAFETY: the kernels are the program's, and the plan is for n keys, in place if they are;
+        // all arrays have n items on this device, as was checked, and the guards keep them; written
+        // arrays are borrowed exclusively; the scratch memory is the workspace's, as large as the
+        // plan asks for; the stream's context was bound by `begin`.
         unsafe { call.launch(&plan, kernels, device, stream.cu_stream()) }
     })
 }

@@ -12,13 +12,15 @@ use std::marker::PhantomData;
 
 const NAME: &str = "three-way partition";
 
-/// A stable partition of items `T` into three parts, by two predicates. Made by [`Partition::then`].
+/// A stable partition of items `T` into three parts, by two predicates. Made by
+/// [`Partition::then`].
 ///
 /// The first part is the items that satisfy the first predicate. The second part is the other items
-/// that satisfy the second predicate. The third part is the rest. Each part keeps the original order.
+/// that satisfy the second predicate. The third part is the rest. Each part keeps the original
+/// order.
 ///
-/// `counts` are two `u64` in the same memory as the items: the lengths of the first and of the second
-/// part. Cost, waiting and errors are as for a [`Partition`].
+/// `counts` are two `u64` in the same memory as the items: the lengths of the first and of the
+/// second part. Cost, waiting and errors are as for a [`Partition`].
 ///
 /// # Example
 /// ```
@@ -41,18 +43,22 @@ pub struct ThreeWay<T, P, Q, S = Anywhere> {
 site_methods! { impl[T: Element, P: Predicate<T>, Q: Predicate<T>] ThreeWay<T, P, Q; S> { first, second, complement, item } }
 
 impl<T: Element, P: Predicate<T>, S> Partition<T, ByPredicate<P>, S> {
-    /// Partitions the rejected items once more: those that satisfy `second` form a part before the rest.
+    /// Partitions the rejected items once more: those that satisfy `second` form a part before the
+    /// rest.
     pub fn then<Q: Predicate<T>>(self, second: Q) -> ThreeWay<T, P, Q, S> {
         let Partition { choice: ByPredicate(first), complement, site, item } = self;
         ThreeWay { first, second, complement, site, item }
     }
 }
 
+// ---- prepare
+
 impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
     /// [`Partition::prepare`] for a partition into three parts.
     ///
     /// # Errors
-    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
+    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
+    /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
         Self::program().prepare(NAME, n, workspace, device)
@@ -62,7 +68,10 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
         CompactProgram::new::<KeepEither<T, P, Q>, Staged, Nothing>(3)
     }
 
-    /// Returns the three parts, one after the other, in new memory, and the lengths of the first two.
+    // ---- running
+
+    /// Returns the three parts, one after the other, in new memory, and the lengths of the first
+    /// two.
     ///
     /// On the device it waits for these lengths.
     ///
@@ -87,7 +96,8 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
         Ok((output, lengths))
     }
 
-    /// Writes the three parts, one after the other, into one buffer of the caller's, as long as the items.
+    /// Writes the three parts, one after the other, into one buffer of the caller's, as long as the
+    /// items.
     pub fn run_into<X, O, N>(self, items: &X, output: &mut O, counts: &mut N) -> Result<(), Error>
     where
         X: Source<T> + ?Sized,
@@ -104,8 +114,8 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
 
     /// Writes the three parts into three buffers.
     ///
-    /// Each buffer must have room for its part. On the device nothing is written past the end of a buffer
-    /// that is too short, and `counts` tells.
+    /// Each buffer must have room for its part. On the device nothing is written past the end of a
+    /// buffer that is too short, and `counts` tells.
     ///
     /// ```
     /// # use parascan::{Below, Equal, partition};
@@ -134,6 +144,8 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
         let others = Some((second.view_mut(), rest.view_mut()));
         self.dispatch::<X::Place>(items.view(), first.view_mut(), others, counts.view_mut())
     }
+
+    // ---- on either engine
 
     fn dispatch<L: Place>(
         mut self,
@@ -173,7 +185,8 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
             second: B,
         }
         let parameters = Both { first: self.first.parameters(), second: self.second.parameters() };
-        // SAFETY: the program is of both predicates, and these are its parameters; it reads the items only.
+        // SAFETY: the program is of both predicates, and these are its parameters; it reads the
+        // items only.
         unsafe { call.submit(Self::program(), (&raw const parameters).cast()) }
     }
 
@@ -218,8 +231,8 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
         };
         for (words, to) in parts.iter().zip(to) {
             let part = host::ByWords { words: words.as_ptr() };
-            // SAFETY: the words have a bit for each item; there is room for each part, as was checked, in memory that is
-            // borrowed exclusively.
+            // SAFETY: the words have a bit for each item; there is room for each part, as was
+            // checked, in memory that is borrowed exclusively.
             unsafe { host::compact(n, &part, false, &[host::Column::array(from, to)], &[]) };
         }
         counts[..2].copy_from_slice(&found.map(|count| count as u64));

@@ -12,8 +12,8 @@ const NAME: &str = "unique";
 
 /// Copies the first item of each run of equal neighbours.
 ///
-/// Items are compared by `==`: -0 equals 0, and no NaN equals another, so every NaN stays. Returns a
-/// builder; see [`Unique`].
+/// Items are compared by `==`: -0 equals 0, and no NaN equals another, so every NaN stays. Returns
+/// a builder; see [`Unique`].
 ///
 /// # Example
 /// ```
@@ -44,6 +44,8 @@ pub struct Unique<T, S = Anywhere> {
 }
 site_methods! { impl[T: Ordered] Unique<T; S> { append, item } }
 
+// ---- options
+
 impl<T: Ordered, S> Unique<T, S> {
     /// Appends to the items that the output already holds, as [`Compact::append`] does.
     pub fn append(mut self) -> Self {
@@ -51,15 +53,19 @@ impl<T: Ordered, S> Unique<T, S> {
         self
     }
 
+    // ---- prepare
+
     /// [`Compact::prepare`] for this call.
     ///
     /// # Errors
-    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the compiler.
+    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
+    /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         prepare::<T, Changes, Staged, Nothing>(NAME, n, workspace, 1)
     }
 
-    /// [`prepare`](Unique::prepare) for [`run_pairs_into`](Unique::run_pairs_into) with a payload of type `V`.
+    /// [`prepare`](Unique::prepare) for [`run_pairs_into`](Unique::run_pairs_into) with a payload
+    /// of type `V`.
     ///
     /// # Errors
     /// As for [`prepare`](Unique::prepare).
@@ -83,6 +89,8 @@ impl<T: Ordered, S> Unique<T, S> {
         prepare::<T, Changes, Places<I>, Nothing>(NAME, n, workspace, 1)
     }
 
+    // ---- running
+
     /// Returns the first item of each run in new memory of exactly that length.
     ///
     /// On the device it waits for the count.
@@ -94,7 +102,8 @@ impl<T: Ordered, S> Unique<T, S> {
         self.compaction().run(items)
     }
 
-    /// Writes the first item of each run into the caller's memory; see [the count](Compact#the-count).
+    /// Writes the first item of each run into the caller's memory; see [the
+    /// count](Compact#the-count).
     pub fn run_into<X, O, N>(self, items: &X, output: &mut O, count: &mut N) -> Result<(), Error>
     where
         X: Source<T> + ?Sized,
@@ -139,7 +148,8 @@ impl<T: Ordered, S> Unique<T, S> {
         self.compaction().indices_into(items, indices, count)
     }
 
-    /// Writes the first item of each run, and the index at which the run begins, into the caller's memory.
+    /// Writes the first item of each run, and the index at which the run begins, into the caller's
+    /// memory.
     pub fn run_with_indices_into<I, X, O, Q, N>(
         self,
         items: &X,
@@ -158,7 +168,8 @@ impl<T: Ordered, S> Unique<T, S> {
         self.compaction().run_with_indices_into(items, output, indices, count)
     }
 
-    /// Returns the first key of each run of equal keys, and its payload, in new memory of exactly that length.
+    /// Returns the first key of each run of equal keys, and its payload, in new memory of exactly
+    /// that length.
     ///
     /// On the device it waits for the count.
     pub fn run_pairs<V, X, Y>(self, keys: &X, payload: &Y) -> Result<(X::Owned, Y::Owned), Error>
@@ -191,6 +202,8 @@ impl<T: Ordered, S> Unique<T, S> {
     {
         self.compaction().run_pairs_into(keys, payload, output, payload_output, count)
     }
+
+    // ---- on either engine
 
     /// The compaction that keeps the first item of each run.
     fn compaction(self) -> Compact<T, Changes, S> {

@@ -42,8 +42,8 @@ pub enum Error {
         /// The least length, in elements.
         needed: usize,
     },
-    /// Memory cannot be allocated on the host, or has more bytes than an address counts. If device memory
-    /// runs out, the call returns [`Error::Driver`] with `CUDA_ERROR_OUT_OF_MEMORY`.
+    /// Memory cannot be allocated on the host, or has more bytes than an address counts. If device
+    /// memory runs out, the call returns [`Error::Driver`] with `CUDA_ERROR_OUT_OF_MEMORY`.
     #[error("{primitive}: {n} elements of {size} bytes cannot be allocated")]
     OutOfMemory {
         /// The primitive that was called.
@@ -157,7 +157,8 @@ pub enum Error {
         /// Bytes that the call needs.
         needed: usize,
     },
-    /// The stream is being captured into a graph, and the call would have to allocate memory, load kernels or wait.
+    /// The stream is being captured into a graph, and the call would have to allocate memory, load
+    /// kernels or wait.
     #[error("{primitive}: the stream is being captured and {what}")]
     Capturing {
         /// The primitive that was called.
@@ -165,7 +166,8 @@ pub enum Error {
         /// The obstacle, and what to do instead.
         what: &'static str,
     },
-    /// The stream is being captured while cudarc tracks events, which would add events from outside to the capture.
+    /// The stream is being captured while cudarc tracks events, which would add events from outside
+    /// to the capture.
     #[error(
         "{primitive}: the stream is being captured while cudarc's event tracking is on; call CudaContext::disable_event_tracking before the buffers are allocated"
     )]

@@ -1,5 +1,5 @@
-//! Parallel primitives for CUDA GPUs and for the CPU: scan by any associative operator on any element
-//! type, compaction, partition, unique, offsets, pack, expand, and a stable radix sort.
+//! Parallel primitives for CUDA GPUs and for the CPU: scan by any associative operator on any
+//! element type, compaction, partition, unique, offsets, pack, expand, and a stable radix sort.
 //!
 //! ```
 //! use parascan::{Max, Sum, scan};
@@ -53,8 +53,8 @@
 //!
 //! # Calls
 //!
-//! Every primitive is a builder. It is made by a function, told its options, and run once. The calls
-//! have the same names in all builders:
+//! Every primitive is a builder. It is made by a function, told its options, and run once. The
+//! calls have the same names in all builders:
 //!
 //! | call | meaning |
 //! |---|---|
@@ -70,17 +70,17 @@
 //! - Operands are combined in order: an operator need not be commutative.
 //! - Integers wrap. Sums and products of f16 and bf16 are carried in f32, and rounded once for each
 //!   output.
-//! - In the maximum and the minimum of floats NaN wins, -0 is less than +0, and every NaN of a result
-//!   is the positive one with all bits of the mantissa set.
+//! - In the maximum and the minimum of floats NaN wins, -0 is less than +0, and every NaN of a
+//!   result is the positive one with all bits of the mantissa set.
 //! - Results have the same bits in every run. Host and device may round a float sum differently.
-//! - The library never copies data between host and device unasked, no call into the caller's memory
-//!   waits for the device, and no error is a panic.
+//! - The library never copies data between host and device unasked, no call into the caller's
+//!   memory waits for the device, and no error is a panic.
 //!
 //! # Where it is slower
 //!
 //! On the CPU a scan of a short slice that is in the cache is no faster than a hand-written loop,
-//! unless the operator is a vector instruction on integers. The first use of an operator of your own
-//! compiles its kernels, which then stay on disk.
+//! unless the operator is a vector instruction on integers. The first use of an operator of your
+//! own compiles its kernels, which then stay on disk.
 
 #[macro_use]
 mod catalog;

@@ -158,7 +158,8 @@ impl<'a, T> View<'a, T> {
             View::Device(_) => unreachable!("the types agree on the place"),
         }
     }
-    /// The stream of a call on the view, if it is on the device: the chosen one, or the buffer's own.
+    /// The stream of a call on the view, if it is on the device: the chosen one, or the buffer's
+    /// own.
     pub(crate) fn stream(&self, chosen: Option<&Arc<CudaStream>>) -> Option<Arc<CudaStream>> {
         match self {
             View::Host(_) => None,
@@ -359,7 +360,8 @@ pub(crate) fn zero<T>(memory: &mut dyn DevicePtrMut<T>) -> Result<(), Error> {
         return Ok(());
     }
     let (address, _written) = memory.device_ptr_mut(&stream);
-    // SAFETY: the buffer has `bytes` bytes on the device, and the guard keeps it until this is on the stream.
+    // SAFETY: the buffer has `bytes` bytes on the device, and the guard keeps it until this is on
+    // the stream.
     let code = unsafe { sys::cuMemsetD8Async(address, 0, bytes, stream.cu_stream()) };
     cuda::check("cuMemsetD8Async", stream.context().ordinal(), code)
 }
@@ -375,8 +377,8 @@ pub(crate) fn copy_on<T: Pod + DeviceRepr>(
         let (from, _read) = memory.device_ptr(stream);
         let (to, _written) = copy.device_ptr_mut(stream);
         let bytes = memory.len() * size_of::<T>();
-        // SAFETY: both buffers have `bytes` bytes on the device and are disjoint; the guards keep them until this is on
-        // the stream.
+        // SAFETY: both buffers have `bytes` bytes on the device and are disjoint; the guards keep
+        // them until this is on the stream.
         let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream.cu_stream()) };
         cuda::check("cuMemcpyDtoDAsync", stream.context().ordinal(), code)?;
     }
@@ -411,7 +413,8 @@ pub(crate) fn part_to_host<T: Pod>(
         return Err(Error::Capturing { primitive: NAME, what: "it waits for the stream" });
     }
     let (from, read) = memory.device_ptr(stream);
-    // SAFETY: both sides have `bytes` bytes, by the assertion and `zeros_on_host`, and live until the stream is past this.
+    // SAFETY: both sides have `bytes` bytes, by the assertion and `zeros_on_host`, and live until
+    // the stream is past this.
     let copied = unsafe {
         let bytes = count * size_of::<T>();
         let from = from + (first * size_of::<T>()) as u64;

@@ -60,11 +60,12 @@ impl<P: OnDevice> Site<P> for With<'_> {
     }
 }
 
-/// Writes what every builder has alike: `on`, `workspace`, `Clone`, `Copy` and the private `at`, which gives the
-/// builder another site.
+/// Writes what every builder has alike: `on`, `workspace`, `Clone`, `Copy` and the private `at`,
+/// which gives the builder another site.
 ///
-/// A builder is a struct whose last type parameter, after the semicolon, is its site, in the field `site`. In braces are
-/// its other fields; after `where` are the parameters that must be `Copy` for the builder to be.
+/// A builder is a struct whose last type parameter, after the semicolon, is its site, in the field
+/// `site`. In braces are its other fields; after `where` are the parameters that must be `Copy` for
+/// the builder to be.
 macro_rules! site_methods {
     (
         impl[$($generics:tt)*] $builder:ident<$($parameter:ident),*; $site:ident> { $($field:ident),* }
@@ -86,7 +87,8 @@ macro_rules! site_methods {
 
             /// Runs on the workspace's stream, with the workspace's scratch memory.
             ///
-            /// After `prepare` for as many items or more, a call that writes into the caller's memory allocates nothing.
+            /// After `prepare` for as many items or more, a call that writes into the caller's
+            /// memory allocates nothing.
             pub fn workspace(
                 self,
                 workspace: &mut $crate::Workspace,

@@ -1,4 +1,5 @@
-//! The checks and preparations of every launch: devices and contexts of the buffers, capture, kernels, scratch memory.
+//! The checks and preparations of every launch: devices and contexts of the buffers, capture,
+//! kernels, scratch memory.
 
 use crate::cuda::Kernels;
 use crate::memory::{bind, is_capturing};
@@ -30,8 +31,9 @@ impl<'s> Submit<'s> {
 
     /// Checks that a buffer which belongs to the stream `home` can be used on this stream.
     ///
-    /// The buffer's context must be the same object as the stream's. cudarc orders work on a buffer against other streams only
-    /// if the context object has counted more than one stream, so two objects of one context would order nothing.
+    /// The buffer's context must be the same object as the stream's. cudarc orders work on a buffer
+    /// against other streams only if the context object has counted more than one stream, so two
+    /// objects of one context would order nothing.
     ///
     /// # Errors
     /// [`Error::WrongDevice`], [`Error::WrongContext`].
@@ -74,8 +76,9 @@ impl<'s> Submit<'s> {
         }
     }
 
-    /// Calls `launch` with the addresses of `words` bytes of status words, all zero, and of `scratch` bytes of scratch
-    /// memory. Both are the workspace's, or a temporary one's if there is none.
+    /// Calls `launch` with the addresses of `words` bytes of status words, all zero, and of
+    /// `scratch` bytes of scratch memory. Both are the workspace's, or a temporary one's if there
+    /// is none.
     ///
     /// # Errors
     /// [`Error::Capturing`], [`Error::Driver`], and those of `launch`.
@@ -94,7 +97,8 @@ impl<'s> Submit<'s> {
         }
     }
 
-    /// Begins `prepare`: makes the context of the workspace's stream current, and returns its device.
+    /// Begins `prepare`: makes the context of the workspace's stream current, and returns its
+    /// device.
     ///
     /// # Errors
     /// [`Error::Capturing`], [`Error::Driver`].

@@ -9,8 +9,8 @@ use std::sync::Arc;
 /// Scratch memory on a device, kept between calls on one stream.
 ///
 /// `prepare` of any builder grows it and loads kernels. After that a call of that builder with
-/// `.workspace(&mut workspace)` allocates nothing, never synchronises, and can be captured into a CUDA
-/// graph.
+/// `.workspace(&mut workspace)` allocates nothing, never synchronises, and can be captured into a
+/// CUDA graph.
 ///
 /// # Rules
 /// - One workspace serves every primitive. Calls with it run one after the other, on its stream.
@@ -39,7 +39,8 @@ pub struct Workspace {
     stream: Arc<CudaStream>,
     /// Status words: zero between calls.
     words: Option<Block>,
-    /// Whether a call failed after it got the status words: one of its launches may have left some that are not zero.
+    /// Whether a call failed after it got the status words: one of its launches may have left some
+    /// that are not zero.
     unclean: bool,
     /// Scratch memory, with no content that lasts between calls.
     scratch: Option<Block>,
@@ -59,7 +60,8 @@ struct Block {
 }
 
 impl Block {
-    /// Allocates `bytes` bytes in the order of the stream, all zero if `is_zero`. The stream's context is current.
+    /// Allocates `bytes` bytes in the order of the stream, all zero if `is_zero`. The stream's
+    /// context is current.
     fn new(stream: &Arc<CudaStream>, bytes: usize, is_zero: bool) -> Result<Block, Error> {
         let device = stream.context().ordinal();
         // SAFETY: no kernel reads a byte of it that was not written before.
@@ -73,7 +75,8 @@ impl Block {
         Ok(block)
     }
 
-    /// Zeroes it, in the order of the stream that it was allocated on. The stream's context is current.
+    /// Zeroes it, in the order of the stream that it was allocated on. The stream's context is
+    /// current.
     fn zero(&self, stream: &Arc<CudaStream>) -> Result<(), Error> {
         // SAFETY: the block has `bytes` bytes at `address`, allocated on this stream.
         let code = unsafe { sys::cuMemsetD8Async(self.address, 0, self.bytes, stream.cu_stream()) };
@@ -97,11 +100,11 @@ impl Workspace {
         [&self.words, &self.scratch].into_iter().flatten().chain(&self.outgrown).map(|block| block.bytes).sum()
     }
 
-    /// Calls `launch` with the addresses of status words, all zero, and of scratch memory. Both grow if they are too
-    /// small. The stream's context is current.
+    /// Calls `launch` with the addresses of status words, all zero, and of scratch memory. Both
+    /// grow if they are too small. The stream's context is current.
     ///
-    /// The last launch of a call leaves its words zero. If `launch` fails between two launches, the next call zeroes them
-    /// first.
+    /// The last launch of a call leaves its words zero. If `launch` fails between two launches, the
+    /// next call zeroes them first.
     pub(crate) fn lend(
         &mut self,
         primitive: &'static str,
@@ -116,8 +119,8 @@ impl Workspace {
         Ok(())
     }
 
-    /// The addresses of status words, all zero, and of scratch memory. Both grow if they are too small. The stream's
-    /// context is current.
+    /// The addresses of status words, all zero, and of scratch memory. Both grow if they are too
+    /// small. The stream's context is current.
     pub(crate) fn reserve(
         &mut self,
         primitive: &'static str,
