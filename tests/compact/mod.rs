@@ -14,6 +14,7 @@ use std::sync::Arc;
 mod by_predicate;
 mod device;
 mod host;
+mod new_memory;
 mod three_way;
 
 /// Which items are kept: so many of a thousand, in runs of a length.
