@@ -352,27 +352,8 @@ impl<'a> OnDevice<'a> {
 
         // The guards order the work against other streams; they live until it is launched.
         let mut guards = Vec::with_capacity(8);
-        let mut room = [usize::MAX; 3];
-        let mut at = [ColumnAt::default(); 2];
         let in_place = columns[0].from.is_none();
-        for (column, at) in columns.iter_mut().zip(&mut at) {
-            if let Some(from) = column.from {
-                let (address, guard) = from.address(&stream);
-                guards.push(guard);
-                at.from = address;
-            }
-            for (part, to) in column.to.iter_mut().enumerate() {
-                match to {
-                    Some(to) => {
-                        room[part] = room[part].min(to.room());
-                        let (address, guard) = to.address(&stream);
-                        guards.push(guard);
-                        at.to[part] = address;
-                    }
-                    None => at.to[part] = at.to[0],
-                }
-            }
-        }
+        let (mut at, mut room) = addresses(&mut columns, &stream, &mut guards);
         if one_buffer {
             room = [room[0]; 3];
         }
@@ -417,6 +398,35 @@ impl<'a> OnDevice<'a> {
             }
         })
     }
+}
+
+/// The addresses of the columns, and the room of each part: the shortest of its outputs. A part
+/// without an output gets the address of the first part's.
+fn addresses<'a>(
+    columns: &'a mut [Moving<'_>; 2],
+    stream: &'a CudaStream,
+    guards: &mut Vec<SyncOnDrop<'a>>,
+) -> ([ColumnAt; 2], [usize; 3]) {
+    let mut at = [ColumnAt::default(); 2];
+    let mut room = [usize::MAX; 3];
+    for (column, at) in columns.iter_mut().zip(&mut at) {
+        if let Some(from) = column.from {
+            let (address, guard) = from.address(stream);
+            guards.push(guard);
+            at.from = address;
+        }
+        for (part, to) in column.to.iter_mut().enumerate() {
+            let Some(to) = to else {
+                at.to[part] = at.to[0];
+                continue;
+            };
+            room[part] = room[part].min(to.room());
+            let (address, guard) = to.address(stream);
+            guards.push(guard);
+            at.to[part] = address;
+        }
+    }
+    (at, room)
 }
 
 // ---- on the host

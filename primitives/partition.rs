@@ -185,48 +185,16 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
         C: Chosen<T, L>,
         S: Site<L>,
     {
-        let n = items.len();
         if let View::Host(from) = items {
-            self.choice.selectors(NAME, n)?;
-            long_enough(NAME, "the count", count.len(), 1)?;
-            let rooms = [selected.len(), rejected.as_ref().map_or(n, |rejected| rejected.len())];
-            // SAFETY: a view of the items; `selectors` has checked the lengths.
-            let choice = unsafe { self.choice.on_host(from.as_ptr()) };
-            // The recorded items move, whatever the choice would select the next time.
-            let recorded = if rejected.is_none() || rooms.iter().any(|&room| room < n) {
-                // SAFETY: as above.
-                let (words, found) = unsafe { recorded(NAME, n, &choice, self.complement) }?;
-                long_enough(NAME, "the output of the selected items", rooms[0], found)?;
-                long_enough(NAME, "the output of the rejected items", rooms[1], n - found)?;
-                Some((words, found))
-            } else {
-                None
-            };
-            let selected = selected.host().as_mut_ptr();
-            let rejected = match &mut rejected {
-                Some(rejected) => rejected.host().as_mut_ptr(),
-                None => selected.wrapping_add(recorded.as_ref().expect("it was recorded").1),
-            };
-            let [selected, rejected] = [selected, rejected].map(|to| [host::Column::array(from.as_ptr(), to)]);
-            // SAFETY: as above; there is room for all items, or for the recorded ones, as was
-            // checked, in memory that is borrowed exclusively.
-            let found = unsafe {
-                match &recorded {
-                    Some((words, _)) => {
-                        host::compact(n, &host::ByWords { words: words.as_ptr() }, false, &selected, &rejected)
-                    }
-                    None => host::compact(n, &choice, self.complement, &selected, &rejected),
-                }
-            };
-            count.host()[0] = found as u64;
-            return Ok(());
+            let rejected = rejected.as_mut().map(|rejected| rejected.host());
+            return self.on_host::<L>(from, selected.host(), rejected, count.host());
         }
         let stream = self.site.stream().unwrap_or(items.home()).clone();
         let rejected = rejected.as_mut().map(|rejected| rejected as &mut dyn BufferMut);
         let call = OnDevice {
             primitive: NAME,
             stream,
-            n,
+            n: items.len(),
             complement: [self.complement, false],
             append: false,
             chosen: Some(&items),
@@ -235,5 +203,51 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
             workspace: self.site.take_workspace(),
         };
         call.run::<T, L, C, C::Items, Nothing>(&self.choice, 2)
+    }
+
+    fn on_host<L: Place>(
+        self,
+        items: &[T],
+        selected: &mut [T],
+        rejected: Option<&mut [T]>,
+        count: &mut [u64],
+    ) -> Result<(), Error>
+    where
+        C: Chosen<T, L>,
+    {
+        let (n, from) = (items.len(), items.as_ptr());
+        self.choice.selectors(NAME, n)?;
+        long_enough(NAME, "the count", count.len(), 1)?;
+        let rooms = [selected.len(), rejected.as_ref().map_or(n, |rejected| rejected.len())];
+        // SAFETY: a view of the items; `selectors` has checked the lengths.
+        let choice = unsafe { self.choice.on_host(from) };
+        // The recorded items move, whatever the choice would select the next time.
+        let recorded = if rejected.is_none() || rooms.iter().any(|&room| room < n) {
+            // SAFETY: as above.
+            let (words, found) = unsafe { recorded(NAME, n, &choice, self.complement) }?;
+            long_enough(NAME, "the output of the selected items", rooms[0], found)?;
+            long_enough(NAME, "the output of the rejected items", rooms[1], n - found)?;
+            Some((words, found))
+        } else {
+            None
+        };
+        let selected = selected.as_mut_ptr();
+        let rejected = match rejected {
+            Some(rejected) => rejected.as_mut_ptr(),
+            None => selected.wrapping_add(recorded.as_ref().expect("it was recorded").1),
+        };
+        let [selected, rejected] = [selected, rejected].map(|to| [host::Column::array(from, to)]);
+        // SAFETY: as above; there is room for all items, or for the recorded ones, as was checked,
+        // in memory that is borrowed exclusively.
+        let found = unsafe {
+            match &recorded {
+                Some((words, _)) => {
+                    host::compact(n, &host::ByWords { words: words.as_ptr() }, false, &selected, &rejected)
+                }
+                None => host::compact(n, &choice, self.complement, &selected, &rejected),
+            }
+        };
+        count[0] = found as u64;
+        Ok(())
     }
 }

@@ -124,14 +124,14 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// arguments; on the device the [workspace](Sort::workspace) keeps it, and
 /// [`Workspace::bytes`] says how much that is after [`prepare`](Sort::prepare).
 ///
-/// | call | scratch bytes, and on the device a constant part |
+/// | call | scratch bytes |
 /// |---|---|
 /// | `run`, `run_into`, `run_in_place`, the `run_pairs` calls | n (b + p) |
 /// | `run_in_place_with_buffer` | none of the keys' size |
 /// | `indices`, `indices_into`, with indices of i bytes | n (2 b + i) |
 ///
-/// The constant part is 0.1 to 70 MiB. For 10^5 to 4 · 10^6 keys in one scatter step it is 3 to
-/// 46 MiB. With a payload it grows by 2 KiB for each tile of 1536 to 8704 keys. One block needs no
+/// On the device 0.1 to 70 MiB are added, of which one scatter step for 10^5 to 4 · 10^6 keys takes
+/// 3 to 46 MiB; with a payload, 2 KiB more for each tile of 1536 to 8704 keys. One block needs no
 /// scratch memory, and a counting sort none of the keys' size.
 ///
 /// # Waiting
