@@ -710,25 +710,25 @@ fn on_device<K: SortKey, V: Pod>(
 
     // The guards order the work against other streams; they live until it is launched.
     let mut guards = Vec::with_capacity(4);
-    let mut kept = |(address, guard)| {
+    let mut guarded = |(address, guard)| {
         guards.push(guard);
         address
     };
     let (keys_in, keys) = match &mut keys {
-        Keys::Into(from, to) => (kept(from.address(stream)), [Some(kept(to.address(stream))), None]),
+        Keys::Into(from, to) => (guarded(from.address(stream)), [Some(guarded(to.address(stream))), None]),
         Keys::InPlace(keys, second) => {
-            let keys = kept(keys.address(stream));
-            (keys, [Some(keys), second.as_mut().map(|second| kept(second.address(stream)))])
+            let keys = guarded(keys.address(stream));
+            (keys, [Some(keys), second.as_mut().map(|second| guarded(second.address(stream)))])
         }
-        Keys::Read(from) => (kept(from.address(stream)), [None, None]),
+        Keys::Read(from) => (guarded(from.address(stream)), [None, None]),
     };
     let (values_in, values) = match &mut payload {
         Payload::None => (0, 0),
         Payload::Array(from, to) => {
-            let to = kept(to.address(stream));
-            (from.as_ref().map_or(to, |from| kept(from.address(stream))), to)
+            let to = guarded(to.address(stream));
+            (from.as_ref().map_or(to, |from| guarded(from.address(stream))), to)
         }
-        Payload::Indices(to) => (0, kept(to.address(stream))),
+        Payload::Indices(to) => (0, guarded(to.address(stream))),
     };
     submit.with_memory(workspace, 0, plan.scratch(Missing { keys: missing }), |_, scratch| {
         let call = SortCall { descending, keys_in, keys, values_in, values, scratch };
