@@ -1,16 +1,17 @@
-//! What a macro does not see, the types, is left to Rust: a copy of the body in which each operand of an operator and each receiver of
-//! a method must be a number. It is never called.
+//! Checks by Rust's own types, which a macro does not see: beside the text stands a copy of the
+//! body, never called, in which each operand of an operator and each receiver of a method must be a
+//! number.
 
 use crate::input::Input;
 use crate::methods::{is_of_halves, method};
-use crate::translate::{assigned, inner, is_untyped};
+use crate::translate::{assigning_operator, is_untyped, ungrouped};
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
 use syn::{BinOp, Expr, UnOp, parse_quote, parse2};
 
-/// The copy, as a function that nobody can name.
+/// The copy of the body, as a function without a name outside of its constant.
 pub(crate) fn check(input: &Input) -> TokenStream {
     let Input { library, types, result, arguments, body } = input;
     let type_of = |name: &syn::Ident| types.iter().find(|(known, _)| known == name).map(|(_, ty)| ty);
@@ -25,7 +26,7 @@ pub(crate) fn check(input: &Input) -> TokenStream {
         const _: () = {
             #[allow(
                 warnings, clippy::all, clippy::pedantic, arithmetic_overflow, overflowing_literals, unconditional_panic,
-                reason = "what there is to say is said of the body itself"
+                reason = "rustc gives these warnings for the body itself"
             )]
             fn check(#(#arguments),*) -> #result { #body }
         };
@@ -37,7 +38,8 @@ struct Numbers<'a> {
 }
 
 impl Numbers<'_> {
-    /// Has an operand checked by a function of the library: `number`, or `plain_number`, which leaves out what has 16 bits, and bool.
+    /// Passes an operand through a function of the library: `number` takes every number and `bool`,
+    /// `plain_number` neither `f16`, `bf16` nor `bool`.
     fn wrap(&self, function: &str, operand: &mut Expr) {
         let library = self.library;
         let function = syn::Ident::new(function, operand.span());
@@ -48,7 +50,7 @@ impl Numbers<'_> {
 
 impl VisitMut for Numbers<'_> {
     fn visit_expr_mut(&mut self, expression: &mut Expr) {
-        // Before anything in it is wrapped.
+        // A wrapped operand no longer looks like a literal, so this is asked first.
         let untyped = match &*expression {
             Expr::Binary(binary) => is_untyped(&binary.left),
             Expr::Unary(unary) => is_untyped(&unary.expr),
@@ -61,7 +63,7 @@ impl VisitMut for Numbers<'_> {
             Expr::Binary(binary) => {
                 let is_remainder = matches!(binary.op, BinOp::Rem(_) | BinOp::RemAssign(_));
                 let function = if is_remainder { "plain_number" } else { "number" };
-                if assigned(&binary.op).is_some() {
+                if assigning_operator(&binary.op).is_some() {
                     let mut place = (*binary.left).clone();
                     self.wrap(function, &mut place);
                     *expression = parse_quote!({ #place; #binary });
@@ -76,7 +78,7 @@ impl VisitMut for Numbers<'_> {
                 let function = if is_of_halves(&call.method.to_string()) { "number" } else { "plain_number" };
                 self.wrap(function, &mut call.receiver);
             }
-            Expr::Call(call) if matches!(inner(&call.func), Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "from")) =>
+            Expr::Call(call) if matches!(ungrouped(&call.func), Expr::Path(path) if path.path.segments.last().is_some_and(|last| last.ident == "from")) =>
             {
                 call.args.iter_mut().for_each(|argument| self.wrap("number", argument));
             }

@@ -1,4 +1,5 @@
-//! Names of fields: the same in Rust and in C++, so a field may have no name that means something else there.
+//! Names of fields. A field has the same name in Rust and in C++, so the name must not mean
+//! something else in C++.
 
 use proc_macro2::TokenStream;
 use syn::Ident;
@@ -19,11 +20,12 @@ pub(crate) const KEYWORDS: [&str; 92] = [
     "while", "xor", "xor_eq",
 ];
 
-/// Macros without parameters that a kernel's text has before a field, and types that a field behind this one may have. All other names of
-/// the templates and of CUDA, such as `threadIdx`, may be a field's too.
+/// Names that a kernel's text defines before a struct: macros without parameters, and types that a
+/// later field of the struct may have. A field may have every other name of the templates and of
+/// CUDA, such as `threadIdx`.
 pub(crate) const DEFINED: [&str; 5] = ["FORM", "NETWORK", "NULL", "bf16", "f16"];
 
-/// Why this name cannot be a field's, in words, if it cannot.
+/// The message that refuses this name for a field, if C++ does not take it.
 pub(crate) fn refusal(name: &Ident) -> Option<String> {
     let text = name.to_string();
     let reserved =
@@ -31,20 +33,20 @@ pub(crate) fn refusal(name: &Ident) -> Option<String> {
     let why = if text.starts_with("r#") {
         "C++ has no raw identifiers"
     } else if !text.is_ascii() {
-        "in CUDA C++ a name has ASCII letters, digits and underscores alone"
+        "a name in CUDA C++ has only ASCII letters, digits and underscores"
     } else if KEYWORDS.contains(&text.as_str()) {
-        "in C++ this one is a keyword"
+        "it is a keyword of C++"
     } else if reserved {
-        "C++ reserves names with two underscores in a row, and with an underscore before a capital letter at the front"
+        "C++ reserves names with two underscores in a row, and names that begin with an underscore and a capital letter"
     } else if DEFINED.contains(&text.as_str()) {
-        "in the text of a kernel this one is defined already"
+        "the text of a kernel defines it already"
     } else {
         return None;
     };
     Some(format!("the field `{name}` needs another name: {why}"))
 }
 
-/// An error at each of the names that cannot be a field's.
+/// An error at each name that C++ does not take for a field.
 pub(crate) fn field_names(names: TokenStream) -> TokenStream {
     let names = syn::parse::Parser::parse2(
         |input: syn::parse::ParseStream| {

@@ -1,17 +1,17 @@
-//! What the macro is given.
+//! The input of `cuda_text`: types, arguments and the Rust body.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use syn::parse::{Parse, ParseStream, Parser};
 use syn::{Expr, Ident, Pat, Result, Token, Type, parenthesized};
 
 pub(crate) struct Input {
-    /// Where the library keeps what the macros use.
+    /// The path of the library's module for these macros.
     pub(crate) library: TokenStream,
-    /// The types that have a name in C++, the name first.
+    /// The types that have a name in C++, each behind its name.
     pub(crate) types: Vec<(Ident, Type)>,
-    /// The C++ name of what the body gives.
+    /// The C++ name of the body's type.
     pub(crate) result: Ident,
-    /// What the arguments are called in C++, the C++ names of their types, and what they are called in Rust.
+    /// For each argument its C++ name, the C++ name of its type, and its Rust pattern.
     pub(crate) arguments: Vec<(Ident, Ident, Pat)>,
     pub(crate) body: Expr,
 }
@@ -64,7 +64,8 @@ fn listed<T>(input: ParseStream, of: &str, each: impl Fn(ParseStream) -> Result<
     Ok(all)
 }
 
-/// Without the invisible groups that `macro_rules` puts around a fragment: patterns cannot be parsed through them.
+/// The tokens without the invisible groups that `macro_rules` puts around a fragment: syn parses no
+/// pattern through them.
 fn ungrouped(tokens: TokenStream) -> TokenStream {
     let each = |tree| match tree {
         TokenTree::Group(group) if group.delimiter() == Delimiter::None => ungrouped(group.stream()),

@@ -1,8 +1,12 @@
-//! Writes the CUDA C++ text of an operator or a predicate from its Rust body. `parascan::operator!` and `parascan::predicate!` use it where
-//! no text is given; which Rust it takes is said there. `parascan::element!` has the names of fields checked here.
+//! The CUDA C++ text of an operator or a predicate, translated from its Rust body.
 //!
-//! What it writes calls the functions of `cuda-templates/core/rust.cuh`, which find the types of what they are given by overload resolution:
-//! so a body is translated by its syntax alone, and what a type must be known for (where a literal stands alone) has to be written.
+//! `parascan::operator!` and `parascan::predicate!` call this crate if the user gives no text. The
+//! documentation of `operator!` lists the Rust that it translates. `parascan::element!` checks the
+//! names of fields here.
+//!
+//! The text calls the functions of `cuda-templates/core/rust.cuh`, and C++ finds the function by
+//! overload resolution. So a body is translated by its syntax alone. Only a literal that meets no
+//! type needs a suffix.
 
 mod check;
 mod cpp;
@@ -17,15 +21,15 @@ mod tests;
 use proc_macro2::TokenStream;
 use quote::quote;
 
-/// The text, as an expression: `library: path; types: (Name: Type) ...; result: Name; arguments: (name Name: pattern) ...; body: expression`,
-/// where names are those of C++.
+/// The text as a string expression, of `library: path; types: (Name: Type) ...; result: Name;
+/// arguments: (name Name: pattern) ...; body: expression`. The names are those of C++.
 #[doc(hidden)]
 #[proc_macro]
 pub fn cuda_text(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     text(input.into()).into()
 }
 
-/// Nothing, or an error at each of the names that cannot be those of a struct's fields in C++: `name name ...`.
+/// An error at each name of `name name ...` that C++ does not take for a field; otherwise nothing.
 #[doc(hidden)]
 #[proc_macro]
 pub fn field_names(input: proc_macro::TokenStream) -> proc_macro::TokenStream {

@@ -1,16 +1,16 @@
-//! The methods and constants that are translated.
+//! The methods and constants of the subset, and numbers as C++ writes them.
 
-/// What an argument of a method is.
+/// The type of a method's argument.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Argument {
-    /// Of the receiver's type.
+    /// The receiver's type.
     Same,
-    /// A `u32`.
+    /// `u32`, whatever the receiver is.
     Amount,
 }
 use Argument::{Amount, Same};
 
-/// The arguments behind the receiver, and the methods that have them.
+/// Lists of arguments behind the receiver, each with the methods that take them.
 #[rustfmt::skip]
 pub(crate) const METHODS: &[(&[Argument], &[&str])] = &[
     // integers
@@ -42,13 +42,13 @@ pub(crate) const METHODS: &[(&[Argument], &[&str])] = &[
     (&[Same], &["powf", "hypot", "atan2"]),
 ];
 
-/// The function of `core/rust.cuh`, and the arguments behind the receiver.
+/// The function of `core/rust.cuh` for a method, and the method's arguments behind the receiver.
 pub(crate) fn method(name: &str) -> Option<(&str, &'static [Argument])> {
     let (arguments, _) = METHODS.iter().find(|(_, names)| names.contains(&name))?;
-    Some((name.strip_prefix("wrapping_").unwrap_or(name), arguments)) // the functions wrap
+    Some((name.strip_prefix("wrapping_").unwrap_or(name), arguments)) // every function wraps
 }
 
-/// Whether numbers of 16 bits have the method too.
+/// Whether `f16` and `bf16` have the method too.
 pub(crate) fn is_of_halves(name: &str) -> bool {
     #[rustfmt::skip]
     const OF_HALVES: [&str; 9] = [
@@ -58,7 +58,8 @@ pub(crate) fn is_of_halves(name: &str) -> bool {
     OF_HALVES.contains(&name)
 }
 
-/// Whether it is a number's type, which has the same name on both sides.
+/// Whether `name` is a type of numbers, or `bool`. These types have the same name in Rust and in
+/// C++.
 pub(crate) fn is_number(name: &str) -> bool {
     #[rustfmt::skip]
     const NUMBERS: [&str; 15] = [
@@ -121,13 +122,13 @@ pub(crate) fn integer(number: &str, value: i128) -> String {
 /// An integer as C++ writes it.
 pub(crate) fn digits(value: i128) -> String {
     match i64::try_from(value) {
-        Ok(i64::MIN) => format!("{} - 1", i64::MIN + 1), // there are no negative literals, and so none of this size
+        Ok(i64::MIN) => format!("{} - 1", i64::MIN + 1), // C++ has no negative literals, and its greatest literal is one too small
         Ok(value) => value.to_string(),
         Err(_) => format!("{value}ull"),
     }
 }
 
-/// A float of type `number`, whose exact value this is; `bits` are its own, where it is not finite.
+/// A float of type `number` with this exact value, or with these bits if the value is not finite.
 pub(crate) fn float(number: &str, value: f64, bits: u64) -> String {
     if value.is_finite() { format!("{number}({value:?})") } else { format!("rust::from_bits<{number}>({bits:#x})") }
 }

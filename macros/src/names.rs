@@ -1,17 +1,19 @@
-//! Names of variables: what each is called in C++, and where it can be seen.
+//! The C++ names of variables, and the scopes in which they are visible.
 
 use std::collections::HashMap;
 use syn::Ident;
 
-/// Rust's scopes, the innermost last. In C++ no two variables have the same name, so one may shadow another, and a name that ends in an
-/// underscore or a number is no keyword, no argument and no macro of the templates. None begins with an underscore or has two in a row,
-/// which C++ reserves.
+/// Rust's scopes, the innermost last.
+///
+/// Each C++ name is given once, so a variable may shadow another. A name ends in an underscore or a
+/// number, as no keyword, argument or macro of the templates does. No name begins with an
+/// underscore or has two in a row, which C++ reserves.
 #[derive(Default)]
 pub(crate) struct Names {
     scopes: Vec<HashMap<String, String>>,
-    /// How often each name was given.
+    /// For each name, how often it was given.
     given: HashMap<String, usize>,
-    /// How many scopes there were where the operands began that are being translated, if any are.
+    /// For each block operand around the current expression, the number of scopes at its start.
     operands: Vec<usize>,
 }
 
@@ -24,7 +26,8 @@ impl Names {
         self.scopes.pop();
     }
 
-    /// What is opened from here on belongs to an operand.
+    /// Opens the scope of a block operand. Scopes opened before `close_operand` belong to the
+    /// operand.
     pub(crate) fn open_operand(&mut self) {
         self.operands.push(self.scopes.len());
         self.open();
@@ -54,7 +57,7 @@ impl Names {
         cuda
     }
 
-    /// A name that no variable of the user's has.
+    /// A new name for a temporary, which no variable of the body has.
     pub(crate) fn temporary(&mut self, what: &str) -> String {
         let times = self.given.entry(format!("{what} ")).and_modify(|times| *times += 1).or_insert(1);
         if *times == 1 { what.to_owned() } else { format!("{what}{times}") }
@@ -65,7 +68,7 @@ impl Names {
         self.scopes.iter().rev().find_map(|scope| scope.get(&name)).map(String::as_str)
     }
 
-    /// Whether it is a variable from outside of the operand that is being translated.
+    /// Whether a variable was declared outside of the innermost block operand.
     pub(crate) fn is_from_outside(&self, rust: &Ident) -> bool {
         let name = rust.to_string();
         let inside = self.operands.last().copied().unwrap_or(0);
@@ -73,7 +76,7 @@ impl Names {
     }
 }
 
-/// The words of a name, with one underscore between two of them.
+/// The words of a Rust name in ASCII, with one underscore between two words.
 fn plain(name: &Ident) -> String {
     let ascii: String = name.to_string().trim_start_matches("r#").chars().map(ascii).collect();
     let words: Vec<&str> = ascii.split('_').filter(|word| !word.is_empty()).collect();

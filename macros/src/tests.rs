@@ -1,4 +1,4 @@
-//! The text of each construct, and the words of what is refused.
+//! The text of each construct, and the message of each refusal.
 
 use super::*;
 use crate::input::Input;
@@ -11,7 +11,7 @@ fn translated(input: TokenStream) -> Result<String, Vec<String>> {
     translate(&syn::parse2::<Input>(input).expect("the macros' own syntax")).map_err(words)
 }
 
-/// Of a `combine` on numbers or on a struct.
+/// The text of a `combine` on numbers or on a struct.
 fn combine(body: TokenStream) -> Result<String, Vec<String>> {
     translated(
         quote!(library: own; types: (Carry: Pair<f32, u32>); result: Carry; arguments: (a Carry: a) (b Carry: b); body: #body),
@@ -26,7 +26,7 @@ fn is(body: TokenStream, text: &str) {
     }
 }
 
-/// An expression that is returned.
+/// Asserts that the text returns this expression.
 #[track_caller]
 fn returns(body: TokenStream, text: &str) {
     is(body, &format!("return {text};"));
@@ -38,8 +38,7 @@ fn refused(body: TokenStream, words: &[&str]) {
     assert_eq!(combine(body).expect_err("it is outside of the subset"), words);
 }
 
-const LITERAL: &str =
-    "the type of this literal cannot be told here; add a suffix, as in `0_u32`, or say the type of the `let`";
+const LITERAL: &str = "the type of this literal is unknown; add a suffix, as in `0_u32`, or give the `let` a type";
 
 // ---- expressions -----------------------------------------------------------------------------------------------------------
 
@@ -80,7 +79,7 @@ fn literals() {
     // Halfway between two f32, but for what f64 cannot hold.
     refused(
         quote!(a + 1.000000059604644775390625000000000001),
-        &["this number is another one when it is rounded to f64 first; add a suffix"],
+        &["this number changes if it is rounded to f64 before f32; add a suffix"],
     );
 }
 
@@ -105,8 +104,8 @@ fn casts() {
     returns(quote!(f32::from_bits(a)), "rust::from_bits<f32>(a)");
     returns(quote!(half::f16::from_f32(a)), "rust::from_f32<f16>(a)");
     returns(quote!(bf16::from_bits(3)), "rust::from_bits<bf16>(rust::literal(3))");
-    refused(quote!(a as f16), &["casts are to integers, f32 and f64"]);
-    refused(quote!(a as _), &["casts are to integers, f32 and f64"]);
+    refused(quote!(a as f16), &["a cast converts to an integer, f32 or f64"]);
+    refused(quote!(a as _), &["a cast converts to an integer, f32 or f64"]);
     refused(quote!(1 as f32), &[LITERAL]);
     refused(quote!(u64::from(1)), &[LITERAL]);
 }
@@ -120,13 +119,13 @@ fn methods() {
     returns(quote!(a.value.key_nan_last()), "rust::key_nan_last(a.value)");
     returns(quote!(u32::max(a, b)), "rust::max(a, b)");
     returns(quote!(f32::sqrt(2.0)), "rust::sqrt(f32(rust::literal(2.0)))");
-    refused(quote!(a.checked_add(b)), &["`checked_add`; `parascan::operator!` says which methods are"]);
+    refused(quote!(a.checked_add(b)), &["`checked_add` is not in the subset that `parascan::operator!` documents"]);
     refused(quote!(a.powi(2)), &["multiply, or write `powf`, instead of `powi`"]);
     refused(quote!(a.into()), &["write `as`, or `f64::from`, instead of `into`"]);
-    refused(quote!(a.min()), &["`min` has 1 arguments"]);
+    refused(quote!(a.min()), &["`min` takes 1 argument behind its receiver"]);
     refused(quote!(1.max(a)), &[LITERAL]);
-    refused(quote!(gcd(a, b)), &["the functions are the methods of numbers, `from`, `from_bits` and `from_f32`"]);
-    refused(quote!(a.exp::<u8>()), &["type arguments of a method"]);
+    refused(quote!(gcd(a, b)), &["a body can call only the methods of numbers, `from`, `from_bits` and `from_f32`"]);
+    refused(quote!(a.exp::<u8>()), &["a method call has no type arguments"]);
 }
 
 /// Every method that is listed has its function, with as many arguments.
@@ -243,9 +242,9 @@ fn blocks_as_operands() {
                 n
             }
         }),
-        &["an operand that assigns to what is outside of it; give it a `let`"],
+        &["an operand cannot assign to a variable outside of it; move the block to a `let`"],
     );
-    refused(quote!(a + { return b }), &["`return` in a block that is a value"]);
+    refused(quote!(a + { return b }), &["a block that is a value cannot contain `return`"]);
 }
 
 // ---- statements ----------------------------------------------------------------------------------------------------------------
@@ -301,21 +300,21 @@ fn variables() {
             n = a;
             n
         }),
-        &["a `let` has a value"],
+        &["a `let` needs a value"],
     );
     refused(
         quote!({
             let n: Vec<u8> = a;
             n
         }),
-        &["the types that can be named are those of numbers and `Pair<f32,u32>`"],
+        &["the types that can be named here are those of numbers and `Pair<f32,u32>`"],
     );
     refused(
         quote!({
             let [x] = a;
             x
         }),
-        &["a `let` is of a name, of the fields of a struct, or of a tuple of names and one of values"],
+        &["a `let` declares a name, the fields of a struct, or a tuple of names from a tuple of values"],
     );
 }
 
@@ -362,14 +361,14 @@ fn loops() {
             for i in 0..8 {}
             a
         }),
-        &["the type of this range cannot be told here; add a suffix, as in `0..8_u32`"],
+        &["the type of this range is unknown; add a suffix, as in `0..8_u32`"],
     );
     refused(
         quote!({
             for i in a {}
             a
         }),
-        &["a `for` goes over a range of integers with both ends, or `.rev()` of one"],
+        &["a `for` runs over a range of integers with both ends, or over `.rev()` of one"],
     );
     refused(quote!({ loop {} }), &["write `for` or `while` instead of `loop`"]);
     refused(
@@ -379,14 +378,14 @@ fn loops() {
             }
             a
         }),
-        &["labels"],
+        &["a loop has no label"],
     );
     refused(
         quote!({
             a + b;
             a
         }),
-        &["this has no effect"],
+        &["this statement has no effect"],
     );
 }
 
@@ -429,7 +428,7 @@ fn structs() {
         }),
         &["the structs that can be named here are `Pair<f32,u32>`"],
     );
-    refused(quote!(a.0), &["fields have names"]);
+    refused(quote!(a.0), &["a tuple's fields are not in the subset; use a struct with named fields"]);
 }
 
 #[test]
@@ -449,7 +448,7 @@ fn two_types_and_their_names() {
         .as_deref(),
         Ok(text)
     );
-    let words = "not translated to CUDA: two types have this name; write its arguments, as in `Name::<f32>`";
+    let words = "not translated to CUDA: two types have this name; write the type arguments, as in `Name::<f32>`";
     assert_eq!(
         lift(quote!({
             let c = Pair { first };
@@ -533,23 +532,20 @@ fn what_is_refused() {
             assert!(a > b);
             a
         }),
-        &["macros"],
+        &["a body calls no macros"],
     );
-    refused(quote!(max!(a, b)), &["macros"]);
-    refused(quote!(*&a), &["references"]);
-    refused(quote!(a.f[0]), &["arrays"]);
-    refused(quote!((|x| x)(a)), &["the functions are the methods of numbers, `from`, `from_bits` and `from_f32`"]);
-    refused(quote!(if let 1 = a { a } else { b }), &["`if let` and `while let`"]);
-    refused(
-        quote!(K),
-        &["names are those of arguments and variables of the body; write the value, or make it a field"],
-    );
+    refused(quote!(max!(a, b)), &["a body calls no macros"]);
+    refused(quote!(*&a), &["references are not in the subset"]);
+    refused(quote!(a.f[0]), &["arrays are not in the subset"]);
+    refused(quote!((|x| x)(a)), &["a body can call only the methods of numbers, `from`, `from_bits` and `from_f32`"]);
+    refused(quote!(if let 1 = a { a } else { b }), &["`if let` and `while let` are not in the subset"]);
+    refused(quote!(K), &["a body can name only its arguments and variables; write the value, or make it a field"]);
     refused(
         quote!({
             fn f() {}
             a
         }),
-        &["items in a body"],
+        &["a body defines no items"],
     );
     refused(
         quote!({
@@ -557,12 +553,12 @@ fn what_is_refused() {
             let a = b;
             a
         }),
-        &["attributes"],
+        &["a body has no attributes"],
     );
-    refused(quote!(unsafe { a }), &["`parascan::operator!` says which expressions are"]);
+    refused(quote!(unsafe { a }), &["this expression is not in the subset that `parascan::operator!` documents"]);
     refused(quote!(1 + 2), &[LITERAL]);
     refused(quote!((a < 1) == (2 < 3)), &[LITERAL]);
-    // All that is wrong is said at once.
+    // One translation reports all errors.
     refused(
         quote!({
             let c = K;
@@ -571,13 +567,13 @@ fn what_is_refused() {
             }
         }),
         &[
-            "names are those of arguments and variables of the body; write the value, or make it a field",
+            "a body can name only its arguments and variables; write the value, or make it a field",
             "write `if` and `else` instead of `match`",
         ],
     );
 }
 
-/// What comes through `macro_rules` lies in groups that nobody sees.
+/// Fragments that come through `macro_rules` lie in invisible groups.
 #[test]
 fn groups_of_macro_rules() {
     let group = |tokens: TokenStream| TokenTree::Group(Group::new(Delimiter::None, tokens));
@@ -609,26 +605,26 @@ fn names_of_fields() {
         "x count_ then_by _private _x1 threadIdx blockDim warpSize u32 min Element Carry made rust self_ type_ NaN";
     assert_eq!(field_names(others), [""; 0]);
     for (name, why) in [
-        ("char16_t", "in C++ this one is a keyword"),
-        ("static_cast", "in C++ this one is a keyword"),
-        ("bitor", "in C++ this one is a keyword"),
-        ("co_yield", "in C++ this one is a keyword"),
+        ("char16_t", "it is a keyword of C++"),
+        ("static_cast", "it is a keyword of C++"),
+        ("bitor", "it is a keyword of C++"),
+        ("co_yield", "it is a keyword of C++"),
         ("r#type", "C++ has no raw identifiers"),
-        ("größe", "in CUDA C++ a name has ASCII letters, digits and underscores alone"),
+        ("größe", "a name in CUDA C++ has only ASCII letters, digits and underscores"),
         (
             "__shared__",
-            "C++ reserves names with two underscores in a row, and with an underscore before a capital letter at the front",
+            "C++ reserves names with two underscores in a row, and names that begin with an underscore and a capital letter",
         ),
         (
             "a__b",
-            "C++ reserves names with two underscores in a row, and with an underscore before a capital letter at the front",
+            "C++ reserves names with two underscores in a row, and names that begin with an underscore and a capital letter",
         ),
         (
             "_Float",
-            "C++ reserves names with two underscores in a row, and with an underscore before a capital letter at the front",
+            "C++ reserves names with two underscores in a row, and names that begin with an underscore and a capital letter",
         ),
-        ("NULL", "in the text of a kernel this one is defined already"),
-        ("f16", "in the text of a kernel this one is defined already"),
+        ("NULL", "the text of a kernel defines it already"),
+        ("f16", "the text of a kernel defines it already"),
     ] {
         let words = format!("the field `{name}` needs another name: {why}");
         assert_eq!(field_names(&format!("x {name} y")), std::slice::from_ref(&words));
@@ -648,12 +644,20 @@ fn names_of_fields() {
     }
 }
 
-/// Macros without parameters that the templates leave defined, or that a unit defines before it includes them.
+/// The files below a folder.
+fn templates(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let paths = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    paths.flat_map(|path| if path.is_dir() { templates(&path) } else { vec![path] }).collect()
+}
+
+/// Macros without parameters that the templates leave defined, or that a unit defines before it
+/// includes them.
 #[test]
 fn macros_of_kernels_are_no_names_of_fields() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../cuda-templates");
-    for file in std::fs::read_dir(folder).expect("the templates") {
-        let text = std::fs::read_to_string(file.expect("a file").path()).expect("a template");
+    let files = templates(std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../cuda-templates")));
+    assert!(files.len() > 20, "{files:?}");
+    for file in files {
+        let text = std::fs::read_to_string(file).expect("a template");
         for line in text.lines() {
             let Some(name) = line.trim_start().strip_prefix("#define ").and_then(|rest| rest.split(' ').next()) else {
                 continue;
@@ -680,7 +684,7 @@ fn names_of_variables_are_none_that_cpp_reserves() {
     );
 }
 
-/// A choice in the `else` of a choice and so on: each level adds to the time, where it once doubled it.
+/// The translation time of nested `if` and `else` is linear in their number.
 #[test]
 fn nested_choices() {
     const DEPTH: usize = 32;

@@ -26,5 +26,5 @@ mod input;
 mod methods;
 #[path = "../../macros/src/names.rs"]
 mod names;
-#[path = "../../macros/src/translate.rs"]
+#[path = "../../macros/src/translate/mod.rs"]
 mod translate;
