@@ -535,7 +535,7 @@ mod tests {
 
     #[test]
     fn names_of_cuda_and_the_templates_are_names_of_fields() {
-        compile_all(vec![(90, "Borrow".into(), unit_of::<Borrow, Borrowed>().source("laws.cuh"))]);
+        compile_all(vec![(90, "Borrow".into(), unit_of::<Borrow, Borrowed>().source("laws/operator.cuh"))]);
     }
 
     /// What is made of every construct compiles, on every type; the laws run it.
