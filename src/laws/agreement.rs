@@ -2,8 +2,9 @@
 
 use super::device::{Device, p};
 use super::measure::{Again, Measure, same_bits};
+use super::search::{Operand, config, fold, hex, operand_lines, results, shown};
 use super::values::Bytes;
-use super::{Laws, Operand, Violation, config, fold, hex, operand_lines, results, shown};
+use super::{Laws, Violation};
 use crate::{Element, Error, Operator, cuda};
 use bytemuck::{bytes_of, pod_read_unaligned, zeroed_vec};
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};

@@ -67,122 +67,25 @@ mod agreement;
 mod device;
 mod measure;
 mod predicate;
+mod search;
 mod values;
+mod violation;
 
 pub use predicate::{PredicateLaws, of_predicate};
 pub use proptest;
 pub use values::{any_bits, ordinary};
+pub use violation::Violation;
 
 use crate::{Associativity, Element, Error, Operator};
-use bytemuck::{bytes_of, pod_read_unaligned};
+use bytemuck::bytes_of;
 use measure::Measure;
-use proptest::collection::vec;
 use proptest::strategy::{BoxedStrategy, Strategy};
-use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
+use search::{Law, Operand, fold, results, shown, smallest};
 use std::any::type_name;
-use std::fmt::{self, Debug, Write};
+use std::fmt::{self, Debug};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use values::{Bytes, Layout, any_bytes, ordinary_bytes};
-
-/// Which law an operator or a predicate breaks, and the counterexample. Prints itself for people under `Debug` too, so that it reads
-/// well from `unwrap` and from a test that returns it.
-///
-/// # Example
-/// ```
-/// use parascan::laws;
-///
-/// parascan::operator! {
-///     struct Minus on i32 {
-///         associativity: Exact,
-///         combine: |a, b| a.wrapping_sub(b),
-///     }
-/// }
-/// let violation = laws::of::<Minus, i32>().check().unwrap_err();
-/// assert!(matches!(violation, laws::Violation::Associativity { .. }));
-/// println!("{violation}");
-/// ```
-/// ```text
-/// Minus is not associative on i32:
-///     a = 0
-///     b = 0
-///     c = 1
-///     (a b) c = -1
-///     a (b c) = 1
-/// ```
-#[derive(thiserror::Error)]
-#[non_exhaustive]
-pub enum Violation {
-    /// Another grouping gives another result.
-    #[error("{operator} is not associative on {element}:\n{counterexample}")]
-    Associativity {
-        /// The operator's type.
-        operator: &'static str,
-        /// The element's type.
-        element: &'static str,
-        /// The operands and the results, shrunk.
-        counterexample: String,
-    },
-    /// The identity is not neutral.
-    #[error("the identity of {operator} on {element} is not neutral:\n{counterexample}")]
-    Identity {
-        /// The operator's type.
-        operator: &'static str,
-        /// The element's type.
-        element: &'static str,
-        /// The operand and the results, shrunk.
-        counterexample: String,
-    },
-    /// The Rust and the CUDA body differ.
-    #[error("the Rust and the CUDA body of {operator} on {element} disagree:\n{counterexample}")]
-    Agreement {
-        /// The operator's type, or the predicate's.
-        operator: &'static str,
-        /// The element's type.
-        element: &'static str,
-        /// The operands and the results, shrunk.
-        counterexample: String,
-    },
-    /// The Rust body of a predicate panics. (That of an operator breaks the law that is being checked.)
-    #[error("{predicate} panics on {element}:\n{counterexample}")]
-    Panic {
-        /// The predicate's type.
-        predicate: &'static str,
-        /// The element's type.
-        element: &'static str,
-        /// The predicate, the item and the panic's words, shrunk.
-        counterexample: String,
-    },
-    /// The operator rounds, and nothing says by how much.
-    #[error(
-        "{operator} on {element} is `Rounding` and its carry holds no floats that are known: say with `.close(...)` which carries are close enough"
-    )]
-    NoBound {
-        /// The operator's type.
-        operator: &'static str,
-        /// The element's type.
-        element: &'static str,
-    },
-    /// The strategy gives no values.
-    #[error("no values for {operator} on {element}: {reason}")]
-    NoValues {
-        /// The operator's type, or the predicate's.
-        operator: &'static str,
-        /// The element's type.
-        element: &'static str,
-        /// What proptest said.
-        reason: String,
-    },
-    /// Agreement could not be checked: there is no device or no compiler, or the compiler refuses the CUDA body.
-    #[error(transparent)]
-    Engine(#[from] Error),
-}
-
-impl Debug for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
 
 /// The laws of `Op` on `T`.
 ///
@@ -431,97 +334,5 @@ fn skipped<Bodies, T>(agreement: Result<(), Violation>) -> Result<(), Violation>
             Ok(())
         }
         agreement => agreement,
-    }
-}
-
-/// The cases are many, for a law that breaks on special values alone, and cheap. Nothing is written to disk.
-fn config() -> Config {
-    let config = Config { failure_persistence: None, max_shrink_iters: 1 << 16, ..Config::default() };
-    if std::env::var_os("PROPTEST_CASES").is_some() { config } else { Config { cases: 1024, ..config } }
-}
-
-/// Elements whose partial result an operand is, at least one.
-type Operand = Vec<Bytes>;
-
-/// Whether a law holds for some operands; if not, what there is to say.
-type Law<'a> = &'a dyn Fn(&[Operand]) -> Result<(), String>;
-
-/// The lines of the smallest operands found on which `law` does not hold, and its words; an error if there are no values. Not for a type
-/// but for bytes, so that this and what it needs of proptest are compiled once.
-fn smallest(
-    strategies: [Option<&BoxedStrategy<Bytes>>; 2],
-    names: &[&str],
-    shown: fn(&[u8]) -> String,
-    law: Law,
-) -> Result<Option<String>, String> {
-    for values in strategies.into_iter().flatten() {
-        let all = vec(vec(values.clone(), 1..=3), names.len());
-        match TestRunner::new(config()).run(&all, |operands| law(&operands).map_err(TestCaseError::fail)) {
-            Ok(()) => {}
-            Err(TestError::Fail(words, operands)) => {
-                let named: Vec<_> = names.iter().copied().zip(operands.iter().map(|operand| &operand[..])).collect();
-                return Ok(Some(operand_lines(&named, shown) + words.message()));
-            }
-            Err(TestError::Abort(reason)) => return Err(reason.message().to_owned()),
-        }
-    }
-    Ok(None)
-}
-
-/// The partial result of an operand.
-fn fold<Op: Operator<T>, T: Element>(operand: &[Bytes]) -> Op::Carry {
-    let mut sum = None;
-    for x in operand {
-        let carry = Op::lift(pod_read_unaligned(x));
-        sum = Some(match sum {
-            Some(sum) => Op::combine(sum, carry),
-            None => carry,
-        });
-    }
-    sum.expect("operands have at least one element")
-}
-
-// ---- words -------------------------------------------------------------------------------------------------------------------
-
-/// An element for people.
-fn shown<T: Element + Debug>(bytes: &[u8]) -> String {
-    format!("{:?}", pod_read_unaligned::<T>(bytes))
-}
-
-/// A line for each operand: its element, or those that it combines.
-fn operand_lines(operands: &[(&str, &[Bytes])], shown: fn(&[u8]) -> String) -> String {
-    let line = |&(name, elements): &(&str, &[Bytes])| match elements {
-        [element] => format!("    {name} = {}\n", shown(element)),
-        _ => {
-            let elements: Vec<_> = elements.iter().map(|element| shown(element)).collect();
-            format!("    {name} = [{}] combined\n", elements.join(", "))
-        }
-    };
-    operands.iter().map(line).collect()
-}
-
-/// Two results that should be the same, as elements; as bits of the carries where that does not tell them apart.
-fn results<Op: Operator<T>, T: Element + Debug>(names: [&str; 2], x: Op::Carry, y: Op::Carry) -> String {
-    let shown = [shown::<T>(bytes_of(&Op::lower(x))), shown::<T>(bytes_of(&Op::lower(y)))];
-    lines_of(names, shown, [bytes_of(&x), bytes_of(&y)])
-}
-
-fn lines_of(names: [&str; 2], shown: [String; 2], carries: [&[u8]; 2]) -> String {
-    let alike = shown[0] == shown[1];
-    let mut lines = String::new();
-    for ((name, shown), carry) in names.iter().zip(&shown).zip(carries) {
-        let carried = if alike { format!(", carried as {}", hex(carry)) } else { String::new() };
-        writeln!(lines, "    {name} = {shown}{carried}").expect("a String takes all");
-    }
-    lines.truncate(lines.trim_end().len());
-    lines
-}
-
-/// The bits, the highest first where they are those of one number.
-fn hex(bytes: &[u8]) -> String {
-    let digits = |byte: &u8| format!("{byte:02x}");
-    match bytes.len() {
-        1 | 2 | 4 | 8 => format!("0x{}", bytes.iter().rev().map(digits).collect::<String>()),
-        _ => bytes.iter().map(digits).collect::<Vec<_>>().join(" "),
     }
 }

@@ -2,8 +2,9 @@
 
 use super::agreement::{Trouble, shrink};
 use super::device::{Device, p};
+use super::search::{config, shown};
 use super::values::{Bytes, Layout, any_bytes};
-use super::{Violation, config, shown, skipped};
+use super::{Violation, skipped};
 use crate::{Element, Error, Predicate, cuda};
 use bytemuck::{bytes_of, pod_read_unaligned};
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
