@@ -1,4 +1,5 @@
-//! Agreement of the Rust bodies with the CUDA bodies: both are run on the same operands and compared on the host.
+//! Agreement of an operator's Rust bodies with its CUDA bodies: both run on the same operands, and
+//! the host compares the results.
 
 use super::device::{Device, p};
 use super::measure::{Again, Measure, same_bits};
@@ -21,10 +22,10 @@ use std::sync::Arc;
 
 /// Partial results drawn for each side of `combine`.
 const DRAWN: usize = 512;
-/// Pairs, or elements, that are on the device at once, for each of this machine's threads.
+/// Pairs, or elements, on the device at once for each host thread.
 const CHUNK: usize = 1 << 22;
 
-/// Random operands.
+/// Compares the bodies on random operands.
 pub(super) fn random<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>) -> Result<(), Violation> {
     let (bodies, measure) = (Bodies::<Op, T>::new()?, &laws.measure);
     let stream = bodies.stream()?;
@@ -60,7 +61,7 @@ fn carries<Op: Operator<T>, T: Element>(operands: &[Operand]) -> Vec<Op::Carry> 
     carries
 }
 
-/// Why nothing was found out.
+/// The reason why a check has no result.
 pub(super) enum Trouble {
     NoValues(String),
     Engine(Error),
@@ -72,15 +73,15 @@ impl From<Error> for Trouble {
     }
 }
 
-/// The first of `n` of which there is something to say, and what.
+/// The first index below `n` for which `wrong` returns a message, and that message.
 fn first(n: usize, wrong: &(dyn Fn(usize) -> Option<String> + Sync)) -> Option<(usize, String)> {
     (0..n).into_par_iter().find_map_first(|i| Some((i, wrong(i)?)))
 }
 
 type Found = Result<Option<(usize, String)>, Error>;
 
-/// The smallest counterexample that is found. `alone` judges the elements of an operand, `pairs` each of the earlier operands with each
-/// of the later ones, row by row.
+/// The smallest counterexample found. `alone` judges the elements of an operand, `pairs` judges
+/// each earlier operand with each later operand, row by row.
 fn counterexample(
     values: &BoxedStrategy<Bytes>,
     shown: fn(&[u8]) -> String,
@@ -117,11 +118,11 @@ fn counterexample(
     let b = later.current();
     let a = shrink(earlier, |a| bad(a, &b))?.map_or_else(|| earlier.current(), |(a, _)| a);
     let smallest = shrink(later, |b| bad(&a, b))?;
-    let (b, lines) = smallest.unwrap_or_else(|| (b, "    and not so when tried again".to_owned()));
+    let (b, lines) = smallest.unwrap_or_else(|| (b, "    and no difference when tried again".to_owned()));
     Ok(Some(operand_lines(&[("a", &a), ("b", &b)], shown) + &lines))
 }
 
-/// Every bit pattern, and every pair of those of a small element.
+/// Compares the bodies on every bit pattern, and on every pair of patterns of a small element.
 pub(super) fn exhaustive<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>) -> Result<(), Violation> {
     let (device, measure) = (Bodies::<Op, T>::new()?, &laws.measure);
     let patterns = 1usize << (8 * size_of::<T>());
@@ -157,7 +158,7 @@ pub(super) fn exhaustive<Op: Operator<T>, T: Element + Debug>(laws: &Laws<Op, T>
     })
 }
 
-/// Does the work on `0..n`, so many at a time, on all threads.
+/// Calls `work` on chunks of `0..n` of this length, on all threads.
 fn for_chunks(
     n: usize,
     length: usize,
@@ -171,7 +172,7 @@ fn for_chunks(
 
 // ---- comparing ---------------------------------------------------------------------------------------------------------------
 
-/// What Rust makes of an element, against what the device did.
+/// The lines of a difference between Rust and the device on one element.
 fn differs_alone<Op: Operator<T>, T: Element + Debug>(
     measure: &Measure<Op::Carry>,
     x: T,
@@ -186,7 +187,7 @@ fn differs_alone<Op: Operator<T>, T: Element + Debug>(
     lowers_differently::<Op, T>(measure, carry, lowered, &|through| through(carry)).map(|lines| name(&lines))
 }
 
-/// What Rust makes of a pair, against what the device did.
+/// The lines of a difference between Rust and the device on a pair.
 fn differs<Op: Operator<T>, T: Element + Debug>(
     measure: &Measure<Op::Carry>,
     a: Op::Carry,
@@ -204,8 +205,8 @@ fn differs<Op: Operator<T>, T: Element + Debug>(
     found.filter(|_| !measure.passes_over_finite_operands(&[a, b]))
 }
 
-/// Elements are compared as what they lift to, by the one measure that there is; exact operators by their bits. `again` makes the
-/// carry anew.
+/// The lines of a difference between the lowered results. The measure compares carries, so elements
+/// are lifted again; for an exact operator the bits are compared. `again` recomputes the carry.
 fn lowers_differently<Op: Operator<T>, T: Element + Debug>(
     measure: &Measure<Op::Carry>,
     carry: Op::Carry,
@@ -235,7 +236,7 @@ fn disagreement<Op: Operator<T>, T: Element>(counterexample: String) -> Violatio
     Violation::Agreement { operator: type_name::<Op>(), element: type_name::<T>(), counterexample }
 }
 
-/// The smallest value of the tree that is bad, if its present one is, with what is said of it.
+/// The smallest bad value of the tree and its message, if the tree's current value is bad.
 pub(super) fn shrink<V: ValueTree>(
     tree: &mut V,
     bad: impl Fn(&V::Value) -> Result<Option<String>, Error>,
@@ -257,7 +258,7 @@ pub(super) fn shrink<V: ValueTree>(
 
 // ---- the device --------------------------------------------------------------------------------------------------------------
 
-/// The CUDA bodies, loaded.
+/// The loaded CUDA bodies.
 struct Bodies<Op, T> {
     device: Device,
     bodies: PhantomData<fn(Op, T)>,
@@ -279,7 +280,7 @@ impl<Op: Operator<T>, T: Element> Bodies<Op, T> {
         self.device.stream()
     }
 
-    /// Each element lifted, and that lowered again.
+    /// The carry of each element, and that carry lowered again.
     fn lift_and_lower(&self, stream: &Arc<CudaStream>, elements: &[T]) -> Result<(Vec<Op::Carry>, Vec<T>), Error> {
         let elements_there = self.device.upload(stream, elements)?;
         let (x, _reading) = elements_there.device_ptr(stream);
@@ -288,7 +289,7 @@ impl<Op: Operator<T>, T: Element> Bodies<Op, T> {
         unsafe { self.run(stream, LIFT_AND_LOWER, n, &[p(&x), p(&n)]) }
     }
 
-    /// Each of the earlier carries combined with each of the later ones, row by row, and that lowered.
+    /// Each earlier carry combined with each later carry, row by row, and the results lowered.
     fn combine_all(
         &self,
         stream: &Arc<CudaStream>,
@@ -305,11 +306,13 @@ impl<Op: Operator<T>, T: Element> Bodies<Op, T> {
         let (earlier_there, later_there) = (upload(earlier)?, upload(later)?);
         let ((a, _reading_a), (b, _reading_b)) = (earlier_there.device_ptr(stream), later_there.device_ptr(stream));
         let (columns, n) = (later.len() as u64, (earlier.len() * later.len()) as u64);
-        // SAFETY: `a` is a carry for each row, `b` one for each column, and n is rows times columns.
+        // SAFETY: `a` is a carry for each row, `b` one for each column, and n is rows times
+        // columns.
         unsafe { self.run(stream, COMBINE_ALL, n, &[p(&a), p(&b), p(&columns), p(&n)]) }
     }
 
-    /// Runs a kernel of n threads whose last two arguments are its outputs, n carries and n elements. Waits for them.
+    /// Runs a kernel of n threads and waits for its last two arguments, the outputs: n carries and
+    /// n elements.
     ///
     /// # Safety
     /// - `inputs` are the kernel's other arguments, valid on the stream.
@@ -328,7 +331,7 @@ impl<Op: Operator<T>, T: Element> Bodies<Op, T> {
             let (carries, _writing_carries) = carries_there.device_ptr_mut(stream);
             let (elements, _writing_elements) = elements_there.device_ptr_mut(stream);
             let arguments = [inputs, &[p(&carries), p(&elements)]].concat();
-            // SAFETY: the outputs are n carries and n elements; the rest is the caller's.
+            // SAFETY: the outputs are n carries and n elements; the caller promises the rest.
             unsafe { device.launch(stream, kernel, n, &arguments)? };
         }
         let mut carries: Vec<Op::Carry> = device.download(stream, &carries_there)?;

@@ -1,4 +1,4 @@
-//! Bodies on the first GPU of this machine, and memory there.
+//! Kernels and memory on the first GPU of this machine.
 
 use crate::cuda::{self, Kernels};
 use crate::memory::bind;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const THREADS: u32 = 256;
 
-/// A unit's kernels, loaded.
+/// The loaded kernels of a unit.
 pub(super) struct Device {
     kernels: Kernels,
     context: Arc<CudaContext>,
@@ -41,7 +41,7 @@ impl Device {
     ) -> Result<(), Error> {
         let blocks = n.div_ceil(THREADS.into()) as u32;
         bind(stream)?;
-        // SAFETY: by the caller.
+        // SAFETY: the caller's promise.
         unsafe { self.kernels.launch(kernel, blocks, THREADS, stream.cu_stream(), arguments) }
     }
 
@@ -53,7 +53,7 @@ impl Device {
         stream.clone_htod(cast_slice::<X, u8>(data)).map_err(|e| self.failed("cuMemcpyHtoDAsync", e))
     }
 
-    /// Waits for it.
+    /// Copies to the host and waits for the copy.
     pub(super) fn download<X: Element>(&self, stream: &Arc<CudaStream>, from: &CudaSlice<u8>) -> Result<Vec<X>, Error> {
         let mut data: Vec<X> = zeroed_vec(from.len() / size_of::<X>());
         let copied = stream.memcpy_dtoh(from, cast_slice_mut::<X, u8>(&mut data));

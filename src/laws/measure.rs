@@ -1,4 +1,4 @@
-//! What counts as equal. The rule is in the module's documentation.
+//! The measure of equality. The documentation of `laws` states the rule.
 
 use super::values::{Bytes, Kind, Layout, parts};
 use crate::Element;
@@ -7,11 +7,11 @@ use half::{bf16, f16};
 use std::any::TypeId;
 use std::sync::Arc;
 
-/// Whether the first two carries, results that should be the same, are close enough; the third argument holds the
-/// carries that they were made from.
+/// Whether the first two carries count as equal. The third argument holds the operands and
+/// intermediate results.
 pub(super) type Close<C> = dyn Fn(C, C, &[C]) -> bool + Send + Sync;
 
-/// When two carries that should be the same are.
+/// The measure of equality of an operator's carries.
 pub(super) struct Measure<C> {
     pub(super) exact: bool,
     pub(super) close: Option<Arc<Close<C>>>,
@@ -24,13 +24,14 @@ impl<C> Clone for Measure<C> {
 }
 
 impl<C: Element> Measure<C> {
-    /// Whether it can tell: how far a carry without floats may be off, or one whose fields are not known, is for the user to say.
+    /// Whether a bound is known. The user gives the measure for a carry without floats or of
+    /// unknown fields.
     pub(super) fn is_known(&self) -> bool {
         self.exact || self.close.is_some() || float(C::zeroed()).is_some() || any_has_float(&[C::zeroed()], |_| true)
     }
 
-    /// Whether two results that were made from `from` are the same. `again` makes the first one anew, and then the other one if
-    /// that has another grouping.
+    /// Whether two results of the operands `from` count as equal. `again` recomputes the first
+    /// result, and then the other one if it has another grouping.
     pub(super) fn same(&self, one: C, other: C, from: &[C], again: &[Again<C>]) -> bool {
         if same_bits(&one, &other) {
             return true;
@@ -43,17 +44,18 @@ impl<C: Element> Measure<C> {
         }
     }
 
-    /// Whether the steps left the range in which results differ by rounding alone.
+    /// Whether a step overflowed or underflowed, so that results may differ by more than rounding.
     pub(super) fn passes_over(&self, steps: &[Step<C>]) -> bool {
         !self.exact && self.close.is_none() && steps.iter().any(leaves_the_range)
     }
 
-    /// Whether structs of floats hold any that are too large, too small or not finite for three of them to be multiplied.
+    /// Whether structs of floats have a float too large, too small or not finite for a product of
+    /// three.
     pub(super) fn passes_over_operands(&self, operands: &[C]) -> bool {
         self.is_of_struct() && any_has_float(operands, |x| !x.is_in_the_middle())
     }
 
-    /// The same, but for what is not finite.
+    /// The same, without regard to floats that are not finite.
     pub(super) fn passes_over_finite_operands(&self, operands: &[C]) -> bool {
         self.is_of_struct() && any_has_float(operands, |x| x.value.is_finite() && !x.is_in_the_middle())
     }
@@ -90,8 +92,9 @@ fn float<C: Element>(carry: C) -> Option<Float> {
     None
 }
 
-/// Whether two results made from `from` are two NaN or at most 8 epsilon of the largest finite magnitude apart, or of the least normal
-/// number, below which roundings are as large as there.
+/// Whether two results of `from` are both NaN or differ by at most 8 epsilon of the largest finite
+/// magnitude. The magnitude is at least the least normal number: roundings of subnormal numbers are
+/// as large as of that one.
 fn is_close<C: Element>(one: C, other: C, from: &[C]) -> bool {
     let (Some(x), Some(y)) = (float(one), float(other)) else { return false };
     if x.value.is_nan() || y.value.is_nan() {
@@ -105,10 +108,10 @@ fn is_close<C: Element>(one: C, other: C, from: &[C]) -> bool {
     (x.value - y.value).abs() <= 8.0 * x.epsilon * magnitude
 }
 
-/// Two operands and what they were combined to.
+/// Two operands and their combination.
 pub(super) type Step<C> = [C; 3];
 
-/// Whether a step overflows or underflows: then what follows is off by more than rounding.
+/// Whether a step overflows or underflows.
 fn leaves_the_range<C: Element>(&[a, b, c]: &Step<C>) -> bool {
     let (Some(a), Some(b), Some(c)) = (float(a), float(b), float(c)) else { return false };
     let overflow = a.value.is_finite() && b.value.is_finite() && !c.value.is_finite();
@@ -118,7 +121,8 @@ fn leaves_the_range<C: Element>(&[a, b, c]: &Step<C>) -> bool {
 
 // ---- structs of floats -------------------------------------------------------------------------------------------------------
 
-/// Makes a result anew, with every carry that goes in and every one in between passed through the function that it is given.
+/// Recomputes a result, with every operand and every intermediate carry passed through the given
+/// function.
 pub(super) type Again<'a, C> = &'a dyn Fn(&dyn Fn(C) -> C) -> C;
 
 impl Float {
@@ -129,7 +133,7 @@ impl Float {
     }
 }
 
-/// The floats of a struct, and where each is.
+/// The offset and the value of each float of a struct.
 fn fields(layout: Layout, carry: &[u8]) -> impl Iterator<Item = (usize, Float)> {
     parts(layout).into_iter().filter_map(move |(at, size, kind)| {
         let bytes = &carry[at..at + size];
@@ -144,14 +148,14 @@ fn fields(layout: Layout, carry: &[u8]) -> impl Iterator<Item = (usize, Float)> 
     })
 }
 
-/// Whether one of the floats is like that.
+/// Whether any float of the carries satisfies `like`.
 fn any_has_float<C: Element>(carries: &[C], like: fn(Float) -> bool) -> bool {
     let layout = Layout::of::<C>();
     let has = |carry: &[u8]| fields(layout, carry).any(|(_, x)| like(x));
     cast_slice(carries).chunks_exact(size_of::<C>().max(1)).any(has)
 }
 
-/// Whether no float is further off than what an epsilon in all that went in would make it, and all else is the same.
+/// Whether every float is within the bound from eight trials, and all other fields are the same.
 fn fields_are_close<C: Element>(one: C, other: C, again: &[Again<C>]) -> bool {
     let layout = Layout::of::<C>();
     let mut tried = Vec::new();
@@ -167,7 +171,7 @@ fn fields_are_close<C: Element>(one: C, other: C, again: &[Again<C>]) -> bool {
     bytes_are_close(layout, bytes_of(&one), bytes_of(&other), &tried)
 }
 
-/// The same; `tried` are the results and what they moved to.
+/// The same on bytes. `tried` holds each result with its moved result.
 fn bytes_are_close(layout: Layout, one: &[u8], other: &[u8], tried: &[[Bytes; 2]]) -> bool {
     let (mut a, mut b) = (one.to_vec(), other.to_vec());
     for (at, size, kind) in parts(layout) {
@@ -196,7 +200,7 @@ fn mixed(x: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Each float an epsilon of itself off, up or down as the trial and the carry say.
+/// Moves each float by an epsilon of itself. A hash of the trial and the carry decides up or down.
 fn nudge(layout: Layout, carry: &mut [u8], trial: u64) {
     let own = carry.iter().fold(trial, |own, &byte| mixed(own ^ u64::from(byte)));
     for (k, (at, size, kind)) in parts(layout).into_iter().enumerate() {
@@ -224,7 +228,7 @@ mod tests {
     use super::*;
 
     macro_rules! least { ($($t:ident)*) => { $(
-        /// A last digit of a subnormal number may be rounded away, the number may not.
+        /// The last digits of subnormal numbers may differ; a normal number and zero may not.
         #[test]
         fn $t() {
             let close = |x: $t, y: $t| is_close(x, y, &[x, y]);

@@ -1,9 +1,9 @@
-//! The laws that an operator or a predicate must keep, as checks for its tests (feature `laws`).
+//! Checks of the laws that an operator or a predicate must keep, for its tests (feature `laws`).
 //!
-//! A scan groups its operands as it likes and may start from the identity; on a GPU it runs the operator's CUDA body
-//! instead of the Rust one. So an operator must be associative, its identity neutral on both sides, and its two bodies
-//! the same function. One line of a test checks all of it on random values, and shows the smallest counterexample that
-//! it can find:
+//! A scan groups its operands freely and may start from the identity. On a GPU it runs the
+//! operator's CUDA body instead of the Rust body. So an operator must be associative, its identity
+//! must be neutral on both sides, and its two bodies must be the same function. One line of a test
+//! checks these laws on random values and prints the smallest counterexample that it finds:
 //!
 //! ```
 //! use parascan::{DeviceCode, Operator, laws};
@@ -29,7 +29,7 @@
 //! # Ok::<(), laws::Violation>(())
 //! ```
 //!
-//! | law | what is compared |
+//! | check | compares |
 //! |---|---|
 //! | [`associativity`](Laws::associativity) | `(a b) c` with `a (b c)` |
 //! | [`identity`](Laws::identity) | `identity a` and `a identity` with `a` |
@@ -37,29 +37,34 @@
 //! | [`exhaustive_agreement`](Laws::exhaustive_agreement) | the same on every value and every pair of a small element |
 //! | [`check`](Laws::check) | the first three |
 //!
-//! Of a predicate [`of_predicate`] compares the two bodies, on values of its own and on items.
+//! [`of_predicate`] compares the two bodies of a predicate, on random parameters and items.
 //!
 //! # Operands
-//! `a`, `b` and `c` are partial results of one to three elements, so that carries which no single element lifts to are
-//! met too. Elements are [`any_bits`], or what a proptest strategy of yours gives ([`values`](Laws::values)).
-//! 1024 cases are drawn for each law, or as many as `PROPTEST_CASES` says.
+//! `a`, `b` and `c` are partial results of one to three elements, so carries that no single element
+//! lifts to occur too. A proptest strategy draws the elements: [`any_bits`], or one of yours
+//! ([`values`](Laws::values)). Each law is checked on 1024 cases, or on `PROPTEST_CASES`.
 //!
 //! # What counts as equal
-//! For an operator that is [`Associativity::Exact`], equal carries: the same bits, those of NaN and of zero included.
+//! If the operator is [`Associativity::Exact`], two carries are equal if they have the same bits,
+//! also for NaN and zeros.
 //!
-//! For one that is [`Associativity::Rounding`], the same bits, or two NaN, or at most `8 E M` apart, where `E` is the
-//! epsilon of the carry's float type and `M` the largest finite magnitude among the operands, the intermediate and the
-//! final results, and at least the least normal number. The bound is relative to what went in and not to what came out,
-//! since a sum that cancels keeps the absolute error of its terms. Two groupings of three terms round four times, each by
-//! at most `E / 2` of at most `3 M`, which the bound covers. Overflow and underflow are no rounding: a triple is passed
-//! over if combining two finite operands of it is not finite, or combining two that are not zero is zero or subnormal.
-//! Agreement passes nothing over.
+//! If it is [`Associativity::Rounding`] and the carry is a float, two carries are equal if they
+//! have the same bits, if both are NaN, or if they differ by at most `8 E M`. `E` is the epsilon of
+//! the float type. `M` is the largest finite magnitude among the operands, the intermediate results
+//! and the final results, and at least the least normal number. The bound is relative to the
+//! operands and not to the result, since a sum that cancels keeps the absolute error of its terms.
+//! Two groupings of three terms round four times, each time by at most `E / 2` of at most `3 M`,
+//! which the bound covers. Overflow and underflow are no rounding: a triple is skipped if a
+//! combination of two finite operands is not finite, or if a combination of two operands other than
+//! zero is zero or subnormal. Agreement skips nothing.
 //!
-//! For one whose carry is a struct of floats, defined by [`element!`](crate::element), the bound of each float comes from the
-//! operator: at most eight times what the result moves by when every float that goes in, and every intermediate one, is an epsilon of
-//! itself off, up or down, in eight ways; plus `8 E` of itself, and the least normal number. Fields that are no floats
-//! are the same. Operands with a float that is not finite, or not zero and outside the middle third of the range of exponents, are
-//! passed over, in agreement only if they are finite; besides any bits, [`ordinary`] numbers are tried.
+//! If the carry is a struct of floats that [`element!`](crate::element) defined, the bound of each
+//! float comes from the operator. Every float among the operands and intermediate results is moved
+//! up or down by an epsilon of itself, in eight trials. The bound is eight times the largest move
+//! of the result, plus `8 E` of the float itself, plus the least normal number. Other fields must
+//! be the same. Operands are skipped if a float is not finite, or is outside the middle third of
+//! the range of exponents and not zero; agreement skips only the latter. Besides any bits,
+//! [`ordinary`] numbers are tried.
 //!
 //! A rounding operator whose carry is anything else needs [`close`](Laws::close).
 
@@ -89,7 +94,7 @@ use values::{Bytes, Layout, any_bytes, ordinary_bytes};
 
 /// The laws of `Op` on `T`.
 ///
-/// Gives a builder; see [`Laws`] for its options. See the [module](self) for what is compared and how.
+/// Returns a builder; [`Laws`] has its options. The [module](self) says what is compared and how.
 ///
 /// # Example
 /// ```
@@ -102,11 +107,11 @@ pub fn of<Op: Operator<T>, T: Element + Debug>() -> Laws<Op, T> {
     Laws { values: any_bytes(Layout::of::<T>()), more, measure: Measure { exact, close: None }, operator: PhantomData }
 }
 
-/// What the laws of an operator are checked on. Made by [`of`].
+/// A builder of the checks of an operator, made by [`of`].
 #[must_use = "nothing is checked until `check`, `associativity`, `identity` or `agreement`"]
 pub struct Laws<Op: Operator<T>, T: Element + Debug> {
     values: BoxedStrategy<Bytes>,
-    /// What associativity and the identity are tried with besides.
+    /// A second strategy for associativity and the identity.
     more: Option<BoxedStrategy<Bytes>>,
     measure: Measure<Op::Carry>,
     operator: PhantomData<fn() -> Op>,
@@ -132,7 +137,8 @@ impl<Op: Operator<T>, T: Element + Debug> Debug for Laws<Op, T> {
 // ---- options -----------------------------------------------------------------------------------------------------------------
 
 impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
-    /// Elements from this proptest strategy, instead of [`any_bits`]: for elements that have an invariant.
+    /// Draws elements from this proptest strategy instead of [`any_bits`]: for elements with an
+    /// invariant.
     ///
     /// # Example
     /// ```
@@ -145,9 +151,12 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
         self
     }
 
-    /// For an operator that rounds: two results that should be the same carry are if `close(one, other, from)`, where
-    /// `from` holds the carries that they were made from, the intermediate ones included. Carries of the same bits are
-    /// always equal. An [`Associativity::Exact`] operator is held to that whatever is said here.
+    /// Replaces the measure of equality of an operator that rounds: two carries are equal if
+    /// `close(one, other, from)`.
+    ///
+    /// `from` holds the operands and the intermediate results. Carries of the same bits are always
+    /// equal. For an [`Associativity::Exact`] operator only the bits count, with or without
+    /// `close`.
     ///
     /// # Example
     /// ```
@@ -170,8 +179,8 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
 // ---- the laws ----------------------------------------------------------------------------------------------------------------
 
 impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
-    /// Associativity, identity, and agreement where there are a GPU and a compiler; where not, a line on stderr says
-    /// that it was skipped.
+    /// Checks associativity, the identity, and agreement. Without a GPU or a compiler, a line on
+    /// stderr says that agreement was skipped.
     ///
     /// # Errors
     /// The first [`Violation`] found.
@@ -187,7 +196,7 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
         skipped::<Op, T>(self.agreement())
     }
 
-    /// `(a b) c` equals `a (b c)`.
+    /// Checks that `(a b) c` equals `a (b c)`.
     ///
     /// # Errors
     /// [`Violation::Associativity`] with the smallest counterexample found; [`Violation::NoBound`];
@@ -226,10 +235,11 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
         }
     }
 
-    /// The identity, if the operator has one, is neutral on both sides.
+    /// Checks that the identity, if the operator has one, is neutral on both sides.
     ///
     /// # Errors
-    /// [`Violation::Identity`] with the smallest counterexample found; [`Violation::NoBound`]; [`Violation::NoValues`].
+    /// [`Violation::Identity`] with the smallest counterexample found; [`Violation::NoBound`];
+    /// [`Violation::NoValues`].
     ///
     /// # Example
     /// ```
@@ -259,14 +269,17 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
         }
     }
 
-    /// The Rust and the CUDA bodies give the same, on the first GPU of this machine: `lift` and `lower` of random
-    /// elements, `combine` of every pair of some hundred partial results, `lower` of what comes out. Waits for the
-    /// compiler and for the GPU.
+    /// Checks that the Rust and the CUDA bodies have the same results, on the first GPU of this
+    /// machine.
+    ///
+    /// Compares `lift` and `lower` of random elements, `combine` of every pair of some hundred
+    /// partial results, and `lower` of the combined results. Waits for the compiler and for the
+    /// GPU.
     ///
     /// # Errors
     /// [`Violation::Agreement`] with the smallest counterexample found; [`Violation::NoBound`];
-    /// [`Violation::NoValues`]; [`Violation::Engine`] where there is no GPU or no compiler, or the compiler refuses the
-    /// CUDA body.
+    /// [`Violation::NoValues`]; [`Violation::Engine`] if there is no GPU or no compiler, or if the
+    /// compiler refuses the CUDA body.
     ///
     /// # Example
     /// ```
@@ -282,14 +295,16 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
         agreement::random(self)
     }
 
-    /// [`agreement`](Laws::agreement) without chance, for small elements: `lift` and `lower` of every bit pattern, and,
-    /// for elements of one or two bytes, `combine` of every pair and `lower` of what comes out. 2^32 pairs of a two-byte
-    /// element take seconds on all of this machine's cores, in an optimised build.
+    /// Checks agreement on all values of a small element.
+    ///
+    /// Compares `lift` and `lower` of every bit pattern. For elements of one or two bytes it also
+    /// compares `combine` of every pair and `lower` of the combined results. The 2^32 pairs of a
+    /// two-byte element take seconds on all cores in an optimised build.
     ///
     /// Does not compile for elements of more than four bytes.
     ///
     /// # Errors
-    /// As [`agreement`](Laws::agreement); the counterexample is one of those found, not shrunk.
+    /// As [`agreement`](Laws::agreement). The counterexample is one of several, and not shrunk.
     ///
     /// # Example
     /// ```
@@ -306,7 +321,7 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
         agreement::exhaustive(self)
     }
 
-    /// Whether there is a measure for what should be equal.
+    /// An error if the operator rounds and no measure of equality is known for its carry.
     fn bounded(&self) -> Result<(), Violation> {
         if self.measure.is_known() {
             return Ok(());
@@ -314,7 +329,8 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
         Err(Violation::NoBound { operator: type_name::<Op>(), element: type_name::<T>() })
     }
 
-    /// The lines of the smallest operands of these names found on which `law` does not hold, and its words.
+    /// The lines of the smallest operands found that break `law`, with the law's message. `names`
+    /// are the operands' names.
     fn search(&self, names: &[&str], law: Law) -> Result<Option<String>, Violation> {
         self.bounded()?;
         let found = smallest([Some(&self.values), self.more.as_ref()], names, shown::<T>, law);
@@ -326,7 +342,7 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
     }
 }
 
-/// Agreement without a GPU or a compiler is a line on stderr.
+/// Replaces an error for want of a GPU or a compiler by a line on stderr.
 fn skipped<Bodies, T>(agreement: Result<(), Violation>) -> Result<(), Violation> {
     match agreement {
         Err(Violation::Engine(e @ (Error::NoDriver { .. } | Error::NoDevice { .. } | Error::NoCompiler { .. }))) => {

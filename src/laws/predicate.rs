@@ -17,14 +17,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 use std::sync::Arc;
 
-/// How many predicates are drawn, and how many items each of them is tried on.
+/// The number of predicates drawn, and the number of items that each is tried on.
 const DRAWN: usize = 512;
 
-/// The law of the predicate `P` on items `T`: that its Rust and its CUDA body are the same function.
+/// The law of the predicate `P` on items `T`: its Rust and its CUDA body are the same function.
 ///
-/// `predicates` draws predicates with their values: [`any_bits`](super::any_bits) for one that [`predicate!`](crate::predicate) has defined with
-/// fields, proptest's `Just` for one that has none, any other strategy where some values make no sense. Gives a builder; see
-/// [`PredicateLaws`] for its options.
+/// The strategy `predicates` draws predicates with their parameters: [`any_bits`](super::any_bits)
+/// for a predicate that [`predicate!`](crate::predicate) defined with fields, proptest's `Just` for
+/// one without, and another strategy if some parameters are invalid. Returns a builder;
+/// [`PredicateLaws`] has its options.
 ///
 /// # Example
 /// ```
@@ -46,7 +47,7 @@ pub fn of_predicate<P: Predicate<T> + Debug, T: Element + Debug>(
     PredicateLaws { predicates, values: any_bytes(Layout::of::<T>()), bodies: PhantomData }
 }
 
-/// What the law of a predicate is checked on. Made by [`of_predicate`].
+/// A builder of the checks of a predicate, made by [`of_predicate`].
 #[must_use = "nothing is checked until `check` or `agreement`"]
 pub struct PredicateLaws<P: Debug, T: Debug> {
     predicates: BoxedStrategy<Drawn>,
@@ -67,7 +68,7 @@ impl<P: Debug, T: Debug> Debug for PredicateLaws<P, T> {
 }
 
 impl<P: Predicate<T> + Debug, T: Element + Debug> PredicateLaws<P, T> {
-    /// Items from this proptest strategy, instead of [`any_bits`](super::any_bits).
+    /// Draws items from this proptest strategy instead of [`any_bits`](super::any_bits).
     ///
     /// # Example
     /// ```
@@ -80,8 +81,8 @@ impl<P: Predicate<T> + Debug, T: Element + Debug> PredicateLaws<P, T> {
         self
     }
 
-    /// That the Rust body panics on none of the pairs that are drawn, and agreement where there are a GPU and a compiler; where not,
-    /// a line on stderr says that it was skipped.
+    /// Checks that the Rust body does not panic on the pairs drawn, and agreement. Without a GPU or
+    /// a compiler, a line on stderr says that agreement was skipped.
     ///
     /// # Errors
     /// The first [`Violation`] found.
@@ -107,12 +108,14 @@ impl<P: Predicate<T> + Debug, T: Element + Debug> PredicateLaws<P, T> {
         skipped::<P, T>(self.agreement())
     }
 
-    /// The Rust and the CUDA body keep the same, on the first GPU of this machine: some hundred predicates, each on some hundred
-    /// items. Waits for the compiler and for the GPU.
+    /// Checks that the Rust and the CUDA body select the same items, on the first GPU of this
+    /// machine: some hundred predicates, each on some hundred items. Waits for the compiler and for
+    /// the GPU.
     ///
     /// # Errors
-    /// [`Violation::Agreement`] and [`Violation::Panic`] with the smallest counterexample found; [`Violation::NoValues`];
-    /// [`Violation::Engine`] where there is no GPU or no compiler, or the compiler refuses the CUDA body.
+    /// [`Violation::Agreement`] and [`Violation::Panic`] with the smallest counterexample found;
+    /// [`Violation::NoValues`]; [`Violation::Engine`] if there is no GPU or no compiler, or if the
+    /// compiler refuses the CUDA body.
     ///
     /// # Example
     /// ```
@@ -143,7 +146,7 @@ impl<P: Predicate<T> + Debug, T: Element + Debug> PredicateLaws<P, T> {
 
 // ---- of any predicate --------------------------------------------------------------------------------------------------------
 
-/// A predicate on items that are bytes, so that all that follows is compiled once.
+/// A predicate on items that are bytes, so that the code below is compiled once for all types.
 trait Keeps: Debug {
     fn keeps(&self, x: &[u8]) -> bool;
     fn is_complement(&self) -> bool;
@@ -227,7 +230,7 @@ fn draw<V: Debug>(strategy: &BoxedStrategy<V>, runner: &mut TestRunner) -> Resul
     trees.collect::<Result<_, _>>().map_err(|reason| Trouble::NoValues(reason.message().to_owned()))
 }
 
-/// What the Rust body says, or the words of its panic.
+/// The result of the Rust body, or the message of its panic.
 fn keeps(predicate: &Drawn, x: &[u8]) -> Result<bool, String> {
     let words = |panic: Box<dyn Any + Send>| match panic.downcast::<String>() {
         Ok(words) => *words,
@@ -236,10 +239,11 @@ fn keeps(predicate: &Drawn, x: &[u8]) -> Result<bool, String> {
     catch_unwind(AssertUnwindSafe(|| predicate.keeps(x))).map_err(words)
 }
 
-/// The words of a pair that is bad.
+/// The message of a bad pair.
 type Judge<'a> = &'a dyn Fn(&Drawn, &Bytes) -> Result<Option<String>, Error>;
 
-/// The lines of a bad pair, made as small as it goes: first the predicate, then the item. `words` are those of the pair as drawn.
+/// The lines of a bad pair after shrinking, the predicate before the item. `words` is the message
+/// of the pair as drawn.
 fn smallest(
     predicate: &mut Tree<Drawn>,
     item: &mut Tree<Bytes>,
@@ -255,14 +259,14 @@ fn smallest(
 
 // ---- the device --------------------------------------------------------------------------------------------------------------
 
-/// The CUDA body, and how items are shown.
+/// The CUDA body, and the function that prints an item.
 struct Body {
     name: String,
     source: String,
     shown: fn(&[u8]) -> String,
 }
 
-/// What each of the predicates says of each of the items, row by row.
+/// The results of each predicate on each item, row by row.
 fn keeps_all(
     device: &Device,
     stream: &Arc<CudaStream>,
@@ -278,7 +282,8 @@ fn keeps_all(
         let (parameters, _reading) = parameters_there.device_ptr(stream);
         let (x, _reading_items) = items_there.device_ptr(stream);
         let (kept, _writing) = kept_there.device_ptr_mut(stream);
-        // SAFETY: the parameters of each row, the item of each column, and room for rows times columns.
+        // SAFETY: the parameters of each row, the item of each column, and room for rows x columns
+        // results.
         unsafe { device.launch(stream, 0, n, &[p(&parameters), p(&x), p(&columns), p(&n), p(&kept)])? };
     }
     let kept = device.download::<u8>(stream, &kept_there)?;
@@ -293,7 +298,7 @@ mod tests {
     use half::{bf16, f16};
 
     crate::predicate! {
-        /// Statements, and a parameter that is no number.
+        /// A text of statements, and a parameter that is a struct.
         struct Beyond { than: crate::operators::Affine<f32>, bits: u32 } on f16 {
             // SAFETY: operations on floats and a comparison.
             keeps: |x, p| f64::from(x) > f64::from(p.than.at(2.0)) => unsafe "

@@ -8,20 +8,23 @@ use proptest::strategy::BoxedStrategy;
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner};
 use std::fmt::{Debug, Write};
 
-/// The cases are many, for a law that breaks on special values alone, and cheap. Nothing is written to disk.
+/// proptest's configuration: 1024 cases, since a law may break only on special values and a case is
+/// cheap. Nothing is written to disk.
 pub(super) fn config() -> Config {
     let config = Config { failure_persistence: None, max_shrink_iters: 1 << 16, ..Config::default() };
     if std::env::var_os("PROPTEST_CASES").is_some() { config } else { Config { cases: 1024, ..config } }
 }
 
-/// Elements whose partial result an operand is, at least one.
+/// The elements that are combined to an operand, at least one.
 pub(super) type Operand = Vec<Bytes>;
 
-/// Whether a law holds for some operands; if not, what there is to say.
+/// A law: an error with the results if some operands break it.
 pub(super) type Law<'a> = &'a dyn Fn(&[Operand]) -> Result<(), String>;
 
-/// The lines of the smallest operands found on which `law` does not hold, and its words; an error if there are no values. Not for a type
-/// but for bytes, so that this and what it needs of proptest are compiled once.
+/// The lines of the smallest operands found that break `law`, with the law's message. An error if a
+/// strategy has no values.
+///
+/// Elements are bytes, so this function and its part of proptest are compiled once for all types.
 pub(super) fn smallest(
     strategies: [Option<&BoxedStrategy<Bytes>>; 2],
     names: &[&str],
@@ -42,7 +45,7 @@ pub(super) fn smallest(
     Ok(None)
 }
 
-/// The partial result of an operand.
+/// The carry of an operand: its elements lifted and combined.
 pub(super) fn fold<Op: Operator<T>, T: Element>(operand: &[Bytes]) -> Op::Carry {
     let mut sum = None;
     for x in operand {
@@ -57,12 +60,12 @@ pub(super) fn fold<Op: Operator<T>, T: Element>(operand: &[Bytes]) -> Op::Carry 
 
 // ---- words -------------------------------------------------------------------------------------------------------------------
 
-/// An element for people.
+/// An element as `Debug` prints it.
 pub(super) fn shown<T: Element + Debug>(bytes: &[u8]) -> String {
     format!("{:?}", pod_read_unaligned::<T>(bytes))
 }
 
-/// A line for each operand: its element, or those that it combines.
+/// A line for each operand: its element, or the elements that it combines.
 pub(super) fn operand_lines(operands: &[(&str, &[Bytes])], shown: fn(&[u8]) -> String) -> String {
     let line = |&(name, elements): &(&str, &[Bytes])| match elements {
         [element] => format!("    {name} = {}\n", shown(element)),
@@ -74,7 +77,8 @@ pub(super) fn operand_lines(operands: &[(&str, &[Bytes])], shown: fn(&[u8]) -> S
     operands.iter().map(line).collect()
 }
 
-/// Two results that should be the same, as elements; as bits of the carries where that does not tell them apart.
+/// The lines of two different results, as elements. If both elements print the same, the lines show
+/// the bits of the carries.
 pub(super) fn results<Op: Operator<T>, T: Element + Debug>(names: [&str; 2], x: Op::Carry, y: Op::Carry) -> String {
     let shown = [shown::<T>(bytes_of(&Op::lower(x))), shown::<T>(bytes_of(&Op::lower(y)))];
     lines_of(names, shown, [bytes_of(&x), bytes_of(&y)])
@@ -91,7 +95,7 @@ fn lines_of(names: [&str; 2], shown: [String; 2], carries: [&[u8]; 2]) -> String
     lines
 }
 
-/// The bits, the highest first where they are those of one number.
+/// The bytes in hexadecimal: as one number if they have the size of one, the highest byte first.
 pub(super) fn hex(bytes: &[u8]) -> String {
     let digits = |byte: &u8| format!("{byte:02x}");
     match bytes.len() {

@@ -1,4 +1,4 @@
-//! Values of any element: all bit patterns, special ones often.
+//! Strategies for elements: all bit patterns, with special values often.
 
 use crate::Element;
 use crate::cuda::Field;
@@ -9,11 +9,14 @@ use proptest::strategy::Union;
 use std::any::TypeId;
 use std::fmt::Debug;
 
-/// Every bit pattern of `T`, with small whole numbers and special values mixed in: the ends of the range, zeros of both
-/// signs, infinities, NaN of every kind, the ends of the normal and of the subnormal numbers. Shrinks towards zero.
+/// A strategy for every bit pattern of `T`, with small whole numbers and special values mixed in.
+/// Shrinks towards zero.
 ///
-/// Of a struct that [`element!`](crate::element) has defined, each field is drawn so. Of another type of your own, words as wide as
-/// its alignment, and narrower ones, are drawn as integers and as floats.
+/// Special values are the ends of the range, zeros of both signs, infinities, NaN of every kind,
+/// and the ends of the normal and of the subnormal numbers.
+///
+/// Each field of a struct that [`element!`](crate::element) defined is drawn in this way. Another
+/// type of your own is drawn as words of its alignment's width or less, as integers and as floats.
 ///
 /// # Example
 /// ```
@@ -26,8 +29,11 @@ pub fn any_bits<T: Element + Debug>() -> impl Strategy<Value = T> {
     any_bytes(Layout::of::<T>()).prop_map(|bytes| bytemuck::pod_read_unaligned(&bytes))
 }
 
-/// Numbers of ordinary size, whose products and sums stay far from the ends of their range: of each float of `T` small whole ones and
-/// any between 2^-4 and 2^4 in magnitude, of each integer small whole ones. Shrinks towards zero.
+/// A strategy for numbers whose products and sums stay far from the ends of their range. Shrinks
+/// towards zero.
+///
+/// Floats of `T` are small whole numbers, or any between 2^-4 and 2^4 in magnitude. Integers are
+/// small.
 ///
 /// # Example
 /// ```
@@ -40,10 +46,11 @@ pub fn ordinary<T: Element + Debug>() -> impl Strategy<Value = T> {
     ordinary_bytes(Layout::of::<T>()).prop_map(|bytes| bytemuck::pod_read_unaligned(&bytes))
 }
 
-/// A value as its bytes, so that what draws and shrinks values is compiled once.
+/// A value as its bytes, so that the code that draws and shrinks values is compiled once for all
+/// types.
 pub(super) type Bytes = Vec<u8>;
 
-/// What a type consists of.
+/// The layout of a type: its size, alignment and fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     id: TypeId,
@@ -77,7 +84,7 @@ fn of_words(layout: Layout) -> BoxedStrategy<Bytes> {
 
 // ---- fields ------------------------------------------------------------------------------------------------------------------
 
-/// What a number is.
+/// The kind of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
     F32,
@@ -85,13 +92,13 @@ pub(super) enum Kind {
     F16,
     Bf16,
     Integer,
-    /// Set or not.
+    /// A head flag: set or not.
     Flag,
     /// Functions over 8 states (`operators::Transitions`).
     States,
 }
 
-/// The numbers of an element: where each begins, its bytes, what it is. A type whose fields are not known is one number.
+/// The offset, size and kind of each number of an element. A type of unknown fields is one number.
 pub(super) fn parts(layout: Layout) -> Vec<(usize, usize, Kind)> {
     fn of(cuda: &str, fields: &[Field], at: usize, size: usize, parts: &mut Vec<(usize, usize, Kind)>) {
         let kind = match cuda {
@@ -108,7 +115,7 @@ pub(super) fn parts(layout: Layout) -> Vec<(usize, usize, Kind)> {
             "states" => Kind::States,
             _ => Kind::Integer,
         };
-        // What is wider than a word is drawn by the byte.
+        // A number wider than a word is drawn by the byte.
         let step = if size <= 8 && size.is_power_of_two() { size } else { 1 };
         parts.extend((0..size).step_by(step).map(|k| (at + k, step, kind)));
     }
@@ -127,7 +134,7 @@ fn format(size: usize, kind: Kind) -> Format {
     }
 }
 
-/// Each number of the element by `draw`.
+/// A strategy that draws each number of the element by `draw`.
 fn of_fields(layout: Layout, draw: fn(usize, Kind) -> BoxedStrategy<u64>) -> BoxedStrategy<Bytes> {
     let parts = parts(layout);
     let words: Vec<_> = parts.iter().map(|&(_, size, kind)| draw(size, kind)).collect();
@@ -166,16 +173,16 @@ fn ordinary_word(size: usize, kind: Kind) -> BoxedStrategy<u64> {
 
 // ---- words -------------------------------------------------------------------------------------------------------------------
 
-/// How the words of an element are read.
+/// The format of an element's words.
 #[derive(Clone, Debug)]
 struct Format {
-    /// Bytes of a word.
+    /// The bytes of a word.
     width: usize,
     whole: fn(i8) -> u64,
     special: Vec<u64>,
 }
 
-/// The formats that an element may consist of, by weight.
+/// The formats that an element may consist of, each with its weight.
 fn formats(layout: Layout) -> Vec<(u32, Format)> {
     macro_rules! of {
         ($t:ty, $format:expr) => {
@@ -233,7 +240,7 @@ fn float(width: usize, infinity: u64, digits: u32, whole: fn(i8) -> u64) -> Form
     Format { width, whole, special: positive.into_iter().flat_map(|x| [x, x | sign]).collect() }
 }
 
-/// An element of words of one format.
+/// A strategy for elements of words of one format.
 fn element(format: Format, size: usize) -> impl Strategy<Value = Bytes> {
     let width = format.width;
     proptest::collection::vec(word_of(format), size / width)
@@ -241,7 +248,7 @@ fn element(format: Format, size: usize) -> impl Strategy<Value = Bytes> {
 }
 
 fn word_of(Format { width, whole, special }: Format) -> impl Strategy<Value = u64> {
-    // A failure shrinks towards the first of these.
+    // A failure shrinks towards the first alternative.
     prop_oneof![
         3 => (-8..=8i8).prop_map(whole),
         4 => 0..=u64::MAX >> (64 - 8 * width),

@@ -1,10 +1,12 @@
-//! The broken laws, as errors.
+//! The error of a broken law.
 
 use crate::Error;
 use std::fmt::{self, Debug};
 
-/// Which law an operator or a predicate breaks, and the counterexample. Prints itself for people under `Debug` too, so that it reads
-/// well from `unwrap` and from a test that returns it.
+/// The law that an operator or a predicate breaks, and the counterexample.
+///
+/// `Debug` prints the same text as `Display`, so that the text is readable from `unwrap` and from a
+/// test that returns it.
 ///
 /// # Example
 /// ```
@@ -31,7 +33,7 @@ use std::fmt::{self, Debug};
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Violation {
-    /// Another grouping gives another result.
+    /// Two groupings have different results.
     #[error("{operator} is not associative on {element}:\n{counterexample}")]
     Associativity {
         /// The operator's type.
@@ -51,7 +53,7 @@ pub enum Violation {
         /// The operand and the results, shrunk.
         counterexample: String,
     },
-    /// The Rust and the CUDA body differ.
+    /// The Rust and the CUDA body have different results.
     #[error("the Rust and the CUDA body of {operator} on {element} disagree:\n{counterexample}")]
     Agreement {
         /// The operator's type, or the predicate's.
@@ -61,19 +63,20 @@ pub enum Violation {
         /// The operands and the results, shrunk.
         counterexample: String,
     },
-    /// The Rust body of a predicate panics. (That of an operator breaks the law that is being checked.)
+    /// The Rust body of a predicate panics. A panic in an operator is reported as a violation of
+    /// the law being checked.
     #[error("{predicate} panics on {element}:\n{counterexample}")]
     Panic {
         /// The predicate's type.
         predicate: &'static str,
         /// The element's type.
         element: &'static str,
-        /// The predicate, the item and the panic's words, shrunk.
+        /// The predicate and the item, shrunk, and the panic's message.
         counterexample: String,
     },
-    /// The operator rounds, and nothing says by how much.
+    /// The operator rounds, and no bound is known for its carry.
     #[error(
-        "{operator} on {element} is `Rounding` and its carry holds no floats that are known: say with `.close(...)` which carries are close enough"
+        "{operator} on {element} is `Rounding` and its carry has no floats known to the library: give `.close(...)` a measure of equality"
     )]
     NoBound {
         /// The operator's type.
@@ -88,10 +91,11 @@ pub enum Violation {
         operator: &'static str,
         /// The element's type.
         element: &'static str,
-        /// What proptest said.
+        /// proptest's message.
         reason: String,
     },
-    /// Agreement could not be checked: there is no device or no compiler, or the compiler refuses the CUDA body.
+    /// Agreement could not be checked: there is no device or no compiler, or the compiler refused
+    /// the CUDA body.
     #[error(transparent)]
     Engine(#[from] Error),
 }
