@@ -1,27 +1,28 @@
-//! The catalog: which element types and which operators have kernels built in.
+//! The catalog: the element types and operators whose kernels are built in.
 //!
-//! This file is the single source for both sides. The library expands [`catalog!`] into the element and operator types;
-//! `build.rs` includes the same file and expands it into the list of kernels to compile. A new operator is one entry
-//! here and nothing else.
+//! The library expands [`catalog!`] into the element and operator types. `build.rs` includes the
+//! same file and expands it into the list of kernels to compile. A new operator is one entry here
+//! and nothing else.
 //!
-//! An element is `name "C++ name" bits B key K`: `B` is the unsigned integer of its size, `K` the signed one.
+//! An element is `name "C++ name" bits B key K`. `B` is the unsigned integer of its size, `K` the
+//! signed one.
 //!
-//! An operator is a name and rows. A row gives, for a list of elements: how far associativity holds, the form in which
-//! partial results are carried, the identity as an expression over the carry type `C`, and the two bodies that combine
-//! an earlier partial result `a` with a later one `b`.
+//! An operator is a name and rows. A row gives, for a list of elements, the associativity, the form
+//! of the carry (the partial result), the identity as an expression over the carry type `C`, and
+//! the two bodies that combine an earlier carry `a` with a later one `b`.
 //!
-//! A row that begins with `any` defines the operator for every element, the user's own too; its list says for which
-//! ones kernels are built in.
+//! A row that begins with `any` defines the operator for every element, including the user's own.
+//! Its list names the elements whose kernels are built in.
 //!
-//! | carried as | partial results are | machine code is shared between |
-//! |---|---|---|
-//! | `Same` | the element itself | |
-//! | `Bits` | the element itself; only its bits matter to the operator | all elements of one size |
-//! | `Widened` | `f32`, rounded once for each output | |
-//! | `KeyNanLast` | integers in the order of the floats, every NaN above +infinity | |
-//! | `KeyNanFirst` | the same, every NaN below -infinity | |
-//! | `NanLast` | on the CPU as `KeyNanLast`; on the GPU the element itself, for which there are instructions | |
-//! | `NanFirst` | the same with `KeyNanFirst` | |
+//! | form | the carry is |
+//! |---|---|
+//! | `Same` | the element |
+//! | `Bits` | the element; only its bits matter, so all elements of one size share machine code |
+//! | `Widened` | an `f32`, rounded once for each output |
+//! | `KeyNanLast` | an integer in the order of the floats, every NaN above +infinity |
+//! | `KeyNanFirst` | the same, every NaN below -infinity |
+//! | `NanLast` | on the CPU as `KeyNanLast`; on the GPU the element, which has an instruction |
+//! | `NanFirst` | the same with `KeyNanFirst` |
 
 macro_rules! catalog {
     ($use:ident) => {
@@ -43,33 +44,36 @@ macro_rules! catalog {
                 isize "long long" bits u64 key i64;
             }
             operators {
-                /// Addition. Integers wrap; f16 and bf16 are added in f32 and rounded once for each output.
+                /// Addition. Integers wrap; f16 and bf16 are added in f32 and rounded once for each
+                /// output.
                 ///
-                /// Rounded sums are the same bits in every run. A parallel sum of non-negative floats need not be
-                /// monotone: neighbouring outputs may have been rounded along different paths.
+                /// Rounded sums have the same bits in every run. A parallel sum of non-negative
+                /// floats need not be monotone, since neighbouring outputs may be rounded in
+                /// different groupings.
                 Sum {
                     [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Bits, identity C::ZERO,
                         rust |a, b| a.wrapping_add(b), cuda "a + b";
                     [f32, f64] Rounding, Same, identity C::ZERO, rust |a, b| a + b, cuda "a + b";
                     [f16, bf16] Rounding, Widened, identity C::ZERO, rust |a, b| a + b, cuda "a + b";
                 }
-                /// Multiplication. Integers wrap; f16 and bf16 are multiplied in f32 and rounded once for each output.
+                /// Multiplication. Integers wrap; f16 and bf16 are multiplied in f32 and rounded
+                /// once for each output.
                 Product {
                     [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Bits, identity C::ONE,
                         rust |a, b| a.wrapping_mul(b), cuda "1u * a * b"; // 1u: two u16 would multiply as a signed int
                     [f32, f64] Rounding, Same, identity C::ONE, rust |a, b| a * b, cuda "a * b";
                     [f16, bf16] Rounding, Widened, identity C::ONE, rust |a, b| a * b, cuda "a * b";
                 }
-                /// Maximum. For floats NaN wins, -0 is less than +0, and every NaN in the result is the positive one
-                /// with all bits of the mantissa set.
+                /// Maximum. For floats NaN wins, -0 is less than +0, and every NaN in the result is
+                /// the positive one with all bits of the mantissa set.
                 Max {
                     [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Same, identity C::MIN,
                         rust |a, b| a.max(b), cuda "b > a ? b : a";
                     [f32, f16, bf16] Exact, NanLast, identity T::LEAST_KEY, rust |a, b| a.max(b), cuda "maximum(a, b)";
                     [f64] Exact, KeyNanLast, identity T::LEAST_KEY, rust |a, b| a.max(b), cuda "b > a ? b : a";
                 }
-                /// Minimum. For floats NaN wins, -0 is less than +0, and every NaN in the result is the positive one
-                /// with all bits of the mantissa set.
+                /// Minimum. For floats NaN wins, -0 is less than +0, and every NaN in the result is
+                /// the positive one with all bits of the mantissa set.
                 Min {
                     [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Same, identity C::MAX,
                         rust |a, b| a.min(b), cuda "b < a ? b : a";
@@ -91,10 +95,10 @@ macro_rules! catalog {
                     [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Bits, identity C::ZERO,
                         rust |a, b| a ^ b, cuda "a ^ b";
                 }
-                /// The last value wins: the running value of a register that is written by each item.
+                /// The later value: the running value of a register that each item writes.
                 ///
-                /// It is associative, not commutative, and has no identity: an exclusive scan by it is written
-                /// `.exclusive_from(first)`.
+                /// It is associative but not commutative, and has no identity. So an exclusive scan
+                /// by it is written `.exclusive_from(first)`.
                 Last {
                     any [f32, i32, u64, f16, f64, bf16, i8, i16, i64, u8, u16, u32] Exact, Bits, no identity,
                         rust |_a, b| b, cuda "b";
@@ -104,7 +108,7 @@ macro_rules! catalog {
     };
 }
 
-/// The C++ expressions of a form of carry: `lift!(form)` over an element `x`, `lower!(form)` over a carry `x`.
+/// The C++ expression of `lift` for a form of carry, over an element `x`.
 macro_rules! lift {
     (Same) => {
         "x"
@@ -128,6 +132,7 @@ macro_rules! lift {
         "key<NAN_FIRST>(x)"
     };
 }
+/// The C++ expression of `lower` for a form of carry, over a carry `x`.
 macro_rules! lower {
     (Same) => {
         "x"
@@ -152,10 +157,10 @@ macro_rules! lower {
     };
 }
 
-/// What a carry `x` is that nothing was combined with: `alone!(form)`.
+/// The C++ expression of the carry of a single element, over the lifted element `x`.
 macro_rules! alone {
     (NanLast) => {
-        "maximum(x, x)" // an element may be any NaN
+        "maximum(x, x)" // turns every NaN into the result's NaN
     };
     (NanFirst) => {
         "minimum(x, x)"
@@ -165,7 +170,8 @@ macro_rules! alone {
     };
 }
 
-/// How two short elements are combined at once, `pairs!(operator element)`: a type of `scan/scan.cuh`.
+/// The type of `scan/scan.cuh` that combines two short elements at once:
+/// `pairs!(operator element)`.
 #[rustfmt::skip]
 macro_rules! pairs {
     (Sum i8) => { "SumPairs" };

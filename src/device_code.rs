@@ -1,17 +1,20 @@
-//! CUDA C++ that was written by hand, and what its author promises.
+//! CUDA C++ written by hand, and the promise of its author.
 
 use crate::__own::is_same;
 use crate::Element;
 use std::fmt::{self, Debug};
 use std::marker::PhantomData;
 
-/// CUDA C++ of an [`Operator`](crate::Operator) or a [`Predicate`](crate::Predicate) `For` on the element `T`.
+/// The CUDA C++ of an [`Operator`](crate::Operator) or a [`Predicate`](crate::Predicate) `For` on
+/// the element `T`.
 ///
-/// Kernels run it as it stands. The compiler checks that it is C++, and nothing checks what it does, so [`new`](DeviceCode::new) is
-/// unsafe. A text that [`operator!`](crate::operator) or [`predicate!`](crate::predicate) makes of a Rust body needs no promise.
+/// Kernels run the text unchanged. The compiler checks its syntax and types, but nothing checks
+/// what it does. So [`new`](DeviceCode::new) is unsafe. A text that [`operator!`](crate::operator)
+/// or [`predicate!`](crate::predicate) translates from a Rust body needs no promise.
 ///
-/// A text is safe or not for certain types of its arguments. So the code of one implementation does not fit another one: it is taken
-/// over as [`text`](DeviceCode::text), with a promise of its own.
+/// A text is safe for certain types of its arguments. So the code of one implementation does not
+/// fit another one: another implementation takes its [`text`](DeviceCode::text) and makes a promise
+/// of its own.
 ///
 /// # Example
 /// ```
@@ -32,25 +35,28 @@ pub struct DeviceCode<For, T> {
     of: PhantomData<Of<For, T>>,
 }
 
-/// Invariant, so that no other pair of types is taken for this one.
+/// Invariant in both types, so the code of one pair of types never converts to that of another.
 type Of<For, T> = fn(For, T) -> (For, T);
 
 impl<For, T> DeviceCode<For, T> {
-    /// The body of a function: an expression, or statements, the last of which is a `return`. The constant that it is given to says
-    /// what the function's arguments are called.
+    /// The body of a function: an expression, or statements that end in a `return`. The constant
+    /// that takes the code documents the names of the arguments.
     ///
     /// # Safety
-    /// For all values of the arguments' types, not only for those that the Rust body takes, the text
-    /// - returns a value that depends on the arguments alone, the same one each time;
+    /// For all values of the arguments' types, including values on which the Rust body panics, the
+    /// text
+    /// - returns a value that depends only on the arguments, and the same one each time;
     /// - accesses no memory but its arguments and its own local variables, and within their bounds;
-    /// - has no undefined behaviour. In C++ that includes overflow of signed integers, shifts by the width or more, integer division
-    ///   by zero, casts from a float out of range, and reads of a variable that was not initialised;
-    /// - has no barrier, warp-wide operation or atomic operation, and does not ask which thread it is on;
+    /// - has no undefined behaviour. In C++ that includes overflow of signed integers, shifts by
+    ///   the width or more, integer division by zero, casts from a float out of range, and reads of
+    ///   a variable that was not initialised;
+    /// - has no barrier, warp-wide operation or atomic operation, and does not ask which thread it
+    ///   is on;
     /// - ends;
-    /// - is one expression or one list of statements: it closes each bracket, comment and literal that it opens, and no other, and
-    ///   has no preprocessor directive.
+    /// - is one expression or one list of statements: it closes each bracket, comment and literal
+    ///   that it opens, closes no other, and has no preprocessor directive.
     ///
-    /// That the value is also that of the Rust body is not a matter of safety. `laws` checks it in a test.
+    /// Safety does not require the value of the Rust body. `laws` compares the two in a test.
     pub const unsafe fn new(text: &'static str) -> Self {
         DeviceCode { text, of: PhantomData }
     }
@@ -60,23 +66,24 @@ impl<For, T> DeviceCode<For, T> {
         self.text
     }
 
-    /// The argument `x` as it is.
-    // SAFETY: an argument.
+    /// The argument `x`, unchanged.
+    // SAFETY: the text is an argument.
     pub(crate) const X: Self = unsafe { DeviceCode::new("x") };
-    /// No way to combine two elements at once.
+    /// The type for operators that do not combine two elements at once.
     // SAFETY: a type of the templates that does nothing.
     pub(crate) const NO_PAIRS: Self = unsafe { DeviceCode::new("NoPairs") };
 
     /// The type under which kernels see the element `E`.
     pub(crate) const fn element<E: Element>() -> Self {
-        // SAFETY: no function but a type, which is the twin of `E` as its implementation promises.
+        // SAFETY: a type and no function: the C++ twin of `E`, by the promise of its
+        // implementation.
         unsafe { DeviceCode::new(E::CUDA) }
     }
 
-    /// A conversion that changes nothing.
+    /// The conversion between two types with the same C++ type, which changes nothing.
     ///
     /// # Panics
-    /// At compile time, if the two types are different ones in C++, which would convert between them.
+    /// At compile time, if the C++ types differ: C++ would convert the value.
     pub(crate) const fn same<From: Element, To: Element>() -> Self {
         assert!(
             is_same(From::CUDA, To::CUDA),

@@ -1,4 +1,4 @@
-//! Element types: what a primitive can read and write.
+//! Element types: the types that a primitive reads and writes.
 
 use crate::__own::is_same;
 use crate::cuda::{Field, Type};
@@ -7,16 +7,18 @@ use half::{bf16, f16};
 
 /// A value that can be scanned: plain data with a C++ twin.
 ///
-/// On the host it may be of any size, on the device of 1 to 32 bytes, at an alignment of up to 16. There sizes of 1, 2, 4, 8 and 16
-/// bytes are the fastest, then multiples of 4; others take many instructions.
+/// On the host it may have any size. On the device it has 1 to 32 bytes and an alignment of at most
+/// 16. Sizes of 1, 2, 4, 8 and 16 bytes are the fastest there, then multiples of 4; other sizes
+/// take many instructions.
 ///
-/// For a struct of your own, [`element!`](crate::element) writes the implementation and its checks.
+/// [`element!`](crate::element) implements it for a struct of your own, with checks.
 ///
 /// Implemented for `f32`, `f64`, `f16`, `bf16`, `i8` to `i64`, `u8` to `u64`, `usize` and `isize`.
 ///
 /// # Safety
-/// [`CUDA`](Element::CUDA) must name or define a C++ type of the same size, alignment and layout, for which any bits are a value, as
-/// in Rust, and do nothing else. The hidden constants are left as they are.
+/// [`CUDA`](Element::CUDA) must name or define a C++ type and do nothing else. The type has the
+/// same size, alignment and layout, and any bits are a value of it. Leave the hidden constants at
+/// their defaults.
 ///
 /// # Example
 /// ```
@@ -35,26 +37,28 @@ use half::{bf16, f16};
 pub unsafe trait Element: Pod + Send + Sync {
     /// The C++ type: a name, or the definition of an unnamed struct.
     const CUDA: &'static str;
-    /// A C++ type of the same size and alignment that stands in for it where only the bits matter, so that kernels
-    /// can be shared.
+    /// A C++ type of the same size and alignment. Operators to which only the bits matter use it,
+    /// so elements of one size share kernels.
     #[doc(hidden)]
     const CUDA_BITS: &'static str = Self::CUDA;
-    /// The fields of a struct, where they are known.
+    /// The fields of a struct, if they are known.
     #[doc(hidden)]
     const CUDA_FIELDS: &'static [Field] = &[];
 }
 
 impl Type<'static> {
-    /// `T`, which kernels see as `cuda`; its fields, where that is its own type.
+    /// The type under which kernels see `T`, with the fields of `T` if `cuda` is its own C++ type.
     pub(crate) const fn of<T: Element>(cuda: &'static str) -> Type<'static> {
         let fields = if is_same(cuda, T::CUDA) { T::CUDA_FIELDS } else { &[] };
         Type { cuda, size: size_of::<T>(), align: align_of::<T>(), fields }
     }
 }
 
-/// Floats as integers in the same order, for operators that compare: `-0 < +0`, and NaN at the end that the operator
-/// asks for. Comparing keys is associative bit for bit, which comparing floats is not. Every NaN comes back from its key as
-/// the positive one with all bits of the mantissa set, which is what a GPU's own maximum gives.
+/// Floats as integer keys in the same order, for operators that compare.
+///
+/// `-0 < +0`, and NaN is at the end that the operator asks for. A maximum of keys is associative
+/// bit for bit; a maximum of floats is not. The key of every NaN converts back to the positive NaN
+/// with all bits of the mantissa set, which a GPU's own maximum gives too.
 pub trait Keyed: Sized {
     /// A signed integer of the float's size.
     type Key: Element;
@@ -62,9 +66,9 @@ pub trait Keyed: Sized {
     const LEAST_KEY: Self::Key;
     /// The key of +infinity.
     const GREATEST_KEY: Self::Key;
-    /// Every NaN above +infinity.
+    /// The key in an order with every NaN above +infinity.
     fn key_nan_last(self) -> Self::Key;
-    /// Every NaN below -infinity.
+    /// The key in an order with every NaN below -infinity.
     fn key_nan_first(self) -> Self::Key;
     /// The inverse of `key_nan_last`.
     fn from_key_nan_last(key: Self::Key) -> Self;
@@ -76,7 +80,8 @@ macro_rules! keyed {
     ($($float:ident $key:ident;)*) => { $(
         impl Keyed for $float {
             type Key = $key;
-            // A negative float has its magnitude bits flipped: the more of them, the further down.
+            // A negative float has its magnitude bits flipped, so a larger magnitude is a lower
+            // key.
             const LEAST_KEY: $key = $float::NEG_INFINITY.to_bits() as $key ^ $key::MAX;
             const GREATEST_KEY: $key = $float::INFINITY.to_bits() as $key;
             #[inline(always)]
@@ -103,9 +108,9 @@ keyed! { f32 i32; f64 i64; f16 i16; bf16 i16; }
 
 /// Elements whose sums are carried in `f32`.
 pub(crate) trait Widened {
-    /// Exact.
+    /// The same value in `f32`, exactly.
     fn widen(self) -> f32;
-    /// Rounded to nearest, ties to even.
+    /// The nearest value, ties to even.
     fn narrow(x: f32) -> Self;
 }
 macro_rules! widened {
@@ -122,7 +127,8 @@ widened! { f16 bf16 }
 
 macro_rules! elements {
     (elements { $($t:ident $cuda:literal bits $bits:ident key $key:ident;)* } operators $operators:tt) => { $(
-        // SAFETY: the C++ type is the same scalar: build.rs and every generated kernel assert its size and alignment.
+        // SAFETY: the C++ type is the same scalar. build.rs and every generated kernel assert its
+        // size and alignment.
         unsafe impl Element for $t {
             const CUDA: &'static str = $cuda;
             const CUDA_BITS: &'static str = <$bits as Element>::CUDA;

@@ -1,8 +1,10 @@
-//! The scan networks of the textbook, as plain functions: which position is combined with which, in which step.
+//! The scan networks of the textbook as plain functions: which positions are combined in which
+//! step.
 //!
-//! A network scans `width` positions in place. In each of its steps some positions `right` take what is at a position `left` before
-//! them: `right` becomes combine(`left`, `right`). All combinations of a step may be done at once, each on what was there before the
-//! step. The kernels of [`Block::Plain`](crate::Block::Plain) and its like do the same, a thread to each position
+//! A network scans `width` positions in place. In each step some positions `right` become
+//! combine(`left`, `right`), with `left` an earlier position. All combinations of a step may run at
+//! once, on the values before the step. The kernels of [`Block::Plain`](crate::Block::Plain),
+//! `Shifted` and `Coarsened` do the same with a thread for each position
 //! (`cuda-templates/textbook/networks.cuh`).
 //!
 //! ```
@@ -14,17 +16,19 @@
 //! assert_eq!(Network::BrentKung.applications(1024), 2 * 1024 - 2 - 10);
 //! ```
 //!
-//! A tile has to tell its aggregate before it is told its prefix. So a network has two halves, and what comes before all positions is
-//! combined in between ([`Network::scan_from`]).
+//! A tile publishes its aggregate before it receives its prefix. So a network has two halves, and
+//! the prefix is combined between them ([`Network::scan_from`]).
 //!
-//! `cargo run --example networks -- brent-kung 16` draws one, and `docs/scan-algorithms.md` tells their story.
+//! `cargo run --example networks -- brent-kung 16` draws one, and `docs/scan-algorithms.md`
+//! explains them.
 
 /// Lanes of a warp.
 const WARP: usize = 32;
 
-/// A way to scan positions in parallel steps.
+/// A network that scans positions in parallel steps.
 ///
-/// Work and steps for N positions, a power of two (of [`WarpShuffles`](Network::WarpShuffles) with W = N / 32 warps):
+/// Work and steps for N positions, a power of two (of [`WarpShuffles`](Network::WarpShuffles) with
+/// W = N / 32 warps):
 ///
 /// | | applications | steps | barriers |
 /// |---|---|---|---|
@@ -36,25 +40,28 @@ const WARP: usize = 32;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Network {
-    /// Each position takes what is 1, 2, 4, ... before it (Kogge and Stone 1973, "A Parallel Algorithm for the Efficient Solution
-    /// of a General Class of Recurrence Equations"). The fewest steps, and the most work. In one buffer a step needs two barriers: what
-    /// is read must not have been overwritten.
+    /// Each position combines with the positions 1, 2, 4, ... before it (Kogge and Stone 1973, "A
+    /// Parallel Algorithm for the Efficient Solution of a General Class of Recurrence Equations").
+    /// The fewest steps, and the most work. In one buffer a step needs two barriers: all reads must
+    /// come before the first write.
     KoggeStone,
-    /// The same from one buffer into another: one barrier a step.
+    /// The same network from one buffer into another, with one barrier a step.
     KoggeStoneDoubleBuffered,
-    /// A reduction tree, and a reverse tree that hands its partial results on (Brent and Kung 1982, "A Regular Layout for Parallel
-    /// Adders"). The least work, in nearly twice as many steps. The threads that work are those with the lowest numbers.
+    /// A reduction tree, then a reverse tree that distributes its partial results (Brent and Kung
+    /// 1982, "A Regular Layout for Parallel Adders"). The least work, in nearly twice as many
+    /// steps. The threads with the lowest numbers do the work.
     BrentKung,
-    /// Halves, of which the second takes the last position of the first, from pairs up (Sklansky 1960, "Conditional-Sum Addition
-    /// Logic"). The fewest steps with half of Kogge and Stone's work; one position is read by many.
+    /// From pairs up, each position of a second half combines with the last position of the first
+    /// half (Sklansky 1960, "Conditional-Sum Addition Logic"). The fewest steps with half of Kogge
+    /// and Stone's work; one position is read by many.
     Sklansky,
-    /// Kogge and Stone's network over the 32 lanes of each warp, by shuffles; over the warps' totals, by one warp; and each warp takes
-    /// the total before it.
+    /// Kogge and Stone's network over the 32 lanes of each warp, by shuffles. One warp then scans
+    /// the warps' totals, and each warp combines with the total before it.
     WarpShuffles,
 }
 
 impl Network {
-    /// All of them.
+    /// All networks.
     pub const ALL: [Network; 5] = [
         Network::KoggeStone,
         Network::KoggeStoneDoubleBuffered,
@@ -63,8 +70,9 @@ impl Network {
         Network::WarpShuffles,
     ];
 
-    /// Calls `combination` with (step, left, right) for each combination over `width` positions, steps from 0 up. Within a step the
-    /// order is one in which they can also be done one after the other in place.
+    /// Calls `combination` with (step, left, right) for each combination over `width` positions,
+    /// steps from 0 up. Within a step the order is such that the combinations may also run one
+    /// after the other in place.
     pub fn each(self, width: usize, combination: impl FnMut(usize, usize, usize)) {
         match self {
             Network::KoggeStone | Network::KoggeStoneDoubleBuffered => kogge_stone(width, combination),
@@ -79,7 +87,7 @@ impl Network {
         self.each(items.len(), |_, left, right| items[right] = combine(&items[left], &items[right]));
     }
 
-    /// How often the operator is applied over `width` positions.
+    /// The number of applications of the operator over `width` positions.
     pub fn applications(self, width: usize) -> usize {
         let doublings = || distances().take_while(|distance| *distance < width);
         match self {
@@ -109,9 +117,12 @@ impl Network {
         }
     }
 
-    /// An inclusive scan in place of what goes on from `prefix`, as a tile does it. After the first half of its steps the last position
-    /// has them all; then some positions take the prefix, and the second half of the steps gives it to the others. Brent and Kung's
-    /// reverse tree does that. The other networks have no second half: every position takes the prefix by an application of its own.
+    /// An inclusive scan in place that continues from `prefix`, as in a tile.
+    ///
+    /// After the first half of the steps the last position holds the aggregate. Then some positions
+    /// are combined with the prefix, and the second half of the steps passes it to the others. Only
+    /// Brent and Kung's network has a second half, the reverse tree. In the other networks every
+    /// position is combined with the prefix.
     pub fn scan_from<C>(self, prefix: &C, items: &mut [C], mut combine: impl FnMut(&C, &C) -> C) {
         let (width, half) = (items.len(), self.first_half(items.len()));
         self.each(width, |step, left, right| {
@@ -129,7 +140,7 @@ impl Network {
         });
     }
 
-    /// How many of the steps are done before the prefix is there.
+    /// The number of steps before the prefix is needed.
     fn first_half(self, width: usize) -> usize {
         match self {
             Network::BrentKung => distances().take_while(|distance| 2 * distance <= width).count(),
@@ -137,17 +148,19 @@ impl Network {
         }
     }
 
-    /// Whether a position takes the prefix itself: of Brent and Kung's network those that the reduction tree completes, 0, 1, 3, 7, ...
+    /// Whether a position is combined with the prefix. In Brent and Kung's network the reduction
+    /// tree completes these positions: 0, 1, 3, 7, ...
     fn takes_prefix(self, position: usize) -> bool {
         self != Network::BrentKung || (position + 1).is_power_of_two()
     }
 
-    /// How often the operator is applied over `width` positions that go on from a prefix.
+    /// The number of applications of the operator over `width` positions that continue from a
+    /// prefix.
     pub fn applications_from(self, width: usize) -> usize {
         self.applications(width) + (0..width).filter(|&position| self.takes_prefix(position)).count()
     }
 
-    /// How many steps `width` positions take, one after the other.
+    /// The number of steps over `width` positions.
     pub fn steps(self, width: usize) -> usize {
         let doublings = distances().take_while(|distance| *distance < width).count();
         match self {
@@ -161,8 +174,9 @@ impl Network {
         }
     }
 
-    /// How many barriers a block of `width` threads takes, from when each has its item until it has its result. What Brent and
-    /// Kung's trees leave is read by others than wrote it, after one more for each of the two.
+    /// The number of barriers of a block of `width` threads, from the items to the results. Brent
+    /// and Kung's network takes one more after each of its two trees, since other threads read what
+    /// a tree wrote.
     pub fn barriers(self, width: usize) -> usize {
         match self {
             Network::KoggeStone => 2 * self.steps(width),
@@ -182,7 +196,7 @@ fn distances() -> impl Iterator<Item = usize> {
 /// Kogge and Stone's network: calls `combination` with (step, left, right), as [`Network::each`].
 pub fn kogge_stone(width: usize, mut combination: impl FnMut(usize, usize, usize)) {
     for (step, distance) in distances().take_while(|distance| *distance < width).enumerate() {
-        // From the last one down: what is taken is of the step before.
+        // From the last position down, so that `left` still holds its value of the step before.
         for right in (distance..width).rev() {
             combination(step, right - distance, right);
         }
@@ -217,9 +231,10 @@ pub fn sklansky(width: usize, mut combination: impl FnMut(usize, usize, usize)) 
     }
 }
 
-/// Kogge and Stone's network over the lanes of each warp, then over the totals of whole warps (by as many warps as they fill, and so
-/// on), then from each total to the warp after it. `lanes` is 32 on the device; with fewer it is easier to draw. Calls `combination`
-/// with (step, left, right), as [`Network::each`].
+/// Kogge and Stone's network over the lanes of each warp, then over the totals of whole warps
+/// (recursively, by as many warps as they fill), then from each total to the next warp. `lanes` is
+/// 32 on the device; fewer are easier to draw. Calls `combination` with (step, left, right), as
+/// [`Network::each`].
 ///
 /// # Panics
 /// If `lanes` is less than 2.
@@ -258,8 +273,8 @@ mod tests {
         earlier.start..later.end
     }
 
-    /// Not one after the other but as on the device, each step on what was there before it: every position ends with
-    /// all positions up to it, once each and in order.
+    /// As on the device, each step reads the values before it: every position ends with all
+    /// positions up to it, once each and in order.
     #[test]
     fn every_network_scans() {
         type Each = Box<dyn Fn(usize, &mut dyn FnMut(usize, usize, usize))>;
@@ -304,7 +319,7 @@ mod tests {
         }
     }
 
-    /// And from a prefix.
+    /// Every position ends with the prefix and all positions up to it.
     #[test]
     fn from_a_prefix() {
         for network in Network::ALL {
@@ -358,8 +373,10 @@ mod tests {
                 assert_eq!(kogge_stone.applications(n), n * log - (n - 1));
                 assert_eq!(kogge_stone.steps(n), log);
             }
-            // The reduction tree halves what is left: n / 2 + n / 4 + ... + 1. A step of the reverse tree completes the middle of each
-            // stretch between positions that are complete, but for the first stretch, whose middle is: (2 - 1) + (4 - 1) + ... + (n / 2 - 1).
+            // The reduction tree halves what is left: n / 2 + n / 4 + ... + 1. A step of the
+            // reverse tree completes the middle of each stretch between positions that are
+            // complete, but for the first stretch, whose middle is: (2 - 1) + (4 - 1) + ... + (n /
+            // 2 - 1).
             let (up, down): (usize, usize) = ((1..=log).map(|k| n >> k).sum(), (1..log).map(|k| (1 << k) - 1).sum());
             assert_eq!((up, down), (n - 1, n - 1 - log));
             assert_eq!(Network::BrentKung.applications(n), 2 * n - 2 - log);

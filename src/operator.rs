@@ -1,25 +1,27 @@
-//! Operators: how two partial results become one.
+//! Operators: they combine two partial results into one.
 
 use crate::DeviceCode;
 use crate::element::{Element, Keyed, Widened};
 use half::{bf16, f16};
 use num_traits::{ConstOne, ConstZero};
 
-/// How far an operator is associative.
+/// The associativity of an operator: exact or up to rounding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Associativity {
-    /// Bit for bit: any grouping of the operands gives the same result.
+    /// Bit for bit: every grouping of the operands has the same result.
     Exact,
-    /// Up to rounding: another grouping may round differently. Primitives then group by length and element type alone,
-    /// never by timing or by the number of threads, so that results are the same bits in every run.
+    /// Up to rounding: another grouping may round differently. Primitives then group by length and
+    /// element type only, never by timing or the number of threads, so results have the same bits
+    /// in every run.
     Rounding,
 }
 
-/// The vector instruction that `combine` is, or the two, for carries that are machine integers.
+/// The one or two vector instructions that compute `combine`, for carries that are machine
+/// integers.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lanes {
-    /// None, or none that is worth while.
+    /// No such instruction, or none that pays.
     No,
     Add,
     And,
@@ -35,11 +37,12 @@ pub enum Lanes {
 
 /// An associative operator on `T`.
 ///
-/// Partial results have the type [`Carry`](Operator::Carry), into which elements are lifted and out of which results
-/// are lowered. It need not be commutative: `combine` is always given what comes earlier in scan order first. It is
-/// never called on anything but lifted inputs, the initial value, and results of its own.
+/// Partial results have the type [`Carry`](Operator::Carry): `lift` converts an element to a carry,
+/// `lower` a carry to an element. The operator need not be commutative: the first argument of
+/// `combine` is always the earlier one in scan order. The arguments of `combine` are only lifted
+/// inputs, the initial value, and results of `combine`.
 ///
-/// [`operator!`](crate::operator) writes one with less, and without `unsafe`.
+/// [`operator!`](crate::operator) implements it in fewer lines and without `unsafe`.
 ///
 /// # Example
 /// ```
@@ -69,27 +72,30 @@ pub enum Lanes {
     note = "bitwise operators take integers only; for an operator of your own, write `parascan::operator!` or implement `parascan::Operator<{T}>`"
 )]
 pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
-    /// What partial results are carried in: `f32` for sums of `f16`, the element itself for most others.
+    /// The type of partial results: `f32` for sums of `f16`, the element for most operators.
     type Carry: Element;
-    /// From an element to a partial result of it alone.
+    /// The partial result of a single element.
     fn lift(x: T) -> Self::Carry;
-    /// From a partial result to an element, rounded once where the carry is wider.
+    /// The element of a partial result, rounded once if the carry is wider.
     fn lower(x: Self::Carry) -> T;
-    /// The partial result of both, `earlier` being the one that comes before `later` in scan order.
+    /// The partial result of both arguments. `earlier` comes before `later` in scan order.
     fn combine(earlier: Self::Carry, later: Self::Carry) -> Self::Carry;
-    /// A value that is neutral on both sides, if there is one.
+    /// A carry that is neutral on both sides, if there is one.
     const IDENTITY: Option<Self::Carry> = None;
     /// Whether `combine` is associative bit for bit or up to rounding.
     const ASSOCIATIVITY: Associativity = Associativity::Exact;
-    /// `combine` over `a` (earlier) and `b` (later), both of the carry type, in C++: an expression, or statements, the last of
-    /// which is a `return`. `Element` and `Carry` name the two types.
+    /// `combine` in C++, over carries `a` (earlier) and `b` (later): an expression, or statements
+    /// that end in a `return`. `Element` and `Carry` name the two types.
     const CUDA: DeviceCode<Self, T>;
-    /// `lift` over `x` in C++, likewise. May be left out where the carry is the element's type.
+    /// `lift` in C++ over an element `x`, likewise. May be left out if the carry is the element's
+    /// type.
     const CUDA_LIFT: DeviceCode<Self, T> = DeviceCode::same::<T, Self::Carry>();
-    /// `lower` over `x` in C++, likewise. May be left out where the carry is the element's type.
+    /// `lower` in C++ over a carry `x`, likewise. May be left out if the carry is the element's
+    /// type.
     const CUDA_LOWER: DeviceCode<Self, T> = DeviceCode::same::<Self::Carry, T>();
-    /// The vector instruction that `combine` is, if it is one or two; then there is an identity. Another instruction would give other
-    /// results and no more: carries of 1, 2, 4 or 8 bytes are integers to it whatever they are, and others a panic.
+    /// The vector instructions that compute `combine`, if one or two do; such an operator has an
+    /// identity. A wrong instruction only gives wrong results: carries of 1, 2, 4 or 8 bytes are
+    /// taken as integers, and other sizes panic.
     #[doc(hidden)]
     const LANES: Lanes = Lanes::No;
     /// The type under which kernels see the element.
@@ -98,7 +104,8 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     /// The type under which kernels see the carry, of the same size.
     #[doc(hidden)]
     const CUDA_CARRY: DeviceCode<Self, T> = DeviceCode::element::<Self::Carry>();
-    /// The bits under which kernels see a partial result. Any bits are a carry, so other ones give other results and no more.
+    /// The bits under which kernels see a partial result. Any bits are a carry, so wrong ones only
+    /// give wrong results.
     #[doc(hidden)]
     #[inline(always)]
     fn to_cuda(carry: Self::Carry) -> Self::Carry {
@@ -110,10 +117,11 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     fn from_cuda(carry: Self::Carry) -> Self::Carry {
         carry
     }
-    /// What a partial result of one element alone is, as a C++ expression over `x`, the element lifted.
+    /// The partial result of a single element, as a C++ expression over the lifted element `x`.
     #[doc(hidden)]
     const CUDA_ALONE: DeviceCode<Self, T> = DeviceCode::X;
-    /// How kernels combine two short elements at once, if there is a way: a type of `scan/scan.cuh`.
+    /// The type of `scan/scan.cuh` by which kernels combine two short elements at once, or
+    /// `NoPairs`.
     #[doc(hidden)]
     const CUDA_PAIRS: DeviceCode<Self, T> = DeviceCode::NO_PAIRS;
 }
@@ -218,7 +226,7 @@ macro_rules! form {
     };
 }
 
-/// The vector instruction of a row. An operator that is not named here does without.
+/// The vector instructions of a row. An operator that is not named here has none.
 macro_rules! lanes {
     (Sum Exact $form:ident $t:ident) => {
         Lanes::Add
@@ -287,14 +295,14 @@ macro_rules! operators {
             }; )?
             const ASSOCIATIVITY: Associativity = Associativity::$associativity;
             const LANES: Lanes = lanes!($op $associativity $form $t);
-            // SAFETY: one operation or one function of the templates each, of its arguments. Integers that may overflow are unsigned
-            // in the form that the row carries them in.
+            // SAFETY: each text is one operation or one function of the templates on its arguments.
+            // The form of a row carries integers that may overflow as unsigned ones.
             const CUDA: DeviceCode<Self, $t> = unsafe { DeviceCode::new($cuda) };
             // SAFETY: as above.
             const CUDA_LIFT: DeviceCode<Self, $t> = unsafe { DeviceCode::new(lift!($form)) };
             // SAFETY: as above.
             const CUDA_LOWER: DeviceCode<Self, $t> = unsafe { DeviceCode::new(lower!($form)) };
-            // SAFETY: a type of the same size, for which the texts of the form are meant.
+            // SAFETY: a type of the same size, and the one that the texts of the form expect.
             const CUDA_ELEMENT: DeviceCode<Self, $t> = unsafe { DeviceCode::new(form!(cuda_element $form $t)) };
             // SAFETY: as above.
             const CUDA_CARRY: DeviceCode<Self, $t> = unsafe { DeviceCode::new(form!(cuda_carry $form $t)) };
@@ -304,7 +312,7 @@ macro_rules! operators {
             fn from_cuda(carry: Self::Carry) -> Self::Carry { form!(from_cuda $form $t, carry) }
             // SAFETY: as `CUDA`.
             const CUDA_ALONE: DeviceCode<Self, $t> = unsafe { DeviceCode::new(alone!($form)) };
-            // SAFETY: a type of the templates, made for this operator on elements of this size.
+            // SAFETY: a type of the templates for this operator on elements of this size.
             const CUDA_PAIRS: DeviceCode<Self, $t> = unsafe { DeviceCode::new(pairs!($op $t)) };
         }
     };

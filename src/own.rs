@@ -1,16 +1,18 @@
-//! Elements, operators and predicates of one's own, by one macro call each. What is written in Rust alone is translated by the crate in
-//! `macros/`.
+//! The macros that define elements, operators and predicates, one call each. The crate in `macros/`
+//! translates Rust bodies to CUDA.
 
-/// Defines an element: a plain struct in Rust, and its C++ twin.
+/// Defines an element: a plain struct in Rust and its C++ twin.
 ///
-/// The struct is `repr(C)` and gets `Clone`, `Copy`, `Debug`, `PartialEq`, bytemuck's `Pod` and `Zeroable`, cudarc's `DeviceRepr`,
-/// and [`Element`](crate::Element). Its fields are elements themselves: numbers, or structs that this macro has defined. In C++ it
-/// is a struct with fields of the same names.
+/// The struct is `repr(C)` and gets `Clone`, `Copy`, `Debug`, `PartialEq`, bytemuck's `Pod` and
+/// `Zeroable`, cudarc's `DeviceRepr`, and [`Element`](crate::Element). Its fields are elements:
+/// numbers, or structs that this macro defined. In C++ it is a struct with fields of the same
+/// names.
 ///
-/// That nothing lies between or behind the fields, and that no field has a name that C++ does not take, is checked when Rust compiles
-/// it; that the size, the alignment, and each field's place and size are the same in C++, when a kernel is built. C++ takes names of
-/// ASCII letters, digits and underscores, except its keywords and alternative tokens (`new`, `and`), what it reserves (`__x`, `_X`), and
-/// a handful that kernels define (`f16`, `NULL`). Raw identifiers are refused.
+/// Rust's compiler checks that the struct has no padding and that C++ takes the names of the
+/// fields. Each kernel's compilation checks that the struct's size and alignment, and each field's
+/// offset and size, are the same in C++. C++ takes names of ASCII letters, digits and underscores,
+/// except its keywords and alternative tokens (`new`, `and`), the names that it reserves (`__x`,
+/// `_X`), and a few names that kernels define (`f16`, `NULL`). Raw identifiers are refused.
 ///
 /// # Example
 /// ```
@@ -24,14 +26,14 @@
 /// assert_eq!(scan::<Last, Point>().run(&path)?, path);
 /// # Ok::<(), parascan::Error>(())
 /// ```
-/// A struct with type parameters is an element for those arguments that are listed:
+/// A struct with type parameters is an element for the listed arguments:
 /// ```
 /// parascan::element! {
-///     /// A value, and what it weighs.
+///     /// A value and its weight.
 ///     pub struct Weighed<T, W> { value: T, weight: W } for <f32, u32>, <f64, u64>
 /// }
 /// ```
-/// A larger alignment, up to 16, is asked for with `#[repr(align(16))]` above the struct.
+/// `#[repr(align(16))]` above the struct gives it a larger alignment, up to 16.
 #[macro_export]
 macro_rules! element {
     (@fields $name:ident [$($attribute:tt)*] [$vis:vis] [$($parameter:ident),*] {
@@ -50,7 +52,7 @@ macro_rules! element {
             $( type $parameter = $argument; )*
             assert!(
                 ::core::mem::size_of::<$name<$($argument),*>>() == 0 $(+ ::core::mem::size_of::<$type>())+,
-                concat!("`", stringify!($name), "` has padding, and an element is nothing but its fields: put the widest first, or fill the gap with a field")
+                concat!("`", stringify!($name), "` has padding, which an element must not have: put the widest field first, or fill the gap with a field")
             );
             const PARTS: &[&str] = &[
                 "struct alignas(",
@@ -59,13 +61,15 @@ macro_rules! element {
                 $( <$type as $crate::Element>::CUDA, " ", stringify!($field), "; ", )+
                 "}",
             ];
-            // SAFETY: its fields are elements, which are plain data, and there is no padding, as asserted above.
+            // SAFETY: the fields are elements, which are plain data, and the assertion above
+            // excludes padding.
             unsafe impl $crate::__own::Zeroable for $name<$($argument),*> {}
             // SAFETY: as above.
             unsafe impl $crate::__own::Pod for $name<$($argument),*> {}
             // SAFETY: as above.
             unsafe impl $crate::__own::DeviceRepr for $name<$($argument),*> {}
-            // SAFETY: the same fields in the same order on both sides, and every kernel asserts that they lie alike.
+            // SAFETY: both sides have the same fields in the same order, and every kernel asserts
+            // their offsets.
             unsafe impl $crate::Element for $name<$($argument),*> {
                 const CUDA: &'static str = {
                     const BYTES: [u8; $crate::__own::length(PARTS)] = $crate::__own::join(PARTS);
@@ -100,23 +104,24 @@ macro_rules! element {
     };
 }
 
-/// Defines an operator: a type, and how it combines partial results, in Rust and on the GPU.
+/// Defines an operator: a type, and how it combines partial results in Rust and on the GPU.
 ///
 /// ```text
 /// operator! {
 ///     pub struct Name on Element, AnotherElement {
 ///         associativity: Exact,                   // or Rounding
-///         carry: Type,                            // what partial results are carried in; the element, if left out
+///         carry: Type,                            // the type of partial results; the element, if left out
 ///         identity: value,                        // a neutral carry, a constant; left out if there is none
-///         lift: |x| rust,                         // element to carry; as it is, if left out
-///         lower: |x| rust,                        // carry to element; as it is, if left out
+///         lift: |x| rust,                         // element to carry; unchanged, if left out
+///         lower: |x| rust,                        // carry to element; unchanged, if left out
 ///         combine: |earlier, later| rust,         // or with a text of your own: rust => unsafe "cuda"
 ///     }
 ///     on YetAnotherElement { ... }
 /// }
 /// ```
-/// What is there is written in this order. The body for the GPU is made of the Rust one where that keeps to a [subset](#the-subset); where it
-/// does not, or where CUDA has a better way, it is [written beside it](#a-text-of-your-own).
+/// The fields must be in this order. The GPU's body is translated from the Rust body, which must
+/// keep to a [subset](#the-subset). If it does not, or if CUDA has a faster instruction, write [a
+/// CUDA text](#a-text-of-your-own) behind it.
 ///
 /// # Example
 /// ```
@@ -138,7 +143,7 @@ macro_rules! element {
 /// assert_eq!(scan::<Gcd, u32>().run(&[12, 18, 27])?, [12, 6, 3]);
 /// # Ok::<(), parascan::Error>(())
 /// ```
-/// One with a carry of its own: the mean of all items so far.
+/// An operator with a carry of its own, the running mean:
 /// ```
 /// parascan::element! { struct Total { sum: f64, count: f64 } }
 /// parascan::operator! {
@@ -155,7 +160,7 @@ macro_rules! element {
 /// ```
 ///
 /// # The subset
-/// What is outside of it is an error at the expression, when Rust compiles it.
+/// An expression outside of the subset is a compile error at that expression.
 ///
 /// | | |
 /// |---|---|
@@ -172,26 +177,33 @@ macro_rules! element {
 /// | methods of floats, the same bits | `mul_add`, `sqrt`, `recip`, `floor`, `ceil`, `trunc`, `fract`, `round`, `round_ties_even`, `copysign`, `is_nan`, `is_finite`, `is_infinite`, `is_sign_negative`, `is_sign_positive`, `to_bits`, `to_f32`, `key_nan_last`, `key_nan_first` ([`Keyed`](crate::Keyed)) |
 /// | methods of floats, within rounding | `exp`, `exp2`, `exp_m1`, `ln`, `ln_1p`, `log2`, `log10`, `cbrt`, `powf`, `hypot`, `sin`, `cos`, `tan`, `asin`, `acos`, `atan`, `atan2`, `sinh`, `cosh`, `tanh` |
 ///
-/// *Types are not seen*, only what is written. So a literal takes the type of what it meets (`x + 1`), of what it is assigned to, or of its
-/// field; where it stands alone it has a suffix (`let mut n = 0_u32`, `0..8_u32`) or the `let` has a type. That operators and methods
-/// are of numbers is checked by Rust, on a copy of the body that nobody calls. That both bodies are the same on every value is for
-/// `laws` to check.
+/// *The macro sees no types*, only the text of the body. So a literal takes the type of the operand
+/// it meets (`x + 1`), of the variable it is assigned to, or of its field. A literal that stands
+/// alone needs a suffix (`let mut n = 0_u32`, `0..8_u32`) or a `let` with a type. Rust checks, on a
+/// copy of the body that is never called, that operators and methods are applied to numbers. `laws`
+/// checks in a test that both bodies have the same values.
 ///
-/// *The same as in a release build.* Integers wrap, casts from floats saturate, products and sums are rounded apart. Where Rust
-/// panics, which `+` does on overflow in a debug build, the GPU has a value: integers wrap, amounts of shifts are taken modulo the width,
-/// a quotient by zero is zero, a remainder by zero is what was to be divided, `clamp` between bounds that are not in order gives one
-/// of the three. Write `wrapping_add` where wrapping is meant. What Rust leaves open stays open: the bits of a NaN that was computed, and
-/// which of two zeros of different sign `min` and `max` give. A signalling NaN is one like any other on the GPU; `powf`, `hypot`, `min` and `max` of
-/// the machine's own library may make a NaN of it where a quiet one is passed over.
+/// *Values are those of a release build.* Integers wrap, casts from floats saturate, and a product
+/// and a sum are rounded separately. Where Rust panics, as `+` does on overflow in a debug build,
+/// the GPU has a value: integers wrap, the amount of a shift is taken modulo the width, a quotient
+/// by zero is zero, a remainder by zero is the dividend, and `clamp` with bounds out of order
+/// returns one of its three arguments. Write `wrapping_add` if you mean wrapping. What Rust leaves
+/// unspecified stays so: the bits of a computed NaN, and which of two zeros of different sign `min`
+/// and `max` return. The GPU treats a signalling NaN as any other NaN; on the host, `powf`,
+/// `hypot`, `min` and `max` of the machine's library may return NaN for it where they ignore a
+/// quiet NaN.
 ///
-/// *In order.* A block that is an operand, as in `x + { ... }`, assigns to nothing outside of it; a block that is all of a `let` may.
+/// *Order of evaluation.* A block that is an operand, as in `x + { ... }`, cannot assign to a
+/// variable outside of it. A block that is the whole value of a `let` can.
 ///
 /// # A text of your own
-/// Behind `=> unsafe` comes the body in CUDA C++. The GPU runs it as it stands: [`DeviceCode::new`](crate::DeviceCode::new) says what you
-/// promise of it. It is an expression, or statements, the last of which is a `return`. The operands are always called `a`,
-/// the earlier one, and `b`, and those of `lift` and `lower` are called `x`; the types are `Element` and `Carry`. What the
-/// compiler finds wrong in it is told by its line in that text. A product and a sum are rounded apart, as in Rust: write `fma` where one
-/// rounding is meant, and `mul_add` in Rust. What `cuda-templates/core/types.cuh` defines may be used.
+/// The body in CUDA C++ follows `=> unsafe`. The GPU runs it unchanged:
+/// [`DeviceCode::new`](crate::DeviceCode::new) lists what you promise. It is an expression, or
+/// statements that end in a `return`. The arguments of `combine` are `a`, the earlier one, and `b`;
+/// the argument of `lift` and of `lower` is `x`. The types are `Element` and `Carry`. A compiler
+/// error names the line in this text. A product and a sum are rounded separately, as in Rust: write
+/// `fma` for a single rounding, and `mul_add` in Rust. The text may use the names that
+/// `cuda-templates/core/types.cuh` defines.
 /// ```
 /// parascan::operator! {
 ///     /// Two bytes of the earlier word and two of the later one, for which the GPU has an instruction.
@@ -243,7 +255,7 @@ macro_rules! operator {
                 $crate::operator!(@code [$(unsafe $cuda_lower)?] lower [$carry] [$element] |$lowered| $lower); )?
         }
     };
-    // A text without its promise: of `combine`, of `lower`, of `lift`.
+    // A CUDA text without `unsafe`: of `combine`, of `lower`, of `lift`.
     (@operator $name:ident [$element:ty] [$carry:ty] $associativity:ident {
         $(identity: $identity:expr,)?
         $(lift: |$lifted:pat_param| $lift:expr $(=> unsafe $cuda_lift:expr)?,)?
@@ -266,17 +278,18 @@ macro_rules! operator {
         $crate::operator! { @unmarked }
     };
     (@unmarked) => {
-        ::core::compile_error!("the GPU runs a CUDA text of your own as it stands, so it needs your promise: write `rust => unsafe \"cuda\"` and keep to what `parascan::DeviceCode::new` asks, or leave the text out, and it is made of the Rust body");
+        ::core::compile_error!("the GPU runs a CUDA text of your own unchanged, so the text needs your promise: write `rust => unsafe \"cuda\"` and keep to the rules of `parascan::DeviceCode::new`, or leave the text out, and the macro translates the Rust body");
     };
     (@code [unsafe $cuda:expr] $($rest:tt)*) => {{
         let text: &'static ::core::primitive::str = $cuda;
-        // SAFETY: promised by the user, who has written the `unsafe`.
+        // SAFETY: the promise of the user, who wrote `unsafe`.
         unsafe { $crate::DeviceCode::new(text) }
     }};
     (@code [] $($body:tt)*) => {{
         let text: &'static ::core::primitive::str = $crate::operator!(@text $($body)*);
-        // SAFETY: every operation of a translated body is defined for all values and reads its operands alone, every loop of it is a
-        // range's or has an effect, and of the body itself it has no more than names of fields that were checked.
+        // SAFETY: every operation of a translated body is defined for all values and reads only its
+        // operands. Every loop runs over a range or has an effect. The only tokens of the body in
+        // the text are checked names of fields.
         unsafe { $crate::DeviceCode::new(text) }
     }};
     (@text combine [$carry:ty] |$earlier:pat_param, $later:pat_param| $combine:expr) => {
@@ -316,30 +329,33 @@ macro_rules! operator {
         $crate::operator! { @rows $name on $($rows)+ }
     };
     ($($other:tt)*) => {
-        ::core::compile_error!("an operator is written `struct Name on Element { associativity: Exact or Rounding, carry: Type, identity: value, lift: |x| rust => unsafe \"cuda\", lower: |x| rust => unsafe \"cuda\", combine: |a, b| rust => unsafe \"cuda\" }`, in this order; carry, identity, lift and lower may be left out, and what is cuda with its `unsafe`");
+        ::core::compile_error!("an operator is written `struct Name on Element { associativity: Exact or Rounding, carry: Type, identity: value, lift: |x| rust => unsafe \"cuda\", lower: |x| rust => unsafe \"cuda\", combine: |a, b| rust => unsafe \"cuda\" }`, in this order; carry, identity, lift and lower may be left out, and so may each cuda text with its `unsafe`");
     };
 }
 
-/// Defines a predicate, which says what a compaction keeps, in Rust and on the GPU. Its fields are plain data that go with each
-/// call, to the device too; they are what [`element!`](crate::element) allows.
+/// Defines a predicate, which selects the items of a compaction, in Rust and on the GPU.
 ///
-/// The body for the GPU is made of the Rust one, where that keeps to the [subset](crate::operator#the-subset). A text of your own
-/// comes behind `=> unsafe`, with the promise that [`DeviceCode::new`](crate::DeviceCode::new) asks for: in it the item is called `x` and
-/// the fields are those of `p`; it is an expression, or statements, the last of which is a `return`. `laws::of_predicate` compares the
-/// two bodies in a test.
+/// Its fields are parameters: plain data that go with each call, to the device too.
+/// [`element!`](crate::element) says which types they may have.
+///
+/// The GPU's body is translated from the Rust body, if that keeps to the
+/// [subset](crate::operator#the-subset). A CUDA text of your own follows `=> unsafe`, with the
+/// promise that [`DeviceCode::new`](crate::DeviceCode::new) asks for. In it the item is `x`, and
+/// the parameters are fields of `p`. It is an expression, or statements that end in a `return`.
+/// `laws::of_predicate` compares the two bodies in a test.
 ///
 /// # Example
 /// ```
 /// use parascan::compact;
 ///
 /// parascan::predicate! {
-///     /// Keeps what leaves `rest` when it is divided by `divisor`.
+///     /// Selects items with the remainder `rest` on division by `divisor`.
 ///     struct Leaves { divisor: u32, rest: u32 } on u32 { keeps: |x, p| x % p.divisor == p.rest }
 /// }
 /// assert_eq!(compact::<u32>().keep(Leaves { divisor: 3, rest: 1 }).run(&[1, 2, 3, 4, 5, 6, 7])?, [1, 4, 7]);
 ///
 /// parascan::predicate! {
-///     /// Keeps what is even.
+///     /// Selects even items.
 ///     struct Even on i32, i64 {
 ///         // SAFETY: an operation on bits.
 ///         keeps: |x| x % 2 == 0 => unsafe "!(x & 1)",
@@ -364,7 +380,7 @@ macro_rules! predicate {
         $vis struct $name;
         $crate::predicate! { @predicates $name [$($item),+] [u8, 0] [|$x, _| $keeps] [$(unsafe $cuda)?] }
     };
-    // A text without its promise.
+    // A CUDA text without `unsafe`.
     ($(#[$meta:meta])* $vis:vis struct $name:ident $({ $($fields:tt)+ })? on $($item:ty),+ {
         keeps: |$($x:pat_param),+| $keeps:expr => $cuda:literal $(,)?
     }) => {
@@ -392,12 +408,12 @@ macro_rules! predicate {
     (@value 0 $self:ident) => { 0 };
     (@code [unsafe $cuda:expr] $($rest:tt)*) => {{
         let text: &'static ::core::primitive::str = $cuda;
-        // SAFETY: promised by the user, who has written the `unsafe`.
+        // SAFETY: the promise of the user, who wrote `unsafe`.
         unsafe { $crate::DeviceCode::new(text) }
     }};
     (@code [] $($body:tt)*) => {{
         let text: &'static ::core::primitive::str = $crate::predicate!(@text $($body)*);
-        // SAFETY: as of an operator.
+        // SAFETY: as for an operator.
         unsafe { $crate::DeviceCode::new(text) }
     }};
     (@text * [$item:ty] [$type:ty] |$x:pat_param, $parameters:pat_param| $keeps:expr) => {
@@ -412,11 +428,11 @@ macro_rules! predicate {
         )
     };
     ($($other:tt)*) => {
-        ::core::compile_error!("a predicate is written `struct Name { field: type, ... } on Item { keeps: |x, p| rust => unsafe \"cuda\" }`, or `struct Name on Item { keeps: |x| rust => unsafe \"cuda\" }`; the cuda may be left out, with its `unsafe`");
+        ::core::compile_error!("a predicate is written `struct Name { field: type, ... } on Item { keeps: |x, p| rust => unsafe \"cuda\" }`, or `struct Name on Item { keeps: |x| rust => unsafe \"cuda\" }`; the cuda text may be left out with its `unsafe`");
     };
 }
 
-/// What the macros write uses this.
+/// The functions and types that the macros' output uses.
 #[doc(hidden)]
 pub mod __own {
     pub use crate::cuda::Field;
@@ -426,34 +442,34 @@ pub mod __own {
 
     use half::{bf16, f16};
 
-    /// What operators are of, where a body is translated to CUDA.
+    /// The operands of a translated body's operators.
     #[diagnostic::on_unimplemented(
         message = "not translated to CUDA: an operation on `{Self}`",
-        label = "operators and methods are of numbers",
-        note = "of a struct take the fields"
+        label = "operators and methods take numbers",
+        note = "write the operation on the fields of a struct"
     )]
     pub trait Number: Copy {}
-    /// What all methods are of.
+    /// The receivers of all methods.
     #[diagnostic::on_unimplemented(
         message = "not translated to CUDA: this operation on `{Self}`",
-        label = "it is of integers, f32 and f64",
-        note = "of a struct take the fields; f16 and bf16 have `to_f32`"
+        label = "this operation takes integers, f32 and f64",
+        note = "write the operation on the fields of a struct; convert f16 and bf16 by `to_f32`"
     )]
     pub trait PlainNumber: Number {}
     macro_rules! numbers { ($of:ident: $($t:ident)*) => { $( impl $of for $t {} )* } }
     numbers! { Number: i8 i16 i32 i64 isize u8 u16 u32 u64 usize f32 f64 f16 bf16 bool }
     numbers! { PlainNumber: i8 i16 i32 i64 isize u8 u16 u32 u64 usize f32 f64 }
 
-    /// Itself.
+    /// Returns `x`, which must be a number.
     pub fn number<T: Number>(x: T) -> T {
         x
     }
-    /// Itself.
+    /// Returns `x`, which must be an integer, `f32` or `f64`.
     pub fn plain_number<T: PlainNumber>(x: T) -> T {
         x
     }
 
-    /// Bytes of the parts, one after the other.
+    /// The bytes of all parts together.
     pub const fn length(parts: &[&str]) -> usize {
         let (mut i, mut length) = (0, 0);
         while i < parts.len() {
@@ -463,9 +479,9 @@ pub mod __own {
         length
     }
 
-    /// The parts, one after the other; what is left of the bytes is zero.
+    /// The concatenated parts, followed by zeros.
     pub const fn join<const N: usize>(parts: &[&str]) -> [u8; N] {
-        assert!(length(parts) <= N, "this text is longer than what is kept for it");
+        assert!(length(parts) <= N, "this text is longer than its buffer");
         let mut bytes = [0; N];
         let (mut i, mut at) = (0, 0);
         while i < parts.len() {
@@ -479,15 +495,15 @@ pub mod __own {
         bytes
     }
 
-    /// What `join` has made of texts.
+    /// The bytes of `join` as a text.
     pub const fn text(bytes: &[u8]) -> &str {
         match str::from_utf8(bytes) {
             Ok(text) => text,
-            Err(_) => panic!("texts one after the other are a text"),
+            Err(_) => panic!("concatenated texts are a text"),
         }
     }
 
-    /// An alignment as C++ takes it.
+    /// An alignment as a C++ literal.
     pub const fn alignment(bytes: usize) -> &'static str {
         match bytes {
             1 => "1",
@@ -522,7 +538,7 @@ mod tests {
     use half::{bf16, f16};
 
     crate::element! {
-        /// Its names mean something else in CUDA and in the templates, and are a field's all the same.
+        /// Field names that CUDA or the templates use for something else.
         #[allow(non_snake_case)]
         struct Borrowed { threadIdx: f32, warpSize: f32, u32: u32, min: u32, Element: f32, rust: u32, FIELD_OFFSET: f32, a: u32 }
     }
@@ -538,7 +554,7 @@ mod tests {
         compile_all(vec![(90, "Borrow".into(), unit_of::<Borrow, Borrowed>().source("laws/operator.cuh"))]);
     }
 
-    /// What is made of every construct compiles, on every type; the laws run it.
+    /// The text of every construct compiles, on every type. `tests/laws` runs these texts.
     #[test]
     fn texts_from_rust_compile() {
         let mut all = Vec::new();
