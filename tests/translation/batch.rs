@@ -1,4 +1,4 @@
-//! The batch, and what is known of each function in it.
+//! The batch of random bodies, and the description of each function in it.
 
 use bytemuck::{Pod, bytes_of, pod_read_unaligned};
 use parascan::cuda::Field;
@@ -7,27 +7,28 @@ use std::cell::Cell;
 use std::panic;
 use std::sync::Once;
 
-/// An operator or a predicate.
+/// An operator or a predicate of the batch.
 pub(crate) struct Case {
     pub(crate) definition: &'static str,
     pub(crate) functions: Vec<Function>,
 }
 
-/// A function of two arguments on both sides.
+/// A function of two arguments, in Rust and in C++.
 pub(crate) struct Function {
-    /// The name of its kernel.
+    /// The name of the function's kernel.
     pub(crate) name: String,
-    /// Its definition in C++, in a namespace called as it is with an underscore behind: the types `A`, `B` and `R`, and `R call(A, B)`.
+    /// The C++ definition: the types `A`, `B` and `R`, and `R call(A, B)`, in a namespace of this
+    /// name with an underscore behind it.
     pub(crate) cuda: String,
     pub(crate) inputs: [Layout; 2],
     pub(crate) output: Layout,
-    /// The Rust body on items one behind the other; nothing where it panics.
+    /// Calls the Rust body on consecutive items. No result where it panics.
     pub(crate) rust: Box<Rust>,
 }
 
 type Rust = dyn Fn(&[u8], &[u8]) -> Vec<Option<Vec<u8>>> + Send + Sync;
 
-/// What a number in a type is, where that matters to random values and to comparing.
+/// The kind of a number, as far as random values and comparisons need it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     Integer,
@@ -37,7 +38,7 @@ pub(crate) enum Kind {
     Bf16,
 }
 
-/// Bytes, and the numbers among them: where each begins, and its bytes.
+/// The size of a type, and the offset and size of each number in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Layout {
     pub(crate) size: usize,
@@ -84,7 +85,7 @@ fn function<A: Element, B: Element, R: Element>(
     Function { name, cuda, inputs, output, rust: Box::new(rust) }
 }
 
-/// What is made of a body on lines of its own, so that compilers and sanitizers name it.
+/// The text of a body between `#line` directives, so that compilers and sanitizers name the body.
 fn quoted(name: &str, text: &str) -> String {
     let text = if text.ends_with(';') { text.to_owned() } else { format!("return {text};") };
     format!("\n#line 1 \"{name}\"\n{text}\n#line 1 \"around {name}\"\n")
@@ -92,7 +93,7 @@ fn quoted(name: &str, text: &str) -> String {
 
 fn operator<Op: Operator<T, Carry: Pod>, T: Element>(index: usize, definition: &'static str) -> Case {
     let (element, carry) = (T::CUDA, <Op::Carry as Element>::CUDA);
-    // An unnamed struct that is both would be two types if it were written twice.
+    // An unnamed struct written twice would be two types.
     let carry = if carry == element { "Element" } else { carry };
     let types = |a: &str, b: &str, r: &str| {
         format!("typedef {element} Element;\ntypedef {carry} Carry;\ntypedef {a} A;\ntypedef {b} B;\ntypedef {r} R;")
@@ -143,7 +144,7 @@ fn predicate<P: Predicate<T> + Element, T: Element>(index: usize, definition: &'
 
 // ---- panics --------------------------------------------------------------------------------------------------------------------
 
-/// What it gives, or nothing if it panics, of which nothing is printed.
+/// The result of `f`, or nothing if it panics. The panic prints nothing.
 fn quietly<R>(work: impl FnOnce() -> R) -> Option<R> {
     thread_local! { static QUIET: Cell<bool> = const { Cell::new(false) } }
     static HOOK: Once = Once::new();

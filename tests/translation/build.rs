@@ -1,4 +1,5 @@
-//! Writes the batch: so many random operators and predicates as `PARASCAN_BODIES` says, from the seed `PARASCAN_BODIES_SEED`.
+//! Writes the batch: `PARASCAN_BODIES` random operators and predicates from the seed
+//! `PARASCAN_BODIES_SEED`.
 #![allow(dead_code, reason = "the tests use the rest")]
 
 mod generate;
@@ -10,7 +11,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-/// The bytes that a body is made from.
+/// The number of random bytes for a body.
 const LENGTH: usize = 600;
 
 fn main() {

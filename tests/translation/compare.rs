@@ -1,12 +1,13 @@
-//! Random values, and results side by side.
+//! Random arguments, and the comparison of results.
 
 use crate::batch::{Function, Kind, Layout};
 use crate::generate::Choices;
 
-/// How many pairs of values each function is tried on.
+/// The number of pairs of arguments for each function.
 pub(crate) const N: usize = 2048;
 
-/// Values of the arguments of a function, one behind the other: the ends of each range, zeros, infinities and NaNs often.
+/// Consecutive random values of a function's argument. The ends of each range, zeros, infinities
+/// and NaNs are frequent.
 pub(crate) fn values(layout: &Layout, seed: u64) -> Vec<u8> {
     let mut state = seed;
     let mut word = || {
@@ -24,7 +25,7 @@ pub(crate) fn values(layout: &Layout, seed: u64) -> Vec<u8> {
     all
 }
 
-/// The bits of exponent and of mantissa that a float has.
+/// The numbers of exponent bits and mantissa bits of a float.
 fn exponent(kind: Kind, size: usize) -> (u64, u64) {
     let mantissa = match kind {
         Kind::F32 => 23,
@@ -62,7 +63,7 @@ fn number(kind: Kind, size: usize, choices: &mut Choices, random: u64) -> u64 {
         1 => one.wrapping_add(random % (8 * mantissa)).wrapping_sub(4 * mantissa) | negative,
         _ => random & (sign | (sign - 1)),
     };
-    // A signalling NaN need not stay one in Rust.
+    // Rust may turn a signalling NaN into a quiet one.
     if is_nan(kind, size, bits) { bits | (mantissa + 1) >> 1 } else { bits }
 }
 
@@ -71,7 +72,8 @@ fn is_nan(kind: Kind, size: usize, bits: u64) -> bool {
     kind != Kind::Integer && bits & infinite == infinite && bits & mantissa != 0
 }
 
-/// The words of the first result that is another one, if there is any. Where Rust panics, any value will do.
+/// The message of the first result that differs, if there is one. Where Rust panics, every value
+/// passes.
 pub(crate) fn difference(function: &Function, inputs: &[Vec<u8>; 2], theirs: &[u8]) -> Option<String> {
     let Function { output, inputs: layouts, .. } = function;
     let ours = (function.rust)(&inputs[0], &inputs[1]);

@@ -1,4 +1,4 @@
-//! The texts on the GPU.
+//! Runs the texts on the GPU.
 
 use crate::batch::all;
 use crate::compare::{N, difference, values};
@@ -9,8 +9,8 @@ use std::env;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-/// Cases of one translation unit.
-const TOGETHER: usize = 10;
+/// The number of cases in one translation unit.
+const CASES_IN_A_UNIT: usize = 10;
 const THREADS: u32 = 256;
 
 const HEAD: &str = "#include \"core/rust.cuh\"
@@ -21,7 +21,7 @@ const HEAD: &str = "#include \"core/rust.cuh\"
     }
 ";
 
-/// The device if there is one; with PARASCAN_REQUIRE_GPU=1 that there is none is a failure.
+/// The device, if there is one. Without one, `PARASCAN_REQUIRE_GPU=1` makes the test fail.
 fn context() -> Option<Arc<CudaContext>> {
     match cuda::context(0) {
         Ok(context) => Some(context),
@@ -44,7 +44,7 @@ fn bodies_are_the_same() {
     let stream = context.new_stream().expect("a stream");
     let cases = all();
     let mut wrong = Vec::new();
-    for cases in cases.chunks(TOGETHER) {
+    for cases in cases.chunks(CASES_IN_A_UNIT) {
         let functions: Vec<_> = cases.iter().flat_map(|case| case.functions.iter().map(move |f| (case, f))).collect();
         let text = |(_, f): &(_, &crate::batch::Function)| format!("{}FUNCTION({})\n", f.cuda, f.name);
         let source = HEAD.to_owned() + &functions.iter().map(text).collect::<String>();

@@ -1,15 +1,18 @@
-//! Random operators and predicates of the subset that the macros translate, well-typed, from a string of bytes.
+//! Random well-typed operators and predicates of the subset that the macros translate, from a
+//! string of bytes.
 //!
-//! Both sides have the same bits for whatever is written here, except where Rust panics. So what Rust leaves open is kept out of results:
-//! the bits of a NaN, the sign of a zero from `min` and `max`, a signalling NaN, and the last digits of functions that round.
+//! Rust and C++ have the same bits for every body generated here, except where Rust panics. So
+//! results exclude values that Rust leaves open: the bits of a NaN, the sign of a zero from `min`
+//! and `max`, a signalling NaN, and the last digits of functions that round.
 
 use crate::types::{BF16, BOOL, F16, F32, F64, Kind, NUMBERS, Number, PARAMETERS, STRUCTS, Struct, Type, U32};
 
-/// Choices, each a byte of the string. Behind the end each is the first one, which is the simplest: a shorter string is a smaller body.
+/// Choices, each made by a byte of the string. Behind its end the first choice is taken, the
+/// simplest, so a shorter string is a smaller body.
 pub(crate) struct Choices<'a>(pub(crate) &'a [u8]);
 
 impl Choices<'_> {
-    /// Less than `n`, which is at most 256.
+    /// A number less than `n`, which is at most 256.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         let Some((&first, rest)) = self.0.split_first() else { return 0 };
         self.0 = rest;
@@ -31,11 +34,11 @@ impl Choices<'_> {
 
 // ---- operators and predicates --------------------------------------------------------------------------------------------------
 
-/// A closure of an operator or a predicate.
+/// A closure of the macro's call: `lift`, `lower`, `combine` or `keeps`.
 #[derive(Debug)]
 pub(crate) struct Function {
     pub(crate) name: &'static str,
-    /// What the arguments are called in C++, the C++ names of their types, and their patterns.
+    /// For each argument its C++ name, the C++ name of its type, and its pattern.
     arguments: Vec<(&'static str, &'static str, String)>,
     result: &'static str,
     body: String,
@@ -47,7 +50,7 @@ pub(crate) struct Case {
     pub(crate) item: Type,
     /// The carry, or the parameters.
     other: Type,
-    /// Of a predicate `keeps` alone.
+    /// The closures of an operator, or only `keeps` of a predicate.
     pub(crate) functions: Vec<Function>,
 }
 
@@ -75,7 +78,7 @@ impl Case {
         Case { item, other: carry, functions }
     }
 
-    /// The macro's call that defines it as `Body`.
+    /// The macro call that defines the case as `Body`.
     #[allow(dead_code, reason = "build.rs alone writes them")]
     pub(crate) fn definition(&self) -> String {
         let closure = |function: &Function| {
@@ -99,7 +102,8 @@ impl Case {
         }
     }
 
-    /// What `operator!` or `predicate!` gives to the translation for each function, and last the body.
+    /// The translation's input for each function, as `operator!` or `predicate!` writes it; the
+    /// body comes last.
     #[allow(dead_code, reason = "the tests alone translate them")]
     pub(crate) fn inputs(&self) -> Vec<[String; 2]> {
         let input = |Function { name, arguments, result, body }: &Function| {
@@ -138,7 +142,7 @@ fn function(
         is_whole: false,
         left: 80,
     };
-    // Arguments may be called as others are in C++.
+    // In Rust an argument may have the C++ name of another one.
     let mut called: Vec<&str> = arguments.iter().map(|&(cuda, _, _)| cuda).collect();
     if body.choices.one_in(4) {
         called.reverse();
@@ -157,27 +161,27 @@ struct Variable {
     mutable: bool,
 }
 
-/// A body that is being written.
+/// A body under construction.
 struct Body<'a, 'b> {
     choices: &'a mut Choices<'b>,
-    /// Those that can be seen, and those that they shadow, the innermost last.
+    /// The visible variables and the variables that they shadow, the innermost last.
     variables: Vec<Variable>,
     /// The structs that a literal outside of a field may name.
     known: Vec<&'static Struct>,
     result: Type,
-    /// So many variables are outside of the operand that is being written: they are not assigned to.
+    /// The number of variables outside of the current operand. The operand does not assign to them.
     outside: usize,
-    /// Loops around, in this function or block that is a value.
+    /// The loops around the current statement, in this function or block that is a value.
     loops: usize,
-    /// Whether `return` may stand here.
+    /// Whether `return` is allowed here.
     returns: bool,
-    /// Whether the next operand is all that a block of an operand gives.
+    /// Whether the next operand is the whole value of a block that is an operand.
     is_whole: bool,
-    /// How many operations may still be written.
+    /// The number of operations left for the body.
     left: usize,
 }
 
-/// Some of them shadow arguments, are keywords in C++, or names of the texts.
+/// Names of variables. Some shadow arguments, are C++ keywords, or are names that the texts use.
 const NAMES: [&str; 12] = ["v", "w", "x", "a", "b", "int", "double", "made", "part", "range", "p", "now"];
 
 impl Body<'_, '_> {
@@ -203,7 +207,7 @@ impl Body<'_, '_> {
         }
     }
 
-    /// Variables for fields of a struct.
+    /// Declares variables for fields of a struct.
     fn pattern(&mut self, it: &'static Struct) -> String {
         let mut fields = String::new();
         for &(field, ty) in it.fields {
@@ -227,7 +231,7 @@ impl Body<'_, '_> {
         format!("{} {{ {fields}.. }}", it.path.split("::").next().expect("a name"))
     }
 
-    /// Variables and fields of a type, or of any; those that can be assigned to, or all.
+    /// Variables and fields of a type or of any type: all, or only those that can be assigned to.
     fn places(&self, ty: Option<Type>, assigned: bool) -> Vec<(String, Type)> {
         fn add(path: &str, of: Type, ty: Option<Type>, found: &mut Vec<(String, Type)>) {
             if ty.is_none_or(|ty| ty == of) {
@@ -254,7 +258,7 @@ impl Body<'_, '_> {
         if places.is_empty() { None } else { Some(places[self.choices.below(places.len())].0.clone()) }
     }
 
-    /// What `write` writes, with the variables that it declares out of sight again.
+    /// The text that `write` returns. The variables that it declares are out of scope afterwards.
     fn scope(&mut self, write: impl FnOnce(&mut Self) -> String) -> String {
         let before = self.variables.len();
         let text = write(self);
@@ -262,7 +266,7 @@ impl Body<'_, '_> {
         text
     }
 
-    /// A block that is a value: of an operand, or of all of a `let` or an assignment.
+    /// A block that is a value: an operand, or the whole value of a `let` or an assignment.
     fn lambda(&mut self, is_operand: bool, write: impl FnOnce(&mut Self) -> String) -> String {
         let before = (self.outside, self.loops, self.returns);
         (self.loops, self.returns) = (0, false);
@@ -274,9 +278,9 @@ impl Body<'_, '_> {
         text
     }
 
-    // ---- statements and what they end in
+    // ---- statements and the values behind them
 
-    /// Statements and a value, in braces. `free`: a literal need not be of a known type.
+    /// Statements and a value, in braces. If `free`, a literal may be without a known type.
     fn block(&mut self, ty: Type, depth: u32, free: bool) -> String {
         self.scope(|this| {
             let statements = this.statements(depth);
@@ -369,7 +373,7 @@ impl Body<'_, '_> {
                 self.binding(Type::Number(number), &value, false)
             }
             1 => {
-                // All of a `let`: it may assign to variables outside.
+                // The whole value of a `let` may assign to variables outside.
                 let ty = Type::Number(self.any_number());
                 let value = self.lambda(false, |this| match this.choices.below(3) {
                     0 => this.bare_or(ty, depth),
@@ -434,7 +438,7 @@ impl Body<'_, '_> {
         self.scope(|this| format!("{{\n{}}}", this.statements(depth)))
     }
 
-    /// `let` of a number; with its type where a literal may have none.
+    /// `let` of a number, with a type if the literal may have none.
     fn binding(&mut self, ty: Type, value: &str, typed: bool) -> String {
         let mutable = !self.choices.one_in(3);
         let name = self.declare(ty, mutable);
@@ -535,7 +539,7 @@ impl Body<'_, '_> {
 
     // ---- numbers
 
-    /// An operand whose type can be told.
+    /// An operand of a known type.
     fn number(&mut self, number: Number, depth: u32) -> String {
         let is_whole = std::mem::take(&mut self.is_whole);
         if depth == 0 || self.left == 0 {
@@ -547,7 +551,7 @@ impl Body<'_, '_> {
             0 => self.leaf(number),
             1 => {
                 let condition = self.number(BOOL, depth);
-                // If one of them is a block, a literal in the other one needs a suffix.
+                // If one operand is a block, a literal in the other one needs a suffix.
                 self.is_whole = true;
                 let one = self.number(number, depth);
                 self.is_whole = true;
@@ -572,7 +576,7 @@ impl Body<'_, '_> {
         }
     }
 
-    /// What meets an operand whose type can be told: a literal may have no suffix here.
+    /// The other operand of one with a known type: a literal may be without suffix here.
     fn beside(&mut self, number: Number, depth: u32) -> String {
         let is_bare = !matches!(number.kind, Kind::Bool | Kind::Half) && self.choices.one_in(3);
         match is_bare {
@@ -648,7 +652,7 @@ impl Body<'_, '_> {
         }
     }
 
-    /// A literal without a suffix, and whether it has a sign.
+    /// A literal without a suffix, and whether it is negative.
     fn literal(&mut self, number: Number) -> (String, bool) {
         if number.kind == Kind::Float {
             let special = ["1.0", "0.5", "0.1", "0.0", "-0.0", "16777217.0", "1e-40", "3.4e38", "2.5"];
@@ -674,7 +678,7 @@ impl Body<'_, '_> {
         (if self.choices.one_in(4) { format!("0x{value:x}") } else { value.to_string() }, false)
     }
 
-    /// By how much something is shifted.
+    /// The amount of a shift.
     fn amount(&mut self, shifted: Number, depth: u32) -> String {
         match self.choices.below(3) {
             0 => self.choices.below(shifted.bits as usize).to_string(),
@@ -686,7 +690,7 @@ impl Body<'_, '_> {
         }
     }
 
-    /// What Rust panics on is rare in it.
+    /// A divisor that is rarely one on which Rust panics.
     fn divisor(&mut self, number: Number, depth: u32) -> String {
         let value = self.number(number, depth);
         if self.choices.one_in(8) { value } else { format!("({value} | {})", 1 + 2 * self.choices.below(3)) }
@@ -726,7 +730,7 @@ impl Body<'_, '_> {
                 }
             }
             _ if self.choices.one_in(2) => {
-                // Where these are NaN is the same on both sides.
+                // Both sides are NaN for the same arguments.
                 let number = self.choices.of(&[F32, F64]);
                 let value = self.number(number, depth);
                 match self.choices.below(2) {
@@ -805,7 +809,7 @@ impl Body<'_, '_> {
                 format!("{value}.{}()", self.choices.of(&methods))
             }
             7 => {
-                // Which of two zeros it is, is open.
+                // Rust leaves the sign of a zero open.
                 let method = self.choices.of(&["min", "max"]);
                 let (one, other) = (self.number(number, depth), self.beside(number, depth));
                 match self.choices.below(2) {

@@ -1,4 +1,5 @@
-// What the texts and their templates take from CUDA, for a compiler of the host. Functions that no text calls are declared alone.
+// The names of CUDA that the texts and `core/rust.cuh` use, for a host compiler. Functions that no
+// text calls are only declared.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,15 +38,15 @@ template <class T> inline T min(T a, T b) { return b < a ? b : a; }
 inline float widen_f16(unsigned short bits) { return same_bits<_Float16>(bits); }
 inline unsigned short narrow_f16(float x) { return same_bits<unsigned short>((_Float16)x); }
 
-// ---- named by functions that no text calls ---------------------------------------------------------------------------------------
+// ---- declarations for functions that no text calls ---------------------------------------------------------------------------------------
 
 unsigned __byte_perm(unsigned, unsigned, unsigned);
 size_t __cvta_generic_to_shared(const void *);
 void __syncwarp();
-struct Place {
+struct ThreadIndex {
     unsigned x;
 };
-extern Place threadIdx;
+extern ThreadIndex threadIdx;
 
 // ---- a batch of functions ----------------------------------------------------------------------------------------------------------
 
@@ -63,7 +64,8 @@ struct Function {
             ((NAME##_::R *)r)[i] = NAME##_::call(((const NAME##_::A *)a)[i], ((const NAME##_::B *)b)[i]);                        \
     }
 
-// Reads n pairs for each function, writes n results. Its name on stderr tells whose the messages are that follow.
+// Reads n pairs of arguments for each function and writes n results. The function's name on stderr
+// precedes the sanitizer's messages about it.
 template <u64 FUNCTIONS> int run_all(const Function (&functions)[FUNCTIONS], char **files, u64 n) {
     FILE *in = fopen(files[1], "rb"), *out = fopen(files[2], "wb");
     if (!in || !out) return 2;

@@ -1,4 +1,4 @@
-//! The texts compiled for the host, with a report of whatever C++ leaves undefined.
+//! Compiles the texts for the host and runs them under a sanitizer of undefined behaviour.
 
 use crate::batch::{Case, all};
 use crate::compare::{N, difference, values};
@@ -10,13 +10,13 @@ use std::{env, thread};
 
 const RUST: &str = include_str!("../../cuda-templates/core/rust.cuh");
 const TYPES: &str = include_str!("../../cuda-templates/core/types.cuh");
-/// The instructions among what the texts use, and the functions of `host.h` in their place.
+/// The inline PTX that the texts use, and the functions of `host.h` that replace it.
 const INSTRUCTIONS: [(&str, &str); 2] = [
     (r#"asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));"#, "y = widen_f16(x.bits);"),
     (r#"asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));"#, "y.bits = narrow_f16(x);"),
 ];
-/// Cases that are compiled at once.
-const TOGETHER: usize = 25;
+/// The number of cases compiled at once.
+const CASES_AT_ONCE: usize = 25;
 
 /// The compiler: `CXX`, else `c++`.
 fn compiler() -> Option<String> {
@@ -47,7 +47,7 @@ fn bodies_are_the_same_and_defined() {
     }
 
     let cases = all();
-    let chunks: Vec<&[Case]> = cases.chunks(TOGETHER).collect();
+    let chunks: Vec<&[Case]> = cases.chunks(CASES_AT_ONCE).collect();
     let (next, threads) = (AtomicUsize::new(0), thread::available_parallelism().map_or(1, usize::from));
     let work = || {
         let mut wrong = Vec::new();
@@ -72,7 +72,7 @@ fn bodies_are_the_same_and_defined() {
     fs::remove_dir_all(&directory).expect("the temporary directory can be removed");
 }
 
-/// What is wrong with these cases, as words.
+/// The message of what is wrong with these cases.
 fn differences(compiler: &str, path: &Path, cases: &[Case]) -> Vec<String> {
     let functions: Vec<_> = cases.iter().flat_map(|case| case.functions.iter().map(move |f| (case, f))).collect();
     let file = |extension: &str| -> PathBuf { path.with_extension(extension) };
@@ -141,7 +141,7 @@ fn differences(compiler: &str, path: &Path, cases: &[Case]) -> Vec<String> {
     wrong
 }
 
-/// What the compiler said, and the body that it said it of first.
+/// The compiler's message, and the first body that it names.
 fn words_of(log: &str, cases: &[&Case]) -> String {
     let first: String = log.lines().take(40).collect::<Vec<_>>().join("\n");
     let named = |case: &&&Case| case.functions.iter().any(|f| log.contains(&format!("{}:", f.name)));

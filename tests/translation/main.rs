@@ -1,10 +1,11 @@
-//! Random bodies, translated: what the macros make of a Rust body is the same function in C++, and whatever they are given,
-//! they translate or refuse it.
+//! Random bodies: the translation of a Rust body is the same function in C++, and every input of
+//! the macros is translated or refused.
 //!
-//! `cargo test -p parascan-translation` compares a batch of bodies with their texts, compiled for the host with every undefined
-//! operation reported, and on the GPU where there is one. The batch is compiled into the test, so the binary needs no Rust where it
-//! runs. `PARASCAN_BODIES=2000 PARASCAN_BODIES_SEED=7` builds another batch. The tests of `syntax`
-//! are bolero's targets, for a fuzzer too: see `macros/README.md`.
+//! `cargo test -p parascan-translation` compares a batch of bodies with their texts: compiled for
+//! the host under a sanitizer of undefined behaviour, and on the GPU if there is one. The batch is
+//! compiled into the test, so the binary runs without Rust.
+//! `PARASCAN_BODIES=2000 PARASCAN_BODIES_SEED=7` builds another batch.
+//! The tests of `syntax` are bolero's targets, for a fuzzer too: see `macros/README.md`.
 
 mod batch;
 mod compare;
@@ -14,7 +15,7 @@ mod host;
 mod syntax;
 mod types;
 
-// The translation itself: a crate of macros exports nothing else.
+// The sources of the translation, since a crate of macros exports only macros.
 #[path = "../../macros/src/check.rs"]
 mod check;
 #[path = "../../macros/src/cpp.rs"]

@@ -1,4 +1,4 @@
-//! Whatever the translation is given, it gives a text or an error.
+//! The translation returns a text or an error for every input.
 
 use crate::generate::{Case, Choices};
 use crate::input::Input;
@@ -7,10 +7,10 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::quote;
 use std::iter;
 
-/// What a test tries, unless `BOLERO_RANDOM_ITERATIONS` says another number.
+/// The number of inputs of a test, unless `BOLERO_RANDOM_ITERATIONS` gives another one.
 const ITERATIONS: usize = 1000;
 
-/// As the macro does it.
+/// Translates as the macro does.
 fn text(input: TokenStream) -> Result<String, Vec<syn::Error>> {
     let input = syn::parse2::<Input>(input).map_err(|e| vec![e])?;
     let text = translate::translate(&input)?;
@@ -22,7 +22,7 @@ fn tokens(text: &str) -> TokenStream {
     text.parse().unwrap_or_else(|e| panic!("{e}: {text}"))
 }
 
-/// What the generator writes is within the subset.
+/// Every generated body is within the subset.
 #[test]
 fn bodies_are_translated() {
     bolero::check!().with_iterations(ITERATIONS).for_each(|bytes: &[u8]| {
@@ -73,7 +73,7 @@ fn changed(tokens: TokenStream, choices: &mut Choices) -> TokenStream {
     all.into_iter().collect()
 }
 
-/// Up to so many tokens, and those in groups among them.
+/// Up to this many tokens, including tokens in groups.
 fn any(choices: &mut Choices, most: usize) -> TokenStream {
     const WORDS: &str = "a b x _ self Self let mut ref if else for in while loop match return break continue as move fn struct unsafe const
         static async await dyn impl where use true false u8 i64 f32 f16 bool usize u128 Pair Carry std f32::consts::PI u32::MAX half::f16

@@ -1,6 +1,6 @@
-//! The types that bodies are about.
+//! The types of generated bodies.
 
-/// What a number is.
+/// The kind of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Kind {
     Bool,
@@ -28,7 +28,7 @@ pub(crate) const F64: Number = number("f64", Kind::Float, 64);
 pub(crate) const F16: Number = number("f16", Kind::Half, 16);
 pub(crate) const BF16: Number = number("bf16", Kind::Half, 16);
 
-/// All but bool, which is no element.
+/// All numbers. `bool` is none, since it is no element.
 pub(crate) const NUMBERS: [Number; 14] = [
     U32,
     number("i32", Kind::Signed, 32),
@@ -67,7 +67,7 @@ impl Number {
         matches!(self.kind, Kind::Unsigned | Kind::Signed)
     }
 
-    /// The integer as wide as it is.
+    /// The unsigned integer of the same width.
     pub(crate) fn integer(self, kind: Kind) -> Number {
         let found = NUMBERS.into_iter().find(|n| n.kind == kind && n.bits == self.bits);
         found.expect("there are integers of 8 to 64 bits")
@@ -92,9 +92,9 @@ impl Number {
 /// A struct that `batch.rs` or the predicate itself defines.
 #[derive(Debug)]
 pub(crate) struct Struct {
-    /// As a type.
+    /// The struct as a type.
     pub(crate) name: &'static str,
-    /// In a literal.
+    /// The struct's path in a literal.
     pub(crate) path: &'static str,
     pub(crate) fields: &'static [(&'static str, Type)],
 }
@@ -142,7 +142,7 @@ structs! {
     HALVES "Body" "Body" { half: n("f16"), brain: n("bf16"), count: n("u32") }
 }
 
-/// Those that elements and carries are.
+/// The structs of elements and carries.
 pub(crate) static STRUCTS: [&Struct; 6] = [&PAIR, &WIDE, &SMALL, &NESTED, &SINGLES, &DOUBLES];
-/// Those that predicates are.
+/// The structs of predicates.
 pub(crate) static PARAMETERS: [&Struct; 4] = [&LIMITS, &DIVISOR, &SCALED, &HALVES];
