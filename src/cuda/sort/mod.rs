@@ -530,7 +530,7 @@ mod tests {
             assert_eq!(alone.split_last(), Some((&"bucket_small", &pairs[..])));
             assert!(pairs.starts_with(&passes) && !pairs.contains(&"sort_fill"));
         }
-        let template = include_str!("../../cuda-templates/sort/kernels.cuh");
+        let template = include_str!("../../../cuda-templates/sort/kernels.cuh");
         assert!(Kernel::ALL.iter().all(|kernel| template.contains(&format!(" {}(SortCall call", kernel.name()))));
     }
 
