@@ -11,13 +11,25 @@ mod cuda {
     pub(super) mod nvrtc;
     pub(super) mod tuning;
     pub(super) mod unit;
+    // Of each primitive the text of its units and the shapes that it needs; the rest of a folder is the library's.
+    macro_rules! primitives {
+        ($($primitive:ident)*) => { $(
+            pub(super) mod $primitive {
+                pub(crate) mod tuning;
+                pub(crate) mod unit;
+            }
+        )* };
+    }
+    primitives! { scan compact offsets segments sort }
 }
 
+use cuda::compact::unit::{Choice, Column, CompactUnit, FLOAT_RANGE, INTEGER_RANGE, SAME, SAME_HALVES, Test};
 use cuda::nvrtc::{FLAGS, Failure, Nvrtc, Target};
-use cuda::unit::{
-    Choice, Column, CompactUnit, FLOAT_RANGE, INTEGER_RANGE, KeyKind, OffsetsUnit, SAME, SAME_HALVES, SortUnit, Test,
-    Type, Unit, included, segments_source,
-};
+use cuda::offsets::unit::OffsetsUnit;
+use cuda::scan::unit::Unit;
+use cuda::segments::unit::segments_source;
+use cuda::sort::unit::{KeyKind, SortUnit};
+use cuda::unit::{Type, included};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -30,10 +42,15 @@ use std::{env, fs};
 const PTX: [u32; 2] = [75, 90];
 
 fn main() {
-    for input in
-        ["build.rs", "src/catalog.rs", "src/cuda/nvrtc.rs", "src/cuda/tuning.rs", "src/cuda/unit.rs", "cuda-templates"]
-    {
+    for input in ["build.rs", "src/catalog.rs", "cuda-templates"] {
         println!("cargo::rerun-if-changed={input}");
+    }
+    for file in ["nvrtc", "tuning", "unit"] {
+        println!("cargo::rerun-if-changed=src/cuda/{file}.rs");
+    }
+    for primitive in ["scan", "compact", "offsets", "segments", "sort"] {
+        println!("cargo::rerun-if-changed=src/cuda/{primitive}/tuning.rs");
+        println!("cargo::rerun-if-changed=src/cuda/{primitive}/unit.rs");
     }
     for variable in ["PARASCAN_CUDA_ARCHS", "PARASCAN_NVRTC", "CUDA_PATH", "CUDA_HOME", "DOCS_RS"] {
         println!("cargo::rerun-if-env-changed={variable}");

@@ -1,4 +1,4 @@
-//! Shapes of the scan kernel, and ways of joining its tiles: what a line of `src/cuda/tuning.rs` is chosen from.
+//! Shapes of the scan kernel, and ways of joining its tiles: what a line of `src/cuda/scan/tuning.rs` is chosen from.
 
 use crate::bench::{Bench, Verdict, print};
 use crate::data::{Known, Sample};

@@ -29,6 +29,7 @@ pub(crate) mod sort;
 mod tuning;
 mod unit;
 
+pub(crate) use compact::unit::{FLOAT_RANGE, INTEGER_RANGE, SAME, SAME_HALVES};
 pub(crate) use compact::{
     Beside, ChoiceKind, ColumnAt, ColumnKind, CompactCall, CompactProgram, KeepBits, KeepDistinct, KeepEither,
     KeepFlags, KeepItems, Nothing, Places, Staged,
@@ -39,8 +40,9 @@ pub use library::Kernels;
 #[cfg(test)]
 pub(crate) use library::compile_all;
 pub(crate) use scan::{Call, Plan, ScanProgram, load, loaded};
+pub(crate) use sort::KeyKind;
 #[doc(hidden)]
 pub use unit::Field;
-pub(crate) use unit::{FLOAT_RANGE, INTEGER_RANGE, KeyKind, SAME, SAME_HALVES, Type, is_statements};
+pub(crate) use unit::{Type, is_statements};
 #[cfg(any(test, feature = "laws"))]
 pub(crate) use {compact::test, scan::unit_of};

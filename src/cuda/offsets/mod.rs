@@ -1,12 +1,16 @@
 //! Offsets on the device: which kernel, how much scratch memory, the launch.
 
 use super::library::{self, Kernels, Program};
-use super::tuning::{OffsetsRange, RANGES, offsets_ranges};
-use super::unit::OffsetsUnit;
+use super::tuning::RANGES;
 use crate::{Element, Error};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::TypeId;
 use std::ffi::c_void;
+
+pub(crate) mod tuning;
+pub(crate) mod unit;
+use tuning::{OffsetsRange, offsets_ranges};
+use unit::OffsetsUnit;
 
 const KERNELS: [&str; RANGES] = ["offsets_0", "offsets_1", "offsets_2"];
 const NAME: &str = "offsets";

@@ -1,12 +1,15 @@
 //! Packing segments on the device, and the way back: which kernel, the launch.
 
 use super::library::{self, Kernels, Program};
-use super::tuning::{EXPAND, PACK, SegmentTile};
-use super::unit::segments_source;
 use crate::{Error, Index};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::TypeId;
 use std::ffi::c_void;
+
+pub(crate) mod tuning;
+pub(crate) mod unit;
+use tuning::{EXPAND, PACK, SegmentTile};
+use unit::segments_source;
 
 /// By the bytes of an offset, 4 or 8, and of an index, or whether items are whole words.
 const KERNELS: [&str; 8] = [

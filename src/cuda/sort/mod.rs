@@ -2,8 +2,6 @@
 
 use super::driver::check;
 use super::library::{self, Kernels, Program};
-use super::tuning::{SortShape, sort_shape};
-use super::unit::{KeyKind, SortUnit};
 use crate::Error;
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
@@ -11,8 +9,13 @@ use std::cell::Cell;
 use std::ffi::c_void;
 
 mod plan;
+pub(crate) mod tuning;
+pub(crate) mod unit;
 use plan::{BINS, Before, Launched, MOST_LOWER, Way, bucket_counters, most_of_slots, most_once, sampled};
 pub(crate) use plan::{Missing, SortPlan};
+use tuning::{SortShape, sort_shape};
+pub(crate) use unit::KeyKind;
+use unit::SortUnit;
 
 const NAME: &str = "sort";
 /// Up to so many keys no plan overflows; no device holds as many.

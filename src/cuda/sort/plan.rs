@@ -1,11 +1,9 @@
 //! How so many keys will be sorted, and with how much memory. Nothing here asks a device for anything.
 
 use super::SortProgram;
+use super::tuning::{BUCKET_MAP_BYTES, CELLS_SHARED, SLOT_MAP_BYTES, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape};
+use super::unit::KeyKind;
 use crate::cuda::library::Machine;
-use crate::cuda::tuning::{
-    BUCKET_MAP_BYTES, CELLS_SHARED, SLOT_MAP_BYTES, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape,
-};
-use crate::cuda::unit::KeyKind;
 use std::ops::Range;
 
 // ---- as in the templates --------------------------------------------------------------------------------------------

@@ -1,0 +1,126 @@
+//! The shapes of the kernels of compaction and partition, by item size and length.
+
+use crate::cuda::tuning::{BLOCK_BYTES, LONG, MIB, RANGES};
+
+/// A kernel of compaction for a range of lengths.
+#[derive(Clone, Copy, Debug)]
+struct CompactRange {
+    /// The longest input that it is for, in bytes of its widest column.
+    bytes: usize,
+    /// Warps of a block.
+    warps: usize,
+    /// Bytes of a warp's slice of the widest column, about.
+    slice: usize,
+    /// As for a scan.
+    spread: usize,
+}
+
+const fn compact_range(bytes: usize, warps: usize, slice: usize, spread: usize) -> CompactRange {
+    CompactRange { bytes, warps, slice, spread }
+}
+
+/// Compaction, and partitions of two ways or three, whose lanes hold an item of each row of a slice. NVIDIA H200, 2026-11-22.
+#[rustfmt::skip]
+const COMPACT: [CompactRange; RANGES] = [
+    compact_range(MIB / 2, 8, 2048, 0),
+    compact_range(8 * MIB, 8, 4096, 0),
+    compact_range(LONG, 6, 4096, 128),
+];
+#[rustfmt::skip]
+const PARTITION: [CompactRange; RANGES] = [
+    compact_range(MIB / 2, 8, 1024, 0),
+    compact_range(8 * MIB, 8, 2048, 0),
+    compact_range(LONG, 5, 3072, 128),
+];
+/// Partitions into one buffer whose tiles all run at once. NVIDIA H200, 2026-11-22.
+#[rustfmt::skip]
+const MEETING: [CompactRange; RANGES] = [
+    compact_range(MIB, 8, 1024, 0),
+    compact_range(4 * MIB, 8, 2048, 0),
+    compact_range(LONG, 8, 4096, 0),
+];
+/// The second launch of longer ones.
+const MOVE: CompactRange = compact_range(LONG, 4, 4096, 0);
+/// Warps of a block of the first, and bits that a warp looks at at least.
+pub(crate) const COUNT_WARPS: usize = 8;
+const COUNT_BITS: usize = 8 * 4096;
+
+/// The shape of a kernel of compaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CompactShape {
+    /// Warps of a block.
+    pub(crate) warps: usize,
+    /// Rows of 32 items of a warp.
+    pub(crate) rows: usize,
+    /// Bytes from one tile's prefix to the next.
+    pub(crate) spread: usize,
+}
+
+impl CompactShape {
+    /// For columns of `sizes` bytes.
+    fn of(sizes: &[usize], ways: usize, range: CompactRange) -> CompactShape {
+        let size = widest(sizes);
+        let CompactRange { warps, slice, spread, .. } = range;
+        // Slices of every column are whole vectors of every lane, and rows are moved four at a time.
+        let is_whole = |step: &usize| sizes.iter().all(|size| (step * size).is_multiple_of(16));
+        let step = [4, 8, 16].into_iter().find(is_whole).expect("16 of anything are");
+        let rows = (slice / (32 * size) / step * step).max(step);
+        let counted = if ways == 3 { 2 } else { 1 };
+        let held = 32 * rows * size + 16 * (ways - 1) + 8 * rows * counted + 16 + 128;
+        CompactShape { warps: warps.min(BLOCK_BYTES / held), rows, spread }
+    }
+
+    /// Items of a tile.
+    pub(crate) fn tile(self) -> usize {
+        self.warps * self.rows * 32
+    }
+}
+
+/// Bytes of an item of the widest of some columns.
+fn widest(sizes: &[usize]) -> usize {
+    sizes.iter().copied().max().unwrap_or(1)
+}
+
+/// The shapes of the kernels of compaction for columns of `sizes` bytes.
+pub(crate) fn compact_shapes(sizes: &[usize], ways: usize) -> [CompactShape; RANGES] {
+    compact_ranges(ways).map(|range| CompactShape::of(sizes, ways, range))
+}
+
+/// The shapes of a partition into one buffer whose tiles all run at once.
+pub(crate) fn meeting_shapes(sizes: &[usize], ways: usize) -> [CompactShape; RANGES] {
+    MEETING.map(|range| CompactShape::of(sizes, ways, range))
+}
+
+/// Which of them takes `n` items.
+pub(crate) fn meeting_range_of(sizes: &[usize], n: usize) -> usize {
+    range_of(&MEETING, sizes, n)
+}
+
+/// The shape of what moves the items of a longer one.
+pub(crate) fn move_shape(sizes: &[usize], ways: usize) -> CompactShape {
+    CompactShape::of(sizes, ways, MOVE)
+}
+
+/// How many of its tiles a warp counts by a choice that looks at so many bits for an item.
+pub(crate) fn count_each(shape: CompactShape, bits: usize) -> usize {
+    COUNT_BITS.div_ceil(shape.tile() * bits).min(16)
+}
+
+fn compact_ranges(ways: usize) -> &'static [CompactRange; RANGES] {
+    if ways == 1 { &COMPACT } else { &PARTITION }
+}
+
+/// The longest input of a range, in items.
+pub(crate) fn compact_longest(sizes: &[usize], ways: usize, range: usize) -> usize {
+    compact_ranges(ways)[range].bytes / widest(sizes)
+}
+
+/// Which of them takes `n` items.
+pub(crate) fn compact_range_of(sizes: &[usize], ways: usize, n: usize) -> usize {
+    range_of(compact_ranges(ways), sizes, n)
+}
+
+fn range_of(ranges: &[CompactRange; RANGES], sizes: &[usize], n: usize) -> usize {
+    let bytes = n.saturating_mul(widest(sizes));
+    ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer")
+}

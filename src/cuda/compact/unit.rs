@@ -1,0 +1,185 @@
+//! The text of a unit of compaction or partition: what it keeps and what moves.
+
+use super::tuning::{COUNT_WARPS, CompactShape, compact_shapes, count_each, meeting_shapes, move_shape};
+use crate::cuda::unit::{Type, body, prelude};
+
+/// How a kernel tests that integers, or the bits of floats, lie in a range `p` of their order.
+pub(crate) const INTEGER_RANGE: &str = "Item(x - p.low) <= p.span";
+/// The same for the bits of floats.
+pub(crate) const FLOAT_RANGE: &str = "Item(ordered(x) - p.low) <= p.span";
+/// How a kernel sees that two numbers are equal.
+pub(crate) const SAME: &str = "a == b";
+/// The same for 16-bit floats.
+pub(crate) const SAME_HALVES: &str = "widen(a) == widen(b)";
+
+/// A predicate on items `x` with parameters `p`, an expression.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Test<'a> {
+    pub(crate) item: Type<'a>,
+    pub(crate) parameters: Type<'a>,
+    pub(crate) keeps: &'a str,
+}
+
+impl Test<'_> {
+    /// Its definition as `name`.
+    fn defined(&self, name: &str) -> String {
+        let Test { item, parameters, keeps } = self;
+        format!(
+            "{}\
+             struct {name} {{\n    \
+                 {}    {}    \
+                 Parameters p;\n    \
+                 __device__ bool operator()(Item x) const {{ {} }}\n\
+             }};\n",
+            prelude(&[keeps]),
+            item.defined("Item", "item"),
+            parameters.defined("Parameters", "parameters"),
+            body("predicate", keeps)
+        )
+    }
+
+    /// The text of the unit that compares it with its Rust body.
+    #[cfg(any(test, feature = "laws"))]
+    pub(crate) fn laws_source(&self) -> String {
+        format!("#include \"compact/compact.cuh\"\n{}#include \"laws/predicate.cuh\"\n", self.defined("Test"))
+    }
+}
+
+/// What a kernel of compaction keeps.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Choice<'a> {
+    /// Items by a predicate, and of the others, if there are three ways, those by a second one.
+    Items(Test<'a>, Option<Test<'a>>),
+    /// Items `b` that are not the same as the item `a` before them, an expression.
+    Distinct { item: Type<'a>, same: &'a str },
+    /// Where a byte is not zero.
+    Flags,
+    /// Where a bit is set.
+    Bits,
+}
+
+impl Choice<'_> {
+    /// Bytes of an item, if it looks at items.
+    pub(crate) fn size(&self) -> Option<usize> {
+        match self {
+            Choice::Items(Test { item, .. }, _) | Choice::Distinct { item, .. } => Some(item.size),
+            Choice::Flags | Choice::Bits => None,
+        }
+    }
+}
+
+/// What moves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Column {
+    /// The items that the choice looks at.
+    Staged,
+    /// Plain data.
+    Plain { size: usize, align: usize },
+    /// Unsigned integers of so many bytes: where the items were.
+    Indices { size: usize },
+    /// Nothing.
+    None,
+}
+
+impl Column {
+    /// Bytes of an item, if it is an array of its own.
+    pub(crate) fn size(&self) -> Option<usize> {
+        match *self {
+            Column::Plain { size, .. } | Column::Indices { size } => Some(size),
+            Column::Staged | Column::None => None,
+        }
+    }
+}
+
+/// A kernel of compaction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CompactUnit<'a> {
+    pub(crate) choice: Choice<'a>,
+    pub(crate) columns: [Column; 2],
+    /// How many ways items go: that of what is kept, that of what is not, and between these that of a second predicate.
+    pub(crate) ways: usize,
+}
+
+impl CompactUnit<'_> {
+    /// Bytes of an item of what the choice looks at and of each column; what is no array of its own repeats one that is.
+    pub(crate) fn sizes(&self) -> [usize; 3] {
+        let sizes = [self.choice.size(), self.columns[0].size(), self.columns[1].size()];
+        let one = sizes.into_iter().flatten().next().unwrap_or(1);
+        sizes.map(|size| size.unwrap_or(one))
+    }
+
+    /// The text of the unit.
+    pub(crate) fn source(&self) -> String {
+        let choice = match self.choice {
+            Choice::Items(only, None) => {
+                only.defined("Test") + "typedef Test::Item Item;\ntypedef ByItems<Test> Choice;\n"
+            }
+            Choice::Items(first, Some(second)) => {
+                first.defined("Test")
+                    + &second.defined("SecondTest")
+                    + "typedef Test::Item Item;\ntypedef ByEither<Test, SecondTest> Choice;\n"
+            }
+            Choice::Distinct { item, same } => format!(
+                "{}\
+                 struct Same {{\n    \
+                     static __device__ bool same(Item a, Item b) {{ return {same}; }}\n\
+                 }};\n\
+                 typedef Distinct<Item, Same> Choice;\n",
+                item.defined("Item", "item")
+            ),
+            Choice::Flags => "typedef ByFlags Choice;\n".into(),
+            Choice::Bits => "typedef ByBits Choice;\n".into(),
+        };
+        let column = |column: Column| match column {
+            Column::Staged => "Array<Item, true>".into(),
+            Column::Plain { size, align } => format!("Array<Plain<{size}, {align}>, false>"),
+            Column::Indices { size } => format!("Indices<{}>", if size == 4 { "u32" } else { "u64" }),
+            Column::None => "NoColumn".to_owned(),
+        };
+        let [first, second] = self.columns.map(column);
+        let ways = self.ways;
+        let shapes: String = compact_shapes(&self.sizes(), ways)
+            .iter()
+            .enumerate()
+            .map(|(k, shape)| format!(" KERNEL({k}, {}, {}, {})", shape.warps, shape.rows, shape.spread))
+            .collect();
+        let together = if ways > 1 { self.together() } else { String::new() };
+        format!(
+            "#include \"compact/compact.cuh\"\n\
+             {choice}\
+             typedef {first} First;\n\
+             typedef {second} Second;\n\
+             constexpr u32 WAYS = {ways};\n\
+             #define RANGES(KERNEL){shapes}\n\
+             {together}\
+             #include \"compact/kernels.cuh\"\n"
+        )
+    }
+}
+
+impl CompactUnit<'_> {
+    /// What the unit says of partitions into one buffer.
+    fn together(&self) -> String {
+        let (sizes, ways) = (self.sizes(), self.ways);
+        let meetings: String = meeting_shapes(&sizes, ways)
+            .iter()
+            .enumerate()
+            .map(|(k, shape)| format!(" KERNEL({k}, {}, {})", shape.warps, shape.rows))
+            .collect();
+        let CompactShape { warps, rows, .. } = move_shape(&sizes, ways);
+        format!(
+            "#define MEETINGS(KERNEL){meetings}\n\
+             constexpr u32 MOVE_WARPS = {warps}, MOVE_ROWS = {rows}, COUNT_WARPS = {COUNT_WARPS}, COUNT_EACH = {};\n",
+            self.count_each()
+        )
+    }
+
+    /// How many tiles of the second launch of a partition into one buffer a warp of the first counts.
+    pub(crate) fn count_each(&self) -> usize {
+        let bits = match self.choice {
+            Choice::Bits => 1,
+            _ => 8 * self.choice.size().unwrap_or(1),
+        };
+        count_each(move_shape(&self.sizes(), self.ways), bits)
+    }
+}

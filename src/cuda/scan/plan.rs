@@ -1,0 +1,169 @@
+//! How so many elements will be scanned: the kernel, the tiles and the scratch memory. Asks no device for anything.
+
+use super::tuning::{
+    LOOK_BACK_GROUP, Range, Shape, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, architectures, carry_shape, fitted,
+};
+use super::{Join, SCAN_ELEMENTS, SHIFTED, ScanProgram};
+use crate::cuda::tuning::RANGES;
+use crate::{Block, Element, Error, Operator, Strategy};
+
+/// How a scan of n elements will be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub(super) program: ScanProgram,
+    /// The kernel; for the hierarchical scan the last of its kernels.
+    pub(super) kernel: usize,
+    pub(super) threads: u32,
+    pub(super) tiles: usize,
+    /// `SHIFTED` or nothing.
+    pub(super) flags: u32,
+    /// Carries of a tile, where they are scanned themselves.
+    pub(super) tile_of_carries: usize,
+    pub(super) threads_of_carries: u32,
+    /// Bytes of status words: zero before the launch, and zero again after it.
+    pub(crate) words: usize,
+    /// Bytes of plain scratch memory.
+    pub(crate) scratch: usize,
+}
+
+/// Bytes of a status word (`Status` in `core/handover.cuh`): 64 bits for each 32 of the carry.
+const fn status(carry: usize) -> usize {
+    carry.div_ceil(4) * 8
+}
+
+impl Plan {
+    /// With the kernels of `architecture` (see [`Kernels::architecture`]).
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] for more tiles than a grid has blocks, [`Error::ElementSize`] for elements that no kernel takes.
+    pub(crate) fn new<Op: Operator<T>, T: Element>(
+        strategy: Strategy,
+        n: usize,
+        architecture: u32,
+    ) -> Result<Plan, Error> {
+        Plan::check::<Op, T>(strategy)?;
+        let element = size_of::<T>();
+        let ranges = fitted(TUNING, architecture, element);
+        let bytes = n.saturating_mul(element);
+        let range =
+            ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
+        let carries = carry_shape(TUNING, architecture, element, size_of::<Op::Carry>());
+        Plan::in_range::<Op, T>(strategy, n, &ranges, range, carries)
+    }
+
+    /// With memory enough for `n` elements or fewer: a shorter input may take smaller tiles, and more of them.
+    ///
+    /// # Errors
+    /// Those of `new`.
+    pub(crate) fn up_to<Op: Operator<T>, T: Element>(
+        strategy: Strategy,
+        n: usize,
+        architecture: u32,
+    ) -> Result<Plan, Error> {
+        let mut plan = Plan::new::<Op, T>(strategy, n, architecture)?;
+        for range in fitted(TUNING, architecture, size_of::<T>()) {
+            let shorter = Plan::new::<Op, T>(strategy, n.min(range.bytes / size_of::<T>()), architecture)?;
+            plan.words = plan.words.max(shorter.words);
+            plan.scratch = plan.scratch.max(shorter.scratch);
+        }
+        Ok(plan)
+    }
+
+    /// Bytes of words and scratch memory that are enough for `n` elements or fewer, whatever the architecture.
+    ///
+    /// # Errors
+    /// Those of `new`.
+    pub(crate) fn bytes_anywhere<Op: Operator<T>, T: Element>(strategy: Strategy, n: usize) -> Result<usize, Error> {
+        let mut most = 0;
+        for architecture in architectures(TUNING) {
+            most = most.max(Plan::up_to::<Op, T>(strategy, n, architecture)?.bytes());
+        }
+        Ok(most)
+    }
+
+    /// Bytes of words and scratch memory; one of them is zero.
+    pub(crate) fn bytes(&self) -> usize {
+        self.words + self.scratch
+    }
+
+    /// Whether kernels take the element.
+    ///
+    /// # Errors
+    /// [`Error::ElementSize`].
+    pub(crate) fn check<Op: Operator<T>, T: Element>(strategy: Strategy) -> Result<(), Error> {
+        let (element, carry) = (size_of::<T>(), size_of::<Op::Carry>());
+        let program = ScanProgram::of(strategy);
+        let is_textbook = program.textbook.is_some();
+        let both = program.join == Join::Hierarchical || is_textbook;
+        let staged = if both { [element, carry] } else { [element; 2] };
+        let fits = |size: usize| (1..=32).contains(&size) && (!is_textbook || 16 % size == 0);
+        match staged.into_iter().find(|&size| !fits(size)) {
+            Some(size) => Err(Error::ElementSize { primitive: "scan", size }),
+            None => Ok(()),
+        }
+    }
+
+    fn in_range<Op: Operator<T>, T: Element>(
+        strategy: Strategy,
+        n: usize,
+        ranges: &[Range; RANGES],
+        range: usize,
+        carries: Shape,
+    ) -> Result<Plan, Error> {
+        let (element, carry) = (size_of::<T>(), size_of::<Op::Carry>());
+        let program = ScanProgram::of(strategy);
+        let (kernel, threads, tile, [threads_of_carries, tile_of_carries], spread) = match program.textbook {
+            Some(textbook) => {
+                let kernel = if program.join == Join::Hierarchical { SCAN_ELEMENTS } else { 0 };
+                let carries = [TEXTBOOK_WIDTH, textbook.tile(carry)];
+                (kernel, TEXTBOOK_WIDTH, textbook.tile(element), carries, TEXTBOOK_SPREAD)
+            }
+            None => {
+                let (kernel, shape) = match program.join {
+                    Join::LookBack | Join::Chained => (0, ranges[RANGES - 1].shape),
+                    Join::Hierarchical => (SCAN_ELEMENTS, ranges[0].shape),
+                    Join::PrefixServer => (range, ranges[range].shape),
+                };
+                let carries = [carries.threads(), carries.tile(carry)];
+                (kernel, shape.threads(), shape.tile(element), carries, ranges[range].spread)
+            }
+        };
+        let tiles = n.div_ceil(tile);
+        const MOST_BLOCKS: usize = i32::MAX as usize;
+        if tiles >= MOST_BLOCKS {
+            return Err(Error::TooLong { primitive: "scan", n, most: (MOST_BLOCKS - 1) * tile });
+        }
+        let groups = tiles.div_ceil(LOOK_BACK_GROUP);
+        let (words, scratch) = match program.join {
+            _ if tiles <= 1 => (0, 0),
+            Join::PrefixServer => (16 + tiles * (status(carry) + status(carry).max(spread)), 0),
+            Join::LookBack => (16 + groups.next_multiple_of(4) * 4 + (groups + tiles) * status(carry), 0),
+            Join::Chained => (16 + tiles * status(carry), 0),
+            Join::Hierarchical => {
+                let bytes = |level: usize| level_bytes(level, carry) + level_bytes(program.kept(level), carry);
+                (0, levels(tiles, tile_of_carries).into_iter().map(bytes).sum())
+            }
+        };
+        let shifted = matches!(strategy.block(), Block::Shifted(_));
+        let flags = if shifted { SHIFTED } else { 0 };
+        let (threads, threads_of_carries) = (threads as u32, threads_of_carries as u32);
+        Ok(Plan { program, kernel, threads, tiles, flags, tile_of_carries, threads_of_carries, words, scratch })
+    }
+}
+
+/// The lengths of the arrays of aggregates of a hierarchical scan: of `tiles` tiles, and of tiles of those, until one
+/// block can scan what is left. No tile comes after the last one, so its aggregate is left out.
+pub(super) fn levels(tiles: usize, tile_of_carries: usize) -> Vec<usize> {
+    let mut levels = Vec::new();
+    let mut above = tiles;
+    while above > 1 {
+        levels.push(above - 1);
+        above = (above - 1).div_ceil(tile_of_carries);
+    }
+    levels
+}
+
+/// Bytes of such an array, so that the next one is aligned.
+pub(super) fn level_bytes(length: usize, carry: usize) -> usize {
+    (length * carry).next_multiple_of(16)
+}

@@ -1,0 +1,123 @@
+//! The text of a unit of scan: an operator on an element.
+
+use super::tuning::{
+    LOOK_BACK_GROUP, Range, Shape, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, Tuning, architectures, carry_shape, fitted,
+    textbook_run,
+};
+use crate::cuda::tuning::RANGES;
+use crate::cuda::unit::{Type, body, by_architecture, prelude};
+
+/// An operator on an element.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unit<'a> {
+    /// The element.
+    pub(crate) element: Type<'a>,
+    /// What partial results are carried in.
+    pub(crate) carry: Type<'a>,
+    /// Element `x` to carry.
+    pub(crate) lift: &'a str,
+    /// Carry `x`, lifted, to the partial result of that element alone.
+    pub(crate) alone: &'a str,
+    /// Carries `a` (earlier) and `b` (later) to one.
+    pub(crate) combine: &'a str,
+    /// Carry `x` to element.
+    pub(crate) lower: &'a str,
+    /// How two short elements are combined at once: a type of `scan/scan.cuh`.
+    pub(crate) pairs: &'a str,
+}
+
+impl Unit<'_> {
+    /// The text of the unit with the kernels of `program`, a template.
+    pub(crate) fn source(&self, program: &str) -> String {
+        self.tuned("", program, TUNING)
+    }
+
+    /// The same with a textbook's block: a network, a form of tiles and a way of joining them, all of them in C++.
+    pub(crate) fn textbook(&self, network: &str, form: &str, join: &str, program: &str) -> String {
+        let block = format!(
+            "#define NETWORK {network}\n\
+             #define FORM {form}\n\
+             constexpr u32 WIDTH = {TEXTBOOK_WIDTH}, RUN = {}, CARRY_RUN = {}, SPREAD = {TEXTBOOK_SPREAD};\n\
+             typedef {join} Join;\n",
+            textbook_run(self.element.size),
+            textbook_run(self.carry.size),
+        );
+        self.tuned(&block, program, TUNING)
+    }
+
+    /// `block`: what else the program asks for.
+    fn tuned(&self, block: &str, program: &str, table: &[Tuning]) -> String {
+        let Unit { element, carry, lift, alone, combine, lower, pairs } = self;
+        // An unnamed struct that is both would be two types if it were written twice.
+        let carry = Type { cuda: if carry.cuda == element.cuda { "Element" } else { carry.cuda }, ..*carry };
+        let shapes = by_architecture(architectures(table), |architecture| {
+            let Shape { warps, vectors } = carry_shape(table, architecture, element.size, carry.size);
+            let ranges = fitted(table, architecture, element.size);
+            format!("{}typedef Shape<{warps}, {vectors}> CarryShape;\n", shapes(&ranges))
+        });
+        format!(
+            "#include \"scan/scan.cuh\"\n\
+             {}\
+             {shapes}\
+             [[maybe_unused]] constexpr u32 LOOK_BACK_GROUP = {LOOK_BACK_GROUP};\n\
+             {}{}\
+             struct Operator {{\n    \
+                 typedef ::Element Element;\n    \
+                 typedef ::Carry Carry;\n    \
+                 typedef {pairs} Pairs;\n    \
+                 static __device__ Carry lift(Element x) {{ {} }}\n    \
+                 static __device__ Carry alone(Carry x) {{ {} }}\n    \
+                 static __device__ Carry combine(Carry a, Carry b) {{ {} }}\n    \
+                 static __device__ Element lower(Carry x) {{ {} }}\n\
+             }};\n\
+             {block}\
+             #include \"{program}\"\n",
+            prelude(&[lift, alone, combine, lower]),
+            element.defined("Element", "element"),
+            carry.defined("Carry", "carry"),
+            body("lift", lift),
+            body("alone", alone),
+            body("combine", combine),
+            body("lower", lower),
+        )
+    }
+}
+
+/// The shapes for an element of `size` bytes, by the architecture that is compiled for.
+pub(crate) fn shapes_by_architecture(table: &[Tuning], size: usize) -> String {
+    by_architecture(architectures(table), |architecture| shapes(&fitted(table, architecture, size)))
+}
+
+/// The shapes of the kernels: of each range, and the first and the last of them by name.
+fn shapes(ranges: &[Range; RANGES]) -> String {
+    let mut text = String::from("#define RANGES(KERNEL)");
+    for (k, Range { shape, spread, .. }) in ranges.iter().enumerate() {
+        text += &format!(" KERNEL({k}, {}, {}, {spread})", shape.warps, shape.vectors);
+    }
+    for (name, Range { shape, .. }) in [("Small", ranges[0]), ("Large", ranges[RANGES - 1])] {
+        text += &format!("\ntypedef Shape<{}, {}> {name}Shape;", shape.warps, shape.vectors);
+    }
+    text + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each architecture of the table gets its own ranges, the newest that is not newer first.
+    #[test]
+    fn the_text_has_the_ranges_of_every_architecture() {
+        let line = |architecture, warps| {
+            let range = Range { bytes: usize::MAX, shape: Shape { warps, vectors: 3 }, spread: 64 };
+            Tuning { architecture, element: 16, ranges: [range; RANGES] }
+        };
+        let word = Type { cuda: "unsigned int", size: 4, align: 4, fields: &[] };
+        let unit =
+            Unit { element: word, carry: word, lift: "x", alone: "x", combine: "a + b", lower: "x", pairs: "NoPairs" };
+        let text = unit.tuned("", "scan/kernels.cuh", &[line(90, 8), line(80, 4)]);
+        let at = |piece: &str| text.find(piece).unwrap_or_else(|| panic!("no {piece} in {text}"));
+        assert!(at("#if __CUDA_ARCH__ >= 900\n") < at("KERNEL(0, 8, 3, 64)"));
+        assert!(at("KERNEL(0, 8, 3, 64)") < at("#elif __CUDA_ARCH__ >= 800\n"));
+        assert!(at("#elif __CUDA_ARCH__ >= 800\n") < at("KERNEL(0, 4, 3, 64)"));
+    }
+}

@@ -1,0 +1,15 @@
+//! The text of the unit of pack and expand.
+
+use super::tuning::{EXPAND, PACK, SegmentTile};
+
+/// The text of the unit that packs segments and finds the way back.
+pub(crate) fn segments_source() -> String {
+    let tile = |name: &str, SegmentTile { warps, tile, cost }: SegmentTile| {
+        format!("template <class Offset> using {name} = SegmentTile<Offset, {warps}, {tile}, {cost}>;\n")
+    };
+    format!(
+        "#include \"segments/segments.cuh\"\n{}{}#include \"segments/kernels.cuh\"\n",
+        tile("PackTile", PACK),
+        tile("ExpandTile", EXPAND)
+    )
+}

@@ -1,0 +1,91 @@
+//! The text of a unit of sort: keys and their payload.
+
+use super::tuning::{BUCKET_MAP_BYTES, SLOT_MAP_BYTES, SORT_ARCHITECTURES, SortBlock, sort_shape};
+use crate::cuda::unit::by_architecture;
+
+/// What the bits of a key stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyKind {
+    /// An unsigned integer.
+    Unsigned,
+    /// An integer in two's complement.
+    Signed,
+    /// A float of IEEE 754's layout with so many bits of mantissa.
+    Float { mantissa: u32 },
+}
+
+/// The kernels of a sort.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SortUnit {
+    /// Bytes of a key.
+    pub(crate) key: usize,
+    pub(crate) kind: KeyKind,
+    /// Bytes and alignment of what goes with a key, if anything does.
+    pub(crate) payload: Option<(usize, usize)>,
+}
+
+impl SortUnit {
+    /// The text of the unit.
+    pub(crate) fn source(&self) -> String {
+        let &SortUnit { key, kind, payload } = self;
+        let bits = 8 * key as u32;
+        let (kind, infinite) = match kind {
+            KeyKind::Unsigned | KeyKind::Signed => ("INTEGER", 0), // the sign bit is turned over by the call
+            KeyKind::Float { mantissa } => ("FLOAT", (u64::MAX >> (65 - bits)) >> mantissa << mantissa),
+        };
+        let payload = match payload {
+            None => "NoPayload".to_owned(),
+            Some((size, align)) => format!("Payload<{size}, {align}>"),
+        };
+        let shapes = by_architecture(SORT_ARCHITECTURES, |architecture| self.shapes(architecture));
+        let alone = if self.payload.is_none() { "#define ALONE\n" } else { "" };
+        format!(
+            "#include \"sort/radix.cuh\"\n\
+             typedef u{bits} Bits;\n\
+             typedef KeyOrder<Bits, {kind}, Bits({infinite:#x}ull)> Order;\n\
+             typedef {payload} Value;\n\
+             {alone}\
+             #define KEY_BYTES {key}\n\
+             {shapes}\
+             #include \"sort/kernels.cuh\"\n"
+        )
+    }
+
+    fn shapes(&self, architecture: u32) -> String {
+        let shape = sort_shape(self.key, self.payload.map(|(size, _)| size), architecture);
+        let block = |name: &str, SortBlock { threads, items, .. }: SortBlock| {
+            format!("{name}_THREADS = {threads}, {name}_ITEMS = {items}")
+        };
+        let mut text = format!(
+            "constexpr u32 {}, PASS_BLOCKS = {}, PASS_SHARED = {};\n\
+             constexpr u32 SHORT_ITEMS = {}, SHORT_SHARED = {}, MIDDLE_ITEMS = {}, MIDDLE_SHARED = {};\n\
+             constexpr u32 {}, SMALL_SHARED = {};\n",
+            block("PASS", shape.pass),
+            shape.pass.blocks,
+            shape.pass_shared(),
+            shape.short.items,
+            shape.short_shared(),
+            shape.middle.items,
+            shape.middle_shared(),
+            block("SMALL", shape.small),
+            shape.small_shared(),
+        );
+        if self.key >= 4 {
+            text += &format!(
+                "constexpr u32 {}, BUCKET_BINS = {}, BUCKET_BLOCKS = {}, BUCKET_TILE_SHARED = {}, BUCKET_SORT_SHARED = {};\n\
+                 constexpr u32 {}, LARGE_BINS = {}, LARGE_SORT_SHARED = {}, BUCKET_MAP_BYTES = {BUCKET_MAP_BYTES};\n\
+                 constexpr u32 SLOT_SHARED = {}, SLOT_MAP_BYTES = {SLOT_MAP_BYTES};\n",
+                block("BUCKET", shape.bucket),
+                shape.bins,
+                shape.bucket.blocks,
+                shape.bucket_tile_shared(),
+                shape.bucket_sort_shared(),
+                block("LARGE", shape.large),
+                shape.large_bins,
+                shape.large_sort_shared(),
+                shape.slot_shared(),
+            );
+        }
+        text
+    }
+}
