@@ -8,19 +8,21 @@ mod catalog;
 #[allow(dead_code, unreachable_pub, reason = "the library uses the rest")]
 #[path = "src/cuda"]
 mod cuda {
+    pub(super) mod contract;
     pub(super) mod nvrtc;
     pub(super) mod tuning;
     pub(super) mod unit;
     // Of each primitive the text of its units and the shapes that it needs; the rest of a folder is the library's.
     macro_rules! primitives {
-        ($($primitive:ident)*) => { $(
+        ($($primitive:ident $(with $contract:ident)?;)*) => { $(
             pub(super) mod $primitive {
+                $( pub(crate) mod $contract; )?
                 pub(crate) mod tuning;
                 pub(crate) mod unit;
             }
         )* };
     }
-    primitives! { scan compact offsets segments sort }
+    primitives! { scan; compact; offsets; segments; sort with contract; }
 }
 
 use cuda::compact::unit::{Choice, Column, CompactUnit, FLOAT_RANGE, INTEGER_RANGE, SAME, SAME_HALVES, Test};
@@ -45,9 +47,10 @@ fn main() {
     for input in ["build.rs", "src/catalog.rs", "cuda-templates"] {
         println!("cargo::rerun-if-changed={input}");
     }
-    for file in ["nvrtc", "tuning", "unit"] {
+    for file in ["contract", "nvrtc", "tuning", "unit"] {
         println!("cargo::rerun-if-changed=src/cuda/{file}.rs");
     }
+    println!("cargo::rerun-if-changed=src/cuda/sort/contract.rs");
     for primitive in ["scan", "compact", "offsets", "segments", "sort"] {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/tuning.rs");
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/unit.rs");
@@ -233,7 +236,7 @@ fn sorts() -> Vec<(String, String)> {
 
 // ---- templates ---------------------------------------------------------------------------------------------------------------
 
-/// The templates, by their paths in `cuda-templates`. Writes `templates.rs`, which the library includes: the same list.
+/// The templates, by their paths in `cuda-templates`, and the headers that Rust generates. Writes `templates.rs`, which the library includes: the same list.
 fn templates(out: &Path) -> Vec<(String, String)> {
     let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("cuda-templates");
     let entries = |folder: &Path| {
@@ -249,6 +252,14 @@ fn templates(out: &Path) -> Vec<(String, String)> {
             code += &format!("    ({path:?}, include_str!({file:?})),\n");
             all.push((path, fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))));
         }
+    }
+    // The headers of what both sides share, which stand in no file of the repository.
+    for (path, text) in [("sort/contract.cuh", cuda::sort::contract::text())] {
+        let file = out.join("contracts").join(path);
+        fs::create_dir_all(file.parent().expect("a folder")).expect("OUT_DIR can be written");
+        fs::write(&file, &text).expect("OUT_DIR can be written");
+        code += &format!("    ({path:?}, include_str!({file:?})),\n");
+        all.push((path.to_owned(), text));
     }
     fs::write(out.join("templates.rs"), code + "]\n").expect("OUT_DIR can be written");
     all

@@ -3,7 +3,7 @@
 use super::choice::{Buffer, BufferMut, Index, countable, long_enough};
 use crate::cpu::sort as host;
 use crate::cuda::KeyKind;
-use crate::cuda::sort::{MOST_KEYS, Missing, SortCall, SortProgram};
+use crate::cuda::sort::{MOST_KEYS, Missing, SortArguments, SortProgram};
 use crate::memory::{View, ViewMut, room_on_host};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
@@ -731,7 +731,7 @@ fn on_device<K: SortKey, V: Pod>(
         Payload::Indices(to) => (0, guarded(to.address(stream))),
     };
     submit.with_memory(workspace, 0, plan.scratch(Missing { keys: missing }), |_, scratch| {
-        let call = SortCall { descending, keys_in, keys, values_in, values, scratch };
+        let call = SortArguments { descending, keys_in, keys, values_in, values, scratch };
         // SAFETY: the kernels are the program's, and the plan is for n keys, in place if they are;
         // all arrays have n items on this device, as was checked, and the guards keep them; written
         // arrays are borrowed exclusively; the scratch memory is the workspace's, as large as the

@@ -11,7 +11,6 @@ enum Route : u32 { BY_BITS, BY_RANGE, BY_VALUES, BY_CELLS };
 constexpr u32 FEW_DIGITS = 2; // that so many passes take less time than buckets do
 
 constexpr u32 BUCKETS = 1 << 16; // at most
-constexpr u32 MAP_BLOCKS = 32;   // of the kernel that makes the map, at most
 constexpr u32 PART_BITS = 16;    // by which a key's place in its cell is known
 
 // Keys of a first digit that lie side by side in cells of one width, each with as many buckets: what their second digit is without a table.
@@ -318,27 +317,6 @@ template <class Bucket> constexpr bool BY_ROWS<LowerDigit<Bucket>> = true;
 template <class D> constexpr bool TABLE_FIRST = false;
 template <class Bucket> constexpr bool TABLE_FIRST<UpperDigit<Bucket>> = IS_MARKED<UpperDigit<Bucket>>;
 template <class Bucket> constexpr bool TABLE_FIRST<LowerDigit<Bucket>> = IS_MARKED<LowerDigit<Bucket>>;
-
-// Where the tiles of the second step, and the keys, of a first digit begin.
-struct Begin {
-    u32 tile, key;
-};
-
-struct BucketCall {
-    void *map;
-    u32 *counts;      // of BUCKETS, zero before the sort
-    u32 *tops;        // of BINS, zero before the sort: those of the first digit
-    u32 *starts;      // BUCKETS + 1, zero before the sort
-    u32 *cursors;     // BUCKETS: where the next key of each goes
-    u32 *top_cursors; // BINS, each TOP_APART from the next
-    Begin *begins;    // BINS + 1: of the first digits
-    void *sample;
-    u32 sampled;
-    u32 lower_bits, most_lower_bits; // of a bucket's number: as a rule, and by cells if that does not do
-    u32 room;         // keys that a block holds
-    u32 at_once;      // so many blocks run at the same time, more or less
-};
-constexpr u32 TOP_APART = 32;
 
 // A map's counts of the sample, to which other blocks have added: of a thread some, and of the last ones none. All are asked for before one is needed.
 template <u32 THREADS, u32 COUNT, class Map> __device__ inline void load_samples(u32 (&samples)[COUNT], Map &map) {

@@ -206,7 +206,6 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
 }
 
 // A few buckets. Lanes side by side have counters of their own.
-constexpr u32 FEW_COPIES = 8;
 template <class Order, class Bits, u32 THREADS, class Bucket>
 __device__ void bucket_count_few(u32 *counters, const SortCall &call, const BucketCall &buckets, Bucket bucket) {
     constexpr u32 UNROLL = 8;

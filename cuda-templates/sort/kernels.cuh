@@ -15,11 +15,11 @@ static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Share
 // ---- least significant digit first: a launch for the counts and for each pass, or where keys are few one for all
 constexpr u32 COUNT_BLOCKS = __CUDA_ARCH__ >= 800 ? 3 : 2;
 #if HAS_KERNEL(sort_count)
-extern "C" __global__ void __launch_bounds__(512, COUNT_BLOCKS) sort_count(SortCall call) {
+extern "C" __global__ void __launch_bounds__(COUNT_THREADS, COUNT_BLOCKS) sort_count(SortCall call) {
     follow();
     __shared__ u32 counts[COUNTERS<Bits>];
     Places<u64> all = ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->of_passes(call);
-    if (all.count > 0) sort_count<Order, Bits, 512>(counts, call, all, PASS_THREADS * PASS_ITEMS, blockIdx.x, gridDim.x);
+    if (all.count > 0) sort_count<Order, Bits, COUNT_THREADS>(counts, call, all, PASS_THREADS * PASS_ITEMS, blockIdx.x, gridDim.x);
 }
 #endif
 #if HAS_KERNEL(sort_pass)
@@ -66,17 +66,17 @@ extern "C" __global__ void __launch_bounds__(SMALL_THREADS) sort_small(SortCall 
 #ifdef ALONE
 #if KEY_BYTES == 1
 #if HAS_KERNEL(sort_fill)
-extern "C" __global__ void __launch_bounds__(256) sort_fill(SortCall call) {
+extern "C" __global__ void __launch_bounds__(FILL_THREADS) sort_fill(SortCall call) {
     follow();
-    sort_fill<Order, Bits, 256>(call, ((const SortPlan<2> *)call.plan)->starts[0]);
+    sort_fill<Order, Bits, FILL_THREADS>(call, ((const SortPlan<2> *)call.plan)->starts[0]);
 }
 #endif
 #elif KEY_BYTES == 2
 #if HAS_KERNEL(bucket_count)
-extern "C" __global__ void __launch_bounds__(1024, 1) bucket_count(SortCall call, BucketCall buckets) {
+extern "C" __global__ void __launch_bounds__(BUCKET_COUNT_THREADS, 1) bucket_count(SortCall call, BucketCall buckets) {
     follow();
     extern __shared__ Vector shared[];
-    key_count<Order, Bits, 1024>((u32 *)shared, call, buckets);
+    key_count<Order, Bits, BUCKET_COUNT_THREADS>((u32 *)shared, call, buckets);
 }
 #endif
 #if HAS_KERNEL(bucket_plan)
@@ -86,9 +86,9 @@ extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, Bu
 }
 #endif
 #if HAS_KERNEL(sort_fill)
-extern "C" __global__ void __launch_bounds__(256) sort_fill(SortCall call, BucketCall buckets) {
+extern "C" __global__ void __launch_bounds__(FILL_THREADS) sort_fill(SortCall call, BucketCall buckets) {
     follow();
-    sort_fill<Order, Bits, 256>(call, buckets.starts);
+    sort_fill<Order, Bits, FILL_THREADS>(call, buckets.starts);
 }
 #endif
 #endif
@@ -113,22 +113,22 @@ static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES && sizeof(SlotMap<Bits
 static_assert(sizeof(EqualKeys<Bits>) <= BINS * (sizeof(Bits) + 4) + 64, "what the host asks for");
 
 #if HAS_KERNEL(bucket_sample)
-extern "C" __global__ void __launch_bounds__(512) bucket_sample(SortCall call, BucketCall buckets) {
+extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS) bucket_sample(SortCall call, BucketCall buckets) {
     follow();
-    bucket_sample<Order, Bits, 512>(call, buckets);
+    bucket_sample<Order, Bits, SAMPLE_THREADS>(call, buckets);
 }
 #endif
 #if HAS_KERNEL(bucket_map)
-extern "C" __global__ void __launch_bounds__(512) bucket_map(SortCall call, BucketCall buckets) {
+extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS) bucket_map(SortCall call, BucketCall buckets) {
     follow();
-    bucket_map<Order, Bits, 512>(call, buckets);
+    bucket_map<Order, Bits, SAMPLE_THREADS>(call, buckets);
 }
 #endif
 #if HAS_KERNEL(bucket_count)
-extern "C" __global__ void __launch_bounds__(1024, 1) bucket_count(SortCall call, BucketCall buckets) {
+extern "C" __global__ void __launch_bounds__(BUCKET_COUNT_THREADS, 1) bucket_count(SortCall call, BucketCall buckets) {
     follow();
     extern __shared__ Vector shared[];
-    bucket_count<Order, Bits, 1024>((u32 *)shared, call, buckets);
+    bucket_count<Order, Bits, BUCKET_COUNT_THREADS>((u32 *)shared, call, buckets);
 }
 #endif
 #if HAS_KERNEL(bucket_plan)

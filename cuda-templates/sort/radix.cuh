@@ -12,8 +12,7 @@
 // Between passes keys lie as unsigned integers in the order asked for: `KeyOrder`.
 #pragma once
 #include "core/types.cuh"
-
-constexpr u32 DIGIT_BITS = 8, BINS = 1 << DIGIT_BITS;
+#include "sort/contract.cuh" // the structs and constants that the host shares: src/cuda/sort/contract.rs
 
 // ---- order ---------------------------------------------------------------------------------------------------------------
 

@@ -7,9 +7,7 @@
 #pragma once
 #include "sort/slot_steps.cuh"
 
-constexpr u32 CELL_SAMPLE = 1024; // keys that a block looks at
-constexpr u32 MOST_CELL_PARTS = 64; // such blocks
-constexpr u32 END_SAMPLE = 2048; // keys that each of them looks at for the ends
+constexpr u32 END_SAMPLE = 2048; // keys that a block looks at for the ends
 constexpr u32 FREQUENT = 8; // of LOOKED_AT keys, from which on one of them is taken out of its cell
 
 enum : u32 { MADE = 1, IN_VAIN };

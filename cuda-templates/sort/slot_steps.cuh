@@ -12,24 +12,6 @@ template <class Bits> struct EqualKeys {
     __device__ bool has(u32 d) const { return digits[d / 32] >> d % 32 & 1; }
 };
 
-struct SlotCall {
-    u32 *counts;         // by digit, zero before the sort: of keys that it has
-    void *keys, *values; // `room` for each slot, and after the last one a tile's for what has no place; of values then `equal_room`
-    void *equal;         // `EqualKeys`
-    void *map;           // `SlotMap`, zero before the sort
-    u32 bits;            // of a slot's number: by bits or range all have keys
-    u32 room;
-    u32 most, beyond;    // of LOOKED_AT that every block looks at before, so many may be a slot's; and of all slots together so many beyond that
-    u32 intervals;       // between splitters, each with a slot: a power of two, or none
-    u32 sampled;         // keys for splitters
-    u32 most_between;    // so many of them may be an interval's
-    u32 equal_room;      // for all that goes with keys of `equal`
-    u32 only_few;        // whether nothing fits between splitters but few values, of which each is often
-    u32 most_once;       // so many of LOOKED_AT keys that are few values may be the only one of theirs
-    u32 cell_parts;      // blocks that look at CELL_SAMPLE keys each before slots by cells, which are BINS; or none
-};
-constexpr u32 LOOKED_AT = 512;
-
 // A tile's keys to slots, in any order: `place(digit, earlier, total)` says where those of a digit go, of which so many are there already.
 template <class Order, class Tile, class Put, class D, class Place>
 __device__ inline bool to_slots_in_any_order(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots, u32 tile, D digit, const Place &place) {

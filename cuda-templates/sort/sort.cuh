@@ -2,65 +2,23 @@
 #pragma once
 #include "sort/radix.cuh"
 
-// What does not depend on a pass. Keys come from `keys_in` and end in `keys[0]`; `keys[1]` is scratch. So do values.
-struct SortCall {
-    u64 n;
-    const void *keys_in;
-    void *keys[2];
-    const void *values_in;
-    void *values[2];
-    void *plan;    // SortPlan, zero before the sort
-    u32 *words[2]; // of look-back: a word for each tile of a launch and each digit; zero before the sort
-    u64 flip;
-    u32 begin, end; // bits of the ordered key
-    u32 passes;     // as many digits, and one more if keys are in place and that is odd
-    u32 in_place;   // whether `keys_in` is `keys[0]`
-    u32 by_buckets; // whether that was tried before
-    u32 no_keys;    // whether nobody wants sorted keys, but what goes with them
-    u32 parts;      // of the keys, to be counted
-    u32 launches;   // of a pass, of so many tiles each:
-    u32 tiles;
-    u32 looks_for_few; // whether few values take one step in place of all passes
-};
-
-// One more than few values: each of these, and what is between two of them, is a digit.
-constexpr u32 VALUES = BINS / 2;
-
 // Places of the output.
 template <class Word> struct Places {
     Word first, count;
     __device__ bool has(Word place) const { return place - first < count; }
 };
 
-// Found on the device. A pass whose digit is the same for all keys is skipped.
-template <u32 PASSES> struct SortPlan {
-    u64 starts[PASSES][BINS]; // counts first
-    u64 carried[2][BINS];     // where they begin in the next launch, by launches in turn
-    u32 of_values[BINS];      // keys of each of few values, and of what is between them
-    u32 which[PASSES];        // pass runs, in order
-    u32 running;              // passes that run
-    u32 counted;              // parts that are
-    u32 planned;              // whether all above is known
-    u32 too_large;            // whether buckets or slots do not do it, so that passes sort all keys
-    u32 left_turned, left_end; // first, turned over, and end of the places that buckets leave to passes; zero if there are none
-    u32 may_be_few;           // whether the values may be: no pass has more digits
-    u32 others;               // whether there are more than were thought
-    u32 valued;               // parts whose values are counted
-    u32 slots_by;             // `SlotRoute`
-    u32 slot_ticket;          // of the tiles of `slot_first`
-    u32 ticket;               // of all that is to be done
-    u32 finished[PASSES];     // tiles, by pass, where all are one launch
-    u32 tickets[1];           // by launch, where each pass is, as many as there are; the first one else of `sort_few`
-
+// What the kernels find out about a sort.
+template <u32 PASSES> struct SortPlan : SortPlanFields<PASSES> {
     // All keys between the first and the last bucket that does not fit a block, as unsigned integers in order.
     __device__ Places<u32> left_by_buckets() const {
-        u32 end = left_end, turned = left_turned;
+        u32 end = this->left_end, turned = this->left_turned;
         return {~turned, end > 0 ? end - ~turned : 0};
     }
     // Whether passes sort all of n keys: also if buckets leave so many of them that this takes less time, by the bytes moved.
     __device__ bool all_by_passes(u64 n) const {
         constexpr u32 MOST_LEFT = PASSES > 5 ? 4 : 3; // of eight: longer keys take more passes
-        return too_large || left_by_buckets().count > n / 8 * MOST_LEFT;
+        return this->too_large || left_by_buckets().count > n / 8 * MOST_LEFT;
     }
     // What passes sort.
     __device__ Places<u64> of_passes(const SortCall &call) const {
@@ -572,7 +530,7 @@ template <class Order, class Tile> __device__ void sort_small(typename Tile::Sha
 
 // Outputs THREADS * EACH a block, from where keys begin.
 template <class Order, class Bits, u32 THREADS, class Start> __device__ void sort_fill(const SortCall &call, const Start *starts) {
-    constexpr u32 KEYS = 1u << 8 * sizeof(Bits), EACH = 16;
+    constexpr u32 KEYS = 1u << 8 * sizeof(Bits), EACH = FILL_ITEMS;
     constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Bits);
     static_assert(EACH % IN_VECTOR == 0, "whole vectors");
     // The last key that begins at a place or before it, or just before a later one that does: of `low` to `high`.

@@ -17,6 +17,7 @@
 
 mod cache;
 mod compact;
+mod contract;
 mod driver;
 mod entry_points;
 mod includes;

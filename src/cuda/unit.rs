@@ -62,22 +62,25 @@ pub struct Field {
 impl Type<'_> {
     /// The definition of the type as `name`, and that it is laid out as in Rust. `what` is what messages call it.
     pub(crate) fn defined(&self, name: &str, what: &str) -> String {
-        let Type { cuda, size, align, fields } = self;
-        let asserted = |condition: &str, lies: &str| {
-            format!("static_assert({condition}, \"{lies} has another layout than its Rust type\");\n")
-        };
-        let mut text = format!("typedef{};\n", quoted(what, &format!("{cuda} {name}")));
-        text += &asserted(
-            &format!("sizeof({name}) == {size} && alignof({name}) == {align}"),
-            &format!("the {what}'s C++ type"),
-        );
-        for Field { name: field, offset, size, .. } in *fields {
-            let condition =
-                format!("FIELD_OFFSET({name}, {field}) == {offset} && sizeof((({name} *)0)->{field}) == {size}");
-            text += &asserted(&condition, &format!("the field {field} of the {what}'s C++ type"));
-        }
-        text
+        let Type { cuda, size, align, fields } = *self;
+        let text = format!("typedef{};\n", quoted(what, &format!("{cuda} {name}")));
+        text + &asserted_layout(name, &format!("the {what}"), size, align, fields)
     }
+}
+
+/// That the C++ type `name` has the layout of its Rust type, and each of `fields` its place. `what` is what messages call it.
+pub(crate) fn asserted_layout(name: &str, what: &str, size: usize, align: usize, fields: &[Field]) -> String {
+    let asserted = |condition: &str, lies: &str| {
+        format!("static_assert({condition}, \"{lies} has another layout than its Rust type\");\n")
+    };
+    let mut text =
+        asserted(&format!("sizeof({name}) == {size} && alignof({name}) == {align}"), &format!("{what}'s C++ type"));
+    for Field { name: field, offset, size, .. } in fields {
+        let condition =
+            format!("FIELD_OFFSET({name}, {field}) == {offset} && sizeof((({name} *)0)->{field}) == {size}");
+        text += &asserted(&condition, &format!("the field {field} of {what}'s C++ type"));
+    }
+    text
 }
 
 /// A user's text on lines of its own, so that what the compiler says of it names it and its lines.

@@ -63,7 +63,8 @@ fn in_any_order(rows: usize) {
     let tile = 256 * rows;
     let stream = context.new_stream().unwrap();
     let line = |line: &&str| !line.starts_with("#include") && !line.starts_with("#pragma once");
-    let text: String = TEMPLATES.iter().flat_map(|text| text.split_inclusive('\n').filter(line)).collect();
+    let [types, radix] = TEMPLATES.map(|text| text.split_inclusive('\n').filter(line).collect::<String>());
+    let text = format!("{types}#include \"sort/contract.cuh\"\n{radix}");
     let mut rng = Rng::new();
     let n = 20 * tile + 777;
     // Few digits, so that many lanes meet.

@@ -8,11 +8,16 @@ use std::any::{TypeId, type_name};
 use std::cell::Cell;
 use std::ffi::c_void;
 
+pub(crate) mod contract;
 mod plan;
 pub(crate) mod tuning;
 pub(crate) mod unit;
-use plan::{BINS, Before, Launched, MOST_LOWER, Way, bucket_counters, most_of_slots, most_once, sampled};
-pub(crate) use plan::{Missing, SortPlan};
+use contract::{
+    BINS, BUCKET_COUNT_THREADS, BucketCall, COUNT_THREADS, FILL_ITEMS, FILL_THREADS, MAP_BLOCKS, SAMPLE_THREADS,
+    SlotCall, SortCall,
+};
+use plan::{Before, Launched, MOST_LOWER, Way, bucket_counters, most_of_slots, most_once, sampled};
+pub(crate) use plan::{HostPlan, Missing};
 use tuning::{SortShape, sort_shape};
 pub(crate) use unit::KeyKind;
 use unit::SortUnit;
@@ -29,9 +34,6 @@ macro_rules! kernels {
         use Kernel::*;
 
         impl Kernel {
-            #[cfg(test)]
-            const ALL: &[Kernel] = &[$($kernel),*];
-
             fn name(self) -> &'static str {
                 match self { $($kernel => $name),* }
             }
@@ -109,85 +111,11 @@ fn kernels_of(key: usize, is_alone: bool) -> &'static [Kernel] {
     }
 }
 
-// ---- as in the templates --------------------------------------------------------------------------------------------
-
-/// Threads of `sort_count`, and keys that are worth a block's turn.
-const COUNT_THREADS: u32 = 512;
+/// Keys that are worth a turn of a block of `sort_count`, and of one of `bucket_count`.
 const COUNT_KEYS: usize = 4096;
-/// Threads of `bucket_sample` and `bucket_map`, and blocks of the latter.
-const SAMPLE_THREADS: u32 = 512;
-const MAP_BLOCKS: usize = 32;
-/// Threads of `bucket_count`, and keys that are worth a block's turn.
-const BUCKET_COUNT_THREADS: u32 = 1024;
 const BUCKET_COUNT_KEYS: usize = 1 << 15;
-/// Threads of `sort_fill`, and keys of a block.
-const FILL_THREADS: u32 = 256;
-const FILL_KEYS: usize = 16 * FILL_THREADS as usize;
-
-/// `SortCall`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct Common {
-    n: u64,
-    keys_in: CUdeviceptr,
-    keys: [CUdeviceptr; 2],
-    values_in: CUdeviceptr,
-    values: [CUdeviceptr; 2],
-    plan: CUdeviceptr,
-    words: [CUdeviceptr; 2],
-    flip: u64,
-    begin: u32,
-    end: u32,
-    passes: u32,
-    in_place: u32,
-    by_buckets: u32,
-    no_keys: u32,
-    parts: u32,
-    launches: u32,
-    tiles: u32,
-    looks_for_few: u32,
-}
-
-/// `BucketCall`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct Buckets {
-    map: CUdeviceptr,
-    counts: CUdeviceptr,
-    tops: CUdeviceptr,
-    starts: CUdeviceptr,
-    cursors: CUdeviceptr,
-    top_cursors: CUdeviceptr,
-    begins: CUdeviceptr,
-    sample: CUdeviceptr,
-    sampled: u32,
-    lower_bits: u32,
-    most_lower_bits: u32,
-    room: u32,
-    at_once: u32,
-}
-
-/// `SlotCall`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct Slots {
-    counts: CUdeviceptr,
-    keys: CUdeviceptr,
-    values: CUdeviceptr,
-    equal: CUdeviceptr,
-    map: CUdeviceptr,
-    bits: u32,
-    room: u32,
-    most: u32,
-    beyond: u32,
-    intervals: u32,
-    sampled: u32,
-    most_between: u32,
-    equal_room: u32,
-    only_few: u32,
-    most_once: u32,
-    cell_parts: u32,
-}
+/// Keys of a block of `sort_fill`.
+const FILL_KEYS: usize = (FILL_THREADS * FILL_ITEMS) as usize;
 
 // ---- which kernels -----------------------------------------------------------------------------------------------------------
 
@@ -242,7 +170,7 @@ impl SortProgram {
 
 /// The arguments of a sort.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct SortCall {
+pub(crate) struct SortArguments {
     pub(crate) descending: bool,
     /// The keys; in place they are the output's.
     pub(crate) keys_in: CUdeviceptr,
@@ -252,11 +180,11 @@ pub(crate) struct SortCall {
     pub(crate) values_in: CUdeviceptr,
     /// Where it goes to; null for keys alone.
     pub(crate) values: CUdeviceptr,
-    /// `SortPlan::scratch` bytes, at a multiple of 256.
+    /// `HostPlan::scratch` bytes, at a multiple of 256.
     pub(crate) scratch: CUdeviceptr,
 }
 
-impl SortCall {
+impl SortArguments {
     /// Which arrays the plan must find in scratch memory.
     pub(crate) fn missing(&self) -> Missing {
         Missing { keys: self.keys.map(|keys| keys.is_none()) }
@@ -272,7 +200,7 @@ impl SortCall {
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(
         &self,
-        plan: &SortPlan,
+        plan: &HostPlan,
         kernels: &Kernels,
         device: usize,
         stream: CUstream,
@@ -280,11 +208,11 @@ impl SortCall {
         fn p<A>(argument: &A) -> *const c_void {
             std::ptr::from_ref(argument).cast()
         }
-        let SortPlan { n, bits, in_place, shape, way, .. } = plan;
+        let HostPlan { n, bits, in_place, shape, way, .. } = plan;
         let at = plan.layout(self.missing());
         let place = |offset: usize| self.scratch + offset as u64;
         let array = |k: usize| self.keys[k].or(at.keys[k].map(place)).unwrap_or(0);
-        let mut call = Common {
+        let mut call = SortCall {
             n: *n as u64,
             keys_in: self.keys_in,
             keys: [array(0), array(1)],
@@ -340,7 +268,7 @@ impl SortCall {
         check("cuMemsetD8Async", device, cleared)?;
         let call = call;
         let arguments = |more: *const c_void| [p(&call), more];
-        let mut buckets = Buckets {
+        let mut buckets = BucketCall {
             map: place(at.map),
             counts: place(at.counts),
             tops: place(at.tops),
@@ -356,7 +284,7 @@ impl SortCall {
             at_once: 0,
         };
         let count_blocks = |multiprocessors: usize| (4 * multiprocessors).min(n.div_ceil(COUNT_KEYS));
-        let count_buckets = |buckets: &Buckets, multiprocessors: usize| {
+        let count_buckets = |buckets: &BucketCall, multiprocessors: usize| {
             let blocks = multiprocessors.min(n.div_ceil(BUCKET_COUNT_KEYS));
             let shared = bucket_counters(buckets.most_lower_bits);
             launch(BucketCount, blocks, BUCKET_COUNT_THREADS, shared, &arguments(p(buckets)))?;
@@ -383,7 +311,7 @@ impl SortCall {
                 let block = shape.in_buckets(is_large);
                 let [keys, values] = at.slots.map(place);
                 let (most, beyond) = most_of_slots(*n, block.tile(), 1 << bits);
-                let slots = Slots {
+                let slots = SlotCall {
                     counts: place(at.counts),
                     keys,
                     values,
@@ -533,8 +461,6 @@ mod tests {
             assert_eq!(alone.split_last(), Some((&"bucket_small", &pairs[..])));
             assert!(pairs.starts_with(&passes) && !pairs.contains(&"sort_fill"));
         }
-        let template = include_str!("../../../cuda-templates/sort/kernels.cuh");
-        assert!(Kernel::ALL.iter().all(|kernel| template.contains(&format!(" {}(SortCall call", kernel.name()))));
     }
 
     #[test]

@@ -1,28 +1,16 @@
 //! How so many keys will be sorted, and with how much memory. Nothing here asks a device for anything.
 
 use super::SortProgram;
+use super::contract::{
+    BINS, Begin, CELL_SAMPLE, DIGIT_BITS, FEW_COPIES, LOOKED_AT, MOST_CELL_PARTS, SortPlanFields, TOP_APART, VALUES,
+};
 use super::tuning::{BUCKET_MAP_BYTES, CELLS_SHARED, SLOT_MAP_BYTES, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape};
 use super::unit::KeyKind;
 use crate::cuda::library::Machine;
+use std::mem::offset_of;
 use std::ops::Range;
 
-// ---- as in the templates --------------------------------------------------------------------------------------------
-
-const DIGIT_BITS: u32 = 8;
-pub(super) const BINS: usize = 1 << DIGIT_BITS;
 const WORD: usize = size_of::<u32>();
-/// `TOP_APART`.
-const TOP_APART: usize = 32;
-/// `FEW_COPIES`: counters of each of a few buckets.
-const FEW_COPIES: usize = 8;
-/// `LOOKED_AT`: keys that are looked at before slots.
-const LOOKED_AT: usize = 512;
-/// `CELL_SAMPLE`: keys that a block looks at before slots by cells.
-const CELL_SAMPLE: usize = 1024;
-/// `MOST_CELL_PARTS`: such blocks.
-const MOST_CELL_PARTS: usize = 64;
-/// `VALUES`.
-const MOST_INTERVALS: usize = 128;
 /// As many keys as a word of look-back counts.
 const MOST_OF_A_WORD: usize = (1 << 31) - 2;
 /// Tiles of a launch of a pass, where each is one: no more keys than that.
@@ -32,13 +20,13 @@ const MOST_TILES: usize = 1 << 15;
 
 impl SortProgram {
     /// How `n` keys, one at least, will be sorted by some of their bits.
-    pub(crate) fn plan(&self, n: usize, bits: Range<u32>, in_place: bool, machine: &Machine) -> SortPlan {
+    pub(crate) fn plan(&self, n: usize, bits: Range<u32>, in_place: bool, machine: &Machine) -> HostPlan {
         let shape = self.shape(machine.architecture);
         let is_alone = self.unit.payload.is_none();
         let all_bits = bits == (0..8 * self.unit.key as u32);
         let by_bins = is_alone && all_bits && self.unit.key >= 4 && n <= shape.bucket.tile();
         let sign = if self.unit.kind == KeyKind::Signed { 1 << (8 * self.unit.key - 1) } else { 0 };
-        let plan = |way| SortPlan { n, sizes: self.sizes(), sign, bits: bits.clone(), in_place, shape, way };
+        let plan = |way| HostPlan { n, sizes: self.sizes(), sign, bits: bits.clone(), in_place, shape, way };
         if by_bins || n <= shape.small.tile() {
             return plan(Way::OneBlock { by_bins });
         }
@@ -209,7 +197,7 @@ pub(super) fn sampled(n: usize) -> usize {
 
 /// How so many keys will be sorted.
 #[derive(Clone, Debug)]
-pub(crate) struct SortPlan {
+pub(crate) struct HostPlan {
     pub(super) n: usize,
     /// Bytes of a key, and of what goes with it.
     pub(super) sizes: (usize, usize),
@@ -292,7 +280,7 @@ impl Splits {
 
     /// Of `n` keys for `1 << bits` slots with so much room.
     fn of(n: usize, bits: u32, room: usize) -> Splits {
-        let intervals = MOST_INTERVALS.min(1 << bits);
+        let intervals = VALUES.min(1 << bits);
         // As many as `find_splitters` takes for the most that so many of the sample stand for: x + 5 sqrt(x) + 8. The fewer they are, the more room an interval
         // needs beyond its share.
         // Of 64 splitters of 512 keys what is equal to them gets room for 3.8 times as many as there are, of 128 of 2048 for 2.8.
@@ -371,14 +359,20 @@ impl PassPlan {
     }
 }
 
-/// Bytes of `SortPlan` of `sort/sort.cuh` for so many launches.
+/// Bytes of `SortPlan` of `sort/sort.cuh` for keys of so many bytes, with a ticket for each of so many launches.
 fn plan_bytes(key: usize, launches: usize) -> usize {
-    let most_passes = key + 1;
-    let digits = (most_passes + 2) * BINS * size_of::<u64>();
-    digits + (BINS + 2 * most_passes + 12 + launches) * WORD
+    // A pass for each byte of a key, and one more.
+    let tickets = match key {
+        1 => offset_of!(SortPlanFields<2>, tickets),
+        2 => offset_of!(SortPlanFields<3>, tickets),
+        4 => offset_of!(SortPlanFields<5>, tickets),
+        8 => offset_of!(SortPlanFields<9>, tickets),
+        _ => unreachable!("no keys of {key} bytes"),
+    };
+    tickets + launches * WORD
 }
 
-impl SortPlan {
+impl HostPlan {
     pub(super) fn layout(&self, missing: Missing) -> Layout {
         let mut at = Layout::default();
         let (key, value) = self.sizes;
@@ -422,7 +416,7 @@ impl SortPlan {
                 at.zero = take(0);
                 at.cursors = take(buckets * WORD);
                 at.top_cursors = take(BINS * TOP_APART * WORD);
-                at.begins = take((BINS + 1) * 2 * WORD);
+                at.begins = take((BINS + 1) * size_of::<Begin>());
                 at.sample = take(sampled(self.n) * key);
             }
         }
@@ -448,25 +442,11 @@ mod tests {
 
     const MACHINE: Machine = Machine { architecture: 90, multiprocessors: 132, shared: 227 << 10 };
 
-    /// What the host repeats of the templates.
+    /// The counters of `bucket_count`, as `counter_at` of `sort/buckets.cuh` places them.
     #[test]
-    fn constants_of_the_templates() {
-        let map = include_str!("../../../cuda-templates/sort/bucket_map.cuh");
-        let buckets = include_str!("../../../cuda-templates/sort/buckets.cuh");
-        let slots = include_str!("../../../cuda-templates/sort/slot_steps.cuh");
-        let cells = include_str!("../../../cuda-templates/sort/slot_cells.cuh");
-        let sort = include_str!("../../../cuda-templates/sort/sort.cuh");
-        for (text, name, value) in [
-            (map, "TOP_APART", TOP_APART),
-            (buckets, "FEW_COPIES", FEW_COPIES),
-            (slots, "LOOKED_AT", LOOKED_AT),
-            (cells, "CELL_SAMPLE", CELL_SAMPLE),
-            (cells, "MOST_CELL_PARTS", MOST_CELL_PARTS),
-        ] {
-            assert!(text.contains(&format!("constexpr u32 {name} = {value};")), "{name}");
-        }
-        assert!(sort.contains("constexpr u32 VALUES = BINS / 2;") && MOST_INTERVALS == BINS / 2);
-        assert!(buckets.contains("counter_at(u32 i) { return i + i / WARP; }"));
+    fn counters_of_buckets() {
+        let template = include_str!("../../../cuda-templates/sort/buckets.cuh");
+        assert!(template.contains("counter_at(u32 i) { return i + i / WARP; }"));
         let counters = |lower: u32| 4 * ((BINS << lower) / 2 + (BINS << lower) / 64);
         assert!((5..=MOST_LOWER).all(|lower| bucket_counters(lower) == counters(lower) + CELLS_SHARED));
     }

@@ -1,5 +1,7 @@
 //! The shapes of the kernels of sort, by the sizes of key and payload, architecture and length.
 
+use super::contract::{BINS, VALUES};
+
 /// How a block of a sort is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SortBlock {
@@ -22,9 +24,8 @@ impl SortBlock {
     }
     /// The same with so many counters of each digit.
     const fn shared_with(self, counters: usize, each: usize, left_out: usize) -> usize {
-        const DIGITS: usize = 1 << 8;
-        const FIXED: usize = DIGITS * (4 + 8) + 128; // where digits begin, in the tile and in the output, and single words
-        ((self.tile() + left_out) * each + counters * DIGITS * 4 + FIXED).next_multiple_of(16)
+        const FIXED: usize = BINS * (4 + 8) + 128; // where digits begin, in the tile and in the output, and single words
+        ((self.tile() + left_out) * each + counters * BINS * 4 + FIXED).next_multiple_of(16)
     }
 }
 
@@ -133,8 +134,7 @@ impl SortShape {
     }
     /// Of `sort_passes_middle`, which has a list of few values.
     pub(crate) const fn middle_shared(&self) -> usize {
-        const MOST_OF_FEW: usize = 128;
-        let values = if self.key >= 4 { MOST_OF_FEW * self.key + 16 } else { 0 };
+        let values = if self.key >= 4 { VALUES * self.key + 16 } else { 0 };
         self.of_passes(self.middle) + values
     }
     /// Of `sort_small`.

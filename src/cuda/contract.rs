@@ -1,0 +1,89 @@
+//! The contract of host and device: each struct and constant that both sides use is defined once, in Rust.
+//!
+//! A primitive's `contract.rs` defines them and gives the text of a C++ header, `contract.cuh` in the primitive's folder.
+//! `build.rs` writes the header and adds it to the templates, which include it. The header asserts the size of each struct and
+//! the place of each field, so a kernel with another layout does not compile.
+
+/// An address in the memory of the device: `CUdeviceptr`.
+pub(crate) type Address = u64;
+
+/// Constants of both sides: of any integer type in Rust, `u32` in C++.
+macro_rules! constants {
+    ($( $(#[doc = $doc:literal])* $name:ident: $type:ty = $value:expr; )*) => {
+        $( $(#[doc = $doc])* pub(crate) const $name: $type = $value; )*
+
+        #[allow(dead_code, reason = "build.rs writes the header")]
+        fn constants() -> String {
+            let mut text = String::new();
+            $(
+                text += &crate::cuda::contract::comment("", &[$($doc),*]);
+                text += &format!("constexpr u32 {} = {};\n", stringify!($name), $name);
+            )*
+            text
+        }
+    };
+}
+pub(crate) use constants;
+
+/// A struct of both sides. After a field's Rust type stands its declaration in C++.
+///
+/// With `template N` it is a template over a number; the header asserts the layout for the numbers that the kernels use.
+macro_rules! shared {
+    (
+        $(#[doc = $doc:literal])*
+        $(template $parameter:ident)? struct $name:ident {
+            $( $(#[doc = $field_doc:literal])* $field:ident: $type:ty = $declaration:literal; )*
+        }
+    ) => {
+        $(#[doc = $doc])*
+        #[repr(C)]
+        #[derive(Clone, Copy, Debug)]
+        #[allow(dead_code, reason = "some fields are the device's alone")]
+        pub(crate) struct $name $(<const $parameter: usize>)? {
+            $( $(#[doc = $field_doc])* pub(crate) $field: $type, )*
+        }
+
+        #[allow(dead_code, reason = "build.rs writes the header")]
+        impl $(<const $parameter: usize>)? $name $(<$parameter>)? {
+            /// Its C++ definition, and that each of its `layouts` is as in Rust.
+            fn definition(layouts: &[String]) -> String {
+                let mut text = crate::cuda::contract::comment("", &[$($doc),*]);
+                $( text += concat!("template <u32 ", stringify!($parameter), "> "); )?
+                text += concat!("struct ", stringify!($name), " {\n");
+                $(
+                    text += &crate::cuda::contract::comment("    ", &[$($field_doc),*]);
+                    text += concat!("    ", $declaration, ";\n");
+                )*
+                text + "};\n" + &layouts.concat()
+            }
+
+            /// That the layout of the C++ type `cuda` is this one.
+            fn layout(cuda: &str) -> String {
+                let fields = [$( crate::cuda::unit::Field {
+                    name: stringify!($field),
+                    offset: std::mem::offset_of!(Self, $field),
+                    size: size_of::<$type>(),
+                    cuda: "",
+                    fields: &[],
+                } ),*];
+                crate::cuda::unit::asserted_layout(cuda, cuda, size_of::<Self>(), align_of::<Self>(), &fields)
+            }
+        }
+    };
+}
+pub(crate) use shared;
+
+/// The text of a header, from what it defines.
+#[allow(dead_code, reason = "build.rs writes the header")]
+pub(crate) fn header(primitive: &str, definitions: &[String]) -> String {
+    format!(
+        "// Written by build.rs from src/cuda/{primitive}/contract.rs. Stands after core/types.cuh.\n#pragma once\n\n{}",
+        definitions.join("\n")
+    )
+}
+
+/// Rust's doc comments as C++ ones.
+#[allow(dead_code, reason = "build.rs writes the header")]
+pub(crate) fn comment(indent: &str, lines: &[&str]) -> String {
+    lines.iter().map(|line| format!("{indent}//{line}\n")).collect()
+}
