@@ -22,7 +22,7 @@ mod cuda {
             }
         )* };
     }
-    primitives! { scan; compact; offsets; segments; sort with contract; }
+    primitives! { scan with contract; compact with contract; offsets; segments; sort with contract; }
 }
 
 use cuda::compact::unit::{Choice, Column, CompactUnit, FLOAT_RANGE, INTEGER_RANGE, SAME, SAME_HALVES, Test};
@@ -50,7 +50,9 @@ fn main() {
     for file in ["contract", "nvrtc", "tuning", "unit"] {
         println!("cargo::rerun-if-changed=src/cuda/{file}.rs");
     }
-    println!("cargo::rerun-if-changed=src/cuda/sort/contract.rs");
+    for primitive in ["scan", "compact", "sort"] {
+        println!("cargo::rerun-if-changed=src/cuda/{primitive}/contract.rs");
+    }
     for primitive in ["scan", "compact", "offsets", "segments", "sort"] {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/tuning.rs");
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/unit.rs");
@@ -254,7 +256,11 @@ fn templates(out: &Path) -> Vec<(String, String)> {
         }
     }
     // The headers of what both sides share, which stand in no file of the repository.
-    for (path, text) in [("sort/contract.cuh", cuda::sort::contract::text())] {
+    for (path, text) in [
+        ("compact/contract.cuh", cuda::compact::contract::text()),
+        ("scan/contract.cuh", cuda::scan::contract::text()),
+        ("sort/contract.cuh", cuda::sort::contract::text()),
+    ] {
         let file = out.join("contracts").join(path);
         fs::create_dir_all(file.parent().expect("a folder")).expect("OUT_DIR can be written");
         fs::write(&file, &text).expect("OUT_DIR can be written");

@@ -2,8 +2,8 @@
 
 use crate::cpu::{self, compact as host};
 use crate::cuda::{
-    self, Beside, ChoiceKind, ColumnAt, ColumnKind, CompactCall, CompactProgram, KeepBits, KeepDistinct, KeepFlags,
-    KeepItems, Staged,
+    self, Beside, ChoiceKind, ColumnAt, ColumnKind, CompactArguments, CompactProgram, KeepBits, KeepDistinct,
+    KeepFlags, KeepItems, Staged,
 };
 use crate::memory::{View, ViewMut, zeros_on_host};
 use crate::submit::Submit;
@@ -372,7 +372,7 @@ impl<'a> OnDevice<'a> {
         guards.push(count_guard);
         let (words, scratch) = together.map_or((plan.words, 0), |together| (together.words, together.scratch));
         submit.with_memory(workspace, words, scratch, |words, scratch| {
-            let call = CompactCall {
+            let call = CompactArguments {
                 n,
                 chosen,
                 parameters,

@@ -13,6 +13,7 @@
 // the rest.
 #pragma once
 #include "core/pipeline.cuh"
+#include "compact/contract.cuh" // the struct and the flags that the host shares: src/cuda/compact/contract.rs
 
 // The carry: the number of items of each part except the last, which gets the rest. With one part,
 // compaction, rejected items go nowhere.
@@ -139,23 +140,6 @@ template <class Bits> __device__ inline Bits ordered(Bits bits) {
     constexpr u32 SIGN = 8 * sizeof(Bits) - 1;
     return bits >> SIGN ? Bits(bits ^ Bits(Bits(~Bits(0)) >> 1)) : bits;
 }
-
-enum CompactFlags : u32 { COMPLEMENT = 1, APPEND = 2, BEHIND = 4, COMPLEMENT_SECOND = 8 };
-
-// The arguments that depend neither on the choice nor on the columns.
-//
-// `count` gets the number of items of each part but the last, whether or not they fit `room`. With
-// APPEND, for one part only, it holds the index at which output begins. With BEHIND all parts go to
-// one output, each behind the part before; with more than one tile compact/one_buffer.cuh does
-// this.
-struct CompactCall {
-    u64 n;
-    const void *chosen; // what the choice reads: items, flags or bits
-    u64 *count;
-    u64 room[3];
-    void *memory;
-    u32 tiles, flags;
-};
 
 // ---- columns in and out of the stage ------------------------------------------------------------
 

@@ -2,8 +2,7 @@
 // elements and for functions over states.
 #pragma once
 #include "core/pipeline.cuh"
-
-enum ScanFlags : u32 { EXCLUSIVE = 1, REVERSE = 2, INIT = 4 };
+#include "scan/contract.cuh" // the flags that the host shares: src/cuda/scan/contract.rs
 
 // Input and output may be the same memory, so no pointer is __restrict__.
 template <class Operator> struct ScanSource {

@@ -15,8 +15,7 @@
 #include "textbook/networks.cuh"
 #include "scan/scan.cuh"
 
-// A flag beside ScanFlags: an exclusive scan loads the item before (`Block::Shifted`).
-constexpr u32 SHIFTED = 8;
+// With SHIFTED of scan/contract.cuh an exclusive scan loads the item before each.
 
 // Items in scan order; indices past the end give the last item. Input and output may be the same
 // memory.

@@ -7,19 +7,31 @@
 /// An address in the memory of the device: `CUdeviceptr`.
 pub(crate) type Address = u64;
 
-/// Constants of both sides: of any integer type in Rust, `u32` in C++.
+/// Constants of both sides: of any integer type in Rust; in C++ of type `u32`, or enumerators.
+///
+/// A namespace's `constexpr` takes a word of the image, because NVRTC makes it a device variable; an enumerator takes none. But an
+/// enumerator has a type of its own, so it is for flags and for template arguments alone.
 macro_rules! constants {
-    ($( $(#[doc = $doc:literal])* $name:ident: $type:ty = $value:expr; )*) => {
+    (enum { $($constants:tt)* }) => {
+        constants! { enumerators "enum : u32 {\n", "    ", "", ",", "};\n"; $($constants)* }
+    };
+    (u32 { $($constants:tt)* }) => {
+        constants! { variables "", "", "constexpr u32 ", ";", ""; $($constants)* }
+    };
+    (
+        $function:ident $begin:literal, $indent:literal, $before:literal, $behind:literal, $end:literal;
+        $( $(#[doc = $doc:literal])* $name:ident: $type:ty = $value:expr; )*
+    ) => {
         $( $(#[doc = $doc])* pub(crate) const $name: $type = $value; )*
 
         #[allow(dead_code, reason = "build.rs writes the header")]
-        fn constants() -> String {
-            let mut text = String::new();
+        fn $function() -> String {
+            let mut text = String::from($begin);
             $(
-                text += &crate::cuda::contract::comment("", &[$($doc),*]);
-                text += &format!("constexpr u32 {} = {};\n", stringify!($name), $name);
+                text += &crate::cuda::contract::comment($indent, &[$($doc),*]);
+                text += &format!(concat!($indent, $before, stringify!($name), " = {}", $behind, "\n"), $name);
             )*
-            text
+            text + $end
         }
     };
 }

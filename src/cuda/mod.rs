@@ -32,7 +32,7 @@ mod unit;
 
 pub(crate) use compact::unit::{FLOAT_RANGE, INTEGER_RANGE, SAME, SAME_HALVES};
 pub(crate) use compact::{
-    Beside, ChoiceKind, ColumnAt, ColumnKind, CompactCall, CompactProgram, KeepBits, KeepDistinct, KeepEither,
+    Beside, ChoiceKind, ColumnAt, ColumnKind, CompactArguments, CompactProgram, KeepBits, KeepDistinct, KeepEither,
     KeepFlags, KeepItems, Nothing, Places, Staged,
 };
 pub(crate) use driver::check;

@@ -143,14 +143,15 @@ mod tests {
         assert_eq!(names("no template"), [""; 0]);
         assert_eq!(names("#include \"core/types.cuh\"\n"), ["core/types.cuh"]);
         assert!(!names("#include \"core/warp_scan.cuh\"\n").contains(&"scan/scan.cuh"), "a part of a name");
-        assert_eq!(names("# include <laws/operator.cuh>\n"), ["laws/operator.cuh", "core/types.cuh"]);
+        assert_eq!(names("# include <laws/operator.cuh>\n"), ["core/types.cuh", "laws/operator.cuh"]);
         let scan = [
             "core/handover.cuh",
             "core/pipeline.cuh",
-            "scan/scan.cuh",
             "core/stage.cuh",
             "core/types.cuh",
             "core/warp_scan.cuh",
+            "scan/contract.cuh",
+            "scan/scan.cuh",
         ];
         assert_eq!(names("#include \"scan/scan.cuh\"\n"), scan);
         assert!(names("#include \"sort/kernels.cuh\"\n").contains(&"sort/radix.cuh"));

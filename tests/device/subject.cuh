@@ -1,5 +1,7 @@
 // What comes before the templates: threads that pause, waits that end, operands that nobody made.
 #include "core/types.cuh"
+#include "compact/contract.cuh"
+#include "scan/contract.cuh"
 
 __device__ u32 seed;
 __device__ volatile u32 gave_up, foreign;

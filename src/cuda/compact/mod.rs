@@ -10,18 +10,14 @@ use std::any::{TypeId, type_name};
 use std::ffi::c_void;
 use std::marker::PhantomData;
 
+pub(crate) mod contract;
 mod plan;
 pub(crate) mod tuning;
 pub(crate) mod unit;
+use contract::{APPEND, BEHIND, COMPLEMENT, COMPLEMENT_SECOND, CompactCall};
 pub(crate) use plan::{CompactPlan, TogetherPlan};
 use tuning::COUNT_WARPS;
 use unit::{Choice, Column, CompactUnit, Test};
-
-/// As in `compact/compact.cuh`.
-const COMPLEMENT: u32 = 1;
-const APPEND: u32 = 2;
-const BEHIND: u32 = 4;
-const COMPLEMENT_SECOND: u32 = 8;
 
 /// Of one way the first of them.
 const KERNELS: [&str; 2 * RANGES + 2] = [
@@ -182,7 +178,7 @@ pub(crate) struct ColumnAt {
 
 /// The arguments of a compaction.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CompactCall {
+pub(crate) struct CompactArguments {
     pub(crate) n: usize,
     /// What the choice looks at: items, flags or words.
     pub(crate) chosen: CUdeviceptr,
@@ -203,19 +199,7 @@ pub(crate) struct CompactCall {
     pub(crate) words: CUdeviceptr,
 }
 
-/// `CompactCall` of `compact/compact.cuh`.
-#[repr(C)]
-struct Common {
-    n: u64,
-    chosen: CUdeviceptr,
-    count: CUdeviceptr,
-    room: [u64; 3],
-    memory: CUdeviceptr,
-    tiles: u32,
-    flags: u32,
-}
-
-impl CompactCall {
+impl CompactArguments {
     /// Launches the compaction. Does not wait.
     ///
     /// # Safety
@@ -231,9 +215,9 @@ impl CompactCall {
         kernels: &Kernels,
         stream: CUstream,
     ) -> Result<(), Error> {
-        let common = self.common(plan.tiles);
+        let call = self.call(plan.tiles);
         let [first, second] = [0, 1].map(|k| self.column(program, k));
-        let arguments = [(&raw const common).cast(), self.parameters, first, second];
+        let arguments = [(&raw const call).cast(), self.parameters, first, second];
         let blocks = plan.tiles + usize::from(plan.tiles > 1);
         // SAFETY: the arguments are those of the kernels in compact/kernels.cuh; the rest is the caller's.
         unsafe { kernels.launch(plan.range, blocks as u32, 32 * plan.shape.warps as u32, stream, &arguments) }
@@ -254,8 +238,8 @@ impl CompactCall {
     ) -> Result<(), Error> {
         let first = self.column(program, 0);
         if let Some((range, shape, tiles)) = plan.meeting {
-            let common = self.common(tiles);
-            let arguments = [(&raw const common).cast(), self.parameters, first];
+            let call = self.call(tiles);
+            let arguments = [(&raw const call).cast(), self.parameters, first];
             let (index, threads) = (MEETING + range, 32 * shape.warps as u32);
             // SAFETY: as in `launch`.
             match unsafe { kernels.launch_at_once(index, tiles as u32, threads, stream, &arguments) } {
@@ -267,10 +251,10 @@ impl CompactCall {
                 launched => return launched,
             }
         }
-        let common = self.common(plan.counts);
+        let call = self.call(plan.counts);
         let upto = (&raw const scratch).cast();
-        let counting = [(&raw const common).cast(), self.parameters, upto];
-        let moving = [(&raw const common).cast(), self.parameters, first, upto];
+        let counting = [(&raw const call).cast(), self.parameters, upto];
+        let moving = [(&raw const call).cast(), self.parameters, first, upto];
         let blocks = plan.counts + usize::from(plan.counts > 1);
         // SAFETY: as in `launch`; what moves waits for what counts.
         unsafe {
@@ -279,9 +263,9 @@ impl CompactCall {
         }
     }
 
-    fn common(&self, tiles: usize) -> Common {
+    fn call(&self, tiles: usize) -> CompactCall {
         let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
-        Common {
+        CompactCall {
             n: self.n as u64,
             chosen: self.chosen,
             count: self.count,

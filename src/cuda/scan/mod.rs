@@ -8,21 +8,16 @@ use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
 use std::ffi::c_void;
 
+pub(crate) mod contract;
 mod plan;
 pub(crate) mod tuning;
 pub(crate) mod unit;
 mod work;
+use contract::{EXCLUSIVE, INIT, REVERSE};
 pub(crate) use plan::Plan;
 use plan::{level_bytes, levels};
 use tuning::{TEXTBOOK_WIDTH, textbook_run};
 use unit::Unit;
-
-/// As in `scan/scan.cuh`.
-const EXCLUSIVE: u32 = 1;
-const REVERSE: u32 = 2;
-const INIT: u32 = 4;
-/// As in `textbook/textbook.cuh`.
-const SHIFTED: u32 = 8;
 
 /// How tiles are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

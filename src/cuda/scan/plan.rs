@@ -1,9 +1,10 @@
 //! How so many elements will be scanned: the kernel, the tiles and the scratch memory. Asks no device for anything.
 
+use super::contract::SHIFTED;
 use super::tuning::{
     LOOK_BACK_GROUP, Range, Shape, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, architectures, carry_shape, fitted,
 };
-use super::{Join, SCAN_ELEMENTS, SHIFTED, ScanProgram};
+use super::{Join, SCAN_ELEMENTS, ScanProgram};
 use crate::cuda::tuning::RANGES;
 use crate::{Block, Element, Error, Operator, Strategy};
 

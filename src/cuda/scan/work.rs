@@ -1,8 +1,9 @@
 //! The work of a textbook's scan: operator applications, barriers, launches and bytes moved.
 
+use super::contract::SHIFTED;
 use super::plan::levels;
 use super::tuning::{LOOK_BACK_GROUP, TEXTBOOK_WIDTH};
-use super::{Join, Plan, SHIFTED, Textbook};
+use super::{Join, Plan, Textbook};
 use crate::{Element, Network, Operator, Work};
 
 impl Textbook {

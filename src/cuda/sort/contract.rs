@@ -3,30 +3,38 @@
 use crate::cuda::contract::{Address, constants, header, shared};
 
 constants! {
-    /// Bits of a digit, and its values.
-    DIGIT_BITS: u32 = 8;
-    BINS: usize = 1 << DIGIT_BITS;
-    /// Digits by few values: one more than the values, each of which has one, as has each interval between two of them.
-    VALUES: usize = BINS / 2;
-    /// Threads of `sort_count`.
-    COUNT_THREADS: u32 = 512;
-    /// Threads of `sort_fill`, and keys that each of them writes.
-    FILL_THREADS: u32 = 256;
-    FILL_ITEMS: u32 = 16;
-    /// Threads of `bucket_sample` and `bucket_map`, and blocks of the latter at most.
-    SAMPLE_THREADS: u32 = 512;
-    MAP_BLOCKS: usize = 32;
-    /// Threads of `bucket_count`.
-    BUCKET_COUNT_THREADS: u32 = 1024;
-    /// Counters of each bucket, one for every so many lanes, if there are at most BINS buckets.
-    FEW_COPIES: usize = 8;
-    /// Words from one of `BucketCall::top_cursors` to the next.
-    TOP_APART: usize = 32;
-    /// Keys that every block of `slot_first` samples, a thread each.
-    LOOKED_AT: usize = 512;
-    /// Keys that a block samples for a map of cells, and blocks that do at most.
-    CELL_SAMPLE: usize = 1024;
-    MOST_CELL_PARTS: usize = 64;
+    enum {
+        /// Threads of `sort_count`.
+        COUNT_THREADS: u32 = 512;
+        /// Threads of `sort_fill`, and keys that each of them writes.
+        FILL_THREADS: u32 = 256;
+        FILL_ITEMS: u32 = 16;
+        /// Threads of `bucket_sample` and `bucket_map`.
+        SAMPLE_THREADS: u32 = 512;
+        /// Threads of `bucket_count`.
+        BUCKET_COUNT_THREADS: u32 = 1024;
+    }
+}
+
+constants! {
+    u32 {
+        /// Bits of a digit, and its values.
+        DIGIT_BITS: u32 = 8;
+        BINS: usize = 1 << DIGIT_BITS;
+        /// Digits by few values: one more than the values, each of which has one, as has each interval between two of them.
+        VALUES: usize = BINS / 2;
+        /// Blocks of `bucket_map`, at most.
+        MAP_BLOCKS: usize = 32;
+        /// Counters of each bucket, one for every so many lanes, if there are at most BINS buckets.
+        FEW_COPIES: usize = 8;
+        /// Words from one of `BucketCall::top_cursors` to the next.
+        TOP_APART: usize = 32;
+        /// Keys that every block of `slot_first` samples, a thread each.
+        LOOKED_AT: usize = 512;
+        /// Keys that a block samples for a map of cells, and blocks that do at most.
+        CELL_SAMPLE: usize = 1024;
+        MOST_CELL_PARTS: usize = 64;
+    }
 }
 
 shared! {
@@ -187,7 +195,8 @@ pub(crate) fn text() -> String {
         SortPlanFields::<9>::layout("SortPlanFields<9>"),
     ];
     let definitions = [
-        constants(),
+        enumerators(),
+        variables(),
         SortCall::definition(&[SortCall::layout("SortCall")]),
         SortPlanFields::<0>::definition(&plans),
         Begin::definition(&[Begin::layout("Begin")]),
