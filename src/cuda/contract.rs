@@ -7,6 +7,21 @@
 /// An address in the memory of the device: `CUdeviceptr`.
 pub(crate) type Address = u64;
 
+/// Bytes before the first status word of a join (`core/handover.cuh`): the ticket, and padding.
+#[allow(dead_code, reason = "the host alone plans memory")]
+pub(crate) const BEFORE_STATUS: usize = 16;
+
+/// Bytes of a `Status` of `core/handover.cuh` for a carry of so many: 64 bits for each 32 of the carry.
+pub(crate) const fn status_bytes(carry: usize) -> usize {
+    carry.div_ceil(4) * 8
+}
+
+/// That the C++ type `Status<carry>` has so many bytes, for a unit whose carry is of `size` bytes.
+pub(crate) fn asserted_status(carry: &str, size: usize) -> String {
+    let bytes = status_bytes(size);
+    format!("static_assert(sizeof(Status<{carry}>) == {bytes}, \"the host allots {bytes} bytes for a status\");\n")
+}
+
 /// Constants of both sides: of any integer type in Rust; in C++ of type `u32`, or enumerators.
 ///
 /// A namespace's `constexpr` takes a word of the image, because NVRTC makes it a device variable; an enumerator takes none. But an

@@ -5,6 +5,7 @@ use super::tuning::{
     move_shape,
 };
 use super::{CompactProgram, MEETING};
+use crate::cuda::contract::{BEFORE_STATUS, status_bytes};
 use crate::cuda::library::Kernels;
 use crate::cuda::tuning::RANGES;
 use crate::{Error, Workspace};
@@ -49,9 +50,8 @@ impl CompactProgram {
         let range = compact_range_of(&sizes, ways, n);
         let shape = compact_shapes(&sizes, ways)[range];
         let tiles = tiles(primitive, n, shape)?;
-        // A count is a status of two words (`Status` in `core/handover.cuh`), two of them are one of four.
-        let status = 16 * self.counted();
-        let words = if tiles <= 1 { 0 } else { 16 + tiles * (status + status.max(shape.spread)) };
+        let status = status_bytes(size_of::<u64>() * self.counted());
+        let words = if tiles <= 1 { 0 } else { BEFORE_STATUS + tiles * (status + status.max(shape.spread)) };
         Ok(CompactPlan { range, shape, tiles, words })
     }
 
@@ -105,8 +105,8 @@ impl CompactProgram {
         let shape = move_shape(&sizes, ways);
         let tiles = tiles(primitive, n, shape)?;
         let counts = tiles.div_ceil(COUNT_WARPS * self.unit.count_each());
-        // Of those that count as for `plan`.
-        let counting = 16 + counts * 32 * self.counted();
+        // An aggregate and a prefix of each block that counts.
+        let counting = BEFORE_STATUS + counts * 2 * status_bytes(size_of::<u64>() * self.counted());
         let words = meeting.map_or(0, |(_, _, tiles)| self.meeting_words(tiles)).max(counting);
         Ok(TogetherPlan { meeting, counts, shape, tiles, words, scratch: tiles * 8 * self.counted() })
     }

@@ -1,6 +1,7 @@
 //! The text of a unit of compaction or partition: what it keeps and what moves.
 
 use super::tuning::{COUNT_WARPS, CompactShape, compact_shapes, count_each, meeting_shapes, move_shape};
+use crate::cuda::contract::asserted_status;
 use crate::cuda::unit::{Type, body, prelude};
 
 /// How a kernel tests that integers, or the bits of floats, lie in a range `p` of their order.
@@ -143,6 +144,8 @@ impl CompactUnit<'_> {
             .enumerate()
             .map(|(k, shape)| format!(" KERNEL({k}, {}, {}, {})", shape.warps, shape.rows, shape.spread))
             .collect();
+        let counted = if ways == 3 { 2 } else { 1 };
+        let status = asserted_status("Counts<WAYS>::Carry", size_of::<u64>() * counted);
         let together = if ways > 1 { self.together() } else { String::new() };
         format!(
             "#include \"compact/compact.cuh\"\n\
@@ -152,6 +155,7 @@ impl CompactUnit<'_> {
              constexpr u32 WAYS = {ways};\n\
              #define RANGES(KERNEL){shapes}\n\
              {together}\
+             {status}\
              #include \"compact/kernels.cuh\"\n"
         )
     }

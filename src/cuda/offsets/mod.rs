@@ -1,5 +1,6 @@
 //! Offsets on the device: which kernel, how much scratch memory, the launch.
 
+use super::contract::{BEFORE_STATUS, status_bytes};
 use super::library::{self, Kernels, Program};
 use super::tuning::RANGES;
 use crate::{Element, Error};
@@ -46,9 +47,8 @@ impl OffsetsPlan {
         if tiles >= MOST_BLOCKS {
             return Err(Error::TooLong { primitive: NAME, n, most: (MOST_BLOCKS - 1) * tile });
         }
-        // A sum of 64 bits is a status of two words (`Status` in `core/handover.cuh`).
-        const STATUS: usize = 16;
-        let words = if tiles <= 1 { 0 } else { 16 + tiles * (STATUS + STATUS.max(spread)) };
+        const STATUS: usize = status_bytes(size_of::<u64>());
+        let words = if tiles <= 1 { 0 } else { BEFORE_STATUS + tiles * (STATUS + STATUS.max(spread)) };
         Ok(OffsetsPlan { range, threads: 32 * warps as u32, tiles, words })
     }
 

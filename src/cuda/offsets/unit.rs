@@ -1,6 +1,7 @@
 //! The text of a unit of offsets.
 
 use super::tuning::{OffsetsRange, offsets_ranges};
+use crate::cuda::contract::asserted_status;
 use crate::cuda::scan::tuning::TUNING;
 use crate::cuda::scan::unit::shapes_by_architecture;
 
@@ -29,9 +30,11 @@ impl OffsetsUnit {
              {shapes}\
              typedef u{} Size;\n\
              typedef u{} Offset;\n\
+             {}\
              #include \"offsets/kernels.cuh\"\n",
             8 * size,
-            8 * offset
+            8 * offset,
+            asserted_status("u64", size_of::<u64>())
         )
     }
 }

@@ -5,6 +5,7 @@ use super::tuning::{
     LOOK_BACK_GROUP, Range, Shape, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, architectures, carry_shape, fitted,
 };
 use super::{Join, SCAN_ELEMENTS, ScanProgram};
+use crate::cuda::contract::{BEFORE_STATUS, status_bytes};
 use crate::cuda::tuning::RANGES;
 use crate::{Block, Element, Error, Operator, Strategy};
 
@@ -25,11 +26,6 @@ pub(crate) struct Plan {
     pub(crate) words: usize,
     /// Bytes of plain scratch memory.
     pub(crate) scratch: usize,
-}
-
-/// Bytes of a status word (`Status` in `core/handover.cuh`): 64 bits for each 32 of the carry.
-const fn status(carry: usize) -> usize {
-    carry.div_ceil(4) * 8
 }
 
 impl Plan {
@@ -135,11 +131,12 @@ impl Plan {
             return Err(Error::TooLong { primitive: "scan", n, most: (MOST_BLOCKS - 1) * tile });
         }
         let groups = tiles.div_ceil(LOOK_BACK_GROUP);
+        let status = status_bytes(carry);
         let (words, scratch) = match program.join {
             _ if tiles <= 1 => (0, 0),
-            Join::PrefixServer => (16 + tiles * (status(carry) + status(carry).max(spread)), 0),
-            Join::LookBack => (16 + groups.next_multiple_of(4) * 4 + (groups + tiles) * status(carry), 0),
-            Join::Chained => (16 + tiles * status(carry), 0),
+            Join::PrefixServer => (BEFORE_STATUS + tiles * (status + status.max(spread)), 0),
+            Join::LookBack => (BEFORE_STATUS + groups.next_multiple_of(4) * 4 + (groups + tiles) * status, 0),
+            Join::Chained => (BEFORE_STATUS + tiles * status, 0),
             Join::Hierarchical => {
                 let bytes = |level: usize| level_bytes(level, carry) + level_bytes(program.kept(level), carry);
                 (0, levels(tiles, tile_of_carries).into_iter().map(bytes).sum())

@@ -4,6 +4,7 @@ use super::tuning::{
     LOOK_BACK_GROUP, Range, Shape, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, Tuning, architectures, carry_shape, fitted,
     textbook_run,
 };
+use crate::cuda::contract::asserted_status;
 use crate::cuda::tuning::RANGES;
 use crate::cuda::unit::{Type, body, by_architecture, prelude};
 
@@ -71,6 +72,7 @@ impl Unit<'_> {
                  static __device__ Element lower(Carry x) {{ {} }}\n\
              }};\n\
              {block}\
+             {}\
              #include \"{program}\"\n",
             prelude(&[lift, alone, combine, lower]),
             element.defined("Element", "element"),
@@ -79,6 +81,7 @@ impl Unit<'_> {
             body("alone", alone),
             body("combine", combine),
             body("lower", lower),
+            asserted_status("Carry", carry.size),
         )
     }
 }
