@@ -1,8 +1,11 @@
-//! The contract of host and device: each struct and constant that both sides use is defined once, in Rust.
+//! The contract of host and device: each struct and constant that both sides use is defined once,
+//! in Rust.
 //!
-//! A primitive's `contract.rs` defines them and gives the text of a C++ header, `contract.cuh` in the primitive's folder.
-//! `build.rs` writes the header and adds it to the templates, which include it. The header asserts the size of each struct and
-//! the place of each field, so a kernel with another layout does not compile.
+//! A primitive's `contract.rs` defines them and gives the text of a C++ header, `contract.cuh` in
+//! the primitive's folder.
+//! `build.rs` writes the header and adds it to the templates, which include it. The header asserts
+//! the size of each struct and the place of each field, so a kernel with another layout does not
+//! compile.
 
 /// An address in the memory of the device: `CUdeviceptr`.
 pub(crate) type Address = u64;
@@ -11,7 +14,8 @@ pub(crate) type Address = u64;
 #[allow(dead_code, reason = "the host alone plans memory")]
 pub(crate) const BEFORE_STATUS: usize = 16;
 
-/// Bytes of a `Status` of `core/handover.cuh` for a carry of so many: 64 bits for each 32 of the carry.
+/// Bytes of a `Status` of `core/handover.cuh` for a carry of so many: 64 bits for each 32 of the
+/// carry.
 pub(crate) const fn status_bytes(carry: usize) -> usize {
     carry.div_ceil(4) * 8
 }
@@ -24,8 +28,9 @@ pub(crate) fn asserted_status(carry: &str, size: usize) -> String {
 
 /// Constants of both sides: of any integer type in Rust; in C++ of type `u32`, or enumerators.
 ///
-/// A namespace's `constexpr` takes a word of the image, because NVRTC makes it a device variable; an enumerator takes none. But an
-/// enumerator has a type of its own, so it is for flags and for template arguments alone.
+/// A namespace's `constexpr` takes a word of the image, because NVRTC makes it a device variable;
+/// an enumerator takes none. But an enumerator has a type of its own, so it is for flags and for
+/// template arguments alone.
 macro_rules! constants {
     (enum { $($constants:tt)* }) => {
         constants! { enumerators "enum : u32 {\n", "    ", "", ",", "};\n"; $($constants)* }
@@ -54,7 +59,8 @@ pub(crate) use constants;
 
 /// A struct of both sides. After a field's Rust type stands its declaration in C++.
 ///
-/// With `template N` it is a template over a number; the header asserts the layout for the numbers that the kernels use.
+/// With `template N` it is a template over a number; the header asserts the layout for the numbers
+/// that the kernels use.
 macro_rules! shared {
     (
         $(#[doc = $doc:literal])*

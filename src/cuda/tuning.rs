@@ -1,5 +1,6 @@
-//! What the shapes of all primitives share. A shape is tuning as data: each primitive's own are in its folder's `tuning.rs`, and
-//! are generated into every translation unit, so that both sides agree.
+//! What the shapes of all primitives share. A shape is tuning as data: each primitive's own are in
+//! its folder's `tuning.rs`, and are generated into every translation unit, so that both sides
+//! agree.
 
 /// Ranges of lengths, each with a kernel of its own.
 pub(crate) const RANGES: usize = 3;

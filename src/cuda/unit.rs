@@ -1,11 +1,13 @@
-//! What the texts of all translation units share. Each primitive's own text is in its folder's `unit.rs`.
+//! What the texts of all translation units share. Each primitive's own text is in its folder's
+//! `unit.rs`.
 //!
 //! The text of a unit is an operator, a choice or keys as C++ types, then the templates.
-//! `build.rs` writes the catalog's units with it and the library a user's, so that a kernel is the same however it was
-//! made, and a unit is recognised by its text: two pairs of operator and element with the same text share one kernel.
+//! `build.rs` writes the catalog's units with it and the library a user's, so that a kernel is the
+//! same however it was made, and a unit is recognised by its text: two pairs of operator and
+//! element with the same text share one kernel.
 
-/// The templates that a text includes, directly or through others: all that it is made from besides itself. Each has the path
-/// under which it is included, from `cuda-templates` on.
+/// The templates that a text includes, directly or through others: all that it is made from besides
+/// itself. Each has the path under which it is included, from `cuda-templates` on.
 pub(crate) fn included<'t>(templates: &[(&'t str, &'t str)], text: &'t str) -> Vec<(&'t str, &'t str)> {
     let mut found: Vec<(&str, &str)> = Vec::new();
     let mut open = vec![text];
@@ -23,8 +25,9 @@ pub(crate) fn included<'t>(templates: &[(&'t str, &'t str)], text: &'t str) -> V
     found
 }
 
-/// The parts of a unit, a text for each of its kernels, which has that one alone: what is compiled at run time is compiled at the same time.
-/// Of a template that knows nothing of `HAS_KERNEL` each part has all kernels, which is slower and no more.
+/// The parts of a unit, a text for each of its kernels, which has that one alone: what is compiled
+/// at run time is compiled at the same time. Of a template that knows nothing of `HAS_KERNEL` each
+/// part has all kernels, which is slower and no more.
 pub(crate) fn parts(source: &str, kernels: &[&str]) -> Vec<String> {
     let part = |own: &&str| {
         let has = |kernel: &&str| format!("#define HAS_{kernel} {}\n", u8::from(kernel == own));
@@ -60,7 +63,8 @@ pub struct Field {
 }
 
 impl Type<'_> {
-    /// The definition of the type as `name`, and that it is laid out as in Rust. `what` is what messages call it.
+    /// The definition of the type as `name`, and that it is laid out as in Rust. `what` is what
+    /// messages call it.
     pub(crate) fn defined(&self, name: &str, what: &str) -> String {
         let Type { cuda, size, align, fields } = *self;
         let text = format!("typedef{};\n", quoted(what, &format!("{cuda} {name}")));
@@ -68,7 +72,8 @@ impl Type<'_> {
     }
 }
 
-/// That the C++ type `name` has the layout of its Rust type, and each of `fields` its place. `what` is what messages call it.
+/// That the C++ type `name` has the layout of its Rust type, and each of `fields` its place. `what`
+/// is what messages call it.
 pub(crate) fn asserted_layout(name: &str, what: &str, size: usize, align: usize, fields: &[Field]) -> String {
     let asserted = |condition: &str, lies: &str| {
         format!("static_assert({condition}, \"{lies} has another layout than its Rust type\");\n")
@@ -118,7 +123,8 @@ pub(crate) const fn is_statements(text: &str) -> bool {
     false
 }
 
-/// A text for each architecture, newest first: the compiler takes the newest one that is not newer than its own.
+/// A text for each architecture, newest first: the compiler takes the newest one that is not newer
+/// than its own.
 pub(crate) fn by_architecture(architectures: impl IntoIterator<Item = u32>, text: impl Fn(u32) -> String) -> String {
     let texts: String = architectures
         .into_iter()

@@ -7,9 +7,11 @@ constants! {
         /// Flags of `CompactCall`. The first predicate, and the second one, is complemented.
         COMPLEMENT: u32 = 1;
         COMPLEMENT_SECOND: u32 = 8;
-        /// `CompactCall::count` holds where the selected items begin, which compaction alone can have.
+        /// `CompactCall::count` holds where the selected items begin, which compaction alone can
+        /// have.
         APPEND: u32 = 2;
-        /// Each part of a partition stands behind the one before: by one block, or by `compact/one_buffer.cuh`.
+        /// Each part of a partition stands behind the one before: by one block, or by
+        /// `compact/one_buffer.cuh`.
         BEHIND: u32 = 4;
     }
 }

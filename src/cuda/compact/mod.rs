@@ -1,4 +1,5 @@
-//! Compaction and partition on the device: the programs and the launches. `plan`: the kernels, the tiles and the scratch memory.
+//! Compaction and partition on the device: the programs and the launches. The kernels, the tiles
+//! and the scratch memory are in `plan`.
 
 use super::library::{self, Kernels, Program};
 use super::tuning::RANGES;
@@ -19,7 +20,7 @@ pub(crate) use plan::{CompactPlan, TogetherPlan};
 use tuning::COUNT_WARPS;
 use unit::{Choice, Column, CompactUnit, Test};
 
-/// Of one way the first of them.
+/// Compaction has only the first RANGES of them.
 const KERNELS: [&str; 2 * RANGES + 2] = [
     "compact_0",
     "compact_1",
@@ -33,34 +34,34 @@ const KERNELS: [&str; 2 * RANGES + 2] = [
 const MEETING: usize = RANGES;
 const COUNT: usize = 2 * RANGES;
 const MOVE: usize = COUNT + 1;
-/// What the programs of a choice and its columns are called among the loaded kernels, by their ways.
+/// Names among the loaded kernels, by the number of parts.
 const NAMES: [&str; 3] = ["compact", "partition", "partition of three ways"];
 
-/// What is kept, as a type: each has kernels of its own.
+/// Which items are selected, as a type: each has kernels of its own.
 pub(crate) trait ChoiceKind: 'static {
     const CHOICE: Choice<'static>;
 }
 
-/// Items, by a predicate.
+/// Items by a predicate.
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct KeepItems<T, P>(PhantomData<fn(T, P)>);
-/// Items, by a predicate, and of the others by a second one.
+/// Items by a predicate; a second predicate chooses among the rejected items.
 pub(crate) struct KeepEither<T, P, Q>(PhantomData<fn(T, P, Q)>);
 /// Items that differ from the one before.
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct KeepDistinct<T>(PhantomData<fn(T)>);
-/// Where a byte is not zero.
+/// Items whose flag, a byte, is not zero.
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct KeepFlags;
-/// Where a bit is set.
+/// Items whose bit is set.
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct KeepBits;
 
-/// How a kernel sees a predicate.
+/// The predicate as kernels have it.
 pub(crate) const fn test<T: Element, P: Predicate<T>>() -> Test<'static> {
     Test {
         item: Type::of::<T>(P::CUDA_ITEM.text()),
@@ -84,7 +85,7 @@ impl ChoiceKind for KeepBits {
     const CHOICE: Choice<'static> = Choice::Bits;
 }
 
-/// What moves, as a type.
+/// A column that moves, as a type.
 pub(crate) trait ColumnKind: 'static {
     const COLUMN: Column;
 }
@@ -93,11 +94,11 @@ pub(crate) trait ColumnKind: 'static {
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct Staged;
-/// Another array.
+/// A payload.
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct Beside<V>(PhantomData<fn(V)>);
-/// Where the items were.
+/// The indices of the items.
 pub(crate) struct Places<I>(PhantomData<fn(I)>);
 /// Nothing.
 pub(crate) struct Nothing;
@@ -115,7 +116,7 @@ impl ColumnKind for Nothing {
     const COLUMN: Column = Column::None;
 }
 
-/// The kernels for a choice and what moves.
+/// The kernels for a choice and its columns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CompactProgram {
     unit: CompactUnit<'static>,
@@ -124,7 +125,7 @@ pub(crate) struct CompactProgram {
 }
 
 impl CompactProgram {
-    /// For items that go 1, 2 or 3 ways.
+    /// For 1, 2 or 3 parts; compaction has one.
     pub(crate) fn new<C: ChoiceKind, A: ColumnKind, B: ColumnKind>(ways: usize) -> Self {
         CompactProgram {
             unit: CompactUnit { choice: C::CHOICE, columns: [A::COLUMN, B::COLUMN], ways },
@@ -133,17 +134,17 @@ impl CompactProgram {
         }
     }
 
-    /// How many ways items go.
+    /// The number of parts.
     pub(crate) fn ways(&self) -> usize {
         self.unit.ways
     }
 
-    /// What it is called.
+    /// Its name among the loaded kernels.
     fn name(&self) -> &'static str {
         NAMES[self.unit.ways - 1]
     }
 
-    /// What its kernels are called.
+    /// The names of its kernels.
     fn names(&self) -> &'static [&'static str] {
         if self.unit.ways > 1 { &KERNELS } else { &KERNELS[..RANGES] }
     }
@@ -168,7 +169,7 @@ impl CompactProgram {
     }
 }
 
-/// A column in memory: where it comes from, and where what goes each way goes to.
+/// A column in memory: its input, and the output of each part.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ColumnAt {
@@ -185,15 +186,15 @@ pub(crate) struct CompactArguments {
     /// The choice's parameters.
     pub(crate) parameters: *const c_void,
     pub(crate) columns: [ColumnAt; 2],
-    /// How many items there is room for, each way.
+    /// Room for items, in each part.
     pub(crate) room: [usize; 3],
-    /// 64-bit integers: one, or two for three ways.
+    /// 64-bit integers: one, or two for three parts.
     pub(crate) count: CUdeviceptr,
-    /// Whether the first predicate, and the second, are turned over.
+    /// Whether the first predicate, and the second one, is complemented.
     pub(crate) complement: [bool; 2],
-    /// Whether items begin to go to where `count` says, which one way alone can.
+    /// Whether `count` holds where the selected items begin, which compaction alone can have.
     pub(crate) append: bool,
-    /// Whether what goes one way goes behind what goes the way before: by one block, or by `launch_together`.
+    /// Whether each part stands behind the one before: by one block, or by `launch_together`.
     pub(crate) behind: bool,
     /// `CompactPlan::words` bytes, zero.
     pub(crate) words: CUdeviceptr,
@@ -203,10 +204,12 @@ impl CompactArguments {
     /// Launches the compaction. Does not wait.
     ///
     /// # Safety
-    /// - `kernels` are those of the program, whose plan for `n` items this is, and the parameters those of its choice.
-    /// - What the choice looks at and the columns have `n` items each in the memory of the device, and room as said, valid until the
-    ///   stream is past the compaction; what is kept goes apart from all that is read, or is the column itself; so are
-    ///   the count and the words, which nothing else uses meanwhile.
+    /// - `kernels` are those of the program, whose plan for `n` items this is, and the parameters
+    ///   those of its choice.
+    /// - What the choice looks at and the columns have `n` items each in the memory of the device,
+    ///   and room as said, valid until the stream is past the compaction; the outputs lie apart
+    ///   from all inputs, or an output is the column itself; so do the count and the words, which
+    ///   nothing else uses meanwhile.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(
         &self,
@@ -223,11 +226,12 @@ impl CompactArguments {
         unsafe { kernels.launch(plan.range, blocks as u32, 32 * plan.shape.warps as u32, stream, &arguments) }
     }
 
-    /// Launches a partition into one buffer, of items alone: at once if the stream's part of the device takes all tiles, or in two
-    /// launches. Does not wait.
+    /// Launches a partition into one buffer, of items alone: at once if the stream's part of the
+    /// device takes all tiles, or in two launches. Does not wait.
     ///
     /// # Safety
-    /// As for `launch`, of a `TogetherPlan` and its words; `scratch` are as many bytes as it says, which nothing else uses meanwhile.
+    /// As for `launch`, of a `TogetherPlan` and its words; `scratch` are as many bytes as it says,
+    /// which nothing else uses meanwhile.
     pub(crate) unsafe fn launch_together(
         &self,
         program: &CompactProgram,

@@ -1,4 +1,5 @@
-//! How so many items will be compacted or partitioned: the kernels, the tiles and the scratch memory.
+//! How so many items will be compacted or partitioned: the kernels, the tiles and the scratch
+//! memory.
 
 use super::tuning::{
     COUNT_WARPS, CompactShape, compact_longest, compact_range_of, compact_shapes, meeting_range_of, meeting_shapes,
@@ -20,14 +21,14 @@ pub(crate) struct CompactPlan {
     pub(crate) words: usize,
 }
 
-/// How so many items will be partitioned into one buffer, if one block does not take all.
+/// How so many items will be partitioned into one buffer, if they take more than one block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TogetherPlan {
-    /// Whose tiles all run at once, if they can: the range, the shape, tiles.
+    /// The range, the shape and the tiles of a cooperative launch, if all tiles can run at once.
     pub(super) meeting: Option<(usize, CompactShape, usize)>,
     /// Blocks that count.
     pub(super) counts: usize,
-    /// What moves after that, and its tiles.
+    /// The shape and the tiles of the second launch, which moves the items.
     pub(super) shape: CompactShape,
     pub(super) tiles: usize,
     /// Bytes of status words, as of `CompactPlan`, and of scratch memory.
@@ -76,7 +77,7 @@ impl CompactProgram {
         workspace.reserve(primitive, words, scratch).map(|_| ())
     }
 
-    /// How many tiles run at once where they meet, by the range of lengths.
+    /// How many tiles of a cooperative launch run at once, by the range of lengths.
     ///
     /// # Errors
     /// Those of the driver.
@@ -88,7 +89,7 @@ impl CompactProgram {
         Ok(at_once)
     }
 
-    /// How `n` items go to one buffer.
+    /// How `n` items are partitioned into one buffer.
     ///
     /// # Errors
     /// [`Error::TooLong`].
@@ -111,7 +112,8 @@ impl CompactProgram {
         Ok(TogetherPlan { meeting, counts, shape, tiles, words, scratch: tiles * 8 * self.counted() })
     }
 
-    /// Bytes of status words and of scratch memory that are enough for `n` items or fewer to one buffer.
+    /// Bytes of status words and of scratch memory that are enough for `n` items or fewer to one
+    /// buffer.
     ///
     /// # Errors
     /// Those of `together`.
@@ -129,12 +131,12 @@ impl CompactProgram {
         Ok((words, scratch))
     }
 
-    /// How many counts a tile has.
+    /// Counts of a tile: the last part of several needs none.
     fn counted(&self) -> usize {
         if self.unit.ways == 3 { 2 } else { 1 }
     }
 
-    /// Bytes of status words of so many tiles that meet: single ones.
+    /// Bytes of status words of so many tiles of a cooperative launch.
     fn meeting_words(&self, tiles: usize) -> usize {
         16 + tiles * 8 * self.counted()
     }

@@ -19,7 +19,8 @@ const fn compact_range(bytes: usize, warps: usize, slice: usize, spread: usize) 
     CompactRange { bytes, warps, slice, spread }
 }
 
-/// Compaction, and partitions of two ways or three, whose lanes hold an item of each row of a slice. NVIDIA H200, 2026-11-22.
+/// Compaction, and partitions into two or three parts, whose lanes hold an item of each row of a
+/// slice. NVIDIA H200, 2026-11-22.
 #[rustfmt::skip]
 const COMPACT: [CompactRange; RANGES] = [
     compact_range(MIB / 2, 8, 2048, 0),
@@ -32,16 +33,16 @@ const PARTITION: [CompactRange; RANGES] = [
     compact_range(8 * MIB, 8, 2048, 0),
     compact_range(LONG, 5, 3072, 128),
 ];
-/// Partitions into one buffer whose tiles all run at once. NVIDIA H200, 2026-11-22.
+/// Partitions into one buffer by one cooperative launch. NVIDIA H200, 2026-11-22.
 #[rustfmt::skip]
 const MEETING: [CompactRange; RANGES] = [
     compact_range(MIB, 8, 1024, 0),
     compact_range(4 * MIB, 8, 2048, 0),
     compact_range(LONG, 8, 4096, 0),
 ];
-/// The second launch of longer ones.
+/// The second launch of longer partitions.
 const MOVE: CompactRange = compact_range(LONG, 4, 4096, 0);
-/// Warps of a block of the first, and bits that a warp looks at at least.
+/// The first launch: warps of a block, and bits that a warp counts at least.
 pub(crate) const COUNT_WARPS: usize = 8;
 const COUNT_BITS: usize = 8 * 4096;
 
@@ -86,7 +87,7 @@ pub(crate) fn compact_shapes(sizes: &[usize], ways: usize) -> [CompactShape; RAN
     compact_ranges(ways).map(|range| CompactShape::of(sizes, ways, range))
 }
 
-/// The shapes of a partition into one buffer whose tiles all run at once.
+/// The shapes of a partition into one buffer by one cooperative launch.
 pub(crate) fn meeting_shapes(sizes: &[usize], ways: usize) -> [CompactShape; RANGES] {
     MEETING.map(|range| CompactShape::of(sizes, ways, range))
 }
@@ -96,7 +97,7 @@ pub(crate) fn meeting_range_of(sizes: &[usize], n: usize) -> usize {
     range_of(&MEETING, sizes, n)
 }
 
-/// The shape of what moves the items of a longer one.
+/// The shape of the launch that moves the items of a longer partition.
 pub(crate) fn move_shape(sizes: &[usize], ways: usize) -> CompactShape {
     CompactShape::of(sizes, ways, MOVE)
 }

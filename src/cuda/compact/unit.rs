@@ -1,4 +1,4 @@
-//! The text of a unit of compaction or partition: what it keeps and what moves.
+//! The text of a unit of compaction or partition: its choice and its columns.
 
 use super::tuning::{COUNT_WARPS, CompactShape, compact_shapes, count_each, meeting_shapes, move_shape};
 use crate::cuda::contract::asserted_status;
@@ -8,7 +8,7 @@ use crate::cuda::unit::{Type, body, prelude};
 pub(crate) const INTEGER_RANGE: &str = "Item(x - p.low) <= p.span";
 /// The same for the bits of floats.
 pub(crate) const FLOAT_RANGE: &str = "Item(ordered(x) - p.low) <= p.span";
-/// How a kernel sees that two numbers are equal.
+/// How a kernel compares two numbers.
 pub(crate) const SAME: &str = "a == b";
 /// The same for 16-bit floats.
 pub(crate) const SAME_HALVES: &str = "widen(a) == widen(b)";
@@ -46,16 +46,16 @@ impl Test<'_> {
     }
 }
 
-/// What a kernel of compaction keeps.
+/// Which items a kernel of compaction selects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Choice<'a> {
-    /// Items by a predicate, and of the others, if there are three ways, those by a second one.
+    /// Items by a predicate; of three parts, a second predicate chooses among the rejected items.
     Items(Test<'a>, Option<Test<'a>>),
-    /// Items `b` that are not the same as the item `a` before them, an expression.
+    /// Items `b` that differ from the item `a` before them; `same` is an expression.
     Distinct { item: Type<'a>, same: &'a str },
-    /// Where a byte is not zero.
+    /// Items whose flag, a byte, is not zero.
     Flags,
-    /// Where a bit is set.
+    /// Items whose bit is set.
     Bits,
 }
 
@@ -69,14 +69,14 @@ impl Choice<'_> {
     }
 }
 
-/// What moves.
+/// A column that moves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Column {
     /// The items that the choice looks at.
     Staged,
-    /// Plain data.
+    /// A payload of plain data.
     Plain { size: usize, align: usize },
-    /// Unsigned integers of so many bytes: where the items were.
+    /// The indices of the items, unsigned integers of so many bytes.
     Indices { size: usize },
     /// Nothing.
     None,
@@ -97,12 +97,14 @@ impl Column {
 pub(crate) struct CompactUnit<'a> {
     pub(crate) choice: Choice<'a>,
     pub(crate) columns: [Column; 2],
-    /// How many ways items go: that of what is kept, that of what is not, and between these that of a second predicate.
+    /// The number of parts: the selected items, the rejected ones, and between these the items of a
+    /// second predicate.
     pub(crate) ways: usize,
 }
 
 impl CompactUnit<'_> {
-    /// Bytes of an item of what the choice looks at and of each column; what is no array of its own repeats one that is.
+    /// Bytes of an item of the choice and of each column; one that is no array of its own repeats
+    /// the size of another.
     pub(crate) fn sizes(&self) -> [usize; 3] {
         let sizes = [self.choice.size(), self.columns[0].size(), self.columns[1].size()];
         let one = sizes.into_iter().flatten().next().unwrap_or(1);
@@ -162,7 +164,7 @@ impl CompactUnit<'_> {
 }
 
 impl CompactUnit<'_> {
-    /// What the unit says of partitions into one buffer.
+    /// The shapes of a partition into one buffer.
     fn together(&self) -> String {
         let (sizes, ways) = (self.sizes(), self.ways);
         let meetings: String = meeting_shapes(&sizes, ways)
@@ -178,7 +180,8 @@ impl CompactUnit<'_> {
         )
     }
 
-    /// How many tiles of the second launch of a partition into one buffer a warp of the first counts.
+    /// How many tiles of the second launch of a partition into one buffer a warp of the first
+    /// counts.
     pub(crate) fn count_each(&self) -> usize {
         let bits = match self.choice {
             Choice::Bits => 1,

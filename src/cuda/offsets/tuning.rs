@@ -18,8 +18,8 @@ pub(crate) struct OffsetsRange {
     pub(crate) tile: usize,
 }
 
-/// The ranges for sizes that are narrower than their offsets: bytes of offsets, warps, rows of 1 KiB of offsets, spread. NVIDIA
-/// H200, 2026-11-21.
+/// The ranges for sizes that are narrower than their offsets: bytes of offsets, warps, rows of 1
+/// KiB of offsets, spread. NVIDIA H200, 2026-11-21.
 const ROWS: [(usize, usize, usize, usize); RANGES] = [(MIB, 8, 2, 0), (32 * MIB, 8, 8, 0), (LONG, 5, 12, 64)];
 
 /// The ranges for sizes and offsets of so many bytes on an architecture.

@@ -4,7 +4,8 @@ use crate::cuda::contract::{constants, header};
 
 constants! {
     enum {
-        /// Flags of a scan. The last one is for a textbook's block: an exclusive scan loads the item before each.
+        /// Flags of a scan. The last one is for a textbook's block: an exclusive scan loads the
+        /// item before each.
         EXCLUSIVE: u32 = 1;
         REVERSE: u32 = 2;
         INIT: u32 = 4;

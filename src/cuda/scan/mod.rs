@@ -1,4 +1,4 @@
-//! Scan on the device: the programs and the launches. `plan`: the kernel, the tiles and the scratch memory.
+//! Scan on the device: the programs and the launches. The kernel, the tiles and the scratch memory are in `plan`.
 
 use super::library::{self, Kernels, Program};
 use super::tuning::RANGES;

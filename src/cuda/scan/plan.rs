@@ -1,4 +1,5 @@
-//! How so many elements will be scanned: the kernel, the tiles and the scratch memory. Asks no device for anything.
+//! How so many elements will be scanned: the kernel, the tiles and the scratch memory. Asks no
+//! device for anything.
 
 use super::contract::SHIFTED;
 use super::tuning::{
@@ -32,7 +33,8 @@ impl Plan {
     /// With the kernels of `architecture` (see [`Kernels::architecture`]).
     ///
     /// # Errors
-    /// [`Error::TooLong`] for more tiles than a grid has blocks, [`Error::ElementSize`] for elements that no kernel takes.
+    /// [`Error::TooLong`] for more tiles than a grid has blocks, [`Error::ElementSize`] for
+    /// elements that no kernel takes.
     pub(crate) fn new<Op: Operator<T>, T: Element>(
         strategy: Strategy,
         n: usize,
@@ -48,7 +50,8 @@ impl Plan {
         Plan::in_range::<Op, T>(strategy, n, &ranges, range, carries)
     }
 
-    /// With memory enough for `n` elements or fewer: a shorter input may take smaller tiles, and more of them.
+    /// With memory enough for `n` elements or fewer: a shorter input may take smaller tiles, and
+    /// more of them.
     ///
     /// # Errors
     /// Those of `new`.
@@ -66,7 +69,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Bytes of words and scratch memory that are enough for `n` elements or fewer, whatever the architecture.
+    /// Bytes of words and scratch memory that are enough for `n` elements or fewer, whatever the
+    /// architecture.
     ///
     /// # Errors
     /// Those of `new`.
@@ -149,8 +153,9 @@ impl Plan {
     }
 }
 
-/// The lengths of the arrays of aggregates of a hierarchical scan: of `tiles` tiles, and of tiles of those, until one
-/// block can scan what is left. No tile comes after the last one, so its aggregate is left out.
+/// The lengths of the arrays of aggregates of a hierarchical scan: of `tiles` tiles, and of tiles
+/// of those, until one block can scan what is left. No tile comes after the last one, so its
+/// aggregate is left out.
 pub(super) fn levels(tiles: usize, tile_of_carries: usize) -> Vec<usize> {
     let mut levels = Vec::new();
     let mut above = tiles;

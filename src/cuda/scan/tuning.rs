@@ -1,4 +1,5 @@
-//! The shapes of the kernels of scan, by architecture, element size and length. Offsets take them too.
+//! The shapes of the kernels of scan, by architecture, element size and length. Offsets take them
+//! too.
 
 use crate::cuda::tuning::{BLOCK_BYTES, LONG, MIB, RANGES};
 
@@ -7,8 +8,8 @@ use crate::cuda::tuning::{BLOCK_BYTES, LONG, MIB, RANGES};
 pub(crate) struct Shape {
     /// Warps of a block.
     pub(crate) warps: usize,
-    /// Vectors of 16 bytes that a lane owns; odd. For elements of one byte at most 15: more of them could overflow the 16 bits in
-    /// which they are summed.
+    /// Vectors of 16 bytes that a lane owns; odd. For elements of one byte at most 15: more of them
+    /// could overflow the 16 bits in which they are summed.
     pub(crate) vectors: usize,
 }
 
@@ -22,8 +23,9 @@ impl Shape {
         self.threads() * self.vectors * 16 / element_size
     }
 
-    /// The same for elements of `size` bytes, which may tile no vector: the fewest vectors that hold whole ones are a group, and a
-    /// lane owns an odd number of groups, about as many vectors. A block holds fewer warps where they would not fit.
+    /// The same for elements of `size` bytes, which may tile no vector: the fewest vectors that
+    /// hold whole ones are a group, and a lane owns an odd number of groups, about as many vectors.
+    /// A block holds fewer warps where they would not fit.
     pub(crate) fn fitted(self, size: usize) -> Shape {
         if 16 % size == 0 {
             return self;
@@ -44,7 +46,8 @@ pub(crate) struct Range {
     /// The longest input that it is for, in bytes.
     pub(crate) bytes: usize,
     pub(crate) shape: Shape,
-    /// Bytes from one tile's prefix to the next: how far a grid that polls them is spread over the L2 cache.
+    /// Bytes from one tile's prefix to the next: how far a grid that polls them is spread over the
+    /// L2 cache.
     pub(crate) spread: usize,
 }
 
@@ -64,8 +67,9 @@ const fn range(bytes: usize, warps: usize, vectors: usize, spread: usize) -> Ran
 
 /// By architecture, newest first, then by element size.
 ///
-/// Each line is a range: up to so many bytes of input, so many warps of a block and vectors of a lane, prefixes so many
-/// bytes apart. `cargo bench --bench versus -- --shapes` prints the lines that are best on a machine.
+/// Each line is a range: up to so many bytes of input, so many warps of a block and vectors of a
+/// lane, prefixes so many bytes apart. `cargo bench --bench versus -- --shapes` prints the lines
+/// that are best on a machine.
 ///
 /// NVIDIA H200, 2026-11-22.
 #[rustfmt::skip]
@@ -101,8 +105,8 @@ pub(crate) const TEXTBOOK_WIDTH: usize = 512;
 /// Bytes from one tile's prefix to the next, of a textbook's blocks.
 pub(crate) const TEXTBOOK_SPREAD: usize = 64;
 
-/// Items of `size` bytes in a run of a textbook's thread: about 36 bytes, and an odd number of words or of items, so that the runs of
-/// a warp begin in different banks.
+/// Items of `size` bytes in a run of a textbook's thread: about 36 bytes, and an odd number of
+/// words or of items, so that the runs of a warp begin in different banks.
 pub(crate) const fn textbook_run(size: usize) -> usize {
     match size {
         0 => 1,
@@ -112,8 +116,8 @@ pub(crate) const fn textbook_run(size: usize) -> usize {
     }
 }
 
-/// The ranges for an element of `size` bytes on an architecture: those of the newest one that is not newer, and there of the
-/// smallest element that is not smaller, or of the largest.
+/// The ranges for an element of `size` bytes on an architecture: those of the newest one that is
+/// not newer, and there of the smallest element that is not smaller, or of the largest.
 pub(crate) fn tuning(table: &[Tuning], architecture: u32, size: usize) -> &[Range; RANGES] {
     let newest = table.iter().map(|line| line.architecture).filter(|&a| a <= architecture).max();
     let newest = newest.or(table.iter().map(|line| line.architecture).min()).expect("the table has lines");
@@ -127,7 +131,8 @@ pub(crate) fn fitted(table: &[Tuning], architecture: u32, size: usize) -> [Range
     tuning(table, architecture, size).map(|range| Range { shape: range.shape.fitted(size), ..range })
 }
 
-/// The shape of the kernels that scan carries of an element, where the hierarchical scan has made an array of them.
+/// The shape of the kernels that scan carries of an element, where the hierarchical scan has made
+/// an array of them.
 pub(crate) fn carry_shape(table: &[Tuning], architecture: u32, element: usize, carry: usize) -> Shape {
     tuning(table, architecture, element)[0].shape.fitted(carry)
 }

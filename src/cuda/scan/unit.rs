@@ -33,7 +33,8 @@ impl Unit<'_> {
         self.tuned("", program, TUNING)
     }
 
-    /// The same with a textbook's block: a network, a form of tiles and a way of joining them, all of them in C++.
+    /// The same with a textbook's block: a network, a form of tiles and a way of joining them, all
+    /// of them in C++.
     pub(crate) fn textbook(&self, network: &str, form: &str, join: &str, program: &str) -> String {
         let block = format!(
             "#define NETWORK {network}\n\

@@ -21,7 +21,8 @@ constants! {
         /// Bits of a digit, and its values.
         DIGIT_BITS: u32 = 8;
         BINS: usize = 1 << DIGIT_BITS;
-        /// Digits by few values: one more than the values, each of which has one, as has each interval between two of them.
+        /// Digits by few values: one more than the values, each of which has one, as has each
+        /// interval between two of them.
         VALUES: usize = BINS / 2;
         /// Blocks of `bucket_map`, at most.
         MAP_BLOCKS: usize = 32;
@@ -38,7 +39,8 @@ constants! {
 }
 
 shared! {
-    /// The arguments of all kernels. Keys come from `keys_in` and end in `keys[0]`; `keys[1]` is scratch. So do values.
+    /// The arguments of all kernels. Keys come from `keys_in` and end in `keys[0]`; `keys[1]` is
+    /// scratch. So do values.
     struct SortCall {
         n: u64 = "u64 n";
         keys_in: Address = "const void *keys_in";
@@ -73,7 +75,8 @@ shared! {
 }
 
 shared! {
-    /// What the kernels find out about a sort. A pass whose digit is the same for all keys is skipped.
+    /// What the kernels find out about a sort. A pass whose digit is the same for all keys is
+    /// skipped.
     template PASSES struct SortPlanFields {
         /// First the counts of each digit, then where each digit begins.
         starts: [[u64; BINS]; PASSES] = "u64 starts[PASSES][BINS]";
@@ -91,7 +94,8 @@ shared! {
         planned: u32 = "u32 planned";
         /// Whether a bucket or a slot overflows, so that passes sort all keys.
         too_large: u32 = "u32 too_large";
-        /// The part of the output that buckets leave to passes: its first place, complemented, and its end; zero if there is none.
+        /// The part of the output that buckets leave to passes: its first place, complemented, and
+        /// its end; zero if there is none.
         left_turned: u32 = "u32 left_turned";
         left_end: u32 = "u32 left_end";
         /// Whether the values may be few: no pass has more digits.
@@ -108,13 +112,15 @@ shared! {
         ticket: u32 = "u32 ticket";
         /// Finished tiles of each pass, if all passes are one launch.
         finished: [u32; PASSES] = "u32 finished[PASSES]";
-        /// A ticket for each launch if each pass has its own launches, as many as there are; else the first one is that of `sort_few`.
+        /// A ticket for each launch if each pass has its own launches, as many as there are; else
+        /// the first one is that of `sort_few`.
         tickets: [u32; 1] = "u32 tickets[1]";
     }
 }
 
 shared! {
-    /// Where a first digit begins: the first of its tiles in the second step, and the first of its keys.
+    /// Where a first digit begins: the first of its tiles in the second step, and the first of its
+    /// keys.
     struct Begin {
         tile: u32 = "u32 tile";
         key: u32 = "u32 key";
@@ -141,7 +147,8 @@ shared! {
         /// The sampled keys, and their number.
         sample: Address = "void *sample";
         sampled: u32 = "u32 sampled";
-        /// Bits of a bucket's number after the first digit: as a rule, and of a map of cells that needs more.
+        /// Bits of a bucket's number after the first digit: as a rule, and of a map of cells that
+        /// needs more.
         lower_bits: u32 = "u32 lower_bits";
         most_lower_bits: u32 = "u32 most_lower_bits";
         /// Keys that a block holds.
@@ -156,7 +163,8 @@ shared! {
     struct SlotCall {
         /// Keys of each digit, zero before the sort.
         counts: Address = "u32 *counts";
-        /// `room` items for each slot, then those of a tile for what has no place; of values then `equal_room`.
+        /// `room` items for each slot, then those of a tile for what has no place; of values then
+        /// `equal_room`.
         keys: Address = "void *keys";
         values: Address = "void *values";
         /// `EqualKeys`.
@@ -166,7 +174,8 @@ shared! {
         /// Bits of a slot's number: by bits or by range each number has a slot.
         bits: u32 = "u32 bits";
         room: u32 = "u32 room";
-        /// Of the LOOKED_AT keys that every block samples: how many one slot may have, and how many all slots together may have beyond that.
+        /// Of the LOOKED_AT keys that every block samples: how many one slot may have, and how many
+        /// all slots together may have beyond that.
         most: u32 = "u32 most";
         beyond: u32 = "u32 beyond";
         /// Intervals between splitters, a slot each: a power of two, or none.
@@ -180,7 +189,8 @@ shared! {
         only_few: u32 = "u32 only_few";
         /// How many of the LOOKED_AT keys may be the only one of their value, if values are few.
         most_once: u32 = "u32 most_once";
-        /// Blocks that sample CELL_SAMPLE keys each for a map of cells, which has BINS slots; or none.
+        /// Blocks that sample CELL_SAMPLE keys each for a map of cells, which has BINS slots; or
+        /// none.
         cell_parts: u32 = "u32 cell_parts";
     }
 }

@@ -18,7 +18,8 @@ impl SortBlock {
         self.threads * self.items
     }
 
-    /// Bytes of shared memory for items of `each` bytes with what is noted of them (`RadixTile::Shared`), where so many places are left out.
+    /// Bytes of shared memory for items of `each` bytes with what is noted of them
+    /// (`RadixTile::Shared`), where so many places are left out.
     const fn shared(self, each: usize, left_out: usize) -> usize {
         self.shared_with(self.threads / 32, each, left_out)
     }
@@ -45,21 +46,24 @@ pub(crate) struct SortShape {
     /// A bucket, and the logarithm of the bins that it is cut into.
     pub(crate) bucket: SortBlock,
     pub(crate) bins: usize,
-    /// The same where keys are too many for such buckets: as much as a block of a multiprocessor's own holds.
+    /// The same where keys are too many for such buckets: as much as a block of a multiprocessor's
+    /// own holds.
     pub(crate) large: SortBlock,
     pub(crate) large_bins: usize,
     /// Bytes of what goes with a key.
     payload: usize,
 }
 
-/// Up to so many keys the tiles of a pass are the short ones, and up to so many, or with a payload beyond, the middle ones. NVIDIA H200, 2026-11-22.
+/// Up to so many keys the tiles of a pass are the short ones, and up to so many, or with a payload
+/// beyond, the middle ones. NVIDIA H200, 2026-11-22.
 pub(crate) const SORT_SHORT: usize = 1 << 20;
 pub(crate) const SORT_MIDDLE: usize = 1 << 24;
 
 /// Bytes of shared memory for each thread of a large bucket, besides its bins.
 const LARGE_BYTES: usize = 161;
 
-/// The compute capabilities from which on other shapes hold: below the first a block has no more than 64 KiB of shared memory.
+/// The compute capabilities from which on other shapes hold: below the first a block has no more
+/// than 64 KiB of shared memory.
 pub(crate) const SORT_ARCHITECTURES: [u32; 2] = [80, 75];
 
 /// The shapes for keys of `key` bytes, and payload of so many.
@@ -108,7 +112,8 @@ impl SortShape {
     pub(crate) const fn in_buckets(&self, is_large: bool) -> SortBlock {
         if is_large { self.large } else { self.bucket }
     }
-    /// Bytes that note where a key was in a pass, and where something goes with it its digit (`RadixShape::Note`).
+    /// Bytes that note where a key was in a pass, and where something goes with it its digit
+    /// (`RadixShape::Note`).
     const fn note(&self) -> usize {
         if self.payload > 0 { 4 } else { 2 }
     }
@@ -145,8 +150,9 @@ impl SortShape {
     pub(crate) const fn bucket_tile_shared(&self) -> usize {
         self.with_cells(self.pass)
     }
-    /// Of a tile, with a table of cells. Keys alone are counted by the block, and beside them the tile has a bit for each and a word for each warp
-    /// (`RadixShape::Note`), and the digits of those that stay.
+    /// Of a tile, with a table of cells. Keys alone are counted by the block, and beside them the
+    /// tile has a bit for each and a word for each warp (`RadixShape::Note`), and the digits of
+    /// those that stay.
     const fn with_cells(&self, tile: SortBlock) -> usize {
         let marks = tile.tile() / 8 + tile.threads / 8;
         let in_any_order = tile.shared_with(1, self.key, 0) + marks + 2 * 4 * 32;
