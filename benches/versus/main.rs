@@ -1,43 +1,54 @@
 //! parascan, CUB, a copy and an empty kernel on the same buffers, in one run, on one stream.
 //!
-//! ```text
-//! cargo bench --bench versus --features cub                    the main types and sizes
-//! cargo bench --bench versus --features cub -- --sweep         sums of 2^10 to 2^30 elements, every type
-//! cargo bench --bench versus --features cub -- --catalog       every operator on every element, 2^28
-//! cargo bench --bench versus --features cub -- --strategies    every strategy of a scan, 2^20 and 2^28
-//! cargo bench --bench versus --features cub -- --ladder        the textbook's scans of f32, all at 2^26, the steps of the ladder over n
-//! cargo bench --bench versus -- --traffic                       the same once, for a profiler to watch
-//! cargo bench --bench versus --features cub -- --views         views at odd offsets, and backwards, 2^28
-//! cargo bench --bench versus --features cub -- --select        compaction, partition and unique of u32, 2^10 to 2^28
-//! cargo bench --bench versus --features cub -- --fractions     compaction of u32 that keeps from nothing to all, 2^28
-//! cargo bench --bench versus --features cub -- --select-types  compaction of other types, 2^26
-//! cargo bench --bench versus --features cub -- --segments      offsets, packing, and the way back
-//! cargo bench --bench versus --features cub -- --sort          radix sorts of random keys and pairs
-//! cargo bench --bench versus --features cub -- --sort-sweep    the same of 2^8 to 2^26, and pairs that are not random
-//! cargo bench --bench versus --features cub -- --sort-patterns radix sorts of keys that are sorted, equal, few, 2^28
-//! cargo bench --bench versus --features cub -- --sort-longest  radix sorts of 2^29 keys and pairs, and of 2^30
-//! cargo bench --bench versus --features cub -- --custom        operators of a user's own, 2^10 elements to 8 GiB, and their first use
-//! cargo bench --bench versus --features cub -- --host          what a call costs the host
-//! cargo bench --bench versus --features cub -- --shapes        shapes of the kernel, ways to join tiles, the best for each length
-//! cargo bench --bench versus -- --plot FILE FOLDER             pictures of what --sweep printed into FILE; needs no GPU
-//! cargo bench --bench versus -- --plot-ladder FILE FOLDER      the same of what --ladder printed
-//! ```
-//! CUB comes from the toolkit of the nvcc that build.rs finds (PARASCAN_NVCC, PATH, CUDA_HOME, CUDA_PATH,
-//! /usr/local/cuda); without the feature `cub` only parascan and the copy are run.
+//! `cargo bench --bench versus --features cub -- --FLAG`; without the feature `cub` parascan and the copy alone.
 //!
-//! It prints CSV: `# commit, GPU, CUB version`, then `library,what,type,n,median_us,gb_per_s,of_copy`. Times are the
-//! device's, between two events around the call, the median of 25 calls or of 100 short ones, behind 3 that are not
-//! counted. GB/s is over the least bytes that must move, each input read once and each output written once; of_copy is that
-//! rate over the copy's in the same run. CUB's temporary memory and parascan's workspace are there beforehand, and no
-//! event but these is recorded. `copy` as the library of `empty_kernel` and of `host_cost` stands for the bare launch.
-//! What `--select` and its like call `_50` keeps half of the items, at random.
+//! | flag | rows | file |
+//! |---|---|---|
+//! | none | scan: the main types and sizes | `main.rs` |
+//! | `--sweep` | scan: sums of 2^10 to 2^30 elements, every type | `main.rs` |
+//! | `--catalog` | scan: every operator on every element, 2^28 | `main.rs` |
+//! | `--strategies` | scan: every strategy, 2^20 and 2^28 | `main.rs` |
+//! | `--views` | scan: views at odd offsets, and in reverse, 2^28 | `main.rs` |
+//! | `--host` | scan: the host's time of a call | `main.rs` |
+//! | `--ladder` | scan: the textbook's scans of `f32`, all at 2^26, the steps of the ladder over n | `ladder.rs` |
+//! | `--traffic` | scan: the same once, for a profiler | `ladder.rs` |
+//! | `--custom` | scan: operators of a user's own, 2^10 elements to 8 GiB, and their first use | `custom.rs` |
+//! | `--shapes` | scan: shapes of the kernel, strategies, the best for each length | `shapes.rs` |
+//! | `--select` | compaction, partition and unique of `u32`, 2^10 to 2^28 | `compact.rs` |
+//! | `--fractions` | compaction of `u32`, none to all of 2^28 items selected | `compact.rs` |
+//! | `--select-types` | compaction of other types, 2^26 | `compact.rs` |
+//! | `--segments` | offsets, pack and expand | `segments.rs` |
+//! | `--sort` | sort: random keys and pairs, 2^8 to 2^28 | `sort.rs` |
+//! | `--sort-sweep` | sort: every half power of two from 2^8 to 2^26, and pairs that are not random | `sort.rs` |
+//! | `--sort-patterns` | sort: keys that are sorted, equal, few values, 2^28 | `sort.rs` |
+//! | `--sort-longest` | sort: 2^29 keys and pairs, and 2^30 | `sort.rs` |
 //!
-//! Every result is compared with CUB's bit for bit, on data whose sums are exact, and with a plain loop where there are no
-//! more than 2^20 elements or CUB has no such result. Of a partition CUB gives those that are not kept backwards: there a plain
-//! loop says what is right, whatever the length. What differs is on stderr, and the exit code is 1; it is 2 where nothing
-//! could be run.
+//! `--plot FILE FOLDER` draws what `--sweep` printed into FILE, and `--plot-ladder FILE FOLDER` what `--ladder` printed
+//! (`plot.rs`). Neither needs a GPU.
+//!
+//! CUB comes from the toolkit of the nvcc that build.rs finds: `PARASCAN_NVCC`, `PATH`, `CUDA_HOME`, `CUDA_PATH`,
+//! `/usr/local/cuda`.
+//!
+//! # The output
+//!
+//! CSV: `# commit, GPU, CUB version`, then `library,what,type,n,median_us,gb_per_s,of_copy`.
+//!
+//! - `median_us` is the device's time between two events around the call: the median of 25 calls, or of 100 short ones,
+//!   after 3 that are not counted. CUB's temporary memory and parascan's workspace are allocated beforehand, and no other
+//!   event is recorded.
+//! - `gb_per_s` counts the least bytes that must move: each input read once, each output written once.
+//! - `of_copy` is that rate over the copy's in the same run.
+//! - Library `copy` with `empty_kernel` or `host_cost` stands for the bare launch.
+//! - Suffix `_50`: half of the items are selected, at random.
+//!
+//! # The checks
+//!
+//! Every result is compared with CUB's bit for bit, on data whose sums are exact. A plain loop checks inputs of at most
+//! 2^20 elements, and results that CUB does not have. CUB's partition writes the rejected items in reverse, so a plain
+//! loop checks every partition. Differences go to stderr, and the exit code is 1; it is 2 if nothing could run.
 
 mod bench;
+mod compact;
 mod cub;
 mod custom;
 mod data;
@@ -45,7 +56,6 @@ mod gpu;
 mod ladder;
 mod plot;
 mod segments;
-mod select;
 mod shapes;
 mod sort;
 
@@ -59,9 +69,11 @@ use std::error::Error;
 use std::path::Path;
 use std::process::ExitCode;
 
-const USAGE: &str =
-    "usage: versus [--sweep | --catalog | --strategies | --ladder | --traffic | --views | --custom | --host | --shapes]...
-       versus [--select | --fractions | --select-types | --segments | --sort | --sort-sweep | --sort-patterns | --sort-longest]...
+const USAGE: &str = "usage: versus [FLAG]...
+       scan:       --sweep --catalog --strategies --views --host --ladder --traffic --custom --shapes
+       compaction: --select --fractions --select-types
+       segments:   --segments
+       sort:       --sort --sort-sweep --sort-patterns --sort-longest
        versus --plot FILE FOLDER
        versus --plot-ladder FILE FOLDER";
 
@@ -98,9 +110,9 @@ fn main() -> ExitCode {
             "--ladder" => ladder::ladder,
             "--traffic" => ladder::traffic,
             "--views" => views,
-            "--select" => select::lengths,
-            "--fractions" => select::fractions,
-            "--select-types" => select::types,
+            "--select" => compact::lengths,
+            "--fractions" => compact::fractions,
+            "--select-types" => compact::types,
             "--segments" => segments::segments,
             "--sort" => sort::sorts,
             "--sort-sweep" => sort::sweep,

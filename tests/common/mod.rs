@@ -1,9 +1,13 @@
-//! What all tests share: random data, a naive oracle, the device if there is one.
+//! What all tests share: the device if there is one, random data, a naive oracle, edits of the templates.
 
+pub(crate) mod edit;
+
+use bytemuck::Pod;
 use half::{bf16, f16};
-use parascan::cudarc::driver::{CudaContext, CudaStream, DeviceRepr};
-use parascan::{Element, Error, Operator, cuda};
+use parascan::cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DeviceRepr};
+use parascan::{Block, Element, Error, Network, Operator, Strategy, cuda};
 use std::env;
+use std::ffi::c_void;
 use std::fmt::Debug;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
@@ -37,6 +41,39 @@ pub(crate) fn much_memory() -> MutexGuard<'static, ()> {
     static MEMORY: Mutex<()> = Mutex::new(());
     MEMORY.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// The address of device memory, as a kernel's argument.
+pub(crate) fn address<T>(slice: &CudaSlice<T>, stream: &CudaStream) -> u64 {
+    slice.device_ptr(stream).0
+}
+
+/// The pointer to an argument of a launch.
+pub(crate) fn p<A>(argument: &A) -> *const c_void {
+    std::ptr::from_ref(argument).cast()
+}
+
+// ---- strategies --------------------------------------------------------------------------------------------------------------
+
+/// Every strategy of a scan with the default block.
+pub(crate) const STRATEGIES: [Strategy; 5] = [
+    Strategy::Auto,
+    Strategy::PrefixServer(Block::WarpShuffles),
+    Strategy::LookBack(Block::WarpShuffles),
+    Strategy::Chained(Block::WarpShuffles),
+    Strategy::Hierarchical(Block::WarpShuffles),
+];
+
+/// Every network and form of the textbook, and every strategy, once or twice.
+pub(crate) const TEXTBOOK: [Strategy; 8] = [
+    Strategy::Hierarchical(Block::Plain(Network::KoggeStone)),
+    Strategy::Chained(Block::Plain(Network::KoggeStoneDoubleBuffered)),
+    Strategy::LookBack(Block::Plain(Network::BrentKung)),
+    Strategy::PrefixServer(Block::Shifted(Network::Sklansky)),
+    Strategy::Hierarchical(Block::Coarsened(Network::BrentKung)),
+    Strategy::Chained(Block::Coarsened(Network::WarpShuffles)),
+    Strategy::LookBack(Block::Coarsened(Network::KoggeStoneDoubleBuffered)),
+    Strategy::LookBack(Block::Shifted(Network::WarpShuffles)),
+];
 
 // ---- random data -------------------------------------------------------------------------------------------------------------
 
@@ -146,6 +183,19 @@ pub(crate) fn data<T: Sample>(rng: &mut Rng, draw: Draw, n: usize) -> Vec<T> {
     (0..n).map(|i| T::draw(rng, draw, i)).collect()
 }
 
+/// Elements of any bits.
+pub(crate) fn any<T: Sample>(rng: &mut Rng, n: usize) -> Vec<T> {
+    data(rng, Draw::Any, n)
+}
+
+/// Plain data of any bits.
+pub(crate) fn noise<V: Pod>(rng: &mut Rng, n: usize) -> Vec<V> {
+    let mut items: Vec<V> = bytemuck::zeroed_vec(n);
+    let bytes = rng.bytes(n * size_of::<V>());
+    bytemuck::cast_slice_mut::<V, u8>(&mut items).copy_from_slice(&bytes);
+    items
+}
+
 // ---- the oracle --------------------------------------------------------------------------------------------------------------
 
 /// What a scan does besides its operator.
@@ -175,6 +225,22 @@ pub(crate) fn assert_same<T: Sample>(got: &[T], expected: &[T], what: &dyn Debug
     assert_eq!(got.len(), expected.len(), "{what:?}");
     if let Some(i) = (0..got.len()).find(|&i| !got[i].same(expected[i])) {
         let wrong = (0..got.len()).filter(|&i| !got[i].same(expected[i])).count();
+        panic!(
+            "{what:?}: item {i} of {} is {:?} and should be {:?}; {wrong} are wrong",
+            got.len(),
+            got[i],
+            expected[i]
+        );
+    }
+}
+
+/// Compares bytes, so that NaNs and padding-free structs of any kind are told apart.
+#[track_caller]
+pub(crate) fn assert_bytes<V: Pod + Debug>(got: &[V], expected: &[V], what: &dyn Debug) {
+    assert_eq!(got.len(), expected.len(), "{what:?}");
+    let same = |i: &usize| bytemuck::bytes_of(&got[*i]) == bytemuck::bytes_of(&expected[*i]);
+    if let Some(i) = (0..got.len()).find(|i| !same(i)) {
+        let wrong = (0..got.len()).filter(|i| !same(i)).count();
         panic!(
             "{what:?}: item {i} of {} is {:?} and should be {:?}; {wrong} are wrong",
             got.len(),

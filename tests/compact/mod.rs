@@ -1,6 +1,6 @@
 //! One suite of compaction, partition and unique, stamped over elements and both engines.
 
-use crate::common::{Draw, Rng, Sample, assert_same, data, stream};
+use crate::common::{Draw, Rng, Sample, assert_bytes, assert_same, data, noise, stream};
 use bytemuck::Pod;
 use half::{bf16, f16};
 use parascan::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
@@ -62,28 +62,4 @@ fn kept<V: Copy>(items: &[V], flags: &[u8]) -> Vec<V> {
 }
 fn inverted(flags: &[u8]) -> Vec<u8> {
     flags.iter().map(|&flag| u8::from(flag == 0)).collect()
-}
-
-/// Anything at all, of plain data.
-fn noise<V: Pod>(rng: &mut Rng, n: usize) -> Vec<V> {
-    let mut items: Vec<V> = bytemuck::zeroed_vec(n);
-    for byte in bytemuck::cast_slice_mut::<V, u8>(&mut items) {
-        *byte = rng.next() as u8;
-    }
-    items
-}
-
-#[track_caller]
-fn assert_bytes<V: Pod + Debug>(got: &[V], expected: &[V], what: &dyn Debug) {
-    assert_eq!(got.len(), expected.len(), "{what:?}");
-    let same = |i: &usize| bytemuck::bytes_of(&got[*i]) == bytemuck::bytes_of(&expected[*i]);
-    if let Some(i) = (0..got.len()).find(|i| !same(i)) {
-        let wrong = (0..got.len()).filter(|i| !same(i)).count();
-        panic!(
-            "{what:?}: item {i} of {} is {:?} and should be {:?}; {wrong} are wrong",
-            got.len(),
-            got[i],
-            expected[i]
-        );
-    }
 }

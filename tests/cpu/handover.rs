@@ -1,6 +1,7 @@
 //! The hand-over with a state that is not one carry: a stable counting pass with 256 counters.
 
-use super::{Noise, pool, watched};
+use super::{pool, watched};
+use crate::common::Rng;
 use parascan::cpu::hand_over;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -44,13 +45,13 @@ fn counting_pass(keys: &[u64], tile: usize) -> Vec<u64> {
 
 #[test]
 fn a_stable_counting_pass() {
-    let mut noise = Noise::new();
+    let mut rng = Rng::new();
     for threads in [1, 2, 3, 8] {
         let pool = pool(threads);
         for tile in [1, 7, 100, 4096] {
-            let n = 1 + noise.below(if tile == 1 { 500 } else { 20_000 });
+            let n = 1 + rng.below(if tile == 1 { 500 } else { 20_000 });
             // A skewed byte to sort by, and the position above it, which tells whether equal bytes kept their order.
-            let keys: Vec<u64> = (0..n as u64).map(|i| i << 8 | (noise.next() & noise.next() & 0xff)).collect();
+            let keys: Vec<u64> = (0..n as u64).map(|i| i << 8 | (rng.next() & rng.next() & 0xff)).collect();
             let mut expected = keys.clone();
             expected.sort_by_key(|key| key & 0xff);
             let sorted = watched("counting pass", || pool.install(|| counting_pass(&keys, tile)));

@@ -1,6 +1,7 @@
 //! What a user's operator may do to the threads: panic, enter rayon, start a pipeline of its own.
 
-use super::{Noise, pool, watched};
+use super::{pool, watched};
+use crate::common::Rng;
 use parascan::{
     DeviceCode, Element, Operator, Sum,
     cpu::{Sink, Source, hand_over, pipeline},
@@ -76,13 +77,13 @@ addition!(Explosive, |_a, b| assert!(b != MINE, "stepped on a mine"));
 
 #[test]
 fn a_panic_reaches_the_caller() {
-    let mut noise = Noise::new();
+    let mut rng = Rng::new();
     for threads in [1, 2, 8] {
         let pool = pool(threads);
         for round in 0..10 {
             // Aggregates are even, so that only the item itself, which is odd, goes off.
-            let mut items: Vec<u32> = (0..N).map(|_| noise.next() as u32 & !1).collect();
-            let mine = 1 + noise.below(N - 1);
+            let mut items: Vec<u32> = (0..N).map(|_| rng.next() as u32 & !1).collect();
+            let mine = 1 + rng.below(N - 1);
             items[mine] = MINE;
             let outcome = watched("panic in combine", || {
                 // On the pool's threads, and from outside.
@@ -105,11 +106,11 @@ fn a_panic_reaches_the_caller() {
 /// Panics in each of the three closures of the hand-over.
 #[test]
 fn a_panic_of_any_closure_reaches_the_caller() {
-    let mut noise = Noise::new();
+    let mut rng = Rng::new();
     for threads in [1, 2, 8] {
         let pool = pool(threads);
         for place in 0..3 {
-            let bad = 1 + noise.below(98);
+            let bad = 1 + rng.below(98);
             let go = || {
                 hand_over(
                     100,
@@ -145,8 +146,8 @@ addition!(EntersRayon, |a, b| nested(a, b));
 
 #[test]
 fn an_operator_that_enters_rayon() {
-    let mut noise = Noise::new();
-    let items: Vec<u32> = (0..N).map(|_| noise.next() as u32).collect();
+    let mut rng = Rng::new();
+    let items: Vec<u32> = (0..N).map(|_| rng.next() as u32).collect();
     let expected = serial(&items);
     for threads in [1, 2, 8] {
         let pool = pool(threads);
@@ -180,8 +181,8 @@ addition!(StartsPipelines, |a, b| pipeline_inside(a, b));
 
 #[test]
 fn an_operator_that_starts_pipelines() {
-    let mut noise = Noise::new();
-    let items: Vec<u32> = (0..N).map(|_| noise.next() as u32).collect();
+    let mut rng = Rng::new();
+    let items: Vec<u32> = (0..N).map(|_| rng.next() as u32).collect();
     let expected = serial(&items);
     for threads in [1, 2, 8] {
         let pool = pool(threads);

@@ -7,42 +7,8 @@ mod pipeline;
 use std::{
     io::Write,
     sync::{Arc, Condvar, Mutex},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
-
-/// Fresh random numbers (xorshift), which print their seed when a test fails.
-struct Noise {
-    seed: u64,
-    state: u64,
-}
-
-impl Noise {
-    /// A new seed each time, or `PARASCAN_SEED`.
-    fn new() -> Noise {
-        let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-        let seed = std::env::var("PARASCAN_SEED").map_or_else(|_| clock() | 1, |seed| seed.parse().unwrap());
-        Noise { seed, state: seed }
-    }
-
-    fn next(&mut self) -> u64 {
-        self.state ^= self.state << 13;
-        self.state ^= self.state >> 7;
-        self.state ^= self.state << 17;
-        self.state.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() >> 11) as usize % n
-    }
-}
-
-impl Drop for Noise {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("PARASCAN_SEED={}", self.seed);
-        }
-    }
-}
 
 fn pool(threads: usize) -> rayon::ThreadPool {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap()

@@ -1,6 +1,7 @@
 //! The pipeline with other sources and sinks than a scan's, and its promise of the same bits.
 
-use super::{Noise, pool, watched};
+use super::{pool, watched};
+use crate::common::Rng;
 use parascan::{
     Operator, Sum,
     cpu::{Sink, Source, pipeline},
@@ -39,12 +40,12 @@ impl Sink<u32, u64> for Scatter<'_> {
 
 #[test]
 fn compaction() {
-    let mut noise = Noise::new();
+    let mut rng = Rng::new();
     let keep = |item: u32| !item.is_multiple_of(3);
     for threads in [1, 2, 8] {
         let pool = pool(threads);
-        for n in [0, 1, 1000, SEVERAL_TILES, SEVERAL_TILES + noise.below(100_000)] {
-            let items: Vec<u32> = (0..n).map(|_| noise.next() as u32 >> 1).collect();
+        for n in [0, 1, 1000, SEVERAL_TILES, SEVERAL_TILES + rng.below(100_000)] {
+            let items: Vec<u32> = (0..n).map(|_| rng.next() as u32 >> 1).collect();
             let expected: Vec<u32> = items.iter().copied().filter(|&item| keep(item)).collect();
             let output: Vec<AtomicU32> = expected.iter().map(|_| AtomicU32::new(u32::MAX)).collect();
             let count = watched("compaction", || {
@@ -90,13 +91,13 @@ impl Sink<u8, u64> for Offsets<'_> {
 
 #[test]
 fn offsets_one_more_than_sizes() {
-    let mut noise = Noise::new();
+    let mut rng = Rng::new();
     for threads in [1, 2, 8] {
         let pool = pool(threads);
-        for n in [1, 300, 2 * 131_584 + 1, 600_000 + noise.below(100_000)] {
-            let sizes: Vec<u8> = (0..n).map(|_| noise.next() as u8).collect();
+        for n in [1, 300, 2 * 131_584 + 1, 600_000 + rng.below(100_000)] {
+            let sizes: Vec<u8> = (0..n).map(|_| rng.next() as u8).collect();
             let offsets: Vec<AtomicU64> = (0..=n).map(|_| AtomicU64::new(u64::MAX)).collect();
-            let base = noise.next() >> 20;
+            let base = rng.next() >> 20;
             let source = Rounded { sizes: &sizes, alignment: 64 };
             let total = watched("offsets", || {
                 pool.install(|| pipeline::<Sum, u64, _, _>(n, Some(base), source, Offsets(&offsets)))
@@ -139,12 +140,11 @@ fn sums(items: &[f32], init: Option<f32>) -> Vec<u32> {
 
 #[test]
 fn the_same_bits_with_any_number_of_threads() {
-    let mut noise = Noise::new();
-    for n in [100, 32_896, 65_537, SEVERAL_TILES, 400_000 + noise.below(100_000)] {
+    let mut rng = Rng::new();
+    for n in [100, 32_896, 65_537, SEVERAL_TILES, 400_000 + rng.below(100_000)] {
         // Many orders of magnitude and both signs, so that each other grouping rounds differently somewhere.
-        let items: Vec<f32> =
-            (0..n).map(|_| (noise.next() as i32 as f32) * 2f32.powi(noise.below(24) as i32)).collect();
-        let init = (noise.below(2) == 1).then_some(0.7);
+        let items: Vec<f32> = (0..n).map(|_| (rng.next() as i32 as f32) * 2f32.powi(rng.below(24) as i32)).collect();
+        let init = (rng.below(2) == 1).then_some(0.7);
         let expected = pool(1).install(|| sums(&items, init));
         let serial = items.iter().scan(init.unwrap_or(0.0), |sum, x| {
             *sum += x;
@@ -165,8 +165,8 @@ fn the_same_bits_with_any_number_of_threads() {
 
 #[test]
 fn many_pools_at_once() {
-    let mut noise = Noise::new();
-    let items: Vec<f32> = (0..SEVERAL_TILES).map(|_| noise.next() as i32 as f32).collect();
+    let mut rng = Rng::new();
+    let items: Vec<f32> = (0..SEVERAL_TILES).map(|_| rng.next() as i32 as f32).collect();
     let expected = sums(&items, None);
     watched("many pools", || {
         std::thread::scope(|scope| {

@@ -8,7 +8,8 @@
 //! past the last tile), and what would be a fault, which ends the process (vectors at an odd address, words of a scan of one
 //! tile).
 
-use super::subject::{Edit, Join, Maps, Outcome, Subject, once, templates, twice};
+use super::subject::{Join, Maps, Outcome, Subject, templates};
+use crate::common::edit::{Edit, once, twice};
 use crate::common::{Options, Rng, context};
 use crate::machines::process::is_alone;
 use parascan::cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;

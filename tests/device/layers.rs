@@ -1,10 +1,8 @@
 //! The two layers of the core under primitives other than scan: what compaction, offsets and a radix sort will stand on.
 
-use super::any;
-use crate::common::{Rng, context};
+use crate::common::{Rng, address, any, context, p};
 use parascan::cuda::Kernels;
-use parascan::cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
-use std::ffi::c_void;
+use parascan::cudarc::driver::{CudaSlice, CudaStream};
 use std::sync::Arc;
 
 const SOURCE: &str = include_str!("layers.cu");
@@ -14,14 +12,6 @@ const DIGITS_BEFORE: usize = 2;
 
 fn kernels(stream: &CudaStream) -> Kernels {
     Kernels::compile(stream.context(), "layers", SOURCE, &["compact", "offsets", "digits_before"]).unwrap()
-}
-
-pub(super) fn address<T>(slice: &CudaSlice<T>, stream: &CudaStream) -> u64 {
-    slice.device_ptr(stream).0
-}
-
-pub(super) fn p<A>(argument: &A) -> *const c_void {
-    std::ptr::from_ref(argument).cast()
 }
 
 /// Memory for a hand-over of so many tiles, zero, and more than enough: the layers say what they use, not how much.

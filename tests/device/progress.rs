@@ -1,8 +1,7 @@
 //! Another kernel holds nearly all of the card: a scan comes to its end meanwhile, and tiles that wait for each other do when it
 //! is gone. Or a stream has a small part of the card for good.
 
-use super::{STRATEGIES, TEXTBOOK, any};
-use crate::common::{Options, Rng, assert_same, context, oracle};
+use crate::common::{Options, Rng, STRATEGIES, TEXTBOOK, any, assert_same, context, oracle};
 use crate::machines::process::is_alone;
 use libloading::Library;
 use parascan::cuda::Kernels;

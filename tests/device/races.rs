@@ -1,9 +1,9 @@
 //! Races on purpose, which racecheck must report: so that it finds nothing in the walks (`sanitize.rs`) says something. No run of
 //! theirs has to go wrong, so each is ignored but where compute-sanitizer is what fails.
 
-use super::layers::{address, p};
-use super::subject::{Edit, Join, Maps, Subject, once, templates};
-use crate::common::{Options, Rng, context};
+use super::subject::{Join, Maps, Subject, templates};
+use crate::common::edit::{Edit, once};
+use crate::common::{Options, Rng, address, context, p};
 use parascan::cuda::Kernels;
 
 /// The warps of the server hand on prefixes by plain stores.

@@ -2,8 +2,7 @@
 //! sanitize` takes seconds where the whole suite would take hours. Compaction, offsets, segments and sort have walks of the same
 //! name. For racecheck, with PARASCAN_CHECKED=1.
 
-use super::{STRATEGIES, TEXTBOOK, any};
-use crate::common::{Draw, Options, Rng, Sample, assert_same, data, oracle, stream};
+use crate::common::{Draw, Options, Rng, STRATEGIES, Sample, TEXTBOOK, any, assert_same, data, oracle, stream};
 use half::f16;
 use parascan::operators::{Compose, Matrix, Moments, Transitions};
 use parascan::{Last, Operator, Sum, Workspace, scan};

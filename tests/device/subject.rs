@@ -1,7 +1,7 @@
 //! The hand-over under test: the templates as one text that a test may alter, in kernels on memory of their own.
 
-use super::layers::{address, p};
-use crate::common::{Options, Sample, oracle};
+use crate::common::edit::{Edit, once, one_text};
+use crate::common::{Options, Sample, address, oracle, p};
 use parascan::cuda::Kernels;
 use parascan::cudarc::driver::{CudaSlice, CudaStream};
 use parascan::{DeviceCode, Operator};
@@ -19,31 +19,6 @@ const TEMPLATES: [&str; 7] = [
     include_str!("../../cuda-templates/compact/compact.cuh"),
     include_str!("../../cuda-templates/compact/one_buffer.cuh"),
 ];
-
-/// A piece of the templates, which is in them so many times, and what comes in its place.
-#[derive(Clone, Copy)]
-pub(super) struct Edit {
-    times: usize,
-    piece: &'static str,
-    by: &'static str,
-}
-
-pub(super) const fn once(piece: &'static str, by: &'static str) -> Edit {
-    Edit { times: 1, piece, by }
-}
-
-/// A piece that both forms of look-back have.
-pub(super) const fn twice(piece: &'static str, by: &'static str) -> Edit {
-    Edit { times: 2, piece, by }
-}
-
-impl Edit {
-    pub(super) fn apply(&self, text: &str) -> String {
-        let Edit { times, piece, by } = self;
-        assert_eq!(text.matches(piece).count(), *times, "the templates are not what the test alters: {piece}");
-        text.replace(piece, by)
-    }
-}
 
 /// Places to pause, and memory that begins as bad as it may be: all of it changes nothing that the templates promise.
 const HOOKS: &[Edit] = &[
@@ -79,9 +54,7 @@ const HOOKS: &[Edit] = &[
 
 /// The templates in one text, with the hooks.
 pub(super) fn templates() -> String {
-    let line = |line: &&str| !line.starts_with("#include") && !line.starts_with("#pragma once");
-    let text: String = TEMPLATES.iter().flat_map(|text| text.split_inclusive('\n').filter(line)).collect();
-    HOOKS.iter().fold(text, |text, hook| hook.apply(&text))
+    HOOKS.iter().fold(one_text(&TEMPLATES), |text, hook| hook.apply(&text))
 }
 
 /// A way of joining tiles.

@@ -1,151 +1,22 @@
-//! Properties of scan on inputs that proptest draws and shrinks, on both engines.
-//!
-//! Inputs are such that every operator is exact on them, so that results may be compared bit for bit however they were
-//! grouped: any bits for those that always are, small whole numbers for rounded sums.
+//! Properties of each primitive on inputs that proptest draws and shrinks, on both engines.
 
-use crate::common::{Options, Sample, oracle, stream};
-use half::f16;
-use parascan::cudarc::driver::CudaStream;
-use parascan::laws::{any_bits, proptest};
-use parascan::{Associativity, Operator, Scan, scan};
+use parascan::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
+use parascan::laws::proptest;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestError, TestRunner};
-use std::fmt::{self, Debug};
+use proptest::test_runner::{Config, TestRunner};
 use std::sync::Arc;
 
-mod kept;
-mod sorted;
-
-// ---- what is drawn -----------------------------------------------------------------------------------------------------------
-
-/// An element with whole numbers so small that the sums of 2000 are exact.
-trait Value: Sample {
-    const MOST: i8;
-    fn whole(k: i8) -> Self;
-}
-macro_rules! values { ($($t:ident $most:literal $whole:expr;)*) => { $(
-    impl Value for $t {
-        const MOST: i8 = $most;
-        fn whole(k: i8) -> $t {
-            let whole: fn(i8) -> $t = $whole;
-            whole(k)
-        }
-    }
-)* } }
-values! { f32 100 f32::from; i32 100 i32::from; u64 100 |k| k as u64; f16 1 f16::from; }
-
-fn value<Op: Operator<T>, T: Value>() -> BoxedStrategy<T> {
-    match Op::ASSOCIATIVITY {
-        Associativity::Exact => any_bits().boxed(),
-        Associativity::Rounding => (-T::MOST..=T::MOST).prop_map(T::whole).boxed(),
-    }
-}
-
-/// What is scanned. Prints itself in runs.
-#[derive(Clone)]
-struct Input<T>(Vec<T>);
-
-impl<T: Debug> Debug for Input<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const MOST: usize = 50;
-        let shown: Vec<String> = self.0.iter().map(|x| format!("{x:?}")).collect();
-        let runs: Vec<&[String]> = shown.chunk_by(|x, y| x == y).collect();
-        write!(f, "{} items:", shown.len())?;
-        for run in runs.iter().take(MOST) {
-            match run.len() {
-                1 => write!(f, " {}", run[0])?,
-                n => write!(f, " {n} times {}", run[0])?,
-            }
-        }
-        if runs.len() > MOST { write!(f, " and {} more runs", runs.len() - MOST) } else { Ok(()) }
-    }
-}
-
-/// Short inputs, some of a few thousand items, and, where sums do not bound them, some that both engines cut up.
-fn input<Op: Operator<T>, T: Value>() -> BoxedStrategy<Input<T>> {
-    let drawn = |most: usize| vec(value::<Op, T>(), 0..=most).prop_map(Input);
-    match Op::ASSOCIATIVITY {
-        Associativity::Exact => prop_oneof![4 => drawn(200), 2 => drawn(2000), 2 => long_input::<Op, T>()].boxed(),
-        Associativity::Rounding => prop_oneof![2 => drawn(200), 1 => drawn(2000)].boxed(),
-    }
-}
-
-/// Up to 200000 items, of a few values that take turns in no order.
-fn long_input<Op: Operator<T>, T: Value>() -> impl Strategy<Value = Input<T>> + use<Op, T> {
-    (vec(value::<Op, T>(), 1..=50), 0..=200_000usize).prop_map(|(values, n)| {
-        let turn = |i: usize| (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        Input((0..n).map(|i| values[turn(i) as usize % values.len()]).collect())
-    })
-}
-
-/// How to scan, besides the operator.
-#[derive(Clone, Copy, Debug)]
-struct How<T> {
-    options: Options<T>,
-    in_place: bool,
-}
-
-impl<T> How<T> {
-    /// Inclusive, forwards.
-    fn plain(init: Option<T>, in_place: bool) -> How<T> {
-        How { options: Options { exclusive: false, init, reverse: false }, in_place }
-    }
-}
-
-/// An exclusive scan has a first value.
-fn how<Op: Operator<T>, T: Value>() -> impl Strategy<Value = How<T>> + use<Op, T> {
-    let drawn = (any::<bool>(), proptest::option::of(value::<Op, T>()), any::<bool>(), any::<bool>());
-    drawn.prop_map(|(exclusive, init, reverse, in_place)| {
-        let exclusive = exclusive && (init.is_some() || Op::IDENTITY.is_some());
-        How { options: Options { exclusive, init, reverse }, in_place }
-    })
-}
-
-// ---- engines -----------------------------------------------------------------------------------------------------------------
+mod compact;
+mod offsets;
+mod scan;
+mod segments;
+mod sort;
 
 enum Engine {
     Host,
     Device(Arc<CudaStream>),
 }
-
-impl Engine {
-    fn scan<Op: Operator<T>, T: Value>(&self, input: &[T], how: How<T>) -> Vec<T> {
-        let scan = builder::<Op, T>(how.options);
-        match (self, how.in_place) {
-            (Engine::Host, false) => scan.run(input).unwrap(),
-            (Engine::Host, true) => {
-                let mut data = input.to_vec();
-                scan.run_in_place(&mut data).unwrap();
-                data
-            }
-            (Engine::Device(_), _) if input.is_empty() => Vec::new(), // cudarc copies nothing of no length
-            (Engine::Device(stream), in_place) => {
-                let mut data = stream.clone_htod(input).unwrap();
-                if in_place {
-                    scan.run_in_place(&mut data).unwrap();
-                } else {
-                    data = scan.run(&data).unwrap();
-                }
-                stream.clone_dtoh(&data).unwrap()
-            }
-        }
-    }
-}
-
-/// An exclusive scan without `init` starts from the identity; `exclusive()` asks for one when it is compiled.
-fn builder<Op: Operator<T>, T: Value>(Options { exclusive, init, reverse }: Options<T>) -> Scan<Op, T> {
-    let mut builder = scan::<Op, T>();
-    if let Some(init) = init {
-        builder = builder.init(init);
-    }
-    if exclusive {
-        builder = builder.exclusive_from(init.unwrap_or_else(|| Op::lower(Op::IDENTITY.expect("`how` asks for one"))));
-    }
-    if reverse { builder.reverse() } else { builder }
-}
-
-// ---- properties --------------------------------------------------------------------------------------------------------------
 
 fn config() -> Config {
     let config = Config { failure_persistence: None, max_shrink_iters: 1 << 16, ..Config::default() };
@@ -157,127 +28,52 @@ fn for_all<S: Strategy>(strategy: S, property: impl Fn(S::Value) -> Result<(), T
     TestRunner::new(config()).run(&strategy, property).unwrap_or_else(|e| panic!("{e}"));
 }
 
-fn same<T: Value>(got: &[T], expected: &[T]) -> Result<(), TestCaseError> {
-    prop_assert_eq!(got.len(), expected.len());
-    if let Some(i) = (0..got.len()).find(|&i| !got[i].same(expected[i])) {
-        return Err(TestCaseError::fail(format!("item {i} is {:?} and should be {:?}", got[i], expected[i])));
-    }
-    Ok(())
-}
-
-fn is_the_oracle<Op: Operator<T>, T: Value>(engine: &Engine) {
-    let inputs = prop_oneof![3 => input::<Op, T>(), 1 => long_input::<Op, T>()];
-    for_all((inputs, how::<Op, T>()), |(Input(input), how)| {
-        same(&engine.scan::<Op, T>(&input, how), &oracle::<Op, T>(&input, how.options))
-    });
-}
-
-/// The scan of x and y in a row is that of x, then that of y from where x ended.
-fn stitches<Op: Operator<T>, T: Value>(engine: &Engine) {
-    let drawn = (input::<Op, T>(), input::<Op, T>(), proptest::option::of(value::<Op, T>()), any::<bool>());
-    for_all(drawn, |(Input(x), Input(y), init, in_place)| {
-        let whole = engine.scan::<Op, T>(&[&x[..], &y].concat(), How::plain(init, in_place));
-        let first = engine.scan::<Op, T>(&x, How::plain(init, in_place));
-        let end = first.last().copied().or(init);
-        let second = engine.scan::<Op, T>(&y, How::plain(end, in_place));
-        same(&whole, &[first, second].concat())
-    });
-}
-
-/// The exclusive scan is the inclusive one, an item later.
-fn exclusive_is_inclusive_later<Op: Operator<T>, T: Value>(engine: &Engine) {
-    for_all((input::<Op, T>(), how::<Op, T>()), |(Input(input), mut how)| {
-        how.options.exclusive = how.options.init.is_some() || Op::IDENTITY.is_some();
-        let exclusive = engine.scan::<Op, T>(&input, how);
-        let first = how.options.init.map(Op::lift).or(Op::IDENTITY).map(Op::lower);
-        how.options.exclusive = false;
-        let mut later = engine.scan::<Op, T>(&input, how);
-        match (first, how.options.reverse) {
-            _ if input.is_empty() => {}
-            (None, _) => {} // both were inclusive
-            (Some(first), false) => {
-                later.rotate_right(1);
-                later[0] = first;
+/// The result of a call on the engine. Inside the call each `$data` is the host's data or a copy on the device.
+macro_rules! on {
+    ($engine:expr, |$($data:ident),*| $run:expr) => {
+        match $engine {
+            Engine::Host => $run,
+            Engine::Device(stream) => {
+                $( let $data = &crate::properties::uploaded(stream, $data); )*
+                crate::properties::downloaded(stream, &$run)
             }
-            (Some(first), true) => {
-                later.rotate_left(1);
-                *later.last_mut().expect("not empty") = first;
-            }
-        }
-        same(&exclusive, &later)
-    });
-}
-
-/// A reverse scan is the reverse of the scan of the reverse.
-fn reverse_is_reversed<Op: Operator<T>, T: Value>(engine: &Engine) {
-    for_all((input::<Op, T>(), how::<Op, T>()), |(Input(mut input), mut how)| {
-        let one = engine.scan::<Op, T>(&input, how);
-        input.reverse();
-        how.options.reverse = !how.options.reverse;
-        let mut other = engine.scan::<Op, T>(&input, how);
-        other.reverse();
-        same(&one, &other)
-    });
-}
-
-/// To begin with a value is to combine every output with it, the value in front.
-fn init_is_in_front<Op: Operator<T>, T: Value>(engine: &Engine) {
-    for_all(
-        (input::<Op, T>(), value::<Op, T>(), any::<bool>(), any::<bool>()),
-        |(Input(input), init, reverse, in_place)| {
-            let mut how = How::plain(Some(init), in_place);
-            how.options.reverse = reverse;
-            let with = engine.scan::<Op, T>(&input, how);
-            how.options.init = None;
-            let without = engine.scan::<Op, T>(&input, how);
-            let in_front = |x: &T| Op::lower(Op::combine(Op::lift(init), Op::lift(*x)));
-            same(&with, &without.iter().map(in_front).collect::<Vec<_>>())
-        },
-    );
-}
-
-macro_rules! stamp {
-    ($($op:ident [$($t:ident)*])*) => { $(
-        #[allow(non_snake_case)]
-        mod $op {
-            $( mod $t {
-                use super::super::*;
-                stamp!(@engine on_host Some(Engine::Host), $op, $t);
-                stamp!(@engine on_device stream().map(Engine::Device), $op, $t);
-            } )*
-        }
-    )* };
-    (@engine $engine:ident $make:expr, $op:ident, $t:ident) => {
-        mod $engine {
-            use super::*;
-            stamp!(@tests $make, $op, $t,
-                is_the_oracle stitches exclusive_is_inclusive_later reverse_is_reversed init_is_in_front);
         }
     };
-    (@tests $make:expr, $op:ident, $t:ident, $($property:ident)*) => { $(
-        #[test]
-        fn $property() {
-            if let Some(engine) = $make {
-                super::super::super::$property::<parascan::$op, $t>(&engine);
-            }
-        }
-    )* };
 }
-stamp! { Sum [f32 i32 u64 f16] Max [f32 i32 u64 f16] Last [f32 i32 u64 f16] }
 
-// ---- the tests themselves ----------------------------------------------------------------------------------------------------
+use on;
 
-/// A property that fails is shrunk to the shortest input that breaks it, of the plainest values.
-#[test]
-fn failures_shrink() {
-    fn smallest(inputs: impl Strategy<Value = Input<f32>>) -> Vec<f32> {
-        let short = |Input(input)| if input.len() <= 37 { Ok(()) } else { Err(TestCaseError::fail("too long")) };
-        match TestRunner::new(config()).run(&inputs, short) {
-            Err(TestError::Fail(_, Input(input))) => input,
-            other => panic!("{other:?}"),
-        }
+fn uploaded<T: DeviceRepr>(stream: &Arc<CudaStream>, data: &[T]) -> CudaSlice<T> {
+    if data.is_empty() { stream.null().unwrap() } else { stream.clone_htod(data).unwrap() }
+}
+fn downloaded<T: DeviceRepr>(stream: &CudaStream, data: &CudaSlice<T>) -> Vec<T> {
+    if data.is_empty() {
+        Vec::new()
+    } else {
+        data.stream().clone_dtoh(data).inspect(|_| stream.synchronize().unwrap()).unwrap()
     }
-    assert_eq!(smallest(input::<parascan::Sum, f32>()), [0.0; 38]);
-    assert_eq!(smallest(long_input::<parascan::Sum, f32>()), [0.0; 38]);
-    assert_eq!(smallest(long_input::<parascan::Max, f32>()).len(), 38);
 }
+
+/// Sizes, most of them small, and empty ones.
+fn sizes() -> impl Strategy<Value = Vec<u32>> {
+    vec(prop_oneof![3 => Just(0_u32), 6 => 0..20_u32, 1 => 0..5000_u32], 0..2000)
+}
+
+/// A test of each property on each engine.
+macro_rules! on_both_engines {
+    ($($property:ident)*) => {
+        mod on_host {
+            use super::*;
+            $( #[test] fn $property() { super::$property(&Engine::Host); } )*
+        }
+        mod on_device {
+            use super::*;
+            $( #[test] fn $property() {
+                if let Some(stream) = crate::common::stream() {
+                    super::$property(&Engine::Device(stream));
+                }
+            } )*
+        }
+    };
+}
+use on_both_engines;

@@ -6,6 +6,13 @@ use parascan::cudarc::driver::CudaStream;
 use parascan::{Block, Network, Operator, Scan, Strategy, Workspace, scan};
 use std::sync::Arc;
 
+mod counts;
+mod graph;
+mod long;
+mod same_bits;
+mod streams;
+mod views;
+
 /// The options that an operator has: an exclusive scan needs a first value.
 fn options<Op: Operator<T>, T: Sample>(rng: &mut Rng, draw: Draw) -> Vec<Options<T>> {
     let mut all = Vec::new();

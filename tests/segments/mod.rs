@@ -1,7 +1,7 @@
 //! Packing segments, the way back, and allocation, on both engines against loops: long segments among short ones, empty ones
 //! anywhere.
 
-use crate::common::{Rng, much_memory, stream};
+use crate::common::{Rng, much_memory, noise, stream};
 use crate::machines::process::is_alone;
 use bytemuck::Pod;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
@@ -50,14 +50,6 @@ fn starts(lengths: &[u32]) -> Vec<u64> {
         starts.push(starts[i] + u64::from(length));
     }
     starts
-}
-
-fn noise<V: Pod>(rng: &mut Rng, n: usize) -> Vec<V> {
-    let mut items: Vec<V> = bytemuck::zeroed_vec(n);
-    for byte in bytemuck::cast_slice_mut::<V, u8>(&mut items) {
-        *byte = rng.next() as u8;
-    }
-    items
 }
 
 trait Narrow: Index + Copy + PartialEq + Debug {

@@ -1,6 +1,6 @@
 //! One suite of sort, stamped over keys and both engines. The oracle is the standard library's stable sort.
 
-use crate::common::{Rng, much_memory, stream};
+use crate::common::{Rng, assert_bytes, much_memory, noise, stream};
 use bytemuck::Pod;
 use half::{bf16, f16};
 use parascan::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
@@ -10,9 +10,11 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
+mod buckets;
 mod device;
 mod host;
 mod long;
+mod ranks;
 
 /// Keys, and the order that is promised for them.
 trait Key: SortKey + DeviceRepr + Debug {
@@ -198,29 +200,6 @@ fn pairs_of_keys(rng: &mut Rng, n: usize, descending: bool) -> (Vec<u32>, Vec<f3
 /// Those items, in that order.
 fn gathered<V: Copy>(items: &[V], order: &[u32]) -> Vec<V> {
     order.iter().map(|&i| items[i as usize]).collect()
-}
-
-/// Anything at all, of plain data.
-fn noise<V: Pod>(rng: &mut Rng, n: usize) -> Vec<V> {
-    let mut items: Vec<V> = bytemuck::zeroed_vec(n);
-    let bytes = rng.bytes(n * size_of::<V>());
-    bytemuck::cast_slice_mut::<V, u8>(&mut items).copy_from_slice(&bytes);
-    items
-}
-
-#[track_caller]
-fn assert_bytes<V: Pod + Debug>(got: &[V], expected: &[V], what: &dyn Debug) {
-    assert_eq!(got.len(), expected.len(), "{what:?}");
-    let same = |i: &usize| bytemuck::bytes_of(&got[*i]) == bytemuck::bytes_of(&expected[*i]);
-    if let Some(i) = (0..got.len()).find(|i| !same(i)) {
-        let wrong = (0..got.len()).filter(|i| !same(i)).count();
-        panic!(
-            "{what:?}: item {i} of {} is {:?} and should be {:?}; {wrong} are wrong",
-            got.len(),
-            got[i],
-            expected[i]
-        );
-    }
 }
 
 /// The oracle's own order: places are in it.

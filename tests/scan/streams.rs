@@ -1,7 +1,6 @@
 //! Many streams at once, many short scans in a row.
 
-use super::{STRATEGIES, any};
-use crate::common::{Options, Rng, assert_same, context, oracle};
+use crate::common::{Options, Rng, STRATEGIES, any, assert_same, context, oracle};
 use parascan::{Sum, Workspace, scan};
 
 const PLAIN: Options<u64> = Options { exclusive: false, init: None, reverse: false };

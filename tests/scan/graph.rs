@@ -1,8 +1,7 @@
 //! Capture into a CUDA graph, and many replays with other input each time. Each test runs alone in a process of its own: the
 //! driver refuses to synchronise a context while a stream of it is being captured, which other tests do.
 
-use super::{STRATEGIES, any};
-use crate::common::{Options, Rng, assert_same, context, oracle};
+use crate::common::{Options, Rng, STRATEGIES, any, assert_same, context, oracle};
 use crate::machines::process::is_alone;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use parascan::{Last, Max, Sum, Workspace, scan};

@@ -1,7 +1,6 @@
 //! Views that start anywhere: every distance of input and output from a multiple of 16 bytes, with guard words.
 
-use super::any;
-use crate::common::{Draw, Options, Rng, Sample, oracle, stream};
+use crate::common::{Draw, Options, Rng, Sample, any, oracle, stream};
 use crate::scan::check_on_device;
 use bytemuck::{Pod, Zeroable};
 use parascan::cudarc::driver::DeviceRepr;

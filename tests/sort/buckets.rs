@@ -1,7 +1,6 @@
 //! Which way keys of a spread go to buckets and to slots, and that the map it makes is one: buckets rise with the keys, and none is too large.
 
-use super::layers::{address, p};
-use crate::common::{Rng, context};
+use crate::common::{Rng, address, context, p};
 use parascan::cuda::Kernels;
 use parascan::cudarc::driver::CudaContext;
 use std::marker::PhantomData;

@@ -1,7 +1,6 @@
 //! Rounded sums are the same bits in every run, wherever the memory begins and whatever else the device does.
 
-use super::{STRATEGIES, TEXTBOOK};
-use crate::common::{Rng, Sample, context};
+use crate::common::{Rng, STRATEGIES, Sample, TEXTBOOK, context};
 use half::{bf16, f16};
 use parascan::{Operator, Product, Sum, Workspace, scan};
 

@@ -1,7 +1,6 @@
 //! Properties of sort, on both engines.
 
-use super::{Engine, for_all};
-use crate::common::stream;
+use super::{Engine, for_all, on_both_engines};
 use parascan::cudarc::driver::CudaSlice;
 use parascan::{Sort, SortKey, sort};
 use proptest::collection::vec;
@@ -18,7 +17,7 @@ fn keys() -> impl Strategy<Value = Vec<u32>> {
     prop_oneof![4 => vec(some.clone(), 0..300), 2 => vec(some.clone(), 0..10_000), 1 => vec(some, 20_000..40_000)]
 }
 
-/// The sort of keys, and where they were.
+/// The sorted keys and the indices.
 fn sorted<K: SortKey + parascan::cudarc::driver::DeviceRepr>(
     engine: &Engine,
     builder: Sort<K>,
@@ -29,26 +28,26 @@ fn sorted<K: SortKey + parascan::cudarc::driver::DeviceRepr>(
         Engine::Device(_) if keys.is_empty() => (Vec::new(), Vec::new()), // cudarc copies nothing of no length
         Engine::Device(stream) => {
             let there: CudaSlice<K> = stream.clone_htod(keys).unwrap();
-            let (keys, places) = (builder.run(&there).unwrap(), builder.indices::<u32, _>(&there).unwrap());
-            (stream.clone_dtoh(&keys).unwrap(), stream.clone_dtoh(&places).unwrap())
+            let (keys, indices) = (builder.run(&there).unwrap(), builder.indices::<u32, _>(&there).unwrap());
+            (stream.clone_dtoh(&keys).unwrap(), stream.clone_dtoh(&indices).unwrap())
         }
     }
 }
 
-/// Sorted keys are in order; where they were is a permutation that leads to them, and keeps the order of those that are the same.
+/// Sorted keys are in order. The indices are a permutation that gives them, and rise among equal keys.
 fn a_sort_is_a_stable_permutation(engine: &Engine) {
     for_all((keys(), any::<bool>()), |(keys, descending)| {
         let builder = if descending { sort::<u32>().descending() } else { sort::<u32>() };
-        let (sorted, places) = sorted(engine, builder, &keys);
-        prop_assert_eq!((sorted.len(), places.len()), (keys.len(), keys.len()));
+        let (sorted, indices) = sorted(engine, builder, &keys);
+        prop_assert_eq!((sorted.len(), indices.len()), (keys.len(), keys.len()));
         let mut is_there = vec![false; keys.len()];
-        for (&key, &i) in sorted.iter().zip(&places) {
+        for (&key, &i) in sorted.iter().zip(&indices) {
             prop_assert_eq!(key, keys[i as usize]);
             prop_assert!(!std::mem::replace(&mut is_there[i as usize], true), "{} twice", i);
         }
         for k in 1..sorted.len() {
             let before = if descending { sorted[k] < sorted[k - 1] } else { sorted[k - 1] < sorted[k] };
-            prop_assert!(before || sorted[k - 1] == sorted[k] && places[k - 1] < places[k], "{}", k);
+            prop_assert!(before || sorted[k - 1] == sorted[k] && indices[k - 1] < indices[k], "{}", k);
         }
         Ok(())
     });
@@ -65,13 +64,13 @@ fn by_low_bits_and_then_by_high_ones(engine: &Engine) {
     });
 }
 
-/// Sorted keys stay as they are, and so do their places.
+/// Sorted keys stay as they are, and so do their indices.
 fn a_sort_is_idempotent(engine: &Engine) {
     for_all(keys(), |keys| {
         let (once, _) = sorted(engine, sort::<u32>(), &keys);
-        let (twice, places) = sorted(engine, sort::<u32>(), &once);
+        let (twice, indices) = sorted(engine, sort::<u32>(), &once);
         prop_assert_eq!(once, twice);
-        prop_assert!(places.iter().enumerate().all(|(k, &i)| k == i as usize));
+        prop_assert!(indices.iter().enumerate().all(|(k, &i)| k == i as usize));
         Ok(())
     });
 }
@@ -90,20 +89,4 @@ fn floats_are_in_order(engine: &Engine) {
     });
 }
 
-macro_rules! stamp {
-    ($($property:ident)*) => {
-        mod on_host {
-            use super::*;
-            $( #[test] fn $property() { super::$property(&Engine::Host); } )*
-        }
-        mod on_device {
-            use super::*;
-            $( #[test] fn $property() {
-                if let Some(stream) = stream() {
-                    super::$property(&Engine::Device(stream));
-                }
-            } )*
-        }
-    };
-}
-stamp! { a_sort_is_a_stable_permutation by_low_bits_and_then_by_high_ones a_sort_is_idempotent floats_are_in_order }
+on_both_engines! { a_sort_is_a_stable_permutation by_low_bits_and_then_by_high_ones a_sort_is_idempotent floats_are_in_order }

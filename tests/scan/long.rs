@@ -1,7 +1,6 @@
 //! Past 2^32 elements.
 
-use super::STRATEGIES;
-use crate::common::{Rng, stream};
+use crate::common::{Rng, STRATEGIES, stream};
 use parascan::{Block, Strategy, Sum, Workspace, scan};
 
 #[test]

@@ -1,7 +1,6 @@
 //! What the formulas say of the textbook's scans is what the device counts: applications of the operator, barriers, launches.
 
-use super::layers::{address, p};
-use crate::common::{context, stream};
+use crate::common::{address, context, p, stream};
 use parascan::cuda::Kernels;
 use parascan::cudarc::driver::CudaContext;
 use parascan::cudarc::driver::sys::{self, CUdeviceptr, CUgraphInstantiate_flags, CUgraphNode, CUstreamCaptureMode};

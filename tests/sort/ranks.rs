@@ -1,9 +1,8 @@
 //! The order in which lanes are served by one atomic addition is promised by nobody, and on the machines that were seen it is always
 //! the same. Here it is made another, and the tile of a radix sort must come out stable all the same.
 
-use super::layers::{address, p};
-use super::subject::{Edit, once};
-use crate::common::{Rng, context};
+use crate::common::edit::{Edit, once, one_text};
+use crate::common::{Rng, address, context, p};
 use parascan::cuda::Kernels;
 
 const TEMPLATES: [&str; 2] =
@@ -62,8 +61,7 @@ fn in_any_order(rows: usize) {
     let Some(context) = context() else { return };
     let tile = 256 * rows;
     let stream = context.new_stream().unwrap();
-    let line = |line: &&str| !line.starts_with("#include") && !line.starts_with("#pragma once");
-    let [types, radix] = TEMPLATES.map(|text| text.split_inclusive('\n').filter(line).collect::<String>());
+    let [types, radix] = TEMPLATES.map(|text| one_text(&[text]));
     let text = format!("{types}#include \"sort/contract.cuh\"\n{radix}");
     let mut rng = Rng::new();
     let n = 20 * tile + 777;
