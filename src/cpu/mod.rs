@@ -3,22 +3,25 @@
 //! | layer | what it does | use it for |
 //! |---|---|---|
 //! | [`pipeline()`] | a [`Source`] makes carries, a [`Sink`] is given their prefixes | scans, compaction, offsets |
-//! | [`hand_over`] | tiles publish an aggregate and receive a prefix | what works on whole tiles: a radix sort's pass |
+//! | [`hand_over`] | tiles publish an aggregate and receive a prefix | work on whole tiles, such as a stable counting pass |
 //!
-//! The pipeline is built on the hand-over, and every primitive of the library on one of the two.
+//! The pipeline stands on the hand-over; scan, compaction and offsets stand on one of the two. The radix sort and segments
+//! stand on neither: their threads share work by histograms and by search.
 
 pub(crate) mod compact;
 mod handover;
 mod lanes;
 mod offsets;
 mod pipeline;
+#[cfg(test)]
+mod random;
 mod scan;
 pub(crate) mod segments;
 pub(crate) mod sort;
 mod sync;
 
-/// A number of bytes or items from which on the engine takes another path. Miri, which is a thousand times slower than the machine,
-/// divides it by 256, so that a few hundred items take every path.
+/// A number of bytes or items from which on the engine takes another path. Miri divides it by 256, because it is a thousand
+/// times slower than the machine: a few hundred items then take every path.
 const fn threshold(size: usize) -> usize {
     if cfg!(miri) { size >> 8 } else { size }
 }

@@ -236,18 +236,9 @@ impl<S, O: Offset, const STREAM: bool> Sink<S, O> for Starts<O, STREAM> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::random::noise;
 
     const TINY: Shape = Shape { tile: 136, small: 0 };
-
-    fn noise(n: usize, seed: u64) -> impl Iterator<Item = u64> {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        (0..n).map(move |_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state
-        })
-    }
 
     /// On pools of 1, 2 and 3 threads, with tiny tiles and with real ones.
     fn on_all(run: impl Fn(Shape) + Sync, real: Shape) {

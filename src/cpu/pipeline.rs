@@ -477,6 +477,7 @@ fn side_by_side<C: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::random::noise;
     use crate::{Last, Max, Sum};
     use std::sync::Mutex;
 
@@ -542,16 +543,6 @@ mod tests {
             tile_prefix = Some(plus(tile_prefix, sum(&sums).unwrap()));
         }
         (puts, last)
-    }
-
-    fn noise(n: usize, seed: u64) -> impl Iterator<Item = u64> {
-        let mut state = seed | 1;
-        (0..n).map(move |_| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state
-        })
     }
 
     fn bits((puts, total): (Vec<Put<f32>>, Option<f32>)) -> (Vec<Put<u32>>, Option<u32>) {

@@ -128,20 +128,15 @@ pub(crate) fn expand<O: Offset, I: Offset>(offsets: &[O], segment_of: &mut [I], 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::random::Rng;
 
     /// Long and short ones, empty ones everywhere.
     fn sizes(seed: u64) -> Vec<u32> {
-        let mut state = seed | 1;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state >> 20
-        };
-        let sizes = (0..2000).map(|_| match next() % 100 {
-            0 => (next() % 70_000) as u32,
+        let mut rng = Rng::from_seed(seed);
+        let sizes = (0..2000).map(|_| match rng.below(100) {
+            0 => rng.below(70_000) as u32,
             1..50 => 0,
-            _ => (next() % 9) as u32,
+            _ => rng.below(9) as u32,
         });
         let mut sizes: Vec<u32> = sizes.collect();
         sizes.splice(1000..1000, std::iter::repeat_n(0, 5000));
@@ -151,7 +146,7 @@ mod tests {
     #[test]
     fn every_output_finds_its_way_back() {
         for seed in 1..5 {
-            let sizes = sizes(seed * 0x9e37_79b9);
+            let sizes = sizes(seed);
             let mut offsets = vec![7_u64];
             let (mut segments, mut positions) = (vec![], vec![]);
             for (i, &size) in sizes.iter().enumerate() {

@@ -1,35 +1,35 @@
-//! Which items are kept, as bits: what an engine that is compiled once calls of a caller's types.
+//! The choices: they write one bit an item. They are the only code of the engine that is compiled for a caller's types.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx2;
-use super::{BLOCK, Words, first};
+use super::{BLOCK, Words, low_bits};
 use crate::cpu::scan::prefetch;
 use std::ops::Range;
 
-/// Which items are kept, 64 at a time.
+/// Which items are selected, 64 at a time.
 pub trait Choice: Sync {
-    /// How many bits of memory are read for an item.
+    /// Bits of memory that are read for an item.
     fn bits_an_item(&self) -> usize;
-    /// Writes a word for each block of `items`, and returns how many bits are set. Bit j of block b says whether item
-    /// `64 b + j` is kept, or whether it is not if `invert` is `u64::MAX` instead of 0; bits past the last item are 0.
+    /// Writes a word for each block of `items`, and returns the number of set bits. Bit j of block b is set if item
+    /// `64 b + j` is selected; if `invert` is `u64::MAX` instead of 0, if it is not. Bits past the last item are 0.
     ///
     /// # Safety
-    /// - `items` begins with a whole block.
-    /// - The items are there, and may be read; the item before them too, unless they begin with item 0.
-    /// - `words` has a place for each block, which nobody else touches.
+    /// - `items` begins with the first item of a block.
+    /// - The items may be read, and so may the item before them unless they begin with item 0.
+    /// - `words` has a word for each block, which no other thread touches.
     /// - With `avx2`: the machine has it.
     unsafe fn choose(&self, items: Range<usize>, invert: u64, words: Words, avx2: bool) -> usize;
 }
 
 /// A [`Choice`] by one block after the other.
 pub(super) trait Bits: Copy + Sync {
-    /// How many bits of memory are read for an item.
+    /// Bits of memory that are read for an item.
     const BITS: usize;
-    /// Bit j says whether item `i + j` is kept; bits from `len` on may be anything.
+    /// Bit j is set if item `i + j` is selected; bits from `len` on may be anything.
     ///
     /// # Safety
     /// - `i` is a multiple of 64 and `len` is 1..=64.
-    /// - The items `i..i + len` are there, and may be read; the item before `i` too, unless `i` is 0.
+    /// - The items `i..i + len` may be read, and so may the item before `i` unless `i` is 0.
     unsafe fn bits(&self, i: usize, len: usize) -> u64;
 }
 
@@ -67,7 +67,7 @@ pub(super) unsafe fn choose_by<B: Bits>(choice: B, items: Range<usize>, invert: 
             count += bits.count_ones() as usize;
         }
         if rest > 0 {
-            let bits = (choice.bits(items.end - rest, rest) ^ invert) & first(rest);
+            let bits = (choice.bits(items.end - rest, rest) ^ invert) & low_bits(rest);
             word.add(whole).write(bits);
             count += bits.count_ones() as usize;
         }
@@ -75,33 +75,33 @@ pub(super) unsafe fn choose_by<B: Bits>(choice: B, items: Range<usize>, invert: 
     count
 }
 
-/// How many bytes ahead a large item is fetched before a predicate is asked.
+/// How many bytes ahead of the predicate large items are prefetched.
 const AHEAD: usize = 1 << 10;
 
-/// Keeps the items for which `keeps` is true. It is asked once for each item, in any order and on several threads.
+/// Selects the items for which `keeps` is true. It is called once for each item, in any order and on several threads.
 #[derive(Clone, Copy)]
 pub(crate) struct ByPredicate<T, F> {
     /// The items.
     pub(crate) items: *const T,
-    /// Whether an item is kept.
+    /// Whether an item is selected.
     pub(crate) keeps: F,
 }
 
-/// Keeps the items whose byte is not 0.
+/// Selects the items whose byte is not 0.
 #[derive(Clone, Copy)]
 pub(crate) struct ByFlags {
     /// A byte for each item.
     pub(crate) flags: *const u8,
 }
 
-/// Keeps the items whose bit is set. `W` is `u32` or `u64`; bits past the last item may hold anything.
+/// Selects the items whose bit is set. `W` is `u32` or `u64`; bits past the last item may hold anything.
 #[derive(Clone, Copy)]
 pub(crate) struct ByWords<W> {
     /// A bit for each item, the least significant one of a word first.
     pub(crate) words: *const W,
 }
 
-/// Keeps the items that are not equal to the one before them.
+/// Selects the items that are not equal to the one before them.
 #[derive(Clone, Copy)]
 pub(crate) struct Distinct<T> {
     /// The items.
@@ -125,9 +125,9 @@ impl<T: Copy + Sync, F: Fn(T) -> bool + Copy + Sync> Bits for ByPredicate<T, F> 
         // SAFETY: the caller's items; j < len.
         let keeps = |j: usize| (self.keeps)(unsafe { self.items.add(i + j).read() });
         if size_of::<T>() <= 16 {
-            return gathered(len, keeps);
+            return answers_as_bits(len, keeps);
         }
-        // A plain loop: there is nothing to gain by vectors, and lines that are fetched one by one keep memory busy.
+        // A plain loop: vectors gain nothing here, and prefetches one by one keep memory busy.
         (0..len).fold(0, |bits, j| {
             prefetch(self.items.wrapping_add(i + j).cast::<u8>().wrapping_add(AHEAD));
             bits | u64::from(keeps(j)) << j
@@ -141,7 +141,7 @@ impl Bits for ByFlags {
     #[inline(always)]
     unsafe fn bits(&self, i: usize, len: usize) -> u64 {
         // SAFETY: a flag for each of the caller's items; j < len.
-        gathered(len, |j| unsafe { self.flags.add(i + j).read() } != 0)
+        answers_as_bits(len, |j| unsafe { self.flags.add(i + j).read() } != 0)
     }
 }
 
@@ -179,27 +179,27 @@ impl<T: Copy + PartialEq + Sync> Bits for Distinct<T> {
         if i == 0 {
             return (1..len).fold(1, |bits, j| bits | u64::from(differs(j)) << j);
         }
-        gathered(len, |j| differs(i + j))
+        answers_as_bits(len, |j| differs(i + j))
     }
 }
 
-/// `len` answers as bits.
+/// The answers for `0..len` as bits.
 #[inline(always)]
-fn gathered(len: usize, answer: impl Fn(usize) -> bool) -> u64 {
+fn answers_as_bits(len: usize, answer: impl Fn(usize) -> bool) -> u64 {
     if len < BLOCK {
         return (0..len).fold(0, |bits, j| bits | u64::from(answer(j)) << j);
     }
-    // As bytes first: this loop becomes vector instructions if the answers can.
+    // Bytes first: this loop becomes vector instructions if the answers do.
     let mut answers = [0; BLOCK];
     for (j, byte) in answers.iter_mut().enumerate() {
         *byte = u8::from(answer(j));
     }
-    packed(answers)
+    low_bit_of_each(answers)
 }
 
 /// The lowest bit of each byte.
 #[inline(always)]
-pub(super) fn packed(bytes: [u8; BLOCK]) -> u64 {
+pub(super) fn low_bit_of_each(bytes: [u8; BLOCK]) -> u64 {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     // SAFETY: there is no x86_64 without SSE2, and the loads are of the array's four quarters.
     unsafe {

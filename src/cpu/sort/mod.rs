@@ -1,147 +1,151 @@
-//! The radix sort of host memory: stable, of keys, of keys with values beside them, or of the numbers of keys.
+//! The radix sort of host memory: stable, of keys-only, keys with a payload, or source indices.
 //!
 //! ```text
 //! sort(from, to):
-//!     keys alone of one or two bytes, all their bits: counted.rs
-//!     fits the cache:  local.rs, on one thread
-//!     else             look at a sample: where are most of the keys, and which digit tells them apart
-//!                      count that digit in each part of the items, all threads
-//!                      move the items to their buckets, in order, all threads: split.rs
-//!                      sort each bucket into place, one thread each; what is large still, all threads
+//!     keys-only of one or two bytes, all bits compared: counting sort, all threads      counting.rs
+//!     fits the cache: LSD passes, one thread                                            lsd.rs
+//!     else MSD partition:                                                               msd.rs
+//!         sample the keys, and choose a digit that spreads them over buckets
+//!         histogram of that digit in each part of the items, all threads
+//!         scatter the items to their buckets, in order, all threads
+//!         sort each bucket: one thread a bucket, then all threads together the buckets that are still large
 //! ```
 //!
-//! The most significant digit comes first, so that all that follows stays in a core's cache: memory is read three times and
+//! The most significant digit comes first, so all that follows stays in a core's cache: memory is read three times and
 //! written twice. Within the cache the least significant digit comes first.
 //!
-//! What a key and a value are is erased at the entrance, and the engine is compiled once, in the library: for the four widths
-//! of integers and the three of floats, times the eight ways in which values move. Keys and values move as they are; order.rs
-//! has what they are sorted by.
+//! The engine sees keys and values as integers and bytes, so it is compiled once, in the library: for four widths of
+//! integers and three of floats, times eight ways to move a value (payload.rs). Keys move as they are; order.rs encodes
+//! them for comparisons and digits.
 //!
-//! All memory is the caller's, and how much it is the sort says before ([`Sort::scratch`]). No thread waits for another but at
-//! the end of a step, in rayon's scope. Nothing of the user's is called, so nothing panics halfway.
+//! The caller allocates all memory, and [`Sort::scratch`] says how much. No thread waits for another except at the end of
+//! a step, in rayon's scope. No code of the caller's runs, so no panic can leave the output half written.
 //!
-//! The split gathers lines as in Satish et al., "Fast Sort on CPUs and GPUs" (2010); one digit of it first and the rest in the
-//! cache is as in Polychroniou and Ross, "A Comprehensive Study of Main-Memory Partitioning" (2014).
+//! Sources: the write-combining buffers are those of Satish et al., "Fast Sort on CPUs and GPUs" (2010); one MSD digit and
+//! then the cache is as in Polychroniou and Ross, "A Comprehensive Study of Main-Memory Partitioning" (2014).
 
-mod counted;
-mod local;
+mod counting;
+mod lsd;
+mod msd;
 mod order;
 mod payload;
-mod split;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use order::{Kind, Order};
 
 use crate::cpu::threshold;
-use local::Hot;
-use order::{Bits, Places};
-use payload::{Nothing, One, Payload, Two};
-use split::{Digit, SCALED, SPANNING, WINDOW};
+use msd::{Digit, LOGARITHMIC, RANGE, TOP_BITS};
+use order::{Bits, Encoding};
+use payload::{KeysOnly, OneWord, Payload, TwoWords};
 use std::{
     marker::PhantomData,
     ops::Range,
     sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
-/// What moves with the keys.
+/// The payload of a sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Values {
-    /// Nothing.
+    /// None: keys-only.
     None,
-    /// An array beside the keys, of values of so many bytes, 1 to 16.
+    /// An array of values of so many bytes, 1 to 16.
     Array(usize),
-    /// The numbers of the keys, as integers of so many bytes, 4 or 8: they are written, not read.
+    /// The source indices, as integers of so many bytes, 4 or 8. They are written and not read.
     Numbers(usize),
 }
 
-/// Keys, and values beside them.
+/// The arrays of keys and values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrays {
     /// An array of integers as wide as the keys.
     pub(crate) keys: *mut u8,
-    /// An array of values or numbers, at any address; null for [`Values::None`].
+    /// An array of values or source indices, at any address; null for [`Values::None`].
     pub(crate) values: *mut u8,
 }
 
-/// Items up to which the calling thread sorts alone.
-const ALONE: usize = threshold(1 << 15);
+/// Items up to which the calling thread sorts by itself.
+const ONE_THREAD_ITEMS: usize = threshold(1 << 15);
 /// Bytes of a bucket that is sorted in the cache.
-const LOCAL_BYTES: usize = threshold(512 << 10);
-/// Bytes of a bucket as they should be.
-const BUCKET_BYTES: usize = threshold(128 << 10);
-/// Items of a part that are worth a thread's turn.
-const PART: usize = threshold(1 << 13);
+const IN_CACHE_BYTES: usize = threshold(512 << 10);
+/// Bytes that the choice of a digit's width aims at for a bucket.
+const TARGET_BUCKET_BYTES: usize = threshold(128 << 10);
+/// Items of a part: worth a thread's start.
+const MIN_PART_ITEMS: usize = threshold(1 << 13);
 /// Parts for each thread.
-const PARTS: usize = 4;
-/// Bytes from which on what is written goes past the cache.
+const PARTS_PER_THREAD: usize = 4;
+/// Bytes of items from which on a scatter writes past the caches.
 const STREAMED_FROM: usize = 32 << 20;
-/// Keys that are looked at before a split, to choose the digit.
-const SAMPLE: usize = 256;
+/// Keys of the sample that chooses the digit.
+const SAMPLED_KEYS: usize = 256;
 /// Bytes of a cache line.
-const LINE: usize = 64;
+const CACHE_LINE: usize = 64;
 
-/// A sort of so many items: how many threads, and how much memory.
+/// A sort of so many items: how many threads it takes, and how much scratch memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Sort {
     order: Order,
     values: Values,
     n: usize,
-    keep: bool,
+    keeps_input: bool,
     threads: usize,
 }
 
 impl Sort {
-    /// Of `n` keys. With `keep` what is sorted is not written but where it is the output, otherwise it is scratch memory too. Longer sorts are done on the
-    /// threads of rayon's current pool, which is asked here.
+    /// A sort of `n` keys. If it `keeps_input`, the input is only read, unless it is the output; else it is scratch memory
+    /// too. Longer sorts run on the threads of rayon's current pool, whose number is read here.
     ///
-    /// The width is 8, 16, 32 or 64, floats have more than 8, and the range of bits lies within it.
-    pub(crate) fn new(order: Order, values: Values, n: usize, keep: bool) -> Sort {
-        // The length is looked at first: asking rayon for its threads would start them.
-        let threads = if n <= ALONE { 1 } else { rayon::current_num_threads() };
-        Sort { order, values, n, keep, threads }
+    /// The width is 8, 16, 32 or 64, floats have more than 8 bits, and the range of bits lies within the width.
+    pub(crate) fn new(order: Order, values: Values, n: usize, keeps_input: bool) -> Sort {
+        // The length first: asking rayon for its threads would start them.
+        let threads = if n <= ONE_THREAD_ITEMS { 1 } else { rayon::current_num_threads() };
+        Sort { order, values, n, keeps_input, threads }
     }
 
-    /// Bytes of scratch memory, at any address: for each thread up to 1.5 MiB and what 2048 lines take, 64 KiB for the
-    /// counters of a thread, and with `keep` as much as what is sorted; for keys that are counted, 512 KiB for each thread at
-    /// most. It need not be initialised.
+    /// Bytes of scratch memory, at any address. It need not be initialised.
+    ///
+    /// - Each thread: up to 1.5 MiB, the write-combining buffers of 2048 buckets, and 64 KiB of counters.
+    /// - A sort that keeps its input: as much as the items take.
+    /// - A counting sort: at most 512 KiB for each thread, and nothing else.
     pub(crate) fn scratch(&self) -> usize {
         let mut layout = Layout { next: 0 };
-        self.dispatch(Room(&mut layout));
-        layout.next + LINE
+        self.dispatch(Measure(&mut layout));
+        layout.next + CACHE_LINE
     }
 
-    /// Sorts `from` into `to`; in the end the sorted keys are in `to`, with their values or numbers.
+    /// Sorts `from` into `to`: the sorted keys end up in `to`, with their values or source indices.
     ///
     /// # Safety
-    /// - All four arrays hold as many items as were said, the keys aligned as their integers are, and nobody else touches them
-    ///   until this returns. Numbers have no array in `from` with `keep`; without it theirs is only written.
-    /// - `to` may be written and `from` read; without `keep` written, too. Items of `to` need not be initialised.
-    /// - `scratch` may be written for [`scratch`](Self::scratch) bytes, and nobody else touches it.
-    /// - None of these overlap, but with `keep` the arrays of `to` may be those of `from`.
+    /// - All four arrays hold `n` items, and keys are aligned as integers of their width. No other thread touches the
+    ///   arrays until this returns. With source indices `from` has no array of values if the input is kept; else that
+    ///   array is only written.
+    /// - `to` may be written and `from` read, and written too unless the input is kept. Items of `to` need not be
+    ///   initialised.
+    /// - `scratch` may be written for [`scratch`](Self::scratch) bytes, and no other thread touches them.
+    /// - No two of these overlap, except that the arrays of `to` may be those of `from` if the input is kept.
     pub(crate) unsafe fn run(&self, from: Arrays, to: Arrays, scratch: *mut u8) {
         self.dispatch(Run { from, to, scratch });
     }
 
     fn dispatch<J: Job>(&self, job: J) {
         macro_rules! values {
-            ($K:ty, $places:expr) => {{
-                let places = $places;
+            ($K:ty, $encoding:expr) => {{
+                let encoding = $encoding;
                 macro_rules! by {
                     ($payload:expr) => {
-                        job.go(self, Engine::<$K, _, _> { places, payload: $payload, key: PhantomData })
+                        job.run(self, Engine::<$K, _, _> { encoding, payload: $payload, key: PhantomData })
                     };
                 }
                 match self.values {
-                    Values::None => by!(Nothing),
-                    Values::Array(1) => by!(One::<u8>(PhantomData)),
-                    Values::Array(2) => by!(One::<u16>(PhantomData)),
-                    Values::Array(4) | Values::Numbers(4) => by!(One::<u32>(PhantomData)),
-                    Values::Array(8) | Values::Numbers(8) => by!(One::<u64>(PhantomData)),
-                    Values::Array(size @ 3) => by!(Two::<u16> { size, half: PhantomData }),
-                    Values::Array(size @ 5..=7) => by!(Two::<u32> { size, half: PhantomData }),
-                    Values::Array(size @ 9..=16) => by!(Two::<u64> { size, half: PhantomData }),
-                    Values::Array(_) | Values::Numbers(_) => unreachable!("values have 1 to 16 bytes, numbers 4 or 8"),
+                    Values::None => by!(KeysOnly),
+                    Values::Array(1) => by!(OneWord::<u8>(PhantomData)),
+                    Values::Array(2) => by!(OneWord::<u16>(PhantomData)),
+                    Values::Array(4) | Values::Numbers(4) => by!(OneWord::<u32>(PhantomData)),
+                    Values::Array(8) | Values::Numbers(8) => by!(OneWord::<u64>(PhantomData)),
+                    Values::Array(size @ 3) => by!(TwoWords::<u16> { size, word: PhantomData }),
+                    Values::Array(size @ 5..=7) => by!(TwoWords::<u32> { size, word: PhantomData }),
+                    Values::Array(size @ 9..=16) => by!(TwoWords::<u64> { size, word: PhantomData }),
+                    Values::Array(_) | Values::Numbers(_) => unreachable!("values have 1 to 16 bytes, indices 4 or 8"),
                 }
             }};
         }
@@ -158,55 +162,57 @@ impl Sort {
     }
 }
 
-/// What is done with an [`Engine`].
+/// A task for the [`Engine`] of a sort's types.
 trait Job {
-    fn go<K: Bits, O: Places<K>, P: Payload>(self, sort: &Sort, engine: Engine<K, O, P>);
+    fn run<K: Bits, E: Encoding<K>, P: Payload>(self, sort: &Sort, engine: Engine<K, E, P>);
 }
 
-struct Room<'a>(&'a mut Layout);
-impl Job for Room<'_> {
-    fn go<K: Bits, O: Places<K>, P: Payload>(self, sort: &Sort, engine: Engine<K, O, P>) {
-        if engine.counters(sort, self.0).is_none() {
-            Memory::new(self.0, sort, engine);
+/// Lays out the scratch memory.
+struct Measure<'a>(&'a mut Layout);
+impl Job for Measure<'_> {
+    fn run<K: Bits, E: Encoding<K>, P: Payload>(self, sort: &Sort, engine: Engine<K, E, P>) {
+        if engine.histograms(sort, self.0).is_none() {
+            Scratch::new(self.0, sort, engine);
         }
     }
 }
 
+/// Sorts.
 struct Run {
     from: Arrays,
     to: Arrays,
     scratch: *mut u8,
 }
 impl Job for Run {
-    fn go<K: Bits, O: Places<K>, P: Payload>(self, sort: &Sort, engine: Engine<K, O, P>) {
-        let mut layout = Layout { next: self.scratch.addr().next_multiple_of(LINE) };
+    fn run<K: Bits, E: Encoding<K>, P: Payload>(self, sort: &Sort, engine: Engine<K, E, P>) {
+        let mut layout = Layout { next: self.scratch.addr().next_multiple_of(CACHE_LINE) };
         self.scratch.expose_provenance();
         let columns = |arrays: Arrays| Columns { keys: arrays.keys.cast::<K>(), values: arrays.values, first: 0 };
         let (from, to) = (columns(self.from), columns(self.to));
-        if let Some(counters) = engine.counters(sort, &mut layout) {
+        if let Some(histograms) = engine.histograms(sort, &mut layout) {
             // SAFETY: the caller's.
-            return unsafe { engine.counted(from, to, sort.n, counters) };
+            return unsafe { engine.counting_sort(from, to, sort.n, histograms) };
         }
-        let memory = Memory::new(&mut layout, sort, engine);
-        let spare = memory.spare.unwrap_or(from);
-        let numbers = matches!(sort.values, Values::Numbers(_));
-        let from = if numbers { Columns { values: std::ptr::null_mut(), ..from } } else { from };
-        let crew = Crew { memory: &memory, worker: 0, threads: sort.threads };
+        let scratch = Scratch::new(&mut layout, sort, engine);
+        let spare = scratch.spare.unwrap_or(from);
+        let indices = matches!(sort.values, Values::Numbers(_));
+        let from = if indices { Columns { values: std::ptr::null_mut(), ..from } } else { from };
+        let team = Team { scratch: &scratch, worker: 0, threads: sort.threads };
         // SAFETY: the caller's.
-        unsafe { engine.sort(from, to, spare, sort.n, Bound { bits: sort.order.bits.end, edge: false }, crew) }
+        unsafe { engine.sort(from, to, spare, sort.n, Bound { bits: sort.order.bits.end, outside_range: false }, team) }
     }
 }
 
-/// Cuts memory into pieces that begin at a line.
+/// Cuts memory into pieces that begin at a cache line.
 struct Layout {
     next: usize,
 }
 
 impl Layout {
     fn take<T>(&mut self, count: usize) -> *mut T {
-        let place = self.next;
-        self.next += (count * size_of::<T>()).next_multiple_of(LINE);
-        std::ptr::with_exposed_provenance_mut(place)
+        let address = self.next;
+        self.next += (count * size_of::<T>()).next_multiple_of(CACHE_LINE);
+        std::ptr::with_exposed_provenance_mut(address)
     }
     fn columns<K, P: Payload>(&mut self, n: usize, payload: P) -> Columns<K> {
         Columns { keys: self.take(n), values: self.take(n * payload.size()), first: 0 }
@@ -214,76 +220,77 @@ impl Layout {
 }
 
 /// The scratch memory of a sort.
-struct Memory<K> {
-    /// As much as is sorted, if that must not be written.
+struct Scratch<K> {
+    /// Room for all items, if the input must be kept and there is an MSD partition.
     spare: Option<Columns<K>>,
-    /// Counters for the digits of so many parts.
+    /// Histograms of a digit, one for each part.
     counts: *mut usize,
     parts: usize,
-    /// Where the threads' own memory begins, and how much a thread has.
+    /// The address of the first thread's own memory, and the bytes of each thread's.
     workers: usize,
     worker_bytes: usize,
     /// Items for which a thread has buffers.
-    local: usize,
-    /// Whether there is anything for a split.
-    splits: bool,
+    in_cache_items: usize,
+    /// Whether there is memory for an MSD partition.
+    partitions: bool,
 }
 
-// SAFETY: addresses. Who uses which part is said where that is cut.
-unsafe impl<K> Sync for Memory<K> {}
+// SAFETY: addresses. Each method says who may use which piece.
+unsafe impl<K> Sync for Scratch<K> {}
 
-/// The memory of a thread.
-struct Worker<K> {
-    hot: Hot<K>,
+/// The scratch memory of a thread.
+struct WorkerScratch<K> {
+    buffers: lsd::Buffers<K>,
     counts: *mut usize,
-    lines: *mut u8,
+    write_buffers: *mut u8,
 }
 
-impl<K: Bits> Memory<K> {
-    fn new<O: Places<K>, P: Payload>(layout: &mut Layout, sort: &Sort, engine: Engine<K, O, P>) -> Memory<K> {
-        let local = sort.n.min(LOCAL_BYTES / (size_of::<K>() + engine.payload.size()));
-        let splits = sort.n > local || sort.threads > 1;
-        let spare = (sort.keep && splits).then(|| layout.columns(sort.n, engine.payload));
-        let parts = sort.threads * PARTS;
-        let counts = layout.take(if splits { parts << split::WIDEST } else { 0 });
-        let mut memory = Memory { spare, counts, parts, workers: layout.next, worker_bytes: 0, local, splits };
+impl<K: Bits> Scratch<K> {
+    fn new<E: Encoding<K>, P: Payload>(layout: &mut Layout, sort: &Sort, engine: Engine<K, E, P>) -> Scratch<K> {
+        let in_cache_items = sort.n.min(IN_CACHE_BYTES / (size_of::<K>() + engine.payload.size()));
+        let partitions = sort.n > in_cache_items || sort.threads > 1;
+        let spare = (sort.keeps_input && partitions).then(|| layout.columns(sort.n, engine.payload));
+        let parts = sort.threads * PARTS_PER_THREAD;
+        let counts = layout.take(if partitions { parts << msd::MAX_WIDTH } else { 0 });
+        let mut scratch =
+            Scratch { spare, counts, parts, workers: layout.next, worker_bytes: 0, in_cache_items, partitions };
         let mut one = Layout { next: 0 };
-        memory.cut(&mut one, engine);
-        memory.worker_bytes = one.next;
-        layout.next += memory.worker_bytes * sort.threads;
-        memory
+        scratch.cut(&mut one, engine);
+        scratch.worker_bytes = one.next;
+        layout.next += scratch.worker_bytes * sort.threads;
+        scratch
     }
 
-    fn worker<O: Places<K>, P: Payload>(&self, number: usize, engine: Engine<K, O, P>) -> Worker<K> {
-        self.cut(&mut Layout { next: self.workers + number * self.worker_bytes }, engine)
+    fn worker<E: Encoding<K>, P: Payload>(&self, worker: usize, engine: Engine<K, E, P>) -> WorkerScratch<K> {
+        self.cut(&mut Layout { next: self.workers + worker * self.worker_bytes }, engine)
     }
 
-    fn cut<O: Places<K>, P: Payload>(&self, layout: &mut Layout, engine: Engine<K, O, P>) -> Worker<K> {
-        let mut buffer = || layout.columns(self.local, engine.payload);
-        let buffers = [buffer(), buffer()];
-        let counters = layout.take::<u8>(local::COUNTERS).cast();
-        let counts = layout.take(if self.splits { 1 << split::WIDEST } else { 0 });
-        let lines = layout.take(if self.splits { Engine::<K, O, P>::LINES } else { 0 });
-        Worker { hot: Hot { buffers, counters }, counts, lines }
+    fn cut<E: Encoding<K>, P: Payload>(&self, layout: &mut Layout, engine: Engine<K, E, P>) -> WorkerScratch<K> {
+        let mut buffer = || layout.columns(self.in_cache_items, engine.payload);
+        let items = [buffer(), buffer()];
+        let counters = layout.take::<u8>(lsd::COUNTER_BYTES).cast();
+        let counts = layout.take(if self.partitions { 1 << msd::MAX_WIDTH } else { 0 });
+        let write_buffers = layout.take(if self.partitions { Engine::<K, E, P>::ALL_BUFFERS_BYTES } else { 0 });
+        WorkerScratch { buffers: lsd::Buffers { items, counters }, counts, write_buffers }
     }
 }
 
-/// Threads that work together: all, or one.
-struct Crew<'a, K> {
-    memory: &'a Memory<K>,
-    /// Which one, or 0.
+/// The threads that sort some items together: all of them, or one.
+struct Team<'a, K> {
+    scratch: &'a Scratch<K>,
+    /// Which thread it is, or 0 for all.
     worker: usize,
     threads: usize,
 }
-impl<K> Clone for Crew<'_, K> {
+impl<K> Clone for Team<'_, K> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<K> Copy for Crew<'_, K> {}
+impl<K> Copy for Team<'_, K> {}
 
-impl<K: Bits> Crew<'_, K> {
-    /// Does all jobs, `job(worker, number)`. No two threads are the same worker at a time.
+impl<K: Bits> Team<'_, K> {
+    /// Calls `job(worker, j)` for all `j < jobs`. No two threads have one worker's number at a time.
     fn each(self, jobs: usize, job: impl Fn(usize, usize) + Sync) {
         if self.threads == 1 {
             return (0..jobs).for_each(|j| job(self.worker, j));
@@ -292,7 +299,7 @@ impl<K: Bits> Crew<'_, K> {
     }
 }
 
-/// Does all jobs, `job(worker, number)`, on so many threads. No two threads are the same worker at a time.
+/// Calls `job(worker, j)` for all `j < jobs`, on so many threads. No two threads have one worker's number at a time.
 fn each(threads: usize, jobs: usize, job: impl Fn(usize, usize) + Sync) {
     let threads = threads.min(jobs);
     if threads <= 1 {
@@ -323,36 +330,40 @@ fn part(n: usize, parts: usize, p: usize) -> Range<usize> {
     begin(p)..begin(p + 1)
 }
 
-/// What is known of the places of some items.
+/// What is known of the radix keys of some items.
 #[derive(Clone, Copy)]
 struct Bound {
-    /// They differ only in so many of the lowest bits.
+    /// They differ in so many of the lowest bits only.
     bits: u32,
-    /// They are what a digit did not span. What splits them does: so every split leaves fewer bits.
-    edge: bool,
+    /// The items are the first or the last bucket of a [`RANGE`] digit, which may leave as many bits as before. Their own
+    /// digit is of another kind, so two partitions in a row always leave fewer bits.
+    outside_range: bool,
 }
 
-/// The counters of each part of a split.
+/// The histograms of a digit, one for each part.
 #[derive(Clone, Copy)]
 struct Counts(*mut usize);
 
-// SAFETY: each part's are used by one thread at a time, or by the one that all others have finished for.
+// SAFETY: an address. `part` says who may use which counters.
 unsafe impl Sync for Counts {}
 
 impl Counts {
+    /// The histogram of a part.
+    ///
     /// # Safety
-    /// There are as many parts, and nobody else uses this one's.
-    unsafe fn of<'a, K>(self, part: usize, digit: Digit<K>) -> &'a mut [usize] {
+    /// There are as many parts, and no other reference to this one's histogram is alive.
+    unsafe fn part<'a, K>(self, part: usize, digit: Digit<K>) -> &'a mut [usize] {
         // SAFETY: the caller's.
         unsafe { std::slice::from_raw_parts_mut(self.0.add(part << digit.width), 1 << digit.width) }
     }
 }
 
-/// Keys and values beside them.
+/// Keys and their values.
 struct Columns<K> {
     keys: *mut K,
+    /// Null for keys-only, and for values that are source indices: then they are not read.
     values: *mut u8,
-    /// The number of the first one, where values are numbers.
+    /// The source index of the first item, if values are source indices.
     first: usize,
 }
 impl<K> Clone for Columns<K> {
@@ -367,20 +378,44 @@ unsafe impl<K> Send for Columns<K> {}
 // SAFETY: as above.
 unsafe impl<K> Sync for Columns<K> {}
 
-/// The sort of keys `K` in the order of `O`, with values `P`.
-struct Engine<K, O, P> {
-    places: O,
+/// The sort of keys `K` in the order of the encoding `E`, with the payload `P`.
+struct Engine<K, E, P> {
+    encoding: E,
     payload: P,
     key: PhantomData<K>,
 }
-impl<K, O: Copy, P: Copy> Clone for Engine<K, O, P> {
+impl<K, E: Copy, P: Copy> Clone for Engine<K, E, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
-impl<K, O: Copy, P: Copy> Copy for Engine<K, O, P> {}
+impl<K, E: Copy, P: Copy> Copy for Engine<K, E, P> {}
 
-impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
+/// The parts of a partition's input, and their histograms.
+struct Parts {
+    n: usize,
+    count: usize,
+    counts: Counts,
+}
+
+impl Parts {
+    fn items(&self, p: usize) -> Range<usize> {
+        part(self.n, self.count, p)
+    }
+}
+
+/// A digit that was chosen and counted.
+struct Counted<K> {
+    digit: Digit<K>,
+    /// The lowest bit in which radix keys differ, and one more than the highest.
+    low: u32,
+    high: u32,
+}
+
+/// The index at which each bucket begins, and the end of the last bucket.
+type Starts = [usize; (1 << msd::MAX_WIDTH) + 1];
+
+impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
     /// The columns from item `i` on.
     fn at(self, columns: Columns<K>, i: usize) -> Columns<K> {
         let values = match columns.values {
@@ -390,19 +425,20 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         Columns { keys: columns.keys.wrapping_add(i), values, first: columns.first + i }
     }
 
-    /// Bits of a digit that splits `n` items.
+    /// Bits of a digit that partitions `n` items.
     fn width(self, n: usize, threads: usize) -> u32 {
         let bytes = n * (size_of::<K>() + self.payload.size());
-        let most = if bytes <= LOCAL_BYTES << split::DIRECT { split::DIRECT } else { split::WIDEST };
-        let width = (bytes / BUCKET_BYTES).max(1).ilog2().clamp(split::DIRECT - 1, most);
-        width.max((4 * threads).ilog2()).min(split::WIDEST)
+        let most = if bytes <= IN_CACHE_BYTES << msd::DIRECT_WIDTH { msd::DIRECT_WIDTH } else { msd::MAX_WIDTH };
+        let width = (bytes / TARGET_BUCKET_BYTES).max(1).ilog2().clamp(msd::DIRECT_WIDTH - 1, most);
+        width.max((4 * threads).ilog2()).min(msd::MAX_WIDTH)
     }
 
     /// Sorts `n` items into `to`.
     ///
     /// # Safety
-    /// - All hold `n` items that nobody else touches. `from` is `to`, or `spare`, or neither; it is read only then.
-    /// - The bound holds, and the memory is the crew's, for an engine like this one.
+    /// - All columns hold `n` items, which no other thread touches. `from` is `to`, or `spare`, or neither; if neither, it
+    ///   is only read.
+    /// - The bound holds, and the scratch memory is the team's, for an engine like this one.
     unsafe fn sort(
         self,
         from: Columns<K>,
@@ -410,112 +446,144 @@ impl<K: Bits, O: Places<K>, P: Payload> Engine<K, O, P> {
         spare: Columns<K>,
         n: usize,
         bound: Bound,
-        crew: Crew<'_, K>,
+        team: Team<'_, K>,
     ) {
-        let Crew { memory, threads, .. } = crew;
-        let worker = |number: usize| memory.worker(number, self);
-        // SAFETY: the caller's. Parts, and later buckets, are ranges of items that no two threads share, and the places of a
-        // part's items are its own by the counts.
+        let Team { scratch, threads, .. } = team;
+        let worker = |number: usize| scratch.worker(number, self);
+        // SAFETY: the caller's. Parts, and later buckets, are ranges of items that no two threads share, and by the
+        // histograms a part's items go to indices that no other part's go to.
         unsafe {
             if bound.bits == 0 {
                 return self.copy(from, to, n);
             }
-            if n <= if threads == 1 { memory.local } else { memory.local.min(ALONE) } {
-                return self.local(from, to, n, &worker(crew.worker).hot);
+            let in_cache = scratch.in_cache_items;
+            if n <= if threads == 1 { in_cache } else { in_cache.min(ONE_THREAD_ITEMS) } {
+                return self.lsd_sort(from, to, n, &worker(team.worker).buffers);
             }
-
-            // Count
-            let parts = if threads == 1 { 1 } else { memory.parts.min(n.div_ceil(PART)) };
-            let counts = Counts(if threads == 1 { worker(crew.worker).counts } else { memory.counts });
-            let part = |p: usize| part(n, parts, p);
-            let first = self.places.place(from.keys.read());
-            let mut high = bound.bits;
-            let mut sample = [K::cut(0); SAMPLE];
-            for (k, place) in sample.iter_mut().enumerate() {
-                *place = self.places.place(from.keys.add(n / SAMPLE * k).read());
-            }
-            sample.sort_unstable();
-            let (digit, low) = loop {
-                let digit = Digit::new(&sample, high, self.width(n, threads), bound.edge);
-                let differ = AtomicU64::new(0);
-                crew.each(parts, |_, p| {
-                    let counts = counts.of(p, digit);
-                    let differs = match digit.way {
-                        SPANNING => self.count_split::<SPANNING>(from, part(p), digit, first, counts),
-                        WINDOW => self.count_split::<WINDOW>(from, part(p), digit, first, counts),
-                        _ => self.count_split::<SCALED>(from, part(p), digit, first, counts),
-                    };
-                    differ.fetch_or(differs.wide(), Relaxed);
-                });
-                let differ = differ.into_inner();
-                // All the same, or the highest bits are: then the next digit knows.
-                if differ == 0 {
-                    crew.each(parts, |_, p| {
-                        self.copy(self.at(from, part(p).start), self.at(to, part(p).start), part(p).len())
-                    });
-                    return;
-                }
-                let top = 64 - differ.leading_zeros();
-                if top + 3 <= high && digit.way == SPANNING {
-                    high = top;
-                    continue;
-                }
-                break (digit, differ.trailing_zeros());
+            let parts = Parts {
+                n,
+                count: if threads == 1 { 1 } else { scratch.parts.min(n.div_ceil(MIN_PART_ITEMS)) },
+                counts: Counts(if threads == 1 { worker(team.worker).counts } else { scratch.counts }),
             };
+            let Some(Counted { digit, low, high }) = self.choose_and_count(from, bound, &parts, team) else {
+                return team.each(parts.count, |_, p| {
+                    let items = parts.items(p);
+                    self.copy(self.at(from, items.start), self.at(to, items.start), items.len());
+                });
+            };
+            let mut starts = [0; (1 << msd::MAX_WIDTH) + 1];
+            Self::scan_histograms(&parts, digit, &mut starts);
 
-            // Place
-            let buckets = 1 << digit.width;
-            let mut starts = [0; (1 << split::WIDEST) + 1];
-            for p in 0..parts {
-                for (start, count) in starts.iter_mut().zip(counts.of(p, digit)) {
-                    *start += *count;
-                }
-            }
-            let mut sum = 0;
-            for start in &mut starts[..=buckets] {
-                sum += std::mem::replace(start, sum);
-            }
-            let mut running = starts;
-            for p in 0..parts {
-                for (next, count) in running.iter_mut().zip(counts.of(p, digit)) {
-                    *next += std::mem::replace(count, *next);
-                }
-            }
-
-            // Move
+            // Scatter
             let middle = if from.keys == to.keys { spare } else { to };
             let stream = n * (size_of::<K>() + self.payload.size()) >= STREAMED_FROM;
-            crew.each(parts, |w, p| {
-                let (counts, lines) = (counts.of(p, digit), worker(w).lines);
-                match digit.way {
-                    SPANNING => self.scatter::<SPANNING>(from, part(p), middle, digit, counts, lines, stream),
-                    WINDOW => self.scatter::<WINDOW>(from, part(p), middle, digit, counts, lines, stream),
-                    _ => self.scatter::<SCALED>(from, part(p), middle, digit, counts, lines, stream),
+            team.each(parts.count, |w, p| {
+                let (next, buffers, items) = (parts.counts.part(p, digit), worker(w).write_buffers, parts.items(p));
+                match digit.kind {
+                    TOP_BITS => self.scatter::<TOP_BITS>(from, items, middle, digit, next, buffers, stream),
+                    RANGE => self.scatter::<RANGE>(from, items, middle, digit, next, buffers, stream),
+                    _ => self.scatter::<LOGARITHMIC>(from, items, middle, digit, next, buffers, stream),
                 }
             });
-            if digit.shift <= low && digit.way == SPANNING && middle.keys == to.keys {
+            if digit.shift <= low && digit.kind == TOP_BITS && middle.keys == to.keys {
                 return;
             }
 
-            // Sort
+            // Sort the buckets, the large ones last
             let bucket = |b: usize| (starts[b], starts[b + 1] - starts[b]);
             let bound = |b: usize| {
-                let bits = digit.left(b, high);
-                Bound { bits, edge: bits == high }
+                let bits = digit.bits_left(b, high);
+                Bound { bits, outside_range: bits == high }
             };
-            let big = if threads == 1 { usize::MAX } else { (n / (4 * threads)).max(memory.local) };
-            crew.each(buckets, |w, b| {
+            let large = if threads == 1 { usize::MAX } else { (n / (4 * threads)).max(in_cache) };
+            let buckets = 1 << digit.width;
+            team.each(buckets, |w, b| {
                 let (i, n) = bucket(b);
-                if n <= big {
-                    let crew = Crew { memory, worker: w, threads: 1 };
-                    self.sort(self.at(middle, i), self.at(to, i), self.at(spare, i), n, bound(b), crew);
+                if n <= large {
+                    let one = Team { scratch, worker: w, threads: 1 };
+                    self.sort(self.at(middle, i), self.at(to, i), self.at(spare, i), n, bound(b), one);
                 }
             });
             for b in 0..buckets {
                 let (i, n) = bucket(b);
-                if n > big {
-                    self.sort(self.at(middle, i), self.at(to, i), self.at(spare, i), n, bound(b), crew);
+                if n > large {
+                    self.sort(self.at(middle, i), self.at(to, i), self.at(spare, i), n, bound(b), team);
                 }
+            }
+        }
+    }
+
+    /// Chooses a digit by a sample and counts it in each part. `None` if all radix keys are the same.
+    ///
+    /// # Safety
+    /// As for [`sort`](Self::sort). The histograms of the parts are the team's.
+    unsafe fn choose_and_count(
+        self,
+        from: Columns<K>,
+        bound: Bound,
+        parts: &Parts,
+        team: Team<'_, K>,
+    ) -> Option<Counted<K>> {
+        let mut sample = [K::truncate(0); SAMPLED_KEYS];
+        // SAFETY: the caller's: there are more keys than the sample has.
+        let first = unsafe {
+            for (k, radix) in sample.iter_mut().enumerate() {
+                *radix = self.encoding.encode(from.keys.add(parts.n / SAMPLED_KEYS * k).read());
+            }
+            self.encoding.encode(from.keys.read())
+        };
+        sample.sort_unstable();
+        let mut high = bound.bits;
+        loop {
+            let digit = Digit::new(&sample, high, self.width(parts.n, team.threads), bound.outside_range);
+            let differing = AtomicU64::new(0);
+            team.each(parts.count, |_, p| {
+                // SAFETY: the caller's; each part has a histogram of its own.
+                let bits = unsafe {
+                    let (items, counts) = (parts.items(p), parts.counts.part(p, digit));
+                    match digit.kind {
+                        TOP_BITS => self.digit_histogram::<TOP_BITS>(from, items, digit, first, counts),
+                        RANGE => self.digit_histogram::<RANGE>(from, items, digit, first, counts),
+                        _ => self.digit_histogram::<LOGARITHMIC>(from, items, digit, first, counts),
+                    }
+                };
+                differing.fetch_or(bits.to_u64(), Relaxed);
+            });
+            let differing = differing.into_inner();
+            if differing == 0 {
+                return None;
+            }
+            // The highest bits of the digit turned out to be the same in all keys: count again, without them.
+            let top = 64 - differing.leading_zeros();
+            if top + 3 <= high && digit.kind == TOP_BITS {
+                high = top;
+                continue;
+            }
+            return Some(Counted { digit, low: differing.trailing_zeros(), high });
+        }
+    }
+
+    /// Scans the histograms: `starts` gets the index at which each bucket begins, and each part's histogram becomes the
+    /// indices at which the part's first item of each bucket goes.
+    ///
+    /// # Safety
+    /// The parts' histograms were counted, and no reference to one is alive.
+    unsafe fn scan_histograms(parts: &Parts, digit: Digit<K>, starts: &mut Starts) {
+        // SAFETY: the caller's; one reference is alive at a time.
+        let counts = |p: usize| unsafe { parts.counts.part(p, digit) };
+        for p in 0..parts.count {
+            for (start, count) in starts.iter_mut().zip(counts(p)) {
+                *start += *count;
+            }
+        }
+        let mut sum = 0;
+        for start in &mut starts[..=1 << digit.width] {
+            sum += std::mem::replace(start, sum);
+        }
+        let mut running = *starts;
+        for p in 0..parts.count {
+            for (next, count) in running.iter_mut().zip(counts(p)) {
+                *next += std::mem::replace(count, *next);
             }
         }
     }

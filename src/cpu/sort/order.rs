@@ -1,7 +1,7 @@
-//! In which order keys are sorted, and the bits that say so.
+//! The order of keys, and the encoding that radix passes take their digits from.
 //!
-//! Keys are moved as they are. What is compared, and what digits are cut from, is made of a key's bits each time it is
-//! looked at: an unsigned integer, its *place*.
+//! Keys move as they are. Each time a key is compared or a digit is taken, its bits are encoded as its *radix key*: an
+//! unsigned integer of the same width that rises in the order asked for, with the bits cleared that the sort ignores.
 
 use std::ops::Range;
 
@@ -21,8 +21,8 @@ pub(crate) enum Kind {
 
 /// The order of keys.
 ///
-/// Floats are in the order of [`f32::total_cmp`], so -0 comes before +0, but for NaNs with the sign set: they come last of
-/// all, behind the others. Keys are equal only if their bits are. The kernels of the device have the same order.
+/// Floats are in the order of [`f32::total_cmp`], so -0 comes before +0, except for NaNs with the sign set: they come
+/// last of all, after the other NaNs. Keys are equal only if their bits are. The device's kernels have the same order.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     /// Bits of a key: 8, 16, 32 or 64.
@@ -31,30 +31,28 @@ pub(crate) struct Order {
     pub(crate) kind: Kind,
     /// Greatest first. Equal keys keep their order nevertheless.
     pub(crate) descending: bool,
-    /// Which bits are looked at, 0 being the least significant one: not of the key but of its place in ascending order,
-    /// which is the key itself if it is unsigned, with the highest bit flipped if it is signed, and for a float an
-    /// integer that orders as the float does.
+    /// The bits that are compared, 0 being the least significant one. They are bits of the ascending radix key: the key
+    /// itself if it is unsigned, with the highest bit flipped if it is signed, and for a float an integer that orders
+    /// as the float does.
     pub(crate) bits: Range<u32>,
 }
 
 /// An unsigned integer as wide as a key.
 pub(super) trait Bits: Copy + Ord + Send + Sync + 'static {
     const WIDTH: u32;
-    fn cut(bits: u64) -> Self;
-    fn wide(self) -> u64;
+    fn truncate(bits: u64) -> Self;
+    fn to_u64(self) -> u64;
     /// The low bits.
-    fn low(self) -> usize;
+    fn to_usize(self) -> usize;
     fn shr(self, by: u32) -> Self;
-    /// The difference, or 0.
-    fn above(self, other: Self) -> Self;
-    /// The sum and the difference, wrapped around.
-    fn plus(self, other: Self) -> Self;
-    fn minus(self, other: Self) -> Self;
+    fn saturating_sub(self, other: Self) -> Self;
+    fn wrapping_add(self, other: Self) -> Self;
+    fn wrapping_sub(self, other: Self) -> Self;
     fn and(self, other: Self) -> Self;
     fn or(self, other: Self) -> Self;
     fn xor(self, other: Self) -> Self;
-    /// All bits set if the highest one is.
-    fn smear(self) -> Self;
+    /// All bits set if the highest one is, else 0.
+    fn sign_mask(self) -> Self;
     fn leading_zeros(self) -> u32;
     fn trailing_zeros(self) -> u32;
 }
@@ -64,15 +62,15 @@ macro_rules! bits {
         impl Bits for $unsigned {
             const WIDTH: u32 = $unsigned::BITS;
             #[inline(always)]
-            fn cut(bits: u64) -> Self {
+            fn truncate(bits: u64) -> Self {
                 bits as Self
             }
             #[inline(always)]
-            fn wide(self) -> u64 {
+            fn to_u64(self) -> u64 {
                 self as u64
             }
             #[inline(always)]
-            fn low(self) -> usize {
+            fn to_usize(self) -> usize {
                 self as usize
             }
             #[inline(always)]
@@ -80,15 +78,15 @@ macro_rules! bits {
                 self.wrapping_shr(by)
             }
             #[inline(always)]
-            fn above(self, other: Self) -> Self {
+            fn saturating_sub(self, other: Self) -> Self {
                 self.saturating_sub(other)
             }
             #[inline(always)]
-            fn plus(self, other: Self) -> Self {
+            fn wrapping_add(self, other: Self) -> Self {
                 self.wrapping_add(other)
             }
             #[inline(always)]
-            fn minus(self, other: Self) -> Self {
+            fn wrapping_sub(self, other: Self) -> Self {
                 self.wrapping_sub(other)
             }
             #[inline(always)]
@@ -104,7 +102,7 @@ macro_rules! bits {
                 self ^ other
             }
             #[inline(always)]
-            fn smear(self) -> Self {
+            fn sign_mask(self) -> Self {
                 (self as $signed >> (Self::WIDTH - 1)) as Self
             }
             #[inline(always)]
@@ -120,38 +118,39 @@ macro_rules! bits {
 }
 bits! { u8 i8 u16 i16 u32 i32 u64 i64 }
 
-/// Makes places of keys.
-pub(super) trait Places<K>: Copy + Sync {
-    /// The bits of the key's place that are looked at; the others are 0.
-    fn place(self, key: K) -> K;
-    /// The key of a place, if all bits are looked at.
-    fn key(self, place: K) -> K;
-    /// Whether all bits are looked at.
-    fn whole(self) -> bool;
-    /// How keys are made integers, and those keys again, and the order of those integers. If there is something to gain.
+/// The encoding of keys as radix keys.
+pub(super) trait Encoding<K>: Copy + Sync {
+    /// The radix key.
+    fn encode(self, key: K) -> K;
+    /// The key of a radix key, if all bits are compared.
+    fn decode(self, radix: K) -> K;
+    /// Whether all bits are compared.
+    fn compares_all_bits(self) -> bool;
+    /// For an encoding that costs more than that of integers: the encoding itself, and that of its radix keys as
+    /// integers. A sort within the cache encodes its keys once, sorts them as integers, and decodes them.
     fn as_integers(self) -> Option<(Floats<K>, Integers<K>)>;
 }
 
-/// [`Places`] of integers.
+/// The [`Encoding`] of integers.
 #[derive(Clone, Copy)]
 pub(super) struct Integers<K> {
     flip: K,
     mask: K,
 }
 
-impl<K: Bits> Places<K> for Integers<K> {
+impl<K: Bits> Encoding<K> for Integers<K> {
     #[inline(always)]
-    fn place(self, key: K) -> K {
+    fn encode(self, key: K) -> K {
         key.xor(self.flip).and(self.mask)
     }
 
     #[inline(always)]
-    fn key(self, place: K) -> K {
-        place.xor(self.flip)
+    fn decode(self, radix: K) -> K {
+        radix.xor(self.flip)
     }
 
-    fn whole(self) -> bool {
-        self.mask == K::cut(u64::MAX)
+    fn compares_all_bits(self) -> bool {
+        self.mask == K::truncate(u64::MAX)
     }
 
     fn as_integers(self) -> Option<(Floats<K>, Integers<K>)> {
@@ -159,52 +158,48 @@ impl<K: Bits> Places<K> for Integers<K> {
     }
 }
 
-/// [`Places`] of floats. Turned over where they are negative, they are in order but for the NaNs with the sign set, which
-/// come first; all are moved down by as many as those are, and those wrap around to the end.
+/// The [`Encoding`] of floats.
+///
+/// Negative floats have all bits flipped, the others the sign bit: that is [`f32::total_cmp`]'s order, in which NaNs with
+/// the sign set come first. Subtracting the number of these NaNs wraps them around to the end.
 #[derive(Clone, Copy)]
 pub(super) struct Floats<K> {
     sign: K,
     /// All bits but the sign.
     magnitude: K,
-    /// So many NaNs have the sign set.
+    /// The number of NaNs with the sign set.
     nans: K,
-    /// All bits, or none, if the order is turned over.
+    /// All bits in descending order, else none.
     flip: K,
     mask: K,
 }
 
 impl<K: Bits> Floats<K> {
-    /// The place with all its bits.
+    /// The radix key before any bits are cleared.
     #[inline(always)]
-    pub(super) fn there(self, key: K) -> K {
-        key.xor(self.sign).xor(key.smear().and(self.magnitude)).minus(self.nans).xor(self.flip)
-    }
-
-    /// The key of such a place.
-    #[inline(always)]
-    pub(super) fn back(self, place: K) -> K {
-        let key = place.xor(self.flip).plus(self.nans).xor(self.sign);
-        key.xor(key.smear().and(self.magnitude))
+    pub(super) fn encode_all_bits(self, key: K) -> K {
+        key.xor(self.sign).xor(key.sign_mask().and(self.magnitude)).wrapping_sub(self.nans).xor(self.flip)
     }
 }
 
-impl<K: Bits> Places<K> for Floats<K> {
+impl<K: Bits> Encoding<K> for Floats<K> {
     #[inline(always)]
-    fn place(self, key: K) -> K {
-        self.there(key).and(self.mask)
+    fn encode(self, key: K) -> K {
+        self.encode_all_bits(key).and(self.mask)
     }
 
     #[inline(always)]
-    fn key(self, place: K) -> K {
-        self.back(place)
+    fn decode(self, radix: K) -> K {
+        let key = radix.xor(self.flip).wrapping_add(self.nans).xor(self.sign);
+        key.xor(key.sign_mask().and(self.magnitude))
     }
 
-    fn whole(self) -> bool {
-        self.mask == K::cut(u64::MAX)
+    fn compares_all_bits(self) -> bool {
+        self.mask == K::truncate(u64::MAX)
     }
 
     fn as_integers(self) -> Option<(Floats<K>, Integers<K>)> {
-        Some((self, Integers { flip: K::cut(0), mask: self.mask }))
+        Some((self, Integers { flip: K::truncate(0), mask: self.mask }))
     }
 }
 
@@ -219,25 +214,25 @@ impl Order {
 
     fn mask<K: Bits>(&self) -> K {
         let below = |bit: u32| if bit == 0 { 0 } else { u64::MAX >> (64 - bit) };
-        K::cut(below(self.bits.end) ^ below(self.bits.start))
+        K::truncate(below(self.bits.end) ^ below(self.bits.start))
     }
 
-    /// For keys that are no floats.
+    /// The encoding of keys that are no floats.
     pub(super) fn integers<K: Bits>(&self) -> Integers<K> {
         let sign = if self.kind == Kind::Unsigned { 0 } else { self.sign() };
         let flip = if self.descending { self.all() ^ sign } else { sign };
-        Integers { flip: K::cut(flip), mask: self.mask() }
+        Integers { flip: K::truncate(flip), mask: self.mask() }
     }
 
-    /// For floats with so many bits of mantissa.
+    /// The encoding of floats with so many bits of mantissa.
     pub(super) fn floats<K: Bits>(&self, mantissa: u32) -> Floats<K> {
         let magnitude = self.all() ^ self.sign();
         let infinity = magnitude >> mantissa << mantissa;
         Floats {
-            sign: K::cut(self.sign()),
-            magnitude: K::cut(magnitude),
-            nans: K::cut(magnitude - infinity),
-            flip: K::cut(if self.descending { self.all() } else { 0 }),
+            sign: K::truncate(self.sign()),
+            magnitude: K::truncate(magnitude),
+            nans: K::truncate(magnitude - infinity),
+            flip: K::truncate(if self.descending { self.all() } else { 0 }),
             mask: self.mask(),
         }
     }

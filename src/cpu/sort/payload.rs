@@ -1,11 +1,11 @@
-//! What moves with a key.
+//! The payload: the value that moves with a key.
 
-/// How a value is read and written: one of a few ways, which between them do for all sizes from 0 to 16 bytes.
+/// How a value is read and written. Three implementations serve all sizes from 0 to 16 bytes.
 pub(super) trait Payload: Copy + Send + Sync {
-    /// A value on its way.
+    /// A value in registers.
     type Value: Copy;
-    /// The most bytes of a value that moves this way.
-    const MOST: usize;
+    /// The most bytes of a value.
+    const MAX_BYTES: usize;
     /// Bytes of a value.
     fn size(self) -> usize;
     /// Value `i` of an array.
@@ -13,22 +13,22 @@ pub(super) trait Payload: Copy + Send + Sync {
     /// # Safety
     /// It may be read.
     unsafe fn load(self, from: *const u8, i: usize) -> Self::Value;
-    /// Makes `value` value `i` of an array.
+    /// Writes value `i` of an array.
     ///
     /// # Safety
     /// It may be written.
     unsafe fn store(self, to: *mut u8, i: usize, value: Self::Value);
-    /// The number `i`, if values can be numbers.
-    fn number(i: usize) -> Self::Value;
+    /// The source index `i` as a value, if values are source indices.
+    fn index(i: usize) -> Self::Value;
 }
 
-/// No value.
+/// Keys-only.
 #[derive(Clone, Copy)]
-pub(super) struct Nothing;
+pub(super) struct KeysOnly;
 
-impl Payload for Nothing {
+impl Payload for KeysOnly {
     type Value = ();
-    const MOST: usize = 0;
+    const MAX_BYTES: usize = 0;
     #[inline(always)]
     fn size(self) -> usize {
         0
@@ -38,25 +38,25 @@ impl Payload for Nothing {
     #[inline(always)]
     unsafe fn store(self, _: *mut u8, _: usize, (): ()) {}
     #[inline(always)]
-    fn number(_: usize) {}
+    fn index(_: usize) {}
 }
 
 /// Values as wide as an integer.
 #[derive(Clone, Copy)]
-pub(super) struct One<T>(pub(super) std::marker::PhantomData<T>);
+pub(super) struct OneWord<T>(pub(super) std::marker::PhantomData<T>);
 
-/// Values of more bytes than a `T` has and at most twice as many: two that may overlap.
+/// Values of more bytes than a `T` has and at most twice as many: two words, which overlap unless it is twice as many.
 #[derive(Clone, Copy)]
-pub(super) struct Two<T> {
+pub(super) struct TwoWords<T> {
     pub(super) size: usize,
-    pub(super) half: std::marker::PhantomData<T>,
+    pub(super) word: std::marker::PhantomData<T>,
 }
 
-macro_rules! integers {
+macro_rules! one_word {
     ($($t:ident)*) => { $(
-        impl Payload for One<$t> {
+        impl Payload for OneWord<$t> {
             type Value = $t;
-            const MOST: usize = size_of::<$t>();
+            const MAX_BYTES: usize = size_of::<$t>();
             #[inline(always)]
             fn size(self) -> usize {
                 size_of::<$t>()
@@ -72,26 +72,26 @@ macro_rules! integers {
                 unsafe { to.cast::<$t>().add(i).write_unaligned(value) }
             }
             #[inline(always)]
-            fn number(i: usize) -> $t {
+            fn index(i: usize) -> $t {
                 i as $t
             }
         }
     )* };
 }
-integers! { u8 u16 u32 u64 }
+one_word! { u8 u16 u32 u64 }
 
-macro_rules! halves {
+macro_rules! two_words {
     ($($t:ident)*) => { $(
-        impl Payload for Two<$t> {
+        impl Payload for TwoWords<$t> {
             type Value = [$t; 2];
-            const MOST: usize = 2 * size_of::<$t>();
+            const MAX_BYTES: usize = 2 * size_of::<$t>();
             #[inline(always)]
             fn size(self) -> usize {
                 self.size
             }
             #[inline(always)]
             unsafe fn load(self, from: *const u8, i: usize) -> [$t; 2] {
-                // SAFETY: the caller's; the second half ends where the value does.
+                // SAFETY: the caller's; the second word ends where the value does.
                 unsafe {
                     let from = from.add(i * self.size);
                     let second = from.add(self.size - size_of::<$t>());
@@ -108,10 +108,10 @@ macro_rules! halves {
                 }
             }
             #[inline(always)]
-            fn number(i: usize) -> [$t; 2] {
+            fn index(i: usize) -> [$t; 2] {
                 [i as $t, 0]
             }
         }
     )* };
 }
-halves! { u16 u32 u64 }
+two_words! { u16 u32 u64 }

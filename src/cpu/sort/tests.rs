@@ -1,32 +1,14 @@
-//! The engine beside a stable sort of the standard library by the same order, on fresh random data.
+//! The engine against a stable sort of the standard library by the same order, on fresh random data.
 
 use super::*;
+use crate::cpu::random::Rng;
 use half::{bf16, f16};
 use std::{
     cmp::{Ordering, Reverse},
-    hash::{BuildHasher, RandomState},
     ops::Range,
 };
 
-/// Random numbers, others in every run. A failed test names the seed.
-struct Noise(u64);
-
-impl Noise {
-    fn new() -> Noise {
-        Noise(RandomState::new().hash_one(0) | 1)
-    }
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-    fn below(&mut self, end: u64) -> u64 {
-        (self.next() >> 11) % end
-    }
-}
-
-/// A type of keys, and its order as the standard library has it.
+/// A type of keys, and its order by the standard library.
 trait Key: Copy + Send + Sync + 'static {
     const KIND: Kind;
     /// Bits of a key.
@@ -35,8 +17,8 @@ trait Key: Copy + Send + Sync + 'static {
     fn bits(self) -> u64;
     /// By all bits, ascending.
     fn compare(self, other: Self) -> Ordering;
-    /// The place as documented.
-    fn place(self) -> u64;
+    /// The ascending radix key, as documented.
+    fn radix(self) -> u64;
 }
 
 macro_rules! integers {
@@ -52,7 +34,7 @@ macro_rules! integers {
             fn compare(self, other: $t) -> Ordering {
                 self.cmp(&other)
             }
-            fn place(self) -> u64 {
+            fn radix(self) -> u64 {
                 self.bits() ^ if $t::MIN == 0 { 0 } else { 1 << (Self::LEN - 1) }
             }
         }
@@ -74,75 +56,74 @@ macro_rules! floats {
                 let last = |x: $t| x.is_nan() && x.is_sign_negative();
                 last(self).cmp(&last(other)).then(self.total_cmp(&other))
             }
-            fn place(self) -> u64 {
+            fn radix(self) -> u64 {
                 let bits = self.to_bits();
                 let negative = bits >> (Self::LEN - 1) == 1;
-                let place = if negative { !bits } else { bits | 1 << (Self::LEN - 1) };
-                // Past those NaNs that come last.
-                let place = place.wrapping_sub($bits::MAX >> 1).wrapping_add($t::INFINITY.to_bits());
-                place.into()
+                let radix = if negative { !bits } else { bits | 1 << (Self::LEN - 1) };
+                // The NaNs with the sign set wrap around to the end.
+                let radix = radix.wrapping_sub($bits::MAX >> 1).wrapping_add($t::INFINITY.to_bits());
+                radix.into()
             }
         }
     )* };
 }
 floats! { f16 u16 10 bf16 u16 7 f32 u32 23 f64 u64 52 }
 
-/// Makes the bits of key i of n.
-type Pattern = fn(&mut Noise, u64, u64) -> u64;
+/// The bits of key i of n.
+type Pattern = fn(&mut Rng, u64, u64) -> u64;
 
-/// Bits in all their width: floats of them are NaNs of every payload and sign, infinities and zeros among them.
+/// All 64 bits vary: floats of them include NaNs of every payload and sign, infinities and zeros.
 const PATTERNS: [(&str, Pattern); 12] = [
-    ("random", |noise, _, _| noise.next()),
+    ("random", |rng, _, _| rng.next()),
     ("all equal", |_, _, _| 0x4242_4242_4242_4242),
-    ("few distinct", |noise, _, _| noise.below(5).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+    ("few distinct", |rng, _, _| rng.below(5).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
     ("ascending", |_, i, _| i),
     ("descending", |_, i, n| n - i),
     ("ascending high bits", |_, i, n| (u128::from(i) << 64).checked_div(n.into()).unwrap_or(0) as u64),
-    ("power law", |noise, _, _| noise.next() >> (noise.next() % 64)),
-    ("its mirror", |noise, _, _| !(noise.next() >> (noise.next() % 64))),
-    ("few high bits, many low ones", |noise, _, _| noise.below(3) << 61 | noise.below(1 << 12)),
-    ("two far clusters", |noise, _, _| noise.below(2).wrapping_neg() ^ noise.below(1 << 9) << 8),
+    ("power law", |rng, _, _| rng.next() >> (rng.next() % 64)),
+    ("its mirror", |rng, _, _| !(rng.next() >> (rng.next() % 64))),
+    ("few high bits, many low ones", |rng, _, _| rng.below(3) << 61 | rng.below(1 << 12)),
+    ("two far clusters", |rng, _, _| rng.below(2).wrapping_neg() ^ rng.below(1 << 9) << 8),
     ("one among equal ones", |_, i, n| if i == n / 2 { 1 } else { u64::MAX / 3 }),
-    ("ends of every byte", |noise, _, _| {
-        noise
-            .next()
+    ("ends of every byte", |rng, _, _| {
+        rng.next()
             .to_le_bytes()
             .iter()
             .fold(0, |bits, byte| bits << 8 | [0, 0x7f, 0x80, 0xff, 0xfc, 1][*byte as usize % 6])
     }),
 ];
 
-/// NaNs, infinities, zeros and ordinary numbers of a float, a third of each but the last.
-fn special<T: Key>(noise: &mut Noise) -> u64 {
-    let Kind::Float { mantissa } = T::KIND else { return noise.next() };
+/// NaNs, infinities, zeros and ordinary numbers of a float: 1/3, 1/6, 1/6 and 1/3 of the keys.
+fn special<T: Key>(rng: &mut Rng) -> u64 {
+    let Kind::Float { mantissa } = T::KIND else { return rng.next() };
     let all = u64::MAX >> (64 - T::LEN);
     let (sign, exponent) = (1 << (T::LEN - 1), all >> 1 >> mantissa << mantissa);
-    let bits = match noise.below(6) {
-        0 | 1 => exponent | (noise.next() & !(u64::MAX << mantissa)),
+    let bits = match rng.below(6) {
+        0 | 1 => exponent | (rng.next() & !(u64::MAX << mantissa)),
         2 => exponent,
         3 => 0,
-        _ => noise.next() & all,
+        _ => rng.next() & all,
     };
-    bits ^ if noise.below(2) == 0 { sign } else { 0 }
+    bits ^ if rng.below(2) == 0 { sign } else { 0 }
 }
 
-/// What is asked of the engine.
+/// The options of a sort.
 #[derive(Clone, Debug)]
 struct Case {
     descending: bool,
     bits: Range<u32>,
     values: Values,
-    keep: bool,
-    /// The output is where the keys are; then they are kept.
+    keeps_input: bool,
+    /// Whether the output is the input; then `keeps_input` is set.
     in_place: bool,
     threads: usize,
 }
 
-/// Sorts `keys` and checks everything: the order, that equal keys keep theirs, the bits of every key and value, what is
-/// around the buffers, and that the source is as it was if it must be.
-fn check<T: Key>(keys: &[u64], case: &Case, noise: &mut Noise, what: &str) {
-    let (n, seed) = (keys.len(), noise.0);
-    let Case { descending, ref bits, values, keep, in_place, threads } = *case;
+/// Sorts `keys`, and checks the order of keys, stability, the bits of every key and value, the guards around the
+/// buffers, and that an input that must be kept is unchanged.
+fn check<T: Key>(keys: &[u64], case: &Case, rng: &mut Rng, what: &str) {
+    let (n, seed) = (keys.len(), rng.state);
+    let Case { descending, ref bits, values, keeps_input, in_place, threads } = *case;
     let keys: Vec<T> = keys.iter().map(|&bits| T::of(bits)).collect();
     let size = match values {
         Values::None => 0,
@@ -150,37 +131,37 @@ fn check<T: Key>(keys: &[u64], case: &Case, noise: &mut Noise, what: &str) {
     };
     let payload: Vec<u8> = match values {
         Values::Numbers(_) => (0..n).flat_map(|i| i.to_le_bytes()[..size].to_vec()).collect(),
-        _ => (0..n * size).map(|_| noise.next() as u8).collect(),
+        _ => (0..n * size).map(|_| rng.next() as u8).collect(),
     };
     let whole = *bits == (0..T::LEN);
-    let looked_at = |key: T| {
+    let compared = |key: T| {
         let below = |bit: u32| ((1_u128 << bit) - 1) as u64;
-        key.place() & (below(bits.end) ^ below(bits.start))
+        key.radix() & (below(bits.end) ^ below(bits.start))
     };
-    let compare = |a: T, b: T| if whole { a.compare(b) } else { looked_at(a).cmp(&looked_at(b)) };
+    let compare = |a: T, b: T| if whole { a.compare(b) } else { compared(a).cmp(&compared(b)) };
     let mut expected: Vec<usize> = (0..n).collect();
     expected.sort_by(|&a, &b| {
         let order = compare(keys[a], keys[b]);
         if descending { Reverse(order).cmp(&Reverse(Ordering::Equal)) } else { order }
     });
 
-    // Some odd number of items off a line, and something around that must stay.
+    // The items begin anywhere in a cache line, with guards on both sides.
     const GUARD: u8 = 0xa5;
-    let buffer = |noise: &mut Noise, size: usize| {
-        let lead = 64 * 3 + noise.below(40) as usize * size.next_power_of_two();
+    let buffer = |rng: &mut Rng, size: usize| {
+        let lead = 64 * 3 + rng.below(40) as usize * size.next_power_of_two();
         (vec![GUARD; lead + n * size + 256], lead)
     };
     let key_size = size_of::<T>();
-    let place = |(buffer, lead): &mut (Vec<u8>, usize), size: usize| {
-        // Vectors of bytes lie on multiples of 8 here, which all keys are content with; asserted.
-        let place = buffer[*lead..].as_mut_ptr();
-        assert!(size == 0 || !size.is_power_of_two() || place.addr().is_multiple_of(size.min(8)));
-        place
+    let address = |(buffer, lead): &mut (Vec<u8>, usize), size: usize| {
+        // Keys must be aligned: the allocator gives multiples of 8.
+        let address = buffer[*lead..].as_mut_ptr();
+        assert!(size == 0 || !size.is_power_of_two() || address.addr().is_multiple_of(size.min(8)));
+        address
     };
-    let mut from_keys = buffer(noise, key_size);
-    let mut from_values = buffer(noise, size);
-    let mut to_keys = buffer(noise, key_size);
-    let mut to_values = buffer(noise, size);
+    let mut from_keys = buffer(rng, key_size);
+    let mut from_values = buffer(rng, size);
+    let mut to_keys = buffer(rng, key_size);
+    let mut to_values = buffer(rng, size);
     let bytes: Vec<u8> = keys.iter().flat_map(|key| key.bits().to_le_bytes()[..key_size].to_vec()).collect();
     from_keys.0[from_keys.1..][..bytes.len()].copy_from_slice(&bytes);
     from_values.0[from_values.1..][..payload.len()].copy_from_slice(&payload);
@@ -188,27 +169,27 @@ fn check<T: Key>(keys: &[u64], case: &Case, noise: &mut Noise, what: &str) {
 
     let order = Order { width: T::LEN, kind: T::KIND, descending, bits: bits.clone() };
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-    let sort = pool.install(|| Sort::new(order, values, n, keep));
+    let sort = pool.install(|| Sort::new(order, values, n, keeps_input));
     let mut scratch = vec![GUARD; sort.scratch() + 64];
     let null = std::ptr::null_mut();
-    let from_place = match (values, keep) {
-        (Values::Array(_), _) | (Values::Numbers(_), false) => place(&mut from_values, size),
+    let from_address = match (values, keeps_input) {
+        (Values::Array(_), _) | (Values::Numbers(_), false) => address(&mut from_values, size),
         _ => null,
     };
-    let from = Arrays { keys: place(&mut from_keys, key_size), values: from_place };
+    let from = Arrays { keys: address(&mut from_keys, key_size), values: from_address };
     let to = if in_place {
         from
     } else {
-        let values = if size == 0 { null } else { place(&mut to_values, size) };
-        Arrays { keys: place(&mut to_keys, key_size), values }
+        let values = if size == 0 { null } else { address(&mut to_values, size) };
+        Arrays { keys: address(&mut to_keys, key_size), values }
     };
     struct Task(Sort, Arrays, Arrays, *mut u8);
-    // SAFETY: buffers of the test's own, which outlive the call.
+    // SAFETY: addresses of the test's own buffers, which outlive the call.
     unsafe impl Send for Task {}
     let task = Task(sort, from, to, scratch.as_mut_ptr());
     pool.install(move || {
         let Task(sort, from, to, scratch) = { task };
-        // SAFETY: n items in all of them, and as much scratch memory as was asked for.
+        // SAFETY: n items in each array, and the scratch memory that the sort asks for.
         unsafe { sort.run(from, to, scratch) }
     });
 
@@ -229,8 +210,8 @@ fn check<T: Key>(keys: &[u64], case: &Case, noise: &mut Noise, what: &str) {
         assert!(around.copied().all(|byte| byte == GUARD), "written outside: {}", about());
     }
     assert!(scratch[scratch.len() - 64..].iter().all(|&byte| byte == GUARD), "scratch memory overrun: {}", about());
-    if keep && !in_place {
-        assert!((from_keys.0, from_values.0) == before, "the source was touched: {}", about());
+    if keeps_input && !in_place {
+        assert!((from_keys.0, from_values.0) == before, "the input was written: {}", about());
     }
 }
 
@@ -256,44 +237,44 @@ const VALUES: [Values; 19] = [
     Values::Numbers(8),
 ];
 
-fn any_case<T: Key>(noise: &mut Noise) -> Case {
-    let end = match noise.below(3) {
-        0 => 1 + noise.below(T::LEN.into()) as u32,
+fn any_case<T: Key>(rng: &mut Rng) -> Case {
+    let end = match rng.below(3) {
+        0 => 1 + rng.below(T::LEN.into()) as u32,
         _ => T::LEN,
     };
-    let begin = if noise.below(3) == 0 { noise.below(u64::from(end) + 1) as u32 } else { 0 };
-    let values = VALUES[noise.below(VALUES.len() as u64) as usize];
-    let keep = noise.below(2) == 0;
+    let begin = if rng.below(3) == 0 { rng.below(u64::from(end) + 1) as u32 } else { 0 };
+    let values = VALUES[rng.below(VALUES.len() as u64) as usize];
+    let keeps_input = rng.below(2) == 0;
     Case {
-        descending: noise.below(2) == 0,
+        descending: rng.below(2) == 0,
         bits: begin..end,
         values,
-        keep,
-        in_place: keep && !matches!(values, Values::Numbers(_)) && noise.below(2) == 0,
-        threads: 1 + noise.below(4) as usize,
+        keeps_input,
+        in_place: keeps_input && !matches!(values, Values::Numbers(_)) && rng.below(2) == 0,
+        threads: 1 + rng.below(4) as usize,
     }
 }
 
-/// Every pattern, with everything else at random, at each of some lengths.
-fn patterns<T: Key>(lengths: &[usize], rounds: usize) {
-    let mut noise = Noise::new();
+/// Sorts of every pattern at each length, with random options.
+fn check_patterns<T: Key>(lengths: &[usize], rounds: usize) {
+    let mut rng = Rng::new();
     for &n in lengths {
         for _ in 0..rounds {
             for (name, pattern) in PATTERNS {
-                // Of the upper bits, too, whatever the width.
-                let down = if noise.below(2) == 0 { 64 - T::LEN } else { 0 };
-                let keys: Vec<u64> = (0..n).map(|i| pattern(&mut noise, i as u64, n as u64) >> down).collect();
-                check::<T>(&keys, &any_case::<T>(&mut noise), &mut noise, name);
+                // Narrow keys take their bits from either end of the 64.
+                let down = if rng.below(2) == 0 { 64 - T::LEN } else { 0 };
+                let keys: Vec<u64> = (0..n).map(|i| pattern(&mut rng, i as u64, n as u64) >> down).collect();
+                check::<T>(&keys, &any_case::<T>(&mut rng), &mut rng, name);
             }
-            let keys: Vec<u64> = (0..n).map(|_| special::<T>(&mut noise)).collect();
-            check::<T>(&keys, &any_case::<T>(&mut noise), &mut noise, "special");
+            let keys: Vec<u64> = (0..n).map(|_| special::<T>(&mut rng)).collect();
+            check::<T>(&keys, &any_case::<T>(&mut rng), &mut rng, "special");
         }
     }
 }
 
 const SHORT: [usize; 16] = [0, 1, 2, 3, 31, 32, 33, 34, 64, 100, 255, 256, 257, 1000, 2049, 5000];
-/// Around what is sorted alone, split, and split twice with the scratch memory of one thread.
-const LONG: [usize; 4] = [ALONE - 1, ALONE + 1, 70_001, 300_007];
+/// Around the lengths that are sorted by one thread, partitioned once, and partitioned twice by one thread.
+const LONG: [usize; 4] = [ONE_THREAD_ITEMS - 1, ONE_THREAD_ITEMS + 1, 70_001, 300_007];
 
 macro_rules! stamped {
     ($($name:ident $t:ident)*) => { $(
@@ -301,12 +282,12 @@ macro_rules! stamped {
             use super::*;
             #[test]
             fn short() {
-                patterns::<$t>(if cfg!(miri) { &SHORT[..10] } else { &SHORT }, if cfg!(miri) { 1 } else { 4 });
+                check_patterns::<$t>(if cfg!(miri) { &SHORT[..10] } else { &SHORT }, if cfg!(miri) { 1 } else { 4 });
             }
             #[test]
             #[cfg_attr(miri, ignore = "takes hours")]
             fn long() {
-                patterns::<$t>(&LONG, 1);
+                check_patterns::<$t>(&LONG, 1);
             }
         }
     )* };
@@ -319,15 +300,21 @@ stamped! {
 #[cfg_attr(miri, ignore = "takes hours")]
 fn every_size_of_values_at_every_width() {
     fn all<T: Key>() {
-        let mut noise = Noise::new();
+        let mut rng = Rng::new();
         for values in VALUES {
             for threads in [1, 3] {
                 for n in [20, 3000, 140_000] {
-                    let keys: Vec<u64> = (0..n).map(|_| noise.next()).collect();
-                    let keep = noise.below(2) == 0;
-                    let case =
-                        Case { descending: threads == 3, bits: 0..T::LEN, values, keep, in_place: false, threads };
-                    check::<T>(&keys, &case, &mut noise, "random");
+                    let keys: Vec<u64> = (0..n).map(|_| rng.next()).collect();
+                    let keeps_input = rng.below(2) == 0;
+                    let case = Case {
+                        descending: threads == 3,
+                        bits: 0..T::LEN,
+                        values,
+                        keeps_input,
+                        in_place: false,
+                        threads,
+                    };
+                    check::<T>(&keys, &case, &mut rng, "random");
                 }
             }
         }
@@ -338,57 +325,57 @@ fn every_size_of_values_at_every_width() {
     all::<f64>();
 }
 
-/// Splits within splits on all threads.
+/// Partitions of buckets, on all threads.
 #[test]
 #[cfg_attr(miri, ignore = "takes hours")]
-fn millions() {
-    let mut noise = Noise::new();
+fn buckets_are_partitioned() {
+    let mut rng = Rng::new();
     for (name, pattern) in PATTERNS {
-        let n = 1_500_000 + noise.below(1000);
-        let keys: Vec<u64> = (0..n).map(|i| pattern(&mut noise, i, n)).collect();
-        check::<u64>(&keys, &Case { threads: 2, ..any_case::<u64>(&mut noise) }, &mut noise, name);
-        let case = Case { values: Values::Numbers(4), in_place: false, threads: 3, ..any_case::<f32>(&mut noise) };
-        check::<f32>(&keys, &case, &mut noise, name);
+        let n = 1_500_000 + rng.below(1000);
+        let keys: Vec<u64> = (0..n).map(|i| pattern(&mut rng, i, n)).collect();
+        check::<u64>(&keys, &Case { threads: 2, ..any_case::<u64>(&mut rng) }, &mut rng, name);
+        let case = Case { values: Values::Numbers(4), in_place: false, threads: 3, ..any_case::<f32>(&mut rng) };
+        check::<f32>(&keys, &case, &mut rng, name);
     }
 }
 
-/// What goes past the cache: lines that are streamed, keys and values off them by some items.
+/// Scatters that write past the caches, with keys and values that do not begin at a cache line.
 #[test]
 #[cfg_attr(miri, ignore = "takes hours")]
-fn streamed() {
-    let mut noise = Noise::new();
+fn scatters_are_streamed() {
+    let mut rng = Rng::new();
     for (values, bytes) in [(Values::None, 4), (Values::Array(4), 8), (Values::Array(12), 16), (Values::Numbers(8), 12)]
     {
-        let keys: Vec<u64> = (0..STREAMED_FROM / bytes + 4711).map(|_| noise.next()).collect();
-        let case = Case { descending: true, bits: 0..32, values, keep: true, in_place: false, threads: 2 };
-        check::<i32>(&keys, &case, &mut noise, "random");
+        let keys: Vec<u64> = (0..STREAMED_FROM / bytes + 4711).map(|_| rng.next()).collect();
+        let case = Case { descending: true, bits: 0..32, values, keeps_input: true, in_place: false, threads: 2 };
+        check::<i32>(&keys, &case, &mut rng, "random");
     }
 }
 
-/// Keys that are counted, of every pattern: what is written by one thread ends anywhere in what another one writes.
-fn counted<T: Key>() {
-    let mut noise = Noise::new();
+/// Counting sorts of every pattern. Runs of equal keys cross the parts that threads write.
+fn check_counting<T: Key>() {
+    let mut rng = Rng::new();
     for n in if cfg!(miri) { &[1024][..] } else { &[1024, 65_537, 300_007] } {
         for (name, pattern) in PATTERNS {
-            let n = n + noise.below(100);
-            let keys: Vec<u64> = (0..n).map(|i| pattern(&mut noise, i, n)).collect();
-            let in_place = noise.below(2) == 0;
-            let case = Case { bits: 0..T::LEN, values: Values::None, in_place, ..any_case::<T>(&mut noise) };
-            check::<T>(&keys, &Case { keep: in_place || case.keep, ..case }, &mut noise, name);
+            let n = n + rng.below(100);
+            let keys: Vec<u64> = (0..n).map(|i| pattern(&mut rng, i, n)).collect();
+            let in_place = rng.below(2) == 0;
+            let case = Case { bits: 0..T::LEN, values: Values::None, in_place, ..any_case::<T>(&mut rng) };
+            check::<T>(&keys, &Case { keeps_input: in_place || case.keeps_input, ..case }, &mut rng, name);
         }
     }
 }
 
 #[test]
-fn counted_bytes() {
-    counted::<u8>();
-    counted::<i8>();
+fn bytes_are_counted() {
+    check_counting::<u8>();
+    check_counting::<i8>();
 }
 
 #[test]
-fn counted_pairs_of_bytes() {
-    counted::<u16>();
-    counted::<i16>();
-    counted::<f16>();
-    counted::<bf16>();
+fn two_byte_keys_are_counted() {
+    check_counting::<u16>();
+    check_counting::<i16>();
+    check_counting::<f16>();
+    check_counting::<bf16>();
 }
