@@ -5,26 +5,26 @@
 //! ```text
 //! u = a fresh tile
 //! while there is something to do, in this order of preference:
-//!     a ready tile t of its own:  finish(t), which may aggregate u on the way
+//!     a ready tile t of its own:  finish(t), which may aggregate u meanwhile
 //!     the fresh tile u:           aggregate(u)
 //!     another's ready tile t:     finish(t)
 //!   and if u was aggregated:
 //!     draw the next fresh tile, for later
-//!     if prefix[u] is there: carry on from u
-//!     else: leave u parked, and give it a moment
+//!     if prefix[u] is there: extend prefixes from u
+//!     else: leave u parked, and linger for a moment
 //!
-//! carry on from t:   prefix[t + 1] = combine(prefix[t], aggregate[t]); t is ready
-//!                    if aggregate[t + 1] is there: carry on from t + 1
+//! extend prefixes from t:   prefix[t + 1] = combine(prefix[t], aggregate[t]); t is ready
+//!                           if aggregate[t + 1] is there: extend prefixes from t + 1
 //! ```
 //!
-//! README.md beside this file says why nothing is lost and nothing depends on a wait.
+//! README.md in this folder says why no tile is lost and no progress depends on a wait.
 
 use super::sync::{AtomicBool, AtomicUsize, Once};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 /// Gives each of `tiles` tiles the combination of everything before it, on all threads of rayon's current pool.
 ///
-/// - `aggregate(t)` makes the state of tile `t` alone, and whatever the tile wants to keep until it is finished.
+/// - `aggregate(t)` gives the state of tile `t` by itself, and a value that is kept until the tile is finished.
 /// - `combine(earlier, later)` is associative; it need not be commutative.
 /// - `finish(t, prefix, kept)` is given `first` and the aggregates of the tiles `0..t`, combined. The prefix is `None`
 ///   only for tile 0 and only if `first` is.
@@ -41,19 +41,19 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 /// a prefix, and then does other work. So `combine` and the others may enter rayon, or this function again. A panic in any
 /// of them ends the work early and reaches the caller.
 ///
-/// Takes `tiles` calls of each closure and memory for two states and what is kept for each tile. With one tile or one
+/// Takes `tiles` calls of each closure, and memory for two states and the kept value of each tile. With one tile or one
 /// thread nothing is allocated.
 ///
 /// This is the single-pass scan of Merrill and Garland ("Single-pass Parallel Prefix Scan with Decoupled Look-back",
-/// 2016) with the direction turned round: there a tile looks back and waits until it has found its prefix, here a tile
-/// whose prefix is missing is put aside, and whoever brings the prefix takes it up.
+/// 2016) with the direction reversed: there a tile looks back and waits until it has found its prefix; here a tile whose
+/// prefix is missing is parked, and the thread that brings the prefix continues with it.
 ///
 /// # Example
 /// ```
 /// use parascan::cpu::hand_over;
 /// use std::sync::Mutex;
 ///
-/// // The number of the first word of each line.
+/// // The index, from 1 on, of the first word of each line.
 /// let lines = ["in the beginning", "was", "the word"];
 /// let starts = Mutex::new([0; 3]);
 /// let words = hand_over(
@@ -83,8 +83,8 @@ where
     })
 }
 
-/// [`hand_over`] in which `finish` is also told which tile the thread will aggregate next, if there is one. It may do so on
-/// the way, and then returns what `aggregate` would: memory is read and written at the same time.
+/// [`hand_over`] in which `finish` is also given the tile that the thread will aggregate next, if there is one. `finish` may
+/// aggregate it meanwhile, and then returns the result of `aggregate`: memory is read and written at the same time.
 pub(super) fn hand_over_ahead<S, K>(
     tiles: usize,
     first: Option<S>,
@@ -96,7 +96,7 @@ where
     S: Copy + Send,
     K: Copy + Send,
 {
-    // The count of tiles is looked at first: asking rayon for its threads would start them.
+    // The number of tiles first: asking rayon for its threads would start them.
     if tiles < 2 || rayon::current_num_threads() < 2 {
         return in_order(tiles, first, aggregate, combine, finish);
     }
@@ -127,11 +127,11 @@ pub(super) fn in_order<S: Copy, K>(
     finish: impl Fn(usize, Option<&S>, K, Option<usize>) -> Option<(S, K)>,
 ) -> Option<S> {
     let mut prefix = first;
-    let mut made = None;
+    let mut aggregated = None;
     for tile in 0..tiles {
-        let (sum, kept) = made.take().unwrap_or_else(|| aggregate(tile));
+        let (sum, kept) = aggregated.take().unwrap_or_else(|| aggregate(tile));
         let next = extend(prefix.as_ref(), &sum, &combine);
-        made = finish(tile, prefix.as_ref(), kept, Some(tile + 1).filter(|&next| next < tiles));
+        aggregated = finish(tile, prefix.as_ref(), kept, Some(tile + 1).filter(|&next| next < tiles));
         prefix = Some(next);
     }
     prefix
@@ -145,13 +145,13 @@ fn extend<S: Copy>(prefix: Option<&S>, aggregate: &S, combine: &impl Fn(&S, &S) 
     }
 }
 
-/// The threads that work on one chain, and what they do to a tile.
+/// The threads that work on one chain, and the closures.
 struct Crew<S, K, A, C, F> {
     chain: Chain<S, K>,
     aggregate: A,
     combine: C,
     finish: F,
-    /// How many more threads could help: those that were not asked yet, and those that found nothing to do and left.
+    /// The number of threads that could still help: the ones not yet asked, and the ones that found no work and left.
     absent: AtomicUsize,
 }
 
@@ -179,23 +179,23 @@ where
     }
 }
 
-/// The end of a stack of ready tiles.
+/// The index that ends a stack of ready tiles.
 const NONE: usize = usize::MAX;
 
-/// How often a thread looks whether a tile that it has parked has become ready before it goes on to a fresh one: some 50 us
-/// at most, a few times what a tile takes. A tile that is finished at once is still in the cache.
+/// How often a thread polls for a tile that it has parked to become ready before it goes on to a fresh one: some 50 us at
+/// most, a few times what a tile takes. A tile that is finished at once is still in the cache.
 const LINGER: usize = 1000;
-/// How many tiles a thread parks without lingering after it has lingered in vain: the one that it waits for may not be
-/// running.
-const IN_VAIN: usize = 16;
+/// How many tiles a thread parks without lingering after it has lingered in vain: the thread that should bring the prefix
+/// may not be running.
+const PARKS_WITHOUT_LINGERING: usize = 16;
 
-/// One tile's place in the chain.
+/// The state of one tile in the chain.
 struct Tile<S, K> {
-    /// Whether one of the tile's two events has happened: its aggregate is there, its prefix is there.
+    /// Whether one of the tile's two events has happened: its aggregate was written, its prefix was written.
     half: AtomicBool,
     aggregate: Once<S>,
     kept: Once<K>,
-    /// Who drew the tile, and has it in its cache.
+    /// The worker that drew the tile, and has it in its cache.
     drawer: Once<usize>,
     prefix: Once<Option<S>>,
     /// The tile below this one on a stack of ready tiles.
@@ -214,20 +214,20 @@ impl<S: Copy, K: Copy> Tile<S, K> {
         }
     }
 
-    /// Reports one of the two events, and says whether it was the second: then the tile is the caller's, and what was
+    /// Reports one of the two events, and returns whether it was the second. Then the caller owns the tile, and everything
     /// written before either event is visible.
     fn complete(&self) -> bool {
-        // Release for what this thread wrote, acquire for what the other one did.
+        // Release what this thread wrote, acquire what the other one did.
         self.half.swap(true, AcqRel)
     }
 }
 
-/// The tiles, and one place more for the total.
+/// The tiles, and one entry more for the total.
 struct Chain<S, K> {
     tiles: Box<[Tile<S, K>]>,
     /// The next fresh tile.
     ticket: AtomicUsize,
-    /// How many have come to work: numbers them, so that they have a stack each.
+    /// The number of threads that have begun to work: it gives each a stack.
     workers: AtomicUsize,
     /// For each worker the top of a stack: tiles that it drew and parked and that have their prefix now.
     ready: Box<[AtomicUsize]>,
@@ -235,8 +235,8 @@ struct Chain<S, K> {
     poisoned: AtomicBool,
 }
 
-// SAFETY: the cells of a tile pass from thread to thread (hence `Send`) and are never used by two at a time: they belong
-// to the one that drew the tile, then to the one that completed it, then to the one that took it off the ready stack.
+// SAFETY: the fields of a tile pass from thread to thread (hence `Send`) and no two threads use them at a time: they belong
+// to the thread that drew the tile, then to the one that completed it, then to the one that took it off the ready stack.
 unsafe impl<S: Send, K: Send> Sync for Chain<S, K> {}
 
 impl<S: Copy, K: Copy> Chain<S, K> {
@@ -254,7 +254,7 @@ impl<S: Copy, K: Copy> Chain<S, K> {
         }
     }
 
-    /// What each thread does: whatever there is to do, until there is nothing.
+    /// What each thread does: work in the order of preference above, until there is none.
     ///
     /// `recruit` is called for each tile that has become ready and that another thread could finish.
     fn work(
@@ -265,26 +265,26 @@ impl<S: Copy, K: Copy> Chain<S, K> {
         recruit: impl Fn(),
     ) {
         let poison = PoisonOnUnwind(&self.poisoned);
-        // Two workers may share a number: it decides about caches only.
+        // Two workers may share a number: only cache locality depends on it.
         let me = self.workers.fetch_add(1, Relaxed) % self.ready.len();
         let draw = || Some(self.ticket.fetch_add(1, Relaxed)).filter(|&tile| tile < self.tiles.len() - 1);
         let publish = |tile: usize, (sum, kept): (S, K)| {
-            let place = &self.tiles[tile];
-            // SAFETY: the ticket gave the tile to this thread alone, and others look only after `complete`.
+            let entry = &self.tiles[tile];
+            // SAFETY: the ticket gave the tile to this thread alone, and others read only after `complete`.
             unsafe {
-                place.aggregate.write(sum);
-                place.kept.write(kept);
-                place.drawer.write(me);
+                entry.aggregate.write(sum);
+                entry.kept.write(kept);
+                entry.drawer.write(me);
             }
-            let complete = place.complete();
+            let complete = entry.complete();
             if complete {
-                self.carry_on(tile, combine, &recruit);
+                self.extend_prefixes(tile, combine, &recruit);
             }
             complete
         };
         // The tile that this thread will aggregate next.
         let mut drawn = draw();
-        let mut in_haste = 0;
+        let mut parks_without_lingering = 0;
         while !self.poisoned.load(Relaxed) {
             let ready = self.pop(me).or_else(|| match drawn {
                 Some(_) => None,
@@ -292,22 +292,22 @@ impl<S: Copy, K: Copy> Chain<S, K> {
             });
             let aggregate = match (ready, drawn) {
                 (Some(tile), _) => {
-                    let place = &self.tiles[tile];
-                    // SAFETY: the tile is complete, and it is this thread's: taken off the ready stack.
-                    let (prefix, kept) = unsafe { (place.prefix.read(), place.kept.read()) };
+                    let entry = &self.tiles[tile];
+                    // SAFETY: the tile is complete, and this thread owns it: it took it off the ready stack.
+                    let (prefix, kept) = unsafe { (entry.prefix.read(), entry.kept.read()) };
                     finish(tile, prefix.as_ref(), kept, drawn)
                 }
                 (None, Some(tile)) => Some(aggregate(tile)),
-                // Tiles that are still to become ready are finished by those who make them so.
+                // A tile that becomes ready later is finished by the thread that makes it ready.
                 (None, None) => break,
             };
             if let (Some(tile), Some(aggregate)) = (drawn, aggregate) {
                 drawn = draw();
                 if !publish(tile, aggregate) {
-                    in_haste = match in_haste {
+                    parks_without_lingering = match parks_without_lingering {
                         0 if self.linger(me) => 0,
-                        0 => IN_VAIN,
-                        _ => in_haste - 1,
+                        0 => PARKS_WITHOUT_LINGERING,
+                        _ => parks_without_lingering - 1,
                     };
                 }
             }
@@ -315,24 +315,24 @@ impl<S: Copy, K: Copy> Chain<S, K> {
         std::mem::forget(poison);
     }
 
-    /// Gives a tile that this thread has parked a moment to become ready, and says whether one did.
+    /// Polls for a moment whether a tile that this thread has parked becomes ready, and returns whether one did.
     fn linger(&self, me: usize) -> bool {
-        let looks = if cfg!(any(loom, miri)) { 0 } else { LINGER };
-        (0..looks).any(|_| {
+        let polls = if cfg!(any(loom, miri)) { 0 } else { LINGER };
+        (0..polls).any(|_| {
             std::hint::spin_loop();
             self.ready[me].load(Relaxed) != NONE
         })
     }
 
-    /// Hands the prefix on from tile `mine`, which is complete, as far as aggregates are there.
-    fn carry_on(&self, mine: usize, combine: &impl Fn(&S, &S) -> S, recruit: &impl Fn()) {
+    /// Extends the prefix of tile `mine`, which is complete, to the tiles after it, as far as their aggregates are written.
+    fn extend_prefixes(&self, mine: usize, combine: &impl Fn(&S, &S) -> S, recruit: &impl Fn()) {
         let mut tile = mine;
         loop {
-            let (place, next) = (&self.tiles[tile], &self.tiles[tile + 1]);
-            // SAFETY: `tile` is complete, and it is this thread's: it completed it, and has not pushed it yet.
-            let (prefix, aggregate) = unsafe { (place.prefix.read(), place.aggregate.read()) };
+            let (entry, next) = (&self.tiles[tile], &self.tiles[tile + 1]);
+            // SAFETY: `tile` is complete, and this thread owns it: it completed the tile, and has not pushed it yet.
+            let (prefix, aggregate) = unsafe { (entry.prefix.read(), entry.aggregate.read()) };
             let prefix = Some(extend(prefix.as_ref(), &aggregate, combine));
-            // SAFETY: only the one who owns `tile` writes the next prefix, and others look only after `complete`.
+            // SAFETY: only the owner of `tile` writes the next prefix, and others read only after `complete`.
             unsafe { next.prefix.write(prefix) };
             self.push(tile);
             if tile != mine {
@@ -345,14 +345,14 @@ impl<S: Copy, K: Copy> Chain<S, K> {
         }
     }
 
-    /// Puts a complete tile on the stack of who drew it.
+    /// Pushes a complete tile onto the stack of the worker that drew it.
     fn push(&self, tile: usize) {
-        // SAFETY: the tile is complete, and the caller's.
+        // SAFETY: the tile is complete, and the caller owns it.
         let ready = &self.ready[unsafe { self.tiles[tile].drawer.read() }];
         let mut top = ready.load(Relaxed);
         loop {
             self.tiles[tile].below.store(top, Relaxed);
-            // Release: the tile and its `below` are visible to who takes it.
+            // Release: the tile and its `below` are visible to the thread that pops it.
             match ready.compare_exchange_weak(top, tile, Release, Relaxed) {
                 Ok(_) => return,
                 Err(now) => top = now,
@@ -360,8 +360,8 @@ impl<S: Copy, K: Copy> Chain<S, K> {
         }
     }
 
-    /// Takes a tile off a worker's stack. A tile is pushed once in its life, so a top that is still there is the same
-    /// stack.
+    /// Pops a tile from a worker's stack. A tile is pushed once in its life, so an unchanged top means an unchanged stack:
+    /// there is no ABA problem.
     fn pop(&self, worker: usize) -> Option<usize> {
         let ready = &self.ready[worker];
         let mut top = ready.load(Acquire);
@@ -375,10 +375,10 @@ impl<S: Copy, K: Copy> Chain<S, K> {
         None
     }
 
-    /// The prefix past the last tile, when all have worked to the end.
+    /// The prefix past the last tile, when all threads have ended.
     fn total(self) -> Option<S> {
         let end = &self.tiles[self.tiles.len() - 1];
-        // SAFETY: the chain is owned, so no thread works on it any more, and all tiles were completed before the last left.
+        // SAFETY: the chain is owned, so no thread works on it, and all tiles were completed before the last thread left.
         unsafe { end.prefix.read() }
     }
 }
@@ -397,7 +397,7 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
-    /// Strings of digits, of at most 16: concatenation is associative and anything but commutative.
+    /// Strings of up to 16 digits: concatenation is associative and not commutative.
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct Text(u64, u32);
 
@@ -405,12 +405,12 @@ mod tests {
         Text(a.0 << (4 * b.1) | b.0, a.1 + b.1)
     }
 
-    /// The prefix that a tile was given, and what it had kept.
+    /// The prefix that a tile was given, and its kept value.
     type Given = Option<(Option<Text>, usize)>;
 
-    /// What each tile was given, and the total, when `threads` threads work on it; `on_the_way` says whether a tile is
-    /// aggregated while another is finished.
-    fn given(tiles: usize, first: Option<Text>, threads: usize, on_the_way: bool) -> (Vec<Given>, Option<Text>) {
+    /// What each tile was given, and the total, if `threads` threads work on the chain. With `ahead` a tile is aggregated
+    /// while another is finished.
+    fn given(tiles: usize, first: Option<Text>, threads: usize, ahead: bool) -> (Vec<Given>, Option<Text>) {
         let seen = Mutex::new(vec![None; tiles]);
         let chain = Chain::new(tiles, first, threads);
         std::thread::scope(|scope| {
@@ -423,7 +423,7 @@ mod tests {
                         &|tile, prefix, kept, next| {
                             let twice = seen.lock().unwrap()[tile].replace((prefix.copied(), kept));
                             assert_eq!(twice, None, "tile {tile} was finished twice");
-                            next.filter(|_| on_the_way).map(aggregate)
+                            next.filter(|_| ahead).map(aggregate)
                         },
                         || {},
                     );
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tile_is_given_what_is_before_it() {
+    fn every_tile_is_given_its_prefix() {
         for first in [None, Some(Text(0xf, 1))] {
             for tiles in 0..=if cfg!(miri) { 4 } else { 12 } {
                 let mut prefix = first;
@@ -447,8 +447,8 @@ mod tests {
                     .collect();
                 for threads in 1..=3 {
                     for _ in 0..if cfg!(miri) { 2 } else { 50 } {
-                        for on_the_way in [false, true] {
-                            let given = given(tiles, first, threads, on_the_way);
+                        for ahead in [false, true] {
+                            let given = given(tiles, first, threads, ahead);
                             assert_eq!(given, (expected.clone(), prefix), "{threads} threads");
                         }
                     }
@@ -457,7 +457,7 @@ mod tests {
         }
     }
 
-    /// One thread plays two: tiles are completed in the worst order, and none is lost.
+    /// One thread takes the part of two. Tiles are completed in the worst order, and none is lost.
     #[test]
     fn parked_tiles_become_ready() {
         let chain = Chain::new(3, None, 2);
@@ -477,7 +477,7 @@ mod tests {
         unsafe { chain.tiles[0].drawer.write(0) };
         assert!(chain.tiles[0].complete());
         let recruited = std::cell::Cell::new(0);
-        chain.carry_on(0, &|a: &u32, b: &u32| 2 * a + b, &|| recruited.set(recruited.get() + 1));
+        chain.extend_prefixes(0, &|a: &u32, b: &u32| 2 * a + b, &|| recruited.set(recruited.get() + 1));
         assert_eq!((recruited.get(), chain.pop(0)), (2, Some(0)));
         assert_eq!([chain.pop(1), chain.pop(1), chain.pop(1)], [Some(2), Some(1), None]);
         assert_eq!(chain.total(), Some((100 * 2 + 1) * 2 + 2));
@@ -512,13 +512,13 @@ mod loom_tests {
     use loom::sync::Arc;
     use std::sync::atomic::AtomicU32;
 
-    /// `threads` threads work on `tiles` tiles; each tile must be finished once, with what is before it.
+    /// `threads` threads work on `tiles` tiles. Each tile must be finished once, with its prefix.
     fn model(threads: usize, tiles: usize, preemptions: Option<usize>) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = preemptions;
         builder.check(move || {
             let chain = Arc::new(Chain::new(tiles, Some(1u32), threads));
-            // Not loom's, so that it orders nothing.
+            // Not loom's atomic, which would order memory accesses.
             let finished = std::sync::Arc::new(AtomicU32::new(0));
             let work = {
                 let (chain, finished) = (chain.clone(), finished.clone());
@@ -532,7 +532,7 @@ mod loom_tests {
                             assert_eq!(kept, 7 * tile);
                             let others = finished.fetch_or(1 << tile, Relaxed);
                             assert_eq!(others & 1 << tile, 0, "tile {tile} was finished twice");
-                            // Some tiles are aggregated on the way, and some are not.
+                            // Some tiles are aggregated ahead, and some are not.
                             next.filter(|next| next % 2 == 0).map(aggregate)
                         },
                         || {},

@@ -1,9 +1,9 @@
-//! Tiles by vector instructions, for operators that are one of them on machine integers, or two.
+//! Scans of tiles by vector instructions, for operators that are one or two of them on machine integers.
 //!
 //! A vector of items is scanned by the log-step network of Kogge and Stone ("A Parallel Algorithm for the Efficient
 //! Solution of a General Class of Recurrence Equations", 1973): each lane is combined with the one 1, 2, 4, ... lanes
-//! before it. What is left between vectors is one combination and one broadcast, where a plain loop has a combination
-//! for each item. Items are read and written in order, so that whole lines may be written past the caches.
+//! before it. Between vectors only one combination and one broadcast remain, where a plain loop has a combination for each
+//! item. Items are read and written in order, so whole cache lines may be written past the caches.
 
 use super::pipeline::{Sink, Source, Steps};
 use crate::{Operator, element::Element, operator::Lanes};
@@ -14,7 +14,7 @@ pub(super) const VECTOR: usize = 16;
 /// Bytes of a cache line.
 pub(super) const LINE: usize = 64;
 
-/// Whether the operator has a vector instruction, and this machine has that.
+/// Whether the operator has a vector instruction, and this machine has AVX2.
 #[inline]
 pub(super) fn has<Op: Operator<T>, T: Element>() -> bool {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -65,8 +65,8 @@ mod avx2 {
     use super::*;
     use std::{arch::x86_64::*, array, mem::transmute_copy};
 
-    /// How many lines before it is summed a line is asked for. The processor's own prefetching alone leaves a quarter of the
-    /// bandwidth.
+    /// How many cache lines ahead of its sum a line is prefetched. With the processor's own prefetching alone a quarter of the
+    /// bandwidth stays unused.
     const FETCHED: usize = 64;
 
     /// [`super::scan`] with `L` lanes in a vector.
@@ -98,7 +98,8 @@ mod avx2 {
         let summed = upcoming.is_some();
         let Range { start: mut ahead, end: ahead_end } = upcoming.unwrap_or(0..0);
         let mut ahead_sums = vector([identity; L]);
-        // The prefix in every lane. It stays a vector: through a general register the way from one to the next is twice as long.
+        // The prefix in every lane. It stays a vector: through a general register the dependency between vectors takes twice as
+        // long.
         let mut before = vector([sum; L]);
         while i + per_line <= end {
             if ahead + per_line <= ahead_end {
@@ -184,7 +185,7 @@ mod avx2 {
         }
     }
 
-    /// All bits of each 64-bit lane in which `a` is greater. Before AVX-512 this is what a maximum of 64 bits is made of.
+    /// All bits of each 64-bit lane in which `a` is greater. Before AVX-512 a maximum of 64 bits is made of it.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn is_greater(a: __m128i, b: __m128i, signed: bool) -> __m128i {

@@ -1,8 +1,8 @@
 //! Offsets from sizes: the exclusive sum of what each item takes, rounded up for alignment, in a type that is known to
 //! hold it.
 //!
-//! The tile pipeline in the offsets' own type. Where the sum might not fit it is made first, exactly: then nothing has
-//! been written.
+//! The tile pipeline runs in the offsets' own type. If the sum might not fit it, the exact sum is made first, so that an
+//! overflow is found before anything is written.
 
 use super::{
     handover::hand_over,
@@ -13,7 +13,7 @@ use super::{
 use crate::{Element, Operator, Sum};
 use std::marker::PhantomData;
 
-/// How much an item takes: an unsigned integer.
+/// The size of an item: an unsigned integer.
 pub(crate) trait Size: Copy + Send + Sync {
     /// The greatest value.
     const MOST: u64;
@@ -21,9 +21,9 @@ pub(crate) trait Size: Copy + Send + Sync {
     fn widen(self) -> u64;
 }
 
-/// Where an item begins: an unsigned integer.
+/// The offset at which an item begins: an unsigned integer.
 pub(crate) trait Offset: Element + Size {
-    /// How offsets are added.
+    /// The sum of offsets.
     type Sum: Operator<Self, Carry = Self>;
     /// From a `u64` that is at most [`MOST`](Size::MOST).
     fn narrow(x: u64) -> Self;
@@ -78,12 +78,12 @@ fn offsets_shaped<S: Size, O: Offset>(sizes: &[S], align: u64, starts: &mut [O],
     if !always_fits && sizes.total(shape) > u128::from(O::MOST) {
         return None;
     }
-    let (first, place) = (Some(O::narrow(0)), starts.as_mut_ptr());
-    // Out here: as a field of the sink it would cost time for each item.
+    let (first, to) = (Some(O::narrow(0)), starts.as_mut_ptr());
+    // A constant: as a field of the sink, `STREAM` would cost time for each item.
     let total = if lanes::has::<O::Sum, O>() && size_of_val(starts) >= STREAMED_FROM {
-        shaped::<O::Sum, O, _, _, true>(n, first, sizes, Starts::<O, true> { starts: place }, shape)
+        shaped::<O::Sum, O, _, _, true>(n, first, sizes, Starts::<O, true> { starts: to }, shape)
     } else {
-        shaped::<O::Sum, O, _, _, false>(n, first, sizes, Starts::<O, false> { starts: place }, shape)
+        shaped::<O::Sum, O, _, _, false>(n, first, sizes, Starts::<O, false> { starts: to }, shape)
     };
     let total = total.expect("there is a first value");
     if let Some(last) = starts.get_mut(n) {
@@ -92,7 +92,7 @@ fn offsets_shaped<S: Size, O: Offset>(sizes: &[S], align: u64, starts: &mut [O],
     Some(total.widen())
 }
 
-/// The sizes, and what is added to them before they are cut to a multiple.
+/// The sizes, and the padding that is added before the cut to a multiple of the alignment.
 struct Sizes<'a, S, O> {
     sizes: &'a [S],
     padding: u64,
@@ -108,7 +108,7 @@ impl<S, O> Clone for Sizes<'_, S, O> {
 impl<S, O> Copy for Sizes<'_, S, O> {}
 
 impl<S: Size, O: Offset> Sizes<'_, S, O> {
-    /// The sum of all, which is exact: that of 2^64 times 2^64 fits.
+    /// The exact sum of all: that of 2^64 sizes below 2^64 fits.
     fn total(self, shape: Shape) -> u128 {
         let tile = if self.sizes.len() <= shape.small { self.sizes.len().max(1) } else { shape.tile };
         let units = hand_over(
@@ -121,7 +121,7 @@ impl<S: Size, O: Offset> Sizes<'_, S, O> {
         units.expect("there is a first value") << self.padding.count_ones()
     }
 
-    /// How many times the alignment goes into the rounded sizes: a number that needs no more bits than the size has.
+    /// The sum of the rounded sizes in units of the alignment. A rounded size may not fit `u64`; its units do.
     fn units(self, sizes: &[S]) -> u128 {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if is_x86_feature_detected!("avx2") {
@@ -144,7 +144,7 @@ impl<S: Size, O: Offset> Sizes<'_, S, O> {
             // No sum overflows while a tile has less than 2^31 items.
             return sizes.iter().map(|size| (size.widen() + self.padding) >> shift).sum::<u64>().into();
         }
-        // In halves, which do not overflow either.
+        // In halves, whose sums do not overflow either.
         let (mut low, mut high) = (0, 0);
         for size in sizes {
             let size = size.widen();
@@ -178,13 +178,13 @@ impl<S: Size, O: Offset> Source<O> for Sizes<'_, S, O> {
         if bytes >= LINE {
             (first..first + bytes).step_by(LINE).for_each(line);
         } else if first % LINE < bytes {
-            // Of several calls for a line, one.
+            // Of several calls for a cache line, only the one in which it begins.
             line(first);
         }
     }
 }
 
-/// A store of each start. Made by [`offsets_shaped`] alone: there is a place for each size.
+/// A store of each start. Made by [`offsets_shaped`] only: there is a start for each size.
 struct Starts<O, const STREAM: bool> {
     starts: *mut O,
 }
@@ -212,8 +212,8 @@ impl<S, O: Offset, const STREAM: bool> Sink<S, O> for Starts<O, STREAM> {
     fn put_vector<const L: usize>(&self, i: usize, _: [S; L], exclusive: [O; L], _: [O; L]) {
         // SAFETY: as for `put`; `flush` follows on this thread.
         unsafe {
-            let place = self.starts.add(i).cast::<[O; L]>();
-            if STREAM { stream(place, exclusive) } else { place.write(exclusive) }
+            let to = self.starts.add(i).cast::<[O; L]>();
+            if STREAM { stream(to, exclusive) } else { to.write(exclusive) }
         }
     }
 
@@ -240,7 +240,7 @@ mod tests {
 
     const TINY: Shape = Shape { tile: 136, small: 0 };
 
-    /// On pools of 1, 2 and 3 threads, with tiny tiles and with real ones.
+    /// Runs on pools of 1, 2 and 3 threads, with tiny tiles and with real ones.
     fn on_all(run: impl Fn(Shape) + Sync, real: Shape) {
         for threads in [1, 2, 3] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
@@ -303,9 +303,9 @@ mod tests {
         }
     }
 
-    /// Totals that are the greatest that fits, and one more.
+    /// The greatest total that fits, and one more.
     #[test]
-    fn the_border_of_what_fits() {
+    fn totals_around_the_greatest() {
         for n in if cfg!(miri) { vec![1, 200] } else { vec![1, 2, 135, 500] } {
             for big in [0, n / 2, n - 1] {
                 for align in [1, 8, 1 << 20] {
@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     #[should_panic = "an alignment is a power of two"]
-    fn a_crooked_alignment() {
+    fn an_alignment_that_is_no_power_of_two() {
         offsets(&[1u8], 3, &mut [0u32]);
     }
 

@@ -1,8 +1,8 @@
-//! The tile pipeline: a source makes carries, they are combined in order, a sink is given the results.
+//! The tile pipeline: a source makes carries, the pipeline combines them in order, and a sink is given the results.
 //!
 //! A tile is summed, handed over and scanned while it is in the L2 cache. Inside it, [`RUNS`] runs of neighbouring items
-//! advance side by side, a block of items at a time, so that the processor works on one while the others wait for
-//! the latency of their additions. Operators that have a vector instruction take the tile as a single run (`lanes.rs`).
+//! advance side by side, a block of items at a time, so the processor works on one run while the additions of the others
+//! are in flight. Operators that have a vector instruction take the tile as a single run (`lanes.rs`).
 
 use super::{
     handover::{hand_over_ahead, in_order},
@@ -14,12 +14,12 @@ use std::{any::TypeId, array, marker::PhantomData, sync::OnceLock};
 
 /// Where the items of a [`pipeline`] come from. `C` is the operator's carry.
 ///
-/// A pipeline of `n` items reads each `i < n` once or twice, the last time before item `i` is put and never after. A
-/// source may therefore read what the sink overwrites, if that is item `i` for item `i`.
+/// A pipeline of `n` items reads each `i < n` once or twice, and never after item `i` is put. So a sink may overwrite item
+/// `i` of the source with the result for item `i`.
 ///
 /// Sources are copied into the inner loops: make them a few pointers, lengths and references.
 pub trait Source<C>: Copy + Sync {
-    /// What is read, and handed to the sink.
+    /// An item, which is passed on to the sink.
     type Item;
     /// Reads item `i`.
     fn item(&self, i: usize) -> Self::Item;
@@ -31,8 +31,7 @@ pub trait Source<C>: Copy + Sync {
     /// The carry of one item alone.
     fn carry(&self, item: &Self::Item) -> C;
 
-    /// The `count` items from `i` on, of which some may not exist, will be read soon by this thread: the source may prefetch
-    /// them.
+    /// This thread will read the `count` items from `i` on soon, and the source may prefetch them. Some of them may not exist.
     #[inline(always)]
     fn prefetch(&self, i: usize, count: usize) {
         let _ = (i, count);
@@ -74,7 +73,7 @@ pub trait Sink<I, C>: Copy + Sync {
         0
     }
 
-    /// This thread has put a tile and goes on to something else: time for what must happen before others read it. Not called
+    /// This thread has put all items of a tile. The sink does what must happen before other threads read them. Not called
     /// after a panic.
     #[inline(always)]
     fn flush(&self) {}
@@ -114,7 +113,7 @@ pub trait Sink<I, C>: Copy + Sync {
 /// use parascan::{Sum, cpu::{Sink, Source, pipeline}};
 /// use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 ///
-/// /// Counts what is odd.
+/// /// Counts odd items.
 /// #[derive(Clone, Copy)]
 /// struct Odd<'a>(&'a [u32]);
 /// impl Source<usize> for Odd<'_> {
@@ -122,13 +121,13 @@ pub trait Sink<I, C>: Copy + Sync {
 ///     fn item(&self, i: usize) -> u32 { self.0[i] }
 ///     fn carry(&self, item: &u32) -> usize { (item % 2) as usize }
 /// }
-/// /// Writes each item that was counted to the place of its number.
+/// /// Writes each counted item to the index that is its exclusive prefix.
 /// #[derive(Clone, Copy)]
 /// struct Scatter<'a>(&'a [AtomicU32]);
 /// impl Sink<u32, usize> for Scatter<'_> {
 ///     fn put(&self, _: usize, item: u32, exclusive: Option<usize>, inclusive: usize) {
-///         let place = exclusive.unwrap_or(0);
-///         if place < inclusive { self.0[place].store(item, Relaxed) }
+///         let index = exclusive.unwrap_or(0);
+///         if index < inclusive { self.0[index].store(item, Relaxed) }
 ///     }
 /// }
 /// let numbers = [3, 4, 7, 8, 8, 9];
@@ -151,8 +150,8 @@ where
 pub(super) const RUNS: usize = 8;
 /// A run that is shorter than this is not worth its start.
 pub(super) const SHORTEST_RUN: usize = 16;
-/// How many items of one run are taken before the next run's turn: enough to leave a cache line behind, few enough that
-/// the processor looks ahead into several runs.
+/// Items of one run before the next run's turn: enough to finish a cache line, few enough that the processor's window
+/// spans several runs.
 const BLOCK: usize = 16;
 /// Bytes of a run of a full tile: 513 cache lines. Eight of them are an eighth of a 2 MiB L2 cache. A power of two would put the runs into the same sets of the L1 cache.
 const RUN_BYTES: usize = threshold(513 * 64);
@@ -164,7 +163,7 @@ const SMALL_BYTES: usize = threshold(256 << 10);
 pub(super) struct Shape {
     /// Items in a tile.
     pub(super) tile: usize,
-    /// Items up to which the calling thread does all.
+    /// Items up to which the calling thread does all work.
     pub(super) small: usize,
 }
 
@@ -179,7 +178,7 @@ impl Shape {
 /// [`pipeline`] with tiles of a given shape.
 ///
 /// # Panics
-/// If it is to be `IN_LANES`, and not [`lanes::has`] the operator.
+/// With `IN_LANES`, unless [`lanes::has`] the operator.
 pub(super) fn shaped<Op, T, Src, Snk, const IN_LANES: bool>(
     n: usize,
     init: Option<Op::Carry>,
@@ -194,7 +193,7 @@ where
     Snk: Sink<Src::Item, Op::Carry>,
 {
     let steps = Steps { source, sink, combine: Op::combine };
-    // What is never called is not compiled: vectors for other operators, runs where the caller has asked for vectors.
+    // Constants, so that vectors are not compiled for other operators, nor runs where the caller asks for vectors.
     if const { !matches!(Op::LANES, Lanes::No) } && lanes::has::<Op, T>() {
         let tiles = InLanes { steps, operator: PhantomData::<fn(Op, T)> };
         return joined(n, init, &tiles, Op::combine, Op::ASSOCIATIVITY, shape);
@@ -205,17 +204,18 @@ where
     joined(n, init, &InRuns { steps }, Op::combine, Op::ASSOCIATIVITY, shape)
 }
 
-/// What is done to a tile. Sources, sinks and operators end here: what joins tiles is compiled once for each type of carry.
+/// The work on one tile. Sources, sinks and operators are hidden behind it, so the code that joins tiles is compiled once
+/// for each type of carry.
 trait Tiles<C>: Sync {
     /// The sum of a tile, and those of its runs.
     fn fold(&self, tile: Cut) -> (C, [C; RUNS]);
-    /// Scans a tile, given the sums of its runs, and returns its last prefix. Meanwhile the tile `upcoming` is fetched, or folded:
-    /// that is the second result.
+    /// Scans a tile, given the sums of its runs, and returns its last prefix. Meanwhile the tile `upcoming` is prefetched, or
+    /// folded: then the second result is its fold.
     fn scan(&self, tile: Cut, prefix: Option<C>, sums: [C; RUNS], upcoming: Option<Cut>)
     -> (C, Option<(C, [C; RUNS])>);
 }
 
-/// [`shaped`] of tiles on which `combine` is known.
+/// Joins tiles by the hand-over.
 fn joined<C: Element>(
     n: usize,
     init: Option<C>,
@@ -227,7 +227,7 @@ fn joined<C: Element>(
     if n == 0 {
         return init;
     }
-    // The length is looked at first: asking rayon for its threads would start them.
+    // The length first: asking rayon for its threads would start them.
     let small = n <= shape.small;
     if associativity == Associativity::Exact && (small || rayon::current_num_threads() == 1) {
         return Some(tiles.scan(Cut { from: 0, len: n, run: 0 }, init, [C::zeroed(); RUNS], None).0);
@@ -238,11 +238,11 @@ fn joined<C: Element>(
     let aggregate = |tile: usize| tiles.fold(cut(tile));
     let combine = |earlier: &C, later: &C| combine(*earlier, *later);
     let finish = |tile: usize, prefix: Option<&C>, sums: [C; RUNS], next: Option<usize>| {
-        let (last, made) = tiles.scan(cut(tile), prefix.copied(), sums, next.map(cut));
+        let (last, folded) = tiles.scan(cut(tile), prefix.copied(), sums, next.map(cut));
         if tile == count - 1 {
             total.get_or_init(|| last);
         }
-        made
+        folded
     };
     if small {
         in_order(count, init, aggregate, combine, finish);
@@ -252,7 +252,7 @@ fn joined<C: Element>(
     total.into_inner()
 }
 
-/// Tiles in runs.
+/// Tiles that are scanned in runs.
 struct InRuns<Src, Snk, F> {
     steps: Steps<Src, Snk, F>,
 }
@@ -280,7 +280,7 @@ where
     }
 }
 
-/// Tiles by vectors.
+/// Tiles that are scanned by vectors.
 struct InLanes<Src, Snk, F, O> {
     steps: Steps<Src, Snk, F>,
     operator: PhantomData<O>,
@@ -305,7 +305,7 @@ where
         upcoming: Option<Cut>,
     ) -> (Op::Carry, Option<(Op::Carry, [Op::Carry; RUNS])>) {
         let upcoming = upcoming.map(|next| next.from..next.from + next.len);
-        // Where one thread does all, two lanes take longer than a loop, unless items have to be converted.
+        // For one thread alone, two lanes take longer than a loop, unless items have to be converted.
         let is_loop = tile.run == 0 && size_of::<Op::Carry>() == 8 && TypeId::of::<Op::Carry>() == TypeId::of::<T>();
         let (last, sum) = if is_loop {
             (self.steps.scan_run(tile.from, tile.len, prefix), None)
@@ -317,7 +317,7 @@ where
     }
 }
 
-/// A tile and its runs.
+/// A tile's items and their cut into runs.
 #[derive(Clone, Copy)]
 struct Cut {
     from: usize,
@@ -332,7 +332,7 @@ impl Cut {
     }
 }
 
-/// What is done to items.
+/// The source, the sink and the operator, for the inner loops.
 #[derive(Clone, Copy)]
 pub(super) struct Steps<Src, Snk, F> {
     pub(super) source: Src,
@@ -385,8 +385,8 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         sum
     }
 
-    /// Scans a tile, given the sums of its runs, and returns its last prefix. Meanwhile the tile at `upcoming` is fetched, so that
-    /// memory is read while it is written.
+    /// Scans a tile, given the sums of its runs, and returns its last prefix. Meanwhile the tile at `upcoming` is prefetched,
+    /// so memory is read while it is written.
     fn scan<C>(self, cut: Cut, prefix: Option<C>, sums: [C; RUNS], upcoming: Option<usize>) -> C
     where
         C: Copy,
@@ -397,12 +397,12 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         if cut.run == 0 {
             return self.scan_run(cut.from, cut.len, prefix);
         }
-        // Loops, and no closures: this is compiled for each operator and element.
+        // Loops instead of closures: this is compiled for each operator and element.
         let mut firsts = sums;
         let mut prefix = prefix;
         for r in 0..RUNS {
             firsts[r] = self.put(cut.from + r * cut.run, prefix);
-            // The last run's sum has no run to go to, and the operator is not called for it.
+            // No run follows the last one, so its sum is not combined.
             if r < RUNS - 1 {
                 prefix = Some(match prefix {
                     Some(earlier) => (self.combine)(earlier, sums[r]),
@@ -518,7 +518,7 @@ mod tests {
         (seen.into_inner().unwrap(), total)
     }
 
-    /// The documented grouping, word for word.
+    /// The grouping, as the documentation of `pipeline` states it.
     fn grouped(items: &[f32], init: Option<f32>, tile: usize) -> (Vec<Put<f32>>, Option<f32>) {
         let plus = |a: Option<f32>, b: f32| a.map_or(b, |a| a + b);
         let sum = |items: &[f32]| items.iter().fold(None, |sum, &x| Some(plus(sum, x)));

@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 /// # Safety
 /// - `input` is valid for reads and `output` for writes of `n` elements.
 /// - They are the same, or they do not overlap.
-/// - Nobody else writes the one or touches the other during the call.
+/// - During the call no other thread writes `input` or touches `output`.
 ///
 /// # Panics
 /// If `exclusive` is without `init`, before anything is written; and if the operator panics.
@@ -45,7 +45,7 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
     shape: Shape,
 ) {
     assert!(init.is_some() || !exclusive, "an exclusive scan needs an initial value");
-    // In place the line is in the cache already.
+    // In place the output's cache lines have been read already.
     let stream = lanes::has::<Op, T>() && input != output.cast_const() && size_of::<T>() * n >= STREAMED_FROM;
     macro_rules! run {
         ($exclusive:literal, $reverse:literal, $stream:literal) => {
@@ -58,8 +58,8 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
             )
         };
     }
-    // All is decided out here, so that the inner loops walk without a branch; of the last one too: as a field it costs a
-    // fifth more time an item in the cache.
+    // Constants, so that the inner loops have no branch. `stream` as a field would cost a fifth more time an item in the
+    // cache.
     match (exclusive, reverse, stream) {
         (false, false, false) => run!(false, false, false),
         (false, true, false) => run!(false, true, false),
@@ -72,20 +72,20 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
     };
 }
 
-/// Where item `i` of `n` lies.
+/// The index in memory of item `i` of `n`.
 #[inline(always)]
-fn place<const REVERSE: bool>(i: usize, n: usize) -> usize {
+fn memory_index<const REVERSE: bool>(i: usize, n: usize) -> usize {
     if REVERSE { n - 1 - i } else { i }
 }
 
-/// The elements themselves. Made by [`scan_shaped`] alone, with its caller's promise: `n` elements at `input`.
+/// The elements as a source. Made by [`scan_shaped`] only, with its caller's promise: `n` elements at `input`.
 struct Elements<Op, T, const REVERSE: bool> {
     input: *const T,
     n: usize,
     operator: PhantomData<fn(Op)>,
 }
 
-/// A store of each result. Made by [`scan_shaped`] alone, with its caller's promise: room for `n` elements at `output`.
+/// A store of each result. Made by [`scan_shaped`] only, with its caller's promise: room for `n` elements at `output`.
 struct Store<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> {
     output: *mut T,
     n: usize,
@@ -112,7 +112,7 @@ impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Copy
 {
 }
 
-// SAFETY: the input is only read, by the caller's promise nobody writes it, and elements are `Sync`.
+// SAFETY: the input is only read, by the caller's promise no other thread writes it, and elements are `Sync`.
 unsafe impl<Op, T: Element, const REVERSE: bool> Sync for Elements<Op, T, REVERSE> {}
 // SAFETY: each element of the output is written by one `put`, on one thread, and elements are `Send`.
 unsafe impl<Op, T: Element, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Sync
@@ -126,14 +126,14 @@ impl<Op: Operator<T>, T: Element, const REVERSE: bool> Source<Op::Carry> for Ele
     #[inline(always)]
     fn item(&self, i: usize) -> T {
         // SAFETY: the pipeline asks for i < n only. In place, it never reads an item again that has been put.
-        unsafe { self.input.add(place::<REVERSE>(i, self.n)).read() }
+        unsafe { self.input.add(memory_index::<REVERSE>(i, self.n)).read() }
     }
 
     #[inline(always)]
     fn items<const L: usize>(&self, i: usize) -> [T; L] {
         let first = if REVERSE { i + L - 1 } else { i };
         // SAFETY: as for `item`.
-        let mut items = unsafe { self.input.add(place::<REVERSE>(first, self.n)).cast::<[T; L]>().read() };
+        let mut items = unsafe { self.input.add(memory_index::<REVERSE>(first, self.n)).cast::<[T; L]>().read() };
         if REVERSE {
             items.reverse();
         }
@@ -156,7 +156,7 @@ impl<Op: Operator<T>, T: Element, const REVERSE: bool> Source<Op::Carry> for Ele
         if bytes >= LINE {
             (first..first + bytes).step_by(LINE).for_each(line);
         } else if first % LINE < bytes {
-            // Of several calls for a line, one.
+            // Of several calls for a cache line, only the one in which it begins.
             line(first);
         }
     }
@@ -175,7 +175,7 @@ where
             _ => inclusive,
         };
         // SAFETY: the pipeline puts i < n only, each once.
-        unsafe { self.output.add(place::<REVERSE>(i, self.n)).write(Op::lower(result)) }
+        unsafe { self.output.add(memory_index::<REVERSE>(i, self.n)).write(Op::lower(result)) }
     }
 
     #[inline(always)]
@@ -188,8 +188,8 @@ where
         let first = if REVERSE { i + L - 1 } else { i };
         // SAFETY: the pipeline puts i < n only, each once; `flush` follows on this thread.
         unsafe {
-            let place = self.output.add(place::<REVERSE>(first, self.n)).cast::<[T; L]>();
-            if STREAM { stream(place, lowered) } else { place.write(lowered) }
+            let to = self.output.add(memory_index::<REVERSE>(first, self.n)).cast::<[T; L]>();
+            if STREAM { stream(to, lowered) } else { to.write(lowered) }
         }
     }
 
@@ -198,7 +198,7 @@ where
         if STREAM {
             return;
         }
-        let next = self.output.wrapping_add(place::<REVERSE>(i, self.n)).cast::<u8>();
+        let next = self.output.wrapping_add(memory_index::<REVERSE>(i, self.n)).cast::<u8>();
         prefetch_for_writing(if REVERSE { next.wrapping_sub(AHEAD) } else { next.wrapping_add(AHEAD) });
     }
 
@@ -207,7 +207,7 @@ where
         if !STREAM {
             return 0;
         }
-        let next = self.output.wrapping_add(place::<REVERSE>(i, self.n)).addr();
+        let next = self.output.wrapping_add(memory_index::<REVERSE>(i, self.n)).addr();
         let past_line = if REVERSE { next + size_of::<T>() } else { next.wrapping_neg() } % LINE;
         past_line / size_of::<T>()
     }
@@ -220,18 +220,18 @@ where
     }
 }
 
-/// How many bytes before it is written a line of the output is asked for. The stores of one block would otherwise wait for
-/// the lines of the next, one after the other.
+/// How many bytes ahead of the stores the output is prefetched. Otherwise the stores of a block would wait for one cache line
+/// after the other.
 const AHEAD: usize = 256;
 
-/// From how many bytes of output on it is written past the caches: more than they hold, so that it would not be found there
-/// anyway. An ordinary store first reads the line that it is about to overwrite, half as much memory again.
+/// Bytes of output from which on it is written past the caches: more than they hold, so nothing of it would be found there
+/// later. An ordinary store first reads the cache line that it overwrites, half as much memory traffic again.
 pub(super) const STREAMED_FROM: usize = 32 << 20;
 
 #[inline(always)]
 pub(super) fn prefetch(line: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch is a hint: it touches no memory that the program could see, and any address will do.
+    // SAFETY: a prefetch is a hint without an effect that the program could see; any address is valid.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(line.cast());
@@ -243,7 +243,7 @@ pub(super) fn prefetch(line: *const u8) {
 #[inline(always)]
 fn prefetch_for_writing(line: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch is a hint: it touches no memory that the program could see, and any address will do.
+    // SAFETY: a prefetch is a hint without an effect that the program could see; any address is valid.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_ET0>(line.cast());
@@ -252,24 +252,24 @@ fn prefetch_for_writing(line: *const u8) {
     let _ = line;
 }
 
-/// Writes past the caches, if it is a vector at its alignment.
+/// Writes past the caches, if the value is a vector at its alignment; else an ordinary write.
 ///
 /// # Safety
-/// `place` is valid for a write, and this thread calls [`fence`] before it lets others see it.
+/// `to` is valid for a write, and this thread calls [`fence`] before other threads may read it.
 #[inline(always)]
-pub(super) unsafe fn stream<V: Copy>(place: *mut V, value: V) {
+pub(super) unsafe fn stream<V: Copy>(to: *mut V, value: V) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    if size_of::<V>() == VECTOR && place.addr().is_multiple_of(VECTOR) {
+    if size_of::<V>() == VECTOR && to.addr().is_multiple_of(VECTOR) {
         use std::arch::x86_64::_mm_stream_si128;
-        // SAFETY: the caller's; the alignment was just seen, and what is streamed are elements, which have no padding.
-        unsafe { _mm_stream_si128(place.cast(), std::mem::transmute_copy(&value)) };
+        // SAFETY: the caller's; the alignment was checked, and the values are elements, which have no padding.
+        unsafe { _mm_stream_si128(to.cast(), std::mem::transmute_copy(&value)) };
         return;
     }
     // SAFETY: the caller's.
-    unsafe { place.write(value) }
+    unsafe { to.write(value) }
 }
 
-/// Everything streamed before is visible before anything written after.
+/// Makes streamed stores visible before any later store.
 #[inline(always)]
 pub(super) fn fence() {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -344,13 +344,13 @@ mod tests {
                         let mut output = vec![guard; n + 2];
                         let mut in_place = input.clone();
                         let (from, to) = (input.as_ptr() as usize, output[1..].as_mut_ptr() as usize);
-                        let place = in_place.as_mut_ptr() as usize;
+                        let within = in_place.as_mut_ptr() as usize;
                         pool.install(|| {
-                            let (from, to, place) = (from as *const T, to as *mut T, place as *mut T);
-                            // SAFETY: n elements each; the vectors outlive the call and nobody else touches them.
+                            let (from, to, within) = (from as *const T, to as *mut T, within as *mut T);
+                            // SAFETY: n elements each; the vectors outlive the call, and no other thread touches them.
                             unsafe {
                                 scan_shaped::<Op, T>(from, to, n, exclusive, init, reverse, TINY);
-                                scan_shaped::<Op, T>(place, place, n, exclusive, init, reverse, TINY);
+                                scan_shaped::<Op, T>(within, within, n, exclusive, init, reverse, TINY);
                             }
                         });
                         assert_eq!(
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(output, oracle::<Sum, u32>(&input, true, Some(5), true));
     }
 
-    /// Outputs that are written past the caches, at every place in a vector and in a line.
+    /// Outputs that are written past the caches, from every offset in a vector and in a cache line.
     #[test]
     fn long_outputs_agree_with_a_loop() {
         if cfg!(miri) {

@@ -1,5 +1,4 @@
-//! Packing segments, and the way back from outputs to segments. Threads take equal parts of the output, and find by search where
-//! they begin.
+//! Pack and expand. Threads take equal parts of the output, and find the first segment of a part by search.
 
 use super::offsets::Offset;
 use super::threshold;
@@ -14,7 +13,7 @@ fn part<T>() -> usize {
     (PART_BYTES / size_of::<T>().max(1)).max(1)
 }
 
-/// Where segments lie in the output: segment i from offset i up to the next, all counted from the first offset.
+/// The segments' positions in the output: segment i begins at offset i and ends at the next, relative to the first offset.
 #[derive(Clone, Copy)]
 struct Segments<'a, O> {
     offsets: &'a [O],
@@ -25,11 +24,11 @@ impl<O: Offset> Segments<'_, O> {
         self.offsets[i].widen().saturating_sub(self.offsets[0].widen())
     }
 
-    /// Calls `piece(segment, position in it, outputs)` for the outputs from `from` up to `to`, from the first on.
+    /// Calls `piece(segment, position in the segment, items)` for the output from `from` up to `to`, in order.
     fn pieces(&self, from: u64, to: u64, mut piece: impl FnMut(usize, u64, u64)) {
         let (base, n, mut i, mut at) = (self.offsets[0].widen(), self.offsets.len() - 1, 0, from);
         while at < to {
-            // The next that does not end yet: the very next one, or past some empty ones.
+            // The first segment that ends after `at`: the next one, or a later one if segments are empty.
             if i == 0 || self.offset(i + 1) <= at {
                 i += self.offsets[i + 1..].partition_point(|end| end.widen().saturating_sub(base) <= at);
             }
@@ -50,13 +49,13 @@ impl<O: Offset> Segments<'_, O> {
     }
 }
 
-/// How many items all segments have together.
+/// The number of items of all segments.
 ///
 /// # Errors
-/// Where the first segment ends that reaches past the end of the `len` items.
+/// The end of the first segment that reaches past the `len` items.
 pub(crate) fn total<S: super::Size, O: Offset>(len: usize, begins: &[O], sizes: &[S]) -> Result<u128, u64> {
-    /// Segments that are worth a thread's turn.
-    const TURN: usize = 1 << 14;
+    /// Segments that are worth a thread's start.
+    const JOB: usize = 1 << 14;
     let part = |(begins, sizes): (&[O], &[S])| {
         begins.iter().zip(sizes).try_fold(0, |total, (begin, size)| {
             let (end, size) = (begin.widen().saturating_add(size.widen()), size.widen());
@@ -67,7 +66,7 @@ pub(crate) fn total<S: super::Size, O: Offset>(len: usize, begins: &[O], sizes: 
     if sizes.len() < self::part::<S>() {
         return part((begins, sizes));
     }
-    let parts = begins.par_chunks(TURN).zip(sizes.par_chunks(TURN)).map(part);
+    let parts = begins.par_chunks(JOB).zip(sizes.par_chunks(JOB)).map(part);
     parts.reduce(|| Ok(0), |earlier, later| earlier.and_then(|sum| later.map(|more| sum + more)))
 }
 
@@ -77,11 +76,11 @@ pub(crate) fn total<S: super::Size, O: Offset>(len: usize, begins: &[O], sizes: 
 /// If a segment reaches past the end of the items.
 pub(crate) fn pack<T: Copy + Send + Sync, O: Offset>(items: &[T], begins: &[O], offsets: &[O], output: &mut [T]) {
     if size_of::<T>() == 0 {
-        return; // nothing moves, and there may be more items than time to count them
+        return; // there may be more items than time to count them
     }
     let segments = Segments { offsets };
     let part = part::<T>();
-    let one = |k: usize, output: &mut [T]| {
+    let pack_part = |k: usize, output: &mut [T]| {
         let first = (k * part) as u64;
         segments.pieces(first, first + output.len() as u64, |i, position, count| {
             let from = (begins[i].widen() + position) as usize;
@@ -90,37 +89,39 @@ pub(crate) fn pack<T: Copy + Send + Sync, O: Offset>(items: &[T], begins: &[O], 
         });
     };
     if output.len() <= part {
-        return one(0, output);
+        return pack_part(0, output);
     }
-    output.par_chunks_mut(part).enumerate().for_each(|(k, output)| one(k, output));
+    output.par_chunks_mut(part).enumerate().for_each(|(k, output)| pack_part(k, output));
 }
 
-/// Of each output the segment it is of, and which of it.
+/// The segment of each output item, and its position in the segment.
 pub(crate) fn expand<O: Offset, I: Offset>(offsets: &[O], segment_of: &mut [I], positions: Option<&mut [I]>) {
     let segments = Segments { offsets };
     let total = segments.offset(offsets.len() - 1).min(segment_of.len() as u64) as usize;
     let part = part::<I>();
-    let one = |k: usize, segment_of: &mut [I], positions: Option<&mut [I]>| {
+    let expand_part = |k: usize, segment_of: &mut [I], positions: Option<&mut [I]>| {
         let first = (k * part) as u64;
         let mut positions = positions;
         let mut at = 0;
         segments.pieces(first, first + segment_of.len() as u64, |i, position, count| {
-            let places = at..at + count as usize;
-            at = places.end;
-            segment_of[places.clone()].fill(I::narrow(i as u64));
+            let items = at..at + count as usize;
+            at = items.end;
+            segment_of[items.clone()].fill(I::narrow(i as u64));
             if let Some(positions) = &mut positions {
-                positions[places].iter_mut().zip(position..).for_each(|(place, position)| *place = I::narrow(position));
+                positions[items].iter_mut().zip(position..).for_each(|(to, position)| *to = I::narrow(position));
             }
         });
     };
     let segment_of = &mut segment_of[..total];
     match positions {
-        None if total <= part => one(0, segment_of, None),
-        None => segment_of.par_chunks_mut(part).enumerate().for_each(|(k, segment_of)| one(k, segment_of, None)),
-        Some(positions) if total <= part => one(0, segment_of, Some(positions)),
+        None if total <= part => expand_part(0, segment_of, None),
+        None => {
+            segment_of.par_chunks_mut(part).enumerate().for_each(|(k, segment_of)| expand_part(k, segment_of, None))
+        }
+        Some(positions) if total <= part => expand_part(0, segment_of, Some(positions)),
         Some(positions) => {
             let parts = segment_of.par_chunks_mut(part).zip(positions[..total].par_chunks_mut(part));
-            parts.enumerate().for_each(|(k, (segment_of, positions))| one(k, segment_of, Some(positions)));
+            parts.enumerate().for_each(|(k, (segment_of, positions))| expand_part(k, segment_of, Some(positions)));
         }
     }
 }
@@ -130,7 +131,7 @@ mod tests {
     use super::*;
     use crate::cpu::random::Rng;
 
-    /// Long and short ones, empty ones everywhere.
+    /// Sizes of long, short and empty segments.
     fn sizes(seed: u64) -> Vec<u32> {
         let mut rng = Rng::from_seed(seed);
         let sizes = (0..2000).map(|_| match rng.below(100) {
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn every_output_finds_its_way_back() {
+    fn pack_and_expand_agree_with_loops() {
         for seed in 1..5 {
             let sizes = sizes(seed);
             let mut offsets = vec![7_u64];
@@ -181,10 +182,9 @@ mod tests {
         }
     }
 
-    /// Of so many that threads share them: the sum is exact, and the first that reaches too far is
-    /// told.
+    /// More segments than one thread sums: the sum is exact, and the error names the first segment that reaches too far.
     #[test]
-    fn totals() {
+    fn totals_of_many_segments() {
         let n = 5 * (1 << 14) + 4711;
         let begins = vec![0_u64; n + 3];
         let mut sizes = vec![u64::MAX; n];
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(total(9, &begins, &sizes), Ok(3 * n as u128 + 10));
     }
 
-    /// Nothing that is said of offsets in no order but that nothing breaks.
+    /// Offsets that are not in order may give any output, and must not panic or write out of bounds.
     #[test]
     fn offsets_in_no_order() {
         for offsets in [vec![0_u32, 9, 3, 12], vec![5, 4, 3, 8], vec![3], vec![0, 0, u32::MAX, 1, 7]] {

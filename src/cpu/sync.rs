@@ -28,7 +28,7 @@ impl<V> UnsafeCell<V> {
     }
 }
 
-/// A place that is written once by one thread and read later by others.
+/// A value that one thread writes once and others read later.
 pub(super) struct Once<V>(UnsafeCell<MaybeUninit<V>>);
 
 impl<V: Copy> Once<V> {
@@ -40,15 +40,15 @@ impl<V: Copy> Once<V> {
     /// No other thread reads or writes at the same time.
     #[inline(always)]
     pub(super) unsafe fn write(&self, value: V) {
-        // SAFETY: the caller has the cell for itself.
-        self.0.with_mut(|place| unsafe { (*place).write(value) });
+        // SAFETY: the caller has the only access to the cell.
+        self.0.with_mut(|cell| unsafe { (*cell).write(value) });
     }
 
     /// # Safety
     /// A `write` happened before, and none happens at the same time.
     #[inline(always)]
     pub(super) unsafe fn read(&self) -> V {
-        // SAFETY: the caller says that the value is there and stays.
-        self.0.with(|place| unsafe { (*place).assume_init() })
+        // SAFETY: by the caller, the value was written and does not change.
+        self.0.with(|cell| unsafe { (*cell).assume_init() })
     }
 }
