@@ -1,4 +1,4 @@
-//! Compaction, partition and unique beside CUB's DeviceSelect and DevicePartition.
+//! Compaction, partition and unique against CUB's DeviceSelect and DevicePartition.
 
 use crate::bench::{Bench, LOOP, Verdict, batches, print, same};
 use crate::cub::{CubSelect, Selection};
@@ -13,10 +13,10 @@ use rayon::prelude::*;
 /// What outputs are filled with before parascan runs, and before CUB does.
 const POISON: (u8, u8) = (0xa5, 0x5a);
 
-/// Which items are kept: those above a value.
+/// The selected items: the items above a value.
 #[derive(Clone, Copy)]
 struct Share<T> {
-    /// What the row is called after the name of what is done.
+    /// What the row's name ends in.
     suffix: &'static str,
     draw: Draw,
     than: T,
@@ -76,12 +76,12 @@ pub(crate) fn types(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
-/// A bench, and what a selection takes and gives besides.
+/// A bench, and the further buffers of a selection.
 struct Select<'g, T> {
     bench: Bench<'g, T>,
     flags: CudaSlice<u8>,
     bits: CudaSlice<u32>,
-    /// What a partition does not keep.
+    /// The rejected items of a partition.
     rejected: CudaSlice<T>,
     count: CudaSlice<u64>,
 }
@@ -114,7 +114,7 @@ impl<'g, T: Drawn + PartialOrd> Select<'g, T> {
         self.bench.verdict.note(&format!("{} {}, n {n}", row.what, T::NAME), result);
     }
 
-    /// A trial beside the function of that name in `cub.cu`.
+    /// A trial against the function of that name in `cub.cu`.
     fn trial<'r>(&mut self, row: &'r Row<T>, cub: &'static str) -> Result<Trial<'r, T>, String>
     where
         'g: 'r,
@@ -130,14 +130,14 @@ impl<'g, T: Drawn + PartialOrd> Select<'g, T> {
             kept: items(kept),
             count: count.device_ptr(&gpu.stream).0,
         };
-        Ok(Trial { gpu, row, at, copy, cub, beside_cub: true, beside: 0, rejects: Rejects::Nowhere })
+        Ok(Trial { gpu, row, at, copy, cub, beside_cub: true, choice_bytes: 0, rejects: Rejects::Nowhere })
     }
 
     fn select_flagged(&mut self, row: &Row<T>) -> Result<(), String> {
         let drawn: Vec<u8> = self.bench.host.par_iter().map(|x| (*x > row.than).into()).collect();
         told("the flags", self.bench.gpu.stream.memcpy_htod(&drawn, &mut self.flags.slice_mut(..row.n)))?;
         self.bench.gpu.synchronize()?;
-        let trial = Trial { beside: row.n, ..self.trial(row, "select_flagged")? };
+        let trial = Trial { choice_bytes: row.n, ..self.trial(row, "select_flagged")? };
         let Select { bench: Bench { workspace, input, output, host, .. }, flags, count, .. } = self;
         let flags = &*flags;
         told("prepare", compact::<T>().flags(flags).prepare(row.n, workspace))?;
@@ -164,13 +164,13 @@ where
         trial.run(&mut ours, host, |i| host[i] > row.than)
     }
 
-    /// CUB takes no bits: its selection of the same items is compared with, and not timed.
+    /// CUB takes no bits: its selection of the same items by predicate checks the result, and is not timed.
     fn select_bits(&mut self, row: &Row<T>) -> Result<(), String> {
         let word = |items: &[T]| items.iter().rev().fold(0, |word, x| word << 1 | u32::from(*x > row.than));
         let drawn: Vec<u32> = self.bench.host.par_chunks(32).map(word).collect();
         told("the bits", self.bench.gpu.stream.memcpy_htod(&drawn, &mut self.bits.slice_mut(..drawn.len())))?;
         self.bench.gpu.synchronize()?;
-        let trial = Trial { beside: row.n.div_ceil(8), beside_cub: false, ..self.trial(row, "select_if")? };
+        let trial = Trial { choice_bytes: row.n.div_ceil(8), beside_cub: false, ..self.trial(row, "select_if")? };
         let Select { bench: Bench { workspace, input, output, host, .. }, bits, count, .. } = self;
         let bits = &*bits;
         told("prepare", compact::<T>().bits::<u32, _>(bits).prepare(row.n, workspace))?;
@@ -196,7 +196,7 @@ where
         trial.run(&mut ours, host, |i| host[i] > row.than)
     }
 
-    /// CUB's partition is timed beside the other.
+    /// CUB's partition is timed with `partition_apart`.
     fn partition_together(&mut self, row: &Row<T>) -> Result<(), String> {
         let trial = Trial { rejects: Rejects::Behind, beside_cub: false, ..self.trial(row, "partition_if")? };
         let Select { bench: Bench { workspace, input, output, host, .. }, count, .. } = self;
@@ -217,13 +217,13 @@ where
     }
 }
 
-/// Where the items go that are not kept.
+/// Where rejected items go.
 #[derive(Clone, Copy, PartialEq)]
 enum Rejects {
     Nowhere,
     /// To a buffer of their own.
     Apart,
-    /// Behind those that are kept.
+    /// Behind the selected items.
     Behind,
 }
 
@@ -251,7 +251,7 @@ struct Trial<'r, T> {
     /// Whether CUB is timed, and not only compared with.
     beside_cub: bool,
     /// Bytes of flags or bits.
-    beside: usize,
+    choice_bytes: usize,
     rejects: Rejects,
 }
 
@@ -260,7 +260,7 @@ impl<T: Drawn> Trial<'_, T> {
         self.row.n * size_of::<T>()
     }
 
-    /// Checks and times parascan's call beside CUB's. `keeps` says for each item of `host` whether it is kept.
+    /// Checks and times parascan's call and CUB's. `keeps` says for each item of `host` whether it is selected.
     fn run(&self, ours: &mut Run, host: &[T], keeps: impl Fn(usize) -> bool) -> Result<(), String> {
         let Trial { gpu, row, at, .. } = self;
         let stream = gpu.stream.cu_stream();
@@ -278,11 +278,11 @@ impl<T: Drawn> Trial<'_, T> {
         // SAFETY: CUB writes it before it reads it.
         let memory = told("CUB's memory", unsafe { gpu.stream.alloc::<u8>(needed.max(1)) })?;
         let temporary = (memory.device_ptr(&gpu.stream).0, needed);
-        // SAFETY: `n` items, flags where they are looked at, and room for the result; the temporary memory lives to the end of
+        // SAFETY: `n` items, flags where they are read, and room for the result; the temporary memory lives to the end of
         // this function, which waits for the stream.
         let mut theirs = cub.map(|cub| move || unsafe { cub.launch(temporary, &selection, stream) });
 
-        // CUB's rejects come backwards.
+        // CUB writes rejected items in reverse.
         let by_loop = row.n <= LOOP || theirs.is_none() || self.rejects != Rejects::Nowhere;
         let found = self.check_ours(ours, by_loop.then(|| plain(host, keeps)))?;
         if let Some(theirs) = &mut theirs {
@@ -298,7 +298,7 @@ impl<T: Drawn> Trial<'_, T> {
         }
         let bytes = self.bytes();
         let written = if self.rejects == Rejects::Nowhere { found * size_of::<T>() } else { bytes };
-        let moved = bytes + self.beside + written;
+        let moved = bytes + self.choice_bytes + written;
         for (library, us) in libraries.iter().zip(gpu.medians(batches(bytes), &mut calls)?) {
             let of_copy = moved as f64 / us / (2.0 * bytes as f64 / self.copy);
             print(library, &row.what, T::NAME, row.n, us, moved, of_copy);
@@ -306,8 +306,8 @@ impl<T: Drawn> Trial<'_, T> {
         Ok(())
     }
 
-    /// Runs parascan's call, leaves its output in `kept`, and gives the number of items that it kept. Compared with those that
-    /// are kept and those that are not, if they are given.
+    /// Runs parascan's call, leaves its output in `kept`, and returns the number of selected items. Compares it with the
+    /// expected selected and rejected items, if they are given.
     fn check_ours(&self, ours: &mut Run, expected: Option<(Vec<T>, Vec<T>)>) -> Result<usize, String> {
         let Trial { gpu, row, at, rejects, .. } = self;
         // SAFETY: the addresses are of the buffers, and as long.
@@ -318,23 +318,23 @@ impl<T: Drawn> Trial<'_, T> {
             gpu.read(at.count)?
         };
         if found > row.n as u64 {
-            return Err(format!("{found} items are kept of {}", row.n));
+            return Err(format!("{found} items are selected of {}", row.n));
         }
-        if let Some((mut kept, rejected)) = expected {
-            if found != kept.len() as u64 {
-                return Err(format!("{found} items are kept, by a plain loop {}", kept.len()));
+        if let Some((mut selected, rejected)) = expected {
+            if found != selected.len() as u64 {
+                return Err(format!("{found} items are selected, by a plain loop {}", selected.len()));
             }
             match rejects {
                 Rejects::Nowhere => {}
-                Rejects::Apart => self.compare(at.rejected, rejected, "a plain loop, where they are not kept,")?,
-                Rejects::Behind => kept.extend(rejected),
+                Rejects::Apart => self.compare(at.rejected, rejected, "a plain loop's rejected items")?,
+                Rejects::Behind => selected.extend(rejected),
             }
-            self.compare(at.kept, kept, "a plain loop")?;
+            self.compare(at.kept, selected, "a plain loop")?;
         }
         Ok(found as usize)
     }
 
-    /// Runs CUB's call and compares the items that are kept.
+    /// Runs CUB's call and compares the selected items.
     fn check_theirs(&self, theirs: &mut Run, found: usize) -> Result<(), String> {
         let Trial { gpu, at, cub, .. } = self;
         // SAFETY: the addresses are of the buffers, and as long.
@@ -343,14 +343,14 @@ impl<T: Drawn> Trial<'_, T> {
             theirs()?;
             let count = gpu.read(at.count)?;
             if count != found as u64 {
-                return Err(format!("{found} items are kept, by CUB's {cub} {count}"));
+                return Err(format!("{found} items are selected, by CUB's {cub} {count}"));
             }
             let size = size_of::<T>();
             same(gpu.differ(at.kept, at.output, found * size)?, size, &format!("CUB's {cub}"))
         }
     }
 
-    /// Compares `n` items with those, behind which nothing was written.
+    /// Compares `n` items with `expected`, behind which there must be poison.
     fn compare(&self, with: CUdeviceptr, mut expected: Vec<T>, other: &str) -> Result<(), String> {
         let Trial { gpu, row, .. } = self;
         let size = size_of::<T>();
@@ -361,7 +361,7 @@ impl<T: Drawn> Trial<'_, T> {
         same(differences, size, other)
     }
 
-    /// Fills what is written.
+    /// Fills the outputs with a byte.
     ///
     /// # Safety
     /// The addresses are of room for `n` items, and for the count.
@@ -375,11 +375,11 @@ impl<T: Drawn> Trial<'_, T> {
     }
 }
 
-/// The items that are kept and those that are not, one after the other.
+/// The selected and the rejected items, by a plain loop.
 fn plain<T: Copy>(items: &[T], keeps: impl Fn(usize) -> bool) -> (Vec<T>, Vec<T>) {
-    let (mut kept, mut rejected) = (Vec::new(), Vec::new());
+    let (mut selected, mut rejected) = (Vec::new(), Vec::new());
     for (i, &item) in items.iter().enumerate() {
-        if keeps(i) { kept.push(item) } else { rejected.push(item) }
+        if keeps(i) { selected.push(item) } else { rejected.push(item) }
     }
-    (kept, rejected)
+    (selected, rejected)
 }

@@ -1,4 +1,4 @@
-//! Offsets beside CUB's scan, packing beside CUB's batched copy, and the way back.
+//! Offsets against CUB's scan, pack against CUB's batched copy, and expand.
 
 use crate::bench::{Verdict, batches, print, same};
 use crate::cub::{CubPack, CubScan};
@@ -122,7 +122,7 @@ fn find(gpu: &Gpu, n: usize) -> Result<(), String> {
     device.time(("offsets", "u32_u64", n), 8 * n, 12 * n, &mut ours, theirs)
 }
 
-/// Segments of bytes of the lengths `sizes`, packed and led back: `pack` finds the offsets and copies, CUB copies.
+/// Packs and expands segments of `sizes` bytes: `pack` finds the offsets and copies, CUB copies.
 fn gather(gpu: &Gpu, what: &str, sizes: &[u32], is_shuffled: bool) -> Result<(), String> {
     let (device, n) = (Device { gpu }, sizes.len());
     // Where each lies among the items: one after the other, or the same in another order, with a byte between two.
@@ -145,7 +145,7 @@ fn gather(gpu: &Gpu, what: &str, sizes: &[u32], is_shuffled: bool) -> Result<(),
     let expected = device.of(&(0..n).flat_map(of).copied().collect::<Vec<u8>>())?;
 
     let (input, begins_in, sizes_in) = (device.of(&items)?, device.of(&begins)?, device.of(sizes)?);
-    let (mut output, mut places) = (device.with_room::<u8>(total)?, device.with_room::<u32>(n + 1)?);
+    let (mut output, mut offsets_in) = (device.with_room::<u8>(total)?, device.with_room::<u32>(n + 1)?);
     let mut count = device.with_room::<u64>(1)?;
     let to = device.at(&output);
     let from: Vec<u64> = begins.iter().map(|&begin| device.at(&input) + u64::from(begin)).collect();
@@ -156,7 +156,7 @@ fn gather(gpu: &Gpu, what: &str, sizes: &[u32], is_shuffled: bool) -> Result<(),
     told("prepare", packer.prepare::<u32>(n, &mut workspace))?;
     let mut ours = || {
         let packer = packer.workspace(&mut workspace);
-        told("pack", packer.run_into(&input, &begins_in, &sizes_in, &mut output, &mut places, &mut count))
+        told("pack", packer.run_into(&input, &begins_in, &sizes_in, &mut output, &mut offsets_in, &mut count))
     };
     let stream = gpu.stream.cu_stream();
     let cub = CubPack::find();
@@ -181,14 +181,14 @@ fn gather(gpu: &Gpu, what: &str, sizes: &[u32], is_shuffled: bool) -> Result<(),
     let theirs = theirs.as_mut().map(|theirs| theirs as &mut Run);
     device.time((what, "u8", n), total, 2 * total + 12 * n, &mut ours, theirs)?;
 
-    // ---- the way back
-    let places = device.of(&starts)?;
+    // ---- expand
+    let offsets_in = device.of(&starts)?;
     let by_loop: Vec<u32> = (0..n).flat_map(|i| std::iter::repeat_n(i as u32, sizes[i] as usize)).collect();
     let by_loop = device.of(&by_loop)?;
     let mut found = device.with_room::<u32>(total)?;
     let at = device.at(&found);
     told("prepare", expand::<u32>().prepare(&mut workspace))?;
-    let mut ours = || told("expand", expand::<u32>().workspace(&mut workspace).run_into(&places, &mut found));
+    let mut ours = || told("expand", expand::<u32>().workspace(&mut workspace).run_into(&offsets_in, &mut found));
     // SAFETY: the buffers are as long.
     unsafe {
         gpu.fill(at, 0xa5, 4 * total)?;

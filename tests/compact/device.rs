@@ -12,7 +12,7 @@ fn sizes(rng: &mut Rng, size: usize, with_long: bool) -> Vec<usize> {
     sizes.extend([40 * slice + 5, (512 << 10) / size, (512 << 10) / size + 1, 1 + rng.below(400 * slice)]);
     if with_long {
         sizes.extend([(8 << 20) / size, (8 << 20) / size + 1 + rng.below(5000)]);
-        // Where shapes of a partition into one buffer change whose tiles all run at once.
+        // Where the shape of a one-launch partition into one buffer changes.
         sizes.extend([(1 << 20) / size, (1 << 20) / size + 1, (4 << 20) / size + 1]);
     }
     sizes
@@ -30,7 +30,7 @@ impl Device {
         Some(Device { rng: Rng::new(), workspace: Workspace::new(&stream), stream })
     }
 
-    /// A buffer with `before` items of noise, these, and more noise: the buffer, and what it holds.
+    /// A buffer of `before` random items, `items`, and more random items; and its contents on the host.
     fn guarded<V: Pod + DeviceRepr>(&mut self, before: usize, items: &[V]) -> (CudaSlice<V>, Vec<V>) {
         let mut all = noise::<V>(&mut self.rng, before + items.len() + 5);
         all[before..before + items.len()].copy_from_slice(items);
@@ -41,7 +41,7 @@ impl Device {
         self.stream.clone_htod(&[value]).unwrap()
     }
 
-    /// What a buffer holds must be `expected` from `skip` on, and `guard` elsewhere.
+    /// Asserts that the buffer holds `expected` from `skip` on, and `guard` elsewhere.
     #[track_caller]
     fn holds<V: Pod + DeviceRepr + Debug>(
         &self,
@@ -61,7 +61,7 @@ impl Device {
         let what = (std::any::type_name::<V>(), n, pattern, skips);
         let items = noise::<V>(&mut self.rng, n);
         let flags = flags(&mut self.rng, pattern, n);
-        let (expected, others) = (kept(&items, &flags), kept(&items, &inverted(&flags)));
+        let (expected, others) = (selected(&items, &flags), selected(&items, &inverted(&flags)));
         let [skip_in, skip_flags, skip_out] = skips;
         let (input, before) = self.guarded(skip_in, &items);
         let (flags_in, _) = self.guarded(skip_flags, &flags);
@@ -73,7 +73,7 @@ impl Device {
         let by_flags = compact::<V>().flags(&flags_view);
         let by_bits = compact::<V>().bits::<u32, _>(&words_view);
 
-        // By flags, and what they leave by bits, behind each other.
+        // The flagged items, then the rejected ones by bits, appended.
         let (mut output, guard) = self.guarded(skip_out, &items);
         let mut count = self.count(77);
         let room = skip_out..skip_out + n;
@@ -93,7 +93,7 @@ impl Device {
         let both = [expected.clone(), others.clone()].concat();
         self.holds(&output, &guard, skip_out, &both, &("the rest by bits", what));
 
-        // Too little room: as many as fit, and the count says how many would have been written.
+        // Too little room: as many items as fit are written, and the count is of all selected items.
         let room = expected.len() / 3;
         let (mut output, guard) = self.guarded(skip_out, &items);
         let mut short = output.slice_mut(skip_out..skip_out + room);
@@ -101,7 +101,7 @@ impl Device {
         assert_eq!(self.stream.clone_dtoh(&count).unwrap(), [expected.len() as u64], "{what:?}");
         self.holds(&output, &guard, skip_out, &expected[..room], &("too short", what));
 
-        // In place, and nothing was done to the input before.
+        // The input is unchanged; then in place.
         assert_bytes(&self.stream.clone_dtoh(&input).unwrap(), &before, &("the input", what));
         let (mut in_place, guard) = self.guarded(skip_in, &items);
         let mut data = in_place.slice_mut(skip_in..skip_in + n);
@@ -114,12 +114,12 @@ impl Device {
             &("in place", what),
         );
 
-        // Indices, and the two kinds of company.
-        let expected_places: Vec<u32> = kept(&(0..n as u32).collect::<Vec<_>>(), &flags);
-        let (mut places, guard) = self.guarded(skip_out, &vec![7_u32; n]);
-        let mut room = places.slice_mut(skip_out..skip_out + n);
+        // Indices, a payload, and items with indices.
+        let expected_indices: Vec<u32> = selected(&(0..n as u32).collect::<Vec<_>>(), &flags);
+        let (mut indices, guard) = self.guarded(skip_out, &vec![7_u32; n]);
+        let mut room = indices.slice_mut(skip_out..skip_out + n);
         by_flags.workspace(&mut self.workspace).indices_into(&view, &mut room, &mut count).unwrap();
-        self.holds(&places, &guard, skip_out, &expected_places, &("indices", what));
+        self.holds(&indices, &guard, skip_out, &expected_indices, &("indices", what));
         let payload = noise::<[u8; 3]>(&mut self.rng, n);
         let (beside, _) = self.guarded(skip_in, &payload);
         let (mut output, guard) = self.guarded(skip_out, &items);
@@ -135,7 +135,7 @@ impl Device {
             )
             .unwrap();
         self.holds(&output, &guard, skip_out, &expected, &("with a payload", what));
-        self.holds(&beside_output, &beside_guard, skip_in, &kept(&payload, &flags), &("the payload", what));
+        self.holds(&beside_output, &beside_guard, skip_in, &selected(&payload, &flags), &("the payload", what));
         let (mut output, guard) = self.guarded(skip_out, &items);
         let (mut wide, wide_guard) = self.guarded(skip_in, &vec![7_u64; n]);
         by_flags
@@ -147,9 +147,9 @@ impl Device {
                 &mut count,
             )
             .unwrap();
-        let wide_places: Vec<u64> = expected_places.iter().map(|&i| i.into()).collect();
+        let wide_indices: Vec<u64> = expected_indices.iter().map(|&i| i.into()).collect();
         self.holds(&output, &guard, skip_out, &expected, &("with indices", what));
-        self.holds(&wide, &wide_guard, skip_in, &wide_places, &("the indices", what));
+        self.holds(&wide, &wide_guard, skip_in, &wide_indices, &("the indices", what));
 
         // Partition, into one buffer and into two.
         let (mut output, guard) = self.guarded(skip_out, &items);
@@ -172,7 +172,7 @@ impl Device {
             )
             .unwrap();
         self.holds(&one, &one_guard, skip_out, &expected, &("partition apart", what));
-        self.holds(&other, &other_guard, skip_in, &others[..room], &("what is not kept", what));
+        self.holds(&other, &other_guard, skip_in, &others[..room], &("rejected", what));
     }
 }
 
@@ -209,7 +209,7 @@ fn sanitize() {
     }
 }
 
-/// Replays with other data, a long and a short compaction and a long and a short partition in one graph, nothing allocated.
+/// Replays with other data of a graph with a long and a short compaction and partition. Nothing is allocated.
 #[test]
 fn replays() {
     if !is_alone(replays) {
@@ -256,14 +256,14 @@ fn replays() {
     }
 }
 
-/// Into one buffer, of items that no device holds at once: they are counted first, and moved from the last tile on.
-fn twice<V: Pod + DeviceRepr + Debug + Send + Sync>() {
+/// Partitions into one buffer of more items than the device holds at once: counted first, then moved from the last tile on.
+fn two_reads<V: Pod + DeviceRepr + Debug + Send + Sync>() {
     let Some(mut device) = Device::new() else { return };
     for (pattern, skips) in [(PATTERNS[2], [0, 0, 0]), (PATTERNS[5], [1, 3, 5])] {
         let n = (48 << 20) / size_of::<V>() + device.rng.below(100_000);
         let what = (std::any::type_name::<V>(), n, pattern, skips);
         let (items, flags) = (noise::<V>(&mut device.rng, n), flags(&mut device.rng, pattern, n));
-        let expected = [kept(&items, &flags), kept(&items, &inverted(&flags))].concat();
+        let expected = [selected(&items, &flags), selected(&items, &inverted(&flags))].concat();
         let words = words_32(&mut device.rng, &flags);
         let [skip_in, skip_flags, skip_out] = skips;
         let (input, _) = device.guarded(skip_in, &items);
@@ -290,16 +290,16 @@ fn twice<V: Pod + DeviceRepr + Debug + Send + Sync>() {
 }
 
 #[test]
-fn twice_words() {
-    twice::<u32>();
+fn words_in_two_reads() {
+    two_reads::<u32>();
 }
 
 #[test]
-fn twice_three_bytes() {
-    twice::<[u8; 3]>();
+fn three_bytes_in_two_reads() {
+    two_reads::<[u8; 3]>();
 }
 
-/// Partitions that want all of the device each, on two streams at the same time; what was prepared for the longest is enough.
+/// Partitions that need the whole device each, on two streams at once. The workspace prepared for the longest is enough.
 #[test]
 fn two_streams_of_partitions_at_once() {
     let Some(device) = Device::new() else { return };
@@ -335,7 +335,7 @@ fn two_streams_of_partitions_at_once() {
     }
 }
 
-/// Past 2^32 items: where the few that are kept were, by a pattern that a place decides.
+/// More than 2^32 items: the indices of few selected ones.
 #[test]
 fn past_32_bits() {
     let Some(device) = Device::new() else { return };
@@ -353,7 +353,7 @@ fn past_32_bits() {
     assert!(stream.clone_dtoh(&got).unwrap() == expected);
     let error = by_bits.indices::<u32, _>(&items).unwrap_err();
     assert!(matches!(error, Error::TooLong { most: 0x1_0000_0000, .. }), "{error}");
-    // All of them but these: more than 2^32 items move.
+    // The complement: more than 2^32 items move.
     let mut output = stream.clone_htod(&vec![9_u8; 1]).unwrap();
     let mut count = stream.alloc_zeros::<u64>(1).unwrap();
     by_bits.complement().run_into(&items, &mut output, &mut count).unwrap();

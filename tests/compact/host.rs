@@ -1,4 +1,4 @@
-//! On the CPU.
+//! On the CPU: every pattern, with guards around what is written, and outputs that are too short.
 
 use super::*;
 
@@ -8,15 +8,15 @@ fn check<V: Pod + Debug + Send + Sync>() {
         for pattern in PATTERNS {
             let (items, flags) = (noise::<V>(&mut rng, n), flags(&mut rng, pattern, n));
             let what = (std::any::type_name::<V>(), n, pattern);
-            let expected = kept(&items, &flags);
-            let others = kept(&items, &inverted(&flags));
+            let expected = selected(&items, &flags);
+            let others = selected(&items, &inverted(&flags));
             assert_bytes(&compact::<V>().flags(&flags).run(&items).unwrap(), &expected, &what);
             let words = words_64(&mut rng, &flags);
             assert_bytes(&compact::<V>().bits::<u64, _>(&words).run(&items).unwrap(), &expected, &what);
             let words = words_32(&mut rng, &flags);
             assert_bytes(&compact::<V>().bits::<u32, _>(&words).complement().run(&items).unwrap(), &others, &what);
 
-            // Into a slice, beyond what is there already, and no further.
+            // Append to a slice, and write nothing past the end.
             let guard = noise::<V>(&mut rng, n + 9);
             let (mut output, mut count) = (guard.clone(), [3]);
             let (mut bytes, payload) = (vec![9; n + 9], noise::<u8>(&mut rng, n));
@@ -25,11 +25,11 @@ fn check<V: Pod + Debug + Send + Sync>() {
             let end = 3 + expected.len();
             assert_eq!(count, [end as u64], "{what:?}");
             assert_bytes(&output[3..end], &expected, &what);
-            assert_bytes(&bytes[3..end], &kept(&payload, &flags), &what);
+            assert_bytes(&bytes[3..end], &selected(&payload, &flags), &what);
             assert_bytes(&output[..3], &guard[..3], &what);
             assert_bytes(&output[end..], &guard[end..], &what);
 
-            // Just as much room as is needed, and one too few.
+            // Exactly enough room, and one item too few.
             let (mut output, mut count) = (noise::<V>(&mut rng, expected.len()), [77]);
             compact::<V>().flags(&flags).run_into(&items, &mut output, &mut count).unwrap();
             assert_bytes(&output, &expected, &what);
@@ -42,12 +42,12 @@ fn check<V: Pod + Debug + Send + Sync>() {
                 assert_bytes(&output, &guard, &what);
             }
 
-            let (mut places, mut in_place, mut count) = (vec![7_u32; n], items.clone(), [0]);
-            compact::<V>().flags(&flags).indices_into(&items, &mut places, &mut count).unwrap();
-            let expected_places: Vec<u32> = kept(&(0..n as u32).collect::<Vec<_>>(), &flags);
-            assert_eq!(places[..expected.len()], expected_places, "{what:?}");
+            let (mut indices, mut in_place, mut count) = (vec![7_u32; n], items.clone(), [0]);
+            compact::<V>().flags(&flags).indices_into(&items, &mut indices, &mut count).unwrap();
+            let expected_indices: Vec<u32> = selected(&(0..n as u32).collect::<Vec<_>>(), &flags);
+            assert_eq!(indices[..expected.len()], expected_indices, "{what:?}");
             let wide = compact::<V>().flags(&flags).indices::<u64, _>(&items).unwrap();
-            assert!(wide.iter().copied().eq(expected_places.iter().map(|&i| i.into())), "{what:?}");
+            assert!(wide.iter().copied().eq(expected_indices.iter().map(|&i| i.into())), "{what:?}");
             compact::<V>().flags(&flags).run_in_place(&mut in_place, &mut count).unwrap();
             assert_bytes(&in_place[..expected.len()], &expected, &what);
 
@@ -70,7 +70,7 @@ stamp! {
     three_bytes [u8; 3]; three_words [u32; 3]; five_halves [u16; 5];
 }
 
-/// More than the device takes.
+/// Items of more bytes than the device takes.
 #[test]
 fn forty_bytes() {
     check::<[u64; 5]>();

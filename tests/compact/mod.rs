@@ -17,7 +17,7 @@ mod host;
 mod new_memory;
 mod three_way;
 
-/// Which items are kept: so many of a thousand, in runs of a length.
+/// The selected items: so many of a thousand, in runs of a length.
 #[derive(Clone, Copy, Debug)]
 struct Pattern {
     of_1000: usize,
@@ -36,15 +36,15 @@ const PATTERNS: [Pattern; 7] = [
 fn flags(rng: &mut Rng, pattern: Pattern, n: usize) -> Vec<u8> {
     let mut flags = Vec::with_capacity(n);
     while flags.len() < n {
-        let kept = rng.below(1000) < pattern.of_1000;
+        let is_selected = rng.below(1000) < pattern.of_1000;
         for _ in 0..pattern.run.min(n - flags.len()) {
-            flags.push(if kept { 1 + rng.below(255) as u8 } else { 0 });
+            flags.push(if is_selected { 1 + rng.below(255) as u8 } else { 0 });
         }
     }
     flags
 }
 
-/// The bits of flags; those past the last are random.
+/// The bits of flags; bits past the last are random.
 fn words_32(rng: &mut Rng, flags: &[u8]) -> Vec<u32> {
     let word = |rng: &mut Rng, chunk: &[u8]| {
         let noise = (rng.next() as u32).checked_shl(chunk.len() as u32).unwrap_or(0);
@@ -57,7 +57,7 @@ fn words_64(rng: &mut Rng, flags: &[u8]) -> Vec<u64> {
     words.chunks(2).map(|pair| u64::from(pair[0]) | u64::from(pair.get(1).copied().unwrap_or(7)) << 32).collect()
 }
 
-fn kept<V: Copy>(items: &[V], flags: &[u8]) -> Vec<V> {
+fn selected<V: Copy>(items: &[V], flags: &[u8]) -> Vec<V> {
     items.iter().zip(flags).filter(|(_, flag)| **flag != 0).map(|(&item, _)| item).collect()
 }
 fn inverted(flags: &[u8]) -> Vec<u8> {

@@ -33,9 +33,9 @@ fn counting_pass(keys: &[u64], tile: usize) -> Vec<u64> {
             assert_eq!(tile, kept);
             let mut next = *prefix.expect("there is a first state");
             for &key in tiles[tile] {
-                let place = &mut next[(key & 0xff) as usize];
-                sorted[*place as usize].store(key, Relaxed);
-                *place += 1;
+                let index = &mut next[(key & 0xff) as usize];
+                sorted[*index as usize].store(key, Relaxed);
+                *index += 1;
             }
         },
     );
@@ -61,15 +61,15 @@ fn a_stable_counting_pass() {
 }
 
 #[test]
-fn without_tiles_the_total_is_what_comes_first() {
+fn without_tiles_the_total_is_the_initial_value() {
     let none = |_: usize| -> (u32, ()) { unreachable!() };
     let total = |first| hand_over(0, first, none, |a, b| a + b, |_, _, ()| unreachable!());
     assert_eq!((total(None), total(Some(3))), (None, Some(3)));
 }
 
-/// One slow tile: the others are parked, taken up, and finished by whoever is there.
+/// One slow tile: the others are parked, and all threads finish them when its prefix arrives.
 #[test]
-fn a_late_tile_holds_nobody_up() {
+fn a_late_tile_does_not_stop_the_others() {
     let finished = std::sync::Mutex::new(vec![]);
     let total = watched("late tile", || {
         pool(3).install(|| {

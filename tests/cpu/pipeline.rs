@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 /// Longer than a few tiles of u32, and no multiple of anything.
 const SEVERAL_TILES: usize = 5 * 32_896 + 1234;
 
-/// Counts the items that `keep` likes.
+/// Counts the items for which `keep` is true.
 #[derive(Clone, Copy)]
 struct Kept<'a> {
     items: &'a [u32],

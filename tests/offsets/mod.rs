@@ -156,7 +156,7 @@ fn sanitize() {
     walk::<u64, u64>();
 }
 
-/// More than 2^32 sizes, and a total above that: 8 of every so many offsets are looked at.
+/// More than 2^32 sizes, and a total above that: 8 of every so many offsets are checked.
 #[test]
 fn past_32_bits() {
     let Some(stream) = stream() else { return };

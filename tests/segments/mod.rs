@@ -1,5 +1,4 @@
-//! Packing segments, the way back, and allocation, on both engines against loops: long segments among short ones, empty ones
-//! anywhere.
+//! Pack, expand and allocation, on both engines against loops: long segments among short ones, empty ones anywhere.
 
 use crate::common::{Rng, much_memory, noise, stream};
 use crate::machines::process::is_alone;
@@ -69,7 +68,7 @@ fn all<O: Narrow>(from: impl IntoIterator<Item = u64>) -> Vec<O> {
     from.into_iter().map(O::of).collect()
 }
 
-/// In a buffer of its own, with noise before and behind: the buffer, and what it holds.
+/// A buffer of the items with random ones before and after; and its contents on the host.
 fn guarded<V: Pod + DeviceRepr>(
     rng: &mut Rng,
     stream: &Arc<CudaStream>,
@@ -81,7 +80,7 @@ fn guarded<V: Pod + DeviceRepr>(
     (stream.clone_htod(&all).unwrap(), all)
 }
 
-/// The same with noise all over.
+/// The same, all of it random.
 fn room_for<V: Pod + DeviceRepr>(
     rng: &mut Rng,
     stream: &Arc<CudaStream>,
@@ -283,13 +282,13 @@ fn sanitize() {
         check_pack::<[u16; 5], u64>(&mut rng, &mut device, n, lengths, skips);
         check_expand::<u64, u32>(&mut rng, &mut device, n, lengths, skips);
     }
-    mischief();
+    invalid_segments();
     longer_buffers();
 }
 
-/// Begins past the end, offsets in no order: an error on the host, and on the device nothing that is not theirs is read or written.
+/// Begins past the end and offsets out of order: an error on the host, and on the device no access out of bounds.
 #[test]
-fn mischief() {
+fn invalid_segments() {
     let items = [1_u8, 2, 3, 4, 5];
     let error = pack::<u8, u32>().run(&items, &[0, 3], &[2_u32, 3]).unwrap_err();
     assert!(matches!(error, Error::Size { needed: 6, found: 5, .. }), "{error}");
@@ -323,8 +322,8 @@ fn mischief() {
     let _ = expand::<u32>().run_into(&disorder, &mut back);
 }
 
-/// A buffer for offsets that is longer than segments + 1, whatever it holds: the rest of it is left
-/// alone.
+/// A buffer for offsets that is longer than segments + 1: the rest of it is not written, whatever it
+/// holds.
 #[test]
 fn longer_buffers() {
     let items: Vec<u16> = (0..5000).map(|i| i * 7 + 3).collect();
@@ -382,10 +381,10 @@ fn items_of_any_size() {
     assert_eq!((packed.len() as u64, &offsets[..]), (most, &[0, most][..]));
 }
 
-/// Offsets in no order, in new memory: on the device every element that `run` gives is the number
+/// Offsets out of order, in new memory: on the device every element that `run` gives is the number
 /// of a segment, whatever the memory was used for before. On the host it begins as zeros.
 #[test]
-fn disorder_in_new_memory() {
+fn offsets_out_of_order_in_new_memory() {
     fn check<O: Narrow, I: Narrow>(stream: Option<&Arc<CudaStream>>, offsets: &[u64]) {
         let (n, span) = (offsets.len() - 1, offsets[offsets.len() - 1] - offsets[0]);
         let offsets: Vec<O> = all(offsets.iter().copied());
@@ -541,7 +540,7 @@ fn past_32_bits() {
     }
     assert_eq!(got.len(), at);
 
-    // The way back.
+    // Expand.
     let mut segments = stream.alloc_zeros::<u64>(at).unwrap();
     expand::<u64>().run_into(&starts, &mut segments).unwrap();
     let ends = stream.clone_dtoh(&starts).unwrap();

@@ -1,4 +1,5 @@
-//! Which way keys of a spread go to buckets and to slots, and that the map it makes is one: buckets rise with the keys, and none is too large.
+//! The map that a distribution of keys is sorted by: its kind is the expected one, buckets rise with the keys, and no bucket is too
+//! large. Both for counted buckets and for fixed-capacity ones.
 
 use crate::common::{Rng, address, context, p};
 use parascan::cuda::Kernels;
@@ -117,7 +118,7 @@ enum Route {
 }
 use Route::*;
 
-/// Which way keys go to slots; the last one is not at all.
+/// The map of fixed-capacity buckets; `Nowhere` if there is none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum SlotRoute {
     Bits,
@@ -232,7 +233,7 @@ impl<K: Key> Subject<K> {
         }
         let (bucket, found) = (stream.clone_dtoh(&bucket).unwrap(), stream.clone_dtoh(&found).unwrap());
 
-        // ---- the way, and all keys in order
+        // ---- the map, and all keys in order
         assert_eq!([Bits, Range, Values, Cells][found[0] as usize], expected, "{what}");
         assert_eq!(found[2], 0, "{what}: not worth it");
         let [on_lines, single] = [3, 4].map(|at| found[at + BUCKETS / 32] as usize);

@@ -28,14 +28,14 @@ impl Device {
         Some(Device { rng: Rng::new(), workspace: Workspace::new(&stream), stream })
     }
 
-    /// A buffer with `before` items of noise, these, and more noise: the buffer, and what it holds.
+    /// A buffer of `before` random items, `items`, and more random items; and its contents on the host.
     fn guarded<V: Pod + DeviceRepr>(&mut self, before: usize, items: &[V]) -> (CudaSlice<V>, Vec<V>) {
         let mut all = noise::<V>(&mut self.rng, before + items.len() + 5);
         all[before..before + items.len()].copy_from_slice(items);
         (self.stream.clone_htod(&all).unwrap(), all)
     }
 
-    /// What a buffer holds must be `expected` from `skip` on, and `guard` elsewhere.
+    /// Asserts that the buffer holds `expected` from `skip` on, and `guard` elsewhere.
     #[track_caller]
     fn holds<V: Pod + DeviceRepr + Debug>(
         &self,
@@ -51,7 +51,7 @@ impl Device {
         assert_bytes(&got[skip + expected.len()..], &guard[skip + expected.len()..], &("after", what));
     }
 
-    /// Keys alone.
+    /// Sorts keys-only.
     fn check<K: Key>(&mut self, how: &How, pattern: Pattern, n: usize, skips: [usize; 2]) {
         let what = (std::any::type_name::<K>(), n, pattern, how.clone(), skips);
         let builder = how.builder::<K>();
@@ -84,7 +84,7 @@ impl Device {
         assert_bytes(&got[skip_in + n..], &second_guard[skip_in + n..], &("after the second buffer", &what));
     }
 
-    /// Keys with a payload, and where they were.
+    /// Sorts keys with a payload, and source indices.
     fn check_with<K: Key, V: Pod + DeviceRepr + Debug + Send + Sync>(
         &mut self,
         how: &How,
@@ -183,7 +183,7 @@ payloads! {
     with_quads u128;
 }
 
-/// Keys of 4 and 8 bytes in such numbers go by buckets, unless a bucket is too large.
+/// Lengths for which keys of 4 and 8 bytes are sorted by buckets, unless a bucket is too large.
 #[test]
 fn by_buckets() {
     let Some(mut device) = Device::new() else { return };
@@ -205,13 +205,13 @@ fn by_buckets() {
     device.check_with::<f32, [u8; 3]>(&down, Pattern::Random, more, [1, 0]);
     device.check_with::<f64, u128>(&WHOLE, Pattern::Random, n, [0, 1]);
     device.check_with::<u64, u64>(&down, Pattern::Special, n, [3, 0]);
-    // By passes whatever their number: of few bits.
+    // Sorts by few bits take passes at any length.
     device.check::<u32>(&How { descending: false, bits: Some(3..29) }, Pattern::Random, more, [0, 1]);
     device.check_with::<u64, u32>(&How { descending: true, bits: Some(9..50) }, Pattern::Random, n, [0, 0]);
 }
 
-/// All passes in one launch, by tiles of up to 8192: lengths at their borders, every pattern, wide and narrow keys and payloads, some bits. And
-/// launch by launch, where keys alone are more.
+/// All passes in one launch, with tiles of up to 8192 keys: lengths around multiples of a tile, every pattern, wide and
+/// narrow keys and payloads, some bits. Then one launch a pass, for longer keys-only.
 #[test]
 fn by_passes() {
     let Some(mut device) = Device::new() else { return };
@@ -240,19 +240,19 @@ fn by_passes() {
     device.check_with::<u32, u32>(&some(32), Pattern::PowerLaw, n, [1, 0]);
 }
 
-/// The place of a key of so many bits, from a random word.
+/// The radix key of so many bits, from a random word.
 type Distribution = fn(u64, usize) -> u64;
 
-/// Many keys that are not spread evenly: buckets as a sample asks for them.
-fn by_cells<K: Key>(make: impl Fn(u64) -> K) {
+/// Many keys that are not spread evenly: buckets by equal-depth intervals.
+fn by_intervals<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     let _memory = much_memory();
     let n = (1 << 25) + device.rng.below(100_000);
     unevenly(&mut device, make, n);
 }
 
-/// Few of them: slots by their share of a range, by splitters, or none.
-fn by_slots<K: Key>(make: impl Fn(u64) -> K) {
+/// Fewer keys: fixed-capacity buckets by range, by splitters, or none.
+fn by_fixed_capacity_buckets<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     for most in
         [5700, 20_000, 1 << 16, 100_000, 1 << 18, 200_000, (1 << 18) - 100, 270_000, 1 << 20, 1_300_000, 1 << 22]
@@ -262,7 +262,8 @@ fn by_slots<K: Key>(make: impl Fn(u64) -> K) {
     }
 }
 
-/// Keys that are not spread evenly, some beyond what a sample sees, and one more often than a block holds. What is expected is of the other engine.
+/// Keys that are not spread evenly, some outside the sample's range, and one more frequent than a block holds. The expected
+/// result is the CPU engine's.
 fn unevenly<K: Key>(device: &mut Device, make: impl Fn(u64) -> K, n: usize) {
     let stream = device.stream.clone();
     let width = K::WIDTH as usize;
@@ -341,38 +342,38 @@ fn long_word(place: u64) -> i64 {
     place as i64 ^ i64::MIN
 }
 
-/// Half of them are in 0 to 1, as a random generator makes them. The keys are what the standard library's order makes of their bits.
+/// Half of the floats are in 0 to 1, as a random generator makes them. The others have random bits.
 fn float(place: u64) -> f32 {
     if place.is_multiple_of(2) { (place >> 8) as f32 / 16_777_216.0 } else { f32::from_bits(place as u32) }
 }
 
 #[test]
-fn words_by_cells() {
-    by_cells::<u32>(|place| place as u32);
+fn words_by_intervals() {
+    by_intervals::<u32>(|place| place as u32);
 }
 #[test]
-fn long_words_by_cells() {
-    by_cells::<i64>(long_word);
+fn long_words_by_intervals() {
+    by_intervals::<i64>(long_word);
 }
 #[test]
-fn floats_by_cells() {
-    by_cells::<f32>(float);
+fn floats_by_intervals() {
+    by_intervals::<f32>(float);
 }
 
 #[test]
-fn words_by_slots() {
-    by_slots::<u32>(|place| place as u32);
+fn words_by_fixed_capacity_buckets() {
+    by_fixed_capacity_buckets::<u32>(|place| place as u32);
 }
 #[test]
-fn long_words_by_slots() {
-    by_slots::<i64>(long_word);
+fn long_words_by_fixed_capacity_buckets() {
+    by_fixed_capacity_buckets::<i64>(long_word);
 }
 #[test]
-fn floats_by_slots() {
-    by_slots::<f32>(float);
+fn floats_by_fixed_capacity_buckets() {
+    by_fixed_capacity_buckets::<f32>(float);
 }
 
-/// Sorted as the other engine does it: alone, with a payload, and where they were.
+/// Compares with the CPU engine: keys-only, with a payload, and source indices.
 fn agrees<K: Key>(device: &mut Device, keys: &[K], descending: bool, what: &str) {
     let stream = device.stream.clone();
     let builder = sort::<K>();
@@ -384,14 +385,14 @@ fn agrees<K: Key>(device: &mut Device, keys: &[K], descending: bool, what: &str)
     let got = builder.workspace(&mut device.workspace).indices::<u32, _>(&input).unwrap();
     assert_bytes(&stream.clone_dtoh(&got).unwrap(), &order, &("indices", of));
     let got = builder.workspace(&mut device.workspace).run(&input).unwrap();
-    assert_bytes(&stream.clone_dtoh(&got).unwrap(), &sorted, &("keys alone", of));
+    assert_bytes(&stream.clone_dtoh(&got).unwrap(), &sorted, &("keys-only", of));
     agrees_with(device, keys, &order, &order, descending, what);
     let mut data = input;
     builder.workspace(&mut device.workspace).run_in_place(&mut data).unwrap();
-    assert_bytes(&stream.clone_dtoh(&data).unwrap(), &sorted, &("keys alone in place", of));
+    assert_bytes(&stream.clone_dtoh(&data).unwrap(), &sorted, &("keys-only in place", of));
 }
 
-/// With a payload, and where they were.
+/// Compares with the CPU engine: with a payload, and source indices.
 fn agrees_with<K: Key, V: Pod + DeviceRepr + Debug + Send + Sync>(
     device: &mut Device,
     keys: &[K],
@@ -419,7 +420,7 @@ fn agrees_with<K: Key, V: Pod + DeviceRepr + Debug + Send + Sync>(
     assert_bytes(&stream.clone_dtoh(&payload).unwrap(), &moved, &("with them in place", what));
 }
 
-/// Too few keys for buckets: of few values that a look at some of them finds; of more; of few, and one more; of few digits, but many
+/// Too few keys for buckets: few values, which the probe finds; more values; few values and one rare one; few digits, but many
 /// values.
 fn by_values<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
@@ -443,8 +444,8 @@ fn by_values<K: Key>(make: impl Fn(u64) -> K) {
     }
 }
 
-/// Random keys, and in one of their slots keys that are more often than others: as many as its bins do not tell apart, and fewer than it has room for.
-/// From one key up to more than are put in order one after the other where something goes with them, far from each other or side by side.
+/// Random keys, and in one fixed-capacity bucket some frequent keys: more than its bins separate, fewer than its capacity.
+/// From one frequent key up to more than one thread sorts with a payload, far apart or adjacent.
 fn with_frequent_keys<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     let width = K::WIDTH as usize;
@@ -467,8 +468,8 @@ fn with_frequent_keys<K: Key>(make: impl Fn(u64) -> K) {
         let keys: Vec<K> = (0..n).map(|_| make((law(device.rng.next()) as u64).min(end))).collect();
         agrees(&mut device, &keys, false, "a power law that is cut off");
     }
-    // One that is so frequent that it is taken out of its cell: anywhere, at an end, as zero of floats, beside others in a cell, and beside those that have a
-    // slot each.
+    // One key so frequent that it gets an equality bucket in its interval: anywhere, at an end, as the float zero, with others in
+    // its interval, and next to keys that have a bucket each.
     let (end, any) = (u64::MAX >> (64 - width), device.rng.next() >> (64 - width));
     let one_in = |x: u64, seldom: u64| (x % (1 << 20)).is_multiple_of(seldom);
     let law = |x: u64| (x >> (64 - width)) >> (x % (width as u64 - 2));
@@ -521,9 +522,10 @@ fn floats_with_frequent_keys() {
     with_frequent_keys::<f32>(|x| f32::from_bits(x as u32));
 }
 
-/// As many keys as go to buckets, of which a block does not hold one or some: what lies between the first and the last of these is left to passes, or if it
-/// is much, all. Because of a key that is frequent among random ones, or alone in its bucket; of two, near and far, and about keys that have a bucket each; of
-/// keys that are close together, so that one pass tells them apart, or two; among keys that are not spread evenly; and of so many that the sample has seen it.
+/// Buckets that a block cannot hold. Passes sort all keys from the first such bucket to the last, or all keys if these are many.
+/// The cause is a frequent key among random ones, or by itself in its bucket; two such keys, near and far, and on both sides of
+/// keys that have a bucket each; keys so close that one pass separates them, or two; keys that are not spread evenly; and a key
+/// so frequent that the sample has it.
 fn in_full_buckets<K: Key>(lengths: [usize; 2], middle: u64, make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     let width = K::WIDTH as usize;
@@ -586,7 +588,7 @@ fn long_words_in_full_buckets() {
 fn floats_in_full_buckets() {
     in_full_buckets::<f32>([5 << 20, 3 << 22], 0, |x| f32::from_bits(x as u32));
 }
-/// With payloads whose bytes are odd in number, and more than a key has. Beyond 2^24 keys alone go launch by launch.
+/// Payloads of an odd number of bytes, and of more than a key has. Beyond 2^24, keys-only take one launch a pass.
 #[test]
 fn payloads_in_full_buckets() {
     let Some(mut device) = Device::new() else { return };
@@ -608,12 +610,12 @@ fn payloads_in_full_buckets() {
     agrees(&mut device, &more, false, "full buckets, many keys");
 }
 
-/// All numbers from the greatest down, and one of them often, where a slot is about as wide as a block has bins: the greatest key of a slot is its first, and
-/// may be alone in the last bin or have it beside none.
+/// All numbers from the greatest down, one of them frequent, where a fixed-capacity bucket spans about as many keys as a block has
+/// bins: the greatest key of a bucket is its first, and may be the only one of the last bin.
 fn dense_with_one_often<K: Key>(slots: Range<u64>, make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     for slot in slots.step_by(3) {
-        let n = (slot * 4096 / 17) as usize; // a sixteenth of the range is left for what may lie beyond the keys that are looked at
+        let n = (slot * 4096 / 17) as usize; // a sixteenth of the range is left for keys beyond the probe's
         let greatest = (5 << 28) + device.rng.below(1 << 20) as u64;
         let mut keys: Vec<K> = (0..n as u64).map(|down| make(greatest - down)).collect();
         let often = keys[device.rng.below(n)];
@@ -633,7 +635,7 @@ fn dense_long_words_with_one_often() {
     dense_with_one_often::<i64>(8185..8275, |x| x as i64);
 }
 
-/// Keys alone of 1 byte, and many of 2, are counted.
+/// Keys-only of 1 byte, and many of 2, are counted.
 #[test]
 fn by_counts() {
     let Some(mut device) = Device::new() else { return };
@@ -652,7 +654,7 @@ fn by_counts() {
     }
 }
 
-/// Pairs of keys, which move together.
+/// Pairs of keys are sorted lexicographically.
 #[test]
 fn lexicographic() {
     let Some(mut device) = Device::new() else { return };
@@ -676,7 +678,7 @@ fn lexicographic() {
     }
 }
 
-/// Keys that few are alike, with their places.
+/// Source indices of keys of which few are equal.
 #[test]
 fn is_stable() {
     let Some(mut device) = Device::new() else { return };
@@ -751,7 +753,7 @@ fn sanitize() {
     device.check_with::<u32, u32>(&WHOLE, Pattern::PowerLaw, (1 << 22) + 77, [0, 0]);
     device.check_with::<u32, u32>(&WHOLE, Pattern::Few, (1 << 22) + 77, [0, 1]);
     device.check::<u32>(&How { descending: false, bits: Some(3..29) }, Pattern::Random, (1 << 24) + 77, [1, 0]);
-    // One key often, of slots whose others a block puts to finer bins.
+    // One frequent key, in fixed-capacity buckets whose other keys go to finer bins.
     for n in [60_000, 1 << 18, 1 << 20, 3 << 20] {
         let often = device.rng.next() as u32;
         let keys = (0..n).map(|_| device.rng.next() as u32);
@@ -764,7 +766,7 @@ fn sanitize() {
     agrees(&mut device, &keys, false, "a full bucket");
 }
 
-/// Replays with other data: by buckets and not, in place, with a payload and of indices in one graph, nothing allocated.
+/// Replays of one graph with other data: by buckets and by passes, in place, with a payload, and indices. Nothing is allocated.
 #[test]
 fn replays() {
     if !is_alone(replays) {
@@ -815,7 +817,7 @@ fn replays() {
     }
 }
 
-/// What was prepared for more keys is enough for fewer, and for every call.
+/// A workspace that was prepared for more keys serves fewer, and every call.
 #[test]
 fn prepared() {
     let Some(mut device) = Device::new() else { return };

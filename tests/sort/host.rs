@@ -4,14 +4,14 @@ use super::*;
 
 const GUARD: usize = 3;
 
-/// A buffer with noise around these items: the items are at `GUARD..GUARD + n`.
+/// A buffer with the items at `GUARD..GUARD + n` and random items around them.
 fn guarded<V: Pod>(rng: &mut Rng, items: &[V]) -> Vec<V> {
     let mut all = noise::<V>(rng, items.len() + 2 * GUARD);
     all[GUARD..GUARD + items.len()].copy_from_slice(items);
     all
 }
 
-/// What a buffer holds must be `expected`, and what it held around it.
+/// Asserts that the buffer holds `expected`, and around it what it held before.
 #[track_caller]
 fn holds<V: Pod + Debug>(got: &[V], before: &[V], expected: &[V], what: &dyn Debug) {
     let end = GUARD + expected.len();
@@ -104,7 +104,7 @@ fn millions() {
     check::<u16, u8>(&mut rng, Pattern::SameAbove, 3_000_000);
 }
 
-/// NaNs come last, those with the sign set behind the others; first, turned over, in descending order.
+/// NaNs come last, NaNs with the sign set after the others; in descending order all is reversed.
 #[test]
 fn nans() {
     let last = -f32::NAN;
@@ -112,12 +112,12 @@ fn nans() {
     let expected = [f32::NEG_INFINITY, -0.0, 0.0, 1.0, f32::INFINITY, f32::NAN, last].map(f32::to_bits);
     let bits = |x: Vec<f32>| x.into_iter().map(f32::to_bits).collect::<Vec<_>>();
     assert_eq!(bits(sort::<f32>().run(&x).unwrap()), expected);
-    let mut turned = expected;
-    turned.reverse();
-    assert_eq!(bits(sort::<f32>().descending().run(&x).unwrap()), turned);
+    let mut reversed = expected;
+    reversed.reverse();
+    assert_eq!(bits(sort::<f32>().descending().run(&x).unwrap()), reversed);
 }
 
-/// Pairs of keys, which move together.
+/// Pairs of keys are sorted lexicographically.
 #[test]
 fn lexicographic() {
     let mut rng = Rng::new();

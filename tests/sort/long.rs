@@ -1,11 +1,11 @@
-//! On the device: more keys than ordinary buckets hold, than a launch of a pass takes, and than 32 bits count. Made and checked by all cores, since
-//! a sort on the host would take minutes.
+//! On the device: more keys than ordinary buckets hold, than a launch of a pass takes, and than 32 bits count. All cores make
+//! and check the keys, since a sort on the host would take minutes.
 
 use super::*;
 use std::ops::Range as Span;
 use std::thread;
 
-/// `f` of parts of so many, each by a thread.
+/// Calls `f` for each thread's part of `0..n`.
 fn parts<R: Send>(n: usize, f: impl Fn(Span<usize>) -> R + Sync) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, |threads| threads.get());
     let part = n.div_ceil(threads).max(1);
@@ -17,7 +17,7 @@ fn parts<R: Send>(n: usize, f: impl Fn(Span<usize>) -> R + Sync) -> Vec<R> {
     })
 }
 
-/// Each by its number, written by all cores at once.
+/// `n` items by their indices, written by all cores at once.
 fn made<T: Pod + Send>(n: usize, f: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let mut all = bytemuck::zeroed_vec::<T>(n);
     let part = n.div_ceil(thread::available_parallelism().map_or(1, |threads| threads.get())).max(1);
@@ -30,7 +30,7 @@ fn made<T: Pod + Send>(n: usize, f: impl Fn(usize) -> T + Sync) -> Vec<T> {
     all
 }
 
-/// Into memory that all cores have touched, which takes a fraction of the time.
+/// Copies to the host into memory that all cores have touched, which takes a fraction of the time.
 fn fetched<T: Pod + DeviceRepr + Send>(stream: &Arc<CudaStream>, from: &CudaSlice<T>) -> Vec<T> {
     let mut to = made(from.len(), |_| T::zeroed());
     stream.memcpy_dtoh(from, &mut to).unwrap();
@@ -44,7 +44,7 @@ fn all(n: usize, what: &dyn Debug, f: impl Fn(usize) -> bool + Sync) {
     assert_eq!(wrong, None, "{what:?}");
 }
 
-/// A random word of each number (SplitMix64's finalizer).
+/// A random word for each index (SplitMix64's finalizer).
 fn word(seed: u64, i: usize) -> u64 {
     let x = (seed ^ i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -52,7 +52,7 @@ fn word(seed: u64, i: usize) -> u64 {
     x ^ x >> 31
 }
 
-/// What goes with a key tells its number.
+/// A payload from which the source index can be read.
 trait Numbered: Pod + DeviceRepr + PartialEq + Debug + Send + Sync {
     fn of(number: usize) -> Self;
     fn number(self) -> usize;
@@ -65,8 +65,8 @@ macro_rules! numbered { ($($t:ident)*) => { $(
 )* } }
 numbered! { u32 u64 u128 }
 
-/// Sorts keys with a payload in place, by its numbers, and alone. What comes out is the stable order if keys do not fall, of equal ones the earlier comes
-/// first, and each is that of its number: then none is there twice.
+/// Sorts keys with a payload in place, source indices, and keys-only. The result is the stable order if keys do not fall, source
+/// indices rise among equal keys, and each key is the one at its source index: then no key occurs twice.
 fn sorts<K: Key + Sync, V: Numbered>(what: &str, n: usize, descending: bool, bits: impl Fn(u64) -> u64 + Sync) {
     let Some(stream) = stream() else { return };
     let _memory = much_memory();
@@ -87,19 +87,19 @@ fn sorts<K: Key + Sync, V: Numbered>(what: &str, n: usize, descending: bool, bit
             && keys[number].bits() == sorted[j].bits()
             && (j == 0 || order(sorted[j - 1], sorted[j]).then(moved[j - 1].number().cmp(&number)) == Ordering::Less)
     });
-    let places = fetched(&stream, &builder().indices::<u32, _>(&input).unwrap());
-    all(n, &("indices", what), |j| places[j] as usize == moved[j].number());
-    drop((places, moved));
-    let alone = fetched(&stream, &builder().run(&input).unwrap());
-    all(n, &("keys", what), |j| alone[j].bits() == sorted[j].bits());
+    let indices = fetched(&stream, &builder().indices::<u32, _>(&input).unwrap());
+    all(n, &("indices", what), |j| indices[j] as usize == moved[j].number());
+    drop((indices, moved));
+    let keys_only = fetched(&stream, &builder().run(&input).unwrap());
+    all(n, &("keys", what), |j| keys_only[j].bits() == sorted[j].bits());
 }
 
 fn power_law(width: u32) -> impl Fn(u64) -> u64 {
     move |x| (x >> (64 - width)) >> (x % u64::from(width))
 }
 
-/// Buckets of a block that has a multiprocessor's shared memory to itself: by bits, by a share of the range, by cells, of which some are so wide that keys
-/// lie beside what is put in order; and where the bins of a bucket do not tell its keys apart.
+/// Large buckets, whose block has a multiprocessor to itself: by bits, by range, by equal-depth intervals, some of them wide; and a
+/// bucket whose bins do not separate its keys.
 #[test]
 fn by_large_buckets() {
     let n = 314_000_000 + Rng::new().below(100_000);
@@ -114,13 +114,13 @@ fn by_large_buckets() {
 fn wide_by_large_buckets() {
     let n = 314_000_000 + Rng::new().below(100_000);
     sorts::<u64, u32>("random", n, true, |x| x);
-    // Passes of more than one launch, over what buckets leave: one launch of each has tiles.
+    // Passes of more than one launch over the keys that buckets leave: one launch of each pass has tiles.
     sorts::<u64, u32>("one key often", n, true, |x| if x % 2048 == 0 { 0x0123_4567_89ab_cdef } else { x });
     sorts::<i64, u32>("a power law", n, false, power_law(64));
     sorts::<u32, u128>("a power law", n / 7 * 4, true, power_law(32));
 }
 
-/// Of each upper half how many keys there are, and their sum: another key would be missed somewhere.
+/// The number and the sum of the keys of each upper half: a wrong key would change one.
 fn account(keys: &[u32]) -> Vec<(u64, u64)> {
     let of_parts = parts(keys.len(), |part| {
         let mut account = vec![(0, 0); 1 << 16];
@@ -135,7 +135,8 @@ fn account(keys: &[u32]) -> Vec<(u64, u64)> {
     of_parts.into_iter().reduce(add).unwrap_or_default()
 }
 
-/// Two values and what is between them, in large buckets' place; and more keys than these hold, in place: any, and few values.
+/// Lengths of large buckets with two values and the keys between them; and in place, more keys than large buckets hold: random ones
+/// and few values.
 #[test]
 fn hundreds_of_millions() {
     sorts::<u32, u32>("three values", 369_100_000, false, |x| [7, 1 << 20, u64::from(u32::MAX)][x as usize % 3]);
@@ -156,7 +157,7 @@ fn hundreds_of_millions() {
     }
 }
 
-/// Keys of two bytes, which are counted.
+/// Keys of two bytes are counted.
 #[test]
 fn hundreds_of_millions_of_two_bytes() {
     let Some(stream) = stream() else { return };
@@ -181,8 +182,8 @@ fn hundreds_of_millions_of_two_bytes() {
     assert!(matches!(error, Error::Length { .. }), "{error}");
 }
 
-/// More pairs than a word of look-back counts: passes launch by launch. Of each 2^16 in a row every key is one, so that it is known which of
-/// its pairs is where.
+/// More pairs than a look-back word counts: one launch a pass. Every key occurs once in each 2^16 in a row, so the position of each
+/// pair is known.
 #[test]
 fn pairs_launch_by_launch() {
     const BLOCK: usize = 1 << 16;
@@ -202,7 +203,7 @@ fn pairs_launch_by_launch() {
     let mut beside = stream.clone_htod(&made(n, value)).unwrap();
     sort::<u16>().run_pairs_in_place::<u8, _, _>(&mut data, &mut beside).unwrap();
     let (sorted, moved) = (fetched(&stream, &data), fetched(&stream, &beside));
-    // Of the last block only the first ones.
+    // The last block has only its first keys.
     let number = |key: u16, block: usize| block * BLOCK + usize::from((key ^ mask(block)).wrapping_mul(inverse));
     let count = |key: u16| n / BLOCK + usize::from(number(key, n / BLOCK) < n);
     let mut begins = vec![0];

@@ -16,14 +16,14 @@ mod host;
 mod long;
 mod ranks;
 
-/// Keys, and the order that is promised for them.
+/// Keys, and the documented order.
 trait Key: SortKey + DeviceRepr + Debug {
     const WIDTH: u32 = 8 * size_of::<Self>() as u32;
     fn from_bits(bits: u64) -> Self;
     fn bits(self) -> u64;
     fn order(self, other: Self) -> Ordering;
-    /// In which bits are counted.
-    fn place(self) -> u64;
+    /// The ascending radix key, whose bits `Sort::bits` selects.
+    fn radix(self) -> u64;
 }
 
 macro_rules! integers { ($($t:ident $sign:expr;)*) => { $(
@@ -31,7 +31,7 @@ macro_rules! integers { ($($t:ident $sign:expr;)*) => { $(
         fn from_bits(bits: u64) -> $t { bits as $t }
         fn bits(self) -> u64 { self as u64 & (u64::MAX >> (64 - Self::WIDTH)) }
         fn order(self, other: $t) -> Ordering { self.cmp(&other) }
-        fn place(self) -> u64 { Key::bits(self) ^ $sign << (Self::WIDTH - 1) }
+        fn radix(self) -> u64 { Key::bits(self) ^ $sign << (Self::WIDTH - 1) }
     }
 )* } }
 integers! { u8 0; u16 0; u32 0; u64 0; usize 0; i8 1; i16 1; i32 1; i64 1; isize 1; }
@@ -45,7 +45,7 @@ macro_rules! floats { ($($t:ident $bits:ident;)*) => { $(
             let is_last = |x: $t| x.is_nan() && x.is_sign_negative();
             is_last(self).cmp(&is_last(other)).then(self.total_cmp(&other))
         }
-        fn place(self) -> u64 {
+        fn radix(self) -> u64 {
             let sign = 1 << (Self::WIDTH - 1);
             let total = |bits: u64| if bits & sign != 0 { !bits & (sign | (sign - 1)) } else { bits | sign };
             let nans = sign - 1 - u64::from($t::INFINITY.to_bits());
@@ -63,7 +63,7 @@ enum Pattern {
     Equal,
     /// Four distinct values.
     Few,
-    /// The same, and one key in fifty is another.
+    /// The same, except for one random key in fifty.
     MostlyFew,
     /// Small numbers are frequent.
     PowerLaw,
@@ -134,11 +134,11 @@ fn keys<K: Key>(rng: &mut Rng, pattern: Pattern, n: usize) -> Vec<K> {
     keys
 }
 
-/// How keys are sorted.
+/// The options of a sort.
 #[derive(Clone, Debug)]
 struct How {
     descending: bool,
-    /// Of the place, if not all.
+    /// The bits of the radix key that are compared, if not all.
     bits: Option<Range<u32>>,
 }
 
@@ -164,7 +164,7 @@ impl How {
         How { descending, bits }
     }
 
-    /// Where the keys were, in the order of the standard library's stable sort.
+    /// The source indices, in the order of the standard library's stable sort.
     fn oracle<K: Key>(&self, keys: &[K]) -> Vec<u32> {
         let mut order: Vec<u32> = (0..keys.len() as u32).collect();
         let compare = |a: K, b: K| match &self.bits {
@@ -172,7 +172,7 @@ impl How {
             Some(bits) => {
                 let below = |bit: u32| ((1_u128 << bit) - 1) as u64;
                 let mask = below(bits.end) ^ below(bits.start);
-                (a.place() & mask).cmp(&(b.place() & mask))
+                (a.radix() & mask).cmp(&(b.radix() & mask))
             }
         };
         order.sort_by(|&a, &b| {
@@ -183,7 +183,7 @@ impl How {
     }
 }
 
-/// Two arrays of keys, of which few of the first differ, and their lexicographic order.
+/// Two arrays of keys, the first with few distinct keys, and the lexicographic order.
 fn pairs_of_keys(rng: &mut Rng, n: usize, descending: bool) -> (Vec<u32>, Vec<f32>, Vec<u32>) {
     let few: Vec<u32> = keys(rng, Pattern::Random, 1 + n / 50);
     let rows: Vec<u32> = (0..n).map(|_| few[rng.below(few.len())]).collect();
@@ -197,20 +197,20 @@ fn pairs_of_keys(rng: &mut Rng, n: usize, descending: bool) -> (Vec<u32>, Vec<f3
     (rows, columns, order)
 }
 
-/// Those items, in that order.
+/// The items in that order.
 fn gathered<V: Copy>(items: &[V], order: &[u32]) -> Vec<V> {
     order.iter().map(|&i| items[i as usize]).collect()
 }
 
-/// The oracle's own order: places are in it.
+/// The oracle's radix keys have the order of its keys.
 #[test]
-fn places_are_in_order() {
+fn radix_keys_are_in_order() {
     fn check<K: Key>() {
         let mut rng = Rng::new();
         for pattern in [Pattern::Random, Pattern::Special, Pattern::PowerLaw] {
             let keys = keys::<K>(&mut rng, pattern, 2000);
             for pair in keys.windows(2) {
-                assert_eq!(pair[0].order(pair[1]), pair[0].place().cmp(&pair[1].place()), "{pair:?}");
+                assert_eq!(pair[0].order(pair[1]), pair[0].radix().cmp(&pair[1].radix()), "{pair:?}");
             }
         }
     }

@@ -1,5 +1,5 @@
-//! The order in which lanes are served by one atomic addition is promised by nobody, and on the machines that were seen it is always
-//! the same. Here it is made another, and the tile of a radix sort must come out stable all the same.
+//! The ranks of a radix sort's tile must be stable whatever the order of lanes in one atomic addition. CUDA promises no order, and
+//! the GPUs tested always add in lane order; here the template is edited so that odd lanes add first.
 
 use crate::common::edit::{Edit, once, one_text};
 use crate::common::{Rng, address, context, p};
@@ -47,13 +47,13 @@ const ODD_FIRST: Edit = once(
                         place[i] = d << PLACE_BITS | atomicAdd(bins + d, 1);
                     }",
 );
-/// Nobody looks.
+/// The block does not compare neighbours' source indices.
 const NO_CHECK: Edit = once("disorder |= there && j > 0 && here < before;", "");
 
 #[test]
 fn lanes_in_any_order() {
     for rows in [7, 8] {
-        in_any_order(rows); // as they come, and with places left out
+        in_any_order(rows); // 8 rows leave a word out after every 32
     }
 }
 
