@@ -636,7 +636,7 @@ fn on_host<K: SortKey, V: Pod>(
             let from = from.as_ref().map_or(to, |from| from.host().as_ptr().cast_mut());
             (host::Values::Array(size_of::<V>()), from, to)
         }
-        Payload::Indices(to) => (host::Values::Numbers(size_of::<V>()), null, to.host().as_mut_ptr()),
+        Payload::Indices(to) => (host::Values::Indices(size_of::<V>()), null, to.host().as_mut_ptr()),
     };
     // The sort may overwrite a second buffer, to which the keys were copied. In place it does not
     // write the input before that is the output.

@@ -52,7 +52,7 @@ pub(crate) enum Values {
     /// An array of values of so many bytes, 1 to 16.
     Array(usize),
     /// The source indices, as integers of so many bytes, 4 or 8. They are written and not read.
-    Numbers(usize),
+    Indices(usize),
 }
 
 /// The arrays of keys and values.
@@ -140,12 +140,12 @@ impl Sort {
                     Values::None => by!(KeysOnly),
                     Values::Array(1) => by!(OneWord::<u8>(PhantomData)),
                     Values::Array(2) => by!(OneWord::<u16>(PhantomData)),
-                    Values::Array(4) | Values::Numbers(4) => by!(OneWord::<u32>(PhantomData)),
-                    Values::Array(8) | Values::Numbers(8) => by!(OneWord::<u64>(PhantomData)),
+                    Values::Array(4) | Values::Indices(4) => by!(OneWord::<u32>(PhantomData)),
+                    Values::Array(8) | Values::Indices(8) => by!(OneWord::<u64>(PhantomData)),
                     Values::Array(size @ 3) => by!(TwoWords::<u16> { size, word: PhantomData }),
                     Values::Array(size @ 5..=7) => by!(TwoWords::<u32> { size, word: PhantomData }),
                     Values::Array(size @ 9..=16) => by!(TwoWords::<u64> { size, word: PhantomData }),
-                    Values::Array(_) | Values::Numbers(_) => unreachable!("values have 1 to 16 bytes, indices 4 or 8"),
+                    Values::Array(_) | Values::Indices(_) => unreachable!("values have 1 to 16 bytes, indices 4 or 8"),
                 }
             }};
         }
@@ -195,7 +195,7 @@ impl Job for Run {
         }
         let scratch = Scratch::new(&mut layout, sort, engine);
         let spare = scratch.spare.unwrap_or(from);
-        let indices = matches!(sort.values, Values::Numbers(_));
+        let indices = matches!(sort.values, Values::Indices(_));
         let from = if indices { Columns { values: std::ptr::null_mut(), ..from } } else { from };
         let team = Team { scratch: &scratch, worker: 0, threads: sort.threads };
         // SAFETY: the caller's.

@@ -127,10 +127,10 @@ fn check<T: Key>(keys: &[u64], case: &Case, rng: &mut Rng, what: &str) {
     let keys: Vec<T> = keys.iter().map(|&bits| T::of(bits)).collect();
     let size = match values {
         Values::None => 0,
-        Values::Array(size) | Values::Numbers(size) => size,
+        Values::Array(size) | Values::Indices(size) => size,
     };
     let payload: Vec<u8> = match values {
-        Values::Numbers(_) => (0..n).flat_map(|i| i.to_le_bytes()[..size].to_vec()).collect(),
+        Values::Indices(_) => (0..n).flat_map(|i| i.to_le_bytes()[..size].to_vec()).collect(),
         _ => (0..n * size).map(|_| rng.next() as u8).collect(),
     };
     let whole = *bits == (0..T::LEN);
@@ -173,7 +173,7 @@ fn check<T: Key>(keys: &[u64], case: &Case, rng: &mut Rng, what: &str) {
     let mut scratch = vec![GUARD; sort.scratch() + 64];
     let null = std::ptr::null_mut();
     let from_address = match (values, keeps_input) {
-        (Values::Array(_), _) | (Values::Numbers(_), false) => address(&mut from_values, size),
+        (Values::Array(_), _) | (Values::Indices(_), false) => address(&mut from_values, size),
         _ => null,
     };
     let from = Arrays { keys: address(&mut from_keys, key_size), values: from_address };
@@ -233,8 +233,8 @@ const VALUES: [Values; 19] = [
     Values::Array(14),
     Values::Array(15),
     Values::Array(16),
-    Values::Numbers(4),
-    Values::Numbers(8),
+    Values::Indices(4),
+    Values::Indices(8),
 ];
 
 fn any_case<T: Key>(rng: &mut Rng) -> Case {
@@ -250,7 +250,7 @@ fn any_case<T: Key>(rng: &mut Rng) -> Case {
         bits: begin..end,
         values,
         keeps_input,
-        in_place: keeps_input && !matches!(values, Values::Numbers(_)) && rng.below(2) == 0,
+        in_place: keeps_input && !matches!(values, Values::Indices(_)) && rng.below(2) == 0,
         threads: 1 + rng.below(4) as usize,
     }
 }
@@ -334,7 +334,7 @@ fn buckets_are_partitioned() {
         let n = 1_500_000 + rng.below(1000);
         let keys: Vec<u64> = (0..n).map(|i| pattern(&mut rng, i, n)).collect();
         check::<u64>(&keys, &Case { threads: 2, ..any_case::<u64>(&mut rng) }, &mut rng, name);
-        let case = Case { values: Values::Numbers(4), in_place: false, threads: 3, ..any_case::<f32>(&mut rng) };
+        let case = Case { values: Values::Indices(4), in_place: false, threads: 3, ..any_case::<f32>(&mut rng) };
         check::<f32>(&keys, &case, &mut rng, name);
     }
 }
@@ -344,7 +344,7 @@ fn buckets_are_partitioned() {
 #[cfg_attr(miri, ignore = "takes hours")]
 fn scatters_are_streamed() {
     let mut rng = Rng::new();
-    for (values, bytes) in [(Values::None, 4), (Values::Array(4), 8), (Values::Array(12), 16), (Values::Numbers(8), 12)]
+    for (values, bytes) in [(Values::None, 4), (Values::Array(4), 8), (Values::Array(12), 16), (Values::Indices(8), 12)]
     {
         let keys: Vec<u64> = (0..STREAMED_FROM / bytes + 4711).map(|_| rng.next()).collect();
         let case = Case { descending: true, bits: 0..32, values, keeps_input: true, in_place: false, threads: 2 };
