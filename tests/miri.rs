@@ -145,7 +145,7 @@ fn partitions() {
 #[test]
 fn runs_of_equal_items() {
     check_all(&LENGTHS, |rng, n| {
-        let x = rng.items(n, |bits| (bits % 3) as u64);
+        let x = rng.items(n, |bits| bits % 3);
         let mut expected = x.clone();
         expected.dedup();
         assert_eq!(unique::<u64>().run(&x).unwrap(), expected);
