@@ -102,6 +102,7 @@ impl<O: Index, W> Expand<O, W> {
             View::Host(offsets) => (offsets[0], offsets[offsets.len() - 1], None),
             View::Device(offsets) => {
                 let stream = self.site.stream().unwrap_or(offsets.stream()).clone();
+                Submit::new(NAME, &stream).uses("the offsets", offsets.stream())?;
                 let ends = [0, offsets.len() - 1].map(|i| part_to_host(&stream, offsets, i, 1));
                 let [first, last] = ends;
                 (first?[0], last?[0], Some(stream))

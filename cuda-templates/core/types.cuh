@@ -329,6 +329,12 @@ __device__ inline u64 load_relaxed_shared(const u64 *p) {
 __device__ inline void store_relaxed_shared(u64 *p, u64 x) {
     asm volatile("st.relaxed.cta.shared.u64 [%0], %1;" ::"r"(u32(__cvta_generic_to_shared(p))), "l"(x) : "memory");
 }
+// Of 16 bits. Several threads may store different values between two barriers: one value stays.
+// A template, because a host compiler accepts these operands only in one.
+template <class T> __device__ inline void store_relaxed_shared(T *p, T x) {
+    static_assert(sizeof(T) == 2, "64-bit words have a function of their own");
+    asm volatile("st.relaxed.cta.shared.u16 [%0], %1;" ::"r"(u32(__cvta_generic_to_shared(p))), "h"(x) : "memory");
+}
 // The same for words that atomic operations add to or exchange, and whose plain stores all store
 // one value.
 template <class T> __device__ inline T load_shared(const T *p) { return *(const volatile T *)p; }
@@ -356,6 +362,18 @@ template <class T> __device__ inline void or_shared(T *p, T x) { atomicOr(p, x);
 ATOMIC_WORD(u32, "32", "r")
 ATOMIC_WORD(u64, "64", "l")
 #undef ATOMIC_WORD
+// PTX has no 16-bit exchange.
+template <class T> __device__ inline void store_relaxed_shared(T *p, T x) {
+    static_assert(sizeof(T) == 2, "wider words have functions of their own");
+    T before = 0, seen;
+    do {
+        seen = before;
+        asm volatile("atom.relaxed.cta.shared.cas.b16 %0, [%1], %2, %3;"
+                     : "=h"(before)
+                     : "r"(u32(__cvta_generic_to_shared(p))), "h"(seen), "h"(x)
+                     : "memory");
+    } while (before != seen);
+}
 template <class T> __device__ inline T load_shared(const T *p) { return load_relaxed_shared(p); }
 template <class T> __device__ inline void store_shared(T *p, T x) { store_relaxed_shared(p, x); }
 // PTX has a 64-bit exchange but no 64-bit maximum or OR of this kind: what the compiler makes of

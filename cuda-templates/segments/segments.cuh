@@ -227,7 +227,8 @@ template <class Tile, class Index> __device__ void expand_tile(Ends<typename Til
     __syncthreads();
     for (u32 k = threadIdx.x; k < tile.segments; k += Tile::THREADS) {
         u32 begin = k == 0 ? 0 : shared.end[k - 1];
-        if (begin < shared.end[k]) mark[begin] = u16(k + 1);
+        // Offsets in no order may give several segments one begin.
+        if (begin < shared.end[k]) store_relaxed_shared(mark + begin, u16(k + 1));
     }
     __syncthreads();
     u64 start = ends.before(tile.first); // where the tile's first segment begins

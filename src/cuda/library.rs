@@ -634,7 +634,7 @@ mod tests {
             let ptx = String::from_utf8(ptx.expect("it compiles")).expect("PTX is text");
             assert!(!ptx.contains("relaxed.cta.shared.u"), "{program}: a load or a store");
             let is_short = ["KEY_BYTES 1", "KEY_BYTES 2"].iter().any(|bytes| unit.source.contains(bytes)); // they are counted
-            let hands_over = !is_short && !program.contains("segment");
+            let hands_over = !is_short;
             assert_eq!(ptx.contains("atom.relaxed.cta.shared.cas"), hands_over, "{program}");
         }
         assert_eq!(kinds.len(), 8, "{kinds:?}");
