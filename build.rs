@@ -1,4 +1,4 @@
-//! Writes one translation unit per kernel of the catalog, compiles what it can with NVRTC, and embeds both.
+//! Writes the translation units of the catalog, each of one or more kernels, compiles what it can with NVRTC, and embeds both.
 //!
 //! Without NVRTC the library still builds: it runs on the CPU, and on a GPU where a compiler is found at run time.
 
