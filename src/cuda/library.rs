@@ -894,7 +894,7 @@ mod tests {
         }
         // And all templates include templates alone, as they are spelled.
         for (name, text) in TEMPLATES {
-            assert_eq!(files(name, text, &TEMPLATES), Some(Vec::new()), "{name}");
+            assert_eq!(files(name, text, TEMPLATES), Some(Vec::new()), "{name}");
         }
     }
 }
