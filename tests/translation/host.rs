@@ -94,6 +94,8 @@ fn differences(compiler: &str, path: &Path, cases: &[Case]) -> Vec<String> {
     let sanitizers = "-fsanitize=undefined,float-cast-overflow";
     let compiled = Command::new(compiler)
         .args(flags)
+        .arg("-I") // the templates include each other from their root on
+        .arg(path.parent().expect("a file in the directory"))
         .args([sanitizers, "-o"])
         .args([file("run"), file("cpp")])
         .output()
