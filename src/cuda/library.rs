@@ -563,7 +563,7 @@ fn key(
 /// Which kernels: the types they are for, which of a primitive's programs, the device.
 type Key = (TypeId, &'static str, usize);
 
-/// The one piece of global state: what is loaded stays loaded.
+/// The kernels that are loaded. They stay loaded until the process ends.
 static LOADED: LazyLock<RwLock<HashMap<Key, &'static Kernels>>> = LazyLock::new(Default::default);
 
 /// The kernels of `program`, if they are loaded.
@@ -634,8 +634,7 @@ mod tests {
             let ptx = String::from_utf8(ptx.expect("it compiles")).expect("PTX is text");
             assert!(!ptx.contains("relaxed.cta.shared.u"), "{program}: a load or a store");
             let is_short = ["KEY_BYTES 1", "KEY_BYTES 2"].iter().any(|bytes| unit.source.contains(bytes)); // they are counted
-            let hands_over = !is_short;
-            assert_eq!(ptx.contains("atom.relaxed.cta.shared.cas"), hands_over, "{program}");
+            assert_eq!(ptx.contains("atom.relaxed.cta.shared.cas"), !is_short, "{program}");
         }
         assert_eq!(kinds.len(), 8, "{kinds:?}");
     }
