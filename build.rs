@@ -1,6 +1,9 @@
-//! Writes the translation units of the catalog, each of one or more kernels, compiles what it can with NVRTC, and embeds both.
+//! Writes the translation units of the catalog, each of one or more kernels, and embeds them.
 //!
-//! Without NVRTC the library still builds: it runs on the CPU, and on a GPU where a compiler is found at run time.
+//! For the architectures that `PARASCAN_CUDA_ARCHS` names it compiles them with NVRTC and embeds
+//! the images too. It keeps the images in the user's cache of kernels, where the next build and
+//! processes find them. Unless the variable names any, nothing is compiled: a process compiles the
+//! kernels that it calls.
 
 #[macro_use]
 #[path = "src/catalog.rs"]
@@ -8,7 +11,9 @@ mod catalog;
 #[allow(dead_code, unreachable_pub, reason = "the library uses the rest")]
 #[path = "src/cuda"]
 mod cuda {
+    pub(super) mod cache;
     pub(super) mod contract;
+    pub(super) mod image;
     pub(super) mod nvrtc;
     pub(super) mod tuning;
     pub(super) mod unit;
@@ -25,14 +30,16 @@ mod cuda {
     primitives! { scan with contract; compact with contract; offsets; segments; sort with contract; }
 }
 
+use cuda::cache::Cache;
 use cuda::compact::unit::{Choice, Column, CompactUnit, FLOAT_RANGE, INTEGER_RANGE, SAME, SAME_HALVES, Test};
+use cuda::image::{key, packed};
 use cuda::nvrtc::{FLAGS, Failure, Nvrtc, Target};
 use cuda::offsets::unit::OffsetsUnit;
 use cuda::scan::unit::Unit;
-use cuda::segments::unit::segments_source;
+use cuda::segments::unit::{SEGMENTS_KEY, segments_source};
 use cuda::sort::unit::{KeyKind, SortUnit};
-use cuda::unit::{Type, included};
-use std::collections::BTreeMap;
+use cuda::unit::{Type, UnitKey, included};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -40,14 +47,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{env, fs};
 
-/// PTX for machines that no cubin fits: Turing and newer, Hopper and newer.
-const PTX: [u32; 2] = [75, 90];
-
 fn main() {
     for input in ["build.rs", "src/catalog.rs", "cuda-templates"] {
         println!("cargo::rerun-if-changed={input}");
     }
-    for file in ["contract", "nvrtc", "tuning", "unit"] {
+    for file in ["cache", "contract", "image", "nvrtc", "tuning", "unit"] {
         println!("cargo::rerun-if-changed=src/cuda/{file}.rs");
     }
     for primitive in ["scan", "compact", "sort"] {
@@ -64,29 +68,51 @@ fn main() {
     let units = units();
     let templates = templates(&out);
     let templates: Vec<_> = templates.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
-    let targets = if env::var_os("DOCS_RS").is_some() { Vec::new() } else { targets() };
-    let images = if targets.is_empty() { Vec::new() } else { compile(&units, &templates, &targets, &out) };
+    let images = match wanted() {
+        Kernels::None => Vec::new(),
+        Kernels::WhenCalled => {
+            if let Err(reason) = Nvrtc::find() {
+                println!(
+                    "cargo::warning=no NVRTC, which compiles kernels when they are called ({reason}); {NVRTC_HELP}"
+                );
+            }
+            Vec::new()
+        }
+        Kernels::For(targets) => compile(&units, &templates, &targets, &out),
+    };
     embed(&units, &images, &out);
     if env::var_os("CARGO_FEATURE_CUB").is_some() {
         versus_cub(&out);
     }
 }
 
-/// What to compile for, from `PARASCAN_CUDA_ARCHS` (as in `80,90`; `none` for nothing).
-fn targets() -> Vec<Target> {
-    let architectures = env::var("PARASCAN_CUDA_ARCHS").unwrap_or_else(|_| "80,90".into());
-    if architectures.trim() == "none" {
-        return Vec::new();
+/// What `PARASCAN_CUDA_ARCHS` asks for.
+enum Kernels {
+    /// `none`: the build looks for no compiler.
+    None,
+    /// Not set: a process compiles the kernels that it calls.
+    WhenCalled,
+    /// A list as in `80,90`: machine code for each, and PTX of the newest, which newer devices run.
+    For(Vec<Target>),
+}
+
+fn wanted() -> Kernels {
+    let named = env::var("PARASCAN_CUDA_ARCHS").unwrap_or_default();
+    if named.trim() == "none" || env::var_os("DOCS_RS").is_some() {
+        return Kernels::None;
     }
-    let cubins = architectures.split(',').map(|architecture| {
+    if named.trim().is_empty() {
+        return Kernels::WhenCalled;
+    }
+    let number = |architecture: &str| {
         let digits = architecture.trim().trim_start_matches("sm_");
-        Target::Cubin(
-            digits
-                .parse()
-                .unwrap_or_else(|_| panic!("PARASCAN_CUDA_ARCHS={architectures}: not a list such as 80,90, nor none")),
-        )
-    });
-    cubins.chain(PTX.map(Target::Ptx)).collect()
+        digits.parse().unwrap_or_else(|_| panic!("PARASCAN_CUDA_ARCHS={named}: not a list such as 80,90, nor none"))
+    };
+    let mut architectures: Vec<u32> = named.split(',').map(number).collect();
+    architectures.sort_unstable();
+    architectures.dedup();
+    let newest = architectures.last().copied().map(Target::Ptx);
+    Kernels::For(architectures.into_iter().map(Target::Cubin).chain(newest).collect())
 }
 
 // ---- the catalog as units ------------------------------------------------------------------------------------------------
@@ -130,8 +156,15 @@ macro_rules! table {
 }
 catalog!(table);
 
-/// The text of every unit of the catalog, and the pairs of operator and element that it serves.
-fn units() -> Vec<(String, Vec<String>)> {
+/// A unit of the catalog: its text, its key, and what it serves, as in `Sum<f32>`.
+struct CatalogUnit {
+    source: String,
+    key: UnitKey,
+    names: Vec<String>,
+}
+
+/// The units of the catalog, in the order of their texts.
+fn units() -> Vec<CatalogUnit> {
     let element = |name: &str| {
         ELEMENTS.iter().find(|element| element.name == name).unwrap_or_else(|| panic!("no element {name}"))
     };
@@ -142,7 +175,12 @@ fn units() -> Vec<(String, Vec<String>)> {
         _ => 8,
     };
     let typed = |name: &str| Type { cuda: element(name).cuda, size: size(name), align: size(name), fields: &[] };
-    let mut units: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut units: BTreeMap<String, (UnitKey, Vec<String>)> = BTreeMap::new();
+    let mut add = |source: String, key: UnitKey, name: String| {
+        let (known, names) = units.entry(source).or_insert_with(|| (key, Vec::new()));
+        assert_eq!(*known, key, "{name} and {} have one text and two keys", names.concat());
+        names.push(name);
+    };
     for row in ROWS {
         for (&name, &pairs) in row.elements.iter().zip(row.pairs) {
             let (seen_as, carry) = match row.form {
@@ -161,29 +199,31 @@ fn units() -> Vec<(String, Vec<String>)> {
                 lower: row.lower,
                 pairs,
             };
-            units.entry(unit.source("scan/kernels.cuh")).or_default().push(format!("{}<{name}>", row.operator));
+            add(unit.source("scan/kernels.cuh"), unit.key(), format!("{}<{name}>", row.operator));
         }
     }
-    for (unit, name) in compactions() {
-        units.entry(unit).or_default().push(name);
-    }
+    compactions(&mut add);
     for (size, offset) in [(4, 4), (4, 8), (8, 8)] {
-        let name = format!("offsets of {offset} bytes from sizes of {size}");
-        units.entry(OffsetsUnit { size, offset }.source()).or_default().push(name);
+        let unit = OffsetsUnit { size, offset };
+        add(unit.source(), unit.key(), format!("offsets of {offset} bytes from sizes of {size}"));
     }
-    units.entry(segments_source()).or_default().push("segments".to_owned());
+    add(segments_source(), SEGMENTS_KEY, "segments".to_owned());
     for (unit, name) in sorts() {
-        units.entry(unit).or_default().push(name);
+        add(unit.source(), unit.key(), name);
     }
-    units.into_iter().collect()
+    let units: Vec<_> = units.into_iter().map(|(source, (key, names))| CatalogUnit { source, key, names }).collect();
+    let keys: BTreeSet<u64> = units.iter().map(|unit| unit.key.0).collect();
+    assert_eq!(keys.len(), units.len(), "two units of the catalog have one key");
+    units
 }
 
-/// The text of each kernel of compaction that is built in: by comparisons, flags, bits and of equal neighbours, for every size.
-fn compactions() -> Vec<(String, String)> {
-    let mut all = Vec::new();
+/// Adds the units of compaction and partition: by comparisons, flags, bits and of equal neighbours,
+/// for every size.
+fn compactions(add_unit: &mut impl FnMut(String, UnitKey, String)) {
     let mut add = |name: String, choice: Choice, columns: [Column; 2], ways: usize| {
         let kind = if ways == 1 { "compact" } else { "partition" };
-        all.push((CompactUnit { choice, columns, ways }.source(), format!("{kind} {name}")));
+        let unit = CompactUnit { choice, columns, ways };
+        add_unit(unit.source(), unit.key(), format!("{kind} {name}"));
     };
     let (first, nothing) = (Column::Staged, Column::None);
     for (bits, size) in [("unsigned char", 1), ("unsigned short", 2), ("unsigned int", 4), ("unsigned long long", 8)] {
@@ -215,12 +255,11 @@ fn compactions() -> Vec<(String, String)> {
         add(format!("items of {size} bytes by flags"), Choice::Flags, items, 1);
         add(format!("items of {size} bytes by bits"), Choice::Bits, items, 1);
     }
-    all
 }
 
-/// The text of each kernel of a sort that is built in: of all keys alone, and of the wider ones with 4 bytes beside them. Integers with
-/// a sign share those of the others.
-fn sorts() -> Vec<(String, String)> {
+/// The units of sort: of all keys alone, and of the wider ones with a payload of 4 bytes. Integers
+/// with a sign share the units of the others.
+fn sorts() -> Vec<(SortUnit, String)> {
     let integers = [1, 2, 4, 8].map(|key| (key, KeyKind::Unsigned));
     let floats = [(2, 10), (2, 7), (4, 23), (8, 52)].map(|(key, mantissa)| (key, KeyKind::Float { mantissa }));
     let mut all = Vec::new();
@@ -229,7 +268,7 @@ fn sorts() -> Vec<(String, String)> {
             if payload.is_none() || key >= 4 {
                 let beside = if payload.is_some() { " and 4 bytes beside them" } else { "" };
                 let name = format!("sort of {kind:?} keys of {key} bytes{beside}");
-                all.push((SortUnit { key, kind, payload }.source(), name));
+                all.push((SortUnit { key, kind, payload }, name));
             }
         }
     }
@@ -273,59 +312,39 @@ fn templates(out: &Path) -> Vec<(String, String)> {
 
 // ---- compiling ---------------------------------------------------------------------------------------------------------------
 
-/// Every unit for every target, compressed, from the cache in `out` where nothing that goes into it has changed.
-fn compile(
-    units: &[(String, Vec<String>)],
-    templates: &[(&str, &str)],
-    targets: &[Target],
-    out: &Path,
-) -> Vec<Vec<PathBuf>> {
+/// The files of packed images: of every unit, one for each target. Each image comes from the last
+/// build in `out`, from the user's cache of kernels, or from the compiler.
+fn compile(units: &[CatalogUnit], templates: &[(&str, &str)], targets: &[Target], out: &Path) -> Vec<Vec<PathBuf>> {
     let nvrtc = match Nvrtc::find() {
         Ok(nvrtc) => nvrtc,
         Err(reason) => {
-            println!(
-                "cargo::warning=no NVRTC, so no GPU kernels are built in ({reason}); `pip install nvidia-cuda-nvrtc` \
-                 installs it, PARASCAN_NVRTC=/path/to/libnvrtc.so names one, PARASCAN_CUDA_ARCHS=none does without"
-            );
+            println!("cargo::warning=no NVRTC, so no GPU kernels are built in ({reason}); {NVRTC_HELP}");
             return Vec::new();
         }
     };
-    let cache = out.join("kernels");
-    fs::create_dir_all(&cache).expect("OUT_DIR can be written");
-    // One compilation gives machine code and PTX.
-    let mut by_capability: BTreeMap<u32, Vec<Target>> = BTreeMap::new();
-    for &target in targets {
-        by_capability.entry(target.capability()).or_default().push(target);
+    let (folder, cache) = (out.join("kernels"), Cache::of_user());
+    fs::create_dir_all(&folder).expect("OUT_DIR can be written");
+    let images: Vec<Vec<Image>> = units.iter().map(|unit| images(unit, templates, targets, &nvrtc, &folder)).collect();
+    // One compilation gives machine code and PTX of an architecture.
+    let mut jobs = Vec::new();
+    for (unit, images) in units.iter().zip(&images) {
+        for group in images.chunk_by(|a, b| a.target.capability() == b.target.capability()) {
+            jobs.push((unit, group));
+        }
     }
-    let jobs: Vec<(usize, &[Target])> =
-        (0..units.len()).flat_map(|unit| by_capability.values().map(move |targets| (unit, &targets[..]))).collect();
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some(&(unit, targets)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let (source, pairs) = &units[unit];
-                    let files: Vec<_> = targets
-                        .iter()
-                        .map(|&target| cache.join(image_name(source, templates, target, &nvrtc)))
-                        .collect();
-                    if files.iter().all(|file| file.exists()) || failed.lock().expect("no panic here").is_some() {
-                        continue;
-                    }
-                    match nvrtc.images(&format!("{}.cu", pairs[0]), source, templates, targets, &[]) {
-                        Ok(images) => {
-                            for (file, image) in files.iter().zip(images) {
-                                let unfinished = file.with_extension("unfinished");
-                                fs::write(&unfinished, miniz_oxide::deflate::compress_to_vec(&image, 6))
-                                    .and_then(|()| fs::rename(&unfinished, file))
-                                    .expect("OUT_DIR can be written");
-                            }
-                        }
-                        Err(Failure::Log(words) | Failure::Call(words)) => {
-                            *failed.lock().expect("no panic here") =
-                                Some(format!("{} for {targets:?}:\n{words}", pairs[0]));
-                        }
+                while let Some(&(unit, group)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let outcome = if failed.lock().expect("no panic here").is_some() {
+                        break;
+                    } else {
+                        make(unit, group, templates, &nvrtc, &cache)
+                    };
+                    if let Err(Failure::Log(words) | Failure::Call(words)) = outcome {
+                        *failed.lock().expect("no panic here") = Some(format!("{}:\n{words}", unit.names[0]));
                     }
                 }
             });
@@ -334,58 +353,108 @@ fn compile(
     if let Some(words) = failed.into_inner().expect("no panic here") {
         panic!("NVRTC {:?} at {} refused {words}", nvrtc.version(), nvrtc.path().display());
     }
-    let used: Vec<Vec<PathBuf>> = units
-        .iter()
-        .map(|(source, _)| {
-            targets.iter().map(|&target| cache.join(image_name(source, templates, target, &nvrtc))).collect()
-        })
-        .collect();
-    for stale in fs::read_dir(&cache).into_iter().flatten().flatten().map(|entry| entry.path()) {
-        if !used.iter().flatten().any(|file| *file == stale) {
+    let files: Vec<Vec<PathBuf>> =
+        images.into_iter().map(|images| images.into_iter().map(|image| image.file).collect()).collect();
+    let used: BTreeSet<&PathBuf> = files.iter().flatten().collect();
+    for stale in fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        if !used.contains(&stale) {
             let _ = fs::remove_file(stale);
         }
     }
-    used
+    files
 }
 
-/// A name that changes with all that goes into the image: the unit, the templates it includes, the flags, the compiler.
-fn image_name(source: &str, templates: &[(&str, &str)], target: Target, nvrtc: &Nvrtc) -> String {
-    let mut hasher = DefaultHasher::new();
-    (source, FLAGS, nvrtc.version()).hash(&mut hasher);
-    for (_, text) in included(templates, source) {
-        text.hash(&mut hasher);
+const NVRTC_HELP: &str = "`pip install nvidia-cuda-nvrtc` installs it, PARASCAN_NVRTC=/path/to/libnvrtc.so names one, \
+                          PARASCAN_CUDA_ARCHS=none builds for the CPU without this line";
+
+/// An image to be made: its key, and the file that it goes to.
+struct Image {
+    target: Target,
+    key: String,
+    file: PathBuf,
+}
+
+/// The images of a unit, in the order of the targets, which have those of one architecture side by
+/// side.
+fn images(
+    unit: &CatalogUnit,
+    templates: &[(&str, &str)],
+    targets: &[Target],
+    nvrtc: &Nvrtc,
+    folder: &Path,
+) -> Vec<Image> {
+    let included = included(templates, &unit.source);
+    let image = |target: Target| {
+        let key = key(target, nvrtc.version(), &FLAGS, &unit.source, &included, &[]);
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        let (hash, capability) = (hasher.finish(), target.capability());
+        let file = folder.join(match target {
+            Target::Cubin(_) => format!("{hash:016x}.sm_{capability}.cubin"),
+            Target::Ptx(_) => format!("{hash:016x}.compute_{capability}.ptx"),
+        });
+        Image { target, key, file }
+    };
+    targets.iter().copied().map(image).collect()
+}
+
+/// Writes the files of some images of one architecture that are not there.
+fn make(
+    unit: &CatalogUnit,
+    images: &[Image],
+    templates: &[(&str, &str)],
+    nvrtc: &Nvrtc,
+    cache: &Cache,
+) -> Result<(), Failure> {
+    let write = |file: &Path, packed: &[u8]| {
+        let unfinished = file.with_extension("unfinished");
+        let written = fs::write(&unfinished, packed).and_then(|()| fs::rename(&unfinished, file));
+        written.expect("OUT_DIR can be written");
+    };
+    let missing = |image: &&Image| {
+        !image.file.exists() && cache.read(&image.key).map(|packed| write(&image.file, &packed)).is_none()
+    };
+    let missing: Vec<&Image> = images.iter().filter(missing).collect();
+    if missing.is_empty() {
+        return Ok(());
     }
-    match target {
-        Target::Cubin(capability) => format!("{:016x}.sm_{capability}.cubin", hasher.finish()),
-        Target::Ptx(capability) => format!("{:016x}.compute_{capability}.ptx", hasher.finish()),
+    let targets: Vec<Target> = missing.iter().map(|image| image.target).collect();
+    let made = nvrtc.images(&format!("{}.cu", unit.names[0]), &unit.source, templates, &targets, &[])?;
+    for (image, bytes) in missing.iter().zip(made) {
+        let packed = packed(&bytes);
+        write(&image.file, &packed);
+        cache.write(&image.key, &packed);
     }
+    Ok(())
 }
 
 // ---- embedding ----------------------------------------------------------------------------------------------------------------
 
-/// Writes `units.rs`, which the library includes: each unit's text and its images.
-fn embed(units: &[(String, Vec<String>)], images: &[Vec<PathBuf>], out: &Path) {
-    let mut code = String::from("&[\n");
-    for (i, (source, pairs)) in units.iter().enumerate() {
-        code += &format!("    // {}\n    BuiltIn {{ source: {source:?}, images: &[\n", pairs.join(", "));
+/// Writes `units.rs`, which the library includes: a static for each unit, with its text and its
+/// images, and `UNITS`, which has all of them by their keys.
+fn embed(units: &[CatalogUnit], images: &[Vec<PathBuf>], out: &Path) {
+    let (mut code, mut all) = (String::new(), String::from("const UNITS: &[(u64, &BuiltIn)] = &[\n"));
+    for (i, CatalogUnit { source, key, names }) in units.iter().enumerate() {
+        code +=
+            &format!("// {}\nstatic UNIT_{i}: BuiltIn = BuiltIn {{ source: {source:?}, images: &[\n", names.join(", "));
         for file in images.get(i).into_iter().flatten() {
             let name = file.file_name().expect("a file").to_string_lossy();
-            let target = name.split('.').nth(1).expect("as in image_name");
-            let (kind, capability) = target.split_once('_').expect("as in image_name");
+            let target = name.split('.').nth(1).expect("as in `images`");
+            let (kind, capability) = target.split_once('_').expect("as in `images`");
             let kind = if kind == "sm" { "Cubin" } else { "Ptx" };
-            code += &format!("        (Target::{kind}({capability}), include_bytes!({file:?})),\n");
+            code += &format!("    (Target::{kind}({capability}), include_bytes!({file:?})),\n");
         }
-        code += "    ] },\n";
+        code += "] };\n";
+        all += &format!("    ({:#018x}, &UNIT_{i}),\n", key.0);
     }
-    code += "]\n";
-    fs::write(out.join("units.rs"), code).expect("OUT_DIR can be written");
+    fs::write(out.join("units.rs"), code + &all + "];\n").expect("OUT_DIR can be written");
 
     // The same units as files, for a reader and for other compilers.
     let sources = out.join("units");
     let _ = fs::remove_dir_all(&sources);
     fs::create_dir_all(&sources).expect("OUT_DIR can be written");
-    for (source, pairs) in units {
-        fs::write(sources.join(format!("{}.cu", pairs[0])), source).expect("OUT_DIR can be written");
+    for CatalogUnit { source, names, .. } in units {
+        fs::write(sources.join(format!("{}.cu", names[0])), source).expect("OUT_DIR can be written");
     }
 }
 

@@ -290,9 +290,8 @@ pub(super) struct OnDevice<'a> {
 }
 
 impl<'a> OnDevice<'a> {
-    /// Launches it for the columns `A` and `B`, in so many `parts`: 1 for a compaction. Does not
-    /// wait.
-    pub(super) fn run<T, L, C, A, B>(mut self, choice: &'a C, parts: usize) -> Result<(), Error>
+    /// Launches it for the columns `A` and `B`, in `PARTS` parts: 1 for a compaction. Does not wait.
+    pub(super) fn run<T, L, C, A, B, const PARTS: usize>(mut self, choice: &'a C) -> Result<(), Error>
     where
         T: Pod,
         L: Place,
@@ -304,7 +303,7 @@ impl<'a> OnDevice<'a> {
             self.chosen = Some(selectors);
         }
         self.complement[0] ^= choice.is_complement();
-        let program = CompactProgram::new::<C::Kind, A, B>(parts);
+        let program = CompactProgram::new::<C::Kind, A, B, PARTS>();
         let parameters = choice.parameters();
         // SAFETY: program and parameters are the choice's; `selectors` has checked the length.
         unsafe { self.submit(program, (&raw const parameters).cast()) }

@@ -148,7 +148,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, Nothing>(self.name, n, workspace, 1)
+        prepare::<T, C, C::Items, Nothing, 1>(self.name, n, workspace)
     }
 
     /// [`prepare`](Compact::prepare) for [`run_pairs_into`](Compact::run_pairs_into) with a payload
@@ -157,7 +157,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
     pub fn prepare_pairs<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, Beside<V>>(self.name, n, workspace, 1)
+        prepare::<T, C, C::Items, Beside<V>, 1>(self.name, n, workspace)
     }
 
     /// [`prepare`](Compact::prepare) for [`run_with_indices_into`](Compact::run_with_indices_into).
@@ -165,7 +165,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
     pub fn prepare_with_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, Places<I>>(self.name, n, workspace, 1)
+        prepare::<T, C, C::Items, Places<I>, 1>(self.name, n, workspace)
     }
 
     /// [`prepare`](Compact::prepare) for [`indices_into`](Compact::indices_into).
@@ -173,19 +173,18 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
     pub fn prepare_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, Places<I>, Nothing>(self.name, n, workspace, 1)
+        prepare::<T, C, Places<I>, Nothing, 1>(self.name, n, workspace)
     }
 }
 
-/// [`Compact::prepare`] for the columns `A` and `B` in so many `parts`: 1 for a compaction.
-pub(super) fn prepare<T: Pod, C: Chosen<T, Device>, A: ColumnKind, B: ColumnKind>(
+/// [`Compact::prepare`] for the columns `A` and `B` in `PARTS` parts: 1 for a compaction.
+pub(super) fn prepare<T: Pod, C: Chosen<T, Device>, A: ColumnKind, B: ColumnKind, const PARTS: usize>(
     primitive: &'static str,
     n: usize,
     workspace: &mut Workspace,
-    parts: usize,
 ) -> Result<(), Error> {
     let device = Submit::prepare(primitive, workspace)?;
-    CompactProgram::new::<C::Kind, A, B>(parts).prepare(primitive, n, workspace, device)
+    CompactProgram::new::<C::Kind, A, B, PARTS>().prepare(primitive, n, workspace, device)
 }
 
 // ---- running
@@ -544,6 +543,6 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
             count,
             workspace: site.take_workspace(),
         };
-        call.run::<T, L, C, A, B>(choice, 1)
+        call.run::<T, L, C, A, B, 1>(choice)
     }
 }

@@ -252,7 +252,7 @@ impl<K: SortKey, S> Sort<K, S> {
         let bits = self.range()?;
         not_too_long(n)?;
         let device = Submit::prepare(NAME, workspace)?;
-        let program = SortProgram::new::<K, V>(K::KIND);
+        let program = SortProgram::new::<K, V>();
         let machine = program.load(device)?.machine();
         workspace.reserve(NAME, 0, program.scratch_up_to(n, &bits, missing, machine)).map(|_| ())
     }
@@ -699,7 +699,7 @@ fn on_device<K: SortKey, V: Pod>(
         return Ok(());
     }
     let device = submit.device();
-    let program = SortProgram::new::<K, V>(K::KIND);
+    let program = SortProgram::new::<K, V>();
     let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
     let plan = program.plan(n, bits, matches!(keys, Keys::InPlace(..)), kernels.machine());
     let missing = match &keys {

@@ -65,7 +65,7 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
     }
 
     fn program() -> CompactProgram {
-        CompactProgram::new::<KeepEither<T, P, Q>, Staged, Nothing>(3)
+        CompactProgram::new::<KeepEither<T, P, Q>, Staged, Nothing, 3>()
     }
 
     // ---- running

@@ -6,9 +6,10 @@
 use super::cache::Cache;
 use super::driver::check;
 use super::entry_points::{EntryPoints, KernelHandle, LaunchAttribute, LaunchConfig, LibraryHandle};
+use super::image::{key, packed, unpacked};
 use super::includes::{File, files};
 use super::nvrtc::{FLAGS, Failure, Nvrtc, Target};
-use super::unit::{included, parts};
+use super::unit::{UnitKey, included, parts};
 use crate::Error;
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUstream};
@@ -19,8 +20,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{LazyLock, OnceLock, PoisonError, RwLock};
 use std::thread;
 
-/// A unit of the catalog: its text, and its compressed images.
-struct BuiltIn {
+/// A unit of the catalog: its text, and its images, packed.
+#[derive(Debug)]
+pub(crate) struct BuiltIn {
     source: &'static str,
     images: &'static [(Target, &'static [u8])],
 }
@@ -28,7 +30,23 @@ struct BuiltIn {
 /// The templates, by the paths under which units include them.
 pub(crate) static TEMPLATES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
 
-static BUILT_IN: &[BuiltIn] = include!(concat!(env!("OUT_DIR"), "/units.rs"));
+// A static for each unit, which the linker drops if nothing refers to it; and `UNITS`, all of them.
+include!(concat!(env!("OUT_DIR"), "/units.rs"));
+
+/// The unit of the catalog with this key, if it is one.
+///
+/// A program links the images of the units that this function returned while Rust compiled it. So
+/// call it in a `const` block, and refer to `UNITS` nowhere else.
+pub(crate) const fn built_in(key: UnitKey) -> Option<&'static BuiltIn> {
+    let mut i = 0;
+    while i < UNITS.len() {
+        if UNITS[i].0 == key.0 {
+            return Some(UNITS[i].1);
+        }
+        i += 1;
+    }
+    None
+}
 
 /// The driver from which on launches that overlap can be captured into a graph: 12.3.
 const FIRST_TO_CAPTURE_OVERLAP: i32 = 12030;
@@ -49,6 +67,8 @@ pub(crate) struct Program {
     pub(crate) name: String,
     /// Its text.
     pub(crate) source: String,
+    /// The unit of the catalog with its key, which may have another text.
+    pub(crate) built_in: Option<&'static BuiltIn>,
 }
 
 /// A compute capability.
@@ -117,11 +137,13 @@ impl Kernels {
         Kernels::from_images(target, &[(&images[0], kernels)], NO_SHARED, device)
     }
 
-    /// Loads `program` for the device of the current context. If it is not built in, it is compiled by parts, each with one kernel.
+    /// Loads `program` for the device of the current context: the image that is built in, else the
+    /// one that a build has kept in the cache, else one that is compiled now, by parts of one kernel
+    /// each.
     fn load(program: &Program, names: &[&str], shared: SharedBytes, device: usize) -> Result<Kernels, Error> {
-        let capability = capability(device)?;
+        let (capability, cache) = (capability(device)?, Cache::of_user());
         let mut refused = None;
-        let built_in = BUILT_IN.iter().find(|unit| unit.source == program.source && !are_checked());
+        let built_in = program.built_in.filter(|unit| unit.source == program.source && !are_checked());
         if let Some(unit) = built_in {
             for (target, image) in fitting(unit.images, capability) {
                 match Kernels::from_images(target, &[(&image, names)], shared, device) {
@@ -129,10 +151,14 @@ impl Kernels {
                     Err(e) => refused = Some(e), // PTX newer than the driver, say: the compiler may do better
                 }
             }
+            let compiler = Compiler::get(&program.name, capability).ok();
+            if let Some((image, compiler)) = compiler.and_then(|c| Some((c.kept(&program.source, &cache)?, c))) {
+                return Kernels::from_images(compiler.target, &[(&image, names)], shared, device);
+            }
         }
         let parts = parts(&program.source, names);
         let parts: Vec<&str> = parts.iter().map(String::as_str).collect();
-        match compile(&program.name, &parts, capability, &Cache::of_user()) {
+        match compile(&program.name, &parts, capability, &cache) {
             Ok((target, images)) => {
                 let images: Vec<_> = images.iter().map(Vec::as_slice).zip(names.chunks(1)).collect();
                 Kernels::from_images(target, &images, shared, device)
@@ -378,17 +404,17 @@ fn attribute(device: usize, attribute: Attribute) -> Result<i32, Error> {
     check("cuDeviceGetAttribute", device, code).map(|()| value)
 }
 
-/// Whether build.rs knew the unit.
+/// Whether the unit of the catalog with this key has this text.
 #[cfg(test)]
-pub(super) fn is_built_in(source: &str) -> bool {
-    BUILT_IN.iter().any(|unit| unit.source == source)
+pub(super) fn is_built_in(key: UnitKey, source: &str) -> bool {
+    built_in(key).is_some_and(|unit| unit.source == source)
 }
 
 /// Whether build.rs has compiled the unit to machine code of that compute capability.
 #[cfg(test)]
 fn is_compiled(architecture: u32, source: &str) -> bool {
-    let unit = BUILT_IN.iter().find(|unit| unit.source == source);
-    unit.is_some_and(|unit| unit.images.iter().any(|&(target, _)| target == Target::Cubin(architecture)))
+    let unit = UNITS.iter().find(|(_, unit)| unit.source == source);
+    unit.is_some_and(|(_, unit)| unit.images.iter().any(|&(target, _)| target == Target::Cubin(architecture)))
 }
 
 /// Compiles every text for the compute capability beside it, unless build.rs has, on all cores; skipped where there is no compiler.
@@ -452,39 +478,64 @@ fn fitting(
         })
         .collect();
     fitting.sort_unstable_by_key(|&(kind, made_for, ..)| std::cmp::Reverse((kind, made_for)));
-    fitting
-        .into_iter()
-        .filter_map(|(.., target, packed)| Some((target, miniz_oxide::inflate::decompress_to_vec(packed).ok()?)))
+    fitting.into_iter().filter_map(|(.., target, packed)| Some((target, unpacked(packed)?)))
+}
+
+/// The compiler of this process, and what it compiles for on a device.
+struct Compiler {
+    nvrtc: &'static Nvrtc,
+    target: Target,
+}
+
+impl Compiler {
+    /// # Errors
+    /// [`Error::NoCompiler`] of the unit, [`Error::Compiler`].
+    fn get(unit: &str, capability: Capability) -> Result<Compiler, Error> {
+        static COMPILER: LazyLock<Result<Nvrtc, String>> = LazyLock::new(Nvrtc::find);
+        let Capability { major, minor } = capability;
+        let no_compiler =
+            |reason: &String| Error::NoCompiler { unit: unit.to_owned(), major, minor, reason: reason.clone() };
+        let nvrtc = COMPILER.as_ref().map_err(no_compiler)?;
+        let broken = |reason: String| Error::Compiler { path: nvrtc.path().to_owned(), reason };
+
+        let own = (major * 10 + minor) as u32;
+        let known = nvrtc.architectures().map_err(broken)?;
+        let newest = known.iter().copied().filter(|&architecture| architecture <= own).max();
+        let target = match newest {
+            Some(architecture) if architecture == own => Target::Cubin(own),
+            Some(architecture) => Target::Ptx(architecture), // the device is newer: the driver finishes it
+            None => {
+                return Err(broken(format!(
+                    "it compiles for compute capability {known:?} and the device has {major}.{minor}"
+                )));
+            }
+        };
+        Ok(Compiler { nvrtc, target })
+    }
+
+    /// The key of a text and what it includes.
+    fn key(&self, text: &str, templates: &[(&str, &str)], files: &[String]) -> String {
+        let flags = if are_checked() { CHECKED } else { &[] };
+        key(self.target, self.nvrtc.version(), &[&FLAGS, flags].concat(), text, templates, files)
+    }
+
+    /// The image of a unit of the library, if a build or a process has kept it.
+    fn kept(&self, source: &str, cache: &Cache) -> Option<Vec<u8>> {
+        unpacked(&cache.read(&self.key(source, &included(TEMPLATES, source), &[]))?)
+    }
 }
 
 /// Compiles some texts of a unit at run time, all at the same time, or takes those from the cache that are there. Of several errors the
 /// first is told, in the order of the texts.
 fn compile(unit: &str, texts: &[&str], capability: Capability, cache: &Cache) -> Result<(Target, Vec<Vec<u8>>), Error> {
-    static COMPILER: LazyLock<Result<Nvrtc, String>> = LazyLock::new(Nvrtc::find);
-    let Capability { major, minor } = capability;
-    let no_compiler =
-        |reason: &String| Error::NoCompiler { unit: unit.to_owned(), major, minor, reason: reason.clone() };
-    let nvrtc = COMPILER.as_ref().map_err(no_compiler)?;
+    let compiler = Compiler::get(unit, capability)?;
+    let Compiler { nvrtc, target } = compiler;
     let broken = |reason: String| Error::Compiler { path: nvrtc.path().to_owned(), reason };
-
-    let own = (major * 10 + minor) as u32;
-    let known = nvrtc.architectures().map_err(broken)?;
-    let newest = known.iter().copied().filter(|&architecture| architecture <= own).max();
-    let target = match newest {
-        Some(architecture) if architecture == own => Target::Cubin(own),
-        Some(architecture) => Target::Ptx(architecture), // the device is newer than the compiler: the driver finishes it
-        None => {
-            return Err(broken(format!(
-                "it compiles for compute capability {known:?} and the device has {major}.{minor}"
-            )));
-        }
-    };
-
     let flags = if are_checked() { CHECKED } else { &[] };
     let image = |k: usize| {
         let (name, templates) = (format!("{unit}.cu"), included(TEMPLATES, texts[k]));
         let read = || files(&name, texts[k], &templates);
-        let key = |files: &[File]| key(target, nvrtc.version(), &[&FLAGS, flags].concat(), texts[k], &templates, files);
+        let key = |files: &[String]| compiler.key(texts[k], &templates, files);
         through(cache, read, key, || {
             nvrtc.compile(&name, texts[k], &templates, target, flags).map_err(|failure| match failure {
                 Failure::Log(log) => Error::Compile { unit: unit.to_owned(), log },
@@ -528,34 +579,19 @@ fn on_all_cores<X: Send + Sync>(n: usize, make: impl Fn(usize) -> Result<X, Erro
 fn through(
     cache: &Cache,
     read: impl Fn() -> Option<Vec<File>>,
-    key: impl Fn(&[File]) -> String,
+    key: impl Fn(&[String]) -> String,
     make: impl FnOnce() -> Result<Vec<u8>, Error>,
 ) -> Result<Vec<u8>, Error> {
     let files = read();
-    let key = files.as_deref().map(key);
-    if let Some(image) = key.as_ref().and_then(|key| cache.read(key)) {
+    let key = files.as_ref().map(|files| key(&files.iter().map(File::key).collect::<Vec<_>>()));
+    if let Some(image) = key.as_ref().and_then(|key| unpacked(&cache.read(key)?)) {
         return Ok(image);
     }
     let image = make()?;
     if let Some(key) = key.filter(|_| read() == files) {
-        cache.write(&key, &image);
+        cache.write(&key, &packed(&image));
     }
     Ok(image)
-}
-
-/// All that an image is made from: what it is compiled for, by which compiler, how, the unit's
-/// text, the templates' and that of the user's files.
-fn key(
-    target: Target,
-    version: (i32, i32),
-    flags: &[&str],
-    source: &str,
-    templates: &[(&str, &str)],
-    files: &[File],
-) -> String {
-    let files: Vec<String> = files.iter().map(File::key).collect();
-    let (length, files) = (source.len(), files.join("\n")); // the length says where the text ends
-    format!("{target:?} {version:?} {flags:?} {length}\n{source}\n{templates:?}\n{files}")
 }
 
 // ---- the cache of loaded kernels ---------------------------------------------------------------------------------------------
@@ -610,9 +646,11 @@ mod tests {
     /// For the machines that the default is for, whatever the build was asked for; for older ones each kind of unit has its own test.
     #[test]
     fn what_is_built_in_compiles() {
-        let units = BUILT_IN.iter().enumerate();
+        let units = UNITS.iter().enumerate();
         compile_all(
-            units.flat_map(|(k, unit)| [80, 90].map(|a| (a, format!("unit {k}"), unit.source.to_owned()))).collect(),
+            units
+                .flat_map(|(k, (_, unit))| [80, 90].map(|a| (a, format!("unit {k}"), unit.source.to_owned())))
+                .collect(),
         );
     }
 
@@ -624,7 +662,7 @@ mod tests {
         let quickly: &[&str] = if nvrtc.version() >= (13, 0) { &["--Ofast-compile=max"] } else { &[] };
         let flags = [CHECKED, quickly].concat();
         let mut kinds = HashSet::new();
-        for unit in BUILT_IN {
+        for (_, unit) in UNITS {
             let line = |begin: &str| unit.source.lines().rfind(|line| line.starts_with(begin));
             let program = line("#include").expect("each includes its kernels");
             if !kinds.insert((program, line("#define KEY_BYTES"))) {
@@ -886,7 +924,7 @@ mod tests {
     /// The scan knows all that the library's own units read, and they read no file.
     #[test]
     fn units_of_the_library_are_kept() {
-        for unit in BUILT_IN {
+        for (_, unit) in UNITS {
             for text in parts(unit.source, &["one", "two"]) {
                 assert_eq!(files("unit.cu", &text, &included(TEMPLATES, &text)), Some(Vec::new()), "{text}");
             }

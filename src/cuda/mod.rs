@@ -20,6 +20,7 @@ mod compact;
 mod contract;
 mod driver;
 mod entry_points;
+mod image;
 mod includes;
 mod library;
 mod nvrtc;

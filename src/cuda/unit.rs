@@ -37,6 +37,46 @@ pub(crate) fn parts(source: &str, kernels: &[&str]) -> Vec<String> {
     kernels.iter().map(part).collect()
 }
 
+/// Identifies a unit of the catalog when Rust compiles, where no text can be made: a hash (FNV-1a)
+/// of the values that its text is made from. Units with one text have one key.
+///
+/// The key decides which images the linker keeps. The text decides whether they are the right ones
+/// when the library loads them, so a collision costs a compilation and never gives a wrong kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UnitKey(pub(crate) u64);
+
+impl UnitKey {
+    pub(crate) const fn new(primitive: &str) -> UnitKey {
+        UnitKey(0xcbf2_9ce4_8422_2325).text(primitive)
+    }
+
+    const fn byte(self, byte: u8) -> UnitKey {
+        UnitKey((self.0 ^ byte as u64).wrapping_mul(0x0100_0000_01b3))
+    }
+
+    pub(crate) const fn number(self, number: usize) -> UnitKey {
+        let (bytes, mut key, mut i) = ((number as u64).to_le_bytes(), self, 0);
+        while i < bytes.len() {
+            key = key.byte(bytes[i]);
+            i += 1;
+        }
+        key
+    }
+
+    pub(crate) const fn text(self, text: &str) -> UnitKey {
+        let (bytes, mut key, mut i) = (text.as_bytes(), self.number(text.len()), 0);
+        while i < bytes.len() {
+            key = key.byte(bytes[i]);
+            i += 1;
+        }
+        key
+    }
+
+    pub(crate) const fn of_type(self, of: Type) -> UnitKey {
+        self.text(of.cuda).number(of.size).number(of.align)
+    }
+}
+
 /// A type on both sides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Type<'a> {

@@ -1,7 +1,7 @@
 //! Compaction and partition on the device: the programs and the launches. The kernels, the tiles
 //! and the scratch memory are in `plan`.
 
-use super::library::{self, Kernels, Program};
+use super::library::{self, BuiltIn, Kernels, Program};
 use super::tuning::RANGES;
 use super::unit::Type;
 use crate::{Element, Error, Index, Ordered, Predicate};
@@ -122,15 +122,17 @@ pub(crate) struct CompactProgram {
     unit: CompactUnit<'static>,
     types: TypeId,
     type_name: &'static str,
+    built_in: Option<&'static BuiltIn>,
 }
 
 impl CompactProgram {
     /// For 1, 2 or 3 parts; compaction has one.
-    pub(crate) fn new<C: ChoiceKind, A: ColumnKind, B: ColumnKind>(ways: usize) -> Self {
+    pub(crate) fn new<C: ChoiceKind, A: ColumnKind, B: ColumnKind, const PARTS: usize>() -> Self {
         CompactProgram {
-            unit: CompactUnit { choice: C::CHOICE, columns: [A::COLUMN, B::COLUMN], ways },
+            unit: unit_of::<C, A, B, PARTS>(),
             types: TypeId::of::<(C, A, B)>(),
             type_name: type_name::<(C, A, B)>(),
+            built_in: const { library::built_in(unit_of::<C, A, B, PARTS>().key()) },
         }
     }
 
@@ -165,8 +167,13 @@ impl CompactProgram {
         library::load(self.types, self.name(), device, self.names(), || Program {
             name: format!("{} of {}", self.name(), self.type_name),
             source: self.unit.source(),
+            built_in: self.built_in,
         })
     }
+}
+
+const fn unit_of<C: ChoiceKind, A: ColumnKind, B: ColumnKind, const PARTS: usize>() -> CompactUnit<'static> {
+    CompactUnit { choice: C::CHOICE, columns: [A::COLUMN, B::COLUMN], ways: PARTS }
 }
 
 /// A column in memory: its input, and the output of each part.
@@ -301,50 +308,51 @@ mod tests {
 
     type Text = (String, String);
 
-    fn text<C: ChoiceKind, A: ColumnKind, B: ColumnKind>(ways: usize) -> Text {
-        let program = CompactProgram::new::<C, A, B>(ways);
+    fn text(program: CompactProgram) -> Text {
         (format!("{} of {}", program.name(), program.type_name), program.unit.source())
     }
 
     /// What build.rs compiles, as calls ask for it.
-    fn built_in() -> Vec<Text> {
+    fn built_in() -> Vec<CompactProgram> {
         let mut all = Vec::new();
         macro_rules! elements { ($($t:ident)*) => { $(
-            all.extend([1, 2].map(text::<KeepItems<$t, Above<$t>>, Staged, Nothing>));
-            all.push(text::<KeepItems<$t, Finite>, Staged, Nothing>(1));
-            all.push(text::<KeepDistinct<$t>, Staged, Nothing>(1));
-            all.push(text::<KeepFlags, Beside<$t>, Nothing>(1));
-            all.push(text::<KeepBits, Beside<$t>, Nothing>(1));
+            all.push(CompactProgram::new::<KeepItems<$t, Above<$t>>, Staged, Nothing, 1>());
+            all.push(CompactProgram::new::<KeepItems<$t, Above<$t>>, Staged, Nothing, 2>());
+            all.push(CompactProgram::new::<KeepItems<$t, Finite>, Staged, Nothing, 1>());
+            all.push(CompactProgram::new::<KeepDistinct<$t>, Staged, Nothing, 1>());
+            all.push(CompactProgram::new::<KeepFlags, Beside<$t>, Nothing, 1>());
+            all.push(CompactProgram::new::<KeepBits, Beside<$t>, Nothing, 1>());
         )* } }
         elements! { f32 i32 u64 f16 f64 bf16 i8 i16 i64 u8 u16 u32 usize isize }
-        all.push(text::<KeepFlags, Beside<u128>, Nothing>(1));
+        all.push(CompactProgram::new::<KeepFlags, Beside<u128>, Nothing, 1>());
         all
     }
 
     #[test]
     fn the_catalog_is_built_in() {
-        let missing: Vec<String> =
-            built_in().into_iter().filter(|(_, source)| !library::is_built_in(source)).map(|(name, _)| name).collect();
+        let missing = |program: &CompactProgram| !library::is_built_in(program.unit.key(), &program.unit.source());
+        let missing: Vec<String> = built_in().into_iter().filter(missing).map(|program| text(program).0).collect();
         assert_eq!(missing, [""; 0]);
     }
 
     #[test]
     fn every_kernel_compiles() {
         let mut all: Vec<(u32, String, String)> =
-            built_in().into_iter().map(|(name, source)| (75, name, source)).collect();
+            built_in().into_iter().map(text).map(|(name, source)| (75, name, source)).collect();
         let mut at_run_time = Vec::new();
         macro_rules! payloads { ($($v:ty)*) => { $(
-            at_run_time.push(text::<KeepFlags, Beside<$v>, Nothing>(2));
-            at_run_time.push(text::<KeepItems<f32, Above<f32>>, Staged, Beside<$v>>(1));
+            at_run_time.push(text(CompactProgram::new::<KeepFlags, Beside<$v>, Nothing, 2>()));
+            at_run_time.push(text(CompactProgram::new::<KeepItems<f32, Above<f32>>, Staged, Beside<$v>, 1>()));
         )* } }
         payloads! { u8 [u8; 3] [u8; 15] [u16; 5] [u32; 3] u128 }
-        at_run_time.push(text::<KeepEither<u8, Above<u8>, Above<u8>>, Staged, Nothing>(3));
-        at_run_time.push(text::<KeepEither<f32, Above<f32>, Finite>, Staged, Nothing>(3));
-        at_run_time.push(text::<KeepEither<u64, Above<u64>, Above<u64>>, Staged, Beside<u128>>(3));
-        at_run_time.push(text::<KeepBits, Places<u64>, Nothing>(1));
-        at_run_time.push(text::<KeepItems<u8, Above<u8>>, Places<u64>, Nothing>(1));
-        at_run_time.push(text::<KeepItems<f64, Above<f64>>, Staged, Places<u32>>(1));
-        at_run_time.push(text::<KeepDistinct<u8>, Staged, Beside<[u32; 3]>>(1));
+        at_run_time.push(text(CompactProgram::new::<KeepEither<u8, Above<u8>, Above<u8>>, Staged, Nothing, 3>()));
+        at_run_time.push(text(CompactProgram::new::<KeepEither<f32, Above<f32>, Finite>, Staged, Nothing, 3>()));
+        at_run_time
+            .push(text(CompactProgram::new::<KeepEither<u64, Above<u64>, Above<u64>>, Staged, Beside<u128>, 3>()));
+        at_run_time.push(text(CompactProgram::new::<KeepBits, Places<u64>, Nothing, 1>()));
+        at_run_time.push(text(CompactProgram::new::<KeepItems<u8, Above<u8>>, Places<u64>, Nothing, 1>()));
+        at_run_time.push(text(CompactProgram::new::<KeepItems<f64, Above<f64>>, Staged, Places<u32>, 1>()));
+        at_run_time.push(text(CompactProgram::new::<KeepDistinct<u8>, Staged, Beside<[u32; 3]>, 1>()));
         for architecture in [75, 90, 120] {
             all.extend(at_run_time.iter().cloned().map(|(name, source)| (architecture, name, source)));
         }
@@ -355,8 +363,10 @@ mod tests {
 
     #[test]
     fn parts() {
-        for ways in [1, 2] {
-            let program = CompactProgram::new::<KeepFlags, Beside<u32>, Nothing>(ways);
+        for program in [
+            CompactProgram::new::<KeepFlags, Beside<u32>, Nothing, 1>(),
+            CompactProgram::new::<KeepFlags, Beside<u32>, Nothing, 2>(),
+        ] {
             library::parts_have_a_kernel_each(&program.unit.source(), program.names());
         }
     }

@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn memory_for_more_is_enough_for_fewer() {
-        let program = CompactProgram::new::<KeepItems<u32, Above<u32>>, Staged, Nothing>(2);
+        let program = CompactProgram::new::<KeepItems<u32, Above<u32>>, Staged, Nothing, 2>();
         let lengths = [1, 100, 1 << 17, 2 << 20, 100 << 20].into_iter().flat_map(|n| [n, n + 1]);
         for n in lengths.clone() {
             let least = program.words_up_to("test", n).unwrap();
@@ -188,11 +188,11 @@ mod tests {
     #[test]
     fn memory_for_more_is_enough_for_fewer_to_one_buffer() {
         let programs = [
-            CompactProgram::new::<KeepItems<u8, Above<u8>>, Staged, Nothing>(2),
-            CompactProgram::new::<KeepItems<u32, Above<u32>>, Staged, Nothing>(2),
-            CompactProgram::new::<KeepFlags, Beside<[u32; 3]>, Nothing>(2),
-            CompactProgram::new::<KeepBits, Beside<u128>, Nothing>(2),
-            CompactProgram::new::<KeepEither<f64, Above<f64>, Finite>, Staged, Nothing>(3),
+            CompactProgram::new::<KeepItems<u8, Above<u8>>, Staged, Nothing, 2>(),
+            CompactProgram::new::<KeepItems<u32, Above<u32>>, Staged, Nothing, 2>(),
+            CompactProgram::new::<KeepFlags, Beside<[u32; 3]>, Nothing, 2>(),
+            CompactProgram::new::<KeepBits, Beside<u128>, Nothing, 2>(),
+            CompactProgram::new::<KeepEither<f64, Above<f64>, Finite>, Staged, Nothing, 3>(),
         ];
         for program in programs {
             let shapes = meeting_shapes(&program.unit.sizes(), program.ways());

@@ -2,7 +2,7 @@
 
 use super::tuning::{COUNT_WARPS, CompactShape, compact_shapes, count_each, meeting_shapes, move_shape};
 use crate::cuda::contract::asserted_status;
-use crate::cuda::unit::{Type, body, prelude};
+use crate::cuda::unit::{Type, UnitKey, body, prelude};
 
 /// How a kernel tests that integers, or the bits of floats, lie in a range `p` of their order.
 pub(crate) const INTEGER_RANGE: &str = "Item(x - p.low) <= p.span";
@@ -22,6 +22,10 @@ pub(crate) struct Test<'a> {
 }
 
 impl Test<'_> {
+    const fn key(&self, key: UnitKey) -> UnitKey {
+        key.of_type(self.item).of_type(self.parameters).text(self.keeps)
+    }
+
     /// Its definition as `name`.
     fn defined(&self, name: &str) -> String {
         let Test { item, parameters, keeps } = self;
@@ -60,6 +64,16 @@ pub(crate) enum Choice<'a> {
 }
 
 impl Choice<'_> {
+    const fn key(&self, key: UnitKey) -> UnitKey {
+        match self {
+            Choice::Items(only, None) => only.key(key.number(0)),
+            Choice::Items(first, Some(second)) => second.key(first.key(key.number(1))),
+            Choice::Distinct { item, same } => key.number(2).of_type(*item).text(same),
+            Choice::Flags => key.number(3),
+            Choice::Bits => key.number(4),
+        }
+    }
+
     /// Bytes of an item, if it looks at items.
     pub(crate) fn size(&self) -> Option<usize> {
         match self {
@@ -83,6 +97,15 @@ pub(crate) enum Column {
 }
 
 impl Column {
+    const fn key(self, key: UnitKey) -> UnitKey {
+        match self {
+            Column::Staged => key.number(0),
+            Column::Plain { size, align } => key.number(1).number(size).number(align),
+            Column::Indices { size } => key.number(2).number(size),
+            Column::None => key.number(3),
+        }
+    }
+
     /// Bytes of an item, if it is an array of its own.
     pub(crate) fn size(&self) -> Option<usize> {
         match *self {
@@ -103,6 +126,11 @@ pub(crate) struct CompactUnit<'a> {
 }
 
 impl CompactUnit<'_> {
+    pub(crate) const fn key(&self) -> UnitKey {
+        let [first, second] = self.columns;
+        second.key(first.key(self.choice.key(UnitKey::new("compact").number(self.ways))))
+    }
+
     /// Bytes of an item of the choice and of each column; one that is no array of its own repeats
     /// the size of another.
     pub(crate) fn sizes(&self) -> [usize; 3] {

@@ -26,7 +26,7 @@ pub(crate) struct OffsetsPlan {
     pub(crate) words: usize,
 }
 
-fn unit<S: Element, O: Element>() -> OffsetsUnit {
+const fn unit<S: Element, O: Element>() -> OffsetsUnit {
     OffsetsUnit { size: size_of::<S>(), offset: size_of::<O>() }
 }
 
@@ -75,6 +75,7 @@ pub(crate) fn load<S: Element, O: Element>(device: usize) -> Result<&'static Ker
     library::load(TypeId::of::<(S, O)>(), NAME, device, &KERNELS, || Program {
         name: format!("offsets::<{}, {}>", std::any::type_name::<S>(), std::any::type_name::<O>()),
         source: unit::<S, O>().source(),
+        built_in: const { library::built_in(unit::<S, O>().key()) },
     })
 }
 
@@ -140,8 +141,8 @@ mod tests {
 
     #[test]
     fn the_usual_are_built_in() {
-        for source in [unit::<u32, u32>(), unit::<u32, u64>(), unit::<u64, u64>()].map(|unit| unit.source()) {
-            assert!(library::is_built_in(&source), "{source}");
+        for unit in [unit::<u32, u32>(), unit::<u32, u64>(), unit::<u64, u64>()] {
+            assert!(library::is_built_in(unit.key(), &unit.source()), "{unit:?}");
         }
     }
 }

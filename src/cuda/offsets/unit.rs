@@ -4,6 +4,7 @@ use super::tuning::{OffsetsRange, offsets_ranges};
 use crate::cuda::contract::asserted_status;
 use crate::cuda::scan::tuning::TUNING;
 use crate::cuda::scan::unit::shapes_by_architecture;
+use crate::cuda::unit::UnitKey;
 
 /// A kernel of offsets: unsigned integers of so many bytes.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +14,10 @@ pub(crate) struct OffsetsUnit {
 }
 
 impl OffsetsUnit {
+    pub(crate) const fn key(&self) -> UnitKey {
+        UnitKey::new("offsets").number(self.size).number(self.offset)
+    }
+
     /// The text of the unit.
     pub(crate) fn source(&self) -> String {
         let &OffsetsUnit { size, offset } = self;

@@ -149,12 +149,13 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(
 ) -> Result<&'static Kernels, Error> {
     library::load(TypeId::of::<(Op, T)>(), program.name, device, program.kernels, || {
         let name = format!("scan::<{}, {}>", type_name::<Op>(), type_name::<T>());
-        Program { name, source: program.source(&unit_of::<Op, T>()) }
+        let built_in = const { library::built_in(unit_of::<Op, T>().key()) };
+        Program { name, source: program.source(&unit_of::<Op, T>()), built_in }
     })
 }
 
 /// What kernels see of the operator and the element.
-pub(crate) fn unit_of<Op: Operator<T>, T: Element>() -> Unit<'static> {
+pub(crate) const fn unit_of<Op: Operator<T>, T: Element>() -> Unit<'static> {
     Unit {
         element: Type::of::<T>(Op::CUDA_ELEMENT.text()),
         carry: Type::of::<Op::Carry>(Op::CUDA_CARRY.text()),
@@ -259,10 +260,11 @@ fn p<A>(argument: &A) -> *const c_void {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cuda::unit::UnitKey;
     use std::collections::BTreeMap;
 
     /// The text of every unit of the catalog with every template of kernels, by the first pair that it serves.
-    fn all() -> Vec<(String, String)> {
+    fn all() -> Vec<(String, UnitKey, String)> {
         let mut all = BTreeMap::new();
         macro_rules! collect {
             (elements $elements:tt operators { $(
@@ -274,13 +276,14 @@ mod tests {
             )* }) => { $( $( $(
                 for program in [BUILT_IN, LOOK_BACK, CHAINED, HIERARCHICAL] {
                     let name = format!("{}<{}> in {}", stringify!($op), stringify!($t), program.template);
-                    all.entry(unit_of::<crate::$op, $t>().source(program.template)).or_insert(name);
+                    let unit = unit_of::<crate::$op, $t>();
+                    all.entry(unit.source(program.template)).or_insert((name, unit.key()));
                 }
             )* )* )* };
         }
         use half::{bf16, f16};
         catalog!(collect);
-        all.into_iter().map(|(source, name)| (name, source)).collect()
+        all.into_iter().map(|(source, (name, key))| (name, key, source)).collect()
     }
 
     /// Every block of the textbook.
@@ -331,8 +334,8 @@ mod tests {
     fn the_catalog_is_built_in() {
         let missing: Vec<String> = all()
             .into_iter()
-            .filter(|(name, source)| name.ends_with(BUILT_IN.template) && !library::is_built_in(source))
-            .map(|(name, _)| name)
+            .filter(|(name, key, source)| name.ends_with(BUILT_IN.template) && !library::is_built_in(*key, source))
+            .map(|(name, ..)| name)
             .collect();
         assert_eq!(missing, [""; 0]);
     }
@@ -342,7 +345,7 @@ mod tests {
     fn every_kernel_compiles() {
         // What is built in is compiled for the others by the build, or by a test of all of it.
         let architecture = |name: &str| if name.ends_with(BUILT_IN.template) { 75 } else { 90 };
-        let all = all().into_iter().map(|(name, source)| (architecture(&name), name, source)).collect();
+        let all = all().into_iter().map(|(name, _, source)| (architecture(&name), name, source)).collect();
         library::compile_all(all);
     }
 

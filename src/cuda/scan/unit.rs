@@ -6,7 +6,7 @@ use super::tuning::{
 };
 use crate::cuda::contract::asserted_status;
 use crate::cuda::tuning::RANGES;
-use crate::cuda::unit::{Type, body, by_architecture, prelude};
+use crate::cuda::unit::{Type, UnitKey, body, by_architecture, prelude};
 
 /// An operator on an element.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +28,13 @@ pub(crate) struct Unit<'a> {
 }
 
 impl Unit<'_> {
+    /// The key of the unit with the kernels of `scan/kernels.cuh`.
+    pub(crate) const fn key(&self) -> UnitKey {
+        let &Unit { element, carry, lift, alone, combine, lower, pairs } = self;
+        let key = UnitKey::new("scan").of_type(element).of_type(carry);
+        key.text(lift).text(alone).text(combine).text(lower).text(pairs)
+    }
+
     /// The text of the unit with the kernels of `program`, a template.
     pub(crate) fn source(&self, program: &str) -> String {
         self.tuned("", program, TUNING)

@@ -9,7 +9,7 @@ use std::ffi::c_void;
 pub(crate) mod tuning;
 pub(crate) mod unit;
 use tuning::{EXPAND, PACK, SegmentTile};
-use unit::segments_source;
+use unit::{SEGMENTS_KEY, segments_source};
 
 /// By the bytes of an offset, 4 or 8, and of an index, or whether items are whole words.
 const KERNELS: [&str; 8] = [
@@ -37,6 +37,7 @@ pub(crate) fn load(device: usize) -> Result<&'static Kernels, Error> {
     library::load(TypeId::of::<Segments>(), NAME, device, &KERNELS, || Program {
         name: NAME.to_owned(),
         source: segments_source(),
+        built_in: const { library::built_in(SEGMENTS_KEY) },
     })
 }
 
@@ -184,6 +185,6 @@ mod tests {
 
     #[test]
     fn they_are_built_in() {
-        assert!(library::is_built_in(&segments_source()));
+        assert!(library::is_built_in(SEGMENTS_KEY, &segments_source()));
     }
 }

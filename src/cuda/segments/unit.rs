@@ -1,6 +1,9 @@
 //! The text of the unit of pack and expand.
 
 use super::tuning::{EXPAND, PACK, SegmentTile};
+use crate::cuda::unit::UnitKey;
+
+pub(crate) const SEGMENTS_KEY: UnitKey = UnitKey::new("segments");
 
 /// The text of the unit that packs segments and finds the way back.
 pub(crate) fn segments_source() -> String {

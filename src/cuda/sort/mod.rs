@@ -1,8 +1,8 @@
 //! Sorting on the device: which kernels, and the launches; `plan`: which way, and how much scratch memory.
 
 use super::driver::check;
-use super::library::{self, Kernels, Program};
-use crate::Error;
+use super::library::{self, BuiltIn, Kernels, Program};
+use crate::{Error, SortKey};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
 use std::cell::Cell;
@@ -125,16 +125,17 @@ pub(crate) struct SortProgram {
     unit: SortUnit,
     types: TypeId,
     type_name: &'static str,
+    built_in: Option<&'static BuiltIn>,
 }
 
 impl SortProgram {
     /// For keys `K`, and a payload of type `V` if it has any bytes.
-    pub(crate) fn new<K: 'static, V: 'static>(kind: KeyKind) -> SortProgram {
-        let payload = (size_of::<V>() > 0).then_some((size_of::<V>(), align_of::<V>()));
+    pub(crate) fn new<K: SortKey, V: 'static>() -> SortProgram {
         SortProgram {
-            unit: SortUnit { key: size_of::<K>(), kind, payload },
+            unit: unit_of::<K, V>(),
             types: TypeId::of::<(K, V)>(),
             type_name: type_name::<(K, V)>(),
+            built_in: const { library::built_in(unit_of::<K, V>().key()) },
         }
     }
 
@@ -163,9 +164,16 @@ impl SortProgram {
         library::load_with_shared(self.types, NAME, device, &names, &shared, || Program {
             name: format!("sort of {}", self.type_name),
             source: self.unit.source(),
+            built_in: self.built_in,
         })
     }
 }
+
+const fn unit_of<K: SortKey, V>() -> SortUnit {
+    let payload = if size_of::<V>() > 0 { Some((size_of::<V>(), align_of::<V>())) } else { None };
+    SortUnit { key: size_of::<K>(), kind: K::KIND, payload }
+}
+
 // ---- launches ----------------------------------------------------------------------------------------------------------------
 
 /// The arguments of a sort.
@@ -425,10 +433,10 @@ mod tests {
     #[test]
     fn plans_of_the_most_keys() {
         let programs = [
-            SortProgram::new::<u8, ()>(KeyKind::Unsigned),
-            SortProgram::new::<u16, ()>(KeyKind::Unsigned),
-            SortProgram::new::<u64, u128>(KeyKind::Unsigned),
-            SortProgram::new::<u32, u8>(KeyKind::Unsigned),
+            SortProgram::new::<u8, ()>(),
+            SortProgram::new::<u16, ()>(),
+            SortProgram::new::<u64, u128>(),
+            SortProgram::new::<u32, u8>(),
         ];
         for program in programs {
             let width = 8 * program.sizes().0 as u32;
@@ -475,12 +483,12 @@ mod tests {
     #[test]
     fn the_usual_are_built_in() {
         macro_rules! all { ($v:ty: $($t:ident)*) => {
-            [$( SortProgram::new::<$t, $v>(<$t as crate::SortKey>::KIND) ),*]
+            [$( SortProgram::new::<$t, $v>() ),*]
         } }
         let mut programs = Vec::from(all! { (): u8 i8 u16 i16 f16 bf16 u32 i32 f32 u64 i64 f64 usize isize });
         programs.extend(all! { u32: u32 i32 f32 u64 i64 f64 usize isize });
         for program in programs {
-            assert!(library::is_built_in(&program.unit.source()), "{program:?}");
+            assert!(library::is_built_in(program.unit.key(), &program.unit.source()), "{program:?}");
         }
     }
 

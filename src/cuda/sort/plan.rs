@@ -453,8 +453,8 @@ mod tests {
 
     #[test]
     fn ways_by_length() {
-        let keys = SortProgram::new::<u32, ()>(KeyKind::Unsigned);
-        let pairs = SortProgram::new::<u32, u32>(KeyKind::Unsigned);
+        let keys = SortProgram::new::<u32, ()>();
+        let pairs = SortProgram::new::<u32, u32>();
         let before = |program: &SortProgram, n: usize, bits: Range<u32>, shared: usize| match program
             .plan(n, bits, false, &Machine { shared, ..MACHINE })
             .way
@@ -563,7 +563,7 @@ mod tests {
     /// In place keys move an even number of times, and no array overlaps another.
     #[test]
     fn passes_and_memory() {
-        let pairs = SortProgram::new::<u32, u64>(KeyKind::Unsigned);
+        let pairs = SortProgram::new::<u32, u64>();
         for (bits, in_place, expected) in [
             (0..32, false, 4),
             (0..32, true, 4),
@@ -614,15 +614,14 @@ mod tests {
             .chain(most_in_large)
             .flat_map(|n| [n, n - 1, n + 1])
             .filter(|&n| n > 0);
-        let kind = KeyKind::Unsigned;
         for program in [
-            SortProgram::new::<u32, ()>(kind),
-            SortProgram::new::<u32, u32>(kind),
-            SortProgram::new::<u32, u64>(kind),
-            SortProgram::new::<u32, [u64; 2]>(kind),
-            SortProgram::new::<u64, ()>(kind),
-            SortProgram::new::<u16, ()>(kind),
-            SortProgram::new::<u16, u64>(kind),
+            SortProgram::new::<u32, ()>(),
+            SortProgram::new::<u32, u32>(),
+            SortProgram::new::<u32, u64>(),
+            SortProgram::new::<u32, [u64; 2]>(),
+            SortProgram::new::<u64, ()>(),
+            SortProgram::new::<u16, ()>(),
+            SortProgram::new::<u16, u64>(),
         ] {
             let bits = 0..8 * program.sizes().0 as u32;
             for missing in [[false, false], [false, true], [true, true]].map(|keys| Missing { keys }) {

@@ -1,7 +1,7 @@
 //! The text of a unit of sort: keys and their payload.
 
 use super::tuning::{BUCKET_MAP_BYTES, SLOT_MAP_BYTES, SORT_ARCHITECTURES, SortBlock, sort_shape};
-use crate::cuda::unit::by_architecture;
+use crate::cuda::unit::{UnitKey, by_architecture};
 
 /// What the bits of a key stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,19 @@ pub(crate) struct SortUnit {
 }
 
 impl SortUnit {
+    /// The key. Integers with a sign have that of the others, and their text.
+    pub(crate) const fn key(&self) -> UnitKey {
+        let mantissa = match self.kind {
+            KeyKind::Unsigned | KeyKind::Signed => 0,
+            KeyKind::Float { mantissa } => mantissa as usize,
+        };
+        let key = UnitKey::new("sort").number(self.key).number(mantissa);
+        match self.payload {
+            None => key,
+            Some((size, align)) => key.number(size).number(align),
+        }
+    }
+
     /// The text of the unit.
     pub(crate) fn source(&self) -> String {
         let &SortUnit { key, kind, payload } = self;
