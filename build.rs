@@ -277,7 +277,9 @@ fn sorts() -> Vec<(SortUnit, String)> {
 
 // ---- templates ---------------------------------------------------------------------------------------------------------------
 
-/// The templates, by their paths in `cuda-templates`, and the headers that Rust generates. Writes `templates.rs`, which the library includes: the same list.
+/// The templates, by their paths in `cuda-templates`, and the headers that Rust generates. Writes
+/// what the library includes: `templates.rs`, their paths and lengths, and `templates.packed`, their
+/// texts one after the other.
 fn templates(out: &Path) -> Vec<(String, String)> {
     let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("cuda-templates");
     let entries = |folder: &Path| {
@@ -286,11 +288,10 @@ fn templates(out: &Path) -> Vec<(String, String)> {
         paths.sort();
         paths
     };
-    let (mut all, mut code) = (Vec::new(), String::from("&[\n"));
+    let mut all = Vec::new();
     for file in entries(&root).iter().filter(|path| path.is_dir()).flat_map(|folder| entries(folder)) {
         if file.extension().is_some_and(|extension| extension == "cuh") {
             let path = file.strip_prefix(&root).expect("a file of it").to_string_lossy().replace('\\', "/");
-            code += &format!("    ({path:?}, include_str!({file:?})),\n");
             all.push((path, fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))));
         }
     }
@@ -300,13 +301,16 @@ fn templates(out: &Path) -> Vec<(String, String)> {
         ("scan/contract.cuh", cuda::scan::contract::text()),
         ("sort/contract.cuh", cuda::sort::contract::text()),
     ] {
+        // As files for a reader and for other compilers.
         let file = out.join("contracts").join(path);
         fs::create_dir_all(file.parent().expect("a folder")).expect("OUT_DIR can be written");
         fs::write(&file, &text).expect("OUT_DIR can be written");
-        code += &format!("    ({path:?}, include_str!({file:?})),\n");
         all.push((path.to_owned(), text));
     }
-    fs::write(out.join("templates.rs"), code + "]\n").expect("OUT_DIR can be written");
+    let lengths: Vec<(&str, usize)> = all.iter().map(|(path, text)| (path.as_str(), text.len())).collect();
+    let texts: String = all.iter().map(|(_, text)| text.as_str()).collect();
+    fs::write(out.join("templates.rs"), format!("&{lengths:#?}")).expect("OUT_DIR can be written");
+    fs::write(out.join("templates.packed"), packed(texts.as_bytes())).expect("OUT_DIR can be written");
     all
 }
 

@@ -641,7 +641,13 @@ fn on_host<K: SortKey, V: Pod>(
     // The sort may overwrite a second buffer, to which the keys were copied. In place it does not
     // write the input before that is the output.
     let keep = !matches!(keys, Keys::InPlace(_, Some(_)));
-    let sort = host::Sort::new(order, values, n, keep);
+    let code = const {
+        let is_float = matches!(K::KIND, KeyKind::Float { .. });
+        // A call with a longer payload has returned its error before.
+        let value_bytes = if size_of::<V>() <= 16 { size_of::<V>() } else { 0 };
+        host::Code::of(size_of::<K>(), is_float, value_bytes)
+    };
+    let sort = host::Sort::new(code, order, values, n, keep);
     let mut scratch: Vec<u8> = room_on_host(NAME, sort.scratch())?;
     let discarded_keys = if matches!(keys, Keys::Read(_)) { n } else { 0 };
     let mut discarded: Vec<K> = room_on_host(NAME, discarded_keys)?;

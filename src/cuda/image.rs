@@ -41,3 +41,36 @@ pub(crate) fn packed(image: &[u8]) -> Vec<u8> {
 pub(crate) fn unpacked(packed: &[u8]) -> Option<Vec<u8>> {
     miniz_oxide::inflate::decompress_to_vec(packed).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn the_key_changes_with_all_that_an_image_is_made_from() {
+        let templates = [("a.cuh", "one"), ("b.cuh", "two")];
+        let other_templates = [("a.cuh", "one"), ("b.cuh", "three")];
+        let flags = ["--std=c++17", "--fmad=false"];
+        let keys = [
+            key(Target::Cubin(90), (13, 0), &flags, "text", &templates, &[]),
+            key(Target::Cubin(80), (13, 0), &flags, "text", &templates, &[]),
+            key(Target::Ptx(90), (13, 0), &flags, "text", &templates, &[]),
+            key(Target::Cubin(90), (13, 1), &flags, "text", &templates, &[]),
+            key(Target::Cubin(90), (13, 0), &flags[..1], "text", &templates, &[]),
+            key(Target::Cubin(90), (13, 0), &["--other", flags[0], flags[1]], "text", &templates, &[]),
+            key(Target::Cubin(90), (13, 0), &flags, "other text", &templates, &[]),
+            key(Target::Cubin(90), (13, 0), &flags, "text", &other_templates, &[]),
+            key(Target::Cubin(90), (13, 0), &flags, "text", &templates[..1], &[]),
+        ];
+        assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
+    }
+
+    #[test]
+    fn an_image_is_unpacked_as_it_was_and_a_damaged_one_is_not() {
+        let image: Vec<u8> = (0..100_000u32).map(|i| (i * i >> 7) as u8).collect();
+        let packed = packed(&image);
+        assert_eq!(unpacked(&packed).as_ref(), Some(&image));
+        assert_eq!(unpacked(&packed[..packed.len() / 2]), None);
+    }
+}

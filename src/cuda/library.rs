@@ -27,8 +27,18 @@ pub(crate) struct BuiltIn {
     images: &'static [(Target, &'static [u8])],
 }
 
-/// The templates, by the paths under which units include them.
-pub(crate) static TEMPLATES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
+/// The templates: the paths under which units include them, and their texts.
+pub(crate) static TEMPLATES: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
+    let names: &[(&str, usize)] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
+    let texts = unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/templates.packed"))).expect("as build.rs wrote it");
+    let mut rest: &str = String::from_utf8(texts).expect("as build.rs wrote it").leak();
+    let next = |&(name, length): &(&'static str, usize)| {
+        let text;
+        (text, rest) = rest.split_at(length);
+        (name, text)
+    };
+    names.iter().map(next).collect()
+});
 
 // A static for each unit, which the linker drops if nothing refers to it; and `UNITS`, all of them.
 include!(concat!(env!("OUT_DIR"), "/units.rs"));
@@ -425,7 +435,7 @@ pub(crate) fn compile_all(mut all: Vec<(u32, String, String)>) {
     all.retain(|(architecture, _, source)| !is_compiled(*architecture, source));
     let failure = |k: usize| {
         let (architecture, name, source) = &all[k];
-        Ok(match nvrtc.compiles(name, source, &included(TEMPLATES, source), *architecture) {
+        Ok(match nvrtc.compiles(name, source, &included(&TEMPLATES, source), *architecture) {
             Ok(()) => None,
             Err(Failure::Log(words) | Failure::Call(words)) => Some(format!("{name}: {words}")),
         })
@@ -439,7 +449,7 @@ pub(crate) fn compile_all(mut all: Vec<(u32, String, String)>) {
 #[cfg(test)]
 pub(crate) fn parts_have_a_kernel_each(source: &str, names: &[&str]) {
     let Some(nvrtc) = compiler_for_tests() else { return };
-    let kernels = |text: &str| nvrtc.kernels(text, &included(TEMPLATES, text)).expect("it compiles");
+    let kernels = |text: &str| nvrtc.kernels(text, &included(&TEMPLATES, text)).expect("it compiles");
     let mut all = kernels(source);
     all.sort();
     let mut named = names.to_vec();
@@ -521,7 +531,7 @@ impl Compiler {
 
     /// The image of a unit of the library, if a build or a process has kept it.
     fn kept(&self, source: &str, cache: &Cache) -> Option<Vec<u8>> {
-        unpacked(&cache.read(&self.key(source, &included(TEMPLATES, source), &[]))?)
+        unpacked(&cache.read(&self.key(source, &included(&TEMPLATES, source), &[]))?)
     }
 }
 
@@ -533,7 +543,7 @@ fn compile(unit: &str, texts: &[&str], capability: Capability, cache: &Cache) ->
     let broken = |reason: String| Error::Compiler { path: nvrtc.path().to_owned(), reason };
     let flags = if are_checked() { CHECKED } else { &[] };
     let image = |k: usize| {
-        let (name, templates) = (format!("{unit}.cu"), included(TEMPLATES, texts[k]));
+        let (name, templates) = (format!("{unit}.cu"), included(&TEMPLATES, texts[k]));
         let read = || files(&name, texts[k], &templates);
         let key = |files: &[String]| compiler.key(texts[k], &templates, files);
         through(cache, read, key, || {
@@ -668,7 +678,8 @@ mod tests {
             if !kinds.insert((program, line("#define KEY_BYTES"))) {
                 continue;
             }
-            let ptx = nvrtc.compile("checked", unit.source, &included(TEMPLATES, unit.source), Target::Ptx(90), &flags);
+            let ptx =
+                nvrtc.compile("checked", unit.source, &included(&TEMPLATES, unit.source), Target::Ptx(90), &flags);
             let ptx = String::from_utf8(ptx.expect("it compiles")).expect("PTX is text");
             assert!(!ptx.contains("relaxed.cta.shared.u"), "{program}: a load or a store");
             let is_short = ["KEY_BYTES 1", "KEY_BYTES 2"].iter().any(|bytes| unit.source.contains(bytes)); // they are counted
@@ -803,25 +814,6 @@ mod tests {
         assert!(!folder.0.exists(), "nothing is kept of it");
     }
 
-    #[test]
-    fn the_key_changes_with_all_that_an_image_is_made_from() {
-        let templates = [("a.cuh", "one"), ("b.cuh", "two")];
-        let other_templates = [("a.cuh", "one"), ("b.cuh", "three")];
-        let flags = ["--std=c++17", "--fmad=false"];
-        let keys = [
-            key(Target::Cubin(90), (13, 0), &flags, "text", &templates, &[]),
-            key(Target::Cubin(80), (13, 0), &flags, "text", &templates, &[]),
-            key(Target::Ptx(90), (13, 0), &flags, "text", &templates, &[]),
-            key(Target::Cubin(90), (13, 1), &flags, "text", &templates, &[]),
-            key(Target::Cubin(90), (13, 0), &flags[..1], "text", &templates, &[]),
-            key(Target::Cubin(90), (13, 0), &[&flags, CHECKED].concat(), "text", &templates, &[]),
-            key(Target::Cubin(90), (13, 0), &flags, "other text", &templates, &[]),
-            key(Target::Cubin(90), (13, 0), &flags, "text", &other_templates, &[]),
-            key(Target::Cubin(90), (13, 0), &flags, "text", &templates[..1], &[]),
-        ];
-        assert_eq!(keys.iter().collect::<HashSet<_>>().len(), keys.len());
-    }
-
     // ---- files of the user's ---------------------------------------------------------------------------------------------------
 
     /// The image of a kernel that stores `V`, which `text` defines, of a unit called `name`.
@@ -907,7 +899,7 @@ mod tests {
         fs::write(&header, "1").unwrap();
         let source = format!("#include \"{}\"\n", header.display());
         let image = |make: &dyn Fn() -> &'static [u8]| {
-            let key = |files: &[File]| key(Target::Cubin(90), (13, 0), &FLAGS, &source, &[], files);
+            let key = |files: &[String]| key(Target::Cubin(90), (13, 0), &FLAGS, &source, &[], files);
             through(&cache, || files("unit", &source, &[]), key, || Ok(make().to_vec())).unwrap()
         };
         let changing = || {
@@ -926,12 +918,12 @@ mod tests {
     fn units_of_the_library_are_kept() {
         for (_, unit) in UNITS {
             for text in parts(unit.source, &["one", "two"]) {
-                assert_eq!(files("unit.cu", &text, &included(TEMPLATES, &text)), Some(Vec::new()), "{text}");
+                assert_eq!(files("unit.cu", &text, &included(&TEMPLATES, &text)), Some(Vec::new()), "{text}");
             }
         }
         // And all templates include templates alone, as they are spelled.
-        for (name, text) in TEMPLATES {
-            assert_eq!(files(name, text, TEMPLATES), Some(Vec::new()), "{name}");
+        for (name, text) in TEMPLATES.iter() {
+            assert_eq!(files(name, text, &TEMPLATES), Some(Vec::new()), "{name}");
         }
     }
 }

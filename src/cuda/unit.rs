@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn what_a_text_includes() {
         let names =
-            |text: &'static str| included(TEMPLATES, text).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+            |text: &'static str| included(&TEMPLATES, text).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
         assert_eq!(names("no template"), [""; 0]);
         assert_eq!(names("#include \"core/types.cuh\"\n"), ["core/types.cuh"]);
         assert!(!names("#include \"core/warp_scan.cuh\"\n").contains(&"scan/scan.cuh"), "a part of a name");

@@ -15,7 +15,8 @@
 //! written twice. Within the cache the least significant digit comes first.
 //!
 //! The engine sees keys and values as integers and bytes, so it is compiled once, in the library: for four widths of
-//! integers and three of floats, times eight ways to move a value (payload.rs). Keys move as they are; order.rs encodes
+//! integers and three of floats, times eight ways to move a value (payload.rs); a program links the
+//! combinations that it names. Keys move as they are; order.rs encodes
 //! them for comparisons and digits.
 //!
 //! The caller allocates all memory, and [`Sort::scratch`] says how much. No thread waits for another except at the end of
@@ -55,6 +56,16 @@ pub(crate) enum Values {
     Indices(usize),
 }
 
+impl Values {
+    /// Bytes of a value or source index.
+    fn bytes(self) -> usize {
+        match self {
+            Values::None => 0,
+            Values::Array(bytes) | Values::Indices(bytes) => bytes,
+        }
+    }
+}
+
 /// The arrays of keys and values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrays {
@@ -84,6 +95,7 @@ const CACHE_LINE: usize = 64;
 /// A sort of so many items: how many threads it takes, and how much scratch memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Sort {
+    code: &'static Code,
     order: Order,
     values: Values,
     n: usize,
@@ -96,10 +108,10 @@ impl Sort {
     /// too. Longer sorts run on the threads of rayon's current pool, whose number is read here.
     ///
     /// The width is 8, 16, 32 or 64, floats have more than 8 bits, and the range of bits lies within the width.
-    pub(crate) fn new(order: Order, values: Values, n: usize, keeps_input: bool) -> Sort {
+    pub(crate) fn new(code: &'static Code, order: Order, values: Values, n: usize, keeps_input: bool) -> Sort {
         // The length first: asking rayon for its threads would start them.
         let threads = if n <= ONE_THREAD_ITEMS { 1 } else { rayon::current_num_threads() };
-        Sort { order, values, n, keeps_input, threads }
+        Sort { code, order, values, n, keeps_input, threads }
     }
 
     /// Bytes of scratch memory, at any address. It need not be initialised.
@@ -109,13 +121,14 @@ impl Sort {
     /// - A counting sort: at most 512 KiB for each thread, and nothing else.
     pub(crate) fn scratch(&self) -> usize {
         let mut layout = Layout { next: 0 };
-        self.dispatch(Measure(&mut layout));
+        (self.code.layout)(self, &mut layout);
         layout.next + CACHE_LINE
     }
 
     /// Sorts `from` into `to`: the sorted keys end up in `to`, with their values or source indices.
     ///
     /// # Safety
+    /// - `code` is that of the order's keys and of the values.
     /// - All four arrays hold `n` items, and keys are aligned as integers of their width. No other thread touches the
     ///   arrays until this returns. With source indices `from` has no array of values if the input is kept; else that
     ///   array is only written.
@@ -124,82 +137,100 @@ impl Sort {
     /// - `scratch` may be written for [`scratch`](Self::scratch) bytes, and no other thread touches them.
     /// - No two of these overlap, except that the arrays of `to` may be those of `from` if the input is kept.
     pub(crate) unsafe fn run(&self, from: Arrays, to: Arrays, scratch: *mut u8) {
-        self.dispatch(Run { from, to, scratch });
+        // SAFETY: the caller's.
+        unsafe { (self.code.run)(self, from, to, scratch) }
     }
+}
 
-    fn dispatch<J: Job>(&self, job: J) {
-        macro_rules! values {
-            ($K:ty, $encoding:expr) => {{
-                let encoding = $encoding;
-                macro_rules! by {
-                    ($payload:expr) => {
-                        job.run(self, Engine::<$K, _, _> { encoding, payload: $payload, key: PhantomData })
-                    };
+/// The engine of one kind of key and one size of payload, compiled in the library. A program links
+/// the engines that [`Code::of`] returned while Rust compiled it.
+#[derive(Debug)]
+pub(crate) struct Code {
+    layout: fn(&Sort, &mut Layout),
+    run: unsafe fn(&Sort, Arrays, Arrays, *mut u8),
+}
+
+impl Code {
+    /// The code for keys of so many bytes and values of so many bytes, 0 for keys-only.
+    ///
+    /// # Panics
+    /// If there are no such keys or values. When Rust compiles, for a call in a `const` block.
+    pub(crate) const fn of(key_bytes: usize, is_float: bool, value_bytes: usize) -> &'static Code {
+        macro_rules! code {
+            ($K:ty, $encoding:ident, $P:ty, $payload:expr) => {{
+                fn engine(sort: &Sort) -> Engine<$K, impl Encoding<$K>, $P> {
+                    let payload: fn(usize) -> $P = $payload;
+                    Engine {
+                        encoding: sort.order.$encoding::<$K>(),
+                        payload: payload(sort.values.bytes()),
+                        key: PhantomData,
+                    }
                 }
-                match self.values {
-                    Values::None => by!(KeysOnly),
-                    Values::Array(1) => by!(OneWord::<u8>(PhantomData)),
-                    Values::Array(2) => by!(OneWord::<u16>(PhantomData)),
-                    Values::Array(4) | Values::Indices(4) => by!(OneWord::<u32>(PhantomData)),
-                    Values::Array(8) | Values::Indices(8) => by!(OneWord::<u64>(PhantomData)),
-                    Values::Array(size @ 3) => by!(TwoWords::<u16> { size, word: PhantomData }),
-                    Values::Array(size @ 5..=7) => by!(TwoWords::<u32> { size, word: PhantomData }),
-                    Values::Array(size @ 9..=16) => by!(TwoWords::<u64> { size, word: PhantomData }),
-                    Values::Array(_) | Values::Indices(_) => unreachable!("values have 1 to 16 bytes, indices 4 or 8"),
+                fn layout(sort: &Sort, layout: &mut Layout) {
+                    engine(sort).layout(sort, layout);
                 }
+                unsafe fn run(sort: &Sort, from: Arrays, to: Arrays, scratch: *mut u8) {
+                    // SAFETY: the caller's.
+                    unsafe { engine(sort).run(sort, from, to, scratch) }
+                }
+                static CODE: Code = Code { layout, run };
+                &CODE
             }};
         }
-        match (self.order.width, self.order.kind) {
-            (16, Kind::Float { mantissa }) => values!(u16, self.order.floats::<u16>(mantissa)),
-            (32, Kind::Float { mantissa }) => values!(u32, self.order.floats::<u32>(mantissa)),
-            (64, Kind::Float { mantissa }) => values!(u64, self.order.floats::<u64>(mantissa)),
-            (8, _) => values!(u8, self.order.integers::<u8>()),
-            (16, _) => values!(u16, self.order.integers::<u16>()),
-            (32, _) => values!(u32, self.order.integers::<u32>()),
-            (64, _) => values!(u64, self.order.integers::<u64>()),
-            _ => unreachable!("keys have 8, 16, 32 or 64 bits, floats no 8"),
+        macro_rules! by_value {
+            ($K:ty, $encoding:ident) => {
+                match value_bytes {
+                    0 => code!($K, $encoding, KeysOnly, |_| KeysOnly),
+                    1 => code!($K, $encoding, OneWord<u8>, |_| OneWord(PhantomData)),
+                    2 => code!($K, $encoding, OneWord<u16>, |_| OneWord(PhantomData)),
+                    4 => code!($K, $encoding, OneWord<u32>, |_| OneWord(PhantomData)),
+                    8 => code!($K, $encoding, OneWord<u64>, |_| OneWord(PhantomData)),
+                    3 => code!($K, $encoding, TwoWords<u16>, |size| TwoWords { size, word: PhantomData }),
+                    5..=7 => code!($K, $encoding, TwoWords<u32>, |size| TwoWords { size, word: PhantomData }),
+                    9..=16 => code!($K, $encoding, TwoWords<u64>, |size| TwoWords { size, word: PhantomData }),
+                    _ => panic!("values have at most 16 bytes"),
+                }
+            };
+        }
+        match (key_bytes, is_float) {
+            (1, false) => by_value!(u8, integers),
+            (2, false) => by_value!(u16, integers),
+            (4, false) => by_value!(u32, integers),
+            (8, false) => by_value!(u64, integers),
+            (2, true) => by_value!(u16, floats),
+            (4, true) => by_value!(u32, floats),
+            (8, true) => by_value!(u64, floats),
+            _ => panic!("keys have 1, 2, 4 or 8 bytes, floats more than one"),
         }
     }
 }
 
-/// A task for the [`Engine`] of a sort's types.
-trait Job {
-    fn run<K: Bits, E: Encoding<K>, P: Payload>(self, sort: &Sort, engine: Engine<K, E, P>);
-}
-
-/// Lays out the scratch memory.
-struct Measure<'a>(&'a mut Layout);
-impl Job for Measure<'_> {
-    fn run<K: Bits, E: Encoding<K>, P: Payload>(self, sort: &Sort, engine: Engine<K, E, P>) {
-        if engine.histograms(sort, self.0).is_none() {
-            Scratch::new(self.0, sort, engine);
+impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
+    /// Lays out the scratch memory.
+    fn layout(self, sort: &Sort, layout: &mut Layout) {
+        if self.histograms(sort, layout).is_none() {
+            Scratch::new(layout, sort, self);
         }
     }
-}
 
-/// Sorts.
-struct Run {
-    from: Arrays,
-    to: Arrays,
-    scratch: *mut u8,
-}
-impl Job for Run {
-    fn run<K: Bits, E: Encoding<K>, P: Payload>(self, sort: &Sort, engine: Engine<K, E, P>) {
-        let mut layout = Layout { next: self.scratch.addr().next_multiple_of(CACHE_LINE) };
-        self.scratch.expose_provenance();
+    /// # Safety
+    /// As for [`Sort::run`].
+    unsafe fn run(self, sort: &Sort, from: Arrays, to: Arrays, scratch: *mut u8) {
+        let mut layout = Layout { next: scratch.addr().next_multiple_of(CACHE_LINE) };
+        scratch.expose_provenance();
         let columns = |arrays: Arrays| Columns { keys: arrays.keys.cast::<K>(), values: arrays.values, first: 0 };
-        let (from, to) = (columns(self.from), columns(self.to));
-        if let Some(histograms) = engine.histograms(sort, &mut layout) {
+        let (from, to) = (columns(from), columns(to));
+        if let Some(histograms) = self.histograms(sort, &mut layout) {
             // SAFETY: the caller's.
-            return unsafe { engine.counting_sort(from, to, sort.n, histograms) };
+            return unsafe { self.counting_sort(from, to, sort.n, histograms) };
         }
-        let scratch = Scratch::new(&mut layout, sort, engine);
+        let scratch = Scratch::new(&mut layout, sort, self);
         let spare = scratch.spare.unwrap_or(from);
         let indices = matches!(sort.values, Values::Indices(_));
         let from = if indices { Columns { values: std::ptr::null_mut(), ..from } } else { from };
         let team = Team { scratch: &scratch, worker: 0, threads: sort.threads };
         // SAFETY: the caller's.
-        unsafe { engine.sort(from, to, spare, sort.n, Bound { bits: sort.order.bits.end, outside_range: false }, team) }
+        unsafe { self.sort(from, to, spare, sort.n, Bound { bits: sort.order.bits.end, outside_range: false }, team) }
     }
 }
 

@@ -224,8 +224,9 @@ impl Order {
         Integers { flip: K::truncate(flip), mask: self.mask() }
     }
 
-    /// The encoding of floats with so many bits of mantissa.
-    pub(super) fn floats<K: Bits>(&self, mantissa: u32) -> Floats<K> {
+    /// The encoding of floats.
+    pub(super) fn floats<K: Bits>(&self) -> Floats<K> {
+        let Kind::Float { mantissa } = self.kind else { unreachable!("the keys are no floats") };
         let magnitude = self.all() ^ self.sign();
         let infinity = magnitude >> mantissa << mantissa;
         Floats {

@@ -168,8 +168,9 @@ fn check<T: Key>(keys: &[u64], case: &Case, rng: &mut Rng, what: &str) {
     let before = (from_keys.0.clone(), from_values.0.clone());
 
     let order = Order { width: T::LEN, kind: T::KIND, descending, bits: bits.clone() };
+    let code = Code::of(key_size, matches!(T::KIND, Kind::Float { .. }), size);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-    let sort = pool.install(|| Sort::new(order, values, n, keeps_input));
+    let sort = pool.install(|| Sort::new(code, order, values, n, keeps_input));
     let mut scratch = vec![GUARD; sort.scratch() + 64];
     let null = std::ptr::null_mut();
     let from_address = match (values, keeps_input) {
