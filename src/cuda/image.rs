@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn an_image_is_unpacked_as_it_was_and_a_damaged_one_is_not() {
-        let image: Vec<u8> = (0..100_000u32).map(|i| (i * i >> 7) as u8).collect();
+        let image: Vec<u8> = (0..100_000u32).map(|i| (i.wrapping_mul(i) >> 7) as u8).collect();
         let packed = packed(&image);
         assert_eq!(unpacked(&packed).as_ref(), Some(&image));
         assert_eq!(unpacked(&packed[..packed.len() / 2]), None);
