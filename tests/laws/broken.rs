@@ -15,7 +15,7 @@ macro_rules! operator {
             fn lift(x: $t) -> $t { x }
             fn lower(x: $t) -> $t { x }
             fn combine($a: $t, $b: $t) -> $t { $rust }
-            // SAFETY: operations on the arguments that are defined for all values, or no C++.
+            // SAFETY: operations that are defined for all arguments, or no C++.
             const CUDA: DeviceCode<Self, $t> = unsafe { DeviceCode::new($cuda) };
             $( const $name: $constant = $value; )*
         }
@@ -222,7 +222,7 @@ parascan::element! {
     /// x -> a x + b
     struct Map { a: f32, b: f32 }
 }
-// SAFETY, of the texts of these: sums and products of floats.
+// SAFETY of these texts: sums and products of floats.
 parascan::operator! {
     /// Forgets to multiply.
     struct NotComposed on Map {
@@ -231,7 +231,7 @@ parascan::operator! {
     }
 }
 parascan::operator! {
-    /// Its identity is none, and its CUDA body is another one.
+    /// A wrong identity, and a CUDA body that differs.
     struct Composed on Map {
         associativity: Rounding,
         identity: Map { a: 1.0, b: 1e-6 },
@@ -264,7 +264,7 @@ fn a_strategy_without_values() {
     assert!(matches!(&outcome, Err(Violation::NoValues { reason, .. }) if reason.contains("rejects")), "{outcome:?}");
 }
 
-/// What a test prints when it returns or unwraps one.
+/// What a test prints when it returns or unwraps a violation.
 #[test]
 fn a_violation_reads_well() {
     let shown = format!("{:?}", laws::of::<Minus, i32>().check().unwrap_err());
