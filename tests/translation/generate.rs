@@ -7,7 +7,7 @@
 
 use crate::types::{BF16, BOOL, F16, F32, F64, Kind, NUMBERS, Number, PARAMETERS, STRUCTS, Struct, Type, U32};
 
-/// Choices, each made by a byte of the string. Behind its end the first choice is taken, the
+/// Choices, each made by a byte of the string. Past the string's end each is the first choice, the
 /// simplest, so a shorter string is a smaller body.
 pub(crate) struct Choices<'a>(pub(crate) &'a [u8]);
 
