@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-// ---- strings of JSON ---------------------------------------------------------------------------------------------------------
+// ---- strings of JSON ----------------------------------------------------------------------------
 
 const OUTSIDE: u8 = 0;
 const INSIDE: u8 = 1;
@@ -96,7 +96,7 @@ fn sequential_strings(text: &[u8]) -> Vec<u8> {
     text.iter().map(step).collect()
 }
 
-// ---- UTF-8 -------------------------------------------------------------------------------------------------------------------
+// ---- UTF-8 --------------------------------------------------------------------------------------
 
 /// The state after a byte: the number of bytes still to come of the character, or this.
 const INVALID: u8 = 4;
@@ -199,7 +199,7 @@ fn sequential_utf8(text: &[u8]) -> Vec<u8> {
     text.iter().map(step).collect()
 }
 
-// ---- both engines ------------------------------------------------------------------------------------------------------------
+// ---- both engines -------------------------------------------------------------------------------
 
 /// Scans on both engines, checks the states against the serial automaton, and prints the rates.
 fn on_both<Op: Operator<u8>>(

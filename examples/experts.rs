@@ -156,7 +156,7 @@ fn noise(i: usize) -> u64 {
     z ^ (z >> 31)
 }
 
-// ---- plain loops -------------------------------------------------------------------------------------------------------------
+// ---- plain loops --------------------------------------------------------------------------------
 
 fn by_loops(experts: &[u8]) -> Routed {
     let begun = Instant::now();
@@ -183,7 +183,7 @@ fn by_loops(experts: &[u8]) -> Routed {
     Routed { counts, starts, places, seconds }
 }
 
-// ---- on the CPU --------------------------------------------------------------------------------------------------------------
+// ---- on the CPU ---------------------------------------------------------------------------------
 
 /// A number for each expert.
 type PerExpert = [u32; EXPERTS];
@@ -230,7 +230,7 @@ fn on_cpu(experts: &[u8]) -> Outcome<Routed> {
     Ok(Routed { counts: counts.to_vec(), starts, places, seconds })
 }
 
-// ---- on the GPU --------------------------------------------------------------------------------------------------------------
+// ---- on the GPU ---------------------------------------------------------------------------------
 
 /// A tile: warps, and rounds of 32 rows for each.
 const WARPS: usize = 8;
@@ -321,7 +321,7 @@ fn p<A>(argument: &A) -> *const c_void {
     std::ptr::from_ref(argument).cast()
 }
 
-// ---- checks and words --------------------------------------------------------------------------------------------------------
+// ---- checks and words ---------------------------------------------------------------------------
 
 fn same(what: &str, got: &[u32], expected: &[u32]) -> Outcome<()> {
     match (0..expected.len()).find(|&i| got.get(i) != Some(&expected[i])) {

@@ -30,7 +30,7 @@ fn main() -> Result<(), Error> {
     selective_scan(stream.as_ref())
 }
 
-// ---- y_t = (1 - k) y_(t-1) + k x_t --------------------------------------------------------------------------------------------
+// ---- y_t = (1 - k) y_(t-1) + k x_t --------------------------------------------------------------
 
 fn moving_average(stream: Option<&Arc<CudaStream>>) -> Result<(), Error> {
     const K: f32 = 1e-3;
@@ -50,7 +50,7 @@ fn moving_average(stream: Option<&Arc<CudaStream>>) -> Result<(), Error> {
     })
 }
 
-// ---- y_t = p y_(t-1) + q y_(t-2) + x_t ----------------------------------------------------------------------------------------
+// ---- y_t = p y_(t-1) + q y_(t-2) + x_t ----------------------------------------------------------
 
 parascan::element! {
     /// A step of a two-term recurrence: the state `(y, earlier)` becomes `m (y, earlier) + (u, v)`.
@@ -92,7 +92,7 @@ fn second_order(stream: Option<&Arc<CudaStream>>) -> Result<(), Error> {
     on_both::<Then, Step>(&steps, stream, |from_start| worst(from_start.iter().map(|step| step.u), &expected))
 }
 
-// ---- h_t = exp(delta_t a) h_(t-1) + delta_t b_t x_t, for each channel of each sequence -----------------------------------------------
+// ---- h_t = exp(delta_t a) h_(t-1) + delta_t b_t x_t, for each channel of each sequence ----------
 
 /// After Gu and Dao 2023, "Mamba: linear-time sequence modeling with selective state spaces", with
 /// one state a channel. Time runs fastest, so a channel is a segment, and one scan takes all
@@ -124,7 +124,7 @@ fn selective_scan(stream: Option<&Arc<CudaStream>>) -> Result<(), Error> {
     })
 }
 
-// ---- both engines ------------------------------------------------------------------------------------------------------------
+// ---- both engines -------------------------------------------------------------------------------
 
 /// Scans the steps on the CPU, and on the GPU if there is one. `error` measures the error of a
 /// result.

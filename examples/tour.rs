@@ -81,7 +81,7 @@ fn stops(mut engine: impl Engine, place: &str, name: &str, text: &[u8]) -> Outco
     Ok(())
 }
 
-// ---- lines -------------------------------------------------------------------------------------------------------------------
+// ---- lines --------------------------------------------------------------------------------------
 
 fn lines<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
     say("Lines");
@@ -142,7 +142,7 @@ fn lines<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
     Ok(())
 }
 
-// ---- words -------------------------------------------------------------------------------------------------------------------
+// ---- words --------------------------------------------------------------------------------------
 
 fn words<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
     say("Words");
@@ -193,7 +193,7 @@ fn words<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
     Ok(())
 }
 
-// ---- quotes ------------------------------------------------------------------------------------------------------------------
+// ---- quotes -------------------------------------------------------------------------------------
 
 /// Whether each byte lies in double quotes: the parity of the quotes up to it. (A doubled quote
 /// within quotes leaves and enters again.)
@@ -244,7 +244,7 @@ fn csv(engine: &mut impl Engine) -> Outcome<()> {
     Ok(())
 }
 
-// ---- speed -------------------------------------------------------------------------------------------------------------------
+// ---- speed --------------------------------------------------------------------------------------
 
 fn speed<E: Engine>(engine: &mut E) -> Outcome<()> {
     say(&format!("2^{} random elements, GB/s read and written, median of {RUNS}", E::LOG2));
@@ -298,7 +298,7 @@ fn noise(i: usize) -> u64 {
     z ^ (z >> 31)
 }
 
-// ---- the two engines ---------------------------------------------------------------------------------------------------------
+// ---- the two engines ----------------------------------------------------------------------------
 
 /// An element type of the tour's arrays.
 trait Value: Element + DeviceRepr + PartialEq + Debug {}
@@ -404,7 +404,7 @@ impl Engine for Gpu {
     }
 }
 
-// ---- checks and words --------------------------------------------------------------------------------------------------------
+// ---- checks and words ---------------------------------------------------------------------------
 
 /// Scans `input` and compares the result with a loop's.
 fn checked<Op: Operator<T>, T: Value, E: Engine>(

@@ -1,8 +1,8 @@
 //! The catalog: the element types and operators whose kernels are built in.
 //!
-//! The library expands [`catalog!`] into the element and operator types, `build.rs` into the list of
-//! kernels to compile, and the tests into their cases. A new operator is one entry here, and its name
-//! in the `pub use` and the table of `src/lib.rs`.
+//! The library expands [`catalog!`] into the element and operator types, `build.rs` into the list
+//! of kernels to compile, and the tests into their cases. A new operator is one entry here, and its
+//! name in the `pub use` and the table of `src/lib.rs`.
 //!
 //! An element is `name "C++ name" bits B key K`. `B` is the unsigned integer of its size, `K` the
 //! signed one.

@@ -178,7 +178,7 @@ extern "C" Scan versus_cub_scan(const char* what, const char* type)
   return nullptr;
 }
 
-// ---- selections ----------------------------------------------------------------------------------------------------------
+// ---- selections ---------------------------------------------------------------------------------
 
 /// Arguments of a selection: device memory, except `than`, the item on the host that the others are
 /// compared with.
@@ -270,7 +270,7 @@ extern "C" cudaError_t versus_cub_pack(
   return DeviceMemcpy::Batched(temporary, *bytes, from, to, sizes, n, stream);
 }
 
-// ---- radix sort ----------------------------------------------------------------------------------------------------------
+// ---- radix sort ---------------------------------------------------------------------------------
 
 /// Keys, and values or null; device memory.
 struct Sorting

@@ -1,4 +1,5 @@
-//! CUB's scans, selections, batched copies and radix sorts, if they were built in (`cub.cu`, feature `cub`).
+//! CUB's scans, selections, batched copies and radix sorts, if they were built in (`cub.cu`,
+//! feature `cub`).
 
 use parascan::cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::ffi::c_void;

@@ -193,7 +193,7 @@ macro_rules! floats { ($($t:ident $most:literal $from:expr;)*) => { $(
 )* } }
 floats! { f32 16_000_000 |x| x; f64 16_000_000 |x| x.into(); f16 2_000 f16::from_f32; bf16 250 bf16::from_f32; }
 
-// ---- maps --------------------------------------------------------------------------------------------------------------------
+// ---- maps ---------------------------------------------------------------------------------------
 // Maps ignore the distribution asked for.
 
 macro_rules! maps { ($($t:ty, $name:literal: |$i:ident| $draw:expr;)*) => { $(

@@ -1,4 +1,5 @@
-//! Whether there is a driver and a device. cudarc panics where there is no driver, so this is asked first.
+//! Whether there is a driver and a device. cudarc panics where there is no driver, so this is asked
+//! first.
 
 use super::nvrtc::words;
 use crate::Error;
@@ -8,14 +9,17 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The context of device `ordinal`, cudarc's own (its primary context): one object for all who ask while any of them holds it.
+/// The context of device `ordinal`, cudarc's own (its primary context): one object for all who ask
+/// while any of them holds it.
 ///
-/// A `CudaContext` counts its streams, and cudarc orders the uses of a buffer by that count. So buffers and streams that go into
-/// one call must come from one object; [`Error::WrongContext`] says where they do not.
+/// A `CudaContext` counts its streams, and cudarc orders the uses of a buffer by that count. So
+/// buffers and streams that go into one call must come from one object; [`Error::WrongContext`]
+/// says where they do not.
 ///
 /// # Errors
-/// [`Error::NoDriver`] where the driver library cannot be loaded, [`Error::NoDevice`] where it does not start, finds no
-/// device, or fewer than `ordinal + 1`, [`Error::Driver`] for everything else; never a panic.
+/// [`Error::NoDriver`] where the driver library cannot be loaded, [`Error::NoDevice`] where it does
+/// not start, finds no device, or fewer than `ordinal + 1`, [`Error::Driver`] for everything else;
+/// never a panic.
 ///
 /// # Example
 /// ```

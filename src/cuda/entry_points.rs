@@ -1,7 +1,8 @@
 //! Entry points of the driver that the oldest levels of the CUDA API lack, loaded by hand.
 //!
-//! cudarc is built for one level of the API, which the application chooses. With these calls loaded here, parascan builds at
-//! every level that cudarc has; what it asks of the machine is a driver of 12.0 or newer.
+//! cudarc is built for one level of the API, which the application chooses. With these calls loaded
+//! here, parascan builds at every level that cudarc has; what it asks of the machine is a driver of
+//! 12.0 or newer.
 
 use super::driver::open;
 use super::nvrtc::words;
@@ -52,7 +53,8 @@ macro_rules! entry_points {
         impl EntryPoints {
             fn load() -> Result<EntryPoints, String> {
                 let driver = open().map_err(|e| words(&e))?;
-                // SAFETY: the signatures are the documented ones, and the library stays loaded as long as they do.
+                // SAFETY: the signatures are the documented ones, and the library stays loaded as
+                // long as they do.
                 unsafe {
                     Ok(EntryPoints {
                         $( $name: *driver.get::<$signature>($symbol).map_err(|e| words(&e))?, )*

@@ -1,5 +1,6 @@
-//! NVRTC, the run-time compiler, loaded by hand: one way for `build.rs` and for kernels made at run time, with one set
-//! of flags. It is a single library that needs neither a host compiler nor a toolkit.
+//! NVRTC, the run-time compiler, loaded by hand: one way for `build.rs` and for kernels made at run
+//! time, with one set of flags. It is a single library that needs neither a host compiler nor a
+//! toolkit.
 
 use libloading::Library;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
@@ -51,8 +52,9 @@ pub(crate) struct Nvrtc {
 }
 
 impl Nvrtc {
-    /// The first NVRTC of: `PARASCAN_NVRTC` (a file), the dynamic linker's, `CUDA_PATH` and `CUDA_HOME`,
-    /// `/usr/local/cuda`, the site-packages of the `python3` on PATH. The error says where it looked.
+    /// The first NVRTC of: `PARASCAN_NVRTC` (a file), the dynamic linker's, `CUDA_PATH` and
+    /// `CUDA_HOME`, `/usr/local/cuda`, the site-packages of the `python3` on PATH. The error says
+    /// where it looked.
     pub(crate) fn find() -> std::result::Result<Nvrtc, String> {
         if let Some(file) = std::env::var_os("PARASCAN_NVRTC") {
             let file = PathBuf::from(file);
@@ -103,8 +105,8 @@ impl Nvrtc {
 
     /// Loads the library `file`.
     pub(crate) fn open(file: &Path) -> std::result::Result<Nvrtc, String> {
-        // NVRTC opens its builtins by name, which fails where the dynamic linker does not search the folder, unless they
-        // are there already.
+        // NVRTC opens its builtins by name, which fails where the dynamic linker does not search
+        // the folder, unless they are there already.
         if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             for entry in std::fs::read_dir(folder).map_err(|e| e.to_string())?.flatten() {
                 let name = entry.file_name();
@@ -155,8 +157,8 @@ impl Nvrtc {
         }
     }
 
-    /// Compiles `source`, whose includes are found in `headers` (name, text), to an image, with `flags` besides. `name` stands in the
-    /// compiler's messages.
+    /// Compiles `source`, whose includes are found in `headers` (name, text), to an image, with
+    /// `flags` besides. `name` stands in the compiler's messages.
     pub(crate) fn compile(
         &self,
         name: &str,
@@ -168,8 +170,8 @@ impl Nvrtc {
         self.images(name, source, headers, &[target], flags).map(|mut images| images.remove(0))
     }
 
-    /// Whether there is machine code of `source` for a compute capability: the whole compiler sees it, the assembler included, but spends
-    /// little on making it fast.
+    /// Whether there is machine code of `source` for a compute capability: the whole compiler sees
+    /// it, the assembler included, but spends little on making it fast.
     #[cfg(test)]
     pub(crate) fn compiles(
         &self,
@@ -192,8 +194,8 @@ impl Nvrtc {
         Ok(ptx.split(".entry ").skip(1).map(name).collect())
     }
 
-    /// `compile` to an image for each of some targets of one compute capability, with `flags` besides: machine code is made from PTX,
-    /// which is the same as if it alone had been asked for.
+    /// `compile` to an image for each of some targets of one compute capability, with `flags`
+    /// besides: machine code is made from PTX, which is the same as if it alone had been asked for.
     ///
     /// # Panics
     /// If the targets are none, or of several capabilities.
@@ -233,8 +235,8 @@ impl Nvrtc {
             *const *const c_char,
         ) -> Result;
         type Compile = unsafe extern "C" fn(Program, c_int, *const *const c_char) -> Result;
-        // SAFETY: signatures as documented by NVRTC; every pointer is to a live string or array of the length given, and
-        // the program is destroyed once, at the end.
+        // SAFETY: signatures as documented by NVRTC; every pointer is to a live string or array of
+        // the length given, and the program is destroyed once, at the end.
         unsafe {
             let create: Create = self.symbol("nvrtcCreateProgram").map_err(Failure::Call)?;
             let compile: Compile = self.symbol("nvrtcCompileProgram").map_err(Failure::Call)?;
@@ -307,7 +309,8 @@ pub(crate) fn words(e: &libloading::Error) -> String {
     std::error::Error::source(e).map_or_else(|| e.to_string(), |said| said.to_string())
 }
 
-/// The folders of packages that belong to the `python3` on PATH, if they are where a system or a virtual environment has them.
+/// The folders of packages that belong to the `python3` on PATH, if they are where a system or a
+/// virtual environment has them.
 fn sites_beside_python() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let Some(programs) = std::env::split_paths(&path).find(|folder| folder.join("python3").is_file()) else {

@@ -129,7 +129,7 @@ fn an_operator_that_does_not_compile() {
     refused::<UnknownLower, u32>(1, 2, "no_such_lower");
 }
 
-// ---- layouts -------------------------------------------------------------------------------------------------------------
+// ---- layouts ------------------------------------------------------------------------------------
 
 macro_rules! element {
     ($name:ident = $cuda:literal) => {
@@ -206,7 +206,7 @@ fn an_element_of_another_layout() {
     refused::<CarriesWrongly, u32>(1, 2, "the carry's C++ type has another layout than its Rust type");
 }
 
-// ---- units of a primitive outside the library --------------------------------------------------------------------------------
+// ---- units of a primitive outside the library ---------------------------------------------------
 
 #[test]
 fn a_unit_that_does_not_compile() {

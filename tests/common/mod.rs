@@ -14,7 +14,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-// ---- the device --------------------------------------------------------------------------------------------------------------
+// ---- the device ---------------------------------------------------------------------------------
 
 /// A stream of a new context, or `None` without a device; PARASCAN_REQUIRE_GPU=1 makes that a
 /// failure.
@@ -54,7 +54,7 @@ pub(crate) fn p<A>(argument: &A) -> *const c_void {
     std::ptr::from_ref(argument).cast()
 }
 
-// ---- strategies --------------------------------------------------------------------------------------------------------------
+// ---- strategies ---------------------------------------------------------------------------------
 
 /// Every strategy of a scan with the default block.
 pub(crate) const STRATEGIES: [Strategy; 5] = [
@@ -77,7 +77,7 @@ pub(crate) const TEXTBOOK: [Strategy; 8] = [
     Strategy::LookBack(Block::Shifted(Network::WarpShuffles)),
 ];
 
-// ---- random data -------------------------------------------------------------------------------------------------------------
+// ---- random data --------------------------------------------------------------------------------
 
 /// SplitMix64 (Steele, Lea and Flood 2014). Prints its seed when a test that owns one fails;
 /// PARASCAN_SEED repeats it.
@@ -199,7 +199,7 @@ pub(crate) fn noise<V: Pod>(rng: &mut Rng, n: usize) -> Vec<V> {
     items
 }
 
-// ---- the oracle --------------------------------------------------------------------------------------------------------------
+// ---- the oracle ---------------------------------------------------------------------------------
 
 /// A scan's options.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,8 @@ use super::*;
 use crate::machines::process::is_alone;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 
-/// Sizes around the borders of rows, slices and tiles of items of `size` bytes, and of the ranges of lengths.
+/// Sizes around the borders of rows, slices and tiles of items of `size` bytes, and of the ranges
+/// of lengths.
 fn sizes(rng: &mut Rng, size: usize, with_long: bool) -> Vec<usize> {
     let slice = 4096 / size;
     let mut sizes = vec![0, 1, 31, 32, 33, slice - 1, slice, slice + 1, 3 * slice, 8 * slice, 8 * slice + 1];
@@ -30,7 +31,8 @@ impl Device {
         Some(Device { rng: Rng::new(), workspace: Workspace::new(&stream), stream })
     }
 
-    /// A buffer of `before` random items, `items`, and more random items; and its contents on the host.
+    /// A buffer of `before` random items, `items`, and more random items; and its contents on the
+    /// host.
     fn guarded<V: Pod + DeviceRepr>(&mut self, before: usize, items: &[V]) -> (CudaSlice<V>, Vec<V>) {
         let mut all = noise::<V>(&mut self.rng, before + items.len() + 5);
         all[before..before + items.len()].copy_from_slice(items);
@@ -209,7 +211,8 @@ fn sanitize() {
     }
 }
 
-/// Replays with other data of a graph with a long and a short compaction and partition. Nothing is allocated.
+/// Replays with other data of a graph with a long and a short compaction and partition. Nothing is
+/// allocated.
 #[test]
 fn replays() {
     if !is_alone(replays) {

@@ -61,7 +61,7 @@ const LOOK_BACK: Join = Join::LookBack { warps: 4, vectors: 1 };
 const CHAINED: Join = Join::Chained { warps: 4, vectors: 1 };
 const MEETING: Join = Join::Meeting { warps: 4, rows: 4 };
 
-// ---- the tables ------------------------------------------------------------------------------------------------------------
+// ---- the tables ---------------------------------------------------------------------------------
 
 const STATUS_WORDS: &[Guard] = &[
     Guard {
@@ -578,7 +578,7 @@ const OF_TILES: &[Guard] = &[
     },
 ];
 
-// ---- the checks ------------------------------------------------------------------------------------------------------------
+// ---- the checks ---------------------------------------------------------------------------------
 
 /// The checks that a scan of `n` items fails.
 fn scan(

@@ -8,7 +8,7 @@ use parascan::cudarc::driver::{CudaSlice, CudaStream};
 use parascan::{DeviceCode, Operator};
 use std::sync::Arc;
 
-// ---- the text --------------------------------------------------------------------------------------------------------------
+// ---- the text -----------------------------------------------------------------------------------
 
 const PRELUDE: &str = include_str!("subject.cuh");
 const TEMPLATES: [&str; 7] = [
@@ -215,7 +215,7 @@ impl Operator<u64> for Maps {
     const CUDA: DeviceCode<Self, u64> = unsafe { DeviceCode::new("compose(a, b)") };
 }
 
-// ---- the kernel ------------------------------------------------------------------------------------------------------------
+// ---- the kernel ---------------------------------------------------------------------------------
 
 const SUBJECT: usize = 0;
 const WATCH: usize = 1;

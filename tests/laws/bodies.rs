@@ -4,7 +4,7 @@
 use super::*; // the macros and `Keyed`, at other paths than in the library
 use half::{bf16, f16};
 
-// ---- functions of two numbers -------------------------------------------------------------------------------------------------
+// ---- functions of two numbers -------------------------------------------------------------------
 
 macro_rules! functions {
     ($($name:ident on $($t:ty),+: $associativity:ident |$a:ident, $b:ident| $body:expr;)*) => { $(
@@ -129,7 +129,7 @@ functions! {
     Atan2 on f32, f64: Rounding |a, b| a.atan2(b);
 }
 
-// ---- statements, structs, names -----------------------------------------------------------------------------------------------
+// ---- statements, structs, names -----------------------------------------------------------------
 
 element! {
     pub(crate) struct Pair<A, B> { pub(crate) first: A, pub(crate) second: B } for <u32, i32>, <f32, u32>
@@ -290,7 +290,7 @@ operator! {
     }
 }
 
-// ---- predicates ---------------------------------------------------------------------------------------------------------------
+// ---- predicates ---------------------------------------------------------------------------------
 
 predicate! {
     pub(crate) struct Leaves { pub(crate) divisor: u32, pub(crate) rest: u32 } on u32 { keeps: |x, p| x % p.divisor == p.rest }
@@ -319,7 +319,7 @@ predicate! {
     } }
 }
 
-// ---- all of them --------------------------------------------------------------------------------------------------------------
+// ---- all of them --------------------------------------------------------------------------------
 
 /// Operators and their elements. `exact` ones have the same bits on both sides, except those of
 /// NaN.

@@ -7,7 +7,7 @@ use parascan::laws::{self, Violation, any_bits};
 use parascan::{Above, AtLeast, AtMost, Below, Element, Equal, Finite, NonZero, Not, NotEqual, Predicate, Within};
 use std::fmt::Debug;
 
-// ---- ready-made --------------------------------------------------------------------------------------------------------------
+// ---- ready-made ---------------------------------------------------------------------------------
 
 macro_rules! agree { ($($t:ident)*) => { $(
     #[test]
@@ -29,7 +29,7 @@ macro_rules! agree { ($($t:ident)*) => { $(
 )* } }
 agree! { f32 i32 u64 f16 f64 bf16 i8 i16 i64 u8 u16 u32 usize isize }
 
-// ---- bodies that disagree ----------------------------------------------------------------------------------------------------
+// ---- bodies that disagree -----------------------------------------------------------------------
 
 // SAFETY of these texts: comparisons, and remainders by a nonzero number; the last is no C++, so it
 // has no kernel.
@@ -88,7 +88,7 @@ fn a_body_that_does_not_compile() {
     }
 }
 
-// ---- what needs no device ----------------------------------------------------------------------------------------------------
+// ---- what needs no device -----------------------------------------------------------------------
 
 #[test]
 fn a_panic_is_shrunk_and_named() {

@@ -115,7 +115,7 @@ fn a_compiler_that_does_not_work() {
     }
 }
 
-// ---- the cache -----------------------------------------------------------------------------------------------------------
+// ---- the cache ----------------------------------------------------------------------------------
 
 /// In the child: compiles a unit or reads it from the cache. The parent knows whether there is a
 /// compiler.

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
 use std::fmt::{self, Debug};
 
-// ---- what is drawn -----------------------------------------------------------------------------------------------------------
+// ---- what is drawn ------------------------------------------------------------------------------
 
 /// An element with whole numbers so small that sums of 2000 are exact.
 trait Value: Sample {
@@ -99,7 +99,7 @@ fn how<Op: Operator<T>, T: Value>() -> impl Strategy<Value = How<T>> + use<Op, T
     })
 }
 
-// ---- engines -----------------------------------------------------------------------------------------------------------------
+// ---- engines ------------------------------------------------------------------------------------
 
 impl Engine {
     fn scan<Op: Operator<T>, T: Value>(&self, input: &[T], how: How<T>) -> Vec<T> {
@@ -138,7 +138,7 @@ fn builder<Op: Operator<T>, T: Value>(Options { exclusive, init, reverse }: Opti
     if reverse { builder.reverse() } else { builder }
 }
 
-// ---- properties --------------------------------------------------------------------------------------------------------------
+// ---- properties ---------------------------------------------------------------------------------
 
 fn same<T: Value>(got: &[T], expected: &[T]) -> Result<(), TestCaseError> {
     prop_assert_eq!(got.len(), expected.len());
@@ -248,7 +248,7 @@ macro_rules! stamp {
 }
 stamp! { Sum [f32 i32 u64 f16] Max [f32 i32 u64 f16] Last [f32 i32 u64 f16] }
 
-// ---- the tests themselves ----------------------------------------------------------------------------------------------------
+// ---- the tests themselves -----------------------------------------------------------------------
 
 /// A property that fails is shrunk to the shortest and simplest input that breaks it.
 #[test]

@@ -43,7 +43,8 @@ fn builder<Op: Operator<T>, T: Sample>(options: Options<T>) -> Scan<Op, T> {
     if options.reverse { builder.reverse() } else { builder }
 }
 
-/// Sizes around every boundary of a kernel with tiles of `tile` items: lanes, warps, tiles, 32 tiles.
+/// Sizes around every boundary of a kernel with tiles of `tile` items: lanes, warps, tiles, 32
+/// tiles.
 fn sizes(tile: usize, rng: &mut Rng) -> Vec<usize> {
     let mut sizes = vec![0, 1, 2, 3, 31, 32, 33, 255, tile / 8, tile / 8 + 1, 2 * tile, 2 * tile + 1];
     sizes.extend([tile - 1, tile, tile + 1, 3 * tile - 1, 33 * tile + 5, 1 + rng.below(40 * tile)]);
@@ -187,7 +188,7 @@ macro_rules! stamp {
 }
 catalog!(stamp);
 
-// ---- the textbook's --------------------------------------------------------------------------------------------------------
+// ---- the textbook's -----------------------------------------------------------------------------
 
 /// A network in every form, with every join of tiles.
 pub(crate) fn textbook<Op: Operator<T>, T: Sample>(network: Network) {

@@ -287,7 +287,8 @@ fn sanitize() {
     longer_buffers();
 }
 
-/// Begins past the end and offsets out of order: an error on the host, and on the device no access out of bounds.
+/// Begins past the end and offsets out of order: an error on the host, and on the device no access
+/// out of bounds.
 #[test]
 fn invalid_segments() {
     let items = [1_u8, 2, 3, 4, 5];

@@ -1,4 +1,5 @@
-//! On the device: every size, kind of keys, pattern and call, views at odd offsets with guards, graphs.
+//! On the device: every size, kind of keys, pattern and call, views at odd offsets with guards,
+//! graphs.
 
 use super::*;
 use crate::machines::process::is_alone;
@@ -28,7 +29,8 @@ impl Device {
         Some(Device { rng: Rng::new(), workspace: Workspace::new(&stream), stream })
     }
 
-    /// A buffer of `before` random items, `items`, and more random items; and its contents on the host.
+    /// A buffer of `before` random items, `items`, and more random items; and its contents on the
+    /// host.
     fn guarded<V: Pod + DeviceRepr>(&mut self, before: usize, items: &[V]) -> (CudaSlice<V>, Vec<V>) {
         let mut all = noise::<V>(&mut self.rng, before + items.len() + 5);
         all[before..before + items.len()].copy_from_slice(items);
@@ -592,7 +594,8 @@ fn long_words_in_full_buckets() {
 fn floats_in_full_buckets() {
     in_full_buckets::<f32>([5 << 20, 3 << 22], 0, |x| f32::from_bits(x as u32));
 }
-/// Payloads of an odd number of bytes, and of more than a key has. Beyond 2^24, keys-only take one launch a pass.
+/// Payloads of an odd number of bytes, and of more than a key has. Beyond 2^24, keys-only take one
+/// launch a pass.
 #[test]
 fn payloads_in_full_buckets() {
     let Some(mut device) = Device::new() else { return };

@@ -1,4 +1,5 @@
-//! One suite of sort, stamped over keys and both engines. The oracle is the standard library's stable sort.
+//! One suite of sort, stamped over keys and both engines. The oracle is the standard library's
+//! stable sort.
 
 use crate::common::{Rng, assert_bytes, much_memory, noise, stream};
 use bytemuck::Pod;

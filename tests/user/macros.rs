@@ -5,7 +5,7 @@ use crate::common::{Draw, Rng, Sample, assert_same, stream};
 use half::f16;
 use parascan::{Element, Predicate, compact};
 
-// ---- elements ----------------------------------------------------------------------------------------------------------------
+// ---- elements -----------------------------------------------------------------------------------
 
 parascan::element! {
     /// Two numbers of any type.
@@ -47,7 +47,7 @@ fn the_twin_of_an_element() {
     assert_eq!(bytemuck::bytes_of(&Small { low: 1, high: 2 }), [1, 0, 2, 0]);
 }
 
-// ---- operators ---------------------------------------------------------------------------------------------------------------
+// ---- operators ----------------------------------------------------------------------------------
 
 parascan::operator! {
     /// The sum of the first numbers, and the maximum of the second.
@@ -121,7 +121,7 @@ fn operators_of_every_form() {
     check::<SumModulo, u32>(any);
 }
 
-// ---- predicates --------------------------------------------------------------------------------------------------------------
+// ---- predicates ---------------------------------------------------------------------------------
 
 parascan::predicate! {
     /// Selects items whose remainder by `divisor` is `rest`.

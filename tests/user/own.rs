@@ -155,7 +155,7 @@ fn in_every_strategy() {
     }
 }
 
-// ---- generic code over the library ---------------------------------------------------------------------------------------
+// ---- generic code over the library --------------------------------------------------------------
 
 fn on_host<Op: Operator<T>, T: Element>(x: &[T]) -> Result<Vec<T>, Error> {
     scan::<Op, T>().run(x)
