@@ -98,7 +98,8 @@ impl Drawing {
         const COLUMN: usize = 3;
         let mut text = self.caption() + "\n\n";
         for (number, step) in self.steps.iter().enumerate() {
-            let mut lines: Vec<(usize, Vec<char>)> = Vec::new(); // the last column in use; the characters
+            // The last column in use, and the characters.
+            let mut lines: Vec<(usize, Vec<char>)> = Vec::new();
             for &(left, right) in step {
                 let free = lines.iter().position(|(used, _)| *used < left);
                 let line = free.unwrap_or_else(|| {

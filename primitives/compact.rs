@@ -177,7 +177,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     }
 }
 
-/// [`Compact::prepare`] for the columns `A` and `B` in so many `parts`: 1 for a compaction.
+/// [`Compact::prepare`] for the columns `A` and `B` in `parts` parts: 1 for a compaction.
 pub(super) fn prepare<T: Pod, C: Chosen<T, Device>, A: ColumnKind, B: ColumnKind>(
     primitive: &'static str,
     n: usize,

@@ -85,7 +85,8 @@ type Mode = fn(&Gpu, &Verdict);
 type Draw = fn(&Path, &Path) -> Result<(), Box<dyn Error>>;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect(); // from cargo
+    // cargo adds `--bench`.
+    let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
     if let [plot, sweep, folder] = &arguments[..]
         && let Some(draw) = match plot.as_str() {
             "--plot" => Some(plot::plot as Draw),

@@ -60,7 +60,7 @@ offsets! { u32 u64 usize }
 /// With one start more than sizes the last one is the total. Returns the total, or `None` if it is
 /// more than `O` holds; then nothing was written. Works on the threads of rayon's current pool;
 /// inputs of up to 256 KiB stay on the calling thread and allocate nothing. Sizes are read once
-/// more if the type of the offsets does not hold any sum of so many.
+/// more if `O` might not hold the sum.
 ///
 /// # Panics
 /// If `align` is not a power of two, or there are not as many starts as sizes or one more.

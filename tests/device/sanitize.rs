@@ -20,7 +20,8 @@ fn walk<Op: Operator<T>, T: Sample>() {
         let mut workspace = Workspace::new(&stream);
         let short = [(1, 0), (tile - 3, 1), (tile, 0), (5 * tile + 7, 3), (34 * tile + 1, 0)];
         let long = [(middle, 0), (middle, 1), (large, 0), (large, 1)];
-        let long = if TEXTBOOK.contains(&strategy) { &[] } else { &long[..] }; // one kernel for all lengths
+        // The textbook has one kernel for all lengths.
+        let long = if TEXTBOOK.contains(&strategy) { &[] } else { &long[..] };
         for (n, skip) in short.into_iter().chain(long.iter().copied()) {
             let x: Vec<T> = data(&mut rng, draw, n);
             let mut shifted: Vec<T> = any(&mut rng, skip);

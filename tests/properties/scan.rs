@@ -111,7 +111,7 @@ impl Engine {
                 scan.run_in_place(&mut data).unwrap();
                 data
             }
-            (Engine::Device(_), _) if input.is_empty() => Vec::new(), // cudarc copies nothing of no length
+            (Engine::Device(_), _) if input.is_empty() => Vec::new(), // cudarc copies no empty buffer
             (Engine::Device(stream), in_place) => {
                 let mut data = stream.clone_htod(input).unwrap();
                 if in_place {

@@ -25,7 +25,7 @@ fn sorted<K: SortKey + parascan::cudarc::driver::DeviceRepr>(
 ) -> (Vec<K>, Vec<u32>) {
     match engine {
         Engine::Host => (builder.run(keys).unwrap(), builder.indices::<u32, _>(keys).unwrap()),
-        Engine::Device(_) if keys.is_empty() => (Vec::new(), Vec::new()), // cudarc copies nothing of no length
+        Engine::Device(_) if keys.is_empty() => (Vec::new(), Vec::new()), // cudarc copies no empty buffer
         Engine::Device(stream) => {
             let there: CudaSlice<K> = stream.clone_htod(keys).unwrap();
             let (keys, indices) = (builder.run(&there).unwrap(), builder.indices::<u32, _>(&there).unwrap());

@@ -136,7 +136,7 @@ impl Column {
     /// Prefetches the items `i + j`, for each set bit j: this thread will move them soon.
     #[inline(always)]
     pub(super) fn expect(&self, i: usize, bits: u64) {
-        // The first and the last: where there are more, the processor prefetches by itself.
+        // Only the first and the last: the processor prefetches longer runs itself.
         if let (What::Array(from), true) = (self.what, bits != 0) {
             prefetch(from.wrapping_add((i + bits.trailing_zeros() as usize) * self.size));
             prefetch(from.wrapping_add((i + bits.ilog2() as usize) * self.size));

@@ -163,7 +163,7 @@ const CHUNK: usize = 64;
 const SHORT_CHUNK: usize = 8;
 
 impl Shape {
-    /// For items of which so many bits are read, or written.
+    /// The shape for items of which the choice reads, or a move writes, `bits` bits.
     fn of(bits: usize) -> Shape {
         let blocks = |bytes: usize| (8 * bytes / bits.max(1) / BLOCK * BLOCK).max(BLOCK);
         let chunk = blocks(CHUNK_BYTES).max(blocks(4 * CHUNK_BYTES).min(SHORT_CHUNK * BLOCK)).min(CHUNK * BLOCK);

@@ -51,9 +51,9 @@ use std::{
 pub(crate) enum Values {
     /// None: keys-only.
     None,
-    /// An array of values of so many bytes, 1 to 16.
+    /// An array of values, of 1 to 16 bytes each.
     Array(usize),
-    /// The source indices, as integers of so many bytes, 4 or 8. They are written and not read.
+    /// The source indices, as integers of 4 or 8 bytes. They are written and not read.
     Indices(usize),
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Arrays {
     pub(crate) values: *mut u8,
 }
 
-/// Items up to which the calling thread sorts by itself.
+/// Items up to which the calling thread does the whole sort.
 const ONE_THREAD_ITEMS: usize = threshold(1 << 15);
 /// Bytes of a bucket that is sorted in the cache.
 const IN_CACHE_BYTES: usize = threshold(512 << 10);
@@ -83,7 +83,7 @@ const SAMPLED_KEYS: usize = 256;
 /// Bytes of a cache line.
 const CACHE_LINE: usize = 64;
 
-/// A sort of so many items: how many threads it takes, and how much scratch memory.
+/// A sort of `n` items: the number of threads, and the scratch memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Sort {
     order: Order,
@@ -307,8 +307,8 @@ impl<K: Bits> Team<'_, K> {
     }
 }
 
-/// Calls `job(worker, j)` for all `j < jobs`, on so many threads. No two threads have one worker's
-/// number at a time.
+/// Calls `job(worker, j)` for all `j < jobs`, on `threads` threads. No two threads have one
+/// worker's number at a time.
 fn each(threads: usize, jobs: usize, job: impl Fn(usize, usize) + Sync) {
     let threads = threads.min(jobs);
     if threads <= 1 {
@@ -333,16 +333,16 @@ fn each(threads: usize, jobs: usize, job: impl Fn(usize, usize) + Sync) {
     });
 }
 
-/// Part `p` of so many of `n` items.
+/// Part `p` of the `parts` parts of `n` items.
 fn part(n: usize, parts: usize, p: usize) -> Range<usize> {
     let begin = |p: usize| n / parts * p + p.min(n % parts);
     begin(p)..begin(p + 1)
 }
 
-/// What is known of the radix keys of some items.
+/// A bound on the radix keys of some items.
 #[derive(Clone, Copy)]
 struct Bound {
-    /// They differ in so many of the lowest bits only.
+    /// They differ in this many of the lowest bits only.
     bits: u32,
     /// The items are the first or the last bucket of a [`RANGE`] digit, which may leave as many
     /// bits as before. Their own digit is of another kind, so two partitions in a row always leave

@@ -1,7 +1,7 @@
 //! MSD radix partition: a scatter of the items into buckets by one digit, in order.
 //!
-//! Buckets are many and far apart, so a store to each in turn would miss the TLB nearly every time.
-//! So each bucket has a write-combining buffer, and a full buffer goes to memory at once.
+//! Buckets are many and distant, so consecutive stores would nearly always miss the TLB. So each
+//! bucket has a write-combining buffer, and a full buffer goes to memory at once.
 
 use super::{
     CACHE_LINE, Columns, Engine,
@@ -157,7 +157,7 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
                 *radix = self.encoding.encode(key);
             }
             differing = radices.iter().fold(differing, |differing, radix| differing.or(radix.xor(first)));
-            // Two histograms in turn: two additions to one counter in a row are slow.
+            // Two alternating histograms: two additions to one counter in a row are slow.
             for two in radices.as_chunks::<2>().0 {
                 counts[digit.bucket_of::<KIND>(two[0]) & mask] += 1;
                 other_counts[digit.bucket_of::<KIND>(two[1]) & mask] += 1;

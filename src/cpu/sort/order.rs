@@ -6,14 +6,14 @@
 
 use std::ops::Range;
 
-/// What the bits of a key stand for.
+/// The interpretation of a key's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// An unsigned integer.
     Unsigned,
     /// An integer in two's complement.
     Signed,
-    /// A float of IEEE 754's layout: the sign, the exponent, and so many bits of mantissa.
+    /// A float of IEEE 754's layout: the sign, the exponent, and this many bits of mantissa.
     Float {
         /// Bits of the mantissa.
         mantissa: u32,
@@ -29,7 +29,7 @@ pub(crate) enum Kind {
 pub(crate) struct Order {
     /// Bits of a key: 8, 16, 32 or 64.
     pub(crate) width: u32,
-    /// What they stand for.
+    /// The interpretation of these bits.
     pub(crate) kind: Kind,
     /// Greatest first. Equal keys keep their order nevertheless.
     pub(crate) descending: bool,
@@ -228,7 +228,7 @@ impl Order {
         Integers { flip: K::truncate(flip), mask: self.mask() }
     }
 
-    /// The encoding of floats with so many bits of mantissa.
+    /// The encoding of floats with this many bits of mantissa.
     pub(super) fn floats<K: Bits>(&self, mantissa: u32) -> Floats<K> {
         let magnitude = self.all() ^ self.sign();
         let infinity = magnitude >> mantissa << mantissa;

@@ -633,7 +633,8 @@ mod tests {
 
     #[test]
     fn memory_for_more_is_enough_for_fewer() {
-        let most_in_large = [627_245_056, 741_539_840, 1_140_850_688]; // of 8 bytes, pairs of 4 and 8, of 4
+        // Of 8-byte keys, pairs of 4 and 8 bytes, 4-byte keys.
+        let most_in_large = [627_245_056, 741_539_840, 1_140_850_688];
         let lengths = [1, 100, 5633, 100_000, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 25, 1 << 27, 1 << 28, 1 << 30]
             .into_iter()
             .chain(most_in_large)
