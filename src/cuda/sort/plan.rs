@@ -169,9 +169,10 @@ fn most_for_slots(block: SortBlock) -> usize {
 /// `LOOKED_AT` probed keys that one bucket may have, and the most that all buckets together may
 /// have beyond that.
 ///
-/// If random keys stay within the capacity, the limit is the capacity's share of the probe less
-/// three standard deviations, and no key may be beyond it. Else buckets exceed any such limit by
-/// chance, and the second number is what random keys exceed it by, plus six standard deviations.
+/// If random keys fit easily, the limit is the capacity's share of the probe less three standard
+/// deviations, or what random keys reach by chance if that is more, and no key may be beyond it.
+/// Else random keys exceed the capacity's share, and the second number is their expected excess
+/// plus six standard deviations.
 pub(super) fn most_of_slots(n: usize, room: usize, slots: usize) -> (usize, usize) {
     let (fits, average) = ((LOOKED_AT * room) as f64 / n as f64, LOOKED_AT as f64 / slots as f64);
     let (surely, by_chance) = (fits - 3.0 * fits.sqrt(), average + 6.0 * average.sqrt() + 8.0);
