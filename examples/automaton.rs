@@ -1,11 +1,13 @@
-//! Finite automata as scans: which bytes of a JSON text are inside strings, escapes included, and whether a text is UTF-8.
+//! Finite automata as scans: which bytes of a JSON text are in strings, and whether a text is
+//! UTF-8.
 //!
 //! ```sh
 //! cargo run --release --example automaton [FILE]
 //! ```
-//! A byte is a function from the state before it to the state behind it. Functions compose, which is associative; so the states at all
-//! bytes are a scan of functions, whatever state each part begins in (Hillis and Steele 1986, "Data parallel algorithms"). Here the
-//! functions never lie in memory: the scan reads bytes, carries functions, and writes the state behind each byte.
+//! A byte is a function from the state before it to the state after it. Composition of functions is
+//! associative, so the states after all bytes are a scan of functions, whatever state a tile begins
+//! in (Hillis and Steele 1986, "Data parallel algorithms"). The functions are never stored: the
+//! scan reads bytes, carries functions and writes the state after each byte.
 
 use parascan::cudarc::driver::CudaStream;
 use parascan::operators::{Compose, Transitions};
@@ -49,26 +51,26 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-// ---- strings of JSON ---------------------------------------------------------------------------------------------------------
+// ---- strings of JSON ----------------------------------------------------------------------------
 
 const OUTSIDE: u8 = 0;
 const INSIDE: u8 = 1;
-const ESCAPED: u8 = 2; // behind a backslash in a string
+const ESCAPED: u8 = 2; // after a backslash in a string
 
 const QUOTE: Transitions = Transitions::new([INSIDE, OUTSIDE, INSIDE, 3, 4, 5, 6, 7]);
 const BACKSLASH: Transitions = Transitions::new([OUTSIDE, ESCAPED, INSIDE, 3, 4, 5, 6, 7]);
 const OTHER: Transitions = Transitions::new([OUTSIDE, INSIDE, INSIDE, 3, 4, 5, 6, 7]);
-// The CUDA text below has their bits.
+// The CUDA text below uses these bits.
 const _: () =
     assert!(QUOTE.packed() == 0x7654_3101 && BACKSLASH.packed() == 0x7654_3120 && OTHER.packed() == 0x7654_3110,);
 
 parascan::operator! {
-    /// The state behind each byte.
+    /// Writes the state after each byte.
     struct Strings on u8 {
         associativity: Exact,
         carry: Transitions,
         identity: Transitions::new([0, 1, 2, 3, 4, 5, 6, 7]),
-        // SAFETY: each text here is of comparisons and of operations on bits, defined for all bytes and all words.
+        // SAFETY: the texts compare and combine bits, and are defined for all bytes and all words.
         lift: |byte| match byte {
             b'"' => QUOTE,
             b'\\' => BACKSLASH,
@@ -94,22 +96,23 @@ fn sequential_strings(text: &[u8]) -> Vec<u8> {
     text.iter().map(step).collect()
 }
 
-// ---- UTF-8 -------------------------------------------------------------------------------------------------------------------
+// ---- UTF-8 --------------------------------------------------------------------------------------
 
-/// Behind a byte: how many bytes of the character are still to come, or this.
+/// The state after a byte: the number of bytes still to come of the character, or this.
 const INVALID: u8 = 4;
 
 parascan::element! {
-    /// Two automata side by side, since one of them alone would need nine states.
+    /// Two automata side by side; a single one would need nine states.
     struct Pair {
         /// 0 to 3 bytes to come, or 4: invalid.
         length: Transitions,
-        /// What the next byte must be: 0 anything, 1 above 0x9f, 2 below 0xa0, 3 above 0x8f, 4 below 0x90; or 5: invalid.
+        /// The condition on the next byte: 0 none, 1 above 0x9f, 2 below 0xa0, 3 above 0x8f, 4
+        /// below 0x90; or 5: invalid.
         second: Transitions,
     }
 }
 
-/// What a byte does to the two automata.
+/// The transitions of a byte in the two automata.
 fn utf8(byte: u8) -> Pair {
     let length = match byte {
         0x00..=0x7f => 0x7654_4440,
@@ -148,7 +151,8 @@ const UTF8: &str = "
 ";
 
 parascan::operator! {
-    /// How many bytes of the character are to come behind each byte, or `INVALID` from the first that is wrong.
+    /// Writes after each byte how many bytes of the character are to come, or `INVALID` from the
+    /// first error on.
     struct Utf8 on u8 {
         associativity: Exact,
         carry: Pair,
@@ -156,7 +160,7 @@ parascan::operator! {
             length: Transitions::new([0, 1, 2, 3, 4, 5, 6, 7]),
             second: Transitions::new([0, 1, 2, 3, 4, 5, 6, 7]),
         },
-        // SAFETY: each text here is of comparisons and of operations on bits, defined for all bytes and all words.
+        // SAFETY: the texts compare and combine bits, and are defined for all bytes and all words.
         lift: |byte| utf8(byte) => unsafe UTF8,
         lower: |x| if x.second.after(0) == 5 { INVALID } else { x.length.after(0) }
             => unsafe "Element((x.second.packed & 7) == 5 ? 4 : x.length.packed & 7)",
@@ -167,7 +171,7 @@ parascan::operator! {
     }
 }
 
-/// By the table of well-formed sequences in the Unicode Standard (3-7), byte after byte.
+/// A serial decoder by the table of well-formed sequences in the Unicode Standard (3-7).
 fn sequential_utf8(text: &[u8]) -> Vec<u8> {
     let (mut to_come, mut range) = (0, 0x80..=0xbf);
     let step = |&byte: &u8| {
@@ -195,9 +199,9 @@ fn sequential_utf8(text: &[u8]) -> Vec<u8> {
     text.iter().map(step).collect()
 }
 
-// ---- both engines ------------------------------------------------------------------------------------------------------------
+// ---- both engines -------------------------------------------------------------------------------
 
-/// The states by both engines, checked against the automaton that goes byte after byte, and how fast each was.
+/// Scans on both engines, checks the states against the serial automaton, and prints the rates.
 fn on_both<Op: Operator<u8>>(
     name: &str,
     text: &[u8],
@@ -228,7 +232,7 @@ fn on_both<Op: Operator<u8>>(
     Ok(states)
 }
 
-/// Some JSON of about so many bytes: strings with escapes and with characters of every length.
+/// JSON of about that many bytes: strings with escapes and with characters of every length.
 fn json(bytes: usize) -> Vec<u8> {
     let pieces = ["name", "\\\"", "\\\\", "\\n", "\u{e9}", "\u{20ac}", "\u{1f600}", ", [1, 2.5e3]", "{}", " "];
     let (mut text, mut state) = (String::from("["), 1_u64);

@@ -1,23 +1,26 @@
-//! Sends tokens to experts, as a mixture-of-experts layer does, by a primitive of its own on the library's two engines:
+//! Routes tokens to experts, as a mixture-of-experts layer does, by a primitive of its own on both
+//! engines:
 //!
 //! ```text
 //! cargo run --release --example experts
 //! ```
-//! Every token has 2 experts of 64, some of them much asked for. A matrix product works on tiles of 128 rows that are all
-//! of one expert, so the rows, one for each token and choice, are put in the order of their experts, and each expert's part
-//! is rounded up to whole tiles. In three steps:
+//! Every token chooses 2 of 64 experts, some of them frequent. A matrix product works on tiles of
+//! 128 rows of one expert. So the rows, one for each token and choice, are put in the order of
+//! their experts, and each expert's range is padded to whole tiles. The three steps:
 //!
-//! 1. how many rows each expert is given, a histogram;
-//! 2. where its part begins, `offsets::<u32, u32>().align(128).with_total()`;
-//! 3. which row is at each place: a row goes to where its expert begins, plus its rank among the rows of that expert, in
-//!    the order of the tokens. That is one pass of a radix sort: each tile of rows publishes 64 counts and receives the
-//!    sums of those of the tiles before it. On the CPU that is `parascan::cpu::hand_over`; on the GPU `LookBackColumns` of
-//!    `core/handover.cuh`, in the kernels of `experts.cu`, which `parascan::cuda::Kernels` compiles.
+//! 1. a histogram of the rows by expert;
+//! 2. the start of each expert's range, `offsets::<u32, u32>().align(128).with_total()`;
+//! 3. the row at each index: a row goes to the start of its expert's range plus its rank among the
+//!    rows of that expert, in the order of the tokens. This is one pass of a radix sort: each tile
+//!    of rows publishes 64 counts and receives the sums of those of the tiles before it. On the CPU
+//!    it is `parascan::cpu::hand_over`; on the GPU `LookBackColumns` of `core/handover.cuh`, in the
+//!    kernels of `experts.cu`, which `parascan::cuda::Kernels` compiles.
 //!
-//! It runs on the GPU if there is one (which needs NVRTC), else on the CPU's cores (`CUDA_VISIBLE_DEVICES=` hides the GPU),
-//! and says which. It prints the experts that are given the most and the least, the padding, and the milliseconds of each
-//! step beside those of plain loops on one core. Every step's result is compared with the loops'; a difference ends it with
-//! exit code 1.
+//! It runs on the GPU if there is one (which needs NVRTC), else on the CPU's cores
+//! (`CUDA_VISIBLE_DEVICES=` hides the GPU), and says which. It prints the most and the least
+//! frequent expert, the padding, and the milliseconds of each step beside those of plain loops on
+//! one core. Every step's result is compared with the loops'; a difference ends it with exit code
+//! 1.
 
 use parascan::cuda::{self, Kernels};
 use parascan::cudarc::driver::sys::CUevent_flags;
@@ -36,19 +39,19 @@ type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 const EXPERTS: usize = 64;
 const CHOICES: usize = 2;
-/// Each expert's part is a multiple of so many rows.
+/// Each expert's range is a multiple of this many rows.
 const ALIGN: u64 = 128;
-/// What is at a place that no row has come to.
+/// The row at an index of the padding.
 const NO_ROW: u32 = u32::MAX;
 const RUNS: usize = 9;
 
-/// The three steps' results, and how many seconds each took.
+/// The results of the three steps, and the seconds of each.
 struct Routed {
-    /// How many rows each expert is given.
+    /// The rows of each expert.
     counts: Vec<u32>,
-    /// The place where its part begins, and at last how many places there are.
+    /// The start of each expert's range, and the end of the last.
     starts: Vec<u32>,
-    /// For each place a row, or `NO_ROW`.
+    /// The row at each index, or `NO_ROW`.
     places: Vec<u32>,
     seconds: [f64; 3],
 }
@@ -114,7 +117,7 @@ fn report(experts: &[u8], place: &str, route: impl FnMut() -> Outcome<Routed>) -
     Ok(())
 }
 
-/// The medians of the steps' seconds in some runs, of which each is compared with what is expected.
+/// The medians of the steps' seconds over some runs, each of which is compared with `expected`.
 fn seconds(expected: &Routed, mut route: impl FnMut() -> Outcome<Routed>) -> Outcome<[f64; 3]> {
     let mut runs = [const { Vec::new() }; 3];
     for run in 0..=RUNS {
@@ -123,7 +126,7 @@ fn seconds(expected: &Routed, mut route: impl FnMut() -> Outcome<Routed>) -> Out
         same("the start of expert", &got.starts, &expected.starts)?;
         same("the row at place", &got.places, &expected.places)?;
         if run > 0 {
-            (0..3).for_each(|step| runs[step].push(got.seconds[step])); // the first was to warm up
+            (0..3).for_each(|step| runs[step].push(got.seconds[step])); // the first run warms up
         }
     }
     Ok(runs.map(|mut seconds| {
@@ -134,12 +137,12 @@ fn seconds(expected: &Routed, mut route: impl FnMut() -> Outcome<Routed>) -> Out
 
 /// The expert of each row: of token 0 the first choice and the second, of token 1, and so on.
 fn rows(tokens: usize) -> Vec<u8> {
-    // Of n, the low ones more often: the square of a number between 0 and 1.
+    // The square of a random fraction makes low experts more frequent.
     let draw = |noise: u64, n: u64| ((noise & 0xffff).pow(2) * n) >> 32;
     let choices = |token: usize| {
         let noise = noise(token);
         let first = draw(noise, EXPERTS as u64);
-        let second = draw(noise >> 16, EXPERTS as u64 - 1); // of the others
+        let second = draw(noise >> 16, EXPERTS as u64 - 1); // of the other experts
         [first as u8, (second + u64::from(second >= first)) as u8]
     };
     (0..tokens).into_par_iter().flat_map_iter(choices).collect()
@@ -153,7 +156,7 @@ fn noise(i: usize) -> u64 {
     z ^ (z >> 31)
 }
 
-// ---- plain loops -------------------------------------------------------------------------------------------------------------
+// ---- plain loops --------------------------------------------------------------------------------
 
 fn by_loops(experts: &[u8]) -> Routed {
     let begun = Instant::now();
@@ -180,7 +183,7 @@ fn by_loops(experts: &[u8]) -> Routed {
     Routed { counts, starts, places, seconds }
 }
 
-// ---- on the CPU --------------------------------------------------------------------------------------------------------------
+// ---- on the CPU ---------------------------------------------------------------------------------
 
 /// A number for each expert.
 type PerExpert = [u32; EXPERTS];
@@ -204,7 +207,7 @@ fn on_cpu(experts: &[u8]) -> Outcome<Routed> {
     let starts = offsets::<u32, u32>().align(ALIGN).with_total().run(&counts)?;
     let aligned = Instant::now();
 
-    // No two rows have the same place; that they are atomic says so without `unsafe`.
+    // No two rows share an index; atomics only avoid `unsafe`.
     let places: Vec<_> = (0..starts[EXPERTS]).into_par_iter().map(|_| AtomicU32::new(NO_ROW)).collect();
     let first: PerExpert = std::array::from_fn(|expert| starts[expert]);
     let tile_of = |tile: usize| &experts[tile * TILE..experts.len().min((tile + 1) * TILE)];
@@ -227,15 +230,15 @@ fn on_cpu(experts: &[u8]) -> Outcome<Routed> {
     Ok(Routed { counts: counts.to_vec(), starts, places, seconds })
 }
 
-// ---- on the GPU --------------------------------------------------------------------------------------------------------------
+// ---- on the GPU ---------------------------------------------------------------------------------
 
-/// A tile: so many warps, with so many rounds of 32 rows each.
+/// A tile: warps, and rounds of 32 rows for each.
 const WARPS: usize = 8;
 const ROUNDS: usize = 16;
-/// How many tiles look back at each other.
+/// Tiles of a look-back group.
 const GROUP: usize = 32;
 
-/// The kernels of `experts.cu`, in the order in which they are named.
+/// The kernels of `experts.cu`, in the order of their names.
 const HISTOGRAM: usize = 0;
 const SCATTER: usize = 1;
 const PAD: usize = 2;
@@ -245,7 +248,7 @@ struct Gpu {
     kernels: Kernels,
     workspace: Workspace,
     tiles: usize,
-    /// Of the look-back. It is zero before and after.
+    /// The status words of the look-back. They are zero before and after.
     memory: CudaSlice<u8>,
 }
 
@@ -260,12 +263,13 @@ impl Gpu {
         offsets::<u32, u32>().prepare(EXPERTS, &mut workspace)?;
         let tiles = rows.div_ceil(WARPS * ROUNDS * 32);
         let groups = tiles.div_ceil(GROUP);
-        // A ticket and a counter for each group, then a status word for each expert of each group and tile.
+        // A ticket and a counter for each group, then a status word for each expert of each group
+        // and tile.
         let memory = stream.alloc_zeros(4 * (4 + groups).next_multiple_of(4) + 8 * EXPERTS * (groups + tiles))?;
         Ok(Gpu { stream, kernels, workspace, tiles, memory })
     }
 
-    /// The host does not wait between the steps: there is room for as much padding as there could be.
+    /// The host does not wait between the steps: the output has room for the most padding possible.
     fn route(&mut self, experts: &[u8]) -> Outcome<Routed> {
         let Gpu { stream, kernels, workspace, tiles, memory } = self;
         let experts_on_gpu = stream.clone_htod(experts)?;
@@ -274,7 +278,8 @@ impl Gpu {
         let mut total = stream.alloc_zeros::<u64>(1)?;
         let places = stream.alloc_zeros::<u32>(experts.len() + EXPERTS * (ALIGN as usize - 1))?;
 
-        // The kernels' arguments. All is on one stream, so cudarc need not be told what reads and writes when.
+        // The kernels' arguments. All work is on one stream, which orders it without cudarc's
+        // events.
         let (rows, tiles) = (experts.len() as u32, *tiles as u32);
         let rows_at = experts_on_gpu.device_ptr(stream).0;
         let [counts_at, starts_at, places_at] = [&counts, &starts, &places].map(|memory| memory.device_ptr(stream).0);
@@ -283,8 +288,9 @@ impl Gpu {
         let event = || stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT));
 
         let begun = event()?;
-        // SAFETY: the kernel's arguments, in order. The memory is as long as `new` and the lines above say, and outlives the
-        // work, for which this function waits. Allocating has made the stream's context current.
+        // SAFETY: the kernel's arguments, in order. The memory is as long as `new` and the code
+        // above make it, and outlives the work, for which this function waits. Allocating has made
+        // the stream's context current.
         unsafe { kernels.launch(HISTOGRAM, tiles, threads, on, &[p(&rows_at), p(&rows), p(&counts_at)]) }?;
         let counted = event()?;
 
@@ -315,7 +321,7 @@ fn p<A>(argument: &A) -> *const c_void {
     std::ptr::from_ref(argument).cast()
 }
 
-// ---- checks and words --------------------------------------------------------------------------------------------------------
+// ---- checks and words ---------------------------------------------------------------------------
 
 fn same(what: &str, got: &[u32], expected: &[u32]) -> Outcome<()> {
     match (0..expected.len()).find(|&i| got.get(i) != Some(&expected[i])) {
@@ -329,14 +335,14 @@ fn row(what: &str, value: impl AsRef<str>, how: impl AsRef<str>) {
     say(format!("  {what:<20}{:<32}{}", value.as_ref(), how.as_ref()).trim_end());
 }
 
-/// A line of the output. Who closes it, as `head` does, has read enough.
+/// Prints a line. A closed pipe, as of `head`, is no error.
 fn say(line: &str) {
     if writeln!(io::stdout(), "{line}").is_err() {
         process::exit(0);
     }
 }
 
-/// 1234567 as 1 234 567.
+/// Formats 1234567 as 1 234 567.
 fn grouped(n: usize) -> String {
     let digits = n.to_string();
     let begins = |i: usize| i > 0 && (digits.len() - i).is_multiple_of(3);

@@ -1,12 +1,13 @@
-//! A scan network of the textbook, drawn from the functions that say what it does.
+//! Draws a scan network of the textbook from the functions that define it.
 //!
 //! ```text
 //! cargo run --example networks -- brent-kung 16                    in the terminal
 //! cargo run --example networks -- brent-kung 16 --svg FILE         and as a picture
 //! cargo run --example networks -- warp-shuffles 16 --lanes 4       warps of 4 lanes, for 32 are too many to draw
 //! ```
-//! Networks are kogge-stone, brent-kung, sklansky and warp-shuffles. Each column is a position, time goes down; `o--*` combines the
-//! position of `o` with that of `*`, which keeps the result.
+//! The networks are kogge-stone, brent-kung, sklansky and warp-shuffles. Each column is a position,
+//! and time runs downwards; `o--*` combines the position of `o` with that of `*`, which gets the
+//! result.
 
 use parascan::networks::{brent_kung, kogge_stone, sklansky, warp_shuffles};
 use std::fmt::Write;
@@ -45,16 +46,16 @@ fn try_main(mut arguments: impl Iterator<Item = String>) -> Result<(), String> {
     Ok(())
 }
 
-/// A network over so many positions.
+/// A network of `n` positions.
 pub(crate) struct Drawing {
     title: String,
     width: usize,
-    /// (left, right) of each step.
+    /// The pairs (left, right) of each step.
     steps: Vec<Vec<(usize, usize)>>,
 }
 
 impl Drawing {
-    /// The network of that name, with warps of so many lanes.
+    /// The network of that name, with warps of `lanes` lanes.
     pub(crate) fn new(name: &str, width: usize, lanes: usize) -> Result<Drawing, String> {
         if !(1..=256).contains(&width) || lanes < 2 {
             return Err("1 to 256 positions can be drawn, in warps of 2 lanes or more".into());
@@ -92,12 +93,13 @@ impl Drawing {
         format!("{}: {} positions, {} steps, {applications} applications", self.title, self.width, self.steps.len())
     }
 
-    /// For a terminal. What would cross in a line goes into several.
+    /// Draws for a terminal. Pairs of a step that would cross take several lines.
     pub(crate) fn text(&self) -> String {
         const COLUMN: usize = 3;
         let mut text = self.caption() + "\n\n";
         for (number, step) in self.steps.iter().enumerate() {
-            let mut lines: Vec<(usize, Vec<char>)> = Vec::new(); // the last column in use; the characters
+            // The last column in use, and the characters.
+            let mut lines: Vec<(usize, Vec<char>)> = Vec::new();
             for &(left, right) in step {
                 let free = lines.iter().position(|(used, _)| *used < left);
                 let line = free.unwrap_or_else(|| {
@@ -120,7 +122,7 @@ impl Drawing {
         text
     }
 
-    /// As a picture.
+    /// Draws an SVG.
     pub(crate) fn svg(&self) -> String {
         const ACROSS: usize = 26;
         const DOWN: usize = 40;

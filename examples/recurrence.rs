@@ -1,12 +1,12 @@
-//! Linear recurrences as scans of maps, each beside a plain loop in f64: an exponential moving average, a filter of second order, and
-//! the selective scan of a state-space model.
+//! Linear recurrences as scans of maps, each beside a plain loop in f64: an exponential moving
+//! average, a second-order filter, and the selective scan of a state-space model.
 //!
 //! ```sh
 //! cargo run --release --example recurrence
 //! ```
-//! A recurrence `x_t = a_t x_(t-1) + b_t` looks sequential: each step needs the one before. But the step itself is a map, maps
-//! compose, and composition is associative; so all prefixes can be composed in parallel, and the map from the start to time t, applied to
-//! the first value, is `x_t`.
+//! A recurrence `x_t = a_t x_(t-1) + b_t` looks sequential: each step needs the one before. But a
+//! step is a map, and composition of maps is associative. So a scan composes all prefixes in
+//! parallel, and the map from the start to time t, applied to the first value, is `x_t`.
 
 use parascan::cudarc::driver::{CudaStream, DeviceRepr};
 use parascan::operators::{Affine, Compose, Flagged, Segmented};
@@ -30,7 +30,7 @@ fn main() -> Result<(), Error> {
     selective_scan(stream.as_ref())
 }
 
-// ---- y_t = (1 - k) y_(t-1) + k x_t --------------------------------------------------------------------------------------------
+// ---- y_t = (1 - k) y_(t-1) + k x_t --------------------------------------------------------------
 
 fn moving_average(stream: Option<&Arc<CudaStream>>) -> Result<(), Error> {
     const K: f32 = 1e-3;
@@ -50,15 +50,15 @@ fn moving_average(stream: Option<&Arc<CudaStream>>) -> Result<(), Error> {
     })
 }
 
-// ---- y_t = p y_(t-1) + q y_(t-2) + x_t ----------------------------------------------------------------------------------------
+// ---- y_t = p y_(t-1) + q y_(t-2) + x_t ----------------------------------------------------------
 
 parascan::element! {
-    /// A step of a recurrence of two terms: the state `(y, earlier)` becomes `m (y, earlier) + (u, v)`.
+    /// A step of a two-term recurrence: the state `(y, earlier)` becomes `m (y, earlier) + (u, v)`.
     struct Step { m00: f32, m01: f32, m10: f32, m11: f32, u: f32, v: f32 }
 }
 
 parascan::operator! {
-    /// The earlier step, then the later one; the body for the GPU is made of this one.
+    /// The earlier step, then the later one. The body for the GPU is made of this one.
     struct Then on Step {
         associativity: Rounding,
         identity: Step { m00: 1.0, m01: 0.0, m10: 0.0, m11: 1.0, u: 0.0, v: 0.0 },
@@ -92,10 +92,11 @@ fn second_order(stream: Option<&Arc<CudaStream>>) -> Result<(), Error> {
     on_both::<Then, Step>(&steps, stream, |from_start| worst(from_start.iter().map(|step| step.u), &expected))
 }
 
-// ---- h_t = exp(delta_t a) h_(t-1) + delta_t b_t x_t, for each channel of each sequence -----------------------------------------------
+// ---- h_t = exp(delta_t a) h_(t-1) + delta_t b_t x_t, for each channel of each sequence ----------
 
-/// As in Gu and Dao 2023, "Mamba: linear-time sequence modeling with selective state spaces", with a state for each channel. The
-/// time runs fastest, so a channel is a segment, and one scan takes all of them.
+/// After Gu and Dao 2023, "Mamba: linear-time sequence modeling with selective state spaces", with
+/// one state a channel. Time runs fastest, so a channel is a segment, and one scan takes all
+/// channels.
 fn selective_scan(stream: Option<&Arc<CudaStream>>) -> Result<(), Error> {
     const BATCH: usize = 4;
     const CHANNELS: usize = 256;
@@ -123,9 +124,10 @@ fn selective_scan(stream: Option<&Arc<CudaStream>>) -> Result<(), Error> {
     })
 }
 
-// ---- both engines ------------------------------------------------------------------------------------------------------------
+// ---- both engines -------------------------------------------------------------------------------
 
-/// Scans the steps on the CPU, and on the GPU if there is one; `error` says how far what comes out is off.
+/// Scans the steps on the CPU, and on the GPU if there is one. `error` measures the error of a
+/// result.
 fn on_both<Op: Operator<T>, T: Element + DeviceRepr>(
     steps: &[T],
     stream: Option<&Arc<CudaStream>>,

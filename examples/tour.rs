@@ -3,18 +3,22 @@
 //! ```text
 //! cargo run --release --example tour -- FILE
 //! ```
-//! Without FILE it reads a source file of this library, which it carries. It runs on the GPU if there is one, else on the
-//! CPU's cores (`CUDA_VISIBLE_DEVICES=` hides the GPU), and says which. It prints
+//! Without FILE it reads a source file of this library, which it embeds. It runs on the GPU if
+//! there is one, else on the CPU's cores (`CUDA_VISIBLE_DEVICES=` hides the GPU), and says which.
+//! It prints
 //!
-//! - the file's lines: where they end, the compaction of its newlines, `compact::<u8>().keep(Equal(b'\n')).indices()`; the
-//!   longest so far, the running maximum of their lengths, `scan::<Max, u32>()`; how many are not empty,
-//!   `compact::<u32>().keep(NonZero)`; and their texts without the line ends, one after the other, `pack::<u8, u64>()`;
-//! - its words: how many times each is there, as runs of equal hashes that a sort has brought together,
-//!   `sort::<u64>().run_pairs_into()` and `unique::<u64>().indices()`; and the ten that are there most often,
+//! - the file's lines: their ends, by compaction of the newlines,
+//!   `compact::<u8>().keep(Equal(b'\n')).indices()`; the longest so far, the running maximum of
+//!   their lengths, `scan::<Max, u32>()`; how many are not empty, `compact::<u32>().keep(NonZero)`;
+//!   and their texts without the line ends, one after the other, `pack::<u8, u64>()`;
+//! - its words: how often each occurs, by runs of equal hashes after a sort,
+//!   `sort::<u64>().run_pairs_into()` and `unique::<u64>().indices()`; and the ten most frequent,
 //!   `sort::<u32>().descending().indices()`;
-//! - its commas within quotes and outside of them: byte by byte, by the parity of the quotes so far, `scan::<BitXor, u8>()`;
-//! - the same for a CSV that is made on the spot, as records and fields;
-//! - GB/s of a running maximum and of a sum over 2^24 elements (CPU) or 2^28 (GPU), beside a copy's.
+//! - its commas inside and outside of quotes, by the parity of the quotes up to each byte,
+//!   `scan::<BitXor, u8>()`;
+//! - the records and fields of a generated CSV, by the same scan;
+//! - GB/s of a running maximum and of a sum over 2^24 elements (CPU) or 2^28 (GPU), beside a
+//!   copy's.
 //!
 //! Every result is compared with a plain loop's; a difference ends it with exit code 1.
 
@@ -77,7 +81,7 @@ fn stops(mut engine: impl Engine, place: &str, name: &str, text: &[u8]) -> Outco
     Ok(())
 }
 
-// ---- lines -------------------------------------------------------------------------------------------------------------------
+// ---- lines --------------------------------------------------------------------------------------
 
 fn lines<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
     say("Lines");
@@ -85,15 +89,14 @@ fn lines<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
         say("  none, the file is empty\n");
         return Ok(());
     }
-    // The index of the file: where its newlines are. From here on, what the library is given lies where the engine works, and
-    // so does what it gives back.
+    // The indices of the newlines. From here on all inputs and outputs lie where the engine works.
     let bytes = engine.upload(text)?;
     let newlines = compact::<u8>().keep(Equal(b'\n')).indices::<u64, _>(&bytes)?;
     let newlines = engine.download(&newlines)?;
     let expected: Vec<u64> = (0..).zip(text).filter(|&(_, &byte)| byte == b'\n').map(|(i, _)| i).collect();
     same("the newlines", &newlines, &expected)?;
 
-    // Where each line begins, and how long it is without its end, be that \n, \r\n or the end of the file.
+    // Each line's begin, and its length without its end: \n, \r\n or the end of the file.
     let (mut begins, mut lengths) = (Vec::new(), Vec::new());
     let mut begin = 0;
     let end_of_file = (!text.ends_with(b"\n")).then_some(text.len() as u64);
@@ -114,7 +117,7 @@ fn lines<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
     let expected: Vec<u64> = (0..).zip(&lengths).filter(|&(_, &length)| length != 0).map(|(i, _)| i).collect();
     same("the lines that are not empty", &not_empty, &expected)?;
 
-    // An empty line has no byte to move, and begins where the next one does.
+    // An empty line has no bytes to move, and begins where the next line does.
     let (packed, offsets) = pack::<u8, u64>().run(&bytes, &at, &sizes)?;
     let (packed, offsets) = (engine.download(&packed)?, engine.download(&offsets)?);
     let (mut expected, mut starts) = (Vec::new(), vec![0]);
@@ -139,7 +142,7 @@ fn lines<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
     Ok(())
 }
 
-// ---- words -------------------------------------------------------------------------------------------------------------------
+// ---- words --------------------------------------------------------------------------------------
 
 fn words<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
     say("Words");
@@ -153,7 +156,8 @@ fn words<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
     let hashes: Vec<u64> = words.iter().map(hash).collect();
     let numbers: Vec<u32> = (0..u32::try_from(words.len()).map_err(|_| "more than 2^32 words")?).collect();
 
-    // Equal words come together, each beside its number; the sort is stable, so the first of a run is the word's first place.
+    // The sort brings equal words together. It is stable, so the first of a run is the word's first
+    // occurrence.
     let (keys, values) = (engine.upload(&hashes)?, engine.upload(&numbers)?);
     let (mut sorted, mut order) = (engine.upload(&hashes)?, engine.upload(&numbers)?);
     sort::<u64>().run_pairs_into(&keys, &values, &mut sorted, &mut order)?;
@@ -189,10 +193,10 @@ fn words<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
     Ok(())
 }
 
-// ---- quotes ------------------------------------------------------------------------------------------------------------------
+// ---- quotes -------------------------------------------------------------------------------------
 
-/// Whether each byte lies in double quotes: the parity of the quotes up to it. (A quote that is written twice within
-/// quotes leaves and enters again.)
+/// Whether each byte lies in double quotes: the parity of the quotes up to it. (A doubled quote
+/// within quotes leaves and enters again.)
 fn quoted(engine: &mut impl Engine, text: &[u8]) -> Outcome<Vec<u8>> {
     let quotes: Vec<u8> = text.iter().map(|&byte| u8::from(byte == b'"')).collect();
     checked(engine, "the quotes", scan::<BitXor, u8>(), &quotes)
@@ -240,11 +244,11 @@ fn csv(engine: &mut impl Engine) -> Outcome<()> {
     Ok(())
 }
 
-// ---- speed -------------------------------------------------------------------------------------------------------------------
+// ---- speed --------------------------------------------------------------------------------------
 
 fn speed<E: Engine>(engine: &mut E) -> Outcome<()> {
     say(&format!("2^{} random elements, GB/s read and written, median of {RUNS}", E::LOG2));
-    // Whole numbers, so that a sum is exact in any order and can be compared with a loop's bit for bit.
+    // Sums of whole numbers are exact in any order, so a loop's have the same bits.
     let float = |z: u64| (z % 201) as f32 - 100.0;
     compare::<i32, E>(engine, "i32", |z| z as i32)?;
     compare::<f32, E>(engine, "f32", float)
@@ -252,7 +256,7 @@ fn speed<E: Engine>(engine: &mut E) -> Outcome<()> {
 
 const RUNS: usize = 9;
 
-/// Something to time: what it writes to is the last argument.
+/// A call to time; the last argument is its output.
 type Step<'a, E, T> = &'a mut dyn FnMut(&mut E, &mut <E as Engine>::Memory<T>) -> Outcome<()>;
 
 fn compare<T: Value, E: Engine>(engine: &mut E, of: &str, draw: fn(u64) -> T) -> Outcome<()>
@@ -265,7 +269,7 @@ where
     let mut output = engine.upload(&host)?;
     let bytes = 2.0 * size_of_val(&host[..]) as f64;
     let mut time = |what: &str, copy: Option<f64>, run: Step<E, T>| {
-        run(engine, &mut output)?; // to warm up
+        run(engine, &mut output)?; // warm up
         let mut seconds = Vec::new();
         for _ in 0..RUNS {
             let begun = engine.mark()?;
@@ -294,24 +298,23 @@ fn noise(i: usize) -> u64 {
     z ^ (z >> 31)
 }
 
-// ---- the two engines ---------------------------------------------------------------------------------------------------------
+// ---- the two engines ----------------------------------------------------------------------------
 
-/// What the tour has arrays of.
+/// An element type of the tour's arrays.
 trait Value: Element + DeviceRepr + PartialEq + Debug {}
 impl<T: Element + DeviceRepr + PartialEq + Debug> Value for T {}
 
-/// A place to keep data and to work on it. The calls of the library are the same for both; moving data and telling the time
-/// are not.
+/// A place for data and work. The library's calls are the same on both; moving and timing are not.
 trait Engine {
     type Place: Place<Indices<u64> = Self::Memory<u64>>;
     type Memory<T: Value>: Source<T, Place = Self::Place, Owned = Self::Memory<T>> + Destination<T, Self::Place>;
     type Mark;
-    /// Of the number of elements that take it long enough to be timed.
+    /// Elements that take long enough to be timed.
     const LOG2: u32;
     fn upload<T: Value>(&self, data: &[T]) -> Outcome<Self::Memory<T>>;
     fn download<T: Value>(&self, memory: &Self::Memory<T>) -> Outcome<Vec<T>>;
     fn copy<T: Value>(&self, from: &Self::Memory<T>, to: &mut Self::Memory<T>) -> Outcome<()>;
-    /// With a workspace that is kept between calls, where there is such a thing.
+    /// Scans with a workspace, on the GPU.
     fn scan<Op: Operator<T>, T: Value>(
         &mut self,
         scan: Scan<Op, T>,
@@ -336,7 +339,7 @@ impl Engine for Cpu {
     fn download<T: Value>(&self, memory: &Vec<T>) -> Outcome<Vec<T>> {
         Ok(memory.clone())
     }
-    /// On as many threads as the scan.
+    /// Copies on as many threads as the scan.
     fn copy<T: Value>(&self, from: &Vec<T>, to: &mut Vec<T>) -> Outcome<()> {
         let part = from.len().div_ceil(rayon::current_num_threads()).max(1);
         to.par_chunks_mut(part).zip(from.par_chunks(part)).for_each(|(to, from)| to.copy_from_slice(from));
@@ -371,7 +374,7 @@ impl Engine for Gpu {
     const LOG2: u32 = 28;
 
     fn upload<T: Value>(&self, data: &[T]) -> Outcome<CudaSlice<T>> {
-        // The library takes arrays of nothing; the driver does not allocate them.
+        // The library takes empty arrays; the driver does not allocate them.
         Ok(if data.is_empty() { self.stream.null()? } else { self.stream.clone_htod(data)? })
     }
     fn download<T: Value>(&self, memory: &CudaSlice<T>) -> Outcome<Vec<T>> {
@@ -401,9 +404,9 @@ impl Engine for Gpu {
     }
 }
 
-// ---- checks and words --------------------------------------------------------------------------------------------------------
+// ---- checks and words ---------------------------------------------------------------------------
 
-/// The scan of `input`, compared with a loop's.
+/// Scans `input` and compares the result with a loop's.
 fn checked<Op: Operator<T>, T: Value, E: Engine>(
     engine: &mut E,
     what: &str,
@@ -442,14 +445,14 @@ fn row(what: &str, value: impl AsRef<str>, how: &str) {
     say(format!("  {what:<20}{:<32}{how}", value.as_ref()).trim_end());
 }
 
-/// A line of the output. Who closes it, as `head` does, has read enough.
+/// Prints a line. A closed pipe, as of `head`, is no error.
 fn say(line: &str) {
     if writeln!(io::stdout(), "{line}").is_err() {
         process::exit(0);
     }
 }
 
-/// 1234567 as 1 234 567.
+/// Formats 1234567 as 1 234 567.
 fn grouped(n: usize) -> String {
     let digits = n.to_string();
     let begins = |i: usize| i > 0 && (digits.len() - i).is_multiple_of(3);

@@ -290,7 +290,8 @@ pub(super) struct OnDevice<'a> {
 }
 
 impl<'a> OnDevice<'a> {
-    /// Launches it for the columns `A` and `B`, in `PARTS` parts: 1 for a compaction. Does not wait.
+    /// Launches the compaction or partition of the columns `A` and `B`, in `PARTS` parts: 1 for a
+    /// compaction. Does not wait.
     pub(super) fn run<T, L, C, A, B, const PARTS: usize>(mut self, choice: &'a C) -> Result<(), Error>
     where
         T: Pod,

@@ -1,8 +1,8 @@
 //! The catalog: the element types and operators whose kernels are built in.
 //!
-//! The library expands [`catalog!`] into the element and operator types. `build.rs` includes the
-//! same file and expands it into the list of kernels to compile. A new operator is one entry here
-//! and nothing else.
+//! The library expands [`catalog!`] into the element and operator types, `build.rs` into the list
+//! of kernels to compile, and the tests into their cases. A new operator is one entry here, and its
+//! name in the `pub use` and the table of `src/lib.rs`.
 //!
 //! An element is `name "C++ name" bits B key K`. `B` is the unsigned integer of its size, `K` the
 //! signed one.
@@ -60,7 +60,7 @@ macro_rules! catalog {
                 /// once for each output.
                 Product {
                     [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Bits, identity C::ONE,
-                        rust |a, b| a.wrapping_mul(b), cuda "1u * a * b"; // 1u: two u16 would multiply as a signed int
+                        rust |a, b| a.wrapping_mul(b), cuda "1u * a * b"; // without 1u, u16 multiplies as int
                     [f32, f64] Rounding, Same, identity C::ONE, rust |a, b| a * b, cuda "a * b";
                     [f16, bf16] Rounding, Widened, identity C::ONE, rust |a, b| a * b, cuda "a * b";
                 }
@@ -160,7 +160,7 @@ macro_rules! lower {
 /// The C++ expression of the carry of a single element, over the lifted element `x`.
 macro_rules! alone {
     (NanLast) => {
-        "maximum(x, x)" // turns every NaN into the result's NaN
+        "maximum(x, x)" // makes any NaN the result's NaN
     };
     (NanFirst) => {
         "minimum(x, x)"

@@ -1,9 +1,9 @@
-//! What must not compile does not, and the message says what to write instead.
+//! Programs that must not compile, with messages that say what to write instead.
 //!
-//! Each case in `compile_fail/refused` has a twin of the same name in `compile_fail/accepted`, the same program with the
-//! mistake put right: a case is refused for its mistake and for nothing else. The messages are those of rustc 1.95; with
-//! another compiler, whose words differ, only the twins are built. `TRYBUILD=overwrite cargo test --test compile_fail`
-//! writes the messages anew.
+//! Each case in `compile_fail/refused` has a twin of the same name in `compile_fail/accepted`, the
+//! same program without the mistake. So a case is refused for its mistake alone. The messages are
+//! those of rustc 1.95; with another compiler only the twins are built. `TRYBUILD=overwrite cargo
+//! test --test compile_fail` rewrites the messages.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -11,14 +11,14 @@ use std::{env, fs};
 
 #[test]
 fn what_must_not_compile_says_what_to_write_instead() {
-    // The library is built once more for the cases, and they need no kernels.
-    // SAFETY: the other test of this binary does not look at the environment.
+    // The library is built again for the cases, which need no kernels.
+    // SAFETY: the other test of this binary does not read the environment.
     unsafe { env::set_var("PARASCAN_CUDA_ARCHS", "none") };
     let rustc = Command::new(env::var_os("RUSTC").unwrap_or("rustc".into())).arg("--version").output();
     let rustc = String::from_utf8(rustc.expect("rustc is there").stdout).expect("a version in UTF-8");
     let cases = trybuild::TestCases::new();
-    // With a case that passes trybuild builds instead of checking, without which the constant that `.exclusive()` asserts
-    // would never be evaluated.
+    // A case that passes makes trybuild build instead of check: only a build evaluates the constant
+    // that `.exclusive()` asserts.
     cases.pass("tests/compile_fail/accepted/*.rs");
     if rustc.starts_with("rustc 1.95.") || env::var_os("TRYBUILD").is_some() {
         cases.compile_fail("tests/compile_fail/refused/*.rs");

@@ -1,4 +1,4 @@
-//! All integration tests in one binary: the embedded kernels are linked into each.
+//! All integration tests are one binary, since each binary links the embedded kernels.
 
 #[macro_use]
 #[path = "../src/catalog.rs"]

@@ -1,8 +1,10 @@
-//! The host calls of every primitive on a few hundred items, against naive oracles: for Miri, which looks for undefined
-//! behaviour in what they do. Under Miri the engine's thresholds are small enough that several threads work.
+//! The host calls of every primitive on a few hundred items, against naive oracles, for Miri, which
+//! finds undefined behaviour. Under Miri the engine's thresholds are small enough that several
+//! threads work.
 //!
-//! `.ci/miri` runs it twice: on one thread with the aliasing model of Tree Borrows, and on three threads without an aliasing
-//! model, because rayon's own scopes break the rules of both models that Miri has. PARASCAN_ROUNDS asks for more rounds.
+//! `.ci/miri` runs it twice: on one thread with the aliasing model of Tree Borrows, and on three
+//! threads without one, because rayon's scopes break both of Miri's models. PARASCAN_ROUNDS sets
+//! the number of rounds.
 
 use parascan::{
     Above, Last, Max, NonZero, Operator, Sum, Within, compact, expand, offsets, pack, partition, scan, sort, unique,
@@ -22,7 +24,7 @@ impl Rng {
     }
 }
 
-/// Calls `check` for each length and round, on PARASCAN_THREADS threads, three if that is not set.
+/// Calls `check` for each length and round, on PARASCAN_THREADS threads, by default three.
 fn check_all(lengths: &[usize], check: impl Fn(&mut Rng, usize) + Sync) {
     let number = |name, default| std::env::var(name).map_or(default, |value| value.parse().expect("a number"));
     let pool = rayon::ThreadPoolBuilder::new().num_threads(number("PARASCAN_THREADS", 3)).build().unwrap();
@@ -35,7 +37,7 @@ fn check_all(lengths: &[usize], check: impl Fn(&mut Rng, usize) + Sync) {
     });
 }
 
-/// Below and above the length from which on several threads work.
+/// Below and above the length from which several threads work.
 const LENGTHS: [usize; 4] = [0, 5, 130, 700];
 
 fn inclusive<Op: Operator<i32, Carry = i32>>(x: &[i32]) -> Vec<i32> {

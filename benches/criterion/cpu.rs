@@ -1,10 +1,12 @@
-//! The CPU scan beside a copy, a serial loop and reduce-then-scan, the CPU compaction on one thread and on all beside
-//! `iter().filter().collect()`, and the CPU radix sort beside rdst, voracious_radix_sort and the standard library, on the
-//! same buffers in one run: `cargo bench --bench cpu`
+//! The CPU engine beside other crates, on the same buffers in one run: `cargo bench --bench cpu`
 //!
-//! Throughput is in bytes read and written, for sorts in keys. Each result is checked, against the serial loop or a sort of
-//! the standard library, before it is timed. A sort's time has no copy in it of what is sorted, but the
-//! allocation of scratch memory.
+//! - the scan beside a copy, a serial loop and reduce-then-scan;
+//! - the compaction on one thread and on all beside `iter().filter().collect()`;
+//! - the radix sort beside rdst, voracious_radix_sort and the standard library.
+//!
+//! Throughput is in bytes read and written, for sorts in keys. Each result is checked before it is
+//! timed, against the serial loop or a sort of the standard library. A sort's time includes the
+//! allocation of scratch memory, but no copy of the input.
 
 use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime,
@@ -50,7 +52,7 @@ fn copy<T: Element>(input: &[T], output: &mut [T]) {
     rayon::join(|| c.copy_from_slice(a), || d.copy_from_slice(b));
 }
 
-/// `near` says how far a result may be from the serial loop's.
+/// `near` bounds the difference between a result and the serial loop's.
 fn compare<Op: Operator<T>, T: Element>(
     criterion: &mut Criterion,
     name: &str,
@@ -87,7 +89,7 @@ fn compare<Op: Operator<T>, T: Element>(
     }
 }
 
-/// Random items, of which half are above `than`.
+/// Random items, half of them above `than`.
 fn keep_half<T: Ordered>(criterion: &mut Criterion, name: &str, n: usize, make: impl Fn(u64) -> T, than: T)
 where
     Above<T>: Predicate<T>,
@@ -131,18 +133,18 @@ fn compaction(criterion: &mut Criterion) {
 fn cpu(criterion: &mut Criterion) {
     for n in [1 << 10, 1 << 16, 1 << 20, 1 << 26] {
         compare::<Sum, u32>(criterion, "sum u32", n, |z| z as u32, |x, y| x == y);
-        // Whole numbers of both signs, so that rounding stays below the bound.
+        // Whole numbers of both signs keep the rounding below the bound.
         let near = |x: f32, y: f32| (x - y).abs() <= 1e-3 * x.abs().max(1e6);
         compare::<Sum, f32>(criterion, "sum f32", n, |z| (z % 2001) as f32 - 1000.0, near);
         compare::<Max, f64>(criterion, "max f64", n, |z| (z >> 11) as f64, |x, y| x == y);
         compare::<Sum, u8>(criterion, "sum u8", n, |z| z as u8, |x, y| x == y);
-        // 0 and 1, often enough to grow and seldom enough to stay finite and exact in f32.
+        // 0 and 1, as many as keep products finite and exact in f32.
         let step = |z: u64| f16::from_f32(if z.is_multiple_of(4096) { 1.0 } else { 0.0 });
         compare::<Sum, f16>(criterion, "sum f16", n, step, |x, y| x == y);
     }
 }
 
-/// A way to sort, by the order that `compare` is.
+/// A sort by the order `compare`.
 trait Ways: SortKey + PartialEq {
     fn of(noise: u64) -> Self;
     fn compare(a: &Self, b: &Self) -> Ordering;
@@ -194,7 +196,7 @@ fn noise(n: usize) -> impl Iterator<Item = u64> {
 
 type Group<'a> = BenchmarkGroup<'a, WallTime>;
 
-/// Times `sort` on copies of `input`, which are made off the clock.
+/// Times `sort` on copies of `input`, made outside of the timed region.
 fn bench_sort<T: Copy>(group: &mut Group<'_>, way: &str, input: &[T], mut sort: impl FnMut(&mut [T])) {
     let mut items = input.to_vec();
     let mut timed = |rounds| {
@@ -245,7 +247,8 @@ fn sort_keys<T: Ways>(criterion: &mut Criterion, name: &str, n: usize, make: imp
     }
 }
 
-/// Keys and numbers as two arrays; the others sort them packed into one integer, which is what they offer for it.
+/// Keys and numbers as two arrays. The other crates sort them packed into one integer, their form
+/// for pairs.
 fn sort_pairs(criterion: &mut Criterion, n: usize) {
     let name = "sort pairs u32 u32";
     let packed: Vec<u64> = noise(n).enumerate().map(|(i, z)| z >> 32 << 32 | i as u64).collect();

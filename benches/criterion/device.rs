@@ -1,7 +1,7 @@
 //! The scan on the GPU beside a copy, timed with events: `cargo bench --bench device`
 //!
-//! Throughput is in bytes read and written. Where there is no device it says so and does nothing. `versus` is the bench
-//! that checks results and compares; this one is for watching a change.
+//! Throughput is in bytes read and written. Without a device it says so and ends. This bench is for
+//! watching a change; `versus` checks and compares results.
 
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -51,7 +51,7 @@ fn device(criterion: &mut Criterion) {
         Err(e @ (Error::NoDriver { .. } | Error::NoDevice { .. })) => return eprintln!("skipped, no GPU: {e}"),
         Err(e) => panic!("{e}"),
     };
-    // SAFETY: there is one stream, so that nothing needs to be ordered by events.
+    // SAFETY: there is one stream, so no events are needed for order.
     unsafe { context.disable_event_tracking() };
     let stream = context.new_stream().expect("a stream");
     compare::<Sum, f32>(criterion, &stream, "sum f32");

@@ -1,4 +1,5 @@
-//! One element type: its buffers, the check of a scan against CUB's and against a plain loop, and the rows of the output.
+//! The buffers of one element type, the check of a scan against CUB's and a plain loop, and the
+//! rows.
 
 use crate::cub::CubScan;
 use crate::data::{Draw, Drawn, Known, Sample};
@@ -10,26 +11,27 @@ use rayon::prelude::*;
 use std::cell::Cell;
 use std::collections::HashMap;
 
-/// Elements beyond the longest input, for views that do not begin at the beginning.
+/// Elements beyond the longest input, for views at odd offsets.
 const SPARE: usize = 32;
-/// Up to here, and where CUB has no such scan, results are checked against a plain loop too.
+/// Results of at most this many elements, or without a scan of CUB's, are checked by a plain loop
+/// too.
 pub(crate) const LOOP: usize = 1 << 20;
 
-/// A scan as versus runs it.
+/// The variant of a scan.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Case<'a> {
     pub(crate) exclusive: bool,
     pub(crate) reverse: bool,
     pub(crate) strategy: Strategy,
-    /// At which element the views of input and output begin.
+    /// The first element of the views of input and output.
     pub(crate) offsets: (usize, usize),
-    /// What the row is called after the operator's name.
+    /// Follows the operator's name in the row.
     pub(crate) suffix: &'a str,
     /// Whether CUB is timed, and not only compared with.
     pub(crate) beside_cub: bool,
 }
 
-/// Whether something went wrong; what it was is on stderr.
+/// Whether anything failed; the failures are on stderr.
 #[derive(Debug, Default)]
 pub(crate) struct Verdict(Cell<bool>);
 
@@ -48,19 +50,20 @@ pub(crate) struct Bench<'g, T> {
     pub(crate) workspace: Workspace,
     pub(crate) input: CudaSlice<T>,
     pub(crate) output: CudaSlice<T>,
-    /// parascan's result, while CUB's is in `output`.
+    /// parascan's result, while `output` holds CUB's.
     pub(crate) kept: CudaSlice<T>,
-    /// The input, before its offset.
+    /// The input on the host, without its offset.
     pub(crate) host: Vec<T>,
     drawn: Option<(Draw, usize, usize)>,
-    /// Microseconds that a copy of n elements takes.
+    /// Microseconds of a copy by number of elements.
     copies: HashMap<usize, f64>,
 }
 
 impl<'g, T: Drawn> Bench<'g, T> {
-    /// For up to `n` elements.
+    /// Allocates for up to `n` elements.
     pub(crate) fn new(gpu: &'g Gpu, verdict: &'g Verdict, n: usize) -> Option<Self> {
-        // SAFETY: plain data, which is written before it is read.
+        // SAFETY: every bit pattern is a valid value, and the buffers are written before they are
+        // read.
         let memory = || told("device memory", unsafe { gpu.stream.alloc::<T>(n + SPARE) });
         let buffers = memory().and_then(|input| Ok((input, memory()?, memory()?)));
         let (input, output, kept) = verdict.note(&format!("{}, n {n}", T::NAME), buffers)?;
@@ -78,7 +81,8 @@ impl<'g, T: Drawn> Bench<'g, T> {
         })
     }
 
-    /// Fills the input's view.
+    /// Draws `n` values and copies them to the input from `offset` on, unless they are there
+    /// already.
     pub(crate) fn draw(&mut self, draw: Draw, n: usize, offset: usize) -> Result<(), String> {
         if self.drawn.replace((draw, n, offset)) != Some((draw, n, offset)) {
             self.host = (0..n).into_par_iter().map(|i| T::draw(draw, i, n)).collect();
@@ -106,7 +110,7 @@ impl<'g, T: Drawn> Bench<'g, T> {
 }
 
 impl<T: Sample> Bench<'_, T> {
-    /// Checks and times a scan by `Op`, beside a copy of the same length, and prints a row for each.
+    /// Checks and times a scan by `Op` and a copy of the same length, and prints a row for each.
     pub(crate) fn row<Op: Known<T>>(&mut self, n: usize, case: Case) {
         let family = format!("{}_{}", if case.exclusive { "exclusive" } else { "inclusive" }, Op::NAME);
         let what = format!("{family}{}", case.suffix);
@@ -127,7 +131,7 @@ impl<T: Sample> Bench<'_, T> {
         // ---- parascan
         let mut ours = scan::<Op, T>().strategy(case.strategy);
         if case.exclusive {
-            // As `.exclusive()` does; that one does not compile for operators without identity.
+            // The same as `.exclusive()`, which does not compile for operators without identity.
             ours = ours.exclusive_from(Op::IDENTITY.map(Op::lower).ok_or("no identity")?);
         }
         if case.reverse {
@@ -138,7 +142,7 @@ impl<T: Sample> Bench<'_, T> {
         let mut view_mut = output.slice_mut(case.offsets.1..case.offsets.1 + n);
         let mut parascan = || told("scan", ours.workspace(workspace).run_into(&view, &mut view_mut));
 
-        // ---- CUB: for f16 in two ways
+        // ---- CUB: f16 with a carry in f32, and in f16
         let mut rivals: Vec<(String, Box<Run>)> = Vec::new();
         let mut temporaries: Vec<CudaSlice<u8>> = Vec::new();
         for way in ["", "_in_f16"] {
@@ -151,14 +155,14 @@ impl<T: Sample> Bench<'_, T> {
             let memory = told("CUB's memory", unsafe { gpu.stream.alloc::<u8>(needed.max(1)) })?;
             let temporary = (memory.device_ptr(&gpu.stream).0, needed);
             temporaries.push(memory);
-            // SAFETY: `n` elements at both, inside of their buffers; the temporary memory lives to the end of this
-            // function, which waits for the stream.
+            // SAFETY: both ranges are `n` elements inside their buffers; the temporary memory lives
+            // to the end of this function, which waits for the stream.
             let call = move || unsafe { cub.launch(temporary, from, to, length, stream) };
             rivals.push((format!("{what}{way}"), Box::new(call)));
         }
 
         // ---- the check: poison, ours to `kept`, poison, theirs
-        // SAFETY (of all in this block): the addresses are of the buffers and as long.
+        // SAFETY (of all in this block): each address is of a buffer of at least as many bytes.
         unsafe {
             let all = (n + case.offsets.1) * size_of::<T>();
             gpu.fill(whole, 0xa5, all)?;
@@ -179,7 +183,7 @@ impl<T: Sample> Bench<'_, T> {
             }
         }
 
-        // ---- the clock
+        // ---- timing
         if !case.beside_cub {
             rivals.clear();
         }
@@ -197,8 +201,8 @@ impl<T: Sample> Bench<'_, T> {
         Ok(())
     }
 
-    /// Prints what one call costs the host: of `run_into` with a prepared workspace, of CUB's function, and of the launch
-    /// of a kernel that does nothing (as `copy`).
+    /// Prints the host's time of one call: of `run_into` with a prepared workspace, of CUB's
+    /// function, and of the launch of an empty kernel (as `copy`).
     pub(crate) fn host_cost<Op: Known<T>>(&mut self, n: usize) {
         let result = self.try_host_cost::<Op>(n);
         self.verdict.note(&format!("host_cost {}, n {n}", T::NAME), result);
@@ -222,7 +226,7 @@ impl<T: Sample> Bench<'_, T> {
         // SAFETY: CUB writes it before it reads it.
         let memory = told("CUB's memory", unsafe { gpu.stream.alloc::<u8>(needed.max(1)) })?;
         let temporary = (memory.device_ptr(&gpu.stream).0, needed);
-        // SAFETY: `n` elements at both; the temporary memory lives to the end of this function, after the last call.
+        // SAFETY: both buffers hold `n` elements; the temporary memory outlives the last call.
         let mut theirs = cub.map(|cub| move || unsafe { cub.launch(temporary, from, to, length, stream) });
         if let Some(theirs) = &mut theirs {
             names.push("cub");
@@ -235,12 +239,12 @@ impl<T: Sample> Bench<'_, T> {
     }
 }
 
-/// More of them where a call is short.
+/// Batches of timed calls: more if a call is short.
 pub(crate) fn batches(bytes: usize) -> usize {
     if bytes >= 1 << 27 { 1 } else { 4 }
 }
 
-/// The row of an operation that takes `us` and must move `moved` bytes.
+/// Prints the row of an operation that takes `us` and must move `moved` bytes.
 pub(crate) fn print(library: &str, what: &str, of: &str, n: usize, us: f64, moved: usize, of_copy: f64) {
     println!("{library},{what},{of},{n},{us:.2},{:.1},{of_copy:.3}", moved as f64 / us / 1e3);
 }
@@ -252,7 +256,7 @@ pub(crate) fn same((wrong, first): (u64, u64), size: usize, other: &str) -> Resu
     }
 }
 
-/// The scan, one item after the other.
+/// The scan by a plain loop.
 fn plain<Op: Known<T>, T: Sample>(input: &[T], case: Case) -> Vec<T> {
     let mut output = input.to_vec();
     let mut upto = if case.exclusive { Op::IDENTITY } else { None };

@@ -10,13 +10,13 @@ use parascan::cudarc::driver::{CudaSlice, DevicePtr};
 use parascan::{Above, Ordered, Predicate, compact, partition, unique};
 use rayon::prelude::*;
 
-/// What outputs are filled with before parascan runs, and before CUB does.
+/// The byte that fills the outputs before parascan's call, and before CUB's.
 const POISON: (u8, u8) = (0xa5, 0x5a);
 
-/// The selected items: the items above a value.
+/// The items above `than` are selected.
 #[derive(Clone, Copy)]
 struct Share<T> {
-    /// What the row's name ends in.
+    /// The end of the row's name.
     suffix: &'static str,
     draw: Draw,
     than: T,
@@ -24,7 +24,7 @@ struct Share<T> {
 
 const HALF: Share<u32> = half(u32::MAX / 2);
 
-/// Half of the items, of which `median` is in the middle.
+/// Half of the items, as `median` is their median.
 const fn half<T>(median: T) -> Share<T> {
     Share { suffix: "_50", draw: Draw::Any, than: median }
 }
@@ -76,7 +76,7 @@ pub(crate) fn types(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
-/// A bench, and the further buffers of a selection.
+/// A bench with the further buffers of a selection.
 struct Select<'g, T> {
     bench: Bench<'g, T>,
     flags: CudaSlice<u8>,
@@ -94,10 +94,11 @@ struct Row<T> {
 }
 
 impl<'g, T: Drawn + PartialOrd> Select<'g, T> {
-    /// For up to `n` items.
+    /// Allocates for up to `n` items.
     fn new(gpu: &'g Gpu, verdict: &'g Verdict, n: usize) -> Option<Self> {
         let bench = Bench::new(gpu, verdict, n)?;
-        // SAFETY: plain data, which is written before it is read.
+        // SAFETY: every bit pattern is a valid value, and the buffers are written before they are
+        // read.
         let buffers = told("device memory", unsafe {
             let stream = &gpu.stream;
             let bits = stream.alloc::<u32>(n.div_ceil(32));
@@ -107,14 +108,14 @@ impl<'g, T: Drawn + PartialOrd> Select<'g, T> {
         Some(Select { bench, flags, bits, rejected, count })
     }
 
-    /// Draws the items, and checks and times what `run` does with them.
+    /// Draws the items, then checks and times `run` on them.
     fn row(&mut self, name: &str, n: usize, share: Share<T>, run: fn(&mut Self, &Row<T>) -> Result<(), String>) {
         let row = Row { what: format!("{name}{}", share.suffix), n, than: share.than };
         let result = self.bench.draw(share.draw, n, 0).and_then(|()| run(self, &row));
         self.bench.verdict.note(&format!("{} {}, n {n}", row.what, T::NAME), result);
     }
 
-    /// A trial against the function of that name in `cub.cu`.
+    /// A trial against a function of `cub.cu`.
     fn trial<'r>(&mut self, row: &'r Row<T>, cub: &'static str) -> Result<Trial<'r, T>, String>
     where
         'g: 'r,
@@ -164,7 +165,8 @@ where
         trial.run(&mut ours, host, |i| host[i] > row.than)
     }
 
-    /// CUB takes no bits: its selection of the same items by predicate checks the result, and is not timed.
+    /// CUB takes no bits. Its selection of the same items by predicate checks the result, and is
+    /// not timed.
     fn select_bits(&mut self, row: &Row<T>) -> Result<(), String> {
         let word = |items: &[T]| items.iter().rev().fold(0, |word, x| word << 1 | u32::from(*x > row.than));
         let drawn: Vec<u32> = self.bench.host.par_chunks(32).map(word).collect();
@@ -223,28 +225,28 @@ enum Rejects {
     Nowhere,
     /// To a buffer of their own.
     Apart,
-    /// Behind the selected items.
+    /// Behind the selected items, in the same buffer.
     Behind,
 }
 
-/// Addresses on the device.
+/// Device addresses.
 #[derive(Clone, Copy)]
 struct At {
     input: CUdeviceptr,
     flags: CUdeviceptr,
     output: CUdeviceptr,
     rejected: CUdeviceptr,
-    /// parascan's output, while CUB's is in `output`.
+    /// parascan's output, while `output` holds CUB's.
     kept: CUdeviceptr,
     count: CUdeviceptr,
 }
 
-/// What a row is measured by.
+/// The measurement of a row.
 struct Trial<'r, T> {
     gpu: &'r Gpu,
     row: &'r Row<T>,
     at: At,
-    /// Microseconds that a copy of the items takes.
+    /// Microseconds of a copy of the items.
     copy: f64,
     /// The function in `cub.cu`.
     cub: &'static str,
@@ -260,7 +262,8 @@ impl<T: Drawn> Trial<'_, T> {
         self.row.n * size_of::<T>()
     }
 
-    /// Checks and times parascan's call and CUB's. `keeps` says for each item of `host` whether it is selected.
+    /// Checks and times parascan's call and CUB's. `keeps(i)` says whether item `i` of `host` is
+    /// selected.
     fn run(&self, ours: &mut Run, host: &[T], keeps: impl Fn(usize) -> bool) -> Result<(), String> {
         let Trial { gpu, row, at, .. } = self;
         let stream = gpu.stream.cu_stream();
@@ -278,8 +281,8 @@ impl<T: Drawn> Trial<'_, T> {
         // SAFETY: CUB writes it before it reads it.
         let memory = told("CUB's memory", unsafe { gpu.stream.alloc::<u8>(needed.max(1)) })?;
         let temporary = (memory.device_ptr(&gpu.stream).0, needed);
-        // SAFETY: `n` items, flags where they are read, and room for the result; the temporary memory lives to the end of
-        // this function, which waits for the stream.
+        // SAFETY: `n` items, flags where they are read, and room for the result; the temporary
+        // memory lives to the end of this function, which waits for the stream.
         let mut theirs = cub.map(|cub| move || unsafe { cub.launch(temporary, &selection, stream) });
 
         // CUB writes rejected items in reverse.
@@ -306,11 +309,11 @@ impl<T: Drawn> Trial<'_, T> {
         Ok(())
     }
 
-    /// Runs parascan's call, leaves its output in `kept`, and returns the number of selected items. Compares it with the
-    /// expected selected and rejected items, if they are given.
+    /// Runs parascan's call, copies its output to `kept`, and returns the number of selected items.
+    /// Compares the output with `expected`, the selected and the rejected items, if given.
     fn check_ours(&self, ours: &mut Run, expected: Option<(Vec<T>, Vec<T>)>) -> Result<usize, String> {
         let Trial { gpu, row, at, rejects, .. } = self;
-        // SAFETY: the addresses are of the buffers, and as long.
+        // SAFETY: each address is of a buffer of at least as many bytes.
         let found = unsafe {
             self.poison(POISON.0)?;
             ours()?;
@@ -337,7 +340,7 @@ impl<T: Drawn> Trial<'_, T> {
     /// Runs CUB's call and compares the selected items.
     fn check_theirs(&self, theirs: &mut Run, found: usize) -> Result<(), String> {
         let Trial { gpu, at, cub, .. } = self;
-        // SAFETY: the addresses are of the buffers, and as long.
+        // SAFETY: each address is of a buffer of at least as many bytes.
         unsafe {
             self.poison(POISON.1)?;
             theirs()?;
@@ -350,21 +353,21 @@ impl<T: Drawn> Trial<'_, T> {
         }
     }
 
-    /// Compares `n` items with `expected`, behind which there must be poison.
+    /// Compares `n` items with `expected`, which poison must follow.
     fn compare(&self, with: CUdeviceptr, mut expected: Vec<T>, other: &str) -> Result<(), String> {
         let Trial { gpu, row, .. } = self;
         let size = size_of::<T>();
         expected.resize(row.n, bytemuck::pod_read_unaligned(&[POISON.0; 16][..size]));
         let expected = told("the expected items", gpu.stream.clone_htod(&expected))?;
-        // SAFETY: both are `n` items.
+        // SAFETY: both buffers hold `n` items.
         let differences = unsafe { gpu.differ(with, expected.device_ptr(&gpu.stream).0, self.bytes()) }?;
         same(differences, size, other)
     }
 
-    /// Fills the outputs with a byte.
+    /// Fills the outputs with `byte`.
     ///
     /// # Safety
-    /// The addresses are of room for `n` items, and for the count.
+    /// The buffers have room for `n` items, and for the count.
     unsafe fn poison(&self, byte: u8) -> Result<(), String> {
         let At { output, rejected, count, .. } = self.at;
         for (at, bytes) in [(output, self.bytes()), (rejected, self.bytes()), (count, size_of::<u64>())] {

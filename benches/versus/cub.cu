@@ -1,14 +1,18 @@
-// CUB's scans, selections, batched copies and radix sorts, as C functions for versus. Compiled by build.rs with the feature `cub`.
+// CUB's scans, selections, batched copies and radix sorts, as C functions for versus. build.rs
+// compiles them with the feature `cub`.
 //
-// Each operator and element is given to CUB in the form that serves CUB best:
-// - sums through DeviceScan::ExclusiveSum and InclusiveSum, maximum and minimum as cuda::maximum and cuda::minimum, for
-//   which CUB is tuned;
-// - everything else as a functor that gives back the element type: cuda::std::bit_and and its like would carry bytes as int;
+// Each operator and element is given to CUB in the form for which CUB is fastest:
+// - sums by DeviceScan::ExclusiveSum and InclusiveSum, maximum and minimum by cuda::maximum and
+//   cuda::minimum, for which CUB is tuned;
+// - all other operators as a functor that returns the element type: cuda::std::bit_and and its like
+//   would carry bytes as int;
 // - 32-bit lengths;
-// - where only the bits of an element matter, the unsigned integer of its size, as in parascan's catalog.
+// - where only the bits of an element matter, the unsigned integer of its size, as in parascan's
+//   catalog.
 //
-// f16 and bf16 sums and products are carried in float through the type of the initial value, as parascan carries them:
-// else the two could not be compared. CUB's own operator on __half, which rounds after each addition, is `sum_in_f16`.
+// f16 and bf16 sums and products are carried in float through the type of the initial value, as in
+// parascan, so that the results can be compared. `sum_in_f16` is CUB's own operator on __half,
+// which rounds after each addition.
 
 #include <cstdint>
 #include <cstring>
@@ -22,7 +26,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-/// As DeviceScan: with no temporary memory it says how many bytes are needed. `input` and `output` are device memory.
+/// Like DeviceScan: without temporary memory it returns how many bytes it needs. `input` and
+/// `output` are device memory.
 typedef cudaError_t (*Scan)(void* temporary, size_t* bytes, const void* input, void* output, unsigned n, cudaStream_t stream);
 
 using namespace cub;
@@ -63,7 +68,7 @@ SCAN(bit_or, DeviceScan::InclusiveScan(temporary, *bytes, input, output, Or<T>{}
 SCAN(bit_xor, DeviceScan::InclusiveScan(temporary, *bytes, input, output, Xor<T>{}, n, stream))
 SCAN(last, DeviceScan::InclusiveScan(temporary, *bytes, input, output, Last<T>{}, n, stream))
 
-/// Maps, as in parascan's `operators`: the earlier one, then the later one.
+/// Composition of maps, as in parascan's `operators`: first the earlier map, then the later one.
 template <typename V>
 struct Affine
 {
@@ -108,7 +113,7 @@ struct Compose
 };
 SCAN(compose, DeviceScan::InclusiveScan(temporary, *bytes, input, output, Compose{}, n, stream))
 
-/// Offsets of 64 bits from sizes of 32.
+/// 64-bit offsets from 32-bit sizes.
 cudaError_t offsets(void* temporary, size_t* bytes, const void* in, void* out, unsigned n, cudaStream_t stream)
 {
   const uint32_t* sizes = static_cast<const uint32_t*>(in);
@@ -123,19 +128,19 @@ struct Row
   Scan scan;
 };
 
-/// One row for each integer: only the bits matter.
+/// A row for each integer whose bits alone matter.
 #define INTEGERS(WHAT, SCAN)                                                                                           \
   {WHAT, "i8", SCAN<uint8_t>}, {WHAT, "u8", SCAN<uint8_t>}, {WHAT, "i16", SCAN<uint16_t>}, {WHAT, "u16", SCAN<uint16_t>}, \
   {WHAT, "i32", SCAN<uint32_t>}, {WHAT, "u32", SCAN<uint32_t>}, {WHAT, "i64", SCAN<uint64_t>}, {WHAT, "u64", SCAN<uint64_t>}
-/// The same for the floats.
+/// The same for floats.
 #define FLOAT_BITS(WHAT, SCAN)                                             \
   {WHAT, "f16", SCAN<uint16_t>}, {WHAT, "bf16", SCAN<uint16_t>},           \
   {WHAT, "f32", SCAN<uint32_t>}, {WHAT, "f64", SCAN<uint64_t>}
-/// Floats that are computed with; the small ones in another form.
+/// Floats that are computed with; the 16-bit ones take another form.
 #define FLOATS(WHAT, SCAN, SMALL)                                          \
   {WHAT, "f16", SMALL<__half>}, {WHAT, "bf16", SMALL<__nv_bfloat16>},      \
   {WHAT, "f32", SCAN<float>}, {WHAT, "f64", SCAN<double>}
-/// One row for each integer: the order matters, and with it the sign.
+/// A row for each integer whose order, hence sign, matters.
 #define ORDERED(WHAT, SCAN)                                                                                         \
   {WHAT, "i8", SCAN<int8_t>}, {WHAT, "u8", SCAN<uint8_t>}, {WHAT, "i16", SCAN<int16_t>}, {WHAT, "u16", SCAN<uint16_t>}, \
   {WHAT, "i32", SCAN<int32_t>}, {WHAT, "u32", SCAN<uint32_t>}, {WHAT, "i64", SCAN<int64_t>}, {WHAT, "u64", SCAN<uint64_t>}
@@ -165,7 +170,7 @@ static const Row ROWS[] = {
   {"inclusive_compose", "states_u32", compose<States>},
 };
 
-/// The scan of that name for elements of that type; null if there is none.
+/// Returns the scan of that name for elements of that type, or null.
 extern "C" Scan versus_cub_scan(const char* what, const char* type)
 {
   for (const Row& row : ROWS)
@@ -173,9 +178,10 @@ extern "C" Scan versus_cub_scan(const char* what, const char* type)
   return nullptr;
 }
 
-// ---- selections ----------------------------------------------------------------------------------------------------------
+// ---- selections ---------------------------------------------------------------------------------
 
-/// What a selection works on: device memory, but for `than`, an item on the host that the others are compared with.
+/// Arguments of a selection: device memory, except `than`, the item on the host that the others are
+/// compared with.
 struct Selection
 {
   const void* input;
@@ -186,10 +192,11 @@ struct Selection
   unsigned n;
 };
 
-/// As DeviceSelect: with no temporary memory it says how many bytes are needed; `than` is read even then.
+/// Like DeviceSelect: without temporary memory it returns how many bytes it needs, and still reads
+/// `than`.
 typedef cudaError_t (*Select)(void* temporary, size_t* bytes, const Selection* selection, cudaStream_t stream);
 
-/// Keeps what is greater than an item that is known at run time.
+/// Selects items greater than one known at run time.
 template <typename T>
 struct Above
 {
@@ -203,7 +210,8 @@ struct Above<__half>
   __host__ __device__ bool operator()(const __half& x) const { return __half2float(x) > __half2float(than); }
 };
 
-/// Lengths are int: DevicePartition then counts in 32 bits; DeviceSelect takes 64 bits, and counts parts of the input in 32.
+/// Lengths are int: then DevicePartition counts in 32 bits. DeviceSelect takes 64 bits, and counts
+/// parts of the input in 32.
 #define SELECT(NAME, CALL)                                                                                  \
   template <typename T>                                                                                     \
   cudaError_t NAME(void* temporary, size_t* bytes, const Selection* selection, cudaStream_t stream)         \
@@ -247,7 +255,7 @@ static const SelectRow SELECT_ROWS[] = {
   {"partition_if", "u32", partition_if<uint32_t>},
 };
 
-/// The selection of that name from items of that type; null if there is none.
+/// Returns the selection of that name from items of that type, or null.
 extern "C" Select versus_cub_select(const char* what, const char* type)
 {
   for (const SelectRow& row : SELECT_ROWS)
@@ -255,16 +263,16 @@ extern "C" Select versus_cub_select(const char* what, const char* type)
   return nullptr;
 }
 
-/// Copies `n` segments of bytes, from one list of addresses to another.
+/// Copies `n` segments of bytes from one list of addresses to another.
 extern "C" cudaError_t versus_cub_pack(
   void* temporary, size_t* bytes, void** from, void** to, const uint32_t* sizes, unsigned n, cudaStream_t stream)
 {
   return DeviceMemcpy::Batched(temporary, *bytes, from, to, sizes, n, stream);
 }
 
-// ---- radix sort ----------------------------------------------------------------------------------------------------------
+// ---- radix sort ---------------------------------------------------------------------------------
 
-/// Keys, and values beside them or null; device memory.
+/// Keys, and values or null; device memory.
 struct Sorting
 {
   const void* keys;
@@ -274,10 +282,10 @@ struct Sorting
   uint64_t n;
 };
 
-/// As DeviceRadixSort: with no temporary memory it says how many bytes are needed.
+/// Like DeviceRadixSort: without temporary memory it returns how many bytes it needs.
 typedef cudaError_t (*Sort)(void* temporary, size_t* bytes, const Sorting* sorting, cudaStream_t stream);
 
-/// By lengths of type N: CUB is tuned for int and for 64 bits, and which is faster depends on the keys.
+/// CUB is tuned for lengths of int and of 64 bits; which is faster depends on the keys.
 template <typename T, typename N>
 cudaError_t sort_as(void* temporary, size_t* bytes, const Sorting* sorting, cudaStream_t stream)
 {
@@ -302,7 +310,7 @@ static const SortRow SORT_ROWS[] = {
   SORTS("i64", int64_t), SORTS("f16", __half), SORTS("f32", float), SORTS("f64", double),
 };
 
-/// The radix sort of keys of that type, by lengths of 64 bits or of int; null if there is none.
+/// Returns the radix sort of keys of that type, by lengths of 64 bits or of int, or null.
 extern "C" Sort versus_cub_sort(const char* type, bool by_64_bits)
 {
   for (const SortRow& row : SORT_ROWS)

@@ -1,9 +1,10 @@
-//! CUB's scans, selections, batched copies and radix sorts, if they were built in (`cub.cu`, feature `cub`).
+//! CUB's scans, selections, batched copies and radix sorts, if they were built in (`cub.cu`,
+//! feature `cub`).
 
 use parascan::cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::ffi::c_void;
 
-/// A scan of CUB's on some operator and element.
+/// CUB's scan by an operator on an element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CubScan(Function);
 
@@ -41,11 +42,11 @@ mod shim {
 }
 
 impl CubScan {
-    /// None where CUB is not built in or `cub.cu` has no such row.
+    /// `None` without CUB, or if `cub.cu` has no such row.
     #[cfg(feature = "cub")]
     pub(crate) fn find(what: &str, of: &str) -> Option<CubScan> {
         let (what, of) = (shim::text(what), shim::text(of));
-        // SAFETY: both are C strings; they are only read, during the call.
+        // SAFETY: both are C strings, read only during the call.
         unsafe { shim::versus_cub_scan(what.as_ptr(), of.as_ptr()) }.map(CubScan)
     }
     #[cfg(not(feature = "cub"))]
@@ -56,15 +57,15 @@ impl CubScan {
     /// Bytes of temporary memory for `n` elements.
     pub(crate) fn temporary_bytes(self, n: u32, stream: CUstream) -> Result<usize, String> {
         let mut bytes = 0;
-        // SAFETY: without temporary memory CUB only says how much it needs.
+        // SAFETY: without temporary memory CUB only returns how much it needs.
         check(unsafe { self.0(0, &mut bytes, 0, 0, n, stream) }).map(|()| bytes)
     }
 
     /// Puts the scan on the stream.
     ///
     /// # Safety
-    /// `from` and `to` are `n` elements of the type that the scan was found for, and `temporary` is `bytes` bytes; all in
-    /// the memory of the stream's device, valid until the stream is past the scan.
+    /// `from` and `to` are `n` elements of the scan's type; `temporary` is `bytes` bytes. All lie
+    /// in the memory of the stream's device and are valid until the stream is past the scan.
     pub(crate) unsafe fn launch(
         self,
         (temporary, mut bytes): (CUdeviceptr, usize),
@@ -78,21 +79,21 @@ impl CubScan {
     }
 }
 
-/// A compaction, a partition or a removal of equal neighbours of CUB's, on items of some type.
+/// CUB's compaction, partition or unique, on an item type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CubSelect(SelectFunction);
 
 type SelectFunction =
     unsafe extern "C" fn(temporary: CUdeviceptr, bytes: &mut usize, selection: &Selection, CUstream) -> i32;
 
-/// What it works on, as in `cub.cu`.
+/// Its arguments, as in `cub.cu`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Selection {
     pub(crate) input: CUdeviceptr,
     /// A byte for each item.
     pub(crate) flags: CUdeviceptr,
-    /// On the host: the item that the others are compared with.
+    /// The item that the others are compared with, on the host.
     pub(crate) than: *const c_void,
     pub(crate) output: CUdeviceptr,
     /// 64 bits.
@@ -101,11 +102,11 @@ pub(crate) struct Selection {
 }
 
 impl CubSelect {
-    /// None where CUB is not built in or `cub.cu` has no such row.
+    /// `None` without CUB, or if `cub.cu` has no such row.
     #[cfg(feature = "cub")]
     pub(crate) fn find(what: &str, of: &str) -> Option<CubSelect> {
         let (what, of) = (shim::text(what), shim::text(of));
-        // SAFETY: both are C strings; they are only read, during the call.
+        // SAFETY: both are C strings, read only during the call.
         unsafe { shim::versus_cub_select(what.as_ptr(), of.as_ptr()) }.map(CubSelect)
     }
     #[cfg(not(feature = "cub"))]
@@ -116,19 +117,19 @@ impl CubSelect {
     /// Bytes of temporary memory.
     ///
     /// # Safety
-    /// `selection.than` is an item of the type that the function was found for.
+    /// `selection.than` points to an item of the selection's type.
     pub(crate) unsafe fn temporary_bytes(self, selection: &Selection, stream: CUstream) -> Result<usize, String> {
         let mut bytes = 0;
-        // SAFETY: without temporary memory CUB only says how much it needs; the item by the caller.
+        // SAFETY: without temporary memory CUB only returns how much it needs and reads the item.
         check(unsafe { self.0(0, &mut bytes, selection, stream) }).map(|()| bytes)
     }
 
-    /// Puts it on the stream.
+    /// Puts the selection on the stream.
     ///
     /// # Safety
-    /// `selection` is of `n` items of the type that the function was found for, with room for as many in the output, and
-    /// `temporary` is `bytes` bytes; all in the memory of the stream's device, but for `than`, valid until the stream is past
-    /// the call.
+    /// `selection` has `n` items of its type and room for as many in the output; `temporary` is
+    /// `bytes` bytes. All but `than` lie in the memory of the stream's device and are valid until
+    /// the stream is past the call.
     pub(crate) unsafe fn launch(
         self,
         (temporary, mut bytes): (CUdeviceptr, usize),
@@ -140,7 +141,7 @@ impl CubSelect {
     }
 }
 
-/// CUB's copies of segments of bytes.
+/// CUB's batched copy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CubPack(PackFunction);
 
@@ -155,7 +156,7 @@ type PackFunction = unsafe extern "C" fn(
 ) -> i32;
 
 impl CubPack {
-    /// None where CUB is not built in.
+    /// `None` without CUB.
     pub(crate) fn find() -> Option<CubPack> {
         #[cfg(feature = "cub")]
         return Some(CubPack(shim::versus_cub_pack));
@@ -166,15 +167,16 @@ impl CubPack {
     /// Bytes of temporary memory for `n` segments.
     pub(crate) fn temporary_bytes(self, n: u32, stream: CUstream) -> Result<usize, String> {
         let mut bytes = 0;
-        // SAFETY: without temporary memory CUB only says how much it needs.
+        // SAFETY: without temporary memory CUB only returns how much it needs.
         check(unsafe { self.0(0, &mut bytes, 0, 0, 0, n, stream) }).map(|()| bytes)
     }
 
     /// Puts the copies on the stream.
     ///
     /// # Safety
-    /// The lists are of `n` addresses each, of segments and of room for them, and of their sizes, 32 bits each; `temporary` is
-    /// `bytes` bytes; all in the memory of the stream's device, valid until the stream is past the call.
+    /// The lists hold `n` source addresses, `n` destination addresses and `n` 32-bit sizes;
+    /// `temporary` is `bytes` bytes. All lie in the memory of the stream's device and are valid
+    /// until the stream is past the call.
     pub(crate) unsafe fn launch(
         self,
         (temporary, mut bytes): (CUdeviceptr, usize),
@@ -187,18 +189,18 @@ impl CubPack {
     }
 }
 
-/// A radix sort of CUB's, of keys of some type.
+/// CUB's radix sort of a key type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CubSort(SortFunction);
 
 type SortFunction = unsafe extern "C" fn(temporary: CUdeviceptr, bytes: &mut usize, sorting: &Sorting, CUstream) -> i32;
 
-/// What it works on, as in `cub.cu`.
+/// Its arguments, as in `cub.cu`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sorting {
     pub(crate) keys: CUdeviceptr,
-    /// Of 4 bytes each, or null.
+    /// Values of 4 bytes, or null.
     pub(crate) values: CUdeviceptr,
     pub(crate) keys_output: CUdeviceptr,
     pub(crate) values_output: CUdeviceptr,
@@ -206,11 +208,11 @@ pub(crate) struct Sorting {
 }
 
 impl CubSort {
-    /// None where CUB is not built in or `cub.cu` has no such row.
+    /// `None` without CUB, or if `cub.cu` has no such row.
     #[cfg(feature = "cub")]
     pub(crate) fn find(of: &str, by_64_bits: bool) -> Option<CubSort> {
         let of = shim::text(of);
-        // SAFETY: a C string; it is only read, during the call.
+        // SAFETY: a C string, read only during the call.
         unsafe { shim::versus_cub_sort(of.as_ptr(), by_64_bits) }.map(CubSort)
     }
     #[cfg(not(feature = "cub"))]
@@ -221,16 +223,16 @@ impl CubSort {
     /// Bytes of temporary memory.
     pub(crate) fn temporary_bytes(self, sorting: &Sorting, stream: CUstream) -> Result<usize, String> {
         let mut bytes = 0;
-        // SAFETY: without temporary memory CUB only says how much it needs.
+        // SAFETY: without temporary memory CUB only returns how much it needs.
         check(unsafe { self.0(0, &mut bytes, sorting, stream) }).map(|()| bytes)
     }
 
-    /// Puts it on the stream.
+    /// Puts the sort on the stream.
     ///
     /// # Safety
-    /// `sorting` is of `n` keys of the type that the function was found for, and values if there are any, with room for as many
-    /// in the outputs, and `temporary` is `bytes` bytes; all in the memory of the stream's device, apart, valid until the stream
-    /// is past the call.
+    /// `sorting` has `n` keys of the sort's type, values unless null, and room for as many in the
+    /// outputs; `temporary` is `bytes` bytes. All lie in the memory of the stream's device,
+    /// disjoint, and are valid until the stream is past the call.
     pub(crate) unsafe fn launch(
         self,
         (temporary, mut bytes): (CUdeviceptr, usize),
@@ -246,11 +248,11 @@ fn check(code: i32) -> Result<(), String> {
     if code == 0 { Ok(()) } else { Err(format!("CUB answered with the runtime's error {code}")) }
 }
 
-/// As the first line of the output says it.
+/// The version as in the first row of the output.
 pub(crate) fn version() -> String {
     #[cfg(feature = "cub")]
     {
-        // SAFETY: it takes nothing and reads a constant.
+        // SAFETY: the function takes nothing and reads a constant.
         let version = unsafe { shim::versus_cub_version() };
         format!("CUB {}.{}.{}", version / 100_000, version / 100 % 1000, version % 100)
     }

@@ -1,4 +1,4 @@
-//! Operators that no kernel is built in for, and what their first use in a process takes.
+//! Operators without embedded kernels, and the time of their first use in a process.
 
 use crate::bench::{Bench, Case, Verdict};
 use crate::data::{Draw, Drawn, Known, Sample};
@@ -11,9 +11,9 @@ use std::time::Instant;
 
 /// The longest input, in bytes.
 const LONGEST: usize = 8 << 30;
-/// Elements of a first use.
+/// Elements of the first scan.
 const FIRST: usize = 1 << 10;
-/// Names the process that makes it.
+/// The argument of the process that times its first scan.
 pub(crate) const FIRST_USE: &str = "--first-use";
 
 pub(crate) fn custom(gpu: &Gpu, verdict: &Verdict) {
@@ -37,7 +37,8 @@ pub(crate) fn custom(gpu: &Gpu, verdict: &Verdict) {
     rows::<Transitions>(gpu, verdict);
 }
 
-/// In processes of their own, of which the first finds an empty folder for kernels and the others what it has left there.
+/// Times the first use in three processes: the first finds an empty cache, the others find its
+/// kernels.
 fn first_uses() -> Result<(), String> {
     let folder = env::temp_dir().join(format!("parascan-versus-{}", std::process::id()));
     let this = told("the path of versus", env::current_exe())?;

@@ -1,4 +1,5 @@
-//! Inputs, drawn so that a wrong result shows and a right one can be compared bit for bit, whatever the grouping.
+//! Inputs whose results are exact, so that any grouping gives the same bits and a wrong result
+//! shows.
 
 use bytemuck::Pod;
 use half::{bf16, f16};
@@ -6,56 +7,57 @@ use parascan::cudarc::driver::DeviceRepr;
 use parascan::operators::{Affine, Compose, Matrix, Transitions};
 use parascan::{BitAnd, BitOr, BitXor, Element, Last, Max, Min, Operator, Product, Sum};
 
-/// What the values of an input look like.
+/// The distribution of an input's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Draw {
-    /// Any bits of integers, any finite floats.
+    /// Integers of random bits, random finite floats.
     Any,
-    /// Integers of any bits; floats that are the differences of random whole numbers, so that the sum of any stretch is
-    /// a small whole number, and exact.
+    /// Integers of random bits; floats that are differences of random whole numbers, so that the
+    /// sum of any range is a small whole number, and exact.
     Summands,
-    /// Odd integers, whose product is never lost to zeros; floats 2 and 1/2 in turn with random signs, so that the
-    /// product of any stretch is exact.
+    /// Odd integers, whose product never becomes zero; floats alternating between 2 and 1/2 with
+    /// random signs, so that the product of any range is exact.
     Factors,
-    /// Noise on a slope over the whole input, so that the running maximum has many steps.
+    /// Noise on a slope over the whole input: the running maximum has many steps.
     Rising,
-    /// The same downwards.
+    /// `Rising` downwards.
     Falling,
-    /// All bits set, but for one here and there.
+    /// All bits set, except for a rare one.
     MostBits,
-    /// No bits set, but for one here and there.
+    /// No bits set, except for a rare one.
     FewBits,
-    /// Integers in clusters of 4096: up to half of the greatest, above it, and so on in turn.
+    /// Integers in clusters of 4096, alternating between the lower and the upper half of the range.
     Clusters,
-    /// Integers of two random bits: the mean run of equal ones is 4/3 long.
+    /// Integers of two random bits: the mean run of equal integers is 4/3 long.
     Runs,
     /// One of four integers that differ in every byte.
     Apart,
-    /// Any bits, but of floats no infinity and no NaN.
+    /// Random bits; floats neither infinite nor NaN.
     Bits,
-    /// Rising over all values, each a little greater than the one before it, or equal.
+    /// Ascending over the whole range, neighbours possibly equal.
     Ascending,
-    /// The same downwards.
+    /// `Ascending` downwards.
     Descending,
-    /// Rising by one.
+    /// Ascending by one.
     Counting,
-    /// All the same.
+    /// All equal.
     Equal,
-    /// Integers of which half are up to a 256th of the greatest, half of these up to a 256th of that, and so on.
+    /// Power law: half of the integers are up to a 256th of the greatest, half of these up to a
+    /// 256th of that, and so on.
     PowerLaw,
-    /// Integers by Pareto's law, of which one in 7000 is beyond the greatest and is that.
+    /// Pareto's law; one in 7000 exceeds the range and is clamped to the greatest.
     Pareto,
-    /// Integers of any bits, but one in 2048 is the same.
+    /// Integers of random bits, but one in 2048 is the same frequent value.
     OneOften,
-    /// But one in ten.
+    /// `OneOften` with one in ten.
     OneVeryOften,
-    /// But one in 1024 is either of two, far apart.
+    /// Integers of random bits, but one in 1024 is either of two distant values.
     TwoOften,
-    /// Maps of which any stretch composes exactly.
+    /// Maps whose composition over any range is exact.
     Maps,
 }
 
-/// An operator that versus knows.
+/// An operator with its name in a row and the distribution of its inputs.
 pub(crate) trait Known<T: Element>: Operator<T> {
     const NAME: &'static str;
     const DRAW: Draw;
@@ -78,14 +80,14 @@ known! {
     Compose "compose" Maps;
 }
 
-/// An item that versus draws.
+/// An item type that the bench draws.
 pub(crate) trait Drawn: Pod + DeviceRepr + Send + Sync {
     const NAME: &'static str;
-    /// Item `i` of an input of `n`; no item depends on another, so that they can be drawn in any order.
+    /// Item `i` of an input of `n`. No item depends on another, so they can be drawn in any order.
     fn draw(draw: Draw, i: usize, n: usize) -> Self;
 }
 
-/// One that is an element, which kernels compute with.
+/// A drawn item that is an element of the library.
 pub(crate) trait Sample: Drawn + Element {}
 impl<T: Drawn + Element> Sample for T {}
 
@@ -97,7 +99,7 @@ fn noise(i: usize) -> u64 {
     z ^ (z >> 31)
 }
 
-/// The same in twice the bits.
+/// `noise` in 128 bits.
 fn wide_noise(i: usize) -> u128 {
     let z = u128::from(noise(i));
     z << 64 | z
@@ -108,12 +110,12 @@ fn slope(i: usize, n: usize, top: u64) -> u64 {
     (top as f64 * 0.8 * i as f64 / n as f64) as u64 + noise(i) % (top / 5)
 }
 
-/// From 0 to all of `bits` bits.
+/// Rises from 0 to the greatest of `bits` bits over the input.
 fn spread(i: usize, n: usize, bits: u32) -> u128 {
     ((i as u128) << bits) / n as u128
 }
 
-/// One bit here and there.
+/// One random bit in about one of `n / 64` integers, else 0.
 fn few_bits(i: usize, n: usize) -> u64 {
     let z = noise(i);
     if (z >> 8).is_multiple_of(n as u64 / 64 + 1) { 1 << (z % 64) } else { 0 }
@@ -158,13 +160,13 @@ macro_rules! integers { ($($t:ident)*) => { $(
 )* } }
 integers! { i8 i16 i32 i64 u8 u16 u32 u64 u128 }
 
-/// `$most` is a whole number up to which all are exact in the type.
+/// Whole numbers up to `$most` are exact in the type.
 macro_rules! floats { ($($t:ident $most:literal $from:expr;)*) => { $(
     impl Drawn for $t {
         const NAME: &'static str = stringify!($t);
         fn draw(draw: Draw, i: usize, n: usize) -> $t {
             let from: fn(f32) -> $t = $from;
-            // Half of it, so that differences of two are exact.
+            // Of half the range, so that the difference of two is exact.
             let whole = |i: usize| (noise(i) % ($most + 1)) as f32 - ($most / 2) as f32;
             let sign = |z: u64| if z % 2 == 0 { 1.0 } else { -1.0 };
             match draw {
@@ -172,7 +174,7 @@ macro_rules! floats { ($($t:ident $most:literal $from:expr;)*) => { $(
                 Draw::Bits => {
                     let mut drawn = (0..).map(|k| $t::from_bits(noise(i + k * n) as _));
                     let finite = drawn.find(|x| x.is_finite()).expect("most are");
-                    finite + from(0.0) // for CUB -0 and 0 are the same
+                    finite + from(0.0) // CUB takes -0 and 0 for equal
                 }
                 Draw::Ascending | Draw::Counting => from((i as f64 / n as f64 * f64::from($most)) as f32),
                 Draw::Descending => from(-(i as f64 / n as f64 * f64::from($most)) as f32),
@@ -191,8 +193,8 @@ macro_rules! floats { ($($t:ident $most:literal $from:expr;)*) => { $(
 )* } }
 floats! { f32 16_000_000 |x| x; f64 16_000_000 |x| x.into(); f16 2_000 f16::from_f32; bf16 250 bf16::from_f32; }
 
-// ---- maps --------------------------------------------------------------------------------------------------------------------
-// Of whatever draw.
+// ---- maps ---------------------------------------------------------------------------------------
+// Maps ignore the distribution asked for.
 
 macro_rules! maps { ($($t:ty, $name:literal: |$i:ident| $draw:expr;)*) => { $(
     impl Drawn for $t {
@@ -202,7 +204,8 @@ macro_rules! maps { ($($t:ty, $name:literal: |$i:ident| $draw:expr;)*) => { $(
         }
     }
 )* } }
-/// 2 and 1/2 in turn with random signs, and small even offsets: what they compose to is 1/2, 1 or 2, and whole offsets.
+/// Slopes alternate between 2 and 1/2 with random signs, offsets are small and even: slopes compose
+/// to 1/2, 1 or 2, offsets to whole numbers.
 fn affine(i: usize) -> (f32, f32) {
     let z = noise(i);
     (

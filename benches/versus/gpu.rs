@@ -1,4 +1,4 @@
-//! The device: one stream, events around calls, and the three kernels of `helpers.ptx`.
+//! The device: one stream, timing by events, and the three kernels of `helpers.ptx`.
 
 use parascan::cudarc::driver::sys::{self, CUdeviceptr, CUevent_flags, CUresult};
 use parascan::cudarc::driver::{CudaContext, CudaEvent, CudaFunction, CudaStream, DriverError};
@@ -10,10 +10,11 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Calls that are queued before the device begins with the first: few enough for its queue, or fewer if they are not.
+/// Calls queued before the device begins with the first: `BATCH` if the driver's queue holds them,
+/// else down to `LEAST_BATCH`.
 const BATCH: usize = 25;
 const LEAST_BATCH: usize = 5;
-/// How long the device is held up for that, in ns, if the host is not slower.
+/// Nanoseconds for which a waiting kernel delays the device at first.
 const HEAD_START: u64 = 1_000_000;
 
 pub(crate) struct Gpu {
@@ -22,11 +23,11 @@ pub(crate) struct Gpu {
     empty: CudaFunction,
     wait: CudaFunction,
     differ: CudaFunction,
-    /// How long the device is held up, in ns, while the host queues a batch.
+    /// Nanoseconds for which a waiting kernel delays the device while the host queues a batch.
     head_start: Cell<u64>,
 }
 
-/// `Err` in words that say where.
+/// Prefixes an error with the failed call.
 pub(crate) fn told<T, E: Display>(what: &str, result: Result<T, E>) -> Result<T, String> {
     result.map_err(|e| format!("{what}: {e}"))
 }
@@ -35,7 +36,7 @@ fn answer(call: &str, code: CUresult) -> Result<(), String> {
     told(call, code.result().map_err(|DriverError(code)| format!("{code:?}")))
 }
 
-/// Something to time: puts work on the stream.
+/// A call to time: it puts work on the stream.
 pub(crate) type Run<'a> = dyn FnMut() -> Result<(), String> + 'a;
 pub(crate) type Call<'a> = &'a mut Run<'a>;
 
@@ -43,7 +44,7 @@ impl Gpu {
     pub(crate) fn open() -> Result<Gpu, Error> {
         let context = cuda::context(0)?;
         let driver = |call: &'static str| move |e: DriverError| Error::Driver { call, code: e.0, device: 0 };
-        // SAFETY: there is one stream, so that nothing needs to be ordered by events.
+        // SAFETY: there is one stream, so no events are needed for order.
         unsafe { context.disable_event_tracking() };
         let stream = context.new_stream().map_err(driver("cuStreamCreate"))?;
         let module =
@@ -58,7 +59,8 @@ impl Gpu {
     }
 
     /// # Safety
-    /// `parameters` are the kernel's, and what it touches through them is valid until the stream is past it.
+    /// `parameters` are the kernel's. The memory they point to is valid until the stream is past
+    /// the kernel.
     unsafe fn launch(&self, kernel: &CudaFunction, blocks: u32, parameters: &[*const c_void]) -> Result<(), String> {
         let threads = if blocks == 1 { 32 } else { 256 };
         let (function, stream) = (kernel.cu_function(), self.stream.cu_stream());
@@ -69,7 +71,7 @@ impl Gpu {
         })
     }
 
-    /// A kernel that takes what a scan takes, and does nothing.
+    /// Launches a kernel that takes a scan's parameters and does nothing.
     pub(crate) fn launch_empty(&self) -> Result<(), String> {
         let (wide, narrow) = (0u64, 0u32);
         let (wide, narrow) = ((&raw const wide).cast(), (&raw const narrow).cast());
@@ -78,20 +80,21 @@ impl Gpu {
     }
 
     /// # Safety
-    /// Both are `bytes` bytes of device memory, apart, valid until the stream is past the copy.
+    /// Both ranges are `bytes` bytes of device memory, disjoint, valid until the stream is past the
+    /// copy.
     pub(crate) unsafe fn copy(&self, from: CUdeviceptr, to: CUdeviceptr, bytes: usize) -> Result<(), String> {
         // SAFETY: by the caller.
         answer("cuMemcpyDtoDAsync", unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, self.stream.cu_stream()) })
     }
 
     /// # Safety
-    /// `to` is `bytes` bytes of device memory, valid until the stream is past it.
+    /// `to` is `bytes` bytes of device memory, valid until the stream is past the fill.
     pub(crate) unsafe fn fill(&self, to: CUdeviceptr, byte: u8, bytes: usize) -> Result<(), String> {
         // SAFETY: by the caller.
         answer("cuMemsetD8Async", unsafe { sys::cuMemsetD8Async(to, byte, bytes, self.stream.cu_stream()) })
     }
 
-    /// The number at `from`. Waits for the stream.
+    /// Reads the number at `from`. Waits for the stream.
     ///
     /// # Safety
     /// `from` is 8 bytes of device memory.
@@ -106,17 +109,19 @@ impl Gpu {
         Ok(number)
     }
 
-    /// In how many bytes `a` and `b` differ, and the first of them. Waits for the stream.
+    /// Returns how many bytes of `a` and `b` differ, and the index of the first. Waits for the
+    /// stream.
     ///
     /// # Safety
-    /// Both are `bytes` bytes of device memory.
+    /// Both ranges are `bytes` bytes of device memory.
     pub(crate) unsafe fn differ(&self, a: CUdeviceptr, b: CUdeviceptr, bytes: usize) -> Result<(u64, u64), String> {
         let found = told("the count of differences", self.stream.clone_htod(&[0, u64::MAX]))?;
         {
             use parascan::cudarc::driver::DevicePtr;
             let (bytes, (found, _written)) = (bytes as u64, found.device_ptr(&self.stream));
             let parameters = [&raw const a, &raw const b, &raw const bytes, &raw const found];
-            // SAFETY: the parameters of `differ` in helpers.ptx; the memory by the caller, and `found` lives beyond.
+            // SAFETY: the parameters of `differ` in helpers.ptx; the caller vouches for `a` and
+            // `b`, and `found` outlives the wait.
             unsafe { self.launch(&self.differ, 4096, &parameters.map(|parameter| parameter.cast())) }?;
         }
         let found = told("the count of differences", self.stream.clone_dtoh(&found))?;
@@ -124,9 +129,11 @@ impl Gpu {
         Ok((found[0], found[1]))
     }
 
-    /// Microseconds of each call on the device, the median of `batches` batches; the calls take turns.
+    /// Microseconds of each call on the device, the median of `batches` batches. The calls
+    /// alternate.
     ///
-    /// A batch is queued behind a kernel that waits, so that the device never waits for the host within it.
+    /// A batch is queued behind a waiting kernel, so the device never waits for the host within a
+    /// batch.
     pub(crate) fn medians(&self, batches: usize, calls: &mut [Call]) -> Result<Vec<f64>, String> {
         for call in calls.iter_mut() {
             for _warm_up in 0..3 {
@@ -153,8 +160,8 @@ impl Gpu {
             }
             let queued = queued.elapsed().as_nanos() as u64;
             self.synchronize()?;
-            // The host was too slow, or the queue was full and it had to wait: again with fewer calls, and then with a longer start. A second
-            // is for hosts that stop now and then.
+            // The device caught up with the host: repeat with fewer calls, then with a longer
+            // delay, of at most one second.
             if queued > nanoseconds && nanoseconds < 1_000_000_000 {
                 if batch > LEAST_BATCH {
                     batch = (batch / 2).max(LEAST_BATCH);
@@ -163,7 +170,8 @@ impl Gpu {
                 }
                 continue;
             }
-            self.head_start.set(nanoseconds.min(8 * queued).max(HEAD_START)); // a stop that is over costs no more than this batch
+            // The delay shrinks again after one slow batch.
+            self.head_start.set(nanoseconds.min(8 * queued).max(HEAD_START));
             for (k, (before, after)) in events.iter().enumerate() {
                 let ms = told("an event", before.elapsed_ms(after))?;
                 times[k % calls.len()].push(f64::from(ms) * 1e3);
@@ -172,9 +180,10 @@ impl Gpu {
         Ok(times.into_iter().map(median).collect())
     }
 
-    /// Microseconds that the host spends in each call, the median over batches of many.
+    /// Microseconds of each call on the host, the median over batches of `CALLS`.
     pub(crate) fn host_medians(&self, calls: &mut [Call]) -> Result<Vec<f64>, String> {
-        const CALLS: u32 = 200; // well below the launches that the driver queues before it makes the host wait
+        // Well below the launches that the driver queues before it makes the host wait.
+        const CALLS: u32 = 200;
         let mut times = vec![Vec::new(); calls.len()];
         for _batch in 0..41 {
             for (call, times) in calls.iter_mut().zip(&mut times) {

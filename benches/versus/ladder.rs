@@ -1,16 +1,16 @@
-//! The textbook's ladder: every block and every way of joining tiles.
+//! The textbook's ladder: every block with every join of tiles.
 
 use crate::bench::{Bench, Case, Verdict};
 use crate::gpu::{Gpu, told};
 use parascan::{Block, Network, Strategy, Sum, Workspace, scan};
 
-/// Where every combination is timed.
+/// Every combination is timed at this length.
 const N: usize = 1 << 26;
 
 const JOINS: [fn(Block) -> Strategy; 4] =
     [Strategy::Hierarchical, Strategy::Chained, Strategy::LookBack, Strategy::PrefixServer];
 
-/// The steps of the ladder that are timed for all lengths, and drawn (`plot::ladder`), and what they are called there.
+/// The steps of the ladder, timed at all lengths and drawn by `plot::ladder` with these labels.
 pub(crate) const STEPS: [(Strategy, &str); 8] = [
     (Strategy::Hierarchical(Block::Plain(Network::KoggeStone)), "hierarchical, Kogge-Stone"),
     (Strategy::Hierarchical(Block::Plain(Network::KoggeStoneDoubleBuffered)), "hierarchical, double-buffered"),
@@ -22,7 +22,7 @@ pub(crate) const STEPS: [(Strategy, &str); 8] = [
     (Strategy::Auto, "parascan's own"),
 ];
 
-/// As in a row: `_chained_plain_kogge_stone`.
+/// The suffix of a strategy's row: `_chained_plain_kogge_stone`.
 pub(crate) fn suffix(strategy: Strategy) -> String {
     let mut suffix = String::new();
     for c in format!("{strategy:?}").chars().filter(|c| c.is_ascii_alphabetic()) {
@@ -44,7 +44,7 @@ pub(crate) fn ladder(gpu: &Gpu, verdict: &Verdict) {
         for network in Network::ALL {
             row(N, join(Block::Plain(network)), false);
             row(N, join(Block::Coarsened(network)), false);
-            // Inclusive scans by both are the same.
+            // Plain and shifted blocks differ only in exclusive scans.
             row(N, join(Block::Plain(network)), true);
             row(N, join(Block::Shifted(network)), true);
         }
@@ -58,7 +58,8 @@ pub(crate) fn ladder(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
-/// Each step once, for a profiler to watch, with its kernels in order and the bytes that they should move.
+/// Runs each step once for a profiler, and prints its kernels in order and the bytes it should
+/// move.
 pub(crate) fn traffic(gpu: &Gpu, verdict: &Verdict) {
     let run = || -> Result<(), String> {
         let stream = &gpu.stream;
@@ -70,7 +71,7 @@ pub(crate) fn traffic(gpu: &Gpu, verdict: &Verdict) {
             told("prepare", sum.prepare(N, &mut workspace))?;
             told("scan", sum.workspace(&mut workspace).run_into(&x, &mut y))?;
             gpu.synchronize()?;
-            // The way that is parascan's own is a single pass, and does not count.
+            // `Strategy::Auto` is a single pass and has no `Work`.
             let (launches, read, written) = scan::<Sum, f32>()
                 .strategy(strategy)
                 .work(N)

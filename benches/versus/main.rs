@@ -1,6 +1,8 @@
-//! parascan, CUB, a copy and an empty kernel on the same buffers, in one run, on one stream.
+//! parascan, CUB, a device-to-device copy and an empty kernel, on the same buffers, in one run, on
+//! one stream.
 //!
-//! `cargo bench --bench versus --features cub -- --FLAG`; without the feature `cub` parascan and the copy alone.
+//! `cargo bench --bench versus --features cub -- --FLAG`. Without the feature `cub` only parascan
+//! and the copy run.
 //!
 //! | flag | rows | file |
 //! |---|---|---|
@@ -23,29 +25,31 @@
 //! | `--sort-patterns` | sort: keys that are sorted, equal, few values, 2^28 | `sort.rs` |
 //! | `--sort-longest` | sort: 2^29 keys and pairs, and 2^30 | `sort.rs` |
 //!
-//! `--plot FILE FOLDER` draws what `--sweep` printed into FILE, and `--plot-ladder FILE FOLDER` what `--ladder` printed
-//! (`plot.rs`). Neither needs a GPU.
+//! `--plot FILE FOLDER` draws the rows that `--sweep` printed into FILE; `--plot-ladder FILE
+//! FOLDER` draws those of `--ladder` (`plot.rs`). Neither needs a GPU.
 //!
-//! CUB comes from the toolkit of the nvcc that build.rs finds: `PARASCAN_NVCC`, `PATH`, `CUDA_HOME`, `CUDA_PATH`,
-//! `/usr/local/cuda`.
+//! CUB comes from the toolkit of the nvcc that build.rs finds: `PARASCAN_NVCC`, `PATH`,
+//! `CUDA_HOME`, `CUDA_PATH`, `/usr/local/cuda`.
 //!
 //! # The output
 //!
 //! CSV: `# commit, GPU, CUB version`, then `library,what,type,n,median_us,gb_per_s,of_copy`.
 //!
-//! - `median_us` is the device's time between two events around the call: the median of 25 calls, or of 100 short ones,
-//!   after 3 that are not counted. CUB's temporary memory and parascan's workspace are allocated beforehand, and no other
-//!   event is recorded.
-//! - `gb_per_s` counts the least bytes that must move: each input read once, each output written once.
-//! - `of_copy` is that rate over the copy's in the same run.
-//! - Library `copy` with `empty_kernel` or `host_cost` stands for the bare launch.
+//! - `median_us`: device time between two events around the call, the median of 25 calls (100 if
+//!   they are short) after 3 warm-up calls. CUB's temporary memory and parascan's workspace are
+//!   allocated beforehand.
+//! - `gb_per_s` counts the least bytes that must move: each input read once, each output written
+//!   once.
+//! - `of_copy` is that rate as a fraction of the copy's in the same run.
+//! - Library `copy` with `empty_kernel` or `host_cost` is the launch of an empty kernel.
 //! - Suffix `_50`: half of the items are selected, at random.
 //!
 //! # The checks
 //!
-//! Every result is compared with CUB's bit for bit, on data whose sums are exact. A plain loop checks inputs of at most
-//! 2^20 elements, and results that CUB does not have. CUB's partition writes the rejected items in reverse, so a plain
-//! loop checks every partition. Differences go to stderr, and the exit code is 1; it is 2 if nothing could run.
+//! Every result is compared with CUB's bit for bit, on data whose sums are exact. A plain loop
+//! checks inputs of at most 2^20 elements, results that CUB does not have, and every partition,
+//! since CUB's writes the rejected items in reverse. Differences go to stderr, and the exit code is
+//! 1; the exit code is 2 if nothing could run.
 
 mod bench;
 mod compact;
@@ -81,7 +85,8 @@ type Mode = fn(&Gpu, &Verdict);
 type Draw = fn(&Path, &Path) -> Result<(), Box<dyn Error>>;
 
 fn main() -> ExitCode {
-    let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect(); // from cargo
+    // cargo adds `--bench`.
+    let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
     if let [plot, sweep, folder] = &arguments[..]
         && let Some(draw) = match plot.as_str() {
             "--plot" => Some(plot::plot as Draw),
@@ -150,7 +155,7 @@ fn main() -> ExitCode {
     println!("# {}, {name}, {}", option_env!("PARASCAN_COMMIT").unwrap_or("unknown"), cub::version());
     println!("library,what,type,n,median_us,gb_per_s,of_copy");
     let verdict = Verdict::default();
-    // A profiler would watch hundreds of these.
+    // A profiler would record hundreds of empty kernels.
     if !is_watched && let Some(us) = verdict.note("empty_kernel", gpu.medians(4, &mut [&mut || gpu.launch_empty()])) {
         println!("copy,empty_kernel,,0,{:.2},,", us[0]);
     }
@@ -164,7 +169,7 @@ const INCLUSIVE: Case =
     Case { exclusive: false, reverse: false, strategy: Strategy::Auto, offsets: (0, 0), suffix: "", beside_cub: true };
 const EXCLUSIVE: Case = Case { exclusive: true, ..INCLUSIVE };
 
-/// The function for each of the types.
+/// Calls the function for each of the types.
 macro_rules! each {
     ($function:ident, $gpu:ident, $verdict:ident: $($t:ident)*) => { $( $function::<$t>($gpu, $verdict); )* };
 }
@@ -253,7 +258,7 @@ fn views(gpu: &Gpu, verdict: &Verdict) {
     {
         const N: usize = 1 << 28;
         let Some(mut bench) = Bench::<T>::new(gpu, verdict, N) else { return };
-        // In all parts of a line of 128 bytes.
+        // Every remainder modulo a 128-byte line occurs.
         let odd = [(1, 0), (0, 1), (1, 1), (1, 3), (3, 3), (5, 0), (0, 5), (5, 7), (7, 3), (17, 17), (31, 23)];
         for offsets @ (from, to) in [(0, 0)].into_iter().chain(odd) {
             let suffix = if offsets == (0, 0) { String::new() } else { format!("_from_{from}_to_{to}") };

@@ -9,7 +9,7 @@ const ELEMENTS: [&str; 4] = ["f32", "i32", "u64", "f16"];
 const GREY: RGBColor = RGBColor(120, 120, 120);
 const LIBRARIES: [(&str, &str, RGBColor); 3] =
     [("copy", "copy", GREY), ("parascan", "inclusive_sum", BLUE), ("cub", "inclusive_sum", RED)];
-/// Of the steps of the ladder.
+/// The colours of the ladder's steps.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(240, 160, 0),
     RGBColor(200, 90, 0),
@@ -24,7 +24,7 @@ const COLOURS: [RGBColor; 8] = [
 /// log2 n and GB/s.
 type Points = Vec<(f64, f64)>;
 
-/// What a sweep has printed: the machine, and the points by (library, what, element).
+/// The rows of a sweep: the GPU, and the points by (library, what, element).
 struct Sweep {
     machine: String,
     lines: BTreeMap<[String; 3], Points>,
@@ -52,7 +52,7 @@ impl Sweep {
     }
 }
 
-/// Draws `scan-ELEMENT.svg` into `folder` from the lines that `--sweep` has printed into `sweep`.
+/// Draws `scan-ELEMENT.svg` into `folder` from the rows that `--sweep` printed into `sweep`.
 pub(crate) fn plot(sweep: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     let sweep = Sweep::read(sweep)?;
     for element in ELEMENTS {
@@ -66,7 +66,7 @@ pub(crate) fn plot(sweep: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Draws `scan-ladder.svg` into `folder` from the lines that `--ladder` has printed into `sweep`.
+/// Draws `scan-ladder.svg` into `folder` from the rows that `--ladder` printed into `sweep`.
 pub(crate) fn ladder(sweep: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     let sweep = Sweep::read(sweep)?;
     let mut series = vec![("copy", sweep.points("copy", "copy", "f32")?, GREY)];

@@ -44,17 +44,17 @@ impl Device<'_> {
         Ok(copy)
     }
     fn with_room<T: DeviceRepr>(&self, n: usize) -> Result<CudaSlice<T>, String> {
-        // SAFETY: plain data, which is written before it is read.
+        // SAFETY: every bit pattern is a valid value, and the buffer is written before it is read.
         told("device memory", unsafe { self.gpu.stream.alloc::<T>(n) })
     }
     fn at<T>(&self, memory: &CudaSlice<T>) -> CUdeviceptr {
         memory.device_ptr(&self.gpu.stream).0
     }
-    /// Microseconds of a copy of so many bytes.
+    /// Microseconds of a copy of `bytes` bytes.
     fn copy(&self, what: &str, n: usize, bytes: usize) -> Result<f64, String> {
         let (from, to) = (self.with_room::<u8>(bytes)?, self.with_room::<u8>(bytes)?);
         let (from, to) = (self.at(&from), self.at(&to));
-        // SAFETY: both have so many bytes, and live until `medians` has waited.
+        // SAFETY: both buffers hold that many bytes, and outlive the wait in `medians`.
         let us = self.gpu.medians(batches(bytes), &mut [&mut || unsafe { self.gpu.copy(from, to, bytes) }])?[0];
         print("copy", "copy", what, n, us, 2 * bytes, 1.0);
         Ok(us)
@@ -83,7 +83,7 @@ impl Device<'_> {
     }
 }
 
-/// Offsets of 8 bytes from sizes of 4, of which there are `n`.
+/// Offsets of 8 bytes from `n` sizes of 4 bytes.
 fn find(gpu: &Gpu, n: usize) -> Result<(), String> {
     let device = Device { gpu };
     let sizes: Vec<u32> = (0..n).into_par_iter().map(|i| noise(i) as u32).collect();
@@ -105,9 +105,9 @@ fn find(gpu: &Gpu, n: usize) -> Result<(), String> {
     let needed = cub.map_or(Ok(0), |cub| cub.temporary_bytes(n as u32, stream))?;
     let memory = device.with_room::<u8>(needed.max(1))?;
     let temporary = (device.at(&memory), needed);
-    // SAFETY: `n` sizes, room for as many offsets, and the temporary memory, which lives to the end of this function.
+    // SAFETY: the buffers hold `n` sizes and `n` offsets; the temporary memory outlives the call.
     let mut theirs = cub.map(|cub| move || unsafe { cub.launch(temporary, from, to, n as u32, stream) });
-    // SAFETY: the buffers are as long.
+    // SAFETY: each buffer is as long as the filled and compared range.
     unsafe {
         gpu.fill(to, 0xa5, 8 * n)?;
         ours()?;
@@ -122,10 +122,11 @@ fn find(gpu: &Gpu, n: usize) -> Result<(), String> {
     device.time(("offsets", "u32_u64", n), 8 * n, 12 * n, &mut ours, theirs)
 }
 
-/// Packs and expands segments of `sizes` bytes: `pack` finds the offsets and copies, CUB copies.
+/// Packs and expands segments of `sizes` bytes. `pack` computes the offsets and copies; CUB only
+/// copies.
 fn gather(gpu: &Gpu, what: &str, sizes: &[u32], is_shuffled: bool) -> Result<(), String> {
     let (device, n) = (Device { gpu }, sizes.len());
-    // Where each lies among the items: one after the other, or the same in another order, with a byte between two.
+    // The segments lie one after the other or shuffled, with a byte between two.
     let mut order: Vec<u32> = (0..n as u32).collect();
     if is_shuffled {
         order.par_sort_unstable_by_key(|&i| noise(i as usize));
@@ -164,10 +165,10 @@ fn gather(gpu: &Gpu, what: &str, sizes: &[u32], is_shuffled: bool) -> Result<(),
     let needed = cub.map_or(Ok(0), |cub| cub.temporary_bytes(n as u32, stream))?;
     let memory = device.with_room::<u8>(needed.max(1))?;
     let temporary = (device.at(&memory), needed);
-    // SAFETY: lists of `n` addresses, of segments and of room for them, and of their sizes; the temporary memory lives to the end of
-    // this function.
+    // SAFETY: the lists hold `n` source addresses, destination addresses and sizes; the temporary
+    // memory lives to the end of this function.
     let mut theirs = cub.map(|cub| move || unsafe { cub.launch(temporary, lists, n as u32, stream) });
-    // SAFETY: the buffers are as long.
+    // SAFETY: each buffer is as long as the filled and compared range.
     unsafe {
         gpu.fill(to, 0xa5, total)?;
         ours()?;
@@ -189,7 +190,7 @@ fn gather(gpu: &Gpu, what: &str, sizes: &[u32], is_shuffled: bool) -> Result<(),
     let at = device.at(&found);
     told("prepare", expand::<u32>().prepare(&mut workspace))?;
     let mut ours = || told("expand", expand::<u32>().workspace(&mut workspace).run_into(&offsets_in, &mut found));
-    // SAFETY: the buffers are as long.
+    // SAFETY: each buffer is as long as the filled and compared range.
     unsafe {
         gpu.fill(at, 0xa5, 4 * total)?;
         ours()?;

@@ -1,4 +1,5 @@
-//! Shapes of the scan kernel, and ways of joining its tiles: what a line of `src/cuda/scan/tuning.rs` is chosen from.
+//! Times the scan kernel by shape and by join: a row of `src/cuda/scan/tuning.rs` is chosen from
+//! these.
 
 use crate::bench::{Bench, Verdict, print};
 use crate::data::{Known, Sample};
@@ -9,21 +10,21 @@ use parascan::cudarc::driver::{CudaSlice, DevicePtr};
 use parascan::{Sum, scan};
 use std::ffi::c_void;
 
-/// Lengths of input, in bytes, for which the best shape is looked for; at the last one every join is timed.
+/// Input lengths in bytes. The best shape is found for each; every join is timed at the last.
 const LENGTHS: [usize; 6] = [1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28, 1 << 30];
 
 /// (warps of a block, vectors of a lane)
 const SHAPES: [(usize, usize); 11] =
     [(8, 3), (8, 5), (8, 7), (4, 5), (4, 7), (4, 9), (4, 11), (4, 13), (6, 7), (12, 5), (16, 3)];
 
-/// A way of joining tiles.
+/// A join of tiles.
 struct Join {
     name: &'static str,
-    /// In C++.
+    /// Its C++ type.
     class: &'static str,
-    /// One more block serves it, with prefixes so many bytes apart.
+    /// If one more block serves prefixes: the bytes between two prefixes.
     served: Option<usize>,
-    /// Its results are right.
+    /// Whether its results are right.
     right: bool,
 }
 
@@ -36,7 +37,7 @@ const JOINS: [Join; 6] = [
     Join { name: "no_join", class: "NoJoin", served: None, right: false },
 ];
 
-/// A timed kernel.
+/// A timed shape.
 #[derive(Clone, Copy)]
 struct Row {
     bytes: usize,
@@ -45,11 +46,12 @@ struct Row {
     us: f64,
 }
 
-/// The addition of an element in C++: the element, the carry, to the carry, from it, two at once.
+/// Addition in C++: the element, the carry, `lift`, `lower`, the type that combines two elements at
+/// once.
 struct Addition(&'static str, &'static str, &'static str, &'static str, &'static str);
 
-/// The kernel with every join, for one shape. `NoJoin` leaves the prefixes out: what a scan costs without them is the most
-/// that any join can reach.
+/// The kernel of one shape, with every join. `NoJoin` leaves the prefixes out: its rate is the
+/// upper bound of any join.
 fn source(Addition(element, carry, lift, lower, pairs): &Addition, (warps, vectors): (usize, usize)) -> String {
     let mut text = format!(
         "#include \"scan/scan.cuh\"
@@ -104,7 +106,8 @@ where
         let what = format!("shape {} x {}, {}", shape.0, shape.1, T::NAME);
         verdict.note(&what, bench.shape(&addition, shape, &mut rows));
     }
-    // The lines for the table, one for each length: whoever copies them leaves out those that are like their neighbours.
+    // Prints the three best shapes of each length as rows of the table. Rows like their neighbours
+    // need not be copied.
     for bytes in LENGTHS {
         let mut here: Vec<Row> = rows.iter().copied().filter(|row| row.bytes == bytes).collect();
         here.sort_by(|a, b| a.us.total_cmp(&b.us));
@@ -121,7 +124,7 @@ impl<T: Sample> Bench<'_, T>
 where
     Sum: Known<T>,
 {
-    /// Checks and times the kernel in one shape, with every join.
+    /// Checks and times one shape with every join.
     fn shape(&mut self, addition: &Addition, shape: (usize, usize), rows: &mut Vec<Row>) -> Result<(), String> {
         let longest = LENGTHS[LENGTHS.len() - 1];
         let names = JOINS.map(|join| join.name);
@@ -145,7 +148,7 @@ where
                 (&raw const from).cast(),
                 (&raw const to).cast(),
                 (&raw const n).cast(),
-                (&raw const init).cast(), // no carry is wider
+                (&raw const init).cast(), // 8 bytes, as many as the widest carry has
                 (&raw const flags).cast(),
                 (&raw const words).cast(),
                 (&raw const tiles).cast(),
@@ -156,11 +159,12 @@ where
                 }
                 let blocks = tiles + u32::from(served.is_some() && tiles > 1);
                 let stream = gpu.stream.cu_stream();
-                // SAFETY: the kernel's arguments, in order; the buffers outlive the wait for the stream in `medians`.
+                // SAFETY: the kernel's arguments, in order; the buffers outlive the wait for the
+                // stream in `medians`.
                 let mut call =
                     || told(name, unsafe { kernels.launch(index, blocks, threads as u32, stream, &arguments) });
                 if right {
-                    // SAFETY: both are `length` elements.
+                    // SAFETY: both buffers hold `length` elements.
                     unsafe {
                         gpu.fill(to, 0xa5, bytes)?;
                         call()?;

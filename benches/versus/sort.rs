@@ -10,7 +10,7 @@ use parascan::cudarc::driver::{CudaSlice, DevicePtr};
 use parascan::{SortKey, sort};
 use std::cmp::Ordering;
 
-/// Rows of each type of keys, in an order, with buffers for so many.
+/// Runs `$rows` for each key type and its order, with buffers for `$n` keys.
 macro_rules! each_type {
     ($gpu:ident, $verdict:ident, $n:expr, |$sorts:ident| $rows:expr, $($t:ident $order:expr;)*) => { $(
         if let Some(mut $sorts) = Sorts::<$t>::new($gpu, $verdict, $n, $order) {
@@ -19,7 +19,7 @@ macro_rules! each_type {
     )* };
 }
 
-/// The lengths, the types, and pairs.
+/// Random keys of every type, and `u32` pairs and source indices, over the length.
 pub(crate) fn sorts(gpu: &Gpu, verdict: &Verdict) {
     const N: usize = 1 << 28;
     if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, N, u32::cmp) {
@@ -40,7 +40,7 @@ pub(crate) fn sorts(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
-/// Every length, in steps of half a power of two.
+/// Random keys of every type, and `u32` pairs, at every half power of two.
 pub(crate) fn sweep(gpu: &Gpu, verdict: &Verdict) {
     const LAST: usize = 26;
     let lengths = |first: usize| (first..=LAST).flat_map(|log| [1 << log, 3 << (log - 1)]).filter(|&n| n <= 1 << LAST);
@@ -62,7 +62,7 @@ pub(crate) fn sweep(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
-/// The longest: of four bytes and more they take large buckets.
+/// The longest inputs, for which keys of 4 bytes and more take large buckets.
 pub(crate) fn longest(gpu: &Gpu, verdict: &Verdict) {
     const N: usize = 1 << 29;
     each_type! {
@@ -87,7 +87,7 @@ pub(crate) fn longest(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
-/// Keys that are anything but random.
+/// Keys of non-random distributions.
 pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
     const N: usize = 1 << 28;
     let patterns = [
@@ -146,7 +146,7 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
-/// A bench, and the values beside the keys.
+/// A bench with the buffers of the payload.
 struct Sorts<'g, T> {
     bench: Bench<'g, T>,
     order: fn(&T, &T) -> Ordering,
@@ -158,17 +158,18 @@ struct Sorts<'g, T> {
 type Run<'g, T> = fn(&mut Sorts<'g, T>, &str, usize) -> Result<(), String>;
 
 impl<'g, T: Sample + SortKey> Sorts<'g, T> {
-    /// For up to `n` keys.
+    /// Allocates for up to `n` keys.
     fn new(gpu: &'g Gpu, verdict: &'g Verdict, n: usize, order: fn(&T, &T) -> Ordering) -> Option<Self> {
         let bench = Bench::new(gpu, verdict, n)?;
-        // SAFETY: plain data, which is written before it is read.
+        // SAFETY: every bit pattern is a valid value, and the buffers are written before they are
+        // read.
         let memory = || told("device memory", unsafe { gpu.stream.alloc::<u32>(n) });
         let buffers = memory().and_then(|values| Ok((values, memory()?, memory()?)));
         let (values, values_output, values_kept) = verdict.note(&format!("{}, n {n}", T::NAME), buffers)?;
         Some(Sorts { bench, order, values, values_output, values_kept })
     }
 
-    /// Draws the keys, and checks and times what `run` does with them.
+    /// Draws the keys, then checks and times `run` on them.
     fn row(&mut self, what: &str, n: usize, draw: Draw, run: Run<'g, T>) {
         let what = format!("sort_{what}");
         let result = self.bench.draw(draw, n, 0).and_then(|()| run(self, &what, n));
@@ -181,7 +182,7 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
     fn pairs(&mut self, what: &str, n: usize) -> Result<(), String> {
         self.run(what, n, Values::Beside)
     }
-    /// CUB sorts pairs of keys and numbers that are there.
+    /// CUB has no sort of source indices: it sorts pairs of keys and stored indices.
     fn indices(&mut self, what: &str, n: usize) -> Result<(), String> {
         self.run(what, n, Values::Numbers)
     }
@@ -226,12 +227,13 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
         let with = |address: CUdeviceptr| if kind == Values::None { 0 } else { address };
         let sorting = Sorting {
             keys: view.device_ptr(&gpu.stream).0,
-            values: with(beside.device_ptr(&gpu.stream).0), // numbers too: the row before has left them there
+            // Also for source indices: the row before stored them there.
+            values: with(beside.device_ptr(&gpu.stream).0),
             keys_output: to,
             values_output: with(values_to),
             n: n as u64,
         };
-        // By 64-bit lengths, and by int where they fit; the faster one is printed.
+        // CUB by 64-bit lengths, and by int where they fit; the faster one is printed.
         let forms = [Some(true), (n < 1 << 31).then_some(false)].into_iter().flatten();
         let forms: Vec<CubSort> = forms.filter_map(|by_64_bits| CubSort::find(T::NAME, by_64_bits)).collect();
         let mut needed = 0;
@@ -241,8 +243,8 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
         // SAFETY: CUB writes it before it reads it.
         let memory = told("CUB's memory", unsafe { gpu.stream.alloc::<u8>(needed.max(1)) })?;
         let temporary = (memory.device_ptr(&gpu.stream).0, needed);
-        // SAFETY: `n` keys and values, and room for as many; the temporary memory lives to the end of this function, which waits for
-        // the stream.
+        // SAFETY: the buffers hold `n` keys and values; the temporary memory lives to the end of
+        // this function, which waits for the stream.
         let theirs = |cub: &CubSort| {
             let cub = *cub;
             move || unsafe { cub.launch(temporary, &sorting, stream) }
@@ -250,7 +252,7 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
         let mut theirs: Vec<_> = forms.iter().map(theirs).collect();
 
         // ---- the check: poison, ours to `kept`, poison, theirs
-        // SAFETY (of all in this block): the addresses are of the buffers and as long.
+        // SAFETY (of all in this block): each address is of a buffer of at least as many bytes.
         unsafe {
             gpu.fill(to, 0xa5, bytes)?;
             gpu.fill(values_to, 0xa5, 4 * n)?;
@@ -279,7 +281,7 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
             }
         }
 
-        // ---- the clock
+        // ---- timing
         let mut calls: Vec<Call> = vec![&mut ours];
         calls.extend(theirs.iter_mut().map(|theirs| theirs as Call));
         let times = gpu.medians(batches(bytes), &mut calls)?;
@@ -295,12 +297,12 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
     }
 }
 
-/// What goes with the keys.
+/// The payload of the keys.
 #[derive(Clone, Copy, PartialEq)]
 enum Values {
     None,
-    /// 4 bytes each.
+    /// A stored payload of 4 bytes.
     Beside,
-    /// The places of the keys, and the keys go nowhere.
+    /// Source indices, without the sorted keys.
     Numbers,
 }

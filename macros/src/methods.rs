@@ -122,7 +122,8 @@ pub(crate) fn integer(number: &str, value: i128) -> String {
 /// An integer as C++ writes it.
 pub(crate) fn digits(value: i128) -> String {
     match i64::try_from(value) {
-        Ok(i64::MIN) => format!("{} - 1", i64::MIN + 1), // C++ has no negative literals, and its greatest literal is one too small
+        // C++ has no negative literals, and its greatest literal is one too small.
+        Ok(i64::MIN) => format!("{} - 1", i64::MIN + 1),
         Ok(value) => value.to_string(),
         Err(_) => format!("{value}ull"),
     }

@@ -40,7 +40,7 @@ fn refused(body: TokenStream, words: &[&str]) {
 
 const LITERAL: &str = "the type of this literal is unknown; add a suffix, as in `0_u32`, or give the `let` a type";
 
-// ---- expressions -----------------------------------------------------------------------------------------------------------
+// ---- expressions --------------------------------------------------------------------------------
 
 #[test]
 fn operators() {
@@ -150,7 +150,7 @@ fn functions_of_the_template() {
     }
 }
 
-// ---- values of conditions and blocks -----------------------------------------------------------------------------------------
+// ---- values of conditions and blocks ------------------------------------------------------------
 
 #[test]
 fn conditions_as_values() {
@@ -247,7 +247,7 @@ fn blocks_as_operands() {
     refused(quote!(a + { return b }), &["a block that is a value cannot contain `return`"]);
 }
 
-// ---- statements ----------------------------------------------------------------------------------------------------------------
+// ---- statements ---------------------------------------------------------------------------------
 
 #[test]
 fn variables() {
@@ -389,7 +389,7 @@ fn loops() {
     );
 }
 
-// ---- structs -------------------------------------------------------------------------------------------------------------------
+// ---- structs ------------------------------------------------------------------------------------
 
 #[test]
 fn structs() {
@@ -467,7 +467,7 @@ fn arguments_of_a_predicate() {
     assert_eq!(translated(keeps).as_deref(), Ok(text));
 }
 
-// ---- the copy in which Rust checks the types -----------------------------------------------------------------------------------
+// ---- the copy in which Rust checks the types ----------------------------------------------------
 
 /// The body of the copy.
 #[track_caller]
@@ -517,7 +517,7 @@ fn operands_and_receivers_are_numbers() {
     );
 }
 
-// ---- the rest ------------------------------------------------------------------------------------------------------------------
+// ---- the rest -----------------------------------------------------------------------------------
 
 #[test]
 fn what_is_refused() {
@@ -592,7 +592,7 @@ fn errors_become_compile_errors() {
     assert!(text.contains("compile_error") && text.contains("not translated to CUDA"), "{text}");
 }
 
-// ---- names -------------------------------------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 fn field_names(names: &str) -> Vec<String> {
     let text = cpp::field_names(names.parse().expect("tokens")).to_string();

@@ -1,4 +1,5 @@
-//! The hand-over: every tile publishes its aggregate and receives its exclusive prefix, and no thread depends on another.
+//! The hand-over: every tile publishes its aggregate and receives its exclusive prefix, and no
+//! thread depends on another.
 //!
 //! In pseudo-code, for one thread:
 //!
@@ -22,31 +23,36 @@
 use super::sync::{AtomicBool, AtomicUsize, Once};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
-/// Gives each of `tiles` tiles the combination of everything before it, on all threads of rayon's current pool.
+/// Gives each of `tiles` tiles the combination of everything before it, on all threads of rayon's
+/// current pool.
 ///
-/// - `aggregate(t)` gives the state of tile `t` by itself, and a value that is kept until the tile is finished.
+/// - `aggregate(t)` returns the state of tile `t` alone, and a value kept until the tile is
+///   finished.
 /// - `combine(earlier, later)` is associative; it need not be commutative.
-/// - `finish(t, prefix, kept)` is given `first` and the aggregates of the tiles `0..t`, combined. The prefix is `None`
-///   only for tile 0 and only if `first` is.
+/// - `finish(t, prefix, kept)` gets the combination of `first` and the aggregates of the tiles
+///   `0..t`. The prefix is `None` only for tile 0 and only if `first` is.
 ///
 /// Returns `first` and all aggregates, combined: `None` if there are no tiles and no `first`.
 ///
-/// `aggregate` and `finish` are called once for each tile, `finish` after `aggregate`, which happens before it. Tiles
-/// are aggregated about in order and finished in any. The state may be large, such as the 256 counters of a radix sort.
+/// `aggregate` and `finish` are called once for each tile, `finish` after `aggregate`, which
+/// happens before it. Tiles are aggregated about in order and finished in any. The state may be
+/// large, such as the 256 counters of a radix sort.
 ///
-/// Every prefix is `combine(combine(combine(first, a0), a1), a2)` and so on, whatever the threads do, so that rounded
-/// results are the same bits in every run.
+/// Every prefix is `combine(combine(combine(first, a0), a1), a2)` and so on, however the threads
+/// are scheduled, so rounded results have the same bits in every run.
 ///
-/// The call returns when all tiles are finished. No thread depends on another in between: it may give one some 50 us to bring
-/// a prefix, and then does other work. So `combine` and the others may enter rayon, or this function again. A panic in any
-/// of them ends the work early and reaches the caller.
+/// The call returns when all tiles are finished. No thread depends on another in between: a thread
+/// polls for a prefix for at most some 50 us, then does other work. So the closures may enter
+/// rayon, or this function again. A panic in any of them ends the work early and reaches the
+/// caller.
 ///
-/// Takes `tiles` calls of each closure, and memory for two states and the kept value of each tile. With one tile or one
-/// thread nothing is allocated.
+/// Takes `tiles` calls of each closure, and memory for two states and the kept value of each tile.
+/// With one tile or one thread nothing is allocated.
 ///
-/// This is the single-pass scan of Merrill and Garland ("Single-pass Parallel Prefix Scan with Decoupled Look-back",
-/// 2016) with the direction reversed: there a tile looks back and waits until it has found its prefix; here a tile whose
-/// prefix is missing is parked, and the thread that brings the prefix continues with it.
+/// This is the single-pass scan of Merrill and Garland ("Single-pass Parallel Prefix Scan with
+/// Decoupled Look-back", 2016) with the direction reversed: there a tile looks back and waits until
+/// it has found its prefix; here a tile whose prefix is missing is parked, and the thread that
+/// brings the prefix continues with it.
 ///
 /// # Example
 /// ```
@@ -83,8 +89,9 @@ where
     })
 }
 
-/// [`hand_over`] in which `finish` is also given the tile that the thread will aggregate next, if there is one. `finish` may
-/// aggregate it meanwhile, and then returns the result of `aggregate`: memory is read and written at the same time.
+/// [`hand_over`] in which `finish` also gets the tile that the thread will aggregate next, if any.
+/// `finish` may aggregate that tile and return the result of `aggregate`: then memory is read and
+/// written at the same time.
 pub(super) fn hand_over_ahead<S, K>(
     tiles: usize,
     first: Option<S>,
@@ -151,7 +158,7 @@ struct Crew<S, K, A, C, F> {
     aggregate: A,
     combine: C,
     finish: F,
-    /// The number of threads that could still help: the ones not yet asked, and the ones that found no work and left.
+    /// The number of threads that could still help: not yet asked, or left without work.
     absent: AtomicUsize,
 }
 
@@ -182,16 +189,17 @@ where
 /// The index that ends a stack of ready tiles.
 const NONE: usize = usize::MAX;
 
-/// How often a thread polls for a tile that it has parked to become ready before it goes on to a fresh one: some 50 us at
-/// most, a few times what a tile takes. A tile that is finished at once is still in the cache.
+/// Polls for a parked tile to become ready before the thread draws a fresh one: at most some 50 us,
+/// a few times the work of a tile. A tile finished at once is still in the cache.
 const LINGER: usize = 1000;
-/// How many tiles a thread parks without lingering after it has lingered in vain: the thread that should bring the prefix
-/// may not be running.
+/// Tiles that a thread parks without polling after it has polled in vain: the thread that should
+/// bring the prefix may not be running.
 const PARKS_WITHOUT_LINGERING: usize = 16;
 
 /// The state of one tile in the chain.
 struct Tile<S, K> {
-    /// Whether one of the tile's two events has happened: its aggregate was written, its prefix was written.
+    /// Whether one of the tile's two events has happened: its aggregate was written, its prefix was
+    /// written.
     half: AtomicBool,
     aggregate: Once<S>,
     kept: Once<K>,
@@ -214,29 +222,30 @@ impl<S: Copy, K: Copy> Tile<S, K> {
         }
     }
 
-    /// Reports one of the two events, and returns whether it was the second. Then the caller owns the tile, and everything
-    /// written before either event is visible.
+    /// Reports one of the two events, and returns whether it was the second. Then the caller owns
+    /// the tile, and everything written before either event is visible.
     fn complete(&self) -> bool {
-        // Release what this thread wrote, acquire what the other one did.
+        // Releases this thread's writes, acquires the other thread's.
         self.half.swap(true, AcqRel)
     }
 }
 
-/// The tiles, and one entry more for the total.
+/// The tiles, and an entry for the total.
 struct Chain<S, K> {
     tiles: Box<[Tile<S, K>]>,
     /// The next fresh tile.
     ticket: AtomicUsize,
-    /// The number of threads that have begun to work: it gives each a stack.
+    /// The number of threads that have begun to work, which numbers their stacks.
     workers: AtomicUsize,
-    /// For each worker the top of a stack: tiles that it drew and parked and that have their prefix now.
+    /// The top of each worker's stack: tiles that it drew and parked, and that have their prefix.
     ready: Box<[AtomicUsize]>,
     /// Whether a thread has panicked.
     poisoned: AtomicBool,
 }
 
-// SAFETY: the fields of a tile pass from thread to thread (hence `Send`) and no two threads use them at a time: they belong
-// to the thread that drew the tile, then to the one that completed it, then to the one that took it off the ready stack.
+// SAFETY: the fields of a tile pass from thread to thread (hence `Send`) and no two threads use
+// them at a time: they belong to the thread that drew the tile, then to the one that completed it,
+// then to the one that took it off the ready stack.
 unsafe impl<S: Send, K: Send> Sync for Chain<S, K> {}
 
 impl<S: Copy, K: Copy> Chain<S, K> {
@@ -254,9 +263,9 @@ impl<S: Copy, K: Copy> Chain<S, K> {
         }
     }
 
-    /// What each thread does: work in the order of preference above, until there is none.
+    /// The loop of each thread: work in the order of preference above, until none is left.
     ///
-    /// `recruit` is called for each tile that has become ready and that another thread could finish.
+    /// Calls `recruit` for each tile that has become ready and that another thread could finish.
     fn work(
         &self,
         aggregate: &impl Fn(usize) -> (S, K),
@@ -270,7 +279,8 @@ impl<S: Copy, K: Copy> Chain<S, K> {
         let draw = || Some(self.ticket.fetch_add(1, Relaxed)).filter(|&tile| tile < self.tiles.len() - 1);
         let publish = |tile: usize, (sum, kept): (S, K)| {
             let entry = &self.tiles[tile];
-            // SAFETY: the ticket gave the tile to this thread alone, and others read only after `complete`.
+            // SAFETY: the ticket gave the tile to this thread alone, and others read only after
+            // `complete`.
             unsafe {
                 entry.aggregate.write(sum);
                 entry.kept.write(kept);
@@ -293,7 +303,8 @@ impl<S: Copy, K: Copy> Chain<S, K> {
             let aggregate = match (ready, drawn) {
                 (Some(tile), _) => {
                     let entry = &self.tiles[tile];
-                    // SAFETY: the tile is complete, and this thread owns it: it took it off the ready stack.
+                    // SAFETY: the tile is complete, and this thread owns it: it took it off the
+                    // ready stack.
                     let (prefix, kept) = unsafe { (entry.prefix.read(), entry.kept.read()) };
                     finish(tile, prefix.as_ref(), kept, drawn)
                 }
@@ -315,7 +326,7 @@ impl<S: Copy, K: Copy> Chain<S, K> {
         std::mem::forget(poison);
     }
 
-    /// Polls for a moment whether a tile that this thread has parked becomes ready, and returns whether one did.
+    /// Polls briefly for a tile parked by this thread, and returns whether one became ready.
     fn linger(&self, me: usize) -> bool {
         let polls = if cfg!(any(loom, miri)) { 0 } else { LINGER };
         (0..polls).any(|_| {
@@ -324,15 +335,18 @@ impl<S: Copy, K: Copy> Chain<S, K> {
         })
     }
 
-    /// Extends the prefix of tile `mine`, which is complete, to the tiles after it, as far as their aggregates are written.
+    /// Extends the prefix of tile `mine`, which is complete, to the tiles after it, as far as their
+    /// aggregates are written.
     fn extend_prefixes(&self, mine: usize, combine: &impl Fn(&S, &S) -> S, recruit: &impl Fn()) {
         let mut tile = mine;
         loop {
             let (entry, next) = (&self.tiles[tile], &self.tiles[tile + 1]);
-            // SAFETY: `tile` is complete, and this thread owns it: it completed the tile, and has not pushed it yet.
+            // SAFETY: `tile` is complete, and this thread owns it: it completed the tile, and has
+            // not pushed it yet.
             let (prefix, aggregate) = unsafe { (entry.prefix.read(), entry.aggregate.read()) };
             let prefix = Some(extend(prefix.as_ref(), &aggregate, combine));
-            // SAFETY: only the owner of `tile` writes the next prefix, and others read only after `complete`.
+            // SAFETY: only the owner of `tile` writes the next prefix, and others read only after
+            // `complete`.
             unsafe { next.prefix.write(prefix) };
             self.push(tile);
             if tile != mine {
@@ -360,8 +374,8 @@ impl<S: Copy, K: Copy> Chain<S, K> {
         }
     }
 
-    /// Pops a tile from a worker's stack. A tile is pushed once in its life, so an unchanged top means an unchanged stack:
-    /// there is no ABA problem.
+    /// Pops a tile from a worker's stack. A tile is pushed once in its life, so an unchanged top
+    /// means an unchanged stack: there is no ABA problem.
     fn pop(&self, worker: usize) -> Option<usize> {
         let ready = &self.ready[worker];
         let mut top = ready.load(Acquire);
@@ -378,7 +392,8 @@ impl<S: Copy, K: Copy> Chain<S, K> {
     /// The prefix past the last tile, when all threads have ended.
     fn total(self) -> Option<S> {
         let end = &self.tiles[self.tiles.len() - 1];
-        // SAFETY: the chain is owned, so no thread works on it, and all tiles were completed before the last thread left.
+        // SAFETY: the chain is owned, so no thread works on it, and all tiles were completed before
+        // the last thread left.
         unsafe { end.prefix.read() }
     }
 }
@@ -408,8 +423,8 @@ mod tests {
     /// The prefix that a tile was given, and its kept value.
     type Given = Option<(Option<Text>, usize)>;
 
-    /// What each tile was given, and the total, if `threads` threads work on the chain. With `ahead` a tile is aggregated
-    /// while another is finished.
+    /// The prefix of each tile, and the total, if `threads` threads work on the chain. With `ahead`
+    /// a tile is aggregated while another is finished.
     fn given(tiles: usize, first: Option<Text>, threads: usize, ahead: bool) -> (Vec<Given>, Option<Text>) {
         let seen = Mutex::new(vec![None; tiles]);
         let chain = Chain::new(tiles, first, threads);

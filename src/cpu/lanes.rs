@@ -1,9 +1,11 @@
-//! Scans of tiles by vector instructions, for operators that are one or two of them on machine integers.
+//! Scans of tiles by vector instructions, for operators that are one or two of them on machine
+//! integers.
 //!
-//! A vector of items is scanned by the log-step network of Kogge and Stone ("A Parallel Algorithm for the Efficient
-//! Solution of a General Class of Recurrence Equations", 1973): each lane is combined with the one 1, 2, 4, ... lanes
-//! before it. Between vectors only one combination and one broadcast remain, where a plain loop has a combination for each
-//! item. Items are read and written in order, so whole cache lines may be written past the caches.
+//! A vector of items is scanned by the log-step network of Kogge and Stone ("A Parallel Algorithm
+//! for the Efficient Solution of a General Class of Recurrence Equations", 1973): each lane is
+//! combined with the one 1, 2, 4, ... lanes before it. Between vectors only one combination and one
+//! broadcast remain, where a plain loop has a combination for each item. Items are read and written
+//! in order, so whole cache lines may be written past the caches.
 
 use super::pipeline::{Sink, Source, Steps};
 use crate::{Operator, element::Element, operator::Lanes};
@@ -23,8 +25,9 @@ pub(super) fn has<Op: Operator<T>, T: Element>() -> bool {
     return false;
 }
 
-/// Scans the `len > 0` items from `from` on, and returns the last prefix. Meanwhile the `upcoming` items, at most as many,
-/// are summed, so that memory is read while it is written; their sum is the second result.
+/// Scans the `len > 0` items from `from` on, and returns the last prefix. Meanwhile the `upcoming`
+/// items, at most as many, are summed, so that memory is read while it is written; their sum is the
+/// second result.
 ///
 /// # Panics
 /// Unless [`has`] the operator.
@@ -65,8 +68,8 @@ mod avx2 {
     use super::*;
     use std::{arch::x86_64::*, array, mem::transmute_copy};
 
-    /// How many cache lines ahead of its sum a line is prefetched. With the processor's own prefetching alone a quarter of the
-    /// bandwidth stays unused.
+    /// How many cache lines ahead of its sum a line is prefetched. With the processor's own
+    /// prefetching alone a quarter of the bandwidth stays unused.
     const FETCHED: usize = 64;
 
     /// [`super::scan`] with `L` lanes in a vector.
@@ -98,8 +101,8 @@ mod avx2 {
         let summed = upcoming.is_some();
         let Range { start: mut ahead, end: ahead_end } = upcoming.unwrap_or(0..0);
         let mut ahead_sums = vector([identity; L]);
-        // The prefix in every lane. It stays a vector: through a general register the dependency between vectors takes twice as
-        // long.
+        // The prefix in every lane. It stays a vector: through a general register the dependency
+        // between vectors takes twice as long.
         let mut before = vector([sum; L]);
         while i + per_line <= end {
             if ahead + per_line <= ahead_end {
@@ -185,7 +188,8 @@ mod avx2 {
         }
     }
 
-    /// All bits of each 64-bit lane in which `a` is greater. Before AVX-512 a maximum of 64 bits is made of it.
+    /// All bits of each 64-bit lane in which `a` is greater. Before AVX-512 a maximum of 64 bits is
+    /// made of it.
     #[inline]
     #[target_feature(enable = "avx2")]
     fn is_greater(a: __m128i, b: __m128i, signed: bool) -> __m128i {
@@ -219,7 +223,8 @@ mod avx2 {
         unsafe { transmute_copy(&vector) }
     }
 
-    /// The lanes of `v` moved up by `distance`, which is a power of two, and those of `low` below them.
+    /// The lanes of `v` moved up by `distance`, which is a power of two, and those of `low` below
+    /// them.
     #[inline(always)]
     fn moved_up<C: Element, const L: usize>(v: __m128i, distance: usize, low: __m128i) -> __m128i {
         let low = lanes::<C, L>(low);

@@ -5,8 +5,8 @@
 //! | [`pipeline()`] | a [`Source`] makes carries, a [`Sink`] is given their prefixes | scans, compaction, offsets |
 //! | [`hand_over`] | tiles publish an aggregate and receive a prefix | work on whole tiles, such as a stable counting pass |
 //!
-//! The pipeline stands on the hand-over; scan, compaction and offsets stand on one of the two. The radix sort and segments
-//! stand on neither: their threads share work by histograms and by search.
+//! The pipeline stands on the hand-over; scan, compaction and offsets stand on one of the two. The
+//! radix sort and segments stand on neither: their threads share work by histograms and by search.
 
 pub(crate) mod compact;
 mod handover;
@@ -20,8 +20,9 @@ pub(crate) mod segments;
 pub(crate) mod sort;
 mod sync;
 
-/// A number of bytes or items from which on the engine takes another path. Miri divides it by 256, because it is a thousand
-/// times slower than the machine: a few hundred items then take every path.
+/// A number of bytes or items from which on the engine takes another path. Miri divides it by 256,
+/// because it is a thousand times slower than the machine: a few hundred items then take every
+/// path.
 const fn threshold(size: usize) -> usize {
     if cfg!(miri) { size >> 8 } else { size }
 }

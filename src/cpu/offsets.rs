@@ -1,8 +1,8 @@
-//! Offsets from sizes: the exclusive sum of what each item takes, rounded up for alignment, in a type that is known to
-//! hold it.
+//! Offsets from sizes: the exclusive sum of what each item takes, rounded up for alignment, in a
+//! type that is known to hold it.
 //!
-//! The tile pipeline runs in the offsets' own type. If the sum might not fit it, the exact sum is made first, so that an
-//! overflow is found before anything is written.
+//! The tile pipeline runs in the offsets' own type. If the sum might not fit it, the exact sum is
+//! made first, so that an overflow is found before anything is written.
 
 use super::{
     handover::hand_over,
@@ -57,9 +57,10 @@ offsets! { u32 u64 usize }
 
 /// Start i is the sum of the sizes before i, each rounded up to a multiple of `align`.
 ///
-/// With one start more than sizes the last one is the total. Returns the total, or `None` if it is more than `O` holds;
-/// then nothing was written. Works on the threads of rayon's current pool; inputs of up to 256 KiB stay on the calling
-/// thread and allocate nothing. Sizes are read once more if the type of the offsets does not hold any sum of so many.
+/// With one start more than sizes the last one is the total. Returns the total, or `None` if it is
+/// more than `O` holds; then nothing was written. Works on the threads of rayon's current pool;
+/// inputs of up to 256 KiB stay on the calling thread and allocate nothing. Sizes are read once
+/// more if `O` might not hold the sum.
 ///
 /// # Panics
 /// If `align` is not a power of two, or there are not as many starts as sizes or one more.
@@ -121,7 +122,8 @@ impl<S: Size, O: Offset> Sizes<'_, S, O> {
         units.expect("there is a first value") << self.padding.count_ones()
     }
 
-    /// The sum of the rounded sizes in units of the alignment. A rounded size may not fit `u64`; its units do.
+    /// The sum of the rounded sizes in units of the alignment. A rounded size may not fit `u64`;
+    /// its units do.
     fn units(self, sizes: &[S]) -> u128 {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if is_x86_feature_detected!("avx2") {

@@ -1,8 +1,10 @@
-//! The tile pipeline: a source makes carries, the pipeline combines them in order, and a sink is given the results.
+//! The tile pipeline: a source makes carries, the pipeline combines them in order, and a sink is
+//! given the results.
 //!
-//! A tile is summed, handed over and scanned while it is in the L2 cache. Inside it, [`RUNS`] runs of neighbouring items
-//! advance side by side, a block of items at a time, so the processor works on one run while the additions of the others
-//! are in flight. Operators that have a vector instruction take the tile as a single run (`lanes.rs`).
+//! A tile is summed, handed over and scanned while it is in the L2 cache. Inside it, [`RUNS`] runs
+//! of neighbouring items advance side by side, a block of items at a time, so the processor works
+//! on one run while the additions of the others are in flight. Operators that have a vector
+//! instruction take the tile as a single run (`lanes.rs`).
 
 use super::{
     handover::{hand_over_ahead, in_order},
@@ -14,8 +16,8 @@ use std::{any::TypeId, array, marker::PhantomData, sync::OnceLock};
 
 /// Where the items of a [`pipeline`] come from. `C` is the operator's carry.
 ///
-/// A pipeline of `n` items reads each `i < n` once or twice, and never after item `i` is put. So a sink may overwrite item
-/// `i` of the source with the result for item `i`.
+/// A pipeline of `n` items reads each `i < n` once or twice, and never after item `i` is put. So a
+/// sink may overwrite item `i` of the source with the result for item `i`.
 ///
 /// Sources are copied into the inner loops: make them a few pointers, lengths and references.
 pub trait Source<C>: Copy + Sync {
@@ -31,7 +33,8 @@ pub trait Source<C>: Copy + Sync {
     /// The carry of one item alone.
     fn carry(&self, item: &Self::Item) -> C;
 
-    /// This thread will read the `count` items from `i` on soon, and the source may prefetch them. Some of them may not exist.
+    /// This thread will read the `count` items from `i` on soon, and the source may prefetch them.
+    /// Some of them may not exist.
     #[inline(always)]
     fn prefetch(&self, i: usize, count: usize) {
         let _ = (i, count);
@@ -42,8 +45,9 @@ pub trait Source<C>: Copy + Sync {
 ///
 /// Sinks are copied into the inner loops, as sources are.
 pub trait Sink<I, C>: Copy + Sync {
-    /// Takes the results for item `i`: `exclusive` combines the initial value and all items before `i`, `inclusive` the
-    /// same and item `i`. Only the first item, and only without an initial value, has no `exclusive`.
+    /// Takes the results for item `i`: `exclusive` combines the initial value and all items before
+    /// `i`, `inclusive` the same and item `i`. Only the first item, and only without an initial
+    /// value, has no `exclusive`.
     ///
     /// A pipeline of `n` items calls it once for each `i < n`, in any order and on several threads.
     fn put(&self, i: usize, item: I, exclusive: Option<C>, inclusive: C);
@@ -65,48 +69,55 @@ pub trait Sink<I, C>: Copy + Sync {
         let _ = i;
     }
 
-    /// How many items, from `i` on, lie before the first that begins a cache line of what the sink writes. The pipeline
-    /// tries to put whole lines without pause.
+    /// How many items, from `i` on, lie before the first that begins a cache line of what the sink
+    /// writes. The pipeline tries to put whole lines without pause.
     #[inline(always)]
     fn lead(&self, i: usize) -> usize {
         let _ = i;
         0
     }
 
-    /// This thread has put all items of a tile. The sink does what must happen before other threads read them. Not called
-    /// after a panic.
+    /// This thread has put all items of a tile. The sink does what must happen before other threads
+    /// read them. Not called after a panic.
     #[inline(always)]
     fn flush(&self) {}
 }
 
-/// Reads `n` items from `source`, combines their carries in order by `Op`, and gives `sink` the prefixes of each.
+/// Reads `n` items from `source`, combines their carries in order by `Op`, and gives `sink` the
+/// prefixes of each.
 ///
-/// `init`, if there is one, comes before the first item. Returns the combination of everything, which is the last
-/// inclusive prefix; without items it is `init`. `T` only selects the operator: items may be of any type.
+/// `init`, if there is one, comes before the first item. Returns the combination of everything,
+/// which is the last inclusive prefix; without items it is `init`. `T` only selects the operator:
+/// items may be of any type.
 ///
-/// Works on the threads of rayon's current pool and returns when all is done. Inputs of up to 256 KiB stay on the
-/// calling thread and allocate nothing. Items are read twice, the second time from the cache, and combined about twice,
-/// so the memory moved is what the source reads and the sink writes, once. Operators of the catalog that are one instruction
-/// on integers (a maximum of 64 bits is two) run in vector registers where the processor has AVX2. A panic of the operator, the
-/// source or the sink reaches the caller; some items have been put then. Any of them may enter rayon or another pipeline.
+/// Works on the threads of rayon's current pool and returns when all is done. Inputs of up to 256
+/// KiB stay on the calling thread and allocate nothing. Items are read twice, the second time from
+/// the cache, and combined about twice, so the memory moved is what the source reads and the sink
+/// writes, once. Operators of the catalog that are one instruction on integers (a maximum of 64
+/// bits is two) run in vector registers where the processor has AVX2. A panic of the operator, the
+/// source or the sink reaches the caller; some items have been put then. Any of them may enter
+/// rayon or another pipeline.
 ///
 /// # Same bits
 ///
-/// How partial results are grouped follows from `n` and the types alone, never from the number of threads or from
-/// timing. A tile is 8 runs of 32 832 bytes of items (of `max(1, 32832 / size)` items), the last tile what is left. A
-/// tile of at least 128 items is cut into 8 runs of `len / 8` items, the last run with the remainder; a shorter one is a
-/// single run. Then, with every bracket closed from the left:
+/// How partial results are grouped follows from `n` and the types alone, never from the number of
+/// threads or from timing. A tile is 8 runs of 32 832 bytes of items (of `max(1, 32832 / size)`
+/// items), the last tile what is left. A tile of at least 128 items is cut into 8 runs of `len / 8`
+/// items, the last run with the remainder; a shorter one is a single run. Then, with every bracket
+/// closed from the left:
 ///
 /// - a run's sum is `x0 + x1 + x2 ...`, a tile's aggregate is the sum of its runs' sums;
-/// - a tile's prefix is `init + tile0 + tile1 ...`, a run's prefix is `tile's prefix + run0 + run1 ...`;
+/// - a tile's prefix is `init + tile0 + tile1 ...`, a run's prefix is `tile's prefix + run0 + run1
+///   ...`;
 /// - item `k` of a run is given `run's prefix + x0 + ... + xk`.
 ///
 /// Operators that are exactly associative may be grouped in any other way.
 ///
 /// # Source
 ///
-/// Tiles are joined by [`hand_over`](super::hand_over). The cut into runs is the "scan-then-propagate by columns" of vector processors
-/// (Chatterjee, Blelloch and Zagha, "Scan Primitives for Vector Computers", 1990), inside one tile.
+/// Tiles are joined by [`hand_over`](super::hand_over). The cut into runs is the
+/// "scan-then-propagate by columns" of vector processors (Chatterjee, Blelloch and Zagha, "Scan
+/// Primitives for Vector Computers", 1990), inside one tile.
 ///
 /// # Example
 /// ```
@@ -150,10 +161,11 @@ where
 pub(super) const RUNS: usize = 8;
 /// A run that is shorter than this is not worth its start.
 pub(super) const SHORTEST_RUN: usize = 16;
-/// Items of one run before the next run's turn: enough to finish a cache line, few enough that the processor's window
-/// spans several runs.
+/// Items of one run before the next run's turn: enough to finish a cache line, few enough that the
+/// processor's window spans several runs.
 const BLOCK: usize = 16;
-/// Bytes of a run of a full tile: 513 cache lines. Eight of them are an eighth of a 2 MiB L2 cache. A power of two would put the runs into the same sets of the L1 cache.
+/// Bytes of a run of a full tile: 513 cache lines. Eight of them are an eighth of a 2 MiB L2 cache.
+/// A power of two would put the runs into the same sets of the L1 cache.
 const RUN_BYTES: usize = threshold(513 * 64);
 /// Bytes of input up to which a second thread does not pay.
 const SMALL_BYTES: usize = threshold(256 << 10);
@@ -193,7 +205,8 @@ where
     Snk: Sink<Src::Item, Op::Carry>,
 {
     let steps = Steps { source, sink, combine: Op::combine };
-    // Constants, so that vectors are not compiled for other operators, nor runs where the caller asks for vectors.
+    // Constants, so that vectors are not compiled for other operators, nor runs where the caller
+    // asks for vectors.
     if const { !matches!(Op::LANES, Lanes::No) } && lanes::has::<Op, T>() {
         let tiles = InLanes { steps, operator: PhantomData::<fn(Op, T)> };
         return joined(n, init, &tiles, Op::combine, Op::ASSOCIATIVITY, shape);
@@ -204,13 +217,13 @@ where
     joined(n, init, &InRuns { steps }, Op::combine, Op::ASSOCIATIVITY, shape)
 }
 
-/// The work on one tile. Sources, sinks and operators are hidden behind it, so the code that joins tiles is compiled once
-/// for each type of carry.
+/// The work on one tile. Sources, sinks and operators are hidden behind it, so the code that joins
+/// tiles is compiled once for each type of carry.
 trait Tiles<C>: Sync {
     /// The sum of a tile, and those of its runs.
     fn fold(&self, tile: Cut) -> (C, [C; RUNS]);
-    /// Scans a tile, given the sums of its runs, and returns its last prefix. Meanwhile the tile `upcoming` is prefetched, or
-    /// folded: then the second result is its fold.
+    /// Scans a tile, given the sums of its runs, and returns its last prefix. Meanwhile the tile
+    /// `upcoming` is prefetched, or folded: then the second result is its fold.
     fn scan(&self, tile: Cut, prefix: Option<C>, sums: [C; RUNS], upcoming: Option<Cut>)
     -> (C, Option<(C, [C; RUNS])>);
 }
@@ -305,7 +318,8 @@ where
         upcoming: Option<Cut>,
     ) -> (Op::Carry, Option<(Op::Carry, [Op::Carry; RUNS])>) {
         let upcoming = upcoming.map(|next| next.from..next.from + next.len);
-        // For one thread alone, two lanes take longer than a loop, unless items have to be converted.
+        // For one thread alone, two lanes take longer than a loop, unless items have to be
+        // converted.
         let is_loop = tile.run == 0 && size_of::<Op::Carry>() == 8 && TypeId::of::<Op::Carry>() == TypeId::of::<T>();
         let (last, sum) = if is_loop {
             (self.steps.scan_run(tile.from, tile.len, prefix), None)
@@ -385,8 +399,8 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
         sum
     }
 
-    /// Scans a tile, given the sums of its runs, and returns its last prefix. Meanwhile the tile at `upcoming` is prefetched,
-    /// so memory is read while it is written.
+    /// Scans a tile, given the sums of its runs, and returns its last prefix. Meanwhile the tile at
+    /// `upcoming` is prefetched, so memory is read while it is written.
     fn scan<C>(self, cut: Cut, prefix: Option<C>, sums: [C; RUNS], upcoming: Option<usize>) -> C
     where
         C: Copy,
@@ -445,8 +459,8 @@ fn fold<C: Copy, Src: Source<C>>(source: Src, combine: impl Fn(C, C) -> C, cut: 
     (sum, sums)
 }
 
-/// Takes every run of a tile from the state after its first item to the one after its last, by `step(i, state)`.
-/// `begin(i)` is called before each block of items.
+/// Takes every run of a tile from the state after its first item to the one after its last, by
+/// `step(i, state)`. `begin(i)` is called before each block of items.
 #[inline(always)]
 fn side_by_side<C: Copy>(
     Cut { from, len, run }: Cut,

@@ -9,8 +9,9 @@ use std::marker::PhantomData;
 
 /// Scans `n` elements of `input` into `output`, on the threads of rayon's current pool.
 ///
-/// `init` comes before the first element, in inclusive scans too. With `reverse` the last element is the first, operand
-/// order included. An exclusive scan needs `init`. The grouping is that of [`pipeline`](super::pipeline()).
+/// `init` comes before the first element, in inclusive scans too. With `reverse` the last element
+/// is the first, operand order included. An exclusive scan needs `init`. The grouping is that of
+/// [`pipeline`](super::pipeline()).
 ///
 /// # Safety
 /// - `input` is valid for reads and `output` for writes of `n` elements.
@@ -58,8 +59,8 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
             )
         };
     }
-    // Constants, so that the inner loops have no branch. `stream` as a field would cost a fifth more time an item in the
-    // cache.
+    // Constants, so that the inner loops have no branch. `stream` as a field would cost a fifth
+    // more time an item in the cache.
     match (exclusive, reverse, stream) {
         (false, false, false) => run!(false, false, false),
         (false, true, false) => run!(false, true, false),
@@ -78,14 +79,16 @@ fn memory_index<const REVERSE: bool>(i: usize, n: usize) -> usize {
     if REVERSE { n - 1 - i } else { i }
 }
 
-/// The elements as a source. Made by [`scan_shaped`] only, with its caller's promise: `n` elements at `input`.
+/// The elements as a source. Made by [`scan_shaped`] only, with its caller's promise: `n` elements
+/// at `input`.
 struct Elements<Op, T, const REVERSE: bool> {
     input: *const T,
     n: usize,
     operator: PhantomData<fn(Op)>,
 }
 
-/// A store of each result. Made by [`scan_shaped`] only, with its caller's promise: room for `n` elements at `output`.
+/// A store of each result. Made by [`scan_shaped`] only, with its caller's promise: room for `n`
+/// elements at `output`.
 struct Store<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> {
     output: *mut T,
     n: usize,
@@ -112,9 +115,11 @@ impl<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Copy
 {
 }
 
-// SAFETY: the input is only read, by the caller's promise no other thread writes it, and elements are `Sync`.
+// SAFETY: the input is only read, by the caller's promise no other thread writes it, and elements
+// are `Sync`.
 unsafe impl<Op, T: Element, const REVERSE: bool> Sync for Elements<Op, T, REVERSE> {}
-// SAFETY: each element of the output is written by one `put`, on one thread, and elements are `Send`.
+// SAFETY: each element of the output is written by one `put`, on one thread, and elements are
+// `Send`.
 unsafe impl<Op, T: Element, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> Sync
     for Store<Op, T, EXCLUSIVE, REVERSE, STREAM>
 {
@@ -125,7 +130,8 @@ impl<Op: Operator<T>, T: Element, const REVERSE: bool> Source<Op::Carry> for Ele
 
     #[inline(always)]
     fn item(&self, i: usize) -> T {
-        // SAFETY: the pipeline asks for i < n only. In place, it never reads an item again that has been put.
+        // SAFETY: the pipeline asks for i < n only. In place, it never reads an item again that has
+        // been put.
         unsafe { self.input.add(memory_index::<REVERSE>(i, self.n)).read() }
     }
 
@@ -220,18 +226,20 @@ where
     }
 }
 
-/// How many bytes ahead of the stores the output is prefetched. Otherwise the stores of a block would wait for one cache line
-/// after the other.
+/// How many bytes ahead of the stores the output is prefetched. Otherwise the stores of a block
+/// would wait for one cache line after the other.
 const AHEAD: usize = 256;
 
-/// Bytes of output from which on it is written past the caches: more than they hold, so nothing of it would be found there
-/// later. An ordinary store first reads the cache line that it overwrites, half as much memory traffic again.
+/// Bytes of output from which on it is written past the caches: more than they hold, so nothing of
+/// it would be found there later. An ordinary store first reads the cache line that it overwrites,
+/// half as much memory traffic again.
 pub(super) const STREAMED_FROM: usize = 32 << 20;
 
 #[inline(always)]
 pub(super) fn prefetch(line: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch is a hint without an effect that the program could see; any address is valid.
+    // SAFETY: a prefetch is a hint without an effect that the program could see; any address is
+    // valid.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(line.cast());
@@ -243,7 +251,8 @@ pub(super) fn prefetch(line: *const u8) {
 #[inline(always)]
 fn prefetch_for_writing(line: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: a prefetch is a hint without an effect that the program could see; any address is valid.
+    // SAFETY: a prefetch is a hint without an effect that the program could see; any address is
+    // valid.
     unsafe {
         use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_ET0>(line.cast());
@@ -261,7 +270,8 @@ pub(super) unsafe fn stream<V: Copy>(to: *mut V, value: V) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if size_of::<V>() == VECTOR && to.addr().is_multiple_of(VECTOR) {
         use std::arch::x86_64::_mm_stream_si128;
-        // SAFETY: the caller's; the alignment was checked, and the values are elements, which have no padding.
+        // SAFETY: the caller's; the alignment was checked, and the values are elements, which have
+        // no padding.
         unsafe { _mm_stream_si128(to.cast(), std::mem::transmute_copy(&value)) };
         return;
     }
@@ -287,7 +297,8 @@ mod tests {
 
     const TINY: Shape = Shape { tile: 136, small: 0 };
 
-    /// Affine maps modulo 2^32, the earlier applied first: associative, not commutative, no identity declared.
+    /// Affine maps modulo 2^32, the earlier applied first: associative, not commutative, no
+    /// identity declared.
     #[derive(Clone, Copy)]
     struct Affine;
     impl Operator<[u32; 2]> for Affine {
@@ -347,7 +358,8 @@ mod tests {
                         let within = in_place.as_mut_ptr() as usize;
                         pool.install(|| {
                             let (from, to, within) = (from as *const T, to as *mut T, within as *mut T);
-                            // SAFETY: n elements each; the vectors outlive the call, and no other thread touches them.
+                            // SAFETY: n elements each; the vectors outlive the call, and no other
+                            // thread touches them.
                             unsafe {
                                 scan_shaped::<Op, T>(from, to, n, exclusive, init, reverse, TINY);
                                 scan_shaped::<Op, T>(within, within, n, exclusive, init, reverse, TINY);

@@ -1,4 +1,5 @@
-//! Pack and expand. Threads take equal parts of the output, and find the first segment of a part by search.
+//! Pack and expand. Threads take equal parts of the output, and find the first segment of a part by
+//! search.
 
 use super::offsets::Offset;
 use super::threshold;
@@ -13,7 +14,8 @@ fn part<T>() -> usize {
     (PART_BYTES / size_of::<T>().max(1)).max(1)
 }
 
-/// The segments' positions in the output: segment i begins at offset i and ends at the next, relative to the first offset.
+/// The segments' positions in the output: segment i begins at offset i and ends at the next,
+/// relative to the first offset.
 #[derive(Clone, Copy)]
 struct Segments<'a, O> {
     offsets: &'a [O],
@@ -24,11 +26,13 @@ impl<O: Offset> Segments<'_, O> {
         self.offsets[i].widen().saturating_sub(self.offsets[0].widen())
     }
 
-    /// Calls `piece(segment, position in the segment, items)` for the output from `from` up to `to`, in order.
+    /// Calls `piece(segment, position in the segment, items)` for the output from `from` up to
+    /// `to`, in order.
     fn pieces(&self, from: u64, to: u64, mut piece: impl FnMut(usize, u64, u64)) {
         let (base, n, mut i, mut at) = (self.offsets[0].widen(), self.offsets.len() - 1, 0, from);
         while at < to {
-            // The first segment that ends after `at`: the next one, or a later one if segments are empty.
+            // The first segment that ends after `at`: the next one, or a later one if segments are
+            // empty.
             if i == 0 || self.offset(i + 1) <= at {
                 i += self.offsets[i + 1..].partition_point(|end| end.widen().saturating_sub(base) <= at);
             }
@@ -182,7 +186,8 @@ mod tests {
         }
     }
 
-    /// More segments than one thread sums: the sum is exact, and the error names the first segment that reaches too far.
+    /// More segments than one thread sums: the sum is exact, and the error names the first segment
+    /// that reaches too far.
     #[test]
     fn totals_of_many_segments() {
         let n = 5 * (1 << 14) + 4711;
@@ -197,7 +202,8 @@ mod tests {
         assert_eq!(total(9, &begins, &sizes), Ok(3 * n as u128 + 10));
     }
 
-    /// Offsets that are not in order may give any output, and must not panic or write out of bounds.
+    /// Offsets that are not in order may give any output, and must not panic or write out of
+    /// bounds.
     #[test]
     fn offsets_in_no_order() {
         for offsets in [vec![0_u32, 9, 3, 12], vec![5, 4, 3, 8], vec![3], vec![0, 0, u32::MAX, 1, 7]] {

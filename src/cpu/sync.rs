@@ -1,4 +1,5 @@
-//! The atomics and cells of the hand-over: the standard ones, or loom's when its protocol is model-checked.
+//! The atomics and cells of the hand-over: the standard ones, or loom's when its protocol is
+//! model-checked.
 
 #[cfg(all(loom, test))]
 pub(super) use loom::{

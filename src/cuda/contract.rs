@@ -1,11 +1,10 @@
 //! The contract of host and device: each struct and constant that both sides use is defined once,
 //! in Rust.
 //!
-//! A primitive's `contract.rs` defines them and gives the text of a C++ header, `contract.cuh` in
-//! the primitive's folder.
-//! `build.rs` writes the header and adds it to the templates, which include it. The header asserts
-//! the size of each struct and the place of each field, so a kernel with another layout does not
-//! compile.
+//! A primitive's `contract.rs` defines them and writes the text of a C++ header, `contract.cuh` in
+//! the primitive's folder. `build.rs` adds the header to the templates, which include it. The
+//! header asserts the size of each struct and the offset of each field, so a kernel with another
+//! layout does not compile.
 
 /// An address in the memory of the device: `CUdeviceptr`.
 pub(crate) type Address = u64;
@@ -14,13 +13,13 @@ pub(crate) type Address = u64;
 #[allow(dead_code, reason = "the host alone plans memory")]
 pub(crate) const BEFORE_STATUS: usize = 16;
 
-/// Bytes of a `Status` of `core/handover.cuh` for a carry of so many: 64 bits for each 32 of the
-/// carry.
+/// Bytes of a `Status` of `core/handover.cuh` for a carry of `carry` bytes: 64 bits for each 32 of
+/// the carry.
 pub(crate) const fn status_bytes(carry: usize) -> usize {
     carry.div_ceil(4) * 8
 }
 
-/// That the C++ type `Status<carry>` has so many bytes, for a unit whose carry is of `size` bytes.
+/// Asserts the size of the C++ type `Status<carry>`, for a unit whose carry has `size` bytes.
 pub(crate) fn asserted_status(carry: &str, size: usize) -> String {
     let bytes = status_bytes(size);
     format!("static_assert(sizeof(Status<{carry}>) == {bytes}, \"the host allots {bytes} bytes for a status\");\n")
@@ -57,7 +56,7 @@ macro_rules! constants {
 }
 pub(crate) use constants;
 
-/// A struct of both sides. After a field's Rust type stands its declaration in C++.
+/// A struct of both sides. Each field's Rust type is followed by its declaration in C++.
 ///
 /// With `template N` it is a template over a number; the header asserts the layout for the numbers
 /// that the kernels use.
@@ -78,7 +77,7 @@ macro_rules! shared {
 
         #[allow(dead_code, reason = "build.rs writes the header")]
         impl $(<const $parameter: usize>)? $name $(<$parameter>)? {
-            /// Its C++ definition, and that each of its `layouts` is as in Rust.
+            /// Its C++ definition, and assertions that each of its `layouts` is as in Rust.
             fn definition(layouts: &[String]) -> String {
                 let mut text = crate::cuda::contract::comment("", &[$($doc),*]);
                 $( text += concat!("template <u32 ", stringify!($parameter), "> "); )?
@@ -90,7 +89,7 @@ macro_rules! shared {
                 text + "};\n" + &layouts.concat()
             }
 
-            /// That the layout of the C++ type `cuda` is this one.
+            /// Asserts that the C++ type `cuda` has this layout.
             fn layout(cuda: &str) -> String {
                 let fields = [$( crate::cuda::unit::Field {
                     name: stringify!($field),
@@ -106,7 +105,7 @@ macro_rules! shared {
 }
 pub(crate) use shared;
 
-/// The text of a header, from what it defines.
+/// The text of a header around its definitions.
 #[allow(dead_code, reason = "build.rs writes the header")]
 pub(crate) fn header(primitive: &str, definitions: &[String]) -> String {
     format!(

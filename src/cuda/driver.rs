@@ -1,4 +1,5 @@
-//! Whether there is a driver and a device. cudarc panics where there is no driver, so this is asked first.
+//! Whether there is a driver and a device. This is checked first, since cudarc panics without a
+//! driver.
 
 use super::nvrtc::words;
 use crate::Error;
@@ -8,14 +9,17 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// The context of device `ordinal`, cudarc's own (its primary context): one object for all who ask while any of them holds it.
+/// Returns the context of device `ordinal`, cudarc's own (its primary context): one object for all
+/// callers while any of them holds it.
 ///
-/// A `CudaContext` counts its streams, and cudarc orders the uses of a buffer by that count. So buffers and streams that go into
-/// one call must come from one object; [`Error::WrongContext`] says where they do not.
+/// A `CudaContext` counts its streams, and cudarc orders the uses of a buffer by that count. So the
+/// buffers and streams of one call must come from one object; else the call returns
+/// [`Error::WrongContext`].
 ///
 /// # Errors
-/// [`Error::NoDriver`] where the driver library cannot be loaded, [`Error::NoDevice`] where it does not start, finds no
-/// device, or fewer than `ordinal + 1`, [`Error::Driver`] for everything else; never a panic.
+/// [`Error::NoDriver`] if the driver library cannot be loaded; [`Error::NoDevice`] if the driver
+/// does not start or finds at most `ordinal` devices; [`Error::Driver`] for any other failure.
+/// Never panics.
 ///
 /// # Example
 /// ```
@@ -54,7 +58,7 @@ pub(super) fn open() -> Result<Library, libloading::Error> {
     unsafe { Library::new(name).or_else(|e| Library::new(other).map_err(|_| e)) }
 }
 
-/// How many devices there are, at least one.
+/// The number of devices, at least one.
 fn count_devices() -> Result<usize, Error> {
     let missing = |e: libloading::Error| Error::NoDriver { reason: words(&e) };
     let library = open().map_err(missing)?;
@@ -76,7 +80,7 @@ fn count_devices() -> Result<usize, Error> {
     }
 }
 
-/// An `Err` unless the driver said yes.
+/// An error unless the driver returned success.
 pub(crate) fn check(call: &'static str, device: usize, code: CUresult) -> Result<(), Error> {
     match code {
         CUresult::CUDA_SUCCESS => Ok(()),

@@ -1,7 +1,8 @@
 //! Entry points of the driver that the oldest levels of the CUDA API lack, loaded by hand.
 //!
-//! cudarc is built for one level of the API, which the application chooses. With these calls loaded here, parascan builds at
-//! every level that cudarc has; what it asks of the machine is a driver of 12.0 or newer.
+//! cudarc is built for one level of the API, which the application chooses. By loading these calls
+//! here, parascan builds at every level of cudarc, and the machine only needs a driver of 12.0 or
+//! newer.
 
 use super::driver::open;
 use super::nvrtc::words;
@@ -16,14 +17,14 @@ pub(super) type LibraryHandle = *mut c_void;
 /// A kernel of a loaded image, which belongs to no context: `CUkernel`.
 pub(super) type KernelHandle = *mut c_void;
 
-/// `CUlaunchAttribute`: 4 bytes of padding behind `id`, and a union of 64 bytes.
+/// `CUlaunchAttribute`: 4 bytes of padding after `id`, and a union of 64 bytes.
 #[repr(C)]
 pub(super) struct LaunchAttribute {
     id: u32,
     value: [u64; 8],
 }
 impl LaunchAttribute {
-    /// The launch may begin before the one that it follows on the stream has ended.
+    /// The launch may begin before the previous one on the stream has ended.
     pub(super) const OVERLAPS: LaunchAttribute = LaunchAttribute {
         id: 6, // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
         value: [1, 0, 0, 0, 0, 0, 0, 0],
@@ -52,7 +53,8 @@ macro_rules! entry_points {
         impl EntryPoints {
             fn load() -> Result<EntryPoints, String> {
                 let driver = open().map_err(|e| words(&e))?;
-                // SAFETY: the signatures are the documented ones, and the library stays loaded as long as they do.
+                // SAFETY: the signatures are the documented ones, and the library stays loaded as
+                // long as the pointers.
                 unsafe {
                     Ok(EntryPoints {
                         $( $name: *driver.get::<$signature>($symbol).map_err(|e| words(&e))?, )*
@@ -92,7 +94,7 @@ impl EntryPoints {
     }
 }
 
-/// The driver reads these by their places.
+/// The driver reads these fields by their offsets.
 const _: () = {
     assert!(size_of::<LaunchAttribute>() == 72 && std::mem::offset_of!(LaunchAttribute, value) == 8);
     assert!(size_of::<LaunchConfig>() == 56);

@@ -1,22 +1,20 @@
-//! The files that the compiler reads for a unit besides the templates: those that the user's text
-//! includes, and those that they include.
+//! The files that the compiler reads for a unit besides the templates: the includes of the user's
+//! text, and their includes.
 //!
-//! NVRTC is given no include path. It looks a name up among the headers in memory first, as it is
-//! spelled, whichever file it stands in. Else it opens an absolute name as it is, and a relative
-//! one in the folder of the file that includes it. The folder of a unit is that of the unit's name,
-//! which is the current one for a name without `/`. `#line` changes none of this. NVRTC 12.0 and
-//! 13.0 agree.
+//! NVRTC gets no include path. It looks a name up among the headers in memory first, as spelled,
+//! whichever file includes it. Else it opens an absolute name as it is, and a relative one in the
+//! folder of the including file. The folder of a unit is that of the unit's name, or the current
+//! one for a name without `/`. `#line` changes none of this. NVRTC 12.0 and 13.0 agree.
 //!
 //! The text is scanned, not preprocessed. Every `#include` counts, also in a comment, in a string
-//! or behind an `#if`: a file too many costs a compilation when that file changes, a file too few
-//! would give an old image. If the scan meets a name that a macro makes, the files of the whole
-//! unit are unknown.
+//! or after an `#if`: a file too many costs a compilation when it changes, a file too few would
+//! give an old image. If a macro makes a name, the files of the whole unit are unknown.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// A file that the compiler may read, or may find missing.
+/// A file that the compiler may read, or find missing.
 #[derive(Debug, PartialEq)]
 pub(crate) struct File {
     path: PathBuf,
@@ -26,12 +24,12 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// All that goes from the file into an image, so not when it was written.
+    /// The contents that go into an image, so not the time of writing.
     pub(crate) fn key(&self) -> String {
         format!("{:?} {:?}", self.path, self.text.as_ref().map(|text| text.escape_ascii().to_string()))
     }
 
-    /// `None` if it is no regular file: a pipe would wait, a device would not end.
+    /// `None` for other than regular files: a pipe would wait, a device would not end.
     fn read(path: PathBuf) -> Option<File> {
         let Ok(metadata) = fs::metadata(&path) else { return Some(File { path, text: None, modified: None }) };
         let text = fs::read(&path);
@@ -39,9 +37,9 @@ impl File {
     }
 }
 
-/// The files that the compiler may read for the text `source` of the unit `name`, given the headers
-/// `in_memory` (name, text). `None` if they are unknown: a macro makes a name, or a text asks
-/// whether a file exists.
+/// The files that the compiler may read for the text `source` of the unit `name`, besides the
+/// headers `in_memory` (name, text). `None` if they are unknown: a macro makes a name, or a text
+/// asks whether a file exists.
 pub(crate) fn files(name: &str, source: &str, in_memory: &[(&str, &str)]) -> Option<Vec<File>> {
     let folder_of = |path: &Path| path.parent().unwrap_or(Path::new("")).to_owned();
     let mut found: Vec<File> = Vec::new();
@@ -67,7 +65,7 @@ pub(crate) fn files(name: &str, source: &str, in_memory: &[(&str, &str)]) -> Opt
 }
 
 /// The path with one spelling for each folder, so that files which include each other by `../a/`
-/// end. A link to a file stays: the compiler looks beside the link for what the file includes.
+/// end. A link to a file stays: the compiler looks beside the link for its includes.
 fn without_detours(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match (absolute.parent().map(fs::canonicalize), absolute.file_name()) {
@@ -76,8 +74,8 @@ fn without_detours(path: &Path) -> PathBuf {
     }
 }
 
-/// The names that a text includes, as they are spelled. `None` if a macro makes one, or if the text
-/// may ask whether a file exists.
+/// The names that a text includes, as spelled. `None` if a macro makes one, or if the text may ask
+/// whether a file exists.
 fn names(text: &[u8]) -> Option<Vec<String>> {
     let text = spliced(text);
     // `##` can make `__has_include` of parts. The first part is a prefix of it, so every prefix
@@ -104,8 +102,8 @@ fn is_of_word(byte: u8) -> bool {
     byte == b'_' || byte.is_ascii_alphanumeric()
 }
 
-/// The text with the lines joined that a backslash continues, blanks behind it or not: compilers
-/// differ in the former, and a `#` is found within a line too.
+/// The text with continued lines joined, whether or not blanks follow the backslash: compilers
+/// differ in that, and a `#` within a line is found too.
 fn spliced(text: &[u8]) -> Vec<u8> {
     let mut joined = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -122,7 +120,7 @@ fn spliced(text: &[u8]) -> Vec<u8> {
     joined
 }
 
-/// The text behind blanks and comments, not past the end of the line.
+/// The text after blanks and comments, to the end of the line.
 fn past_blanks(mut text: &[u8]) -> &[u8] {
     loop {
         text = match text {
@@ -213,7 +211,7 @@ mod tests {
         assert_eq!(names(b"#include \"\xff\""), None);
     }
 
-    /// By other spellings each time; the scan ends.
+    /// Files that include each other, by other spellings each time: the scan ends.
     #[test]
     fn files_that_include_each_other() {
         let folder = std::env::temp_dir().join(format!("parascan-scan-{}", std::process::id()));
@@ -225,7 +223,7 @@ mod tests {
         let inside = fs::canonicalize(folder.join("a")).unwrap();
         let paths: Vec<PathBuf> = found().unwrap().into_iter().map(|file| file.path).collect();
         assert_eq!(paths, ["missing/z.cuh", "x.cuh", "y.cuh"].map(|name| inside.join(name)));
-        // A file that appears is another key, one that is no text to be read none.
+        // A file that appears changes the key; an unreadable file gives none.
         let keys = || found().unwrap().iter().map(File::key).collect::<Vec<_>>();
         let before = keys();
         fs::create_dir(inside.join("missing")).unwrap();

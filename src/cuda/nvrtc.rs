@@ -1,12 +1,12 @@
-//! NVRTC, the run-time compiler, loaded by hand: one way for `build.rs` and for kernels made at run time, with one set
-//! of flags. It is a single library that needs neither a host compiler nor a toolkit.
+//! NVRTC, the run-time compiler, loaded by hand: `build.rs` and run-time compilation share this
+//! code and its flags. NVRTC is a single library that needs neither a host compiler nor a toolkit.
 
 use libloading::Library;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What every kernel is compiled with, besides the architecture.
+/// The flags of every compilation, besides the architecture.
 pub(crate) const FLAGS: [&str; 4] = [
     "--std=c++17",
     "--fmad=false",                        // a * b + c is rounded twice, as in Rust
@@ -14,7 +14,7 @@ pub(crate) const FLAGS: [&str; 4] = [
     "--dopt=on",
 ];
 
-/// What a program is compiled to.
+/// The target of a compilation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// Machine code for one compute capability, as in `sm_90`.
@@ -31,12 +31,12 @@ impl Target {
     }
 }
 
-/// Why a program was not compiled.
+/// The reason why a program was not compiled.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// The compiler's own words.
+    /// The compiler's log.
     Log(String),
-    /// It did not get that far.
+    /// The compiler was not reached.
     Call(String),
 }
 
@@ -51,8 +51,9 @@ pub(crate) struct Nvrtc {
 }
 
 impl Nvrtc {
-    /// The first NVRTC of: `PARASCAN_NVRTC` (a file), the dynamic linker's, `CUDA_PATH` and `CUDA_HOME`,
-    /// `/usr/local/cuda`, the site-packages of the `python3` on PATH. The error says where it looked.
+    /// Loads the first NVRTC of: `PARASCAN_NVRTC` (a file), the dynamic linker's, `CUDA_PATH` and
+    /// `CUDA_HOME`, `/usr/local/cuda`, the site-packages of the `python3` on PATH. The error lists
+    /// the places searched.
     pub(crate) fn find() -> std::result::Result<Nvrtc, String> {
         if let Some(file) = std::env::var_os("PARASCAN_NVRTC") {
             let file = PathBuf::from(file);
@@ -71,7 +72,7 @@ impl Nvrtc {
         if let Some(found) = folders.iter().find_map(|folder| Nvrtc::open_in(folder)) {
             return Ok(found);
         }
-        // To ask an interpreter takes longer than all else.
+        // The interpreter comes last, since it is the slowest to ask.
         for sites in [sites_beside_python, sites_of_python] {
             let packages: Vec<PathBuf> = sites().iter().flat_map(|site| libraries_in(site)).collect();
             if let Some(found) = packages.iter().find_map(|folder| Nvrtc::open_in(folder)) {
@@ -87,7 +88,7 @@ impl Nvrtc {
         Err(format!("looked with the dynamic linker and in {}", looked.join(", ")))
     }
 
-    /// The newest NVRTC in a folder that loads.
+    /// Loads the newest NVRTC in a folder.
     fn open_in(folder: &Path) -> Option<Nvrtc> {
         let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
             .ok()?
@@ -103,14 +104,14 @@ impl Nvrtc {
 
     /// Loads the library `file`.
     pub(crate) fn open(file: &Path) -> std::result::Result<Nvrtc, String> {
-        // NVRTC opens its builtins by name, which fails where the dynamic linker does not search the folder, unless they
-        // are there already.
+        // NVRTC opens its builtins by name. That fails if the dynamic linker does not search the
+        // folder, unless they are loaded already.
         if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             for entry in std::fs::read_dir(folder).map_err(|e| e.to_string())?.flatten() {
                 let name = entry.file_name();
                 let name = name.to_string_lossy();
                 if name.starts_with("libnvrtc-builtins.so") && !name.contains("alt") {
-                    // SAFETY: it is NVRTC's own data library, and runs no code when loaded.
+                    // SAFETY: NVRTC's own data library, which runs no code when loaded.
                     if let Ok(builtins) = unsafe { Library::new(entry.path()) } {
                         std::mem::forget(builtins);
                     }
@@ -131,7 +132,7 @@ impl Nvrtc {
         Ok(nvrtc)
     }
 
-    /// Where it was loaded from.
+    /// The library's path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -143,7 +144,7 @@ impl Nvrtc {
 
     /// The compute capabilities it compiles for, ascending.
     pub(crate) fn architectures(&self) -> std::result::Result<Vec<u32>, String> {
-        // SAFETY: signatures as documented by NVRTC; the array has the length that it asked for.
+        // SAFETY: signatures as documented by NVRTC; the array has the length that NVRTC returned.
         unsafe {
             let count: unsafe extern "C" fn(*mut c_int) -> Result = self.symbol("nvrtcGetNumSupportedArchs")?;
             let list: unsafe extern "C" fn(*mut c_int) -> Result = self.symbol("nvrtcGetSupportedArchs")?;
@@ -155,8 +156,8 @@ impl Nvrtc {
         }
     }
 
-    /// Compiles `source`, whose includes are found in `headers` (name, text), to an image, with `flags` besides. `name` stands in the
-    /// compiler's messages.
+    /// Compiles `source` to an image, with further `flags`. Its includes are found in `headers`
+    /// (name, text). The compiler's messages contain `name`.
     pub(crate) fn compile(
         &self,
         name: &str,
@@ -168,8 +169,8 @@ impl Nvrtc {
         self.images(name, source, headers, &[target], flags).map(|mut images| images.remove(0))
     }
 
-    /// Whether there is machine code of `source` for a compute capability: the whole compiler sees it, the assembler included, but spends
-    /// little on making it fast.
+    /// Checks that `source` compiles to machine code for a compute capability, assembler included,
+    /// with little optimisation.
     #[cfg(test)]
     pub(crate) fn compiles(
         &self,
@@ -192,8 +193,8 @@ impl Nvrtc {
         Ok(ptx.split(".entry ").skip(1).map(name).collect())
     }
 
-    /// `compile` to an image for each of some targets of one compute capability, with `flags` besides: machine code is made from PTX,
-    /// which is the same as if it alone had been asked for.
+    /// Compiles to an image for each target of one compute capability, with further `flags`.
+    /// Machine code is made from PTX, and is the same as if it alone were compiled.
     ///
     /// # Panics
     /// If the targets are none, or of several capabilities.
@@ -233,8 +234,8 @@ impl Nvrtc {
             *const *const c_char,
         ) -> Result;
         type Compile = unsafe extern "C" fn(Program, c_int, *const *const c_char) -> Result;
-        // SAFETY: signatures as documented by NVRTC; every pointer is to a live string or array of the length given, and
-        // the program is destroyed once, at the end.
+        // SAFETY: signatures as documented by NVRTC; every pointer is to a live string or array of
+        // the length given, and the program is destroyed once, at the end.
         unsafe {
             let create: Create = self.symbol("nvrtcCreateProgram").map_err(Failure::Call)?;
             let compile: Compile = self.symbol("nvrtcCompileProgram").map_err(Failure::Call)?;
@@ -270,7 +271,7 @@ impl Nvrtc {
     /// # Safety
     /// `program` is live, and the two functions ask for a size and fill a buffer of that size.
     unsafe fn bytes(&self, program: Program, size: &str, get: &str) -> std::result::Result<Vec<u8>, String> {
-        // SAFETY: by the caller.
+        // SAFETY: the caller's.
         unsafe {
             let size_of: unsafe extern "C" fn(Program, *mut usize) -> Result = self.symbol(size)?;
             let fill: unsafe extern "C" fn(Program, *mut c_char) -> Result = self.symbol(get)?;
@@ -286,7 +287,7 @@ impl Nvrtc {
         if code == 0 {
             return Ok(());
         }
-        // SAFETY: signature as documented; it answers a static string for every code.
+        // SAFETY: signature as documented; it returns a static string for every code.
         let words = unsafe {
             self.symbol::<unsafe extern "C" fn(Result) -> *const c_char>("nvrtcGetErrorString")
                 .map(|f| CStr::from_ptr(f(code)).to_string_lossy().into_owned())
@@ -297,37 +298,38 @@ impl Nvrtc {
     /// # Safety
     /// `F` is the function pointer type of the symbol.
     unsafe fn symbol<F: Copy>(&self, name: &str) -> std::result::Result<F, String> {
-        // SAFETY: by the caller; the copy is used while `self.library` is loaded.
+        // SAFETY: the caller's; the copy is used while `self.library` is loaded.
         unsafe { self.library.get::<F>(name) }.map(|f| *f).map_err(|e| format!("{name}: {}", words(&e)))
     }
 }
 
-/// What the dynamic linker said: `libloading` keeps it behind "dlopen failed".
+/// The dynamic linker's message, which `libloading` hides behind "dlopen failed".
 pub(crate) fn words(e: &libloading::Error) -> String {
     std::error::Error::source(e).map_or_else(|| e.to_string(), |said| said.to_string())
 }
 
-/// The folders of packages that belong to the `python3` on PATH, if they are where a system or a virtual environment has them.
+/// The site-packages of the `python3` on PATH, if they are where a system or a virtual environment
+/// has them.
 fn sites_beside_python() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let Some(programs) = std::env::split_paths(&path).find(|folder| folder.join("python3").is_file()) else {
         return Vec::new();
     };
-    // Of several versions it is the one that its link leads to.
+    // A link names one of several versions.
     let program = programs.join("python3").canonicalize().unwrap_or_default();
     let versions = [program.file_name().unwrap_or_default(), OsStr::new("python3")];
     let folders = versions.map(|version| programs.with_file_name("lib").join(version));
     folders.iter().flat_map(|folder| ["site-packages", "dist-packages"].map(|name| folder.join(name))).collect()
 }
 
-/// The same, as the interpreter says.
+/// The site-packages, from the interpreter.
 fn sites_of_python() -> Vec<PathBuf> {
     let script = "import site, sys; print('\\n'.join(dict.fromkeys(site.getsitepackages() + [site.getusersitepackages()] + sys.path)))";
     let Ok(output) = Command::new("python3").args(["-c", script]).output() else { return Vec::new() };
     String::from_utf8_lossy(&output.stdout).lines().filter(|line| !line.is_empty()).map(PathBuf::from).collect()
 }
 
-/// Where pip puts `nvidia-cuda-nvrtc` in a folder of packages: `nvidia/*/lib`.
+/// The folder of pip's `nvidia-cuda-nvrtc` in site-packages: `nvidia/*/lib`.
 fn libraries_in(site: &Path) -> Vec<PathBuf> {
     let packages = std::fs::read_dir(site.join("nvidia")).into_iter().flatten().flatten();
     packages.map(|package| package.path().join("lib")).filter(|folder| folder.is_dir()).collect()

@@ -1,13 +1,12 @@
-//! What the texts of all translation units share. Each primitive's own text is in its folder's
+//! The common parts of all translation units. The text of each primitive's units is in its folder's
 //! `unit.rs`.
 //!
-//! The text of a unit is an operator, a choice or keys as C++ types, then the templates.
-//! `build.rs` writes the catalog's units with it and the library a user's, so that a kernel is the
-//! same however it was made, and a unit is recognised by its text: two pairs of operator and
-//! element with the same text share one kernel.
+//! The text of a unit is an operator, a choice or keys as C++ types, then the templates. `build.rs`
+//! writes the catalog's units by this code, and the library a user's. A unit is recognised by its
+//! text: two pairs of operator and element with the same text share one kernel.
 
-/// The templates that a text includes, directly or through others: all that it is made from besides
-/// itself. Each has the path under which it is included, from `cuda-templates` on.
+/// The templates that a text includes, directly or through others, each with its path from
+/// `cuda-templates` on: all that an image is made from besides the text.
 pub(crate) fn included<'t>(templates: &[(&'t str, &'t str)], text: &'t str) -> Vec<(&'t str, &'t str)> {
     let mut found: Vec<(&str, &str)> = Vec::new();
     let mut open = vec![text];
@@ -25,9 +24,8 @@ pub(crate) fn included<'t>(templates: &[(&'t str, &'t str)], text: &'t str) -> V
     found
 }
 
-/// The parts of a unit, a text for each of its kernels, which has that one alone: what is compiled
-/// at run time is compiled at the same time. Of a template that knows nothing of `HAS_KERNEL` each
-/// part has all kernels, which is slower and no more.
+/// The parts of a unit, a text for each of its kernels, so that kernels are compiled in parallel.
+/// Each part of a template without `HAS_KERNEL` has all kernels, which is only slower.
 pub(crate) fn parts(source: &str, kernels: &[&str]) -> Vec<String> {
     let part = |own: &&str| {
         let has = |kernel: &&str| format!("#define HAS_{kernel} {}\n", u8::from(kernel == own));
@@ -82,11 +80,11 @@ impl UnitKey {
 pub(crate) struct Type<'a> {
     /// The C++ text.
     pub(crate) cuda: &'a str,
-    /// Bytes, on the Rust side.
+    /// Bytes in Rust.
     pub(crate) size: usize,
-    /// Bytes, on the Rust side.
+    /// The alignment in Rust.
     pub(crate) align: usize,
-    /// Of a struct, where they are known.
+    /// The fields of a struct, if they are known.
     pub(crate) fields: &'a [Field],
 }
 
@@ -98,13 +96,12 @@ pub struct Field {
     pub offset: usize,
     pub size: usize,
     pub cuda: &'static str,
-    /// Of a field that is a struct itself.
+    /// The fields of a field that is a struct itself.
     pub fields: &'static [Field],
 }
 
 impl Type<'_> {
-    /// The definition of the type as `name`, and that it is laid out as in Rust. `what` is what
-    /// messages call it.
+    /// Defines the type as `name` and asserts the layout of its Rust type. Messages call it `what`.
     pub(crate) fn defined(&self, name: &str, what: &str) -> String {
         let Type { cuda, size, align, fields } = *self;
         let text = format!("typedef{};\n", quoted(what, &format!("{cuda} {name}")));
@@ -112,8 +109,8 @@ impl Type<'_> {
     }
 }
 
-/// That the C++ type `name` has the layout of its Rust type, and each of `fields` its place. `what`
-/// is what messages call it.
+/// Asserts that the C++ type `name` has the layout of its Rust type, and each of `fields` its
+/// offset. Messages call it `what`.
 pub(crate) fn asserted_layout(name: &str, what: &str, size: usize, align: usize, fields: &[Field]) -> String {
     let asserted = |condition: &str, lies: &str| {
         format!("static_assert({condition}, \"{lies} has another layout than its Rust type\");\n")
@@ -128,22 +125,22 @@ pub(crate) fn asserted_layout(name: &str, what: &str, size: usize, align: usize,
     text
 }
 
-/// A user's text on lines of its own, so that what the compiler says of it names it and its lines.
+/// A user's text on lines of its own, so that the compiler's messages name it and its lines.
 fn quoted(what: &str, text: &str) -> String {
     format!("\n#line 1 \"{what}\"\n{text}\n#line 1 \"the rest of the unit\"\n")
 }
 
-/// The body of a function: of an expression, or of statements, which a `return` ends.
+/// A function's body, from an expression or from statements that end in a `return`.
 pub(crate) fn body(what: &str, text: &str) -> String {
     if is_statements(text) { quoted(what, text) } else { format!("return{};", quoted(what, text)) }
 }
 
-/// What texts need that were written from Rust.
+/// The functions that translated bodies use.
 pub(crate) fn prelude(texts: &[&str]) -> &'static str {
     if texts.iter().any(|text| text.contains("rust::")) { "#include \"core/rust.cuh\"\n" } else { "" }
 }
 
-/// Whether a text is statements, and not an expression.
+/// Whether a text is statements rather than an expression.
 pub(crate) const fn is_statements(text: &str) -> bool {
     let text = text.trim_ascii().as_bytes();
     if !matches!(text.last(), Some(b';')) {
@@ -164,7 +161,7 @@ pub(crate) const fn is_statements(text: &str) -> bool {
 }
 
 /// A text for each architecture, newest first: the compiler takes the newest one that is not newer
-/// than its own.
+/// than its target.
 pub(crate) fn by_architecture(architectures: impl IntoIterator<Item = u32>, text: impl Fn(u32) -> String) -> String {
     let texts: String = architectures
         .into_iter()
@@ -203,7 +200,7 @@ mod tests {
         assert!(names("#include \"sort/kernels.cuh\"\n").contains(&"sort/radix.cuh"));
     }
 
-    /// Every kernel of a program that has several stands where it can be left out, by its own name.
+    /// Each kernel of a program with several is guarded by its own name.
     #[test]
     fn kernels_can_be_left_out() {
         let alone = [

@@ -170,7 +170,7 @@ fn for_chunks(
     })
 }
 
-// ---- comparing ---------------------------------------------------------------------------------------------------------------
+// ---- comparing ----------------------------------------------------------------------------------
 
 /// The lines of a difference between Rust and the device on one element.
 fn differs_alone<Op: Operator<T>, T: Element + Debug>(
@@ -256,7 +256,7 @@ pub(super) fn shrink<V: ValueTree>(
     Ok(Some(worst))
 }
 
-// ---- the device --------------------------------------------------------------------------------------------------------------
+// ---- the device ---------------------------------------------------------------------------------
 
 /// The loaded CUDA bodies.
 struct Bodies<Op, T> {

@@ -69,7 +69,7 @@ pub(super) fn same_bits<X: Element>(x: &X, y: &X) -> bool {
     bytemuck::bytes_of(x) == bytemuck::bytes_of(y)
 }
 
-// ---- rounding ----------------------------------------------------------------------------------------------------------------
+// ---- rounding -----------------------------------------------------------------------------------
 
 /// A float of any format, exactly.
 #[derive(Clone, Copy, Debug)]
@@ -119,7 +119,7 @@ fn leaves_the_range<C: Element>(&[a, b, c]: &Step<C>) -> bool {
     overflow || underflow
 }
 
-// ---- structs of floats -------------------------------------------------------------------------------------------------------
+// ---- structs of floats --------------------------------------------------------------------------
 
 /// Recomputes a result, with every operand and every intermediate carry passed through the given
 /// function.

@@ -134,7 +134,7 @@ impl<Op: Operator<T>, T: Element + Debug> Debug for Laws<Op, T> {
     }
 }
 
-// ---- options -----------------------------------------------------------------------------------------------------------------
+// ---- options ------------------------------------------------------------------------------------
 
 impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
     /// Draws elements from this proptest strategy instead of [`any_bits`]: for elements with an
@@ -176,7 +176,7 @@ impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
     }
 }
 
-// ---- the laws ----------------------------------------------------------------------------------------------------------------
+// ---- the laws -----------------------------------------------------------------------------------
 
 impl<Op: Operator<T>, T: Element + Debug> Laws<Op, T> {
     /// Checks associativity, the identity, and agreement. Without a GPU or a compiler, a line on

@@ -144,7 +144,7 @@ impl<P: Predicate<T> + Debug, T: Element + Debug> PredicateLaws<P, T> {
     }
 }
 
-// ---- of any predicate --------------------------------------------------------------------------------------------------------
+// ---- of any predicate ---------------------------------------------------------------------------
 
 /// A predicate on items that are bytes, so that the code below is compiled once for all types.
 trait Keeps: Debug {
@@ -257,7 +257,7 @@ fn smallest(
     Ok(format!("    predicate = {p:?}\n    x = {}\n    {words}", shown(&x)))
 }
 
-// ---- the device --------------------------------------------------------------------------------------------------------------
+// ---- the device ---------------------------------------------------------------------------------
 
 /// The CUDA body, and the function that prints an item.
 struct Body {

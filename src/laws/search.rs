@@ -58,7 +58,7 @@ pub(super) fn fold<Op: Operator<T>, T: Element>(operand: &[Bytes]) -> Op::Carry 
     sum.expect("operands have at least one element")
 }
 
-// ---- words -------------------------------------------------------------------------------------------------------------------
+// ---- words --------------------------------------------------------------------------------------
 
 /// An element as `Debug` prints it.
 pub(super) fn shown<T: Element + Debug>(bytes: &[u8]) -> String {

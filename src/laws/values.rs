@@ -82,7 +82,7 @@ fn of_words(layout: Layout) -> BoxedStrategy<Bytes> {
     Union::new_weighted(formats(layout).into_iter().map(|(weight, format)| (weight, element(format))).collect()).boxed()
 }
 
-// ---- fields ------------------------------------------------------------------------------------------------------------------
+// ---- fields -------------------------------------------------------------------------------------
 
 /// The kind of a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -171,7 +171,7 @@ fn ordinary_word(size: usize, kind: Kind) -> BoxedStrategy<u64> {
     prop_oneof![1 => whole, 3 => any.prop_map(bits)].boxed()
 }
 
-// ---- words -------------------------------------------------------------------------------------------------------------------
+// ---- words --------------------------------------------------------------------------------------
 
 /// The format of an element's words.
 #[derive(Clone, Debug)]

@@ -1,7 +1,8 @@
-//! Calls that cannot be captured into a graph: an error, after which the capture can be ended and the stream used.
+//! A call that cannot be captured into a graph returns an error; the capture can then be ended and
+//! the stream used.
 //!
-//! Each test runs alone in a process of its own: the driver refuses to synchronise a context while a stream of it is being
-//! captured, which other tests do; and kernels must not be loaded yet.
+//! Each test runs in a process of its own: kernels must not be loaded yet, and other tests
+//! synchronise contexts, which the driver refuses while a stream of the context is being captured.
 
 use super::assert_capturing;
 use crate::common::context;
@@ -13,10 +14,10 @@ use std::sync::Arc;
 
 const PREPARE: &str = "call prepare(n, &mut workspace) before the capture and pass the workspace";
 
-/// More than one tile: it needs memory for status words.
+/// More than one tile, which needs memory for status words.
 const N: usize = 100_000;
 
-/// A stream whose calls can be captured.
+/// A stream that can be captured.
 fn untracked() -> Option<Arc<CudaStream>> {
     let context = context()?;
     // SAFETY: one stream is used, so there is nothing to track.
@@ -28,7 +29,7 @@ fn begin(stream: &CudaStream) {
     stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).expect("a capture");
 }
 
-/// The capture was not spoilt.
+/// The capture is still valid.
 fn end(stream: &Arc<CudaStream>) -> CudaGraph {
     let status = stream.capture_status().unwrap();
     assert_eq!(status, CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_ACTIVE);
@@ -40,7 +41,7 @@ fn ones(stream: &Arc<CudaStream>, n: usize) -> CudaSlice<i32> {
     stream.clone_htod(&vec![1; n]).unwrap()
 }
 
-/// Nothing was written to `output`, in the call nor by a replay of the graph; then the same call works.
+/// Neither the call nor a replay of the graph writes to `output`; then the same call works.
 fn works_on(stream: &Arc<CudaStream>, graph: &CudaGraph, output: &mut CudaSlice<i32>) {
     let before = vec![-7; output.len()];
     assert!(stream.clone_dtoh(output).unwrap() == before, "nothing was written by the call");
@@ -75,7 +76,7 @@ fn with_a_workspace_that_is_too_small() {
     }
     let Some(stream) = untracked() else { return };
     let sum = scan::<Sum, i32>();
-    // One that is empty, and one that was prepared for less: it takes 64 KiB at once, enough for some millions.
+    // An empty workspace, and one prepared for less: its 64 KiB are enough for some millions.
     let longer = (0..).map(|k| N << k).find(|&n| sum.scratch_bytes(n).unwrap() > 1 << 16).expect("it grows with n");
     for (prepared, n) in [(0, N), (N, longer)] {
         let (input, mut output) = (ones(&stream, n), stream.clone_htod(&vec![-7; n]).unwrap());
@@ -92,7 +93,7 @@ fn with_a_workspace_that_is_too_small() {
         assert_eq!(workspace.bytes(), held, "nothing was allocated");
         works_on(&stream, &graph, &mut output);
 
-        // What the message asks for helps.
+        // The advice of the message works.
         sum.prepare(n, &mut workspace).unwrap();
         assert!(workspace.bytes() > held);
         let mut data = ones(&stream, n);
@@ -104,7 +105,7 @@ fn with_a_workspace_that_is_too_small() {
     }
 }
 
-/// An operator that nothing else uses.
+/// An operator that no other test uses.
 #[derive(Clone, Copy, Debug)]
 struct Unloaded;
 impl Operator<i32> for Unloaded {
@@ -130,13 +131,13 @@ fn before_the_kernels_are_loaded() {
     let Some(stream) = untracked() else { return };
     let (input, mut output) = (ones(&stream, N), stream.clone_htod(&vec![-7; N]).unwrap());
     let mut workspace = Workspace::new(&stream);
-    // Memory enough, made ready by another operator.
+    // Enough memory, but prepared by another operator.
     scan::<Sum, i32>().prepare(N, &mut workspace).unwrap();
     begin(&stream);
     let own = scan::<Unloaded, i32>();
     let error = own.workspace(&mut workspace).run_into(&input, &mut output).expect_err("it would load its kernels");
     assert_capturing(&error, "its kernels are not loaded", PREPARE);
-    // Even where no memory is needed.
+    // The same for a call that needs no memory.
     let error = own.run_into(&input.slice(..100), &mut output.slice_mut(..100)).expect_err("it would load its kernels");
     assert_capturing(&error, "its kernels are not loaded", PREPARE);
     let graph = end(&stream);

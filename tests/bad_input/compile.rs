@@ -7,7 +7,7 @@ use parascan::{DeviceCode, Element, Error, Last, Operator, Sum, compact, cuda, s
 use std::env;
 use std::fmt::Debug;
 
-/// For want of a compiler.
+/// Whether compilation failed for lack of a compiler.
 pub(super) fn skip(error: &Error) {
     assert_ne!(env::var("PARASCAN_REQUIRE_GPU").as_deref(), Ok("1"), "a compiler is required: {error}");
     eprintln!("skipped, no compiler: {error}");
@@ -30,7 +30,7 @@ macro_rules! operator {
                 a.wrapping_add(b)
             }
             const IDENTITY: Option<u32> = Some(0);
-            // SAFETY: sums of unsigned integers, or no C++, of which there is no kernel.
+            // SAFETY: sums of unsigned integers, or no C++, which has no kernel.
             const CUDA: DeviceCode<Self, u32> = unsafe { DeviceCode::new($combine) };
             // SAFETY: as above.
             const CUDA_LIFT: DeviceCode<Self, u32> = unsafe { DeviceCode::new($lift) };
@@ -44,7 +44,8 @@ operator! { SyntaxError: combine "a + ", lift "x", lower "x" }
 operator! { UnknownLift: combine "a + b", lift "no_such_lift(x)", lower "x" }
 operator! { UnknownLower: combine "a + b", lift "x", lower "no_such_lower(x)" }
 
-/// Scans 20000 elements in a way that must not compile, whose log must have `words`; then the stream works on.
+/// Scans 20000 elements. The unit must not compile, its log must contain `words`, and the stream
+/// must work afterwards.
 fn refused<Op: Operator<T>, T: Element + DeviceRepr + Debug + PartialEq>(element: T, other: T, words: &str) {
     let Some(stream) = stream() else { return };
     let before = vec![element; 20_000];
@@ -71,7 +72,7 @@ fn refused<Op: Operator<T>, T: Element + DeviceRepr + Debug + PartialEq>(element
     assert!(stream.clone_dtoh(&sums).unwrap() == (1..=20_000).collect::<Vec<i32>>());
 }
 
-// SAFETY, of the texts of these: none is C++, so there is no kernel of it.
+// SAFETY of these texts: none is C++, so none has a kernel.
 parascan::operator! {
     struct ThirdLine on u32 {
         associativity: Exact,
@@ -128,7 +129,7 @@ fn an_operator_that_does_not_compile() {
     refused::<UnknownLower, u32>(1, 2, "no_such_lower");
 }
 
-// ---- layouts -------------------------------------------------------------------------------------------------------------
+// ---- layouts ------------------------------------------------------------------------------------
 
 macro_rules! element {
     ($name:ident = $cuda:literal) => {
@@ -138,7 +139,8 @@ macro_rules! element {
             x: u32,
             y: u32,
         }
-        // SAFETY: none, the layouts differ: that the compiler sees it, before a kernel can run, is what is tested.
+        // SAFETY: none, as the layouts differ. The test is that the compiler finds it, before any
+        // kernel runs.
         unsafe impl Element for $name {
             const CUDA: &'static str = $cuda;
         }
@@ -151,7 +153,8 @@ element! { Smaller = "unsigned int" }
 element! { MoreAligned = "unsigned long long" }
 element! { Unknown = "struct no_such_type" }
 
-/// Of the same size and alignment, with a field elsewhere: known of elements whose macro knows their fields.
+/// The same size and alignment, with a field elsewhere: checked for elements whose macro knows
+/// their fields.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, bytemuck::Pod, bytemuck::Zeroable)]
 struct Turned {
@@ -169,7 +172,7 @@ unsafe impl Element for Turned {
 // SAFETY: plain data, `repr(C)`.
 unsafe impl DeviceRepr for Turned {}
 
-/// Its element is right, what it carries is not.
+/// Its element is right, its carry is not.
 #[derive(Clone, Copy, Debug)]
 struct CarriesWrongly;
 impl Operator<u32> for CarriesWrongly {
@@ -203,7 +206,7 @@ fn an_element_of_another_layout() {
     refused::<CarriesWrongly, u32>(1, 2, "the carry's C++ type has another layout than its Rust type");
 }
 
-// ---- units of a primitive outside the library --------------------------------------------------------------------------------
+// ---- units of a primitive outside the library ---------------------------------------------------
 
 #[test]
 fn a_unit_that_does_not_compile() {

@@ -41,7 +41,7 @@ fn more_than_can_be_counted() {
     assert_eq!(workspace.bytes(), 0, "nothing was allocated");
 }
 
-/// A kernel that the unit does not define.
+/// The unit lacks the named kernel.
 #[test]
 fn what_the_driver_refuses() {
     let Some(stream) = stream() else { return };
@@ -55,7 +55,7 @@ fn what_the_driver_refuses() {
     assert_eq!(error.to_string(), format!("cuLibraryGetKernel failed with {code:?} on device 0"));
 }
 
-/// A kernel that was not named.
+/// A launch of a kernel that was not named.
 #[test]
 fn no_such_kernel() {
     let Some(stream) = stream() else { return };
@@ -110,7 +110,7 @@ fn memory_of_another_device() {
     let mut b = second.clone_htod(&before).unwrap();
     let mut of_second = Workspace::new(&second);
     let sum = scan::<Sum, i32>();
-    // Without a stream of the caller's the work belongs to the input's.
+    // Without the caller's stream the work goes to the input's.
     assert_wrong_device(sum.run_into(&a, &mut b), "the output", (1, 0));
     assert_wrong_device(sum.run_into(&b, &mut a), "the output", (0, 1));
     assert_wrong_device(sum.on(&first).run_into(&b, &mut a), "the input", (1, 0));
@@ -119,7 +119,7 @@ fn memory_of_another_device() {
     assert_wrong_device(sum.workspace(&mut of_second).run_in_place(&mut a), "the output", (0, 1));
     assert!(first.clone_dtoh(&a).unwrap() == before, "nothing was written");
     assert!(second.clone_dtoh(&b).unwrap() == before, "nothing was written");
-    // Each on its own.
+    // Each error alone.
     sum.run_in_place(&mut a).unwrap();
     sum.workspace(&mut of_second).run_in_place(&mut b).unwrap();
     let expected: Vec<i32> = (1..=5000).collect();
@@ -134,7 +134,8 @@ fn one_context_for_all_who_ask() {
     }
     let (a, b) = (cuda::context(0).unwrap(), cuda::context(0).unwrap());
     assert!(Arc::ptr_eq(&a, &b));
-    // A stream of the one puts both into cudarc's mode of many streams, so uses of a buffer of the other are ordered.
+    // A new stream puts the context into cudarc's mode of many streams, which orders the uses of a
+    // buffer.
     let stream = a.new_stream().unwrap();
     let mut x = b.default_stream().clone_htod(&vec![1; 100_000]).unwrap();
     scan::<Sum, i32>().on(&stream).run_in_place(&mut x).unwrap();
@@ -149,7 +150,7 @@ fn assert_wrong_context<V: std::fmt::Debug>(result: Result<V, Error>, name: &str
     assert!(error.to_string().starts_with(&format!("{name}: {argument} belongs to another CudaContext of device 0")));
 }
 
-/// Another object of the primary context, whose count of streams is its own, and a context of its own.
+/// A second object of the primary context, with its own count of streams, and a context of its own.
 #[test]
 fn memory_of_another_context() {
     let Some(first) = stream() else { return };
@@ -180,7 +181,7 @@ fn memory_of_another_context() {
         assert!(matches!(packed, Err(Error::WrongContext { primitive: "pack", .. })), "{:?}", packed.map(drop));
         assert_eq!(first.clone_dtoh(&a).unwrap(), before, "nothing was written");
         assert_eq!(second.clone_dtoh(&b).unwrap(), before, "nothing was written");
-        // Each on its own, whatever kind of context that is.
+        // Each stream alone, whatever its context is.
         let mut expected = before.clone();
         expected.sort();
         sort::<u32>().workspace(&mut of_second).run_in_place(&mut b).unwrap();

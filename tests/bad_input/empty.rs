@@ -26,7 +26,7 @@ fn on_the_host() {
     assert_eq!(scan::<Last, i32>().exclusive_from(1).run(&x).unwrap(), x);
 }
 
-/// An address of zero elements may be anything, and no driver is asked.
+/// An address of zero elements may be anything, and the driver is not called.
 #[test]
 fn at_raw_addresses() {
     for builder in builders() {

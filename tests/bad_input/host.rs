@@ -44,7 +44,7 @@ fn strategies_are_for_the_device() {
     }
 }
 
-/// How much memory a length takes is asked without a device.
+/// The scratch memory of a length is known without a device.
 #[test]
 fn more_than_can_be_counted() {
     let strategies = STRATEGIES.map(|(strategy, _)| strategy).into_iter().chain([Strategy::Auto]);
@@ -55,7 +55,7 @@ fn more_than_can_be_counted() {
             let sum = scan::<Sum, i32>().strategy(strategy).exclusive().reverse();
             let most = assert_too_long(sum.scratch_bytes(n), n);
             assert!(most > u32::MAX as usize, "{most}");
-            // The bound that the message gives is the bound.
+            // The bound in the message is exact.
             assert!(sum.scratch_bytes(most).unwrap() > 0);
             assert_eq!(assert_too_long(sum.scratch_bytes(most + 1), most + 1), most);
         }
@@ -64,7 +64,7 @@ fn more_than_can_be_counted() {
 
 parascan::element! { struct Twelve { first: u32, second: u32, third: u32 } }
 
-/// Elements that kernels cannot be staged in: an error before anything is compiled, and no panic.
+/// Elements that kernels cannot stage: an error before any compilation, and no panic.
 #[test]
 fn element_size() {
     macro_rules! refused {
@@ -72,7 +72,7 @@ fn element_size() {
             #[repr(transparent)]
             #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
             struct $name([u8; $bytes]);
-            // SAFETY: an array of bytes on both sides; no kernel is made for it.
+            // SAFETY: an array of bytes on both sides; it gets no kernel.
             unsafe impl parascan::Element for $name {
                 const CUDA: &'static str = "struct { unsigned char bytes[1]; }";
             }
@@ -86,11 +86,11 @@ fn element_size() {
         )* };
     }
     refused! { Nothing[0]; TooLong[48]; Large[4096]; }
-    // The textbook's blocks take what tiles a vector, on either side.
+    // The textbook's blocks take elements whose size divides a vector's, on either side.
     let strategy = Strategy::LookBack(Block::Plain(Network::Sklansky));
     let error = scan::<Last, Twelve>().strategy(strategy).scratch_bytes(1000).expect_err("no kernel takes it");
     assert!(matches!(error, Error::ElementSize { size: 12, .. }), "{error}");
-    // On the host any size will do.
+    // The host takes any size.
     assert_eq!(scan::<Last, TooLong>().run(&[TooLong([1; 48]), TooLong([2; 48])]).unwrap()[1].0, [2; 48]);
     assert_eq!(scan::<Last, Nothing>().run(&[Nothing([]); 7]).unwrap().len(), 7);
 }

@@ -1,7 +1,7 @@
-//! Bad input is an error that names what the user needs, and nothing is written. Each error of the library that can be
-//! provoked, and length zero, which is none.
+//! Bad input is an error that names what the user needs, and nothing is written: each error of the
+//! library that can be provoked, and length zero, which is no error.
 //!
-//! Machines that lack a driver, a device or a compiler are in `machines`.
+//! Machines without a driver, a device or a compiler are in `machines`.
 
 mod capture;
 mod compile;
@@ -13,7 +13,7 @@ mod raw;
 
 use parascan::{Block, Error, Network, Strategy};
 
-/// Every way of joining tiles, and some of the textbook's blocks.
+/// Every join of tiles, and some of the textbook's blocks.
 const STRATEGIES: [(Strategy, &str); 7] = [
     (Strategy::Hierarchical(Block::WarpShuffles), "Hierarchical(WarpShuffles)"),
     (Strategy::Chained(Block::WarpShuffles), "Chained(WarpShuffles)"),
@@ -34,7 +34,7 @@ fn assert_length(result: Result<(), Error>, lengths: (usize, usize)) {
     assert_eq!(error.to_string(), words);
 }
 
-/// Gives the most that can be taken.
+/// Returns the bound.
 #[track_caller]
 fn assert_too_long<V: std::fmt::Debug>(result: Result<V, Error>, asked: usize) -> usize {
     let error = result.expect_err("that is too long");

@@ -1,4 +1,5 @@
-//! Compaction and all that is of its kind: too short, too wide, in the wrong place, in a capture.
+//! Bad input of the primitives other than scan: too short, too wide, on the wrong device, in a
+//! capture.
 
 use super::assert_capturing;
 use crate::common::{context, stream};
@@ -86,7 +87,7 @@ fn on_the_device() {
     let mut none = to.slice_mut(..0);
     assert_size(expand::<u32>().run_into(&x.slice(..0), &mut none), "expand", "the offsets", 0, 1);
 
-    // Wider than what kernels move.
+    // Wider than kernels move.
     let wide = stream.clone_htod(&[[0_u64; 3]; 3]).unwrap();
     let mut wide_to = wide.clone();
     let by_flags = compact::<[u64; 3]>().flags(&flags);
@@ -114,7 +115,7 @@ fn assert_out_of_memory<V>(result: Result<V, Error>, primitive: &str, n: usize, 
     assert_eq!(error.to_string(), format!("{primitive}: {n} elements of {size} bytes cannot be allocated"));
 }
 
-/// More bytes than an allocation may have, and more than there are.
+/// More bytes than an allocation may have, and than exist.
 #[test]
 fn more_memory_than_there_is() {
     const MOST: usize = usize::MAX;
@@ -130,7 +131,7 @@ fn more_memory_than_there_is() {
 
     let Some(stream) = stream() else { return };
     let there = |x: &[u64]| stream.clone_htod(x).unwrap();
-    // Of more bytes than 64 bits count, so that the product would wrap to few.
+    // More bytes than 64 bits count: the product would wrap.
     let many = (1 << 61) + 1;
     assert_out_of_memory(sized.allocate::<u64, _>(&there(&[many])), "allocate", many as usize, 8);
     assert_out_of_memory(expand::<u64>().run::<u64, _>(&there(&[0, many])), "expand", many as usize, 8);
@@ -210,7 +211,7 @@ fn sorts_on_the_device() {
     assert_eq!(stream.clone_dtoh(&short).unwrap(), [7; 4], "nothing was written");
 }
 
-/// No kernel is loaded, or no workspace given: an error, and the capture goes on.
+/// Without a loaded kernel or a workspace: an error, and the capture goes on.
 #[test]
 fn captures() {
     if !is_alone(captures) {

@@ -7,7 +7,7 @@ use parascan::cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut};
 use parascan::{Error, Last, Operator, Scan, Strategy, Sum, scan};
 use std::ptr::null_mut;
 
-/// The address, for use on its own stream.
+/// The address, for use on the buffer's own stream.
 fn address<T>(slice: &mut CudaSlice<T>, stream: &CudaStream) -> CUdeviceptr {
     slice.device_ptr_mut(stream).0
 }
@@ -22,7 +22,7 @@ fn assert_scratch(result: Result<(), Error>, bytes: usize, at: u64, least: usize
     assert_eq!(error.to_string(), words);
 }
 
-/// What is wrong with the lengths is seen before the driver is asked anything.
+/// Bad lengths are refused before any call of the driver.
 #[test]
 fn refused_without_a_device() {
     const N: usize = 1 << 20;
@@ -31,7 +31,7 @@ fn refused_without_a_device() {
         let needed = sum.scratch_bytes(N).unwrap();
         assert!(needed > 0);
         for (scratch, bytes) in [(0, 0), (4096, needed - 1), (4104, needed), (4097, needed + 4096)] {
-            // SAFETY: it is refused for its scratch memory, before any address is used.
+            // SAFETY: refused for its scratch memory, before any address is used.
             let result = unsafe { sum.run_raw(4096, 4096, N, scratch, bytes, null_mut()) };
             assert_scratch(result, bytes, scratch, needed);
         }
@@ -66,7 +66,7 @@ fn same_as_run<Op: Operator<T>, T: crate::common::Sample>(strategy: Strategy, bu
     let mut rng = Rng::new();
     let most = 300_000;
     let bytes = builders.iter().map(|builder| builder.strategy(strategy).scratch_bytes(most).unwrap()).max().unwrap();
-    // Scans leave it zero, all but the hierarchical one, which takes it in any state.
+    // Scans leave it zero, except the hierarchical one, which takes it in any state.
     let mut memory = stream.clone_htod(&vec![0u8; bytes]).unwrap();
     if matches!(strategy, Strategy::Hierarchical(_)) {
         memory = stream.clone_htod(&vec![0xa5u8; bytes]).unwrap();
@@ -81,8 +81,8 @@ fn same_as_run<Op: Operator<T>, T: crate::common::Sample>(strategy: Strategy, bu
         let what = (strategy, round, n);
         let from = address(&mut input, &stream);
         let got = if round % 2 == 0 {
-            // SAFETY: n elements each and enough scratch memory, on this stream's device, whose context `run` has made
-            // current; all of it outlives the copy below, which waits.
+            // SAFETY: n elements each and enough scratch memory, on this stream's device, whose
+            // context `run` has made current. All of it outlives the copy below, which waits.
             unsafe { builder.run_raw(from, from, n, scratch, bytes, stream.cu_stream()) }.unwrap();
             stream.clone_dtoh(&input).unwrap()
         } else {
@@ -114,7 +114,7 @@ fn scratch_memory_is_used_again() {
     }
 }
 
-/// What fits one tile needs no scratch memory.
+/// A scan of one tile needs no scratch memory.
 #[test]
 fn a_tile_needs_none() {
     let sum = scan::<Sum, i32>();

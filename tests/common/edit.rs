@@ -6,7 +6,7 @@ pub(crate) fn one_text(templates: &[&str]) -> String {
     templates.iter().flat_map(|text| text.split_inclusive('\n').filter(is_kept)).collect()
 }
 
-/// An edit of the templates: `piece`, which must occur `times` times, becomes `by`.
+/// An edit of the templates: `by` replaces `piece`, which must occur `times` times.
 #[derive(Clone, Copy)]
 pub(crate) struct Edit {
     times: usize,
@@ -26,7 +26,8 @@ pub(crate) const fn twice(piece: &'static str, by: &'static str) -> Edit {
 
 impl Edit {
     /// # Panics
-    /// If the piece does not occur as often as it must: the templates have changed, and the edit with them.
+    /// If the piece does not occur that often: the templates have changed, and the edit must
+    /// follow.
     pub(crate) fn apply(&self, text: &str) -> String {
         let Edit { times, piece, by } = self;
         assert_eq!(text.matches(piece).count(), *times, "the templates are not what the test alters: {piece}");

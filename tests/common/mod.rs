@@ -1,4 +1,5 @@
-//! What all tests share: the device if there is one, random data, a naive oracle, edits of the templates.
+//! What all tests share: the device, random data, an oracle by a plain loop, edits of the
+//! templates.
 
 pub(crate) mod edit;
 
@@ -13,22 +14,23 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-// ---- the device --------------------------------------------------------------------------------------------------------------
+// ---- the device ---------------------------------------------------------------------------------
 
-/// A stream of a context of its own, or nothing where there is no device; with PARASCAN_REQUIRE_GPU=1 that is a failure.
+/// A stream of a new context, or `None` without a device; PARASCAN_REQUIRE_GPU=1 makes that a
+/// failure.
 pub(crate) fn stream() -> Option<Arc<CudaStream>> {
     context().map(|context| context.new_stream().expect("a stream"))
 }
 
-/// A context object of its own, so that a test may turn event tracking off without any other test noticing.
+/// A new context object, so that a test may turn event tracking off for itself alone.
 pub(crate) fn context() -> Option<Arc<CudaContext>> {
     match cuda::context(0) {
         Ok(_shared) => Some(CudaContext::new(0).expect("a context, as there is one")),
         Err(e @ (Error::NoDriver { .. } | Error::NoDevice { .. })) => {
             assert_ne!(env::var("PARASCAN_REQUIRE_GPU").as_deref(), Ok("1"), "a GPU is required: {e}");
-            // Past the harness, which shows what a test prints only if it fails.
+            // To the process's stderr, since the harness shows a test's output only if it fails.
             static SAID: Once = Once::new();
-            let line = format!("tests that need a GPU are skipped: {e}\n"); // in one piece
+            let line = format!("tests that need a GPU are skipped: {e}\n"); // one write
             SAID.call_once(|| drop(io::stderr().write_all(line.as_bytes())));
             None
         }
@@ -36,7 +38,7 @@ pub(crate) fn context() -> Option<Arc<CudaContext>> {
     }
 }
 
-/// Held by a test that takes much of the device's memory: one at a time.
+/// Held by tests that take much of the device's memory, one at a time.
 pub(crate) fn much_memory() -> MutexGuard<'static, ()> {
     static MEMORY: Mutex<()> = Mutex::new(());
     MEMORY.lock().unwrap_or_else(PoisonError::into_inner)
@@ -52,7 +54,7 @@ pub(crate) fn p<A>(argument: &A) -> *const c_void {
     std::ptr::from_ref(argument).cast()
 }
 
-// ---- strategies --------------------------------------------------------------------------------------------------------------
+// ---- strategies ---------------------------------------------------------------------------------
 
 /// Every strategy of a scan with the default block.
 pub(crate) const STRATEGIES: [Strategy; 5] = [
@@ -75,9 +77,10 @@ pub(crate) const TEXTBOOK: [Strategy; 8] = [
     Strategy::LookBack(Block::Shifted(Network::WarpShuffles)),
 ];
 
-// ---- random data -------------------------------------------------------------------------------------------------------------
+// ---- random data --------------------------------------------------------------------------------
 
-/// SplitMix64 (Steele, Lea and Flood 2014). Prints its seed when a test that holds it fails; PARASCAN_SEED repeats it.
+/// SplitMix64 (Steele, Lea and Flood 2014). Prints its seed when a test that owns one fails;
+/// PARASCAN_SEED repeats it.
 pub(crate) struct Rng {
     state: u64,
     seed: u64,
@@ -118,19 +121,19 @@ impl Drop for Rng {
     }
 }
 
-/// Which values a test draws.
+/// The distribution of a test's values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Draw {
-    /// Any bits: NaN of every kind, infinities, zeros of both signs, subnormals.
+    /// Random bits: every NaN, infinities, zeros of both signs, subnormals.
     Any,
     /// Small whole numbers, whose sums are exact in any grouping.
     Whole,
-    /// 2 and 1/2 in turn, with random signs: products of any stretch are exact.
+    /// Alternating between 2 and 1/2, with random signs: products of any range are exact.
     PowersOfTwo,
 }
 
 impl Draw {
-    /// Values for which the operator is associative bit for bit, so that an oracle may group as it likes.
+    /// Values for which the operator is associative bit for bit, so an oracle may group freely.
     pub(crate) fn exact_for<Op: Operator<T>, T: Element>() -> Draw {
         let name = std::any::type_name::<Op>();
         match Op::ASSOCIATIVITY {
@@ -145,7 +148,7 @@ impl Draw {
 /// An element that tests draw and compare.
 pub(crate) trait Sample: Element + DeviceRepr + Debug + PartialEq {
     fn draw(rng: &mut Rng, draw: Draw, i: usize) -> Self;
-    /// The same bits; any two NaN are the same.
+    /// Whether the bits are the same; any two NaNs are.
     fn same(self, other: Self) -> bool;
 }
 
@@ -183,12 +186,12 @@ pub(crate) fn data<T: Sample>(rng: &mut Rng, draw: Draw, n: usize) -> Vec<T> {
     (0..n).map(|i| T::draw(rng, draw, i)).collect()
 }
 
-/// Elements of any bits.
+/// Elements of random bits.
 pub(crate) fn any<T: Sample>(rng: &mut Rng, n: usize) -> Vec<T> {
     data(rng, Draw::Any, n)
 }
 
-/// Plain data of any bits.
+/// Plain data of random bits.
 pub(crate) fn noise<V: Pod>(rng: &mut Rng, n: usize) -> Vec<V> {
     let mut items: Vec<V> = bytemuck::zeroed_vec(n);
     let bytes = rng.bytes(n * size_of::<V>());
@@ -196,9 +199,9 @@ pub(crate) fn noise<V: Pod>(rng: &mut Rng, n: usize) -> Vec<V> {
     items
 }
 
-// ---- the oracle --------------------------------------------------------------------------------------------------------------
+// ---- the oracle ---------------------------------------------------------------------------------
 
-/// What a scan does besides its operator.
+/// A scan's options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options<T> {
     pub exclusive: bool,
@@ -206,7 +209,7 @@ pub(crate) struct Options<T> {
     pub reverse: bool,
 }
 
-/// A scan, naively: one item after the other.
+/// A scan by a plain loop.
 pub(crate) fn oracle<Op: Operator<T>, T: Element>(input: &[T], options: Options<T>) -> Vec<T> {
     let mut output = vec![T::zeroed(); input.len()];
     let mut upto = options.init.map(Op::lift).or(if options.exclusive { Op::IDENTITY } else { None });
@@ -234,7 +237,7 @@ pub(crate) fn assert_same<T: Sample>(got: &[T], expected: &[T], what: &dyn Debug
     }
 }
 
-/// Compares bytes, so that NaNs and padding-free structs of any kind are told apart.
+/// Compares bytes, which tells NaNs apart.
 #[track_caller]
 pub(crate) fn assert_bytes<V: Pod + Debug>(got: &[V], expected: &[V], what: &dyn Debug) {
     assert_eq!(got.len(), expected.len(), "{what:?}");

@@ -1,9 +1,9 @@
-//! Every ready-made predicate on every element, on both engines, against itself in a loop; equal neighbours; a predicate of the
-//! test's own with parameters.
+//! Every ready-made predicate on every element, on both engines, against the predicate in a loop;
+//! equal neighbours; a predicate of the test's own with parameters.
 
 use super::*;
 
-/// One call on each engine that is there.
+/// A call on each available engine.
 fn check<T: Sample + Ordered, P: Predicate<T> + Debug>(
     device: &mut Option<(Arc<CudaStream>, Workspace)>,
     items: &[T],
@@ -58,7 +58,7 @@ where
     }
 }
 
-/// Equal neighbours, on each engine that is there: the data repeats itself.
+/// Equal neighbours, on each available engine: the data repeats itself.
 fn check_unique<T: Sample + Ordered>(device: &mut Option<(Arc<CudaStream>, Workspace)>, rng: &mut Rng, items: &[T]) {
     let n = items.len();
     let mut runs = Vec::new();
@@ -111,7 +111,7 @@ fn sanitize() {
     }
 }
 
-/// Keeps what leaves a remainder.
+/// Selects items with a nonzero remainder.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, bytemuck::Pod, bytemuck::Zeroable)]
 struct Remainder {
@@ -130,7 +130,7 @@ impl Predicate<u64> for Remainder {
     fn keeps(&self, x: u64) -> bool {
         x % self.of == self.is
     }
-    // SAFETY: it divides by nothing but what is not zero.
+    // SAFETY: the divisor is not zero.
     const CUDA: parascan::DeviceCode<Self, u64> = unsafe { parascan::DeviceCode::new("p.of && x % p.of == p.is") };
 }
 

@@ -1,11 +1,12 @@
-//! On the device: every size and choice, views at odd offsets with guards, graphs, several compactions into one buffer, outputs
-//! that are too short, more than 2^32 items.
+//! Compaction on the device: every size and choice, views at odd offsets with guards, graphs,
+//! several compactions into one buffer, outputs that are too short, more than 2^32 items.
 
 use super::*;
 use crate::machines::process::is_alone;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 
-/// Sizes around the borders of rows, slices and tiles of items of `size` bytes, and of the ranges of lengths.
+/// Sizes around the borders of rows, slices and tiles of items of `size` bytes, and of the ranges
+/// of lengths.
 fn sizes(rng: &mut Rng, size: usize, with_long: bool) -> Vec<usize> {
     let slice = 4096 / size;
     let mut sizes = vec![0, 1, 31, 32, 33, slice - 1, slice, slice + 1, 3 * slice, 8 * slice, 8 * slice + 1];
@@ -30,7 +31,8 @@ impl Device {
         Some(Device { rng: Rng::new(), workspace: Workspace::new(&stream), stream })
     }
 
-    /// A buffer of `before` random items, `items`, and more random items; and its contents on the host.
+    /// A buffer of `before` random items, `items`, and more random items; and its contents on the
+    /// host.
     fn guarded<V: Pod + DeviceRepr>(&mut self, before: usize, items: &[V]) -> (CudaSlice<V>, Vec<V>) {
         let mut all = noise::<V>(&mut self.rng, before + items.len() + 5);
         all[before..before + items.len()].copy_from_slice(items);
@@ -73,7 +75,7 @@ impl Device {
         let by_flags = compact::<V>().flags(&flags_view);
         let by_bits = compact::<V>().bits::<u32, _>(&words_view);
 
-        // The flagged items, then the rejected ones by bits, appended.
+        // Appends the flagged items, then the rejected ones by bits.
         let (mut output, guard) = self.guarded(skip_out, &items);
         let mut count = self.count(77);
         let room = skip_out..skip_out + n;
@@ -93,7 +95,7 @@ impl Device {
         let both = [expected.clone(), others.clone()].concat();
         self.holds(&output, &guard, skip_out, &both, &("the rest by bits", what));
 
-        // Too little room: as many items as fit are written, and the count is of all selected items.
+        // Too little room: the items that fit are written, and the count is of all selected items.
         let room = expected.len() / 3;
         let (mut output, guard) = self.guarded(skip_out, &items);
         let mut short = output.slice_mut(skip_out..skip_out + room);
@@ -101,7 +103,7 @@ impl Device {
         assert_eq!(self.stream.clone_dtoh(&count).unwrap(), [expected.len() as u64], "{what:?}");
         self.holds(&output, &guard, skip_out, &expected[..room], &("too short", what));
 
-        // The input is unchanged; then in place.
+        // The input is unchanged. Then in place.
         assert_bytes(&self.stream.clone_dtoh(&input).unwrap(), &before, &("the input", what));
         let (mut in_place, guard) = self.guarded(skip_in, &items);
         let mut data = in_place.slice_mut(skip_in..skip_in + n);
@@ -209,7 +211,8 @@ fn sanitize() {
     }
 }
 
-/// Replays with other data of a graph with a long and a short compaction and partition. Nothing is allocated.
+/// Replays with other data of a graph with a long and a short compaction and partition. Nothing is
+/// allocated.
 #[test]
 fn replays() {
     if !is_alone(replays) {
@@ -256,7 +259,8 @@ fn replays() {
     }
 }
 
-/// Partitions into one buffer of more items than the device holds at once: counted first, then moved from the last tile on.
+/// Partitions into one buffer of more items than the device holds at once: a launch counts, and one
+/// moves from the last tile on.
 fn two_reads<V: Pod + DeviceRepr + Debug + Send + Sync>() {
     let Some(mut device) = Device::new() else { return };
     for (pattern, skips) in [(PATTERNS[2], [0, 0, 0]), (PATTERNS[5], [1, 3, 5])] {
@@ -299,7 +303,8 @@ fn three_bytes_in_two_reads() {
     two_reads::<[u8; 3]>();
 }
 
-/// Partitions that need the whole device each, on two streams at once. The workspace prepared for the longest is enough.
+/// Partitions that each need the whole device, on two streams at once. The workspace prepared for
+/// the longest is enough.
 #[test]
 fn two_streams_of_partitions_at_once() {
     let Some(device) = Device::new() else { return };
@@ -335,7 +340,7 @@ fn two_streams_of_partitions_at_once() {
     }
 }
 
-/// More than 2^32 items: the indices of few selected ones.
+/// The indices of few selected items of more than 2^32.
 #[test]
 fn past_32_bits() {
     let Some(device) = Device::new() else { return };

@@ -1,4 +1,5 @@
-//! On the CPU: every pattern, with guards around what is written, and outputs that are too short.
+//! Compaction on the CPU: every pattern, with guards around the output, and outputs that are too
+//! short.
 
 use super::*;
 
@@ -70,7 +71,7 @@ stamp! {
     three_bytes [u8; 3]; three_words [u32; 3]; five_halves [u16; 5];
 }
 
-/// Items of more bytes than the device takes.
+/// Items wider than the device takes.
 #[test]
 fn forty_bytes() {
     check::<[u64; 5]>();

@@ -17,7 +17,7 @@ mod host;
 mod new_memory;
 mod three_way;
 
-/// The selected items: so many of a thousand, in runs of a length.
+/// Selected items: `of_1000` of a thousand, in runs of `run`.
 #[derive(Clone, Copy, Debug)]
 struct Pattern {
     of_1000: usize,

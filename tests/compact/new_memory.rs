@@ -1,4 +1,5 @@
-//! Calls that return new memory: as long as the result, with the contents that the calls into the caller's memory write.
+//! Calls that return new memory: as long as the result, with the contents that the calls into the
+//! caller's memory write.
 
 use super::*;
 use parascan::sort;

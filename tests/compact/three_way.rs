@@ -1,4 +1,4 @@
-//! Three parts, against three loops.
+//! Three-way partitions, against three loops.
 
 use super::*;
 
@@ -53,7 +53,7 @@ fn check<T: Sample + Ordered, P: Predicate<T> + Debug, Q: Predicate<T> + Debug>(
     assert_same(&got[..skip_out], &guard[..skip_out], &("before", what));
     assert_same(&got[skip_out + n..], &guard[skip_out + n..], &("after", what));
 
-    // Apart, the second with too little room.
+    // Into three buffers, the second too short.
     let rooms = [lens[0], lens[1] / 2, lens[2]];
     let mut apart = rooms.map(|room| stream.clone_htod(&padded(skip_out, room.min(n))).unwrap());
     let [a, b, c] = &mut apart;
@@ -99,7 +99,8 @@ where
 macro_rules! stamp { ($($t:ident)*) => { $( #[test] fn $t() { every::<$t>(); } )* } }
 stamp! { f32 u64 f16 u8 i32 }
 
-/// A short walk for compute-sanitizer. The longest is more than a card holds at once, so it is counted before it moves.
+/// A short walk for compute-sanitizer. The longest input is more than a device holds at once, so it
+/// takes two launches.
 #[test]
 fn sanitize() {
     let mut device = stream().map(|stream| (stream.clone(), Workspace::new(&stream)));

@@ -50,7 +50,8 @@ fn a_stable_counting_pass() {
         let pool = pool(threads);
         for tile in [1, 7, 100, 4096] {
             let n = 1 + rng.below(if tile == 1 { 500 } else { 20_000 });
-            // A skewed byte to sort by, and the position above it, which tells whether equal bytes kept their order.
+            // A skewed byte to sort by, and above it the position, which shows whether equal bytes
+            // kept order.
             let keys: Vec<u64> = (0..n as u64).map(|i| i << 8 | (rng.next() & rng.next() & 0xff)).collect();
             let mut expected = keys.clone();
             expected.sort_by_key(|key| key & 0xff);
@@ -67,7 +68,7 @@ fn without_tiles_the_total_is_the_initial_value() {
     assert_eq!((total(None), total(Some(3))), (None, Some(3)));
 }
 
-/// One slow tile: the others are parked, and all threads finish them when its prefix arrives.
+/// One slow tile: the other tiles are parked, and all threads finish them when its prefix arrives.
 #[test]
 fn a_late_tile_does_not_stop_the_others() {
     let finished = std::sync::Mutex::new(vec![]);

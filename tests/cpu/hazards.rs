@@ -1,4 +1,4 @@
-//! What a user's operator may do to the threads: panic, enter rayon, start a pipeline of its own.
+//! User operators that panic, enter rayon or start a pipeline of their own.
 
 use super::{pool, watched};
 use crate::common::Rng;
@@ -49,7 +49,7 @@ fn serial(items: &[u32]) -> Vec<u32> {
     items.iter().scan(0, sum).collect()
 }
 
-/// An addition that does something more.
+/// An addition with a side effect.
 macro_rules! addition {
     ($name:ident, |$a:ident, $b:ident| $extra:expr) => {
         #[derive(Clone, Copy)]
@@ -81,19 +81,20 @@ fn a_panic_reaches_the_caller() {
     for threads in [1, 2, 8] {
         let pool = pool(threads);
         for round in 0..10 {
-            // Aggregates are even, so that only the item itself, which is odd, goes off.
+            // Aggregates are even, so only the item itself, which is odd, panics.
             let mut items: Vec<u32> = (0..N).map(|_| rng.next() as u32 & !1).collect();
             let mine = 1 + rng.below(N - 1);
             items[mine] = MINE;
             let outcome = watched("panic in combine", || {
-                // On the pool's threads, and from outside.
+                // On the pool's threads, and from another thread.
                 if round % 2 == 0 {
                     catch_unwind(AssertUnwindSafe(|| pool.install(|| sums::<Explosive>(&items))))
                 } else {
                     pool.join(|| catch_unwind(AssertUnwindSafe(|| sums::<Explosive>(&items))), || ()).0
                 }
             });
-            // The first item of a run is not combined while it is summed, but it is when it is put.
+            // A run's first item is combined when outputs are stored, but not while the run is
+            // summed.
             let message = outcome.expect_err("the panic was swallowed");
             assert_eq!(message.downcast_ref(), Some(&"stepped on a mine"), "mine at {mine}, {threads} threads");
             items[mine] = 4;
@@ -135,7 +136,7 @@ fn assert_else(fine: bool, value: usize) -> usize {
     value
 }
 
-/// Now and then, two parallel loops, one in the other.
+/// Sometimes runs two nested parallel loops.
 fn nested(a: u32, b: u32) {
     if (a ^ b) & 0x3ff == 0 {
         let inner = |i: u32| (0..20u32).into_par_iter().map(|j| j ^ a).max().unwrap() ^ i;
@@ -158,7 +159,7 @@ fn an_operator_that_enters_rayon() {
     }
 }
 
-/// Now and then, a pipeline of several tiles.
+/// Sometimes runs a pipeline of several tiles.
 fn pipeline_inside(a: u32, b: u32) {
     #[derive(Clone, Copy)]
     struct Counting;

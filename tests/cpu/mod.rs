@@ -14,9 +14,9 @@ fn pool(threads: usize) -> rayon::ThreadPool {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
 }
 
-/// Runs `test`, and aborts the process if that takes a minute: a hang is a failure.
+/// Runs `test`, and aborts the process after a minute, so that a hang is a failure.
 fn watched<R>(what: &str, test: impl FnOnce() -> R) -> R {
-    /// Tells the watchdog when the test ends, by a panic too.
+    /// Tells the watchdog that the test ended, by a panic too.
     struct Ended(Arc<(Mutex<bool>, Condvar)>);
     impl Drop for Ended {
         fn drop(&mut self) {
@@ -32,7 +32,7 @@ fn watched<R>(what: &str, test: impl FnOnce() -> R) -> R {
             let guard = ended.0.lock().unwrap();
             let waited = ended.1.wait_timeout_while(guard, Duration::from_secs(60), |ended| !*ended);
             if waited.unwrap().1.timed_out() {
-                // Not eprintln, which the test harness keeps for an end that does not come.
+                // Not eprintln: the test harness would hold it back until the test ends.
                 let _ = writeln!(std::io::stderr(), "{what}: still running after a minute, taken for a hang");
                 std::process::abort();
             }

@@ -8,7 +8,7 @@ use parascan::{
 };
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Longer than a few tiles of u32, and no multiple of anything.
+/// Several tiles of u32, and a part of one.
 const SEVERAL_TILES: usize = 5 * 32_896 + 1234;
 
 /// Counts the items for which `keep` is true.
@@ -75,7 +75,7 @@ impl Source<u64> for Rounded<'_> {
     }
 }
 
-/// Item `i` begins where it does, and the last one's end is an offset too.
+/// Item `i` stores its begin, the last item also its end.
 #[derive(Clone, Copy)]
 struct Offsets<'a>(&'a [AtomicU64]);
 impl Sink<u8, u64> for Offsets<'_> {
@@ -142,7 +142,7 @@ fn sums(items: &[f32], init: Option<f32>) -> Vec<u32> {
 fn the_same_bits_with_any_number_of_threads() {
     let mut rng = Rng::new();
     for n in [100, 32_896, 65_537, SEVERAL_TILES, 400_000 + rng.below(100_000)] {
-        // Many orders of magnitude and both signs, so that each other grouping rounds differently somewhere.
+        // Many orders of magnitude and both signs: any other grouping rounds differently somewhere.
         let items: Vec<f32> = (0..n).map(|_| (rng.next() as i32 as f32) * 2f32.powi(rng.below(24) as i32)).collect();
         let init = (rng.below(2) == 1).then_some(0.7);
         let expected = pool(1).install(|| sums(&items, init));
@@ -174,7 +174,7 @@ fn many_pools_at_once() {
                 let (items, expected) = (&items, &expected);
                 scope.spawn(move || {
                     let pool = pool(threads);
-                    // In the pool, and several at a time in the same pool.
+                    // In the pool, and several at once in the same pool.
                     let (a, b) = pool.join(|| sums(items, None), || sums(items, None));
                     assert!(a == *expected && b == *expected, "{threads} threads");
                 });
@@ -186,7 +186,7 @@ fn many_pools_at_once() {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, cases: 64, ..Default::default() })]
 
-    /// Text that grows at the right end, in order, whatever the length: an operator that is not commutative.
+    /// Concatenation of a text, which is not commutative.
     #[test]
     fn order_is_kept(items in proptest::collection::vec(0u32.., 1..3000), last in 0u32..) {
         #[derive(Clone, Copy)]

@@ -1,4 +1,5 @@
-//! Tiles and the server sleep for a while wherever they meet: mostly a little, some of them long, others in every run.
+//! Tiles and the server pause wherever they meet: most of them briefly, some long, others in every
+//! run.
 
 use super::subject::{Join, Maps, Outcome, Subject, templates};
 use crate::common::{Options, Rng, Sample, assert_same, context};
@@ -14,7 +15,7 @@ const JOINS: [Join; 6] = [
     Join::Meeting { warps: 4, rows: 4 },
 ];
 
-/// The same bits with every seed as without pauses; `check` is given the first.
+/// Every seed gives the same bits as no pauses; `check` gets the first seed.
 fn sleep<Op: Operator<T, Carry = T>, T: Sample>(
     joins: &[Join],
     draw: impl Fn(&mut Rng) -> T,

@@ -1,12 +1,15 @@
-//! Every guard of the hand-over is needed: without it, a check finds what it guards against.
+//! Every guard of the hand-over is needed: without it, a check finds the hazard.
 //!
-//! The templates are altered as text, and both forms are run by the same scans, slowed down where the hazard is a matter of
-//! time: as they are they pass every check, without the guard they fail the one that is aimed at the hazard.
+//! A test edits the templates as text and runs the same scans with both forms, with pauses where
+//! the hazard depends on timing. The original passes every check; the form without the guard fails
+//! the check that is aimed at its hazard.
 //!
-//! Not here, as no run must show their absence: `__syncwarp`, `__syncthreads` and the order of `add_acquire_release` (racecheck
-//! does, of which `races.rs` is the test), the fence and the wait of `store_from_shared`, what is read past an end (memcheck does: `Run::load_part`, the lanes
-//! past the last tile), and what would be a fault, which ends the process (vectors at an odd address, words of a scan of one
-//! tile).
+//! These guards are left out, since a run need not show their absence:
+//! - `__syncwarp`, `__syncthreads` and the order of `add_acquire_release`: racecheck finds them
+//!   (`races.rs`);
+//! - the fence and the wait of `store_from_shared`;
+//! - reads past an end (`Run::load_part`, the lanes past the last tile): memcheck finds them;
+//! - faults, which end the process: vectors at an odd address, words of a scan of one tile.
 
 use super::subject::{Join, Maps, Outcome, Subject, templates};
 use crate::common::edit::{Edit, once, twice};
@@ -17,7 +20,7 @@ use std::collections::BTreeSet;
 
 struct Guard {
     name: &'static str,
-    /// Where threads pause, with the guard and without it: C++ for nanoseconds, as in `subject.cuh`.
+    /// Where threads pause, in both forms: a C++ expression of nanoseconds, as in `subject.cuh`.
     pause: &'static str,
     without: Edit,
     /// The checks that fail without it.
@@ -26,30 +29,30 @@ struct Guard {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Check {
-    /// The output is that of the oracle.
+    /// The output is the oracle's.
     Results,
-    /// Nothing is written around the output.
+    /// No write before or after the output.
     Outside,
     /// The memory is zero after the kernel.
     Memory,
-    /// The operator is called on items, `init` and its own results alone.
+    /// The operator is called only on items, `init` and its own results.
     Operands,
-    /// No thread waits for ever.
+    /// No thread waits forever.
     Progress,
 }
 use Check::{Memory, Operands, Outside, Progress, Results};
 
 const NEVER: &str = "0";
-/// Some tiles are late, each one later than those before.
+/// Some tiles publish late, each later than those before.
 const LATE_TILES: &str = "place == PUBLISH && at % 8 == 7 ? 1000 * min(at, 300u) : 0";
-/// A tile does not look for its prefix at once.
+/// A tile polls for its prefix late.
 const LATE_READERS: &str = "place == POLL ? 20000 : 0";
-/// Time between the words of a value.
+/// A pause between the words of a value.
 const SLOW_WORDS: &str = "place == WORD ? 3000 : 0";
-/// The warps of the server are slow to hand on.
+/// The server's warps post prefixes late.
 const SLOW_CHAIN: &str = "place == POST ? 20000 : 0";
 
-/// The first tiles come when all others have, and one of them is slow to look for what they bring.
+/// The first tiles publish after all others, and one of them polls late.
 const LATE_TO_MEET: &str = "place == PUBLISH && at < 32 || place == POLL && at == 1 ? 100000 : 0";
 
 const SERVER: Join = Join::Server { warps: 4, vectors: 1, spread: 64 };
@@ -58,7 +61,7 @@ const LOOK_BACK: Join = Join::LookBack { warps: 4, vectors: 1 };
 const CHAINED: Join = Join::Chained { warps: 4, vectors: 1 };
 const MEETING: Join = Join::Meeting { warps: 4, rows: 4 };
 
-// ---- the tables ------------------------------------------------------------------------------------------------------------
+// ---- the tables ---------------------------------------------------------------------------------
 
 const STATUS_WORDS: &[Guard] = &[
     Guard {
@@ -255,7 +258,7 @@ const OF_CHAIN: &[Guard] = &[
     },
 ];
 
-/// Guards that both forms of look-back have, in the same words.
+/// Guards of both forms of look-back, by the same text.
 const OF_GROUPS: &[Guard] = &[
     Guard {
         name: "blocks take tickets, in whatever order they start",
@@ -421,7 +424,7 @@ const OF_MEETING: &[Guard] = &[
     },
 ];
 
-/// Odd starts of outputs that are stored by bulk copies.
+/// Outputs at odd addresses that are stored by bulk copies.
 const OF_BULK_STORES: &[Guard] = &[
     Guard {
         name: "only whole slices go out by a bulk copy",
@@ -467,7 +470,7 @@ const OF_BULK_STORES: &[Guard] = &[
     },
 ];
 
-/// What is not the hand-over's: ends, odd starts, order inside of a tile.
+/// Guards outside of the hand-over: ends, odd addresses, order inside of a tile.
 const OF_TILES: &[Guard] = &[
     Guard {
         name: "slots past the end hold copies of an item",
@@ -575,9 +578,9 @@ const OF_TILES: &[Guard] = &[
     },
 ];
 
-// ---- the checks ------------------------------------------------------------------------------------------------------------
+// ---- the checks ---------------------------------------------------------------------------------
 
-/// Which checks a scan of `n` items fails.
+/// The checks that a scan of `n` items fails.
 fn scan(
     subject: &Subject,
     rng: &mut Rng,
@@ -592,8 +595,9 @@ fn scan(
     all.into_iter().filter(|&(_, failed)| failed).map(|(check, _)| check).collect()
 }
 
-/// Which checks are failed by long and short scans in turn, on the same memory and always of other items, and at last by one of
-/// more tiles than the card holds, unless they meet. It ends when all of `awaited` have been, or any if none is awaited.
+/// The checks that scans of several lengths fail, on the same memory and of other items each time,
+/// the last of more tiles than the device holds at once (unless tiles meet). Ends when all of
+/// `awaited` have failed, or any if it is empty.
 fn failed(subject: &Subject, rng: &mut Rng, awaited: &[Check]) -> BTreeSet<Check> {
     let tile = subject.join().tile::<u64>();
     let lengths = [300 * tile + 5, 3 * tile - 1, 128 * tile, 300 * tile - 3];
@@ -639,7 +643,7 @@ fn each_is_needed(join: Join, tables: &[&[Guard]]) {
     assert!(needless.is_empty(), "{join:?} passes a check without its guard: {needless:#?}");
 }
 
-/// The tables are about the templates as they are; this needs no device.
+/// Every edit fits the templates; this needs no device.
 #[test]
 fn each_is_there() {
     let guarded = templates();

@@ -1,4 +1,4 @@
-//! How many kernels a call is, as a graph of it has nodes.
+//! The number of kernels of a call, by the nodes of its graph.
 
 use crate::common::context;
 use crate::machines::process::is_alone;
@@ -16,7 +16,7 @@ fn assert_kernels(stream: &Arc<CudaStream>, expected: usize, what: &str, call: i
     let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
     let graph = stream.end_capture(flags).unwrap().expect("a graph");
     let (mut nodes, mut count) = ([std::ptr::null_mut::<_>() as CUgraphNode; 8], 8);
-    // SAFETY: room for so many nodes; the graph is live.
+    // SAFETY: `nodes` has room for that many; the graph is live.
     unsafe { sys::cuGraphGetNodes(graph.cu_graph(), nodes.as_mut_ptr(), &mut count) }.result().unwrap();
     for &node in &nodes[..count] {
         let mut kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
@@ -27,7 +27,8 @@ fn assert_kernels(stream: &Arc<CudaStream>, expected: usize, what: &str, call: i
     assert_eq!(count, expected, "{what}");
 }
 
-/// One launch whatever the length, but for a partition into one buffer: two if the items are more than the device holds.
+/// A call is one launch at any length, but two for a partition into one buffer of more items than
+/// the device holds at once.
 #[test]
 fn one_launch() {
     if !is_alone(one_launch) {

@@ -1,4 +1,5 @@
-//! The two layers of the core under primitives other than scan: what compaction, offsets and a radix sort will stand on.
+//! The core's two layers under primitives of the test's own: compaction, offsets and a counting
+//! pass by digit.
 
 use crate::common::{Rng, address, any, context, p};
 use parascan::cuda::Kernels;
@@ -14,12 +15,13 @@ fn kernels(stream: &CudaStream) -> Kernels {
     Kernels::compile(stream.context(), "layers", SOURCE, &["compact", "offsets", "digits_before"]).unwrap()
 }
 
-/// Memory for a hand-over of so many tiles, zero, and more than enough: the layers say what they use, not how much.
+/// Zeroed memory for a hand-over of `tiles` tiles, more than enough: the layers do not say how much
+/// they use.
 fn memory(stream: &Arc<CudaStream>, tiles: usize, columns: usize) -> CudaSlice<u8> {
     stream.alloc_zeros(64 + 32 * tiles * columns).unwrap()
 }
 
-/// Whether the hand-over left its memory as it found it.
+/// Whether the hand-over left its memory zero.
 fn is_clean(memory: &CudaSlice<u8>, stream: &Arc<CudaStream>) -> bool {
     stream.clone_dtoh(memory).unwrap().iter().all(|&byte| byte == 0)
 }

@@ -1,5 +1,6 @@
-//! Another kernel holds nearly all of the card: a scan comes to its end meanwhile, and tiles that wait for each other do when it
-//! is gone. Or a stream has a small part of the card for good.
+//! Progress while another kernel holds nearly all of the device: a scan ends meanwhile, and tiles
+//! that wait for each other end after it. Also progress on a stream that has a small part of the
+//! device.
 
 use crate::common::{Options, Rng, STRATEGIES, TEXTBOOK, any, assert_same, context, oracle};
 use crate::machines::process::is_alone;
@@ -15,8 +16,8 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A block of it takes all registers of a multiprocessor: they are loaded before the wait and used after it. The first word says when
-/// to end, the last how many blocks are there.
+/// A block of this kernel takes all registers of a multiprocessor, since they are loaded before the
+/// wait and used after it. The first word says when to end; the last counts the blocks that run.
 const HOLD: &str = r#"
 extern "C" __global__ void __launch_bounds__(1024, 1) hold(volatile unsigned *flag) {
     unsigned keep[56];
@@ -31,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(1024, 1) hold(volatile unsigned *fl
 }
 "#;
 
-/// What holds all multiprocessors but one.
+/// Holds all multiprocessors but one.
 struct Holder {
     kernels: Kernels,
     holding: Arc<CudaStream>,
@@ -49,7 +50,7 @@ impl Holder {
         Holder { kernels, holding, release, flag, blocks: multiprocessors - 1 }
     }
 
-    /// Returns when it holds them.
+    /// Returns once its blocks run.
     fn hold(&mut self) {
         self.release.memset_zeros(&mut self.flag).unwrap();
         self.release.synchronize().unwrap();
@@ -68,7 +69,7 @@ impl Holder {
     }
 }
 
-/// Whether it becomes so before long.
+/// Whether the condition holds within a time limit.
 fn in_time(is_so: impl Fn() -> bool) -> bool {
     let start = Instant::now();
     while !is_so() {
@@ -80,7 +81,7 @@ fn in_time(is_so: impl Fn() -> bool) -> bool {
     true
 }
 
-/// Whether all that is on the stream ends before long.
+/// Whether the stream's work ends within a time limit.
 fn ends(stream: &CudaStream) -> bool {
     let done = stream.record_event(None).unwrap();
     in_time(|| done.try_is_complete().unwrap())
@@ -89,7 +90,7 @@ fn ends(stream: &CudaStream) -> bool {
 #[test]
 fn while_another_kernel_holds_the_card() {
     if !is_alone(while_another_kernel_holds_the_card) {
-        return; // what other tests do would be held up too
+        return; // the other tests' work would be held up too
     }
     let Some(context) = context() else { return };
     let (mut holder, stream) = (Holder::new(&context), context.new_stream().unwrap());
@@ -112,7 +113,7 @@ fn while_another_kernel_holds_the_card() {
     }
 }
 
-/// A partition into one buffer, whose tiles wait for each other if the device holds them at once.
+/// A partition into one buffer: its tiles wait for each other if the device holds them at once.
 struct Partition {
     stream: Arc<CudaStream>,
     workspace: Workspace,
@@ -125,7 +126,7 @@ struct Partition {
 impl Partition {
     const ABOVE: u32 = 0x6000_0000;
 
-    /// Of so many random items; all that it needs is there.
+    /// A partition of `n` random items, with all its memory allocated.
     fn new(stream: &Arc<CudaStream>, rng: &mut Rng, n: usize) -> Partition {
         let items = any::<u32>(rng, n);
         let mut workspace = Workspace::new(stream);
@@ -150,7 +151,8 @@ impl Partition {
     }
 }
 
-/// Two at the same time, most of a large card each: nothing refuses them, the calls return, and when there is room they end.
+/// Two partitions at once, each of most of a large device: no call is refused or waits, and both
+/// end.
 #[test]
 fn tiles_that_meet_wait_for_room() {
     if !is_alone(tiles_that_meet_wait_for_room) {
@@ -169,10 +171,10 @@ fn tiles_that_meet_wait_for_room() {
     }
 }
 
-/// A stream on as small a part of the device as there can be, a green context; nothing where the driver is older than these. The part is
-/// never given back.
+/// A stream on the smallest part of the device (a green context), or `None` if the driver is too
+/// old. The part is never released.
 fn on_a_part(context: &Arc<CudaContext>) -> Option<Arc<CudaStream>> {
-    type Resource = [u64; 64]; // `CUdevResource`, which is shorter
+    type Resource = [u64; 64]; // `CUdevResource` is shorter
     const MULTIPROCESSORS: u32 = 1; // CU_DEV_RESOURCE_TYPE_SM
     const DEFAULT_STREAM: u32 = 1; // CU_GREEN_CTX_DEFAULT_STREAM
     const NON_BLOCKING: u32 = 1; // CU_STREAM_NON_BLOCKING
@@ -183,11 +185,11 @@ fn on_a_part(context: &Arc<CudaContext>) -> Option<Arc<CudaStream>> {
     if version < FIRST_TO_HAVE_THEM {
         return None;
     }
-    // Loaded by hand, since cudarc has them for some versions of CUDA alone.
+    // Loaded by hand: cudarc has these functions only for some versions of CUDA.
     // SAFETY: the library of the driver, which is loaded already.
     let driver = unsafe { Library::new("libcuda.so.1") }.unwrap();
     macro_rules! function { ($name:literal: $($argument:ty),*) => {
-        // SAFETY: its type in cuda.h.
+        // SAFETY: the function's type in cuda.h.
         unsafe { driver.get::<unsafe extern "C" fn($($argument),*) -> u32>($name) }.unwrap()
     } }
     let get = function!("cuDeviceGetDevResource": i32, *mut Resource, u32);
@@ -201,7 +203,8 @@ fn on_a_part(context: &Arc<CudaContext>) -> Option<Arc<CudaStream>> {
     let (mut whole, mut part, mut parts): (Resource, Resource, u32) = ([0; 64], [0; 64], 1);
     let (mut described, mut green, mut stream) = (null_mut(), null_mut(), null_mut());
     context.bind_to_thread().unwrap();
-    // SAFETY: the functions write what they say to places of its size; the stream lives as long as the process.
+    // SAFETY: every output has the size that the function writes; the stream lives as long as the
+    // process.
     unsafe {
         assert_eq!(get(device, &mut whole, MULTIPROCESSORS), 0);
         assert_eq!(split(&mut part, &mut parts, &whole, null_mut(), 0, 1), 0);
@@ -212,7 +215,8 @@ fn on_a_part(context: &Arc<CudaContext>) -> Option<Arc<CudaStream>> {
     }
 }
 
-/// What the whole device would hold at once, and the stream's part of it does not: the driver refuses it, and it goes in two launches.
+/// As many tiles as the whole device holds at once, but not the stream's part: the driver refuses
+/// the launch, and the partition takes two.
 #[test]
 fn tiles_that_a_part_of_the_card_cannot_hold() {
     if !is_alone(tiles_that_a_part_of_the_card_cannot_hold) {

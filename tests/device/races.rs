@@ -1,13 +1,14 @@
-//! Races on purpose, which racecheck must report: so that it finds nothing in the walks (`sanitize.rs`) says something. No run of
-//! theirs has to go wrong, so each is ignored but where compute-sanitizer is what fails.
+//! Deliberate races, which racecheck must report: otherwise its silence on the walks
+//! (`sanitize.rs`) means nothing. A race need not give a wrong result, so these tests are ignored
+//! except under compute-sanitizer.
 
 use super::subject::{Join, Maps, Subject, templates};
 use crate::common::edit::{Edit, once};
 use crate::common::{Options, Rng, address, context, p};
 use parascan::cuda::Kernels;
 
-/// The warps of the server hand on prefixes by plain stores and loads. racecheck accepts a plain
-/// store and an atomic load, so both sides are edited.
+/// The server's warps post prefixes by plain stores and loads. racecheck accepts a plain store and
+/// an atomic load, so both sides are edited.
 const PLAIN_MAILBOX: [Edit; 2] = [
     once(
         "store_relaxed_shared(word + i, Status<C>::mark(words.word[i], mark));",
@@ -15,7 +16,7 @@ const PLAIN_MAILBOX: [Edit; 2] = [
     ),
     once("seen[i] = load_relaxed_shared(word + i);", "seen[i] = *(volatile u64 *)(word + i);"),
 ];
-/// One warp takes the aggregates of all without waiting for them.
+/// One warp reads all warps' aggregates without waiting for them.
 const NO_BARRIER: [Edit; 1] = [once(
     "if (lane == WARP - 1) shared.carry[warp] = upto;
         __syncthreads();",
@@ -38,7 +39,7 @@ fn scan_with(edits: &[Edit]) {
     subject.scan(&input, Options { exclusive: false, init: None, reverse: false }, (0, 0), 0);
 }
 
-/// The templates have what is altered; this needs no device.
+/// The templates hold the edited text; this needs no device.
 #[test]
 fn each_is_there() {
     edited(&PLAIN_MAILBOX);
@@ -57,7 +58,7 @@ fn no_barrier_before_the_warps_are_joined() {
     scan_with(&NO_BARRIER);
 }
 
-/// The words of a mailbox are relaxed: what was written before a post is not there for whoever has seen it.
+/// A mailbox's words are relaxed: a thread that sees a post need not see earlier writes.
 #[test]
 #[ignore = "racecheck must report it"]
 fn a_value_beside_the_mailbox() {
@@ -68,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(2 * WARP) beside(u32 *out) {
     __shared__ u32 value;
     if (threadIdx.x == 0) {
         mailbox.clear();
-        value = 0; // else the compiler sees that it is 17
+        value = 0; // else the compiler knows that it is 17
     }
     __syncthreads();
     if (threadIdx.x == 0) {

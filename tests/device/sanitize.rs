@@ -1,6 +1,6 @@
-//! A short walk through every path of the kernels, for compute-sanitizer: `compute-sanitizer --tool memcheck test-main
-//! sanitize` takes seconds where the whole suite would take hours. Compaction, offsets, segments and sort have walks of the same
-//! name. For racecheck, with PARASCAN_CHECKED=1.
+//! A short walk through every path of the kernels, for compute-sanitizer: `compute-sanitizer --tool
+//! memcheck test-main sanitize` takes seconds, the whole suite hours. Compaction, offsets, segments
+//! and sort have walks of the same name. racecheck needs PARASCAN_CHECKED=1.
 
 use crate::common::{Draw, Options, Rng, STRATEGIES, Sample, TEXTBOOK, any, assert_same, data, oracle, stream};
 use half::f16;
@@ -12,15 +12,16 @@ fn walk<Op: Operator<T>, T: Sample>() {
     let mut rng = Rng::new();
     let draw = Draw::exact_for::<Op, T>();
     let tile = 8 * 32 * 3 * 16 / size_of::<T>();
-    // Beyond the first kernel's range of lengths, and beyond the second's.
+    // Beyond the lengths of the first kernel, and of the second.
     let [middle, large] = [4 << 20, 32 << 20].map(|bytes| bytes / size_of::<T>() + 1);
-    // The textbook's blocks take elements that tile a vector.
+    // The textbook's blocks take elements whose size divides a vector's.
     let textbook = TEXTBOOK.into_iter().filter(|_| 16 % size_of::<T>() == 0);
     for strategy in STRATEGIES.into_iter().chain(textbook) {
         let mut workspace = Workspace::new(&stream);
         let short = [(1, 0), (tile - 3, 1), (tile, 0), (5 * tile + 7, 3), (34 * tile + 1, 0)];
         let long = [(middle, 0), (middle, 1), (large, 0), (large, 1)];
-        let long = if TEXTBOOK.contains(&strategy) { &[] } else { &long[..] }; // one kernel for all lengths
+        // The textbook has one kernel for all lengths.
+        let long = if TEXTBOOK.contains(&strategy) { &[] } else { &long[..] };
         for (n, skip) in short.into_iter().chain(long.iter().copied()) {
             let x: Vec<T> = data(&mut rng, draw, n);
             let mut shifted: Vec<T> = any(&mut rng, skip);

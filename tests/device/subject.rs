@@ -1,4 +1,5 @@
-//! The hand-over under test: the templates as one text that a test may alter, in kernels on memory of their own.
+//! The hand-over under test: the templates as text that a test may edit, in kernels on memory of
+//! their own.
 
 use crate::common::edit::{Edit, once, one_text};
 use crate::common::{Options, Sample, address, oracle, p};
@@ -7,7 +8,7 @@ use parascan::cudarc::driver::{CudaSlice, CudaStream};
 use parascan::{DeviceCode, Operator};
 use std::sync::Arc;
 
-// ---- the text --------------------------------------------------------------------------------------------------------------
+// ---- the text -----------------------------------------------------------------------------------
 
 const PRELUDE: &str = include_str!("subject.cuh");
 const TEMPLATES: [&str; 7] = [
@@ -20,7 +21,8 @@ const TEMPLATES: [&str; 7] = [
     include_str!("../../cuda-templates/compact/one_buffer.cuh"),
 ];
 
-/// Places to pause, and memory that begins as bad as it may be: all of it changes nothing that the templates promise.
+/// Adds pauses and makes uninitialised memory as bad as it may be. Neither changes what the
+/// templates promise.
 const HOOKS: &[Edit] = &[
     once(
         "store_relaxed(word + i, mark(words.word[i], 1));",
@@ -40,7 +42,7 @@ const HOOKS: &[Edit] = &[
     once("for (bool have = false; !have;) {", "pause(POLL, tile); bool have = false; while (!have) {"),
     once("join.retire(tile, lane);", "pause(RETIRE, tile), join.retire(tile, lane);"),
     once("while (there < size || served < size) {", "while (there < size || served < size) { pause(SERVE, group);"),
-    // What an earlier kernel may have left in shared memory: a prefix for this very group, and no item.
+    // Shared memory as an earlier kernel may leave it: a prefix for this very group, of no item.
     once(
         "if (threadIdx.x < SERVERS) shared.upto[threadIdx.x].clear();",
         "if (threadIdx.x < SERVERS) shared.upto[threadIdx.x].post(init.value, threadIdx.x);
@@ -52,12 +54,12 @@ const HOOKS: &[Edit] = &[
     ),
 ];
 
-/// The templates in one text, with the hooks.
+/// The templates as one text, with the hooks.
 pub(super) fn templates() -> String {
     HOOKS.iter().fold(one_text(&TEMPLATES), |text, hook| hook.apply(&text))
 }
 
-/// A way of joining tiles.
+/// A join of tiles.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Join {
     Server {
@@ -73,9 +75,10 @@ pub(super) enum Join {
         warps: usize,
         vectors: usize,
     },
-    /// 32 columns, all of them with the same items, one a tile. It makes an exclusive scan from `init`.
+    /// 32 columns of the same items, one a tile: an exclusive scan from `init`.
     Columns,
-    /// No scan: a partition of three ways, by the upper two bits, of all items but the last two, whose places get the counts.
+    /// A three-way partition by the upper two bits of all items but the last two, at which the
+    /// counts are written.
     Meeting {
         warps: usize,
         rows: usize,
@@ -83,7 +86,7 @@ pub(super) enum Join {
 }
 
 impl Join {
-    /// Items of a tile.
+    /// Items a tile.
     pub(super) fn tile<T>(self) -> usize {
         match self {
             Join::Server { warps, vectors, .. }
@@ -93,14 +96,14 @@ impl Join {
             Join::Meeting { warps, rows } => warps * 32 * rows,
         }
     }
-    /// So many tiles, or as many of them as any card holds at once if they meet.
+    /// `tiles` tiles, or at most as many as any device holds at once if tiles meet.
     pub(super) fn tiles(self, tiles: usize) -> usize {
         match self {
             Join::Meeting { .. } => tiles.min(300),
             _ => tiles,
         }
     }
-    /// What it makes of items of `Maps`.
+    /// The oracle's output for items of `Maps`.
     pub(super) fn expected(self, input: &[u64], options: Options<u64>) -> Vec<u64> {
         let Join::Meeting { .. } = self else { return oracle::<Maps, u64>(input, options) };
         let way = |x: &u64| x.leading_zeros().min(2);
@@ -119,7 +122,7 @@ impl Join {
             Join::Columns => 32,
         }
     }
-    /// The kernel.
+    /// The kernel's name.
     fn text(self) -> String {
         let scan = |warps, vectors, join| {
             format!(
@@ -166,7 +169,7 @@ impl Join {
             ),
         }
     }
-    /// The translation unit, with threads that pause for `pause`.
+    /// The translation unit, with the pauses of `pause`.
     pub(super) fn unit<Op: Operator<T, Carry = T>, T: Sample>(self, pause: &str, templates: &str) -> String {
         format!(
             "#define PAUSE ({pause})
@@ -191,7 +194,8 @@ impl Join {
     }
 }
 
-/// x -> factor x + summand, the factor in the lower half: first one, then the other. Not commutative; two words.
+/// x -> factor x + summand, the factor in the lower half: first the earlier map, then the later
+/// one. Not commutative, and two words long.
 #[derive(Clone, Copy)]
 pub(super) struct Maps;
 impl Operator<u64> for Maps {
@@ -207,20 +211,21 @@ impl Operator<u64> for Maps {
         let summand = factor.wrapping_mul((a >> 32) as u32).wrapping_add((b >> 32) as u32);
         u64::from(summand) << 32 | u64::from(factor.wrapping_mul(a as u32))
     }
-    // SAFETY: a function of these tests, of its arguments.
+    // SAFETY: the text calls a function of these tests on its arguments.
     const CUDA: DeviceCode<Self, u64> = unsafe { DeviceCode::new("compose(a, b)") };
 }
 
-// ---- the kernel ------------------------------------------------------------------------------------------------------------
+// ---- the kernel ---------------------------------------------------------------------------------
 
 const SUBJECT: usize = 0;
 const WATCH: usize = 1;
 
-/// Words of the hand-over's memory: more than any scan of these tests needs, so that a broken one stays within it.
+/// Words of the hand-over's memory: more than any scan here needs, so that a broken one stays
+/// within it.
 const WORDS: usize = 1 << 20;
-/// What is around input and output. As an item of `Maps` it has an even factor.
+/// The bytes around input and output. As an item of `Maps` they have an even factor.
 const AROUND: u8 = 0xee;
-/// Bytes before an input or output that begins at no distance.
+/// Bytes before an aligned input or output.
 const BEFORE: usize = 256;
 
 /// A kernel and the memory of its hand-over.
@@ -231,21 +236,21 @@ pub(super) struct Subject {
     memory: CudaSlice<u64>,
 }
 
-/// What a scan did.
+/// The outcome of a scan.
 pub(super) struct Outcome<T> {
     pub(super) output: Vec<T>,
     /// It wrote before or after the output.
     pub(super) outside: bool,
-    /// It left memory that is not zero.
+    /// It left nonzero memory.
     pub(super) dirty: bool,
-    /// A thread waited for what never came.
+    /// A thread gave up waiting.
     pub(super) gave_up: bool,
-    /// The operator was called on what is no item: `Maps` can tell.
+    /// The operator was called on an operand that is no item, which `Maps` recognises.
     pub(super) foreign: bool,
 }
 
 impl Subject {
-    /// `unit` is one of `join`.
+    /// `unit` is a unit of `join`.
     pub(super) fn new(stream: &Arc<CudaStream>, join: Join, unit: &str) -> Subject {
         let kernels = Kernels::compile(stream.context(), "subject", unit, &["subject", "watch"]).unwrap();
         Subject { join, kernels, stream: stream.clone(), memory: stream.alloc_zeros(WORDS).unwrap() }
@@ -258,7 +263,8 @@ impl Subject {
         &self.stream
     }
 
-    /// One scan of more than one tile, with input and output at a distance, in items, from a multiple of 16 bytes.
+    /// Runs a scan of more than one tile, with input and output so many items past a multiple of 16
+    /// bytes.
     pub(super) fn scan<T: Sample>(
         &self,
         input: &[T],
@@ -284,7 +290,7 @@ impl Subject {
         let blocks = tiles + u32::from(matches!(self.join, Join::Server { .. }));
         self.watch(seed);
         let arguments = [p(&from), p(&to), p(&n), p(&init), p(&flags), p(&memory), p(&tiles)];
-        // Tiles that meet run at once on a card that has nothing else to do, and give up where they do not.
+        // Tiles that meet need a device that holds them all at once, and give up otherwise.
         // SAFETY: the kernel's arguments, in order; the buffers outlive it.
         unsafe { self.kernels.launch(SUBJECT, blocks, self.join.threads(), self.stream.cu_stream(), &arguments) }
             .unwrap();
@@ -302,7 +308,8 @@ impl Subject {
         }
     }
 
-    /// Whether a thread gave up and whether a foreign operand was seen since the last call. Pauses depend on `seed` from now on.
+    /// Whether a thread gave up, and whether a foreign operand was seen, since the last call.
+    /// `seed` seeds the pauses from now on.
     fn watch(&self, seed: u32) -> [bool; 2] {
         let seen = self.stream.alloc_zeros::<u32>(2).unwrap();
         let to = address(&seen, &self.stream);

@@ -1,10 +1,10 @@
-//! Operators and predicates written once, in Rust: every construct that is translated to CUDA. The library's own tests compile the texts,
-//! those of the laws run them.
+//! Operators and predicates written once, in Rust: every construct that is translated to CUDA. The
+//! library's own tests compile the texts, the tests of the laws run them.
 
-use super::*; // the macros and `Keyed`, whose places are others in the library
+use super::*; // the macros and `Keyed`, at other paths than in the library
 use half::{bf16, f16};
 
-// ---- functions of two numbers -------------------------------------------------------------------------------------------------
+// ---- functions of two numbers -------------------------------------------------------------------
 
 macro_rules! functions {
     ($($name:ident on $($t:ty),+: $associativity:ident |$a:ident, $b:ident| $body:expr;)*) => { $(
@@ -84,7 +84,7 @@ macro_rules! classes { ($($name:ident on $t:ident, $bits:ident;)*) => { $( opera
 classes! { Classes32 on f32, u32; Classes64 on f64, u64; ClassesHalf on f16, u16; ClassesBrain on bf16, u16; }
 
 macro_rules! casts { ($($name:ident on $t:ident;)*) => { $( operator! {
-    /// A number cast to all others and back.
+    /// A number cast to all other types and back.
     pub(crate) struct $name on $t {
         associativity: Exact,
         carry: u64,
@@ -119,16 +119,17 @@ transcendental! {
     Log10: |x| x.log10(); Cbrt: |x| x.cbrt(); Sin: |x| x.sin(); Cos: |x| x.cos(); Tan: |x| x.tan(); Asin: |x| x.asin();
     Acos: |x| x.acos(); Atan: |x| x.atan(); Sinh: |x| x.sinh(); Cosh: |x| x.cosh(); Tanh: |x| x.tanh();
 }
-// A sum or a product is a quiet NaN: of a signalling one, Rust's functions are NaN also where those of the GPU, as of a quiet one, are a
-// number. A power jumps where its exponent is about zero and what it is of is none. And a hypotenuse that is off by a last digit may be
-// the greatest number on one side and infinite on the other: of quarters none is.
+// Sums and products are quiet NaNs: of a signalling NaN, Rust's functions return NaN where the
+// GPU's return a number, as they do of a quiet one. A power's base is no NaN, since it would jump
+// at exponent zero. Hypotenuses are of quarters, since a difference in the last digit could be the
+// greatest number on one side and infinity on the other.
 functions! {
     Powf on f32, f64: Rounding |a, b| ((a + 0.0).abs() + 1.0).min(4.0).powf((b + 0.0).clamp(-4.0, 4.0));
     Hypot on f32, f64: Rounding |a, b| (a * 0.25).hypot(b * 0.25);
     Atan2 on f32, f64: Rounding |a, b| a.atan2(b);
 }
 
-// ---- statements, structs, names -----------------------------------------------------------------------------------------------
+// ---- statements, structs, names -----------------------------------------------------------------
 
 element! {
     pub(crate) struct Pair<A, B> { pub(crate) first: A, pub(crate) second: B } for <u32, i32>, <f32, u32>
@@ -180,7 +181,7 @@ operator! {
                 sum = sum.wrapping_sub(left);
             }
             for i in 5..sum as i8 & 7 {
-                sum ^= i as u32; // mostly never
+                sum ^= i as u32; // rarely
             }
             sum
         },
@@ -188,7 +189,8 @@ operator! {
 }
 
 operator! {
-    /// Names that shadow others, that are keywords in C++, or are those of arguments; blocks and conditions as values.
+    /// Names that shadow others, are keywords in C++ or are those of arguments; blocks and
+    /// conditions as values.
     pub(crate) struct Names on i32 {
         associativity: Exact,
         combine: |int, b| {
@@ -227,7 +229,8 @@ operator! {
 }
 
 operator! {
-    /// Literals of structs: in any order, in another one, with the rest of another, in a variable, by a condition.
+    /// Struct literals: fields in any order, the rest of another struct, in a variable, by a
+    /// condition.
     pub(crate) struct Structs
     on Pair<u32, i32> {
         associativity: Exact,
@@ -265,7 +268,7 @@ operator! {
 }
 
 operator! {
-    /// Constants, the ends of every range, and floats in their order.
+    /// Constants, the ends of every range, and floats in order of value.
     pub(crate) struct Constants
     on f32 {
         associativity: Rounding,
@@ -287,7 +290,7 @@ operator! {
     }
 }
 
-// ---- predicates ---------------------------------------------------------------------------------------------------------------
+// ---- predicates ---------------------------------------------------------------------------------
 
 predicate! {
     pub(crate) struct Leaves { pub(crate) divisor: u32, pub(crate) rest: u32 } on u32 { keeps: |x, p| x % p.divisor == p.rest }
@@ -296,7 +299,7 @@ predicate! {
     pub(crate) struct OddBits on u8, i16, u32, i64 { keeps: |x| x.count_ones() % 2 == 1 }
 }
 predicate! {
-    /// Compared with literals, which are those of the item's type.
+    /// Compared with literals of the item's type.
     pub(crate) struct Tenths on f32, f64 { keeps: |x| x == 0.1 || x > 0.3 && !(x.is_nan() | (x >= 0.7)) || x == -0.0 }
 }
 predicate! {
@@ -316,9 +319,10 @@ predicate! {
     } }
 }
 
-// ---- all of them --------------------------------------------------------------------------------------------------------------
+// ---- all of them --------------------------------------------------------------------------------
 
-/// Operators and their elements: `exact` ones have the same bits on both sides, but for those of NaN.
+/// Operators and their elements. `exact` ones have the same bits on both sides, except those of
+/// NaN.
 macro_rules! bodies {
     ($use:ident) => {
         $use! {

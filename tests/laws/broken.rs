@@ -15,7 +15,7 @@ macro_rules! operator {
             fn lift(x: $t) -> $t { x }
             fn lower(x: $t) -> $t { x }
             fn combine($a: $t, $b: $t) -> $t { $rust }
-            // SAFETY: operations on the arguments that are defined for all values, or no C++.
+            // SAFETY: operations that are defined for all arguments, or no C++.
             const CUDA: DeviceCode<Self, $t> = unsafe { DeviceCode::new($cuda) };
             $( const $name: $constant = $value; )*
         }
@@ -31,7 +31,7 @@ fn not_associative(outcome: Result<(), Violation>) -> String {
     }
 }
 
-// ---- associativity -----------------------------------------------------------------------------------------------------------
+// ---- associativity ------------------------------------------------------------------------------
 
 operator!(Average on f32, |a, b| (a + b) / 2.0, "(a + b) / 2", ASSOCIATIVITY: Associativity = Associativity::Rounding);
 #[test]
@@ -116,7 +116,7 @@ fn carries_are_compared_and_not_only_elements() {
     assert!(found.contains("carried as"), "{found}");
 }
 
-// ---- identity ----------------------------------------------------------------------------------------------------------------
+// ---- identity -----------------------------------------------------------------------------------
 
 operator!(MaxFromZero on i32, |a, b| a.max(b), "b > a ? b : a", IDENTITY: Option<i32> = Some(0));
 operator!(LastFromZero on i32, |_a, b| b, "b", IDENTITY: Option<i32> = Some(0));
@@ -137,7 +137,7 @@ fn an_identity_that_is_not_neutral_on_both_sides() {
     is_caught::<FirstFromZero>("identity a = 0");
 }
 
-// ---- agreement ---------------------------------------------------------------------------------------------------------------
+// ---- agreement ----------------------------------------------------------------------------------
 
 operator!(OtherCombine on i32, |a, b| a.wrapping_add(b), "int(0u + a - b)");
 operator!(OtherLift on i32, |a, b| a.wrapping_add(b), "int(0u + a + b)",
@@ -187,7 +187,7 @@ fn a_body_that_does_not_compile() {
     }
 }
 
-// ---- what cannot be checked --------------------------------------------------------------------------------------------------
+// ---- what cannot be checked ---------------------------------------------------------------------
 
 #[derive(Clone, Copy)]
 struct RoundedCount;
@@ -216,13 +216,13 @@ fn rounding_of_a_struct_needs_a_measure() {
     laws::of::<RoundedCount, u32>().close(|x, y, _| x.last == y.last).associativity().unwrap();
 }
 
-// ---- structs of floats ---------------------------------------------------------------------------------------------------------
+// ---- structs of floats --------------------------------------------------------------------------
 
 parascan::element! {
     /// x -> a x + b
     struct Map { a: f32, b: f32 }
 }
-// SAFETY, of the texts of these: sums and products of floats.
+// SAFETY of these texts: sums and products of floats.
 parascan::operator! {
     /// Forgets to multiply.
     struct NotComposed on Map {
@@ -231,7 +231,7 @@ parascan::operator! {
     }
 }
 parascan::operator! {
-    /// Its identity is none, and its CUDA body is another one.
+    /// A wrong identity, and a CUDA body that differs.
     struct Composed on Map {
         associativity: Rounding,
         identity: Map { a: 1.0, b: 1e-6 },
@@ -264,7 +264,7 @@ fn a_strategy_without_values() {
     assert!(matches!(&outcome, Err(Violation::NoValues { reason, .. }) if reason.contains("rejects")), "{outcome:?}");
 }
 
-/// What a test prints when it returns or unwraps one.
+/// What a test prints when it returns or unwraps a violation.
 #[test]
 fn a_violation_reads_well() {
     let shown = format!("{:?}", laws::of::<Minus, i32>().check().unwrap_err());

@@ -1,4 +1,4 @@
-//! The catalog keeps its laws, and operators that break one are caught.
+//! The catalog keeps its laws, and the law tests catch operators that break one.
 
 mod bodies;
 mod broken;
@@ -11,8 +11,9 @@ use half::{bf16, f16};
 use parascan::laws::{self, Laws};
 use parascan::{Keyed, Operator, element, operator, predicate};
 
-/// Held to the same bits in both bodies, rounding or not: the additions and multiplications of the catalog are those of
-/// IEEE 754 on both sides. Two NaN are the same for those that round.
+/// The bits of both bodies are the same, rounding or not: the catalog's additions and
+/// multiplications are those of IEEE 754 on both sides. Rounding operators may give any NaN for
+/// NaN.
 fn strict<Op: Operator<T, Carry: Sample>, T: Sample>() -> Laws<Op, T> {
     laws::of::<Op, T>().close(|x, y, _| x.same(y))
 }
@@ -52,7 +53,7 @@ macro_rules! stamp {
     )* };
 }
 
-/// All pairs of the smallest elements. Unoptimised code takes minutes for those of two bytes.
+/// All pairs of the 8-bit elements; all pairs of 16-bit ones take minutes in unoptimised code.
 macro_rules! exhaustive {
     ($op:ident f16) => { exhaustive!(@slow $op f16); };
     ($op:ident bf16) => { exhaustive!(@slow $op bf16); };
@@ -75,7 +76,7 @@ macro_rules! exhaustive {
 }
 catalog!(stamp);
 
-/// The keys of all floats, and the floats of all keys that floats have.
+/// The keys of all floats, and the floats of all keys that a float has.
 #[test]
 #[cfg_attr(debug_assertions, ignore = "2^32 values: with --release")]
 fn keys_of_every_f32() {

@@ -1,4 +1,4 @@
-//! The CUDA text that is made of a Rust body computes the same, on every value that is drawn.
+//! The CUDA text of a Rust body computes the same result on every drawn value.
 
 use super::bodies::{self, *};
 use crate::common::{Sample, context};
@@ -8,7 +8,7 @@ use parascan::laws::{self, any_bits};
 use parascan::{Element, Operator, Predicate};
 use std::fmt::Debug;
 
-/// The same bits, or two NaN.
+/// The same bits, or two NaNs.
 fn exact<Op: Operator<T, Carry: Sample>, T: Element + Debug>() {
     if context().is_some() {
         laws::of::<Op, T>().close(|x, y, _| x.same(y)).agreement().unwrap();

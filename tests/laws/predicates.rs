@@ -1,4 +1,4 @@
-//! The two bodies of the ready-made predicates agree, and of one's own those are caught that do not.
+//! The two bodies of each ready-made predicate agree, and bodies that disagree are caught.
 
 use crate::common::context;
 use half::{bf16, f16};
@@ -7,7 +7,7 @@ use parascan::laws::{self, Violation, any_bits};
 use parascan::{Above, AtLeast, AtMost, Below, Element, Equal, Finite, NonZero, Not, NotEqual, Predicate, Within};
 use std::fmt::Debug;
 
-// ---- ready-made --------------------------------------------------------------------------------------------------------------
+// ---- ready-made ---------------------------------------------------------------------------------
 
 macro_rules! agree { ($($t:ident)*) => { $(
     #[test]
@@ -29,18 +29,19 @@ macro_rules! agree { ($($t:ident)*) => { $(
 )* } }
 agree! { f32 i32 u64 f16 f64 bf16 i8 i16 i64 u8 u16 u32 usize isize }
 
-// ---- bodies that disagree ----------------------------------------------------------------------------------------------------
+// ---- bodies that disagree -----------------------------------------------------------------------
 
-// SAFETY, of the texts of these: comparisons, and remainders by what is not zero; the last is no C++, so there is no kernel of it.
+// SAFETY of these texts: comparisons, and remainders by a nonzero number; the last is no C++, so it
+// has no kernel.
 parascan::predicate! {
     struct LeavesOne { divisor: u32 } on u32 { keeps: |x, p| x % p.divisor == 1 => unsafe "p.divisor && x % p.divisor == 1" }
 }
 parascan::predicate! {
-    /// In CUDA the value itself is left out, unless it is small.
+    /// The CUDA body leaves the value itself out, unless it is small.
     struct UpTo { most: i32, ignored: u32 } on i32 { keeps: |x, p| x <= p.most => unsafe "p.most > 1000 ? x < p.most : x <= p.most" }
 }
 parascan::predicate! {
-    /// NaN is one of them in CUDA.
+    /// The CUDA body selects NaN too.
     struct Positive on f32, f64 { keeps: |x| x > 0.0 => unsafe "!(x <= 0)" }
 }
 parascan::predicate! {
@@ -72,7 +73,7 @@ fn bodies_that_disagree() {
     assert_eq!(found, "    predicate = Positive\n    x = NaN\n    kept in Rust = false\n    kept in CUDA = true");
     disagree::<Positive, f64>(Just(Positive));
     laws::of_predicate::<Positive, f32>(Just(Positive)).values(-1e9f32..1e9).agreement().unwrap();
-    // The complement of what disagrees disagrees.
+    // Bodies that disagree have complements that disagree.
     disagree::<Not<Positive>, f32>(Just(Not(Positive)));
 }
 
@@ -87,7 +88,7 @@ fn a_body_that_does_not_compile() {
     }
 }
 
-// ---- what needs no device ----------------------------------------------------------------------------------------------------
+// ---- what needs no device -----------------------------------------------------------------------
 
 #[test]
 fn a_panic_is_shrunk_and_named() {

@@ -1,4 +1,4 @@
-//! The ready-made operators keep their laws, each in one line, as an operator of one's own would be tested.
+//! The ready-made operators keep their laws, each tested in one line, as a user would.
 
 use crate::common::context;
 use half::{bf16, f16};

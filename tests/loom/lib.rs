@@ -1,4 +1,5 @@
-//! The hand-over of the CPU engine, model-checked: `RUSTFLAGS="--cfg loom" cargo test --release -p parascan-loom`
+//! The hand-over of the CPU engine, model-checked: `RUSTFLAGS="--cfg loom" cargo test --release -p
+//! parascan-loom`
 #![allow(dead_code)]
 
 #[path = "../../src/cpu/handover.rs"]

@@ -1,4 +1,4 @@
-//! A device and no compiler, one that is damaged, and folders for the cache of every kind.
+//! A device without a compiler, with a damaged compiler, and with cache folders of every kind.
 
 use super::process::{Folder, again, pass, start};
 use crate::common::{Options, context, oracle, stream};
@@ -23,7 +23,7 @@ fn gcd_on_device(stream: &Arc<CudaStream>) -> Result<(), Error> {
     result
 }
 
-/// The kernels of the catalog need no compiler, if this binary was built with one.
+/// The catalog's kernels need no compiler, if this binary embeds them.
 fn built_in_on_device(stream: &Arc<CudaStream>) {
     let x: Vec<i32> = (0..20_000).collect();
     let sums = match scan::<Sum, i32>().run(&stream.clone_htod(&x).unwrap()) {
@@ -52,7 +52,7 @@ fn no_compiler() {
         let stream = stream().expect("the parent has seen a device");
         let device = stream.context().compute_capability().unwrap();
         let nvrtc = env::var("PARASCAN_NVRTC").expect("set by the parent");
-        // Twice, and the catalog's kernels before and after.
+        // Twice, with the catalog's kernels before and after.
         for _ in 0..2 {
             built_in_on_device(&stream);
             let error = gcd_on_device(&stream).expect_err("nothing can compile it");
@@ -85,7 +85,7 @@ fn no_compiler() {
     }
 }
 
-/// A library that is not NVRTC after all, or one that is too new for the device.
+/// A library that is not NVRTC, and an NVRTC too new for the device.
 #[test]
 fn a_compiler_that_does_not_work() {
     let Some(mut command) = again(a_compiler_that_does_not_work) else {
@@ -115,9 +115,10 @@ fn a_compiler_that_does_not_work() {
     }
 }
 
-// ---- the cache -----------------------------------------------------------------------------------------------------------
+// ---- the cache ----------------------------------------------------------------------------------
 
-/// In the child: compiles or takes from the cache. Whether there is a compiler is for the parent to know.
+/// In the child: compiles a unit or reads it from the cache. The parent knows whether there is a
+/// compiler.
 fn compile_or_skip() {
     let stream = stream().expect("the parent has seen a device");
     gcd_on_device(&stream).unwrap();
@@ -130,7 +131,7 @@ fn compile_or_skip() {
     assert!(stream.clone_dtoh(&y.unwrap()).unwrap() == expected);
 }
 
-/// Whether kernels can be made here at run time; without a compiler there is nothing to keep.
+/// Whether kernels can be compiled here at run time; without a compiler the cache stays empty.
 fn can_compile() -> bool {
     let Some(stream) = stream() else { return false };
     match gcd_on_device(&stream) {
@@ -144,7 +145,7 @@ fn can_compile() -> bool {
     }
 }
 
-/// The files of a folder, each with its inode: a file that was written again has another.
+/// The files of a folder with their inodes: a rewritten file has another inode.
 fn files(folder: &Path) -> Vec<(PathBuf, u64)> {
     let entries = fs::read_dir(folder).expect("the cache").map(|entry| entry.expect("an entry"));
     let mut files: Vec<_> = entries.map(|entry| (entry.path(), entry.metadata().expect("a file").ino())).collect();
@@ -180,11 +181,11 @@ fn two_processes_fill_one_cache() {
     assert_eq!(filled.len(), 3 + 1, "four kernels and no unfinished file: {filled:?}");
     assert!(filled.iter().all(|(path, _)| path.extension().is_some_and(|e| e == "image")), "{filled:?}");
 
-    // A third takes what is there.
+    // A third process reads the cached image.
     pass(start(&mut command));
     assert_eq!(files(&cache), filled, "nothing was compiled again");
 
-    // Others find a damaged file each and mend it.
+    // Others find one damaged file each and rewrite it.
     for (k, (damaged, _)) in filled.iter().enumerate() {
         let before = files(&cache);
         let good = fs::read(damaged).unwrap();

@@ -1,4 +1,5 @@
-//! No driver, or one without a device: an error that says so, never a panic, and the CPU works on.
+//! No driver, or a driver without a device: an error that says so, never a panic, and the CPU still
+//! works.
 //!
 //! The driver of such a machine is a file that the dynamic linker finds before any other.
 
@@ -7,7 +8,7 @@ use parascan::{Error, Sum, cuda, scan};
 use std::env;
 use std::process::Command;
 
-/// Runs `command` where libraries are looked for in `folder` first.
+/// Runs `command` with `folder` first in the library path.
 fn with_driver_in(mut command: Command, folder: &Folder) {
     let mut path = folder.path().as_os_str().to_owned();
     if let Some(rest) = env::var_os("LD_LIBRARY_PATH") {
@@ -17,7 +18,7 @@ fn with_driver_in(mut command: Command, folder: &Folder) {
     pass(start(command.env("LD_LIBRARY_PATH", path)));
 }
 
-/// The same for a driver of C.
+/// The same with a driver written in C.
 fn with_driver_of(command: Command, c: &str) {
     let folder = Folder::new();
     if folder.library("libcuda.so.1", c).is_some() {
@@ -25,7 +26,8 @@ fn with_driver_of(command: Command, c: &str) {
     }
 }
 
-/// What `cuda::context` says for each device of a machine that has none to give; the host is asked to work too.
+/// The message of `cuda::context` for each device of a machine without one; the host engine must
+/// work too.
 fn refusals() -> [Error; 2] {
     let refusals = [0, 7].map(|ordinal| cuda::context(ordinal).expect_err("there is no such device"));
     assert_eq!(scan::<Sum, i32>().run(&[1, 2, 3]).unwrap(), [1, 3, 6]);
@@ -46,7 +48,7 @@ fn assert_no_device(error: &Error, reason: &str) {
     assert_eq!(error.to_string(), format!("the CUDA driver finds no device ({reason})"));
 }
 
-/// As this machine is. Says nothing where there is a driver: the next test does.
+/// This machine as it is. With a driver the next test covers it.
 #[test]
 fn this_machine() {
     match cuda::context(0) {
@@ -105,7 +107,7 @@ fn a_device_beyond_the_last() {
     with_driver_of(command, c);
 }
 
-/// A driver that does not fit the kernel module, say. Whatever it is, the message has the call and its answer.
+/// A driver that does not fit the kernel module, for one: the message has the call and its result.
 #[test]
 fn a_driver_that_fails() {
     let Some(command) = again(a_driver_that_fails) else {

@@ -1,6 +1,7 @@
-//! Machines that lack something: a driver, a device, a compiler, a folder to write to.
+//! Machines that lack a driver, a device, a compiler or a writable folder.
 //!
-//! Each test runs itself again as a process of its own, on a machine that environment variables have made poorer.
+//! Each test runs itself again in a process of its own, whose environment variables hide what the
+//! machine has.
 
 #[cfg(target_os = "linux")]
 mod compiler;

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Holds the name of the test that the process was started for.
+/// The name of the test that the process was started for.
 const VARIABLE: &str = "PARASCAN_TEST_ALONE";
 
-/// A command that runs `test`, which is the caller, alone in a new process; nothing if this is that process.
+/// A command that runs the calling test alone in a new process, or `None` in that process.
 pub(crate) fn again<Test: Fn()>(_test: Test) -> Option<Command> {
-    // `main::machines::driver::no_driver` is known to the harness without the crate.
+    // The harness knows `main::machines::driver::no_driver` without the crate's name.
     let (_, test) = type_name::<Test>().split_once("::").expect("a path");
     if env::var(VARIABLE).as_deref() == Ok(test) {
         return None;
@@ -22,7 +22,7 @@ pub(crate) fn again<Test: Fn()>(_test: Test) -> Option<Command> {
     Some(command)
 }
 
-/// Whether this process runs `test` alone; if not, one that does is started, and has passed when this returns.
+/// Whether this process runs `test` alone. If not, a new process has run it and passed.
 pub(crate) fn is_alone<Test: Fn()>(test: Test) -> bool {
     match again(test) {
         None => true,
@@ -37,7 +37,7 @@ pub(crate) fn start(command: &mut Command) -> Child {
     command.spawn().expect("a process")
 }
 
-/// Waits until the test has passed in the process.
+/// Waits until the test has passed in its process.
 #[track_caller]
 pub(crate) fn pass(child: Child) {
     let Output { status, stdout, stderr } = child.wait_with_output().expect("the process ends");
@@ -61,13 +61,14 @@ impl Folder {
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
-    /// Writes a file; gives its path.
+    /// Writes a file and returns its path.
     pub(crate) fn file(&self, name: &str, content: &str) -> PathBuf {
         let path = self.0.join(name);
         std::fs::write(&path, content).expect("a temporary file");
         path
     }
-    /// Compiles C to the shared library `name`; gives its path, or nothing where there is no C compiler.
+    /// Compiles C to the shared library `name` and returns its path, or `None` without a C
+    /// compiler.
     pub(crate) fn library(&self, name: &str, c: &str) -> Option<PathBuf> {
         let source = self.file(&format!("{name}.c"), c);
         let library = self.0.join(name);

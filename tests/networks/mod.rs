@@ -1,4 +1,4 @@
-//! The pictures in docs are what the example draws, and the story around them is true.
+//! The pictures in docs are the example's output, and the counts and quotes of the text are true.
 
 #[path = "../../examples/networks.rs"]
 #[allow(dead_code)] // its `main`

@@ -1,4 +1,4 @@
-//! `docs/scan-algorithms.md` quotes the templates as they are, and its counts are those of the library.
+//! `docs/scan-algorithms.md` quotes the templates exactly, and its counts are the library's.
 
 use parascan::{Block, Network, Strategy, Sum, scan};
 
@@ -10,7 +10,7 @@ const TEMPLATES: [(&str, &str); 4] = [
     ("core/handover.cuh", include_str!("../../cuda-templates/core/handover.cuh")),
 ];
 
-/// Which lines of a text these are, if it has them in a row: from 1 on, both included.
+/// The first and last line numbers, from 1 on, at which `text` has these lines in a row.
 fn lines_of(text: &str, quote: &[&str]) -> Option<(usize, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     lines.windows(quote.len()).position(|window| window == quote).map(|at| (at + 1, at + quote.len()))

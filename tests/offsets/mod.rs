@@ -1,4 +1,5 @@
-//! Offsets on both engines against a loop: every type of sizes and of offsets, alignments, both forms, what does not fit.
+//! Offsets on both engines against a loop: every type of sizes and offsets, alignments, both forms,
+//! overflow.
 
 use crate::common::{Rng, much_memory, stream};
 use parascan::cudarc::driver::DeviceRepr;
@@ -21,7 +22,7 @@ fn most(bits: u32) -> u128 {
     (1 << bits) - 1
 }
 
-/// Sizes of which a sum of `n` is likely to fit in `bits`, empty ones among them.
+/// Sizes of which a sum of `n` is likely to fit in `bits`, some of them zero.
 fn sizes<S: Number>(rng: &mut Rng, n: usize, bits: u32) -> Vec<u128> {
     let each = (most(bits) / (2 * n as u128).max(1)).clamp(1, most(S::BITS));
     (0..n).map(|_| if rng.below(4) == 0 { 0 } else { u128::from(rng.next()) % (each + 1) }).collect()
@@ -67,7 +68,7 @@ fn check<S: Size + Number + DeviceRepr, O: Index + Number>() {
                 assert!(got == guard && sum == [5], "{what:?}");
             }
 
-            // ---- on the device, from a view that starts anywhere into another
+            // ---- on the device, from a view at any offset into another
             let Some((stream, workspace)) = &mut device else { continue };
             let (skip_in, skip_out) = [(0, 0), (1, 0), (3, 1)][rng.below(3)];
             let mut padded = vec![S::of(3); skip_in];
@@ -99,7 +100,7 @@ stamp! {
     u64_u32 u64, u32; u64_u64 u64, u64; usize_u64 usize, u64;
 }
 
-/// Sums that do not fit: of 32 bits, of 64, and a size that does not when it is rounded up.
+/// Sums that overflow 32 or 64 bits, and a size that overflows when it is rounded up.
 #[test]
 fn what_does_not_fit() {
     let device = stream();
@@ -147,7 +148,7 @@ fn walk<S: Size + Number + DeviceRepr, O: Index + Number + DeviceRepr>() {
     }
 }
 
-/// A short walk for compute-sanitizer: by rows, and where sizes are as wide as offsets.
+/// A short walk for compute-sanitizer: by rows, and with sizes as wide as offsets.
 #[test]
 fn sanitize() {
     walk::<u32, u64>();
@@ -156,7 +157,7 @@ fn sanitize() {
     walk::<u64, u64>();
 }
 
-/// More than 2^32 sizes, and a total above that: 8 of every so many offsets are checked.
+/// More than 2^32 sizes, and a total above that: 8 of every block of offsets are checked.
 #[test]
 fn past_32_bits() {
     let Some(stream) = stream() else { return };

@@ -19,7 +19,8 @@ fn indices(n: usize) -> Vec<u32> {
     (0..n as u32).collect()
 }
 
-/// A partition is a permutation that keeps the order of both parts. Compaction gives its front, the complement its back.
+/// A partition is a permutation that keeps the order of both parts. Compaction gives its first
+/// part, the complement its second.
 fn partition_is_a_permutation_that_keeps_order(engine: &Engine) {
     for_all(flags(), |flags| {
         let (flags, items) = (&flags[..], &indices(flags.len())[..]);
@@ -50,7 +51,7 @@ fn partition_is_a_permutation_that_keeps_order(engine: &Engine) {
     });
 }
 
-/// Compaction by a predicate, by its flags and by their bits selects the same items.
+/// Compaction by a predicate, by its flags and by its bits selects the same items.
 fn flags_bits_and_predicate_agree(engine: &Engine) {
     for_all((flags(), 0..3_u8), |(items, value)| {
         let items = &items[..];
@@ -66,7 +67,8 @@ fn flags_bits_and_predicate_agree(engine: &Engine) {
     });
 }
 
-/// The output of unique has no equal neighbours, unique of it is the same, and the indices are where runs begin.
+/// The output of unique has no equal neighbours, unique of it is the same, and the indices are the
+/// starts of runs.
 fn unique_is_idempotent(engine: &Engine) {
     for_all(flags(), |items| {
         let items = &items[..];

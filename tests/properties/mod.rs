@@ -28,7 +28,8 @@ fn for_all<S: Strategy>(strategy: S, property: impl Fn(S::Value) -> Result<(), T
     TestRunner::new(config()).run(&strategy, property).unwrap_or_else(|e| panic!("{e}"));
 }
 
-/// The result of a call on the engine. Inside the call each `$data` is the host's data or a copy on the device.
+/// The result of a call on the engine. Inside the call each `$data` is the host's data or a copy on
+/// the device.
 macro_rules! on {
     ($engine:expr, |$($data:ident),*| $run:expr) => {
         match $engine {

@@ -4,7 +4,7 @@ use super::{Engine, for_all, on, on_both_engines, sizes};
 use parascan::offsets;
 use proptest::prelude::*;
 
-/// Offsets are monotone, aligned, apart by the sizes at least, and end with the total.
+/// Offsets are monotone, aligned, differ by at least the sizes, and end with the total.
 fn offsets_are_apart(engine: &Engine) {
     for_all((sizes(), 0..8_u32), |(sizes, log)| {
         let (sizes, align) = (&sizes[..], 1_u64 << log);

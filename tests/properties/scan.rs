@@ -1,7 +1,7 @@
 //! Properties of scan on inputs that proptest draws and shrinks, on both engines.
 //!
-//! Inputs are such that every operator is exact on them, so that results may be compared bit for bit however they were
-//! grouped: any bits for those that always are, small whole numbers for rounded sums.
+//! Every operator is exact on its inputs, so results of any grouping have the same bits: random
+//! bits if the operator is always exact, small whole numbers for rounded sums.
 
 use super::{Engine, config, for_all};
 use crate::common::{Options, Sample, oracle, stream};
@@ -13,9 +13,9 @@ use proptest::prelude::*;
 use proptest::test_runner::{TestError, TestRunner};
 use std::fmt::{self, Debug};
 
-// ---- what is drawn -----------------------------------------------------------------------------------------------------------
+// ---- what is drawn ------------------------------------------------------------------------------
 
-/// An element with whole numbers so small that the sums of 2000 are exact.
+/// An element with whole numbers so small that sums of 2000 are exact.
 trait Value: Sample {
     const MOST: i8;
     fn whole(k: i8) -> Self;
@@ -38,7 +38,7 @@ fn value<Op: Operator<T>, T: Value>() -> BoxedStrategy<T> {
     }
 }
 
-/// What is scanned. Prints itself in runs.
+/// The input of a scan. Prints itself in runs.
 #[derive(Clone)]
 struct Input<T>(Vec<T>);
 
@@ -58,7 +58,8 @@ impl<T: Debug> Debug for Input<T> {
     }
 }
 
-/// Short inputs, some of a few thousand items, and, where sums do not bound them, some that both engines cut up.
+/// Short inputs, some of a few thousand items and, unless sums bound them, some that both engines
+/// split.
 fn input<Op: Operator<T>, T: Value>() -> BoxedStrategy<Input<T>> {
     let drawn = |most: usize| vec(value::<Op, T>(), 0..=most).prop_map(Input);
     match Op::ASSOCIATIVITY {
@@ -67,7 +68,7 @@ fn input<Op: Operator<T>, T: Value>() -> BoxedStrategy<Input<T>> {
     }
 }
 
-/// Up to 200000 items, of a few values that take turns in no order.
+/// Up to 200000 items of a few values in random order.
 fn long_input<Op: Operator<T>, T: Value>() -> impl Strategy<Value = Input<T>> + use<Op, T> {
     (vec(value::<Op, T>(), 1..=50), 0..=200_000usize).prop_map(|(values, n)| {
         let turn = |i: usize| (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
@@ -75,7 +76,7 @@ fn long_input<Op: Operator<T>, T: Value>() -> impl Strategy<Value = Input<T>> + 
     })
 }
 
-/// How to scan, besides the operator.
+/// A scan's options.
 #[derive(Clone, Copy, Debug)]
 struct How<T> {
     options: Options<T>,
@@ -98,7 +99,7 @@ fn how<Op: Operator<T>, T: Value>() -> impl Strategy<Value = How<T>> + use<Op, T
     })
 }
 
-// ---- engines -----------------------------------------------------------------------------------------------------------------
+// ---- engines ------------------------------------------------------------------------------------
 
 impl Engine {
     fn scan<Op: Operator<T>, T: Value>(&self, input: &[T], how: How<T>) -> Vec<T> {
@@ -110,7 +111,7 @@ impl Engine {
                 scan.run_in_place(&mut data).unwrap();
                 data
             }
-            (Engine::Device(_), _) if input.is_empty() => Vec::new(), // cudarc copies nothing of no length
+            (Engine::Device(_), _) if input.is_empty() => Vec::new(), // cudarc copies no empty buffer
             (Engine::Device(stream), in_place) => {
                 let mut data = stream.clone_htod(input).unwrap();
                 if in_place {
@@ -124,7 +125,8 @@ impl Engine {
     }
 }
 
-/// An exclusive scan without `init` starts from the identity; `exclusive()` asks for one when it is compiled.
+/// An exclusive scan without `init` starts from the identity; `exclusive()` requires one at compile
+/// time.
 fn builder<Op: Operator<T>, T: Value>(Options { exclusive, init, reverse }: Options<T>) -> Scan<Op, T> {
     let mut builder = scan::<Op, T>();
     if let Some(init) = init {
@@ -136,7 +138,7 @@ fn builder<Op: Operator<T>, T: Value>(Options { exclusive, init, reverse }: Opti
     if reverse { builder.reverse() } else { builder }
 }
 
-// ---- properties --------------------------------------------------------------------------------------------------------------
+// ---- properties ---------------------------------------------------------------------------------
 
 fn same<T: Value>(got: &[T], expected: &[T]) -> Result<(), TestCaseError> {
     prop_assert_eq!(got.len(), expected.len());
@@ -153,7 +155,7 @@ fn is_the_oracle<Op: Operator<T>, T: Value>(engine: &Engine) {
     });
 }
 
-/// The scan of x and y in a row is that of x, then that of y from where x ended.
+/// The scan of x followed by y is the scan of x, then the scan of y from the last value of x.
 fn stitches<Op: Operator<T>, T: Value>(engine: &Engine) {
     let drawn = (input::<Op, T>(), input::<Op, T>(), proptest::option::of(value::<Op, T>()), any::<bool>());
     for_all(drawn, |(Input(x), Input(y), init, in_place)| {
@@ -165,7 +167,7 @@ fn stitches<Op: Operator<T>, T: Value>(engine: &Engine) {
     });
 }
 
-/// The exclusive scan is the inclusive one, an item later.
+/// The exclusive scan is the inclusive scan shifted by one item.
 fn exclusive_is_inclusive_later<Op: Operator<T>, T: Value>(engine: &Engine) {
     for_all((input::<Op, T>(), how::<Op, T>()), |(Input(input), mut how)| {
         how.options.exclusive = how.options.init.is_some() || Op::IDENTITY.is_some();
@@ -189,7 +191,7 @@ fn exclusive_is_inclusive_later<Op: Operator<T>, T: Value>(engine: &Engine) {
     });
 }
 
-/// A reverse scan is the reverse of the scan of the reverse.
+/// A reverse scan is the reversed scan of the reversed input.
 fn reverse_is_reversed<Op: Operator<T>, T: Value>(engine: &Engine) {
     for_all((input::<Op, T>(), how::<Op, T>()), |(Input(mut input), mut how)| {
         let one = engine.scan::<Op, T>(&input, how);
@@ -201,7 +203,7 @@ fn reverse_is_reversed<Op: Operator<T>, T: Value>(engine: &Engine) {
     });
 }
 
-/// To begin with a value is to combine every output with it, the value in front.
+/// A scan with `init` is the scan without it, each output combined with `init` in front.
 fn init_is_in_front<Op: Operator<T>, T: Value>(engine: &Engine) {
     for_all(
         (input::<Op, T>(), value::<Op, T>(), any::<bool>(), any::<bool>()),
@@ -246,9 +248,9 @@ macro_rules! stamp {
 }
 stamp! { Sum [f32 i32 u64 f16] Max [f32 i32 u64 f16] Last [f32 i32 u64 f16] }
 
-// ---- the tests themselves ----------------------------------------------------------------------------------------------------
+// ---- the tests themselves -----------------------------------------------------------------------
 
-/// A property that fails is shrunk to the shortest input that breaks it, of the plainest values.
+/// A property that fails is shrunk to the shortest and simplest input that breaks it.
 #[test]
 fn failures_shrink() {
     fn smallest(inputs: impl Strategy<Value = Input<f32>>) -> Vec<f32> {

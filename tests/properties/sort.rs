@@ -6,7 +6,7 @@ use parascan::{Sort, SortKey, sort};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// Keys of 32 bits, many of them alike in some of their bits.
+/// Keys of 32 bits, many of which agree in some bits.
 fn keys() -> impl Strategy<Value = Vec<u32>> {
     let some = prop_oneof![
         2 => any::<u32>(),
@@ -25,7 +25,7 @@ fn sorted<K: SortKey + parascan::cudarc::driver::DeviceRepr>(
 ) -> (Vec<K>, Vec<u32>) {
     match engine {
         Engine::Host => (builder.run(keys).unwrap(), builder.indices::<u32, _>(keys).unwrap()),
-        Engine::Device(_) if keys.is_empty() => (Vec::new(), Vec::new()), // cudarc copies nothing of no length
+        Engine::Device(_) if keys.is_empty() => (Vec::new(), Vec::new()), // cudarc copies no empty buffer
         Engine::Device(stream) => {
             let there: CudaSlice<K> = stream.clone_htod(keys).unwrap();
             let (keys, indices) = (builder.run(&there).unwrap(), builder.indices::<u32, _>(&there).unwrap());
@@ -34,7 +34,7 @@ fn sorted<K: SortKey + parascan::cudarc::driver::DeviceRepr>(
     }
 }
 
-/// Sorted keys are in order. The indices are a permutation that gives them, and rise among equal keys.
+/// Sorted keys ascend. The indices are a permutation that gives them, and ascend among equal keys.
 fn a_sort_is_a_stable_permutation(engine: &Engine) {
     for_all((keys(), any::<bool>()), |(keys, descending)| {
         let builder = if descending { sort::<u32>().descending() } else { sort::<u32>() };
@@ -53,7 +53,7 @@ fn a_sort_is_a_stable_permutation(engine: &Engine) {
     });
 }
 
-/// To sort by the low bits and what comes out by the high ones is to sort by all.
+/// A sort by the low bits, then one by the high bits, is a sort by all.
 fn by_low_bits_and_then_by_high_ones(engine: &Engine) {
     for_all((keys(), 0..=32_u32), |(keys, cut)| {
         let (low, _) = sorted(engine, sort::<u32>().bits(0..cut), &keys);
@@ -64,7 +64,7 @@ fn by_low_bits_and_then_by_high_ones(engine: &Engine) {
     });
 }
 
-/// Sorted keys stay as they are, and so do their indices.
+/// A sort leaves sorted keys as they are, and their indices ascend by one.
 fn a_sort_is_idempotent(engine: &Engine) {
     for_all(keys(), |keys| {
         let (once, _) = sorted(engine, sort::<u32>(), &keys);
@@ -75,7 +75,7 @@ fn a_sort_is_idempotent(engine: &Engine) {
     });
 }
 
-/// Floats are in order as the integers that order as they do.
+/// Floats are sorted like the integers of their order.
 fn floats_are_in_order(engine: &Engine) {
     for_all(keys(), |bits| {
         let floats: Vec<f32> = bits.iter().map(|&bits| f32::from_bits(bits)).collect();

@@ -1,4 +1,5 @@
-//! What the formulas say of the textbook's scans is what the device counts: applications of the operator, barriers, launches.
+//! The formulas of the textbook's scans agree with the device's counts of operator applications,
+//! barriers and launches.
 
 use crate::common::{address, context, p, stream};
 use parascan::cuda::Kernels;
@@ -7,8 +8,8 @@ use parascan::cudarc::driver::sys::{self, CUdeviceptr, CUgraphInstantiate_flags,
 use parascan::{Block, DeviceCode, Network, Operator, Strategy, Workspace, scan};
 use std::ffi::c_void;
 
-/// Every element is the address of one counter, which counts how often it is applied. A value that is no input, partial
-/// result or `init` would be a fault.
+/// Every element is the address of one counter of applications. Any value but an input, a partial
+/// result or `init` faults.
 #[derive(Clone, Copy)]
 struct Counter;
 impl Operator<u64> for Counter {
@@ -22,7 +23,7 @@ impl Operator<u64> for Counter {
     fn combine(earlier: u64, _: u64) -> u64 {
         earlier
     }
-    // SAFETY: none for other values than those of these tests, which are the address of a counter.
+    // SAFETY: defined only for these tests' values, which are the address of a counter.
     const CUDA: DeviceCode<Self, u64> = unsafe { DeviceCode::new("(atomicAdd((unsigned long long *)b, 1ull), a)") };
 }
 
@@ -40,14 +41,16 @@ fn applications() {
         .flat_map(|network| FORMS.map(|form| form(network)))
         .flat_map(|block| JOINS.map(|join| (block, join(block))))
     {
-        // Those that take two applications an item: how many more a tile's network takes, and its items.
+        // Forms with two applications an item: the further applications of a tile's network, and
+        // its items.
         let bound = match block {
             Block::Plain(Network::BrentKung) | Block::Shifted(Network::BrentKung) => Some((0, 512)),
             Block::Coarsened(Network::BrentKung) => Some((0, 2560)),
             Block::Coarsened(network) => Some((network.applications(512) - 512, 2560)),
             _ => None,
         };
-        // Tiles have 512 items or 2560: one of them, a few, more than look back at each other, more than one tile of aggregates.
+        // Tiles have 512 or 2560 items: one tile, a few, more than a look-back group, more than one
+        // tile of aggregates.
         for n in [1, 511, 512, 513, 2560, 2561, 5 * 2560, 129 * 512, 300 * 2560 + 7, 513 * 2560] {
             let mut items = stream.clone_htod(&vec![counter; n]).unwrap();
             let plain = scan::<Counter, u64>().strategy(strategy);
@@ -61,7 +64,8 @@ fn applications() {
                 let counted = stream.clone_dtoh(&count).unwrap()[0];
                 let work = scan.work(n).expect("it is a matter of n alone");
                 assert_eq!(counted, work.applications, "{strategy:?}, {what}, n {n}");
-                // Two an item, prefixes and all, a few a tile to join it, and one tile of aggregates.
+                // Two an item including prefixes, a few a tile to join it, and one tile of
+                // aggregates.
                 if let Some((more, tile)) = bound {
                     let tiles = n.div_ceil(tile);
                     let most = 2 * (tiles + 1) * tile + (tiles + 2) * (256 + more);
@@ -91,14 +95,14 @@ fn launches() {
             let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
             let graph = stream.end_capture(flags).unwrap().expect("a graph");
             let (none, mut nodes) = (std::ptr::null_mut::<CUgraphNode>(), 0);
-            // SAFETY: the driver writes how many there are; the graph is live.
+            // SAFETY: the driver writes the number of nodes; the graph is live.
             unsafe { sys::cuGraphGetNodes(graph.cu_graph(), none, &mut nodes) }.result().unwrap();
             assert_eq!(nodes as u64, sum.work(n).unwrap().launches, "{strategy:?}, n {n}");
         }
     }
 }
 
-// ---- barriers --------------------------------------------------------------------------------------------------------------
+// ---- barriers -----------------------------------------------------------------------------------
 
 const BEGIN: usize = 0;
 const FINISH: usize = 1;
@@ -106,7 +110,7 @@ const SCAN_CHAINED: usize = 2;
 const SCAN_LOOK_BACK: usize = 3;
 const READ: usize = 4;
 
-/// The templates with barriers that count, and kernels of one network and form.
+/// The templates with counting barriers, and kernels of one network and form.
 fn counting(context: &CudaContext, network: Network, form: &str) -> Kernels {
     let run = if form == "Plain" { 1 } else { 9 };
     let scan = |name: &str, join: &str| {
@@ -192,8 +196,8 @@ fn barriers() {
                 assert_eq!(read(), expected(Strategy::Chained(block)), "{what:?}, chained");
                 launch(SCAN_LOOK_BACK, tiles, p(&tiles));
                 assert_eq!(read(), expected(Strategy::LookBack(block)), "{what:?}, look-back");
-                // As the hierarchical scan does: one tile by one kernel; or all tiles up to the join, the inclusive scan of the
-                // aggregates by one block, and all tiles from there on.
+                // Like the hierarchical scan: one tile by one kernel; or a kernel up to the join,
+                // the scan of the aggregates by one block, and a kernel from the join on.
                 let nothing: CUdeviceptr = 0;
                 if tiles == 1 {
                     launch(FINISH, tiles, p(&nothing));

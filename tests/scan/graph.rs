@@ -1,13 +1,14 @@
-//! Capture into a CUDA graph, and many replays with other input each time. Each test runs alone in a process of its own: the
-//! driver refuses to synchronise a context while a stream of it is being captured, which other tests do.
+//! Capture into a CUDA graph, and many replays with new input each time. Each test runs in a
+//! process of its own: other tests synchronise contexts, which the driver refuses while a stream of
+//! the context is being captured.
 
 use crate::common::{Options, Rng, STRATEGIES, any, assert_same, context, oracle};
 use crate::machines::process::is_alone;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use parascan::{Last, Max, Sum, Workspace, scan};
 
-/// A long scan, a short one and one in place share a workspace in one graph: words that one of them left behind would
-/// show in the next, or in the next replay.
+/// A long scan, a short one and one in place share a workspace in one graph: status words left by
+/// one would show in the next, or in the next replay.
 #[test]
 fn replays() {
     if !is_alone(replays) {
@@ -76,7 +77,7 @@ fn replays() {
     }
 }
 
-/// A graph keeps using memory that its workspace has outgrown since.
+/// A graph keeps its memory after the workspace has grown.
 #[test]
 fn a_workspace_that_grew() {
     if !is_alone(a_workspace_that_grew) {

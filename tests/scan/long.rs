@@ -16,7 +16,7 @@ fn past_2_to_the_32() {
     for (strategy, reverse) in STRATEGIES.into_iter().map(|strategy| (strategy, false)).chain([(Strategy::Auto, true)])
     {
         if strategy == Strategy::PrefixServer(Block::WarpShuffles) {
-            continue; // what Auto is
+            continue; // the same as Auto
         }
         let sum = scan::<Sum, u8>().exclusive().init(9).strategy(strategy);
         let sum = if reverse { sum.reverse() } else { sum };

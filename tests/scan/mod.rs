@@ -1,4 +1,5 @@
-//! One suite of scan, stamped over every operator and element of the catalog, every engine and strategy.
+//! One suite of scan, stamped over every operator and element of the catalog, every engine and
+//! strategy.
 
 use crate::common::{Draw, Options, Rng, Sample, assert_same, data, oracle, stream};
 use half::{bf16, f16};
@@ -13,7 +14,7 @@ mod same_bits;
 mod streams;
 mod views;
 
-/// The options that an operator has: an exclusive scan needs a first value.
+/// The options of an operator: an exclusive scan needs a first value.
 fn options<Op: Operator<T>, T: Sample>(rng: &mut Rng, draw: Draw) -> Vec<Options<T>> {
     let mut all = Vec::new();
     for reverse in [false, true] {
@@ -28,8 +29,8 @@ fn options<Op: Operator<T>, T: Sample>(rng: &mut Rng, draw: Draw) -> Vec<Options
     all
 }
 
-/// The builder for some options. An exclusive scan without `init` starts from the identity, which `exclusive()` asks for
-/// at compile time; here it is known only at run time.
+/// The builder for some options. An exclusive scan without `init` starts from the identity, which
+/// `exclusive()` requires at compile time; here it is known only at run time.
 fn builder<Op: Operator<T>, T: Sample>(options: Options<T>) -> Scan<Op, T> {
     let mut builder = scan::<Op, T>();
     if let Some(init) = options.init {
@@ -42,7 +43,8 @@ fn builder<Op: Operator<T>, T: Sample>(options: Options<T>) -> Scan<Op, T> {
     if options.reverse { builder.reverse() } else { builder }
 }
 
-/// Sizes around every boundary of a kernel with tiles of `tile` items: lanes, warps, tiles, 32 tiles.
+/// Sizes around every boundary of a kernel with tiles of `tile` items: lanes, warps, tiles, 32
+/// tiles.
 fn sizes(tile: usize, rng: &mut Rng) -> Vec<usize> {
     let mut sizes = vec![0, 1, 2, 3, 31, 32, 33, 255, tile / 8, tile / 8 + 1, 2 * tile, 2 * tile + 1];
     sizes.extend([tile - 1, tile, tile + 1, 3 * tile - 1, 33 * tile + 5, 1 + rng.below(40 * tile)]);
@@ -74,7 +76,7 @@ fn host<Op: Operator<T>, T: Sample>() {
     }
 }
 
-/// One scan on the device, from a view into a view, both at offsets, with guard words around the output.
+/// A scan on the device between views at offsets, with guard words around the output.
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn check_on_device<Op: Operator<T>, T: Sample>(
     rng: &mut Rng,
@@ -117,7 +119,7 @@ fn device<Op: Operator<T>, T: Sample>(strategy: Strategy) {
     let mut rng = Rng::new();
     let tile = 8 * 32 * 3 * 16 / size_of::<T>();
     let mut lengths = sizes(tile, &mut rng);
-    // Past the ends of the first two ranges of lengths, each of which has a kernel of its own.
+    // Beyond the first two ranges of lengths, each of which has a kernel of its own.
     lengths.extend([4 << 20, 32 << 20].map(|bytes| bytes / size_of::<T>() + 1 + rng.below(1 << 16)));
     on_lengths::<Op, T>(&mut rng, &stream, strategy, 10 * tile, lengths);
 }
@@ -186,9 +188,9 @@ macro_rules! stamp {
 }
 catalog!(stamp);
 
-// ---- the textbook's --------------------------------------------------------------------------------------------------------
+// ---- the textbook's -----------------------------------------------------------------------------
 
-/// A network in every form, by every way of joining tiles.
+/// A network in every form, with every join of tiles.
 pub(crate) fn textbook<Op: Operator<T>, T: Sample>(network: Network) {
     let Some(stream) = stream() else { return };
     let mut rng = Rng::new();
@@ -203,7 +205,8 @@ pub(crate) fn textbook<Op: Operator<T>, T: Sample>(network: Network) {
             Strategy::LookBack(block),
             Strategy::PrefixServer(block),
         ] {
-            // More than one group of 128 tiles looks back, and of more than 512 tiles there are tiles of aggregates.
+            // More than one look-back group of 128 tiles, and more than 512 tiles, which need tiles
+            // of aggregates.
             let lengths = sizes(tile, &mut rng).into_iter().chain([513 * tile + 1 + rng.below(tile)]).collect();
             on_lengths::<Op, T>(&mut rng, &stream, strategy, 3 * tile, lengths);
         }
@@ -233,7 +236,7 @@ macro_rules! textbook {
 }
 textbook! { KoggeStone KoggeStoneDoubleBuffered BrentKung Sklansky WarpShuffles }
 
-/// The library's own tiles in a chain, and three levels of aggregates of coarsened tiles.
+/// The library's own blocks, chained, and three levels of aggregates of coarsened tiles.
 #[test]
 fn chained() {
     device::<parascan::Sum, f32>(Strategy::Chained(Block::WarpShuffles));
@@ -245,14 +248,14 @@ fn chained() {
 fn three_levels_of_coarsened_tiles() {
     let Some(stream) = stream() else { return };
     let mut rng = Rng::new();
-    let tile = 512 * 5; // of u64, and of its carries
+    let tile = 512 * 5; // of u64, also its carry
     let lengths = vec![tile * tile + 1 + rng.below(3 * tile)];
     let strategy = Strategy::Hierarchical(Block::Coarsened(Network::BrentKung));
     on_lengths::<parascan::Last, u64>(&mut rng, &stream, strategy, 3 * tile, lengths);
 }
 
-/// Whatever NaN goes into a maximum or a minimum, one comes out, on both engines: all bits but the sign are set, also where
-/// nothing was combined.
+/// The maximum or minimum of any NaN is the same NaN on both engines, all bits but the sign set,
+/// even if nothing was combined.
 fn one_nan<T: Sample, B: PartialEq + std::fmt::Debug>(nans: &[T], bits: fn(T) -> B, expected: B)
 where
     parascan::Max: Operator<T>,

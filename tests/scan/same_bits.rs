@@ -1,4 +1,4 @@
-//! Rounded sums are the same bits in every run, wherever the memory begins and whatever else the device does.
+//! Rounded sums have the same bits in every run, at any address and whatever else the device runs.
 
 use crate::common::{Rng, STRATEGIES, Sample, TEXTBOOK, context};
 use half::{bf16, f16};
@@ -9,7 +9,7 @@ fn same_bits<Op: Operator<T>, T: Sample>(from: impl Fn(f64) -> T) {
     let (stream, noise) = (context.new_stream().unwrap(), context.new_stream().unwrap());
     let mut rng = Rng::new();
     for n in [70_000 + rng.below(1000), (17 << 20) + rng.below(1000)] {
-        // Of all magnitudes around one, so that every grouping rounds differently.
+        // Magnitudes around one, so that every grouping rounds differently.
         let x: Vec<T> = (0..n).map(|_| from(0.5 + (rng.next() >> 11) as f64 / (1_u64 << 53) as f64)).collect();
         let textbook = if n < 1 << 20 { &TEXTBOOK[..] } else { &[] };
         for &strategy in STRATEGIES.iter().chain(textbook) {
@@ -20,7 +20,7 @@ fn same_bits<Op: Operator<T>, T: Sample>(from: impl Fn(f64) -> T) {
                 let mut shifted = vec![T::zeroed(); skip];
                 shifted.extend_from_slice(&x);
                 let input = stream.clone_htod(&shifted).unwrap();
-                // Something else on the card, so that tiles come in another order.
+                // Another kernel, so that tiles start in another order.
                 let other = noise.alloc_zeros::<u32>((1 + run) << 20).unwrap();
                 let busy = scan::<Sum, u32>().run(&other).unwrap();
                 let mut output = stream.clone_htod(&vec![T::zeroed(); n]).unwrap();

@@ -36,7 +36,7 @@ fn many_at_once() {
     });
 }
 
-/// Buffers of one stream, work on another: cudarc's events order them.
+/// A buffer of one stream in a call on another: cudarc's events order them.
 #[test]
 fn on_another_stream() {
     let Some(context) = context() else { return };
@@ -50,7 +50,7 @@ fn on_another_stream() {
     }
 }
 
-/// Ten thousand short scans in a row, each on the result of the one before, with nothing in between.
+/// Ten thousand short scans in a row, each of the result of the one before.
 #[test]
 fn ten_thousand_in_a_row() {
     let Some(context) = context() else { return };
@@ -61,7 +61,7 @@ fn ten_thousand_in_a_row() {
         let mut expected = any::<u64>(&mut rng, 20_000);
         let mut on_device = stream.clone_htod(&expected).unwrap();
         for round in 0..10_000 {
-            let n = 20_000 - round % 7 * 2500; // one tile and several in turn
+            let n = 20_000 - round % 7 * 2500; // alternately one tile and several
             scan::<Sum, u64>()
                 .strategy(strategy)
                 .workspace(&mut workspace)

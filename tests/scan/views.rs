@@ -1,4 +1,4 @@
-//! Views that start anywhere: every distance of input and output from a multiple of 16 bytes, with guard words.
+//! Views at every distance of input and output from a multiple of 16 bytes, with guard words.
 
 use crate::common::{Draw, Options, Rng, Sample, any, oracle, stream};
 use crate::scan::check_on_device;
@@ -6,10 +6,10 @@ use bytemuck::{Pod, Zeroable};
 use parascan::cudarc::driver::DeviceRepr;
 use parascan::{DeviceCode, Element, Operator, Strategy, Sum, Workspace, scan};
 
-/// What is around the results.
+/// The guard around the results.
 const GUARD: u64 = 0xa5a5_a5a5_a5a5_a5a5;
 
-/// Two lanes of u64: 16 bytes that need not begin at a multiple of 16.
+/// Two lanes of u64: 16 bytes, aligned to 8.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Pod, Zeroable)]
 struct Pair(u64, u64);
@@ -59,14 +59,14 @@ fn every_start<Op: Operator<T>, T: Sample>(n: usize, distances: &[(usize, usize)
     }
 }
 
-/// Every distance of the one with some of the other, then long enough for the other kernels.
+/// Every distance of one with some of the other, then inputs long enough for the other kernels.
 fn starts<Op: Operator<T>, T: Sample>() {
     let in_vector = (16 / size_of::<T>()).max(2);
     let distances: Vec<_> =
         (0..in_vector).flat_map(|k| [(k, 0), (0, k), (k, k), (k, (3 * k + 1) % in_vector)]).collect();
     let tile = 8 * 32 * 3 * 16 / size_of::<T>();
     every_start::<Op, T>(5 * tile + 4 * in_vector + 1, &distances);
-    // In sectors of 32 bytes and lines of 128, which is how longer slices are moved.
+    // In sectors of 32 bytes and lines of 128, as longer slices are moved.
     let in_line = 128 / size_of::<T>();
     let begins = [1, in_line / 8, in_line / 8 + 1, in_line / 4, in_line / 4 + 1, in_line / 2, in_line - 1];
     let distances: Vec<_> = begins.iter().flat_map(|&k| [(k, 0), (0, k), (k, k), (k, (5 * k + 3) % in_line)]).collect();
@@ -95,7 +95,7 @@ fn of_16_bytes() {
     starts::<Both, Pair>();
 }
 
-/// Items that begin half a vector from where vectors do, as those of a view of something smaller may.
+/// Items that begin in the middle of a vector, as in a view of a smaller type.
 #[test]
 fn of_16_bytes_between_vectors() {
     let Some(stream) = stream() else { return };
@@ -111,7 +111,7 @@ fn of_16_bytes_between_vectors() {
             let sum = if reverse { sum.reverse() } else { sum };
             let view = memory.slice(from..from + 2 * n);
             let mut view_mut = results.slice_mut(to..to + 2 * n);
-            // SAFETY: plain data of two u64 each, aligned as they are.
+            // SAFETY: plain data of two u64 each, with their alignment.
             let (view, mut view_mut) =
                 unsafe { (view.transmute::<Pair>(n).unwrap(), view_mut.transmute_mut::<Pair>(n).unwrap()) };
             sum.run_into(&view, &mut view_mut).unwrap();

@@ -1,4 +1,5 @@
-//! Pack, expand and allocation, on both engines against loops: long segments among short ones, empty ones anywhere.
+//! Pack, expand and allocation on both engines, against loops: long segments among short ones,
+//! empty ones anywhere.
 
 use crate::common::{Rng, much_memory, noise, stream};
 use crate::machines::process::is_alone;
@@ -9,16 +10,16 @@ use parascan::{Error, Index, Workspace, expand, offsets, pack};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// Lengths of segments.
+/// Distributions of segment lengths.
 #[derive(Clone, Copy, Debug)]
 enum Lengths {
     /// 0 to 64.
     Short,
     /// Mostly 0.
     Sparse,
-    /// 1, and one of a million among them.
+    /// 1, with a single one of a million.
     OneGiant,
-    /// None but a few.
+    /// 0, except for a few.
     Empty,
     /// Thousands.
     Long,
@@ -68,7 +69,7 @@ fn all<O: Narrow>(from: impl IntoIterator<Item = u64>) -> Vec<O> {
     from.into_iter().map(O::of).collect()
 }
 
-/// A buffer of the items with random ones before and after; and its contents on the host.
+/// A buffer of random items, `items`, and more random items; and its contents on the host.
 fn guarded<V: Pod + DeviceRepr>(
     rng: &mut Rng,
     stream: &Arc<CudaStream>,
@@ -80,7 +81,7 @@ fn guarded<V: Pod + DeviceRepr>(
     (stream.clone_htod(&all).unwrap(), all)
 }
 
-/// The same, all of it random.
+/// A buffer of random items.
 fn room_for<V: Pod + DeviceRepr>(
     rng: &mut Rng,
     stream: &Arc<CudaStream>,
@@ -183,7 +184,7 @@ fn check_expand<O: Narrow, I: Narrow>(
 ) {
     let what = (std::any::type_name::<(O, I)>(), n, lengths, skips);
     let sizes = lengths.draw(rng, n);
-    let first = rng.below(2) as u64 * 12_345; // of a part of a longer array
+    let first = rng.below(2) as u64 * 12_345; // of a range of a longer array
     let offsets: Vec<O> = all(starts(&sizes).into_iter().map(|start| start + first));
     let each = || sizes.iter().enumerate().flat_map(|(i, &size)| (0..size).map(move |at| (i as u64, u64::from(at))));
     let expected: Vec<I> = all(each().map(|(i, _)| i));
@@ -286,7 +287,8 @@ fn sanitize() {
     longer_buffers();
 }
 
-/// Begins past the end and offsets out of order: an error on the host, and on the device no access out of bounds.
+/// Begins past the end and offsets out of order: an error on the host, and on the device no access
+/// out of bounds.
 #[test]
 fn invalid_segments() {
     let items = [1_u8, 2, 3, 4, 5];
@@ -322,8 +324,7 @@ fn invalid_segments() {
     let _ = expand::<u32>().run_into(&disorder, &mut back);
 }
 
-/// A buffer for offsets that is longer than segments + 1: the rest of it is not written, whatever it
-/// holds.
+/// A buffer for offsets longer than segments + 1: the rest of it is not written, whatever it holds.
 #[test]
 fn longer_buffers() {
     let items: Vec<u16> = (0..5000).map(|i| i * 7 + 3).collect();
@@ -346,8 +347,7 @@ fn longer_buffers() {
 
             let Some(stream) = &device else { continue };
             let from = stream.clone_htod(&items).unwrap();
-            // Begins and sizes that end with their buffers: an offset too many is past the end of
-            // begins.
+            // Begins and sizes that end with their buffers: reading one more would be past the end.
             let (begins, sizes) = (stream.clone_htod(&begins).unwrap(), stream.clone_htod(&sizes).unwrap());
             let mut output = stream.clone_htod(&longer(&vec![9; packed.len()])).unwrap();
             let mut offsets = stream.clone_htod(&vec![old; starts.len() + more]).unwrap();
@@ -360,7 +360,7 @@ fn longer_buffers() {
     }
 }
 
-/// Items larger than what a thread takes at once, and items of no bytes.
+/// Items larger than a thread's share, and items of zero bytes.
 #[test]
 fn items_of_any_size() {
     fn check<V: Pod + Send + Sync>() {
@@ -375,14 +375,14 @@ fn items_of_any_size() {
     check::<[[u8; 512]; 1024]>();
     check::<[[[u8; 5]; 128]; 1024]>();
     check::<[[u8; 1024]; 1024]>();
-    // As many as can be counted take no time.
+    // The greatest count of zero-sized items takes no time.
     let most = u64::MAX - 1;
     let (packed, offsets) = pack::<(), u64>().run(&vec![(); usize::MAX], &[0], &[most]).unwrap();
     assert_eq!((packed.len() as u64, &offsets[..]), (most, &[0, most][..]));
 }
 
-/// Offsets out of order, in new memory: on the device every element that `run` gives is the number
-/// of a segment, whatever the memory was used for before. On the host it begins as zeros.
+/// Offsets out of order, in new memory: on the device every element of the result is the number of
+/// a segment, whatever the memory held. On the host it begins as zeros.
 #[test]
 fn offsets_out_of_order_in_new_memory() {
     fn check<O: Narrow, I: Narrow>(stream: Option<&Arc<CudaStream>>, offsets: &[u64]) {
@@ -397,10 +397,10 @@ fn offsets_out_of_order_in_new_memory() {
         check(expand::<O>().run::<I, _>(&offsets).unwrap());
         let Some(stream) = stream else { return };
         let there = stream.clone_htod(&offsets).unwrap();
-        // The pool gives this memory to the next who asks for as much.
+        // The pool gives this memory to the next allocation of that size.
         drop(stream.clone_htod(&vec![I::of(u64::from(u32::MAX)); span as usize]).unwrap());
         check(stream.clone_dtoh(&expand::<O>().run::<I, _>(&there).unwrap()).unwrap());
-        // The same where positions are asked for, and nothing is written outside of the output.
+        // The same for positions; nothing is written outside of the output.
         let (mut rng, guard) = (Rng::new(), I::of(u64::from(u32::MAX)));
         let room = span as usize + rng.below(50);
         let [mut segments, mut positions] = [(); 2].map(|()| stream.clone_htod(&vec![guard; room + 8]).unwrap());
@@ -422,7 +422,7 @@ fn offsets_out_of_order_in_new_memory() {
             let low: Vec<u64> = (0..=n).map(|i| if i == 1 { span as u64 } else { below(3) }).collect();
             let high: Vec<u64> = (0..=n).map(|i| if i == n / 2 { 0 } else { span as u64 + below(9) }).collect();
             for mut offsets in [random, falling, jagged, low, high] {
-                // Some are less than the first one.
+                // Some are less than the first offset.
                 offsets.iter_mut().for_each(|offset| *offset += 1);
                 offsets[0] = 1 + below(2);
                 offsets[n] = offsets[0] + span as u64;
@@ -433,7 +433,7 @@ fn offsets_out_of_order_in_new_memory() {
     }
 }
 
-/// Pack and expand in a graph, replayed with other sizes; nothing is allocated.
+/// Pack and expand in a graph, replayed with other sizes. Nothing is allocated.
 #[test]
 fn replays() {
     if !is_alone(replays) {
@@ -476,7 +476,7 @@ fn replays() {
     }
 }
 
-/// Every part is as long as it was asked to be, aligned, and its own.
+/// Every part has the length asked for, is aligned, and overlaps no other.
 #[test]
 fn allocations() {
     let (mut rng, stream) = (Rng::new(), stream());
@@ -484,7 +484,7 @@ fn allocations() {
         let sizes: Vec<u16> = (0..n).map(|_| rng.below(40) as u16).collect();
         let mut space = offsets::<u16, u64>().align(align).allocate::<u32, _>(&sizes).unwrap();
         assert!(space.buffer().iter().all(|&x| x == 0));
-        space.buffer_mut().fill(0); // may be written as a whole
+        space.buffer_mut().fill(0); // can be written as a whole
         let parts: Vec<&mut [u32]> = space.slices().collect();
         assert_eq!(parts.len(), n);
         for (i, (part, &size)) in parts.into_iter().zip(&sizes).enumerate() {
@@ -515,7 +515,7 @@ fn allocations() {
     assert!(matches!(error, Error::Overflow { .. }), "{error}");
 }
 
-/// Segments of more than 2^32 items in all, and one of more than that.
+/// Segments of more than 2^32 items in all, and one segment of more than that.
 #[test]
 fn past_32_bits() {
     let Some(stream) = stream() else { return };

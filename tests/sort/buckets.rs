@@ -1,5 +1,5 @@
-//! The map that a distribution of keys is sorted by: its kind is the expected one, buckets rise with the keys, and no bucket is too
-//! large. Both for counted buckets and for fixed-capacity ones.
+//! The map of a distribution of keys, for counted and for fixed-capacity buckets: its kind is the
+//! expected one, buckets ascend with the keys, and no bucket is too large.
 
 use crate::common::{Rng, address, context, p};
 use parascan::cuda::Kernels;
@@ -7,7 +7,7 @@ use parascan::cudarc::driver::CudaContext;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-/// As the kernels of a sort call it; `tell` says what came of it, for all keys.
+/// The map as a sort's kernels call it; `tell` writes the bucket of each key.
 const KERNELS: &str = r#"
 #include "sort/slots.cuh"
 
@@ -57,7 +57,7 @@ extern "C" __global__ void tell(ALL, u32 *bucket, u32 *found) {
     if (singles.has(key)) {
         atomicAdd(found + 4 + BUCKETS / 32, 1);
         bool is_single = map->single[bucket[i] / 32] >> bucket[i] % 32 & 1;
-        if (!is_single || bucket[i] - singles.bucket != u32(key - singles.from)) bucket[i] = ~0u; // which is none
+        if (!is_single || bucket[i] - singles.bucket != u32(key - singles.from)) bucket[i] = ~0u; // no bucket
     } else if (bucket[i] - singles.bucket < singles.keys) {
         bucket[i] = ~0u;
     }
@@ -68,7 +68,7 @@ extern "C" __global__ void tell(ALL, u32 *bucket, u32 *found) {
     if (line.digit(key) != (bucket[i] & ((1u << map->lower_bits) - 1))) bucket[i] = ~0u;
 }
 
-// Keys alone to slots, and which way that was.
+// Scatters keys-only to fixed-capacity buckets, and returns the kind of map.
 typedef RadixTile<Bits, NoPayload, LOOKED_AT, 32 / sizeof(Bits), UNORDERED> Tile;
 extern "C" __global__ void __launch_bounds__(LOOKED_AT)
 to_slots(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *slot_keys, EqualKeys<Bits> *equal, SlotMap<Bits> *map, u32 bits, u32 room,
@@ -128,7 +128,7 @@ enum SlotRoute {
     Nowhere,
 }
 
-/// What orders keys: integers without a sign, with one, floats.
+/// The order of the keys: unsigned integers, signed integers, floats.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Unsigned,
@@ -136,7 +136,7 @@ enum Kind {
     Float,
 }
 
-/// A key of 4 or 8 bytes: the kernels see its bits.
+/// A key of 4 or 8 bytes, of which the kernels see the bits.
 trait Key: Copy + parascan::cudarc::driver::DeviceRepr {
     const WIDTH: u32;
     const INFINITE: u64;
@@ -184,7 +184,7 @@ impl<K: Key> Subject<K> {
         Subject { context: context.clone(), kernels, kind, rng: Rng::new(), keys: PhantomData }
     }
 
-    /// Where a key comes in the order.
+    /// The key's rank in the order.
     fn place(&self, key: K) -> u64 {
         let (bits, sign) = (key.bits(), 1_u64 << (K::WIDTH - 1));
         match self.kind {
@@ -202,7 +202,7 @@ impl<K: Key> Subject<K> {
         let keys: Vec<K> = (0..n).map(|_| draw(self.rng.next())).collect();
         let what = format!("{what}, {:?} of {} bits", self.kind, K::WIDTH);
 
-        // ---- what the device does
+        // ---- on the device
         let stream = self.context.new_stream().unwrap();
         let input = stream.clone_htod(&keys).unwrap();
         let zeros = |bytes: usize| stream.alloc_zeros::<u32>(bytes / 4).unwrap();
@@ -271,7 +271,7 @@ impl<K: Key> Subject<K> {
         let most_once = ((fits + 0.25).sqrt() - 1.5).powi(2) as u32;
         let (only_few, cell_parts) = (u32::from(by_cells), if by_cells { 64_u32 } else { 0 });
 
-        // ---- what the device does
+        // ---- on the device
         let stream = self.context.new_stream().unwrap();
         let input = stream.clone_htod(&keys).unwrap();
         let zeros = |bytes: usize| stream.alloc_zeros::<u32>(bytes / 4).unwrap();
@@ -317,7 +317,8 @@ impl<K: Key> Subject<K> {
             return;
         }
 
-        // ---- each slot has its keys, in order of slots, and those that have none are one key
+        // ---- each bucket holds its keys, buckets ascend, and keys without a bucket are of one
+        // value
         let bytes_of = |words: Vec<u32>| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
         let slots = bytes_of(stream.clone_dtoh(&slots).unwrap());
         let equal = bytes_of(stream.clone_dtoh(&equal).unwrap());
@@ -327,7 +328,7 @@ impl<K: Key> Subject<K> {
             u64::from_le_bytes(word)
         };
         let has_equal = route == SlotRoute::Splitters || route == SlotRoute::Cells;
-        // NaNs come last, whatever their sign is: all others come before by as many as there are.
+        // NaNs come last, whatever their sign: all other ranks move down by their number.
         let nans = if self.kind == Kind::Float { (1 << (K::WIDTH - 1)) - 1 - K::INFINITE } else { 0 };
         let mut places: Vec<u64> = keys.iter().map(|&key| self.place(key) - nans).collect();
         places.sort_unstable();
@@ -367,7 +368,7 @@ impl<K: Key> Subject<K> {
                 });
             }
             if n < 1 << 16 {
-                continue; // so few of these that they fit slots by their range
+                continue; // so few that fixed-capacity buckets by range hold them
             }
             for values in [31, 32, 63, 64] {
                 self.check_slots(SlotRoute::Splitters, "about as many as few values are", n, |x| {
@@ -391,7 +392,7 @@ impl<K: Key> Subject<K> {
                 self.check_slots(SlotRoute::Cells, "a power law far from the ends", n, |x| {
                     of((1 << 30) + (law(x) >> 2))
                 });
-                // The end of the cells is zero then, one time in two, and zero is a key.
+                // Half of the time the last interval ends at zero, and zero is a key.
                 let dense = |x: u64| {
                     up(u64::MAX)
                         - (((x >> 11) as f64 / (1_u64 << 53) as f64).powi(3) * up(u64::MAX) as f64 * 0.9) as u64

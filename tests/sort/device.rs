@@ -1,10 +1,11 @@
-//! On the device: every size, kind of keys, pattern and call, views at odd offsets with guards, graphs.
+//! On the device: every size, kind of keys, pattern and call, views at odd offsets with guards,
+//! graphs.
 
 use super::*;
 use crate::machines::process::is_alone;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 
-/// Sizes around the borders of rows, of what one block takes, and of tiles.
+/// Sizes around the borders of rows, of one block, and of tiles.
 fn sizes(rng: &mut Rng) -> Vec<usize> {
     let mut sizes =
         vec![0, 1, 2, 31, 32, 33, 511, 512, 513, 1024, 1025, 3072, 3073, 4095, 4096, 4097, 5631, 5632, 5633];
@@ -28,7 +29,8 @@ impl Device {
         Some(Device { rng: Rng::new(), workspace: Workspace::new(&stream), stream })
     }
 
-    /// A buffer of `before` random items, `items`, and more random items; and its contents on the host.
+    /// A buffer of `before` random items, `items`, and more random items; and its contents on the
+    /// host.
     fn guarded<V: Pod + DeviceRepr>(&mut self, before: usize, items: &[V]) -> (CudaSlice<V>, Vec<V>) {
         let mut all = noise::<V>(&mut self.rng, before + items.len() + 5);
         all[before..before + items.len()].copy_from_slice(items);
@@ -210,8 +212,9 @@ fn by_buckets() {
     device.check_with::<u64, u32>(&How { descending: true, bits: Some(9..50) }, Pattern::Random, n, [0, 0]);
 }
 
-/// All passes in one launch, with tiles of up to 8192 keys: lengths around multiples of a tile, every pattern, wide and
-/// narrow keys and payloads, some bits. Then one launch a pass, for longer keys-only.
+/// All passes in one launch, with tiles of up to 8192 keys: lengths around multiples of a tile,
+/// every pattern, wide and narrow keys and payloads, some bits. Then one launch a pass, for longer
+/// keys-only.
 #[test]
 fn by_passes() {
     let Some(mut device) = Device::new() else { return };
@@ -240,10 +243,10 @@ fn by_passes() {
     device.check_with::<u32, u32>(&some(32), Pattern::PowerLaw, n, [1, 0]);
 }
 
-/// The radix key of so many bits, from a random word.
+/// A radix key of so many bits, from a random word.
 type Distribution = fn(u64, usize) -> u64;
 
-/// Many keys that are not spread evenly: buckets by equal-depth intervals.
+/// Many keys of an uneven distribution: buckets by equal-depth intervals.
 fn by_intervals<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     let _memory = much_memory();
@@ -262,8 +265,8 @@ fn by_fixed_capacity_buckets<K: Key>(make: impl Fn(u64) -> K) {
     }
 }
 
-/// Keys that are not spread evenly, some outside the sample's range, and one more frequent than a block holds. The expected
-/// result is the CPU engine's.
+/// An uneven distribution, some keys outside the sample's range, and one more frequent than a block
+/// holds. The expected result is the CPU engine's.
 fn unevenly<K: Key>(device: &mut Device, make: impl Fn(u64) -> K, n: usize) {
     let stream = device.stream.clone();
     let width = K::WIDTH as usize;
@@ -330,7 +333,7 @@ fn unevenly<K: Key>(device: &mut Device, make: impl Fn(u64) -> K, n: usize) {
         builder.workspace(&mut device.workspace).run_pairs_in_place::<u32, _, _>(&mut data, &mut payload).unwrap();
         assert_bytes(&stream.clone_dtoh(&payload).unwrap(), &order, &("the payload", what));
         assert_bytes(&stream.clone_dtoh(&data).unwrap(), &sorted, &("keys with it", what));
-        let bytes: Vec<u8> = (0..n).map(|at| at as u8).collect(); // an odd number of them
+        let bytes: Vec<u8> = (0..n).map(|at| at as u8).collect(); // an odd number of bytes
         let mut beside = stream.clone_htod(&bytes).unwrap();
         let mut data = stream.clone_htod(&keys).unwrap();
         builder.workspace(&mut device.workspace).run_pairs_in_place::<u8, _, _>(&mut data, &mut beside).unwrap();
@@ -420,8 +423,8 @@ fn agrees_with<K: Key, V: Pod + DeviceRepr + Debug + Send + Sync>(
     assert_bytes(&stream.clone_dtoh(&payload).unwrap(), &moved, &("with them in place", what));
 }
 
-/// Too few keys for buckets: few values, which the probe finds; more values; few values and one rare one; few digits, but many
-/// values.
+/// Too few keys for buckets: few values, found by the probe; more values; few values and a rare
+/// one; few digits of many values.
 fn by_values<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     let width = K::WIDTH as usize;
@@ -444,14 +447,15 @@ fn by_values<K: Key>(make: impl Fn(u64) -> K) {
     }
 }
 
-/// Random keys, and in one fixed-capacity bucket some frequent keys: more than its bins separate, fewer than its capacity.
-/// From one frequent key up to more than one thread sorts with a payload, far apart or adjacent.
+/// Random keys, and in one fixed-capacity bucket some frequent keys: more than its bins separate,
+/// fewer than its capacity. From one frequent key up to more than a thread sorts with a payload,
+/// distant or adjacent.
 fn with_frequent_keys<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     let width = K::WIDTH as usize;
     for most in [70_000, 1 << 18, 1 << 20, 1_300_000, 1 << 22] {
         let n = most - device.rng.below(20);
-        let seldom = (n / (n / 1500).max(900)) as u64; // one in so many
+        let seldom = (n / (n / 1500).max(900)) as u64; // one key in so many
         for (k, (values, apart)) in [(1, 0), (2, 1), (3, 0xbad), (4, 0x1bad), (6, 0xbad)].into_iter().enumerate() {
             let first = device.rng.next() >> (65 - width);
             let keys: Vec<K> = (0..n)
@@ -464,12 +468,13 @@ fn with_frequent_keys<K: Key>(make: impl Fn(u64) -> K) {
             agrees(&mut device, &keys, k % 2 == 1, &format!("{values} frequent keys, {apart} apart"));
         }
         let end = u64::MAX >> (64 - width);
-        let law = |x: u64| (1.0 - (x >> 11) as f64 / (1_u64 << 53) as f64).powf(-(width as f64) / 12.8); // so 1 in some 7000 is beyond the end
+        // About one in 7000 exceeds the range.
+        let law = |x: u64| (1.0 - (x >> 11) as f64 / (1_u64 << 53) as f64).powf(-(width as f64) / 12.8);
         let keys: Vec<K> = (0..n).map(|_| make((law(device.rng.next()) as u64).min(end))).collect();
         agrees(&mut device, &keys, false, "a power law that is cut off");
     }
-    // One key so frequent that it gets an equality bucket in its interval: anywhere, at an end, as the float zero, with others in
-    // its interval, and next to keys that have a bucket each.
+    // One key so frequent that it gets an equality bucket in its interval: anywhere, at an end, as
+    // the float zero, with other keys in its interval, and beside keys with a bucket each.
     let (end, any) = (u64::MAX >> (64 - width), device.rng.next() >> (64 - width));
     let one_in = |x: u64, seldom: u64| (x % (1 << 20)).is_multiple_of(seldom);
     let law = |x: u64| (x >> (64 - width)) >> (x % (width as u64 - 2));
@@ -522,10 +527,11 @@ fn floats_with_frequent_keys() {
     with_frequent_keys::<f32>(|x| f32::from_bits(x as u32));
 }
 
-/// Buckets that a block cannot hold. Passes sort all keys from the first such bucket to the last, or all keys if these are many.
-/// The cause is a frequent key among random ones, or by itself in its bucket; two such keys, near and far, and on both sides of
-/// keys that have a bucket each; keys so close that one pass separates them, or two; keys that are not spread evenly; and a key
-/// so frequent that the sample has it.
+/// Buckets too large for a block: passes sort all keys from the first such bucket to the last, or
+/// all keys if those are many. The causes: a frequent key among random ones, or alone in its
+/// bucket; two such keys, near or distant, or on both sides of keys with a bucket each; keys so
+/// close that one pass separates them, or two; an uneven distribution; a key so frequent that it is
+/// in the sample.
 fn in_full_buckets<K: Key>(lengths: [usize; 2], middle: u64, make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     let width = K::WIDTH as usize;
@@ -534,7 +540,7 @@ fn in_full_buckets<K: Key>(lengths: [usize; 2], middle: u64, make: impl Fn(u64) 
     for (turn, n) in lengths.into_iter().enumerate() {
         let n = n + device.rng.below(5000);
         let key = up(device.rng.next());
-        let seldom = n as u64 / 7000; // of so many keys more than a block holds
+        let seldom = n as u64 / 7000; // one key in so many is more than a block holds
         let far = |parts: u64| key.wrapping_add(up(u64::MAX) / 8 * parts) & up(u64::MAX);
         let kinds: [(&str, &dyn Fn(u64) -> u64); 13] = [
             ("one key", &|x| if one_in(x, seldom) { key } else { up(x) }),
@@ -588,7 +594,8 @@ fn long_words_in_full_buckets() {
 fn floats_in_full_buckets() {
     in_full_buckets::<f32>([5 << 20, 3 << 22], 0, |x| f32::from_bits(x as u32));
 }
-/// Payloads of an odd number of bytes, and of more than a key has. Beyond 2^24, keys-only take one launch a pass.
+/// Payloads of an odd number of bytes, and of more than a key has. Beyond 2^24, keys-only take one
+/// launch a pass.
 #[test]
 fn payloads_in_full_buckets() {
     let Some(mut device) = Device::new() else { return };
@@ -610,12 +617,14 @@ fn payloads_in_full_buckets() {
     agrees(&mut device, &more, false, "full buckets, many keys");
 }
 
-/// All numbers from the greatest down, one of them frequent, where a fixed-capacity bucket spans about as many keys as a block has
-/// bins: the greatest key of a bucket is its first, and may be the only one of the last bin.
+/// All numbers from the greatest down, one of them frequent, where a fixed-capacity bucket spans
+/// about as many keys as a block has bins: the greatest key of a bucket is its first, and may be
+/// the only key of the last bin.
 fn dense_with_one_often<K: Key>(slots: Range<u64>, make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     for slot in slots.step_by(3) {
-        let n = (slot * 4096 / 17) as usize; // a sixteenth of the range is left for keys beyond the probe's
+        // A sixteenth of the range is left for keys beyond the probe's.
+        let n = (slot * 4096 / 17) as usize;
         let greatest = (5 << 28) + device.rng.below(1 << 20) as u64;
         let mut keys: Vec<K> = (0..n as u64).map(|down| make(greatest - down)).collect();
         let often = keys[device.rng.below(n)];
@@ -697,7 +706,7 @@ fn is_stable() {
     }
 }
 
-/// New memory, other streams than that of the workspace, no workspace.
+/// New memory, streams other than the workspace's, no workspace.
 #[test]
 fn without_a_workspace() {
     let Some(mut device) = Device::new() else { return };
@@ -735,12 +744,12 @@ fn sanitize() {
         }
         device.check::<u32>(&WHOLE, Pattern::PowerLaw, 300_077, skips);
         device.check_with::<u32, u32>(&WHOLE, Pattern::PowerLaw, 300_077, skips);
-        // Counted, and looked up from the counts.
+        // Counted, and written from the counts.
         device.check::<u8>(&WHOLE, Pattern::PowerLaw, 100_077, skips);
     }
 }
 
-/// The same of longer sorts, which racecheck watches for minutes.
+/// Longer walks, which racecheck watches for minutes.
 #[test]
 fn sanitize_long() {
     let Some(mut device) = Device::new() else { return };
@@ -755,7 +764,8 @@ fn sanitize_long() {
         device.check::<i32>(&WHOLE, Pattern::PowerLaw, (1 << 20) + 77, skips);
         device.check::<u16>(&WHOLE, Pattern::Few, (1 << 20) + 77, skips);
     }
-    // Buckets by bits and by range; passes in one launch, few values in their place, and a launch for each.
+    // Buckets by bits and by range; passes in one launch, few values instead of them, and a launch
+    // each.
     device.check::<u32>(&WHOLE, Pattern::Random, (5 << 20) + 77, [0, 1]);
     device.check::<u64>(&WHOLE, Pattern::SameAbove, (1 << 21) + 77, [1, 0]);
     device.check_with::<u32, u32>(&WHOLE, Pattern::PowerLaw, (1 << 22) + 77, [0, 0]);
@@ -774,7 +784,8 @@ fn sanitize_long() {
     agrees(&mut device, &keys, false, "a full bucket");
 }
 
-/// Replays of one graph with other data: by buckets and by passes, in place, with a payload, and indices. Nothing is allocated.
+/// Replays of one graph with other data: by buckets and by passes, in place, with a payload, and
+/// indices. Nothing is allocated.
 #[test]
 fn replays() {
     if !is_alone(replays) {
@@ -825,7 +836,7 @@ fn replays() {
     }
 }
 
-/// A workspace that was prepared for more keys serves fewer, and every call.
+/// A workspace prepared for more keys serves fewer, in every call.
 #[test]
 fn prepared() {
     let Some(mut device) = Device::new() else { return };

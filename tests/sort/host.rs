@@ -1,4 +1,4 @@
-//! On the host: every kind of keys, pattern and call, with guards around what is written.
+//! Sort on the host: every type of keys, pattern and call, with guards around the output.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn guarded<V: Pod>(rng: &mut Rng, items: &[V]) -> Vec<V> {
     all
 }
 
-/// Asserts that the buffer holds `expected`, and around it what it held before.
+/// Asserts that the buffer holds `expected`, and its old contents around it.
 #[track_caller]
 fn holds<V: Pod + Debug>(got: &[V], before: &[V], expected: &[V], what: &dyn Debug) {
     let end = GUARD + expected.len();
@@ -104,7 +104,7 @@ fn millions() {
     check::<u16, u8>(&mut rng, Pattern::SameAbove, 3_000_000);
 }
 
-/// NaNs come last, NaNs with the sign set after the others; in descending order all is reversed.
+/// NaNs come last, those with the sign set after the others; descending order is the reverse.
 #[test]
 fn nans() {
     let last = -f32::NAN;

@@ -1,11 +1,12 @@
-//! On the device: more keys than ordinary buckets hold, than a launch of a pass takes, and than 32 bits count. All cores make
-//! and check the keys, since a sort on the host would take minutes.
+//! Sort on the device of more keys than ordinary buckets hold, than a launch of a pass takes, and
+//! than 32 bits count. All cores make and check the keys, since a sort on the host would take
+//! minutes.
 
 use super::*;
 use std::ops::Range as Span;
 use std::thread;
 
-/// Calls `f` for each thread's part of `0..n`.
+/// Calls `f` for each thread's range of `0..n`.
 fn parts<R: Send>(n: usize, f: impl Fn(Span<usize>) -> R + Sync) -> Vec<R> {
     let threads = thread::available_parallelism().map_or(1, |threads| threads.get());
     let part = n.div_ceil(threads).max(1);
@@ -30,7 +31,7 @@ fn made<T: Pod + Send>(n: usize, f: impl Fn(usize) -> T + Sync) -> Vec<T> {
     all
 }
 
-/// Copies to the host into memory that all cores have touched, which takes a fraction of the time.
+/// Copies to host memory that all cores have touched, which takes a fraction of the time.
 fn fetched<T: Pod + DeviceRepr + Send>(stream: &Arc<CudaStream>, from: &CudaSlice<T>) -> Vec<T> {
     let mut to = made(from.len(), |_| T::zeroed());
     stream.memcpy_dtoh(from, &mut to).unwrap();
@@ -52,7 +53,7 @@ fn word(seed: u64, i: usize) -> u64 {
     x ^ x >> 31
 }
 
-/// A payload from which the source index can be read.
+/// A payload that holds the source index.
 trait Numbered: Pod + DeviceRepr + PartialEq + Debug + Send + Sync {
     fn of(number: usize) -> Self;
     fn number(self) -> usize;
@@ -65,8 +66,9 @@ macro_rules! numbered { ($($t:ident)*) => { $(
 )* } }
 numbered! { u32 u64 u128 }
 
-/// Sorts keys with a payload in place, source indices, and keys-only. The result is the stable order if keys do not fall, source
-/// indices rise among equal keys, and each key is the one at its source index: then no key occurs twice.
+/// Sorts keys with a payload in place, source indices, and keys-only. The result is the stable
+/// order if keys do not descend, source indices ascend among equal keys, and each key is the one at
+/// its source index: then no item occurs twice.
 fn sorts<K: Key + Sync, V: Numbered>(what: &str, n: usize, descending: bool, bits: impl Fn(u64) -> u64 + Sync) {
     let Some(stream) = stream() else { return };
     let _memory = much_memory();
@@ -98,8 +100,8 @@ fn power_law(width: u32) -> impl Fn(u64) -> u64 {
     move |x| (x >> (64 - width)) >> (x % u64::from(width))
 }
 
-/// Large buckets, whose block has a multiprocessor to itself: by bits, by range, by equal-depth intervals, some of them wide; and a
-/// bucket whose bins do not separate its keys.
+/// Large buckets, whose block has a multiprocessor to itself: by bits, by range, by equal-depth
+/// intervals, some of them wide; and a bucket whose bins do not separate its keys.
 #[test]
 fn by_large_buckets() {
     let n = 314_000_000 + Rng::new().below(100_000);
@@ -114,13 +116,14 @@ fn by_large_buckets() {
 fn wide_by_large_buckets() {
     let n = 314_000_000 + Rng::new().below(100_000);
     sorts::<u64, u32>("random", n, true, |x| x);
-    // Passes of more than one launch over the keys that buckets leave: one launch of each pass has tiles.
+    // Passes of more than one launch over the keys that buckets leave: one launch of each pass has
+    // tiles.
     sorts::<u64, u32>("one key often", n, true, |x| if x % 2048 == 0 { 0x0123_4567_89ab_cdef } else { x });
     sorts::<i64, u32>("a power law", n, false, power_law(64));
     sorts::<u32, u128>("a power law", n / 7 * 4, true, power_law(32));
 }
 
-/// The number and the sum of the keys of each upper half: a wrong key would change one.
+/// The number and the sum of the keys of each upper half: a wrong key would change one of them.
 fn account(keys: &[u32]) -> Vec<(u64, u64)> {
     let of_parts = parts(keys.len(), |part| {
         let mut account = vec![(0, 0); 1 << 16];
@@ -135,8 +138,8 @@ fn account(keys: &[u32]) -> Vec<(u64, u64)> {
     of_parts.into_iter().reduce(add).unwrap_or_default()
 }
 
-/// Lengths of large buckets with two values and the keys between them; and in place, more keys than large buckets hold: random ones
-/// and few values.
+/// Lengths of large buckets with two values and the keys between them. In place, more keys than
+/// large buckets hold: random keys and few values.
 #[test]
 fn hundreds_of_millions() {
     sorts::<u32, u32>("three values", 369_100_000, false, |x| [7, 1 << 20, u64::from(u32::MAX)][x as usize % 3]);
@@ -157,7 +160,7 @@ fn hundreds_of_millions() {
     }
 }
 
-/// Keys of two bytes are counted.
+/// Keys of two bytes, which are counted.
 #[test]
 fn hundreds_of_millions_of_two_bytes() {
     let Some(stream) = stream() else { return };
@@ -182,8 +185,8 @@ fn hundreds_of_millions_of_two_bytes() {
     assert!(matches!(error, Error::Length { .. }), "{error}");
 }
 
-/// More pairs than a look-back word counts: one launch a pass. Every key occurs once in each 2^16 in a row, so the position of each
-/// pair is known.
+/// More pairs than a look-back word counts: one launch a pass. Every key occurs once in any 2^16
+/// consecutive ones, so the position of each pair is known.
 #[test]
 fn pairs_launch_by_launch() {
     const BLOCK: usize = 1 << 16;
@@ -196,7 +199,8 @@ fn pairs_launch_by_launch() {
     let value = |i: usize| (word(!seed, i) >> 7) as u8;
     let mut inverse = 1_u16;
     for _ in 0..4 {
-        inverse = inverse.wrapping_mul(2_u16.wrapping_sub(FACTOR.wrapping_mul(inverse))); // Newton's iteration
+        // Newton's iteration.
+        inverse = inverse.wrapping_mul(2_u16.wrapping_sub(FACTOR.wrapping_mul(inverse)));
     }
     assert_eq!(FACTOR.wrapping_mul(inverse), 1);
     let mut data = stream.clone_htod(&made(n, |i| (i as u16).wrapping_mul(FACTOR) ^ mask(i / BLOCK))).unwrap();
@@ -217,7 +221,8 @@ fn pairs_launch_by_launch() {
     });
 }
 
-/// More than 2^32 keys: of one byte, which are counted, and of four, which move in several launches a pass.
+/// More than 2^32 keys: of one byte, which are counted, and of four, which take several launches a
+/// pass.
 #[test]
 fn past_32_bits() {
     let Some(stream) = stream() else { return };

@@ -1,4 +1,5 @@
-//! One suite of sort, stamped over keys and both engines. The oracle is the standard library's stable sort.
+//! One suite of sort, stamped over keys and both engines. The oracle is the standard library's
+//! stable sort.
 
 use crate::common::{Rng, assert_bytes, much_memory, noise, stream};
 use bytemuck::Pod;
@@ -16,7 +17,7 @@ mod host;
 mod long;
 mod ranks;
 
-/// Keys, and the documented order.
+/// A key type and its documented order.
 trait Key: SortKey + DeviceRepr + Debug {
     const WIDTH: u32 = 8 * size_of::<Self>() as u32;
     fn from_bits(bits: u64) -> Self;
@@ -40,7 +41,7 @@ macro_rules! floats { ($($t:ident $bits:ident;)*) => { $(
     impl Key for $t {
         fn from_bits(bits: u64) -> $t { $t::from_bits(bits as $bits) }
         fn bits(self) -> u64 { self.to_bits().into() }
-        /// The standard library's total order, but for NaNs with the sign set, which come last.
+        /// The standard library's total order, except that NaNs with the sign set come last.
         fn order(self, other: $t) -> Ordering {
             let is_last = |x: $t| x.is_nan() && x.is_sign_negative();
             is_last(self).cmp(&is_last(other)).then(self.total_cmp(&other))
@@ -63,13 +64,14 @@ enum Pattern {
     Equal,
     /// Four distinct values.
     Few,
-    /// The same, except for one random key in fifty.
+    /// Four distinct values, except for one random key in fifty.
     MostlyFew,
     /// Small numbers are frequent.
     PowerLaw,
-    /// The upper 16 bits agree, or all but the lowest of narrow keys.
+    /// The upper 16 bits agree, or all bits but the lowest of narrow keys.
     SameAbove,
-    /// NaNs of every payload and sign, infinities, zeros, subnormals; of integers the ends of their range.
+    /// NaNs of every payload and sign, infinities, zeros, subnormals; for integers the ends of
+    /// their range.
     Special,
 }
 const PATTERNS: [Pattern; 9] = [
@@ -84,7 +86,7 @@ const PATTERNS: [Pattern; 9] = [
     Pattern::Special,
 ];
 
-/// A key that no ordinary number is.
+/// A key that is no ordinary number.
 fn special<K: Key>(rng: &mut Rng) -> u64 {
     let all = u64::MAX >> (64 - K::WIDTH);
     let sign = 1 << (K::WIDTH - 1);
@@ -152,7 +154,7 @@ impl How {
         }
     }
 
-    /// All bits in either direction, and parts of them.
+    /// All bits in either direction, and ranges of them.
     fn any(rng: &mut Rng, width: u32) -> How {
         let descending = rng.below(2) == 0;
         let (a, b) = (rng.below(width as usize + 1) as u32, rng.below(width as usize + 1) as u32);
@@ -183,7 +185,7 @@ impl How {
     }
 }
 
-/// Two arrays of keys, the first with few distinct keys, and the lexicographic order.
+/// Two arrays of keys, the first with few values, and the lexicographic order.
 fn pairs_of_keys(rng: &mut Rng, n: usize, descending: bool) -> (Vec<u32>, Vec<f32>, Vec<u32>) {
     let few: Vec<u32> = keys(rng, Pattern::Random, 1 + n / 50);
     let rows: Vec<u32> = (0..n).map(|_| few[rng.below(few.len())]).collect();

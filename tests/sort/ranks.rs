@@ -1,5 +1,6 @@
-//! The ranks of a radix sort's tile must be stable whatever the order of lanes in one atomic addition. CUDA promises no order, and
-//! the GPUs tested always add in lane order; here the template is edited so that odd lanes add first.
+//! The ranks of a radix sort's tile are stable whatever the order of lanes in one atomic addition.
+//! CUDA promises no order, and the GPUs tested always add in lane order; here the edited template
+//! adds odd lanes first.
 
 use crate::common::edit::{Edit, once, one_text};
 use crate::common::{Rng, address, context, p};
@@ -8,7 +9,8 @@ use parascan::cuda::Kernels;
 const TEMPLATES: [&str; 2] =
     [include_str!("../../cuda-templates/core/types.cuh"), include_str!("../../cuda-templates/sort/radix.cuh")];
 
-/// Tiles of `ROWS` rows in order by one digit: keys, and where in the input each was; `again` counts the tiles that were ranked twice.
+/// Ranks tiles of `ROWS` rows by one digit, with source indices; `again` counts the tiles ranked
+/// twice.
 const KERNEL: &str = r#"
 typedef RadixTile<u32, Payload<4, 4>, 256, ROWS, CHECKED> Tile;
 
@@ -47,7 +49,7 @@ const ODD_FIRST: Edit = once(
                         place[i] = d << PLACE_BITS | atomicAdd(bins + d, 1);
                     }",
 );
-/// The block does not compare neighbours' source indices.
+/// The block does not compare neighbouring source indices.
 const NO_CHECK: Edit = once("disorder |= there && j > 0 && here < before;", "");
 
 #[test]
@@ -65,7 +67,7 @@ fn in_any_order(rows: usize) {
     let text = format!("{types}#include \"sort/contract.cuh\"\n{radix}");
     let mut rng = Rng::new();
     let n = 20 * tile + 777;
-    // Few digits, so that many lanes meet.
+    // Few digits, so that many lanes share one.
     let keys: Vec<u32> = (0..n).map(|_| rng.next() as u32 & 0xffff_07ff).collect();
     let mut expected: Vec<u32> = (0..n as u32).collect();
     for part in expected.chunks_mut(tile) {
@@ -89,7 +91,7 @@ fn in_any_order(rows: usize) {
         let (got, at) = (stream.clone_dtoh(&output).unwrap(), stream.clone_dtoh(&at).unwrap());
         assert_eq!(at == expected, is_right, "where keys were");
         assert!(got.iter().zip(&at).all(|(&key, &i)| key == keys[i as usize]), "keys and where they were");
-        // Where it was not altered the order is the machine's.
+        // Without an edit the order is the GPU's.
         if !edits.is_empty() {
             assert_eq!(stream.clone_dtoh(&again).unwrap()[0] > 0, is_repaired);
         }

@@ -142,7 +142,7 @@ fn predicate<P: Predicate<T> + Element, T: Element>(index: usize, definition: &'
     Case { definition, functions: vec![keeps] }
 }
 
-// ---- panics --------------------------------------------------------------------------------------------------------------------
+// ---- panics -------------------------------------------------------------------------------------
 
 /// The result of `f`, or nothing if it panics. The panic prints nothing.
 fn quietly<R>(work: impl FnOnce() -> R) -> Option<R> {
@@ -162,7 +162,7 @@ fn quietly<R>(work: impl FnOnce() -> R) -> Option<R> {
     result.ok()
 }
 
-// ---- the batch -----------------------------------------------------------------------------------------------------------------
+// ---- the batch ----------------------------------------------------------------------------------
 
 #[allow(
     warnings,

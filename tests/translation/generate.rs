@@ -7,7 +7,7 @@
 
 use crate::types::{BF16, BOOL, F16, F32, F64, Kind, NUMBERS, Number, PARAMETERS, STRUCTS, Struct, Type, U32};
 
-/// Choices, each made by a byte of the string. Behind its end the first choice is taken, the
+/// Choices, each made by a byte of the string. Past the string's end each is the first choice, the
 /// simplest, so a shorter string is a smaller body.
 pub(crate) struct Choices<'a>(pub(crate) &'a [u8]);
 
@@ -32,7 +32,7 @@ impl Choices<'_> {
     }
 }
 
-// ---- operators and predicates --------------------------------------------------------------------------------------------------
+// ---- operators and predicates -------------------------------------------------------------------
 
 /// A closure of the macro's call: `lift`, `lower`, `combine` or `keeps`.
 #[derive(Debug)]
@@ -153,7 +153,7 @@ fn function(
     Function { name, arguments, result, body: text }
 }
 
-// ---- bodies ------------------------------------------------------------------------------------------------------------------------
+// ---- bodies -------------------------------------------------------------------------------------
 
 struct Variable {
     name: String,

@@ -67,7 +67,7 @@ fn in_place() {
     assert_eq!(x, [3, 6, 10, 14]);
 }
 
-/// Until a workspace is in it.
+/// The type is open until a workspace is in it.
 #[test]
 fn a_builder_is_copied() {
     let highest = scan::<Max, i32>().reverse();

@@ -1,11 +1,11 @@
-//! What the macros make: elements, operators and predicates of every form, on both engines.
+//! The macros for elements, operators and predicates, in every form, on both engines.
 
 use super::own::check;
 use crate::common::{Draw, Rng, Sample, assert_same, stream};
 use half::f16;
 use parascan::{Element, Predicate, compact};
 
-// ---- elements ----------------------------------------------------------------------------------------------------------------
+// ---- elements -----------------------------------------------------------------------------------
 
 parascan::element! {
     /// Two numbers of any type.
@@ -47,10 +47,10 @@ fn the_twin_of_an_element() {
     assert_eq!(bytemuck::bytes_of(&Small { low: 1, high: 2 }), [1, 0, 2, 0]);
 }
 
-// ---- operators ---------------------------------------------------------------------------------------------------------------
+// ---- operators ----------------------------------------------------------------------------------
 
 parascan::operator! {
-    /// The numbers of the pair side by side, the second ones as a maximum.
+    /// The sum of the first numbers, and the maximum of the second.
     struct SumAndMax
     on Pair<u32, i32> {
         associativity: Exact,
@@ -61,7 +61,7 @@ parascan::operator! {
     }
     on Nested, Aligned {
         associativity: Exact,
-        // SAFETY: an argument.
+        // SAFETY: the text is an argument.
         combine: |_, b| b => unsafe "b",
     }
 }
@@ -72,7 +72,7 @@ parascan::operator! {
         associativity: Exact,
         carry: u64,
         identity: 0,
-        // SAFETY: each text here is of unsigned integers, and divides by a constant.
+        // SAFETY: the texts use unsigned integers, and divide by a constant.
         lift: |x| u64::from(x) % 4_294_967_291 => unsafe "Carry(x) % 4294967291ull",
         lower: |x| x as u32 => unsafe "Element(x)",
         combine: |a, b| (a + b) % 4_294_967_291 => unsafe "
@@ -121,19 +121,19 @@ fn operators_of_every_form() {
     check::<SumModulo, u32>(any);
 }
 
-// ---- predicates --------------------------------------------------------------------------------------------------------------
+// ---- predicates ---------------------------------------------------------------------------------
 
 parascan::predicate! {
-    /// Keeps what leaves `rest` when it is divided by `divisor`.
+    /// Selects items whose remainder by `divisor` is `rest`.
     struct Leaves { divisor: u32, rest: u32 } on u32 {
-        // SAFETY: it divides by nothing but what is not zero.
+        // SAFETY: the divisor is not zero.
         keeps: |x, p| x % p.divisor == p.rest => unsafe "p.divisor && x % p.divisor == p.rest",
     }
 }
 parascan::predicate! {
-    /// Keeps what has an odd number of bits; statements.
+    /// Selects items with an odd number of set bits; statements.
     struct OddBits on u32, u64 {
-        // SAFETY: it ends, since each turn takes a bit away.
+        // SAFETY: the loop ends, since each iteration clears a bit.
         keeps: |x| x.count_ones() % 2 == 1 => unsafe "
             int bits = 0;
             for (; x != 0; x &= x - 1) bits++;
@@ -142,7 +142,7 @@ parascan::predicate! {
     }
 }
 parascan::predicate! {
-    /// Keeps what comes before a pair in its first number.
+    /// Selects items whose first number is less than a pair's.
     struct FirstBelow { than: Pair<u32, i32> } on Pair<u32, i32> {
         // SAFETY: a comparison.
         keeps: |x, FirstBelow { than }| x.first < than.first => unsafe "x.first < p.than.first",

@@ -1,4 +1,5 @@
-//! The library as another crate sees it: every form of call, and an operator and an element of the user's own.
+//! The library as another crate sees it: every form of call, and an operator and an element of the
+//! user's own.
 
 mod device;
 mod host;

@@ -1,5 +1,5 @@
-//! An operator and an element of the user's own, on both engines. There is no kernel for them in the library: the device
-//! runs what NVRTC makes of their text.
+//! An operator and an element of the user's own, on both engines. The library has no kernels for
+//! them: the device runs what NVRTC makes of their text.
 
 use crate::common::{Draw, Options, Rng, Sample, assert_same, data, oracle, stream};
 use parascan::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
@@ -7,7 +7,7 @@ use parascan::{Associativity, Block, DeviceCode, Element, Error, Last, Operator,
 use std::fmt::Debug;
 use std::sync::Arc;
 
-/// The greatest common divisor, by the trait.
+/// The greatest common divisor, by implementing the trait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Gcd;
 impl Operator<u32> for Gcd {
@@ -25,7 +25,7 @@ impl Operator<u32> for Gcd {
         a
     }
     const IDENTITY: Option<u32> = Some(0);
-    // SAFETY: it ends, since b shrinks, and divides by nothing but a b that is not zero.
+    // SAFETY: the loop ends, since b shrinks, and never divides by zero.
     const CUDA: DeviceCode<Self, u32> =
         unsafe { DeviceCode::new("[&] { while (b) { unsigned t = a % b; a = b; b = t; } return a; }()") };
 }
@@ -48,7 +48,8 @@ parascan::operator! {
     }
 }
 
-/// The catalog's operator on the user's element: the orphan rule allows it, `Affine` is ours.
+/// The catalog's operator on the user's element. The orphan rule allows it, since `Affine` is
+/// local.
 impl Operator<Affine> for Sum {
     type Carry = Affine;
     fn lift(x: Affine) -> Affine {
@@ -67,8 +68,9 @@ impl Operator<Affine> for Sum {
 }
 
 impl Sample for Affine {
-    /// 2 and 1/2 in turn with random signs, and even offsets: a map composed of up to a million neighbours has 1/2, 1 or 2
-    /// before x and a whole offset below 2^24, so that it is exact however they are grouped; so are their sums.
+    /// Slopes alternate between 2 and 1/2 with random signs, offsets are even: up to a million
+    /// neighbours compose to a slope of 1/2, 1 or 2 and a whole offset below 2^24. So compositions
+    /// and sums are exact in any grouping.
     fn draw(rng: &mut Rng, _: Draw, i: usize) -> Affine {
         let sign = if rng.below(2) == 0 { 1.0 } else { -1.0 };
         Affine { a: if i.is_multiple_of(2) { 2.0 } else { 0.5 } * sign, b: 2.0 * (rng.below(9) as f32 - 4.0) }
@@ -78,7 +80,8 @@ impl Sample for Affine {
     }
 }
 
-/// Multiples of a random number that share more and more factors towards the front, so that the divisor keeps changing.
+/// Multiples of a random number that share more factors towards the front, so the divisor keeps
+/// changing.
 fn numbers(rng: &mut Rng, n: usize) -> Vec<u32> {
     (0..n).map(|_| rng.next() as u32 & (u32::MAX << rng.below(16))).collect()
 }
@@ -127,7 +130,7 @@ fn own_operator() {
 #[test]
 fn own_element() {
     check::<Compose, Affine>(|rng, n| data(rng, Draw::Any, n));
-    let maps = [Affine { a: 2.0, b: 1.0 }, Affine { a: 0.5, b: 3.0 }]; // 2 x + 1, then half of it and 3
+    let maps = [Affine { a: 2.0, b: 1.0 }, Affine { a: 0.5, b: 3.0 }]; // 2 x + 1, then half of that, plus 3
     assert_eq!(scan::<Compose, Affine>().run(&maps).unwrap(), [Affine { a: 2.0, b: 1.0 }, Affine { a: 1.0, b: 3.5 }]);
 }
 
@@ -137,7 +140,7 @@ fn the_librarys_operators_on_an_own_element() {
     check::<Last, Affine>(|rng, n| data(rng, Draw::Any, n));
 }
 
-/// The other strategies take an operator of the user's own too.
+/// The other strategies take the user's operators too.
 #[test]
 fn in_every_strategy() {
     let Some(stream) = stream() else { return };
@@ -152,7 +155,7 @@ fn in_every_strategy() {
     }
 }
 
-// ---- generic code over the library ---------------------------------------------------------------------------------------
+// ---- generic code over the library --------------------------------------------------------------
 
 fn on_host<Op: Operator<T>, T: Element>(x: &[T]) -> Result<Vec<T>, Error> {
     scan::<Op, T>().run(x)

@@ -19,7 +19,7 @@ macro_rules! samples {
 }
 samples! {
     Transitions: |rng| {
-        // Mostly permutations: a function that is not one to one forgets what came before it.
+        // Mostly permutations: a function that is not one-to-one forgets its input.
         let (swap, shift, loses) = (rng.below(8) as u8, rng.below(8) as u8, rng.below(1000) == 0);
         Transitions::new(std::array::from_fn(|s| ((s as u8 ^ swap) + shift) & if loses { 6 } else { 7 }))
     };

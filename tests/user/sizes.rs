@@ -1,5 +1,5 @@
-//! Elements of any size from 1 to 32 bytes, at any alignment, on both engines: arrays of words, of which the first ones are added and
-//! the others are the last item's.
+//! Elements of 1 to 32 bytes at any alignment, on both engines: arrays of words, of which the
+//! operator adds the first and takes the others from the later item.
 
 use crate::common::{Draw, Options, Rng, Sample, assert_same, data, oracle, stream};
 use crate::scan::check_on_device;
@@ -110,7 +110,7 @@ where
     let tile = 8 * 32 * 3 * 16 / size_of::<T>();
     let mut lengths =
         vec![1, 2, 31, 33, tile - 1, tile, tile + 1, 2 * tile + 1, 33 * tile + 5, 1 + rng.below(40 * tile)];
-    // Past the ends of the first two ranges of lengths, each of which has a kernel of its own.
+    // Beyond the first two ranges of lengths, each of which has a kernel of its own.
     lengths.extend([4 << 20, 32 << 20].map(|bytes| bytes / size_of::<T>() + 1 + rng.below(1 << 12)));
     for strategy in [Strategy::Auto, Strategy::LookBack(BLOCK), Strategy::Hierarchical(BLOCK)] {
         for &n in &lengths {

@@ -1,7 +1,7 @@
-//! The operator is never called on a value that is not an input, the initial value or a result of its own: one that looks, at every
-//! length, strategy and option, on both engines.
+//! The operator is called only on inputs, the initial value and its own results. An operator that
+//! checks this runs at every length, strategy and option, on both engines.
 //!
-//! A value carries a tag that only such values have. What lies around the views has none.
+//! Every such value carries a tag. The memory around the views has none.
 
 use crate::common::{Draw, Options, Rng, Sample, assert_same, context, oracle, stream};
 use crate::machines::process::is_alone;
@@ -27,7 +27,7 @@ macro_rules! tag { ($($v:ident)*) => { $( impl Tag for $v {
 } )* } }
 tag! { u8 u16 u32 u64 }
 
-/// What looks at the tags, and then adds; zeros have none.
+/// Checks the tags, then adds. Zeros have no tag.
 const ADD: &str = "
     typedef decltype(a.value) V;
     auto tag = [](V x) { return V(V(1ull * x * 0x9e3779b97f4a7c15ull) ^ V(0x5a5a5a5a5a5a5a5aull)); };
@@ -39,11 +39,11 @@ const ADD: &str = "
 ";
 
 parascan::operator! {
-    /// Addition that stops where an operand has no tag.
+    /// Addition that traps if an operand has no tag.
     struct Add
     on Tagged<u8>, Tagged<u16>, Tagged<u32>, Tagged<u64>, Long<u8>, Long<u32>, Long<u64>, Longest {
         associativity: Exact,
-        // SAFETY: operations on unsigned integers, and a trap, which stops the kernel; so are the texts below.
+        // SAFETY: the texts operate on unsigned integers; a trap stops the kernel.
         combine: |a, b| {
             assert!(a.tag == a.value.tag() && b.tag == b.value.tag(), "{a:?} and {b:?} are no operands");
             let mut sum = a;
@@ -67,7 +67,7 @@ parascan::operator! {
     }
 }
 
-/// Values with a tag; what a test draws of any bits has none.
+/// Tagged values; random bits have no tag.
 trait Draws: Sample {
     fn tagged(rng: &mut Rng) -> Self;
 }
@@ -117,7 +117,7 @@ fn options<T: Draws>(rng: &mut Rng) -> Vec<Options<T>> {
 fn lengths<T>() -> Vec<usize> {
     let tile = 8 * 32 * 3 * 16 / size_of::<T>();
     let mut lengths = vec![1, 2, 31, 33, tile - 1, tile, tile + 1, 5 * tile + 7, 33 * tile + 5];
-    // Past the ends of the first two ranges of lengths, each of which has a kernel of its own.
+    // Beyond the first two ranges of lengths, each of which has a kernel of its own.
     lengths.extend([4 << 20, 32 << 20].map(|bytes| bytes / size_of::<T>() + 77));
     lengths
 }
@@ -176,7 +176,7 @@ fn on_the_host() {
     on_host::<u32>();
 }
 
-/// A trap takes the context with it, so this is a process of its own.
+/// A trap destroys the context, so this runs in a process of its own.
 #[test]
 fn on_the_device() {
     if context().is_some() && is_alone(on_the_device) {
@@ -188,7 +188,7 @@ fn on_the_device() {
     }
 }
 
-/// Sizes that tile no vector of 16 bytes.
+/// Sizes that do not divide a vector of 16 bytes.
 #[test]
 fn on_the_device_of_other_sizes() {
     if context().is_some() && is_alone(on_the_device_of_other_sizes) {
@@ -199,7 +199,7 @@ fn on_the_device_of_other_sizes() {
     }
 }
 
-/// It does look: zeros have no tag.
+/// The operator does check: zeros have no tag.
 #[test]
 #[should_panic(expected = "are no operands")]
 fn a_value_without_a_tag() {

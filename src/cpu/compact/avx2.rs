@@ -1,4 +1,5 @@
-//! Choosing and moving with AVX2: a permutation from a table, looked up by the bits, compresses a vector of items.
+//! Choosing and moving with AVX2: a permutation from a table, looked up by the bits, compresses a
+//! vector of items.
 
 use super::Words;
 use super::choices::{Bits, choose_by};

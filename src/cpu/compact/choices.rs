@@ -1,4 +1,5 @@
-//! The choices: they write one bit an item. They are the only code of the engine that is compiled for a caller's types.
+//! The choices: they write one bit an item. They are the only code of the engine that is compiled
+//! for a caller's types.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::avx2;
@@ -10,8 +11,9 @@ use std::ops::Range;
 pub trait Choice: Sync {
     /// Bits of memory that are read for an item.
     fn bits_an_item(&self) -> usize;
-    /// Writes a word for each block of `items`, and returns the number of set bits. Bit j of block b is set if item
-    /// `64 b + j` is selected; if `invert` is `u64::MAX` instead of 0, if it is not. Bits past the last item are 0.
+    /// Writes a word for each block of `items`, and returns the number of set bits. Bit j of block
+    /// b is set if item `64 b + j` is selected; if `invert` is `u64::MAX` instead of 0, if it is
+    /// not. Bits past the last item are 0.
     ///
     /// # Safety
     /// - `items` begins with the first item of a block.
@@ -78,7 +80,8 @@ pub(super) unsafe fn choose_by<B: Bits>(choice: B, items: Range<usize>, invert: 
 /// How many bytes ahead of the predicate large items are prefetched.
 const AHEAD: usize = 1 << 10;
 
-/// Selects the items for which `keeps` is true. It is called once for each item, in any order and on several threads.
+/// Selects the items for which `keeps` is true. It is called once for each item, in any order and
+/// on several threads.
 #[derive(Clone, Copy)]
 pub(crate) struct ByPredicate<T, F> {
     /// The items.
@@ -94,7 +97,8 @@ pub(crate) struct ByFlags {
     pub(crate) flags: *const u8,
 }
 
-/// Selects the items whose bit is set. `W` is `u32` or `u64`; bits past the last item may hold anything.
+/// Selects the items whose bit is set. `W` is `u32` or `u64`; bits past the last item may hold
+/// anything.
 #[derive(Clone, Copy)]
 pub(crate) struct ByWords<W> {
     /// A bit for each item, the least significant one of a word first.
@@ -160,7 +164,8 @@ impl Bits for ByWords<u32> {
 
     #[inline(always)]
     unsafe fn bits(&self, i: usize, len: usize) -> u64 {
-        // SAFETY: the first word has bits of the caller's items, and so has the second one if it is read.
+        // SAFETY: the first word has bits of the caller's items, and so has the second one if it is
+        // read.
         unsafe {
             let low = self.words.add(i / 32).read();
             let high = if len > 32 { self.words.add(i / 32 + 1).read() } else { 0 };

@@ -26,12 +26,13 @@ pub(super) enum What {
     Indices,
 }
 
-// SAFETY: items are read on any thread, which `T: Sync` permits, and copies of them are written on another, which
-// `T: Send` permits: `Column::array` requires both. Source indices are integers.
+// SAFETY: items are read on any thread, which `T: Sync` permits, and copies of them are written on
+// another, which `T: Send` permits: `Column::array` requires both. Source indices are integers.
 unsafe impl Sync for Column {}
 
 impl Column {
-    /// The items of an array. `from` may be `to`, for [`compact_in_place`](super::compact_in_place).
+    /// The items of an array. `from` may be `to`, for
+    /// [`compact_in_place`](super::compact_in_place).
     pub(crate) fn array<T: Pod + Send + Sync>(from: *const T, to: *mut T) -> Column {
         Column { what: What::Array(from.cast()), size: size_of::<T>(), to: to.cast() }
     }
@@ -135,18 +136,20 @@ impl Column {
     /// Prefetches the items `i + j`, for each set bit j: this thread will move them soon.
     #[inline(always)]
     pub(super) fn expect(&self, i: usize, bits: u64) {
-        // The first and the last: where there are more, the processor prefetches by itself.
+        // Only the first and the last: the processor prefetches longer runs itself.
         if let (What::Array(from), true) = (self.what, bits != 0) {
             prefetch(from.wrapping_add((i + bits.trailing_zeros() as usize) * self.size));
             prefetch(from.wrapping_add((i + bits.ilog2() as usize) * self.size));
         }
     }
 
-    /// Prefetches the block that begins at item `i`: this thread will choose its items soon, and move them.
+    /// Prefetches the block that begins at item `i`: this thread will choose its items soon, and
+    /// move them.
     #[inline(always)]
     fn expect_all(&self, i: usize) {
         if let What::Array(from) = self.what {
-            // A block of 64 items has as many cache lines as an item has bytes. The first 16: a core has few more in flight.
+            // A block of 64 items has as many cache lines as an item has bytes. The first 16: a
+            // core has few more in flight.
             let block = from.wrapping_add(i * self.size);
             (0..self.size.min(16)).for_each(|line| prefetch(block.wrapping_add(line * LINE)));
         }
@@ -176,12 +179,14 @@ pub(super) struct Group {
 trait Put: Copy {
     /// Writes the items `i + j`, for each set bit j, to the output from index `to` on, in order.
     ///
-    /// Reads upwards, and writes no further up than it has read, so items may be compacted in place.
+    /// Reads upwards, and writes no further up than it has read, so items may be compacted in
+    /// place.
     ///
     /// # Safety
     /// - `len` is 1..=64, bits from `len` on are 0, and the items `i..i + len` may be read.
-    /// - The output indices from `to` up to `to + bits.count_ones()`, and up to `end` if that is more, may be written, and
-    ///   no other thread touches them meanwhile. Past the written items they may be left with any contents.
+    /// - The output indices from `to` up to `to + bits.count_ones()`, and up to `end` if that is
+    ///   more, may be written, and no other thread touches them meanwhile. Past the written items
+    ///   they may be left with any contents.
     /// - With `AVX2`: the machine has it.
     unsafe fn put<const AVX2: bool>(self, i: usize, len: usize, bits: u64, to: usize, end: usize);
 }
@@ -271,7 +276,8 @@ impl Put for Large {
     #[inline(always)]
     unsafe fn put<const AVX2: bool>(self, i: usize, len: usize, bits: u64, to: usize, _: usize) {
         let size = self.size;
-        // SAFETY: the caller's. In place an item moves down; it has 16 bytes or more, since smaller sizes are `Array`s.
+        // SAFETY: the caller's. In place an item moves down; it has 16 bytes or more, since smaller
+        // sizes are `Array`s.
         unsafe {
             let (from, mut next) = (self.from.add(i * size), self.to.add(to * size));
             if bits == low_bits(len) {
@@ -295,7 +301,8 @@ impl Put for Large {
     }
 }
 
-/// Moves an item in parts of `PART` bytes. The last part ends where the item does, and may overlap the one before.
+/// Moves an item in parts of `PART` bytes. The last part ends where the item does, and may overlap
+/// the one before.
 ///
 /// # Safety
 /// - `from` is valid for reads of `size >= PART` bytes and `to` for writes.
@@ -303,7 +310,8 @@ impl Put for Large {
 #[inline(always)]
 unsafe fn move_by_parts<const PART: usize>(from: *const u8, to: *mut u8, size: usize) {
     let last = size - PART;
-    // SAFETY: the caller's. The last part is read first, since the parts before it may overwrite it.
+    // SAFETY: the caller's. The last part is read first, since the parts before it may overwrite
+    // it.
     unsafe {
         let part = from.add(last).cast::<[u8; PART]>().read();
         for byte in (0..last).step_by(PART) {
@@ -343,7 +351,8 @@ impl Column {
     /// Moves `len` items of the output down, from index `from` to index `to`.
     ///
     /// # Safety
-    /// `to` is not past `from`. The items may be read and written, and no other thread touches them.
+    /// `to` is not past `from`. The items may be read and written, and no other thread touches
+    /// them.
     pub(super) unsafe fn move_down(&self, from: usize, to: usize, len: usize) {
         let (len, distance) = (len * self.size, (from - to) * self.size);
         if distance == 0 {

@@ -1,14 +1,15 @@
 //! Stable compaction and partition of host memory.
 //!
-//! A choice writes one bit an item, 64 items a word, once. The bits of a tile are counted, the counts are handed over, and
-//! then the items move by their bits. No branch depends on a single item: a block of 64 is skipped, copied whole, taken
-//! by its set bits, or compressed vector by vector with a permutation from a table.
+//! A choice writes one bit an item, 64 items a word, once. The bits of a tile are counted, the
+//! counts are handed over, and then the items move by their bits. No branch depends on a single
+//! item: a block of 64 is skipped, copied whole, taken by its set bits, or compressed vector by
+//! vector with a permutation from a table.
 //!
-//! All of that is compiled once, in this library, for items of any size. A caller's types add only the loop that makes
-//! the bits, a [`Choice`], which is called for a group of blocks at a time.
+//! All of that is compiled once, in this library, for items of any size. A caller's types add only
+//! the loop that makes the bits, a [`Choice`], which is called for a group of blocks at a time.
 //!
-//! This file walks over tiles, chunks and groups; `choices.rs` makes the bits, `columns.rs` moves by them, and `avx2.rs`
-//! does both with vectors.
+//! This file walks over tiles, chunks and groups; `choices.rs` makes the bits, `columns.rs` moves
+//! by them, and `avx2.rs` does both with vectors.
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod avx2;
@@ -45,12 +46,13 @@ pub struct Words {
     first: *mut u64,
 }
 
-// SAFETY: the words of a tile are used by one thread at a time: the one that chooses, later the one that moves.
+// SAFETY: the words of a tile are used by one thread at a time: the one that chooses, later the one
+// that moves.
 unsafe impl Sync for Words {}
 
 impl Words {
-    /// The word of the block that begins at item `i`; the words of the next blocks follow. If `i` is the end of the items,
-    /// the pointer must not be used.
+    /// The word of the block that begins at item `i`; the words of the next blocks follow. If `i`
+    /// is the end of the items, the pointer must not be used.
     ///
     /// # Safety
     /// `i` is not before the first item of these words, nor past the end of the last.
@@ -61,17 +63,20 @@ impl Words {
     }
 }
 
-/// Compacts `n` items, on the threads of rayon's current pool, and returns the number of selected items.
+/// Compacts `n` items, on the threads of rayon's current pool, and returns the number of selected
+/// items.
 ///
-/// The columns `selected` receive the selected items from index 0 on, and `rejected` the others, both in order. With
-/// `complement` the items that `choice` does not select are the selected ones. Nothing is written past the last item of
-/// each. Each item is chosen once, and read once more when it moves. Inputs of up to 256 KiB stay on the calling thread
-/// and allocate nothing; longer ones allocate a bit for each item if there are several threads. A panic of the choice
-/// reaches the caller; some of the output has been written then.
+/// The columns `selected` receive the selected items from index 0 on, and `rejected` the others,
+/// both in order. With `complement` the items that `choice` does not select are the selected ones.
+/// Nothing is written past the last item of each. Each item is chosen once, and read once more when
+/// it moves. Inputs of up to 256 KiB stay on the calling thread and allocate nothing; longer ones
+/// allocate a bit for each item if there are several threads. A panic of the choice reaches the
+/// caller; some of the output has been written then.
 ///
 /// # Safety
 /// - `choice` and the columns may read `n` items, and no thread writes them meanwhile.
-/// - `selected` have room for the selected items and `rejected` for the others, and no other thread touches that room.
+/// - `selected` have room for the selected items and `rejected` for the others, and no other thread
+///   touches that room.
 /// - No output overlaps an input or another output.
 pub(crate) unsafe fn compact(
     n: usize,
@@ -90,8 +95,9 @@ pub(crate) fn words_for(n: usize) -> usize {
     n.div_ceil(BLOCK)
 }
 
-/// Writes the bits of `n` items to `all`, as words for [`ByWords`], and returns the number of selected items: for a
-/// caller that must know it before any item moves. A predicate that is called again may answer otherwise.
+/// Writes the bits of `n` items to `all`, as words for [`ByWords`], and returns the number of
+/// selected items: for a caller that must know it before any item moves. A predicate that is called
+/// again may answer otherwise.
 ///
 /// # Safety
 /// `choice` may read `n` items, and no thread writes them meanwhile.
@@ -105,7 +111,8 @@ pub(crate) unsafe fn record(n: usize, choice: &dyn Choice, complement: bool, all
     let part = |(k, words): (usize, &mut [u64])| {
         let from = k * PART * BLOCK;
         let items = from..n.min(from + words.len() * BLOCK);
-        // SAFETY: the caller's items, from the first of a block on, a word for each block, and AVX2 if it is there.
+        // SAFETY: the caller's items, from the first of a block on, a word for each block, and AVX2
+        // if it is there.
         unsafe { choice.choose(items, invert, Words { from, first: words.as_mut_ptr() }, avx2) }
     };
     if n == 0 {
@@ -117,11 +124,13 @@ pub(crate) unsafe fn record(n: usize, choice: &dyn Choice, complement: bool, all
     }
 }
 
-/// Compacts `n` items in place, on the threads of rayon's current pool, and returns the number of selected items. Behind
-/// them the memory holds some of the items. With several threads most of the selected items move twice.
+/// Compacts `n` items in place, on the threads of rayon's current pool, and returns the number of
+/// selected items. Behind them the memory holds some of the items. With several threads most of the
+/// selected items move twice.
 ///
 /// # Safety
-/// - `items` is an array that is its own output, valid for reads and writes of `n` items, and no other thread touches it.
+/// - `items` is an array that is its own output, valid for reads and writes of `n` items, and no
+///   other thread touches it.
 /// - `choice` may read `n` items; they may be these.
 pub(crate) unsafe fn compact_in_place(n: usize, choice: &dyn Choice, complement: bool, items: Column) -> usize {
     debug_assert!(items.is_in_place());
@@ -149,18 +158,20 @@ const CHUNK_BYTES: usize = 4 << 10;
 
 /// The most blocks of a chunk.
 const CHUNK: usize = 64;
-/// Blocks of a chunk of large items, if they take at most four times [`CHUNK_BYTES`]: more items share a call.
+/// Blocks of a chunk of large items, if they take at most four times [`CHUNK_BYTES`]: more items
+/// share a call.
 const SHORT_CHUNK: usize = 8;
 
 impl Shape {
-    /// For items of which so many bits are read, or written.
+    /// The shape for items of which the choice reads, or a move writes, `bits` bits.
     fn of(bits: usize) -> Shape {
         let blocks = |bytes: usize| (8 * bytes / bits.max(1) / BLOCK * BLOCK).max(BLOCK);
         let chunk = blocks(CHUNK_BYTES).max(blocks(4 * CHUNK_BYTES).min(SHORT_CHUNK * BLOCK)).min(CHUNK * BLOCK);
         Shape {
             tile: blocks(TILE_BYTES),
             chunk,
-            // Half a chunk: enough items to pay for a call, few enough that memory is read while it is written.
+            // Half a chunk: enough items to pay for a call, few enough that memory is read while it
+            // is written.
             group: (chunk / 2 / BLOCK * BLOCK).max(BLOCK),
             small: 8 * pipeline::Shape::of::<u8>().small / bits.max(1),
         }
@@ -175,7 +186,8 @@ struct Compaction<'a> {
     invert: u64,
     selected: &'a [Column],
     rejected: &'a [Column],
-    /// Whether the choice reads fewer bits than move, as by flags. Then it has not brought the items into the cache.
+    /// Whether the choice reads fewer bits than move, as by flags. Then it has not brought the
+    /// items into the cache.
     reads_less_than_moves: bool,
     /// Whether the choice reads items of more than 8 bytes.
     reads_large_items: bool,
@@ -242,7 +254,8 @@ impl<'a> Compaction<'a> {
                 let to = *prefix.expect("there is a first value");
                 let chosen = Chosen { items: items(tile), words, count };
                 let ahead = next.map_or(0..0, items);
-                // SAFETY: the tile was chosen before it is finished. By the prefix, no other tile's items go where its own go.
+                // SAFETY: the tile was chosen before it is finished. By the prefix, no other tile's
+                // items go where its own go.
                 let count = unsafe { self.move_and_choose(Some((chosen, to)), ahead, words) };
                 next.map(|_| (count, count))
             },
@@ -270,20 +283,20 @@ impl<'a> Compaction<'a> {
         unsafe { self.choice.choose(items, self.invert, words, self.avx2) }
     }
 
-    /// Compacts some items on this thread, to the indices from `to` on, and returns the number of selected items.
-    /// `first_word` is the bits of the first block. Items may be their own output.
+    /// Compacts some items on this thread, to the indices from `to` on, and returns the number of
+    /// selected items. `first_word` is the bits of the first block. Items may be their own output.
     ///
     /// # Safety
-    /// - As for [`compact`](compact()); or for [`compact_in_place`](compact_in_place()), and `to` is not past the first
-    ///   item.
+    /// - As for [`compact`](compact()); or for [`compact_in_place`](compact_in_place()), and `to`
+    ///   is not past the first item.
     /// - `items` begins with the first item of a block.
     unsafe fn on_this_thread(self, items: Range<usize>, first_word: u64, to: usize) -> usize {
         let mut bits = [[const { MaybeUninit::<u64>::uninit() }; CHUNK]; 2];
         let [mut first, mut other] = bits.each_mut().map(|half| half.as_mut_ptr().cast());
         let cut = |from: usize| from..items.end.min(from + self.shape.chunk);
-        // SAFETY: a chunk and the next one have a half of `bits` each, and items are chosen before they move. In place, the
-        // next chunk is chosen before any of it is overwritten, and so is its first item before the last item of this
-        // chunk is, which unique compares it with.
+        // SAFETY: a chunk and the next one have a half of `bits` each, and items are chosen before
+        // they move. In place, the next chunk is chosen before any of it is overwritten, and so is
+        // its first item before the last item of this chunk is, which unique compares it with.
         unsafe {
             let (mut this, mut words) = (cut(items.start), Words { from: items.start, first });
             words.of(items.start).write(first_word);
@@ -302,14 +315,17 @@ impl<'a> Compaction<'a> {
         }
     }
 
-    /// Moves items that were chosen to the indices from the second number on, and meanwhile chooses the items `ahead`, so
-    /// that memory is read while it is written. Returns the number of selected items of `ahead`.
+    /// Moves items that were chosen to the indices from the second number on, and meanwhile chooses
+    /// the items `ahead`, so that memory is read while it is written. Returns the number of
+    /// selected items of `ahead`.
     ///
     /// # Safety
-    /// - As for [`on_this_thread`](Compaction::on_this_thread). Rejected items go to the indices from the number of
-    ///   rejected items before them on.
-    /// - Both begin with the first item of a block. `ahead` has words, which no other thread touches.
-    /// - If `ahead` begins where the chosen items end, its items move after this call, to the indices that follow.
+    /// - As for [`on_this_thread`](Compaction::on_this_thread). Rejected items go to the indices
+    ///   from the number of rejected items before them on.
+    /// - Both begin with the first item of a block. `ahead` has words, which no other thread
+    ///   touches.
+    /// - If `ahead` begins where the chosen items end, its items move after this call, to the
+    ///   indices that follow.
     unsafe fn move_and_choose(self, chosen: Option<(Chosen, usize)>, ahead: Range<usize>, ahead_words: Words) -> usize {
         let cut = |from: usize, end: usize| from..end.min(from + self.shape.group);
         let (mut count_ahead, mut next) = (0, cut(ahead.start, ahead.end));
@@ -320,12 +336,14 @@ impl<'a> Compaction<'a> {
             let mut selected =
                 Group { items: nothing, words, invert: 0, to, end: selected_end, coming, coming_words: None };
             let mut rejected = Group { invert: u64::MAX, to: rejected_to, end: rejected_end, ..selected.clone() };
-            // Then this call chooses the items whose output follows, before any thread moves them there.
+            // Then this call chooses the items whose output follows, before any thread moves them
+            // there.
             let adjoining = items.end == ahead.start;
             for from in items.clone().step_by(self.shape.group) {
                 selected.items = cut(from, items.end);
                 rejected.items = selected.items.clone();
-                // Choose before moving: in place, a move may overwrite the item before the first of `ahead`.
+                // Choose before moving: in place, a move may overwrite the item before the first of
+                // `ahead`.
                 if !next.is_empty() {
                     // SAFETY: the caller's items and words.
                     count_ahead += unsafe { self.choose(next.clone(), ahead_words) };
@@ -338,12 +356,13 @@ impl<'a> Compaction<'a> {
                 if self.reads_less_than_moves {
                     (selected.coming, selected.coming_words) = (next, Some(ahead_words));
                 } else if !adjoining || self.reads_large_items {
-                    // The processor does not prefetch two alternating streams by itself, nor large items.
+                    // The processor does not prefetch two alternating streams by itself, nor large
+                    // items.
                     selected.coming = then.clone();
                 }
                 next = then;
-                // SAFETY: the bits are written. Up to `end` the output is that of these items, and of the adjoining items
-                // that this call has chosen, which move later.
+                // SAFETY: the bits are written. Up to `end` the output is that of these items, and
+                // of the adjoining items that this call has chosen, which move later.
                 unsafe {
                     let mut count = 0;
                     for column in self.selected {
@@ -374,8 +393,8 @@ impl<'a> Compaction<'a> {
 
     /// [`compact_in_place`](compact_in_place()).
     ///
-    /// Each thread compacts a part within itself. Then the selected items of each part move down, one part after the
-    /// other.
+    /// Each thread compacts a part within itself. Then the selected items of each part move down,
+    /// one part after the other.
     ///
     /// # Safety
     /// As for that.
@@ -389,8 +408,8 @@ impl<'a> Compaction<'a> {
             return unsafe { self.on_this_thread(0..n, self.first_word(0, n), 0) };
         }
         let part = n.div_ceil(rayon::current_num_threads()).next_multiple_of(BLOCK).max(shape.tile);
-        // The first block of a part may compare with the item before it, which another thread soon overwrites.
-        // SAFETY: the caller's items.
+        // The first block of a part may compare with the item before it, which another thread soon
+        // overwrites. SAFETY: the caller's items.
         let parts: Vec<_> = (0..n).step_by(part).map(|from| (from, unsafe { self.first_word(from, n) })).collect();
         let compacted = |(from, first_word): (usize, u64)| {
             // SAFETY: the part is this thread's, and its output lies within it.
@@ -398,7 +417,8 @@ impl<'a> Compaction<'a> {
         };
         let runs: Vec<_> = parts.into_par_iter().map(compacted).collect();
         runs.into_iter().fold(0, |to, (from, len)| {
-            // SAFETY: the parts before this one have moved, and the output ends no later than this run.
+            // SAFETY: the parts before this one have moved, and the output ends no later than this
+            // run.
             unsafe { self.selected[0].move_down(from, to, len) };
             to + len
         })

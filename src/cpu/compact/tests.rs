@@ -32,7 +32,8 @@ impl Case {
     }
 }
 
-/// Runs on pools of 1, 2 and 3 threads, with tiny tiles and with the types' own, with AVX2 and without.
+/// Runs on pools of 1, 2 and 3 threads, with tiny tiles and with the types' own, with AVX2 and
+/// without.
 fn on_all(run: impl Fn(Case) + Sync) {
     static POOLS: LazyLock<[rayon::ThreadPool; 3]> =
         LazyLock::new(|| [1, 2, 3].map(|n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap()));

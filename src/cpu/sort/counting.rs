@@ -1,7 +1,7 @@
 //! Counting sort, for keys-only of one or two bytes that are compared by all their bits.
 //!
-//! Keys of one radix key have the same bits. So the sort counts the keys, and writes the output from the counts: no key
-//! moves, and an in-place sort needs no second array.
+//! Keys of one radix key have the same bits. So the sort counts the keys, and writes the output
+//! from the counts: no key moves, and an in-place sort needs no second array.
 
 use super::{
     Columns, Engine, Layout, Sort, each,
@@ -29,7 +29,7 @@ pub(super) struct Histograms {
 unsafe impl Sync for Histograms {}
 
 impl Histograms {
-    /// Counters `from..to` of a histogram with so many bins.
+    /// Counters `from..to` of a histogram with that many bins.
     ///
     /// # Safety
     /// No other reference to these counters is alive.
@@ -42,8 +42,8 @@ impl Histograms {
 impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
     /// Bins of a histogram: one for each radix key.
     const BINS: usize = if K::WIDTH <= 16 { 1 << K::WIDTH } else { 0 };
-    /// Histograms of a thread, which neighbouring keys use in turn: two additions to one counter in a row are slow. More
-    /// would not fit the cache.
+    /// Histograms of a thread. Neighbouring keys alternate between them, since two additions to one
+    /// counter in a row are slow. More would not fit the cache.
     const HISTOGRAMS: usize = if K::WIDTH == 8 { 4 } else { 2 };
     /// The fewest keys for which counting is faster than radix passes.
     const MIN_KEYS: usize = threshold(if K::WIDTH == 8 { 1 << 10 } else { 1 << 16 });
@@ -61,11 +61,11 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
     /// Sorts `n` keys into `to`, which may be `from`.
     ///
     /// # Safety
-    /// Both hold `n` keys, and the histograms are for so many. No other thread touches any of them.
+    /// Both hold `n` keys, and the histograms fit `n`. No other thread touches any of them.
     pub(super) unsafe fn counting_sort(self, from: Columns<K>, to: Columns<K>, n: usize, histograms: Histograms) {
         let threads = histograms.threads;
-        // SAFETY: the caller's. Jobs have keys, histograms and bins of their own, and all jobs of a step end before the
-        // next step.
+        // SAFETY: the caller's. Jobs have keys, histograms and bins of their own, and all jobs of a
+        // step end before the next step.
         unsafe {
             // Count
             let all = Self::HISTOGRAMS * threads;

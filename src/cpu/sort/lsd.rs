@@ -24,7 +24,8 @@ const DIGIT_BITS: u32 = 11;
 const MAX_PASSES: usize = 6;
 /// Bits that are sorted beyond the log2(n) that n different keys need.
 const SPARE_BITS: u32 = 4;
-/// The expected number of other keys that agree with a key in the sorted bits, at which no more digits are taken.
+/// The expected number of other keys that agree with a key in the sorted bits, at which no more
+/// digits are taken.
 const COLLISIONS: f64 = 0.125;
 
 /// Bytes of the counters.
@@ -42,8 +43,8 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
     ///
     /// # Safety
     /// - Both hold `n` items, and are the same or do not overlap. No other thread touches them.
-    /// - If `n` is more than [`INSERTION_ITEMS`], each buffer has room for `n` items, overlaps neither, and no other
-    ///   thread touches it.
+    /// - If `n` is more than [`INSERTION_ITEMS`], each buffer has room for `n` items, overlaps
+    ///   neither, and no other thread touches it.
     /// - The values of `from` are initialised, unless they are source indices.
     pub(super) unsafe fn lsd_sort(self, from: Columns<K>, to: Columns<K>, n: usize, buffers: &Buffers<K>) {
         // SAFETY: the caller's.
@@ -183,8 +184,9 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
         }
     }
 
-    /// Sorts by the bits from some bit up to `high`, and returns that bit, which is `low` or higher. It takes as many
-    /// digits as should tell the keys apart: the histograms say how many keys are expected to agree in all of them.
+    /// Sorts by the bits from some bit up to `high`, and returns that bit, which is `low` or
+    /// higher. It takes as many digits as should tell the keys apart: the histograms say how many
+    /// keys are expected to agree in all of them.
     ///
     /// # Safety
     /// As for [`lsd_sort`](Self::lsd_sort).
@@ -259,7 +261,8 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
         }
     }
 
-    /// One pass: scatters the items to `to` by the digit from bit `shift` on, of which `counts` is the histogram.
+    /// One pass: scatters the items to `to` by the digit from bit `shift` on, of which `counts` is
+    /// the histogram.
     ///
     /// # Safety
     /// As for [`lsd_sort`](Self::lsd_sort); `from` is not `to`.

@@ -11,19 +11,21 @@
 //!         sort each bucket: one thread a bucket, then all threads together the buckets that are still large
 //! ```
 //!
-//! The most significant digit comes first, so all that follows stays in a core's cache: memory is read three times and
-//! written twice. Within the cache the least significant digit comes first.
+//! The most significant digit comes first, so all that follows stays in a core's cache: memory is
+//! read three times and written twice. Within the cache the least significant digit comes first.
 //!
-//! The engine sees keys and values as integers and bytes, so it is compiled once, in the library: for four widths of
-//! integers and three of floats, times eight ways to move a value (payload.rs); a program links the
-//! combinations that it names. Keys move as they are; order.rs encodes
+//! The engine sees keys and values as integers and bytes, so it is compiled once, in the library:
+//! for four widths of integers and three of floats, times eight ways to move a value (payload.rs).
+//! A program links those of them that it names ([`Code`]). Keys move as they are; order.rs encodes
 //! them for comparisons and digits.
 //!
-//! The caller allocates all memory, and [`Sort::scratch`] says how much. No thread waits for another except at the end of
-//! a step, in rayon's scope. No code of the caller's runs, so no panic can leave the output half written.
+//! The caller allocates all memory, and [`Sort::scratch`] says how much. No thread waits for
+//! another except at the end of a step, in rayon's scope. No code of the caller's runs, so no panic
+//! can leave the output half written.
 //!
-//! Sources: the write-combining buffers are those of Satish et al., "Fast Sort on CPUs and GPUs" (2010); one MSD digit and
-//! then the cache is as in Polychroniou and Ross, "A Comprehensive Study of Main-Memory Partitioning" (2014).
+//! Sources: the write-combining buffers are those of Satish et al., "Fast Sort on CPUs and GPUs"
+//! (2010); one MSD digit and then the cache is as in Polychroniou and Ross, "A Comprehensive Study
+//! of Main-Memory Partitioning" (2014).
 
 mod counting;
 mod lsd;
@@ -50,9 +52,9 @@ use std::{
 pub(crate) enum Values {
     /// None: keys-only.
     None,
-    /// An array of values of so many bytes, 1 to 16.
+    /// An array of values, of 1 to 16 bytes each.
     Array(usize),
-    /// The source indices, as integers of so many bytes, 4 or 8. They are written and not read.
+    /// The source indices, as integers of 4 or 8 bytes. They are written and not read.
     Indices(usize),
 }
 
@@ -75,7 +77,7 @@ pub(crate) struct Arrays {
     pub(crate) values: *mut u8,
 }
 
-/// Items up to which the calling thread sorts by itself.
+/// Items up to which the calling thread does the whole sort.
 const ONE_THREAD_ITEMS: usize = threshold(1 << 15);
 /// Bytes of a bucket that is sorted in the cache.
 const IN_CACHE_BYTES: usize = threshold(512 << 10);
@@ -92,7 +94,7 @@ const SAMPLED_KEYS: usize = 256;
 /// Bytes of a cache line.
 const CACHE_LINE: usize = 64;
 
-/// A sort of so many items: how many threads it takes, and how much scratch memory.
+/// A sort of `n` items: the number of threads, and the scratch memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Sort {
     code: &'static Code,
@@ -104,10 +106,12 @@ pub(crate) struct Sort {
 }
 
 impl Sort {
-    /// A sort of `n` keys. If it `keeps_input`, the input is only read, unless it is the output; else it is scratch memory
-    /// too. Longer sorts run on the threads of rayon's current pool, whose number is read here.
+    /// A sort of `n` keys. If it `keeps_input`, the input is only read, unless it is the output;
+    /// else it is scratch memory too. Longer sorts run on the threads of rayon's current pool,
+    /// whose number is read here.
     ///
-    /// The width is 8, 16, 32 or 64, floats have more than 8 bits, and the range of bits lies within the width.
+    /// The width is 8, 16, 32 or 64, floats have more than 8 bits, and the range of bits lies
+    /// within the width.
     pub(crate) fn new(code: &'static Code, order: Order, values: Values, n: usize, keeps_input: bool) -> Sort {
         // The length first: asking rayon for its threads would start them.
         let threads = if n <= ONE_THREAD_ITEMS { 1 } else { rayon::current_num_threads() };
@@ -116,7 +120,8 @@ impl Sort {
 
     /// Bytes of scratch memory, at any address. It need not be initialised.
     ///
-    /// - Each thread: up to 1.5 MiB, the write-combining buffers of 2048 buckets, and 64 KiB of counters.
+    /// - Each thread: up to 1.5 MiB, the write-combining buffers of 2048 buckets, and 64 KiB of
+    ///   counters.
     /// - A sort that keeps its input: as much as the items take.
     /// - A counting sort: at most 512 KiB for each thread, and nothing else.
     pub(crate) fn scratch(&self) -> usize {
@@ -129,13 +134,15 @@ impl Sort {
     ///
     /// # Safety
     /// - `code` is that of the order's keys and of the values.
-    /// - All four arrays hold `n` items, and keys are aligned as integers of their width. No other thread touches the
-    ///   arrays until this returns. With source indices `from` has no array of values if the input is kept; else that
-    ///   array is only written.
-    /// - `to` may be written and `from` read, and written too unless the input is kept. Items of `to` need not be
-    ///   initialised.
-    /// - `scratch` may be written for [`scratch`](Self::scratch) bytes, and no other thread touches them.
-    /// - No two of these overlap, except that the arrays of `to` may be those of `from` if the input is kept.
+    /// - All four arrays hold `n` items, and keys are aligned as integers of their width. No other
+    ///   thread touches the arrays until this returns. With source indices `from` has no array of
+    ///   values if the input is kept; else that array is only written.
+    /// - `to` may be written and `from` read, and written too unless the input is kept. Items of
+    ///   `to` need not be initialised.
+    /// - `scratch` may be written for [`scratch`](Self::scratch) bytes, and no other thread touches
+    ///   them.
+    /// - No two of these overlap, except that the arrays of `to` may be those of `from` if the
+    ///   input is kept.
     pub(crate) unsafe fn run(&self, from: Arrays, to: Arrays, scratch: *mut u8) {
         // SAFETY: the caller's.
         unsafe { (self.code.run)(self, from, to, scratch) }
@@ -321,7 +328,8 @@ impl<K> Clone for Team<'_, K> {
 impl<K> Copy for Team<'_, K> {}
 
 impl<K: Bits> Team<'_, K> {
-    /// Calls `job(worker, j)` for all `j < jobs`. No two threads have one worker's number at a time.
+    /// Calls `job(worker, j)` for all `j < jobs`. No two threads have one worker's number at a
+    /// time.
     fn each(self, jobs: usize, job: impl Fn(usize, usize) + Sync) {
         if self.threads == 1 {
             return (0..jobs).for_each(|j| job(self.worker, j));
@@ -330,7 +338,8 @@ impl<K: Bits> Team<'_, K> {
     }
 }
 
-/// Calls `job(worker, j)` for all `j < jobs`, on so many threads. No two threads have one worker's number at a time.
+/// Calls `job(worker, j)` for all `j < jobs`, on `threads` threads. No two threads have one
+/// worker's number at a time.
 fn each(threads: usize, jobs: usize, job: impl Fn(usize, usize) + Sync) {
     let threads = threads.min(jobs);
     if threads <= 1 {
@@ -355,19 +364,20 @@ fn each(threads: usize, jobs: usize, job: impl Fn(usize, usize) + Sync) {
     });
 }
 
-/// Part `p` of so many of `n` items.
+/// Part `p` of the `parts` parts of `n` items.
 fn part(n: usize, parts: usize, p: usize) -> Range<usize> {
     let begin = |p: usize| n / parts * p + p.min(n % parts);
     begin(p)..begin(p + 1)
 }
 
-/// What is known of the radix keys of some items.
+/// A bound on the radix keys of some items.
 #[derive(Clone, Copy)]
 struct Bound {
-    /// They differ in so many of the lowest bits only.
+    /// They differ in this many of the lowest bits only.
     bits: u32,
-    /// The items are the first or the last bucket of a [`RANGE`] digit, which may leave as many bits as before. Their own
-    /// digit is of another kind, so two partitions in a row always leave fewer bits.
+    /// The items are the first or the last bucket of a [`RANGE`] digit, which may leave as many
+    /// bits as before. Their own digit is of another kind, so two partitions in a row always leave
+    /// fewer bits.
     outside_range: bool,
 }
 
@@ -467,8 +477,8 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
     /// Sorts `n` items into `to`.
     ///
     /// # Safety
-    /// - All columns hold `n` items, which no other thread touches. `from` is `to`, or `spare`, or neither; if neither, it
-    ///   is only read.
+    /// - All columns hold `n` items, which no other thread touches. `from` is `to`, or `spare`, or
+    ///   neither; if neither, it is only read.
     /// - The bound holds, and the scratch memory is the team's, for an engine like this one.
     unsafe fn sort(
         self,
@@ -481,8 +491,8 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
     ) {
         let Team { scratch, threads, .. } = team;
         let worker = |number: usize| scratch.worker(number, self);
-        // SAFETY: the caller's. Parts, and later buckets, are ranges of items that no two threads share, and by the
-        // histograms a part's items go to indices that no other part's go to.
+        // SAFETY: the caller's. Parts, and later buckets, are ranges of items that no two threads
+        // share, and by the histograms a part's items go to indices that no other part's go to.
         unsafe {
             if bound.bits == 0 {
                 return self.copy(from, to, n);
@@ -544,7 +554,8 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
         }
     }
 
-    /// Chooses a digit by a sample and counts it in each part. `None` if all radix keys are the same.
+    /// Chooses a digit by a sample and counts it in each part. `None` if all radix keys are the
+    /// same.
     ///
     /// # Safety
     /// As for [`sort`](Self::sort). The histograms of the parts are the team's.
@@ -584,7 +595,8 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
             if differing == 0 {
                 return None;
             }
-            // The highest bits of the digit turned out to be the same in all keys: count again, without them.
+            // The highest bits of the digit turned out to be the same in all keys: count again,
+            // without them.
             let top = 64 - differing.leading_zeros();
             if top + 3 <= high && digit.kind == TOP_BITS {
                 high = top;
@@ -594,8 +606,8 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
         }
     }
 
-    /// Scans the histograms: `starts` gets the index at which each bucket begins, and each part's histogram becomes the
-    /// indices at which the part's first item of each bucket goes.
+    /// Scans the histograms: `starts` gets the index at which each bucket begins, and each part's
+    /// histogram becomes the indices at which the part's first item of each bucket goes.
     ///
     /// # Safety
     /// The parts' histograms were counted, and no reference to one is alive.

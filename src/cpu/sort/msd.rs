@@ -1,7 +1,7 @@
 //! MSD radix partition: a scatter of the items into buckets by one digit, in order.
 //!
-//! Buckets are many and far apart, so a store to each in turn would miss the TLB nearly every time. So each bucket has a
-//! write-combining buffer, and a full buffer goes to memory at once.
+//! Buckets are many and distant, so consecutive stores would nearly always miss the TLB. So each
+//! bucket has a write-combining buffer, and a full buffer goes to memory at once.
 
 use super::{
     CACHE_LINE, Columns, Engine,
@@ -13,24 +13,27 @@ use std::ops::Range;
 /// The most bits of a digit.
 pub(super) const MAX_WIDTH: u32 = 11;
 
-/// Bits of a digit up to which items go to their buckets without buffers: the first TLB has a page of each bucket.
+/// Bits of a digit up to which items go to their buckets without buffers: the first TLB has a page
+/// of each bucket.
 pub(super) const DIRECT_WIDTH: u32 = 6;
 
 /// How a [`Digit`] maps radix keys to buckets; a constant to the loops.
 pub(super) type DigitKind = u8;
-/// By the highest bits in which keys may differ, so no key is below the first bucket or above the last.
+/// By the highest bits in which keys may differ, so no key is below the first bucket or above the
+/// last.
 pub(super) const TOP_BITS: DigitKind = 0;
-/// By the distance to `base`. The first bucket also takes all keys below it, and the last all keys above.
+/// By the distance to `base`. The first bucket also takes all keys below it, and the last all keys
+/// above.
 pub(super) const RANGE: DigitKind = 1;
-/// By the highest bit in which a key differs from `base`, and `shift` bits below that one: for keys that are dense near
-/// `base` and get sparse with the distance.
+/// By the highest bit in which a key differs from `base`, and `shift` bits below that one: for keys
+/// that are dense near `base` and get sparse with the distance.
 pub(super) const LOGARITHMIC: DigitKind = 2;
 
 /// The fewest bits of a logarithmic digit.
 const LOGARITHMIC_WIDTH: u32 = 9;
 
-/// The map from radix keys to one of `2^width` buckets. Unless it is [`LOGARITHMIC`], a bucket is for `2^shift` radix keys,
-/// counted from `base`.
+/// The map from radix keys to one of `2^width` buckets. Unless it is [`LOGARITHMIC`], a bucket is
+/// for `2^shift` radix keys, counted from `base`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Digit<K> {
     pub(super) base: K,
@@ -55,8 +58,8 @@ impl<K: Bits> Digit<K> {
         }
     }
 
-    /// The number of lowest bits in which radix keys of bucket `b` may differ, if all radix keys differ in the lowest
-    /// `high` bits only.
+    /// The number of lowest bits in which radix keys of bucket `b` may differ, if all radix keys
+    /// differ in the lowest `high` bits only.
     pub(super) fn bits_left(self, b: usize, high: u32) -> u32 {
         match self.kind {
             TOP_BITS => self.shift,
@@ -66,8 +69,9 @@ impl<K: Bits> Digit<K> {
         }
     }
 
-    /// A digit of `width` bits for radix keys that differ in the lowest `high` bits only. `sample` is some of them, sorted.
-    /// If the items are `outside_range`, all buckets have fewer bits left than `high`.
+    /// A digit of `width` bits for radix keys that differ in the lowest `high` bits only. `sample`
+    /// is some of them, sorted. If the items are `outside_range`, all buckets have fewer bits left
+    /// than `high`.
     pub(super) fn new(sample: &[K], high: u32, width: u32, outside_range: bool) -> Digit<K> {
         let base = if high == K::WIDTH { K::truncate(0) } else { K::truncate(sample[0].to_u64() >> high << high) };
         let bits = width.min(high);
@@ -82,7 +86,8 @@ impl<K: Bits> Digit<K> {
             return Digit { base: K::truncate(low.to_u64() >> shift << shift), shift, kind: RANGE, ..top };
         }
 
-        // Where one bucket would have more than half of the sample, and a logarithmic digit spreads it.
+        // Where one bucket would have more than half of the sample, and a logarithmic digit spreads
+        // it.
         let (mut shift, most) = (0, width.max(LOGARITHMIC_WIDTH));
         let buckets = |shift: u32| (high - shift + 1) << shift;
         if high <= width || buckets(0) > 1 << most {
@@ -105,8 +110,8 @@ impl<K: Bits> Digit<K> {
 }
 
 impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
-    /// Items of a write-combining buffer: they fill one cache line of the narrower of key and value, but at most four of
-    /// the wider.
+    /// Items of a write-combining buffer: they fill one cache line of the narrower of key and
+    /// value, but at most four of the wider.
     const BUFFER_ITEMS: usize = {
         let (key, value) = (size_of::<K>(), if P::MAX_BYTES == 0 { size_of::<K>() } else { P::MAX_BYTES });
         let (least, most) = if key < value { (key, value) } else { (value, key) };
@@ -122,7 +127,8 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
     /// Bytes of the buffers of all buckets, at any address.
     pub(super) const ALL_BUFFERS_BYTES: usize = (Self::BUFFER_BYTES << MAX_WIDTH) + CACHE_LINE;
 
-    /// The histogram of a digit over some items. Returns the bits in which their radix keys differ from `first`.
+    /// The histogram of a digit over some items. Returns the bits in which their radix keys differ
+    /// from `first`.
     ///
     /// # Safety
     /// The items may be read, and `KIND` is the digit's.
@@ -151,7 +157,7 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
                 *radix = self.encoding.encode(key);
             }
             differing = radices.iter().fold(differing, |differing, radix| differing.or(radix.xor(first)));
-            // Two histograms in turn: two additions to one counter in a row are slow.
+            // Two alternating histograms: two additions to one counter in a row are slow.
             for two in radices.as_chunks::<2>().0 {
                 counts[digit.bucket_of::<KIND>(two[0]) & mask] += 1;
                 other_counts[digit.bucket_of::<KIND>(two[1]) & mask] += 1;
@@ -168,12 +174,15 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
         differing
     }
 
-    /// Scatters some items to their buckets. `next` is the index in `to` at which each bucket's next item goes.
+    /// Scatters some items to their buckets. `next` is the index in `to` at which each bucket's
+    /// next item goes.
     ///
     /// # Safety
     /// - `KIND` is the digit's.
-    /// - The items may be read. The indices that `next` gives them may be written, and no other thread touches them.
-    /// - `buffers` has [`ALL_BUFFERS_BYTES`](Self::ALL_BUFFERS_BYTES) bytes, which no other thread touches.
+    /// - The items may be read. The indices that `next` gives them may be written, and no other
+    ///   thread touches them.
+    /// - `buffers` has [`ALL_BUFFERS_BYTES`](Self::ALL_BUFFERS_BYTES) bytes, which no other thread
+    ///   touches.
     #[expect(clippy::too_many_arguments, reason = "the inner loop's")]
     pub(super) unsafe fn scatter<const KIND: DigitKind>(
         self,
@@ -221,7 +230,8 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
         let size = self.payload.size();
         let mut firsts = [0; 1 << MAX_WIDTH];
         firsts[..next.len()].copy_from_slice(next);
-        // Index j goes to buffer slot (j + phase) mod BUFFER_ITEMS, so a full buffer's keys go to whole cache lines.
+        // Index j goes to buffer slot (j + phase) mod BUFFER_ITEMS, so a full buffer's keys go to
+        // whole cache lines.
         let phase = to.keys.addr() / size_of::<K>() % Self::BUFFER_ITEMS;
         let whole = |address: usize, size: usize| (address | (Self::BUFFER_ITEMS * size)).is_multiple_of(CACHE_LINE);
         let buffers = Buffers {
@@ -258,8 +268,8 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
         }
     }
 
-    /// Writes the full buffer of a bucket to the indices up to `end`, but none before the bucket's first index, where
-    /// another bucket lies.
+    /// Writes the full buffer of a bucket to the indices up to `end`, but none before the bucket's
+    /// first index, where another bucket lies.
     ///
     /// # Safety
     /// The buffer is full, and no other thread touches these indices of `to`.
@@ -281,7 +291,8 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
         }
     }
 
-    /// Writes the last `len` items before slot `filled` of a bucket's buffer to the indices up to `end`.
+    /// Writes the last `len` items before slot `filled` of a bucket's buffer to the indices up to
+    /// `end`.
     ///
     /// # Safety
     /// The buffer has these items, and no other thread touches their indices of `to`.
@@ -311,7 +322,8 @@ struct Buffers<'a, K> {
     to: Columns<K>,
     /// The index at which each bucket's first item went.
     firsts: &'a [usize],
-    /// Whether keys, and values, are written past the caches: a full buffer's then are whole cache lines.
+    /// Whether keys, and values, are written past the caches: a full buffer's then are whole cache
+    /// lines.
     stream_keys: bool,
     stream_values: bool,
 }
@@ -319,7 +331,8 @@ struct Buffers<'a, K> {
 /// Copies `len` bytes, past the caches if `stream`.
 ///
 /// # Safety
-/// They may be read and written. With `stream` they are whole vectors, and `to` is aligned as vectors are.
+/// They may be read and written. With `stream` they are whole vectors, and `to` is aligned as
+/// vectors are.
 #[inline(always)]
 unsafe fn write(from: *const u8, to: *mut u8, len: usize, stream: bool) {
     // SAFETY: the caller's.

@@ -1,18 +1,19 @@
 //! The order of keys, and the encoding that radix passes take their digits from.
 //!
-//! Keys move as they are. Each time a key is compared or a digit is taken, its bits are encoded as its *radix key*: an
-//! unsigned integer of the same width that rises in the order asked for, with the bits cleared that the sort ignores.
+//! Keys move as they are. Each time a key is compared or a digit is taken, its bits are encoded as
+//! its *radix key*: an unsigned integer of the same width that rises in the order asked for, with
+//! the bits cleared that the sort ignores.
 
 use std::ops::Range;
 
-/// What the bits of a key stand for.
+/// The interpretation of a key's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// An unsigned integer.
     Unsigned,
     /// An integer in two's complement.
     Signed,
-    /// A float of IEEE 754's layout: the sign, the exponent, and so many bits of mantissa.
+    /// A float of IEEE 754's layout: the sign, the exponent, and this many bits of mantissa.
     Float {
         /// Bits of the mantissa.
         mantissa: u32,
@@ -21,19 +22,20 @@ pub(crate) enum Kind {
 
 /// The order of keys.
 ///
-/// Floats are in the order of [`f32::total_cmp`], so -0 comes before +0, except for NaNs with the sign set: they come
-/// last of all, after the other NaNs. Keys are equal only if their bits are. The device's kernels have the same order.
+/// Floats are in the order of [`f32::total_cmp`], so -0 comes before +0, except for NaNs with the
+/// sign set: they come last of all, after the other NaNs. Keys are equal only if their bits are.
+/// The device's kernels have the same order.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     /// Bits of a key: 8, 16, 32 or 64.
     pub(crate) width: u32,
-    /// What they stand for.
+    /// The interpretation of these bits.
     pub(crate) kind: Kind,
     /// Greatest first. Equal keys keep their order nevertheless.
     pub(crate) descending: bool,
-    /// The bits that are compared, 0 being the least significant one. They are bits of the ascending radix key: the key
-    /// itself if it is unsigned, with the highest bit flipped if it is signed, and for a float an integer that orders
-    /// as the float does.
+    /// The bits that are compared, 0 being the least significant one. They are bits of the
+    /// ascending radix key: the key itself if it is unsigned, with the highest bit flipped if it is
+    /// signed, and for a float an integer that orders as the float does.
     pub(crate) bits: Range<u32>,
 }
 
@@ -126,8 +128,9 @@ pub(super) trait Encoding<K>: Copy + Sync {
     fn decode(self, radix: K) -> K;
     /// Whether all bits are compared.
     fn compares_all_bits(self) -> bool;
-    /// For an encoding that costs more than that of integers: the encoding itself, and that of its radix keys as
-    /// integers. A sort within the cache encodes its keys once, sorts them as integers, and decodes them.
+    /// For an encoding that costs more than that of integers: the encoding itself, and that of its
+    /// radix keys as integers. A sort within the cache encodes its keys once, sorts them as
+    /// integers, and decodes them.
     fn as_integers(self) -> Option<(Floats<K>, Integers<K>)>;
 }
 
@@ -160,8 +163,9 @@ impl<K: Bits> Encoding<K> for Integers<K> {
 
 /// The [`Encoding`] of floats.
 ///
-/// Negative floats have all bits flipped, the others the sign bit: that is [`f32::total_cmp`]'s order, in which NaNs with
-/// the sign set come first. Subtracting the number of these NaNs wraps them around to the end.
+/// Negative floats have all bits flipped, the others the sign bit: that is [`f32::total_cmp`]'s
+/// order, in which NaNs with the sign set come first. Subtracting the number of these NaNs wraps
+/// them around to the end.
 #[derive(Clone, Copy)]
 pub(super) struct Floats<K> {
     sign: K,

@@ -45,7 +45,8 @@ impl Payload for KeysOnly {
 #[derive(Clone, Copy)]
 pub(super) struct OneWord<T>(pub(super) std::marker::PhantomData<T>);
 
-/// Values of more bytes than a `T` has and at most twice as many: two words, which overlap unless it is twice as many.
+/// Values of more bytes than a `T` has and at most twice as many: two words, which overlap unless
+/// it is twice as many.
 #[derive(Clone, Copy)]
 pub(super) struct TwoWords<T> {
     pub(super) size: usize,

@@ -1,4 +1,5 @@
-//! The engine against a stable sort of the standard library by the same order, on fresh random data.
+//! The engine against a stable sort of the standard library by the same order, on fresh random
+//! data.
 
 use super::*;
 use crate::cpu::random::Rng;
@@ -119,8 +120,8 @@ struct Case {
     threads: usize,
 }
 
-/// Sorts `keys`, and checks the order of keys, stability, the bits of every key and value, the guards around the
-/// buffers, and that an input that must be kept is unchanged.
+/// Sorts `keys`, and checks the order of keys, stability, the bits of every key and value, the
+/// guards around the buffers, and that an input that must be kept is unchanged.
 fn check<T: Key>(keys: &[u64], case: &Case, rng: &mut Rng, what: &str) {
     let (n, seed) = (keys.len(), rng.state);
     let Case { descending, ref bits, values, keeps_input, in_place, threads } = *case;
@@ -274,7 +275,8 @@ fn check_patterns<T: Key>(lengths: &[usize], rounds: usize) {
 }
 
 const SHORT: [usize; 16] = [0, 1, 2, 3, 31, 32, 33, 34, 64, 100, 255, 256, 257, 1000, 2049, 5000];
-/// Around the lengths that are sorted by one thread, partitioned once, and partitioned twice by one thread.
+/// Around the lengths that are sorted by one thread, partitioned once, and partitioned twice by one
+/// thread.
 const LONG: [usize; 4] = [ONE_THREAD_ITEMS - 1, ONE_THREAD_ITEMS + 1, 70_001, 300_007];
 
 macro_rules! stamped {

@@ -19,7 +19,7 @@ use plan::{level_bytes, levels};
 use tuning::{TEXTBOOK_WIDTH, textbook_run};
 use unit::Unit;
 
-/// How tiles are joined.
+/// The join of tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Join {
     PrefixServer,
@@ -31,7 +31,7 @@ enum Join {
 /// A program of scan: a template, and the kernels that it defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ScanProgram {
-    /// No other program has it.
+    /// A name that no other program has.
     name: &'static str,
     template: &'static str,
     kernels: &'static [&'static str],
@@ -47,15 +47,15 @@ struct Textbook {
 }
 
 impl Textbook {
-    /// Items of a tile.
+    /// Items a tile.
     const fn tile(self, size: usize) -> usize {
         TEXTBOOK_WIDTH * if self.coarsened { textbook_run(size) } else { 1 }
     }
 
-    /// The program that joins its tiles so.
+    /// The program with this join of tiles.
     fn program(self, join: Join) -> ScanProgram {
         let Textbook { network, coarsened } = self;
-        // The C++ of network, form and join, which together are the program's name.
+        // The C++ of network, form and join, which together name the program.
         macro_rules! name {
             ($join:literal) => {
                 name!($join; KoggeStone KoggeStoneDoubleBuffered BrentKung Sklansky WarpShuffles)
@@ -95,7 +95,7 @@ const CHAINED: ScanProgram = program("scan/chained.cuh", &["scan_chained"], Join
 
 const HIERARCHICAL_KERNELS: &[&str] = &["aggregate_elements", "aggregate_carries", "scan_elements", "scan_carries"];
 const HIERARCHICAL: ScanProgram = program("scan/hierarchical.cuh", HIERARCHICAL_KERNELS, Join::Hierarchical);
-/// In the same order: each up to the join of tiles, and from there on.
+/// The hierarchical kernels, in the same order: each up to the join of tiles, and from it on.
 const TEXTBOOK_HIERARCHICAL_KERNELS: &[&str] =
     &["begin_elements", "begin_carries", "finish_elements", "finish_carries"];
 const AGGREGATE_ELEMENTS: usize = 0;
@@ -120,9 +120,9 @@ impl ScanProgram {
         Textbook { network, coarsened }.program(join)
     }
 
-    /// How many carries the tiles keep between two kernels of a hierarchical scan, where `level` of them have an aggregate.
+    /// Carries that the tiles of a hierarchical scan keep; `level` tiles have an aggregate.
     fn kept(self, level: usize) -> usize {
-        // The last tile has none. A textbook's keep one of each thread, the library's own scan their items again.
+        // A textbook tile keeps one a thread, the last none; the library's own rescan items.
         self.textbook.map_or(0, |_| (level + 1) * TEXTBOOK_WIDTH)
     }
 
@@ -142,7 +142,7 @@ pub(crate) fn loaded<Op: Operator<T>, T: Element>(program: ScanProgram, device: 
     library::loaded(TypeId::of::<(Op, T)>(), program.name, device)
 }
 
-/// The kernels of `program` for the device, whose context is current; loaded now if they are not.
+/// The kernels of `program` for the current context's device, loaded first if need be.
 pub(crate) fn load<Op: Operator<T>, T: Element>(
     program: ScanProgram,
     device: usize,
@@ -154,7 +154,7 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(
     })
 }
 
-/// What kernels see of the operator and the element.
+/// The operator and the element as kernels see them.
 pub(crate) const fn unit_of<Op: Operator<T>, T: Element>() -> Unit<'static> {
     Unit {
         element: Type::of::<T>(Op::CUDA_ELEMENT.text()),
@@ -167,7 +167,7 @@ pub(crate) const fn unit_of<Op: Operator<T>, T: Element>() -> Unit<'static> {
     }
 }
 
-/// The arguments of a scan; `init` as kernels see it (`Operator::to_cuda`).
+/// The arguments of a scan; `init` is in the form of `Operator::to_cuda`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call<C> {
     pub(crate) input: CUdeviceptr,
@@ -186,10 +186,10 @@ impl<C: Element> Call<C> {
     /// Launches the scan. Does not wait.
     ///
     /// # Safety
-    /// - `kernels` are those of the plan's strategy for the operator and its element, and the plan is for `n` of them and the
-    ///   architecture of the kernels.
-    /// - Input and output are `n` elements in the memory of the device, the same or apart, valid until the stream is past
-    ///   the scan; so are words and scratch, at multiples of 16, which nothing else uses meanwhile.
+    /// - `kernels` are of the plan's strategy, for the operator and its element; the plan is for `n`
+    ///   elements and the architecture of the kernels.
+    /// - Input and output are `n` elements of device memory, equal or disjoint, words and scratch are
+    ///   multiples of 16; all are valid, and words and scratch unused, until the stream is past it.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(&self, plan: &Plan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
         let Call { input, output, init, exclusive, reverse, words, scratch, .. } = *self;
@@ -200,8 +200,8 @@ impl<C: Element> Call<C> {
         let init = init.unwrap_or_else(C::zeroed);
         let own = flags(exclusive, reverse) | plan.flags;
         let tiles = plan.tiles as u32;
-        // SAFETY (of all launches): the arguments are those of the kernels in the plan's template, which are the same for all
-        // hierarchical scans and for all others; the rest is the caller's.
+        // SAFETY (of all launches): the arguments are those of the plan's template, one list for the
+        // hierarchical scans and one for all others; the caller vouches for the rest.
         let launch = |kernel: usize, blocks: usize, arguments: &[*const c_void]| unsafe {
             let of_carries =
                 plan.program.join == Join::Hierarchical && matches!(kernel, AGGREGATE_CARRIES | SCAN_CARRIES);
@@ -216,19 +216,19 @@ impl<C: Element> Call<C> {
 
         // ---- hierarchical: up, aggregates of aggregates
         let launch = |kernel: usize, blocks: usize, arguments: &[*const c_void]| {
-            let kept = usize::from(plan.program.textbook.is_none()); // the last argument, which the library's own do without
+            let kept = usize::from(plan.program.textbook.is_none()); // no carries of the library's own tiles
             launch(kernel, blocks, &arguments[..arguments.len() - kept])
         };
         let carries = plan.tile_of_carries;
         let levels = levels(plan.tiles, carries);
-        // One for each level: the aggregates, and what the tiles that have them keep.
+        // For each level: the aggregates, and the carries that its tiles keep.
         let mut arrays: Vec<[CUdeviceptr; 2]> = Vec::new();
         let mut next = scratch;
         for (level, &length) in levels.iter().enumerate() {
             let kept = next + level_bytes(length, size_of::<C>()) as u64;
             arrays.push([next, kept]);
             next = kept + level_bytes(plan.program.kept(length), size_of::<C>()) as u64;
-            // No tile comes after the last one: it has no aggregate, but something to keep.
+            // No tile comes after the last one: it has no aggregate, but keeps carries.
             let tiles = if plan.program.textbook.is_some() { length + 1 } else { length };
             let [aggregates, kept] = &arrays[level];
             if level == 0 {
@@ -239,7 +239,7 @@ impl<C: Element> Call<C> {
                 launch(AGGREGATE_CARRIES, tiles, &[p(array), p(&below), p(&forward), p(aggregates), p(kept)])?;
             }
         }
-        // ---- down: every array becomes its inclusive scan, from the prefixes of the one above
+        // ---- down: every array becomes its inclusive scan, from the prefixes of the level above
         let forward = flags(false, false);
         for level in (0..levels.len()).rev() {
             let (array, length) = (arrays[level][0], levels[level] as u64);
@@ -263,7 +263,7 @@ mod tests {
     use crate::cuda::unit::UnitKey;
     use std::collections::BTreeMap;
 
-    /// The text of every unit of the catalog with every template of kernels, by the first pair that it serves.
+    /// Every template's unit for the catalog, with the first operator and element of that text.
     fn all() -> Vec<(String, UnitKey, String)> {
         let mut all = BTreeMap::new();
         macro_rules! collect {
@@ -294,7 +294,7 @@ mod tests {
             .collect()
     }
 
-    /// Every way of joining tiles.
+    /// Every join of tiles.
     fn strategies(block: Block) -> [Strategy; 4] {
         [
             Strategy::Hierarchical(block),
@@ -304,7 +304,7 @@ mod tests {
         ]
     }
 
-    /// Also across the ends of the ranges, where the next kernel's tiles are larger and need fewer words.
+    /// Also across the ends of the ranges, where larger tiles need fewer words.
     #[test]
     fn memory_for_more_is_enough_for_fewer() {
         use crate::Sum;
@@ -329,7 +329,7 @@ mod tests {
         }
     }
 
-    /// What build.rs wrote is what the library asks for: else the images would never be found.
+    /// The units of build.rs have the texts that the library looks up, else no image is found.
     #[test]
     fn the_catalog_is_built_in() {
         let missing: Vec<String> = all()
@@ -340,10 +340,10 @@ mod tests {
         assert_eq!(missing, [""; 0]);
     }
 
-    /// For every machine that is meant to run them: PTX alone is never seen by the assembler, which refuses more.
+    /// For each architecture, since only the assembler finds some errors, and PTX skips it.
     #[test]
     fn every_kernel_compiles() {
-        // What is built in is compiled for the others by the build, or by a test of all of it.
+        // The build, or another test, compiles the embedded units.
         let architecture = |name: &str| if name.ends_with(BUILT_IN.template) { 75 } else { 90 };
         let all = all().into_iter().map(|(name, _, source)| (architecture(&name), name, source)).collect();
         library::compile_all(all);
@@ -358,7 +358,7 @@ mod tests {
         }
     }
 
-    /// Each with some units: all of them are the same text around other operators and elements.
+    /// A few units each: the others are the same text around other operators and elements.
     #[test]
     fn every_textbook_combination_compiles() {
         use crate::{Last, Max, Sum};
@@ -369,7 +369,7 @@ mod tests {
             ("Last<u64>", unit_of::<Last, u64>()),
             ("Max<f16>", unit_of::<Max, f16>()),
             ("Sum<u8>", unit_of::<Sum, u8>()),
-            // The largest, which take the most shared memory.
+            // The largest elements, which take the most shared memory.
             ("pairs of f64", Unit { element: pair, carry: pair, combine: "b", ..unit_of::<Sum, f32>() }),
         ];
         let mut programs: Vec<ScanProgram> = Vec::new();
@@ -385,7 +385,7 @@ mod tests {
         let ([.., largest], small) = (&units, &units[..4]);
         let all = programs.iter().enumerate().flat_map(|(k, program)| {
             let k = k + k / 4;
-            // The oldest machine, and the newest.
+            // The oldest architecture, and the newest.
             let mut all = vec![named(&small[k % 4], 75, program), named(&small[(k + 2) % 4], 90, program)];
             all.extend(program.textbook.filter(|textbook| textbook.coarsened).map(|_| named(largest, 75, program)));
             all

@@ -1,5 +1,4 @@
-//! How so many elements will be scanned: the kernel, the tiles and the scratch memory. Asks no
-//! device for anything.
+//! The plan of a scan: the kernel, the tiles and the scratch memory. It calls no device.
 
 use super::contract::SHIFTED;
 use super::tuning::{
@@ -10,7 +9,7 @@ use crate::cuda::contract::{BEFORE_STATUS, status_bytes};
 use crate::cuda::tuning::RANGES;
 use crate::{Block, Element, Error, Operator, Strategy};
 
-/// How a scan of n elements will be done.
+/// The plan of a scan of n elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(super) program: ScanProgram,
@@ -18,19 +17,19 @@ pub(crate) struct Plan {
     pub(super) kernel: usize,
     pub(super) threads: u32,
     pub(super) tiles: usize,
-    /// `SHIFTED` or nothing.
+    /// `SHIFTED` or 0.
     pub(super) flags: u32,
-    /// Carries of a tile, where they are scanned themselves.
+    /// Carries a tile, in the scan of aggregates.
     pub(super) tile_of_carries: usize,
     pub(super) threads_of_carries: u32,
     /// Bytes of status words: zero before the launch, and zero again after it.
     pub(crate) words: usize,
-    /// Bytes of plain scratch memory.
+    /// Bytes of scratch memory that may hold anything.
     pub(crate) scratch: usize,
 }
 
 impl Plan {
-    /// With the kernels of `architecture` (see [`Kernels::architecture`]).
+    /// The plan for the kernels of `architecture` (see [`Kernels::architecture`]).
     ///
     /// # Errors
     /// [`Error::TooLong`] for more tiles than a grid has blocks, [`Error::ElementSize`] for
@@ -50,7 +49,7 @@ impl Plan {
         Plan::in_range::<Op, T>(strategy, n, &ranges, range, carries)
     }
 
-    /// With memory enough for `n` elements or fewer: a shorter input may take smaller tiles, and
+    /// The plan with memory for up to `n` elements: a shorter input may take smaller tiles, and
     /// more of them.
     ///
     /// # Errors
@@ -69,8 +68,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Bytes of words and scratch memory that are enough for `n` elements or fewer, whatever the
-    /// architecture.
+    /// Upper bounds of words and scratch memory for up to `n` elements on any architecture.
     ///
     /// # Errors
     /// Those of `new`.
@@ -153,9 +151,9 @@ impl Plan {
     }
 }
 
-/// The lengths of the arrays of aggregates of a hierarchical scan: of `tiles` tiles, and of tiles
-/// of those, until one block can scan what is left. No tile comes after the last one, so its
-/// aggregate is left out.
+/// The lengths of the arrays of aggregates in a hierarchical scan: of `tiles` tiles, of the tiles
+/// of these aggregates, and so on until one block can scan the rest. Each array leaves out the last
+/// tile's aggregate, since no tile follows it.
 pub(super) fn levels(tiles: usize, tile_of_carries: usize) -> Vec<usize> {
     let mut levels = Vec::new();
     let mut above = tiles;
@@ -166,7 +164,7 @@ pub(super) fn levels(tiles: usize, tile_of_carries: usize) -> Vec<usize> {
     levels
 }
 
-/// Bytes of such an array, so that the next one is aligned.
+/// Bytes of such an array, rounded up so that the next one is aligned.
 pub(super) fn level_bytes(length: usize, carry: usize) -> usize {
     (length * carry).next_multiple_of(16)
 }

@@ -1,9 +1,8 @@
-//! The shapes of the kernels of scan, by architecture, element size and length. Offsets take them
-//! too.
+//! The shapes of the kernels of scan and offsets, by architecture, element size and length.
 
 use crate::cuda::tuning::{BLOCK_BYTES, LONG, MIB, RANGES};
 
-/// How a block is cut.
+/// The shape of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// Warps of a block.
@@ -23,9 +22,9 @@ impl Shape {
         self.threads() * self.vectors * 16 / element_size
     }
 
-    /// The same for elements of `size` bytes, which may tile no vector: the fewest vectors that
-    /// hold whole ones are a group, and a lane owns an odd number of groups, about as many vectors.
-    /// A block holds fewer warps where they would not fit.
+    /// The shape for elements of `size` bytes, which need not divide a vector. A group is the
+    /// fewest vectors that hold whole elements; a lane owns an odd number of groups, about as many
+    /// vectors. A block has fewer warps if they would not fit shared memory.
     pub(crate) fn fitted(self, size: usize) -> Shape {
         if 16 % size == 0 {
             return self;
@@ -43,20 +42,19 @@ impl Shape {
 /// A kernel for a range of lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Range {
-    /// The longest input that it is for, in bytes.
+    /// The longest input of the range, in bytes.
     pub(crate) bytes: usize,
     pub(crate) shape: Shape,
-    /// Bytes from one tile's prefix to the next: how far a grid that polls them is spread over the
-    /// L2 cache.
+    /// Bytes between two tiles' prefixes: this spreads the polls of a grid over the L2 cache.
     pub(crate) spread: usize,
 }
 
 /// The ranges of an architecture and an element size.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tuning {
-    /// The compute capability from which on they hold, as in 90.
+    /// The least compute capability of the ranges, as in 90.
     pub(crate) architecture: u32,
-    /// The largest element that they are for, in bytes.
+    /// The largest element of the ranges, in bytes.
     pub(crate) element: usize,
     pub(crate) ranges: [Range; RANGES],
 }
@@ -67,9 +65,9 @@ const fn range(bytes: usize, warps: usize, vectors: usize, spread: usize) -> Ran
 
 /// By architecture, newest first, then by element size.
 ///
-/// Each line is a range: up to so many bytes of input, so many warps of a block and vectors of a
-/// lane, prefixes so many bytes apart. `cargo bench --bench versus -- --shapes` prints the lines
-/// that are best on a machine.
+/// Each line is a range: the most bytes of input, warps of a block, vectors of a lane, bytes
+/// between two prefixes. `cargo bench --bench versus -- --shapes` prints the best lines of a
+/// machine.
 ///
 /// NVIDIA H200, 2026-11-22.
 #[rustfmt::skip]
@@ -96,13 +94,13 @@ pub(crate) const TUNING: &[Tuning] = &[
     ] },
 ];
 
-/// Tiles that look back at each other; after that many a prefix is handed on.
+/// Tiles of a look-back group; the last one publishes a prefix.
 pub(crate) const LOOK_BACK_GROUP: usize = 128;
 
 /// Threads of a textbook's block, a power of two.
 pub(crate) const TEXTBOOK_WIDTH: usize = 512;
 
-/// Bytes from one tile's prefix to the next, of a textbook's blocks.
+/// Bytes between two tiles' prefixes with a textbook's blocks.
 pub(crate) const TEXTBOOK_SPREAD: usize = 64;
 
 /// Items of `size` bytes in a run of a textbook's thread: about 36 bytes, and an odd number of
@@ -116,8 +114,8 @@ pub(crate) const fn textbook_run(size: usize) -> usize {
     }
 }
 
-/// The ranges for an element of `size` bytes on an architecture: those of the newest one that is
-/// not newer, and there of the smallest element that is not smaller, or of the largest.
+/// The ranges for an element of `size` bytes: of the newest architecture that is not newer, and
+/// there of the smallest element that is not smaller, or of the largest.
 pub(crate) fn tuning(table: &[Tuning], architecture: u32, size: usize) -> &[Range; RANGES] {
     let newest = table.iter().map(|line| line.architecture).filter(|&a| a <= architecture).max();
     let newest = newest.or(table.iter().map(|line| line.architecture).min()).expect("the table has lines");
@@ -126,13 +124,12 @@ pub(crate) fn tuning(table: &[Tuning], architecture: u32, size: usize) -> &[Rang
     &lines.find(|line| size <= line.element).unwrap_or(last).ranges
 }
 
-/// The same with shapes that fit the element.
+/// The ranges with shapes that fit the element.
 pub(crate) fn fitted(table: &[Tuning], architecture: u32, size: usize) -> [Range; RANGES] {
     tuning(table, architecture, size).map(|range| Range { shape: range.shape.fitted(size), ..range })
 }
 
-/// The shape of the kernels that scan carries of an element, where the hierarchical scan has made
-/// an array of them.
+/// The shape of the kernels that scan an array of carries, in a hierarchical scan.
 pub(crate) fn carry_shape(table: &[Tuning], architecture: u32, element: usize, carry: usize) -> Shape {
     tuning(table, architecture, element)[0].shape.fitted(carry)
 }

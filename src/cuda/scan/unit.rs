@@ -13,17 +13,17 @@ use crate::cuda::unit::{Type, UnitKey, body, by_architecture, prelude};
 pub(crate) struct Unit<'a> {
     /// The element.
     pub(crate) element: Type<'a>,
-    /// What partial results are carried in.
+    /// The carry.
     pub(crate) carry: Type<'a>,
-    /// Element `x` to carry.
+    /// Converts element `x` to a carry.
     pub(crate) lift: &'a str,
-    /// Carry `x`, lifted, to the partial result of that element alone.
+    /// Converts the lifted carry `x` to the partial result of that element alone.
     pub(crate) alone: &'a str,
-    /// Carries `a` (earlier) and `b` (later) to one.
+    /// Combines carries `a` (earlier) and `b` (later).
     pub(crate) combine: &'a str,
-    /// Carry `x` to element.
+    /// Converts carry `x` to an element.
     pub(crate) lower: &'a str,
-    /// How two short elements are combined at once: a type of `scan/scan.cuh`.
+    /// The type of `scan/scan.cuh` that combines two short elements at once.
     pub(crate) pairs: &'a str,
 }
 
@@ -40,8 +40,7 @@ impl Unit<'_> {
         self.tuned("", program, TUNING)
     }
 
-    /// The same with a textbook's block: a network, a form of tiles and a way of joining them, all
-    /// of them in C++.
+    /// The text with a textbook's block: its network, form of tiles and join, in C++.
     pub(crate) fn textbook(&self, network: &str, form: &str, join: &str, program: &str) -> String {
         let block = format!(
             "#define NETWORK {network}\n\
@@ -54,10 +53,10 @@ impl Unit<'_> {
         self.tuned(&block, program, TUNING)
     }
 
-    /// `block`: what else the program asks for.
+    /// `block` is the program's further text.
     fn tuned(&self, block: &str, program: &str, table: &[Tuning]) -> String {
         let Unit { element, carry, lift, alone, combine, lower, pairs } = self;
-        // An unnamed struct that is both would be two types if it were written twice.
+        // An unnamed struct for both would be two types if written twice.
         let carry = Type { cuda: if carry.cuda == element.cuda { "Element" } else { carry.cuda }, ..*carry };
         let shapes = by_architecture(architectures(table), |architecture| {
             let Shape { warps, vectors } = carry_shape(table, architecture, element.size, carry.size);
@@ -94,12 +93,12 @@ impl Unit<'_> {
     }
 }
 
-/// The shapes for an element of `size` bytes, by the architecture that is compiled for.
+/// The shapes for an element of `size` bytes, by the target architecture.
 pub(crate) fn shapes_by_architecture(table: &[Tuning], size: usize) -> String {
     by_architecture(architectures(table), |architecture| shapes(&fitted(table, architecture, size)))
 }
 
-/// The shapes of the kernels: of each range, and the first and the last of them by name.
+/// The shapes of the kernels: of each range, and of the first and the last by name.
 fn shapes(ranges: &[Range; RANGES]) -> String {
     let mut text = String::from("#define RANGES(KERNEL)");
     for (k, Range { shape, spread, .. }) in ranges.iter().enumerate() {

@@ -7,8 +7,8 @@ use super::{Join, Plan, Textbook};
 use crate::{Element, Network, Operator, Work};
 
 impl Textbook {
-    /// Applications and barriers of a tile's block that has a prefix or none, without those of joining tiles. `kernels`: one, or
-    /// two with the join between them.
+    /// Applications and barriers of a tile's block with or without a prefix, except those of the
+    /// join. `kernels` is one, or two with the join between them.
     fn scan(self, size: usize, exclusive: bool, shifted: bool, prefix: bool, kernels: u64) -> [u64; 2] {
         let Textbook { network, coarsened } = self;
         let (width, run) = (TEXTBOOK_WIDTH, self.tile(size) / TEXTBOOK_WIDTH);
@@ -16,10 +16,10 @@ impl Textbook {
         let mut barriers = network.barriers(width) + if kernels == 1 { 1 } else { usize::from(coarsened) };
         if coarsened {
             barriers += 3;
-            // Each run twice: its total, and from what is before it on all but the last item.
+            // Each run twice: for its total, and from its prefix on all but the last item.
             applications += 2 * width * (run - 1) - usize::from(!prefix);
         } else if exclusive && shifted {
-            // The first thread has nothing, and takes the prefix as it is; one more item goes into the aggregate.
+            // The first thread takes the prefix as it is; one more item goes into the aggregate.
             network.each(width, |_, left, _| applications -= usize::from(left == 0));
             applications -= usize::from(prefix);
             applications += 1;
@@ -30,12 +30,13 @@ impl Textbook {
     }
 }
 
-/// Applications of `LookBack::receive` by tile `tile` of `tiles`; `init`: whether the first one has a prefix.
+/// Applications of `LookBack::receive` by tile `tile` of `tiles`; `init` says whether the first
+/// tile has a prefix.
 fn look_back_of(tile: usize, tiles: usize, init: bool) -> u64 {
     let (group, rank) = (tile / LOOK_BACK_GROUP, tile % LOOK_BACK_GROUP);
     let each = LOOK_BACK_GROUP / 32;
     let lanes = rank.div_ceil(each);
-    // Each lane folds its part, and lanes are folded, as in Kogge and Stone's network.
+    // Each lane folds its part; a Kogge-Stone network folds the lanes.
     let before = rank - lanes + Network::KoggeStone.applications(lanes);
     let closes = rank == LOOK_BACK_GROUP - 1;
     let prefix = init || group > 0;
@@ -44,13 +45,13 @@ fn look_back_of(tile: usize, tiles: usize, init: bool) -> u64 {
     (before + own + handed_on) as u64
 }
 
-/// Those of all tiles.
+/// Applications of `LookBack::receive` by all tiles.
 fn look_back(tiles: usize, init: bool) -> u64 {
     let group = |group: usize| {
         let first = group * LOOK_BACK_GROUP;
         (first..tiles.min(first + LOOK_BACK_GROUP)).map(|tile| look_back_of(tile, tiles, init)).sum::<u64>()
     };
-    // Groups between the first and the last do the same.
+    // All groups but the first and the last have as many.
     match tiles.div_ceil(LOOK_BACK_GROUP) {
         0 | 1 => group(0),
         groups => group(0) + (groups as u64 - 2) * group(1) + group(groups - 1),
@@ -58,7 +59,7 @@ fn look_back(tiles: usize, init: bool) -> u64 {
 }
 
 impl Plan {
-    /// What [`Scan::work`](crate::Scan::work) gives, for the plan's own `n`.
+    /// The result of [`Scan::work`](crate::Scan::work), for the plan's `n`.
     pub(crate) fn work<Op: Operator<T>, T: Element>(&self, n: usize, exclusive: bool, init: bool) -> Option<Work> {
         let textbook = self.program.textbook?;
         let (element, carry, tiles) = (size_of::<T>(), size_of::<Op::Carry>(), self.tiles);
@@ -78,7 +79,7 @@ impl Plan {
             work.read += (length * size) as u64;
             work.written += (length * size) as u64;
             if kernels == 2 {
-                // Prefixes, and what threads keep; runs are scanned again.
+                // Prefixes, and the threads' carries; runs are scanned again.
                 let between = ((tiles - 1 + self.program.kept(tiles - 1)) * carry) as u64;
                 work.read += between + if textbook.coarsened { (length * size) as u64 } else { 0 };
                 work.written += between;
@@ -100,7 +101,7 @@ impl Plan {
             }
         };
         work.applications += of_joining;
-        work.barriers += tiles as u64; // where they draw tickets
+        work.barriers += tiles as u64; // for the tickets
         Some(work)
     }
 }
@@ -121,7 +122,7 @@ mod tests {
         }
     }
 
-    /// The device counts the same (`tests/device/counts.rs`); here, what the formulas come to.
+    /// The device counts the same (`tests/scan/counts.rs`); these are the formulas' values.
     #[test]
     fn work_and_traffic() {
         use crate::{Sum, scan};
@@ -138,13 +139,15 @@ mod tests {
                 for single in [chained, look_back] {
                     assert_eq!((single.launches, single.read, single.written), (1, 4 * N as u64, 4 * N as u64));
                 }
-                // Or by two kernels, which in between write and read a carry for each thread; and the second one reads runs again.
+                // With two kernels, a carry for each thread is written and read between them, and
+                // runs are read again.
                 let items = tiles * tile as u64;
                 let once = if tile == TEXTBOOK_WIDTH { 2 * N as u64 } else { 3 * N as u64 };
                 let least = 4 * (once + 2 * tiles * TEXTBOOK_WIDTH as u64);
                 let moved = hierarchical.read + hierarchical.written;
                 assert!(moved >= least && moved < least + 40 * tiles, "{block:?}: {moved} for {least}");
-                // Two applications an item, and what a block's network and its share of joining tiles come to.
+                // Two applications an item, and those of a block's network and its share of the
+                // join.
                 let a_block = match network {
                     Network::BrentKung => 0,
                     _ if tile == TEXTBOOK_WIDTH => continue,

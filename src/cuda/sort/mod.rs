@@ -1,4 +1,5 @@
-//! Sorting on the device: which kernels, and the launches; `plan`: which way, and how much scratch memory.
+//! Sorting on the device: the programs and the launches. `plan` chooses the algorithm and the
+//! scratch memory.
 
 use super::driver::check;
 use super::library::{self, BuiltIn, Kernels, Program};
@@ -23,10 +24,10 @@ pub(crate) use unit::KeyKind;
 use unit::SortUnit;
 
 const NAME: &str = "sort";
-/// Up to so many keys no plan overflows; no device holds as many.
+/// No plan of at most this many keys overflows; no device holds as many.
 pub(crate) const MOST_KEYS: usize = 1 << 40;
 
-/// The kernels of `sort/kernels.cuh`. Those of a unit stand side by side.
+/// The kernels of `sort/kernels.cuh`. The kernels of a unit are consecutive.
 macro_rules! kernels {
     ($($kernel:ident $name:literal;)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +63,7 @@ kernels! {
 }
 
 impl Kernel {
-    /// Bytes of shared memory that it asks for, at most.
+    /// The most shared memory of its blocks, in bytes.
     fn shared(self, shape: &SortShape) -> usize {
         match self {
             Count | Sample | Map | BucketPlan | Fill => 0,
@@ -79,7 +80,7 @@ impl Kernel {
     }
 }
 
-/// Of keys of four bytes and more: the last one for keys alone.
+/// For keys of 4 bytes and more; the last one is for keys-only.
 const OF_WIDE: [Kernel; 17] = [
     Count,
     Pass,
@@ -100,7 +101,7 @@ const OF_WIDE: [Kernel; 17] = [
     BucketSmall,
 ];
 
-/// Those of a unit.
+/// The kernels of a unit.
 fn kernels_of(key: usize, is_alone: bool) -> &'static [Kernel] {
     match (is_alone, key) {
         (true, 1) => &[Fill, Count, Pass, Passes, Middle, Small],
@@ -111,15 +112,15 @@ fn kernels_of(key: usize, is_alone: bool) -> &'static [Kernel] {
     }
 }
 
-/// Keys that are worth a turn of a block of `sort_count`, and of one of `bucket_count`.
+/// The keys for which a block of `sort_count`, and one of `bucket_count`, is worth its start.
 const COUNT_KEYS: usize = 4096;
 const BUCKET_COUNT_KEYS: usize = 1 << 15;
 /// Keys of a block of `sort_fill`.
 const FILL_KEYS: usize = (FILL_THREADS * FILL_ITEMS) as usize;
 
-// ---- which kernels -----------------------------------------------------------------------------------------------------------
+// ---- programs
 
-/// The kernels for keys of a type and what goes with them.
+/// The kernels for a key type and its payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SortProgram {
     unit: SortUnit,
@@ -139,7 +140,7 @@ impl SortProgram {
         }
     }
 
-    /// Bytes of a key, and of what goes with it.
+    /// Bytes of a key and of its payload.
     pub(crate) fn sizes(&self) -> (usize, usize) {
         (self.unit.key, self.unit.payload.map_or(0, |(size, _)| size))
     }
@@ -153,7 +154,7 @@ impl SortProgram {
         library::loaded(self.types, NAME, device)
     }
 
-    /// The kernels for the device, whose context is current; loaded now if they are not.
+    /// The kernels for the current context's device, loaded first if need be.
     pub(crate) fn load(&self, device: usize) -> Result<&'static Kernels, Error> {
         let kernels = kernels_of(self.unit.key, self.unit.payload.is_none());
         let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
@@ -180,20 +181,20 @@ const fn unit_of<K: SortKey, V>() -> SortUnit {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SortArguments {
     pub(crate) descending: bool,
-    /// The keys; in place they are the output's.
+    /// The keys; the output's if in place.
     pub(crate) keys_in: CUdeviceptr,
-    /// Where sorted keys go to, if anybody wants them, and a second array, if there is one.
+    /// The output of sorted keys, if any, and the second array of keys, if any.
     pub(crate) keys: [Option<CUdeviceptr>; 2],
-    /// What goes with the keys, or null: then it is their numbers.
+    /// The payload, or null: then it is the source indices.
     pub(crate) values_in: CUdeviceptr,
-    /// Where it goes to; null for keys alone.
+    /// The output of the payload; null for keys-only.
     pub(crate) values: CUdeviceptr,
-    /// `HostPlan::scratch` bytes, at a multiple of 256.
+    /// `HostPlan::scratch` bytes, aligned to 256.
     pub(crate) scratch: CUdeviceptr,
 }
 
 impl SortArguments {
-    /// Which arrays the plan must find in scratch memory.
+    /// The arrays that must lie in scratch memory.
     pub(crate) fn missing(&self) -> Missing {
         Missing { keys: self.keys.map(|keys| keys.is_none()) }
     }
@@ -201,10 +202,10 @@ impl SortArguments {
     /// Launches the sort. Does not wait.
     ///
     /// # Safety
-    /// - `kernels` are those of the program that made the plan, for this device.
-    /// - All arrays have the plan's number of items in the memory of the device, valid until the stream is past the sort. The output
-    ///   is the input if the plan says so, of keys and of what goes with them; otherwise all lie apart, and so does the
-    ///   scratch memory. Nothing else uses them meanwhile, but to read the inputs.
+    /// - `kernels` are those of the plan's program, for this device.
+    /// - All arrays hold the plan's number of items in the device's memory and are valid until the
+    ///   stream is past the sort. In place, the outputs are the inputs; otherwise all arrays and
+    ///   the scratch memory are disjoint. Meanwhile other work only reads the inputs.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(
         &self,
@@ -244,7 +245,8 @@ impl SortArguments {
         let is_first = Cell::new(true);
         let launch = |kernel: Kernel, blocks: usize, threads: u32, shared: usize, arguments: &[*const c_void]| {
             let (index, blocks) = (all.iter().position(|&one| one == kernel).expect("the unit has it"), blocks as u32);
-            // SAFETY: the arguments are those of the kernels in sort/kernels.cuh, by their number; the rest is the caller's.
+            // SAFETY: the arguments are the kernel's in sort/kernels.cuh; the caller vouches for
+            // the rest.
             unsafe {
                 if is_first.take() {
                     kernels.launch_with_shared(index, blocks, threads, shared, stream, arguments)
@@ -271,7 +273,7 @@ impl SortArguments {
                 call.looks_for_few = u32::from(passes.looks_for_few);
             }
         }
-        // SAFETY: the scratch memory is longer.
+        // SAFETY: the offset lies within the scratch memory.
         let cleared = unsafe { sys::cuMemsetD8Async(self.scratch, 0, at.zero, stream) };
         check("cuMemsetD8Async", device, cleared)?;
         let call = call;
@@ -350,26 +352,26 @@ impl SortArguments {
                 let blocks = |samples: usize, most: usize| (buckets.sampled as usize / samples).clamp(1, most);
                 let sample_blocks = blocks(4 * SAMPLE_THREADS as usize, passes.multiprocessors);
                 launch(Sample, sample_blocks, SAMPLE_THREADS, 0, &arguments(p(&buckets)))?;
-                // Few blocks: each adds its counts to those of all.
+                // Few blocks: each adds its counts to the sum of all.
                 let map_blocks = blocks(2 * SAMPLE_THREADS as usize, MAP_BLOCKS);
                 launch(Map, map_blocks, SAMPLE_THREADS, 0, &arguments(p(&buckets)))?;
                 count_buckets(&buckets, passes.multiprocessors)?;
-                // In any order a tile to a block; else as they are drawn.
+                // Without an order to keep, a tile a block; else blocks draw tiles.
                 let tiles = |more: usize| if is_alone { n.div_ceil(shape.pass.tile()) + more } else { at_once };
                 launch(First, tiles(0), threads, First.shared(shape), &arguments(p(&buckets)))?;
-                // If there is one step, all that the second one does is to move values back in place.
+                // After a single step, the second one only moves the payload back in place.
                 let second = if lower > 0 { tiles(BINS) } else { at_once };
                 if lower > 0 || *in_place {
                     launch(Second, second, threads, Second.shared(shape), &arguments(p(&buckets)))?;
                 }
-                // Large ones by blocks that stay, as a multiprocessor has one.
+                // Large buckets take persistent blocks, one a multiprocessor.
                 let all = BINS << lower;
                 let (kernel, blocks) =
                     if is_large { (BucketSortLarge, passes.multiprocessors.min(all)) } else { (BucketSort, all) };
                 launch(kernel, blocks, block.threads as u32, kernel.shared(shape), &arguments(p(&buckets)))?;
             }
         }
-        // Where buckets did it, these return at once; what they left these sort.
+        // The passes sort the keys that buckets left, and return at once if there are none.
         let all_passes = match passes.launched {
             Launched::Short => Some(Passes),
             Launched::Middle => Some(Middle),
@@ -429,7 +431,7 @@ mod tests {
         library::compile_all(all);
     }
 
-    /// Of keys and payloads of all sizes, by all bits or some.
+    /// Keys and payloads of all sizes, by all bits or some.
     #[test]
     fn plans_of_the_most_keys() {
         let programs = [
@@ -455,7 +457,7 @@ mod tests {
         }
     }
 
-    /// By what sets of kernels the template defines for them.
+    /// The sets of kernels that the template defines for them.
     #[test]
     fn kernels_of_a_unit() {
         let names = |key, is_alone| kernels_of(key, is_alone).iter().map(|kernel| kernel.name()).collect::<Vec<_>>();

@@ -1,4 +1,4 @@
-//! How so many keys will be sorted, and with how much memory. Nothing here asks a device for anything.
+//! The plan of a sort: its algorithm, its launches and its scratch memory. It calls no device.
 
 use super::SortProgram;
 use super::contract::{
@@ -11,15 +11,15 @@ use std::mem::offset_of;
 use std::ops::Range;
 
 const WORD: usize = size_of::<u32>();
-/// As many keys as a word of look-back counts.
+/// The most keys that a look-back word counts.
 const MOST_OF_A_WORD: usize = (1 << 31) - 2;
-/// Tiles of a launch of a pass, where each is one: no more keys than that.
+/// Tiles of one launch of a pass, at most, where each pass is a launch.
 const MOST_TILES: usize = 1 << 15;
 
-// ---- which way ---------------------------------------------------------------------------------------------------------------
+// ---- the choice of the algorithm
 
 impl SortProgram {
-    /// How `n` keys, one at least, will be sorted by some of their bits.
+    /// The plan for `n` keys, at least one, by the bits `bits`.
     pub(crate) fn plan(&self, n: usize, bits: Range<u32>, in_place: bool, machine: &Machine) -> HostPlan {
         let shape = self.shape(machine.architecture);
         let is_alone = self.unit.payload.is_none();
@@ -35,7 +35,7 @@ impl SortProgram {
             return plan(Way::Counted { multiprocessors });
         }
         let digits = bits.len().div_ceil(DIGIT_BITS as usize);
-        // An even number of moves ends where it began.
+        // An even number of passes ends in the array where it began.
         let passes = if in_place { digits.next_multiple_of(2) } else { digits }.max(1);
         let before = if all_bits && self.unit.key >= 4 { self.buckets(n, &shape, machine) } else { Before::Nothing };
         let most_middle = if is_alone { SORT_MIDDLE } else { MOST_OF_A_WORD };
@@ -45,7 +45,7 @@ impl SortProgram {
             _ => (Launched::Each, shape.pass),
         };
         let tiles = n.div_ceil(tile.tile());
-        // From the input to the output, by whole keys.
+        // Few values and buckets take whole keys from the input to the output.
         let may_step = self.unit.key >= 4 && all_bits && !in_place;
         plan(Way::Passes(PassPlan {
             passes,
@@ -60,7 +60,7 @@ impl SortProgram {
         }))
     }
 
-    /// Whether keys are so short that it is enough to count them.
+    /// Whether a count of the keys is enough to write the output.
     fn is_counted(&self, n: usize, machine: &Machine) -> bool {
         match self.unit.key {
             1 => true,
@@ -69,7 +69,8 @@ impl SortProgram {
         }
     }
 
-    /// How `n` keys go to buckets by all of their bits, if that is worth it.
+    /// The plan of the steps to buckets for `n` keys by all their bits, if buckets are faster than
+    /// passes.
     fn buckets(&self, n: usize, shape: &SortShape, machine: &Machine) -> Before {
         let average = shape.bucket.tile() / 5 * 4;
         let has_large = shape.large_sort_shared() <= machine.shared;
@@ -97,7 +98,8 @@ impl SortProgram {
         let holds = |block: SortBlock| fits(most, most_in_buckets(block));
         let is_large = !holds(shape.bucket);
         if is_large && !(has_large && holds(shape.large)) {
-            return Before::Buckets { lower: 0, most: 0, is_large: false }; // for few values: others do not fit, as the sample says
+            // Only few values fit, which the sample tells.
+            return Before::Buckets { lower: 0, most: 0, is_large: false };
         }
         let average = shape.in_buckets(is_large).tile() / 5 * 4;
         let lower = (LEAST_LOWER..most).find(|&lower| fits(lower, average)).unwrap_or(most);
@@ -108,9 +110,11 @@ impl SortProgram {
         (LEAST_LOWER..=MOST_LOWER).rev().find(|&lower| bucket_counters(lower) <= machine.shared)
     }
 
-    /// Bytes of scratch memory that are enough for `n` keys or fewer, in place or not, where these arrays are missing.
+    /// An upper bound of the scratch memory of `n` keys or fewer, in place or not, without the
+    /// arrays of `missing`.
     pub(crate) fn scratch_up_to(&self, n: usize, bits: &Range<u32>, missing: Missing, machine: &Machine) -> usize {
-        // Fewer keys than these may go by buckets, slots or passes, or take shorter tiles, which takes more memory.
+        // Fewer keys may take more memory: for buckets, fixed-capacity buckets, passes, or shorter
+        // tiles.
         let shape = self.shape(machine.architecture);
         let blocks = [shape.bucket, shape.large];
         let [most, large_most] = blocks
@@ -124,43 +128,51 @@ impl SortProgram {
     }
 }
 
-// Where one way is faster than another. NVIDIA H200, 2026-11-22.
+// The lengths from which one algorithm is faster than another. NVIDIA H200, 2026-11-22.
 
-/// Fewer keys are sorted as fast by passes or slots: of four bytes, alone and with company, and of eight.
+/// Fewer keys are sorted as fast otherwise: 4-byte keys-only and pairs, 8-byte keys-only and pairs.
 const FEWEST_FOR_BUCKETS: usize = 5 << 20;
 const FEWEST_PAIRS_FOR_BUCKETS: usize = 3 << 22;
 const FEWEST_LONG_FOR_BUCKETS: usize = 3 << 19;
 const FEWEST_LONG_PAIRS_FOR_BUCKETS: usize = 3 << 20;
-/// More keys are not put into slots.
+/// The most keys for fixed-capacity buckets that are not large.
 const MOST_FOR_SLOTS: usize = 1 << 20;
-/// About so many keys go to a slot, if they are not too many for that.
+/// Keys of a fixed-capacity bucket, unless that needs more than `BINS` of them.
 const KEYS_OF_A_SLOT: usize = 1 << 10;
-/// Bits of a slot's number: the rest of a key and its place in the slot go into one item of a key's size.
+/// The fewest bits of a fixed-capacity bucket's number: the rest of a key and its index in the
+/// bucket share an item of the key's size.
 const LEAST_SLOT_BITS: u32 = 5;
-/// Fewer keys of two bytes are sorted as fast digit by digit.
+/// Fewer 2-byte keys are sorted as fast by passes.
 const FEWEST_TO_COUNT: usize = 1 << 20;
-/// Bits of a bucket's number after the first digit.
+/// The bits of a bucket's number after the first digit, at least and at most.
 const LEAST_LOWER: u32 = 2;
 pub(super) const MOST_LOWER: u32 = 8;
 
-/// Bytes of shared memory for the table of cells, and then a counter of 16 bits for each bucket, two to a word and a word left out after every
-/// 32 (`counter_at`), or of a few buckets eight of 32 bits.
+/// Shared memory of `bucket_count` in bytes: the table of intervals, then a 16-bit counter for each
+/// bucket, two to a word and with a word left out after every 32 (`counter_at`); for few buckets,
+/// eight copies of 32-bit counters.
 pub(super) fn bucket_counters(lower: u32) -> usize {
     ((2 << (DIGIT_BITS + lower)) / 32 * 33).max(FEW_COPIES * WORD * BINS) + CELLS_SHARED
 }
 
-/// Of how many keys buckets of a block may be on average, at most.
+/// The most keys that ordinary or large buckets may hold on average.
 fn most_in_buckets(block: SortBlock) -> usize {
     block.tile() / 20 * 17
 }
 
-/// As many keys as slots of a block take, with room to spare.
+/// The most keys for fixed-capacity buckets of this block, each filled to four fifths.
 fn most_for_slots(block: SortBlock) -> usize {
     (block.tile() / 5 * 4) << DIGIT_BITS
 }
 
-/// Of `LOOKED_AT` of `n` keys, how many may be of one of so many slots with room for `room`, and of all together how many beyond that: of one
-/// as many as fit, but for chance, and none beyond. If slots have more than that by chance, of all together as many as chance lets be beyond what fits.
+/// The limits of the probe, for `slots` buckets of capacity `room` and `n` keys: the most of the
+/// `LOOKED_AT` probed keys that one bucket may have, and the most that all buckets together may
+/// have beyond that.
+///
+/// If random keys fit easily, the limit is the capacity's share of the probe less three standard
+/// deviations, or what random keys reach by chance if that is more, and no key may be beyond it.
+/// Else random keys exceed the capacity's share, and the second number is their expected excess
+/// plus six standard deviations.
 pub(super) fn most_of_slots(n: usize, room: usize, slots: usize) -> (usize, usize) {
     let (fits, average) = ((LOOKED_AT * room) as f64 / n as f64, LOOKED_AT as f64 / slots as f64);
     let (surely, by_chance) = (fits - 3.0 * fits.sqrt(), average + 6.0 * average.sqrt() + 8.0);
@@ -168,7 +180,7 @@ pub(super) fn most_of_slots(n: usize, room: usize, slots: usize) -> (usize, usiz
         return (surely.max(by_chance) as usize, 0);
     }
     let most = fits.max(average + 2.0 * average.sqrt()).ceil();
-    // By Poisson's law: of a slot the mean of what is beyond, and of its square.
+    // The mean and the mean square of a bucket's excess, by the Poisson distribution.
     let (mut share, mut mean, mut square) = ((-average).exp(), 0.0, 0.0);
     for keys in 0..LOOKED_AT {
         let beyond = (keys as f64 - most).max(0.0);
@@ -180,28 +192,30 @@ pub(super) fn most_of_slots(n: usize, room: usize, slots: usize) -> (usize, usiz
     (most as usize, (slots * mean + 6.0 * (slots * square).sqrt() + 6.0) as usize)
 }
 
-/// Of `LOOKED_AT` of `n` keys that are few values, how many may be the only one of theirs: so many that all keys of values which were not seen have room in
-/// one slot of `room`. They are expected to be the same share of all; by three standard deviations and two more they are not.
+/// The most values that may occur once among the `LOOKED_AT` probed keys of few values. The share
+/// of all keys whose value was not probed is estimated by the share of values probed once; with
+/// three standard deviations and two more, these keys fit one bucket of capacity `room`.
 pub(super) fn most_once(n: usize, room: usize) -> usize {
     let fits = (LOOKED_AT * room) as f64 / n as f64;
     ((fits - 2.0 + 2.25).max(0.0).sqrt() - 1.5).max(0.0).powi(2) as usize
 }
 
-/// How many of `n` keys are looked at before. Of half as many, 2^28 keys by cells asked for more buckets than there are; of a quarter as many, a
-/// bucket of 2^24 keys by a power law was too large.
+/// Keys of the pilot sample of `n` keys. With half as many, 2^28 keys by equal-depth intervals
+/// needed more buckets than there are; with a quarter, a bucket of 2^24 power-law keys was too
+/// large.
 pub(super) fn sampled(n: usize) -> usize {
     (n >> 7).next_power_of_two().clamp(1 << 14, 1 << 19)
 }
 
-// ---- how, and with how much memory ------------------------------------------------------------------------------------------
+// ---- the plan and its memory
 
-/// How so many keys will be sorted.
+/// The plan of a sort.
 #[derive(Clone, Debug)]
 pub(crate) struct HostPlan {
     pub(super) n: usize,
-    /// Bytes of a key, and of what goes with it.
+    /// Bytes of a key and of its payload.
     pub(super) sizes: (usize, usize),
-    /// The bit that is the sign of an integer.
+    /// The sign bit of integers.
     pub(super) sign: u64,
     pub(super) bits: Range<u32>,
     pub(super) in_place: bool,
@@ -214,15 +228,15 @@ pub(super) enum Way {
     OneBlock {
         by_bins: bool,
     },
-    /// Keys of one byte or two, alone.
+    /// Keys-only of one or two bytes: the output is written from the counts.
     Counted {
         multiprocessors: usize,
     },
-    /// Least significant digit first, unless buckets did it.
+    /// Passes, least significant digit first, over the keys that buckets left.
     Passes(PassPlan),
 }
 
-/// How passes are launched: all at once, by short tiles or by middle ones, or each by itself.
+/// The launches of the passes: one for all passes, with short or middle tiles, or one for each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Launched {
     Short,
@@ -234,56 +248,61 @@ pub(super) enum Launched {
 pub(super) struct PassPlan {
     pub(super) passes: usize,
     pub(super) tiles: usize,
-    /// Of them, in a launch.
+    /// The tiles of one launch.
     pub(super) in_launch: usize,
     pub(super) launched: Launched,
-    /// Few values take one step in place of all passes.
+    /// Whether few values are moved once, in place of all passes.
     pub(super) looks_for_few: bool,
     pub(super) before: Before,
     pub(super) multiprocessors: usize,
 }
 
-/// What is tried before the passes. They find nothing to do if it does.
+/// The steps to buckets before the passes. If they sort all keys, the passes return at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Before {
     Nothing,
-    /// One step, by so many bits, to slots of a bucket's size or of a large one's.
+    /// One scatter step by `bits` bits, to fixed-capacity buckets of the ordinary or the large
+    /// block.
     Slots {
         bits: u32,
         is_large: bool,
         splits: Splits,
         cells: SlotCells,
     },
-    /// Two steps, the second by so many bits, or by `most` if keys are not spread evenly and that does not do. By no bits it is one, for few values.
+    /// Two scatter steps, the second by `lower` bits, or by up to `most` if the distribution is
+    /// uneven. With no lower bits it is one step, for few values.
     Buckets {
         lower: u32,
         most: u32,
-        /// Buckets are the large ones.
+        /// Whether a large block sorts each bucket.
         is_large: bool,
     },
 }
 
-/// Of slots by splitters, for keys that neither bits nor range spread.
+/// Splitters of fixed-capacity buckets, for keys that neither their first bits nor the range
+/// spreads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Splits {
-    /// Between splitters; if none, such keys go between few values, by cells, or by passes.
+    /// Intervals between splitters. If none, few values, equal-depth intervals or passes take such
+    /// keys.
     pub(super) intervals: usize,
-    /// Keys from which splitters are chosen, and how many of them an interval may have.
+    /// Keys of the splitters' sample, and the most of them in one interval.
     pub(super) sampled: usize,
     pub(super) most_between: usize,
-    /// Room for what goes with keys that are equal to splitters.
+    /// Room for the payload of equality buckets.
     pub(super) equal_room: usize,
 }
 
 impl Splits {
     const NONE: Splits = Splits { intervals: 0, sampled: 0, most_between: 0, equal_room: 0 };
 
-    /// Of `n` keys for `1 << bits` slots with so much room.
+    /// The splitters of `n` keys for `1 << bits` buckets of capacity `room`.
     fn of(n: usize, bits: u32, room: usize) -> Splits {
         let intervals = VALUES.min(1 << bits);
-        // As many as `find_splitters` takes for the most that so many of the sample stand for: x + 5 sqrt(x) + 8. The fewer they are, the more room an interval
-        // needs beyond its share.
-        // Of 64 splitters of 512 keys what is equal to them gets room for 3.8 times as many as there are, of 128 of 2048 for 2.8.
+        // The inverse of x + 5 sqrt(x) + 8, which is the bound of `find_splitters` for an interval
+        // with x sampled keys: the smaller the sample, the larger the margin. The payload of
+        // equality buckets gets at most 3.8 times the room it needs with 64 splitters of 512 keys,
+        // and 2.8 times with 128 of 2048.
         let of = |sampled: usize| {
             let fits = (room * sampled) as f64 / n as f64;
             let most_between = ((fits - 1.75).max(0.0).sqrt() - 2.5).max(0.0).powi(2) as usize;
@@ -293,45 +312,49 @@ impl Splits {
         if intervals <= 64 && !of_few.are_few() { of_few } else { of(4 * LOOKED_AT) }
     }
 
-    /// Whether nothing fits but few values, as an interval of others has more of the sample.
+    /// Whether an interval's even share of the sample exceeds `most_between`: then only few values
+    /// fit.
     pub(super) fn are_few(&self) -> bool {
         self.intervals > 0 && self.most_between < self.sampled / self.intervals
     }
 }
 
-/// Of slots by cells, for keys that neither bits nor range spread and that are too many for splitters. There are `BINS` of them.
+/// Equal-depth intervals of fixed-capacity buckets, for keys that neither their first bits nor the
+/// range spreads and that are too many for splitters. They fill `BINS` buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlotCells {
-    /// Blocks that look at `CELL_SAMPLE` keys each; if none, such keys go by passes.
+    /// Blocks that sample `CELL_SAMPLE` keys each. If none, passes take such keys.
     pub(super) parts: usize,
-    /// Room for what goes with frequent keys.
+    /// Room for the payload of frequent keys.
     pub(super) equal_room: usize,
 }
 
 impl SlotCells {
     const NONE: SlotCells = SlotCells { parts: 0, equal_room: 0 };
 
-    /// Of `n` keys for slots with so much room.
+    /// The sample for `n` keys in buckets of capacity `room`.
     fn of(n: usize, room: usize) -> SlotCells {
-        // What a slot has of the sample tells to one part of its root how many keys it will have, and that may be four and a half times as wrong; a
-        // twentieth of all slots is lost. No more than a key of 64.
+        // With x sampled keys a bucket, its size is known to a relative error of 1 / sqrt(x).
+        // `more` is the capacity beyond an even share, with a twentieth of the buckets lost; it
+        // must be 4.5 times that error. At most one key in 64 is sampled.
         let more = (BINS * room) as f64 / n as f64 * 0.95 - 1.0;
         let of_slot = (4.5 / more).powi(2).max(64.0);
         let parts = (BINS as f64 * of_slot / CELL_SAMPLE as f64).ceil() as usize;
-        // Who waits for parts waits for blocks that run: there are as many, as a block has 4096 keys at most. If all keys are frequent ones, which 16 or more
-        // of the sample are, what goes with them gets room for 2.8 times as many.
+        // A block that waits for the sampling blocks waits for running blocks: a block has at most
+        // 4096 keys, so there are as many. A frequent key is 16 or more of the sample; if all keys
+        // are frequent, their payload gets at most 2.8 times the room it needs.
         SlotCells { parts: parts.min(MOST_CELL_PARTS).min(n >> 12), equal_room: 3 * n }
     }
 }
 
-/// Arrays that the caller does not bring, and that lie in scratch memory if they are needed.
+/// Arrays that the caller does not pass, and that lie in scratch memory if they are needed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Missing {
-    /// The output of keys, and the second array.
+    /// The output keys, and the second array of keys.
     pub(crate) keys: [bool; 2],
 }
 
-/// Bytes from the beginning of the scratch memory on.
+/// Byte offsets in the scratch memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Layout {
     pub(super) plan: usize,
@@ -340,7 +363,7 @@ pub(super) struct Layout {
     pub(super) counts: usize,
     pub(super) tops: usize,
     pub(super) starts: usize,
-    /// Up to here it is zero before the sort.
+    /// The end of the memory that is zero before the sort.
     pub(super) zero: usize,
     pub(super) cursors: usize,
     pub(super) top_cursors: usize,
@@ -359,7 +382,7 @@ impl PassPlan {
     }
 }
 
-/// Bytes of `SortPlan` of `sort/sort.cuh` for keys of so many bytes, with a ticket for each of so many launches.
+/// Bytes of `SortPlan` of `sort/sort.cuh` for keys of `key` bytes, with a ticket for each launch.
 fn plan_bytes(key: usize, launches: usize) -> usize {
     // A pass for each byte of a key, and one more.
     let tickets = match key {
@@ -386,7 +409,8 @@ impl HostPlan {
             Way::Counted { .. } if key == 1 => (0, 0, Before::Nothing),
             Way::Counted { .. } => (0, 0, Before::Buckets { lower: MOST_LOWER, most: MOST_LOWER, is_large: false }),
             Way::Passes(passes) => {
-                // Steps that keep the order look back as passes do, and the second has a tile more for each first digit.
+                // A stable step looks back as a pass does, and the second step has one more tile
+                // for each first digit.
                 let of_steps = match passes.before {
                     Before::Buckets { .. } if value > 0 => self.n.div_ceil(self.shape.pass.tile()) + BINS,
                     Before::Slots { .. } if value > 0 => self.n.div_ceil(self.shape.short.tile()),
@@ -412,7 +436,8 @@ impl HostPlan {
                 at.map = take(BUCKET_MAP_BYTES);
                 at.counts = take(buckets * WORD);
                 at.tops = take(BINS * WORD);
-                at.starts = take((buckets + 1) * WORD); // which are asked for before it is known whether there are any
+                // Allocated before it is known whether the map has a table.
+                at.starts = take((buckets + 1) * WORD);
                 at.zero = take(0);
                 at.cursors = take(buckets * WORD);
                 at.top_cursors = take(BINS * TOP_APART * WORD);
@@ -430,7 +455,7 @@ impl HostPlan {
         at
     }
 
-    /// Bytes of scratch memory, in no state.
+    /// Bytes of scratch memory, which may hold anything.
     pub(crate) fn scratch(&self, missing: Missing) -> usize {
         self.layout(missing).bytes
     }
@@ -528,7 +553,7 @@ mod tests {
         assert!([263_000, 300_000, 1 << 20].iter().all(|&n| of(n).are_few()));
     }
 
-    /// Of a sample of one key in 64 or less; and a look that few of so many sets of random keys do not pass.
+    /// The blocks of the interval sample, and the limits of the probe.
     #[test]
     fn looks_at_slots() {
         for (n, room, parts) in [
@@ -552,7 +577,7 @@ mod tests {
         }
     }
 
-    /// The fewer keys a slot's room is of all, the fewer.
+    /// The smaller a bucket's share of all keys, the fewer values may occur once.
     #[test]
     fn values_seen_once() {
         for (n, room, expected) in [(1 << 16, 5632, 26), (1 << 18, 5632, 3), (1 << 20, 5632, 0), (1 << 22, 20_480, 0)] {
@@ -560,7 +585,7 @@ mod tests {
         }
     }
 
-    /// In place keys move an even number of times, and no array overlaps another.
+    /// In-place sorts have an even number of passes, and no array overlaps another.
     #[test]
     fn passes_and_memory() {
         let pairs = SortProgram::new::<u32, u64>();
@@ -586,7 +611,8 @@ mod tests {
         assert!(keys >= at.zero && second >= keys + 4 * n && at.values.unwrap() >= second + 4 * n);
         assert!(at.bytes >= at.values.unwrap() + 8 * n);
 
-        // Steps to buckets look back over more tiles, and slots have room for more than all.
+        // Steps to buckets look back over more tiles, and fixed-capacity buckets have room for more
+        // than all keys.
         let plan = pairs.plan(1 << 26, 0..32, false, &MACHINE);
         let at = plan.layout(missing);
         let tiles = (1usize << 26).div_ceil(plan.shape.pass.tile());
@@ -601,14 +627,15 @@ mod tests {
         let of_values = room + 4 * (1 << 17);
         assert!(at.slots[1] >= at.slots[0] + 4 * room && at.keys[0].unwrap() >= at.slots[1] + 8 * of_values);
         assert!(at.slots[0] >= at.equal + BINS * (4 + 4) + 36);
-        // A map is zero before the sort, where slots go by one.
+        // The map of fixed-capacity buckets by intervals is zero before the sort.
         let at = pairs.plan(1 << 20, 0..32, false, &MACHINE).layout(missing);
         assert!(at.map >= at.counts + 4 * BINS && at.zero >= at.map + SLOT_MAP_BYTES);
     }
 
     #[test]
     fn memory_for_more_is_enough_for_fewer() {
-        let most_in_large = [627_245_056, 741_539_840, 1_140_850_688]; // of 8 bytes, pairs of 4 and 8, of 4
+        // Of 8-byte keys, pairs of 4 and 8 bytes, 4-byte keys.
+        let most_in_large = [627_245_056, 741_539_840, 1_140_850_688];
         let lengths = [1, 100, 5633, 100_000, 1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 25, 1 << 27, 1 << 28, 1 << 30]
             .into_iter()
             .chain(most_in_large)

@@ -3,7 +3,7 @@
 use super::tuning::{BUCKET_MAP_BYTES, SLOT_MAP_BYTES, SORT_ARCHITECTURES, SortBlock, sort_shape};
 use crate::cuda::unit::{UnitKey, by_architecture};
 
-/// What the bits of a key stand for.
+/// The interpretation of a key's bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyKind {
     /// An unsigned integer.
@@ -20,7 +20,7 @@ pub(crate) struct SortUnit {
     /// Bytes of a key.
     pub(crate) key: usize,
     pub(crate) kind: KeyKind,
-    /// Bytes and alignment of what goes with a key, if anything does.
+    /// Bytes and alignment of the payload, if any.
     pub(crate) payload: Option<(usize, usize)>,
 }
 
@@ -43,7 +43,7 @@ impl SortUnit {
         let &SortUnit { key, kind, payload } = self;
         let bits = 8 * key as u32;
         let (kind, infinite) = match kind {
-            KeyKind::Unsigned | KeyKind::Signed => ("INTEGER", 0), // the sign bit is turned over by the call
+            KeyKind::Unsigned | KeyKind::Signed => ("INTEGER", 0), // the call inverts the sign bit
             KeyKind::Float { mantissa } => ("FLOAT", (u64::MAX >> (65 - bits)) >> mantissa << mantissa),
         };
         let payload = match payload {
