@@ -45,9 +45,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 use std::{env, fs};
 
 fn main() {
+    let begin = Instant::now();
     for input in ["build.rs", "src/catalog.rs", "cuda-templates"] {
         println!("cargo::rerun-if-changed={input}");
     }
@@ -81,6 +83,7 @@ fn main() {
         Kernels::For(targets) => compile(&units, &templates, &targets, &out),
     };
     embed(&units, &images, &out);
+    report(&images, begin, &out);
     if env::var_os("CARGO_FEATURE_CUB").is_some() {
         versus_cub(&out);
     }
@@ -460,6 +463,15 @@ fn embed(units: &[CatalogUnit], images: &[Vec<PathBuf>], out: &Path) {
     for CatalogUnit { source, names, .. } in units {
         fs::write(sources.join(format!("{}.cu", names[0])), source).expect("OUT_DIR can be written");
     }
+}
+
+/// Writes `report`, a line for `.ci/run`: how many images there are, their bytes, and the
+/// milliseconds that this build script took so far.
+fn report(images: &[Vec<PathBuf>], begin: Instant, out: &Path) {
+    let sizes: Vec<u64> = images.iter().flatten().map(|file| fs::metadata(file).map_or(0, |file| file.len())).collect();
+    let (bytes, milliseconds) = (sizes.iter().sum::<u64>(), begin.elapsed().as_millis());
+    let line = format!("images {} bytes {bytes} milliseconds {milliseconds}\n", sizes.len());
+    fs::write(out.join("report"), line).expect("OUT_DIR can be written");
 }
 
 // ---- CUB, for benches/versus (feature `cub`) ------------------------------------------------------------------------------

@@ -40,7 +40,7 @@
 //! | [`offsets()`], [`Offsets::allocate`] | the exclusive sum of sizes, and one buffer for segments of these sizes: [`Offsets`], [`Allocation`] |
 //! | [`pack()`], [`expand()`] | segments gathered into one buffer, and the segment of each packed item: [`Pack`], [`Expand`] |
 //! | [`sort()`] | a stable sort of keys, keys with a payload, or source indices: [`Sort`] |
-//! | [`Sum`], [`Product`], [`Max`], [`Min`], [`BitAnd`], [`BitOr`], [`BitXor`], [`Last`] | the operators of the catalog, whose kernels are built in |
+//! | [`Sum`], [`Product`], [`Max`], [`Min`], [`BitAnd`], [`BitOr`], [`BitXor`], [`Last`] | the operators of the catalog, whose kernels a build can embed |
 //! | [`operators`] | ready-made operators: recurrences, automata, extremes with their indices, softmax, variance, segments |
 //! | [`element!`], [`operator!`], [`predicate!`] | elements, operators and predicates of your own; without the macros: [`Element`], [`Operator`], [`Predicate`], [`DeviceCode`] |
 //! | [`Source`], [`Destination`], [`Place`] | inputs and outputs: host slices and cudarc's buffers |

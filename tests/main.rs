@@ -1,4 +1,4 @@
-//! All integration tests are one binary, since each binary links the embedded kernels.
+//! All integration tests are one binary: it links in a fraction of the time of many.
 
 #[macro_use]
 #[path = "../src/catalog.rs"]

@@ -175,7 +175,7 @@ const fn unit_of<K: SortKey, V>() -> SortUnit {
     SortUnit { key: size_of::<K>(), kind: K::KIND, payload }
 }
 
-// ---- launches ----------------------------------------------------------------------------------------------------------------
+// ---- launches -----------------------------------------------------------------------------------
 
 /// The arguments of a sort.
 #[derive(Clone, Copy, Debug)]
