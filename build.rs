@@ -22,7 +22,7 @@ mod cuda {
             }
         )* };
     }
-    primitives! { scan with contract; compact with contract; offsets; segments; sort with contract; }
+    primitives! { scan with contract; compact with contract; offsets; segments with contract; sort with contract; }
 }
 
 use cuda::compact::unit::{Choice, Column, CompactUnit, FLOAT_RANGE, INTEGER_RANGE, SAME, SAME_HALVES, Test};
@@ -50,7 +50,7 @@ fn main() {
     for file in ["contract", "nvrtc", "tuning", "unit"] {
         println!("cargo::rerun-if-changed=src/cuda/{file}.rs");
     }
-    for primitive in ["scan", "compact", "sort"] {
+    for primitive in ["scan", "compact", "segments", "sort"] {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/contract.rs");
     }
     for primitive in ["scan", "compact", "offsets", "segments", "sort"] {
@@ -259,6 +259,7 @@ fn templates(out: &Path) -> Vec<(String, String)> {
     for (path, text) in [
         ("compact/contract.cuh", cuda::compact::contract::text()),
         ("scan/contract.cuh", cuda::scan::contract::text()),
+        ("segments/contract.cuh", cuda::segments::contract::text()),
         ("sort/contract.cuh", cuda::sort::contract::text()),
     ] {
         let file = out.join("contracts").join(path);

@@ -328,11 +328,11 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         countable::<I>(self.name, items.len())?;
         if let View::Host(from) = items {
             let (to, indices) = (output.host().as_mut_ptr(), indices.host().as_mut_ptr());
-            let room = output.len();
-            // SAFETY: a view of the items, and exclusively borrowed outputs of at least `room`
+            let capacity = output.len();
+            // SAFETY: a view of the items, and exclusively borrowed outputs of at least `capacity`
             // items.
             return unsafe {
-                self.host(from.len(), room, count.view_mut().host()).run::<T, X::Place, C>(
+                self.host(from.len(), capacity, count.view_mut().host()).run::<T, X::Place, C>(
                     &self.choice,
                     from.as_ptr(),
                     &mut [host::Column::array(from.as_ptr(), to), host::Column::indices(indices)],
@@ -426,11 +426,11 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
     {
         match (&items, &mut output) {
             (Some(View::Host(from)), ViewMut::Host(to)) => {
-                let (room, to) = (to.len(), to.as_mut_ptr());
-                // SAFETY: a view of the items, and exclusively borrowed outputs of at least `room`
+                let (capacity, to) = (to.len(), to.as_mut_ptr());
+                // SAFETY: a view of the items, and exclusively borrowed outputs of at least `capacity`
                 // items.
                 unsafe {
-                    self.host(from.len(), room, count.host()).run::<T, L, C>(
+                    self.host(from.len(), capacity, count.host()).run::<T, L, C>(
                         &self.choice,
                         from.as_ptr(),
                         &mut [host::Column::array(from.as_ptr(), to)],
@@ -469,11 +469,11 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
     {
         countable::<I>(self.name, items.len())?;
         if let View::Host(from) = items {
-            let (room, to) = (output.len(), output.host().as_mut_ptr());
-            // SAFETY: a view of the items, and exclusively borrowed outputs of at least `room`
+            let (capacity, to) = (output.len(), output.host().as_mut_ptr());
+            // SAFETY: a view of the items, and exclusively borrowed outputs of at least `capacity`
             // items.
             return unsafe {
-                self.host(from.len(), room, count.host()).run::<T, L, C>(
+                self.host(from.len(), capacity, count.host()).run::<T, L, C>(
                     &self.choice,
                     from.as_ptr(),
                     &mut [host::Column::indices(to)],
@@ -499,12 +499,12 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         long_enough(self.name, "the payload", payload.len(), items.len())?;
         long_enough(self.name, "the payload's output", payload_output.len(), output.len())?;
         if let View::Host(from) = items {
-            let (to, values, room) = (output.host().as_mut_ptr(), payload.host().as_ptr(), output.len());
+            let (to, values, capacity) = (output.host().as_mut_ptr(), payload.host().as_ptr(), output.len());
             let values_to = payload_output.host().as_mut_ptr();
             // SAFETY: views of the items and of as many payloads, and exclusively borrowed outputs
-            // of at least `room` items.
+            // of at least `capacity` items.
             return unsafe {
-                self.host(from.len(), room, count.host()).run::<T, L, C>(
+                self.host(from.len(), capacity, count.host()).run::<T, L, C>(
                     &self.choice,
                     from.as_ptr(),
                     &mut [host::Column::array(from.as_ptr(), to), host::Column::array(values, values_to)],
@@ -515,8 +515,8 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         self.device::<L, C::Items, Beside<V>>(Some(&items), columns, &mut count)
     }
 
-    fn host<'a>(&self, n: usize, room: usize, count: &'a mut [u64]) -> OnHost<'a> {
-        OnHost { primitive: self.name, n, complement: self.complement, append: self.append, room, count }
+    fn host<'a>(&self, n: usize, capacity: usize, count: &'a mut [u64]) -> OnHost<'a> {
+        OnHost { primitive: self.name, n, complement: self.complement, append: self.append, capacity, count }
     }
 
     fn device<'a, L: Place, A: ColumnKind, B: ColumnKind>(
@@ -531,7 +531,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
     {
         let first = columns[0].to[0].as_ref().expect("the first column has an output");
         let stream = self.site.stream().unwrap_or_else(|| items.map_or(first.home(), |items| items.home())).clone();
-        let n = items.map_or(first.room(), |items| items.length());
+        let n = items.map_or(first.capacity(), |items| items.length());
         let Compact { name, choice, complement, append, site, .. } = self;
         let call = OnDevice {
             primitive: name,

@@ -218,15 +218,15 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
         let (n, from) = (items.len(), items.as_ptr());
         self.choice.selectors(NAME, n)?;
         long_enough(NAME, "the count", count.len(), 1)?;
-        let rooms = [selected.len(), rejected.as_ref().map_or(n, |rejected| rejected.len())];
+        let capacities = [selected.len(), rejected.as_ref().map_or(n, |rejected| rejected.len())];
         // SAFETY: a view of the items; `selectors` has checked the lengths.
         let choice = unsafe { self.choice.on_host(from) };
         // The recorded items move, whatever the choice would select the next time.
-        let recorded = if rejected.is_none() || rooms.iter().any(|&room| room < n) {
+        let recorded = if rejected.is_none() || capacities.iter().any(|&capacity| capacity < n) {
             // SAFETY: as above.
             let (words, found) = unsafe { recorded(NAME, n, &choice, self.complement) }?;
-            long_enough(NAME, "the output of the selected items", rooms[0], found)?;
-            long_enough(NAME, "the output of the rejected items", rooms[1], n - found)?;
+            long_enough(NAME, "the output of the selected items", capacities[0], found)?;
+            long_enough(NAME, "the output of the rejected items", capacities[1], n - found)?;
             Some((words, found))
         } else {
             None

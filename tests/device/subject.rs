@@ -159,8 +159,8 @@ impl Join {
                  extern \"C\" __global__ void __launch_bounds__({warps} * WARP)
                  subject(Element *in, Element *out, u64 n, Carry, u32, void *memory, u32 tiles) {{
                      n -= 2;
-                     CompactCall call = {{n, in, out + n, {{n, n, n}}, memory, tiles, BEHIND}};
-                     Array<Element, true> items = {{in, {{out, out, out}}}};
+                     CompactCall call = {{n, in, out + n, {{n, n, n}}, memory, tiles, ONE_BUFFER}};
+                     Array<Element, true> items = {{{{in, {{{{out, out, out}}}}}}}};
                      partition_at_once<{warps}, {rows}, 3>(call, Choice(call, {{63, 62}}), items);
                  }}"
             ),

@@ -15,7 +15,8 @@ pub(crate) mod contract;
 mod plan;
 pub(crate) mod tuning;
 pub(crate) mod unit;
-use contract::{APPEND, BEHIND, COMPLEMENT, COMPLEMENT_SECOND, CompactCall};
+use contract::{APPEND, COMPLEMENT, COMPLEMENT_SECOND, CompactCall, ONE_BUFFER};
+pub(crate) use contract::{ArrayColumn, PartOutputs, TwoParameters};
 pub(crate) use plan::{CompactPlan, TogetherPlan};
 use tuning::COUNT_WARPS;
 use unit::{Choice, Column, CompactUnit, Test};
@@ -169,14 +170,6 @@ impl CompactProgram {
     }
 }
 
-/// A column in memory: its input, and the output of each part.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ColumnAt {
-    pub(crate) from: CUdeviceptr,
-    pub(crate) to: [CUdeviceptr; 3],
-}
-
 /// The arguments of a compaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CompactArguments {
@@ -185,17 +178,18 @@ pub(crate) struct CompactArguments {
     pub(crate) chosen: CUdeviceptr,
     /// The choice's parameters.
     pub(crate) parameters: *const c_void,
-    pub(crate) columns: [ColumnAt; 2],
-    /// Room for items, in each part.
-    pub(crate) room: [usize; 3],
+    pub(crate) columns: [ArrayColumn; 2],
+    /// The capacity of each part's output, in items.
+    pub(crate) capacity: [usize; 3],
     /// 64-bit integers: one, or two for three parts.
     pub(crate) count: CUdeviceptr,
     /// Whether the first predicate, and the second one, is complemented.
     pub(crate) complement: [bool; 2],
-    /// Whether `count` holds where the selected items begin, which compaction alone can have.
+    /// Whether `count` holds the index of the first selected item's output. Only a compaction has
+    /// this.
     pub(crate) append: bool,
-    /// Whether each part stands behind the one before: by one block, or by `launch_together`.
-    pub(crate) behind: bool,
+    /// Whether all parts of a partition go to one buffer: by one block, or by `launch_together`.
+    pub(crate) one_buffer: bool,
     /// `CompactPlan::words` bytes, zero.
     pub(crate) words: CUdeviceptr,
 }
@@ -207,7 +201,7 @@ impl CompactArguments {
     /// - `kernels` are those of the program, whose plan for `n` items this is, and the parameters
     ///   those of its choice.
     /// - What the choice looks at and the columns have `n` items each in the memory of the device,
-    ///   and room as said, valid until the stream is past the compaction; the outputs lie apart
+    ///   and outputs of the capacity, valid until the stream is past the compaction; the outputs lie apart
     ///   from all inputs, or an output is the column itself; so do the count and the words, which
     ///   nothing else uses meanwhile.
     /// - The stream's context is current.
@@ -273,22 +267,22 @@ impl CompactArguments {
             n: self.n as u64,
             chosen: self.chosen,
             count: self.count,
-            room: self.room.map(|room| room as u64),
+            capacity: self.capacity.map(|capacity| capacity as u64),
             memory: self.words,
             tiles: tiles as u32,
             flags: flag(self.complement[0], COMPLEMENT)
                 | flag(self.complement[1], COMPLEMENT_SECOND)
                 | flag(self.append, APPEND)
-                | flag(self.behind, BEHIND),
+                | flag(self.one_buffer, ONE_BUFFER),
         }
     }
 
     /// Column `k` as the kernels have it.
     fn column(&self, program: &CompactProgram, k: usize) -> *const c_void {
-        let at = &self.columns[k];
+        let column: &ArrayColumn = &self.columns[k];
         match program.unit.columns[k] {
-            Column::Staged | Column::Plain { .. } | Column::None => std::ptr::from_ref(at).cast(),
-            Column::Indices { .. } => at.to.as_ptr().cast(),
+            Column::Staged | Column::Plain { .. } | Column::None => std::ptr::from_ref(column).cast(),
+            Column::Indices { .. } => std::ptr::from_ref::<PartOutputs>(&column.outputs).cast(),
         }
     }
 }

@@ -6,8 +6,10 @@ use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::TypeId;
 use std::ffi::c_void;
 
+pub(crate) mod contract;
 pub(crate) mod tuning;
 pub(crate) mod unit;
+use contract::Ends;
 use tuning::{EXPAND, PACK, SegmentTile};
 use unit::segments_source;
 
@@ -42,16 +44,6 @@ pub(crate) fn load(device: usize) -> Result<&'static Kernels, Error> {
 
 fn is_wide<I: Index>() -> usize {
     usize::from(size_of::<I>() == 8)
-}
-
-/// `Ends` of `segments/segments.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct Ends {
-    offsets: CUdeviceptr,
-    n: u64,
-    room: u64,
-    unit: u32,
 }
 
 /// Blocks for so many segments and bytes, or outputs.
@@ -89,9 +81,9 @@ pub(crate) struct PackCall {
     /// Where each begins in the output, and where the last one ends.
     pub(crate) offsets: CUdeviceptr,
     pub(crate) n: usize,
-    /// The output, and for how many items it has room.
+    /// The output, and its capacity in items.
     pub(crate) output: CUdeviceptr,
-    pub(crate) room: usize,
+    pub(crate) capacity: usize,
 }
 
 impl PackCall {
@@ -111,8 +103,8 @@ impl PackCall {
         kernels: &Kernels,
         stream: CUstream,
     ) -> Result<(), Error> {
-        let PackCall { size, align, items, len, begins, offsets, n, output, room } = *self;
-        let ends = Ends { offsets, n: n as u64, room: room as u64, unit: size as u32 };
+        let PackCall { size, align, items, len, begins, offsets, n, output, capacity } = *self;
+        let ends = Ends { offsets, n: n as u64, capacity: capacity as u64, unit: size as u32 };
         let bytes = (len * size) as u64;
         let arguments: [*const c_void; 5] = [
             (&raw const ends).cast(),
@@ -121,7 +113,7 @@ impl PackCall {
             (&raw const bytes).cast(),
             (&raw const output).cast(),
         ];
-        let blocks = pack_blocks(primitive, n, room * size)?;
+        let blocks = pack_blocks(primitive, n, capacity * size)?;
         let kernel = 2 * is_wide::<O>() + usize::from(align >= 4);
         // SAFETY: the arguments are those of the kernels in segments/kernels.cuh; the rest is the caller's.
         unsafe { kernels.launch(kernel, blocks, 32 * PACK.warps as u32, stream, &arguments) }
@@ -137,8 +129,8 @@ pub(crate) struct ExpandCall {
     /// The segment of each output, and which of it; this may be null.
     pub(crate) segments: CUdeviceptr,
     pub(crate) positions: CUdeviceptr,
-    /// For how many outputs there is room.
-    pub(crate) room: usize,
+    /// The capacity of both, in outputs.
+    pub(crate) capacity: usize,
 }
 
 impl ExpandCall {
@@ -155,11 +147,11 @@ impl ExpandCall {
         kernels: &Kernels,
         stream: CUstream,
     ) -> Result<(), Error> {
-        let ExpandCall { offsets, n, segments, positions, room } = *self;
-        let ends = Ends { offsets, n: n as u64, room: room as u64, unit: 1 };
+        let ExpandCall { offsets, n, segments, positions, capacity } = *self;
+        let ends = Ends { offsets, n: n as u64, capacity: capacity as u64, unit: 1 };
         let arguments: [*const c_void; 3] =
             [(&raw const ends).cast(), (&raw const segments).cast(), (&raw const positions).cast()];
-        let blocks = blocks(primitive, n, room, EXPAND)?;
+        let blocks = blocks(primitive, n, capacity, EXPAND)?;
         let kernel = 4 + 2 * is_wide::<O>() + is_wide::<I>();
         // SAFETY: the arguments are those of the kernels in segments/kernels.cuh; the rest is the caller's.
         unsafe { kernels.launch(kernel, blocks, 32 * EXPAND.warps as u32, stream, &arguments) }
