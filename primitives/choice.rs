@@ -372,7 +372,7 @@ impl<'a> OnDevice<'a> {
         guards.push(count_guard);
         let (words, scratch) = together.map_or((plan.words, 0), |together| (together.words, together.scratch));
         submit.with_memory(workspace, words, scratch, |words, scratch| {
-            let call = CompactArguments {
+            let arguments = CompactArguments {
                 n,
                 chosen,
                 parameters,
@@ -392,8 +392,10 @@ impl<'a> OnDevice<'a> {
             // `begin`.
             unsafe {
                 match together {
-                    Some(together) => call.launch_together(&program, &together, kernels, stream.cu_stream(), scratch),
-                    None => call.launch(&program, &plan, kernels, stream.cu_stream()),
+                    Some(together) => {
+                        arguments.launch_together(&program, &together, kernels, stream.cu_stream(), scratch)
+                    }
+                    None => arguments.launch(&program, &plan, kernels, stream.cu_stream()),
                 }
             }
         })

@@ -2,7 +2,7 @@
 
 use super::choice::{Buffer, BufferMut, Index, countable, long_enough};
 use crate::cpu::{self, segments as host};
-use crate::cuda::segments::{self, ExpandCall};
+use crate::cuda::segments::{self, ExpandArguments};
 use crate::memory::{View, ViewMut, part_to_host};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
@@ -200,9 +200,9 @@ impl<O: Index, W> Expand<O, W> {
             }
             None => (0, None),
         };
-        let call = ExpandCall { offsets, n, segments, positions, capacity };
-        // SAFETY: all buffers lie on this device, as long as the call says, kept by the guards;
+        let arguments = ExpandArguments { offsets, n, segments, positions, capacity };
+        // SAFETY: all buffers lie on this device, as long as the arguments say, kept by the guards;
         // outputs are borrowed exclusively; the stream's context was bound by `begin`.
-        unsafe { call.launch::<O, I>(NAME, kernels, stream.cu_stream()) }
+        unsafe { arguments.launch::<O, I>(NAME, kernels, stream.cu_stream()) }
     }
 }

@@ -40,7 +40,7 @@ pub use driver::context;
 pub use library::Kernels;
 #[cfg(test)]
 pub(crate) use library::compile_all;
-pub(crate) use scan::{Call, Plan, ScanProgram, load, loaded};
+pub(crate) use scan::{Plan, ScanArguments, ScanProgram, load, loaded};
 pub(crate) use sort::KeyKind;
 #[doc(hidden)]
 pub use unit::Field;

@@ -67,9 +67,9 @@ pub(crate) fn pack_blocks(primitive: &'static str, n: usize, bytes: usize) -> Re
     blocks(primitive, n, bytes, PACK)
 }
 
-/// Segments that are packed.
+/// The arguments of a launch that packs segments.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PackCall {
+pub(crate) struct PackArguments {
     /// Bytes of an item, and what it is aligned to.
     pub(crate) size: usize,
     pub(crate) align: usize,
@@ -86,7 +86,7 @@ pub(crate) struct PackCall {
     pub(crate) capacity: usize,
 }
 
-impl PackCall {
+impl PackArguments {
     /// Launches it, for offsets of type `O`. Does not wait.
     ///
     /// # Errors
@@ -103,7 +103,7 @@ impl PackCall {
         kernels: &Kernels,
         stream: CUstream,
     ) -> Result<(), Error> {
-        let PackCall { size, align, items, len, begins, offsets, n, output, capacity } = *self;
+        let PackArguments { size, align, items, len, begins, offsets, n, output, capacity } = *self;
         let ends = Ends { offsets, n: n as u64, capacity: capacity as u64, unit: size as u32 };
         let bytes = (len * size) as u64;
         let arguments: [*const c_void; 5] = [
@@ -120,9 +120,9 @@ impl PackCall {
     }
 }
 
-/// Outputs that are led back to their segments.
+/// The arguments of a launch that maps outputs back to their segments.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ExpandCall {
+pub(crate) struct ExpandArguments {
     /// Where each of `n` segments begins in the output, and where the last one ends.
     pub(crate) offsets: CUdeviceptr,
     pub(crate) n: usize,
@@ -133,21 +133,21 @@ pub(crate) struct ExpandCall {
     pub(crate) capacity: usize,
 }
 
-impl ExpandCall {
+impl ExpandArguments {
     /// Launches it, for offsets of type `O` and indices of type `I`. Does not wait.
     ///
     /// # Errors
     /// [`Error::TooLong`], [`Error::Driver`].
     ///
     /// # Safety
-    /// As for [`PackCall::launch`].
+    /// As for [`PackArguments::launch`].
     pub(crate) unsafe fn launch<O: Index, I: Index>(
         &self,
         primitive: &'static str,
         kernels: &Kernels,
         stream: CUstream,
     ) -> Result<(), Error> {
-        let ExpandCall { offsets, n, segments, positions, capacity } = *self;
+        let ExpandArguments { offsets, n, segments, positions, capacity } = *self;
         let ends = Ends { offsets, n: n as u64, capacity: capacity as u64, unit: 1 };
         let arguments: [*const c_void; 3] =
             [(&raw const ends).cast(), (&raw const segments).cast(), (&raw const positions).cast()];
