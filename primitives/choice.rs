@@ -2,8 +2,8 @@
 
 use crate::cpu::{self, compact as host};
 use crate::cuda::{
-    self, ArrayColumn, Beside, ChoiceKind, ColumnKind, CompactArguments, CompactProgram, KeepBits, KeepDistinct,
-    KeepFlags, KeepItems, PartOutputs, Staged,
+    self, ArrayColumn, BitsKind, ChoiceKind, ColumnKind, CompactArguments, CompactProgram, DistinctKind, FlagsKind,
+    PartOutputs, Payload, PredicateKind, Staged,
 };
 use crate::memory::{View, ViewMut, zeros_on_host};
 use crate::submit::Submit;
@@ -171,7 +171,7 @@ impl<T> BufferMut for ViewMut<'_, T> {
 }
 
 impl<T: Element, P: Predicate<T>, L: Place> Chosen<T, L> for ByPredicate<P> {
-    type Kind = KeepItems<T, P>;
+    type Kind = PredicateKind<T, P>;
     type Items = Staged;
     type Parameters = P::Parameters;
     fn parameters(&self) -> P::Parameters {
@@ -190,7 +190,7 @@ impl<T: Element, P: Predicate<T>, L: Place> Chosen<T, L> for ByPredicate<P> {
 }
 
 impl<T: Ordered, L: Place> Chosen<T, L> for Changes {
-    type Kind = KeepDistinct<T>;
+    type Kind = DistinctKind<T>;
     type Items = Staged;
     type Parameters = u8;
     fn parameters(&self) -> u8 {
@@ -205,8 +205,8 @@ impl<T: Ordered, L: Place> Chosen<T, L> for Changes {
 }
 
 impl<T: Pod, L: Place> Chosen<T, L> for ByFlags<'_, L> {
-    type Kind = KeepFlags;
-    type Items = Beside<T>;
+    type Kind = FlagsKind;
+    type Items = Payload<T>;
     type Parameters = u8;
     fn parameters(&self) -> u8 {
         0
@@ -221,8 +221,8 @@ impl<T: Pod, L: Place> Chosen<T, L> for ByFlags<'_, L> {
 }
 
 impl<T: Pod, L: Place, W: Word> Chosen<T, L> for ByBits<'_, W, L> {
-    type Kind = KeepBits;
-    type Items = Beside<T>;
+    type Kind = BitsKind;
+    type Items = Payload<T>;
     type Parameters = u8;
     fn parameters(&self) -> u8 {
         0
@@ -317,7 +317,7 @@ impl<'a> OnDevice<'a> {
     /// `parameters` are the choice's, and what it reads is long enough for `n` items.
     pub(super) unsafe fn submit(self, program: CompactProgram, parameters: *const c_void) -> Result<(), Error> {
         let OnDevice { primitive, stream, n, complement, append, chosen, mut columns, count, workspace } = self;
-        let parts = program.ways();
+        let parts = program.parts();
         let counted = if parts == 3 { 2 } else { 1 };
         long_enough(primitive, "the count", count.capacity(), counted)?;
         let submit = Submit::new(primitive, &stream);
@@ -346,8 +346,8 @@ impl<'a> OnDevice<'a> {
         // In one buffer a part begins where the part before it ends, which is known only when all
         // items are counted. One block knows it in time; more blocks take a partition of their own.
         let one_buffer = parts > 1 && columns[0].to[parts - 1].is_none();
-        let together = (one_buffer && !plan.is_one_block())
-            .then(|| program.together(primitive, program.at_once(kernels)?, n))
+        let one_buffer_plan = (one_buffer && !plan.is_one_block())
+            .then(|| program.one_buffer_plan(primitive, program.resident_tiles(kernels)?, n))
             .transpose()?;
 
         // The guards order the work against other streams; they live until it is launched.
@@ -370,7 +370,7 @@ impl<'a> OnDevice<'a> {
         }
         let (count, count_guard) = count.address(&stream);
         guards.push(count_guard);
-        let (words, scratch) = together.map_or((plan.words, 0), |together| (together.words, together.scratch));
+        let (words, scratch) = one_buffer_plan.map_or((plan.words, 0), |plan| (plan.words, plan.scratch));
         submit.with_memory(workspace, words, scratch, |words, scratch| {
             let arguments = CompactArguments {
                 n,
@@ -391,10 +391,8 @@ impl<'a> OnDevice<'a> {
             // large as the plan asks for, the words zero; the stream's context was bound by
             // `begin`.
             unsafe {
-                match together {
-                    Some(together) => {
-                        arguments.launch_together(&program, &together, kernels, stream.cu_stream(), scratch)
-                    }
+                match one_buffer_plan {
+                    Some(plan) => arguments.launch_one_buffer(&program, &plan, kernels, stream.cu_stream(), scratch),
                     None => arguments.launch(&program, &plan, kernels, stream.cu_stream()),
                 }
             }

@@ -5,7 +5,7 @@ use super::choice::{
     choice_methods, countable, long_enough,
 };
 use crate::cpu::compact as host;
-use crate::cuda::{Beside, ColumnKind, CompactProgram, Nothing, Places};
+use crate::cuda::{ColumnKind, CompactProgram, NoColumn, Payload, SourceIndices};
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
@@ -148,7 +148,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, Nothing>(self.name, n, workspace, 1)
+        prepare::<T, C, C::Items, NoColumn>(self.name, n, workspace, 1)
     }
 
     /// [`prepare`](Compact::prepare) for [`run_pairs_into`](Compact::run_pairs_into) with a payload
@@ -157,7 +157,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
     pub fn prepare_pairs<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, Beside<V>>(self.name, n, workspace, 1)
+        prepare::<T, C, C::Items, Payload<V>>(self.name, n, workspace, 1)
     }
 
     /// [`prepare`](Compact::prepare) for [`run_with_indices_into`](Compact::run_with_indices_into).
@@ -165,7 +165,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
     pub fn prepare_with_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, Places<I>>(self.name, n, workspace, 1)
+        prepare::<T, C, C::Items, SourceIndices<I>>(self.name, n, workspace, 1)
     }
 
     /// [`prepare`](Compact::prepare) for [`indices_into`](Compact::indices_into).
@@ -173,7 +173,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
     pub fn prepare_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, Places<I>, Nothing>(self.name, n, workspace, 1)
+        prepare::<T, C, SourceIndices<I>, NoColumn>(self.name, n, workspace, 1)
     }
 }
 
@@ -340,7 +340,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
             };
         }
         let columns = [Moving::to(Some(&items), &mut output), Moving::to(None, &mut indices)];
-        self.device::<X::Place, C::Items, Places<I>>(Some(&items), columns, &mut count.view_mut())
+        self.device::<X::Place, C::Items, SourceIndices<I>>(Some(&items), columns, &mut count.view_mut())
     }
 
     /// Returns the selected items, and the payload of each, in new memory of exactly that length.
@@ -452,7 +452,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
             _ => {
                 let from = items.as_ref().map(|items| items as &dyn Buffer);
                 let columns = [Moving::to(from, &mut output), Moving::nothing()];
-                self.device::<L, C::Items, Nothing>(from, columns, &mut count)
+                self.device::<L, C::Items, NoColumn>(from, columns, &mut count)
             }
         }
     }
@@ -481,7 +481,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
             };
         }
         let columns = [Moving::to(None, &mut output), Moving::nothing()];
-        self.device::<L, Places<I>, Nothing>(Some(&items), columns, &mut count)
+        self.device::<L, SourceIndices<I>, NoColumn>(Some(&items), columns, &mut count)
     }
 
     fn dispatch_pairs<L: Place, V: Pod + Send + Sync>(
@@ -512,7 +512,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
             };
         }
         let columns = [Moving::to(Some(&items), &mut output), Moving::to(Some(&payload), &mut payload_output)];
-        self.device::<L, C::Items, Beside<V>>(Some(&items), columns, &mut count)
+        self.device::<L, C::Items, Payload<V>>(Some(&items), columns, &mut count)
     }
 
     fn host<'a>(&self, n: usize, capacity: usize, count: &'a mut [u64]) -> OnHost<'a> {

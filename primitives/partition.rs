@@ -6,7 +6,7 @@ use super::choice::{
 };
 use super::compact::prepare;
 use crate::cpu::compact as host;
-use crate::cuda::Nothing;
+use crate::cuda::NoColumn;
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::{Destination, Device, Element, Error, Not, Place, Predicate, Source, Workspace};
@@ -90,7 +90,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Partition<T, C, S> {
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, Nothing>(NAME, n, workspace, 2)
+        prepare::<T, C, C::Items, NoColumn>(NAME, n, workspace, 2)
     }
 }
 
@@ -202,7 +202,7 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
             count: &mut count,
             workspace: self.site.take_workspace(),
         };
-        call.run::<T, L, C, C::Items, Nothing>(&self.choice, 2)
+        call.run::<T, L, C, C::Items, NoColumn>(&self.choice, 2)
     }
 
     fn on_host<L: Place>(

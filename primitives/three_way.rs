@@ -3,7 +3,7 @@
 use super::choice::{Buffer, BufferMut, ByPredicate, Moving, OnDevice, long_enough, recorded};
 use super::partition::Partition;
 use crate::cpu::compact as host;
-use crate::cuda::{CompactProgram, KeepEither, Nothing, Staged, TwoParameters};
+use crate::cuda::{CompactProgram, NoColumn, Staged, TwoParameters, TwoPredicatesKind};
 use crate::memory::{View, ViewMut, zeros_on_host};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
@@ -65,7 +65,7 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
     }
 
     fn program() -> CompactProgram {
-        CompactProgram::new::<KeepEither<T, P, Q>, Staged, Nothing>(3)
+        CompactProgram::new::<TwoPredicatesKind<T, P, Q>, Staged, NoColumn>(3)
     }
 
     // ---- running

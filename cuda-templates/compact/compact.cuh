@@ -202,7 +202,7 @@ template <class Item, class Use> __device__ inline void each_item(const Item *fr
 // that it finds of each part but the last to `own`. A complement flag inverts a test.
 
 // Items that pass a test.
-template <class Test> struct ByItems {
+template <class Test> struct ByPredicate {
     typedef typename Test::Item Item;
     typedef typename Test::Parameters Parameters;
     static constexpr u32 STAGED = sizeof(Item);
@@ -210,7 +210,7 @@ template <class Test> struct ByItems {
     u64 n;
     Test test;
 
-    __device__ ByItems(const CompactCall &call, const Parameters &p) : items((const Item *)call.chosen), n(call.n), test{p} {}
+    __device__ ByPredicate(const CompactCall &call, const Parameters &p) : items((const Item *)call.chosen), n(call.n), test{p} {}
 
     template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const { prefetch_column<ITEMS>(items, n, first, lane); }
 
@@ -228,11 +228,11 @@ template <class Test> struct ByItems {
 };
 
 // Three parts: items that pass a first test, others that pass a second test, the rest.
-template <class First, class Second> struct ByEither : ByItems<First> {
+template <class First, class Second> struct ByTwoPredicates : ByPredicate<First> {
     typedef TwoParameters<typename First::Parameters, typename Second::Parameters> Parameters;
     Second second;
 
-    __device__ ByEither(const CompactCall &call, const Parameters &p) : ByItems<First>(call, p.first), second{p.second} {}
+    __device__ ByTwoPredicates(const CompactCall &call, const Parameters &p) : ByPredicate<First>(call, p.first), second{p.second} {}
 
     template <class Rows> __device__ void choose_second(Rows &rows, const Vector *stage, u32 lane) const {
         const typename Second::Item *staged = (const typename Second::Item *)stage;

@@ -32,8 +32,8 @@ mod unit;
 
 pub(crate) use compact::unit::{FLOAT_RANGE, INTEGER_RANGE, SAME, SAME_HALVES};
 pub(crate) use compact::{
-    ArrayColumn, Beside, ChoiceKind, ColumnKind, CompactArguments, CompactProgram, KeepBits, KeepDistinct, KeepEither,
-    KeepFlags, KeepItems, Nothing, PartOutputs, Places, Staged, TwoParameters,
+    ArrayColumn, BitsKind, ChoiceKind, ColumnKind, CompactArguments, CompactProgram, DistinctKind, FlagsKind, NoColumn,
+    PartOutputs, Payload, PredicateKind, SourceIndices, Staged, TwoParameters, TwoPredicatesKind,
 };
 pub(crate) use driver::check;
 pub use driver::context;

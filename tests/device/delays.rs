@@ -11,7 +11,7 @@ const JOINS: [Join; 6] = [
     Join::LookBack { warps: 4, vectors: 11 },
     Join::Chained { warps: 4, vectors: 11 },
     Join::Columns,
-    Join::Meeting { warps: 4, rows: 4 },
+    Join::Cooperative { warps: 4, rows: 4 },
 ];
 
 /// The same bits with every seed as without pauses; `check` is given the first.

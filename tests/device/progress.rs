@@ -142,7 +142,7 @@ impl Partition {
     #[track_caller]
     fn ends_well(&self) {
         let n = self.items.len();
-        assert!(ends(&self.stream), "{n} items never found room");
+        assert!(ends(&self.stream), "the partition of {n} items never ended");
         let (mut expected, others): (Vec<u32>, Vec<u32>) = self.items.iter().partition(|x| **x > Self::ABOVE);
         assert_eq!(self.stream.clone_dtoh(&self.count).unwrap(), [expected.len() as u64], "{n}");
         expected.extend(others);
@@ -150,10 +150,10 @@ impl Partition {
     }
 }
 
-/// Two at the same time, most of a large card each: nothing refuses them, the calls return, and when there is room they end.
+/// Two at the same time, most of a large card each: nothing refuses them, the calls return, and they end when the device is free.
 #[test]
-fn tiles_that_meet_wait_for_room() {
-    if !is_alone(tiles_that_meet_wait_for_room) {
+fn cooperative_tiles_wait_until_the_device_is_free() {
+    if !is_alone(cooperative_tiles_wait_until_the_device_is_free) {
         return;
     }
     let Some(context) = context() else { return };
