@@ -27,7 +27,7 @@ mod cuda {
             }
         )* };
     }
-    primitives! { scan with contract; compact with contract; offsets; segments; sort with contract; }
+    primitives! { scan with contract; compact with contract; offsets; segments with contract; sort with contract; }
 }
 
 use cuda::cache::Cache;
@@ -56,7 +56,7 @@ fn main() {
     for file in ["cache", "contract", "image", "nvrtc", "tuning", "unit"] {
         println!("cargo::rerun-if-changed=src/cuda/{file}.rs");
     }
-    for primitive in ["scan", "compact", "sort"] {
+    for primitive in ["scan", "compact", "segments", "sort"] {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/contract.rs");
     }
     for primitive in ["scan", "compact", "offsets", "segments", "sort"] {
@@ -223,9 +223,9 @@ fn units() -> Vec<CatalogUnit> {
 /// Adds the units of compaction and partition: by comparisons, flags, bits and of equal neighbours,
 /// for every size.
 fn compactions(add_unit: &mut impl FnMut(String, UnitKey, String)) {
-    let mut add = |name: String, choice: Choice, columns: [Column; 2], ways: usize| {
-        let kind = if ways == 1 { "compact" } else { "partition" };
-        let unit = CompactUnit { choice, columns, ways };
+    let mut add = |name: String, choice: Choice, columns: [Column; 2], parts: usize| {
+        let kind = if parts == 1 { "compact" } else { "partition" };
+        let unit = CompactUnit { choice, columns, parts };
         add_unit(unit.source(), unit.key(), format!("{kind} {name}"));
     };
     let (first, nothing) = (Column::Staged, Column::None);
@@ -241,9 +241,9 @@ fn compactions(add_unit: &mut impl FnMut(String, UnitKey, String)) {
         };
         let by_range = [("integers", INTEGER_RANGE), ("floats", FLOAT_RANGE)];
         for (what, keeps) in by_range.into_iter().take(if floats.is_empty() { 1 } else { 2 }) {
-            for ways in [1, 2] {
+            for parts in [1, 2] {
                 let name = format!("{what} of {size} bytes by a range");
-                add(name, Choice::Items(Test { item, parameters, keeps }, None), [first, nothing], ways);
+                add(name, Choice::Items(Test { item, parameters, keeps }, None), [first, nothing], parts);
             }
         }
         add(format!("equal integers of {size} bytes"), Choice::Distinct { item, same: SAME }, [first, nothing], 1);
@@ -302,6 +302,7 @@ fn templates(out: &Path) -> Vec<(String, String)> {
     for (path, text) in [
         ("compact/contract.cuh", cuda::compact::contract::text()),
         ("scan/contract.cuh", cuda::scan::contract::text()),
+        ("segments/contract.cuh", cuda::segments::contract::text()),
         ("sort/contract.cuh", cuda::sort::contract::text()),
     ] {
         // As files for a reader and for other compilers.

@@ -2,8 +2,8 @@
 
 use crate::cpu::{self, compact as host};
 use crate::cuda::{
-    self, Beside, ChoiceKind, ColumnAt, ColumnKind, CompactArguments, CompactProgram, KeepBits, KeepDistinct,
-    KeepFlags, KeepItems, Staged,
+    self, ArrayColumn, BitsKind, ChoiceKind, ColumnKind, CompactArguments, CompactProgram, DistinctKind, FlagsKind,
+    PartOutputs, Payload, PredicateKind, Staged,
 };
 use crate::memory::{View, ViewMut, zeros_on_host};
 use crate::submit::Submit;
@@ -149,7 +149,7 @@ impl<T> Buffer for View<'_, T> {
 /// A buffer on the device that is written, of any item type.
 pub(super) trait BufferMut {
     fn home(&self) -> &Arc<CudaStream>;
-    fn room(&self) -> usize;
+    fn capacity(&self) -> usize;
     fn address<'a>(&'a mut self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>);
 }
 impl<T> BufferMut for ViewMut<'_, T> {
@@ -159,7 +159,7 @@ impl<T> BufferMut for ViewMut<'_, T> {
             ViewMut::Host(_) => unreachable!("the types agree on the place"),
         }
     }
-    fn room(&self) -> usize {
+    fn capacity(&self) -> usize {
         self.len()
     }
     fn address<'a>(&'a mut self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
@@ -171,7 +171,7 @@ impl<T> BufferMut for ViewMut<'_, T> {
 }
 
 impl<T: Element, P: Predicate<T>, L: Place> Chosen<T, L> for ByPredicate<P> {
-    type Kind = KeepItems<T, P>;
+    type Kind = PredicateKind<T, P>;
     type Items = Staged;
     type Parameters = P::Parameters;
     fn parameters(&self) -> P::Parameters {
@@ -190,7 +190,7 @@ impl<T: Element, P: Predicate<T>, L: Place> Chosen<T, L> for ByPredicate<P> {
 }
 
 impl<T: Ordered, L: Place> Chosen<T, L> for Changes {
-    type Kind = KeepDistinct<T>;
+    type Kind = DistinctKind<T>;
     type Items = Staged;
     type Parameters = u8;
     fn parameters(&self) -> u8 {
@@ -205,8 +205,8 @@ impl<T: Ordered, L: Place> Chosen<T, L> for Changes {
 }
 
 impl<T: Pod, L: Place> Chosen<T, L> for ByFlags<'_, L> {
-    type Kind = KeepFlags;
-    type Items = Beside<T>;
+    type Kind = FlagsKind;
+    type Items = Payload<T>;
     type Parameters = u8;
     fn parameters(&self) -> u8 {
         0
@@ -221,8 +221,8 @@ impl<T: Pod, L: Place> Chosen<T, L> for ByFlags<'_, L> {
 }
 
 impl<T: Pod, L: Place, W: Word> Chosen<T, L> for ByBits<'_, W, L> {
-    type Kind = KeepBits;
-    type Items = Beside<T>;
+    type Kind = BitsKind;
+    type Items = Payload<T>;
     type Parameters = u8;
     fn parameters(&self) -> u8 {
         0
@@ -317,9 +317,9 @@ impl<'a> OnDevice<'a> {
     /// `parameters` are the choice's, and what it reads is long enough for `n` items.
     pub(super) unsafe fn submit(self, program: CompactProgram, parameters: *const c_void) -> Result<(), Error> {
         let OnDevice { primitive, stream, n, complement, append, chosen, mut columns, count, workspace } = self;
-        let parts = program.ways();
+        let parts = program.parts();
         let counted = if parts == 3 { 2 } else { 1 };
-        long_enough(primitive, "the count", count.room(), counted)?;
+        long_enough(primitive, "the count", count.capacity(), counted)?;
         let submit = Submit::new(primitive, &stream);
         for source in columns.iter().filter_map(|column| column.from).chain(chosen) {
             submit.uses("an input", source.home())?;
@@ -346,16 +346,16 @@ impl<'a> OnDevice<'a> {
         // In one buffer a part begins where the part before it ends, which is known only when all
         // items are counted. One block knows it in time; more blocks take a partition of their own.
         let one_buffer = parts > 1 && columns[0].to[parts - 1].is_none();
-        let together = (one_buffer && !plan.is_one_block())
-            .then(|| program.together(primitive, program.at_once(kernels)?, n))
+        let one_buffer_plan = (one_buffer && !plan.is_one_block())
+            .then(|| program.one_buffer_plan(primitive, program.resident_tiles(kernels)?, n))
             .transpose()?;
 
         // The guards order the work against other streams; they live until it is launched.
         let mut guards = Vec::with_capacity(8);
         let in_place = columns[0].from.is_none();
-        let (mut at, mut room) = addresses(&mut columns, &stream, &mut guards);
+        let (mut at, mut capacity) = addresses(&mut columns, &stream, &mut guards);
         if one_buffer {
-            room = [room[0]; 3];
+            capacity = [capacity[0]; 3];
         }
         let chosen = match chosen {
             Some(chosen) => {
@@ -363,52 +363,52 @@ impl<'a> OnDevice<'a> {
                 guards.push(guard);
                 address
             }
-            None => at[0].to[0],
+            None => at[0].outputs.to[0],
         };
         if in_place {
-            at[0].from = at[0].to[0];
+            at[0].from = at[0].outputs.to[0];
         }
         let (count, count_guard) = count.address(&stream);
         guards.push(count_guard);
-        let (words, scratch) = together.map_or((plan.words, 0), |together| (together.words, together.scratch));
+        let (words, scratch) = one_buffer_plan.map_or((plan.words, 0), |plan| (plan.words, plan.scratch));
         submit.with_memory(workspace, words, scratch, |words, scratch| {
-            let call = CompactArguments {
+            let arguments = CompactArguments {
                 n,
                 chosen,
                 parameters,
                 columns: at,
-                room,
+                capacity,
                 count,
                 complement,
                 append,
-                behind: one_buffer,
+                one_buffer,
                 words,
             };
             // SAFETY: the kernels are those of the plan, which is for n items; selectors and inputs
-            // have n items each on this device, outputs have `room`, by their types and lengths,
+            // have n items each on this device, outputs have the capacity, by their types and lengths,
             // and the guards keep them; outputs are borrowed exclusively, so they overlap nothing,
             // or are the first column in place; words and scratch memory are the workspace's, as
             // large as the plan asks for, the words zero; the stream's context was bound by
             // `begin`.
             unsafe {
-                match together {
-                    Some(together) => call.launch_together(&program, &together, kernels, stream.cu_stream(), scratch),
-                    None => call.launch(&program, &plan, kernels, stream.cu_stream()),
+                match one_buffer_plan {
+                    Some(plan) => arguments.launch_one_buffer(&program, &plan, kernels, stream.cu_stream(), scratch),
+                    None => arguments.launch(&program, &plan, kernels, stream.cu_stream()),
                 }
             }
         })
     }
 }
 
-/// The addresses of the columns, and the room of each part: the shortest of its outputs. A part
+/// The addresses of the columns, and the capacity of each part: the shortest of its outputs. A part
 /// without an output gets the address of the first part's.
 fn addresses<'a>(
     columns: &'a mut [Moving<'_>; 2],
     stream: &'a CudaStream,
     guards: &mut Vec<SyncOnDrop<'a>>,
-) -> ([ColumnAt; 2], [usize; 3]) {
-    let mut at = [ColumnAt::default(); 2];
-    let mut room = [usize::MAX; 3];
+) -> ([ArrayColumn; 2], [usize; 3]) {
+    let mut at = [ArrayColumn { from: 0, outputs: PartOutputs { to: [0; 3] } }; 2];
+    let mut capacity = [usize::MAX; 3];
     for (column, at) in columns.iter_mut().zip(&mut at) {
         if let Some(from) = column.from {
             let (address, guard) = from.address(stream);
@@ -417,16 +417,16 @@ fn addresses<'a>(
         }
         for (part, to) in column.to.iter_mut().enumerate() {
             let Some(to) = to else {
-                at.to[part] = at.to[0];
+                at.outputs.to[part] = at.outputs.to[0];
                 continue;
             };
-            room[part] = room[part].min(to.room());
+            capacity[part] = capacity[part].min(to.capacity());
             let (address, guard) = to.address(stream);
             guards.push(guard);
-            at.to[part] = address;
+            at.outputs.to[part] = address;
         }
     }
-    (at, room)
+    (at, capacity)
 }
 
 // ---- on the host
@@ -456,8 +456,8 @@ pub(super) struct OnHost<'a> {
     pub(super) n: usize,
     pub(super) complement: bool,
     pub(super) append: bool,
-    /// Items that the output holds.
-    pub(super) room: usize,
+    /// The output's capacity, in items.
+    pub(super) capacity: usize,
     pub(super) count: &'a mut [u64],
 }
 
@@ -466,7 +466,7 @@ impl OnHost<'_> {
     ///
     /// # Safety
     /// - `items` has `n` items, and nothing writes them during the call.
-    /// - Every column's output has `room` items from where it begins, and nothing else uses them.
+    /// - Every column's output has `capacity` items from where it begins, and nothing else uses them.
     pub(super) unsafe fn run<T, L, C>(
         self,
         choice: &C,
@@ -486,16 +486,16 @@ impl OnHost<'_> {
     /// # Safety
     /// As for `run`, for the items that the choice reads.
     unsafe fn run_by(self, choice: &dyn host::Choice, columns: &mut [host::Column]) -> Result<(), Error> {
-        let OnHost { primitive, n, complement, append, room, count } = self;
+        let OnHost { primitive, n, complement, append, capacity, count } = self;
         long_enough(primitive, "the count", count.len(), 1)?;
         let from = if append { usize::try_from(count[0]).unwrap_or(usize::MAX) } else { 0 };
         for column in columns.iter_mut() {
-            *column = column.at_place(from.min(room));
+            *column = column.at_place(from.min(capacity));
         }
-        let selected = if room.saturating_sub(from) < n || from > room {
+        let selected = if capacity.saturating_sub(from) < n || from > capacity {
             // SAFETY: the caller's.
             let (words, selected) = unsafe { recorded(primitive, n, choice, complement) }?;
-            long_enough(primitive, "the output", room, from.saturating_add(selected))?;
+            long_enough(primitive, "the output", capacity, from.saturating_add(selected))?;
             // SAFETY: there is room for the recorded items, whatever the choice would select now.
             unsafe { host::compact(n, &host::ByWords { words: words.as_ptr() }, false, columns, &[]) }
         } else {

@@ -5,7 +5,7 @@ use super::choice::{
     choice_methods, countable, long_enough,
 };
 use crate::cpu::compact as host;
-use crate::cuda::{Beside, ColumnKind, CompactProgram, Nothing, Places};
+use crate::cuda::{ColumnKind, CompactProgram, NoColumn, Payload, SourceIndices};
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
@@ -148,7 +148,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, Nothing, 1>(self.name, n, workspace)
+        prepare::<T, C, C::Items, NoColumn, 1>(self.name, n, workspace)
     }
 
     /// [`prepare`](Compact::prepare) for [`run_pairs_into`](Compact::run_pairs_into) with a payload
@@ -157,7 +157,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
     pub fn prepare_pairs<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, Beside<V>, 1>(self.name, n, workspace)
+        prepare::<T, C, C::Items, Payload<V>, 1>(self.name, n, workspace)
     }
 
     /// [`prepare`](Compact::prepare) for [`run_with_indices_into`](Compact::run_with_indices_into).
@@ -165,7 +165,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
     pub fn prepare_with_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, Places<I>, 1>(self.name, n, workspace)
+        prepare::<T, C, C::Items, SourceIndices<I>, 1>(self.name, n, workspace)
     }
 
     /// [`prepare`](Compact::prepare) for [`indices_into`](Compact::indices_into).
@@ -173,7 +173,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
     pub fn prepare_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, Places<I>, Nothing, 1>(self.name, n, workspace)
+        prepare::<T, C, SourceIndices<I>, NoColumn, 1>(self.name, n, workspace)
     }
 }
 
@@ -327,11 +327,11 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         countable::<I>(self.name, items.len())?;
         if let View::Host(from) = items {
             let (to, indices) = (output.host().as_mut_ptr(), indices.host().as_mut_ptr());
-            let room = output.len();
-            // SAFETY: a view of the items, and exclusively borrowed outputs of at least `room`
+            let capacity = output.len();
+            // SAFETY: a view of the items, and exclusively borrowed outputs of at least `capacity`
             // items.
             return unsafe {
-                self.host(from.len(), room, count.view_mut().host()).run::<T, X::Place, C>(
+                self.host(from.len(), capacity, count.view_mut().host()).run::<T, X::Place, C>(
                     &self.choice,
                     from.as_ptr(),
                     &mut [host::Column::array(from.as_ptr(), to), host::Column::indices(indices)],
@@ -339,7 +339,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
             };
         }
         let columns = [Moving::to(Some(&items), &mut output), Moving::to(None, &mut indices)];
-        self.device::<X::Place, C::Items, Places<I>>(Some(&items), columns, &mut count.view_mut())
+        self.device::<X::Place, C::Items, SourceIndices<I>>(Some(&items), columns, &mut count.view_mut())
     }
 
     /// Returns the selected items, and the payload of each, in new memory of exactly that length.
@@ -425,11 +425,11 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
     {
         match (&items, &mut output) {
             (Some(View::Host(from)), ViewMut::Host(to)) => {
-                let (room, to) = (to.len(), to.as_mut_ptr());
-                // SAFETY: a view of the items, and exclusively borrowed outputs of at least `room`
+                let (capacity, to) = (to.len(), to.as_mut_ptr());
+                // SAFETY: a view of the items, and exclusively borrowed outputs of at least `capacity`
                 // items.
                 unsafe {
-                    self.host(from.len(), room, count.host()).run::<T, L, C>(
+                    self.host(from.len(), capacity, count.host()).run::<T, L, C>(
                         &self.choice,
                         from.as_ptr(),
                         &mut [host::Column::array(from.as_ptr(), to)],
@@ -451,7 +451,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
             _ => {
                 let from = items.as_ref().map(|items| items as &dyn Buffer);
                 let columns = [Moving::to(from, &mut output), Moving::nothing()];
-                self.device::<L, C::Items, Nothing>(from, columns, &mut count)
+                self.device::<L, C::Items, NoColumn>(from, columns, &mut count)
             }
         }
     }
@@ -468,11 +468,11 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
     {
         countable::<I>(self.name, items.len())?;
         if let View::Host(from) = items {
-            let (room, to) = (output.len(), output.host().as_mut_ptr());
-            // SAFETY: a view of the items, and exclusively borrowed outputs of at least `room`
+            let (capacity, to) = (output.len(), output.host().as_mut_ptr());
+            // SAFETY: a view of the items, and exclusively borrowed outputs of at least `capacity`
             // items.
             return unsafe {
-                self.host(from.len(), room, count.host()).run::<T, L, C>(
+                self.host(from.len(), capacity, count.host()).run::<T, L, C>(
                     &self.choice,
                     from.as_ptr(),
                     &mut [host::Column::indices(to)],
@@ -480,7 +480,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
             };
         }
         let columns = [Moving::to(None, &mut output), Moving::nothing()];
-        self.device::<L, Places<I>, Nothing>(Some(&items), columns, &mut count)
+        self.device::<L, SourceIndices<I>, NoColumn>(Some(&items), columns, &mut count)
     }
 
     fn dispatch_pairs<L: Place, V: Pod + Send + Sync>(
@@ -498,12 +498,12 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         long_enough(self.name, "the payload", payload.len(), items.len())?;
         long_enough(self.name, "the payload's output", payload_output.len(), output.len())?;
         if let View::Host(from) = items {
-            let (to, values, room) = (output.host().as_mut_ptr(), payload.host().as_ptr(), output.len());
+            let (to, values, capacity) = (output.host().as_mut_ptr(), payload.host().as_ptr(), output.len());
             let values_to = payload_output.host().as_mut_ptr();
             // SAFETY: views of the items and of as many payloads, and exclusively borrowed outputs
-            // of at least `room` items.
+            // of at least `capacity` items.
             return unsafe {
-                self.host(from.len(), room, count.host()).run::<T, L, C>(
+                self.host(from.len(), capacity, count.host()).run::<T, L, C>(
                     &self.choice,
                     from.as_ptr(),
                     &mut [host::Column::array(from.as_ptr(), to), host::Column::array(values, values_to)],
@@ -511,11 +511,11 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
             };
         }
         let columns = [Moving::to(Some(&items), &mut output), Moving::to(Some(&payload), &mut payload_output)];
-        self.device::<L, C::Items, Beside<V>>(Some(&items), columns, &mut count)
+        self.device::<L, C::Items, Payload<V>>(Some(&items), columns, &mut count)
     }
 
-    fn host<'a>(&self, n: usize, room: usize, count: &'a mut [u64]) -> OnHost<'a> {
-        OnHost { primitive: self.name, n, complement: self.complement, append: self.append, room, count }
+    fn host<'a>(&self, n: usize, capacity: usize, count: &'a mut [u64]) -> OnHost<'a> {
+        OnHost { primitive: self.name, n, complement: self.complement, append: self.append, capacity, count }
     }
 
     fn device<'a, L: Place, A: ColumnKind, B: ColumnKind>(
@@ -530,7 +530,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
     {
         let first = columns[0].to[0].as_ref().expect("the first column has an output");
         let stream = self.site.stream().unwrap_or_else(|| items.map_or(first.home(), |items| items.home())).clone();
-        let n = items.map_or(first.room(), |items| items.length());
+        let n = items.map_or(first.capacity(), |items| items.length());
         let Compact { name, choice, complement, append, site, .. } = self;
         let call = OnDevice {
             primitive: name,

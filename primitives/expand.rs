@@ -2,7 +2,7 @@
 
 use super::choice::{Buffer, BufferMut, Index, countable, long_enough};
 use crate::cpu::{self, segments as host};
-use crate::cuda::segments::{self, ExpandCall};
+use crate::cuda::segments::{self, ExpandArguments};
 use crate::memory::{View, ViewMut, part_to_host};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
@@ -60,7 +60,7 @@ pub fn expand<O: Index>() -> Expand<O> {
 /// | error | cause |
 /// |---|---|
 /// | [`Error::Size`] | no offset at all; on the host an output that is too short |
-/// | [`Error::TooLong`] | more segments or outputs than the index type counts; on the device, an output with room for more |
+/// | [`Error::TooLong`] | more segments or outputs than the index type counts; on the device, an output of a larger capacity |
 /// | [`Error::OutOfMemory`], and as for a [`Scan`](crate::Scan) | memory, device, context, capture, driver, compiler |
 ///
 /// Nothing has been written when a call returns an error.
@@ -165,19 +165,19 @@ impl<O: Index, W> Expand<O, W> {
         W: Site<L>,
     {
         long_enough(NAME, "the offsets", offsets.len(), 1)?;
-        let (n, room) = (offsets.len() - 1, segments.len());
+        let (n, capacity) = (offsets.len() - 1, segments.len());
         if let Some(positions) = &positions {
-            long_enough(NAME, "the positions", positions.len(), room)?;
+            long_enough(NAME, "the positions", positions.len(), capacity)?;
         }
         if let View::Host(offsets) = offsets {
             let total = cpu::Size::widen(offsets[n]).saturating_sub(cpu::Size::widen(offsets[0]));
             let total = usize::try_from(total).unwrap_or(usize::MAX);
             countable::<I>(NAME, n.max(total))?;
-            long_enough(NAME, "the output", room, total)?;
+            long_enough(NAME, "the output", capacity, total)?;
             host::expand(offsets, segments.host(), positions.as_mut().map(|positions| positions.host()));
             return Ok(());
         }
-        countable::<I>(NAME, n.max(room))?;
+        countable::<I>(NAME, n.max(capacity))?;
         let stream = self.site.stream().unwrap_or(offsets.home()).clone();
         let submit = Submit::new(NAME, &stream);
         submit.uses("the offsets", offsets.home())?;
@@ -188,7 +188,7 @@ impl<O: Index, W> Expand<O, W> {
         submit.begin()?;
         let device = submit.device();
         let kernels = submit.kernels(segments::loaded(device), || segments::load(device))?;
-        if n == 0 || room == 0 {
+        if n == 0 || capacity == 0 {
             return Ok(());
         }
         let (offsets, _read) = offsets.address(&stream);
@@ -200,9 +200,9 @@ impl<O: Index, W> Expand<O, W> {
             }
             None => (0, None),
         };
-        let call = ExpandCall { offsets, n, segments, positions, room };
-        // SAFETY: all buffers lie on this device, as long as the call says, kept by the guards;
+        let arguments = ExpandArguments { offsets, n, segments, positions, capacity };
+        // SAFETY: all buffers lie on this device, as long as the arguments say, kept by the guards;
         // outputs are borrowed exclusively; the stream's context was bound by `begin`.
-        unsafe { call.launch::<O, I>(NAME, kernels, stream.cu_stream()) }
+        unsafe { arguments.launch::<O, I>(NAME, kernels, stream.cu_stream()) }
     }
 }

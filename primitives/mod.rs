@@ -6,13 +6,13 @@
 //!
 //! | primitive | builder | host engine | device engine | templates | tests | bench `versus` | docs |
 //! |---|---|---|---|---|---|---|---|
-//! | scan | `scan.rs`, `strategy.rs` | `cpu::scan` | `cuda::scan::Call::launch` | `scan/`, `textbook/` | `tests/scan` | `main.rs`, `custom.rs`, `shapes.rs`, `ladder.rs` | `scan.md`, `scan-algorithms.md` |
+//! | scan | `scan.rs`, `strategy.rs` | `cpu::scan` | `cuda::scan::ScanArguments::launch` | `scan/`, `textbook/` | `tests/scan` | `main.rs`, `custom.rs`, `shapes.rs`, `ladder.rs` | `scan.md`, `scan-algorithms.md` |
 //! | compaction | `compact.rs` | `cpu::compact::compact` | `cuda::compact::CompactArguments::launch` | `compact/` | `tests/compact` | `compact.rs` | `compact.md` |
 //! | unique | `unique.rs` | as compaction | as compaction | `compact/` | `tests/compact` | `compact.rs` | `compact.md` |
-//! | partition | `partition.rs`, `three_way.rs` | `cpu::compact::compact` | `CompactArguments::launch`, `launch_together` | `compact/` | `tests/compact` | `compact.rs` | `compact.md` |
-//! | offsets | `offsets.rs`, `allocate.rs` | `cpu::offsets` | `cuda::offsets::OffsetsCall::launch` | `offsets/` | `tests/offsets` | `segments.rs` | `offsets.md` |
-//! | pack | `pack.rs` | `cpu::segments::pack` | offsets, then `cuda::segments::PackCall::launch` | `segments/` | `tests/segments` | `segments.rs` | `segments.md` |
-//! | expand | `expand.rs` | `cpu::segments::expand` | `cuda::segments::ExpandCall::launch` | `segments/` | `tests/segments` | `segments.rs` | `segments.md` |
+//! | partition | `partition.rs`, `three_way.rs` | `cpu::compact::compact` | `CompactArguments::launch`, `launch_one_buffer` | `compact/` | `tests/compact` | `compact.rs` | `compact.md` |
+//! | offsets | `offsets.rs`, `allocate.rs` | `cpu::offsets` | `cuda::offsets::OffsetsArguments::launch` | `offsets/` | `tests/offsets` | `segments.rs` | `offsets.md` |
+//! | pack | `pack.rs` | `cpu::segments::pack` | offsets, then `cuda::segments::PackArguments::launch` | `segments/` | `tests/segments` | `segments.rs` | `segments.md` |
+//! | expand | `expand.rs` | `cpu::segments::expand` | `cuda::segments::ExpandArguments::launch` | `segments/` | `tests/segments` | `segments.rs` | `segments.md` |
 //! | sort | `sort.rs` | `cpu::sort::Sort::run` | `cuda::sort::SortArguments::launch` | `sort/` | `tests/sort` | `sort.rs` | `sort.md` |
 //!
 //! Compaction, unique and partition share `choice.rs`, which selects the items, and `predicate.rs`.

@@ -4,7 +4,7 @@ use super::choice::{Buffer, BufferMut, Index, long_enough};
 use crate::cpu;
 use crate::cuda::{
     self,
-    offsets::{OffsetsCall, OffsetsPlan},
+    offsets::{OffsetsArguments, OffsetsPlan},
 };
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
@@ -231,12 +231,12 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         let kernels = submit.kernels(loaded, || cuda::offsets::load::<S, O>(device))?;
         let plan = OffsetsPlan::new::<S, O>(n, kernels.machine().architecture)?;
         submit.with_memory(self.site.take_workspace(), plan.words, 0, |words, _| {
-            let call = OffsetsCall { sizes: from, starts: to, n, align, total, with_total, words };
+            let arguments = OffsetsArguments { sizes: from, starts: to, n, align, total, with_total, words };
             // SAFETY: the kernels and the plan are for these types and for n; sizes, starts and
             // total are long enough, as was checked, on this device, borrowed exclusively where
             // they are written, and kept by the guards; the words are the workspace's, as many as
             // the plan asks for, zero; the stream's context was bound by `begin`.
-            unsafe { call.launch(&plan, kernels, stream.cu_stream()) }
+            unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
         })
     }
 }

@@ -4,7 +4,7 @@ use super::choice::{Buffer, BufferMut, Index, long_enough};
 use super::offsets::{Offsets, Size, counted, offsets};
 use crate::cpu::{self, segments as host};
 use crate::cuda::Kernels;
-use crate::cuda::segments::{self, PackCall};
+use crate::cuda::segments::{self, PackArguments};
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, On, Site, With, site_methods};
 use crate::submit::Submit;
@@ -293,8 +293,8 @@ fn gather<T: Pod + Send + Sync, O: Index>(
         host::pack(items.host(), begins.host(), starts, &mut output.host()[..total]);
         return Ok(());
     };
-    let room = output.len();
-    if n == 0 || room == 0 {
+    let capacity = output.len();
+    if n == 0 || capacity == 0 {
         return Ok(());
     }
     let (size, align, len) = (size_of::<T>(), align_of::<T>(), items.len());
@@ -302,9 +302,9 @@ fn gather<T: Pod + Send + Sync, O: Index>(
     let (begins, _begins) = begins.address(&stream);
     let (offsets, _offsets) = starts.address(&stream);
     let (to, _written) = output.address(&stream);
-    let call = PackCall { size, align, items: from, len, begins, offsets, n, output: to, room };
+    let arguments = PackArguments { size, align, items: from, len, begins, offsets, n, output: to, capacity };
     // SAFETY: all buffers lie on this device and are long enough: `check` has checked the begins
     // and the size of an item, and `Offsets` the offsets. The guards keep them. Outputs are
     // borrowed exclusively. `ready` has bound the stream's context.
-    unsafe { call.launch::<O>(NAME, kernels, stream.cu_stream()) }
+    unsafe { arguments.launch::<O>(NAME, kernels, stream.cu_stream()) }
 }

@@ -6,7 +6,7 @@ use super::choice::{
 };
 use super::compact::prepare;
 use crate::cpu::compact as host;
-use crate::cuda::Nothing;
+use crate::cuda::NoColumn;
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::{Destination, Device, Element, Error, Not, Place, Predicate, Source, Workspace};
@@ -90,7 +90,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Partition<T, C, S> {
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, Nothing, 2>(NAME, n, workspace)
+        prepare::<T, C, C::Items, NoColumn, 2>(NAME, n, workspace)
     }
 }
 
@@ -202,7 +202,7 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
             count: &mut count,
             workspace: self.site.take_workspace(),
         };
-        call.run::<T, L, C, C::Items, Nothing, 2>(&self.choice)
+        call.run::<T, L, C, C::Items, NoColumn, 2>(&self.choice)
     }
 
     fn on_host<L: Place>(
@@ -218,15 +218,15 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
         let (n, from) = (items.len(), items.as_ptr());
         self.choice.selectors(NAME, n)?;
         long_enough(NAME, "the count", count.len(), 1)?;
-        let rooms = [selected.len(), rejected.as_ref().map_or(n, |rejected| rejected.len())];
+        let capacities = [selected.len(), rejected.as_ref().map_or(n, |rejected| rejected.len())];
         // SAFETY: a view of the items; `selectors` has checked the lengths.
         let choice = unsafe { self.choice.on_host(from) };
         // The recorded items move, whatever the choice would select the next time.
-        let recorded = if rejected.is_none() || rooms.iter().any(|&room| room < n) {
+        let recorded = if rejected.is_none() || capacities.iter().any(|&capacity| capacity < n) {
             // SAFETY: as above.
             let (words, found) = unsafe { recorded(NAME, n, &choice, self.complement) }?;
-            long_enough(NAME, "the output of the selected items", rooms[0], found)?;
-            long_enough(NAME, "the output of the rejected items", rooms[1], n - found)?;
+            long_enough(NAME, "the output of the selected items", capacities[0], found)?;
+            long_enough(NAME, "the output of the rejected items", capacities[1], n - found)?;
             Some((words, found))
         } else {
             None

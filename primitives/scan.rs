@@ -1,6 +1,6 @@
 //! Scan: all prefixes of a sequence, under any associative operator.
 
-use crate::cuda::{self, Call, Plan, ScanProgram};
+use crate::cuda::{self, Plan, ScanArguments, ScanProgram};
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
@@ -393,12 +393,12 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         let Scan { exclusive, reverse, .. } = self;
         let init = self.first().map(Op::to_cuda);
         submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-            let call = Call { input: from, output: to, n, init, exclusive, reverse, words, scratch };
+            let arguments = ScanArguments { input: from, output: to, n, init, exclusive, reverse, words, scratch };
             // SAFETY: the kernels are those of the plan, which is for n elements; input and output
             // have n elements each on this device, by their types, and the guards keep them; words
             // and scratch memory are the workspace's, as large as the plan asks for, the words
             // zero; the stream's context was bound by `begin`.
-            unsafe { call.launch(&plan, kernels, stream.cu_stream()) }
+            unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
         })
     }
 
@@ -463,8 +463,8 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         let plan = Plan::new::<Op, T>(self.strategy, n, kernels.machine().architecture)?;
         let Scan { exclusive, reverse, .. } = self;
         let init = self.first().map(Op::to_cuda);
-        let call = Call { input, output, n, init, exclusive, reverse, words: scratch, scratch };
+        let arguments = ScanArguments { input, output, n, init, exclusive, reverse, words: scratch, scratch };
         // SAFETY: by the caller, and as checked above.
-        unsafe { call.launch(&plan, kernels, stream) }
+        unsafe { arguments.launch(&plan, kernels, stream) }
     }
 }

@@ -3,7 +3,7 @@
 use super::choice::{Buffer, BufferMut, ByPredicate, Moving, OnDevice, long_enough, recorded};
 use super::partition::Partition;
 use crate::cpu::compact as host;
-use crate::cuda::{CompactProgram, KeepEither, Nothing, Staged};
+use crate::cuda::{CompactProgram, NoColumn, Staged, TwoParameters, TwoPredicatesKind};
 use crate::memory::{View, ViewMut, zeros_on_host};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
@@ -65,7 +65,7 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
     }
 
     fn program() -> CompactProgram {
-        CompactProgram::new::<KeepEither<T, P, Q>, Staged, Nothing, 3>()
+        CompactProgram::new::<TwoPredicatesKind<T, P, Q>, Staged, NoColumn, 3>()
     }
 
     // ---- running
@@ -178,13 +178,7 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
             count: &mut counts,
             workspace: self.site.take_workspace(),
         };
-        /// The layout of the kernel's parameters.
-        #[repr(C)]
-        struct Both<A, B> {
-            first: A,
-            second: B,
-        }
-        let parameters = Both { first: self.first.parameters(), second: self.second.parameters() };
+        let parameters = TwoParameters { first: self.first.parameters(), second: self.second.parameters() };
         // SAFETY: the program is of both predicates, and these are its parameters; it reads the
         // items only.
         unsafe { call.submit(Self::program(), (&raw const parameters).cast()) }

@@ -2,7 +2,7 @@
 
 use super::choice::{Changes, Index};
 use super::compact::{Compact, compact, prepare};
-use crate::cuda::{Beside, Nothing, Places, Staged};
+use crate::cuda::{NoColumn, Payload, SourceIndices, Staged};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::{Destination, Error, Ordered, Place, Source, Workspace};
 use bytemuck::Pod;
@@ -61,7 +61,7 @@ impl<T: Ordered, S> Unique<T, S> {
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, Changes, Staged, Nothing, 1>(NAME, n, workspace)
+        prepare::<T, Changes, Staged, NoColumn, 1>(NAME, n, workspace)
     }
 
     /// [`prepare`](Unique::prepare) for [`run_pairs_into`](Unique::run_pairs_into) with a payload
@@ -70,7 +70,7 @@ impl<T: Ordered, S> Unique<T, S> {
     /// # Errors
     /// As for [`prepare`](Unique::prepare).
     pub fn prepare_pairs<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, Changes, Staged, Beside<V>, 1>(NAME, n, workspace)
+        prepare::<T, Changes, Staged, Payload<V>, 1>(NAME, n, workspace)
     }
 
     /// [`prepare`](Unique::prepare) for [`run_with_indices_into`](Unique::run_with_indices_into).
@@ -78,7 +78,7 @@ impl<T: Ordered, S> Unique<T, S> {
     /// # Errors
     /// As for [`prepare`](Unique::prepare).
     pub fn prepare_with_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, Changes, Staged, Places<I>, 1>(NAME, n, workspace)
+        prepare::<T, Changes, Staged, SourceIndices<I>, 1>(NAME, n, workspace)
     }
 
     /// [`prepare`](Unique::prepare) for [`indices_into`](Unique::indices_into).
@@ -86,7 +86,7 @@ impl<T: Ordered, S> Unique<T, S> {
     /// # Errors
     /// As for [`prepare`](Unique::prepare).
     pub fn prepare_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, Changes, Places<I>, Nothing, 1>(NAME, n, workspace)
+        prepare::<T, Changes, SourceIndices<I>, NoColumn, 1>(NAME, n, workspace)
     }
 
     // ---- running

@@ -13,7 +13,7 @@
 // the rest.
 #pragma once
 #include "core/pipeline.cuh"
-#include "compact/contract.cuh" // the struct and the flags that the host shares: src/cuda/compact/contract.rs
+#include "compact/contract.cuh" // the structs and the flags that the host shares: src/cuda/compact/contract.rs
 
 // The carry: the number of items of each part except the last, which gets the rest. With one part,
 // compaction, rejected items go nowhere.
@@ -165,12 +165,13 @@ template <u32 ITEMS, class Item> __device__ inline void prefetch_column(const It
     run.template prefetch<ITEMS * UNITS>(first * UNITS, lane);
 }
 
-// By one warp: stores the items at the front of the stage from index `begin` on, up to `room`.
+// By one warp: stores the items at the front of the stage from index `begin` on, up to the
+// output's capacity.
 template <class Item>
-__device__ inline void store_column(const Vector *stage, Item *to, u64 begin, u64 room, u32 count, u32 lane) {
+__device__ inline void store_column(const Vector *stage, Item *to, u64 begin, u64 capacity, u32 count, u32 lane) {
     typedef typename UnitOf<alignof(Item)>::Type Unit;
     constexpr u32 UNITS = sizeof(Item) / sizeof(Unit);
-    if (begin < room) store_front(stage, (Unit *)(to + begin), u32(min(u64(count), room - begin)) * UNITS, lane);
+    if (begin < capacity) store_front(stage, (Unit *)(to + begin), u32(min(u64(count), capacity - begin)) * UNITS, lane);
 }
 
 // By one warp: calls `use` for each of `count` items of an array, in any order.
@@ -201,7 +202,7 @@ template <class Item, class Use> __device__ inline void each_item(const Item *fr
 // that it finds of each part but the last to `own`. A complement flag inverts a test.
 
 // Items that pass a test.
-template <class Test> struct ByItems {
+template <class Test> struct ByPredicate {
     typedef typename Test::Item Item;
     typedef typename Test::Parameters Parameters;
     static constexpr u32 STAGED = sizeof(Item);
@@ -209,7 +210,7 @@ template <class Test> struct ByItems {
     u64 n;
     Test test;
 
-    __device__ ByItems(const CompactCall &call, const Parameters &p) : items((const Item *)call.chosen), n(call.n), test{p} {}
+    __device__ ByPredicate(const CompactCall &call, const Parameters &p) : items((const Item *)call.chosen), n(call.n), test{p} {}
 
     template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const { prefetch_column<ITEMS>(items, n, first, lane); }
 
@@ -227,14 +228,11 @@ template <class Test> struct ByItems {
 };
 
 // Three parts: items that pass a first test, others that pass a second test, the rest.
-template <class First, class Second> struct ByEither : ByItems<First> {
-    struct Parameters {
-        typename First::Parameters first;
-        typename Second::Parameters second;
-    };
+template <class First, class Second> struct ByTwoPredicates : ByPredicate<First> {
+    typedef TwoParameters<typename First::Parameters, typename Second::Parameters> Parameters;
     Second second;
 
-    __device__ ByEither(const CompactCall &call, const Parameters &p) : ByItems<First>(call, p.first), second{p.second} {}
+    __device__ ByTwoPredicates(const CompactCall &call, const Parameters &p) : ByPredicate<First>(call, p.first), second{p.second} {}
 
     template <class Rows> __device__ void choose_second(Rows &rows, const Vector *stage, u32 lane) const {
         const typename Second::Item *staged = (const typename Second::Item *)stage;
@@ -344,27 +342,25 @@ struct ByBits {
 
 // ---- the columns: what moves --------------------------------------------------------------------
 
-// An array: the items that the choice has staged, or a payload. `to` are the outputs by part.
-template <class Item_, bool STAGED> struct Array {
+// An array: the items that the choice has staged, or a payload column.
+template <class Item_, bool STAGED> struct Array : ArrayColumn<Item_> {
     typedef Item_ Item;
     static constexpr u32 BYTES = sizeof(Item);
-    const Item *from;
-    Item *to[3];
 
     template <u32 ITEMS> __device__ void prefetch(u64 n, u64 first, u32 lane) const {
-        if (!STAGED) prefetch_column<ITEMS>(from, n, first, lane);
+        if (!STAGED) prefetch_column<ITEMS>(this->from, n, first, lane);
     }
     template <u32 ROWS> __device__ void begin(Vector *stage, u64 n, u64 first, u32 lane) const {
-        if (!STAGED) begin_load<ROWS>(from, n, stage, first, lane);
+        if (!STAGED) begin_load<ROWS>(this->from, n, stage, first, lane);
     }
     __device__ Item item(const Vector *stage, u64, u32 i) const { return ((const Item *)stage)[i]; }
 };
 
-// The items' indices in the input.
+// The source indices: each item's index in the input.
 template <class Index> struct Indices {
     typedef Index Item;
     static constexpr u32 BYTES = sizeof(Index);
-    Index *to[3];
+    PartOutputs<Index> outputs;
 
     template <u32 ITEMS> __device__ void prefetch(u64, u64, u32) const {}
     template <u32 ROWS> __device__ void begin(Vector *, u64, u64, u32) const {}
@@ -433,7 +429,7 @@ template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct C
     Choice choice;
     First first_column;
     Second second_column;
-    // Items of all parts but the last, if parts go behind one another; else null.
+    // Items of each part but the last, if all parts go to one buffer; else null.
     const Carry *totals;
     Rows<ROWS> rows;
     u64 first;
@@ -505,7 +501,7 @@ template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct C
         if constexpr (PARTS == 1) {
             u32 own = 1u << lane;
             Item batch[Rows<ROWS>::BATCH];
-            if (call.room[0] == 0 || rows.selected == 0) return;
+            if (call.capacity[0] == 0 || rows.selected == 0) return;
             rows.batches([&](u32 k, u32 i) { batch[k] = column.item(stage.items, first, i); },
                          [&](u32 k, u32 row, u32) {
                              Row selected = stage.rows[row];
@@ -547,25 +543,25 @@ template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct C
 
     template <class Column> __device__ void store(const Column &column, const Stage &stage, Carry before, u32 lane) const {
         typedef typename Column::Item Item;
-        store_column(stage.items, column.to[0], before.of[0], call.room[0], rows.selected, lane);
+        store_column(stage.items, column.outputs.to[0], before.of[0], call.capacity[0], rows.selected, lane);
         const Vector *others = stage.items + vectors<Item>(rows.selected);
         if constexpr (PARTS == 2) {
             u64 begin = first - before.of[0];
             if (totals) begin += totals->of[0];
-            store_column(others, column.to[1], begin, call.room[1], second_count, lane);
+            store_column(others, column.outputs.to[1], begin, call.capacity[1], second_count, lane);
         }
         if constexpr (PARTS == 3) {
             u64 begin = before.of[1], last_begin = first - before.of[0] - before.of[1];
             if (totals) begin += totals->of[0], last_begin += totals->of[0] + totals->of[1];
-            store_column(others, column.to[1], begin, call.room[1], second_count, lane);
+            store_column(others, column.outputs.to[1], begin, call.capacity[1], second_count, lane);
             others += vectors<Item>(second_count);
-            store_column(others, column.to[2], last_begin, call.room[2], rows.valid - rows.selected - second_count, lane);
+            store_column(others, column.outputs.to[2], last_begin, call.capacity[2], rows.valid - rows.selected - second_count, lane);
         }
     }
 };
 
-// The kernel body of compaction, and of a partition whose parts go to separate outputs or, of a
-// single tile, behind one another.
+// The kernel body of compaction, and of a partition into separate buffers or, of a single tile, into
+// one buffer.
 template <u32 WARPS, u32 ROWS, u32 SPREAD, u32 PARTS, class Choice, class First, class Second>
 __device__ void compact_tiles(const CompactCall &call, Choice choice, First first_column, Second second_column) {
     typedef PrefixServer<Counts<PARTS>, WARPS, SPREAD> Join;
@@ -574,7 +570,7 @@ __device__ void compact_tiles(const CompactCall &call, Choice choice, First firs
     __shared__ typename Compact::Shared shared;
     typename Walk::Carry start = {};
     if (call.flags & APPEND) start.of[0] = load_relaxed(call.count);
-    // With BEHIND there is one tile. `total` writes `count` before the same thread block reads it.
-    const typename Walk::Carry *totals = call.flags & BEHIND ? (const typename Walk::Carry *)call.count : nullptr;
+    // With ONE_BUFFER there is one tile. `total` writes `count` before the same thread block reads it.
+    const typename Walk::Carry *totals = call.flags & ONE_BUFFER ? (const typename Walk::Carry *)call.count : nullptr;
     Compact::run(shared, Walk(call, choice, first_column, second_column, totals), Join(call.memory, call.tiles), {start, true});
 }

@@ -1,5 +1,5 @@
 // The kernels of compaction and partition, one for each range of lengths. The unit defines
-// `Choice`, `First` and `Second`, the two columns, `WAYS`, the number of parts, and `RANGES` with
+// `Choice`, `First` and `Second`, the two columns, `PARTS`, the number of parts, and `RANGES` with
 // the warps of a block, the rows of a warp and the prefix spread of each range. A call is one
 // launch whatever its length.
 #pragma once
@@ -12,7 +12,7 @@ constexpr u32 WIDEST = largest(largest(Choice::STAGED, First::BYTES), Second::BY
 template <u32 WARPS, u32 ROWS> constexpr u32 resident_blocks() {
 #if __CUDA_ARCH__ >= 800
     constexpr u32 ROW_WORDS = (ROWS * WIDEST + 3) / 4, FEWER = 40;
-    constexpr u32 RESIDENT = WAYS == 1 ? (WIDEST < 16 ? 48 : FEWER) : ROW_WORDS <= 24 ? FEWER : 2048 / (ROW_WORDS + 32);
+    constexpr u32 RESIDENT = PARTS == 1 ? (WIDEST < 16 ? 48 : FEWER) : ROW_WORDS <= 24 ? FEWER : 2048 / (ROW_WORDS + 32);
 #else // compute capability 7.5 has 32 warps a multiprocessor
     constexpr u32 RESIDENT = 32;
 #endif
@@ -22,33 +22,33 @@ template <u32 WARPS, u32 ROWS> constexpr u32 resident_blocks() {
 #define COMPACT_KERNEL(RANGE, WARPS, ROWS, SPREAD)                                                                               \
     DEFINE_KERNEL(compact_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident_blocks<WARPS, ROWS>())    \
         compact_##RANGE(CompactCall call, Choice::Parameters parameters, First first, Second second) {                           \
-        compact_tiles<WARPS, ROWS, SPREAD, WAYS>(call, Choice(call, parameters), first, second);                                 \
+        compact_tiles<WARPS, ROWS, SPREAD, PARTS>(call, Choice(call, parameters), first, second);                                \
     })
 RANGES(COMPACT_KERNEL)
 
-// Partition into one buffer: by a cooperative launch (`MEETINGS`, a kernel for each range), or by
-// two launches if the tiles are more than the GPU holds at once.
-#ifdef MEETINGS
-#define MEETING_KERNEL(RANGE, WARPS, ROWS)                                                                                       \
+// Partition into one buffer: by a cooperative launch (`COOPERATIVE_RANGES`, a kernel for each range),
+// or by two launches if the GPU does not hold all tiles at once.
+#ifdef COOPERATIVE_RANGES
+#define COOPERATIVE_KERNEL(RANGE, WARPS, ROWS)                                                                                   \
     DEFINE_KERNEL(partition_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident_blocks<WARPS, ROWS>())  \
         partition_##RANGE(CompactCall call, Choice::Parameters parameters, First column) {                                       \
-        partition_at_once<WARPS, ROWS, WAYS>(call, Choice(call, parameters), column);                                            \
+        partition_cooperative<WARPS, ROWS, PARTS>(call, Choice(call, parameters), column);                                       \
     })
-MEETINGS(MEETING_KERNEL)
+COOPERATIVE_RANGES(COOPERATIVE_KERNEL)
 
-typedef Counts<WAYS>::Carry CountsPrefix;
+typedef Counts<PARTS>::Carry CountsPrefix;
 
 #if HAS_KERNEL(partition_count)
 extern "C" __global__ void __launch_bounds__(COUNT_WARPS * WARP, 32 / COUNT_WARPS)
     partition_count(CompactCall call, Choice::Parameters parameters, CountsPrefix *prefixes) {
-    count_tiles<COUNT_WARPS, COUNT_EACH, MOVE_WARPS * MOVE_ROWS * WARP, WAYS>(call, Choice(call, parameters), prefixes);
+    count_tiles<COUNT_WARPS, COUNT_EACH, MOVE_WARPS * MOVE_ROWS * WARP, PARTS>(call, Choice(call, parameters), prefixes);
 }
 #endif
 
 #if HAS_KERNEL(partition_move)
 extern "C" __global__ void __launch_bounds__(MOVE_WARPS * WARP, resident_blocks<MOVE_WARPS, MOVE_ROWS>())
     partition_move(CompactCall call, Choice::Parameters parameters, First column, const CountsPrefix *prefixes) {
-    move_tiles<MOVE_WARPS, MOVE_ROWS, WAYS>(call, Choice(call, parameters), column, prefixes);
+    move_tiles<MOVE_WARPS, MOVE_ROWS, PARTS>(call, Choice(call, parameters), column, prefixes);
 }
 #endif
 #endif

@@ -1,7 +1,7 @@
 // Partition into one buffer: a part begins where the part before ends, which is known only when all
 // items are counted. Two algorithms:
 //
-// - One cooperative launch, if all tiles are resident at once (`partition_at_once`): each block
+// - One cooperative launch, if all tiles are resident at once (`partition_cooperative`): each block
 //   keeps its tile in shared memory, and an all-gather of the counts (`AllGather`) tells it where
 //   its items go.
 // - Two launches (`count_tiles`, `move_tiles`): every item is read twice, once to count the parts
@@ -90,7 +90,7 @@ template <u32 PARTS> struct AllGather {
 
 // The kernel body of the cooperative launch.
 template <u32 WARPS, u32 ROWS, u32 PARTS, class Choice, class First>
-__device__ void partition_at_once(const CompactCall &call, Choice choice, First column) {
+__device__ void partition_cooperative(const CompactCall &call, Choice choice, First column) {
     typedef AllGather<PARTS> Join;
     typedef CompactWalk<ROWS, Choice, First, NoColumn, PARTS> Walk;
     typedef TilePipeline<Counts<PARTS>, Walk, WARPS, Join> Partition;

@@ -8,22 +8,14 @@
 // nothing.
 #pragma once
 #include "core/types.cuh"
+#include "segments/contract.cuh" // `Ends`, which the host shares: src/cuda/segments/contract.rs
 
-// Where segments end in the output. There is one offset more than segments; the first one is where
-// the output begins.
-template <class Offset> struct Ends {
-    const Offset *offsets;
-    u64 n;    // segments
-    u64 room; // items that fit the output
-    u32 unit; // outputs of an item: its bytes in pack, 1 in expand
-
-    // Where the outputs of the segments before i end. An offset below the first one counts as the
-    // first one.
-    __device__ u64 before(u64 i) const {
-        Offset begin = offsets[0], end = max(offsets[i], begin);
-        return min(u64(Offset(end - begin)), room) * unit;
-    }
-};
+// Where the outputs of the segments before segment i end. An offset below the first one counts as
+// the first one.
+template <class Offset> __device__ inline u64 outputs_before(const Ends<Offset> &ends, u64 i) {
+    Offset begin = ends.offsets[0], end = max(ends.offsets[i], begin);
+    return min(u64(Offset(end - begin)), ends.capacity) * ends.unit;
+}
 
 // One tile, in every thread of its block: its segments and outputs, and the search for the segment
 // of an output.
@@ -50,10 +42,10 @@ template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
     __device__ SegmentTile(Shared &shared, Ends<Offset> ends, u64 tile) : shared(shared), ends(ends) {
         u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
         if (warp < 2) {
-            u64 position = (tile + warp) * TILE, i = segments_ended(position, lane), before = ends.before(i), first_unit = before + (i + 1) * COST;
+            u64 position = (tile + warp) * TILE, i = segments_ended(position, lane), before = outputs_before(ends, i), first_unit = before + (i + 1) * COST;
             if (lane == 0) {
                 shared.segment[warp] = i;
-                shared.output[warp] = i == ends.n || position < first_unit ? before : min(before + (position - first_unit), ends.room * ends.unit);
+                shared.output[warp] = i == ends.n || position < first_unit ? before : min(before + (position - first_unit), ends.capacity * ends.unit);
             }
         }
         __syncthreads();
@@ -65,7 +57,7 @@ template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
         segments = u32(last > first ? min(last - first, u64(SEGMENTS)) : 0);
         outputs = u32(min(end - output, u64(TILE)));
         for (u32 k = threadIdx.x; k < segments; k += THREADS) {
-            u64 end = ends.before(first + k + 1);
+            u64 end = outputs_before(ends, first + k + 1);
             shared.end[k] = end > output ? u32(min(end - output, u64(outputs))) : 0;
         }
     }
@@ -91,7 +83,7 @@ template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
         u64 low = 0, high = ends.n;
         while (low < high) {
             u64 step = (high - low + WARP - 1) / WARP, i = low + lane * step;
-            u32 ended = __ballot_sync(ALL_LANES, i < high && ends.before(i + 1) + (i + 1) * COST <= position);
+            u32 ended = __ballot_sync(ALL_LANES, i < high && outputs_before(ends, i + 1) + (i + 1) * COST <= position);
             // Lanes before the first one whose segment has not ended.
             u32 done = __popc(ended & ~(ended + 1));
             high = min(high, low + done * step);
@@ -151,7 +143,7 @@ __device__ void pack_tile(Ends<typename Tile::Offset> ends, const typename Tile:
     Tile tile(shared, ends, blockIdx.x);
     for (u32 k = threadIdx.x; k < tile.segments; k += Tile::THREADS) {
         u64 i = tile.first + k;
-        source[k] = min(u64(begins[i]), bytes / ends.unit) * ends.unit - ends.before(i);
+        source[k] = min(u64(begins[i]), bytes / ends.unit) * ends.unit - outputs_before(ends, i);
     }
     __syncthreads();
     if (tile.outputs == 0) return;
@@ -231,7 +223,7 @@ template <class Tile, class Index> __device__ void expand_tile(Ends<typename Til
         if (begin < shared.end[k]) store_relaxed_shared(mark + begin, u16(k + 1));
     }
     __syncthreads();
-    u64 start = ends.before(tile.first); // where the tile's first segment begins
+    u64 start = outputs_before(ends, tile.first); // where the tile's first segment begins
     u32 first = warp * PART, end = min(first + PART, tile.outputs);
     if (first >= end) return;
     u32 segment = tile.find(first); // of the output before the row, or of the warp's first output

@@ -58,12 +58,13 @@ pub(crate) use constants;
 
 /// A struct of both sides. Each field's Rust type is followed by its declaration in C++.
 ///
-/// With `template N` it is a template over a number; the header asserts the layout for the numbers
-/// that the kernels use.
+/// With `template N` it is a template over a number, with `class T` a C++ template over a type
+/// whose size the layout does not depend on. The header asserts the layout for the arguments that
+/// the kernels use.
 macro_rules! shared {
     (
         $(#[doc = $doc:literal])*
-        $(template $parameter:ident)? struct $name:ident {
+        $(template $parameter:ident)? $(class $class:ident)? struct $name:ident {
             $( $(#[doc = $field_doc:literal])* $field:ident: $type:ty = $declaration:literal; )*
         }
     ) => {
@@ -81,6 +82,7 @@ macro_rules! shared {
             fn definition(layouts: &[String]) -> String {
                 let mut text = crate::cuda::contract::comment("", &[$($doc),*]);
                 $( text += concat!("template <u32 ", stringify!($parameter), "> "); )?
+                $( text += concat!("template <class ", stringify!($class), "> "); )?
                 text += concat!("struct ", stringify!($name), " {\n");
                 $(
                     text += &crate::cuda::contract::comment("    ", &[$($field_doc),*]);

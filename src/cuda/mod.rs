@@ -33,15 +33,15 @@ mod unit;
 
 pub(crate) use compact::unit::{FLOAT_RANGE, INTEGER_RANGE, SAME, SAME_HALVES};
 pub(crate) use compact::{
-    Beside, ChoiceKind, ColumnAt, ColumnKind, CompactArguments, CompactProgram, KeepBits, KeepDistinct, KeepEither,
-    KeepFlags, KeepItems, Nothing, Places, Staged,
+    ArrayColumn, BitsKind, ChoiceKind, ColumnKind, CompactArguments, CompactProgram, DistinctKind, FlagsKind, NoColumn,
+    PartOutputs, Payload, PredicateKind, SourceIndices, Staged, TwoParameters, TwoPredicatesKind,
 };
 pub(crate) use driver::check;
 pub use driver::context;
 pub use library::Kernels;
 #[cfg(test)]
 pub(crate) use library::compile_all;
-pub(crate) use scan::{Call, Plan, ScanProgram, load, loaded};
+pub(crate) use scan::{Plan, ScanArguments, ScanProgram, load, loaded};
 pub(crate) use sort::KeyKind;
 #[doc(hidden)]
 pub use unit::Field;

@@ -286,8 +286,8 @@ fn two_reads<V: Pod + DeviceRepr + Debug + Send + Sync>() {
                 "flags" => by_flags.workspace(&mut device.workspace).run_into(&view, &mut room, &mut count).unwrap(),
                 _ => by_bits.workspace(&mut device.workspace).run_into(&view, &mut room, &mut count).unwrap(),
             }
-            let kept = flags.iter().filter(|&&flag| flag != 0).count();
-            assert_eq!(device.stream.clone_dtoh(&count).unwrap(), [kept as u64], "{what:?}");
+            let selected = flags.iter().filter(|&&flag| flag != 0).count();
+            assert_eq!(device.stream.clone_dtoh(&count).unwrap(), [selected as u64], "{what:?}");
             device.holds(&output, &guard, skip_out, &expected, &(by, what));
         }
     }

@@ -12,7 +12,7 @@ const JOINS: [Join; 6] = [
     Join::LookBack { warps: 4, vectors: 11 },
     Join::Chained { warps: 4, vectors: 11 },
     Join::Columns,
-    Join::Meeting { warps: 4, rows: 4 },
+    Join::Cooperative { warps: 4, rows: 4 },
 ];
 
 /// Every seed gives the same bits as no pauses; `check` gets the first seed.

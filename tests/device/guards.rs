@@ -53,13 +53,13 @@ const SLOW_WORDS: &str = "place == WORD ? 3000 : 0";
 const SLOW_CHAIN: &str = "place == POST ? 20000 : 0";
 
 /// The first tiles publish after all others, and one of them polls late.
-const LATE_TO_MEET: &str = "place == PUBLISH && at < 32 || place == POLL && at == 1 ? 100000 : 0";
+const LATE_COUNTS: &str = "place == PUBLISH && at < 32 || place == POLL && at == 1 ? 100000 : 0";
 
 const SERVER: Join = Join::Server { warps: 4, vectors: 1, spread: 64 };
 const BULK: Join = Join::Server { warps: 4, vectors: 5, spread: 64 };
 const LOOK_BACK: Join = Join::LookBack { warps: 4, vectors: 1 };
 const CHAINED: Join = Join::Chained { warps: 4, vectors: 1 };
-const MEETING: Join = Join::Meeting { warps: 4, rows: 4 };
+const COOPERATIVE: Join = Join::Cooperative { warps: 4, rows: 4 };
 
 // ---- the tables ---------------------------------------------------------------------------------
 
@@ -376,7 +376,7 @@ const OF_COLUMNS: &[Guard] = &[
     },
 ];
 
-const OF_MEETING: &[Guard] = &[
+const OF_COOPERATIVE: &[Guard] = &[
     Guard {
         name: "words are emptied",
         pause: NEVER,
@@ -391,13 +391,13 @@ const OF_MEETING: &[Guard] = &[
     },
     Guard {
         name: "the last tile to retire empties the words, not the first",
-        pause: LATE_TO_MEET,
+        pause: LATE_COUNTS,
         without: once("add_acquire_release(retired, 1) == gridDim.x - 1", "add_acquire_release(retired, 1) == 0"),
         fails: &[Progress],
     },
     Guard {
         name: "the last tile to retire empties the words, not the one before it",
-        pause: LATE_TO_MEET,
+        pause: LATE_COUNTS,
         without: once(
             "add_acquire_release(retired, 1) == gridDim.x - 1",
             "add_acquire_release(retired, 1) == gridDim.x - 2",
@@ -406,7 +406,7 @@ const OF_MEETING: &[Guard] = &[
     },
     Guard {
         name: "a lane waits for all of its words",
-        pause: LATE_TO_MEET,
+        pause: LATE_COUNTS,
         without: once("have &= aggregates[first", "have = aggregates[first"),
         fails: &[Results],
     },
@@ -596,7 +596,7 @@ fn scan(
 }
 
 /// The checks that scans of several lengths fail, on the same memory and of other items each time,
-/// the last of more tiles than the device holds at once (unless tiles meet). Ends when all of
+/// the last of more tiles than the device holds at once (unless the launch is cooperative). Ends when all of
 /// `awaited` have failed, or any if it is empty.
 fn failed(subject: &Subject, rng: &mut Rng, awaited: &[Check]) -> BTreeSet<Check> {
     let tile = subject.join().tile::<u64>();
@@ -647,8 +647,17 @@ fn each_is_needed(join: Join, tables: &[&[Guard]]) {
 #[test]
 fn each_is_there() {
     let guarded = templates();
-    let tables =
-        [STATUS_WORDS, OF_SERVER, OF_CHAIN, OF_GROUPS, OF_LOOK_BACK, OF_COLUMNS, OF_MEETING, OF_BULK_STORES, OF_TILES];
+    let tables = [
+        STATUS_WORDS,
+        OF_SERVER,
+        OF_CHAIN,
+        OF_GROUPS,
+        OF_LOOK_BACK,
+        OF_COLUMNS,
+        OF_COOPERATIVE,
+        OF_BULK_STORES,
+        OF_TILES,
+    ];
     for guard in tables.into_iter().flatten() {
         guard.without.apply(&guarded);
     }
@@ -683,9 +692,9 @@ fn of_columns() {
 }
 
 #[test]
-fn of_the_meeting() {
-    if is_alone(of_the_meeting) {
-        each_is_needed(MEETING, &[STATUS_WORDS, OF_MEETING]);
+fn of_the_cooperative_launch() {
+    if is_alone(of_the_cooperative_launch) {
+        each_is_needed(COOPERATIVE, &[STATUS_WORDS, OF_COOPERATIVE]);
     }
 }
 

@@ -39,7 +39,7 @@ fn one_launch() {
     unsafe { context.disable_event_tracking() };
     let stream = context.new_stream().unwrap();
     let mut workspace = Workspace::new(&stream);
-    for (n, together) in [(1000, 1), (1 << 16, 1), (1 << 24, 2)] {
+    for (n, one_buffer) in [(1000, 1), (1 << 16, 1), (1 << 24, 2)] {
         let items = stream.alloc_zeros::<u32>(n).unwrap();
         let (mut output, mut other) = (items.clone(), items.clone());
         let mut wide = stream.alloc_zeros::<u64>(n).unwrap();
@@ -63,10 +63,12 @@ fn one_launch() {
         assert_kernels(&stream, 1, "partition into two", || {
             parts.workspace(w).run_apart_into(&items, &mut output, &mut other, &mut count)
         });
-        assert_kernels(&stream, together, "partition", || parts.workspace(w).run_into(&items, &mut output, &mut count));
+        assert_kernels(&stream, one_buffer, "partition", || {
+            parts.workspace(w).run_into(&items, &mut output, &mut count)
+        });
         let three = parts.then(Below(3));
         three.prepare(n, w).unwrap();
-        assert_kernels(&stream, together, "three parts", || {
+        assert_kernels(&stream, one_buffer, "three parts", || {
             three.workspace(w).run_into(&items, &mut output, &mut count)
         });
     }

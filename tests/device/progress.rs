@@ -143,7 +143,7 @@ impl Partition {
     #[track_caller]
     fn ends_well(&self) {
         let n = self.items.len();
-        assert!(ends(&self.stream), "{n} items never found room");
+        assert!(ends(&self.stream), "the partition of {n} items never ended");
         let (mut expected, others): (Vec<u32>, Vec<u32>) = self.items.iter().partition(|x| **x > Self::ABOVE);
         assert_eq!(self.stream.clone_dtoh(&self.count).unwrap(), [expected.len() as u64], "{n}");
         expected.extend(others);
@@ -154,8 +154,8 @@ impl Partition {
 /// Two partitions at once, each of most of a large device: no call is refused or waits, and both
 /// end.
 #[test]
-fn tiles_that_meet_wait_for_room() {
-    if !is_alone(tiles_that_meet_wait_for_room) {
+fn cooperative_tiles_wait_until_the_device_is_free() {
+    if !is_alone(cooperative_tiles_wait_until_the_device_is_free) {
         return;
     }
     let Some(context) = context() else { return };

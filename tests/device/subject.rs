@@ -79,7 +79,7 @@ pub(super) enum Join {
     Columns,
     /// A three-way partition by the upper two bits of all items but the last two, at which the
     /// counts are written.
-    Meeting {
+    Cooperative {
         warps: usize,
         rows: usize,
     },
@@ -93,23 +93,23 @@ impl Join {
             | Join::LookBack { warps, vectors }
             | Join::Chained { warps, vectors } => warps * 32 * vectors * 16 / size_of::<T>(),
             Join::Columns => 1,
-            Join::Meeting { warps, rows } => warps * 32 * rows,
+            Join::Cooperative { warps, rows } => warps * 32 * rows,
         }
     }
-    /// `tiles` tiles, or at most as many as any device holds at once if tiles meet.
+    /// `tiles` tiles, or at most as many as any device holds at once if the launch is cooperative.
     pub(super) fn tiles(self, tiles: usize) -> usize {
         match self {
-            Join::Meeting { .. } => tiles.min(300),
+            Join::Cooperative { .. } => tiles.min(300),
             _ => tiles,
         }
     }
     /// The oracle's output for items of `Maps`.
     pub(super) fn expected(self, input: &[u64], options: Options<u64>) -> Vec<u64> {
-        let Join::Meeting { .. } = self else { return oracle::<Maps, u64>(input, options) };
-        let way = |x: &u64| x.leading_zeros().min(2);
+        let Join::Cooperative { .. } = self else { return oracle::<Maps, u64>(input, options) };
+        let part = |x: &u64| x.leading_zeros().min(2);
         let mut expected = input[..input.len() - 2].to_vec();
-        let counts = [0, 1].map(|k| expected.iter().filter(|&x| way(x) == k).count() as u64);
-        expected.sort_by_key(way);
+        let counts = [0, 1].map(|k| expected.iter().filter(|&x| part(x) == k).count() as u64);
+        expected.sort_by_key(part);
         expected.extend(counts);
         expected
     }
@@ -118,7 +118,7 @@ impl Join {
             Join::Server { warps, .. }
             | Join::LookBack { warps, .. }
             | Join::Chained { warps, .. }
-            | Join::Meeting { warps, .. } => warps as u32 * 32,
+            | Join::Cooperative { warps, .. } => warps as u32 * 32,
             Join::Columns => 32,
         }
     }
@@ -151,20 +151,20 @@ impl Join {
                     join.retire(shared, tile);
                 }"
             .to_owned(),
-            Join::Meeting { warps, rows } => format!(
+            Join::Cooperative { warps, rows } => format!(
                 "struct Bit {{
                      typedef ::Element Item;
                      typedef u32 Parameters;
                      Parameters bit;
                      __device__ bool operator()(Item x) const {{ return x >> bit & 1; }}
                  }};
-                 typedef ByEither<Bit, Bit> Choice;
+                 typedef ByTwoPredicates<Bit, Bit> Choice;
                  extern \"C\" __global__ void __launch_bounds__({warps} * WARP)
                  subject(Element *in, Element *out, u64 n, Carry, u32, void *memory, u32 tiles) {{
                      n -= 2;
-                     CompactCall call = {{n, in, out + n, {{n, n, n}}, memory, tiles, BEHIND}};
-                     Array<Element, true> items = {{in, {{out, out, out}}}};
-                     partition_at_once<{warps}, {rows}, 3>(call, Choice(call, {{63, 62}}), items);
+                     CompactCall call = {{n, in, out + n, {{n, n, n}}, memory, tiles, ONE_BUFFER}};
+                     Array<Element, true> items = {{{{in, {{{{out, out, out}}}}}}}};
+                     partition_cooperative<{warps}, {rows}, 3>(call, Choice(call, {{63, 62}}), items);
                  }}"
             ),
         }
@@ -290,7 +290,7 @@ impl Subject {
         let blocks = tiles + u32::from(matches!(self.join, Join::Server { .. }));
         self.watch(seed);
         let arguments = [p(&from), p(&to), p(&n), p(&init), p(&flags), p(&memory), p(&tiles)];
-        // Tiles that meet need a device that holds them all at once, and give up otherwise.
+        // The tiles of a cooperative launch run all at once on an idle device, and give up otherwise.
         // SAFETY: the kernel's arguments, in order; the buffers outlive it.
         unsafe { self.kernels.launch(SUBJECT, blocks, self.join.threads(), self.stream.cu_stream(), &arguments) }
             .unwrap();

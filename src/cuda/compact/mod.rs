@@ -15,12 +15,13 @@ pub(crate) mod contract;
 mod plan;
 pub(crate) mod tuning;
 pub(crate) mod unit;
-use contract::{APPEND, BEHIND, COMPLEMENT, COMPLEMENT_SECOND, CompactCall};
-pub(crate) use plan::{CompactPlan, TogetherPlan};
+use contract::{APPEND, COMPLEMENT, COMPLEMENT_SECOND, CompactCall, ONE_BUFFER};
+pub(crate) use contract::{ArrayColumn, PartOutputs, TwoParameters};
+pub(crate) use plan::{CompactPlan, OneBufferPlan};
 use tuning::COUNT_WARPS;
 use unit::{Choice, Column, CompactUnit, Test};
 
-/// Compaction has only the first RANGES of them.
+/// The kernels; compaction has only the first RANGES of them.
 const KERNELS: [&str; 2 * RANGES + 2] = [
     "compact_0",
     "compact_1",
@@ -31,11 +32,11 @@ const KERNELS: [&str; 2 * RANGES + 2] = [
     "partition_count",
     "partition_move",
 ];
-const MEETING: usize = RANGES;
+const COOPERATIVE: usize = RANGES;
 const COUNT: usize = 2 * RANGES;
 const MOVE: usize = COUNT + 1;
 /// Names among the loaded kernels, by the number of parts.
-const NAMES: [&str; 3] = ["compact", "partition", "partition of three ways"];
+const NAMES: [&str; 3] = ["compact", "partition", "partition into three parts"];
 
 /// Which items are selected, as a type: each has kernels of its own.
 pub(crate) trait ChoiceKind: 'static {
@@ -45,21 +46,21 @@ pub(crate) trait ChoiceKind: 'static {
 /// Items by a predicate.
 #[derive(Debug)]
 #[doc(hidden)]
-pub struct KeepItems<T, P>(PhantomData<fn(T, P)>);
+pub struct PredicateKind<T, P>(PhantomData<fn(T, P)>);
 /// Items by a predicate; a second predicate chooses among the rejected items.
-pub(crate) struct KeepEither<T, P, Q>(PhantomData<fn(T, P, Q)>);
+pub(crate) struct TwoPredicatesKind<T, P, Q>(PhantomData<fn(T, P, Q)>);
 /// Items that differ from the one before.
 #[derive(Debug)]
 #[doc(hidden)]
-pub struct KeepDistinct<T>(PhantomData<fn(T)>);
+pub struct DistinctKind<T>(PhantomData<fn(T)>);
 /// Items whose flag, a byte, is not zero.
 #[derive(Debug)]
 #[doc(hidden)]
-pub struct KeepFlags;
+pub struct FlagsKind;
 /// Items whose bit is set.
 #[derive(Debug)]
 #[doc(hidden)]
-pub struct KeepBits;
+pub struct BitsKind;
 
 /// The predicate as kernels have it.
 pub(crate) const fn test<T: Element, P: Predicate<T>>() -> Test<'static> {
@@ -69,19 +70,19 @@ pub(crate) const fn test<T: Element, P: Predicate<T>>() -> Test<'static> {
         keeps: P::CUDA.text(),
     }
 }
-impl<T: Element, P: Predicate<T>> ChoiceKind for KeepItems<T, P> {
+impl<T: Element, P: Predicate<T>> ChoiceKind for PredicateKind<T, P> {
     const CHOICE: Choice<'static> = Choice::Items(test::<T, P>(), None);
 }
-impl<T: Element, P: Predicate<T>, Q: Predicate<T>> ChoiceKind for KeepEither<T, P, Q> {
+impl<T: Element, P: Predicate<T>, Q: Predicate<T>> ChoiceKind for TwoPredicatesKind<T, P, Q> {
     const CHOICE: Choice<'static> = Choice::Items(test::<T, P>(), Some(test::<T, Q>()));
 }
-impl<T: Ordered> ChoiceKind for KeepDistinct<T> {
+impl<T: Ordered> ChoiceKind for DistinctKind<T> {
     const CHOICE: Choice<'static> = Choice::Distinct { item: Type::of::<T>(T::CUDA_COMPARED), same: T::CUDA_SAME };
 }
-impl ChoiceKind for KeepFlags {
+impl ChoiceKind for FlagsKind {
     const CHOICE: Choice<'static> = Choice::Flags;
 }
-impl ChoiceKind for KeepBits {
+impl ChoiceKind for BitsKind {
     const CHOICE: Choice<'static> = Choice::Bits;
 }
 
@@ -94,25 +95,25 @@ pub(crate) trait ColumnKind: 'static {
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct Staged;
-/// A payload.
+/// A payload column.
 #[derive(Debug)]
 #[doc(hidden)]
-pub struct Beside<V>(PhantomData<fn(V)>);
-/// The indices of the items.
-pub(crate) struct Places<I>(PhantomData<fn(I)>);
-/// Nothing.
-pub(crate) struct Nothing;
+pub struct Payload<V>(PhantomData<fn(V)>);
+/// The source index of each item.
+pub(crate) struct SourceIndices<I>(PhantomData<fn(I)>);
+/// No second column.
+pub(crate) struct NoColumn;
 
 impl ColumnKind for Staged {
     const COLUMN: Column = Column::Staged;
 }
-impl<V: Pod> ColumnKind for Beside<V> {
+impl<V: Pod> ColumnKind for Payload<V> {
     const COLUMN: Column = Column::Plain { size: size_of::<V>(), align: align_of::<V>() };
 }
-impl<I: Index> ColumnKind for Places<I> {
+impl<I: Index> ColumnKind for SourceIndices<I> {
     const COLUMN: Column = Column::Indices { size: size_of::<I>() };
 }
-impl ColumnKind for Nothing {
+impl ColumnKind for NoColumn {
     const COLUMN: Column = Column::None;
 }
 
@@ -137,18 +138,18 @@ impl CompactProgram {
     }
 
     /// The number of parts.
-    pub(crate) fn ways(&self) -> usize {
-        self.unit.ways
+    pub(crate) fn parts(&self) -> usize {
+        self.unit.parts
     }
 
     /// Its name among the loaded kernels.
     fn name(&self) -> &'static str {
-        NAMES[self.unit.ways - 1]
+        NAMES[self.unit.parts - 1]
     }
 
     /// The names of its kernels.
     fn names(&self) -> &'static [&'static str] {
-        if self.unit.ways > 1 { &KERNELS } else { &KERNELS[..RANGES] }
+        if self.unit.parts > 1 { &KERNELS } else { &KERNELS[..RANGES] }
     }
 
     /// The kernels, if they are loaded.
@@ -173,15 +174,7 @@ impl CompactProgram {
 }
 
 const fn unit_of<C: ChoiceKind, A: ColumnKind, B: ColumnKind, const PARTS: usize>() -> CompactUnit<'static> {
-    CompactUnit { choice: C::CHOICE, columns: [A::COLUMN, B::COLUMN], ways: PARTS }
-}
-
-/// A column in memory: its input, and the output of each part.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ColumnAt {
-    pub(crate) from: CUdeviceptr,
-    pub(crate) to: [CUdeviceptr; 3],
+    CompactUnit { choice: C::CHOICE, columns: [A::COLUMN, B::COLUMN], parts: PARTS }
 }
 
 /// The arguments of a compaction.
@@ -192,17 +185,18 @@ pub(crate) struct CompactArguments {
     pub(crate) chosen: CUdeviceptr,
     /// The choice's parameters.
     pub(crate) parameters: *const c_void,
-    pub(crate) columns: [ColumnAt; 2],
-    /// Room for items, in each part.
-    pub(crate) room: [usize; 3],
+    pub(crate) columns: [ArrayColumn; 2],
+    /// The capacity of each part's output, in items.
+    pub(crate) capacity: [usize; 3],
     /// 64-bit integers: one, or two for three parts.
     pub(crate) count: CUdeviceptr,
     /// Whether the first predicate, and the second one, is complemented.
     pub(crate) complement: [bool; 2],
-    /// Whether `count` holds where the selected items begin, which compaction alone can have.
+    /// Whether `count` holds the index of the first selected item's output. Only a compaction has
+    /// this.
     pub(crate) append: bool,
-    /// Whether each part stands behind the one before: by one block, or by `launch_together`.
-    pub(crate) behind: bool,
+    /// Whether all parts of a partition go to one buffer: by one block, or by `launch_one_buffer`.
+    pub(crate) one_buffer: bool,
     /// `CompactPlan::words` bytes, zero.
     pub(crate) words: CUdeviceptr,
 }
@@ -214,7 +208,7 @@ impl CompactArguments {
     /// - `kernels` are those of the program, whose plan for `n` items this is, and the parameters
     ///   those of its choice.
     /// - What the choice looks at and the columns have `n` items each in the memory of the device,
-    ///   and room as said, valid until the stream is past the compaction; the outputs lie apart
+    ///   and outputs of the capacity, valid until the stream is past the compaction; the outputs lie apart
     ///   from all inputs, or an output is the column itself; so do the count and the words, which
     ///   nothing else uses meanwhile.
     /// - The stream's context is current.
@@ -233,25 +227,25 @@ impl CompactArguments {
         unsafe { kernels.launch(plan.range, blocks as u32, 32 * plan.shape.warps as u32, stream, &arguments) }
     }
 
-    /// Launches a partition into one buffer, of items alone: at once if the stream's part of the
-    /// device takes all tiles, or in two launches. Does not wait.
+    /// Launches a partition into one buffer, without a payload: one cooperative launch if all tiles
+    /// run at once, else two launches. Does not wait.
     ///
     /// # Safety
-    /// As for `launch`, of a `TogetherPlan` and its words; `scratch` are as many bytes as it says,
+    /// As for `launch`, of a `OneBufferPlan` and its words; `scratch` are as many bytes as it says,
     /// which nothing else uses meanwhile.
-    pub(crate) unsafe fn launch_together(
+    pub(crate) unsafe fn launch_one_buffer(
         &self,
         program: &CompactProgram,
-        plan: &TogetherPlan,
+        plan: &OneBufferPlan,
         kernels: &Kernels,
         stream: CUstream,
         scratch: CUdeviceptr,
     ) -> Result<(), Error> {
         let first = self.column(program, 0);
-        if let Some((range, shape, tiles)) = plan.meeting {
+        if let Some((range, shape, tiles)) = plan.cooperative {
             let call = self.call(tiles);
             let arguments = [(&raw const call).cast(), self.parameters, first];
-            let (index, threads) = (MEETING + range, 32 * shape.warps as u32);
+            let (index, threads) = (COOPERATIVE + range, 32 * shape.warps as u32);
             // SAFETY: as in `launch`.
             match unsafe { kernels.launch_at_once(index, tiles as u32, threads, stream, &arguments) } {
                 // The stream has a part of the device only, or the device cannot.
@@ -280,22 +274,22 @@ impl CompactArguments {
             n: self.n as u64,
             chosen: self.chosen,
             count: self.count,
-            room: self.room.map(|room| room as u64),
+            capacity: self.capacity.map(|capacity| capacity as u64),
             memory: self.words,
             tiles: tiles as u32,
             flags: flag(self.complement[0], COMPLEMENT)
                 | flag(self.complement[1], COMPLEMENT_SECOND)
                 | flag(self.append, APPEND)
-                | flag(self.behind, BEHIND),
+                | flag(self.one_buffer, ONE_BUFFER),
         }
     }
 
     /// Column `k` as the kernels have it.
     fn column(&self, program: &CompactProgram, k: usize) -> *const c_void {
-        let at = &self.columns[k];
+        let column: &ArrayColumn = &self.columns[k];
         match program.unit.columns[k] {
-            Column::Staged | Column::Plain { .. } | Column::None => std::ptr::from_ref(at).cast(),
-            Column::Indices { .. } => at.to.as_ptr().cast(),
+            Column::Staged | Column::Plain { .. } | Column::None => std::ptr::from_ref(column).cast(),
+            Column::Indices { .. } => std::ptr::from_ref::<PartOutputs>(&column.outputs).cast(),
         }
     }
 }
@@ -316,15 +310,15 @@ mod tests {
     fn built_in() -> Vec<CompactProgram> {
         let mut all = Vec::new();
         macro_rules! elements { ($($t:ident)*) => { $(
-            all.push(CompactProgram::new::<KeepItems<$t, Above<$t>>, Staged, Nothing, 1>());
-            all.push(CompactProgram::new::<KeepItems<$t, Above<$t>>, Staged, Nothing, 2>());
-            all.push(CompactProgram::new::<KeepItems<$t, Finite>, Staged, Nothing, 1>());
-            all.push(CompactProgram::new::<KeepDistinct<$t>, Staged, Nothing, 1>());
-            all.push(CompactProgram::new::<KeepFlags, Beside<$t>, Nothing, 1>());
-            all.push(CompactProgram::new::<KeepBits, Beside<$t>, Nothing, 1>());
+            all.push(CompactProgram::new::<PredicateKind<$t, Above<$t>>, Staged, NoColumn, 1>());
+            all.push(CompactProgram::new::<PredicateKind<$t, Above<$t>>, Staged, NoColumn, 2>());
+            all.push(CompactProgram::new::<PredicateKind<$t, Finite>, Staged, NoColumn, 1>());
+            all.push(CompactProgram::new::<DistinctKind<$t>, Staged, NoColumn, 1>());
+            all.push(CompactProgram::new::<FlagsKind, Payload<$t>, NoColumn, 1>());
+            all.push(CompactProgram::new::<BitsKind, Payload<$t>, NoColumn, 1>());
         )* } }
         elements! { f32 i32 u64 f16 f64 bf16 i8 i16 i64 u8 u16 u32 usize isize }
-        all.push(CompactProgram::new::<KeepFlags, Beside<u128>, Nothing, 1>());
+        all.push(CompactProgram::new::<FlagsKind, Payload<u128>, NoColumn, 1>());
         all
     }
 
@@ -341,18 +335,24 @@ mod tests {
             built_in().into_iter().map(text).map(|(name, source)| (75, name, source)).collect();
         let mut at_run_time = Vec::new();
         macro_rules! payloads { ($($v:ty)*) => { $(
-            at_run_time.push(text(CompactProgram::new::<KeepFlags, Beside<$v>, Nothing, 2>()));
-            at_run_time.push(text(CompactProgram::new::<KeepItems<f32, Above<f32>>, Staged, Beside<$v>, 1>()));
+            at_run_time.push(text(CompactProgram::new::<FlagsKind, Payload<$v>, NoColumn, 2>()));
+            at_run_time.push(text(CompactProgram::new::<PredicateKind<f32, Above<f32>>, Staged, Payload<$v>, 1>()));
         )* } }
         payloads! { u8 [u8; 3] [u8; 15] [u16; 5] [u32; 3] u128 }
-        at_run_time.push(text(CompactProgram::new::<KeepEither<u8, Above<u8>, Above<u8>>, Staged, Nothing, 3>()));
-        at_run_time.push(text(CompactProgram::new::<KeepEither<f32, Above<f32>, Finite>, Staged, Nothing, 3>()));
         at_run_time
-            .push(text(CompactProgram::new::<KeepEither<u64, Above<u64>, Above<u64>>, Staged, Beside<u128>, 3>()));
-        at_run_time.push(text(CompactProgram::new::<KeepBits, Places<u64>, Nothing, 1>()));
-        at_run_time.push(text(CompactProgram::new::<KeepItems<u8, Above<u8>>, Places<u64>, Nothing, 1>()));
-        at_run_time.push(text(CompactProgram::new::<KeepItems<f64, Above<f64>>, Staged, Places<u32>, 1>()));
-        at_run_time.push(text(CompactProgram::new::<KeepDistinct<u8>, Staged, Beside<[u32; 3]>, 1>()));
+            .push(text(CompactProgram::new::<TwoPredicatesKind<u8, Above<u8>, Above<u8>>, Staged, NoColumn, 3>()));
+        at_run_time
+            .push(text(CompactProgram::new::<TwoPredicatesKind<f32, Above<f32>, Finite>, Staged, NoColumn, 3>()));
+        at_run_time.push(text(CompactProgram::new::<
+            TwoPredicatesKind<u64, Above<u64>, Above<u64>>,
+            Staged,
+            Payload<u128>,
+            3,
+        >()));
+        at_run_time.push(text(CompactProgram::new::<BitsKind, SourceIndices<u64>, NoColumn, 1>()));
+        at_run_time.push(text(CompactProgram::new::<PredicateKind<u8, Above<u8>>, SourceIndices<u64>, NoColumn, 1>()));
+        at_run_time.push(text(CompactProgram::new::<PredicateKind<f64, Above<f64>>, Staged, SourceIndices<u32>, 1>()));
+        at_run_time.push(text(CompactProgram::new::<DistinctKind<u8>, Staged, Payload<[u32; 3]>, 1>()));
         for architecture in [75, 90, 120] {
             all.extend(at_run_time.iter().cloned().map(|(name, source)| (architecture, name, source)));
         }
@@ -364,8 +364,8 @@ mod tests {
     #[test]
     fn parts() {
         for program in [
-            CompactProgram::new::<KeepFlags, Beside<u32>, Nothing, 1>(),
-            CompactProgram::new::<KeepFlags, Beside<u32>, Nothing, 2>(),
+            CompactProgram::new::<FlagsKind, Payload<u32>, NoColumn, 1>(),
+            CompactProgram::new::<FlagsKind, Payload<u32>, NoColumn, 2>(),
         ] {
             library::parts_have_a_kernel_each(&program.unit.source(), program.names());
         }

@@ -2,10 +2,10 @@
 //! memory.
 
 use super::tuning::{
-    COUNT_WARPS, CompactShape, compact_longest, compact_range_of, compact_shapes, meeting_range_of, meeting_shapes,
-    move_shape,
+    COUNT_WARPS, CompactShape, compact_longest, compact_range_of, compact_shapes, cooperative_range_of,
+    cooperative_shapes, move_shape,
 };
-use super::{CompactProgram, MEETING};
+use super::{COOPERATIVE, CompactProgram};
 use crate::cuda::contract::{BEFORE_STATUS, status_bytes};
 use crate::cuda::library::Kernels;
 use crate::cuda::tuning::RANGES;
@@ -23,9 +23,9 @@ pub(crate) struct CompactPlan {
 
 /// How so many items will be partitioned into one buffer, if they take more than one block.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TogetherPlan {
+pub(crate) struct OneBufferPlan {
     /// The range, the shape and the tiles of a cooperative launch, if all tiles can run at once.
-    pub(super) meeting: Option<(usize, CompactShape, usize)>,
+    pub(super) cooperative: Option<(usize, CompactShape, usize)>,
     /// Blocks that count.
     pub(super) counts: usize,
     /// The shape and the tiles of the second launch, which moves the items.
@@ -47,11 +47,11 @@ impl CompactProgram {
     /// # Errors
     /// [`Error::TooLong`] for more tiles than a grid has blocks.
     pub(crate) fn plan(&self, primitive: &'static str, n: usize) -> Result<CompactPlan, Error> {
-        let (sizes, ways) = (self.unit.sizes(), self.unit.ways);
-        let range = compact_range_of(&sizes, ways, n);
-        let shape = compact_shapes(&sizes, ways)[range];
+        let (sizes, parts) = (self.unit.sizes(), self.unit.parts);
+        let range = compact_range_of(&sizes, parts, n);
+        let shape = compact_shapes(&sizes, parts)[range];
         let tiles = tiles(primitive, n, shape)?;
-        let status = status_bytes(size_of::<u64>() * self.counted());
+        let status = status_bytes(size_of::<u64>() * self.unit.counted());
         let words = if tiles <= 1 { 0 } else { BEFORE_STATUS + tiles * (status + status.max(shape.spread)) };
         Ok(CompactPlan { range, shape, tiles, words })
     }
@@ -70,75 +70,78 @@ impl CompactProgram {
         let kernels = self.load(primitive, device)?;
         let mut words = self.words_up_to(primitive, n)?;
         let mut scratch = 0;
-        if self.unit.ways > 1 {
-            let (together, more) = self.together_up_to(primitive, self.at_once(kernels)?, n)?;
-            (words, scratch) = (words.max(together), more);
+        if self.unit.parts > 1 {
+            let (one_buffer, more) = self.one_buffer_up_to(primitive, self.resident_tiles(kernels)?, n)?;
+            (words, scratch) = (words.max(one_buffer), more);
         }
         workspace.reserve(primitive, words, scratch).map(|_| ())
     }
 
-    /// How many tiles of a cooperative launch run at once, by the range of lengths.
+    /// How many tiles of a cooperative launch are resident at once, by the range of lengths.
     ///
     /// # Errors
     /// Those of the driver.
-    pub(crate) fn at_once(&self, kernels: &Kernels) -> Result<[usize; RANGES], Error> {
-        let mut at_once = [0; RANGES];
-        for (range, shape) in meeting_shapes(&self.unit.sizes(), self.unit.ways).into_iter().enumerate() {
-            at_once[range] = kernels.blocks_at_once(MEETING + range, 32 * shape.warps)?;
+    pub(crate) fn resident_tiles(&self, kernels: &Kernels) -> Result<[usize; RANGES], Error> {
+        let mut resident = [0; RANGES];
+        for (range, shape) in cooperative_shapes(&self.unit.sizes(), self.unit.parts).into_iter().enumerate() {
+            resident[range] = kernels.blocks_at_once(COOPERATIVE + range, 32 * shape.warps)?;
         }
-        Ok(at_once)
+        Ok(resident)
     }
 
     /// How `n` items are partitioned into one buffer.
     ///
     /// # Errors
     /// [`Error::TooLong`].
-    pub(crate) fn together(
+    pub(crate) fn one_buffer_plan(
         &self,
         primitive: &'static str,
-        at_once: [usize; RANGES],
+        resident: [usize; RANGES],
         n: usize,
-    ) -> Result<TogetherPlan, Error> {
-        let (sizes, ways) = (self.unit.sizes(), self.unit.ways);
-        let range = meeting_range_of(&sizes, n);
-        let shape = meeting_shapes(&sizes, ways)[range];
-        let meeting = Some((range, shape, n.div_ceil(shape.tile()))).filter(|&(_, _, tiles)| tiles <= at_once[range]);
-        let shape = move_shape(&sizes, ways);
+    ) -> Result<OneBufferPlan, Error> {
+        let (sizes, parts) = (self.unit.sizes(), self.unit.parts);
+        let range = cooperative_range_of(&sizes, n);
+        let shape = cooperative_shapes(&sizes, parts)[range];
+        let cooperative =
+            Some((range, shape, n.div_ceil(shape.tile()))).filter(|&(_, _, tiles)| tiles <= resident[range]);
+        let shape = move_shape(&sizes, parts);
         let tiles = tiles(primitive, n, shape)?;
         let counts = tiles.div_ceil(COUNT_WARPS * self.unit.count_each());
         // An aggregate and a prefix of each block that counts.
-        let counting = BEFORE_STATUS + counts * 2 * status_bytes(size_of::<u64>() * self.counted());
-        let words = meeting.map_or(0, |(_, _, tiles)| self.meeting_words(tiles)).max(counting);
-        Ok(TogetherPlan { meeting, counts, shape, tiles, words, scratch: tiles * 8 * self.counted() })
+        let counting = BEFORE_STATUS + counts * 2 * status_bytes(size_of::<u64>() * self.unit.counted());
+        let words = cooperative.map_or(0, |(_, _, tiles)| self.cooperative_words(tiles)).max(counting);
+        Ok(OneBufferPlan {
+            cooperative,
+            counts,
+            shape,
+            tiles,
+            words,
+            scratch: tiles * size_of::<u64>() * self.unit.counted(),
+        })
     }
 
     /// Bytes of status words and of scratch memory that are enough for `n` items or fewer to one
     /// buffer.
     ///
     /// # Errors
-    /// Those of `together`.
-    fn together_up_to(
+    /// Those of `one_buffer_plan`.
+    fn one_buffer_up_to(
         &self,
         primitive: &'static str,
-        at_once: [usize; RANGES],
+        resident: [usize; RANGES],
         n: usize,
     ) -> Result<(usize, usize), Error> {
-        let TogetherPlan { mut words, scratch, .. } = self.together(primitive, at_once, n)?;
+        let OneBufferPlan { mut words, scratch, .. } = self.one_buffer_plan(primitive, resident, n)?;
         // A shorter input may be of more tiles that all run at once.
-        for (shape, at_once) in meeting_shapes(&self.unit.sizes(), self.unit.ways).into_iter().zip(at_once) {
-            words = words.max(self.meeting_words(at_once.min(n.div_ceil(shape.tile()))));
+        for (shape, resident) in cooperative_shapes(&self.unit.sizes(), self.unit.parts).into_iter().zip(resident) {
+            words = words.max(self.cooperative_words(resident.min(n.div_ceil(shape.tile()))));
         }
         Ok((words, scratch))
     }
 
-    /// Counts of a tile: the last part of several needs none.
-    fn counted(&self) -> usize {
-        if self.unit.ways == 3 { 2 } else { 1 }
-    }
-
     /// Bytes of status words of so many tiles of a cooperative launch.
-    fn meeting_words(&self, tiles: usize) -> usize {
-        16 + tiles * 8 * self.counted()
+    fn cooperative_words(&self, tiles: usize) -> usize {
+        BEFORE_STATUS + tiles * status_bytes(size_of::<u32>() * self.unit.counted())
     }
 
     /// Bytes of status words that are enough for `n` items or fewer.
@@ -149,7 +152,7 @@ impl CompactProgram {
         // A shorter input may take smaller tiles, and more of them.
         let (sizes, mut most) = (self.unit.sizes(), 0);
         for range in 0..RANGES {
-            most = most.max(self.plan(primitive, n.min(compact_longest(&sizes, self.unit.ways, range)))?.words);
+            most = most.max(self.plan(primitive, n.min(compact_longest(&sizes, self.unit.parts, range)))?.words);
         }
         Ok(most)
     }
@@ -168,13 +171,13 @@ fn tiles(primitive: &'static str, n: usize, shape: CompactShape) -> Result<usize
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Beside, KeepBits, KeepEither, KeepFlags, KeepItems, Nothing, Staged};
+    use super::super::{BitsKind, FlagsKind, NoColumn, Payload, PredicateKind, Staged, TwoPredicatesKind};
     use super::*;
     use crate::{Above, Finite};
 
     #[test]
     fn memory_for_more_is_enough_for_fewer() {
-        let program = CompactProgram::new::<KeepItems<u32, Above<u32>>, Staged, Nothing, 2>();
+        let program = CompactProgram::new::<PredicateKind<u32, Above<u32>>, Staged, NoColumn, 2>();
         let lengths = [1, 100, 1 << 17, 2 << 20, 100 << 20].into_iter().flat_map(|n| [n, n + 1]);
         for n in lengths.clone() {
             let least = program.words_up_to("test", n).unwrap();
@@ -188,30 +191,30 @@ mod tests {
     #[test]
     fn memory_for_more_is_enough_for_fewer_to_one_buffer() {
         let programs = [
-            CompactProgram::new::<KeepItems<u8, Above<u8>>, Staged, Nothing, 2>(),
-            CompactProgram::new::<KeepItems<u32, Above<u32>>, Staged, Nothing, 2>(),
-            CompactProgram::new::<KeepFlags, Beside<[u32; 3]>, Nothing, 2>(),
-            CompactProgram::new::<KeepBits, Beside<u128>, Nothing, 2>(),
-            CompactProgram::new::<KeepEither<f64, Above<f64>, Finite>, Staged, Nothing, 3>(),
+            CompactProgram::new::<PredicateKind<u8, Above<u8>>, Staged, NoColumn, 2>(),
+            CompactProgram::new::<PredicateKind<u32, Above<u32>>, Staged, NoColumn, 2>(),
+            CompactProgram::new::<FlagsKind, Payload<[u32; 3]>, NoColumn, 2>(),
+            CompactProgram::new::<BitsKind, Payload<u128>, NoColumn, 2>(),
+            CompactProgram::new::<TwoPredicatesKind<f64, Above<f64>, Finite>, Staged, NoColumn, 3>(),
         ];
         for program in programs {
-            let shapes = meeting_shapes(&program.unit.sizes(), program.ways());
+            let shapes = cooperative_shapes(&program.unit.sizes(), program.parts());
             for (multiprocessors, held) in [(1, [1, 1, 1]), (40, [4, 2, 1]), (132, [6, 5, 3]), (188, [5, 6, 8])] {
-                let at_once = held.map(|held| held * multiprocessors);
+                let resident = held.map(|held| held * multiprocessors);
                 // Where ranges end, and what the device holds at once.
                 let size = program.unit.sizes().into_iter().max().unwrap();
                 let ends = [1, 1 << 20, 4 << 20, 16 << 20, 100 << 20].map(|bytes: usize| bytes.div_ceil(size));
-                let full = [0, 1, 2].map(|range| at_once[range] * shapes[range].tile());
+                let full = [0, 1, 2].map(|range| resident[range] * shapes[range].tile());
                 let around = |n: usize| [n - 1, n, n + 1, n + shapes[0].tile()];
                 let lengths: Vec<usize> = ends.into_iter().chain(full).flat_map(around).filter(|&n| n > 0).collect();
                 for &n in &lengths {
-                    let (words, scratch) = program.together_up_to("test", at_once, n).unwrap();
+                    let (words, scratch) = program.one_buffer_up_to("test", resident, n).unwrap();
                     for &fewer in lengths.iter().filter(|&&fewer| fewer <= n) {
-                        let plan = program.together("test", at_once, fewer).unwrap();
-                        let what = (program.type_name, at_once, fewer, n);
+                        let plan = program.one_buffer_plan("test", resident, fewer).unwrap();
+                        let what = (program.type_name, resident, fewer, n);
                         assert!(plan.words <= words && plan.scratch <= scratch, "{what:?}: {plan:?}");
                         assert!(
-                            plan.meeting.is_none_or(|(range, _, tiles)| tiles <= at_once[range]),
+                            plan.cooperative.is_none_or(|(range, _, tiles)| tiles <= resident[range]),
                             "{what:?}: {plan:?}"
                         );
                     }

@@ -35,7 +35,7 @@ const PARTITION: [CompactRange; RANGES] = [
 ];
 /// Partitions into one buffer by one cooperative launch. NVIDIA H200, 2026-11-22.
 #[rustfmt::skip]
-const MEETING: [CompactRange; RANGES] = [
+const COOPERATIVE: [CompactRange; RANGES] = [
     compact_range(MIB, 8, 1024, 0),
     compact_range(4 * MIB, 8, 2048, 0),
     compact_range(LONG, 8, 4096, 0),
@@ -59,15 +59,15 @@ pub(crate) struct CompactShape {
 
 impl CompactShape {
     /// For columns of `sizes` bytes.
-    fn of(sizes: &[usize], ways: usize, range: CompactRange) -> CompactShape {
+    fn of(sizes: &[usize], parts: usize, range: CompactRange) -> CompactShape {
         let size = widest(sizes);
         let CompactRange { warps, slice, spread, .. } = range;
         // Slices of every column are whole vectors of every lane, and rows are moved four at a time.
         let is_whole = |step: &usize| sizes.iter().all(|size| (step * size).is_multiple_of(16));
         let step = [4, 8, 16].into_iter().find(is_whole).expect("16 of anything are");
         let rows = (slice / (32 * size) / step * step).max(step);
-        let counted = if ways == 3 { 2 } else { 1 };
-        let held = 32 * rows * size + 16 * (ways - 1) + 8 * rows * counted + 16 + 128;
+        let counted = if parts == 3 { 2 } else { 1 };
+        let held = 32 * rows * size + 16 * (parts - 1) + 8 * rows * counted + 16 + 128;
         CompactShape { warps: warps.min(BLOCK_BYTES / held), rows, spread }
     }
 
@@ -83,23 +83,23 @@ fn widest(sizes: &[usize]) -> usize {
 }
 
 /// The shapes of the kernels of compaction for columns of `sizes` bytes.
-pub(crate) fn compact_shapes(sizes: &[usize], ways: usize) -> [CompactShape; RANGES] {
-    compact_ranges(ways).map(|range| CompactShape::of(sizes, ways, range))
+pub(crate) fn compact_shapes(sizes: &[usize], parts: usize) -> [CompactShape; RANGES] {
+    compact_ranges(parts).map(|range| CompactShape::of(sizes, parts, range))
 }
 
 /// The shapes of a partition into one buffer by one cooperative launch.
-pub(crate) fn meeting_shapes(sizes: &[usize], ways: usize) -> [CompactShape; RANGES] {
-    MEETING.map(|range| CompactShape::of(sizes, ways, range))
+pub(crate) fn cooperative_shapes(sizes: &[usize], parts: usize) -> [CompactShape; RANGES] {
+    COOPERATIVE.map(|range| CompactShape::of(sizes, parts, range))
 }
 
 /// Which of them takes `n` items.
-pub(crate) fn meeting_range_of(sizes: &[usize], n: usize) -> usize {
-    range_of(&MEETING, sizes, n)
+pub(crate) fn cooperative_range_of(sizes: &[usize], n: usize) -> usize {
+    range_of(&COOPERATIVE, sizes, n)
 }
 
 /// The shape of the launch that moves the items of a longer partition.
-pub(crate) fn move_shape(sizes: &[usize], ways: usize) -> CompactShape {
-    CompactShape::of(sizes, ways, MOVE)
+pub(crate) fn move_shape(sizes: &[usize], parts: usize) -> CompactShape {
+    CompactShape::of(sizes, parts, MOVE)
 }
 
 /// How many of its tiles a warp counts by a choice that looks at so many bits for an item.
@@ -107,18 +107,18 @@ pub(crate) fn count_each(shape: CompactShape, bits: usize) -> usize {
     COUNT_BITS.div_ceil(shape.tile() * bits).min(16)
 }
 
-fn compact_ranges(ways: usize) -> &'static [CompactRange; RANGES] {
-    if ways == 1 { &COMPACT } else { &PARTITION }
+fn compact_ranges(parts: usize) -> &'static [CompactRange; RANGES] {
+    if parts == 1 { &COMPACT } else { &PARTITION }
 }
 
 /// The longest input of a range, in items.
-pub(crate) fn compact_longest(sizes: &[usize], ways: usize, range: usize) -> usize {
-    compact_ranges(ways)[range].bytes / widest(sizes)
+pub(crate) fn compact_longest(sizes: &[usize], parts: usize, range: usize) -> usize {
+    compact_ranges(parts)[range].bytes / widest(sizes)
 }
 
 /// Which of them takes `n` items.
-pub(crate) fn compact_range_of(sizes: &[usize], ways: usize, n: usize) -> usize {
-    range_of(compact_ranges(ways), sizes, n)
+pub(crate) fn compact_range_of(sizes: &[usize], parts: usize, n: usize) -> usize {
+    range_of(compact_ranges(parts), sizes, n)
 }
 
 fn range_of(ranges: &[CompactRange; RANGES], sizes: &[usize], n: usize) -> usize {

@@ -1,6 +1,6 @@
 //! The text of a unit of compaction or partition: its choice and its columns.
 
-use super::tuning::{COUNT_WARPS, CompactShape, compact_shapes, count_each, meeting_shapes, move_shape};
+use super::tuning::{COUNT_WARPS, CompactShape, compact_shapes, cooperative_shapes, count_each, move_shape};
 use crate::cuda::contract::asserted_status;
 use crate::cuda::unit::{Type, UnitKey, body, prelude};
 
@@ -88,11 +88,11 @@ impl Choice<'_> {
 pub(crate) enum Column {
     /// The items that the choice looks at.
     Staged,
-    /// A payload of plain data.
+    /// A payload column of plain data.
     Plain { size: usize, align: usize },
-    /// The indices of the items, unsigned integers of so many bytes.
+    /// The source indices, unsigned integers of so many bytes.
     Indices { size: usize },
-    /// Nothing.
+    /// No second column.
     None,
 }
 
@@ -120,15 +120,15 @@ impl Column {
 pub(crate) struct CompactUnit<'a> {
     pub(crate) choice: Choice<'a>,
     pub(crate) columns: [Column; 2],
-    /// The number of parts: the selected items, the rejected ones, and between these the items of a
-    /// second predicate.
-    pub(crate) ways: usize,
+    /// The number of parts: the selected items, the rejected items, and between them the items that
+    /// a second predicate selects.
+    pub(crate) parts: usize,
 }
 
 impl CompactUnit<'_> {
     pub(crate) const fn key(&self) -> UnitKey {
         let [first, second] = self.columns;
-        second.key(first.key(self.choice.key(UnitKey::new("compact").number(self.ways))))
+        second.key(first.key(self.choice.key(UnitKey::new("compact").number(self.parts))))
     }
 
     /// Bytes of an item of the choice and of each column; one that is no array of its own repeats
@@ -143,12 +143,12 @@ impl CompactUnit<'_> {
     pub(crate) fn source(&self) -> String {
         let choice = match self.choice {
             Choice::Items(only, None) => {
-                only.defined("Test") + "typedef Test::Item Item;\ntypedef ByItems<Test> Choice;\n"
+                only.defined("Test") + "typedef Test::Item Item;\ntypedef ByPredicate<Test> Choice;\n"
             }
             Choice::Items(first, Some(second)) => {
                 first.defined("Test")
                     + &second.defined("SecondTest")
-                    + "typedef Test::Item Item;\ntypedef ByEither<Test, SecondTest> Choice;\n"
+                    + "typedef Test::Item Item;\ntypedef ByTwoPredicates<Test, SecondTest> Choice;\n"
             }
             Choice::Distinct { item, same } => format!(
                 "{}\
@@ -168,23 +168,22 @@ impl CompactUnit<'_> {
             Column::None => "NoColumn".to_owned(),
         };
         let [first, second] = self.columns.map(column);
-        let ways = self.ways;
-        let shapes: String = compact_shapes(&self.sizes(), ways)
+        let parts = self.parts;
+        let shapes: String = compact_shapes(&self.sizes(), parts)
             .iter()
             .enumerate()
             .map(|(k, shape)| format!(" KERNEL({k}, {}, {}, {})", shape.warps, shape.rows, shape.spread))
             .collect();
-        let counted = if ways == 3 { 2 } else { 1 };
-        let status = asserted_status("Counts<WAYS>::Carry", size_of::<u64>() * counted);
-        let together = if ways > 1 { self.together() } else { String::new() };
+        let status = asserted_status("Counts<PARTS>::Carry", size_of::<u64>() * self.counted());
+        let one_buffer = if parts > 1 { self.one_buffer() } else { String::new() };
         format!(
             "#include \"compact/compact.cuh\"\n\
              {choice}\
              typedef {first} First;\n\
              typedef {second} Second;\n\
-             constexpr u32 WAYS = {ways};\n\
+             constexpr u32 PARTS = {parts};\n\
              #define RANGES(KERNEL){shapes}\n\
-             {together}\
+             {one_buffer}\
              {status}\
              #include \"compact/kernels.cuh\"\n"
         )
@@ -193,19 +192,24 @@ impl CompactUnit<'_> {
 
 impl CompactUnit<'_> {
     /// The shapes of a partition into one buffer.
-    fn together(&self) -> String {
-        let (sizes, ways) = (self.sizes(), self.ways);
-        let meetings: String = meeting_shapes(&sizes, ways)
+    fn one_buffer(&self) -> String {
+        let (sizes, parts) = (self.sizes(), self.parts);
+        let cooperative: String = cooperative_shapes(&sizes, parts)
             .iter()
             .enumerate()
             .map(|(k, shape)| format!(" KERNEL({k}, {}, {})", shape.warps, shape.rows))
             .collect();
-        let CompactShape { warps, rows, .. } = move_shape(&sizes, ways);
+        let CompactShape { warps, rows, .. } = move_shape(&sizes, parts);
         format!(
-            "#define MEETINGS(KERNEL){meetings}\n\
+            "#define COOPERATIVE_RANGES(KERNEL){cooperative}\n\
              constexpr u32 MOVE_WARPS = {warps}, MOVE_ROWS = {rows}, COUNT_WARPS = {COUNT_WARPS}, COUNT_EACH = {};\n",
             self.count_each()
-        )
+        ) + &asserted_status("Counts<PARTS, u32>::Carry", size_of::<u32>() * self.counted())
+    }
+
+    /// Counts of a tile: two for three parts, else one. The last of several parts gets the rest.
+    pub(crate) fn counted(&self) -> usize {
+        if self.parts == 3 { 2 } else { 1 }
     }
 
     /// How many tiles of the second launch of a partition into one buffer a warp of the first
@@ -215,6 +219,6 @@ impl CompactUnit<'_> {
             Choice::Bits => 1,
             _ => 8 * self.choice.size().unwrap_or(1),
         };
-        count_each(move_shape(&self.sizes(), self.ways), bits)
+        count_each(move_shape(&self.sizes(), self.parts), bits)
     }
 }

@@ -79,9 +79,9 @@ pub(crate) fn load<S: Element, O: Element>(device: usize) -> Result<&'static Ker
     })
 }
 
-/// The arguments of a call.
+/// The arguments of a launch.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OffsetsCall {
+pub(crate) struct OffsetsArguments {
     pub(crate) sizes: CUdeviceptr,
     pub(crate) starts: CUdeviceptr,
     pub(crate) n: usize,
@@ -95,7 +95,7 @@ pub(crate) struct OffsetsCall {
     pub(crate) words: CUdeviceptr,
 }
 
-impl OffsetsCall {
+impl OffsetsArguments {
     /// Launches it. Does not wait.
     ///
     /// # Safety
@@ -107,7 +107,7 @@ impl OffsetsCall {
         fn p<A>(argument: &A) -> *const c_void {
             std::ptr::from_ref(argument).cast()
         }
-        let OffsetsCall { sizes, starts, n, align, total, with_total, words } = *self;
+        let OffsetsArguments { sizes, starts, n, align, total, with_total, words } = *self;
         let (n, padding, with_end, tiles) = (n as u64, align - 1, u32::from(with_total), plan.tiles as u32);
         let arguments = [p(&sizes), p(&starts), p(&n), p(&padding), p(&total), p(&with_end), p(&words), p(&tiles)];
         let blocks = plan.tiles + usize::from(plan.tiles > 1);

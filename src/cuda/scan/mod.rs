@@ -169,7 +169,7 @@ pub(crate) const fn unit_of<Op: Operator<T>, T: Element>() -> Unit<'static> {
 
 /// The arguments of a scan; `init` is in the form of `Operator::to_cuda`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call<C> {
+pub(crate) struct ScanArguments<C> {
     pub(crate) input: CUdeviceptr,
     pub(crate) output: CUdeviceptr,
     pub(crate) n: usize,
@@ -182,7 +182,7 @@ pub(crate) struct Call<C> {
     pub(crate) scratch: CUdeviceptr,
 }
 
-impl<C: Element> Call<C> {
+impl<C: Element> ScanArguments<C> {
     /// Launches the scan. Does not wait.
     ///
     /// # Safety
@@ -192,7 +192,7 @@ impl<C: Element> Call<C> {
     ///   multiples of 16; all are valid, and words and scratch unused, until the stream is past it.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(&self, plan: &Plan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        let Call { input, output, init, exclusive, reverse, words, scratch, .. } = *self;
+        let ScanArguments { input, output, init, exclusive, reverse, words, scratch, .. } = *self;
         let n = self.n as u64;
         let flags = |exclusive: bool, reverse: bool| {
             (if exclusive { EXCLUSIVE } else { 0 }) | (if reverse { REVERSE } else { 0 }) | init.map_or(0, |_| INIT)

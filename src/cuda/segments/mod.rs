@@ -6,8 +6,10 @@ use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::TypeId;
 use std::ffi::c_void;
 
+pub(crate) mod contract;
 pub(crate) mod tuning;
 pub(crate) mod unit;
+use contract::Ends;
 use tuning::{EXPAND, PACK, SegmentTile};
 use unit::{SEGMENTS_KEY, segments_source};
 
@@ -45,16 +47,6 @@ fn is_wide<I: Index>() -> usize {
     usize::from(size_of::<I>() == 8)
 }
 
-/// `Ends` of `segments/segments.cuh`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct Ends {
-    offsets: CUdeviceptr,
-    n: u64,
-    room: u64,
-    unit: u32,
-}
-
 /// Blocks for so many segments and bytes, or outputs.
 ///
 /// # Errors
@@ -76,9 +68,9 @@ pub(crate) fn pack_blocks(primitive: &'static str, n: usize, bytes: usize) -> Re
     blocks(primitive, n, bytes, PACK)
 }
 
-/// Segments that are packed.
+/// The arguments of a launch that packs segments.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PackCall {
+pub(crate) struct PackArguments {
     /// Bytes of an item, and what it is aligned to.
     pub(crate) size: usize,
     pub(crate) align: usize,
@@ -90,12 +82,12 @@ pub(crate) struct PackCall {
     /// Where each begins in the output, and where the last one ends.
     pub(crate) offsets: CUdeviceptr,
     pub(crate) n: usize,
-    /// The output, and for how many items it has room.
+    /// The output, and its capacity in items.
     pub(crate) output: CUdeviceptr,
-    pub(crate) room: usize,
+    pub(crate) capacity: usize,
 }
 
-impl PackCall {
+impl PackArguments {
     /// Launches it, for offsets of type `O`. Does not wait.
     ///
     /// # Errors
@@ -112,8 +104,8 @@ impl PackCall {
         kernels: &Kernels,
         stream: CUstream,
     ) -> Result<(), Error> {
-        let PackCall { size, align, items, len, begins, offsets, n, output, room } = *self;
-        let ends = Ends { offsets, n: n as u64, room: room as u64, unit: size as u32 };
+        let PackArguments { size, align, items, len, begins, offsets, n, output, capacity } = *self;
+        let ends = Ends { offsets, n: n as u64, capacity: capacity as u64, unit: size as u32 };
         let bytes = (len * size) as u64;
         let arguments: [*const c_void; 5] = [
             (&raw const ends).cast(),
@@ -122,45 +114,45 @@ impl PackCall {
             (&raw const bytes).cast(),
             (&raw const output).cast(),
         ];
-        let blocks = pack_blocks(primitive, n, room * size)?;
+        let blocks = pack_blocks(primitive, n, capacity * size)?;
         let kernel = 2 * is_wide::<O>() + usize::from(align >= 4);
         // SAFETY: the arguments are those of the kernels in segments/kernels.cuh; the rest is the caller's.
         unsafe { kernels.launch(kernel, blocks, 32 * PACK.warps as u32, stream, &arguments) }
     }
 }
 
-/// Outputs that are led back to their segments.
+/// The arguments of a launch that maps outputs back to their segments.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ExpandCall {
+pub(crate) struct ExpandArguments {
     /// Where each of `n` segments begins in the output, and where the last one ends.
     pub(crate) offsets: CUdeviceptr,
     pub(crate) n: usize,
     /// The segment of each output, and which of it; this may be null.
     pub(crate) segments: CUdeviceptr,
     pub(crate) positions: CUdeviceptr,
-    /// For how many outputs there is room.
-    pub(crate) room: usize,
+    /// The capacity of both, in outputs.
+    pub(crate) capacity: usize,
 }
 
-impl ExpandCall {
+impl ExpandArguments {
     /// Launches it, for offsets of type `O` and indices of type `I`. Does not wait.
     ///
     /// # Errors
     /// [`Error::TooLong`], [`Error::Driver`].
     ///
     /// # Safety
-    /// As for [`PackCall::launch`].
+    /// As for [`PackArguments::launch`].
     pub(crate) unsafe fn launch<O: Index, I: Index>(
         &self,
         primitive: &'static str,
         kernels: &Kernels,
         stream: CUstream,
     ) -> Result<(), Error> {
-        let ExpandCall { offsets, n, segments, positions, room } = *self;
-        let ends = Ends { offsets, n: n as u64, room: room as u64, unit: 1 };
+        let ExpandArguments { offsets, n, segments, positions, capacity } = *self;
+        let ends = Ends { offsets, n: n as u64, capacity: capacity as u64, unit: 1 };
         let arguments: [*const c_void; 3] =
             [(&raw const ends).cast(), (&raw const segments).cast(), (&raw const positions).cast()];
-        let blocks = blocks(primitive, n, room, EXPAND)?;
+        let blocks = blocks(primitive, n, capacity, EXPAND)?;
         let kernel = 4 + 2 * is_wide::<O>() + is_wide::<I>();
         // SAFETY: the arguments are those of the kernels in segments/kernels.cuh; the rest is the caller's.
         unsafe { kernels.launch(kernel, blocks, 32 * EXPAND.warps as u32, stream, &arguments) }
