@@ -320,9 +320,9 @@ fn templates(out: &Path) -> Vec<(String, String)> {
 
 // ---- compiling ---------------------------------------------------------------------------------------------------------------
 
-/// The files of packed images: of every unit, one for each target. Each image comes from the last
-/// build in `out`, from the user's cache of kernels, or from the compiler.
-fn compile(units: &[CatalogUnit], templates: &[(&str, &str)], targets: &[Target], out: &Path) -> Vec<Vec<PathBuf>> {
+/// The images of every unit, one for each target. Each comes from the last build in `out`, from the
+/// user's cache of kernels, or from the compiler.
+fn compile(units: &[CatalogUnit], templates: &[(&str, &str)], targets: &[Target], out: &Path) -> Vec<Vec<Image>> {
     let nvrtc = match Nvrtc::find() {
         Ok(nvrtc) => nvrtc,
         Err(reason) => {
@@ -346,12 +346,11 @@ fn compile(units: &[CatalogUnit], templates: &[(&str, &str)], targets: &[Target]
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(&(unit, group)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let outcome = if failed.lock().expect("no panic here").is_some() {
+                    if failed.lock().expect("no panic here").is_some() {
                         break;
-                    } else {
-                        make(unit, group, templates, &nvrtc, &cache)
-                    };
-                    if let Err(Failure::Log(words) | Failure::Call(words)) = outcome {
+                    }
+                    let made = make(unit, group, templates, &nvrtc, &cache);
+                    if let Err(Failure::Log(words) | Failure::Call(words)) = made {
                         *failed.lock().expect("no panic here") = Some(format!("{}:\n{words}", unit.names[0]));
                     }
                 }
@@ -361,21 +360,19 @@ fn compile(units: &[CatalogUnit], templates: &[(&str, &str)], targets: &[Target]
     if let Some(words) = failed.into_inner().expect("no panic here") {
         panic!("NVRTC {:?} at {} refused {words}", nvrtc.version(), nvrtc.path().display());
     }
-    let files: Vec<Vec<PathBuf>> =
-        images.into_iter().map(|images| images.into_iter().map(|image| image.file).collect()).collect();
-    let used: BTreeSet<&PathBuf> = files.iter().flatten().collect();
+    let used: BTreeSet<&PathBuf> = images.iter().flatten().map(|image| &image.file).collect();
     for stale in fs::read_dir(&folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
         if !used.contains(&stale) {
             let _ = fs::remove_file(stale);
         }
     }
-    files
+    images
 }
 
 const NVRTC_HELP: &str = "`pip install nvidia-cuda-nvrtc` installs it, PARASCAN_NVRTC=/path/to/libnvrtc.so names one, \
                           PARASCAN_CUDA_ARCHS=none builds for the CPU without this line";
 
-/// An image to be made: its key, and the file that it goes to.
+/// A packed image: its key, and the file that holds it.
 struct Image {
     target: Target,
     key: String,
@@ -396,11 +393,7 @@ fn images(
         let key = key(target, nvrtc.version(), &FLAGS, &unit.source, &included, &[]);
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
-        let (hash, capability) = (hasher.finish(), target.capability());
-        let file = folder.join(match target {
-            Target::Cubin(_) => format!("{hash:016x}.sm_{capability}.cubin"),
-            Target::Ptx(_) => format!("{hash:016x}.compute_{capability}.ptx"),
-        });
+        let file = folder.join(format!("{:016x}", hasher.finish()));
         Image { target, key, file }
     };
     targets.iter().copied().map(image).collect()
@@ -440,17 +433,13 @@ fn make(
 
 /// Writes `units.rs`, which the library includes: a static for each unit, with its text and its
 /// images, and `UNITS`, which has all of them by their keys.
-fn embed(units: &[CatalogUnit], images: &[Vec<PathBuf>], out: &Path) {
+fn embed(units: &[CatalogUnit], images: &[Vec<Image>], out: &Path) {
     let (mut code, mut all) = (String::new(), String::from("const UNITS: &[(u64, &BuiltIn)] = &[\n"));
     for (i, CatalogUnit { source, key, names }) in units.iter().enumerate() {
         code +=
             &format!("// {}\nstatic UNIT_{i}: BuiltIn = BuiltIn {{ source: {source:?}, images: &[\n", names.join(", "));
-        for file in images.get(i).into_iter().flatten() {
-            let name = file.file_name().expect("a file").to_string_lossy();
-            let target = name.split('.').nth(1).expect("as in `images`");
-            let (kind, capability) = target.split_once('_').expect("as in `images`");
-            let kind = if kind == "sm" { "Cubin" } else { "Ptx" };
-            code += &format!("    (Target::{kind}({capability}), include_bytes!({file:?})),\n");
+        for Image { target, file, .. } in images.get(i).into_iter().flatten() {
+            code += &format!("    (Target::{target:?}, include_bytes!({file:?})),\n");
         }
         code += "] };\n";
         all += &format!("    ({:#018x}, &UNIT_{i}),\n", key.0);
@@ -468,10 +457,11 @@ fn embed(units: &[CatalogUnit], images: &[Vec<PathBuf>], out: &Path) {
 
 /// Writes `report`, a line for `.ci/run`: how many images there are, their bytes, and the
 /// milliseconds that this build script took so far.
-fn report(images: &[Vec<PathBuf>], begin: Instant, out: &Path) {
-    let sizes: Vec<u64> = images.iter().flatten().map(|file| fs::metadata(file).map_or(0, |file| file.len())).collect();
-    let (bytes, milliseconds) = (sizes.iter().sum::<u64>(), begin.elapsed().as_millis());
-    let line = format!("images {} bytes {bytes} milliseconds {milliseconds}\n", sizes.len());
+fn report(images: &[Vec<Image>], begin: Instant, out: &Path) {
+    let files: Vec<&PathBuf> = images.iter().flatten().map(|image| &image.file).collect();
+    let bytes: u64 = files.iter().map(|file| fs::metadata(file).map_or(0, |file| file.len())).sum();
+    let milliseconds = begin.elapsed().as_millis();
+    let line = format!("images {} bytes {bytes} milliseconds {milliseconds}\n", files.len());
     fs::write(out.join("report"), line).expect("OUT_DIR can be written");
 }
 

@@ -624,7 +624,7 @@ pub(crate) fn load(
     program: &'static str,
     device: usize,
     names: &[&str],
-    make: impl FnOnce() -> Program,
+    make: &dyn Fn() -> Program,
 ) -> Result<&'static Kernels, Error> {
     load_with_shared(types, program, device, names, NO_SHARED, make)
 }
@@ -636,7 +636,7 @@ pub(crate) fn load_with_shared(
     device: usize,
     names: &[&str],
     shared: SharedBytes,
-    make: impl FnOnce() -> Program,
+    make: &dyn Fn() -> Program,
 ) -> Result<&'static Kernels, Error> {
     if let Some(kernels) = loaded(types, program, device) {
         return Ok(kernels);

@@ -165,7 +165,7 @@ impl CompactProgram {
         if let Some(size) = self.unit.sizes().into_iter().find(|&size| size == 0 || size > 16) {
             return Err(Error::ItemSize { primitive, size });
         }
-        library::load(self.types, self.name(), device, self.names(), || Program {
+        library::load(self.types, self.name(), device, self.names(), &|| Program {
             name: format!("{} of {}", self.name(), self.type_name),
             source: self.unit.source(),
             built_in: self.built_in,

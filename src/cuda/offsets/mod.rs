@@ -72,7 +72,7 @@ pub(crate) fn loaded<S: Element, O: Element>(device: usize) -> Option<&'static K
 
 /// The kernels for the device, whose context is current; loaded now if they are not.
 pub(crate) fn load<S: Element, O: Element>(device: usize) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<(S, O)>(), NAME, device, &KERNELS, || Program {
+    library::load(TypeId::of::<(S, O)>(), NAME, device, &KERNELS, &|| Program {
         name: format!("offsets::<{}, {}>", std::any::type_name::<S>(), std::any::type_name::<O>()),
         source: unit::<S, O>().source(),
         built_in: const { library::built_in(unit::<S, O>().key()) },

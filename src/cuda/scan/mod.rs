@@ -147,7 +147,7 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(
     program: ScanProgram,
     device: usize,
 ) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<(Op, T)>(), program.name, device, program.kernels, || {
+    library::load(TypeId::of::<(Op, T)>(), program.name, device, program.kernels, &|| {
         let name = format!("scan::<{}, {}>", type_name::<Op>(), type_name::<T>());
         let built_in = const { library::built_in(unit_of::<Op, T>().key()) };
         Program { name, source: program.source(&unit_of::<Op, T>()), built_in }

@@ -36,7 +36,7 @@ pub(crate) fn loaded(device: usize) -> Option<&'static Kernels> {
 
 /// The kernels for the device, whose context is current; loaded now if they are not.
 pub(crate) fn load(device: usize) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<Segments>(), NAME, device, &KERNELS, || Program {
+    library::load(TypeId::of::<Segments>(), NAME, device, &KERNELS, &|| Program {
         name: NAME.to_owned(),
         source: segments_source(),
         built_in: const { library::built_in(SEGMENTS_KEY) },

@@ -162,7 +162,7 @@ impl SortProgram {
             let shape = self.shape(architecture);
             kernels.iter().map(|kernel| kernel.shared(&shape)).collect()
         };
-        library::load_with_shared(self.types, NAME, device, &names, &shared, || Program {
+        library::load_with_shared(self.types, NAME, device, &names, &shared, &|| Program {
             name: format!("sort of {}", self.type_name),
             source: self.unit.source(),
             built_in: self.built_in,
