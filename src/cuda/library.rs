@@ -783,6 +783,21 @@ mod tests {
         assert_eq!(three_kernels("17", &Cache::at(Path::new("/dev/null/parascan"))).unwrap(), images);
     }
 
+    /// By the key under which build.rs keeps it.
+    #[test]
+    fn a_process_finds_the_image_that_a_build_has_kept() {
+        if compiler_for_tests().is_none() || are_checked() {
+            return;
+        }
+        let folder = Folder::new("kept");
+        let (cache, compiler) = (Cache::at(&folder.0), Compiler::get("segments", NEWEST).unwrap());
+        let source = crate::cuda::segments::unit::segments_source();
+        assert_eq!(compiler.kept(&source, &cache), None);
+        let (version, templates) = (compiler.nvrtc.version(), included(&TEMPLATES, &source));
+        cache.write(&key(Target::Cubin(90), version, &FLAGS, &source, &templates, &[]), &packed(b"an image"));
+        assert_eq!(compiler.kept(&source, &cache).as_deref(), Some(&b"an image"[..]));
+    }
+
     /// What is wrong in all parts is told once, and by the same words in every run.
     #[test]
     fn deeply_nested_texts() {
