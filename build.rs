@@ -370,7 +370,7 @@ fn compile(units: &[CatalogUnit], templates: &[(&str, &str)], targets: &[Target]
 }
 
 const NVRTC_HELP: &str = "`pip install nvidia-cuda-nvrtc` installs it, PARASCAN_NVRTC=/path/to/libnvrtc.so names one, \
-                          PARASCAN_CUDA_ARCHS=none builds for the CPU without this line";
+                          PARASCAN_CUDA_ARCHS=none silences this line";
 
 /// A packed image: its key, and the file that holds it.
 struct Image {

@@ -1,4 +1,4 @@
-//! All integration tests are one binary: it links in a fraction of the time of many.
+//! All integration tests are one binary, so the generic code that they share is compiled once.
 
 #[macro_use]
 #[path = "../src/catalog.rs"]

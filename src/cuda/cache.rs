@@ -1,9 +1,9 @@
-//! Kernels made at run time, kept in the user's own folder.
+//! Compiled kernels, kept by builds and processes in the user's own folder.
 //!
-//! A file holds the whole of what its image was made from, so that a name that two keys share
-//! cannot give a wrong kernel, and a checksum, so that a damaged file is compiled again. Files are
-//! written under another name and renamed: two processes may fill the cache at once. A folder that
-//! cannot be written costs a compilation in each process, no more.
+//! A file holds the key of its image, so that two keys whose hashes are one file name cannot give a
+//! wrong kernel, and a checksum, so that a damaged file is compiled again. Files are written under
+//! another name and renamed: two processes may fill the cache at once. A folder that cannot be
+//! written costs a compilation in each process, no more.
 //!
 //! An image is code that runs on the device with the rights of the process. On Unix the folder and
 //! each image must therefore belong to the effective user, and no other user may write them. A

@@ -653,7 +653,7 @@ mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};
 
-    /// For the machines that the default is for, whatever the build was asked for; for older ones each kind of unit has its own test.
+    /// For 8.0 and 9.0, whatever the build embeds; for older ones each kind of unit has its own test.
     #[test]
     fn what_is_built_in_compiles() {
         let units = UNITS.iter().enumerate();
