@@ -617,7 +617,9 @@ template <class Order, class Tile> __device__ bool sort_few(Vector *shared, cons
     }
     __syncthreads();
     if (load_relaxed(&plan.others)) return false;
-    u32 start = threadIdx.x < BINS ? block_before<BINS>(load_relaxed(plan.of_values + threadIdx.x), s.totals) : 0; // of a thread's own digit
+    u32 start = 0; // of a thread's own digit
+    if (threadIdx.x < BINS) start = block_before<BINS>(load_relaxed(plan.of_values + threadIdx.x), s.totals);
+    else pass_barrier_of_first();
     bool unwanted = call.no_keys;
     Bits *out = (Bits *)call.keys[0];
     for (; ticket - call.parts < call.tiles; ticket = draw(plan.tickets)) {

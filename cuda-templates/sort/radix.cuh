@@ -112,11 +112,21 @@ __device__ inline u64 warp_max(u64 x) {
 // What the warps before this one have, by a total of each. One read: one after the other they are as many waits.
 __device__ inline u32 warps_before(const u32 *totals) { return warp_add(lane_id() < warp_id() ? totals[lane_id()] : 0); }
 
-// By the first THREADS threads of a block, all of whose warps have called it: what comes before x in the order of threads.
+// A barrier of the first THREADS threads of a block; the other threads call `pass_barrier_of_first` instead. racecheck does not
+// follow a barrier of some threads, so with PARASCAN_CHECKED it is one of all threads.
+#ifndef PARASCAN_CHECKED
+template <u32 THREADS> __device__ inline void barrier_of_first() { asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory"); }
+__device__ inline void pass_barrier_of_first() {}
+#else
+template <u32 THREADS> __device__ inline void barrier_of_first() { __syncthreads(); }
+__device__ inline void pass_barrier_of_first() { __syncthreads(); }
+#endif
+
+// The exclusive prefix sum of x in the order of threads. By the first THREADS threads of a block, with one `barrier_of_first`.
 template <u32 THREADS> __device__ inline u32 block_before(u32 x, u32 *totals) {
     u32 upto = warp_upto(x);
     if (lane_id() == WARP - 1) totals[warp_id()] = upto;
-    asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
+    barrier_of_first<THREADS>();
     return upto - x + warps_before(totals);
 }
 
@@ -353,6 +363,8 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 #pragma unroll
                 for (u32 w = 0; w < WARPS; w++) s.bins[w * BINS + d] += start;
             }
+        } else {
+            pass_barrier_of_first();
         }
         has_long = __syncthreads_or(total > LONG_RUN);
         exchange<D>();
@@ -388,6 +400,8 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
                 s.bins[w * BINS + d] = upto;
                 upto += own[w];
             }
+        } else {
+            pass_barrier_of_first();
         }
         __syncthreads();
         Bits *keys = (Bits *)s.exchange;
@@ -432,6 +446,8 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             }
 #pragma unroll
             for (u32 v = 0; v < COPIES / IN_VECTOR; v++) memcpy(vectors + threadIdx.x * (COPIES / IN_VECTOR) + v, own + v * IN_VECTOR, sizeof(Vector));
+        } else {
+            pass_barrier_of_first();
         }
         __syncthreads();
         Bits *keys = (Bits *)s.exchange;

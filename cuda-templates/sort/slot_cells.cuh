@@ -283,6 +283,8 @@ template <class Order, class Tile> struct SlotMapMaker {
             if (d == BINS - 1) equal.begins[BINS] = first + min(begin + room, slots.equal_room);
             if (is_single) equal.keys[d] = is_taken ? s.key : s.keys[slot];
             if (lane_id() == 0) equal.digits[d / 32] = single;
+        } else {
+            pass_barrier_of_first();
         }
         if (threadIdx.x == 0) {
             map.above = way.above;

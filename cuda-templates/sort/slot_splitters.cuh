@@ -98,10 +98,13 @@ __device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &fou
         u32 less, upto, before; // before: not greater than the splitter before: more than `less` if it is the same again
         count_less<SAMPLE>(sorted, value, less, upto);
         found.begins[j + 1] = upto;
-        asm volatile("bar.sync 1, %0;" ::"n"(VALUES) : "memory");
+        barrier_of_first<VALUES>();
         before = j > 0 ? found.begins[j] : 0;
         has_room = int(less - before) <= int(slots.most_between);
         if (Tile::HAS_VALUES) found.make_room(before <= less ? found.room(float(upto - less), call.n, SAMPLE) : 0, s.totals, slots, Tile::TILE);
+    } else {
+        pass_barrier_of_first();
+        if (Tile::HAS_VALUES) pass_barrier_of_first();
     }
     return __syncthreads_and(has_room);
 }

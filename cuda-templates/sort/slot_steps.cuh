@@ -116,6 +116,8 @@ __device__ __noinline__ void place_many(ManyEqual<Bits> &s, Order order, const u
             s.begins[m] = begin;
             s.keys[m] = order.from(key);
         }
+    } else {
+        pass_barrier_of_first();
     }
     __syncthreads();
     for (u32 m = 0; m < s.all; m++) {

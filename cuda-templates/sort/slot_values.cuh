@@ -76,6 +76,7 @@ template <class Order, class Tile> struct BetweenValues {
         if (!will_do) return false;
         if constexpr (Tile::HAS_VALUES) {
             if (threadIdx.x < VALUES) tables.between.found.make_room(tables.between.found.begins[threadIdx.x], s.totals, slots, Tile::TILE);
+            else pass_barrier_of_first();
             __syncthreads();
             to_slots_between<Order, Tile>(s, tables.between, call, slots, tile, half);
         } else {
