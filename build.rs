@@ -2,8 +2,8 @@
 //!
 //! For the architectures that `PARASCAN_CUDA_ARCHS` names it compiles them with NVRTC and embeds
 //! the images too. It keeps the images in the user's cache of kernels, where the next build and
-//! processes find them. Unless the variable names any, nothing is compiled: a process compiles the
-//! kernels that it calls.
+//! processes find them. Unless the variable names any, nothing is compiled: the build embeds the
+//! prebuilt PTX that the published packages carry, and a process compiles the kernels that it calls.
 
 #[macro_use]
 #[path = "src/catalog.rs"]
@@ -15,6 +15,7 @@ mod cuda {
     pub(super) mod contract;
     pub(super) mod image;
     pub(super) mod nvrtc;
+    pub(super) mod prebuilt;
     pub(super) mod tuning;
     pub(super) mod unit;
     // Of each primitive the text of its units and the shapes that it needs; the rest of a folder is the library's.
@@ -35,6 +36,7 @@ use cuda::compact::unit::{Choice, Column, CompactUnit, FLOAT_RANGE, INTEGER_RANG
 use cuda::image::{key, packed};
 use cuda::nvrtc::{FLAGS, Failure, Nvrtc, Target};
 use cuda::offsets::unit::OffsetsUnit;
+use cuda::prebuilt;
 use cuda::scan::unit::Unit;
 use cuda::segments::unit::{SEGMENTS_KEY, segments_source};
 use cuda::sort::unit::{KeyKind, SortUnit};
@@ -53,7 +55,7 @@ fn main() {
     for input in ["build.rs", "src/catalog.rs", "cuda-templates"] {
         println!("cargo::rerun-if-changed={input}");
     }
-    for file in ["cache", "contract", "image", "nvrtc", "tuning", "unit"] {
+    for file in ["cache", "contract", "image", "nvrtc", "prebuilt", "tuning", "unit"] {
         println!("cargo::rerun-if-changed=src/cuda/{file}.rs");
     }
     for primitive in ["scan", "compact", "segments", "sort"] {
@@ -63,7 +65,7 @@ fn main() {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/tuning.rs");
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/unit.rs");
     }
-    for variable in ["PARASCAN_CUDA_ARCHS", "PARASCAN_NVRTC", "CUDA_PATH", "CUDA_HOME", "DOCS_RS"] {
+    for variable in ["PARASCAN_CUDA_ARCHS", "PARASCAN_PREBUILT", "PARASCAN_NVRTC", "CUDA_PATH", "CUDA_HOME", "DOCS_RS"] {
         println!("cargo::rerun-if-env-changed={variable}");
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -73,14 +75,22 @@ fn main() {
     let images = match wanted() {
         Kernels::None => Vec::new(),
         Kernels::WhenCalled => {
-            if let Err(reason) = Nvrtc::find() {
+            let prebuilt = prebuilt(&units, &templates);
+            if prebuilt.is_empty()
+                && let Err(reason) = Nvrtc::find()
+            {
                 println!(
                     "cargo::warning=no NVRTC, which compiles kernels when they are called ({reason}); {NVRTC_HELP}"
                 );
             }
-            Vec::new()
+            prebuilt
         }
         Kernels::For(targets) => compile(&units, &templates, &targets, &out),
+        Kernels::Prebuild(capability, folder) => {
+            let images = compile(&units, &templates, &[Target::Ptx(capability)], &out);
+            prebuild(&units, &templates, &images, &folder);
+            images
+        }
     };
     embed(&units, &images, &out);
     report(&images, begin, &out);
@@ -93,14 +103,22 @@ fn main() {
 enum Kernels {
     /// `none`: the build looks for no compiler.
     None,
-    /// Not set: a process compiles the kernels that it calls.
+    /// Not set: the prebuilt kernels, if there are any. A process compiles the kernels that it calls,
+    /// if it has NVRTC.
     WhenCalled,
     /// A list as in `80,90`: machine code for each, and PTX of the newest, which newer devices run.
     For(Vec<Target>),
+    /// `PARASCAN_PREBUILT` names a folder, and `PARASCAN_CUDA_ARCHS` one architecture: PTX of it, and
+    /// the same in the packages of prebuilt kernels, which lie in the folder.
+    Prebuild(u32, PathBuf),
 }
 
 fn wanted() -> Kernels {
     let named = env::var("PARASCAN_CUDA_ARCHS").unwrap_or_default();
+    if let Some(folder) = env::var_os("PARASCAN_PREBUILT") {
+        let capability = named.parse().expect("PARASCAN_CUDA_ARCHS names one architecture to prebuild for");
+        return Kernels::Prebuild(capability, folder.into());
+    }
     if named.trim() == "none" || env::var_os("DOCS_RS").is_some() {
         return Kernels::None;
     }
@@ -372,11 +390,47 @@ fn compile(units: &[CatalogUnit], templates: &[(&str, &str)], targets: &[Target]
 const NVRTC_HELP: &str = "`pip install nvidia-cuda-nvrtc` installs it, PARASCAN_NVRTC=/path/to/libnvrtc.so names one, \
                           PARASCAN_CUDA_ARCHS=none silences this line";
 
-/// A packed image: its key, and the file that holds it.
+/// A packed image: its key in the cache, and the file that holds it.
 struct Image {
     target: Target,
     key: String,
     file: PathBuf,
+}
+
+/// The package of prebuilt kernels that a unit's PTX belongs to. The sorts have one of their own,
+/// since crates.io takes at most 10 MB a package.
+fn package(unit: &CatalogUnit) -> &'static str {
+    if unit.source.contains("#include \"sort/kernels.cuh\"") { "sort" } else { "catalog" }
+}
+
+/// Writes the images of one PTX target to the packages of prebuilt kernels.
+fn prebuild(units: &[CatalogUnit], templates: &[(&str, &str)], images: &[Vec<Image>], folder: &Path) {
+    assert_eq!(images.len(), units.len(), "prebuilt kernels need NVRTC");
+    for (unit, images) in units.iter().zip(images) {
+        let included = included(templates, &unit.source);
+        let name = prebuilt::file_name(images[0].target.capability(), &unit.source, &included);
+        let to = folder.join(package(unit)).join("ptx").join(name);
+        fs::copy(&images[0].file, &to).unwrap_or_else(|e| panic!("{}: {e}", to.display()));
+    }
+}
+
+/// The prebuilt image of each unit. None at all if the packages are empty or the feature is off.
+fn prebuilt(units: &[CatalogUnit], templates: &[(&str, &str)]) -> Vec<Vec<Image>> {
+    #[cfg(feature = "prebuilt")]
+    let folders = [parascan_ptx::FOLDER, parascan_ptx_sort::FOLDER];
+    #[cfg(not(feature = "prebuilt"))]
+    let folders: [&str; 0] = [];
+    let mut files = Vec::new();
+    for folder in folders {
+        // The package, since the folder may not exist yet, and cargo takes that for a change.
+        println!("cargo::rerun-if-changed={}", Path::new(folder).parent().expect("the package").display());
+        files.extend(fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()));
+    }
+    let units: Vec<_> =
+        units.iter().map(|unit| (unit.source.as_str(), included(templates, &unit.source))).collect();
+    let found = prebuilt::find(&files, &units).unwrap_or_else(|words| panic!("{words}"));
+    let image = |(target, file)| vec![Image { target, key: String::new(), file }];
+    found.into_iter().flatten().map(image).collect()
 }
 
 /// The images of a unit, in the order of the targets, which have those of one architecture side by

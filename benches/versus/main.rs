@@ -14,7 +14,7 @@
 //! | `--host` | scan: the host's time of a call | `main.rs` |
 //! | `--ladder` | scan: the textbook's scans of `f32`, all at 2^26, the steps of the ladder over n | `ladder.rs` |
 //! | `--traffic` | scan: the same once, for a profiler | `ladder.rs` |
-//! | `--custom` | scan: operators of a user's own, 2^10 elements to 8 GiB, and their first use | `custom.rs` |
+//! | `--custom` | scan: operators of a user's own, 2^10 elements to 8 GiB; the first call in a process | `custom.rs` |
 //! | `--shapes` | scan: shapes of the kernel, strategies, the best for each length | `shapes.rs` |
 //! | `--select` | compaction, partition and unique of `u32`, 2^10 to 2^28 | `compact.rs` |
 //! | `--fractions` | compaction of `u32`, none to all of 2^28 items selected | `compact.rs` |
@@ -103,12 +103,14 @@ fn main() -> ExitCode {
             |()| ExitCode::SUCCESS,
         );
     }
-    let is_first_use = arguments == [custom::FIRST_USE];
+    let first_use = match &arguments[..] {
+        [flag, call] if flag == custom::FIRST_USE => Some(call.as_str()),
+        _ => None,
+    };
     let is_watched = arguments == ["--traffic"];
     let mut modes: Vec<Mode> = Vec::new();
-    for argument in arguments {
+    for argument in arguments.iter().filter(|_| first_use.is_none()) {
         modes.push(match argument.as_str() {
-            custom::FIRST_USE => continue,
             "--sweep" => sweep,
             "--catalog" => catalog,
             "--strategies" => strategies,
@@ -142,8 +144,8 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    if is_first_use {
-        return custom::first_use(&gpu).map_or_else(
+    if let Some(call) = first_use {
+        return custom::first_use(&gpu, call).map_or_else(
             |e| {
                 eprintln!("{e}");
                 ExitCode::FAILURE

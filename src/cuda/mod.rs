@@ -25,6 +25,8 @@ mod includes;
 mod library;
 mod nvrtc;
 pub(crate) mod offsets;
+#[cfg(test)]
+mod prebuilt; // build.rs uses it
 mod scan;
 pub(crate) mod segments;
 pub(crate) mod sort;
