@@ -38,7 +38,7 @@ pub enum Block {
 ///
 /// | strategy | items moved, for n items | kernels | compiled |
 /// |---|---|---|---|
-/// | [`PrefixServer`](Strategy::PrefixServer) | 2 n | 1 | a build can embed them, for the operators of the catalog |
+/// | [`PrefixServer`](Strategy::PrefixServer) | 2 n | 1 | by a build (catalog), or at run time |
 /// | [`LookBack`](Strategy::LookBack), [`Chained`](Strategy::Chained) | 2 n | 1 | at run time |
 /// | [`Hierarchical`](Strategy::Hierarchical) | 3 n to 4 n | 3, recursively | at run time |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

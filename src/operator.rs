@@ -298,21 +298,21 @@ macro_rules! operators {
             // SAFETY: each text is one operation or one function of the templates on its arguments.
             // The form of a row carries integers that may overflow as unsigned ones.
             const CUDA: DeviceCode<Self, $t> = unsafe { DeviceCode::new($cuda) };
-            // SAFETY: as above.
+            // SAFETY: as for `CUDA`.
             const CUDA_LIFT: DeviceCode<Self, $t> = unsafe { DeviceCode::new(lift!($form)) };
-            // SAFETY: as above.
+            // SAFETY: as for `CUDA`.
             const CUDA_LOWER: DeviceCode<Self, $t> = unsafe { DeviceCode::new(lower!($form)) };
-            // SAFETY: a type of the same size, and the one that the texts of the form expect.
+            // SAFETY: the type has the element's size, and the texts of the form expect it.
             const CUDA_ELEMENT: DeviceCode<Self, $t> = unsafe { DeviceCode::new(form!(cuda_element $form $t)) };
-            // SAFETY: as above.
+            // SAFETY: the type has the carry's size, and the texts of the form expect it.
             const CUDA_CARRY: DeviceCode<Self, $t> = unsafe { DeviceCode::new(form!(cuda_carry $form $t)) };
             #[inline(always)]
             fn to_cuda(carry: Self::Carry) -> Self::Carry { form!(to_cuda $form $t, carry) }
             #[inline(always)]
             fn from_cuda(carry: Self::Carry) -> Self::Carry { form!(from_cuda $form $t, carry) }
-            // SAFETY: as `CUDA`.
+            // SAFETY: as for `CUDA`.
             const CUDA_ALONE: DeviceCode<Self, $t> = unsafe { DeviceCode::new(alone!($form)) };
-            // SAFETY: a type of the templates for this operator on elements of this size.
+            // SAFETY: the type is the templates' for this operator on elements of this size.
             const CUDA_PAIRS: DeviceCode<Self, $t> = unsafe { DeviceCode::new(pairs!($op $t)) };
         }
     };
