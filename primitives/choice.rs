@@ -1,4 +1,4 @@
-//! How compaction, unique and partition select items, and how they run on either engine.
+//! The selection of items in compaction, unique and partition, and their calls on either engine.
 
 use crate::cpu::{self, compact as host};
 use crate::cuda::{

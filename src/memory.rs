@@ -97,7 +97,7 @@ impl Place for Device {
 pub trait Source<T: Pod>: Sealed {
     /// [`Host`] or [`Device`].
     type Place: Place;
-    /// What `run` returns: `Vec<T>` or `CudaSlice<T>`.
+    /// The result of `run`: `Vec<T>` or `CudaSlice<T>`.
     type Owned;
     #[doc(hidden)]
     fn view(&self) -> View<'_, T>;

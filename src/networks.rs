@@ -333,7 +333,7 @@ mod tests {
                 assert!(held.iter().enumerate().all(|(i, held)| *held == (0..i + 2)), "{network:?}, {width}");
                 assert_eq!(network.applications_from(width), applications, "{network:?}, {width}");
                 if !width.is_power_of_two() {
-                    continue; // blocks have as many threads
+                    continue; // a block has a power of two of threads
                 }
                 let mut held: Vec<Range<usize>> = (1..=width).map(|i| i..i + 1).collect();
                 network.each(width, |step, left, right| {

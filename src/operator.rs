@@ -87,11 +87,11 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     /// `combine` in C++, over carries `a` (earlier) and `b` (later): an expression, or statements
     /// that end in a `return`. `Element` and `Carry` name the two types.
     const CUDA: DeviceCode<Self, T>;
-    /// `lift` in C++ over an element `x`, likewise. May be left out if the carry is the element's
-    /// type.
+    /// `lift` in C++ over an element `x`, in the same form. May be left out if the carry is
+    /// the element's type.
     const CUDA_LIFT: DeviceCode<Self, T> = DeviceCode::same::<T, Self::Carry>();
-    /// `lower` in C++ over a carry `x`, likewise. May be left out if the carry is the element's
-    /// type.
+    /// `lower` in C++ over a carry `x`, in the same form. May be left out if the carry is
+    /// the element's type.
     const CUDA_LOWER: DeviceCode<Self, T> = DeviceCode::same::<Self::Carry, T>();
     /// The vector instructions that compute `combine`, if one or two do; such an operator has an
     /// identity. A wrong instruction only gives wrong results: carries of 1, 2, 4 or 8 bytes are

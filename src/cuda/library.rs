@@ -597,8 +597,7 @@ fn on_all_cores<X: Send + Sync>(n: usize, make: impl Fn(usize) -> Result<X, Erro
     };
     let cores = thread::available_parallelism().map_or(1, |n| n.get());
     thread::scope(|scope| {
-        // The compiler recurses into nested expressions, and the default stack of a thread is 2
-        // MiB.
+        // The compiler recurses into nested expressions. A thread's default stack is 2 MiB.
         let thread = || thread::Builder::new().stack_size(8 << 20).spawn_scoped(scope, work);
         let started = (0..n.min(cores)).filter(|_| thread().is_ok()).count();
         if started == 0 {
