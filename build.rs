@@ -1,9 +1,10 @@
 //! Writes the translation units of the catalog, each of one or more kernels, and embeds them.
 //!
-//! For the architectures that `PARASCAN_CUDA_ARCHS` names it compiles them with NVRTC and embeds
-//! the images too. It keeps the images in the user's cache of kernels, where the next build and
-//! processes find them. Unless the variable names any, nothing is compiled: the build embeds the
-//! prebuilt PTX that the published packages carry, and a process compiles the kernels that it calls.
+//! For the architectures that `PARASCAN_CUDA_ARCHS` names, the build also compiles the units with
+//! NVRTC and embeds the images. It keeps the images in the user's cache of kernels, where the next
+//! build and processes find them. If the variable names none, the build compiles nothing: it
+//! embeds the prebuilt PTX of the published packages, and a process compiles the kernels that it
+//! calls.
 
 #[macro_use]
 #[path = "src/catalog.rs"]
@@ -18,7 +19,8 @@ mod cuda {
     pub(super) mod prebuilt;
     pub(super) mod tuning;
     pub(super) mod unit;
-    // Of each primitive the text of its units and the shapes that it needs; the rest of a folder is the library's.
+    // From the folder of a primitive the build takes the text of its units and the shapes that the
+    // text needs. The rest of the folder belongs to the library.
     macro_rules! primitives {
         ($($primitive:ident $(with $contract:ident)?;)*) => { $(
             pub(super) mod $primitive {
@@ -99,7 +101,7 @@ fn main() {
     }
 }
 
-/// What `PARASCAN_CUDA_ARCHS` asks for.
+/// The value of `PARASCAN_CUDA_ARCHS`.
 enum Kernels {
     /// `none`: the build looks for no compiler.
     None,
@@ -136,7 +138,7 @@ fn wanted() -> Kernels {
     Kernels::For(architectures.into_iter().map(Target::Cubin).chain(newest).collect())
 }
 
-// ---- the catalog as units ------------------------------------------------------------------------------------------------
+// ---- the catalog as units
 
 /// An element of the catalog.
 struct Element {
@@ -150,7 +152,7 @@ struct Element {
 struct Row {
     operator: &'static str,
     elements: &'static [&'static str],
-    /// Of each element.
+    /// For each element the type that combines two at once.
     pairs: &'static [&'static str],
     form: &'static str,
     lift: &'static str,
@@ -177,7 +179,7 @@ macro_rules! table {
 }
 catalog!(table);
 
-/// A unit of the catalog: its text, its key, and what it serves, as in `Sum<f32>`.
+/// A unit of the catalog: its text, its key, and the names of its uses, as in `Sum<f32>`.
 struct CatalogUnit {
     source: String,
     key: UnitKey,
@@ -238,8 +240,8 @@ fn units() -> Vec<CatalogUnit> {
     units
 }
 
-/// Adds the units of compaction and partition: by comparisons, flags, bits and of equal neighbours,
-/// for every size.
+/// Adds the units of compaction and partition for every size: by comparisons, flags and bits, and
+/// of equal neighbours.
 fn compactions(add_unit: &mut impl FnMut(String, UnitKey, String)) {
     let mut add = |name: String, choice: Choice, columns: [Column; 2], parts: usize| {
         let kind = if parts == 1 { "compact" } else { "partition" };
@@ -278,8 +280,8 @@ fn compactions(add_unit: &mut impl FnMut(String, UnitKey, String)) {
     }
 }
 
-/// The units of sort: of all keys alone, and of the wider ones with a payload of 4 bytes. Integers
-/// with a sign share the units of the others.
+/// The units of sort: keys-only for every key, and with a payload of 4 bytes for keys of 4 and 8
+/// bytes. Signed integers share the units of unsigned ones.
 fn sorts() -> Vec<(SortUnit, String)> {
     let integers = [1, 2, 4, 8].map(|key| (key, KeyKind::Unsigned));
     let floats = [(2, 10), (2, 7), (4, 23), (8, 52)].map(|(key, mantissa)| (key, KeyKind::Float { mantissa }));
@@ -296,11 +298,12 @@ fn sorts() -> Vec<(SortUnit, String)> {
     all
 }
 
-// ---- templates ---------------------------------------------------------------------------------------------------------------
+// ---- templates
 
-/// The templates, by their paths in `cuda-templates`, and the headers that Rust generates. Writes
-/// what the library includes: `templates.rs`, their paths and lengths, and `templates.packed`, their
-/// texts one after the other.
+/// Returns the templates, by their paths in `cuda-templates`, and the headers that Rust generates.
+///
+/// Writes two files that the library includes: `templates.rs` with the paths and lengths, and
+/// `templates.packed` with the texts one after the other.
 fn templates(out: &Path) -> Vec<(String, String)> {
     let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("cuda-templates");
     let entries = |folder: &Path| {
@@ -316,14 +319,14 @@ fn templates(out: &Path) -> Vec<(String, String)> {
             all.push((path, fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))));
         }
     }
-    // The headers of what both sides share, which stand in no file of the repository.
+    // The headers of the contracts, which are in no file of the repository.
     for (path, text) in [
         ("compact/contract.cuh", cuda::compact::contract::text()),
         ("scan/contract.cuh", cuda::scan::contract::text()),
         ("segments/contract.cuh", cuda::segments::contract::text()),
         ("sort/contract.cuh", cuda::sort::contract::text()),
     ] {
-        // As files for a reader and for other compilers.
+        // The build also writes them as files, for a reader and for other compilers.
         let file = out.join("contracts").join(path);
         fs::create_dir_all(file.parent().expect("a folder")).expect("OUT_DIR can be written");
         fs::write(&file, &text).expect("OUT_DIR can be written");
@@ -336,7 +339,7 @@ fn templates(out: &Path) -> Vec<(String, String)> {
     all
 }
 
-// ---- compiling ---------------------------------------------------------------------------------------------------------------
+// ---- compiling
 
 /// The images of every unit, one for each target. Each comes from the last build in `out`, from the
 /// user's cache of kernels, or from the compiler.
@@ -433,8 +436,7 @@ fn prebuilt(units: &[CatalogUnit], templates: &[(&str, &str)]) -> Vec<Vec<Image>
     found.into_iter().flatten().map(image).collect()
 }
 
-/// The images of a unit, in the order of the targets, which have those of one architecture side by
-/// side.
+/// The images of a unit, in the order of the targets. Targets of one architecture are neighbours.
 fn images(
     unit: &CatalogUnit,
     templates: &[(&str, &str)],
@@ -453,7 +455,7 @@ fn images(
     targets.iter().copied().map(image).collect()
 }
 
-/// Writes the files of some images of one architecture that are not there.
+/// Makes the missing files among `images`, which are of one architecture.
 fn make(
     unit: &CatalogUnit,
     images: &[Image],
@@ -483,10 +485,10 @@ fn make(
     Ok(())
 }
 
-// ---- embedding ----------------------------------------------------------------------------------------------------------------
+// ---- embedding
 
 /// Writes `units.rs`, which the library includes: a static for each unit, with its text and its
-/// images, and `UNITS`, which has all of them by their keys.
+/// images, and `UNITS`, the table of all units by their keys.
 fn embed(units: &[CatalogUnit], images: &[Vec<Image>], out: &Path) {
     let (mut code, mut all) = (String::new(), String::from("const UNITS: &[(u64, &BuiltIn)] = &[\n"));
     for (i, CatalogUnit { source, key, names }) in units.iter().enumerate() {
@@ -519,7 +521,7 @@ fn report(images: &[Vec<Image>], begin: Instant, out: &Path) {
     fs::write(out.join("report"), line).expect("OUT_DIR can be written");
 }
 
-// ---- CUB, for benches/versus (feature `cub`) ------------------------------------------------------------------------------
+// ---- CUB, for benches/versus (feature `cub`)
 
 /// Compiles CUB's scans with nvcc and links them and the static CUDA runtime into the benches.
 fn versus_cub(out: &Path) {
@@ -538,7 +540,8 @@ fn versus_cub(out: &Path) {
     let mut flags = vec!["-lib".into(), "-O3".into(), "-std=c++17".into(), "--threads=0".into()];
     flags.extend(generate);
 
-    // Minutes of work, so the archive is kept under a name that changes with all that goes into it.
+    // The compilation takes minutes, so the build keeps the archive. Its name changes with every
+    // input.
     let (source, version) = (fs::read(SOURCE).expect(SOURCE), run(Command::new(&nvcc).arg("--version")));
     let mut hasher = DefaultHasher::new();
     (source, &flags, &nvcc, version).hash(&mut hasher);
@@ -550,7 +553,8 @@ fn versus_cub(out: &Path) {
         fs::rename(&unfinished, &archive).expect("OUT_DIR can be written");
     }
 
-    // The runtime lies beside nvcc, and is static, so that the bench runs where there is a driver and no toolkit.
+    // The runtime is beside nvcc. It is linked statically, so the bench runs on a machine with a
+    // driver and no toolkit.
     let root =
         fs::canonicalize(&nvcc).ok().and_then(|nvcc| Some(nvcc.parent()?.parent()?.to_path_buf())).unwrap_or_default();
     let runtime = ["lib64", "lib", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"]
@@ -567,7 +571,7 @@ fn versus_cub(out: &Path) {
         link(library);
     }
 
-    // Which commit the numbers are of.
+    // The bench prints the commit beside its numbers.
     let git = |arguments: &[&str]| {
         let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
@@ -578,7 +582,8 @@ fn versus_cub(out: &Path) {
     }
 }
 
-/// nvcc: the one named, else on PATH, else where toolkits lie.
+/// The path of nvcc: the one that `PARASCAN_NVCC` names, else on PATH, else in the toolkits'
+/// folders.
 fn nvcc() -> PathBuf {
     if let Some(named) = env::var_os("PARASCAN_NVCC").filter(|named| !named.is_empty()) {
         let named = PathBuf::from(named);
@@ -596,7 +601,7 @@ fn nvcc() -> PathBuf {
     })
 }
 
-/// What the command prints.
+/// Runs the command and returns its output.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap_or_else(|e| panic!("{command:?} cannot be run: {e}"));
     if !output.status.success() {

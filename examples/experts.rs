@@ -19,8 +19,8 @@
 //! It runs on the GPU if there is one (which needs NVRTC), else on the CPU's cores
 //! (`CUDA_VISIBLE_DEVICES=` hides the GPU), and says which. It prints the most and the least
 //! frequent expert, the padding, and the milliseconds of each step beside those of plain loops on
-//! one core. Every step's result is compared with the loops'; a difference ends it with exit code
-//! 1.
+//! one core. It compares every step's result with the loops', and ends with exit code 1 on a
+//! difference.
 
 use parascan::cuda::{self, Kernels};
 use parascan::cudarc::driver::sys::CUevent_flags;
@@ -41,7 +41,7 @@ const EXPERTS: usize = 64;
 const CHOICES: usize = 2;
 /// Each expert's range is a multiple of this many rows.
 const ALIGN: u64 = 128;
-/// The row at an index of the padding.
+/// The entry of `places` in the padding.
 const NO_ROW: u32 = u32::MAX;
 const RUNS: usize = 9;
 
@@ -117,7 +117,7 @@ fn report(experts: &[u8], place: &str, route: impl FnMut() -> Outcome<Routed>) -
     Ok(())
 }
 
-/// The medians of the steps' seconds over some runs, each of which is compared with `expected`.
+/// The medians of the steps' seconds over some runs. Each run is compared with `expected`.
 fn seconds(expected: &Routed, mut route: impl FnMut() -> Outcome<Routed>) -> Outcome<[f64; 3]> {
     let mut runs = [const { Vec::new() }; 3];
     for run in 0..=RUNS {

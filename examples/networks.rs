@@ -1,9 +1,9 @@
 //! Draws a scan network of the textbook from the functions that define it.
 //!
 //! ```text
-//! cargo run --example networks -- brent-kung 16                    in the terminal
-//! cargo run --example networks -- brent-kung 16 --svg FILE         and as a picture
-//! cargo run --example networks -- warp-shuffles 16 --lanes 4       warps of 4 lanes, for 32 are too many to draw
+//! cargo run --example networks -- brent-kung 16                in the terminal
+//! cargo run --example networks -- brent-kung 16 --svg FILE     and as a picture
+//! cargo run --example networks -- warp-shuffles 16 --lanes 4   warps of 4 lanes, not 32
 //! ```
 //! The networks are kogge-stone, brent-kung, sklansky and warp-shuffles. Each column is a position,
 //! and time runs downwards; `o--*` combines the position of `o` with that of `*`, which gets the

@@ -58,7 +58,7 @@ parascan::element! {
 }
 
 parascan::operator! {
-    /// The earlier step, then the later one. The body for the GPU is made of this one.
+    /// The earlier step, then the later one. The macro translates this body for the GPU.
     struct Then on Step {
         associativity: Rounding,
         identity: Step { m00: 1.0, m01: 0.0, m10: 0.0, m11: 1.0, u: 0.0, v: 0.0 },

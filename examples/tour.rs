@@ -156,8 +156,8 @@ fn words<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
     let hashes: Vec<u64> = words.iter().map(hash).collect();
     let numbers: Vec<u32> = (0..u32::try_from(words.len()).map_err(|_| "more than 2^32 words")?).collect();
 
-    // The sort brings equal words together. It is stable, so the first of a run is the word's first
-    // occurrence.
+    // The sort brings equal words together. It is stable, so the first item of a run is the word's
+    // first occurrence.
     let (keys, values) = (engine.upload(&hashes)?, engine.upload(&numbers)?);
     let (mut sorted, mut order) = (engine.upload(&hashes)?, engine.upload(&numbers)?);
     sort::<u64>().run_pairs_into(&keys, &values, &mut sorted, &mut order)?;

@@ -167,7 +167,6 @@ impl<T: Pod + DeviceRepr, S: Size + DeviceRepr, O: Index> Allocation<T, S, O, De
 /// Splits a view in two that live as long as the whole.
 fn split<T>(mut memory: CudaViewMut<'_, T>, at: usize) -> (CudaViewMut<'_, T>, CudaViewMut<'_, T>) {
     let (front, back) = memory.split_at_mut(at);
-    // SAFETY: the halves are disjoint and borrow only the memory that `memory` borrows, and
-    // `memory` ends here.
+    // SAFETY: the halves are disjoint and borrow only the memory of `memory`, which ends here.
     unsafe { std::mem::transmute((front, back)) }
 }

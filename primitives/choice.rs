@@ -1,4 +1,4 @@
-//! How compaction, unique and partition select items, and how they run on either engine.
+//! The selection of items in compaction, unique and partition, and their calls on either engine.
 
 use crate::cpu::{self, compact as host};
 use crate::cuda::{
@@ -91,7 +91,8 @@ impl Index for u64 {
     }
 }
 
-/// How a builder selects items `T` in memory `L`: set by `keep`, `discard`, `flags` or `bits`.
+/// The way in which a builder selects items `T` in memory `L`, set by `keep`, `discard`, `flags` or
+/// `bits`.
 #[diagnostic::on_unimplemented(
     message = "this builder does not say which items `{T}` in `{L}` memory it selects",
     label = "call `.keep()`, `.discard()`, `.flags()` or `.bits()` before",
@@ -112,7 +113,7 @@ pub trait Chosen<T: Pod, L: Place>: Sealed {
     fn is_complement(&self) -> bool {
         false
     }
-    /// The flags or words of bits that select `n` items, if the choice has any.
+    /// Returns the flags or words of bits that select `n` items, if the choice has any.
     ///
     /// # Errors
     /// [`Error::Size`] if they are too short.
@@ -127,7 +128,7 @@ pub trait Chosen<T: Pod, L: Place>: Sealed {
     unsafe fn on_host(&self, items: *const T) -> impl host::Choice;
 }
 
-/// A buffer on the device that is read, of any item type.
+/// An input buffer on the device, of any item type.
 #[doc(hidden)]
 pub trait Buffer {
     fn home(&self) -> &Arc<CudaStream>;
@@ -146,7 +147,7 @@ impl<T> Buffer for View<'_, T> {
     }
 }
 
-/// A buffer on the device that is written, of any item type.
+/// An output buffer on the device, of any item type.
 pub(super) trait BufferMut {
     fn home(&self) -> &Arc<CudaStream>;
     fn capacity(&self) -> usize;
@@ -281,8 +282,8 @@ pub(super) struct OnDevice<'a> {
     /// three is.
     pub(super) complement: [bool; 2],
     pub(super) append: bool,
-    /// What the choice reads: the items, flags or bits. In place it is `None`: the choice reads the
-    /// first column.
+    /// The input of the choice: the items, flags or bits. In place it is `None`, and the choice
+    /// reads the first column.
     pub(super) chosen: Option<&'a dyn Buffer>,
     pub(super) columns: [Moving<'a>; 2],
     pub(super) count: &'a mut dyn BufferMut,
@@ -310,11 +311,11 @@ impl<'a> OnDevice<'a> {
         unsafe { self.submit(program, (&raw const parameters).cast()) }
     }
 
-    /// Launches it. If the last part has no output of its own, the rejected items follow the
-    /// selected items in one buffer. Does not wait.
+    /// Launches the kernels. If the last part has no output of its own, the rejected items follow
+    /// the selected items in one buffer. Does not wait.
     ///
     /// # Safety
-    /// `parameters` are the choice's, and what it reads is long enough for `n` items.
+    /// `parameters` are the choice's, and the input of the choice is long enough for `n` items.
     pub(super) unsafe fn submit(self, program: CompactProgram, parameters: *const c_void) -> Result<(), Error> {
         let OnDevice { primitive, stream, n, complement, append, chosen, mut columns, count, workspace } = self;
         let parts = program.parts();
@@ -336,15 +337,16 @@ impl<'a> OnDevice<'a> {
                 return Ok(());
             }
             // SAFETY: the count is `counted` 64-bit integers of this device, and its guard keeps it
-            // until this is on the stream.
+            // until the fill is on the stream.
             return cuda::check("cuMemsetD8Async", device, unsafe {
                 sys::cuMemsetD8Async(count, 0, counted * size_of::<u64>(), stream.cu_stream())
             });
         }
         let kernels = submit.kernels(program.loaded(device), || program.load(primitive, device))?;
         let plan = program.plan(primitive, n)?;
-        // In one buffer a part begins where the part before it ends, which is known only when all
-        // items are counted. One block knows it in time; more blocks take a partition of their own.
+        // In one buffer a part begins at the end of the part before it, which is known only when
+        // all items are counted. One block knows it in time. Several blocks need a launch for one
+        // buffer.
         let one_buffer = parts > 1 && columns[0].to[parts - 1].is_none();
         let one_buffer_plan = (one_buffer && !plan.is_one_block())
             .then(|| program.one_buffer_plan(primitive, program.resident_tiles(kernels)?, n))
@@ -384,12 +386,12 @@ impl<'a> OnDevice<'a> {
                 one_buffer,
                 words,
             };
-            // SAFETY: the kernels are those of the plan, which is for n items; selectors and inputs
-            // have n items each on this device, outputs have the capacity, by their types and lengths,
-            // and the guards keep them; outputs are borrowed exclusively, so they overlap nothing,
-            // or are the first column in place; words and scratch memory are the workspace's, as
-            // large as the plan asks for, the words zero; the stream's context was bound by
-            // `begin`.
+            // SAFETY: the kernels are those of the plan, which is for n items. Selectors and inputs
+            // have n items each on this device, outputs have the capacity, by their types and
+            // lengths, and the guards keep them. Outputs are borrowed exclusively, so they overlap
+            // nothing, or are the first column in place. Words and scratch memory are the
+            // workspace's, as large as the plan asks for, the words zero. `begin` has bound the
+            // stream's context.
             unsafe {
                 match one_buffer_plan {
                     Some(plan) => arguments.launch_one_buffer(&program, &plan, kernels, stream.cu_stream(), scratch),
@@ -431,7 +433,8 @@ fn addresses<'a>(
 
 // ---- on the host
 
-/// The items that `choice` selects of `n`, or with `complement` rejects, as bits, and their number.
+/// Returns the items of `n` that `choice` selects, or rejects if `complement`, as bits, and their
+/// number.
 ///
 /// # Errors
 /// [`Error::OutOfMemory`].
@@ -462,11 +465,12 @@ pub(super) struct OnHost<'a> {
 }
 
 impl OnHost<'_> {
-    /// On return `columns` begin at the first item that was written.
+    /// Runs the compaction or partition. On return `columns` begin at the first item that was
+    /// written.
     ///
     /// # Safety
     /// - `items` has `n` items, and nothing writes them during the call.
-    /// - Every column's output has `capacity` items from where it begins, and nothing else uses them.
+    /// - Every column's output has `capacity` items from its begin, and nothing else uses them.
     pub(super) unsafe fn run<T, L, C>(
         self,
         choice: &C,
@@ -484,7 +488,7 @@ impl OnHost<'_> {
     }
 
     /// # Safety
-    /// As for `run`, for the items that the choice reads.
+    /// As for `run`, of the items that the choice reads.
     unsafe fn run_by(self, choice: &dyn host::Choice, columns: &mut [host::Column]) -> Result<(), Error> {
         let OnHost { primitive, n, complement, append, capacity, count } = self;
         long_enough(primitive, "the count", count.len(), 1)?;

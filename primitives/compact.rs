@@ -38,10 +38,13 @@ pub fn compact<T: Pod>() -> Compact<T> {
 ///
 /// | call | output |
 /// |---|---|
-/// | [`run`](Compact::run), [`run_into`](Compact::run_into), [`run_in_place`](Compact::run_in_place) | selected items |
-/// | [`run_pairs`](Compact::run_pairs), [`run_pairs_into`](Compact::run_pairs_into) | selected items, each with its payload |
-/// | [`indices`](Compact::indices), [`indices_into`](Compact::indices_into) | source indices of the selected items |
-/// | [`run_with_indices_into`](Compact::run_with_indices_into) | selected items and their source indices |
+/// | [`run`](Compact::run), [`run_into`](Compact::run_into) | selected items |
+/// | [`run_in_place`](Compact::run_in_place) | selected items, in place |
+/// | [`run_pairs`](Compact::run_pairs) | selected items, each with its payload |
+/// | [`run_pairs_into`](Compact::run_pairs_into) | the same in the caller's memory |
+/// | [`indices`](Compact::indices) | source indices of the selected items |
+/// | [`indices_into`](Compact::indices_into) | the same in the caller's memory |
+/// | [`run_with_indices_into`](Compact::run_with_indices_into) | items and source indices |
 ///
 /// # Items
 /// [`keep`](Compact::keep) and [`discard`](Compact::discard) take any [`Element`]. Flags and bits
@@ -77,9 +80,10 @@ pub fn compact<T: Pod>() -> Compact<T> {
 /// # Errors
 /// | error | cause |
 /// |---|---|
-/// | [`Error::Size`] | flags, bits, payload or count shorter than the items need; on the host also an output |
+/// | [`Error::Size`] | flags, bits, payload or count too short; on the host also an output |
 /// | [`Error::ItemSize`], [`Error::TooLong`] | an item size or a length that no kernel takes |
-/// | [`Error::OutOfMemory`], and as for a [`Scan`](crate::Scan) | memory, device, context, capture, driver, compiler |
+/// | [`Error::OutOfMemory`] | memory |
+/// | as for a [`Scan`](crate::Scan) | device, context, capture, driver, compiler |
 ///
 /// Nothing has been written when a call returns an error. Length zero is valid.
 ///
@@ -328,8 +332,8 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         if let View::Host(from) = items {
             let (to, indices) = (output.host().as_mut_ptr(), indices.host().as_mut_ptr());
             let capacity = output.len();
-            // SAFETY: a view of the items, and exclusively borrowed outputs of at least `capacity`
-            // items.
+            // SAFETY: the view is of the items; the outputs are borrowed exclusively and have
+            // at least `capacity` items.
             return unsafe {
                 self.host(from.len(), capacity, count.view_mut().host()).run::<T, X::Place, C>(
                     &self.choice,
@@ -426,8 +430,8 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         match (&items, &mut output) {
             (Some(View::Host(from)), ViewMut::Host(to)) => {
                 let (capacity, to) = (to.len(), to.as_mut_ptr());
-                // SAFETY: a view of the items, and exclusively borrowed outputs of at least `capacity`
-                // items.
+                // SAFETY: the view is of the items; the outputs are borrowed exclusively and
+                // have at least `capacity` items.
                 unsafe {
                     self.host(from.len(), capacity, count.host()).run::<T, L, C>(
                         &self.choice,
@@ -469,8 +473,8 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         countable::<I>(self.name, items.len())?;
         if let View::Host(from) = items {
             let (capacity, to) = (output.len(), output.host().as_mut_ptr());
-            // SAFETY: a view of the items, and exclusively borrowed outputs of at least `capacity`
-            // items.
+            // SAFETY: the view is of the items; the outputs are borrowed exclusively and have
+            // at least `capacity` items.
             return unsafe {
                 self.host(from.len(), capacity, count.host()).run::<T, L, C>(
                     &self.choice,
@@ -500,8 +504,8 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         if let View::Host(from) = items {
             let (to, values, capacity) = (output.host().as_mut_ptr(), payload.host().as_ptr(), output.len());
             let values_to = payload_output.host().as_mut_ptr();
-            // SAFETY: views of the items and of as many payloads, and exclusively borrowed outputs
-            // of at least `capacity` items.
+            // SAFETY: the views are of the items and of as many payloads; the outputs are borrowed
+            // exclusively and have at least `capacity` items.
             return unsafe {
                 self.host(from.len(), capacity, count.host()).run::<T, L, C>(
                     &self.choice,

@@ -33,7 +33,7 @@ pub fn expand<O: Index>() -> Expand<O> {
 /// | call | output |
 /// |---|---|
 /// | [`run`](Expand::run), [`run_into`](Expand::run_into) | the segment of each item |
-/// | [`run_with_positions_into`](Expand::run_with_positions_into) | the segment of each item, and the item's position in it |
+/// | [`run_with_positions_into`](Expand::run_with_positions_into) | also its position in it |
 ///
 /// # Offsets
 /// Offsets are one more than the segments, as [`pack`](crate::pack()) and
@@ -60,8 +60,10 @@ pub fn expand<O: Index>() -> Expand<O> {
 /// | error | cause |
 /// |---|---|
 /// | [`Error::Size`] | no offset at all; on the host an output that is too short |
-/// | [`Error::TooLong`] | more segments or outputs than the index type counts; on the device, an output of a larger capacity |
-/// | [`Error::OutOfMemory`], and as for a [`Scan`](crate::Scan) | memory, device, context, capture, driver, compiler |
+/// | [`Error::TooLong`] | more segments or outputs than the index type counts |
+/// | [`Error::TooLong`] on the device | an output's capacity is more than the index type counts |
+/// | [`Error::OutOfMemory`] | memory |
+/// | as for a [`Scan`](crate::Scan) | device, context, capture, driver, compiler |
 ///
 /// Nothing has been written when a call returns an error.
 #[derive(Debug)]

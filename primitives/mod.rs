@@ -4,16 +4,29 @@
 //! `prepare`, the calls that run it, then how it runs on the host and on the device. The type of
 //! the data chooses the engine.
 //!
-//! | primitive | builder | host engine | device engine | templates | tests | bench `versus` | docs |
-//! |---|---|---|---|---|---|---|---|
-//! | scan | `scan.rs`, `strategy.rs` | `cpu::scan` | `cuda::scan::ScanArguments::launch` | `scan/`, `textbook/` | `tests/scan` | `main.rs`, `custom.rs`, `shapes.rs`, `ladder.rs` | `scan.md`, `scan-algorithms.md` |
-//! | compaction | `compact.rs` | `cpu::compact::compact` | `cuda::compact::CompactArguments::launch` | `compact/` | `tests/compact` | `compact.rs` | `compact.md` |
-//! | unique | `unique.rs` | as compaction | as compaction | `compact/` | `tests/compact` | `compact.rs` | `compact.md` |
-//! | partition | `partition.rs`, `three_way.rs` | `cpu::compact::compact` | `CompactArguments::launch`, `launch_one_buffer` | `compact/` | `tests/compact` | `compact.rs` | `compact.md` |
-//! | offsets | `offsets.rs`, `allocate.rs` | `cpu::offsets` | `cuda::offsets::OffsetsArguments::launch` | `offsets/` | `tests/offsets` | `segments.rs` | `offsets.md` |
-//! | pack | `pack.rs` | `cpu::segments::pack` | offsets, then `cuda::segments::PackArguments::launch` | `segments/` | `tests/segments` | `segments.rs` | `segments.md` |
-//! | expand | `expand.rs` | `cpu::segments::expand` | `cuda::segments::ExpandArguments::launch` | `segments/` | `tests/segments` | `segments.rs` | `segments.md` |
-//! | sort | `sort.rs` | `cpu::sort::Sort::run` | `cuda::sort::SortArguments::launch` | `sort/` | `tests/sort` | `sort.rs` | `sort.md` |
+//! The host engines are in `src/cpu/`, the device engines in `src/cuda/`:
+//!
+//! | primitive | builder | host engine | device engine |
+//! |---|---|---|---|
+//! | scan | `scan.rs`, `strategy.rs` | `cpu::scan` | `scan::ScanArguments::launch` |
+//! | compaction | `compact.rs` | `cpu::compact::compact` | `compact::CompactArguments::launch` |
+//! | unique | `unique.rs` | as compaction | as compaction |
+//! | partition | `partition.rs`, `three_way.rs` | as compaction | also `launch_one_buffer` |
+//! | offsets | `offsets.rs`, `allocate.rs` | `cpu::offsets` | `offsets::OffsetsArguments::launch` |
+//! | pack | `pack.rs` | `cpu::segments::pack` | offsets, then `segments::PackArguments::launch` |
+//! | expand | `expand.rs` | `cpu::segments::expand` | `segments::ExpandArguments::launch` |
+//! | sort | `sort.rs` | `cpu::sort::Sort::run` | `sort::SortArguments::launch` |
+//!
+//! The tests are in `tests/`, the benches in `benches/versus/`, the pages in `docs/`:
+//!
+//! | primitive | templates | tests | bench | docs |
+//! |---|---|---|---|---|
+//! | scan | `scan/` | `scan` | `main.rs`, `custom.rs`, `shapes.rs` | `scan.md` |
+//! | a scan's strategies | `textbook/` | `scan` | `ladder.rs` | `scan-algorithms.md` |
+//! | compaction, unique, partition | `compact/` | `compact` | `compact.rs` | `compact.md` |
+//! | offsets | `offsets/` | `offsets` | `segments.rs` | `offsets.md` |
+//! | pack, expand | `segments/` | `segments` | `segments.rs` | `segments.md` |
+//! | sort | `sort/` | `sort` | `sort.rs` | `sort.md` |
 //!
 //! Compaction, unique and partition share `choice.rs`, which selects the items, and `predicate.rs`.
 //! `src/site.rs` writes `on` and `workspace` for every builder.

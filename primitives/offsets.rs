@@ -49,7 +49,8 @@ pub fn offsets<S: Size, O: Index>() -> Offsets<S, O> {
 ///
 /// | call | output |
 /// |---|---|
-/// | [`run`](Offsets::run), [`run_into`](Offsets::run_into) | n offsets for n sizes, or n + 1 [with the total](Offsets::with_total) |
+/// | [`run`](Offsets::run), [`run_into`](Offsets::run_into) | n offsets for n sizes |
+/// | the same [with the total](Offsets::with_total) | n + 1 offsets for n sizes |
 /// | [`allocate`](Offsets::allocate) | a buffer for all segments, divided by these offsets |
 ///
 /// # The total
@@ -75,9 +76,10 @@ pub fn offsets<S: Size, O: Index>() -> Offsets<S, O> {
 /// | error | cause |
 /// |---|---|
 /// | [`Error::Align`] | an alignment that is not a power of two up to 2^32 |
-/// | [`Error::Overflow`] | a total that does not fit `O` (on the host, and in calls that wait for the total) |
+/// | [`Error::Overflow`] | a total that does not fit `O`; on the device, if the call waits for it |
 /// | [`Error::Size`] | outputs that are too short |
-/// | [`Error::OutOfMemory`], and as for a [`Scan`](crate::Scan) | memory, device, context, capture, driver, compiler |
+/// | [`Error::OutOfMemory`] | memory |
+/// | as for a [`Scan`](crate::Scan) | device, context, capture, driver, compiler |
 ///
 /// Nothing has been written into the caller's memory when a call returns an error. Length zero is
 /// valid.
@@ -180,7 +182,7 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         self.dispatch_as::<L>(NAME, sizes, starts, total)
     }
 
-    /// For the primitive that errors call `primitive`.
+    /// As `dispatch`; errors name `primitive`.
     pub(super) fn dispatch_as<L: Place>(
         mut self,
         primitive: &'static str,
@@ -216,8 +218,8 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         let (total, _total) = total.address(&stream);
         if n == 0 {
             let zero = |address, bytes| {
-                // SAFETY: one integer of this device; its guard keeps it until this is on the
-                // stream.
+                // SAFETY: `total` is one integer of this device; its guard keeps it until the fill
+                // is on the stream.
                 cuda::check("cuMemsetD8Async", device, unsafe {
                     sys::cuMemsetD8Async(address, 0, bytes, stream.cu_stream())
                 })
@@ -232,10 +234,10 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         let plan = OffsetsPlan::new::<S, O>(n, kernels.machine().architecture)?;
         submit.with_memory(self.site.take_workspace(), plan.words, 0, |words, _| {
             let arguments = OffsetsArguments { sizes: from, starts: to, n, align, total, with_total, words };
-            // SAFETY: the kernels and the plan are for these types and for n; sizes, starts and
-            // total are long enough, as was checked, on this device, borrowed exclusively where
-            // they are written, and kept by the guards; the words are the workspace's, as many as
-            // the plan asks for, zero; the stream's context was bound by `begin`.
+            // SAFETY: the kernels and the plan are for these types and for n. Sizes, starts and
+            // total are on this device and long enough, as was checked. The outputs are borrowed
+            // exclusively, and the guards keep all. The words are the workspace's, as many as the
+            // plan asks for, zero. `begin` has bound the stream's context.
             unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
         })
     }

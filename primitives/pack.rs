@@ -47,7 +47,7 @@ pub fn pack<T: Pod, O: Index>() -> Pack<T, O> {
 /// | total | on the device | on the host |
 /// |---|---|---|
 /// | does not fit `O` | offsets and output are wrong | [`Error::Overflow`], nothing written |
-/// | greater than the output's length | nothing is written past the output's end | [`Error::Size`], nothing written |
+/// | exceeds the output | the items that fit are written | [`Error::Size`], nothing written |
 ///
 /// # Cost
 /// | memory | traffic |
@@ -66,9 +66,11 @@ pub fn pack<T: Pod, O: Index>() -> Pack<T, O> {
 /// # Errors
 /// | error | cause |
 /// |---|---|
-/// | [`Error::Size`] | begins, offsets or total that are too short; on the host an output that is, or a segment that reaches past the items |
+/// | [`Error::Size`] | begins, offsets or total that are too short |
+/// | [`Error::Size`] on the host | an output that is too short, a segment past the items' end |
 /// | [`Error::ItemSize`] | on the device, items that are not 1 to 16 bytes |
-/// | as for [`Offsets`](crate::Offsets) | overflow, memory, device, context, capture, driver, compiler |
+/// | [`Error::Overflow`] | a total that does not fit `O` |
+/// | as for [`Offsets`](crate::Offsets) | memory, device, context, capture, driver, compiler |
 ///
 /// Nothing has been written when a call returns an error, with one exception: if the driver refuses
 /// the second launch ([`Error::Driver`]), offsets and total have been written. On the device the
@@ -136,8 +138,8 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
         let mut output = items.allocate(NAME, total, stream.as_ref())?;
         let mut to = X::view_owned(&mut output);
         if let ViewMut::Device(memory) = &mut to {
-            // The part of a segment past the items' end is not copied, and must not show old
-            // memory.
+            // The kernel does not write the part of a segment past the items' end, so the output
+            // must hold no old memory.
             crate::memory::zero(*memory)?;
         }
         let mut offsets = X::Place::view_mut(&mut starts);

@@ -37,7 +37,7 @@ pub fn partition<T: Pod>() -> Partition<T> {
 ///
 /// | call | output |
 /// |---|---|
-/// | [`run`](Partition::run), [`run_into`](Partition::run_into) | one buffer: the selected items, then the rejected ones |
+/// | [`run`](Partition::run), [`run_into`](Partition::run_into) | one buffer: selected, rejected |
 /// | [`run_apart_into`](Partition::run_apart_into) | two buffers: selected items, rejected items |
 ///
 /// Items, `count`, waiting, errors and panics are as for a [`Compact`](crate::Compact), with one
@@ -51,7 +51,8 @@ pub fn partition<T: Pod>() -> Partition<T> {
 /// |---|---|---|
 /// | two buffers | 2 n b | 1 |
 /// | one buffer, items that fit the device at once (16 MiB on an H100) | 2 n b | 1 |
-/// | one buffer, more items | 3 n b by predicate; 2 n b by flags or bits, which are read twice | 2 |
+/// | one buffer, more items, by predicate | 3 n b | 2 |
+/// | one buffer, more items, by flags or bits | 2 n b, and the flags or bits are read twice | 2 |
 ///
 /// In one buffer the rejected items begin where the selected ones end, which is known only when all
 /// items are counted. In the second row the blocks of the launch wait for each other, so the launch
@@ -221,7 +222,7 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
         let capacities = [selected.len(), rejected.as_ref().map_or(n, |rejected| rejected.len())];
         // SAFETY: a view of the items; `selectors` has checked the lengths.
         let choice = unsafe { self.choice.on_host(from) };
-        // The recorded items move, whatever the choice would select the next time.
+        // The recorded items move, whatever the choice would select in a second reading.
         let recorded = if rejected.is_none() || capacities.iter().any(|&capacity| capacity < n) {
             // SAFETY: as above.
             let (words, found) = unsafe { recorded(NAME, n, &choice, self.complement) }?;

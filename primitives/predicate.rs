@@ -269,7 +269,7 @@ comparisons! {
 mod tests {
     use super::*;
 
-    /// What a kernel computes: whether the key is in the range, or its complement.
+    /// The kernel's result: whether the key is in the range, or its complement.
     fn by_keys<T: Ordered, P: Predicate<T, Parameters = KeyRange<T::Bits>>>(predicate: P, x: T, key: i128) -> bool
     where
         KeyRange<T::Bits>: Element,

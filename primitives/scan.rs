@@ -76,9 +76,11 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 /// | [`Error::Length`] | input and output differ in length |
 /// | [`Error::Strategy`] | a strategy other than [`Strategy::Auto`] on host data |
 /// | [`Error::ElementSize`], [`Error::TooLong`] | an element or a length that no kernel takes |
-/// | [`Error::WrongDevice`], [`Error::WrongContext`] | a buffer of another device or context than the stream's |
+/// | [`Error::WrongDevice`] | a buffer of another device than the stream's |
+/// | [`Error::WrongContext`] | a buffer of another context than the stream's |
 /// | [`Error::Capturing`], [`Error::EventTracking`] | a call that cannot be captured into a graph |
-/// | [`Error::OutOfMemory`], [`Error::Driver`], [`Error::Compile`] and others | memory, driver, compiler |
+/// | [`Error::OutOfMemory`] | memory |
+/// | [`Error::Driver`], [`Error::Compile`] and others | driver, compiler |
 ///
 /// Nothing has been written when a call returns an error, except that a call of several launches
 /// may return [`Error::Driver`] for a later one. Length zero is valid.

@@ -68,11 +68,13 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 ///
 /// | call | output |
 /// |---|---|
-/// | [`run`](Sort::run), [`run_into`](Sort::run_into), [`run_in_place`](Sort::run_in_place) | keys |
-/// | [`run_pairs`](Sort::run_pairs), [`run_pairs_into`](Sort::run_pairs_into), [`run_pairs_in_place`](Sort::run_pairs_in_place) | keys, each with its payload |
-/// | [`indices`](Sort::indices), [`indices_into`](Sort::indices_into) | the source index of each key of the sorted order |
-/// | [`run_lexicographic_in_place`](Sort::run_lexicographic_in_place) | rows of two keys, in lexicographic order |
-/// | [`run_in_place_with_buffer`](Sort::run_in_place_with_buffer) | keys, in place, with a second buffer of the caller's |
+/// | [`run`](Sort::run), [`run_into`](Sort::run_into) | keys |
+/// | [`run_in_place`](Sort::run_in_place) | keys, in place |
+/// | [`run_pairs`](Sort::run_pairs), [`run_pairs_into`](Sort::run_pairs_into) | keys with payload |
+/// | [`run_pairs_in_place`](Sort::run_pairs_in_place) | keys with payload, in place |
+/// | [`indices`](Sort::indices), [`indices_into`](Sort::indices_into) | source indices in order |
+/// | [`run_lexicographic_in_place`](Sort::run_lexicographic_in_place) | rows of two keys |
+/// | [`run_in_place_with_buffer`](Sort::run_in_place_with_buffer) | keys, in a caller's buffer |
 ///
 /// # Order
 /// - Integers are ordered by value.
@@ -88,16 +90,16 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// [`indices`](Sort::indices), then gather them once.
 ///
 /// # Cost
-/// On the device, of n keys of b bytes with a payload of p bytes (0 without one). The first row
-/// that holds is the algorithm:
+/// The algorithm on the device for n keys of b bytes with a payload of p bytes (0 without one) is
+/// the first row that applies. Buckets are sorted in shared memory:
 ///
 /// | keys | algorithm | bytes moved |
 /// |---|---|---|
 /// | some thousands, at most | one block sorts all in shared memory | 2 n (b + p) |
 /// | b = 1, or b = 2 and 2^20 ≤ n < 2^32; all bits, keys only | counting sort | 2 n b |
-/// | b = 4 or 8, all bits, up to 2^22 (b = 8: 2^21) | one scatter step to buckets, each sorted in shared memory | 4 n (b + p) |
-/// | b = 4 or 8, all bits, 5 · 2^20 (b = 8: 2^21) to 10^9 (b = 8: 6 · 10^8) | two scatter steps to buckets, each sorted in shared memory | n (b + 6 (b + p)) |
-/// | all others | least-significant-digit radix sort, a pass for each 8 bits | n (b + 2 passes (b + p)) |
+/// | b = 4 or 8, all bits, n ≤ 2^22 (b = 8: 2^21) | one scatter step to buckets | 4 n (b + p) |
+/// | the same, n ≤ 10^9 (b = 8: 6 · 10^8) | two scatter steps to buckets | n (b + 6 (b + p)) |
+/// | all others | least-significant-digit radix sort, 8 bits a pass | n (b + 2 passes (b + p)) |
 ///
 /// The device finds these exceptions in the keys, and the host waits for none of them:
 ///
@@ -113,9 +115,9 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// - A pass is skipped if all keys have the same digit.
 ///
 /// The limits of the table hold on devices with 227 KiB of shared memory for a block, such as the
-/// H100. Two scatter steps begin at 3 · 2^22 keys with a payload (b = 8: 3 · 2^20). Larger payloads
-/// lower the upper limits, at most to 10^6 and 3 · 10^8. On devices with less shared memory they
-/// are 2^20, and 1.5 to 3 · 10^8.
+/// H100. Two scatter steps begin at 5 · 2^20 keys (b = 8: 2^21), with a payload at 3 · 2^22 (b = 8:
+/// 3 · 2^20). Larger payloads lower the upper limits, at most to 10^6 and 3 · 10^8. On devices with
+/// less shared memory they are 2^20, and 1.5 to 3 · 10^8.
 ///
 /// On the host: most-significant-digit radix sort, until a part fits the cache.
 ///
@@ -147,7 +149,8 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// | [`Error::ItemSize`] | a payload of no bytes, or of more than 16 |
 /// | [`Error::Bits`] | bits that keys do not have |
 /// | [`Error::TooLong`] | more keys than the index type counts, or on the device more than 2^40 |
-/// | [`Error::OutOfMemory`], and as for a [`Scan`](crate::Scan) | memory, device, context, capture, driver, compiler |
+/// | [`Error::OutOfMemory`] | memory |
+/// | as for a [`Scan`](crate::Scan) | device, context, capture, driver, compiler |
 ///
 /// Nothing has been written when a call returns an error, with one exception. A sort on the device
 /// makes several launches. If the driver refuses a later one ([`Error::Driver`]), the contents of
@@ -638,8 +641,8 @@ fn on_host<K: SortKey, V: Pod>(
         }
         Payload::Indices(to) => (host::Values::Indices(size_of::<V>()), null, to.host().as_mut_ptr()),
     };
-    // The sort may overwrite a second buffer, to which the keys were copied. In place it does not
-    // write the input before that is the output.
+    // The sort may overwrite a second buffer, which holds a copy of the keys. In place it does not
+    // write to the input before the input is the output.
     let keep = !matches!(keys, Keys::InPlace(_, Some(_)));
     let code = const {
         let is_float = matches!(K::KIND, KeyKind::Float { .. });

@@ -2,7 +2,7 @@
 
 use crate::Network;
 
-/// How a tile is scanned inside a thread block.
+/// The algorithm that scans a tile inside a thread block.
 ///
 /// All but the default are textbook algorithms, in the textbook's shapes and with its
 /// inefficiencies, to be read (`cuda-templates/textbook/networks.cuh`, `textbook/textbook.cuh`),
@@ -30,7 +30,7 @@ pub enum Block {
     Coarsened(Network),
 }
 
-/// How the tiles of a scan are joined: how a tile gets its exclusive prefix.
+/// The join of a scan's tiles: the way in which a tile gets its exclusive prefix.
 ///
 /// Every strategy combines operands in order and gives the same bits in every run. Two strategies
 /// may round a float sum differently. On host data any strategy but [`Auto`](Strategy::Auto) is an
@@ -38,7 +38,7 @@ pub enum Block {
 ///
 /// | strategy | items moved, for n items | kernels | compiled |
 /// |---|---|---|---|
-/// | [`PrefixServer`](Strategy::PrefixServer) | 2 n | 1 | a build can embed them, for the operators of the catalog |
+/// | [`PrefixServer`](Strategy::PrefixServer) | 2 n | 1 | by a build (catalog), or at run time |
 /// | [`LookBack`](Strategy::LookBack), [`Chained`](Strategy::Chained) | 2 n | 1 | at run time |
 /// | [`Hierarchical`](Strategy::Hierarchical) | 3 n to 4 n | 3, recursively | at run time |
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -86,7 +86,7 @@ pub struct Work {
     /// Bytes read from global memory: items, and aggregates in arrays, each once per kernel. Status
     /// words, one or a few of 8 bytes per tile, are not counted.
     pub read: u64,
-    /// Bytes written, likewise.
+    /// Bytes written to global memory, counted as for `read`.
     pub written: u64,
 }
 

@@ -20,9 +20,9 @@
 //! | `Bits` | the element; only its bits matter, so all elements of one size share machine code |
 //! | `Widened` | an `f32`, rounded once for each output |
 //! | `KeyNanLast` | an integer in the order of the floats, every NaN above +infinity |
-//! | `KeyNanFirst` | the same, every NaN below -infinity |
+//! | `KeyNanFirst` | an integer in the order of the floats, every NaN below -infinity |
 //! | `NanLast` | on the CPU as `KeyNanLast`; on the GPU the element, which has an instruction |
-//! | `NanFirst` | the same with `KeyNanFirst` |
+//! | `NanFirst` | on the CPU as `KeyNanFirst`; on the GPU the element, which has an instruction |
 
 macro_rules! catalog {
     ($use:ident) => {
@@ -60,7 +60,8 @@ macro_rules! catalog {
                 /// once for each output.
                 Product {
                     [i32, u64, i8, i16, i64, u8, u16, u32, usize, isize] Exact, Bits, identity C::ONE,
-                        rust |a, b| a.wrapping_mul(b), cuda "1u * a * b"; // without 1u, u16 multiplies as int
+                        // Without 1u, C++ would multiply u16 as int.
+                        rust |a, b| a.wrapping_mul(b), cuda "1u * a * b";
                     [f32, f64] Rounding, Same, identity C::ONE, rust |a, b| a * b, cuda "a * b";
                     [f16, bf16] Rounding, Widened, identity C::ONE, rust |a, b| a * b, cuda "a * b";
                 }

@@ -95,7 +95,8 @@ macro_rules! keyed {
             }
             #[inline(always)]
             fn from_key_nan_last(key: $key) -> $float {
-                $float::from_bits((key ^ ((key >> ($key::BITS - 1)) & $key::MAX)) as _) // NaN is its own key
+                // Every NaN has a key of its own.
+                $float::from_bits((key ^ ((key >> ($key::BITS - 1)) & $key::MAX)) as _)
             }
             #[inline(always)]
             fn from_key_nan_first(key: $key) -> $float {

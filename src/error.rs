@@ -5,14 +5,19 @@ use std::path::PathBuf;
 
 /// Why a call failed. Every fallible call of the library returns this type.
 ///
-/// | kind | variants |
-/// |---|---|
-/// | arguments | [`Length`](Error::Length), [`Size`](Error::Size), [`Overflow`](Error::Overflow), [`Align`](Error::Align), [`Bits`](Error::Bits), [`TooLong`](Error::TooLong), [`Strategy`](Error::Strategy), [`Scratch`](Error::Scratch), [`NoKernel`](Error::NoKernel) |
-/// | types | [`ElementSize`](Error::ElementSize), [`ItemSize`](Error::ItemSize) |
-/// | devices and streams | [`WrongDevice`](Error::WrongDevice), [`WrongContext`](Error::WrongContext), [`Capturing`](Error::Capturing), [`EventTracking`](Error::EventTracking) |
-/// | memory | [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver) with `CUDA_ERROR_OUT_OF_MEMORY` |
-/// | driver | [`NoDriver`](Error::NoDriver), [`NoDevice`](Error::NoDevice), [`OldDriver`](Error::OldDriver), [`Driver`](Error::Driver) |
-/// | compiler | [`NoCompiler`](Error::NoCompiler), [`Compile`](Error::Compile), [`Compiler`](Error::Compiler) |
+/// - Arguments: [`Length`](Error::Length), [`Size`](Error::Size), [`Overflow`](Error::Overflow),
+///   [`Align`](Error::Align), [`Bits`](Error::Bits), [`TooLong`](Error::TooLong),
+///   [`Strategy`](Error::Strategy), [`Scratch`](Error::Scratch), [`NoKernel`](Error::NoKernel).
+/// - Types: [`ElementSize`](Error::ElementSize), [`ItemSize`](Error::ItemSize).
+/// - Devices and streams: [`WrongDevice`](Error::WrongDevice),
+///   [`WrongContext`](Error::WrongContext), [`Capturing`](Error::Capturing),
+///   [`EventTracking`](Error::EventTracking).
+/// - Memory: [`OutOfMemory`](Error::OutOfMemory), [`Driver`](Error::Driver) with
+///   `CUDA_ERROR_OUT_OF_MEMORY`.
+/// - Driver: [`NoDriver`](Error::NoDriver), [`NoDevice`](Error::NoDevice),
+///   [`OldDriver`](Error::OldDriver), [`Driver`](Error::Driver).
+/// - Compiler: [`NoCompiler`](Error::NoCompiler), [`Compile`](Error::Compile),
+///   [`Compiler`](Error::Compiler).
 ///
 /// Nothing has been written when a call returns an error, with one exception: a call that makes
 /// several launches returns [`Error::Driver`] if the driver refuses a later one, and by then the
@@ -217,8 +222,8 @@ pub enum Error {
         /// The places that were searched.
         reason: String,
     },
-    /// [`Kernels::launch`](crate::cuda::Kernels::launch) of a kernel that was not named when they
-    /// were loaded.
+    /// [`Kernels::launch`](crate::cuda::Kernels::launch) was called with the number of a kernel
+    /// that was not loaded.
     #[error("there is no kernel {index}: kernels are numbered from 0, and {kernels} were loaded")]
     NoKernel {
         /// The number of the kernel.

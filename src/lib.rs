@@ -35,35 +35,46 @@
 //! | item | purpose |
 //! |---|---|
 //! | [`scan`] | all prefixes of a sequence: [`Scan`] |
-//! | [`compact()`], [`partition()`], [`unique()`] | the selected items; the selected, then the rejected items; the first item of each run: [`Compact`], [`Partition`], [`ThreeWay`], [`Unique`] |
-//! | [`Predicate`], [`Above`], [`Within`], [`NonZero`], [`Finite`], [`Not`] and others | predicates that select items |
-//! | [`offsets()`], [`Offsets::allocate`] | the exclusive sum of sizes, and one buffer for segments of these sizes: [`Offsets`], [`Allocation`] |
-//! | [`pack()`], [`expand()`] | segments gathered into one buffer, and the segment of each packed item: [`Pack`], [`Expand`] |
-//! | [`sort()`] | a stable sort of keys, keys with a payload, or source indices: [`Sort`] |
-//! | [`Sum`], [`Product`], [`Max`], [`Min`], [`BitAnd`], [`BitOr`], [`BitXor`], [`Last`] | the operators of the catalog, whose kernels a build can embed |
-//! | [`operators`] | ready-made operators: recurrences, automata, extremes with their indices, softmax, variance, segments |
-//! | [`element!`], [`operator!`], [`predicate!`] | elements, operators and predicates of your own; without the macros: [`Element`], [`Operator`], [`Predicate`], [`DeviceCode`] |
-//! | [`Source`], [`Destination`], [`Place`] | inputs and outputs: host slices and cudarc's buffers |
+//! | [`compact()`], [`Compact`] | the selected items |
+//! | [`partition()`], [`Partition`], [`ThreeWay`] | the selected items, then the rejected items |
+//! | [`unique()`], [`Unique`] | the first item of each run of equal items |
+//! | [`Predicate`], [`Above`], [`Within`], [`Finite`], [`Not`] and others | predicates |
+//! | [`offsets()`], [`Offsets`] | the exclusive sum of sizes |
+//! | [`Offsets::allocate`], [`Allocation`] | one buffer for segments of these sizes |
+//! | [`pack()`], [`Pack`] | segments gathered into one buffer |
+//! | [`expand()`], [`Expand`] | the segment of each packed item |
+//! | [`sort()`], [`Sort`] | a stable sort of keys, keys with a payload, or source indices |
+//! | [`Sum`], [`Product`], [`Max`], [`Min`] | operators whose kernels a build can embed |
+//! | [`BitAnd`], [`BitOr`], [`BitXor`], [`Last`] | operators whose kernels a build can embed |
+//! | [`operators`] | recurrences, automata, extremes with indices, softmax, variance, segments |
+//! | [`element!`], [`operator!`], [`predicate!`] | elements, operators and predicates of your own |
+//! | [`Element`], [`Operator`], [`Predicate`], [`DeviceCode`] | the same without the macros |
+//! | [`Source`], [`Destination`], [`Place`] | inputs and outputs: host slices, cudarc's buffers |
 //! | [`Workspace`], [`Scan::prepare`] | scratch memory kept between calls; CUDA graphs |
 //! | [`Strategy`], [`Block`] | the algorithm of a scan on the device |
-//! | [`networks`], [`Network`], [`Scan::work`] | the textbook's scan networks as plain functions, and the cost of a scan by them |
+//! | [`networks`], [`Network`] | the textbook's scan networks as plain functions |
+//! | [`Scan::work`] | the cost of a scan by these networks |
 //! | [`cpu`], [`cuda`] | the engines, and the two layers that primitives are built on |
-//! | [`Scan::run_raw`] | device addresses and a stream of the driver's, for stacks that do not use cudarc |
+//! | [`Scan::run_raw`] | device addresses and a stream, for stacks that do not use cudarc |
 //! | `laws` (feature `laws`) | tests of the laws of an operator or a predicate |
 //!
 //! # Calls
 //!
-//! Every primitive is a builder. It is made by a function, told its options, and run once. The
-//! calls have the same names in all builders:
+//! Every primitive is a builder: a function makes it, its methods set options, and one call runs
+//! it. The calls have the same names in all builders:
 //!
 //! | call | meaning |
 //! |---|---|
-//! | `run`, `run_pairs`, `indices` | return new memory; on the device they wait if its length depends on the data |
-//! | `run_into`, `run_pairs_into`, `indices_into` | write into the caller's memory; never wait for the device |
+//! | `run`, `run_pairs`, `indices` | return new memory; may wait for its length |
+//! | `run_into`, `run_pairs_into`, `indices_into` | write into the caller's memory; never wait |
 //! | `run_in_place`, `run_pairs_in_place` | replace the input |
 //! | `on(&stream)` | runs on this stream |
 //! | `workspace(&mut workspace)` | runs on the workspace's stream, with its scratch memory |
-//! | `prepare(n, &mut workspace)` | loads kernels and grows the workspace, so that a call can be captured into a CUDA graph |
+//! | `prepare(n, &mut workspace)` | loads kernels and grows the workspace |
+//!
+//! On the device a call waits for the length of new memory if that depends on the data. Calls into
+//! the caller's memory never wait for the device. After `prepare` they can be captured into a CUDA
+//! graph.
 //!
 //! # Guarantees
 //!

@@ -29,7 +29,7 @@ pub trait Place: Sealed + 'static {
         memory: Self::Indices<I>,
         n: usize,
     ) -> Result<Self::Indices<I>, Error>;
-    /// The first `N` of them. Waits for the stream.
+    /// The first `N` indices. Waits for the stream.
     #[doc(hidden)]
     fn read<const N: usize>(memory: &Self::Indices<u64>) -> Result<[usize; N], Error>;
 }
@@ -97,7 +97,7 @@ impl Place for Device {
 pub trait Source<T: Pod>: Sealed {
     /// [`Host`] or [`Device`].
     type Place: Place;
-    /// What `run` returns: `Vec<T>` or `CudaSlice<T>`.
+    /// The result of `run`: `Vec<T>` or `CudaSlice<T>`.
     type Owned;
     #[doc(hidden)]
     fn view(&self) -> View<'_, T>;
@@ -346,7 +346,8 @@ pub(crate) fn allocate_on<T: DeviceRepr>(
     if n.checked_mul(size_of::<T>()).is_none_or(|bytes| bytes > isize::MAX as usize) {
         return Err(out_of_memory::<T>(primitive, n));
     }
-    // SAFETY: plain data; every element is written before the buffer reaches the caller.
+    // SAFETY: the elements are plain data; every one is written before the buffer reaches the
+    // caller.
     let memory = if n == 0 { stream.null() } else { unsafe { stream.alloc(n) } };
     memory.map_err(|e| Error::Driver { call: "cuMemAllocAsync", code: e.0, device })
 }
@@ -360,8 +361,8 @@ pub(crate) fn zero<T>(memory: &mut dyn DevicePtrMut<T>) -> Result<(), Error> {
         return Ok(());
     }
     let (address, _written) = memory.device_ptr_mut(&stream);
-    // SAFETY: the buffer has `bytes` bytes on the device, and the guard keeps it until this is on
-    // the stream.
+    // SAFETY: the buffer has `bytes` bytes on the device, and the guard keeps it until the fill is
+    // on the stream.
     let code = unsafe { sys::cuMemsetD8Async(address, 0, bytes, stream.cu_stream()) };
     cuda::check("cuMemsetD8Async", stream.context().ordinal(), code)
 }
@@ -378,7 +379,7 @@ pub(crate) fn copy_on<T: Pod + DeviceRepr>(
         let (to, _written) = copy.device_ptr_mut(stream);
         let bytes = memory.len() * size_of::<T>();
         // SAFETY: both buffers have `bytes` bytes on the device and are disjoint; the guards keep
-        // them until this is on the stream.
+        // them until the copy is on the stream.
         let code = unsafe { sys::cuMemcpyDtoDAsync_v2(to, from, bytes, stream.cu_stream()) };
         cuda::check("cuMemcpyDtoDAsync", stream.context().ordinal(), code)?;
     }
@@ -414,7 +415,7 @@ pub(crate) fn part_to_host<T: Pod>(
     }
     let (from, read) = memory.device_ptr(stream);
     // SAFETY: both sides have `bytes` bytes, by the assertion and `zeros_on_host`, and live until
-    // the stream is past this.
+    // the stream is past the copy.
     let copied = unsafe {
         let bytes = count * size_of::<T>();
         let from = from + (first * size_of::<T>()) as u64;
@@ -427,7 +428,7 @@ pub(crate) fn part_to_host<T: Pod>(
     copied.and(waited).map(|()| copy)
 }
 
-/// The first `n` elements, in new memory unless these are all.
+/// The first `n` elements, in new memory unless the buffer has no others.
 fn shorten_on<T: Pod + DeviceRepr>(
     primitive: &'static str,
     memory: CudaSlice<T>,

@@ -273,7 +273,7 @@ mod tests {
         earlier.start..later.end
     }
 
-    /// As on the device, each step reads the values before it: every position ends with all
+    /// Each step reads the values before it, as on the device. Every position ends with all
     /// positions up to it, once each and in order.
     #[test]
     fn every_network_scans() {
@@ -333,7 +333,7 @@ mod tests {
                 assert!(held.iter().enumerate().all(|(i, held)| *held == (0..i + 2)), "{network:?}, {width}");
                 assert_eq!(network.applications_from(width), applications, "{network:?}, {width}");
                 if !width.is_power_of_two() {
-                    continue; // blocks have as many threads
+                    continue; // a block has a power of two of threads
                 }
                 let mut held: Vec<Range<usize>> = (1..=width).map(|i| i..i + 1).collect();
                 network.each(width, |step, left, right| {
@@ -373,10 +373,9 @@ mod tests {
                 assert_eq!(kogge_stone.applications(n), n * log - (n - 1));
                 assert_eq!(kogge_stone.steps(n), log);
             }
-            // The reduction tree halves what is left: n / 2 + n / 4 + ... + 1. A step of the
-            // reverse tree completes the middle of each stretch between positions that are
-            // complete, but for the first stretch, whose middle is: (2 - 1) + (4 - 1) + ... + (n /
-            // 2 - 1).
+            // The reduction tree makes n / 2 + n / 4 + ... + 1 combinations. A step of the reverse
+            // tree completes the middle of each stretch between complete positions, except for the
+            // first stretch, whose middle is complete: (2 - 1) + (4 - 1) + ... + (n / 2 - 1).
             let (up, down): (usize, usize) = ((1..=log).map(|k| n >> k).sum(), (1..log).map(|k| (1 << k) - 1).sum());
             assert_eq!((up, down), (n - 1, n - 1 - log));
             assert_eq!(Network::BrentKung.applications(n), 2 * n - 2 - log);

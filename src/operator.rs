@@ -87,11 +87,11 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     /// `combine` in C++, over carries `a` (earlier) and `b` (later): an expression, or statements
     /// that end in a `return`. `Element` and `Carry` name the two types.
     const CUDA: DeviceCode<Self, T>;
-    /// `lift` in C++ over an element `x`, likewise. May be left out if the carry is the element's
-    /// type.
+    /// `lift` in C++ over an element `x`, in the same form. May be left out if the carry is
+    /// the element's type.
     const CUDA_LIFT: DeviceCode<Self, T> = DeviceCode::same::<T, Self::Carry>();
-    /// `lower` in C++ over a carry `x`, likewise. May be left out if the carry is the element's
-    /// type.
+    /// `lower` in C++ over a carry `x`, in the same form. May be left out if the carry is
+    /// the element's type.
     const CUDA_LOWER: DeviceCode<Self, T> = DeviceCode::same::<Self::Carry, T>();
     /// The vector instructions that compute `combine`, if one or two do; such an operator has an
     /// identity. A wrong instruction only gives wrong results: carries of 1, 2, 4 or 8 bytes are
@@ -298,21 +298,21 @@ macro_rules! operators {
             // SAFETY: each text is one operation or one function of the templates on its arguments.
             // The form of a row carries integers that may overflow as unsigned ones.
             const CUDA: DeviceCode<Self, $t> = unsafe { DeviceCode::new($cuda) };
-            // SAFETY: as above.
+            // SAFETY: as for `CUDA`.
             const CUDA_LIFT: DeviceCode<Self, $t> = unsafe { DeviceCode::new(lift!($form)) };
-            // SAFETY: as above.
+            // SAFETY: as for `CUDA`.
             const CUDA_LOWER: DeviceCode<Self, $t> = unsafe { DeviceCode::new(lower!($form)) };
-            // SAFETY: a type of the same size, and the one that the texts of the form expect.
+            // SAFETY: the type has the element's size, and the texts of the form expect it.
             const CUDA_ELEMENT: DeviceCode<Self, $t> = unsafe { DeviceCode::new(form!(cuda_element $form $t)) };
-            // SAFETY: as above.
+            // SAFETY: the type has the carry's size, and the texts of the form expect it.
             const CUDA_CARRY: DeviceCode<Self, $t> = unsafe { DeviceCode::new(form!(cuda_carry $form $t)) };
             #[inline(always)]
             fn to_cuda(carry: Self::Carry) -> Self::Carry { form!(to_cuda $form $t, carry) }
             #[inline(always)]
             fn from_cuda(carry: Self::Carry) -> Self::Carry { form!(from_cuda $form $t, carry) }
-            // SAFETY: as `CUDA`.
+            // SAFETY: as for `CUDA`.
             const CUDA_ALONE: DeviceCode<Self, $t> = unsafe { DeviceCode::new(alone!($form)) };
-            // SAFETY: a type of the templates for this operator on elements of this size.
+            // SAFETY: the type is the templates' for this operator on elements of this size.
             const CUDA_PAIRS: DeviceCode<Self, $t> = unsafe { DeviceCode::new(pairs!($op $t)) };
         }
     };

@@ -109,12 +109,12 @@ macro_rules! element {
 /// ```text
 /// operator! {
 ///     pub struct Name on Element, AnotherElement {
-///         associativity: Exact,                   // or Rounding
-///         carry: Type,                            // the type of partial results; the element, if left out
-///         identity: value,                        // a neutral carry, a constant; left out if there is none
-///         lift: |x| rust,                         // element to carry; unchanged, if left out
-///         lower: |x| rust,                        // carry to element; unchanged, if left out
-///         combine: |earlier, later| rust,         // or with a text of your own: rust => unsafe "cuda"
+///         associativity: Exact,            // or Rounding
+///         carry: Type,                     // type of partial results; the element, if left out
+///         identity: value,                 // neutral carry, a constant; left out if there is none
+///         lift: |x| rust,                  // element to carry; unchanged, if left out
+///         lower: |x| rust,                 // carry to element; unchanged, if left out
+///         combine: |earlier, later| rust,  // or with a text of your own: rust => unsafe "cuda"
 ///     }
 ///     on YetAnotherElement { ... }
 /// }
@@ -162,20 +162,34 @@ macro_rules! element {
 /// # The subset
 /// An expression outside of the subset is a compile error at that expression.
 ///
-/// | | |
-/// |---|---|
-/// | values | arguments and variables, fields by name; `u32::MAX`, `f32::INFINITY` and the like, `std::f32::consts`; literals of numbers, `true`, `b'x'` |
-/// | operators | `+` `-` `*` `/` `%`, `&` `\|` `^` `!`, `<<` `>>`, `==` `!=` `<` `<=` `>` `>=`, `&&` `\|\|`, of numbers and `bool`; `+=` and the like |
-/// | types | `i8` to `i64`, `u8` to `u64`, `isize`, `usize`, `f32`, `f64`, `f16`, `bf16`, `bool`; the carry, in `lift` and `lower` the element, of a predicate the item and itself |
-/// | casts | `as` to integers, `f32` and `f64`; `u64::from(x)` and the like, `f32::from_bits(x)`, `f16::from_f32(x)` |
-/// | structs | `Name { a: x, b: y }`, `Name { a: x, ..other }`, and such patterns |
-/// | statements | `let`, `let mut`, also of tuples and of a struct's fields; assignment, also `(a, b) = (b, a)`; `return` |
-/// | choices | `if` and `else`, as statements and as values; blocks, likewise |
-/// | loops | `for i in 0..n`, `0..=n`, `(0..n).rev()` over integers, `while`, which must end; `break`, `continue` |
-/// | methods of integers | `wrapping_` `add` `sub` `mul` `div` `rem` `neg` `abs` `shl` `shr` `pow`, `saturating_add`, `saturating_sub`, `pow`, `unsigned_abs`, `abs_diff`, `rem_euclid`, `div_euclid`, `is_multiple_of`, `is_power_of_two`, `count_ones`, `count_zeros`, `leading_zeros`, `leading_ones`, `trailing_zeros`, `trailing_ones`, `rotate_left`, `rotate_right`, `reverse_bits`, `swap_bytes` |
-/// | methods of numbers | `min`, `max`, `clamp`, `abs`, `signum` |
-/// | methods of floats, the same bits | `mul_add`, `sqrt`, `recip`, `floor`, `ceil`, `trunc`, `fract`, `round`, `round_ties_even`, `copysign`, `is_nan`, `is_finite`, `is_infinite`, `is_sign_negative`, `is_sign_positive`, `to_bits`, `to_f32`, `key_nan_last`, `key_nan_first` ([`Keyed`](crate::Keyed)) |
-/// | methods of floats, within rounding | `exp`, `exp2`, `exp_m1`, `ln`, `ln_1p`, `log2`, `log10`, `cbrt`, `powf`, `hypot`, `sin`, `cos`, `tan`, `asin`, `acos`, `atan`, `atan2`, `sinh`, `cosh`, `tanh` |
+/// - Values: arguments and variables, fields by name; `u32::MAX`, `f32::INFINITY` and the like,
+///   `std::f32::consts`; literals of numbers, `true`, `b'x'`.
+/// - Operators: `+` `-` `*` `/` `%`, `&` `|` `^` `!`, `<<` `>>`, `==` `!=` `<` `<=` `>` `>=`, `&&`
+///   `||`, of numbers and `bool`; `+=` and the like.
+/// - Types: `i8` to `i64`, `u8` to `u64`, `isize`, `usize`, `f32`, `f64`, `f16`, `bf16`, `bool`;
+///   the carry; in `lift` and `lower` the element; in a predicate the item and the predicate
+///   itself.
+/// - Casts: `as` to integers, `f32` and `f64`; `u64::from(x)` and the like, `f32::from_bits(x)`,
+///   `f16::from_f32(x)`.
+/// - Structs: `Name { a: x, b: y }`, `Name { a: x, ..other }`, and such patterns.
+/// - Statements: `let`, `let mut`, also of tuples and of a struct's fields; assignment, also
+///   `(a, b) = (b, a)`; `return`.
+/// - Choices: `if` and `else`, as statements and as values; blocks, likewise.
+/// - Loops: `for i in 0..n`, `0..=n`, `(0..n).rev()` over integers; `while`, which must end;
+///   `break`, `continue`.
+/// - Methods of integers: `wrapping_` `add` `sub` `mul` `div` `rem` `neg` `abs` `shl` `shr` `pow`,
+///   `saturating_add`, `saturating_sub`, `pow`, `unsigned_abs`, `abs_diff`, `rem_euclid`,
+///   `div_euclid`, `is_multiple_of`, `is_power_of_two`, `count_ones`, `count_zeros`,
+///   `leading_zeros`, `leading_ones`, `trailing_zeros`, `trailing_ones`, `rotate_left`,
+///   `rotate_right`, `reverse_bits`, `swap_bytes`.
+/// - Methods of numbers: `min`, `max`, `clamp`, `abs`, `signum`.
+/// - Methods of floats with the same bits as in Rust: `mul_add`, `sqrt`, `recip`, `floor`, `ceil`,
+///   `trunc`, `fract`, `round`, `round_ties_even`, `copysign`, `is_nan`, `is_finite`,
+///   `is_infinite`, `is_sign_negative`, `is_sign_positive`, `to_bits`, `to_f32`, `key_nan_last`,
+///   `key_nan_first` ([`Keyed`](crate::Keyed)).
+/// - Methods of floats that agree within rounding: `exp`, `exp2`, `exp_m1`, `ln`, `ln_1p`, `log2`,
+///   `log10`, `cbrt`, `powf`, `hypot`, `sin`, `cos`, `tan`, `asin`, `acos`, `atan`, `atan2`,
+///   `sinh`, `cosh`, `tanh`.
 ///
 /// *The macro sees no types*, only the text of the body. So a literal takes the type of the operand
 /// it meets (`x + 1`), of the variable it is assigned to, or of its field. A literal that stands

@@ -60,12 +60,12 @@ impl<P: OnDevice> Site<P> for With<'_> {
     }
 }
 
-/// Writes what every builder has alike: `on`, `workspace`, `Clone`, `Copy` and the private `at`,
-/// which gives the builder another site.
+/// Writes the members that all builders have: `on`, `workspace`, `Clone`, `Copy` and the private
+/// `at`, which gives the builder another site.
 ///
 /// A builder is a struct whose last type parameter, after the semicolon, is its site, in the field
-/// `site`. In braces are its other fields; after `where` are the parameters that must be `Copy` for
-/// the builder to be.
+/// `site`. The other fields are in braces. The builder is `Copy` if the parameters after `where`
+/// are.
 macro_rules! site_methods {
     (
         impl[$($generics:tt)*] $builder:ident<$($parameter:ident),*; $site:ident> { $($field:ident),* }

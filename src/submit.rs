@@ -60,7 +60,7 @@ impl<'s> Submit<'s> {
         Ok(())
     }
 
-    /// The kernels. Loads them if `loaded` is `None`.
+    /// Returns the kernels, and loads them if `loaded` is `None`.
     ///
     /// # Errors
     /// [`Error::Capturing`], and those of loading.
@@ -77,8 +77,7 @@ impl<'s> Submit<'s> {
     }
 
     /// Calls `launch` with the addresses of `words` bytes of status words, all zero, and of
-    /// `scratch` bytes of scratch memory. Both are the workspace's, or a temporary one's if there
-    /// is none.
+    /// `scratch` bytes of scratch memory. Without a workspace the call makes a temporary one.
     ///
     /// # Errors
     /// [`Error::Capturing`], [`Error::Driver`], and those of `launch`.

@@ -178,7 +178,7 @@ mod tests {
         sum.prepare(n, &mut workspace).unwrap();
         let bytes = workspace.words.as_ref().unwrap().bytes;
         let failed = workspace.lend("scan", bytes, 0, |words, _| {
-            // SAFETY: the workspace has as many bytes there.
+            // SAFETY: the workspace has `bytes` bytes at `words`.
             let code = unsafe { sys::cuMemsetD8Async(words, 0x77, bytes, stream.cu_stream()) };
             cuda::check("cuMemsetD8Async", 0, code)?;
             Err(Error::Driver { call: "the second launch", code: CUresult::CUDA_ERROR_LAUNCH_FAILED, device: 0 })

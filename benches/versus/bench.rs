@@ -13,8 +13,8 @@ use std::collections::HashMap;
 
 /// Elements beyond the longest input, for views at odd offsets.
 const SPARE: usize = 32;
-/// Results of at most this many elements, or without a scan of CUB's, are checked by a plain loop
-/// too.
+/// The longest results that a plain loop checks too. Without a scan of CUB's the loop checks longer
+/// ones as well.
 pub(crate) const LOOP: usize = 1 << 20;
 
 /// The variant of a scan.
@@ -25,9 +25,9 @@ pub(crate) struct Case<'a> {
     pub(crate) strategy: Strategy,
     /// The first element of the views of input and output.
     pub(crate) offsets: (usize, usize),
-    /// Follows the operator's name in the row.
+    /// The end of the operator's name in the row.
     pub(crate) suffix: &'a str,
-    /// Whether CUB is timed, and not only compared with.
+    /// Whether CUB is timed, or only compared with.
     pub(crate) beside_cub: bool,
 }
 
@@ -81,7 +81,7 @@ impl<'g, T: Drawn> Bench<'g, T> {
         })
     }
 
-    /// Draws `n` values and copies them to the input from `offset` on, unless they are there
+    /// Draws `n` values and copies them to the input from `offset` on, unless the input holds them
     /// already.
     pub(crate) fn draw(&mut self, draw: Draw, n: usize, offset: usize) -> Result<(), String> {
         if self.drawn.replace((draw, n, offset)) != Some((draw, n, offset)) {
@@ -131,7 +131,7 @@ impl<T: Sample> Bench<'_, T> {
         // ---- parascan
         let mut ours = scan::<Op, T>().strategy(case.strategy);
         if case.exclusive {
-            // The same as `.exclusive()`, which does not compile for operators without identity.
+            // This is `.exclusive()`, which does not compile for operators without identity.
             ours = ours.exclusive_from(Op::IDENTITY.map(Op::lower).ok_or("no identity")?);
         }
         if case.reverse {

@@ -49,7 +49,8 @@ pub(crate) fn fractions(gpu: &Gpu, verdict: &Verdict) {
         Share { suffix: "_1", than: u32::MAX / 100 * 99, ..HALF },
         HALF,
         Share { suffix: "_99", than: u32::MAX / 100, ..HALF },
-        Share { suffix: "_100", draw: Draw::Factors, than: 0 }, // they are odd
+        // The items are odd.
+        Share { suffix: "_100", draw: Draw::Factors, than: 0 },
         Share { suffix: "_50_clustered", draw: Draw::Clusters, ..HALF },
     ] {
         select.row("select_if", N, share, Select::select_if);
@@ -76,7 +77,7 @@ pub(crate) fn types(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
-/// A bench with the further buffers of a selection.
+/// A bench with the additional buffers of a selection.
 struct Select<'g, T> {
     bench: Bench<'g, T>,
     flags: CudaSlice<u8>,
@@ -219,13 +220,13 @@ where
     }
 }
 
-/// Where rejected items go.
+/// The output of rejected items.
 #[derive(Clone, Copy, PartialEq)]
 enum Rejects {
     Nowhere,
-    /// To a buffer of their own.
+    /// A buffer of their own.
     Apart,
-    /// Behind the selected items, in the same buffer.
+    /// The output of the selected items, behind these.
     Behind,
 }
 
@@ -250,7 +251,7 @@ struct Trial<'r, T> {
     copy: f64,
     /// The function in `cub.cu`.
     cub: &'static str,
-    /// Whether CUB is timed, and not only compared with.
+    /// Whether CUB is timed, or only compared with.
     beside_cub: bool,
     /// Bytes of flags or bits.
     choice_bytes: usize,

@@ -1,4 +1,4 @@
-//! CUB's scans, selections, batched copies and radix sorts, if they were built in (`cub.cu`,
+//! CUB's scans, selections, batched copies and radix sorts, if the build has them (`cub.cu`,
 //! feature `cub`).
 
 use parascan::cudarc::driver::sys::{CUdeviceptr, CUstream};
@@ -91,12 +91,12 @@ type SelectFunction =
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Selection {
     pub(crate) input: CUdeviceptr,
-    /// A byte for each item.
+    /// A flag of one byte for each item.
     pub(crate) flags: CUdeviceptr,
     /// The item that the others are compared with, on the host.
     pub(crate) than: *const c_void,
     pub(crate) output: CUdeviceptr,
-    /// 64 bits.
+    /// The count, of 64 bits.
     pub(crate) count: CUdeviceptr,
     pub(crate) n: u32,
 }
@@ -248,7 +248,7 @@ fn check(code: i32) -> Result<(), String> {
     if code == 0 { Ok(()) } else { Err(format!("CUB answered with the runtime's error {code}")) }
 }
 
-/// The version as in the first row of the output.
+/// CUB's version, as in the first row of the output.
 pub(crate) fn version() -> String {
     #[cfg(feature = "cub")]
     {

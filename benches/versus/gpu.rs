@@ -109,8 +109,8 @@ impl Gpu {
         Ok(number)
     }
 
-    /// Returns how many bytes of `a` and `b` differ, and the index of the first. Waits for the
-    /// stream.
+    /// Returns the number of differing bytes of `a` and `b`, and the index of the first. Waits for
+    /// the stream.
     ///
     /// # Safety
     /// Both ranges are `bytes` bytes of device memory.
@@ -160,8 +160,8 @@ impl Gpu {
             }
             let queued = queued.elapsed().as_nanos() as u64;
             self.synchronize()?;
-            // The device caught up with the host: repeat with fewer calls, then with a longer
-            // delay, of at most one second.
+            // The device caught up with the host. The batch is repeated with fewer calls, then with
+            // a longer delay, of at most one second.
             if queued > nanoseconds && nanoseconds < 1_000_000_000 {
                 if batch > LEAST_BATCH {
                     batch = (batch / 2).max(LEAST_BATCH);

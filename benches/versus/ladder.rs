@@ -58,7 +58,7 @@ pub(crate) fn ladder(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
-/// Runs each step once for a profiler, and prints its kernels in order and the bytes it should
+/// Runs each step once for a profiler, and prints its kernels in order and the bytes that it must
 /// move.
 pub(crate) fn traffic(gpu: &Gpu, verdict: &Verdict) {
     let run = || -> Result<(), String> {

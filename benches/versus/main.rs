@@ -12,16 +12,16 @@
 //! | `--strategies` | scan: every strategy, 2^20 and 2^28 | `main.rs` |
 //! | `--views` | scan: views at odd offsets, and in reverse, 2^28 | `main.rs` |
 //! | `--host` | scan: the host's time of a call | `main.rs` |
-//! | `--ladder` | scan: the textbook's scans of `f32`, all at 2^26, the steps of the ladder over n | `ladder.rs` |
+//! | `--ladder` | scan: the textbook's scans of `f32`, 2^26, the steps over n | `ladder.rs` |
 //! | `--traffic` | scan: the same once, for a profiler | `ladder.rs` |
-//! | `--custom` | scan: operators of a user's own, 2^10 elements to 8 GiB; the first call in a process | `custom.rs` |
+//! | `--custom` | scan: a user's operators, 2^10 elements to 8 GiB, first calls | `custom.rs` |
 //! | `--shapes` | scan: shapes of the kernel, strategies, the best for each length | `shapes.rs` |
 //! | `--select` | compaction, partition and unique of `u32`, 2^10 to 2^28 | `compact.rs` |
 //! | `--fractions` | compaction of `u32`, none to all of 2^28 items selected | `compact.rs` |
 //! | `--select-types` | compaction of other types, 2^26 | `compact.rs` |
 //! | `--segments` | offsets, pack and expand | `segments.rs` |
 //! | `--sort` | sort: random keys and pairs, 2^8 to 2^28 | `sort.rs` |
-//! | `--sort-sweep` | sort: every half power of two from 2^8 to 2^26, and pairs that are not random | `sort.rs` |
+//! | `--sort-sweep` | sort: every half power of two, 2^8 to 2^26, non-random pairs | `sort.rs` |
 //! | `--sort-patterns` | sort: keys that are sorted, equal, few values, 2^28 | `sort.rs` |
 //! | `--sort-longest` | sort: 2^29 keys and pairs, and 2^30 | `sort.rs` |
 //!

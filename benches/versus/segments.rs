@@ -126,7 +126,7 @@ fn find(gpu: &Gpu, n: usize) -> Result<(), String> {
 /// copies.
 fn gather(gpu: &Gpu, what: &str, sizes: &[u32], is_shuffled: bool) -> Result<(), String> {
     let (device, n) = (Device { gpu }, sizes.len());
-    // The segments lie one after the other or shuffled, with a byte between two.
+    // The segments follow each other in order or shuffled, with a byte between two.
     let mut order: Vec<u32> = (0..n as u32).collect();
     if is_shuffled {
         order.par_sort_unstable_by_key(|&i| noise(i as usize));

@@ -1,5 +1,5 @@
-//! Times the scan kernel by shape and by join: a row of `src/cuda/scan/tuning.rs` is chosen from
-//! these.
+//! Times of the scan kernel by shape and by join, from which the rows of `src/cuda/scan/tuning.rs`
+//! are chosen.
 
 use crate::bench::{Bench, Verdict, print};
 use crate::data::{Known, Sample};
@@ -22,7 +22,7 @@ struct Join {
     name: &'static str,
     /// Its C++ type.
     class: &'static str,
-    /// If one more block serves prefixes: the bytes between two prefixes.
+    /// The bytes between two prefixes, if one more block serves prefixes.
     served: Option<usize>,
     /// Whether its results are right.
     right: bool,
@@ -50,8 +50,8 @@ struct Row {
 /// once.
 struct Addition(&'static str, &'static str, &'static str, &'static str, &'static str);
 
-/// The kernel of one shape, with every join. `NoJoin` leaves the prefixes out: its rate is the
-/// upper bound of any join.
+/// The kernel of one shape, with every join. `NoJoin` computes no prefixes: its rate is the upper
+/// bound of any join.
 fn source(Addition(element, carry, lift, lower, pairs): &Addition, (warps, vectors): (usize, usize)) -> String {
     let mut text = format!(
         "#include \"scan/scan.cuh\"
@@ -106,8 +106,8 @@ where
         let what = format!("shape {} x {}, {}", shape.0, shape.1, T::NAME);
         verdict.note(&what, bench.shape(&addition, shape, &mut rows));
     }
-    // Prints the three best shapes of each length as rows of the table. Rows like their neighbours
-    // need not be copied.
+    // Prints the three best shapes of each length as rows of the table. The table needs no row that
+    // is like its neighbours.
     for bytes in LENGTHS {
         let mut here: Vec<Row> = rows.iter().copied().filter(|row| row.bytes == bytes).collect();
         here.sort_by(|a, b| a.us.total_cmp(&b.us));
@@ -148,7 +148,8 @@ where
                 (&raw const from).cast(),
                 (&raw const to).cast(),
                 (&raw const n).cast(),
-                (&raw const init).cast(), // 8 bytes, as many as the widest carry has
+                // These are 8 bytes, as many as the widest carry has.
+                (&raw const init).cast(),
                 (&raw const flags).cast(),
                 (&raw const words).cast(),
                 (&raw const tiles).cast(),

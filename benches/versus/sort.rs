@@ -227,13 +227,13 @@ impl<'g, T: Sample + SortKey> Sorts<'g, T> {
         let with = |address: CUdeviceptr| if kind == Values::None { 0 } else { address };
         let sorting = Sorting {
             keys: view.device_ptr(&gpu.stream).0,
-            // Also for source indices: the row before stored them there.
+            // Source indices also need the values: the previous row stored them there.
             values: with(beside.device_ptr(&gpu.stream).0),
             keys_output: to,
             values_output: with(values_to),
             n: n as u64,
         };
-        // CUB by 64-bit lengths, and by int where they fit; the faster one is printed.
+        // CUB takes 64-bit lengths, and int where they fit. The row is the faster one.
         let forms = [Some(true), (n < 1 << 31).then_some(false)].into_iter().flatten();
         let forms: Vec<CubSort> = forms.filter_map(|by_64_bits| CubSort::find(T::NAME, by_64_bits)).collect();
         let mut needed = 0;

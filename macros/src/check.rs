@@ -1,6 +1,6 @@
-//! Checks by Rust's own types, which a macro does not see: beside the text stands a copy of the
-//! body, never called, in which each operand of an operator and each receiver of a method must be a
-//! number.
+//! Checks by Rust's own types, which a macro does not see. The output has a copy of the body beside
+//! the text. The copy is never called, and each operand of an operator and each receiver of a
+//! method in it must be a number.
 
 use crate::input::Input;
 use crate::methods::{is_of_halves, method};
@@ -50,7 +50,7 @@ impl Numbers<'_> {
 
 impl VisitMut for Numbers<'_> {
     fn visit_expr_mut(&mut self, expression: &mut Expr) {
-        // A wrapped operand no longer looks like a literal, so this is asked first.
+        // A wrapped operand no longer looks like a literal, so the test for literals comes first.
         let untyped = match &*expression {
             Expr::Binary(binary) => is_untyped(&binary.left),
             Expr::Unary(unary) => is_untyped(&unary.expr),

@@ -10,7 +10,7 @@ pub(crate) enum Argument {
 }
 use Argument::{Amount, Same};
 
-/// Lists of arguments behind the receiver, each with the methods that take them.
+/// The lists of arguments behind the receiver, each with the methods that take it.
 #[rustfmt::skip]
 pub(crate) const METHODS: &[(&[Argument], &[&str])] = &[
     // integers
@@ -45,7 +45,8 @@ pub(crate) const METHODS: &[(&[Argument], &[&str])] = &[
 /// The function of `core/rust.cuh` for a method, and the method's arguments behind the receiver.
 pub(crate) fn method(name: &str) -> Option<(&str, &'static [Argument])> {
     let (arguments, _) = METHODS.iter().find(|(_, names)| names.contains(&name))?;
-    Some((name.strip_prefix("wrapping_").unwrap_or(name), arguments)) // every function wraps
+    // Every function of the templates wraps.
+    Some((name.strip_prefix("wrapping_").unwrap_or(name), arguments))
 }
 
 /// Whether `f16` and `bf16` have the method too.
@@ -122,7 +123,7 @@ pub(crate) fn integer(number: &str, value: i128) -> String {
 /// An integer as C++ writes it.
 pub(crate) fn digits(value: i128) -> String {
     match i64::try_from(value) {
-        // C++ has no negative literals, and its greatest literal is one too small.
+        // C++ has no negative literals, and 2^63 fits no signed one.
         Ok(i64::MIN) => format!("{} - 1", i64::MIN + 1),
         Ok(value) => value.to_string(),
         Err(_) => format!("{value}ull"),

@@ -65,7 +65,8 @@ fn literals() {
     returns(quote!(a + 0.1 * b), "rust::add(a, rust::mul(rust::literal(0.1), b))");
     returns(quote!(a + 1e30), "rust::add(a, rust::literal(1e30))");
     returns(quote!(a * -2.5_f32), "rust::mul(a, f32(-2.5))");
-    returns(quote!(0.1_f32), "f32(0.10000000149011612)"); // exactly, so that it is rounded once
+    // The literal is exact, so C++ rounds it once.
+    returns(quote!(0.1_f32), "f32(0.10000000149011612)");
     returns(quote!(0.1_f64), "f64(0.1)");
     returns(quote!(1f32), "f32(1.0)");
     returns(quote!(5_u8), "u8(5)");
@@ -75,8 +76,9 @@ fn literals() {
     returns(quote!(18446744073709551615_u64), "u64(18446744073709551615ull)");
     returns(quote!(b'x'), "u8(120)");
     returns(quote!(true), "true");
-    returns(quote!(7), "rust::literal(7)"); // of the function's type
-    // Halfway between two f32, but for what f64 cannot hold.
+    // The literal has the function's type.
+    returns(quote!(7), "rust::literal(7)");
+    // The literal is halfway between two f32, except for digits that f64 cannot hold.
     refused(
         quote!(a + 1.000000059604644775390625000000000001),
         &["this number changes if it is rounded to f64 before f32; add a suffix"],
@@ -217,7 +219,7 @@ fn blocks_as_operands() {
         "return rust::add(a, [&] {\n    const auto c_ = b;\n    return rust::mul(c_, c_);\n}());",
     );
     is(quote!(a + { b }), "return rust::add(a, b);");
-    // Of a `let` and an assignment nothing else is evaluated.
+    // A `let` and an assignment evaluate nothing else.
     is(
         quote!({
             let mut n = a;

@@ -1,22 +1,22 @@
-//! Compiled kernels, kept by builds and processes in the user's own folder.
+//! Compiled kernels, which builds and processes keep in the user's folder.
 //!
-//! A file holds the key of its image, so that two keys whose hashes are one file name cannot give a
-//! wrong kernel, and a checksum, so that a damaged file is compiled again. Files are written under
-//! another name and renamed: two processes may fill the cache at once. A folder that cannot be
-//! written costs a compilation in each process, no more.
+//! A file holds the key of its image, so two keys whose hashes are one file name cannot give a
+//! wrong kernel. It also holds a checksum, so a damaged file is compiled again. A writer writes
+//! under another name and renames the file, so two processes may fill the cache at once. A folder
+//! that cannot be written costs a compilation in each process, and nothing else.
 //!
 //! An image is code that runs on the device with the rights of the process. On Unix the folder and
 //! each image must therefore belong to the effective user, and no other user may write them. A
-//! folder that fails this is not used, and one line on stderr says so. An image that fails it is
-//! made again. On Windows the module reads no access lists: the default folder is below
+//! folder that fails this test is not used, and one line on stderr says so. An image that fails it
+//! is compiled again. On Windows the module reads no access lists: the default folder is below
 //! `LOCALAPPDATA`, which is the user's own.
 //!
 //! The images together take at most `PARASCAN_CACHE_MIB`. Each read sets the image's time of
 //! modification, and each write removes the images with the oldest times until the rest fit.
-//! Processes lock nothing: on Unix an image that is removed while another process reads it is read
-//! to its end.
+//! Processes lock nothing: on Unix a process can read an image to its end while another one removes
+//! it.
 //!
-//! The module needs the standard library alone, so that build.rs can include it.
+//! The module needs the standard library alone, so build.rs can include it.
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata};
@@ -28,16 +28,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 use std::{env, fs, process};
 
-/// What a cache takes on disk unless `PARASCAN_CACHE_MIB` says otherwise, in MiB.
+/// The default size of a cache on disk, in MiB; `PARASCAN_CACHE_MIB` sets another one.
 const DEFAULT_MIB: u64 = 256;
 
-/// How old an unfinished file is when no writer can be behind it any more.
+/// The age at which the writer of an unfinished file is taken for dead.
 const ABANDONED: Duration = Duration::from_secs(60 * 60);
 
 /// A folder of images, if there is one.
 pub(crate) struct Cache {
     folder: Option<PathBuf>,
-    /// Bytes of all images together.
+    /// The most bytes of all images together.
     most: u64,
 }
 
@@ -48,7 +48,7 @@ fn hash(bytes: &[u8]) -> u64 {
 }
 
 impl Cache {
-    /// The user's: `PARASCAN_CACHE`, else `parascan` in the cache folder.
+    /// The user's cache: the folder `PARASCAN_CACHE`, else `parascan` in the user's cache folder.
     pub(crate) fn of_user() -> Cache {
         Cache::by(|variable| env::var_os(variable))
     }
@@ -82,10 +82,10 @@ impl Cache {
         Cache { folder: None, most: 0 }
     }
 
-    /// The folder, if it is there and no other user can write it.
+    /// The folder, if it exists and no other user can write it.
     fn folder(&self) -> Option<&Path> {
         let folder = self.folder.as_deref()?;
-        // Of the folder that a link leads to: users link to a larger disk from their cache folder.
+        // The test follows links: users link from their cache folder to a larger disk.
         let metadata = fs::metadata(folder).ok().filter(Metadata::is_dir)?;
         match private(&metadata) {
             Ok(()) => Some(folder),
@@ -96,11 +96,11 @@ impl Cache {
         }
     }
 
-    /// The image that was made from `key`, if it is there, whole, and no other user could write it.
+    /// The image made from `key`, if it exists, is whole, and no other user could write it.
     pub(crate) fn read(&self, key: &str) -> Option<Vec<u8>> {
         let path = self.folder()?.join(name(key));
         let mut file = File::open(&path).ok()?;
-        // Of the open file: the name may lead to another one meanwhile.
+        // The test is of the open file, as the name may lead to another file by now.
         private(&file.metadata().ok()?).ok()?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).ok()?;
@@ -109,12 +109,12 @@ impl Cache {
         let whole = u64::from_le_bytes(*sum) == hash(rest);
         let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
         let image = (whole && body.get(..length)? == key.as_bytes()).then(|| body[length..].to_vec())?;
-        // This fails on a disk that is read only, where nothing is removed either.
+        // This fails on a read-only disk, where no process removes images either.
         let _ = File::options().write(true).open(&path).and_then(|file| file.set_modified(SystemTime::now()));
         Some(image)
     }
 
-    /// Keeps the image that was made from `key`, if it can.
+    /// Keeps the image made from `key`, if possible.
     pub(crate) fn write(&self, key: &str, image: &[u8]) {
         let _ = self.try_to_write(key, image);
     }
@@ -126,7 +126,7 @@ impl Cache {
         let mut bytes = hash(&rest).to_le_bytes().to_vec();
         bytes.append(&mut rest);
         if bytes.len() as u64 > self.most {
-            return Ok(()); // it would push out all others
+            return Ok(()); // The image would push out all others.
         }
         if let Some(folder) = &self.folder {
             create(folder)?;
@@ -144,7 +144,7 @@ impl Cache {
     fn tidy(&self, folder: &Path, written: &Path) -> io::Result<()> {
         let now = SystemTime::now();
         let mut images = Vec::new();
-        // A file without metadata was removed meanwhile, by another process.
+        // A file without metadata: another process has removed it meanwhile.
         for entry in fs::read_dir(folder)?.flatten() {
             let (Ok(metadata), path) = (entry.metadata(), entry.path()) else { continue };
             let modified = metadata.modified()?;
@@ -170,29 +170,29 @@ impl Cache {
     }
 }
 
-// ---- files -------------------------------------------------------------------------------------------------------------------
+// ---- files
 
 const IMAGE: &str = "image";
 const UNFINISHED: &str = "unfinished";
 
-/// The name of the file for what is made from `key`.
+/// The file name for the image made from `key`.
 fn name(key: &str) -> String {
     format!("{:016x}.{IMAGE}", hash(key.as_bytes()))
 }
 
-/// The extension of a file that a cache has written; the folder may hold others.
+/// The extension of a file that a cache wrote. The folder may hold other files.
 fn extension(path: &Path) -> Option<&str> {
     let (hash, rest) = path.file_name()?.to_str()?.split_at_checked(16)?;
     let ours = rest.starts_with('.') && hash.bytes().all(|byte| byte.is_ascii_hexdigit());
     path.extension().filter(|_| ours)?.to_str()
 }
 
-/// The path of a file that is not whole yet. Dropping this removes the file if it was not renamed.
+/// The path of an unfinished file. Drop removes the file unless it was renamed.
 struct Unfinished(PathBuf);
 
 impl Unfinished {
-    /// A name of its own for each writer: threads, processes, and machines that share a disk may
-    /// make the same kernel.
+    /// A name that no other writer has. Threads, processes, and machines that share a disk may make
+    /// the same kernel.
     fn new(folder: &Path, key: &str) -> Unfinished {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let (process, next) = (process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -207,14 +207,14 @@ impl Drop for Unfinished {
     }
 }
 
-/// Says once a process why nothing is kept.
+/// Prints the reason why kernels are not kept, once in a process.
 fn refuse(reason: &str) {
     static TOLD: Once = Once::new();
     TOLD.call_once(|| eprintln!("parascan: kernels are compiled in each process and not kept: {reason}"));
 }
 
-/// An error, with the reason, unless a folder or file belongs to the user and no other user may
-/// write it.
+/// # Errors
+/// The reason, unless the folder or file belongs to the user and no other user may write it.
 #[cfg(unix)]
 fn private(metadata: &Metadata) -> Result<(), String> {
     unsafe extern "C" {
@@ -243,7 +243,7 @@ fn private(_: &Metadata) -> Result<(), String> {
     Ok(())
 }
 
-/// Creates the folder and those above it that are missing, for the user alone.
+/// Creates the folder and its missing parents, for the user alone.
 fn create(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -251,7 +251,7 @@ fn create(folder: &Path) -> io::Result<()> {
     builder.recursive(true).create(folder)
 }
 
-/// Creates a file that is not there yet, for the user alone.
+/// Creates a file that does not exist yet, for the user alone.
 fn create_new(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     #[cfg(unix)]
@@ -263,7 +263,7 @@ fn create_new(path: &Path) -> io::Result<File> {
 mod tests {
     use super::*;
 
-    /// A folder of its own, removed in the end.
+    /// A folder for one test, removed when dropped.
     struct Folder(PathBuf);
     impl Folder {
         fn new(name: &str) -> Folder {
@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    /// Makes a file so much older than now.
+    /// Sets the file's time of modification to `seconds` ago.
     fn age(path: &Path, seconds: u64) {
         let then = SystemTime::now() - Duration::from_secs(seconds);
         File::options().write(true).open(path).unwrap().set_modified(then).unwrap();
@@ -313,14 +313,15 @@ mod tests {
             fs::write(&path, &good[..at]).unwrap();
             assert_eq!(cache.read("key"), None, "cut at {at}");
         }
-        // Another key under the same name, as if the names collided.
+        // The file has another key, as if the hashes of two keys were equal.
         cache.write("key", b"image");
         fs::rename(&path, folder.file("other")).unwrap();
         assert_eq!(cache.read("other"), None, "the file is another key's");
         cache.write("key", b"again");
         assert_eq!(cache.read("key").as_deref(), Some(&b"again"[..]));
 
-        // No folder, and one that cannot be made: nothing is kept, nothing fails.
+        // Without a folder, or with one that cannot be made, the cache keeps nothing and nothing
+        // fails.
         for cache in [Cache::none(), Cache::at(Path::new("/dev/null/parascan"))] {
             cache.write("key", b"image");
             assert_eq!(cache.read("key"), None);
@@ -372,17 +373,17 @@ mod tests {
                 has(path, true);
             }
         }
-        // A file that others can write is written anew.
+        // A write replaces a file that others can write.
         set(&file, 0o666);
         cache.write("key", b"again");
         assert_eq!((mode(&file), cache.read("key").as_deref()), (0o600, Some(&b"again"[..])));
-        // Into a folder that others can write, nothing is.
+        // A write does not use a folder that others can write.
         set(&inner, 0o777);
         cache.write("new", b"image");
         assert!(!inner.join(name("new")).exists());
         set(&inner, 0o700);
 
-        // A link is as good as what it leads to.
+        // The test of a link is the test of its target.
         let link = folder.0.join("link");
         symlink(&inner, &link).unwrap();
         assert_eq!(Cache::at(&link).read("key").as_deref(), Some(&b"again"[..]));
@@ -390,7 +391,7 @@ mod tests {
         assert_eq!(Cache::at(&link).read("key"), None);
         set(&inner, 0o700);
 
-        // Another user's.
+        // A file of another user is not used.
         let (metadata, user) = (fs::metadata(&file).unwrap(), fs::metadata(&file).unwrap().uid());
         assert_eq!(private_to(user, &metadata), Ok(()));
         assert!(private_to(user + 1, &metadata).unwrap_err().contains(&format!("belongs to user {user} and not to")));
@@ -409,7 +410,7 @@ mod tests {
     #[test]
     fn the_images_used_the_longest_time_ago_are_removed() {
         let folder = Folder::new("bound");
-        // Keys of one length: each file has 8 + 8 + 1 + 83 bytes.
+        // All keys have one length: each file has 8 + 8 + 1 + 83 bytes.
         let cache = Cache { most: 400, ..folder.cache() };
         let keys = ["a", "b", "c", "d", "e", "f"];
         let kept = || keys.map(|key| folder.file(key).exists());
@@ -423,14 +424,14 @@ mod tests {
         assert!(cache.read("a").is_some());
         cache.write("e", &[4; 83]);
         assert_eq!(kept(), [true, false, true, true, true, false], "the oldest was used, so it is the next");
-        // Two have to go; the clock of another machine is ahead.
+        // Two images must go, with a clock of another machine that is ahead.
         for (key, seconds) in [("a", 1000), ("d", 2000), ("e", 2000)] {
             let ahead = SystemTime::now() + Duration::from_secs(seconds);
             File::options().write(true).open(folder.file(key)).unwrap().set_modified(ahead).unwrap();
         }
         cache.write("f", &[5; 150]);
         assert_eq!(kept(), [false, false, false, true, true, true], "the one just written stays");
-        // What does not fit at all pushes out nothing, and so where nothing may be kept.
+        // An image that cannot fit pushes out nothing. Nor does one in a cache of size zero.
         cache.write("a", &[0; 400]);
         assert_eq!(kept(), [false, false, false, true, true, true]);
         Cache { most: 0, ..folder.cache() }.write("a", b"");
@@ -444,7 +445,7 @@ mod tests {
         let cache = folder.cache();
         cache.write("key", b"image");
         let unfinished = ["old", "new"].map(|key| {
-            // As if the process were killed.
+            // The path stays, as if the process were killed.
             let path = std::mem::ManuallyDrop::new(Unfinished::new(&folder.0, key)).0.clone();
             fs::write(&path, b"half").unwrap();
             path
@@ -461,7 +462,7 @@ mod tests {
         assert!(unfinished[1].exists(), "its writer may be slow");
         assert_eq!(folder.names().len(), 1 + 1 + others.len(), "{:?}", folder.names());
 
-        // A folder in the image's place: the file cannot be renamed, and is removed.
+        // With a folder in the image's place the file cannot be renamed, and is removed.
         let before = folder.names();
         fs::remove_file(folder.file("key")).unwrap();
         fs::create_dir(folder.file("key")).unwrap();
@@ -469,7 +470,7 @@ mod tests {
         assert_eq!(folder.names(), before);
     }
 
-    /// In processes of their own, whatever they ask for.
+    /// Processes fill one cache at once, whatever they ask for.
     #[cfg(unix)]
     #[test]
     fn one_line_says_why_nothing_is_kept() {
@@ -511,8 +512,8 @@ mod tests {
         assert_eq!(said(0o700, "1"), (Vec::new(), 2));
     }
 
-    /// With room for some of the images only, so that each thread removes what others write and
-    /// read.
+    /// The cache has room for some of the images only, so each thread removes images that others
+    /// write and read.
     #[test]
     fn many_at_once() {
         let folder = Folder::new("many");

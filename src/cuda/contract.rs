@@ -19,16 +19,17 @@ pub(crate) const fn status_bytes(carry: usize) -> usize {
     carry.div_ceil(4) * 8
 }
 
-/// Asserts the size of the C++ type `Status<carry>`, for a unit whose carry has `size` bytes.
+/// Asserts the size of the C++ type `Status<carry>` in a unit whose carry has `size` bytes.
 pub(crate) fn asserted_status(carry: &str, size: usize) -> String {
     let bytes = status_bytes(size);
     format!("static_assert(sizeof(Status<{carry}>) == {bytes}, \"the host allots {bytes} bytes for a status\");\n")
 }
 
-/// Constants of both sides: of any integer type in Rust; in C++ of type `u32`, or enumerators.
+/// Defines constants for both sides: of any integer type in Rust, and in C++ of type `u32` or as
+/// enumerators.
 ///
-/// A namespace's `constexpr` takes a word of the image, because NVRTC makes it a device variable;
-/// an enumerator takes none. But an enumerator has a type of its own, so it is for flags and for
+/// NVRTC makes a namespace's `constexpr` a device variable, which takes a word of the image. An
+/// enumerator takes none. But an enumerator has a type of its own, so it is for flags and for
 /// template arguments alone.
 macro_rules! constants {
     (enum { $($constants:tt)* }) => {
@@ -56,11 +57,11 @@ macro_rules! constants {
 }
 pub(crate) use constants;
 
-/// A struct of both sides. Each field's Rust type is followed by its declaration in C++.
+/// Defines a struct for both sides. Each field's Rust type is followed by its declaration in C++.
 ///
-/// With `template N` it is a template over a number, with `class T` a C++ template over a type
-/// whose size the layout does not depend on. The header asserts the layout for the arguments that
-/// the kernels use.
+/// With `template N` the C++ struct is a template over a number. With `class T` it is a template
+/// over a type whose size the layout does not depend on. The header asserts the layout for the
+/// arguments that the kernels use.
 macro_rules! shared {
     (
         $(#[doc = $doc:literal])*
@@ -78,7 +79,8 @@ macro_rules! shared {
 
         #[allow(dead_code, reason = "build.rs writes the header")]
         impl $(<const $parameter: usize>)? $name $(<$parameter>)? {
-            /// Its C++ definition, and assertions that each of its `layouts` is as in Rust.
+            /// The struct's C++ definition, and assertions that each of its `layouts` is as in
+            /// Rust.
             fn definition(layouts: &[String]) -> String {
                 let mut text = crate::cuda::contract::comment("", &[$($doc),*]);
                 $( text += concat!("template <u32 ", stringify!($parameter), "> "); )?
@@ -116,7 +118,7 @@ pub(crate) fn header(primitive: &str, definitions: &[String]) -> String {
     )
 }
 
-/// Rust's doc comments as C++ ones.
+/// Rust's doc comments as C++ comments.
 #[allow(dead_code, reason = "build.rs writes the header")]
 pub(crate) fn comment(indent: &str, lines: &[&str]) -> String {
     lines.iter().map(|line| format!("{indent}//{line}\n")).collect()

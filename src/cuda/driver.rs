@@ -1,5 +1,4 @@
-//! Whether there is a driver and a device. This is checked first, since cudarc panics without a
-//! driver.
+//! The check for a driver and a device. It comes first, since cudarc panics without a driver.
 
 use super::nvrtc::words;
 use crate::Error;
@@ -54,7 +53,7 @@ pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, Error> {
 /// The driver's library.
 pub(super) fn open() -> Result<Library, libloading::Error> {
     let (name, other) = if cfg!(windows) { ("nvcuda.dll", "nvcuda.dll") } else { ("libcuda.so.1", "libcuda.so") };
-    // SAFETY: loading the driver runs no initialiser that others could observe.
+    // SAFETY: loading the driver runs no initialiser that others can observe.
     unsafe { Library::new(name).or_else(|e| Library::new(other).map_err(|_| e)) }
 }
 
@@ -80,7 +79,8 @@ fn count_devices() -> Result<usize, Error> {
     }
 }
 
-/// An error unless the driver returned success.
+/// # Errors
+/// [`Error::Driver`] unless the driver returned success.
 pub(crate) fn check(call: &'static str, device: usize, code: CUresult) -> Result<(), Error> {
     match code {
         CUresult::CUDA_SUCCESS => Ok(()),

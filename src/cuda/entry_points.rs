@@ -44,7 +44,7 @@ pub(super) struct LaunchConfig {
 
 macro_rules! entry_points {
     ($($name:ident: $symbol:literal $signature:ty;)*) => {
-        /// The calls, by the names and with the arguments that the driver's documentation gives.
+        /// The calls, with the names and arguments of the driver's documentation.
         #[derive(Debug)]
         pub(super) struct EntryPoints {
             $( pub(super) $name: $signature, )*

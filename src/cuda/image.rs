@@ -1,13 +1,15 @@
-//! What an image is made from, and how it is kept: packed, in the program and in the cache.
+//! The key of an image, and its packed form in the program and in the cache.
 //!
-//! build.rs includes the module, so that a build and a process find each other's images.
+//! build.rs includes the module, so a build and a process find each other's images.
 
 use super::nvrtc::Target;
 use std::hash::{DefaultHasher, Hasher};
 
-/// All that an image is made from: the target, the compiler, its flags, the text of the unit, the
-/// templates that the text includes, and the user's `files`. Templates stand in it by a hash of 128
-/// bits each, since they are much longer than the rest.
+/// Returns the key of an image: the target, the compiler, its flags, the text of the unit, the
+/// templates that the text includes, and the user's `files`.
+///
+/// Each template stands in the key by a hash of 128 bits, since templates are much longer than the
+/// rest.
 pub(crate) fn key(
     target: Target,
     version: (i32, i32),
@@ -17,7 +19,8 @@ pub(crate) fn key(
     files: &[String],
 ) -> String {
     let templates: Vec<String> = templates.iter().map(|(name, text)| format!("{name} {}", digest(text))).collect();
-    let (length, files) = (source.len(), files.join("\n")); // the length says where the text ends
+    // The length marks the end of the text.
+    let (length, files) = (source.len(), files.join("\n"));
     format!("{target:?} {version:?} {flags:?} {length}\n{source}\n{templates:?}\n{files}")
 }
 
@@ -32,12 +35,12 @@ fn digest(text: &str) -> String {
     format!("{:016x}{:016x}", half(0), half(1))
 }
 
-/// The image compressed.
+/// Compresses an image.
 pub(crate) fn packed(image: &[u8]) -> Vec<u8> {
     miniz_oxide::deflate::compress_to_vec(image, 6)
 }
 
-/// The image itself, unless the bytes are damaged.
+/// Returns the image, unless the bytes are damaged.
 pub(crate) fn unpacked(packed: &[u8]) -> Option<Vec<u8>> {
     miniz_oxide::inflate::decompress_to_vec(packed).ok()
 }

@@ -1,20 +1,20 @@
-//! The files that the compiler reads for a unit besides the templates: the includes of the user's
+//! The files besides the templates that the compiler reads for a unit: the includes of the user's
 //! text, and their includes.
 //!
-//! NVRTC gets no include path. It looks a name up among the headers in memory first, as spelled,
+//! NVRTC gets no include path. It first looks for a name, as spelled, among the headers in memory,
 //! whichever file includes it. Else it opens an absolute name as it is, and a relative one in the
-//! folder of the including file. The folder of a unit is that of the unit's name, or the current
-//! one for a name without `/`. `#line` changes none of this. NVRTC 12.0 and 13.0 agree.
+//! folder of the including file. The folder of a unit is the folder in the unit's name, or the
+//! current one for a name without `/`. `#line` changes none of this. NVRTC 12.0 and 13.0 agree.
 //!
-//! The text is scanned, not preprocessed. Every `#include` counts, also in a comment, in a string
-//! or after an `#if`: a file too many costs a compilation when it changes, a file too few would
-//! give an old image. If a macro makes a name, the files of the whole unit are unknown.
+//! The module scans the text without preprocessing it. Every `#include` counts, also in a comment,
+//! in a string or after an `#if`: a file too many costs a compilation when it changes, a file too
+//! few would give an old image. If a macro makes a name, the files of the whole unit are unknown.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// A file that the compiler may read, or find missing.
+/// A file that the compiler may read or look for.
 #[derive(Debug, PartialEq)]
 pub(crate) struct File {
     path: PathBuf,
@@ -24,12 +24,13 @@ pub(crate) struct File {
 }
 
 impl File {
-    /// The contents that go into an image, so not the time of writing.
+    /// The part of an image's key: the contents, not the time of modification.
     pub(crate) fn key(&self) -> String {
         format!("{:?} {:?}", self.path, self.text.as_ref().map(|text| text.escape_ascii().to_string()))
     }
 
-    /// `None` for other than regular files: a pipe would wait, a device would not end.
+    /// Reads the file, or returns `None` unless it is a regular file: a pipe would wait, a device
+    /// would not end.
     fn read(path: PathBuf) -> Option<File> {
         let Ok(metadata) = fs::metadata(&path) else { return Some(File { path, text: None, modified: None }) };
         let text = fs::read(&path);
@@ -37,9 +38,10 @@ impl File {
     }
 }
 
-/// The files that the compiler may read for the text `source` of the unit `name`, besides the
-/// headers `in_memory` (name, text). `None` if they are unknown: a macro makes a name, or a text
-/// asks whether a file exists.
+/// Returns the files that the compiler may read for the text `source` of the unit `name`, besides
+/// the headers `in_memory` (name, text).
+///
+/// `None` means that they are unknown: a macro makes a name, or a text asks whether a file exists.
 pub(crate) fn files(name: &str, source: &str, in_memory: &[(&str, &str)]) -> Option<Vec<File>> {
     let folder_of = |path: &Path| path.parent().unwrap_or(Path::new("")).to_owned();
     let mut found: Vec<File> = Vec::new();
@@ -64,8 +66,8 @@ pub(crate) fn files(name: &str, source: &str, in_memory: &[(&str, &str)]) -> Opt
     Some(found)
 }
 
-/// The path with one spelling for each folder, so that files which include each other by `../a/`
-/// end. A link to a file stays: the compiler looks beside the link for its includes.
+/// The path with one spelling for each folder, so the scan of files that include each other by
+/// `../a/` ends. A link to a file stays, as the compiler looks for its includes beside the link.
 fn without_detours(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     match (absolute.parent().map(fs::canonicalize), absolute.file_name()) {
@@ -102,8 +104,8 @@ fn is_of_word(byte: u8) -> bool {
     byte == b'_' || byte.is_ascii_alphanumeric()
 }
 
-/// The text with continued lines joined, whether or not blanks follow the backslash: compilers
-/// differ in that, and a `#` within a line is found too.
+/// The text with continued lines joined, also where blanks follow the backslash: compilers differ
+/// in that. The scan also finds a `#` within a line.
 fn spliced(text: &[u8]) -> Vec<u8> {
     let mut joined = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -211,7 +213,7 @@ mod tests {
         assert_eq!(names(b"#include \"\xff\""), None);
     }
 
-    /// Files that include each other, by other spellings each time: the scan ends.
+    /// The scan of files that include each other ends, although each include has another spelling.
     #[test]
     fn files_that_include_each_other() {
         let folder = std::env::temp_dir().join(format!("parascan-scan-{}", std::process::id()));

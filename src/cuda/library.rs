@@ -1,7 +1,7 @@
-//! Kernels, loaded once a process and device.
+//! Kernels, each loaded once for a process and device.
 //!
-//! They are loaded through `cuLibraryLoadData`, which belongs to no context: a cache of them neither keeps a context
-//! alive nor goes stale when one is destroyed.
+//! `cuLibraryLoadData` loads them. A library belongs to no context, so the table of kernels keeps
+//! no context alive, and stays valid when one is destroyed.
 
 use super::cache::Cache;
 use super::driver::check;
@@ -20,14 +20,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{LazyLock, OnceLock, PoisonError, RwLock};
 use std::thread;
 
-/// A unit of the catalog: its text, and its images, packed.
+/// A unit of the catalog: its text and its packed images.
 #[derive(Debug)]
 pub(crate) struct BuiltIn {
     source: &'static str,
     images: &'static [(Target, &'static [u8])],
 }
 
-/// The templates: the paths under which units include them, and their texts.
+/// The templates: the path by which units include each, and its text.
 pub(crate) static TEMPLATES: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
     let names: &[(&str, usize)] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
     let texts = unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/templates.packed"))).expect("as build.rs wrote it");
@@ -40,12 +40,13 @@ pub(crate) static TEMPLATES: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
     names.iter().map(next).collect()
 });
 
-// A static for each unit, which the linker drops if nothing refers to it; and `UNITS`, all of them.
+// build.rs writes a static for each unit, and `UNITS`, which lists them. The linker drops each
+// static that the program does not refer to.
 include!(concat!(env!("OUT_DIR"), "/units.rs"));
 
-/// The unit of the catalog with this key, if it is one.
+/// Returns the unit of the catalog with this key, if there is one.
 ///
-/// A program links the images of the units that this function returned while Rust compiled it. So
+/// A program links the images of each unit that this function returns at compile time. So callers
 /// call it in a `const` block, and refer to `UNITS` nowhere else.
 pub(crate) const fn built_in(key: UnitKey) -> Option<&'static BuiltIn> {
     let mut i = 0;
@@ -58,26 +59,28 @@ pub(crate) const fn built_in(key: UnitKey) -> Option<&'static BuiltIn> {
     None
 }
 
-/// The driver from which on launches that overlap can be captured into a graph: 12.3.
+/// The first driver that captures overlapping launches into a graph: 12.3.
 const FIRST_TO_CAPTURE_OVERLAP: i32 = 12030;
 
-/// What a kernel is compiled with besides if racecheck shall look at it: words that are handed over without a barrier are then accessed
-/// by atomic operations alone (`types.cuh`), and compute-sanitizer names lines of the templates.
+/// Additional compiler flags for racecheck. Kernels access the words that warps hand over without a
+/// barrier by atomic operations alone (`types.cuh`), and compute-sanitizer names lines of the
+/// templates.
 const CHECKED: &[&str] = &["--define-macro=PARASCAN_CHECKED", "--generate-line-info"];
 
-/// Whether all kernels are compiled so now, and none is taken from what is built in: `PARASCAN_CHECKED=1`, for the tests.
+/// Whether `PARASCAN_CHECKED=1` is set, for the tests: all kernels are then compiled with
+/// `CHECKED`, and no built-in image is loaded.
 fn are_checked() -> bool {
     static ARE_CHECKED: LazyLock<bool> = LazyLock::new(|| std::env::var("PARASCAN_CHECKED").as_deref() == Ok("1"));
     *ARE_CHECKED
 }
 
-/// A translation unit and the kernels to take from it.
+/// A translation unit to load kernels from.
 pub(crate) struct Program {
-    /// What it is called in messages.
+    /// The name of the unit in messages.
     pub(crate) name: String,
     /// Its text.
     pub(crate) source: String,
-    /// The unit of the catalog with its key, which may have another text.
+    /// The unit of the catalog with the same key. Its text may differ.
     pub(crate) built_in: Option<&'static BuiltIn>,
 }
 
@@ -88,55 +91,63 @@ pub(crate) struct Capability {
     pub(crate) minor: i32,
 }
 
-/// What plans depend on besides the call: a device, and kernels for it.
+/// The device, and the architecture of its kernels: a plan depends on these and the call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Machine {
-    /// The compute capability that the kernels were compiled for, as in 90: that of the device or an older one.
+    /// The compute capability that the kernels were compiled for, as in 90: the device's or an
+    /// older one.
     pub(crate) architecture: u32,
     pub(crate) multiprocessors: usize,
-    /// Bytes of shared memory that a block can ask for.
+    /// Bytes of shared memory that a block can have on the device.
     pub(crate) shared: usize,
 }
 
-/// Bytes of shared memory that each kernel's launches may ask for, in the order of their names, when compiled for a compute
-/// capability. On the device no kernel gets more than there is.
+/// The most bytes of dynamic shared memory for each kernel, in the order of the kernels' names. The
+/// argument is the compute capability that they were compiled for. The device's own limit applies
+/// too.
 pub(crate) type SharedBytes<'a> = &'a dyn Fn(u32) -> Vec<usize>;
 const NO_SHARED: SharedBytes<'static> = &|_| Vec::new();
 
 /// Kernels of one translation unit, loaded for one device.
 ///
-/// The library's own kernels are of this type, and so are those of a primitive written outside of it: a unit includes
-/// the templates by name (`core/pipeline.cuh`, `core/handover.cuh`, ...) and defines `extern "C"` kernels on them.
+/// The library's own kernels have this type, and so have the kernels of a primitive outside the
+/// library. Their unit includes the templates by name (`core/pipeline.cuh`, `core/handover.cuh`,
+/// ...) and defines `extern "C"` kernels on them.
 #[derive(Debug)]
 pub struct Kernels {
     entry_points: &'static EntryPoints,
     libraries: Vec<LibraryHandle>,
     functions: Vec<CUfunction>,
-    /// Of each: how many of its blocks run at the same time, when it was asked for.
+    /// For each kernel the number of its blocks that run at the same time, once `blocks_at_once`
+    /// has asked.
     at_once: Vec<OnceLock<usize>>,
     machine: Machine,
-    /// Whether device and driver let a launch begin before the one that it follows has ended.
+    /// Whether device and driver let a launch begin before the previous one has ended.
     overlaps: bool,
     device: usize,
 }
 
-// SAFETY: handles of the driver, which may be used from any thread.
+// SAFETY: the fields are handles of the driver, which any thread may use.
 unsafe impl Send for Kernels {}
-// SAFETY: as above; nothing is changed through them.
+// SAFETY: as above; the one field that changes, `at_once`, is of `OnceLock`s.
 unsafe impl Sync for Kernels {}
 
 impl Kernels {
-    /// Compiles the text of a translation unit with NVRTC, or takes it from the cache on disk, and loads the kernels
-    /// named. `name` is what the unit is called in messages. Waits for the compiler, not for the device.
+    /// Compiles the text of a translation unit with NVRTC, or takes its image from the cache on
+    /// disk, and loads the kernels named in `kernels`.
+    ///
+    /// `name` is the name of the unit in messages. The call waits for the compiler, not for the
+    /// device.
     ///
     /// The text may include files of the user's: by an absolute path, or in quotes by a path
-    /// relative to the folder of `name`, which is the current one for a name without `/`. When such
-    /// a file changes, the kernels are compiled again. They are compiled in each process, and not
-    /// kept, if the text or a file that it includes uses `__has_include` or `#include_next`, or
-    /// includes what a macro stands for.
+    /// relative to the folder of `name`. That folder is the current one for a name without `/`.
+    /// When such a file changes, the next call compiles the kernels again. If the text or a file
+    /// that it includes uses `__has_include`, `#include_next` or an `#include` of a macro, each
+    /// process compiles the kernels, and keeps no image.
     ///
     /// # Errors
-    /// [`Error::NoCompiler`], [`Error::Compiler`], [`Error::Compile`] with the compiler's own words, [`Error::Driver`].
+    /// [`Error::NoCompiler`], [`Error::Compiler`], [`Error::Compile`] with the compiler's log,
+    /// [`Error::Driver`].
     pub fn compile(context: &CudaContext, name: &str, source: &str, kernels: &[&str]) -> Result<Kernels, Error> {
         let device = context.ordinal();
         context.bind_to_thread().map_err(|e| Error::Driver { call: "cuCtxSetCurrent", code: e.0, device })?;
@@ -147,9 +158,9 @@ impl Kernels {
         Kernels::from_images(target, &[(&images[0], kernels)], NO_SHARED, device)
     }
 
-    /// Loads `program` for the device of the current context: the image that is built in, else the
-    /// one that a build has kept in the cache, else one that is compiled now, by parts of one kernel
-    /// each.
+    /// Loads `program` for the device of the current context. The image is the built-in one, else
+    /// the one that a build has kept in the cache. Else the call compiles the unit, in parts of one
+    /// kernel each.
     fn load(program: &Program, names: &[&str], shared: SharedBytes, device: usize) -> Result<Kernels, Error> {
         let (capability, cache) = (capability(device)?, Cache::of_user());
         let mut refused = None;
@@ -158,7 +169,9 @@ impl Kernels {
             for (target, image) in fitting(unit.images, capability) {
                 match Kernels::from_images(target, &[(&image, names)], shared, device) {
                     Ok(kernels) => return Ok(kernels),
-                    Err(e) => refused = Some(e), // PTX newer than the driver, say: the compiler may do better
+                    // The driver may be older than the PTX, for example; NVRTC may find a target
+                    // that it takes.
+                    Err(e) => refused = Some(e),
                 }
             }
             let compiler = Compiler::get(&program.name, capability).ok();
@@ -183,7 +196,8 @@ impl Kernels {
         }
     }
 
-    /// Of some images the kernels that are named beside each; their numbers go on from image to image.
+    /// Loads from each image the kernels named beside it, and numbers them from the first image to
+    /// the last.
     fn from_images(
         target: Target,
         images: &[(&[u8], &[&str])],
@@ -213,14 +227,14 @@ impl Kernels {
         Ok(kernels)
     }
 
-    /// Loads another image, and its kernels behind those that are there.
+    /// Loads another image, and appends its kernels.
     fn add(&mut self, image: &[u8], names: &[&str], shared: &[usize]) -> Result<(), Error> {
         let device = self.device;
-        // PTX is text and must end in a NUL; a cubin knows its own length.
+        // PTX is text and must end in a NUL. A cubin knows its own length.
         let mut image = image.to_vec();
         image.push(0);
         let mut library: LibraryHandle = std::ptr::null_mut();
-        // SAFETY: the image is whole, the driver copies it; no options are passed.
+        // SAFETY: the image is complete, and the driver copies it; no options are passed.
         check("cuLibraryLoadData", device, unsafe {
             let (none, no_values) = (std::ptr::null_mut(), std::ptr::null_mut());
             let load = self.entry_points.library_load_data;
@@ -246,20 +260,21 @@ impl Kernels {
             check("cuKernelGetFunction", device, unsafe {
                 (self.entry_points.kernel_get_function)(&mut function, kernel)
             })?;
-            // A driver that loads lazily would do it at the first launch, and wait for the device to drain; asking for
-            // an attribute makes it do that now.
+            // A driver that loads lazily would load at the first launch, and wait for the device to
+            // drain. Reading an attribute makes it load now.
             let (mut registers, attribute) = (0, CUfunction_attribute::CU_FUNC_ATTRIBUTE_NUM_REGS);
             // SAFETY: the driver writes an integer.
             let code = unsafe { sys::cuFuncGetAttribute(&mut registers, attribute, function) };
             check("cuFuncGetAttribute", device, code)?;
-            // Launched as a kernel, which belongs to no context. SAFETY (of the cast): the driver takes either.
+            // The launch takes the kernel itself, which belongs to no context. SAFETY (of the
+            // cast): the driver takes either handle.
             self.functions.push(kernel.cast());
             self.at_once.push(OnceLock::new());
         }
         Ok(())
     }
 
-    /// Their device, and what they were compiled for.
+    /// The device, and the architecture that the kernels were compiled for.
     pub(crate) fn machine(&self) -> &Machine {
         &self.machine
     }
@@ -271,15 +286,17 @@ impl Kernels {
         self.functions.get(index).copied().ok_or(Error::NoKernel { index, kernels })
     }
 
-    /// Launches kernel `index` of those named, of which the first is 0. Does not wait.
+    /// Launches kernel `index`, counted from 0 in the order of the names. Does not wait.
     ///
     /// # Errors
     /// [`Error::NoKernel`], [`Error::Driver`].
     ///
     /// # Safety
-    /// - `arguments` are those of the kernel, in order, of its types.
-    /// - What the kernel reads and writes through them is valid until the stream is past it, and so are these `Kernels`.
-    /// - The stream's context is current and belongs to the device that the kernels were loaded for.
+    /// - `arguments` are the kernel's, in order, of its types.
+    /// - The memory that the kernel reads and writes through them, and these `Kernels`, stay valid
+    ///   until the stream is past the kernel.
+    /// - The stream's context is current and belongs to the device that the kernels were loaded
+    ///   for.
     pub unsafe fn launch(
         &self,
         index: usize,
@@ -292,10 +309,12 @@ impl Kernels {
         unsafe { self.launch_with_shared(index, blocks, threads, 0, stream, arguments) }
     }
 
-    /// The same of a kernel whose blocks wait for each other: all of them run at once, or none.
+    /// Launches a kernel whose blocks wait for each other (a cooperative launch): the driver starts
+    /// all blocks at once, or none.
     ///
     /// # Errors
-    /// [`Error::Driver`], with `CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE` for more blocks than the stream's part of the device takes.
+    /// [`Error::Driver`], with `CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE` if the blocks do not fit
+    /// the stream's part of the device.
     ///
     /// # Safety
     /// As for `launch`.
@@ -314,7 +333,7 @@ impl Kernels {
         check("cuLaunchCooperativeKernel", self.device, code)
     }
 
-    /// The same with so many bytes of shared memory besides what the kernel names itself.
+    /// Launches a kernel with `shared` bytes of dynamic shared memory.
     ///
     /// # Safety
     /// As for `launch`.
@@ -336,8 +355,9 @@ impl Kernels {
         check("cuLaunchKernel", self.device, code)
     }
 
-    /// The same of a kernel that waits itself for the launch before it on the stream, and whose blocks may start earlier where machine
-    /// and driver can do that (programmatic dependent launch).
+    /// Launches a kernel that itself waits for the previous launch on the stream (programmatic
+    /// dependent launch). Its blocks may start before that launch ends, if device and driver can do
+    /// that.
     ///
     /// # Safety
     /// As for `launch`; the kernel calls `wait_for_launch_before` of `core/types.cuh`.
@@ -369,8 +389,9 @@ impl Kernels {
         check("cuLaunchKernelEx", self.device, code)
     }
 
-    /// How many blocks of kernel `index`, of so many threads each and always as many, run on the device at the same time if nothing
-    /// else does.
+    /// The number of blocks of kernel `index` that run at the same time on a device that runs
+    /// nothing else. Each call for one kernel must pass the same `threads`, the threads of a block,
+    /// as the first result is kept.
     ///
     /// # Errors
     /// [`Error::Driver`].
@@ -393,7 +414,8 @@ impl Kernels {
 impl Drop for Kernels {
     fn drop(&mut self) {
         for &library in &self.libraries {
-            // SAFETY: nothing of it is used any more, by the promise of `launch`. An error here has nowhere to go.
+            // SAFETY: the stream is past all kernels of the library, by the promise of `launch`.
+            // `drop` cannot return an error.
             let _ = unsafe { (self.entry_points.library_unload)(library) };
         }
     }
@@ -427,7 +449,8 @@ fn is_compiled(architecture: u32, source: &str) -> bool {
     unit.is_some_and(|(_, unit)| unit.images.iter().any(|&(target, _)| target == Target::Cubin(architecture)))
 }
 
-/// Compiles every text for the compute capability beside it, unless build.rs has, on all cores; skipped where there is no compiler.
+/// Compiles every text for the compute capability beside it, on all cores, unless build.rs has done
+/// so. Does nothing without a compiler.
 #[cfg(test)]
 pub(crate) fn compile_all(mut all: Vec<(u32, String, String)>) {
     let Some(nvrtc) = compiler_for_tests() else { return };
@@ -445,7 +468,8 @@ pub(crate) fn compile_all(mut all: Vec<(u32, String, String)>) {
     println!("{asked} units compile, {} of them now", all.len());
 }
 
-/// That each part of a unit has the one kernel that it is for, and that these are all; skipped where there is no compiler.
+/// Asserts that each part of a unit has exactly its own kernel, and that the parts have all kernels
+/// of the unit. Does nothing without a compiler.
 #[cfg(test)]
 pub(crate) fn parts_have_a_kernel_each(source: &str, names: &[&str]) {
     let Some(nvrtc) = compiler_for_tests() else { return };
@@ -460,7 +484,7 @@ pub(crate) fn parts_have_a_kernel_each(source: &str, names: &[&str]) {
     assert_eq!(own.concat(), names);
 }
 
-/// The compiler, where there is one.
+/// The compiler, if there is one.
 #[cfg(test)]
 fn compiler_for_tests() -> Option<Nvrtc> {
     Nvrtc::find()
@@ -471,7 +495,7 @@ fn compiler_for_tests() -> Option<Nvrtc> {
         .ok()
 }
 
-/// The images that run on `capability`, the best first, unpacked.
+/// The unpacked images that run on `capability`, the best first.
 fn fitting(
     images: &'static [(Target, &'static [u8])],
     capability: Capability,
@@ -491,7 +515,7 @@ fn fitting(
     fitting.into_iter().filter_map(|(.., target, packed)| Some((target, unpacked(packed)?)))
 }
 
-/// The compiler of this process, and what it compiles for on a device.
+/// The compiler of this process, and its target for a device.
 struct Compiler {
     nvrtc: &'static Nvrtc,
     target: Target,
@@ -499,7 +523,7 @@ struct Compiler {
 
 impl Compiler {
     /// # Errors
-    /// [`Error::NoCompiler`] of the unit, [`Error::Compiler`].
+    /// [`Error::NoCompiler`] with the unit's name, [`Error::Compiler`].
     fn get(unit: &str, capability: Capability) -> Result<Compiler, Error> {
         static COMPILER: LazyLock<Result<Nvrtc, String>> = LazyLock::new(Nvrtc::find);
         let Capability { major, minor } = capability;
@@ -513,7 +537,8 @@ impl Compiler {
         let newest = known.iter().copied().filter(|&architecture| architecture <= own).max();
         let target = match newest {
             Some(architecture) if architecture == own => Target::Cubin(own),
-            Some(architecture) => Target::Ptx(architecture), // the device is newer: the driver finishes it
+            // The device is newer than the compiler, so the driver compiles the PTX.
+            Some(architecture) => Target::Ptx(architecture),
             None => {
                 return Err(broken(format!(
                     "it compiles for compute capability {known:?} and the device has {major}.{minor}"
@@ -523,7 +548,7 @@ impl Compiler {
         Ok(Compiler { nvrtc, target })
     }
 
-    /// The key of a text and what it includes.
+    /// The cache key of a text and the files that it includes.
     fn key(&self, text: &str, templates: &[(&str, &str)], files: &[String]) -> String {
         let flags = if are_checked() { CHECKED } else { &[] };
         key(self.target, self.nvrtc.version(), &[&FLAGS, flags].concat(), text, templates, files)
@@ -535,8 +560,8 @@ impl Compiler {
     }
 }
 
-/// Compiles some texts of a unit at run time, all at the same time, or takes those from the cache that are there. Of several errors the
-/// first is told, in the order of the texts.
+/// Returns an image for each text of a unit, from the cache or from the compiler, all texts at the
+/// same time. The first error in the order of the texts is returned.
 fn compile(unit: &str, texts: &[&str], capability: Capability, cache: &Cache) -> Result<(Target, Vec<Vec<u8>>), Error> {
     let compiler = Compiler::get(unit, capability)?;
     let Compiler { nvrtc, target } = compiler;
@@ -556,8 +581,9 @@ fn compile(unit: &str, texts: &[&str], capability: Capability, cache: &Cache) ->
     Ok((target, on_all_cores(texts.len(), image)?))
 }
 
-/// What `make` gives for 0 to n, begun in this order on as many threads as there are cores. Of several errors it is the first in this
-/// order, whichever came first in time; what is behind an error may be left out.
+/// Returns `make(k)` for k from 0 to n - 1, begun in this order on as many threads as there are
+/// cores. The first error in this order is returned, whichever came first in time. An error keeps
+/// later calls of `make` from beginning.
 fn on_all_cores<X: Send + Sync>(n: usize, make: impl Fn(usize) -> Result<X, Error> + Sync) -> Result<Vec<X>, Error> {
     let made: Vec<OnceLock<Result<X, Error>>> = (0..n).map(|_| OnceLock::new()).collect();
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
@@ -571,21 +597,21 @@ fn on_all_cores<X: Send + Sync>(n: usize, make: impl Fn(usize) -> Result<X, Erro
     };
     let cores = thread::available_parallelism().map_or(1, |n| n.get());
     thread::scope(|scope| {
-        // The compiler goes down into nested expressions, and a thread has 2 MiB of stack unless it is asked for more.
+        // The compiler recurses into nested expressions. A thread's default stack is 2 MiB.
         let thread = || thread::Builder::new().stack_size(8 << 20).spawn_scoped(scope, work);
         let started = (0..n.min(cores)).filter(|_| thread().is_ok()).count();
         if started == 0 {
             work();
         }
     });
-    // All before the first error were begun before it, and have ended.
+    // Every call before the first error began before it, and has ended.
     made.into_iter().map_while(OnceLock::into_inner).collect()
 }
 
-/// The image that the cache has under the `key` of the files that `read` finds; else the one that
-/// `make` compiles. That one is kept if `read` finds the same files afterwards, since a file that
-/// changed meanwhile may have been compiled before or after. If the files are unknown, nothing is
-/// kept.
+/// Returns the image that the cache has under the `key` of the files that `read` finds, else the
+/// one that `make` compiles. The new image is kept if `read` finds the same files afterwards: a
+/// file that has changed may have been compiled before or after the change. If `read` does not know
+/// the files, no image is kept.
 fn through(
     cache: &Cache,
     read: impl Fn() -> Option<Vec<File>>,
@@ -604,12 +630,12 @@ fn through(
     Ok(image)
 }
 
-// ---- the cache of loaded kernels ---------------------------------------------------------------------------------------------
+// ---- the table of loaded kernels
 
-/// Which kernels: the types they are for, which of a primitive's programs, the device.
+/// The types that the kernels are for, the program of the primitive, the device.
 type Key = (TypeId, &'static str, usize);
 
-/// The kernels that are loaded. They stay loaded until the process ends.
+/// The loaded kernels. They stay loaded until the process ends.
 static LOADED: LazyLock<RwLock<HashMap<Key, &'static Kernels>>> = LazyLock::new(Default::default);
 
 /// The kernels of `program`, if they are loaded.
@@ -617,8 +643,8 @@ pub(crate) fn loaded(types: TypeId, program: &'static str, device: usize) -> Opt
     LOADED.read().unwrap_or_else(PoisonError::into_inner).get(&(types, program, device)).copied()
 }
 
-/// The kernels of `program`, loaded now if they are not. If two threads load the same ones at once, one throws its own
-/// away.
+/// The kernels of `program`, loaded now unless they are in the table. If two threads load the same
+/// kernels, one drops its own.
 pub(crate) fn load(
     types: TypeId,
     program: &'static str,
@@ -629,7 +655,7 @@ pub(crate) fn load(
     load_with_shared(types, program, device, names, NO_SHARED, make)
 }
 
-/// The same for kernels that take shared memory when they are launched.
+/// As `load`, for kernels whose launches ask for dynamic shared memory.
 pub(crate) fn load_with_shared(
     types: TypeId,
     program: &'static str,
@@ -653,7 +679,8 @@ mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};
 
-    /// For 8.0 and 9.0, whatever the build embeds; for older ones each kind of unit has its own test.
+    /// For 8.0 and 9.0, whatever the build embeds. Each kind of unit has its own test for older
+    /// ones.
     #[test]
     fn what_is_built_in_compiles() {
         let units = UNITS.iter().enumerate();
@@ -664,8 +691,8 @@ mod tests {
         );
     }
 
-    /// One unit of each kind, by its last line, and of keys of each size. No word that is handed over is loaded or stored but by an atomic
-    /// operation.
+    /// One unit of each kind, by its last line, and of each key size, compiles with `CHECKED`. The
+    /// words that warps hand over are accessed by atomic operations alone.
     #[test]
     fn what_is_checked_compiles() {
         let Some(nvrtc) = compiler_for_tests() else { return };
@@ -682,13 +709,14 @@ mod tests {
                 nvrtc.compile("checked", unit.source, &included(&TEMPLATES, unit.source), Target::Ptx(90), &flags);
             let ptx = String::from_utf8(ptx.expect("it compiles")).expect("PTX is text");
             assert!(!ptx.contains("relaxed.cta.shared.u"), "{program}: a load or a store");
-            let is_short = ["KEY_BYTES 1", "KEY_BYTES 2"].iter().any(|bytes| unit.source.contains(bytes)); // they are counted
+            // The sorts of keys of 1 and 2 bytes count them, and hand over no such words.
+            let is_short = ["KEY_BYTES 1", "KEY_BYTES 2"].iter().any(|bytes| unit.source.contains(bytes));
             assert_eq!(ptx.contains("atom.relaxed.cta.shared.cas"), !is_short, "{program}");
         }
         assert_eq!(kinds.len(), 8, "{kinds:?}");
     }
 
-    /// Whichever thread is faster, and however many there are.
+    /// For any number of calls, whichever thread is faster.
     #[test]
     fn the_first_error_in_order() {
         use std::time::Duration;
@@ -697,7 +725,8 @@ mod tests {
             assert_eq!(on_all_cores(n, |k| Ok(k * k)).unwrap(), (0..n).map(|k| k * k).collect::<Vec<_>>());
             for first in 0..n {
                 let outcome = on_all_cores(n, |k| {
-                    thread::sleep(Duration::from_millis(if k <= first { 3 } else { 0 })); // those behind it fail before it
+                    // The calls after `first` fail before it does.
+                    thread::sleep(Duration::from_millis(if k <= first { 3 } else { 0 }));
                     if k < first { Ok(k) } else { Err(error(k)) }
                 });
                 let Err(Error::Compile { unit, .. }) = outcome else { panic!("{outcome:?}") };
@@ -707,7 +736,7 @@ mod tests {
         assert!(on_all_cores(0, |_| Ok(0)).unwrap().is_empty());
     }
 
-    /// A folder of its own, removed in the end.
+    /// A folder for one test, removed when dropped.
     struct Folder(PathBuf);
     impl Folder {
         fn new(name: &str) -> Folder {
@@ -723,7 +752,7 @@ mod tests {
     const NEWEST: Capability = Capability { major: 9, minor: 0 };
     const NAMES: [&str; 3] = ["first", "second", "third"];
 
-    /// The parts of a unit whose kernels store `value` and some more, compiled with the images in `cache`.
+    /// Compiles, with the images in `cache`, the parts of a unit whose kernel k stores `value` + k.
     fn three_kernels(value: &str, cache: &Cache) -> Result<Vec<Vec<u8>>, Error> {
         let kernel = |(k, name): (usize, &&str)| {
             format!(
@@ -739,7 +768,7 @@ mod tests {
         })
     }
 
-    /// By the files' inodes: a file that was written again has another.
+    /// The test compares inodes: a file that is written again has another one.
     #[cfg(unix)]
     #[test]
     fn a_part_is_compiled_where_it_is_missing() {
@@ -755,7 +784,7 @@ mod tests {
             files
         };
         let cache = Cache::at(&folder.0);
-        // By two threads at once, each of which may find what the other has made.
+        // Two threads fill the cache at once. Each may find images of the other.
         let [images, others] = thread::scope(|scope| {
             [(); 2].map(|()| scope.spawn(|| three_kernels("17", &cache).unwrap())).map(|thread| thread.join().unwrap())
         });
@@ -779,11 +808,11 @@ mod tests {
             assert_eq!(again, (0..3).map(|k| k == damaged).collect::<Vec<_>>(), "that one, and no other");
         }
 
-        // A folder that cannot be written: compiled, and nothing kept.
+        // In a folder that cannot be written no image is kept, and the parts are compiled.
         assert_eq!(three_kernels("17", &Cache::at(Path::new("/dev/null/parascan"))).unwrap(), images);
     }
 
-    /// By the key under which build.rs keeps it.
+    /// The process finds it by the key under which build.rs keeps it.
     #[test]
     fn a_process_finds_the_image_that_a_build_has_kept() {
         if compiler_for_tests().is_none() || are_checked() {
@@ -798,7 +827,7 @@ mod tests {
         assert_eq!(compiler.kept(&source, &cache).as_deref(), Some(&b"an image"[..]));
     }
 
-    /// What is wrong in all parts is told once, and by the same words in every run.
+    /// Expressions nested 1000 deep do not overflow the compiler's stack.
     #[test]
     fn deeply_nested_texts() {
         if compiler_for_tests().is_none() {
@@ -809,6 +838,7 @@ mod tests {
         assert_eq!(three_kernels(&deep, &Cache::at(&folder.0)).unwrap().len(), 3);
     }
 
+    /// An error in all parts is reported once, in the same words in every run.
     #[test]
     fn one_message_for_all_parts() {
         if compiler_for_tests().is_none() {
@@ -829,15 +859,16 @@ mod tests {
         assert!(!folder.0.exists(), "nothing is kept of it");
     }
 
-    // ---- files of the user's ---------------------------------------------------------------------------------------------------
+    // ---- files of the user's
 
-    /// The image of a kernel that stores `V`, which `text` defines, of a unit called `name`.
+    /// The image of a kernel that stores `V`, which `text` defines, in a unit called `name`.
     fn storing_v(name: &str, text: &str, cache: &Cache) -> Result<Vec<u8>, Error> {
         let kernel = "extern \"C\" __global__ void kernel(unsigned *x) { *x = V; }";
         compile(name, &[&format!("{text}\n{kernel}\n")], NEWEST, cache).map(|(_, mut images)| images.remove(0))
     }
 
-    /// For every spelling of an include and every state of the file: a cache changes no image.
+    /// With a cache each image is the same as without, for every spelling of an include and every
+    /// state of the file.
     #[test]
     fn a_file_that_a_text_includes_changes() {
         if compiler_for_tests().is_none() {
@@ -891,7 +922,7 @@ mod tests {
         }
     }
 
-    /// The compiler reads the template.
+    /// The compiler reads the template, not the file.
     #[test]
     fn a_template_and_a_file_of_its_name() {
         if compiler_for_tests().is_none() {
@@ -928,7 +959,7 @@ mod tests {
         assert_eq!(image(&|| b"of 1"), b"of 1");
     }
 
-    /// The scan knows all that the library's own units read, and they read no file.
+    /// The scan of includes knows all that the library's own units read: templates, and no file.
     #[test]
     fn units_of_the_library_are_kept() {
         for (_, unit) in UNITS {
@@ -936,7 +967,7 @@ mod tests {
                 assert_eq!(files("unit.cu", &text, &included(&TEMPLATES, &text)), Some(Vec::new()), "{text}");
             }
         }
-        // And all templates include templates alone, as they are spelled.
+        // Templates include only templates, as they are spelled.
         for (name, text) in TEMPLATES.iter() {
             assert_eq!(files(name, text, &TEMPLATES), Some(Vec::new()), "{name}");
         }

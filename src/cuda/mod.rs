@@ -1,17 +1,18 @@
 //! The CUDA engine.
 //!
-//! From the public call to the kernel: the builder ([`Scan`](crate::Scan)), this module's `scan` (which kernel, how much
-//! scratch memory), the launch ([`Kernels`]).
+//! A call goes from the builder ([`Scan`](crate::Scan)) to this module's `scan`, which chooses the
+//! kernel and the scratch memory, and to the launch ([`Kernels`]).
 //!
 //! # The two layers
-//! Primitives stand on two templates, in `cuda-templates`, the same two that the CPU engine has ([`cpu`](crate::cpu)):
+//! Primitives stand on two templates in `cuda-templates`. The CPU engine has the same two layers
+//! ([`cpu`](crate::cpu)):
 //!
-//! - `core/handover.cuh`: a tile publishes its aggregate and receives its exclusive prefix. `PrefixServer` (one block serves
-//!   all others), `LookBack` (each tile looks at those before it) and `Chained` (each waits for the one before) are three ways,
-//!   `GivenPrefixes` is for prefixes that an
-//!   earlier kernel has made.
-//! - `core/pipeline.cuh`: `Pipeline<Operator, Source, Sink, Slot, Shape, Join>`. The source says what item i is and counts as,
-//!   the sink is given each item with its exclusive and inclusive prefix.
+//! - `core/handover.cuh`: a tile publishes its aggregate and receives its exclusive prefix. It has
+//!   three ways: `PrefixServer` (one block serves all others), `LookBack` (each tile looks at the
+//!   tiles before it) and `Chained` (each tile waits for the one before). `GivenPrefixes` takes
+//!   prefixes that an earlier kernel has computed.
+//! - `core/pipeline.cuh`: `Pipeline<Operator, Source, Sink, Slot, Shape, Join>`. The source gives
+//!   item i and its carry. The sink receives each item with its exclusive and inclusive prefix.
 //!
 //! A primitive outside the library uses them through [`Kernels::compile`].
 

@@ -72,7 +72,7 @@ impl Nvrtc {
         if let Some(found) = folders.iter().find_map(|folder| Nvrtc::open_in(folder)) {
             return Ok(found);
         }
-        // The interpreter comes last, since it is the slowest to ask.
+        // The interpreter comes last, as starting it is the slowest.
         for sites in [sites_beside_python, sites_of_python] {
             let packages: Vec<PathBuf> = sites().iter().flat_map(|site| libraries_in(site)).collect();
             if let Some(found) = packages.iter().find_map(|folder| Nvrtc::open_in(folder)) {
@@ -105,7 +105,7 @@ impl Nvrtc {
     /// Loads the library `file`.
     pub(crate) fn open(file: &Path) -> std::result::Result<Nvrtc, String> {
         // NVRTC opens its builtins by name. That fails if the dynamic linker does not search the
-        // folder, unless they are loaded already.
+        // folder, unless the builtins are already loaded.
         if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             for entry in std::fs::read_dir(folder).map_err(|e| e.to_string())?.flatten() {
                 let name = entry.file_name();
@@ -118,7 +118,7 @@ impl Nvrtc {
                 }
             }
         }
-        // SAFETY: loading NVRTC runs no initialiser that others could observe.
+        // SAFETY: loading NVRTC runs no initialiser that others can observe.
         let library = unsafe { Library::new(file) }.map_err(|e| words(&e))?;
         let mut nvrtc = Nvrtc { library, path: file.to_owned(), version: (0, 0) };
         let (mut major, mut minor) = (0, 0);
@@ -137,7 +137,7 @@ impl Nvrtc {
         &self.path
     }
 
-    /// Its version, as in (13, 0).
+    /// The compiler's version, as in (13, 0).
     pub(crate) fn version(&self) -> (i32, i32) {
         self.version
     }
@@ -156,8 +156,8 @@ impl Nvrtc {
         }
     }
 
-    /// Compiles `source` to an image, with further `flags`. Its includes are found in `headers`
-    /// (name, text). The compiler's messages contain `name`.
+    /// Compiles `source` to an image, with the additional `flags`. NVRTC finds its includes in
+    /// `headers` (name, text). The compiler's messages contain `name`.
     pub(crate) fn compile(
         &self,
         name: &str,
@@ -193,11 +193,11 @@ impl Nvrtc {
         Ok(ptx.split(".entry ").skip(1).map(name).collect())
     }
 
-    /// Compiles to an image for each target of one compute capability, with further `flags`.
-    /// Machine code is made from PTX, and is the same as if it alone were compiled.
+    /// Compiles to an image for each target of one compute capability, with the additional `flags`.
+    /// NVRTC makes machine code from PTX, so the code is the same as if it alone were compiled.
     ///
     /// # Panics
-    /// If the targets are none, or of several capabilities.
+    /// If there are no targets, or targets of several capabilities.
     pub(crate) fn images(
         &self,
         name: &str,
@@ -308,21 +308,21 @@ pub(crate) fn words(e: &libloading::Error) -> String {
     std::error::Error::source(e).map_or_else(|| e.to_string(), |said| said.to_string())
 }
 
-/// The site-packages of the `python3` on PATH, if they are where a system or a virtual environment
-/// has them.
+/// The site-packages of the `python3` on PATH, if they are at the place of a system's or a virtual
+/// environment's.
 fn sites_beside_python() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let Some(programs) = std::env::split_paths(&path).find(|folder| folder.join("python3").is_file()) else {
         return Vec::new();
     };
-    // A link names one of several versions.
+    // `python3` may be a link to one of several versions.
     let program = programs.join("python3").canonicalize().unwrap_or_default();
     let versions = [program.file_name().unwrap_or_default(), OsStr::new("python3")];
     let folders = versions.map(|version| programs.with_file_name("lib").join(version));
     folders.iter().flat_map(|folder| ["site-packages", "dist-packages"].map(|name| folder.join(name))).collect()
 }
 
-/// The site-packages, from the interpreter.
+/// The site-packages that the interpreter reports.
 fn sites_of_python() -> Vec<PathBuf> {
     let script = "import site, sys; print('\\n'.join(dict.fromkeys(site.getsitepackages() + [site.getusersitepackages()] + sys.path)))";
     let Ok(output) = Command::new("python3").args(["-c", script]).output() else { return Vec::new() };

@@ -1,7 +1,7 @@
-//! The common parts of all kernel shapes. Shapes are data: each primitive's own are in its folder's
-//! `tuning.rs`, and are generated into every translation unit, so both sides agree.
+//! The common parts of all kernel shapes. Shapes are data in each primitive's `tuning.rs`. Every
+//! translation unit gets them as text, so both sides agree.
 
-/// Ranges of lengths, each with a kernel of its own.
+/// The number of ranges of lengths. Each range has its own kernel.
 pub(crate) const RANGES: usize = 3;
 
 pub(crate) const MIB: usize = 1 << 20;

@@ -1,12 +1,12 @@
 //! The common parts of all translation units. The text of each primitive's units is in its folder's
 //! `unit.rs`.
 //!
-//! The text of a unit is an operator, a choice or keys as C++ types, then the templates. `build.rs`
-//! writes the catalog's units by this code, and the library a user's. A unit is recognised by its
-//! text: two pairs of operator and element with the same text share one kernel.
+//! The text of a unit is an operator, a choice or keys as C++ types, then the templates. This code
+//! writes the catalog's units for `build.rs` and a user's for the library. A unit is recognised by
+//! its text: two pairs of operator and element with the same text share one kernel.
 
-/// The templates that a text includes, directly or through others, each with its path from
-/// `cuda-templates` on: all that an image is made from besides the text.
+/// The templates that a text includes, directly or through others, each with its path in
+/// `cuda-templates`. An image is made from these and the text.
 pub(crate) fn included<'t>(templates: &[(&'t str, &'t str)], text: &'t str) -> Vec<(&'t str, &'t str)> {
     let mut found: Vec<(&str, &str)> = Vec::new();
     let mut open = vec![text];
@@ -24,8 +24,8 @@ pub(crate) fn included<'t>(templates: &[(&'t str, &'t str)], text: &'t str) -> V
     found
 }
 
-/// The parts of a unit, a text for each of its kernels, so that kernels are compiled in parallel.
-/// Each part of a template without `HAS_KERNEL` has all kernels, which is only slower.
+/// The parts of a unit, a text for each kernel, so that kernels are compiled in parallel. If a
+/// template lacks `HAS_KERNEL`, each part compiles all kernels, which is only slower.
 pub(crate) fn parts(source: &str, kernels: &[&str]) -> Vec<String> {
     let part = |own: &&str| {
         let has = |kernel: &&str| format!("#define HAS_{kernel} {}\n", u8::from(kernel == own));
@@ -35,11 +35,11 @@ pub(crate) fn parts(source: &str, kernels: &[&str]) -> Vec<String> {
     kernels.iter().map(part).collect()
 }
 
-/// Identifies a unit of the catalog when Rust compiles, where no text can be made: a hash (FNV-1a)
-/// of the values that its text is made from. Units with one text have one key.
+/// A key of a unit of the catalog that the compiler of Rust can compute, where it can make no text:
+/// a hash (FNV-1a) of the values that the text is made from. Units with one text have one key.
 ///
-/// The key decides which images the linker keeps. The text decides whether they are the right ones
-/// when the library loads them, so a collision costs a compilation and never gives a wrong kernel.
+/// The key decides which images the linker keeps. At run time the text decides whether they are the
+/// right ones, so a collision costs a compilation and never gives a wrong kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UnitKey(pub(crate) u64);
 
@@ -75,7 +75,7 @@ impl UnitKey {
     }
 }
 
-/// A type on both sides.
+/// A type with its Rust and its C++ form.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Type<'a> {
     /// The C++ text.
@@ -88,7 +88,7 @@ pub(crate) struct Type<'a> {
     pub(crate) fields: &'a [Field],
 }
 
-/// A field of a struct on both sides.
+/// A field of a struct, in Rust and in C++.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
@@ -96,12 +96,13 @@ pub struct Field {
     pub offset: usize,
     pub size: usize,
     pub cuda: &'static str,
-    /// The fields of a field that is a struct itself.
+    /// The fields of this field, if it is a struct itself.
     pub fields: &'static [Field],
 }
 
 impl Type<'_> {
-    /// Defines the type as `name` and asserts the layout of its Rust type. Messages call it `what`.
+    /// Defines the type as `name` and asserts that its layout is that of the Rust type. Messages
+    /// call it `what`.
     pub(crate) fn defined(&self, name: &str, what: &str) -> String {
         let Type { cuda, size, align, fields } = *self;
         let text = format!("typedef{};\n", quoted(what, &format!("{cuda} {name}")));
@@ -109,8 +110,8 @@ impl Type<'_> {
     }
 }
 
-/// Asserts that the C++ type `name` has the layout of its Rust type, and each of `fields` its
-/// offset. Messages call it `what`.
+/// Asserts that the C++ type `name` has the Rust type's size and alignment, and each of `fields`
+/// its offset. Messages call it `what`.
 pub(crate) fn asserted_layout(name: &str, what: &str, size: usize, align: usize, fields: &[Field]) -> String {
     let asserted = |condition: &str, lies: &str| {
         format!("static_assert({condition}, \"{lies} has another layout than its Rust type\");\n")
@@ -125,7 +126,7 @@ pub(crate) fn asserted_layout(name: &str, what: &str, size: usize, align: usize,
     text
 }
 
-/// A user's text on lines of its own, so that the compiler's messages name it and its lines.
+/// A user's text on its own lines, so that the compiler's messages name it and its lines.
 fn quoted(what: &str, text: &str) -> String {
     format!("\n#line 1 \"{what}\"\n{text}\n#line 1 \"the rest of the unit\"\n")
 }
@@ -160,7 +161,7 @@ pub(crate) const fn is_statements(text: &str) -> bool {
     false
 }
 
-/// A text for each architecture, newest first: the compiler takes the newest one that is not newer
+/// A text for each architecture, newest first. The compiler takes the newest one that is not newer
 /// than its target.
 pub(crate) fn by_architecture(architectures: impl IntoIterator<Item = u32>, text: impl Fn(u32) -> String) -> String {
     let texts: String = architectures

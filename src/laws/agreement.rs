@@ -80,7 +80,7 @@ fn first(n: usize, wrong: &(dyn Fn(usize) -> Option<String> + Sync)) -> Option<(
 
 type Found = Result<Option<(usize, String)>, Error>;
 
-/// The smallest counterexample found. `alone` judges the elements of an operand, `pairs` judges
+/// The smallest counterexample found. `alone` judges the elements of an operand. `pairs` judges
 /// each earlier operand with each later operand, row by row.
 fn counterexample(
     values: &BoxedStrategy<Bytes>,

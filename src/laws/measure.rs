@@ -55,7 +55,7 @@ impl<C: Element> Measure<C> {
         self.is_of_struct() && any_has_float(operands, |x| !x.is_in_the_middle())
     }
 
-    /// The same, without regard to floats that are not finite.
+    /// As `passes_over_operands`, but only for finite floats.
     pub(super) fn passes_over_finite_operands(&self, operands: &[C]) -> bool {
         self.is_of_struct() && any_has_float(operands, |x| x.value.is_finite() && !x.is_in_the_middle())
     }

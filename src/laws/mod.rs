@@ -33,8 +33,8 @@
 //! |---|---|
 //! | [`associativity`](Laws::associativity) | `(a b) c` with `a (b c)` |
 //! | [`identity`](Laws::identity) | `identity a` and `a identity` with `a` |
-//! | [`agreement`](Laws::agreement) | `lift`, `combine` and `lower` in Rust with the same on the GPU |
-//! | [`exhaustive_agreement`](Laws::exhaustive_agreement) | the same on every value and every pair of a small element |
+//! | [`agreement`](Laws::agreement) | `lift`, `combine` and `lower` in Rust and on the GPU |
+//! | [`exhaustive_agreement`](Laws::exhaustive_agreement) | the same on all values and pairs |
 //! | [`check`](Laws::check) | the first three |
 //!
 //! [`of_predicate`] compares the two bodies of a predicate, on random parameters and items.

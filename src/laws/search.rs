@@ -15,7 +15,7 @@ pub(super) fn config() -> Config {
     if std::env::var_os("PROPTEST_CASES").is_some() { config } else { Config { cases: 1024, ..config } }
 }
 
-/// The elements that are combined to an operand, at least one.
+/// The elements of an operand, at least one, which are combined to it.
 pub(super) type Operand = Vec<Bytes>;
 
 /// A law: an error with the results if some operands break it.

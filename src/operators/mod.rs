@@ -4,14 +4,15 @@
 //! | a scan computes | operator | elements |
 //! |---|---|---|
 //! | linear recurrences `x_t = a_t x_(t-1) + b_t` | [`Compose`] | [`Affine<f32>`](Affine), `f64` |
-//! | linear recurrences of two terms, products of matrices | [`Compose`] | [`Matrix<u32>`](Matrix), `u64`, `f32`, `f64` |
-//! | the state of a finite automaton, for each initial state | [`Compose`] | [`Transitions`], up to 8 states |
+//! | linear recurrences of two terms | [`Compose`] | [`Matrix`] of `u32`, `u64`, `f32`, `f64` |
+//! | products of matrices | [`Compose`] | [`Matrix`] |
+//! | an automaton's state, by initial state | [`Compose`] | [`Transitions`], up to 8 states |
 //! | the least and the greatest item | [`MinMax`] | [`Extent`] of any number |
 //! | the greatest item and its first index, or the least | [`ArgMax`], [`ArgMin`] | [`Indexed`] |
 //! | the logarithm of a sum of exponentials | [`LogSumExp`] | `f32`, `f64` |
-//! | a softmax's maximum and denominator | [`OnlineSoftmax`] | [`Normalizer<f32>`](Normalizer), `f64` |
+//! | a softmax's maximum and denominator | [`OnlineSoftmax`] | [`Normalizer`] of `f32`, `f64` |
 //! | count, mean and variance | [`Variance`] | [`Moments<f32>`](Moments), `f64` |
-//! | any operator, restarted at each head of a segment | [`Segmented<Op>`](Segmented) | [`Flagged<T>`](Flagged) |
+//! | any operator, restarted at each head of a segment | [`Segmented`] | [`Flagged`] |
 //!
 //! [`operator!`](crate::operator) and [`element!`](crate::element) define them, as they define your
 //! own. Only [`Segmented`] and the automata implement the traits by hand. Most operators have one

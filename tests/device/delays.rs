@@ -1,5 +1,5 @@
-//! Tiles and the server pause wherever they meet: most of them briefly, some long, others in every
-//! run.
+//! Pauses of tiles and of the server wherever they meet: most of them brief, some long, others in
+//! every run.
 
 use super::subject::{Join, Maps, Outcome, Subject, templates};
 use crate::common::{Options, Rng, Sample, assert_same, context};
@@ -15,7 +15,7 @@ const JOINS: [Join; 6] = [
     Join::Cooperative { warps: 4, rows: 4 },
 ];
 
-/// Every seed gives the same bits as no pauses; `check` gets the first seed.
+/// Asserts that every seed gives the same bits as no pauses. `check` gets the first seed.
 fn sleep<Op: Operator<T, Carry = T>, T: Sample>(
     joins: &[Join],
     draw: impl Fn(&mut Rng) -> T,

@@ -1,10 +1,10 @@
-//! Every guard of the hand-over is needed: without it, a check finds the hazard.
+//! The guards of the hand-over: without any one of them a check finds the hazard.
 //!
 //! A test edits the templates as text and runs the same scans with both forms, with pauses where
-//! the hazard depends on timing. The original passes every check; the form without the guard fails
-//! the check that is aimed at its hazard.
+//! the hazard depends on timing. The original passes every check. The form without the guard fails
+//! the check for its hazard.
 //!
-//! These guards are left out, since a run need not show their absence:
+//! The tests leave out these guards, since a run need not show their absence:
 //! - `__syncwarp`, `__syncthreads` and the order of `add_acquire_release`: racecheck finds them
 //!   (`races.rs`);
 //! - the fence and the wait of `store_from_shared`;
@@ -20,10 +20,10 @@ use std::collections::BTreeSet;
 
 struct Guard {
     name: &'static str,
-    /// Where threads pause, in both forms: a C++ expression of nanoseconds, as in `subject.cuh`.
+    /// The pauses of threads, in both forms: a C++ expression of nanoseconds, as in `subject.cuh`.
     pause: &'static str,
     without: Edit,
-    /// The checks that fail without it.
+    /// The checks that fail without the guard.
     fails: &'static [Check],
 }
 
@@ -43,7 +43,7 @@ enum Check {
 use Check::{Memory, Operands, Outside, Progress, Results};
 
 const NEVER: &str = "0";
-/// Some tiles publish late, each later than those before.
+/// Some tiles publish late, each later than the ones before.
 const LATE_TILES: &str = "place == PUBLISH && at % 8 == 7 ? 1000 * min(at, 300u) : 0";
 /// A tile polls for its prefix late.
 const LATE_READERS: &str = "place == POLL ? 20000 : 0";
@@ -258,7 +258,7 @@ const OF_CHAIN: &[Guard] = &[
     },
 ];
 
-/// Guards of both forms of look-back, by the same text.
+/// Guards that both forms of look-back have, with the same text.
 const OF_GROUPS: &[Guard] = &[
     Guard {
         name: "blocks take tickets, in whatever order they start",
@@ -470,7 +470,7 @@ const OF_BULK_STORES: &[Guard] = &[
     },
 ];
 
-/// Guards outside of the hand-over: ends, odd addresses, order inside of a tile.
+/// Guards outside of the hand-over: ends, odd addresses, order inside a tile.
 const OF_TILES: &[Guard] = &[
     Guard {
         name: "slots past the end hold copies of an item",
@@ -595,9 +595,9 @@ fn scan(
     all.into_iter().filter(|&(_, failed)| failed).map(|(check, _)| check).collect()
 }
 
-/// The checks that scans of several lengths fail, on the same memory and of other items each time,
-/// the last of more tiles than the device holds at once (unless the launch is cooperative). Ends when all of
-/// `awaited` have failed, or any if it is empty.
+/// The checks that scans of several lengths fail. The scans use one memory, with other items each
+/// time. The last has more tiles than the device holds at once, unless the launch is cooperative.
+/// Ends when all of `awaited` have failed, or any check if `awaited` is empty.
 fn failed(subject: &Subject, rng: &mut Rng, awaited: &[Check]) -> BTreeSet<Check> {
     let tile = subject.join().tile::<u64>();
     let lengths = [300 * tile + 5, 3 * tile - 1, 128 * tile, 300 * tile - 3];

@@ -16,26 +16,26 @@ fn assert_kernels(stream: &Arc<CudaStream>, expected: usize, what: &str, call: i
     let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
     let graph = stream.end_capture(flags).unwrap().expect("a graph");
     let (mut nodes, mut count) = ([std::ptr::null_mut::<_>() as CUgraphNode; 8], 8);
-    // SAFETY: `nodes` has room for that many; the graph is live.
+    // SAFETY: `nodes` has room for `count` nodes; the graph is live.
     unsafe { sys::cuGraphGetNodes(graph.cu_graph(), nodes.as_mut_ptr(), &mut count) }.result().unwrap();
     for &node in &nodes[..count] {
         let mut kind = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY;
-        // SAFETY: a node of the live graph.
+        // SAFETY: the node belongs to the live graph.
         unsafe { sys::cuGraphNodeGetType(node, &mut kind) }.result().unwrap();
         assert_eq!(kind, CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL, "{what}");
     }
     assert_eq!(count, expected, "{what}");
 }
 
-/// A call is one launch at any length, but two for a partition into one buffer of more items than
-/// the device holds at once.
+/// A call is one launch at any length. Only a partition into one buffer of more items than the
+/// device holds at once is two.
 #[test]
 fn one_launch() {
     if !is_alone(one_launch) {
         return;
     }
     let Some(context) = context() else { return };
-    // SAFETY: one stream is used, so there is nothing to track.
+    // SAFETY: there is one stream, so there is nothing to track.
     unsafe { context.disable_event_tracking() };
     let stream = context.new_stream().unwrap();
     let mut workspace = Workspace::new(&stream);

@@ -15,8 +15,8 @@ fn kernels(stream: &CudaStream) -> Kernels {
     Kernels::compile(stream.context(), "layers", SOURCE, &["compact", "offsets", "digits_before"]).unwrap()
 }
 
-/// Zeroed memory for a hand-over of `tiles` tiles, more than enough: the layers do not say how much
-/// they use.
+/// Zeroed memory for a hand-over of `tiles` tiles, more than enough: the layers do not report how
+/// much they use.
 fn memory(stream: &Arc<CudaStream>, tiles: usize, columns: usize) -> CudaSlice<u8> {
     stream.alloc_zeros(64 + 32 * tiles * columns).unwrap()
 }
@@ -48,7 +48,7 @@ fn the_pipeline_compacts() {
                 n as u64,
             );
             let blocks = tiles + u32::from(tiles > 1);
-            // SAFETY: the kernel's arguments, in order; the buffers outlive it.
+            // SAFETY: the arguments are the kernel's, in order; the buffers outlive it.
             unsafe {
                 kernels.launch(
                     COMPACT,
@@ -86,7 +86,7 @@ fn the_pipeline_makes_offsets() {
             let output = stream.alloc_zeros::<u64>(n + 1).unwrap();
             let (a, b, c, length) =
                 (address(&input, &stream), address(&output, &stream), address(&memory, &stream), n as u64);
-            // SAFETY: the kernel's arguments, in order; the buffers outlive it.
+            // SAFETY: the arguments are the kernel's, in order; the buffers outlive it.
             unsafe {
                 kernels.launch(OFFSETS, tiles, 128, stream.cu_stream(), &[p(&a), p(&length), p(&b), p(&c), p(&tiles)])
             }
@@ -117,7 +117,7 @@ fn the_hand_over_carries_256_counters() {
             let before = stream.alloc_zeros::<u32>(expected.len()).unwrap();
             let (a, b, c, length) =
                 (address(&input, &stream), address(&before, &stream), address(&memory, &stream), n as u64);
-            // SAFETY: the kernel's arguments, in order; the buffers outlive it.
+            // SAFETY: the arguments are the kernel's, in order; the buffers outlive it.
             unsafe {
                 kernels.launch(
                     DIGITS_BEFORE,

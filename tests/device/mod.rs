@@ -1,7 +1,7 @@
 //! The core on the device, apart from any primitive: its two layers under the tests' own
 //! primitives, the guards of the hand-over, progress while another kernel holds the device,
-//! launches per call, and the walks for compute-sanitizer. The device tests of a primitive are in
-//! that primitive's folder.
+//! launches of a call, and the walks for compute-sanitizer. The device tests of a primitive are in
+//! its own folder.
 
 mod delays;
 mod guards;

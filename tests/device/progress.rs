@@ -1,6 +1,6 @@
 //! Progress while another kernel holds nearly all of the device: a scan ends meanwhile, and tiles
-//! that wait for each other end after it. Also progress on a stream that has a small part of the
-//! device.
+//! that wait for each other end after that kernel. Also progress on a stream that has a small part
+//! of the device.
 
 use crate::common::{Options, Rng, STRATEGIES, TEXTBOOK, any, assert_same, context, oracle};
 use crate::machines::process::is_alone;
@@ -16,8 +16,8 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A block of this kernel takes all registers of a multiprocessor, since they are loaded before the
-/// wait and used after it. The first word says when to end; the last counts the blocks that run.
+/// A kernel whose block takes all registers of a multiprocessor: it loads them before the wait and
+/// uses them after it. The first word ends the wait. The last word counts the running blocks.
 const HOLD: &str = r#"
 extern "C" __global__ void __launch_bounds__(1024, 1) hold(volatile unsigned *flag) {
     unsigned keep[56];
@@ -50,7 +50,7 @@ impl Holder {
         Holder { kernels, holding, release, flag, blocks: multiprocessors - 1 }
     }
 
-    /// Returns once its blocks run.
+    /// Starts the kernel and returns once its blocks run.
     fn hold(&mut self) {
         self.release.memset_zeros(&mut self.flag).unwrap();
         self.release.synchronize().unwrap();
@@ -90,7 +90,8 @@ fn ends(stream: &CudaStream) -> bool {
 #[test]
 fn while_another_kernel_holds_the_card() {
     if !is_alone(while_another_kernel_holds_the_card) {
-        return; // the other tests' work would be held up too
+        // The kernel would hold up the other tests' work too.
+        return;
     }
     let Some(context) = context() else { return };
     let (mut holder, stream) = (Holder::new(&context), context.new_stream().unwrap());
@@ -151,7 +152,7 @@ impl Partition {
     }
 }
 
-/// Two partitions at once, each of most of a large device: no call is refused or waits, and both
+/// Two partitions at once, each of most of a large device. No call is refused or waits, and both
 /// end.
 #[test]
 fn cooperative_tiles_wait_until_the_device_is_free() {
@@ -172,7 +173,7 @@ fn cooperative_tiles_wait_until_the_device_is_free() {
 }
 
 /// A stream on the smallest part of the device (a green context), or `None` if the driver is too
-/// old. The part is never released.
+/// old. The test never releases the part.
 fn on_a_part(context: &Arc<CudaContext>) -> Option<Arc<CudaStream>> {
     type Resource = [u64; 64]; // `CUdevResource` is shorter
     const MULTIPROCESSORS: u32 = 1; // CU_DEV_RESOURCE_TYPE_SM
@@ -185,11 +186,11 @@ fn on_a_part(context: &Arc<CudaContext>) -> Option<Arc<CudaStream>> {
     if version < FIRST_TO_HAVE_THEM {
         return None;
     }
-    // Loaded by hand: cudarc has these functions only for some versions of CUDA.
-    // SAFETY: the library of the driver, which is loaded already.
+    // The functions are loaded by hand: cudarc has them only for some versions of CUDA. SAFETY: the
+    // library is the driver's, which is already loaded.
     let driver = unsafe { Library::new("libcuda.so.1") }.unwrap();
     macro_rules! function { ($name:literal: $($argument:ty),*) => {
-        // SAFETY: the function's type in cuda.h.
+        // SAFETY: the type is the function's in cuda.h.
         unsafe { driver.get::<unsafe extern "C" fn($($argument),*) -> u32>($name) }.unwrap()
     } }
     let get = function!("cuDeviceGetDevResource": i32, *mut Resource, u32);
@@ -215,8 +216,8 @@ fn on_a_part(context: &Arc<CudaContext>) -> Option<Arc<CudaStream>> {
     }
 }
 
-/// As many tiles as the whole device holds at once, but not the stream's part: the driver refuses
-/// the launch, and the partition takes two.
+/// As many tiles as the whole device holds at once, but not the stream's part. The driver refuses
+/// the launch, and the partition takes two launches.
 #[test]
 fn tiles_that_a_part_of_the_card_cannot_hold() {
     if !is_alone(tiles_that_a_part_of_the_card_cannot_hold) {

@@ -1,5 +1,5 @@
 //! Deliberate races, which racecheck must report: otherwise its silence on the walks
-//! (`sanitize.rs`) means nothing. A race need not give a wrong result, so these tests are ignored
+//! (`sanitize.rs`) means nothing. A race need not give a wrong result, so the tests are ignored
 //! except under compute-sanitizer.
 
 use super::subject::{Join, Maps, Subject, templates};
@@ -58,7 +58,7 @@ fn no_barrier_before_the_warps_are_joined() {
     scan_with(&NO_BARRIER);
 }
 
-/// A mailbox's words are relaxed: a thread that sees a post need not see earlier writes.
+/// The words of a mailbox are relaxed: a thread that sees a post need not see earlier writes.
 #[test]
 #[ignore = "racecheck must report it"]
 fn a_value_beside_the_mailbox() {
@@ -87,7 +87,7 @@ extern "C" __global__ void __launch_bounds__(2 * WARP) beside(u32 *out) {
     let kernels = Kernels::compile(&context, "a value beside the mailbox", SOURCE, &["beside"]).unwrap();
     let output = stream.alloc_zeros::<u32>(1).unwrap();
     let out = address(&output, &stream);
-    // SAFETY: the kernel's argument; the buffer outlives it.
+    // SAFETY: the argument is the kernel's; the buffer outlives it.
     unsafe { kernels.launch(0, 1, 64, stream.cu_stream(), &[p(&out)]) }.unwrap();
     stream.synchronize().unwrap();
 }

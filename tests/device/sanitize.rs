@@ -12,7 +12,7 @@ fn walk<Op: Operator<T>, T: Sample>() {
     let mut rng = Rng::new();
     let draw = Draw::exact_for::<Op, T>();
     let tile = 8 * 32 * 3 * 16 / size_of::<T>();
-    // Beyond the lengths of the first kernel, and of the second.
+    // The lengths are beyond the range of the first kernel, and of the second.
     let [middle, large] = [4 << 20, 32 << 20].map(|bytes| bytes / size_of::<T>() + 1);
     // The textbook's blocks take elements whose size divides a vector's.
     let textbook = TEXTBOOK.into_iter().filter(|_| 16 % size_of::<T>() == 0);

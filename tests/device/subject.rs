@@ -1,4 +1,4 @@
-//! The hand-over under test: the templates as text that a test may edit, in kernels on memory of
+//! The hand-over under test: the templates as text that a test may edit, in kernels with memory of
 //! their own.
 
 use crate::common::edit::{Edit, once, one_text};
@@ -21,8 +21,8 @@ const TEMPLATES: [&str; 7] = [
     include_str!("../../cuda-templates/compact/one_buffer.cuh"),
 ];
 
-/// Adds pauses and makes uninitialised memory as bad as it may be. Neither changes what the
-/// templates promise.
+/// Adds pauses, and fills uninitialised memory with the worst values. The templates' promises stay
+/// the same.
 const HOOKS: &[Edit] = &[
     once(
         "store_relaxed(word + i, mark(words.word[i], 1));",
@@ -42,7 +42,7 @@ const HOOKS: &[Edit] = &[
     once("for (bool have = false; !have;) {", "pause(POLL, tile); bool have = false; while (!have) {"),
     once("join.retire(tile, lane);", "pause(RETIRE, tile), join.retire(tile, lane);"),
     once("while (there < size || served < size) {", "while (there < size || served < size) { pause(SERVE, group);"),
-    // Shared memory as an earlier kernel may leave it: a prefix for this very group, of no item.
+    // Shared memory as an earlier kernel may leave it: a prefix for this group, of no item.
     once(
         "if (threadIdx.x < SERVERS) shared.upto[threadIdx.x].clear();",
         "if (threadIdx.x < SERVERS) shared.upto[threadIdx.x].post(init.value, threadIdx.x);
@@ -75,10 +75,10 @@ pub(super) enum Join {
         warps: usize,
         vectors: usize,
     },
-    /// 32 columns of the same items, one a tile: an exclusive scan from `init`.
+    /// An exclusive scan from `init` of 32 columns of the same items, one item for each tile.
     Columns,
     /// A three-way partition by the upper two bits of all items but the last two, at which the
-    /// counts are written.
+    /// kernel writes the counts.
     Cooperative {
         warps: usize,
         rows: usize,
@@ -96,7 +96,7 @@ impl Join {
             Join::Cooperative { warps, rows } => warps * 32 * rows,
         }
     }
-    /// `tiles` tiles, or at most as many as any device holds at once if the launch is cooperative.
+    /// `tiles`, or at most the number that any device holds at once if the launch is cooperative.
     pub(super) fn tiles(self, tiles: usize) -> usize {
         match self {
             Join::Cooperative { .. } => tiles.min(300),
@@ -220,7 +220,7 @@ impl Operator<u64> for Maps {
 const SUBJECT: usize = 0;
 const WATCH: usize = 1;
 
-/// Words of the hand-over's memory: more than any scan here needs, so that a broken one stays
+/// Words of the hand-over's memory: more than any scan here needs, so that a broken scan stays
 /// within it.
 const WORDS: usize = 1 << 20;
 /// The bytes around input and output. As an item of `Maps` they have an even factor.
@@ -239,9 +239,9 @@ pub(super) struct Subject {
 /// The outcome of a scan.
 pub(super) struct Outcome<T> {
     pub(super) output: Vec<T>,
-    /// It wrote before or after the output.
+    /// The scan wrote before or after the output.
     pub(super) outside: bool,
-    /// It left nonzero memory.
+    /// The scan left nonzero memory.
     pub(super) dirty: bool,
     /// A thread gave up waiting.
     pub(super) gave_up: bool,
@@ -263,8 +263,8 @@ impl Subject {
         &self.stream
     }
 
-    /// Runs a scan of more than one tile, with input and output so many items past a multiple of 16
-    /// bytes.
+    /// Runs a scan of more than one tile. Input and output begin `distances` items past a multiple
+    /// of 16 bytes.
     pub(super) fn scan<T: Sample>(
         &self,
         input: &[T],
@@ -290,8 +290,8 @@ impl Subject {
         let blocks = tiles + u32::from(matches!(self.join, Join::Server { .. }));
         self.watch(seed);
         let arguments = [p(&from), p(&to), p(&n), p(&init), p(&flags), p(&memory), p(&tiles)];
-        // The tiles of a cooperative launch run all at once on an idle device, and give up otherwise.
-        // SAFETY: the kernel's arguments, in order; the buffers outlive it.
+        // On an idle device the tiles of a cooperative launch run all at once. Otherwise they give
+        // up. SAFETY: the arguments are the kernel's, in order; the buffers outlive it.
         unsafe { self.kernels.launch(SUBJECT, blocks, self.join.threads(), self.stream.cu_stream(), &arguments) }
             .unwrap();
         let [gave_up, foreign] = self.watch(0);
@@ -314,7 +314,7 @@ impl Subject {
         let seen = self.stream.alloc_zeros::<u32>(2).unwrap();
         let to = address(&seen, &self.stream);
         let arguments = [p(&seed), p(&to)];
-        // SAFETY: the kernel's arguments, in order; the buffer outlives it.
+        // SAFETY: the arguments are the kernel's, in order; the buffer outlives it.
         unsafe { self.kernels.launch(WATCH, 1, 1, self.stream.cu_stream(), &arguments) }.unwrap();
         let seen = self.stream.clone_dtoh(&seen).unwrap();
         [seen[0] != 0, seen[1] != 0]

@@ -1,5 +1,6 @@
-//! The map of a distribution of keys, for counted and for fixed-capacity buckets: its kind is the
-//! expected one, buckets ascend with the keys, and no bucket is too large.
+//! The map of a distribution of keys, for counted and for fixed-capacity buckets. The tests check
+//! that its kind is the expected one, that buckets ascend with the keys, and that no bucket is too
+//! large.
 
 use crate::common::{Rng, address, context, p};
 use parascan::cuda::Kernels;
@@ -118,7 +119,7 @@ enum Route {
 }
 use Route::*;
 
-/// The map of fixed-capacity buckets; `Nowhere` if there is none.
+/// The expected map of fixed-capacity buckets; `Nowhere` for none.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum SlotRoute {
     Bits,
@@ -136,7 +137,7 @@ enum Kind {
     Float,
 }
 
-/// A key of 4 or 8 bytes, of which the kernels see the bits.
+/// A key of 4 or 8 bytes. The kernels see its bits.
 trait Key: Copy + parascan::cudarc::driver::DeviceRepr {
     const WIDTH: u32;
     const INFINITE: u64;
@@ -228,7 +229,7 @@ impl<K: Key> Subject<K> {
         ];
         for (kernel, blocks) in [(0, 16), (1, 32), (2, n.div_ceil(512))] {
             let arguments = if kernel == 2 { &all[..] } else { &all[..9] };
-            // SAFETY: the kernels' arguments, in order; the buffers outlive them.
+            // SAFETY: the arguments are the kernel's, in order; the buffers outlive them.
             unsafe { self.kernels.launch(kernel, blocks as u32, 512, stream.cu_stream(), arguments) }.unwrap();
         }
         let (bucket, found) = (stream.clone_dtoh(&bucket).unwrap(), stream.clone_dtoh(&found).unwrap());
@@ -304,7 +305,7 @@ impl<K: Key> Subject<K> {
             p(&cell_parts),
         ];
         let tile = 512 * 32 / size_of::<K>();
-        // SAFETY: the kernels' arguments, in order; the buffers outlive them.
+        // SAFETY: the arguments are the kernel's, in order; the buffers outlive them.
         unsafe {
             self.kernels.launch(3, n.div_ceil(tile) as u32, 512, stream.cu_stream(), &arguments).unwrap();
             self.kernels.launch(4, 1, 1, stream.cu_stream(), &[p(&plan), p(&found_at)]).unwrap();
@@ -317,8 +318,7 @@ impl<K: Key> Subject<K> {
             return;
         }
 
-        // ---- each bucket holds its keys, buckets ascend, and keys without a bucket are of one
-        // value
+        // ---- each bucket holds its keys, buckets ascend, and keys without a bucket have one value
         let bytes_of = |words: Vec<u32>| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
         let slots = bytes_of(stream.clone_dtoh(&slots).unwrap());
         let equal = bytes_of(stream.clone_dtoh(&equal).unwrap());
@@ -328,7 +328,8 @@ impl<K: Key> Subject<K> {
             u64::from_le_bytes(word)
         };
         let has_equal = route == SlotRoute::Splitters || route == SlotRoute::Cells;
-        // NaNs come last, whatever their sign: all other ranks move down by their number.
+        // NaNs of either sign come last, so all other ranks move down by the number of negative
+        // NaNs.
         let nans = if self.kind == Kind::Float { (1 << (K::WIDTH - 1)) - 1 - K::INFINITE } else { 0 };
         let mut places: Vec<u64> = keys.iter().map(|&key| self.place(key) - nans).collect();
         places.sort_unstable();
@@ -368,7 +369,8 @@ impl<K: Key> Subject<K> {
                 });
             }
             if n < 1 << 16 {
-                continue; // so few that fixed-capacity buckets by range hold them
+                // So few keys fit fixed-capacity buckets by range.
+                continue;
             }
             for values in [31, 32, 63, 64] {
                 self.check_slots(SlotRoute::Splitters, "about as many as few values are", n, |x| {
@@ -392,7 +394,7 @@ impl<K: Key> Subject<K> {
                 self.check_slots(SlotRoute::Cells, "a power law far from the ends", n, |x| {
                     of((1 << 30) + (law(x) >> 2))
                 });
-                // Half of the time the last interval ends at zero, and zero is a key.
+                // In half of the inputs the last interval ends at zero, and zero is a key.
                 let dense = |x: u64| {
                     up(u64::MAX)
                         - (((x >> 11) as f64 / (1_u64 << 53) as f64).powi(3) * up(u64::MAX) as f64 * 0.9) as u64

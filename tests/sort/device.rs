@@ -1,5 +1,5 @@
-//! On the device: every size, kind of keys, pattern and call, views at odd offsets with guards,
-//! graphs.
+//! Sort on the device: every size, kind of keys, pattern and call; views at odd offsets with
+//! guards; graphs.
 
 use super::*;
 use crate::machines::process::is_alone;
@@ -29,7 +29,7 @@ impl Device {
         Some(Device { rng: Rng::new(), workspace: Workspace::new(&stream), stream })
     }
 
-    /// A buffer of `before` random items, `items`, and more random items; and its contents on the
+    /// A buffer of `before` random items, `items`, and more random items, and its contents on the
     /// host.
     fn guarded<V: Pod + DeviceRepr>(&mut self, before: usize, items: &[V]) -> (CudaSlice<V>, Vec<V>) {
         let mut all = noise::<V>(&mut self.rng, before + items.len() + 5);
@@ -213,8 +213,8 @@ fn by_buckets() {
 }
 
 /// All passes in one launch, with tiles of up to 8192 keys: lengths around multiples of a tile,
-/// every pattern, wide and narrow keys and payloads, some bits. Then one launch a pass, for longer
-/// keys-only.
+/// every pattern, wide and narrow keys and payloads, some bits. Then one launch for each pass, for
+/// longer keys-only sorts.
 #[test]
 fn by_passes() {
     let Some(mut device) = Device::new() else { return };
@@ -243,7 +243,7 @@ fn by_passes() {
     device.check_with::<u32, u32>(&some(32), Pattern::PowerLaw, n, [1, 0]);
 }
 
-/// A radix key of so many bits, from a random word.
+/// A radix key of `width` bits, from a random word.
 type Distribution = fn(u64, usize) -> u64;
 
 /// Many keys of an uneven distribution: buckets by equal-depth intervals.
@@ -254,7 +254,7 @@ fn by_intervals<K: Key>(make: impl Fn(u64) -> K) {
     unevenly(&mut device, make, n);
 }
 
-/// Fewer keys: fixed-capacity buckets by range, by splitters, or none.
+/// Fewer keys: fixed-capacity buckets by range or by splitters, or no buckets.
 fn by_fixed_capacity_buckets<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     for most in
@@ -265,8 +265,8 @@ fn by_fixed_capacity_buckets<K: Key>(make: impl Fn(u64) -> K) {
     }
 }
 
-/// An uneven distribution, some keys outside the sample's range, and one more frequent than a block
-/// holds. The expected result is the CPU engine's.
+/// An uneven distribution, some keys outside the sample's range, and one key more frequent than a
+/// block holds. The expected result is the CPU engine's.
 fn unevenly<K: Key>(device: &mut Device, make: impl Fn(u64) -> K, n: usize) {
     let stream = device.stream.clone();
     let width = K::WIDTH as usize;
@@ -423,7 +423,7 @@ fn agrees_with<K: Key, V: Pod + DeviceRepr + Debug + Send + Sync>(
     assert_bytes(&stream.clone_dtoh(&payload).unwrap(), &moved, &("with them in place", what));
 }
 
-/// Too few keys for buckets: few values, found by the probe; more values; few values and a rare
+/// Too few keys for buckets: few values, which the probe finds; more values; few values and a rare
 /// one; few digits of many values.
 fn by_values<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
@@ -448,14 +448,15 @@ fn by_values<K: Key>(make: impl Fn(u64) -> K) {
 }
 
 /// Random keys, and in one fixed-capacity bucket some frequent keys: more than its bins separate,
-/// fewer than its capacity. From one frequent key up to more than a thread sorts with a payload,
-/// distant or adjacent.
+/// fewer than its capacity. The inputs have from one frequent key to more than a thread sorts with
+/// a payload, distant or adjacent.
 fn with_frequent_keys<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     let width = K::WIDTH as usize;
     for most in [70_000, 1 << 18, 1 << 20, 1_300_000, 1 << 22] {
         let n = most - device.rng.below(20);
-        let seldom = (n / (n / 1500).max(900)) as u64; // one key in so many
+        // One key in `seldom` is frequent.
+        let seldom = (n / (n / 1500).max(900)) as u64;
         for (k, (values, apart)) in [(1, 0), (2, 1), (3, 0xbad), (4, 0x1bad), (6, 0xbad)].into_iter().enumerate() {
             let first = device.rng.next() >> (65 - width);
             let keys: Vec<K> = (0..n)
@@ -468,13 +469,13 @@ fn with_frequent_keys<K: Key>(make: impl Fn(u64) -> K) {
             agrees(&mut device, &keys, k % 2 == 1, &format!("{values} frequent keys, {apart} apart"));
         }
         let end = u64::MAX >> (64 - width);
-        // About one in 7000 exceeds the range.
+        // About one key in 7000 exceeds the range.
         let law = |x: u64| (1.0 - (x >> 11) as f64 / (1_u64 << 53) as f64).powf(-(width as f64) / 12.8);
         let keys: Vec<K> = (0..n).map(|_| make((law(device.rng.next()) as u64).min(end))).collect();
         agrees(&mut device, &keys, false, "a power law that is cut off");
     }
-    // One key so frequent that it gets an equality bucket in its interval: anywhere, at an end, as
-    // the float zero, with other keys in its interval, and beside keys with a bucket each.
+    // One key so frequent that it gets an equality bucket in its interval. It is anywhere, at an
+    // end, the float zero, among other keys in its interval, or beside keys with a bucket each.
     let (end, any) = (u64::MAX >> (64 - width), device.rng.next() >> (64 - width));
     let one_in = |x: u64, seldom: u64| (x % (1 << 20)).is_multiple_of(seldom);
     let law = |x: u64| (x >> (64 - width)) >> (x % (width as u64 - 2));
@@ -527,10 +528,10 @@ fn floats_with_frequent_keys() {
     with_frequent_keys::<f32>(|x| f32::from_bits(x as u32));
 }
 
-/// Buckets too large for a block: passes sort all keys from the first such bucket to the last, or
+/// Buckets too large for a block. Passes sort all keys from the first such bucket to the last, or
 /// all keys if those are many. The causes: a frequent key among random ones, or alone in its
-/// bucket; two such keys, near or distant, or on both sides of keys with a bucket each; keys so
-/// close that one pass separates them, or two; an uneven distribution; a key so frequent that it is
+/// bucket; two frequent keys, near or distant, or on both sides of keys with a bucket each; keys so
+/// close that one or two passes separate them; an uneven distribution; a key so frequent that it is
 /// in the sample.
 fn in_full_buckets<K: Key>(lengths: [usize; 2], middle: u64, make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
@@ -540,7 +541,8 @@ fn in_full_buckets<K: Key>(lengths: [usize; 2], middle: u64, make: impl Fn(u64) 
     for (turn, n) in lengths.into_iter().enumerate() {
         let n = n + device.rng.below(5000);
         let key = up(device.rng.next());
-        let seldom = n as u64 / 7000; // one key in so many is more than a block holds
+        // One key in `seldom` is frequent: more keys than a block holds.
+        let seldom = n as u64 / 7000;
         let far = |parts: u64| key.wrapping_add(up(u64::MAX) / 8 * parts) & up(u64::MAX);
         let kinds: [(&str, &dyn Fn(u64) -> u64); 13] = [
             ("one key", &|x| if one_in(x, seldom) { key } else { up(x) }),
@@ -594,8 +596,8 @@ fn long_words_in_full_buckets() {
 fn floats_in_full_buckets() {
     in_full_buckets::<f32>([5 << 20, 3 << 22], 0, |x| f32::from_bits(x as u32));
 }
-/// Payloads of an odd number of bytes, and of more than a key has. Beyond 2^24, keys-only take one
-/// launch a pass.
+/// Payloads of an odd number of bytes, and of more bytes than the key. Beyond 2^24 keys, a
+/// keys-only sort takes one launch for each pass.
 #[test]
 fn payloads_in_full_buckets() {
     let Some(mut device) = Device::new() else { return };
@@ -617,13 +619,13 @@ fn payloads_in_full_buckets() {
     agrees(&mut device, &more, false, "full buckets, many keys");
 }
 
-/// All numbers from the greatest down, one of them frequent, where a fixed-capacity bucket spans
-/// about as many keys as a block has bins: the greatest key of a bucket is its first, and may be
-/// the only key of the last bin.
+/// All numbers from the greatest down, one of them frequent. A fixed-capacity bucket spans about as
+/// many keys as a block has bins. So the greatest key of a bucket is its first, and may be the only
+/// key of the last bin.
 fn dense_with_one_often<K: Key>(slots: Range<u64>, make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     for slot in slots.step_by(3) {
-        // A sixteenth of the range is left for keys beyond the probe's.
+        // A sixteenth of the range remains for keys beyond the probe's.
         let n = (slot * 4096 / 17) as usize;
         let greatest = (5 << 28) + device.rng.below(1 << 20) as u64;
         let mut keys: Vec<K> = (0..n as u64).map(|down| make(greatest - down)).collect();
@@ -744,12 +746,12 @@ fn sanitize() {
         }
         device.check::<u32>(&WHOLE, Pattern::PowerLaw, 300_077, skips);
         device.check_with::<u32, u32>(&WHOLE, Pattern::PowerLaw, 300_077, skips);
-        // Counted, and written from the counts.
+        // Counting sorts, whose output is written from the counts.
         device.check::<u8>(&WHOLE, Pattern::PowerLaw, 100_077, skips);
     }
 }
 
-/// Longer walks, which racecheck watches for minutes.
+/// Longer walks, for which racecheck takes minutes.
 #[test]
 fn sanitize_long() {
     let Some(mut device) = Device::new() else { return };
@@ -764,8 +766,8 @@ fn sanitize_long() {
         device.check::<i32>(&WHOLE, Pattern::PowerLaw, (1 << 20) + 77, skips);
         device.check::<u16>(&WHOLE, Pattern::Few, (1 << 20) + 77, skips);
     }
-    // Buckets by bits and by range; passes in one launch, few values instead of them, and a launch
-    // each.
+    // Buckets by bits and by range; passes in one launch; few values instead of passes; one launch
+    // for each pass.
     device.check::<u32>(&WHOLE, Pattern::Random, (5 << 20) + 77, [0, 1]);
     device.check::<u64>(&WHOLE, Pattern::SameAbove, (1 << 21) + 77, [1, 0]);
     device.check_with::<u32, u32>(&WHOLE, Pattern::PowerLaw, (1 << 22) + 77, [0, 0]);
@@ -785,7 +787,7 @@ fn sanitize_long() {
 }
 
 /// Replays of one graph with other data: by buckets and by passes, in place, with a payload, and
-/// indices. Nothing is allocated.
+/// source indices. No replay allocates.
 #[test]
 fn replays() {
     if !is_alone(replays) {
@@ -793,7 +795,7 @@ fn replays() {
     }
     let Some(mut device) = Device::new() else { return };
     let stream = device.stream.clone();
-    // SAFETY: one stream is used, so there is nothing to track.
+    // SAFETY: there is one stream, so there is nothing to track.
     unsafe { stream.context().disable_event_tracking() };
     let (long, short) = (13 << 20, 100_000);
     sort::<u32>().prepare(long, &mut device.workspace).unwrap();

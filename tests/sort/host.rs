@@ -11,7 +11,7 @@ fn guarded<V: Pod>(rng: &mut Rng, items: &[V]) -> Vec<V> {
     all
 }
 
-/// Asserts that the buffer holds `expected`, and its old contents around it.
+/// Asserts that the buffer holds `expected`, and its old contents around that.
 #[track_caller]
 fn holds<V: Pod + Debug>(got: &[V], before: &[V], expected: &[V], what: &dyn Debug) {
     let end = GUARD + expected.len();

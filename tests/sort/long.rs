@@ -67,8 +67,8 @@ macro_rules! numbered { ($($t:ident)*) => { $(
 numbered! { u32 u64 u128 }
 
 /// Sorts keys with a payload in place, source indices, and keys-only. The result is the stable
-/// order if keys do not descend, source indices ascend among equal keys, and each key is the one at
-/// its source index: then no item occurs twice.
+/// order if keys do not descend, if source indices ascend among equal keys, and if each key is the
+/// one at its source index. Then no item occurs twice.
 fn sorts<K: Key + Sync, V: Numbered>(what: &str, n: usize, descending: bool, bits: impl Fn(u64) -> u64 + Sync) {
     let Some(stream) = stream() else { return };
     let _memory = much_memory();
@@ -101,7 +101,7 @@ fn power_law(width: u32) -> impl Fn(u64) -> u64 {
 }
 
 /// Large buckets, whose block has a multiprocessor to itself: by bits, by range, by equal-depth
-/// intervals, some of them wide; and a bucket whose bins do not separate its keys.
+/// intervals, some of them wide. Also a bucket whose bins do not separate its keys.
 #[test]
 fn by_large_buckets() {
     let n = 314_000_000 + Rng::new().below(100_000);
@@ -116,7 +116,7 @@ fn by_large_buckets() {
 fn wide_by_large_buckets() {
     let n = 314_000_000 + Rng::new().below(100_000);
     sorts::<u64, u32>("random", n, true, |x| x);
-    // Passes of more than one launch over the keys that buckets leave: one launch of each pass has
+    // Passes of more than one launch over the keys that buckets leave. One launch of each pass has
     // tiles.
     sorts::<u64, u32>("one key often", n, true, |x| if x % 2048 == 0 { 0x0123_4567_89ab_cdef } else { x });
     sorts::<i64, u32>("a power law", n, false, power_law(64));
@@ -185,8 +185,8 @@ fn hundreds_of_millions_of_two_bytes() {
     assert!(matches!(error, Error::Length { .. }), "{error}");
 }
 
-/// More pairs than a look-back word counts: one launch a pass. Every key occurs once in any 2^16
-/// consecutive ones, so the position of each pair is known.
+/// More pairs than a look-back word counts, so each pass has its own launches. Every key occurs
+/// once in any 2^16 consecutive ones, so the position of each pair is known.
 #[test]
 fn pairs_launch_by_launch() {
     const BLOCK: usize = 1 << 16;

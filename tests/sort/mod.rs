@@ -1,4 +1,4 @@
-//! One suite of sort, stamped over keys and both engines. The oracle is the standard library's
+//! The suite of sort, stamped over keys and both engines. The oracle is the standard library's
 //! stable sort.
 
 use crate::common::{Rng, assert_bytes, much_memory, noise, stream};
@@ -68,7 +68,7 @@ enum Pattern {
     MostlyFew,
     /// Small numbers are frequent.
     PowerLaw,
-    /// The upper 16 bits agree, or all bits but the lowest of narrow keys.
+    /// The upper 16 bits are equal; of narrow keys all bits but the lowest.
     SameAbove,
     /// NaNs of every payload and sign, infinities, zeros, subnormals; for integers the ends of
     /// their range.
@@ -140,7 +140,7 @@ fn keys<K: Key>(rng: &mut Rng, pattern: Pattern, n: usize) -> Vec<K> {
 #[derive(Clone, Debug)]
 struct How {
     descending: bool,
-    /// The bits of the radix key that are compared, if not all.
+    /// The compared bits of the radix key; `None` for all.
     bits: Option<Range<u32>>,
 }
 
@@ -199,7 +199,7 @@ fn pairs_of_keys(rng: &mut Rng, n: usize, descending: bool) -> (Vec<u32>, Vec<f3
     (rows, columns, order)
 }
 
-/// The items in that order.
+/// The items in the order `order`.
 fn gathered<V: Copy>(items: &[V], order: &[u32]) -> Vec<V> {
     order.iter().map(|&i| items[i as usize]).collect()
 }

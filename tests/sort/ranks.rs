@@ -1,6 +1,6 @@
-//! The ranks of a radix sort's tile are stable whatever the order of lanes in one atomic addition.
-//! CUDA promises no order, and the GPUs tested always add in lane order; here the edited template
-//! adds odd lanes first.
+//! Stable ranks of a radix sort's tile, for any order of lanes in one atomic addition. CUDA
+//! promises no order, and the GPUs tested always add in lane order. So the test edits the template
+//! to add odd lanes first.
 
 use crate::common::edit::{Edit, once, one_text};
 use crate::common::{Rng, address, context, p};
@@ -9,8 +9,8 @@ use parascan::cuda::Kernels;
 const TEMPLATES: [&str; 2] =
     [include_str!("../../cuda-templates/core/types.cuh"), include_str!("../../cuda-templates/sort/radix.cuh")];
 
-/// Ranks tiles of `ROWS` rows by one digit, with source indices; `again` counts the tiles ranked
-/// twice.
+/// Ranks tiles of `ROWS` rows by one digit, with source indices. `again` counts the tiles that are
+/// ranked twice.
 const KERNEL: &str = r#"
 typedef RadixTile<u32, Payload<4, 4>, 256, ROWS, CHECKED> Tile;
 
@@ -67,7 +67,7 @@ fn in_any_order(rows: usize) {
     let text = format!("{types}#include \"sort/contract.cuh\"\n{radix}");
     let mut rng = Rng::new();
     let n = 20 * tile + 777;
-    // Few digits, so that many lanes share one.
+    // The keys have few digits, so many lanes share one.
     let keys: Vec<u32> = (0..n).map(|_| rng.next() as u32 & 0xffff_07ff).collect();
     let mut expected: Vec<u32> = (0..n as u32).collect();
     for part in expected.chunks_mut(tile) {
@@ -86,7 +86,7 @@ fn in_any_order(rows: usize) {
         let length = n as u32;
         let [input, to, places, counter] = &addresses;
         let arguments = [p(input), p(to), p(places), p(&length), p(counter)];
-        // SAFETY: the kernel's arguments, in order; the buffers outlive it.
+        // SAFETY: the arguments are the kernel's, in order; the buffers outlive it.
         unsafe { kernels.launch(0, n.div_ceil(tile) as u32, 256, stream.cu_stream(), &arguments) }.unwrap();
         let (got, at) = (stream.clone_dtoh(&output).unwrap(), stream.clone_dtoh(&at).unwrap());
         assert_eq!(at == expected, is_right, "where keys were");

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `patterns.rs` | arguments, patterns, fields and types |
 //! | `statements.rs` | blocks, `let`, assignments, choices and loops |
-//! | `expressions.rs` | operands: literals, names, operators, casts, methods; a block that is an operand |
+//! | `expressions.rs` | operands: literals, names, operators, casts, methods, blocks |
 //! | `syntax.rs` | nothing: it answers questions about an expression's syntax |
 
 mod expressions;

@@ -41,8 +41,8 @@ pub(super) fn as_conditional(choice: &ExprIf) -> Option<(&Expr, &Expr, &Expr)> {
     Some((&choice.cond, as_conditional_value(then)?, as_conditional_value(otherwise)?))
 }
 
-/// `ungrouped` of a value other than a struct literal. It visits each nested `if` once; `is_value`
-/// behind `ungrouped` would visit it twice as often at each level.
+/// Applies `ungrouped` to a value other than a struct literal. It visits each nested `if` once;
+/// `is_value` behind `ungrouped` would visit it twice as often at each level.
 fn as_conditional_value(expression: &Expr) -> Option<&Expr> {
     match expression {
         Expr::Paren(paren) => as_conditional_value(&paren.expr),

@@ -1,28 +1,29 @@
-//! What the host and the kernels of compaction and partition share: `compact/contract.cuh`.
+//! The contract of compaction and partition: `compact/contract.cuh`.
 
 use crate::cuda::contract::{Address, constants, header, shared};
 
 constants! {
     enum {
-        /// Flags of `CompactCall`. The first predicate, and the second one, is complemented.
+        /// Flags of `CompactCall`. These two complement the first and the second predicate.
         COMPLEMENT: u32 = 1;
         COMPLEMENT_SECOND: u32 = 8;
-        /// `CompactCall::count` holds the index of the first selected item's output. Only a
+        /// `CompactCall::count` holds the output index of the first selected item. Only a
         /// compaction has this flag.
         APPEND: u32 = 2;
-        /// All parts of a partition go to one buffer: by one block, or by
+        /// All parts of a partition go to one buffer, written by one block or by
         /// `compact/one_buffer.cuh`.
         ONE_BUFFER: u32 = 4;
     }
 }
 
 shared! {
-    /// The arguments that depend neither on the choice nor on the columns.
+    /// The arguments that are the same for every choice and all columns.
     struct CompactCall {
         n: u64 = "u64 n";
-        /// What the choice looks at: items, flags or words of bits.
+        /// The input of the choice: items, flags or words of bits.
         chosen: Address = "const void *chosen";
-        /// Gets the number of items of each part but the last, also of items beyond the capacity.
+        /// The kernel writes the number of items of each part but the last, items beyond the
+        /// capacity included.
         count: Address = "u64 *count";
         /// The capacity of each part's output, in items.
         capacity: [u64; 3] = "u64 capacity[3]";
@@ -34,21 +35,21 @@ shared! {
 }
 
 shared! {
-    /// A column's output of each part.
+    /// The output of a column for each part.
     class Item struct PartOutputs {
         to: [Address; 3] = "Item *to[3]";
     }
 }
 
 shared! {
-    /// A column in memory: the items, or a payload column.
+    /// A column in memory: the items or the payload.
     class Item struct ArrayColumn {
         from: Address = "const Item *from";
         outputs: PartOutputs = "PartOutputs<Item> outputs";
     }
 }
 
-/// The parameters of two predicates, of types that each unit defines and asserts.
+/// The parameters of two predicates. Each unit defines the types and asserts their layout.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(dead_code, reason = "the kernels read them")]

@@ -1,5 +1,5 @@
-//! Compaction and partition on the device: the programs and the launches. The kernels, the tiles
-//! and the scratch memory are in `plan`.
+//! Compaction and partition on the device: the programs and the launches. `plan` chooses the
+//! kernels, the tiles and the scratch memory.
 
 use super::library::{self, BuiltIn, Kernels, Program};
 use super::tuning::RANGES;
@@ -21,7 +21,7 @@ pub(crate) use plan::{CompactPlan, OneBufferPlan};
 use tuning::COUNT_WARPS;
 use unit::{Choice, Column, CompactUnit, Test};
 
-/// The kernels; compaction has only the first RANGES of them.
+/// The kernels. A compaction has only the first RANGES of them.
 const KERNELS: [&str; 2 * RANGES + 2] = [
     "compact_0",
     "compact_1",
@@ -35,34 +35,34 @@ const KERNELS: [&str; 2 * RANGES + 2] = [
 const COOPERATIVE: usize = RANGES;
 const COUNT: usize = 2 * RANGES;
 const MOVE: usize = COUNT + 1;
-/// Names among the loaded kernels, by the number of parts.
+/// The name of a program in the table of loaded kernels, by the number of parts.
 const NAMES: [&str; 3] = ["compact", "partition", "partition into three parts"];
 
-/// Which items are selected, as a type: each has kernels of its own.
+/// The choice of items, as a type. Each choice has its own kernels.
 pub(crate) trait ChoiceKind: 'static {
     const CHOICE: Choice<'static>;
 }
 
-/// Items by a predicate.
+/// Selects items by a predicate.
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct PredicateKind<T, P>(PhantomData<fn(T, P)>);
-/// Items by a predicate; a second predicate chooses among the rejected items.
+/// Selects items by a predicate; a second predicate selects among the rejected items.
 pub(crate) struct TwoPredicatesKind<T, P, Q>(PhantomData<fn(T, P, Q)>);
-/// Items that differ from the one before.
+/// Selects items that differ from the one before.
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct DistinctKind<T>(PhantomData<fn(T)>);
-/// Items whose flag, a byte, is not zero.
+/// Selects items whose flag, a byte, is not zero.
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct FlagsKind;
-/// Items whose bit is set.
+/// Selects items whose bit is set.
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct BitsKind;
 
-/// The predicate as kernels have it.
+/// The predicate's test in the kernel.
 pub(crate) const fn test<T: Element, P: Predicate<T>>() -> Test<'static> {
     Test {
         item: Type::of::<T>(P::CUDA_ITEM.text()),
@@ -91,7 +91,7 @@ pub(crate) trait ColumnKind: 'static {
     const COLUMN: Column;
 }
 
-/// The items that the choice looks at.
+/// The items that the choice tests.
 #[derive(Debug)]
 #[doc(hidden)]
 pub struct Staged;
@@ -127,7 +127,7 @@ pub(crate) struct CompactProgram {
 }
 
 impl CompactProgram {
-    /// For 1, 2 or 3 parts; compaction has one.
+    /// For `PARTS` parts: 1 for a compaction, 2 or 3 for a partition.
     pub(crate) fn new<C: ChoiceKind, A: ColumnKind, B: ColumnKind, const PARTS: usize>() -> Self {
         CompactProgram {
             unit: unit_of::<C, A, B, PARTS>(),
@@ -142,12 +142,12 @@ impl CompactProgram {
         self.unit.parts
     }
 
-    /// Its name among the loaded kernels.
+    /// The program's name in the table of loaded kernels.
     fn name(&self) -> &'static str {
         NAMES[self.unit.parts - 1]
     }
 
-    /// The names of its kernels.
+    /// The names of the kernels.
     fn names(&self) -> &'static [&'static str] {
         if self.unit.parts > 1 { &KERNELS } else { &KERNELS[..RANGES] }
     }
@@ -157,7 +157,7 @@ impl CompactProgram {
         library::loaded(self.types, self.name(), device)
     }
 
-    /// The kernels for the device, whose context is current; loaded now if they are not.
+    /// The kernels for the device, whose context is current. Loads them unless they are loaded.
     ///
     /// # Errors
     /// [`Error::ItemSize`], and those of loading.
@@ -177,25 +177,25 @@ const fn unit_of<C: ChoiceKind, A: ColumnKind, B: ColumnKind, const PARTS: usize
     CompactUnit { choice: C::CHOICE, columns: [A::COLUMN, B::COLUMN], parts: PARTS }
 }
 
-/// The arguments of a compaction.
+/// The arguments of a compaction or a partition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CompactArguments {
     pub(crate) n: usize,
-    /// What the choice looks at: items, flags or words.
+    /// The input of the choice: items, flags or words of bits.
     pub(crate) chosen: CUdeviceptr,
     /// The choice's parameters.
     pub(crate) parameters: *const c_void,
     pub(crate) columns: [ArrayColumn; 2],
     /// The capacity of each part's output, in items.
     pub(crate) capacity: [usize; 3],
-    /// 64-bit integers: one, or two for three parts.
+    /// The output of counts, 64-bit integers: one, or two for three parts.
     pub(crate) count: CUdeviceptr,
-    /// Whether the first predicate, and the second one, is complemented.
+    /// Whether the first and the second predicate are complemented.
     pub(crate) complement: [bool; 2],
-    /// Whether `count` holds the index of the first selected item's output. Only a compaction has
-    /// this.
+    /// Whether `count` holds the output index of the first selected item. Only for a compaction.
     pub(crate) append: bool,
-    /// Whether all parts of a partition go to one buffer: by one block, or by `launch_one_buffer`.
+    /// Whether all parts of a partition go to one buffer, written by one block or by
+    /// `launch_one_buffer`.
     pub(crate) one_buffer: bool,
     /// `CompactPlan::words` bytes, zero.
     pub(crate) words: CUdeviceptr,
@@ -205,12 +205,12 @@ impl CompactArguments {
     /// Launches the compaction. Does not wait.
     ///
     /// # Safety
-    /// - `kernels` are those of the program, whose plan for `n` items this is, and the parameters
-    ///   those of its choice.
-    /// - What the choice looks at and the columns have `n` items each in the memory of the device,
-    ///   and outputs of the capacity, valid until the stream is past the compaction; the outputs lie apart
-    ///   from all inputs, or an output is the column itself; so do the count and the words, which
-    ///   nothing else uses meanwhile.
+    /// - `kernels` are the program's, the plan is the program's for `n` items, and the parameters
+    ///   are those of its choice.
+    /// - The input of the choice and the columns have `n` items each in the device's memory, and
+    ///   the outputs their capacity. All are valid until the stream is past the compaction.
+    /// - Each output is disjoint from all inputs, or is the column's own input. The count and the
+    ///   words are disjoint from everything else, and nothing else uses them meanwhile.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(
         &self,
@@ -223,7 +223,8 @@ impl CompactArguments {
         let [first, second] = [0, 1].map(|k| self.column(program, k));
         let arguments = [(&raw const call).cast(), self.parameters, first, second];
         let blocks = plan.tiles + usize::from(plan.tiles > 1);
-        // SAFETY: the arguments are those of the kernels in compact/kernels.cuh; the rest is the caller's.
+        // SAFETY: the arguments are those of the kernels in compact/kernels.cuh; the caller vouches
+        // for the rest.
         unsafe { kernels.launch(plan.range, blocks as u32, 32 * plan.shape.warps as u32, stream, &arguments) }
     }
 
@@ -231,8 +232,8 @@ impl CompactArguments {
     /// run at once, else two launches. Does not wait.
     ///
     /// # Safety
-    /// As for `launch`, of a `OneBufferPlan` and its words; `scratch` are as many bytes as it says,
-    /// which nothing else uses meanwhile.
+    /// As for `launch`, with the words of a `OneBufferPlan`. `scratch` has the bytes that the plan
+    /// asks for, and nothing else uses them meanwhile.
     pub(crate) unsafe fn launch_one_buffer(
         &self,
         program: &CompactProgram,
@@ -248,7 +249,8 @@ impl CompactArguments {
             let (index, threads) = (COOPERATIVE + range, 32 * shape.warps as u32);
             // SAFETY: as in `launch`.
             match unsafe { kernels.launch_at_once(index, tiles as u32, threads, stream, &arguments) } {
-                // The stream has a part of the device only, or the device cannot.
+                // The stream may have only a part of the device, or the device no cooperative
+                // launches.
                 Err(Error::Driver {
                     code: CUresult::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE | CUresult::CUDA_ERROR_NOT_SUPPORTED,
                     ..
@@ -261,7 +263,7 @@ impl CompactArguments {
         let counting = [(&raw const call).cast(), self.parameters, upto];
         let moving = [(&raw const call).cast(), self.parameters, first, upto];
         let blocks = plan.counts + usize::from(plan.counts > 1);
-        // SAFETY: as in `launch`; what moves waits for what counts.
+        // SAFETY: as in `launch`; the kernel that moves waits for the kernel that counts.
         unsafe {
             kernels.launch(COUNT, blocks as u32, 32 * COUNT_WARPS as u32, stream, &counting)?;
             kernels.launch_dependent(MOVE, plan.tiles as u32, 32 * plan.shape.warps as u32, 0, stream, &moving)
@@ -284,7 +286,7 @@ impl CompactArguments {
         }
     }
 
-    /// Column `k` as the kernels have it.
+    /// Column `k` as the kernels' argument.
     fn column(&self, program: &CompactProgram, k: usize) -> *const c_void {
         let column: &ArrayColumn = &self.columns[k];
         match program.unit.columns[k] {
@@ -306,7 +308,7 @@ mod tests {
         (format!("{} of {}", program.name(), program.type_name), program.unit.source())
     }
 
-    /// What build.rs compiles, as calls ask for it.
+    /// The programs that build.rs compiles.
     fn built_in() -> Vec<CompactProgram> {
         let mut all = Vec::new();
         macro_rules! elements { ($($t:ident)*) => { $(

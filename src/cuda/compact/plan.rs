@@ -1,5 +1,4 @@
-//! How so many items will be compacted or partitioned: the kernels, the tiles and the scratch
-//! memory.
+//! The plan of a compaction or a partition: the kernels, the tiles and the scratch memory.
 
 use super::tuning::{
     COUNT_WARPS, CompactShape, compact_longest, compact_range_of, compact_shapes, cooperative_range_of,
@@ -11,7 +10,7 @@ use crate::cuda::library::Kernels;
 use crate::cuda::tuning::RANGES;
 use crate::{Error, Workspace};
 
-/// How so many items will be compacted.
+/// The plan of a compaction or a partition by one launch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CompactPlan {
     pub(super) range: usize,
@@ -21,23 +20,23 @@ pub(crate) struct CompactPlan {
     pub(crate) words: usize,
 }
 
-/// How so many items will be partitioned into one buffer, if they take more than one block.
+/// The plan of a partition into one buffer that takes more than one block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OneBufferPlan {
     /// The range, the shape and the tiles of a cooperative launch, if all tiles can run at once.
     pub(super) cooperative: Option<(usize, CompactShape, usize)>,
-    /// Blocks that count.
+    /// Blocks of the first launch, which counts.
     pub(super) counts: usize,
     /// The shape and the tiles of the second launch, which moves the items.
     pub(super) shape: CompactShape,
     pub(super) tiles: usize,
-    /// Bytes of status words, as of `CompactPlan`, and of scratch memory.
+    /// Bytes of status words, as in `CompactPlan`, and of scratch memory.
     pub(crate) words: usize,
     pub(crate) scratch: usize,
 }
 
 impl CompactPlan {
-    /// Whether one block takes all.
+    /// Whether one block takes all items.
     pub(crate) fn is_one_block(&self) -> bool {
         self.tiles == 1
     }
@@ -77,7 +76,7 @@ impl CompactProgram {
         workspace.reserve(primitive, words, scratch).map(|_| ())
     }
 
-    /// How many tiles of a cooperative launch are resident at once, by the range of lengths.
+    /// The number of tiles of a cooperative launch that run at once, for each range of lengths.
     ///
     /// # Errors
     /// Those of the driver.
@@ -89,7 +88,7 @@ impl CompactProgram {
         Ok(resident)
     }
 
-    /// How `n` items are partitioned into one buffer.
+    /// The plan of a partition of `n` items into one buffer.
     ///
     /// # Errors
     /// [`Error::TooLong`].
@@ -107,7 +106,7 @@ impl CompactProgram {
         let shape = move_shape(&sizes, parts);
         let tiles = tiles(primitive, n, shape)?;
         let counts = tiles.div_ceil(COUNT_WARPS * self.unit.count_each());
-        // An aggregate and a prefix of each block that counts.
+        // Each block that counts has an aggregate and a prefix.
         let counting = BEFORE_STATUS + counts * 2 * status_bytes(size_of::<u64>() * self.unit.counted());
         let words = cooperative.map_or(0, |(_, _, tiles)| self.cooperative_words(tiles)).max(counting);
         Ok(OneBufferPlan {
@@ -120,7 +119,7 @@ impl CompactProgram {
         })
     }
 
-    /// Bytes of status words and of scratch memory that are enough for `n` items or fewer to one
+    /// Bytes of status words and of scratch memory for a partition of up to `n` items into one
     /// buffer.
     ///
     /// # Errors
@@ -132,19 +131,19 @@ impl CompactProgram {
         n: usize,
     ) -> Result<(usize, usize), Error> {
         let OneBufferPlan { mut words, scratch, .. } = self.one_buffer_plan(primitive, resident, n)?;
-        // A shorter input may be of more tiles that all run at once.
+        // A shorter input may have more tiles that all run at once.
         for (shape, resident) in cooperative_shapes(&self.unit.sizes(), self.unit.parts).into_iter().zip(resident) {
             words = words.max(self.cooperative_words(resident.min(n.div_ceil(shape.tile()))));
         }
         Ok((words, scratch))
     }
 
-    /// Bytes of status words of so many tiles of a cooperative launch.
+    /// Bytes of status words for `tiles` tiles of a cooperative launch.
     fn cooperative_words(&self, tiles: usize) -> usize {
         BEFORE_STATUS + tiles * status_bytes(size_of::<u32>() * self.unit.counted())
     }
 
-    /// Bytes of status words that are enough for `n` items or fewer.
+    /// Bytes of status words for up to `n` items.
     ///
     /// # Errors
     /// Those of `plan`.
@@ -187,7 +186,7 @@ mod tests {
         }
     }
 
-    /// On devices of any size, whatever number of tiles a multiprocessor holds.
+    /// The bounds hold on devices of any size, for any number of tiles that a multiprocessor holds.
     #[test]
     fn memory_for_more_is_enough_for_fewer_to_one_buffer() {
         let programs = [
@@ -201,7 +200,7 @@ mod tests {
             let shapes = cooperative_shapes(&program.unit.sizes(), program.parts());
             for (multiprocessors, held) in [(1, [1, 1, 1]), (40, [4, 2, 1]), (132, [6, 5, 3]), (188, [5, 6, 8])] {
                 let resident = held.map(|held| held * multiprocessors);
-                // Where ranges end, and what the device holds at once.
+                // The ends of ranges, and the number of items that the device holds at once.
                 let size = program.unit.sizes().into_iter().max().unwrap();
                 let ends = [1, 1 << 20, 4 << 20, 16 << 20, 100 << 20].map(|bytes: usize| bytes.div_ceil(size));
                 let full = [0, 1, 2].map(|range| resident[range] * shapes[range].tile());

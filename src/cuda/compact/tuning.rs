@@ -2,16 +2,16 @@
 
 use crate::cuda::tuning::{BLOCK_BYTES, LONG, MIB, RANGES};
 
-/// A kernel of compaction for a range of lengths.
+/// The shape of a kernel of compaction for a range of lengths.
 #[derive(Clone, Copy, Debug)]
 struct CompactRange {
-    /// The longest input that it is for, in bytes of its widest column.
+    /// The longest input of the range, in bytes of its widest column.
     bytes: usize,
     /// Warps of a block.
     warps: usize,
-    /// Bytes of a warp's slice of the widest column, about.
+    /// Approximate bytes of a warp's slice of the widest column.
     slice: usize,
-    /// As for a scan.
+    /// As in a scan's `Range`.
     spread: usize,
 }
 
@@ -19,8 +19,8 @@ const fn compact_range(bytes: usize, warps: usize, slice: usize, spread: usize) 
     CompactRange { bytes, warps, slice, spread }
 }
 
-/// Compaction, and partitions into two or three parts, whose lanes hold an item of each row of a
-/// slice. NVIDIA H200, 2026-11-22.
+/// The ranges of compaction, and of partitions into two or three parts. A lane holds an item of
+/// each row of a slice. NVIDIA H200, 2026-11-22.
 #[rustfmt::skip]
 const COMPACT: [CompactRange; RANGES] = [
     compact_range(MIB / 2, 8, 2048, 0),
@@ -33,16 +33,16 @@ const PARTITION: [CompactRange; RANGES] = [
     compact_range(8 * MIB, 8, 2048, 0),
     compact_range(LONG, 5, 3072, 128),
 ];
-/// Partitions into one buffer by one cooperative launch. NVIDIA H200, 2026-11-22.
+/// The ranges of partitions into one buffer by one cooperative launch. NVIDIA H200, 2026-11-22.
 #[rustfmt::skip]
 const COOPERATIVE: [CompactRange; RANGES] = [
     compact_range(MIB, 8, 1024, 0),
     compact_range(4 * MIB, 8, 2048, 0),
     compact_range(LONG, 8, 4096, 0),
 ];
-/// The second launch of longer partitions.
+/// The second launch of longer partitions into one buffer.
 const MOVE: CompactRange = compact_range(LONG, 4, 4096, 0);
-/// The first launch: warps of a block, and bits that a warp counts at least.
+/// The first launch: warps of a block, and the least number of bits that a warp counts.
 pub(crate) const COUNT_WARPS: usize = 8;
 const COUNT_BITS: usize = 8 * 4096;
 
@@ -51,18 +51,18 @@ const COUNT_BITS: usize = 8 * 4096;
 pub(crate) struct CompactShape {
     /// Warps of a block.
     pub(crate) warps: usize,
-    /// Rows of 32 items of a warp.
+    /// Rows of 32 items that a warp takes.
     pub(crate) rows: usize,
     /// Bytes from one tile's prefix to the next.
     pub(crate) spread: usize,
 }
 
 impl CompactShape {
-    /// For columns of `sizes` bytes.
+    /// The shape for columns of `sizes` bytes.
     fn of(sizes: &[usize], parts: usize, range: CompactRange) -> CompactShape {
         let size = widest(sizes);
         let CompactRange { warps, slice, spread, .. } = range;
-        // Slices of every column are whole vectors of every lane, and rows are moved four at a time.
+        // In every column a lane's slice is whole vectors, and a warp moves four rows at a time.
         let is_whole = |step: &usize| sizes.iter().all(|size| (step * size).is_multiple_of(16));
         let step = [4, 8, 16].into_iter().find(is_whole).expect("16 of anything are");
         let rows = (slice / (32 * size) / step * step).max(step);
@@ -77,7 +77,7 @@ impl CompactShape {
     }
 }
 
-/// Bytes of an item of the widest of some columns.
+/// Bytes of an item of the widest column.
 fn widest(sizes: &[usize]) -> usize {
     sizes.iter().copied().max().unwrap_or(1)
 }
@@ -92,7 +92,7 @@ pub(crate) fn cooperative_shapes(sizes: &[usize], parts: usize) -> [CompactShape
     COOPERATIVE.map(|range| CompactShape::of(sizes, parts, range))
 }
 
-/// Which of them takes `n` items.
+/// The range of a cooperative launch for `n` items.
 pub(crate) fn cooperative_range_of(sizes: &[usize], n: usize) -> usize {
     range_of(&COOPERATIVE, sizes, n)
 }
@@ -102,7 +102,8 @@ pub(crate) fn move_shape(sizes: &[usize], parts: usize) -> CompactShape {
     CompactShape::of(sizes, parts, MOVE)
 }
 
-/// How many of its tiles a warp counts by a choice that looks at so many bits for an item.
+/// The number of its tiles that a warp of the first launch counts, if the choice reads `bits` bits
+/// for an item.
 pub(crate) fn count_each(shape: CompactShape, bits: usize) -> usize {
     COUNT_BITS.div_ceil(shape.tile() * bits).min(16)
 }
@@ -116,7 +117,7 @@ pub(crate) fn compact_longest(sizes: &[usize], parts: usize, range: usize) -> us
     compact_ranges(parts)[range].bytes / widest(sizes)
 }
 
-/// Which of them takes `n` items.
+/// The range of a compaction for `n` items.
 pub(crate) fn compact_range_of(sizes: &[usize], parts: usize, n: usize) -> usize {
     range_of(compact_ranges(parts), sizes, n)
 }

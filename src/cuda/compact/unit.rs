@@ -4,13 +4,13 @@ use super::tuning::{COUNT_WARPS, CompactShape, compact_shapes, cooperative_shape
 use crate::cuda::contract::asserted_status;
 use crate::cuda::unit::{Type, UnitKey, body, prelude};
 
-/// How a kernel tests that integers, or the bits of floats, lie in a range `p` of their order.
+/// The kernel's test that an integer lies in the range `p`.
 pub(crate) const INTEGER_RANGE: &str = "Item(x - p.low) <= p.span";
-/// The same for the bits of floats.
+/// The kernel's test that the bits of a float, in the order of floats, lie in the range `p`.
 pub(crate) const FLOAT_RANGE: &str = "Item(ordered(x) - p.low) <= p.span";
-/// How a kernel compares two numbers.
+/// The kernel's comparison of two numbers.
 pub(crate) const SAME: &str = "a == b";
-/// The same for 16-bit floats.
+/// The kernel's comparison of two 16-bit floats.
 pub(crate) const SAME_HALVES: &str = "widen(a) == widen(b)";
 
 /// A predicate on items `x` with parameters `p`, an expression.
@@ -26,7 +26,7 @@ impl Test<'_> {
         key.of_type(self.item).of_type(self.parameters).text(self.keeps)
     }
 
-    /// Its definition as `name`.
+    /// Defines the test as a struct called `name`.
     fn defined(&self, name: &str) -> String {
         let Test { item, parameters, keeps } = self;
         format!(
@@ -43,23 +43,24 @@ impl Test<'_> {
         )
     }
 
-    /// The text of the unit that compares it with its Rust body.
+    /// The text of the unit for the comparison with the Rust body.
     #[cfg(any(test, feature = "laws"))]
     pub(crate) fn laws_source(&self) -> String {
         format!("#include \"compact/compact.cuh\"\n{}#include \"laws/predicate.cuh\"\n", self.defined("Test"))
     }
 }
 
-/// Which items a kernel of compaction selects.
+/// The choice of items in a kernel of compaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Choice<'a> {
-    /// Items by a predicate; of three parts, a second predicate chooses among the rejected items.
+    /// Selects items by a predicate. For three parts, a second predicate selects among the rejected
+    /// items.
     Items(Test<'a>, Option<Test<'a>>),
-    /// Items `b` that differ from the item `a` before them; `same` is an expression.
+    /// Selects items `b` that differ from the item `a` before them; `same` is an expression.
     Distinct { item: Type<'a>, same: &'a str },
-    /// Items whose flag, a byte, is not zero.
+    /// Selects items whose flag, a byte, is not zero.
     Flags,
-    /// Items whose bit is set.
+    /// Selects items whose bit is set.
     Bits,
 }
 
@@ -74,7 +75,7 @@ impl Choice<'_> {
         }
     }
 
-    /// Bytes of an item, if it looks at items.
+    /// Bytes of an item, if the choice reads items.
     pub(crate) fn size(&self) -> Option<usize> {
         match self {
             Choice::Items(Test { item, .. }, _) | Choice::Distinct { item, .. } => Some(item.size),
@@ -86,11 +87,11 @@ impl Choice<'_> {
 /// A column that moves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Column {
-    /// The items that the choice looks at.
+    /// The items that the choice tests.
     Staged,
     /// A payload column of plain data.
     Plain { size: usize, align: usize },
-    /// The source indices, unsigned integers of so many bytes.
+    /// The source indices, unsigned integers of `size` bytes.
     Indices { size: usize },
     /// No second column.
     None,
@@ -106,7 +107,7 @@ impl Column {
         }
     }
 
-    /// Bytes of an item, if it is an array of its own.
+    /// Bytes of an item, if the column is an array of its own.
     pub(crate) fn size(&self) -> Option<usize> {
         match *self {
             Column::Plain { size, .. } | Column::Indices { size } => Some(size),
@@ -115,7 +116,7 @@ impl Column {
     }
 }
 
-/// A kernel of compaction.
+/// The text's parts: a choice, the columns, and the number of parts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CompactUnit<'a> {
     pub(crate) choice: Choice<'a>,
@@ -131,8 +132,8 @@ impl CompactUnit<'_> {
         second.key(first.key(self.choice.key(UnitKey::new("compact").number(self.parts))))
     }
 
-    /// Bytes of an item of the choice and of each column; one that is no array of its own repeats
-    /// the size of another.
+    /// Bytes of an item of the choice and of each column. A column that is no array of its own gets
+    /// the size of another one.
     pub(crate) fn sizes(&self) -> [usize; 3] {
         let sizes = [self.choice.size(), self.columns[0].size(), self.columns[1].size()];
         let one = sizes.into_iter().flatten().next().unwrap_or(1);
@@ -191,7 +192,7 @@ impl CompactUnit<'_> {
 }
 
 impl CompactUnit<'_> {
-    /// The shapes of a partition into one buffer.
+    /// The shapes of the kernels of a partition into one buffer.
     fn one_buffer(&self) -> String {
         let (sizes, parts) = (self.sizes(), self.parts);
         let cooperative: String = cooperative_shapes(&sizes, parts)
@@ -207,13 +208,13 @@ impl CompactUnit<'_> {
         ) + &asserted_status("Counts<PARTS, u32>::Carry", size_of::<u32>() * self.counted())
     }
 
-    /// Counts of a tile: two for three parts, else one. The last of several parts gets the rest.
+    /// Counts of a tile: two for three parts, else one. The last part has no count.
     pub(crate) fn counted(&self) -> usize {
         if self.parts == 3 { 2 } else { 1 }
     }
 
-    /// How many tiles of the second launch of a partition into one buffer a warp of the first
-    /// counts.
+    /// The number of tiles that a warp of the first launch counts, in a partition into one buffer.
+    /// The tiles are those of the second launch.
     pub(crate) fn count_each(&self) -> usize {
         let bits = match self.choice {
             Choice::Bits => 1,

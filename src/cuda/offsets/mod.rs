@@ -1,4 +1,4 @@
-//! Offsets on the device: which kernel, how much scratch memory, the launch.
+//! Offsets on the device: the plan and the launch.
 
 use super::contract::{BEFORE_STATUS, status_bytes};
 use super::library::{self, Kernels, Program};
@@ -16,7 +16,7 @@ use unit::OffsetsUnit;
 const KERNELS: [&str; RANGES] = ["offsets_0", "offsets_1", "offsets_2"];
 const NAME: &str = "offsets";
 
-/// How the starts of so many sizes will be found.
+/// The plan of offsets from n sizes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OffsetsPlan {
     range: usize,
@@ -31,7 +31,7 @@ const fn unit<S: Element, O: Element>() -> OffsetsUnit {
 }
 
 impl OffsetsPlan {
-    /// With the kernels of `architecture`.
+    /// The plan for the kernels of `architecture`.
     ///
     /// # Errors
     /// [`Error::TooLong`] for more tiles than a grid has blocks.
@@ -52,7 +52,7 @@ impl OffsetsPlan {
         Ok(OffsetsPlan { range, threads: 32 * warps as u32, tiles, words })
     }
 
-    /// Bytes of status words that are enough for `n` sizes or fewer.
+    /// Bytes of status words for up to `n` sizes.
     ///
     /// # Errors
     /// Those of `new`.
@@ -70,7 +70,7 @@ pub(crate) fn loaded<S: Element, O: Element>(device: usize) -> Option<&'static K
     library::loaded(TypeId::of::<(S, O)>(), NAME, device)
 }
 
-/// The kernels for the device, whose context is current; loaded now if they are not.
+/// The kernels for the device, whose context is current. Loads them unless they are loaded.
 pub(crate) fn load<S: Element, O: Element>(device: usize) -> Result<&'static Kernels, Error> {
     library::load(TypeId::of::<(S, O)>(), NAME, device, &KERNELS, &|| Program {
         name: format!("offsets::<{}, {}>", std::any::type_name::<S>(), std::any::type_name::<O>()),
@@ -85,23 +85,25 @@ pub(crate) struct OffsetsArguments {
     pub(crate) sizes: CUdeviceptr,
     pub(crate) starts: CUdeviceptr,
     pub(crate) n: usize,
-    /// A power of two.
+    /// The alignment, a power of two.
     pub(crate) align: u64,
-    /// A 64-bit integer, for the total.
+    /// The output of the total, a 64-bit integer.
     pub(crate) total: CUdeviceptr,
-    /// Whether there is one more start, for the total.
+    /// Whether the total follows as one more offset.
     pub(crate) with_total: bool,
     /// `OffsetsPlan::words` bytes, zero.
     pub(crate) words: CUdeviceptr,
 }
 
 impl OffsetsArguments {
-    /// Launches it. Does not wait.
+    /// Launches the kernel. Does not wait.
     ///
     /// # Safety
-    /// - `kernels` are those of the types, and the plan is for `n` and their architecture.
-    /// - The sizes, the starts and the total lie apart in the memory of the device, as many as said, valid until the stream is
-    ///   past the call; so do the words, which nothing else uses meanwhile.
+    /// - `kernels` are those of the types, and the plan is for `n` sizes and the kernels'
+    ///   architecture.
+    /// - Sizes, offsets, total and words lie in the device's memory, as long as the arguments say
+    ///   and disjoint. They are valid until the stream is past the call, and nothing else uses the
+    ///   words meanwhile.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(&self, plan: &OffsetsPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
         fn p<A>(argument: &A) -> *const c_void {
@@ -111,7 +113,8 @@ impl OffsetsArguments {
         let (n, padding, with_end, tiles) = (n as u64, align - 1, u32::from(with_total), plan.tiles as u32);
         let arguments = [p(&sizes), p(&starts), p(&n), p(&padding), p(&total), p(&with_end), p(&words), p(&tiles)];
         let blocks = plan.tiles + usize::from(plan.tiles > 1);
-        // SAFETY: the arguments are those of the kernels in offsets/kernels.cuh; the rest is the caller's.
+        // SAFETY: the arguments are those of the kernels in offsets/kernels.cuh; the caller vouches
+        // for the rest.
         unsafe { kernels.launch(plan.range, blocks as u32, plan.threads, stream, &arguments) }
     }
 }

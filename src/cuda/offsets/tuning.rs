@@ -1,31 +1,32 @@
-//! The shapes of the kernels of offsets, by the sizes of both types and length.
+//! The shapes of the kernels of offsets, by the sizes of both types and by length.
 
 use crate::cuda::scan::tuning::{Range, TUNING, tuning};
 use crate::cuda::tuning::{LONG, MIB, RANGES};
 
-/// A kernel of offsets for a range of lengths.
+/// The shape of a kernel of offsets for a range of lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OffsetsRange {
-    /// The longest input that it is for, in bytes of the wider of sizes and offsets.
+    /// The longest input of the range, in bytes of the wider of sizes and offsets.
     pub(crate) bytes: usize,
     /// Warps of a block.
     pub(crate) warps: usize,
-    /// Vectors of a lane, or of sizes that are narrower than their offsets rows of a warp.
+    /// Vectors of a lane; for sizes narrower than their offsets, rows of a warp.
     pub(crate) each: usize,
-    /// As for a scan.
+    /// As in a scan's `Range`.
     pub(crate) spread: usize,
     /// Items of a tile.
     pub(crate) tile: usize,
 }
 
-/// The ranges for sizes that are narrower than their offsets: bytes of offsets, warps, rows of 1
-/// KiB of offsets, spread. NVIDIA H200, 2026-11-21.
+/// The ranges for sizes narrower than their offsets: bytes of offsets, warps, rows of 1 KiB of
+/// offsets, spread. NVIDIA H200, 2026-11-21.
 const ROWS: [(usize, usize, usize, usize); RANGES] = [(MIB, 8, 2, 0), (32 * MIB, 8, 8, 0), (LONG, 5, 12, 64)];
 
-/// The ranges for sizes and offsets of so many bytes on an architecture.
+/// The ranges for sizes of `size` bytes and offsets of `offset` bytes on an architecture.
 pub(crate) fn offsets_ranges(size: usize, offset: usize, architecture: u32) -> [OffsetsRange; RANGES] {
     if size >= offset {
-        // Sums take 8 bytes, and so the shapes of elements that are carried in more bytes than they have.
+        // A sum has 8 bytes. So the shapes are those of elements with a carry wider than
+        // themselves.
         let like = if size == 4 { 2 } else { size };
         return tuning(TUNING, architecture, like).map(|Range { bytes, shape, spread }| OffsetsRange {
             bytes,

@@ -6,7 +6,7 @@ use crate::cuda::scan::tuning::TUNING;
 use crate::cuda::scan::unit::shapes_by_architecture;
 use crate::cuda::unit::UnitKey;
 
-/// A kernel of offsets: unsigned integers of so many bytes.
+/// The text's parts: the bytes of a size and of an offset, unsigned integers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OffsetsUnit {
     pub(crate) size: usize,
@@ -22,7 +22,7 @@ impl OffsetsUnit {
     pub(crate) fn source(&self) -> String {
         let &OffsetsUnit { size, offset } = self;
         let shapes = if size < offset {
-            let ranges = offsets_ranges(size, offset, 0); // the same on every architecture
+            let ranges = offsets_ranges(size, offset, 0); // Every architecture has the same ranges.
             let kernel = |(k, range): (usize, &OffsetsRange)| {
                 format!(" KERNEL({k}, {}, {}, {})", range.warps, range.each, range.spread)
             };

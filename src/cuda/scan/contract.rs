@@ -1,11 +1,11 @@
-//! What the host and the kernels of scan share: `scan/contract.cuh`.
+//! The contract of scan: `scan/contract.cuh`.
 
 use crate::cuda::contract::{constants, header};
 
 constants! {
     enum {
-        /// Flags of a scan. The last one is for a textbook's block: an exclusive scan loads the
-        /// item before each.
+        /// Flags of a scan. `SHIFTED` is for a textbook's block: in an exclusive scan a thread
+        /// loads the item before its own.
         EXCLUSIVE: u32 = 1;
         REVERSE: u32 = 2;
         INIT: u32 = 4;

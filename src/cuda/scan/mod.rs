@@ -1,4 +1,5 @@
-//! Scan on the device: the programs and the launches. The kernel, the tiles and the scratch memory are in `plan`.
+//! Scan on the device: the programs and the launches. `plan` chooses the kernel, the tiles and the
+//! scratch memory.
 
 use super::library::{self, Kernels, Program};
 use super::tuning::RANGES;
@@ -55,7 +56,7 @@ impl Textbook {
     /// The program with this join of tiles.
     fn program(self, join: Join) -> ScanProgram {
         let Textbook { network, coarsened } = self;
-        // The C++ of network, form and join, which together name the program.
+        // The C++ text of network, form and join. Together they name the program.
         macro_rules! name {
             ($join:literal) => {
                 name!($join; KoggeStone KoggeStoneDoubleBuffered BrentKung Sklansky WarpShuffles)
@@ -95,7 +96,8 @@ const CHAINED: ScanProgram = program("scan/chained.cuh", &["scan_chained"], Join
 
 const HIERARCHICAL_KERNELS: &[&str] = &["aggregate_elements", "aggregate_carries", "scan_elements", "scan_carries"];
 const HIERARCHICAL: ScanProgram = program("scan/hierarchical.cuh", HIERARCHICAL_KERNELS, Join::Hierarchical);
-/// The hierarchical kernels, in the same order: each up to the join of tiles, and from it on.
+/// The kernels in the order of `HIERARCHICAL_KERNELS`. The first two run a tile's block up to the
+/// join, the last two from the join on.
 const TEXTBOOK_HIERARCHICAL_KERNELS: &[&str] =
     &["begin_elements", "begin_carries", "finish_elements", "finish_carries"];
 const AGGREGATE_ELEMENTS: usize = 0;
@@ -120,9 +122,11 @@ impl ScanProgram {
         Textbook { network, coarsened }.program(join)
     }
 
-    /// Carries that the tiles of a hierarchical scan keep; `level` tiles have an aggregate.
+    /// The number of carries that the tiles of a hierarchical scan keep. `level` tiles have an
+    /// aggregate.
     fn kept(self, level: usize) -> usize {
-        // A textbook tile keeps one a thread, the last none; the library's own rescan items.
+        // A textbook tile keeps one carry a thread, also the last tile, which has no aggregate. The
+        // library's own tiles keep none: they scan their items again.
         self.textbook.map_or(0, |_| (level + 1) * TEXTBOOK_WIDTH)
     }
 
@@ -142,7 +146,7 @@ pub(crate) fn loaded<Op: Operator<T>, T: Element>(program: ScanProgram, device: 
     library::loaded(TypeId::of::<(Op, T)>(), program.name, device)
 }
 
-/// The kernels of `program` for the current context's device, loaded first if need be.
+/// The kernels of `program` for the current context's device. Loads them unless they are loaded.
 pub(crate) fn load<Op: Operator<T>, T: Element>(
     program: ScanProgram,
     device: usize,
@@ -154,7 +158,7 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(
     })
 }
 
-/// The operator and the element as kernels see them.
+/// The unit of the operator and the element, with their types in the kernels.
 pub(crate) const fn unit_of<Op: Operator<T>, T: Element>() -> Unit<'static> {
     Unit {
         element: Type::of::<T>(Op::CUDA_ELEMENT.text()),
@@ -186,10 +190,11 @@ impl<C: Element> ScanArguments<C> {
     /// Launches the scan. Does not wait.
     ///
     /// # Safety
-    /// - `kernels` are of the plan's strategy, for the operator and its element; the plan is for `n`
-    ///   elements and the architecture of the kernels.
-    /// - Input and output are `n` elements of device memory, equal or disjoint, words and scratch are
-    ///   multiples of 16; all are valid, and words and scratch unused, until the stream is past it.
+    /// - `kernels` are of the plan's strategy, for the operator and its element. The plan is for
+    ///   `n` elements and the architecture of the kernels.
+    /// - Input and output are `n` elements of device memory, equal or disjoint. The addresses of
+    ///   words and scratch memory are multiples of 16. All are valid until the stream is past the
+    ///   scan, and nothing else uses words and scratch memory until then.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(&self, plan: &Plan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
         let ScanArguments { input, output, init, exclusive, reverse, words, scratch, .. } = *self;
@@ -200,8 +205,8 @@ impl<C: Element> ScanArguments<C> {
         let init = init.unwrap_or_else(C::zeroed);
         let own = flags(exclusive, reverse) | plan.flags;
         let tiles = plan.tiles as u32;
-        // SAFETY (of all launches): the arguments are those of the plan's template, one list for the
-        // hierarchical scans and one for all others; the caller vouches for the rest.
+        // SAFETY (of all launches): the arguments are those of the plan's template. Hierarchical
+        // scans have one list of arguments, all others another. The caller vouches for the rest.
         let launch = |kernel: usize, blocks: usize, arguments: &[*const c_void]| unsafe {
             let of_carries =
                 plan.program.join == Join::Hierarchical && matches!(kernel, AGGREGATE_CARRIES | SCAN_CARRIES);
@@ -214,21 +219,23 @@ impl<C: Element> ScanArguments<C> {
             return launch(plan.kernel, plan.tiles + usize::from(server), &arguments);
         }
 
-        // ---- hierarchical: up, aggregates of aggregates
+        // ---- hierarchical, upwards: aggregates of aggregates
         let launch = |kernel: usize, blocks: usize, arguments: &[*const c_void]| {
-            let kept = usize::from(plan.program.textbook.is_none()); // no carries of the library's own tiles
+            // The library's own tiles keep no carries, so their kernels lack the last argument.
+            let kept = usize::from(plan.program.textbook.is_none());
             launch(kernel, blocks, &arguments[..arguments.len() - kept])
         };
         let carries = plan.tile_of_carries;
         let levels = levels(plan.tiles, carries);
-        // For each level: the aggregates, and the carries that its tiles keep.
+        // Each level has the aggregates, and the carries that its tiles keep.
         let mut arrays: Vec<[CUdeviceptr; 2]> = Vec::new();
         let mut next = scratch;
         for (level, &length) in levels.iter().enumerate() {
             let kept = next + level_bytes(length, size_of::<C>()) as u64;
             arrays.push([next, kept]);
             next = kept + level_bytes(plan.program.kept(length), size_of::<C>()) as u64;
-            // No tile comes after the last one: it has no aggregate, but keeps carries.
+            // No tile follows the last one, so it has no aggregate. A textbook's block keeps
+            // carries of it.
             let tiles = if plan.program.textbook.is_some() { length + 1 } else { length };
             let [aggregates, kept] = &arrays[level];
             if level == 0 {
@@ -239,7 +246,8 @@ impl<C: Element> ScanArguments<C> {
                 launch(AGGREGATE_CARRIES, tiles, &[p(array), p(&below), p(&forward), p(aggregates), p(kept)])?;
             }
         }
-        // ---- down: every array becomes its inclusive scan, from the prefixes of the level above
+        // ---- downwards: every array becomes its inclusive scan, from the prefixes of the level
+        // above
         let forward = flags(false, false);
         for level in (0..levels.len()).rev() {
             let (array, length) = (arrays[level][0], levels[level] as u64);
@@ -263,7 +271,8 @@ mod tests {
     use crate::cuda::unit::UnitKey;
     use std::collections::BTreeMap;
 
-    /// Every template's unit for the catalog, with the first operator and element of that text.
+    /// The units of every template for the catalog, with the first operator and element of each
+    /// text.
     fn all() -> Vec<(String, UnitKey, String)> {
         let mut all = BTreeMap::new();
         macro_rules! collect {
@@ -304,7 +313,7 @@ mod tests {
         ]
     }
 
-    /// Also across the ends of the ranges, where larger tiles need fewer words.
+    /// The bounds hold across the ends of the ranges too, where larger tiles need fewer words.
     #[test]
     fn memory_for_more_is_enough_for_fewer() {
         use crate::Sum;
@@ -329,7 +338,7 @@ mod tests {
         }
     }
 
-    /// The units of build.rs have the texts that the library looks up, else no image is found.
+    /// build.rs and the library write the same texts; otherwise the library would find no image.
     #[test]
     fn the_catalog_is_built_in() {
         let missing: Vec<String> = all()
@@ -340,7 +349,8 @@ mod tests {
         assert_eq!(missing, [""; 0]);
     }
 
-    /// For each architecture, since only the assembler finds some errors, and PTX skips it.
+    /// The test compiles for each architecture, since only the assembler finds some errors, and PTX
+    /// skips it.
     #[test]
     fn every_kernel_compiles() {
         // The build, or another test, compiles the embedded units.
@@ -358,7 +368,8 @@ mod tests {
         }
     }
 
-    /// A few units each: the others are the same text around other operators and elements.
+    /// The test compiles a few units of each program. The others are the same text around other
+    /// operators and elements.
     #[test]
     fn every_textbook_combination_compiles() {
         use crate::{Last, Max, Sum};

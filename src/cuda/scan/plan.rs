@@ -13,13 +13,13 @@ use crate::{Block, Element, Error, Operator, Strategy};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(super) program: ScanProgram,
-    /// The kernel; for the hierarchical scan the last of its kernels.
+    /// The index of the kernel; for a hierarchical scan that of its last kernel.
     pub(super) kernel: usize,
     pub(super) threads: u32,
     pub(super) tiles: usize,
     /// `SHIFTED` or 0.
     pub(super) flags: u32,
-    /// Carries a tile, in the scan of aggregates.
+    /// Carries of a tile in the scan of aggregates.
     pub(super) tile_of_carries: usize,
     pub(super) threads_of_carries: u32,
     /// Bytes of status words: zero before the launch, and zero again after it.
@@ -151,9 +151,10 @@ impl Plan {
     }
 }
 
-/// The lengths of the arrays of aggregates in a hierarchical scan: of `tiles` tiles, of the tiles
-/// of these aggregates, and so on until one block can scan the rest. Each array leaves out the last
-/// tile's aggregate, since no tile follows it.
+/// The lengths of the arrays of aggregates in a hierarchical scan. The first array has the
+/// aggregates of `tiles` tiles, the second the aggregates of the first array's tiles, and so on
+/// until one block can scan the rest. No array has the last tile's aggregate, since no tile follows
+/// it.
 pub(super) fn levels(tiles: usize, tile_of_carries: usize) -> Vec<usize> {
     let mut levels = Vec::new();
     let mut above = tiles;
@@ -164,7 +165,7 @@ pub(super) fn levels(tiles: usize, tile_of_carries: usize) -> Vec<usize> {
     levels
 }
 
-/// Bytes of such an array, rounded up so that the next one is aligned.
+/// Bytes of an array of aggregates, rounded up so that the next array is aligned.
 pub(super) fn level_bytes(length: usize, carry: usize) -> usize {
     (length * carry).next_multiple_of(16)
 }

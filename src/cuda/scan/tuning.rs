@@ -7,8 +7,8 @@ use crate::cuda::tuning::{BLOCK_BYTES, LONG, MIB, RANGES};
 pub(crate) struct Shape {
     /// Warps of a block.
     pub(crate) warps: usize,
-    /// Vectors of 16 bytes that a lane owns; odd. For elements of one byte at most 15: more of them
-    /// could overflow the 16 bits in which they are summed.
+    /// Vectors of 16 bytes that a lane owns, an odd number. For elements of one byte it is at most
+    /// 15: sums of more could overflow their 16 bits.
     pub(crate) vectors: usize,
 }
 
@@ -23,8 +23,8 @@ impl Shape {
     }
 
     /// The shape for elements of `size` bytes, which need not divide a vector. A group is the
-    /// fewest vectors that hold whole elements; a lane owns an odd number of groups, about as many
-    /// vectors. A block has fewer warps if they would not fit shared memory.
+    /// fewest vectors that hold whole elements. A lane owns an odd number of groups, of about
+    /// `vectors` vectors. If the warps do not fit shared memory, a block has fewer.
     pub(crate) fn fitted(self, size: usize) -> Shape {
         if 16 % size == 0 {
             return self;
@@ -45,7 +45,8 @@ pub(crate) struct Range {
     /// The longest input of the range, in bytes.
     pub(crate) bytes: usize,
     pub(crate) shape: Shape,
-    /// Bytes between two tiles' prefixes: this spreads the polls of a grid over the L2 cache.
+    /// Bytes between two tiles' prefixes. The distance spreads the polls of a grid over the L2
+    /// cache.
     pub(crate) spread: usize,
 }
 
@@ -63,7 +64,7 @@ const fn range(bytes: usize, warps: usize, vectors: usize, spread: usize) -> Ran
     Range { bytes, shape: Shape { warps, vectors }, spread }
 }
 
-/// By architecture, newest first, then by element size.
+/// The ranges by architecture, newest first, then by element size.
 ///
 /// Each line is a range: the most bytes of input, warps of a block, vectors of a lane, bytes
 /// between two prefixes. `cargo bench --bench versus -- --shapes` prints the best lines of a
@@ -94,7 +95,7 @@ pub(crate) const TUNING: &[Tuning] = &[
     ] },
 ];
 
-/// Tiles of a look-back group; the last one publishes a prefix.
+/// Tiles of a look-back group. The last tile publishes a prefix.
 pub(crate) const LOOK_BACK_GROUP: usize = 128;
 
 /// Threads of a textbook's block, a power of two.
@@ -103,8 +104,8 @@ pub(crate) const TEXTBOOK_WIDTH: usize = 512;
 /// Bytes between two tiles' prefixes with a textbook's blocks.
 pub(crate) const TEXTBOOK_SPREAD: usize = 64;
 
-/// Items of `size` bytes in a run of a textbook's thread: about 36 bytes, and an odd number of
-/// words or of items, so that the runs of a warp begin in different banks.
+/// Items of `size` bytes in a run of a textbook's thread. A run has about 36 bytes, and an odd
+/// number of words or of items, so that the runs of a warp begin in different banks.
 pub(crate) const fn textbook_run(size: usize) -> usize {
     match size {
         0 => 1,
@@ -114,8 +115,8 @@ pub(crate) const fn textbook_run(size: usize) -> usize {
     }
 }
 
-/// The ranges for an element of `size` bytes: of the newest architecture that is not newer, and
-/// there of the smallest element that is not smaller, or of the largest.
+/// The ranges for an element of `size` bytes: those of the newest architecture that is not newer
+/// than `architecture`, and there of the smallest element that is not smaller, else of the largest.
 pub(crate) fn tuning(table: &[Tuning], architecture: u32, size: usize) -> &[Range; RANGES] {
     let newest = table.iter().map(|line| line.architecture).filter(|&a| a <= architecture).max();
     let newest = newest.or(table.iter().map(|line| line.architecture).min()).expect("the table has lines");
@@ -124,7 +125,7 @@ pub(crate) fn tuning(table: &[Tuning], architecture: u32, size: usize) -> &[Rang
     &lines.find(|line| size <= line.element).unwrap_or(last).ranges
 }
 
-/// The ranges with shapes that fit the element.
+/// The ranges, with shapes that fit the element.
 pub(crate) fn fitted(table: &[Tuning], architecture: u32, size: usize) -> [Range; RANGES] {
     tuning(table, architecture, size).map(|range| Range { shape: range.shape.fitted(size), ..range })
 }

@@ -53,10 +53,10 @@ impl Unit<'_> {
         self.tuned(&block, program, TUNING)
     }
 
-    /// `block` is the program's further text.
+    /// The text with the further text `block` of the program.
     fn tuned(&self, block: &str, program: &str, table: &[Tuning]) -> String {
         let Unit { element, carry, lift, alone, combine, lower, pairs } = self;
-        // An unnamed struct for both would be two types if written twice.
+        // An unnamed struct that is written twice would be two types.
         let carry = Type { cuda: if carry.cuda == element.cuda { "Element" } else { carry.cuda }, ..*carry };
         let shapes = by_architecture(architectures(table), |architecture| {
             let Shape { warps, vectors } = carry_shape(table, architecture, element.size, carry.size);
@@ -98,7 +98,7 @@ pub(crate) fn shapes_by_architecture(table: &[Tuning], size: usize) -> String {
     by_architecture(architectures(table), |architecture| shapes(&fitted(table, architecture, size)))
 }
 
-/// The shapes of the kernels: of each range, and of the first and the last by name.
+/// The shapes of the kernels: of each range, and by name of the first and the last range.
 fn shapes(ranges: &[Range; RANGES]) -> String {
     let mut text = String::from("#define RANGES(KERNEL)");
     for (k, Range { shape, spread, .. }) in ranges.iter().enumerate() {
@@ -114,7 +114,8 @@ fn shapes(ranges: &[Range; RANGES]) -> String {
 mod tests {
     use super::*;
 
-    /// Each architecture of the table gets its own ranges, the newest that is not newer first.
+    /// Each architecture of the table gets its own ranges. The text tests the newest architecture
+    /// first.
     #[test]
     fn the_text_has_the_ranges_of_every_architecture() {
         let line = |architecture, warps| {

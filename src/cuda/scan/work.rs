@@ -16,10 +16,11 @@ impl Textbook {
         let mut barriers = network.barriers(width) + if kernels == 1 { 1 } else { usize::from(coarsened) };
         if coarsened {
             barriers += 3;
-            // Each run twice: for its total, and from its prefix on all but the last item.
+            // Each run is combined twice: for its total, and from its prefix on except for the last
+            // item.
             applications += 2 * width * (run - 1) - usize::from(!prefix);
         } else if exclusive && shifted {
-            // The first thread takes the prefix as it is; one more item goes into the aggregate.
+            // The first thread takes the prefix as it is. The aggregate gets one more item.
             network.each(width, |_, left, _| applications -= usize::from(left == 0));
             applications -= usize::from(prefix);
             applications += 1;
@@ -51,7 +52,7 @@ fn look_back(tiles: usize, init: bool) -> u64 {
         let first = group * LOOK_BACK_GROUP;
         (first..tiles.min(first + LOOK_BACK_GROUP)).map(|tile| look_back_of(tile, tiles, init)).sum::<u64>()
     };
-    // All groups but the first and the last have as many.
+    // All groups but the first and the last make the same number of applications.
     match tiles.div_ceil(LOOK_BACK_GROUP) {
         0 | 1 => group(0),
         groups => group(0) + (groups as u64 - 2) * group(1) + group(groups - 1),
@@ -79,7 +80,8 @@ impl Plan {
             work.read += (length * size) as u64;
             work.written += (length * size) as u64;
             if kernels == 2 {
-                // Prefixes, and the threads' carries; runs are scanned again.
+                // Kernels pass prefixes and the threads' carries. The second kernel reads the runs
+                // again.
                 let between = ((tiles - 1 + self.program.kept(tiles - 1)) * carry) as u64;
                 work.read += between + if textbook.coarsened { (length * size) as u64 } else { 0 };
                 work.written += between;
@@ -101,7 +103,7 @@ impl Plan {
             }
         };
         work.applications += of_joining;
-        work.barriers += tiles as u64; // for the tickets
+        work.barriers += tiles as u64; // one a tile, for its ticket
         Some(work)
     }
 }
@@ -122,7 +124,8 @@ mod tests {
         }
     }
 
-    /// The device counts the same (`tests/scan/counts.rs`); these are the formulas' values.
+    /// The device counts the same numbers (`tests/scan/counts.rs`). This test checks the formulas'
+    /// values.
     #[test]
     fn work_and_traffic() {
         use crate::{Sum, scan};
@@ -139,15 +142,15 @@ mod tests {
                 for single in [chained, look_back] {
                     assert_eq!((single.launches, single.read, single.written), (1, 4 * N as u64, 4 * N as u64));
                 }
-                // With two kernels, a carry for each thread is written and read between them, and
-                // runs are read again.
+                // With two kernels a carry for each thread is written and read between them, and
+                // the second kernel reads the runs again.
                 let items = tiles * tile as u64;
                 let once = if tile == TEXTBOOK_WIDTH { 2 * N as u64 } else { 3 * N as u64 };
                 let least = 4 * (once + 2 * tiles * TEXTBOOK_WIDTH as u64);
                 let moved = hierarchical.read + hierarchical.written;
                 assert!(moved >= least && moved < least + 40 * tiles, "{block:?}: {moved} for {least}");
-                // Two applications an item, and those of a block's network and its share of the
-                // join.
+                // Each item takes two applications. A block adds those of its network and its share
+                // of the join.
                 let a_block = match network {
                     Network::BrentKung => 0,
                     _ if tile == TEXTBOOK_WIDTH => continue,

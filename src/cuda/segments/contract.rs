@@ -1,17 +1,17 @@
-//! What the host and the kernels of pack and expand share: `segments/contract.cuh`.
+//! The contract of pack and expand: `segments/contract.cuh`.
 
 use crate::cuda::contract::{Address, header, shared};
 
 shared! {
-    /// Where segments end in the output. There is one offset more than segments; the first one is
-    /// where the output begins.
+    /// The ends of the segments in the output. There is one offset more than segments; the first
+    /// one is the begin of the output.
     class Offset struct Ends {
         offsets: Address = "const Offset *offsets";
-        /// Segments.
+        /// The number of segments.
         n: u64 = "u64 n";
-        /// Items that fit the output.
+        /// The capacity of the output, in items.
         capacity: u64 = "u64 capacity";
-        /// Outputs of an item: its bytes in pack, 1 in expand.
+        /// Units of output for an item: its bytes in pack, 1 in expand.
         unit: u32 = "u32 unit";
     }
 }

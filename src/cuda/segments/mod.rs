@@ -1,4 +1,4 @@
-//! Packing segments on the device, and the way back: which kernel, the launch.
+//! Pack and expand on the device: the kernels and the launches.
 
 use super::library::{self, Kernels, Program};
 use crate::{Error, Index};
@@ -13,7 +13,8 @@ use contract::Ends;
 use tuning::{EXPAND, PACK, SegmentTile};
 use unit::{SEGMENTS_KEY, segments_source};
 
-/// By the bytes of an offset, 4 or 8, and of an index, or whether items are whole words.
+/// The kernels by the bytes of an offset, 4 or 8; then in pack by whether items are whole words, in
+/// expand by the bytes of an index.
 const KERNELS: [&str; 8] = [
     "pack_u32_bytes",
     "pack_u32_words",
@@ -26,7 +27,7 @@ const KERNELS: [&str; 8] = [
 ];
 const NAME: &str = "segments";
 
-/// By which the kernels are found among all.
+/// The type that identifies these kernels in the table of loaded kernels.
 enum Segments {}
 
 /// The kernels, if they are loaded.
@@ -34,7 +35,7 @@ pub(crate) fn loaded(device: usize) -> Option<&'static Kernels> {
     library::loaded(TypeId::of::<Segments>(), NAME, device)
 }
 
-/// The kernels for the device, whose context is current; loaded now if they are not.
+/// The kernels for the device, whose context is current. Loads them unless they are loaded.
 pub(crate) fn load(device: usize) -> Result<&'static Kernels, Error> {
     library::load(TypeId::of::<Segments>(), NAME, device, &KERNELS, &|| Program {
         name: NAME.to_owned(),
@@ -47,10 +48,10 @@ fn is_wide<I: Index>() -> usize {
     usize::from(size_of::<I>() == 8)
 }
 
-/// Blocks for so many segments and bytes, or outputs.
+/// The number of blocks for `n` segments and `outputs` bytes or indices of output.
 ///
 /// # Errors
-/// [`Error::TooLong`] for more than a grid has.
+/// [`Error::TooLong`] for more blocks than a grid has.
 fn blocks(primitive: &'static str, n: usize, outputs: usize, tile: SegmentTile) -> Result<u32, Error> {
     let line = outputs as u128 + n as u128 * tile.cost as u128;
     let most = i32::MAX as u128 * tile.tile as u128;
@@ -60,26 +61,26 @@ fn blocks(primitive: &'static str, n: usize, outputs: usize, tile: SegmentTile) 
     Ok(line.div_ceil(tile.tile as u128) as u32)
 }
 
-/// Blocks that pack so many segments into so many bytes.
+/// The number of blocks that pack `n` segments into `bytes` bytes.
 ///
 /// # Errors
-/// [`Error::TooLong`] for more than a grid has.
+/// [`Error::TooLong`] for more blocks than a grid has.
 pub(crate) fn pack_blocks(primitive: &'static str, n: usize, bytes: usize) -> Result<u32, Error> {
     blocks(primitive, n, bytes, PACK)
 }
 
-/// The arguments of a launch that packs segments.
+/// The arguments of a pack.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PackArguments {
-    /// Bytes of an item, and what it is aligned to.
+    /// Bytes of an item, and its alignment.
     pub(crate) size: usize,
     pub(crate) align: usize,
-    /// The items, and how many they are.
+    /// The items, and their number.
     pub(crate) items: CUdeviceptr,
     pub(crate) len: usize,
-    /// Where each of `n` segments begins in them.
+    /// The index in `items` at which each of `n` segments begins.
     pub(crate) begins: CUdeviceptr,
-    /// Where each begins in the output, and where the last one ends.
+    /// The index in the output at which each segment begins, and the end of the last one.
     pub(crate) offsets: CUdeviceptr,
     pub(crate) n: usize,
     /// The output, and its capacity in items.
@@ -88,15 +89,16 @@ pub(crate) struct PackArguments {
 }
 
 impl PackArguments {
-    /// Launches it, for offsets of type `O`. Does not wait.
+    /// Launches the pack, for offsets of type `O`. Does not wait.
     ///
     /// # Errors
     /// [`Error::TooLong`], [`Error::Driver`].
     ///
     /// # Safety
     /// - `kernels` are those of `load`.
-    /// - Everything lies in the memory of the device as said, valid until the stream is past the call, and the output apart from
-    ///   the rest, which nothing else uses meanwhile.
+    /// - All arrays lie in the device's memory, as long as the arguments say, and are valid until
+    ///   the stream is past the call. The output is disjoint from the others, and nothing else uses
+    ///   it meanwhile.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch<O: Index>(
         &self,
@@ -116,26 +118,27 @@ impl PackArguments {
         ];
         let blocks = pack_blocks(primitive, n, capacity * size)?;
         let kernel = 2 * is_wide::<O>() + usize::from(align >= 4);
-        // SAFETY: the arguments are those of the kernels in segments/kernels.cuh; the rest is the caller's.
+        // SAFETY: the arguments are those of the kernels in segments/kernels.cuh; the caller
+        // vouches for the rest.
         unsafe { kernels.launch(kernel, blocks, 32 * PACK.warps as u32, stream, &arguments) }
     }
 }
 
-/// The arguments of a launch that maps outputs back to their segments.
+/// The arguments of an expand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExpandArguments {
-    /// Where each of `n` segments begins in the output, and where the last one ends.
+    /// The index in the output at which each of `n` segments begins, and the end of the last one.
     pub(crate) offsets: CUdeviceptr,
     pub(crate) n: usize,
-    /// The segment of each output, and which of it; this may be null.
+    /// The segment of each item, and the item's position in it; `positions` may be null.
     pub(crate) segments: CUdeviceptr,
     pub(crate) positions: CUdeviceptr,
-    /// The capacity of both, in outputs.
+    /// The capacity of both outputs, in items.
     pub(crate) capacity: usize,
 }
 
 impl ExpandArguments {
-    /// Launches it, for offsets of type `O` and indices of type `I`. Does not wait.
+    /// Launches the expand, for offsets of type `O` and indices of type `I`. Does not wait.
     ///
     /// # Errors
     /// [`Error::TooLong`], [`Error::Driver`].
@@ -154,7 +157,8 @@ impl ExpandArguments {
             [(&raw const ends).cast(), (&raw const segments).cast(), (&raw const positions).cast()];
         let blocks = blocks(primitive, n, capacity, EXPAND)?;
         let kernel = 4 + 2 * is_wide::<O>() + is_wide::<I>();
-        // SAFETY: the arguments are those of the kernels in segments/kernels.cuh; the rest is the caller's.
+        // SAFETY: the arguments are those of the kernels in segments/kernels.cuh; the caller
+        // vouches for the rest.
         unsafe { kernels.launch(kernel, blocks, 32 * EXPAND.warps as u32, stream, &arguments) }
     }
 }

@@ -1,16 +1,16 @@
 //! The shapes of the kernels of pack and expand.
 
-/// The shape of a kernel that takes segments.
+/// The shape of a kernel of pack or expand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SegmentTile {
     /// Warps of a block.
     pub(crate) warps: usize,
-    /// Places of the line of work (`segments/segments.cuh`) that a block takes.
+    /// Units of work of a tile (`segments/segments.cuh`).
     pub(crate) tile: usize,
-    /// How many of them a segment takes besides its outputs.
+    /// Units of work of a segment, besides one for each unit of output.
     pub(crate) cost: usize,
 }
 
-/// Packing segments, in bytes, and the way back, in outputs.
+/// The shapes of pack, whose output is counted in bytes, and of expand.
 pub(crate) const PACK: SegmentTile = SegmentTile { warps: 4, tile: 16384, cost: 32 };
 pub(crate) const EXPAND: SegmentTile = SegmentTile { warps: 4, tile: 8192, cost: 8 };

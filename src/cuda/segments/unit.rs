@@ -5,7 +5,7 @@ use crate::cuda::unit::UnitKey;
 
 pub(crate) const SEGMENTS_KEY: UnitKey = UnitKey::new("segments");
 
-/// The text of the unit that packs segments and finds the way back.
+/// The text of the unit of pack and expand.
 pub(crate) fn segments_source() -> String {
     let tile = |name: &str, SegmentTile { warps, tile, cost }: SegmentTile| {
         format!("template <class Offset> using {name} = SegmentTile<Offset, {warps}, {tile}, {cost}>;\n")

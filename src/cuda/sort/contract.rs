@@ -1,4 +1,4 @@
-//! What the host and the kernels of sort share: `sort/contract.cuh`.
+//! The contract of sort: `sort/contract.cuh`.
 
 use crate::cuda::contract::{Address, constants, header, shared};
 
@@ -6,7 +6,7 @@ constants! {
     enum {
         /// Threads of `sort_count`.
         COUNT_THREADS: u32 = 512;
-        /// Threads of `sort_fill`, and keys that each of them writes.
+        /// Threads of `sort_fill`, and the keys that each thread writes.
         FILL_THREADS: u32 = 256;
         FILL_ITEMS: u32 = 16;
         /// Threads of `bucket_sample` and `bucket_map`.
@@ -18,21 +18,22 @@ constants! {
 
 constants! {
     u32 {
-        /// Bits of a digit, and its values.
+        /// Bits of a digit, and the number of its values.
         DIGIT_BITS: u32 = 8;
         BINS: usize = 1 << DIGIT_BITS;
-        /// Digits of few values: one more than the values, since each value has one, and each
-        /// interval between two values.
+        /// One more than the most few values: each value has a digit, and so has each interval
+        /// between two values.
         VALUES: usize = BINS / 2;
-        /// Blocks of `bucket_map`, at most.
+        /// The most blocks of `bucket_map`.
         MAP_BLOCKS: usize = 32;
-        /// Counters of each bucket, each for some of the lanes, if there are at most BINS buckets.
+        /// Counters of each bucket, if there are at most BINS buckets. Each counter is for some of
+        /// the lanes.
         FEW_COPIES: usize = 8;
         /// Words between two of `BucketCall::top_cursors`.
         TOP_APART: usize = 32;
-        /// Keys that every block of `slot_first` samples, a thread each.
+        /// Keys that every block of `slot_first` probes, one for each thread.
         LOOKED_AT: usize = 512;
-        /// Keys that a block samples for a map of intervals, and the most blocks that do.
+        /// Keys that a block samples for a map of intervals, and the most blocks that sample.
         CELL_SAMPLE: usize = 1024;
         MOST_CELL_PARTS: usize = 64;
     }
@@ -51,7 +52,8 @@ shared! {
         plan: Address = "void *plan";
         /// Look-back words: one for each digit of each tile of a launch, zero before the sort.
         words: [Address; 2] = "u32 *words[2]";
-        /// Bits of a key that are flipped so that unsigned integers have the order of the sort.
+        /// The bits of a key that the kernels flip, so that unsigned integers have the order of the
+        /// sort.
         flip: u64 = "u64 flip";
         /// The compared bits of the ordered key: `begin..end`.
         begin: u32 = "u32 begin";
@@ -62,30 +64,30 @@ shared! {
         in_place: u32 = "u32 in_place";
         /// Whether counted or fixed-capacity buckets come before the passes.
         by_buckets: u32 = "u32 by_buckets";
-        /// Whether only the payload is written, not the sorted keys.
+        /// Whether the sort writes only the payload, not the sorted keys.
         no_keys: u32 = "u32 no_keys";
         /// Parts of the keys; a block counts one part at a time.
         parts: u32 = "u32 parts";
-        /// Launches of a pass, and tiles of each of them.
+        /// Launches of a pass, and tiles of each launch.
         launches: u32 = "u32 launches";
         tiles: u32 = "u32 tiles";
-        /// Whether few values take one step in place of all passes.
+        /// Whether few values take one step instead of all passes.
         looks_for_few: u32 = "u32 looks_for_few";
     }
 }
 
 shared! {
-    /// The plan that the kernels make. A pass whose digit is the same for all keys is skipped.
+    /// The plan that the kernels make. Kernels skip a pass whose digit is the same for all keys.
     template PASSES struct SortPlanFields {
         /// First the histogram of each digit, then its exclusive scan.
         starts: [[u64; BINS]; PASSES] = "u64 starts[PASSES][BINS]";
         /// The first index of each digit in the next launch, alternating between launches.
         carried: [[u64; BINS]; 2] = "u64 carried[2][BINS]";
-        /// Keys of each of few values, and of each interval between two of them.
+        /// The number of keys of each of few values, and of each interval between two of them.
         of_values: [u32; BINS] = "u32 of_values[BINS]";
         /// The passes that run, in order.
         which: [u32; PASSES] = "u32 which[PASSES]";
-        /// How many passes run.
+        /// The number of passes that run.
         running: u32 = "u32 running";
         /// Parts whose digits are counted.
         counted: u32 = "u32 counted";
@@ -93,32 +95,32 @@ shared! {
         planned: u32 = "u32 planned";
         /// Whether a bucket overflows, so that passes sort all keys.
         too_large: u32 = "u32 too_large";
-        /// The range of the output that buckets leave to passes: its first index, complemented, and
-        /// its end; zero if there is none.
+        /// The range of the output that the buckets leave to passes: its first index, complemented,
+        /// and its end; zero without such a range.
         left_turned: u32 = "u32 left_turned";
         left_end: u32 = "u32 left_end";
-        /// Whether the keys may be few values: no digit has more.
+        /// Whether the keys may be few values: fewer than VALUES digits occur in each pass.
         may_be_few: u32 = "u32 may_be_few";
-        /// Whether other values occur than those found.
+        /// Whether the keys have other values than the few that were found.
         others: u32 = "u32 others";
         /// Parts whose values are counted.
         valued: u32 = "u32 valued";
-        /// `SlotRoute`.
+        /// A value of `SlotRoute`.
         slots_by: u32 = "u32 slots_by";
         /// The ticket of the tiles of `slot_first`.
         slot_ticket: u32 = "u32 slot_ticket";
-        /// The ticket of all work of a launch.
+        /// The ticket for all work of a launch that runs all passes.
         ticket: u32 = "u32 ticket";
-        /// Finished tiles of each pass, if one launch does all passes.
+        /// Finished tiles of each pass, if one launch runs all passes.
         finished: [u32; PASSES] = "u32 finished[PASSES]";
-        /// A ticket for each launch if each pass has its own launches, as many as there are; else
-        /// the first one is that of `sort_few`.
+        /// If each pass has its own launches, a ticket for each launch, as many as there are.
+        /// Otherwise the first one is the ticket of `sort_few`.
         tickets: [u32; 1] = "u32 tickets[1]";
     }
 }
 
 shared! {
-    /// The begin of a first digit: its first tile in the second step, and its first key.
+    /// The begin of a first digit: its first tile in the second scatter step, and its first key.
     struct Begin {
         tile: u32 = "u32 tile";
         key: u32 = "u32 key";
@@ -130,9 +132,9 @@ shared! {
     struct BucketCall {
         /// `BucketMap`, zero before the sort.
         map: Address = "void *map";
-        /// Keys of each bucket, zero before the sort.
+        /// The number of keys of each bucket, zero before the sort.
         counts: Address = "u32 *counts";
-        /// Keys of each first digit, zero before the sort.
+        /// The number of keys of each first digit, zero before the sort.
         tops: Address = "u32 *tops";
         /// The first index of each bucket, and the end of the last one; zero before the sort.
         starts: Address = "u32 *starts";
@@ -140,18 +142,18 @@ shared! {
         cursors: Address = "u32 *cursors";
         /// The index of the next key of each first digit, TOP_APART words apart.
         top_cursors: Address = "u32 *top_cursors";
-        /// One for each first digit, and one for the end.
+        /// A `Begin` for each first digit, and one for the end.
         begins: Address = "Begin *begins";
         /// The sampled keys, and their number.
         sample: Address = "void *sample";
         sampled: u32 = "u32 sampled";
-        /// Bits of a bucket's number after the first digit: normally, and for a map of intervals
-        /// that needs more.
+        /// Bits of a bucket's number after the first digit: the normal number, and the one for a
+        /// map of intervals that needs more.
         lower_bits: u32 = "u32 lower_bits";
         most_lower_bits: u32 = "u32 most_lower_bits";
         /// The capacity of a block's bucket.
         room: u32 = "u32 room";
-        /// Blocks that run at once, approximately.
+        /// The approximate number of blocks that run at once.
         at_once: u32 = "u32 at_once";
     }
 }
@@ -159,36 +161,36 @@ shared! {
 shared! {
     /// The arguments of the scatter step to fixed-capacity buckets.
     struct SlotCall {
-        /// Keys of each digit, zero before the sort.
+        /// The number of keys of each digit, zero before the sort.
         counts: Address = "u32 *counts";
-        /// `room` items for each bucket, then a tile's for keys without a bucket; for values then
-        /// `equal_room`.
+        /// `room` items for each bucket, then a tile's room for keys without a bucket. The array of
+        /// values ends with `equal_room` more.
         keys: Address = "void *keys";
         values: Address = "void *values";
         /// `EqualKeys`.
         equal: Address = "void *equal";
         /// `SlotMap`, zero before the sort.
         map: Address = "void *map";
-        /// Bits of a bucket's number: by bits or by range each number has a bucket.
+        /// Bits of a bucket's number. In a map by bits or by range each number has a bucket.
         bits: u32 = "u32 bits";
         room: u32 = "u32 room";
-        /// Of the LOOKED_AT probed keys, the most that one bucket may have, and the most that all
-        /// buckets together may have beyond that.
+        /// The limits of the probe: the most of the LOOKED_AT probed keys that one bucket may have,
+        /// and the most that all buckets together may have beyond that.
         most: u32 = "u32 most";
         beyond: u32 = "u32 beyond";
-        /// Intervals between splitters, a bucket each: a power of two, or none.
+        /// Intervals between splitters, each with a bucket: a power of two, or none.
         intervals: u32 = "u32 intervals";
-        /// Keys of the splitters' sample, and the most of them in one interval.
+        /// Keys of the splitters' sample, and the most of them that an interval may have.
         sampled: u32 = "u32 sampled";
         most_between: u32 = "u32 most_between";
         /// Room for the payload of all keys of `equal`.
         equal_room: u32 = "u32 equal_room";
-        /// Whether splitters fit only few values, each of them frequent.
+        /// Whether splitters fit only few values, all of them frequent.
         only_few: u32 = "u32 only_few";
-        /// The most values that may occur once among the probed keys, if values are few.
+        /// The most values that may occur once among the probed keys of few values.
         most_once: u32 = "u32 most_once";
         /// Blocks that sample CELL_SAMPLE keys each for a map of intervals, which has BINS buckets;
-        /// or none.
+        /// 0 for no such map.
         cell_parts: u32 = "u32 cell_parts";
     }
 }

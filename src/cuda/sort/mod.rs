@@ -24,7 +24,7 @@ pub(crate) use unit::KeyKind;
 use unit::SortUnit;
 
 const NAME: &str = "sort";
-/// No plan of at most this many keys overflows; no device holds as many.
+/// The most keys of a sort. No plan for them overflows, and no device holds as many.
 pub(crate) const MOST_KEYS: usize = 1 << 40;
 
 /// The kernels of `sort/kernels.cuh`. The kernels of a unit are consecutive.
@@ -63,7 +63,7 @@ kernels! {
 }
 
 impl Kernel {
-    /// The most shared memory of its blocks, in bytes.
+    /// The most shared memory of the kernel's blocks, in bytes.
     fn shared(self, shape: &SortShape) -> usize {
         match self {
             Count | Sample | Map | BucketPlan | Fill => 0,
@@ -80,7 +80,7 @@ impl Kernel {
     }
 }
 
-/// For keys of 4 bytes and more; the last one is for keys-only.
+/// The kernels for keys of 4 bytes and more. Only keys-only sorts have the last one.
 const OF_WIDE: [Kernel; 17] = [
     Count,
     Pass,
@@ -112,7 +112,7 @@ fn kernels_of(key: usize, is_alone: bool) -> &'static [Kernel] {
     }
 }
 
-/// The keys for which a block of `sort_count`, and one of `bucket_count`, is worth its start.
+/// The fewest keys for which another block of `sort_count` or `bucket_count` is worth its start.
 const COUNT_KEYS: usize = 4096;
 const BUCKET_COUNT_KEYS: usize = 1 << 15;
 /// Keys of a block of `sort_fill`.
@@ -130,7 +130,7 @@ pub(crate) struct SortProgram {
 }
 
 impl SortProgram {
-    /// For keys `K`, and a payload of type `V` if it has any bytes.
+    /// The program for keys `K`, and for a payload of type `V` if it has any bytes.
     pub(crate) fn new<K: SortKey, V: 'static>() -> SortProgram {
         SortProgram {
             unit: unit_of::<K, V>(),
@@ -154,7 +154,7 @@ impl SortProgram {
         library::loaded(self.types, NAME, device)
     }
 
-    /// The kernels for the current context's device, loaded first if need be.
+    /// The kernels for the current context's device. Loads them unless they are loaded.
     pub(crate) fn load(&self, device: usize) -> Result<&'static Kernels, Error> {
         let kernels = kernels_of(self.unit.key, self.unit.payload.is_none());
         let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
@@ -181,11 +181,11 @@ const fn unit_of<K: SortKey, V>() -> SortUnit {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SortArguments {
     pub(crate) descending: bool,
-    /// The keys; the output's if in place.
+    /// The keys; in place, those of the output.
     pub(crate) keys_in: CUdeviceptr,
-    /// The output of sorted keys, if any, and the second array of keys, if any.
+    /// The output of sorted keys, and the second array of keys; `None` if the caller has none.
     pub(crate) keys: [Option<CUdeviceptr>; 2],
-    /// The payload, or null: then it is the source indices.
+    /// The payload; null if the payload is the source indices.
     pub(crate) values_in: CUdeviceptr,
     /// The output of the payload; null for keys-only.
     pub(crate) values: CUdeviceptr,
@@ -194,7 +194,7 @@ pub(crate) struct SortArguments {
 }
 
 impl SortArguments {
-    /// The arrays that must lie in scratch memory.
+    /// The arrays that scratch memory must hold.
     pub(crate) fn missing(&self) -> Missing {
         Missing { keys: self.keys.map(|keys| keys.is_none()) }
     }
@@ -352,19 +352,20 @@ impl SortArguments {
                 let blocks = |samples: usize, most: usize| (buckets.sampled as usize / samples).clamp(1, most);
                 let sample_blocks = blocks(4 * SAMPLE_THREADS as usize, passes.multiprocessors);
                 launch(Sample, sample_blocks, SAMPLE_THREADS, 0, &arguments(p(&buckets)))?;
-                // Few blocks: each adds its counts to the sum of all.
+                // The number of blocks is small, as each block adds its counts to the sum of all.
                 let map_blocks = blocks(2 * SAMPLE_THREADS as usize, MAP_BLOCKS);
                 launch(Map, map_blocks, SAMPLE_THREADS, 0, &arguments(p(&buckets)))?;
                 count_buckets(&buckets, passes.multiprocessors)?;
-                // Without an order to keep, a tile a block; else blocks draw tiles.
+                // Keys-only have no order to keep, so each tile has a block. With a payload blocks
+                // draw tiles.
                 let tiles = |more: usize| if is_alone { n.div_ceil(shape.pass.tile()) + more } else { at_once };
                 launch(First, tiles(0), threads, First.shared(shape), &arguments(p(&buckets)))?;
-                // After a single step, the second one only moves the payload back in place.
+                // After a single step, the second launch only moves the payload back in place.
                 let second = if lower > 0 { tiles(BINS) } else { at_once };
                 if lower > 0 || *in_place {
                     launch(Second, second, threads, Second.shared(shape), &arguments(p(&buckets)))?;
                 }
-                // Large buckets take persistent blocks, one a multiprocessor.
+                // Large buckets take persistent blocks, one for each multiprocessor.
                 let all = BINS << lower;
                 let (kernel, blocks) =
                     if is_large { (BucketSortLarge, passes.multiprocessors.min(all)) } else { (BucketSort, all) };
@@ -431,7 +432,7 @@ mod tests {
         library::compile_all(all);
     }
 
-    /// Keys and payloads of all sizes, by all bits or some.
+    /// The test sorts keys and payloads of all sizes, by all bits or some.
     #[test]
     fn plans_of_the_most_keys() {
         let programs = [
@@ -457,7 +458,7 @@ mod tests {
         }
     }
 
-    /// The sets of kernels that the template defines for them.
+    /// The kernels of each unit are those that the template defines.
     #[test]
     fn kernels_of_a_unit() {
         let names = |key, is_alone| kernels_of(key, is_alone).iter().map(|kernel| kernel.name()).collect::<Vec<_>>();

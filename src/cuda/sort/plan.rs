@@ -13,7 +13,7 @@ use std::ops::Range;
 const WORD: usize = size_of::<u32>();
 /// The most keys that a look-back word counts.
 const MOST_OF_A_WORD: usize = (1 << 31) - 2;
-/// Tiles of one launch of a pass, at most, where each pass is a launch.
+/// The most tiles of one launch, if each pass is a launch of its own.
 const MOST_TILES: usize = 1 << 15;
 
 // ---- the choice of the algorithm
@@ -35,7 +35,7 @@ impl SortProgram {
             return plan(Way::Counted { multiprocessors });
         }
         let digits = bits.len().div_ceil(DIGIT_BITS as usize);
-        // An even number of passes ends in the array where it began.
+        // An even number of passes ends in the array where the first one began.
         let passes = if in_place { digits.next_multiple_of(2) } else { digits }.max(1);
         let before = if all_bits && self.unit.key >= 4 { self.buckets(n, &shape, machine) } else { Before::Nothing };
         let most_middle = if is_alone { SORT_MIDDLE } else { MOST_OF_A_WORD };
@@ -45,7 +45,7 @@ impl SortProgram {
             _ => (Launched::Each, shape.pass),
         };
         let tiles = n.div_ceil(tile.tile());
-        // Few values and buckets take whole keys from the input to the output.
+        // Steps for few values and for buckets move whole keys from the input to the output.
         let may_step = self.unit.key >= 4 && all_bits && !in_place;
         plan(Way::Passes(PassPlan {
             passes,
@@ -60,7 +60,7 @@ impl SortProgram {
         }))
     }
 
-    /// Whether a count of the keys is enough to write the output.
+    /// Whether the counts of the keys are enough to write the output.
     fn is_counted(&self, n: usize, machine: &Machine) -> bool {
         match self.unit.key {
             1 => true,
@@ -98,7 +98,7 @@ impl SortProgram {
         let holds = |block: SortBlock| fits(most, most_in_buckets(block));
         let is_large = !holds(shape.bucket);
         if is_large && !(has_large && holds(shape.large)) {
-            // Only few values fit, which the sample tells.
+            // Only few values fit. The sample shows whether the keys are few values.
             return Before::Buckets { lower: 0, most: 0, is_large: false };
         }
         let average = shape.in_buckets(is_large).tile() / 5 * 4;
@@ -113,7 +113,7 @@ impl SortProgram {
     /// An upper bound of the scratch memory of `n` keys or fewer, in place or not, without the
     /// arrays of `missing`.
     pub(crate) fn scratch_up_to(&self, n: usize, bits: &Range<u32>, missing: Missing, machine: &Machine) -> usize {
-        // Fewer keys may take more memory: for buckets, fixed-capacity buckets, passes, or shorter
+        // Fewer keys may need more memory: for buckets, fixed-capacity buckets, passes, or shorter
         // tiles.
         let shape = self.shape(machine.architecture);
         let blocks = [shape.bucket, shape.large];
@@ -130,37 +130,38 @@ impl SortProgram {
 
 // The lengths from which one algorithm is faster than another. NVIDIA H200, 2026-11-22.
 
-/// Fewer keys are sorted as fast otherwise: 4-byte keys-only and pairs, 8-byte keys-only and pairs.
+/// The fewest keys for which buckets are faster: 4-byte keys-only and pairs, 8-byte keys-only and
+/// pairs.
 const FEWEST_FOR_BUCKETS: usize = 5 << 20;
 const FEWEST_PAIRS_FOR_BUCKETS: usize = 3 << 22;
 const FEWEST_LONG_FOR_BUCKETS: usize = 3 << 19;
 const FEWEST_LONG_PAIRS_FOR_BUCKETS: usize = 3 << 20;
 /// The most keys for fixed-capacity buckets that are not large.
 const MOST_FOR_SLOTS: usize = 1 << 20;
-/// Keys of a fixed-capacity bucket, unless that needs more than `BINS` of them.
+/// The number of keys for each fixed-capacity bucket, unless that needs more than `BINS` buckets.
 const KEYS_OF_A_SLOT: usize = 1 << 10;
-/// The fewest bits of a fixed-capacity bucket's number: the rest of a key and its index in the
+/// The fewest bits of a fixed-capacity bucket's number. The rest of a key and its index in the
 /// bucket share an item of the key's size.
 const LEAST_SLOT_BITS: u32 = 5;
-/// Fewer 2-byte keys are sorted as fast by passes.
+/// The fewest 2-byte keys for which counting is faster than passes.
 const FEWEST_TO_COUNT: usize = 1 << 20;
-/// The bits of a bucket's number after the first digit, at least and at most.
+/// The least and the greatest number of bits of a bucket's number after the first digit.
 const LEAST_LOWER: u32 = 2;
 pub(super) const MOST_LOWER: u32 = 8;
 
-/// Shared memory of `bucket_count` in bytes: the table of intervals, then a 16-bit counter for each
-/// bucket, two to a word and with a word left out after every 32 (`counter_at`); for few buckets,
-/// eight copies of 32-bit counters.
+/// Shared memory of `bucket_count` in bytes: the table of intervals, then the counters. A bucket
+/// has a 16-bit counter, two to a word, with a word left out after every 32 (`counter_at`). Few
+/// buckets have eight copies of 32-bit counters.
 pub(super) fn bucket_counters(lower: u32) -> usize {
     ((2 << (DIGIT_BITS + lower)) / 32 * 33).max(FEW_COPIES * WORD * BINS) + CELLS_SHARED
 }
 
-/// The most keys that ordinary or large buckets may hold on average.
+/// The most keys that an ordinary or a large bucket may hold on average.
 fn most_in_buckets(block: SortBlock) -> usize {
     block.tile() / 20 * 17
 }
 
-/// The most keys for fixed-capacity buckets of this block, each filled to four fifths.
+/// The most keys for fixed-capacity buckets of this block, which are then four fifths full.
 fn most_for_slots(block: SortBlock) -> usize {
     (block.tile() / 5 * 4) << DIGIT_BITS
 }
@@ -192,16 +193,17 @@ pub(super) fn most_of_slots(n: usize, room: usize, slots: usize) -> (usize, usiz
     (most as usize, (slots * mean + 6.0 * (slots * square).sqrt() + 6.0) as usize)
 }
 
-/// The most values that may occur once among the `LOOKED_AT` probed keys of few values. The share
-/// of all keys whose value was not probed is estimated by the share of values probed once; with
+/// The most values that may occur once among the `LOOKED_AT` probed keys of few values.
+///
+/// The share of values probed once estimates the share of all keys whose value was not probed. With
 /// three standard deviations and two more, these keys fit one bucket of capacity `room`.
 pub(super) fn most_once(n: usize, room: usize) -> usize {
     let fits = (LOOKED_AT * room) as f64 / n as f64;
     ((fits - 2.0 + 2.25).max(0.0).sqrt() - 1.5).max(0.0).powi(2) as usize
 }
 
-/// Keys of the pilot sample of `n` keys. With half as many, 2^28 keys by equal-depth intervals
-/// needed more buckets than there are; with a quarter, a bucket of 2^24 power-law keys was too
+/// Keys of the pilot sample of `n` keys. With half as many, 2^28 keys needed more buckets by
+/// equal-depth intervals than there are. With a quarter, a bucket of 2^24 power-law keys was too
 /// large.
 pub(super) fn sampled(n: usize) -> usize {
     (n >> 7).next_power_of_two().clamp(1 << 14, 1 << 19)
@@ -228,15 +230,16 @@ pub(super) enum Way {
     OneBlock {
         by_bins: bool,
     },
-    /// Keys-only of one or two bytes: the output is written from the counts.
+    /// Keys-only of one or two bytes: the kernels write the output from the counts.
     Counted {
         multiprocessors: usize,
     },
-    /// Passes, least significant digit first, over the keys that buckets left.
+    /// Passes, least significant digit first, over the keys that buckets leave.
     Passes(PassPlan),
 }
 
-/// The launches of the passes: one for all passes, with short or middle tiles, or one for each.
+/// The launches of the passes: one launch for all passes with short or middle tiles, or one for
+/// each pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Launched {
     Short,
@@ -251,7 +254,7 @@ pub(super) struct PassPlan {
     /// The tiles of one launch.
     pub(super) in_launch: usize,
     pub(super) launched: Launched,
-    /// Whether few values are moved once, in place of all passes.
+    /// Whether few values move once, instead of by all passes.
     pub(super) looks_for_few: bool,
     pub(super) before: Before,
     pub(super) multiprocessors: usize,
@@ -269,8 +272,8 @@ pub(super) enum Before {
         splits: Splits,
         cells: SlotCells,
     },
-    /// Two scatter steps, the second by `lower` bits, or by up to `most` if the distribution is
-    /// uneven. With no lower bits it is one step, for few values.
+    /// Two scatter steps. The second one is by `lower` bits, or by up to `most` for an uneven
+    /// distribution. With no lower bits there is one step, for few values.
     Buckets {
         lower: u32,
         most: u32,
@@ -279,14 +282,14 @@ pub(super) enum Before {
     },
 }
 
-/// Splitters of fixed-capacity buckets, for keys that neither their first bits nor the range
+/// The splitters of fixed-capacity buckets, for keys that neither their first bits nor their range
 /// spreads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Splits {
-    /// Intervals between splitters. If none, few values, equal-depth intervals or passes take such
-    /// keys.
+    /// Intervals between splitters. If there are none, few values, equal-depth intervals or passes
+    /// take such keys.
     pub(super) intervals: usize,
-    /// Keys of the splitters' sample, and the most of them in one interval.
+    /// Keys of the splitters' sample, and the most of them that an interval may have.
     pub(super) sampled: usize,
     pub(super) most_between: usize,
     /// Room for the payload of equality buckets.
@@ -299,10 +302,10 @@ impl Splits {
     /// The splitters of `n` keys for `1 << bits` buckets of capacity `room`.
     fn of(n: usize, bits: u32, room: usize) -> Splits {
         let intervals = VALUES.min(1 << bits);
-        // The inverse of x + 5 sqrt(x) + 8, which is the bound of `find_splitters` for an interval
-        // with x sampled keys: the smaller the sample, the larger the margin. The payload of
-        // equality buckets gets at most 3.8 times the room it needs with 64 splitters of 512 keys,
-        // and 2.8 times with 128 of 2048.
+        // This is the inverse of x + 5 sqrt(x) + 8, the bound of `find_splitters` for an interval
+        // with x sampled keys. So a smaller sample has a larger margin. The payload of equality
+        // buckets gets at most 3.8 times the room it needs with 64 splitters of 512 keys, and 2.8
+        // times with 128 of 2048.
         let of = |sampled: usize| {
             let fits = (room * sampled) as f64 / n as f64;
             let most_between = ((fits - 1.75).max(0.0).sqrt() - 2.5).max(0.0).powi(2) as usize;
@@ -312,18 +315,18 @@ impl Splits {
         if intervals <= 64 && !of_few.are_few() { of_few } else { of(4 * LOOKED_AT) }
     }
 
-    /// Whether an interval's even share of the sample exceeds `most_between`: then only few values
-    /// fit.
+    /// Whether an interval's even share of the sample exceeds `most_between`. Then splitters fit
+    /// only few values.
     pub(super) fn are_few(&self) -> bool {
         self.intervals > 0 && self.most_between < self.sampled / self.intervals
     }
 }
 
-/// Equal-depth intervals of fixed-capacity buckets, for keys that neither their first bits nor the
-/// range spreads and that are too many for splitters. They fill `BINS` buckets.
+/// Equal-depth intervals of fixed-capacity buckets, for keys that neither their first bits nor
+/// their range spreads and that are too many for splitters. They fill `BINS` buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SlotCells {
-    /// Blocks that sample `CELL_SAMPLE` keys each. If none, passes take such keys.
+    /// Blocks that sample `CELL_SAMPLE` keys each. If there are none, passes take such keys.
     pub(super) parts: usize,
     /// Room for the payload of frequent keys.
     pub(super) equal_room: usize,
@@ -334,20 +337,20 @@ impl SlotCells {
 
     /// The sample for `n` keys in buckets of capacity `room`.
     fn of(n: usize, room: usize) -> SlotCells {
-        // With x sampled keys a bucket, its size is known to a relative error of 1 / sqrt(x).
-        // `more` is the capacity beyond an even share, with a twentieth of the buckets lost; it
-        // must be 4.5 times that error. At most one key in 64 is sampled.
+        // With x sampled keys for each bucket, a bucket's size is known to a relative error of 1 /
+        // sqrt(x). `more` is the capacity beyond an even share, if a twentieth of the buckets is
+        // lost. It must be 4.5 times that error. At most one key in 64 is sampled.
         let more = (BINS * room) as f64 / n as f64 * 0.95 - 1.0;
         let of_slot = (4.5 / more).powi(2).max(64.0);
         let parts = (BINS as f64 * of_slot / CELL_SAMPLE as f64).ceil() as usize;
         // A block that waits for the sampling blocks waits for running blocks: a block has at most
-        // 4096 keys, so there are as many. A frequent key is 16 or more of the sample; if all keys
-        // are frequent, their payload gets at most 2.8 times the room it needs.
+        // 4096 keys, so there are as many blocks. A frequent key occurs 16 times or more in the
+        // sample. If all keys are frequent, their payload gets at most 2.8 times the room it needs.
         SlotCells { parts: parts.min(MOST_CELL_PARTS).min(n >> 12), equal_room: 3 * n }
     }
 }
 
-/// Arrays that the caller does not pass, and that lie in scratch memory if they are needed.
+/// The arrays that the caller does not pass. Scratch memory holds those that are needed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Missing {
     /// The output keys, and the second array of keys.
@@ -384,7 +387,7 @@ impl PassPlan {
 
 /// Bytes of `SortPlan` of `sort/sort.cuh` for keys of `key` bytes, with a ticket for each launch.
 fn plan_bytes(key: usize, launches: usize) -> usize {
-    // A pass for each byte of a key, and one more.
+    // There is a pass for each byte of a key, and one more.
     let tickets = match key {
         1 => offset_of!(SortPlanFields<2>, tickets),
         2 => offset_of!(SortPlanFields<3>, tickets),
@@ -409,8 +412,8 @@ impl HostPlan {
             Way::Counted { .. } if key == 1 => (0, 0, Before::Nothing),
             Way::Counted { .. } => (0, 0, Before::Buckets { lower: MOST_LOWER, most: MOST_LOWER, is_large: false }),
             Way::Passes(passes) => {
-                // A stable step looks back as a pass does, and the second step has one more tile
-                // for each first digit.
+                // A stable step looks back as a pass does. The second step has one more tile for
+                // each first digit.
                 let of_steps = match passes.before {
                     Before::Buckets { .. } if value > 0 => self.n.div_ceil(self.shape.pass.tile()) + BINS,
                     Before::Slots { .. } if value > 0 => self.n.div_ceil(self.shape.short.tile()),
@@ -436,7 +439,7 @@ impl HostPlan {
                 at.map = take(BUCKET_MAP_BYTES);
                 at.counts = take(buckets * WORD);
                 at.tops = take(BINS * WORD);
-                // Allocated before it is known whether the map has a table.
+                // The host allocates the table of starts before the map is known to need it.
                 at.starts = take((buckets + 1) * WORD);
                 at.zero = take(0);
                 at.cursors = take(buckets * WORD);
@@ -530,7 +533,7 @@ mod tests {
                 assert_eq!(before(&keys, n, 1..32, large), nothing, "{n}, not all bits");
             }
         }
-        // Less shared memory, fewer buckets.
+        // Less shared memory gives fewer buckets.
         assert_eq!(before(&keys, 1 << 26, 0..32, 99 << 10), buckets(6, 7));
         assert_eq!(before(&keys, 1 << 28, 0..32, 99 << 10), buckets(0, 0));
         let one_block = |program: &SortProgram, n| match program.plan(n, 0..32, false, &MACHINE).way {

@@ -8,7 +8,7 @@ pub(crate) struct SortBlock {
     pub(crate) threads: usize,
     /// Keys of a thread.
     pub(crate) items: usize,
-    /// Blocks whose registers fit a multiprocessor.
+    /// The blocks whose registers fit a multiprocessor.
     pub(crate) blocks: usize,
 }
 
@@ -19,13 +19,13 @@ impl SortBlock {
     }
 
     /// Bytes of shared memory for items of `each` bytes with their source indices
-    /// (`RadixTile::Shared`), with so many words left out.
+    /// (`RadixTile::Shared`) and `left_out` words of padding.
     const fn shared(self, each: usize, left_out: usize) -> usize {
         self.shared_with(self.threads / 32, each, left_out)
     }
-    /// The same with so many counters of each digit.
+    /// As `shared`, with `counters` counters of each digit.
     const fn shared_with(self, counters: usize, each: usize, left_out: usize) -> usize {
-        // The first index of each digit, in the tile and in the output, and single words.
+        // Each digit's first index in the tile and in the output, and single words.
         const FIXED: usize = BINS * (4 + 8) + 128;
         ((self.tile() + left_out) * each + counters * BINS * 4 + FIXED).next_multiple_of(16)
     }
@@ -39,22 +39,23 @@ pub(crate) struct SortShape {
     widest: usize,
     /// A tile of a pass.
     pub(crate) pass: SortBlock,
-    /// A tile of all passes in one launch, for few keys and for more.
+    /// A tile where one launch runs all passes: for short inputs, and for middle ones.
     pub(crate) short: SortBlock,
     pub(crate) middle: SortBlock,
     /// A sort by one block.
     pub(crate) small: SortBlock,
-    /// An ordinary bucket, and the logarithm of its bins.
+    /// The block of an ordinary bucket, and the logarithm of its bins.
     pub(crate) bucket: SortBlock,
     pub(crate) bins: usize,
-    /// A large bucket, for more keys: as many as a block with a multiprocessor to itself holds.
+    /// The block of a large bucket: it holds as many keys as a block with a multiprocessor to
+    /// itself can.
     pub(crate) large: SortBlock,
     pub(crate) large_bins: usize,
     /// Bytes of the payload.
     payload: usize,
 }
 
-/// The most keys for short tiles, and for middle ones; with a payload middle tiles have no limit.
+/// The most keys for short tiles, and for middle ones. With a payload middle tiles have no limit.
 /// NVIDIA H200, 2026-11-22.
 pub(crate) const SORT_SHORT: usize = 1 << 20;
 pub(crate) const SORT_MIDDLE: usize = 1 << 24;
@@ -62,36 +63,36 @@ pub(crate) const SORT_MIDDLE: usize = 1 << 24;
 /// Shared memory of a thread of a large bucket in bytes, besides its bins.
 const LARGE_BYTES: usize = 161;
 
-/// The compute capabilities from which other shapes hold; below the first a block has at most 64
+/// The compute capabilities from which shapes differ. Below the first one a block has at most 64
 /// KiB of shared memory.
 pub(crate) const SORT_ARCHITECTURES: [u32; 2] = [80, 75];
 
-/// The shapes for keys of `key` bytes and a payload of so many.
+/// The shapes for keys of `key` bytes and a payload of `payload` bytes.
 pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) -> SortShape {
     let widest = key.max(payload.unwrap_or(0));
     let is_large = architecture >= SORT_ARCHITECTURES[0];
     let blocks = if is_large { 2 } else { 1 };
-    // Bytes for each of 512 threads: for the exchange, of so many items at most, and for the source
+    // Bytes for each of 512 threads: for the exchange of at most `most` items, and for the source
     // indices of a bucket.
     let (exchange, most, noted) = match (is_large, payload) {
-        // In tiles of a multiple of 1024 keys, keys that rise by one share few banks.
+        // In tiles of a multiple of 1024 keys, keys that rise by one would share few banks.
         (true, None) => (96, 21, 160),
         (true, Some(_)) => (96, 17, 160),
         (false, _) => (48, 12, 86),
     };
-    // With a payload: its source indices, and a table of intervals in the rest.
+    // With a payload a thread has its source indices, and a table of intervals takes the rest.
     let with_notes = if is_large { 143 } else { 71 };
     let items = (exchange / widest).min(most);
     let items = if payload.is_none() { items } else { items.min(with_notes / (widest + 4)) };
-    // Beside keys-only there are their counts, and 64 KiB must hold both.
+    // A keys-only bucket also has counts, and 64 KiB must hold both.
     let in_bucket = match payload {
         Some(size) => noted / (2 * key + size),
         None if is_large => 11,
         None => 72 / key,
     }
     .min(11);
-    // Bytes for each of 1024 threads: items, and with a payload room for keys, then for the
-    // payload.
+    // Bytes for each of 1024 threads: the items, and with a payload room for the keys and then for
+    // the payload.
     let in_large = LARGE_BYTES / (key + payload.map_or(0, |size| key.max(size)));
     let in_large = in_large.min(if key > 4 { 11 } else { 20 });
     SortShape {
@@ -114,12 +115,12 @@ impl SortShape {
     pub(crate) const fn in_buckets(&self, is_large: bool) -> SortBlock {
         if is_large { self.large } else { self.bucket }
     }
-    /// Bytes of a key's source index in a pass, and with a payload of its digit
+    /// Bytes that a pass keeps for each key: its source index, and with a payload its digit
     /// (`RadixShape::Note`).
     const fn note(&self) -> usize {
         if self.payload > 0 { 4 } else { 2 }
     }
-    /// Bytes of a source index where one block sorts with a payload.
+    /// Bytes of a source index in a sort with a payload by one block.
     const fn note_in_block(&self) -> usize {
         if self.payload > 0 { 2 } else { 0 }
     }
@@ -131,44 +132,44 @@ impl SortShape {
     pub(crate) const fn pass_shared(&self) -> usize {
         self.of_passes(self.pass)
     }
-    /// Of `sort_passes`.
+    /// Bytes of shared memory of `sort_passes`.
     pub(crate) const fn short_shared(&self) -> usize {
         self.of_passes(self.short)
     }
-    /// Of `slot_first`.
+    /// Bytes of shared memory of `slot_first`.
     pub(crate) const fn slot_shared(&self) -> usize {
         self.with_cells(self.short)
     }
-    /// Of `sort_passes_middle`, which has a list of few values.
+    /// Bytes of shared memory of `sort_passes_middle`, which has a list of few values.
     pub(crate) const fn middle_shared(&self) -> usize {
         let values = if self.key >= 4 { VALUES * self.key + 16 } else { 0 };
         self.of_passes(self.middle) + values
     }
-    /// Of `sort_small`.
+    /// Bytes of shared memory of `sort_small`.
     pub(crate) const fn small_shared(&self) -> usize {
         self.small.shared(self.widest + self.note_in_block(), 0)
     }
-    /// Of the kernels of the scatter steps to buckets.
+    /// Bytes of shared memory of the kernels of the scatter steps to buckets.
     pub(crate) const fn bucket_tile_shared(&self) -> usize {
         self.with_cells(self.pass)
     }
-    /// Of a tile with a table of intervals. The block counts keys-only; beside them the tile has a
-    /// bit for each position and a word for each warp (`RadixShape::Note`), and the digits of keys
-    /// that stay.
+    /// Bytes of shared memory of a tile with a table of intervals. A keys-only block has one
+    /// counter for each digit. It also has a bit for each position and a word for each warp
+    /// (`RadixShape::Note`), and the digits of keys that stay.
     const fn with_cells(&self, tile: SortBlock) -> usize {
         let marks = tile.tile() / 8 + tile.threads / 8;
         let in_any_order = tile.shared_with(1, self.key, 0) + marks + 2 * 4 * 32;
         CELLS_SHARED + if self.payload > 0 { self.of_passes(tile) } else { in_any_order }
     }
-    /// Of the kernels that sort a bucket.
+    /// Bytes of shared memory of the kernels that sort a bucket.
     pub(crate) const fn bucket_sort_shared(&self) -> usize {
-        // The counts before each 16 counters of 16 bits; vectorised, and unused without such
-        // counters.
+        // The number of keys before each word of 16 counters, in 16 bits. Threads store these
+        // numbers as vectors. A sort without such counters leaves them unused.
         const BEFORE: usize = 8 << 10;
         let bins = (4 << self.bins) + if self.payload == 0 { BEFORE } else { 16 };
         self.in_bucket(self.bucket, bins, self.key + self.payload)
     }
-    /// Of the kernel that sorts a large bucket.
+    /// Bytes of shared memory of the kernel that sorts a large bucket.
     pub(crate) const fn large_sort_shared(&self) -> usize {
         let beside = if self.payload > self.key { self.payload } else { self.key };
         self.in_bucket(self.large, 4 << self.large_bins, beside)
@@ -186,14 +187,14 @@ impl SortShape {
 pub(crate) const BUCKET_MAP_BYTES: usize = 80 << 10;
 /// Bytes of `SlotMap` of `sort/slot_cells.cuh`.
 pub(crate) const SLOT_MAP_BYTES: usize = 26 << 10;
-/// Bytes of a table of intervals, in shared memory.
+/// Bytes of a table of intervals in shared memory.
 pub(crate) const CELLS_SHARED: usize = 4 * (33 << 6) + 16;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Turing has 64 KiB of shared memory, the smallest of the others 99 KiB.
+    /// Turing has 64 KiB of shared memory. Of the others the smallest has 99 KiB.
     #[test]
     fn blocks_of_a_sort_fit_a_multiprocessor() {
         for (architecture, most) in [(75, 64 << 10), (80, 99 << 10)] {
@@ -208,14 +209,14 @@ mod tests {
                             shape.bucket_sort_shared(),
                             shape.slot_shared() + 512,
                         ]);
-                        // Keys-only: two blocks, and the system's share of each, fit a
+                        // Two keys-only blocks, and the system's share of each, fit a
                         // multiprocessor of compute capability 8.0.
                         let in_two = payload.is_none() && architecture == 80;
                         assert!(!in_two || 2 * (shape.bucket_tile_shared() + 1024) <= 164 << 10, "{shape:?}");
                     }
                     assert!(shared.iter().all(|&bytes| bytes <= most), "{shape:?}: {shared:?}");
-                    // Where a block can have 227 KiB, with the kernel's static memory; large
-                    // buckets hold more.
+                    // A large bucket fits a block with 227 KiB, the kernel's static memory
+                    // included, and holds at least twice the keys of an ordinary one.
                     if key >= 4 {
                         assert!(shape.large_sort_shared() <= (227 << 10) - 1024, "{shape:?}");
                         assert!(shape.large.tile() >= 2 * shape.bucket.tile(), "{shape:?}");

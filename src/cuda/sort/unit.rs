@@ -10,11 +10,11 @@ pub(crate) enum KeyKind {
     Unsigned,
     /// An integer in two's complement.
     Signed,
-    /// A float of IEEE 754's layout with so many bits of mantissa.
+    /// A float of IEEE 754's layout with `mantissa` bits of mantissa.
     Float { mantissa: u32 },
 }
 
-/// The kernels of a sort.
+/// The text's parts: the key and the payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SortUnit {
     /// Bytes of a key.
@@ -25,7 +25,7 @@ pub(crate) struct SortUnit {
 }
 
 impl SortUnit {
-    /// The key. Integers with a sign have that of the others, and their text.
+    /// The unit's key. Signed integers have the key and the text of unsigned ones.
     pub(crate) const fn key(&self) -> UnitKey {
         let mantissa = match self.kind {
             KeyKind::Unsigned | KeyKind::Signed => 0,
