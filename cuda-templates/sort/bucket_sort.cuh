@@ -570,8 +570,8 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
 
     // ---- output ---------------------------------------------------------------------------------
 
-    // Writes sorted items, whose low bits are positions, and their payload. The payload is on its
-    // way or, for `values_last`, is loaded when no key is needed any more.
+    // Writes sorted items, whose low bits are positions, and their payload. Its copy is in flight
+    // or, for `values_last`, starts when no key is needed any more.
     static __device__ void write_pairs(BinShared &s, const Span &span, Order order, Bits *out,
                                        const Value *values, Value *values_out, u32 count,
                                        u32 position_bits, bool is_packed) {

@@ -4,7 +4,7 @@
 // 1. The keys of each bin are counted, unless the counts are still there.
 // 2. A bin with many keys gets as many finer bins as its share of the keys; a bin with few keys
 //    shares one with its neighbours.
-// 3. A key goes to a finer bin by its share of the way through its bin.
+// 3. A key goes to a finer bin by its offset in its bin.
 // 4. A key's position comes from comparisons with all keys of its finer bin. A finer bin with more
 //    than MOST_COMPARED keys may only hold equal keys, as of a frequent key among others.
 #pragma once
@@ -21,7 +21,7 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
     static constexpr u32 THREADS = Sort::THREADS, ITEMS = Sort::ITEMS, ROWS = Sort::ROWS,
                          WARPS = Sort::WARPS, TURNS = Sort::TURNS, BIN_COUNT = Sort::BIN_COUNT;
     static constexpr u32 MOST_COMPARED = WARP; // in a finer bin
-    // With a payload, finer bins of more keys than that. The block ranks the keys of each in turn.
+    // With a payload, the most finer bins with more keys. The block ranks their keys bin after bin.
     static constexpr u32 MOST_LONG = 4;
 
     // Called by the whole block. The keys lie at `offsets`. Returns whether they are sorted now.
@@ -42,8 +42,7 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
         u32 factor = Sort::factor_for(u32(span.most >> shift), BIN_COUNT);
         auto product = [&](u32 i) { return u64(u32(t.key[i] >> shift)) * factor; };
         int left = t.left();
-        // The bins still hold their counts. If there are several turns, some bins hold begins
-        // already.
+        // With one turn the bins still hold their counts. With several, some hold begins already.
         if constexpr (TURNS > 1) {
             Sort::clear_bins(s);
             __syncthreads();
@@ -53,7 +52,7 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
             if (has_many_long(s, count)) return false;
         }
         // With a payload, keys and positions were counted as one number. So the greatest key may be
-        // in a bin behind all others that counts no keys; even that has a finer bin. No thread
+        // in a bin that counts no keys, behind all others; even that one has a finer bin. No thread
         // writes the table before all threads have their keys.
         float finer = float(BIN_COUNT) / float(count);
         Sort::scan_bins(s, [&](u32 bin, u32 begin) {

@@ -18,7 +18,7 @@ typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, BALLOTS_PARTIAL> Smal
 static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Shared) <= SMALL_SHARED,
               "what the host asks for");
 
-// ---- passes: one launch for the counts and one for each pass or, for fewer keys, one launch for 
+// ---- passes: a launch for the counts and one a pass or, for fewer keys, one for all ------------
 constexpr u32 COUNT_BLOCKS = __CUDA_ARCH__ >= 800 ? 3 : 2;
 #if HAS_KERNEL(sort_count)
 extern "C" __global__ void __launch_bounds__(COUNT_THREADS, COUNT_BLOCKS)

@@ -438,8 +438,8 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             before[w] = run + 1;
     }
 
-    // The same for a tile sorted alone, whose runs are not needed afterwards. Each thread gets keys
-    // back in the new order, with their source positions.
+    // The same for a tile sorted by itself, whose runs are not needed afterwards. Each thread gets
+    // keys back in the new order, with their source positions.
     __device__ void move(TagWord *source) {
         static_assert(RANKING != UNORDERED, "keys of a thread begin at `first`");
         __syncthreads();
