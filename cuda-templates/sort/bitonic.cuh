@@ -1,4 +1,8 @@
-// A bitonic sort (Batcher 1968) of keys in registers, EACH of a thread side by side, one or four: which of them meet is known beforehand, whatever they are.
+// A bitonic sort (Batcher 1968) of keys in registers, EACH adjacent keys a thread: one or four. Its
+// comparisons do not depend on the keys.
+//
+// The bucket sort sorts long runs with it, a warp each (sort/bucket_sort.cuh). Fixed-capacity
+// buckets sort the sample of their splitters with it (sort/slot_splitters.cuh).
 #pragma once
 #include "sort/radix.cuh"
 
@@ -6,76 +10,84 @@ template <u32 EACH, class Bits> struct Bitonic {
     static_assert(EACH == 1 || EACH == 4, "networks of so many");
     Bits (&key)[EACH];
 
-    // Those of a warp.
+    // Sorts the keys of a warp.
     __device__ void sort_warp() {
         if constexpr (EACH == 4) {
-            order_two(0, 1);
-            order_two(2, 3);
-            order_two(0, 3);
-            order_two(1, 2);
-            order_two(0, 1);
-            order_two(2, 3);
+            compare_exchange(0, 1);
+            compare_exchange(2, 3);
+            compare_exchange(0, 3);
+            compare_exchange(1, 2);
+            compare_exchange(0, 1);
+            compare_exchange(2, 3);
         }
 #pragma unroll
         for (u32 run = 2; run <= WARP; run *= 2) {
-            meet_lane(run / 2, true);
+            exchange_lanes(run / 2, true);
             merge_lanes(run / 4);
         }
     }
 
-    // Those of a block, by way of `exchange`, which has room for all.
+    // Sorts the keys of a block through `exchange`, which has room for all of them.
     template <u32 THREADS> __device__ void sort_block(Bits *exchange) {
         sort_warp();
 #pragma unroll 1
         for (u32 run = 2 * WARP; run <= THREADS; run *= 2) {
-            meet_thread<THREADS>(exchange, run / 2, true);
+            exchange_threads<THREADS>(exchange, run / 2, true);
 #pragma unroll 1
-            for (u32 apart = run / 4; apart >= WARP; apart /= 2) meet_thread<THREADS>(exchange, apart, false);
+            for (u32 distance = run / 4; distance >= WARP; distance /= 2)
+                exchange_threads<THREADS>(exchange, distance, false);
             merge_lanes(WARP / 2);
         }
     }
 
   private:
-    __device__ void order_two(u32 a, u32 b) {
+    __device__ void compare_exchange(u32 a, u32 b) {
         Bits low = min(key[a], key[b]), high = max(key[a], key[b]);
         key[a] = low;
         key[b] = high;
     }
-    // Two runs in order, of `apart` threads each, become one in two steps: the first half of all meets the other from the end on, so that no key of it comes
-    // after any of the other, and then each half is put in order. Here either, with the keys of the thread that it meets.
-    __device__ void meet(const Bits (&met)[EACH], u32 apart, bool from_end) {
-        bool is_first = (threadIdx.x & apart) == 0;
+    // Two sorted runs of `distance` threads each are merged in two steps. First the lower run is
+    // compared with the upper one reversed, so that no key of the lower half comes after a key of
+    // the upper half. Then each half is sorted. This function is the compare-exchange of either
+    // step, with the keys of the partner thread.
+    __device__ void take(const Bits (&partner)[EACH], u32 distance, bool reversed) {
+        bool is_first = (threadIdx.x & distance) == 0;
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) {
-            Bits other = from_end ? met[EACH - 1 - e] : met[e];
+            Bits other = reversed ? partner[EACH - 1 - e] : partner[e];
             key[e] = is_first ? min(key[e], other) : max(key[e], other);
         }
     }
-    static __device__ u32 way(u32 apart, bool from_end) { return from_end ? 2 * apart - 1 : apart; }
-    __device__ void meet_lane(u32 apart, bool from_end) {
-        Bits met[EACH];
-#pragma unroll
-        for (u32 e = 0; e < EACH; e++) met[e] = __shfl_xor_sync(ALL_LANES, key[e], way(apart, from_end));
-        meet(met, apart, from_end);
+    static __device__ u32 partner_mask(u32 distance, bool reversed) {
+        return reversed ? 2 * distance - 1 : distance;
     }
-    template <u32 THREADS> __device__ void meet_thread(Bits *exchange, u32 apart, bool from_end) {
-        Bits met[EACH];
+    __device__ void exchange_lanes(u32 distance, bool reversed) {
+        Bits partner[EACH];
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++)
+            partner[e] = __shfl_xor_sync(ALL_LANES, key[e], partner_mask(distance, reversed));
+        take(partner, distance, reversed);
+    }
+    template <u32 THREADS>
+    __device__ void exchange_threads(Bits *exchange, u32 distance, bool reversed) {
+        Bits partner[EACH];
         __syncthreads();
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) exchange[e * THREADS + threadIdx.x] = key[e];
         __syncthreads();
 #pragma unroll
-        for (u32 e = 0; e < EACH; e++) met[e] = exchange[e * THREADS + (threadIdx.x ^ way(apart, from_end))];
-        meet(met, apart, from_end);
+        for (u32 e = 0; e < EACH; e++)
+            partner[e] = exchange[e * THREADS + (threadIdx.x ^ partner_mask(distance, reversed))];
+        take(partner, distance, reversed);
     }
     __device__ void merge_lanes(u32 first) {
 #pragma unroll
-        for (u32 apart = first; apart > 0; apart /= 2) meet_lane(apart, false);
+        for (u32 distance = first; distance > 0; distance /= 2) exchange_lanes(distance, false);
         if constexpr (EACH == 4) {
-            order_two(0, 2);
-            order_two(1, 3);
-            order_two(0, 1);
-            order_two(2, 3);
+            compare_exchange(0, 2);
+            compare_exchange(1, 3);
+            compare_exchange(0, 1);
+            compare_exchange(2, 3);
         }
     }
 };

@@ -1,7 +1,12 @@
-// Bins of two sizes, for keys of a slot that are not spread evenly in it: of many keys a bin becomes as many finer ones as they need, of few less than one.
+// Finer bins: bins of two levels, for keys that are spread unevenly in a fixed-capacity bucket. The
+// bucket sort calls `FinerBins::run` if its bins do not separate the keys.
 //
-// A key's finer bin is told by how far in its bin it is. Then each key is compared with the others of its finer bin, unless these are many and all equal, as of
-// a frequent key among others.
+// 1. The keys of each bin are counted, unless the counts are still there.
+// 2. A bin with many keys gets as many finer bins as its share of the keys; a bin with few keys
+//    shares one with its neighbours.
+// 3. A key goes to a finer bin by its offset in its bin.
+// 4. A key's position comes from comparisons with all keys of its finer bin. A finer bin with more
+//    than MOST_COMPARED keys may only hold equal keys, as of a frequent key among others.
 #pragma once
 #include "sort/buckets.cuh"
 
@@ -9,45 +14,57 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
     typedef typename Sort::Bits Bits;
     typedef typename Sort::Value Value;
     typedef typename Sort::Item Item;
-    typedef typename Sort::Fine Fine;
-    typedef typename Sort::Mine Mine;
+    typedef typename Sort::BinShared BinShared;
+    typedef typename Sort::ThreadKeys ThreadKeys;
     typedef typename Sort::Span Span;
     static constexpr bool HAS_VALUES = Sort::HAS_VALUES;
-    static constexpr u32 THREADS = Sort::THREADS, ITEMS = Sort::ITEMS, ROWS = Sort::ROWS, WARPS = Sort::WARPS, TURNS = Sort::TURNS, FINE = Sort::FINE;
-    static constexpr u32 MOST_COMPARED = WARP; // of a finer bin
-    static constexpr u32 MOST_LONG = 4;        // finer bins of more, with something beside them: each takes a turn
+    static constexpr u32 THREADS = Sort::THREADS, ITEMS = Sort::ITEMS, ROWS = Sort::ROWS,
+                         WARPS = Sort::WARPS, TURNS = Sort::TURNS, BIN_COUNT = Sort::BIN_COUNT;
+    static constexpr u32 MOST_COMPARED = WARP; // in a finer bin
+    // With a payload, the most finer bins with more keys. The block ranks their keys bin after bin.
+    static constexpr u32 MOST_LONG = 4;
 
-    // By the whole block, of keys that are where `rest` says and that bins did not tell apart. Whether it was done: not if keys of a long finer bin differ, or
-    // with a payload there are too many of these. Then the keys are where they were.
+    // Called by the whole block. The keys lie at `offsets`. Returns whether they are sorted now.
+    // They are not if the keys of a long finer bin differ or, with a payload, if there are too many
+    // such bins. Then the keys are where they were.
     template <class Order>
-    static __device__ bool run(Fine &s, u32 count, Order order, Bits *out, const Value *values, Value *values_out, Span span) {
-        constexpr u32 PLACE_BITS = 16;
-        if (span.bits <= LOG_BINS) return false; // a bin's keys are equal
+    static __device__ bool run(BinShared &s, u32 count, Order order, Bits *out, const Value *values,
+                               Value *values_out, Span span) {
+        constexpr u32 POSITION_BITS = 16;
+        if (span.bits <= LOG_BINS) return false; // the keys of a bin are equal
         if (TURNS == 1 && has_many_long(s, count)) return false;
-        Bits *keys = Sort::rest(s);
-        Mine t(count, [=](u32 at) { return keys[at]; });
-        u16 *table = (u16 *)s.items; // where a bin's finer ones begin
-        u32 beyond = Sort::WIDTH == 64 && span.most >> (Sort::WIDTH / 2) != 0 ? 32 - __clz(int(span.most >> (Sort::WIDTH / 2))) : 0;
-        u32 factor = Sort::factor_for(u32(span.most >> beyond), FINE);
-        auto product = [&](u32 i) { return u64(u32(t.key[i] >> beyond)) * factor; };
+        Bits *keys = Sort::offsets(s);
+        ThreadKeys t(count, [=](u32 at) { return keys[at]; });
+        u16 *table = (u16 *)s.items; // where the finer bins of each bin begin
+        u32 shift = Sort::WIDTH == 64 && span.most >> (Sort::WIDTH / 2) != 0
+                        ? 32 - __clz(int(span.most >> (Sort::WIDTH / 2)))
+                        : 0;
+        u32 factor = Sort::factor_for(u32(span.most >> shift), BIN_COUNT);
+        auto product = [&](u32 i) { return u64(u32(t.key[i] >> shift)) * factor; };
         int left = t.left();
-        // Bins still say how many they have, but of more turns than one some say already where they begin.
+        // With one turn the bins still hold their counts. With several, some hold begins already.
         if constexpr (TURNS > 1) {
             Sort::clear_bins(s);
             __syncthreads();
-            t.rows([&](u32 i) { only_count_if(left, i * THREADS, s.bins + u32(product(i) >> 32)); });
+            t.rows(
+                [&](u32 i) { only_count_if(left, i * THREADS, s.bins + u32(product(i) >> 32)); });
             __syncthreads();
             if (has_many_long(s, count)) return false;
         }
-        // With a payload they were counted by keys and places together, so the greatest key may be in a bin that says it has none, behind all others: even
-        // that has a finer one. Nobody writes before all have their keys.
-        float finer = float(FINE) / float(count);
-        Sort::places_of_bins(s, [&](u32 bin, u32 begin) { table[bin] = u16(min(float(begin) * finer, float(FINE - 1))); });
-        if (threadIdx.x == 0) table[FINE] = FINE;
+        // With a payload, keys and positions were counted as one number. So the greatest key may be
+        // in a bin that counts no keys, behind all others; even that one has a finer bin. No thread
+        // writes the table before all threads have their keys.
+        float finer = float(BIN_COUNT) / float(count);
+        Sort::scan_bins(s, [&](u32 bin, u32 begin) {
+            table[bin] = u16(min(float(begin) * finer, float(BIN_COUNT - 1)));
+        });
+        if (threadIdx.x == 0) table[BIN_COUNT] = BIN_COUNT;
         Sort::clear_bins(s);
         __syncthreads();
-        u32 place[ITEMS]; // first the finer bin, and above it how many of it were before
-        bool has_more = false; // whether a key of this thread's is the first of its finer bin that is one too many
+        // First the finer bin, and above it the number of its keys that came before.
+        u32 position[ITEMS];
+        // Whether one of this thread's keys is the first beyond MOST_COMPARED in its finer bin.
+        bool is_long = false;
 #pragma unroll
         for (u32 row = 0; row < ITEMS; row += ROWS) {
             if (row * THREADS >= count) break;
@@ -55,47 +72,54 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
             for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
                 u64 exact = product(i);
                 u32 bin = u32(exact >> 32), begin = table[bin];
-                place[i] = begin + __umulhi(u32(exact), table[bin + 1] - begin);
+                position[i] = begin + __umulhi(u32(exact), table[bin + 1] - begin);
             }
 #pragma unroll
             for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
-                u32 before = count_if(left, i * THREADS, s.bins + place[i], 1);
-                has_more |= before == MOST_COMPARED;
-                place[i] |= before << 16;
+                u32 before = count_if(left, i * THREADS, s.bins + position[i], 1);
+                is_long |= before == MOST_COMPARED;
+                position[i] |= before << 16;
             }
         }
-        if (__syncthreads_count(has_more) > MOST_LONG && HAS_VALUES) return false; // a thread may have two
-        Sort::places_of_bins(s, [&](u32 bin, u32 begin) { s.bins[bin] = begin; });
+        // Threads are counted. A thread may have two such keys.
+        if (__syncthreads_count(is_long) > MOST_LONG && HAS_VALUES) return false;
+        Sort::scan_bins(s, [&](u32 bin, u32 begin) { s.bins[bin] = begin; });
         __syncthreads();
-        u32 *longs = s.totals; // how many, then of each where one of its keys is and where it begins
+        // The number of long bins; then, for each, the position of one of its keys, and the bin's
+        // begin.
+        u32 *long_bins = s.totals;
         static_assert(1 + 2 * MOST_LONG <= sizeof(s.totals) / sizeof(u32), "room for all");
-        if (threadIdx.x == 0) longs[0] = 0;
+        if (threadIdx.x == 0) long_bins[0] = 0;
         t.rows([&](u32 i) {
-            u32 bin = place[i] & 0xffff, begin = s.bins[bin];
-            if (t.is_there(i)) s.items[begin + (place[i] >> 16)] = HAS_VALUES ? Item(Sort::at(i)) : Item(t.key[i]);
+            u32 bin = position[i] & 0xffff, begin = s.bins[bin];
+            if (t.is_there(i))
+                s.items[begin + (position[i] >> 16)] =
+                    HAS_VALUES ? Item(Sort::at(i)) : Item(t.key[i]);
         });
         __syncthreads();
         bool fails = false;
         t.rows([&](u32 i) {
-            u32 bin = place[i] & 0xffff, begin = s.bins[bin], end = bin + 1 < FINE ? s.bins[bin + 1] : count, less = begin;
+            u32 bin = position[i] & 0xffff, begin = s.bins[bin],
+                end = bin + 1 < BIN_COUNT ? s.bins[bin + 1] : count, less = begin;
             if (!t.is_there(i)) return;
-            u32 before = place[i] >> 16, own = HAS_VALUES ? Sort::at(i) : begin + before;
+            u32 before = position[i] >> 16, own = HAS_VALUES ? Sort::at(i) : begin + before;
             if (end - begin > MOST_COMPARED) {
                 fails |= keys[HAS_VALUES ? u32(s.items[begin]) : begin] != t.key[i];
                 if (HAS_VALUES && before == MOST_COMPARED) {
-                    u32 l = atomicAdd(longs, 1);
-                    if (l < MOST_LONG) longs[1 + 2 * l] = Sort::at(i), longs[2 + 2 * l] = begin;
+                    u32 l = atomicAdd(long_bins, 1);
+                    if (l < MOST_LONG)
+                        long_bins[1 + 2 * l] = Sort::at(i), long_bins[2 + 2 * l] = begin;
                     else fails = true;
                 }
-                place[i] = begin + before;
+                position[i] = begin + before;
                 return;
             }
             for (u32 j = begin; j < end; j++) {
-                u32 where = HAS_VALUES ? u32(s.items[j]) : j; // equal keys are told apart by it
+                u32 where = HAS_VALUES ? u32(s.items[j]) : j; // breaks ties between equal keys
                 Bits other = keys[where];
                 less += other < t.key[i] || (other == t.key[i] && where < own);
             }
-            place[i] = less;
+            position[i] = less;
         });
         if (__syncthreads_or(fails)) {
             if constexpr (!HAS_VALUES)
@@ -105,11 +129,14 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
             return false;
         }
         if constexpr (HAS_VALUES)
-            for (u32 l = 0; l < longs[0]; l++) keep_order(s, t, keys[longs[1 + 2 * l]], longs[2 + 2 * l], place);
+            for (u32 l = 0; l < long_bins[0]; l++)
+                rank_equal_keys(s, t, keys[long_bins[1 + 2 * l]], long_bins[2 + 2 * l], position);
         t.rows([&](u32 i) {
-            if (t.is_there(i)) s.items[place[i]] = HAS_VALUES ? Item(Sort::at(i)) : Item(t.key[i]);
+            if (t.is_there(i))
+                s.items[position[i]] = HAS_VALUES ? Item(Sort::at(i)) : Item(t.key[i]);
         });
-        if constexpr (HAS_VALUES) Sort::write_pairs(s, span, order, out, values, values_out, count, PLACE_BITS, false);
+        if constexpr (HAS_VALUES)
+            Sort::write_pairs(s, span, order, out, values, values_out, count, POSITION_BITS, false);
         else {
             __syncthreads();
             Sort::write_keys(s, span, order, out, count);
@@ -118,35 +145,44 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
     }
 
   private:
-    // With a payload, as long as bins say how many they have: whether few are used, but more than may be long. Then most keys are equal, or seem to be.
-    static __device__ bool has_many_long(Fine &s, u32 count) {
+    // With a payload, while bins hold counts: whether few bins are used, but more than may be long.
+    // Then most keys are equal, or seem to be.
+    static __device__ bool has_many_long(BinShared &s, u32 count) {
         if (!HAS_VALUES) return false;
         u32 used = 0;
-        for (u32 i = threadIdx.x; i < FINE; i += THREADS) used += s.bins[i] > 0;
+        for (u32 i = threadIdx.x; i < BIN_COUNT; i += THREADS) used += s.bins[i] > 0;
         used = warp_add(used);
         if (lane_id() == 0) s.totals[warp_id()] = used;
         __syncthreads();
         used = warp_add(lane_id() < WARPS ? s.totals[lane_id()] : 0);
-        __syncthreads(); // all have read it
+        __syncthreads(); // all threads have read the totals
         return used > MOST_LONG && used < count / WARP;
     }
-    // Places from `begin` on for all that are equal to a key, in the order in which they are now. By the whole block, when nobody needs the items.
-    static __device__ void keep_order(Fine &s, const Mine &t, Bits key, u32 begin, u32 (&place)[ITEMS]) {
+    // Gives all keys equal to `key` positions from `begin` on, in their present order. Called by
+    // the whole block, when the items are not needed any more.
+    static __device__ void rank_equal_keys(BinShared &s, const ThreadKeys &t, Bits key, u32 begin,
+                                           u32 (&position)[ITEMS]) {
         constexpr u32 WORDS = ITEMS * WARPS;
-        static_assert(WORDS <= THREADS && sizeof(s.items) >= (WORDS + WARPS) * sizeof(u32), "a thread and a word for each row of a warp");
+        static_assert(WORDS <= THREADS && sizeof(s.items) >= (WORDS + WARPS) * sizeof(u32),
+                      "a thread and a word for each row of a warp");
         u32 *earlier = (u32 *)s.items, *totals = earlier + WORDS;
-        auto equal = [&](u32 i) { return __ballot_sync(ALL_LANES, t.is_there(i) && t.key[i] == key); };
+        auto equal = [&](u32 i) {
+            return __ballot_sync(ALL_LANES, t.is_there(i) && t.key[i] == key);
+        };
         t.rows([&](u32 i) {
             u32 lanes = equal(i);
             if (lane_id() == 0) earlier[Sort::at(i) / WARP] = __popc(lanes);
         });
         __syncthreads();
-        u32 w = threadIdx.x, before = block_before<THREADS>(w * WARP < t.count ? earlier[w] : 0, totals);
+        u32 w = threadIdx.x,
+            before = block_before<THREADS>(w * WARP < t.count ? earlier[w] : 0, totals);
         if (w * WARP < t.count) earlier[w] = before;
         __syncthreads();
         t.rows([&](u32 i) {
             u32 lanes = equal(i);
-            if (lanes >> lane_id() & 1) place[i] = begin + earlier[Sort::at(i) / WARP] + __popc(lanes & ((1u << lane_id()) - 1));
+            if (lanes >> lane_id() & 1)
+                position[i] =
+                    begin + earlier[Sort::at(i) / WARP] + __popc(lanes & ((1u << lane_id()) - 1));
         });
         __syncthreads();
     }

@@ -1,30 +1,40 @@
-// The kernels of a radix sort: the translation unit defines `Bits`, `Order`, `Value` and the shapes.
+// The kernels of the radix sort. The translation unit defines `Bits`, `Order`, `Value` and the tile
+// shapes (`SortUnit::source`).
+//
+// Which kernels run for a length, and in which order: README.md. `SortArguments::launch` in
+// src/cuda/sort/mod.rs launches them.
 #pragma once
 #include "sort/bucket_sort.cuh"
 
-// What every kernel begins with: the launch after this one may start, and what the one before has written is there.
-__device__ inline void follow() {
+// The first step of every kernel: the next launch may start, and what the launch before has written
+// can be read.
+__device__ inline void begin_dependent_launch() {
     launch_next();
     wait_for_launch_before();
 }
 
 typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, CHECKED> PassTile;
-typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, FEW> SmallTile;
-static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Shared) <= SMALL_SHARED, "what the host asks for");
+typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, BALLOTS_PARTIAL> SmallTile;
+static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Shared) <= SMALL_SHARED,
+              "what the host asks for");
 
-// ---- least significant digit first: a launch for the counts and for each pass, or where keys are few one for all
+// ---- passes: a launch for the counts and one a pass or, for fewer keys, one for all ------------
 constexpr u32 COUNT_BLOCKS = __CUDA_ARCH__ >= 800 ? 3 : 2;
 #if HAS_KERNEL(sort_count)
-extern "C" __global__ void __launch_bounds__(COUNT_THREADS, COUNT_BLOCKS) sort_count(SortCall call) {
-    follow();
+extern "C" __global__ void __launch_bounds__(COUNT_THREADS, COUNT_BLOCKS)
+    sort_count(SortCall call) {
+    begin_dependent_launch();
     __shared__ u32 counts[COUNTERS<Bits>];
-    Places<u64> all = ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->of_passes(call);
-    if (all.count > 0) sort_count<Order, Bits, COUNT_THREADS>(counts, call, all, PASS_THREADS * PASS_ITEMS, blockIdx.x, gridDim.x);
+    Places<u64> all = ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->range_of_passes(call);
+    if (all.count > 0)
+        sort_count<Order, Bits, COUNT_THREADS>(counts, call, all, PASS_THREADS * PASS_ITEMS,
+                                               blockIdx.x, gridDim.x);
 }
 #endif
 #if HAS_KERNEL(sort_pass)
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_pass(SortCall call, u32 run, u32 launch) {
-    follow();
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
+    sort_pass(SortCall call, u32 run, u32 launch) {
+    begin_dependent_launch();
     extern __shared__ Vector shared[];
     sort_pass<Order, PassTile>(*(PassTile::Shared *)shared, call, run, launch);
 }
@@ -33,7 +43,7 @@ typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, CHECKED> ShortTile;
 static_assert(sizeof(ShortTile::Shared) <= SHORT_SHARED, "what the host asks for");
 #if HAS_KERNEL(sort_passes)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_passes(SortCall call) {
-    follow();
+    begin_dependent_launch();
     extern __shared__ Vector shared[];
     sort_passes<Order, ShortTile>(shared, call, [] { return false; });
 }
@@ -41,13 +51,16 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_pas
 typedef RadixTile<Bits, Value, PASS_THREADS, MIDDLE_ITEMS, CHECKED> MiddleTile;
 static_assert(sizeof(MiddleTile::Shared) <= MIDDLE_SHARED, "what the host asks for");
 #if HAS_KERNEL(sort_passes_middle)
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_passes_middle(SortCall call) {
-    follow();
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
+    sort_passes_middle(SortCall call) {
+    begin_dependent_launch();
     extern __shared__ Vector shared[];
 #if KEY_BYTES >= 4
-    static_assert(sizeof(FewValues<Bits>) <= sizeof(MiddleTile::Shared) && sizeof(MiddleTile::Shared) + VALUES * sizeof(Bits) + 16 <= MIDDLE_SHARED,
+    static_assert(sizeof(FewValues<Bits>) <= sizeof(MiddleTile::Shared) &&
+                      sizeof(MiddleTile::Shared) + VALUES * sizeof(Bits) + 16 <= MIDDLE_SHARED,
                   "what the host asks for");
-    sort_passes<Order, MiddleTile>(shared, call, [&] { return sort_few<Order, MiddleTile>(shared, call); });
+    sort_passes<Order, MiddleTile>(shared, call,
+                                   [&] { return sort_few<Order, MiddleTile>(shared, call); });
 #else
     sort_passes<Order, MiddleTile>(shared, call, [] { return false; });
 #endif
@@ -56,144 +69,180 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_pas
 
 #if HAS_KERNEL(sort_small)
 extern "C" __global__ void __launch_bounds__(SMALL_THREADS) sort_small(SortCall call) {
-    follow();
+    begin_dependent_launch();
     extern __shared__ Vector shared[];
     sort_small<Order, SmallTile>(*(SmallTile::Shared *)shared, call);
 }
 #endif
 
-// ---- keys of one or two bytes, alone: counted, and written anew
+// ---- keys-only of one or two bytes: counted, and written from the counts -----------------------
 #ifdef ALONE
 #if KEY_BYTES == 1
 #if HAS_KERNEL(sort_fill)
 extern "C" __global__ void __launch_bounds__(FILL_THREADS) sort_fill(SortCall call) {
-    follow();
+    begin_dependent_launch();
     sort_fill<Order, Bits, FILL_THREADS>(call, ((const SortPlan<2> *)call.plan)->starts[0]);
 }
 #endif
 #elif KEY_BYTES == 2
 #if HAS_KERNEL(bucket_count)
-extern "C" __global__ void __launch_bounds__(BUCKET_COUNT_THREADS, 1) bucket_count(SortCall call, BucketCall buckets) {
-    follow();
+extern "C" __global__ void __launch_bounds__(BUCKET_COUNT_THREADS, 1)
+    bucket_count(SortCall call, BucketCall buckets) {
+    begin_dependent_launch();
     extern __shared__ Vector shared[];
     key_count<Order, Bits, BUCKET_COUNT_THREADS>((u32 *)shared, call, buckets);
 }
 #endif
 #if HAS_KERNEL(bucket_plan)
 extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets) {
-    follow();
+    begin_dependent_launch();
     bucket_starts(call, buckets, DIGIT_BITS, PASS_THREADS * PASS_ITEMS);
 }
 #endif
 #if HAS_KERNEL(sort_fill)
-extern "C" __global__ void __launch_bounds__(FILL_THREADS) sort_fill(SortCall call, BucketCall buckets) {
-    follow();
+extern "C" __global__ void __launch_bounds__(FILL_THREADS)
+    sort_fill(SortCall call, BucketCall buckets) {
+    begin_dependent_launch();
     sort_fill<Order, Bits, FILL_THREADS>(call, buckets.starts);
 }
 #endif
 #endif
 #endif
 
-// ---- most significant digit first: by buckets, or where keys are fewer by slots
+// ---- buckets or, for fewer keys, fixed-capacity buckets ----------------------------------------
 #if KEY_BYTES >= 4
 #ifdef ALONE
 typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, UNORDERED> BucketTile;
 #else
 typedef PassTile BucketTile;
 #endif
-typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS>, BUCKET_BINS, false> Bucket;
-typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BALLOTS>, LARGE_BINS, false> LargeBucket;
-// Slots are seldom full. Of large ones, keys alone are faster if digits are ranked as in buckets, which is the compiler's choice of registers.
-typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, FEW>, BUCKET_BINS, true> Slot;
-typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, Value::BYTES == 0 ? BALLOTS : FEW>, LARGE_BINS, true> LargeSlot;
-static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::CELLS + 16 <= BUCKET_TILE_SHARED, "what the host asks for");
-static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED && sizeof(Slot::Shared) <= BUCKET_SORT_SHARED, "what the host asks for");
-static_assert(sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED && sizeof(LargeSlot::Shared) <= LARGE_SORT_SHARED, "what the host asks for");
-static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES && sizeof(SlotMap<Bits>) <= SLOT_MAP_BYTES, "what the host asks for");
+typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS>,
+                   BUCKET_BINS, false>
+    Bucket;
+typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BALLOTS>, LARGE_BINS,
+                   false>
+    LargeBucket;
+// Fixed-capacity buckets are seldom full. Large ones of keys-only are faster if digits are ranked
+// as in counted buckets: the compiler then allocates registers better.
+typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS_PARTIAL>,
+                   BUCKET_BINS, true>
+    Slot;
+typedef BucketSort<Order,
+                   RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS,
+                             Value::BYTES == 0 ? BALLOTS : BALLOTS_PARTIAL>,
+                   LARGE_BINS, true>
+    LargeSlot;
+static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::CELLS + 16 <=
+                  BUCKET_TILE_SHARED,
+              "what the host asks for");
+static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED &&
+                  sizeof(Slot::Shared) <= BUCKET_SORT_SHARED,
+              "what the host asks for");
+static_assert(sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED &&
+                  sizeof(LargeSlot::Shared) <= LARGE_SORT_SHARED,
+              "what the host asks for");
+static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES &&
+                  sizeof(SlotMap<Bits>) <= SLOT_MAP_BYTES,
+              "what the host asks for");
 static_assert(sizeof(EqualKeys<Bits>) <= BINS * (sizeof(Bits) + 4) + 64, "what the host asks for");
 
 #if HAS_KERNEL(bucket_sample)
-extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS) bucket_sample(SortCall call, BucketCall buckets) {
-    follow();
+extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS)
+    bucket_sample(SortCall call, BucketCall buckets) {
+    begin_dependent_launch();
     bucket_sample<Order, Bits, SAMPLE_THREADS>(call, buckets);
 }
 #endif
 #if HAS_KERNEL(bucket_map)
-extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS) bucket_map(SortCall call, BucketCall buckets) {
-    follow();
+extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS)
+    bucket_map(SortCall call, BucketCall buckets) {
+    begin_dependent_launch();
     bucket_map<Order, Bits, SAMPLE_THREADS>(call, buckets);
 }
 #endif
 #if HAS_KERNEL(bucket_count)
-extern "C" __global__ void __launch_bounds__(BUCKET_COUNT_THREADS, 1) bucket_count(SortCall call, BucketCall buckets) {
-    follow();
+extern "C" __global__ void __launch_bounds__(BUCKET_COUNT_THREADS, 1)
+    bucket_count(SortCall call, BucketCall buckets) {
+    begin_dependent_launch();
     extern __shared__ Vector shared[];
     bucket_count<Order, Bits, BUCKET_COUNT_THREADS>((u32 *)shared, call, buckets);
 }
 #endif
 #if HAS_KERNEL(bucket_plan)
 extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets) {
-    follow();
+    begin_dependent_launch();
     bucket_plan<Bits>(call, buckets, PASS_THREADS * PASS_ITEMS);
 }
 #endif
 #if HAS_KERNEL(bucket_first)
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) bucket_first(SortCall call, BucketCall buckets) {
-    follow();
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
+    bucket_first(SortCall call, BucketCall buckets) {
+    begin_dependent_launch();
     extern __shared__ Vector shared[];
     bucket_step<Order, BucketTile, true>(shared, call, buckets);
 }
 #endif
 #if HAS_KERNEL(bucket_second)
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) bucket_second(SortCall call, BucketCall buckets) {
-    follow();
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
+    bucket_second(SortCall call, BucketCall buckets) {
+    begin_dependent_launch();
     extern __shared__ Vector shared[];
     bucket_step<Order, BucketTile, false>(shared, call, buckets);
 }
 #endif
 #if HAS_KERNEL(bucket_sort)
-extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) bucket_sort(SortCall call, BucketCall buckets) {
-    follow();
+extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
+    bucket_sort(SortCall call, BucketCall buckets) {
+    begin_dependent_launch();
     extern __shared__ Vector shared[];
     Bucket::run_buckets(*(Bucket::Shared *)shared, call, buckets);
 }
 #endif
-// The same of buckets that are several times as large, where keys are too many for others.
+// The same for large buckets, for more keys than ordinary buckets hold.
 #if HAS_KERNEL(bucket_sort_large)
-extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1) bucket_sort_large(SortCall call, BucketCall buckets) {
-    follow();
+extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1)
+    bucket_sort_large(SortCall call, BucketCall buckets) {
+    begin_dependent_launch();
     extern __shared__ Vector shared[];
     LargeBucket::run_buckets(*(LargeBucket::Shared *)shared, call, buckets);
 }
 #endif
-// By one step, where keys are few: `room` keys of scratch memory for each bucket, so that nothing is counted before.
+// Fixed-capacity buckets: one scatter step. Each bucket has room for `room` keys in scratch memory,
+// so no key is counted before.
 #ifdef ALONE
 typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, UNORDERED> SlotTile;
 #else
 typedef ShortTile SlotTile;
 #endif
-static_assert(sizeof(SlotTile::Shared) + sizeof(u32) * SlotMap<Bits>::CELLS + 16 <= SLOT_SHARED, "what the host asks for");
-static_assert(sizeof(BetweenValues<Order, SlotTile>::Tables) <= sizeof(u32) * SlotMap<Bits>::CELLS, "in the cells' place");
+static_assert(sizeof(SlotTile::Shared) + sizeof(u32) * SlotMap<Bits>::CELLS + 16 <= SLOT_SHARED,
+              "what the host asks for");
+static_assert(sizeof(BetweenValues<Order, SlotTile>::Tables) <= sizeof(u32) * SlotMap<Bits>::CELLS,
+              "in the cells' place");
 #if HAS_KERNEL(slot_first)
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) slot_first(SortCall call, SlotCall slots) {
-    follow();
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
+    slot_first(SortCall call, SlotCall slots) {
+    begin_dependent_launch();
     extern __shared__ Vector shared[];
-    slot_first<Order, SlotTile>(*(SlotTile::Shared *)shared, shared + (sizeof(SlotTile::Shared) + sizeof(Vector) - 1) / sizeof(Vector), call, slots);
+    slot_first<Order, SlotTile>(
+        *(SlotTile::Shared *)shared,
+        shared + (sizeof(SlotTile::Shared) + sizeof(Vector) - 1) / sizeof(Vector), call, slots);
 }
 #endif
 #if HAS_KERNEL(slot_sort)
-extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) slot_sort(SortCall call, SlotCall slots) {
-    follow();
+extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
+    slot_sort(SortCall call, SlotCall slots) {
+    begin_dependent_launch();
     extern __shared__ Vector shared[];
     const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
-    u32 route = plan.slots_by; // asked for together
+    u32 route = plan.slots_by; // issued together with the next load
     if (plan.too_large) return;
     Slot::run_slot(*(Slot::Shared *)shared, call, slots, route);
 }
 #endif
 #if HAS_KERNEL(slot_sort_large)
-extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1) slot_sort_large(SortCall call, SlotCall slots) {
-    follow();
+extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1)
+    slot_sort_large(SortCall call, SlotCall slots) {
+    begin_dependent_launch();
     extern __shared__ Vector shared[];
     const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
     u32 route = plan.slots_by;
@@ -201,10 +250,11 @@ extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1) slot_sort_large(S
     LargeSlot::run_slot(*(LargeSlot::Shared *)shared, call, slots, route);
 }
 #endif
-#ifdef ALONE // as many keys as a block holds
+#ifdef ALONE // one block sorts all keys
 #if HAS_KERNEL(bucket_small)
-extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS) bucket_small(SortCall call) {
-    follow();
+extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
+    bucket_small(SortCall call) {
+    begin_dependent_launch();
     extern __shared__ Vector shared[];
     Slot::run_one(*(Slot::Shared *)shared, call);
 }

@@ -23,10 +23,10 @@ template <class T> __device__ void sort_tile(T t, u32 first, const u32 *in, u32 
     t.scatter([](u32, u32) {}, [&](u32 d, u32) { return u64(t.s.begin[d]); });
     if (__syncthreads_or(t.store(digit, put))) {
         if (threadIdx.x == 0) atomicAdd(again, 1);
-        t.place_again(digit, load);
+        t.rank_again(digit, load);
         t.store(digit, put);
     }
-    t.follow([=](u64 place, u32 i) { at[first + place] = first + i; });
+    t.store_values([=](u64 place, u32 i) { at[first + place] = first + i; });
 }
 
 extern "C" __global__ void subject(const u32 *in, u32 *out, u32 *at, u32 n, u32 *again) {
@@ -41,16 +41,16 @@ extern "C" __global__ void subject(const u32 *in, u32 *out, u32 *at, u32 n, u32 
 const ODD_FIRST: Edit = once(
     "                if (is_there(i)) {
                     u32 d = digit_of(i);
-                    place[i] = d << PLACE_BITS | atomicAdd(bins + d, 1);
+                    position[i] = d << POSITION_BITS | atomicAdd(bins + d, 1);
                 }",
     "                for (u32 odd = 2; odd-- > 0; __syncwarp())
                     if (is_there(i) && lane_id() % 2 == odd) {
                         u32 d = digit_of(i);
-                        place[i] = d << PLACE_BITS | atomicAdd(bins + d, 1);
+                        position[i] = d << POSITION_BITS | atomicAdd(bins + d, 1);
                     }",
 );
 /// The block does not compare neighbouring source indices.
-const NO_CHECK: Edit = once("disorder |= there && j > 0 && here < before;", "");
+const NO_CHECK: Edit = once("disorder |= there && j > 0 && tag < previous;", "");
 
 #[test]
 fn lanes_in_any_order() {
