@@ -31,7 +31,7 @@ template <class Bits> struct Singles {
     u32 begin, end;   // where they lie, when all keys are counted
     __device__ bool has(Bits key) const { return Bits(key - from) < keys; }
     // Those that are not moved, or none.
-    __device__ Singles staying() const {
+    __device__ Singles unmoved() const {
         Singles all = *this;
         if (end - begin <= most_moved) all.keys = 0;
         return all;
@@ -65,8 +65,8 @@ template <class Bits> struct BucketMap { // zero before the sort
     };
     Line<Bits> lines[BINS];
     Singles<Bits> singles;
-    u32 seen[MAP_BLOCKS]; // values in the part of the sample that a block has; and these, if they are few
-    Bits of_part[MAP_BLOCKS][VALUES];
+    u32 distinct[MAP_BLOCKS]; // values in the part of the sample that a block has; and these, if they are few
+    Bits part_values[MAP_BLOCKS][VALUES];
 };
 
 // A key's share of the way between both, of so many in all.
@@ -130,20 +130,20 @@ template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct Cells {
     __device__ bool is_inward() const { return above != middle; }
     __device__ bool is_upper(Bits key) const { return key >= middle; }
     // Its place, in so many parts of a cell.
-    __device__ u32 operator()(Bits key) const { return place(min(Bits(key - above), Bits(below - key)), is_upper(key)); }
+    __device__ u32 operator()(Bits key) const { return position(min(Bits(key - above), Bits(below - key)), is_upper(key)); }
     static __device__ u32 cell(u32 at) { return (at >> PART_BITS) - FIRST; }
     // What stands above the part in the place of each of its keys.
     static __device__ u32 number(u32 cell) { return cell + FIRST; }
     // How much of its cell is between the middle and the place of an end.
-    __device__ float filled(u32 at) const {
+    __device__ float filled_share(u32 at) const {
         constexpr float ALL = 1 << PART_BITS;
         u32 part = at % (1 << PART_BITS);
         return max((is_inward() ? ALL - float(part) : float(part + 1)) / ALL, 1.0f / 1024); // or one key that is alone would ask for many
     }
     // The first cell of keys beyond the ends, on either side, if there could be any.
-    __device__ u32 beyond() const { return is_inward() && below != above ? cell(place(Bits(below - above), false)) : SIDE; }
+    __device__ u32 beyond() const { return is_inward() && below != above ? cell(position(Bits(below - above), false)) : SIDE; }
     // The cells in the order of their keys, but for those beyond the ends.
-    __device__ u32 nth(u32 i) const { return is_inward() == (i < SIDE) ? i : i < SIDE ? SIDE - 1 - i : SIDE + (2 * SIDE - 1 - i); }
+    __device__ u32 nth_in_order(u32 i) const { return is_inward() == (i < SIDE) ? i : i < SIDE ? SIDE - 1 - i : SIDE + (2 * SIDE - 1 - i); }
     // Whether keys rise with the place in a cell.
     __device__ bool rises(u32 cell) const { return is_inward() == (cell < SIDE); }
     // How many keys a cell is wide, as a power of two.
@@ -166,7 +166,7 @@ template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct Cells {
     }
 
     // The line of a cell, for keys of such a first digit: its entry of the table, with the place of a key by its bits and not as a float.
-    __device__ Line<Bits> line(u32 cell, u32 entry, u32 first_bucket) const {
+    __device__ Line<Bits> linear_run(u32 cell, u32 entry, u32 first_bucket) const {
         constexpr u32 BITS = FINE_BITS + PART_BITS; // of a place, in keys from one power of two to the next
         u32 step = u32(lower_half(entry)), octave = cell % SIDE >> FINE_BITS; // from 2^(octave - 1) keys on
         u32 shift = octave > BITS + 1 ? octave - 1 - BITS : 0, scale = octave < BITS + 1 ? BITS + 1 - octave : 0;
@@ -179,36 +179,36 @@ template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct Cells {
 
   private:
     // Rounded to zero, so that it is the same by whole numbers.
-    static __device__ u32 place(Bits x, bool is_upper) {
+    static __device__ u32 position(Bits x, bool is_upper) {
         constexpr float LOWER = 1.0f / (u64(1) << WIDTH / 2) / (u64(2) << WIDTH / 2);
-        float place = __fadd_rz(WIDTH == 64 ? __ull2float_rz(x) : __uint2float_rz(u32(x)), 0.5f);
-        if (!is_upper) place *= LOWER;
-        return __float_as_uint(place) >> (23 - FINE_BITS - PART_BITS);
+        float position = __fadd_rz(WIDTH == 64 ? __ull2float_rz(x) : __uint2float_rz(u32(x)), 0.5f);
+        if (!is_upper) position *= LOWER;
+        return __float_as_uint(position) >> (23 - FINE_BITS - PART_BITS);
     }
 };
 
 // A key whose place is marked need not be sorted any more: then it is stored as what it was.
-template <class Order, class Bits> struct PutInBucket {
+template <class Order, class Bits> struct PutDecodeDone {
     Bits *out;
     Order order;
-    __device__ void operator()(u64 place, Bits key) const { out[place & ~DONE] = place & DONE ? order.from(key) : key; }
+    __device__ void operator()(u64 position, Bits key) const { out[position & ~DONE] = position & DONE ? order.from(key) : key; }
 };
-template <class Order, class Bits> struct PutPlainly {
+template <class Order, class Bits> struct PutKey {
     Bits *out;
     Order order;
-    __device__ void operator()(u64 place, Bits key) const { out[place] = key; }
+    __device__ void operator()(u64 position, Bits key) const { out[position] = key; }
 };
 // Or it is known, and not stored.
-template <class Order, class Bits> struct PutUndone {
+template <class Order, class Bits> struct PutUnlessDone {
     Bits *out;
     Order order;
-    __device__ void operator()(u64 place, Bits key) const {
-        if (!(place & DONE)) out[place] = key;
+    __device__ void operator()(u64 position, Bits key) const {
+        if (!(position & DONE)) out[position] = key;
     }
 };
 
 // A table is in shared memory. By the whole block.
-__device__ inline void awaited() {
+__device__ inline void wait_for_table() {
     wait_for_copies();
     __syncthreads();
 }
@@ -217,8 +217,8 @@ __device__ inline void awaited() {
 // HAS_LARGE: those of a single key may be larger than a block's room, and are in order then; other large ones passes sort, whatever the map. HAS_TABLE: it is in shared memory. ONE_STEP: there is no lower digit. IS_LINE: it is
 // `BucketByLine`.
 template <class Bits> struct BucketByBits {
-    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false, IS_LINE = false;
-    template <class Order> using Put = PutPlainly<Order, Bits>;
+    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false, IS_LINEAR = false;
+    template <class Order> using Put = PutKey<Order, Bits>;
     u32 shift, mask;
     __device__ explicit BucketByBits(u32 lower_bits) : shift(8 * sizeof(Bits) - DIGIT_BITS - lower_bits), mask((1u << lower_bits) - 1) {}
     __device__ u32 operator()(Bits key) const { return u32(key >> shift); }
@@ -226,8 +226,8 @@ template <class Bits> struct BucketByBits {
     __device__ u32 lower(Bits key) const { return u32(key >> shift) & mask; }
 };
 template <class Bits> struct BucketByRange {
-    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false, IS_LINE = false;
-    template <class Order> using Put = PutPlainly<Order, Bits>;
+    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false, IS_LINEAR = false;
+    template <class Order> using Put = PutKey<Order, Bits>;
     Share<Bits> share;
     u32 lower_bits;
     __device__ explicit BucketByRange(const BucketMap<Bits> &map) : share(map.extremes), lower_bits(map.lower_bits) { share.factor = map.factor; }
@@ -237,8 +237,8 @@ template <class Bits> struct BucketByRange {
 };
 // A few values are few places of the table, and neighbours in it: what `SplitterDigit` does against waiting takes longer here.
 template <class Bits> struct BucketByValues {
-    static constexpr bool HAS_LARGE = true, HAS_TABLE = true, ONE_STEP = true, IS_LINE = false;
-    template <class Order> using Put = PutInBucket<Order, Bits>;
+    static constexpr bool HAS_LARGE = true, HAS_TABLE = true, ONE_STEP = true, IS_LINEAR = false;
+    template <class Order> using Put = PutDecodeDone<Order, Bits>;
     const Bits *values;
     __device__ u32 operator()(Bits key) const {
         u32 less = 0; // values
@@ -252,8 +252,8 @@ template <class Bits> struct BucketByValues {
     }
 };
 template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct BucketByCells {
-    static constexpr bool HAS_LARGE = true, HAS_TABLE = true, ONE_STEP = false, IS_LINE = false;
-    template <class Order> using Put = PutInBucket<Order, Bits>;
+    static constexpr bool HAS_LARGE = true, HAS_TABLE = true, ONE_STEP = false, IS_LINEAR = false;
+    template <class Order> using Put = PutDecodeDone<Order, Bits>;
     const u32 *table;
     Cells<Bits, FINE> cells;
     u32 lower_bits;
@@ -277,22 +277,22 @@ template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct BucketByCell
     }
 };
 // The upper digit alone, where single keys may stay.
-template <class Bits> struct BucketBesideSingles : BucketByCells<Bits> {
+template <class Bits> struct BucketBesideOneKeyRun : BucketByCells<Bits> {
     Singles<Bits> singles;
-    __device__ BucketBesideSingles(const BucketMap<Bits> &map, const u32 *table) : BucketByCells<Bits>(map, table), singles(map.singles.staying()) {}
+    __device__ BucketBesideOneKeyRun(const BucketMap<Bits> &map, const u32 *table) : BucketByCells<Bits>(map, table), singles(map.singles.unmoved()) {}
 };
 // The lower digit alone.
-template <class Bits> struct BucketByLine {
-    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false, IS_LINE = true;
-    template <class Order> using Put = PutPlainly<Order, Bits>;
-    Line<Bits> line;
-    __device__ u32 lower(Bits key) const { return line.digit(key); }
+template <class Bits> struct BucketByLinearRun {
+    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false, IS_LINEAR = true;
+    template <class Order> using Put = PutKey<Order, Bits>;
+    Line<Bits> linear_run;
+    __device__ u32 lower(Bits key) const { return linear_run.digit(key); }
 };
 // Waits for a table, and in any case until the block's counters are empty. It is always true, which the compiler does not know where keys go by a line:
 // else it has all warps wait here for the first key of each.
-template <class Bucket> __device__ inline bool await_table() {
-    if (Bucket::IS_LINE) return !__syncthreads_or(false);
-    if (Bucket::HAS_TABLE) awaited();
+template <class Bucket> __device__ inline bool prepare_digits() {
+    if (Bucket::IS_LINEAR) return !__syncthreads_or(false);
+    if (Bucket::HAS_TABLE) wait_for_table();
     else __syncthreads();
     return true;
 }
@@ -300,13 +300,13 @@ template <class Bucket> struct UpperDigit {
     Bucket bucket;
     template <class Bits> __device__ u32 operator()(Bits key) const { return bucket.upper(key); }
     template <class Bits> __device__ bool stays(Bits key) const { return bucket.singles.has(key); }
-    __device__ bool await() const { return await_table<Bucket>(); }
+    __device__ bool prepare() const { return prepare_digits<Bucket>(); }
 };
-template <class Bits> constexpr bool SOME_STAY<UpperDigit<BucketBesideSingles<Bits>>> = true;
+template <class Bits> constexpr bool SOME_STAY<UpperDigit<BucketBesideOneKeyRun<Bits>>> = true;
 template <class Bucket> struct LowerDigit {
     Bucket bucket;
     template <class Bits> __device__ u32 operator()(Bits key) const { return bucket.lower(key); }
-    __device__ bool await() const { return await_table<Bucket>(); }
+    __device__ bool prepare() const { return prepare_digits<Bucket>(); }
 };
 // By values runs are long.
 template <class Bucket> constexpr bool IS_MARKED<UpperDigit<Bucket>> = Bucket::HAS_TABLE && !Bucket::ONE_STEP;

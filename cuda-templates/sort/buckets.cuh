@@ -17,7 +17,7 @@
 
 // All keys, so many of a thread at once: `use` has them and how many of the block's there are; if not all, then every THREADS-th is a
 // thread's.
-template <u32 THREADS, u32 UNROLL, class Order, class Bits, class Use> __device__ inline void key_steps(const SortCall &call, const Use &use) {
+template <u32 THREADS, u32 UNROLL, class Order, class Bits, class Use> __device__ inline void for_each_batch(const SortCall &call, const Use &use) {
     constexpr u32 STEP = THREADS * UNROLL;
     const Bits *keys = (const Bits *)call.keys_in;
     bool aligned = (u64)keys % sizeof(Vector) == 0;
@@ -96,12 +96,12 @@ __device__ inline void count_common(const Bits (&key)[UNROLL], Bucket bucket, co
         if (all == g + GROUP) continue;
 #pragma unroll
         for (u32 i = 0; i < GROUP; i++) {
-            u32 of = bucket(key[g + i]);
+            u32 found = bucket(key[g + i]);
             bool is_common = false;
 #pragma unroll
-            for (u32 c = 0; c < COMMON; c++) is_common |= of == common[c];
+            for (u32 c = 0; c < COMMON; c++) is_common |= found == common[c];
             if (is_common) continue;
-            count(of, 1);
+            count(found, 1);
             others++;
         }
     }
@@ -123,35 +123,35 @@ template <class Order, class Bits, u32 THREADS, class Bucket>
 __device__ void bucket_count_by(u32 *counters, const SortCall &call, const BucketCall &buckets, u32 lower_bits, Bucket bucket) {
     constexpr u32 UNROLL = sizeof(Bits) > 4 ? 16 : 32, STEP = THREADS * UNROLL, GROUP = sizeof(Vector) / sizeof(Bits);
     constexpr bool SHORT = sizeof(Bits) == 2;
-    constexpr u32 OUT = SHORT ? 1 << 15 : 3 << 14, BOTH = OUT << 16 | OUT; // bits of a counter, and of two
-    constexpr u32 TOGETHER = SHORT ? 1 : 4; // are looked up before the first of them is counted: a table is in the same memory as the counters
+    constexpr u32 FLUSH = SHORT ? 1 << 15 : 3 << 14, FLUSH_PAIR = FLUSH << 16 | FLUSH; // bits of a counter, and of two
+    constexpr u32 LOOKUPS = SHORT ? 1 : 4; // are looked up before the first of them is counted: a table is in the same memory as the counters
     u32 half_bits = DIGIT_BITS - 1 + lower_bits, half = 1u << half_bits;
-    static_assert(STEP <= 1 << 15 && UNROLL % TOGETHER == 0, "2^14, what nobody saw and a step are less than 2^16");
-    key_steps<THREADS, UNROLL, Order, Bits>(call, [&](const Bits(&key)[UNROLL], u32 left) {
-        u32 seen = 0; // bits of counters
+    static_assert(STEP <= 1 << 15 && UNROLL % LOOKUPS == 0, "2^14, what nobody saw and a step are less than 2^16");
+    for_each_batch<THREADS, UNROLL, Order, Bits>(call, [&](const Bits(&key)[UNROLL], u32 left) {
+        u32 bits_seen = 0; // bits of counters
         auto count = [&](u32 bucket, u32 keys) {
             u32 more = SHORT ? keys << (bucket >> half_bits) * 16 : keys * (1 + (bucket >> half_bits) * 0xffff);
             u32 before = atomicAdd(counters + counter_at(bucket & (half - 1)), more);
-            seen |= SHORT ? before ^ (before + more) : before;
+            bits_seen |= SHORT ? before ^ (before + more) : before;
         };
         if (left == STEP && all_same(bucket(key[0]))) { // as likely the others: lanes with the same counter are served one after the other
 #pragma unroll
             for (u32 g = 0; g < UNROLL; g += GROUP) {
-                u32 of[GROUP];
+                u32 found[GROUP];
                 bool alike = true;
 #pragma unroll
                 for (u32 i = 0; i < GROUP; i++) {
-                    of[i] = bucket(key[g + i]);
-                    alike = alike && of[i] == of[0];
+                    found[i] = bucket(key[g + i]);
+                    alike = alike && found[i] == found[0];
                 }
-                if (__all_sync(ALL_LANES, alike) && all_same(of[0])) {
-                    if (lane_id() == 0) count(of[0], WARP * GROUP);
+                if (__all_sync(ALL_LANES, alike) && all_same(found[0])) {
+                    if (lane_id() == 0) count(found[0], WARP * GROUP);
                     continue;
                 }
 #pragma unroll
                 for (u32 i = 0; i < GROUP; i++) {
-                    if (!all_same(of[i])) count(of[i], 1);
-                    else if (lane_id() == 0) count(of[i], WARP);
+                    if (!all_same(found[i])) count(found[i], 1);
+                    else if (lane_id() == 0) count(found[i], WARP);
                 }
             }
         } else if (u32 common[COMMON]; SHORT && left == STEP && few_in_warp(bucket(key[0]), common)) {
@@ -159,36 +159,36 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
         } else {
             // A short key is looked up, by its bits, when it is known to be there.
 #pragma unroll
-            for (u32 g = 0; g < UNROLL; g += TOGETHER) {
-                u32 of[TOGETHER];
+            for (u32 g = 0; g < UNROLL; g += LOOKUPS) {
+                u32 found[LOOKUPS];
 #pragma unroll
-                for (u32 i = 0; i < TOGETHER; i++) of[i] = SHORT ? 0 : bucket(key[g + i]);
+                for (u32 i = 0; i < LOOKUPS; i++) found[i] = SHORT ? 0 : bucket(key[g + i]);
 #pragma unroll
-                for (u32 i = 0; i < TOGETHER; i++)
-                    if (left == STEP || (g + i) * THREADS + threadIdx.x < left) count(SHORT ? bucket(key[g + i]) : of[i], 1);
+                for (u32 i = 0; i < LOOKUPS; i++)
+                    if (left == STEP || (g + i) * THREADS + threadIdx.x < left) count(SHORT ? bucket(key[g + i]) : found[i], 1);
             }
         }
-        if (!__syncthreads_or(seen & BOTH)) return;
+        if (!__syncthreads_or(bits_seen & FLUSH_PAIR)) return;
         for (u32 i = threadIdx.x; i < half; i += THREADS) {
-            u32 &both = counters[counter_at(i)], full = both & BOTH;
+            u32 &both = counters[counter_at(i)], full = both & FLUSH_PAIR;
             if (full == 0) continue;
             both -= full;
 #pragma unroll
             for (u32 k = 0; k < 2; k++)
-                if (full >> k * 16 & OUT) {
-                    u32 out = SHORT ? OUT : full >> k * 16 & OUT;
-                    atomicAdd(buckets.counts + i + k * half, out);
-                    atomicAdd(buckets.tops + (i >> lower_bits) + k * BINS / 2, out);
+                if (full >> k * 16 & FLUSH) {
+                    u32 flushed = SHORT ? FLUSH : full >> k * 16 & FLUSH;
+                    atomicAdd(buckets.counts + i + k * half, flushed);
+                    atomicAdd(buckets.tops + (i >> lower_bits) + k * BINS / 2, flushed);
                 }
         }
         __syncthreads();
     });
     __syncthreads();
     // A warp adds up those of two first digits.
-    u32 of_top = 1u << lower_bits;
+    u32 per_coarse = 1u << lower_bits;
     for (u32 turn = warp_id(); turn < BINS / 2; turn += THREADS / WARP) {
-        u32 top = (turn + blockIdx.x) % (BINS / 2), sums[2] = {0, 0}; // blocks begin at different ones, so that fewer meet
-        for (u32 i = top * of_top + lane_id(); i < (top + 1) * of_top; i += WARP) {
+        u32 coarse = (turn + blockIdx.x) % (BINS / 2), sums[2] = {0, 0}; // blocks begin at different ones, so that fewer meet
+        for (u32 i = coarse * per_coarse + lane_id(); i < (coarse + 1) * per_coarse; i += WARP) {
             u32 both = counters[counter_at(i)];
 #pragma unroll
             for (u32 k = 0; k < 2; k++) {
@@ -200,7 +200,7 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
 #pragma unroll
         for (u32 k = 0; k < 2; k++) {
             u32 sum = warp_add(sums[k]);
-            if (lane_id() == 0 && sum > 0) atomicAdd(buckets.tops + top + k * BINS / 2, sum);
+            if (lane_id() == 0 && sum > 0) atomicAdd(buckets.tops + coarse + k * BINS / 2, sum);
         }
     }
 }
@@ -212,7 +212,7 @@ __device__ void bucket_count_few(u32 *counters, const SortCall &call, const Buck
     for (u32 i = threadIdx.x; i < BINS * FEW_COPIES; i += THREADS) counters[i] = 0;
     __syncthreads();
     u32 copy = threadIdx.x % FEW_COPIES;
-    key_steps<THREADS, UNROLL, Order, Bits>(call, [&](const Bits(&key)[UNROLL], u32 left) {
+    for_each_batch<THREADS, UNROLL, Order, Bits>(call, [&](const Bits(&key)[UNROLL], u32 left) {
 #pragma unroll
         for (u32 i = 0; i < UNROLL; i++)
             if (left == THREADS * UNROLL || i * THREADS + threadIdx.x < left) atomicAdd(counters + bucket(key[i]) * FEW_COPIES + copy, 1);
@@ -247,7 +247,7 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_count(u32
     }
     for (u32 i = threadIdx.x; i < counter_at(BINS / 2 << lower_bits); i += THREADS) counters[i] = 0;
     if (map.route == BY_CELLS) BucketByCells<Bits>::load(shared, map);
-    awaited();
+    wait_for_table();
     if (map.route == BY_BITS) bucket_count_by<Order, Bits, THREADS>(counters, call, buckets, lower_bits, BucketByBits<Bits>(lower_bits));
     else if (map.route == BY_RANGE) bucket_count_by<Order, Bits, THREADS>(counters, call, buckets, lower_bits, BucketByRange<Bits>(map));
     else bucket_count_by<Order, Bits, THREADS>(counters, call, buckets, lower_bits, BucketByCells<Bits>(map, shared));
@@ -256,8 +256,8 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_count(u32
 // By a block for each first digit, of a thread for each second: where buckets begin. How many keys its bucket has.
 __device__ inline u32 bucket_starts(const SortCall &call, const BucketCall &buckets, u32 lower_bits, u32 tile) {
     __shared__ u32 totals[2 * BINS / WARP], base, tiles;
-    u32 top = blockIdx.x, d = threadIdx.x, others = buckets.tops[d];
-    u32 keys = warp_add(d < top ? others : 0), of_tiles = warp_add(d < top ? (others + tile - 1) / tile : 0);
+    u32 coarse = blockIdx.x, d = threadIdx.x, others = buckets.tops[d];
+    u32 keys = warp_add(d < coarse ? others : 0), of_tiles = warp_add(d < coarse ? (others + tile - 1) / tile : 0);
     if (lane_id() == 0) {
         totals[warp_id()] = keys;
         totals[BINS / WARP + warp_id()] = of_tiles;
@@ -273,18 +273,18 @@ __device__ inline u32 bucket_starts(const SortCall &call, const BucketCall &buck
         tiles = b;
     }
     __syncthreads();
-    u32 in_top = 1u << lower_bits, bucket = top * in_top + d, count = d < in_top ? buckets.counts[bucket] : 0;
+    u32 per_coarse = 1u << lower_bits, bucket = coarse * per_coarse + d, count = d < per_coarse ? buckets.counts[bucket] : 0;
     u32 start = base + block_before<BINS>(count, totals);
-    if (d < in_top) {
+    if (d < per_coarse) {
         buckets.starts[bucket] = start;
         if (buckets.cursors) buckets.cursors[bucket] = start;
     }
     if (d == 0) {
-        if (buckets.top_cursors) buckets.top_cursors[top * TOP_APART] = base;
-        buckets.begins[top] = {tiles, base};
+        if (buckets.top_cursors) buckets.top_cursors[coarse * TOP_APART] = base;
+        buckets.begins[coarse] = {tiles, base};
     }
-    if (top == BINS - 1 && d == BINS - 1) {
-        buckets.starts[BINS * in_top] = u32(call.n);
+    if (coarse == BINS - 1 && d == BINS - 1) {
+        buckets.starts[BINS * per_coarse] = u32(call.n);
         buckets.begins[BINS] = {tiles + (others + tile - 1) / tile, u32(call.n)};
     }
     return count;
@@ -298,9 +298,9 @@ template <class Bits> __device__ void bucket_plan(const SortCall &call, const Bu
     u32 count = bucket_starts(call, buckets, map.lower_bits, tile), bucket = (blockIdx.x << map.lower_bits) + threadIdx.x;
     bool is_left = count > buckets.room && !(map.single[bucket / 32] >> bucket % 32 & 1);
     if (__any_sync(ALL_LANES, is_left)) {
-        u32 first = is_left ? buckets.starts[bucket] : ~0u, turned = warp_max(~first), end = warp_max(is_left ? first + count : 0);
+        u32 first = is_left ? buckets.starts[bucket] : ~0u, first_inverted = warp_max(~first), end = warp_max(is_left ? first + count : 0);
         if (lane_id() == 0) {
-            atomicMax(&plan.left_turned, turned);
+            atomicMax(&plan.left_turned, first_inverted);
             atomicMax(&plan.left_end, end);
         }
     }
@@ -317,16 +317,16 @@ template <class Tile, class D, class Load, class Put, class Claim>
 __device__ inline bool any_order_tile(Tile &t, D digit, const Load &load, const Put &put, const Claim &claim) {
     if (!TABLE_FIRST<D>) t.load(load);
     t.template empty_block_bins<D>();
-    if (!digit.await()) return false; // what it needs may have come while the keys did
+    if (!digit.prepare()) return false; // what it needs may have come while the keys did
     if (TABLE_FIRST<D>) t.load(load);
     t.rank(digit);
-    u64 place = 0;
-    t.template scatter<D>([&](u32 d, u32 total) { place = total ? claim(d, total) : 0; }, [&](u32, u32) { return place; });
+    u64 position = 0;
+    t.template scatter<D>([&](u32 d, u32 total) { position = total ? claim(d, total) : 0; }, [&](u32, u32) { return position; });
     t.store_any(digit, put);
     return true;
 }
 template <class Tile, class D, class Load, class Put, class Claim>
-__device__ __noinline__ bool any_order_last(typename Tile::Shared &s, u32 count, D digit, Load load, Put put, Claim claim) {
+__device__ __noinline__ bool any_order_partial(typename Tile::Shared &s, u32 count, D digit, Load load, Put put, Claim claim) {
     Tile t(s, count);
     return any_order_tile(t, digit, load, put, claim);
 }
@@ -336,17 +336,17 @@ __device__ inline bool any_order(typename Tile::Shared &s, u64 left, D digit, co
         typename Tile::Whole t(s, Tile::TILE);
         return any_order_tile(t, digit, load, put, claim);
     } else {
-        return any_order_last<typename Tile::Part>(s, u32(left), digit, load, put, claim);
+        return any_order_partial<typename Tile::Part>(s, u32(left), digit, load, put, claim);
     }
 }
 
 // A tile of the second step: which it is of its first digit, where its keys begin, and how many of the digit's are left from there.
-struct TileOfTop {
-    u32 top, number, at, left;
+struct CoarseTile {
+    u32 coarse, number, at, left;
 };
 // Whether there is such a tile. Each thread asks for all that there is to know of its own first digit, so that no read waits for another.
-template <u32 TILE> __device__ inline bool find_tile(const BucketCall &buckets, u32 tile, TileOfTop &part) {
-    __shared__ TileOfTop found;
+template <u32 TILE> __device__ inline bool find_tile(const BucketCall &buckets, u32 tile, CoarseTile &part) {
+    __shared__ CoarseTile found;
     Begin begin = {0, 0}, end = {0, 0};
     if (threadIdx.x < BINS) {
         begin = buckets.begins[threadIdx.x];
@@ -364,12 +364,12 @@ template <u32 TILE> __device__ inline bool find_tile(const BucketCall &buckets, 
 
 // Single keys of which none was moved, to where they lie in a tile. What is left of it: the others of its first digit are where that begins.
 template <class Order, class Tile, class Bits>
-__device__ inline u32 write_singles(typename Tile::Shared &s, const SortCall &call, const BucketCall &buckets, u32 lower_bits, const Singles<Bits> &singles,
-                                    Places<u32> left, TileOfTop part) {
-    u32 of_top = 1u << lower_bits, bucket = part.top << lower_bits, end = part.at + part.left;
+__device__ inline u32 write_one_key_run(typename Tile::Shared &s, const SortCall &call, const BucketCall &buckets, u32 lower_bits, const Singles<Bits> &singles,
+                                    Places<u32> left, CoarseTile part) {
+    u32 per_coarse = 1u << lower_bits, bucket = part.coarse << lower_bits, end = part.at + part.left;
     u32 from = max(part.at, singles.begin), to = min(part.at + min(part.left, Tile::TILE), singles.end);
     if (from < to) {
-        for (u32 d = threadIdx.x; d <= of_top; d += Tile::THREADS) s.begin[d] = buckets.starts[bucket + d];
+        for (u32 d = threadIdx.x; d <= per_coarse; d += Tile::THREADS) s.begin[d] = buckets.starts[bucket + d];
         __syncthreads();
         Order order{Bits(call.flip)};
         Bits key = 0, *out = (Bits *)call.keys[0];
@@ -377,7 +377,7 @@ __device__ inline u32 write_singles(typename Tile::Shared &s, const SortCall &ca
         for (u32 at = from + threadIdx.x, run_end = 0; at < to; at += Tile::THREADS) {
             if (at >= run_end) {
                 u32 d = 0;
-                for (u32 step = of_top / 2; step > 0; step /= 2) d += s.begin[d + step] <= at ? step : 0;
+                for (u32 step = per_coarse / 2; step > 0; step /= 2) d += s.begin[d + step] <= at ? step : 0;
                 run_end = s.begin[d + 1];
                 key = singles.from + Bits(bucket + d - singles.bucket);
                 if (run_end - s.begin[d] > buckets.room && !left.has(at)) key = order.from(key); // else it will be sorted
@@ -422,7 +422,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
         constexpr bool ONE_STEP = Bucket::ONE_STEP;
         // To the output at once if there is one step, unless the input is there.
         u32 to = ONE_STEP && !call.in_place ? 0 : 1;
-        typename If<ONE_STEP, PutInBucket<Order, Bits>, PutPlainly<Order, Bits>>::Type put{(Bits *)(to ? call.keys[1] : call.keys[0]), order};
+        typename If<ONE_STEP, PutDecodeDone<Order, Bits>, PutKey<Order, Bits>>::Type put{(Bits *)(to ? call.keys[1] : call.keys[0]), order};
         const u32 *starts = buckets.starts;
         u32 lower_bits = this->lower_bits;
         auto marks = this->marks();
@@ -451,7 +451,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     }
 
     // What one step has left beside an input that was in the way.
-    __device__ void back() const {
+    __device__ void copy_back() const {
         u64 threads = u64(gridDim.x) * Tile::THREADS, thread = u64(blockIdx.x) * Tile::THREADS + threadIdx.x;
         for (u64 i = thread; i < call.n; i += threads) ((Bits *)call.keys[0])[i] = ((const Bits *)call.keys[1])[i];
         if constexpr (Tile::HAS_VALUES)
@@ -459,11 +459,11 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     }
 
     __device__ void second(typename Tile::Shared &s) const {
-        TileOfTop part = {}; // where something goes with the keys, of no meaning
+        CoarseTile part = {}; // where something goes with the keys, of no meaning
         if (Tile::HAS_VALUES || find_tile<Tile::TILE>(buckets, blockIdx.x, part)) second(s, part);
     }
     // Keys alone: that tile. Else all that are drawn.
-    __device__ void second(typename Tile::Shared &s, TileOfTop part) const {
+    __device__ void second(typename Tile::Shared &s, CoarseTile part) const {
         LowerDigit<Bucket> digit{bucket};
         typename Bucket::template Put<Order> put{(Bits *)call.keys[0], Order{Bits(call.flip)}};
         u32 lower_bits = this->lower_bits;
@@ -471,25 +471,25 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
         auto marks = this->marks();
         auto mark = [=](u32 bucket) { return Bucket::HAS_LARGE ? marks(bucket) : 0; };
         if constexpr (!Tile::HAS_VALUES) {
-            u32 top = part.top;
+            u32 coarse = part.coarse;
             const Bits *from = (const Bits *)call.keys[1] + part.at;
             u32 *cursors = buckets.cursors;
             any_order<Tile>(
                 s, part.left, digit, [=](u32 at) { return from[at]; }, put,
                 [=](u32 d, u32 total) {
-                    u32 bucket = (top << lower_bits) + d;
+                    u32 bucket = (coarse << lower_bits) + d;
                     return atomicAdd(cursors + bucket, total) | mark(bucket);
                 });
         } else {
             for (u32 tile; find_tile<Tile::TILE>(buckets, tile = draw(s, 1), part);) {
-                u32 top = part.top, at = part.at;
+                u32 coarse = part.coarse, at = part.at;
                 const Bits *from = (const Bits *)call.keys[1] + at;
                 LookBackDigits chain{call.words[1] + u64(tile) * BINS, part.number};
                 stable_any<Tile>(
                     s, part.left, digit, [=](u32 at) { return from[at]; }, put, (const Value *)call.values[1] + at, at, (Value *)call.values[0],
                     [=](u32 d, u32 total) { chain.publish(d, total); },
                     [=](u32 d, u32 total) {
-                        u32 earlier = chain.template receive<1>(d, total), bucket = (top << lower_bits) + d;
+                        u32 earlier = chain.template receive<1>(d, total), bucket = (coarse << lower_bits) + d;
                         return d >> lower_bits ? 0 : (starts[bucket] + earlier) | mark(bucket);
                     });
             }
@@ -527,33 +527,33 @@ template <class Order, class Tile, bool FIRST> __device__ void bucket_step(Vecto
         if (!FIRST && !call.in_place) return;
         Bits *table = (Bits *)rest;
         BucketByValues<Bits>::load(table, map);
-        if (Tile::HAS_VALUES) awaited();
+        if (Tile::HAS_VALUES) wait_for_table();
         BucketStep<Order, Tile, BucketByValues<Bits>> step(call, buckets, BucketByValues<Bits>{table});
         if (FIRST) step.first(s);
-        else step.back();
+        else step.copy_back();
     } else {
-        constexpr bool BY_LINES = !FIRST && !Tile::HAS_VALUES;
-        TileOfTop part;
-        if constexpr (BY_LINES) {
+        constexpr bool TRY_LINEAR = !FIRST && !Tile::HAS_VALUES;
+        CoarseTile part;
+        if constexpr (TRY_LINEAR) {
             Singles<Bits> singles = map.singles; // asked for together
             if (!find_tile<Tile::TILE>(buckets, blockIdx.x, part)) return;
-            if (singles.staying().keys > 0) {
-                part.left = write_singles<Order, Tile>(s, call, buckets, map.lower_bits, singles, plan.left_by_buckets(), part);
+            if (singles.unmoved().keys > 0) {
+                part.left = write_one_key_run<Order, Tile>(s, call, buckets, map.lower_bits, singles, plan.left_by_buckets(), part);
                 if (part.left == 0) return;
             }
-            Line<Bits> line = map.lines[part.top];
-            if (line.step != 0) {
-                BucketStep<Order, Tile, BucketByLine<Bits>>(call, buckets, BucketByLine<Bits>{line}).second(s, part);
+            Line<Bits> linear_run = map.lines[part.coarse];
+            if (linear_run.step != 0) {
+                BucketStep<Order, Tile, BucketByLinearRun<Bits>>(call, buckets, BucketByLinearRun<Bits>{linear_run}).second(s, part);
                 return;
             }
         }
         u32 *table = (u32 *)rest;
         BucketByCells<Bits>::load(table, map);
-        if (Tile::HAS_VALUES) awaited();
-        typedef typename If<FIRST && !Tile::HAS_VALUES, BucketBesideSingles<Bits>, BucketByCells<Bits>>::Type ByCells;
+        if (Tile::HAS_VALUES) wait_for_table();
+        typedef typename If<FIRST && !Tile::HAS_VALUES, BucketBesideOneKeyRun<Bits>, BucketByCells<Bits>>::Type ByCells;
         BucketStep<Order, Tile, ByCells> step(call, buckets, ByCells(map, table));
         if (FIRST) step.first(s);
-        else if (BY_LINES) step.second(s, part);
+        else if (TRY_LINEAR) step.second(s, part);
         else step.second(s);
     }
 }
@@ -563,7 +563,7 @@ template <class Order, class Tile, bool FIRST> __device__ void bucket_step(Vecto
 // One step in place of all passes, where keys that are too few for buckets are few values: all blocks look at the same of them, count how many there
 // are of each value, and move them. If there are others too, nothing is moved, and the passes run. Returns whether they need not. Parts and tiles are
 // drawn in order, as in `sort_passes`: who waits for parts waits for blocks that run.
-constexpr u32 VALUES_OF = 2048; // keys that are looked at
+constexpr u32 VALUE_SAMPLE = 2048; // keys that are looked at
 template <class Order, class Tile> __device__ bool sort_few(Vector *shared, const SortCall &call) {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
@@ -576,13 +576,13 @@ template <class Order, class Tile> __device__ bool sort_few(Vector *shared, cons
     Order order{Bits(call.flip)};
     const Bits *keys = (const Bits *)call.keys_in;
     few.clear();
-    u64 apart = call.n / VALUES_OF;
-    for (u32 i = threadIdx.x; i < VALUES_OF && few.are_few_yet(); i += Tile::THREADS) few.add(order.to(keys[i * apart]));
+    u64 stride = call.n / VALUE_SAMPLE;
+    for (u32 i = threadIdx.x; i < VALUE_SAMPLE && few.still_few(); i += Tile::THREADS) few.add(order.to(keys[i * stride]));
     __syncthreads();
     if (!few.are_few()) return false;
     if (threadIdx.x < VALUES) values[threadIdx.x] = Bits(~Bits(0));
     __syncthreads();
-    few.list(values);
+    few.write_sorted(values);
     BucketByValues<Bits> digit{values};
 
     u32 ticket = draw(plan.tickets), *counters = (u32 *)shared;
@@ -620,20 +620,20 @@ template <class Order, class Tile> __device__ bool sort_few(Vector *shared, cons
     u32 start = 0; // of a thread's own digit
     if (threadIdx.x < BINS) start = block_before<BINS>(load_relaxed(plan.of_values + threadIdx.x), s.totals);
     else pass_barrier_of_first();
-    bool unwanted = call.no_keys;
+    bool skip_keys = call.no_keys;
     Bits *out = (Bits *)call.keys[0];
     for (; ticket - call.parts < call.tiles; ticket = draw(plan.tickets)) {
         u32 tile = ticket - call.parts;
         u64 first = u64(tile) * Tile::TILE;
         const Bits *from = keys + first;
-        const Value *beside = (const Value *)call.values_in;
+        const Value *payload = (const Value *)call.values_in;
         LookBackDigits chain{call.words[0] + u64(tile) * BINS, tile};
         stable_any<Tile>(
             s, call.n - first, digit, [=](u32 at) { return order.to(from[at]); },
-            [=](u64 place, Bits key) {
-                if (!unwanted) out[place] = order.from(key);
+            [=](u64 position, Bits key) {
+                if (!skip_keys) out[position] = order.from(key);
             },
-            beside ? beside + first : nullptr, first, (Value *)call.values[0], [=](u32 d, u32 total) { chain.publish(d, total); },
+            payload ? payload + first : nullptr, first, (Value *)call.values[0], [=](u32 d, u32 total) { chain.publish(d, total); },
             [=](u32 d, u32 total) { return u64(start) + chain.template receive<1>(d, total); });
     }
     return true;

@@ -10,29 +10,29 @@
 constexpr u32 END_SAMPLE = 2048; // keys that a block looks at for the ends
 constexpr u32 FREQUENT = 8; // of LOOKED_AT keys, from which on one of them is taken out of its cell
 
-enum : u32 { MADE = 1, IN_VAIN };
+enum : u32 { READY = 1, FAILED };
 template <class Bits> struct SlotMap {
     static constexpr u32 FINE_BITS = 4; // of four bytes half as many cells as for buckets, which are more
     typedef ::Cells<Bits, FINE_BITS> Cells;
     static constexpr u32 SIDE = Cells::SIDE, CELLS = 2 * SIDE;
     // Zero before the sort:
     u32 samples[2][CELLS]; // by cell, of either way
-    u32 taken;             // how many of the sample are `key`
+    u32 split_keys;             // how many of the sample are `key`
     u32 counted;           // parts of the sample
-    u32 made;              // `MADE`, when all below is there, or `IN_VAIN`
+    u32 state;              // `MADE`, when all below is there, or `IN_VAIN`
     // And then not:
     Bits above, below, middle;    // `Cells`
-    Bits key;                     // that is taken out of its cell
-    u32 has_key;                  // 1 if there is one
+    Bits split_key;               // that is taken out of its cell
+    u32 has_split_key;                  // 1 if there is one
     alignas(128) u32 cells[CELLS]; // as `BucketMap::cells`, by parts of a slot
 };
 constexpr u32 SLOT_BITS = 8, OF_SLOT = 1 << SLOT_BITS; // parts of a slot
 
 // The digit by cells, of keys of which one is taken out: it has the next one, and keys above it in its cell have the next but one.
-template <class Bits, u32 FINE> struct BucketBesideKey : BucketByCells<Bits, FINE> {
-    Bits taken;
-    u32 has_key;
-    __device__ u32 upper(Bits key) const { return BucketByCells<Bits, FINE>::upper(key) + (key >= taken ? has_key : 0) + (key > taken ? has_key : 0); }
+template <class Bits, u32 FINE> struct BucketAroundKey : BucketByCells<Bits, FINE> {
+    Bits split_key;
+    u32 has_split_key;
+    __device__ u32 upper(Bits key) const { return BucketByCells<Bits, FINE>::upper(key) + (key >= split_key ? has_split_key : 0) + (key > split_key ? has_split_key : 0); }
 };
 
 // By a block: its part of the sample, and by that which comes last the map.
@@ -42,9 +42,9 @@ template <class Order, class Tile> struct SlotMapMaker {
     typedef typename Map::Cells Cells;
     static constexpr u32 THREADS = Tile::THREADS, CELLS = Map::CELLS, SIDE = Map::SIDE, EACH = (CELLS + THREADS - 1) / THREADS;
     // Of a cell: its keys are taken for even; each has a slot; it is narrower than a key, and has none; its keys lie beyond the ends.
-    enum Kind : u32 { EVEN, SINGLE, NO_KEY, BEYOND };
-    static constexpr u32 KIND_PLACE = 30;
-    static constexpr u32 SINGLE_BITS = Tile::HAS_VALUES ? 1 : 3; // of keys at most: what goes with each has as much room as if it were all of them
+    enum Kind : u32 { EVEN, ONE_KEY, NO_KEY, BEYOND };
+    static constexpr u32 KIND_SHIFT = 30;
+    static constexpr u32 ONE_KEY_BITS = Tile::HAS_VALUES ? 1 : 3; // of keys at most: what goes with each has as much room as if it were all of them
     static constexpr u32 WHOLE_BITS = 14;                        // of slots; above them there is room for three times the sample
     static_assert(3 * CELL_SAMPLE * MOST_CELL_PARTS < 1u << (32 - WHOLE_BITS), "the ends count as the whole sample at most");
     struct Shared { // in the tile's place
@@ -52,30 +52,30 @@ template <class Order, class Tile> struct SlotMapMaker {
         u32 counts[2][CELLS]; // of the sample, by way; then, for the way that is not taken, what each cell is
         u32 totals[THREADS / WARP];
         u32 most[2];      // of a cell, by way
-        u32 unseen[2];    // of the sample, beyond either end of what was looked at
-        u32 single[BINS / 32], room[BINS]; // by slot: whether it is a single key's, how much room what goes with it has, and the key
+        u32 beyond_ends[2];    // of the sample, beyond either end of what was looked at
+        u32 one_key[BINS / 32], room[BINS]; // by slot: whether it is a single key's, how much room what goes with it has, and the key
         Bits keys[BINS];
-        Bits key;         // that is taken out of its cell
-        u32 of_rooms[BINS / WARP];
+        Bits split_key;   // that is taken out of its cell
+        u32 room_totals[BINS / WARP];
         u32 last_with_key[CELLS / WARP]; // of cells that are a warp's together
         u32 is_last, is_too_large;
     };
     static_assert(sizeof(Shared) <= sizeof(typename Tile::Shared), "it takes the tile's place");
 
     Shared &s;
-    u32 *passed; // in shared memory, CELLS: what is before each cell on the way through all slots
+    u32 *prefix; // in shared memory, CELLS: what is before each cell on the way through all slots
     const SortCall &call;
     const SlotCall &slots;
     Map &map;
     EqualKeys<Bits> &equal;
     u32 sampled;
-    bool has_key = false;
+    bool has_split_key = false;
 
-    __device__ SlotMapMaker(Shared &s, u32 *passed, const SortCall &call, const SlotCall &slots)
-        : s(s), passed(passed), call(call), slots(slots), map(*(Map *)slots.map), equal(*(EqualKeys<Bits> *)slots.equal), sampled(slots.cell_parts * CELL_SAMPLE) {}
+    __device__ SlotMapMaker(Shared &s, u32 *prefix, const SortCall &call, const SlotCall &slots)
+        : s(s), prefix(prefix), call(call), slots(slots), map(*(Map *)slots.map), equal(*(EqualKeys<Bits> *)slots.equal), sampled(slots.cell_parts * CELL_SAMPLE) {}
 
     // By the whole block, each thread of which has looked at a key.
-    __device__ void run(u32 part, Bits looked_at) {
+    __device__ void run(u32 part, Bits probe) {
         Order order{Bits(call.flip)};
         // Ends are those of keys that all parts look at. So few lie beyond that they fit a slot, and cells are narrow where keys end.
         constexpr u32 KEYS = CELL_SAMPLE / THREADS, ENDS = END_SAMPLE / THREADS;
@@ -86,37 +86,37 @@ template <class Order, class Tile> struct SlotMapMaker {
 #pragma unroll
         for (u32 k = 0; k < KEYS; k++) key[k] = sample(part * KEYS + k, sampled);
         for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS) s.counts[0][i] = 0;
-        has_key = find_frequent(looked_at);
-        Bits turned = 0, greatest = 0; // turned: the least, all bits
+        has_split_key = find_frequent(probe);
+        Bits least_inverted = 0, greatest = 0; // turned: the least, all bits
 #pragma unroll
         for (u32 k = 0; k < ENDS; k++) {
-            turned = max(turned, Bits(~order.to(at_ends[k])));
+            least_inverted = max(least_inverted, Bits(~order.to(at_ends[k])));
             greatest = max(greatest, order.to(at_ends[k]));
         }
         constexpr u32 WARPS = THREADS / WARP;
         static_assert(WARP % WARPS == 0, "a warp looks at all");
-        turned = warp_max(turned);
+        least_inverted = warp_max(least_inverted);
         greatest = warp_max(greatest);
         if (lane_id() == 0) {
-            s.ends[0][warp_id()] = turned;
+            s.ends[0][warp_id()] = least_inverted;
             s.ends[1][warp_id()] = greatest;
         }
         __syncthreads(); // the counts are zero, too
         u64 ends[2] = {warp_max(s.ends[0][lane_id() % WARPS]), warp_max(s.ends[1][lane_id() % WARPS])};
-        const Cells ways[2] = {Cells::inward(ends, Order::GRAIN), Cells::outward()};
-        for (u32 w = 0; w < 2; w++) has_key = has_key && Cells::width_bits(ways[w].cell(ways[w](s.key))) > SINGLE_BITS; // else it may have a slot anyway
-        u32 taken = 0;
+        const Cells layouts[2] = {Cells::inward(ends, Order::GRAIN), Cells::outward()};
+        for (u32 w = 0; w < 2; w++) has_split_key = has_split_key && Cells::width_bits(layouts[w].cell(layouts[w](s.split_key))) > ONE_KEY_BITS; // else it may have a slot anyway
+        u32 split_keys = 0;
 #pragma unroll
         for (u32 k = 0; k < KEYS; k++) {
             Bits ordered = order.to(key[k]);
-            bool is_taken = has_key && ordered == s.key;
-            taken += is_taken;
+            bool is_split_key = has_split_key && ordered == s.split_key;
+            split_keys += is_split_key;
 #pragma unroll
             for (u32 w = 0; w < 2; w++)
-                if (!is_taken) atomicAdd(s.counts[w] + ways[w].cell(ways[w](ordered)), 1);
+                if (!is_split_key) atomicAdd(s.counts[w] + layouts[w].cell(layouts[w](ordered)), 1);
         }
-        taken = warp_add(taken);
-        if (lane_id() == 0 && taken > 0) atomicAdd(&map.taken, taken);
+        split_keys = warp_add(split_keys);
+        if (lane_id() == 0 && split_keys > 0) atomicAdd(&map.split_keys, split_keys);
         __syncthreads();
         for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS)
             if (u32 count = s.counts[0][i]) atomicAdd(map.samples[0] + i, count);
@@ -125,7 +125,7 @@ template <class Order, class Tile> struct SlotMapMaker {
         if (threadIdx.x == 0) s.is_last = add_acquire_release(&map.counted, 1) == slots.cell_parts - 1;
         __syncthreads();
         if (!s.is_last) return;
-        bool fits = make(ways, ends);
+        bool fits = make(layouts, ends);
         SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
         if (threadIdx.x == 0) {
             plan.slots_by = SLOTS_BY_CELLS;
@@ -134,30 +134,30 @@ template <class Order, class Tile> struct SlotMapMaker {
         __syncthreads();
         if (threadIdx.x == 0) {
             __threadfence();
-            store_relaxed(&map.made, fits ? MADE : IN_VAIN);
+            store_relaxed(&map.state, fits ? READY : FAILED);
         }
     }
 
   private:
     // Whether one of the keys that are looked at is frequent, as far as one warp of 32 of them tells: `s.key`. All parts look at the same, and find the same.
-    __device__ bool find_frequent(Bits looked_at) {
+    __device__ bool find_frequent(Bits probe) {
         static_assert(THREADS == LOOKED_AT && WARP % (THREADS / WARP) == 0, "a key of a thread, and a warp looks at all");
-        u32 seen = warp_max(u32(__popc(__match_any_sync(ALL_LANES, looked_at))) * THREADS + threadIdx.x);
-        if (lane_id() == 0) s.totals[warp_id()] = seen;
+        u32 hits = warp_max(u32(__popc(__match_any_sync(ALL_LANES, probe))) * THREADS + threadIdx.x);
+        if (lane_id() == 0) s.totals[warp_id()] = hits;
         __syncthreads();
-        if (warp_max(s.totals[lane_id() % (THREADS / WARP)]) % THREADS == threadIdx.x) s.key = looked_at;
+        if (warp_max(s.totals[lane_id() % (THREADS / WARP)]) % THREADS == threadIdx.x) s.split_key = probe;
         __syncthreads();
-        return __syncthreads_count(looked_at == s.key) >= FREQUENT;
+        return __syncthreads_count(probe == s.split_key) >= FREQUENT;
     }
     // Room for what goes with a key of which so many are seen in the sample.
-    __device__ u32 room_of(u32 seen) const { return u32((float(seen) + 5 * sqrtf(float(seen)) + 8) * float(call.n) / float(sampled)); }
+    __device__ u32 room_of(u32 hits) const { return u32((float(hits) + 5 * sqrtf(float(hits)) + 8) * float(call.n) / float(sampled)); }
     // By the block that comes last. Whether all slots have room.
-    __device__ bool make(const Cells (&ways)[2], const u64 (&ends)[2]) {
+    __device__ bool make(const Cells (&layouts)[2], const u64 (&ends)[2]) {
         constexpr u32 LOADS = (2 * CELLS + THREADS - 1) / THREADS;
         u32 samples[LOADS];
         load_samples<THREADS>(samples, map);
-        if (threadIdx.x < 2) s.most[threadIdx.x] = s.unseen[threadIdx.x] = 0;
-        if (threadIdx.x < BINS / 32) s.single[threadIdx.x] = 0;
+        if (threadIdx.x < 2) s.most[threadIdx.x] = s.beyond_ends[threadIdx.x] = 0;
+        if (threadIdx.x < BINS / 32) s.one_key[threadIdx.x] = 0;
         if (threadIdx.x < BINS) s.room[threadIdx.x] = 0;
         if (threadIdx.x == 0) s.is_too_large = 0;
         __syncthreads();
@@ -173,57 +173,57 @@ template <class Order, class Tile> struct SlotMapMaker {
             if (u32 all = warp_max(most[w]); lane_id() == 0) atomicMax(s.most + w, all);
         __syncthreads();
         u32 best = s.most[1] < s.most[0];
-        const Cells way = best ? ways[1] : ways[0];
-        const u32 *counts = s.counts[best], beyond = way.beyond();
+        const Cells layout = best ? layouts[1] : layouts[0];
+        const u32 *counts = s.counts[best], beyond = layout.beyond();
 
         // ---- what each cell is, in the order of keys. Loops stay loops: a line that runs once has to be loaded for that.
         u32 *cells = s.counts[1 - best]; // keys of the sample, and above that the kind
-        constexpr u32 COUNT = (1u << KIND_PLACE) - 1;
-        u32 unseen[2] = {0, 0};
+        constexpr u32 COUNT = (1u << KIND_SHIFT) - 1;
+        u32 beyond_ends[2] = {0, 0};
         // On either side the widest cell ends where keys do, or in the middle: as much as if it had keys to its end.
-        u32 cut[2] = {way(way.is_inward() ? Bits(way.middle - 1) : Bits(~ends[0])), way(way.is_inward() ? way.middle : Bits(ends[1]))};
+        u32 cut[2] = {layout(layout.is_inward() ? Bits(layout.middle - 1) : Bits(~ends[0])), layout(layout.is_inward() ? layout.middle : Bits(ends[1]))};
         constexpr u32 LEAST_CUT = 1 << (PART_BITS - 5);
-        auto as_whole = [&](u32 count, u32 cut) { return min(u32(float(count) * float(1 << PART_BITS) / float(max(cut % (1 << PART_BITS), LEAST_CUT))), sampled); };
+        auto scaled_to_full = [&](u32 count, u32 cut) { return min(u32(float(count) * float(1 << PART_BITS) / float(max(cut % (1 << PART_BITS), LEAST_CUT))), sampled); };
 #pragma unroll 1
         for (u32 i = threadIdx.x; i < CELLS; i += THREADS) {
-            u32 cell = way.nth(i), count = counts[cell], bits = way.width_bits(cell), kind = EVEN;
+            u32 cell = layout.nth_in_order(i), count = counts[cell], bits = layout.width_bits(cell), kind = EVEN;
             if (cell % SIDE >= beyond) {
-                unseen[cell >= SIDE] += count;
+                beyond_ends[cell >= SIDE] += count;
                 kind = BEYOND;
-            } else if (way.with_key(cell) != cell) {
+            } else if (layout.with_key(cell) != cell) {
                 kind = NO_KEY;
-            } else if (bits <= SINGLE_BITS && 4 * count * BINS >= sampled << bits) { // of each key a quarter of a slot
-                kind = SINGLE;
-            } else if (cell == way.cell(cut[cell >= SIDE])) {
-                count = as_whole(count, cut[cell >= SIDE]);
+            } else if (bits <= ONE_KEY_BITS && 4 * count * BINS >= sampled << bits) { // of each key a quarter of a slot
+                kind = ONE_KEY;
+            } else if (cell == layout.cell(cut[cell >= SIDE])) {
+                count = scaled_to_full(count, cut[cell >= SIDE]);
             }
-            cells[i] = kind << KIND_PLACE | count;
+            cells[i] = kind << KIND_SHIFT | count;
             u32 with_key = __ballot_sync(ALL_LANES, kind != NO_KEY);
             static_assert(CELLS % WARP == 0 && 1 << Map::FINE_BITS <= WARP, "all lanes of a warp, or none; and some cell of them has a key");
             if (lane_id() == 0) s.last_with_key[i / WARP] = i + WARP - 1 - u32(__clz(int(with_key)));
         }
 #pragma unroll
         for (u32 w = 0; w < 2; w++)
-            if (u32 all = warp_add(unseen[w]); lane_id() == 0 && all > 0) atomicAdd(s.unseen + w, all);
+            if (u32 all = warp_add(beyond_ends[w]); lane_id() == 0 && all > 0) atomicAdd(s.beyond_ends + w, all);
         __syncthreads();
 
         // ---- what it adds to the way through all slots: whole ones, and above them keys of the sample that share what is left
-        auto bits_of = [&](u32 i) { return way.width_bits(way.nth(i)); };
+        auto bits_of = [&](u32 i) { return layout.width_bits(layout.nth_in_order(i)); };
 #pragma unroll 1
         for (u32 i = threadIdx.x; i < CELLS; i += THREADS) {
-            u32 kind = cells[i] >> KIND_PLACE, count = cells[i] & COUNT, bits = bits_of(i), more = 0;
+            u32 kind = cells[i] >> KIND_SHIFT, count = cells[i] & COUNT, bits = bits_of(i), added = 0;
             // The one before that has a key.
             u32 with_key = __ballot_sync(ALL_LANES, kind != NO_KEY) & ((1u << lane_id()) - 1), first = i - lane_id();
             u32 j = with_key ? first + WARP - 1 - u32(__clz(int(with_key))) : first > 0 ? s.last_with_key[first / WARP - 1] : CELLS;
-            u32 before = j < CELLS ? cells[j] : BEYOND << KIND_PLACE, kind_before = before >> KIND_PLACE;
-            if (kind == SINGLE) more = (1u << bits) + (kind_before != SINGLE);
-            else if (kind == EVEN) more = count << WHOLE_BITS | (kind_before == EVEN && is_jump(before & COUNT, bits_of(j), count, bits));
-            passed[i] = more;
+            u32 before = j < CELLS ? cells[j] : BEYOND << KIND_SHIFT, kind_before = before >> KIND_SHIFT;
+            if (kind == ONE_KEY) added = (1u << bits) + (kind_before != ONE_KEY);
+            else if (kind == EVEN) added = count << WHOLE_BITS | (kind_before == EVEN && is_jump(before & COUNT, bits_of(j), count, bits));
+            prefix[i] = added;
         }
         __syncthreads();
         u32 begin = threadIdx.x * EACH, sum = 0;
 #pragma unroll
-        for (u32 e = 0; e < EACH; e++) sum += begin + e < CELLS ? passed[begin + e] : 0;
+        for (u32 e = 0; e < EACH; e++) sum += begin + e < CELLS ? prefix[begin + e] : 0;
         u32 upto = warp_upto(sum);
         if (lane_id() == WARP - 1) s.totals[warp_id()] = upto;
         __syncthreads();
@@ -231,31 +231,31 @@ template <class Order, class Tile> struct SlotMapMaker {
 #pragma unroll
         for (u32 e = 0; e < EACH; e++)
             if (begin + e < CELLS) {
-                u32 more = passed[begin + e];
-                passed[begin + e] = earlier;
-                earlier += more;
+                u32 added = prefix[begin + e];
+                prefix[begin + e] = earlier;
+                earlier += added;
             }
         __syncthreads();
 
         // ---- the table. What is beyond the ends has slots of its own. No slot that others may get into is a single key's: one begins before each run of
         // single keys, so the first is none, and all end before the last one.
         constexpr u32 WHOLE = (1u << WHOLE_BITS) - 1;
-        u32 below = s.unseen[0], above = s.unseen[1], sharing = (all >> WHOLE_BITS) + below + above, whole = (all & WHOLE) + (below > 0) + (above > 0);
+        u32 below = s.beyond_ends[0], above = s.beyond_ends[1], sharing = (all >> WHOLE_BITS) + below + above, whole = (all & WHOLE) + (below > 0) + (above > 0);
         if (whole > BINS / 4 * 3) return false;
-        u32 parts = ((BINS - (has_key ? 2 : 0) - whole) << SLOT_BITS) - 2; // to be shared; rounding takes less than those two
+        u32 parts = ((BINS - (has_split_key ? 2 : 0) - whole) << SLOT_BITS) - 2; // to be shared; rounding takes less than those two
         float each = __fdividef(float(parts), float(max(sharing, 1u)));
         if (float(call.n) * float(sharing) * OF_SLOT > 0.97f * float(slots.room) * float(sampled) * float(parts)) return false;
-        auto at = [&](u32 passed) { return u32(float((passed >> WHOLE_BITS) + below) * each) + (((passed & WHOLE) + (below > 0)) << SLOT_BITS); };
+        auto at = [&](u32 prefix) { return u32(float((prefix >> WHOLE_BITS) + below) * each) + (((prefix & WHOLE) + (below > 0)) << SLOT_BITS); };
 #pragma unroll 1
         for (u32 i = threadIdx.x; i < CELLS; i += THREADS) {
-            u32 kind = cells[i] >> KIND_PLACE, before = passed[i], after = i + 1 < CELLS ? passed[i + 1] : all, cell = way.nth(i), first = 0, end = 0;
-            if (kind == SINGLE) {
-                u32 keys = 1u << way.width_bits(cell), slot = (at(before) >> SLOT_BITS) + (after - before - keys);
+            u32 kind = cells[i] >> KIND_SHIFT, before = prefix[i], after = i + 1 < CELLS ? prefix[i + 1] : all, cell = layout.nth_in_order(i), first = 0, end = 0;
+            if (kind == ONE_KEY) {
+                u32 keys = 1u << layout.width_bits(cell), slot = (at(before) >> SLOT_BITS) + (after - before - keys);
                 first = slot << SLOT_BITS;
                 end = (slot + keys) << SLOT_BITS;
                 for (u32 k = 0; k < keys; k++) {
-                    atomicOr(s.single + (slot + k) / 32, 1u << (slot + k) % 32);
-                    s.keys[slot + k] = Bits(way.least(cell) + k);
+                    atomicOr(s.one_key + (slot + k) / 32, 1u << (slot + k) % 32);
+                    s.keys[slot + k] = Bits(layout.least(cell) + k);
                     if constexpr (Tile::HAS_VALUES) s.room[slot + k] = room_of(cells[i] & COUNT);
                 }
             } else if (kind == EVEN) {
@@ -264,34 +264,34 @@ template <class Order, class Tile> struct SlotMapMaker {
             } else if (kind == BEYOND && cell >= SIDE) {
                 first = end = parts - u32(float(above) * each) + (whole << SLOT_BITS);
             }
-            bool rises = way.rises(cell);
+            bool rises = layout.rises(cell);
             u32 step = end - first, from = rises || step == 0 ? first : end - 1;
             if (step > 0x7fff) store_shared(&s.is_too_large, 1u);
             if (!rises) step = -step;
-            map.cells[cell] = (from - step * way.number(cell)) << PART_BITS | u16(step);
+            map.cells[cell] = (from - step * layout.number(cell)) << PART_BITS | u16(step);
         }
         __syncthreads();
         if (threadIdx.x < BINS) {
             // A key that is taken out has a slot behind that of its cell, and what is above it in the cell the next one; so others are two further on.
-            u32 d = threadIdx.x, before = has_key ? BucketByCells<Bits, Map::FINE_BITS>(way, map.cells, SLOT_BITS).upper(s.key) : BINS;
-            bool is_taken = d == before + 1, is_above = d == before + 2;
-            u32 slot = d <= before ? d : is_taken ? 0 : d - 2;
-            bool is_single = is_taken || (!is_above && s.single[slot / 32] >> slot % 32 & 1);
-            u32 single = __ballot_sync(ALL_LANES, is_single), room = !is_single ? 0 : is_taken ? room_of(load_relaxed(&map.taken)) : s.room[slot];
-            u32 begin = block_before<BINS>(room, s.of_rooms), first = BINS * slots.room + Tile::TILE;
+            u32 d = threadIdx.x, before = has_split_key ? BucketByCells<Bits, Map::FINE_BITS>(layout, map.cells, SLOT_BITS).upper(s.split_key) : BINS;
+            bool is_split_key = d == before + 1, is_above = d == before + 2;
+            u32 slot = d <= before ? d : is_split_key ? 0 : d - 2;
+            bool is_one_key = is_split_key || (!is_above && s.one_key[slot / 32] >> slot % 32 & 1);
+            u32 one_key = __ballot_sync(ALL_LANES, is_one_key), room = !is_one_key ? 0 : is_split_key ? room_of(load_relaxed(&map.split_keys)) : s.room[slot];
+            u32 begin = block_before<BINS>(room, s.room_totals), first = BINS * slots.room + Tile::TILE;
             equal.begins[d] = first + min(begin, slots.equal_room);
             if (d == BINS - 1) equal.begins[BINS] = first + min(begin + room, slots.equal_room);
-            if (is_single) equal.keys[d] = is_taken ? s.key : s.keys[slot];
-            if (lane_id() == 0) equal.digits[d / 32] = single;
+            if (is_one_key) equal.keys[d] = is_split_key ? s.split_key : s.keys[slot];
+            if (lane_id() == 0) equal.digits[d / 32] = one_key;
         } else {
             pass_barrier_of_first();
         }
         if (threadIdx.x == 0) {
-            map.above = way.above;
-            map.below = way.below;
-            map.middle = way.middle;
-            map.key = s.key;
-            map.has_key = has_key;
+            map.above = layout.above;
+            map.below = layout.below;
+            map.middle = layout.middle;
+            map.split_key = s.split_key;
+            map.has_split_key = has_split_key;
         }
         return s.is_too_large == 0;
     }
@@ -314,7 +314,7 @@ __device__ __noinline__ void to_slots_by_map(typename Tile::Shared &s, u32 *tabl
     const EqualKeys<Bits> &equal = *(const EqualKeys<Bits> *)slots.equal;
     for (u32 i = threadIdx.x; i < Map::CELLS / 4; i += Tile::THREADS) copy_common_to_shared((Vector *)table + i, (const Vector *)map.cells + i);
     u32 room = slots.room, *too_large = &((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large;
-    auto place = [=, &equal](u32 d, u32 earlier, u32 total) {
+    auto position = [=, &equal](u32 d, u32 earlier, u32 total) {
         if (!equal.has(d)) {
             if (earlier + total <= room) return u64(d) * room + earlier;
         } else {
@@ -326,27 +326,27 @@ __device__ __noinline__ void to_slots_by_map(typename Tile::Shared &s, u32 *tabl
         return u64(room) * BINS;
     };
     typedef BucketByCells<Bits, Map::FINE_BITS> ByCells;
-    typedef BucketBesideKey<Bits, Map::FINE_BITS> BesideKey;
-    UpperDigit<BesideKey> digit{BesideKey{ByCells(typename Map::Cells{map.above, map.below, map.middle}, table, SLOT_BITS), map.key, map.has_key}};
+    typedef BucketAroundKey<Bits, Map::FINE_BITS> AroundKey;
+    UpperDigit<AroundKey> digit{AroundKey{ByCells(typename Map::Cells{map.above, map.below, map.middle}, table, SLOT_BITS), map.split_key, map.has_split_key}};
     if constexpr (Tile::HAS_VALUES) {
-        awaited();
-        to_slots_in_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
+        wait_for_table();
+        to_slots_in_order<Order, Tile, PutUnlessDone<Order, Bits>>(s, call, slots, tile, digit, position);
     } else {
-        to_slots_in_any_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
+        to_slots_in_any_order<Order, Tile, PutUnlessDone<Order, Bits>>(s, call, slots, tile, digit, position);
     }
 }
 
 // A tile's keys by cells, by a block that was the `drawn`th: who waits for parts of the sample waits for blocks that run.
 template <class Order, class Tile>
 __device__ inline void to_slots_by_cells(typename Tile::Shared &s, u32 *table, const SortCall &call, const SlotCall &slots, u32 tile, u32 drawn,
-                                         typename Tile::Shape::Bits looked_at) {
+                                         typename Tile::Shape::Bits probe) {
     typedef SlotMap<typename Tile::Shape::Bits> Map;
     typedef SlotMapMaker<Order, Tile> Maker;
-    if (drawn < slots.cell_parts) Maker(*(typename Maker::Shared *)&s, table, call, slots).run(drawn, looked_at);
-    u32 made = 0;
+    if (drawn < slots.cell_parts) Maker(*(typename Maker::Shared *)&s, table, call, slots).run(drawn, probe);
+    u32 state = 0;
     if (threadIdx.x == 0) {
-        while ((made = load_relaxed(&((Map *)slots.map)->made)) == 0) {}
+        while ((state = load_relaxed(&((Map *)slots.map)->state)) == 0) {}
         __threadfence();
     }
-    if (!__syncthreads_or(made == IN_VAIN)) to_slots_by_map<Order, Tile>(s, table, call, slots, tile);
+    if (!__syncthreads_or(state == FAILED)) to_slots_by_map<Order, Tile>(s, table, call, slots, tile);
 }

@@ -9,7 +9,7 @@ template <class Bits> struct Splitters {
     u32 begins[VALUES + 1]; // where what goes with the keys that are equal to each begins among the slots' values
 
     // For as many keys as those of a sample that are equal to one let expect, and more.
-    static __device__ u32 room(float seen, u64 n, u32 sampled) { return u32((seen + 5 * sqrtf(seen) + 8) * float(n) / sampled); }
+    static __device__ u32 room(float hits, u64 n, u32 sampled) { return u32((hits + 5 * sqrtf(hits) + 8) * float(n) / sampled); }
     // By a thread of each, when nobody else needs what is there: rooms one after the other, behind the slots and what has no place.
     __device__ void make_room(u32 room, u32 *totals, const SlotCall &slots, u32 tile) {
         u32 j = threadIdx.x, begin = block_before<VALUES>(room, totals), first = (slots.room << slots.bits) + tile;
@@ -20,27 +20,27 @@ template <class Bits> struct Splitters {
 
 // Splitters in shared memory. After each row of banks a place is left out: so those that a step of a search may meet are in different banks, but for the
 // last ones.
-template <class Bits> struct SearchedValues {
+template <class Bits> struct PaddedSplitters {
     static constexpr u32 ROW = 32 * sizeof(u32) / sizeof(Bits);
-    Bits places[VALUES + VALUES / ROW];
-    static constexpr __device__ u32 place(u32 j) { return j + j / ROW; }
-    __device__ void set(u32 j, Bits value) { places[place(j)] = value; }
+    Bits items[VALUES + VALUES / ROW];
+    static constexpr __device__ u32 padded_index(u32 j) { return j + j / ROW; }
+    __device__ void set(u32 j, Bits value) { items[padded_index(j)] = value; }
 };
 template <class Bits> struct SplitterDigit {
-    typedef SearchedValues<Bits> Values;
+    typedef PaddedSplitters<Bits> Values;
     const Values *splitters;
     u32 half; // of the least power of two that is more than there are
     // For each key twice as many as are less, and one more if it is the next. Step by step for all, so that no key waits for another's steps.
     template <u32 COUNT> __device__ void find(const Bits (&key)[COUNT], u32 (&found)[COUNT]) const {
-        const Bits *places = splitters->places;
+        const Bits *items = splitters->items;
 #pragma unroll
         for (u32 i = 0; i < COUNT; i++) found[i] = 0; // the place of the first that may not be less
 #pragma unroll 1
         for (u32 step = half; step > 0; step /= 2)
 #pragma unroll
-            for (u32 i = 0; i < COUNT; i++) found[i] += places[found[i] + Values::place(step - 1)] < key[i] ? Values::place(step) : 0;
+            for (u32 i = 0; i < COUNT; i++) found[i] += items[found[i] + Values::padded_index(step - 1)] < key[i] ? Values::padded_index(step) : 0;
 #pragma unroll
-        for (u32 i = 0; i < COUNT; i++) found[i] = 2 * (found[i] - found[i] / (Values::ROW + 1)) + (places[found[i]] == key[i]);
+        for (u32 i = 0; i < COUNT; i++) found[i] = 2 * (found[i] - found[i] / (Values::ROW + 1)) + (items[found[i]] == key[i]);
     }
     __device__ u32 operator()(Bits key) const {
         Bits keys[1] = {key};
@@ -48,7 +48,7 @@ template <class Bits> struct SplitterDigit {
         find(keys, found);
         return found[0];
     }
-    __device__ bool await() const {
+    __device__ bool prepare() const {
         __syncthreads();
         return true;
     }
@@ -72,12 +72,12 @@ template <u32 COUNT, class Bits> __device__ inline void count_less(const Bits *s
 // has room.
 template <u32 EACH, class Order, class Tile>
 __device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &found, typename Tile::Shared &s, const SortCall &call, const SlotCall &slots,
-                                      typename Tile::Shape::Bits looked_at) {
+                                      typename Tile::Shape::Bits probe) {
     typedef typename Tile::Shape::Bits Bits;
     constexpr u32 SAMPLE = EACH * Tile::THREADS;
     static_assert(sizeof(s.exchange) >= SAMPLE * sizeof(Bits), "the sample takes the tile's place");
     Order order{Bits(call.flip)};
-    Bits *sorted = (Bits *)s.exchange, key[EACH] = {looked_at};
+    Bits *sorted = (Bits *)s.exchange, key[EACH] = {probe};
     static_assert(Tile::THREADS == LOOKED_AT, "one of a thread: which it has looked at");
     if (EACH > 1) {
 #pragma unroll
@@ -112,10 +112,10 @@ __device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &fou
 // In shared memory, behind the tile.
 template <class Bits> struct SplitterTables {
     Splitters<Bits> found;
-    SearchedValues<Bits> searched;
+    PaddedSplitters<Bits> padded;
 };
 // What the sort of slots needs to know of keys that are equal to splitters. By the whole block of one tile.
-template <bool HAS_VALUES, class Bits> __device__ inline void note_splitters(const Splitters<Bits> &found, const SortCall &call, const SlotCall &slots) {
+template <bool HAS_VALUES, class Bits> __device__ inline void publish_splitters(const Splitters<Bits> &found, const SortCall &call, const SlotCall &slots) {
     EqualKeys<Bits> &equal = *(EqualKeys<Bits> *)slots.equal;
     if (threadIdx.x < BINS / 32) equal.digits[threadIdx.x] = 0xaaaaaaaa;
     if (threadIdx.x < VALUES) equal.keys[2 * threadIdx.x + 1] = found.values[threadIdx.x];
@@ -128,12 +128,12 @@ __device__ __noinline__ void to_slots_between(typename Tile::Shared &s, Splitter
                                               u32 tile, u32 half) {
     typedef typename Tile::Shape::Bits Bits;
     const Splitters<Bits> &found = tables.found;
-    if (threadIdx.x < VALUES) tables.searched.set(threadIdx.x, found.values[threadIdx.x]);
-    if (tile == 0) note_splitters<Tile::HAS_VALUES>(found, call, slots);
+    if (threadIdx.x < VALUES) tables.padded.set(threadIdx.x, found.values[threadIdx.x]);
+    if (tile == 0) publish_splitters<Tile::HAS_VALUES>(found, call, slots);
     u32 room = slots.room, *too_large = &((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large;
-    u64 nowhere = u64(room) << slots.bits;
+    u64 overflow = u64(room) << slots.bits;
     const u32 *begins = found.begins;
-    auto place = [=](u32 d, u32 earlier, u32 total) {
+    auto position = [=](u32 d, u32 earlier, u32 total) {
         if (d % 2 == 0) { // between two
             if (earlier + total <= room) return u64(d / 2) * room + earlier;
         } else {
@@ -142,21 +142,21 @@ __device__ __noinline__ void to_slots_between(typename Tile::Shared &s, Splitter
             if (begin + total <= begins[d / 2 + 1]) return DONE | begin;
         }
         *too_large = 1;
-        return nowhere;
+        return overflow;
     };
     __syncthreads();
-    SplitterDigit<Bits> digit{&tables.searched, half};
-    if constexpr (Tile::HAS_VALUES) to_slots_in_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
-    else to_slots_in_any_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
+    SplitterDigit<Bits> digit{&tables.padded, half};
+    if constexpr (Tile::HAS_VALUES) to_slots_in_order<Order, Tile, PutUnlessDone<Order, Bits>>(s, call, slots, tile, digit, position);
+    else to_slots_in_any_order<Order, Tile, PutUnlessDone<Order, Bits>>(s, call, slots, tile, digit, position);
 }
 // A tile's keys by splitters of a sample.
 template <class Order, class Tile>
 __device__ inline void to_slots_by_splitters(typename Tile::Shared &s, Vector *tables, const SortCall &call, const SlotCall &slots, u32 tile,
-                                             typename Tile::Shape::Bits looked_at) {
+                                             typename Tile::Shape::Bits probe) {
     typedef typename Tile::Shape::Bits Bits;
     SplitterTables<Bits> &between = *(SplitterTables<Bits> *)tables;
-    bool fits = slots.sampled == LOOKED_AT ? find_splitters<1, Order, Tile>(between.found, s, call, slots, looked_at)
-                                           : find_splitters<4, Order, Tile>(between.found, s, call, slots, looked_at);
+    bool fits = slots.sampled == LOOKED_AT ? find_splitters<1, Order, Tile>(between.found, s, call, slots, probe)
+                                           : find_splitters<4, Order, Tile>(between.found, s, call, slots, probe);
     if (fits) to_slots_between<Order, Tile>(s, between, call, slots, tile, slots.intervals / 2);
     else if (threadIdx.x == 0) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
 }

@@ -13,8 +13,8 @@ template <class Bits> struct EqualKeys {
 };
 
 // A tile's keys to slots, in any order: `place(digit, earlier, total)` says where those of a digit go, of which so many are there already.
-template <class Order, class Tile, class Put, class D, class Place>
-__device__ inline bool to_slots_in_any_order(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots, u32 tile, D digit, const Place &place) {
+template <class Order, class Tile, class Put, class D, class Position>
+__device__ inline bool to_slots_in_any_order(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots, u32 tile, D digit, const Position &position) {
     typedef typename Tile::Shape::Bits Bits;
     Order order{Bits(call.flip)};
     u64 at = u64(tile) * Tile::TILE;
@@ -22,11 +22,11 @@ __device__ inline bool to_slots_in_any_order(typename Tile::Shared &s, const Sor
     u32 *counts = slots.counts;
     return any_order<Tile>(
         s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, Put{(Bits *)slots.keys, order},
-        [=](u32 d, u32 total) { return place(d, atomicAdd(counts + d, total), total); });
+        [=](u32 d, u32 total) { return position(d, atomicAdd(counts + d, total), total); });
 }
 // The same in order, and what goes with them.
-template <class Order, class Tile, class Put, class D, class Place>
-__device__ inline void to_slots_in_order(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots, u32 tile, D digit, const Place &place) {
+template <class Order, class Tile, class Put, class D, class Position>
+__device__ inline void to_slots_in_order(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots, u32 tile, D digit, const Position &position) {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     Order order{Bits(call.flip)};
@@ -42,7 +42,7 @@ __device__ inline void to_slots_in_order(typename Tile::Shared &s, const SortCal
         [=](u32 d, u32 total) {
             u32 earlier = chain.template receive<8>(d, total);
             if (is_last) counts[d] = earlier + total;
-            return place(d, earlier, total);
+            return position(d, earlier, total);
         });
 }
 
@@ -101,15 +101,15 @@ template <class Order, class Bits, class Value, u32 THREADS>
 __device__ __noinline__ void place_many(ManyEqual<Bits> &s, Order order, const u32 *all_counts, const EqualKeys<Bits> &equal, u32 most, Bits *out, Value *to,
                                         const Value *from) {
     u32 d = threadIdx.x, count = d < BINS ? all_counts[d] : 0;
-    bool is_many = count > most && equal.has(d);
-    u32 begin = Value::BYTES > 0 && is_many ? equal.begins[d] : 0;
-    Bits key = is_many ? equal.keys[d] : Bits(0);
+    bool is_large = count > most && equal.has(d);
+    u32 begin = Value::BYTES > 0 && is_large ? equal.begins[d] : 0;
+    Bits key = is_large ? equal.keys[d] : Bits(0);
     __syncthreads(); // the slot is out
     if (d == 0) s.all = 0;
     __syncthreads();
     if (d < BINS) {
         u32 start = block_before<BINS>(count, s.totals);
-        if (is_many) {
+        if (is_large) {
             u32 m = atomicAdd(&s.all, 1);
             s.starts[m] = start;
             s.counts[m] = count;

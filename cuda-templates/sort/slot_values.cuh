@@ -4,37 +4,37 @@
 #include "sort/slot_splitters.cuh"
 
 // The values of the keys that a block looks at, one of a thread. COUNTS: and how often each is there, not only whether more than once.
-template <class Bits, bool COUNTS> struct SeenValues {
-    static constexpr u32 SLOTS = FewValues<Bits>::SLOTS;
+template <class Bits, bool COUNTS> struct ProbedValues {
+    static constexpr u32 ENTRIES = FewValues<Bits>::ENTRIES;
     FewValues<Bits> few;
-    u32 more[SLOTS + 1]; // by slot, and of the greatest of all keys: keys beyond the first, or whether there are
-    u32 slots[VALUES];   // of values, as they came; others may come at the same time as the last of few
+    u32 repeats[ENTRIES + 1]; // by slot, and of the greatest of all keys: keys beyond the first, or whether there are
+    u32 entries[VALUES];   // of values, as they came; others may come at the same time as the last of few
     Bits values[VALUES];
 
     // By the whole block: whether they are few.
-    __device__ bool see(Bits key) {
-        static_assert(SLOTS < LOOKED_AT, "a thread for each");
-        if (threadIdx.x <= SLOTS) more[threadIdx.x] = 0;
+    __device__ bool collect(Bits key) {
+        static_assert(ENTRIES < LOOKED_AT, "a thread for each");
+        if (threadIdx.x <= ENTRIES) repeats[threadIdx.x] = 0;
         few.clear();
         bool is_first = false;
-        u32 slot = few.add(key, [&](u32 i, u32 slot) {
+        u32 entry = few.add(key, [&](u32 i, u32 entry) {
             is_first = true;
-            if (i < VALUES) slots[i] = slot;
+            if (i < VALUES) entries[i] = entry;
         });
-        if (!is_first && COUNTS) atomicAdd(more + slot, 1);
-        if (!is_first && !COUNTS) store_shared(more + slot, 1u);
+        if (!is_first && COUNTS) atomicAdd(repeats + entry, 1);
+        if (!is_first && !COUNTS) store_shared(repeats + entry, 1u);
         __syncthreads();
         bool are_few = few.are_few();
-        if (are_few && threadIdx.x < few.count) values[threadIdx.x] = slots[threadIdx.x] < SLOTS ? few.value[slots[threadIdx.x]] : few.NONE;
+        if (are_few && threadIdx.x < few.count) values[threadIdx.x] = entries[threadIdx.x] < ENTRIES ? few.value[entries[threadIdx.x]] : few.NONE;
         return are_few;
     }
     // By a thread of each value.
-    __device__ u32 more_of() const { return more[slots[threadIdx.x]]; }
+    __device__ u32 repeats_of() const { return repeats[entries[threadIdx.x]]; }
     // By the whole block, of few: how many values were seen once. About that share of all keys is of values that were not seen (Good 1953, "The population
     // frequencies of species and the estimation of population parameters").
-    __device__ u32 once() const { return __syncthreads_count(threadIdx.x < few.count && more_of() == 0); }
+    __device__ u32 once() const { return __syncthreads_count(threadIdx.x < few.count && repeats_of() == 0); }
     // By a thread of each value, when that is known: how many are less.
-    __device__ u32 less() const {
+    __device__ u32 rank() const {
         u32 less = 0;
 #pragma unroll 4
         for (u32 i = 0; i < few.count; i++) less += values[i] < values[threadIdx.x];
@@ -44,18 +44,18 @@ template <class Bits, bool COUNTS> struct SeenValues {
 
 template <class Order, class Tile> struct BetweenValues {
     typedef typename Tile::Shape::Bits Bits;
-    typedef SeenValues<Bits, Tile::HAS_VALUES> Seen;
+    typedef ProbedValues<Bits, Tile::HAS_VALUES> Probed;
     static constexpr u32 THREADS = Tile::THREADS, ITEMS = Tile::TILE / THREADS;
     static constexpr u32 MOST = Tile::HAS_VALUES ? 32 : 64; // values, and a slot behind them; what goes with so many has room
     static constexpr u32 COPIES = 8; // of a counter, for lanes side by side
-    static_assert(sizeof(Seen) <= sizeof(typename Tile::Shared), "in the tile's place");
+    static_assert(sizeof(Probed) <= sizeof(typename Tile::Shared), "in the tile's place");
     struct Tables { // behind the tile
         SplitterTables<Bits> between;
         u32 counters[MOST * COPIES]; // of keys that are equal to a value
     };
 
     // By the whole block, if keys are few values. Whether it was done; and whether they are few.
-    static __device__ bool run(typename Tile::Shared &s, Tables &tables, const SortCall &call, const SlotCall &slots, u32 tile, Bits looked_at, bool &few) {
+    static __device__ bool run(typename Tile::Shared &s, Tables &tables, const SortCall &call, const SlotCall &slots, u32 tile, Bits probe, bool &few) {
         u64 first = u64(tile) * Tile::TILE;
         u32 left = u32(min(call.n - first, u64(Tile::TILE)));
         Bits key[ITEMS]; // on their way while values are found; others who need them have them in the L1 cache then
@@ -65,13 +65,13 @@ template <class Order, class Tile> struct BetweenValues {
             for (u32 i = 0; i < ITEMS; i++) key[i] = at(i) < left ? from[at(i)] : Bits(0);
             for (u32 i = threadIdx.x; i < MOST * COPIES; i += THREADS) tables.counters[i] = 0;
         }
-        Seen &seen = *(Seen *)&s;
+        Probed &probed = *(Probed *)&s;
         __syncthreads(); // nobody needs what was here
-        few = seen.see(looked_at);
-        u32 once = few ? seen.once() : 0;
-        bool will_do = few && seen.few.count < min(MOST, 1u << slots.bits) && once <= slots.most_once;
-        if (will_do) find(tables.between.found, seen, call);
-        u32 all = seen.few.count, half = 1u << (31 - __clz(int(all))); // of the least power of two that is more
+        few = probed.collect(probe);
+        u32 once = few ? probed.once() : 0;
+        bool will_do = few && probed.few.count < min(MOST, 1u << slots.bits) && once <= slots.most_once;
+        if (will_do) find(tables.between.found, probed, call);
+        u32 all = probed.few.count, half = 1u << (31 - __clz(int(all))); // of the least power of two that is more
         __syncthreads(); // all have read it
         if (!will_do) return false;
         if constexpr (Tile::HAS_VALUES) {
@@ -89,25 +89,25 @@ template <class Order, class Tile> struct BetweenValues {
     static __device__ u32 at(u32 i) { return i * THREADS + threadIdx.x; }
 
     // In order; and how much room what goes with each has, where it will begin.
-    static __device__ void find(Splitters<Bits> &found, const Seen &seen, const SortCall &call) {
+    static __device__ void find(Splitters<Bits> &found, const Probed &probed, const SortCall &call) {
         auto room = [&](float times) { return found.room(times, call.n, LOOKED_AT); };
         if (threadIdx.x < VALUES) {
             found.values[threadIdx.x] = Bits(~Bits(0));
             // The first that is not there is the greatest of all keys, which may be.
-            if (Tile::HAS_VALUES) found.begins[threadIdx.x] = threadIdx.x == seen.few.count ? room(0) : 0;
+            if (Tile::HAS_VALUES) found.begins[threadIdx.x] = threadIdx.x == probed.few.count ? room(0) : 0;
         }
         __syncthreads();
-        if (threadIdx.x >= seen.few.count) return;
-        u32 place = seen.less();
-        found.values[place] = seen.values[threadIdx.x];
-        if (Tile::HAS_VALUES) found.begins[place] = room(float(1 + seen.more_of()));
+        if (threadIdx.x >= probed.few.count) return;
+        u32 position = probed.rank();
+        found.values[position] = probed.values[threadIdx.x];
+        if (Tile::HAS_VALUES) found.begins[position] = room(float(1 + probed.repeats_of()));
     }
     // Keys alone, of `all` values. Those between two, which are hardly any, go to their slots one by one.
     static __device__ void count(Tables &tables, u32 all, u32 half, const SortCall &call, const SlotCall &slots, u32 tile, Bits (&key)[ITEMS], u32 left) {
         const Bits *values = tables.between.found.values;
         Order order{Bits(call.flip)};
         u32 copy = threadIdx.x % COPIES, less[ITEMS];
-        if (tile == 0) note_splitters<false>(tables.between.found, call, slots);
+        if (tile == 0) publish_splitters<false>(tables.between.found, call, slots);
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++) {
             key[i] = order.to(key[i]);
