@@ -134,7 +134,7 @@ template <class Bits> struct FewValues {
 // ---- map ------------------------------------------------------------------------------------
 
 // Counts the sample. The block that finishes last selects and makes the map. Its loops are not
-// unrolled: code that runs once has to be fetched line by line.
+// unrolled: instruction fetch bounds code that runs once.
 template <class Order, class Bits, u32 THREADS>
 __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
     typedef BucketMap<Bits> Map;

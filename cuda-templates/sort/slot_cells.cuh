@@ -130,7 +130,7 @@ template <class Order, class Tile> struct SlotMapMaker {
         u64 ends[2] = {warp_max(s.ends[0][lane_id() % WARPS]),
                        warp_max(s.ends[1][lane_id() % WARPS])};
         const Cells layouts[2] = {Cells::inward(ends, Order::GRAIN), Cells::outward()};
-        // A key in a narrow cell gets an equality bucket without a split.
+        // A key in a narrow cell may get an equality bucket without a split.
         for (u32 w = 0; w < 2; w++)
             has_split_key =
                 has_split_key &&
@@ -214,7 +214,7 @@ template <class Order, class Tile> struct SlotMapMaker {
         const u32 *counts = s.counts[best], beyond = layout.beyond();
 
         // ---- the kind of each cell, in key order
-        // The loops are not unrolled: code that runs once has to be fetched line by line.
+        // The loops are not unrolled: instruction fetch bounds code that runs once.
         u32 *cells = s.counts[1 - best]; // sample keys, and above them the kind
         constexpr u32 COUNT = (1u << KIND_SHIFT) - 1;
         u32 beyond_ends[2] = {0, 0};
@@ -237,9 +237,8 @@ template <class Order, class Tile> struct SlotMapMaker {
                 kind = BEYOND;
             } else if (layout.with_key(cell) != cell) {
                 kind = NO_KEY;
-                // a quarter of a bucket for each key
             } else if (bits <= ONE_KEY_BITS && 4 * count * BINS >= sampled << bits) {
-                kind = ONE_KEY;
+                kind = ONE_KEY; // each key fills a quarter of a bucket or more
             } else if (cell == layout.cell(cut[cell >= SIDE])) {
                 count = scaled_to_full(count, cut[cell >= SIDE]);
             }

@@ -20,7 +20,7 @@ template <class Bits> struct Splitters {
     static __device__ u32 room(float hits, u64 n, u32 sampled) {
         return u32((hits + 5 * sqrtf(hits) + 8) * float(n) / sampled);
     }
-    // By the first VALUES threads, which no longer need `begins`: places the payload rooms one
+    // By the first VALUES threads, which no longer need `begins`: lays out the payload rooms one
     // after another, behind the fixed-capacity buckets and their overflow area.
     __device__ void make_room(u32 room, u32 *totals, const SlotCall &slots, u32 tile) {
         u32 j = threadIdx.x, begin = block_before<VALUES>(room, totals),
@@ -45,8 +45,8 @@ template <class Bits> struct SplitterDigit {
     // The digits of COUNT keys. Each search step is done for all keys, so that their loads overlap.
     template <u32 COUNT> __device__ void find(const Bits (&key)[COUNT], u32 (&found)[COUNT]) const {
         const Bits *items = splitters->items;
-#pragma unroll
         // padded index of the first splitter that may not be less
+#pragma unroll
         for (u32 i = 0; i < COUNT; i++) found[i] = 0;
 #pragma unroll 1
         for (u32 step = half; step > 0; step /= 2)

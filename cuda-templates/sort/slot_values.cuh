@@ -58,7 +58,7 @@ template <class Order, class Tile> struct BetweenValues {
     typedef typename Tile::Shape::Bits Bits;
     typedef ProbedValues<Bits, Tile::HAS_VALUES> Probed;
     static constexpr u32 THREADS = Tile::THREADS, ITEMS = Tile::TILE / THREADS;
-    // values at most, with one bucket more; their payload has room
+    // The most values. There is one bucket more than values, and room for the payload of all.
     static constexpr u32 MOST = Tile::HAS_VALUES ? 32 : 64;
     static constexpr u32 COPIES = 8; // of a counter, for adjacent lanes
     static_assert(sizeof(Probed) <= sizeof(typename Tile::Shared), "in the tile's place");
