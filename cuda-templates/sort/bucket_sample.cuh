@@ -1,17 +1,30 @@
-// Which way keys go to buckets, and the map of that way: the kernels that find both by a sample of the keys.
+// The pilot sample and the choice of a map (bucket_map.cuh): two kernels before the exact
+// histogram.
+//
+// `bucket_sample` copies one key of every `stride` keys to `buckets.sample`. It records the
+// least and the greatest key, the bits that differ, and the histogram of the first digit. Its last
+// block selects the map by bits if that is even, and sends inputs whose sample differs in at most
+// two digits to the passes.
+//
+// Otherwise `bucket_map` takes the histogram of the sample by range and by the cells of two
+// layouts, and collects distinct keys. Its last block selects the map by values, by range or by
+// cells, in this order, and makes it. Both start from a zeroed `BucketMap`.
 #pragma once
 #include "sort/bucket_map.cuh"
 
-// ---- sample ----------------------------------------------------------------------------------------------------------------------
+// ---- sample ---------------------------------------------------------------------------------
 
-// Whether the fullest part of the sample, with `most` keys, leaves every bucket in its room. Three standard deviations more than fits are taken for chance.
+// Whether every bucket fits a block's room, judged by the fullest of BINS equal parts, which has
+// `most` keys of the sample. An excess of three standard deviations is taken for chance.
 __device__ inline bool is_even(const BucketCall &buckets, u64 n, u32 most) {
-    float fits = 0.95f * float(buckets.sampled) * float(buckets.room << buckets.lower_bits) / float(n);
+    float fits =
+        0.95f * float(buckets.sampled) * float(buckets.room << buckets.lower_bits) / float(n);
     return float(most) <= fits + 3 * sqrtf(fits);
 }
 
-// Whoever comes last decides whether keys go to buckets by their first bits, or not at all.
-template <class Order, class Bits, u32 THREADS> __device__ void bucket_sample(const SortCall &call, const BucketCall &buckets) {
+// The block that finishes last selects the map by bits, or the passes.
+template <class Order, class Bits, u32 THREADS>
+__device__ void bucket_sample(const SortCall &call, const BucketCall &buckets) {
     __shared__ u64 extremes[2], differing;
     __shared__ u32 tops[BINS], most;
     __shared__ bool last;
@@ -23,28 +36,30 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_sample(co
     if (threadIdx.x == 0) differing = most = 0;
     __syncthreads();
     u32 stride = u32(call.n / buckets.sampled);
-    u64 turned = 0, greatest = 0, differs = 0;
+    u64 least_inverted = 0, greatest = 0, differs = 0;
     Bits one = order.to(keys[0]);
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < buckets.sampled; i += gridDim.x * THREADS) {
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < buckets.sampled;
+         i += gridDim.x * THREADS) {
         Bits key = order.to(keys[sampled_at(i, stride)]);
         ((Bits *)buckets.sample)[i] = key;
         atomicAdd(tops + u32(key >> (BucketMap<Bits>::WIDTH - DIGIT_BITS)), 1);
-        turned = max(turned, u64(Bits(~key)));
+        least_inverted = max(least_inverted, u64(Bits(~key)));
         greatest = max(greatest, u64(key));
         differs |= u64(key ^ one);
     }
-    turned = warp_max(turned);
+    least_inverted = warp_max(least_inverted);
     greatest = warp_max(greatest);
     differs = warp_or(differs);
     if (lane_id() == 0) {
-        max_shared(extremes, turned);
+        max_shared(extremes, least_inverted);
         max_shared(extremes + 1, greatest);
         or_shared(&differing, differs);
     }
     __syncthreads();
     if (threadIdx.x < 2) atomicMax(map.extremes + threadIdx.x, extremes[threadIdx.x]);
     if (threadIdx.x == 0) atomicOr(&map.differing, differing);
-    if (threadIdx.x < BINS && tops[threadIdx.x]) atomicAdd(map.tops + threadIdx.x, tops[threadIdx.x]);
+    if (threadIdx.x < BINS && tops[threadIdx.x])
+        atomicAdd(map.tops + threadIdx.x, tops[threadIdx.x]);
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) last = add_acquire_release(&map.sampled, 1) == gridDim.x - 1;
@@ -53,56 +68,60 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_sample(co
     if (threadIdx.x < BINS) atomicMax(&most, load_relaxed(map.tops + threadIdx.x));
     __syncthreads();
     if (threadIdx.x > 0) return;
-    u32 digits = 0; // that are not the same for all, as far as is known
-    for (u64 rest = load_relaxed(&map.differing); rest != 0; rest >>= DIGIT_BITS) digits += (rest & (BINS - 1)) != 0;
+    u32 digits = 0; // digits that differ within the sample
+    for (u64 rest = load_relaxed(&map.differing); rest != 0; rest >>= DIGIT_BITS)
+        digits += (rest & (BINS - 1)) != 0;
     bool by_bits = is_even(buckets, call.n, most);
-    map.route = by_bits ? BY_BITS : BY_RANGE; // or by cells
+    map.route = by_bits ? BY_BITS : BY_RANGE; // `bucket_map` may change BY_RANGE
     map.lower_bits = buckets.lower_bits;
     if (digits <= FEW_DIGITS) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
 }
 
-// ---- few values ------------------------------------------------------------------------------------------------------------------
+// ---- few values -----------------------------------------------------------------------------
 
-// A set of them in shared memory, until they are not few.
+// A set of fewer than VALUES distinct keys in shared memory: a hash table with linear probing.
 template <class Bits> struct FewValues {
-    static constexpr u32 SLOTS = 2 * VALUES, IN_VECTOR = sizeof(Vector) / sizeof(Bits);
-    static constexpr Bits NONE = Bits(~Bits(0)); // in a slot that is free; the value that is the same has none
-    alignas(16) Bits value[SLOTS];
+    static constexpr u32 ENTRIES = 2 * VALUES, IN_VECTOR = sizeof(Vector) / sizeof(Bits);
+    // A free entry. The key that equals NONE has no entry but `has_greatest`.
+    static constexpr Bits NONE = Bits(~Bits(0));
+    alignas(16) Bits value[ENTRIES];
     u32 has_greatest, count;
 
-    // By the whole block.
     __device__ void clear() {
-        for (u32 i = threadIdx.x; i < SLOTS; i += blockDim.x) value[i] = NONE;
+        for (u32 i = threadIdx.x; i < ENTRIES; i += blockDim.x) value[i] = NONE;
         if (threadIdx.x == 0) has_greatest = count = 0;
         __syncthreads();
     }
-    // When all are in, and as far as is known while some are added.
+    // `are_few`: when all keys are added. `still_few`: while other threads add keys.
     __device__ bool are_few() const { return *(volatile const u32 *)&count < VALUES; }
-    __device__ bool are_few_yet() const { return load_shared(&count) < VALUES; }
+    __device__ bool still_few() const { return load_shared(&count) < VALUES; }
     __device__ void add(Bits x) {
         add(x, [](u32, u32) {});
     }
-    // The slot of its value, if they are few; for the greatest of all one behind the last. `is_new(i, slot)`: it is the i-th value.
+    // Returns the entry of x if values are few; ENTRIES for the greatest possible key. Calls
+    // `is_new(i, entry)` if x is the i-th distinct value.
     template <class New> __device__ u32 add(Bits x, const New &is_new) {
         if (x == NONE) {
-            if (load_shared(&has_greatest) == 0 && atomicExch(&has_greatest, 1) == 0) is_new(atomicAdd(&count, 1), SLOTS);
-            return SLOTS;
+            if (load_shared(&has_greatest) == 0 && atomicExch(&has_greatest, 1) == 0)
+                is_new(atomicAdd(&count, 1), ENTRIES);
+            return ENTRIES;
         }
-        for (u32 slot = u32(u64(x) * 0x9e3779b97f4a7c15ull >> 40) % SLOTS; are_few_yet(); slot = (slot + 1) % SLOTS) {
-            Bits here = load_shared(value + slot);
-            if (here == NONE) here = atomicCAS(value + slot, NONE, x);
-            if (here == NONE) is_new(atomicAdd(&count, 1), slot);
-            if (here == NONE || here == x) return slot;
+        for (u32 entry = u32(u64(x) * 0x9e3779b97f4a7c15ull >> 40) % ENTRIES; still_few();
+             entry = (entry + 1) % ENTRIES) {
+            Bits here = load_shared(value + entry);
+            if (here == NONE) here = atomicCAS(value + entry, NONE, x);
+            if (here == NONE) is_new(atomicAdd(&count, 1), entry);
+            if (here == NONE || here == x) return entry;
         }
         return 0;
     }
-    // Those that are few, in order. By the whole block, when all are in.
-    __device__ void list(Bits *out) const {
+    // Writes the values in ascending order. By the whole block, when all are added and are few.
+    __device__ void write_sorted(Bits *out) const {
         if (threadIdx.x == 0 && has_greatest) out[count - 1] = NONE;
-        if (threadIdx.x >= SLOTS || value[threadIdx.x] == NONE) return;
+        if (threadIdx.x >= ENTRIES || value[threadIdx.x] == NONE) return;
         u32 less = 0;
 #pragma unroll 4
-        for (u32 v = 0; v < SLOTS / IN_VECTOR; v++) {
+        for (u32 v = 0; v < ENTRIES / IN_VECTOR; v++) {
             Bits others[IN_VECTOR];
             memcpy(others, (const Vector *)value + v, sizeof(Vector));
 #pragma unroll
@@ -112,30 +131,34 @@ template <class Bits> struct FewValues {
     }
 };
 
-// ---- map -------------------------------------------------------------------------------------------------------------------------
+// ---- map ------------------------------------------------------------------------------------
 
-// Counts the sample; the block that comes last decides. Loops stay loops: a line that runs once has to be loaded for that.
-template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
+// Counts the sample. The block that finishes last selects and makes the map. Its loops are not
+// unrolled: instruction fetch bounds code that runs once.
+template <class Order, class Bits, u32 THREADS>
+__device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
     typedef BucketMap<Bits> Map;
     constexpr u32 CELLS = Map::CELLS, SIDE = Map::SIDE, EACH = (CELLS + THREADS - 1) / THREADS;
     static_assert(THREADS >= BINS, "a thread for each bin");
     __shared__ u32 counts[2 * CELLS], shares[BINS], needs[CELLS];
-    __shared__ u32 most[3], seen[MAP_BLOCKS], frequent, run[2], run_bucket[2]; // of single keys
+    // `run`: the cells with single-key buckets around the most frequent key; `run_bucket`: their
+    // buckets.
+    __shared__ u32 most[3], distinct[MAP_BLOCKS], most_frequent, run[2], run_bucket[2];
     __shared__ u64 totals[THREADS / WARP];
     __shared__ bool last;
     Map &map = *(Map *)buckets.map;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
-    u64 ends_seen[2] = {map.extremes[0], map.extremes[1]}; // asked for together
+    u64 extremes[2] = {map.extremes[0], map.extremes[1]}; // issued with the loads below
     if (plan.too_large || map.route == BY_BITS) return;
     __shared__ FewValues<Bits> few;
-    static_assert(THREADS >= few.SLOTS, "a thread for each slot");
+    static_assert(THREADS >= few.ENTRIES, "a thread for each slot");
     for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS) counts[i] = 0;
     if (threadIdx.x < BINS) shares[threadIdx.x] = 0;
     if (threadIdx.x < 3) most[threadIdx.x] = 0;
-    if (threadIdx.x == 0) frequent = 0;
+    if (threadIdx.x == 0) most_frequent = 0;
     few.clear();
-    Cells<Bits> ways[2] = {Cells<Bits>::inward(ends_seen, Order::GRAIN), Cells<Bits>::outward()};
-    Share<Bits> share(ends_seen);
+    Cells<Bits> layouts[2] = {Cells<Bits>::inward(extremes, Order::GRAIN), Cells<Bits>::outward()};
+    Share<Bits> share(extremes);
     bool is_wide = share.range() >> 20 != 0;
     share.factor = is_wide ? share.factor_for(BINS) : 0;
     const Bits *sample = (const Bits *)buckets.sample;
@@ -147,40 +170,45 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         if (i < buckets.sampled) next = sample[i];
         atomicAdd(shares + share(key), 1);
 #pragma unroll
-        for (u32 w = 0; w < 2; w++) atomicAdd(counts + w * CELLS + ways[w].cell(ways[w](key)), 1);
-        if (few.are_few_yet()) few.add(key);
+        for (u32 w = 0; w < 2; w++)
+            atomicAdd(counts + w * CELLS + layouts[w].cell(layouts[w](key)), 1);
+        if (few.still_few()) few.add(key);
     }
     __syncthreads();
     for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS)
         if (counts[i]) atomicAdd(map.samples[0] + i, counts[i]);
-    if (threadIdx.x < BINS && shares[threadIdx.x]) atomicAdd(map.shares + threadIdx.x, shares[threadIdx.x]);
-    if (few.are_few()) few.list(map.of_part[blockIdx.x]);
-    if (threadIdx.x == 0) map.seen[blockIdx.x] = few.count;
+    if (threadIdx.x < BINS && shares[threadIdx.x])
+        atomicAdd(map.shares + threadIdx.x, shares[threadIdx.x]);
+    if (few.are_few()) few.write_sorted(map.part_values[blockIdx.x]);
+    if (threadIdx.x == 0) map.distinct[blockIdx.x] = few.count;
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) last = add_acquire_release(&map.mapped, 1) == gridDim.x - 1;
-    few.clear(); // and all know whether the block comes last
+    few.clear(); // its barrier also publishes `last`
     if (!last) return;
 
-    // ---- which way
+    // ---- the choice of the map
     constexpr u32 LOADS = (2 * CELLS + THREADS - 1) / THREADS;
     u32 samples[LOADS];
     load_samples<THREADS>(samples, map);
     u32 of_range = threadIdx.x < BINS ? load_relaxed(map.shares + threadIdx.x) : 0;
     if (threadIdx.x < gridDim.x) {
-        seen[threadIdx.x] = load_relaxed(map.seen + threadIdx.x);
-        if (seen[threadIdx.x] >= VALUES) store_shared(&few.count, VALUES);
+        distinct[threadIdx.x] = load_relaxed(map.distinct + threadIdx.x);
+        if (distinct[threadIdx.x] >= VALUES) store_shared(&few.count, VALUES);
     }
     __syncthreads();
     constexpr u32 OF_PARTS = MAP_BLOCKS * VALUES / THREADS;
-    if (few.are_few_yet()) {
+    if (few.still_few()) {
         Bits value[OF_PARTS];
         auto part = [](u32 k) { return (k * THREADS + threadIdx.x) / VALUES; };
-        auto is_there = [&](u32 k) { return part(k) < gridDim.x && threadIdx.x % VALUES < seen[part(k)]; };
+        auto is_there = [&](u32 k) {
+            return part(k) < gridDim.x && threadIdx.x % VALUES < distinct[part(k)];
+        };
         static_assert(THREADS % VALUES == 0, "a thread has the same place in all of its parts");
 #pragma unroll
         for (u32 k = 0; k < OF_PARTS; k++)
-            if (is_there(k)) value[k] = *(volatile Bits *)(map.of_part[part(k)] + threadIdx.x % VALUES);
+            if (is_there(k))
+                value[k] = *(volatile Bits *)(map.part_values[part(k)] + threadIdx.x % VALUES);
 #pragma unroll
         for (u32 k = 0; k < OF_PARTS; k++)
             if (is_there(k)) few.add(value[k]);
@@ -188,27 +216,29 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
     __syncthreads();
     if (few.are_few()) {
         if (threadIdx.x < VALUES) map.values[threadIdx.x] = Bits(~Bits(0));
-        if (threadIdx.x < BINS / 32) map.single[threadIdx.x] = 0xaaaaaaaa; // each value's, and the greatest of all keys'
+        // odd buckets: one value each
+        if (threadIdx.x < BINS / 32) map.single[threadIdx.x] = 0xaaaaaaaa;
         __syncthreads();
-        few.list(map.values);
+        few.write_sorted(map.values);
         if (threadIdx.x == 0) {
             map.route = BY_VALUES;
             map.lower_bits = 0;
         }
         return;
     }
-    u32 most_here[3] = {0, 0, of_range}; // of each way, and of the range
+    // the fullest cell of either layout, and the fullest part of the range
+    u32 own_most[3] = {0, 0, of_range};
 #pragma unroll
     for (u32 k = 0; k < LOADS; k++) {
         u32 i = k * THREADS + threadIdx.x;
         if (i < 2 * CELLS) counts[i] = samples[k];
-        if (i < CELLS) most_here[0] = max(most_here[0], samples[k]);
-        else most_here[1] = max(most_here[1], samples[k]);
+        if (i < CELLS) own_most[0] = max(own_most[0], samples[k]);
+        else own_most[1] = max(own_most[1], samples[k]);
     }
 #pragma unroll
     for (u32 w = 0; w < 3; w++) {
-        most_here[w] = warp_max(most_here[w]);
-        if (lane_id() == 0) atomicMax(most + w, most_here[w]);
+        own_most[w] = warp_max(own_most[w]);
+        if (lane_id() == 0) atomicMax(most + w, own_most[w]);
     }
     __syncthreads();
     if (is_wide && is_even(buckets, call.n, most[2])) {
@@ -219,53 +249,68 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         return;
     }
     u32 best = most[1] < most[0];
-    Cells<Bits> way = best ? ways[1] : ways[0];
+    Cells<Bits> layout = best ? layouts[1] : layouts[0];
 
-    // ---- how many buckets a cell has. Of few keys: some cells a bucket, of which `weight` says how much of it they are. Of many: so many of
-    // its own, the first of them a new one.
-    // FEW: and how much of one, in parts of ONE. SINGLE: as many as keys.
-    constexpr u32 ONE = 1 << 16, MOST_OWN = (1u << (PART_BITS - 1)) - 1, FEW = 1u << 31, SINGLE = 1u << 30;
-    constexpr float FEW_MORE = 3; // keys of the sample, for where few were seen the root is too little: half of 2.5 squared, by Poisson's law
-    // A cell in which keys end has them all in a part of it, and for that part as many buckets as others have for the whole.
+    // ---- the needs of the cells
+    // The buckets that a cell needs. PARTIAL: a share of a bucket in units of 1 / ONE; several
+    // cells with few keys share it. Else whole buckets, the first of which is a new one. ONE_KEY:
+    // as many buckets as the cell is keys wide.
+    constexpr u32 ONE = 1 << 16, MOST_OWN = (1u << (PART_BITS - 1)) - 1, PARTIAL = 1u << 31,
+                  ONE_KEY = 1u << 30;
+    // Keys of the sample. With few hits 2.5 roots are too little: half of 2.5 squared, by Poisson's
+    // law.
+    constexpr float MARGIN = 3;
+    // buckets for each key of the sample, if they are filled to 88 %
     float scale = float(call.n) / (float(buckets.sampled) * float(buckets.room) * 0.88f);
-    u32 ends[2] = {way(Bits(~ends_seen[0])), way(Bits(ends_seen[1]))};
-    auto sample_of = [&](u32 i) { return float(counts[best * CELLS + way.nth(i)]); };
+    // An end's cell has all its keys in a part of its width. That part gets as many buckets as any
+    // other cell gets for its whole width.
+    u32 ends[2] = {layout(Bits(~extremes[0])), layout(Bits(extremes[1]))};
+    auto sample_of = [&](u32 i) { return float(counts[best * CELLS + layout.nth_in_order(i)]); };
     auto root = [](float x) {
         float root;
         asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
         return root;
     };
-    auto at_most = [&](float seen) { return seen + 2.5f * root(seen); }; // seldom is a cell's share more
-    auto bits = [&](u32 i) { return way.width_bits(way.nth(i)); };
+    // a cell's share of all keys is rarely more
+    auto upper_bound = [&](float hits) { return hits + 2.5f * root(hits); };
+    auto bits = [&](u32 i) { return layout.width_bits(layout.nth_in_order(i)); };
     auto power = [](int exponent) { return __int_as_float((127 + exponent) << 23); };
-    float *density = (float *)(counts + (1 - best) * CELLS); // the other way's counts are of no more use
+    // in place of the other layout's counts
+    float *density = (float *)(counts + (1 - best) * CELLS);
 #pragma unroll 1
-    for (u32 i = threadIdx.x; i < CELLS; i += THREADS) density[i] = sample_of(i) * power(-int(bits(i)));
+    for (u32 i = threadIdx.x; i < CELLS; i += THREADS)
+        density[i] = sample_of(i) * power(-int(bits(i)));
     __syncthreads();
-    auto weigh = [&](u32 i) { // in keys of the sample
-        u32 cell = way.nth(i);
-        float weight = at_most(sample_of(i));
+    auto weigh = [&](u32 i) { // returns keys of the sample
+        u32 cell = layout.nth_in_order(i);
+        float weight = upper_bound(sample_of(i));
 #pragma unroll
         for (u32 upper = 0; upper < 2; upper++)
-            if (cell == way.cell(ends[upper]) && cell / SIDE == upper) weight = __fdividef(weight, way.filled(ends[upper]));
-        // If keys get dense within the cell, it has as many buckets as if it were as dense as the cell beside it: where that part of it is half a bucket
-        // or more.
-        float before = i > 0 ? density[i - 1] : 0, after = i + 1 < CELLS ? density[i + 1] : 0, dense = max(before, after), sparse = min(before, after);
-        if (dense > 1.1f * density[i] && 2 * weight * scale * (density[i] - sparse) > dense - sparse) {
+            if (cell == layout.cell(ends[upper]) && cell / SIDE == upper)
+                weight = __fdividef(weight, layout.filled_share(ends[upper]));
+        // Keys may get dense within the cell. If its dense part fills half a bucket or more, the
+        // cell gets as many buckets as if it were as dense as its denser neighbour.
+        float before = i > 0 ? density[i - 1] : 0, after = i + 1 < CELLS ? density[i + 1] : 0,
+              dense = max(before, after), sparse = min(before, after);
+        if (dense > 1.1f * density[i] &&
+            2 * weight * scale * (density[i] - sparse) > dense - sparse) {
             u32 beside = before > after ? i - 1 : i + 1;
-            weight = max(weight, at_most(sample_of(beside)) * power(int(bits(i)) - int(bits(beside))));
+            weight = max(weight,
+                         upper_bound(sample_of(beside)) * power(int(bits(i)) - int(bits(beside))));
         }
         return weight;
     };
-    // Cells of one width side by side, each with some buckets, of which none is fuller or emptier than by chance, weigh as much as the heaviest of them,
-    // so that they are on one line.
-    auto even_out = [&](float seen, float weight) {
+    // Adjacent cells of one width, with at least SOME buckets each and none fuller or emptier than
+    // by chance, all weigh as much as the heaviest of them. So they form a linear run.
+    auto even_out = [&](float hits, float weight) {
         constexpr float NEVER = -1e9f, SOME = 8;
-        // By chance 3 roots of the mean. Then `at_most`, whose own root is less than 1.5 greater than that of the mean.
-        constexpr float FEWER = 3 * 3, MORE = 5.5f * 5.5f, ROOT_MORE = 2.5f * 1.5f; // two of them squares
-        float mean = seen, least = weight * scale < SOME ? NEVER : seen, heaviest = weight;
+        // By chance hits differ by 3 roots of the mean. `upper_bound` adds 2.5 roots of hits, and
+        // that root exceeds the mean's by less than 1.5. The first two constants are squares.
+        constexpr float FEWER = 3 * 3, MORE = 5.5f * 5.5f, ROOT_MORE = 2.5f * 1.5f;
+        float mean = hits, least = weight * scale < SOME ? NEVER : hits, heaviest = weight;
 #pragma unroll 1
-        for (u32 cells = 1; cells < 1 << Map::FINE_BITS && __any_sync(ALL_LANES, least >= 0); cells *= 2) {
+        for (u32 cells = 1; cells < 1 << Map::FINE_BITS && __any_sync(ALL_LANES, least >= 0);
+             cells *= 2) {
             float others = __shfl_xor_sync(ALL_LANES, mean, cells);
             least = min(least, __shfl_xor_sync(ALL_LANES, least, cells));
             heaviest = max(heaviest, __shfl_xor_sync(ALL_LANES, heaviest, cells));
@@ -276,45 +321,56 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         }
         return weight;
     };
-    // Above what a cell needs, the first of the lanes up to this one whose cells, as wide, need as much.
+    // Stores above a need the first lane of the run: adjacent cells of one width that need as much.
     constexpr u32 NEED = (1u << PART_BITS) - 1;
     auto with_run = [](u32 need) {
         u32 before = __shfl_up_sync(ALL_LANES, need, 1);
-        u32 others = __ballot_sync(ALL_LANES, before != need || lane_id() % (1 << Map::FINE_BITS) == 0) & ((2u << lane_id()) - 1);
+        u32 others =
+            __ballot_sync(ALL_LANES, before != need || lane_id() % (1 << Map::FINE_BITS) == 0) &
+            ((2u << lane_id()) - 1);
         return need | (WARP - 1 - u32(__clz(int(others)))) << PART_BITS;
     };
     auto width = [&](u32 i) { return 1u << min(bits(i), 31u); };
-    auto own_buckets = [&](u32 i, float weight) { // as many that none has a key more than its share
-        weight += FEW_MORE * scale;
+    // buckets of whole keys, none wider than its share
+    auto own_buckets = [&](u32 i, float weight) {
+        weight += MARGIN * scale;
         float each = floorf(__fdividef(float(width(i)), weight));
-        return each < 1 ? min(width(i), MOST_OWN) : min(u32(ceilf(__fdividef(float(width(i)), each))), MOST_OWN);
+        return each < 1 ? min(width(i), MOST_OWN)
+                        : min(u32(ceilf(__fdividef(float(width(i)), each))), MOST_OWN);
     };
 #pragma unroll 1
     for (u32 i = threadIdx.x; i < CELLS; i += THREADS) { // all lanes of a warp, or none
-        float weight = even_out(sample_of(i), weigh(i)) * scale; // 1 or more: whole buckets
-        u32 cell = way.nth(i), need = FEW | u32(weight * ONE);
+        float weight = even_out(sample_of(i), weigh(i)) * scale; // in buckets
+        u32 cell = layout.nth_in_order(i), need = PARTIAL | u32(weight * ONE);
         if (weight >= 0.25f) {
             need = own_buckets(i, weight);
-            if (need == width(i)) need |= SINGLE;
+            if (need == width(i)) need |= ONE_KEY;
         }
-        // One that no key can be in has none, and does not stand between those beside it.
-        u32 holder = way.with_key(cell), of_holder = __shfl_sync(ALL_LANES, need, lane_id() + (way.rises(cell) ? holder - cell : cell - holder));
-        if (holder != cell) need = of_holder & FEW ? FEW : SINGLE;
+        // A cell that no key can be in needs no bucket. It takes the kind of the cell that holds
+        // its key, so that it does not split a run.
+        u32 holder = layout.with_key(cell),
+            need_of_holder = __shfl_sync(
+                ALL_LANES, need, lane_id() + (layout.rises(cell) ? holder - cell : cell - holder));
+        if (holder != cell) need = need_of_holder & PARTIAL ? PARTIAL : ONE_KEY;
         needs[i] = with_run(need);
-        u32 keys = warp_max(need & SINGLE ? u32(sample_of(i)) : 0);
-        if (keys > 0 && need & SINGLE && u32(sample_of(i)) == keys) atomicMax(&frequent, keys << Map::LOG_CELLS | i);
+        u32 keys = warp_max(need & ONE_KEY ? u32(sample_of(i)) : 0);
+        if (keys > 0 && need & ONE_KEY && u32(sample_of(i)) == keys)
+            atomicMax(&most_frequent, keys << Map::LOG_CELLS | i);
     }
     if (threadIdx.x < 2) run[threadIdx.x] = threadIdx.x * CELLS;
     __syncthreads();
-    u64 sum = 0; // whole ones in the upper half, parts of some in the lower
+    u64 sum = 0; // whole buckets in the upper half, partial ones in the lower
     u32 begin = threadIdx.x * EACH, need[EACH];
-    auto count = [](u32 need, bool after_few) { return need & FEW ? need & NEED : u64((need & NEED) + after_few) << 32; };
-    bool after_few = begin > 0 && begin < CELLS && needs[begin - 1] & FEW, before_is_few = after_few;
+    auto count = [](u32 need, bool after_partial) {
+        return need & PARTIAL ? need & NEED : u64((need & NEED) + after_partial) << 32;
+    };
+    bool after_partial = begin > 0 && begin < CELLS && needs[begin - 1] & PARTIAL,
+         before_is_partial = after_partial;
 #pragma unroll
     for (u32 e = 0; e < EACH; e++) {
         need[e] = begin + e < CELLS ? needs[begin + e] : 0;
-        if (begin + e < CELLS) sum += count(need[e], before_is_few);
-        before_is_few = need[e] & FEW;
+        if (begin + e < CELLS) sum += count(need[e], before_is_partial);
+        before_is_partial = need[e] & PARTIAL;
     }
     u64 upto = sum;
 #pragma unroll
@@ -323,12 +379,12 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         if (lane_id() >= distance) upto += before;
     }
     if (lane_id() == WARP - 1) totals[warp_id()] = upto;
-    // The cells of single keys on either side of the most frequent one.
-    if (u32 among = frequent % (1 << Map::LOG_CELLS); frequent > 0) {
+    // The run of cells with single-key buckets on either side of the most frequent key.
+    if (u32 among = most_frequent % (1 << Map::LOG_CELLS); most_frequent > 0) {
         u32 first = 0, end = CELLS;
 #pragma unroll
         for (u32 e = 0; e < EACH; e++)
-            if (u32 i = begin + e; i < CELLS && !(need[e] & SINGLE)) {
+            if (u32 i = begin + e; i < CELLS && !(need[e] & ONE_KEY)) {
                 if (i < among) first = i + 1;
                 else end = min(end, i);
             }
@@ -337,11 +393,13 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         if (lane_id() == 0 && first > 0) atomicMax(run, first);
         if (lane_id() == 0 && end < CELLS) atomicMin(run + 1, end);
     }
-    u32 *single = counts; // which are of no more use
+    u32 *single = counts; // in place of the counts
     static_assert(2 * CELLS >= BUCKETS / 32, "room for all bits");
     for (u32 i = threadIdx.x; i < BUCKETS / 32; i += THREADS) single[i] = 0;
-    u32 *ends_in = shares; // one more than the number, in order, of the cell that has the last bucket before each first digit, if it is its own
-    if (threadIdx.x < BINS) ends_in[threadIdx.x] = 0;
+    // For each coarse bucket: one more than the rank, in key order, of the cell that alone has the
+    // last bucket before it; else zero.
+    u32 *cell_before = shares;
+    if (threadIdx.x < BINS) cell_before[threadIdx.x] = 0;
     __syncthreads();
     u64 before = upto - sum, all = 0;
 #pragma unroll
@@ -350,72 +408,87 @@ template <class Order, class Bits, u32 THREADS> __device__ void bucket_map(const
         all += totals[w];
     }
     u32 needed = u32(all >> 32) + u32(all) / ONE + 1;
-    u32 lower_bits = needed <= BINS << buckets.lower_bits ? buckets.lower_bits : buckets.most_lower_bits;
-    bool fits = lower_bits > 0 && needed <= BINS << lower_bits; // there are two steps, and room
+    u32 lower_bits =
+        needed <= BINS << buckets.lower_bits ? buckets.lower_bits : buckets.most_lower_bits;
+    bool fits = lower_bits > 0 && needed <= BINS << lower_bits; // two steps, and enough buckets
     if (threadIdx.x == 0) {
         map.route = BY_CELLS;
         map.lower_bits = lower_bits;
-        map.above = way.above;
-        map.below = way.below;
-        map.middle = way.middle;
+        map.above = layout.above;
+        map.below = layout.below;
+        map.middle = layout.middle;
         if (!fits) plan.too_large = 1;
     }
     if (!fits) return;
-    // Cells that the sample has not seen are few: there nothing is single, whatever keys come.
-    u32 beyond = way.beyond();
+    // Cells without keys of the sample share buckets. None of these is a single-key bucket,
+    // whatever keys come.
+    u32 beyond = layout.beyond();
 #pragma unroll 1
     for (u32 e = 0; e < EACH && begin + e < CELLS; e++) {
-        u32 need = needs[begin + e], own = need & FEW ? 1 : need & NEED, bucket = u32(before >> 32) + u32(before) / ONE;
-        before += count(need, after_few);
-        if (!(need & FEW)) {
-            bucket += after_few;
-            if (frequent > 0 && begin + e == run[0]) run_bucket[0] = bucket;
-            if (frequent > 0 && begin + e + 1 == run[1]) run_bucket[1] = bucket + own;
-            if (need & SINGLE)
-                for (u32 k = 0; k < own;) { // those of a word together
+        u32 need = needs[begin + e], own = need & PARTIAL ? 1 : need & NEED,
+            bucket = u32(before >> 32) + u32(before) / ONE;
+        before += count(need, after_partial);
+        if (!(need & PARTIAL)) {
+            bucket += after_partial;
+            if (most_frequent > 0 && begin + e == run[0]) run_bucket[0] = bucket;
+            if (most_frequent > 0 && begin + e + 1 == run[1]) run_bucket[1] = bucket + own;
+            if (need & ONE_KEY)
+                for (u32 k = 0; k < own;) { // all bits of a word at once
                     u32 at = (bucket + k) % 32, bits = min(own - k, 32 - at);
                     atomicOr(single + (bucket + k) / 32, ~0u >> (32 - bits) << at);
                     k += bits;
                 }
             else
-                for (u32 top = (bucket >> lower_bits) + 1; top << lower_bits <= bucket + own; top++)
-                    if (top < BINS) ends_in[top] = begin + e + 1;
+                for (u32 coarse = (bucket >> lower_bits) + 1; coarse << lower_bits <= bucket + own;
+                     coarse++)
+                    if (coarse < BINS) cell_before[coarse] = begin + e + 1;
         }
-        after_few = need & FEW;
-        u32 cell = way.nth(begin + e);
-        bool rises = way.rises(cell);
+        after_partial = need & PARTIAL;
+        u32 cell = layout.nth_in_order(begin + e);
+        bool rises = layout.rises(cell);
         if (cell % SIDE >= beyond) bucket = cell < SIDE ? 0 : needed - 1;
-        u32 first = rises ? bucket : bucket + own - 1, step = own == 1 ? 0 : rises ? own : -own; // from the cell's beginning on
-        map.cells[cell] = (first - step * way.number(cell)) << PART_BITS | u16(step);
+        // at the cell's beginning
+        u32 first = rises ? bucket : bucket + own - 1, step = own == 1 ? 0 : rises ? own : -own;
+        map.cells[cell] = (first - step * layout.number(cell)) << PART_BITS | u16(step);
     }
     __syncthreads();
     for (u32 i = threadIdx.x; i < BUCKETS / 32; i += THREADS)
         if (single[i]) map.single[i] = single[i];
-    if (threadIdx.x == 0 && frequent > 0) {
-        // Both cells at the middle may reach past it, where keys are in the other one. The run is on one side of it.
-        Singles<Bits> singles = {way.least(way.nth(run[0])), run_bucket[1] - run_bucket[0], run_bucket[0], u32(call.n / 64), 0, 0};
-        Bits to_middle = Bits(way.middle - singles.from);
-        if (way.is_inward() && to_middle < singles.keys) {
+    if (threadIdx.x == 0 && most_frequent > 0) {
+        // Both cells next to the middle may extend past it, but keys there belong to the other
+        // cell. The run is clipped to one side.
+        Singles<Bits> singles = {layout.least(layout.nth_in_order(run[0])),
+                                 run_bucket[1] - run_bucket[0],
+                                 run_bucket[0],
+                                 u32(call.n / 64),
+                                 0,
+                                 0};
+        Bits to_middle = Bits(layout.middle - singles.from);
+        if (layout.is_inward() && to_middle < singles.keys) {
             if (run[0] < SIDE) {
                 singles.keys = u32(to_middle);
             } else {
-                singles.from = way.middle;
+                singles.from = layout.middle;
                 singles.keys -= u32(to_middle);
                 singles.bucket += u32(to_middle);
             }
         }
         map.singles = singles;
     }
-    // A line for each first digit whose buckets are all of one run, and the bucket before them too: so no key of the cell before the run, which may lie
-    // another way, is in them. The first of all digits has none before it, and so no line.
+    // The linear run of each coarse bucket whose buckets, and the bucket before them, all belong to
+    // one run of cells. So no key of the cell before the run, whose step may differ, is in them.
+    // The first coarse bucket has no bucket before it, and so no linear run.
     if (threadIdx.x >= BINS) return;
-    u32 top = threadIdx.x, from = ends_in[top], to = top + 1 < BINS ? ends_in[top + 1] : 0;
+    u32 coarse = threadIdx.x, from = cell_before[coarse],
+        to = coarse + 1 < BINS ? cell_before[coarse + 1] : 0;
     auto octave = [](u32 i) { return (i - 1) >> Map::FINE_BITS; };
-    bool on_line = from > 0 && to > 0 && octave(from) == octave(to) && needs[from - 1] == needs[to - 1];
-    if (top == (needed - 1) >> lower_bits) on_line = false; // where keys go that the sample has not seen
-    u32 cell = on_line ? way.nth(from - 1) : 0;
-    if (cell % SIDE >> Map::FINE_BITS == Map::WIDTH) on_line = false; // which is one key
-    Line<Bits> line = way.line(cell, map.cells[cell], top << lower_bits);
-    if (!on_line) line.step = 0;
-    map.lines[top] = line;
+    bool is_linear =
+        from > 0 && to > 0 && octave(from) == octave(to) && needs[from - 1] == needs[to - 1];
+    // keys beyond the sample's ends go there
+    if (coarse == (needed - 1) >> lower_bits) is_linear = false;
+    u32 cell = is_linear ? layout.nth_in_order(from - 1) : 0;
+    if (cell % SIDE >> Map::FINE_BITS == Map::WIDTH) is_linear = false; // this octave is one key
+    Line<Bits> linear_run = layout.linear_run(cell, map.cells[cell], coarse << lower_bits);
+    if (!is_linear) linear_run.step = 0;
+    map.lines[coarse] = linear_run;
 }

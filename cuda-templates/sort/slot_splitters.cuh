@@ -1,46 +1,63 @@
-// Slots between splitters (Leischner, Osipov and Sanders 2010, "GPU sample sort"): keys of a sample, as many of it between each and the next. Keys that
-// are equal to a splitter need no sort (Sanders and Winkel 2004, "Super scalar sample sort").
+// Fixed-capacity buckets between splitters (Leischner, Osipov and Sanders 2010, "GPU sample sort").
+//
+// Every block sorts the same sample and takes every (sample / intervals)-th key as a splitter, so
+// all have the same splitters. A key's digit is 2 * (splitters less than it), plus 1 if it equals
+// the next one. Even digits are fixed-capacity buckets. Odd ones are equality buckets, which need
+// no sort (Sanders and Winkel 2004, "Super scalar sample sort"): keys-only are just counted, and a
+// payload has room by the sample. `slot_first` calls `to_slots_by_splitters`; few values
+// (slot_values.cuh) take the same steps with the values as splitters.
 #pragma once
 #include "sort/bitonic.cuh"
 #include "sort/slot_steps.cuh"
 
 template <class Bits> struct Splitters {
-    Bits values[VALUES];    // in order; those that are not there the greatest of all keys
-    u32 begins[VALUES + 1]; // where what goes with the keys that are equal to each begins among the slots' values
+    Bits values[VALUES]; // ascending; unused ones are the greatest possible key
+    // where each equality bucket's payload begins in `slots.values`
+    u32 begins[VALUES + 1];
 
-    // For as many keys as those of a sample that are equal to one let expect, and more.
-    static __device__ u32 room(float seen, u64 n, u32 sampled) { return u32((seen + 5 * sqrtf(seen) + 8) * float(n) / sampled); }
-    // By a thread of each, when nobody else needs what is there: rooms one after the other, behind the slots and what has no place.
+    // Payload room for a key with so many hits in the sample: the expected number of keys and a
+    // margin.
+    static __device__ u32 room(float hits, u64 n, u32 sampled) {
+        return u32((hits + 5 * sqrtf(hits) + 8) * float(n) / sampled);
+    }
+    // By the first VALUES threads, which no longer need `begins`: lays out the payload rooms one
+    // after another, behind the fixed-capacity buckets and their overflow area.
     __device__ void make_room(u32 room, u32 *totals, const SlotCall &slots, u32 tile) {
-        u32 j = threadIdx.x, begin = block_before<VALUES>(room, totals), first = (slots.room << slots.bits) + tile;
+        u32 j = threadIdx.x, begin = block_before<VALUES>(room, totals),
+            first = (slots.room << slots.bits) + tile;
         begins[j] = first + min(begin, slots.equal_room);
         if (j == VALUES - 1) begins[VALUES] = first + min(begin + room, slots.equal_room);
     }
 };
 
-// Splitters in shared memory. After each row of banks a place is left out: so those that a step of a search may meet are in different banks, but for the
-// last ones.
-template <class Bits> struct SearchedValues {
+// Splitters in shared memory, padded by one entry after every 32 words. So the entries that one
+// step of a search may read are in different banks, except in the last steps.
+template <class Bits> struct PaddedSplitters {
     static constexpr u32 ROW = 32 * sizeof(u32) / sizeof(Bits);
-    Bits places[VALUES + VALUES / ROW];
-    static constexpr __device__ u32 place(u32 j) { return j + j / ROW; }
-    __device__ void set(u32 j, Bits value) { places[place(j)] = value; }
+    Bits items[VALUES + VALUES / ROW];
+    static constexpr __device__ u32 padded_index(u32 j) { return j + j / ROW; }
+    __device__ void set(u32 j, Bits value) { items[padded_index(j)] = value; }
 };
 template <class Bits> struct SplitterDigit {
-    typedef SearchedValues<Bits> Values;
+    typedef PaddedSplitters<Bits> Values;
     const Values *splitters;
-    u32 half; // of the least power of two that is more than there are
-    // For each key twice as many as are less, and one more if it is the next. Step by step for all, so that no key waits for another's steps.
+    u32 half; // half of the least power of two that exceeds the number of splitters
+    // The digits of COUNT keys. Each search step is done for all keys, so that their loads overlap.
     template <u32 COUNT> __device__ void find(const Bits (&key)[COUNT], u32 (&found)[COUNT]) const {
-        const Bits *places = splitters->places;
+        const Bits *items = splitters->items;
+        // padded index of the first splitter that may not be less
 #pragma unroll
-        for (u32 i = 0; i < COUNT; i++) found[i] = 0; // the place of the first that may not be less
+        for (u32 i = 0; i < COUNT; i++) found[i] = 0;
 #pragma unroll 1
         for (u32 step = half; step > 0; step /= 2)
 #pragma unroll
-            for (u32 i = 0; i < COUNT; i++) found[i] += places[found[i] + Values::place(step - 1)] < key[i] ? Values::place(step) : 0;
+            for (u32 i = 0; i < COUNT; i++)
+                found[i] += items[found[i] + Values::padded_index(step - 1)] < key[i]
+                                ? Values::padded_index(step)
+                                : 0;
 #pragma unroll
-        for (u32 i = 0; i < COUNT; i++) found[i] = 2 * (found[i] - found[i] / (Values::ROW + 1)) + (places[found[i]] == key[i]);
+        for (u32 i = 0; i < COUNT; i++)
+            found[i] = 2 * (found[i] - found[i] / (Values::ROW + 1)) + (items[found[i]] == key[i]);
     }
     __device__ u32 operator()(Bits key) const {
         Bits keys[1] = {key};
@@ -48,7 +65,7 @@ template <class Bits> struct SplitterDigit {
         find(keys, found);
         return found[0];
     }
-    __device__ bool await() const {
+    __device__ bool prepare() const {
         __syncthreads();
         return true;
     }
@@ -56,8 +73,10 @@ template <class Bits> struct SplitterDigit {
 template <class Bits> constexpr bool IS_SEARCHED<SplitterDigit<Bits>> = true;
 template <class Bits> constexpr bool IS_MARKED<SplitterDigit<Bits>> = true;
 
-// How many of `COUNT` keys in order, a power of two, are less than a key, and how many not greater.
-template <u32 COUNT, class Bits> __device__ inline void count_less(const Bits *sorted, Bits key, u32 &less, u32 &upto) {
+// The number of keys less than `key`, and the number not greater, among COUNT ascending keys, a
+// power of two.
+template <u32 COUNT, class Bits>
+__device__ inline void count_less(const Bits *sorted, Bits key, u32 &less, u32 &upto) {
     less = upto = 0;
 #pragma unroll
     for (u32 step = COUNT / 2; step > 0; step /= 2) {
@@ -68,20 +87,24 @@ template <u32 COUNT, class Bits> __device__ inline void count_less(const Bits *s
     upto += sorted[upto] <= key;
 }
 
-// Splitters with as many keys of a sample between each and the next, or before the first. By the whole block: all find the same. Whether every interval
-// has room.
+// Finds splitters with equally many sample keys between them, by the whole block. Returns whether
+// every interval fits its bucket.
 template <u32 EACH, class Order, class Tile>
-__device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &found, typename Tile::Shared &s, const SortCall &call, const SlotCall &slots,
-                                      typename Tile::Shape::Bits looked_at) {
+__device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &found,
+                                      typename Tile::Shared &s, const SortCall &call,
+                                      const SlotCall &slots, typename Tile::Shape::Bits probe) {
     typedef typename Tile::Shape::Bits Bits;
     constexpr u32 SAMPLE = EACH * Tile::THREADS;
     static_assert(sizeof(s.exchange) >= SAMPLE * sizeof(Bits), "the sample takes the tile's place");
     Order order{Bits(call.flip)};
-    Bits *sorted = (Bits *)s.exchange, key[EACH] = {looked_at};
+    Bits *sorted = (Bits *)s.exchange, key[EACH] = {probe};
     static_assert(Tile::THREADS == LOOKED_AT, "one of a thread: which it has looked at");
     if (EACH > 1) {
 #pragma unroll
-        for (u32 e = 0; e < EACH; e++) key[e] = ((const Bits *)call.keys_in)[sampled_at(e * Tile::THREADS + threadIdx.x, u32(call.n) / SAMPLE)];
+        for (u32 e = 0; e < EACH; e++)
+            key[e] =
+                ((const Bits *)call
+                     .keys_in)[sampled_at(e * Tile::THREADS + threadIdx.x, u32(call.n) / SAMPLE)];
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) key[e] = order.to(key[e]);
     }
@@ -95,13 +118,16 @@ __device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &fou
     if (j < VALUES) {
         Bits value = j + 1 < slots.intervals ? sorted[(j + 1) * every] : Bits(~Bits(0));
         found.values[j] = value;
-        u32 less, upto, before; // before: not greater than the splitter before: more than `less` if it is the same again
+        // before: `upto` of the splitter before; it exceeds `less` if both are equal
+        u32 less, upto, before;
         count_less<SAMPLE>(sorted, value, less, upto);
         found.begins[j + 1] = upto;
         barrier_of_first<VALUES>();
         before = j > 0 ? found.begins[j] : 0;
         has_room = int(less - before) <= int(slots.most_between);
-        if (Tile::HAS_VALUES) found.make_room(before <= less ? found.room(float(upto - less), call.n, SAMPLE) : 0, s.totals, slots, Tile::TILE);
+        if (Tile::HAS_VALUES)
+            found.make_room(before <= less ? found.room(float(upto - less), call.n, SAMPLE) : 0,
+                            s.totals, slots, Tile::TILE);
     } else {
         pass_barrier_of_first();
         if (Tile::HAS_VALUES) pass_barrier_of_first();
@@ -109,32 +135,37 @@ __device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &fou
     return __syncthreads_and(has_room);
 }
 
-// In shared memory, behind the tile.
+// in shared memory, behind the tile
 template <class Bits> struct SplitterTables {
     Splitters<Bits> found;
-    SearchedValues<Bits> searched;
+    PaddedSplitters<Bits> padded;
 };
-// What the sort of slots needs to know of keys that are equal to splitters. By the whole block of one tile.
-template <bool HAS_VALUES, class Bits> __device__ inline void note_splitters(const Splitters<Bits> &found, const SortCall &call, const SlotCall &slots) {
+// Writes what `slot_sort` needs about the equality buckets. By the whole block of one tile.
+template <bool HAS_VALUES, class Bits>
+__device__ inline void publish_splitters(const Splitters<Bits> &found, const SortCall &call,
+                                         const SlotCall &slots) {
     EqualKeys<Bits> &equal = *(EqualKeys<Bits> *)slots.equal;
     if (threadIdx.x < BINS / 32) equal.digits[threadIdx.x] = 0xaaaaaaaa;
     if (threadIdx.x < VALUES) equal.keys[2 * threadIdx.x + 1] = found.values[threadIdx.x];
-    if (HAS_VALUES && threadIdx.x < VALUES) equal.begins[2 * threadIdx.x + 1] = found.begins[threadIdx.x];
+    if (HAS_VALUES && threadIdx.x < VALUES)
+        equal.begins[2 * threadIdx.x + 1] = found.begins[threadIdx.x];
     if (threadIdx.x == 0) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->slots_by = SLOTS_BY_SPLITTERS;
 }
-// A tile's keys between splitters that are found, of which `half` is half the least power of two that is more. With a payload two places call it.
+// Scatters a tile between known splitters. `half` is that of `SplitterDigit`. Not inlined: with a
+// payload it has two callers.
 template <class Order, class Tile>
-__device__ __noinline__ void to_slots_between(typename Tile::Shared &s, SplitterTables<typename Tile::Shape::Bits> &tables, SortCall call, SlotCall slots,
-                                              u32 tile, u32 half) {
+__device__ __noinline__ void to_slots_between(typename Tile::Shared &s,
+                                              SplitterTables<typename Tile::Shape::Bits> &tables,
+                                              SortCall call, SlotCall slots, u32 tile, u32 half) {
     typedef typename Tile::Shape::Bits Bits;
     const Splitters<Bits> &found = tables.found;
-    if (threadIdx.x < VALUES) tables.searched.set(threadIdx.x, found.values[threadIdx.x]);
-    if (tile == 0) note_splitters<Tile::HAS_VALUES>(found, call, slots);
+    if (threadIdx.x < VALUES) tables.padded.set(threadIdx.x, found.values[threadIdx.x]);
+    if (tile == 0) publish_splitters<Tile::HAS_VALUES>(found, call, slots);
     u32 room = slots.room, *too_large = &((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large;
-    u64 nowhere = u64(room) << slots.bits;
+    u64 overflow = u64(room) << slots.bits;
     const u32 *begins = found.begins;
-    auto place = [=](u32 d, u32 earlier, u32 total) {
-        if (d % 2 == 0) { // between two
+    auto position = [=](u32 d, u32 earlier, u32 total) {
+        if (d % 2 == 0) { // between two splitters
             if (earlier + total <= room) return u64(d / 2) * room + earlier;
         } else {
             if (!Tile::HAS_VALUES) return DONE;
@@ -142,21 +173,27 @@ __device__ __noinline__ void to_slots_between(typename Tile::Shared &s, Splitter
             if (begin + total <= begins[d / 2 + 1]) return DONE | begin;
         }
         *too_large = 1;
-        return nowhere;
+        return overflow;
     };
     __syncthreads();
-    SplitterDigit<Bits> digit{&tables.searched, half};
-    if constexpr (Tile::HAS_VALUES) to_slots_in_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
-    else to_slots_in_any_order<Order, Tile, PutUndone<Order, Bits>>(s, call, slots, tile, digit, place);
+    SplitterDigit<Bits> digit{&tables.padded, half};
+    if constexpr (Tile::HAS_VALUES)
+        to_slots_in_order<Order, Tile, PutUnlessDone<Order, Bits>>(s, call, slots, tile, digit,
+                                                                   position);
+    else
+        to_slots_in_any_order<Order, Tile, PutUnlessDone<Order, Bits>>(s, call, slots, tile, digit,
+                                                                       position);
 }
-// A tile's keys by splitters of a sample.
+// Scatters a tile by splitters of a sample.
 template <class Order, class Tile>
-__device__ inline void to_slots_by_splitters(typename Tile::Shared &s, Vector *tables, const SortCall &call, const SlotCall &slots, u32 tile,
-                                             typename Tile::Shape::Bits looked_at) {
+__device__ inline void to_slots_by_splitters(typename Tile::Shared &s, Vector *tables,
+                                             const SortCall &call, const SlotCall &slots, u32 tile,
+                                             typename Tile::Shape::Bits probe) {
     typedef typename Tile::Shape::Bits Bits;
     SplitterTables<Bits> &between = *(SplitterTables<Bits> *)tables;
-    bool fits = slots.sampled == LOOKED_AT ? find_splitters<1, Order, Tile>(between.found, s, call, slots, looked_at)
-                                           : find_splitters<4, Order, Tile>(between.found, s, call, slots, looked_at);
+    bool fits = slots.sampled == LOOKED_AT
+                    ? find_splitters<1, Order, Tile>(between.found, s, call, slots, probe)
+                    : find_splitters<4, Order, Tile>(between.found, s, call, slots, probe);
     if (fits) to_slots_between<Order, Tile>(s, between, call, slots, tile, slots.intervals / 2);
     else if (threadIdx.x == 0) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
 }

@@ -1,32 +1,44 @@
-// Steps to slots: what all ways to them have in common.
+// What all maps to fixed-capacity buckets share.
+//
+// `to_slots_in_any_order` and `to_slots_in_order` scatter a tile, for slots.cuh, slot_splitters.cuh
+// and slot_cells.cuh. `EqualKeys` has the equality buckets, which `slot_sort` (bucket_sort.cuh)
+// writes with `place_equal` and `place_many` instead of sorting them. `counts` must be zero before
+// the step.
 #pragma once
 #include "sort/buckets.cuh"
 
 enum SlotRoute : u32 { SLOTS_BY_BITS, SLOTS_BY_RANGE, SLOTS_BY_SPLITTERS, SLOTS_BY_CELLS };
 
-// Frequent keys that have a digit each and need no sort: alone they are counted, and what goes with them has room by how often a sample has them.
+// Equality buckets: frequent keys with a digit each, which need no sort. Keys-only are just
+// counted. The payload of each has room by its hits in a sample.
 template <class Bits> struct EqualKeys {
-    u32 digits[BINS / 32]; // a bit for each that is such a key's
-    Bits keys[BINS];       // by digit
-    u32 begins[BINS + 1];  // where what goes with each begins among the slots' values
+    u32 digits[BINS / 32]; // a bit for each digit that is an equality bucket
+    Bits keys[BINS];
+    u32 begins[BINS + 1]; // where the payload of each begins in `slots.values`
     __device__ bool has(u32 d) const { return digits[d / 32] >> d % 32 & 1; }
 };
 
-// A tile's keys to slots, in any order: `place(digit, earlier, total)` says where those of a digit go, of which so many are there already.
-template <class Order, class Tile, class Put, class D, class Place>
-__device__ inline bool to_slots_in_any_order(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots, u32 tile, D digit, const Place &place) {
+// Keys-only: scatters a tile in any order. `position(digit, earlier, total)` returns where the
+// tile's `total` keys of a digit go, after `earlier` ones.
+template <class Order, class Tile, class Put, class D, class Position>
+__device__ inline bool to_slots_in_any_order(typename Tile::Shared &s, const SortCall &call,
+                                             const SlotCall &slots, u32 tile, D digit,
+                                             const Position &position) {
     typedef typename Tile::Shape::Bits Bits;
     Order order{Bits(call.flip)};
     u64 at = u64(tile) * Tile::TILE;
     const Bits *from = (const Bits *)call.keys_in + at;
     u32 *counts = slots.counts;
     return any_order<Tile>(
-        s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, Put{(Bits *)slots.keys, order},
-        [=](u32 d, u32 total) { return place(d, atomicAdd(counts + d, total), total); });
+        s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); },
+        Put{(Bits *)slots.keys, order},
+        [=](u32 d, u32 total) { return position(d, atomicAdd(counts + d, total), total); });
 }
-// The same in order, and what goes with them.
-template <class Order, class Tile, class Put, class D, class Place>
-__device__ inline void to_slots_in_order(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots, u32 tile, D digit, const Place &place) {
+// The same in stable order, with the payload.
+template <class Order, class Tile, class Put, class D, class Position>
+__device__ inline void to_slots_in_order(typename Tile::Shared &s, const SortCall &call,
+                                         const SlotCall &slots, u32 tile, D digit,
+                                         const Position &position) {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     Order order{Bits(call.flip)};
@@ -37,21 +49,24 @@ __device__ inline void to_slots_in_order(typename Tile::Shared &s, const SortCal
     bool is_last = tile == gridDim.x - 1;
     LookBackDigits chain{call.words[1] + u64(tile) * BINS, tile};
     stable_any<Tile>(
-        s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, Put{(Bits *)slots.keys, order}, values ? values + at : nullptr, at,
-        (Value *)slots.values, [=](u32 d, u32 total) { chain.publish(d, total); },
+        s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); },
+        Put{(Bits *)slots.keys, order}, values ? values + at : nullptr, at, (Value *)slots.values,
+        [=](u32 d, u32 total) { chain.publish(d, total); },
         [=](u32 d, u32 total) {
             u32 earlier = chain.template receive<8>(d, total);
             if (is_last) counts[d] = earlier + total;
-            return place(d, earlier, total);
+            return position(d, earlier, total);
         });
 }
 
-// ---- frequent keys, when slots are sorted -------------------------------------------------------------------------------------------
+// ---- equality buckets in the output ---------------------------------------------------------
 
-// By so many threads: the same key everywhere.
-template <class Bits> __device__ inline void fill(Bits *out, u32 count, Bits key, u32 thread, u32 threads) {
+// Writes one key `count` times. `thread` is one of `threads`.
+template <class Bits>
+__device__ inline void fill(Bits *out, u32 count, Bits key, u32 thread, u32 threads) {
     constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Bits);
-    u32 head = min(count, u32(-u64(out) % sizeof(Vector) / sizeof(Bits))), vectors = (count - head) / IN_VECTOR, tail = head + vectors * IN_VECTOR;
+    u32 head = min(count, u32(-u64(out) % sizeof(Vector) / sizeof(Bits))),
+        vectors = (count - head) / IN_VECTOR, tail = head + vectors * IN_VECTOR;
     Bits keys[IN_VECTOR];
 #pragma unroll
     for (u32 k = 0; k < IN_VECTOR; k++) keys[k] = key;
@@ -62,11 +77,12 @@ template <class Bits> __device__ inline void fill(Bits *out, u32 count, Bits key
     if (thread < head) out[thread] = key;
     if (thread < count - tail) out[tail + thread] = key;
 }
-// By so many threads, frequent keys that are the same: `out`, if anybody wants them, and what goes with them. Apart, as what follows, so that it takes no
-// registers from the others.
+// Writes an equality bucket to the output: its key, unless the caller wants no keys, and its
+// payload. Not inlined, as the functions below, so that they take no registers from the callers.
 template <class Bits, class Value>
-__device__ __noinline__ void place_equal(Bits *out, u32 count, Bits key, Value *to, const Value *from, u32 thread, u32 threads) {
-    constexpr u32 AT_ONCE = 4; // values that are asked for before one is stored
+__device__ __noinline__ void place_equal(Bits *out, u32 count, Bits key, Value *to,
+                                         const Value *from, u32 thread, u32 threads) {
+    constexpr u32 AT_ONCE = 4; // loads issued before the first store
     if constexpr (Value::BYTES > 0)
         for (u32 i = thread; i < count; i += AT_ONCE * threads) {
             Value value[AT_ONCE];
@@ -79,12 +95,11 @@ __device__ __noinline__ void place_equal(Bits *out, u32 count, Bits key, Value *
         }
     if (Value::BYTES == 0 || out) fill(out, count, key, thread, threads);
 }
-// Those of one digit.
-template <class Bits> struct EqualOfDigit { // in shared memory
+template <class Bits> struct EqualOfDigit { // an equality bucket, in shared memory
     Bits key;
-    u32 count, begin; // begin: of what goes with them
+    u32 count, begin; // begin: of its payload
 
-    // By one thread; finished for it by `wait_for_copies`.
+    // Starts copies by one thread, which then calls `wait_for_copies`.
     template <bool HAS_VALUES> __device__ void ask_for(const SlotCall &slots, u32 digit) {
         const EqualKeys<Bits> &equal = *(const EqualKeys<Bits> *)slots.equal;
         copy_item_to_shared(&key, equal.keys + digit);
@@ -92,24 +107,25 @@ template <class Bits> struct EqualOfDigit { // in shared memory
         if (HAS_VALUES) copy_item_to_shared(&begin, equal.begins + digit);
     }
 };
-// Those of all digits that have more than `most`, by all blocks.
+// The equality buckets of more than `most` keys, which all blocks write.
 template <class Bits> struct ManyEqual { // in shared memory
     u32 starts[BINS], counts[BINS], begins[BINS], totals[BINS / WARP], all;
     Bits keys[BINS];
 };
 template <class Order, class Bits, class Value, u32 THREADS>
-__device__ __noinline__ void place_many(ManyEqual<Bits> &s, Order order, const u32 *all_counts, const EqualKeys<Bits> &equal, u32 most, Bits *out, Value *to,
-                                        const Value *from) {
+__device__ __noinline__ void place_many(ManyEqual<Bits> &s, Order order, const u32 *all_counts,
+                                        const EqualKeys<Bits> &equal, u32 most, Bits *out,
+                                        Value *to, const Value *from) {
     u32 d = threadIdx.x, count = d < BINS ? all_counts[d] : 0;
-    bool is_many = count > most && equal.has(d);
-    u32 begin = Value::BYTES > 0 && is_many ? equal.begins[d] : 0;
-    Bits key = is_many ? equal.keys[d] : Bits(0);
-    __syncthreads(); // the slot is out
+    bool is_large = count > most && equal.has(d);
+    u32 begin = Value::BYTES > 0 && is_large ? equal.begins[d] : 0;
+    Bits key = is_large ? equal.keys[d] : Bits(0);
+    __syncthreads(); // the block's bucket is in the output
     if (d == 0) s.all = 0;
     __syncthreads();
     if (d < BINS) {
         u32 start = block_before<BINS>(count, s.totals);
-        if (is_many) {
+        if (is_large) {
             u32 m = atomicAdd(&s.all, 1);
             s.starts[m] = start;
             s.counts[m] = count;
@@ -122,6 +138,7 @@ __device__ __noinline__ void place_many(ManyEqual<Bits> &s, Order order, const u
     __syncthreads();
     for (u32 m = 0; m < s.all; m++) {
         u32 start = s.starts[m];
-        place_equal(out ? out + start : out, s.counts[m], s.keys[m], to + start, from + s.begins[m], blockIdx.x * THREADS + d, gridDim.x * THREADS);
+        place_equal(out ? out + start : out, s.counts[m], s.keys[m], to + start, from + s.begins[m],
+                    blockIdx.x * THREADS + d, gridDim.x * THREADS);
     }
 }

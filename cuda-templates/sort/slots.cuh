@@ -1,95 +1,116 @@
-// Radix sort by slots: where keys are few, one step to places in scratch memory, with room for as many keys each as a block sorts.
+// Radix sort by fixed-capacity buckets: one scatter step into scratch memory, without a histogram
+// before it. Identifiers call such a bucket a slot. Its room is as many keys as a block sorts.
 //
-// Nothing is counted before. Every block looks at the same few keys, and so all find the same way: by their first bits, if that spreads them; else
-// by their share of the way from the least to the greatest; else, if they are few values, between these (sort/slot_values.cuh); else between splitters
-// (sort/slot_splitters.cuh), or where keys are too many for these by cells (slot_cells.cuh). If there is too little room after all, the passes do it.
+// Every block probes the same LOOKED_AT keys, so all select the same map:
+//
+// - by bits, if no bucket gets too full; else by range
+// - by few values: equality buckets, and buckets between two values (slot_values.cuh)
+// - by splitters (slot_splitters.cuh), or for more keys by cells (slot_cells.cuh)
+//
+// `slot_first` calls these; `slot_sort` (bucket_sort.cuh) sorts each bucket. If no map fits, or a
+// bucket overflows, `too_large` is set and the passes sort the input.
 #pragma once
 #include "sort/slot_cells.cuh"
 #include "sort/slot_values.cuh"
 
-// ---- to the slots -----------------------------------------------------------------------------------------------------------------
+// ---- the probe, by bits and by range --------------------------------------------------------
 
-// The slot of a key by bits or by range.
+// The fixed-capacity bucket of a key by bits or by range.
 template <class Order, class Tile> struct SlotDigit {
     typedef typename Tile::Shape::Bits Bits;
     static_assert(LOOKED_AT == Tile::THREADS, "a thread for each");
-    struct Look { // in the tile's place, which is not there yet
-        u32 seen[2][BINS]; // keys of a slot, by either way
-        Bits ends[2][Tile::THREADS / WARP]; // of each warp's: the least key, turned over, and the greatest
-        bool has_map;                       // of cells, when the block came
+    struct ProbeState { // in the tile's memory, before the tile is loaded
+        u32 counts[2][BINS]; // probed keys of each bucket, by bits and by range
+        // by warp: the least key, bits inverted, and the greatest
+        Bits ends[2][Tile::THREADS / WARP];
+        bool has_map; // whether the map of cells was ready when the block started
     };
-    Look &look;
+    ProbeState &shared;
     SortPlan<sizeof(Bits) + 1> &plan;
     Order order;
     Bits key;
-    u32 all, most, beyond; // slots, and keys of one, and of all together beyond that
-    u32 drawn, made;       // of the first thread: how many blocks were before this one, and of a map of cells
+    // buckets; most probed keys of one; most of all buckets beyond that
+    u32 buckets, most, beyond;
+    u32 drawn, state; // of thread 0: the block's ticket, and the state of the map of cells
     Share<Bits> share;
 
-    // Asks for the keys, and does not wait.
+    // Issues the load of the thread's probed key.
     __device__ SlotDigit(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots)
-        : look(*(Look *)&s), plan(*(SortPlan<sizeof(Bits) + 1> *)call.plan), order{Bits(call.flip)}, all(1u << slots.bits), most(slots.most),
-          beyond(slots.beyond), drawn(0), made(0), share(Share<Bits>::whole(all)) {
+        : shared(*(ProbeState *)&s), plan(*(SortPlan<sizeof(Bits) + 1> *)call.plan),
+          order{Bits(call.flip)}, buckets(1u << slots.bits), most(slots.most), beyond(slots.beyond),
+          drawn(0), state(0), share(Share<Bits>::whole(buckets)) {
         key = ((const Bits *)call.keys_in)[sampled_at(threadIdx.x, u32(call.n) / LOOKED_AT)];
-        if (threadIdx.x == 0) { // comes while keys are looked at
+        if (threadIdx.x == 0) { // issued with the probe
             if (Tile::HAS_VALUES) drawn = add_relaxed(&plan.slot_ticket, 1);
-            if (slots.cell_parts > 0) made = load_relaxed(&((SlotMap<Bits> *)slots.map)->made);
+            if (slots.cell_parts > 0) state = load_relaxed(&((SlotMap<Bits> *)slots.map)->state);
         }
-        if (threadIdx.x < BINS) look.seen[0][threadIdx.x] = look.seen[1][threadIdx.x] = 0;
+        if (threadIdx.x < BINS) shared.counts[0][threadIdx.x] = shared.counts[1][threadIdx.x] = 0;
         __syncthreads();
     }
 
     __device__ u32 operator()(Bits key) const { return share(key); }
-    // One of the few keys that are looked at, as the input has it, or once it is known which way in order.
-    __device__ Bits looked_at() const { return key; }
+    // The thread's probed key: raw, and after `prepare` encoded.
+    __device__ Bits probe() const { return key; }
 
-    // By the whole block, before it asks for a slot: which way. Whether either will do.
-    __device__ bool await() {
+    // Selects the map, by the whole block, before a tile uses it. Returns whether bits or range
+    // spread the keys.
+    __device__ bool prepare() {
         key = order.to(key);
-        if (threadIdx.x == 0) look.has_map = made == MADE;
+        if (threadIdx.x == 0) shared.has_map = state == READY;
         if (is_spread(0)) return true;
-        if (look.has_map) return false;
-        share = of_range(look, key, all);
-        // Keys that are not spread over all that there could be are not over nearly all of it.
-        bool is_narrow = share.base >> (8 * sizeof(Bits) - 4) > 0 || Bits(share.base + share.most - 1) >> (8 * sizeof(Bits) - 4) < 15;
-        bool will_do = is_narrow && share.range() > all && is_spread(1);
+        if (shared.has_map) return false;
+        share = range_map(shared, key, buckets);
+        // A range of nearly all possible keys spreads no better than the first bits.
+        bool is_narrow = share.base >> (8 * sizeof(Bits) - 4) > 0 ||
+                         Bits(share.base + share.most - 1) >> (8 * sizeof(Bits) - 4) < 15;
+        bool will_do = is_narrow && share.range() > buckets && is_spread(1);
         if (will_do && threadIdx.x == 0) plan.slots_by = SLOTS_BY_RANGE;
         return will_do;
     }
-    // By the whole block, where neither will do: whether there is a map, which thread 0 has seen.
-    __device__ bool has_map() const { return look.has_map; }
-    // How many slots have keys that were looked at, by their first bits. At least as many values there are.
-    __device__ u32 seen() const { return __syncthreads_count(threadIdx.x < BINS && look.seen[0][threadIdx.x] > 0); }
+    // By the whole block, if neither spreads the keys: whether thread 0 saw a ready map of cells.
+    __device__ bool has_map() const { return shared.has_map; }
+    // The buckets by bits that probed keys hit. There are at least as many distinct values.
+    __device__ u32 buckets_hit() const {
+        return __syncthreads_count(threadIdx.x < BINS && shared.counts[0][threadIdx.x] > 0);
+    }
 
   private:
-    __device__ bool is_spread(u32 way) { return __syncthreads_count(atomicAdd(look.seen[way] + share(key), 1) >= most) <= beyond; }
-    // Apart, as most keys do without it.
-    static __device__ __noinline__ Share<Bits> of_range(Look &look, Bits key, u32 all) {
+    __device__ bool is_spread(u32 candidate) {
+        return __syncthreads_count(atomicAdd(shared.counts[candidate] + share(key), 1) >= most) <=
+               beyond;
+    }
+    // Not inlined: most inputs do not need it.
+    static __device__ __noinline__ Share<Bits> range_map(ProbeState &shared, Bits key,
+                                                         u32 buckets) {
         constexpr u32 WARPS = Tile::THREADS / WARP;
         static_assert(WARP % WARPS == 0, "a warp looks at all");
-        Bits turned = warp_max(Bits(~key)), greatest = warp_max(key);
+        Bits least_inverted = warp_max(Bits(~key)), greatest = warp_max(key);
         if (lane_id() == 0) {
-            look.ends[0][warp_id()] = turned;
-            look.ends[1][warp_id()] = greatest;
+            shared.ends[0][warp_id()] = least_inverted;
+            shared.ends[1][warp_id()] = greatest;
         }
         __syncthreads();
-        Bits least = Bits(~warp_max(look.ends[0][lane_id() % WARPS]));
-        greatest = warp_max(look.ends[1][lane_id() % WARPS]);
-        // What was not seen may lie beyond the ends.
+        Bits least = Bits(~warp_max(shared.ends[0][lane_id() % WARPS]));
+        greatest = warp_max(shared.ends[1][lane_id() % WARPS]);
+        // Keys that were not probed may lie beyond the ends.
         Bits margin = Bits(greatest - least) / 32;
-        u64 wider[2] = {Bits(~(least - min(least, margin))), Bits(greatest + min(Bits(~greatest), margin))};
+        u64 wider[2] = {Bits(~(least - min(least, margin))),
+                        Bits(greatest + min(Bits(~greatest), margin))};
         Share<Bits> share(wider);
-        if (share.range() > all) share.factor = share.factor_for(all);
+        if (share.range() > buckets) share.factor = share.factor_for(buckets);
         return share;
     }
 };
 
-// ---- all ways ---------------------------------------------------------------------------------------------------------------------
+// ---- all maps -------------------------------------------------------------------------------
 
-// A tile's keys where neither bits nor range spread them. Apart, so that it takes no registers from the others.
+// Scatters a tile whose keys neither bits nor range spread. Not inlined, so that it takes no
+// registers from the common maps.
 template <class Order, class Tile>
-__device__ __noinline__ void to_slots_otherwise(typename Tile::Shared &s, Vector *tables, SortCall call, SlotCall slots, u32 tile,
-                                                const SlotDigit<Order, Tile> &digit, typename Tile::Shape::Bits looked_at) {
+__device__ __noinline__ void to_slots_by_fallback(typename Tile::Shared &s, Vector *tables,
+                                                  SortCall call, SlotCall slots, u32 tile,
+                                                  const SlotDigit<Order, Tile> &digit,
+                                                  typename Tile::Shape::Bits probe) {
     typedef typename Tile::Shape::Bits Bits;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
     if (digit.has_map()) {
@@ -99,48 +120,56 @@ __device__ __noinline__ void to_slots_otherwise(typename Tile::Shared &s, Vector
         return;
     }
     bool has_cells = slots.cell_parts > 0;
-    u32 drawn = tile, seen = digit.seen();
-    if (!Tile::HAS_VALUES && has_cells && threadIdx.x == 0) drawn = add_relaxed(&plan.slot_ticket, 1); // comes while it is looked whether values are few
+    u32 drawn = tile, hit = digit.buckets_hit();
+    // The ticket arrives while few values are tried.
+    if (!Tile::HAS_VALUES && has_cells && threadIdx.x == 0)
+        drawn = add_relaxed(&plan.slot_ticket, 1);
     typedef BetweenValues<Order, Tile> Between;
-    // Where splitters take what few values do not, keys that are hardly few values are not looked at again.
-    bool few = seen < (has_cells || slots.only_few ? VALUES : min(1u << slots.bits, Between::MOST) / 4 * 3);
-    if (few && Between::run(s, *(typename Between::Tables *)tables, call, slots, tile, looked_at, few)) return;
+    // If splitters can take over, inputs with nearly too many values do not try few values.
+    bool few =
+        hit < (has_cells || slots.only_few ? VALUES : min(1u << slots.bits, Between::MOST) / 4 * 3);
+    if (few && Between::run(s, *(typename Between::Tables *)tables, call, slots, tile, probe, few))
+        return;
     if (slots.intervals > 0 && (!slots.only_few || few)) {
-        to_slots_by_splitters<Order, Tile>(s, tables, call, slots, tile, looked_at);
+        to_slots_by_splitters<Order, Tile>(s, tables, call, slots, tile, probe);
     } else if (has_cells && !few) {
         if (threadIdx.x == 0) s.tile = drawn;
         __syncthreads();
         drawn = s.tile;
         __syncthreads();
-        to_slots_by_cells<Order, Tile>(s, (u32 *)tables, call, slots, tile, drawn, looked_at);
+        to_slots_by_cells<Order, Tile>(s, (u32 *)tables, call, slots, tile, drawn, probe);
     } else if (threadIdx.x == 0) {
         plan.too_large = 1;
     }
 }
 
-// `tables`: shared memory behind the tile, for splitters or the cells of a map.
-template <class Order, class Tile> __device__ void slot_first(typename Tile::Shared &s, Vector *tables, const SortCall &call, const SlotCall &slots) {
+// `tables`: shared memory behind the tile, for splitters or the table of cells.
+template <class Order, class Tile>
+__device__ void slot_first(typename Tile::Shared &s, Vector *tables, const SortCall &call,
+                           const SlotCall &slots) {
     typedef typename Tile::Shape::Bits Bits;
-    typedef PutPlainly<Order, Bits> Put;
+    typedef PutKey<Order, Bits> Put;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
     SlotDigit<Order, Tile> digit(s, call, slots);
     u32 room = slots.room, *too_large = &plan.too_large;
-    u64 nowhere = u64(room) << slots.bits;
-    auto place = [=](u32 d, u32 earlier, u32 total) { // or where nobody looks
+    u64 overflow = u64(room) << slots.bits;
+    // or the overflow area, which is never read
+    auto position = [=](u32 d, u32 earlier, u32 total) {
         if (earlier + total <= room) return u64(d) * room + earlier;
         *too_large = 1;
-        return nowhere;
+        return overflow;
     };
     if constexpr (!Tile::HAS_VALUES) {
-        if (to_slots_in_any_order<Order, Tile, Put>(s, call, slots, blockIdx.x, digit, place)) return;
-        Bits looked_at = Order{Bits(call.flip)}.to(digit.looked_at());
-        to_slots_otherwise<Order, Tile>(s, tables, call, slots, blockIdx.x, digit, looked_at);
+        if (to_slots_in_any_order<Order, Tile, Put>(s, call, slots, blockIdx.x, digit, position))
+            return;
+        Bits probe = Order{Bits(call.flip)}.to(digit.probe());
+        to_slots_by_fallback<Order, Tile>(s, tables, call, slots, blockIdx.x, digit, probe);
     } else {
-        bool will_do = digit.await();
+        bool will_do = digit.prepare();
         if (threadIdx.x == 0) s.tile = digit.drawn;
         __syncthreads();
         u32 tile = s.tile;
-        if (will_do) to_slots_in_order<Order, Tile, Put>(s, call, slots, tile, digit, place);
-        else to_slots_otherwise<Order, Tile>(s, tables, call, slots, tile, digit, digit.looked_at());
+        if (will_do) to_slots_in_order<Order, Tile, Put>(s, call, slots, tile, digit, position);
+        else to_slots_by_fallback<Order, Tile>(s, tables, call, slots, tile, digit, digit.probe());
     }
 }
