@@ -67,7 +67,8 @@ fn main() {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/tuning.rs");
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/unit.rs");
     }
-    for variable in ["PARASCAN_CUDA_ARCHS", "PARASCAN_PREBUILT", "PARASCAN_NVRTC", "CUDA_PATH", "CUDA_HOME", "DOCS_RS"] {
+    for variable in ["PARASCAN_CUDA_ARCHS", "PARASCAN_PREBUILT", "PARASCAN_NVRTC", "CUDA_PATH", "CUDA_HOME", "DOCS_RS"]
+    {
         println!("cargo::rerun-if-env-changed={variable}");
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
@@ -429,8 +430,7 @@ fn prebuilt(units: &[CatalogUnit], templates: &[(&str, &str)]) -> Vec<Vec<Image>
         println!("cargo::rerun-if-changed={}", Path::new(folder).parent().expect("the package").display());
         files.extend(fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()));
     }
-    let units: Vec<_> =
-        units.iter().map(|unit| (unit.source.as_str(), included(templates, &unit.source))).collect();
+    let units: Vec<_> = units.iter().map(|unit| (unit.source.as_str(), included(templates, &unit.source))).collect();
     let found = prebuilt::find(&files, &units).unwrap_or_else(|words| panic!("{words}"));
     let image = |(target, file)| vec![Image { target, key: String::new(), file }];
     found.into_iter().flatten().map(image).collect()

@@ -227,13 +227,13 @@ template <class Tile, class Index> __device__ void expand_tile(Ends<typename Til
     u32 first = warp * PART, end = min(first + PART, tile.outputs);
     if (first >= end) return;
     u32 segment = tile.find(first); // of the output before the row, or of the warp's first output
+    u32 last = tile.segments - 1;   // a tile with outputs has a segment
     for (u32 row = first; row < end; row += WARP) {
         u32 j = row + lane, own = mark[j], begun = __ballot_sync(ALL_LANES, own != 0) & upto;
         u32 latest = __shfl_sync(ALL_LANES, own, begun ? WARP - 1 - __clz(begun) : lane);
-        u32 k = begun ? latest - 1 : segment;
+        u32 k = min(begun ? latest - 1 : segment, last);
         segment = __shfl_sync(ALL_LANES, k, WARP - 1);
         if (j < end) {
-            k = min(k, tile.segments - 1); // a tile with outputs has a segment
             segment_of[tile.output + j] = Index(tile.first + k);
             if (positions) positions[tile.output + j] = Index(tile.output + j - (k == 0 ? start : tile.output + shared.end[k - 1]));
         }

@@ -20,7 +20,7 @@ constexpr u32 PART_BITS = 16; // of a key's position in its cell
 
 // Adjacent cells of one width and of equally many buckets that hold all keys of a coarse bucket:
 // the lower digit is a linear function of the key, without a table.
-template <class Bits> struct Line {
+template <class Bits> struct LinearRun {
     static constexpr u32 WIDTH = 8 * sizeof(Bits);
     typedef typename If<WIDTH == 64, long long, int>::Type Signed;
     Bits from;
@@ -32,15 +32,15 @@ template <class Bits> struct Line {
 
 // Adjacent single-key buckets around the most frequent key. The histogram tells the output there,
 // so keys-only need not move.
-template <class Bits> struct Singles {
+template <class Bits> struct OneKeyRun {
     Bits from;
     u32 keys, bucket; // consecutive keys from `from` on, and the bucket of the first
     u32 most_moved; // up to so many keys are moved as all others are
     u32 begin, end; // their range of the output, from the histogram
     __device__ bool has(Bits key) const { return Bits(key - from) < keys; }
     // The run if its keys stay unmoved; else a run of no keys.
-    __device__ Singles unmoved() const {
-        Singles all = *this;
+    __device__ OneKeyRun unmoved() const {
+        OneKeyRun all = *this;
         if (end - begin <= most_moved) all.keys = 0;
         return all;
     }
@@ -55,12 +55,12 @@ template <class Bits> struct BucketMap { // zero before the sort
 
     u64 extremes[2]; // of the sample: the least key, bits inverted, and the greatest
     u64 differing; // bits that differ within the sample
-    u32 tops[BINS]; // histogram of the sample by the first digit
+    u32 coarse_counts[BINS]; // histogram of the sample by the first digit
     u32 shares[BINS]; // by BINS equal parts of the range
     u32 samples[2][CELLS]; // by cell, inward and outward
     u32 sampled, mapped; // blocks that have finished `bucket_sample`, `bucket_map`
     u32 tickets[2]; // of the tiles of either scatter step
-    u32 single[BUCKETS / 32]; // a bit for each bucket that only one key can be in
+    u32 one_key[BUCKETS / 32]; // a bit for each bucket that only one key can be in
 
     Route route;
     u32 lower_bits; // of the lower digit
@@ -76,8 +76,8 @@ template <class Bits> struct BucketMap { // zero before the sort
         // ascending; the greatest possible key is last and fills unused entries
         Bits values[VALUES];
     };
-    Line<Bits> lines[BINS];
-    Singles<Bits> singles;
+    LinearRun<Bits> linear_runs[BINS];
+    OneKeyRun<Bits> one_key_run;
     // distinct keys of each block's part of the sample, and these keys if they are few
     u32 distinct[MAP_BLOCKS];
     Bits part_values[MAP_BLOCKS][VALUES];
@@ -205,7 +205,7 @@ template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct Cells {
 
     // The cell's table entry as a linear function of the key's bits instead of its float. It gives
     // the lower digits of the coarse bucket that begins with `first_bucket`.
-    __device__ Line<Bits> linear_run(u32 cell, u32 entry, u32 first_bucket) const {
+    __device__ LinearRun<Bits> linear_run(u32 cell, u32 entry, u32 first_bucket) const {
         // of a position within an octave, in parts of a key
         constexpr u32 BITS = FINE_BITS + PART_BITS;
         // an octave begins at 2^(octave - 1) keys
@@ -217,8 +217,8 @@ template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct Cells {
                     (first_bucket << PART_BITS);
         step <<= scale;
         // Falling keys: the distance from `below` is the complement of one counted upwards.
-        return rises(cell) ? Line<Bits>{above, shift, step, first}
-                           : Line<Bits>{Bits(below + 1), shift, -step, first - step};
+        return rises(cell) ? LinearRun<Bits>{above, shift, step, first}
+                           : LinearRun<Bits>{Bits(below + 1), shift, -step, first - step};
     }
 
   private:
@@ -339,15 +339,15 @@ template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct BucketByCell
 };
 // The upper digit only, in a step that may leave the keys of the run unmoved.
 template <class Bits> struct BucketBesideOneKeyRun : BucketByCells<Bits> {
-    Singles<Bits> singles;
+    OneKeyRun<Bits> one_key_run;
     __device__ BucketBesideOneKeyRun(const BucketMap<Bits> &map, const u32 *table)
-        : BucketByCells<Bits>(map, table), singles(map.singles.unmoved()) {}
+        : BucketByCells<Bits>(map, table), one_key_run(map.one_key_run.unmoved()) {}
 };
 // The lower digit only.
 template <class Bits> struct BucketByLinearRun {
     static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false, IS_LINEAR = true;
     template <class Order> using Put = PutKey<Order, Bits>;
-    Line<Bits> linear_run;
+    LinearRun<Bits> linear_run;
     __device__ u32 lower(Bits key) const { return linear_run.digit(key); }
 };
 // Waits for the table, and in any case until the block's bins are zero. Always returns true. With a
@@ -362,7 +362,9 @@ template <class Bucket> __device__ inline bool prepare_digits() {
 template <class Bucket> struct UpperDigit {
     Bucket bucket;
     template <class Bits> __device__ u32 operator()(Bits key) const { return bucket.upper(key); }
-    template <class Bits> __device__ bool stays(Bits key) const { return bucket.singles.has(key); }
+    template <class Bits> __device__ bool stays(Bits key) const {
+        return bucket.one_key_run.has(key);
+    }
     __device__ bool prepare() const { return prepare_digits<Bucket>(); }
 };
 template <class Bits> constexpr bool SOME_STAY<UpperDigit<BucketBesideOneKeyRun<Bits>>> = true;

@@ -26,13 +26,13 @@ __device__ inline bool is_even(const BucketCall &buckets, u64 n, u32 most) {
 template <class Order, class Bits, u32 THREADS>
 __device__ void bucket_sample(const SortCall &call, const BucketCall &buckets) {
     __shared__ u64 extremes[2], differing;
-    __shared__ u32 tops[BINS], most;
+    __shared__ u32 coarse_counts[BINS], most;
     __shared__ bool last;
     BucketMap<Bits> &map = *(BucketMap<Bits> *)buckets.map;
     const Bits *keys = (const Bits *)call.keys_in;
     Order order{Bits(call.flip)};
     if (threadIdx.x < 2) extremes[threadIdx.x] = 0;
-    if (threadIdx.x < BINS) tops[threadIdx.x] = 0;
+    if (threadIdx.x < BINS) coarse_counts[threadIdx.x] = 0;
     if (threadIdx.x == 0) differing = most = 0;
     __syncthreads();
     u32 stride = u32(call.n / buckets.sampled);
@@ -42,7 +42,7 @@ __device__ void bucket_sample(const SortCall &call, const BucketCall &buckets) {
          i += gridDim.x * THREADS) {
         Bits key = order.to(keys[sampled_at(i, stride)]);
         ((Bits *)buckets.sample)[i] = key;
-        atomicAdd(tops + u32(key >> (BucketMap<Bits>::WIDTH - DIGIT_BITS)), 1);
+        atomicAdd(coarse_counts + u32(key >> (BucketMap<Bits>::WIDTH - DIGIT_BITS)), 1);
         least_inverted = max(least_inverted, u64(Bits(~key)));
         greatest = max(greatest, u64(key));
         differs |= u64(key ^ one);
@@ -58,14 +58,14 @@ __device__ void bucket_sample(const SortCall &call, const BucketCall &buckets) {
     __syncthreads();
     if (threadIdx.x < 2) atomicMax(map.extremes + threadIdx.x, extremes[threadIdx.x]);
     if (threadIdx.x == 0) atomicOr(&map.differing, differing);
-    if (threadIdx.x < BINS && tops[threadIdx.x])
-        atomicAdd(map.tops + threadIdx.x, tops[threadIdx.x]);
+    if (threadIdx.x < BINS && coarse_counts[threadIdx.x])
+        atomicAdd(map.coarse_counts + threadIdx.x, coarse_counts[threadIdx.x]);
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) last = add_acquire_release(&map.sampled, 1) == gridDim.x - 1;
     __syncthreads();
     if (!last) return;
-    if (threadIdx.x < BINS) atomicMax(&most, load_relaxed(map.tops + threadIdx.x));
+    if (threadIdx.x < BINS) atomicMax(&most, load_relaxed(map.coarse_counts + threadIdx.x));
     __syncthreads();
     if (threadIdx.x > 0) return;
     u32 digits = 0; // digits that differ within the sample
@@ -204,7 +204,7 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
         auto is_there = [&](u32 k) {
             return part(k) < gridDim.x && threadIdx.x % VALUES < distinct[part(k)];
         };
-        static_assert(THREADS % VALUES == 0, "a thread has the same place in all of its parts");
+        static_assert(THREADS % VALUES == 0, "a thread has one index in all of its parts");
 #pragma unroll
         for (u32 k = 0; k < OF_PARTS; k++)
             if (is_there(k))
@@ -217,7 +217,7 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
     if (few.are_few()) {
         if (threadIdx.x < VALUES) map.values[threadIdx.x] = Bits(~Bits(0));
         // odd buckets: one value each
-        if (threadIdx.x < BINS / 32) map.single[threadIdx.x] = 0xaaaaaaaa;
+        if (threadIdx.x < BINS / 32) map.one_key[threadIdx.x] = 0xaaaaaaaa;
         __syncthreads();
         few.write_sorted(map.values);
         if (threadIdx.x == 0) {
@@ -393,9 +393,9 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
         if (lane_id() == 0 && first > 0) atomicMax(run, first);
         if (lane_id() == 0 && end < CELLS) atomicMin(run + 1, end);
     }
-    u32 *single = counts; // in place of the counts
+    u32 *one_key = counts; // in place of the counts
     static_assert(2 * CELLS >= BUCKETS / 32, "room for all bits");
-    for (u32 i = threadIdx.x; i < BUCKETS / 32; i += THREADS) single[i] = 0;
+    for (u32 i = threadIdx.x; i < BUCKETS / 32; i += THREADS) one_key[i] = 0;
     // For each coarse bucket: one more than the rank, in key order, of the cell that alone has the
     // last bucket before it; else zero.
     u32 *cell_before = shares;
@@ -435,7 +435,7 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
             if (need & ONE_KEY)
                 for (u32 k = 0; k < own;) { // all bits of a word at once
                     u32 at = (bucket + k) % 32, bits = min(own - k, 32 - at);
-                    atomicOr(single + (bucket + k) / 32, ~0u >> (32 - bits) << at);
+                    atomicOr(one_key + (bucket + k) / 32, ~0u >> (32 - bits) << at);
                     k += bits;
                 }
             else
@@ -453,27 +453,27 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
     }
     __syncthreads();
     for (u32 i = threadIdx.x; i < BUCKETS / 32; i += THREADS)
-        if (single[i]) map.single[i] = single[i];
+        if (one_key[i]) map.one_key[i] = one_key[i];
     if (threadIdx.x == 0 && most_frequent > 0) {
         // Both cells next to the middle may extend past it, but keys there belong to the other
         // cell. The run is clipped to one side.
-        Singles<Bits> singles = {layout.least(layout.nth_in_order(run[0])),
+        OneKeyRun<Bits> one_key_run = {layout.least(layout.nth_in_order(run[0])),
                                  run_bucket[1] - run_bucket[0],
                                  run_bucket[0],
                                  u32(call.n / 64),
                                  0,
                                  0};
-        Bits to_middle = Bits(layout.middle - singles.from);
-        if (layout.is_inward() && to_middle < singles.keys) {
+        Bits to_middle = Bits(layout.middle - one_key_run.from);
+        if (layout.is_inward() && to_middle < one_key_run.keys) {
             if (run[0] < SIDE) {
-                singles.keys = u32(to_middle);
+                one_key_run.keys = u32(to_middle);
             } else {
-                singles.from = layout.middle;
-                singles.keys -= u32(to_middle);
-                singles.bucket += u32(to_middle);
+                one_key_run.from = layout.middle;
+                one_key_run.keys -= u32(to_middle);
+                one_key_run.bucket += u32(to_middle);
             }
         }
-        map.singles = singles;
+        map.one_key_run = one_key_run;
     }
     // The linear run of each coarse bucket whose buckets, and the bucket before them, all belong to
     // one run of cells. So no key of the cell before the run, whose step may differ, is in them.
@@ -488,7 +488,7 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
     if (coarse == (needed - 1) >> lower_bits) is_linear = false;
     u32 cell = is_linear ? layout.nth_in_order(from - 1) : 0;
     if (cell % SIDE >> Map::FINE_BITS == Map::WIDTH) is_linear = false; // this octave is one key
-    Line<Bits> linear_run = layout.linear_run(cell, map.cells[cell], coarse << lower_bits);
+    LinearRun<Bits> linear_run = layout.linear_run(cell, map.cells[cell], coarse << lower_bits);
     if (!is_linear) linear_run.step = 0;
-    map.lines[coarse] = linear_run;
+    map.linear_runs[coarse] = linear_run;
 }

@@ -45,7 +45,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
                           COUNTS_PARTS = !HAS_VALUES && !LARGE && !UNEVEN;
     static constexpr u32 STAGED = HAS_VALUES ? Tile::TILE : 1;
     static_assert(!COUNTS_PARTS || Tile::TILE <= (1 << COUNTED_BITS) / SPARSE,
-                  "so many parts are more than enough for any bucket");
+                  "parts for every bucket");
     struct KeysAndValues {
         Bits keys[STAGED];
         Value values[STAGED];
@@ -66,7 +66,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     union Shared {
         typename Tile::Shared tile;
         BinShared by_bins;
-        ManyEqual<Bits> many;
+        LargeEqualityBuckets<Bits> many;
         __device__ Shared() {}
     };
     // The span of a bucket's keys: a key is `least` and an offset of at most `most`, which has
@@ -120,7 +120,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
         // All loads are issued at once.
         bool by_passes = plan.all_by_passes(call.n);
-        Places<u32> left = plan.left_by_buckets();
+        IndexRange<u32> left = plan.left_by_buckets();
         u32 lower_bits = map.lower_bits, bucket = blockIdx.x;
         u32 first = buckets.starts[bucket], end = buckets.starts[bucket + 1];
         bool by_bits = map.route == BY_BITS;
@@ -155,12 +155,12 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     static __device__ void run_slot(Shared &shared, const SortCall &call, const SlotCall &slots,
                                     u32 route) {
         __shared__ u32 before[BINS / WARP];
-        __shared__ EqualOfDigit<Bits> own_equal;
+        __shared__ EqualityBucket<Bits> own_equal;
         bool by_splitters = route == SLOTS_BY_SPLITTERS, by_cells = route == SLOTS_BY_CELLS;
         bool has_slot = !by_splitters || blockIdx.x < VALUES;
         u32 slot = has_slot ? blockIdx.x : 0, digit = by_splitters ? 2 * slot : slot,
             d = threadIdx.x;
-        const EqualKeys<Bits> &equal = *(const EqualKeys<Bits> *)slots.equal;
+        const EqualityBuckets<Bits> &equal = *(const EqualityBuckets<Bits> *)slots.equal;
         bool has_equal = by_splitters || by_cells, is_many = false;
         if (d < BINS) {
             u32 keys = slots.counts[d], earlier = warp_add(d < digit ? keys : 0);
@@ -173,7 +173,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         if (!has_slot || (by_cells && own < BINS)) count = 0; // it is an equality bucket
         const Bits *keys = (const Bits *)slots.keys + u64(slot) * slots.room;
         ThreadKeys t(count, [=](u32 at) { return keys[at]; });
-        if (own < BINS && d == 0) own_equal.template ask_for<HAS_VALUES>(slots, own);
+        if (own < BINS && d == 0) own_equal.template start_copy<HAS_VALUES>(slots, own);
         is_many = __syncthreads_or(is_many);
         for (u32 w = 0; w < BINS / WARP; w++) first += before[w];
         Order order{Bits(call.flip)};
@@ -188,14 +188,14 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
             __syncthreads();
             u32 equals = own_equal.count, start = first + count;
             if (equals > 0 && equals <= most_of_one_block(route))
-                place_equal(out ? out + start : out, equals, order.from(own_equal.key),
+                write_equality_bucket(out ? out + start : out, equals, order.from(own_equal.key),
                             values_out + start, HAS_VALUES ? values + own_equal.begin : values, d,
                             THREADS);
         }
         if (is_many)
-            place_many<Order, Bits, Value, THREADS>(shared.many, order, slots.counts, equal,
-                                                    most_of_one_block(route), out, values_out,
-                                                    values);
+            write_large_equality_buckets<Order, Bits, Value, THREADS>(
+                shared.many, order, slots.counts, equal, most_of_one_block(route), out, values_out,
+                values);
     }
     // The most keys of an equality bucket that one block writes alone. By intervals, other blocks
     // sort buckets meanwhile; by splitters, they may have nothing to sort.
@@ -239,7 +239,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
             s.ends[2 * WARPS + warp_id()] = differing;
         }
         __syncthreads();
-        static_assert(WARP % WARPS == 0, "a warp looks at all");
+        static_assert(WARP % WARPS == 0, "each warp reads all");
         inverted = warp_max(s.ends[lane_id() % WARPS]);
         greatest = warp_max(s.ends[WARPS + lane_id() % WARPS]);
         differing = warp_or(s.ends[2 * WARPS + lane_id() % WARPS]);
@@ -319,7 +319,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         }
         __syncthreads();
         int left = t.left();
-        t.rows([&](u32 i) { only_count_if(left, i * THREADS, s.bins + bin_of(i)); });
+        t.rows([&](u32 i) { increment_if(left, i * THREADS, s.bins + bin_of(i)); });
         __syncthreads();
         u32 earlier = 0; // items of the turns before
 #pragma unroll
@@ -332,7 +332,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
                 bin[e] = sum;
                 sum += own;
             }
-            u32 inclusive = warp_upto(sum);
+            u32 inclusive = warp_inclusive_sum(sum);
             if (lane_id() == WARP - 1) totals[warp_id()] = inclusive;
             // If a thread's bins hold more than LONGEST items, which is more than a warp sorts, the
             // block falls back to finer bins or digits. It does so too if an item has too few bits
@@ -349,7 +349,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
                 sort_by_digits(shared, count, order, out, values, values_out, span);
                 return;
             }
-            u32 begin = earlier + inclusive - sum + warps_before(totals);
+            u32 begin = earlier + inclusive - sum + sum_of_earlier_warps(totals);
             // In every turn: see `scan_bins`.
             if (TURNS > 1) earlier += warp_add(lane_id() < WARPS ? totals[lane_id()] : 0);
 #pragma unroll
@@ -365,7 +365,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
             u32 position[ROWS];
 #pragma unroll
             for (u32 i = row; i < row + ROWS && i < ITEMS; i++)
-                position[i - row] = count_if(left, i * THREADS, s.bins + bin_of(i), 1);
+                position[i - row] = fetch_add_if(left, i * THREADS, s.bins + bin_of(i), 1);
 #pragma unroll
             for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
                 if (!t.is_there(i)) continue;
@@ -515,10 +515,10 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
             load_bins(s, turn, bin);
 #pragma unroll
             for (u32 e = 0; e < EACH; e++) sum += bin[e];
-            u32 inclusive = warp_upto(sum);
+            u32 inclusive = warp_inclusive_sum(sum);
             if (lane_id() == WARP - 1) totals[warp_id()] = inclusive;
             __syncthreads();
-            u32 begin = earlier + inclusive - sum + warps_before(totals);
+            u32 begin = earlier + inclusive - sum + sum_of_earlier_warps(totals);
             // In the last turn too, which does not need it: under a condition of its own, CUDA
             // 13.0's ptxas miscompiled the sum.
             if (TURNS > 1) earlier += warp_add(lane_id() < WARPS ? totals[lane_id()] : 0);
@@ -653,14 +653,12 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         __syncthreads();
         bool full = false;
         u32 ranks = 0; // two bits for each row
-        static_assert(2 * ITEMS <= 32, "a word has them");
+        static_assert(2 * ITEMS <= 32, "two bits an item in a word");
         int left = t.left();
         t.rows([&](u32 i) {
             u32 low = number(i), field = low % FIELDS * 2; // of a missing key: any
-            u32 rank =
-                count_if(left, i * THREADS, s.bins + word_of(low / FIELDS % WORDS), 1u << field) >>
-                    field &
-                3;
+            u32 *word = s.bins + word_of(low / FIELDS % WORDS);
+            u32 rank = fetch_add_if(left, i * THREADS, word, 1u << field) >> field & 3;
             ranks |= rank << 2 * i;
             // A fourth key overflows its field. Then no count is used.
             full |= t.is_there(i) && rank == 3;
@@ -676,10 +674,10 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
                 sum += counted(fields.word[e]);
             }
         }
-        u32 inclusive = warp_upto(sum);
+        u32 inclusive = warp_inclusive_sum(sum);
         if (lane_id() == WARP - 1) s.totals[warp_id()] = inclusive;
         __syncthreads();
-        u32 first = inclusive - sum + warps_before(s.totals);
+        u32 first = inclusive - sum + sum_of_earlier_warps(s.totals);
         u16 before[WORDS_EACH];
 #pragma unroll
         for (u32 e = 0; e < WORDS_EACH; e++) before[e] = u16(first + earlier[e]);

@@ -46,7 +46,7 @@ __device__ inline void for_each_batch(const SortCall &call, const Use &use) {
 // If `left` > `i`, adds `more` to a counter in shared memory and returns its value before; else
 // returns 0. A predicate instead of a branch: a branch would wait for one addition before the next
 // is issued.
-__device__ inline u32 count_if(int left, int i, u32 *counter, u32 more) {
+__device__ inline u32 fetch_add_if(int left, int i, u32 *counter, u32 more) {
     u32 before;
     asm volatile("{\n"
                  ".reg .pred is_there;\n"
@@ -60,7 +60,7 @@ __device__ inline u32 count_if(int left, int i, u32 *counter, u32 more) {
     return before;
 }
 // The same with 1 and without a result.
-__device__ inline void only_count_if(int left, int i, u32 *counter) {
+__device__ inline void increment_if(int left, int i, u32 *counter) {
     asm volatile("{\n"
                  ".reg .pred is_there;\n"
                  "setp.gt.s32 is_there, %0, %1;\n"
@@ -143,7 +143,7 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
     constexpr u32 LOOKUPS = SHORT ? 1 : 4;
     u32 half_bits = DIGIT_BITS - 1 + lower_bits, half = 1u << half_bits;
     static_assert(STEP <= 1 << 15 && UNROLL % LOOKUPS == 0,
-                  "2^14, what nobody saw and a step are less than 2^16");
+                  "a counter below 2^14 plus one step stays below 2^16");
     for_each_batch<THREADS, UNROLL, Order, Bits>(call, [&](const Bits(&key)[UNROLL], u32 left) {
         u32 bits_seen = 0; // bits of the counters' values
         auto count = [&](u32 bucket, u32 keys) {
@@ -200,7 +200,7 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
                 if (full >> k * 16 & FLUSH) {
                     u32 flushed = SHORT ? FLUSH : full >> k * 16 & FLUSH;
                     atomicAdd(buckets.counts + i + k * half, flushed);
-                    atomicAdd(buckets.tops + (i >> lower_bits) + k * BINS / 2, flushed);
+                    atomicAdd(buckets.coarse_counts + (i >> lower_bits) + k * BINS / 2, flushed);
                 }
         }
         __syncthreads();
@@ -223,7 +223,8 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
 #pragma unroll
         for (u32 k = 0; k < 2; k++) {
             u32 sum = warp_add(sums[k]);
-            if (lane_id() == 0 && sum > 0) atomicAdd(buckets.tops + coarse + k * BINS / 2, sum);
+            if (lane_id() == 0 && sum > 0)
+                atomicAdd(buckets.coarse_counts + coarse + k * BINS / 2, sum);
         }
     }
 }
@@ -250,7 +251,7 @@ __device__ void bucket_count_few(u32 *counters, const SortCall &call, const Buck
         sum += counters[threadIdx.x * FEW_COPIES + (c + threadIdx.x) % FEW_COPIES];
     if (sum == 0) return;
     atomicAdd(buckets.counts + threadIdx.x, sum);
-    atomicAdd(buckets.tops + threadIdx.x, sum);
+    atomicAdd(buckets.coarse_counts + threadIdx.x, sum);
 }
 
 // The histogram of 2-byte keys.
@@ -294,7 +295,7 @@ __device__ void bucket_count(u32 *shared, const SortCall &call, const BucketCall
 __device__ inline u32 bucket_starts(const SortCall &call, const BucketCall &buckets, u32 lower_bits,
                                     u32 tile) {
     __shared__ u32 totals[2 * BINS / WARP], base, tiles;
-    u32 coarse = blockIdx.x, d = threadIdx.x, others = buckets.tops[d];
+    u32 coarse = blockIdx.x, d = threadIdx.x, others = buckets.coarse_counts[d];
     u32 keys = warp_add(d < coarse ? others : 0),
         of_tiles = warp_add(d < coarse ? (others + tile - 1) / tile : 0);
     if (lane_id() == 0) {
@@ -314,13 +315,13 @@ __device__ inline u32 bucket_starts(const SortCall &call, const BucketCall &buck
     __syncthreads();
     u32 per_coarse = 1u << lower_bits, bucket = coarse * per_coarse + d,
         count = d < per_coarse ? buckets.counts[bucket] : 0;
-    u32 start = base + block_before<BINS>(count, totals);
+    u32 start = base + block_exclusive_sum<BINS>(count, totals);
     if (d < per_coarse) {
         buckets.starts[bucket] = start;
         if (buckets.cursors) buckets.cursors[bucket] = start;
     }
     if (d == 0) {
-        if (buckets.top_cursors) buckets.top_cursors[coarse * TOP_APART] = base;
+        if (buckets.coarse_cursors) buckets.coarse_cursors[coarse * CURSOR_STRIDE] = base;
         buckets.begins[coarse] = {tiles, base};
     }
     if (coarse == BINS - 1 && d == BINS - 1) {
@@ -339,19 +340,20 @@ __device__ void bucket_plan(const SortCall &call, const BucketCall &buckets, u32
     BucketMap<Bits> &map = *(BucketMap<Bits> *)buckets.map;
     u32 count = bucket_starts(call, buckets, map.lower_bits, tile),
         bucket = (blockIdx.x << map.lower_bits) + threadIdx.x;
-    bool is_left = count > buckets.room && !(map.single[bucket / 32] >> bucket % 32 & 1);
+    bool is_left = count > buckets.room && !(map.one_key[bucket / 32] >> bucket % 32 & 1);
     if (__any_sync(ALL_LANES, is_left)) {
         u32 first = is_left ? buckets.starts[bucket] : ~0u, first_inverted = warp_max(~first),
             end = warp_max(is_left ? first + count : 0);
         if (lane_id() == 0) {
-            atomicMax(&plan.left_turned, first_inverted);
+            atomicMax(&plan.left_first_inverted, first_inverted);
             atomicMax(&plan.left_end, end);
         }
     }
-    Singles<Bits> &singles = map.singles;
+    OneKeyRun<Bits> &one_key_run = map.one_key_run;
     if (threadIdx.x >> map.lower_bits > 0) return;
-    if (bucket == singles.bucket) singles.begin = buckets.starts[bucket];
-    if (bucket + 1 == singles.bucket + singles.keys) singles.end = buckets.starts[bucket] + count;
+    if (bucket == one_key_run.bucket) one_key_run.begin = buckets.starts[bucket];
+    if (bucket + 1 == one_key_run.bucket + one_key_run.keys)
+        one_key_run.end = buckets.starts[bucket] + count;
 }
 
 // ---- the scatter steps ----------------------------------------------------------------------
@@ -362,14 +364,14 @@ template <class Tile, class D, class Load, class Put, class Claim>
 __device__ inline bool any_order_tile(Tile &t, D digit, const Load &load, const Put &put,
                                       const Claim &claim) {
     if (!TABLE_FIRST<D>) t.load(load);
-    t.template empty_block_bins<D>();
+    t.template clear_block_bins<D>();
     if (!digit.prepare()) return false; // after the loads are issued
     if (TABLE_FIRST<D>) t.load(load);
     t.rank(digit);
     u64 position = 0;
     t.template scatter<D>([&](u32 d, u32 total) { position = total ? claim(d, total) : 0; },
                           [&](u32, u32) { return position; });
-    t.store_any(digit, put);
+    t.store_unordered(digit, put);
     return true;
 }
 template <class Tile, class D, class Load, class Put, class Claim>
@@ -420,12 +422,12 @@ __device__ inline bool find_tile(const BucketCall &buckets, u32 tile, CoarseTile
 template <class Order, class Tile, class Bits>
 __device__ inline u32 write_one_key_run(typename Tile::Shared &s, const SortCall &call,
                                         const BucketCall &buckets, u32 lower_bits,
-                                        const Singles<Bits> &singles, Places<u32> left,
+                                        const OneKeyRun<Bits> &one_key_run, IndexRange<u32> left,
                                         CoarseTile part) {
     u32 per_coarse = 1u << lower_bits, bucket = part.coarse << lower_bits,
         end = part.at + part.left;
-    u32 from = max(part.at, singles.begin),
-        to = min(part.at + min(part.left, Tile::TILE), singles.end);
+    u32 from = max(part.at, one_key_run.begin),
+        to = min(part.at + min(part.left, Tile::TILE), one_key_run.end);
     if (from < to) {
         for (u32 d = threadIdx.x; d <= per_coarse; d += Tile::THREADS)
             s.begin[d] = buckets.starts[bucket + d];
@@ -439,7 +441,7 @@ __device__ inline u32 write_one_key_run(typename Tile::Shared &s, const SortCall
                 for (u32 step = per_coarse / 2; step > 0; step /= 2)
                     d += s.begin[d + step] <= at ? step : 0;
                 run_end = s.begin[d + 1];
-                key = singles.from + Bits(bucket + d - singles.bucket);
+                key = one_key_run.from + Bits(bucket + d - one_key_run.bucket);
                 // final; else `bucket_sort` or passes sort the key
                 if (run_end - s.begin[d] > buckets.room && !left.has(at)) key = order.from(key);
             }
@@ -447,8 +449,8 @@ __device__ inline u32 write_one_key_run(typename Tile::Shared &s, const SortCall
         }
         __syncthreads();
     }
-    u32 begin = part.at - part.number * Tile::TILE, first = max(begin, singles.begin),
-        last = min(end, singles.end);
+    u32 begin = part.at - part.number * Tile::TILE, first = max(begin, one_key_run.begin),
+        last = min(end, one_key_run.end);
     if (first < last) end -= last - first;
     return end > part.at ? end - part.at : 0;
 }
@@ -462,7 +464,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     BucketMap<Bits> &map;
     Bucket bucket;
     u32 lower_bits;
-    Places<u32> left; // to the passes
+    IndexRange<u32> left; // to the passes
 
     __device__ BucketStep(const SortCall &call, const BucketCall &buckets, Bucket bucket)
         : call(call), buckets(buckets), map(*(BucketMap<Bits> *)buckets.map), bucket(bucket),
@@ -473,7 +475,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     __device__ auto marks() const {
         const u32 *starts = buckets.starts;
         u32 room = buckets.room;
-        Places<u32> left = this->left;
+        IndexRange<u32> left = this->left;
         return [=](u32 bucket) {
             u32 start = starts[bucket];
             return starts[bucket + 1] - start > room && !left.has(start) ? DONE : 0;
@@ -495,11 +497,11 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
         if constexpr (!Tile::HAS_VALUES) {
             u64 at = u64(blockIdx.x) * Tile::TILE;
             const Bits *from = (const Bits *)call.keys_in + at;
-            u32 *cursors = buckets.top_cursors;
+            u32 *cursors = buckets.coarse_cursors;
             any_order<Tile>(
                 s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, put,
                 [=](u32 d, u32 total) {
-                    return atomicAdd(cursors + d * TOP_APART, total) | mark(d);
+                    return atomicAdd(cursors + d * CURSOR_STRIDE, total) | mark(d);
                 });
         } else {
             u32 tiles = u32((call.n + Tile::TILE - 1) / Tile::TILE);
@@ -614,14 +616,15 @@ __device__ void bucket_step(Vector *shared, const SortCall &call, const BucketCa
         constexpr bool TRY_LINEAR = !FIRST && !Tile::HAS_VALUES;
         CoarseTile part;
         if constexpr (TRY_LINEAR) {
-            Singles<Bits> singles = map.singles; // issued with the loads of `find_tile`
+            OneKeyRun<Bits> one_key_run = map.one_key_run; // issued with the loads of `find_tile`
             if (!find_tile<Tile::TILE>(buckets, blockIdx.x, part)) return;
-            if (singles.unmoved().keys > 0) {
-                part.left = write_one_key_run<Order, Tile>(s, call, buckets, map.lower_bits,
-                                                           singles, plan.left_by_buckets(), part);
+            if (one_key_run.unmoved().keys > 0) {
+                part.left =
+                    write_one_key_run<Order, Tile>(s, call, buckets, map.lower_bits, one_key_run,
+                                                   plan.left_by_buckets(), part);
                 if (part.left == 0) return;
             }
-            Line<Bits> linear_run = map.lines[part.coarse];
+            LinearRun<Bits> linear_run = map.linear_runs[part.coarse];
             if (linear_run.step != 0) {
                 BucketStep<Order, Tile, BucketByLinearRun<Bits>>(
                     call, buckets, BucketByLinearRun<Bits>{linear_run})
@@ -654,7 +657,7 @@ template <class Order, class Tile> __device__ bool sort_few(Vector *shared, cons
     typedef typename Tile::Shape::Value Value;
     typedef typename Tile::Shared Shared;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
-    if (!call.looks_for_few || !plan.may_be_few) return false;
+    if (!call.tries_few_values || !plan.may_be_few) return false;
     Shared &s = *(Shared *)shared;
     Bits *values = (Bits *)(shared + (sizeof(Shared) + sizeof(Vector) - 1) / sizeof(Vector));
     FewValues<Bits> &few = *(FewValues<Bits> *)shared; // in the tile's memory, as the counters are
@@ -695,7 +698,7 @@ template <class Order, class Tile> __device__ bool sort_few(Vector *shared, cons
 #pragma unroll
             for (u32 c = 0; c < FEW_COPIES; c++)
                 count += counters[threadIdx.x * FEW_COPIES + (c + threadIdx.x) % FEW_COPIES];
-            if (count > 0) atomicAdd(plan.of_values + threadIdx.x, count);
+            if (count > 0) atomicAdd(plan.value_counts + threadIdx.x, count);
             if (count > 0 && threadIdx.x % 2 == 0) plan.others = 1; // a key between two values
         }
         __threadfence();
@@ -710,7 +713,7 @@ template <class Order, class Tile> __device__ bool sort_few(Vector *shared, cons
     if (load_relaxed(&plan.others)) return false;
     u32 start = 0; // of the thread's digit
     if (threadIdx.x < BINS)
-        start = block_before<BINS>(load_relaxed(plan.of_values + threadIdx.x), s.totals);
+        start = block_exclusive_sum<BINS>(load_relaxed(plan.value_counts + threadIdx.x), s.totals);
     else pass_barrier_of_first();
     bool skip_keys = call.no_keys;
     Bits *out = (Bits *)call.keys[0];

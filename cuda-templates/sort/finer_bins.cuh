@@ -47,7 +47,7 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
             Sort::clear_bins(s);
             __syncthreads();
             t.rows(
-                [&](u32 i) { only_count_if(left, i * THREADS, s.bins + u32(product(i) >> 32)); });
+                [&](u32 i) { increment_if(left, i * THREADS, s.bins + u32(product(i) >> 32)); });
             __syncthreads();
             if (has_many_long(s, count)) return false;
         }
@@ -76,7 +76,7 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
             }
 #pragma unroll
             for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
-                u32 before = count_if(left, i * THREADS, s.bins + position[i], 1);
+                u32 before = fetch_add_if(left, i * THREADS, s.bins + position[i], 1);
                 is_long |= before == MOST_COMPARED;
                 position[i] |= before << 16;
             }
@@ -175,7 +175,7 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
         });
         __syncthreads();
         u32 w = threadIdx.x,
-            before = block_before<THREADS>(w * WARP < t.count ? earlier[w] : 0, totals);
+            before = block_exclusive_sum<THREADS>(w * WARP < t.count ? earlier[w] : 0, totals);
         if (w * WARP < t.count) earlier[w] = before;
         __syncthreads();
         t.rows([&](u32 i) {

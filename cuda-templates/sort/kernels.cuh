@@ -16,7 +16,7 @@ __device__ inline void begin_dependent_launch() {
 typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, CHECKED> PassTile;
 typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, BALLOTS_PARTIAL> SmallTile;
 static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Shared) <= SMALL_SHARED,
-              "what the host asks for");
+              "the host asks for as many bytes");
 
 // ---- passes: a launch for the counts and one a pass or, for fewer keys, one for all ------------
 constexpr u32 COUNT_BLOCKS = __CUDA_ARCH__ >= 800 ? 3 : 2;
@@ -25,7 +25,7 @@ extern "C" __global__ void __launch_bounds__(COUNT_THREADS, COUNT_BLOCKS)
     sort_count(SortCall call) {
     begin_dependent_launch();
     __shared__ u32 counts[COUNTERS<Bits>];
-    Places<u64> all = ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->range_of_passes(call);
+    IndexRange<u64> all = ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->range_of_passes(call);
     if (all.count > 0)
         sort_count<Order, Bits, COUNT_THREADS>(counts, call, all, PASS_THREADS * PASS_ITEMS,
                                                blockIdx.x, gridDim.x);
@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
 }
 #endif
 typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, CHECKED> ShortTile;
-static_assert(sizeof(ShortTile::Shared) <= SHORT_SHARED, "what the host asks for");
+static_assert(sizeof(ShortTile::Shared) <= SHORT_SHARED, "the host asks for as many bytes");
 #if HAS_KERNEL(sort_passes)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_passes(SortCall call) {
     begin_dependent_launch();
@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_pas
 }
 #endif
 typedef RadixTile<Bits, Value, PASS_THREADS, MIDDLE_ITEMS, CHECKED> MiddleTile;
-static_assert(sizeof(MiddleTile::Shared) <= MIDDLE_SHARED, "what the host asks for");
+static_assert(sizeof(MiddleTile::Shared) <= MIDDLE_SHARED, "the host asks for as many bytes");
 #if HAS_KERNEL(sort_passes_middle)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
     sort_passes_middle(SortCall call) {
@@ -58,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
 #if KEY_BYTES >= 4
     static_assert(sizeof(FewValues<Bits>) <= sizeof(MiddleTile::Shared) &&
                       sizeof(MiddleTile::Shared) + VALUES * sizeof(Bits) + 16 <= MIDDLE_SHARED,
-                  "what the host asks for");
+                  "the host asks for as many bytes");
     sort_passes<Order, MiddleTile>(shared, call,
                                    [&] { return sort_few<Order, MiddleTile>(shared, call); });
 #else
@@ -76,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(SMALL_THREADS) sort_small(SortCall 
 #endif
 
 // ---- keys-only of one or two bytes: counted, and written from the counts -----------------------
-#ifdef ALONE
+#ifdef KEYS_ONLY
 #if KEY_BYTES == 1
 #if HAS_KERNEL(sort_fill)
 extern "C" __global__ void __launch_bounds__(FILL_THREADS) sort_fill(SortCall call) {
@@ -111,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(FILL_THREADS)
 
 // ---- buckets or, for fewer keys, fixed-capacity buckets ----------------------------------------
 #if KEY_BYTES >= 4
-#ifdef ALONE
+#ifdef KEYS_ONLY
 typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, UNORDERED> BucketTile;
 #else
 typedef PassTile BucketTile;
@@ -134,17 +134,18 @@ typedef BucketSort<Order,
     LargeSlot;
 static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::CELLS + 16 <=
                   BUCKET_TILE_SHARED,
-              "what the host asks for");
+              "the host asks for as many bytes");
 static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED &&
                   sizeof(Slot::Shared) <= BUCKET_SORT_SHARED,
-              "what the host asks for");
+              "the host asks for as many bytes");
 static_assert(sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED &&
                   sizeof(LargeSlot::Shared) <= LARGE_SORT_SHARED,
-              "what the host asks for");
+              "the host asks for as many bytes");
 static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES &&
                   sizeof(SlotMap<Bits>) <= SLOT_MAP_BYTES,
-              "what the host asks for");
-static_assert(sizeof(EqualKeys<Bits>) <= BINS * (sizeof(Bits) + 4) + 64, "what the host asks for");
+              "the host asks for as many bytes");
+static_assert(sizeof(EqualityBuckets<Bits>) <= BINS * (sizeof(Bits) + 4) + 64,
+              "the host allocates as many bytes");
 
 #if HAS_KERNEL(bucket_sample)
 extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS)
@@ -209,15 +210,15 @@ extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1)
 #endif
 // Fixed-capacity buckets: one scatter step. Each bucket has room for `room` keys in scratch memory,
 // so no key is counted before.
-#ifdef ALONE
+#ifdef KEYS_ONLY
 typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, UNORDERED> SlotTile;
 #else
 typedef ShortTile SlotTile;
 #endif
 static_assert(sizeof(SlotTile::Shared) + sizeof(u32) * SlotMap<Bits>::CELLS + 16 <= SLOT_SHARED,
-              "what the host asks for");
+              "the host asks for as many bytes");
 static_assert(sizeof(BetweenValues<Order, SlotTile>::Tables) <= sizeof(u32) * SlotMap<Bits>::CELLS,
-              "in the cells' place");
+              "shares the cells' memory");
 #if HAS_KERNEL(slot_first)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
     slot_first(SortCall call, SlotCall slots) {
@@ -234,7 +235,7 @@ extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
     begin_dependent_launch();
     extern __shared__ Vector shared[];
     const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
-    u32 route = plan.slots_by; // issued together with the next load
+    u32 route = plan.slot_route; // issued together with the next load
     if (plan.too_large) return;
     Slot::run_slot(*(Slot::Shared *)shared, call, slots, route);
 }
@@ -245,12 +246,12 @@ extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1)
     begin_dependent_launch();
     extern __shared__ Vector shared[];
     const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
-    u32 route = plan.slots_by;
+    u32 route = plan.slot_route;
     if (plan.too_large) return;
     LargeSlot::run_slot(*(LargeSlot::Shared *)shared, call, slots, route);
 }
 #endif
-#ifdef ALONE // one block sorts all keys
+#ifdef KEYS_ONLY // one block sorts all keys
 #if HAS_KERNEL(bucket_small)
 extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
     bucket_small(SortCall call) {

@@ -76,7 +76,7 @@ __device__ inline bool all_same(u32 x) {
 }
 
 // The inclusive prefix sum over the warp's lanes.
-__device__ inline u32 warp_upto(u32 x) {
+__device__ inline u32 warp_inclusive_sum(u32 x) {
     u32 lane = lane_id();
 #pragma unroll
     for (u32 distance = 1; distance < WARP; distance *= 2) {
@@ -119,7 +119,7 @@ __device__ inline u64 warp_max(u64 x) {
 
 // The sum of the totals of all warps before this one. Lanes read them at once: a serial sum would
 // wait for each read in turn.
-__device__ inline u32 warps_before(const u32 *totals) {
+__device__ inline u32 sum_of_earlier_warps(const u32 *totals) {
     return warp_add(lane_id() < warp_id() ? totals[lane_id()] : 0);
 }
 
@@ -138,11 +138,11 @@ __device__ inline void pass_barrier_of_first() { __syncthreads(); }
 
 // The exclusive prefix sum of x over threads. Called by the first THREADS threads of a block; takes
 // one `barrier_of_first`.
-template <u32 THREADS> __device__ inline u32 block_before(u32 x, u32 *totals) {
-    u32 inclusive = warp_upto(x);
+template <u32 THREADS> __device__ inline u32 block_exclusive_sum(u32 x, u32 *totals) {
+    u32 inclusive = warp_inclusive_sum(x);
     if (lane_id() == WARP - 1) totals[warp_id()] = inclusive;
     barrier_of_first<THREADS>();
-    return inclusive - x + warps_before(totals);
+    return inclusive - x + sum_of_earlier_warps(totals);
 }
 
 __device__ inline u32 load_relaxed(const u32 *p) {
@@ -245,7 +245,7 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
                          TAGS = RANKING == UNORDERED               ? MARKS + WARPS
                                 : RANKING == CHECKED || HAS_VALUES ? PADDED_TILE
                                                                    : 2;
-    static_assert(THREADS >= BINS && TILE <= 65536, "a thread for each bin, 16 bits for a place");
+    static_assert(THREADS >= BINS && TILE <= 65536, "a thread for each bin, 16 bits for a position");
 
     struct Shared {
         alignas(16) char exchange[PADDED_TILE * WIDEST]; // item j at `padded(j)`
@@ -330,7 +330,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     }
 
     // Clears the block's histogram. A barrier must follow before an unordered tile is ranked.
-    template <class D> __device__ void empty_block_bins() {
+    template <class D> __device__ void clear_block_bins() {
         static_assert(RANKING == UNORDERED, "others are counted by warp");
         static_assert(!SOME_STAY<D> || THREADS >= BINS + STAY_BINS, "a thread for each counter");
         if (threadIdx.x < (SOME_STAY<D> ? BINS + STAY_BINS : BINS)) s.bins[threadIdx.x] = 0;
@@ -401,10 +401,10 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         if (d < BINS) {
             total = RANKING == UNORDERED ? s.bins[d] : scan_column(0);
             publish(d, total);
-            u32 start =
-                block_before<BINS>(IS_MARKED<D> && total > 0 ? 1 << 16 | total : total, s.totals);
+            u32 count_of_run = IS_MARKED<D> && total > 0 ? 1 << 16 | total : total;
+            u32 start = block_exclusive_sum<BINS>(count_of_run, s.totals);
             if constexpr (IS_MARKED<D>) {
-                static_assert(TILE < 1 << 16, "runs and keys that come before are one word");
+                static_assert(TILE < 1 << 16, "the numbers of earlier runs and keys share a word");
                 run = start >> 16;
                 start &= 0xffff;
                 mark_run(run, start, total);
@@ -421,7 +421,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         has_long_run = __syncthreads_or(total > LONG_RUN);
         exchange<D>();
         static_assert(!SOME_STAY<D> || IS_MARKED<D>,
-                      "of those that are stored one by one all are there");
+                      "only a marked digit leaves keys unmoved");
         if (SOME_STAY<D>) count = s.begin[BINS];
         if (d < BINS && (!IS_MARKED<D> || total > 0)) s.to[run] = receive(d, total) - s.begin[d];
         __syncthreads();
@@ -448,7 +448,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             u32 own[WARPS], total = 0;
 #pragma unroll
             for (u32 w = 0; w < WARPS; w++) total += own[w] = s.bins[w * BINS + d];
-            u32 next = block_before<BINS>(total, s.totals);
+            u32 next = block_exclusive_sum<BINS>(total, s.totals);
 #pragma unroll
             for (u32 w = 0; w < WARPS; w++) {
                 s.bins[w * BINS + d] = next;
@@ -497,7 +497,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
                        sizeof(Vector));
 #pragma unroll
             for (u32 c = 0; c < COPIES; c++) total += own[c];
-            u32 next = block_before<BINS>(total, s.totals);
+            u32 next = block_exclusive_sum<BINS>(total, s.totals);
 #pragma unroll
             for (u32 c = 0; c < COPIES; c++) {
                 u32 keys = own[c];
@@ -523,7 +523,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     // Stores the keys in the order of the tile: calls `out(index, key)` for each. Returns whether
     // any two neighbours are out of order.
     template <class D, class Out> __device__ bool store(D digit, const Out &out) {
-        static_assert(RANKING == CHECKED, "it is noted where they were");
+        static_assert(RANKING == CHECKED, "tags hold the source positions");
         const Bits *keys = (const Bits *)s.exchange;
         // Digit above source position: rises along a tile that is ranked stably.
         auto tag_of = [&](u32 index, Bits key) {
@@ -565,8 +565,8 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 
     // Stores an unordered tile: in the order of the tile or, if runs are long, by rows of a warp.
     // Rows that lie in one run need no digit.
-    template <class D, class Out> __device__ void store_any(D digit, const Out &out) {
-        static_assert(RANKING == UNORDERED, "no place is left out");
+    template <class D, class Out> __device__ void store_unordered(D digit, const Out &out) {
+        static_assert(RANKING == UNORDERED, "no padding");
         const Bits *keys = (const Bits *)s.exchange;
         if constexpr (IS_MARKED<D>) return store_marked<SOME_STAY<D>>(out);
         if (!(has_long_run || BY_ROWS<D>)) {

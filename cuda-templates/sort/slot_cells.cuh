@@ -13,7 +13,7 @@
 #include "sort/slot_steps.cuh"
 
 constexpr u32 END_SAMPLE = 2048; // keys that each of these blocks reads for the ends
-constexpr u32 FREQUENT = 8; // the least count among LOOKED_AT probed keys of a split key
+constexpr u32 FREQUENT = 8; // the least count among PROBE_KEYS probed keys of a split key
 
 enum : u32 { READY = 1, FAILED };
 template <class Bits> struct SlotMap {
@@ -79,7 +79,7 @@ template <class Order, class Tile> struct SlotMapMaker {
         u32 last_with_key[CELLS / WARP]; // by warp's worth of cells: the last cell that has a key
         u32 is_last, is_too_large;
     };
-    static_assert(sizeof(Shared) <= sizeof(typename Tile::Shared), "it takes the tile's place");
+    static_assert(sizeof(Shared) <= sizeof(typename Tile::Shared), "it shares the tile's memory");
 
     Shared &s;
     // in shared memory: for each cell what lies before it, in the unit of `WHOLE_BITS`
@@ -87,13 +87,13 @@ template <class Order, class Tile> struct SlotMapMaker {
     const SortCall &call;
     const SlotCall &slots;
     Map &map;
-    EqualKeys<Bits> &equal;
+    EqualityBuckets<Bits> &equal;
     u32 sampled;
     bool has_split_key = false;
 
     __device__ SlotMapMaker(Shared &s, u32 *prefix, const SortCall &call, const SlotCall &slots)
         : s(s), prefix(prefix), call(call), slots(slots), map(*(Map *)slots.map),
-          equal(*(EqualKeys<Bits> *)slots.equal), sampled(slots.cell_parts * CELL_SAMPLE) {}
+          equal(*(EqualityBuckets<Bits> *)slots.equal), sampled(slots.cell_parts * CELL_SAMPLE) {}
 
     // By the whole block. `probe` is the thread's probed key.
     __device__ void run(u32 part, Bits probe) {
@@ -119,7 +119,7 @@ template <class Order, class Tile> struct SlotMapMaker {
             greatest = max(greatest, order.to(at_ends[k]));
         }
         constexpr u32 WARPS = THREADS / WARP;
-        static_assert(WARP % WARPS == 0, "a warp looks at all");
+        static_assert(WARP % WARPS == 0, "each warp reads all");
         least_inverted = warp_max(least_inverted);
         greatest = warp_max(greatest);
         if (lane_id() == 0) {
@@ -159,7 +159,7 @@ template <class Order, class Tile> struct SlotMapMaker {
         bool fits = make(layouts, ends);
         SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
         if (threadIdx.x == 0) {
-            plan.slots_by = SLOTS_BY_CELLS;
+            plan.slot_route = SLOTS_BY_CELLS;
             if (!fits) plan.too_large = 1;
         }
         __syncthreads();
@@ -173,8 +173,8 @@ template <class Order, class Tile> struct SlotMapMaker {
     // Returns whether a probed key is frequent. The candidate, `s.split_key`, has the highest count
     // within any one warp's 32 probed keys. All parts probe the same keys and find the same one.
     __device__ bool find_frequent(Bits probe) {
-        static_assert(THREADS == LOOKED_AT && WARP % (THREADS / WARP) == 0,
-                      "a key of a thread, and a warp looks at all");
+        static_assert(THREADS == PROBE_KEYS && WARP % (THREADS / WARP) == 0,
+                      "a key a thread, and each warp reads all");
         u32 hits =
             warp_max(u32(__popc(__match_any_sync(ALL_LANES, probe))) * THREADS + threadIdx.x);
         if (lane_id() == 0) s.totals[warp_id()] = hits;
@@ -245,7 +245,7 @@ template <class Order, class Tile> struct SlotMapMaker {
             cells[i] = kind << KIND_SHIFT | count;
             u32 with_key = __ballot_sync(ALL_LANES, kind != NO_KEY);
             static_assert(CELLS % WARP == 0 && 1 << Map::FINE_BITS <= WARP,
-                          "all lanes of a warp, or none; and some cell of them has a key");
+                          "all lanes of a warp or none, and some cell has a key");
             if (lane_id() == 0)
                 s.last_with_key[i / WARP] = i + WARP - 1 - u32(__clz(int(with_key)));
         }
@@ -280,10 +280,10 @@ template <class Order, class Tile> struct SlotMapMaker {
         u32 begin = threadIdx.x * EACH, sum = 0;
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) sum += begin + e < CELLS ? prefix[begin + e] : 0;
-        u32 upto = warp_upto(sum);
+        u32 upto = warp_inclusive_sum(sum);
         if (lane_id() == WARP - 1) s.totals[warp_id()] = upto;
         __syncthreads();
-        u32 earlier = upto - sum + warps_before(s.totals),
+        u32 earlier = upto - sum + sum_of_earlier_warps(s.totals),
             all = warp_add(lane_id() < THREADS / WARP ? s.totals[lane_id()] : 0);
 #pragma unroll
         for (u32 e = 0; e < EACH; e++)
@@ -356,7 +356,7 @@ template <class Order, class Tile> struct SlotMapMaker {
                 room = !is_one_key    ? 0
                        : is_split_key ? room_of(load_relaxed(&map.split_keys))
                                       : s.room[slot];
-            u32 begin = block_before<BINS>(room, s.room_totals),
+            u32 begin = block_exclusive_sum<BINS>(room, s.room_totals),
                 first = BINS * slots.room + Tile::TILE;
             equal.begins[d] = first + min(begin, slots.equal_room);
             if (d == BINS - 1) equal.begins[BINS] = first + min(begin + room, slots.equal_room);
@@ -396,7 +396,7 @@ __device__ __noinline__ void to_slots_by_map(typename Tile::Shared &s, u32 *tabl
     typedef typename Tile::Shape::Bits Bits;
     typedef SlotMap<Bits> Map;
     const Map &map = *(const Map *)slots.map;
-    const EqualKeys<Bits> &equal = *(const EqualKeys<Bits> *)slots.equal;
+    const EqualityBuckets<Bits> &equal = *(const EqualityBuckets<Bits> *)slots.equal;
     for (u32 i = threadIdx.x; i < Map::CELLS / 4; i += Tile::THREADS)
         copy_common_to_shared((Vector *)table + i, (const Vector *)map.cells + i);
     u32 room = slots.room, *too_large = &((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large;

@@ -23,7 +23,7 @@ template <class Bits> struct Splitters {
     // By the first VALUES threads, which no longer need `begins`: lays out the payload rooms one
     // after another, behind the fixed-capacity buckets and their overflow area.
     __device__ void make_room(u32 room, u32 *totals, const SlotCall &slots, u32 tile) {
-        u32 j = threadIdx.x, begin = block_before<VALUES>(room, totals),
+        u32 j = threadIdx.x, begin = block_exclusive_sum<VALUES>(room, totals),
             first = (slots.room << slots.bits) + tile;
         begins[j] = first + min(begin, slots.equal_room);
         if (j == VALUES - 1) begins[VALUES] = first + min(begin + room, slots.equal_room);
@@ -95,10 +95,10 @@ __device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &fou
                                       const SlotCall &slots, typename Tile::Shape::Bits probe) {
     typedef typename Tile::Shape::Bits Bits;
     constexpr u32 SAMPLE = EACH * Tile::THREADS;
-    static_assert(sizeof(s.exchange) >= SAMPLE * sizeof(Bits), "the sample takes the tile's place");
+    static_assert(sizeof(s.exchange) >= SAMPLE * sizeof(Bits), "the sample shares the tile's memory");
     Order order{Bits(call.flip)};
     Bits *sorted = (Bits *)s.exchange, key[EACH] = {probe};
-    static_assert(Tile::THREADS == LOOKED_AT, "one of a thread: which it has looked at");
+    static_assert(Tile::THREADS == PROBE_KEYS, "each thread has one key of the probe");
     if (EACH > 1) {
 #pragma unroll
         for (u32 e = 0; e < EACH; e++)
@@ -144,12 +144,13 @@ template <class Bits> struct SplitterTables {
 template <bool HAS_VALUES, class Bits>
 __device__ inline void publish_splitters(const Splitters<Bits> &found, const SortCall &call,
                                          const SlotCall &slots) {
-    EqualKeys<Bits> &equal = *(EqualKeys<Bits> *)slots.equal;
+    EqualityBuckets<Bits> &equal = *(EqualityBuckets<Bits> *)slots.equal;
     if (threadIdx.x < BINS / 32) equal.digits[threadIdx.x] = 0xaaaaaaaa;
     if (threadIdx.x < VALUES) equal.keys[2 * threadIdx.x + 1] = found.values[threadIdx.x];
     if (HAS_VALUES && threadIdx.x < VALUES)
         equal.begins[2 * threadIdx.x + 1] = found.begins[threadIdx.x];
-    if (threadIdx.x == 0) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->slots_by = SLOTS_BY_SPLITTERS;
+    if (threadIdx.x == 0)
+        ((SortPlan<sizeof(Bits) + 1> *)call.plan)->slot_route = SLOTS_BY_SPLITTERS;
 }
 // Scatters a tile between known splitters. `half` is that of `SplitterDigit`. Not inlined: with a
 // payload it has two callers.
@@ -191,7 +192,7 @@ __device__ inline void to_slots_by_splitters(typename Tile::Shared &s, Vector *t
                                              typename Tile::Shape::Bits probe) {
     typedef typename Tile::Shape::Bits Bits;
     SplitterTables<Bits> &between = *(SplitterTables<Bits> *)tables;
-    bool fits = slots.sampled == LOOKED_AT
+    bool fits = slots.sampled == PROBE_KEYS
                     ? find_splitters<1, Order, Tile>(between.found, s, call, slots, probe)
                     : find_splitters<4, Order, Tile>(between.found, s, call, slots, probe);
     if (fits) to_slots_between<Order, Tile>(s, between, call, slots, tile, slots.intervals / 2);

@@ -1,9 +1,9 @@
 // What all maps to fixed-capacity buckets share.
 //
 // `to_slots_in_any_order` and `to_slots_in_order` scatter a tile, for slots.cuh, slot_splitters.cuh
-// and slot_cells.cuh. `EqualKeys` has the equality buckets, which `slot_sort` (bucket_sort.cuh)
-// writes with `place_equal` and `place_many` instead of sorting them. `counts` must be zero before
-// the step.
+// and slot_cells.cuh. `EqualityBuckets` has the equality buckets. `slot_sort` (bucket_sort.cuh) writes
+// them by `write_equality_bucket` and `write_large_equality_buckets`, and does not sort them.
+// `counts` must be zero before the step.
 #pragma once
 #include "sort/buckets.cuh"
 
@@ -11,7 +11,7 @@ enum SlotRoute : u32 { SLOTS_BY_BITS, SLOTS_BY_RANGE, SLOTS_BY_SPLITTERS, SLOTS_
 
 // Equality buckets: frequent keys with a digit each, which need no sort. Keys-only are just
 // counted. The payload of each has room by its hits in a sample.
-template <class Bits> struct EqualKeys {
+template <class Bits> struct EqualityBuckets {
     u32 digits[BINS / 32]; // a bit for each digit that is an equality bucket
     Bits keys[BINS];
     u32 begins[BINS + 1]; // where the payload of each begins in `slots.values`
@@ -80,7 +80,7 @@ __device__ inline void fill(Bits *out, u32 count, Bits key, u32 thread, u32 thre
 // Writes an equality bucket to the output: its key, unless the caller wants no keys, and its
 // payload. Not inlined, as the functions below, so that they take no registers from the callers.
 template <class Bits, class Value>
-__device__ __noinline__ void place_equal(Bits *out, u32 count, Bits key, Value *to,
+__device__ __noinline__ void write_equality_bucket(Bits *out, u32 count, Bits key, Value *to,
                                          const Value *from, u32 thread, u32 threads) {
     constexpr u32 AT_ONCE = 4; // loads issued before the first store
     if constexpr (Value::BYTES > 0)
@@ -95,27 +95,28 @@ __device__ __noinline__ void place_equal(Bits *out, u32 count, Bits key, Value *
         }
     if (Value::BYTES == 0 || out) fill(out, count, key, thread, threads);
 }
-template <class Bits> struct EqualOfDigit { // an equality bucket, in shared memory
+template <class Bits> struct EqualityBucket { // an equality bucket, in shared memory
     Bits key;
     u32 count, begin; // begin: of its payload
 
     // Starts copies by one thread, which then calls `wait_for_copies`.
-    template <bool HAS_VALUES> __device__ void ask_for(const SlotCall &slots, u32 digit) {
-        const EqualKeys<Bits> &equal = *(const EqualKeys<Bits> *)slots.equal;
+    template <bool HAS_VALUES> __device__ void start_copy(const SlotCall &slots, u32 digit) {
+        const EqualityBuckets<Bits> &equal = *(const EqualityBuckets<Bits> *)slots.equal;
         copy_item_to_shared(&key, equal.keys + digit);
         copy_item_to_shared(&count, slots.counts + digit);
         if (HAS_VALUES) copy_item_to_shared(&begin, equal.begins + digit);
     }
 };
 // The equality buckets of more than `most` keys, which all blocks write.
-template <class Bits> struct ManyEqual { // in shared memory
+template <class Bits> struct LargeEqualityBuckets { // in shared memory
     u32 starts[BINS], counts[BINS], begins[BINS], totals[BINS / WARP], all;
     Bits keys[BINS];
 };
 template <class Order, class Bits, class Value, u32 THREADS>
-__device__ __noinline__ void place_many(ManyEqual<Bits> &s, Order order, const u32 *all_counts,
-                                        const EqualKeys<Bits> &equal, u32 most, Bits *out,
-                                        Value *to, const Value *from) {
+__device__ __noinline__ void
+write_large_equality_buckets(LargeEqualityBuckets<Bits> &s, Order order, const u32 *all_counts,
+                             const EqualityBuckets<Bits> &equal, u32 most, Bits *out, Value *to,
+                             const Value *from) {
     u32 d = threadIdx.x, count = d < BINS ? all_counts[d] : 0;
     bool is_large = count > most && equal.has(d);
     u32 begin = Value::BYTES > 0 && is_large ? equal.begins[d] : 0;
@@ -124,7 +125,7 @@ __device__ __noinline__ void place_many(ManyEqual<Bits> &s, Order order, const u
     if (d == 0) s.all = 0;
     __syncthreads();
     if (d < BINS) {
-        u32 start = block_before<BINS>(count, s.totals);
+        u32 start = block_exclusive_sum<BINS>(count, s.totals);
         if (is_large) {
             u32 m = atomicAdd(&s.all, 1);
             s.starts[m] = start;
@@ -138,7 +139,7 @@ __device__ __noinline__ void place_many(ManyEqual<Bits> &s, Order order, const u
     __syncthreads();
     for (u32 m = 0; m < s.all; m++) {
         u32 start = s.starts[m];
-        place_equal(out ? out + start : out, s.counts[m], s.keys[m], to + start, from + s.begins[m],
-                    blockIdx.x * THREADS + d, gridDim.x * THREADS);
+        write_equality_bucket(out ? out + start : out, s.counts[m], s.keys[m], to + start,
+                              from + s.begins[m], blockIdx.x * THREADS + d, gridDim.x * THREADS);
     }
 }

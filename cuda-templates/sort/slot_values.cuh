@@ -20,7 +20,7 @@ template <class Bits, bool COUNTS> struct ProbedValues {
 
     // By the whole block. Returns whether values are few.
     __device__ bool collect(Bits key) {
-        static_assert(ENTRIES < LOOKED_AT, "a thread for each");
+        static_assert(ENTRIES < PROBE_KEYS, "a thread for each");
         if (threadIdx.x <= ENTRIES) repeats[threadIdx.x] = 0;
         few.clear();
         bool is_first = false;
@@ -61,7 +61,7 @@ template <class Order, class Tile> struct BetweenValues {
     // The most values. There is one bucket more than values, and room for the payload of all.
     static constexpr u32 MOST = Tile::HAS_VALUES ? 32 : 64;
     static constexpr u32 COPIES = 8; // of a counter, for adjacent lanes
-    static_assert(sizeof(Probed) <= sizeof(typename Tile::Shared), "in the tile's place");
+    static_assert(sizeof(Probed) <= sizeof(typename Tile::Shared), "it shares the tile's memory");
     struct Tables { // in shared memory, behind the tile
         SplitterTables<Bits> between;
         u32 counters[MOST * COPIES]; // keys equal to a value
@@ -113,7 +113,7 @@ template <class Order, class Tile> struct BetweenValues {
     // makes begins.
     static __device__ void find(Splitters<Bits> &found, const Probed &probed,
                                 const SortCall &call) {
-        auto room = [&](float times) { return found.room(times, call.n, LOOKED_AT); };
+        auto room = [&](float times) { return found.room(times, call.n, PROBE_KEYS); };
         if (threadIdx.x < VALUES) {
             found.values[threadIdx.x] = Bits(~Bits(0));
             // The greatest possible key, in the first unused entry, may occur too.

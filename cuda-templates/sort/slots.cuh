@@ -1,7 +1,7 @@
 // Radix sort by fixed-capacity buckets: one scatter step into scratch memory, without a histogram
 // before it. Identifiers call such a bucket a slot. Its room is as many keys as a block sorts.
 //
-// Every block probes the same LOOKED_AT keys, so all select the same map:
+// Every block probes the same PROBE_KEYS keys, so all select the same map:
 //
 // - by bits, if no bucket gets too full; else by range
 // - by few values: equality buckets, and buckets between two values (slot_values.cuh)
@@ -18,7 +18,7 @@
 // The fixed-capacity bucket of a key by bits or by range.
 template <class Order, class Tile> struct SlotDigit {
     typedef typename Tile::Shape::Bits Bits;
-    static_assert(LOOKED_AT == Tile::THREADS, "a thread for each");
+    static_assert(PROBE_KEYS == Tile::THREADS, "a thread for each");
     struct ProbeState { // in the tile's memory, before the tile is loaded
         u32 counts[2][BINS]; // probed keys of each bucket, by bits and by range
         // by warp: the least key, bits inverted, and the greatest
@@ -39,7 +39,7 @@ template <class Order, class Tile> struct SlotDigit {
         : shared(*(ProbeState *)&s), plan(*(SortPlan<sizeof(Bits) + 1> *)call.plan),
           order{Bits(call.flip)}, buckets(1u << slots.bits), most(slots.most), beyond(slots.beyond),
           drawn(0), state(0), share(Share<Bits>::whole(buckets)) {
-        key = ((const Bits *)call.keys_in)[sampled_at(threadIdx.x, u32(call.n) / LOOKED_AT)];
+        key = ((const Bits *)call.keys_in)[sampled_at(threadIdx.x, u32(call.n) / PROBE_KEYS)];
         if (threadIdx.x == 0) { // issued with the probe
             if (Tile::HAS_VALUES) drawn = add_relaxed(&plan.slot_ticket, 1);
             if (slots.cell_parts > 0) state = load_relaxed(&((SlotMap<Bits> *)slots.map)->state);
@@ -64,7 +64,7 @@ template <class Order, class Tile> struct SlotDigit {
         bool is_narrow = share.base >> (8 * sizeof(Bits) - 4) > 0 ||
                          Bits(share.base + share.most - 1) >> (8 * sizeof(Bits) - 4) < 15;
         bool will_do = is_narrow && share.range() > buckets && is_spread(1);
-        if (will_do && threadIdx.x == 0) plan.slots_by = SLOTS_BY_RANGE;
+        if (will_do && threadIdx.x == 0) plan.slot_route = SLOTS_BY_RANGE;
         return will_do;
     }
     // By the whole block, if neither spreads the keys: whether thread 0 saw a ready map of cells.
@@ -83,7 +83,7 @@ template <class Order, class Tile> struct SlotDigit {
     static __device__ __noinline__ Share<Bits> range_map(ProbeState &shared, Bits key,
                                                          u32 buckets) {
         constexpr u32 WARPS = Tile::THREADS / WARP;
-        static_assert(WARP % WARPS == 0, "a warp looks at all");
+        static_assert(WARP % WARPS == 0, "each warp reads all");
         Bits least_inverted = warp_max(Bits(~key)), greatest = warp_max(key);
         if (lane_id() == 0) {
             shared.ends[0][warp_id()] = least_inverted;

@@ -12,7 +12,7 @@
 #include "sort/radix.cuh"
 
 // A range of indices of the output.
-template <class Word> struct Places {
+template <class Word> struct IndexRange {
     Word first, count;
     __device__ bool has(Word index) const { return index - first < count; }
 };
@@ -21,8 +21,8 @@ template <class Word> struct Places {
 template <u32 PASSES> struct SortPlan : SortPlanFields<PASSES> {
     // The range from the first to the last bucket that does not fit a block. Its keys are unsigned
     // integers in the order of the sort.
-    __device__ Places<u32> left_by_buckets() const {
-        u32 end = this->left_end, inverted = this->left_turned;
+    __device__ IndexRange<u32> left_by_buckets() const {
+        u32 end = this->left_end, inverted = this->left_first_inverted;
         return {~inverted, end > 0 ? end - ~inverted : 0};
     }
     // Whether passes sort all n keys. They do so too if buckets leave so many keys that sorting all
@@ -32,9 +32,9 @@ template <u32 PASSES> struct SortPlan : SortPlanFields<PASSES> {
         return this->too_large || left_by_buckets().count > n / 8 * MOST_LEFT;
     }
     // The range that passes sort.
-    __device__ Places<u64> range_of_passes(const SortCall &call) const {
+    __device__ IndexRange<u64> range_of_passes(const SortCall &call) const {
         if (!call.by_buckets || all_by_passes(call.n)) return {0, call.n};
-        Places<u32> left = left_by_buckets();
+        IndexRange<u32> left = left_by_buckets();
         return {left.first, left.count};
     }
 };
@@ -66,8 +66,8 @@ __device__ inline void load_vectors(Bits (&key)[COUNT], const Bits *from) {
 // Counts all digits of one part of the keys. `tile`: the length of a tile of the passes that sort
 // them. Returns true in the block that finishes last, which has planned the passes.
 template <class Order, class Bits, u32 THREADS>
-__device__ bool sort_count(u32 *counts, const SortCall &call, Places<u64> all, u32 tile, u32 part,
-                           u32 parts) {
+__device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> all, u32 tile,
+                           u32 part, u32 parts) {
     constexpr u32 PASSES = sizeof(Bits) + 1, UNROLL = sizeof(Bits) == 1 ? 16 : 8;
     typedef SortPlan<PASSES> Plan;
     __shared__ bool last;
@@ -316,10 +316,10 @@ __device__ inline void stable_any(typename Tile::Shared &s, u64 left, D digit, c
 // The tiles of a pass. They lie in shared memory, so that they take no registers while keys are
 // ranked.
 struct PassTiles {
-    Places<u64> keys;
+    IndexRange<u64> keys;
     u32 most, here; // tiles: the most of any launch, and those of this one
     // Called by one thread. `of_all`: tiles of the pass; `of_launch`: the most of a launch.
-    __device__ void set(Places<u64> range, u64 of_all, u64 of_launch, u32 launch) {
+    __device__ void set(IndexRange<u64> range, u64 of_all, u64 of_launch, u32 launch) {
         keys = range;
         most = u32(min(of_all, of_launch));
         here = u32(min(of_all - launch * of_launch, of_launch));
@@ -400,7 +400,7 @@ __device__ void sort_pass(typename Tile::Shared &s, const SortCall &call, u32 ru
     typedef SortPlan<sizeof(typename Tile::Shape::Bits) + 1> Plan;
     Plan &plan = *(Plan *)call.plan;
     __shared__ PassTiles tiles;
-    Places<u64> all = plan.range_of_passes(call);
+    IndexRange<u64> all = plan.range_of_passes(call);
     u64 of_all = (all.count + Tile::TILE - 1) / Tile::TILE;
     if (u64(launch) * call.tiles >= of_all || run >= plan.running) return;
     if (threadIdx.x == 0) tiles.set(all, of_all, call.tiles, launch);
@@ -440,9 +440,9 @@ __device__ void sort_passes(Vector *memory, const SortCall &call, const Alternat
     typedef typename Tile::Shape::Bits Bits;
     typedef SortPlan<sizeof(Bits) + 1> Plan;
     static_assert(sizeof(typename Tile::Shared) >= COUNTERS<Bits> * sizeof(u32),
-                  "the counters take the tile's place");
+                  "the counters share the tile's memory");
     Plan &plan = *(Plan *)call.plan;
-    Places<u64> all = plan.range_of_passes(call);
+    IndexRange<u64> all = plan.range_of_passes(call);
     if (all.count == 0) return;
     __shared__ PassTiles tiles;
     // `draw` has a barrier before any thread reads `tiles`.

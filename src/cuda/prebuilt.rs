@@ -41,7 +41,9 @@ pub(crate) fn find(
     let name = |file: &Path| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let capability = name(first).strip_prefix("ptx").and_then(|rest| rest.split('-').next()?.parse().ok());
     let stale = |why: String| {
-        format!("the prebuilt kernels are not of these templates ({why}): `{MAKER}` makes them anew, `{MAKER} none` removes them")
+        format!(
+            "the prebuilt kernels are not of these templates ({why}): `{MAKER}` makes them anew, `{MAKER} none` removes them"
+        )
     };
     let Some(capability) = capability else { return Err(stale(format!("no unit is called {}", first.display()))) };
     let mut left: Vec<(String, &PathBuf)> = files.iter().map(|file| (name(file), file)).collect();
@@ -73,7 +75,8 @@ mod tests {
     #[test]
     fn the_files_are_those_of_the_units_or_an_error() {
         let units = [("one", vec![("a.cuh", "x")]), ("two", vec![("a.cuh", "x"), ("b.cuh", "y")]), ("three", vec![])];
-        let files: Vec<PathBuf> = units.iter().map(|(text, of)| Path::new("/p").join(file_name(75, text, of))).collect();
+        let files: Vec<PathBuf> =
+            units.iter().map(|(text, of)| Path::new("/p").join(file_name(75, text, of))).collect();
         let found = |files: &[PathBuf]| find(files, &units);
         let all: Vec<_> = files.iter().map(|file| (Target::Ptx(75), file.clone())).collect();
         assert_eq!(found(&[]), Ok(None));

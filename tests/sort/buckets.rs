@@ -45,7 +45,7 @@ extern "C" __global__ void tell(ALL, u32 *bucket, u32 *found) {
         found[0] = map->route;
         found[1] = map->lower_bits;
         found[2] = ((SortPlan<sizeof(Bits) + 1> *)plan)->too_large;
-        for (u32 k = 0; k < BUCKETS / 32; k++) found[3 + k] = map->single[k];
+        for (u32 k = 0; k < BUCKETS / 32; k++) found[3 + k] = map->one_key[k];
     }
     if (i >= n) return;
     Bits key = order.to(keys[i]);
@@ -54,25 +54,25 @@ extern "C" __global__ void tell(ALL, u32 *bucket, u32 *found) {
                 : map->route == BY_VALUES ? BucketByValues<Bits>{map->values}(key)
                                           : BucketByCells<Bits>(*map, map->cells)(key);
     if (map->route != BY_CELLS) return;
-    Singles<Bits> singles = map->singles;
+    OneKeyRun<Bits> singles = map->one_key_run;
     if (singles.has(key)) {
         atomicAdd(found + 4 + BUCKETS / 32, 1);
-        bool is_single = map->single[bucket[i] / 32] >> bucket[i] % 32 & 1;
+        bool is_single = map->one_key[bucket[i] / 32] >> bucket[i] % 32 & 1;
         if (!is_single || bucket[i] - singles.bucket != u32(key - singles.from)) bucket[i] = ~0u; // no bucket
     } else if (bucket[i] - singles.bucket < singles.keys) {
         bucket[i] = ~0u;
     }
     if (bucket[i] == ~0u) return;
-    Line<Bits> line = map->lines[bucket[i] >> map->lower_bits];
+    LinearRun<Bits> line = map->linear_runs[bucket[i] >> map->lower_bits];
     if (line.step == 0) return;
     atomicAdd(found + 3 + BUCKETS / 32, 1);
     if (line.digit(key) != (bucket[i] & ((1u << map->lower_bits) - 1))) bucket[i] = ~0u;
 }
 
 // Scatters keys-only to fixed-capacity buckets, and returns the kind of map.
-typedef RadixTile<Bits, NoPayload, LOOKED_AT, 32 / sizeof(Bits), UNORDERED> Tile;
-extern "C" __global__ void __launch_bounds__(LOOKED_AT)
-to_slots(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *slot_keys, EqualKeys<Bits> *equal, SlotMap<Bits> *map, u32 bits, u32 room,
+typedef RadixTile<Bits, NoPayload, PROBE_KEYS, 32 / sizeof(Bits), UNORDERED> Tile;
+extern "C" __global__ void __launch_bounds__(PROBE_KEYS)
+to_slots(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *slot_keys, EqualityBuckets<Bits> *equal, SlotMap<Bits> *map, u32 bits, u32 room,
          u32 most, u32 beyond, u32 intervals, u32 sampled, u32 most_between, u32 only_few, u32 most_once,
          u32 cell_parts) {
     __shared__ Tile::Shared shared;
@@ -102,7 +102,7 @@ to_slots(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *slot_
 }
 extern "C" __global__ void tell_of_slots(void *plan, u32 *found) {
     SortPlan<sizeof(Bits) + 1> &all = *(SortPlan<sizeof(Bits) + 1> *)plan;
-    found[0] = all.slots_by;
+    found[0] = all.slot_route;
     found[1] = all.too_large;
 }
 "#;

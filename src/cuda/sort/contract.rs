@@ -29,10 +29,10 @@ constants! {
         /// Counters of each bucket, if there are at most BINS buckets. Each counter is for some of
         /// the lanes.
         FEW_COPIES: usize = 8;
-        /// Words between two of `BucketCall::top_cursors`.
-        TOP_APART: usize = 32;
+        /// Words between two of `BucketCall::coarse_cursors`.
+        CURSOR_STRIDE: usize = 32;
         /// Keys that every block of `slot_first` probes, one for each thread.
-        LOOKED_AT: usize = 512;
+        PROBE_KEYS: usize = 512;
         /// Keys that a block samples for a map of intervals, and the most blocks that sample.
         CELL_SAMPLE: usize = 1024;
         MOST_CELL_PARTS: usize = 64;
@@ -72,7 +72,7 @@ shared! {
         launches: u32 = "u32 launches";
         tiles: u32 = "u32 tiles";
         /// Whether few values take one step instead of all passes.
-        looks_for_few: u32 = "u32 looks_for_few";
+        tries_few_values: u32 = "u32 tries_few_values";
     }
 }
 
@@ -84,7 +84,7 @@ shared! {
         /// The first index of each digit in the next launch, alternating between launches.
         carried: [[u64; BINS]; 2] = "u64 carried[2][BINS]";
         /// The number of keys of each of few values, and of each interval between two of them.
-        of_values: [u32; BINS] = "u32 of_values[BINS]";
+        value_counts: [u32; BINS] = "u32 value_counts[BINS]";
         /// The passes that run, in order.
         which: [u32; PASSES] = "u32 which[PASSES]";
         /// The number of passes that run.
@@ -97,7 +97,7 @@ shared! {
         too_large: u32 = "u32 too_large";
         /// The range of the output that the buckets leave to passes: its first index, complemented,
         /// and its end; zero without such a range.
-        left_turned: u32 = "u32 left_turned";
+        left_first_inverted: u32 = "u32 left_first_inverted";
         left_end: u32 = "u32 left_end";
         /// Whether the keys may be few values: fewer than VALUES digits occur in each pass.
         may_be_few: u32 = "u32 may_be_few";
@@ -106,7 +106,7 @@ shared! {
         /// Parts whose values are counted.
         valued: u32 = "u32 valued";
         /// A value of `SlotRoute`.
-        slots_by: u32 = "u32 slots_by";
+        slot_route: u32 = "u32 slot_route";
         /// The ticket of the tiles of `slot_first`.
         slot_ticket: u32 = "u32 slot_ticket";
         /// The ticket for all work of a launch that runs all passes.
@@ -135,13 +135,13 @@ shared! {
         /// The number of keys of each bucket, zero before the sort.
         counts: Address = "u32 *counts";
         /// The number of keys of each first digit, zero before the sort.
-        tops: Address = "u32 *tops";
+        coarse_counts: Address = "u32 *coarse_counts";
         /// The first index of each bucket, and the end of the last one; zero before the sort.
         starts: Address = "u32 *starts";
         /// The index of the next key of each bucket.
         cursors: Address = "u32 *cursors";
-        /// The index of the next key of each first digit, TOP_APART words apart.
-        top_cursors: Address = "u32 *top_cursors";
+        /// The index of the next key of each first digit, CURSOR_STRIDE words apart.
+        coarse_cursors: Address = "u32 *coarse_cursors";
         /// A `Begin` for each first digit, and one for the end.
         begins: Address = "Begin *begins";
         /// The sampled keys, and their number.
@@ -167,14 +167,14 @@ shared! {
         /// values ends with `equal_room` more.
         keys: Address = "void *keys";
         values: Address = "void *values";
-        /// `EqualKeys`.
+        /// `EqualityBuckets`.
         equal: Address = "void *equal";
         /// `SlotMap`, zero before the sort.
         map: Address = "void *map";
         /// Bits of a bucket's number. In a map by bits or by range each number has a bucket.
         bits: u32 = "u32 bits";
         room: u32 = "u32 room";
-        /// The limits of the probe: the most of the LOOKED_AT probed keys that one bucket may have,
+        /// The limits of the probe: the most of the PROBE_KEYS probed keys that one bucket may have,
         /// and the most that all buckets together may have beyond that.
         most: u32 = "u32 most";
         beyond: u32 = "u32 beyond";

@@ -239,7 +239,7 @@ impl SortArguments {
             parts: 0,
             launches: 0,
             tiles: 0,
-            looks_for_few: 0,
+            tries_few_values: 0,
         };
         let all = kernels_of(plan.sizes.0, plan.sizes.1 == 0);
         let is_first = Cell::new(true);
@@ -270,7 +270,7 @@ impl SortArguments {
                 call.parts = (2 * passes.multiprocessors).min(n.div_ceil(COUNT_KEYS)) as u32;
                 call.launches = passes.launches() as u32;
                 call.tiles = passes.in_launch as u32;
-                call.looks_for_few = u32::from(passes.looks_for_few);
+                call.tries_few_values = u32::from(passes.tries_few_values);
             }
         }
         // SAFETY: the offset lies within the scratch memory.
@@ -281,10 +281,10 @@ impl SortArguments {
         let mut buckets = BucketCall {
             map: place(at.map),
             counts: place(at.counts),
-            tops: place(at.tops),
+            coarse_counts: place(at.coarse_counts),
             starts: place(at.starts),
             cursors: place(at.cursors),
-            top_cursors: place(at.top_cursors),
+            coarse_cursors: place(at.coarse_cursors),
             begins: place(at.begins),
             sample: place(at.sample),
             sampled: sampled(*n) as u32,

@@ -2,7 +2,8 @@
 
 use super::SortProgram;
 use super::contract::{
-    BINS, Begin, CELL_SAMPLE, DIGIT_BITS, FEW_COPIES, LOOKED_AT, MOST_CELL_PARTS, SortPlanFields, TOP_APART, VALUES,
+    BINS, Begin, CELL_SAMPLE, CURSOR_STRIDE, DIGIT_BITS, FEW_COPIES, MOST_CELL_PARTS, PROBE_KEYS, SortPlanFields,
+    VALUES,
 };
 use super::tuning::{BUCKET_MAP_BYTES, CELLS_SHARED, SLOT_MAP_BYTES, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape};
 use super::unit::KeyKind;
@@ -52,7 +53,7 @@ impl SortProgram {
             tiles,
             in_launch: if launched == Launched::Each { tiles.min(MOST_TILES) } else { tiles },
             launched,
-            looks_for_few: may_step
+            tries_few_values: may_step
                 && launched == Launched::Middle
                 && matches!(before, Before::Nothing | Before::Slots { .. }),
             before,
@@ -167,7 +168,7 @@ fn most_for_slots(block: SortBlock) -> usize {
 }
 
 /// The limits of the probe, for `slots` buckets of capacity `room` and `n` keys: the most of the
-/// `LOOKED_AT` probed keys that one bucket may have, and the most that all buckets together may
+/// `PROBE_KEYS` probed keys that one bucket may have, and the most that all buckets together may
 /// have beyond that.
 ///
 /// If random keys fit easily, the limit is the capacity's share of the probe less three standard
@@ -175,7 +176,7 @@ fn most_for_slots(block: SortBlock) -> usize {
 /// Else random keys exceed the capacity's share, and the second number is their expected excess
 /// plus six standard deviations.
 pub(super) fn most_of_slots(n: usize, room: usize, slots: usize) -> (usize, usize) {
-    let (fits, average) = ((LOOKED_AT * room) as f64 / n as f64, LOOKED_AT as f64 / slots as f64);
+    let (fits, average) = ((PROBE_KEYS * room) as f64 / n as f64, PROBE_KEYS as f64 / slots as f64);
     let (surely, by_chance) = (fits - 3.0 * fits.sqrt(), average + 6.0 * average.sqrt() + 8.0);
     if by_chance < 2.0 * fits {
         return (surely.max(by_chance) as usize, 0);
@@ -183,7 +184,7 @@ pub(super) fn most_of_slots(n: usize, room: usize, slots: usize) -> (usize, usiz
     let most = fits.max(average + 2.0 * average.sqrt()).ceil();
     // The mean and the mean square of a bucket's excess, by the Poisson distribution.
     let (mut share, mut mean, mut square) = ((-average).exp(), 0.0, 0.0);
-    for keys in 0..LOOKED_AT {
+    for keys in 0..PROBE_KEYS {
         let beyond = (keys as f64 - most).max(0.0);
         mean += share * beyond;
         square += share * beyond * beyond;
@@ -193,12 +194,12 @@ pub(super) fn most_of_slots(n: usize, room: usize, slots: usize) -> (usize, usiz
     (most as usize, (slots * mean + 6.0 * (slots * square).sqrt() + 6.0) as usize)
 }
 
-/// The most values that may occur once among the `LOOKED_AT` probed keys of few values.
+/// The most values that may occur once among the `PROBE_KEYS` probed keys of few values.
 ///
 /// The share of values probed once estimates the share of all keys whose value was not probed. With
 /// three standard deviations and two more, these keys fit one bucket of capacity `room`.
 pub(super) fn most_once(n: usize, room: usize) -> usize {
-    let fits = (LOOKED_AT * room) as f64 / n as f64;
+    let fits = (PROBE_KEYS * room) as f64 / n as f64;
     ((fits - 2.0 + 2.25).max(0.0).sqrt() - 1.5).max(0.0).powi(2) as usize
 }
 
@@ -255,7 +256,7 @@ pub(super) struct PassPlan {
     pub(super) in_launch: usize,
     pub(super) launched: Launched,
     /// Whether few values move once, instead of by all passes.
-    pub(super) looks_for_few: bool,
+    pub(super) tries_few_values: bool,
     pub(super) before: Before,
     pub(super) multiprocessors: usize,
 }
@@ -311,8 +312,8 @@ impl Splits {
             let most_between = ((fits - 1.75).max(0.0).sqrt() - 2.5).max(0.0).powi(2) as usize;
             Splits { intervals, sampled, most_between, equal_room: 4 * n }
         };
-        let of_few = of(LOOKED_AT);
-        if intervals <= 64 && !of_few.are_few() { of_few } else { of(4 * LOOKED_AT) }
+        let of_few = of(PROBE_KEYS);
+        if intervals <= 64 && !of_few.are_few() { of_few } else { of(4 * PROBE_KEYS) }
     }
 
     /// Whether an interval's even share of the sample exceeds `most_between`. Then splitters fit
@@ -364,12 +365,12 @@ pub(super) struct Layout {
     pub(super) words: [usize; 2],
     pub(super) map: usize,
     pub(super) counts: usize,
-    pub(super) tops: usize,
+    pub(super) coarse_counts: usize,
     pub(super) starts: usize,
     /// The end of the memory that is zero before the sort.
     pub(super) zero: usize,
     pub(super) cursors: usize,
-    pub(super) top_cursors: usize,
+    pub(super) coarse_cursors: usize,
     pub(super) begins: usize,
     pub(super) sample: usize,
     pub(super) equal: usize,
@@ -438,12 +439,12 @@ impl HostPlan {
                 let buckets = BINS << most;
                 at.map = take(BUCKET_MAP_BYTES);
                 at.counts = take(buckets * WORD);
-                at.tops = take(BINS * WORD);
+                at.coarse_counts = take(BINS * WORD);
                 // The host allocates the table of starts before the map is known to need it.
                 at.starts = take((buckets + 1) * WORD);
                 at.zero = take(0);
                 at.cursors = take(buckets * WORD);
-                at.top_cursors = take(BINS * TOP_APART * WORD);
+                at.coarse_cursors = take(BINS * CURSOR_STRIDE * WORD);
                 at.begins = take((BINS + 1) * size_of::<Begin>());
                 at.sample = take(sampled(self.n) * key);
             }
@@ -622,13 +623,13 @@ mod tests {
         assert!(
             at.words[1] - at.words[0] >= 4 * BINS * (tiles + BINS) && at.map >= at.words[1] + 4 * BINS * (tiles + BINS)
         );
-        assert!(at.zero >= at.tops + 4 * BINS && at.counts >= at.map + BUCKET_MAP_BYTES);
+        assert!(at.zero >= at.coarse_counts + 4 * BINS && at.counts >= at.map + BUCKET_MAP_BYTES);
         let plan = pairs.plan(1 << 17, 0..32, false, &MACHINE);
         let (at, shape) = (plan.layout(missing), plan.shape);
         let Way::Passes(PassPlan { before: Before::Slots { bits, .. }, .. }) = plan.way else { panic!() };
         let room = (shape.bucket.tile() << bits) + shape.short.tile();
-        let of_values = room + 4 * (1 << 17);
-        assert!(at.slots[1] >= at.slots[0] + 4 * room && at.keys[0].unwrap() >= at.slots[1] + 8 * of_values);
+        let value_counts = room + 4 * (1 << 17);
+        assert!(at.slots[1] >= at.slots[0] + 4 * room && at.keys[0].unwrap() >= at.slots[1] + 8 * value_counts);
         assert!(at.slots[0] >= at.equal + BINS * (4 + 4) + 36);
         // The map of fixed-capacity buckets by intervals is zero before the sort.
         let at = pairs.plan(1 << 20, 0..32, false, &MACHINE).layout(missing);

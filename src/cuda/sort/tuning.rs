@@ -116,7 +116,7 @@ impl SortShape {
         if is_large { self.large } else { self.bucket }
     }
     /// Bytes that a pass keeps for each key: its source index, and with a payload its digit
-    /// (`RadixShape::Note`).
+    /// (`RadixShape::TagWord`).
     const fn note(&self) -> usize {
         if self.payload > 0 { 4 } else { 2 }
     }
@@ -125,7 +125,7 @@ impl SortShape {
         if self.payload > 0 { 2 } else { 0 }
     }
     const fn of_passes(&self, tile: SortBlock) -> usize {
-        let is_skewed = self.payload == 0 || tile.items.is_multiple_of(8); // `RadixShape::SKEWED`
+        let is_skewed = self.payload == 0 || tile.items.is_multiple_of(8); // `RadixShape::PADDED`
         tile.shared(self.widest + self.note(), if is_skewed { tile.tile() / 32 } else { 0 })
     }
     /// Bytes of shared memory of `sort_pass`.
@@ -155,7 +155,7 @@ impl SortShape {
     }
     /// Bytes of shared memory of a tile with a table of intervals. A keys-only block has one
     /// counter for each digit. It also has a bit for each position and a word for each warp
-    /// (`RadixShape::Note`), and the digits of keys that stay.
+    /// (`RadixShape::TagWord`), and the digits of keys that stay.
     const fn with_cells(&self, tile: SortBlock) -> usize {
         let marks = tile.tile() / 8 + tile.threads / 8;
         let in_any_order = tile.shared_with(1, self.key, 0) + marks + 2 * 4 * 32;

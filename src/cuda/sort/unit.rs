@@ -51,7 +51,7 @@ impl SortUnit {
             Some((size, align)) => format!("Payload<{size}, {align}>"),
         };
         let shapes = by_architecture(SORT_ARCHITECTURES, |architecture| self.shapes(architecture));
-        let alone = if self.payload.is_none() { "#define ALONE\n" } else { "" };
+        let alone = if self.payload.is_none() { "#define KEYS_ONLY\n" } else { "" };
         format!(
             "#include \"sort/radix.cuh\"\n\
              typedef u{bits} Bits;\n\
