@@ -42,7 +42,7 @@ use cuda::prebuilt;
 use cuda::scan::unit::Unit;
 use cuda::segments::unit::{SEGMENTS_KEY, segments_source};
 use cuda::sort::unit::{KeyKind, SortUnit};
-use cuda::unit::{Type, UnitKey, included};
+use cuda::unit::{Type, UnitKey, included, parts};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
@@ -73,12 +73,13 @@ fn main() {
     }
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let units = units();
+    let texts = texts(&units);
     let templates = templates(&out);
     let templates: Vec<_> = templates.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     let images = match wanted() {
         Kernels::None => Vec::new(),
         Kernels::WhenCalled => {
-            let prebuilt = prebuilt(&units, &templates);
+            let prebuilt = prebuilt(&texts, &templates);
             if prebuilt.is_empty()
                 && let Err(reason) = Nvrtc::find()
             {
@@ -88,10 +89,10 @@ fn main() {
             }
             prebuilt
         }
-        Kernels::For(targets) => compile(&units, &templates, &targets, &out),
+        Kernels::For(targets) => compile(&texts, &templates, &targets, &out),
         Kernels::Prebuild(capability, folder) => {
-            let images = compile(&units, &templates, &[Target::Ptx(capability)], &out);
-            prebuild(&units, &templates, &images, &folder);
+            let images = compile(&texts, &templates, &[Target::Ptx(capability)], &out);
+            prebuild(&texts, &templates, &images, &folder);
             images
         }
     };
@@ -185,6 +186,8 @@ struct CatalogUnit {
     source: String,
     key: UnitKey,
     names: Vec<String>,
+    /// What is compiled: the source, or a part of it for each kernel.
+    texts: Vec<String>,
 }
 
 /// The units of the catalog, in the order of their texts.
@@ -232,10 +235,18 @@ fn units() -> Vec<CatalogUnit> {
         add(unit.source(), unit.key(), format!("offsets of {offset} bytes from sizes of {size}"));
     }
     add(segments_source(), SEGMENTS_KEY, "segments".to_owned());
+    // A process loads a sort's kernels one by one.
+    let mut by_kernel = BTreeMap::new();
     for (unit, name) in sorts() {
-        add(unit.source(), unit.key(), name);
+        let source = unit.source();
+        by_kernel.insert(source.clone(), parts(&source, &unit.kernel_names()));
+        add(source, unit.key(), name);
     }
-    let units: Vec<_> = units.into_iter().map(|(source, (key, names))| CatalogUnit { source, key, names }).collect();
+    let unit = |(source, (key, names)): (String, _)| {
+        let texts = by_kernel.remove(&source).unwrap_or_else(|| vec![source.clone()]);
+        CatalogUnit { source, key, names, texts }
+    };
+    let units: Vec<_> = units.into_iter().map(unit).collect();
     let keys: BTreeSet<u64> = units.iter().map(|unit| unit.key.0).collect();
     assert_eq!(keys.len(), units.len(), "two units of the catalog have one key");
     units
@@ -342,9 +353,14 @@ fn templates(out: &Path) -> Vec<(String, String)> {
 
 // ---- compiling
 
-/// The images of every unit, one for each target. Each comes from the last build in `out`, from the
+/// The texts that are compiled, unit by unit, each with the name of its unit.
+fn texts(units: &[CatalogUnit]) -> Vec<(&str, &str)> {
+    units.iter().flat_map(|unit| unit.texts.iter().map(|text| (unit.names[0].as_str(), text.as_str()))).collect()
+}
+
+/// The images of every text, one for each target. Each comes from the last build in `out`, from the
 /// user's cache of kernels, or from the compiler.
-fn compile(units: &[CatalogUnit], templates: &[(&str, &str)], targets: &[Target], out: &Path) -> Vec<Vec<Image>> {
+fn compile(texts: &[(&str, &str)], templates: &[(&str, &str)], targets: &[Target], out: &Path) -> Vec<Vec<Image>> {
     let nvrtc = match Nvrtc::find() {
         Ok(nvrtc) => nvrtc,
         Err(reason) => {
@@ -354,12 +370,13 @@ fn compile(units: &[CatalogUnit], templates: &[(&str, &str)], targets: &[Target]
     };
     let (folder, cache) = (out.join("kernels"), Cache::of_user());
     fs::create_dir_all(&folder).expect("OUT_DIR can be written");
-    let images: Vec<Vec<Image>> = units.iter().map(|unit| images(unit, templates, targets, &nvrtc, &folder)).collect();
+    let images: Vec<Vec<Image>> =
+        texts.iter().map(|(_, text)| images(text, templates, targets, &nvrtc, &folder)).collect();
     // One compilation gives machine code and PTX of an architecture.
     let mut jobs = Vec::new();
-    for (unit, images) in units.iter().zip(&images) {
+    for (&(name, text), images) in texts.iter().zip(&images) {
         for group in images.chunk_by(|a, b| a.target.capability() == b.target.capability()) {
-            jobs.push((unit, group));
+            jobs.push((name, text, group));
         }
     }
     let (next, failed) = (AtomicUsize::new(0), Mutex::new(None));
@@ -367,13 +384,13 @@ fn compile(units: &[CatalogUnit], templates: &[(&str, &str)], targets: &[Target]
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some(&(unit, group)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                while let Some(&(name, text, group)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if failed.lock().expect("no panic here").is_some() {
                         break;
                     }
-                    let made = make(unit, group, templates, &nvrtc, &cache);
+                    let made = make(name, text, group, templates, &nvrtc, &cache);
                     if let Err(Failure::Log(words) | Failure::Call(words)) = made {
-                        *failed.lock().expect("no panic here") = Some(format!("{}:\n{words}", unit.names[0]));
+                        *failed.lock().expect("no panic here") = Some(format!("{name}:\n{words}"));
                     }
                 }
             });
@@ -401,52 +418,11 @@ struct Image {
     file: PathBuf,
 }
 
-/// The package of prebuilt kernels that a unit's PTX belongs to. The sorts have one of their own,
-/// since crates.io takes at most 10 MB a package.
-fn package(unit: &CatalogUnit) -> &'static str {
-    if unit.source.contains("#include \"sort/kernels.cuh\"") { "sort" } else { "catalog" }
-}
-
-/// Writes the images of one PTX target to the packages of prebuilt kernels.
-fn prebuild(units: &[CatalogUnit], templates: &[(&str, &str)], images: &[Vec<Image>], folder: &Path) {
-    assert_eq!(images.len(), units.len(), "prebuilt kernels need NVRTC");
-    for (unit, images) in units.iter().zip(images) {
-        let included = included(templates, &unit.source);
-        let name = prebuilt::file_name(images[0].target.capability(), &unit.source, &included);
-        let to = folder.join(package(unit)).join("ptx").join(name);
-        fs::copy(&images[0].file, &to).unwrap_or_else(|e| panic!("{}: {e}", to.display()));
-    }
-}
-
-/// The prebuilt image of each unit. None at all if the packages are empty or the feature is off.
-fn prebuilt(units: &[CatalogUnit], templates: &[(&str, &str)]) -> Vec<Vec<Image>> {
-    #[cfg(feature = "prebuilt")]
-    let folders = [parascan_ptx::FOLDER, parascan_ptx_sort::FOLDER];
-    #[cfg(not(feature = "prebuilt"))]
-    let folders: [&str; 0] = [];
-    let mut files = Vec::new();
-    for folder in folders {
-        // The package, since the folder may not exist yet, and cargo takes that for a change.
-        println!("cargo::rerun-if-changed={}", Path::new(folder).parent().expect("the package").display());
-        files.extend(fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()));
-    }
-    let units: Vec<_> = units.iter().map(|unit| (unit.source.as_str(), included(templates, &unit.source))).collect();
-    let found = prebuilt::find(&files, &units).unwrap_or_else(|words| panic!("{words}"));
-    let image = |(target, file)| vec![Image { target, key: String::new(), file }];
-    found.into_iter().flatten().map(image).collect()
-}
-
-/// The images of a unit, in the order of the targets. Targets of one architecture are neighbours.
-fn images(
-    unit: &CatalogUnit,
-    templates: &[(&str, &str)],
-    targets: &[Target],
-    nvrtc: &Nvrtc,
-    folder: &Path,
-) -> Vec<Image> {
-    let included = included(templates, &unit.source);
+/// The images of a text, in the order of the targets. Targets of one architecture are neighbours.
+fn images(text: &str, templates: &[(&str, &str)], targets: &[Target], nvrtc: &Nvrtc, folder: &Path) -> Vec<Image> {
+    let included = included(templates, text);
     let image = |target: Target| {
-        let key = key(target, nvrtc.version(), &FLAGS, &unit.source, &included, &[]);
+        let key = key(target, nvrtc.version(), &FLAGS, text, &included, &[]);
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
         let file = folder.join(format!("{:016x}", hasher.finish()));
@@ -455,9 +431,10 @@ fn images(
     targets.iter().copied().map(image).collect()
 }
 
-/// Makes the missing files among `images`, which are of one architecture.
+/// Writes the files of some images of one architecture that are not there.
 fn make(
-    unit: &CatalogUnit,
+    name: &str,
+    text: &str,
     images: &[Image],
     templates: &[(&str, &str)],
     nvrtc: &Nvrtc,
@@ -476,7 +453,7 @@ fn make(
         return Ok(());
     }
     let targets: Vec<Target> = missing.iter().map(|image| image.target).collect();
-    let made = nvrtc.images(&format!("{}.cu", unit.names[0]), &unit.source, templates, &targets, &[])?;
+    let made = nvrtc.images(&format!("{name}.cu"), text, templates, &targets, &[])?;
     for (image, bytes) in missing.iter().zip(made) {
         let packed = packed(&bytes);
         write(&image.file, &packed);
@@ -485,24 +462,60 @@ fn make(
     Ok(())
 }
 
+// ---- prebuilt kernels
+
+/// Writes the images of one PTX target to the packages of prebuilt kernels, which lie in `folder`.
+fn prebuild(texts: &[(&str, &str)], templates: &[(&str, &str)], images: &[Vec<Image>], folder: &Path) {
+    assert_eq!(images.len(), texts.len(), "prebuilt kernels need NVRTC");
+    for (&(_, text), images) in texts.iter().zip(images) {
+        // The sorts have a package of their own, since crates.io takes at most 10 MB a package.
+        let package = if text.contains("#include \"sort/kernels.cuh\"") { "sort" } else { "catalog" };
+        let name = prebuilt::file_name(images[0].target.capability(), text, &included(templates, text));
+        let to = folder.join(package).join("ptx").join(name);
+        fs::copy(&images[0].file, &to).unwrap_or_else(|e| panic!("{}: {e}", to.display()));
+    }
+}
+
+/// The prebuilt image of each text. None at all if the packages are empty or the feature is off.
+fn prebuilt(texts: &[(&str, &str)], templates: &[(&str, &str)]) -> Vec<Vec<Image>> {
+    #[cfg(feature = "prebuilt")]
+    let folders = [parascan_ptx::FOLDER, parascan_ptx_sort::FOLDER];
+    #[cfg(not(feature = "prebuilt"))]
+    let folders: [&str; 0] = [];
+    let mut files = Vec::new();
+    for folder in folders {
+        // The package, since the folder may not exist yet, and cargo takes that for a change.
+        println!("cargo::rerun-if-changed={}", Path::new(folder).parent().expect("the package").display());
+        files.extend(fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()));
+    }
+    let texts: Vec<_> = texts.iter().map(|&(_, text)| (text, included(templates, text))).collect();
+    let found = prebuilt::find(&files, &texts).unwrap_or_else(|words| panic!("{words}"));
+    let image = |(target, file)| vec![Image { target, key: String::new(), file }];
+    found.into_iter().flatten().map(image).collect()
+}
+
 // ---- embedding
 
 /// Writes `units.rs`, which the library includes: a static for each unit, with its text and its
-/// images, and `UNITS`, the table of all units by their keys.
+/// images, and `UNITS`, which has all of them by their keys.
 fn embed(units: &[CatalogUnit], images: &[Vec<Image>], out: &Path) {
     let (mut code, mut all) = (String::new(), String::from("const UNITS: &[(u64, &BuiltIn)] = &[\n"));
-    for (i, CatalogUnit { source, key, names }) in units.iter().enumerate() {
+    let mut images = images.iter();
+    for (i, CatalogUnit { source, key, names, texts }) in units.iter().enumerate() {
+        let of_unit: Vec<&Vec<Image>> = images.by_ref().take(texts.len()).collect();
         code +=
             &format!("// {}\nstatic UNIT_{i}: BuiltIn = BuiltIn {{ source: {source:?}, images: &[\n", names.join(", "));
-        for Image { target, file, .. } in images.get(i).into_iter().flatten() {
-            code += &format!("    (Target::{target:?}, include_bytes!({file:?})),\n");
+        for target in 0..of_unit.first().map_or(0, |images| images.len()) {
+            let include = |images: &&Vec<Image>| format!("include_bytes!({:?})", images[target].file);
+            let files: Vec<String> = of_unit.iter().map(include).collect();
+            code += &format!("    (Target::{:?}, &[{}]),\n", of_unit[0][target].target, files.join(", "));
         }
         code += "] };\n";
         all += &format!("    ({:#018x}, &UNIT_{i}),\n", key.0);
     }
     fs::write(out.join("units.rs"), code + &all + "];\n").expect("OUT_DIR can be written");
 
-    // The same units as files, for a reader and for other compilers.
+    // The build also writes the units as files, for a reader and for other compilers.
     let sources = out.join("units");
     let _ = fs::remove_dir_all(&sources);
     fs::create_dir_all(&sources).expect("OUT_DIR can be written");

@@ -256,7 +256,9 @@ impl<K: SortKey, S> Sort<K, S> {
         not_too_long(n)?;
         let device = Submit::prepare(NAME, workspace)?;
         let program = SortProgram::new::<K, V>();
-        let machine = program.load(device)?.machine();
+        let kernels = program.load(device)?;
+        let machine = kernels.machine();
+        kernels.require(&program.kernels_up_to(n, &bits, machine))?;
         workspace.reserve(NAME, 0, program.scratch_up_to(n, &bits, missing, machine)).map(|_| ())
     }
 
@@ -711,6 +713,7 @@ fn on_device<K: SortKey, V: Pod>(
     let program = SortProgram::new::<K, V>();
     let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
     let plan = program.plan(n, bits, matches!(keys, Keys::InPlace(..)), kernels.machine());
+    submit.require(kernels, &plan.kernels_to_load())?;
     let missing = match &keys {
         Keys::Into(..) | Keys::InPlace(_, None) => [false, true],
         Keys::InPlace(_, Some(_)) => [false, false],

@@ -76,6 +76,20 @@ impl<'s> Submit<'s> {
         }
     }
 
+    /// Loads those of `numbers` that are not loaded, of kernels that are loaded one by one.
+    ///
+    /// # Errors
+    /// [`Error::Capturing`], and those of loading.
+    pub(crate) fn require(&self, kernels: &Kernels, numbers: &[usize]) -> Result<(), Error> {
+        if kernels.are_loaded(numbers) {
+            return Ok(());
+        }
+        if is_capturing(self.stream)? {
+            return Err(Error::Capturing { primitive: self.primitive, what: LOAD });
+        }
+        kernels.require(numbers)
+    }
+
     /// Calls `launch` with the addresses of `words` bytes of status words, all zero, and of
     /// `scratch` bytes of scratch memory. Without a workspace the call makes a temporary one.
     ///

@@ -18,11 +18,13 @@
 
 mod cache;
 mod compact;
+mod compiler;
 mod contract;
 mod driver;
 mod entry_points;
 mod image;
 mod includes;
+mod kernels;
 mod library;
 mod nvrtc;
 pub(crate) mod offsets;
@@ -41,7 +43,7 @@ pub(crate) use compact::{
 };
 pub(crate) use driver::check;
 pub use driver::context;
-pub use library::Kernels;
+pub use kernels::Kernels;
 #[cfg(test)]
 pub(crate) use library::compile_all;
 pub(crate) use scan::{Plan, ScanArguments, ScanProgram, load, loaded};

@@ -1,7 +1,8 @@
 //! Compaction and partition on the device: the programs and the launches. `plan` chooses the
 //! kernels, the tiles and the scratch memory.
 
-use super::library::{self, BuiltIn, Kernels, Program};
+use super::kernels::Kernels;
+use super::library::{self, BuiltIn, Program};
 use super::tuning::RANGES;
 use super::unit::Type;
 use crate::{Element, Error, Index, Ordered, Predicate};

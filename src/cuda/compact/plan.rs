@@ -6,7 +6,7 @@ use super::tuning::{
 };
 use super::{COOPERATIVE, CompactProgram};
 use crate::cuda::contract::{BEFORE_STATUS, status_bytes};
-use crate::cuda::library::Kernels;
+use crate::cuda::kernels::Kernels;
 use crate::cuda::tuning::RANGES;
 use crate::{Error, Workspace};
 

@@ -1,7 +1,8 @@
 //! Offsets on the device: the plan and the launch.
 
 use super::contract::{BEFORE_STATUS, status_bytes};
-use super::library::{self, Kernels, Program};
+use super::kernels::Kernels;
+use super::library::{self, Program};
 use super::tuning::RANGES;
 use crate::{Element, Error};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};

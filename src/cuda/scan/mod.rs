@@ -1,7 +1,8 @@
 //! Scan on the device: the programs and the launches. `plan` chooses the kernel, the tiles and the
 //! scratch memory.
 
-use super::library::{self, Kernels, Program};
+use super::kernels::Kernels;
+use super::library::{self, Program};
 use super::tuning::RANGES;
 use super::unit::Type;
 use crate::{Block, Element, Error, Network, Operator, Strategy};

@@ -1,6 +1,7 @@
 //! Pack and expand on the device: the kernels and the launches.
 
-use super::library::{self, Kernels, Program};
+use super::kernels::Kernels;
+use super::library::{self, Program};
 use crate::{Error, Index};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::TypeId;

@@ -2,7 +2,8 @@
 //! scratch memory.
 
 use super::driver::check;
-use super::library::{self, BuiltIn, Kernels, Program};
+use super::kernels::Kernels;
+use super::library::{self, BuiltIn, Program};
 use crate::{Error, SortKey};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
@@ -20,47 +21,13 @@ use contract::{
 use plan::{Before, Launched, MOST_LOWER, Way, bucket_counters, most_of_slots, most_once, sampled};
 pub(crate) use plan::{HostPlan, Missing};
 use tuning::{SortShape, sort_shape};
+use unit::Kernel::{self, *};
 pub(crate) use unit::KeyKind;
 use unit::SortUnit;
 
 const NAME: &str = "sort";
 /// The most keys of a sort. No plan for them overflows, and no device holds as many.
 pub(crate) const MOST_KEYS: usize = 1 << 40;
-
-/// The kernels of `sort/kernels.cuh`. The kernels of a unit are consecutive.
-macro_rules! kernels {
-    ($($kernel:ident $name:literal;)*) => {
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        enum Kernel { $($kernel),* }
-        use Kernel::*;
-
-        impl Kernel {
-            fn name(self) -> &'static str {
-                match self { $($kernel => $name),* }
-            }
-        }
-    };
-}
-kernels! {
-    Fill "sort_fill";
-    Count "sort_count";
-    Pass "sort_pass";
-    Passes "sort_passes";
-    Middle "sort_passes_middle";
-    Small "sort_small";
-    BucketCount "bucket_count";
-    BucketPlan "bucket_plan";
-    Sample "bucket_sample";
-    Map "bucket_map";
-    First "bucket_first";
-    Second "bucket_second";
-    BucketSort "bucket_sort";
-    BucketSortLarge "bucket_sort_large";
-    SlotFirst "slot_first";
-    SlotSort "slot_sort";
-    SlotSortLarge "slot_sort_large";
-    BucketSmall "bucket_small";
-}
 
 impl Kernel {
     /// The most shared memory of the kernel's blocks, in bytes.
@@ -77,38 +44,6 @@ impl Kernel {
             BucketSort | SlotSort | BucketSmall => shape.bucket_sort_shared(),
             BucketSortLarge | SlotSortLarge => shape.large_sort_shared(),
         }
-    }
-}
-
-/// The kernels for keys of 4 bytes and more. Only keys-only sorts have the last one.
-const OF_WIDE: [Kernel; 17] = [
-    Count,
-    Pass,
-    Passes,
-    Middle,
-    Small,
-    BucketCount,
-    BucketPlan,
-    Sample,
-    Map,
-    First,
-    Second,
-    BucketSort,
-    BucketSortLarge,
-    SlotFirst,
-    SlotSort,
-    SlotSortLarge,
-    BucketSmall,
-];
-
-/// The kernels of a unit.
-fn kernels_of(key: usize, is_alone: bool) -> &'static [Kernel] {
-    match (is_alone, key) {
-        (true, 1) => &[Fill, Count, Pass, Passes, Middle, Small],
-        (true, 2) => &[Fill, Count, Pass, Passes, Middle, Small, BucketCount, BucketPlan],
-        (false, 1 | 2) => &[Count, Pass, Passes, Middle, Small],
-        (true, _) => &OF_WIDE,
-        (false, _) => OF_WIDE.split_last().expect("there are some").1,
     }
 }
 
@@ -149,20 +84,19 @@ impl SortProgram {
         sort_shape(self.unit.key, self.unit.payload.map(|(size, _)| size), architecture)
     }
 
-    /// The kernels, if they are loaded.
+    /// The program's kernels, if a call has taken them before.
     pub(crate) fn loaded(&self, device: usize) -> Option<&'static Kernels> {
         library::loaded(self.types, NAME, device)
     }
 
-    /// The kernels for the current context's device. Loads them unless they are loaded.
+    /// The program's kernels for the current context's device. None of them needs to be loaded:
+    /// `HostPlan::kernels` has those that a sort launches.
     pub(crate) fn load(&self, device: usize) -> Result<&'static Kernels, Error> {
-        let kernels = kernels_of(self.unit.key, self.unit.payload.is_none());
-        let names: Vec<&str> = kernels.iter().map(|kernel| kernel.name()).collect();
         let shared = |architecture| {
             let shape = self.shape(architecture);
-            kernels.iter().map(|kernel| kernel.shared(&shape)).collect()
+            self.unit.kernels().iter().map(|kernel| kernel.shared(&shape)).collect()
         };
-        library::load_with_shared(self.types, NAME, device, &names, &shared, &|| Program {
+        library::load_some(self.types, NAME, device, &self.unit.kernel_names(), &shared, &[], &|| Program {
             name: format!("sort of {}", self.type_name),
             source: self.unit.source(),
             built_in: self.built_in,
@@ -191,6 +125,62 @@ pub(crate) struct SortArguments {
     pub(crate) values: CUdeviceptr,
     /// `HostPlan::scratch` bytes, aligned to 256.
     pub(crate) scratch: CUdeviceptr,
+}
+
+impl HostPlan {
+    /// The kernels that `SortArguments::launch` launches.
+    pub(crate) fn kernels(&self) -> Vec<Kernel> {
+        let passes = match &self.way {
+            Way::OneBlock { by_bins } => return vec![if *by_bins { BucketSmall } else { Small }],
+            Way::Counted { .. } if self.sizes.0 == 1 => return vec![Count, Fill],
+            Way::Counted { .. } => return vec![BucketCount, BucketPlan, Fill],
+            Way::Passes(passes) => passes,
+        };
+        let mut kernels = match passes.before {
+            Before::Nothing => vec![],
+            Before::Slots { is_large, .. } => vec![SlotFirst, slot_sort(is_large)],
+            Before::Buckets { lower, is_large, .. } => {
+                let second = self.has_second_step(lower).then_some(Second);
+                let before = [Sample, Map, BucketCount, BucketPlan, First].into_iter();
+                before.chain(second).chain([bucket_sort(is_large)]).collect()
+            }
+        };
+        kernels.extend(passes.launched.kernels());
+        kernels
+    }
+
+    /// The numbers of these kernels in the unit.
+    pub(crate) fn kernels_to_load(&self) -> Vec<usize> {
+        self.kernels().into_iter().map(|kernel| self.number(kernel)).collect()
+    }
+
+    fn number(&self, kernel: Kernel) -> usize {
+        self.of_unit.iter().position(|&one| one == kernel).expect("the unit has it")
+    }
+
+    /// Whether `bucket_second` is launched: for the second scatter step, or to move the result of a
+    /// single step back in place.
+    fn has_second_step(&self, lower: u32) -> bool {
+        lower > 0 || self.in_place
+    }
+}
+
+impl Launched {
+    fn kernels(self) -> &'static [Kernel] {
+        match self {
+            Launched::Short => &[Passes],
+            Launched::Middle => &[Middle],
+            Launched::Each => &[Count, Pass],
+        }
+    }
+}
+
+fn slot_sort(is_large: bool) -> Kernel {
+    if is_large { SlotSortLarge } else { SlotSort }
+}
+
+fn bucket_sort(is_large: bool) -> Kernel {
+    if is_large { BucketSortLarge } else { BucketSort }
 }
 
 impl SortArguments {
@@ -241,10 +231,10 @@ impl SortArguments {
             tiles: 0,
             tries_few_values: 0,
         };
-        let all = kernels_of(plan.sizes.0, plan.sizes.1 == 0);
         let is_first = Cell::new(true);
         let launch = |kernel: Kernel, blocks: usize, threads: u32, shared: usize, arguments: &[*const c_void]| {
-            let (index, blocks) = (all.iter().position(|&one| one == kernel).expect("the unit has it"), blocks as u32);
+            debug_assert!(plan.kernels().contains(&kernel), "{kernel:?} is not loaded");
+            let (index, blocks) = (plan.number(kernel), blocks as u32);
             // SAFETY: the arguments are the kernel's in sort/kernels.cuh; the caller vouches for
             // the rest.
             unsafe {
@@ -341,7 +331,7 @@ impl SortArguments {
                 };
                 let arguments = arguments(p(&slots));
                 launch(SlotFirst, n.div_ceil(shape.short.tile()), threads, SlotFirst.shared(shape), &arguments)?;
-                let kernel = if is_large { SlotSortLarge } else { SlotSort };
+                let kernel = slot_sort(is_large);
                 launch(kernel, 1 << bits, block.threads as u32, kernel.shared(shape), &arguments)?;
             }
             Before::Buckets { lower, most, is_large } => {
@@ -362,23 +352,17 @@ impl SortArguments {
                 launch(First, tiles(0), threads, First.shared(shape), &arguments(p(&buckets)))?;
                 // After a single step, the second launch only moves the payload back in place.
                 let second = if lower > 0 { tiles(BINS) } else { at_once };
-                if lower > 0 || *in_place {
+                if plan.has_second_step(lower) {
                     launch(Second, second, threads, Second.shared(shape), &arguments(p(&buckets)))?;
                 }
                 // Large buckets take persistent blocks, one for each multiprocessor.
-                let all = BINS << lower;
-                let (kernel, blocks) =
-                    if is_large { (BucketSortLarge, passes.multiprocessors.min(all)) } else { (BucketSort, all) };
+                let (kernel, all) = (bucket_sort(is_large), BINS << lower);
+                let blocks = if is_large { passes.multiprocessors.min(all) } else { all };
                 launch(kernel, blocks, block.threads as u32, kernel.shared(shape), &arguments(p(&buckets)))?;
             }
         }
         // The passes sort the keys that buckets left, and return at once if there are none.
-        let all_passes = match passes.launched {
-            Launched::Short => Some(Passes),
-            Launched::Middle => Some(Middle),
-            Launched::Each => None,
-        };
-        if let Some(kernel) = all_passes {
+        if let &[kernel] = passes.launched.kernels() {
             let blocks = passes.tiles.max(call.parts as usize).min(at_once);
             return launch(kernel, blocks, threads, kernel.shared(shape), &[p(&call)]);
         }
@@ -444,7 +428,7 @@ mod tests {
         for program in programs {
             let width = 8 * program.sizes().0 as u32;
             for (multiprocessors, shared, architecture) in [(1, 48 << 10, 75), (188, 227 << 10, 90)] {
-                let machine = library::Machine { architecture, multiprocessors, shared };
+                let machine = crate::cuda::kernels::Machine { architecture, multiprocessors, shared };
                 for bits in [0..width, 0..width - 1, 3..4] {
                     let missing = Missing { keys: [true, true] };
                     let bytes = program.scratch_up_to(MOST_KEYS, &bits, missing, &machine);
@@ -458,28 +442,11 @@ mod tests {
         }
     }
 
-    /// The kernels of each unit are those that the template defines.
     #[test]
-    fn kernels_of_a_unit() {
-        let names = |key, is_alone| kernels_of(key, is_alone).iter().map(|kernel| kernel.name()).collect::<Vec<_>>();
-        let passes = ["sort_count", "sort_pass", "sort_passes", "sort_passes_middle", "sort_small"];
-        assert_eq!(names(1, false), passes);
-        assert_eq!(names(2, false), passes);
-        assert_eq!(names(1, true), [&["sort_fill"], &passes[..]].concat());
-        assert_eq!(names(2, true), [&["sort_fill"], &passes[..], &["bucket_count", "bucket_plan"]].concat());
-        for key in [4, 8] {
-            let (alone, pairs) = (names(key, true), names(key, false));
-            assert_eq!(alone.split_last(), Some((&"bucket_small", &pairs[..])));
-            assert!(pairs.starts_with(&passes) && !pairs.contains(&"sort_fill"));
-        }
-    }
-
-    #[test]
-    fn parts() {
+    fn each_kernel_is_a_part_of_its_unit() {
         for (key, payload) in [(1, None), (2, None), (2, Some((4, 4))), (4, None), (4, Some((4, 4)))] {
-            let source = SortUnit { key, kind: KeyKind::Unsigned, payload }.source();
-            let names: Vec<&str> = kernels_of(key, payload.is_none()).iter().map(|kernel| kernel.name()).collect();
-            library::parts_have_a_kernel_each(&source, &names);
+            let unit = SortUnit { key, kind: KeyKind::Unsigned, payload };
+            library::parts_have_a_kernel_each(&unit.source(), &unit.kernel_names());
         }
     }
 

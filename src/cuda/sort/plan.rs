@@ -6,8 +6,8 @@ use super::contract::{
     VALUES,
 };
 use super::tuning::{BUCKET_MAP_BYTES, CELLS_SHARED, SLOT_MAP_BYTES, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape};
-use super::unit::KeyKind;
-use crate::cuda::library::Machine;
+use super::unit::{Kernel, KeyKind};
+use crate::cuda::kernels::Machine;
 use std::mem::offset_of;
 use std::ops::Range;
 
@@ -27,7 +27,8 @@ impl SortProgram {
         let all_bits = bits == (0..8 * self.unit.key as u32);
         let by_bins = is_alone && all_bits && self.unit.key >= 4 && n <= shape.bucket.tile();
         let sign = if self.unit.kind == KeyKind::Signed { 1 << (8 * self.unit.key - 1) } else { 0 };
-        let plan = |way| HostPlan { n, sizes: self.sizes(), sign, bits: bits.clone(), in_place, shape, way };
+        let (sizes, of_unit) = (self.sizes(), self.unit.kernels());
+        let plan = |way| HostPlan { n, sizes, of_unit, sign, bits: bits.clone(), in_place, shape, way };
         if by_bins || n <= shape.small.tile() {
             return plan(Way::OneBlock { by_bins });
         }
@@ -114,18 +115,35 @@ impl SortProgram {
     /// An upper bound of the scratch memory of `n` keys or fewer, in place or not, without the
     /// arrays of `missing`.
     pub(crate) fn scratch_up_to(&self, n: usize, bits: &Range<u32>, missing: Missing, machine: &Machine) -> usize {
+        self.plans_up_to(n, bits, machine).iter().map(|plan| plan.scratch(missing)).max().unwrap_or(0)
+    }
+
+    /// The numbers of all kernels that sorts of `n` keys or fewer launch.
+    pub(crate) fn kernels_up_to(&self, n: usize, bits: &Range<u32>, machine: &Machine) -> Vec<usize> {
+        let mut all: Vec<usize> =
+            self.plans_up_to(n, bits, machine).iter().flat_map(|plan| plan.kernels_to_load()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// The plans of the lengths up to `n` at which a sort takes the most memory of its algorithm.
+    fn plans_up_to(&self, n: usize, bits: &Range<u32>, machine: &Machine) -> Vec<HostPlan> {
         // Fewer keys may need more memory: for buckets, fixed-capacity buckets, passes, or shorter
-        // tiles.
+        // tiles. They may also need other kernels.
         let shape = self.shape(machine.architecture);
         let blocks = [shape.bucket, shape.large];
         let [most, large_most] = blocks
             .map(|block| Self::most_lower(machine).map_or(0, |lower| most_in_buckets(block) << (DIGIT_BITS + lower)));
         let [slots, large_slots] = blocks.map(most_for_slots);
+        let one_block = [shape.small, shape.bucket].map(|block| block.tile());
         let of_buckets = [most, large_most, MOST_FOR_SLOTS.min(slots), large_slots];
-        let borders = [n, MOST_OF_A_WORD, SORT_SHORT, SORT_MIDDLE, FEWEST_TO_COUNT - 1].into_iter().chain(of_buckets);
+        let borders = [n, MOST_OF_A_WORD, SORT_SHORT, SORT_MIDDLE, FEWEST_TO_COUNT - 1]
+            .into_iter()
+            .chain(of_buckets)
+            .chain(one_block);
         let lengths = borders.map(|border| n.min(border)).filter(|&n| n > 0);
-        let plans = lengths.flat_map(|n| [false, true].map(|in_place| self.plan(n, bits.clone(), in_place, machine)));
-        plans.map(|plan| plan.scratch(missing)).max().unwrap_or(0)
+        lengths.flat_map(|n| [false, true].map(|in_place| self.plan(n, bits.clone(), in_place, machine))).collect()
     }
 }
 
@@ -218,6 +236,8 @@ pub(crate) struct HostPlan {
     pub(super) n: usize,
     /// Bytes of a key and of its payload.
     pub(super) sizes: (usize, usize),
+    /// The kernels of the unit.
+    pub(super) of_unit: &'static [Kernel],
     /// The sign bit of integers.
     pub(super) sign: u64,
     pub(super) bits: Range<u32>,
@@ -658,10 +678,13 @@ mod tests {
             for missing in [[false, false], [false, true], [true, true]].map(|keys| Missing { keys }) {
                 for n in lengths.clone() {
                     let enough = program.scratch_up_to(n, &bits, missing, &MACHINE);
+                    let kernels = program.kernels_up_to(n, &bits, &MACHINE);
                     for fewer in lengths.clone().filter(|&fewer| fewer <= n) {
                         for in_place in [false, true] {
-                            let needed = program.plan(fewer, bits.clone(), in_place, &MACHINE).scratch(missing);
-                            assert!(needed <= enough, "{fewer} of {n}, {missing:?}");
+                            let plan = program.plan(fewer, bits.clone(), in_place, &MACHINE);
+                            assert!(plan.scratch(missing) <= enough, "{fewer} of {n}, {missing:?}");
+                            let missed = plan.kernels_to_load().into_iter().find(|kernel| !kernels.contains(kernel));
+                            assert_eq!(missed, None, "{fewer} of {n}: {:?}", plan.kernels());
                         }
                     }
                 }

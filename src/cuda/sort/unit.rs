@@ -1,4 +1,4 @@
-//! The text of a unit of sort: keys and their payload.
+//! The text of a unit of sort, for keys and their payload, and the kernels in it.
 
 use super::tuning::{BUCKET_MAP_BYTES, SLOT_MAP_BYTES, SORT_ARCHITECTURES, SortBlock, sort_shape};
 use crate::cuda::unit::{UnitKey, by_architecture};
@@ -24,6 +24,61 @@ pub(crate) struct SortUnit {
     pub(crate) payload: Option<(usize, usize)>,
 }
 
+/// The kernels of `sort/kernels.cuh`.
+macro_rules! kernels {
+    ($($kernel:ident $name:literal;)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Kernel { $($kernel),* }
+
+        impl Kernel {
+            pub(crate) fn name(self) -> &'static str {
+                match self { $(Kernel::$kernel => $name),* }
+            }
+        }
+    };
+}
+kernels! {
+    Fill "sort_fill";
+    Count "sort_count";
+    Pass "sort_pass";
+    Passes "sort_passes";
+    Middle "sort_passes_middle";
+    Small "sort_small";
+    BucketCount "bucket_count";
+    BucketPlan "bucket_plan";
+    Sample "bucket_sample";
+    Map "bucket_map";
+    First "bucket_first";
+    Second "bucket_second";
+    BucketSort "bucket_sort";
+    BucketSortLarge "bucket_sort_large";
+    SlotFirst "slot_first";
+    SlotSort "slot_sort";
+    SlotSortLarge "slot_sort_large";
+    BucketSmall "bucket_small";
+}
+
+/// The kernels for keys of 4 bytes and more. Only keys-only sorts have the last one.
+const OF_WIDE: [Kernel; 17] = [
+    Kernel::Small,
+    Kernel::Count,
+    Kernel::Pass,
+    Kernel::Passes,
+    Kernel::Middle,
+    Kernel::BucketCount,
+    Kernel::BucketPlan,
+    Kernel::Sample,
+    Kernel::Map,
+    Kernel::First,
+    Kernel::Second,
+    Kernel::BucketSort,
+    Kernel::BucketSortLarge,
+    Kernel::SlotFirst,
+    Kernel::SlotSort,
+    Kernel::SlotSortLarge,
+    Kernel::BucketSmall,
+];
+
 impl SortUnit {
     /// The unit's key. Signed integers have the key and the text of unsigned ones.
     pub(crate) const fn key(&self) -> UnitKey {
@@ -36,6 +91,25 @@ impl SortUnit {
             None => key,
             Some((size, align)) => key.number(size).number(align),
         }
+    }
+
+    /// The kernels of the unit. Each is compiled by itself, and loaded by the first sort that
+    /// launches it. The first kernel is the one that shows whether images run on a machine, so it is
+    /// a short one.
+    pub(crate) fn kernels(&self) -> &'static [Kernel] {
+        use Kernel::{BucketCount, BucketPlan, Count, Fill, Middle, Pass, Passes, Small};
+        match (self.payload.is_none(), self.key) {
+            (true, 1) => &[Small, Count, Pass, Passes, Middle, Fill],
+            (true, 2) => &[Small, Count, Pass, Passes, Middle, Fill, BucketCount, BucketPlan],
+            (false, 1 | 2) => &[Small, Count, Pass, Passes, Middle],
+            (true, _) => &OF_WIDE,
+            (false, _) => OF_WIDE.split_last().expect("there are some").1,
+        }
+    }
+
+    /// The names of the kernels.
+    pub(crate) fn kernel_names(&self) -> Vec<&'static str> {
+        self.kernels().iter().map(|kernel| kernel.name()).collect()
     }
 
     /// The text of the unit.
