@@ -50,11 +50,13 @@ __device__ inline u32 fetch_add_if(int left, int i, u32 *counter, u32 more) {
     u32 before;
     asm volatile("{\n"
                  ".reg .pred is_there;\n"
+                 ".reg .u32 before;\n"
                  "setp.gt.s32 is_there, %1, %2;\n"
-                 "mov.u32 %0, 0;\n"
-                 "@is_there atom.shared.add.u32 %0, [%3], %4;\n"
+                 "mov.u32 before, 0;\n"
+                 "@is_there atom.shared.add.u32 before, [%3], %4;\n"
+                 "mov.u32 %0, before;\n"
                  "}"
-                 : "=&r"(before)
+                 : "=r"(before)
                  : "r"(left), "r"(i), "r"(u32(__cvta_generic_to_shared(counter))), "r"(more)
                  : "memory");
     return before;

@@ -60,12 +60,13 @@ __device__ inline u32 lanes_with_equal_bit(u32 x, u32 bit) {
     u32 lanes;
     asm volatile("{\n"
                  ".reg .pred is_set;\n"
-                 "and.b32 %0, %1, %2;\n"
-                 "setp.ne.u32 is_set, %0, 0;\n"
+                 ".reg .u32 own;\n"
+                 "and.b32 own, %1, %2;\n"
+                 "setp.ne.u32 is_set, own, 0;\n"
                  "vote.sync.ballot.b32 %0, is_set, 0xffffffff;\n"
                  "@!is_set not.b32 %0, %0;\n"
                  "}"
-                 : "=&r"(lanes)
+                 : "=r"(lanes)
                  : "r"(x), "r"(bit));
     return lanes;
 }
