@@ -126,17 +126,15 @@ __device__ inline u32 sum_of_earlier_warps(const u32 *totals) {
 
 // A barrier of the block's first THREADS threads. The other threads call `pass_barrier_of_first`
 // instead. racecheck does not follow a barrier of some threads, so with PARASCAN_CHECKED all
-// threads take part, by two instructions of one barrier.
+// threads take part, by two instructions for one barrier. synccheck would report that.
 #ifndef PARASCAN_CHECKED
 template <u32 THREADS> __device__ inline void barrier_of_first() {
     asm volatile("bar.sync 1, %0;" ::"n"(THREADS) : "memory");
 }
 __device__ inline void pass_barrier_of_first() {}
 #else
-template <u32 THREADS> __device__ inline void barrier_of_first() {
-    asm volatile("barrier.sync 0;" ::: "memory");
-}
-__device__ inline void pass_barrier_of_first() { asm volatile("barrier.sync 0;" ::: "memory"); }
+template <u32 THREADS> __device__ inline void barrier_of_first() { __syncthreads(); }
+__device__ inline void pass_barrier_of_first() { __syncthreads(); }
 #endif
 
 // The exclusive prefix sum of x over threads. Called by the first THREADS threads of a block; takes
