@@ -2,9 +2,9 @@
 //!
 //! For the architectures that `PARASCAN_CUDA_ARCHS` names, the build also compiles the units with
 //! NVRTC and embeds the images. It keeps the images in the user's cache of kernels, where the next
-//! build and processes find them. If the variable names none, the build compiles nothing: it
-//! embeds the prebuilt PTX of the published packages, and a process compiles the kernels that it
-//! calls.
+//! build and processes find them. If the variable is not set, the build compiles nothing: it embeds
+//! the prebuilt PTX of the published packages, and a process compiles the kernels that it calls. With
+//! `none` it embeds nothing.
 
 #[macro_use]
 #[path = "src/catalog.rs"]

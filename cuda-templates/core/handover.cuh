@@ -289,8 +289,9 @@ template <class Operator> struct Chained {
 };
 
 // ---- LookBackColumns: look-back by many counters at once ----------------------------------------
-// `LookBack` for tiles whose aggregate is COLUMNS values side by side, for example the digit counts
-// of a radix sort. One thread serves one column.
+// `LookBack` for tiles whose aggregate is COLUMNS values side by side, such as the counts of a
+// histogram. One thread serves one column. For primitives outside the library (examples/experts.cu):
+// the library's sort has its own, `LookBackDigits` (sort/sort.cuh).
 
 template <class Operator, u32 GROUP, u32 COLUMNS> struct LookBackColumns {
     typedef typename Operator::Carry Carry;

@@ -7,8 +7,9 @@
 // narrow cell has an equality bucket. So has the split key: the most frequent probed key in a wide
 // cell, which it splits in two.
 //
-// The first `cell_parts` blocks make the map in `slot_first` (`SlotMapMaker`); all others wait for
-// it. A block waits only for running blocks: parts are drawn as tickets.
+// The blocks of `slot_first` count the sample in `cell_parts` parts, drawn as tickets, and the block
+// that counts the last part makes the map (`SlotMapMaker`). A block draws parts until none is left
+// before it waits for the map. So it waits only for blocks that run, however few those are.
 #pragma once
 #include "sort/slot_steps.cuh"
 
@@ -24,7 +25,7 @@ template <class Bits> struct SlotMap {
     // Zero before the sort:
     u32 samples[2][CELLS]; // histogram by cell, inward and outward
     u32 split_keys; // sample keys equal to `split_key`, which the histograms leave out
-    u32 counted; // parts of the sample that are counted
+    u32 drawn, counted; // parts of the sample that blocks have drawn, and those they have counted
     u32 state; // READY when all below is written; or FAILED
     // Not zero before the sort:
     Bits above, below, middle; // `Cells`
@@ -426,19 +427,24 @@ __device__ __noinline__ void to_slots_by_map(typename Tile::Shared &s, u32 *tabl
     }
 }
 
-// Scatters a tile by cells. `drawn` is the block's ticket: the first `cell_parts` blocks make the
-// map, so a block waits only for blocks that run.
+// Scatters a tile by cells. `part` is the block's first ticket for the parts of the sample.
 template <class Order, class Tile>
 __device__ inline void to_slots_by_cells(typename Tile::Shared &s, u32 *table, const SortCall &call,
-                                         const SlotCall &slots, u32 tile, u32 drawn,
+                                         const SlotCall &slots, u32 tile, u32 part,
                                          typename Tile::Shape::Bits probe) {
-    typedef SlotMap<typename Tile::Shape::Bits> Map;
     typedef SlotMapMaker<Order, Tile> Maker;
-    if (drawn < slots.cell_parts)
-        Maker(*(typename Maker::Shared *)&s, table, call, slots).run(drawn, probe);
+    SlotMap<typename Tile::Shape::Bits> &map = *(SlotMap<typename Tile::Shape::Bits> *)slots.map;
+    while (part < slots.cell_parts) {
+        Maker(*(typename Maker::Shared *)&s, table, call, slots).run(part, probe);
+        __syncthreads(); // the maker's memory is free
+        if (threadIdx.x == 0) s.tile = add_relaxed(&map.drawn, 1);
+        __syncthreads();
+        part = s.tile;
+        __syncthreads();
+    }
     u32 state = 0;
     if (threadIdx.x == 0) {
-        while ((state = load_relaxed(&((Map *)slots.map)->state)) == 0) {}
+        while ((state = load_relaxed(&map.state)) == 0) {}
         __threadfence();
     }
     if (!__syncthreads_or(state == FAILED))

@@ -120,10 +120,9 @@ __device__ __noinline__ void to_slots_by_fallback(typename Tile::Shared &s, Vect
         return;
     }
     bool has_cells = slots.cell_parts > 0;
-    u32 drawn = tile, hit = digit.buckets_hit();
+    u32 part = 0, hit = digit.buckets_hit();
     // The ticket arrives while few values are tried.
-    if (!Tile::HAS_VALUES && has_cells && threadIdx.x == 0)
-        drawn = add_relaxed(&plan.slot_ticket, 1);
+    if (has_cells && threadIdx.x == 0) part = add_relaxed(&((SlotMap<Bits> *)slots.map)->drawn, 1);
     typedef BetweenValues<Order, Tile> Between;
     // If splitters can take over, inputs with nearly too many values do not try few values.
     bool few =
@@ -133,11 +132,11 @@ __device__ __noinline__ void to_slots_by_fallback(typename Tile::Shared &s, Vect
     if (slots.intervals > 0 && (!slots.only_few || few)) {
         to_slots_by_splitters<Order, Tile>(s, tables, call, slots, tile, probe);
     } else if (has_cells && !few) {
-        if (threadIdx.x == 0) s.tile = drawn;
+        if (threadIdx.x == 0) s.tile = part;
         __syncthreads();
-        drawn = s.tile;
+        part = s.tile;
         __syncthreads();
-        to_slots_by_cells<Order, Tile>(s, (u32 *)tables, call, slots, tile, drawn, probe);
+        to_slots_by_cells<Order, Tile>(s, (u32 *)tables, call, slots, tile, part, probe);
     } else if (threadIdx.x == 0) {
         plan.too_large = 1;
     }

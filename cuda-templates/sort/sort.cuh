@@ -326,7 +326,7 @@ struct PassTiles {
     }
 };
 
-// The `run`th of the passes that run, over all keys or those that buckets left. It uses the
+// Pass number `run` of those that are not skipped, over all keys or those that buckets left. It uses the
 // look-back words of `parity`, and clears the other words for the next launch or pass.
 template <class Order, class Tile, bool ALL_PASSES> struct SortPass {
     typedef typename Tile::Shape::Bits Bits;

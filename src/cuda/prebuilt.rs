@@ -42,7 +42,8 @@ pub(crate) fn find(
     let capability = name(first).strip_prefix("ptx").and_then(|rest| rest.split('-').next()?.parse().ok());
     let stale = |why: String| {
         format!(
-            "the prebuilt kernels are not of these templates ({why}): `{MAKER}` makes them anew, `{MAKER} none` removes them"
+            "the prebuilt kernels are not of these templates ({why}): `{MAKER}` makes them anew, `{MAKER} none` removes \
+             them, and a build without the feature `prebuilt` uses none"
         )
     };
     let Some(capability) = capability else { return Err(stale(format!("no unit is called {}", first.display()))) };

@@ -10,7 +10,7 @@ use parascan::cudarc::driver::sys::{
     CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, CUstream, cuDriverGetVersion,
 };
 use parascan::cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr};
-use parascan::{Above, Sum, Workspace, partition, scan};
+use parascan::{Above, Sum, Workspace, partition, scan, sort};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -111,6 +111,48 @@ fn while_another_kernel_holds_the_card() {
         assert!(finished, "{strategy:?} made no progress");
         let expected = oracle::<Sum, u64>(&x, Options { exclusive: false, init: None, reverse: false });
         assert_same(&stream.clone_dtoh(&on_device).unwrap(), &expected, &strategy);
+    }
+}
+
+/// Sorts whose blocks count a sample together and wait for its map. One multiprocessor runs fewer
+/// blocks than the sample has parts.
+#[test]
+fn a_sort_while_another_kernel_holds_the_card() {
+    if !is_alone(a_sort_while_another_kernel_holds_the_card) {
+        return;
+    }
+    let Some(context) = context() else { return };
+    let (mut holder, stream) = (Holder::new(&context), context.new_stream().unwrap());
+    let mut rng = Rng::new();
+    let mut keys = any::<u32>(&mut rng, 1 << 20);
+    let [few, many] = [0xa5a5_a5a5, 0x7000_0000];
+    for (i, key) in keys.iter_mut().enumerate() {
+        // One key in ten is the same, and by the second pattern the others are dense in the middle.
+        *key = if i % 10 == 3 { few } else { *key };
+    }
+    let dense: Vec<u32> = keys.iter().map(|&key| if key % 4 == 0 { key } else { many + key % 65521 }).collect();
+    for keys in [keys, dense] {
+        let positions: Vec<u32> = (0..keys.len() as u32).collect();
+        let mut order = positions.clone();
+        order.sort_by_key(|&i| keys[i as usize]);
+        let sorted: Vec<u32> = order.iter().map(|&i| keys[i as usize]).collect();
+        let mut workspace = Workspace::new(&stream);
+        sort::<u32>().prepare(keys.len(), &mut workspace).unwrap();
+        sort::<u32>().prepare_pairs::<u32>(keys.len(), &mut workspace).unwrap();
+        let (from, payload) = (stream.clone_htod(&keys).unwrap(), stream.clone_htod(&positions).unwrap());
+        let [mut alone, mut to, mut moved] = [(); 3].map(|()| stream.alloc_zeros::<u32>(keys.len()).unwrap());
+        stream.synchronize().unwrap();
+
+        holder.hold();
+        sort::<u32>().workspace(&mut workspace).run_into(&from, &mut alone).unwrap();
+        let pairs = sort::<u32>().workspace(&mut workspace);
+        pairs.run_pairs_into(&from, &payload, &mut to, &mut moved).unwrap();
+        let finished = ends(&stream);
+        holder.release();
+        assert!(finished, "the sorts made no progress");
+        assert_same(&stream.clone_dtoh(&alone).unwrap(), &sorted, &"keys");
+        assert_same(&stream.clone_dtoh(&to).unwrap(), &sorted, &"keys of pairs");
+        assert_same(&stream.clone_dtoh(&moved).unwrap(), &order, &"payload");
     }
 }
 

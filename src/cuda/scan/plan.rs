@@ -29,7 +29,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// The plan for the kernels of `architecture` (see [`Kernels::architecture`]).
+    /// The plan for the kernels of `architecture` (see [`Kernels::machine`]).
     ///
     /// # Errors
     /// [`Error::TooLong`] for more tiles than a grid has blocks, [`Error::ElementSize`] for

@@ -18,7 +18,7 @@ use contract::{
     BINS, BUCKET_COUNT_THREADS, BucketCall, COUNT_THREADS, FILL_ITEMS, FILL_THREADS, MAP_BLOCKS, SAMPLE_THREADS,
     SlotCall, SortCall,
 };
-use plan::{Before, Launched, MOST_LOWER, Way, bucket_counters, most_of_slots, most_once, sampled};
+use plan::{Algorithm, Before, Launched, MOST_LOWER, bucket_counters, most_of_slots, most_once, sampled};
 pub(crate) use plan::{HostPlan, Missing};
 use tuning::{SortShape, sort_shape};
 use unit::Kernel::{self, *};
@@ -130,11 +130,11 @@ pub(crate) struct SortArguments {
 impl HostPlan {
     /// The kernels that `SortArguments::launch` launches.
     pub(crate) fn kernels(&self) -> Vec<Kernel> {
-        let passes = match &self.way {
-            Way::OneBlock { by_bins } => return vec![if *by_bins { BucketSmall } else { Small }],
-            Way::Counted { .. } if self.sizes.0 == 1 => return vec![Count, Fill],
-            Way::Counted { .. } => return vec![BucketCount, BucketPlan, Fill],
-            Way::Passes(passes) => passes,
+        let passes = match &self.algorithm {
+            Algorithm::OneBlock { by_bins } => return vec![if *by_bins { BucketSmall } else { Small }],
+            Algorithm::Counted { .. } if self.sizes.0 == 1 => return vec![Count, Fill],
+            Algorithm::Counted { .. } => return vec![BucketCount, BucketPlan, Fill],
+            Algorithm::Passes(passes) => passes,
         };
         let mut kernels = match passes.before {
             Before::Nothing => vec![],
@@ -207,7 +207,7 @@ impl SortArguments {
         fn p<A>(argument: &A) -> *const c_void {
             std::ptr::from_ref(argument).cast()
         }
-        let HostPlan { n, bits, in_place, shape, way, .. } = plan;
+        let HostPlan { n, bits, in_place, shape, algorithm, .. } = plan;
         let at = plan.layout(self.missing());
         let place = |offset: usize| self.scratch + offset as u64;
         let array = |k: usize| self.keys[k].or(at.keys[k].map(place)).unwrap_or(0);
@@ -245,16 +245,16 @@ impl SortArguments {
                 }
             }
         };
-        match way {
-            Way::OneBlock { by_bins: true } => {
+        match algorithm {
+            Algorithm::OneBlock { by_bins: true } => {
                 let threads = shape.bucket.threads as u32;
                 return launch(BucketSmall, 1, threads, BucketSmall.shared(shape), &[p(&call)]);
             }
-            Way::OneBlock { by_bins: false } => {
+            Algorithm::OneBlock { by_bins: false } => {
                 return launch(Small, 1, shape.small.threads as u32, Small.shared(shape), &[p(&call)]);
             }
-            Way::Counted { .. } => call.passes = 1,
-            Way::Passes(passes) => {
+            Algorithm::Counted { .. } => call.passes = 1,
+            Algorithm::Passes(passes) => {
                 call.passes = passes.passes as u32;
                 call.by_buckets = u32::from(passes.before != Before::Nothing);
                 call.parts = (2 * passes.multiprocessors).min(n.div_ceil(COUNT_KEYS)) as u32;
@@ -290,9 +290,9 @@ impl SortArguments {
             launch(BucketCount, blocks, BUCKET_COUNT_THREADS, shared, &arguments(p(buckets)))?;
             launch(BucketPlan, BINS, BINS as u32, 0, &arguments(p(buckets)))
         };
-        let passes = match way {
-            Way::OneBlock { .. } => unreachable!("it was launched"),
-            Way::Counted { multiprocessors } => {
+        let passes = match algorithm {
+            Algorithm::OneBlock { .. } => unreachable!("it was launched"),
+            Algorithm::Counted { multiprocessors } => {
                 let (blocks, threads) = (n.div_ceil(FILL_KEYS), FILL_THREADS);
                 if plan.sizes.0 == 1 {
                     launch(Count, count_blocks(*multiprocessors), COUNT_THREADS, 0, &[p(&call)])?;
@@ -301,7 +301,7 @@ impl SortArguments {
                 count_buckets(&buckets, *multiprocessors)?;
                 return launch(Fill, blocks, threads, 0, &arguments(p(&buckets)));
             }
-            Way::Passes(passes) => passes,
+            Algorithm::Passes(passes) => passes,
         };
         let is_alone = plan.sizes.1 == 0;
         let (at_once, threads) = (2 * passes.multiprocessors, shape.pass.threads as u32);
@@ -325,7 +325,7 @@ impl SortArguments {
                     sampled: splits.sampled as u32,
                     most_between: splits.most_between as u32,
                     equal_room: splits.equal_room.max(cells.equal_room) as u32,
-                    only_few: u32::from(splits.are_few()),
+                    only_few: u32::from(splits.fits_only_few()),
                     most_once: most_once(*n, block.tile()) as u32,
                     cell_parts: cells.parts as u32,
                 };

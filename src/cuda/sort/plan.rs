@@ -28,13 +28,13 @@ impl SortProgram {
         let by_bins = is_alone && all_bits && self.unit.key >= 4 && n <= shape.bucket.tile();
         let sign = if self.unit.kind == KeyKind::Signed { 1 << (8 * self.unit.key - 1) } else { 0 };
         let (sizes, of_unit) = (self.sizes(), self.unit.kernels());
-        let plan = |way| HostPlan { n, sizes, of_unit, sign, bits: bits.clone(), in_place, shape, way };
+        let plan = |algorithm| HostPlan { n, sizes, of_unit, sign, bits: bits.clone(), in_place, shape, algorithm };
         if by_bins || n <= shape.small.tile() {
-            return plan(Way::OneBlock { by_bins });
+            return plan(Algorithm::OneBlock { by_bins });
         }
         let multiprocessors = machine.multiprocessors;
         if is_alone && all_bits && self.is_counted(n, machine) {
-            return plan(Way::Counted { multiprocessors });
+            return plan(Algorithm::Counted { multiprocessors });
         }
         let digits = bits.len().div_ceil(DIGIT_BITS as usize);
         // An even number of passes ends in the array where the first one began.
@@ -49,7 +49,7 @@ impl SortProgram {
         let tiles = n.div_ceil(tile.tile());
         // Steps for few values and for buckets move whole keys from the input to the output.
         let may_step = self.unit.key >= 4 && all_bits && !in_place;
-        plan(Way::Passes(PassPlan {
+        plan(Algorithm::Passes(PassPlan {
             passes,
             tiles,
             in_launch: if launched == Launched::Each { tiles.min(MOST_TILES) } else { tiles },
@@ -80,7 +80,7 @@ impl SortProgram {
             let bits = (n / KEYS_OF_A_SLOT).max(1).ilog2().clamp(LEAST_SLOT_BITS, DIGIT_BITS);
             let bits = if n > average << bits { bits + 1 } else { bits };
             let splits = Splits::of(n, bits, shape.bucket.tile());
-            let has_cells = splits.are_few() && bits == DIGIT_BITS;
+            let has_cells = splits.fits_only_few() && bits == DIGIT_BITS;
             let cells = if has_cells { SlotCells::of(n, shape.bucket.tile()) } else { SlotCells::NONE };
             return Before::Slots { bits, is_large: false, splits, cells };
         }
@@ -243,11 +243,11 @@ pub(crate) struct HostPlan {
     pub(super) bits: Range<u32>,
     pub(super) in_place: bool,
     pub(super) shape: SortShape,
-    pub(super) way: Way,
+    pub(super) algorithm: Algorithm,
 }
 
 #[derive(Clone, Debug)]
-pub(super) enum Way {
+pub(super) enum Algorithm {
     OneBlock {
         by_bins: bool,
     },
@@ -333,12 +333,12 @@ impl Splits {
             Splits { intervals, sampled, most_between, equal_room: 4 * n }
         };
         let of_few = of(PROBE_KEYS);
-        if intervals <= 64 && !of_few.are_few() { of_few } else { of(4 * PROBE_KEYS) }
+        if intervals <= 64 && !of_few.fits_only_few() { of_few } else { of(4 * PROBE_KEYS) }
     }
 
     /// Whether an interval's even share of the sample exceeds `most_between`. Then splitters fit
     /// only few values.
-    pub(super) fn are_few(&self) -> bool {
+    pub(super) fn fits_only_few(&self) -> bool {
         self.intervals > 0 && self.most_between < self.sampled / self.intervals
     }
 }
@@ -364,9 +364,9 @@ impl SlotCells {
         let more = (BINS * room) as f64 / n as f64 * 0.95 - 1.0;
         let of_slot = (4.5 / more).powi(2).max(64.0);
         let parts = (BINS as f64 * of_slot / CELL_SAMPLE as f64).ceil() as usize;
-        // A block that waits for the sampling blocks waits for running blocks: a block has at most
-        // 4096 keys, so there are as many blocks. A frequent key occurs 16 times or more in the
-        // sample. If all keys are frequent, their payload gets at most 2.8 times the room it needs.
+        // At most a part for each block, which has at most 4096 keys. A frequent key occurs 16 times
+        // or more in the sample. If all keys are frequent, their payload gets at most 2.8 times the
+        // room it needs.
         SlotCells { parts: parts.min(MOST_CELL_PARTS).min(n >> 12), equal_room: 3 * n }
     }
 }
@@ -428,11 +428,13 @@ impl HostPlan {
             at.bytes += bytes.next_multiple_of(256);
             begin
         };
-        let (launches, rows, before) = match &self.way {
-            Way::OneBlock { .. } => return at,
-            Way::Counted { .. } if key == 1 => (0, 0, Before::Nothing),
-            Way::Counted { .. } => (0, 0, Before::Buckets { lower: MOST_LOWER, most: MOST_LOWER, is_large: false }),
-            Way::Passes(passes) => {
+        let (launches, rows, before) = match &self.algorithm {
+            Algorithm::OneBlock { .. } => return at,
+            Algorithm::Counted { .. } if key == 1 => (0, 0, Before::Nothing),
+            Algorithm::Counted { .. } => {
+                (0, 0, Before::Buckets { lower: MOST_LOWER, most: MOST_LOWER, is_large: false })
+            }
+            Algorithm::Passes(passes) => {
                 // A stable step looks back as a pass does. The second step has one more tile for
                 // each first digit.
                 let of_steps = match passes.before {
@@ -469,7 +471,7 @@ impl HostPlan {
                 at.sample = take(sampled(self.n) * key);
             }
         }
-        let Way::Passes(passes) = &self.way else { return at };
+        let Algorithm::Passes(passes) = &self.algorithm else { return at };
         // A single pass goes from the input to the output.
         let is_needed = [true, passes.passes > 1];
         for k in [0, 1] {
@@ -506,14 +508,14 @@ mod tests {
         let pairs = SortProgram::new::<u32, u32>();
         let before = |program: &SortProgram, n: usize, bits: Range<u32>, shared: usize| match program
             .plan(n, bits, false, &Machine { shared, ..MACHINE })
-            .way
+            .algorithm
         {
-            Way::OneBlock { .. } | Way::Counted { .. } => None,
-            Way::Passes(passes) => Some(passes.before),
+            Algorithm::OneBlock { .. } | Algorithm::Counted { .. } => None,
+            Algorithm::Passes(passes) => Some(passes.before),
         };
         let slots = |n, bits| {
             let splits = Splits::of(n, bits, 5632);
-            let cells = if splits.are_few() { SlotCells::of(n, 5632) } else { SlotCells::NONE };
+            let cells = if splits.fits_only_few() { SlotCells::of(n, 5632) } else { SlotCells::NONE };
             Some(Before::Slots { bits, is_large: false, splits, cells })
         };
         let large_slots =
@@ -557,8 +559,8 @@ mod tests {
         // Less shared memory gives fewer buckets.
         assert_eq!(before(&keys, 1 << 26, 0..32, 99 << 10), buckets(6, 7));
         assert_eq!(before(&keys, 1 << 28, 0..32, 99 << 10), buckets(0, 0));
-        let one_block = |program: &SortProgram, n| match program.plan(n, 0..32, false, &MACHINE).way {
-            Way::OneBlock { by_bins } => Some(by_bins),
+        let one_block = |program: &SortProgram, n| match program.plan(n, 0..32, false, &MACHINE).algorithm {
+            Algorithm::OneBlock { by_bins } => Some(by_bins),
             _ => None,
         };
         assert_eq!([1, 5632, 5633].map(|n| one_block(&keys, n)), [Some(true), Some(true), None]);
@@ -573,8 +575,8 @@ mod tests {
         assert_eq!([65_536, 95_000].map(seen), [(64, 512); 2]);
         assert_eq!([96_000, 131_071].map(seen), [(64, 2048); 2]);
         assert_eq!([131_072, 200_000, 1 << 20].map(seen), [(128, 2048); 3]);
-        assert!((5000..=1 << 18).step_by(100).all(|n| !of(n).are_few()));
-        assert!([263_000, 300_000, 1 << 20].iter().all(|&n| of(n).are_few()));
+        assert!((5000..=1 << 18).step_by(100).all(|n| !of(n).fits_only_few()));
+        assert!([263_000, 300_000, 1 << 20].iter().all(|&n| of(n).fits_only_few()));
     }
 
     /// The blocks of the interval sample, and the limits of the probe.
@@ -621,13 +623,15 @@ mod tests {
             (3..11, false, 1),
             (5..5, true, 1),
         ] {
-            let Way::Passes(passes) = pairs.plan(1 << 20, bits.clone(), in_place, &MACHINE).way else { panic!() };
+            let Algorithm::Passes(passes) = pairs.plan(1 << 20, bits.clone(), in_place, &MACHINE).algorithm else {
+                panic!()
+            };
             assert_eq!(passes.passes, expected, "{bits:?} in place {in_place}");
         }
         let missing = Missing { keys: [true, true] };
         let n: usize = (1 << 31) + 1;
         let plan = pairs.plan(n, 0..32, false, &MACHINE);
-        let Way::Passes(passes) = &plan.way else { panic!() };
+        let Algorithm::Passes(passes) = &plan.algorithm else { panic!() };
         assert!(passes.launches() > 1 && passes.in_launch == MOST_TILES);
         let at = plan.layout(missing);
         assert!(at.words[1] - at.words[0] >= 4 * BINS * MOST_TILES && at.zero >= at.words[1] + 4 * BINS * MOST_TILES);
@@ -646,7 +650,7 @@ mod tests {
         assert!(at.zero >= at.coarse_counts + 4 * BINS && at.counts >= at.map + BUCKET_MAP_BYTES);
         let plan = pairs.plan(1 << 17, 0..32, false, &MACHINE);
         let (at, shape) = (plan.layout(missing), plan.shape);
-        let Way::Passes(PassPlan { before: Before::Slots { bits, .. }, .. }) = plan.way else { panic!() };
+        let Algorithm::Passes(PassPlan { before: Before::Slots { bits, .. }, .. }) = plan.algorithm else { panic!() };
         let room = (shape.bucket.tile() << bits) + shape.short.tile();
         let value_counts = room + 4 * (1 << 17);
         assert!(at.slots[1] >= at.slots[0] + 4 * room && at.keys[0].unwrap() >= at.slots[1] + 8 * value_counts);
