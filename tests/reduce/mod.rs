@@ -247,8 +247,7 @@ fn ties_go_to_the_first() {
 // ---- operators that are not in the catalog ------------------------------------------------------
 
 parascan::operator! {
-    /// The number whose digits in base 3 are the items, modulo 2^31 - 1. Each digit and its place
-    /// count.
+    /// The number whose digits in base 3 are the items, modulo 2^31 - 1.
     struct Digits
     on Digit {
         associativity: Exact,
