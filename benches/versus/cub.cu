@@ -127,7 +127,7 @@ struct Indexed
   float value;
   uint32_t index;
 };
-struct ArgMax
+struct ArgMaxOfIndexed
 {
   __host__ __device__ Indexed operator()(const Indexed& a, const Indexed& b) const
   {
@@ -136,7 +136,8 @@ struct ArgMax
 };
 SCAN(reduce_arg_max,
      DeviceReduce::Reduce(
-       temporary, *bytes, input, output, n, ArgMax{}, Indexed{-cuda::std::numeric_limits<float>::infinity(), ~0u}, stream))
+       temporary, *bytes, input, output, n, ArgMaxOfIndexed{}, Indexed{-cuda::std::numeric_limits<float>::infinity(), ~0u},
+       stream))
 
 /// 64-bit offsets from 32-bit sizes.
 cudaError_t offsets(void* temporary, size_t* bytes, const void* in, void* out, unsigned n, cudaStream_t stream)

@@ -1,4 +1,4 @@
-//! Scans and folds of tiles by vector instructions, for operators that are one or two of them on machine
+//! Scans of tiles by vector instructions, for operators that are one or two of them on machine
 //! integers.
 //!
 //! A vector of items is scanned by the log-step network of Kogge and Stone ("A Parallel Algorithm
@@ -61,34 +61,6 @@ where
     };
     #[cfg(not(all(target_arch = "x86_64", not(miri))))]
     unreachable!("{from} {len} {upcoming:?} {} {}", prefix.is_some(), size_of_val(&steps))
-}
-
-/// Folds the items of a range.
-///
-/// # Panics
-/// Unless [`has`] the operator.
-#[inline]
-pub(super) fn fold<Op, T, Src>(source: Src, items: Range<usize>) -> Op::Carry
-where
-    Op: Operator<T>,
-    T: Element,
-    Src: Source<Op::Carry>,
-{
-    assert!(has::<Op, T>());
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    // SAFETY: the machine has AVX2.
-    return unsafe {
-        // A constant, so that one of them is compiled.
-        match const { size_of::<Op::Carry>() } {
-            1 => avx2::fold::<Op, T, _, 16>(source, items),
-            2 => avx2::fold::<Op, T, _, 8>(source, items),
-            4 => avx2::fold::<Op, T, _, 4>(source, items),
-            8 => avx2::fold::<Op, T, _, 2>(source, items),
-            _ => unreachable!("operators in lanes are carried in machine integers"),
-        }
-    };
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
-    unreachable!("{items:?} {}", size_of_val(&source))
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -175,40 +147,6 @@ mod avx2 {
             ahead_sum = (steps.combine)(ahead_sum, steps.carry(i));
         }
         (sum, summed.then_some(ahead_sum))
-    }
-
-    /// [`super::fold`] with `L` lanes in a vector. Out of order: every such operator is commutative.
-    #[target_feature(enable = "avx2")]
-    pub(super) fn fold<Op, T, Src, const L: usize>(source: Src, items: Range<usize>) -> Op::Carry
-    where
-        Op: Operator<T>,
-        T: Element,
-        Src: Source<Op::Carry>,
-    {
-        const PARTS: usize = LINE / VECTOR;
-        let identity = Op::IDENTITY.expect("operators in lanes have an identity");
-        let per_line = PARTS * L;
-        let Range { start: mut i, end } = items;
-        // A sum for each part of a line, so that no instruction waits for the one before.
-        let mut sums = [vector([identity; L]); PARTS];
-        while i + per_line <= end {
-            source.prefetch(i + FETCHED * per_line, per_line);
-            for (part, sum) in sums.iter_mut().enumerate() {
-                let items: [Src::Item; L] = source.items(i + part * L);
-                *sum = combined::<Op, T>(*sum, vector(carries::<Op::Carry, Src, L>(source, &items)));
-            }
-            i += per_line;
-        }
-        let mut all = identity;
-        for sum in sums {
-            for lane in lanes::<Op::Carry, L>(sum) {
-                all = Op::combine(all, lane);
-            }
-        }
-        for i in i..end {
-            all = Op::combine(all, source.carry(&source.item(i)));
-        }
-        all
     }
 
     #[inline(always)]
