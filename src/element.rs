@@ -126,8 +126,8 @@ macro_rules! widened {
 }
 widened! { f16 widen_f16; bf16 bf16::to_f32; }
 
-/// `f16::to_f32` without a branch, so that a loop over items becomes vector instructions. After Giesen
-/// (2012, "Float->half and half->float conversions").
+/// `f16::to_f32` without a branch, so that a loop over items becomes vector instructions. After
+/// Giesen (2012, "Float->half and half->float conversions").
 #[inline(always)]
 fn widen_f16(x: f16) -> f32 {
     let bits = u32::from(x.to_bits());

@@ -98,8 +98,8 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     /// taken as integers, and other sizes panic.
     #[doc(hidden)]
     const LANES: Lanes = Lanes::No;
-    /// Whether `combine` is commutative, but for the bits of a NaN. A fold on the CPU then takes items
-    /// out of order. The carry has 1, 2, 4 or 8 bytes; other sizes panic.
+    /// Whether `combine` is commutative, but for the bits of a NaN. A fold on the CPU then takes
+    /// items out of order. The carry has 1, 2, 4 or 8 bytes; other sizes panic.
     #[doc(hidden)]
     const COMMUTES: bool = false;
     /// The type under which kernels see the element.

@@ -64,8 +64,9 @@ impl CubScan {
     /// Puts the scan or the reduction on the stream.
     ///
     /// # Safety
-    /// `from` is `n` elements of its type, and `to` `n`, of a reduction one; `temporary` is `bytes` bytes. All lie
-    /// in the memory of the stream's device and are valid until the stream is past the scan.
+    /// `from` is `n` elements of its type, and `to` `n`, of a reduction one; `temporary` is `bytes`
+    /// bytes. All lie in the memory of the stream's device and are valid until the stream is past
+    /// the scan.
     pub(crate) unsafe fn launch(
         self,
         (temporary, mut bytes): (CUdeviceptr, usize),

@@ -3,10 +3,11 @@
 #pragma once
 #include "reduce/reduce.cuh"
 
-// Blocks that the registers of a multiprocessor must have room for: 32 warps, so that a thread has 64
-// registers. Without this bound the compiler loads a lane's vectors all at once, into up to 104
-// registers. Wider carries need what they need.
-template <u32 WARPS> constexpr u32 resident() { return sizeof(Carry) <= 8 ? 32 / WARPS : 0; }
+// Blocks that the registers of a multiprocessor must have room for: the 24 warps that the number of
+// blocks in src/cuda/reduce/tuning.rs counts on, so that a thread has 80 registers. Without this
+// bound the compiler takes up to 104, because it loads all vectors of a lane at once. Wider carries
+// need what they need.
+template <u32 WARPS> constexpr u32 resident() { return sizeof(Carry) <= 8 ? 24 / WARPS : 0; }
 
 #define REDUCE_KERNEL(RANGE, WARPS, VECTORS)                                                                                     \
     DEFINE_KERNEL(reduce_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident<WARPS>())                  \

@@ -34,8 +34,9 @@ template <class Operator, class Shape> struct Reduction {
         bool is_last;       // whether the block is the last to finish
     };
 
-    // The kernel body. `init` has a meaning only with `has_init`, which is set if there are no items.
-    // `ticket` is zero before and after the launch; `aggregates` has room for one carry a block.
+    // The kernel body. `init` has a meaning only with `has_init`, which is set if there are no
+    // items. `ticket` is zero before and after the launch; `aggregates` has room for one carry a
+    // block.
     static __device__ void run(Shared &shared, Element *in, u64 n, Stretches stretches, Carry init, bool has_init, Element *out,
                                u32 *ticket, Carry *aggregates) {
         u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -89,8 +90,8 @@ template <class Operator, class Shape> struct Reduction {
     }
 
     // By one warp: the fold of the first `count` items of a stage, at least one, in every lane. The
-    // items are shared evenly among the lanes, since the slice's copies of the last item must not be
-    // folded.
+    // items are shared evenly among the lanes, since the slice's copies of the last item must not
+    // be folded.
     static __device__ Carry part_fold(Stage &stage, u32 count, u32 lane) {
         const Element *items = (const Element *)stage.vector;
         u32 each = (count + WARP - 1) / WARP, first = lane * each, end = min(first + each, count);

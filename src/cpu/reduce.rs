@@ -79,8 +79,8 @@ where
 /// How many cache lines ahead of its items a line is prefetched, as in `lanes.rs`.
 const FETCHED: usize = 64;
 
-/// [`fold_lanes`] with the instructions of the caller. The compiler makes vector instructions of the
-/// loops over lanes.
+/// [`fold_lanes`] with the instructions of the caller. The compiler makes vector instructions of
+/// the loops over lanes.
 #[inline(always)]
 fn fold_lanes_here<Op, T, const LANES: usize>(source: Elements<Op, T, false>, items: Range<usize>) -> Op::Carry
 where

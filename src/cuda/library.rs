@@ -193,8 +193,8 @@ mod tests {
                 nvrtc.compile("checked", unit.source, &included(&TEMPLATES, unit.source), Target::Ptx(90), &flags);
             let ptx = String::from_utf8(ptx.expect("it compiles")).expect("PTX is text");
             assert!(!ptx.contains("relaxed.cta.shared.u"), "{program}: a load or a store");
-            // The sorts of keys of 1 and 2 bytes count them, and a reduction's warps meet at barriers:
-            // they hand over no such words.
+            // The sorts of keys of 1 and 2 bytes count them, and a reduction's warps meet at
+            // barriers: they hand over no such words.
             let hands_none = ["KEY_BYTES 1", "KEY_BYTES 2", "reduce/kernels.cuh"];
             let hands_none = hands_none.iter().any(|piece| unit.source.contains(piece));
             assert_eq!(ptx.contains("atom.relaxed.cta.shared.cas"), !hands_none, "{program}");

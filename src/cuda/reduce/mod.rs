@@ -80,7 +80,7 @@ impl ReducePlan {
     ///
     /// # Errors
     /// [`Error::ElementSize`].
-    pub(crate) fn check<Op: Operator<T>, T: Element>() -> Result<(), Error> {
+    pub(crate) fn check<T: Element>() -> Result<(), Error> {
         match size_of::<T>() {
             1..=LARGEST_ELEMENT => Ok(()),
             size => Err(Error::ElementSize { primitive: NAME, size }),
@@ -120,11 +120,11 @@ impl<C: Element> ReduceArguments<C> {
     /// Launches the kernel. Does not wait.
     ///
     /// # Safety
-    /// - `kernels` are those of the operator and its element, and the plan is for `n` elements and the
-    ///   kernels' architecture.
-    /// - The input is `n` elements of device memory, the output one. The addresses of words and scratch
-    ///   memory are multiples of 16. All are disjoint and valid until the stream is past the call, and
-    ///   nothing else uses words and scratch memory meanwhile.
+    /// - `kernels` are those of the operator and its element, and the plan is for `n` elements and
+    ///   the kernels' architecture.
+    /// - The input is `n` elements of device memory, the output one. The addresses of words and
+    ///   scratch memory are multiples of 16. All are disjoint and valid until the stream is past
+    ///   the call, and nothing else uses words and scratch memory meanwhile.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(&self, plan: &ReducePlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
         fn p<A>(argument: &A) -> *const c_void {
@@ -198,7 +198,8 @@ mod tests {
         library::parts_have_a_kernel_each(&reduce_source(&unit_of::<crate::Sum, half::f16>()), &KERNELS);
     }
 
-    /// The bounds hold across the end of the first range too, where larger slices need fewer blocks.
+    /// The bounds hold across the end of the first range too, where larger slices need fewer
+    /// blocks.
     #[test]
     fn memory_for_more_is_enough_for_fewer() {
         use crate::Sum;

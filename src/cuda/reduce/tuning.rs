@@ -1,5 +1,5 @@
-//! The shapes of the kernels of reduce, and the blocks of a launch, by architecture, element size and
-//! length.
+//! The shapes of the kernels of reduce, and the blocks of a launch, by architecture, element size
+//! and length.
 
 use crate::cuda::scan::tuning::Shape;
 use crate::cuda::tuning::{LONG, MIB, line};
@@ -22,7 +22,8 @@ pub(crate) struct ReduceRange {
 const ALONE: usize = 2;
 
 impl ReduceRange {
-    /// The blocks for `slices` slices of a warp. Each block has at least one slice, if there is one.
+    /// The blocks for `slices` slices of a warp. Each block has at least one slice, if there is
+    /// one.
     pub(crate) fn blocks(&self, slices: usize) -> usize {
         let warps = self.shape.warps;
         if slices <= ALONE * warps { 1 } else { slices.div_ceil(warps).min(self.blocks) }
@@ -46,15 +47,16 @@ const fn range(bytes: usize, warps: usize, vectors: usize, blocks: usize) -> Red
 /// The ranges by architecture, newest first, then by element size.
 ///
 /// Each line is a range: the most bytes of input, warps of a block, vectors of a lane, the most
-/// blocks. The blocks of the last range are six for each of the 132 multiprocessors of an H200.
+/// blocks. The blocks are as many as the 132 multiprocessors of an H200 hold at once: five and six
+/// each, by the registers of the kernels (`resident` in `reduce/kernels.cuh`).
 #[rustfmt::skip]
 pub(crate) const REDUCE_TUNING: &[ReduceTuning] = &[
     ReduceTuning { architecture: 75, element: 1, ranges: [
-        range(8 * MIB, 8, 3, 792),
+        range(8 * MIB, 8, 3, 660),
         range(LONG, 4, 11, 792),
     ] },
     ReduceTuning { architecture: 75, element: 16, ranges: [
-        range(8 * MIB, 8, 3, 792),
+        range(8 * MIB, 8, 3, 660),
         range(LONG, 4, 13, 792),
     ] },
 ];
