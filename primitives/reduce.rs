@@ -64,8 +64,7 @@ pub fn reduce<Op: Operator<T>, T: Element>() -> Reduce<Op, T> {
 /// element type in a process loads kernels, as for a [`Scan`](crate::Scan).
 ///
 /// # Same bits
-/// Items are combined in order; no operator is assumed to be commutative, except those of the
-/// catalog that are. The grouping depends on n, the element type and, on the device, the
+/// Items are combined in order; no operator is assumed to be commutative. The grouping depends on n, the element type and, on the device, the
 /// architecture that the kernel was compiled for. It does not depend on timing, the number of
 /// threads or multiprocessors, or the alignment of the memory. So a rounded float sum has the same
 /// bits in every run. Host and device group differently.

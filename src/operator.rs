@@ -98,10 +98,6 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     /// taken as integers, and other sizes panic.
     #[doc(hidden)]
     const LANES: Lanes = Lanes::No;
-    /// Whether `combine` is commutative, but for the bits of a NaN. A fold on the CPU then takes
-    /// items out of order. The carry has 1, 2, 4 or 8 bytes; other sizes panic.
-    #[doc(hidden)]
-    const COMMUTES: bool = false;
     /// The type under which kernels see the element.
     #[doc(hidden)]
     const CUDA_ELEMENT: DeviceCode<Self, T> = DeviceCode::element::<T>();
@@ -267,16 +263,6 @@ macro_rules! lanes {
     };
 }
 
-/// Whether an operator of the catalog is commutative on its elements. `Last` takes any element.
-macro_rules! commutes {
-    (Last) => {
-        false
-    };
-    ($op:ident) => {
-        true
-    };
-}
-
 macro_rules! operators {
     (elements $elements:tt operators { $(
         $(#[$doc:meta])* $op:ident { $(
@@ -309,7 +295,6 @@ macro_rules! operators {
             }; )?
             const ASSOCIATIVITY: Associativity = Associativity::$associativity;
             const LANES: Lanes = lanes!($op $associativity $form $t);
-            const COMMUTES: bool = commutes!($op);
             // SAFETY: each text is one operation or one function of the templates on its arguments.
             // The form of a row carries integers that may overflow as unsigned ones.
             const CUDA: DeviceCode<Self, $t> = unsafe { DeviceCode::new($cuda) };
