@@ -23,10 +23,10 @@ use std::ops::Range;
 /// [`pipeline`](super::pipeline()). The tiles of a range are grouped as the first half of them,
 /// rounded up, and the second half. Inside a tile items are combined in order:
 ///
-/// - Carries of up to 8 bytes: of each 128 items neighbours are combined, then neighbours of these
-///   results, until 8 are left; these, the blocks of 128 and then the remaining items are combined
-///   from the left.
-/// - Wider carries: as in a pipeline.
+/// - Items and carries of up to 8 bytes: of each 128 items neighbours are combined, then neighbours
+///   of these results, until 8 are left; these, the blocks of 128 and then the remaining items are
+///   combined from the left.
+/// - Wider ones: as in a pipeline.
 ///
 /// Operators that are exactly associative and an instruction on integers are grouped and ordered in
 /// another way, as they are commutative too.
@@ -44,14 +44,18 @@ fn reduce_shaped<Op: Operator<T>, T: Element>(input: &[T], shape: Shape) -> Opti
     let fold = |tile: usize| {
         let from = tile * shape.tile;
         let len = shape.tile.min(n - from);
-        // Constants, so that one of them is compiled.
-        match const { (Op::LANES, size_of::<Op::Carry>()) } {
-            (Lanes::No, ..=8) => fold_pairs::<Op, T>(source, from..from + len),
-            (Lanes::No, _) => fold(source, Op::combine, Cut::new(from, len)).0,
-            (_, 1) => fold_lanes::<Op, T, 128>(source, from..from + len),
-            (_, 2) => fold_lanes::<Op, T, 64>(source, from..from + len),
-            (_, 4) => fold_lanes::<Op, T, 32>(source, from..from + len),
-            (_, 8) => fold_lanes::<Op, T, 16>(source, from..from + len),
+        // Constants, so that one of the loops is compiled.
+        if const { matches!(Op::LANES, Lanes::No) } {
+            if const { size_of::<T>() <= 8 && size_of::<Op::Carry>() <= 8 } {
+                return fold_pairs::<Op, T>(source, from..from + len);
+            }
+            return fold(source, Op::combine, Cut::new(from, len)).0;
+        }
+        match const { size_of::<Op::Carry>() } {
+            1 => fold_lanes::<Op, T, 128>(source, from..from + len),
+            2 => fold_lanes::<Op, T, 64>(source, from..from + len),
+            4 => fold_lanes::<Op, T, 32>(source, from..from + len),
+            8 => fold_lanes::<Op, T, 16>(source, from..from + len),
             _ => unreachable!("operators in lanes are carried in machine integers"),
         }
     };
@@ -95,8 +99,10 @@ vectorised! {
     fold_lanes as fold_lanes_here<LANES>
 }
 
-/// How many cache lines ahead of its items a line is prefetched, as in `lanes.rs`.
-const FETCHED: usize = 64;
+/// How many items of `T` ahead a line is prefetched: 64 cache lines, as in `lanes.rs`.
+const fn ahead<T>() -> usize {
+    64 * LINE / if size_of::<T>() == 0 { 1 } else { size_of::<T>() }
+}
 
 #[inline(always)]
 fn fold_pairs_here<Op: Operator<T>, T: Element>(source: Elements<Op, T, false>, items: Range<usize>) -> Op::Carry {
@@ -104,7 +110,7 @@ fn fold_pairs_here<Op: Operator<T>, T: Element>(source: Elements<Op, T, false>, 
     let (mut i, end) = (items.start, items.end);
     let mut upto = None;
     while i + BLOCK <= end {
-        source.prefetch(i + FETCHED * LINE / size_of::<T>(), BLOCK);
+        source.prefetch(i + ahead::<T>(), BLOCK);
         let items = source.items::<BLOCK>(i).map(Op::lift);
         let pairs: [_; 64] = by_pairs::<Op, T, 128, 64>(&items);
         let pairs: [_; 32] = by_pairs::<Op, T, 64, 32>(&pairs);
@@ -148,7 +154,7 @@ fn fold_lanes_here<Op: Operator<T>, T: Element, const LANES: usize>(
         let mut lanes = source.items::<LANES>(i).map(Op::lift);
         i += LANES;
         while i + LANES <= end {
-            source.prefetch(i + FETCHED * LINE / size_of::<T>(), LANES);
+            source.prefetch(i + ahead::<T>(), LANES);
             let items = source.items::<LANES>(i);
             for lane in 0..LANES {
                 lanes[lane] = Op::combine(lanes[lane], Op::lift(items[lane]));
@@ -305,6 +311,22 @@ mod tests {
         check::<Max, u64>(|z| z);
         check::<Max, f16>(|z| f16::from_bits(z as u16));
         check::<Sum, f16>(|z| f16::from_f32((z % 4) as f32));
+    }
+
+    // SAFETY: never compiled for a device.
+    unsafe impl Element for [u8; 0] {
+        const CUDA: &'static str = "";
+    }
+    // SAFETY: as above.
+    unsafe impl Element for [u8; 4096] {
+        const CUDA: &'static str = "";
+    }
+
+    #[test]
+    fn elements_of_any_size() {
+        assert_eq!(reduce::<Last, [u8; 0]>(&[[]; 300]), Some([]));
+        let items: Vec<[u8; 4096]> = (0..200).map(|i| [i; 4096]).collect();
+        assert_eq!(reduce::<Last, [u8; 4096]>(&items), Some([199; 4096]));
     }
 
     #[test]
