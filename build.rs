@@ -30,7 +30,7 @@ mod cuda {
             }
         )* };
     }
-    primitives! { scan with contract; compact with contract; offsets; segments with contract; sort with contract; }
+    primitives! { scan with contract; compact with contract; offsets; reduce; segments with contract; sort with contract; }
 }
 
 use cuda::cache::Cache;
@@ -39,6 +39,7 @@ use cuda::image::{key, packed};
 use cuda::nvrtc::{FLAGS, Failure, Nvrtc, Target};
 use cuda::offsets::unit::OffsetsUnit;
 use cuda::prebuilt;
+use cuda::reduce::unit::{reduce_key, reduce_source};
 use cuda::scan::unit::Unit;
 use cuda::segments::unit::{SEGMENTS_KEY, segments_source};
 use cuda::sort::unit::{KeyKind, SortUnit};
@@ -63,7 +64,7 @@ fn main() {
     for primitive in ["scan", "compact", "segments", "sort"] {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/contract.rs");
     }
-    for primitive in ["scan", "compact", "offsets", "segments", "sort"] {
+    for primitive in ["scan", "compact", "offsets", "reduce", "segments", "sort"] {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/tuning.rs");
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/unit.rs");
     }
@@ -227,6 +228,7 @@ fn units() -> Vec<CatalogUnit> {
                 pairs,
             };
             add(unit.source("scan/kernels.cuh"), unit.key(), format!("{}<{name}>", row.operator));
+            add(reduce_source(&unit), reduce_key(&unit), format!("reduce by {}<{name}>", row.operator));
         }
     }
     compactions(&mut add);

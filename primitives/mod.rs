@@ -9,6 +9,7 @@
 //! | primitive | builder | host engine | device engine |
 //! |---|---|---|---|
 //! | scan | `scan.rs`, `strategy.rs` | `cpu::scan` | `scan::ScanArguments::launch` |
+//! | reduce | `reduce.rs` | `cpu::reduce` | `reduce::ReduceArguments::launch` |
 //! | compaction | `compact.rs` | `cpu::compact::compact` | `compact::CompactArguments::launch` |
 //! | unique | `unique.rs` | as compaction | as compaction |
 //! | partition | `partition.rs`, `three_way.rs` | as compaction | also `launch_one_buffer` |
@@ -23,6 +24,7 @@
 //! |---|---|---|---|---|
 //! | scan | `scan/` | `scan` | `main.rs`, `custom.rs`, `shapes.rs` | `scan.md` |
 //! | a scan's strategies | `textbook/` | `scan` | `ladder.rs` | `scan-algorithms.md` |
+//! | reduce | `reduce/` | `reduce` | `reduce.rs` | `reduce.md` |
 //! | compaction, unique, partition | `compact/` | `compact` | `compact.rs` | `compact.md` |
 //! | offsets | `offsets/` | `offsets` | `segments.rs` | `offsets.md` |
 //! | pack, expand | `segments/` | `segments` | `segments.rs` | `segments.md` |
@@ -39,6 +41,7 @@ pub(crate) mod offsets;
 pub(crate) mod pack;
 pub(crate) mod partition;
 pub(crate) mod predicate;
+pub(crate) mod reduce;
 pub(crate) mod scan;
 pub(crate) mod sort;
 pub(crate) mod strategy;

@@ -5,9 +5,10 @@ use std::path::PathBuf;
 
 /// Why a call failed. Every fallible call of the library returns this type.
 ///
-/// - Arguments: [`Length`](Error::Length), [`Size`](Error::Size), [`Overflow`](Error::Overflow),
-///   [`Align`](Error::Align), [`Bits`](Error::Bits), [`TooLong`](Error::TooLong),
-///   [`Strategy`](Error::Strategy), [`Scratch`](Error::Scratch), [`NoKernel`](Error::NoKernel).
+/// - Arguments: [`Length`](Error::Length), [`Size`](Error::Size), [`Empty`](Error::Empty),
+///   [`Overflow`](Error::Overflow), [`Align`](Error::Align), [`Bits`](Error::Bits),
+///   [`TooLong`](Error::TooLong), [`Strategy`](Error::Strategy), [`Scratch`](Error::Scratch),
+///   [`NoKernel`](Error::NoKernel).
 /// - Types: [`ElementSize`](Error::ElementSize), [`ItemSize`](Error::ItemSize).
 /// - Devices and streams: [`WrongDevice`](Error::WrongDevice),
 ///   [`WrongContext`](Error::WrongContext), [`Capturing`](Error::Capturing),
@@ -46,6 +47,13 @@ pub enum Error {
         found: usize,
         /// The least length, in elements.
         needed: usize,
+    },
+    /// A reduction of no items has no result: there is no initial value, and the operator has no
+    /// identity.
+    #[error("{primitive}: the input is empty, and the operator has no identity: give a result by `.init(value)`")]
+    Empty {
+        /// The primitive that was called.
+        primitive: &'static str,
     },
     /// Memory cannot be allocated on the host, or has more bytes than an address counts. If device
     /// memory runs out, the call returns [`Error::Driver`] with `CUDA_ERROR_OUT_OF_MEMORY`.

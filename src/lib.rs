@@ -1,5 +1,5 @@
-//! Parallel primitives for CUDA GPUs and for the CPU: scan by any associative operator on any
-//! element type, compaction, partition, unique, offsets, pack, expand, and a stable radix sort.
+//! Parallel primitives for CUDA GPUs and for the CPU: scan and reduce by any associative operator on
+//! any element type, compaction, partition, unique, offsets, pack, expand, and a stable radix sort.
 //!
 //! ```
 //! use parascan::{Max, Sum, scan};
@@ -35,6 +35,7 @@
 //! | item | purpose |
 //! |---|---|
 //! | [`scan`] | all prefixes of a sequence: [`Scan`] |
+//! | [`reduce()`], [`Reduce`] | all items combined into one |
 //! | [`compact()`], [`Compact`] | the selected items |
 //! | [`partition()`], [`Partition`], [`ThreeWay`] | the selected items, then the rejected items |
 //! | [`unique()`], [`Unique`] | the first item of each run of equal items |
@@ -132,6 +133,7 @@ pub use primitives::partition::{Partition, partition};
 pub use primitives::predicate::{
     Above, AtLeast, AtMost, Below, Equal, Finite, NonZero, Not, NotEqual, Ordered, Predicate, Within,
 };
+pub use primitives::reduce::{Reduce, reduce};
 pub use primitives::scan::{Scan, scan};
 pub use primitives::sort::{Sort, SortKey, sort};
 pub use primitives::strategy::{Block, Strategy, Work};

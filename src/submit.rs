@@ -24,6 +24,10 @@ impl<'s> Submit<'s> {
         Submit { primitive, stream }
     }
 
+    pub(crate) fn stream(&self) -> &'s Arc<CudaStream> {
+        self.stream
+    }
+
     /// The ordinal of the device.
     pub(crate) fn device(&self) -> usize {
         self.stream.context().ordinal()

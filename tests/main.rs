@@ -18,6 +18,7 @@ mod networks;
 mod offsets;
 #[cfg(feature = "laws")]
 mod properties;
+mod reduce;
 mod scan;
 mod segments;
 mod sort;

@@ -7,7 +7,8 @@
 //! the number of rounds.
 
 use parascan::{
-    Above, Last, Max, NonZero, Operator, Sum, Within, compact, expand, offsets, pack, partition, scan, sort, unique,
+    Above, Last, Max, NonZero, Operator, Sum, Within, compact, expand, offsets, pack, partition, reduce, scan, sort,
+    unique,
 };
 
 /// SplitMix64 (Steele, Lea and Flood 2014).
@@ -73,6 +74,7 @@ fn scans<Op: Operator<i32, Carry = i32>>() {
         scan::<Op, i32>().exclusive_from(7).run_in_place(&mut exclusive).unwrap();
         let with_first = inclusive::<Op>(&[&[7][..], &x].concat());
         assert_eq!(exclusive, with_first[..n]);
+        assert_eq!(reduce::<Op, i32>().init(7).run(&x).unwrap(), with_first[n]);
     });
 }
 

@@ -1,5 +1,5 @@
-// CUB's scans, selections, batched copies and radix sorts, as C functions for versus. build.rs
-// compiles them with the feature `cub`.
+// CUB's scans, reductions, selections, batched copies and radix sorts, as C functions for versus.
+// build.rs compiles them with the feature `cub`.
 //
 // Each operator and element is given to CUB in the form for which CUB is fastest:
 // - sums by DeviceScan::ExclusiveSum and InclusiveSum, maximum and minimum by cuda::maximum and
@@ -19,10 +19,12 @@
 #include <cub/device/device_memcpy.cuh>
 #include <cub/device/device_partition.cuh>
 #include <cub/device/device_radix_sort.cuh>
+#include <cub/device/device_reduce.cuh>
 #include <cub/device/device_scan.cuh>
 #include <cub/device/device_select.cuh>
 #include <cub/version.cuh>
 #include <cuda/functional>
+#include <cuda/std/limits>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -113,6 +115,30 @@ struct Compose
 };
 SCAN(compose, DeviceScan::InclusiveScan(temporary, *bytes, input, output, Compose{}, n, stream))
 
+// ---- reductions, whose output is one element
+
+SCAN(reduce_sum, DeviceReduce::Sum(temporary, *bytes, input, output, n, stream))
+SCAN(reduce_sum_in_float, DeviceReduce::Reduce(temporary, *bytes, input, output, n, Plus<float>{}, 0.0f, stream))
+SCAN(reduce_max, DeviceReduce::Max(temporary, *bytes, input, output, n, stream))
+
+/// The greatest value and its least index, as in parascan's `operators`.
+struct Indexed
+{
+  float value;
+  uint32_t index;
+};
+struct ArgMaxOfIndexed
+{
+  __host__ __device__ Indexed operator()(const Indexed& a, const Indexed& b) const
+  {
+    return b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a;
+  }
+};
+SCAN(reduce_arg_max,
+     DeviceReduce::Reduce(
+       temporary, *bytes, input, output, n, ArgMaxOfIndexed{}, Indexed{-cuda::std::numeric_limits<float>::infinity(), ~0u},
+       stream))
+
 /// 64-bit offsets from 32-bit sizes.
 cudaError_t offsets(void* temporary, size_t* bytes, const void* in, void* out, unsigned n, cudaStream_t stream)
 {
@@ -168,9 +194,16 @@ static const Row ROWS[] = {
   {"inclusive_compose", "affine_f64", compose<Affine<double>>},
   {"inclusive_compose", "matrix_u32", compose<Matrix>},
   {"inclusive_compose", "states_u32", compose<States>},
+  {"reduce_sum", "f32", reduce_sum<float>},
+  {"reduce_sum", "f16", reduce_sum_in_float<__half>},
+  {"reduce_sum", "u8", reduce_sum<uint8_t>},
+  {"reduce_max", "u8", reduce_max<uint8_t>},
+  {"reduce_max", "f16", reduce_max<__half>},
+  {"reduce_max", "i32", reduce_max<int32_t>},
+  {"reduce_arg_max", "indexed_f32", reduce_arg_max<Indexed>},
 };
 
-/// Returns the scan of that name for elements of that type, or null.
+/// Returns the scan or the reduction of that name for elements of that type, or null.
 extern "C" Scan versus_cub_scan(const char* what, const char* type)
 {
   for (const Row& row : ROWS)

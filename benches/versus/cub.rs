@@ -1,10 +1,10 @@
-//! CUB's scans, selections, batched copies and radix sorts, if the build has them (`cub.cu`,
-//! feature `cub`).
+//! CUB's scans, reductions, selections, batched copies and radix sorts, if the build has them
+//! (`cub.cu`, feature `cub`).
 
 use parascan::cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::ffi::c_void;
 
-/// CUB's scan by an operator on an element.
+/// CUB's scan, or its reduction to one element, by an operator on an element.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CubScan(Function);
 
@@ -61,11 +61,12 @@ impl CubScan {
         check(unsafe { self.0(0, &mut bytes, 0, 0, n, stream) }).map(|()| bytes)
     }
 
-    /// Puts the scan on the stream.
+    /// Puts the scan or the reduction on the stream.
     ///
     /// # Safety
-    /// `from` and `to` are `n` elements of the scan's type; `temporary` is `bytes` bytes. All lie
-    /// in the memory of the stream's device and are valid until the stream is past the scan.
+    /// `from` is `n` elements of its type, and `to` `n`, of a reduction one; `temporary` is `bytes`
+    /// bytes. All lie in the memory of the stream's device and are valid until the stream is past
+    /// the scan.
     pub(crate) unsafe fn launch(
         self,
         (temporary, mut bytes): (CUdeviceptr, usize),

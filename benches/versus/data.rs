@@ -4,7 +4,7 @@
 use bytemuck::Pod;
 use half::{bf16, f16};
 use parascan::cudarc::driver::DeviceRepr;
-use parascan::operators::{Affine, Compose, Matrix, Transitions};
+use parascan::operators::{Affine, ArgMax, Compose, Indexed, Matrix, Transitions};
 use parascan::{BitAnd, BitOr, BitXor, Element, Last, Max, Min, Operator, Product, Sum};
 
 /// The distribution of an input's values.
@@ -53,7 +53,7 @@ pub(crate) enum Draw {
     OneVeryOften,
     /// Integers of random bits, but one in 1024 is either of two distant values.
     TwoOften,
-    /// Maps whose composition over any range is exact.
+    /// Maps whose composition over any range is exact, and values with their indices.
     Maps,
 }
 
@@ -78,6 +78,7 @@ known! {
     BitXor "bit_xor" Any;
     Last "last" Any;
     Compose "compose" Maps;
+    ArgMax "arg_max" Maps;
 }
 
 /// An item type that the bench draws.
@@ -193,8 +194,8 @@ macro_rules! floats { ($($t:ident $most:literal $from:expr;)*) => { $(
 )* } }
 floats! { f32 16_000_000 |x| x; f64 16_000_000 |x| x.into(); f16 2_000 f16::from_f32; bf16 250 bf16::from_f32; }
 
-// ---- maps ---------------------------------------------------------------------------------------
-// Maps ignore the distribution asked for.
+// ---- maps, and values with their indices --------------------------------------------------------
+// They ignore the distribution asked for.
 
 macro_rules! maps { ($($t:ty, $name:literal: |$i:ident| $draw:expr;)*) => { $(
     impl Drawn for $t {
@@ -226,4 +227,5 @@ maps! {
         m00: noise(i) as u32, m01: (noise(i) >> 32) as u32, m10: noise(!i) as u32, m11: (noise(!i) >> 32) as u32,
     };
     Transitions, "states_u32": |i| permutation(i);
+    Indexed<f32, u32>, "indexed_f32": |i| Indexed { value: f32::draw(Draw::Any, i, 0), index: i as u32 };
 }

@@ -16,6 +16,7 @@
 //! | `--traffic` | scan: the same once, for a profiler | `ladder.rs` |
 //! | `--custom` | scan: a user's operators, 2^10 elements to 8 GiB, first calls | `custom.rs` |
 //! | `--shapes` | scan: shapes of the kernel, strategies, the best for each length | `shapes.rs` |
+//! | `--reduce` | reduce: sums of `f32`, 2^10 to 2^28, others at 2^28 | `reduce.rs` |
 //! | `--select` | compaction, partition and unique of `u32`, 2^10 to 2^28 | `compact.rs` |
 //! | `--fractions` | compaction of `u32`, none to all of 2^28 items selected | `compact.rs` |
 //! | `--select-types` | compaction of other types, 2^26 | `compact.rs` |
@@ -59,6 +60,7 @@ mod data;
 mod gpu;
 mod ladder;
 mod plot;
+mod reduce;
 mod segments;
 mod shapes;
 mod sort;
@@ -75,6 +77,7 @@ use std::process::ExitCode;
 
 const USAGE: &str = "usage: versus [FLAG]...
        scan:       --sweep --catalog --strategies --views --host --ladder --traffic --custom --shapes
+       reduce:     --reduce
        compaction: --select --fractions --select-types
        segments:   --segments
        sort:       --sort --sort-sweep --sort-patterns --sort-longest
@@ -117,6 +120,7 @@ fn main() -> ExitCode {
             "--ladder" => ladder::ladder,
             "--traffic" => ladder::traffic,
             "--views" => views,
+            "--reduce" => reduce::reductions,
             "--select" => compact::lengths,
             "--fractions" => compact::fractions,
             "--select-types" => compact::types,

@@ -136,6 +136,11 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
     __device__ Carry fold(Stage &stage, u64 first, u32 lane) {
         source.load(stage, first, lane);
         __syncwarp();
+        return fold_loaded(stage, lane);
+    }
+
+    // The fold of a slice that lies in the stage.
+    __device__ Carry fold_loaded(Stage &stage, u32 lane) {
         LaneWalk walk;
 #pragma unroll
         for (u32 k = 0; k < Shape::VECTORS; k++) walk.fold(source, stage.of_lane(lane, k, reverse), reverse);
@@ -200,6 +205,10 @@ template <class Operator, class Source, class Sink, class Item, class Shape> str
     __device__ Carry fold(Stage &stage, u64 first, u32 lane) {
         source.load(stage, first, lane);
         __syncwarp();
+        return fold_loaded(stage, lane);
+    }
+
+    __device__ Carry fold_loaded(Stage &stage, u32 lane) {
         Maybe<Carry> upto;
         upto.some = false;
 #pragma unroll UNROLLED

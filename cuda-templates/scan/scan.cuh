@@ -199,6 +199,10 @@ struct LaneByStates
     __device__ Carry fold(Stage &stage, u64 first, u32 lane) {
         this->source.load(stage, first, lane);
         __syncwarp();
+        return fold_loaded(stage, lane);
+    }
+
+    __device__ Carry fold_loaded(Stage &stage, u32 lane) {
         // The direction is a template parameter: the branch is taken once a slice, not once a word.
         States all = this->reverse ? folded<true>(stage, lane) : folded<false>(stage, lane);
         Carry upto = warp_inclusive<Operator>({all.packed()}, lane);

@@ -5,8 +5,9 @@
 //! | [`pipeline()`] | a [`Source`] makes carries, a [`Sink`] is given their prefixes | scans, compaction, offsets |
 //! | [`hand_over`] | tiles publish an aggregate and receive a prefix | work on whole tiles, such as a stable counting pass |
 //!
-//! The pipeline stands on the hand-over; scan, compaction and offsets stand on one of the two. The
-//! radix sort and segments stand on neither: their threads share work by histograms and by search.
+//! The pipeline stands on the hand-over; scan, compaction and offsets stand on one of the two.
+//! Reduce, the radix sort and segments stand on neither: their threads share work by halves, by
+//! histograms and by search.
 
 pub(crate) mod compact;
 mod handover;
@@ -15,6 +16,7 @@ mod offsets;
 mod pipeline;
 #[cfg(test)]
 mod random;
+mod reduce;
 mod scan;
 pub(crate) mod segments;
 pub(crate) mod sort;
@@ -30,4 +32,5 @@ const fn threshold(size: usize) -> usize {
 pub use handover::hand_over;
 pub(crate) use offsets::{Offset, Size, offsets};
 pub use pipeline::{Sink, Source, pipeline};
+pub(crate) use reduce::reduce;
 pub(crate) use scan::scan;

@@ -333,7 +333,7 @@ where
 
 /// A tile's items and their cut into runs.
 #[derive(Clone, Copy)]
-struct Cut {
+pub(super) struct Cut {
     from: usize,
     len: usize,
     /// Items in each run but the last, which also has the remainder. 0: the tile is a single run.
@@ -341,7 +341,7 @@ struct Cut {
 }
 
 impl Cut {
-    fn new(from: usize, len: usize) -> Cut {
+    pub(super) fn new(from: usize, len: usize) -> Cut {
         Cut { from, len, run: if len < RUNS * SHORTEST_RUN { 0 } else { len / RUNS } }
     }
 }
@@ -438,7 +438,7 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
 }
 
 /// The sum of a tile, and those of its runs.
-fn fold<C: Copy, Src: Source<C>>(source: Src, combine: impl Fn(C, C) -> C, cut: Cut) -> (C, [C; RUNS]) {
+pub(super) fn fold<C: Copy, Src: Source<C>>(source: Src, combine: impl Fn(C, C) -> C, cut: Cut) -> (C, [C; RUNS]) {
     let carry = |i: usize| source.carry(&source.item(i));
     if cut.run == 0 {
         let mut sum = carry(cut.from);

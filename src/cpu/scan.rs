@@ -79,12 +79,12 @@ fn memory_index<const REVERSE: bool>(i: usize, n: usize) -> usize {
     if REVERSE { n - 1 - i } else { i }
 }
 
-/// The elements as a source. Made by [`scan_shaped`] only, with its caller's promise: `n` elements
-/// at `input`.
-struct Elements<Op, T, const REVERSE: bool> {
-    input: *const T,
-    n: usize,
-    operator: PhantomData<fn(Op)>,
+/// The elements as a source. Made by [`scan_shaped`] and [`reduce`](super::reduce()) only, with
+/// their callers' promise: `n` elements at `input`.
+pub(super) struct Elements<Op, T, const REVERSE: bool> {
+    pub(super) input: *const T,
+    pub(super) n: usize,
+    pub(super) operator: PhantomData<fn(Op)>,
 }
 
 /// A store of each result. Made by [`scan_shaped`] only, with its caller's promise: room for `n`

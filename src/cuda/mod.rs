@@ -30,6 +30,7 @@ mod nvrtc;
 pub(crate) mod offsets;
 #[cfg(test)]
 mod prebuilt; // build.rs uses it
+pub(crate) mod reduce;
 mod scan;
 pub(crate) mod segments;
 pub(crate) mod sort;

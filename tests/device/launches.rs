@@ -6,7 +6,7 @@ use parascan::cudarc::driver::CudaStream;
 use parascan::cudarc::driver::sys::{
     self, CUgraphInstantiate_flags, CUgraphNode, CUgraphNodeType, CUstreamCaptureMode,
 };
-use parascan::{Above, Below, Error, Sum, Workspace, compact, offsets, partition, scan, unique};
+use parascan::{Above, Below, Error, Sum, Workspace, compact, offsets, partition, reduce, scan, unique};
 use std::sync::Arc;
 
 #[track_caller]
@@ -49,6 +49,9 @@ fn one_launch() {
         let sum = scan::<Sum, u32>();
         sum.prepare(n, w).unwrap();
         assert_kernels(&stream, 1, "scan", || sum.workspace(w).run_into(&items, &mut output));
+        let sum = reduce::<Sum, u32>();
+        sum.prepare(n, w).unwrap();
+        assert_kernels(&stream, 1, "reduce", || sum.workspace(w).run_into(&items, &mut output));
         let above = compact::<u32>().keep(Above(7));
         above.prepare(n, w).unwrap();
         assert_kernels(&stream, 1, "compact", || above.workspace(w).run_into(&items, &mut output, &mut count));

@@ -60,6 +60,10 @@ macro_rules! sizes {
             fn on_the_device() {
                 $( device::<Words<$n>>(); )*
             }
+            #[test]
+            fn reduced() {
+                $( crate::reduce::check::<AddFirst, Words<$n>>(); )*
+            }
         }
     )* };
 }

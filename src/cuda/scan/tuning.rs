@@ -1,6 +1,6 @@
 //! The shapes of the kernels of scan and offsets, by architecture, element size and length.
 
-use crate::cuda::tuning::{BLOCK_BYTES, LONG, MIB, RANGES};
+use crate::cuda::tuning::{BLOCK_BYTES, LONG, MIB, RANGES, line};
 
 /// The shape of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,14 +115,9 @@ pub(crate) const fn textbook_run(size: usize) -> usize {
     }
 }
 
-/// The ranges for an element of `size` bytes: those of the newest architecture that is not newer
-/// than `architecture`, and there of the smallest element that is not smaller, else of the largest.
+/// The ranges for an element of `size` bytes, as [`line`] selects them.
 pub(crate) fn tuning(table: &[Tuning], architecture: u32, size: usize) -> &[Range; RANGES] {
-    let newest = table.iter().map(|line| line.architecture).filter(|&a| a <= architecture).max();
-    let newest = newest.or(table.iter().map(|line| line.architecture).min()).expect("the table has lines");
-    let mut lines = table.iter().filter(|line| line.architecture == newest);
-    let last = lines.clone().next_back().expect("it is in the table");
-    &lines.find(|line| size <= line.element).unwrap_or(last).ranges
+    &line(table, |line| (line.architecture, line.element), architecture, size).ranges
 }
 
 /// The ranges, with shapes that fit the element.

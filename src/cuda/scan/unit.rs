@@ -30,8 +30,13 @@ pub(crate) struct Unit<'a> {
 impl Unit<'_> {
     /// The key of the unit with the kernels of `scan/kernels.cuh`.
     pub(crate) const fn key(&self) -> UnitKey {
+        self.key_of("scan")
+    }
+
+    /// The key of the unit of another primitive on the operator.
+    pub(crate) const fn key_of(&self, primitive: &str) -> UnitKey {
         let &Unit { element, carry, lift, alone, combine, lower, pairs } = self;
-        let key = UnitKey::new("scan").of_type(element).of_type(carry);
+        let key = UnitKey::new(primitive).of_type(element).of_type(carry);
         key.text(lift).text(alone).text(combine).text(lower).text(pairs)
     }
 
@@ -55,19 +60,26 @@ impl Unit<'_> {
 
     /// The text with the further text `block` of the program.
     fn tuned(&self, block: &str, program: &str, table: &[Tuning]) -> String {
-        let Unit { element, carry, lift, alone, combine, lower, pairs } = self;
-        // An unnamed struct that is written twice would be two types.
-        let carry = Type { cuda: if carry.cuda == element.cuda { "Element" } else { carry.cuda }, ..*carry };
+        let Unit { element, carry, .. } = self;
         let shapes = by_architecture(architectures(table), |architecture| {
             let Shape { warps, vectors } = carry_shape(table, architecture, element.size, carry.size);
             let ranges = fitted(table, architecture, element.size);
             format!("{}typedef Shape<{warps}, {vectors}> CarryShape;\n", shapes(&ranges))
         });
+        let constants = format!("{shapes}[[maybe_unused]] constexpr u32 LOOK_BACK_GROUP = {LOOK_BACK_GROUP};\n");
+        self.around("scan/scan.cuh", &constants, block, program)
+    }
+
+    /// The text of the operator on the element as C++ types, with the constants of a primitive
+    /// before it and its further text `block` behind it, between two templates.
+    pub(crate) fn around(&self, algorithm: &str, constants: &str, block: &str, program: &str) -> String {
+        let Unit { element, carry, lift, alone, combine, lower, pairs } = self;
+        // An unnamed struct that is written twice would be two types.
+        let carry = Type { cuda: if carry.cuda == element.cuda { "Element" } else { carry.cuda }, ..*carry };
         format!(
-            "#include \"scan/scan.cuh\"\n\
+            "#include \"{algorithm}\"\n\
              {}\
-             {shapes}\
-             [[maybe_unused]] constexpr u32 LOOK_BACK_GROUP = {LOOK_BACK_GROUP};\n\
+             {constants}\
              {}{}\
              struct Operator {{\n    \
                  typedef ::Element Element;\n    \

@@ -1,0 +1,274 @@
+//! Reduce: all items combined into one, under any associative operator.
+
+use super::choice::long_enough;
+use crate::cuda::{
+    self,
+    reduce::{ReduceArguments, ReducePlan},
+};
+use crate::memory::{View, ViewMut, is_capturing};
+use crate::site::{Anywhere, Site, site_methods};
+use crate::submit::Submit;
+use crate::{Destination, Element, Error, Operator, Place, Source, Workspace, cpu};
+use cudarc::driver::sys::{self, CUdeviceptr};
+use cudarc::driver::{DevicePtr, DevicePtrMut};
+use std::marker::PhantomData;
+
+const NAME: &str = "reduce";
+const WAITS: &str = "run waits for its result; use run_into with a workspace";
+
+/// Combines all items `T` under the operator `Op`, in order.
+///
+/// Returns a builder; [`Reduce`] lists its options. The type of the data chooses the engine: host
+/// slices run on the CPU's cores, cudarc's buffers on their GPU.
+///
+/// # Example
+/// ```
+/// use parascan::operators::{ArgMax, Indexed, Moments, Variance};
+/// use parascan::{Sum, reduce};
+///
+/// assert_eq!(reduce::<Sum, u64>().run(&[10, 20, 30])?, 60);
+///
+/// // The greatest value and its index, of several the first.
+/// let scores = [0.5, 2.5, -1.0, 2.5];
+/// let indexed: Vec<_> = (0..).zip(scores).map(|(index, value)| Indexed::<f32, u32> { value, index }).collect();
+/// assert_eq!(reduce::<ArgMax, Indexed<f32, u32>>().run(&indexed)?, Indexed { value: 2.5, index: 1 });
+///
+/// // The mean and the variance.
+/// let moments = reduce::<Variance, Moments<f64>>().run(&[1.0, 2.0, 3.0].map(Moments::of))?;
+/// assert_eq!((moments.mean, moments.variance()), (2.0, 2.0 / 3.0));
+/// # Ok::<(), parascan::Error>(())
+/// ```
+pub fn reduce<Op: Operator<T>, T: Element>() -> Reduce<Op, T> {
+    Reduce { init: None, site: Anywhere, operator: PhantomData }
+}
+
+/// A reduction of items `T` by the operator `Op`: its options, and the calls that run it. Made by
+/// [`reduce`](reduce()).
+///
+/// | call | result |
+/// |---|---|
+/// | [`run`](Reduce::run) | returned |
+/// | [`run_into`](Reduce::run_into) | one item in the caller's memory |
+///
+/// The result of an empty input is [`init`](Reduce::init), else the operator's identity.
+///
+/// # Cost
+/// | engine | memory traffic | launches | applications of the operator |
+/// |---|---|---|---|
+/// | device | n items read, one written | 1, for any n | of 4-byte items 1.1 n, up to 8 MiB 1.4 n |
+/// | host | n items read | | n |
+///
+/// # Waiting
+/// On the device [`run_into`](Reduce::run_into) returns when the work is on the stream, and never
+/// waits for it. [`run`](Reduce::run) waits for the result. The first use of an operator and
+/// element type in a process loads kernels, as for a [`Scan`](crate::Scan).
+///
+/// # Same bits
+/// Items are combined in order; no operator is assumed to be commutative. The grouping depends on n, the element type and, on the device, the
+/// architecture that the kernel was compiled for. It does not depend on timing, the number of
+/// threads or multiprocessors, or the alignment of the memory. So a rounded float sum has the same
+/// bits in every run. Host and device group differently.
+///
+/// # Errors
+/// | error | cause |
+/// |---|---|
+/// | [`Error::Empty`] | an empty input, no `init`, and an operator without identity |
+/// | [`Error::Size`] | an output without room for one item |
+/// | [`Error::ElementSize`] | an element that no kernel takes |
+/// | as for a [`Scan`](crate::Scan) | device, context, capture, driver, compiler |
+///
+/// Nothing has been written when a call returns an error.
+///
+/// # Panics
+/// Only if the operator panics, on host data. The panic reaches the caller.
+#[derive(Debug)]
+#[must_use = "nothing is done until `run` or `run_into`"]
+pub struct Reduce<Op, T, S = Anywhere> {
+    init: Option<T>,
+    site: S,
+    operator: PhantomData<fn() -> Op>,
+}
+site_methods! { impl[Op: Operator<T>, T: Element] Reduce<Op, T; S> { init, operator } }
+
+// ---- options
+
+impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
+    /// Combines this value before the first item.
+    ///
+    /// ```
+    /// # use parascan::{Last, Sum, reduce};
+    /// assert_eq!(reduce::<Sum, i32>().init(10).run(&[1, 2, 3])?, 16);
+    /// assert_eq!(reduce::<Last, i32>().init(10).run(&[])?, 10);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn init(mut self, init: T) -> Self {
+        self.init = Some(init);
+        self
+    }
+
+    // ---- prepare
+
+    /// Loads the kernels and grows the workspace for calls with up to `n` items.
+    ///
+    /// After this [`run_into`](Reduce::run_into) allocates nothing, never synchronises, and can be
+    /// captured into a graph.
+    ///
+    /// # Errors
+    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
+    /// compiler.
+    pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+        let device = Submit::prepare(NAME, workspace)?;
+        ReducePlan::check::<T>()?;
+        let kernels = cuda::reduce::load::<Op, T>(device)?;
+        let plan = ReducePlan::up_to::<Op, T>(n, kernels.machine().architecture);
+        workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
+    }
+}
+
+// ---- running
+
+impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
+    /// Returns the result. On the device it waits for it.
+    ///
+    /// ```
+    /// # use parascan::{Error, Last, Max, Min, reduce};
+    /// assert_eq!(reduce::<Max, i32>().run(&vec![3, 1, 4])?, 4);
+    /// assert_eq!(reduce::<Min, i32>().run(&[])?, i32::MAX); // the identity
+    /// assert!(matches!(reduce::<Last, i32>().run(&[]), Err(Error::Empty { .. })));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn run<I>(mut self, input: &I) -> Result<T, Error>
+    where
+        I: Source<T> + ?Sized,
+        S: Site<I::Place>,
+    {
+        match input.view() {
+            View::Host(input) => self.on_host(input),
+            View::Device(input) => {
+                let stream = self.site.stream().unwrap_or(input.stream()).clone();
+                let submit = Submit::new(NAME, &stream);
+                let mut result = T::zeroed();
+                self.on_device(&submit, input, Output::Host(&mut result))?;
+                Ok(result)
+            }
+        }
+    }
+
+    /// Writes the result into the first item of the caller's memory.
+    ///
+    /// ```
+    /// # use parascan::{Sum, reduce};
+    /// let mut total = [0.0];
+    /// reduce::<Sum, f32>().run_into(&[1.0, 2.0, 4.0], &mut total)?;
+    /// assert_eq!(total, [7.0]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn run_into<I, O>(mut self, input: &I, output: &mut O) -> Result<(), Error>
+    where
+        I: Source<T> + ?Sized,
+        O: Destination<T, I::Place> + ?Sized,
+        S: Site<I::Place>,
+    {
+        let mut output = output.view_mut();
+        long_enough(NAME, "the output", output.len(), 1)?;
+        match (input.view(), &mut output) {
+            (View::Host(input), output) => {
+                output.host()[0] = self.on_host(input)?;
+                Ok(())
+            }
+            (View::Device(input), ViewMut::Device(output)) => {
+                let stream = self.site.stream().unwrap_or(input.stream()).clone();
+                let submit = Submit::new(NAME, &stream);
+                submit.uses("the output", output.stream())?;
+                self.on_device(&submit, input, Output::Device(*output))
+            }
+            (View::Device(_), ViewMut::Host(_)) => {
+                unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
+            }
+        }
+    }
+
+    // ---- on either engine
+
+    /// The value that is combined before the items, if there is one. An empty input has one: its
+    /// result.
+    fn first(&self, n: usize) -> Result<Option<Op::Carry>, Error> {
+        match self.init {
+            Some(init) => Ok(Some(Op::lift(init))),
+            None if n > 0 => Ok(None),
+            None => Op::IDENTITY.map(Some).ok_or(Error::Empty { primitive: NAME }),
+        }
+    }
+
+    fn on_host(&self, input: &[T]) -> Result<T, Error> {
+        let first = self.first(input.len())?;
+        let items = cpu::reduce::<Op, T>(input);
+        let all = match (first, items) {
+            (Some(first), Some(items)) => Op::combine(first, items),
+            (first, items) => first.or(items).expect("an empty input has a first value"),
+        };
+        Ok(Op::lower(all))
+    }
+
+    fn on_device<P: Place>(
+        &mut self,
+        submit: &Submit,
+        input: &dyn DevicePtr<T>,
+        output: Output<'_, T>,
+    ) -> Result<(), Error>
+    where
+        S: Site<P>,
+    {
+        let (n, stream, device) = (input.len(), submit.stream(), submit.device());
+        submit.uses("the input", input.stream())?;
+        let init = self.first(n)?.map(Op::to_cuda);
+        ReducePlan::check::<T>()?;
+        submit.begin()?;
+        if matches!(output, Output::Host(_)) && is_capturing(stream)? {
+            return Err(Error::Capturing { primitive: NAME, what: WAITS });
+        }
+        let loaded = cuda::reduce::loaded::<Op, T>(device);
+        let kernels = submit.kernels(loaded, || cuda::reduce::load::<Op, T>(device))?;
+        let plan = ReducePlan::new::<Op, T>(n, kernels.machine().architecture);
+        // The guards order the work against other streams; they live until it is launched.
+        let (from, _read) = input.device_ptr(stream);
+        let workspace = self.site.take_workspace();
+        // SAFETY (of each launch): the kernels are those of the types, and the plan is for n items.
+        // The input has n items on this device, by its type, and its guard keeps it. Words and
+        // scratch memory are the workspace's, as large as the plan asks for, the words zero. The
+        // output is one item of device memory: the caller's, by `long_enough`, or scratch memory
+        // beyond the aggregates. The stream's context was bound by `begin`.
+        let launch = |to: CUdeviceptr, words: CUdeviceptr, scratch: CUdeviceptr| unsafe {
+            ReduceArguments { input: from, output: to, n, init, words, scratch }.launch(
+                &plan,
+                kernels,
+                stream.cu_stream(),
+            )
+        };
+        match output {
+            Output::Device(output) => {
+                let (to, _written) = output.device_ptr_mut(stream);
+                submit.with_memory(workspace, plan.words, plan.aggregates, |words, scratch| launch(to, words, scratch))
+            }
+            Output::Host(result) => submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
+                let to = scratch + plan.aggregates as u64;
+                launch(to, words, scratch)?;
+                let (result, bytes) = (std::ptr::from_mut(result).cast(), size_of::<T>());
+                // SAFETY: both sides have room for one item. The result outlives the wait.
+                let copied = unsafe { sys::cuMemcpyDtoHAsync_v2(result, to, bytes, stream.cu_stream()) };
+                // SAFETY: the stream is live.
+                let waited = unsafe { sys::cuStreamSynchronize(stream.cu_stream()) };
+                cuda::check("cuMemcpyDtoHAsync", device, copied)?;
+                cuda::check("cuStreamSynchronize", device, waited)
+            }),
+        }
+    }
+}
+
+/// The memory of a result on the device.
+enum Output<'a, T> {
+    /// The caller's. Nothing waits for the result.
+    Device(&'a mut dyn DevicePtrMut<T>),
+    /// A value of this call, which waits for the result.
+    Host(&'a mut T),
+}

@@ -1,0 +1,227 @@
+//! Reduce on the device: the plan and the launch.
+
+use super::contract::BEFORE_STATUS;
+use super::kernels::Kernels;
+use super::library::{self, Program};
+use super::scan::unit_of;
+use crate::{Element, Error, Operator};
+use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use std::any::{TypeId, type_name};
+use std::ffi::c_void;
+
+pub(crate) mod tuning;
+pub(crate) mod unit;
+use tuning::{REDUCE_RANGES, reduce_ranges};
+use unit::{reduce_key, reduce_source};
+
+const KERNELS: [&str; REDUCE_RANGES] = ["reduce_0", "reduce_1"];
+const NAME: &str = "reduce";
+
+/// Bytes that hold any element, and the alignment of the result in scratch memory.
+const LARGEST_ELEMENT: usize = 32;
+
+/// The plan of a reduction of n elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReducePlan {
+    range: usize,
+    threads: u32,
+    blocks: u32,
+    /// Slices of each warp, and the number of warps, the first ones, that have one more.
+    each: u64,
+    more: u32,
+    /// Bytes of status words: zero before the launch, and zero again after it.
+    pub(crate) words: usize,
+    /// Bytes of scratch memory for the blocks' aggregates.
+    pub(crate) aggregates: usize,
+    /// Bytes of scratch memory for the aggregates, and behind them for the result.
+    pub(crate) scratch: usize,
+}
+
+impl ReducePlan {
+    /// The plan for the kernels of `architecture`.
+    pub(crate) fn new<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> ReducePlan {
+        let ranges = reduce_ranges(architecture, size_of::<T>());
+        let bytes = n.saturating_mul(size_of::<T>());
+        let range =
+            ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
+        let shape = ranges[range].shape;
+        let slices = n.div_ceil(shape.tile(size_of::<T>()) / shape.warps);
+        let blocks = ranges[range].blocks(slices);
+        let warps = blocks * shape.warps;
+        let (words, aggregates) = match blocks {
+            1 => (0, 0),
+            _ => (BEFORE_STATUS, (blocks * size_of::<Op::Carry>()).next_multiple_of(LARGEST_ELEMENT)),
+        };
+        ReducePlan {
+            range,
+            threads: shape.threads() as u32,
+            blocks: blocks as u32,
+            each: (slices / warps) as u64,
+            more: (slices % warps) as u32,
+            words,
+            aggregates,
+            scratch: aggregates + LARGEST_ELEMENT,
+        }
+    }
+
+    /// The plan with memory for up to `n` elements: a shorter input may take more blocks.
+    pub(crate) fn up_to<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> ReducePlan {
+        let mut plan = ReducePlan::new::<Op, T>(n, architecture);
+        for range in reduce_ranges(architecture, size_of::<T>()) {
+            let shorter = ReducePlan::new::<Op, T>(n.min(range.bytes / size_of::<T>()), architecture);
+            plan.words = plan.words.max(shorter.words);
+            plan.aggregates = plan.aggregates.max(shorter.aggregates);
+            plan.scratch = plan.scratch.max(shorter.scratch);
+        }
+        plan
+    }
+
+    /// Whether kernels take the element.
+    ///
+    /// # Errors
+    /// [`Error::ElementSize`].
+    pub(crate) fn check<T: Element>() -> Result<(), Error> {
+        match size_of::<T>() {
+            1..=LARGEST_ELEMENT => Ok(()),
+            size => Err(Error::ElementSize { primitive: NAME, size }),
+        }
+    }
+}
+
+/// The kernels, if they are loaded.
+pub(crate) fn loaded<Op: Operator<T>, T: Element>(device: usize) -> Option<&'static Kernels> {
+    library::loaded(TypeId::of::<(Op, T)>(), NAME, device)
+}
+
+/// The kernels for the device, whose context is current. Loads them unless they are loaded.
+pub(crate) fn load<Op: Operator<T>, T: Element>(device: usize) -> Result<&'static Kernels, Error> {
+    library::load(TypeId::of::<(Op, T)>(), NAME, device, &KERNELS, &|| Program {
+        name: format!("reduce::<{}, {}>", type_name::<Op>(), type_name::<T>()),
+        source: reduce_source(&unit_of::<Op, T>()),
+        built_in: const { library::built_in(reduce_key(&unit_of::<Op, T>())) },
+    })
+}
+
+/// The arguments of a launch; `init` is in the form of `Operator::to_cuda`. Without items there is
+/// an `init`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReduceArguments<C> {
+    pub(crate) input: CUdeviceptr,
+    pub(crate) output: CUdeviceptr,
+    pub(crate) n: usize,
+    pub(crate) init: Option<C>,
+    /// `ReducePlan::words` bytes, zero.
+    pub(crate) words: CUdeviceptr,
+    /// `ReducePlan::aggregates` bytes.
+    pub(crate) scratch: CUdeviceptr,
+}
+
+impl<C: Element> ReduceArguments<C> {
+    /// Launches the kernel. Does not wait.
+    ///
+    /// # Safety
+    /// - `kernels` are those of the operator and its element, and the plan is for `n` elements and
+    ///   the kernels' architecture.
+    /// - The input is `n` elements of device memory, the output one. The addresses of words and
+    ///   scratch memory are multiples of 16. All are disjoint and valid until the stream is past
+    ///   the call, and nothing else uses words and scratch memory meanwhile.
+    /// - The stream's context is current.
+    pub(crate) unsafe fn launch(&self, plan: &ReducePlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
+        fn p<A>(argument: &A) -> *const c_void {
+            std::ptr::from_ref(argument).cast()
+        }
+        let ReduceArguments { input, output, n, init, words, scratch } = *self;
+        let ReducePlan { range, threads, blocks, each, more, .. } = *plan;
+        let (n, has_init, init) = (n as u64, u32::from(init.is_some()), init.unwrap_or_else(C::zeroed));
+        let arguments =
+            [p(&input), p(&n), p(&each), p(&more), p(&init), p(&has_init), p(&output), p(&words), p(&scratch)];
+        // SAFETY: the arguments are those of the kernels in reduce/kernels.cuh; the caller vouches
+        // for the rest.
+        unsafe { kernels.launch(range, blocks, threads, stream, &arguments) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    /// The texts of the catalog, each with the first operator and element of it.
+    fn all() -> BTreeMap<String, (String, bool)> {
+        let mut all = BTreeMap::new();
+        macro_rules! collect {
+            (elements $elements:tt operators { $(
+                $(#[$doc:meta])* $op:ident { $(
+                    $($generic:ident)? [$($t:ident),*] $associativity:ident, $form:ident,
+                        $(identity $identity:expr,)? $(no $no:ident,)?
+                        rust |$a:ident, $b:ident| $rust:expr, cuda $cuda:literal;
+                )* }
+            )* }) => { $( $( $(
+                let unit = unit_of::<crate::$op, $t>();
+                let source = reduce_source(&unit);
+                let is_built_in = library::is_built_in(reduce_key(&unit), &source);
+                all.entry(source).or_insert((format!("{}<{}>", stringify!($op), stringify!($t)), is_built_in));
+            )* )* )* };
+        }
+        use half::{bf16, f16};
+        catalog!(collect);
+        all
+    }
+
+    /// build.rs and the library write the same texts; otherwise the library would find no image.
+    #[test]
+    fn the_catalog_is_built_in() {
+        let missing: Vec<String> = all().into_values().filter(|(_, is)| !is).map(|(name, _)| name).collect();
+        assert_eq!(missing, [""; 0]);
+    }
+
+    /// Another test compiles the catalog for newer architectures.
+    #[test]
+    fn every_kernel_compiles() {
+        use crate::operators::{Compose, Indexed, Matrix, Moments, Transitions, Variance};
+        let mut texts: Vec<_> = all().into_iter().map(|(source, (name, _))| (75, name, source)).collect();
+        macro_rules! user {
+            ($($op:ty, $t:ty;)*) => { $(
+                let source = reduce_source(&unit_of::<$op, $t>());
+                texts.extend([75, 90].map(|a| (a, stringify!($op on $t).to_owned(), source.clone())));
+            )* };
+        }
+        user! {
+            Compose, Matrix<u64>; Compose, Transitions; Variance, Moments<f32>; Variance, Moments<f64>;
+            crate::operators::ArgMax, Indexed<f32, u32>; crate::operators::ArgMin, Indexed<i64, u64>;
+        }
+        library::compile_all(texts);
+    }
+
+    #[test]
+    fn parts() {
+        library::parts_have_a_kernel_each(&reduce_source(&unit_of::<crate::Sum, half::f16>()), &KERNELS);
+    }
+
+    /// The bounds hold across the end of the first range too, where larger slices need fewer
+    /// blocks.
+    #[test]
+    fn memory_for_more_is_enough_for_fewer() {
+        use crate::Sum;
+        let lengths = [0, 1, 1 << 16, 1 << 21, (1 << 21) + 1, 1 << 23, 1 << 28];
+        for n in lengths {
+            let most = ReducePlan::up_to::<Sum, f32>(n, 90);
+            for fewer in lengths.into_iter().filter(|&fewer| fewer <= n) {
+                let plan = ReducePlan::new::<Sum, f32>(fewer, 90);
+                assert!(plan.words <= most.words && plan.scratch <= most.scratch, "{fewer} of {n}");
+            }
+        }
+    }
+
+    /// The warps' slices are all slices.
+    #[test]
+    fn slices_are_shared() {
+        use crate::Sum;
+        for n in [0, 1, 3071, 3072, 6144, 6145, 1 << 20, 1 << 21, (1 << 21) + 1, (1 << 28) + 1, 1 << 40] {
+            let plan = ReducePlan::new::<Sum, f32>(n, 90);
+            let warps = u64::from(plan.blocks) * u64::from(plan.threads) / 32;
+            let slice = reduce_ranges(90, 4)[plan.range].shape.vectors * 128;
+            assert_eq!(plan.each * warps + u64::from(plan.more), n.div_ceil(slice) as u64, "{n}");
+        }
+    }
+}

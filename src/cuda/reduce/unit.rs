@@ -1,0 +1,21 @@
+//! The text of a unit of reduce: an operator on an element.
+
+use super::tuning::{ReduceRange, reduce_architectures, reduce_ranges};
+use crate::cuda::scan::unit::Unit;
+use crate::cuda::unit::{UnitKey, by_architecture};
+
+/// The key of the unit of an operator on an element.
+pub(crate) const fn reduce_key(unit: &Unit) -> UnitKey {
+    unit.key_of("reduce")
+}
+
+/// The text of the unit of an operator on an element.
+pub(crate) fn reduce_source(unit: &Unit) -> String {
+    let shapes = by_architecture(reduce_architectures(), |architecture| {
+        let kernel =
+            |(k, range): (usize, &ReduceRange)| format!(" KERNEL({k}, {}, {})", range.shape.warps, range.shape.vectors);
+        let ranges = reduce_ranges(architecture, unit.element.size);
+        format!("#define RANGES(KERNEL){}\n", ranges.iter().enumerate().map(kernel).collect::<String>())
+    });
+    unit.around("reduce/reduce.cuh", &shapes, "", "reduce/kernels.cuh")
+}
