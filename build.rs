@@ -263,6 +263,7 @@ fn compactions(add_unit: &mut impl FnMut(String, UnitKey, String)) {
         add_unit(unit.source(), unit.key(), format!("{kind} {name}"));
     };
     let (first, nothing) = (Column::Staged, Column::None);
+    let outputs = [("", first), (", 32-bit source indices", INDICES_32), (", 64-bit source indices", INDICES_64)];
     for (bits, size) in [("unsigned char", 1), ("unsigned short", 2), ("unsigned int", 4), ("unsigned long long", 8)] {
         let item = Type { cuda: bits, size, align: size, fields: &[] };
         let range = format!("struct {{ {bits} low, span; }}");
@@ -275,16 +276,23 @@ fn compactions(add_unit: &mut impl FnMut(String, UnitKey, String)) {
         };
         let by_range = [("integers", INTEGER_RANGE), ("floats", FLOAT_RANGE)];
         for (what, keeps) in by_range.into_iter().take(if floats.is_empty() { 1 } else { 2 }) {
-            for parts in [1, 2] {
-                let name = format!("{what} of {size} bytes by a range");
-                add(name, Choice::Items(Test { item, parameters, keeps }, None), [first, nothing], parts);
+            let name = format!("{what} of {size} bytes by a range");
+            let choice = Choice::Items(Test { item, parameters, keeps }, None);
+            for (of, output) in outputs {
+                add(format!("{name}{of}"), choice, [output, nothing], 1);
             }
+            add(name, choice, [first, nothing], 2);
         }
-        add(format!("equal integers of {size} bytes"), Choice::Distinct { item, same: SAME }, [first, nothing], 1);
+        for (of, output) in outputs {
+            let choice = Choice::Distinct { item, same: SAME };
+            add(format!("equal integers of {size} bytes{of}"), choice, [output, nothing], 1);
+        }
         for cuda in floats {
             let (item, same) =
                 (Type { cuda, size, align: size, fields: &[] }, if size == 2 { SAME_HALVES } else { SAME });
-            add(format!("equal {cuda}"), Choice::Distinct { item, same }, [first, nothing], 1);
+            for (of, output) in outputs {
+                add(format!("equal {cuda}{of}"), Choice::Distinct { item, same }, [output, nothing], 1);
+            }
         }
     }
     for size in [1, 2, 4, 8, 16] {
@@ -292,7 +300,14 @@ fn compactions(add_unit: &mut impl FnMut(String, UnitKey, String)) {
         add(format!("items of {size} bytes by flags"), Choice::Flags, items, 1);
         add(format!("items of {size} bytes by bits"), Choice::Bits, items, 1);
     }
+    for (of, output) in &outputs[1..] {
+        add(format!("by flags{of}"), Choice::Flags, [*output, nothing], 1);
+        add(format!("by bits{of}"), Choice::Bits, [*output, nothing], 1);
+    }
 }
+
+const INDICES_32: Column = Column::Indices { size: 4 };
+const INDICES_64: Column = Column::Indices { size: 8 };
 
 /// The units of sort: keys-only for every key, and with a payload of 4 bytes for keys of 4 and 8
 /// bytes. Signed integers share the units of unsigned ones.

@@ -13,7 +13,7 @@
 //!   and their texts without the line ends, one after the other, `pack::<u8, u64>()`;
 //! - its words: how often each occurs, by runs of equal hashes after a sort,
 //!   `sort::<u64>().run_pairs_into()` and `unique::<u64>().indices()`; and the ten most frequent,
-//!   `sort::<u32>().descending().indices()`;
+//!   `sort::<u32>().descending().run_pairs_into()`;
 //! - its commas inside and outside of quotes, by the parity of the quotes up to each byte,
 //!   `scan::<BitXor, u8>()`;
 //! - the records and fields of a generated CSV, by the same scan;
@@ -165,8 +165,11 @@ fn words<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
     let order = engine.download(&order)?;
     let ends = begins.iter().skip(1).copied().chain([words.len() as u64]);
     let counts: Vec<u32> = begins.iter().zip(ends).map(|(&begin, end)| (end - begin) as u32).collect();
-    let most = engine.upload(&counts)?;
-    let most = engine.download(&sort::<u32>().descending().indices::<u64, _>(&most)?)?;
+    // The most frequent first: the runs' numbers, sorted by their counts.
+    let (keys, runs) = (engine.upload(&counts)?, engine.upload(&numbers[..counts.len()])?);
+    let (mut sorted, mut most) = (engine.upload(&counts)?, engine.upload(&numbers[..counts.len()])?);
+    sort::<u32>().descending().run_pairs_into(&keys, &runs, &mut sorted, &mut most)?;
+    let most = engine.download(&most)?;
 
     let mut expected: HashMap<&[u8], (u32, usize)> = HashMap::new();
     for (i, word) in words.iter().enumerate() {

@@ -317,11 +317,15 @@ mod tests {
             all.push(CompactProgram::new::<PredicateKind<$t, Above<$t>>, Staged, NoColumn, 2>());
             all.push(CompactProgram::new::<PredicateKind<$t, Finite>, Staged, NoColumn, 1>());
             all.push(CompactProgram::new::<DistinctKind<$t>, Staged, NoColumn, 1>());
+            all.push(CompactProgram::new::<PredicateKind<$t, Above<$t>>, SourceIndices<u32>, NoColumn, 1>());
+            all.push(CompactProgram::new::<DistinctKind<$t>, SourceIndices<u64>, NoColumn, 1>());
             all.push(CompactProgram::new::<FlagsKind, Payload<$t>, NoColumn, 1>());
             all.push(CompactProgram::new::<BitsKind, Payload<$t>, NoColumn, 1>());
         )* } }
         elements! { f32 i32 u64 f16 f64 bf16 i8 i16 i64 u8 u16 u32 usize isize }
         all.push(CompactProgram::new::<FlagsKind, Payload<u128>, NoColumn, 1>());
+        all.push(CompactProgram::new::<FlagsKind, SourceIndices<u32>, NoColumn, 1>());
+        all.push(CompactProgram::new::<BitsKind, SourceIndices<u64>, NoColumn, 1>());
         all
     }
 
@@ -352,8 +356,6 @@ mod tests {
             Payload<u128>,
             3,
         >()));
-        at_run_time.push(text(CompactProgram::new::<BitsKind, SourceIndices<u64>, NoColumn, 1>()));
-        at_run_time.push(text(CompactProgram::new::<PredicateKind<u8, Above<u8>>, SourceIndices<u64>, NoColumn, 1>()));
         at_run_time.push(text(CompactProgram::new::<PredicateKind<f64, Above<f64>>, Staged, SourceIndices<u32>, 1>()));
         at_run_time.push(text(CompactProgram::new::<DistinctKind<u8>, Staged, Payload<[u32; 3]>, 1>()));
         for architecture in [75, 90, 120] {

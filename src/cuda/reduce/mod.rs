@@ -175,6 +175,33 @@ mod tests {
         assert_eq!(missing, [""; 0]);
     }
 
+    crate::operator! {
+        /// The number whose digits in base 3 are the items, modulo 2^31 - 1.
+        struct Digits
+        on Digit {
+            associativity: Exact,
+            combine: |a, b| Digit {
+                value: ((a.value as u64 * b.power as u64 + b.value as u64) % 0x7fff_ffff_u64) as u32,
+                power: (a.power as u64 * b.power as u64 % 0x7fff_ffff_u64) as u32,
+            },
+        }
+    }
+    crate::element! {
+        /// A number, and the base to the power of its digits.
+        struct Digit {
+            value: u32,
+            power: u32,
+        }
+    }
+
+    /// The compiler ends for a chain of remainders, one for each item of a lane.
+    #[test]
+    fn remainders_compile() {
+        let unit = unit_of::<Digits, Digit>();
+        let texts = [reduce_source(&unit), unit.source("scan/kernels.cuh")];
+        library::compile_all(texts.map(|text| (90, "remainders".to_owned(), text)).into());
+    }
+
     /// Another test compiles the catalog for newer architectures.
     #[test]
     fn every_kernel_compiles() {
