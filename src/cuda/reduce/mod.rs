@@ -176,28 +176,18 @@ mod tests {
     }
 
     crate::operator! {
-        /// The number whose digits in base 3 are the items, modulo 2^31 - 1.
-        struct Digits
-        on Digit {
+        /// The product modulo a prime.
+        struct ModularProduct
+        on u32 {
             associativity: Exact,
-            combine: |a, b| Digit {
-                value: ((a.value as u64 * b.power as u64 + b.value as u64) % 0x7fff_ffff_u64) as u32,
-                power: (a.power as u64 * b.power as u64 % 0x7fff_ffff_u64) as u32,
-            },
-        }
-    }
-    crate::element! {
-        /// A number, and the base to the power of its digits.
-        struct Digit {
-            value: u32,
-            power: u32,
+            combine: |a, b| (a as u64 * b as u64 % 0x7fff_ffff_u64) as u32,
         }
     }
 
     /// The compiler ends for a chain of remainders, one for each item of a lane.
     #[test]
     fn remainders_compile() {
-        let unit = unit_of::<Digits, Digit>();
+        let unit = unit_of::<ModularProduct, u32>();
         let texts = [reduce_source(&unit), unit.source("scan/kernels.cuh")];
         library::compile_all(texts.map(|text| (90, "remainders".to_owned(), text)).into());
     }

@@ -155,7 +155,7 @@ impl HostPlan {
     }
 
     fn number(&self, kernel: Kernel) -> usize {
-        self.of_unit.iter().position(|&one| one == kernel).expect("the unit has it")
+        self.unit_kernels.iter().position(|&one| one == kernel).expect("the unit has it")
     }
 
     /// Whether `bucket_second` is launched: for the second scatter step, or to move the result of a

@@ -27,8 +27,9 @@ impl SortProgram {
         let all_bits = bits == (0..8 * self.unit.key as u32);
         let by_bins = is_alone && all_bits && self.unit.key >= 4 && n <= shape.bucket.tile();
         let sign = if self.unit.kind == KeyKind::Signed { 1 << (8 * self.unit.key - 1) } else { 0 };
-        let (sizes, of_unit) = (self.sizes(), self.unit.kernels());
-        let plan = |algorithm| HostPlan { n, sizes, of_unit, sign, bits: bits.clone(), in_place, shape, algorithm };
+        let (sizes, unit_kernels) = (self.sizes(), self.unit.kernels());
+        let plan =
+            |algorithm| HostPlan { n, sizes, unit_kernels, sign, bits: bits.clone(), in_place, shape, algorithm };
         if by_bins || n <= shape.small.tile() {
             return plan(Algorithm::OneBlock { by_bins });
         }
@@ -237,7 +238,7 @@ pub(crate) struct HostPlan {
     /// Bytes of a key and of its payload.
     pub(super) sizes: (usize, usize),
     /// The kernels of the unit.
-    pub(super) of_unit: &'static [Kernel],
+    pub(super) unit_kernels: &'static [Kernel],
     /// The sign bit of integers.
     pub(super) sign: u64,
     pub(super) bits: Range<u32>,
