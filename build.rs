@@ -30,6 +30,9 @@ mod cuda {
             }
         )* };
     }
+    pub(super) mod segmented {
+        pub(crate) mod contract; // its units are compiled at run time
+    }
     primitives! { scan with contract; compact with contract; offsets; reduce; segments with contract; sort with contract; }
 }
 
@@ -61,7 +64,7 @@ fn main() {
     for file in ["cache", "contract", "image", "nvrtc", "prebuilt", "tuning", "unit"] {
         println!("cargo::rerun-if-changed=src/cuda/{file}.rs");
     }
-    for primitive in ["scan", "compact", "segments", "sort"] {
+    for primitive in ["scan", "compact", "segmented", "segments", "sort"] {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/contract.rs");
     }
     for primitive in ["scan", "compact", "offsets", "reduce", "segments", "sort"] {
@@ -352,6 +355,7 @@ fn templates(out: &Path) -> Vec<(String, String)> {
     for (path, text) in [
         ("compact/contract.cuh", cuda::compact::contract::text()),
         ("scan/contract.cuh", cuda::scan::contract::text()),
+        ("segmented/contract.cuh", cuda::segmented::contract::text()),
         ("segments/contract.cuh", cuda::segments::contract::text()),
         ("sort/contract.cuh", cuda::sort::contract::text()),
     ] {

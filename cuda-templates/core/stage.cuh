@@ -149,7 +149,9 @@ template <class Item, bool IN_LINES = false> struct Run {
         wait_for_copies();
     }
 
-    // The same without the wait: the slice is complete after `wait_for_copies`.
+    // The same in two steps, between which the copies are in flight. A caller who knows that the
+    // items are a `Run`'s may also wait by `wait_for_copies`.
+    template <class Slot, u32 VECTORS> __device__ void end_load(Slice<Slot, VECTORS> &, u64, u32) const { wait_for_copies(); }
     template <class Slot, u32 VECTORS> __device__ void begin_load(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const {
         static_assert(sizeof(Slot) == sizeof(Item), "items are copied as they are");
         typedef Slice<Slot, VECTORS> Stage;
@@ -395,7 +397,15 @@ template <class Item> struct GroupRun {
     // By one warp. Slots past the end get copies of the last item: copies of its last granule would
     // make no item.
     template <u32 VECTORS> __device__ void load(Slice<Granule, VECTORS> &slice, u64 first, u32 lane) const {
-        granules().load(slice, first * GRANULES, lane);
+        begin_load(slice, first, lane);
+        end_load(slice, first, lane);
+    }
+    // As of `Run`.
+    template <u32 VECTORS> __device__ void begin_load(Slice<Granule, VECTORS> &slice, u64 first, u32 lane) const {
+        granules().begin_load(slice, first * GRANULES, lane);
+    }
+    template <u32 VECTORS> __device__ void end_load(Slice<Granule, VECTORS> &slice, u64 first, u32 lane) const {
+        wait_for_copies();
         constexpr u32 ITEMS = Slice<Granule, VECTORS>::ITEMS / GRANULES;
         u32 count = first >= n ? 0 : u32(min(n - first, u64(ITEMS)));
         if (count < ITEMS) {
@@ -409,12 +419,15 @@ template <class Item> struct GroupRun {
     }
 };
 
-// The array type for any item: `Run` if items tile a vector, else `GroupRun`.
+// The array type for any item, and the slots of its slices: `Run` if items tile a vector, else
+// `GroupRun`.
 template <class Item, bool TILES = sizeof(Vector) % sizeof(Item) == 0> struct RunOf {
     typedef Run<Item, true> Type;
+    typedef Item Slot;
 };
 template <class Item> struct RunOf<Item, false> {
     typedef GroupRun<Item> Type;
+    typedef typename GroupRun<Item>::Granule Slot;
 };
 
 // By one warp: stores the first `count` items at `from`, which begins a vector of shared memory, to

@@ -20,6 +20,12 @@ struct Stretches {
     __device__ u32 with_slices(u64 warp, u32 warps) const { return each > 0 ? warps : u32(min(u64(warps), more - warp)); }
 };
 
+// Blocks that the registers of a multiprocessor must have room for: the 24 warps that the number of
+// blocks in src/cuda/reduce/tuning.rs counts on, so that a thread has 80 registers. Without this
+// bound the compiler takes up to 104, because it loads all vectors of a lane at once. Wider carries
+// need what they need.
+template <class Carry, u32 WARPS> constexpr u32 resident() { return sizeof(Carry) <= 8 ? 24 / WARPS : 0; }
+
 // `Carry` and `Element` are those of the operator.
 template <class Operator, class Shape> struct Reduction {
     typedef typename Operator::Element Element;
@@ -47,7 +53,8 @@ template <class Operator, class Shape> struct Reduction {
         // ---- fold
         u64 warp_of_block = u64(blockIdx.x) * WARPS, warp_of_grid = warp_of_block + warp;
         u64 first = stretches.first_of(warp_of_grid) * SLICE, end = min(stretches.first_of(warp_of_grid + 1) * SLICE, n);
-        Carry stretch = fold(shared, {{in, n, false}}, first, end, lane);
+        ScanSource<Operator> source{{in, n, false}};
+        Carry stretch = fold(shared.stages.of(Walk(source, {}, false), warp), source, first, end, lane);
 
         // ---- block
         if (lane == WARP - 1) shared.carry[warp] = stretch;
@@ -71,13 +78,11 @@ template <class Operator, class Shape> struct Reduction {
         if (threadIdx.x == 0) *out = Operator::lower(has_init ? Operator::combine(init, all) : all);
     }
 
-  private:
     // By one warp: the fold of items `first` to `end`, in the last lane. Undefined without items.
     // `first` begins a slice, and so does `end` unless the input ends there. Another lane applies
     // the operator to prefixes of slices, whose result is not used.
-    static __device__ Carry fold(Shared &shared, ScanSource<Operator> source, u64 first, u64 end, u32 lane) {
+    static __device__ Carry fold(Stage &stage, ScanSource<Operator> source, u64 first, u64 end, u32 lane) {
         Walk walk(source, {}, false);
-        Stage &stage = shared.stages.of(walk, threadIdx.x / WARP);
         Carry upto = Carry();
         for (u64 at = first; at < end; at += SLICE) {
             source.load(stage, at, lane);
@@ -103,6 +108,7 @@ template <class Operator, class Shape> struct Reduction {
         return shuffle(warp_fold<Operator>(upto, lane, (count + each - 1) / each), 0);
     }
 
+  private:
     // By one warp: the fold of the carries of the first `warps` warps, at least one, in every lane.
     static __device__ Carry warps_fold(Shared &shared, u32 warps, u32 lane) {
         Carry upto = warp_inclusive<Operator, WARPS>(shared.carry[min(lane, warps - 1)], lane);

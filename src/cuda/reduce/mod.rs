@@ -18,17 +18,17 @@ const KERNELS: [&str; REDUCE_RANGES] = ["reduce_0", "reduce_1"];
 const NAME: &str = "reduce";
 
 /// Bytes that hold any element, and the alignment of the result in scratch memory.
-const LARGEST_ELEMENT: usize = 32;
+pub(crate) const LARGEST_ELEMENT: usize = 32;
 
 /// The plan of a reduction of n elements.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReducePlan {
-    range: usize,
-    threads: u32,
-    blocks: u32,
+    pub(crate) range: usize,
+    pub(crate) threads: u32,
+    pub(crate) blocks: u32,
     /// Slices of each warp, and the number of warps, the first ones, that have one more.
-    each: u64,
-    more: u32,
+    pub(crate) each: u64,
+    pub(crate) more: u32,
     /// Bytes of status words: zero before the launch, and zero again after it.
     pub(crate) words: usize,
     /// Bytes of scratch memory for the blocks' aggregates.

@@ -11,11 +11,15 @@ pub(crate) const fn reduce_key(unit: &Unit) -> UnitKey {
 
 /// The text of the unit of an operator on an element.
 pub(crate) fn reduce_source(unit: &Unit) -> String {
-    let shapes = by_architecture(reduce_architectures(), |architecture| {
+    unit.around("reduce/reduce.cuh", &reduce_shapes(unit.element.size), "", "reduce/kernels.cuh")
+}
+
+/// The shapes for an element of `size` bytes, by the target architecture.
+pub(crate) fn reduce_shapes(size: usize) -> String {
+    by_architecture(reduce_architectures(), |architecture| {
         let kernel =
             |(k, range): (usize, &ReduceRange)| format!(" KERNEL({k}, {}, {})", range.shape.warps, range.shape.vectors);
-        let ranges = reduce_ranges(architecture, unit.element.size);
+        let ranges = reduce_ranges(architecture, size);
         format!("#define RANGES(KERNEL){}\n", ranges.iter().enumerate().map(kernel).collect::<String>())
-    });
-    unit.around("reduce/reduce.cuh", &shapes, "", "reduce/kernels.cuh")
+    })
 }

@@ -1,0 +1,280 @@
+// Where segments begin: the head flags of items, from offsets, rows, flags, bits or keys.
+//
+// Every kind of segmentation becomes the same flags in shared memory, so the walks over a slice
+// know only these.
+#pragma once
+#include "core/types.cuh"
+#include "segmented/contract.cuh" // `Cut`, which the host shares: src/cuda/segmented/contract.rs
+
+typedef long long i64;
+
+// ---- offsets ------------------------------------------------------------------------------------
+// Offset j is where segment j begins and segment j - 1 ends, for j up to the number of segments.
+
+// Of rows.
+struct RowOffsets {
+    u64 columns;
+    __device__ u64 operator[](u64 j) const { return j * columns; }
+};
+
+// Whether the segmentation has offsets. Otherwise it has a head flag for each item.
+__device__ inline bool has_offsets(const Cut &cut) { return cut.kind <= OFFSETS_64; }
+
+// Calls `use` with the offsets as an array. The branch over their kinds is taken once here: between
+// loads it would make each of them wait for the one before.
+template <class Use> __device__ inline u64 with_offsets(const Cut &cut, const Use &use) {
+    if (cut.kind == ROWS) return use(RowOffsets{cut.columns});
+    return cut.kind == OFFSETS_32 ? use((const u32 *)cut.memory) : use((const u64 *)cut.memory);
+}
+
+// Behind all offsets.
+constexpr u64 NO_OFFSET = ~u64(0);
+
+// Offset j, or NO_OFFSET if there is none.
+__device__ inline u64 offset(const Cut &cut, u64 j) {
+    return j > cut.segments ? NO_OFFSET : with_offsets(cut, [=](auto offsets) { return u64(offsets[j]); });
+}
+
+// The number of rows' offsets before the first one that is `item` or more.
+__device__ inline u64 rows_before(const Cut &cut, u64 item) {
+    bool is_wide = (item | cut.columns) >> 32;
+    u64 rows = is_wide ? item / cut.columns : u32(item) / u32(cut.columns);
+    return min(rows + (rows * cut.columns < item), cut.segments + 1);
+}
+
+// Rows of 32 offsets whose loads are in flight together, and their offsets.
+constexpr u32 ROWS_AT_ONCE = 4, OFFSETS_AT_ONCE = ROWS_AT_ONCE * WARP;
+
+// By one warp: the number of offsets before the first one that is `item` or more. Whatever the
+// order of offsets, it is at most segments + 1.
+//
+// The first steps read 128 adjacent offsets where they interpolate the item: of segments of equal
+// lengths the first step finds it, of random lengths mostly the second. A step takes the density of
+// segments from all items, or from the offsets that it read if they are much closer or farther.
+// What is left is searched in 128 parts at a time.
+template <class Offsets> __device__ inline u64 offsets_before(const Offsets &offsets, u64 segments, u64 item, u64 n, u32 lane) {
+    constexpr u32 PARTS = OFFSETS_AT_ONCE, INTERPOLATED = 3; // steps
+    double density = double(segments) / double(n);
+    u64 low = 0, high = segments + 1, guess = u64(double(item) * density);
+    for (u32 turn = 0; low < high; turn++) {
+        u64 step = (high - low + PARTS - 1) / PARTS, first = low;
+        if (turn < INTERPOLATED && step > 1) {
+            step = 1;
+            first = max(low, min(guess, high) - min(u64(PARTS / 2), min(guess, high)));
+        }
+        u64 own[ROWS_AT_ONCE];
+#pragma unroll
+        for (u32 r = 0; r < ROWS_AT_ONCE; r++) {
+            u64 j = first + (r * WARP + lane) * step;
+            own[r] = NO_OFFSET;
+            if (j < high) own[r] = offsets[j];
+        }
+        u32 done = 0; // offsets read before the first one that is not before the item
+#pragma unroll
+        for (u32 r = 0; r < ROWS_AT_ONCE; r++) {
+            u32 before = __ballot_sync(ALL_LANES, own[r] < item);
+            if (done == r * WARP) done += __popc(before & ~(before + 1));
+        }
+        if (done < PARTS) high = min(high, first + done * step);
+        if (done > 0) low = first + (done - 1) * step + 1;
+        u64 begin = __shfl_sync(ALL_LANES, own[0], 0), end = __shfl_sync(ALL_LANES, own[ROWS_AT_ONCE - 1], WARP - 1);
+        float here = float(PARTS - 1) / float(end - begin), all = float(density); // 0 at the end of the offsets
+        bool is_other = here > 0 && (here > 1.5f * all || 1.5f * here < all);
+        guess = u64(max(double(first) + double(i64(item - begin)) * (is_other ? double(here) : density), 0.0));
+    }
+    return low;
+}
+__device__ inline u64 offsets_before(const Cut &cut, u64 item, u64 n, u32 lane) {
+    if (cut.kind == ROWS) return rows_before(cut, item);
+    return with_offsets(cut, [=](auto offsets) { return offsets_before(offsets, cut.segments, item, n, lane); });
+}
+
+// By a warp: goes over the offsets from number `j` on, 128 at a time, up to the first one that is
+// `end` or more. Of WARPS warps each takes every WARPS-th 128. All lanes call
+// `use(j, before, offset)`, each with an offset of its own and the one before it; behind the last
+// offset with NO_OFFSET. Returns the number of the first offset that is `end` or more among those
+// of the warp.
+//
+// Offsets that are equal over many rows belong to empty segments. A search goes on behind them, and
+// `skipped(j, end)` is called with their numbers. So the steps are limited by the items, however
+// many empty segments lie between two of them.
+template <u32 WARPS, class Use, class Skipped>
+__device__ inline u64 each_offset(const Cut &cut, u64 j, u64 end, u64 n, u32 lane, const Use &use, const Skipped &skipped) {
+    constexpr u32 ALL = OFFSETS_AT_ONCE * WARPS;
+    return with_offsets(cut, [&](auto offsets) {
+        while (true) {
+            u64 own[ROWS_AT_ONCE], last = 0; // the one before the row
+            if (j > 0 && j <= cut.segments + 1) last = offsets[j - 1];
+#pragma unroll
+            for (u32 r = 0; r < ROWS_AT_ONCE; r++) {
+                own[r] = NO_OFFSET;
+                if (j + r * WARP + lane <= cut.segments) own[r] = offsets[j + r * WARP + lane];
+            }
+            u64 first = __shfl_sync(ALL_LANES, own[0], 0);
+#pragma unroll
+            for (u32 r = 0; r < ROWS_AT_ONCE; r++) {
+                u64 before = __shfl_up_sync(ALL_LANES, own[r], 1);
+                use(j + lane, lane == 0 ? last : before, own[r]);
+                u32 passed = __ballot_sync(ALL_LANES, own[r] < end);
+                if (passed != ALL_LANES) return j + __popc(passed & ~(passed + 1));
+                last = __shfl_sync(ALL_LANES, own[r], WARP - 1);
+                j += WARP;
+            }
+            u64 next = j;
+            if (first == last) next = max(j, offsets_before(offsets, cut.segments, last + 1, n, lane));
+            if (WARPS > 1) next = j + (ALL - OFFSETS_AT_ONCE) + (next - j) / ALL * ALL;
+            else skipped(j, next);
+            j = next;
+        }
+    });
+}
+
+// ---- head flags ---------------------------------------------------------------------------------
+
+// The integer type of flags of a group.
+template <bool IS_WIDE> struct FlagsOf {
+    typedef u8 Type;
+};
+template <> struct FlagsOf<true> {
+    typedef u16 Type;
+};
+
+// The flags of ITEMS consecutive items from `begin` on: whether each item begins a segment. Items
+// lie in groups of GROUP, and bit j of a group's flags is that of its item j. Items from n on have
+// no flag, but for item n: it begins a segment that has no items. WARPS warps fill the flags: one
+// alone, or all of a block.
+template <u32 ITEMS, u32 GROUP, u32 WARPS> struct Heads {
+    typedef typename FlagsOf<(GROUP > 8)>::Type Flags;
+    static constexpr u32 GROUPS = ITEMS / GROUP, OWN = GROUPS / WARPS, OWN_ITEMS = OWN * GROUP; // of a warp
+    static constexpr u32 WORDS = GROUPS * sizeof(Flags) / sizeof(u32);
+    static_assert(OWN % WARP == 0, "every lane has equally many groups");
+
+    alignas(u32) Flags flags[GROUPS];
+
+    // In a reverse scan `begin` may lie before the first item. `next` is the number of the first
+    // offset that is `begin` or more, if there are offsets. `warp` is the number of the caller's
+    // warp among those that fill. When a call returns, the warp may read the flags of its own
+    // groups.
+    __device__ void fill(const Cut &cut, i64 begin, u64 next, u64 n, u32 warp, u32 lane) {
+        if (has_offsets(cut)) return fill_from_offsets(cut, begin, next, n, warp, lane);
+        if (cut.kind == FLAGS) {
+            from_array<u8>(cut, begin, n, warp, lane, [](u8 flag, u8) { return flag != 0; });
+        } else if (cut.kind == BITS) {
+            from_bits((const u32 *)cut.memory, begin, n, warp, lane);
+        } else {
+            auto differs = [](auto key, auto before) { return key != before; };
+            if (cut.size == 1) from_array<u8>(cut, begin, n, warp, lane, differs);
+            else if (cut.size == 2) from_array<u16>(cut, begin, n, warp, lane, differs);
+            else if (cut.size == 4) from_array<u32>(cut, begin, n, warp, lane, differs);
+            else if (cut.size == 8) from_array<u64>(cut, begin, n, warp, lane, differs);
+            else from_long_keys(cut, begin, n, warp, lane);
+        }
+        __syncwarp();
+        set_ends(begin, n, warp, lane);
+        __syncwarp();
+    }
+
+    // The same for a segmentation with offsets.
+    __device__ void fill_from_offsets(const Cut &cut, i64 begin, u64 next, u64 n, u32 warp, u32 lane) {
+        for (u32 w = warp * WARP + lane; w < WORDS; w += WARPS * WARP) ((u32 *)flags)[w] = 0;
+        barrier();
+        set_ends(begin, n, warp, lane);
+        i64 end = begin + i64(ITEMS);
+        if (end > 0)
+            each_offset<WARPS>(
+                cut, next + warp * OFFSETS_AT_ONCE, u64(end), n, lane, [&](u64, u64, u64 own) { set(own - u64(begin)); }, [](u64, u64) {});
+        barrier();
+    }
+
+  private:
+    static __device__ void barrier() {
+        if (WARPS == 1) __syncwarp();
+        else __syncthreads();
+    }
+
+    // Sets the flags of the first item and of item n, by the warp whose they are.
+    __device__ void set_ends(i64 begin, u64 n, u32 warp, u32 lane) {
+        u64 at = (lane == 0 ? 0 : n) - u64(begin);
+        if (lane < 2 && at / OWN_ITEMS == warp) set(at);
+    }
+
+    // Sets the flag of the i-th item, if it is one of these.
+    __device__ void set(u64 i) {
+        constexpr u32 BITS_OF_FLAGS = 8 * sizeof(Flags), IN_WORD = sizeof(u32) / sizeof(Flags);
+        u32 group = u32(i) / GROUP;
+        if (i < ITEMS) atomicOr((u32 *)flags + group / IN_WORD, 1u << (group % IN_WORD * BITS_OF_FLAGS + u32(i) % GROUP));
+    }
+
+    // From an array of flags or keys: `is_head(value, value before)`.
+    template <class T, class IsHead> __device__ void from_array(const Cut &cut, i64 begin, u64 n, u32 warp, u32 lane, const IsHead &is_head) {
+        const T *values = (const T *)cut.memory;
+        i64 first = begin + i64(warp * OWN_ITEMS);
+        bool is_whole = first > 0 && u64(first) + OWN_ITEMS <= n && (u64)(values + first) % alignof(Values<T>) == 0;
+        if (is_whole) from_groups<T>(values, first, n, warp, lane, is_head, [=](u64 i) { return *(const Values<T> *)(values + i); });
+        else
+            from_groups<T>(values, first, n, warp, lane, is_head, [=](u64 i) {
+                Values<T> own;
+                for (u32 j = 0; j < GROUP; j++) own.value[j] = i + j < n ? values[i + j] : T();
+                return own;
+            });
+    }
+
+    template <class T> struct alignas(GROUP * sizeof(T) < 16 ? GROUP * sizeof(T) : 16) Values {
+        T value[GROUP];
+    };
+
+    // The same by `load(i)`, which is the group of values that begins with item i. A lane loads a
+    // group, and the loads of BATCH groups are in flight together.
+    template <class T, class IsHead, class Load>
+    __device__ void from_groups(const T *values, i64 first, u64 n, u32 warp, u32 lane, const IsHead &is_head, const Load &load) {
+        constexpr u32 BYTES = sizeof(Values<T>), ROWS = OWN / WARP, BATCH = BYTES <= 8 ? 14 : BYTES <= 16 ? 7 : 2;
+        T before = first > 0 ? values[min(u64(first), n) - 1] : T(); // the row
+#pragma unroll 1
+        for (u32 row = 0; row < ROWS; row += BATCH) {
+            Values<T> own[BATCH];
+#pragma unroll
+            for (u32 k = 0; k < BATCH; k++)
+                if (row + k < ROWS) own[k] = load(u64(first) + ((row + k) * WARP + lane) * GROUP);
+#pragma unroll
+            for (u32 k = 0; k < BATCH; k++) {
+                if (row + k >= ROWS) break;
+                T last = __shfl_up_sync(ALL_LANES, own[k].value[GROUP - 1], 1);
+                if (lane == 0) last = before;
+                before = __shfl_sync(ALL_LANES, own[k].value[GROUP - 1], WARP - 1);
+                u32 heads = 0;
+#pragma unroll
+                for (u32 j = 0; j < GROUP; j++) {
+                    heads |= u32(is_head(own[k].value[j], last)) << j;
+                    last = own[k].value[j];
+                }
+                flags[warp * OWN + (row + k) * WARP + lane] = Flags(heads);
+            }
+        }
+    }
+
+    // From keys of any size, compared byte by byte.
+    __device__ void from_long_keys(const Cut &cut, i64 begin, u64 n, u32 warp, u32 lane) {
+        const u8 *keys = (const u8 *)cut.memory;
+        for (u32 g = warp * OWN + lane; g < (warp + 1) * OWN; g += WARP) {
+            u32 heads = 0;
+            for (u32 j = 0; j < GROUP; j++) {
+                u64 i = u64(begin) + g * GROUP + j;
+                bool differs = false;
+                for (u32 b = 0; i > 0 && i < n && b < cut.size; b++) differs |= keys[i * cut.size + b] != keys[(i - 1) * cut.size + b];
+                heads |= u32(differs) << j;
+            }
+            flags[g] = Flags(heads);
+        }
+    }
+
+    // From bits, those of 32 items in a word.
+    __device__ void from_bits(const u32 *bits, i64 begin, u64 n, u32 warp, u32 lane) {
+        u64 words = (n + WARP - 1) / WARP;
+#pragma unroll 4
+        for (u32 g = warp * OWN + lane; g < (warp + 1) * OWN; g += WARP) {
+            i64 i = begin + i64(g * GROUP), at = i >> 5;
+            u32 low = u64(at) < words ? bits[at] : 0, high = u64(at + 1) < words ? bits[at + 1] : 0;
+            flags[g] = Flags(__funnelshift_r(low, high, u32(i) % WARP) & ((1u << GROUP) - 1));
+        }
+    }
+};

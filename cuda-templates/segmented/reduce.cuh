@@ -1,0 +1,203 @@
+// Reduce by segment: one result a segment, by one launch.
+//
+//   fold    each warp goes over its stretch of the input, slice by slice, and writes the result of
+//           every segment that begins and ends in the stretch                no barrier
+//   block   the warps' shares are joined in order                           one barrier
+//   grid    the block that finishes last joins the blocks' shares           one ticket a block
+//
+// Stretches have equally many slices, so the lengths of segments do not matter. At most one segment
+// begins before a stretch and ends in it. Its result waits for the prefix of the stretch.
+#pragma once
+#include "reduce/reduce.cuh"
+#include "segmented/walk.cuh"
+
+// What the items of a warp or a block add to segments across its bounds.
+template <class Operator> struct Share {
+    typedef typename Operator::Carry Carry;
+    static constexpr u64 NONE = ~u64(0);
+
+    typename Headed<Operator>::Carry aggregate;
+    // The segment that ends here and began before, or NONE; and the fold of its items here, if it
+    // has any here.
+    u64 closed;
+    Maybe<Carry> last;
+
+    // The segment's result, from the prefix before the items.
+    __device__ Carry result(Carry prefix) const { return last.some ? Operator::combine(prefix, last.value) : prefix; }
+};
+
+template <class Operator, class Shape> struct SegmentedReduction {
+    typedef typename Operator::Element Element;
+    typedef typename Operator::Carry Carry;
+    typedef typename Headed<Operator>::Carry HeadedCarry;
+    typedef SegmentedWalk<Operator, Shape, 1> Walk;
+    typedef Reduction<Operator, Shape> Plain; // of a slice in which no segment ends
+    typedef typename Walk::Stage Stage;
+    typedef ::Share<Operator> Share;
+    static constexpr u32 WARPS = Shape::WARPS, THREADS = Shape::THREADS, SLICE = Walk::ITEMS;
+
+    struct Shared {
+        Stages<Walk, WARPS> stages;
+        typename Walk::Heads heads[WARPS];
+        Share share[WARPS];
+        HeadedCarry carry[WARPS];
+        bool is_last; // whether the block is the last to finish
+    };
+
+    // The kernel body. `empty` is the result of an empty segment. `ticket` is zero before and after
+    // the launch; `shares` has room for one share a block.
+    static __device__ void run(Shared &shared, Element *in, u64 n, Stretches stretches, Maybe<Carry> init, Carry empty, const Cut &cut,
+                               Element *out, u32 *ticket, Share *shares) {
+        u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+        if (n == 0) { // one block
+            if (warp == 0) write_empty(cut, empty, out, lane);
+            return;
+        }
+        // ---- fold
+        u64 warp_of_block = u64(blockIdx.x) * WARPS, warp_of_grid = warp_of_block + warp;
+        Walk walk({in, n, false}, {out, n, false}, false, init, cut, shared.heads[warp], 0); // not all of `out` is there
+        Share share = fold(shared.stages.of(walk, warp), walk, stretches, warp_of_grid, empty, lane);
+
+        // ---- block
+        if (lane == 0) shared.share[warp] = share;
+        __syncthreads();
+        if (gridDim.x > 1) {
+            if (warp == 0) {
+                share = joined(shared, stretches.with_slices(warp_of_block, WARPS), out, lane);
+                if (lane == 0) {
+                    shares[blockIdx.x] = share;
+                    // Release: the share comes before the ticket. Acquire: the last block's threads
+                    // read every share after its ticket, and after the barrier.
+                    shared.is_last = add_acquire_release(ticket, 1) == gridDim.x - 1;
+                }
+            }
+            // ---- grid
+            __syncthreads();
+            if (!shared.is_last) return;
+            close_all(shared, shares, out, lane, warp);
+            if (threadIdx.x == 0) *ticket = 0;
+        } else if (warp == 0) {
+            joined(shared, stretches.with_slices(warp_of_block, WARPS), out, lane);
+        }
+    }
+
+  private:
+    // By one warp: its stretch. The share is valid in all lanes.
+    static __device__ Share fold(Stage &stage, Walk &walk, Stretches stretches, u64 warp_of_grid, Carry empty, u32 lane) {
+        const Cut &cut = walk.cut;
+        u64 n = walk.in.n, first = stretches.first_of(warp_of_grid) * SLICE, end = min(stretches.first_of(warp_of_grid + 1) * SLICE, n);
+        Share share = {{Carry(), 0}, Share::NONE, {Carry(), false}};
+        if (first >= end) return share;
+
+        // The first offset that is `at` or more: its number, and the item at which it lies.
+        u64 next = offsets_before(cut, first, n, lane), boundary = offset(cut, next);
+        bool open = first > 0; // whether the segment at the stretch's beginning has not ended
+        for (u64 at = first; at < end;) {
+            HeadedCarry all;
+            u64 slice_end = min(at + SLICE, end);
+            if (boundary > slice_end) { // no segment ends in the next slices
+                u64 whole = at + (min(boundary - 1, end) - at) / SLICE * SLICE;
+                if (whole == at) break; // the last items are in no segment
+                all = {shuffle(Plain::fold(stage, {{walk.in}}, at, whole, lane), WARP - 1), 0};
+                slice_end = whole;
+            } else {
+                walk.in.begin_load(stage, at, lane);
+                walk.heads.fill_from_offsets(cut, i64(at), next, n, 0, lane);
+                walk.in.end_load(stage, at, lane);
+                __syncwarp();
+                if (open && (boundary < slice_end || slice_end == n)) {
+                    open = false;
+                    close(share, stage, at > first, u32(boundary - at), next, lane);
+                }
+                all = shuffle(walk.fold_loaded(stage, lane), WARP - 1);
+                walk.put(stage, share.aggregate, lane);
+                __syncwarp();
+                next = write_results(walk, stage, next, at, slice_end, first, end, empty, lane);
+                boundary = offset(cut, next);
+                __syncwarp(); // every lane has read the slice that the next one overwrites
+            }
+            share.aggregate = at > first ? Headed<Operator>::combine(share.aggregate, all) : all;
+            at = slice_end;
+        }
+        return share;
+    }
+
+    // Notes the segment that ends before item `count` of the stage and began before the stretch.
+    static __device__ void close(Share &share, Stage &stage, bool has_aggregate, u32 count, u64 next, u32 lane) {
+        if (next > 0) share.closed = next - 1;
+        share.last = {share.aggregate.value, has_aggregate};
+        if (count == 0) return;
+        Carry items = Plain::part_fold(stage, count, lane);
+        share.last = {has_aggregate ? Operator::combine(share.aggregate.value, items) : items, true};
+    }
+
+    // By one warp: the results of the segments that end in a slice, up to its last item, and began in
+    // the stretch from `first` to `end`. Every item of the stage has become its inclusive prefix.
+    // The next stretch closes a segment that ends with this one. Returns the number of the first
+    // offset that is `slice_end` or more, or behind all items the number of all offsets.
+    static __device__ u64 write_results(const Walk &walk, Stage &stage, u64 next, u64 at, u64 slice_end, u64 first, u64 end, Carry empty,
+                                        u32 lane) {
+        const Element *prefixes = (const Element *)stage.vector;
+        Element *out = walk.out.base, none = Operator::lower(empty);
+        bool is_last = slice_end == walk.in.n;
+        u64 most = is_last || slice_end < end ? slice_end : slice_end - 1; // where a segment may end
+        return each_offset<1>(
+            walk.cut, next, slice_end + is_last, walk.in.n, lane,
+            [&](u64 j, u64 begins, u64 ends) {
+                if (j == 0 || ends > most) return;
+                if (begins >= ends) out[j - 1] = none;
+                else if (begins >= first && ends > at) out[j - 1] = prefixes[ends - 1 - at];
+            },
+            [&](u64 j, u64 behind) {
+                for (u64 k = j + lane; k < behind; k += WARP) out[k - 1] = none;
+            });
+    }
+
+    // By one warp: the results of all segments of an empty input.
+    static __device__ void write_empty(const Cut &cut, Carry empty, Element *out, u32 lane) {
+        for (u64 k = lane; k < cut.segments; k += WARP) out[k] = Operator::lower(empty);
+    }
+
+    // By one warp: joins the shares of the block's first `warps` warps, and writes the results of
+    // segments that lie in the block. The block's share is valid in lane 0.
+    static __device__ Share joined(Shared &shared, u32 warps, Element *out, u32 lane) {
+        Share own = shared.share[min(lane, warps - 1)];
+        HeadedCarry upto = warp_inclusive<Headed<Operator>, WARPS>(own.aggregate, lane);
+        HeadedCarry before = shuffle_up(upto, 1);
+        bool closes = lane < warps && own.closed != Share::NONE, is_inside = lane > 0 && before.head;
+        if (closes && is_inside) out[own.closed] = Operator::lower(own.result(before.value));
+        // At most one segment that began before the block ends in it.
+        u32 pending = __ballot_sync(ALL_LANES, closes && !is_inside);
+        Share share = {shuffle(upto, warps - 1), Share::NONE, {Carry(), false}};
+        if (pending) {
+            Maybe<Carry> last = lane > 0 ? Maybe<Carry>{own.result(before.value), true} : own.last;
+            u32 from = __ffs(pending) - 1;
+            share.closed = __shfl_sync(ALL_LANES, own.closed, from);
+            share.last = {shuffle(last.value, from), bool(__shfl_sync(ALL_LANES, last.some, from))};
+        }
+        return share;
+    }
+
+    // By the block: the results of the segments that the blocks' shares close.
+    static __device__ void close_all(Shared &shared, const Share *shares, Element *out, u32 lane, u32 warp) {
+        u32 count = gridDim.x, each = (count + THREADS - 1) / THREADS, first = threadIdx.x * each, end = min(first + each, count);
+        HeadedCarry upto = {Carry(), 0};
+        if (first < end) upto = shares[first].aggregate;
+#pragma unroll 4
+        for (u32 i = first + 1; i < end; i++) upto = Headed<Operator>::combine(upto, shares[i].aggregate);
+        upto = warp_inclusive<Headed<Operator>>(upto, lane);
+        if (lane == WARP - 1) shared.carry[warp] = upto;
+        HeadedCarry before = shuffle_up(upto, 1);
+        __syncthreads();
+        if (warp > 0) {
+            HeadedCarry warps = shared.carry[0];
+            for (u32 w = 1; w < warp; w++) warps = Headed<Operator>::combine(warps, shared.carry[w]);
+            before = lane > 0 ? Headed<Operator>::combine(warps, before) : warps;
+        }
+        for (u32 i = first; i < end; i++) {
+            Share share = shares[i];
+            if (share.closed != Share::NONE) out[share.closed] = Operator::lower(share.result(before.value));
+            before = i > 0 ? Headed<Operator>::combine(before, share.aggregate) : share.aggregate;
+        }
+    }
+};

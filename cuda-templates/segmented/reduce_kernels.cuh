@@ -1,0 +1,13 @@
+// The kernels of reduce by segment, one for each range of lengths, as in reduce/kernels.cuh.
+#pragma once
+#include "segmented/reduce.cuh"
+
+#define SEGMENTED_REDUCE_KERNEL(RANGE, WARPS, VECTORS)                                                                           \
+    DEFINE_KERNEL(segmented_reduce_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident<Carry, WARPS>())   \
+        segmented_reduce_##RANGE(Element *in, u64 n, u64 each, u32 more, Carry init, u32 has_init, Carry empty,                  \
+                                 const Cut cut, Element *out, u32 *ticket, Share<Operator> *shares) {                            \
+        typedef SegmentedReduction<Operator, Shape<WARPS, VECTORS>> Kernel;                                                      \
+        __shared__ Kernel::Shared shared;                                                                                        \
+        Kernel::run(shared, in, n, {each, more}, {init, bool(has_init)}, empty, cut, out, ticket, shares);           \
+    })
+RANGES(SEGMENTED_REDUCE_KERNEL)

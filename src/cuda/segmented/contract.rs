@@ -1,0 +1,36 @@
+//! The contract of scan and reduce by segment: `segmented/contract.cuh`.
+
+use crate::cuda::contract::{Address, constants, header, shared};
+
+constants! {
+    enum {
+        /// The kinds of a segmentation. Those up to `OFFSETS_64` have offsets.
+        ROWS: u32 = 0;
+        OFFSETS_32: u32 = 1;
+        OFFSETS_64: u32 = 2;
+        FLAGS: u32 = 3;
+        BITS: u32 = 4;
+        KEYS: u32 = 5;
+    }
+}
+
+shared! {
+    /// Where segments begin.
+    struct Cut {
+        /// Offsets, flags, words of bits or keys, by the kind.
+        memory: Address = "const void *memory";
+        /// The number of segments, if there are offsets: one less than offsets.
+        segments: u64 = "u64 segments";
+        /// Items of a row.
+        columns: u64 = "u64 columns";
+        kind: u32 = "u32 kind";
+        /// Bytes of a key.
+        size: u32 = "u32 size";
+    }
+}
+
+/// The text of `segmented/contract.cuh`.
+#[allow(dead_code, reason = "build.rs writes the header")]
+pub(crate) fn text() -> String {
+    header("segmented", &[enumerators(), Cut::definition(&[Cut::layout("Cut")])])
+}

@@ -1,0 +1,336 @@
+//! Scan and reduce by segment on the device: the plans and the launches.
+
+use super::contract::{BEFORE_STATUS, status_bytes};
+use super::kernels::Kernels;
+use super::library::{self, Program};
+use super::reduce::tuning::{REDUCE_RANGES, reduce_ranges};
+use super::reduce::{LARGEST_ELEMENT, ReducePlan};
+use super::scan::contract::{EXCLUSIVE, INIT, REVERSE};
+use super::scan::tuning::{TUNING, fitted};
+use super::scan::unit_of;
+use super::tuning::RANGES;
+use crate::{Element, Error, Operator};
+use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use std::any::{TypeId, type_name};
+use std::ffi::c_void;
+
+pub(crate) mod contract;
+mod unit;
+use unit::{segmented_reduce_source, segmented_scan_source};
+
+const SCAN: &str = "segmented scan";
+const SCAN_KERNELS: [&str; RANGES] = ["segmented_scan_0", "segmented_scan_1", "segmented_scan_2"];
+const REDUCE: &str = "segmented reduce";
+const REDUCE_KERNELS: [&str; REDUCE_RANGES] = ["segmented_reduce_0", "segmented_reduce_1"];
+
+/// Where segments begin, for a kernel. Addresses are on the device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Cut {
+    Rows { columns: usize },
+    /// `segments` + 1 offsets, of 8 bytes if they are `wide`, else of 4.
+    Offsets { address: CUdeviceptr, segments: usize, wide: bool },
+    /// A byte for each item.
+    Heads { address: CUdeviceptr },
+    /// Words of 32 or 64 bits: the same bytes.
+    HeadBits { address: CUdeviceptr },
+    /// A key of `size` bytes for each item.
+    Keys { address: CUdeviceptr, size: usize },
+}
+
+impl Cut {
+    /// The same for a kernel over `n` items.
+    fn contract(self, n: usize) -> contract::Cut {
+        let none = contract::Cut { memory: 0, segments: 0, columns: 0, kind: 0, size: 0 };
+        match self {
+            Cut::Rows { columns } => {
+                let (segments, columns) = ((n / columns) as u64, columns as u64);
+                contract::Cut { segments, columns, kind: contract::ROWS, ..none }
+            }
+            Cut::Offsets { address, segments, wide } => {
+                let kind = if wide { contract::OFFSETS_64 } else { contract::OFFSETS_32 };
+                contract::Cut { memory: address, segments: segments as u64, kind, ..none }
+            }
+            Cut::Heads { address } => contract::Cut { memory: address, kind: contract::FLAGS, ..none },
+            Cut::HeadBits { address } => contract::Cut { memory: address, kind: contract::BITS, ..none },
+            Cut::Keys { address, size } => {
+                contract::Cut { memory: address, kind: contract::KEYS, size: size as u32, ..none }
+            }
+        }
+    }
+}
+
+/// Bytes of a `Headed<Operator>::Carry`: a carry and a word.
+const fn headed_bytes(carry: usize, align: usize) -> usize {
+    (carry.next_multiple_of(4) + 4).next_multiple_of(if align > 4 { align } else { 4 })
+}
+
+/// The most bytes of a `Share`: two carries, each with a flag, and a number.
+const fn share_bytes(carry: usize) -> usize {
+    2 * (carry.next_multiple_of(16) + 16) + 16
+}
+
+/// The plan of a scan or reduce by segment of n elements.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SegmentedPlan {
+    kernel: usize,
+    threads: u32,
+    blocks: u32,
+    /// Tiles of a scan.
+    tiles: u32,
+    /// Of a reduce: slices of each warp, and the number of warps, the first ones, that have one
+    /// more.
+    each: u64,
+    more: u32,
+    /// Bytes of status words: zero before the launch, and zero again after it.
+    pub(crate) words: usize,
+    /// Bytes of scratch memory that may hold anything.
+    pub(crate) scratch: usize,
+}
+
+impl SegmentedPlan {
+    /// Whether kernels take the element.
+    ///
+    /// # Errors
+    /// [`Error::ElementSize`].
+    pub(crate) fn check<T: Element>(primitive: &'static str) -> Result<(), Error> {
+        match size_of::<T>() {
+            1..=LARGEST_ELEMENT => Ok(()),
+            size => Err(Error::ElementSize { primitive, size }),
+        }
+    }
+
+    /// The plan of a scan for the kernels of `architecture`.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] for more tiles than a grid has blocks.
+    pub(crate) fn scan<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> Result<SegmentedPlan, Error> {
+        let ranges = fitted(TUNING, architecture, size_of::<T>());
+        let bytes = n.saturating_mul(size_of::<T>());
+        let kernel =
+            ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
+        let (shape, spread) = (ranges[kernel].shape, ranges[kernel].spread);
+        let tiles = n.div_ceil(shape.tile(size_of::<T>()));
+        const MOST_BLOCKS: usize = i32::MAX as usize;
+        if tiles >= MOST_BLOCKS {
+            let most = (MOST_BLOCKS - 1) * shape.tile(size_of::<T>());
+            return Err(Error::TooLong { primitive: SCAN, n, most });
+        }
+        let status = status_bytes(headed_bytes(size_of::<Op::Carry>(), align_of::<Op::Carry>()));
+        let words = if tiles <= 1 { 0 } else { BEFORE_STATUS + tiles * (status + status.max(spread)) };
+        // One block more serves the prefixes.
+        let blocks = if tiles <= 1 { tiles } else { tiles + 1 } as u32;
+        let (threads, tiles) = (shape.threads() as u32, tiles as u32);
+        Ok(SegmentedPlan { kernel, threads, blocks, tiles, each: 0, more: 0, words, scratch: 0 })
+    }
+
+    /// The plan of a scan with memory for up to `n` elements: a shorter input may take smaller
+    /// tiles, and more of them.
+    ///
+    /// # Errors
+    /// Those of `scan`.
+    pub(crate) fn scan_up_to<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> Result<SegmentedPlan, Error> {
+        let mut plan = SegmentedPlan::scan::<Op, T>(n, architecture)?;
+        for range in fitted(TUNING, architecture, size_of::<T>()) {
+            let shorter = SegmentedPlan::scan::<Op, T>(n.min(range.bytes / size_of::<T>()), architecture)?;
+            plan.words = plan.words.max(shorter.words);
+        }
+        Ok(plan)
+    }
+
+    /// The plan of a reduce for the kernels of `architecture`.
+    pub(crate) fn reduce<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> SegmentedPlan {
+        SegmentedPlan::of_reduce::<Op, T>(ReducePlan::new::<Op, T>(n, architecture))
+    }
+
+    /// The plan of a reduce with memory for up to `n` elements.
+    pub(crate) fn reduce_up_to<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> SegmentedPlan {
+        let mut plan = SegmentedPlan::reduce::<Op, T>(n, architecture);
+        for range in reduce_ranges(architecture, size_of::<T>()) {
+            let shorter = SegmentedPlan::reduce::<Op, T>(n.min(range.bytes / size_of::<T>()), architecture);
+            plan.words = plan.words.max(shorter.words);
+            plan.scratch = plan.scratch.max(shorter.scratch);
+        }
+        plan
+    }
+
+    fn of_reduce<Op: Operator<T>, T: Element>(plan: ReducePlan) -> SegmentedPlan {
+        let ReducePlan { range, threads, blocks, each, more, .. } = plan;
+        let (words, shares) = if blocks == 1 { (0, 0) } else { (BEFORE_STATUS, blocks as usize) };
+        let scratch = shares * share_bytes(size_of::<Op::Carry>());
+        SegmentedPlan { kernel: range, threads, blocks, tiles: 0, each, more, words, scratch }
+    }
+}
+
+/// The kernels of scan by segment, if they are loaded.
+pub(crate) fn loaded_scan<Op: Operator<T>, T: Element>(device: usize) -> Option<&'static Kernels> {
+    library::loaded(TypeId::of::<(Op, T)>(), SCAN, device)
+}
+
+/// The kernels of scan by segment for the device, whose context is current. Loads them unless they
+/// are loaded.
+pub(crate) fn load_scan<Op: Operator<T>, T: Element>(device: usize) -> Result<&'static Kernels, Error> {
+    library::load(TypeId::of::<(Op, T)>(), SCAN, device, &SCAN_KERNELS, &|| Program {
+        name: format!("segmented scan::<{}, {}>", type_name::<Op>(), type_name::<T>()),
+        source: segmented_scan_source(&unit_of::<Op, T>()),
+        built_in: None,
+    })
+}
+
+/// The kernels of reduce by segment, if they are loaded.
+pub(crate) fn loaded_reduce<Op: Operator<T>, T: Element>(device: usize) -> Option<&'static Kernels> {
+    library::loaded(TypeId::of::<(Op, T)>(), REDUCE, device)
+}
+
+/// The kernels of reduce by segment, as `load_scan`.
+pub(crate) fn load_reduce<Op: Operator<T>, T: Element>(device: usize) -> Result<&'static Kernels, Error> {
+    library::load(TypeId::of::<(Op, T)>(), REDUCE, device, &REDUCE_KERNELS, &|| Program {
+        name: format!("segmented reduce::<{}, {}>", type_name::<Op>(), type_name::<T>()),
+        source: segmented_reduce_source(&unit_of::<Op, T>()),
+        built_in: None,
+    })
+}
+
+/// A pointer to a kernel's argument.
+fn p<A>(argument: &A) -> *const c_void {
+    std::ptr::from_ref(argument).cast()
+}
+
+/// The arguments of a scan by segment; `first` is in the form of `Operator::to_cuda`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SegmentedScanArguments<C> {
+    pub(crate) input: CUdeviceptr,
+    pub(crate) output: CUdeviceptr,
+    pub(crate) n: usize,
+    /// The value before each segment's first item: `init`, or the identity of an exclusive scan. An
+    /// exclusive scan has one.
+    pub(crate) first: Option<C>,
+    pub(crate) exclusive: bool,
+    pub(crate) reverse: bool,
+    pub(crate) cut: Cut,
+    /// `SegmentedPlan::words` bytes, zero.
+    pub(crate) words: CUdeviceptr,
+}
+
+impl<C: Element> SegmentedScanArguments<C> {
+    /// Launches the kernel. Does not wait.
+    ///
+    /// # Safety
+    /// - `kernels` are those of `load_scan` for the operator and its element. The plan is for `n`
+    ///   elements, at least one, and the architecture of the kernels.
+    /// - Input and output are `n` elements of device memory, equal or disjoint. The arrays of `cut`
+    ///   are as long as it says: flags, bits and keys for `n` items. The address of words is a
+    ///   multiple of 16. All are valid until the stream is past the scan, and nothing else uses the
+    ///   words until then.
+    /// - The stream's context is current.
+    pub(crate) unsafe fn launch(&self, plan: &SegmentedPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
+        let SegmentedScanArguments { input, output, n, first, exclusive, reverse, cut, words } = *self;
+        let flags = (if exclusive { EXCLUSIVE } else { 0 })
+            | (if reverse { REVERSE } else { 0 })
+            | (if first.is_some() { INIT } else { 0 });
+        let (cut, init, tiles) = (cut.contract(n), first.unwrap_or_else(C::zeroed), plan.tiles);
+        let n = n as u64;
+        let arguments = [p(&input), p(&output), p(&n), p(&init), p(&flags), p(&cut), p(&words), p(&tiles)];
+        // SAFETY: the arguments are those of the kernels in segmented/scan_kernels.cuh; the caller
+        // vouches for the rest.
+        unsafe { kernels.launch(plan.kernel, plan.blocks, plan.threads, stream, &arguments) }
+    }
+}
+
+/// The arguments of a reduce by segment; carries are in the form of `Operator::to_cuda`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SegmentedReduceArguments<C> {
+    pub(crate) input: CUdeviceptr,
+    pub(crate) output: CUdeviceptr,
+    pub(crate) n: usize,
+    /// The value before each segment's first item.
+    pub(crate) first: Option<C>,
+    /// The result of an empty segment.
+    pub(crate) empty: Option<C>,
+    /// Rows or offsets.
+    pub(crate) cut: Cut,
+    /// `SegmentedPlan::words` bytes, zero.
+    pub(crate) words: CUdeviceptr,
+    /// `SegmentedPlan::scratch` bytes.
+    pub(crate) scratch: CUdeviceptr,
+}
+
+impl<C: Element> SegmentedReduceArguments<C> {
+    /// Launches the kernel. Does not wait.
+    ///
+    /// # Safety
+    /// - `kernels` are those of `load_reduce` for the operator and its element. The plan is for `n`
+    ///   elements and the architecture of the kernels.
+    /// - The input is `n` elements of device memory, the output one for each segment, and `cut` has
+    ///   as many. Addresses of words and scratch memory are multiples of 16. All are disjoint and
+    ///   valid until the stream is past the call, and nothing else uses words and scratch memory
+    ///   meanwhile.
+    /// - The stream's context is current.
+    pub(crate) unsafe fn launch(&self, plan: &SegmentedPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
+        let SegmentedReduceArguments { input, output, n, first, empty, cut, words, scratch } = *self;
+        let SegmentedPlan { kernel, threads, blocks, each, more, .. } = *plan;
+        let cut = cut.contract(n);
+        let (init, has_init) = (first.unwrap_or_else(C::zeroed), u32::from(first.is_some()));
+        let empty = empty.unwrap_or_else(C::zeroed);
+        let n = n as u64;
+        let arguments = [
+            p(&input),
+            p(&n),
+            p(&each),
+            p(&more),
+            p(&init),
+            p(&has_init),
+            p(&empty),
+            p(&cut),
+            p(&output),
+            p(&words),
+            p(&scratch),
+        ];
+        // SAFETY: the arguments are those of the kernels in segmented/reduce_kernels.cuh; the
+        // caller vouches for the rest.
+        unsafe { kernels.launch(kernel, blocks, threads, stream, &arguments) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operators::{Compose, Matrix, Transitions};
+    use crate::{Last, Max, Sum};
+
+    #[test]
+    fn every_kernel_compiles() {
+        let mut texts = Vec::new();
+        macro_rules! collect {
+            ($($op:ty, $t:ty;)*) => { $(
+                let unit = unit_of::<$op, $t>();
+                for source in [segmented_scan_source(&unit), segmented_reduce_source(&unit)] {
+                    texts.extend([75, 90].map(|a| (a, stringify!($op on $t).to_owned(), source.clone())));
+                }
+            )* };
+        }
+        collect! {
+            Sum, u8; Max, i16; Sum, half::f16; Sum, f32; Sum, f64; Last, u64;
+            Compose, Matrix<u64>; Compose, Transitions; crate::operators::ArgMax, crate::operators::Indexed<f32, u32>;
+        }
+        library::compile_all(texts);
+    }
+
+    #[test]
+    fn parts() {
+        library::parts_have_a_kernel_each(&segmented_scan_source(&unit_of::<Sum, f32>()), &SCAN_KERNELS);
+        library::parts_have_a_kernel_each(&segmented_reduce_source(&unit_of::<Sum, f32>()), &REDUCE_KERNELS);
+    }
+
+    #[test]
+    fn dump() {
+        std::fs::create_dir_all("/tmp/sg").unwrap();
+        macro_rules! dump {
+            ($($name:literal $op:ty, $t:ty;)*) => { $(
+                let unit = unit_of::<$op, $t>();
+                std::fs::write(concat!("/tmp/sg/scan_", $name, ".cu"), segmented_scan_source(&unit)).unwrap();
+                std::fs::write(concat!("/tmp/sg/reduce_", $name, ".cu"), segmented_reduce_source(&unit)).unwrap();
+            )* };
+        }
+        dump! { "sumf32" Sum, f32; "sumu32" Sum, u32; "maxf32" Max, f32; "sumu8" Sum, u8; "lastu64" Last, u64; "sumf64" Sum, f64; "sumf16" Sum, half::f16; }
+    }
+}

@@ -1,0 +1,22 @@
+//! The texts of the units of scan and reduce by segment: an operator on an element.
+
+use super::{headed_bytes, share_bytes};
+use crate::cuda::contract::asserted_status;
+use crate::cuda::reduce::unit::reduce_shapes;
+use crate::cuda::scan::tuning::TUNING;
+use crate::cuda::scan::unit::{Unit, shapes_by_architecture};
+
+/// The text of the unit of scan by segment.
+pub(crate) fn segmented_scan_source(unit: &Unit) -> String {
+    let shapes = shapes_by_architecture(TUNING, unit.element.size);
+    let status = asserted_status("Headed<Operator>::Carry", headed_bytes(unit.carry.size, unit.carry.align));
+    unit.around("segmented/scan.cuh", &shapes, &status, "segmented/scan_kernels.cuh")
+}
+
+/// The text of the unit of reduce by segment.
+pub(crate) fn segmented_reduce_source(unit: &Unit) -> String {
+    let bytes = share_bytes(unit.carry.size);
+    let room =
+        format!("static_assert(sizeof(Share<Operator>) <= {bytes}, \"the host allots {bytes} bytes for a share\");\n");
+    unit.around("segmented/reduce.cuh", &reduce_shapes(unit.element.size), &room, "segmented/reduce_kernels.cuh")
+}
