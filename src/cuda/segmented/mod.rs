@@ -19,22 +19,39 @@ mod unit;
 use unit::{segmented_reduce_source, segmented_scan_source};
 
 const SCAN: &str = "segmented scan";
-const SCAN_KERNELS: [&str; RANGES] = ["segmented_scan_0", "segmented_scan_1", "segmented_scan_2"];
+/// A kernel for each range of lengths, and the search in the offsets.
+const SCAN_KERNELS: [&str; RANGES + 1] = ["segmented_scan_0", "segmented_scan_1", "segmented_scan_2", "segmented_find"];
+const FIND: usize = RANGES;
+/// Warps of a block of `segmented_find`. A warp searches for one tile.
+const FIND_WARPS: u32 = 8;
 const REDUCE: &str = "segmented reduce";
 const REDUCE_KERNELS: [&str; REDUCE_RANGES] = ["segmented_reduce_0", "segmented_reduce_1"];
 
 /// Where segments begin, for a kernel. Addresses are on the device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Cut {
-    Rows { columns: usize },
+    Rows {
+        columns: usize,
+    },
     /// `segments` + 1 offsets, of 8 bytes if they are `wide`, else of 4.
-    Offsets { address: CUdeviceptr, segments: usize, wide: bool },
+    Offsets {
+        address: CUdeviceptr,
+        segments: usize,
+        wide: bool,
+    },
     /// A byte for each item.
-    Heads { address: CUdeviceptr },
+    Heads {
+        address: CUdeviceptr,
+    },
     /// Words of 32 or 64 bits: the same bytes.
-    HeadBits { address: CUdeviceptr },
+    HeadBits {
+        address: CUdeviceptr,
+    },
     /// A key of `size` bytes for each item.
-    Keys { address: CUdeviceptr, size: usize },
+    Keys {
+        address: CUdeviceptr,
+        size: usize,
+    },
 }
 
 impl Cut {
@@ -75,8 +92,9 @@ pub(crate) struct SegmentedPlan {
     kernel: usize,
     threads: u32,
     blocks: u32,
-    /// Tiles of a scan.
+    /// Tiles of a scan, and items of a tile.
     tiles: u32,
+    tile: u32,
     /// Of a reduce: slices of each warp, and the number of warps, the first ones, that have one
     /// more.
     each: u64,
@@ -109,18 +127,20 @@ impl SegmentedPlan {
         let kernel =
             ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
         let (shape, spread) = (ranges[kernel].shape, ranges[kernel].spread);
-        let tiles = n.div_ceil(shape.tile(size_of::<T>()));
+        let tile = shape.tile(size_of::<T>());
+        let tiles = n.div_ceil(tile);
         const MOST_BLOCKS: usize = i32::MAX as usize;
         if tiles >= MOST_BLOCKS {
-            let most = (MOST_BLOCKS - 1) * shape.tile(size_of::<T>());
-            return Err(Error::TooLong { primitive: SCAN, n, most });
+            return Err(Error::TooLong { primitive: SCAN, n, most: (MOST_BLOCKS - 1) * tile });
         }
         let status = status_bytes(headed_bytes(size_of::<Op::Carry>(), align_of::<Op::Carry>()));
         let words = if tiles <= 1 { 0 } else { BEFORE_STATUS + tiles * (status + status.max(spread)) };
         // One block more serves the prefixes.
         let blocks = if tiles <= 1 { tiles } else { tiles + 1 } as u32;
-        let (threads, tiles) = (shape.threads() as u32, tiles as u32);
-        Ok(SegmentedPlan { kernel, threads, blocks, tiles, each: 0, more: 0, words, scratch: 0 })
+        // The number of each tile's first offset.
+        let scratch = if tiles <= 1 { 0 } else { tiles * size_of::<u64>() };
+        let (threads, tiles, tile) = (shape.threads() as u32, tiles as u32, tile as u32);
+        Ok(SegmentedPlan { kernel, threads, blocks, tiles, tile, each: 0, more: 0, words, scratch })
     }
 
     /// The plan of a scan with memory for up to `n` elements: a shorter input may take smaller
@@ -133,6 +153,7 @@ impl SegmentedPlan {
         for range in fitted(TUNING, architecture, size_of::<T>()) {
             let shorter = SegmentedPlan::scan::<Op, T>(n.min(range.bytes / size_of::<T>()), architecture)?;
             plan.words = plan.words.max(shorter.words);
+            plan.scratch = plan.scratch.max(shorter.scratch);
         }
         Ok(plan)
     }
@@ -157,7 +178,7 @@ impl SegmentedPlan {
         let ReducePlan { range, threads, blocks, each, more, .. } = plan;
         let (words, shares) = if blocks == 1 { (0, 0) } else { (BEFORE_STATUS, blocks as usize) };
         let scratch = shares * share_bytes(size_of::<Op::Carry>());
-        SegmentedPlan { kernel: range, threads, blocks, tiles: 0, each, more, words, scratch }
+        SegmentedPlan { kernel: range, threads, blocks, tiles: 0, tile: 0, each, more, words, scratch }
     }
 }
 
@@ -209,30 +230,40 @@ pub(crate) struct SegmentedScanArguments<C> {
     pub(crate) cut: Cut,
     /// `SegmentedPlan::words` bytes, zero.
     pub(crate) words: CUdeviceptr,
+    /// `SegmentedPlan::scratch` bytes.
+    pub(crate) scratch: CUdeviceptr,
 }
 
 impl<C: Element> SegmentedScanArguments<C> {
-    /// Launches the kernel. Does not wait.
+    /// Launches the kernels: for offsets and more than one tile two, else one. Does not wait.
     ///
     /// # Safety
     /// - `kernels` are those of `load_scan` for the operator and its element. The plan is for `n`
     ///   elements, at least one, and the architecture of the kernels.
     /// - Input and output are `n` elements of device memory, equal or disjoint. The arrays of `cut`
-    ///   are as long as it says: flags, bits and keys for `n` items. The address of words is a
-    ///   multiple of 16. All are valid until the stream is past the scan, and nothing else uses the
-    ///   words until then.
+    ///   are as long as it says: flags, bits and keys for `n` items. The addresses of
+    ///   words and scratch memory are multiples of 16. All are valid until the stream is past the
+    ///   scan, and nothing else uses words and scratch memory until then.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(&self, plan: &SegmentedPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        let SegmentedScanArguments { input, output, n, first, exclusive, reverse, cut, words } = *self;
+        let SegmentedScanArguments { input, output, n, first, exclusive, reverse, cut, words, scratch } = *self;
+        let SegmentedPlan { kernel, threads, blocks, tiles, tile, .. } = *plan;
         let flags = (if exclusive { EXCLUSIVE } else { 0 })
             | (if reverse { REVERSE } else { 0 })
             | (if first.is_some() { INIT } else { 0 });
-        let (cut, init, tiles) = (cut.contract(n), first.unwrap_or_else(C::zeroed), plan.tiles);
-        let n = n as u64;
-        let arguments = [p(&input), p(&output), p(&n), p(&init), p(&flags), p(&cut), p(&words), p(&tiles)];
-        // SAFETY: the arguments are those of the kernels in segmented/scan_kernels.cuh; the caller
-        // vouches for the rest.
-        unsafe { kernels.launch(plan.kernel, plan.blocks, plan.threads, stream, &arguments) }
+        let searched = tiles > 1 && matches!(cut, Cut::Offsets { .. });
+        let (cut, init) = (cut.contract(n), first.unwrap_or_else(C::zeroed));
+        let (n, tile_offsets) = (n as u64, if searched { scratch } else { 0 });
+        if searched {
+            let arguments = [p(&cut), p(&n), p(&flags), p(&tile), p(&tiles), p(&tile_offsets)];
+            // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the
+            // caller vouches for the rest.
+            unsafe { kernels.launch(FIND, tiles.div_ceil(FIND_WARPS), 32 * FIND_WARPS, stream, &arguments)? };
+        }
+        let arguments =
+            [p(&input), p(&output), p(&n), p(&init), p(&flags), p(&cut), p(&tile_offsets), p(&words), p(&tiles)];
+        // SAFETY: as above.
+        unsafe { kernels.launch(kernel, blocks, threads, stream, &arguments) }
     }
 }
 
@@ -319,18 +350,5 @@ mod tests {
     fn parts() {
         library::parts_have_a_kernel_each(&segmented_scan_source(&unit_of::<Sum, f32>()), &SCAN_KERNELS);
         library::parts_have_a_kernel_each(&segmented_reduce_source(&unit_of::<Sum, f32>()), &REDUCE_KERNELS);
-    }
-
-    #[test]
-    fn dump() {
-        std::fs::create_dir_all("/tmp/sg").unwrap();
-        macro_rules! dump {
-            ($($name:literal $op:ty, $t:ty;)*) => { $(
-                let unit = unit_of::<$op, $t>();
-                std::fs::write(concat!("/tmp/sg/scan_", $name, ".cu"), segmented_scan_source(&unit)).unwrap();
-                std::fs::write(concat!("/tmp/sg/reduce_", $name, ".cu"), segmented_reduce_source(&unit)).unwrap();
-            )* };
-        }
-        dump! { "sumf32" Sum, f32; "sumu32" Sum, u32; "maxf32" Max, f32; "sumu8" Sum, u8; "lastu64" Last, u64; "sumf64" Sum, f64; "sumf16" Sum, half::f16; }
     }
 }
