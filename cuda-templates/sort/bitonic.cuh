@@ -2,7 +2,7 @@
 // comparisons do not depend on the keys.
 //
 // The bucket sort sorts long runs with it, a warp each (sort/bucket_sort.cuh). Fixed-capacity
-// buckets sort the sample of their splitters with it (sort/slot_splitters.cuh).
+// buckets sort the sample of their splitters with it (sort/fixed_splitters.cuh).
 #pragma once
 #include "sort/radix.cuh"
 

@@ -3,8 +3,8 @@
 // - by bits: the first bits of a key, if they spread the sample evenly
 // - by range: a key's share of the range from the least sampled key to the greatest
 // - by values: few distinct keys, each with an equality bucket; one bucket between two of them
-// - by cells: equal-depth buckets. A cell is an interval of keys whose width follows the exponents
-//   of floats. It gets equally wide buckets, as many as its share of the sample asks for.
+// - by equal-depth intervals of keys. Their widths follow the exponents of floats. An interval gets
+//   equally wide buckets, as many as its share of the sample asks for.
 //
 // A bucket's number has an upper digit of 8 bits, its coarse bucket, and a lower one of
 // `lower_bits`. Buckets must ascend with the keys. The exact histogram of `bucket_count` verifies
@@ -12,14 +12,14 @@
 #pragma once
 #include "sort/sort.cuh"
 
-enum Route : u32 { BY_BITS, BY_RANGE, BY_VALUES, BY_CELLS };
+enum BucketFunction : u32 { BY_BITS, BY_RANGE, BY_VALUES, BY_INTERVALS };
 constexpr u32 FEW_DIGITS = 2; // with so few differing digits, passes are faster
 
 constexpr u32 BUCKETS = 1 << 16; // the most
-constexpr u32 PART_BITS = 16; // of a key's position in its cell
+constexpr u32 PART_BITS = 16; // of a key's position in its interval
 
-// Adjacent cells of one width and of equally many buckets that hold all keys of a coarse bucket:
-// the lower digit is a linear function of the key, without a table.
+// Adjacent intervals of one width and of equally many buckets that hold all keys of a coarse
+// bucket: the lower digit is a linear function of the key, without a table.
 template <class Bits> struct LinearRun {
     static constexpr u32 WIDTH = 8 * sizeof(Bits);
     typedef typename If<WIDTH == 64, long long, int>::Type Signed;
@@ -48,31 +48,31 @@ template <class Bits> struct OneKeyRun {
 
 template <class Bits> struct BucketMap { // zero before the sort
     static constexpr u32 WIDTH = 8 * sizeof(Bits);
-    // 2^FINE_BITS cells of one width, then the next width
+    // 2^FINE_BITS intervals of one width, then the next width
     static constexpr u32 FINE_BITS = WIDTH == 32 ? 5 : 4;
-    static constexpr u32 SIDE = (WIDTH + 1) << FINE_BITS, CELLS = 2 * SIDE, LOG_CELLS = 12;
-    static_assert(CELLS <= 1 << LOG_CELLS, "bits of a cell's number");
+    static constexpr u32 SIDE = (WIDTH + 1) << FINE_BITS, INTERVALS = 2 * SIDE, LOG_INTERVALS = 12;
+    static_assert(INTERVALS <= 1 << LOG_INTERVALS, "bits of an interval's number");
 
     u64 extremes[2]; // of the sample: the least key, bits inverted, and the greatest
     u64 differing; // bits that differ within the sample
     u32 coarse_counts[BINS]; // histogram of the sample by the first digit
     u32 shares[BINS]; // by BINS equal parts of the range
-    u32 samples[2][CELLS]; // by cell, inward and outward
+    u32 samples[2][INTERVALS]; // by interval, inward and outward
     u32 sampled, mapped; // blocks that have finished `bucket_sample`, `bucket_map`
     u32 tickets[2]; // of the tiles of either scatter step
     u32 one_key[BUCKETS / 32]; // a bit for each bucket that only one key can be in
 
-    Route route;
+    BucketFunction function;
     u32 lower_bits; // of the lower digit
     u32 factor;
-    Bits above, below, middle; // `Cells`
+    Bits above, below, middle; // `Intervals`
     union {
-        // The equal-depth table, an entry a cell. Its lower half is the signed step: the cell's
-        // number of buckets, or 0 if that is one; negative if keys fall as their position rises.
-        // Its upper half is the bucket at the cell's beginning, less the step times the cell's
-        // `number`. A key's bucket is the upper half of the entry plus the step times the key's
-        // position.
-        alignas(16) u32 cells[CELLS];
+        // The equal-depth table, an entry for each interval. Its lower half is the signed step: the
+        // interval's number of buckets, or 0 if that is one; negative if keys fall as their
+        // position rises. Its upper half is the bucket at the interval's beginning, less the step
+        // times the interval's `number`. A key's bucket is the upper half of the entry plus the
+        // step times the key's position.
+        alignas(16) u32 intervals[INTERVALS];
         // ascending; the greatest possible key is last and fills unused entries
         Bits values[VALUES];
     };
@@ -112,26 +112,27 @@ template <class Bits> struct Share {
     }
 };
 
-// The cell of a key. 2^FINE cells have one width, the next ones twice that, as floats do. Each
-// side, upper and lower keys, has SIDE cells. Inward: positions count from both ends of the sample
-// to the middle between them. Outward: from the middle of all possible keys to both sides. Keys
-// beyond the ends, which the sample does not have, are in cells that hold no other keys.
-template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct Cells {
+// The interval of a key. 2^FINE intervals have one width, the next ones twice that, as floats do.
+// Each side, upper and lower keys, has SIDE intervals. Inward: positions count from both ends of
+// the sample to the middle between them. Outward: from the middle of all possible keys to both
+// sides. Keys beyond the ends, which the sample does not have, are in intervals that hold no other
+// keys.
+template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct Intervals {
     static constexpr u32 WIDTH = 8 * sizeof(Bits), FINE_BITS = FINE, SIDE = (WIDTH + 1) << FINE;
-    // A cell is numbered by the upper bits of a float, exponent and FINE_BITS of the mantissa.
+    // An interval is numbered by the upper bits of a float, exponent and FINE_BITS of the mantissa.
     // Lower keys come first: their floats are scaled so that a half, where positions begin, has
     // FIRST_EXPONENT.
     static constexpr u32 FIRST_EXPONENT = 126 - (WIDTH + 1), FIRST = FIRST_EXPONENT << FINE_BITS;
     Bits above, below; // where the positions of rising keys begin, and of falling ones
     Bits middle;
 
-    static __device__ Cells outward() {
+    static __device__ Intervals outward() {
         constexpr Bits MIDDLE = Bits(1) << (WIDTH - 1);
         return {MIDDLE, MIDDLE, MIDDLE};
     }
-    // `grain` is a power of two. Ends become multiples of it, so that no cell spans two exponents
-    // of float keys.
-    static __device__ Cells inward(const u64 (&extremes)[2], Bits grain) {
+    // `grain` is a power of two. Ends become multiples of it, so that no interval spans two
+    // exponents of float keys.
+    static __device__ Intervals inward(const u64 (&extremes)[2], Bits grain) {
         Bits least = Bits(~extremes[0]), greatest = Bits(extremes[1]);
         if (greatest - least >= 8 * grain) { // else the ends would be far from the keys
             least &= ~(grain - 1);
@@ -155,14 +156,15 @@ template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct Cells {
     // `below` cannot tell: if the ends are those of all possible keys, it wraps and equals `above`.
     __device__ bool is_inward() const { return above != middle; }
     __device__ bool is_upper(Bits key) const { return key >= middle; }
-    // A key's position: its cell's `number`, and below that PART_BITS of how far it is in the cell.
+    // A key's position: its interval's `number`, and below that PART_BITS of how far it is in the
+    // interval.
     __device__ u32 operator()(Bits key) const {
         return position(min(Bits(key - above), Bits(below - key)), is_upper(key));
     }
-    static __device__ u32 cell(u32 at) { return (at >> PART_BITS) - FIRST; }
-    // The upper bits of the position of each key in the cell.
-    static __device__ u32 number(u32 cell) { return cell + FIRST; }
-    // The share of an end's cell that lies between the end and the middle. `at` is the end's
+    static __device__ u32 interval(u32 at) { return (at >> PART_BITS) - FIRST; }
+    // The upper bits of the position of each key in the interval.
+    static __device__ u32 number(u32 interval) { return interval + FIRST; }
+    // The share of an end's interval that lies between the end and the middle. `at` is the end's
     // position.
     __device__ float filled_share(u32 at) const {
         constexpr float ALL = 1 << PART_BITS;
@@ -170,55 +172,56 @@ template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct Cells {
         // At least 1/1024, or a lone key would ask for many buckets.
         return max((is_inward() ? ALL - float(part) : float(part + 1)) / ALL, 1.0f / 1024);
     }
-    // On either side the first cell of keys beyond the ends; SIDE if there can be none.
+    // On either side the first interval of keys beyond the ends; SIDE if there can be none.
     __device__ u32 beyond() const {
-        return is_inward() && below != above ? cell(position(Bits(below - above), false)) : SIDE;
+        return is_inward() && below != above ? interval(position(Bits(below - above), false))
+                                             : SIDE;
     }
-    // The i-th cell in ascending order of keys, except for cells beyond the ends.
+    // The i-th interval in ascending order of keys, except for intervals beyond the ends.
     __device__ u32 nth_in_order(u32 i) const {
         return is_inward() == (i < SIDE) ? i : i < SIDE ? SIDE - 1 - i : SIDE + (2 * SIDE - 1 - i);
     }
-    // Whether keys rise with their position in the cell.
-    __device__ bool rises(u32 cell) const { return is_inward() == (cell < SIDE); }
-    // Log2 of the cell's width in keys; 0 for narrower cells.
-    static __device__ u32 width_bits(u32 cell) {
-        u32 bits = cell % SIDE >> FINE_BITS;
+    // Whether keys rise with their position in the interval.
+    __device__ bool rises(u32 interval) const { return is_inward() == (interval < SIDE); }
+    // Log2 of the interval's width in keys; 0 for narrower intervals.
+    static __device__ u32 width_bits(u32 interval) {
+        u32 bits = interval % SIDE >> FINE_BITS;
         return bits > FINE_BITS + 1 ? bits - (FINE_BITS + 1) : 0;
     }
-    // Among adjacent cells narrower than a key, the one that the key is in.
-    static __device__ u32 with_key(u32 cell) {
-        // log2 of the cells that share a key
-        u32 octave = cell % SIDE >> FINE_BITS, bits = octave > FINE_BITS ? 0
-                                                      : octave > 0       ? FINE_BITS + 1 - octave
-                                                                         : FINE_BITS;
-        return cell >> bits << bits | (octave > 0 ? (1u << bits) / 2 : 0);
+    // Among adjacent intervals narrower than a key, the one that the key is in.
+    static __device__ u32 with_key(u32 interval) {
+        // log2 of the intervals that share a key
+        u32 octave = interval % SIDE >> FINE_BITS, bits = octave > FINE_BITS ? 0
+                                                          : octave > 0 ? FINE_BITS + 1 - octave
+                                                                       : FINE_BITS;
+        return interval >> bits << bits | (octave > 0 ? (1u << bits) / 2 : 0);
     }
-    // The least key of a cell at most 2^16 keys wide, and of all later cells.
-    __device__ Bits least(u32 cell) const {
-        auto first = [](u32 at) { // distance of the first key at or behind the cell's begin
+    // The least key of an interval at most 2^16 keys wide, and of all later intervals.
+    __device__ Bits least(u32 interval) const {
+        auto first = [](u32 at) { // distance of the first key at or behind the interval's begin
             u32 fine = (1u << FINE_BITS) + at % (1u << FINE_BITS);
             return ((fine << (at >> FINE_BITS)) + (1u << FINE_BITS) - 1) >> (FINE_BITS + 1);
         };
-        return rises(cell) ? Bits(above + first(cell % SIDE))
-                           : Bits(below - (first(cell % SIDE + 1) - 1));
+        return rises(interval) ? Bits(above + first(interval % SIDE))
+                               : Bits(below - (first(interval % SIDE + 1) - 1));
     }
 
-    // The cell's table entry as a linear function of the key's bits instead of its float. It gives
-    // the lower digits of the coarse bucket that begins with `first_bucket`.
-    __device__ LinearRun<Bits> linear_run(u32 cell, u32 entry, u32 first_bucket) const {
+    // The interval's table entry as a linear function of the key's bits instead of its float. It
+    // gives the lower digits of the coarse bucket that begins with `first_bucket`.
+    __device__ LinearRun<Bits> linear_run(u32 interval, u32 entry, u32 first_bucket) const {
         // of a position within an octave, in parts of a key
         constexpr u32 BITS = FINE_BITS + PART_BITS;
         // an octave begins at 2^(octave - 1) keys
-        u32 step = u32(lower_half(entry)), octave = cell % SIDE >> FINE_BITS;
+        u32 step = u32(lower_half(entry)), octave = interval % SIDE >> FINE_BITS;
         u32 shift = octave > BITS + 1 ? octave - 1 - BITS : 0,
             scale = octave < BITS + 1 ? BITS + 1 - octave : 0;
         u32 half = scale > 0 ? 1u << (scale - 1) : 0;
-        u32 first = entry + step * ((number(cell) >> FINE_BITS << BITS) - (1u << BITS) + half) -
+        u32 first = entry + step * ((number(interval) >> FINE_BITS << BITS) - (1u << BITS) + half) -
                     (first_bucket << PART_BITS);
         step <<= scale;
         // Falling keys: the distance from `below` is the complement of one counted upwards.
-        return rises(cell) ? LinearRun<Bits>{above, shift, step, first}
-                           : LinearRun<Bits>{Bits(below + 1), shift, -step, first - step};
+        return rises(interval) ? LinearRun<Bits>{above, shift, step, first}
+                               : LinearRun<Bits>{Bits(below + 1), shift, -step, first - step};
     }
 
   private:
@@ -305,17 +308,18 @@ template <class Bits> struct BucketByValues {
         if (threadIdx.x < VALUES) table[threadIdx.x] = map.values[threadIdx.x];
     }
 };
-template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct BucketByCells {
+template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct BucketByIntervals {
     static constexpr bool HAS_LARGE = true, HAS_TABLE = true, ONE_STEP = false, IS_LINEAR = false;
     template <class Order> using Put = PutDecodeDone<Order, Bits>;
     const u32 *table;
-    Cells<Bits, FINE> cells;
+    Intervals<Bits, FINE> intervals;
     u32 lower_bits;
-    __device__ BucketByCells(const BucketMap<Bits> &map, const u32 *table)
-        : BucketByCells(Cells<Bits, FINE>{map.above, map.below, map.middle}, table,
-                        map.lower_bits) {}
-    __device__ BucketByCells(const Cells<Bits, FINE> &cells, const u32 *table, u32 lower_bits)
-        : table(table), cells(cells), lower_bits(lower_bits) {}
+    __device__ BucketByIntervals(const BucketMap<Bits> &map, const u32 *table)
+        : BucketByIntervals(Intervals<Bits, FINE>{map.above, map.below, map.middle}, table,
+                            map.lower_bits) {}
+    __device__ BucketByIntervals(const Intervals<Bits, FINE> &intervals, const u32 *table,
+                                 u32 lower_bits)
+        : table(table), intervals(intervals), lower_bits(lower_bits) {}
     __device__ u32 operator()(Bits key) const { return parts(key) >> PART_BITS; }
     __device__ u32 upper(Bits key) const { return parts(key) >> (PART_BITS + lower_bits); }
     __device__ u32 lower(Bits key) const {
@@ -323,25 +327,25 @@ template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct BucketByCell
     }
     // By the whole block, before `wait_for_table`.
     static __device__ void load(u32 *table, const BucketMap<Bits> &map) {
-        for (u32 i = threadIdx.x; i < BucketMap<Bits>::CELLS / 4; i += blockDim.x)
-            copy_common_to_shared((Vector *)table + i, (const Vector *)map.cells + i);
+        for (u32 i = threadIdx.x; i < BucketMap<Bits>::INTERVALS / 4; i += blockDim.x)
+            copy_common_to_shared((Vector *)table + i, (const Vector *)map.intervals + i);
     }
 
   private:
     // The bucket's number, and below it PART_BITS of how far a key is in the bucket. In a rising
-    // cell of 2^15 keys or more the last part goes to the bucket behind the cell. That is no
-    // single-key bucket: rising cells get no narrower, and none that wide has a bucket for each
-    // key.
+    // interval of 2^15 keys or more the last part goes to the bucket behind the interval. That is
+    // no single-key bucket: rising intervals get no narrower, and none that wide has a bucket for
+    // each key.
     __device__ u32 parts(Bits key) const {
-        u32 at = cells(key), cell = table[cells.cell(at)];
-        return cell + lower_half(cell) * at;
+        u32 at = intervals(key), entry = table[intervals.interval(at)];
+        return entry + lower_half(entry) * at;
     }
 };
 // The upper digit only, in a step that may leave the keys of the run unmoved.
-template <class Bits> struct BucketBesideOneKeyRun : BucketByCells<Bits> {
+template <class Bits> struct BucketBesideOneKeyRun : BucketByIntervals<Bits> {
     OneKeyRun<Bits> one_key_run;
     __device__ BucketBesideOneKeyRun(const BucketMap<Bits> &map, const u32 *table)
-        : BucketByCells<Bits>(map, table), one_key_run(map.one_key_run.unmoved()) {}
+        : BucketByIntervals<Bits>(map, table), one_key_run(map.one_key_run.unmoved()) {}
 };
 // The lower digit only.
 template <class Bits> struct BucketByLinearRun {
@@ -393,7 +397,7 @@ __device__ inline void load_samples(u32 (&samples)[COUNT], Map &map) {
 #pragma unroll
     for (u32 k = 0; k < COUNT; k++) {
         u32 i = k * THREADS + threadIdx.x;
-        samples[k] = i < 2 * Map::CELLS ? load_relaxed(map.samples[0] + i) : 0;
+        samples[k] = i < 2 * Map::INTERVALS ? load_relaxed(map.samples[0] + i) : 0;
     }
 }
 

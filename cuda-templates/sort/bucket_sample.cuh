@@ -6,9 +6,9 @@
 // block selects the map by bits if that is even, and sends inputs whose sample differs in at most
 // two digits to the passes.
 //
-// Otherwise `bucket_map` takes the histogram of the sample by range and by the cells of two
+// Otherwise `bucket_map` takes the histogram of the sample by range and by the intervals of two
 // layouts, and collects distinct keys. Its last block selects the map by values, by range or by
-// cells, in this order, and makes it. Both start from a zeroed `BucketMap`.
+// intervals, in this order, and makes it. Both start from a zeroed `BucketMap`.
 #pragma once
 #include "sort/bucket_map.cuh"
 
@@ -72,7 +72,7 @@ __device__ void bucket_sample(const SortCall &call, const BucketCall &buckets) {
     for (u64 rest = load_relaxed(&map.differing); rest != 0; rest >>= DIGIT_BITS)
         digits += (rest & (BINS - 1)) != 0;
     bool by_bits = is_even(buckets, call.n, most);
-    map.route = by_bits ? BY_BITS : BY_RANGE; // `bucket_map` may change BY_RANGE
+    map.function = by_bits ? BY_BITS : BY_RANGE; // `bucket_map` may change BY_RANGE
     map.lower_bits = buckets.lower_bits;
     if (digits <= FEW_DIGITS) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
 }
@@ -138,26 +138,28 @@ template <class Bits> struct FewValues {
 template <class Order, class Bits, u32 THREADS>
 __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
     typedef BucketMap<Bits> Map;
-    constexpr u32 CELLS = Map::CELLS, SIDE = Map::SIDE, EACH = (CELLS + THREADS - 1) / THREADS;
+    constexpr u32 INTERVALS = Map::INTERVALS, SIDE = Map::SIDE,
+                  EACH = (INTERVALS + THREADS - 1) / THREADS;
     static_assert(THREADS >= BINS, "a thread for each bin");
-    __shared__ u32 counts[2 * CELLS], shares[BINS], needs[CELLS];
-    // `run`: the cells with single-key buckets around the most frequent key; `run_bucket`: their
-    // buckets.
+    __shared__ u32 counts[2 * INTERVALS], shares[BINS], needs[INTERVALS];
+    // `run`: the intervals with single-key buckets around the most frequent key; `run_bucket`:
+    // their buckets.
     __shared__ u32 most[3], distinct[MAP_BLOCKS], most_frequent, run[2], run_bucket[2];
     __shared__ u64 totals[THREADS / WARP];
     __shared__ bool last;
     Map &map = *(Map *)buckets.map;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
     u64 extremes[2] = {map.extremes[0], map.extremes[1]}; // issued with the loads below
-    if (plan.too_large || map.route == BY_BITS) return;
+    if (plan.too_large || map.function == BY_BITS) return;
     __shared__ FewValues<Bits> few;
-    static_assert(THREADS >= few.ENTRIES, "a thread for each slot");
-    for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS) counts[i] = 0;
+    static_assert(THREADS >= few.ENTRIES, "a thread for each entry");
+    for (u32 i = threadIdx.x; i < 2 * INTERVALS; i += THREADS) counts[i] = 0;
     if (threadIdx.x < BINS) shares[threadIdx.x] = 0;
     if (threadIdx.x < 3) most[threadIdx.x] = 0;
     if (threadIdx.x == 0) most_frequent = 0;
     few.clear();
-    Cells<Bits> layouts[2] = {Cells<Bits>::inward(extremes, Order::GRAIN), Cells<Bits>::outward()};
+    Intervals<Bits> layouts[2] = {Intervals<Bits>::inward(extremes, Order::GRAIN),
+                                  Intervals<Bits>::outward()};
     Share<Bits> share(extremes);
     bool is_wide = share.range() >> 20 != 0;
     share.factor = is_wide ? share.factor_for(BINS) : 0;
@@ -171,11 +173,11 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
         atomicAdd(shares + share(key), 1);
 #pragma unroll
         for (u32 w = 0; w < 2; w++)
-            atomicAdd(counts + w * CELLS + layouts[w].cell(layouts[w](key)), 1);
+            atomicAdd(counts + w * INTERVALS + layouts[w].interval(layouts[w](key)), 1);
         if (few.still_few()) few.add(key);
     }
     __syncthreads();
-    for (u32 i = threadIdx.x; i < 2 * CELLS; i += THREADS)
+    for (u32 i = threadIdx.x; i < 2 * INTERVALS; i += THREADS)
         if (counts[i]) atomicAdd(map.samples[0] + i, counts[i]);
     if (threadIdx.x < BINS && shares[threadIdx.x])
         atomicAdd(map.shares + threadIdx.x, shares[threadIdx.x]);
@@ -188,7 +190,7 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
     if (!last) return;
 
     // ---- the choice of the map
-    constexpr u32 LOADS = (2 * CELLS + THREADS - 1) / THREADS;
+    constexpr u32 LOADS = (2 * INTERVALS + THREADS - 1) / THREADS;
     u32 samples[LOADS];
     load_samples<THREADS>(samples, map);
     u32 of_range = threadIdx.x < BINS ? load_relaxed(map.shares + threadIdx.x) : 0;
@@ -221,18 +223,18 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
         __syncthreads();
         few.write_sorted(map.values);
         if (threadIdx.x == 0) {
-            map.route = BY_VALUES;
+            map.function = BY_VALUES;
             map.lower_bits = 0;
         }
         return;
     }
-    // the fullest cell of either layout, and the fullest part of the range
+    // the fullest interval of either layout, and the fullest part of the range
     u32 own_most[3] = {0, 0, of_range};
 #pragma unroll
     for (u32 k = 0; k < LOADS; k++) {
         u32 i = k * THREADS + threadIdx.x;
-        if (i < 2 * CELLS) counts[i] = samples[k];
-        if (i < CELLS) own_most[0] = max(own_most[0], samples[k]);
+        if (i < 2 * INTERVALS) counts[i] = samples[k];
+        if (i < INTERVALS) own_most[0] = max(own_most[0], samples[k]);
         else own_most[1] = max(own_most[1], samples[k]);
     }
 #pragma unroll
@@ -249,12 +251,12 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
         return;
     }
     u32 best = most[1] < most[0];
-    Cells<Bits> layout = best ? layouts[1] : layouts[0];
+    Intervals<Bits> layout = best ? layouts[1] : layouts[0];
 
-    // ---- the needs of the cells
-    // The buckets that a cell needs. PARTIAL: a share of a bucket in units of 1 / ONE; several
-    // cells with few keys share it. Else whole buckets, the first of which is a new one. ONE_KEY:
-    // as many buckets as the cell is keys wide.
+    // ---- the needs of the intervals
+    // The buckets that an interval needs. PARTIAL: a share of a bucket in units of 1 / ONE; several
+    // intervals with few keys share it. Else whole buckets, the first of which is a new one.
+    // ONE_KEY: as many buckets as the interval is keys wide.
     constexpr u32 ONE = 1 << 16, MOST_OWN = (1u << (PART_BITS - 1)) - 1, PARTIAL = 1u << 31,
                   ONE_KEY = 1u << 30;
     // Keys of the sample. With few hits 2.5 roots are too little: half of 2.5 squared, by Poisson's
@@ -262,35 +264,37 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
     constexpr float MARGIN = 3;
     // buckets for each key of the sample, if they are filled to 88 %
     float scale = float(call.n) / (float(buckets.sampled) * float(buckets.room) * 0.88f);
-    // An end's cell has all its keys in a part of its width. That part gets as many buckets as any
-    // other cell gets for its whole width.
+    // An end's interval has all its keys in a part of its width. That part gets as many buckets as
+    // any other interval gets for its whole width.
     u32 ends[2] = {layout(Bits(~extremes[0])), layout(Bits(extremes[1]))};
-    auto sample_of = [&](u32 i) { return float(counts[best * CELLS + layout.nth_in_order(i)]); };
+    auto sample_of = [&](u32 i) {
+        return float(counts[best * INTERVALS + layout.nth_in_order(i)]);
+    };
     auto root = [](float x) {
         float root;
         asm("sqrt.approx.f32 %0, %1;" : "=f"(root) : "f"(x));
         return root;
     };
-    // a cell's share of all keys is rarely more
+    // an interval's share of all keys is rarely more
     auto upper_bound = [&](float hits) { return hits + 2.5f * root(hits); };
     auto bits = [&](u32 i) { return layout.width_bits(layout.nth_in_order(i)); };
     auto power = [](int exponent) { return __int_as_float((127 + exponent) << 23); };
     // in place of the other layout's counts
-    float *density = (float *)(counts + (1 - best) * CELLS);
+    float *density = (float *)(counts + (1 - best) * INTERVALS);
 #pragma unroll 1
-    for (u32 i = threadIdx.x; i < CELLS; i += THREADS)
+    for (u32 i = threadIdx.x; i < INTERVALS; i += THREADS)
         density[i] = sample_of(i) * power(-int(bits(i)));
     __syncthreads();
     auto weigh = [&](u32 i) { // returns keys of the sample
-        u32 cell = layout.nth_in_order(i);
+        u32 interval = layout.nth_in_order(i);
         float weight = upper_bound(sample_of(i));
 #pragma unroll
         for (u32 upper = 0; upper < 2; upper++)
-            if (cell == layout.cell(ends[upper]) && cell / SIDE == upper)
+            if (interval == layout.interval(ends[upper]) && interval / SIDE == upper)
                 weight = __fdividef(weight, layout.filled_share(ends[upper]));
-        // Keys may get dense within the cell. If its dense part fills half a bucket or more, the
-        // cell gets as many buckets as if it were as dense as its denser neighbour.
-        float before = i > 0 ? density[i - 1] : 0, after = i + 1 < CELLS ? density[i + 1] : 0,
+        // Keys may get dense within the interval. If its dense part fills half a bucket or more,
+        // the interval gets as many buckets as if it were as dense as its denser neighbour.
+        float before = i > 0 ? density[i - 1] : 0, after = i + 1 < INTERVALS ? density[i + 1] : 0,
               dense = max(before, after), sparse = min(before, after);
         if (dense > 1.1f * density[i] &&
             2 * weight * scale * (density[i] - sparse) > dense - sparse) {
@@ -300,8 +304,8 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
         }
         return weight;
     };
-    // Adjacent cells of one width, with at least SOME buckets each and none fuller or emptier than
-    // by chance, all weigh as much as the heaviest of them. So they form a linear run.
+    // Adjacent intervals of one width, with at least SOME buckets each and none fuller or emptier
+    // than by chance, all weigh as much as the heaviest of them. So they form a linear run.
     auto even_out = [&](float hits, float weight) {
         constexpr float NEVER = -1e9f, SOME = 8;
         // By chance hits differ by 3 roots of the mean. `upper_bound` adds 2.5 roots of hits, and
@@ -309,11 +313,11 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
         constexpr float FEWER = 3 * 3, MORE = 5.5f * 5.5f, ROOT_MORE = 2.5f * 1.5f;
         float mean = hits, least = weight * scale < SOME ? NEVER : hits, heaviest = weight;
 #pragma unroll 1
-        for (u32 cells = 1; cells < 1 << Map::FINE_BITS && __any_sync(ALL_LANES, least >= 0);
-             cells *= 2) {
-            float others = __shfl_xor_sync(ALL_LANES, mean, cells);
-            least = min(least, __shfl_xor_sync(ALL_LANES, least, cells));
-            heaviest = max(heaviest, __shfl_xor_sync(ALL_LANES, heaviest, cells));
+        for (u32 distance = 1; distance < 1 << Map::FINE_BITS && __any_sync(ALL_LANES, least >= 0);
+             distance *= 2) {
+            float others = __shfl_xor_sync(ALL_LANES, mean, distance);
+            least = min(least, __shfl_xor_sync(ALL_LANES, least, distance));
+            heaviest = max(heaviest, __shfl_xor_sync(ALL_LANES, heaviest, distance));
             mean = (mean + others) / 2;
             float fewer = mean - least, more = max(heaviest - mean - ROOT_MORE, 0.0f);
             if (fewer * fewer > FEWER * mean || more * more > MORE * mean) least = NEVER;
@@ -321,7 +325,8 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
         }
         return weight;
     };
-    // Stores above a need the first lane of the run: adjacent cells of one width that need as much.
+    // Stores above a need the first lane of the run: adjacent intervals of one width that need as
+    // much.
     constexpr u32 NEED = (1u << PART_BITS) - 1;
     auto with_run = [](u32 need) {
         u32 before = __shfl_up_sync(ALL_LANES, need, 1);
@@ -339,37 +344,38 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
                         : min(u32(ceilf(__fdividef(float(width(i)), each))), MOST_OWN);
     };
 #pragma unroll 1
-    for (u32 i = threadIdx.x; i < CELLS; i += THREADS) { // all lanes of a warp, or none
+    for (u32 i = threadIdx.x; i < INTERVALS; i += THREADS) { // all lanes of a warp, or none
         float weight = even_out(sample_of(i), weigh(i)) * scale; // in buckets
-        u32 cell = layout.nth_in_order(i), need = PARTIAL | u32(weight * ONE);
+        u32 interval = layout.nth_in_order(i), need = PARTIAL | u32(weight * ONE);
         if (weight >= 0.25f) {
             need = own_buckets(i, weight);
             if (need == width(i)) need |= ONE_KEY;
         }
-        // A cell that no key can be in needs no bucket. It takes the kind of the cell that holds
-        // its key, so that it does not split a run.
-        u32 holder = layout.with_key(cell),
+        // An interval that no key can be in needs no bucket. It takes the kind of the interval that
+        // holds its key, so that it does not split a run.
+        u32 holder = layout.with_key(interval),
             need_of_holder = __shfl_sync(
-                ALL_LANES, need, lane_id() + (layout.rises(cell) ? holder - cell : cell - holder));
-        if (holder != cell) need = need_of_holder & PARTIAL ? PARTIAL : ONE_KEY;
+                ALL_LANES, need,
+                lane_id() + (layout.rises(interval) ? holder - interval : interval - holder));
+        if (holder != interval) need = need_of_holder & PARTIAL ? PARTIAL : ONE_KEY;
         needs[i] = with_run(need);
         u32 keys = warp_max(need & ONE_KEY ? u32(sample_of(i)) : 0);
         if (keys > 0 && need & ONE_KEY && u32(sample_of(i)) == keys)
-            atomicMax(&most_frequent, keys << Map::LOG_CELLS | i);
+            atomicMax(&most_frequent, keys << Map::LOG_INTERVALS | i);
     }
-    if (threadIdx.x < 2) run[threadIdx.x] = threadIdx.x * CELLS;
+    if (threadIdx.x < 2) run[threadIdx.x] = threadIdx.x * INTERVALS;
     __syncthreads();
     u64 sum = 0; // whole buckets in the upper half, partial ones in the lower
     u32 begin = threadIdx.x * EACH, need[EACH];
     auto count = [](u32 need, bool after_partial) {
         return need & PARTIAL ? need & NEED : u64((need & NEED) + after_partial) << 32;
     };
-    bool after_partial = begin > 0 && begin < CELLS && needs[begin - 1] & PARTIAL,
+    bool after_partial = begin > 0 && begin < INTERVALS && needs[begin - 1] & PARTIAL,
          before_is_partial = after_partial;
 #pragma unroll
     for (u32 e = 0; e < EACH; e++) {
-        need[e] = begin + e < CELLS ? needs[begin + e] : 0;
-        if (begin + e < CELLS) sum += count(need[e], before_is_partial);
+        need[e] = begin + e < INTERVALS ? needs[begin + e] : 0;
+        if (begin + e < INTERVALS) sum += count(need[e], before_is_partial);
         before_is_partial = need[e] & PARTIAL;
     }
     u64 upto = sum;
@@ -379,27 +385,27 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
         if (lane_id() >= distance) upto += before;
     }
     if (lane_id() == WARP - 1) totals[warp_id()] = upto;
-    // The run of cells with single-key buckets on either side of the most frequent key.
-    if (u32 among = most_frequent % (1 << Map::LOG_CELLS); most_frequent > 0) {
-        u32 first = 0, end = CELLS;
+    // The run of intervals with single-key buckets on either side of the most frequent key.
+    if (u32 among = most_frequent % (1 << Map::LOG_INTERVALS); most_frequent > 0) {
+        u32 first = 0, end = INTERVALS;
 #pragma unroll
         for (u32 e = 0; e < EACH; e++)
-            if (u32 i = begin + e; i < CELLS && !(need[e] & ONE_KEY)) {
+            if (u32 i = begin + e; i < INTERVALS && !(need[e] & ONE_KEY)) {
                 if (i < among) first = i + 1;
                 else end = min(end, i);
             }
         first = warp_max(first);
-        end = CELLS - warp_max(CELLS - end);
+        end = INTERVALS - warp_max(INTERVALS - end);
         if (lane_id() == 0 && first > 0) atomicMax(run, first);
-        if (lane_id() == 0 && end < CELLS) atomicMin(run + 1, end);
+        if (lane_id() == 0 && end < INTERVALS) atomicMin(run + 1, end);
     }
     u32 *one_key = counts; // in place of the counts
-    static_assert(2 * CELLS >= BUCKETS / 32, "room for all bits");
+    static_assert(2 * INTERVALS >= BUCKETS / 32, "room for all bits");
     for (u32 i = threadIdx.x; i < BUCKETS / 32; i += THREADS) one_key[i] = 0;
-    // For each coarse bucket: one more than the rank, in key order, of the cell that alone has the
-    // last bucket before it; else zero.
-    u32 *cell_before = shares;
-    if (threadIdx.x < BINS) cell_before[threadIdx.x] = 0;
+    // For each coarse bucket: one more than the rank, in key order, of the interval that alone has
+    // the last bucket before it; else zero.
+    u32 *interval_before = shares;
+    if (threadIdx.x < BINS) interval_before[threadIdx.x] = 0;
     __syncthreads();
     u64 before = upto - sum, all = 0;
 #pragma unroll
@@ -412,7 +418,7 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
         needed <= BINS << buckets.lower_bits ? buckets.lower_bits : buckets.most_lower_bits;
     bool fits = lower_bits > 0 && needed <= BINS << lower_bits; // two steps, and enough buckets
     if (threadIdx.x == 0) {
-        map.route = BY_CELLS;
+        map.function = BY_INTERVALS;
         map.lower_bits = lower_bits;
         map.above = layout.above;
         map.below = layout.below;
@@ -420,11 +426,11 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
         if (!fits) plan.too_large = 1;
     }
     if (!fits) return;
-    // Cells without keys of the sample share buckets. None of these is a single-key bucket,
+    // Intervals without keys of the sample share buckets. None of these is a single-key bucket,
     // whatever keys come.
     u32 beyond = layout.beyond();
 #pragma unroll 1
-    for (u32 e = 0; e < EACH && begin + e < CELLS; e++) {
+    for (u32 e = 0; e < EACH && begin + e < INTERVALS; e++) {
         u32 need = needs[begin + e], own = need & PARTIAL ? 1 : need & NEED,
             bucket = u32(before >> 32) + u32(before) / ONE;
         before += count(need, after_partial);
@@ -441,22 +447,22 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
             else
                 for (u32 coarse = (bucket >> lower_bits) + 1; coarse << lower_bits <= bucket + own;
                      coarse++)
-                    if (coarse < BINS) cell_before[coarse] = begin + e + 1;
+                    if (coarse < BINS) interval_before[coarse] = begin + e + 1;
         }
         after_partial = need & PARTIAL;
-        u32 cell = layout.nth_in_order(begin + e);
-        bool rises = layout.rises(cell);
-        if (cell % SIDE >= beyond) bucket = cell < SIDE ? 0 : needed - 1;
-        // at the cell's beginning
+        u32 interval = layout.nth_in_order(begin + e);
+        bool rises = layout.rises(interval);
+        if (interval % SIDE >= beyond) bucket = interval < SIDE ? 0 : needed - 1;
+        // at the interval's beginning
         u32 first = rises ? bucket : bucket + own - 1, step = own == 1 ? 0 : rises ? own : -own;
-        map.cells[cell] = (first - step * layout.number(cell)) << PART_BITS | u16(step);
+        map.intervals[interval] = (first - step * layout.number(interval)) << PART_BITS | u16(step);
     }
     __syncthreads();
     for (u32 i = threadIdx.x; i < BUCKETS / 32; i += THREADS)
         if (one_key[i]) map.one_key[i] = one_key[i];
     if (threadIdx.x == 0 && most_frequent > 0) {
-        // Both cells next to the middle may extend past it, but keys there belong to the other
-        // cell. The run is clipped to one side.
+        // Both intervals next to the middle may extend past it, but keys there belong to the other
+        // interval. The run is clipped to one side.
         OneKeyRun<Bits> one_key_run = {layout.least(layout.nth_in_order(run[0])),
                                  run_bucket[1] - run_bucket[0],
                                  run_bucket[0],
@@ -476,19 +482,21 @@ __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
         map.one_key_run = one_key_run;
     }
     // The linear run of each coarse bucket whose buckets, and the bucket before them, all belong to
-    // one run of cells. So no key of the cell before the run, whose step may differ, is in them.
-    // The first coarse bucket has no bucket before it, and so no linear run.
+    // one run of intervals. So no key of the interval before the run, whose step may differ, is in
+    // them. The first coarse bucket has no bucket before it, and so no linear run.
     if (threadIdx.x >= BINS) return;
-    u32 coarse = threadIdx.x, from = cell_before[coarse],
-        to = coarse + 1 < BINS ? cell_before[coarse + 1] : 0;
+    u32 coarse = threadIdx.x, from = interval_before[coarse],
+        to = coarse + 1 < BINS ? interval_before[coarse + 1] : 0;
     auto octave = [](u32 i) { return (i - 1) >> Map::FINE_BITS; };
     bool is_linear =
         from > 0 && to > 0 && octave(from) == octave(to) && needs[from - 1] == needs[to - 1];
     // keys beyond the sample's ends go there
     if (coarse == (needed - 1) >> lower_bits) is_linear = false;
-    u32 cell = is_linear ? layout.nth_in_order(from - 1) : 0;
-    if (cell % SIDE >> Map::FINE_BITS == Map::WIDTH) is_linear = false; // this octave is one key
-    LinearRun<Bits> linear_run = layout.linear_run(cell, map.cells[cell], coarse << lower_bits);
+    u32 interval = is_linear ? layout.nth_in_order(from - 1) : 0;
+    if (interval % SIDE >> Map::FINE_BITS == Map::WIDTH)
+        is_linear = false; // this octave is one key
+    LinearRun<Bits> linear_run =
+        layout.linear_run(interval, map.intervals[interval], coarse << lower_bits);
     if (!is_linear) linear_run.step = 0;
     map.linear_runs[coarse] = linear_run;
 }

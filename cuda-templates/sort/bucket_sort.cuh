@@ -1,5 +1,5 @@
 // Sorts one bucket, counted or of fixed capacity, by one block in shared memory: the body of
-// bucket_sort, slot_sort, their large versions, and bucket_small. `run` takes the first that
+// bucket_sort, fixed_sort, their large versions, and bucket_small. `run` takes the first that
 // applies:
 //
 // 1. Counting, for keys-only that are not dense: each number that a key can be, or each of 2^16
@@ -11,7 +11,7 @@
 // 4. Digits, one after the other: the cost does not depend on the distribution.
 #pragma once
 #include "sort/finer_bins.cuh"
-#include "sort/slots.cuh"
+#include "sort/fixed_buckets.cuh"
 
 // UNEVEN: a fixed-capacity bucket. Splitters and equal-depth intervals need not spread its keys
 // evenly, and its payload does not lie where it goes.
@@ -123,7 +123,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         IndexRange<u32> left = plan.left_by_buckets();
         u32 lower_bits = map.lower_bits, bucket = blockIdx.x;
         u32 first = buckets.starts[bucket], end = buckets.starts[bucket + 1];
-        bool by_bits = map.route == BY_BITS;
+        bool by_bits = map.function == BY_BITS;
         u32 bits = call.end - DIGIT_BITS - lower_bits, all = BINS << lower_bits;
         if (by_passes || bucket >= all) return;
         for (;;) {
@@ -152,56 +152,58 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
 
     // Sorts the fixed-capacity bucket of the block's number from scratch memory, and writes
     // equality buckets.
-    static __device__ void run_slot(Shared &shared, const SortCall &call, const SlotCall &slots,
-                                    u32 route) {
+    static __device__ void run_fixed(Shared &shared, const SortCall &call, const FixedCall &fixed,
+                                     u32 function) {
         __shared__ u32 before[BINS / WARP];
         __shared__ EqualityBucket<Bits> own_equal;
-        bool by_splitters = route == SLOTS_BY_SPLITTERS, by_cells = route == SLOTS_BY_CELLS;
-        bool has_slot = !by_splitters || blockIdx.x < VALUES;
-        u32 slot = has_slot ? blockIdx.x : 0, digit = by_splitters ? 2 * slot : slot,
+        bool by_splitters = function == FIXED_BY_SPLITTERS,
+             by_intervals = function == FIXED_BY_INTERVALS;
+        bool has_bucket = !by_splitters || blockIdx.x < VALUES;
+        u32 bucket = has_bucket ? blockIdx.x : 0, digit = by_splitters ? 2 * bucket : bucket,
             d = threadIdx.x;
-        const EqualityBuckets<Bits> &equal = *(const EqualityBuckets<Bits> *)slots.equal;
-        bool has_equal = by_splitters || by_cells, is_many = false;
+        const EqualityBuckets<Bits> &equal = *(const EqualityBuckets<Bits> *)fixed.equal;
+        bool has_equal = by_splitters || by_intervals, is_many = false;
         if (d < BINS) {
-            u32 keys = slots.counts[d], earlier = warp_add(d < digit ? keys : 0);
+            u32 keys = fixed.counts[d], earlier = warp_add(d < digit ? keys : 0);
             if (lane_id() == 0) before[warp_id()] = earlier;
-            is_many = has_equal && keys > most_of_one_block(route) && equal.has(d);
+            is_many = has_equal && keys > most_of_one_block(function) && equal.has(d);
         }
-        u32 count = slots.counts[digit], first = 0, bits = call.end - slots.bits,
+        u32 count = fixed.counts[digit], first = 0, bits = call.end - fixed.bits,
             own = by_splitters ? digit + 1 : digit;
-        if (!has_equal || !has_slot || !equal.has(own)) own = BINS; // no equality bucket
-        if (!has_slot || (by_cells && own < BINS)) count = 0; // it is an equality bucket
-        const Bits *keys = (const Bits *)slots.keys + u64(slot) * slots.room;
+        if (!has_equal || !has_bucket || !equal.has(own)) own = BINS; // no equality bucket
+        if (!has_bucket || (by_intervals && own < BINS)) count = 0; // it is an equality bucket
+        const Bits *keys = (const Bits *)fixed.keys + u64(bucket) * fixed.room;
         ThreadKeys t(count, [=](u32 at) { return keys[at]; });
-        if (own < BINS && d == 0) own_equal.template start_copy<HAS_VALUES>(slots, own);
+        if (own < BINS && d == 0) own_equal.template start_copy<HAS_VALUES>(fixed, own);
         is_many = __syncthreads_or(is_many);
         for (u32 w = 0; w < BINS / WARP; w++) first += before[w];
         Order order{Bits(call.flip)};
         Bits *out = call.no_keys ? nullptr : (Bits *)call.keys[0];
         Value *values_out = (Value *)call.values[0];
-        const Value *values = (const Value *)slots.values;
+        const Value *values = (const Value *)fixed.values;
         if (count > 0)
-            run(shared, t, call, out ? out + first : out, values + u64(slot) * slots.room,
-                values_out + first, route == SLOTS_BY_BITS ? Span(slot, bits) : span(shared, t));
+            run(shared, t, call, out ? out + first : out, values + u64(bucket) * fixed.room,
+                values_out + first,
+                function == FIXED_BY_BITS ? Span(bucket, bits) : span(shared, t));
         if (own < BINS) {
             if (d == 0) wait_for_copies();
             __syncthreads();
             u32 equals = own_equal.count, start = first + count;
-            if (equals > 0 && equals <= most_of_one_block(route))
+            if (equals > 0 && equals <= most_of_one_block(function))
                 write_equality_bucket(out ? out + start : out, equals, order.from(own_equal.key),
                             values_out + start, HAS_VALUES ? values + own_equal.begin : values, d,
                             THREADS);
         }
         if (is_many)
             write_large_equality_buckets<Order, Bits, Value, THREADS>(
-                shared.many, order, slots.counts, equal, most_of_one_block(route), out, values_out,
-                values);
+                shared.many, order, fixed.counts, equal, most_of_one_block(function), out,
+                values_out, values);
     }
     // The most keys of an equality bucket that one block writes alone. By intervals, other blocks
     // sort buckets meanwhile; by splitters, they may have nothing to sort.
-    static __device__ u32 most_of_one_block(u32 route) {
-        bool by_cells = route == SLOTS_BY_CELLS;
-        return (HAS_VALUES ? (by_cells ? 48 : 8) : (by_cells ? 192 : 24)) * THREADS;
+    static __device__ u32 most_of_one_block(u32 function) {
+        bool by_intervals = function == FIXED_BY_INTERVALS;
+        return (HAS_VALUES ? (by_intervals ? 48 : 8) : (by_intervals ? 192 : 24)) * THREADS;
     }
 
     // Sorts all keys, no more than a block holds, from the input.

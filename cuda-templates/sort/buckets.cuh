@@ -270,8 +270,8 @@ template <class Order, class Bits, u32 THREADS>
 __device__ void bucket_count(u32 *shared, const SortCall &call, const BucketCall &buckets) {
     if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
     const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
-    u32 lower_bits = map.lower_bits, *counters = shared + BucketMap<Bits>::CELLS;
-    if (map.route == BY_VALUES) {
+    u32 lower_bits = map.lower_bits, *counters = shared + BucketMap<Bits>::INTERVALS;
+    if (map.function == BY_VALUES) {
         Bits *values = (Bits *)shared;
         BucketByValues<Bits>::load(values, map);
         bucket_count_few<Order, Bits, THREADS>(counters, call, buckets,
@@ -279,17 +279,17 @@ __device__ void bucket_count(u32 *shared, const SortCall &call, const BucketCall
         return;
     }
     for (u32 i = threadIdx.x; i < counter_at(BINS / 2 << lower_bits); i += THREADS) counters[i] = 0;
-    if (map.route == BY_CELLS) BucketByCells<Bits>::load(shared, map);
+    if (map.function == BY_INTERVALS) BucketByIntervals<Bits>::load(shared, map);
     wait_for_table();
-    if (map.route == BY_BITS)
+    if (map.function == BY_BITS)
         bucket_count_by<Order, Bits, THREADS>(counters, call, buckets, lower_bits,
                                               BucketByBits<Bits>(lower_bits));
-    else if (map.route == BY_RANGE)
+    else if (map.function == BY_RANGE)
         bucket_count_by<Order, Bits, THREADS>(counters, call, buckets, lower_bits,
                                               BucketByRange<Bits>(map));
     else
         bucket_count_by<Order, Bits, THREADS>(counters, call, buckets, lower_bits,
-                                              BucketByCells<Bits>(map, shared));
+                                              BucketByIntervals<Bits>(map, shared));
 }
 
 // By BINS blocks, one a coarse bucket, of BINS threads, one a lower digit: the first index of each
@@ -596,16 +596,16 @@ __device__ void bucket_step(Vector *shared, const SortCall &call, const BucketCa
     const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
     Shared &s = *(Shared *)shared;
     Vector *rest = shared + (sizeof(Shared) + sizeof(Vector) - 1) / sizeof(Vector);
-    if (map.route == BY_BITS) {
+    if (map.function == BY_BITS) {
         BucketStep<Order, Tile, BucketByBits<Bits>> step(call, buckets,
                                                          BucketByBits<Bits>(map.lower_bits));
         if (FIRST) step.first(s);
         else step.second(s);
-    } else if (map.route == BY_RANGE) {
+    } else if (map.function == BY_RANGE) {
         BucketStep<Order, Tile, BucketByRange<Bits>> step(call, buckets, BucketByRange<Bits>(map));
         if (FIRST) step.first(s);
         else step.second(s);
-    } else if (map.route == BY_VALUES) {
+    } else if (map.function == BY_VALUES) {
         if (!FIRST && !call.in_place) return;
         Bits *table = (Bits *)rest;
         BucketByValues<Bits>::load(table, map);
@@ -635,11 +635,11 @@ __device__ void bucket_step(Vector *shared, const SortCall &call, const BucketCa
             }
         }
         u32 *table = (u32 *)rest;
-        BucketByCells<Bits>::load(table, map);
+        BucketByIntervals<Bits>::load(table, map);
         if (Tile::HAS_VALUES) wait_for_table();
         typedef typename If<FIRST && !Tile::HAS_VALUES, BucketBesideOneKeyRun<Bits>,
-                            BucketByCells<Bits>>::Type ByCells;
-        BucketStep<Order, Tile, ByCells> step(call, buckets, ByCells(map, table));
+                            BucketByIntervals<Bits>>::Type ByIntervals;
+        BucketStep<Order, Tile, ByIntervals> step(call, buckets, ByIntervals(map, table));
         if (FIRST) step.first(s);
         else if (TRY_LINEAR) step.second(s, part);
         else step.second(s);

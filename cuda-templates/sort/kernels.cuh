@@ -126,23 +126,23 @@ typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BAL
 // as in counted buckets: the compiler then allocates registers better.
 typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS_PARTIAL>,
                    BUCKET_BINS, true>
-    Slot;
+    FixedBucket;
 typedef BucketSort<Order,
                    RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS,
                              Value::BYTES == 0 ? BALLOTS : BALLOTS_PARTIAL>,
                    LARGE_BINS, true>
-    LargeSlot;
-static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::CELLS + 16 <=
+    LargeFixedBucket;
+static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::INTERVALS + 16 <=
                   BUCKET_TILE_SHARED,
               "the host asks for as many bytes");
 static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED &&
-                  sizeof(Slot::Shared) <= BUCKET_SORT_SHARED,
+                  sizeof(FixedBucket::Shared) <= BUCKET_SORT_SHARED,
               "the host asks for as many bytes");
 static_assert(sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED &&
-                  sizeof(LargeSlot::Shared) <= LARGE_SORT_SHARED,
+                  sizeof(LargeFixedBucket::Shared) <= LARGE_SORT_SHARED,
               "the host asks for as many bytes");
 static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES &&
-                  sizeof(SlotMap<Bits>) <= SLOT_MAP_BYTES,
+                  sizeof(FixedMap<Bits>) <= FIXED_MAP_BYTES,
               "the host asks for as many bytes");
 static_assert(sizeof(EqualityBuckets<Bits>) <= BINS * (sizeof(Bits) + 4) + 64,
               "the host allocates as many bytes");
@@ -211,44 +211,46 @@ extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1)
 // Fixed-capacity buckets: one scatter step. Each bucket has room for `room` keys in scratch memory,
 // so no key is counted before.
 #ifdef KEYS_ONLY
-typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, UNORDERED> SlotTile;
+typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, UNORDERED> FixedTile;
 #else
-typedef ShortTile SlotTile;
+typedef ShortTile FixedTile;
 #endif
-static_assert(sizeof(SlotTile::Shared) + sizeof(u32) * SlotMap<Bits>::CELLS + 16 <= SLOT_SHARED,
+static_assert(sizeof(FixedTile::Shared) + sizeof(u32) * FixedMap<Bits>::INTERVALS + 16 <=
+                  FIXED_SHARED,
               "the host asks for as many bytes");
-static_assert(sizeof(BetweenValues<Order, SlotTile>::Tables) <= sizeof(u32) * SlotMap<Bits>::CELLS,
-              "shares the cells' memory");
-#if HAS_KERNEL(slot_first)
+static_assert(sizeof(BetweenValues<Order, FixedTile>::Tables) <=
+                  sizeof(u32) * FixedMap<Bits>::INTERVALS,
+              "shares the intervals' memory");
+#if HAS_KERNEL(fixed_first)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
-    slot_first(SortCall call, SlotCall slots) {
+    fixed_first(SortCall call, FixedCall fixed) {
     begin_dependent_launch();
     extern __shared__ Vector shared[];
-    slot_first<Order, SlotTile>(
-        *(SlotTile::Shared *)shared,
-        shared + (sizeof(SlotTile::Shared) + sizeof(Vector) - 1) / sizeof(Vector), call, slots);
+    fixed_first<Order, FixedTile>(
+        *(FixedTile::Shared *)shared,
+        shared + (sizeof(FixedTile::Shared) + sizeof(Vector) - 1) / sizeof(Vector), call, fixed);
 }
 #endif
-#if HAS_KERNEL(slot_sort)
+#if HAS_KERNEL(fixed_sort)
 extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
-    slot_sort(SortCall call, SlotCall slots) {
+    fixed_sort(SortCall call, FixedCall fixed) {
     begin_dependent_launch();
     extern __shared__ Vector shared[];
     const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
-    u32 route = plan.slot_route; // issued together with the next load
+    u32 function = plan.fixed_function; // issued together with the next load
     if (plan.too_large) return;
-    Slot::run_slot(*(Slot::Shared *)shared, call, slots, route);
+    FixedBucket::run_fixed(*(FixedBucket::Shared *)shared, call, fixed, function);
 }
 #endif
-#if HAS_KERNEL(slot_sort_large)
+#if HAS_KERNEL(fixed_sort_large)
 extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1)
-    slot_sort_large(SortCall call, SlotCall slots) {
+    fixed_sort_large(SortCall call, FixedCall fixed) {
     begin_dependent_launch();
     extern __shared__ Vector shared[];
     const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
-    u32 route = plan.slot_route;
+    u32 function = plan.fixed_function;
     if (plan.too_large) return;
-    LargeSlot::run_slot(*(LargeSlot::Shared *)shared, call, slots, route);
+    LargeFixedBucket::run_fixed(*(LargeFixedBucket::Shared *)shared, call, fixed, function);
 }
 #endif
 #ifdef KEYS_ONLY // one block sorts all keys
@@ -257,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
     bucket_small(SortCall call) {
     begin_dependent_launch();
     extern __shared__ Vector shared[];
-    Slot::run_one(*(Slot::Shared *)shared, call);
+    FixedBucket::run_one(*(FixedBucket::Shared *)shared, call);
 }
 #endif
 #endif

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The map as a sort's kernels call it; `tell` writes the bucket of each key.
 const KERNELS: &str = r#"
-#include "sort/slots.cuh"
+#include "sort/fixed_buckets.cuh"
 
 typedef KeyOrder<Bits, KIND, INFINITE> Order;
 static_assert(sizeof(BucketMap<Bits>) <= MAP_BYTES && sizeof(SortPlan<sizeof(Bits) + 1>) <= MAP_BYTES, "they have room");
@@ -42,18 +42,18 @@ extern "C" __global__ void tell(ALL, u32 *bucket, u32 *found) {
     Order order{Bits(flip)};
     u64 i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i == 0) {
-        found[0] = map->route;
+        found[0] = map->function;
         found[1] = map->lower_bits;
         found[2] = ((SortPlan<sizeof(Bits) + 1> *)plan)->too_large;
         for (u32 k = 0; k < BUCKETS / 32; k++) found[3 + k] = map->one_key[k];
     }
     if (i >= n) return;
     Bits key = order.to(keys[i]);
-    bucket[i] = map->route == BY_BITS     ? BucketByBits<Bits>(map->lower_bits)(key)
-                : map->route == BY_RANGE  ? BucketByRange<Bits>(*map)(key)
-                : map->route == BY_VALUES ? BucketByValues<Bits>{map->values}(key)
-                                          : BucketByCells<Bits>(*map, map->cells)(key);
-    if (map->route != BY_CELLS) return;
+    bucket[i] = map->function == BY_BITS     ? BucketByBits<Bits>(map->lower_bits)(key)
+                : map->function == BY_RANGE  ? BucketByRange<Bits>(*map)(key)
+                : map->function == BY_VALUES ? BucketByValues<Bits>{map->values}(key)
+                                             : BucketByIntervals<Bits>(*map, map->intervals)(key);
+    if (map->function != BY_INTERVALS) return;
     OneKeyRun<Bits> singles = map->one_key_run;
     if (singles.has(key)) {
         atomicAdd(found + 4 + BUCKETS / 32, 1);
@@ -72,37 +72,37 @@ extern "C" __global__ void tell(ALL, u32 *bucket, u32 *found) {
 // Scatters keys-only to fixed-capacity buckets, and returns the kind of map.
 typedef RadixTile<Bits, NoPayload, PROBE_KEYS, 32 / sizeof(Bits), UNORDERED> Tile;
 extern "C" __global__ void __launch_bounds__(PROBE_KEYS)
-to_slots(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *slot_keys, EqualityBuckets<Bits> *equal, SlotMap<Bits> *map, u32 bits, u32 room,
-         u32 most, u32 beyond, u32 intervals, u32 sampled, u32 most_between, u32 only_few, u32 most_once,
-         u32 cell_parts) {
+to_fixed_buckets(const Bits *keys, u64 n, u64 flip, void *plan, u32 *counts, Bits *fixed_keys, EqualityBuckets<Bits> *equal, FixedMap<Bits> *map, u32 bits, u32 room,
+         u32 most, u32 beyond, u32 splitter_buckets, u32 sampled, u32 most_between, u32 only_few, u32 most_once,
+         u32 interval_parts) {
     __shared__ Tile::Shared shared;
-    __shared__ Vector tables[SlotMap<Bits>::CELLS / 4];
+    __shared__ Vector tables[FixedMap<Bits>::INTERVALS / 4];
     static_assert(sizeof(BetweenValues<Order, Tile>::Tables) <= sizeof(tables) && sizeof(*map) <= MAP_BYTES && sizeof(*equal) <= EQUAL_BYTES, "there is room");
     SortCall call = {};
     call.n = n;
     call.keys_in = keys;
     call.plan = plan;
     call.flip = flip;
-    SlotCall slots = {};
-    slots.counts = counts;
-    slots.keys = slot_keys;
-    slots.equal = equal;
-    slots.map = map;
-    slots.bits = bits;
-    slots.room = room;
-    slots.most = most;
-    slots.beyond = beyond;
-    slots.intervals = intervals;
-    slots.sampled = sampled;
-    slots.most_between = most_between;
-    slots.only_few = only_few;
-    slots.most_once = most_once;
-    slots.cell_parts = cell_parts;
-    slot_first<Order, Tile>(shared, tables, call, slots);
+    FixedCall fixed = {};
+    fixed.counts = counts;
+    fixed.keys = fixed_keys;
+    fixed.equal = equal;
+    fixed.map = map;
+    fixed.bits = bits;
+    fixed.room = room;
+    fixed.most = most;
+    fixed.beyond = beyond;
+    fixed.splitter_buckets = splitter_buckets;
+    fixed.sampled = sampled;
+    fixed.most_between = most_between;
+    fixed.only_few = only_few;
+    fixed.most_once = most_once;
+    fixed.interval_parts = interval_parts;
+    fixed_first<Order, Tile>(shared, tables, call, fixed);
 }
-extern "C" __global__ void tell_of_slots(void *plan, u32 *found) {
+extern "C" __global__ void tell_of_fixed(void *plan, u32 *found) {
     SortPlan<sizeof(Bits) + 1> &all = *(SortPlan<sizeof(Bits) + 1> *)plan;
-    found[0] = all.slot_route;
+    found[0] = all.fixed_function;
     found[1] = all.too_large;
 }
 "#;
@@ -111,21 +111,21 @@ const EQUAL_BYTES: usize = 1 << 13;
 const BUCKETS: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Route {
+enum BucketFunction {
     Bits,
     Range,
     Values,
-    Cells,
+    Intervals,
 }
-use Route::*;
+use BucketFunction::*;
 
 /// The expected map of fixed-capacity buckets; `Nowhere` for none.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum SlotRoute {
+enum FixedFunction {
     Bits,
     Range,
     Splitters,
-    Cells,
+    Intervals,
     Nowhere,
 }
 
@@ -177,9 +177,9 @@ impl<K: Key> Subject<K> {
         );
         let kernels = Kernels::compile(
             context,
-            "routes",
+            "buckets",
             &text,
-            &["take_sample", "make_map", "tell", "to_slots", "tell_of_slots"],
+            &["take_sample", "make_map", "tell", "to_fixed_buckets", "tell_of_fixed"],
         )
         .unwrap();
         Subject { context: context.clone(), kernels, kind, rng: Rng::new(), keys: PhantomData }
@@ -196,7 +196,7 @@ impl<K: Key> Subject<K> {
         }
     }
 
-    fn check(&mut self, expected: Route, what: &str, draw: impl Fn(u64) -> K) {
+    fn check(&mut self, expected: BucketFunction, what: &str, draw: impl Fn(u64) -> K) {
         const SAMPLED: usize = 1 << 15;
         const ROOM: usize = 5632;
         let n = (1 << 22) - self.rng.below(10_000);
@@ -235,7 +235,7 @@ impl<K: Key> Subject<K> {
         let (bucket, found) = (stream.clone_dtoh(&bucket).unwrap(), stream.clone_dtoh(&found).unwrap());
 
         // ---- the map, and all keys in order
-        assert_eq!([Bits, Range, Values, Cells][found[0] as usize], expected, "{what}");
+        assert_eq!([Bits, Range, Values, Intervals][found[0] as usize], expected, "{what}");
         assert_eq!(found[2], 0, "{what}: not worth it");
         let [on_lines, single] = [3, 4].map(|at| found[at + BUCKETS / 32] as usize);
         let is_law = what.starts_with("a power law,") || what.starts_with("a power law from above");
@@ -256,53 +256,53 @@ impl<K: Key> Subject<K> {
         }
     }
 
-    fn check_slots(&mut self, expected: SlotRoute, what: &str, n: usize, draw: impl Fn(u64) -> K) {
+    fn check_fixed(&mut self, expected: FixedFunction, what: &str, n: usize, draw: impl Fn(u64) -> K) {
         let keys: Vec<K> = (0..n).map(|_| draw(self.rng.next())).collect();
-        let what = format!("{what}, {n} of {:?} of {} bits to slots", self.kind, K::WIDTH);
+        let what = format!("{what}, {n} of {:?} of {} bits to fixed-capacity buckets", self.kind, K::WIDTH);
         let room = if n > 1 << 20 { 20_480 } else { 5632 };
         let bits = (n / 1024).ilog2().clamp(5, 8);
-        let by_cells = n > 1 << 18;
-        let intervals = if n > 1 << 20 { 0 } else { (1_u32 << bits).min(128) };
+        let by_intervals = n > 1 << 18;
+        let splitter_buckets = if n > 1 << 20 { 0 } else { (1_u32 << bits).min(128) };
         let fits = (512 * room) as f64 / n as f64;
         let average = f64::from(512 >> bits);
         let most = (fits - 3.0 * fits.sqrt()).max(average + 6.0 * average.sqrt() + 8.0) as u32;
-        let (most, beyond) = if by_cells { (5, 30_u32) } else { (most, 0) };
+        let (most, beyond) = if by_intervals { (5, 30_u32) } else { (most, 0) };
         let sampled = if n < 95_000 { 512_u32 } else { 2048 };
         let most_between = ((f64::from(sampled / 512) * fits - 1.75).sqrt() - 2.5).max(0.0).powi(2) as u32;
         let most_once = ((fits + 0.25).sqrt() - 1.5).powi(2) as u32;
-        let (only_few, cell_parts) = (u32::from(by_cells), if by_cells { 64_u32 } else { 0 });
+        let (only_few, interval_parts) = (u32::from(by_intervals), if by_intervals { 64_u32 } else { 0 });
 
         // ---- on the device
         let stream = self.context.new_stream().unwrap();
         let input = stream.clone_htod(&keys).unwrap();
         let zeros = |bytes: usize| stream.alloc_zeros::<u32>(bytes / 4).unwrap();
-        let slots = zeros((room * 256 + 4096) * size_of::<K>());
+        let fixed = zeros((room * 256 + 4096) * size_of::<K>());
         let (plan, counts, equal, found) = (zeros(MAP_BYTES), zeros(4 * 256), zeros(EQUAL_BYTES), zeros(8));
         let map = zeros(MAP_BYTES);
         let input_at = address(&input, &stream);
-        let [plan, counts_at, slots_at, equal_at, map, found_at] =
-            [&plan, &counts, &slots, &equal, &map, &found].map(|memory| address(memory, &stream));
+        let [plan, counts_at, fixed_at, equal_at, map, found_at] =
+            [&plan, &counts, &fixed, &equal, &map, &found].map(|memory| address(memory, &stream));
         let flip = if self.kind == Kind::Signed { 1_u64 << (K::WIDTH - 1) } else { 0 };
-        let (length, slot_room) = (n as u64, room as u32);
+        let (length, fixed_room) = (n as u64, room as u32);
         let arguments = [
             p(&input_at),
             p(&length),
             p(&flip),
             p(&plan),
             p(&counts_at),
-            p(&slots_at),
+            p(&fixed_at),
             p(&equal_at),
             p(&map),
             p(&bits),
-            p(&slot_room),
+            p(&fixed_room),
             p(&most),
             p(&beyond),
-            p(&intervals),
+            p(&splitter_buckets),
             p(&sampled),
             p(&most_between),
             p(&only_few),
             p(&most_once),
-            p(&cell_parts),
+            p(&interval_parts),
         ];
         let tile = 512 * 32 / size_of::<K>();
         // SAFETY: the arguments are the kernel's, in order; the buffers outlive them.
@@ -311,23 +311,24 @@ impl<K: Key> Subject<K> {
             self.kernels.launch(4, 1, 1, stream.cu_stream(), &[p(&plan), p(&found_at)]).unwrap();
         }
         let (found, counts) = (stream.clone_dtoh(&found).unwrap(), stream.clone_dtoh(&counts).unwrap());
-        let route = [SlotRoute::Bits, SlotRoute::Range, SlotRoute::Splitters, SlotRoute::Cells][found[0] as usize];
-        let route = if found[1] == 0 { route } else { SlotRoute::Nowhere };
-        assert_eq!(route, expected, "{what}");
-        if route == SlotRoute::Nowhere {
+        let function = [FixedFunction::Bits, FixedFunction::Range, FixedFunction::Splitters, FixedFunction::Intervals]
+            [found[0] as usize];
+        let function = if found[1] == 0 { function } else { FixedFunction::Nowhere };
+        assert_eq!(function, expected, "{what}");
+        if function == FixedFunction::Nowhere {
             return;
         }
 
         // ---- each bucket holds its keys, buckets ascend, and keys without a bucket have one value
         let bytes_of = |words: Vec<u32>| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
-        let slots = bytes_of(stream.clone_dtoh(&slots).unwrap());
+        let fixed = bytes_of(stream.clone_dtoh(&fixed).unwrap());
         let equal = bytes_of(stream.clone_dtoh(&equal).unwrap());
         let item = |bytes: &[u8], at: usize| {
             let mut word = [0; 8];
             word[..size_of::<K>()].copy_from_slice(&bytes[at * size_of::<K>()..][..size_of::<K>()]);
             u64::from_le_bytes(word)
         };
-        let has_equal = route == SlotRoute::Splitters || route == SlotRoute::Cells;
+        let has_equal = function == FixedFunction::Splitters || function == FixedFunction::Intervals;
         // NaNs of either sign come last, so all other ranks move down by the number of negative
         // NaNs.
         let nans = if self.kind == Kind::Float { (1 << (K::WIDTH - 1)) - 1 - K::INFINITE } else { 0 };
@@ -342,9 +343,9 @@ impl<K: Key> Subject<K> {
                 assert!(own.iter().all(|&place| place == item(&equal[32..], digit)), "{what}: digit {digit}");
                 continue;
             }
-            let slot = if route == SlotRoute::Splitters { digit / 2 } else { digit };
+            let bucket = if function == FixedFunction::Splitters { digit / 2 } else { digit };
             assert!(count <= room, "{what}: digit {digit} has {count}");
-            let mut here: Vec<u64> = (0..count).map(|i| item(&slots, slot * room + i)).collect();
+            let mut here: Vec<u64> = (0..count).map(|i| item(&fixed, bucket * room + i)).collect();
             here.sort_unstable();
             assert!(here == own, "{what}: digit {digit}");
         }
@@ -352,19 +353,19 @@ impl<K: Key> Subject<K> {
         assert!(!what.contains("often") || single > n / 3, "{what}: {single} of {n} are of single keys");
     }
 
-    fn slots(&mut self) {
+    fn fixed(&mut self) {
         let (width, of) = (K::WIDTH, K::of);
         let up = |x: u64| x >> (64 - width);
         let law = |x: u64| up(x) >> (x.wrapping_mul(0x9e37_79b9_7f4a_7c15).leading_ones() * 5).min(width - 1);
         let value = |x: u64| of(x.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - width));
         for n in [20_000, 1 << 16, (1 << 17) + 77, 1 << 18] {
-            self.check_slots(SlotRoute::Bits, "random", n, of);
-            self.check_slots(SlotRoute::Range, "a range", n, |x| of((up(x) >> 9) + 12345));
-            self.check_slots(SlotRoute::Splitters, "a power law", n, |x| of(law(x)));
-            self.check_slots(SlotRoute::Splitters, "one value", n, |_| of(1 << (width - 9)));
-            self.check_slots(SlotRoute::Splitters, "three values", n, |x| value(x % 3 + 1));
+            self.check_fixed(FixedFunction::Bits, "random", n, of);
+            self.check_fixed(FixedFunction::Range, "a range", n, |x| of((up(x) >> 9) + 12345));
+            self.check_fixed(FixedFunction::Splitters, "a power law", n, |x| of(law(x)));
+            self.check_fixed(FixedFunction::Splitters, "one value", n, |_| of(1 << (width - 9)));
+            self.check_fixed(FixedFunction::Splitters, "three values", n, |x| value(x % 3 + 1));
             if self.kind == Kind::Unsigned {
-                self.check_slots(SlotRoute::Splitters, "three values, and seldom the greatest", n, |x| {
+                self.check_fixed(FixedFunction::Splitters, "three values, and seldom the greatest", n, |x| {
                     if x % 20_011 == 0 { of(u64::MAX) } else { value(x % 3 + 1) }
                 });
             }
@@ -373,25 +374,25 @@ impl<K: Key> Subject<K> {
                 continue;
             }
             for values in [31, 32, 63, 64] {
-                self.check_slots(SlotRoute::Splitters, "about as many as few values are", n, |x| {
+                self.check_fixed(FixedFunction::Splitters, "about as many as few values are", n, |x| {
                     of((x % values).pow(3) << (width - 18))
                 });
             }
-            self.check_slots(SlotRoute::Splitters, "twenty values, and seldom others", n, |x| {
+            self.check_fixed(FixedFunction::Splitters, "twenty values, and seldom others", n, |x| {
                 if x % 4001 == 0 { of(x) } else { of((x % 20).pow(3) << (width - 18)) }
             });
         }
         for n in [300_000, (1 << 20) - 77, (3 << 20) - 2077] {
-            self.check_slots(SlotRoute::Bits, "random", n, of);
-            self.check_slots(SlotRoute::Range, "a range", n, |x| of((up(x) >> 9) + 12345));
-            self.check_slots(SlotRoute::Splitters, "three values", n, |x| value(x % 3 + 1));
-            self.check_slots(SlotRoute::Splitters, "twenty values, and the greatest", n, |x| {
+            self.check_fixed(FixedFunction::Bits, "random", n, of);
+            self.check_fixed(FixedFunction::Range, "a range", n, |x| of((up(x) >> 9) + 12345));
+            self.check_fixed(FixedFunction::Splitters, "three values", n, |x| value(x % 3 + 1));
+            self.check_fixed(FixedFunction::Splitters, "twenty values, and the greatest", n, |x| {
                 if x % 21 == 0 { of(u64::MAX) } else { value(x % 20 + 1) }
             });
             if self.kind == Kind::Unsigned {
-                self.check_slots(SlotRoute::Cells, "a power law", n, |x| of(law(x)));
-                self.check_slots(SlotRoute::Cells, "a power law from above", n, |x| of(!law(x)));
-                self.check_slots(SlotRoute::Cells, "a power law far from the ends", n, |x| {
+                self.check_fixed(FixedFunction::Intervals, "a power law", n, |x| of(law(x)));
+                self.check_fixed(FixedFunction::Intervals, "a power law from above", n, |x| of(!law(x)));
+                self.check_fixed(FixedFunction::Intervals, "a power law far from the ends", n, |x| {
                     of((1 << 30) + (law(x) >> 2))
                 });
                 // In half of the inputs the last interval ends at zero, and zero is a key.
@@ -399,22 +400,22 @@ impl<K: Key> Subject<K> {
                     up(u64::MAX)
                         - (((x >> 11) as f64 / (1_u64 << 53) as f64).powi(3) * up(u64::MAX) as f64 * 0.9) as u64
                 };
-                self.check_slots(SlotRoute::Cells, "dense at the upper end, and some zeros", n, |x| {
+                self.check_fixed(FixedFunction::Intervals, "dense at the upper end, and some zeros", n, |x| {
                     of(if x % 700 == 0 { 0 } else { dense(x) })
                 });
-                self.check_slots(SlotRoute::Cells, "neighbours often", n, |x| {
+                self.check_fixed(FixedFunction::Intervals, "neighbours often", n, |x| {
                     of(if x & 1 == 0 { 40 + (x >> 1) % 12 } else { law(x) })
                 });
-                self.check_slots(SlotRoute::Cells, "both ends often", n, |x| match x % 4 {
+                self.check_fixed(FixedFunction::Intervals, "both ends often", n, |x| match x % 4 {
                     0 => of(0),
                     1 => of(u64::MAX),
                     _ => of(law(x)),
                 });
             } else {
-                self.check_slots(SlotRoute::Cells, "a power law around zero", n, |x| {
+                self.check_fixed(FixedFunction::Intervals, "a power law around zero", n, |x| {
                     of((law(x) >> 1) ^ if x & 1 == 0 { 0 } else { u64::MAX })
                 });
-                self.check_slots(SlotRoute::Cells, "numbers about zero often", n, |x| {
+                self.check_fixed(FixedFunction::Intervals, "numbers about zero often", n, |x| {
                     let side = if x & 2 == 0 { 0 } else { u64::MAX };
                     of(if x & 1 == 0 { (x >> 2) % 10 } else { law(x) >> 1 } ^ side)
                 });
@@ -422,14 +423,14 @@ impl<K: Key> Subject<K> {
         }
     }
 
-    fn float_slots(&mut self) {
+    fn float_fixed(&mut self) {
         let half = |x: u64| (x >> 40) as f64 / f64::from(1 << 24);
         for n in [300_000, (1 << 20) - 77, (3 << 20) - 2077] {
-            self.check_slots(SlotRoute::Cells, "0 to 1", n, |x| K::of_float(half(x)));
-            self.check_slots(SlotRoute::Cells, "whole numbers of both signs", n, |x| {
+            self.check_fixed(FixedFunction::Intervals, "0 to 1", n, |x| K::of_float(half(x)));
+            self.check_fixed(FixedFunction::Intervals, "whole numbers of both signs", n, |x| {
                 K::of_float((x >> 40) as f64 * if x & 1 == 0 { 1.0 } else { -1.0 })
             });
-            self.check_slots(SlotRoute::Cells, "normally distributed", n, |x| {
+            self.check_fixed(FixedFunction::Intervals, "normally distributed", n, |x| {
                 let (radius, angle) = (half(x) + 1e-8, (x & 0xff_ffff) as f64 / f64::from(1 << 24));
                 K::of_float((-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos())
             });
@@ -445,16 +446,16 @@ impl<K: Key> Subject<K> {
         let law =
             |x: u64, bits: u32| up(x) >> (x.wrapping_mul(0x9e37_79b9_7f4a_7c15).leading_ones() * bits).min(width - 1);
         if self.kind == Kind::Unsigned {
-            self.check(Cells, "a power law", |x| of(law(x, 8)));
-            self.check(Cells, "a power law from above", |x| of(!law(x, 5)));
-            self.check(Cells, "neighbours often", |x| of(if x & 1 == 0 { 40 + (x >> 1) % 88 } else { x }));
-            self.check(Cells, "neighbours from above often", |x| of(!if x & 1 == 0 { (x >> 1) % 88 } else { x }));
+            self.check(Intervals, "a power law", |x| of(law(x, 8)));
+            self.check(Intervals, "a power law from above", |x| of(!law(x, 5)));
+            self.check(Intervals, "neighbours often", |x| of(if x & 1 == 0 { 40 + (x >> 1) % 88 } else { x }));
+            self.check(Intervals, "neighbours from above often", |x| of(!if x & 1 == 0 { (x >> 1) % 88 } else { x }));
         } else {
-            self.check(Cells, "a power law around zero", |x| {
+            self.check(Intervals, "a power law around zero", |x| {
                 of((law(x, 4) >> 1) ^ if x & 1 == 0 { 0 } else { u64::MAX })
             });
-            self.check(Cells, "numbers around zero, each often", |x| of((x % 600).wrapping_sub(150)));
-            self.check(Cells, "zero and its neighbours often, the others by a power law", |x| {
+            self.check(Intervals, "numbers around zero, each often", |x| of((x % 600).wrapping_sub(150)));
+            self.check(Intervals, "zero and its neighbours often, the others by a power law", |x| {
                 let (side, law) = (x & 2 == 0, law(x, 4) >> 1);
                 of(if x & 1 == 0 { (x >> 2) % 80 } else { law ^ if side { 0 } else { u64::MAX } })
             });
@@ -463,20 +464,20 @@ impl<K: Key> Subject<K> {
 
     fn floats(&mut self) {
         let half = |x: u64| (x >> 40) as f64 / f64::from(1 << 24);
-        self.check(Cells, "0 to 1", |x| K::of_float(half(x)));
-        self.check(Cells, "-1 to 1", |x| K::of_float(half(x) * if x & 1 == 0 { 1.0 } else { -1.0 }));
-        self.check(Cells, "whole numbers of both signs", |x| {
+        self.check(Intervals, "0 to 1", |x| K::of_float(half(x)));
+        self.check(Intervals, "-1 to 1", |x| K::of_float(half(x) * if x & 1 == 0 { 1.0 } else { -1.0 }));
+        self.check(Intervals, "whole numbers of both signs", |x| {
             K::of_float((x >> 40) as f64 * if x & 1 == 0 { 1.0 } else { -1.0 })
         });
-        self.check(Cells, "whole numbers between ends within an exponent", |x| {
+        self.check(Intervals, "whole numbers between ends within an exponent", |x| {
             K::of_float((x % 16_000_001) as f64 - 8e6)
         });
-        self.check(Cells, "normally distributed", |x| {
+        self.check(Intervals, "normally distributed", |x| {
             let (radius, angle) = (half(x) + 1e-8, (x & 0xff_ffff) as f64 / f64::from(1 << 24));
             K::of_float((-2.0 * radius.ln()).sqrt() * (std::f64::consts::TAU * angle).cos())
         });
         self.check(Values, "few values", |x| K::of_float(((x % 50) as f64 - 25.0) * 0.1));
-        self.check(Cells, "between two exponents", |x| K::of_float(1.0 + half(x) * half(x ^ x >> 13) / 64.0));
+        self.check(Intervals, "between two exponents", |x| K::of_float(1.0 + half(x) * half(x ^ x >> 13) / 64.0));
     }
 }
 
@@ -492,12 +493,12 @@ fn keys_to_buckets() {
 }
 
 #[test]
-fn keys_to_slots() {
+fn keys_to_fixed_buckets() {
     let Some(context) = context() else { return };
     for kind in [Kind::Unsigned, Kind::Signed] {
-        Subject::<u32>::new(&context, kind).slots();
-        Subject::<u64>::new(&context, kind).slots();
+        Subject::<u32>::new(&context, kind).fixed();
+        Subject::<u64>::new(&context, kind).fixed();
     }
-    Subject::<u32>::new(&context, Kind::Float).float_slots();
-    Subject::<u64>::new(&context, Kind::Float).float_slots();
+    Subject::<u32>::new(&context, Kind::Float).float_fixed();
+    Subject::<u64>::new(&context, Kind::Float).float_fixed();
 }

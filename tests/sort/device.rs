@@ -622,11 +622,11 @@ fn payloads_in_full_buckets() {
 /// All numbers from the greatest down, one of them frequent. A fixed-capacity bucket spans about as
 /// many keys as a block has bins. So the greatest key of a bucket is its first, and may be the only
 /// key of the last bin.
-fn dense_with_one_often<K: Key>(slots: Range<u64>, make: impl Fn(u64) -> K) {
+fn dense_with_one_often<K: Key>(spans: Range<u64>, make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
-    for slot in slots.step_by(3) {
+    for span in spans.step_by(3) {
         // A sixteenth of the range remains for keys beyond the probe's.
-        let n = (slot * 4096 / 17) as usize;
+        let n = (span * 4096 / 17) as usize;
         let greatest = (5 << 28) + device.rng.below(1 << 20) as u64;
         let mut keys: Vec<K> = (0..n as u64).map(|down| make(greatest - down)).collect();
         let often = keys[device.rng.below(n)];

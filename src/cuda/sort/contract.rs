@@ -31,11 +31,11 @@ constants! {
         FEW_COPIES: usize = 8;
         /// Words between two of `BucketCall::coarse_cursors`.
         CURSOR_STRIDE: usize = 32;
-        /// Keys that every block of `slot_first` probes, one for each thread.
+        /// Keys that every block of `fixed_first` probes, one for each thread.
         PROBE_KEYS: usize = 512;
         /// Keys that a block samples for a map of intervals, and the most blocks that sample.
-        CELL_SAMPLE: usize = 1024;
-        MOST_CELL_PARTS: usize = 64;
+        INTERVAL_SAMPLE: usize = 1024;
+        MOST_INTERVAL_PARTS: usize = 64;
     }
 }
 
@@ -105,10 +105,10 @@ shared! {
         others: u32 = "u32 others";
         /// Parts whose values are counted.
         valued: u32 = "u32 valued";
-        /// A value of `SlotRoute`.
-        slot_route: u32 = "u32 slot_route";
-        /// The ticket of the tiles of `slot_first`.
-        slot_ticket: u32 = "u32 slot_ticket";
+        /// A value of `FixedFunction`.
+        fixed_function: u32 = "u32 fixed_function";
+        /// The ticket of the tiles of `fixed_first`.
+        fixed_ticket: u32 = "u32 fixed_ticket";
         /// The ticket for all work of a launch that runs all passes.
         ticket: u32 = "u32 ticket";
         /// Finished tiles of each pass, if one launch runs all passes.
@@ -160,7 +160,7 @@ shared! {
 
 shared! {
     /// The arguments of the scatter step to fixed-capacity buckets.
-    struct SlotCall {
+    struct FixedCall {
         /// The number of keys of each digit, zero before the sort.
         counts: Address = "u32 *counts";
         /// `room` items for each bucket, then a tile's room for keys without a bucket. The array of
@@ -169,7 +169,7 @@ shared! {
         values: Address = "void *values";
         /// `EqualityBuckets`.
         equal: Address = "void *equal";
-        /// `SlotMap`, zero before the sort.
+        /// `FixedMap`, zero before the sort.
         map: Address = "void *map";
         /// Bits of a bucket's number. In a map by bits or by range each number has a bucket.
         bits: u32 = "u32 bits";
@@ -178,9 +178,9 @@ shared! {
         /// and the most that all buckets together may have beyond that.
         most: u32 = "u32 most";
         beyond: u32 = "u32 beyond";
-        /// Intervals between splitters, each with a bucket: a power of two, or none.
-        intervals: u32 = "u32 intervals";
-        /// Keys of the splitters' sample, and the most of them that an interval may have.
+        /// Buckets between splitters: a power of two, or none.
+        splitter_buckets: u32 = "u32 splitter_buckets";
+        /// Keys of the splitters' sample, and the most of them that such a bucket may have.
         sampled: u32 = "u32 sampled";
         most_between: u32 = "u32 most_between";
         /// Room for the payload of all keys of `equal`.
@@ -189,9 +189,9 @@ shared! {
         only_few: u32 = "u32 only_few";
         /// The most values that may occur once among the probed keys of few values.
         most_once: u32 = "u32 most_once";
-        /// Blocks that sample CELL_SAMPLE keys each for a map of intervals, which has BINS buckets;
-        /// 0 for no such map.
-        cell_parts: u32 = "u32 cell_parts";
+        /// Blocks that sample INTERVAL_SAMPLE keys each for a map of intervals, which has BINS
+        /// buckets; 0 for no such map.
+        interval_parts: u32 = "u32 interval_parts";
     }
 }
 
@@ -211,7 +211,7 @@ pub(crate) fn text() -> String {
         SortPlanFields::<0>::definition(&plans),
         Begin::definition(&[Begin::layout("Begin")]),
         BucketCall::definition(&[BucketCall::layout("BucketCall")]),
-        SlotCall::definition(&[SlotCall::layout("SlotCall")]),
+        FixedCall::definition(&[FixedCall::layout("FixedCall")]),
     ];
     header("sort", &definitions)
 }

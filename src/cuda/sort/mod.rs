@@ -15,10 +15,10 @@ mod plan;
 pub(crate) mod tuning;
 pub(crate) mod unit;
 use contract::{
-    BINS, BUCKET_COUNT_THREADS, BucketCall, COUNT_THREADS, FILL_ITEMS, FILL_THREADS, MAP_BLOCKS, SAMPLE_THREADS,
-    SlotCall, SortCall,
+    BINS, BUCKET_COUNT_THREADS, BucketCall, COUNT_THREADS, FILL_ITEMS, FILL_THREADS, FixedCall, MAP_BLOCKS,
+    SAMPLE_THREADS, SortCall,
 };
-use plan::{Algorithm, Before, Launched, MOST_LOWER, bucket_counters, most_of_slots, most_once, sampled};
+use plan::{Algorithm, Before, Launched, MOST_LOWER, bucket_counters, most_once, probe_limits, sampled};
 pub(crate) use plan::{HostPlan, Missing};
 use tuning::{SortShape, sort_shape};
 use unit::Kernel::{self, *};
@@ -36,13 +36,13 @@ impl Kernel {
             Count | Sample | Map | BucketPlan | Fill => 0,
             Pass => shape.pass_shared(),
             Passes => shape.short_shared(),
-            SlotFirst => shape.slot_shared(),
+            FixedFirst => shape.fixed_shared(),
             Middle => shape.middle_shared(),
             Small => shape.small_shared(),
             BucketCount => bucket_counters(MOST_LOWER),
             First | Second => shape.bucket_tile_shared(),
-            BucketSort | SlotSort | BucketSmall => shape.bucket_sort_shared(),
-            BucketSortLarge | SlotSortLarge => shape.large_sort_shared(),
+            BucketSort | FixedSort | BucketSmall => shape.bucket_sort_shared(),
+            BucketSortLarge | FixedSortLarge => shape.large_sort_shared(),
         }
     }
 }
@@ -138,7 +138,7 @@ impl HostPlan {
         };
         let mut kernels = match passes.before {
             Before::Nothing => vec![],
-            Before::Slots { is_large, .. } => vec![SlotFirst, slot_sort(is_large)],
+            Before::Fixed { is_large, .. } => vec![FixedFirst, fixed_sort(is_large)],
             Before::Buckets { lower, is_large, .. } => {
                 let second = self.has_second_step(lower).then_some(Second);
                 let before = [Sample, Map, BucketCount, BucketPlan, First].into_iter();
@@ -175,8 +175,8 @@ impl Launched {
     }
 }
 
-fn slot_sort(is_large: bool) -> Kernel {
-    if is_large { SlotSortLarge } else { SlotSort }
+fn fixed_sort(is_large: bool) -> Kernel {
+    if is_large { FixedSortLarge } else { FixedSort }
 }
 
 fn bucket_sort(is_large: bool) -> Kernel {
@@ -307,11 +307,11 @@ impl SortArguments {
         let (at_once, threads) = (2 * passes.multiprocessors, shape.pass.threads as u32);
         match passes.before {
             Before::Nothing => {}
-            Before::Slots { bits, is_large, splits, cells } => {
+            Before::Fixed { bits, is_large, splits, intervals } => {
                 let block = shape.in_buckets(is_large);
-                let [keys, values] = at.slots.map(place);
-                let (most, beyond) = most_of_slots(*n, block.tile(), 1 << bits);
-                let slots = SlotCall {
+                let [keys, values] = at.fixed.map(place);
+                let (most, beyond) = probe_limits(*n, block.tile(), 1 << bits);
+                let fixed = FixedCall {
                     counts: place(at.counts),
                     keys,
                     values,
@@ -321,17 +321,17 @@ impl SortArguments {
                     room: block.tile() as u32,
                     most: most as u32,
                     beyond: beyond as u32,
-                    intervals: splits.intervals as u32,
+                    splitter_buckets: splits.buckets as u32,
                     sampled: splits.sampled as u32,
                     most_between: splits.most_between as u32,
-                    equal_room: splits.equal_room.max(cells.equal_room) as u32,
+                    equal_room: splits.equal_room.max(intervals.equal_room) as u32,
                     only_few: u32::from(splits.fits_only_few()),
                     most_once: most_once(*n, block.tile()) as u32,
-                    cell_parts: cells.parts as u32,
+                    interval_parts: intervals.parts as u32,
                 };
-                let arguments = arguments(p(&slots));
-                launch(SlotFirst, n.div_ceil(shape.short.tile()), threads, SlotFirst.shared(shape), &arguments)?;
-                let kernel = slot_sort(is_large);
+                let arguments = arguments(p(&fixed));
+                launch(FixedFirst, n.div_ceil(shape.short.tile()), threads, FixedFirst.shared(shape), &arguments)?;
+                let kernel = fixed_sort(is_large);
                 launch(kernel, 1 << bits, block.threads as u32, kernel.shared(shape), &arguments)?;
             }
             Before::Buckets { lower, most, is_large } => {

@@ -2,10 +2,12 @@
 
 use super::SortProgram;
 use super::contract::{
-    BINS, Begin, CELL_SAMPLE, CURSOR_STRIDE, DIGIT_BITS, FEW_COPIES, MOST_CELL_PARTS, PROBE_KEYS, SortPlanFields,
-    VALUES,
+    BINS, Begin, CURSOR_STRIDE, DIGIT_BITS, FEW_COPIES, INTERVAL_SAMPLE, MOST_INTERVAL_PARTS, PROBE_KEYS,
+    SortPlanFields, VALUES,
 };
-use super::tuning::{BUCKET_MAP_BYTES, CELLS_SHARED, SLOT_MAP_BYTES, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape};
+use super::tuning::{
+    BUCKET_MAP_BYTES, FIXED_MAP_BYTES, INTERVALS_SHARED, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape,
+};
 use super::unit::{Kernel, KeyKind};
 use crate::cuda::kernels::Machine;
 use std::mem::offset_of;
@@ -57,7 +59,7 @@ impl SortProgram {
             launched,
             tries_few_values: may_step
                 && launched == Launched::Middle
-                && matches!(before, Before::Nothing | Before::Slots { .. }),
+                && matches!(before, Before::Nothing | Before::Fixed { .. }),
             before,
             multiprocessors,
         }))
@@ -77,17 +79,18 @@ impl SortProgram {
     fn buckets(&self, n: usize, shape: &SortShape, machine: &Machine) -> Before {
         let average = shape.bucket.tile() / 5 * 4;
         let has_large = shape.large_sort_shared() <= machine.shared;
-        if n <= MOST_FOR_SLOTS && n <= most_for_slots(shape.bucket) {
-            let bits = (n / KEYS_OF_A_SLOT).max(1).ilog2().clamp(LEAST_SLOT_BITS, DIGIT_BITS);
+        if n <= MOST_FOR_FIXED && n <= most_for_fixed(shape.bucket) {
+            let bits = (n / KEYS_IN_FIXED).max(1).ilog2().clamp(LEAST_FIXED_BITS, DIGIT_BITS);
             let bits = if n > average << bits { bits + 1 } else { bits };
             let splits = Splits::of(n, bits, shape.bucket.tile());
-            let has_cells = splits.fits_only_few() && bits == DIGIT_BITS;
-            let cells = if has_cells { SlotCells::of(n, shape.bucket.tile()) } else { SlotCells::NONE };
-            return Before::Slots { bits, is_large: false, splits, cells };
+            let has_intervals = splits.fits_only_few() && bits == DIGIT_BITS;
+            let intervals =
+                if has_intervals { FixedIntervals::of(n, shape.bucket.tile()) } else { FixedIntervals::NONE };
+            return Before::Fixed { bits, is_large: false, splits, intervals };
         }
-        if has_large && n <= most_for_slots(shape.large) {
-            let cells = SlotCells::of(n, shape.large.tile());
-            return Before::Slots { bits: DIGIT_BITS, is_large: true, splits: Splits::NONE, cells };
+        if has_large && n <= most_for_fixed(shape.large) {
+            let intervals = FixedIntervals::of(n, shape.large.tile());
+            return Before::Fixed { bits: DIGIT_BITS, is_large: true, splits: Splits::NONE, intervals };
         }
         let fewest = match (self.unit.key, self.unit.payload) {
             (4, None) => FEWEST_FOR_BUCKETS,
@@ -136,9 +139,9 @@ impl SortProgram {
         let blocks = [shape.bucket, shape.large];
         let [most, large_most] = blocks
             .map(|block| Self::most_lower(machine).map_or(0, |lower| most_in_buckets(block) << (DIGIT_BITS + lower)));
-        let [slots, large_slots] = blocks.map(most_for_slots);
+        let [fixed, large_fixed] = blocks.map(most_for_fixed);
         let one_block = [shape.small, shape.bucket].map(|block| block.tile());
-        let of_buckets = [most, large_most, MOST_FOR_SLOTS.min(slots), large_slots];
+        let of_buckets = [most, large_most, MOST_FOR_FIXED.min(fixed), large_fixed];
         let borders = [n, MOST_OF_A_WORD, SORT_SHORT, SORT_MIDDLE, FEWEST_TO_COUNT - 1]
             .into_iter()
             .chain(of_buckets)
@@ -157,12 +160,12 @@ const FEWEST_PAIRS_FOR_BUCKETS: usize = 3 << 22;
 const FEWEST_LONG_FOR_BUCKETS: usize = 3 << 19;
 const FEWEST_LONG_PAIRS_FOR_BUCKETS: usize = 3 << 20;
 /// The most keys for fixed-capacity buckets that are not large.
-const MOST_FOR_SLOTS: usize = 1 << 20;
+const MOST_FOR_FIXED: usize = 1 << 20;
 /// The number of keys for each fixed-capacity bucket, unless that needs more than `BINS` buckets.
-const KEYS_OF_A_SLOT: usize = 1 << 10;
+const KEYS_IN_FIXED: usize = 1 << 10;
 /// The fewest bits of a fixed-capacity bucket's number. The rest of a key and its index in the
 /// bucket share an item of the key's size.
-const LEAST_SLOT_BITS: u32 = 5;
+const LEAST_FIXED_BITS: u32 = 5;
 /// The fewest 2-byte keys for which counting is faster than passes.
 const FEWEST_TO_COUNT: usize = 1 << 20;
 /// The least and the greatest number of bits of a bucket's number after the first digit.
@@ -173,7 +176,7 @@ pub(super) const MOST_LOWER: u32 = 8;
 /// has a 16-bit counter, two to a word, with a word left out after every 32 (`counter_at`). Few
 /// buckets have eight copies of 32-bit counters.
 pub(super) fn bucket_counters(lower: u32) -> usize {
-    ((2 << (DIGIT_BITS + lower)) / 32 * 33).max(FEW_COPIES * WORD * BINS) + CELLS_SHARED
+    ((2 << (DIGIT_BITS + lower)) / 32 * 33).max(FEW_COPIES * WORD * BINS) + INTERVALS_SHARED
 }
 
 /// The most keys that an ordinary or a large bucket may hold on average.
@@ -182,11 +185,11 @@ fn most_in_buckets(block: SortBlock) -> usize {
 }
 
 /// The most keys for fixed-capacity buckets of this block, which are then four fifths full.
-fn most_for_slots(block: SortBlock) -> usize {
+fn most_for_fixed(block: SortBlock) -> usize {
     (block.tile() / 5 * 4) << DIGIT_BITS
 }
 
-/// The limits of the probe, for `slots` buckets of capacity `room` and `n` keys: the most of the
+/// The limits of the probe, for `buckets` buckets of capacity `room` and `n` keys: the most of the
 /// `PROBE_KEYS` probed keys that one bucket may have, and the most that all buckets together may
 /// have beyond that.
 ///
@@ -194,8 +197,8 @@ fn most_for_slots(block: SortBlock) -> usize {
 /// deviations, or what random keys reach by chance if that is more, and no key may be beyond it.
 /// Else random keys exceed the capacity's share, and the second number is their expected excess
 /// plus six standard deviations.
-pub(super) fn most_of_slots(n: usize, room: usize, slots: usize) -> (usize, usize) {
-    let (fits, average) = ((PROBE_KEYS * room) as f64 / n as f64, PROBE_KEYS as f64 / slots as f64);
+pub(super) fn probe_limits(n: usize, room: usize, buckets: usize) -> (usize, usize) {
+    let (fits, average) = ((PROBE_KEYS * room) as f64 / n as f64, PROBE_KEYS as f64 / buckets as f64);
     let (surely, by_chance) = (fits - 3.0 * fits.sqrt(), average + 6.0 * average.sqrt() + 8.0);
     if by_chance < 2.0 * fits {
         return (surely.max(by_chance) as usize, 0);
@@ -209,8 +212,8 @@ pub(super) fn most_of_slots(n: usize, room: usize, slots: usize) -> (usize, usiz
         square += share * beyond * beyond;
         share *= average / (keys + 1) as f64;
     }
-    let slots = slots as f64;
-    (most as usize, (slots * mean + 6.0 * (slots * square).sqrt() + 6.0) as usize)
+    let buckets = buckets as f64;
+    (most as usize, (buckets * mean + 6.0 * (buckets * square).sqrt() + 6.0) as usize)
 }
 
 /// The most values that may occur once among the `PROBE_KEYS` probed keys of few values.
@@ -288,11 +291,11 @@ pub(super) enum Before {
     Nothing,
     /// One scatter step by `bits` bits, to fixed-capacity buckets of the ordinary or the large
     /// block.
-    Slots {
+    Fixed {
         bits: u32,
         is_large: bool,
         splits: Splits,
-        cells: SlotCells,
+        intervals: FixedIntervals,
     },
     /// Two scatter steps. The second one is by `lower` bits, or by up to `most` for an uneven
     /// distribution. With no lower bits there is one step, for few values.
@@ -308,10 +311,10 @@ pub(super) enum Before {
 /// spreads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Splits {
-    /// Intervals between splitters. If there are none, few values, equal-depth intervals or passes
+    /// Buckets between splitters. If there are none, few values, equal-depth intervals or passes
     /// take such keys.
-    pub(super) intervals: usize,
-    /// Keys of the splitters' sample, and the most of them that an interval may have.
+    pub(super) buckets: usize,
+    /// Keys of the splitters' sample, and the most of them that a bucket may have.
     pub(super) sampled: usize,
     pub(super) most_between: usize,
     /// Room for the payload of equality buckets.
@@ -319,56 +322,56 @@ pub(super) struct Splits {
 }
 
 impl Splits {
-    const NONE: Splits = Splits { intervals: 0, sampled: 0, most_between: 0, equal_room: 0 };
+    const NONE: Splits = Splits { buckets: 0, sampled: 0, most_between: 0, equal_room: 0 };
 
     /// The splitters of `n` keys for `1 << bits` buckets of capacity `room`.
     fn of(n: usize, bits: u32, room: usize) -> Splits {
-        let intervals = VALUES.min(1 << bits);
-        // This is the inverse of x + 5 sqrt(x) + 8, the bound of `find_splitters` for an interval
+        let buckets = VALUES.min(1 << bits);
+        // This is the inverse of x + 5 sqrt(x) + 8, the bound of `find_splitters` for a bucket
         // with x sampled keys. So a smaller sample has a larger margin. The payload of equality
         // buckets gets at most 3.8 times the room it needs with 64 splitters of 512 keys, and 2.8
         // times with 128 of 2048.
         let of = |sampled: usize| {
             let fits = (room * sampled) as f64 / n as f64;
             let most_between = ((fits - 1.75).max(0.0).sqrt() - 2.5).max(0.0).powi(2) as usize;
-            Splits { intervals, sampled, most_between, equal_room: 4 * n }
+            Splits { buckets, sampled, most_between, equal_room: 4 * n }
         };
         let of_few = of(PROBE_KEYS);
-        if intervals <= 64 && !of_few.fits_only_few() { of_few } else { of(4 * PROBE_KEYS) }
+        if buckets <= 64 && !of_few.fits_only_few() { of_few } else { of(4 * PROBE_KEYS) }
     }
 
-    /// Whether an interval's even share of the sample exceeds `most_between`. Then splitters fit
+    /// Whether a bucket's even share of the sample exceeds `most_between`. Then splitters fit
     /// only few values.
     pub(super) fn fits_only_few(&self) -> bool {
-        self.intervals > 0 && self.most_between < self.sampled / self.intervals
+        self.buckets > 0 && self.most_between < self.sampled / self.buckets
     }
 }
 
 /// Equal-depth intervals of fixed-capacity buckets, for keys that neither their first bits nor
 /// their range spreads and that are too many for splitters. They fill `BINS` buckets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SlotCells {
-    /// Blocks that sample `CELL_SAMPLE` keys each. If there are none, passes take such keys.
+pub(super) struct FixedIntervals {
+    /// Blocks that sample `INTERVAL_SAMPLE` keys each. If there are none, passes take such keys.
     pub(super) parts: usize,
     /// Room for the payload of frequent keys.
     pub(super) equal_room: usize,
 }
 
-impl SlotCells {
-    const NONE: SlotCells = SlotCells { parts: 0, equal_room: 0 };
+impl FixedIntervals {
+    const NONE: FixedIntervals = FixedIntervals { parts: 0, equal_room: 0 };
 
     /// The sample for `n` keys in buckets of capacity `room`.
-    fn of(n: usize, room: usize) -> SlotCells {
+    fn of(n: usize, room: usize) -> FixedIntervals {
         // With x sampled keys for each bucket, a bucket's size is known to a relative error of 1 /
         // sqrt(x). `more` is the capacity beyond an even share, if a twentieth of the buckets is
         // lost. It must be 4.5 times that error. At most one key in 64 is sampled.
         let more = (BINS * room) as f64 / n as f64 * 0.95 - 1.0;
-        let of_slot = (4.5 / more).powi(2).max(64.0);
-        let parts = (BINS as f64 * of_slot / CELL_SAMPLE as f64).ceil() as usize;
+        let of_bucket = (4.5 / more).powi(2).max(64.0);
+        let parts = (BINS as f64 * of_bucket / INTERVAL_SAMPLE as f64).ceil() as usize;
         // At most a part for each block, which has at most 4096 keys. A frequent key occurs 16 times
         // or more in the sample. If all keys are frequent, their payload gets at most 2.8 times the
         // room it needs.
-        SlotCells { parts: parts.min(MOST_CELL_PARTS).min(n >> 12), equal_room: 3 * n }
+        FixedIntervals { parts: parts.min(MOST_INTERVAL_PARTS).min(n >> 12), equal_room: 3 * n }
     }
 }
 
@@ -395,7 +398,7 @@ pub(super) struct Layout {
     pub(super) begins: usize,
     pub(super) sample: usize,
     pub(super) equal: usize,
-    pub(super) slots: [usize; 2],
+    pub(super) fixed: [usize; 2],
     pub(super) keys: [Option<usize>; 2],
     pub(super) values: Option<usize>,
     pub(super) bytes: usize,
@@ -440,7 +443,7 @@ impl HostPlan {
                 // each first digit.
                 let of_steps = match passes.before {
                     Before::Buckets { .. } if value > 0 => self.n.div_ceil(self.shape.pass.tile()) + BINS,
-                    Before::Slots { .. } if value > 0 => self.n.div_ceil(self.shape.short.tile()),
+                    Before::Fixed { .. } if value > 0 => self.n.div_ceil(self.shape.short.tile()),
                     _ => 0,
                 };
                 (passes.passes * passes.launches(), passes.in_launch.max(of_steps), passes.before)
@@ -450,13 +453,13 @@ impl HostPlan {
         at.words = [0, 1].map(|_| take(rows * BINS * WORD));
         match before {
             Before::Nothing => at.zero = take(0),
-            Before::Slots { bits, is_large, splits, cells } => {
+            Before::Fixed { bits, is_large, splits, intervals } => {
                 at.counts = take(BINS * WORD);
-                at.map = take(if cells.parts > 0 { SLOT_MAP_BYTES } else { 0 });
+                at.map = take(if intervals.parts > 0 { FIXED_MAP_BYTES } else { 0 });
                 at.zero = take(0);
                 at.equal = take(BINS * (key + WORD) + 64);
                 let room = (self.shape.in_buckets(is_large).tile() << bits) + self.shape.short.tile();
-                at.slots = [take(room * key), take((room + splits.equal_room.max(cells.equal_room)) * value)];
+                at.fixed = [take(room * key), take((room + splits.equal_room.max(intervals.equal_room)) * value)];
             }
             Before::Buckets { most, .. } => {
                 let buckets = BINS << most;
@@ -500,7 +503,7 @@ mod tests {
         let template = include_str!("../../../cuda-templates/sort/buckets.cuh");
         assert!(template.contains("counter_at(u32 i) { return i + i / WARP; }"));
         let counters = |lower: u32| 4 * ((BINS << lower) / 2 + (BINS << lower) / 64);
-        assert!((5..=MOST_LOWER).all(|lower| bucket_counters(lower) == counters(lower) + CELLS_SHARED));
+        assert!((5..=MOST_LOWER).all(|lower| bucket_counters(lower) == counters(lower) + INTERVALS_SHARED));
     }
 
     #[test]
@@ -514,26 +517,32 @@ mod tests {
             Algorithm::OneBlock { .. } | Algorithm::Counted { .. } => None,
             Algorithm::Passes(passes) => Some(passes.before),
         };
-        let slots = |n, bits| {
+        let fixed = |n, bits| {
             let splits = Splits::of(n, bits, 5632);
-            let cells = if splits.fits_only_few() { SlotCells::of(n, 5632) } else { SlotCells::NONE };
-            Some(Before::Slots { bits, is_large: false, splits, cells })
+            let intervals = if splits.fits_only_few() { FixedIntervals::of(n, 5632) } else { FixedIntervals::NONE };
+            Some(Before::Fixed { bits, is_large: false, splits, intervals })
         };
-        let large_slots =
-            |n| Some(Before::Slots { bits: 8, is_large: true, splits: Splits::NONE, cells: SlotCells::of(n, 20_480) });
+        let large_fixed = |n| {
+            Some(Before::Fixed {
+                bits: 8,
+                is_large: true,
+                splits: Splits::NONE,
+                intervals: FixedIntervals::of(n, 20_480),
+            })
+        };
         let buckets = |lower, most| Some(Before::Buckets { lower, most, is_large: false });
         let of_large = |lower, most| Some(Before::Buckets { lower, most, is_large: true });
         let nothing = Some(Before::Nothing);
         let large = 227 << 10;
         for (n, of_keys, of_pairs) in [
             (4096, None, None),
-            (5632, None, slots(5632, 5)),
-            (5633, slots(5633, 5), slots(5633, 5)),
-            (1 << 16, slots(1 << 16, 6), slots(1 << 16, 6)),
-            (1 << 18, slots(1 << 18, 8), slots(1 << 18, 8)),
-            (1 << 20, slots(1 << 20, 8), slots(1 << 20, 8)),
-            ((1 << 20) + 1, large_slots((1 << 20) + 1), large_slots((1 << 20) + 1)),
-            (1 << 22, large_slots(1 << 22), large_slots(1 << 22)),
+            (5632, None, fixed(5632, 5)),
+            (5633, fixed(5633, 5), fixed(5633, 5)),
+            (1 << 16, fixed(1 << 16, 6), fixed(1 << 16, 6)),
+            (1 << 18, fixed(1 << 18, 8), fixed(1 << 18, 8)),
+            (1 << 20, fixed(1 << 20, 8), fixed(1 << 20, 8)),
+            ((1 << 20) + 1, large_fixed((1 << 20) + 1), large_fixed((1 << 20) + 1)),
+            (1 << 22, large_fixed(1 << 22), large_fixed(1 << 22)),
             ((1 << 22) + 1, nothing, nothing),
             ((5 << 20) - 1, nothing, nothing),
             (5 << 20, buckets(3, 4), nothing),
@@ -570,8 +579,8 @@ mod tests {
 
     #[test]
     fn splitters_by_length() {
-        let of = |n: usize| Splits::of(n, (n / KEYS_OF_A_SLOT).ilog2().clamp(5, 8), 5632);
-        let seen = |n| (of(n).intervals, of(n).sampled);
+        let of = |n: usize| Splits::of(n, (n / KEYS_IN_FIXED).ilog2().clamp(5, 8), 5632);
+        let seen = |n| (of(n).buckets, of(n).sampled);
         assert_eq!([5700, 10_000, 65_535].map(seen), [(32, 512); 3]);
         assert_eq!([65_536, 95_000].map(seen), [(64, 512); 2]);
         assert_eq!([96_000, 131_071].map(seen), [(64, 2048); 2]);
@@ -582,25 +591,25 @@ mod tests {
 
     /// The blocks of the interval sample, and the limits of the probe.
     #[test]
-    fn looks_at_slots() {
+    fn interval_samples_and_probe_limits() {
         for (n, room, parts) in [
             (270_000, 5632, 16),
             (1 << 19, 5632, 16),
             (1 << 20, 5632, 54),
-            (1_150_000, 5632, MOST_CELL_PARTS),
+            (1_150_000, 5632, MOST_INTERVAL_PARTS),
             (1 << 21, 20_480, 16),
-            (1 << 22, 20_480, MOST_CELL_PARTS),
+            (1 << 22, 20_480, MOST_INTERVAL_PARTS),
         ] {
-            assert_eq!(SlotCells::of(n, room).parts, parts, "{n}");
+            assert_eq!(FixedIntervals::of(n, room).parts, parts, "{n}");
         }
-        for (n, room, slots, expected) in [
+        for (n, room, buckets, expected) in [
             (1 << 16, 5632, 64, (32, 0)),
             (1 << 18, 5632, 256, (18, 0)),
             (1 << 19, 5632, 256, (6, 16)),
             (1 << 20, 5632, 256, (5, 30)),
             (1 << 22, 20_480, 256, (5, 30)),
         ] {
-            assert_eq!(most_of_slots(n, room, slots), expected, "{n}");
+            assert_eq!(probe_limits(n, room, buckets), expected, "{n}");
         }
     }
 
@@ -651,14 +660,14 @@ mod tests {
         assert!(at.zero >= at.coarse_counts + 4 * BINS && at.counts >= at.map + BUCKET_MAP_BYTES);
         let plan = pairs.plan(1 << 17, 0..32, false, &MACHINE);
         let (at, shape) = (plan.layout(missing), plan.shape);
-        let Algorithm::Passes(PassPlan { before: Before::Slots { bits, .. }, .. }) = plan.algorithm else { panic!() };
+        let Algorithm::Passes(PassPlan { before: Before::Fixed { bits, .. }, .. }) = plan.algorithm else { panic!() };
         let room = (shape.bucket.tile() << bits) + shape.short.tile();
         let value_counts = room + 4 * (1 << 17);
-        assert!(at.slots[1] >= at.slots[0] + 4 * room && at.keys[0].unwrap() >= at.slots[1] + 8 * value_counts);
-        assert!(at.slots[0] >= at.equal + BINS * (4 + 4) + 36);
+        assert!(at.fixed[1] >= at.fixed[0] + 4 * room && at.keys[0].unwrap() >= at.fixed[1] + 8 * value_counts);
+        assert!(at.fixed[0] >= at.equal + BINS * (4 + 4) + 36);
         // The map of fixed-capacity buckets by intervals is zero before the sort.
         let at = pairs.plan(1 << 20, 0..32, false, &MACHINE).layout(missing);
-        assert!(at.map >= at.counts + 4 * BINS && at.zero >= at.map + SLOT_MAP_BYTES);
+        assert!(at.map >= at.counts + 4 * BINS && at.zero >= at.map + FIXED_MAP_BYTES);
     }
 
     #[test]

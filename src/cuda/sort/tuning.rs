@@ -136,9 +136,9 @@ impl SortShape {
     pub(crate) const fn short_shared(&self) -> usize {
         self.of_passes(self.short)
     }
-    /// Bytes of shared memory of `slot_first`.
-    pub(crate) const fn slot_shared(&self) -> usize {
-        self.with_cells(self.short)
+    /// Bytes of shared memory of `fixed_first`.
+    pub(crate) const fn fixed_shared(&self) -> usize {
+        self.with_intervals(self.short)
     }
     /// Bytes of shared memory of `sort_passes_middle`, which has a list of few values.
     pub(crate) const fn middle_shared(&self) -> usize {
@@ -151,15 +151,15 @@ impl SortShape {
     }
     /// Bytes of shared memory of the kernels of the scatter steps to buckets.
     pub(crate) const fn bucket_tile_shared(&self) -> usize {
-        self.with_cells(self.pass)
+        self.with_intervals(self.pass)
     }
     /// Bytes of shared memory of a tile with a table of intervals. A keys-only block has one
     /// counter for each digit. It also has a bit for each position and a word for each warp
     /// (`RadixShape::TagWord`), and the digits of keys that stay.
-    const fn with_cells(&self, tile: SortBlock) -> usize {
+    const fn with_intervals(&self, tile: SortBlock) -> usize {
         let marks = tile.tile() / 8 + tile.threads / 8;
         let in_any_order = tile.shared_with(1, self.key, 0) + marks + 2 * 4 * 32;
-        CELLS_SHARED + if self.payload > 0 { self.of_passes(tile) } else { in_any_order }
+        INTERVALS_SHARED + if self.payload > 0 { self.of_passes(tile) } else { in_any_order }
     }
     /// Bytes of shared memory of the kernels that sort a bucket.
     pub(crate) const fn bucket_sort_shared(&self) -> usize {
@@ -185,10 +185,10 @@ impl SortShape {
 
 /// Bytes of `BucketMap` of `sort/bucket_map.cuh`, the bucket function.
 pub(crate) const BUCKET_MAP_BYTES: usize = 80 << 10;
-/// Bytes of `SlotMap` of `sort/slot_cells.cuh`.
-pub(crate) const SLOT_MAP_BYTES: usize = 26 << 10;
+/// Bytes of `FixedMap` of `sort/fixed_intervals.cuh`.
+pub(crate) const FIXED_MAP_BYTES: usize = 26 << 10;
 /// Bytes of a table of intervals in shared memory.
-pub(crate) const CELLS_SHARED: usize = 4 * (33 << 6) + 16;
+pub(crate) const INTERVALS_SHARED: usize = 4 * (33 << 6) + 16;
 
 #[cfg(test)]
 mod tests {
@@ -207,7 +207,7 @@ mod tests {
                         shared.extend([
                             shape.bucket_tile_shared(),
                             shape.bucket_sort_shared(),
-                            shape.slot_shared() + 512,
+                            shape.fixed_shared() + 512,
                         ]);
                         // Two keys-only blocks, and the system's share of each, fit a
                         // multiprocessor of compute capability 8.0.

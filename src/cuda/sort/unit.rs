@@ -1,6 +1,6 @@
 //! The text of a unit of sort, for keys and their payload, and the kernels in it.
 
-use super::tuning::{BUCKET_MAP_BYTES, SLOT_MAP_BYTES, SORT_ARCHITECTURES, SortBlock, sort_shape};
+use super::tuning::{BUCKET_MAP_BYTES, FIXED_MAP_BYTES, SORT_ARCHITECTURES, SortBlock, sort_shape};
 use crate::cuda::unit::{UnitKey, by_architecture};
 
 /// The interpretation of a key's bits.
@@ -52,9 +52,9 @@ kernels! {
     Second "bucket_second";
     BucketSort "bucket_sort";
     BucketSortLarge "bucket_sort_large";
-    SlotFirst "slot_first";
-    SlotSort "slot_sort";
-    SlotSortLarge "slot_sort_large";
+    FixedFirst "fixed_first";
+    FixedSort "fixed_sort";
+    FixedSortLarge "fixed_sort_large";
     BucketSmall "bucket_small";
 }
 
@@ -73,9 +73,9 @@ const OF_WIDE: [Kernel; 17] = [
     Kernel::Second,
     Kernel::BucketSort,
     Kernel::BucketSortLarge,
-    Kernel::SlotFirst,
-    Kernel::SlotSort,
-    Kernel::SlotSortLarge,
+    Kernel::FixedFirst,
+    Kernel::FixedSort,
+    Kernel::FixedSortLarge,
     Kernel::BucketSmall,
 ];
 
@@ -161,7 +161,7 @@ impl SortUnit {
             text += &format!(
                 "constexpr u32 {}, BUCKET_BINS = {}, BUCKET_BLOCKS = {}, BUCKET_TILE_SHARED = {}, BUCKET_SORT_SHARED = {};\n\
                  constexpr u32 {}, LARGE_BINS = {}, LARGE_SORT_SHARED = {}, BUCKET_MAP_BYTES = {BUCKET_MAP_BYTES};\n\
-                 constexpr u32 SLOT_SHARED = {}, SLOT_MAP_BYTES = {SLOT_MAP_BYTES};\n",
+                 constexpr u32 FIXED_SHARED = {}, FIXED_MAP_BYTES = {FIXED_MAP_BYTES};\n",
                 block("BUCKET", shape.bucket),
                 shape.bins,
                 shape.bucket.blocks,
@@ -170,7 +170,7 @@ impl SortUnit {
                 block("LARGE", shape.large),
                 shape.large_bins,
                 shape.large_sort_shared(),
-                shape.slot_shared(),
+                shape.fixed_shared(),
             );
         }
         text

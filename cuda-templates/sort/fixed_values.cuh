@@ -1,11 +1,11 @@
 // Fixed-capacity buckets between few values: if the probed keys have few distinct values and hardly
-// any occurs once, these values are the splitters (slot_splitters.cuh).
+// any occurs once, these values are the splitters (fixed_splitters.cuh).
 //
-// `slot_first` tries this before splitters of a sample. Keys equal to a value go to equality
+// `fixed_first` tries this before splitters of a sample. Keys equal to a value go to equality
 // buckets: keys-only are counted and not moved. Any other key goes to the bucket between its two
 // neighbours; if one overflows, the passes sort.
 #pragma once
-#include "sort/slot_splitters.cuh"
+#include "sort/fixed_splitters.cuh"
 
 // The distinct values of the probed keys, one key a thread. COUNTS: how often each occurs, not only
 // whether it repeats.
@@ -70,7 +70,7 @@ template <class Order, class Tile> struct BetweenValues {
     // By the whole block, if keys may be few values. Returns whether the tile is scattered; `few`
     // becomes whether values are few.
     static __device__ bool run(typename Tile::Shared &s, Tables &tables, const SortCall &call,
-                               const SlotCall &slots, u32 tile, Bits probe, bool &few) {
+                               const FixedCall &fixed, u32 tile, Bits probe, bool &few) {
         u64 first = u64(tile) * Tile::TILE;
         u32 left = u32(min(call.n - first, u64(Tile::TILE)));
         // The loads are in flight while values are found. A fallback then finds the keys in the L1
@@ -87,7 +87,7 @@ template <class Order, class Tile> struct BetweenValues {
         few = probed.collect(probe);
         u32 once = few ? probed.once() : 0;
         bool will_do =
-            few && probed.few.count < min(MOST, 1u << slots.bits) && once <= slots.most_once;
+            few && probed.few.count < min(MOST, 1u << fixed.bits) && once <= fixed.most_once;
         if (will_do) find(tables.between.found, probed, call);
         // half of the least power of two that exceeds the number of values
         u32 all = probed.few.count, half = 1u << (31 - __clz(int(all)));
@@ -96,12 +96,12 @@ template <class Order, class Tile> struct BetweenValues {
         if constexpr (Tile::HAS_VALUES) {
             if (threadIdx.x < VALUES)
                 tables.between.found.make_room(tables.between.found.begins[threadIdx.x], s.totals,
-                                               slots, Tile::TILE);
+                                               fixed, Tile::TILE);
             else pass_barrier_of_first();
             __syncthreads();
-            to_slots_between<Order, Tile>(s, tables.between, call, slots, tile, half);
+            scatter_between<Order, Tile>(s, tables.between, call, fixed, tile, half);
         } else {
-            count(tables, all, half, call, slots, tile, key, left);
+            count(tables, all, half, call, fixed, tile, key, left);
         }
         return true;
     }
@@ -128,11 +128,11 @@ template <class Order, class Tile> struct BetweenValues {
     }
     // Keys-only: counts keys equal to one of `all` values. The few others are stored one by one.
     static __device__ void count(Tables &tables, u32 all, u32 half, const SortCall &call,
-                                 const SlotCall &slots, u32 tile, Bits (&key)[ITEMS], u32 left) {
+                                 const FixedCall &fixed, u32 tile, Bits (&key)[ITEMS], u32 left) {
         const Bits *values = tables.between.found.values;
         Order order{Bits(call.flip)};
         u32 copy = threadIdx.x % COPIES, less[ITEMS];
-        if (tile == 0) publish_splitters<false>(tables.between.found, call, slots);
+        if (tile == 0) publish_splitters<false>(tables.between.found, call, fixed);
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++) {
             key[i] = order.to(key[i]);
@@ -149,9 +149,9 @@ template <class Order, class Tile> struct BetweenValues {
             if (values[less[i]] == key[i]) {
                 atomicAdd(tables.counters + less[i] * COPIES + copy, 1);
             } else {
-                u32 earlier = atomicAdd(slots.counts + 2 * less[i], 1);
-                if (earlier < slots.room)
-                    ((Bits *)slots.keys)[u64(less[i]) * slots.room + earlier] = key[i];
+                u32 earlier = atomicAdd(fixed.counts + 2 * less[i], 1);
+                if (earlier < fixed.room)
+                    ((Bits *)fixed.keys)[u64(less[i]) * fixed.room + earlier] = key[i];
                 else ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
             }
         }
@@ -161,6 +161,6 @@ template <class Order, class Tile> struct BetweenValues {
 #pragma unroll
         for (u32 c = 0; c < COPIES; c++)
             sum += tables.counters[threadIdx.x * COPIES + (c + threadIdx.x) % COPIES];
-        if (sum > 0) atomicAdd(slots.counts + 2 * threadIdx.x + 1, sum);
+        if (sum > 0) atomicAdd(fixed.counts + 2 * threadIdx.x + 1, sum);
     }
 };

@@ -1,56 +1,56 @@
 // What all maps to fixed-capacity buckets share.
 //
-// `to_slots_in_any_order` and `to_slots_in_order` scatter a tile, for slots.cuh, slot_splitters.cuh
-// and slot_cells.cuh. `EqualityBuckets` has the equality buckets. `slot_sort` (bucket_sort.cuh) writes
-// them by `write_equality_bucket` and `write_large_equality_buckets`, and does not sort them.
-// `counts` must be zero before the step.
+// `scatter_in_any_order` and `scatter_in_order` scatter a tile, for fixed_buckets.cuh,
+// fixed_splitters.cuh and fixed_intervals.cuh. `EqualityBuckets` has the equality buckets.
+// `fixed_sort` (bucket_sort.cuh) writes them by `write_equality_bucket` and
+// `write_large_equality_buckets`, and does not sort them. `counts` must be zero before the step.
 #pragma once
 #include "sort/buckets.cuh"
 
-enum SlotRoute : u32 { SLOTS_BY_BITS, SLOTS_BY_RANGE, SLOTS_BY_SPLITTERS, SLOTS_BY_CELLS };
+enum FixedFunction : u32 { FIXED_BY_BITS, FIXED_BY_RANGE, FIXED_BY_SPLITTERS, FIXED_BY_INTERVALS };
 
 // Equality buckets: frequent keys with a digit each, which need no sort. Keys-only are just
 // counted. The payload of each has room by its hits in a sample.
 template <class Bits> struct EqualityBuckets {
     u32 digits[BINS / 32]; // a bit for each digit that is an equality bucket
     Bits keys[BINS];
-    u32 begins[BINS + 1]; // where the payload of each begins in `slots.values`
+    u32 begins[BINS + 1]; // where the payload of each begins in `fixed.values`
     __device__ bool has(u32 d) const { return digits[d / 32] >> d % 32 & 1; }
 };
 
 // Keys-only: scatters a tile in any order. `position(digit, earlier, total)` returns where the
 // tile's `total` keys of a digit go, after `earlier` ones.
 template <class Order, class Tile, class Put, class D, class Position>
-__device__ inline bool to_slots_in_any_order(typename Tile::Shared &s, const SortCall &call,
-                                             const SlotCall &slots, u32 tile, D digit,
-                                             const Position &position) {
+__device__ inline bool scatter_in_any_order(typename Tile::Shared &s, const SortCall &call,
+                                            const FixedCall &fixed, u32 tile, D digit,
+                                            const Position &position) {
     typedef typename Tile::Shape::Bits Bits;
     Order order{Bits(call.flip)};
     u64 at = u64(tile) * Tile::TILE;
     const Bits *from = (const Bits *)call.keys_in + at;
-    u32 *counts = slots.counts;
+    u32 *counts = fixed.counts;
     return any_order<Tile>(
         s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); },
-        Put{(Bits *)slots.keys, order},
+        Put{(Bits *)fixed.keys, order},
         [=](u32 d, u32 total) { return position(d, atomicAdd(counts + d, total), total); });
 }
 // The same in stable order, with the payload.
 template <class Order, class Tile, class Put, class D, class Position>
-__device__ inline void to_slots_in_order(typename Tile::Shared &s, const SortCall &call,
-                                         const SlotCall &slots, u32 tile, D digit,
-                                         const Position &position) {
+__device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall &call,
+                                        const FixedCall &fixed, u32 tile, D digit,
+                                        const Position &position) {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     Order order{Bits(call.flip)};
     u64 at = u64(tile) * Tile::TILE;
     const Bits *from = (const Bits *)call.keys_in + at;
     const Value *values = (const Value *)call.values_in;
-    u32 *counts = slots.counts;
+    u32 *counts = fixed.counts;
     bool is_last = tile == gridDim.x - 1;
     LookBackDigits chain{call.words[1] + u64(tile) * BINS, tile};
     stable_any<Tile>(
         s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); },
-        Put{(Bits *)slots.keys, order}, values ? values + at : nullptr, at, (Value *)slots.values,
+        Put{(Bits *)fixed.keys, order}, values ? values + at : nullptr, at, (Value *)fixed.values,
         [=](u32 d, u32 total) { chain.publish(d, total); },
         [=](u32 d, u32 total) {
             u32 earlier = chain.template receive<8>(d, total);
@@ -100,10 +100,10 @@ template <class Bits> struct EqualityBucket { // an equality bucket, in shared m
     u32 count, begin; // begin: of its payload
 
     // Starts copies by one thread, which then calls `wait_for_copies`.
-    template <bool HAS_VALUES> __device__ void start_copy(const SlotCall &slots, u32 digit) {
-        const EqualityBuckets<Bits> &equal = *(const EqualityBuckets<Bits> *)slots.equal;
+    template <bool HAS_VALUES> __device__ void start_copy(const FixedCall &fixed, u32 digit) {
+        const EqualityBuckets<Bits> &equal = *(const EqualityBuckets<Bits> *)fixed.equal;
         copy_item_to_shared(&key, equal.keys + digit);
-        copy_item_to_shared(&count, slots.counts + digit);
+        copy_item_to_shared(&count, fixed.counts + digit);
         if (HAS_VALUES) copy_item_to_shared(&begin, equal.begins + digit);
     }
 };

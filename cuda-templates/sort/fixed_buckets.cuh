@@ -1,29 +1,29 @@
 // Radix sort by fixed-capacity buckets: one scatter step into scratch memory, without a histogram
-// before it. Identifiers call such a bucket a slot. Its room is as many keys as a block sorts.
+// before it. Such a bucket has room for as many keys as a block sorts.
 //
 // Every block probes the same PROBE_KEYS keys, so all select the same map:
 //
 // - by bits, if no bucket gets too full; else by range
-// - by few values: equality buckets, and buckets between two values (slot_values.cuh)
-// - by splitters (slot_splitters.cuh), or for more keys by cells (slot_cells.cuh)
+// - by few values: equality buckets, and buckets between two values (fixed_values.cuh)
+// - by splitters (fixed_splitters.cuh), or for more keys by intervals (fixed_intervals.cuh)
 //
-// `slot_first` calls these; `slot_sort` (bucket_sort.cuh) sorts each bucket. If no map fits, or a
+// `fixed_first` calls these; `fixed_sort` (bucket_sort.cuh) sorts each bucket. If no map fits, or a
 // bucket overflows, `too_large` is set and the passes sort the input.
 #pragma once
-#include "sort/slot_cells.cuh"
-#include "sort/slot_values.cuh"
+#include "sort/fixed_intervals.cuh"
+#include "sort/fixed_values.cuh"
 
 // ---- the probe, by bits and by range --------------------------------------------------------
 
 // The fixed-capacity bucket of a key by bits or by range.
-template <class Order, class Tile> struct SlotDigit {
+template <class Order, class Tile> struct FixedDigit {
     typedef typename Tile::Shape::Bits Bits;
     static_assert(PROBE_KEYS == Tile::THREADS, "a thread for each");
     struct ProbeState { // in the tile's memory, before the tile is loaded
         u32 counts[2][BINS]; // probed keys of each bucket, by bits and by range
         // by warp: the least key, bits inverted, and the greatest
         Bits ends[2][Tile::THREADS / WARP];
-        bool has_map; // whether the map of cells was ready when the block started
+        bool has_map; // whether the map of intervals was ready when the block started
     };
     ProbeState &shared;
     SortPlan<sizeof(Bits) + 1> &plan;
@@ -31,18 +31,19 @@ template <class Order, class Tile> struct SlotDigit {
     Bits key;
     // buckets; most probed keys of one; most of all buckets beyond that
     u32 buckets, most, beyond;
-    u32 drawn, state; // of thread 0: the block's ticket, and the state of the map of cells
+    u32 drawn, state; // of thread 0: the block's ticket, and the state of the map of intervals
     Share<Bits> share;
 
     // Issues the load of the thread's probed key.
-    __device__ SlotDigit(typename Tile::Shared &s, const SortCall &call, const SlotCall &slots)
+    __device__ FixedDigit(typename Tile::Shared &s, const SortCall &call, const FixedCall &fixed)
         : shared(*(ProbeState *)&s), plan(*(SortPlan<sizeof(Bits) + 1> *)call.plan),
-          order{Bits(call.flip)}, buckets(1u << slots.bits), most(slots.most), beyond(slots.beyond),
+          order{Bits(call.flip)}, buckets(1u << fixed.bits), most(fixed.most), beyond(fixed.beyond),
           drawn(0), state(0), share(Share<Bits>::whole(buckets)) {
         key = ((const Bits *)call.keys_in)[sampled_at(threadIdx.x, u32(call.n) / PROBE_KEYS)];
         if (threadIdx.x == 0) { // issued with the probe
-            if (Tile::HAS_VALUES) drawn = add_relaxed(&plan.slot_ticket, 1);
-            if (slots.cell_parts > 0) state = load_relaxed(&((SlotMap<Bits> *)slots.map)->state);
+            if (Tile::HAS_VALUES) drawn = add_relaxed(&plan.fixed_ticket, 1);
+            if (fixed.interval_parts > 0)
+                state = load_relaxed(&((FixedMap<Bits> *)fixed.map)->state);
         }
         if (threadIdx.x < BINS) shared.counts[0][threadIdx.x] = shared.counts[1][threadIdx.x] = 0;
         __syncthreads();
@@ -64,10 +65,11 @@ template <class Order, class Tile> struct SlotDigit {
         bool is_narrow = share.base >> (8 * sizeof(Bits) - 4) > 0 ||
                          Bits(share.base + share.most - 1) >> (8 * sizeof(Bits) - 4) < 15;
         bool will_do = is_narrow && share.range() > buckets && is_spread(1);
-        if (will_do && threadIdx.x == 0) plan.slot_route = SLOTS_BY_RANGE;
+        if (will_do && threadIdx.x == 0) plan.fixed_function = FIXED_BY_RANGE;
         return will_do;
     }
-    // By the whole block, if neither spreads the keys: whether thread 0 saw a ready map of cells.
+    // By the whole block, if neither spreads the keys: whether thread 0 saw a ready map of
+    // intervals.
     __device__ bool has_map() const { return shared.has_map; }
     // The buckets by bits that probed keys hit. There are at least as many distinct values.
     __device__ u32 buckets_hit() const {
@@ -107,51 +109,53 @@ template <class Order, class Tile> struct SlotDigit {
 // Scatters a tile whose keys neither bits nor range spread. Not inlined, so that it takes no
 // registers from the common maps.
 template <class Order, class Tile>
-__device__ __noinline__ void to_slots_by_fallback(typename Tile::Shared &s, Vector *tables,
-                                                  SortCall call, SlotCall slots, u32 tile,
-                                                  const SlotDigit<Order, Tile> &digit,
-                                                  typename Tile::Shape::Bits probe) {
+__device__ __noinline__ void scatter_by_fallback(typename Tile::Shared &s, Vector *tables,
+                                                 SortCall call, FixedCall fixed, u32 tile,
+                                                 const FixedDigit<Order, Tile> &digit,
+                                                 typename Tile::Shape::Bits probe) {
     typedef typename Tile::Shape::Bits Bits;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
     if (digit.has_map()) {
         if (threadIdx.x == 0) __threadfence();
         __syncthreads();
-        to_slots_by_map<Order, Tile>(s, (u32 *)tables, call, slots, tile);
+        scatter_by_map<Order, Tile>(s, (u32 *)tables, call, fixed, tile);
         return;
     }
-    bool has_cells = slots.cell_parts > 0;
+    bool has_intervals = fixed.interval_parts > 0;
     u32 part = 0, hit = digit.buckets_hit();
     // The ticket arrives while few values are tried.
-    if (has_cells && threadIdx.x == 0) part = add_relaxed(&((SlotMap<Bits> *)slots.map)->drawn, 1);
+    if (has_intervals && threadIdx.x == 0)
+        part = add_relaxed(&((FixedMap<Bits> *)fixed.map)->drawn, 1);
     typedef BetweenValues<Order, Tile> Between;
     // If splitters can take over, inputs with nearly too many values do not try few values.
     bool few =
-        hit < (has_cells || slots.only_few ? VALUES : min(1u << slots.bits, Between::MOST) / 4 * 3);
-    if (few && Between::run(s, *(typename Between::Tables *)tables, call, slots, tile, probe, few))
+        hit <
+        (has_intervals || fixed.only_few ? VALUES : min(1u << fixed.bits, Between::MOST) / 4 * 3);
+    if (few && Between::run(s, *(typename Between::Tables *)tables, call, fixed, tile, probe, few))
         return;
-    if (slots.intervals > 0 && (!slots.only_few || few)) {
-        to_slots_by_splitters<Order, Tile>(s, tables, call, slots, tile, probe);
-    } else if (has_cells && !few) {
+    if (fixed.splitter_buckets > 0 && (!fixed.only_few || few)) {
+        scatter_by_splitters<Order, Tile>(s, tables, call, fixed, tile, probe);
+    } else if (has_intervals && !few) {
         if (threadIdx.x == 0) s.tile = part;
         __syncthreads();
         part = s.tile;
         __syncthreads();
-        to_slots_by_cells<Order, Tile>(s, (u32 *)tables, call, slots, tile, part, probe);
+        scatter_by_intervals<Order, Tile>(s, (u32 *)tables, call, fixed, tile, part, probe);
     } else if (threadIdx.x == 0) {
         plan.too_large = 1;
     }
 }
 
-// `tables`: shared memory behind the tile, for splitters or the table of cells.
+// `tables`: shared memory behind the tile, for splitters or the table of intervals.
 template <class Order, class Tile>
-__device__ void slot_first(typename Tile::Shared &s, Vector *tables, const SortCall &call,
-                           const SlotCall &slots) {
+__device__ void fixed_first(typename Tile::Shared &s, Vector *tables, const SortCall &call,
+                            const FixedCall &fixed) {
     typedef typename Tile::Shape::Bits Bits;
     typedef PutKey<Order, Bits> Put;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
-    SlotDigit<Order, Tile> digit(s, call, slots);
-    u32 room = slots.room, *too_large = &plan.too_large;
-    u64 overflow = u64(room) << slots.bits;
+    FixedDigit<Order, Tile> digit(s, call, fixed);
+    u32 room = fixed.room, *too_large = &plan.too_large;
+    u64 overflow = u64(room) << fixed.bits;
     // or the overflow area, which is never read
     auto position = [=](u32 d, u32 earlier, u32 total) {
         if (earlier + total <= room) return u64(d) * room + earlier;
@@ -159,16 +163,16 @@ __device__ void slot_first(typename Tile::Shared &s, Vector *tables, const SortC
         return overflow;
     };
     if constexpr (!Tile::HAS_VALUES) {
-        if (to_slots_in_any_order<Order, Tile, Put>(s, call, slots, blockIdx.x, digit, position))
+        if (scatter_in_any_order<Order, Tile, Put>(s, call, fixed, blockIdx.x, digit, position))
             return;
         Bits probe = Order{Bits(call.flip)}.to(digit.probe());
-        to_slots_by_fallback<Order, Tile>(s, tables, call, slots, blockIdx.x, digit, probe);
+        scatter_by_fallback<Order, Tile>(s, tables, call, fixed, blockIdx.x, digit, probe);
     } else {
         bool will_do = digit.prepare();
         if (threadIdx.x == 0) s.tile = digit.drawn;
         __syncthreads();
         u32 tile = s.tile;
-        if (will_do) to_slots_in_order<Order, Tile, Put>(s, call, slots, tile, digit, position);
-        else to_slots_by_fallback<Order, Tile>(s, tables, call, slots, tile, digit, digit.probe());
+        if (will_do) scatter_in_order<Order, Tile, Put>(s, call, fixed, tile, digit, position);
+        else scatter_by_fallback<Order, Tile>(s, tables, call, fixed, tile, digit, digit.probe());
     }
 }

@@ -1,18 +1,18 @@
 // Fixed-capacity buckets between splitters (Leischner, Osipov and Sanders 2010, "GPU sample sort").
 //
-// Every block sorts the same sample and takes every (sample / intervals)-th key as a splitter, so
+// Every block sorts the same sample and takes every (sample / buckets)-th key as a splitter, so
 // all have the same splitters. A key's digit is 2 * (splitters less than it), plus 1 if it equals
 // the next one. Even digits are fixed-capacity buckets. Odd ones are equality buckets, which need
 // no sort (Sanders and Winkel 2004, "Super scalar sample sort"): keys-only are just counted, and a
-// payload has room by the sample. `slot_first` calls `to_slots_by_splitters`; few values
-// (slot_values.cuh) take the same steps with the values as splitters.
+// payload has room by the sample. `fixed_first` calls `scatter_by_splitters`; few values
+// (fixed_values.cuh) take the same steps with the values as splitters.
 #pragma once
 #include "sort/bitonic.cuh"
-#include "sort/slot_steps.cuh"
+#include "sort/fixed_scatter.cuh"
 
 template <class Bits> struct Splitters {
     Bits values[VALUES]; // ascending; unused ones are the greatest possible key
-    // where each equality bucket's payload begins in `slots.values`
+    // where each equality bucket's payload begins in `fixed.values`
     u32 begins[VALUES + 1];
 
     // Payload room for a key with so many hits in the sample: the expected number of keys and a
@@ -22,11 +22,11 @@ template <class Bits> struct Splitters {
     }
     // By the first VALUES threads, which no longer need `begins`: lays out the payload rooms one
     // after another, behind the fixed-capacity buckets and their overflow area.
-    __device__ void make_room(u32 room, u32 *totals, const SlotCall &slots, u32 tile) {
+    __device__ void make_room(u32 room, u32 *totals, const FixedCall &fixed, u32 tile) {
         u32 j = threadIdx.x, begin = block_exclusive_sum<VALUES>(room, totals),
-            first = (slots.room << slots.bits) + tile;
-        begins[j] = first + min(begin, slots.equal_room);
-        if (j == VALUES - 1) begins[VALUES] = first + min(begin + room, slots.equal_room);
+            first = (fixed.room << fixed.bits) + tile;
+        begins[j] = first + min(begin, fixed.equal_room);
+        if (j == VALUES - 1) begins[VALUES] = first + min(begin + room, fixed.equal_room);
     }
 };
 
@@ -88,11 +88,11 @@ __device__ inline void count_less(const Bits *sorted, Bits key, u32 &less, u32 &
 }
 
 // Finds splitters with equally many sample keys between them, by the whole block. Returns whether
-// every interval fits its bucket.
+// the keys between any two fit a bucket.
 template <u32 EACH, class Order, class Tile>
 __device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &found,
                                       typename Tile::Shared &s, const SortCall &call,
-                                      const SlotCall &slots, typename Tile::Shape::Bits probe) {
+                                      const FixedCall &fixed, typename Tile::Shape::Bits probe) {
     typedef typename Tile::Shape::Bits Bits;
     constexpr u32 SAMPLE = EACH * Tile::THREADS;
     static_assert(sizeof(s.exchange) >= SAMPLE * sizeof(Bits), "the sample shares the tile's memory");
@@ -114,9 +114,9 @@ __device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &fou
     for (u32 e = 0; e < EACH; e++) sorted[threadIdx.x * EACH + e] = key[e];
     __syncthreads();
     bool has_room = true;
-    u32 j = threadIdx.x, every = SAMPLE / slots.intervals;
+    u32 j = threadIdx.x, every = SAMPLE / fixed.splitter_buckets;
     if (j < VALUES) {
-        Bits value = j + 1 < slots.intervals ? sorted[(j + 1) * every] : Bits(~Bits(0));
+        Bits value = j + 1 < fixed.splitter_buckets ? sorted[(j + 1) * every] : Bits(~Bits(0));
         found.values[j] = value;
         // before: `upto` of the splitter before; it exceeds `less` if both are equal
         u32 less, upto, before;
@@ -124,10 +124,10 @@ __device__ inline bool find_splitters(Splitters<typename Tile::Shape::Bits> &fou
         found.begins[j + 1] = upto;
         barrier_of_first<VALUES>();
         before = j > 0 ? found.begins[j] : 0;
-        has_room = int(less - before) <= int(slots.most_between);
+        has_room = int(less - before) <= int(fixed.most_between);
         if (Tile::HAS_VALUES)
             found.make_room(before <= less ? found.room(float(upto - less), call.n, SAMPLE) : 0,
-                            s.totals, slots, Tile::TILE);
+                            s.totals, fixed, Tile::TILE);
     } else {
         pass_barrier_of_first();
         if (Tile::HAS_VALUES) pass_barrier_of_first();
@@ -140,30 +140,30 @@ template <class Bits> struct SplitterTables {
     Splitters<Bits> found;
     PaddedSplitters<Bits> padded;
 };
-// Writes what `slot_sort` needs about the equality buckets. By the whole block of one tile.
+// Writes what `fixed_sort` needs about the equality buckets. By the whole block of one tile.
 template <bool HAS_VALUES, class Bits>
 __device__ inline void publish_splitters(const Splitters<Bits> &found, const SortCall &call,
-                                         const SlotCall &slots) {
-    EqualityBuckets<Bits> &equal = *(EqualityBuckets<Bits> *)slots.equal;
+                                         const FixedCall &fixed) {
+    EqualityBuckets<Bits> &equal = *(EqualityBuckets<Bits> *)fixed.equal;
     if (threadIdx.x < BINS / 32) equal.digits[threadIdx.x] = 0xaaaaaaaa;
     if (threadIdx.x < VALUES) equal.keys[2 * threadIdx.x + 1] = found.values[threadIdx.x];
     if (HAS_VALUES && threadIdx.x < VALUES)
         equal.begins[2 * threadIdx.x + 1] = found.begins[threadIdx.x];
     if (threadIdx.x == 0)
-        ((SortPlan<sizeof(Bits) + 1> *)call.plan)->slot_route = SLOTS_BY_SPLITTERS;
+        ((SortPlan<sizeof(Bits) + 1> *)call.plan)->fixed_function = FIXED_BY_SPLITTERS;
 }
 // Scatters a tile between known splitters. `half` is that of `SplitterDigit`. Not inlined: with a
 // payload it has two callers.
 template <class Order, class Tile>
-__device__ __noinline__ void to_slots_between(typename Tile::Shared &s,
-                                              SplitterTables<typename Tile::Shape::Bits> &tables,
-                                              SortCall call, SlotCall slots, u32 tile, u32 half) {
+__device__ __noinline__ void scatter_between(typename Tile::Shared &s,
+                                             SplitterTables<typename Tile::Shape::Bits> &tables,
+                                             SortCall call, FixedCall fixed, u32 tile, u32 half) {
     typedef typename Tile::Shape::Bits Bits;
     const Splitters<Bits> &found = tables.found;
     if (threadIdx.x < VALUES) tables.padded.set(threadIdx.x, found.values[threadIdx.x]);
-    if (tile == 0) publish_splitters<Tile::HAS_VALUES>(found, call, slots);
-    u32 room = slots.room, *too_large = &((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large;
-    u64 overflow = u64(room) << slots.bits;
+    if (tile == 0) publish_splitters<Tile::HAS_VALUES>(found, call, fixed);
+    u32 room = fixed.room, *too_large = &((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large;
+    u64 overflow = u64(room) << fixed.bits;
     const u32 *begins = found.begins;
     auto position = [=](u32 d, u32 earlier, u32 total) {
         if (d % 2 == 0) { // between two splitters
@@ -179,22 +179,23 @@ __device__ __noinline__ void to_slots_between(typename Tile::Shared &s,
     __syncthreads();
     SplitterDigit<Bits> digit{&tables.padded, half};
     if constexpr (Tile::HAS_VALUES)
-        to_slots_in_order<Order, Tile, PutUnlessDone<Order, Bits>>(s, call, slots, tile, digit,
-                                                                   position);
+        scatter_in_order<Order, Tile, PutUnlessDone<Order, Bits>>(s, call, fixed, tile, digit,
+                                                                  position);
     else
-        to_slots_in_any_order<Order, Tile, PutUnlessDone<Order, Bits>>(s, call, slots, tile, digit,
-                                                                       position);
+        scatter_in_any_order<Order, Tile, PutUnlessDone<Order, Bits>>(s, call, fixed, tile, digit,
+                                                                      position);
 }
 // Scatters a tile by splitters of a sample.
 template <class Order, class Tile>
-__device__ inline void to_slots_by_splitters(typename Tile::Shared &s, Vector *tables,
-                                             const SortCall &call, const SlotCall &slots, u32 tile,
-                                             typename Tile::Shape::Bits probe) {
+__device__ inline void scatter_by_splitters(typename Tile::Shared &s, Vector *tables,
+                                            const SortCall &call, const FixedCall &fixed, u32 tile,
+                                            typename Tile::Shape::Bits probe) {
     typedef typename Tile::Shape::Bits Bits;
     SplitterTables<Bits> &between = *(SplitterTables<Bits> *)tables;
-    bool fits = slots.sampled == PROBE_KEYS
-                    ? find_splitters<1, Order, Tile>(between.found, s, call, slots, probe)
-                    : find_splitters<4, Order, Tile>(between.found, s, call, slots, probe);
-    if (fits) to_slots_between<Order, Tile>(s, between, call, slots, tile, slots.intervals / 2);
+    bool fits = fixed.sampled == PROBE_KEYS
+                    ? find_splitters<1, Order, Tile>(between.found, s, call, fixed, probe)
+                    : find_splitters<4, Order, Tile>(between.found, s, call, fixed, probe);
+    if (fits)
+        scatter_between<Order, Tile>(s, between, call, fixed, tile, fixed.splitter_buckets / 2);
     else if (threadIdx.x == 0) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
 }
