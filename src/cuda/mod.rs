@@ -32,6 +32,7 @@ pub(crate) mod offsets;
 mod prebuilt; // build.rs uses it
 pub(crate) mod reduce;
 mod scan;
+pub(crate) mod segmented;
 pub(crate) mod segments;
 pub(crate) mod sort;
 mod tuning;
