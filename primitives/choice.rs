@@ -51,6 +51,10 @@ mod sealed {
     pub trait Word {
         /// The choice that selects the items whose bit is set.
         fn choice(words: *const Self) -> impl crate::cpu::compact::Choice;
+        /// The segments that begin where a bit is set.
+        fn heads(words: &[Self]) -> impl crate::cpu::segmented::Heads
+        where
+            Self: Sized;
     }
 }
 use sealed::Sealed;
@@ -65,10 +69,16 @@ impl sealed::Word for u32 {
     fn choice(words: *const u32) -> impl host::Choice {
         host::ByWords { words }
     }
+    fn heads(words: &[u32]) -> impl cpu::segmented::Heads {
+        cpu::segmented::ByBits(words)
+    }
 }
 impl sealed::Word for u64 {
     fn choice(words: *const u64) -> impl host::Choice {
         host::ByWords { words }
+    }
+    fn heads(words: &[u64]) -> impl cpu::segmented::Heads {
+        cpu::segmented::ByBits(words)
     }
 }
 impl Word for u32 {}

@@ -10,6 +10,8 @@
 //! |---|---|---|---|
 //! | scan | `scan.rs`, `strategy.rs` | `cpu::scan` | `scan::ScanArguments::launch` |
 //! | reduce | `reduce.rs` | `cpu::reduce` | `reduce::ReduceArguments::launch` |
+//! | scan by segment | `segmented_scan.rs` | `cpu::segmented::scan` | `segmented::SegmentedScanArguments::launch` |
+//! | reduce by segment | `segmented_reduce.rs` | `cpu::segmented::reduce` | `segmented::SegmentedReduceArguments::launch` |
 //! | compaction | `compact.rs` | `cpu::compact::compact` | `compact::CompactArguments::launch` |
 //! | unique | `unique.rs` | as compaction | as compaction |
 //! | partition | `partition.rs`, `three_way.rs` | as compaction | also `launch_one_buffer` |
@@ -25,11 +27,13 @@
 //! | scan | `scan/` | `scan` | `main.rs`, `custom.rs`, `shapes.rs` | `scan.md` |
 //! | a scan's strategies | `textbook/` | `scan` | `ladder.rs` | `scan-algorithms.md` |
 //! | reduce | `reduce/` | `reduce` | `reduce.rs` | `reduce.md` |
+//! | scan and reduce by segment | `segmented/` | `segmented` | `segmented.rs` | `segmented.md` |
 //! | compaction, unique, partition | `compact/` | `compact` | `compact.rs` | `compact.md` |
 //! | offsets | `offsets/` | `offsets` | `segments.rs` | `offsets.md` |
 //! | pack, expand | `segments/` | `segments` | `segments.rs` | `segments.md` |
 //! | sort | `sort/` | `sort` | `sort.rs` | `sort.md` |
 //!
+//! Scans and reductions by segment share `segmented.rs`, which says where segments begin.
 //! Compaction, unique and partition share `choice.rs`, which selects the items, and `predicate.rs`.
 //! `src/site.rs` writes `on` and `workspace` for every builder.
 
@@ -43,6 +47,9 @@ pub(crate) mod partition;
 pub(crate) mod predicate;
 pub(crate) mod reduce;
 pub(crate) mod scan;
+pub(crate) mod segmented;
+pub(crate) mod segmented_reduce;
+pub(crate) mod segmented_scan;
 pub(crate) mod sort;
 pub(crate) mod strategy;
 pub(crate) mod three_way;

@@ -84,8 +84,8 @@ pub fn reduce<Op: Operator<T>, T: Element>() -> Reduce<Op, T> {
 #[derive(Debug)]
 #[must_use = "nothing is done until `run` or `run_into`"]
 pub struct Reduce<Op, T, S = Anywhere> {
-    init: Option<T>,
-    site: S,
+    pub(super) init: Option<T>,
+    pub(super) site: S,
     operator: PhantomData<fn() -> Op>,
 }
 site_methods! { impl[Op: Operator<T>, T: Element] Reduce<Op, T; S> { init, operator } }

@@ -90,11 +90,11 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 #[derive(Debug)]
 #[must_use = "a scan does nothing until `run`, `run_into` or `run_in_place`"]
 pub struct Scan<Op, T, S = Anywhere> {
-    reverse: bool,
-    exclusive: bool,
-    init: Option<T>,
-    strategy: Strategy,
-    site: S,
+    pub(super) reverse: bool,
+    pub(super) exclusive: bool,
+    pub(super) init: Option<T>,
+    pub(super) strategy: Strategy,
+    pub(super) site: S,
     operator: PhantomData<fn() -> Op>,
 }
 site_methods! { impl[Op: Operator<T>, T: Element] Scan<Op, T; S> { reverse, exclusive, init, strategy, operator } }
@@ -333,7 +333,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     }
 
     /// The value that is combined before the first input, if there is one.
-    fn first(&self) -> Option<Op::Carry> {
+    pub(super) fn first(&self) -> Option<Op::Carry> {
         match self.init {
             Some(init) => Some(Op::lift(init)),
             None if self.exclusive => Op::IDENTITY,

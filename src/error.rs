@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 /// Why a call failed. Every fallible call of the library returns this type.
 ///
-/// - Arguments: [`Length`](Error::Length), [`Size`](Error::Size), [`Empty`](Error::Empty),
-///   [`Overflow`](Error::Overflow), [`Align`](Error::Align), [`Bits`](Error::Bits),
-///   [`TooLong`](Error::TooLong), [`Strategy`](Error::Strategy), [`Scratch`](Error::Scratch),
-///   [`NoKernel`](Error::NoKernel).
+/// - Arguments: [`Length`](Error::Length), [`Size`](Error::Size),
+///   [`Descending`](Error::Descending), [`Empty`](Error::Empty), [`Overflow`](Error::Overflow),
+///   [`Align`](Error::Align), [`Bits`](Error::Bits), [`TooLong`](Error::TooLong),
+///   [`Strategy`](Error::Strategy), [`Scratch`](Error::Scratch), [`NoKernel`](Error::NoKernel).
 /// - Types: [`ElementSize`](Error::ElementSize), [`ItemSize`](Error::ItemSize).
 /// - Devices and streams: [`WrongDevice`](Error::WrongDevice),
 ///   [`WrongContext`](Error::WrongContext), [`Capturing`](Error::Capturing),
@@ -48,9 +48,19 @@ pub enum Error {
         /// The least length, in elements.
         needed: usize,
     },
-    /// A reduction of no items has no result: there is no initial value, and the operator has no
-    /// identity.
-    #[error("{primitive}: the input is empty, and the operator has no identity: give a result by `.init(value)`")]
+    /// Offsets of segments do not ascend.
+    #[error("{primitive}: offset {index} is less than the offset before it")]
+    Descending {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// The index of the first such offset.
+        index: usize,
+    },
+    /// A reduction of no items, or a segment without items, has no result: there is no initial
+    /// value, and the operator has no identity.
+    #[error(
+        "{primitive}: the input or a segment is empty, and the operator has no identity: give a result by `.init(value)`"
+    )]
     Empty {
         /// The primitive that was called.
         primitive: &'static str,
@@ -124,8 +134,10 @@ pub enum Error {
         /// Bytes of the element, or of the carry if that does not fit.
         size: usize,
     },
-    /// A strategy was chosen for data on the host.
-    #[error("{primitive}: the strategy {strategy} needs data in device memory; on host data leave it at Auto")]
+    /// A strategy was chosen for data on the host, or for a scan by segment.
+    #[error(
+        "{primitive}: the strategy {strategy} is for data in device memory without segments; else leave it at Auto"
+    )]
     Strategy {
         /// The primitive that was called.
         primitive: &'static str,

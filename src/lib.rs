@@ -36,6 +36,7 @@
 //! |---|---|
 //! | [`scan`] | all prefixes of a sequence: [`Scan`] |
 //! | [`reduce()`], [`Reduce`] | all items combined into one |
+//! | [`SegmentedScan`], [`SegmentedReduce`] | the same by rows, offsets, head flags or keys |
 //! | [`compact()`], [`Compact`] | the selected items |
 //! | [`partition()`], [`Partition`], [`ThreeWay`] | the selected items, then the rejected items |
 //! | [`unique()`], [`Unique`] | the first item of each run of equal items |
@@ -135,6 +136,9 @@ pub use primitives::predicate::{
 };
 pub use primitives::reduce::{Reduce, reduce};
 pub use primitives::scan::{Scan, scan};
+pub use primitives::segmented::{ByHeadBits, ByHeads, ByKeys, ByOffsets, Rows, Segmentation, Segments};
+pub use primitives::segmented_reduce::SegmentedReduce;
+pub use primitives::segmented_scan::SegmentedScan;
 pub use primitives::sort::{Sort, SortKey, sort};
 pub use primitives::strategy::{Block, Strategy, Work};
 pub use primitives::three_way::ThreeWay;

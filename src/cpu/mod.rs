@@ -18,6 +18,7 @@ mod pipeline;
 mod random;
 mod reduce;
 mod scan;
+pub(crate) mod segmented;
 pub(crate) mod segments;
 pub(crate) mod sort;
 mod sync;

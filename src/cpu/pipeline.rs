@@ -384,7 +384,7 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
     }
 
     /// Scans one run of at least one item, and returns its last prefix.
-    fn scan_run<C>(self, from: usize, len: usize, prefix: Option<C>) -> C
+    pub(super) fn scan_run<C>(self, from: usize, len: usize, prefix: Option<C>) -> C
     where
         C: Copy,
         Src: Source<C>,
@@ -401,7 +401,7 @@ impl<Src, Snk, F> Steps<Src, Snk, F> {
 
     /// Scans a tile, given the sums of its runs, and returns its last prefix. Meanwhile the tile at
     /// `upcoming` is prefetched, so memory is read while it is written.
-    fn scan<C>(self, cut: Cut, prefix: Option<C>, sums: [C; RUNS], upcoming: Option<usize>) -> C
+    pub(super) fn scan<C>(self, cut: Cut, prefix: Option<C>, sums: [C; RUNS], upcoming: Option<usize>) -> C
     where
         C: Copy,
         Src: Source<C>,

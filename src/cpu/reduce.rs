@@ -43,24 +43,32 @@ fn reduce_shaped<Op: Operator<T>, T: Element>(input: &[T], shape: Shape) -> Opti
     let source = Elements::<Op, T, false> { input: input.as_ptr(), n, operator: PhantomData };
     let fold = |tile: usize| {
         let from = tile * shape.tile;
-        let len = shape.tile.min(n - from);
-        // Constants, so that one of the loops is compiled.
-        if const { matches!(Op::LANES, Lanes::No) } {
-            if const { size_of::<T>() <= 8 && size_of::<Op::Carry>() <= 8 } {
-                return fold_pairs::<Op, T>(source, from..from + len);
-            }
-            return fold(source, Op::combine, Cut::new(from, len)).0;
-        }
-        match const { size_of::<Op::Carry>() } {
-            1 => fold_lanes::<Op, T, 128>(source, from..from + len),
-            2 => fold_lanes::<Op, T, 64>(source, from..from + len),
-            4 => fold_lanes::<Op, T, 32>(source, from..from + len),
-            8 => fold_lanes::<Op, T, 16>(source, from..from + len),
-            _ => unreachable!("operators in lanes are carried in machine integers"),
-        }
+        fold_items::<Op, T>(source, from..n.min(from + shape.tile))
     };
     let tiles = Tiles { fold: &fold, combine: Op::combine, alone: n <= shape.small };
     (n > 0).then(|| tiles.reduce(0..n.div_ceil(shape.tile)))
+}
+
+/// Combines the items of a range that is not empty, by pairs of neighbours, in lanes or in runs, as
+/// [`reduce`] does in a tile.
+pub(super) fn fold_items<Op: Operator<T>, T: Element>(
+    source: Elements<Op, T, false>,
+    items: Range<usize>,
+) -> Op::Carry {
+    // Constants, so that one of the loops is compiled.
+    if const { matches!(Op::LANES, Lanes::No) } {
+        if const { size_of::<T>() <= 8 && size_of::<Op::Carry>() <= 8 } {
+            return fold_pairs::<Op, T>(source, items);
+        }
+        return fold(source, Op::combine, Cut::new(items.start, items.len())).0;
+    }
+    match const { size_of::<Op::Carry>() } {
+        1 => fold_lanes::<Op, T, 128>(source, items),
+        2 => fold_lanes::<Op, T, 64>(source, items),
+        4 => fold_lanes::<Op, T, 32>(source, items),
+        8 => fold_lanes::<Op, T, 16>(source, items),
+        _ => unreachable!("operators in lanes are carried in machine integers"),
+    }
 }
 
 /// Defines a function that runs `$here` with AVX2, if the machine has it. The compiler makes vector

@@ -79,20 +79,20 @@ fn memory_index<const REVERSE: bool>(i: usize, n: usize) -> usize {
     if REVERSE { n - 1 - i } else { i }
 }
 
-/// The elements as a source. Made by [`scan_shaped`] and [`reduce`](super::reduce()) only, with
-/// their callers' promise: `n` elements at `input`.
+/// The elements as a source. Made by [`scan_shaped`], [`reduce`](super::reduce()) and
+/// [`segmented`](super::segmented) only, with their callers' promise: `n` elements at `input`.
 pub(super) struct Elements<Op, T, const REVERSE: bool> {
     pub(super) input: *const T,
     pub(super) n: usize,
     pub(super) operator: PhantomData<fn(Op)>,
 }
 
-/// A store of each result. Made by [`scan_shaped`] only, with its caller's promise: room for `n`
-/// elements at `output`.
-struct Store<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> {
-    output: *mut T,
-    n: usize,
-    operator: PhantomData<fn(Op)>,
+/// A store of each result. Made by [`scan_shaped`] and the scan of [segments](super::segmented)
+/// only, with their callers' promise: room for `n` elements at `output`.
+pub(super) struct Store<Op, T, const EXCLUSIVE: bool, const REVERSE: bool, const STREAM: bool> {
+    pub(super) output: *mut T,
+    pub(super) n: usize,
+    pub(super) operator: PhantomData<fn(Op)>,
 }
 
 impl<Op, T, const REVERSE: bool> Clone for Elements<Op, T, REVERSE> {

@@ -36,7 +36,9 @@ fn strategies_are_for_the_device() {
             let error = result.expect_err("the data is on the host");
             let Error::Strategy { primitive, strategy } = &error else { panic!("{error:?} should be Strategy") };
             assert_eq!((*primitive, strategy.as_str()), ("scan", name));
-            let words = format!("scan: the strategy {name} needs data in device memory; on host data leave it at Auto");
+            let words = format!(
+                "scan: the strategy {name} is for data in device memory without segments; else leave it at Auto"
+            );
             assert_eq!(error.to_string(), words);
         }
         assert_eq!((output, data), ([-7; 3], x), "nothing was written");

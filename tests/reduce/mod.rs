@@ -27,7 +27,8 @@ fn builder<Op: Operator<T>, T: Sample>(init: Option<T>) -> Reduce<Op, T> {
 fn assert_empty<V: std::fmt::Debug>(result: Result<V, Error>) {
     let error = result.expect_err("there is no result");
     assert!(matches!(error, Error::Empty { primitive: "reduce" }), "{error:?}");
-    let words = "reduce: the input is empty, and the operator has no identity: give a result by `.init(value)`";
+    let words =
+        "reduce: the input or a segment is empty, and the operator has no identity: give a result by `.init(value)`";
     assert_eq!(error.to_string(), words);
 }
 

@@ -190,7 +190,7 @@ impl<T: Copy + PartialEq + Sync> Bits for Distinct<T> {
 
 /// The answers for `0..len` as bits.
 #[inline(always)]
-fn answers_as_bits(len: usize, answer: impl Fn(usize) -> bool) -> u64 {
+pub(in crate::cpu) fn answers_as_bits(len: usize, answer: impl Fn(usize) -> bool) -> u64 {
     if len < BLOCK {
         return (0..len).fold(0, |bits, j| bits | u64::from(answer(j)) << j);
     }

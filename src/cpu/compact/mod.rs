@@ -18,6 +18,7 @@ mod columns;
 #[cfg(test)]
 mod tests;
 
+pub(super) use choices::answers_as_bits;
 pub(crate) use choices::{ByFlags, ByPredicate, ByWords, Choice, Distinct};
 pub(crate) use columns::Column;
 
@@ -35,7 +36,7 @@ const BLOCK: usize = 64;
 
 /// The lowest `len` bits, for `len` of 1..=64.
 #[inline(always)]
-fn low_bits(len: usize) -> u64 {
+pub(super) fn low_bits(len: usize) -> u64 {
     u64::MAX >> (BLOCK - len)
 }
 

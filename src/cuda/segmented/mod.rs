@@ -29,7 +29,7 @@ const REDUCE_KERNELS: [&str; REDUCE_RANGES] = ["segmented_reduce_0", "segmented_
 
 /// Where segments begin, for a kernel. Addresses are on the device.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Cut {
+pub enum Cut {
     Rows {
         columns: usize,
     },

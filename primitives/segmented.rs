@@ -1,0 +1,193 @@
+//! Segments: how scans and reductions by segment are told where segments begin.
+
+use super::choice::{Buffer, Index, Word, long_enough};
+use crate::cpu::segmented as host;
+use crate::cuda::segmented::Cut;
+use crate::memory::View;
+use crate::{Error, Place};
+use bytemuck::Pod;
+use cudarc::driver::sys::CUdeviceptr;
+use std::marker::PhantomData;
+
+/// Segments are rows of equally many items.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows(pub(super) usize);
+
+/// Segments begin and end at offsets.
+pub struct ByOffsets<'a, I, L>(pub(super) View<'a, I>, pub(super) PhantomData<L>);
+
+/// Segments begin where a flag is not zero.
+pub struct ByHeads<'a, L>(pub(super) View<'a, u8>, pub(super) PhantomData<L>);
+
+/// Segments begin where a bit is set.
+pub struct ByHeadBits<'a, W, L>(pub(super) View<'a, W>, pub(super) PhantomData<L>);
+
+/// Segments begin where neighbouring keys differ.
+pub struct ByKeys<'a, K, L>(pub(super) View<'a, K>, pub(super) PhantomData<L>);
+
+macro_rules! views { ($($kind:ident<$($generic:ident),*>;)*) => { $(
+    impl<$($generic),*> Clone for $kind<'_, $($generic),*> {
+        fn clone(&self) -> Self {
+            *self
+        }
+    }
+    impl<$($generic),*> Copy for $kind<'_, $($generic),*> {}
+    impl<$($generic),*> Sealed for $kind<'_, $($generic),*> {}
+)* } }
+views! { ByOffsets<I, L>; ByHeads<L>; ByHeadBits<W, L>; ByKeys<K, L>; }
+
+mod sealed {
+    pub trait Sealed {}
+}
+use sealed::Sealed;
+impl Sealed for Rows {}
+
+/// The way in which a builder cuts data in memory `L` into segments, set by `rows`, `segments`,
+/// `heads`, `head_bits` or `by_key`.
+#[diagnostic::on_unimplemented(
+    message = "the segments of this builder do not lie in `{L}` memory",
+    note = "offsets, flags, bits and keys must lie where the items do"
+)]
+pub trait Segmentation<L: Place>: Sealed + Copy {
+    /// Checks that `n` items can be cut so.
+    ///
+    /// # Errors
+    /// [`Error::Size`]; on the host [`Error::Descending`], on the device [`Error::ItemSize`].
+    #[doc(hidden)]
+    fn check(&self, primitive: &'static str, n: usize) -> Result<(), Error>;
+    /// The offsets, flags, words or keys, if there are any, for a call on the device.
+    #[doc(hidden)]
+    fn selectors(&self) -> Option<&dyn Buffer>;
+    /// The same for a kernel. `address` is that of the selectors.
+    #[doc(hidden)]
+    fn on_device(&self, address: CUdeviceptr) -> Cut;
+    /// The heads for the CPU engine.
+    #[doc(hidden)]
+    fn heads(&self) -> impl host::Heads;
+}
+
+/// A [`Segmentation`] whose segments have numbers, so that a reduction has a result for each.
+pub trait Segments<L: Place>: Segmentation<L> {
+    /// The number of segments of `n` items.
+    #[doc(hidden)]
+    fn count(&self, n: usize) -> usize;
+    /// The ends of segments for the CPU engine. They ascend up to `n` if `check` has succeeded.
+    #[doc(hidden)]
+    fn ends(&self) -> impl host::Ends;
+    /// Whether one of the segments on the host is empty.
+    #[doc(hidden)]
+    fn any_empty(&self) -> bool;
+}
+
+impl<L: Place> Segmentation<L> for Rows {
+    fn check(&self, primitive: &'static str, n: usize) -> Result<(), Error> {
+        match n.checked_rem(self.0) {
+            None if n > 0 => long_enough(primitive, "a row", 0, 1),
+            None | Some(0) => Ok(()),
+            Some(rest) => long_enough(primitive, "the last row", rest, self.0),
+        }
+    }
+    fn selectors(&self) -> Option<&dyn Buffer> {
+        None
+    }
+    fn on_device(&self, _: CUdeviceptr) -> Cut {
+        Cut::Rows { columns: self.0 }
+    }
+    fn heads(&self) -> impl host::Heads {
+        host::ByRows(self.0)
+    }
+}
+
+impl<L: Place> Segments<L> for Rows {
+    fn count(&self, n: usize) -> usize {
+        n.checked_div(self.0).unwrap_or(0)
+    }
+    fn ends(&self) -> impl host::Ends {
+        host::ByRows(self.0)
+    }
+    fn any_empty(&self) -> bool {
+        false
+    }
+}
+
+impl<I: Index, L: Place> Segmentation<L> for ByOffsets<'_, I, L> {
+    fn check(&self, primitive: &'static str, n: usize) -> Result<(), Error> {
+        long_enough(primitive, "the offsets", self.0.len(), 1)?;
+        let View::Host(offsets) = self.0 else { return Ok(()) };
+        if let Some(index) = host::step_where(offsets, |before, offset| offset < before) {
+            return Err(Error::Descending { primitive, index });
+        }
+        let last = crate::cpu::Size::widen(offsets[offsets.len() - 1]);
+        long_enough(primitive, "the items", n, usize::try_from(last).unwrap_or(usize::MAX))
+    }
+    fn selectors(&self) -> Option<&dyn Buffer> {
+        Some(&self.0)
+    }
+    fn on_device(&self, address: CUdeviceptr) -> Cut {
+        Cut::Offsets { address, segments: self.0.len() - 1, wide: size_of::<I>() == 8 }
+    }
+    fn heads(&self) -> impl host::Heads {
+        host::ByOffsets(self.0.host())
+    }
+}
+
+impl<I: Index, L: Place> Segments<L> for ByOffsets<'_, I, L> {
+    fn count(&self, _: usize) -> usize {
+        self.0.len() - 1
+    }
+    fn ends(&self) -> impl host::Ends {
+        host::ByOffsets(self.0.host())
+    }
+    fn any_empty(&self) -> bool {
+        host::step_where(self.0.host(), |before, offset| offset == before).is_some()
+    }
+}
+
+impl<L: Place> Segmentation<L> for ByHeads<'_, L> {
+    fn check(&self, primitive: &'static str, n: usize) -> Result<(), Error> {
+        long_enough(primitive, "the head flags", self.0.len(), n)
+    }
+    fn selectors(&self) -> Option<&dyn Buffer> {
+        Some(&self.0)
+    }
+    fn on_device(&self, address: CUdeviceptr) -> Cut {
+        Cut::Heads { address }
+    }
+    fn heads(&self) -> impl host::Heads {
+        host::ByFlags(self.0.host())
+    }
+}
+
+impl<W: Word, L: Place> Segmentation<L> for ByHeadBits<'_, W, L> {
+    fn check(&self, primitive: &'static str, n: usize) -> Result<(), Error> {
+        long_enough(primitive, "the head bits, in words,", self.0.len(), n.div_ceil(8 * size_of::<W>()))
+    }
+    fn selectors(&self) -> Option<&dyn Buffer> {
+        Some(&self.0)
+    }
+    fn on_device(&self, address: CUdeviceptr) -> Cut {
+        Cut::HeadBits { address }
+    }
+    fn heads(&self) -> impl host::Heads {
+        W::heads(self.0.host())
+    }
+}
+
+impl<K: Pod + Send + Sync, L: Place> Segmentation<L> for ByKeys<'_, K, L> {
+    fn check(&self, primitive: &'static str, n: usize) -> Result<(), Error> {
+        long_enough(primitive, "the keys", self.0.len(), n)?;
+        match (self.0, size_of::<K>()) {
+            (View::Host(_), _) | (View::Device(_), 1..=16) => Ok(()),
+            (View::Device(_), size) => Err(Error::ItemSize { primitive, size }),
+        }
+    }
+    fn selectors(&self) -> Option<&dyn Buffer> {
+        Some(&self.0)
+    }
+    fn on_device(&self, address: CUdeviceptr) -> Cut {
+        Cut::Keys { address, size: size_of::<K>() }
+    }
+    fn heads(&self) -> impl host::Heads {
+        host::ByKeys(self.0.host())
+    }
+}

@@ -1,0 +1,264 @@
+//! Reduce by segment: the items of each segment combined into one.
+
+use super::choice::long_enough;
+use super::segmented::{ByOffsets, Rows, Segments};
+use crate::cuda::segmented::{self, SegmentedPlan, SegmentedReduceArguments};
+use crate::memory::{View, ViewMut};
+use crate::site::{Anywhere, Site, site_methods};
+use crate::submit::Submit;
+use crate::{Destination, Element, Error, Index, Operator, Place, Reduce, Source, Workspace, cpu};
+use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+const NAME: &str = "reduce";
+
+/// Reductions by segment.
+impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
+    /// Reduces each row of a row-major matrix with this many columns.
+    ///
+    /// ```
+    /// # use parascan::{Sum, reduce};
+    /// assert_eq!(reduce::<Sum, i32>().rows(3).run(&[1, 2, 3, 10, 20, 30])?, [6, 60]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn rows(self, columns: usize) -> SegmentedReduce<Op, T, Rows, S> {
+        self.by(Rows(columns))
+    }
+
+    /// Reduces each segment: segment i is the items from offset i up to offset i + 1.
+    ///
+    /// There is one offset more than segments, in ascending order, in the same memory as the items,
+    /// host or device. Segments may be empty. Items before the first offset, and from the last
+    /// offset on, are ignored.
+    ///
+    /// ```
+    /// # use parascan::{Max, reduce};
+    /// let offsets = [1_u32, 3, 3, 5];
+    /// assert_eq!(reduce::<Max, i32>().segments(&offsets).run(&[9, 2, 3, 5, 4, 9])?, [3, i32::MIN, 5]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn segments<'c, I: Index, X: Source<I> + ?Sized>(
+        self,
+        offsets: &'c X,
+    ) -> SegmentedReduce<Op, T, ByOffsets<'c, I, X::Place>, S> {
+        self.by(ByOffsets(offsets.view(), PhantomData))
+    }
+
+    fn by<C>(self, cut: C) -> SegmentedReduce<Op, T, C, S> {
+        let Reduce { init, site, .. } = self;
+        SegmentedReduce { init, cut, site, operator: PhantomData }
+    }
+}
+
+/// A reduction of each segment of items `T` by the operator `Op`: its options, and the calls that
+/// run it. Made by [`rows`](Reduce::rows) and [`segments`](Reduce::segments) of a [`Reduce`], whose
+/// options carry over.
+///
+/// | call | output |
+/// |---|---|
+/// | [`run`](SegmentedReduce::run) | new memory, one item a segment |
+/// | [`run_into`](SegmentedReduce::run_into) | the caller's memory, at least one item a segment |
+///
+/// The result of an empty segment is [`init`](SegmentedReduce::init), else the operator's identity.
+/// An operator without identity and without `init` has no result for it: on the host that is
+/// [`Error::Empty`], on the device the result is all zero bytes.
+///
+/// # Cost
+/// Items of segments are read once, and so are offsets. Each result is written once. The time does
+/// not depend on how long segments are, as all threads have equally many items and segments. On the
+/// device that is one launch, for any n.
+///
+/// # Waiting
+/// No call waits for the device. The first use of an operator and element type in a process loads
+/// kernels, as for a [`Scan`](crate::Scan).
+///
+/// # Same bits
+/// Items are combined in order. The grouping depends on n, the segments, the element type and, on
+/// the device, the architecture that the kernel was compiled for, so a rounded float sum has the
+/// same bits in every run. It also depends on where in the input a segment lies: two equal segments
+/// may round differently.
+///
+/// # Errors
+/// | error | cause |
+/// |---|---|
+/// | [`Error::Size`] | a last row that is not whole; no offset; an output that is too short |
+/// | [`Error::Size`] on the host | an offset past the items |
+/// | [`Error::Descending`] on the host | an offset that is less than the one before it |
+/// | [`Error::Empty`] on the host | an empty segment, no `init`, and an operator without identity |
+/// | as for a [`Reduce`] | element, device, context, capture, driver, compiler |
+///
+/// Nothing has been written when a call returns an error. On the device offsets are not checked: if
+/// they descend or reach past the items, the results are unspecified, and nothing outside of the
+/// arrays is accessed.
+///
+/// # Panics
+/// Only if the operator panics, on host data. The panic reaches the caller.
+#[must_use = "nothing is done until `run` or `run_into`"]
+pub struct SegmentedReduce<Op, T, C, S = Anywhere> {
+    init: Option<T>,
+    cut: C,
+    site: S,
+    operator: PhantomData<fn() -> Op>,
+}
+site_methods! { impl[Op: Operator<T>, T: Element, C] SegmentedReduce<Op, T, C; S> { init, cut, operator } where C: Copy }
+
+// ---- options
+
+impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
+    /// Combines this value before the first item of each segment.
+    ///
+    /// ```
+    /// # use parascan::{Last, reduce};
+    /// assert_eq!(reduce::<Last, i32>().segments(&[0_u64, 2, 2]).init(-1).run(&[1, 2])?, [2, -1]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn init(mut self, init: T) -> Self {
+        self.init = Some(init);
+        self
+    }
+
+    // ---- prepare
+
+    /// Loads the kernels and grows the workspace for calls with up to `n` items in any segments.
+    ///
+    /// After this [`run_into`](SegmentedReduce::run_into) allocates nothing, never synchronises, and
+    /// can be captured into a graph.
+    ///
+    /// # Errors
+    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
+    /// compiler.
+    pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+        let device = Submit::prepare(NAME, workspace)?;
+        SegmentedPlan::check::<T>(NAME)?;
+        let kernels = segmented::load_reduce::<Op, T>(device)?;
+        let plan = SegmentedPlan::reduce_up_to::<Op, T>(n, kernels.machine().architecture);
+        workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
+    }
+}
+
+// ---- running
+
+impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
+    /// Returns the results in new memory, one item a segment: a `Vec` or a `CudaSlice`.
+    pub fn run<I>(self, input: &I) -> Result<I::Owned, Error>
+    where
+        I: Source<T> + ?Sized,
+        C: Segments<I::Place>,
+        S: Site<I::Place>,
+    {
+        let view = input.view();
+        self.cut.check(NAME, view.len())?;
+        let mut output = input.allocate(NAME, self.cut.count(view.len()), self.site.stream())?;
+        self.dispatch::<I::Place>(view, I::view_owned(&mut output))?;
+        Ok(output)
+    }
+
+    /// Writes the results into the caller's memory. What lies past the last one is not changed.
+    ///
+    /// ```
+    /// # use parascan::{Sum, reduce};
+    /// let mut totals = [0.0; 3];
+    /// reduce::<Sum, f32>().rows(2).run_into(&[1.0, 2.0, 4.0, 8.0], &mut totals)?;
+    /// assert_eq!(totals, [3.0, 12.0, 0.0]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn run_into<I, O>(self, input: &I, output: &mut O) -> Result<(), Error>
+    where
+        I: Source<T> + ?Sized,
+        O: Destination<T, I::Place> + ?Sized,
+        C: Segments<I::Place>,
+        S: Site<I::Place>,
+    {
+        let view = input.view();
+        self.cut.check(NAME, view.len())?;
+        self.dispatch::<I::Place>(view, output.view_mut())
+    }
+
+    // ---- on either engine
+
+    /// The cut was checked.
+    fn dispatch<P: Place>(mut self, input: View<'_, T>, mut output: ViewMut<'_, T>) -> Result<(), Error>
+    where
+        C: Segments<P>,
+        S: Site<P>,
+    {
+        let segments = self.cut.count(input.len());
+        long_enough(NAME, "the output", output.len(), segments)?;
+        match (input, &mut output) {
+            (View::Host(input), output) => self.on_host::<P>(input, &mut output.host()[..segments]),
+            (View::Device(input), ViewMut::Device(output)) => {
+                let stream = self.site.stream().unwrap_or(input.stream()).clone();
+                self.on_device::<P>(&stream, input, *output, segments)
+            }
+            (View::Device(_), ViewMut::Host(_)) => {
+                unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
+            }
+        }
+    }
+
+    /// The value that is combined before the first item of a segment, if there is one, and the
+    /// result of an empty segment, if there is one.
+    fn first_and_empty(&self) -> (Option<Op::Carry>, Option<Op::Carry>) {
+        let first = self.init.map(Op::lift);
+        (first, first.or(Op::IDENTITY))
+    }
+
+    fn on_host<P: Place>(&self, input: &[T], output: &mut [T]) -> Result<(), Error>
+    where
+        C: Segments<P>,
+    {
+        let (first, empty) = self.first_and_empty();
+        if empty.is_none() && self.cut.any_empty() {
+            return Err(Error::Empty { primitive: NAME });
+        }
+        // SAFETY: `check` has found that the ends ascend up to the number of items.
+        unsafe { cpu::segmented::reduce::<Op, T>(input, &self.cut.ends(), output.len(), first, empty, output) };
+        Ok(())
+    }
+
+    fn on_device<P: Place>(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        input: &dyn DevicePtr<T>,
+        output: &mut dyn DevicePtrMut<T>,
+        segments: usize,
+    ) -> Result<(), Error>
+    where
+        C: Segments<P>,
+        S: Site<P>,
+    {
+        let (n, cut) = (input.len(), self.cut);
+        let submit = Submit::new(NAME, stream);
+        submit.uses("the input", input.stream())?;
+        submit.uses("the output", output.stream())?;
+        let selectors = cut.selectors();
+        if let Some(selectors) = selectors {
+            submit.uses("the segments", selectors.home())?;
+        }
+        if segments == 0 {
+            return Ok(());
+        }
+        submit.begin()?;
+        SegmentedPlan::check::<T>(NAME)?;
+        let device = submit.device();
+        let loaded = segmented::loaded_reduce::<Op, T>(device);
+        let kernels = submit.kernels(loaded, || segmented::load_reduce::<Op, T>(device))?;
+        let plan = SegmentedPlan::reduce::<Op, T>(n, kernels.machine().architecture);
+        // The guards order the work against other streams; they live until it is launched.
+        let (from, _read) = input.device_ptr(stream);
+        let (to, _written) = output.device_ptr_mut(stream);
+        let (selectors, _selected) = selectors.map(|selectors| selectors.address(stream)).unzip();
+        let cut = cut.on_device(selectors.unwrap_or(0));
+        let (first, empty) = self.first_and_empty();
+        let (first, empty) = (first.map(Op::to_cuda), empty.map(Op::to_cuda));
+        submit.with_memory(self.site.take_workspace(), plan.words, plan.scratch, |words, scratch| {
+            let arguments = SegmentedReduceArguments { input: from, output: to, n, first, empty, cut, words, scratch };
+            // SAFETY: the kernels are those of the types, and the plan is for n items. The input has n items on this device, by its type, the output one a segment,
+            // by `long_enough`, the offsets are one more, and the guards keep them. Words and scratch
+            // memory are the workspace's, as large as the plan asks for, the words zero. The
+            // stream's context was bound by `begin`.
+            unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
+        })
+    }
+}

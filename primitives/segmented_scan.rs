@@ -1,0 +1,424 @@
+//! Scan by segment: all prefixes of each segment.
+
+use super::segmented::{ByHeadBits, ByHeads, ByKeys, ByOffsets, Rows, Segmentation};
+use crate::cuda::segmented::{self, SegmentedPlan, SegmentedScanArguments};
+use crate::memory::{View, ViewMut};
+use crate::site::{Anywhere, Site, site_methods};
+use crate::submit::Submit;
+use crate::{Destination, Element, Error, Index, Operator, Place, Scan, Source, Strategy, Word, Workspace, cpu};
+use bytemuck::Pod;
+use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+const NAME: &str = "scan";
+
+/// Scans by segment.
+///
+/// Offsets, flags, bits and keys lie in the same memory as the items, host or device.
+impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
+    /// Scans each row of a row-major matrix with this many columns.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// assert_eq!(scan::<Sum, i32>().rows(3).run(&[1, 2, 3, 10, 20, 30])?, [1, 3, 6, 10, 30, 60]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn rows(self, columns: usize) -> SegmentedScan<Op, T, Rows, S> {
+        self.by(Rows(columns))
+    }
+
+    /// Scans each segment: segment i is the items from offset i up to offset i + 1.
+    ///
+    /// There is one offset more than segments, in ascending order. Segments may be empty. The items
+    /// before the first offset are a segment too, and so are those from the last offset on.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// let offsets = [1_u32, 3, 3, 5];
+    /// let sums = scan::<Sum, i32>().segments(&offsets).exclusive().run(&[1, 2, 3, 4, 5, 6, 7])?;
+    /// assert_eq!(sums, [0, 0, 2, 0, 4, 0, 6]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn segments<'c, I: Index, X: Source<I> + ?Sized>(
+        self,
+        offsets: &'c X,
+    ) -> SegmentedScan<Op, T, ByOffsets<'c, I, X::Place>, S> {
+        self.by(ByOffsets(offsets.view(), PhantomData))
+    }
+
+    /// Scans each segment, where a segment begins with each item whose flag is not zero.
+    ///
+    /// ```
+    /// # use parascan::{Max, scan};
+    /// let flags = [0, 0, 1, 0, 1];
+    /// assert_eq!(scan::<Max, i32>().heads(&flags).run(&[5, 7, 2, 3, 1])?, [5, 7, 2, 3, 1]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn heads<'c, X: Source<u8> + ?Sized>(self, flags: &'c X) -> SegmentedScan<Op, T, ByHeads<'c, X::Place>, S> {
+        self.by(ByHeads(flags.view(), PhantomData))
+    }
+
+    /// Scans each segment, where a segment begins with each item whose bit is set.
+    ///
+    /// Bits are in `u32` or `u64` words, the least significant bit first. Bits past the last item
+    /// are ignored.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// assert_eq!(scan::<Sum, i32>().head_bits(&[0b10100_u32]).run(&[1, 2, 3, 4, 5])?, [1, 3, 3, 7, 5]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn head_bits<'c, W: Word, X: Source<W> + ?Sized>(
+        self,
+        words: &'c X,
+    ) -> SegmentedScan<Op, T, ByHeadBits<'c, W, X::Place>, S> {
+        self.by(ByHeadBits(words.view(), PhantomData))
+    }
+
+    /// Scans each run of items with equal keys.
+    ///
+    /// Keys are equal if their bytes are, so 0.0 and -0.0 differ. On the device a key has 1 to 16
+    /// bytes.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// assert_eq!(scan::<Sum, i32>().by_key(b"aabba").run(&[1, 2, 3, 4, 5])?, [1, 3, 3, 7, 5]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn by_key<'c, K: Pod + Send + Sync, X: Source<K> + ?Sized>(
+        self,
+        keys: &'c X,
+    ) -> SegmentedScan<Op, T, ByKeys<'c, K, X::Place>, S> {
+        self.by(ByKeys(keys.view(), PhantomData))
+    }
+
+    fn by<C>(self, cut: C) -> SegmentedScan<Op, T, C, S> {
+        let Scan { reverse, exclusive, init, strategy, site, .. } = self;
+        SegmentedScan { reverse, exclusive, init, strategy, cut, site, operator: PhantomData }
+    }
+}
+
+/// A scan of each segment of items `T` by the operator `Op`: its options, and the calls that run it.
+/// Made by [`rows`](Scan::rows), [`segments`](Scan::segments), [`heads`](Scan::heads),
+/// [`head_bits`](Scan::head_bits) and [`by_key`](Scan::by_key) of a [`Scan`], whose options carry
+/// over.
+///
+/// | call | output |
+/// |---|---|
+/// | [`run`](SegmentedScan::run) | new memory of the input's length |
+/// | [`run_into`](SegmentedScan::run_into) | the caller's memory, of the input's length |
+/// | [`run_in_place`](SegmentedScan::run_in_place) | the input's memory |
+///
+/// Each segment is scanned as by a [`Scan`] of its items alone. The first item begins a segment
+/// whatever its flag, bit or offset.
+///
+/// # Cost
+/// Items are read and written once. Beside them are read:
+///
+/// | segments by | bytes |
+/// |---|---|
+/// | [`rows`](Scan::rows) | none |
+/// | [`segments`](Scan::segments) | all offsets |
+/// | [`heads`](Scan::heads) | n |
+/// | [`head_bits`](Scan::head_bits) | n / 8 |
+/// | [`by_key`](Scan::by_key) | n keys |
+///
+/// The time does not depend on how long segments are, as all threads have equally many items: one
+/// long segment or millions of short or empty ones take about as long. On the device that is one
+/// launch, for any n.
+///
+/// # Waiting
+/// As a [`Scan`].
+///
+/// # Same bits
+/// Operands are combined in scan order. The grouping depends on n, the segments, the element type
+/// and, on the device, the architecture that the kernel was compiled for, so a rounded float sum has
+/// the same bits in every run. It also depends on where in the input a segment lies: two equal
+/// segments may round differently.
+///
+/// # Errors
+/// | error | cause |
+/// |---|---|
+/// | [`Error::Length`] | input and output differ in length |
+/// | [`Error::Size`] | a last row that is not whole; flags, bits or keys too short; no offset |
+/// | [`Error::Size`] on the host | an offset past the items |
+/// | [`Error::Descending`] on the host | an offset that is less than the one before it |
+/// | [`Error::ItemSize`] on the device | keys of more than 16 bytes |
+/// | [`Error::Strategy`] | a strategy other than [`Strategy::Auto`] |
+/// | as for a [`Scan`] | device, context, capture, driver, compiler |
+///
+/// Nothing has been written when a call returns an error. Length zero is valid. On the device
+/// offsets are not checked: if they descend or reach past the items, the outputs are unspecified,
+/// and nothing outside of the arrays is accessed.
+///
+/// # Panics
+/// Only if the operator panics, on host data. The panic reaches the caller.
+///
+/// # Source
+/// Schwartz, "Ultracomputers" (1980): a scan by segment is a scan of pairs of a value and a flag.
+#[must_use = "a scan does nothing until `run`, `run_into` or `run_in_place`"]
+pub struct SegmentedScan<Op, T, C, S = Anywhere> {
+    reverse: bool,
+    exclusive: bool,
+    init: Option<T>,
+    strategy: Strategy,
+    cut: C,
+    site: S,
+    operator: PhantomData<fn() -> Op>,
+}
+site_methods! {
+    impl[Op: Operator<T>, T: Element, C] SegmentedScan<Op, T, C; S> {
+        reverse, exclusive, init, strategy, cut, operator
+    } where C: Copy
+}
+
+// ---- options
+
+impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
+    /// Each output combines its segment's inputs up to its own. This is the default.
+    pub fn inclusive(mut self) -> Self {
+        self.exclusive = false;
+        self
+    }
+
+    /// Each output combines its segment's inputs before its own; the first output of a segment is
+    /// `init`, or the operator's identity without one.
+    ///
+    /// Does not compile for an operator without identity: write
+    /// [`.exclusive_from(first)`](SegmentedScan::exclusive_from) instead.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// assert_eq!(scan::<Sum, i32>().rows(2).exclusive().run(&[1, 2, 3, 4])?, [0, 1, 0, 3]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn exclusive(mut self) -> Self {
+        const {
+            assert!(
+                Op::IDENTITY.is_some(),
+                "this operator has no identity: write `.exclusive_from(first)` instead of `.exclusive()`"
+            )
+        };
+        self.exclusive = true;
+        self
+    }
+
+    /// Each output combines `first` and its segment's inputs before its own; for operators without
+    /// identity too.
+    ///
+    /// ```
+    /// # use parascan::{Last, scan};
+    /// assert_eq!(scan::<Last, i32>().rows(2).exclusive_from(-1).run(&[1, 2, 3, 4])?, [-1, 1, -1, 3]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn exclusive_from(mut self, first: T) -> Self {
+        self.exclusive = true;
+        self.init = Some(first);
+        self
+    }
+
+    /// Combines this value before the first input of each segment, in inclusive scans too.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// assert_eq!(scan::<Sum, i32>().rows(2).init(10).run(&[1, 2, 3, 4])?, [11, 13, 13, 17]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn init(mut self, init: T) -> Self {
+        self.init = Some(init);
+        self
+    }
+
+    /// Scans each segment from its last item to its first, operand order included.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// assert_eq!(scan::<Sum, i32>().rows(3).reverse().run(&[1, 2, 3, 10, 20, 30])?, [6, 5, 3, 60, 50, 30]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn reverse(mut self) -> Self {
+        self.reverse = !self.reverse;
+        self
+    }
+
+    // ---- prepare
+
+    /// Loads the kernels and grows the workspace for [`run_into`](SegmentedScan::run_into) and
+    /// [`run_in_place`](SegmentedScan::run_in_place) of up to `n` items.
+    ///
+    /// After this such a call allocates nothing, never synchronises, and can be captured into a
+    /// graph.
+    ///
+    /// # Errors
+    /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
+    /// compiler.
+    pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+        let device = Submit::prepare(NAME, workspace)?;
+        SegmentedPlan::check::<T>(NAME)?;
+        let kernels = segmented::load_scan::<Op, T>(device)?;
+        let plan = SegmentedPlan::scan_up_to::<Op, T>(n, kernels.machine().architecture)?;
+        workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
+    }
+}
+
+// ---- running
+
+impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
+    /// Returns the result in new memory of the input's length: a `Vec` or a `CudaSlice`.
+    pub fn run<I>(self, input: &I) -> Result<I::Owned, Error>
+    where
+        I: Source<T> + ?Sized,
+        C: Segmentation<I::Place>,
+        S: Site<I::Place>,
+    {
+        let view = input.view();
+        let mut output = input.allocate(NAME, view.len(), self.site.stream())?;
+        self.dispatch::<I::Place>(Some(view), I::view_owned(&mut output))?;
+        Ok(output)
+    }
+
+    /// Writes the result into the caller's memory, as long as the input.
+    pub fn run_into<I, O>(self, input: &I, output: &mut O) -> Result<(), Error>
+    where
+        I: Source<T> + ?Sized,
+        O: Destination<T, I::Place> + ?Sized,
+        C: Segmentation<I::Place>,
+        S: Site<I::Place>,
+    {
+        self.dispatch::<I::Place>(Some(input.view()), output.view_mut())
+    }
+
+    /// Replaces the input by the result.
+    pub fn run_in_place<X>(self, data: &mut X) -> Result<(), Error>
+    where
+        X: Source<T> + Destination<T, <X as Source<T>>::Place> + ?Sized,
+        C: Segmentation<<X as Source<T>>::Place>,
+        S: Site<<X as Source<T>>::Place>,
+    {
+        self.dispatch::<<X as Source<T>>::Place>(None, data.view_mut())
+    }
+
+    // ---- on either engine
+
+    /// In place `input` is `None`.
+    fn dispatch<P: Place>(mut self, input: Option<View<'_, T>>, output: ViewMut<'_, T>) -> Result<(), Error>
+    where
+        C: Segmentation<P>,
+        S: Site<P>,
+    {
+        let n = output.len();
+        if let Some(input) = input.filter(|input| input.len() != n) {
+            return Err(Error::Length { primitive: NAME, input: input.len(), output: n });
+        }
+        if self.strategy != Strategy::Auto {
+            return Err(Error::Strategy { primitive: NAME, strategy: format!("{:?}", self.strategy) });
+        }
+        self.cut.check(NAME, n)?;
+        match (input, output) {
+            (None, ViewMut::Host(data)) => {
+                // One pointer for both: a second borrow of the slice would end the first.
+                let data = data.as_mut_ptr();
+                // SAFETY: the pointer is of an exclusively borrowed slice of `n` elements.
+                unsafe { self.on_host::<P>(data, data, n) };
+                Ok(())
+            }
+            (Some(View::Host(input)), ViewMut::Host(output)) => {
+                // SAFETY: a shared and an exclusive slice of `n` elements, borrowed during the
+                // call, so they are disjoint.
+                unsafe { self.on_host::<P>(input.as_ptr(), output.as_mut_ptr(), n) };
+                Ok(())
+            }
+            (input, ViewMut::Device(output)) => {
+                let input = input.map(|input| input.device());
+                let stream = self.site.stream().cloned();
+                let stream =
+                    stream.as_ref().unwrap_or_else(|| input.map_or(output.stream(), |input| input.stream())).clone();
+                self.on_device::<P>(&stream, input, output)
+            }
+            (Some(View::Device(_)), ViewMut::Host(_)) => {
+                unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
+            }
+        }
+    }
+
+    /// The value that is combined before the first input of a segment, if there is one.
+    fn first(&self) -> Option<Op::Carry> {
+        self.init.map(Op::lift).or(if self.exclusive { Op::IDENTITY } else { None })
+    }
+
+    /// # Safety
+    /// - `input` is valid for reads and `output` for writes of `n` elements during the call.
+    /// - They are equal or do not overlap; nothing else writes `input` or accesses `output`.
+    unsafe fn on_host<P: Place>(&self, input: *const T, output: *mut T, n: usize)
+    where
+        C: Segmentation<P>,
+    {
+        // SAFETY: the caller's. An exclusive scan has a first value: `exclusive` requires an
+        // identity at compile time, and `exclusive_from` sets one.
+        unsafe {
+            cpu::segmented::scan::<Op, T>(
+                input,
+                output,
+                n,
+                &self.cut.heads(),
+                self.exclusive,
+                self.first(),
+                self.reverse,
+            );
+        }
+    }
+
+    fn on_device<P: Place>(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        input: Option<&dyn DevicePtr<T>>,
+        output: &mut dyn DevicePtrMut<T>,
+    ) -> Result<(), Error>
+    where
+        C: Segmentation<P>,
+        S: Site<P>,
+    {
+        let (n, cut) = (output.len(), self.cut);
+        let submit = Submit::new(NAME, stream);
+        if let Some(input) = input {
+            submit.uses("the input", input.stream())?;
+        }
+        submit.uses("the output", output.stream())?;
+        let selectors = cut.selectors();
+        if let Some(selectors) = selectors {
+            submit.uses("the segments", selectors.home())?;
+        }
+        if n == 0 {
+            return Ok(());
+        }
+        submit.begin()?;
+        SegmentedPlan::check::<T>(NAME)?;
+        let device = submit.device();
+        let loaded = segmented::loaded_scan::<Op, T>(device);
+        let kernels = submit.kernels(loaded, || segmented::load_scan::<Op, T>(device))?;
+        let plan = SegmentedPlan::scan::<Op, T>(n, kernels.machine().architecture)?;
+        // The guards order the work against other streams; they live until it is launched.
+        let (to, _written) = output.device_ptr_mut(stream);
+        let (from, _read) = match input {
+            Some(input) => {
+                let (from, read) = input.device_ptr(stream);
+                (from, Some(read))
+            }
+            None => (to, None),
+        };
+        let (selectors, _selected) = selectors.map(|selectors| selectors.address(stream)).unzip();
+        let cut = cut.on_device(selectors.unwrap_or(0));
+        let (exclusive, reverse, first) = (self.exclusive, self.reverse, self.first().map(Op::to_cuda));
+        submit.with_memory(self.site.take_workspace(), plan.words, plan.scratch, |words, scratch| {
+            let arguments =
+                SegmentedScanArguments { input: from, output: to, n, first, exclusive, reverse, cut, words, scratch };
+            // SAFETY: the kernels are those of the types, and the plan is for n elements; input and
+            // output have n elements each on this device, by their types, the selectors are long
+            // enough by `check`, and the guards keep them; words and scratch memory are the
+            // workspace's, as large as the plan asks for, the words zero; the stream's context was
+            // bound by `begin`.
+            unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
+        })
+    }
+}

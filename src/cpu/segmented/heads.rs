@@ -1,0 +1,197 @@
+//! Heads: the items with which segments begin, as bits.
+
+use super::super::compact::{answers_as_bits, low_bits};
+use crate::cpu::offsets::Offset;
+use bytemuck::Pod;
+use std::ops::{ControlFlow, Range};
+
+/// Items of a word.
+const WORD: usize = 64;
+
+/// Where segments begin.
+pub trait Heads: Sync {
+    /// Sets bit j of word k if a segment begins with item `from + 64 k + j`, and clears it if not.
+    /// `from` is a multiple of 64. Bits of items that do not exist may be anything.
+    fn mark(&self, from: usize, words: &mut [u64]);
+}
+
+/// Segments of this many items each, at least one.
+pub(crate) struct ByRows(pub(crate) usize);
+/// Segments that begin at offsets in ascending order.
+pub(crate) struct ByOffsets<'a, O>(pub(crate) &'a [O]);
+/// Segments that begin where a flag is not zero.
+pub(crate) struct ByFlags<'a>(pub(crate) &'a [u8]);
+/// Segments that begin where a bit is set, in words of `u32` or `u64`.
+pub(crate) struct ByBits<'a, W>(pub(crate) &'a [W]);
+/// Segments of neighbours whose keys are the same bytes.
+pub(crate) struct ByKeys<'a, K>(pub(crate) &'a [K]);
+
+impl Heads for ByRows {
+    fn mark(&self, from: usize, words: &mut [u64]) {
+        let mut head = from.next_multiple_of(self.0);
+        for (base, word) in (from..).step_by(WORD).zip(words) {
+            let mut bits = 0;
+            while head - base < WORD {
+                bits |= 1 << (head - base);
+                head = head.saturating_add(self.0);
+            }
+            *word = bits;
+        }
+    }
+}
+
+impl<O: Offset> Heads for ByOffsets<'_, O> {
+    fn mark(&self, from: usize, words: &mut [u64]) {
+        words.fill(0);
+        let items = WORD * words.len();
+        let mut next = self.0.partition_point(|offset| offset.widen() < from as u64);
+        while let Some(offset) = self.0.get(next) {
+            let at = (offset.widen() - from as u64) as usize;
+            if at >= items {
+                break;
+            }
+            words[at / WORD] |= 1 << (at % WORD);
+            next = after(self.0, next);
+        }
+    }
+}
+
+/// The index of the first offset that is greater than the one at `i`. Of many equal ones it looks
+/// at few.
+fn after<O: Offset>(offsets: &[O], i: usize) -> usize {
+    let (offset, mut step) = (offsets[i].widen(), 1);
+    let is_equal = |other: &O| other.widen() <= offset;
+    while offsets.get(i + step).is_some_and(is_equal) {
+        step *= 2;
+    }
+    let (low, high) = (i + step / 2, offsets.len().min(i + step));
+    low + offsets[low..high].partition_point(is_equal)
+}
+
+impl Heads for ByFlags<'_> {
+    fn mark(&self, from: usize, words: &mut [u64]) {
+        for (flags, word) in self.0[from..].chunks(WORD).zip(words) {
+            *word = answers_as_bits(flags.len(), |j| flags[j] != 0);
+        }
+    }
+}
+
+impl Heads for ByBits<'_, u64> {
+    fn mark(&self, from: usize, words: &mut [u64]) {
+        for (bits, word) in self.0[from / WORD..].iter().zip(words) {
+            *word = *bits;
+        }
+    }
+}
+
+impl Heads for ByBits<'_, u32> {
+    fn mark(&self, from: usize, words: &mut [u64]) {
+        for (halves, word) in self.0[from / 32..].chunks(2).zip(words) {
+            *word = u64::from(halves[0]) | halves.get(1).map_or(0, |&half| u64::from(half) << 32);
+        }
+    }
+}
+
+impl<K: Pod + Sync> Heads for ByKeys<'_, K> {
+    fn mark(&self, from: usize, words: &mut [u64]) {
+        let differ = |a: &K, b: &K| bytemuck::bytes_of(a) != bytemuck::bytes_of(b);
+        for (base, word) in (from..self.0.len()).step_by(WORD).zip(words) {
+            let keys = &self.0[base..self.0.len().min(base + WORD)];
+            *word = match base {
+                0 => answers_as_bits(keys.len(), |j| j == 0 || differ(&keys[j], &keys[j - 1])),
+                _ => {
+                    let before = &self.0[base - 1..][..keys.len()];
+                    answers_as_bits(keys.len(), |j| differ(&keys[j], &before[j]))
+                }
+            };
+        }
+    }
+}
+
+/// Whether a segment begins with item `i`.
+pub(super) fn is_head(heads: &dyn Heads, i: usize) -> bool {
+    let mut word = [0];
+    heads.mark(i / WORD * WORD, &mut word);
+    word[0] >> (i % WORD) & 1 != 0
+}
+
+/// Words that are marked at a time.
+const WORDS: usize = 128;
+
+/// Calls `piece(items, begins)` for each piece of a tile of `n` items, in order or backwards, until
+/// it breaks.
+///
+/// `begins` says whether the piece is the first of its segment in that direction. For the first
+/// piece of all items it may be false.
+///
+/// The tile has items, and begins with a multiple of 64.
+#[inline(always)]
+pub(super) fn for_each_piece(
+    heads: &dyn Heads,
+    tile: Range<usize>,
+    n: usize,
+    backwards: bool,
+    mut piece: impl FnMut(Range<usize>, bool) -> ControlFlow<()>,
+) {
+    debug_assert!(tile.start < tile.end && tile.start.is_multiple_of(WORD));
+    // The state of the loops is in local variables, so that it stays in registers.
+    let mut words = [0; WORDS];
+    let Range { mut start, mut end } = tile;
+    let mut begins = backwards && end < n && is_head(heads, end);
+    let parts = tile.len().div_ceil(WORDS * WORD);
+    for k in 0..parts {
+        let from = tile.start + WORDS * WORD * if backwards { parts - 1 - k } else { k };
+        let marked = mark(heads, from..tile.end, &mut words);
+        for k in 0..marked {
+            let k = if backwards { marked - 1 - k } else { k };
+            let (mut word, base) = (words[k], from + WORD * k);
+            while word != 0 {
+                let items = if backwards {
+                    let bit = WORD - 1 - word.leading_zeros() as usize;
+                    word ^= 1 << bit;
+                    base + bit..std::mem::replace(&mut end, base + bit)
+                } else {
+                    let head = base + word.trailing_zeros() as usize;
+                    word &= word - 1;
+                    std::mem::replace(&mut start, head)..head
+                };
+                // Forwards the tile may begin with a head, and backwards it may end with one.
+                if !items.is_empty() && piece(items, begins).is_break() {
+                    return;
+                }
+                begins = true;
+            }
+        }
+    }
+    if start < end {
+        let _ = piece(start..end, begins);
+    }
+}
+
+/// Marks the heads among the first of `items`, and returns the number of words.
+#[inline(never)]
+fn mark(heads: &dyn Heads, items: Range<usize>, words: &mut [u64; WORDS]) -> usize {
+    let words = &mut words[..items.len().div_ceil(WORD).min(WORDS)];
+    heads.mark(items.start, words);
+    if items.len() < WORD * words.len() {
+        // Items past the end are not the tile's.
+        words[words.len() - 1] &= low_bits(items.len() % WORD);
+    }
+    words.len()
+}
+
+/// The first index whose offset and the one before it satisfy `is_step`.
+pub(crate) fn step_where<O: Offset>(offsets: &[O], is_step: impl Fn(u64, u64) -> bool + Sync) -> Option<usize> {
+    use rayon::iter::{IntoParallelIterator, ParallelIterator};
+    /// Offsets that are worth a thread's start.
+    const PART: usize = crate::cpu::threshold(1 << 16);
+    let part = |from: usize| {
+        let part = &offsets[from..offsets.len().min(from + PART + 1)];
+        let step = part.windows(2).position(|pair| is_step(pair[0].widen(), pair[1].widen()));
+        step.map(|step| from + step + 1)
+    };
+    match offsets.len() {
+        ..=PART => part(0),
+        len => (0..len.div_ceil(PART)).into_par_iter().find_map_first(|k| part(k * PART)),
+    }
+}

@@ -1,0 +1,180 @@
+//! The reduction of segments in host memory.
+
+use super::super::{
+    offsets::Offset,
+    pipeline::{Shape, Source},
+    reduce::fold_items,
+    scan::Elements,
+};
+use super::heads::{ByOffsets, ByRows};
+use super::{State, joined};
+use crate::{Element, Operator};
+use std::marker::PhantomData;
+use std::ops::Range;
+
+/// Where segments end. Each begins where the one before it ends.
+pub trait Ends: Sync {
+    /// The item where segment `i` ends, and segment `i + 1` begins.
+    fn end(&self, i: usize) -> usize;
+    /// The item where segment 0 begins.
+    fn begin(&self) -> usize;
+    /// The number of segments of `count` that end before unit `unit`. The units are the items and
+    /// the ends of segments, in order: segment `i` ends at unit `end(i) - begin() + i`.
+    fn ended_before(&self, unit: usize, count: usize) -> usize;
+}
+
+impl Ends for ByRows {
+    #[inline(always)]
+    fn end(&self, i: usize) -> usize {
+        (i + 1) * self.0
+    }
+    fn begin(&self) -> usize {
+        0
+    }
+    fn ended_before(&self, unit: usize, _: usize) -> usize {
+        unit / (self.0 + 1)
+    }
+}
+
+impl<O: Offset> Ends for ByOffsets<'_, O> {
+    #[inline(always)]
+    fn end(&self, i: usize) -> usize {
+        self.0[i + 1].widen() as usize
+    }
+    fn begin(&self) -> usize {
+        self.0[0].widen() as usize
+    }
+    fn ended_before(&self, unit: usize, count: usize) -> usize {
+        let (mut low, mut high) = (0, count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.end(middle) - self.begin() + middle < unit { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+}
+
+/// Reduces each of `count` segments of `input` into one item of `output`, on the threads of rayon's
+/// current pool. `first` comes before the first item of each segment; an empty segment's result is
+/// `empty`.
+///
+/// Threads take tiles of equally many units, items and ends of segments, so neither long segments
+/// nor many empty ones keep one thread busy. Segments and inputs of up to 256 KiB stay on the
+/// calling thread and allocate nothing.
+///
+/// # Same bits
+///
+/// The grouping follows from the number of items, their type and the segments alone.
+///
+/// # Safety
+/// The ends of the segments ascend, from `begin()` on, up to the number of items at most.
+///
+/// # Panics
+/// If the operator panics, if there are fewer outputs than segments, and if a segment is empty and
+/// there is no `empty`.
+pub(crate) unsafe fn reduce<Op: Operator<T>, T: Element>(
+    input: &[T],
+    segments: &impl Ends,
+    count: usize,
+    first: Option<Op::Carry>,
+    empty: Option<Op::Carry>,
+    output: &mut [T],
+) {
+    // SAFETY: the caller's.
+    unsafe { reduce_shaped::<Op, T>(input, segments, count, first, empty, output, Shape::of::<T>()) }
+}
+
+/// [`reduce`] with tiles of a given shape.
+///
+/// # Safety
+/// As for [`reduce`].
+pub(super) unsafe fn reduce_shaped<Op: Operator<T>, T: Element>(
+    input: &[T],
+    segments: &impl Ends,
+    count: usize,
+    first: Option<Op::Carry>,
+    empty: Option<Op::Carry>,
+    output: &mut [T],
+    shape: Shape,
+) {
+    if count == 0 {
+        return;
+    }
+    assert!(count <= output.len(), "a result for each segment");
+    let begin = segments.begin();
+    let units = segments.end(count - 1) - begin + count;
+    // The ends ascend, so pieces lie within the input, and no segment ends in two tiles.
+    let source = Elements::<Op, T, false> { input: input.as_ptr(), n: input.len(), operator: PhantomData };
+    let fold = |items: Range<usize>| (!items.is_empty()).then(|| fold_segment::<Op, T>(source, items));
+    let to = Output(output.as_mut_ptr());
+    let put = |segment: usize, items: Option<Op::Carry>| {
+        let result = match (first, items) {
+            (Some(first), Some(items)) => Op::combine(first, items),
+            (None, Some(items)) => items,
+            (_, None) => empty.expect("there is a result of empty segments"),
+        };
+        // SAFETY: there are `count` results, and each is put once: by the tile in which its segment
+        // ends.
+        unsafe { to.at(segment).write(Op::lower(result)) }
+    };
+    // The segment and the item of a tile's first unit.
+    let split = |tile: usize| {
+        let unit = units.min(tile * shape.tile);
+        let segment = segments.ended_before(unit, count);
+        (segment, begin + unit - segment)
+    };
+    // Folds all pieces of a tile, and puts the segments that begin and end in it. Keeps the first
+    // piece if its segment ends in the tile.
+    let fold_tile = |tile: usize| {
+        let ((segment, item), (last, to)) = (split(tile), split(tile + 1));
+        if segment == last {
+            return (State { upto: fold(item..to), begins: false }, None);
+        }
+        let mut end = segments.end(segment);
+        let kept = fold(item..end);
+        for segment in segment + 1..last {
+            let begin = std::mem::replace(&mut end, segments.end(segment));
+            put(segment, fold(begin..end));
+        }
+        (State { upto: fold(end..to), begins: true }, kept)
+    };
+    let finish = |tile: usize, prefix: Option<Op::Carry>, kept: Option<Op::Carry>| {
+        let ((segment, _), (last, _)) = (split(tile), split(tile + 1));
+        if segment < last {
+            put(segment, prefix.zip(kept).map_or(prefix.or(kept), |(prefix, kept)| Some(Op::combine(prefix, kept))));
+        }
+    };
+    let (tiles, alone) = (units.div_ceil(shape.tile), units <= shape.small);
+    joined(tiles, None, alone, Op::combine, &fold_tile, &finish);
+}
+
+/// Items of a segment from which on a call for vectors pays.
+const LONG: usize = 32;
+
+/// Combines the items of a segment that is not empty.
+#[inline(always)]
+fn fold_segment<Op: Operator<T>, T: Element>(source: Elements<Op, T, false>, items: Range<usize>) -> Op::Carry {
+    if items.len() >= LONG {
+        return fold_items::<Op, T>(source, items);
+    }
+    let mut upto = Op::lift(source.item(items.start));
+    for i in items.start + 1..items.end {
+        upto = Op::combine(upto, Op::lift(source.item(i)));
+    }
+    upto
+}
+
+/// The results.
+struct Output<T>(*mut T);
+
+// SAFETY: each result is written once, on one thread, and elements are `Send`.
+unsafe impl<T: Element> Sync for Output<T> {}
+
+impl<T> Output<T> {
+    /// # Safety
+    /// There is a result `i`.
+    unsafe fn at(&self, i: usize) -> *mut T {
+        // SAFETY: the caller's.
+        unsafe { self.0.add(i) }
+    }
+}

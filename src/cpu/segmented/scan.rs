@@ -1,0 +1,179 @@
+//! The scan of segments in host memory.
+
+use super::super::{
+    pipeline::{Cut, RUNS, SHORTEST_RUN, Shape, Steps, fold},
+    reduce::fold_items,
+    scan::{Elements, Store},
+};
+use super::heads::{Heads, for_each_piece, is_head};
+use super::{State, joined};
+use crate::operator::Lanes;
+use crate::{Associativity, Element, Operator};
+use std::marker::PhantomData;
+use std::ops::{ControlFlow, Range};
+
+/// Scans the segments of `n` elements of `input` into `output`, on the threads of rayon's current
+/// pool.
+///
+/// The first element begins a segment, and so does each of the `heads`. `first` comes before the
+/// first element of each segment. With `reverse` the last element of a segment is its first, operand
+/// order included. An exclusive scan needs `first`.
+///
+/// Inputs of up to 256 KiB stay on the calling thread and allocate nothing.
+///
+/// # Same bits
+///
+/// The grouping follows from the number of elements, their type and the segments alone.
+///
+/// # Safety
+/// - `input` is valid for reads and `output` for writes of `n` elements.
+/// - They are the same, or they do not overlap.
+/// - During the call no other thread writes `input` or touches `output`.
+///
+/// # Panics
+/// If `exclusive` is without `first`, before anything is written; and if the operator panics.
+pub(crate) unsafe fn scan<Op: Operator<T>, T: Element>(
+    input: *const T,
+    output: *mut T,
+    n: usize,
+    heads: &dyn Heads,
+    exclusive: bool,
+    first: Option<Op::Carry>,
+    reverse: bool,
+) {
+    // SAFETY: the caller's.
+    unsafe { scan_shaped::<Op, T>(input, output, n, heads, exclusive, first, reverse, Shape::of::<T>()) }
+}
+
+/// [`scan`] with tiles of a given shape.
+///
+/// # Safety
+/// As for [`scan`].
+#[allow(clippy::too_many_arguments)]
+pub(super) unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
+    input: *const T,
+    output: *mut T,
+    n: usize,
+    heads: &dyn Heads,
+    exclusive: bool,
+    first: Option<Op::Carry>,
+    reverse: bool,
+    shape: Shape,
+) {
+    assert!(first.is_some() || !exclusive, "an exclusive scan needs an initial value");
+    macro_rules! run {
+        ($exclusive:literal, $reverse:literal) => {
+            Segments {
+                steps: Steps {
+                    source: Elements::<Op, T, $reverse> { input, n, operator: PhantomData },
+                    sink: Store::<Op, T, $exclusive, $reverse, false> { output, n, operator: PhantomData },
+                    combine: Op::combine,
+                },
+                heads,
+                n,
+                first,
+            }
+            .scan(shape)
+        };
+    }
+    // Constants, so that the inner loops have no branch.
+    match (exclusive, reverse) {
+        (false, false) => run!(false, false),
+        (false, true) => run!(false, true),
+        (true, false) => run!(true, false),
+        (true, true) => run!(true, true),
+    }
+}
+
+struct Segments<'a, Op: Operator<T>, T: Element, F, const EXCLUSIVE: bool, const REVERSE: bool> {
+    steps: Steps<Elements<Op, T, REVERSE>, Store<Op, T, EXCLUSIVE, REVERSE, false>, F>,
+    heads: &'a dyn Heads,
+    n: usize,
+    first: Option<Op::Carry>,
+}
+
+impl<Op, T, F, const EXCLUSIVE: bool, const REVERSE: bool> Segments<'_, Op, T, F, EXCLUSIVE, REVERSE>
+where
+    Op: Operator<T>,
+    T: Element,
+    F: Fn(Op::Carry, Op::Carry) -> Op::Carry + Copy + Sync,
+{
+    fn scan(self, shape: Shape) {
+        let n = self.n;
+        if n == 0 {
+            return;
+        }
+        // The length first: asking rayon for its threads would start them.
+        let alone = n <= shape.small;
+        if alone || Op::ASSOCIATIVITY == Associativity::Exact && rayon::current_num_threads() == 1 {
+            return self.scan_tile(0..n, self.first, None);
+        }
+        // Tiles begin with a word of heads.
+        let size = (shape.tile / 64 * 64).max(64);
+        let tiles = n.div_ceil(size);
+        let tile = |t: usize| {
+            let from = size * if REVERSE { tiles - 1 - t } else { t };
+            from..n.min(from + size)
+        };
+        joined(tiles, self.first, alone, Op::combine, &|t| self.fold_tile(tile(t)), &|t, prefix, sums| {
+            self.scan_tile(tile(t), prefix, Some(sums))
+        });
+    }
+
+    /// The state of a tile: that of its last piece in scan order. Also the sums of that piece's runs.
+    fn fold_tile(&self, tile: Range<usize>) -> (State<Op::Carry>, [Op::Carry; RUNS]) {
+        let mut last = tile.clone();
+        for_each_piece(self.heads, tile.clone(), self.n, !REVERSE, |piece, _| {
+            last = piece;
+            ControlFlow::Break(())
+        });
+        let begins = match REVERSE {
+            false => last.start > tile.start || is_head(self.heads, tile.start),
+            true => last.end < tile.end || tile.end < self.n && is_head(self.heads, tile.end),
+        };
+        let (sum, sums) = if const { matches!(Op::LANES, Lanes::No) } {
+            fold(self.steps.source, self.steps.combine, Cut::new(self.index(&last), last.len()))
+        } else {
+            // Such an operator is commutative, so the direction does not matter.
+            let items = Elements { input: self.steps.source.input, n: self.n, operator: PhantomData };
+            let sum = fold_items::<Op, T>(items, last);
+            (sum, [sum; RUNS])
+        };
+        let first = if begins { self.first } else { None };
+        let upto = first.map_or(sum, |first| Op::combine(first, sum));
+        (State { upto: Some(upto), begins }, sums)
+    }
+
+    /// Scans a tile. `upto` comes before its first piece, unless a segment begins with it. `sums` are
+    /// those of the last piece's runs, if they are known.
+    fn scan_tile(&self, tile: Range<usize>, upto: Option<Op::Carry>, sums: Option<[Op::Carry; RUNS]>) {
+        // Without its sums, a piece would have to be read twice to be scanned in runs.
+        let sums = if const { matches!(Op::LANES, Lanes::No) } { sums } else { None };
+        let mut upto = upto;
+        for_each_piece(self.heads, tile.clone(), self.n, REVERSE, |piece, begins| {
+            if begins {
+                upto = self.first;
+            }
+            let (from, len) = (self.index(&piece), piece.len());
+            upto = Some(match sums {
+                Some(sums) if len >= RUNS * SHORTEST_RUN && self.is_last(&piece, &tile) => {
+                    self.steps.scan(Cut::new(from, len), upto, sums, None)
+                }
+                _ => self.steps.scan_run(from, len, upto),
+            });
+            ControlFlow::Continue(())
+        });
+    }
+
+    /// Whether the piece is the tile's last in scan order.
+    #[inline(always)]
+    fn is_last(&self, piece: &Range<usize>, tile: &Range<usize>) -> bool {
+        if REVERSE { piece.start == tile.start } else { piece.end == tile.end }
+    }
+
+    /// The index of a piece's first item in scan order.
+    #[inline(always)]
+    fn index(&self, piece: &Range<usize>) -> usize {
+        if REVERSE { self.n - piece.end } else { piece.start }
+    }
+}
