@@ -1,6 +1,6 @@
 //! Scan by segment: all prefixes of each segment.
 
-use super::segmented::{ByHeadBits, ByHeads, ByKeys, ByOffsets, Rows, Segmentation};
+use super::segmented::{ByHeadBits, ByHeads, ByKeys, ByOffsets, Rows, Segmentation, Selectors};
 use crate::cuda::segmented::{self, SegmentedPlan, SegmentedScanArguments};
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
@@ -157,6 +157,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 ///
 /// # Source
 /// Schwartz, "Ultracomputers" (1980): a scan by segment is a scan of pairs of a value and a flag.
+#[derive(Debug)]
 #[must_use = "a scan does nothing until `run`, `run_into` or `run_in_place`"]
 pub struct SegmentedScan<Op, T, C, S = Anywhere> {
     reverse: bool,
@@ -334,12 +335,18 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
                 let stream = self.site.stream().cloned();
                 let stream =
                     stream.as_ref().unwrap_or_else(|| input.map_or(output.stream(), |input| input.stream())).clone();
-                self.on_device::<P>(&stream, input, output)
+                self.options().on_device(&stream, input, output, &self.cut, self.site.take_workspace())
             }
             (Some(View::Device(_)), ViewMut::Host(_)) => {
                 unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
             }
         }
+    }
+
+    /// The options without the segments and the site.
+    fn options(&self) -> SegmentedScan<Op, T, ()> {
+        let SegmentedScan { reverse, exclusive, init, strategy, operator, .. } = *self;
+        SegmentedScan { reverse, exclusive, init, strategy, cut: (), site: Anywhere, operator }
     }
 
     /// The value that is combined before the first input of a segment, if there is one.
@@ -368,18 +375,18 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
             );
         }
     }
+}
 
-    fn on_device<P: Place>(
-        &mut self,
+impl<Op: Operator<T>, T: Element> SegmentedScan<Op, T, ()> {
+    fn on_device(
+        self,
         stream: &Arc<CudaStream>,
         input: Option<&dyn DevicePtr<T>>,
         output: &mut dyn DevicePtrMut<T>,
-    ) -> Result<(), Error>
-    where
-        C: Segmentation<P>,
-        S: Site<P>,
-    {
-        let (n, cut) = (output.len(), self.cut);
+        cut: &dyn Selectors,
+        workspace: Option<&mut Workspace>,
+    ) -> Result<(), Error> {
+        let n = output.len();
         let submit = Submit::new(NAME, stream);
         if let Some(input) = input {
             submit.uses("the input", input.stream())?;
@@ -410,7 +417,7 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
         let (selectors, _selected) = selectors.map(|selectors| selectors.address(stream)).unzip();
         let cut = cut.on_device(selectors.unwrap_or(0));
         let (exclusive, reverse, first) = (self.exclusive, self.reverse, self.first().map(Op::to_cuda));
-        submit.with_memory(self.site.take_workspace(), plan.words, plan.scratch, |words, scratch| {
+        submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
             let arguments =
                 SegmentedScanArguments { input: from, output: to, n, first, exclusive, reverse, cut, words, scratch };
             // SAFETY: the kernels are those of the types, and the plan is for n elements; input and
