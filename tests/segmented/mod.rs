@@ -11,6 +11,7 @@ use parascan::{
 };
 use std::any::type_name;
 use std::fmt::Debug;
+use std::iter::once;
 use std::ops::Range;
 
 mod bad_input;
@@ -92,7 +93,7 @@ impl Segments {
     /// All items are in a segment, those before the first offset and from the last on too.
     fn of_scan(&self) -> impl Iterator<Item = Range<usize>> {
         let last = self.offsets[self.offsets.len() - 1];
-        [0..self.offsets[0]].into_iter().chain(self.of_reduce()).chain([last..self.n])
+        once(0..self.offsets[0]).chain(self.of_reduce()).chain(once(last..self.n))
     }
 
     fn any_empty(&self) -> bool {
