@@ -128,10 +128,10 @@ impl<C: Element> SegmentedScanArguments<C> {
     /// # Safety
     /// - `kernels` are those of the operator and its element, and the plan is for `n` elements, at
     ///   least one, and the kernels' architecture.
-    /// - Input and output are `n` elements of device memory each, equal or disjoint. The cut has
-    ///   selectors for `n` elements. The addresses of words and scratch memory are multiples of 16.
-    ///   All else is disjoint. All is valid until the stream is past the call, and nothing else uses
-    ///   words and scratch memory meanwhile.
+    /// - Input and output are `n` elements of device memory each, equal or disjoint. The cut is of
+    ///   `n` elements; its offsets may hold anything. Addresses of words and scratch memory are
+    ///   multiples of 16. All else is disjoint. All is valid until the stream is past the call, and
+    ///   nothing else uses words and scratch memory meanwhile.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(
         &self,
@@ -168,10 +168,10 @@ impl<C: Element> SegmentedReduceArguments<C> {
     /// # Safety
     /// - `kernels` are those of the operator and its element, and the plan is for `n` elements,
     ///   `segments` segments, at least one, and the kernels' architecture.
-    /// - The input is `n` elements of device memory, the output `segments`. The cut is of `segments`
-    ///   segments. The addresses of words and scratch memory are multiples of 16. All are disjoint
-    ///   and valid until the stream is past the call, and nothing else uses words and scratch memory
-    ///   meanwhile.
+    /// - The input is `n` elements of device memory, the output `segments`. The cut is of
+    ///   `segments` segments; its offsets may hold anything. Addresses of words and scratch memory
+    ///   are multiples of 16. All are disjoint and valid until the stream is past the call, and
+    ///   nothing else uses words and scratch memory meanwhile.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(
         &self,
