@@ -535,7 +535,8 @@ macro_rules! suites {
 }
 use suites;
 
-/// Segments with hundreds of thousands of empty ones among few items, and many segments of one item.
+/// Segments with hundreds of thousands of empty ones among few items, and many segments of one
+/// item.
 fn many_segments<E: Engine>(engine: &mut E) {
     let mut rng = Rng::new();
     for (n, empty) in [(0, 300_000), (5, 300_000), (1000, 500_000), (300_000, 600_000)] {
@@ -575,8 +576,8 @@ fn one_offset<E: Engine>(engine: &mut E) {
     }
 }
 
-/// The options of the builder after the segments are said, and those that carry over, are those of a
-/// scan.
+/// The options of the builder after the segments are said, and those that carry over, are those of
+/// a scan.
 #[test]
 fn options_before_and_after() {
     use parascan::{Last, Sum};

@@ -1,13 +1,13 @@
 //! Scan and reduction of segments of any lengths.
 //!
 //! Threads take equal tiles, however the segments lie. The begins of segments cut a tile into
-//! *pieces*, each of one segment. A piece is scanned or folded by the loops of a scan or a reduction
-//! without segments.
+//! *pieces*, each of one segment. A piece is scanned or folded by the loops of a scan or a
+//! reduction without segments.
 //!
 //! Only the first and the last piece of a tile can belong to a segment of several tiles. The
 //! hand-over joins these by Schwartz's operator ("Ultracomputers", 1980) on a [`State`]: a tile in
-//! which a segment begins ignores all tiles before it. So of each tile only the last piece is folded
-//! ahead.
+//! which a segment begins ignores all tiles before it. So of each tile only the last piece is
+//! folded ahead.
 //!
 //! `heads.rs` says where segments begin, `scan.rs` and `reduce.rs` do the work on a tile.
 
