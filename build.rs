@@ -30,8 +30,12 @@ mod cuda {
             }
         )* };
     }
+    // Their units are compiled at run time.
     pub(super) mod segmented {
-        pub(crate) mod contract; // its units are compiled at run time
+        pub(crate) mod contract;
+    }
+    pub(super) mod segmented_sort {
+        pub(crate) mod contract;
     }
     primitives! { scan with contract; compact with contract; offsets; reduce; segments with contract; sort with contract; }
 }
@@ -64,7 +68,7 @@ fn main() {
     for file in ["cache", "contract", "image", "nvrtc", "prebuilt", "tuning", "unit"] {
         println!("cargo::rerun-if-changed=src/cuda/{file}.rs");
     }
-    for primitive in ["scan", "compact", "segmented", "segments", "sort"] {
+    for primitive in ["scan", "compact", "segmented", "segmented_sort", "segments", "sort"] {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/contract.rs");
     }
     for primitive in ["scan", "compact", "offsets", "reduce", "segments", "sort"] {
@@ -356,6 +360,7 @@ fn templates(out: &Path) -> Vec<(String, String)> {
         ("compact/contract.cuh", cuda::compact::contract::text()),
         ("scan/contract.cuh", cuda::scan::contract::text()),
         ("segmented/contract.cuh", cuda::segmented::contract::text()),
+        ("segmented_sort/contract.cuh", cuda::segmented_sort::contract::text()),
         ("segments/contract.cuh", cuda::segments::contract::text()),
         ("sort/contract.cuh", cuda::sort::contract::text()),
     ] {

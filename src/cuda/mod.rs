@@ -34,6 +34,7 @@ mod prebuilt; // build.rs uses it
 pub(crate) mod reduce;
 mod scan;
 pub(crate) mod segmented;
+pub(crate) mod segmented_sort;
 pub(crate) mod segments;
 pub(crate) mod sort;
 mod tuning;

@@ -55,7 +55,7 @@ pub enum Cut {
 
 impl Cut {
     /// The same for a kernel over `n` items.
-    fn contract(self, n: usize) -> contract::Cut {
+    pub(super) fn contract(self, n: usize) -> contract::Cut {
         let none = contract::Cut { memory: 0, segments: 0, columns: 0, kind: 0, size: 0 };
         match self {
             Cut::Rows { columns } => {

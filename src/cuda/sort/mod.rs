@@ -104,7 +104,8 @@ impl SortProgram {
     }
 }
 
-const fn unit_of<K: SortKey, V>() -> SortUnit {
+/// The unit for keys `K`, and for a payload of type `V` if it has any bytes.
+pub(super) const fn unit_of<K: SortKey, V>() -> SortUnit {
     let payload = if size_of::<V>() > 0 { Some((size_of::<V>(), align_of::<V>())) } else { None };
     SortUnit { key: size_of::<K>(), kind: K::KIND, payload }
 }

@@ -114,6 +114,12 @@ impl SortUnit {
 
     /// The text of the unit.
     pub(crate) fn source(&self) -> String {
+        self.around(&by_architecture(SORT_ARCHITECTURES, |architecture| self.shapes(architecture)), "sort/kernels.cuh")
+    }
+
+    /// The text of a unit for these keys and this payload: their types, shapes, and a file of
+    /// kernels.
+    pub(crate) fn around(&self, shapes: &str, kernels: &str) -> String {
         let &SortUnit { key, kind, payload } = self;
         let bits = 8 * key as u32;
         let (kind, infinite) = match kind {
@@ -124,7 +130,6 @@ impl SortUnit {
             None => "NoPayload".to_owned(),
             Some((size, align)) => format!("Payload<{size}, {align}>"),
         };
-        let shapes = by_architecture(SORT_ARCHITECTURES, |architecture| self.shapes(architecture));
         let alone = if self.payload.is_none() { "#define KEYS_ONLY\n" } else { "" };
         format!(
             "#include \"sort/radix.cuh\"\n\
@@ -134,7 +139,7 @@ impl SortUnit {
              {alone}\
              #define KEY_BYTES {key}\n\
              {shapes}\
-             #include \"sort/kernels.cuh\"\n"
+             #include \"{kernels}\"\n"
         )
     }
 

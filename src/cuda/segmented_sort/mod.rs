@@ -1,0 +1,343 @@
+//! Sort by segment on the device: the plan and the launches.
+
+use super::driver::check;
+use super::kernels::{Kernels, Machine};
+use super::library::{self, Program};
+use super::segmented::Cut;
+use super::sort::unit::{KeyKind, SortUnit};
+use super::sort::{MOST_KEYS, Missing, unit_of};
+use crate::{Error, SortKey};
+use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
+use std::any::{TypeId, type_name};
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::ops::Range;
+
+pub(crate) mod contract;
+mod unit;
+use contract::{HEAD_CHUNKS, HEAD_THREADS, LONG_SEGMENT_BYTES, PARTITION_PLAN_BYTES, SegmentSortCall};
+use unit::{SegmentShape, segment_shape, segmented_sort_source};
+
+const NAME: &str = "segmented sort";
+const KERNELS: [&str; 4] = ["segment_heads", "segment_partition", "segment_sort", "segment_sort_by_bits"];
+const HEADS: usize = 0;
+const PARTITION: usize = 1;
+const SHORT: usize = 2;
+const SHORT_BY_BITS: usize = 3;
+
+/// Buckets of a partition step.
+const BINS: usize = 256;
+
+/// The kernels for a key type and its payload.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SegmentedSortProgram {
+    unit: SortUnit,
+    types: TypeId,
+    type_name: &'static str,
+}
+
+impl SegmentedSortProgram {
+    /// The program for keys `K`, and for a payload of type `V` if it has any bytes.
+    pub(crate) fn new<K: SortKey, V: 'static>() -> SegmentedSortProgram {
+        SegmentedSortProgram {
+            unit: unit_of::<K, V>(),
+            types: TypeId::of::<(K, V)>(),
+            type_name: type_name::<(K, V)>(),
+        }
+    }
+
+    fn shape(&self, architecture: u32) -> SegmentShape {
+        segment_shape(self.unit.key, self.unit.payload.map(|(size, _)| size), architecture)
+    }
+
+    /// The program's kernels, if a call has taken them before.
+    pub(crate) fn loaded(&self, device: usize) -> Option<&'static Kernels> {
+        library::loaded(self.types, NAME, device)
+    }
+
+    /// The program's kernels for the current context's device. None of them needs to be loaded:
+    /// `SegmentedSortPlan::kernels` has those that a sort launches.
+    pub(crate) fn load(&self, device: usize) -> Result<&'static Kernels, Error> {
+        let shared = |architecture| {
+            let shape = self.shape(architecture);
+            vec![0, shape.sort.pass_shared(), shape.shared, shape.shared]
+        };
+        library::load_some(self.types, NAME, device, &KERNELS, &shared, &[], &|| Program {
+            name: format!("segmented sort of {}", self.type_name),
+            source: segmented_sort_source(&self.unit),
+            built_in: None,
+        })
+    }
+
+    /// The plan of a sort of up to `n` items by the bits `bits`, in segments that are cut by `cut`.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`].
+    pub(crate) fn plan(
+        &self,
+        n: usize,
+        bits: &Range<u32>,
+        cut: &Cut,
+        missing: Missing,
+        machine: &Machine,
+    ) -> Result<SegmentedSortPlan, Error> {
+        if n > MOST_KEYS {
+            return Err(Error::TooLong { primitive: NAME, n, most: MOST_KEYS });
+        }
+        let shape = self.shape(machine.architecture);
+        let may_be_long = match cut {
+            Cut::Rows { columns } => *columns > shape.short,
+            _ => n > shape.short,
+        };
+        let by_bits = *bits != (0..8 * self.unit.key as u32);
+        // No bits are the lowest ones, so that no shift is as wide as a key.
+        let bits = if bits.is_empty() { 0..0 } else { bits.clone() };
+        let (key, value) = (self.unit.key, self.unit.payload.map_or(0, |(size, _)| size));
+        let multiprocessors = machine.multiprocessors;
+        Ok(SegmentedSortPlan {
+            n,
+            key,
+            value,
+            is_signed: self.unit.kind == KeyKind::Signed,
+            bits,
+            by_bits,
+            may_be_long,
+            missing,
+            multiprocessors,
+            shape,
+        })
+    }
+}
+
+/// The plan of a sort by segment.
+#[derive(Clone, Debug)]
+pub(crate) struct SegmentedSortPlan {
+    n: usize,
+    /// Bytes of a key, and of its payload.
+    key: usize,
+    value: usize,
+    is_signed: bool,
+    bits: Range<u32>,
+    /// Whether some bits of a key are not compared.
+    by_bits: bool,
+    /// Whether a segment may be too long for one block.
+    may_be_long: bool,
+    missing: Missing,
+    multiprocessors: usize,
+    shape: SegmentShape,
+}
+
+/// Offsets of arrays in scratch memory.
+#[derive(Clone, Copy, Debug, Default)]
+struct Layout {
+    plan: usize,
+    heads: usize,
+    chunks: usize,
+    moved: [usize; 2],
+    segments: [usize; 2],
+    segment_of_tile: [usize; 2],
+    words: usize,
+    keys: [usize; 2],
+    values: usize,
+    end: usize,
+}
+
+impl SegmentedSortPlan {
+    /// The kernels of the sort.
+    pub(crate) fn kernels(&self) -> Vec<usize> {
+        let partition = self.may_be_long.then_some(PARTITION);
+        [HEADS].into_iter().chain(partition).chain([self.short()]).collect()
+    }
+
+    fn short(&self) -> usize {
+        if self.by_bits { SHORT_BY_BITS } else { SHORT }
+    }
+
+    fn chunks(&self) -> usize {
+        self.n / self.shape.chunk + 1 // item n has a head
+    }
+
+    /// Bytes of scratch memory, which may hold anything. A plan for fewer items needs no more.
+    pub(crate) fn scratch(&self) -> usize {
+        self.layout().end
+    }
+
+    fn layout(&self) -> Layout {
+        let SegmentShape { chunk, short, sort, .. } = self.shape;
+        let mut end = 0;
+        let mut place = |bytes: usize| {
+            let begin = end;
+            end += bytes.next_multiple_of(256);
+            begin
+        };
+        let head_bytes = self.chunks() * chunk / 8;
+        let mut layout = Layout {
+            plan: place(PARTITION_PLAN_BYTES as usize),
+            heads: place(head_bytes),
+            chunks: place(self.chunks() * size_of::<u32>()),
+            ..Layout::default()
+        };
+        if self.may_be_long {
+            // Long segments are disjoint. The last tile of each may be partial.
+            let segments = self.n / (short + 1) + 1;
+            let tiles = self.n / sort.pass.tile() + segments;
+            let mut twice = |bytes: usize| [place(bytes), place(bytes)];
+            layout.moved = twice(head_bytes);
+            layout.segments = twice(segments * LONG_SEGMENT_BYTES as usize);
+            layout.segment_of_tile = twice(tiles * size_of::<u32>());
+            layout.words = place(tiles * BINS * size_of::<u64>());
+            layout.keys = self.missing.keys.map(|missing| if missing { place(self.n * self.key) } else { 0 });
+            layout.values = place(self.n * self.value);
+        }
+        layout.end = end;
+        layout
+    }
+}
+
+/// The payload of a sort by segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SegmentedValues {
+    None,
+    /// Where to write source indices: in all items, or in the segment.
+    Indices {
+        to: CUdeviceptr,
+        local: bool,
+    },
+    /// The payload, and where to write it.
+    Array {
+        from: CUdeviceptr,
+        to: CUdeviceptr,
+    },
+}
+
+/// The arguments of a sort by segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SegmentedSortArguments {
+    pub(crate) descending: bool,
+    /// The keys; in place, those of the output.
+    pub(crate) keys_in: CUdeviceptr,
+    /// The output of sorted keys; `None` if only the payload is wanted.
+    pub(crate) keys_out: Option<CUdeviceptr>,
+    pub(crate) values: SegmentedValues,
+    pub(crate) cut: Cut,
+    /// `SegmentedSortPlan::scratch` bytes, aligned to 256.
+    pub(crate) scratch: CUdeviceptr,
+}
+
+impl SegmentedSortArguments {
+    /// Launches the sort. Does not wait.
+    ///
+    /// # Safety
+    /// - `kernels` are those of the plan's program, for this device. The plan is for the same cut,
+    ///   and for as many items, at least one. Its second array of keys is missing, and the first one
+    ///   if `keys_out` is `None`.
+    /// - All arrays hold the plan's number of items in the device's memory and are valid until the
+    ///   stream is past the sort, and the arrays of `cut` are as long as it says. In place, the
+    ///   outputs are the inputs; otherwise all arrays and the scratch memory are disjoint. Meanwhile
+    ///   other work only reads the inputs.
+    /// - The stream's context is current.
+    pub(crate) unsafe fn launch(
+        &self,
+        plan: &SegmentedSortPlan,
+        kernels: &Kernels,
+        device: usize,
+        stream: CUstream,
+    ) -> Result<(), Error> {
+        fn p<A>(argument: &A) -> *const c_void {
+            std::ptr::from_ref(argument).cast()
+        }
+        let SegmentedSortArguments { descending, keys_in, keys_out, values, cut, scratch } = *self;
+        let (at, shape) = (plan.layout(), plan.shape);
+        let place = |offset: usize| scratch + offset as u64;
+        let sign = if plan.is_signed { 1 << (8 * plan.key - 1) } else { 0 };
+        let (values_in, values_out, local_indices) = match values {
+            SegmentedValues::None => (0, 0, false),
+            SegmentedValues::Indices { to, local } => (0, to, local),
+            SegmentedValues::Array { from, to } => (from, to, false),
+        };
+        let call = SegmentSortCall {
+            n: plan.n as u64,
+            keys_in,
+            keys: [keys_out.unwrap_or(place(at.keys[0])), place(at.keys[1])],
+            values_in,
+            values: [values_out, place(at.values)],
+            heads: place(at.heads),
+            moved: at.moved.map(place),
+            chunks: place(at.chunks),
+            plan: place(at.plan),
+            segments: at.segments.map(place),
+            segment_of_tile: at.segment_of_tile.map(place),
+            words: place(at.words),
+            flip: if descending { !sign } else { sign },
+            begin: plan.bits.start,
+            end: plan.bits.end,
+            in_place: u32::from(keys_out == Some(keys_in)),
+            no_keys: u32::from(keys_out.is_none()),
+            local_indices: u32::from(local_indices),
+            may_be_long: u32::from(plan.may_be_long),
+        };
+        let cut = cut.contract(plan.n);
+        if plan.may_be_long {
+            // SAFETY: the offset lies within the scratch memory.
+            let cleared = unsafe { sys::cuMemsetD8Async(place(at.plan), 0, PARTITION_PLAN_BYTES as usize, stream) };
+            check("cuMemsetD8Async", device, cleared)?;
+        }
+        let is_first = Cell::new(true);
+        let launch = |kernel: usize, blocks: usize, threads: usize, shared: usize, arguments: &[*const c_void]| {
+            let (blocks, threads) = (blocks as u32, threads as u32);
+            // SAFETY: the arguments are the kernel's in segmented_sort/kernels.cuh; the caller
+            // vouches for the rest.
+            unsafe {
+                if is_first.take() {
+                    kernels.launch_with_shared(kernel, blocks, threads, shared, stream, arguments)
+                } else {
+                    kernels.launch_dependent(kernel, blocks, threads, shared, stream, arguments)
+                }
+            }
+        };
+        let head_blocks = plan.chunks().div_ceil(HEAD_CHUNKS as usize);
+        launch(HEADS, head_blocks, HEAD_THREADS as usize, 0, &[p(&call), p(&cut)])?;
+        if plan.may_be_long {
+            let blocks = plan.n.div_ceil(shape.short).min(2 * plan.multiprocessors);
+            launch(PARTITION, blocks, shape.sort.pass.threads, shape.sort.pass_shared(), &[p(&call)])?;
+        }
+        launch(plan.short(), plan.chunks(), shape.threads, shape.shared, &[p(&call)])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_compiles() {
+        let mut all = Vec::new();
+        for (k, key) in [1, 2, 4, 8].into_iter().enumerate() {
+            let payloads = [None, Some((1, 1)), Some((4, 4)), Some((12, 4)), Some((16, 16))];
+            for (v, payload) in payloads.into_iter().enumerate() {
+                let mantissa = [0, 10, 23, 52][k];
+                let kind = if (k + v) % 2 == 0 || key == 1 { KeyKind::Unsigned } else { KeyKind::Float { mantissa } };
+                let unit = SortUnit { key, kind, payload };
+                all.push(([75, 90, 120][(k + v) % 3], format!("{unit:?}"), segmented_sort_source(&unit)));
+            }
+        }
+        library::compile_all(all);
+    }
+
+    #[test]
+    fn each_kernel_is_a_part_of_its_unit() {
+        let unit = SortUnit { key: 4, kind: KeyKind::Unsigned, payload: None };
+        library::parts_have_a_kernel_each(&segmented_sort_source(&unit), &KERNELS);
+    }
+
+    /// Turing has 64 KiB of shared memory. Of the others the smallest has 99 KiB.
+    #[test]
+    fn blocks_fit_a_multiprocessor() {
+        for (architecture, most) in [(75, 64 << 10), (80, 99 << 10)] {
+            for key in [1, 2, 4, 8] {
+                let shape = segment_shape(key, Some(16), architecture);
+                assert!(shape.shared <= most, "{shape:?}");
+            }
+        }
+    }
+}
