@@ -12,6 +12,7 @@
 //! | reduce | `reduce.rs` | `cpu::reduce` | `reduce::ReduceArguments::launch` |
 //! | scan by segment | `segmented_scan.rs` | `cpu::segmented::scan` | `segmented::SegmentedScanArguments::launch` |
 //! | reduce by segment | `segmented_reduce.rs` | `cpu::segmented::reduce` | `segmented::SegmentedReduceArguments::launch` |
+//! | sort by segment | `segmented_sort.rs` | `cpu::sort::SegmentedSort::run` | `segmented_sort::SegmentedSortArguments::launch` |
 //! | compaction | `compact.rs` | `cpu::compact::compact` | `compact::CompactArguments::launch` |
 //! | unique | `unique.rs` | as compaction | as compaction |
 //! | partition | `partition.rs`, `three_way.rs` | as compaction | also `launch_one_buffer` |
@@ -28,6 +29,7 @@
 //! | a scan's strategies | `textbook/` | `scan` | `ladder.rs` | `scan-algorithms.md` |
 //! | reduce | `reduce/` | `reduce` | `reduce.rs` | `reduce.md` |
 //! | scan and reduce by segment | `segmented/` | `segmented` | `segmented.rs` | `segmented.md` |
+//! | sort by segment | `segmented_sort/` | `segmented` | `segmented.rs` | `segmented.md` |
 //! | compaction, unique, partition | `compact/` | `compact` | `compact.rs` | `compact.md` |
 //! | offsets | `offsets/` | `offsets` | `segments.rs` | `offsets.md` |
 //! | pack, expand | `segments/` | `segments` | `segments.rs` | `segments.md` |
@@ -50,6 +52,7 @@ pub(crate) mod scan;
 pub(crate) mod segmented;
 pub(crate) mod segmented_reduce;
 pub(crate) mod segmented_scan;
+pub(crate) mod segmented_sort;
 pub(crate) mod sort;
 pub(crate) mod strategy;
 pub(crate) mod three_way;

@@ -1,8 +1,11 @@
 //! Sort: keys, keys with a payload, or source indices, in ascending or descending order.
 
 use super::choice::{Buffer, BufferMut, Index, countable, long_enough};
+use super::segmented::Selectors;
+use crate::cpu::segmented::Heads;
 use crate::cpu::sort as host;
 use crate::cuda::KeyKind;
+use crate::cuda::segmented_sort::{SegmentedSortArguments, SegmentedSortProgram, SegmentedValues};
 use crate::cuda::sort::{MOST_KEYS, Missing, SortArguments, SortProgram};
 use crate::memory::{View, ViewMut, room_on_host};
 use crate::site::{Anywhere, Site, site_methods};
@@ -15,7 +18,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-const NAME: &str = "sort";
+pub(super) const NAME: &str = "sort";
 
 /// A type of sort keys: `f32`, `f64`, `f16`, `bf16`, `i8` to `i64`, `u8` to `u64`, `usize` or
 /// `isize`.
@@ -165,11 +168,11 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 #[derive(Debug)]
 #[must_use = "nothing is sorted until it is run"]
 pub struct Sort<K, S = Anywhere> {
-    descending: bool,
+    pub(super) descending: bool,
     /// The first compared bit and the one after the last; `None` compares all.
-    bits: Option<[u32; 2]>,
-    site: S,
-    key: PhantomData<fn() -> K>,
+    pub(super) bits: Option<[u32; 2]>,
+    pub(super) site: S,
+    pub(super) key: PhantomData<fn() -> K>,
 }
 site_methods! { impl[K: SortKey] Sort<K; S> { descending, bits, key } }
 
@@ -264,7 +267,7 @@ impl<K: SortKey, S> Sort<K, S> {
 
     /// # Errors
     /// [`Error::Bits`].
-    fn range(&self) -> Result<Range<u32>, Error> {
+    pub(super) fn range(&self) -> Result<Range<u32>, Error> {
         let width = 8 * size_of::<K>() as u32;
         let [start, end] = self.bits.unwrap_or([0, width]);
         if start > end || end > width {
@@ -453,10 +456,10 @@ impl<K: SortKey, S> Sort<K, S> {
         let (keys_in_place, payload) = (Keys::InPlace(second.view_mut(), None), Payload::Array(None, keys.view_mut()));
         let all = 0..8 * size_of::<L>() as u32;
         let workspace = self.site.take_workspace();
-        sort_on_either::<L, K>(self.descending, all, n, keys_in_place, payload, stream.clone(), workspace)?;
+        sort_on_either::<L, K>(self.descending, all, n, Segments::None, false, keys_in_place, payload, stream.clone(), workspace)?;
         let (keys_in_place, payload) = (Keys::InPlace(keys.view_mut(), None), Payload::Array(None, second.view_mut()));
         let workspace = self.site.take_workspace();
-        sort_on_either::<K, L>(self.descending, bits, n, keys_in_place, payload, stream, workspace)
+        sort_on_either::<K, L>(self.descending, bits, n, Segments::None, false, keys_in_place, payload, stream, workspace)
     }
 
     /// Returns the source index of each key of the sorted order, in new memory; the keys do not
@@ -506,12 +509,12 @@ impl<K: SortKey, S> Sort<K, S> {
         let n = keys.check()?;
         payload.check(n)?;
         let stream = self.site.stream().cloned();
-        sort_on_either(self.descending, bits, n, keys, payload, stream, self.site.take_workspace())
+        sort_on_either(self.descending, bits, n, Segments::None, false, keys, payload, stream, self.site.take_workspace())
     }
 }
 
 /// The keys, and their output.
-enum Keys<'a, K> {
+pub(super) enum Keys<'a, K> {
     Into(View<'a, K>, ViewMut<'a, K>),
     /// In their own memory, with a second buffer if the caller gives one.
     InPlace(ViewMut<'a, K>, Option<ViewMut<'a, K>>),
@@ -520,7 +523,7 @@ enum Keys<'a, K> {
 }
 
 /// The payload of the keys, and its output.
-enum Payload<'a, V> {
+pub(super) enum Payload<'a, V> {
     None,
     /// An array, moved into another one, or in place if there is no input.
     Array(Option<View<'a, V>>, ViewMut<'a, V>),
@@ -533,12 +536,16 @@ impl<K> Keys<'_, K> {
     ///
     /// # Errors
     /// [`Error::Length`].
-    fn check(&self) -> Result<usize, Error> {
+    pub(super) fn check(&self) -> Result<usize, Error> {
         match self {
             Keys::Into(from, to) => same_length(from.len(), to.len()),
             Keys::InPlace(keys, _) => Ok(keys.len()),
             Keys::Read(keys) => Ok(keys.len()),
         }
+    }
+
+    pub(super) fn are_on_host(&self) -> bool {
+        matches!(self, Keys::Into(View::Host(_), _) | Keys::Read(View::Host(_)) | Keys::InPlace(ViewMut::Host(_), _))
     }
 
     /// The stream of the keys.
@@ -555,7 +562,7 @@ impl<V: Pod> Payload<'_, V> {
     ///
     /// # Errors
     /// [`Error::Size`], [`Error::ItemSize`], [`Error::Length`].
-    fn check(&self, n: usize) -> Result<(), Error> {
+    pub(super) fn check(&self, n: usize) -> Result<(), Error> {
         match self {
             Payload::None => Ok(()),
             Payload::Array(from, to) => {
@@ -585,30 +592,69 @@ fn not_too_long(n: usize) -> Result<(), Error> {
 
 /// # Errors
 /// [`Error::ItemSize`].
-fn movable<V>() -> Result<(), Error> {
+pub(super) fn movable<V>() -> Result<(), Error> {
     match size_of::<V>() {
         1..=16 => Ok(()),
         size => Err(Error::ItemSize { primitive: NAME, size }),
     }
 }
 
+/// The segments that are sorted, each by itself.
+#[derive(Clone, Copy)]
+pub(super) enum Segments<'a> {
+    /// All keys are one segment.
+    None,
+    /// For keys on the host.
+    Host(&'a dyn Heads),
+    /// For keys on the device.
+    Device(&'a dyn Selectors),
+}
+
 /// Sorts on the engine of the keys' memory: `n` keys and their payload, whose lengths were checked.
-fn sort_on_either<K: SortKey, V: Pod>(
+/// Source indices are `local` if they count from the begin of the segment.
+#[allow(clippy::too_many_arguments)]
+pub(super) fn sort_on_either<K: SortKey, V: Pod>(
     descending: bool,
     bits: Range<u32>,
     n: usize,
+    segments: Segments<'_>,
+    local: bool,
     keys: Keys<'_, K>,
     payload: Payload<'_, V>,
     stream: Option<Arc<CudaStream>>,
     workspace: Option<&mut Workspace>,
 ) -> Result<(), Error> {
-    match keys {
-        Keys::Into(View::Host(_), _) | Keys::Read(View::Host(_)) | Keys::InPlace(ViewMut::Host(_), _) => {
-            on_host(descending, bits, n, keys, payload)
+    if keys.are_on_host() {
+        on_host(descending, bits, n, segments, local, keys, payload)
+    } else {
+        let stream = stream.unwrap_or_else(|| keys.home().clone());
+        on_device(descending, bits, n, segments, local, keys, payload, &stream, workspace)
+    }
+}
+
+/// A sort on the host.
+enum OnHost<'a> {
+    Whole(host::Sort),
+    BySegment(host::SegmentedSort<'a>),
+}
+
+impl OnHost<'_> {
+    fn scratch(&self) -> usize {
+        match self {
+            OnHost::Whole(sort) => sort.scratch(),
+            OnHost::BySegment(sort) => sort.scratch(),
         }
-        _ => {
-            let stream = stream.unwrap_or_else(|| keys.home().clone());
-            on_device(descending, bits, n, keys, payload, &stream, workspace)
+    }
+
+    /// # Safety
+    /// That of the two.
+    unsafe fn run(&self, from: host::Arrays, to: host::Arrays, scratch: *mut u8) {
+        // SAFETY: the caller's.
+        unsafe {
+            match self {
+                OnHost::Whole(sort) => sort.run(from, to, scratch),
+                OnHost::BySegment(sort) => sort.run(from, to, scratch),
+            }
         }
     }
 }
@@ -621,6 +667,8 @@ fn on_host<K: SortKey, V: Pod>(
     descending: bool,
     bits: Range<u32>,
     n: usize,
+    segments: Segments<'_>,
+    local: bool,
     keys: Keys<'_, K>,
     mut payload: Payload<'_, V>,
 ) -> Result<(), Error> {
@@ -652,7 +700,12 @@ fn on_host<K: SortKey, V: Pod>(
         let value_bytes = if size_of::<V>() <= 16 { size_of::<V>() } else { 0 };
         host::Code::of(size_of::<K>(), is_float, value_bytes)
     };
-    let sort = host::Sort::new(code, order, values, n, keep);
+    let sort = match segments {
+        Segments::Host(heads) => {
+            OnHost::BySegment(host::SegmentedSort::new(code, order, values, n, heads, local))
+        }
+        _ => OnHost::Whole(host::Sort::new(code, order, values, n, keep)),
+    };
     let mut scratch: Vec<u8> = room_on_host(NAME, sort.scratch())?;
     let discarded_keys = if matches!(keys, Keys::Read(_)) { n } else { 0 };
     let mut discarded: Vec<K> = room_on_host(NAME, discarded_keys)?;
@@ -678,10 +731,13 @@ fn on_host<K: SortKey, V: Pod>(
 }
 
 /// Sorts on the device.
+#[allow(clippy::too_many_arguments)]
 fn on_device<K: SortKey, V: Pod>(
     descending: bool,
     bits: Range<u32>,
     n: usize,
+    segments: Segments<'_>,
+    local: bool,
     mut keys: Keys<'_, K>,
     mut payload: Payload<'_, V>,
     stream: &Arc<CudaStream>,
@@ -705,15 +761,16 @@ fn on_device<K: SortKey, V: Pod>(
         }
         Payload::Indices(to) => submit.uses("the indices", to.home())?,
     }
+    if let Segments::Device(cut) = segments
+        && let Some(selectors) = cut.selectors()
+    {
+        submit.uses("the segments", selectors.home())?;
+    }
     submit.begin()?;
     if n == 0 {
         return Ok(());
     }
     let device = submit.device();
-    let program = SortProgram::new::<K, V>();
-    let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
-    let plan = program.plan(n, bits, matches!(keys, Keys::InPlace(..)), kernels.machine());
-    submit.require(kernels, &plan.kernels_to_load())?;
     let missing = match &keys {
         Keys::Into(..) | Keys::InPlace(_, None) => [false, true],
         Keys::InPlace(_, Some(_)) => [false, false],
@@ -742,7 +799,30 @@ fn on_device<K: SortKey, V: Pod>(
         }
         Payload::Indices(to) => (0, guarded(to.address(stream))),
     };
-    submit.with_memory(workspace, 0, plan.scratch(Missing { keys: missing }), |_, scratch| {
+    let missing = Missing { keys: missing };
+    if let Segments::Device(cut) = segments {
+        let (selectors, _selected) = cut.selectors().map(|selectors| selectors.address(stream)).unzip();
+        let cut = cut.on_device(selectors.unwrap_or(0));
+        let program = SegmentedSortProgram::new::<K, V>();
+        let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
+        let plan = program.plan(n, &bits, &cut, missing, kernels.machine())?;
+        submit.require(kernels, &plan.kernels())?;
+        let values = match (values_in, values) {
+            (_, 0) => SegmentedValues::None,
+            (0, to) => SegmentedValues::Indices { to, local },
+            (from, to) => SegmentedValues::Array { from, to },
+        };
+        return submit.with_memory(workspace, 0, plan.scratch(), |_, scratch| {
+            let call = SegmentedSortArguments { descending, keys_in, keys_out: keys[0], values, cut, scratch };
+            // SAFETY: as below, and the selectors are long enough, as was checked.
+            unsafe { call.launch(&plan, kernels, device, stream.cu_stream()) }
+        });
+    }
+    let program = SortProgram::new::<K, V>();
+    let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
+    let plan = program.plan(n, bits, keys[0] == Some(keys_in), kernels.machine());
+    submit.require(kernels, &plan.kernels_to_load())?;
+    submit.with_memory(workspace, 0, plan.scratch(missing), |_, scratch| {
         let call = SortArguments { descending, keys_in, keys, values_in, values, scratch };
         // SAFETY: the kernels are the program's, and the plan is for n keys, in place if they are;
         // all arrays have n items on this device, as was checked, and the guards keep them; written

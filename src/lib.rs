@@ -139,6 +139,7 @@ pub use primitives::scan::{Scan, scan};
 pub use primitives::segmented::{ByHeadBits, ByHeads, ByKeys, ByOffsets, Rows, Segmentation, Segments};
 pub use primitives::segmented_reduce::SegmentedReduce;
 pub use primitives::segmented_scan::SegmentedScan;
+pub use primitives::segmented_sort::SegmentedSort;
 pub use primitives::sort::{Sort, SortKey, sort};
 pub use primitives::strategy::{Block, Strategy, Work};
 pub use primitives::three_way::ThreeWay;

@@ -32,10 +32,12 @@ mod lsd;
 mod msd;
 mod order;
 mod payload;
+mod segmented;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use order::{Kind, Order};
+pub(crate) use segmented::SegmentedSort;
 
 use crate::cpu::threshold;
 use msd::{Digit, LOGARITHMIC, RANGE, TOP_BITS};
