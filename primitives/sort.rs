@@ -456,10 +456,30 @@ impl<K: SortKey, S> Sort<K, S> {
         let (keys_in_place, payload) = (Keys::InPlace(second.view_mut(), None), Payload::Array(None, keys.view_mut()));
         let all = 0..8 * size_of::<L>() as u32;
         let workspace = self.site.take_workspace();
-        sort_on_either::<L, K>(self.descending, all, n, Segments::None, false, keys_in_place, payload, stream.clone(), workspace)?;
+        sort_on_either::<L, K>(
+            self.descending,
+            all,
+            n,
+            Segments::None,
+            false,
+            keys_in_place,
+            payload,
+            stream.clone(),
+            workspace,
+        )?;
         let (keys_in_place, payload) = (Keys::InPlace(keys.view_mut(), None), Payload::Array(None, second.view_mut()));
         let workspace = self.site.take_workspace();
-        sort_on_either::<K, L>(self.descending, bits, n, Segments::None, false, keys_in_place, payload, stream, workspace)
+        sort_on_either::<K, L>(
+            self.descending,
+            bits,
+            n,
+            Segments::None,
+            false,
+            keys_in_place,
+            payload,
+            stream,
+            workspace,
+        )
     }
 
     /// Returns the source index of each key of the sorted order, in new memory; the keys do not
@@ -509,7 +529,17 @@ impl<K: SortKey, S> Sort<K, S> {
         let n = keys.check()?;
         payload.check(n)?;
         let stream = self.site.stream().cloned();
-        sort_on_either(self.descending, bits, n, Segments::None, false, keys, payload, stream, self.site.take_workspace())
+        sort_on_either(
+            self.descending,
+            bits,
+            n,
+            Segments::None,
+            false,
+            keys,
+            payload,
+            stream,
+            self.site.take_workspace(),
+        )
     }
 }
 
@@ -701,9 +731,7 @@ fn on_host<K: SortKey, V: Pod>(
         host::Code::of(size_of::<K>(), is_float, value_bytes)
     };
     let sort = match segments {
-        Segments::Host(heads) => {
-            OnHost::BySegment(host::SegmentedSort::new(code, order, values, n, heads, local))
-        }
+        Segments::Host(heads) => OnHost::BySegment(host::SegmentedSort::new(code, order, values, n, heads, local)),
         _ => OnHost::Whole(host::Sort::new(code, order, values, n, keep)),
     };
     let mut scratch: Vec<u8> = room_on_host(NAME, sort.scratch())?;

@@ -21,7 +21,7 @@ impl OnDevice {
         Some(OnDevice { workspace: Workspace::new(&stream), stream, calls: 0 })
     }
     /// Each call has the next of three sites: none, a stream, a workspace.
-    fn site(&mut self) -> usize {
+    pub(super) fn site(&mut self) -> usize {
         self.calls += 1;
         self.calls % 3
     }

@@ -20,6 +20,7 @@ mod graph;
 mod host;
 mod properties;
 mod same_bits;
+mod sort;
 
 // ---- segments -----------------------------------------------------------------------------------
 
@@ -259,8 +260,13 @@ impl<V: Pod> Guarded<V> {
         V: Sample,
     {
         assert_same(&got[self.items.clone()][..items.len()], items, what);
+        self.assert_around(got, items.len(), what);
+    }
+    /// Whether nothing has changed around the first `items` items.
+    #[track_caller]
+    fn assert_around(&self, got: &[V], items: usize, what: &dyn Debug) {
         let bytes = bytemuck::cast_slice::<V, u8>;
-        let (before, after) = (self.items.start, self.items.start + items.len());
+        let (before, after) = (self.items.start, self.items.start + items);
         assert!(bytes(&got[..before]) == bytes(&self.all[..before]), "before the view: {what:?}");
         assert!(bytes(&got[after..]) == bytes(&self.all[after..]), "after the items: {what:?}");
     }

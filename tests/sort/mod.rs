@@ -18,7 +18,7 @@ mod long;
 mod ranks;
 
 /// A key type and its documented order.
-trait Key: SortKey + DeviceRepr + Debug {
+pub(crate) trait Key: SortKey + DeviceRepr + Debug {
     const WIDTH: u32 = 8 * size_of::<Self>() as u32;
     fn from_bits(bits: u64) -> Self;
     fn bits(self) -> u64;
@@ -57,7 +57,7 @@ macro_rules! floats { ($($t:ident $bits:ident;)*) => { $(
 floats! { f16 u16; bf16 u16; f32 u32; f64 u64; }
 
 #[derive(Clone, Copy, Debug)]
-enum Pattern {
+pub(crate) enum Pattern {
     Random,
     Sorted,
     Reversed,
@@ -74,7 +74,7 @@ enum Pattern {
     /// their range.
     Special,
 }
-const PATTERNS: [Pattern; 9] = [
+pub(crate) const PATTERNS: [Pattern; 9] = [
     Pattern::Random,
     Pattern::Sorted,
     Pattern::Reversed,
@@ -110,7 +110,7 @@ fn special<K: Key>(rng: &mut Rng) -> u64 {
     magnitude & all | if rng.below(2) == 0 { sign } else { 0 }
 }
 
-fn keys<K: Key>(rng: &mut Rng, pattern: Pattern, n: usize) -> Vec<K> {
+pub(crate) fn keys<K: Key>(rng: &mut Rng, pattern: Pattern, n: usize) -> Vec<K> {
     let width = K::WIDTH as usize;
     let few = [0; 4].map(|_: u8| rng.next());
     let above = rng.next() << if width > 16 { width - 16 } else { 4 };
@@ -138,14 +138,14 @@ fn keys<K: Key>(rng: &mut Rng, pattern: Pattern, n: usize) -> Vec<K> {
 
 /// The options of a sort.
 #[derive(Clone, Debug)]
-struct How {
-    descending: bool,
+pub(crate) struct How {
+    pub(crate) descending: bool,
     /// The compared bits of the radix key; `None` for all.
-    bits: Option<Range<u32>>,
+    pub(crate) bits: Option<Range<u32>>,
 }
 
 impl How {
-    fn builder<K: Key>(&self) -> parascan::Sort<K> {
+    pub(crate) fn builder<K: Key>(&self) -> parascan::Sort<K> {
         let builder = sort::<K>();
         let builder = if self.descending { builder.descending() } else { builder };
         match &self.bits {
@@ -155,7 +155,7 @@ impl How {
     }
 
     /// All bits in either direction, and ranges of them.
-    fn any(rng: &mut Rng, width: u32) -> How {
+    pub(crate) fn any(rng: &mut Rng, width: u32) -> How {
         let descending = rng.below(2) == 0;
         let (a, b) = (rng.below(width as usize + 1) as u32, rng.below(width as usize + 1) as u32);
         let bits = match rng.below(4) {
@@ -167,7 +167,7 @@ impl How {
     }
 
     /// The source indices, in the order of the standard library's stable sort.
-    fn oracle<K: Key>(&self, keys: &[K]) -> Vec<u32> {
+    pub(crate) fn oracle<K: Key>(&self, keys: &[K]) -> Vec<u32> {
         let mut order: Vec<u32> = (0..keys.len() as u32).collect();
         let compare = |a: K, b: K| match &self.bits {
             None => a.order(b),
