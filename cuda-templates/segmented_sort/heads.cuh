@@ -1,19 +1,45 @@
 // Sort by segment: the head bits of all items, and the long segments found by them.
 //
-// A segment is *long* if it has more than CHUNK items. A chunk is CHUNK adjacent positions.
+// A segment of up to SMALL items is *small*, one of up to SHORT items *short*; any other is *long*.
+// A chunk is CHUNK adjacent items. Only its last segment may be long, as SHORT is not less.
 #pragma once
 #include "segmented/heads.cuh"
+#include "sort/radix.cuh"
 #include "segmented_sort/contract.cuh" // shared with the host: src/cuda/segmented_sort/contract.rs
 
+__device__ inline u32 warp_min(u32 x) { return ~warp_max(~x); }
+__device__ inline u64 warp_min(u64 x) { return ~warp_max(~x); }
+
+// What is known of a chunk, in a word: its first head, then a bit, then its last head, then a bit.
+constexpr u32 NO_HEADS = 0x7fff; // the first head, if there is none
+constexpr u32 LISTED = 1u << 15; // whether the chunk is in the list of chunks for blocks
+constexpr u32 HAS_GAP = 1u << 31; // whether a segment of GAP words and more lies in the chunk
+__device__ inline u32 first_head(u32 chunk) { return chunk & NO_HEADS; }
+__device__ inline u32 last_head(u32 chunk) { return chunk >> 16 & NO_HEADS; }
+
+// Words without a head in any segment of more than SMALL items.
+template <u32 SMALL> constexpr u32 GAP = SMALL / WARP - 1;
+
+// Whether there are as many adjacent zeros among the bits of `words`, the least first.
+template <u32 ZEROS, u32 WORDS> __device__ inline bool has_zeros(const u32 (&words)[WORDS]) {
+    u32 run = 0;
+    bool found = false;
+#pragma unroll
+    for (u32 i = 0; i < WORDS * WARP; i++) {
+        run = words[i / WARP] >> i % WARP & 1 ? 0 : run + 1;
+        found |= run >= ZEROS;
+    }
+    return found;
+}
+
 // Writes the head bits of CHUNKS chunks: bit j of word w is set if a segment begins at item
-// 32 w + j, or if that is item n. A chunk also gets its first and last head, of 16 bits each, or
-// NO_HEADS.
-constexpr u32 NO_HEADS = 0xffff;
-template <u32 CHUNK, u32 CHUNKS, u32 THREADS>
+// 32 w + j, or if that is item n.
+template <u32 CHUNK, u32 CHUNKS, u32 SMALL, u32 THREADS>
 __device__ inline void write_heads(const SegmentSortCall &call, const Cut &cut) {
     constexpr u32 ITEMS = CHUNK * CHUNKS, WORDS = CHUNK / WARP, IN_LANE = WORDS / WARP;
     typedef Heads<ITEMS, 8, THREADS / WARP> BlockHeads;
     static_assert(sizeof(BlockHeads) == ITEMS / 8, "the bits of all items in order");
+    static_assert(CHUNK <= NO_HEADS, "a head in 15 bits");
     __shared__ BlockHeads heads;
     __shared__ u64 next; // the first offset in these chunks or behind them
     u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
@@ -30,23 +56,35 @@ __device__ inline void write_heads(const SegmentSortCall &call, const Cut &cut) 
     for (u32 chunk = warp; chunk < CHUNKS; chunk += THREADS / WARP) {
         u64 first_item = begin + chunk * CHUNK;
         if (first_item > call.n) break;
-        u32 first = NO_HEADS, last = 0;
+        u32 first = NO_HEADS, last = 0, used[IN_LANE]; // by word: whether it has a head
+        u64 left = call.n + 1 - first_item; // items with a bit
 #pragma unroll
         for (u32 i = 0; i < IN_LANE; i++) {
             u32 w = i * WARP + lane, word = ((const u32 *)heads.flags)[chunk * WORDS + w];
-            u64 left = call.n + 1 - first_item; // items with a bit
             if (w * WARP >= left) word = 0;
             else if (left - w * WARP < WARP) word &= (1u << u32(left - w * WARP)) - 1;
             if (word != 0) {
                 first = min(first, w * WARP + __ffs(word) - 1);
                 last = w * WARP + (WARP - 1 - __clz(word));
             }
+            used[i] = __ballot_sync(ALL_LANES, word != 0);
             u64 to = first_item / WARP + w;
             call.heads[to] = word;
             if (call.may_be_long) call.moved[0][to] = call.moved[1][to] = 0;
         }
-        first = __reduce_min_sync(ALL_LANES, first);
-        last = __reduce_max_sync(ALL_LANES, last);
-        if (lane == 0) call.chunks[first_item / CHUNK] = first | last << 16;
+        first = warp_min(first);
+        last = warp_max(last);
+        // Only words between two heads count.
+#pragma unroll
+        for (u32 i = 0; i < IN_LANE; i++) {
+            u32 before = first / WARP, behind = last / WARP;
+            if (before >= (i + 1) * WARP || behind < i * WARP) used[i] = ~0u;
+            else {
+                if (before > i * WARP) used[i] |= (1u << (before - i * WARP)) - 1;
+                if (behind < i * WARP + WARP - 1) used[i] |= ~0u << (behind - i * WARP);
+            }
+        }
+        bool has_gap = has_zeros<GAP<SMALL>>(used);
+        if (lane == 0) call.chunks[first_item / CHUNK] = first | last << 16 | (has_gap ? HAS_GAP : 0);
     }
 }

@@ -1,5 +1,5 @@
 // The kernels of sort by segment. The translation unit defines `Bits`, `Order`, `Value` and the
-// shapes (`SegmentedSortUnit::source`). `SegmentedSortArguments::launch` in
+// shapes (`segmented_sort_source`). `SegmentedSortArguments::launch` in
 // src/cuda/segmented_sort/mod.rs launches them.
 #pragma once
 #include "segmented_sort/short.cuh"
@@ -10,9 +10,9 @@ __device__ inline void begin_dependent_launch() {
 }
 
 #if HAS_KERNEL(segment_heads)
-extern "C" __global__ void __launch_bounds__(HEAD_THREADS) segment_heads(SegmentSortCall call, Cut cut) {
+extern "C" __global__ void __launch_bounds__(HEAD_THREADS, 4) segment_heads(SegmentSortCall call, Cut cut) {
     begin_dependent_launch();
-    write_heads<CHUNK, HEAD_CHUNKS, HEAD_THREADS>(call, cut);
+    write_heads<CHUNK, HEAD_CHUNKS, SMALL, HEAD_THREADS>(call, cut);
 }
 #endif
 
@@ -22,25 +22,51 @@ static_assert(sizeof(PassTile::Shared) <= PASS_SHARED, "the host asks for as man
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) segment_partition(SegmentSortCall call) {
     begin_dependent_launch();
     extern __shared__ Vector shared[];
-    Partition<Order, PassTile, CHUNK, SHORT>(call).run(shared);
+    Partition<Order, PassTile, CHUNK, SMALL, SHORT>(call).run(shared);
 }
 #endif
 
+// Segments of up to SMALL items, by warps.
+template <bool MASKED> __device__ __forceinline__ void sort_small(const SegmentSortCall &call) {
+    typedef ShortSegments<Order, Bits, Value, Group<WARP>, SMALL, 0, SMALL, MASKED> Small;
+    extern __shared__ Vector shared[];
+    static_assert(sizeof(Small::Shared) * (SMALL_THREADS / WARP) <= SMALL_SHARED, "the host asks for as many bytes");
+    u64 number = u64(blockIdx.x) * (SMALL_THREADS / WARP) + warp_id();
+    if (number * SMALL < call.n) Small(((typename Small::Shared *)shared)[warp_id()], call, number).run();
+}
+#if HAS_KERNEL(segment_sort_small)
+extern "C" __global__ void __launch_bounds__(SMALL_THREADS, SMALL_BLOCKS) segment_sort_small(SegmentSortCall call) {
+    begin_dependent_launch();
+    sort_small<false>(call);
+}
+#endif
+#if HAS_KERNEL(segment_sort_small_by_bits)
+extern "C" __global__ void __launch_bounds__(SMALL_THREADS, SMALL_BLOCKS) segment_sort_small_by_bits(SegmentSortCall call) {
+    begin_dependent_launch();
+    sort_small<true>(call);
+}
+#endif
+
+// Longer ones of up to SHORT items, by blocks: in the listed chunks or, without a list, in all.
+template <bool MASKED> __device__ __forceinline__ void sort_short(const SegmentSortCall &call) {
+    typedef ShortSegments<Order, Bits, Value, Group<SHORT_THREADS>, CHUNK, SMALL, SHORT, MASKED> Short;
+    extern __shared__ Vector shared[];
+    static_assert(sizeof(Short::Shared) <= SHORT_SHARED, "the host asks for as many bytes");
+    u32 count = call.may_be_long ? ((const PartitionPlan *)call.plan)->listed : gridDim.x;
+    for (u32 i = blockIdx.x; i < count; i += gridDim.x) {
+        Short(*(typename Short::Shared *)shared, call, call.may_be_long ? call.listed[i] : i).run();
+        __syncthreads();
+    }
+}
 #if HAS_KERNEL(segment_sort)
 extern "C" __global__ void __launch_bounds__(SHORT_THREADS, SHORT_BLOCKS) segment_sort(SegmentSortCall call) {
     begin_dependent_launch();
-    extern __shared__ Vector shared[];
-    typedef ShortSegments<Order, Bits, Value, SHORT_THREADS, CHUNK, SHORT, false> Short;
-    static_assert(sizeof(Short::Shared) <= SHORT_SHARED, "the host asks for as many bytes");
-    Short(*(Short::Shared *)shared, call).run();
+    sort_short<false>(call);
 }
 #endif
 #if HAS_KERNEL(segment_sort_by_bits)
 extern "C" __global__ void __launch_bounds__(SHORT_THREADS, SHORT_BLOCKS) segment_sort_by_bits(SegmentSortCall call) {
     begin_dependent_launch();
-    extern __shared__ Vector shared[];
-    typedef ShortSegments<Order, Bits, Value, SHORT_THREADS, CHUNK, SHORT, true> Short;
-    static_assert(sizeof(Short::Shared) <= SHORT_SHARED, "the host asks for as many bytes");
-    Short(*(Short::Shared *)shared, call).run();
+    sort_short<true>(call);
 }
 #endif

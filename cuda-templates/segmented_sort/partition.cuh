@@ -39,6 +39,7 @@ enum { COUNTS, PLANS, SCATTERS, PHASES };
 struct PartitionPlan {
     // The long segments of each step, and above them by 32 bits the number of their tiles.
     u64 segments[LEVELS + 1];
+    u32 listed; // chunks with segments for blocks
     Phase find, phases[LEVELS][PHASES];
 };
 
@@ -95,7 +96,7 @@ struct LongLookBack {
     }
 };
 
-template <class Order, class Tile, u32 CHUNK, u32 SHORT> struct Partition {
+template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT> struct Partition {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     static constexpr u32 THREADS = Tile::THREADS, TILE = Tile::TILE, WARPS = THREADS / WARP;
@@ -179,6 +180,11 @@ template <class Order, class Tile, u32 CHUNK, u32 SHORT> struct Partition {
         __syncthreads();
     }
 
+    // Lists a chunk, unless it is listed.
+    __device__ void list(u64 chunk) const {
+        if ((atomicOr(call.chunks + chunk, LISTED) & LISTED) == 0) call.listed[atomicAdd(&plan.listed, 1)] = u32(chunk);
+    }
+
     // ---- find -----------------------------------------------------------------------------------
 
     // Finds the long segments among THREADS chunks. Only a chunk's last segment may be long.
@@ -189,9 +195,9 @@ template <class Order, class Tile, u32 CHUNK, u32 SHORT> struct Partition {
         __syncthreads();
         u32 chunk = group * THREADS + threadIdx.x,
             own = chunk < chunks ? call.chunks[chunk] : NO_HEADS;
-        bool has_heads = (own & 0xffff) != NO_HEADS;
-        firsts[threadIdx.x] = u64(chunk) * CHUNK + (own & 0xffff);
-        begins[threadIdx.x] = u64(chunk) * CHUNK + (own >> 16);
+        bool has_heads = first_head(own) != NO_HEADS;
+        firsts[threadIdx.x] = u64(chunk) * CHUNK + first_head(own);
+        begins[threadIdx.x] = u64(chunk) * CHUNK + last_head(own);
         u32 lanes = __ballot_sync(ALL_LANES, has_heads);
         if (lane_id() == 0) some[warp_id()] = lanes;
         __syncthreads();
@@ -217,8 +223,9 @@ template <class Order, class Tile, u32 CHUNK, u32 SHORT> struct Partition {
         });
         ends[threadIdx.x] = end;
         __syncthreads();
-        bool is_long = has_heads && begins[threadIdx.x] < call.n &&
-                       end - begins[threadIdx.x] > SHORT;
+        u64 count = has_heads && begins[threadIdx.x] < call.n ? end - begins[threadIdx.x] : 0;
+        bool is_long = count > SHORT;
+        if (own & HAS_GAP || (count > SMALL && !is_long)) list(chunk);
         each_thread_that(is_long, [&](u32 thread) {
             add(0, begins[thread], ends[thread] - begins[thread], call.end, IN_INPUT);
         });
@@ -232,12 +239,12 @@ template <class Order, class Tile, u32 CHUNK, u32 SHORT> struct Partition {
             if (threadIdx.x == 0) earliest = THREADS;
             __syncthreads();
             u64 own = chunk + threadIdx.x;
-            if (own < chunks && (call.chunks[own] & 0xffff) != NO_HEADS)
+            if (own < chunks && first_head(call.chunks[own]) != NO_HEADS)
                 atomicMin(&earliest, threadIdx.x);
             __syncthreads();
             u32 at = earliest;
             if (at < THREADS)
-                return (chunk + at) * CHUNK + (call.chunks[chunk + at] & 0xffff);
+                return (chunk + at) * CHUNK + first_head(call.chunks[chunk + at]);
             if (chunk >= chunks) return call.n; // not reached
         }
     }
@@ -328,6 +335,7 @@ template <class Order, class Tile, u32 CHUNK, u32 SHORT> struct Partition {
                 u32 bit = 1u << head % WARP;
                 atomicOr(call.heads + head / WARP, bit);
                 atomicOr(call.moved[to] + head / WARP, bit);
+                if (own > SMALL && own <= SHORT) list(head / CHUNK);
             }
         }
         // No segment begins in two arrays: the first bucket takes the head of the segment.

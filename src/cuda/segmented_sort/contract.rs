@@ -6,7 +6,7 @@ constants! {
     enum {
         /// Threads of `segment_heads`, and chunks of its blocks.
         HEAD_THREADS: u32 = 256;
-        HEAD_CHUNKS: u32 = 2;
+        HEAD_CHUNKS: u32 = 8;
         /// The most partition steps: one a digit, which has at least 4 bits, and one for equal keys.
         LEVELS: u32 = 17;
         /// Bytes of `PartitionPlan` and of `LongSegment`.
@@ -29,8 +29,10 @@ shared! {
         heads: Address = "u32 *heads";
         /// A bit for each item: whether a segment begins there whose keys lie in this array of `keys`.
         moved: [Address; 2] = "u32 *moved[2]";
-        /// The first and the last head of each chunk, 16 bits each.
+        /// A word for each chunk of items: its first and last head.
         chunks: Address = "u32 *chunks";
+        /// The chunks with segments that blocks sort.
+        listed: Address = "u32 *listed";
         /// `PartitionPlan`, zero before the sort.
         plan: Address = "void *plan";
         /// Long segments of even and odd steps, and the segment of each of their tiles.

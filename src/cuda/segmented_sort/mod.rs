@@ -19,11 +19,20 @@ use contract::{HEAD_CHUNKS, HEAD_THREADS, LONG_SEGMENT_BYTES, PARTITION_PLAN_BYT
 use unit::{SegmentShape, segment_shape, segmented_sort_source};
 
 const NAME: &str = "segmented sort";
-const KERNELS: [&str; 4] = ["segment_heads", "segment_partition", "segment_sort", "segment_sort_by_bits"];
+const KERNELS: [&str; 6] = [
+    "segment_heads",
+    "segment_partition",
+    "segment_sort_small",
+    "segment_sort",
+    "segment_sort_small_by_bits",
+    "segment_sort_by_bits",
+];
 const HEADS: usize = 0;
 const PARTITION: usize = 1;
-const SHORT: usize = 2;
-const SHORT_BY_BITS: usize = 3;
+/// These two have a twin each that compares some bits of a key, BY_BITS behind it.
+const SMALL: usize = 2;
+const SHORT: usize = 3;
+const BY_BITS: usize = 2;
 
 /// Buckets of a partition step.
 const BINS: usize = 256;
@@ -60,7 +69,14 @@ impl SegmentedSortProgram {
     pub(crate) fn load(&self, device: usize) -> Result<&'static Kernels, Error> {
         let shared = |architecture| {
             let shape = self.shape(architecture);
-            vec![0, shape.sort.pass_shared(), shape.shared, shape.shared]
+            vec![
+                0,
+                shape.sort.pass_shared(),
+                shape.small_shared,
+                shape.shared,
+                shape.small_shared,
+                shape.shared,
+            ]
         };
         library::load_some(self.types, NAME, device, &KERNELS, &shared, &[], &|| Program {
             name: format!("segmented sort of {}", self.type_name),
@@ -85,9 +101,10 @@ impl SegmentedSortProgram {
             return Err(Error::TooLong { primitive: NAME, n, most: MOST_KEYS });
         }
         let shape = self.shape(machine.architecture);
-        let may_be_long = match cut {
-            Cut::Rows { columns } => *columns > shape.short,
-            _ => n > shape.short,
+        // The least and the greatest length of a segment that is not empty.
+        let lengths = match cut {
+            Cut::Rows { columns } => [*columns; 2],
+            _ => [1, n],
         };
         let by_bits = *bits != (0..8 * self.unit.key as u32);
         // No bits are the lowest ones, so that no shift is as wide as a key.
@@ -101,7 +118,7 @@ impl SegmentedSortProgram {
             is_signed: self.unit.kind == KeyKind::Signed,
             bits,
             by_bits,
-            may_be_long,
+            lengths,
             missing,
             multiprocessors,
             shape,
@@ -120,8 +137,8 @@ pub(crate) struct SegmentedSortPlan {
     bits: Range<u32>,
     /// Whether some bits of a key are not compared.
     by_bits: bool,
-    /// Whether a segment may be too long for one block.
-    may_be_long: bool,
+    /// The least and the greatest length that a segment may have.
+    lengths: [usize; 2],
     missing: Missing,
     multiprocessors: usize,
     shape: SegmentShape,
@@ -133,6 +150,7 @@ struct Layout {
     plan: usize,
     heads: usize,
     chunks: usize,
+    listed: usize,
     moved: [usize; 2],
     segments: [usize; 2],
     segment_of_tile: [usize; 2],
@@ -145,12 +163,28 @@ struct Layout {
 impl SegmentedSortPlan {
     /// The kernels of the sort.
     pub(crate) fn kernels(&self) -> Vec<usize> {
-        let partition = self.may_be_long.then_some(PARTITION);
-        [HEADS].into_iter().chain(partition).chain([self.short()]).collect()
+        let kernels = [
+            Some(HEADS),
+            self.may_be_long().then_some(PARTITION),
+            self.may_be_small().then_some(self.twin(SMALL)),
+            self.may_be_short().then_some(self.twin(SHORT)),
+        ];
+        kernels.into_iter().flatten().collect()
     }
 
-    fn short(&self) -> usize {
-        if self.by_bits { SHORT_BY_BITS } else { SHORT }
+    fn twin(&self, kernel: usize) -> usize {
+        if self.by_bits { kernel + BY_BITS } else { kernel }
+    }
+
+    // The buckets of a long segment may have any length.
+    fn may_be_small(&self) -> bool {
+        self.lengths[0] <= self.shape.small || self.may_be_long()
+    }
+    fn may_be_short(&self) -> bool {
+        self.lengths[1] > self.shape.small
+    }
+    fn may_be_long(&self) -> bool {
+        self.lengths[1] > self.shape.short
     }
 
     fn chunks(&self) -> usize {
@@ -175,9 +209,10 @@ impl SegmentedSortPlan {
             plan: place(PARTITION_PLAN_BYTES as usize),
             heads: place(head_bytes),
             chunks: place(self.chunks() * size_of::<u32>()),
+            listed: place(self.chunks() * size_of::<u32>()),
             ..Layout::default()
         };
-        if self.may_be_long {
+        if self.may_be_long() {
             // Long segments are disjoint. The last tile of each may be partial.
             let segments = self.n / (short + 1) + 1;
             let tiles = self.n / sort.pass.tile() + segments;
@@ -264,6 +299,7 @@ impl SegmentedSortArguments {
             heads: place(at.heads),
             moved: at.moved.map(place),
             chunks: place(at.chunks),
+            listed: place(at.listed),
             plan: place(at.plan),
             segments: at.segments.map(place),
             segment_of_tile: at.segment_of_tile.map(place),
@@ -274,10 +310,10 @@ impl SegmentedSortArguments {
             in_place: u32::from(keys_out == Some(keys_in)),
             no_keys: u32::from(keys_out.is_none()),
             local_indices: u32::from(local_indices),
-            may_be_long: u32::from(plan.may_be_long),
+            may_be_long: u32::from(plan.may_be_long()),
         };
         let cut = cut.contract(plan.n);
-        if plan.may_be_long {
+        if plan.may_be_long() {
             // SAFETY: the offset lies within the scratch memory.
             let cleared = unsafe { sys::cuMemsetD8Async(place(at.plan), 0, PARTITION_PLAN_BYTES as usize, stream) };
             check("cuMemsetD8Async", device, cleared)?;
@@ -297,11 +333,22 @@ impl SegmentedSortArguments {
         };
         let head_blocks = plan.chunks().div_ceil(HEAD_CHUNKS as usize);
         launch(HEADS, head_blocks, HEAD_THREADS as usize, 0, &[p(&call), p(&cut)])?;
-        if plan.may_be_long {
+        if plan.may_be_long() {
             let blocks = plan.n.div_ceil(shape.short).min(2 * plan.multiprocessors);
             launch(PARTITION, blocks, shape.sort.pass.threads, shape.sort.pass_shared(), &[p(&call)])?;
         }
-        launch(plan.short(), plan.chunks(), shape.threads, shape.shared, &[p(&call)])
+        if plan.may_be_small() {
+            let warps = plan.n.div_ceil(shape.small);
+            let blocks = warps.div_ceil(shape.small_threads / 32);
+            launch(plan.twin(SMALL), blocks, shape.small_threads, shape.small_shared, &[p(&call)])?;
+        }
+        if plan.may_be_short() {
+            let blocks = plan.chunks();
+            // The partition lists the chunks that have short segments.
+            let blocks = if plan.may_be_long() { blocks.min(2 * plan.multiprocessors) } else { blocks };
+            launch(plan.twin(SHORT), blocks, shape.threads, shape.shared, &[p(&call)])?;
+        }
+        Ok(())
     }
 }
 
@@ -336,7 +383,7 @@ mod tests {
         for (architecture, most) in [(75, 64 << 10), (80, 99 << 10)] {
             for key in [1, 2, 4, 8] {
                 let shape = segment_shape(key, Some(16), architecture);
-                assert!(shape.shared <= most, "{shape:?}");
+                assert!(shape.shared <= most && shape.small_shared <= most, "{shape:?}");
             }
         }
     }
