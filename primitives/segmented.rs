@@ -32,15 +32,21 @@ macro_rules! views { ($($kind:ident<$($generic:ident),*>;)*) => { $(
         }
     }
     impl<$($generic),*> Copy for $kind<'_, $($generic),*> {}
-    impl<$($generic),*> Sealed for $kind<'_, $($generic),*> {}
 )* } }
 views! { ByOffsets<I, L>; ByHeads<L>; ByHeadBits<W, L>; ByKeys<K, L>; }
 
 mod sealed {
-    pub trait Sealed {}
+    use super::*;
+
+    /// What a launch needs of a segmentation. Only this crate can implement it.
+    pub trait Selectors {
+        /// The offsets, flags, words or keys, if there are any.
+        fn selectors(&self) -> Option<&dyn Buffer>;
+        /// The segmentation for a kernel. `address` is that of the selectors.
+        fn on_device(&self, address: CUdeviceptr) -> Cut;
+    }
 }
-use sealed::Sealed;
-impl Sealed for Rows {}
+pub(super) use sealed::Selectors;
 
 /// The way in which a builder cuts data in memory `L` into segments, set by `rows`, `segments`,
 /// `heads`, `head_bits` or `by_key`.
@@ -48,19 +54,13 @@ impl Sealed for Rows {}
     message = "the segments of this builder do not lie in `{L}` memory",
     note = "offsets, flags, bits and keys must lie where the items do"
 )]
-pub trait Segmentation<L: Place>: Sealed + Copy {
+pub trait Segmentation<L: Place>: Selectors + Copy {
     /// Checks that `n` items can be cut so.
     ///
     /// # Errors
     /// [`Error::Size`]; on the host [`Error::Descending`], on the device [`Error::ItemSize`].
     #[doc(hidden)]
     fn check(&self, primitive: &'static str, n: usize) -> Result<(), Error>;
-    /// The offsets, flags, words or keys, if there are any, for a call on the device.
-    #[doc(hidden)]
-    fn selectors(&self) -> Option<&dyn Buffer>;
-    /// The same for a kernel. `address` is that of the selectors.
-    #[doc(hidden)]
-    fn on_device(&self, address: CUdeviceptr) -> Cut;
     /// The heads for the CPU engine.
     #[doc(hidden)]
     fn heads(&self) -> impl host::Heads;
@@ -79,6 +79,15 @@ pub trait Segments<L: Place>: Segmentation<L> {
     fn any_empty(&self) -> bool;
 }
 
+impl Selectors for Rows {
+    fn selectors(&self) -> Option<&dyn Buffer> {
+        None
+    }
+    fn on_device(&self, _: CUdeviceptr) -> Cut {
+        Cut::Rows { columns: self.0 }
+    }
+}
+
 impl<L: Place> Segmentation<L> for Rows {
     fn check(&self, primitive: &'static str, n: usize) -> Result<(), Error> {
         match n.checked_rem(self.0) {
@@ -86,12 +95,6 @@ impl<L: Place> Segmentation<L> for Rows {
             None | Some(0) => Ok(()),
             Some(rest) => long_enough(primitive, "the last row", rest, self.0),
         }
-    }
-    fn selectors(&self) -> Option<&dyn Buffer> {
-        None
-    }
-    fn on_device(&self, _: CUdeviceptr) -> Cut {
-        Cut::Rows { columns: self.0 }
     }
     fn heads(&self) -> impl host::Heads {
         host::ByRows(self.0)
@@ -110,6 +113,15 @@ impl<L: Place> Segments<L> for Rows {
     }
 }
 
+impl<I: Index, L> Selectors for ByOffsets<'_, I, L> {
+    fn selectors(&self) -> Option<&dyn Buffer> {
+        Some(&self.0)
+    }
+    fn on_device(&self, address: CUdeviceptr) -> Cut {
+        Cut::Offsets { address, segments: self.0.len() - 1, wide: size_of::<I>() == 8 }
+    }
+}
+
 impl<I: Index, L: Place> Segmentation<L> for ByOffsets<'_, I, L> {
     fn check(&self, primitive: &'static str, n: usize) -> Result<(), Error> {
         long_enough(primitive, "the offsets", self.0.len(), 1)?;
@@ -119,12 +131,6 @@ impl<I: Index, L: Place> Segmentation<L> for ByOffsets<'_, I, L> {
         }
         let last = crate::cpu::Size::widen(offsets[offsets.len() - 1]);
         long_enough(primitive, "the items", n, usize::try_from(last).unwrap_or(usize::MAX))
-    }
-    fn selectors(&self) -> Option<&dyn Buffer> {
-        Some(&self.0)
-    }
-    fn on_device(&self, address: CUdeviceptr) -> Cut {
-        Cut::Offsets { address, segments: self.0.len() - 1, wide: size_of::<I>() == 8 }
     }
     fn heads(&self) -> impl host::Heads {
         host::ByOffsets(self.0.host())
@@ -143,18 +149,30 @@ impl<I: Index, L: Place> Segments<L> for ByOffsets<'_, I, L> {
     }
 }
 
-impl<L: Place> Segmentation<L> for ByHeads<'_, L> {
-    fn check(&self, primitive: &'static str, n: usize) -> Result<(), Error> {
-        long_enough(primitive, "the head flags", self.0.len(), n)
-    }
+impl<L> Selectors for ByHeads<'_, L> {
     fn selectors(&self) -> Option<&dyn Buffer> {
         Some(&self.0)
     }
     fn on_device(&self, address: CUdeviceptr) -> Cut {
         Cut::Heads { address }
     }
+}
+
+impl<L: Place> Segmentation<L> for ByHeads<'_, L> {
+    fn check(&self, primitive: &'static str, n: usize) -> Result<(), Error> {
+        long_enough(primitive, "the head flags", self.0.len(), n)
+    }
     fn heads(&self) -> impl host::Heads {
         host::ByFlags(self.0.host())
+    }
+}
+
+impl<W, L> Selectors for ByHeadBits<'_, W, L> {
+    fn selectors(&self) -> Option<&dyn Buffer> {
+        Some(&self.0)
+    }
+    fn on_device(&self, address: CUdeviceptr) -> Cut {
+        Cut::HeadBits { address }
     }
 }
 
@@ -162,14 +180,17 @@ impl<W: Word, L: Place> Segmentation<L> for ByHeadBits<'_, W, L> {
     fn check(&self, primitive: &'static str, n: usize) -> Result<(), Error> {
         long_enough(primitive, "the head bits, in words,", self.0.len(), n.div_ceil(8 * size_of::<W>()))
     }
+    fn heads(&self) -> impl host::Heads {
+        W::heads(self.0.host())
+    }
+}
+
+impl<K, L> Selectors for ByKeys<'_, K, L> {
     fn selectors(&self) -> Option<&dyn Buffer> {
         Some(&self.0)
     }
     fn on_device(&self, address: CUdeviceptr) -> Cut {
-        Cut::HeadBits { address }
-    }
-    fn heads(&self) -> impl host::Heads {
-        W::heads(self.0.host())
+        Cut::Keys { address, size: size_of::<K>() }
     }
 }
 
@@ -180,12 +201,6 @@ impl<K: Pod + Send + Sync, L: Place> Segmentation<L> for ByKeys<'_, K, L> {
             (View::Host(_), _) | (View::Device(_), 1..=16) => Ok(()),
             (View::Device(_), size) => Err(Error::ItemSize { primitive, size }),
         }
-    }
-    fn selectors(&self) -> Option<&dyn Buffer> {
-        Some(&self.0)
-    }
-    fn on_device(&self, address: CUdeviceptr) -> Cut {
-        Cut::Keys { address, size: size_of::<K>() }
     }
     fn heads(&self) -> impl host::Heads {
         host::ByKeys(self.0.host())

@@ -1,7 +1,7 @@
 //! Reduce by segment: the items of each segment combined into one.
 
 use super::choice::long_enough;
-use super::segmented::{ByOffsets, Rows, Segments};
+use super::segmented::{ByOffsets, Rows, Segments, Selectors};
 use crate::cuda::segmented::{self, SegmentedPlan, SegmentedReduceArguments};
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
@@ -94,6 +94,7 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 ///
 /// # Panics
 /// Only if the operator panics, on host data. The panic reaches the caller.
+#[derive(Debug)]
 #[must_use = "nothing is done until `run` or `run_into`"]
 pub struct SegmentedReduce<Op, T, C, S = Anywhere> {
     init: Option<T>,
@@ -122,8 +123,8 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
 
     /// Loads the kernels and grows the workspace for calls with up to `n` items in any segments.
     ///
-    /// After this [`run_into`](SegmentedReduce::run_into) allocates nothing, never synchronises, and
-    /// can be captured into a graph.
+    /// After this [`run_into`](SegmentedReduce::run_into) allocates nothing, never synchronises,
+    /// and can be captured into a graph.
     ///
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
@@ -141,6 +142,15 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
 
 impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
     /// Returns the results in new memory, one item a segment: a `Vec` or a `CudaSlice`.
+    ///
+    /// ```
+    /// # use parascan::{Error, Last, Min, reduce};
+    /// let offsets = [0_u32, 2, 2];
+    /// assert_eq!(reduce::<Min, i32>().segments(&offsets).run(&[3, 1])?, [1, i32::MAX]); // the identity
+    /// let no_last = reduce::<Last, i32>().segments(&offsets).run(&[3, 1]);
+    /// assert!(matches!(no_last, Err(Error::Empty { .. })));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn run<I>(self, input: &I) -> Result<I::Owned, Error>
     where
         I: Source<T> + ?Sized,
@@ -189,7 +199,8 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
             (View::Host(input), output) => self.on_host::<P>(input, &mut output.host()[..segments]),
             (View::Device(input), ViewMut::Device(output)) => {
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
-                self.on_device::<P>(&stream, input, *output, segments)
+                let options = SegmentedReduce { init: self.init, cut: (), site: Anywhere, operator: self.operator };
+                options.on_device(&stream, input, *output, segments, &self.cut, self.site.take_workspace())
             }
             (View::Device(_), ViewMut::Host(_)) => {
                 unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
@@ -216,19 +227,19 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
         unsafe { cpu::segmented::reduce::<Op, T>(input, &self.cut.ends(), output.len(), first, empty, output) };
         Ok(())
     }
+}
 
-    fn on_device<P: Place>(
-        &mut self,
+impl<Op: Operator<T>, T: Element> SegmentedReduce<Op, T, ()> {
+    fn on_device(
+        self,
         stream: &Arc<CudaStream>,
         input: &dyn DevicePtr<T>,
         output: &mut dyn DevicePtrMut<T>,
         segments: usize,
-    ) -> Result<(), Error>
-    where
-        C: Segments<P>,
-        S: Site<P>,
-    {
-        let (n, cut) = (input.len(), self.cut);
+        cut: &dyn Selectors,
+        workspace: Option<&mut Workspace>,
+    ) -> Result<(), Error> {
+        let n = input.len();
         let submit = Submit::new(NAME, stream);
         submit.uses("the input", input.stream())?;
         submit.uses("the output", output.stream())?;
@@ -252,12 +263,13 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
         let cut = cut.on_device(selectors.unwrap_or(0));
         let (first, empty) = self.first_and_empty();
         let (first, empty) = (first.map(Op::to_cuda), empty.map(Op::to_cuda));
-        submit.with_memory(self.site.take_workspace(), plan.words, plan.scratch, |words, scratch| {
+        submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
             let arguments = SegmentedReduceArguments { input: from, output: to, n, first, empty, cut, words, scratch };
-            // SAFETY: the kernels are those of the types, and the plan is for n items. The input has n items on this device, by its type, the output one a segment,
-            // by `long_enough`, the offsets are one more, and the guards keep them. Words and scratch
-            // memory are the workspace's, as large as the plan asks for, the words zero. The
-            // stream's context was bound by `begin`.
+            // SAFETY: the kernels are those of the types, and the plan is for n items. The input has
+            // n items on this device, by its type, the output one a segment, by `long_enough`, the
+            // offsets are one more, and the guards keep them. Words and scratch memory are the
+            // workspace's, as large as the plan asks for, the words zero. The stream's context was
+            // bound by `begin`.
             unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
         })
     }

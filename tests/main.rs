@@ -20,6 +20,7 @@ mod offsets;
 mod properties;
 mod reduce;
 mod scan;
+mod segmented;
 mod segments;
 mod sort;
 mod user;

@@ -1,4 +1,4 @@
-// CUB's scans, reductions, selections, batched copies and radix sorts, as C functions for versus.
+// CUB's scans, reductions, segmented scans and reductions, selections, batched copies and radix sorts, as C functions for versus.
 // build.rs compiles them with the feature `cub`.
 //
 // Each operator and element is given to CUB in the form for which CUB is fastest:
@@ -16,13 +16,17 @@
 
 #include <cstdint>
 #include <cstring>
+#include <cub/version.cuh>
 #include <cub/device/device_memcpy.cuh>
 #include <cub/device/device_partition.cuh>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_reduce.cuh>
 #include <cub/device/device_scan.cuh>
+#include <cub/device/device_segmented_reduce.cuh>
+#if CUB_VERSION >= 300300
+#include <cub/device/device_segmented_scan.cuh>
+#endif
 #include <cub/device/device_select.cuh>
-#include <cub/version.cuh>
 #include <cuda/functional>
 #include <cuda/std/limits>
 #include <cuda_bf16.h>
@@ -301,6 +305,22 @@ extern "C" cudaError_t versus_cub_pack(
   void* temporary, size_t* bytes, void** from, void** to, const uint32_t* sizes, unsigned n, cudaStream_t stream)
 {
   return DeviceMemcpy::Batched(temporary, *bytes, from, to, sizes, n, stream);
+}
+
+/// Sums of `f32` by segment, `segments` + 1 offsets: exclusive prefixes, or one sum a segment.
+/// Without temporary memory they return how many bytes they need.
+extern "C" cudaError_t versus_cub_segmented_sum(
+  bool is_scan, void* temporary, size_t* bytes, const float* input, float* output, const uint32_t* offsets,
+  unsigned segments, cudaStream_t stream)
+{
+  if (!is_scan)
+    return DeviceSegmentedReduce::Sum(temporary, *bytes, input, output, segments, offsets, offsets + 1, stream);
+#if CUB_VERSION >= 300300
+  return DeviceSegmentedScan::ExclusiveSegmentedSum(
+    temporary, *bytes, input, output, offsets, offsets + 1, segments, stream);
+#else
+  return cudaErrorNotSupported;
+#endif
 }
 
 // ---- radix sort ---------------------------------------------------------------------------------

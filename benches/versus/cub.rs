@@ -32,6 +32,16 @@ mod shim {
             n: u32,
             stream: super::CUstream,
         ) -> i32;
+        pub(super) fn versus_cub_segmented_sum(
+            is_scan: bool,
+            temporary: super::CUdeviceptr,
+            bytes: &mut usize,
+            from: super::CUdeviceptr,
+            to: super::CUdeviceptr,
+            offsets: super::CUdeviceptr,
+            segments: u32,
+            stream: super::CUstream,
+        ) -> i32;
         pub(super) fn versus_cub_sort(r#type: *const c_char, by_64_bits: bool) -> Option<super::SortFunction>;
         pub(super) fn versus_cub_version() -> i32;
     }
@@ -187,6 +197,68 @@ impl CubPack {
     ) -> Result<(), String> {
         // SAFETY: by the caller.
         check(unsafe { self.0(temporary, &mut bytes, from, to, sizes, n, stream) })
+    }
+}
+
+/// CUB's sums of `f32` by segment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CubSegmentedSum {
+    is_scan: bool,
+    function: SegmentedFunction,
+}
+
+type SegmentedFunction = unsafe extern "C" fn(
+    is_scan: bool,
+    temporary: CUdeviceptr,
+    bytes: &mut usize,
+    from: CUdeviceptr,
+    to: CUdeviceptr,
+    offsets: CUdeviceptr,
+    segments: u32,
+    CUstream,
+) -> i32;
+
+impl CubSegmentedSum {
+    /// Exclusive prefixes, or one sum a segment. `None` without CUB.
+    #[allow(unused_variables, reason = "without CUB")]
+    pub(crate) fn find(is_scan: bool) -> Option<CubSegmentedSum> {
+        #[cfg(feature = "cub")]
+        return Some(CubSegmentedSum { is_scan, function: shim::versus_cub_segmented_sum });
+        #[cfg(not(feature = "cub"))]
+        None
+    }
+
+    /// Bytes of temporary memory. The addresses are those of the launch.
+    ///
+    /// # Safety
+    /// As for `launch`.
+    pub(crate) unsafe fn temporary_bytes(
+        self,
+        [from, to, offsets]: [CUdeviceptr; 3],
+        segments: u32,
+        stream: CUstream,
+    ) -> Result<usize, String> {
+        let mut bytes = 0;
+        // SAFETY: without temporary memory CUB only returns how much it needs.
+        check(unsafe { (self.function)(self.is_scan, 0, &mut bytes, from, to, offsets, segments, stream) })
+            .map(|()| bytes)
+    }
+
+    /// Puts the call on the stream.
+    ///
+    /// # Safety
+    /// There are `segments` + 1 offsets, ascending up to the number of items in `from`; `to` has
+    /// room for as many items, or for one a segment; `temporary` is `bytes` bytes. All lie in the
+    /// memory of the stream's device and are valid until the stream is past the call.
+    pub(crate) unsafe fn launch(
+        self,
+        (temporary, mut bytes): (CUdeviceptr, usize),
+        [from, to, offsets]: [CUdeviceptr; 3],
+        segments: u32,
+        stream: CUstream,
+    ) -> Result<(), String> {
+        // SAFETY: by the caller.
+        check(unsafe { (self.function)(self.is_scan, temporary, &mut bytes, from, to, offsets, segments, stream) })
     }
 }
 

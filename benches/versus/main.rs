@@ -17,6 +17,7 @@
 //! | `--custom` | scan: a user's operators, 2^10 elements to 8 GiB, first calls | `custom.rs` |
 //! | `--shapes` | scan: shapes of the kernel, strategies, the best for each length | `shapes.rs` |
 //! | `--reduce` | reduce: sums of `f32`, 2^10 to 2^28, others at 2^28 | `reduce.rs` |
+//! | `--segmented` | scan and reduce by segment: sums of `f32`, segments of 1 to 2^28 of 2^28 items | `segmented.rs` |
 //! | `--select` | compaction, partition and unique of `u32`, 2^10 to 2^28 | `compact.rs` |
 //! | `--fractions` | compaction of `u32`, none to all of 2^28 items selected | `compact.rs` |
 //! | `--select-types` | compaction of other types, 2^26 | `compact.rs` |
@@ -61,6 +62,7 @@ mod gpu;
 mod ladder;
 mod plot;
 mod reduce;
+mod segmented;
 mod segments;
 mod shapes;
 mod sort;
@@ -78,6 +80,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: versus [FLAG]...
        scan:       --sweep --catalog --strategies --views --host --ladder --traffic --custom --shapes
        reduce:     --reduce
+       by segment: --segmented
        compaction: --select --fractions --select-types
        segments:   --segments
        sort:       --sort --sort-sweep --sort-patterns --sort-longest
@@ -121,6 +124,7 @@ fn main() -> ExitCode {
             "--traffic" => ladder::traffic,
             "--views" => views,
             "--reduce" => reduce::reductions,
+            "--segmented" => segmented::segmented,
             "--select" => compact::lengths,
             "--fractions" => compact::fractions,
             "--select-types" => compact::types,

@@ -249,7 +249,7 @@ fn ties_go_to_the_first() {
 
 parascan::operator! {
     /// The number whose digits in base 3 are the items, modulo 2^31 - 1.
-    struct Digits
+    pub(crate) struct Digits
     on Digit {
         associativity: Exact,
         combine: |a, b| Digit {
@@ -260,7 +260,7 @@ parascan::operator! {
 }
 parascan::element! {
     /// A number, and the base to the power of its digits.
-    struct Digit {
+    pub(crate) struct Digit {
         value: u32,
         power: u32,
     }

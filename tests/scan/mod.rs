@@ -15,7 +15,7 @@ mod streams;
 mod views;
 
 /// The options of an operator: an exclusive scan needs a first value.
-fn options<Op: Operator<T>, T: Sample>(rng: &mut Rng, draw: Draw) -> Vec<Options<T>> {
+pub(crate) fn options<Op: Operator<T>, T: Sample>(rng: &mut Rng, draw: Draw) -> Vec<Options<T>> {
     let mut all = Vec::new();
     for reverse in [false, true] {
         for exclusive in [false, true] {
@@ -31,7 +31,7 @@ fn options<Op: Operator<T>, T: Sample>(rng: &mut Rng, draw: Draw) -> Vec<Options
 
 /// The builder for some options. An exclusive scan without `init` starts from the identity, which
 /// `exclusive()` requires at compile time; here it is known only at run time.
-fn builder<Op: Operator<T>, T: Sample>(options: Options<T>) -> Scan<Op, T> {
+pub(crate) fn builder<Op: Operator<T>, T: Sample>(options: Options<T>) -> Scan<Op, T> {
     let mut builder = scan::<Op, T>();
     if let Some(init) = options.init {
         builder = builder.init(init);

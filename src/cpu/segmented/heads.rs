@@ -28,14 +28,15 @@ pub(crate) struct ByKeys<'a, K>(pub(crate) &'a [K]);
 
 impl Heads for ByRows {
     fn mark(&self, from: usize, words: &mut [u64]) {
+        // The heads of a word that begins with one.
+        let pattern = (0..WORD).step_by(self.0).fold(0_u64, |bits, head| bits | 1 << head);
         let mut head = from.next_multiple_of(self.0);
         for (base, word) in (from..).step_by(WORD).zip(words) {
-            let mut bits = 0;
-            while head - base < WORD {
-                bits |= 1 << (head - base);
-                head = head.saturating_add(self.0);
+            let skipped = head - base;
+            *word = if skipped < WORD { pattern << skipped } else { 0 };
+            if skipped < WORD {
+                head += ((WORD - 1 - skipped) / self.0 + 1) * self.0;
             }
-            *word = bits;
         }
     }
 }

@@ -1,0 +1,236 @@
+//! Scans and reductions by segment, row, head flag and key beside CUB's.
+
+use crate::bench::{Bench, Verdict, print, same};
+use crate::cub::CubSegmentedSum;
+use crate::data::Draw;
+use crate::gpu::{Call, Gpu, Run, told};
+use parascan::cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr};
+use parascan::{Max, Sum, reduce, scan};
+use rayon::prelude::*;
+
+const N: usize = 1 << 28;
+/// The length of the rows of a matrix.
+const MATRIX: usize = 1 << 26;
+
+pub(crate) fn segmented(gpu: &Gpu, verdict: &Verdict) {
+    let Some(mut bench) = Bench::<f32>::new(gpu, verdict, N) else { return };
+    for log in [0, 2, 4, 6, 8, 12, 20, 28] {
+        let offsets: Vec<u32> = (0..=N >> log).map(|k| (k << log) as u32).collect();
+        lengths(&mut bench, &format!("of_{}", 1_u64 << log), &offsets);
+        let ours = |bench: &mut Bench<f32>| rows(bench, N, 1 << log);
+        verdict.note(&format!("rows of 2^{log}"), ours(&mut bench));
+    }
+    lengths(&mut bench, "of_0_to_32", &ascending(N, |k| noise(k) % 33));
+    // One segment has half of all items.
+    let half = N / 2 / 2048 / 2;
+    lengths(&mut bench, "skewed", &ascending(N, |k| if k == half { N / 2 } else { noise(k) % 4096 }));
+    for run in [1.33, 16.0, 1000.0] {
+        verdict.note(&format!("runs of {run}"), runs(&mut bench, run));
+    }
+    for rows_of in [MATRIX, MATRIX / 64, MATRIX / 4096, MATRIX / 65536, MATRIX >> 20] {
+        verdict.note(&format!("a matrix of rows of {rows_of}"), rows(&mut bench, MATRIX, rows_of));
+    }
+}
+
+/// Finalizer of SplitMix64 (Steele, Lea and Flood 2014).
+fn noise(i: usize) -> usize {
+    let z = (i as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    (z ^ (z >> 31)) as usize
+}
+
+/// Offsets of segments of these lengths, up to `n`.
+fn ascending(n: usize, length: impl Fn(usize) -> usize) -> Vec<u32> {
+    let mut offsets = vec![0];
+    let mut end = 0;
+    while end < n {
+        end = n.min(end + length(offsets.len() - 1));
+        offsets.push(end as u32);
+    }
+    offsets
+}
+
+fn of<T: DeviceRepr>(gpu: &Gpu, items: &[T]) -> Result<CudaSlice<T>, String> {
+    let copy = told("device memory", gpu.stream.clone_htod(items))?;
+    gpu.synchronize()?;
+    Ok(copy)
+}
+
+/// The exclusive prefixes of each segment and its sum, by a plain loop for each segment.
+fn plain(items: &[f32], offsets: &[u32]) -> (Vec<f32>, Vec<f32>) {
+    let mut prefixes = vec![0.0; items.len()];
+    let mut slices = Vec::with_capacity(offsets.len());
+    let mut rest = &mut prefixes[..];
+    for pair in offsets.windows(2) {
+        let (own, behind) = rest.split_at_mut((pair[1] - pair[0]) as usize);
+        slices.push((pair[0] as usize, own));
+        rest = behind;
+    }
+    let sums = slices.into_par_iter().map(|(first, prefixes)| {
+        let mut sum = 0.0;
+        for (prefix, item) in prefixes.iter_mut().zip(&items[first..]) {
+            *prefix = sum;
+            sum += item;
+        }
+        sum
+    });
+    let sums = sums.collect();
+    (prefixes, sums)
+}
+
+/// Checks the calls' results and times them, and prints a row for each. CUB's results are compared
+/// if it adds items in order.
+///
+/// # Safety
+/// The call writes the buffer, which has at least as many elements as are expected.
+unsafe fn row(
+    bench: (&Gpu, u64),
+    (what, n, moved): (&str, usize, usize),
+    copy: f64,
+    (expected, is_in_order): (&[f32], bool),
+    calls: &mut [(&str, &mut Run)],
+) -> Result<(), String> {
+    let (gpu, to) = bench;
+    let expected_in = of(gpu, expected)?;
+    let expected_at = expected_in.device_ptr(&gpu.stream).0;
+    let bytes = size_of_val(expected);
+    for (library, call) in &mut *calls {
+        // SAFETY: by the caller.
+        unsafe {
+            gpu.fill(to, 0xa5, bytes)?;
+            call()?;
+            // CUB adds items out of order, and those sums may be inexact: it is timed, not compared.
+            if *library == "parascan" || is_in_order {
+                same(gpu.differ(to, expected_at, bytes)?, 4, &format!("a plain loop ({library})"))?;
+            }
+        }
+    }
+    let (libraries, mut runs): (Vec<&str>, Vec<Call>) =
+        calls.iter_mut().map(|(library, call)| (*library, &mut **call as Call)).unzip();
+    for (library, us) in libraries.iter().zip(gpu.medians(1, &mut runs)?) {
+        // A copy of `N` elements moves 8 bytes each.
+        print(library, what, "f32", n, us, moved, moved as f64 * copy / (8.0 * n as f64 * us));
+    }
+    Ok(())
+}
+
+/// Scan and reduce of segments with these offsets.
+fn lengths(bench: &mut Bench<f32>, name: &str, offsets: &[u32]) {
+    let verdict = bench.verdict;
+    verdict.note(&format!("segments {name}"), try_lengths(bench, name, offsets));
+}
+
+fn try_lengths(bench: &mut Bench<f32>, name: &str, offsets: &[u32]) -> Result<(), String> {
+    bench.draw(Draw::Summands, N, 0)?;
+    let copy = bench.copy(N)?;
+    let Bench { gpu, workspace, input, output, host, .. } = bench;
+    let segments = offsets.len() - 1;
+    let (prefixes, sums) = plain(host, offsets);
+    let offsets = of(gpu, offsets)?;
+    let (from, to) = (input.device_ptr(&gpu.stream).0, output.device_ptr(&gpu.stream).0);
+    let (stream, at) = (gpu.stream.cu_stream(), offsets.device_ptr(&gpu.stream).0);
+    for is_scan in [true, false] {
+        let what = format!("segmented_{}_{name}", if is_scan { "exclusive_sum" } else { "reduce_sum" });
+        let view = input.slice(..N);
+        let mut view_mut = output.slice_mut(..if is_scan { N } else { segments });
+        let (scan, reduce) =
+            (scan::<Sum, f32>().segments(&offsets).exclusive(), reduce::<Sum, f32>().segments(&offsets));
+        if is_scan {
+            told("prepare", scan.prepare(N, workspace))?;
+        } else {
+            told("prepare", reduce.prepare(N, workspace))?;
+        }
+        let mut ours = || {
+            if is_scan {
+                told("scan", scan.workspace(workspace).run_into(&view, &mut view_mut))
+            } else {
+                told("reduce", reduce.workspace(workspace).run_into(&view, &mut view_mut))
+            }
+        };
+        let cub = CubSegmentedSum::find(is_scan);
+        let addresses = [from, to, at];
+        // SAFETY: the buffers are as long as the offsets say.
+        let needed = cub.map_or(Ok(0), |cub| unsafe { cub.temporary_bytes(addresses, segments as u32, stream) })?;
+        // SAFETY: CUB writes it before it reads it.
+        let memory = told("CUB's memory", unsafe { gpu.stream.alloc::<u8>(needed.max(1)) })?;
+        let temporary = (memory.device_ptr(&gpu.stream).0, needed);
+        // SAFETY: as above; the temporary memory outlives the calls.
+        let mut theirs = cub.map(|cub| move || unsafe { cub.launch(temporary, addresses, segments as u32, stream) });
+        let mut calls: Vec<(&str, &mut Run)> = vec![("parascan", &mut ours)];
+        if let Some(theirs) = &mut theirs {
+            calls.push(("cub", theirs));
+        }
+        let (moved, expected) = if is_scan { (8 * N + 4 * segments, &prefixes) } else { (4 * N + 8 * segments, &sums) };
+        // SAFETY: the output has `N` elements.
+        unsafe { row((gpu, to), (&what, N, moved), copy, (expected, is_scan), &mut calls)? };
+    }
+    Ok(())
+}
+
+/// Inclusive scans of `n` items in rows of `columns`: sum and maximum, and the sum of each row.
+fn rows(bench: &mut Bench<f32>, n: usize, columns: usize) -> Result<(), String> {
+    bench.draw(Draw::Summands, N, 0)?;
+    let copy = bench.copy(n)?;
+    let Bench { gpu, workspace, input, output, host, .. } = bench;
+    let to = output.device_ptr(&gpu.stream).0;
+    let view = input.slice(..n);
+    let (mut sums, mut maxima, mut totals) = (vec![0.0; n], vec![0.0; n], vec![0.0; n / columns]);
+    let rows = host[..n].par_chunks(columns).zip(sums.par_chunks_mut(columns));
+    rows.zip(maxima.par_chunks_mut(columns)).zip(&mut totals).for_each(|(((items, sums), maxima), total)| {
+        let (mut sum, mut most) = (0.0, f32::NEG_INFINITY);
+        for ((item, upto), greatest) in items.iter().zip(sums).zip(maxima) {
+            sum += item;
+            most = item.max(most);
+            (*upto, *greatest) = (sum, most);
+        }
+        *total = sum;
+    });
+    let mut view_mut = output.slice_mut(..n);
+    macro_rules! time {
+        ($call:expr, $what:literal, $moved:expr, $expected:expr) => {{
+            let ours = $call;
+            told("prepare", ours.prepare(n, workspace))?;
+            let mut call = || told($what, ours.workspace(workspace).run_into(&view, &mut view_mut));
+            let what = format!(concat!($what, "_{}"), columns);
+            // SAFETY: the output has `N` elements.
+            unsafe { row((gpu, to), (&what, n, $moved), copy, (&$expected, true), &mut [("parascan", &mut call)])? };
+        }};
+    }
+    time!(scan::<Sum, f32>().rows(columns), "rows_sum_of", 8 * n, sums);
+    time!(scan::<Max, f32>().rows(columns), "rows_max_of", 8 * n, maxima);
+    time!(reduce::<Sum, f32>().rows(columns), "rows_reduce_sum_of", 4 * n + 4 * totals.len(), totals);
+    Ok(())
+}
+
+/// Inclusive scans of runs of that mean length, by head flags and by keys.
+fn runs(bench: &mut Bench<f32>, mean: f64) -> Result<(), String> {
+    bench.draw(Draw::Summands, N, 0)?;
+    let copy = bench.copy(N)?;
+    let Bench { gpu, workspace, input, output, host, .. } = bench;
+    let to = output.device_ptr(&gpu.stream).0;
+    let flags: Vec<u8> = (0..N).into_par_iter().map(|i| u8::from(noise(i) as f64 * mean < u64::MAX as f64)).collect();
+    let (mut keys, mut sums) = (vec![0_u32; N], vec![0.0; N]);
+    let (mut key, mut sum) = (0, 0.0);
+    for i in 0..N {
+        key += u32::from(flags[i]);
+        sum = if i == 0 || flags[i] != 0 { host[i] } else { sum + host[i] };
+        (keys[i], sums[i]) = (key, sum);
+    }
+    let (flags, keys) = (of(gpu, &flags)?, of(gpu, &keys)?);
+    let view = input.slice(..N);
+    let mut view_mut = output.slice_mut(..N);
+    macro_rules! time {
+        ($call:expr, $what:literal, $moved:expr) => {{
+            let ours = $call;
+            told("prepare", ours.prepare(N, workspace))?;
+            let mut call = || told($what, ours.workspace(workspace).run_into(&view, &mut view_mut));
+            let what = format!(concat!($what, "_{}"), mean);
+            // SAFETY: the output has `N` elements.
+            unsafe { row((gpu, to), (&what, N, $moved), copy, (&sums, true), &mut [("parascan", &mut call)])? };
+        }};
+    }
+    time!(scan::<Sum, f32>().heads(&flags), "heads_sum_of", 9 * N);
+    time!(scan::<Sum, f32>().by_key(&keys), "by_key_sum_of", 12 * N);
+    Ok(())
+}

@@ -1,0 +1,232 @@
+//! The suite on the device.
+
+use super::*;
+use crate::common::{much_memory, stream};
+use crate::reduce::{Digit, Digits};
+use parascan::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
+use parascan::operators::{Compose, Matrix, Moments, Transitions};
+use parascan::{Device, Last, Max, Sum, Workspace};
+use std::sync::Arc;
+
+pub(super) struct OnDevice {
+    pub(super) stream: Arc<CudaStream>,
+    pub(super) workspace: Workspace,
+    calls: usize,
+}
+
+impl OnDevice {
+    /// `None` without a device.
+    pub(super) fn new() -> Option<OnDevice> {
+        let stream = stream()?;
+        Some(OnDevice { workspace: Workspace::new(&stream), stream, calls: 0 })
+    }
+    /// Each call has the next of three sites: none, a stream, a workspace.
+    fn site(&mut self) -> usize {
+        self.calls += 1;
+        self.calls % 3
+    }
+}
+
+impl Engine for OnDevice {
+    type Place = Device;
+    type Memory<V: Pod + DeviceRepr> = CudaSlice<V>;
+    type View<'a, V: Pod + DeviceRepr> = CudaView<'a, V>;
+    type ViewMut<'a, V: Pod + DeviceRepr> = CudaViewMut<'a, V>;
+    const NONE_IS_ZERO: bool = true;
+
+    fn tile(size: usize) -> usize {
+        8 * 32 * 3 * 16 / size
+    }
+
+    fn put<V: Pod + DeviceRepr>(&self, items: &[V]) -> CudaSlice<V> {
+        self.stream.clone_htod(items).unwrap()
+    }
+    fn get<V: Pod + DeviceRepr>(&self, memory: &CudaSlice<V>) -> Vec<V> {
+        self.stream.clone_dtoh(memory).unwrap()
+    }
+    fn view<'a, V: Pod + DeviceRepr>(&self, memory: &'a CudaSlice<V>, items: Range<usize>) -> CudaView<'a, V> {
+        memory.slice(items)
+    }
+    fn view_mut<'a, V: Pod + DeviceRepr>(
+        &self,
+        memory: &'a mut CudaSlice<V>,
+        items: Range<usize>,
+    ) -> CudaViewMut<'a, V> {
+        memory.slice_mut(items)
+    }
+
+    fn scan<Op: Operator<T>, T: Sample, C: Segmentation<Device>>(
+        &mut self,
+        scan: SegmentedScan<Op, T, C>,
+        input: &CudaView<'_, T>,
+    ) -> Result<Vec<T>, Error> {
+        let output = match self.site() {
+            0 => scan.run(input),
+            1 => scan.on(&self.stream).run(input),
+            _ => scan.workspace(&mut self.workspace).run(input),
+        };
+        output.map(|output| self.get(&output))
+    }
+    fn scan_into<Op: Operator<T>, T: Sample, C: Segmentation<Device>>(
+        &mut self,
+        scan: SegmentedScan<Op, T, C>,
+        input: &CudaView<'_, T>,
+        output: &mut CudaViewMut<'_, T>,
+    ) -> Result<(), Error> {
+        match self.site() {
+            0 => scan.run_into(input, output),
+            1 => scan.on(&self.stream).run_into(input, output),
+            _ => scan.workspace(&mut self.workspace).run_into(input, output),
+        }
+    }
+    fn scan_in_place<Op: Operator<T>, T: Sample, C: Segmentation<Device>>(
+        &mut self,
+        scan: SegmentedScan<Op, T, C>,
+        data: &mut CudaViewMut<'_, T>,
+    ) -> Result<(), Error> {
+        match self.site() {
+            0 => scan.run_in_place(data),
+            1 => scan.on(&self.stream).run_in_place(data),
+            _ => scan.workspace(&mut self.workspace).run_in_place(data),
+        }
+    }
+    fn reduce<Op: Operator<T>, T: Sample, C: parascan::Segments<Device>>(
+        &mut self,
+        reduce: SegmentedReduce<Op, T, C>,
+        input: &CudaView<'_, T>,
+    ) -> Result<Vec<T>, Error> {
+        let output = match self.site() {
+            0 => reduce.run(input),
+            1 => reduce.on(&self.stream).run(input),
+            _ => reduce.workspace(&mut self.workspace).run(input),
+        };
+        output.map(|output| self.get(&output))
+    }
+    fn reduce_into<Op: Operator<T>, T: Sample, C: parascan::Segments<Device>>(
+        &mut self,
+        reduce: SegmentedReduce<Op, T, C>,
+        input: &CudaView<'_, T>,
+        output: &mut CudaViewMut<'_, T>,
+    ) -> Result<(), Error> {
+        match self.site() {
+            0 => reduce.run_into(input, output),
+            1 => reduce.on(&self.stream).run_into(input, output),
+            _ => reduce.workspace(&mut self.workspace).run_into(input, output),
+        }
+    }
+}
+
+// Beyond 4 and 32 MiB, where a scan without segments has other kernels.
+suites! {
+    OnDevice::new(),
+    |size: usize| [33 * OnDevice::tile(size) + 5, (4 << 20) / size + 4711, (33 << 20) / size + 12_345]
+}
+
+#[test]
+fn more_segments_than_items() {
+    let Some(mut engine) = OnDevice::new() else { return };
+    many_segments(&mut engine);
+}
+#[test]
+fn a_single_offset() {
+    let Some(mut engine) = OnDevice::new() else { return };
+    one_offset(&mut engine);
+}
+
+/// 2^27 items: each kind once, by short segments, long ones and a single one.
+#[test]
+fn long() {
+    let Some(mut engine) = OnDevice::new() else { return };
+    let _memory = much_memory();
+    let mut rng = Rng::new();
+    let n = (1 << 27) + rng.below(10_000);
+    let x: Vec<u32> = noise(&mut rng, n);
+    let kinds = [Kind::Offsets32, Kind::Offsets64, Kind::Flags, Kind::Bits32, Kind::Bits64, Kind::Keys(4)];
+    for (k, lengths) in [Lengths::Below(40), Lengths::Below(5000), Lengths::Half, Lengths::One].into_iter().enumerate()
+    {
+        let segments = Segments::draw(&mut rng, n, lengths, k % 2 == 0);
+        for j in [0, 3] {
+            let options = Options { exclusive: j == 3, init: Some(5), reverse: (k + j) % 2 == 1 };
+            let call = [Call::Into, Call::InPlace][(k + j) % 2];
+            let kind = kinds[(k + j) % kinds.len()];
+            check_scan::<_, Sum, u32>(&mut engine, &mut rng, &x, &segments, kind, options, call, &lengths);
+        }
+        check_reduce::<_, Sum, u32>(&mut engine, &mut rng, &x, &segments, kinds[k % 2], None, &lengths);
+    }
+    for columns in [1, 33, 1000, 1 << 20] {
+        let rows = Segments::rows(n / columns, columns);
+        let options = Options { exclusive: false, init: None, reverse: columns == 33 };
+        let (x, kind) = (&x[..rows.n], Kind::Rows(columns));
+        check_scan::<_, Sum, u32>(&mut engine, &mut rng, x, &rows, kind, options, Call::Into, &"rows");
+        check_reduce::<_, Sum, u32>(&mut engine, &mut rng, x, &rows, kind, Some(5), &"rows");
+    }
+}
+
+/// A prepared workspace serves every length up to the prepared one, and does not grow.
+#[test]
+fn prepared() {
+    let Some(OnDevice { stream, mut workspace, .. }) = OnDevice::new() else { return };
+    let mut rng = Rng::new();
+    let longest = 3_000_000;
+    let (sums, totals) = (scan::<Sum, u32>().rows(7), reduce::<Sum, u32>().rows(7));
+    sums.prepare(longest, &mut workspace).unwrap();
+    totals.prepare(longest, &mut workspace).unwrap();
+    let held = workspace.bytes();
+    for n in [7, 7000, 70_000, 700_000, longest / 7 * 7] {
+        let x: Vec<u32> = noise(&mut rng, n);
+        let rows = Segments::rows(n / 7, 7);
+        let input = stream.clone_htod(&x).unwrap();
+        let mut output = stream.alloc_zeros::<u32>(n).unwrap();
+        let mut of_rows = stream.alloc_zeros::<u32>(n / 7).unwrap();
+        scan::<Sum, u32>().rows(7).workspace(&mut workspace).run_into(&input, &mut output).unwrap();
+        reduce::<Sum, u32>().rows(7).workspace(&mut workspace).run_into(&input, &mut of_rows).unwrap();
+        let options = Options { exclusive: false, init: None, reverse: false };
+        assert_same(&stream.clone_dtoh(&output).unwrap(), &scan_oracle::<Sum, u32>(&x, &rows, options), &n);
+        assert_same(&stream.clone_dtoh(&of_rows).unwrap(), &reduce_oracle::<Sum, u32>(&x, &rows, None, 0), &n);
+        assert_eq!(workspace.bytes(), held, "a prepared workspace does not grow");
+    }
+}
+
+/// A short walk for compute-sanitizer: inputs and selectors are whole buffers, so that it sees
+/// accesses beyond them.
+#[test]
+fn sanitize() {
+    let Some(OnDevice { stream, .. }) = OnDevice::new() else { return };
+    fn walk<Op: Operator<T>, T: Sample>(stream: &Arc<CudaStream>) {
+        let mut rng = Rng::new();
+        let draw = Draw::exact_for::<Op, T>();
+        let tile = OnDevice::tile(size_of::<T>());
+        for (k, n) in [1, 100, tile - 3, tile, 5 * tile + 7, (9 << 20) / size_of::<T>() + 1].into_iter().enumerate() {
+            let lengths = [Lengths::Below(40), Lengths::Half, Lengths::Empty][k % 3];
+            let segments = Segments::draw(&mut rng, n, lengths, true);
+            let x: Vec<T> = data(&mut rng, draw, n);
+            let options = Options { exclusive: false, init: Some(x[0]), reverse: k % 2 == 1 };
+            let expected = scan_oracle::<Op, T>(&x, &segments, options);
+            let input = stream.clone_htod(&x).unwrap();
+            let scan = || builder::<Op, T>(options);
+            let offsets = stream.clone_htod(&segments.offsets::<u32>()).unwrap();
+            let flags = stream.clone_htod(&segments.flags(&mut rng)).unwrap();
+            let bits = stream.clone_htod(&segments.words::<u32>(&mut rng)).unwrap();
+            let keys = stream.clone_htod(&segments.keys::<[u8; 3]>(&mut rng)).unwrap();
+            let words = stream.clone_htod(&segments.keys::<u32>(&mut rng)).unwrap();
+            // initcheck does not see what a bulk copy writes, so the outputs begin as zeros.
+            let mut outputs = [(); 5].map(|()| stream.clone_htod(&vec![T::zeroed(); n]).unwrap());
+            let [by_offsets, by_heads, by_bits, by_keys, by_words] = &mut outputs;
+            scan().segments(&offsets).run_into(&input, by_offsets).unwrap();
+            scan().heads(&flags).run_into(&input, by_heads).unwrap();
+            scan().head_bits::<u32, _>(&bits).run_into(&input, by_bits).unwrap();
+            scan().by_key::<[u8; 3], _>(&keys).run_into(&input, by_keys).unwrap();
+            scan().by_key::<u32, _>(&words).run_into(&input, by_words).unwrap();
+            for output in outputs {
+                assert_same(&stream.clone_dtoh(&output).unwrap(), &expected, &(n, lengths));
+            }
+            let sums = reduce::<Op, T>().init(x[0]).segments(&offsets).run(&input).unwrap();
+            let expected = reduce_oracle::<Op, T>(&x, &segments, Some(x[0]), x[0]);
+            assert_same(&stream.clone_dtoh(&sums).unwrap(), &expected, &(n, lengths));
+        }
+    }
+    walk::<Sum, u8>(&stream);
+    walk::<Max, f32>(&stream);
+    walk::<Last, Moments<f32>>(&stream);
+    walk::<Compose, Matrix<u64>>(&stream);
+}

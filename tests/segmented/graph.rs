@@ -1,0 +1,81 @@
+//! Capture into a CUDA graph, and replays with new items and other segments each time. The test
+//! runs in a process of its own: other tests synchronise contexts, which the driver refuses while a
+//! stream of the context is being captured.
+
+use super::*;
+use crate::common::context;
+use crate::machines::process::is_alone;
+use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+use parascan::{Last, Max, Sum, Workspace};
+
+/// `count` random offsets of up to `n` items, many of them equal.
+fn random_offsets(rng: &mut Rng, n: usize, count: usize) -> Segments {
+    let places: Vec<usize> = (0..1 + rng.below(count)).map(|_| rng.below(n + 1)).collect();
+    let mut offsets: Vec<usize> = (0..count).map(|_| places[rng.below(places.len())]).collect();
+    offsets.sort_unstable();
+    Segments { n, offsets }
+}
+
+#[test]
+fn replays() {
+    if !is_alone(replays) {
+        return;
+    }
+    let Some(context) = context() else { return };
+    // SAFETY: one stream is used, so there is nothing to track.
+    unsafe { context.disable_event_tracking() };
+    let stream = context.new_stream().unwrap();
+    let mut rng = Rng::new();
+    let (n, count) = ((3 << 20) + rng.below(1000), 5000);
+    let mut workspace = Workspace::new(&stream);
+    let mut a = stream.alloc_zeros::<u32>(n).unwrap();
+    let mut a_out = stream.alloc_zeros::<u32>(n).unwrap();
+    let mut b = stream.alloc_zeros::<f32>(n).unwrap();
+    let mut offsets = stream.alloc_zeros::<u32>(count).unwrap();
+    let mut flags = stream.alloc_zeros::<u8>(n).unwrap();
+    let mut sums = stream.alloc_zeros::<u32>(count - 1).unwrap();
+    let mut lasts = stream.alloc_zeros::<u32>(count - 1).unwrap();
+
+    let sum = scan::<Sum, u32>().exclusive().init(7).segments(&offsets);
+    let max = scan::<Max, f32>().reverse().heads(&flags);
+    let (total, last) = (reduce::<Sum, u32>().segments(&offsets), reduce::<Last, u32>().init(3).segments(&offsets));
+    sum.prepare(n, &mut workspace).unwrap();
+    max.prepare(n, &mut workspace).unwrap();
+    total.prepare(n, &mut workspace).unwrap();
+    last.prepare(n, &mut workspace).unwrap();
+    let held = workspace.bytes();
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+    sum.workspace(&mut workspace).run_into(&a, &mut a_out).unwrap();
+    max.workspace(&mut workspace).run_in_place(&mut b.slice_mut(1..)).unwrap();
+    total.workspace(&mut workspace).run_into(&a, &mut sums).unwrap();
+    last.workspace(&mut workspace).run_into(&a, &mut lasts).unwrap();
+    let refused = total.workspace(&mut workspace).run(&a).unwrap_err();
+    assert!(matches!(refused, Error::Capturing { primitive: "reduce", .. }), "{refused}");
+    let flags_of_graph = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    let graph = stream.end_capture(flags_of_graph).unwrap().expect("a graph");
+    assert_eq!(workspace.bytes(), held, "a prepared workspace does not grow");
+
+    for replay in 0..12 {
+        let (x, y): (Vec<u32>, Vec<f32>) = (noise(&mut rng, n), data(&mut rng, Draw::Any, n));
+        let segments = random_offsets(&mut rng, n, count);
+        let flagged = Segments::draw(&mut rng, n - 1, lengths(8000)[replay], replay % 2 == 0);
+        let mut heads = flagged.flags(&mut rng);
+        heads.push(1); // longer than needed
+        stream.memcpy_htod(&x, &mut a).unwrap();
+        stream.memcpy_htod(&y, &mut b).unwrap();
+        stream.memcpy_htod(&segments.offsets::<u32>(), &mut offsets).unwrap();
+        stream.memcpy_htod(&heads, &mut flags).unwrap();
+        graph.launch().unwrap();
+        let options = Options { exclusive: true, init: Some(7), reverse: false };
+        let expected = scan_oracle::<Sum, u32>(&x, &segments, options);
+        assert_same(&stream.clone_dtoh(&a_out).unwrap(), &expected, &replay);
+        let options = Options { exclusive: false, init: None, reverse: true };
+        let mut expected = scan_oracle::<Max, f32>(&y[1..], &flagged, options);
+        expected.insert(0, y[0]);
+        assert_same(&stream.clone_dtoh(&b).unwrap(), &expected, &replay);
+        let expected = reduce_oracle::<Sum, u32>(&x, &segments, None, 0);
+        assert_same(&stream.clone_dtoh(&sums).unwrap(), &expected, &replay);
+        let expected = reduce_oracle::<Last, u32>(&x, &segments, Some(3), 0);
+        assert_same(&stream.clone_dtoh(&lasts).unwrap(), &expected, &replay);
+    }
+}

@@ -1,0 +1,122 @@
+//! The suite on the host.
+
+use super::*;
+use crate::reduce::{Digit, Digits};
+use parascan::operators::{Compose, Matrix, Moments, Transitions};
+use parascan::{DeviceCode, Host, Last, Max, Sum};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub(super) struct OnHost;
+
+impl Engine for OnHost {
+    type Place = Host;
+    type Memory<V: Pod + DeviceRepr> = Vec<V>;
+    type View<'a, V: Pod + DeviceRepr> = &'a [V];
+    type ViewMut<'a, V: Pod + DeviceRepr> = &'a mut [V];
+    const NONE_IS_ZERO: bool = false;
+
+    fn tile(size: usize) -> usize {
+        8 * (32_832 / size) / 64 * 64
+    }
+
+    fn put<V: Pod + DeviceRepr>(&self, items: &[V]) -> Vec<V> {
+        items.to_vec()
+    }
+    fn get<V: Pod + DeviceRepr>(&self, memory: &Vec<V>) -> Vec<V> {
+        memory.clone()
+    }
+    fn view<'a, V: Pod + DeviceRepr>(&self, memory: &'a Vec<V>, items: Range<usize>) -> &'a [V] {
+        &memory[items]
+    }
+    fn view_mut<'a, V: Pod + DeviceRepr>(&self, memory: &'a mut Vec<V>, items: Range<usize>) -> &'a mut [V] {
+        &mut memory[items]
+    }
+
+    fn scan<Op: Operator<T>, T: Sample, C: Segmentation<Host>>(
+        &mut self,
+        scan: SegmentedScan<Op, T, C>,
+        input: &&[T],
+    ) -> Result<Vec<T>, Error> {
+        scan.run(*input)
+    }
+    fn scan_into<Op: Operator<T>, T: Sample, C: Segmentation<Host>>(
+        &mut self,
+        scan: SegmentedScan<Op, T, C>,
+        input: &&[T],
+        output: &mut &mut [T],
+    ) -> Result<(), Error> {
+        scan.run_into(*input, *output)
+    }
+    fn scan_in_place<Op: Operator<T>, T: Sample, C: Segmentation<Host>>(
+        &mut self,
+        scan: SegmentedScan<Op, T, C>,
+        data: &mut &mut [T],
+    ) -> Result<(), Error> {
+        scan.run_in_place(*data)
+    }
+    fn reduce<Op: Operator<T>, T: Sample, C: parascan::Segments<Host>>(
+        &mut self,
+        reduce: SegmentedReduce<Op, T, C>,
+        input: &&[T],
+    ) -> Result<Vec<T>, Error> {
+        reduce.run(*input)
+    }
+    fn reduce_into<Op: Operator<T>, T: Sample, C: parascan::Segments<Host>>(
+        &mut self,
+        reduce: SegmentedReduce<Op, T, C>,
+        input: &&[T],
+        output: &mut &mut [T],
+    ) -> Result<(), Error> {
+        reduce.run_into(*input, *output)
+    }
+}
+
+suites! { Some(OnHost), |size: usize| [(1 << 20) / size + 4711, (3 << 20) / size + 12_345] }
+
+#[test]
+fn more_segments_than_items() {
+    many_segments(&mut OnHost);
+}
+#[test]
+fn a_single_offset() {
+    one_offset(&mut OnHost);
+}
+
+/// An addition that panics at one item.
+#[derive(Clone, Copy)]
+struct Explosive;
+const MINE: u32 = 0xdead_beef;
+impl Operator<u32> for Explosive {
+    type Carry = u32;
+    fn lift(x: u32) -> u32 {
+        assert!(x != MINE, "stepped on a mine");
+        x
+    }
+    fn lower(x: u32) -> u32 {
+        x
+    }
+    fn combine(a: u32, b: u32) -> u32 {
+        a.wrapping_add(b)
+    }
+    // SAFETY: a sum of unsigned integers.
+    const CUDA: DeviceCode<Self, u32> = unsafe { DeviceCode::new("a + b") };
+}
+
+#[test]
+fn a_panic_reaches_the_caller() {
+    let mut rng = Rng::new();
+    for columns in [1, 10, 1000, 1_000_000] {
+        let mut x: Vec<u32> = (0..1_000_000).map(|_| rng.next() as u32 >> 1).collect();
+        x[rng.below(1_000_000)] = MINE;
+        for threads in [1, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let panics = |run: &(dyn Fn() + Sync)| {
+                let panic = catch_unwind(AssertUnwindSafe(|| pool.install(run))).expect_err("a panic");
+                assert_eq!(panic.downcast_ref::<&str>(), Some(&"stepped on a mine"));
+            };
+            panics(&|| drop(scan::<Explosive, u32>().rows(columns).run(&x)));
+            panics(&|| drop(scan::<Explosive, u32>().rows(columns).reverse().run(&x)));
+            panics(&|| drop(reduce::<Explosive, u32>().rows(columns).run(&x)));
+        }
+    }
+}

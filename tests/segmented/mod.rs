@@ -1,0 +1,599 @@
+//! One suite of scan and reduce by segment, on both engines, against plain loops over a list of
+//! segments.
+
+use crate::common::{Draw, Options, Rng, Sample, assert_same, data, noise, oracle};
+use crate::scan::{builder, options};
+use bytemuck::Pod;
+use parascan::cudarc::driver::DeviceRepr;
+use parascan::{
+    ByHeadBits, ByHeads, ByKeys, ByOffsets, Destination, Error, Index, Operator, Place, Reduce, Rows, Scan,
+    Segmentation, SegmentedReduce, SegmentedScan, Source, reduce, scan,
+};
+use std::any::type_name;
+use std::fmt::Debug;
+use std::iter::once;
+use std::ops::Range;
+
+mod bad_input;
+mod device;
+mod graph;
+mod host;
+mod properties;
+mod same_bits;
+
+// ---- segments -----------------------------------------------------------------------------------
+
+/// Distributions of segment lengths.
+#[derive(Clone, Copy, Debug)]
+enum Lengths {
+    /// All the same.
+    Fixed(usize),
+    /// Any below this, so some are empty.
+    Below(usize),
+    /// Short ones, and one with half of all items.
+    Half,
+    /// Thousands of empty ones at both ends and in the middle.
+    Empty,
+    /// One with all items.
+    One,
+}
+
+fn lengths(tile: usize) -> Vec<Lengths> {
+    let mut all: Vec<_> = [1, 2, 3, 16, 31, 32, 33, 1000, tile - 1, tile, tile + 1].map(Lengths::Fixed).into();
+    all.extend([Lengths::Below(2), Lengths::Below(40), Lengths::Below(5000)]);
+    all.extend([Lengths::Half, Lengths::Empty, Lengths::One]);
+    all
+}
+
+/// Segments of `n` items: the offsets of their begins, and of the last one's end.
+#[derive(Debug)]
+struct Segments {
+    n: usize,
+    offsets: Vec<usize>,
+}
+
+impl Segments {
+    /// With `gaps` there are items before the first segment and behind the last.
+    fn draw(rng: &mut Rng, n: usize, lengths: Lengths, gaps: bool) -> Segments {
+        let (begin, end) = if gaps { (rng.below(n / 3 + 1), n - rng.below(n / 3 + 1)) } else { (0, n) };
+        let mut offsets = vec![begin];
+        if let Lengths::Empty = lengths {
+            offsets.resize(3000, begin);
+        }
+        let half = begin + rng.below(n / 2 + 1);
+        let mut at = begin;
+        while at < end {
+            at += match lengths {
+                Lengths::Fixed(length) => length,
+                Lengths::Below(length) => rng.below(length),
+                Lengths::Half if (half..half + n / 2).contains(&(at + 40)) => n / 2,
+                Lengths::Half => rng.below(40),
+                Lengths::Empty => rng.below(100),
+                Lengths::One => n,
+            };
+            offsets.push(at.min(end));
+            if matches!(lengths, Lengths::Empty) && rng.below(n / 150 + 1) == 0 {
+                offsets.resize(offsets.len() + 2000, at.min(end));
+            }
+        }
+        if let Lengths::Empty = lengths {
+            offsets.resize(offsets.len() + 4000, end);
+        }
+        Segments { n, offsets }
+    }
+
+    /// The rows of a matrix.
+    fn rows(rows: usize, columns: usize) -> Segments {
+        Segments { n: rows * columns, offsets: (0..=rows).map(|row| row * columns).collect() }
+    }
+
+    fn of_reduce(&self) -> impl Iterator<Item = Range<usize>> {
+        self.offsets.windows(2).map(|pair| pair[0]..pair[1])
+    }
+    /// All items are in a segment, those before the first offset and from the last on too.
+    fn of_scan(&self) -> impl Iterator<Item = Range<usize>> {
+        let last = self.offsets[self.offsets.len() - 1];
+        once(0..self.offsets[0]).chain(self.of_reduce()).chain(once(last..self.n))
+    }
+
+    fn any_empty(&self) -> bool {
+        self.of_reduce().any(|segment| segment.is_empty())
+    }
+
+    fn offsets<I: Pod>(&self) -> Vec<I> {
+        let all = self.offsets.iter().map(|&offset| offset as u64);
+        match size_of::<I>() {
+            4 => all.map(|offset| bytemuck::cast(offset as u32)).collect(),
+            _ => all.map(|offset| bytemuck::cast(offset)).collect(),
+        }
+    }
+
+    /// A flag an item, not zero where a segment begins. The flag of item 0 may be anything.
+    fn flags(&self, rng: &mut Rng) -> Vec<u8> {
+        let mut flags = vec![0; self.n];
+        for segment in self.of_scan().filter(|segment| !segment.is_empty()) {
+            flags[segment.start] = 1 << rng.below(8);
+        }
+        if let Some(first) = flags.first_mut() {
+            *first = rng.below(2) as u8;
+        }
+        flags
+    }
+
+    /// The flags as bits, in words of `W`; those past the last are random.
+    fn words<W: Pod>(&self, rng: &mut Rng) -> Vec<W> {
+        let bits = 8 * size_of::<W>();
+        let mut words: Vec<W> = noise(rng, self.n.div_ceil(bits));
+        let bytes = bytemuck::cast_slice_mut::<W, u8>(&mut words);
+        for (i, flag) in self.flags(rng).into_iter().enumerate() {
+            bytes[i / 8] = bytes[i / 8] & !(1 << (i % 8)) | u8::from(flag != 0) << (i % 8);
+        }
+        words
+    }
+
+    /// Keys that differ from segment to segment in one bit.
+    fn keys<K: Pod>(&self, rng: &mut Rng) -> Vec<K> {
+        let (mut key, mut keys) = (noise::<K>(rng, 1)[0], Vec::with_capacity(self.n));
+        for segment in self.of_scan().filter(|segment| !segment.is_empty()) {
+            bytemuck::bytes_of_mut(&mut key)[rng.below(size_of::<K>())] ^= 1 << rng.below(8);
+            keys.resize(segment.end, key);
+        }
+        keys
+    }
+}
+
+/// The ways to say where segments begin.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Rows(usize),
+    Offsets32,
+    Offsets64,
+    Flags,
+    Bits32,
+    Bits64,
+    /// Keys of 1, 2, 3, 4, 8, 12 or 16 bytes.
+    Keys(usize),
+}
+const KINDS: [Kind; 12] = [
+    Kind::Offsets32,
+    Kind::Offsets64,
+    Kind::Flags,
+    Kind::Bits32,
+    Kind::Bits64,
+    Kind::Keys(1),
+    Kind::Keys(2),
+    Kind::Keys(3),
+    Kind::Keys(4),
+    Kind::Keys(8),
+    Kind::Keys(12),
+    Kind::Keys(16),
+];
+
+// ---- oracles ------------------------------------------------------------------------------------
+
+fn scan_oracle<Op: Operator<T>, T: Sample>(x: &[T], segments: &Segments, options: Options<T>) -> Vec<T> {
+    segments.of_scan().flat_map(|segment| oracle::<Op, T>(&x[segment], options)).collect()
+}
+
+/// `none` is the result of an empty segment without one.
+fn reduce_oracle<Op: Operator<T>, T: Sample>(x: &[T], segments: &Segments, init: Option<T>, none: T) -> Vec<T> {
+    let of = |segment: Range<usize>| {
+        let items = x[segment].iter().map(|&x| Op::lift(x));
+        init.map(Op::lift).into_iter().chain(items).reduce(Op::combine).or(Op::IDENTITY).map_or(none, Op::lower)
+    };
+    segments.of_reduce().map(of).collect()
+}
+
+// ---- engines ------------------------------------------------------------------------------------
+
+/// Memory of an engine, and calls into it.
+trait Engine {
+    type Place: Place;
+    type Memory<V: Pod + DeviceRepr>;
+    type View<'a, V: Pod + DeviceRepr>: Source<V, Place = Self::Place>;
+    type ViewMut<'a, V: Pod + DeviceRepr>: Source<V, Place = Self::Place> + Destination<V, Self::Place>;
+    /// The result of an empty segment of an operator without identity, if that is no error.
+    const NONE_IS_ZERO: bool;
+    /// Items of a tile.
+    fn tile(size: usize) -> usize;
+
+    fn put<V: Pod + DeviceRepr>(&self, items: &[V]) -> Self::Memory<V>;
+    fn get<V: Pod + DeviceRepr>(&self, memory: &Self::Memory<V>) -> Vec<V>;
+    fn view<'a, V: Pod + DeviceRepr>(&self, memory: &'a Self::Memory<V>, items: Range<usize>) -> Self::View<'a, V>;
+    fn view_mut<'a, V: Pod + DeviceRepr>(
+        &self,
+        memory: &'a mut Self::Memory<V>,
+        items: Range<usize>,
+    ) -> Self::ViewMut<'a, V>;
+
+    /// `run` of the builder: with this engine's site, or without.
+    fn scan<Op: Operator<T>, T: Sample, C: Segmentation<Self::Place>>(
+        &mut self,
+        scan: SegmentedScan<Op, T, C>,
+        input: &Self::View<'_, T>,
+    ) -> Result<Vec<T>, Error>;
+    fn scan_into<Op: Operator<T>, T: Sample, C: Segmentation<Self::Place>>(
+        &mut self,
+        scan: SegmentedScan<Op, T, C>,
+        input: &Self::View<'_, T>,
+        output: &mut Self::ViewMut<'_, T>,
+    ) -> Result<(), Error>;
+    fn scan_in_place<Op: Operator<T>, T: Sample, C: Segmentation<Self::Place>>(
+        &mut self,
+        scan: SegmentedScan<Op, T, C>,
+        data: &mut Self::ViewMut<'_, T>,
+    ) -> Result<(), Error>;
+    fn reduce<Op: Operator<T>, T: Sample, C: parascan::Segments<Self::Place>>(
+        &mut self,
+        reduce: SegmentedReduce<Op, T, C>,
+        input: &Self::View<'_, T>,
+    ) -> Result<Vec<T>, Error>;
+    fn reduce_into<Op: Operator<T>, T: Sample, C: parascan::Segments<Self::Place>>(
+        &mut self,
+        reduce: SegmentedReduce<Op, T, C>,
+        input: &Self::View<'_, T>,
+        output: &mut Self::ViewMut<'_, T>,
+    ) -> Result<(), Error>;
+}
+
+/// Random items around others.
+struct Guarded<V> {
+    all: Vec<V>,
+    items: Range<usize>,
+}
+
+impl<V: Pod> Guarded<V> {
+    fn new(rng: &mut Rng, skip: usize, items: &[V]) -> Guarded<V> {
+        let range = skip..skip + items.len();
+        let mut all: Vec<V> = noise(rng, range.end + 17);
+        all[range.clone()].copy_from_slice(items);
+        Guarded { all, items: range }
+    }
+    fn room(rng: &mut Rng, skip: usize, n: usize) -> Guarded<V> {
+        Guarded { all: noise(rng, skip + n + 17), items: skip..skip + n }
+    }
+    /// Whether `got` has these items, and around them nothing has changed.
+    #[track_caller]
+    fn assert_holds(&self, got: &[V], items: &[V], what: &dyn Debug)
+    where
+        V: Sample,
+    {
+        assert_same(&got[self.items.clone()][..items.len()], items, what);
+        let bytes = bytemuck::cast_slice::<V, u8>;
+        let (before, after) = (self.items.start, self.items.start + items.len());
+        assert!(bytes(&got[..before]) == bytes(&self.all[..before]), "before the view: {what:?}");
+        assert!(bytes(&got[after..]) == bytes(&self.all[after..]), "after the items: {what:?}");
+    }
+}
+
+/// Distances of a view from the beginning of a buffer.
+const SKIPS: [usize; 6] = [0, 1, 3, 5, 16, 33];
+
+fn skip(rng: &mut Rng) -> usize {
+    SKIPS[rng.below(SKIPS.len())]
+}
+
+/// The call that is checked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Call {
+    New,
+    Into,
+    InPlace,
+}
+
+/// Checks one call of a scan by segments that the builder has got already.
+fn check_scan_by<E: Engine, Op: Operator<T>, T: Sample, C: Segmentation<E::Place>>(
+    engine: &mut E,
+    rng: &mut Rng,
+    scan: SegmentedScan<Op, T, C>,
+    x: &[T],
+    expected: &[T],
+    call: Call,
+    what: &dyn Debug,
+) {
+    let what = &(type_name::<(Op, T)>(), call, what);
+    let skip_in = skip(rng);
+    let source = Guarded::new(rng, skip_in, x);
+    let mut memory = engine.put(&source.all);
+    match call {
+        Call::New => {
+            let view = engine.view(&memory, source.items.clone());
+            assert_same(&engine.scan(scan, &view).unwrap(), expected, what);
+        }
+        Call::Into => {
+            let skip_out = skip(rng);
+            let room = Guarded::<T>::room(rng, skip_out, x.len());
+            let mut output = engine.put(&room.all);
+            let view = engine.view(&memory, source.items.clone());
+            let mut view_mut = engine.view_mut(&mut output, room.items.clone());
+            engine.scan_into(scan, &view, &mut view_mut).unwrap();
+            drop((view, view_mut));
+            room.assert_holds(&engine.get(&output), expected, what);
+        }
+        Call::InPlace => {
+            let mut view = engine.view_mut(&mut memory, source.items.clone());
+            engine.scan_in_place(scan, &mut view).unwrap();
+            drop(view);
+            return source.assert_holds(&engine.get(&memory), expected, what);
+        }
+    }
+    source.assert_holds(&engine.get(&memory), x, &("the input", what));
+}
+
+/// Checks one call of a scan by one kind of segmentation, whose selectors lie in the middle of a
+/// buffer.
+#[allow(clippy::too_many_arguments)]
+fn check_scan<E: Engine, Op: Operator<T>, T: Sample>(
+    engine: &mut E,
+    rng: &mut Rng,
+    x: &[T],
+    segments: &Segments,
+    kind: Kind,
+    options: Options<T>,
+    call: Call,
+    what: &dyn Debug,
+) {
+    let expected = scan_oracle::<Op, T>(x, segments, options);
+    let scan: Scan<Op, T> = builder::<Op, T>(options);
+    let what = &(kind, options, x.len(), what);
+    macro_rules! by {
+        ($method:ident $kind:ident<$($v:ty)?>, $selectors:expr) => {{
+            // Longer than needed, for all but offsets.
+            let (skip, mut selectors) = (skip(rng), $selectors);
+            if !matches!(kind, Kind::Offsets32 | Kind::Offsets64) && rng.below(2) == 0 {
+                let more = noise(rng, 3);
+                selectors.extend_from_slice(&more);
+            }
+            let guarded = Guarded::new(rng, skip, &selectors);
+            let memory = engine.put(&guarded.all);
+            let view = engine.view(&memory, guarded.items.clone());
+            let scan: SegmentedScan<Op, T, $kind<'_, $($v,)? E::Place>> = scan.$method(&view);
+            check_scan_by(engine, rng, scan, x, &expected, call, what);
+            assert!(engine.get(&memory) == guarded.all, "the selectors: {what:?}");
+        }};
+    }
+    match kind {
+        Kind::Rows(columns) => {
+            let scan: SegmentedScan<Op, T, Rows> = scan.rows(columns);
+            check_scan_by(engine, rng, scan, x, &expected, call, what);
+        }
+        Kind::Offsets32 => by!(segments ByOffsets<u32>, segments.offsets()),
+        Kind::Offsets64 => by!(segments ByOffsets<u64>, segments.offsets()),
+        Kind::Flags => by!(heads ByHeads<>, segments.flags(rng)),
+        Kind::Bits32 => by!(head_bits ByHeadBits<u32>, segments.words(rng)),
+        Kind::Bits64 => by!(head_bits ByHeadBits<u64>, segments.words(rng)),
+        Kind::Keys(1) => by!(by_key ByKeys<u8>, segments.keys(rng)),
+        Kind::Keys(2) => by!(by_key ByKeys<i16>, segments.keys(rng)),
+        Kind::Keys(3) => by!(by_key ByKeys<[u8; 3]>, segments.keys(rng)),
+        Kind::Keys(4) => by!(by_key ByKeys<u32>, segments.keys(rng)),
+        Kind::Keys(8) => by!(by_key ByKeys<u64>, segments.keys(rng)),
+        Kind::Keys(12) => by!(by_key ByKeys<[u32; 3]>, segments.keys(rng)),
+        Kind::Keys(_) => by!(by_key ByKeys<[u64; 2]>, segments.keys(rng)),
+    }
+}
+
+/// Checks both calls of a reduction of segments that the builder has got already.
+fn check_reduce_by<E: Engine, Op: Operator<T>, T: Sample, C: parascan::Segments<E::Place>>(
+    engine: &mut E,
+    rng: &mut Rng,
+    reduce: SegmentedReduce<Op, T, C>,
+    x: &[T],
+    expected: Option<&[T]>,
+    segments: usize,
+    what: &dyn Debug,
+) {
+    let what = &(type_name::<(Op, T)>(), what);
+    let skips = [skip(rng), skip(rng)];
+    let source = Guarded::new(rng, skips[0], x);
+    let memory = engine.put(&source.all);
+    let view = engine.view(&memory, source.items.clone());
+    // Longer than needed.
+    let spare = [0, 5][rng.below(2)];
+    let room = Guarded::<T>::room(rng, skips[1], segments + spare);
+    let mut output = engine.put(&room.all);
+    let mut view_mut = engine.view_mut(&mut output, room.items.clone());
+    let written = engine.reduce_into(reduce, &view, &mut view_mut);
+    drop(view_mut);
+    match expected {
+        Some(expected) => {
+            written.unwrap();
+            room.assert_holds(&engine.get(&output), expected, what);
+            assert_same(&engine.reduce(reduce, &view).unwrap(), expected, &("in new memory", what));
+        }
+        None => {
+            assert!(matches!(written, Err(Error::Empty { primitive: "reduce" })), "{written:?}, {what:?}");
+            assert!(matches!(engine.reduce(reduce, &view), Err(Error::Empty { .. })), "{what:?}");
+            room.assert_holds(&engine.get(&output), &[], what);
+        }
+    }
+    drop(view);
+    source.assert_holds(&engine.get(&memory), x, &("the input", what));
+}
+
+fn check_reduce<E: Engine, Op: Operator<T>, T: Sample>(
+    engine: &mut E,
+    rng: &mut Rng,
+    x: &[T],
+    segments: &Segments,
+    kind: Kind,
+    init: Option<T>,
+    what: &dyn Debug,
+) {
+    let has_none = init.is_none() && Op::IDENTITY.is_none() && segments.any_empty();
+    let expected = (!has_none || E::NONE_IS_ZERO).then(|| reduce_oracle::<Op, T>(x, segments, init, T::zeroed()));
+    let count = segments.offsets.len() - 1;
+    let reduce: Reduce<Op, T> = reduce::<Op, T>();
+    let reduce = init.map_or(reduce, |init| reduce.init(init));
+    let what = &(kind, init, x.len(), what);
+    fn by_offsets<E: Engine, Op: Operator<T>, T: Sample, I: Index + DeviceRepr + PartialEq>(
+        engine: &mut E,
+        rng: &mut Rng,
+        reduce: Reduce<Op, T>,
+        x: &[T],
+        segments: &Segments,
+        expected: Option<&[T]>,
+        what: &dyn Debug,
+    ) {
+        let skip = skip(rng);
+        let guarded = Guarded::new(rng, skip, &segments.offsets::<I>());
+        let memory = engine.put(&guarded.all);
+        let view = engine.view(&memory, guarded.items.clone());
+        let reduce: SegmentedReduce<Op, T, ByOffsets<'_, I, E::Place>> = reduce.segments(&view);
+        check_reduce_by(engine, rng, reduce, x, expected, segments.offsets.len() - 1, what);
+        assert!(engine.get(&memory) == guarded.all, "the offsets: {what:?}");
+    }
+    match kind {
+        Kind::Rows(columns) => {
+            check_reduce_by(engine, rng, reduce.rows(columns), x, expected.as_deref(), count, what);
+        }
+        Kind::Offsets32 => {
+            by_offsets::<E, Op, T, u32>(engine, rng, reduce, x, segments, expected.as_deref(), what);
+        }
+        _ => by_offsets::<E, Op, T, u64>(engine, rng, reduce, x, segments, expected.as_deref(), what),
+    }
+}
+
+// ---- the suite ----------------------------------------------------------------------------------
+
+/// Checks scans of one input by some kinds and options, and its reductions. `all`: by every kind.
+fn check<E: Engine, Op: Operator<T>, T: Sample>(engine: &mut E, rng: &mut Rng, n: usize, lengths: Lengths, all: bool) {
+    const CALLS: [Call; 3] = [Call::New, Call::Into, Call::InPlace];
+    let draw = Draw::exact_for::<Op, T>();
+    let x: Vec<T> = data(rng, draw, n);
+    let gaps = rng.below(2) == 0;
+    let segments = Segments::draw(rng, n, lengths, gaps);
+    let options = options::<Op, T>(rng, draw);
+    let (start, what) = (rng.below(60), (lengths, gaps));
+    for k in 0..if all { KINDS.len() } else { 2 } {
+        let kind = KINDS[(start + k) % KINDS.len()];
+        let options = options[(start + 5 * k) % options.len()];
+        let call = CALLS[rng.below(3)];
+        check_scan::<E, Op, T>(engine, rng, &x, &segments, kind, options, call, &what);
+    }
+    for k in 0..if all { 4 } else { 1 } {
+        let kind = [Kind::Offsets32, Kind::Offsets64][(start + k) % 2];
+        let init = (k % 4 < 2).then(|| T::draw(rng, draw, 1));
+        check_reduce::<E, Op, T>(engine, rng, &x, &segments, kind, init, &what);
+    }
+    if let Lengths::Fixed(columns) = lengths {
+        let rows = Segments::rows(n / columns, columns);
+        let x = &x[..rows.n];
+        let row_options = options[start % options.len()];
+        let kind = Kind::Rows(columns);
+        let call = CALLS[rng.below(3)];
+        check_scan::<E, Op, T>(engine, rng, x, &rows, kind, row_options, call, &"rows");
+        let init = (start % 2 == 0).then(|| T::draw(rng, draw, 1));
+        check_reduce::<E, Op, T>(engine, rng, x, &rows, kind, init, &"rows");
+    }
+}
+
+/// The whole suite for an operator and an element. Longer inputs take fewer kinds and options.
+fn suite<E: Engine, Op: Operator<T>, T: Sample>(engine: &mut E, longest: &[usize]) {
+    let mut rng = Rng::new();
+    let tile = E::tile(size_of::<T>());
+    let short = [0, 1, 2, 33, 64, 255, 1000, 3071];
+    let long = [tile - 1, tile, tile + 1, 2 * tile + 1, 5 * tile + rng.below(tile)];
+    for (k, lengths) in lengths(tile).into_iter().enumerate() {
+        for n in short {
+            check::<E, Op, T>(engine, &mut rng, n, lengths, true);
+        }
+        // Of the long ones each with some of the distributions.
+        for n in long.iter().chain(longest).skip(k % 2).step_by(2) {
+            check::<E, Op, T>(engine, &mut rng, *n, lengths, false);
+        }
+    }
+}
+
+/// The suite for operators with and without identity, that commute or not, and for elements of many
+/// sizes.
+macro_rules! suites {
+    ($engine:expr, $longest:expr) => {
+        suites! { @each $engine, $longest;
+            sum_of_u8: Sum, u8;
+            sum_of_u16: Sum, u16;
+            sum_of_u32: Sum, u32;
+            sum_of_i64: Sum, i64;
+            sum_of_f32: Sum, f32;
+            sum_of_f16: Sum, half::f16;
+            max_of_f32: Max, f32;
+            max_of_i16: Max, i16;
+            last_of_u64: Last, u64;
+            last_of_12_bytes: Last, Moments<f32>;
+            automata: Compose, Transitions;
+            matrices_of_16_bytes: Compose, Matrix<u32>;
+            matrices_of_32_bytes: Compose, Matrix<u64>;
+            an_operator_of_the_users: Digits, Digit;
+        }
+    };
+    (@each $engine:expr, $longest:expr; $($name:ident: $op:ty, $t:ty;)*) => { $(
+        #[test]
+        fn $name() {
+            let Some(mut engine) = $engine else { return };
+            suite::<_, $op, $t>(&mut engine, &$longest(size_of::<$t>()));
+        }
+    )* };
+}
+use suites;
+
+/// Segments with hundreds of thousands of empty ones among few items, and many segments of one
+/// item.
+fn many_segments<E: Engine>(engine: &mut E) {
+    let mut rng = Rng::new();
+    for (n, empty) in [(0, 300_000), (5, 300_000), (1000, 500_000), (300_000, 600_000)] {
+        let mut offsets: Vec<usize> = (0..empty).map(|_| rng.below(n + 1)).collect();
+        // A third of them at one place.
+        let place = rng.below(n + 1);
+        offsets[..empty / 3].fill(place);
+        offsets.sort_unstable();
+        let segments = Segments { n, offsets };
+        let x: Vec<u32> = noise(&mut rng, n);
+        for kind in [Kind::Offsets32, Kind::Offsets64] {
+            check_reduce::<E, parascan::Sum, u32>(engine, &mut rng, &x, &segments, kind, Some(3), &empty);
+            check_reduce::<E, parascan::Max, u32>(engine, &mut rng, &x, &segments, kind, None, &empty);
+            check_reduce::<E, parascan::Last, u32>(engine, &mut rng, &x, &segments, kind, None, &empty);
+            for reverse in [false, true] {
+                let options = Options { exclusive: reverse, init: Some(9), reverse };
+                let call = [Call::New, Call::InPlace][rng.below(2)];
+                check_scan::<E, parascan::Last, u32>(engine, &mut rng, &x, &segments, kind, options, call, &empty);
+            }
+        }
+    }
+}
+
+/// A single offset: no segments for a reduction, one or two for a scan.
+fn one_offset<E: Engine>(engine: &mut E) {
+    let mut rng = Rng::new();
+    for n in [0, 1, 100, 70_000] {
+        let x: Vec<u32> = noise(&mut rng, n);
+        for at in [0, rng.below(n + 1), n] {
+            let segments = Segments { n, offsets: vec![at] };
+            for kind in [Kind::Offsets32, Kind::Offsets64] {
+                let options = Options { exclusive: false, init: None, reverse: at % 2 == 0 };
+                check_scan::<E, parascan::Sum, u32>(engine, &mut rng, &x, &segments, kind, options, Call::Into, &at);
+                check_reduce::<E, parascan::Last, u32>(engine, &mut rng, &x, &segments, kind, None, &at);
+            }
+        }
+    }
+}
+
+/// The options of the builder after the segments are said, and those that carry over, are those of
+/// a scan.
+#[test]
+fn options_before_and_after() {
+    use parascan::{Last, Sum};
+    let x = [1, 2, 3, 4, 5, 6];
+    let rows = || scan::<Sum, i32>().rows(3);
+    assert_eq!(rows().run(&x).unwrap(), [1, 3, 6, 4, 9, 15]);
+    assert_eq!(rows().exclusive().run(&x).unwrap(), [0, 1, 3, 0, 4, 9]);
+    assert_eq!(rows().exclusive().inclusive().run(&x).unwrap(), [1, 3, 6, 4, 9, 15]);
+    assert_eq!(rows().exclusive().init(10).run(&x).unwrap(), [10, 11, 13, 10, 14, 19]);
+    assert_eq!(rows().init(10).run(&x).unwrap(), [11, 13, 16, 14, 19, 25]);
+    assert_eq!(rows().exclusive_from(7).run(&x).unwrap(), [7, 8, 10, 7, 11, 16]);
+    assert_eq!(rows().reverse().run(&x).unwrap(), [6, 5, 3, 15, 11, 6]);
+    assert_eq!(rows().reverse().reverse().run(&x).unwrap(), [1, 3, 6, 4, 9, 15]);
+    assert_eq!(scan::<Sum, i32>().exclusive().reverse().init(1).rows(3).run(&x).unwrap(), [6, 4, 1, 12, 7, 1]);
+    assert_eq!(scan::<Last, i32>().exclusive_from(-1).rows(2).run(&x).unwrap(), [-1, 1, -1, 3, -1, 5]);
+    assert_eq!(reduce::<Sum, i32>().rows(2).run(&x).unwrap(), [3, 7, 11]);
+    assert_eq!(reduce::<Sum, i32>().init(1).rows(2).run(&x).unwrap(), [4, 8, 12]);
+    assert_eq!(reduce::<Sum, i32>().rows(2).init(2).run(&x).unwrap(), [5, 9, 13]);
+}

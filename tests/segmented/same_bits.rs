@@ -1,0 +1,78 @@
+//! Rounded sums have the same bits in every run, at any address, on any number of threads, and
+//! whatever else the device runs.
+
+use super::*;
+use crate::common::{assert_bytes, context};
+use parascan::operators::{Moments, Variance};
+use parascan::{Product, Sum, Workspace};
+
+fn same_bits<Op: Operator<T>, T: Sample>(from: impl Fn(f64) -> T) {
+    let mut rng = Rng::new();
+    let device = context().map(|context| (context.new_stream().unwrap(), context.new_stream().unwrap()));
+    for lengths in [Lengths::Below(40), Lengths::Below(5000), Lengths::Half, Lengths::One] {
+        for n in [50_000 + rng.below(1000), 700_000 + rng.below(1000)] {
+            // Magnitudes around one, so that every grouping rounds differently.
+            let x: Vec<T> = (0..n).map(|_| from(0.5 + (rng.next() >> 11) as f64 / (1_u64 << 53) as f64)).collect();
+            let segments = Segments::draw(&mut rng, n, lengths, true);
+            let (offsets, flags) = (segments.offsets::<u32>(), segments.flags(&mut rng));
+            let (mut by_offsets, mut by_flags, mut sums) = (None, None, None);
+            let assert_first = |first: &mut Option<Vec<T>>, got: Vec<T>, what: &str| {
+                assert_bytes(&got, first.get_or_insert_with(|| got.clone()), &(what, n, lengths));
+            };
+            for threads in [1, 2, 3, 7] {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+                pool.install(|| {
+                    assert_first(&mut by_offsets, scan::<Op, T>().segments(&offsets).run(&x).unwrap(), "offsets");
+                    let reversed = scan::<Op, T>().heads(&flags).reverse().init(x[0]).run(&x).unwrap();
+                    assert_first(&mut by_flags, reversed, "flags, in reverse");
+                    let init = reduce::<Op, T>().init(x[0]);
+                    assert_first(&mut sums, init.segments(&offsets).run(&x).unwrap(), "reduce");
+                });
+            }
+            let Some((stream, noise)) = &device else { continue };
+            let mut workspace = Workspace::new(stream);
+            let (mut by_offsets, mut by_flags, mut sums) = (None, None, None);
+            let (offsets, flags) = (stream.clone_htod(&offsets).unwrap(), stream.clone_htod(&flags).unwrap());
+            for run in 0..6 {
+                let skip = run % 4;
+                let mut shifted = vec![T::zeroed(); skip];
+                shifted.extend_from_slice(&x);
+                let input = stream.clone_htod(&shifted).unwrap();
+                let input = input.slice(skip..);
+                // Another kernel, so that blocks end in another order.
+                let other = noise.alloc_zeros::<u32>((1 + run) << 20).unwrap();
+                let busy = scan::<Sum, u32>().run(&other).unwrap();
+                let get = |output| stream.clone_dtoh(&output).unwrap();
+                let output = scan::<Op, T>().segments(&offsets).workspace(&mut workspace).run(&input).unwrap();
+                assert_first(&mut by_offsets, get(output), "offsets on the device");
+                let reversed = scan::<Op, T>().heads(&flags).reverse().init(x[0]);
+                let output = reversed.workspace(&mut workspace).run(&input).unwrap();
+                assert_first(&mut by_flags, get(output), "flags on the device, in reverse");
+                let init = reduce::<Op, T>().init(x[0]).segments(&offsets);
+                assert_first(
+                    &mut sums,
+                    get(init.workspace(&mut workspace).run(&input).unwrap()),
+                    "reduce on the device",
+                );
+                drop(busy);
+            }
+        }
+    }
+}
+
+#[test]
+fn sum_f32() {
+    same_bits::<Sum, f32>(|x| x as f32);
+}
+#[test]
+fn sum_f16() {
+    same_bits::<Sum, half::f16>(|x| half::f16::from_f64(x / 1000.0));
+}
+#[test]
+fn product_f64() {
+    same_bits::<Product, f64>(|x| x + 0.04);
+}
+#[test]
+fn variance() {
+    same_bits::<Variance, Moments<f32>>(|x| Moments::of(x as f32));
+}
