@@ -66,7 +66,8 @@ where
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod avx2 {
     use super::*;
-    use std::{arch::x86_64::*, array, mem::transmute_copy};
+    use std::arch::x86_64::*;
+    use std::array;
 
     /// How many cache lines ahead of its sum a line is prefetched. With the processor's own
     /// prefetching alone a quarter of the bandwidth stays unused.
@@ -209,18 +210,25 @@ mod avx2 {
         }
     }
 
+    /// A vector by its lanes. In a debug build a read of the union is one move, where
+    /// `transmute_copy` calls functions.
+    union Both<C: Element, const L: usize> {
+        lanes: [C; L],
+        vector: __m128i,
+    }
+
     #[inline(always)]
     fn vector<C: Element, const L: usize>(lanes: [C; L]) -> __m128i {
         assert!(size_of::<[C; L]>() == VECTOR);
         // SAFETY: elements have no padding, so these are 16 bytes.
-        unsafe { transmute_copy(&lanes) }
+        unsafe { Both { lanes }.vector }
     }
 
     #[inline(always)]
     fn lanes<C: Element, const L: usize>(vector: __m128i) -> [C; L] {
         assert!(size_of::<[C; L]>() == VECTOR);
         // SAFETY: any bytes are elements, and these are 16.
-        unsafe { transmute_copy(&vector) }
+        unsafe { Both { vector }.lanes }
     }
 
     /// The lanes of `v` moved up by `distance`, which is a power of two, and those of `low` below

@@ -132,14 +132,14 @@ impl<Op: Operator<T>, T: Element, const REVERSE: bool> Source<Op::Carry> for Ele
     fn item(&self, i: usize) -> T {
         // SAFETY: the pipeline asks for i < n only. In place, it never reads an item again that has
         // been put.
-        unsafe { self.input.add(memory_index::<REVERSE>(i, self.n)).read() }
+        unsafe { *self.input.add(memory_index::<REVERSE>(i, self.n)) }
     }
 
     #[inline(always)]
     fn items<const L: usize>(&self, i: usize) -> [T; L] {
         let first = if REVERSE { i + L - 1 } else { i };
         // SAFETY: as for `item`.
-        let mut items = unsafe { self.input.add(memory_index::<REVERSE>(first, self.n)).cast::<[T; L]>().read() };
+        let mut items = unsafe { *self.input.add(memory_index::<REVERSE>(first, self.n)).cast::<[T; L]>() };
         if REVERSE {
             items.reverse();
         }
@@ -181,7 +181,7 @@ where
             _ => inclusive,
         };
         // SAFETY: the pipeline puts i < n only, each once.
-        unsafe { self.output.add(memory_index::<REVERSE>(i, self.n)).write(Op::lower(result)) }
+        unsafe { *self.output.add(memory_index::<REVERSE>(i, self.n)) = Op::lower(result) }
     }
 
     #[inline(always)]
@@ -195,7 +195,7 @@ where
         // SAFETY: the pipeline puts i < n only, each once; `flush` follows on this thread.
         unsafe {
             let to = self.output.add(memory_index::<REVERSE>(first, self.n)).cast::<[T; L]>();
-            if STREAM { stream(to, lowered) } else { to.write(lowered) }
+            if STREAM { stream(to, lowered) } else { *to = lowered }
         }
     }
 
@@ -269,14 +269,18 @@ fn prefetch_for_writing(line: *const u8) {
 pub(super) unsafe fn stream<V: Copy>(to: *mut V, value: V) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     if size_of::<V>() == VECTOR && to.addr().is_multiple_of(VECTOR) {
-        use std::arch::x86_64::_mm_stream_si128;
+        use std::arch::x86_64::{__m128i, _mm_stream_si128};
+        union Bytes<V: Copy> {
+            value: V,
+            vector: __m128i,
+        }
         // SAFETY: the caller's; the alignment was checked, and the values are elements, which have
         // no padding.
-        unsafe { _mm_stream_si128(to.cast(), std::mem::transmute_copy(&value)) };
+        unsafe { _mm_stream_si128(to.cast(), Bytes { value }.vector) };
         return;
     }
     // SAFETY: the caller's.
-    unsafe { to.write(value) }
+    unsafe { *to = value }
 }
 
 /// Makes streamed stores visible before any later store.
