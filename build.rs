@@ -30,8 +30,12 @@ mod cuda {
             }
         )* };
     }
+    // Their units are compiled at run time.
+    pub(super) mod columns {
+        pub(crate) mod contract;
+    }
     pub(super) mod segmented {
-        pub(crate) mod contract; // its units are compiled at run time
+        pub(crate) mod contract;
     }
     primitives! { scan with contract; compact with contract; offsets; reduce; segments with contract; sort with contract; }
 }
@@ -64,7 +68,7 @@ fn main() {
     for file in ["cache", "contract", "image", "nvrtc", "prebuilt", "tuning", "unit"] {
         println!("cargo::rerun-if-changed=src/cuda/{file}.rs");
     }
-    for primitive in ["scan", "compact", "segmented", "segments", "sort"] {
+    for primitive in ["scan", "columns", "compact", "segmented", "segments", "sort"] {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/contract.rs");
     }
     for primitive in ["scan", "compact", "offsets", "reduce", "segments", "sort"] {
@@ -353,6 +357,7 @@ fn templates(out: &Path) -> Vec<(String, String)> {
     }
     // The headers of the contracts, which are in no file of the repository.
     for (path, text) in [
+        ("columns/contract.cuh", cuda::columns::contract::text()),
         ("compact/contract.cuh", cuda::compact::contract::text()),
         ("scan/contract.cuh", cuda::scan::contract::text()),
         ("segmented/contract.cuh", cuda::segmented::contract::text()),
