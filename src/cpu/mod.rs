@@ -10,6 +10,7 @@
 //! Reduce, the radix sort and segments stand on neither: their threads share work by halves, by
 //! histograms and by search.
 
+pub(crate) mod columns;
 pub(crate) mod compact;
 mod handover;
 mod lanes;

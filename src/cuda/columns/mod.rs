@@ -7,7 +7,7 @@ use super::reduce::LARGEST_ELEMENT;
 use super::scan::unit::Unit;
 use super::scan::unit_of;
 use crate::{Element, Error, Operator};
-use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
 use std::ffi::c_void;
 
@@ -149,6 +149,37 @@ impl<C: Element> ColumnsArguments<C> {
     }
 }
 
+/// Fills the results of a matrix without rows. Does not wait, and can be captured.
+///
+/// # Safety
+/// `output` is `columns` elements of device memory, valid until the stream is past the call. The
+/// stream's context is current.
+pub(crate) unsafe fn fill<T: Element>(
+    output: CUdeviceptr,
+    columns: usize,
+    value: T,
+    device: usize,
+    stream: CUstream,
+) -> Result<(), Error> {
+    // A driver call writes one unit of all items: a column of a matrix with a row an item.
+    let (pitch, bytes) = (size_of::<T>(), bytemuck::bytes_of(&value));
+    if align_of::<T>().is_multiple_of(4) {
+        for (k, &word) in bytes.as_chunks().0.iter().enumerate() {
+            let (at, word) = (output + 4 * k as CUdeviceptr, u32::from_ne_bytes(word));
+            // SAFETY: the caller's: word k of each item lies in the output, at a multiple of 4.
+            let filled = unsafe { sys::cuMemsetD2D32Async(at, pitch, word, 1, columns, stream) };
+            super::check("cuMemsetD2D32Async", device, filled)?;
+        }
+    } else {
+        for (at, &byte) in (output..).zip(bytes) {
+            // SAFETY: the caller's: this byte of each item lies in the output.
+            let filled = unsafe { sys::cuMemsetD2D8Async(at, pitch, byte, 1, columns, stream) };
+            super::check("cuMemsetD2D8Async", device, filled)?;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -195,6 +226,22 @@ mod tests {
             assert!(matrix.tiles as usize * runs * run(4) >= rows);
             assert!((matrix.tiles as usize - 1) * runs * run(4) < rows, "every tile has a row");
             assert_eq!(matrix.group as usize % runs, 0);
+        }
+    }
+
+    /// A workspace prepared for some rows serves fewer.
+    #[test]
+    fn fewer_rows_need_no_more_words() {
+        for columns in (0..=70).chain([95, 96, 97, 1000, 4097]) {
+            let words = |rows| ColumnsPlan::new::<Compose, Matrices<u64>>("scan", rows, columns).unwrap().words;
+            let tile = 3 * THREADS; // rows of at least a tile
+            let mut before = 0;
+            for rows in (0..2000).chain((1..400).flat_map(|k| [k * tile - 1, k * tile, k * tile + 1])) {
+                if rows < 2000 || rows > 2 * tile + 500 {
+                    assert!(words(rows) >= before, "{rows} x {columns}");
+                    before = words(rows);
+                }
+            }
         }
     }
 }
