@@ -99,7 +99,7 @@ template <class Operator, u32 THREADS, u32 RUN, bool REDUCE> struct Columns {
 #pragma unroll
         for (u32 k = 1; k < RUN; k++)
             if (k < own) upto = Operator::combine(upto, Operator::lift(item(run * RUN + k)));
-        upto = over_runs(upto);
+        upto = over_runs(upto, own > 0);
         shared.carry[threadIdx.x] = upto;
         __syncthreads();
         Carry before = run > 0 ? shared.carry[threadIdx.x - matrix.width] : Carry(); // of the column's runs before
@@ -125,7 +125,7 @@ template <class Operator, u32 THREADS, u32 RUN, bool REDUCE> struct Columns {
             if (has_column() && run == last && tile == matrix.tiles - 1) out[own_column()] = Operator::lower(some ? Operator::combine(prefix, upto) : upto);
             return;
         }
-        if (run > 0) prefix = some ? Operator::combine(prefix, before) : before;
+        if (run > 0 && own > 0) prefix = some ? Operator::combine(prefix, before) : before;
         some |= run > 0;
         bool exclusive = matrix.flags & COLUMNS_EXCLUSIVE;
 #pragma unroll
@@ -142,12 +142,12 @@ template <class Operator, u32 THREADS, u32 RUN, bool REDUCE> struct Columns {
     }
 
     // By the block: the inclusive scan over the runs of each column (Kogge and Stone 1973). Runs
-    // without rows come last and have no meaning.
-    __device__ Carry over_runs(Carry x) {
+    // without a value come last: what they hold is never combined.
+    __device__ Carry over_runs(Carry x, bool has_value) {
         for (u32 distance = 1; distance < runs; distance *= 2) {
             shared.carry[threadIdx.x] = x;
             __syncthreads();
-            if (run >= distance && run < runs) x = Operator::combine(shared.carry[threadIdx.x - distance * matrix.width], x);
+            if (has_value && run >= distance) x = Operator::combine(shared.carry[threadIdx.x - distance * matrix.width], x);
             __syncthreads();
         }
         return x;
@@ -206,7 +206,7 @@ template <class Operator, u32 THREADS, u32 RUN, bool REDUCE> struct Columns {
                 if (i + k < mine) part = i + k > 0 ? Operator::combine(part, one[k]) : one[k];
         }
         __syncwarp();
-        part = over_runs(part);
+        part = over_runs(part, mine > 0);
         if (has_column() && rank > 0 && run == (rank - 1) / each) shared.carry[column] = part; // of all tiles before
         __syncthreads();
         if (has_column() && run == 0) {

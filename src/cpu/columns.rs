@@ -390,3 +390,85 @@ impl<Op: Operator<T>, T: Element> Matrix<Op, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::random::noise;
+    use crate::operators::{Compose, Matrix as Matrices};
+    use crate::{Last, Max, Sum};
+
+    /// Two panels of 17 columns have blocks of 16 and of one, and nine have tiles no more.
+    const TINY: Shape = Shape { panel: 17, tile: 100, strip: 40, small: 0, wide: 9 };
+
+    fn shapes() -> Vec<[usize; 2]> {
+        let mut shapes = vec![[1, 1], [60, 3], [20, 34], [3, 160]];
+        if !cfg!(miri) {
+            shapes.extend([[1, 300], [300, 1], [1000, 2], [99, 7], [101, 8], [33, 35], [50, 136], [7, 1000]]);
+        }
+        shapes
+    }
+
+    /// On pools of several sizes, for panels that all threads share and that one has.
+    fn on_threads(check: impl Fn(Shape) + Sync) {
+        for threads in if cfg!(miri) { vec![2] } else { vec![1, 2, 3, 8] } {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            for small in [0, usize::MAX] {
+                pool.install(|| check(Shape { small, ..TINY }));
+            }
+        }
+    }
+
+    fn agrees<Op: Operator<T>, T: Element + PartialEq + std::fmt::Debug>(make: impl Fn(u64) -> T, init: T) {
+        for [rows, columns] in shapes() {
+            let n = rows * columns;
+            let x: Vec<T> = noise(n, n as u64 + 3).map(&make).collect();
+            for (exclusive, init) in [(false, None), (false, Some(init)), (true, Some(init))] {
+                let first = init.map(Op::lift);
+                let (mut forwards, mut backwards) = (x.clone(), x.clone());
+                let mut totals = x[..columns].to_vec();
+                for column in 0..columns {
+                    let prefixes = |output: &mut [T], rows: &mut dyn Iterator<Item = usize>| {
+                        let mut upto = first;
+                        for i in rows.map(|row| row * columns + column) {
+                            let item = Op::lift(x[i]);
+                            let next = upto.map_or(item, |upto| Op::combine(upto, item));
+                            output[i] = Op::lower(if exclusive { upto.unwrap() } else { next });
+                            upto = Some(next);
+                        }
+                        Op::lower(upto.unwrap())
+                    };
+                    totals[column] = prefixes(&mut forwards, &mut (0..rows));
+                    prefixes(&mut backwards, &mut (0..rows).rev());
+                }
+                on_threads(|shape| {
+                    for (reverse, expected) in [(false, &forwards), (true, &backwards)] {
+                        let (mut out, mut in_place) = (vec![x[0]; n], x.clone());
+                        // SAFETY: n elements each, which no other thread touches.
+                        unsafe {
+                            let (from, to, within) = (x.as_ptr(), out.as_mut_ptr(), in_place.as_mut_ptr());
+                            let of = [rows, columns];
+                            scan_shaped::<Op, T>(from, to, of, exclusive, first, reverse, shape);
+                            scan_shaped::<Op, T>(within, within, of, exclusive, first, reverse, shape);
+                        }
+                        assert_eq!(&out, expected, "{rows} x {columns}, {exclusive}, {reverse}");
+                        assert!(&in_place == expected, "in place, {rows} x {columns}, {exclusive}, {reverse}");
+                    }
+                    let mut output = vec![x[0]; columns];
+                    reduce_shaped::<Op, T>(&x, first, &mut output, shape);
+                    assert_eq!(output, totals, "{rows} x {columns}");
+                });
+            }
+        }
+    }
+
+    #[test]
+    fn columns_agree_with_a_loop() {
+        agrees::<Sum, u32>(|z| z as u32, 7);
+        agrees::<Sum, f32>(|z| (z % 16) as f32, 3.0);
+        agrees::<Last, u16>(|z| z as u16, 7);
+        agrees::<Max, u8>(|z| z as u8, 7);
+        let matrix = |z: u64| bytemuck::cast::<_, Matrices<u64>>([z, z >> 7, z >> 11 | 1, z >> 17]);
+        agrees::<Compose, Matrices<u64>>(matrix, matrix(12345));
+    }
+}
