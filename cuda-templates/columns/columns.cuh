@@ -7,6 +7,7 @@
 // groups, does not depend on timing.
 #pragma once
 #include "core/handover.cuh"
+#include "scan/scan.cuh" // the forms that an operator may name as its `Pairs`
 #include "columns/contract.cuh" // `Matrix` and flags, which the host shares: src/cuda/columns/contract.rs
 
 // `THREADS` of a block, `RUN` rows of a thread. An odd RUN puts the runs of a warp into different
