@@ -108,8 +108,8 @@ fn scan_of_floats() {
 #[test]
 fn columns() {
     fn check<Op: Operator<i32, Carry = i32>>() {
-        check_all(&[0, 5, 130, 700], |rng, n| {
-            for columns in [1, 3, 9, 140] {
+        check_all(&[5, 600], |rng, n| {
+            for columns in [1, 9, 140] {
                 let x = rng.items(n / columns * columns, |bits| bits as i32);
                 let column = |x: &[i32], k: usize| x.iter().skip(k).step_by(columns).copied().collect::<Vec<_>>();
                 let of = scan::<Op, i32>().columns(columns);
@@ -118,13 +118,13 @@ fn columns() {
                 of.exclusive_from(7).run_in_place(&mut in_place).unwrap();
                 of.reverse().run_in_place(&mut backwards).unwrap();
                 let totals = reduce::<Op, i32>().init(7).columns(columns).run(&x).unwrap();
-                for k in 0..columns {
+                for (k, &total) in totals.iter().enumerate() {
                     let items = column(&x, k);
                     assert_eq!(column(&output, k), inclusive::<Op>(&items));
                     assert_eq!(column(&backwards, k), reversed(&inclusive::<Op>(&reversed(&items))));
                     let with_first = inclusive::<Op>(&[&[7][..], &items].concat());
                     assert_eq!(column(&in_place, k), with_first[..items.len()]);
-                    assert_eq!(totals[k], with_first[items.len()]);
+                    assert_eq!(total, with_first[items.len()]);
                 }
             }
         });

@@ -58,7 +58,8 @@ impl Shape {
 ///
 /// The grouping follows from the number of rows and columns and the types alone. A tile's aggregate
 /// combines its items from the left, its prefix is `first + tile0 + tile1 ...` from the left, and an
-/// item's prefix is the tile's prefix and the tile's items up to it, from the left.
+/// item's prefix is the tile's prefix and the tile's items up to it, from the left. A single column
+/// is grouped as by [`super::scan`].
 ///
 /// # Safety
 /// - `input` is valid for reads and `output` for writes of `rows * columns` elements.
@@ -75,6 +76,10 @@ pub(crate) unsafe fn scan<Op: Operator<T>, T: Element>(
     first: Option<Op::Carry>,
     reverse: bool,
 ) {
+    if columns == 1 {
+        // SAFETY: the caller's.
+        return unsafe { super::scan::<Op, T>(input, output, rows, exclusive, first, reverse) };
+    }
     let shape = Shape::of::<T>();
     // SAFETY: the caller's.
     unsafe { scan_shaped::<Op, T>(input, output, [rows, columns], exclusive, first, reverse, shape) }
@@ -140,11 +145,17 @@ unsafe fn scan_shaped<Op: Operator<T>, T: Element>(
 ///
 /// # Same bits
 ///
-/// As in [`scan`], but `first` is combined with the combination of all tiles.
+/// As in [`scan`], but `first` is combined with the combination of all tiles. A single column is
+/// grouped as by [`super::reduce`].
 ///
 /// # Panics
 /// If the operator panics, and if there is no whole row for the outputs.
 pub(crate) fn reduce<Op: Operator<T>, T: Element>(input: &[T], first: Option<Op::Carry>, output: &mut [T]) {
+    if let [output] = output {
+        let all = super::reduce::<Op, T>(input).expect("a row");
+        *output = Op::lower(first.map_or(all, |first| Op::combine(first, all)));
+        return;
+    }
     reduce_shaped::<Op, T>(input, first, output, Shape::of::<T>());
 }
 
@@ -427,7 +438,7 @@ mod tests {
                 let first = init.map(Op::lift);
                 let (mut forwards, mut backwards) = (x.clone(), x.clone());
                 let mut totals = x[..columns].to_vec();
-                for column in 0..columns {
+                for (column, total) in totals.iter_mut().enumerate() {
                     let prefixes = |output: &mut [T], rows: &mut dyn Iterator<Item = usize>| {
                         let mut upto = first;
                         for i in rows.map(|row| row * columns + column) {
@@ -438,7 +449,7 @@ mod tests {
                         }
                         Op::lower(upto.unwrap())
                     };
-                    totals[column] = prefixes(&mut forwards, &mut (0..rows));
+                    *total = prefixes(&mut forwards, &mut (0..rows));
                     prefixes(&mut backwards, &mut (0..rows).rev());
                 }
                 on_threads(|shape| {

@@ -41,7 +41,7 @@ impl Engine for OnDevice {
 
     fn tile(size: usize, columns: usize) -> usize {
         let run = (52 / size).max(3);
-        OnDevice::runs(columns) * if run % 2 == 0 { run - 1 } else { run }
+        OnDevice::runs(columns) * (run - usize::from(run.is_multiple_of(2)))
     }
     fn group(columns: usize) -> Option<usize> {
         let runs = OnDevice::runs(columns);
