@@ -10,7 +10,8 @@
 //! - the file's lines: their ends, by compaction of the newlines,
 //!   `compact::<u8>().keep(Equal(b'\n')).indices()`; the longest so far, the running maximum of
 //!   their lengths, `scan::<Max, u32>()`; how many are not empty, `compact::<u32>().keep(NonZero)`;
-//!   and their texts without the line ends, one after the other, `pack::<u8, u64>()`;
+//!   their texts without the line ends, one after the other, `pack::<u8, u64>()`; and the greatest
+//!   byte of each, `reduce::<Max, u8>().segments(&offsets)`;
 //! - its words: how often each occurs, by runs of equal hashes after a sort,
 //!   `sort::<u64>().run_pairs_into()` and `unique::<u64>().indices()`; and the ten most frequent,
 //!   `sort::<u32>().descending().run_pairs_into()`;
@@ -25,7 +26,7 @@
 use parascan::cudarc::driver::sys::CUevent_flags;
 use parascan::cudarc::driver::{CudaEvent, CudaSlice, CudaStream, DeviceRepr, DriverError};
 use parascan::{BitXor, Destination, Device, Element, Equal, Error, Host, Max, NonZero, Operator, Place, Scan};
-use parascan::{Source, Sum, Workspace, compact, cuda, pack, scan, sort, unique};
+use parascan::{Source, Sum, Workspace, compact, cuda, pack, reduce, scan, sort, unique};
 use rayon::prelude::*;
 use std::collections::HashMap;
 use std::fmt::{Debug, Write as _};
@@ -119,6 +120,9 @@ fn lines<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
 
     // An empty line has no bytes to move, and begins where the next line does.
     let (packed, offsets) = pack::<u8, u64>().run(&bytes, &at, &sizes)?;
+    // The greatest byte of each line: above 127 in a line that is not all ASCII.
+    let greatest = reduce::<Max, u8>().segments(&offsets).run(&packed)?;
+    let greatest = engine.download(&greatest)?;
     let (packed, offsets) = (engine.download(&packed)?, engine.download(&offsets)?);
     let (mut expected, mut starts) = (Vec::new(), vec![0]);
     for (&begin, &length) in begins.iter().zip(&lengths) {
@@ -127,6 +131,10 @@ fn lines<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
     }
     same("the packed lines", &packed, &expected)?;
     same("the offsets of the packed lines", &offsets, &starts)?;
+    let line = |ends: &[u64]| &packed[ends[0] as usize..ends[1] as usize];
+    let expected: Vec<u8> = starts.windows(2).map(|ends| line(ends).iter().copied().max().unwrap_or(0)).collect();
+    same("the greatest byte of each line", &greatest, &expected)?;
+    let ascii = greatest.iter().filter(|&&byte| byte < 128).count();
 
     let (last, middle) = (records[records.len() - 1], lengths.len() / 2);
     let middle_line = format!("{} begins at byte {}", grouped(middle + 1), grouped(begins[middle] as usize));
@@ -136,6 +144,7 @@ fn lines<E: Engine>(engine: &mut E, text: &[u8]) -> Outcome<()> {
     row("records on the way", grouped(records.len()), "where the maximum steps");
     row("not empty", grouped(not_empty.len()), "compaction of the lengths");
     row("bytes in them", grouped(packed.len()), "packed, without line ends");
+    row("all ASCII", grouped(ascii), "the greatest byte of each line, by segments");
     let there = format!("begins at byte {}", grouped(offsets[middle] as usize));
     row("middle one, packed", there, "the packed lines' offsets");
     say("");

@@ -123,8 +123,8 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
 
     /// Loads the kernels and grows the workspace for calls with up to `n` items in any segments.
     ///
-    /// After this [`run_into`](SegmentedReduce::run_into) allocates nothing, never synchronises, and
-    /// can be captured into a graph.
+    /// After this [`run_into`](SegmentedReduce::run_into) allocates nothing, never synchronises,
+    /// and can be captured into a graph.
     ///
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
@@ -142,6 +142,15 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
 
 impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
     /// Returns the results in new memory, one item a segment: a `Vec` or a `CudaSlice`.
+    ///
+    /// ```
+    /// # use parascan::{Error, Last, Min, reduce};
+    /// let offsets = [0_u32, 2, 2];
+    /// assert_eq!(reduce::<Min, i32>().segments(&offsets).run(&[3, 1])?, [1, i32::MAX]); // the identity
+    /// let no_last = reduce::<Last, i32>().segments(&offsets).run(&[3, 1]);
+    /// assert!(matches!(no_last, Err(Error::Empty { .. })));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn run<I>(self, input: &I) -> Result<I::Owned, Error>
     where
         I: Source<T> + ?Sized,
@@ -257,10 +266,10 @@ impl<Op: Operator<T>, T: Element> SegmentedReduce<Op, T, ()> {
         submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
             let arguments = SegmentedReduceArguments { input: from, output: to, n, first, empty, cut, words, scratch };
             // SAFETY: the kernels are those of the types, and the plan is for n items. The input has
-            // n items on this device, by its type, the output one a segment,
-            // by `long_enough`, the offsets are one more, and the guards keep them. Words and scratch
-            // memory are the workspace's, as large as the plan asks for, the words zero. The
-            // stream's context was bound by `begin`.
+            // n items on this device, by its type, the output one a segment, by `long_enough`, the
+            // offsets are one more, and the guards keep them. Words and scratch memory are the
+            // workspace's, as large as the plan asks for, the words zero. The stream's context was
+            // bound by `begin`.
             unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
         })
     }

@@ -99,8 +99,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     }
 }
 
-/// A scan of each segment of items `T` by the operator `Op`: its options, and the calls that run it.
-/// Made by [`rows`](Scan::rows), [`segments`](Scan::segments), [`heads`](Scan::heads),
+/// A scan of each segment of items `T` by the operator `Op`: its options, and the calls that run
+/// it. Made by [`rows`](Scan::rows), [`segments`](Scan::segments), [`heads`](Scan::heads),
 /// [`head_bits`](Scan::head_bits) and [`by_key`](Scan::by_key) of a [`Scan`], whose options carry
 /// over.
 ///
@@ -133,8 +133,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 ///
 /// # Same bits
 /// Operands are combined in scan order. The grouping depends on n, the segments, the element type
-/// and, on the device, the architecture that the kernel was compiled for, so a rounded float sum has
-/// the same bits in every run. It also depends on where in the input a segment lies: two equal
+/// and, on the device, the architecture that the kernel was compiled for, so a rounded float sum
+/// has the same bits in every run. It also depends on where in the input a segment lies: two equal
 /// segments may round differently.
 ///
 /// # Errors
@@ -178,6 +178,12 @@ site_methods! {
 
 impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
     /// Each output combines its segment's inputs up to its own. This is the default.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// assert_eq!(scan::<Sum, i32>().rows(2).inclusive().run(&[1, 2, 3, 4])?, [1, 3, 3, 7]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn inclusive(mut self) -> Self {
         self.exclusive = false;
         self
@@ -267,6 +273,13 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
 
 impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
     /// Returns the result in new memory of the input's length: a `Vec` or a `CudaSlice`.
+    ///
+    /// ```
+    /// # use parascan::{Max, scan};
+    /// let highest: Vec<i32> = scan::<Max, i32>().rows(2).run(&vec![3, 1, 1, 4])?;
+    /// assert_eq!(highest, [3, 3, 1, 4]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn run<I>(self, input: &I) -> Result<I::Owned, Error>
     where
         I: Source<T> + ?Sized,
@@ -280,6 +293,14 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
     }
 
     /// Writes the result into the caller's memory, as long as the input.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// let (gains, days, mut returns) = ([1.0, 2.0, 4.0], [7, 7, 8], [0.0; 3]);
+    /// scan::<Sum, f32>().by_key::<u32, _>(&days).run_into(&gains, &mut returns)?;
+    /// assert_eq!(returns, [1.0, 3.0, 4.0]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn run_into<I, O>(self, input: &I, output: &mut O) -> Result<(), Error>
     where
         I: Source<T> + ?Sized,
@@ -291,6 +312,14 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
     }
 
     /// Replaces the input by the result.
+    ///
+    /// ```
+    /// # use parascan::{Min, scan};
+    /// let mut lowest = [3, 1, 4, 2];
+    /// scan::<Min, i32>().segments(&[0_u32, 1, 4]).run_in_place(&mut lowest)?;
+    /// assert_eq!(lowest, [3, 1, 1, 1]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     pub fn run_in_place<X>(self, data: &mut X) -> Result<(), Error>
     where
         X: Source<T> + Destination<T, <X as Source<T>>::Place> + ?Sized,

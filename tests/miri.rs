@@ -134,6 +134,48 @@ fn columns() {
 }
 
 #[test]
+fn scan_and_reduce_by_segment() {
+    check_all(&LENGTHS, |rng, n| {
+        let x = rng.items(n, |bits| bits as i32);
+        for most in [2, 30, 1000] {
+            let mut offsets = vec![0_u32];
+            while let Some(next) =
+                offsets.last().map(|&last| last + (rng.next() % most) as u32).filter(|&o| o <= n as u32)
+            {
+                offsets.push(next);
+            }
+            offsets.push(n as u32);
+            let segments = || offsets.windows(2).map(|pair| &x[pair[0] as usize..pair[1] as usize]);
+            let forwards: Vec<i32> = segments().flat_map(inclusive::<Last>).collect();
+            let sums: Vec<i32> = segments().flat_map(inclusive::<Sum>).collect();
+            let backwards = segments().flat_map(|segment| reversed(&inclusive::<Sum>(&reversed(segment))));
+            let backwards: Vec<i32> = backwards.collect();
+            let totals: Vec<i32> =
+                segments().map(|segment| segment.iter().fold(0, |a: i32, &b| a.wrapping_add(b))).collect();
+            let mut flags = vec![0; n + 1];
+            offsets.iter().for_each(|&offset| flags[offset as usize] = 3);
+            let mut words = vec![u64::MAX; n / 64 + 1];
+            (0..n).filter(|&i| flags[i] == 0).for_each(|i| words[i / 64] &= !(1 << (i % 64)));
+            let keys: Vec<[u8; 3]> = (0..n).map(|i| [offsets.partition_point(|&o| o <= i as u32) as u8; 3]).collect();
+
+            assert_eq!(scan::<Last, i32>().segments(&offsets).run(&x).unwrap(), forwards);
+            assert_eq!(scan::<Sum, i32>().heads(&flags).run(&x).unwrap(), sums);
+            assert_eq!(scan::<Sum, i32>().by_key(&keys).run(&x).unwrap(), sums);
+            let mut in_place = x.clone();
+            scan::<Sum, i32>().head_bits(&words).reverse().run_in_place(&mut in_place).unwrap();
+            assert_eq!(in_place, backwards);
+            let mut in_place = x.clone();
+            scan::<Sum, i32>().rows(1).exclusive_from(7).run_in_place(&mut in_place).unwrap();
+            assert_eq!(in_place, vec![7; n]);
+            let mut output = vec![9; totals.len() + 1];
+            reduce::<Sum, i32>().segments(&offsets).run_into(&x, &mut output).unwrap();
+            assert_eq!(output, [&totals[..], &[9]].concat());
+            assert_eq!(reduce::<Last, i32>().rows(1).run(&x).unwrap(), x);
+        }
+    });
+}
+
+#[test]
 fn compaction() {
     check_all(&LENGTHS, |rng, n| {
         let x = rng.items(n, |bits| (bits % 100) as u32);

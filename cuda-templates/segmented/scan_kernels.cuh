@@ -18,7 +18,8 @@ template <u32 WARPS> constexpr u32 resident() { return sizeof(Carry) <= 8 ? 28 /
 RANGES(SEGMENTED_SCAN_KERNEL)
 
 #if HAS_KERNEL(segmented_find)
-extern "C" __global__ void segmented_find(const Cut cut, u64 n, u32 flags, u32 items, u32 tiles, u64 *offsets) {
+extern "C" __global__ void __launch_bounds__(FIND_THREADS)
+segmented_find(const Cut cut, u64 n, u32 flags, u32 items, u32 tiles, u64 *offsets) {
     find_tiles(cut, n, flags, items, tiles, offsets);
 }
 #endif

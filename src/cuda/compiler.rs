@@ -4,6 +4,7 @@ use super::cache::Cache;
 use super::image::{key, packed, unpacked};
 use super::includes::{File, files};
 use super::kernels::Capability;
+use super::known::Known;
 use super::library::TEMPLATES;
 use super::nvrtc::{FLAGS, Failure, Nvrtc, Target};
 use super::unit::included;
@@ -24,75 +25,100 @@ pub(super) fn are_checked() -> bool {
     *ARE_CHECKED
 }
 
-/// The compiler of this process, and its target for a device.
+/// What the key of an image has of the compiler.
 pub(super) struct Compiler {
-    nvrtc: &'static Nvrtc,
+    version: (i32, i32),
     pub(super) target: Target,
 }
 
 impl Compiler {
+    /// The compiler, as the cache knows it. It is loaded if the cache does not know it, or knows
+    /// none for the device.
+    ///
     /// # Errors
     /// [`Error::NoCompiler`] with the unit's name, [`Error::Compiler`].
-    pub(super) fn get(unit: &str, capability: Capability) -> Result<Compiler, Error> {
+    pub(super) fn get(unit: &str, capability: Capability, cache: &Cache) -> Result<Compiler, Error> {
+        if let Some(Known { version, architectures }) = Known::read(cache)
+            && let Some(target) = target(&architectures, capability)
+        {
+            return Ok(Compiler { version, target });
+        }
+        Compiler::loaded(unit, capability, cache).map(|(compiler, _)| compiler)
+    }
+
+    /// The compiler, loaded now or before.
+    fn loaded(unit: &str, capability: Capability, cache: &Cache) -> Result<(Compiler, &'static Nvrtc), Error> {
         static COMPILER: LazyLock<Result<Nvrtc, String>> = LazyLock::new(Nvrtc::find);
         let Capability { major, minor } = capability;
         let no_compiler =
             |reason: &String| Error::NoCompiler { unit: unit.to_owned(), major, minor, reason: reason.clone() };
         let nvrtc = COMPILER.as_ref().map_err(no_compiler)?;
         let broken = |reason: String| Error::Compiler { path: nvrtc.path().to_owned(), reason };
-
-        let own = (major * 10 + minor) as u32;
-        let known = nvrtc.architectures().map_err(broken)?;
-        let newest = known.iter().copied().filter(|&architecture| architecture <= own).max();
-        let target = match newest {
-            Some(architecture) if architecture == own => Target::Cubin(own),
-            // The device is newer than the compiler, so the driver compiles the PTX.
-            Some(architecture) => Target::Ptx(architecture),
-            None => {
-                return Err(broken(format!(
-                    "it compiles for compute capability {known:?} and the device has {major}.{minor}"
-                )));
-            }
-        };
-        Ok(Compiler { nvrtc, target })
+        let Known { version, architectures } = Known::ask(nvrtc, cache).map_err(broken)?;
+        let target = target(&architectures, capability).ok_or_else(|| {
+            broken(format!("it compiles for compute capability {architectures:?} and the device has {major}.{minor}"))
+        })?;
+        Ok((Compiler { version, target }, nvrtc))
     }
 
     /// The cache key of a text and the files that it includes.
     fn key(&self, text: &str, templates: &[(&str, &str)], files: &[String]) -> String {
         let flags = if are_checked() { CHECKED } else { &[] };
-        key(self.target, self.nvrtc.version(), &[&FLAGS, flags].concat(), text, templates, files)
+        key(self.target, self.version, &[&FLAGS, flags].concat(), text, templates, files)
     }
 
     /// The image of a unit of the library, if a build or a process has kept it.
     pub(super) fn kept(&self, source: &str, cache: &Cache) -> Option<Vec<u8>> {
         unpacked(&cache.read(&self.key(source, &included(&TEMPLATES, source), &[]))?)
     }
+
+    /// The image of a text in the unit `name`, if a process has kept it.
+    fn kept_part(&self, name: &str, text: &str, cache: &Cache) -> Option<Vec<u8>> {
+        let templates = included(&TEMPLATES, text);
+        let files: Vec<String> = files(name, text, &templates)?.iter().map(File::key).collect();
+        unpacked(&cache.read(&self.key(text, &templates, &files))?)
+    }
+}
+
+/// The target for a device, of a compiler that supports `architectures`: the newest that the device
+/// runs.
+fn target(architectures: &[u32], Capability { major, minor }: Capability) -> Option<Target> {
+    let own = (major * 10 + minor) as u32;
+    let newest = architectures.iter().copied().filter(|&architecture| architecture <= own).max()?;
+    // If the device is newer than the compiler, the driver compiles the PTX.
+    Some(if newest == own { Target::Cubin(own) } else { Target::Ptx(newest) })
 }
 
 /// Returns an image for each text of a unit, from the cache or from the compiler, all texts at the
-/// same time. The first error in the order of the texts is returned.
+/// same time. The compiler is loaded if an image is missing. The first error in the order of the
+/// texts is returned.
 pub(super) fn compile(
     unit: &str,
     texts: &[&str],
     capability: Capability,
     cache: &Cache,
 ) -> Result<(Target, Vec<Vec<u8>>), Error> {
-    let compiler = Compiler::get(unit, capability)?;
-    let Compiler { nvrtc, target } = compiler;
-    let broken = |reason: String| Error::Compiler { path: nvrtc.path().to_owned(), reason };
+    let name = format!("{unit}.cu");
+    let compiler = Compiler::get(unit, capability, cache)?;
+    let kept: Option<_> = texts.iter().map(|text| compiler.kept_part(&name, text, cache)).collect();
+    if let Some(images) = kept {
+        return Ok((compiler.target, images));
+    }
+    // It may be another one than the cache knew.
+    let (compiler, nvrtc) = Compiler::loaded(unit, capability, cache)?;
     let flags = if are_checked() { CHECKED } else { &[] };
     let image = |k: usize| {
-        let (name, templates) = (format!("{unit}.cu"), included(&TEMPLATES, texts[k]));
+        let templates = included(&TEMPLATES, texts[k]);
         let read = || files(&name, texts[k], &templates);
         let key = |files: &[String]| compiler.key(texts[k], &templates, files);
         through(cache, read, key, || {
-            nvrtc.compile(&name, texts[k], &templates, target, flags).map_err(|failure| match failure {
+            nvrtc.compile(&name, texts[k], &templates, compiler.target, flags).map_err(|failure| match failure {
                 Failure::Log(log) => Error::Compile { unit: unit.to_owned(), log },
-                Failure::Call(reason) => broken(reason),
+                Failure::Call(reason) => Error::Compiler { path: nvrtc.path().to_owned(), reason },
             })
         })
     };
-    Ok((target, on_all_cores(texts.len(), image)?))
+    Ok((compiler.target, on_all_cores(texts.len(), image)?))
 }
 
 /// Returns `make(k)` for k from 0 to n - 1, begun in this order on as many threads as there are
@@ -158,6 +184,22 @@ pub(super) fn compiler_for_tests() -> Option<Nvrtc> {
         .ok()
 }
 
+/// A folder for one test, removed when dropped.
+#[cfg(test)]
+pub(super) struct Folder(pub(super) std::path::PathBuf);
+#[cfg(test)]
+impl Folder {
+    pub(super) fn new(name: &str) -> Folder {
+        Folder(std::env::temp_dir().join(format!("parascan-{name}-{}", std::process::id())))
+    }
+}
+#[cfg(test)]
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,17 +227,10 @@ mod tests {
         assert!(on_all_cores(0, |_| Ok(0)).unwrap().is_empty());
     }
 
-    /// A folder for one test, removed when dropped.
-    struct Folder(PathBuf);
-    impl Folder {
-        fn new(name: &str) -> Folder {
-            Folder(std::env::temp_dir().join(format!("parascan-{name}-{}", std::process::id())))
-        }
-    }
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = fs::remove_dir_all(&self.0);
-        }
+    /// The number of images in a cache, which also has one entry of the compiler.
+    fn images_in(folder: &Path) -> usize {
+        let count = fs::read_dir(folder).map_or(0, |files| files.count());
+        count - usize::from(Known::read(&Cache::at(folder)).is_some())
     }
 
     const NEWEST: Capability = Capability { major: 9, minor: 0 };
@@ -233,6 +268,8 @@ mod tests {
             files
         };
         let cache = Cache::at(&folder.0);
+        Compiler::get("three", NEWEST, &cache).unwrap();
+        let known = files();
         // Two threads fill the cache at once. Each may find images of the other.
         let [images, others] = thread::scope(|scope| {
             [(); 2].map(|()| scope.spawn(|| three_kernels("17", &cache).unwrap())).map(|thread| thread.join().unwrap())
@@ -242,23 +279,104 @@ mod tests {
             let of = |other: &str| image.windows(other.len()).any(|bytes| bytes == other.as_bytes());
             assert_eq!(NAMES.map(|other| of(&format!(".text.{other}"))), NAMES.map(|other| other == name));
         }
-        let filled = files();
+        let all = files();
+        let filled: Vec<_> = all.iter().filter(|file| !known.contains(file)).collect();
         assert_eq!(filled.len(), 3, "and no unfinished file");
         assert_eq!(three_kernels("17", &cache).unwrap(), images);
-        assert_eq!(files(), filled, "nothing was compiled again");
+        assert_eq!(files(), all, "nothing was compiled again");
 
-        for (damaged, (path, _)) in filled.iter().enumerate() {
+        for (path, _) in filled {
             let before = files();
             let good = fs::read(path).unwrap();
             fs::write(path, &good[..good.len() / 2]).unwrap();
             assert_eq!(three_kernels("17", &cache).unwrap(), images);
             assert_eq!(fs::read(path).unwrap(), good);
-            let again: Vec<bool> = files().iter().zip(&before).map(|(now, then)| now != then).collect();
-            assert_eq!(again, (0..3).map(|k| k == damaged).collect::<Vec<_>>(), "that one, and no other");
+            let again: Vec<_> =
+                files().into_iter().filter(|file| !before.contains(file)).map(|(path, _)| path).collect();
+            assert_eq!(again, std::slice::from_ref(path), "that one, and no other");
         }
 
         // In a folder that cannot be written no image is kept, and the parts are compiled.
         assert_eq!(three_kernels("17", &Cache::at(Path::new("/dev/null/parascan"))).unwrap(), images);
+    }
+
+    // ---- the compiler is loaded where an image is missing
+
+    /// Whether the process has loaded a compiler.
+    #[cfg(target_os = "linux")]
+    fn is_loaded() -> bool {
+        fs::read_to_string("/proc/self/maps").unwrap().contains("/libnvrtc.so")
+    }
+
+    /// Runs in processes of its own, since other tests load the compiler.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_that_compiles_nothing_loads_no_compiler() {
+        use std::os::unix::fs::PermissionsExt;
+        use std::process::Command;
+        const VARIABLE: &str = "PARASCAN_TEST_CACHE";
+        if let Some(cache) = std::env::var_os(VARIABLE) {
+            let values = std::env::var("PARASCAN_TEST_VALUES").unwrap();
+            for value in values.split(' ') {
+                three_kernels(value, &Cache::at(Path::new(&cache))).unwrap();
+            }
+            return println!("loaded: {}", is_loaded());
+        }
+        if compiler_for_tests().is_none() {
+            return;
+        }
+        let folder = Folder::new("loads");
+        let (_, module) = module_path!().split_once("::").unwrap();
+        let loads = |values: &str, path: &str| {
+            let output = Command::new(std::env::current_exe().unwrap())
+                .args([
+                    "--exact",
+                    &format!("{module}::a_process_that_compiles_nothing_loads_no_compiler"),
+                    "--nocapture",
+                ])
+                .env(VARIABLE, &folder.0)
+                .env("PARASCAN_TEST_VALUES", values)
+                .env("LD_LIBRARY_PATH", path)
+                .output()
+                .unwrap();
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert!(output.status.success(), "{output:?}");
+            assert!(said.contains("loaded: "), "{said}");
+            said.contains("loaded: true")
+        };
+        assert!(loads("17", "/one"), "nothing is in the cache");
+        let count = images_in(&folder.0);
+        assert!(!loads("17", "/one"), "all is in the cache");
+        assert!(loads("17 18", "/one"), "other kernels are not");
+        assert!(!loads("18 17", "/one"), "now they are");
+        assert!(loads("17", "/two"), "the search may find another compiler");
+        assert!(!loads("17", "/two"));
+        assert!(!loads("18", "/one"), "each search has an entry");
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 2 * 3 + 2, "beside {count} images of the first process");
+
+        // The entry is trusted as an image is.
+        let entries = || {
+            let paths = fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().path());
+            let is_entry = |path: &PathBuf| fs::read(path).unwrap().windows(9).any(|bytes| bytes == b"compiler ");
+            paths.filter(is_entry).collect::<Vec<_>>()
+        };
+        let set = |mode| {
+            for path in entries() {
+                fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+            }
+        };
+        assert_eq!(entries().len(), 2);
+        set(0o666);
+        assert!(loads("17", "/one"), "others can write the entry");
+        assert!(!loads("17", "/one"), "it was written anew");
+        for path in entries() {
+            let good = fs::read(&path).unwrap();
+            fs::write(&path, &good[..good.len() - 1]).unwrap();
+        }
+        assert!(loads("17", "/one"), "the entry is damaged");
+        assert!(!loads("17", "/one"), "it was written anew");
+        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(loads("17", "/one"), "others can write the folder");
     }
 
     /// The process finds it by the key under which build.rs keeps it.
@@ -268,11 +386,11 @@ mod tests {
             return;
         }
         let folder = Folder::new("kept");
-        let (cache, compiler) = (Cache::at(&folder.0), Compiler::get("segments", NEWEST).unwrap());
+        let (cache, compiler) = (Cache::at(&folder.0), Compiler::get("segments", NEWEST, &Cache::none()).unwrap());
         let source = crate::cuda::segments::unit::segments_source();
         assert_eq!(compiler.kept(&source, &cache), None);
-        let (version, templates) = (compiler.nvrtc.version(), included(&TEMPLATES, &source));
-        cache.write(&key(Target::Cubin(90), version, &FLAGS, &source, &templates, &[]), &packed(b"an image"));
+        let templates = included(&TEMPLATES, &source);
+        cache.write(&key(Target::Cubin(90), compiler.version, &FLAGS, &source, &templates, &[]), &packed(b"an image"));
         assert_eq!(compiler.kept(&source, &cache).as_deref(), Some(&b"an image"[..]));
     }
 
@@ -305,7 +423,7 @@ mod tests {
         for _ in 0..5 {
             assert_eq!(refused(), first);
         }
-        assert!(!folder.0.exists(), "nothing is kept of it");
+        assert_eq!(images_in(&folder.0), 0, "nothing is kept of it");
     }
 
     // ---- files of the user's
@@ -366,8 +484,7 @@ mod tests {
                 anew
             });
             assert!(images[0] != images[1], "the compiler reads no file for {text}");
-            let files = fs::read_dir(&cache).map_or(0, |files| files.count());
-            assert_eq!(files, if kept { 2 } else { 0 }, "{text}");
+            assert_eq!(images_in(&cache), if kept { 2 } else { 0 }, "{text}");
         }
     }
 

@@ -15,7 +15,7 @@ use crate::Error;
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUstream};
 use std::ffi::{CString, c_void};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
 /// The first driver that captures overlapping launches into a graph: 12.3.
 const FIRST_TO_CAPTURE_OVERLAP: i32 = 12030;
@@ -118,7 +118,8 @@ impl Kernels {
     ///
     /// The images are embedded machine code for the device, else what a build or a process has kept
     /// in the cache or the compiler makes now, a kernel at a time. If the compiler cannot make
-    /// machine code for the device, or there is none, embedded PTX comes first.
+    /// machine code for the device, or there is none, embedded PTX comes first. If the compilation
+    /// fails, embedded PTX comes last, and one line on stderr says so.
     pub(crate) fn load(
         program: &Program,
         names: &[&str],
@@ -129,23 +130,31 @@ impl Kernels {
         let capability = capability(device)?;
         // Loading a kernel shows whether the driver takes an image: it may be older than the PTX.
         let trial = if now.is_empty() { &[0] } else { now };
-        let mut refused = None;
-        let mut embedded = |images: &[(Target, &'static [&'static [u8]])]| {
-            images.iter().find_map(|&(target, images)| {
+        let embedded = |images: &[Embedded]| {
+            let mut refused = None;
+            for &(target, images) in images {
                 let kernels = Kernels::new(target, names, shared, device, Images::Packed(images));
-                let loaded = kernels.and_then(|kernels| kernels.require(trial).map(|()| kernels));
-                loaded.map_err(|e| refused = Some(e)).ok()
-            })
+                match kernels.and_then(|kernels| kernels.require(trial).map(|()| kernels)) {
+                    Ok(kernels) => return Ok(kernels),
+                    Err(e) => refused = Some(e),
+                }
+            }
+            Err(refused)
         };
         let unit = program.built_in.filter(|unit| unit.source == program.source && !are_checked());
         let (machine_code, ptx) = fitting(unit.map_or(&[], |unit| unit.images), capability);
-        if let Some(kernels) = embedded(&machine_code) {
-            return Ok(kernels);
-        }
-        let compiler = Compiler::get(&program.name, capability);
+        let mut refused = match embedded(&machine_code) {
+            Ok(kernels) => return Ok(kernels),
+            Err(refused) => refused,
+        };
+        let cache = Cache::of_user();
+        let compiler = Compiler::get(&program.name, capability, &cache);
         let makes_machine_code = compiler.as_ref().is_ok_and(|compiler| matches!(compiler.target, Target::Cubin(_)));
-        if !makes_machine_code && let Some(kernels) = embedded(&ptx) {
-            return Ok(kernels);
+        if !makes_machine_code {
+            match embedded(&ptx) {
+                Ok(kernels) => return Ok(kernels),
+                Err(by_driver) => refused = by_driver.or(refused),
+            }
         }
         let compiler = compiler.map_err(|e| match (e, refused) {
             (Error::NoCompiler { unit, major, minor, reason }, Some(e)) => {
@@ -153,15 +162,25 @@ impl Kernels {
             }
             (e, _) => e,
         })?;
-        if unit.is_some()
-            && let Some(image) = compiler.kept(&program.source, &Cache::of_user())
-        {
-            return Kernels::of_image(compiler.target, image, names, shared, device);
-        }
-        let images = Images::Text { unit: program.name.clone(), source: program.source.clone() };
-        let kernels = Kernels::new(compiler.target, names, shared, device, images)?;
-        kernels.require(now)?;
-        Ok(kernels)
+        let compiled = || {
+            if unit.is_some()
+                && let Some(image) = compiler.kept(&program.source, &cache)
+            {
+                return Kernels::of_image(compiler.target, image, names, shared, device);
+            }
+            let images = Images::Text { unit: program.name.clone(), source: program.source.clone() };
+            let kernels = Kernels::new(compiler.target, names, shared, device, images)?;
+            kernels.require(now)?;
+            Ok(kernels)
+        };
+        compiled().or_else(|e| {
+            // Only the catalog's units have embedded PTX, and their texts compile: the compiler does
+            // not work, or makes what the driver does not take.
+            let Ok(kernels) = embedded(&ptx) else { return Err(e) };
+            static TOLD: Once = Once::new();
+            TOLD.call_once(|| eprintln!("parascan: embedded PTX runs in place of compiled kernels: {e}"));
+            Ok(kernels)
+        })
     }
 
     fn new(

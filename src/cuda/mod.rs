@@ -26,6 +26,7 @@ mod entry_points;
 mod image;
 mod includes;
 mod kernels;
+mod known;
 mod library;
 mod nvrtc;
 pub(crate) mod offsets;

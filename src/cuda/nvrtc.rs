@@ -48,18 +48,42 @@ pub(crate) struct Nvrtc {
     library: Library,
     path: PathBuf,
     version: (i32, i32),
+    places: Vec<PathBuf>,
 }
+
+/// The environment variables that say where an NVRTC may be.
+pub(crate) const VARIABLES: [&str; 5] = ["PARASCAN_NVRTC", "LD_LIBRARY_PATH", "CUDA_PATH", "CUDA_HOME", "PATH"];
+
+const NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 
 impl Nvrtc {
     /// Loads the first NVRTC of: `PARASCAN_NVRTC` (a file), the dynamic linker's, `CUDA_PATH` and
     /// `CUDA_HOME`, `/usr/local/cuda`, the site-packages of the `python3` on PATH. The error lists
     /// the places searched.
     pub(crate) fn find() -> std::result::Result<Nvrtc, String> {
+        let mut places = Vec::new();
+        let mut found = Nvrtc::search(&mut places)?;
+        found.places = places;
+        Ok(found)
+    }
+
+    /// Adds the files and folders that the search looks at to `places`, before it looks.
+    fn search(places: &mut Vec<PathBuf>) -> std::result::Result<Nvrtc, String> {
+        let linkers = |name: &Path, places: &mut Vec<PathBuf>| {
+            let path = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+            places.push("/etc/ld.so.cache".into());
+            places.extend(std::env::split_paths(&path).map(|folder| folder.join(name)));
+        };
         if let Some(file) = std::env::var_os("PARASCAN_NVRTC") {
             let file = PathBuf::from(file);
+            match file.parent() {
+                Some(folder) if !folder.as_os_str().is_empty() => places.push(file.clone()),
+                _ => linkers(&file, places),
+            }
             return Nvrtc::open(&file).map_err(|e| format!("PARASCAN_NVRTC={}: {e}", file.display()));
         }
-        for name in ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"] {
+        for name in NAMES {
+            linkers(Path::new(name), places);
             if let Ok(found) = Nvrtc::open(Path::new(name)) {
                 return Ok(found);
             }
@@ -69,12 +93,15 @@ impl Nvrtc {
         for toolkit in toolkits.chain([PathBuf::from("/usr/local/cuda")]) {
             folders.extend([toolkit.join("lib64"), toolkit.join("lib")]);
         }
+        places.extend_from_slice(&folders);
         if let Some(found) = folders.iter().find_map(|folder| Nvrtc::open_in(folder)) {
             return Ok(found);
         }
         // The interpreter comes last, as starting it is the slowest.
         for sites in [sites_beside_python, sites_of_python] {
-            let packages: Vec<PathBuf> = sites().iter().flat_map(|site| libraries_in(site)).collect();
+            let sites = sites();
+            let packages: Vec<PathBuf> = sites.iter().flat_map(|site| libraries_in(site)).collect();
+            places.extend(sites.iter().map(|site| site.join("nvidia")).chain(packages.iter().cloned()));
             if let Some(found) = packages.iter().find_map(|folder| Nvrtc::open_in(folder)) {
                 return Ok(found);
             }
@@ -120,7 +147,7 @@ impl Nvrtc {
         }
         // SAFETY: loading NVRTC runs no initialiser that others can observe.
         let library = unsafe { Library::new(file) }.map_err(|e| words(&e))?;
-        let mut nvrtc = Nvrtc { library, path: file.to_owned(), version: (0, 0) };
+        let mut nvrtc = Nvrtc { library, path: file.to_owned(), version: (0, 0), places: Vec::new() };
         let (mut major, mut minor) = (0, 0);
         // SAFETY: signature as documented by NVRTC.
         let version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Result = unsafe { nvrtc.symbol("nvrtcVersion") }?;
@@ -135,6 +162,33 @@ impl Nvrtc {
     /// The library's path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The files and folders that decide which library `find` finds, as long as `VARIABLES` stay the
+    /// same: the places before the library's, where it found none, and the library's own.
+    pub(crate) fn places(&self) -> &[PathBuf] {
+        &self.places
+    }
+
+    /// The library's file, links resolved. `None` where the system does not tell.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        use std::os::unix::ffi::OsStrExt;
+        // SAFETY: the type is a pointer to the symbol, which nothing accesses.
+        let address = unsafe { self.symbol::<*const c_void>("nvrtcVersion") }.ok()? as u64;
+        // 7f00a000-7f00b000 r-xp 00001000 08:01 4711      /usr/lib/libnvrtc.so.13
+        std::fs::read("/proc/self/maps").ok()?.split(|&byte| byte == b'\n').find_map(|line| {
+            let (range, rest) = std::str::from_utf8(line).ok()?.split_once(' ')?;
+            let (begin, end) = range.split_once('-')?;
+            let number = |digits| u64::from_str_radix(digits, 16).ok();
+            let path = &rest[rest.find('/')?..];
+            (number(begin)?..number(end)?).contains(&address).then(|| OsStr::from_bytes(path.as_bytes()).into())
+        })
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn file(&self) -> Option<PathBuf> {
+        None
     }
 
     /// The compiler's version, as in (13, 0).

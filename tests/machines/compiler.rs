@@ -85,7 +85,7 @@ fn no_compiler() {
     }
 }
 
-/// A library that is not NVRTC, and an NVRTC too new for the device.
+/// A library that is not NVRTC, an NVRTC too new for the device, and one that fails when it compiles.
 #[test]
 fn a_compiler_that_does_not_work() {
     let Some(mut command) = again(a_compiler_that_does_not_work) else {
@@ -99,15 +99,17 @@ fn a_compiler_that_does_not_work() {
         assert_eq!(error.to_string(), words);
         return built_in_on_device(&stream);
     };
-    if context().is_none() {
-        return;
-    }
+    let Some(context) = context() else { return };
+    let (major, minor) = context.compute_capability().unwrap();
     let version = "int nvrtcVersion(int *major, int *minor) { *major = 99; *minor = 0; return 0; }\n";
     let too_new = "int nvrtcGetNumSupportedArchs(int *n) { *n = 1; return 0; }
                    int nvrtcGetSupportedArchs(int *list) { *list = 990; return 0; }\n";
-    for (functions, reason) in
-        [("", "nvrtcGetNumSupportedArchs"), (too_new, "it compiles for compute capability [990]")]
-    {
+    let incomplete = too_new.replace("990", &format!("{major}{minor}"));
+    for (functions, reason) in [
+        ("", "nvrtcGetNumSupportedArchs"),
+        (too_new, "it compiles for compute capability [990]"),
+        (&incomplete, "nvrtcCreateProgram"),
+    ] {
         let folder = Folder::new();
         if let Some(nvrtc) = folder.library("libnvrtc.so", &format!("{version}{functions}")) {
             alone(command.env("PARASCAN_TEST_REASON", reason), Some(&nvrtc), folder.path());
@@ -178,7 +180,7 @@ fn two_processes_fill_one_cache() {
     let both = [start(&mut command), start(&mut command)];
     both.into_iter().for_each(pass);
     let filled = files(&cache);
-    assert_eq!(filled.len(), 3 + 1, "four kernels and no unfinished file: {filled:?}");
+    assert_eq!(filled.len(), 3 + 1 + 1, "four kernels, the compiler, and no unfinished file: {filled:?}");
     assert!(filled.iter().all(|(path, _)| path.extension().is_some_and(|e| e == "image")), "{filled:?}");
 
     // A third process reads the cached image.

@@ -109,7 +109,8 @@ fn other_options_on_the_host() {
 
 // ---- on the device ------------------------------------------------------------------------------
 
-/// Offsets that descend or reach past the items: calls succeed, and nothing but the outputs changes.
+/// Offsets that descend or reach past the items: calls succeed, and nothing but the outputs
+/// changes.
 #[test]
 fn offsets_on_the_device() {
     let Some(mut engine) = OnDevice::new() else { return };

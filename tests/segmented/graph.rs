@@ -1,5 +1,5 @@
-//! Capture into a CUDA graph, and replays with new items and other segments each time. The test runs
-//! in a process of its own: other tests synchronise contexts, which the driver refuses while a
+//! Capture into a CUDA graph, and replays with new items and other segments each time. The test
+//! runs in a process of its own: other tests synchronise contexts, which the driver refuses while a
 //! stream of the context is being captured.
 
 use super::*;

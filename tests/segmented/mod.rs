@@ -11,6 +11,7 @@ use parascan::{
 };
 use std::any::type_name;
 use std::fmt::Debug;
+use std::iter::once;
 use std::ops::Range;
 
 mod bad_input;
@@ -92,7 +93,7 @@ impl Segments {
     /// All items are in a segment, those before the first offset and from the last on too.
     fn of_scan(&self) -> impl Iterator<Item = Range<usize>> {
         let last = self.offsets[self.offsets.len() - 1];
-        [0..self.offsets[0]].into_iter().chain(self.of_reduce()).chain([last..self.n])
+        once(0..self.offsets[0]).chain(self.of_reduce()).chain(once(last..self.n))
     }
 
     fn any_empty(&self) -> bool {
@@ -534,7 +535,8 @@ macro_rules! suites {
 }
 use suites;
 
-/// Segments with hundreds of thousands of empty ones among few items, and many segments of one item.
+/// Segments with hundreds of thousands of empty ones among few items, and many segments of one
+/// item.
 fn many_segments<E: Engine>(engine: &mut E) {
     let mut rng = Rng::new();
     for (n, empty) in [(0, 300_000), (5, 300_000), (1000, 500_000), (300_000, 600_000)] {
@@ -574,8 +576,8 @@ fn one_offset<E: Engine>(engine: &mut E) {
     }
 }
 
-/// The options of the builder after the segments are said, and those that carry over, are those of a
-/// scan.
+/// The options of the builder after the segments are said, and those that carry over, are those of
+/// a scan.
 #[test]
 fn options_before_and_after() {
     use parascan::{Last, Sum};

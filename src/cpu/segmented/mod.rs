@@ -1,13 +1,13 @@
 //! Scan and reduction of segments of any lengths.
 //!
-//! Threads take equal tiles, however the segments lie. A tile is a row of *pieces*: the parts of
-//! its segments that lie in it. Each piece is one call of the loops that scan or fold a tile without
-//! segments, so a long piece is as fast as there, and a short one is a plain loop.
+//! Threads take equal tiles, however the segments lie. The begins of segments cut a tile into
+//! *pieces*, each of one segment. A piece is scanned or folded by the loops of a scan or a
+//! reduction without segments.
 //!
 //! Only the first and the last piece of a tile can belong to a segment of several tiles. The
-//! hand-over joins these by the operator of Schwartz ("Ultracomputers", 1980) on a [`State`]: a tile
-//! in which a segment begins ignores all tiles before it. So the tiles before the end of a tile's
-//! last segment are summed by their last pieces alone.
+//! hand-over joins these by Schwartz's operator ("Ultracomputers", 1980) on a [`State`]: a tile in
+//! which a segment begins ignores all tiles before it. So of each tile only the last piece is
+//! folded ahead.
 //!
 //! `heads.rs` says where segments begin, `scan.rs` and `reduce.rs` do the work on a tile.
 
@@ -21,7 +21,7 @@ pub(crate) use heads::{ByBits, ByFlags, ByKeys, ByOffsets, ByRows, Heads, step_w
 pub(crate) use reduce::{Ends, reduce};
 pub(crate) use scan::scan;
 
-use super::handover::{hand_over, in_order};
+use super::handover::hand_over;
 use crate::Element;
 
 /// What a tile hands on.
@@ -38,11 +38,10 @@ struct State<C> {
 ///
 /// `fold` returns a tile's state and a value kept until the tile is finished. `finish` gets the
 /// combination of what lies before the tile in its first segment: for the first tile, `first`.
-/// With `alone` the calling thread does all work.
+/// A single tile stays on the calling thread, and nothing is allocated.
 fn joined<C: Element, K: Copy + Send>(
     tiles: usize,
     first: Option<C>,
-    alone: bool,
     combine: fn(C, C) -> C,
     fold: &(dyn Fn(usize) -> (State<C>, K) + Sync),
     finish: &(dyn Fn(usize, Option<C>, K) + Sync),
@@ -56,12 +55,5 @@ fn joined<C: Element, K: Copy + Send>(
     let finish = |tile: usize, prefix: Option<&State<C>>, kept: K| {
         finish(tile, prefix.expect("there is a first state").upto, kept);
     };
-    if alone {
-        in_order(tiles, first, fold, joined, |tile, prefix, kept, _| {
-            finish(tile, prefix, kept);
-            None
-        });
-    } else {
-        hand_over(tiles, first, fold, joined, finish);
-    }
+    hand_over(tiles, first, fold, joined, finish);
 }

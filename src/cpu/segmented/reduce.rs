@@ -59,8 +59,8 @@ impl<O: Offset> Ends for ByOffsets<'_, O> {
 /// `empty`.
 ///
 /// Threads take tiles of equally many units, items and ends of segments, so neither long segments
-/// nor many empty ones keep one thread busy. Segments and inputs of up to 256 KiB stay on the
-/// calling thread and allocate nothing.
+/// nor many empty ones keep one thread busy. As many units as 256 KiB of items stay on the calling
+/// thread and allocate nothing.
 ///
 /// # Same bits
 ///
@@ -144,8 +144,7 @@ pub(super) unsafe fn reduce_shaped<Op: Operator<T>, T: Element>(
             put(segment, prefix.zip(kept).map_or(prefix.or(kept), |(prefix, kept)| Some(Op::combine(prefix, kept))));
         }
     };
-    let (tiles, alone) = (units.div_ceil(shape.tile), units <= shape.small);
-    joined(tiles, None, alone, Op::combine, &fold_tile, &finish);
+    joined(units.div_ceil(shape.tile), None, Op::combine, &fold_tile, &finish);
 }
 
 /// Items of a segment from which on a call for vectors pays.

@@ -16,8 +16,8 @@ use std::ops::{ControlFlow, Range};
 /// pool.
 ///
 /// The first element begins a segment, and so does each of the `heads`. `first` comes before the
-/// first element of each segment. With `reverse` the last element of a segment is its first, operand
-/// order included. An exclusive scan needs `first`.
+/// first element of each segment. With `reverse` each segment is scanned from its last element to
+/// its first, operand order included. An exclusive scan needs `first`.
 ///
 /// Inputs of up to 256 KiB stay on the calling thread and allocate nothing.
 ///
@@ -104,8 +104,7 @@ where
             return;
         }
         // The length first: asking rayon for its threads would start them.
-        let alone = n <= shape.small;
-        if alone || Op::ASSOCIATIVITY == Associativity::Exact && rayon::current_num_threads() == 1 {
+        if n <= shape.small || Op::ASSOCIATIVITY == Associativity::Exact && rayon::current_num_threads() == 1 {
             return self.scan_tile(0..n, self.first, None);
         }
         // Tiles begin with a word of heads.
@@ -115,12 +114,13 @@ where
             let from = size * if REVERSE { tiles - 1 - t } else { t };
             from..n.min(from + size)
         };
-        joined(tiles, self.first, alone, Op::combine, &|t| self.fold_tile(tile(t)), &|t, prefix, sums| {
+        joined(tiles, self.first, Op::combine, &|t| self.fold_tile(tile(t)), &|t, prefix, sums| {
             self.scan_tile(tile(t), prefix, Some(sums))
         });
     }
 
-    /// The state of a tile: that of its last piece in scan order. Also the sums of that piece's runs.
+    /// The state of a tile, which is that of its last piece in scan order, and the sums of that
+    /// piece's runs.
     fn fold_tile(&self, tile: Range<usize>) -> (State<Op::Carry>, [Op::Carry; RUNS]) {
         let mut last = tile.clone();
         for_each_piece(self.heads, tile.clone(), self.n, !REVERSE, |piece, _| {
@@ -144,7 +144,7 @@ where
         (State { upto: Some(upto), begins }, sums)
     }
 
-    /// Scans a tile. `upto` comes before its first piece, unless a segment begins with it. `sums` are
+    /// Scans a tile. `upto` comes before its first piece, unless a segment begins there. `sums` are
     /// those of the last piece's runs, if they are known.
     fn scan_tile(&self, tile: Range<usize>, upto: Option<Op::Carry>, sums: Option<[Op::Carry; RUNS]>) {
         // Without its sums, a piece would have to be read twice to be scanned in runs.

@@ -11,6 +11,8 @@ constants! {
         FLAGS: u32 = 3;
         BITS: u32 = 4;
         KEYS: u32 = 5;
+        /// Threads of `segmented_find`. A warp searches for one tile.
+        FIND_THREADS: u32 = 256;
     }
 }
 

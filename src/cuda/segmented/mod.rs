@@ -16,14 +16,13 @@ use std::ffi::c_void;
 
 pub(crate) mod contract;
 mod unit;
+use contract::FIND_THREADS;
 use unit::{segmented_reduce_source, segmented_scan_source};
 
 const SCAN: &str = "segmented scan";
 /// A kernel for each range of lengths, and the search in the offsets.
 const SCAN_KERNELS: [&str; RANGES + 1] = ["segmented_scan_0", "segmented_scan_1", "segmented_scan_2", "segmented_find"];
 const FIND: usize = RANGES;
-/// Warps of a block of `segmented_find`. A warp searches for one tile.
-const FIND_WARPS: u32 = 8;
 const REDUCE: &str = "segmented reduce";
 const REDUCE_KERNELS: [&str; REDUCE_RANGES] = ["segmented_reduce_0", "segmented_reduce_1"];
 
@@ -258,7 +257,7 @@ impl<C: Element> SegmentedScanArguments<C> {
             let arguments = [p(&cut), p(&n), p(&flags), p(&tile), p(&tiles), p(&tile_offsets)];
             // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the
             // caller vouches for the rest.
-            unsafe { kernels.launch(FIND, tiles.div_ceil(FIND_WARPS), 32 * FIND_WARPS, stream, &arguments)? };
+            unsafe { kernels.launch(FIND, tiles.div_ceil(FIND_THREADS / 32), FIND_THREADS, stream, &arguments)? };
         }
         let arguments =
             [p(&input), p(&output), p(&n), p(&init), p(&flags), p(&cut), p(&tile_offsets), p(&words), p(&tiles)];
