@@ -2,7 +2,7 @@
 
 use super::choice::long_enough;
 use super::segmented::whole_rows;
-use crate::cuda::columns::{self, ColumnsArguments, ColumnsPlan};
+use crate::cuda::columns::{self, ColumnsArguments, ColumnsPlan, Work};
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
@@ -104,10 +104,10 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
     /// driver and the compiler.
     pub fn prepare(&self, rows: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
-        // Fewer rows need no more words.
-        let plan = ColumnsPlan::new::<Op, T>(NAME, rows, self.columns)?;
-        columns::load::<Op, T>(device)?;
-        workspace.reserve(NAME, plan.words, 0).map(|_| ())
+        ColumnsPlan::check::<T>(Work::Reduce)?;
+        let kernels = columns::load::<Op, T>(Work::Reduce, self.columns, device)?;
+        let plan = ColumnsPlan::up_to::<Op, T>(Work::Reduce, [rows, self.columns], kernels.machine().architecture)?;
+        workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
 }
 
@@ -211,7 +211,7 @@ fn reduce_on_device<Op: Operator<T>, T: Element>(
     }
     submit.begin()?;
     let (rows, device) = (input.len() / columns, submit.device());
-    let plan = ColumnsPlan::new::<Op, T>(NAME, rows, columns)?;
+    ColumnsPlan::check::<T>(Work::Reduce)?;
     // The guards order the work against other streams; they live until it is launched.
     let (to, _written) = output.device_ptr_mut(stream);
     if let (0, Some(first)) = (rows, first) {
@@ -219,11 +219,13 @@ fn reduce_on_device<Op: Operator<T>, T: Element>(
         // keeps it until the fills are on the stream, whose context was bound by `begin`.
         return unsafe { columns::fill(to, columns, Op::lower(first), device, stream.cu_stream()) };
     }
-    let kernels = submit.kernels(columns::loaded::<Op, T>(device), || columns::load::<Op, T>(device))?;
+    let loaded = columns::loaded::<Op, T>(Work::Reduce, columns, device);
+    let kernels = submit.kernels(loaded, || columns::load::<Op, T>(Work::Reduce, columns, device))?;
+    let plan = ColumnsPlan::new::<Op, T>(Work::Reduce, [rows, columns], kernels.machine().architecture)?;
     let (from, _read) = input.device_ptr(stream);
     let (first, exclusive, reverse) = (first.map(Op::to_cuda), false, false);
-    submit.with_memory(workspace, plan.words, 0, |words, _| {
-        let arguments = ColumnsArguments { input: from, output: to, first, exclusive, reverse, is_reduce: true, words };
+    submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
+        let arguments = ColumnsArguments { input: from, output: to, rows, first, exclusive, reverse, words, scratch };
         // SAFETY: the kernels are those of the types, and the plan is for the matrix, which has a
         // row, as one without has a first value. The input has whole rows on this device, by its
         // type and `whole_rows`, the output one item a column, by `long_enough`, and the guards keep

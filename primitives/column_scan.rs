@@ -1,7 +1,7 @@
 //! Scan by column: all prefixes along the first axis of a row-major matrix.
 
 use super::segmented::whole_rows;
-use crate::cuda::columns::{self, ColumnsArguments, ColumnsPlan};
+use crate::cuda::columns::{self, ColumnsArguments, ColumnsPlan, Work};
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
@@ -162,10 +162,10 @@ impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
     /// driver and the compiler.
     pub fn prepare(&self, rows: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
-        // Fewer rows need no more words.
-        let plan = ColumnsPlan::new::<Op, T>(NAME, rows, self.columns)?;
-        columns::load::<Op, T>(device)?;
-        workspace.reserve(NAME, plan.words, 0).map(|_| ())
+        ColumnsPlan::check::<T>(Work::Scan)?;
+        let kernels = columns::load::<Op, T>(Work::Scan, self.columns, device)?;
+        let plan = ColumnsPlan::up_to::<Op, T>(Work::Scan, [rows, self.columns], kernels.machine().architecture)?;
+        workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
 }
 
@@ -283,9 +283,11 @@ impl<Op: Operator<T>, T: Element> ColumnScan<Op, T> {
             return Ok(());
         }
         submit.begin()?;
-        let plan = ColumnsPlan::new::<Op, T>(NAME, n / self.columns, self.columns)?;
-        let device = submit.device();
-        let kernels = submit.kernels(columns::loaded::<Op, T>(device), || columns::load::<Op, T>(device))?;
+        ColumnsPlan::check::<T>(Work::Scan)?;
+        let (rows, columns, device) = (n / self.columns, self.columns, submit.device());
+        let loaded = columns::loaded::<Op, T>(Work::Scan, columns, device);
+        let kernels = submit.kernels(loaded, || columns::load::<Op, T>(Work::Scan, columns, device))?;
+        let plan = ColumnsPlan::new::<Op, T>(Work::Scan, [rows, columns], kernels.machine().architecture)?;
         // The guards order the work against other streams; they live until it is launched.
         let (to, _written) = output.device_ptr_mut(stream);
         let (from, _read) = match input {
@@ -296,9 +298,9 @@ impl<Op: Operator<T>, T: Element> ColumnScan<Op, T> {
             None => (to, None),
         };
         let (exclusive, reverse, first) = (self.exclusive, self.reverse, self.first().map(Op::to_cuda));
-        submit.with_memory(workspace, plan.words, 0, |words, _| {
+        submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
             let arguments =
-                ColumnsArguments { input: from, output: to, first, exclusive, reverse, is_reduce: false, words };
+                ColumnsArguments { input: from, output: to, rows, first, exclusive, reverse, words, scratch };
             // SAFETY: the kernels are those of the types, and the plan is for the matrix, which has
             // n items by `whole_rows`; input and output have n elements each on this device, by
             // their types, and the guards keep them; the words are the workspace's, as large as the

@@ -1,27 +1,33 @@
 // Scan and reduce along the first axis of a row-major matrix: each column on its own.
 //
-// A tile is some rows of a panel of adjacent columns. In a tile each thread has a run of adjacent
-// rows of one column; the tile lies in shared memory, so that rows are read and written whole. A
-// column's runs are joined by a scan over them, and its tiles by look-back in fixed groups, as
-// `LookBack` (core/handover.cuh) joins the tiles of a sequence. What is combined, and in which
-// groups, does not depend on timing.
+// A tile is some rows of a panel of adjacent columns. It lies in shared memory, so that rows are
+// read and written whole. In a tile each thread has a run of adjacent rows of one column.
+//
+//   load     the tile to shared memory
+//   fold     each thread folds its run; a column's runs are joined in order       one barrier
+//   join     the tile's exclusive prefixes, by look-back in fixed groups of tiles
+//   finish   each thread goes over its run again, from its own prefix on
+//   store    the tile to memory
+//
+// What is combined, and in which groups, does not depend on timing.
 #pragma once
 #include "core/handover.cuh"
 #include "scan/scan.cuh" // the forms that an operator may name as its `Pairs`
 #include "columns/contract.cuh" // `Matrix` and flags, which the host shares: src/cuda/columns/contract.rs
 
-// `THREADS` of a block, `RUN` rows of a thread. An odd RUN puts the runs of a warp into different
-// banks. With REDUCE there is one result a column.
-template <class Operator, u32 THREADS, u32 RUN, bool REDUCE> struct Columns {
+// `THREADS` of a block, `RUN` rows of a thread, at most PANEL columns of a panel. An odd RUN puts
+// the runs of a warp into different banks. With REDUCE there is one result a column.
+template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct Columns {
     typedef typename Operator::Element Element;
     typedef typename Operator::Carry Carry;
 
     static constexpr u32 AT_ONCE = 4; // aggregates whose loads are in flight together
 
     struct Shared {
-        Element items[THREADS * RUN];
-        Carry carry[THREADS];
-        Carry prefix[WARP]; // by column: the exclusive prefix of the tile
+        alignas(sizeof(Vector)) Element items[THREADS * RUN];
+        Carry run[THREADS];    // the aggregate of each run
+        Carry polled[THREADS]; // by thread: the fold of the earlier tiles that it has polled
+        Carry prefix[PANEL];   // by column: the exclusive prefix of the tile
         u32 ticket;
         bool is_last; // whether the block is the last of its group to retire
     };
@@ -66,31 +72,70 @@ template <class Operator, u32 THREADS, u32 RUN, bool REDUCE> struct Columns {
 
     // The thread's column of the matrix.
     __device__ u64 own_column() const { return u64(panel) * matrix.width + column; }
-    // Calls `use(item, index)` for the rows that the thread moves: the item in the tile, and its
-    // index in the matrix. Here the threads of a column take its rows in turn, so that adjacent
-    // threads move adjacent items.
-    template <class Use> __device__ void each_moved(const Use &use) {
-        if (!has_column()) return;
-        bool reverse = matrix.flags & COLUMNS_REVERSE;
-        u64 row = first + run, index = (reverse ? matrix.rows - 1 - row : row) * matrix.columns + own_column();
-        u64 step = u64(runs) * matrix.columns;
-#pragma unroll
-        for (u32 k = 0; k < RUN; k++) {
-            if (run + k * runs < rows) use(item(run + k * runs), index);
-            index += reverse ? 0 - step : step;
-        }
-    }
     __device__ bool has_column() const { return run < runs && column < width; }
     // Rows of the thread's run.
     __device__ u32 own_rows() const { return !has_column() || run * RUN >= rows ? 0 : min(RUN, rows - run * RUN); }
     __device__ Element &item(u32 row) { return shared.items[row * matrix.width + column]; }
+    // The last run that has rows. Its thread speaks for the column.
+    __device__ bool is_last_run() const { return has_column() && run == (rows - 1) / RUN; }
 
-    // The tile to shared memory.
+    // ---- load and store
+
+    // The index in the matrix of the panel's item in a row of the tile.
+    __device__ u64 index(u32 row) const {
+        u64 at = matrix.flags & COLUMNS_REVERSE ? matrix.rows - 1 - first - row : first + row;
+        return at * matrix.columns + u64(panel) * matrix.width;
+    }
+    // The difference of two rows' indices, modulo 2^64.
+    __device__ u64 step(u32 rows) const {
+        u64 step = u64(rows) * matrix.columns;
+        return matrix.flags & COLUMNS_REVERSE ? 0 - step : step;
+    }
+    // Whether the panel's rows are whole vectors, in the tile and in memory.
+    __device__ bool has_vectors(const Element *memory) const {
+        u64 items = matrix.columns | matrix.width | width;
+        return ((u64)memory | items * sizeof(Element)) % sizeof(Vector) == 0;
+    }
+
+    // Calls `items(shared, index)` or `vectors(shared, index)` for what the thread moves: its place
+    // in the tile, and the index in the matrix. Adjacent threads move adjacent memory.
+    template <class Items, class Vectors> __device__ void move(bool by_vectors, const Items &items, const Vectors &vectors) {
+        if (by_vectors) {
+            u32 of_row = width * u32(sizeof(Element)) / u32(sizeof(Vector)), stride = THREADS / of_row;
+            u32 row = threadIdx.x / of_row, k = threadIdx.x % of_row;
+            if (row >= stride) return;
+            Element *at = shared.items + row * matrix.width;
+            u64 from = index(row), next = step(stride);
+#pragma unroll 4
+            for (; row < rows; row += stride) {
+                vectors((Vector *)at + k, from, k);
+                at += stride * matrix.width;
+                from += next;
+            }
+        } else if (has_column()) {
+            u64 from = index(run) + column, next = step(runs);
+#pragma unroll 4
+            for (u32 row = run; row < rows; row += runs) {
+                items(item(row), from);
+                from += next;
+            }
+        }
+    }
+
     __device__ void load(const Element *in) {
-        each_moved([=](Element &item, u64 index) { copy_item_to_shared(&item, in + index); });
+        move(
+            has_vectors(in), [=](Element &item, u64 index) { copy_item_to_shared(&item, in + index); },
+            [=](Vector *to, u64 index, u32 k) { copy_to_shared(to, (const Vector *)(in + index) + k); });
         wait_for_copies();
         __syncthreads();
     }
+    __device__ void store(Element *out) {
+        move(
+            has_vectors(out), [=](Element &item, u64 index) { out[index] = item; },
+            [=](Vector *from, u64 index, u32 k) { ((Vector *)(out + index))[k] = *from; });
+    }
+
+    // ---- the tile
 
     __device__ void go(Maybe<Carry> init, void *memory, Element *out) {
         // ---- fold
@@ -100,34 +145,31 @@ template <class Operator, u32 THREADS, u32 RUN, bool REDUCE> struct Columns {
 #pragma unroll
         for (u32 k = 1; k < RUN; k++)
             if (k < own) upto = Operator::combine(upto, Operator::lift(item(run * RUN + k)));
-        upto = over_runs(upto, own > 0);
-        shared.carry[threadIdx.x] = upto;
+        shared.run[threadIdx.x] = upto;
         __syncthreads();
-        Carry before = run > 0 ? shared.carry[threadIdx.x - matrix.width] : Carry(); // of the column's runs before
-        __syncthreads();
+        Maybe<Carry> before; // the fold of the column's earlier runs
+        before.some = own > 0 && run > 0;
+        if (before.some) before.value = joined(shared.run, run);
 
         // ---- join
-        u32 last = (rows - 1) / RUN; // the last run that has rows
         bool some = init.some || tile > 0;
         if (matrix.tiles > 1) {
-            Groups groups(memory, matrix);
-            if (has_column() && run == last) shared.carry[column] = upto;
-            __syncthreads();
-            join(groups, shared.carry[column], init);
-            groups.retire(*this);
-        } else if (run == 0) {
+            Carry aggregate = before.some ? Operator::combine(before.value, upto) : upto; // in the last run
+            if (!join(Groups(memory, matrix), aggregate, init)) return;
+        } else if (is_last_run()) {
             shared.prefix[column] = init.value;
         }
         __syncthreads();
 
         // ---- finish
+        if (own == 0 && REDUCE) return;
         Carry prefix = shared.prefix[column];
+        if (before.some) prefix = some ? Operator::combine(prefix, before.value) : before.value;
+        some |= before.some;
         if (REDUCE) {
-            if (has_column() && run == last && tile == matrix.tiles - 1) out[own_column()] = Operator::lower(some ? Operator::combine(prefix, upto) : upto);
+            if (is_last_run() && tile == matrix.tiles - 1) out[own_column()] = Operator::lower(some ? Operator::combine(prefix, upto) : upto);
             return;
         }
-        if (run > 0 && own > 0) prefix = some ? Operator::combine(prefix, before) : before;
-        some |= run > 0;
         bool exclusive = matrix.flags & COLUMNS_EXCLUSIVE;
 #pragma unroll
         for (u32 k = 0; k < RUN; k++) {
@@ -139,20 +181,17 @@ template <class Operator, u32 THREADS, u32 RUN, bool REDUCE> struct Columns {
             some = true;
         }
         __syncthreads();
-        each_moved([=](Element &item, u64 index) { out[index] = item; });
+        store(out);
     }
 
-    // By the block: the inclusive scan over the runs of each column (Kogge and Stone 1973). Runs
-    // without a value come last: what they hold is never combined.
-    __device__ Carry over_runs(Carry x, bool has_value) {
-        for (u32 distance = 1; distance < runs; distance *= 2) {
-            shared.carry[threadIdx.x] = x;
-            __syncthreads();
-            if (has_value && run >= distance) x = Operator::combine(shared.carry[threadIdx.x - distance * matrix.width], x);
-            __syncthreads();
-        }
-        return x;
+    // The fold, in order, of what the first `count` threads of the column have left in `values`.
+    __device__ Carry joined(const Carry *values, u32 count) const {
+        Carry upto = values[column];
+        for (u32 k = 1; k < count; k++) upto = Operator::combine(upto, values[k * matrix.width + column]);
+        return upto;
     }
+
+    // ---- look-back
 
     // The status words of tiles and groups, zero before and after a launch.
     struct Groups {
@@ -164,62 +203,79 @@ template <class Operator, u32 THREADS, u32 RUN, bool REDUCE> struct Columns {
             prefixes = (Status<Carry> *)(retired + (u64(matrix.groups) * matrix.panels + 3) / 4 * 4);
             aggregates = prefixes + u64(matrix.groups) * matrix.columns;
         }
-
-        // By the whole block, which has read what it needs: the last block of a group's panel to
-        // come here clears its words.
-        __device__ void retire(Columns &own) {
-            const Matrix &matrix = own.matrix;
-            u32 group = own.tile / matrix.group, begin = group * matrix.group, size = min(matrix.group, matrix.tiles - begin);
-            u32 *counter = retired + u64(group) * matrix.panels + own.panel;
-            __syncthreads();
-            if (threadIdx.x == 0) own.shared.is_last = add_acquire_release(counter, 1) == size - 1;
-            __syncthreads();
-            if (!own.shared.is_last) return;
-            if (own.has_column()) {
-                for (u32 i = own.run; i < size; i += own.runs) aggregates[u64(begin + i) * matrix.columns + own.own_column()].clear();
-                if (own.run == 0) prefixes[u64(group) * matrix.columns + own.own_column()].clear();
-            }
-            if (threadIdx.x == 0) *counter = 0;
-        }
     };
 
-    // By the block: publishes the aggregate of each column, and leaves its exclusive prefix in
-    // `shared.prefix`. The column's threads poll the group's earlier tiles, an equal part each.
-    __device__ void join(Groups &groups, Carry aggregate, Maybe<Carry> init) {
-        u32 group = tile / matrix.group, begin = group * matrix.group, rank = tile - begin, each = matrix.group / runs;
-        bool closes = rank == matrix.group - 1;
-        Status<Carry> *aggregates = groups.aggregates + own_column(), *prefixes = groups.prefixes + own_column();
-        if (has_column() && run == 0 && !closes) aggregates[u64(tile) * matrix.columns].publish(aggregate);
-        __syncthreads(); // every thread has read the aggregate, whose place `over_runs` takes
+    // By the block: publishes the aggregate of each column and leaves its exclusive prefix in
+    // `shared.prefix`. The last run of each column has its aggregate. Returns false if the block
+    // needs no prefix: in a reduction only a tile that closes its group reads words.
+    __device__ bool join(Groups groups, Carry aggregate, Maybe<Carry> init) {
+        u32 group = tile / matrix.group, begin = group * matrix.group, rank = tile - begin;
+        bool closes = rank == matrix.group - 1 || tile == matrix.tiles - 1, speaks = is_last_run();
+        // Whether each word has one reader, which clears it.
+        bool one_reader = REDUCE || matrix.group == 1;
+        Status<Carry> *aggregates = groups.aggregates + u64(begin) * matrix.columns + own_column();
+        Status<Carry> *prefixes = groups.prefixes + u64(group) * matrix.columns + own_column();
+        if (speaks && !closes) aggregates[u64(rank) * matrix.columns].publish(aggregate);
+        if (REDUCE && !closes) return false;
 
-        u32 mine = !has_column() || run * each >= rank ? 0 : min(each, rank - run * each);
-        Carry part = Carry();
-        for (u32 i = 0; i < mine; i += AT_ONCE) {
-            Carry one[AT_ONCE];
-            for (bool all = false; !all;) {
-                all = true;
+        // The column's threads poll the group's earlier tiles, an equal part each.
+        u32 each = (rank + runs - 1) / runs, from = run * each;
+        if (rank > 0) {
+            u32 mine = !has_column() || from >= rank ? 0 : min(each, rank - from);
+            Carry polled = Carry();
+            for (u32 i = 0; i < mine; i += AT_ONCE) {
+                Carry one[AT_ONCE];
+                for (bool all = false; !all;) {
+                    all = true;
 #pragma unroll
-                for (u32 k = 0; k < AT_ONCE; k++)
-                    if (i + k < mine) all &= aggregates[u64(begin + run * each + i + k) * matrix.columns].poll(one[k]);
+                    for (u32 k = 0; k < AT_ONCE; k++)
+                        if (i + k < mine) all &= aggregates[u64(from + i + k) * matrix.columns].poll(one[k]);
+                }
+#pragma unroll
+                for (u32 k = 0; k < AT_ONCE; k++) {
+                    if (i + k < mine) {
+                        polled = i + k > 0 ? Operator::combine(polled, one[k]) : one[k];
+                        if (one_reader) aggregates[u64(from + i + k) * matrix.columns].clear();
+                    }
+                }
             }
-#pragma unroll
-            for (u32 k = 0; k < AT_ONCE; k++)
-                if (i + k < mine) part = i + k > 0 ? Operator::combine(part, one[k]) : one[k];
+            shared.polled[threadIdx.x] = polled;
+            __syncthreads();
         }
-        __syncwarp();
-        part = over_runs(part, mine > 0);
-        if (has_column() && rank > 0 && run == (rank - 1) / each) shared.carry[column] = part; // of all tiles before
-        __syncthreads();
-        if (has_column() && run == 0) {
+        if (speaks) {
+            Carry earlier = Carry(), upto = aggregate; // the fold of the group's tiles before, and with this tile
+            if (rank > 0) {
+                earlier = joined(shared.polled, (rank + each - 1) / each);
+                upto = Operator::combine(earlier, aggregate);
+            }
             Maybe<Carry> prefix = init;
             if (group > 0) {
-                while (!prefixes[u64(group) * matrix.columns].poll(prefix.value)) {}
+                while (!prefixes->poll(prefix.value)) {}
+                if (one_reader) prefixes->clear();
                 prefix.some = true;
             }
-            if (rank > 0) prefix = {prefix.some ? Operator::combine(prefix.value, shared.carry[column]) : shared.carry[column], true};
             if (closes && tile + 1 < matrix.tiles)
-                prefixes[u64(group + 1) * matrix.columns].publish(prefix.some ? Operator::combine(prefix.value, aggregate) : aggregate);
+                prefixes[matrix.columns].publish(prefix.some ? Operator::combine(prefix.value, upto) : upto);
+            if (rank > 0) prefix.value = prefix.some ? Operator::combine(prefix.value, earlier) : earlier;
             shared.prefix[column] = prefix.value;
         }
+        if (!one_reader) retire(groups, group);
+        return true;
+    }
+
+    // By the whole block, which has read what it needs: the last block of a group's panel to come
+    // here clears its words.
+    __device__ void retire(Groups groups, u32 group) {
+        u32 begin = group * matrix.group, size = min(matrix.group, matrix.tiles - begin);
+        u32 *counter = groups.retired + u64(group) * matrix.panels + panel;
+        __syncthreads();
+        if (threadIdx.x == 0) shared.is_last = add_acquire_release(counter, 1) == size - 1;
+        __syncthreads();
+        if (!shared.is_last) return;
+        if (has_column()) {
+            for (u32 i = run; i < size; i += runs) groups.aggregates[u64(begin + i) * matrix.columns + own_column()].clear();
+            if (run == 0) groups.prefixes[u64(group) * matrix.columns + own_column()].clear();
+        }
+        if (threadIdx.x == 0) *counter = 0;
     }
 };

@@ -27,9 +27,23 @@ impl OnDevice {
         self.calls += 1;
         self.calls % 3
     }
-    /// Runs of a column in a tile.
-    fn runs(columns: usize) -> usize {
-        256 / columns.div_ceil(columns.div_ceil(32))
+    /// Vectors of 16 bytes in the least group of whole rows, if rows are scanned as elements: a
+    /// single column, or a narrow matrix.
+    fn group_of_rows(size: usize, columns: usize) -> Option<usize> {
+        let row = columns * size;
+        let vectors = row >> row.trailing_zeros().min(4);
+        (columns == 1 || row <= 32 && vectors <= 7).then_some(vectors)
+    }
+    /// Panels of a matrix that is no sequence of rows.
+    fn panels(size: usize, columns: usize) -> usize {
+        columns.div_ceil((128 / size).max(16))
+    }
+    /// Tiles of a look-back group.
+    fn group(tiles_of_groups: usize, size: usize, columns: usize) -> usize {
+        match OnDevice::group_of_rows(size, columns) {
+            Some(_) => 32, // those that a warp of the server joins
+            None => tiles_of_groups.div_ceil(OnDevice::panels(size, columns)),
+        }
     }
 }
 
@@ -40,12 +54,16 @@ impl Engine for OnDevice {
     type ViewMut<'a, V: Pod + DeviceRepr> = CudaViewMut<'a, V>;
 
     fn tile(size: usize, columns: usize) -> usize {
-        let run = (52 / size).max(3);
-        OnDevice::runs(columns) * (run - usize::from(run.is_multiple_of(2)))
+        if let Some(group) = OnDevice::group_of_rows(size, columns) {
+            // The shape for the shortest inputs: 8 warps, 3 vectors a lane.
+            return 8 * 32 * 16 * group.max(3 / group * group) / (columns * size);
+        }
+        let run = (204 / size).clamp(3, 51);
+        let width = columns.div_ceil(OnDevice::panels(size, columns));
+        128 / width * (run - usize::from(run.is_multiple_of(2)))
     }
-    fn group(columns: usize) -> Option<usize> {
-        let runs = OnDevice::runs(columns);
-        Some(runs * 128_usize.div_ceil(runs).max(4))
+    fn group(size: usize, columns: usize) -> Option<usize> {
+        Some(OnDevice::group(64, size, columns))
     }
 
     fn put<V: Pod + DeviceRepr>(&self, items: &[V]) -> CudaSlice<V> {
@@ -156,12 +174,30 @@ fn same_bits() {
     }
 }
 
+/// Reductions of more tiles than a look-back group of theirs has, which is longer than a scan's.
+#[test]
+fn groups_of_reductions() {
+    fn of<Op: Operator<T>, T: Sample>(engine: &mut OnDevice, rng: &mut Rng) {
+        for columns in [17, 100, 700] {
+            let rows = OnDevice::group(256, size_of::<T>(), columns) * OnDevice::tile(size_of::<T>(), columns);
+            let x: Vec<T> = data(rng, Draw::exact_for::<Op, T>(), (2 * rows + 1) * columns);
+            for rows in [rows - 1, rows, rows + 1, 2 * rows + 1] {
+                check_reduce::<OnDevice, Op, T>(engine, rng, &x[..rows * columns], columns, None, Call::New);
+            }
+        }
+    }
+    let Some(mut engine) = OnDevice::new() else { return };
+    let mut rng = Rng::new();
+    of::<Last, u64>(&mut engine, &mut rng);
+    of::<Digits, Digit>(&mut engine, &mut rng);
+}
+
 /// A prepared workspace serves every number of rows up to the prepared one, and does not grow.
 #[test]
 fn prepared() {
     let Some(OnDevice { stream, mut workspace, .. }) = OnDevice::new() else { return };
     let mut rng = Rng::new();
-    for columns in [1, 7, 33, 1000] {
+    for columns in [1, 2, 7, 33, 1000] {
         let longest = 2_000_000 / columns;
         let (sums, totals) = (scan::<Sum, u32>().columns(columns), reduce::<Sum, u32>().columns(columns));
         sums.prepare(longest, &mut workspace).unwrap();
@@ -250,7 +286,7 @@ fn sanitize() {
     fn walk<Op: Operator<T>, T: Sample>(stream: &Arc<CudaStream>) {
         let mut rng = Rng::new();
         let draw = Draw::exact_for::<Op, T>();
-        for columns in [1, 3, 32, 33, 65] {
+        for columns in [1, 2, 3, 32, 33, 65] {
             let tile = OnDevice::tile(size_of::<T>(), columns);
             for (k, rows) in [1, tile - 1, 3 * tile + 1, 9 * tile].into_iter().enumerate() {
                 let x: Vec<T> = data(&mut rng, draw, rows * columns);
@@ -265,12 +301,17 @@ fn sanitize() {
             }
         }
         // Beyond a look-back group.
-        let columns = 40;
-        let rows = OnDevice::group(columns).unwrap() * OnDevice::tile(size_of::<T>(), columns) + 1;
+        let columns = 300;
+        let size = size_of::<T>();
+        let rows = OnDevice::group(256, size, columns) * OnDevice::tile(size, columns) + 1;
         let x: Vec<T> = data(&mut rng, draw, rows * columns);
-        let output = reduce::<Op, T>().columns(columns).run(&stream.clone_htod(&x).unwrap()).unwrap();
+        let input = stream.clone_htod(&x).unwrap();
+        let output = reduce::<Op, T>().columns(columns).run(&input).unwrap();
         let expected = reduce_oracle::<Op, T>(&x, columns, None).unwrap();
         assert_same(&stream.clone_dtoh(&output).unwrap(), &expected, &(rows, columns));
+        let options = Options { exclusive: false, init: None, reverse: false };
+        let output = builder::<Op, T>(options).columns(columns).run(&input).unwrap();
+        assert_same(&stream.clone_dtoh(&output).unwrap(), &scan_oracle::<Op, T>(&x, columns, options), &rows);
     }
     walk::<Sum, u8>(&stream);
     walk::<Max, f32>(&stream);

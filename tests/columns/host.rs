@@ -18,7 +18,7 @@ impl Engine for OnHost {
         let panels = columns.div_ceil(4096 / size);
         (256 << 10) / size / columns.div_ceil(panels)
     }
-    fn group(_: usize) -> Option<usize> {
+    fn group(_: usize, _: usize) -> Option<usize> {
         None
     }
 

@@ -46,7 +46,7 @@ trait Engine {
     /// Rows of a tile of items of `size` bytes.
     fn tile(size: usize, columns: usize) -> usize;
     /// Tiles of a look-back group, if the engine has such.
-    fn group(columns: usize) -> Option<usize>;
+    fn group(size: usize, columns: usize) -> Option<usize>;
 
     fn put<V: Pod + DeviceRepr>(&self, items: &[V]) -> Self::Memory<V>;
     fn get<V: Pod + DeviceRepr>(&self, memory: &Self::Memory<V>) -> Vec<V>;
@@ -198,7 +198,7 @@ fn suite<E: Engine, Op: Operator<T>, T: Sample>(engine: &mut E) {
         }
     }
     for columns in [1, 3, 32, 65] {
-        let Some(group) = E::group(columns) else { continue };
+        let Some(group) = E::group(size_of::<T>(), columns) else { continue };
         let rows = group * E::tile(size_of::<T>(), columns);
         let more = rows + rng.below(rows);
         for rows in [rows - 1, rows, rows + 1, more].into_iter().skip(rng.below(2)).step_by(2) {
@@ -381,7 +381,7 @@ fn options_before_and_after() {
 // ---- rounded sums -------------------------------------------------------------------------------
 
 /// Shapes of several tiles, panels and groups.
-const ROUNDED: [[usize; 2]; 5] = [[700_001, 1], [300_007, 3], [30_011, 33], [1003, 1000], [12, 60_000]];
+const ROUNDED: [[usize; 2]; 6] = [[700_001, 1], [300_007, 3], [80_003, 10], [30_011, 33], [1003, 1000], [12, 60_000]];
 
 /// Magnitudes around one, so that every grouping rounds differently.
 fn rounded(rng: &mut Rng, n: usize) -> Vec<f32> {
