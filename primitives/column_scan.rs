@@ -40,9 +40,9 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// column's inputs in the rows `0..=r`.
 ///
 /// # Cost
-/// Items are read and written once. On the device that is one launch, for any shape. A panel of up
-/// to 32 adjacent columns is read row by row, so a matrix of few columns or of short elements moves
-/// short pieces of memory at a time.
+/// Items are read and written once. On the device that is one launch, for any shape. Rows of up to 32
+/// bytes are scanned as elements. Wider ones are cut into panels of up to 128 bytes of a row, or 16
+/// columns if that is more.
 ///
 /// # Waiting
 /// As a [`Scan`].

@@ -22,6 +22,7 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
     typedef typename Operator::Carry Carry;
 
     static constexpr u32 AT_ONCE = 4; // aggregates whose loads are in flight together
+    static constexpr u32 UNROLLED = RUN <= 51 ? RUN : 32; // rows of a run; all of a long run would be too much code
 
     struct Shared {
         alignas(sizeof(Vector)) Element items[THREADS * RUN];
@@ -93,8 +94,8 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
     }
     // Whether the panel's rows are whole vectors, in the tile and in memory.
     __device__ bool has_vectors(const Element *memory) const {
-        u64 items = matrix.columns | matrix.width | width;
-        return ((u64)memory | items * sizeof(Element)) % sizeof(Vector) == 0;
+        u64 bytes = (matrix.columns | matrix.width | width) * sizeof(Element);
+        return ((u64)memory | bytes) % sizeof(Vector) == 0;
     }
 
     // Calls `items(shared, index)` or `vectors(shared, index)` for what the thread moves: its place
@@ -142,7 +143,7 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
         u32 own = own_rows();
         Carry upto = Carry();
         if (own > 0) upto = Operator::alone(Operator::lift(item(run * RUN)));
-#pragma unroll
+#pragma unroll UNROLLED
         for (u32 k = 1; k < RUN; k++)
             if (k < own) upto = Operator::combine(upto, Operator::lift(item(run * RUN + k)));
         shared.run[threadIdx.x] = upto;
@@ -167,11 +168,12 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
         if (before.some) prefix = some ? Operator::combine(prefix, before.value) : before.value;
         some |= before.some;
         if (REDUCE) {
-            if (is_last_run() && tile == matrix.tiles - 1) out[own_column()] = Operator::lower(some ? Operator::combine(prefix, upto) : upto);
+            bool is_last = is_last_run() && tile == matrix.tiles - 1;
+            if (is_last) out[own_column()] = Operator::lower(some ? Operator::combine(prefix, upto) : upto);
             return;
         }
         bool exclusive = matrix.flags & COLUMNS_EXCLUSIVE;
-#pragma unroll
+#pragma unroll UNROLLED
         for (u32 k = 0; k < RUN; k++) {
             if (k >= own) break;
             Element &x = item(run * RUN + k);

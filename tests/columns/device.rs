@@ -58,7 +58,7 @@ impl Engine for OnDevice {
             // The shape for the shortest inputs: 8 warps, 3 vectors a lane.
             return 8 * 32 * 16 * group.max(3 / group * group) / (columns * size);
         }
-        let run = (204 / size).clamp(3, 51);
+        let run = (204 / size).max(3);
         let width = columns.div_ceil(OnDevice::panels(size, columns));
         128 / width * (run - usize::from(run.is_multiple_of(2)))
     }

@@ -25,9 +25,8 @@ const THREADS: usize = 128;
 const PANEL_BYTES: usize = 128;
 /// The fewest columns of a panel. A panel has no fewer, if the matrix has more.
 const LEAST_PANEL: usize = 16;
-/// Bytes of a thread's run of rows, and the most rows of it, which are unrolled.
+/// Bytes of a thread's run of rows.
 const RUN_BYTES: usize = 204;
-const MOST_ROWS: usize = 51;
 
 /// The widest row that is scanned as one element, in bytes.
 const ROW_BYTES: usize = 32;
@@ -96,7 +95,7 @@ fn widest(size: usize) -> usize {
 
 /// Rows of a thread for elements of `size` bytes: an odd number.
 fn run(size: usize) -> usize {
-    let run = (RUN_BYTES / size).clamp(3, MOST_ROWS);
+    let run = (RUN_BYTES / size).max(3);
     run - usize::from(run.is_multiple_of(2))
 }
 
