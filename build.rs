@@ -31,6 +31,9 @@ mod cuda {
         )* };
     }
     // Their units are compiled at run time.
+    pub(super) mod columns {
+        pub(crate) mod contract;
+    }
     pub(super) mod segmented {
         pub(crate) mod contract;
     }
@@ -68,7 +71,7 @@ fn main() {
     for file in ["cache", "contract", "image", "nvrtc", "prebuilt", "tuning", "unit"] {
         println!("cargo::rerun-if-changed=src/cuda/{file}.rs");
     }
-    for primitive in ["scan", "compact", "segmented", "segmented_sort", "segments", "sort"] {
+    for primitive in ["scan", "columns", "compact", "segmented", "segmented_sort", "segments", "sort"] {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/contract.rs");
     }
     for primitive in ["scan", "compact", "offsets", "reduce", "segments", "sort"] {
@@ -357,6 +360,7 @@ fn templates(out: &Path) -> Vec<(String, String)> {
     }
     // The headers of the contracts, which are in no file of the repository.
     for (path, text) in [
+        ("columns/contract.cuh", cuda::columns::contract::text()),
         ("compact/contract.cuh", cuda::compact::contract::text()),
         ("scan/contract.cuh", cuda::scan::contract::text()),
         ("segmented/contract.cuh", cuda::segmented::contract::text()),

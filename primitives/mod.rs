@@ -13,6 +13,8 @@
 //! | scan by segment | `segmented_scan.rs` | `cpu::segmented::scan` | `segmented::SegmentedScanArguments::launch` |
 //! | reduce by segment | `segmented_reduce.rs` | `cpu::segmented::reduce` | `segmented::SegmentedReduceArguments::launch` |
 //! | sort by segment | `segmented_sort.rs` | `cpu::sort::SegmentedSort::run` | `segmented_sort::SegmentedSortArguments::launch` |
+//! | scan by column | `column_scan.rs` | `cpu::columns::scan` | `columns::ColumnsArguments::launch` |
+//! | reduce by column | `column_reduce.rs` | `cpu::columns::reduce` | as scan by column |
 //! | compaction | `compact.rs` | `cpu::compact::compact` | `compact::CompactArguments::launch` |
 //! | unique | `unique.rs` | as compaction | as compaction |
 //! | partition | `partition.rs`, `three_way.rs` | as compaction | also `launch_one_buffer` |
@@ -30,6 +32,7 @@
 //! | reduce | `reduce/` | `reduce` | `reduce.rs` | `reduce.md` |
 //! | scan and reduce by segment | `segmented/` | `segmented` | `segmented.rs` | `segmented.md` |
 //! | sort by segment | `segmented_sort/` | `segmented` | `segmented.rs` | `segmented.md` |
+//! | scan and reduce by column | `columns/` | `columns` | | `segmented.md` |
 //! | compaction, unique, partition | `compact/` | `compact` | `compact.rs` | `compact.md` |
 //! | offsets | `offsets/` | `offsets` | `segments.rs` | `offsets.md` |
 //! | pack, expand | `segments/` | `segments` | `segments.rs` | `segments.md` |
@@ -41,6 +44,8 @@
 
 pub(crate) mod allocate;
 pub(crate) mod choice;
+pub(crate) mod column_reduce;
+pub(crate) mod column_scan;
 pub(crate) mod compact;
 pub(crate) mod expand;
 pub(crate) mod offsets;

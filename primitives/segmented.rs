@@ -79,6 +79,16 @@ pub trait Segments<L: Place>: Segmentation<L> {
     fn any_empty(&self) -> bool;
 }
 
+/// # Errors
+/// [`Error::Size`] unless `n` items are whole rows of a matrix with this many columns.
+pub(super) fn whole_rows(primitive: &'static str, n: usize, columns: usize) -> Result<(), Error> {
+    match n.checked_rem(columns) {
+        None if n > 0 => long_enough(primitive, "a row", 0, 1),
+        None | Some(0) => Ok(()),
+        Some(rest) => long_enough(primitive, "the last row", rest, columns),
+    }
+}
+
 impl Selectors for Rows {
     fn selectors(&self) -> Option<&dyn Buffer> {
         None
@@ -90,11 +100,7 @@ impl Selectors for Rows {
 
 impl<L: Place> Segmentation<L> for Rows {
     fn check(&self, primitive: &'static str, n: usize) -> Result<(), Error> {
-        match n.checked_rem(self.0) {
-            None if n > 0 => long_enough(primitive, "a row", 0, 1),
-            None | Some(0) => Ok(()),
-            Some(rest) => long_enough(primitive, "the last row", rest, self.0),
-        }
+        whole_rows(primitive, n, self.0)
     }
     fn heads(&self) -> impl host::Heads {
         host::ByRows(self.0)

@@ -126,6 +126,8 @@ pub use operator::{Associativity, BitAnd, BitOr, BitXor, Last, Max, Min, Operato
 pub use own::__own;
 pub use primitives::allocate::{Allocation, Holds};
 pub use primitives::choice::{ByBits, ByFlags, ByPredicate, Changes, Chosen, Index, Unchosen, Word};
+pub use primitives::column_reduce::ColumnReduce;
+pub use primitives::column_scan::ColumnScan;
 pub use primitives::compact::{Compact, compact};
 pub use primitives::expand::{Expand, expand};
 pub use primitives::offsets::{Offsets, Size, offsets};

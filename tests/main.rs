@@ -8,6 +8,7 @@ mod catalog;
 mod common;
 
 mod bad_input;
+mod columns;
 mod compact;
 mod cpu;
 mod device;

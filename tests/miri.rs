@@ -104,6 +104,35 @@ fn scan_of_floats() {
     });
 }
 
+/// Below and above the number of panels from which tiles are not joined.
+#[test]
+fn columns() {
+    fn check<Op: Operator<i32, Carry = i32>>() {
+        check_all(&[5, 600], |rng, n| {
+            for columns in [1, 9, 140] {
+                let x = rng.items(n / columns * columns, |bits| bits as i32);
+                let column = |x: &[i32], k: usize| x.iter().skip(k).step_by(columns).copied().collect::<Vec<_>>();
+                let of = scan::<Op, i32>().columns(columns);
+                let output = of.run(&x).unwrap();
+                let (mut in_place, mut backwards) = (x.clone(), x.clone());
+                of.exclusive_from(7).run_in_place(&mut in_place).unwrap();
+                of.reverse().run_in_place(&mut backwards).unwrap();
+                let totals = reduce::<Op, i32>().init(7).columns(columns).run(&x).unwrap();
+                for (k, &total) in totals.iter().enumerate() {
+                    let items = column(&x, k);
+                    assert_eq!(column(&output, k), inclusive::<Op>(&items));
+                    assert_eq!(column(&backwards, k), reversed(&inclusive::<Op>(&reversed(&items))));
+                    let with_first = inclusive::<Op>(&[&[7][..], &items].concat());
+                    assert_eq!(column(&in_place, k), with_first[..items.len()]);
+                    assert_eq!(total, with_first[items.len()]);
+                }
+            }
+        });
+    }
+    check::<Sum>();
+    check::<Last>();
+}
+
 #[test]
 fn scan_and_reduce_by_segment() {
     check_all(&LENGTHS, |rng, n| {

@@ -18,6 +18,7 @@
 //! | `--shapes` | scan: shapes of the kernel, strategies, the best for each length | `shapes.rs` |
 //! | `--reduce` | reduce: sums of `f32`, 2^10 to 2^28, others at 2^28 | `reduce.rs` |
 //! | `--segmented` | scan and reduce by segment: sums of `f32`, segments of 1 to 2^28 of 2^28 items | `segmented.rs` |
+//! | `--columns` | scan and reduce by column: sums and maxima of `f32`, 1 to 2^20 columns of 2^26 items | `segmented.rs` |
 //! | `--select` | compaction, partition and unique of `u32`, 2^10 to 2^28 | `compact.rs` |
 //! | `--fractions` | compaction of `u32`, none to all of 2^28 items selected | `compact.rs` |
 //! | `--select-types` | compaction of other types, 2^26 | `compact.rs` |
@@ -80,7 +81,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: versus [FLAG]...
        scan:       --sweep --catalog --strategies --views --host --ladder --traffic --custom --shapes
        reduce:     --reduce
-       by segment: --segmented
+       by segment: --segmented --columns
        compaction: --select --fractions --select-types
        segments:   --segments
        sort:       --sort --sort-sweep --sort-patterns --sort-longest
@@ -125,6 +126,7 @@ fn main() -> ExitCode {
             "--views" => views,
             "--reduce" => reduce::reductions,
             "--segmented" => segmented::segmented,
+            "--columns" => segmented::columns,
             "--select" => compact::lengths,
             "--fractions" => compact::fractions,
             "--select-types" => compact::types,

@@ -1,4 +1,4 @@
-//! Scans and reductions by segment, row, head flag and key beside CUB's.
+//! Scans and reductions by segment, row, head flag and key beside CUB's, and by column.
 
 use crate::bench::{Bench, Verdict, print, same};
 use crate::cub::CubSegmentedSum;
@@ -29,6 +29,14 @@ pub(crate) fn segmented(gpu: &Gpu, verdict: &Verdict) {
     }
     for rows_of in [MATRIX, MATRIX / 64, MATRIX / 4096, MATRIX / 65536, MATRIX >> 20] {
         verdict.note(&format!("a matrix of rows of {rows_of}"), rows(&mut bench, MATRIX, rows_of));
+    }
+}
+
+/// Scans and reductions along the first axis of matrices.
+pub(crate) fn columns(gpu: &Gpu, verdict: &Verdict) {
+    let Some(mut bench) = Bench::<f32>::new(gpu, verdict, MATRIX) else { return };
+    for log in [0, 1, 2, 3, 4, 6, 8, 10, 13, 16, 20] {
+        verdict.note(&format!("a matrix of 2^{log} columns"), by_column(&mut bench, 1 << log));
     }
 }
 
@@ -200,6 +208,40 @@ fn rows(bench: &mut Bench<f32>, n: usize, columns: usize) -> Result<(), String> 
     time!(scan::<Sum, f32>().rows(columns), "rows_sum_of", 8 * n, sums);
     time!(scan::<Max, f32>().rows(columns), "rows_max_of", 8 * n, maxima);
     time!(reduce::<Sum, f32>().rows(columns), "rows_reduce_sum_of", 4 * n + 4 * totals.len(), totals);
+    Ok(())
+}
+
+/// Inclusive scans of the columns of a matrix: sum and maximum, and the sum of each column.
+fn by_column(bench: &mut Bench<f32>, columns: usize) -> Result<(), String> {
+    let copy = bench.copy(MATRIX)?;
+    let Bench { gpu, workspace, input, output, .. } = bench;
+    let to = output.device_ptr(&gpu.stream).0;
+    // Differences of whole numbers along a column, so that the sum of any of its rows is exact.
+    let whole = |i: usize| (noise(i) % 16_000_001) as f32 - 8_000_000.0;
+    let host: Vec<f32> = (0..MATRIX).into_par_iter().map(|i| whole(i + columns) - whole(i)).collect();
+    told("the input", gpu.stream.memcpy_htod(&host, &mut input.slice_mut(..MATRIX)))?;
+    gpu.synchronize()?;
+    let (mut sums, mut maxima) = (host.clone(), host);
+    for i in columns..MATRIX {
+        sums[i] += sums[i - columns];
+        maxima[i] = maxima[i].max(maxima[i - columns]);
+    }
+    let totals = sums[MATRIX - columns..].to_vec();
+    let view = input.slice(..MATRIX);
+    let mut view_mut = output.slice_mut(..MATRIX);
+    macro_rules! time {
+        ($call:expr, $what:literal, $moved:expr, $expected:expr) => {{
+            let ours = $call;
+            told("prepare", ours.prepare(MATRIX / columns, workspace))?;
+            let mut call = || told($what, ours.workspace(workspace).run_into(&view, &mut view_mut));
+            let (what, n) = (format!(concat!($what, "_{}"), columns), MATRIX);
+            // SAFETY: the output has `MATRIX` elements.
+            unsafe { row((gpu, to), (&what, n, $moved), copy, (&$expected, true), &mut [("parascan", &mut call)])? };
+        }};
+    }
+    time!(scan::<Sum, f32>().columns(columns), "columns_sum_of", 8 * MATRIX, sums);
+    time!(scan::<Max, f32>().columns(columns), "columns_max_of", 8 * MATRIX, maxima);
+    time!(reduce::<Sum, f32>().columns(columns), "columns_reduce_sum_of", 4 * MATRIX + 4 * columns, totals);
     Ok(())
 }
 

@@ -5,11 +5,12 @@
 //! | [`pipeline()`] | a [`Source`] makes carries, a [`Sink`] is given their prefixes | scans, compaction, offsets |
 //! | [`hand_over`] | tiles publish an aggregate and receive a prefix | work on whole tiles, such as a stable counting pass |
 //!
-//! The pipeline stands on the hand-over; scan, compaction, offsets, and scan and reduce by segment
-//! stand on one of the two.
-//! Reduce, the radix sort and segments stand on neither: their threads share work by halves, by
-//! histograms and by search.
+//! The pipeline stands on the hand-over; scan, compaction, offsets, scan and reduce by segment, and
+//! scan by column stand on one of the two.
+//! Reduce, also by column, the radix sort and segments stand on neither: their threads share work by
+//! halves, by tiles, by histograms and by search.
 
+pub(crate) mod columns;
 pub(crate) mod compact;
 mod handover;
 mod lanes;

@@ -17,6 +17,7 @@
 //! A primitive outside the library uses them through [`Kernels::compile`].
 
 mod cache;
+pub(crate) mod columns;
 mod compact;
 mod compiler;
 mod contract;

@@ -238,24 +238,24 @@ trait Engine {
 }
 
 /// Random items around others.
-struct Guarded<V> {
-    all: Vec<V>,
-    items: Range<usize>,
+pub(crate) struct Guarded<V> {
+    pub(crate) all: Vec<V>,
+    pub(crate) items: Range<usize>,
 }
 
 impl<V: Pod> Guarded<V> {
-    fn new(rng: &mut Rng, skip: usize, items: &[V]) -> Guarded<V> {
+    pub(crate) fn new(rng: &mut Rng, skip: usize, items: &[V]) -> Guarded<V> {
         let range = skip..skip + items.len();
         let mut all: Vec<V> = noise(rng, range.end + 17);
         all[range.clone()].copy_from_slice(items);
         Guarded { all, items: range }
     }
-    fn room(rng: &mut Rng, skip: usize, n: usize) -> Guarded<V> {
+    pub(crate) fn room(rng: &mut Rng, skip: usize, n: usize) -> Guarded<V> {
         Guarded { all: noise(rng, skip + n + 17), items: skip..skip + n }
     }
     /// Whether `got` has these items, and around them nothing has changed.
     #[track_caller]
-    fn assert_holds(&self, got: &[V], items: &[V], what: &dyn Debug)
+    pub(crate) fn assert_holds(&self, got: &[V], items: &[V], what: &dyn Debug)
     where
         V: Sample,
     {
@@ -275,7 +275,7 @@ impl<V: Pod> Guarded<V> {
 /// Distances of a view from the beginning of a buffer.
 const SKIPS: [usize; 6] = [0, 1, 3, 5, 16, 33];
 
-fn skip(rng: &mut Rng) -> usize {
+pub(crate) fn skip(rng: &mut Rng) -> usize {
     SKIPS[rng.below(SKIPS.len())]
 }
 

@@ -5,6 +5,7 @@ use super::kernels::Kernels;
 use super::library::{self, Program};
 use super::scan::unit_of;
 use crate::{Element, Error, Operator};
+use bytemuck::Zeroable;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
 use std::ffi::c_void;
@@ -14,7 +15,7 @@ pub(crate) mod unit;
 use tuning::{REDUCE_RANGES, reduce_ranges};
 use unit::{reduce_key, reduce_source};
 
-const KERNELS: [&str; REDUCE_RANGES] = ["reduce_0", "reduce_1"];
+pub(crate) const KERNELS: [&str; REDUCE_RANGES] = ["reduce_0", "reduce_1"];
 const NAME: &str = "reduce";
 
 /// Bytes that hold any element, and the alignment of the result in scratch memory.
@@ -40,17 +41,22 @@ pub(crate) struct ReducePlan {
 impl ReducePlan {
     /// The plan for the kernels of `architecture`.
     pub(crate) fn new<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> ReducePlan {
-        let ranges = reduce_ranges(architecture, size_of::<T>());
-        let bytes = n.saturating_mul(size_of::<T>());
+        ReducePlan::of_sizes([size_of::<T>(), size_of::<Op::Carry>()], n, architecture)
+    }
+
+    /// The plan for an element and a carry of these sizes.
+    pub(crate) fn of_sizes([element, carry]: [usize; 2], n: usize, architecture: u32) -> ReducePlan {
+        let ranges = reduce_ranges(architecture, element);
+        let bytes = n.saturating_mul(element);
         let range =
             ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
         let shape = ranges[range].shape;
-        let slices = n.div_ceil(shape.tile(size_of::<T>()) / shape.warps);
+        let slices = n.div_ceil(shape.tile(element) / shape.warps);
         let blocks = ranges[range].blocks(slices);
         let warps = blocks * shape.warps;
         let (words, aggregates) = match blocks {
             1 => (0, 0),
-            _ => (BEFORE_STATUS, (blocks * size_of::<Op::Carry>()).next_multiple_of(LARGEST_ELEMENT)),
+            _ => (BEFORE_STATUS, (blocks * carry).next_multiple_of(LARGEST_ELEMENT)),
         };
         ReducePlan {
             range,
@@ -66,9 +72,14 @@ impl ReducePlan {
 
     /// The plan with memory for up to `n` elements: a shorter input may take more blocks.
     pub(crate) fn up_to<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> ReducePlan {
-        let mut plan = ReducePlan::new::<Op, T>(n, architecture);
-        for range in reduce_ranges(architecture, size_of::<T>()) {
-            let shorter = ReducePlan::new::<Op, T>(n.min(range.bytes / size_of::<T>()), architecture);
+        ReducePlan::up_to_of_sizes([size_of::<T>(), size_of::<Op::Carry>()], n, architecture)
+    }
+
+    /// The same for an element and a carry of these sizes.
+    pub(crate) fn up_to_of_sizes(sizes: [usize; 2], n: usize, architecture: u32) -> ReducePlan {
+        let mut plan = ReducePlan::of_sizes(sizes, n, architecture);
+        for range in reduce_ranges(architecture, sizes[0]) {
+            let shorter = ReducePlan::of_sizes(sizes, n.min(range.bytes / sizes[0]), architecture);
             plan.words = plan.words.max(shorter.words);
             plan.aggregates = plan.aggregates.max(shorter.aggregates);
             plan.scratch = plan.scratch.max(shorter.scratch);
@@ -116,7 +127,7 @@ pub(crate) struct ReduceArguments<C> {
     pub(crate) scratch: CUdeviceptr,
 }
 
-impl<C: Element> ReduceArguments<C> {
+impl<C: Zeroable + Copy> ReduceArguments<C> {
     /// Launches the kernel. Does not wait.
     ///
     /// # Safety

@@ -6,6 +6,7 @@ use super::library::{self, Program};
 use super::tuning::RANGES;
 use super::unit::Type;
 use crate::{Block, Element, Error, Network, Operator, Strategy};
+use bytemuck::Zeroable;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
 use std::ffi::c_void;
@@ -89,8 +90,9 @@ const fn program(template: &'static str, kernels: &'static [&'static str], join:
 }
 
 /// A kernel for each range of lengths.
-const BUILT_IN: ScanProgram = program("scan/kernels.cuh", &["scan_0", "scan_1", "scan_2"], Join::PrefixServer);
-const _: () = assert!(BUILT_IN.kernels.len() == RANGES);
+pub(crate) const KERNELS: &[&str] = &["scan_0", "scan_1", "scan_2"];
+const BUILT_IN: ScanProgram = program("scan/kernels.cuh", KERNELS, Join::PrefixServer);
+const _: () = assert!(KERNELS.len() == RANGES);
 
 const LOOK_BACK: ScanProgram = program("scan/look_back.cuh", &["scan_look_back"], Join::LookBack);
 const CHAINED: ScanProgram = program("scan/chained.cuh", &["scan_chained"], Join::Chained);
@@ -187,7 +189,7 @@ pub(crate) struct ScanArguments<C> {
     pub(crate) scratch: CUdeviceptr,
 }
 
-impl<C: Element> ScanArguments<C> {
+impl<C: Zeroable + Copy> ScanArguments<C> {
     /// Launches the scan. Does not wait.
     ///
     /// # Safety

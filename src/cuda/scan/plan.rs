@@ -40,13 +40,21 @@ impl Plan {
         architecture: u32,
     ) -> Result<Plan, Error> {
         Plan::check::<Op, T>(strategy)?;
-        let element = size_of::<T>();
+        Plan::of_sizes([size_of::<T>(), size_of::<Op::Carry>()], strategy, n, architecture)
+    }
+
+    /// The plan for an element and a carry of these sizes, which kernels take.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`].
+    pub(crate) fn of_sizes(sizes: [usize; 2], strategy: Strategy, n: usize, architecture: u32) -> Result<Plan, Error> {
+        let [element, carry] = sizes;
         let ranges = fitted(TUNING, architecture, element);
         let bytes = n.saturating_mul(element);
         let range =
             ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
-        let carries = carry_shape(TUNING, architecture, element, size_of::<Op::Carry>());
-        Plan::in_range::<Op, T>(strategy, n, &ranges, range, carries)
+        let carries = carry_shape(TUNING, architecture, element, carry);
+        Plan::in_range(sizes, strategy, n, &ranges, range, carries)
     }
 
     /// The plan with memory for up to `n` elements: a shorter input may take smaller tiles, and
@@ -59,9 +67,23 @@ impl Plan {
         n: usize,
         architecture: u32,
     ) -> Result<Plan, Error> {
-        let mut plan = Plan::new::<Op, T>(strategy, n, architecture)?;
-        for range in fitted(TUNING, architecture, size_of::<T>()) {
-            let shorter = Plan::new::<Op, T>(strategy, n.min(range.bytes / size_of::<T>()), architecture)?;
+        Plan::check::<Op, T>(strategy)?;
+        Plan::up_to_of_sizes([size_of::<T>(), size_of::<Op::Carry>()], strategy, n, architecture)
+    }
+
+    /// The same for an element and a carry of these sizes, which kernels take.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`].
+    pub(crate) fn up_to_of_sizes(
+        sizes: [usize; 2],
+        strategy: Strategy,
+        n: usize,
+        architecture: u32,
+    ) -> Result<Plan, Error> {
+        let mut plan = Plan::of_sizes(sizes, strategy, n, architecture)?;
+        for range in fitted(TUNING, architecture, sizes[0]) {
+            let shorter = Plan::of_sizes(sizes, strategy, n.min(range.bytes / sizes[0]), architecture)?;
             plan.words = plan.words.max(shorter.words);
             plan.scratch = plan.scratch.max(shorter.scratch);
         }
@@ -102,14 +124,14 @@ impl Plan {
         }
     }
 
-    fn in_range<Op: Operator<T>, T: Element>(
+    fn in_range(
+        [element, carry]: [usize; 2],
         strategy: Strategy,
         n: usize,
         ranges: &[Range; RANGES],
         range: usize,
         carries: Shape,
     ) -> Result<Plan, Error> {
-        let (element, carry) = (size_of::<T>(), size_of::<Op::Carry>());
         let program = ScanProgram::of(strategy);
         let (kernel, threads, tile, [threads_of_carries, tile_of_carries], spread) = match program.textbook {
             Some(textbook) => {

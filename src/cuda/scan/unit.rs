@@ -73,34 +73,54 @@ impl Unit<'_> {
     /// The text of the operator on the element as C++ types, with the constants of a primitive
     /// before it and its further text `block` behind it, between two templates.
     pub(crate) fn around(&self, algorithm: &str, constants: &str, block: &str, program: &str) -> String {
-        let Unit { element, carry, lift, alone, combine, lower, pairs } = self;
-        // An unnamed struct that is written twice would be two types.
-        let carry = Type { cuda: if carry.cuda == element.cuda { "Element" } else { carry.cuda }, ..*carry };
+        let (operator, status) = (self.defined(""), asserted_status("Carry", self.carry.size));
+        let prelude = self.prelude();
+        format!("#include \"{algorithm}\"\n{prelude}{constants}{operator}{block}{status}#include \"{program}\"\n")
+    }
+
+    /// The text of the operator on rows of `columns` elements, each column on its own, as `around`.
+    pub(crate) fn around_rows(&self, columns: usize, algorithm: &str, constants: &str, program: &str) -> String {
+        let (operator, status) = (self.defined("Column"), asserted_status("Carry", columns * self.carry.size));
+        let prelude = self.prelude();
         format!(
             "#include \"{algorithm}\"\n\
-             {}\
-             {constants}\
-             {}{}\
-             struct Operator {{\n    \
-                 typedef ::Element Element;\n    \
-                 typedef ::Carry Carry;\n    \
+             #include \"columns/rows.cuh\"\n\
+             {prelude}{constants}{operator}\
+             typedef RowOperator<ColumnOperator, {columns}> Operator;\n\
+             typedef Operator::Element Element;\n\
+             typedef Operator::Carry Carry;\n\
+             {status}#include \"{program}\"\n"
+        )
+    }
+
+    /// The functions that the bodies use.
+    fn prelude(&self) -> &'static str {
+        prelude(&[self.lift, self.alone, self.combine, self.lower])
+    }
+
+    /// Defines the element, the carry and the operator, under names that begin with `prefix`.
+    fn defined(&self, prefix: &str) -> String {
+        let Unit { element, carry, lift, alone, combine, lower, pairs } = self;
+        let [element_name, carry_name] = ["Element", "Carry"].map(|name| format!("{prefix}{name}"));
+        // An unnamed struct that is written twice would be two types.
+        let cuda = if carry.cuda == element.cuda { &element_name } else { carry.cuda };
+        format!(
+            "{}{}\
+             struct {prefix}Operator {{\n    \
+                 typedef ::{element_name} Element;\n    \
+                 typedef ::{carry_name} Carry;\n    \
                  typedef {pairs} Pairs;\n    \
                  static __device__ Carry lift(Element x) {{ {} }}\n    \
                  static __device__ Carry alone(Carry x) {{ {} }}\n    \
                  static __device__ Carry combine(Carry a, Carry b) {{ {} }}\n    \
                  static __device__ Element lower(Carry x) {{ {} }}\n\
-             }};\n\
-             {block}\
-             {}\
-             #include \"{program}\"\n",
-            prelude(&[lift, alone, combine, lower]),
-            element.defined("Element", "element"),
-            carry.defined("Carry", "carry"),
+             }};\n",
+            element.defined(&element_name, "element"),
+            Type { cuda, ..*carry }.defined(&carry_name, "carry"),
             body("lift", lift),
             body("alone", alone),
             body("combine", combine),
             body("lower", lower),
-            asserted_status("Carry", carry.size),
         )
     }
 }

@@ -1,0 +1,25 @@
+// The kernels along the first axis of a matrix. The unit defines `Operator`, and THREADS, RUN and
+// PANEL, the shape of a tile.
+#pragma once
+#include "columns/columns.cuh"
+
+// Blocks that the registers of a multiprocessor must have room for: as many as its shared memory
+// holds, if that leaves a thread 64 registers. Otherwise the compiler takes up to 90.
+template <class Kernel> constexpr u32 resident() {
+#if __CUDA_ARCH__ >= 900
+    constexpr u32 FITTING = (227 << 10) / (sizeof(typename Kernel::Shared) + (1 << 10));
+    if (sizeof(Carry) <= 8 && FITTING * THREADS * 64 <= 65536) return FITTING;
+#endif
+    return 0; // the compiler's own choice
+}
+
+#define COLUMNS_KERNEL(NAME, KERNEL)                                                                                             \
+    DEFINE_KERNEL(NAME, extern "C" __global__ void __launch_bounds__(THREADS, resident<KERNEL>())                                \
+        NAME(const Element *in, Element *out, const Matrix matrix, Carry init, void *memory) {                                   \
+        __shared__ KERNEL::Shared shared;                                                                                        \
+        KERNEL::scan(shared, in, out, matrix, init, memory);                                                                     \
+    })
+typedef Columns<Operator, THREADS, RUN, PANEL, false> ColumnScan;
+typedef Columns<Operator, THREADS, RUN, PANEL, true> ColumnReduce;
+COLUMNS_KERNEL(scan_columns, ColumnScan)
+COLUMNS_KERNEL(reduce_columns, ColumnReduce)

@@ -1,0 +1,236 @@
+//! Reduce by column: the items of each column of a row-major matrix combined into one.
+
+use super::choice::long_enough;
+use super::segmented::whole_rows;
+use crate::cuda::columns::{self, ColumnsArguments, ColumnsPlan, Work};
+use crate::memory::{View, ViewMut};
+use crate::site::{Anywhere, Site, site_methods};
+use crate::submit::Submit;
+use crate::{Destination, Element, Error, Operator, Place, Reduce, Source, Workspace, cpu};
+use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+const NAME: &str = "reduce";
+
+/// Reductions along the first axis.
+impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
+    /// Reduces each column of a row-major matrix with this many columns.
+    ///
+    /// ```
+    /// # use parascan::{Sum, reduce};
+    /// assert_eq!(reduce::<Sum, i32>().columns(3).run(&[1, 2, 3, 10, 20, 30])?, [11, 22, 33]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn columns(self, columns: usize) -> ColumnReduce<Op, T, S> {
+        let Reduce { init, site, .. } = self;
+        ColumnReduce { init, columns, site, operator: PhantomData }
+    }
+}
+
+/// A reduction of each column of a row-major matrix of items `T` by the operator `Op`: its options,
+/// and the calls that run it. Made by [`columns`](Reduce::columns) of a [`Reduce`], whose options
+/// carry over.
+///
+/// | call | output |
+/// |---|---|
+/// | [`run`](ColumnReduce::run) | new memory, one item a column |
+/// | [`run_into`](ColumnReduce::run_into) | the caller's memory, at least one item a column |
+///
+/// The results of a matrix without rows are [`init`](ColumnReduce::init), else the operator's
+/// identity.
+///
+/// # Cost
+/// Items are read once, and each result is written once. On the device that is one launch, for any
+/// shape; without rows it is one memory fill for each four bytes of an item at most, or for each
+/// byte of an item whose alignment is less than four.
+///
+/// # Waiting
+/// No call waits for the device. The first use of an operator and element type in a process loads
+/// kernels, as for a [`Scan`](crate::Scan).
+///
+/// # Same bits
+/// Items are combined in order. The grouping depends on the numbers of rows and columns and the
+/// element type, so a rounded float sum has the same bits in every run. Equal columns of one matrix
+/// round alike.
+///
+/// # Errors
+/// | error | cause |
+/// |---|---|
+/// | [`Error::Size`] | a last row that is not whole; an output that is too short |
+/// | [`Error::Empty`] | no row, no `init`, and an operator without identity |
+/// | [`Error::TooLong`] on the device | more tiles than a grid has blocks |
+/// | as for a [`Reduce`] | element, device, context, capture, driver, compiler |
+///
+/// Nothing has been written when a call returns an error.
+///
+/// # Panics
+/// Only if the operator panics, on host data. The panic reaches the caller.
+#[derive(Debug)]
+#[must_use = "nothing is done until `run` or `run_into`"]
+pub struct ColumnReduce<Op, T, S = Anywhere> {
+    init: Option<T>,
+    columns: usize,
+    site: S,
+    operator: PhantomData<fn() -> Op>,
+}
+site_methods! { impl[Op: Operator<T>, T: Element] ColumnReduce<Op, T; S> { init, columns, operator } }
+
+// ---- options
+
+impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
+    /// Combines this value before the first item of each column.
+    ///
+    /// ```
+    /// # use parascan::{Last, reduce};
+    /// assert_eq!(reduce::<Last, i32>().columns(2).init(-1).run(&[])?, [-1, -1]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn init(mut self, init: T) -> Self {
+        self.init = Some(init);
+        self
+    }
+
+    // ---- prepare
+
+    /// Loads the kernels and grows the workspace for calls with up to `rows` rows of this builder's
+    /// columns.
+    ///
+    /// After this [`run_into`](ColumnReduce::run_into) allocates nothing, never synchronises, and
+    /// can be captured into a graph.
+    ///
+    /// # Errors
+    /// [`Error::Capturing`] if the stream is being captured, [`Error::TooLong`], and those of the
+    /// driver and the compiler.
+    pub fn prepare(&self, rows: usize, workspace: &mut Workspace) -> Result<(), Error> {
+        let device = Submit::prepare(NAME, workspace)?;
+        ColumnsPlan::check::<T>(Work::Reduce)?;
+        let kernels = columns::load::<Op, T>(Work::Reduce, self.columns, device)?;
+        let plan = ColumnsPlan::up_to::<Op, T>(Work::Reduce, [rows, self.columns], kernels.machine().architecture)?;
+        workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
+    }
+}
+
+// ---- running
+
+impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
+    /// Returns the results in new memory, one item a column: a `Vec` or a `CudaSlice`.
+    pub fn run<I>(self, input: &I) -> Result<I::Owned, Error>
+    where
+        I: Source<T> + ?Sized,
+        S: Site<I::Place>,
+    {
+        let view = input.view();
+        let first = self.first(view.len())?;
+        let mut output = input.allocate(NAME, self.columns, self.site.stream())?;
+        self.dispatch::<I::Place>(view, first, I::view_owned(&mut output))?;
+        Ok(output)
+    }
+
+    /// Writes the results into the caller's memory. What lies past the last one is not changed.
+    ///
+    /// ```
+    /// # use parascan::{Sum, reduce};
+    /// let mut totals = [0.0; 3];
+    /// reduce::<Sum, f32>().columns(2).run_into(&[1.0, 2.0, 4.0, 8.0], &mut totals)?;
+    /// assert_eq!(totals, [5.0, 10.0, 0.0]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn run_into<I, O>(self, input: &I, output: &mut O) -> Result<(), Error>
+    where
+        I: Source<T> + ?Sized,
+        O: Destination<T, I::Place> + ?Sized,
+        S: Site<I::Place>,
+    {
+        let view = input.view();
+        let first = self.first(view.len())?;
+        self.dispatch::<I::Place>(view, first, output.view_mut())
+    }
+
+    // ---- on either engine
+
+    /// The value that is combined before the items of a column, if there is one. A matrix without
+    /// rows has one: its results.
+    ///
+    /// # Errors
+    /// [`Error::Size`], [`Error::Empty`].
+    fn first(&self, n: usize) -> Result<Option<Op::Carry>, Error> {
+        whole_rows(NAME, n, self.columns)?;
+        match self.init {
+            Some(init) => Ok(Some(Op::lift(init))),
+            None if n > 0 || self.columns == 0 => Ok(None),
+            None => Op::IDENTITY.map(Some).ok_or(Error::Empty { primitive: NAME }),
+        }
+    }
+
+    /// `first` is that of the input's length.
+    fn dispatch<P: Place>(
+        mut self,
+        input: View<'_, T>,
+        first: Option<Op::Carry>,
+        mut output: ViewMut<'_, T>,
+    ) -> Result<(), Error>
+    where
+        S: Site<P>,
+    {
+        let columns = self.columns;
+        long_enough(NAME, "the output", output.len(), columns)?;
+        match (input, &mut output) {
+            (View::Host(input), output) => {
+                let output = &mut output.host()[..columns];
+                match first {
+                    Some(first) if input.is_empty() => output.fill(Op::lower(first)),
+                    first => cpu::columns::reduce::<Op, T>(input, first, output),
+                }
+                Ok(())
+            }
+            (View::Device(input), ViewMut::Device(output)) => {
+                let stream = self.site.stream().unwrap_or(input.stream()).clone();
+                reduce_on_device::<Op, T>(&stream, input, *output, columns, first, self.site.take_workspace())
+            }
+            (View::Device(_), ViewMut::Host(_)) => {
+                unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
+            }
+        }
+    }
+}
+
+fn reduce_on_device<Op: Operator<T>, T: Element>(
+    stream: &Arc<CudaStream>,
+    input: &dyn DevicePtr<T>,
+    output: &mut dyn DevicePtrMut<T>,
+    columns: usize,
+    first: Option<Op::Carry>,
+    workspace: Option<&mut Workspace>,
+) -> Result<(), Error> {
+    let submit = Submit::new(NAME, stream);
+    submit.uses("the input", input.stream())?;
+    submit.uses("the output", output.stream())?;
+    if columns == 0 {
+        return Ok(());
+    }
+    submit.begin()?;
+    let (rows, device) = (input.len() / columns, submit.device());
+    ColumnsPlan::check::<T>(Work::Reduce)?;
+    // The guards order the work against other streams; they live until it is launched.
+    let (to, _written) = output.device_ptr_mut(stream);
+    if let (0, Some(first)) = (rows, first) {
+        // SAFETY: the output is one item a column on this device, by `long_enough`, and its guard
+        // keeps it until the fills are on the stream, whose context was bound by `begin`.
+        return unsafe { columns::fill(to, columns, Op::lower(first), device, stream.cu_stream()) };
+    }
+    let loaded = columns::loaded::<Op, T>(Work::Reduce, columns, device);
+    let kernels = submit.kernels(loaded, || columns::load::<Op, T>(Work::Reduce, columns, device))?;
+    let plan = ColumnsPlan::new::<Op, T>(Work::Reduce, [rows, columns], kernels.machine().architecture)?;
+    let (from, _read) = input.device_ptr(stream);
+    let (first, exclusive, reverse) = (first.map(Op::to_cuda), false, false);
+    submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
+        let arguments = ColumnsArguments { input: from, output: to, rows, first, exclusive, reverse, words, scratch };
+        // SAFETY: the kernels are those of the types, and the plan is for the matrix, which has a
+        // row, as one without has a first value. The input has whole rows on this device, by its
+        // type and `whole_rows`, the output one item a column, by `long_enough`, and the guards keep
+        // them. The words are the workspace's, as large as the plan asks for, and zero. The stream's
+        // context was bound by `begin`.
+        unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
+    })
+}

@@ -1,0 +1,311 @@
+//! Scan by column: all prefixes along the first axis of a row-major matrix.
+
+use super::segmented::whole_rows;
+use crate::cuda::columns::{self, ColumnsArguments, ColumnsPlan, Work};
+use crate::memory::{View, ViewMut};
+use crate::site::{Anywhere, Site, site_methods};
+use crate::submit::Submit;
+use crate::{Destination, Element, Error, Operator, Place, Scan, Source, Strategy, Workspace, cpu};
+use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+const NAME: &str = "scan";
+
+/// Scans along the first axis.
+impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
+    /// Scans each column of a row-major matrix with this many columns.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// assert_eq!(scan::<Sum, i32>().columns(3).run(&[1, 2, 3, 10, 20, 30])?, [1, 2, 3, 11, 22, 33]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn columns(self, columns: usize) -> ColumnScan<Op, T, S> {
+        let Scan { reverse, exclusive, init, strategy, site, .. } = self;
+        ColumnScan { reverse, exclusive, init, strategy, columns, site, operator: PhantomData }
+    }
+}
+
+/// A scan of each column of a row-major matrix of items `T` by the operator `Op`: its options, and
+/// the calls that run it. Made by [`columns`](Scan::columns) of a [`Scan`], whose options carry over.
+///
+/// | call | output |
+/// |---|---|
+/// | [`run`](ColumnScan::run) | new memory of the input's length |
+/// | [`run_into`](ColumnScan::run_into) | the caller's memory, of the input's length |
+/// | [`run_in_place`](ColumnScan::run_in_place) | the input's memory |
+///
+/// Each column is scanned as by a [`Scan`] of its items alone: the output in row r combines the
+/// column's inputs in the rows `0..=r`.
+///
+/// # Cost
+/// Items are read and written once. On the device that is one launch, for any shape. Rows of up to 32
+/// bytes are scanned as elements. Wider ones are cut into panels of up to 128 bytes of a row, or 16
+/// columns if that is more.
+///
+/// # Waiting
+/// As a [`Scan`].
+///
+/// # Same bits
+/// Operands are combined in scan order. The grouping depends on the numbers of rows and columns and
+/// the element type, so a rounded float sum has the same bits in every run. Equal columns of one
+/// matrix round alike.
+///
+/// # Errors
+/// | error | cause |
+/// |---|---|
+/// | [`Error::Length`] | input and output differ in length |
+/// | [`Error::Size`] | a last row that is not whole |
+/// | [`Error::Strategy`] | a strategy other than [`Strategy::Auto`] |
+/// | [`Error::TooLong`] on the device | more tiles than a grid has blocks |
+/// | as for a [`Scan`] | element, device, context, capture, driver, compiler |
+///
+/// Nothing has been written when a call returns an error. Length zero is valid.
+///
+/// # Panics
+/// Only if the operator panics, on host data. The panic reaches the caller.
+#[derive(Debug)]
+#[must_use = "a scan does nothing until `run`, `run_into` or `run_in_place`"]
+pub struct ColumnScan<Op, T, S = Anywhere> {
+    reverse: bool,
+    exclusive: bool,
+    init: Option<T>,
+    strategy: Strategy,
+    columns: usize,
+    site: S,
+    operator: PhantomData<fn() -> Op>,
+}
+site_methods! {
+    impl[Op: Operator<T>, T: Element] ColumnScan<Op, T; S> { reverse, exclusive, init, strategy, columns, operator }
+}
+
+// ---- options
+
+impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
+    /// Each output combines its column's inputs up to its own. This is the default.
+    pub fn inclusive(mut self) -> Self {
+        self.exclusive = false;
+        self
+    }
+
+    /// Each output combines its column's inputs before its own; the first row of outputs is `init`,
+    /// or the operator's identity without one.
+    ///
+    /// Does not compile for an operator without identity: write
+    /// [`.exclusive_from(first)`](ColumnScan::exclusive_from) instead.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// assert_eq!(scan::<Sum, i32>().columns(2).exclusive().run(&[1, 2, 3, 4])?, [0, 0, 1, 2]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn exclusive(mut self) -> Self {
+        const {
+            assert!(
+                Op::IDENTITY.is_some(),
+                "this operator has no identity: write `.exclusive_from(first)` instead of `.exclusive()`"
+            )
+        };
+        self.exclusive = true;
+        self
+    }
+
+    /// Each output combines `first` and its column's inputs before its own; for operators without
+    /// identity too.
+    ///
+    /// ```
+    /// # use parascan::{Last, scan};
+    /// assert_eq!(scan::<Last, i32>().columns(2).exclusive_from(-1).run(&[1, 2, 3, 4])?, [-1, -1, 1, 2]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn exclusive_from(mut self, first: T) -> Self {
+        self.exclusive = true;
+        self.init = Some(first);
+        self
+    }
+
+    /// Combines this value before the first input of each column, in inclusive scans too.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// assert_eq!(scan::<Sum, i32>().columns(2).init(10).run(&[1, 2, 3, 4])?, [11, 12, 14, 16]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn init(mut self, init: T) -> Self {
+        self.init = Some(init);
+        self
+    }
+
+    /// Scans each column from its last row to its first, operand order included.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// assert_eq!(scan::<Sum, i32>().columns(2).reverse().run(&[1, 2, 3, 4])?, [4, 6, 3, 4]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn reverse(mut self) -> Self {
+        self.reverse = !self.reverse;
+        self
+    }
+
+    // ---- prepare
+
+    /// Loads the kernels and grows the workspace for [`run_into`](ColumnScan::run_into) and
+    /// [`run_in_place`](ColumnScan::run_in_place) of up to `rows` rows of this builder's columns.
+    ///
+    /// After this such a call allocates nothing, never synchronises, and can be captured into a
+    /// graph.
+    ///
+    /// # Errors
+    /// [`Error::Capturing`] if the stream is being captured, [`Error::TooLong`], and those of the
+    /// driver and the compiler.
+    pub fn prepare(&self, rows: usize, workspace: &mut Workspace) -> Result<(), Error> {
+        let device = Submit::prepare(NAME, workspace)?;
+        ColumnsPlan::check::<T>(Work::Scan)?;
+        let kernels = columns::load::<Op, T>(Work::Scan, self.columns, device)?;
+        let plan = ColumnsPlan::up_to::<Op, T>(Work::Scan, [rows, self.columns], kernels.machine().architecture)?;
+        workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
+    }
+}
+
+// ---- running
+
+impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
+    /// Returns the result in new memory of the input's length: a `Vec` or a `CudaSlice`.
+    pub fn run<I>(self, input: &I) -> Result<I::Owned, Error>
+    where
+        I: Source<T> + ?Sized,
+        S: Site<I::Place>,
+    {
+        let view = input.view();
+        let mut output = input.allocate(NAME, view.len(), self.site.stream())?;
+        self.dispatch::<I::Place>(Some(view), I::view_owned(&mut output))?;
+        Ok(output)
+    }
+
+    /// Writes the result into the caller's memory, as long as the input.
+    pub fn run_into<I, O>(self, input: &I, output: &mut O) -> Result<(), Error>
+    where
+        I: Source<T> + ?Sized,
+        O: Destination<T, I::Place> + ?Sized,
+        S: Site<I::Place>,
+    {
+        self.dispatch::<I::Place>(Some(input.view()), output.view_mut())
+    }
+
+    /// Replaces the input by the result.
+    pub fn run_in_place<X>(self, data: &mut X) -> Result<(), Error>
+    where
+        X: Source<T> + Destination<T, <X as Source<T>>::Place> + ?Sized,
+        S: Site<<X as Source<T>>::Place>,
+    {
+        self.dispatch::<<X as Source<T>>::Place>(None, data.view_mut())
+    }
+
+    // ---- on either engine
+
+    /// In place `input` is `None`.
+    fn dispatch<P: Place>(mut self, input: Option<View<'_, T>>, output: ViewMut<'_, T>) -> Result<(), Error>
+    where
+        S: Site<P>,
+    {
+        let n = output.len();
+        if let Some(input) = input.filter(|input| input.len() != n) {
+            return Err(Error::Length { primitive: NAME, input: input.len(), output: n });
+        }
+        if self.strategy != Strategy::Auto {
+            return Err(Error::Strategy { primitive: NAME, strategy: format!("{:?}", self.strategy) });
+        }
+        whole_rows(NAME, n, self.columns)?;
+        match (input, output) {
+            (None, ViewMut::Host(data)) => {
+                // One pointer for both: a second borrow of the slice would end the first.
+                let data = data.as_mut_ptr();
+                // SAFETY: the pointer is of an exclusively borrowed slice of `n` elements.
+                unsafe { self.on_host(data, data, n) };
+                Ok(())
+            }
+            (Some(View::Host(input)), ViewMut::Host(output)) => {
+                // SAFETY: a shared and an exclusive slice of `n` elements, borrowed during the
+                // call, so they are disjoint.
+                unsafe { self.on_host(input.as_ptr(), output.as_mut_ptr(), n) };
+                Ok(())
+            }
+            (input, ViewMut::Device(output)) => {
+                let input = input.map(|input| input.device());
+                let stream = self.site.stream().cloned();
+                let stream =
+                    stream.as_ref().unwrap_or_else(|| input.map_or(output.stream(), |input| input.stream())).clone();
+                let workspace = self.site.take_workspace();
+                let ColumnScan { reverse, exclusive, init, strategy, columns, operator, .. } = self;
+                let options = ColumnScan { reverse, exclusive, init, strategy, columns, site: Anywhere, operator };
+                options.on_device(&stream, input, output, workspace)
+            }
+            (Some(View::Device(_)), ViewMut::Host(_)) => {
+                unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
+            }
+        }
+    }
+
+    /// The value that is combined before the first input of a column, if there is one.
+    fn first(&self) -> Option<Op::Carry> {
+        self.init.map(Op::lift).or(if self.exclusive { Op::IDENTITY } else { None })
+    }
+
+    /// # Safety
+    /// - `input` is valid for reads and `output` for writes of `n` elements during the call.
+    /// - They are equal or do not overlap; nothing else writes `input` or accesses `output`.
+    unsafe fn on_host(&self, input: *const T, output: *mut T, n: usize) {
+        let shape = [n.checked_div(self.columns).unwrap_or(0), self.columns];
+        // SAFETY: the caller's; the shape has `n` items by `whole_rows`. An exclusive scan has a
+        // first value: `exclusive` requires an identity at compile time, and `exclusive_from` sets
+        // one.
+        unsafe { cpu::columns::scan::<Op, T>(input, output, shape, self.exclusive, self.first(), self.reverse) };
+    }
+}
+
+impl<Op: Operator<T>, T: Element> ColumnScan<Op, T> {
+    fn on_device(
+        self,
+        stream: &Arc<CudaStream>,
+        input: Option<&dyn DevicePtr<T>>,
+        output: &mut dyn DevicePtrMut<T>,
+        workspace: Option<&mut Workspace>,
+    ) -> Result<(), Error> {
+        let n = output.len();
+        let submit = Submit::new(NAME, stream);
+        if let Some(input) = input {
+            submit.uses("the input", input.stream())?;
+        }
+        submit.uses("the output", output.stream())?;
+        if n == 0 {
+            return Ok(());
+        }
+        submit.begin()?;
+        ColumnsPlan::check::<T>(Work::Scan)?;
+        let (rows, columns, device) = (n / self.columns, self.columns, submit.device());
+        let loaded = columns::loaded::<Op, T>(Work::Scan, columns, device);
+        let kernels = submit.kernels(loaded, || columns::load::<Op, T>(Work::Scan, columns, device))?;
+        let plan = ColumnsPlan::new::<Op, T>(Work::Scan, [rows, columns], kernels.machine().architecture)?;
+        // The guards order the work against other streams; they live until it is launched.
+        let (to, _written) = output.device_ptr_mut(stream);
+        let (from, _read) = match input {
+            Some(input) => {
+                let (from, read) = input.device_ptr(stream);
+                (from, Some(read))
+            }
+            None => (to, None),
+        };
+        let (exclusive, reverse, first) = (self.exclusive, self.reverse, self.first().map(Op::to_cuda));
+        submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
+            let arguments =
+                ColumnsArguments { input: from, output: to, rows, first, exclusive, reverse, words, scratch };
+            // SAFETY: the kernels are those of the types, and the plan is for the matrix, which has
+            // n items by `whole_rows`; input and output have n elements each on this device, by
+            // their types, and the guards keep them; the words are the workspace's, as large as the
+            // plan asks for, and zero; the stream's context was bound by `begin`.
+            unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
+        })
+    }
+}

@@ -1,0 +1,486 @@
+//! Scan and reduce along the first axis of a matrix on the device: the plan and the launch.
+
+use super::contract::{BEFORE_STATUS, status_bytes};
+use super::kernels::Kernels;
+use super::library::{self, Program};
+use super::reduce::unit::reduce_shapes;
+use super::reduce::{self, LARGEST_ELEMENT, ReduceArguments, ReducePlan};
+use super::scan::tuning::TUNING;
+use super::scan::unit::{Unit, shapes_by_architecture};
+use super::scan::{self, ScanArguments, ScanProgram, unit_of};
+use crate::{Element, Error, Operator, Strategy};
+use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
+use std::any::{TypeId, type_name};
+use std::ffi::c_void;
+
+pub(crate) mod contract;
+use contract::{COLUMNS_EXCLUSIVE, COLUMNS_INIT, COLUMNS_REVERSE, Matrix};
+
+const NAME: &str = "columns";
+const KERNELS: [&str; 2] = ["scan_columns", "reduce_columns"];
+
+/// Threads of a block.
+const THREADS: usize = 128;
+/// Bytes of a row of a panel: those that a warp reads at a time, if items have 4 bytes.
+const PANEL_BYTES: usize = 128;
+/// The fewest columns of a panel. A panel has no fewer, if the matrix has more.
+const LEAST_PANEL: usize = 16;
+/// Bytes of a thread's run of rows.
+const RUN_BYTES: usize = 204;
+
+/// The widest row that is scanned as one element, in bytes.
+const ROW_BYTES: usize = 32;
+/// The most vectors of a group (`core/stage.cuh`) of such rows, which a lane holds in registers.
+const GROUP_VECTORS: usize = 7;
+
+/// What is made of each column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    Scan,
+    Reduce,
+}
+
+impl Work {
+    /// The primitive's name in messages.
+    fn primitive(self) -> &'static str {
+        match self {
+            Work::Scan => "scan",
+            Work::Reduce => "reduce",
+        }
+    }
+
+    /// Tiles of the look-back groups of all panels that are side by side.
+    ///
+    /// Groups follow one another in a chain. While the chain goes on by one group, the tiles of a
+    /// group are read in each panel, so narrow matrices need longer groups. A scan's tiles read the
+    /// aggregates of their group, which is a reason for shorter ones.
+    fn tiles_of_groups(self) -> usize {
+        match self {
+            Work::Scan => 64,
+            Work::Reduce => 256,
+        }
+    }
+}
+
+// ---- the units ----------------------------------------------------------------------------------
+
+/// How a matrix is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Form {
+    /// One column is a sequence of elements.
+    Sequence,
+    /// A narrow matrix is a sequence of rows, each one element to the kernels of scan and reduce.
+    Rows,
+    /// Any other matrix is cut into panels of columns.
+    Panels,
+}
+
+impl Form {
+    fn of<Op: Operator<T>, T: Element>(columns: usize) -> Form {
+        let row = columns.saturating_mul(size_of::<T>());
+        let carry = columns.saturating_mul(size_of::<Op::Carry>());
+        let vectors = || row >> row.trailing_zeros().min(4);
+        match columns {
+            1 => Form::Sequence,
+            2.. if row <= ROW_BYTES && carry <= ROW_BYTES && vectors() <= GROUP_VECTORS => Form::Rows,
+            _ => Form::Panels,
+        }
+    }
+}
+
+/// Columns of a panel for elements of `size` bytes, at most.
+fn widest(size: usize) -> usize {
+    (PANEL_BYTES / size).max(LEAST_PANEL)
+}
+
+/// Rows of a thread for elements of `size` bytes: an odd number.
+fn run(size: usize) -> usize {
+    let run = (RUN_BYTES / size).max(3);
+    run - usize::from(run.is_multiple_of(2))
+}
+
+/// The text of the unit of an operator on an element, for a matrix in panels.
+fn panels_source(unit: &Unit) -> String {
+    let size = unit.element.size;
+    let shape = format!("constexpr u32 THREADS = {THREADS}, RUN = {}, PANEL = {};\n", run(size), widest(size));
+    unit.around("columns/columns.cuh", "", &shape, "columns/kernels.cuh")
+}
+
+/// The text of the unit of an operator on rows of `columns` elements.
+fn rows_source(unit: &Unit, work: Work, columns: usize) -> String {
+    let row = columns * unit.element.size;
+    match work {
+        Work::Scan => {
+            unit.around_rows(columns, "scan/scan.cuh", &shapes_by_architecture(TUNING, row), "scan/kernels.cuh")
+        }
+        Work::Reduce => unit.around_rows(columns, "reduce/reduce.cuh", &reduce_shapes(row), "reduce/kernels.cuh"),
+    }
+}
+
+/// The names of the programs on rows, by the number of columns.
+macro_rules! programs {
+    ($primitive:literal: $($columns:literal)*) => { [$(concat!($primitive, " of rows of ", $columns)),*] };
+}
+const SCAN_PROGRAMS: [&str; ROW_BYTES + 1] =
+    programs!("scan": 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
+const REDUCE_PROGRAMS: [&str; ROW_BYTES + 1] =
+    programs!("reduce": 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31 32);
+
+fn program_of_rows(work: Work, columns: usize) -> (&'static str, &'static [&'static str]) {
+    match work {
+        Work::Scan => (SCAN_PROGRAMS[columns], scan::KERNELS),
+        Work::Reduce => (REDUCE_PROGRAMS[columns], &reduce::KERNELS),
+    }
+}
+
+/// The kernels for a matrix of `columns` columns, if they are loaded.
+pub(crate) fn loaded<Op: Operator<T>, T: Element>(
+    work: Work,
+    columns: usize,
+    device: usize,
+) -> Option<&'static Kernels> {
+    let types = TypeId::of::<(Op, T)>();
+    match (Form::of::<Op, T>(columns), work) {
+        (Form::Sequence, Work::Scan) => scan::loaded::<Op, T>(ScanProgram::of(Strategy::Auto), device),
+        (Form::Sequence, Work::Reduce) => reduce::loaded::<Op, T>(device),
+        (Form::Rows, _) => library::loaded(types, program_of_rows(work, columns).0, device),
+        (Form::Panels, _) => library::loaded(types, NAME, device),
+    }
+}
+
+/// The kernels for a matrix of `columns` columns and the device, whose context is current. Loads
+/// them unless they are loaded.
+pub(crate) fn load<Op: Operator<T>, T: Element>(
+    work: Work,
+    columns: usize,
+    device: usize,
+) -> Result<&'static Kernels, Error> {
+    let load = |program: &'static str, names: &[&str], source: &dyn Fn() -> String| {
+        library::load(TypeId::of::<(Op, T)>(), program, device, names, &|| Program {
+            name: format!("{program}::<{}, {}>", type_name::<Op>(), type_name::<T>()),
+            source: source(),
+            built_in: None,
+        })
+    };
+    match (Form::of::<Op, T>(columns), work) {
+        (Form::Sequence, Work::Scan) => scan::load::<Op, T>(ScanProgram::of(Strategy::Auto), device),
+        (Form::Sequence, Work::Reduce) => reduce::load::<Op, T>(device),
+        (Form::Rows, _) => {
+            let (program, names) = program_of_rows(work, columns);
+            load(program, names, &|| rows_source(&unit_of::<Op, T>(), work, columns))
+        }
+        (Form::Panels, _) => load(NAME, &KERNELS, &|| panels_source(&unit_of::<Op, T>())),
+    }
+}
+
+// ---- the plan -----------------------------------------------------------------------------------
+
+/// The plan of a call on a matrix.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ColumnsPlan {
+    cut: Cut,
+    /// Bytes of status words: zero before the launch, and zero again after it.
+    pub(crate) words: usize,
+    /// Bytes of scratch memory.
+    pub(crate) scratch: usize,
+}
+
+/// A matrix as its kernels take it.
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    ScanRows(scan::Plan),
+    ReduceRows(ReducePlan),
+    Panels(Work, Matrix),
+}
+
+impl ColumnsPlan {
+    /// Whether kernels take the element.
+    ///
+    /// # Errors
+    /// [`Error::ElementSize`].
+    pub(crate) fn check<T: Element>(work: Work) -> Result<(), Error> {
+        match size_of::<T>() {
+            1..=LARGEST_ELEMENT => Ok(()),
+            size => Err(Error::ElementSize { primitive: work.primitive(), size }),
+        }
+    }
+
+    /// The plan for a matrix of `rows` rows and the kernels of `architecture`.
+    ///
+    /// # Errors
+    /// Those of `check`, and [`Error::TooLong`] for more tiles than a grid has blocks.
+    pub(crate) fn new<Op: Operator<T>, T: Element>(
+        work: Work,
+        [rows, columns]: [usize; 2],
+        architecture: u32,
+    ) -> Result<ColumnsPlan, Error> {
+        ColumnsPlan::check::<T>(work)?;
+        let sizes = [size_of::<T>(), size_of::<Op::Carry>()].map(|size| size.saturating_mul(columns));
+        Ok(match (Form::of::<Op, T>(columns), work) {
+            (Form::Panels, _) => ColumnsPlan::in_panels::<Op, T>(work, [rows, columns])?,
+            (_, Work::Scan) => scan::Plan::of_sizes(sizes, Strategy::Auto, rows, architecture)?.into(),
+            (_, Work::Reduce) => ReducePlan::of_sizes(sizes, rows, architecture).into(),
+        })
+    }
+
+    /// The plan with memory for up to `rows` rows: fewer may take smaller tiles, and more of them.
+    ///
+    /// # Errors
+    /// Those of `new`.
+    pub(crate) fn up_to<Op: Operator<T>, T: Element>(
+        work: Work,
+        [rows, columns]: [usize; 2],
+        architecture: u32,
+    ) -> Result<ColumnsPlan, Error> {
+        ColumnsPlan::check::<T>(work)?;
+        let sizes = [size_of::<T>(), size_of::<Op::Carry>()].map(|size| size.saturating_mul(columns));
+        Ok(match (Form::of::<Op, T>(columns), work) {
+            // Fewer rows need no more words.
+            (Form::Panels, _) => ColumnsPlan::in_panels::<Op, T>(work, [rows, columns])?,
+            (_, Work::Scan) => scan::Plan::up_to_of_sizes(sizes, Strategy::Auto, rows, architecture)?.into(),
+            (_, Work::Reduce) => ReducePlan::up_to_of_sizes(sizes, rows, architecture).into(),
+        })
+    }
+
+    fn in_panels<Op: Operator<T>, T: Element>(work: Work, [rows, columns]: [usize; 2]) -> Result<ColumnsPlan, Error> {
+        // Panels are about equally wide.
+        let size = size_of::<T>();
+        let panels = columns.div_ceil(widest(size));
+        let width = columns.div_ceil(panels.max(1)).max(1);
+        let tiles = rows.div_ceil(THREADS / width * run(size));
+        let group = work.tiles_of_groups().div_ceil(panels.max(1));
+        let groups = tiles.div_ceil(group);
+        const MOST_BLOCKS: usize = i32::MAX as usize;
+        if tiles.checked_mul(panels).is_none_or(|blocks| blocks >= MOST_BLOCKS) {
+            let n = rows.saturating_mul(columns);
+            return Err(Error::TooLong { primitive: work.primitive(), n, most: MOST_BLOCKS });
+        }
+        let status = status_bytes(size_of::<Op::Carry>());
+        let words = match tiles {
+            0 | 1 => 0,
+            _ => BEFORE_STATUS + (groups * panels).next_multiple_of(4) * 4 + (groups + tiles) * columns * status,
+        };
+        let matrix = Matrix {
+            rows: rows as u64,
+            columns: columns as u64,
+            width: width as u32,
+            panels: panels as u32,
+            tiles: tiles as u32,
+            group: group as u32,
+            groups: groups as u32,
+            flags: 0,
+        };
+        Ok(ColumnsPlan { cut: Cut::Panels(work, matrix), words, scratch: 0 })
+    }
+}
+
+impl From<scan::Plan> for ColumnsPlan {
+    fn from(plan: scan::Plan) -> ColumnsPlan {
+        ColumnsPlan { cut: Cut::ScanRows(plan), words: plan.words, scratch: plan.scratch }
+    }
+}
+impl From<ReducePlan> for ColumnsPlan {
+    fn from(plan: ReducePlan) -> ColumnsPlan {
+        ColumnsPlan { cut: Cut::ReduceRows(plan), words: plan.words, scratch: plan.aggregates }
+    }
+}
+
+// ---- the launch ---------------------------------------------------------------------------------
+
+/// The arguments of a call; `first` is in the form of `Operator::to_cuda`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ColumnsArguments<C> {
+    pub(crate) input: CUdeviceptr,
+    pub(crate) output: CUdeviceptr,
+    pub(crate) rows: usize,
+    /// The value before each column's first item: `init`, or the identity of an exclusive scan. An
+    /// exclusive scan has one.
+    pub(crate) first: Option<C>,
+    pub(crate) exclusive: bool,
+    pub(crate) reverse: bool,
+    /// `ColumnsPlan::words` bytes, zero.
+    pub(crate) words: CUdeviceptr,
+    /// `ColumnsPlan::scratch` bytes.
+    pub(crate) scratch: CUdeviceptr,
+}
+
+impl<C: Element> ColumnsArguments<C> {
+    /// Launches the kernel. Does not wait.
+    ///
+    /// # Safety
+    /// - `kernels` are those of the operator and its element for the matrix, and the plan is for
+    ///   the matrix and the kernels' architecture. The matrix has at least one item.
+    /// - Input and output are the matrix in device memory, equal or disjoint, or in a reduce the
+    ///   output is one element a column. The addresses of words and scratch memory are multiples of
+    ///   16. All are valid until the stream is past the call, and nothing else uses words and
+    ///   scratch memory until then.
+    /// - The stream's context is current.
+    pub(crate) unsafe fn launch(&self, plan: &ColumnsPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
+        fn p<A>(argument: &A) -> *const c_void {
+            std::ptr::from_ref(argument).cast()
+        }
+        let ColumnsArguments { input, output, rows: n, first, exclusive, reverse, words, scratch } = *self;
+        // A row has a carry of each column, and at most `ROW_BYTES` of them. The kernel reads those
+        // of its columns.
+        let init = first.map(|first| [first; ROW_BYTES]);
+        match plan.cut {
+            Cut::ScanRows(plan) => {
+                let arguments = ScanArguments { input, output, n, init, exclusive, reverse, words, scratch };
+                // SAFETY: the caller's: the kernels are those of scan on rows.
+                unsafe { arguments.launch(&plan, kernels, stream) }
+            }
+            Cut::ReduceRows(plan) => {
+                let arguments = ReduceArguments { input, output, n, init, words, scratch };
+                // SAFETY: the caller's: the kernels are those of reduce on rows.
+                unsafe { arguments.launch(&plan, kernels, stream) }
+            }
+            Cut::Panels(work, matrix) => {
+                let flags = (if exclusive { COLUMNS_EXCLUSIVE } else { 0 })
+                    | (if reverse { COLUMNS_REVERSE } else { 0 })
+                    | (if first.is_some() { COLUMNS_INIT } else { 0 });
+                let (matrix, init) = (Matrix { flags, ..matrix }, first.unwrap_or_else(C::zeroed));
+                let arguments = [p(&input), p(&output), p(&matrix), p(&init), p(&words)];
+                let blocks = matrix.tiles * matrix.panels;
+                // SAFETY: the arguments are those of the kernels in columns/kernels.cuh; the caller
+                // vouches for the rest.
+                unsafe { kernels.launch(work as usize, blocks, THREADS as u32, stream, &arguments) }
+            }
+        }
+    }
+}
+
+/// Fills the results of a matrix without rows. Does not wait, and can be captured.
+///
+/// # Safety
+/// `output` is `columns` elements of device memory, valid until the stream is past the call. The
+/// stream's context is current.
+pub(crate) unsafe fn fill<T: Element>(
+    output: CUdeviceptr,
+    columns: usize,
+    value: T,
+    device: usize,
+    stream: CUstream,
+) -> Result<(), Error> {
+    // A driver call writes one unit of all items: a column of a matrix with a row an item.
+    let (pitch, bytes) = (size_of::<T>(), bytemuck::bytes_of(&value));
+    if align_of::<T>().is_multiple_of(4) {
+        for (k, &word) in bytes.as_chunks().0.iter().enumerate() {
+            let (at, word) = (output + 4 * k as CUdeviceptr, u32::from_ne_bytes(word));
+            // SAFETY: the caller's: word k of each item lies in the output, at a multiple of 4.
+            let filled = unsafe { sys::cuMemsetD2D32Async(at, pitch, word, 1, columns, stream) };
+            super::check("cuMemsetD2D32Async", device, filled)?;
+        }
+    } else {
+        for (at, &byte) in (output..).zip(bytes) {
+            // SAFETY: the caller's: this byte of each item lies in the output.
+            let filled = unsafe { sys::cuMemsetD2D8Async(at, pitch, byte, 1, columns, stream) };
+            super::check("cuMemsetD2D8Async", device, filled)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operators::{Compose, Matrix as Matrices, Transitions};
+    use crate::{Last, Max, Sum};
+
+    #[test]
+    fn every_kernel_compiles() {
+        let mut texts = Vec::new();
+        macro_rules! collect {
+            ($($op:ty, $t:ty, $columns:expr;)*) => { $(
+                let unit = unit_of::<$op, $t>();
+                let mut add = |kind: &str, source: String| {
+                    let name = format!("{} on {}, {kind}", stringify!($op), stringify!($t));
+                    texts.extend([75, 90].map(|a| (a, name.clone(), source.clone())));
+                };
+                add("panels", panels_source(&unit));
+                for columns in $columns {
+                    assert_eq!(Form::of::<$op, $t>(columns), Form::Rows);
+                    add(&format!("scan of rows of {columns}"), rows_source(&unit, Work::Scan, columns));
+                    add(&format!("reduce of rows of {columns}"), rows_source(&unit, Work::Reduce, columns));
+                }
+            )* };
+        }
+        collect! {
+            Sum, u8, [3, 7, 32]; Max, i16, [5]; Sum, half::f16, [8]; Sum, f32, [2, 7]; Sum, f64, [3]; Last, u64, [4];
+            Compose, Matrices<u64>, [0; 0]; Compose, Transitions, [2];
+        }
+        library::compile_all(texts);
+    }
+
+    #[test]
+    fn parts() {
+        let unit = unit_of::<Sum, f32>();
+        library::parts_have_a_kernel_each(&panels_source(&unit), &KERNELS);
+        for work in [Work::Scan, Work::Reduce] {
+            library::parts_have_a_kernel_each(&rows_source(&unit, work, 2), program_of_rows(work, 2).1);
+        }
+    }
+
+    /// The rows of a group fit a lane's registers, and names belong to their numbers.
+    #[test]
+    fn forms() {
+        let of = |columns| Form::of::<Sum, u8>(columns);
+        let rows: Vec<usize> = (0..=40).filter(|&columns| of(columns) == Form::Rows).collect();
+        assert_eq!(rows, [2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32]);
+        assert_eq!((of(0), of(1)), (Form::Panels, Form::Sequence));
+        assert_eq!((2..=9).filter(|&columns| Form::of::<Max, f32>(columns) == Form::Rows).count(), 7);
+        assert_eq!(Form::of::<Sum, f32>(usize::MAX), Form::Panels);
+        assert_eq!(program_of_rows(Work::Scan, 13).0, "scan of rows of 13");
+        assert_eq!(program_of_rows(Work::Reduce, ROW_BYTES).0, "reduce of rows of 32");
+    }
+
+    /// The run is odd, so that the runs of a warp begin in different banks, and a tile fits.
+    #[test]
+    fn runs_are_odd() {
+        for size in 1..=LARGEST_ELEMENT {
+            assert!(run(size) % 2 == 1 && THREADS * run(size) * size <= 32 << 10, "{size}: {}", run(size));
+            assert!(widest(size) <= THREADS, "{size}");
+        }
+    }
+
+    fn in_panels(work: Work, rows: usize, columns: usize) -> Matrix {
+        let plan = ColumnsPlan::new::<Sum, f32>(work, [rows, columns], 90).unwrap();
+        let Cut::Panels(_, matrix) = plan.cut else { panic!("{plan:?}") };
+        matrix
+    }
+
+    /// Every item is in a tile.
+    #[test]
+    fn tiles_cover_the_matrix() {
+        for (rows, columns) in [(1, 9), (1 << 22, 16), (1 << 13, 1 << 13), (1000, 33), (7, 100_000), (1 << 20, 31)] {
+            let matrix = in_panels(Work::Scan, rows, columns);
+            let (width, runs) = (matrix.width as usize, THREADS / matrix.width as usize);
+            assert!(width <= widest(4) && width * matrix.panels as usize >= columns);
+            assert!((matrix.panels as usize - 1) * width < columns, "every panel has a column");
+            assert!(matrix.tiles as usize * runs * run(4) >= rows);
+            assert!((matrix.tiles as usize - 1) * runs * run(4) < rows, "every tile has a row");
+            assert!(matrix.group * matrix.groups >= matrix.tiles);
+        }
+    }
+
+    /// The fewer panels, the longer their groups.
+    #[test]
+    fn groups_by_panels() {
+        let groups = |work| [16, 33, 1000, 1 << 13].map(|columns| in_panels(work, 1 << 13, columns).group);
+        assert_eq!((groups(Work::Scan), groups(Work::Reduce)), ([64, 32, 2, 1], [256, 128, 8, 1]));
+    }
+
+    /// A workspace prepared for some rows serves fewer.
+    #[test]
+    fn fewer_rows_need_no_more_words() {
+        const RUN: usize = 5; // of elements of 32 bytes
+        for (columns, work) in [2, 3, 15, 16, 17, 33, 95, 96, 97, 1000, 4097]
+            .into_iter()
+            .zip([Work::Scan, Work::Reduce].into_iter().cycle())
+        {
+            let tiles = (1..4000).flat_map(|k| [k * RUN * THREADS / 2, k * RUN * THREADS / 2 + 1]);
+            let words = |rows| ColumnsPlan::new::<Compose, Matrices<u64>>(work, [rows, columns], 90).unwrap().words;
+            let words: Vec<usize> = (0..RUN * THREADS / 2).chain(tiles).map(words).collect();
+            assert!(words.is_sorted(), "{columns} columns");
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! The suite on the device.
+
+use super::*;
+use crate::common::{context, stream};
+use crate::machines::process::is_alone;
+use crate::reduce::{Digit, Digits};
+use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+use parascan::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
+use parascan::operators::{Compose, Matrix, Moments, Transitions};
+use parascan::{Device, Last, Max, Sum, Workspace};
+use std::sync::Arc;
+
+struct OnDevice {
+    stream: Arc<CudaStream>,
+    workspace: Workspace,
+    calls: usize,
+}
+
+impl OnDevice {
+    /// `None` without a device.
+    fn new() -> Option<OnDevice> {
+        let stream = stream()?;
+        Some(OnDevice { workspace: Workspace::new(&stream), stream, calls: 0 })
+    }
+    /// Each call has the next of three sites: none, a stream, a workspace.
+    fn site(&mut self) -> usize {
+        self.calls += 1;
+        self.calls % 3
+    }
+    /// Vectors of 16 bytes in the least group of whole rows, if rows are scanned as elements: a
+    /// single column, or a narrow matrix.
+    fn group_of_rows(size: usize, columns: usize) -> Option<usize> {
+        let row = columns * size;
+        let vectors = row >> row.trailing_zeros().min(4);
+        (columns == 1 || row <= 32 && vectors <= 7).then_some(vectors)
+    }
+    /// Panels of a matrix that is no sequence of rows.
+    fn panels(size: usize, columns: usize) -> usize {
+        columns.div_ceil((128 / size).max(16))
+    }
+    /// Tiles of a look-back group.
+    fn group(tiles_of_groups: usize, size: usize, columns: usize) -> usize {
+        match OnDevice::group_of_rows(size, columns) {
+            Some(_) => 32, // those that a warp of the server joins
+            None => tiles_of_groups.div_ceil(OnDevice::panels(size, columns)),
+        }
+    }
+}
+
+impl Engine for OnDevice {
+    type Place = Device;
+    type Memory<V: Pod + DeviceRepr> = CudaSlice<V>;
+    type View<'a, V: Pod + DeviceRepr> = CudaView<'a, V>;
+    type ViewMut<'a, V: Pod + DeviceRepr> = CudaViewMut<'a, V>;
+
+    fn tile(size: usize, columns: usize) -> usize {
+        if let Some(group) = OnDevice::group_of_rows(size, columns) {
+            // The shape for the shortest inputs: 8 warps, 3 vectors a lane.
+            return 8 * 32 * 16 * group.max(3 / group * group) / (columns * size);
+        }
+        let run = (204 / size).max(3);
+        let width = columns.div_ceil(OnDevice::panels(size, columns));
+        128 / width * (run - usize::from(run.is_multiple_of(2)))
+    }
+    fn group(size: usize, columns: usize) -> Option<usize> {
+        Some(OnDevice::group(64, size, columns))
+    }
+
+    fn put<V: Pod + DeviceRepr>(&self, items: &[V]) -> CudaSlice<V> {
+        self.stream.clone_htod(items).unwrap()
+    }
+    fn get<V: Pod + DeviceRepr>(&self, memory: &CudaSlice<V>) -> Vec<V> {
+        self.stream.clone_dtoh(memory).unwrap()
+    }
+    fn view<'a, V: Pod + DeviceRepr>(&self, memory: &'a CudaSlice<V>, items: Range<usize>) -> CudaView<'a, V> {
+        memory.slice(items)
+    }
+    fn view_mut<'a, V: Pod + DeviceRepr>(
+        &self,
+        memory: &'a mut CudaSlice<V>,
+        items: Range<usize>,
+    ) -> CudaViewMut<'a, V> {
+        memory.slice_mut(items)
+    }
+
+    fn scan<Op: Operator<T>, T: Sample>(
+        &mut self,
+        scan: ColumnScan<Op, T>,
+        input: &CudaView<'_, T>,
+    ) -> Result<Vec<T>, Error> {
+        let output = match self.site() {
+            0 => scan.run(input),
+            1 => scan.on(&self.stream).run(input),
+            _ => scan.workspace(&mut self.workspace).run(input),
+        };
+        output.map(|output| self.get(&output))
+    }
+    fn scan_into<Op: Operator<T>, T: Sample>(
+        &mut self,
+        scan: ColumnScan<Op, T>,
+        input: &CudaView<'_, T>,
+        output: &mut CudaViewMut<'_, T>,
+    ) -> Result<(), Error> {
+        match self.site() {
+            0 => scan.run_into(input, output),
+            1 => scan.on(&self.stream).run_into(input, output),
+            _ => scan.workspace(&mut self.workspace).run_into(input, output),
+        }
+    }
+    fn scan_in_place<Op: Operator<T>, T: Sample>(
+        &mut self,
+        scan: ColumnScan<Op, T>,
+        data: &mut CudaViewMut<'_, T>,
+    ) -> Result<(), Error> {
+        match self.site() {
+            0 => scan.run_in_place(data),
+            1 => scan.on(&self.stream).run_in_place(data),
+            _ => scan.workspace(&mut self.workspace).run_in_place(data),
+        }
+    }
+    fn reduce<Op: Operator<T>, T: Sample>(
+        &mut self,
+        reduce: ColumnReduce<Op, T>,
+        input: &CudaView<'_, T>,
+    ) -> Result<Vec<T>, Error> {
+        let output = match self.site() {
+            0 => reduce.run(input),
+            1 => reduce.on(&self.stream).run(input),
+            _ => reduce.workspace(&mut self.workspace).run(input),
+        };
+        output.map(|output| self.get(&output))
+    }
+    fn reduce_into<Op: Operator<T>, T: Sample>(
+        &mut self,
+        reduce: ColumnReduce<Op, T>,
+        input: &CudaView<'_, T>,
+        output: &mut CudaViewMut<'_, T>,
+    ) -> Result<(), Error> {
+        match self.site() {
+            0 => reduce.run_into(input, output),
+            1 => reduce.on(&self.stream).run_into(input, output),
+            _ => reduce.workspace(&mut self.workspace).run_into(input, output),
+        }
+    }
+}
+
+suites! { OnDevice::new() }
+
+/// Whatever else the device runs, and at any address.
+#[test]
+fn same_bits() {
+    let Some(OnDevice { stream, mut workspace, .. }) = OnDevice::new() else { return };
+    let mut rng = Rng::new();
+    let noise = stream.context().new_stream().unwrap();
+    for [rows, columns] in ROUNDED {
+        let x = rounded(&mut rng, rows * columns);
+        let (mut sums, mut totals) = (None, None);
+        for run in 0..6 {
+            let skip = run % 4;
+            let shifted = [&x[..skip], &x].concat();
+            let input = stream.clone_htod(&shifted).unwrap();
+            let input = input.slice(skip..);
+            // Another kernel, so that blocks end in another order.
+            let other = noise.alloc_zeros::<u32>((1 + run) << 20).unwrap();
+            let busy = scan::<Sum, u32>().run(&other).unwrap();
+            let by_column = scan::<Sum, f32>().init(x[0]).reverse().columns(columns);
+            let got = stream.clone_dtoh(&by_column.workspace(&mut workspace).run(&input).unwrap()).unwrap();
+            assert_bytes(&got, sums.get_or_insert_with(|| got.clone()), &(rows, columns, run));
+            let by_column = reduce::<Sum, f32>().columns(columns);
+            let got = stream.clone_dtoh(&by_column.workspace(&mut workspace).run(&input).unwrap()).unwrap();
+            assert_bytes(&got, totals.get_or_insert_with(|| got.clone()), &(rows, columns, run));
+            drop(busy);
+        }
+    }
+}
+
+/// Reductions of more tiles than a look-back group of theirs has, which is longer than a scan's.
+#[test]
+fn groups_of_reductions() {
+    fn of<Op: Operator<T>, T: Sample>(engine: &mut OnDevice, rng: &mut Rng) {
+        for columns in [17, 100, 700] {
+            let rows = OnDevice::group(256, size_of::<T>(), columns) * OnDevice::tile(size_of::<T>(), columns);
+            let x: Vec<T> = data(rng, Draw::exact_for::<Op, T>(), (2 * rows + 1) * columns);
+            for rows in [rows - 1, rows, rows + 1, 2 * rows + 1] {
+                check_reduce::<OnDevice, Op, T>(engine, rng, &x[..rows * columns], columns, None, Call::New);
+            }
+        }
+    }
+    let Some(mut engine) = OnDevice::new() else { return };
+    let mut rng = Rng::new();
+    of::<Last, u64>(&mut engine, &mut rng);
+    of::<Digits, Digit>(&mut engine, &mut rng);
+}
+
+/// A prepared workspace serves every number of rows up to the prepared one, and does not grow.
+#[test]
+fn prepared() {
+    let Some(OnDevice { stream, mut workspace, .. }) = OnDevice::new() else { return };
+    let mut rng = Rng::new();
+    for columns in [1, 2, 7, 33, 1000] {
+        let longest = 2_000_000 / columns;
+        let (sums, totals) = (scan::<Sum, u32>().columns(columns), reduce::<Sum, u32>().columns(columns));
+        sums.prepare(longest, &mut workspace).unwrap();
+        totals.prepare(longest, &mut workspace).unwrap();
+        let held = workspace.bytes();
+        for rows in [1, 100, longest / 7, longest / 2 + 1, longest - 1, longest] {
+            let x: Vec<u32> = noise(&mut rng, rows * columns);
+            let input = stream.clone_htod(&x).unwrap();
+            let mut output = stream.alloc_zeros::<u32>(x.len()).unwrap();
+            let mut of_columns = stream.alloc_zeros::<u32>(columns).unwrap();
+            sums.workspace(&mut workspace).run_into(&input, &mut output).unwrap();
+            totals.workspace(&mut workspace).run_into(&input, &mut of_columns).unwrap();
+            let options = Options { exclusive: false, init: None, reverse: false };
+            let expected = scan_oracle::<Sum, u32>(&x, columns, options);
+            assert_same(&stream.clone_dtoh(&output).unwrap(), &expected, &(rows, columns));
+            let expected = reduce_oracle::<Sum, u32>(&x, columns, None).unwrap();
+            assert_same(&stream.clone_dtoh(&of_columns).unwrap(), &expected, &(rows, columns));
+            assert_eq!(workspace.bytes(), held, "a prepared workspace does not grow");
+        }
+    }
+}
+
+/// Capture into a CUDA graph, and replays with new items. The test runs in a process of its own:
+/// other tests synchronise contexts, which the driver refuses while a stream of the context is being
+/// captured.
+#[test]
+fn replays() {
+    if !is_alone(replays) {
+        return;
+    }
+    let Some(context) = context() else { return };
+    // SAFETY: one stream is used, so there is nothing to track.
+    unsafe { context.disable_event_tracking() };
+    let stream = context.new_stream().unwrap();
+    let mut rng = Rng::new();
+    let [rows, columns] = [30_000 + rng.below(1000), 33];
+    let n = rows * columns;
+    let mut workspace = Workspace::new(&stream);
+    let mut a = stream.alloc_zeros::<u32>(n).unwrap();
+    let mut a_out = stream.alloc_zeros::<u32>(n).unwrap();
+    let mut b = stream.alloc_zeros::<f32>(n + 1).unwrap();
+    let mut lasts = stream.alloc_zeros::<u32>(columns).unwrap();
+    let mut none_out = stream.alloc_zeros::<u32>(columns).unwrap();
+
+    let sum = scan::<Sum, u32>().exclusive().init(7).columns(columns);
+    let max = scan::<Max, f32>().reverse().columns(columns);
+    let last = reduce::<Last, u32>().init(3).columns(columns);
+    sum.prepare(rows, &mut workspace).unwrap();
+    max.prepare(rows, &mut workspace).unwrap();
+    last.prepare(rows, &mut workspace).unwrap();
+    let held = workspace.bytes();
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+    sum.workspace(&mut workspace).run_into(&a, &mut a_out).unwrap();
+    max.workspace(&mut workspace).run_in_place(&mut b.slice_mut(1..)).unwrap();
+    last.workspace(&mut workspace).run_into(&a, &mut lasts).unwrap();
+    last.workspace(&mut workspace).run_into(&a.slice(..0), &mut none_out).unwrap();
+    let refused = last.workspace(&mut workspace).run(&a).unwrap_err();
+    assert!(matches!(refused, Error::Capturing { primitive: "reduce", .. }), "{refused}");
+    let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    let graph = stream.end_capture(flags).unwrap().expect("a graph");
+    assert_eq!(workspace.bytes(), held, "a prepared workspace does not grow");
+
+    for replay in 0..8 {
+        let (x, y): (Vec<u32>, Vec<f32>) = (noise(&mut rng, n), data(&mut rng, Draw::Any, n + 1));
+        stream.memcpy_htod(&x, &mut a).unwrap();
+        stream.memcpy_htod(&y, &mut b).unwrap();
+        stream.memset_zeros(&mut none_out).unwrap();
+        graph.launch().unwrap();
+        let options = Options { exclusive: true, init: Some(7), reverse: false };
+        let expected = scan_oracle::<Sum, u32>(&x, columns, options);
+        assert_same(&stream.clone_dtoh(&a_out).unwrap(), &expected, &replay);
+        let options = Options { exclusive: false, init: None, reverse: true };
+        let mut expected = scan_oracle::<Max, f32>(&y[1..], columns, options);
+        expected.insert(0, y[0]);
+        assert_same(&stream.clone_dtoh(&b).unwrap(), &expected, &replay);
+        assert_same(&stream.clone_dtoh(&lasts).unwrap(), &x[n - columns..], &replay);
+        assert_eq!(stream.clone_dtoh(&none_out).unwrap(), vec![3; columns], "{replay}");
+    }
+}
+
+/// A short walk for compute-sanitizer: inputs and outputs are whole buffers, so that it sees
+/// accesses beyond them.
+#[test]
+fn sanitize() {
+    let Some(OnDevice { stream, .. }) = OnDevice::new() else { return };
+    fn walk<Op: Operator<T>, T: Sample>(stream: &Arc<CudaStream>) {
+        let mut rng = Rng::new();
+        let draw = Draw::exact_for::<Op, T>();
+        for columns in [1, 2, 3, 32, 33, 65] {
+            let tile = OnDevice::tile(size_of::<T>(), columns);
+            for (k, rows) in [1, tile - 1, 3 * tile + 1, 9 * tile].into_iter().enumerate() {
+                let x: Vec<T> = data(&mut rng, draw, rows * columns);
+                let options = Options { exclusive: k % 2 == 1, init: Some(x[0]), reverse: k / 2 % 2 == 1 };
+                let input = stream.clone_htod(&x).unwrap();
+                let output = builder::<Op, T>(options).columns(columns).run(&input).unwrap();
+                let expected = scan_oracle::<Op, T>(&x, columns, options);
+                assert_same(&stream.clone_dtoh(&output).unwrap(), &expected, &(rows, columns));
+                let output = reduce::<Op, T>().columns(columns).run(&input).unwrap();
+                let expected = reduce_oracle::<Op, T>(&x, columns, None).unwrap();
+                assert_same(&stream.clone_dtoh(&output).unwrap(), &expected, &(rows, columns));
+            }
+        }
+        // Beyond a look-back group.
+        let columns = 300;
+        let size = size_of::<T>();
+        let rows = OnDevice::group(256, size, columns) * OnDevice::tile(size, columns) + 1;
+        let x: Vec<T> = data(&mut rng, draw, rows * columns);
+        let input = stream.clone_htod(&x).unwrap();
+        let output = reduce::<Op, T>().columns(columns).run(&input).unwrap();
+        let expected = reduce_oracle::<Op, T>(&x, columns, None).unwrap();
+        assert_same(&stream.clone_dtoh(&output).unwrap(), &expected, &(rows, columns));
+        let options = Options { exclusive: false, init: None, reverse: false };
+        let output = builder::<Op, T>(options).columns(columns).run(&input).unwrap();
+        assert_same(&stream.clone_dtoh(&output).unwrap(), &scan_oracle::<Op, T>(&x, columns, options), &rows);
+    }
+    walk::<Sum, u8>(&stream);
+    walk::<Max, f32>(&stream);
+    walk::<Last, Moments<f32>>(&stream);
+    walk::<Compose, Matrix<u64>>(&stream);
+}
