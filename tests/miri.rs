@@ -294,3 +294,27 @@ sorts! {
     sort_of_floats f32;
     sort_of_long_integers u64;
 }
+
+#[test]
+fn sort_by_segment() {
+    check_all(&[9, 150], |rng, n| {
+        let keys = rng.items(n, |bits| (bits >> 50) as u32 % 40);
+        let payload = rng.items(n, |bits| [bits as u8; 3]);
+        let mut offsets = rng.items(5, |bits| (bits % (n as u64 + 1)) as u32);
+        offsets.extend([0, n as u32]);
+        offsets.sort_unstable();
+        let segments = || offsets.windows(2).map(|pair| pair[0] as usize..pair[1] as usize);
+        let mut order: Vec<u32> = (0..n as u32).collect();
+        segments().for_each(|segment| order[segment].sort_by_key(|&i| keys[i as usize]));
+        let local = segments().flat_map(|segment| order[segment.clone()].iter().map(move |&i| u64::from(i) - segment.start as u64));
+        let expected: Vec<u32> = order.iter().map(|&i| keys[i as usize]).collect();
+        let moved: Vec<[u8; 3]> = order.iter().map(|&i| payload[i as usize]).collect();
+        let sorted = || sort::<u32>().segments::<u32, _>(&offsets);
+        assert_eq!(sorted().indices::<u32, _>(&keys).unwrap(), order);
+        assert_eq!(sorted().local_indices::<u64, _>(&keys).unwrap(), local.collect::<Vec<_>>());
+        assert_eq!(sorted().run_pairs::<[u8; 3], _, _>(&keys, &payload).unwrap(), (expected.clone(), moved));
+        let mut in_place = keys.clone();
+        sorted().run_in_place(&mut in_place).unwrap();
+        assert_eq!(in_place, expected);
+    });
+}

@@ -23,6 +23,7 @@
 #include <cub/device/device_reduce.cuh>
 #include <cub/device/device_scan.cuh>
 #include <cub/device/device_segmented_reduce.cuh>
+#include <cub/device/device_segmented_sort.cuh>
 #if CUB_VERSION >= 300300
 #include <cub/device/device_segmented_scan.cuh>
 #endif
@@ -337,6 +338,23 @@ struct Sorting
 
 /// Like DeviceRadixSort: without temporary memory it returns how many bytes it needs.
 typedef cudaError_t (*Sort)(void* temporary, size_t* bytes, const Sorting* sorting, cudaStream_t stream);
+
+/// Sorts of `u32` keys by segment, with values or, if `values` is null, without: `segments` + 1
+/// offsets. They wait for the stream. Without temporary memory they return how many bytes they need.
+extern "C" cudaError_t versus_cub_segmented_sort(
+  void* temporary, size_t* bytes, const Sorting* sorting, const uint32_t* offsets, unsigned segments,
+  cudaStream_t stream)
+{
+  const uint32_t* keys = static_cast<const uint32_t*>(sorting->keys);
+  uint32_t* keys_output = static_cast<uint32_t*>(sorting->keys_output);
+  const int64_t n = static_cast<int64_t>(sorting->n);
+  if (sorting->values == nullptr)
+    return DeviceSegmentedSort::SortKeys(
+      temporary, *bytes, keys, keys_output, n, segments, offsets, offsets + 1, stream);
+  return DeviceSegmentedSort::SortPairs(
+    temporary, *bytes, keys, keys_output, sorting->values, sorting->values_output, n, segments, offsets, offsets + 1,
+    stream);
+}
 
 /// CUB is tuned for lengths of int and of 64 bits; which is faster depends on the keys.
 template <typename T, typename N>

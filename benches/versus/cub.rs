@@ -42,6 +42,14 @@ mod shim {
             segments: u32,
             stream: super::CUstream,
         ) -> i32;
+        pub(super) fn versus_cub_segmented_sort(
+            temporary: super::CUdeviceptr,
+            bytes: &mut usize,
+            sorting: &super::Sorting,
+            offsets: super::CUdeviceptr,
+            segments: u32,
+            stream: super::CUstream,
+        ) -> i32;
         pub(super) fn versus_cub_sort(r#type: *const c_char, by_64_bits: bool) -> Option<super::SortFunction>;
         pub(super) fn versus_cub_version() -> i32;
     }
@@ -259,6 +267,61 @@ impl CubSegmentedSum {
     ) -> Result<(), String> {
         // SAFETY: by the caller.
         check(unsafe { (self.function)(self.is_scan, temporary, &mut bytes, from, to, offsets, segments, stream) })
+    }
+}
+
+/// CUB's sort of `u32` keys by segment, which waits for the stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CubSegmentedSort(SegmentedSortFunction);
+
+type SegmentedSortFunction = unsafe extern "C" fn(
+    temporary: CUdeviceptr,
+    bytes: &mut usize,
+    sorting: &Sorting,
+    offsets: CUdeviceptr,
+    segments: u32,
+    CUstream,
+) -> i32;
+
+impl CubSegmentedSort {
+    /// `None` without CUB.
+    pub(crate) fn find() -> Option<CubSegmentedSort> {
+        #[cfg(feature = "cub")]
+        return Some(CubSegmentedSort(shim::versus_cub_segmented_sort));
+        #[cfg(not(feature = "cub"))]
+        None
+    }
+
+    /// Bytes of temporary memory. The addresses are those of the launch.
+    ///
+    /// # Safety
+    /// As for `launch`.
+    pub(crate) unsafe fn temporary_bytes(
+        self,
+        sorting: &Sorting,
+        (offsets, segments): (CUdeviceptr, u32),
+        stream: CUstream,
+    ) -> Result<usize, String> {
+        let mut bytes = 0;
+        // SAFETY: without temporary memory CUB only returns how much it needs.
+        check(unsafe { self.0(0, &mut bytes, sorting, offsets, segments, stream) }).map(|()| bytes)
+    }
+
+    /// Puts the call on the stream, and waits for a part of it.
+    ///
+    /// # Safety
+    /// There are `segments` + 1 offsets, ascending up to the number of keys; the arrays are as long;
+    /// `temporary` is `bytes` bytes. All lie in the memory of the stream's device and are valid until
+    /// the stream is past the call.
+    pub(crate) unsafe fn launch(
+        self,
+        (temporary, mut bytes): (CUdeviceptr, usize),
+        sorting: &Sorting,
+        (offsets, segments): (CUdeviceptr, u32),
+        stream: CUstream,
+    ) -> Result<(), String> {
+        // SAFETY: by the caller.
+        check(unsafe { self.0(temporary, &mut bytes, sorting, offsets, segments, stream) })
     }
 }
 

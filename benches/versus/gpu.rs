@@ -180,6 +180,22 @@ impl Gpu {
         Ok(times.into_iter().map(median).collect())
     }
 
+    /// Microseconds of a call that waits for the device, the median of 9.
+    pub(crate) fn median_of_waiting(&self, call: Call) -> Result<f64, String> {
+        let event = || told("an event", self.context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT)));
+        let (before, after) = (event()?, event()?);
+        let mut times = Vec::new();
+        for _ in 0..9 {
+            self.synchronize()?;
+            told("an event", before.record(&self.stream))?;
+            call()?;
+            told("an event", after.record(&self.stream))?;
+            self.synchronize()?;
+            times.push(f64::from(told("an event", before.elapsed_ms(&after))?) * 1e3);
+        }
+        Ok(median(times))
+    }
+
     /// Microseconds of each call on the host, the median over batches of `CALLS`.
     pub(crate) fn host_medians(&self, calls: &mut [Call]) -> Result<Vec<f64>, String> {
         // Well below the launches that the driver queues before it makes the host wait.

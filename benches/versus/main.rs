@@ -18,6 +18,7 @@
 //! | `--shapes` | scan: shapes of the kernel, strategies, the best for each length | `shapes.rs` |
 //! | `--reduce` | reduce: sums of `f32`, 2^10 to 2^28, others at 2^28 | `reduce.rs` |
 //! | `--segmented` | scan and reduce by segment: sums of `f32`, segments of 1 to 2^28 of 2^28 items | `segmented.rs` |
+//! | `--segmented-sort` | sort by segment: `u32` keys, pairs and source indices, segments of 16 to 2^20 of 2^26 keys | `segmented_sort.rs` |
 //! | `--columns` | scan and reduce by column: sums and maxima of `f32`, 1 to 2^20 columns of 2^26 items | `segmented.rs` |
 //! | `--select` | compaction, partition and unique of `u32`, 2^10 to 2^28 | `compact.rs` |
 //! | `--fractions` | compaction of `u32`, none to all of 2^28 items selected | `compact.rs` |
@@ -64,6 +65,7 @@ mod ladder;
 mod plot;
 mod reduce;
 mod segmented;
+mod segmented_sort;
 mod segments;
 mod shapes;
 mod sort;
@@ -81,7 +83,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: versus [FLAG]...
        scan:       --sweep --catalog --strategies --views --host --ladder --traffic --custom --shapes
        reduce:     --reduce
-       by segment: --segmented --columns
+       by segment: --segmented --segmented-sort --columns
        compaction: --select --fractions --select-types
        segments:   --segments
        sort:       --sort --sort-sweep --sort-patterns --sort-longest
@@ -126,6 +128,7 @@ fn main() -> ExitCode {
             "--views" => views,
             "--reduce" => reduce::reductions,
             "--segmented" => segmented::segmented,
+            "--segmented-sort" => segmented_sort::sorts,
             "--columns" => segmented::columns,
             "--select" => compact::lengths,
             "--fractions" => compact::fractions,

@@ -41,7 +41,7 @@ pub(crate) fn columns(gpu: &Gpu, verdict: &Verdict) {
 }
 
 /// Finalizer of SplitMix64 (Steele, Lea and Flood 2014).
-fn noise(i: usize) -> usize {
+pub(crate) fn noise(i: usize) -> usize {
     let z = (i as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -49,7 +49,7 @@ fn noise(i: usize) -> usize {
 }
 
 /// Offsets of segments of these lengths, up to `n`.
-fn ascending(n: usize, length: impl Fn(usize) -> usize) -> Vec<u32> {
+pub(crate) fn ascending(n: usize, length: impl Fn(usize) -> usize) -> Vec<u32> {
     let mut offsets = vec![0];
     let mut end = 0;
     while end < n {
@@ -59,7 +59,7 @@ fn ascending(n: usize, length: impl Fn(usize) -> usize) -> Vec<u32> {
     offsets
 }
 
-fn of<T: DeviceRepr>(gpu: &Gpu, items: &[T]) -> Result<CudaSlice<T>, String> {
+pub(crate) fn of<T: DeviceRepr>(gpu: &Gpu, items: &[T]) -> Result<CudaSlice<T>, String> {
     let copy = told("device memory", gpu.stream.clone_htod(items))?;
     gpu.synchronize()?;
     Ok(copy)
