@@ -22,7 +22,7 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
     typedef typename Operator::Carry Carry;
 
     static constexpr u32 AT_ONCE = 4; // aggregates whose loads are in flight together
-    static constexpr u32 UNROLLED = RUN <= 51 ? RUN : 32; // rows of a run; all of a long run would be too much code
+    static constexpr u32 UNROLLED = 8; // rows of a run. With all of them a matrix of few rows takes a tenth longer
 
     struct Shared {
         alignas(sizeof(Vector)) Element items[THREADS * RUN];

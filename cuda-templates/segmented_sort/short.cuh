@@ -47,7 +47,7 @@ struct ShortSegments {
     static constexpr bool HAS_SOURCE = HAS_VALUES || MASKED;
     // Items of a segment that one thread sorts. More would not fit its registers.
     static constexpr u32 TINY = HAS_SOURCE ? 8 : 16;
-    static constexpr u32 NOWHERE = ROOM; // where items go that are not there
+    static constexpr u32 NO_SEGMENT = ROOM;
     typedef typename If<sizeof(Bits) <= 4, u32, u64>::Type Wide;
 
     // The keys of a segment with bins.
@@ -57,7 +57,7 @@ struct ShortSegments {
     struct Shared {
         alignas(16) Bits keys[ROOM + WORDS];
         alignas(16) u32 bins[ROOM]; // the number of items of each bin, then where it begins
-        u16 source[HAS_SOURCE ? ROOM + 2 : 2]; // where each item lay at first
+        u16 source[HAS_SOURCE ? ROOM : 2]; // where each item lay at first
         alignas(16) Span spans[SPANS]; // of a segment: at its begin / SPAN
         u16 lengths[SPANS]; // of these segments; 0 where there is none
         u32 heads[WORDS];
@@ -119,9 +119,7 @@ struct ShortSegments {
         } else {
             bool more = longest > COMPARED, has_bins = false;
             rows([&](u32 i) {
-                u32 to = is_there(i) ? at(i) : NOWHERE;
-                s.keys[to] = items.key[i];
-                if (HAS_SOURCE) s.source[to] = u16(at(i));
+                if (is_there(i)) store(items, i, at(i), at(i));
             });
             for (; Group::any(more); has_bins = true) {
                 if (has_bins) load_next(items);
@@ -180,6 +178,11 @@ struct ShortSegments {
         });
     }
 
+    __device__ void store(const Items &items, u32 i, u32 to, u32 source) {
+        s.keys[to] = items.key[i];
+        if (HAS_SOURCE) s.source[to] = u16(source);
+    }
+
     // A key and, below it, a tie-break: its source, or where it lies.
     struct LongRank {
         u64 key;
@@ -201,7 +204,7 @@ struct ShortSegments {
                 stop = s.bins[begin + 1]; // bin `end` has no items, and begins at `end`
                 begin = s.bins[begin];
             }
-            if (!is_there(i)) own = begin = stop = NOWHERE;
+            if (!is_there(i)) own = begin = stop = 0;
             u32 source = HAS_SOURCE ? s.source[own] : own, to = begin;
             Rank self = rank(items.key[i], source);
 #pragma unroll 1
@@ -210,8 +213,7 @@ struct ShortSegments {
         });
         Group::barrier();
         rows([&](u32 i) {
-            s.keys[low(items.note[i])] = items.key[i];
-            if (HAS_SOURCE) s.source[low(items.note[i])] = u16(high(items.note[i]));
+            if (is_there(i)) store(items, i, low(items.note[i]), high(items.note[i]));
         });
         Group::barrier();
     }
@@ -432,26 +434,24 @@ struct ShortSegments {
         bool more = false;
         u32 source[HAS_SOURCE ? ITEMS : 1];
         if constexpr (HAS_SOURCE) {
-            rows([&](u32 i) { source[i] = s.source[is_there(i) ? at(i) : NOWHERE]; });
+            rows([&](u32 i) { source[i] = s.source[at(i)]; });
             Group::barrier();
         }
         rows([&](u32 i) {
             u32 bin = low(items.note[i]), begin = s.bins[bin], stop = s.bins[bin + 1];
             more |= is_there(i) && stop - begin > COMPARED;
-            u32 to = is_there(i) ? begin + high(items.note[i]) : NOWHERE;
-            s.keys[to] = items.key[i];
-            if (HAS_SOURCE) s.source[to] = u16(source[HAS_SOURCE ? i : 0]);
+            if (is_there(i)) store(items, i, begin + high(items.note[i]), source[HAS_SOURCE ? i : 0]);
         });
         return more;
     }
 
     // Adds values to the spans of the segments that have bins, for items in `wanted`.
     template <class ValueOf> __device__ __forceinline__ void add_to_spans(const Items &items, u32 wanted, const ValueOf &value_of) {
-        u32 own = NOWHERE; // the segment of the rows before, if they have one
+        u32 own = NO_SEGMENT; // the segment of the rows before, if they have one
         Wide least = 0, greatest = 0;
         rows([&](u32 i) {
             bool wants = length(items.note[i]) > COMPARED && wanted >> i & 1;
-            u32 segment = wants ? low(items.note[i]) : NOWHERE;
+            u32 segment = wants ? low(items.note[i]) : NO_SEGMENT;
             Wide value = wants ? value_of(i) : Wide(0);
             if (all_same(segment)) {
                 if (segment != own) {
@@ -464,8 +464,8 @@ struct ShortSegments {
                 return;
             }
             add_to_span(true, own, least, greatest);
-            own = NOWHERE;
-            for (u32 left = __ballot_sync(ALL_LANES, segment != NOWHERE); left != 0;) {
+            own = NO_SEGMENT;
+            for (u32 left = __ballot_sync(ALL_LANES, segment != NO_SEGMENT); left != 0;) {
                 u32 one = __shfl_sync(ALL_LANES, segment, __ffs(left) - 1);
                 add_to_span(segment == one, one, value, value);
                 left &= ~__ballot_sync(ALL_LANES, segment == one);
@@ -475,7 +475,7 @@ struct ShortSegments {
     }
     // Adds values of the lanes that are `mine` to a segment's span. Called by all lanes.
     __device__ __forceinline__ void add_to_span(bool mine, u32 segment, Wide least, Wide greatest) {
-        if (segment == NOWHERE) return;
+        if (segment == NO_SEGMENT) return;
         least = warp_min(mine ? least : ~Wide(0));
         greatest = warp_max(mine ? greatest : Wide(0));
         if (lane_id() == 0) {
