@@ -120,13 +120,18 @@ impl<K: SortKey, S> Sort<K, S> {
 ///
 /// | segments of | algorithm | bytes moved |
 /// |---|---|---|
-/// | up to 16 keys | a sorting network in registers, a thread a segment | 2 n (b + p) |
-/// | up to 5120 keys | bins by interpolation in shared memory | 2 n (b + p) |
-/// | more | partition steps to such segments | n (b + 2 (b + p)) a step more |
+/// | up to 256 keys | by a warp in shared memory, in bins by interpolation | 2 n (b + p) |
+/// | up to 5120 keys | the same by a block | 2 n (b + p) |
+/// | more | partition steps to such segments | n (b + 2 (b + p)) more a step |
 ///
-/// Up to 5120 is up to 3072 for keys of 8 bytes, and on devices older than compute capability 8.0. A
-/// step divides a segment by up to 256. Besides, what tells the segments is read once, as for a
-/// [`SegmentedScan`](crate::SegmentedScan), and n / 4 bytes are written and read.
+/// Where all segments near each other have up to 16 keys, or 8 with a payload, each is sorted by a
+/// network in one thread's registers. Up to 5120 is up to 3072 for keys of 8 bytes, and up to 2048 or
+/// 3072 on devices older than compute capability 8.0. A step divides a segment by up to 256, so random
+/// keys take one step up to 10^6 keys and two up to 10^8. Keys of any kind take at most a step for each
+/// 4 bits.
+///
+/// What tells the segments is read once, as for a [`SegmentedScan`](crate::SegmentedScan); it becomes
+/// head bits, n / 8 bytes, or 3 n / 8 if segments may be long.
 ///
 /// Blocks have about equally many keys, so the time depends little on how the lengths are mixed. One
 /// launch serves short segments, one all partition steps; rows that are short need no partition.
@@ -136,8 +141,8 @@ impl<K: SortKey, S> Sort<K, S> {
 /// # Memory
 /// | call on the device | scratch bytes |
 /// |---|---|
-/// | rows that are short | n / 8 and a little more |
-/// | others | n (b + p + 2), and n b more for indices |
+/// | rows of up to 5120 keys | n / 8 and a little more |
+/// | others | n (b + p + 2), for keys of 8 bytes n (b + p + 3); for indices n b more |
 ///
 /// # Waiting
 /// As a [`Sort`]: no call waits for the device, so any can be captured into a graph.

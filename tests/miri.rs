@@ -306,7 +306,8 @@ fn sort_by_segment() {
         let segments = || offsets.windows(2).map(|pair| pair[0] as usize..pair[1] as usize);
         let mut order: Vec<u32> = (0..n as u32).collect();
         segments().for_each(|segment| order[segment].sort_by_key(|&i| keys[i as usize]));
-        let local = segments().flat_map(|segment| order[segment.clone()].iter().map(move |&i| u64::from(i) - segment.start as u64));
+        let local = segments()
+            .flat_map(|segment| order[segment.clone()].iter().map(move |&i| u64::from(i) - segment.start as u64));
         let expected: Vec<u32> = order.iter().map(|&i| keys[i as usize]).collect();
         let moved: Vec<[u8; 3]> = order.iter().map(|&i| payload[i as usize]).collect();
         let sorted = || sort::<u32>().segments::<u32, _>(&offsets);

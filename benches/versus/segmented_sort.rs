@@ -91,7 +91,8 @@ fn try_segments(bench: &mut Bench<u32>, name: &str, offsets: &[u32]) -> Result<(
             }
         }
         let us = gpu.medians(batches(item * n), &mut [&mut call])?[0];
-        let row = |library, us: f64| print(library, &what, "u32", n, us, moved, moved as f64 * copy / (8.0 * n as f64 * us));
+        let row =
+            |library, us: f64| print(library, &what, "u32", n, us, moved, moved as f64 * copy / (8.0 * n as f64 * us));
         row("parascan", us);
         let Some(cub) = CubSegmentedSort::find() else { continue };
         sorting.values = if with_values { address_of(gpu, &values) } else { 0 };

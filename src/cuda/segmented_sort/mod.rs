@@ -69,14 +69,7 @@ impl SegmentedSortProgram {
     pub(crate) fn load(&self, device: usize) -> Result<&'static Kernels, Error> {
         let shared = |architecture| {
             let shape = self.shape(architecture);
-            vec![
-                0,
-                shape.sort.pass_shared(),
-                shape.small_shared,
-                shape.shared,
-                shape.small_shared,
-                shape.shared,
-            ]
+            vec![0, shape.sort.pass_shared(), shape.small_shared, shape.shared, shape.small_shared, shape.shared]
         };
         library::load_some(self.types, NAME, device, &KERNELS, &shared, &[], &|| Program {
             name: format!("segmented sort of {}", self.type_name),
