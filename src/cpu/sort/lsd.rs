@@ -17,7 +17,7 @@ use super::{
 };
 
 /// Items up to which insertion sort is used.
-const INSERTION_ITEMS: usize = 32;
+pub(super) const INSERTION_ITEMS: usize = 32;
 /// The most bits of a digit: its counters take a quarter of an L1 cache.
 const DIGIT_BITS: u32 = 11;
 /// The most passes over a bucket.
@@ -166,7 +166,7 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
     ///
     /// # Safety
     /// As for that.
-    unsafe fn insertion_sort(self, from: Columns<K>, to: Columns<K>, n: usize) {
+    pub(super) unsafe fn insertion_sort(self, from: Columns<K>, to: Columns<K>, n: usize) {
         // SAFETY: the caller's. Item i is read before index i is written.
         unsafe {
             for i in 0..n {
