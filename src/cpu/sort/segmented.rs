@@ -6,7 +6,6 @@
 
 use super::{
     Arrays, Code, Columns, Engine, ONE_THREAD_ITEMS, Order, Sort, Values,
-    lsd::INSERTION_ITEMS,
     order::{Bits, Encoding},
     payload::Payload,
 };
@@ -67,18 +66,18 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
         let (all, sorted) = (columns(from), columns(to));
         for segment in segments {
             let (begin, n) = (segment.start, segment.len());
-            if n <= INSERTION_ITEMS {
-                let mut from = self.at(all, begin);
-                from.first = if local { 0 } else { begin };
-                // SAFETY: the caller's.
-                unsafe { self.insertion_sort(from, self.at(sorted, begin), n) }
-            } else if n <= ONE_THREAD_ITEMS {
-                let first = if local { 0 } else { begin };
-                let sort = Sort { n, ..sort.clone() }.counted_from(first);
-                room.reserve(sort.scratch());
-                let [from, to] = [from, to].map(|arrays| arrays.at(begin, size_of::<K>(), sort.values));
-                // SAFETY: the caller's; the room is reserved.
-                unsafe { self.run(&sort, from, to, room.as_mut_ptr()) }
+            if n > ONE_THREAD_ITEMS {
+                continue;
+            }
+            let first = if local { 0 } else { begin };
+            // SAFETY: the caller's; the room is reserved.
+            unsafe {
+                if !self.short_sort(Columns { first, ..self.at(all, begin) }, self.at(sorted, begin), n) {
+                    let sort = Sort { n, ..sort.clone() }.counted_from(first);
+                    room.reserve(sort.scratch());
+                    let [from, to] = [from, to].map(|arrays| arrays.at(begin, size_of::<K>(), sort.values));
+                    self.run(&sort, from, to, room.as_mut_ptr());
+                }
             }
         }
     }
