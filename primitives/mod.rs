@@ -31,7 +31,7 @@
 //! | a scan's strategies | `textbook/` | `scan` | `ladder.rs` | `scan-algorithms.md` |
 //! | reduce | `reduce/` | `reduce` | `reduce.rs` | `reduce.md` |
 //! | scan and reduce by segment | `segmented/` | `segmented` | `segmented.rs` | `segmented.md` |
-//! | sort by segment | `segmented_sort/` | `segmented` | `segmented.rs` | `segmented.md` |
+//! | sort by segment | `segmented_sort/` | `segmented` | `segmented_sort.rs` | `segmented.md` |
 //! | scan and reduce by column | `columns/` | `columns` | | `segmented.md` |
 //! | compaction, unique, partition | `compact/` | `compact` | `compact.rs` | `compact.md` |
 //! | offsets | `offsets/` | `offsets` | `segments.rs` | `offsets.md` |

@@ -333,16 +333,23 @@ fn check_sort<E: SortEngine, K: Key, V: Pod + DeviceRepr + Debug + Send + Sync, 
 
 // ---- the suite ----------------------------------------------------------------------------------
 
-/// Lengths around the limits of the networks, of the comparisons and of a block.
-const SORT_LENGTHS: [Lengths; 24] = [
+/// Lengths around the limits of the networks, of the comparisons and of a block, and of the CPU's
+/// sorts of few items.
+const SORT_LENGTHS: [Lengths; 32] = [
     Lengths::Fixed(1),
     Lengths::Fixed(2),
+    Lengths::Fixed(4),
+    Lengths::Fixed(5),
     Lengths::Fixed(8),
+    Lengths::Fixed(9),
     Lengths::Fixed(15),
     Lengths::Fixed(16),
     Lengths::Fixed(17),
     Lengths::Fixed(20),
     Lengths::Fixed(21),
+    Lengths::Fixed(32),
+    Lengths::Fixed(33),
+    Lengths::Fixed(63),
     Lengths::Fixed(64),
     Lengths::Fixed(1000),
     Lengths::Fixed(3072),
@@ -351,7 +358,9 @@ const SORT_LENGTHS: [Lengths; 24] = [
     Lengths::Fixed(5119),
     Lengths::Fixed(5120),
     Lengths::Fixed(5121),
+    Lengths::Fixed(8192),
     Lengths::Fixed(30_000),
+    Lengths::Fixed(32_769),
     Lengths::Below(12),
     Lengths::Below(40),
     Lengths::Below(5000),

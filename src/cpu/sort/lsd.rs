@@ -15,6 +15,7 @@ use super::{
     order::{Bits, Encoding, Integers},
     payload::Payload,
 };
+use std::mem::MaybeUninit;
 
 /// Items up to which insertion sort is used.
 const INSERTION_ITEMS: usize = 32;
@@ -159,6 +160,83 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
         } else {
             // SAFETY: the caller's.
             unsafe { self.payload.load(from.values, i) }
+        }
+    }
+
+    /// Sorts a segment of few items as [`lsd_sort`](Self::lsd_sort) does, without scratch memory, or
+    /// returns false.
+    ///
+    /// # Safety
+    /// As for that.
+    #[inline(always)]
+    pub(super) unsafe fn short_sort(self, from: Columns<K>, to: Columns<K>, n: usize) -> bool {
+        // Keys of one radix key have the same bits, so their order does not matter.
+        let keys_only = P::MAX_BYTES == 0 && self.encoding.compares_all_bits();
+        // SAFETY: the caller's.
+        unsafe {
+            match n {
+                17..=63 if keys_only => self.unstable_sort(from, to, n),
+                5..=8 => self.rank_sort::<8>(from, to, n),
+                // Every x86-64 compares narrow keys by vectors. Without them insertion is faster.
+                9..=16 if K::WIDTH <= 32 => self.rank_sort::<16>(from, to, n),
+                17..=32 if K::WIDTH <= 32 => self.rank_sort::<32>(from, to, n),
+                ..=INSERTION_ITEMS => self.insertion_sort(from, to, n),
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    /// Sorts keys that are compared by all bits, by the standard library.
+    ///
+    /// # Safety
+    /// As for [`lsd_sort`](Self::lsd_sort).
+    #[inline(never)]
+    unsafe fn unstable_sort(self, from: Columns<K>, to: Columns<K>, n: usize) {
+        // SAFETY: the caller's. All keys are written before a slice has them.
+        unsafe {
+            for i in 0..n {
+                to.keys.add(i).write(self.radix(from, i));
+            }
+            let keys = std::slice::from_raw_parts_mut(to.keys, n);
+            keys.sort_unstable();
+            for key in keys {
+                *key = self.encoding.decode(*key);
+            }
+        }
+    }
+
+    /// [`lsd_sort`](Self::lsd_sort) of up to `N` items by rank: an item's rank is the number of
+    /// items that come before it. All pairs are compared, without a branch and by vectors.
+    ///
+    /// # Safety
+    /// As for that, and there are at most `N` items.
+    #[inline(never)]
+    unsafe fn rank_sort<const N: usize>(self, from: Columns<K>, to: Columns<K>, n: usize) {
+        let mut keys = [K::truncate(0); N];
+        // Items that do not exist come last.
+        let mut radix = [K::truncate(u64::MAX); N];
+        let mut ranks = [K::truncate(0); N];
+        let mut values = [const { MaybeUninit::uninit() }; N];
+        // SAFETY: the caller's. All items are read before one is written, and ranks are below n.
+        unsafe {
+            for i in 0..n {
+                keys[i] = from.keys.add(i).read();
+                radix[i] = self.encoding.encode(keys[i]);
+                values[i].write(self.value(from, i));
+            }
+            for j in 0..n {
+                let (key, index) = (radix[j], K::truncate(j as u64));
+                for i in 0..N {
+                    let before = (key < radix[i]) | ((key == radix[i]) & (index < K::truncate(i as u64)));
+                    ranks[i] = ranks[i].wrapping_add(K::truncate(u64::from(before)));
+                }
+            }
+            for i in 0..n {
+                let rank = ranks[i].to_usize();
+                to.keys.add(rank).write(keys[i]);
+                self.payload.store(to.values, rank, values[i].assume_init());
+            }
         }
     }
 

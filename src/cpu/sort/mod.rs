@@ -38,6 +38,7 @@ mod tests;
 
 pub(crate) use order::{Kind, Order};
 pub(crate) use segmented::SegmentedSort;
+use segmented::Segments;
 
 use crate::cpu::threshold;
 use msd::{Digit, LOGARITHMIC, RANGE, TOP_BITS};
@@ -105,6 +106,8 @@ pub(crate) struct Sort {
     n: usize,
     keeps_input: bool,
     threads: usize,
+    /// The source index of the first item.
+    first: usize,
 }
 
 impl Sort {
@@ -117,7 +120,12 @@ impl Sort {
     pub(crate) fn new(code: &'static Code, order: Order, values: Values, n: usize, keeps_input: bool) -> Sort {
         // The length first: asking rayon for its threads would start them.
         let threads = if n <= ONE_THREAD_ITEMS { 1 } else { rayon::current_num_threads() };
-        Sort { code, order, values, n, keeps_input, threads }
+        Sort { code, order, values, n, keeps_input, threads, first: 0 }
+    }
+
+    /// Counts source indices from `first`.
+    fn counted_from(self, first: usize) -> Sort {
+        Sort { first, ..self }
     }
 
     /// Bytes of scratch memory, at any address. It need not be initialised.
@@ -157,6 +165,7 @@ impl Sort {
 pub(crate) struct Code {
     layout: fn(&Sort, &mut Layout),
     run: unsafe fn(&Sort, Arrays, Arrays, *mut u8),
+    run_each: unsafe fn(&Sort, Arrays, Arrays, Segments<'_>, bool, &mut Vec<u8>),
 }
 
 impl Code {
@@ -182,7 +191,18 @@ impl Code {
                     // SAFETY: the caller's.
                     unsafe { engine(sort).run(sort, from, to, scratch) }
                 }
-                static CODE: Code = Code { layout, run };
+                unsafe fn run_each(
+                    sort: &Sort,
+                    from: Arrays,
+                    to: Arrays,
+                    segments: Segments<'_>,
+                    local: bool,
+                    room: &mut Vec<u8>,
+                ) {
+                    // SAFETY: the caller's.
+                    unsafe { engine(sort).run_each(sort, from, to, segments, local, room) }
+                }
+                static CODE: Code = Code { layout, run, run_each };
                 &CODE
             }};
         }
@@ -227,7 +247,8 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
     unsafe fn run(self, sort: &Sort, from: Arrays, to: Arrays, scratch: *mut u8) {
         let mut layout = Layout { next: scratch.addr().next_multiple_of(CACHE_LINE) };
         scratch.expose_provenance();
-        let columns = |arrays: Arrays| Columns { keys: arrays.keys.cast::<K>(), values: arrays.values, first: 0 };
+        let columns =
+            |arrays: Arrays| Columns { keys: arrays.keys.cast::<K>(), values: arrays.values, first: sort.first };
         let (from, to) = (columns(from), columns(to));
         if let Some(histograms) = self.histograms(sort, &mut layout) {
             // SAFETY: the caller's.

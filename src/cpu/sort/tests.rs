@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::cpu::random::Rng;
+use crate::cpu::segmented::{ByFlags, Heads};
 use half::{bf16, f16};
 use std::{
     cmp::{Ordering, Reverse},
@@ -381,4 +382,60 @@ fn two_byte_keys_are_counted() {
     check_counting::<i16>();
     check_counting::<f16>();
     check_counting::<bf16>();
+}
+
+/// Heads that count how many words of them were asked for.
+struct CountedHeads<'a>(ByFlags<'a>, AtomicUsize);
+
+impl Heads for CountedHeads<'_> {
+    fn mark(&self, from: usize, words: &mut [u64]) {
+        self.1.fetch_add(words.len(), Relaxed);
+        self.0.mark(from, words);
+    }
+}
+
+/// Each thread looks for heads in its own chunks only, so a long segment costs no more than many
+/// short ones. Heads and their distances are around the ends of chunks.
+#[test]
+#[cfg_attr(miri, ignore = "takes minutes")]
+fn heads_are_searched_twice() {
+    const CHUNK: usize = 1 << 14;
+    let mut rng = Rng::new();
+    let n = 50 * CHUNK + 77;
+    let heads: [&[usize]; 6] = [
+        &[],
+        &[0],
+        &[CHUNK - 1, CHUNK, 3 * CHUNK, n - 1],
+        &[1, 2, ONE_THREAD_ITEMS + 2, 2 * ONE_THREAD_ITEMS + 3],
+        &[63, 64, CHUNK + 63, 40 * CHUNK + 64],
+        &[20 * CHUNK, 20 * CHUNK + ONE_THREAD_ITEMS, 49 * CHUNK],
+    ];
+    for heads in heads {
+        let mut flags = vec![0; n];
+        heads.iter().for_each(|&head| flags[head] = 1);
+        let keys: Vec<u32> = (0..n).map(|_| rng.next() as u32 >> 20).collect();
+        let mut cuts = [&[0], heads, &[n]].concat();
+        cuts.dedup();
+        for local in [false, true] {
+            let counted = CountedHeads(ByFlags(&flags), AtomicUsize::new(0));
+            let order = Order { width: 32, kind: Kind::Unsigned, descending: false, bits: 0..32 };
+            let sort = SegmentedSort::new(Code::of(4, false, 4), order, Values::Indices(4), n, &counted, local);
+            let (mut sorted, mut indices) = (vec![0_u32; n], vec![0_u32; n]);
+            let mut scratch = vec![0_u8; sort.scratch()];
+            let from = Arrays { keys: keys.as_ptr().cast_mut().cast(), values: std::ptr::null_mut() };
+            let to = Arrays { keys: sorted.as_mut_ptr().cast(), values: indices.as_mut_ptr().cast() };
+            // SAFETY: n items in each array, and the scratch memory that the sort asks for.
+            unsafe { sort.run(from, to, scratch.as_mut_ptr()) };
+            for cut in cuts.windows(2) {
+                let mut expected: Vec<usize> = (cut[0]..cut[1]).collect();
+                expected.sort_by_key(|&i| keys[i]);
+                for (i, &source) in (cut[0]..).zip(&expected) {
+                    let index = source - if local { cut[0] } else { 0 };
+                    assert_eq!((sorted[i], indices[i] as usize), (keys[source], index), "{i} of {heads:?}, {local}");
+                }
+            }
+            let words = counted.1.into_inner();
+            assert!(words <= 2 * n.div_ceil(64), "{words} words of heads were marked for {n} items, {heads:?}");
+        }
+    }
 }
