@@ -547,7 +547,7 @@ fn prepared_sorts() {
 /// Offsets in any order, and past the keys: each part between two of them is sorted, and nothing
 /// else changes.
 #[test]
-fn offsets_in_no_order() {
+fn sanitize_offsets_in_no_order() {
     let Some(OnDevice { stream, .. }) = OnDevice::new() else { return };
     let mut rng = Rng::new();
     for n in [1, 5000, 400_000] {
