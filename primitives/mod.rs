@@ -32,7 +32,7 @@
 //! | reduce | `reduce/` | `reduce` | `reduce.rs` | `reduce.md` |
 //! | scan and reduce by segment | `segmented/` | `segmented` | `segmented.rs` | `segmented.md` |
 //! | sort by segment | `segmented_sort/` | `segmented` | `segmented_sort.rs` | `segmented.md` |
-//! | scan and reduce by column | `columns/` | `columns` | | `segmented.md` |
+//! | scan and reduce by column | `columns/` | `columns` | `segmented.rs` | `segmented.md` |
 //! | compaction, unique, partition | `compact/` | `compact` | `compact.rs` | `compact.md` |
 //! | offsets | `offsets/` | `offsets` | `segments.rs` | `offsets.md` |
 //! | pack, expand | `segments/` | `segments` | `segments.rs` | `segments.md` |

@@ -2,10 +2,9 @@
 
 use super::choice::{Index, Word, countable, long_enough};
 use super::segmented::{ByHeadBits, ByHeads, ByKeys, ByOffsets, Rows, Segmentation};
-use super::sort::{Keys, NAME, Payload, Segments, movable, sort_on_either};
+use super::sort::{Counted, How, Keys, NAME, Payload, Segments, movable, not_too_long, sort_on_either};
 use crate::cuda::segmented::Cut;
 use crate::cuda::segmented_sort::SegmentedSortProgram;
-use crate::cuda::sort::Missing;
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Error, Place, Sort, SortKey, Source, Workspace};
@@ -204,7 +203,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
     /// # Errors
     /// As for [`Sort::prepare`].
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        self.prepare_for::<()>(n, Missing { keys: [false, true] }, workspace)
+        self.prepare_for::<()>(n, false, workspace)
     }
 
     /// [`prepare`](SegmentedSort::prepare) for keys with a payload of type `V`.
@@ -213,7 +212,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
     /// As for [`prepare`](SegmentedSort::prepare), and [`Error::ItemSize`].
     pub fn prepare_pairs<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         movable::<V>()?;
-        self.prepare_for::<V>(n, Missing { keys: [false, true] }, workspace)
+        self.prepare_for::<V>(n, false, workspace)
     }
 
     /// [`prepare`](SegmentedSort::prepare) for [`indices_into`](SegmentedSort::indices_into) and
@@ -223,18 +222,19 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
     /// As for [`prepare`](SegmentedSort::prepare), and [`Error::TooLong`].
     pub fn prepare_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         countable::<I>(NAME, n)?;
-        self.prepare_for::<I>(n, Missing { keys: [true, true] }, workspace)
+        self.prepare_for::<I>(n, true, workspace)
     }
 
-    fn prepare_for<V: Pod>(&self, n: usize, missing: Missing, workspace: &mut Workspace) -> Result<(), Error> {
+    fn prepare_for<V: Pod>(&self, n: usize, no_keys: bool, workspace: &mut Workspace) -> Result<(), Error> {
         let bits = self.range()?;
+        not_too_long(n)?;
         let device = Submit::prepare(NAME, workspace)?;
         let program = SegmentedSortProgram::new::<K, V>();
         let kernels = program.load(device)?;
         // No segmentation needs more than one whose lengths are unknown.
-        let plan = program.plan(n, &bits, &Cut::Heads { address: 0 }, missing, kernels.machine())?;
+        let plan = program.plan(n, &bits, &Cut::Heads { address: 0 }, kernels.machine());
         kernels.require(&plan.kernels())?;
-        workspace.reserve(NAME, 0, plan.scratch()).map(|_| ())
+        workspace.reserve(NAME, 0, plan.scratch(no_keys)).map(|_| ())
     }
 
     /// # Errors
@@ -256,7 +256,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
     {
         let view = keys.view();
         let mut sorted = keys.allocate(NAME, view.len(), view.stream(self.site.stream()).as_ref())?;
-        self.dispatch::<X::Place, ()>(Keys::Into(view, X::view_owned(&mut sorted)), Payload::None, false)?;
+        self.dispatch::<X::Place, ()>(Keys::Into(view, X::view_owned(&mut sorted)), Payload::None)?;
         Ok(sorted)
     }
 
@@ -268,7 +268,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         C: Segmentation<X::Place>,
         S: Site<X::Place>,
     {
-        self.dispatch::<X::Place, ()>(Keys::Into(keys.view(), sorted.view_mut()), Payload::None, false)
+        self.dispatch::<X::Place, ()>(Keys::Into(keys.view(), sorted.view_mut()), Payload::None)
     }
 
     /// Sorts the keys in place.
@@ -286,7 +286,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         C: Segmentation<<X as Source<K>>::Place>,
         S: Site<<X as Source<K>>::Place>,
     {
-        self.dispatch::<<X as Source<K>>::Place, ()>(Keys::InPlace(keys.view_mut(), None), Payload::None, false)
+        self.dispatch::<<X as Source<K>>::Place, ()>(Keys::InPlace(keys.view_mut(), None), Payload::None)
     }
 
     /// Returns the sorted keys, and the payload of each, in new memory.
@@ -312,7 +312,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         let mut sorted = keys.allocate(NAME, n, stream.as_ref())?;
         let mut sorted_payload = payload.allocate(NAME, n, stream.as_ref())?;
         let values = Payload::Array(Some(payload.view()), Y::view_owned(&mut sorted_payload));
-        self.dispatch::<X::Place, V>(Keys::Into(from, X::view_owned(&mut sorted)), values, false)?;
+        self.dispatch::<X::Place, V>(Keys::Into(from, X::view_owned(&mut sorted)), values)?;
         Ok((sorted, sorted_payload))
     }
 
@@ -334,7 +334,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         S: Site<X::Place>,
     {
         let payload = Payload::Array(Some(payload.view()), payload_output.view_mut());
-        self.dispatch::<X::Place, V>(Keys::Into(keys.view(), sorted.view_mut()), payload, false)
+        self.dispatch::<X::Place, V>(Keys::Into(keys.view(), sorted.view_mut()), payload)
     }
 
     /// Sorts the keys in place, and moves the payload of each with it.
@@ -347,7 +347,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         S: Site<<X as Source<K>>::Place>,
     {
         let payload = Payload::Array(None, payload.view_mut());
-        self.dispatch::<<X as Source<K>>::Place, V>(Keys::InPlace(keys.view_mut(), None), payload, false)
+        self.dispatch::<<X as Source<K>>::Place, V>(Keys::InPlace(keys.view_mut(), None), payload)
     }
 
     /// Returns the source index of each key of the sorted order, counted from the first key of all;
@@ -359,7 +359,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         C: Segmentation<X::Place>,
         S: Site<X::Place>,
     {
-        self.new_indices(keys, false)
+        self.new_indices(keys, Counted::FromAll)
     }
 
     /// Writes the indices of [`indices`](SegmentedSort::indices) into the caller's memory, as long as
@@ -373,7 +373,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         S: Site<X::Place>,
     {
         countable::<I>(NAME, keys.view().len())?;
-        self.dispatch::<X::Place, I>(Keys::Read(keys.view()), Payload::Indices(indices.view_mut()), false)
+        self.dispatch::<X::Place, I>(Keys::Read(keys.view()), Payload::Indices(indices.view_mut(), Counted::FromAll))
     }
 
     /// Returns the source index of each key of the sorted order, counted from the first key of its
@@ -391,7 +391,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         C: Segmentation<X::Place>,
         S: Site<X::Place>,
     {
-        self.new_indices(keys, true)
+        self.new_indices(keys, Counted::FromSegment)
     }
 
     /// Writes the indices of [`local_indices`](SegmentedSort::local_indices) into the caller's
@@ -405,10 +405,13 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         S: Site<X::Place>,
     {
         countable::<I>(NAME, keys.view().len())?;
-        self.dispatch::<X::Place, I>(Keys::Read(keys.view()), Payload::Indices(indices.view_mut()), true)
+        self.dispatch::<X::Place, I>(
+            Keys::Read(keys.view()),
+            Payload::Indices(indices.view_mut(), Counted::FromSegment),
+        )
     }
 
-    fn new_indices<I, X>(self, keys: &X, local: bool) -> Result<<X::Place as Place>::Indices<I>, Error>
+    fn new_indices<I, X>(self, keys: &X, counted: Counted) -> Result<<X::Place as Place>::Indices<I>, Error>
     where
         I: Index,
         X: Source<K> + ?Sized,
@@ -418,18 +421,13 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         let view = keys.view();
         countable::<I>(NAME, view.len())?;
         let mut indices = X::Place::allocate::<I>(NAME, view.len(), view.stream(self.site.stream()).as_ref())?;
-        self.dispatch::<X::Place, I>(Keys::Read(view), Payload::Indices(X::Place::view_mut(&mut indices)), local)?;
+        self.dispatch::<X::Place, I>(Keys::Read(view), Payload::Indices(X::Place::view_mut(&mut indices), counted))?;
         Ok(indices)
     }
 
     // ---- on either engine
 
-    fn dispatch<L: Place, V: Pod>(
-        mut self,
-        keys: Keys<'_, K>,
-        payload: Payload<'_, V>,
-        local: bool,
-    ) -> Result<(), Error>
+    fn dispatch<L: Place, V: Pod>(mut self, keys: Keys<'_, K>, payload: Payload<'_, V>) -> Result<(), Error>
     where
         C: Segmentation<L>,
         S: Site<L>,
@@ -441,11 +439,11 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         let stream = self.site.stream().cloned();
         let (descending, cut) = (self.descending, self.cut);
         let workspace = self.site.take_workspace();
+        let how = |segments| How { descending, bits, segments };
         if keys.are_on_host() {
-            let heads = cut.heads();
-            sort_on_either(descending, bits, n, Segments::Host(&heads), local, keys, payload, stream, workspace)
+            sort_on_either(how(Segments::Host(&cut.heads())), n, keys, payload, stream, workspace)
         } else {
-            sort_on_either(descending, bits, n, Segments::Device(&cut), local, keys, payload, stream, workspace)
+            sort_on_either(how(Segments::Device(&cut)), n, keys, payload, stream, workspace)
         }
     }
 }

@@ -5,8 +5,8 @@ use super::segmented::Selectors;
 use crate::cpu::segmented::Heads;
 use crate::cpu::sort as host;
 use crate::cuda::KeyKind;
-use crate::cuda::segmented_sort::{SegmentedSortArguments, SegmentedSortProgram, SegmentedValues};
-use crate::cuda::sort::{MOST_KEYS, Missing, SortArguments, SortProgram};
+use crate::cuda::segmented_sort::{SegmentedSortArguments, SegmentedSortPlan, SegmentedSortProgram};
+use crate::cuda::sort::{HostPlan, MOST_KEYS, Missing, SortArguments, SortProgram};
 use crate::memory::{View, ViewMut, room_on_host};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
@@ -456,30 +456,12 @@ impl<K: SortKey, S> Sort<K, S> {
         let (keys_in_place, payload) = (Keys::InPlace(second.view_mut(), None), Payload::Array(None, keys.view_mut()));
         let all = 0..8 * size_of::<L>() as u32;
         let workspace = self.site.take_workspace();
-        sort_on_either::<L, K>(
-            self.descending,
-            all,
-            n,
-            Segments::None,
-            false,
-            keys_in_place,
-            payload,
-            stream.clone(),
-            workspace,
-        )?;
+        let how = How { descending: self.descending, bits: all, segments: Segments::None };
+        sort_on_either::<L, K>(how, n, keys_in_place, payload, stream.clone(), workspace)?;
         let (keys_in_place, payload) = (Keys::InPlace(keys.view_mut(), None), Payload::Array(None, second.view_mut()));
         let workspace = self.site.take_workspace();
-        sort_on_either::<K, L>(
-            self.descending,
-            bits,
-            n,
-            Segments::None,
-            false,
-            keys_in_place,
-            payload,
-            stream,
-            workspace,
-        )
+        let how = How { descending: self.descending, bits, segments: Segments::None };
+        sort_on_either::<K, L>(how, n, keys_in_place, payload, stream, workspace)
     }
 
     /// Returns the source index of each key of the sorted order, in new memory; the keys do not
@@ -502,7 +484,10 @@ impl<K: SortKey, S> Sort<K, S> {
         let view = keys.view();
         countable::<I>(NAME, view.len())?;
         let mut indices = X::Place::allocate::<I>(NAME, view.len(), view.stream(self.site.stream()).as_ref())?;
-        self.dispatch::<X::Place, I>(Keys::Read(view), Payload::Indices(X::Place::view_mut(&mut indices)))?;
+        self.dispatch::<X::Place, I>(
+            Keys::Read(view),
+            Payload::Indices(X::Place::view_mut(&mut indices), Counted::FromAll),
+        )?;
         Ok(indices)
     }
 
@@ -516,7 +501,7 @@ impl<K: SortKey, S> Sort<K, S> {
         S: Site<X::Place>,
     {
         countable::<I>(NAME, keys.view().len())?;
-        self.dispatch::<X::Place, I>(Keys::Read(keys.view()), Payload::Indices(indices.view_mut()))
+        self.dispatch::<X::Place, I>(Keys::Read(keys.view()), Payload::Indices(indices.view_mut(), Counted::FromAll))
     }
 
     // ---- on either engine
@@ -529,17 +514,8 @@ impl<K: SortKey, S> Sort<K, S> {
         let n = keys.check()?;
         payload.check(n)?;
         let stream = self.site.stream().cloned();
-        sort_on_either(
-            self.descending,
-            bits,
-            n,
-            Segments::None,
-            false,
-            keys,
-            payload,
-            stream,
-            self.site.take_workspace(),
-        )
+        let how = How { descending: self.descending, bits, segments: Segments::None };
+        sort_on_either(how, n, keys, payload, stream, self.site.take_workspace())
     }
 }
 
@@ -558,7 +534,16 @@ pub(super) enum Payload<'a, V> {
     /// An array, moved into another one, or in place if there is no input.
     Array(Option<View<'a, V>>, ViewMut<'a, V>),
     /// The source indices.
-    Indices(ViewMut<'a, V>),
+    Indices(ViewMut<'a, V>, Counted),
+}
+
+/// Where source indices count from.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Counted {
+    /// The first key of all.
+    FromAll,
+    /// The first key of the segment.
+    FromSegment,
 }
 
 impl<K> Keys<'_, K> {
@@ -588,6 +573,11 @@ impl<K> Keys<'_, K> {
 }
 
 impl<V: Pod> Payload<'_, V> {
+    /// Whether it is source indices that count from the first key of their segment.
+    fn is_local(&self) -> bool {
+        matches!(self, Payload::Indices(_, Counted::FromSegment))
+    }
+
     /// Checks that the payload is long enough for `n` keys.
     ///
     /// # Errors
@@ -603,7 +593,7 @@ impl<V: Pod> Payload<'_, V> {
                 }
                 long_enough(NAME, "the payload", to.len(), n)
             }
-            Payload::Indices(to) => same_length(n, to.len()).map(|_| ()),
+            Payload::Indices(to, _) => same_length(n, to.len()).map(|_| ()),
         }
     }
 }
@@ -616,7 +606,7 @@ fn same_length(input: usize, output: usize) -> Result<usize, Error> {
 
 /// # Errors
 /// [`Error::TooLong`] for more keys than a device sorts.
-fn not_too_long(n: usize) -> Result<(), Error> {
+pub(super) fn not_too_long(n: usize) -> Result<(), Error> {
     if n > MOST_KEYS { Err(Error::TooLong { primitive: NAME, n, most: MOST_KEYS }) } else { Ok(()) }
 }
 
@@ -640,25 +630,27 @@ pub(super) enum Segments<'a> {
     Device(&'a dyn Selectors),
 }
 
+/// The options of a sort.
+pub(super) struct How<'a> {
+    pub(super) descending: bool,
+    pub(super) bits: Range<u32>,
+    pub(super) segments: Segments<'a>,
+}
+
 /// Sorts on the engine of the keys' memory: `n` keys and their payload, whose lengths were checked.
-/// Source indices are `local` if they count from the begin of the segment.
-#[allow(clippy::too_many_arguments)]
 pub(super) fn sort_on_either<K: SortKey, V: Pod>(
-    descending: bool,
-    bits: Range<u32>,
+    how: How<'_>,
     n: usize,
-    segments: Segments<'_>,
-    local: bool,
     keys: Keys<'_, K>,
     payload: Payload<'_, V>,
     stream: Option<Arc<CudaStream>>,
     workspace: Option<&mut Workspace>,
 ) -> Result<(), Error> {
     if keys.are_on_host() {
-        on_host(descending, bits, n, segments, local, keys, payload)
+        on_host(how, n, keys, payload)
     } else {
         let stream = stream.unwrap_or_else(|| keys.home().clone());
-        on_device(descending, bits, n, segments, local, keys, payload, &stream, workspace)
+        on_device(how, n, keys, payload, &stream, workspace)
     }
 }
 
@@ -694,11 +686,8 @@ impl OnHost<'_> {
 /// # Errors
 /// [`Error::OutOfMemory`], before anything is written.
 fn on_host<K: SortKey, V: Pod>(
-    descending: bool,
-    bits: Range<u32>,
+    How { descending, bits, segments }: How<'_>,
     n: usize,
-    segments: Segments<'_>,
-    local: bool,
     keys: Keys<'_, K>,
     mut payload: Payload<'_, V>,
 ) -> Result<(), Error> {
@@ -719,7 +708,7 @@ fn on_host<K: SortKey, V: Pod>(
             let from = from.as_ref().map_or(to, |from| from.host().as_ptr().cast_mut());
             (host::Values::Array(size_of::<V>()), from, to)
         }
-        Payload::Indices(to) => (host::Values::Indices(size_of::<V>()), null, to.host().as_mut_ptr()),
+        Payload::Indices(to, _) => (host::Values::Indices(size_of::<V>()), null, to.host().as_mut_ptr()),
     };
     // The sort may overwrite a second buffer, which holds a copy of the keys. In place it does not
     // write to the input before the input is the output.
@@ -731,7 +720,10 @@ fn on_host<K: SortKey, V: Pod>(
         host::Code::of(size_of::<K>(), is_float, value_bytes)
     };
     let sort = match segments {
-        Segments::Host(heads) => OnHost::BySegment(host::SegmentedSort::new(code, order, values, n, heads, local)),
+        Segments::Host(heads) => {
+            let local = payload.is_local();
+            OnHost::BySegment(host::SegmentedSort::new(code, order, values, n, heads, local))
+        }
         _ => OnHost::Whole(host::Sort::new(code, order, values, n, keep)),
     };
     let mut scratch: Vec<u8> = room_on_host(NAME, sort.scratch())?;
@@ -759,13 +751,9 @@ fn on_host<K: SortKey, V: Pod>(
 }
 
 /// Sorts on the device.
-#[allow(clippy::too_many_arguments)]
 fn on_device<K: SortKey, V: Pod>(
-    descending: bool,
-    bits: Range<u32>,
+    How { descending, bits, segments }: How<'_>,
     n: usize,
-    segments: Segments<'_>,
-    local: bool,
     mut keys: Keys<'_, K>,
     mut payload: Payload<'_, V>,
     stream: &Arc<CudaStream>,
@@ -787,7 +775,7 @@ fn on_device<K: SortKey, V: Pod>(
             }
             submit.uses("the payload's output", to.home())?;
         }
-        Payload::Indices(to) => submit.uses("the indices", to.home())?,
+        Payload::Indices(to, _) => submit.uses("the indices", to.home())?,
     }
     if let Segments::Device(cut) = segments
         && let Some(selectors) = cut.selectors()
@@ -799,11 +787,29 @@ fn on_device<K: SortKey, V: Pod>(
         return Ok(());
     }
     let device = submit.device();
+    let (kernels, plan) = match segments {
+        Segments::Device(cut) => {
+            let program = SegmentedSortProgram::new::<K, V>();
+            let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
+            // The plan depends on the kind of segments, and not on the address.
+            let plan = program.plan(n, &bits, &cut.on_device(0), kernels.machine());
+            submit.require(kernels, &plan.kernels())?;
+            (kernels, Plan::BySegment(plan))
+        }
+        _ => {
+            let program = SortProgram::new::<K, V>();
+            let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
+            let plan = program.plan(n, bits, matches!(keys, Keys::InPlace(..)), kernels.machine());
+            submit.require(kernels, &plan.kernels_to_load())?;
+            (kernels, Plan::Whole(plan))
+        }
+    };
     let missing = match &keys {
         Keys::Into(..) | Keys::InPlace(_, None) => [false, true],
         Keys::InPlace(_, Some(_)) => [false, false],
         Keys::Read(_) => [true, true],
     };
+    let local = payload.is_local();
 
     // The guards order the work against other streams; they live until it is launched.
     let mut guards = Vec::with_capacity(4);
@@ -825,37 +831,51 @@ fn on_device<K: SortKey, V: Pod>(
             let to = guarded(to.address(stream));
             (from.as_ref().map_or(to, |from| guarded(from.address(stream))), to)
         }
-        Payload::Indices(to) => (0, guarded(to.address(stream))),
+        Payload::Indices(to, _) => (0, guarded(to.address(stream))),
     };
-    let missing = Missing { keys: missing };
-    if let Segments::Device(cut) = segments {
-        let (selectors, _selected) = cut.selectors().map(|selectors| selectors.address(stream)).unzip();
-        let cut = cut.on_device(selectors.unwrap_or(0));
-        let program = SegmentedSortProgram::new::<K, V>();
-        let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
-        let plan = program.plan(n, &bits, &cut, missing, kernels.machine())?;
-        submit.require(kernels, &plan.kernels())?;
-        let values = match (values_in, values) {
-            (_, 0) => SegmentedValues::None,
-            (0, to) => SegmentedValues::Indices { to, local },
-            (from, to) => SegmentedValues::Array { from, to },
-        };
-        return submit.with_memory(workspace, 0, plan.scratch(), |_, scratch| {
-            let call = SegmentedSortArguments { descending, keys_in, keys_out: keys[0], values, cut, scratch };
-            // SAFETY: as below, and the selectors are long enough, as was checked.
-            unsafe { call.launch(&plan, kernels, device, stream.cu_stream()) }
-        });
-    }
-    let program = SortProgram::new::<K, V>();
-    let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
-    let plan = program.plan(n, bits, keys[0] == Some(keys_in), kernels.machine());
-    submit.require(kernels, &plan.kernels_to_load())?;
-    submit.with_memory(workspace, 0, plan.scratch(missing), |_, scratch| {
-        let call = SortArguments { descending, keys_in, keys, values_in, values, scratch };
+    let (selectors, _selected) = match segments {
+        Segments::Device(cut) => cut.selectors().map(|selectors| selectors.address(stream)).unzip(),
+        _ => (None, None),
+    };
+    let scratch = match &plan {
+        Plan::Whole(plan) => plan.scratch(Missing { keys: missing }),
+        Plan::BySegment(plan) => plan.scratch(missing[0]),
+    };
+    submit.with_memory(workspace, 0, scratch, |_, scratch| {
         // SAFETY: the kernels are the program's, and the plan is for n keys, in place if they are;
-        // all arrays have n items on this device, as was checked, and the guards keep them; written
-        // arrays are borrowed exclusively; the scratch memory is the workspace's, as large as the
-        // plan asks for; the stream's context was bound by `begin`.
-        unsafe { call.launch(&plan, kernels, device, stream.cu_stream()) }
+        // all arrays have n items on this device, as was checked, and so are the selectors long
+        // enough; the guards keep them; written arrays are borrowed exclusively; the scratch memory
+        // is the workspace's, as large as the plan asks for; the stream's context was bound by
+        // `begin`.
+        unsafe {
+            match (&plan, segments) {
+                (Plan::BySegment(plan), Segments::Device(cut)) => {
+                    let cut = cut.on_device(selectors.unwrap_or(0));
+                    let keys_out = keys[0];
+                    let call = SegmentedSortArguments {
+                        descending,
+                        keys_in,
+                        keys_out,
+                        values_in,
+                        values,
+                        local,
+                        cut,
+                        scratch,
+                    };
+                    call.launch(plan, kernels, device, stream.cu_stream())
+                }
+                (Plan::Whole(plan), _) => {
+                    let call = SortArguments { descending, keys_in, keys, values_in, values, scratch };
+                    call.launch(plan, kernels, device, stream.cu_stream())
+                }
+                (Plan::BySegment(_), _) => unreachable!("a plan by segment is made for a cut"),
+            }
+        }
     })
+}
+
+/// The plan of a sort on the device.
+enum Plan {
+    Whole(HostPlan),
+    BySegment(SegmentedSortPlan),
 }

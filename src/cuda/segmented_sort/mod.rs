@@ -4,8 +4,9 @@ use super::driver::check;
 use super::kernels::{Kernels, Machine};
 use super::library::{self, Program};
 use super::segmented::Cut;
+use super::sort::contract::BINS;
 use super::sort::unit::{KeyKind, SortUnit};
-use super::sort::{MOST_KEYS, Missing, unit_of};
+use super::sort::unit_of;
 use crate::{Error, SortKey};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
@@ -33,9 +34,6 @@ const PARTITION: usize = 1;
 const SMALL: usize = 2;
 const SHORT: usize = 3;
 const BY_BITS: usize = 2;
-
-/// Buckets of a partition step.
-const BINS: usize = 256;
 
 /// The kernels for a key type and its payload.
 #[derive(Clone, Copy, Debug)]
@@ -78,21 +76,8 @@ impl SegmentedSortProgram {
         })
     }
 
-    /// The plan of a sort of up to `n` items by the bits `bits`, in segments that are cut by `cut`.
-    ///
-    /// # Errors
-    /// [`Error::TooLong`].
-    pub(crate) fn plan(
-        &self,
-        n: usize,
-        bits: &Range<u32>,
-        cut: &Cut,
-        missing: Missing,
-        machine: &Machine,
-    ) -> Result<SegmentedSortPlan, Error> {
-        if n > MOST_KEYS {
-            return Err(Error::TooLong { primitive: NAME, n, most: MOST_KEYS });
-        }
+    /// The plan of a sort of `n` items by the bits `bits`, in segments that are cut by `cut`.
+    pub(crate) fn plan(&self, n: usize, bits: &Range<u32>, cut: &Cut, machine: &Machine) -> SegmentedSortPlan {
         let shape = self.shape(machine.architecture);
         // The least and the greatest length of a segment that is not empty.
         let lengths = match cut {
@@ -104,18 +89,8 @@ impl SegmentedSortProgram {
         let bits = if bits.is_empty() { 0..0 } else { bits.clone() };
         let (key, value) = (self.unit.key, self.unit.payload.map_or(0, |(size, _)| size));
         let multiprocessors = machine.multiprocessors;
-        Ok(SegmentedSortPlan {
-            n,
-            key,
-            value,
-            is_signed: self.unit.kind == KeyKind::Signed,
-            bits,
-            by_bits,
-            lengths,
-            missing,
-            multiprocessors,
-            shape,
-        })
+        let is_signed = self.unit.kind == KeyKind::Signed;
+        SegmentedSortPlan { n, key, value, is_signed, bits, by_bits, lengths, multiprocessors, shape }
     }
 }
 
@@ -132,7 +107,6 @@ pub(crate) struct SegmentedSortPlan {
     by_bits: bool,
     /// The least and the greatest length that a segment may have.
     lengths: [usize; 2],
-    missing: Missing,
     multiprocessors: usize,
     shape: SegmentShape,
 }
@@ -185,11 +159,12 @@ impl SegmentedSortPlan {
     }
 
     /// Bytes of scratch memory, which may hold anything. A plan for fewer items needs no more.
-    pub(crate) fn scratch(&self) -> usize {
-        self.layout().end
+    /// `no_keys`: there is no output of keys.
+    pub(crate) fn scratch(&self, no_keys: bool) -> usize {
+        self.layout(no_keys).end
     }
 
-    fn layout(&self) -> Layout {
+    fn layout(&self, no_keys: bool) -> Layout {
         let SegmentShape { chunk, short, sort, .. } = self.shape;
         let mut end = 0;
         let mut place = |bytes: usize| {
@@ -214,28 +189,13 @@ impl SegmentedSortPlan {
             layout.segments = twice(segments * LONG_SEGMENT_BYTES as usize);
             layout.segment_of_tile = twice(tiles * size_of::<u32>());
             layout.words = place(tiles * BINS * size_of::<u64>());
-            layout.keys = self.missing.keys.map(|missing| if missing { place(self.n * self.key) } else { 0 });
+            let keys = self.n * self.key;
+            layout.keys = [place(if no_keys { keys } else { 0 }), place(keys)];
             layout.values = place(self.n * self.value);
         }
         layout.end = end;
         layout
     }
-}
-
-/// The payload of a sort by segment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SegmentedValues {
-    None,
-    /// Where to write source indices: in all items, or in the segment.
-    Indices {
-        to: CUdeviceptr,
-        local: bool,
-    },
-    /// The payload, and where to write it.
-    Array {
-        from: CUdeviceptr,
-        to: CUdeviceptr,
-    },
 }
 
 /// The arguments of a sort by segment.
@@ -246,7 +206,12 @@ pub(crate) struct SegmentedSortArguments {
     pub(crate) keys_in: CUdeviceptr,
     /// The output of sorted keys; `None` if only the payload is wanted.
     pub(crate) keys_out: Option<CUdeviceptr>,
-    pub(crate) values: SegmentedValues,
+    /// The payload; null if the payload is the source indices.
+    pub(crate) values_in: CUdeviceptr,
+    /// The output of the payload; null for keys-only.
+    pub(crate) values: CUdeviceptr,
+    /// Whether source indices count from the first key of their segment.
+    pub(crate) local: bool,
     pub(crate) cut: Cut,
     /// `SegmentedSortPlan::scratch` bytes, aligned to 256.
     pub(crate) scratch: CUdeviceptr,
@@ -257,8 +222,7 @@ impl SegmentedSortArguments {
     ///
     /// # Safety
     /// - `kernels` are those of the plan's program, for this device. The plan is for the same cut,
-    ///   and for as many items, at least one. Its second array of keys is missing, and the first one
-    ///   if `keys_out` is `None`.
+    ///   and for as many items, at least one.
     /// - All arrays hold the plan's number of items in the device's memory and are valid until the
     ///   stream is past the sort, and the arrays of `cut` are as long as it says. In place, the
     ///   outputs are the inputs; otherwise all arrays and the scratch memory are disjoint. Meanwhile
@@ -274,21 +238,16 @@ impl SegmentedSortArguments {
         fn p<A>(argument: &A) -> *const c_void {
             std::ptr::from_ref(argument).cast()
         }
-        let SegmentedSortArguments { descending, keys_in, keys_out, values, cut, scratch } = *self;
-        let (at, shape) = (plan.layout(), plan.shape);
+        let SegmentedSortArguments { descending, keys_in, keys_out, values_in, values, local, cut, scratch } = *self;
+        let (at, shape) = (plan.layout(keys_out.is_none()), plan.shape);
         let place = |offset: usize| scratch + offset as u64;
         let sign = if plan.is_signed { 1 << (8 * plan.key - 1) } else { 0 };
-        let (values_in, values_out, local_indices) = match values {
-            SegmentedValues::None => (0, 0, false),
-            SegmentedValues::Indices { to, local } => (0, to, local),
-            SegmentedValues::Array { from, to } => (from, to, false),
-        };
         let call = SegmentSortCall {
             n: plan.n as u64,
             keys_in,
             keys: [keys_out.unwrap_or(place(at.keys[0])), place(at.keys[1])],
             values_in,
-            values: [values_out, place(at.values)],
+            values: [values, place(at.values)],
             heads: place(at.heads),
             moved: at.moved.map(place),
             chunks: place(at.chunks),
@@ -302,7 +261,7 @@ impl SegmentedSortArguments {
             end: plan.bits.end,
             in_place: u32::from(keys_out == Some(keys_in)),
             no_keys: u32::from(keys_out.is_none()),
-            local_indices: u32::from(local_indices),
+            local_indices: u32::from(local),
             may_be_long: u32::from(plan.may_be_long()),
         };
         let cut = cut.contract(plan.n);
@@ -379,8 +338,12 @@ mod tests {
     fn blocks_fit_a_multiprocessor() {
         for (architecture, most) in [(75, 64 << 10), (80, 99 << 10)] {
             for key in [1, 2, 4, 8] {
-                let shape = segment_shape(key, Some(16), architecture);
-                assert!(shape.shared <= most && shape.small_shared <= most, "{shape:?}");
+                for payload in [None].into_iter().chain((1..=16).map(Some)) {
+                    let shape = segment_shape(key, payload, architecture);
+                    assert!(shape.shared <= most && shape.small_shared <= most, "{shape:?}");
+                    // `segment_partition` has some static memory besides.
+                    assert!(shape.sort.pass_shared() + 1024 <= most, "{shape:?}");
+                }
             }
         }
     }
