@@ -21,7 +21,7 @@
 //! | offsets | `offsets.rs`, `allocate.rs` | `cpu::offsets` | `offsets::OffsetsArguments::launch` |
 //! | pack | `pack.rs` | `cpu::segments::pack` | offsets, then `segments::PackArguments::launch` |
 //! | expand | `expand.rs` | `cpu::segments::expand` | `segments::ExpandArguments::launch` |
-//! | sort | `sort.rs` | `cpu::sort::Sort::run` | `sort::SortArguments::launch` |
+//! | sort | `sort.rs`, `sort_engines.rs` | `cpu::sort::Sort::run` | `sort::SortArguments::launch` |
 //!
 //! The tests are in `tests/`, the benches in `benches/versus/`, the pages in `docs/`:
 //!
@@ -38,7 +38,8 @@
 //! | pack, expand | `segments/` | `segments` | `segments.rs` | `segments.md` |
 //! | sort | `sort/` | `sort` | `sort.rs` | `sort.md` |
 //!
-//! Scans and reductions by segment share `segmented.rs`, which says where segments begin.
+//! Scans, reductions and sorts by segment share `segmented.rs`, which says where segments begin. Both
+//! sorts share `sort_engines.rs`, which runs them.
 //! Compaction, unique and partition share `choice.rs`, which selects the items, and `predicate.rs`.
 //! `src/site.rs` writes `on` and `workspace` for every builder.
 
@@ -59,6 +60,7 @@ pub(crate) mod segmented_reduce;
 pub(crate) mod segmented_scan;
 pub(crate) mod segmented_sort;
 pub(crate) mod sort;
+pub(crate) mod sort_engines;
 pub(crate) mod strategy;
 pub(crate) mod three_way;
 pub(crate) mod unique;

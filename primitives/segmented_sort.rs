@@ -2,7 +2,7 @@
 
 use super::choice::{Index, Word, countable, long_enough};
 use super::segmented::{ByHeadBits, ByHeads, ByKeys, ByOffsets, Rows, Segmentation};
-use super::sort::{Counted, How, Keys, NAME, Payload, Segments, movable, not_too_long, sort_on_either};
+use super::sort_engines::{Counted, How, Keys, NAME, Payload, Segments, movable, not_too_long, sort_on_either};
 use crate::cuda::segmented::Cut;
 use crate::cuda::segmented_sort::SegmentedSortProgram;
 use crate::site::{Anywhere, Site, site_methods};

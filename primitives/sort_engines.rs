@@ -1,0 +1,379 @@
+//! How a sort and a sort by segment run on either engine: what their builders share.
+
+use super::choice::{Buffer, BufferMut, long_enough};
+use super::segmented::Selectors;
+use crate::cpu::segmented::Heads;
+use crate::cpu::sort as host;
+use crate::cuda::KeyKind;
+use crate::cuda::segmented_sort::{SegmentedSortArguments, SegmentedSortPlan, SegmentedSortProgram};
+use crate::cuda::sort::{HostPlan, MOST_KEYS, Missing, SortArguments, SortProgram};
+use crate::memory::{View, ViewMut, room_on_host};
+use crate::submit::Submit;
+use crate::{Error, SortKey, Workspace};
+use bytemuck::Pod;
+use cudarc::driver::CudaStream;
+use std::ops::Range;
+use std::sync::Arc;
+
+pub(super) const NAME: &str = "sort";
+
+/// The keys, and their output.
+pub(super) enum Keys<'a, K> {
+    Into(View<'a, K>, ViewMut<'a, K>),
+    /// In their own memory, with a second buffer if the caller gives one.
+    InPlace(ViewMut<'a, K>, Option<ViewMut<'a, K>>),
+    /// No output of keys: only source indices are wanted.
+    Read(View<'a, K>),
+}
+
+/// The payload of the keys, and its output.
+pub(super) enum Payload<'a, V> {
+    None,
+    /// An array, moved into another one, or in place if there is no input.
+    Array(Option<View<'a, V>>, ViewMut<'a, V>),
+    /// The source indices.
+    Indices(ViewMut<'a, V>, Counted),
+}
+
+/// Where source indices count from.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Counted {
+    /// The first key of all.
+    FromAll,
+    /// The first key of the segment.
+    FromSegment,
+}
+
+impl<K> Keys<'_, K> {
+    /// The number of keys.
+    ///
+    /// # Errors
+    /// [`Error::Length`].
+    pub(super) fn check(&self) -> Result<usize, Error> {
+        match self {
+            Keys::Into(from, to) => same_length(from.len(), to.len()),
+            Keys::InPlace(keys, _) => Ok(keys.len()),
+            Keys::Read(keys) => Ok(keys.len()),
+        }
+    }
+
+    pub(super) fn are_on_host(&self) -> bool {
+        matches!(self, Keys::Into(View::Host(_), _) | Keys::Read(View::Host(_)) | Keys::InPlace(ViewMut::Host(_), _))
+    }
+
+    /// The stream of the keys.
+    fn home(&self) -> &Arc<CudaStream> {
+        match self {
+            Keys::Into(keys, _) | Keys::Read(keys) => keys.home(),
+            Keys::InPlace(keys, _) => keys.home(),
+        }
+    }
+}
+
+impl<V: Pod> Payload<'_, V> {
+    /// Whether it is source indices that count from the first key of their segment.
+    fn is_local(&self) -> bool {
+        matches!(self, Payload::Indices(_, Counted::FromSegment))
+    }
+
+    /// Checks that the payload is long enough for `n` keys.
+    ///
+    /// # Errors
+    /// [`Error::Size`], [`Error::ItemSize`], [`Error::Length`].
+    pub(super) fn check(&self, n: usize) -> Result<(), Error> {
+        match self {
+            Payload::None => Ok(()),
+            Payload::Array(from, to) => {
+                movable::<V>()?;
+                if let Some(from) = from {
+                    long_enough(NAME, "the payload", from.len(), n)?;
+                    return long_enough(NAME, "the payload's output", to.len(), n);
+                }
+                long_enough(NAME, "the payload", to.len(), n)
+            }
+            Payload::Indices(to, _) => same_length(n, to.len()).map(|_| ()),
+        }
+    }
+}
+
+/// # Errors
+/// [`Error::Length`].
+pub(super) fn same_length(input: usize, output: usize) -> Result<usize, Error> {
+    if input == output { Ok(input) } else { Err(Error::Length { primitive: NAME, input, output }) }
+}
+
+/// # Errors
+/// [`Error::TooLong`] for more keys than a device sorts.
+pub(super) fn not_too_long(n: usize) -> Result<(), Error> {
+    if n > MOST_KEYS { Err(Error::TooLong { primitive: NAME, n, most: MOST_KEYS }) } else { Ok(()) }
+}
+
+/// # Errors
+/// [`Error::ItemSize`].
+pub(super) fn movable<V>() -> Result<(), Error> {
+    match size_of::<V>() {
+        1..=16 => Ok(()),
+        size => Err(Error::ItemSize { primitive: NAME, size }),
+    }
+}
+
+/// The segments that are sorted, each by itself.
+#[derive(Clone, Copy)]
+pub(super) enum Segments<'a> {
+    /// All keys are one segment.
+    None,
+    /// For keys on the host.
+    Host(&'a dyn Heads),
+    /// For keys on the device.
+    Device(&'a dyn Selectors),
+}
+
+/// The options of a sort.
+pub(super) struct How<'a> {
+    pub(super) descending: bool,
+    pub(super) bits: Range<u32>,
+    pub(super) segments: Segments<'a>,
+}
+
+/// Sorts on the engine of the keys' memory: `n` keys and their payload, whose lengths were checked.
+pub(super) fn sort_on_either<K: SortKey, V: Pod>(
+    how: How<'_>,
+    n: usize,
+    keys: Keys<'_, K>,
+    payload: Payload<'_, V>,
+    stream: Option<Arc<CudaStream>>,
+    workspace: Option<&mut Workspace>,
+) -> Result<(), Error> {
+    if keys.are_on_host() {
+        on_host(how, n, keys, payload)
+    } else {
+        let stream = stream.unwrap_or_else(|| keys.home().clone());
+        on_device(how, n, keys, payload, &stream, workspace)
+    }
+}
+
+/// A sort on the host.
+enum OnHost<'a> {
+    Whole(host::Sort),
+    BySegment(host::SegmentedSort<'a>),
+}
+
+impl OnHost<'_> {
+    fn scratch(&self) -> usize {
+        match self {
+            OnHost::Whole(sort) => sort.scratch(),
+            OnHost::BySegment(sort) => sort.scratch(),
+        }
+    }
+
+    /// # Safety
+    /// That of the two.
+    unsafe fn run(&self, from: host::Arrays, to: host::Arrays, scratch: *mut u8) {
+        // SAFETY: the caller's.
+        unsafe {
+            match self {
+                OnHost::Whole(sort) => sort.run(from, to, scratch),
+                OnHost::BySegment(sort) => sort.run(from, to, scratch),
+            }
+        }
+    }
+}
+
+/// Sorts on the host.
+///
+/// # Errors
+/// [`Error::OutOfMemory`], before anything is written.
+fn on_host<K: SortKey, V: Pod>(
+    How { descending, bits, segments }: How<'_>,
+    n: usize,
+    keys: Keys<'_, K>,
+    mut payload: Payload<'_, V>,
+) -> Result<(), Error> {
+    if n == 0 {
+        return Ok(());
+    }
+    let kind = match K::KIND {
+        KeyKind::Unsigned => host::Kind::Unsigned,
+        KeyKind::Signed => host::Kind::Signed,
+        KeyKind::Float { mantissa } => host::Kind::Float { mantissa },
+    };
+    let order = host::Order { width: 8 * size_of::<K>() as u32, kind, descending, bits };
+    let null = std::ptr::null_mut::<V>();
+    let (values, from_values, to_values) = match &mut payload {
+        Payload::None => (host::Values::None, null, null),
+        Payload::Array(from, to) => {
+            let to = to.host().as_mut_ptr();
+            let from = from.as_ref().map_or(to, |from| from.host().as_ptr().cast_mut());
+            (host::Values::Array(size_of::<V>()), from, to)
+        }
+        Payload::Indices(to, _) => (host::Values::Indices(size_of::<V>()), null, to.host().as_mut_ptr()),
+    };
+    // The sort may overwrite a second buffer, which holds a copy of the keys. In place it does not
+    // write to the input before the input is the output.
+    let keep = !matches!(keys, Keys::InPlace(_, Some(_)));
+    let code = const {
+        let is_float = matches!(K::KIND, KeyKind::Float { .. });
+        // A call with a longer payload has returned its error before.
+        let value_bytes = if size_of::<V>() <= 16 { size_of::<V>() } else { 0 };
+        host::Code::of(size_of::<K>(), is_float, value_bytes)
+    };
+    let sort = match segments {
+        Segments::Host(heads) => {
+            let local = payload.is_local();
+            OnHost::BySegment(host::SegmentedSort::new(code, order, values, n, heads, local))
+        }
+        _ => OnHost::Whole(host::Sort::new(code, order, values, n, keep)),
+    };
+    let mut scratch: Vec<u8> = room_on_host(NAME, sort.scratch())?;
+    let discarded_keys = if matches!(keys, Keys::Read(_)) { n } else { 0 };
+    let mut discarded: Vec<K> = room_on_host(NAME, discarded_keys)?;
+    let (from_keys, to_keys) = match keys {
+        Keys::Into(from, mut to) => (from.host().as_ptr().cast_mut(), to.host().as_mut_ptr()),
+        Keys::InPlace(mut keys, None) => {
+            let keys = keys.host().as_mut_ptr();
+            (keys, keys)
+        }
+        Keys::InPlace(mut keys, Some(mut second)) => {
+            second.host()[..n].copy_from_slice(keys.host());
+            (second.host().as_mut_ptr(), keys.host().as_mut_ptr())
+        }
+        Keys::Read(from) => (from.host().as_ptr().cast_mut(), discarded.as_mut_ptr()),
+    };
+    let from = host::Arrays { keys: from_keys.cast(), values: from_values.cast() };
+    let to = host::Arrays { keys: to_keys.cast(), values: to_values.cast() };
+    // SAFETY: all arrays have n items, as was checked, and the scratch memory is as large as
+    // `scratch` says; written arrays are borrowed exclusively or were just allocated, and shared
+    // ones are not written.
+    unsafe { sort.run(from, to, scratch.as_mut_ptr()) }
+    Ok(())
+}
+
+/// Sorts on the device.
+fn on_device<K: SortKey, V: Pod>(
+    How { descending, bits, segments }: How<'_>,
+    n: usize,
+    mut keys: Keys<'_, K>,
+    mut payload: Payload<'_, V>,
+    stream: &Arc<CudaStream>,
+    workspace: Option<&mut Workspace>,
+) -> Result<(), Error> {
+    not_too_long(n)?;
+    let submit = Submit::new(NAME, stream);
+    submit.uses("the keys", keys.home())?;
+    match &keys {
+        Keys::Into(_, sorted) => submit.uses("the output", sorted.home())?,
+        Keys::InPlace(_, Some(second)) => submit.uses("the second buffer", second.home())?,
+        Keys::InPlace(_, None) | Keys::Read(_) => {}
+    }
+    match &payload {
+        Payload::None => {}
+        Payload::Array(from, to) => {
+            if let Some(from) = from {
+                submit.uses("the payload", from.home())?;
+            }
+            submit.uses("the payload's output", to.home())?;
+        }
+        Payload::Indices(to, _) => submit.uses("the indices", to.home())?,
+    }
+    if let Segments::Device(cut) = segments
+        && let Some(selectors) = cut.selectors()
+    {
+        submit.uses("the segments", selectors.home())?;
+    }
+    submit.begin()?;
+    if n == 0 {
+        return Ok(());
+    }
+    let device = submit.device();
+    let (kernels, plan) = match segments {
+        Segments::Device(cut) => {
+            let program = SegmentedSortProgram::new::<K, V>();
+            let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
+            // The plan depends on the kind of segments, and not on the address.
+            let plan = program.plan(n, &bits, &cut.on_device(0), kernels.machine());
+            submit.require(kernels, &plan.kernels())?;
+            (kernels, Plan::BySegment(plan))
+        }
+        _ => {
+            let program = SortProgram::new::<K, V>();
+            let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
+            let plan = program.plan(n, bits, matches!(keys, Keys::InPlace(..)), kernels.machine());
+            submit.require(kernels, &plan.kernels_to_load())?;
+            (kernels, Plan::Whole(plan))
+        }
+    };
+    let missing = match &keys {
+        Keys::Into(..) | Keys::InPlace(_, None) => [false, true],
+        Keys::InPlace(_, Some(_)) => [false, false],
+        Keys::Read(_) => [true, true],
+    };
+    let local = payload.is_local();
+
+    // The guards order the work against other streams; they live until it is launched.
+    let mut guards = Vec::with_capacity(4);
+    let mut guarded = |(address, guard)| {
+        guards.push(guard);
+        address
+    };
+    let (keys_in, keys) = match &mut keys {
+        Keys::Into(from, to) => (guarded(from.address(stream)), [Some(guarded(to.address(stream))), None]),
+        Keys::InPlace(keys, second) => {
+            let keys = guarded(keys.address(stream));
+            (keys, [Some(keys), second.as_mut().map(|second| guarded(second.address(stream)))])
+        }
+        Keys::Read(from) => (guarded(from.address(stream)), [None, None]),
+    };
+    let (values_in, values) = match &mut payload {
+        Payload::None => (0, 0),
+        Payload::Array(from, to) => {
+            let to = guarded(to.address(stream));
+            (from.as_ref().map_or(to, |from| guarded(from.address(stream))), to)
+        }
+        Payload::Indices(to, _) => (0, guarded(to.address(stream))),
+    };
+    let (selectors, _selected) = match segments {
+        Segments::Device(cut) => cut.selectors().map(|selectors| selectors.address(stream)).unzip(),
+        _ => (None, None),
+    };
+    let scratch = match &plan {
+        Plan::Whole(plan) => plan.scratch(Missing { keys: missing }),
+        Plan::BySegment(plan) => plan.scratch(missing[0]),
+    };
+    submit.with_memory(workspace, 0, scratch, |_, scratch| {
+        // SAFETY: the kernels are the program's, and the plan is for n keys, in place if they are;
+        // all arrays have n items on this device, as was checked, and so are the selectors long
+        // enough; the guards keep them; written arrays are borrowed exclusively; the scratch memory
+        // is the workspace's, as large as the plan asks for; the stream's context was bound by
+        // `begin`.
+        unsafe {
+            match (&plan, segments) {
+                (Plan::BySegment(plan), Segments::Device(cut)) => {
+                    let cut = cut.on_device(selectors.unwrap_or(0));
+                    let keys_out = keys[0];
+                    let call = SegmentedSortArguments {
+                        descending,
+                        keys_in,
+                        keys_out,
+                        values_in,
+                        values,
+                        local,
+                        cut,
+                        scratch,
+                    };
+                    call.launch(plan, kernels, device, stream.cu_stream())
+                }
+                (Plan::Whole(plan), _) => {
+                    let call = SortArguments { descending, keys_in, keys, values_in, values, scratch };
+                    call.launch(plan, kernels, device, stream.cu_stream())
+                }
+                (Plan::BySegment(_), _) => unreachable!("a plan by segment is made for a cut"),
+            }
+        }
+    })
+}
+
+/// The plan of a sort on the device.
+enum Plan {
+    Whole(HostPlan),
+    BySegment(SegmentedSortPlan),
+}
