@@ -4,6 +4,8 @@
 #pragma once
 #include "segmented_sort/short.cuh"
 
+constexpr u32 SMALL = WARP * SMALL_ITEMS, SMALL_THREADS = WARP * SMALL_WARPS;
+
 __device__ inline void begin_dependent_launch() {
     launch_next();
     wait_for_launch_before();
@@ -22,17 +24,17 @@ static_assert(sizeof(PassTile::Shared) <= PASS_SHARED, "the host asks for as man
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) segment_partition(SegmentSortCall call) {
     begin_dependent_launch();
     extern __shared__ Vector shared[];
-    Partition<Order, PassTile, CHUNK, SMALL, SHORT>(call).run(shared);
+    Partition<Order, PassTile, CHUNK, SMALL>(call).run(shared);
 }
 #endif
 
 // Segments of up to SMALL items, by warps.
 template <bool MASKED> __device__ __forceinline__ void sort_small(const SegmentSortCall &call) {
-    typedef ShortSegments<Order, Bits, Value, Group<WARP>, SMALL, 0, SMALL, MASKED> Small;
+    typedef ShortSegments<Order, Bits, Value, WARP, SMALL_ITEMS, SMALL_CHUNK, 0, MASKED> Small;
     extern __shared__ Vector shared[];
-    static_assert(sizeof(Small::Shared) * (SMALL_THREADS / WARP) <= SMALL_SHARED, "the host asks for as many bytes");
-    u64 number = u64(blockIdx.x) * (SMALL_THREADS / WARP) + warp_id();
-    if (number * SMALL < call.n) Small(((typename Small::Shared *)shared)[warp_id()], call, number).run();
+    static_assert(sizeof(Small::Shared) <= SMALL_SHARED, "the host asks for as many bytes");
+    u64 number = u64(blockIdx.x) * SMALL_WARPS + warp_id();
+    if (number * SMALL_CHUNK < call.n) Small(((typename Small::Shared *)shared)[warp_id()], call, number).run();
 }
 #if HAS_KERNEL(segment_sort_small)
 extern "C" __global__ void __launch_bounds__(SMALL_THREADS, SMALL_BLOCKS) segment_sort_small(SegmentSortCall call) {
@@ -47,25 +49,32 @@ extern "C" __global__ void __launch_bounds__(SMALL_THREADS, SMALL_BLOCKS) segmen
 }
 #endif
 
-// Longer ones of up to SHORT items, by blocks: in the listed chunks or, without a list, in all.
+// Longer ones of up to SHORT items, by blocks: in the listed chunks or, without a list, one a block.
 template <bool MASKED> __device__ __forceinline__ void sort_short(const SegmentSortCall &call) {
-    typedef ShortSegments<Order, Bits, Value, Group<SHORT_THREADS>, CHUNK, SMALL, SHORT, MASKED> Short;
+    typedef ShortSegments<Order, Bits, Value, SHORT_THREADS, SHORT_ITEMS, CHUNK, SMALL, MASKED> Short;
     extern __shared__ Vector shared[];
-    static_assert(sizeof(Short::Shared) <= SHORT_SHARED, "the host asks for as many bytes");
-    u32 count = call.may_be_long ? ((const PartitionPlan *)call.plan)->listed : gridDim.x;
-    for (u32 i = blockIdx.x; i < count; i += gridDim.x) {
-        Short(*(typename Short::Shared *)shared, call, call.may_be_long ? call.listed[i] : i).run();
-        __syncthreads();
+    static_assert(sizeof(typename Short::Shared) <= SHORT_SHARED, "the host asks for as many bytes");
+    PartitionPlan &plan = *(PartitionPlan *)call.plan;
+    for (bool is_first = true;; is_first = false) {
+        u32 chunk = blockIdx.x;
+        if (call.may_be_long) {
+            u32 drawn = draw(&plan.drawn);
+            if (drawn >= plan.listed) return;
+            chunk = call.listed[drawn];
+        } else if (!is_first) {
+            return;
+        }
+        Short(*(typename Short::Shared *)shared, call, chunk).run();
     }
 }
-#if HAS_KERNEL(segment_sort)
-extern "C" __global__ void __launch_bounds__(SHORT_THREADS, SHORT_BLOCKS) segment_sort(SegmentSortCall call) {
+#if HAS_KERNEL(segment_sort_short)
+extern "C" __global__ void __launch_bounds__(SHORT_THREADS, SHORT_BLOCKS) segment_sort_short(SegmentSortCall call) {
     begin_dependent_launch();
     sort_short<false>(call);
 }
 #endif
-#if HAS_KERNEL(segment_sort_by_bits)
-extern "C" __global__ void __launch_bounds__(SHORT_THREADS, SHORT_BLOCKS) segment_sort_by_bits(SegmentSortCall call) {
+#if HAS_KERNEL(segment_sort_short_by_bits)
+extern "C" __global__ void __launch_bounds__(SHORT_THREADS, SHORT_BLOCKS) segment_sort_short_by_bits(SegmentSortCall call) {
     begin_dependent_launch();
     sort_short<true>(call);
 }

@@ -40,6 +40,7 @@ struct PartitionPlan {
     // The long segments of each step, and above them by 32 bits the number of their tiles.
     u64 segments[LEVELS + 1];
     u32 listed; // chunks with segments for blocks
+    u32 drawn;  // of them
     Phase find, phases[LEVELS][PHASES];
 };
 
@@ -96,7 +97,7 @@ struct LongLookBack {
     }
 };
 
-template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT> struct Partition {
+template <class Order, class Tile, u32 CHUNK, u32 SMALL> struct Partition {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     static constexpr u32 THREADS = Tile::THREADS, TILE = Tile::TILE, WARPS = THREADS / WARP;
@@ -138,9 +139,9 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT> struct Parti
     __device__ const Value *values_of(Place place) const {
         return (const Value *)(place == IN_INPUT ? call.values_in : call.values[place]);
     }
-    // The digit of a segment has so many bits that most buckets are short, and no more than 8.
+    // The digit of a segment has so many bits that most buckets are small, and no more than 8.
     __device__ Digit digit_of(const LongSegment &segment) const {
-        u32 buckets = u32(min(segment.count / (SHORT / 4), u64(BINS - 1))), bits = max(LEAST_BITS, WARP - __clz(buckets));
+        u32 buckets = u32(min(segment.count / (SMALL / 4), u64(BINS - 1))), bits = max(LEAST_BITS, WARP - __clz(buckets));
         u32 shift = max(call.begin, segment.end < bits ? 0 : segment.end - bits);
         if (shift >= segment.end) return {0, 0};
         return {shift, (1u << (segment.end - shift)) - 1};
@@ -224,7 +225,7 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT> struct Parti
         ends[threadIdx.x] = end;
         __syncthreads();
         u64 count = has_heads && begins[threadIdx.x] < call.n ? end - begins[threadIdx.x] : 0;
-        bool is_long = count > SHORT;
+        bool is_long = count > call.longest;
         if (own & HAS_GAP || (count > SMALL && !is_long)) list(chunk);
         each_thread_that(is_long, [&](u32 thread) {
             add(0, begins[thread], ends[thread] - begins[thread], call.end, IN_INPUT);
@@ -335,7 +336,7 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT> struct Parti
                 u32 bit = 1u << head % WARP;
                 atomicOr(call.heads + head / WARP, bit);
                 atomicOr(call.moved[to] + head / WARP, bit);
-                if (own > SMALL && own <= SHORT) list(head / CHUNK);
+                if (own > SMALL && own <= call.longest) list(head / CHUNK);
             }
         }
         // No segment begins in two arrays: the first bucket takes the head of the segment.
@@ -343,7 +344,7 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT> struct Parti
             atomicAnd(call.moved[place] + first / WARP, ~(1u << first % WARP));
         u32 left = digit_of(segment).shift; // the compared bits below the digit
         __syncthreads();
-        each_thread_that(own > SHORT, [&](u32 digit) {
+        each_thread_that(own > call.longest, [&](u32 digit) {
             add(level + 1, first + begins[digit], counts[digit], left, to);
         });
     }

@@ -1,93 +1,129 @@
-// A bitonic sort (Batcher 1968) of keys in registers, EACH adjacent keys a thread: one or four. Its
-// comparisons do not depend on the keys.
+// A bitonic sort (Batcher 1968) of items in registers, EACH adjacent items a thread. Its comparisons
+// do not depend on the items.
 //
 // The bucket sort sorts long runs with it, a warp each (sort/bucket_sort.cuh). Fixed-capacity
-// buckets sort the sample of their splitters with it (sort/fixed_splitters.cuh).
+// buckets sort the sample of their splitters with it (sort/fixed_splitters.cuh). Sort by segment
+// sorts short segments with it, a group of threads each (segmented_sort/short.cuh).
 #pragma once
 #include "sort/radix.cuh"
 
-template <u32 EACH, class Bits> struct Bitonic {
-    static_assert(EACH == 1 || EACH == 4, "networks of so many");
-    Bits (&key)[EACH];
-
-    // Sorts the keys of a warp.
-    __device__ void sort_warp() {
-        if constexpr (EACH == 4) {
-            compare_exchange(0, 1);
-            compare_exchange(2, 3);
-            compare_exchange(0, 3);
-            compare_exchange(1, 2);
-            compare_exchange(0, 1);
-            compare_exchange(2, 3);
-        }
+template <class Item> __device__ inline Item shuffle_xor(Item x, u32 mask) {
+    Words<Item> words(x);
 #pragma unroll
-        for (u32 run = 2; run <= WARP; run *= 2) {
-            exchange_lanes(run / 2, true);
-            merge_lanes(run / 4);
+    for (int i = 0; i < Words<Item>::N; i++) words.word[i] = __shfl_xor_sync(ALL_LANES, words.word[i], mask);
+    return words.value();
+}
+
+template <class Item> __device__ inline Item lesser(Item a, Item b) { return b < a ? b : a; }
+template <class Item> __device__ inline Item greater(Item a, Item b) { return a < b ? b : a; }
+
+template <u32 EACH, class Item> struct Bitonic {
+    static_assert((EACH & (EACH - 1)) == 0, "a power of two");
+    Item (&item)[EACH];
+
+    // Sorts the items of a warp.
+    __device__ void sort_warp() {
+        sort_thread();
+#pragma unroll
+        for (u32 distance = 1; distance < WARP; distance *= 2) {
+            exchange_lanes(distance, true);
+#pragma unroll
+            for (u32 half = distance / 2; half > 0; half /= 2) exchange_lanes(half, false);
+            merge_thread();
         }
     }
 
-    // Sorts the keys of a block through `exchange`, which has room for all of them.
-    template <u32 THREADS> __device__ void sort_block(Bits *exchange) {
+    // Sorts the items of a block through `memory`, which has room for all of them.
+    template <u32 THREADS> __device__ void sort_block(Item *memory) {
         sort_warp();
 #pragma unroll 1
-        for (u32 run = 2 * WARP; run <= THREADS; run *= 2) {
-            exchange_threads<THREADS>(exchange, run / 2, true);
+        for (u32 distance = WARP; distance < THREADS; distance *= 2) {
+            exchange_threads<THREADS>(memory, distance, true);
 #pragma unroll 1
-            for (u32 distance = run / 4; distance >= WARP; distance /= 2)
-                exchange_threads<THREADS>(exchange, distance, false);
-            merge_lanes(WARP / 2);
+            for (u32 half = distance / 2; half >= WARP; half /= 2) exchange_threads<THREADS>(memory, half, false);
+#pragma unroll
+            for (u32 half = WARP / 2; half > 0; half /= 2) exchange_lanes(half, false);
+            merge_thread();
         }
+    }
+
+    // Sorts the items of each group of `lanes` adjacent lanes. This lane is number `lane` of its
+    // group. No group of the warp has more than 2^levels lanes.
+    __device__ __forceinline__ void sort_lanes(u32 lane, u32 lanes, u32 levels) {
+        sort_thread();
+#pragma unroll 1
+        for (u32 l = 0; l < levels; l++) {
+            exchange_group(lane, lanes, (2u << l) - 1, true);
+#pragma unroll 1
+            for (u32 half = (1u << l) / 2; half > 0; half /= 2) exchange_group(lane, lanes, half, false);
+            merge_thread();
+        }
+    }
+
+    // Sorts the items of each thread, which are a bitonic sequence.
+    __device__ __forceinline__ void merge_thread() {
+#pragma unroll
+        for (u32 distance = EACH / 2; distance > 0; distance /= 2)
+#pragma unroll
+            for (u32 e = 0; e < EACH; e++)
+                if ((e & distance) == 0) compare_exchange(e, e + distance);
     }
 
   private:
-    __device__ void compare_exchange(u32 a, u32 b) {
-        Bits low = min(key[a], key[b]), high = max(key[a], key[b]);
-        key[a] = low;
-        key[b] = high;
+    __device__ __forceinline__ void compare_exchange(u32 a, u32 b) {
+        Item low = lesser(item[a], item[b]);
+        item[b] = greater(item[a], item[b]);
+        item[a] = low;
+    }
+    // Sorts the items of each thread: Batcher's odd-even merge sort.
+    __device__ __forceinline__ void sort_thread() {
+#pragma unroll
+        for (u32 run = 1; run < EACH; run *= 2)
+#pragma unroll
+            for (u32 distance = run; distance > 0; distance /= 2)
+#pragma unroll
+                for (u32 e = distance % run; e + distance < EACH; e++)
+                    if ((e - distance % run) / distance % 2 == 0 && e / (2 * run) == (e + distance) / (2 * run))
+                        compare_exchange(e, e + distance);
     }
     // Two sorted runs of `distance` threads each are merged in two steps. First the lower run is
-    // compared with the upper one reversed, so that no key of the lower half comes after a key of
+    // compared with the upper one reversed, so that no item of the lower half comes after an item of
     // the upper half. Then each half is sorted. This function is the compare-exchange of either
-    // step, with the keys of the partner thread.
-    __device__ void take(const Bits (&partner)[EACH], u32 distance, bool reversed) {
-        bool is_first = (threadIdx.x & distance) == 0;
+    // step, with the items of the partner thread.
+    __device__ __forceinline__ void take(const Item (&partner)[EACH], bool is_first) {
 #pragma unroll
-        for (u32 e = 0; e < EACH; e++) {
-            Bits other = reversed ? partner[EACH - 1 - e] : partner[e];
-            key[e] = is_first ? min(key[e], other) : max(key[e], other);
-        }
+        for (u32 e = 0; e < EACH; e++)
+            if (partner[e] < item[e] == is_first) item[e] = partner[e];
     }
-    static __device__ u32 partner_mask(u32 distance, bool reversed) {
+    // The same in a group that need not be a power of two: a lane without a partner keeps its items,
+    // as if the partner had greater ones.
+    __device__ __forceinline__ void exchange_group(u32 lane, u32 lanes, u32 mask, bool reversed) {
+        Item partner[EACH];
+        u32 other = lane ^ mask;
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) partner[e] = shuffle(item[reversed ? EACH - 1 - e : e], lane_id() + other - lane);
+        if (other < lanes) take(partner, lane < other);
+    }
+    static __device__ __forceinline__ u32 partner_mask(u32 distance, bool reversed) {
         return reversed ? 2 * distance - 1 : distance;
     }
-    __device__ void exchange_lanes(u32 distance, bool reversed) {
-        Bits partner[EACH];
+    __device__ __forceinline__ void exchange_lanes(u32 distance, bool reversed) {
+        Item partner[EACH];
 #pragma unroll
         for (u32 e = 0; e < EACH; e++)
-            partner[e] = __shfl_xor_sync(ALL_LANES, key[e], partner_mask(distance, reversed));
-        take(partner, distance, reversed);
+            partner[e] = shuffle_xor(item[reversed ? EACH - 1 - e : e], partner_mask(distance, reversed));
+        take(partner, (threadIdx.x & distance) == 0);
     }
     template <u32 THREADS>
-    __device__ void exchange_threads(Bits *exchange, u32 distance, bool reversed) {
-        Bits partner[EACH];
+    __device__ __forceinline__ void exchange_threads(Item *memory, u32 distance, bool reversed) {
+        Item partner[EACH];
         __syncthreads();
 #pragma unroll
-        for (u32 e = 0; e < EACH; e++) exchange[e * THREADS + threadIdx.x] = key[e];
+        for (u32 e = 0; e < EACH; e++) memory[e * THREADS + threadIdx.x] = item[e];
         __syncthreads();
+        const Item *from = memory + (threadIdx.x ^ partner_mask(distance, reversed));
 #pragma unroll
-        for (u32 e = 0; e < EACH; e++)
-            partner[e] = exchange[e * THREADS + (threadIdx.x ^ partner_mask(distance, reversed))];
-        take(partner, distance, reversed);
-    }
-    __device__ void merge_lanes(u32 first) {
-#pragma unroll
-        for (u32 distance = first; distance > 0; distance /= 2) exchange_lanes(distance, false);
-        if constexpr (EACH == 4) {
-            compare_exchange(0, 2);
-            compare_exchange(1, 3);
-            compare_exchange(0, 1);
-            compare_exchange(2, 3);
-        }
+        for (u32 e = 0; e < EACH; e++) partner[e] = from[(reversed ? EACH - 1 - e : e) * THREADS];
+        take(partner, (threadIdx.x & distance) == 0);
     }
 };

@@ -333,9 +333,9 @@ fn check_sort<E: SortEngine, K: Key, V: Pod + DeviceRepr + Debug + Send + Sync, 
 
 // ---- the suite ----------------------------------------------------------------------------------
 
-/// Lengths around the limits of the networks, of the comparisons and of a block, and of the CPU's
-/// sorts of few items.
-const SORT_LENGTHS: [Lengths; 32] = [
+/// Lengths around the limits of a thread, a warp, its runs and a block, and of the CPU's sorts of few
+/// items.
+const SORT_LENGTHS: [Lengths; 38] = [
     Lengths::Fixed(1),
     Lengths::Fixed(2),
     Lengths::Fixed(4),
@@ -351,11 +351,16 @@ const SORT_LENGTHS: [Lengths; 32] = [
     Lengths::Fixed(33),
     Lengths::Fixed(63),
     Lengths::Fixed(64),
+    Lengths::Fixed(65),
+    Lengths::Fixed(256),
+    Lengths::Fixed(257),
+    Lengths::Fixed(513),
     Lengths::Fixed(1000),
     Lengths::Fixed(3072),
     Lengths::Fixed(3073),
     Lengths::Fixed(4096),
-    Lengths::Fixed(5119),
+    Lengths::Fixed(4608),
+    Lengths::Fixed(4609),
     Lengths::Fixed(5120),
     Lengths::Fixed(5121),
     Lengths::Fixed(8192),
@@ -363,6 +368,7 @@ const SORT_LENGTHS: [Lengths; 32] = [
     Lengths::Fixed(32_769),
     Lengths::Below(12),
     Lengths::Below(40),
+    Lengths::Below(500),
     Lengths::Below(5000),
     Lengths::Below(20_000),
     Lengths::Half,

@@ -17,16 +17,16 @@ use std::ops::Range;
 pub(crate) mod contract;
 mod unit;
 use contract::{HEAD_CHUNKS, HEAD_THREADS, LONG_SEGMENT_BYTES, PARTITION_PLAN_BYTES, SegmentSortCall};
-use unit::{SegmentShape, segment_shape, segmented_sort_source};
+use unit::{SMALL_WARPS, SegmentShape, segment_shape, segmented_sort_source};
 
 const NAME: &str = "segmented sort";
 const KERNELS: [&str; 6] = [
     "segment_heads",
     "segment_partition",
     "segment_sort_small",
-    "segment_sort",
+    "segment_sort_short",
     "segment_sort_small_by_bits",
-    "segment_sort_by_bits",
+    "segment_sort_short_by_bits",
 ];
 const HEADS: usize = 0;
 const PARTITION: usize = 1;
@@ -67,7 +67,8 @@ impl SegmentedSortProgram {
     pub(crate) fn load(&self, device: usize) -> Result<&'static Kernels, Error> {
         let shared = |architecture| {
             let shape = self.shape(architecture);
-            vec![0, shape.sort.pass_shared(), shape.small_shared, shape.shared, shape.small_shared, shape.shared]
+            let [whole, by_bits] = [0, 1].map(|i| [SMALL_WARPS * shape.small.shared[i], shape.short.shared[i]]);
+            [&[0, shape.sort.pass_shared()], &whole[..], &by_bits].concat()
         };
         library::load_some(self.types, NAME, device, &KERNELS, &shared, &[], &|| Program {
             name: format!("segmented sort of {}", self.type_name),
@@ -145,17 +146,17 @@ impl SegmentedSortPlan {
 
     // The buckets of a long segment may have any length.
     fn may_be_small(&self) -> bool {
-        self.lengths[0] <= self.shape.small || self.may_be_long()
+        self.lengths[0] <= self.shape.small.most() || self.may_be_long()
     }
     fn may_be_short(&self) -> bool {
-        self.lengths[1] > self.shape.small
+        self.lengths[1] > self.shape.small.most()
     }
     fn may_be_long(&self) -> bool {
-        self.lengths[1] > self.shape.short
+        self.lengths[1] > self.shape.short.most()
     }
 
     fn chunks(&self) -> usize {
-        self.n / self.shape.chunk + 1 // item n has a head
+        self.n / self.shape.short.chunk + 1 // item n has a head
     }
 
     /// Bytes of scratch memory, which may hold anything. A plan for fewer items needs no more.
@@ -165,14 +166,14 @@ impl SegmentedSortPlan {
     }
 
     fn layout(&self, no_keys: bool) -> Layout {
-        let SegmentShape { chunk, short, sort, .. } = self.shape;
+        let SegmentShape { short, sort, .. } = self.shape;
         let mut end = 0;
         let mut place = |bytes: usize| {
             let begin = end;
             end += bytes.next_multiple_of(256);
             begin
         };
-        let head_bytes = self.chunks() * chunk / 8;
+        let head_bytes = self.chunks() * short.chunk / 8;
         let mut layout = Layout {
             plan: place(PARTITION_PLAN_BYTES as usize),
             heads: place(head_bytes),
@@ -182,7 +183,7 @@ impl SegmentedSortPlan {
         };
         if self.may_be_long() {
             // Long segments are disjoint. The last tile of each may be partial.
-            let segments = self.n / (short + 1) + 1;
+            let segments = self.n / (short.most() + 1) + 1;
             let tiles = self.n / sort.pass.tile() + segments;
             let mut twice = |bytes: usize| [place(bytes), place(bytes)];
             layout.moved = twice(head_bytes);
@@ -240,6 +241,7 @@ impl SegmentedSortArguments {
         }
         let SegmentedSortArguments { descending, keys_in, keys_out, values_in, values, local, cut, scratch } = *self;
         let (at, shape) = (plan.layout(keys_out.is_none()), plan.shape);
+        let by_bits = usize::from(plan.by_bits);
         let place = |offset: usize| scratch + offset as u64;
         let sign = if plan.is_signed { 1 << (8 * plan.key - 1) } else { 0 };
         let call = SegmentSortCall {
@@ -263,6 +265,7 @@ impl SegmentedSortArguments {
             no_keys: u32::from(keys_out.is_none()),
             local_indices: u32::from(local),
             may_be_long: u32::from(plan.may_be_long()),
+            longest: shape.short.most() as u32,
         };
         let cut = cut.contract(plan.n);
         if plan.may_be_long() {
@@ -286,19 +289,20 @@ impl SegmentedSortArguments {
         let head_blocks = plan.chunks().div_ceil(HEAD_CHUNKS as usize);
         launch(HEADS, head_blocks, HEAD_THREADS as usize, 0, &[p(&call), p(&cut)])?;
         if plan.may_be_long() {
-            let blocks = plan.n.div_ceil(shape.short).min(2 * plan.multiprocessors);
+            let blocks = plan.n.div_ceil(shape.short.most()).min(2 * plan.multiprocessors);
             launch(PARTITION, blocks, shape.sort.pass.threads, shape.sort.pass_shared(), &[p(&call)])?;
         }
         if plan.may_be_small() {
-            let warps = plan.n.div_ceil(shape.small);
-            let blocks = warps.div_ceil(shape.small_threads / 32);
-            launch(plan.twin(SMALL), blocks, shape.small_threads, shape.small_shared, &[p(&call)])?;
+            let blocks = plan.n.div_ceil(SMALL_WARPS * shape.small.chunk);
+            launch(plan.twin(SMALL), blocks, SMALL_WARPS * 32, SMALL_WARPS * shape.small.shared[by_bits], &[p(&call)])?;
         }
         if plan.may_be_short() {
-            let blocks = plan.chunks();
-            // The partition lists the chunks that have short segments.
-            let blocks = if plan.may_be_long() { blocks.min(2 * plan.multiprocessors) } else { blocks };
-            launch(plan.twin(SHORT), blocks, shape.threads, shape.shared, &[p(&call)])?;
+            let mut blocks = plan.chunks();
+            // Blocks draw the chunks that the partition has listed.
+            if plan.may_be_long() {
+                blocks = blocks.min(shape.short.blocks * plan.multiprocessors);
+            }
+            launch(plan.twin(SHORT), blocks, shape.short.threads, shape.short.shared[by_bits], &[p(&call)])?;
         }
         Ok(())
     }
@@ -340,7 +344,10 @@ mod tests {
             for key in [1, 2, 4, 8] {
                 for payload in [None].into_iter().chain((1..=16).map(Some)) {
                     let shape = segment_shape(key, payload, architecture);
-                    assert!(shape.shared <= most && shape.small_shared <= most, "{shape:?}");
+                    let shared = shape.short.shared[1].max(SMALL_WARPS * shape.small.shared[1]);
+                    assert!(shared <= most, "{shape:?}");
+                    let regular = shape.short.most() >= shape.short.chunk && shape.short.chunk.is_multiple_of(1024);
+                    assert!(regular, "{shape:?}");
                     // `segment_partition` has some static memory besides.
                     assert!(shape.sort.pass_shared() + 1024 <= most, "{shape:?}");
                 }

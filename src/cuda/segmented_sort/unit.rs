@@ -7,70 +7,89 @@ use crate::cuda::unit::by_architecture;
 /// The shapes of the kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentShape {
-    /// Positions of a chunk. A block sorts the short segments that begin in it.
-    pub(crate) chunk: usize,
-    /// The most items of a small segment, which a warp sorts, and of a short one, which a block does.
-    pub(crate) small: usize,
-    pub(crate) short: usize,
-    /// Threads of a block that sorts small segments, and of one that sorts a short segment.
-    pub(crate) small_threads: usize,
-    pub(crate) threads: usize,
-    /// Bytes of shared memory of such blocks.
-    pub(crate) small_shared: usize,
-    pub(crate) shared: usize,
+    /// A warp sorts small segments, those of up to `small.most()` items.
+    pub(crate) small: SegmentGroup,
+    /// A block sorts short ones, those of up to `short.most()`.
+    pub(crate) short: SegmentGroup,
     /// The tiles of a partition step are those of a pass.
     pub(crate) sort: SortShape,
 }
 
-/// Items of a thread in a block that sorts a short segment.
-const ITEMS: usize = 8;
-/// The most items of a small segment, and the warps of a block that sorts them.
-const SMALL: usize = 256;
-const SMALL_WARPS: usize = 4;
+/// A warp or a block that sorts the segments that begin in its chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentGroup {
+    pub(crate) threads: usize,
+    /// Items of a thread.
+    pub(crate) items: usize,
+    /// Positions of a chunk.
+    pub(crate) chunk: usize,
+    /// Bytes of shared memory: if all bits of the keys are compared, and if some are.
+    pub(crate) shared: [usize; 2],
+    /// Blocks of a multiprocessor.
+    pub(crate) blocks: usize,
+}
 
-/// Bytes of `ShortSegments::Shared` for `room` items and `warps` warps: keys, bins, sources, spans,
-/// words of heads, and single words.
-const fn shared(key: usize, room: usize, warps: usize) -> usize {
-    let words = room / 32;
-    let span = if key > 4 { 16 } else { 8 };
-    let parts = (room + words) * key + room * (4 + 2) + room / 16 * (span + 2) + words * 16 + warps * 12;
-    (parts + 64).next_multiple_of(16)
+/// The warps of a block that sorts small segments.
+pub(crate) const SMALL_WARPS: usize = 4;
+
+impl SegmentGroup {
+    /// The most items of a segment.
+    pub(crate) const fn most(&self) -> usize {
+        self.threads * self.items
+    }
+    /// `bytes`: of an item, as `shared`. `least`: longer segments are sorted.
+    fn new(threads: usize, items: usize, chunk: usize, bytes: [usize; 2], least: usize, blocks: usize) -> SegmentGroup {
+        // `ShortSegments::Shared`: items, segments, two words a warp, and in a block a word a slot.
+        let slots = if threads > 32 { threads } else { 1 };
+        let words = chunk / (least + 1) + 1 + 2 * threads / 32 + slots;
+        let shared = bytes.map(|item| (threads * items * item + 4 * words).next_multiple_of(16));
+        SegmentGroup { threads, items, chunk, shared, blocks }
+    }
 }
 
 /// The shapes for keys of `key` bytes and a payload of `payload` bytes.
 pub(crate) fn segment_shape(key: usize, payload: Option<usize>, architecture: u32) -> SegmentShape {
-    let (chunk, short) = match (architecture >= SORT_ARCHITECTURES[0], key) {
-        (true, 8) => (1024, 3072),
-        (true, _) => (3072, 5120),
-        (false, 8) => (1024, 2048),
-        (false, _) => (1024, 3072),
+    let is_large = architecture >= SORT_ARCHITECTURES[0];
+    // Items have their source if the order of equal keys can be observed.
+    let with_source = if key <= 2 { 4 } else { 2 * key };
+    let bytes = [if payload.is_none() { key.max(4) } else { with_source }, with_source];
+    let (threads, items, blocks) = match (key, payload) {
+        (8, Some(_)) => (384, 8, 1),
+        (8, None) if !is_large => (384, 8, 1),
+        (_, Some(9..)) => (576, 8, 1),
+        (8, None) | (_, Some(_)) => (576, 8, if is_large { 2 } else { 1 }),
+        (_, None) => (320, 16, 3),
     };
-    let threads = (chunk + short) / ITEMS;
-    SegmentShape {
-        chunk,
-        small: SMALL,
-        short,
-        small_threads: 32 * SMALL_WARPS,
-        threads,
-        small_shared: SMALL_WARPS * shared(key, 2 * SMALL, 1),
-        shared: shared(key, chunk + short, threads / 32),
-        sort: sort_shape(key, payload, architecture),
-    }
+    let small_blocks = match (key, payload) {
+        (8, Some(_)) | (_, Some(9..)) => 4,
+        (_, None) if key <= 4 && is_large => 9,
+        _ => 8,
+    };
+    let small = SegmentGroup::new(32, 8, 768, bytes, 0, small_blocks);
+    let chunk = threads * items / 1024 * 1024;
+    let short = SegmentGroup::new(threads, items, chunk, bytes, small.most(), blocks);
+    SegmentShape { small, short, sort: sort_shape(key, payload, architecture) }
 }
 
 /// The text of the unit for the keys and the payload of `unit`.
 pub(crate) fn segmented_sort_source(unit: &SortUnit) -> String {
     unit.around(
         &by_architecture(SORT_ARCHITECTURES, |architecture| {
-            let SegmentShape { chunk, small, short, small_threads, threads, small_shared, shared, sort } =
+            let SegmentShape { small, short, sort } =
                 segment_shape(unit.key, unit.payload.map(|(size, _)| size), architecture);
             format!(
-                "constexpr u32 CHUNK = {chunk}, SHORT = {short}, SHORT_THREADS = {threads}, SHORT_BLOCKS = {};\n\
-                 constexpr u32 SMALL = {small}, SMALL_THREADS = {small_threads}, SMALL_BLOCKS = {};\n\
-                 constexpr u32 SMALL_SHARED = {small_shared}, SHORT_SHARED = {shared};\n\
+                "constexpr u32 SMALL_ITEMS = {}, SMALL_CHUNK = {}, SMALL_WARPS = {SMALL_WARPS}, SMALL_BLOCKS = {}, SMALL_SHARED = {};\n\
+                 constexpr u32 SHORT_THREADS = {}, SHORT_ITEMS = {}, CHUNK = {}, SHORT_BLOCKS = {}, SHORT_SHARED = {};\n\
                  constexpr u32 PASS_THREADS = {}, PASS_ITEMS = {}, PASS_BLOCKS = {}, PASS_SHARED = {};\n",
-                1024 / threads,
-                1024 / small_threads,
+                small.items,
+                small.chunk,
+                small.blocks,
+                small.shared[1],
+                short.threads,
+                short.items,
+                short.chunk,
+                short.blocks,
+                short.shared[1],
                 sort.pass.threads,
                 sort.pass.items,
                 sort.pass.blocks,
