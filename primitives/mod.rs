@@ -52,6 +52,7 @@ pub(crate) mod expand;
 pub(crate) mod offsets;
 pub(crate) mod pack;
 pub(crate) mod partition;
+pub(crate) mod position;
 pub(crate) mod predicate;
 pub(crate) mod reduce;
 pub(crate) mod scan;

@@ -23,15 +23,13 @@ const WAITS: &str = "run waits for its result; use run_into with a workspace";
 ///
 /// # Example
 /// ```
-/// use parascan::operators::{ArgMax, Indexed, Moments, Variance};
-/// use parascan::{Sum, reduce};
+/// use parascan::operators::{Moments, Variance};
+/// use parascan::{Max, Sum, reduce};
 ///
 /// assert_eq!(reduce::<Sum, u64>().run(&[10, 20, 30])?, 60);
 ///
-/// // The greatest value and its index, of several the first.
-/// let scores = [0.5, 2.5, -1.0, 2.5];
-/// let indexed: Vec<_> = (0..).zip(scores).map(|(index, value)| Indexed::<f32, u32> { value, index }).collect();
-/// assert_eq!(reduce::<ArgMax, Indexed<f32, u32>>().run(&indexed)?, Indexed { value: 2.5, index: 1 });
+/// // The index of the greatest item, of several the first.
+/// assert_eq!(reduce::<Max, f32>().position(&[0.5, 2.5, -1.0, 2.5])?, 1);
 ///
 /// // The mean and the variance.
 /// let moments = reduce::<Variance, Moments<f64>>().run(&[1.0, 2.0, 3.0].map(Moments::of))?;
@@ -49,6 +47,8 @@ pub fn reduce<Op: Operator<T>, T: Element>() -> Reduce<Op, T> {
 /// |---|---|
 /// | [`run`](Reduce::run) | returned |
 /// | [`run_into`](Reduce::run_into) | one item in the caller's memory |
+/// | [`position`](Reduce::position) | the index of the first maximum or minimum, returned |
+/// | [`position_into`](Reduce::position_into) | the same in the caller's memory |
 ///
 /// The result of an empty input is [`init`](Reduce::init), else the operator's identity.
 ///
@@ -253,20 +253,30 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
             Output::Host(result) => submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
                 let to = scratch + plan.aggregates as u64;
                 launch(to, words, scratch)?;
-                let (result, bytes) = (std::ptr::from_mut(result).cast(), size_of::<T>());
-                // SAFETY: both sides have room for one item. The result outlives the wait.
-                let copied = unsafe { sys::cuMemcpyDtoHAsync_v2(result, to, bytes, stream.cu_stream()) };
-                // SAFETY: the stream is live.
-                let waited = unsafe { sys::cuStreamSynchronize(stream.cu_stream()) };
-                cuda::check("cuMemcpyDtoHAsync", device, copied)?;
-                cuda::check("cuStreamSynchronize", device, waited)
+                // SAFETY: the launch writes an item there.
+                unsafe { into_host(submit, to, result) }
             }),
         }
     }
 }
 
+/// Copies an item from the device, and waits for it.
+///
+/// # Safety
+/// An item lies at `from` in the device's memory once the stream has done what is on it.
+pub(super) unsafe fn into_host<T: Element>(submit: &Submit, from: CUdeviceptr, result: &mut T) -> Result<(), Error> {
+    let (device, stream) = (submit.device(), submit.stream().cu_stream());
+    let (result, bytes) = (std::ptr::from_mut(result).cast(), size_of::<T>());
+    // SAFETY: both sides have room for one item. The result outlives the wait.
+    let copied = unsafe { sys::cuMemcpyDtoHAsync_v2(result, from, bytes, stream) };
+    // SAFETY: the stream is live.
+    let waited = unsafe { sys::cuStreamSynchronize(stream) };
+    cuda::check("cuMemcpyDtoHAsync", device, copied)?;
+    cuda::check("cuStreamSynchronize", device, waited)
+}
+
 /// The memory of a result on the device.
-enum Output<'a, T> {
+pub(super) enum Output<'a, T> {
     /// The caller's. Nothing waits for the result.
     Device(&'a mut dyn DevicePtrMut<T>),
     /// A value of this call, which waits for the result.

@@ -57,9 +57,10 @@ pub enum Error {
         index: usize,
     },
     /// A reduction of no items, or a segment without items, has no result: there is no initial
-    /// value, and the operator has no identity.
+    /// value, and the operator has no identity. Nor has a maximum of no items a position.
     #[error(
-        "{primitive}: the input or a segment is empty, and the operator has no identity: give a result by `.init(value)`"
+        "{primitive}: the input or a segment is empty and has no result; \
+         where an operator has no identity, `.init(value)` gives one"
     )]
     Empty {
         /// The primitive that was called.

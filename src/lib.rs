@@ -121,7 +121,7 @@ pub use element::{Element, Keyed};
 pub use error::Error;
 pub use memory::{Destination, Device, Host, Place, Source};
 pub use networks::Network;
-pub use operator::{Associativity, BitAnd, BitOr, BitXor, Last, Max, Min, Operator, Product, Sum};
+pub use operator::{Associativity, BitAnd, BitOr, BitXor, Extremum, Last, Max, Min, Operator, Product, Sum};
 #[doc(hidden)]
 pub use own::__own;
 pub use primitives::allocate::{Allocation, Holds};

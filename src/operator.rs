@@ -35,6 +35,18 @@ pub enum Lanes {
     },
 }
 
+/// An operator whose result is one of its operands: [`Max`] and [`Min`]. Its result has a
+/// [position](crate::Reduce::position) among the items.
+pub trait Extremum: sealed::Sealed {}
+impl Extremum for Max {}
+impl Extremum for Min {}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Max {}
+    impl Sealed for super::Min {}
+}
+
 /// An associative operator on `T`.
 ///
 /// Partial results have the type [`Carry`](Operator::Carry): `lift` converts an element to a carry,

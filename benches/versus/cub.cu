@@ -126,6 +126,11 @@ SCAN(reduce_sum, DeviceReduce::Sum(temporary, *bytes, input, output, n, stream))
 SCAN(reduce_sum_in_float, DeviceReduce::Reduce(temporary, *bytes, input, output, n, Plus<float>{}, 0.0f, stream))
 SCAN(reduce_max, DeviceReduce::Max(temporary, *bytes, input, output, n, stream))
 
+/// The index of the first maximum; the maximum itself goes behind it.
+SCAN(position_max,
+     DeviceReduce::ArgMax(
+       temporary, *bytes, input, output + 16, reinterpret_cast<int64_t*>(output), static_cast<int64_t>(n), stream))
+
 /// The greatest value and its least index, as in parascan's `operators`.
 struct Indexed
 {
@@ -206,6 +211,9 @@ static const Row ROWS[] = {
   {"reduce_max", "f16", reduce_max<__half>},
   {"reduce_max", "i32", reduce_max<int32_t>},
   {"reduce_arg_max", "indexed_f32", reduce_arg_max<Indexed>},
+  {"position_max", "u8", position_max<uint8_t>},
+  {"position_max", "f16", position_max<__half>},
+  {"position_max", "f32", position_max<float>},
 };
 
 /// Returns the scan or the reduction of that name for elements of that type, or null.

@@ -4,10 +4,11 @@ use crate::bench::{Bench, Verdict, batches, print, same};
 use crate::cub::CubScan;
 use crate::data::{Known, Sample};
 use crate::gpu::{Call, Gpu, told};
+use bytemuck::bytes_of;
 use half::f16;
-use parascan::cudarc::driver::DevicePtr;
+use parascan::cudarc::driver::{DevicePtr, result};
 use parascan::operators::{ArgMax, Indexed};
-use parascan::{Associativity, Max, Sum, reduce};
+use parascan::{Associativity, Max, Operator, Sum, reduce};
 
 pub(crate) fn reductions(gpu: &Gpu, verdict: &Verdict) {
     if let Some(mut bench) = Bench::<f32>::new(gpu, verdict, 1 << 28) {
@@ -27,6 +28,79 @@ pub(crate) fn reductions(gpu: &Gpu, verdict: &Verdict) {
     longest::<Max, f16>(gpu, verdict);
     longest::<Max, i32>(gpu, verdict);
     longest::<ArgMax, Indexed<f32, u32>>(gpu, verdict);
+    fn position<T: Sample>(gpu: &Gpu, verdict: &Verdict)
+    where
+        Max: Known<T>,
+    {
+        const N: usize = 1 << 28;
+        if let Some(mut bench) = Bench::<T>::new(gpu, verdict, N) {
+            verdict.note(&format!("position of the maximum of {}", T::NAME), try_position(&mut bench, N));
+        }
+    }
+    position::<u8>(gpu, verdict);
+    position::<f16>(gpu, verdict);
+    position::<f32>(gpu, verdict);
+}
+
+/// Checks and times the position of the maximum, CUB's, and a copy.
+fn try_position<T: Sample>(bench: &mut Bench<T>, n: usize) -> Result<(), String>
+where
+    Max: Known<T>,
+{
+    let what = "position_max";
+    bench.draw(<Max as Known<T>>::DRAW, n, 0)?;
+    let copy = bench.copy(n)?;
+    let Bench { gpu, workspace, input, output, kept, host, .. } = bench;
+    let stream = gpu.stream.cu_stream();
+    let (from, to, expected) =
+        (input.device_ptr(&gpu.stream).0, output.device_ptr(&gpu.stream).0, kept.device_ptr(&gpu.stream).0);
+    let join = |a: T, b: T| <Max as Operator<T>>::lower(Max::combine(Max::lift(a), Max::lift(b)));
+    let mut first = 0;
+    for (i, &x) in host.iter().enumerate() {
+        if bytes_of(&join(host[first], x)) != bytes_of(&join(host[first], host[first])) {
+            first = i;
+        }
+    }
+    let mut index = told("an index", gpu.stream.clone_htod(&[first as u64]))?;
+    // SAFETY: both arrays are longer than an index.
+    told("a copy", unsafe { result::memcpy_dtod_async(expected, index.device_ptr(&gpu.stream).0, 8, stream) })?;
+
+    let ours = reduce::<Max, T>();
+    told("prepare_position", ours.prepare_position(n, workspace))?;
+    let at = index.device_ptr(&gpu.stream).0;
+    let view = input.slice(..n);
+    let mut parascan = || told("position", ours.workspace(workspace).position_into(&view, &mut index));
+
+    let (cub, length) = (CubScan::find(what, T::NAME), n as u32);
+    let needed = cub.map_or(Ok(0), |cub| cub.temporary_bytes(length, stream))?;
+    // SAFETY: CUB writes it before it reads it.
+    let memory = told("CUB's memory", unsafe { gpu.stream.alloc::<u8>(needed.max(1)) })?;
+    let temporary = (memory.device_ptr(&gpu.stream).0, needed);
+    // SAFETY: `from` is `n` elements, `to` many. The temporary memory outlives the calls.
+    let mut theirs = cub.map(|cub| move || unsafe { cub.launch(temporary, from, to, length, stream) });
+    // SAFETY: the indices are 8 bytes each.
+    unsafe {
+        gpu.fill(at, 0xa5, 8)?;
+        parascan()?;
+        same(gpu.differ(at, expected, 8)?, 8, "a plain loop")?;
+        if let Some(theirs) = &mut theirs {
+            gpu.fill(to, 0x5a, 8)?;
+            theirs()?;
+            same(gpu.differ(to, expected, 8)?, 8, "CUB and a plain loop")?;
+        }
+    }
+    let bytes = n * size_of::<T>();
+    let mut libraries = vec!["parascan"];
+    let mut calls: Vec<Call> = vec![&mut parascan];
+    if let Some(theirs) = &mut theirs {
+        libraries.push("cub");
+        calls.push(theirs);
+    }
+    for (library, us) in libraries.iter().zip(gpu.medians(batches(bytes), &mut calls)?) {
+        // A copy moves twice as many bytes.
+        print(library, what, T::NAME, n, us, bytes, copy / (2.0 * us));
+    }
+    Ok(())
 }
 
 /// Checks and times a reduction by `Op`, CUB's, and a copy of the same length, and prints a row for

@@ -306,6 +306,10 @@ __device__ inline u32 opaque(u32 x) {
     asm volatile("" : "+r"(x));
     return x;
 }
+__device__ inline u64 opaque(u64 x) {
+    asm volatile("" : "+l"(x));
+    return x;
+}
 
 // ---- memory -------------------------------------------------------------------------------------
 

@@ -26,10 +26,11 @@ struct Stretches {
 // need what they need.
 template <class Carry, u32 WARPS> constexpr u32 resident() { return sizeof(Carry) <= 8 ? 24 / WARPS : 0; }
 
-// `Carry` and `Element` are those of the operator.
-template <class Operator, class Shape> struct Reduction {
+// `Joined` joins what slices are folded to: the operator itself, or `FirstOf` it (position.cuh).
+template <class Operator, class Shape, class Joined = Operator> struct Reduction {
     typedef typename Operator::Element Element;
-    typedef typename Operator::Carry Carry;
+    typedef typename Operator::Carry ItemCarry;
+    typedef typename Joined::Carry Carry;
     typedef typename ScanWalk<Operator, Shape, typename Operator::Pairs, sizeof(Vector) % sizeof(Element) == 0>::Type Walk;
     typedef typename Walk::Stage Stage;
     static constexpr u32 WARPS = Shape::WARPS, THREADS = Shape::THREADS, SLICE = Walk::ITEMS;
@@ -40,16 +41,25 @@ template <class Operator, class Shape> struct Reduction {
         bool is_last;       // whether the block is the last to finish
     };
 
-    // The kernel body. `init` has a meaning only with `has_init`, which is set if there are no
-    // items. `ticket` is zero before and after the launch; `aggregates` has room for one carry a
-    // block.
+    // The kernel body of reduce. `init` has a meaning only with `has_init`, which is set if there are
+    // no items.
     static __device__ void run(Shared &shared, Element *in, u64 n, Stretches stretches, Carry init, bool has_init, Element *out,
                                u32 *ticket, Carry *aggregates) {
-        u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
         if (n == 0) {
             if (threadIdx.x == 0) *out = Operator::lower(init);
             return;
         }
+        Carry all;
+        if (join_all(shared, in, n, stretches, ticket, aggregates, all) && threadIdx.x == 0)
+            *out = Operator::lower(has_init ? Operator::combine(init, all) : all);
+    }
+
+    // Joins all items, at least one. Returns whether the block is the last to finish, whose warp 0
+    // then has the result. `ticket` is zero before and after the launch; `aggregates` has room for one
+    // carry a block.
+    static __device__ bool join_all(Shared &shared, Element *in, u64 n, Stretches stretches, u32 *ticket, Carry *aggregates,
+                                    Carry &all) {
+        u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
         // ---- fold
         u64 warp_of_block = u64(blockIdx.x) * WARPS, warp_of_grid = warp_of_block + warp;
         u64 first = stretches.first_of(warp_of_grid) * SLICE, end = min(stretches.first_of(warp_of_grid + 1) * SLICE, n);
@@ -59,7 +69,7 @@ template <class Operator, class Shape> struct Reduction {
         // ---- block
         if (lane == WARP - 1) shared.carry[warp] = stretch;
         __syncthreads();
-        Carry all = Carry(); // by warp 0
+        all = Carry(); // by warp 0
         if (warp == 0) all = warps_fold(shared, stretches.with_slices(warp_of_block, WARPS), lane);
 
         // ---- grid
@@ -71,11 +81,11 @@ template <class Operator, class Shape> struct Reduction {
                 shared.is_last = add_acquire_release(ticket, 1) == gridDim.x - 1;
             }
             __syncthreads();
-            if (!shared.is_last) return;
+            if (!shared.is_last) return false;
             all = aggregates_fold(shared, aggregates, gridDim.x, lane, warp);
             if (threadIdx.x == 0) *ticket = 0;
         }
-        if (threadIdx.x == 0) *out = Operator::lower(has_init ? Operator::combine(init, all) : all);
+        return true;
     }
 
     // By one warp: the fold of items `first` to `end`, in the last lane. Undefined without items.
@@ -87,8 +97,8 @@ template <class Operator, class Shape> struct Reduction {
         for (u64 at = first; at < end; at += SLICE) {
             source.load(stage, at, lane);
             __syncwarp();
-            Carry slice = end - at >= SLICE ? walk.fold_loaded(stage, lane) : part_fold(stage, u32(end - at), lane);
-            upto = at > first ? Operator::combine(upto, slice) : slice;
+            Carry slice = joined(end - at >= SLICE ? walk.fold_loaded(stage, lane) : part_fold(stage, u32(end - at), lane), at);
+            upto = at > first ? Joined::combine(upto, slice) : slice;
             __syncwarp(); // every lane has read the slice that the next one overwrites
         }
         return upto;
@@ -97,10 +107,10 @@ template <class Operator, class Shape> struct Reduction {
     // By one warp: the fold of the first `count` items of a stage, at least one, in every lane. The
     // items are shared evenly among the lanes, since the slice's copies of the last item must not
     // be folded.
-    static __device__ Carry part_fold(Stage &stage, u32 count, u32 lane) {
+    static __device__ ItemCarry part_fold(Stage &stage, u32 count, u32 lane) {
         const Element *items = (const Element *)stage.vector;
         u32 each = (count + WARP - 1) / WARP, first = lane * each, end = min(first + each, count);
-        Carry upto = Carry();
+        ItemCarry upto = ItemCarry();
         if (first < end) upto = Operator::alone(Operator::lift(items[first]));
 #pragma unroll 4
         for (u32 i = first + 1; i < end; i++) upto = Operator::combine(upto, Operator::lift(items[i]));
@@ -109,9 +119,13 @@ template <class Operator, class Shape> struct Reduction {
     }
 
   private:
+    // What joins a slice's carry; `at` is its first item.
+    static __device__ Carry joined(Carry carry, u64) { return carry; }
+    template <class C> static __device__ Carry joined(C carry, u64 at) { return Joined::of_slice(carry, at); }
+
     // By one warp: the fold of the carries of the first `warps` warps, at least one, in every lane.
     static __device__ Carry warps_fold(Shared &shared, u32 warps, u32 lane) {
-        Carry upto = warp_inclusive<Operator, WARPS>(shared.carry[min(lane, warps - 1)], lane);
+        Carry upto = warp_inclusive<Joined, WARPS>(shared.carry[min(lane, warps - 1)], lane);
         return shuffle(upto, warps - 1);
     }
 
@@ -122,10 +136,10 @@ template <class Operator, class Shape> struct Reduction {
         Carry upto = Carry();
         if (first < end) upto = aggregates[first];
 #pragma unroll 4
-        for (u32 i = first + 1; i < end; i++) upto = Operator::combine(upto, aggregates[i]);
+        for (u32 i = first + 1; i < end; i++) upto = Joined::combine(upto, aggregates[i]);
         __syncwarp();
         if (warp * WARP < threads) {
-            upto = warp_fold<Operator>(upto, lane, min(threads - warp * WARP, WARP));
+            upto = warp_fold<Joined>(upto, lane, min(threads - warp * WARP, WARP));
             if (lane == 0) shared.carry[warp] = upto;
         }
         __syncthreads();

@@ -22,14 +22,17 @@ template <u32 SMALL> constexpr u32 GAP = SMALL / WARP - 1;
 
 // Whether there are as many adjacent zeros among the bits of `words`, the least first.
 template <u32 ZEROS, u32 WORDS> __device__ inline bool has_zeros(const u32 (&words)[WORDS]) {
-    u32 run = 0;
-    bool found = false;
+    u32 run[WORDS], any = 0; // by bit: whether it begins a run of `length` zeros
 #pragma unroll
-    for (u32 i = 0; i < WORDS * WARP; i++) {
-        run = words[i / WARP] >> i % WARP & 1 ? 0 : run + 1;
-        found |= run >= ZEROS;
-    }
-    return found;
+    for (u32 i = 0; i < WORDS; i++) run[i] = ~words[i];
+#pragma unroll
+    for (u32 length = 1; length < ZEROS; length = min(2 * length, ZEROS))
+#pragma unroll
+        for (u32 i = 0; i < WORDS; i++)
+            run[i] &= __funnelshift_r(run[i], i + 1 < WORDS ? run[i + 1] : 0, min(length, ZEROS - length));
+#pragma unroll
+    for (u32 i = 0; i < WORDS; i++) any |= run[i];
+    return any != 0;
 }
 
 // Writes the head bits of CHUNKS chunks: bit j of word w is set if a segment begins at item

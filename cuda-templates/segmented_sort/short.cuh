@@ -58,7 +58,6 @@ struct ShortSegments {
     typedef typename ItemOf<Bits, false>::Item Key;
     static constexpr u32 MOST_SEGMENTS = CHUNK / (LEAST + 1) + 1;
     static constexpr u32 NO_HEAD = 1 << 20; // behind any other
-    static constexpr u32 NO_ITEM = ~0u;
     static_assert((CHUNK + MOST) / WARP <= THREADS, "a word of heads a thread");
     static_assert(CHUNK + 2 * MOST <= 1 << 16 && MOST <= 1 << 14, "bits of words");
     static_assert(THREADS / UNIT <= WARP, "a bit for each place where a segment may begin");
@@ -78,6 +77,7 @@ struct ShortSegments {
     // The items of this thread: `count` of `segment`, from its item `before` on.
     struct Slot {
         Segment segment;
+        u32 number; // of the slot among the segment's
         u32 before, count;
     };
     // The segments of a round.
@@ -86,9 +86,11 @@ struct ShortSegments {
     };
     // The items of a warp's slots, in order, are ITEMS rows of WARP items.
     struct Rows {
-        u32 index[ITEMS]; // in the chunk; NO_ITEM if there is none
-        u32 places;       // two bits a row
-        __device__ bool has(u32 row) const { return index[row] != NO_ITEM; }
+        u32 slot[ITEMS]; // by row: the slot of this lane's item, as its first index and, above by 16 bits, its count
+        u32 places;      // two bits a row
+        static __device__ u32 in_slot() { return lane_id() % ITEMS; }
+        __device__ bool has(u32 row) const { return slot[row] >= (in_slot() + 1) << 16; }
+        __device__ u32 first(u32 row) const { return slot[row] & 0xffff; }
         __device__ Place place(u32 row) const { return Place(places >> 2 * row & 3); }
     };
 
@@ -200,15 +202,15 @@ struct ShortSegments {
         u32 begins = warp_or(fits ? 1u << begin / UNIT : 0);
         u32 mine = __popc(begins & ((2u << thread() / UNIT) - 1)) - 1;
         slot.segment = Segment::of(__shfl_sync(ALL_LANES, packed, mine));
-        slot.before = (thread() - __shfl_sync(ALL_LANES, begin, mine)) * ITEMS;
+        slot.number = thread() - __shfl_sync(ALL_LANES, begin, mine);
+        slot.before = slot.number * ITEMS;
         slot.count = slot.before < slot.segment.count ? min(slot.segment.count - slot.before, ITEMS) : 0;
         return {uniform(__popc(__ballot_sync(ALL_LANES, fits))), uniform(warp_max(fits ? min(slots, WARP) : 0)),
                 uniform(warp_max(fits ? count : 0))};
     }
 
     __device__ __forceinline__ void sort(Item (&item)[ITEMS], const Slot &slot, const Round &round) const {
-        u32 before = slot.before / ITEMS, levels = WARP - __clz(round.lanes - 1);
-        u32 lane = WARPS == 1 ? before : lane_id(), lanes = WARPS == 1 ? (slot.segment.count - 1) / ITEMS + 1 : WARP;
+        u32 levels = WARP - __clz(round.lanes - 1), lane = WARPS == 1 ? slot.number : lane_id(), lanes = WARPS == 1 ? (slot.segment.count - 1) / ITEMS + 1 : WARP;
         if (WARPS == 1 || __any_sync(ALL_LANES, slot.count > 0)) Bitonic<ITEMS, Item>{item}.sort_lanes(lane, lanes, levels);
         if constexpr (WARPS > 1) {
 #pragma unroll 1
@@ -251,13 +253,10 @@ struct ShortSegments {
     __device__ u32 lane_of_row(u32 row) const { return row * (WARP / ITEMS) + lane_id() / ITEMS; }
     __device__ __forceinline__ Rows find_rows(const Slot &slot) const {
         Rows rows;
-        u32 own = (slot.segment.begin + slot.before) << 16 | slot.count, e = lane_id() % ITEMS;
+        u32 own = slot.count << 16 | (slot.segment.begin + slot.before);
         rows.places = 0;
 #pragma unroll
-        for (u32 row = 0; row < ITEMS; row++) {
-            u32 of = __shfl_sync(ALL_LANES, own, lane_of_row(row));
-            rows.index[row] = e < (of & 0xffff) ? (of >> 16) + e : NO_ITEM;
-        }
+        for (u32 row = 0; row < ITEMS; row++) rows.slot[row] = __shfl_sync(ALL_LANES, own, lane_of_row(row));
         if (has_moved)
 #pragma unroll
             for (u32 row = 0; row < ITEMS; row++)
@@ -283,7 +282,7 @@ struct ShortSegments {
         __device__ T &own(u32 e) const { return items[lane * ITEMS + (lane * ITEMS / BANKS % ITEMS) ^ e]; }
         __device__ T &in_row(u32 row) const {
             u32 first = BANKS < WARP ? lane ^ (lane / BANKS % ITEMS) : lane;
-            return items[row * WARP + (first ^ (row * WARP / BANKS % ITEMS))];
+            return (items + (first ^ (row * WARP / BANKS % ITEMS)))[row * WARP];
         }
     };
     __device__ Key compared(Bits key) const {
@@ -291,24 +290,29 @@ struct ShortSegments {
         return Key(key >> call.begin) & Key((1ull << (call.end - call.begin)) - 1);
     }
 
-    // The chunk's items in an array.
-    template <class T> __device__ const T *array_of(Place place, const void *in, void *const *moved) const {
-        const void *array = in;
-        if (has_moved && place != IN_INPUT) array = place == IN_OUTPUT ? moved[IN_OUTPUT] : moved[IN_SCRATCH];
-        return (const T *)array + chunk;
+    // The chunk's items in an array. The compiler would add each index to `chunk`, four instructions
+    // with 64 bits; it adds to an opaque offset in one.
+    template <class T, class Array> __device__ T *at_chunk(Array *array) const {
+        return (T *)((char *)array + opaque(chunk * sizeof(T)));
+    }
+    // Calls `use` with a function of a row: the chunk's items in an array, wherever the segment's lie.
+    template <class T, class Use> __device__ __forceinline__ void with_array(const void *in, void *const *moved, const Rows &rows, const Use &use) const {
+        const T *unmoved = at_chunk<const T>(in);
+        if (!has_moved) return use([=](u32) { return unmoved; });
+        const T *in_output = at_chunk<const T>(moved[IN_OUTPUT]), *in_scratch = at_chunk<const T>(moved[IN_SCRATCH]);
+        use([=, &rows](u32 row) {
+            Place place = rows.place(row);
+            return place == IN_INPUT ? unmoved : place == IN_OUTPUT ? in_output : in_scratch;
+        });
     }
     __device__ __forceinline__ void load(Item (&item)[ITEMS], const Slot &slot) const {
         Rows rows = find_rows(slot);
         Bits loaded[ITEMS];
-        if (has_moved) {
+        with_array<Bits>(call.keys_in, call.keys, rows, [&](auto keys) {
 #pragma unroll
             for (u32 row = 0; row < ITEMS; row++)
-                if (rows.has(row)) loaded[row] = array_of<Bits>(rows.place(row), call.keys_in, call.keys)[rows.index[row]];
-        } else {
-#pragma unroll
-            for (u32 row = 0; row < ITEMS; row++)
-                if (rows.has(row)) loaded[row] = ((const Bits *)call.keys_in + chunk)[rows.index[row]];
-        }
+                if (rows.has(row)) loaded[row] = (keys(row) + Rows::in_slot())[rows.first(row)];
+        });
         barrier(); // the exchange memory is free
         WarpExchange<Key> exchange(s);
 #pragma unroll
@@ -318,39 +322,41 @@ struct ShortSegments {
         for (u32 e = 0; e < ITEMS; e++) item[e] = Packing::pack(Bits(exchange.own(e)), slot.segment.begin + slot.before + e);
     }
 
-    __device__ __forceinline__ void write(const Item (&item)[ITEMS], const Slot &slot) const {
-        Rows rows = find_rows(slot);
-        store(item);
-        __syncwarp();
-        WarpExchange<Item> exchange(s);
-        if (!call.no_keys)
-            write_array((Bits *)call.keys[IN_OUTPUT], rows, [&](u32 row) {
-                Item own = exchange.in_row(row);
-                if (MASKED) return array_of<Bits>(rows.place(row), call.keys_in, call.keys)[Packing::source(own)];
-                return order.from(Packing::key(own));
-            });
-        if constexpr (HAS_VALUES) {
-            Value *out = (Value *)call.values[IN_OUTPUT];
-            auto source = [&](u32 row) { return Packing::source(exchange.in_row(row)); };
-            if (call.values_in != nullptr) {
-                write_array(out, rows, [&](u32 row) { return array_of<Value>(rows.place(row), call.values_in, call.values)[source(row)]; });
-            } else {
-                u32 begins[ITEMS]; // of the segments
-#pragma unroll
-                for (u32 row = 0; row < ITEMS; row++) begins[row] = __shfl_sync(ALL_LANES, slot.segment.begin, lane_of_row(row));
-                write_array(out, rows, [&](u32 row) {
-                    if (rows.place(row) != IN_INPUT && has_moved) return array_of<Value>(rows.place(row), nullptr, call.values)[source(row)];
-                    return Value::index(call.local_indices ? source(row) - begins[row] : chunk + source(row));
-                });
-            }
-        }
-    }
     // Stores this thread's items to the exchange memory.
     __device__ __forceinline__ void store(const Item (&item)[ITEMS]) const {
         barrier(); // it is free
         WarpExchange<Item> exchange(s);
 #pragma unroll
         for (u32 e = 0; e < ITEMS; e++) exchange.own(e) = item[e];
+    }
+    __device__ __forceinline__ void write(const Item (&item)[ITEMS], const Slot &slot) const {
+        store(item);
+        __syncwarp();
+        WarpExchange<Item> exchange(s);
+        Rows rows = find_rows(slot);
+        auto source = [&](u32 row) { return Packing::source(exchange.in_row(row)); };
+        if (!call.no_keys) {
+            Bits *out = (Bits *)call.keys[IN_OUTPUT];
+            if constexpr (!MASKED) write_array(out, rows, [&](u32 row) { return order.from(Packing::key(exchange.in_row(row))); });
+            else
+                with_array<Bits>(call.keys_in, call.keys, rows, [&](auto keys) {
+                    write_array(out, rows, [&](u32 row) { return keys(row)[source(row)]; });
+                });
+        }
+        if constexpr (HAS_VALUES) {
+            Value *out = (Value *)call.values[IN_OUTPUT];
+            auto write_values = [&](auto values) { write_array(out, rows, [&](u32 row) { return values(row)[source(row)]; }); };
+            if (call.values_in != nullptr) return with_array<Value>(call.values_in, call.values, rows, write_values);
+            u32 begins[ITEMS]; // of the segments
+#pragma unroll
+            for (u32 row = 0; row < ITEMS; row++) begins[row] = __shfl_sync(ALL_LANES, slot.segment.begin, lane_of_row(row));
+            with_array<Value>(nullptr, call.values, rows, [&](auto values) {
+                write_array(out, rows, [&](u32 row) {
+                    if (has_moved && rows.place(row) != IN_INPUT) return values(row)[source(row)];
+                    return Value::index(call.local_indices ? source(row) - begins[row] : chunk + source(row));
+                });
+            });
+        }
     }
     // Writes an output array: in each row the elements of the sorted items.
     template <class T, class ElementOf> __device__ __forceinline__ void write_array(T *out, const Rows &rows, const ElementOf &element_of) const {
@@ -359,8 +365,9 @@ struct ShortSegments {
         for (u32 row = 0; row < ITEMS; row++)
             if (rows.has(row)) element[row] = element_of(row);
         if (HAS_SOURCE) barrier(); // all are read, as the sort may be in place
+        T *own = at_chunk<T>(out) + Rows::in_slot();
 #pragma unroll
         for (u32 row = 0; row < ITEMS; row++)
-            if (rows.has(row)) (out + chunk)[rows.index[row]] = element[row];
+            if (rows.has(row)) own[rows.first(row)] = element[row];
     }
 };

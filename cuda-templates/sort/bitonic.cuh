@@ -99,10 +99,13 @@ template <u32 EACH, class Item> struct Bitonic {
     // as if the partner had greater ones.
     __device__ __forceinline__ void exchange_group(u32 lane, u32 lanes, u32 mask, bool reversed) {
         Item partner[EACH];
-        u32 other = lane ^ mask;
+        u32 other = lane ^ mask, first = lane_id() - lane;
+        bool has_partner = other < lanes;
+        if (!has_partner) other = lane;
 #pragma unroll
-        for (u32 e = 0; e < EACH; e++) partner[e] = shuffle(item[reversed ? EACH - 1 - e : e], lane_id() + other - lane);
-        if (other < lanes) take(partner, lane < other);
+        for (u32 e = 0; e < EACH; e++) partner[e] = shuffle(item[reversed ? EACH - 1 - e : e], first + other);
+        // Its own items, in order, change nothing.
+        if (!reversed || has_partner) take(partner, lane < other);
     }
     static __device__ __forceinline__ u32 partner_mask(u32 distance, bool reversed) {
         return reversed ? 2 * distance - 1 : distance;

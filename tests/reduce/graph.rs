@@ -25,6 +25,7 @@ fn replays() {
     let (sum, max, last) = (reduce::<Sum, u32>().init(7), reduce::<Max, f32>(), reduce::<Last, u8>());
     sum.prepare(long, &mut workspace).unwrap();
     max.prepare(short, &mut workspace).unwrap();
+    max.prepare_position(short, &mut workspace).unwrap();
     last.prepare(long, &mut workspace).unwrap();
     let held = workspace.bytes();
 
@@ -33,10 +34,12 @@ fn replays() {
     let mut c = stream.alloc_zeros::<u8>(long).unwrap();
     let mut sums = stream.alloc_zeros::<u32>(2).unwrap();
     let mut greatest = stream.alloc_zeros::<f32>(1).unwrap();
+    let mut place = stream.alloc_zeros::<u64>(1).unwrap();
     let mut final_bytes = stream.alloc_zeros::<u8>(3).unwrap();
     stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
     sum.workspace(&mut workspace).run_into(&a, &mut sums).unwrap();
     max.workspace(&mut workspace).run_into(&b, &mut greatest).unwrap();
+    max.workspace(&mut workspace).position_into(&b, &mut place).unwrap();
     last.workspace(&mut workspace).run_into(&c.slice(..long - 1), &mut final_bytes.slice_mut(1..)).unwrap();
     sum.workspace(&mut workspace).run_into(&a.slice(1..short), &mut sums.slice_mut(1..)).unwrap();
     let refused = sum.workspace(&mut workspace).run(&a).unwrap_err();
@@ -56,6 +59,7 @@ fn replays() {
         let expected = [oracle::<Sum, u32>(&x, Some(7)), oracle::<Sum, u32>(&x[1..short], Some(7))];
         assert_same(&stream.clone_dtoh(&sums).unwrap(), &expected, &replay);
         assert_same(&stream.clone_dtoh(&greatest).unwrap(), &[oracle::<Max, f32>(&y, None)], &replay);
+        assert_eq!(stream.clone_dtoh(&place).unwrap(), [super::position::oracle::<Max, f32>(&y) as u64]);
         assert_same(&stream.clone_dtoh(&final_bytes).unwrap(), &[0, z[long - 2], 0], &replay);
     }
     // The workspace still serves calls outside of the graph.

@@ -8,6 +8,7 @@ use parascan::{Error, Last, Max, Operator, Reduce, Sum, Workspace, reduce};
 use std::sync::Arc;
 
 mod graph;
+mod position;
 mod same_bits;
 
 /// A reduction by a plain loop.
@@ -25,11 +26,16 @@ fn builder<Op: Operator<T>, T: Sample>(init: Option<T>) -> Reduce<Op, T> {
 }
 
 fn assert_empty<V: std::fmt::Debug>(result: Result<V, Error>) {
-    let error = result.expect_err("there is no result");
-    assert!(matches!(error, Error::Empty { primitive: "reduce" }), "{error:?}");
-    let words =
-        "reduce: the input or a segment is empty, and the operator has no identity: give a result by `.init(value)`";
+    let error = assert_no_result(result, "reduce");
+    let words = "reduce: the input or a segment is empty and has no result; where an operator has no identity, \
+                 `.init(value)` gives one";
     assert_eq!(error.to_string(), words);
+}
+
+fn assert_no_result<V: std::fmt::Debug>(result: Result<V, Error>, of: &str) -> Error {
+    let error = result.expect_err("there is no result");
+    assert!(matches!(error, Error::Empty { primitive } if primitive == of), "{error:?}");
+    error
 }
 
 // ---- on the host --------------------------------------------------------------------------------

@@ -13,10 +13,12 @@ use std::ffi::c_void;
 pub(crate) mod tuning;
 pub(crate) mod unit;
 use tuning::{REDUCE_RANGES, reduce_ranges};
-use unit::{reduce_key, reduce_source};
+use unit::{POSITION_CARRY_BYTES, position_source, reduce_key, reduce_source};
 
 pub(crate) const KERNELS: [&str; REDUCE_RANGES] = ["reduce_0", "reduce_1"];
 const NAME: &str = "reduce";
+pub(crate) const POSITION_KERNELS: [&str; REDUCE_RANGES] = ["position_0", "position_1"];
+const POSITION: &str = "position";
 
 /// Bytes that hold any element, and the alignment of the result in scratch memory.
 pub(crate) const LARGEST_ELEMENT: usize = 32;
@@ -42,6 +44,16 @@ impl ReducePlan {
     /// The plan for the kernels of `architecture`.
     pub(crate) fn new<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> ReducePlan {
         ReducePlan::of_sizes([size_of::<T>(), size_of::<Op::Carry>()], n, architecture)
+    }
+
+    /// The plan of a search for the position of the result.
+    pub(crate) fn of_position<T: Element>(n: usize, architecture: u32) -> ReducePlan {
+        ReducePlan::of_sizes([size_of::<T>(), POSITION_CARRY_BYTES], n, architecture)
+    }
+
+    /// The same with memory for up to `n` elements.
+    pub(crate) fn up_to_position<T: Element>(n: usize, architecture: u32) -> ReducePlan {
+        ReducePlan::up_to_of_sizes([size_of::<T>(), POSITION_CARRY_BYTES], n, architecture)
     }
 
     /// The plan for an element and a carry of these sizes.
@@ -111,6 +123,52 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(device: usize) -> Result<&'stati
         source: reduce_source(&unit_of::<Op, T>()),
         built_in: const { library::built_in(reduce_key(&unit_of::<Op, T>())) },
     })
+}
+
+/// The kernels that find a position, if they are loaded.
+pub(crate) fn loaded_position<Op: Operator<T>, T: Element>(device: usize) -> Option<&'static Kernels> {
+    library::loaded(TypeId::of::<(Op, T)>(), POSITION, device)
+}
+
+/// The same for the device, whose context is current. Loads them unless they are loaded.
+pub(crate) fn load_position<Op: Operator<T>, T: Element>(device: usize) -> Result<&'static Kernels, Error> {
+    library::load(TypeId::of::<(Op, T)>(), POSITION, device, &POSITION_KERNELS, &|| Program {
+        name: format!("position of {} on {}", type_name::<Op>(), type_name::<T>()),
+        source: position_source(&unit_of::<Op, T>()),
+        built_in: None,
+    })
+}
+
+/// The arguments of a search for a position, in at least one element.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PositionArguments {
+    pub(crate) input: CUdeviceptr,
+    pub(crate) output: CUdeviceptr,
+    pub(crate) n: usize,
+    /// `ReducePlan::words` bytes, zero.
+    pub(crate) words: CUdeviceptr,
+    /// `ReducePlan::aggregates` bytes.
+    pub(crate) scratch: CUdeviceptr,
+}
+
+impl PositionArguments {
+    /// Launches the kernel. Does not wait.
+    ///
+    /// # Safety
+    /// That of `ReduceArguments::launch`, but the output is a `u64`, and the plan and the kernels are
+    /// of a position.
+    pub(crate) unsafe fn launch(&self, plan: &ReducePlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
+        fn p<A>(argument: &A) -> *const c_void {
+            std::ptr::from_ref(argument).cast()
+        }
+        let PositionArguments { input, output, n, words, scratch } = *self;
+        let ReducePlan { range, threads, blocks, each, more, .. } = *plan;
+        let n = n as u64;
+        let arguments = [p(&input), p(&n), p(&each), p(&more), p(&output), p(&words), p(&scratch)];
+        // SAFETY: the arguments are those of the kernels in reduce/position.cuh; the caller vouches
+        // for the rest.
+        unsafe { kernels.launch(range, blocks, threads, stream, &arguments) }
+    }
 }
 
 /// The arguments of a launch; `init` is in the form of `Operator::to_cuda`. Without items there is
@@ -218,12 +276,21 @@ mod tests {
             Compose, Matrix<u64>; Compose, Transitions; Variance, Moments<f32>; Variance, Moments<f64>;
             crate::operators::ArgMax, Indexed<f32, u32>; crate::operators::ArgMin, Indexed<i64, u64>;
         }
+        macro_rules! positions {
+            ($($op:ident: $($t:ty),*;)*) => { $( $( {
+                let source = position_source(&unit_of::<crate::$op, $t>());
+                texts.extend([75, 90].map(|a| (a, format!("position of {} on {}", stringify!($op), stringify!($t)), source.clone())));
+            } )* )* };
+        }
+        use half::{bf16, f16};
+        positions! { Max: u8, f16, f32, f64; Min: i8, u16, bf16, i64; }
         library::compile_all(texts);
     }
 
     #[test]
     fn parts() {
         library::parts_have_a_kernel_each(&reduce_source(&unit_of::<crate::Sum, half::f16>()), &KERNELS);
+        library::parts_have_a_kernel_each(&position_source(&unit_of::<crate::Max, f32>()), &POSITION_KERNELS);
     }
 
     /// The bounds hold across the end of the first range too, where larger slices need fewer

@@ -14,6 +14,16 @@ pub(crate) fn reduce_source(unit: &Unit) -> String {
     unit.around("reduce/reduce.cuh", &reduce_shapes(unit.element.size), "", "reduce/kernels.cuh")
 }
 
+/// Bytes of `FirstOf::Carry` of `reduce/position.cuh`, at most: an index and a carry.
+pub(crate) const POSITION_CARRY_BYTES: usize = 16;
+
+/// The text of the unit that finds the position of an operator's result.
+pub(crate) fn position_source(unit: &Unit) -> String {
+    let shapes =
+        format!("enum {{ POSITION_CARRY_BYTES = {POSITION_CARRY_BYTES} }};\n{}", reduce_shapes(unit.element.size));
+    unit.around("reduce/reduce.cuh", &shapes, "", "reduce/position.cuh")
+}
+
 /// The shapes for an element of `size` bytes, by the target architecture.
 pub(crate) fn reduce_shapes(size: usize) -> String {
     by_architecture(reduce_architectures(), |architecture| {

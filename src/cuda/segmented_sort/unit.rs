@@ -62,6 +62,7 @@ pub(crate) fn segment_shape(key: usize, payload: Option<usize>, architecture: u3
     };
     let small_blocks = match (key, payload) {
         (8, Some(_)) | (_, Some(9..)) => 4,
+        (_, Some(_)) => 7,
         (_, None) if key <= 4 && is_large => 9,
         _ => 8,
     };

@@ -1,0 +1,159 @@
+//! The position of a reduction's result: arg-max and arg-min of plain items.
+
+use super::choice::long_enough;
+use super::reduce::{Output, Reduce, into_host};
+use crate::cuda::{
+    self,
+    reduce::{PositionArguments, ReducePlan},
+};
+use crate::memory::{View, ViewMut, is_capturing};
+use crate::site::Site;
+use crate::submit::Submit;
+use crate::{Destination, Element, Error, Extremum, Operator, Place, Source, Workspace, cpu};
+use cudarc::driver::DevicePtr;
+use cudarc::driver::sys::CUdeviceptr;
+use rayon::prelude::*;
+
+const NAME: &str = "position";
+const WAITS: &str = "position waits for its result; use position_into with a workspace";
+
+impl<Op: Operator<T> + Extremum, T: Element, S> Reduce<Op, T, S> {
+    /// Returns the index of the first item that is the result: arg-max and arg-min. On the device it
+    /// waits for it.
+    ///
+    /// Any NaN counts as the result if the result is NaN. [`init`](Reduce::init) has no position and
+    /// is not looked at.
+    ///
+    /// The device reads n items, in one launch, at the rate of a reduction. The host reads them at
+    /// most twice.
+    ///
+    /// # Errors
+    /// [`Error::Empty`] for an empty input, and those of [`run`](Reduce::run).
+    ///
+    /// ```
+    /// # use parascan::{Max, Min, reduce};
+    /// assert_eq!(reduce::<Max, i32>().position(&[3, 5, 1, 5])?, 1);
+    /// assert_eq!(reduce::<Min, f32>().position(&[3.0, f32::NAN, 1.0])?, 1); // as in a minimum, NaN wins
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn position<I>(mut self, input: &I) -> Result<usize, Error>
+    where
+        I: Source<T> + ?Sized,
+        S: Site<I::Place>,
+    {
+        match input.view() {
+            View::Host(input) => on_host::<Op, T>(input),
+            View::Device(input) => {
+                let stream = self.site.stream().unwrap_or(input.stream()).clone();
+                let mut result = 0_u64;
+                self.position_on_device(&Submit::new(NAME, &stream), input, Output::Host(&mut result))?;
+                Ok(result as usize)
+            }
+        }
+    }
+
+    /// Writes the index into the first item of the caller's memory. On the device it does not wait.
+    ///
+    /// # Errors
+    /// Those of [`position`](Reduce::position), and [`Error::Size`] for an output without room for one
+    /// item.
+    ///
+    /// ```
+    /// # use parascan::{Max, reduce};
+    /// let mut index = [0];
+    /// reduce::<Max, u8>().position_into(&[2, 7, 7], &mut index)?;
+    /// assert_eq!(index, [1]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn position_into<I, O>(mut self, input: &I, output: &mut O) -> Result<(), Error>
+    where
+        I: Source<T> + ?Sized,
+        O: Destination<u64, I::Place> + ?Sized,
+        S: Site<I::Place>,
+    {
+        let mut output = output.view_mut();
+        long_enough(NAME, "the output", output.len(), 1)?;
+        match (input.view(), &mut output) {
+            (View::Host(input), output) => {
+                output.host()[0] = on_host::<Op, T>(input)? as u64;
+                Ok(())
+            }
+            (View::Device(input), ViewMut::Device(output)) => {
+                let stream = self.site.stream().unwrap_or(input.stream()).clone();
+                let submit = Submit::new(NAME, &stream);
+                submit.uses("the output", output.stream())?;
+                self.position_on_device(&submit, input, Output::Device(*output))
+            }
+            (View::Device(_), ViewMut::Host(_)) => {
+                unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
+            }
+        }
+    }
+
+    /// Loads the kernels of [`position_into`](Reduce::position_into) and grows the workspace for calls
+    /// with up to `n` items, as [`prepare`](Reduce::prepare) does for a reduction.
+    ///
+    /// # Errors
+    /// Those of [`prepare`](Reduce::prepare).
+    pub fn prepare_position(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+        let device = Submit::prepare(NAME, workspace)?;
+        let kernels = cuda::reduce::load_position::<Op, T>(device)?;
+        let plan = ReducePlan::up_to_position::<T>(n, kernels.machine().architecture);
+        workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
+    }
+
+    fn position_on_device<P: Place>(
+        &mut self,
+        submit: &Submit,
+        input: &dyn DevicePtr<T>,
+        output: Output<'_, u64>,
+    ) -> Result<(), Error>
+    where
+        S: Site<P>,
+    {
+        let (n, stream, device) = (input.len(), submit.stream(), submit.device());
+        submit.uses("the input", input.stream())?;
+        if n == 0 {
+            return Err(Error::Empty { primitive: NAME });
+        }
+        submit.begin()?;
+        if matches!(output, Output::Host(_)) && is_capturing(stream)? {
+            return Err(Error::Capturing { primitive: NAME, what: WAITS });
+        }
+        let loaded = cuda::reduce::loaded_position::<Op, T>(device);
+        let kernels = submit.kernels(loaded, || cuda::reduce::load_position::<Op, T>(device))?;
+        let plan = ReducePlan::of_position::<T>(n, kernels.machine().architecture);
+        // The guards order the work against other streams; they live until it is launched.
+        let (from, _read) = input.device_ptr(stream);
+        let workspace = self.site.take_workspace();
+        // SAFETY (of each launch): the kernels are those of the types, and the plan is for n items.
+        // The input has n items on this device, by its type, and its guard keeps it. Words and
+        // scratch memory are the workspace's, as large as the plan asks for, the words zero. The
+        // output is one `u64` of device memory: the caller's, by `long_enough`, or scratch memory
+        // beyond the aggregates. The stream's context was bound by `begin`.
+        let launch = |to: CUdeviceptr, words: CUdeviceptr, scratch: CUdeviceptr| unsafe {
+            PositionArguments { input: from, output: to, n, words, scratch }.launch(&plan, kernels, stream.cu_stream())
+        };
+        match output {
+            Output::Device(output) => {
+                let (to, _written) = output.device_ptr_mut(stream);
+                submit.with_memory(workspace, plan.words, plan.aggregates, |words, scratch| launch(to, words, scratch))
+            }
+            Output::Host(result) => submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
+                let to = scratch + plan.aggregates as u64;
+                launch(to, words, scratch)?;
+                // SAFETY: the launch writes the index there.
+                unsafe { into_host(submit, to, result) }
+            }),
+        }
+    }
+}
+
+fn on_host<Op: Operator<T>, T: Element>(input: &[T]) -> Result<usize, Error> {
+    // Every NaN becomes the same one, as in a result of `combine`.
+    let same = |carry: Op::Carry| Op::lower(Op::combine(carry, carry));
+    let result = same(cpu::reduce::<Op, T>(input).ok_or(Error::Empty { primitive: NAME })?);
+    let result = bytemuck::bytes_of(&result);
+    let is_result = |&item: &T| bytemuck::bytes_of(&same(Op::lift(item))) == result;
+    Ok(input.par_iter().position_first(is_result).expect("the result is one of the items"))
+}
