@@ -106,6 +106,20 @@ impl<'s> Submit<'s> {
         scratch: usize,
         launch: impl FnOnce(CUdeviceptr, CUdeviceptr) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        // One copy of this for all primitives and types, and one of each `launch`.
+        let mut launch = Some(launch);
+        self.lend(workspace, words, scratch, &mut |words, scratch| match launch.take() {
+            Some(launch) => launch(words, scratch),
+            None => unreachable!("it is called once"),
+        })
+    }
+    fn lend(
+        &self,
+        workspace: Option<&mut Workspace>,
+        words: usize,
+        scratch: usize,
+        launch: &mut dyn FnMut(CUdeviceptr, CUdeviceptr) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         match workspace {
             _ if words + scratch == 0 => launch(0, 0),
             Some(workspace) => workspace.lend(self.primitive, words, scratch, launch),
