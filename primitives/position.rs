@@ -1,7 +1,7 @@
 //! The position of a reduction's result: arg-max and arg-min of plain items.
 
 use super::choice::long_enough;
-use super::reduce::{Output, Reduce, into_host};
+use super::reduce::{Output, Reduce};
 use crate::cuda::{
     self,
     reduce::{PositionArguments, ReducePlan},
@@ -134,18 +134,7 @@ impl<Op: Operator<T> + Extremum, T: Element, S> Reduce<Op, T, S> {
         let launch = |to: CUdeviceptr, words: CUdeviceptr, scratch: CUdeviceptr| unsafe {
             PositionArguments { input: from, output: to, n, words, scratch }.launch(&plan, kernels, stream.cu_stream())
         };
-        match output {
-            Output::Device(output) => {
-                let (to, _written) = output.device_ptr_mut(stream);
-                submit.with_memory(workspace, plan.words, plan.aggregates, |words, scratch| launch(to, words, scratch))
-            }
-            Output::Host(result) => submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-                let to = scratch + plan.aggregates as u64;
-                launch(to, words, scratch)?;
-                // SAFETY: the launch writes the index there.
-                unsafe { into_host(submit, to, result) }
-            }),
-        }
+        output.of(submit, workspace, &plan, launch)
     }
 }
 

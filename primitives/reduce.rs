@@ -245,18 +245,7 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
                 stream.cu_stream(),
             )
         };
-        match output {
-            Output::Device(output) => {
-                let (to, _written) = output.device_ptr_mut(stream);
-                submit.with_memory(workspace, plan.words, plan.aggregates, |words, scratch| launch(to, words, scratch))
-            }
-            Output::Host(result) => submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-                let to = scratch + plan.aggregates as u64;
-                launch(to, words, scratch)?;
-                // SAFETY: the launch writes an item there.
-                unsafe { into_host(submit, to, result) }
-            }),
-        }
+        output.of(submit, workspace, &plan, launch)
     }
 }
 
@@ -264,7 +253,7 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 ///
 /// # Safety
 /// An item lies at `from` in the device's memory once the stream has done what is on it.
-pub(super) unsafe fn into_host<T: Element>(submit: &Submit, from: CUdeviceptr, result: &mut T) -> Result<(), Error> {
+unsafe fn into_host<T: Element>(submit: &Submit, from: CUdeviceptr, result: &mut T) -> Result<(), Error> {
     let (device, stream) = (submit.device(), submit.stream().cu_stream());
     let (result, bytes) = (std::ptr::from_mut(result).cast(), size_of::<T>());
     // SAFETY: both sides have room for one item. The result outlives the wait.
@@ -281,4 +270,29 @@ pub(super) enum Output<'a, T> {
     Device(&'a mut dyn DevicePtrMut<T>),
     /// A value of this call, which waits for the result.
     Host(&'a mut T),
+}
+
+impl<R: Element> Output<'_, R> {
+    /// Gives `launch` memory for the result, for status words and for scratch, and waits where the
+    /// result is wanted on the host.
+    pub(super) fn of(
+        self,
+        submit: &Submit,
+        workspace: Option<&mut Workspace>,
+        plan: &ReducePlan,
+        launch: impl FnOnce(CUdeviceptr, CUdeviceptr, CUdeviceptr) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        match self {
+            Output::Device(output) => {
+                let (to, _written) = output.device_ptr_mut(submit.stream());
+                submit.with_memory(workspace, plan.words, plan.aggregates, |words, scratch| launch(to, words, scratch))
+            }
+            Output::Host(result) => submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
+                let to = scratch + plan.aggregates as u64;
+                launch(to, words, scratch)?;
+                // SAFETY: the launch writes a result there.
+                unsafe { into_host(submit, to, result) }
+            }),
+        }
+    }
 }

@@ -89,18 +89,8 @@ where
             same(gpu.differ(to, expected, 8)?, 8, "CUB and a plain loop")?;
         }
     }
-    let bytes = n * size_of::<T>();
-    let mut libraries = vec!["parascan"];
-    let mut calls: Vec<Call> = vec![&mut parascan];
-    if let Some(theirs) = &mut theirs {
-        libraries.push("cub");
-        calls.push(theirs);
-    }
-    for (library, us) in libraries.iter().zip(gpu.medians(batches(bytes), &mut calls)?) {
-        // A copy moves twice as many bytes.
-        print(library, what, T::NAME, n, us, bytes, copy / (2.0 * us));
-    }
-    Ok(())
+    let theirs = theirs.as_mut().map(|theirs| theirs as Call);
+    time(gpu, copy, what, (T::NAME, n, size_of::<T>()), &mut parascan, theirs)
 }
 
 /// Checks and times a reduction by `Op`, CUB's, and a copy of the same length, and prints a row for
@@ -148,16 +138,27 @@ fn try_row<Op: Known<T>, T: Sample>(bench: &mut Bench<T>, n: usize, what: &str) 
         }
     }
 
-    let bytes = n * size;
-    let mut libraries = vec!["parascan"];
-    let mut calls: Vec<Call> = vec![&mut parascan];
-    if let Some(theirs) = &mut theirs {
+    let theirs = theirs.as_mut().map(|theirs| theirs as Call);
+    time(gpu, copy, what, (T::NAME, n, size), &mut parascan, theirs)
+}
+
+/// Times a call that reads `n` elements, and CUB's, and prints a row for each.
+fn time<'a>(
+    gpu: &Gpu,
+    copy: f64,
+    what: &str,
+    (of, n, size): (&str, usize, usize),
+    parascan: Call<'a>,
+    theirs: Option<Call<'a>>,
+) -> Result<(), String> {
+    let (mut libraries, mut calls, bytes) = (vec!["parascan"], vec![parascan], n * size);
+    if let Some(theirs) = theirs {
         libraries.push("cub");
         calls.push(theirs);
     }
     for (library, us) in libraries.iter().zip(gpu.medians(batches(bytes), &mut calls)?) {
         // A copy moves twice as many bytes.
-        print(library, what, T::NAME, n, us, bytes, copy / (2.0 * us));
+        print(library, what, of, n, us, bytes, copy / (2.0 * us));
     }
     Ok(())
 }

@@ -86,7 +86,7 @@ struct ShortSegments {
     };
     // The items of a warp's slots, in order, are ITEMS rows of WARP items.
     struct Rows {
-        u32 slot[ITEMS]; // by row: the slot of this lane's item, as its first index and, above by 16 bits, its count
+        u32 slot[ITEMS]; // of this lane's item: its first index in the chunk and, above by 16 bits, its count
         u32 places;      // two bits a row
         static __device__ u32 in_slot() { return lane_id() % ITEMS; }
         __device__ bool has(u32 row) const { return slot[row] >= (in_slot() + 1) << 16; }
@@ -210,9 +210,12 @@ struct ShortSegments {
     }
 
     __device__ __forceinline__ void sort(Item (&item)[ITEMS], const Slot &slot, const Round &round) const {
-        u32 levels = WARP - __clz(round.lanes - 1), lane = WARPS == 1 ? slot.number : lane_id(), lanes = WARPS == 1 ? (slot.segment.count - 1) / ITEMS + 1 : WARP;
-        if (WARPS == 1 || __any_sync(ALL_LANES, slot.count > 0)) Bitonic<ITEMS, Item>{item}.sort_lanes(lane, lanes, levels);
-        if constexpr (WARPS > 1) {
+        u32 levels = WARP - __clz(round.lanes - 1);
+        Bitonic<ITEMS, Item> network{item};
+        if constexpr (WARPS == 1) {
+            network.sort_lanes(slot.number, (slot.segment.count - 1) / ITEMS + 1, levels);
+        } else {
+            if (__any_sync(ALL_LANES, slot.count > 0)) network.sort_lanes(lane_id(), WARP, levels);
 #pragma unroll 1
             for (u32 run = WARP * ITEMS; run < round.items; run *= 2) merge(item, slot, run);
         }
@@ -224,10 +227,11 @@ struct ShortSegments {
     __device__ __forceinline__ void merge(Item (&item)[ITEMS], const Slot &slot, u32 run) const {
         store(item);
         __syncthreads();
-        u32 first = slot.before / (2 * run) * (2 * run), middle = first + run, end = min(middle + run, slot.segment.count);
+        u32 first = slot.before / (2 * run) * (2 * run), middle = first + run; // of the pair
+        u32 end = min(middle + run, slot.segment.count);
         bool merges = slot.count > 0 && middle < end;
         Exchange<Item> of_segment(s, threadIdx.x * ITEMS - slot.before);
-        // Of the pair's first `here` items `low` are of the lower run.
+        // Of the pair's first `here` merged items `low` are of the lower run.
         u32 here = slot.before - first, upper = end - middle, low = 0;
         if (merges) {
             low = here > upper ? here - upper : 0;
@@ -263,8 +267,8 @@ struct ShortSegments {
                 rows.places |= __shfl_sync(ALL_LANES, slot.segment.place, lane_of_row(row)) << 2 * row;
         return rows;
     }
-    // The group's items in exchange memory, from item `first` on. They are swizzled within each slot, so
-    // that neither the lanes' items `e` nor the items of a row share banks.
+    // The group's items in exchange memory, from item `first` on. They are swizzled within each slot,
+    // so that neither the lanes' items `e` nor the items of a row share banks.
     template <class T> struct Exchange {
         static constexpr u32 BANKS = 128 / sizeof(T);
         static_assert(ITEMS <= BANKS, "the items of a slot in as many banks");
@@ -296,7 +300,8 @@ struct ShortSegments {
         return (T *)((char *)array + opaque(chunk * sizeof(T)));
     }
     // Calls `use` with a function of a row: the chunk's items in an array, wherever the segment's lie.
-    template <class T, class Use> __device__ __forceinline__ void with_array(const void *in, void *const *moved, const Rows &rows, const Use &use) const {
+    template <class T, class Use>
+    __device__ __forceinline__ void with_array(const void *in, void *const *moved, const Rows &rows, const Use &use) const {
         const T *unmoved = at_chunk<const T>(in);
         if (!has_moved) return use([=](u32) { return unmoved; });
         const T *in_output = at_chunk<const T>(moved[IN_OUTPUT]), *in_scratch = at_chunk<const T>(moved[IN_SCRATCH]);
@@ -359,7 +364,8 @@ struct ShortSegments {
         }
     }
     // Writes an output array: in each row the elements of the sorted items.
-    template <class T, class ElementOf> __device__ __forceinline__ void write_array(T *out, const Rows &rows, const ElementOf &element_of) const {
+    template <class T, class ElementOf>
+    __device__ __forceinline__ void write_array(T *out, const Rows &rows, const ElementOf &element_of) const {
         T element[ITEMS];
 #pragma unroll
         for (u32 row = 0; row < ITEMS; row++)
