@@ -1,21 +1,16 @@
 //! The position of a reduction's result: arg-max and arg-min of plain items.
 
 use super::choice::long_enough;
-use super::reduce::{Output, Reduce};
-use crate::cuda::{
-    self,
-    reduce::{PositionArguments, ReducePlan},
-};
-use crate::memory::{View, ViewMut, is_capturing};
+use super::reduce::{self, Output, Reduce};
+use crate::cuda::reduce::ReduceProgram;
+use crate::memory::{View, ViewMut};
 use crate::site::Site;
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Extremum, Operator, Place, Source, Workspace, cpu};
 use cudarc::driver::DevicePtr;
-use cudarc::driver::sys::CUdeviceptr;
 use rayon::prelude::*;
 
 const NAME: &str = "position";
-const WAITS: &str = "position waits for its result; use position_into with a workspace";
 
 impl<Op: Operator<T> + Extremum, T: Element, S> Reduce<Op, T, S> {
     /// Returns the index of the first item that is the result: arg-max and arg-min. On the device it
@@ -24,8 +19,7 @@ impl<Op: Operator<T> + Extremum, T: Element, S> Reduce<Op, T, S> {
     /// Any NaN counts as the result if the result is NaN. [`init`](Reduce::init) has no position and
     /// is not looked at.
     ///
-    /// The device reads n items, in one launch, at the rate of a reduction. The host reads them at
-    /// most twice.
+    /// The device reads n items once, in one launch. The host reads them at most twice.
     ///
     /// # Errors
     /// [`Error::Empty`] for an empty input, and those of [`run`](Reduce::run).
@@ -96,10 +90,7 @@ impl<Op: Operator<T> + Extremum, T: Element, S> Reduce<Op, T, S> {
     /// # Errors
     /// Those of [`prepare`](Reduce::prepare).
     pub fn prepare_position(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        let device = Submit::prepare(NAME, workspace)?;
-        let kernels = cuda::reduce::load_position::<Op, T>(device)?;
-        let plan = ReducePlan::up_to_position::<T>(n, kernels.machine().architecture);
-        workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
+        reduce::prepare::<T>(NAME, ReduceProgram::position::<Op, T>(), n, workspace)
     }
 
     fn position_on_device<P: Place>(
@@ -111,30 +102,13 @@ impl<Op: Operator<T> + Extremum, T: Element, S> Reduce<Op, T, S> {
     where
         S: Site<P>,
     {
-        let (n, stream, device) = (input.len(), submit.stream(), submit.device());
         submit.uses("the input", input.stream())?;
-        if n == 0 {
+        if input.is_empty() {
             return Err(Error::Empty { primitive: NAME });
         }
-        submit.begin()?;
-        if matches!(output, Output::Host(_)) && is_capturing(stream)? {
-            return Err(Error::Capturing { primitive: NAME, what: WAITS });
-        }
-        let loaded = cuda::reduce::loaded_position::<Op, T>(device);
-        let kernels = submit.kernels(loaded, || cuda::reduce::load_position::<Op, T>(device))?;
-        let plan = ReducePlan::of_position::<T>(n, kernels.machine().architecture);
-        // The guards order the work against other streams; they live until it is launched.
-        let (from, _read) = input.device_ptr(stream);
         let workspace = self.site.take_workspace();
-        // SAFETY (of each launch): the kernels are those of the types, and the plan is for n items.
-        // The input has n items on this device, by its type, and its guard keeps it. Words and
-        // scratch memory are the workspace's, as large as the plan asks for, the words zero. The
-        // output is one `u64` of device memory: the caller's, by `long_enough`, or scratch memory
-        // beyond the aggregates. The stream's context was bound by `begin`.
-        let launch = |to: CUdeviceptr, words: CUdeviceptr, scratch: CUdeviceptr| unsafe {
-            PositionArguments { input: from, output: to, n, words, scratch }.launch(&plan, kernels, stream.cu_stream())
-        };
-        output.of(submit, workspace, &plan, launch)
+        // SAFETY: the program writes a `u64`. There are items.
+        unsafe { reduce::on_device(submit, ReduceProgram::position::<Op, T>(), input, None::<()>, output, workspace) }
     }
 }
 

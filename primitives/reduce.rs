@@ -3,18 +3,19 @@
 use super::choice::long_enough;
 use crate::cuda::{
     self,
-    reduce::{ReduceArguments, ReducePlan},
+    reduce::{ReduceArguments, ReducePlan, ReduceProgram},
 };
 use crate::memory::{View, ViewMut, is_capturing};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Operator, Place, Source, Workspace, cpu};
+use bytemuck::Zeroable;
 use cudarc::driver::sys::{self, CUdeviceptr};
 use cudarc::driver::{DevicePtr, DevicePtrMut};
 use std::marker::PhantomData;
 
 const NAME: &str = "reduce";
-const WAITS: &str = "run waits for its result; use run_into with a workspace";
+const WAITS: &str = "a call that returns the result waits for it; use run_into or position_into with a workspace";
 
 /// Combines all items `T` under the operator `Op`, in order.
 ///
@@ -117,11 +118,7 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        let device = Submit::prepare(NAME, workspace)?;
-        ReducePlan::check::<T>()?;
-        let kernels = cuda::reduce::load::<Op, T>(device)?;
-        let plan = ReducePlan::up_to::<Op, T>(n, kernels.machine().architecture);
-        workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
+        prepare::<T>(NAME, ReduceProgram::value::<Op, T>(), n, workspace)
     }
 }
 
@@ -219,33 +216,72 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
     where
         S: Site<P>,
     {
-        let (n, stream, device) = (input.len(), submit.stream(), submit.device());
         submit.uses("the input", input.stream())?;
-        let init = self.first(n)?.map(Op::to_cuda);
-        ReducePlan::check::<T>()?;
-        submit.begin()?;
-        if matches!(output, Output::Host(_)) && is_capturing(stream)? {
-            return Err(Error::Capturing { primitive: NAME, what: WAITS });
-        }
-        let loaded = cuda::reduce::loaded::<Op, T>(device);
-        let kernels = submit.kernels(loaded, || cuda::reduce::load::<Op, T>(device))?;
-        let plan = ReducePlan::new::<Op, T>(n, kernels.machine().architecture);
-        // The guards order the work against other streams; they live until it is launched.
-        let (from, _read) = input.device_ptr(stream);
+        let init = self.first(input.len())?.map(Op::to_cuda);
         let workspace = self.site.take_workspace();
-        // SAFETY (of each launch): the kernels are those of the types, and the plan is for n items.
-        // The input has n items on this device, by its type, and its guard keeps it. Words and
-        // scratch memory are the workspace's, as large as the plan asks for, the words zero. The
-        // output is one item of device memory: the caller's, by `long_enough`, or scratch memory
-        // beyond the aggregates. The stream's context was bound by `begin`.
-        let launch = |to: CUdeviceptr, words: CUdeviceptr, scratch: CUdeviceptr| unsafe {
-            ReduceArguments { input: from, output: to, n, init, words, scratch }.launch(
-                &plan,
-                kernels,
-                stream.cu_stream(),
-            )
-        };
-        output.of(submit, workspace, &plan, launch)
+        // SAFETY: the program writes an element, which `Op::to_cuda` gives the form of the kernels.
+        unsafe { on_device(submit, ReduceProgram::value::<Op, T>(), input, init, output, workspace) }
+    }
+}
+
+// ---- a value or a position, on the device -------------------------------------------------------
+
+/// Loads the kernels of a program and grows the workspace for calls with up to `n` items.
+pub(super) fn prepare<T: Element>(
+    name: &'static str,
+    program: ReduceProgram,
+    n: usize,
+    workspace: &mut Workspace,
+) -> Result<(), Error> {
+    let device = Submit::prepare(name, workspace)?;
+    ReducePlan::check::<T>()?;
+    let plan = program.plan_up_to(n, program.load(device)?.machine().architecture);
+    workspace.reserve(name, plan.words, plan.scratch).map(|_| ())
+}
+
+/// Submits a reduction of `input`, which was found to belong to the stream's device.
+///
+/// # Safety
+/// The program is for items `T` and writes one `R`. `init` is a value in the form of its kernels. It is
+/// given if there are no items.
+pub(super) unsafe fn on_device<T: Element, R: Element, C: Zeroable + Copy>(
+    submit: &Submit,
+    program: ReduceProgram,
+    input: &dyn DevicePtr<T>,
+    init: Option<C>,
+    output: Output<'_, R>,
+    workspace: Option<&mut Workspace>,
+) -> Result<(), Error> {
+    let (n, stream, device) = (input.len(), submit.stream(), submit.device());
+    ReducePlan::check::<T>()?;
+    submit.begin()?;
+    if matches!(output, Output::Host(_)) && is_capturing(stream)? {
+        return Err(Error::Capturing { primitive: submit.primitive(), what: WAITS });
+    }
+    let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
+    let plan = program.plan(n, kernels.machine().architecture);
+    // The guard orders the work against other streams; it lives until the work is launched.
+    let (input, _read) = input.device_ptr(stream);
+    let launch = |output: CUdeviceptr, words: CUdeviceptr, scratch: CUdeviceptr| {
+        let arguments = ReduceArguments { input, output, n, init, words, scratch };
+        // SAFETY: kernels and plan are the program's, which is the caller's. The input has n items on
+        // this device, by its type, and its guard keeps it. Words and scratch memory are the
+        // workspace's, as large as the plan asks for, the words zero. The stream's context was bound by
+        // `begin`. The output is one `R` of device memory: the caller's, by `long_enough`, or scratch
+        // memory beyond the aggregates.
+        unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
+    };
+    match output {
+        Output::Device(output) => {
+            let (to, _written) = output.device_ptr_mut(stream);
+            submit.with_memory(workspace, plan.words, plan.aggregates, |words, scratch| launch(to, words, scratch))
+        }
+        Output::Host(result) => submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
+            let to = scratch + plan.aggregates as u64;
+            launch(to, words, scratch)?;
+            // SAFETY: the launch writes a result there.
+            unsafe { into_host(submit, to, result) }
+        }),
     }
 }
 
@@ -264,35 +300,10 @@ unsafe fn into_host<T: Element>(submit: &Submit, from: CUdeviceptr, result: &mut
     cuda::check("cuStreamSynchronize", device, waited)
 }
 
-/// The memory of a result on the device.
-pub(super) enum Output<'a, T> {
-    /// The caller's. Nothing waits for the result.
-    Device(&'a mut dyn DevicePtrMut<T>),
-    /// A value of this call, which waits for the result.
-    Host(&'a mut T),
-}
-
-impl<R: Element> Output<'_, R> {
-    /// Gives `launch` memory for the result, for status words and for scratch, and waits where the
-    /// result is wanted on the host.
-    pub(super) fn of(
-        self,
-        submit: &Submit,
-        workspace: Option<&mut Workspace>,
-        plan: &ReducePlan,
-        launch: impl FnOnce(CUdeviceptr, CUdeviceptr, CUdeviceptr) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        match self {
-            Output::Device(output) => {
-                let (to, _written) = output.device_ptr_mut(submit.stream());
-                submit.with_memory(workspace, plan.words, plan.aggregates, |words, scratch| launch(to, words, scratch))
-            }
-            Output::Host(result) => submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-                let to = scratch + plan.aggregates as u64;
-                launch(to, words, scratch)?;
-                // SAFETY: the launch writes a result there.
-                unsafe { into_host(submit, to, result) }
-            }),
-        }
-    }
+/// Where the result of a reduction on the device goes.
+pub(super) enum Output<'a, R> {
+    /// To the caller's memory, of at least one `R`. Nothing waits for the result.
+    Device(&'a mut dyn DevicePtrMut<R>),
+    /// To a value of this call, which waits for the result.
+    Host(&'a mut R),
 }

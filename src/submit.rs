@@ -24,6 +24,10 @@ impl<'s> Submit<'s> {
         Submit { primitive, stream }
     }
 
+    pub(crate) fn primitive(&self) -> &'static str {
+        self.primitive
+    }
+
     pub(crate) fn stream(&self) -> &'s Arc<CudaStream> {
         self.stream
     }

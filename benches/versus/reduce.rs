@@ -6,6 +6,7 @@ use crate::data::{Known, Sample};
 use crate::gpu::{Call, Gpu, told};
 use bytemuck::bytes_of;
 use half::f16;
+use parascan::cudarc::driver::sys::CUdeviceptr;
 use parascan::cudarc::driver::{DevicePtr, result};
 use parascan::operators::{ArgMax, Indexed};
 use parascan::{Associativity, Max, Operator, Sum, reduce};
@@ -71,26 +72,9 @@ where
     let view = input.slice(..n);
     let mut parascan = || told("position", ours.workspace(workspace).position_into(&view, &mut index));
 
-    let (cub, length) = (CubScan::find(what, T::NAME), n as u32);
-    let needed = cub.map_or(Ok(0), |cub| cub.temporary_bytes(length, stream))?;
-    // SAFETY: CUB writes it before it reads it.
-    let memory = told("CUB's memory", unsafe { gpu.stream.alloc::<u8>(needed.max(1)) })?;
-    let temporary = (memory.device_ptr(&gpu.stream).0, needed);
-    // SAFETY: `from` is `n` elements, `to` many. The temporary memory outlives the calls.
-    let mut theirs = cub.map(|cub| move || unsafe { cub.launch(temporary, from, to, length, stream) });
-    // SAFETY: the indices are 8 bytes each.
-    unsafe {
-        gpu.fill(at, 0xa5, 8)?;
-        parascan()?;
-        same(gpu.differ(at, expected, 8)?, 8, "a plain loop")?;
-        if let Some(theirs) = &mut theirs {
-            gpu.fill(to, 0x5a, 8)?;
-            theirs()?;
-            same(gpu.differ(to, expected, 8)?, 8, "CUB and a plain loop")?;
-        }
-    }
-    let theirs = theirs.as_mut().map(|theirs| theirs as Call);
-    time(gpu, copy, what, (T::NAME, n, size_of::<T>()), &mut parascan, theirs)
+    let results = Results { ours: at, theirs: to, expected, bytes: 8, is_exact: true };
+    // SAFETY: `from` is `n` elements, and each result has room for an index.
+    unsafe { measure(gpu, copy, what, (T::NAME, n, size_of::<T>()), from, results, &mut parascan) }
 }
 
 /// Checks and times a reduction by `Op`, CUB's, and a copy of the same length, and prints a row for
@@ -104,7 +88,7 @@ fn try_row<Op: Known<T>, T: Sample>(bench: &mut Bench<T>, n: usize, what: &str) 
     bench.draw(Op::DRAW, n, 0)?;
     let copy = bench.copy(n)?;
     let Bench { gpu, workspace, input, output, kept, host, .. } = bench;
-    let (stream, size) = (gpu.stream.cu_stream(), size_of::<T>());
+    let size = size_of::<T>();
     let (from, to) = (input.device_ptr(&gpu.stream).0, output.device_ptr(&gpu.stream).0);
     let all = host.iter().map(|&x| Op::lift(x)).reduce(Op::combine).ok_or("no items")?;
     told("the expected value", gpu.stream.memcpy_htod(&[Op::lower(all)], &mut kept.slice_mut(..1)))?;
@@ -115,44 +99,58 @@ fn try_row<Op: Known<T>, T: Sample>(bench: &mut Bench<T>, n: usize, what: &str) 
     let (view, mut result) = (input.slice(..n), output.slice_mut(..1));
     let mut parascan = || told("reduce", ours.workspace(workspace).run_into(&view, &mut result));
 
-    let (cub, length) = (CubScan::find(what, T::NAME), n as u32);
-    let needed = cub.map_or(Ok(0), |cub| cub.temporary_bytes(length, stream))?;
-    // SAFETY: CUB writes it before it reads it.
-    let memory = told("CUB's memory", unsafe { gpu.stream.alloc::<u8>(needed.max(1)) })?;
-    let temporary = (memory.device_ptr(&gpu.stream).0, needed);
-    // SAFETY: `from` is `n` elements, `to` one or more. The temporary memory outlives the calls.
-    let mut theirs = cub.map(|cub| move || unsafe { cub.launch(temporary, from, to, length, stream) });
-
-    // SAFETY: the result and the expected value are one element each.
-    unsafe {
-        gpu.fill(to, 0xa5, size)?;
-        parascan()?;
-        same(gpu.differ(to, expected, size)?, size, "a plain loop")?;
-        if let Some(theirs) = &mut theirs {
-            gpu.fill(to, 0x5a, size)?;
-            theirs()?;
-            // CUB adds items out of order, and those sums may be inexact: it is timed, not compared.
-            if Op::ASSOCIATIVITY == Associativity::Exact {
-                same(gpu.differ(to, expected, size)?, size, "CUB and a plain loop")?;
-            }
-        }
-    }
-
-    let theirs = theirs.as_mut().map(|theirs| theirs as Call);
-    time(gpu, copy, what, (T::NAME, n, size), &mut parascan, theirs)
+    // CUB adds items out of order, and those sums may be inexact: it is timed, not compared.
+    let is_exact = Op::ASSOCIATIVITY == Associativity::Exact;
+    let results = Results { ours: to, theirs: to, expected, bytes: size, is_exact };
+    // SAFETY: `from` is `n` elements, and each result has room for one.
+    unsafe { measure(gpu, copy, what, (T::NAME, n, size), from, results, &mut parascan) }
 }
 
-/// Times a call that reads `n` elements, and CUB's, and prints a row for each.
-fn time<'a>(
+/// Where the results of a reduction go, and whether CUB's must be the expected one.
+struct Results {
+    ours: CUdeviceptr,
+    theirs: CUdeviceptr,
+    expected: CUdeviceptr,
+    bytes: usize,
+    is_exact: bool,
+}
+
+/// Checks and times a call that reads `n` elements at `from`, and CUB's, and prints a row for each.
+///
+/// # Safety
+/// `from` is `n` elements of the type, and each result has room for its bytes.
+unsafe fn measure(
     gpu: &Gpu,
     copy: f64,
     what: &str,
     (of, n, size): (&str, usize, usize),
-    parascan: Call<'a>,
-    theirs: Option<Call<'a>>,
+    from: CUdeviceptr,
+    Results { ours, theirs: to, expected, bytes: result, is_exact }: Results,
+    parascan: Call<'_>,
 ) -> Result<(), String> {
-    let (mut libraries, mut calls, bytes) = (vec!["parascan"], vec![parascan], n * size);
-    if let Some(theirs) = theirs {
+    let (stream, length) = (gpu.stream.cu_stream(), n as u32);
+    let cub = CubScan::find(what, of);
+    let needed = cub.map_or(Ok(0), |cub| cub.temporary_bytes(length, stream))?;
+    // SAFETY: CUB writes it before it reads it.
+    let memory = told("CUB's memory", unsafe { gpu.stream.alloc::<u8>(needed.max(1)) })?;
+    let temporary = (memory.device_ptr(&gpu.stream).0, needed);
+    // SAFETY: the caller's. The temporary memory outlives the calls.
+    let mut theirs = cub.map(|cub| move || unsafe { cub.launch(temporary, from, to, length, stream) });
+    // SAFETY: the results have as many bytes.
+    unsafe {
+        gpu.fill(ours, 0xa5, result)?;
+        parascan()?;
+        same(gpu.differ(ours, expected, result)?, result, "a plain loop")?;
+        if let Some(theirs) = &mut theirs {
+            gpu.fill(to, 0x5a, result)?;
+            theirs()?;
+            if is_exact {
+                same(gpu.differ(to, expected, result)?, result, "CUB and a plain loop")?;
+            }
+        }
+    }
+    let (mut libraries, mut calls, bytes) = (vec!["parascan"], vec![&mut *parascan as Call<'_>], n * size);
+    if let Some(theirs) = &mut theirs {
         libraries.push("cub");
         calls.push(theirs);
     }

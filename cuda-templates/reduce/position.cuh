@@ -35,21 +35,21 @@ __device__ void find_position(typename Operator::Element *in, u64 n, Stretches s
     __shared__ typename Kernel::Shared shared;
     __shared__ typename First::Carry found;
     __shared__ u32 earliest; // in the slice
-    typename First::Carry all;
-    if (!Kernel::join_all(shared, in, n, stretches, ticket, aggregates, all)) return;
-    if (threadIdx.x == 0) {
-        found = all;
-        earliest = ~0u;
-    }
-    __syncthreads();
-    all = found;
-    u32 count = u32(min(n - all.at, u64(Kernel::SLICE))), own = ~0u;
+    Kernel::join_all(shared, in, n, stretches, ticket, aggregates, [&](bool, typename First::Carry all) {
+        if (threadIdx.x == 0) {
+            found = all;
+            earliest = ~0u;
+        }
+        __syncthreads();
+        all = found;
+        u32 count = u32(min(n - all.at, u64(Kernel::SLICE))), own = ~0u;
 #pragma unroll 8
-    for (u32 i = threadIdx.x; i < count; i += Shape::THREADS)
-        if (First::is_equal(First::same(Operator::lift(in[all.at + i])), all.value)) own = min(own, i);
-    if (own != ~0u) atomicMin(&earliest, own);
-    __syncthreads();
-    if (threadIdx.x == 0) *out = all.at + earliest;
+        for (u32 i = threadIdx.x; i < count; i += Shape::THREADS)
+            if (First::is_equal(First::same(Operator::lift(in[all.at + i])), all.value)) own = min(own, i);
+        if (own != ~0u) atomicMin(&earliest, own);
+        __syncthreads();
+        if (threadIdx.x == 0) *out = all.at + earliest;
+    });
 }
 
 #define POSITION_KERNEL(RANGE, WARPS, VECTORS)                                                                                   \

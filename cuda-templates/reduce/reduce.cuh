@@ -43,23 +43,21 @@ template <class Operator, class Shape, class Joined = Operator> struct Reduction
 
     // The kernel body of reduce. `init` has a meaning only with `has_init`, which is set if there are
     // no items.
-    static __device__ void run(Shared &shared, Element *in, u64 n, Stretches stretches, Carry init, bool has_init, Element *out,
-                               u32 *ticket, Carry *aggregates) {
-        if (n == 0) {
-            if (threadIdx.x == 0) *out = Operator::lower(init);
-            return;
-        }
-        Carry all;
-        if (join_all(shared, in, n, stretches, ticket, aggregates, all) && threadIdx.x == 0)
-            *out = Operator::lower(has_init ? Operator::combine(init, all) : all);
+    static __device__ void run(Shared &shared, Element *in, u64 n, Stretches stretches, Element *out, u32 *ticket,
+                               Carry *aggregates, Carry init, bool has_init) {
+        join_all(shared, in, n, stretches, ticket, aggregates, [&](bool is_empty, const Carry &all) {
+            if (threadIdx.x == 0) *out = Operator::lower(is_empty ? init : has_init ? Operator::combine(init, all) : all);
+        });
     }
 
-    // Joins all items, at least one. Returns whether the block is the last to finish, whose warp 0
-    // then has the result. `ticket` is zero before and after the launch; `aggregates` has room for one
-    // carry a block.
-    static __device__ bool join_all(Shared &shared, Element *in, u64 n, Stretches stretches, u32 *ticket, Carry *aggregates,
-                                    Carry &all) {
+    // Joins all items. Every thread of the block that finishes last calls `finish` with the result,
+    // which is right in warp 0; without items every block does. `ticket` is zero before and after the
+    // launch; `aggregates` has room for one carry a block.
+    template <class Finish>
+    static __device__ void join_all(Shared &shared, Element *in, u64 n, Stretches stretches, u32 *ticket, Carry *aggregates,
+                                    const Finish &finish) {
         u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+        if (n == 0) return finish(true, Carry());
         // ---- fold
         u64 warp_of_block = u64(blockIdx.x) * WARPS, warp_of_grid = warp_of_block + warp;
         u64 first = stretches.first_of(warp_of_grid) * SLICE, end = min(stretches.first_of(warp_of_grid + 1) * SLICE, n);
@@ -69,7 +67,7 @@ template <class Operator, class Shape, class Joined = Operator> struct Reduction
         // ---- block
         if (lane == WARP - 1) shared.carry[warp] = stretch;
         __syncthreads();
-        all = Carry(); // by warp 0
+        Carry all = Carry(); // by warp 0
         if (warp == 0) all = warps_fold(shared, stretches.with_slices(warp_of_block, WARPS), lane);
 
         // ---- grid
@@ -81,11 +79,11 @@ template <class Operator, class Shape, class Joined = Operator> struct Reduction
                 shared.is_last = add_acquire_release(ticket, 1) == gridDim.x - 1;
             }
             __syncthreads();
-            if (!shared.is_last) return false;
+            if (!shared.is_last) return;
             all = aggregates_fold(shared, aggregates, gridDim.x, lane, warp);
             if (threadIdx.x == 0) *ticket = 0;
         }
-        return true;
+        finish(false, all);
     }
 
     // By one warp: the fold of items `first` to `end`, in the last lane. Undefined without items.

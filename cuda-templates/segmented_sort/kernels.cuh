@@ -5,6 +5,7 @@
 #include "segmented_sort/short.cuh"
 
 constexpr u32 SMALL = WARP * SMALL_ITEMS, SMALL_THREADS = WARP * SMALL_WARPS;
+constexpr u32 SHORT = SHORT_THREADS * SHORT_ITEMS;
 
 __device__ inline void begin_dependent_launch() {
     launch_next();
@@ -24,7 +25,7 @@ static_assert(sizeof(PassTile::Shared) <= PASS_SHARED, "the host asks for as man
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) segment_partition(SegmentSortCall call) {
     begin_dependent_launch();
     extern __shared__ Vector shared[];
-    Partition<Order, PassTile, CHUNK, SMALL>(call).run(shared);
+    Partition<Order, PassTile, CHUNK, SMALL, SHORT>(call).run(shared);
 }
 #endif
 

@@ -97,7 +97,7 @@ struct LongLookBack {
     }
 };
 
-template <class Order, class Tile, u32 CHUNK, u32 SMALL> struct Partition {
+template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT> struct Partition {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     static constexpr u32 THREADS = Tile::THREADS, TILE = Tile::TILE, WARPS = THREADS / WARP;
@@ -225,7 +225,7 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL> struct Partition {
         ends[threadIdx.x] = end;
         __syncthreads();
         u64 count = has_heads && begins[threadIdx.x] < call.n ? end - begins[threadIdx.x] : 0;
-        bool is_long = count > call.longest;
+        bool is_long = count > SHORT;
         if (own & HAS_GAP || (count > SMALL && !is_long)) list(chunk);
         each_thread_that(is_long, [&](u32 thread) {
             add(0, begins[thread], ends[thread] - begins[thread], call.end, IN_INPUT);
@@ -336,7 +336,7 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL> struct Partition {
                 u32 bit = 1u << head % WARP;
                 atomicOr(call.heads + head / WARP, bit);
                 atomicOr(call.moved[to] + head / WARP, bit);
-                if (own > SMALL && own <= call.longest) list(head / CHUNK);
+                if (own > SMALL && own <= SHORT) list(head / CHUNK);
             }
         }
         // No segment begins in two arrays: the first bucket takes the head of the segment.
@@ -344,7 +344,7 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL> struct Partition {
             atomicAnd(call.moved[place] + first / WARP, ~(1u << first % WARP));
         u32 left = digit_of(segment).shift; // the compared bits below the digit
         __syncthreads();
-        each_thread_that(own > call.longest, [&](u32 digit) {
+        each_thread_that(own > SHORT, [&](u32 digit) {
             add(level + 1, first + begins[digit], counts[digit], left, to);
         });
     }

@@ -102,8 +102,14 @@ suites! { u8, i8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64 }
 
 #[test]
 fn no_room_and_init() {
+    let x = [1_u32, 2, 2];
+    let mut none = [0; 0];
+    let refused = reduce::<Max, u32>().position_into(&x, &mut none).unwrap_err();
+    assert!(matches!(refused, Error::Size { .. }), "{refused}");
+    assert_eq!(reduce::<Max, u32>().init(u32::MAX).position(&x).unwrap(), 1, "init has no position");
+
     let Some(stream) = stream() else { return };
-    let x = stream.clone_htod(&[1_u32, 2, 2]).unwrap();
+    let x = stream.clone_htod(&x).unwrap();
     let mut none = stream.alloc_zeros::<u64>(1).unwrap();
     let refused = reduce::<Max, u32>().position_into(&x, &mut none.slice_mut(1..)).unwrap_err();
     assert!(matches!(refused, Error::Size { .. }), "{refused}");

@@ -4,7 +4,7 @@ use super::contract::{BEFORE_STATUS, status_bytes};
 use super::kernels::Kernels;
 use super::library::{self, Program};
 use super::reduce::unit::reduce_shapes;
-use super::reduce::{self, LARGEST_ELEMENT, ReduceArguments, ReducePlan};
+use super::reduce::{self, LARGEST_ELEMENT, ReduceArguments, ReducePlan, ReduceProgram};
 use super::scan::tuning::TUNING;
 use super::scan::unit::{Unit, shapes_by_architecture};
 use super::scan::{self, ScanArguments, ScanProgram, unit_of};
@@ -142,7 +142,7 @@ pub(crate) fn loaded<Op: Operator<T>, T: Element>(
     let types = TypeId::of::<(Op, T)>();
     match (Form::of::<Op, T>(columns), work) {
         (Form::Sequence, Work::Scan) => scan::loaded::<Op, T>(ScanProgram::of(Strategy::Auto), device),
-        (Form::Sequence, Work::Reduce) => reduce::loaded::<Op, T>(device),
+        (Form::Sequence, Work::Reduce) => ReduceProgram::value::<Op, T>().loaded(device),
         (Form::Rows, _) => library::loaded(types, program_of_rows(work, columns).0, device),
         (Form::Panels, _) => library::loaded(types, NAME, device),
     }
@@ -164,7 +164,7 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(
     };
     match (Form::of::<Op, T>(columns), work) {
         (Form::Sequence, Work::Scan) => scan::load::<Op, T>(ScanProgram::of(Strategy::Auto), device),
-        (Form::Sequence, Work::Reduce) => reduce::load::<Op, T>(device),
+        (Form::Sequence, Work::Reduce) => ReduceProgram::value::<Op, T>().load(device),
         (Form::Rows, _) => {
             let (program, names) = program_of_rows(work, columns);
             load(program, names, &|| rows_source(&unit_of::<Op, T>(), work, columns))

@@ -18,7 +18,6 @@ use unit::{POSITION_CARRY_BYTES, position_source, reduce_key, reduce_source};
 pub(crate) const KERNELS: [&str; REDUCE_RANGES] = ["reduce_0", "reduce_1"];
 const NAME: &str = "reduce";
 pub(crate) const POSITION_KERNELS: [&str; REDUCE_RANGES] = ["position_0", "position_1"];
-const POSITION: &str = "position";
 
 /// Bytes that hold any element, and the alignment of the result in scratch memory.
 pub(crate) const LARGEST_ELEMENT: usize = 32;
@@ -41,22 +40,7 @@ pub(crate) struct ReducePlan {
 }
 
 impl ReducePlan {
-    /// The plan for the kernels of `architecture`.
-    pub(crate) fn new<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> ReducePlan {
-        ReducePlan::of_sizes([size_of::<T>(), size_of::<Op::Carry>()], n, architecture)
-    }
-
-    /// The plan of a search for the position of the result.
-    pub(crate) fn of_position<T: Element>(n: usize, architecture: u32) -> ReducePlan {
-        ReducePlan::of_sizes([size_of::<T>(), POSITION_CARRY_BYTES], n, architecture)
-    }
-
-    /// The same with memory for up to `n` elements.
-    pub(crate) fn up_to_position<T: Element>(n: usize, architecture: u32) -> ReducePlan {
-        ReducePlan::up_to_of_sizes([size_of::<T>(), POSITION_CARRY_BYTES], n, architecture)
-    }
-
-    /// The plan for an element and a carry of these sizes.
+    /// The plan for an element and a carry of these sizes, and the kernels of `architecture`.
     pub(crate) fn of_sizes([element, carry]: [usize; 2], n: usize, architecture: u32) -> ReducePlan {
         let ranges = reduce_ranges(architecture, element);
         let bytes = n.saturating_mul(element);
@@ -82,12 +66,7 @@ impl ReducePlan {
         }
     }
 
-    /// The plan with memory for up to `n` elements: a shorter input may take more blocks.
-    pub(crate) fn up_to<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> ReducePlan {
-        ReducePlan::up_to_of_sizes([size_of::<T>(), size_of::<Op::Carry>()], n, architecture)
-    }
-
-    /// The same for an element and a carry of these sizes.
+    /// The same with memory for up to `n` elements: a shorter input may take more blocks.
     pub(crate) fn up_to_of_sizes(sizes: [usize; 2], n: usize, architecture: u32) -> ReducePlan {
         let mut plan = ReducePlan::of_sizes(sizes, n, architecture);
         for range in reduce_ranges(architecture, sizes[0]) {
@@ -111,68 +90,71 @@ impl ReducePlan {
     }
 }
 
-/// The kernels, if they are loaded.
-pub(crate) fn loaded<Op: Operator<T>, T: Element>(device: usize) -> Option<&'static Kernels> {
-    library::loaded(TypeId::of::<(Op, T)>(), NAME, device)
+/// The kernels that reduce to a value or to its position.
+#[derive(Clone, Copy)]
+pub(crate) struct ReduceProgram {
+    name: &'static str,
+    kernels: &'static [&'static str; REDUCE_RANGES],
+    types: TypeId,
+    /// Bytes of an element, and of the carry that blocks hand on.
+    sizes: [usize; 2],
+    program: fn() -> Program,
 }
 
-/// The kernels for the device, whose context is current. Loads them unless they are loaded.
-pub(crate) fn load<Op: Operator<T>, T: Element>(device: usize) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<(Op, T)>(), NAME, device, &KERNELS, &|| Program {
-        name: format!("reduce::<{}, {}>", type_name::<Op>(), type_name::<T>()),
-        source: reduce_source(&unit_of::<Op, T>()),
-        built_in: const { library::built_in(reduce_key(&unit_of::<Op, T>())) },
-    })
-}
-
-/// The kernels that find a position, if they are loaded.
-pub(crate) fn loaded_position<Op: Operator<T>, T: Element>(device: usize) -> Option<&'static Kernels> {
-    library::loaded(TypeId::of::<(Op, T)>(), POSITION, device)
-}
-
-/// The same for the device, whose context is current. Loads them unless they are loaded.
-pub(crate) fn load_position<Op: Operator<T>, T: Element>(device: usize) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<(Op, T)>(), POSITION, device, &POSITION_KERNELS, &|| Program {
-        name: format!("position of {} on {}", type_name::<Op>(), type_name::<T>()),
-        source: position_source(&unit_of::<Op, T>()),
-        built_in: None,
-    })
-}
-
-/// The arguments of a search for a position, in at least one element.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PositionArguments {
-    pub(crate) input: CUdeviceptr,
-    pub(crate) output: CUdeviceptr,
-    pub(crate) n: usize,
-    /// `ReducePlan::words` bytes, zero.
-    pub(crate) words: CUdeviceptr,
-    /// `ReducePlan::aggregates` bytes.
-    pub(crate) scratch: CUdeviceptr,
-}
-
-impl PositionArguments {
-    /// Launches the kernel. Does not wait.
-    ///
-    /// # Safety
-    /// That of `ReduceArguments::launch`, but the output is a `u64`, and the plan and the kernels are
-    /// of a position.
-    pub(crate) unsafe fn launch(&self, plan: &ReducePlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        fn p<A>(argument: &A) -> *const c_void {
-            std::ptr::from_ref(argument).cast()
+impl ReduceProgram {
+    /// The result of an operator.
+    pub(crate) fn value<Op: Operator<T>, T: Element>() -> ReduceProgram {
+        ReduceProgram {
+            name: NAME,
+            kernels: &KERNELS,
+            types: TypeId::of::<(Op, T)>(),
+            sizes: [size_of::<T>(), size_of::<Op::Carry>()],
+            program: || Program {
+                name: format!("reduce::<{}, {}>", type_name::<Op>(), type_name::<T>()),
+                source: reduce_source(&unit_of::<Op, T>()),
+                built_in: const { library::built_in(reduce_key(&unit_of::<Op, T>())) },
+            },
         }
-        let PositionArguments { input, output, n, words, scratch } = *self;
-        let ReducePlan { range, threads, blocks, each, more, .. } = *plan;
-        let n = n as u64;
-        let arguments = [p(&input), p(&n), p(&each), p(&more), p(&output), p(&words), p(&scratch)];
-        // SAFETY: the arguments are those of the kernels in reduce/position.cuh; the caller vouches
-        // for the rest.
-        unsafe { kernels.launch(range, blocks, threads, stream, &arguments) }
+    }
+
+    /// The position of that result.
+    pub(crate) fn position<Op: Operator<T>, T: Element>() -> ReduceProgram {
+        ReduceProgram {
+            name: "position",
+            kernels: &POSITION_KERNELS,
+            types: TypeId::of::<(Op, T)>(),
+            sizes: [size_of::<T>(), POSITION_CARRY_BYTES],
+            program: || Program {
+                name: format!("position of {} on {}", type_name::<Op>(), type_name::<T>()),
+                source: position_source(&unit_of::<Op, T>()),
+                built_in: None,
+            },
+        }
+    }
+
+    /// The kernels, if they are loaded.
+    pub(crate) fn loaded(&self, device: usize) -> Option<&'static Kernels> {
+        library::loaded(self.types, self.name, device)
+    }
+
+    /// The kernels for the device, whose context is current. Loads them unless they are loaded.
+    pub(crate) fn load(&self, device: usize) -> Result<&'static Kernels, Error> {
+        library::load(self.types, self.name, device, self.kernels, &self.program)
+    }
+
+    /// The plan for `n` elements and the kernels of `architecture`.
+    pub(crate) fn plan(&self, n: usize, architecture: u32) -> ReducePlan {
+        ReducePlan::of_sizes(self.sizes, n, architecture)
+    }
+
+    /// The plan with memory for up to `n` elements.
+    pub(crate) fn plan_up_to(&self, n: usize, architecture: u32) -> ReducePlan {
+        ReducePlan::up_to_of_sizes(self.sizes, n, architecture)
     }
 }
 
-/// The arguments of a launch; `init` is in the form of `Operator::to_cuda`. Without items there is
-/// an `init`.
+/// The arguments of a launch; `init` is in the form of `Operator::to_cuda`. A reduction without items
+/// has an `init`. A position has none, and has items.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReduceArguments<C> {
     pub(crate) input: CUdeviceptr,
@@ -189,9 +171,9 @@ impl<C: Zeroable + Copy> ReduceArguments<C> {
     /// Launches the kernel. Does not wait.
     ///
     /// # Safety
-    /// - `kernels` are those of the operator and its element, and the plan is for `n` elements and
-    ///   the kernels' architecture.
-    /// - The input is `n` elements of device memory, the output one. The addresses of words and
+    /// - The plan is the program's, for `n` elements and the architecture of `kernels`, which are the
+    ///   program's.
+    /// - The input is `n` elements of device memory, the output one element or one `u64`. The addresses of words and
     ///   scratch memory are multiples of 16. All are disjoint and valid until the stream is past
     ///   the call, and nothing else uses words and scratch memory meanwhile.
     /// - The stream's context is current.
@@ -203,9 +185,10 @@ impl<C: Zeroable + Copy> ReduceArguments<C> {
         let ReducePlan { range, threads, blocks, each, more, .. } = *plan;
         let (n, has_init, init) = (n as u64, u32::from(init.is_some()), init.unwrap_or_else(C::zeroed));
         let arguments =
-            [p(&input), p(&n), p(&each), p(&more), p(&init), p(&has_init), p(&output), p(&words), p(&scratch)];
-        // SAFETY: the arguments are those of the kernels in reduce/kernels.cuh; the caller vouches
-        // for the rest.
+            [p(&input), p(&n), p(&each), p(&more), p(&output), p(&words), p(&scratch), p(&init), p(&has_init)];
+        // SAFETY: the arguments are those of the kernels in reduce/kernels.cuh, and without the last
+        // two, which the driver then does not read, in reduce/position.cuh; the caller vouches for the
+        // rest.
         unsafe { kernels.launch(range, blocks, threads, stream, &arguments) }
     }
 }
@@ -300,9 +283,9 @@ mod tests {
         use crate::Sum;
         let lengths = [0, 1, 1 << 16, 1 << 21, (1 << 21) + 1, 1 << 23, 1 << 28];
         for n in lengths {
-            let most = ReducePlan::up_to::<Sum, f32>(n, 90);
+            let most = ReduceProgram::value::<Sum, f32>().plan_up_to(n, 90);
             for fewer in lengths.into_iter().filter(|&fewer| fewer <= n) {
-                let plan = ReducePlan::new::<Sum, f32>(fewer, 90);
+                let plan = ReduceProgram::value::<Sum, f32>().plan(fewer, 90);
                 assert!(plan.words <= most.words && plan.scratch <= most.scratch, "{fewer} of {n}");
             }
         }
@@ -313,7 +296,7 @@ mod tests {
     fn slices_are_shared() {
         use crate::Sum;
         for n in [0, 1, 3071, 3072, 6144, 6145, 1 << 20, 1 << 21, (1 << 21) + 1, (1 << 28) + 1, 1 << 40] {
-            let plan = ReducePlan::new::<Sum, f32>(n, 90);
+            let plan = ReduceProgram::value::<Sum, f32>().plan(n, 90);
             let warps = u64::from(plan.blocks) * u64::from(plan.threads) / 32;
             let slice = reduce_ranges(90, 4)[plan.range].shape.vectors * 128;
             assert_eq!(plan.each * warps + u64::from(plan.more), n.div_ceil(slice) as u64, "{n}");

@@ -4,7 +4,7 @@ use super::contract::{BEFORE_STATUS, status_bytes};
 use super::kernels::Kernels;
 use super::library::{self, Program};
 use super::reduce::tuning::{REDUCE_RANGES, reduce_ranges};
-use super::reduce::{LARGEST_ELEMENT, ReducePlan};
+use super::reduce::{LARGEST_ELEMENT, ReducePlan, ReduceProgram};
 use super::scan::contract::{EXCLUSIVE, INIT, REVERSE};
 use super::scan::tuning::{TUNING, fitted};
 use super::scan::unit_of;
@@ -159,7 +159,7 @@ impl SegmentedPlan {
 
     /// The plan of a reduce for the kernels of `architecture`.
     pub(crate) fn reduce<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> SegmentedPlan {
-        SegmentedPlan::of_reduce::<Op, T>(ReducePlan::new::<Op, T>(n, architecture))
+        SegmentedPlan::of_reduce::<Op, T>(ReduceProgram::value::<Op, T>().plan(n, architecture))
     }
 
     /// The plan of a reduce with memory for up to `n` elements.

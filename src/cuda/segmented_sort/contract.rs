@@ -54,8 +54,6 @@ shared! {
         local_indices: u32 = "u32 local_indices";
         /// Whether a segment may be long, so that `segment_partition` runs.
         may_be_long: u32 = "u32 may_be_long";
-        /// The most items of a segment that is not long.
-        longest: u32 = "u32 longest";
     }
 }
 

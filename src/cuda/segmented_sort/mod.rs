@@ -265,7 +265,6 @@ impl SegmentedSortArguments {
             no_keys: u32::from(keys_out.is_none()),
             local_indices: u32::from(local),
             may_be_long: u32::from(plan.may_be_long()),
-            longest: shape.short.most() as u32,
         };
         let cut = cut.contract(plan.n);
         if plan.may_be_long() {
