@@ -1,4 +1,5 @@
-//! All integration tests are one binary, so the generic code that they share is compiled once.
+//! All integration tests but those of the laws are one binary, so the generic code that they share is
+//! compiled once. `tests/laws` shares little of it, and is compiled without optimisation.
 
 #[macro_use]
 #[path = "../src/catalog.rs"]
@@ -12,8 +13,6 @@ mod columns;
 mod compact;
 mod cpu;
 mod device;
-#[cfg(feature = "laws")]
-mod laws;
 mod machines;
 mod networks;
 mod offsets;

@@ -1,5 +1,13 @@
 //! The catalog keeps its laws, and the law tests catch operators that break one.
 
+#[macro_use]
+#[path = "../../src/catalog.rs"]
+#[allow(unused_macros)]
+mod catalog;
+#[path = "../common/mod.rs"]
+#[allow(dead_code, reason = "shared with `tests/main.rs`, which uses the rest")]
+mod common;
+
 mod bodies;
 mod broken;
 mod one_text;
@@ -67,7 +75,7 @@ macro_rules! exhaustive {
         $($attribute)*
         #[test]
         fn $t() {
-            use crate::laws::*;
+            use crate::*;
             if let Some(_context) = context() {
                 strict::<parascan::$op, $t>().exhaustive_agreement().unwrap();
             }
