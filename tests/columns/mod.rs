@@ -1,6 +1,7 @@
-//! One suite of scan and reduce by column, on both engines, against a scan of each column alone.
+//! One suite of scan and reduce by column, on both engines, against plain loops over the rows with a
+//! prefix for each column.
 
-use crate::common::{Draw, Options, Rng, Sample, assert_bytes, assert_same, data, noise, oracle};
+use crate::common::{Draw, Options, Rng, Sample, assert_bytes, assert_same, data, noise};
 use crate::scan::{builder, options};
 use crate::segmented::{Guarded, skip};
 use bytemuck::Pod;
@@ -17,22 +18,31 @@ mod host;
 
 fn scan_oracle<Op: Operator<T>, T: Sample>(x: &[T], columns: usize, options: Options<T>) -> Vec<T> {
     let mut output = x.to_vec();
-    for column in 0..columns.min(x.len()) {
-        let items: Vec<T> = x[column..].iter().step_by(columns).copied().collect();
-        let prefixes = oracle::<Op, T>(&items, options);
-        output[column..].iter_mut().step_by(columns).zip(prefixes).for_each(|(to, prefix)| *to = prefix);
+    let first = options.init.map(Op::lift).or(if options.exclusive { Op::IDENTITY } else { None });
+    let mut prefixes = vec![first; columns.min(x.len())];
+    let row_of = |row: usize| if options.reverse { x.len() - (row + 1) * columns } else { row * columns };
+    for begin in (0..x.len().checked_div(columns).unwrap_or(0)).map(row_of) {
+        for (column, prefix) in prefixes.iter_mut().enumerate() {
+            let item = Op::lift(x[begin + column]);
+            let next = prefix.map_or(item, |prefix| Op::combine(prefix, item));
+            let result = if options.exclusive { prefix.expect("a first value") } else { next };
+            output[begin + column] = Op::lower(result);
+            *prefix = Some(next);
+        }
     }
     output
 }
 
 /// `None` if a column has no result.
 fn reduce_oracle<Op: Operator<T>, T: Sample>(x: &[T], columns: usize, init: Option<T>) -> Option<Vec<T>> {
-    let of = |column: usize| {
-        let items = x.iter().skip(column).step_by(columns).map(|&x| Op::lift(x));
-        let all = init.map(Op::lift).into_iter().chain(items).reduce(Op::combine);
-        all.or(Op::IDENTITY).map(Op::lower)
-    };
-    (0..columns).map(of).collect()
+    let mut totals = vec![init.map(Op::lift); columns];
+    for row in x.chunks_exact(columns.max(1)) {
+        for (total, &item) in totals.iter_mut().zip(row) {
+            let item = Op::lift(item);
+            *total = Some(total.map_or(item, |total| Op::combine(total, item)));
+        }
+    }
+    totals.into_iter().map(|total| total.or(Op::IDENTITY).map(Op::lower)).collect()
 }
 
 // ---- engines ------------------------------------------------------------------------------------

@@ -102,8 +102,10 @@ impl Rng {
     }
     pub(crate) fn bytes(&mut self, n: usize) -> Vec<u8> {
         let mut bytes = vec![0; n];
-        for eight in bytes.chunks_mut(8) {
-            eight.copy_from_slice(&self.next().to_le_bytes()[..eight.len()]);
+        let (eights, rest) = bytes.as_chunks_mut::<8>();
+        eights.fill_with(|| self.next().to_le_bytes());
+        if !rest.is_empty() {
+            rest.copy_from_slice(&self.next().to_le_bytes()[..rest.len()]);
         }
         bytes
     }
@@ -212,6 +214,13 @@ pub(crate) struct Options<T> {
 /// A scan by a plain loop.
 pub(crate) fn oracle<Op: Operator<T>, T: Element>(input: &[T], options: Options<T>) -> Vec<T> {
     let mut output = vec![T::zeroed(); input.len()];
+    oracle_into::<Op, T>(input, &mut output, options);
+    output
+}
+
+/// The same, into memory of the input's length.
+pub(crate) fn oracle_into<Op: Operator<T>, T: Element>(input: &[T], output: &mut [T], options: Options<T>) {
+    assert_eq!(input.len(), output.len());
     let mut upto = options.init.map(Op::lift).or(if options.exclusive { Op::IDENTITY } else { None });
     for k in 0..input.len() {
         let i = if options.reverse { input.len() - 1 - k } else { k };
@@ -220,7 +229,6 @@ pub(crate) fn oracle<Op: Operator<T>, T: Element>(input: &[T], options: Options<
         output[i] = Op::lower(if options.exclusive { upto.expect("a first value") } else { next });
         upto = Some(next);
     }
-    output
 }
 
 #[track_caller]

@@ -1,7 +1,7 @@
 //! One suite of scan and reduce by segment, on both engines, against plain loops over a list of
 //! segments.
 
-use crate::common::{Draw, Options, Rng, Sample, assert_same, data, noise, oracle};
+use crate::common::{Draw, Options, Rng, Sample, assert_same, data, noise, oracle_into};
 use crate::scan::{builder, options};
 use bytemuck::Pod;
 use parascan::cudarc::driver::DeviceRepr;
@@ -173,7 +173,11 @@ const KINDS: [Kind; 12] = [
 // ---- oracles ------------------------------------------------------------------------------------
 
 fn scan_oracle<Op: Operator<T>, T: Sample>(x: &[T], segments: &Segments, options: Options<T>) -> Vec<T> {
-    segments.of_scan().flat_map(|segment| oracle::<Op, T>(&x[segment], options)).collect()
+    let mut output = vec![T::zeroed(); x.len()];
+    for segment in segments.of_scan() {
+        oracle_into::<Op, T>(&x[segment.clone()], &mut output[segment], options);
+    }
+    output
 }
 
 /// `none` is the result of an empty segment without one.
