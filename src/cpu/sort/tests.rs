@@ -132,7 +132,7 @@ fn check<T: Key>(keys: &[u64], case: &Case, rng: &mut Rng, what: &str) {
         Values::Array(size) | Values::Indices(size) => size,
     };
     let payload: Vec<u8> = match values {
-        Values::Indices(_) => (0..n).flat_map(|i| i.to_le_bytes()[..size].to_vec()).collect(),
+        Values::Indices(_) => (0..n).flat_map(|i| i.to_le_bytes().into_iter().take(size)).collect(),
         _ => (0..n * size).map(|_| rng.next() as u8).collect(),
     };
     let whole = *bits == (0..T::LEN);
@@ -141,9 +141,9 @@ fn check<T: Key>(keys: &[u64], case: &Case, rng: &mut Rng, what: &str) {
         key.radix() & (below(bits.end) ^ below(bits.start))
     };
     let compare = |a: T, b: T| if whole { a.compare(b) } else { compared(a).cmp(&compared(b)) };
-    let mut expected: Vec<usize> = (0..n).collect();
-    expected.sort_by(|&a, &b| {
-        let order = compare(keys[a], keys[b]);
+    let mut expected: Vec<(T, usize)> = keys.iter().copied().zip(0..).collect();
+    expected.sort_by(|&(a, _), &(b, _)| {
+        let order = compare(a, b);
         if descending { Reverse(order).cmp(&Reverse(Ordering::Equal)) } else { order }
     });
 
@@ -164,7 +164,7 @@ fn check<T: Key>(keys: &[u64], case: &Case, rng: &mut Rng, what: &str) {
     let mut from_values = buffer(rng, size);
     let mut to_keys = buffer(rng, key_size);
     let mut to_values = buffer(rng, size);
-    let bytes: Vec<u8> = keys.iter().flat_map(|key| key.bits().to_le_bytes()[..key_size].to_vec()).collect();
+    let bytes: Vec<u8> = keys.iter().flat_map(|key| key.bits().to_le_bytes().into_iter().take(key_size)).collect();
     from_keys.0[from_keys.1..][..bytes.len()].copy_from_slice(&bytes);
     from_values.0[from_values.1..][..payload.len()].copy_from_slice(&payload);
     let before = (from_keys.0.clone(), from_values.0.clone());
@@ -200,7 +200,7 @@ fn check<T: Key>(keys: &[u64], case: &Case, rng: &mut Rng, what: &str) {
         (to_keys, to_values) = (from_keys.clone(), from_values.clone());
     }
     let about = || format!("{what}: {} keys of {} bits, {:?}, {case:?}, seed {seed}", n, T::LEN, T::KIND);
-    for (k, &i) in expected.iter().enumerate() {
+    for (k, &(_, i)) in expected.iter().enumerate() {
         let key = &to_keys.0[to_keys.1 + k * key_size..][..key_size];
         assert_eq!(key, &bytes[i * key_size..][..key_size], "key {k} of {}", about());
         let value = &to_values.0[to_values.1 + k * size..][..size];
