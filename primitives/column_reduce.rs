@@ -3,6 +3,7 @@
 use super::choice::long_enough;
 use super::segmented::whole_rows;
 use crate::cuda::columns::{self, ColumnsArguments, ColumnsPlan, Work};
+use crate::cuda::reduce::check_element;
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
@@ -104,7 +105,7 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
     /// driver and the compiler.
     pub fn prepare(&self, rows: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
-        ColumnsPlan::check::<T>(Work::Reduce)?;
+        check_element::<T>(NAME)?;
         let kernels = columns::load::<Op, T>(Work::Reduce, self.columns, device)?;
         let plan = ColumnsPlan::up_to::<Op, T>(Work::Reduce, [rows, self.columns], kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
@@ -211,7 +212,7 @@ fn reduce_on_device<Op: Operator<T>, T: Element>(
     }
     submit.begin()?;
     let (rows, device) = (input.len() / columns, submit.device());
-    ColumnsPlan::check::<T>(Work::Reduce)?;
+    check_element::<T>(NAME)?;
     // The guards order the work against other streams; they live until it is launched.
     let (to, _written) = output.device_ptr_mut(stream);
     if let (0, Some(first)) = (rows, first) {

@@ -2,6 +2,7 @@
 
 use super::segmented::whole_rows;
 use crate::cuda::columns::{self, ColumnsArguments, ColumnsPlan, Work};
+use crate::cuda::reduce::check_element;
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
@@ -162,7 +163,7 @@ impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
     /// driver and the compiler.
     pub fn prepare(&self, rows: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
-        ColumnsPlan::check::<T>(Work::Scan)?;
+        check_element::<T>(NAME)?;
         let kernels = columns::load::<Op, T>(Work::Scan, self.columns, device)?;
         let plan = ColumnsPlan::up_to::<Op, T>(Work::Scan, [rows, self.columns], kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
@@ -283,7 +284,7 @@ impl<Op: Operator<T>, T: Element> ColumnScan<Op, T> {
             return Ok(());
         }
         submit.begin()?;
-        ColumnsPlan::check::<T>(Work::Scan)?;
+        check_element::<T>(NAME)?;
         let (rows, columns, device) = (n / self.columns, self.columns, submit.device());
         let loaded = columns::loaded::<Op, T>(Work::Scan, columns, device);
         let kernels = submit.kernels(loaded, || columns::load::<Op, T>(Work::Scan, columns, device))?;

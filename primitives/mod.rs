@@ -12,6 +12,7 @@
 //! | reduce | `reduce.rs` | `cpu::reduce` | `reduce::ReduceArguments::launch` |
 //! | scan by segment | `segmented_scan.rs` | `cpu::segmented::scan` | `segmented::SegmentedScanArguments::launch` |
 //! | reduce by segment | `segmented_reduce.rs` | `cpu::segmented::reduce` | `segmented::SegmentedReduceArguments::launch` |
+//! | reduce of runs | `run_reduce.rs` | `cpu::segmented::begins`, `reduce` | `segmented::RunReduceArguments::launch` |
 //! | sort by segment | `segmented_sort.rs` | `cpu::sort::SegmentedSort::run` | `segmented_sort::SegmentedSortArguments::launch` |
 //! | scan by column | `column_scan.rs` | `cpu::columns::scan` | `columns::ColumnsArguments::launch` |
 //! | reduce by column | `column_reduce.rs` | `cpu::columns::reduce` | as scan by column |
@@ -55,6 +56,7 @@ pub(crate) mod partition;
 pub(crate) mod position;
 pub(crate) mod predicate;
 pub(crate) mod reduce;
+pub(crate) mod run_reduce;
 pub(crate) mod scan;
 pub(crate) mod segmented;
 pub(crate) mod segmented_reduce;

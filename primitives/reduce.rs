@@ -3,7 +3,7 @@
 use super::choice::long_enough;
 use crate::cuda::{
     self,
-    reduce::{ReduceArguments, ReducePlan, ReduceProgram},
+    reduce::{ReduceArguments, ReduceProgram, check_element},
 };
 use crate::memory::{View, ViewMut, is_capturing};
 use crate::site::{Anywhere, Site, site_methods};
@@ -234,7 +234,7 @@ pub(super) fn prepare<T: Element>(
     workspace: &mut Workspace,
 ) -> Result<(), Error> {
     let device = Submit::prepare(name, workspace)?;
-    ReducePlan::check::<T>()?;
+    check_element::<T>(name)?;
     let plan = program.plan_up_to(n, program.load(device)?.machine().architecture);
     workspace.reserve(name, plan.words, plan.scratch).map(|_| ())
 }
@@ -242,8 +242,9 @@ pub(super) fn prepare<T: Element>(
 /// Submits a reduction of `input`, which was found to belong to the stream's device.
 ///
 /// # Safety
-/// The program is for items `T` and writes one `R`. `init` is a value in the form of its kernels. It is
-/// given if there are no items.
+/// The program is for items `T` and writes one `R`, for which an output on the device has room. Input and
+/// output are of the stream's device. `init` is a value in the form of the program's kernels, and is given
+/// if there are no items.
 pub(super) unsafe fn on_device<T: Element, R: Element, C: Zeroable + Copy>(
     submit: &Submit,
     program: ReduceProgram,
@@ -253,7 +254,7 @@ pub(super) unsafe fn on_device<T: Element, R: Element, C: Zeroable + Copy>(
     workspace: Option<&mut Workspace>,
 ) -> Result<(), Error> {
     let (n, stream, device) = (input.len(), submit.stream(), submit.device());
-    ReducePlan::check::<T>()?;
+    check_element::<T>(submit.primitive())?;
     submit.begin()?;
     if matches!(output, Output::Host(_)) && is_capturing(stream)? {
         return Err(Error::Capturing { primitive: submit.primitive(), what: WAITS });

@@ -66,7 +66,7 @@ pub trait Segmentation<L: Place>: Selectors + Copy {
     fn heads(&self) -> impl host::Heads;
 }
 
-/// A [`Segmentation`] whose segments have numbers, so that a reduction has a result for each.
+/// A [`Segmentation`] whose number of segments the host knows.
 pub trait Segments<L: Place>: Segmentation<L> {
     /// The number of segments of `n` items.
     #[doc(hidden)]
@@ -196,7 +196,7 @@ impl<K, L> Selectors for ByKeys<'_, K, L> {
         Some(&self.0)
     }
     fn on_device(&self, address: CUdeviceptr) -> Cut {
-        Cut::Keys { address, size: size_of::<K>() }
+        Cut::Keys { address, size: size_of::<K>(), align: align_of::<K>() }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::choice::long_enough;
 use super::segmented::{ByOffsets, Rows, Segments, Selectors};
+use crate::cuda::reduce::check_element;
 use crate::cuda::segmented::{self, SegmentedPlan, SegmentedReduceArguments};
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
@@ -131,7 +132,7 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
-        SegmentedPlan::check::<T>(NAME)?;
+        check_element::<T>(NAME)?;
         let kernels = segmented::load_reduce::<Op, T>(device)?;
         let plan = SegmentedPlan::reduce_up_to::<Op, T>(n, kernels.machine().architecture);
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
@@ -251,7 +252,7 @@ impl<Op: Operator<T>, T: Element> SegmentedReduce<Op, T, ()> {
             return Ok(());
         }
         submit.begin()?;
-        SegmentedPlan::check::<T>(NAME)?;
+        check_element::<T>(NAME)?;
         let device = submit.device();
         let loaded = segmented::loaded_reduce::<Op, T>(device);
         let kernels = submit.kernels(loaded, || segmented::load_reduce::<Op, T>(device))?;

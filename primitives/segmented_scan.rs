@@ -1,6 +1,7 @@
 //! Scan by segment: all prefixes of each segment.
 
 use super::segmented::{ByHeadBits, ByHeads, ByKeys, ByOffsets, Rows, Segmentation, Selectors};
+use crate::cuda::reduce::check_element;
 use crate::cuda::segmented::{self, SegmentedPlan, SegmentedScanArguments};
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
@@ -262,7 +263,7 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
-        SegmentedPlan::check::<T>(NAME)?;
+        check_element::<T>(NAME)?;
         let kernels = segmented::load_scan::<Op, T>(device)?;
         let plan = SegmentedPlan::scan_up_to::<Op, T>(n, kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
@@ -429,7 +430,7 @@ impl<Op: Operator<T>, T: Element> SegmentedScan<Op, T, ()> {
             return Ok(());
         }
         submit.begin()?;
-        SegmentedPlan::check::<T>(NAME)?;
+        check_element::<T>(NAME)?;
         let device = submit.device();
         let loaded = segmented::loaded_scan::<Op, T>(device);
         let kernels = submit.kernels(loaded, || segmented::load_scan::<Op, T>(device))?;

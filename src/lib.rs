@@ -36,7 +36,7 @@
 //! |---|---|
 //! | [`scan`] | all prefixes of a sequence: [`Scan`] |
 //! | [`reduce()`], [`Reduce`] | all items combined into one |
-//! | [`SegmentedScan`], [`SegmentedReduce`] | the same by rows, offsets, head flags or keys |
+//! | [`SegmentedScan`], [`SegmentedReduce`], [`RunReduce`] | the same by rows, offsets, head flags or keys |
 //! | [`compact()`], [`Compact`] | the selected items |
 //! | [`partition()`], [`Partition`], [`ThreeWay`] | the selected items, then the rejected items |
 //! | [`unique()`], [`Unique`] | the first item of each run of equal items |
@@ -137,6 +137,7 @@ pub use primitives::predicate::{
     Above, AtLeast, AtMost, Below, Equal, Finite, NonZero, Not, NotEqual, Ordered, Predicate, Within,
 };
 pub use primitives::reduce::{Reduce, reduce};
+pub use primitives::run_reduce::RunReduce;
 pub use primitives::scan::{Scan, scan};
 pub use primitives::segmented::{ByHeadBits, ByHeads, ByKeys, ByOffsets, Rows, Segmentation, Segments};
 pub use primitives::segmented_reduce::SegmentedReduce;

@@ -171,6 +171,17 @@ fn scan_and_reduce_by_segment() {
             reduce::<Sum, i32>().segments(&offsets).run_into(&x, &mut output).unwrap();
             assert_eq!(output, [&totals[..], &[9]].concat());
             assert_eq!(reduce::<Last, i32>().rows(1).run(&x).unwrap(), x);
+            let pairs = totals.iter().zip(segments()).filter(|(_, segment)| !segment.is_empty());
+            let runs: Vec<i32> = pairs.map(|(&total, _)| total).collect();
+            assert_eq!(reduce::<Sum, i32>().heads(&flags).run(&x).unwrap(), runs);
+            assert_eq!(reduce::<Sum, i32>().head_bits(&words).run(&x).unwrap(), runs);
+            let (mut of_runs, mut output, mut count) = (vec![[9; 3]; n], vec![9; n], [9]);
+            let by_key = reduce::<Sum, i32>().by_key(&keys);
+            by_key.run_with_keys_into(&x, &mut of_runs, &mut output, &mut count).unwrap();
+            assert_eq!((&output[..runs.len()], count), (&runs[..], [runs.len() as u64]));
+            let mut distinct = keys;
+            distinct.dedup();
+            assert_eq!(of_runs[..runs.len()], distinct);
         }
     });
 }

@@ -140,9 +140,9 @@ template <> struct FlagsOf<true> {
 };
 
 // The flags of ITEMS consecutive items from `begin` on: whether each item begins a segment. Items
-// lie in groups of GROUP, and bit j of a group's flags is that of its item j. Items from n on have
-// no flag, but for item n: it begins a segment that has no items. WARPS warps fill the flags: one
-// alone, or all of a block.
+// lie in groups of GROUP, and bit j of a group's flags is that of its item j. Item n has a flag: it
+// begins a segment that has no items. The flags of items past it mean nothing. WARPS warps fill the
+// flags: one alone, or all of a block.
 template <u32 ITEMS, u32 GROUP, u32 WARPS> struct Heads {
     typedef typename FlagsOf<(GROUP > 8)>::Type Flags;
     static constexpr u32 GROUPS = ITEMS / GROUP, OWN = GROUPS / WARPS, OWN_ITEMS = OWN * GROUP; // of a warp
@@ -161,13 +161,14 @@ template <u32 ITEMS, u32 GROUP, u32 WARPS> struct Heads {
             from_array<u8>(cut, begin, n, warp, lane, [](u8 flag, u8) { return flag != 0; });
         } else if (cut.kind == BITS) {
             from_bits((const u32 *)cut.memory, begin, n, warp, lane);
+        } else if (cut.kind == KEYS_AS_BYTES) {
+            from_key_bytes(cut, begin, n, warp, lane);
         } else {
             auto differs = [](auto key, auto before) { return key != before; };
             if (cut.size == 1) from_array<u8>(cut, begin, n, warp, lane, differs);
             else if (cut.size == 2) from_array<u16>(cut, begin, n, warp, lane, differs);
             else if (cut.size == 4) from_array<u32>(cut, begin, n, warp, lane, differs);
-            else if (cut.size == 8) from_array<u64>(cut, begin, n, warp, lane, differs);
-            else from_long_keys(cut, begin, n, warp, lane);
+            else from_array<u64>(cut, begin, n, warp, lane, differs);
         }
         __syncwarp();
         set_ends(begin, n, warp, lane);
@@ -184,6 +185,15 @@ template <u32 ITEMS, u32 GROUP, u32 WARPS> struct Heads {
             each_offset<WARPS>(
                 cut, next + warp * OFFSETS_AT_ONCE, u64(end), n, lane, [&](u64, u64, u64 own) { set(own - u64(begin)); }, [](u64, u64) {});
         barrier();
+    }
+
+    // Clears the flags of items past item n, by the warp whose groups they are.
+    __device__ void clear_past(i64 begin, u64 n, u32 warp, u32 lane) {
+        for (u32 g = warp * OWN + lane; g < (warp + 1) * OWN; g += WARP) {
+            i64 left = i64(n) + 1 - (begin + i64(g * GROUP)); // items of the group up to item n
+            if (left < GROUP) flags[g] = left <= 0 ? 0 : Flags(flags[g] & ((1u << left) - 1));
+        }
+        __syncwarp();
     }
 
   private:
@@ -253,7 +263,7 @@ template <u32 ITEMS, u32 GROUP, u32 WARPS> struct Heads {
     }
 
     // From keys of any size, compared byte by byte.
-    __device__ void from_long_keys(const Cut &cut, i64 begin, u64 n, u32 warp, u32 lane) {
+    __device__ void from_key_bytes(const Cut &cut, i64 begin, u64 n, u32 warp, u32 lane) {
         const u8 *keys = (const u8 *)cut.memory;
         for (u32 g = warp * OWN + lane; g < (warp + 1) * OWN; g += WARP) {
             u32 heads = 0;

@@ -17,6 +17,7 @@ __device__ inline i64 begin_of_tile(u64 first, u32 items, u64 n, bool reverse) {
 // The number of the tile's first offset, for each of `tiles` tiles of `items` items.
 __device__ inline void find_tiles(const Cut &cut, u64 n, u32 flags, u32 items, u32 tiles, u64 *offsets) {
     u32 lane = threadIdx.x % WARP, tile = (blockIdx.x * blockDim.x + threadIdx.x) / WARP;
+    launch_next();
     if (tile >= tiles) return;
     i64 begin = begin_of_tile(u64(tile) * items, items, n, flags & REVERSE);
     u64 first = offsets_before(cut, u64(max(begin, i64(0))), n, lane);
@@ -40,8 +41,10 @@ template <class Operator, class Shape> struct SegmentedScanWalk : SegmentedWalk<
         this->in.begin_load(stage, first, lane);
         u64 tile = first / TILE, n = this->in.n, next = 0;
         i64 begin = begin_of_tile(tile * TILE, TILE, n, this->in.reverse);
-        if (tile_offsets) next = tile_offsets[tile];
-        else if (this->cut.kind == ROWS) next = rows_before(this->cut, u64(max(begin, i64(0))));
+        if (tile_offsets) {
+            wait_for_launch_before();
+            next = tile_offsets[tile];
+        } else if (this->cut.kind == ROWS) next = rows_before(this->cut, u64(max(begin, i64(0))));
         this->heads.fill(this->cut, begin, next, n, this->slice, lane);
         this->in.end_load(stage, first, lane);
         __syncwarp();

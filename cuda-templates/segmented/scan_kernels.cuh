@@ -3,13 +3,9 @@
 #pragma once
 #include "segmented/scan.cuh"
 
-// Blocks that the registers of a multiprocessor must have room for: 28 warps, so that a thread has
-// 72 registers, as a scan's. Without this bound the compiler takes up to 160, since it has flags of
-// many items in flight.
-template <u32 WARPS> constexpr u32 resident() { return sizeof(Carry) <= 8 ? 28 / WARPS : 0; }
-
 #define SEGMENTED_SCAN_KERNEL(RANGE, WARPS, VECTORS, SPREAD)                                                                     \
-    DEFINE_KERNEL(segmented_scan_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident<WARPS>())          \
+    DEFINE_KERNEL(segmented_scan_##RANGE,                                                                                        \
+        extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident_tiles<Carry, WARPS>())                               \
         segmented_scan_##RANGE(Element *in, Element *out, u64 n, Carry init, u32 flags, const Cut cut, const u64 *tile_offsets,  \
                                void *memory, u32 tiles) {                                                                        \
         typedef PrefixServer<Headed<Operator>, WARPS, SPREAD> Join;                                                              \

@@ -16,6 +16,11 @@ template <class Operator> struct Headed {
     }
 };
 
+// Blocks of a tile that the registers of a multiprocessor must have room for: 28 warps, so that a thread
+// has 72 registers, as a scan's. Without this bound the compiler takes up to 160, since it has flags of
+// many items in flight.
+template <class Carry, u32 WARPS> constexpr u32 resident_tiles() { return sizeof(Carry) <= 8 ? 28 / WARPS : 0; }
+
 // Each lane owns consecutive groups of items, as in `LaneByGroup`. The head flags are those of
 // HEAD_WARPS warps: of one slice, or of a tile.
 template <class Operator, class Shape, u32 HEAD_WARPS> struct SegmentedWalk {
@@ -87,7 +92,7 @@ template <class Operator, class Shape, u32 HEAD_WARPS> struct SegmentedWalk {
         }
     }
 
-  private:
+  protected:
     // The place in the stage of a lane's group g, in scan order.
     __device__ u32 at(u32 lane, u32 g) const {
         u32 at = lane * GROUPS + g;

@@ -114,6 +114,41 @@ impl Engine for OnDevice {
             _ => reduce.workspace(&mut self.workspace).run_into(input, output),
         }
     }
+    fn reduce_runs<Op: Operator<T>, T: Sample, C: Segmentation<Device>>(
+        &mut self,
+        reduce: RunReduce<Op, T, C>,
+        input: &CudaView<'_, T>,
+    ) -> Result<Vec<T>, Error> {
+        let output = match self.site() {
+            0 => reduce.run(input),
+            1 => reduce.on(&self.stream).run(input),
+            _ => reduce.workspace(&mut self.workspace).run(input),
+        };
+        output.map(|output| self.get(&output))
+    }
+    fn reduce_runs_into<Op: Operator<T>, T: Sample, C: Segmentation<Device>>(
+        &mut self,
+        reduce: RunReduce<Op, T, C>,
+        input: &CudaView<'_, T>,
+        output: &mut CudaViewMut<'_, T>,
+        count: &mut CudaViewMut<'_, u64>,
+    ) -> Result<(), Error> {
+        match self.site() {
+            0 => reduce.run_into(input, output, count),
+            1 => reduce.on(&self.stream).run_into(input, output, count),
+            _ => reduce.workspace(&mut self.workspace).run_into(input, output, count),
+        }
+    }
+    fn reduce_runs_with_keys_into<Op: Operator<T>, T: Sample, K: Pod + DeviceRepr + Send + Sync>(
+        &mut self,
+        reduce: RunReduce<Op, T, ByKeys<'_, K, Device>>,
+        input: &CudaView<'_, T>,
+        keys: &mut CudaViewMut<'_, K>,
+        output: &mut CudaViewMut<'_, T>,
+        count: &mut CudaViewMut<'_, u64>,
+    ) -> Result<(), Error> {
+        reduce.workspace(&mut self.workspace).run_with_keys_into(input, keys, output, count)
+    }
 }
 
 // Beyond 4 and 32 MiB, where a scan without segments has other kernels.
@@ -150,6 +185,8 @@ fn long() {
             let call = [Call::Into, Call::InPlace][(k + j) % 2];
             let kind = kinds[(k + j) % kinds.len()];
             check_scan::<_, Sum, u32>(&mut engine, &mut rng, &x, &segments, kind, options, call, &lengths);
+            let kind = kinds[2 + (k + j) % 4];
+            runs::check_runs::<_, Sum, u32>(&mut engine, &mut rng, &x, &segments, kind, options.init, &lengths);
         }
         check_reduce::<_, Sum, u32>(&mut engine, &mut rng, &x, &segments, kinds[k % 2], None, &lengths);
     }
@@ -171,6 +208,9 @@ fn prepared() {
     let (sums, totals) = (scan::<Sum, u32>().rows(7), reduce::<Sum, u32>().rows(7));
     sums.prepare(longest, &mut workspace).unwrap();
     totals.prepare(longest, &mut workspace).unwrap();
+    let flags = stream.alloc_zeros::<u8>(longest).unwrap();
+    let mut count = stream.alloc_zeros::<u64>(1).unwrap();
+    reduce::<Sum, u32>().heads(&flags).prepare(longest, &mut workspace).unwrap();
     let held = workspace.bytes();
     for n in [7, 7000, 70_000, 700_000, longest / 7 * 7] {
         let x: Vec<u32> = noise(&mut rng, n);
@@ -180,6 +220,11 @@ fn prepared() {
         let mut of_rows = stream.alloc_zeros::<u32>(n / 7).unwrap();
         scan::<Sum, u32>().rows(7).workspace(&mut workspace).run_into(&input, &mut output).unwrap();
         reduce::<Sum, u32>().rows(7).workspace(&mut workspace).run_into(&input, &mut of_rows).unwrap();
+        let mut total = stream.alloc_zeros::<u32>(1).unwrap();
+        let one_run = reduce::<Sum, u32>().heads(&flags).workspace(&mut workspace);
+        one_run.run_into(&input, &mut total, &mut count).unwrap();
+        let expected = x.iter().fold(0_u32, |sum, x| sum.wrapping_add(*x));
+        assert_eq!(stream.clone_dtoh(&total).unwrap(), [expected], "{n}");
         let options = Options { exclusive: false, init: None, reverse: false };
         assert_same(&stream.clone_dtoh(&output).unwrap(), &scan_oracle::<Sum, u32>(&x, &rows, options), &n);
         assert_same(&stream.clone_dtoh(&of_rows).unwrap(), &reduce_oracle::<Sum, u32>(&x, &rows, None, 0), &n);
@@ -220,6 +265,11 @@ fn sanitize() {
             for output in outputs {
                 assert_same(&stream.clone_dtoh(&output).unwrap(), &expected, &(n, lengths));
             }
+            let runs = runs::oracle::<Op, T>(&x, &segments, None);
+            let keys = reduce::<Op, T>().by_key::<[u8; 3], _>(&keys).run(&input).unwrap();
+            assert_same(&stream.clone_dtoh(&keys).unwrap(), &runs, &(n, lengths));
+            let flags = reduce::<Op, T>().heads(&flags).run(&input).unwrap();
+            assert_same(&stream.clone_dtoh(&flags).unwrap(), &runs, &(n, lengths));
             let sums = reduce::<Op, T>().init(x[0]).segments(&offsets).run(&input).unwrap();
             let expected = reduce_oracle::<Op, T>(&x, &segments, Some(x[0]), x[0]);
             assert_same(&stream.clone_dtoh(&sums).unwrap(), &expected, &(n, lengths));

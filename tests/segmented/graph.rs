@@ -35,10 +35,13 @@ fn replays() {
     let mut flags = stream.alloc_zeros::<u8>(n).unwrap();
     let mut sums = stream.alloc_zeros::<u32>(count - 1).unwrap();
     let mut lasts = stream.alloc_zeros::<u32>(count - 1).unwrap();
+    let (mut runs, mut run_count) = (stream.alloc_zeros::<f32>(n).unwrap(), stream.alloc_zeros::<u64>(1).unwrap());
 
     let sum = scan::<Sum, u32>().exclusive().init(7).segments(&offsets);
     let max = scan::<Max, f32>().reverse().heads(&flags);
     let (total, last) = (reduce::<Sum, u32>().segments(&offsets), reduce::<Last, u32>().init(3).segments(&offsets));
+    let greatest = reduce::<Max, f32>().heads(&flags);
+    greatest.prepare(n, &mut workspace).unwrap();
     sum.prepare(n, &mut workspace).unwrap();
     max.prepare(n, &mut workspace).unwrap();
     total.prepare(n, &mut workspace).unwrap();
@@ -46,6 +49,7 @@ fn replays() {
     let held = workspace.bytes();
     stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
     sum.workspace(&mut workspace).run_into(&a, &mut a_out).unwrap();
+    greatest.workspace(&mut workspace).run_into(&b.slice(1..), &mut runs, &mut run_count).unwrap();
     max.workspace(&mut workspace).run_in_place(&mut b.slice_mut(1..)).unwrap();
     total.workspace(&mut workspace).run_into(&a, &mut sums).unwrap();
     last.workspace(&mut workspace).run_into(&a, &mut lasts).unwrap();
@@ -69,6 +73,9 @@ fn replays() {
         let options = Options { exclusive: true, init: Some(7), reverse: false };
         let expected = scan_oracle::<Sum, u32>(&x, &segments, options);
         assert_same(&stream.clone_dtoh(&a_out).unwrap(), &expected, &replay);
+        let expected = runs::oracle::<Max, f32>(&y[1..], &flagged, None);
+        let found = stream.clone_dtoh(&run_count).unwrap()[0] as usize;
+        assert_same(&stream.clone_dtoh(&runs.slice(..found)).unwrap(), &expected, &replay);
         let options = Options { exclusive: false, init: None, reverse: true };
         let mut expected = scan_oracle::<Max, f32>(&y[1..], &flagged, options);
         expected.insert(0, y[0]);

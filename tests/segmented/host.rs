@@ -69,6 +69,32 @@ impl Engine for OnHost {
     ) -> Result<(), Error> {
         reduce.run_into(*input, *output)
     }
+    fn reduce_runs<Op: Operator<T>, T: Sample, C: Segmentation<Host>>(
+        &mut self,
+        reduce: RunReduce<Op, T, C>,
+        input: &&[T],
+    ) -> Result<Vec<T>, Error> {
+        reduce.run(*input)
+    }
+    fn reduce_runs_into<Op: Operator<T>, T: Sample, C: Segmentation<Host>>(
+        &mut self,
+        reduce: RunReduce<Op, T, C>,
+        input: &&[T],
+        output: &mut &mut [T],
+        count: &mut &mut [u64],
+    ) -> Result<(), Error> {
+        reduce.run_into(*input, *output, *count)
+    }
+    fn reduce_runs_with_keys_into<Op: Operator<T>, T: Sample, K: Pod + DeviceRepr + Send + Sync>(
+        &mut self,
+        reduce: RunReduce<Op, T, ByKeys<'_, K, Host>>,
+        input: &&[T],
+        keys: &mut &mut [K],
+        output: &mut &mut [T],
+        count: &mut &mut [u64],
+    ) -> Result<(), Error> {
+        reduce.run_with_keys_into(*input, *keys, *output, *count)
+    }
 }
 
 suites! { Some(OnHost), |size: usize| [(1 << 20) / size + 4711, (3 << 20) / size + 12_345] }

@@ -6,7 +6,7 @@ use crate::scan::{builder, options};
 use bytemuck::Pod;
 use parascan::cudarc::driver::DeviceRepr;
 use parascan::{
-    ByHeadBits, ByHeads, ByKeys, ByOffsets, Destination, Error, Index, Operator, Place, Reduce, Rows, Scan,
+    ByHeadBits, ByHeads, ByKeys, ByOffsets, Destination, Error, Index, Operator, Place, Reduce, Rows, RunReduce, Scan,
     Segmentation, SegmentedReduce, SegmentedScan, Source, reduce, scan,
 };
 use std::any::type_name;
@@ -18,7 +18,9 @@ mod bad_input;
 mod device;
 mod graph;
 mod host;
+mod long;
 mod properties;
+mod runs;
 mod same_bits;
 mod sort;
 
@@ -238,6 +240,26 @@ trait Engine {
         reduce: SegmentedReduce<Op, T, C>,
         input: &Self::View<'_, T>,
         output: &mut Self::ViewMut<'_, T>,
+    ) -> Result<(), Error>;
+    fn reduce_runs<Op: Operator<T>, T: Sample, C: Segmentation<Self::Place>>(
+        &mut self,
+        reduce: RunReduce<Op, T, C>,
+        input: &Self::View<'_, T>,
+    ) -> Result<Vec<T>, Error>;
+    fn reduce_runs_into<Op: Operator<T>, T: Sample, C: Segmentation<Self::Place>>(
+        &mut self,
+        reduce: RunReduce<Op, T, C>,
+        input: &Self::View<'_, T>,
+        output: &mut Self::ViewMut<'_, T>,
+        count: &mut Self::ViewMut<'_, u64>,
+    ) -> Result<(), Error>;
+    fn reduce_runs_with_keys_into<Op: Operator<T>, T: Sample, K: Pod + DeviceRepr + Send + Sync>(
+        &mut self,
+        reduce: RunReduce<Op, T, ByKeys<'_, K, Self::Place>>,
+        input: &Self::View<'_, T>,
+        keys: &mut Self::ViewMut<'_, K>,
+        output: &mut Self::ViewMut<'_, T>,
+        count: &mut Self::ViewMut<'_, u64>,
     ) -> Result<(), Error>;
 }
 
@@ -484,6 +506,11 @@ fn check<E: Engine, Op: Operator<T>, T: Sample>(engine: &mut E, rng: &mut Rng, n
         let kind = [Kind::Offsets32, Kind::Offsets64][(start + k) % 2];
         let init = (k % 4 < 2).then(|| T::draw(rng, draw, 1));
         check_reduce::<E, Op, T>(engine, rng, &x, &segments, kind, init, &what);
+    }
+    for k in 0..if all { 10 } else { 2 } {
+        let kind = KINDS[2 + (start + k) % 10];
+        let init = (k % 4 < 2).then(|| T::draw(rng, draw, 1));
+        runs::check_runs::<E, Op, T>(engine, rng, &x, &segments, kind, init, &what);
     }
     if let Lengths::Fixed(columns) = lengths {
         let rows = Segments::rows(n / columns, columns);

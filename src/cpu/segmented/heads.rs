@@ -119,6 +119,39 @@ pub(super) fn is_head(heads: &dyn Heads, i: usize) -> bool {
 /// Words that are marked at a time.
 const WORDS: usize = 128;
 
+/// The items with which segments of `n` items begin, the first item among them, and then `n`. All
+/// threads search.
+pub(crate) fn begins(heads: &dyn Heads, n: usize) -> Vec<u64> {
+    use rayon::iter::{IntoParallelIterator, ParallelIterator};
+    /// Items that are worth a thread's start: some blocks of words.
+    const PART: usize = crate::cpu::threshold(1 << 18);
+    let part = |k: usize| {
+        let (mut begins, mut words) = (Vec::new(), [0; WORDS]);
+        let end = n.min((k + 1) * PART);
+        for from in (k * PART..end).step_by(WORDS * WORD) {
+            let marked = mark(heads, from..end, &mut words);
+            if from == 0 {
+                words[0] |= 1;
+            }
+            for (base, mut word) in (from as u64..).step_by(WORD).zip(words[..marked].iter().copied()) {
+                while word != 0 {
+                    begins.push(base + u64::from(word.trailing_zeros()));
+                    word &= word - 1;
+                }
+            }
+        }
+        begins
+    };
+    let parts: Vec<_> = match n {
+        ..=PART => vec![part(0)],
+        _ => (0..n.div_ceil(PART)).into_par_iter().map(part).collect(),
+    };
+    let mut begins = Vec::with_capacity(parts.iter().map(Vec::len).sum::<usize>() + 1);
+    parts.into_iter().for_each(|part| begins.extend(part));
+    begins.push(n as u64);
+    begins
+}
+
 /// Calls `piece(items, begins)` for each piece of a tile of `n` items, in order or backwards, until
 /// it breaks.
 ///

@@ -4,7 +4,7 @@ use super::contract::{BEFORE_STATUS, status_bytes};
 use super::kernels::Kernels;
 use super::library::{self, Program};
 use super::reduce::unit::reduce_shapes;
-use super::reduce::{self, LARGEST_ELEMENT, ReduceArguments, ReducePlan, ReduceProgram};
+use super::reduce::{self, ReduceArguments, ReducePlan, ReduceProgram, check_element};
 use super::scan::tuning::TUNING;
 use super::scan::unit::{Unit, shapes_by_architecture};
 use super::scan::{self, ScanArguments, ScanProgram, unit_of};
@@ -194,27 +194,16 @@ enum Cut {
 }
 
 impl ColumnsPlan {
-    /// Whether kernels take the element.
-    ///
-    /// # Errors
-    /// [`Error::ElementSize`].
-    pub(crate) fn check<T: Element>(work: Work) -> Result<(), Error> {
-        match size_of::<T>() {
-            1..=LARGEST_ELEMENT => Ok(()),
-            size => Err(Error::ElementSize { primitive: work.primitive(), size }),
-        }
-    }
-
     /// The plan for a matrix of `rows` rows and the kernels of `architecture`.
     ///
     /// # Errors
-    /// Those of `check`, and [`Error::TooLong`] for more tiles than a grid has blocks.
+    /// [`Error::ElementSize`], and [`Error::TooLong`] for more tiles than a grid has blocks.
     pub(crate) fn new<Op: Operator<T>, T: Element>(
         work: Work,
         [rows, columns]: [usize; 2],
         architecture: u32,
     ) -> Result<ColumnsPlan, Error> {
-        ColumnsPlan::check::<T>(work)?;
+        check_element::<T>(work.primitive())?;
         let sizes = [size_of::<T>(), size_of::<Op::Carry>()].map(|size| size.saturating_mul(columns));
         Ok(match (Form::of::<Op, T>(columns), work) {
             (Form::Panels, _) => ColumnsPlan::in_panels::<Op, T>(work, [rows, columns])?,
@@ -232,7 +221,7 @@ impl ColumnsPlan {
         [rows, columns]: [usize; 2],
         architecture: u32,
     ) -> Result<ColumnsPlan, Error> {
-        ColumnsPlan::check::<T>(work)?;
+        check_element::<T>(work.primitive())?;
         let sizes = [size_of::<T>(), size_of::<Op::Carry>()].map(|size| size.saturating_mul(columns));
         Ok(match (Form::of::<Op, T>(columns), work) {
             // Fewer rows need no more words.
@@ -436,7 +425,7 @@ mod tests {
     /// The run is odd, so that the runs of a warp begin in different banks, and a tile fits.
     #[test]
     fn runs_are_odd() {
-        for size in 1..=LARGEST_ELEMENT {
+        for size in 1..=reduce::LARGEST_ELEMENT {
             assert!(run(size) % 2 == 1 && THREADS * run(size) * size <= 32 << 10, "{size}: {}", run(size));
             assert!(widest(size) <= THREADS, "{size}");
         }

@@ -77,16 +77,16 @@ impl ReducePlan {
         }
         plan
     }
+}
 
-    /// Whether kernels take the element.
-    ///
-    /// # Errors
-    /// [`Error::ElementSize`].
-    pub(crate) fn check<T: Element>() -> Result<(), Error> {
-        match size_of::<T>() {
-            1..=LARGEST_ELEMENT => Ok(()),
-            size => Err(Error::ElementSize { primitive: NAME, size }),
-        }
+/// Whether the kernels of reduce, and of scan and reduce by segment and column, take the element.
+///
+/// # Errors
+/// [`Error::ElementSize`].
+pub(crate) fn check_element<T: Element>(primitive: &'static str) -> Result<(), Error> {
+    match size_of::<T>() {
+        1..=LARGEST_ELEMENT => Ok(()),
+        size => Err(Error::ElementSize { primitive, size }),
     }
 }
 
@@ -173,9 +173,9 @@ impl<C: Zeroable + Copy> ReduceArguments<C> {
     /// # Safety
     /// - The plan is the program's, for `n` elements and the architecture of `kernels`, which are the
     ///   program's.
-    /// - The input is `n` elements of device memory, the output one element or one `u64`. The addresses of words and
-    ///   scratch memory are multiples of 16. All are disjoint and valid until the stream is past
-    ///   the call, and nothing else uses words and scratch memory meanwhile.
+    /// - The input is `n` elements of device memory, the output one element or one `u64`. The
+    ///   addresses of words and scratch memory are multiples of 16. All are disjoint and valid until
+    ///   the stream is past the call, and nothing else uses words and scratch memory meanwhile.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(&self, plan: &ReducePlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
         fn p<A>(argument: &A) -> *const c_void {

@@ -10,7 +10,9 @@ constants! {
         OFFSETS_64: u32 = 2;
         FLAGS: u32 = 3;
         BITS: u32 = 4;
+        /// Keys that are an aligned word of 1, 2, 4 or 8 bytes each, and others.
         KEYS: u32 = 5;
+        KEYS_AS_BYTES: u32 = 6;
         /// Threads of `segmented_find`. A warp searches for one tile.
         FIND_THREADS: u32 = 256;
     }

@@ -1,28 +1,31 @@
 //! Scan and reduce by segment on the device: the plans and the launches.
 
 use super::contract::{BEFORE_STATUS, status_bytes};
+use super::driver::check;
 use super::kernels::Kernels;
 use super::library::{self, Program};
 use super::reduce::tuning::{REDUCE_RANGES, reduce_ranges};
-use super::reduce::{LARGEST_ELEMENT, ReducePlan, ReduceProgram};
+use super::reduce::{ReducePlan, ReduceProgram};
 use super::scan::contract::{EXCLUSIVE, INIT, REVERSE};
 use super::scan::tuning::{TUNING, fitted};
 use super::scan::unit_of;
 use super::tuning::RANGES;
 use crate::{Element, Error, Operator};
-use cudarc::driver::sys::{CUdeviceptr, CUstream};
+use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
 use std::ffi::c_void;
 
 pub(crate) mod contract;
 mod unit;
 use contract::FIND_THREADS;
-use unit::{segmented_reduce_source, segmented_scan_source};
+use unit::{run_reduce_source, segmented_reduce_source, segmented_scan_source};
 
 const SCAN: &str = "segmented scan";
 /// A kernel for each range of lengths, and the search in the offsets.
 const SCAN_KERNELS: [&str; RANGES + 1] = ["segmented_scan_0", "segmented_scan_1", "segmented_scan_2", "segmented_find"];
 const FIND: usize = RANGES;
+const RUNS: &str = "reduce of runs";
+const RUN_KERNELS: [&str; RANGES] = ["run_reduce_0", "run_reduce_1", "run_reduce_2"];
 const REDUCE: &str = "segmented reduce";
 const REDUCE_KERNELS: [&str; REDUCE_RANGES] = ["segmented_reduce_0", "segmented_reduce_1"];
 
@@ -46,10 +49,11 @@ pub enum Cut {
     HeadBits {
         address: CUdeviceptr,
     },
-    /// A key of `size` bytes for each item.
+    /// A key of `size` bytes for each item, at a multiple of `align`.
     Keys {
         address: CUdeviceptr,
         size: usize,
+        align: usize,
     },
 }
 
@@ -68,8 +72,10 @@ impl Cut {
             }
             Cut::Heads { address } => contract::Cut { memory: address, kind: contract::FLAGS, ..none },
             Cut::HeadBits { address } => contract::Cut { memory: address, kind: contract::BITS, ..none },
-            Cut::Keys { address, size } => {
-                contract::Cut { memory: address, kind: contract::KEYS, size: size as u32, ..none }
+            Cut::Keys { address, size, align } => {
+                let is_word = matches!(size, 1 | 2 | 4 | 8) && align >= size;
+                let kind = if is_word { contract::KEYS } else { contract::KEYS_AS_BYTES };
+                contract::Cut { memory: address, kind, size: size as u32, ..none }
             }
         }
     }
@@ -78,6 +84,11 @@ impl Cut {
 /// Bytes of a `Headed<Operator>::Carry`: a carry and a word.
 const fn headed_bytes(carry: usize, align: usize) -> usize {
     (carry.next_multiple_of(4) + 4).next_multiple_of(if align > 4 { align } else { 4 })
+}
+
+/// Bytes of a `Counted<Operator>::Carry`: a carry and a number.
+const fn counted_bytes(carry: usize, align: usize) -> usize {
+    (carry.next_multiple_of(8) + 8).next_multiple_of(if align > 8 { align } else { 8 })
 }
 
 /// The most bytes of a `Share`: two carries, each with a flag, and a number.
@@ -105,52 +116,78 @@ pub(crate) struct SegmentedPlan {
 }
 
 impl SegmentedPlan {
-    /// Whether kernels take the element.
-    ///
-    /// # Errors
-    /// [`Error::ElementSize`].
-    pub(crate) fn check<T: Element>(primitive: &'static str) -> Result<(), Error> {
-        match size_of::<T>() {
-            1..=LARGEST_ELEMENT => Ok(()),
-            size => Err(Error::ElementSize { primitive, size }),
-        }
-    }
-
     /// The plan of a scan for the kernels of `architecture`.
     ///
     /// # Errors
     /// [`Error::TooLong`] for more tiles than a grid has blocks.
     pub(crate) fn scan<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> Result<SegmentedPlan, Error> {
-        let ranges = fitted(TUNING, architecture, size_of::<T>());
-        let bytes = n.saturating_mul(size_of::<T>());
+        let carry = headed_bytes(size_of::<Op::Carry>(), align_of::<Op::Carry>());
+        let mut plan = SegmentedPlan::in_tiles(SCAN, [size_of::<T>(), carry], n, architecture)?;
+        // The number of each tile's first offset.
+        plan.scratch = if plan.tiles <= 1 { 0 } else { plan.tiles as usize * size_of::<u64>() };
+        Ok(plan)
+    }
+
+    /// The plan of a reduce of runs.
+    ///
+    /// # Errors
+    /// Those of `scan`.
+    pub(crate) fn runs<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> Result<SegmentedPlan, Error> {
+        let carry = counted_bytes(size_of::<Op::Carry>(), align_of::<Op::Carry>());
+        SegmentedPlan::in_tiles(RUNS, [size_of::<T>(), carry], n, architecture)
+    }
+
+    /// The plan in tiles, for an element and a carry of these sizes.
+    fn in_tiles(
+        primitive: &'static str,
+        [element, carry]: [usize; 2],
+        n: usize,
+        architecture: u32,
+    ) -> Result<SegmentedPlan, Error> {
+        let ranges = fitted(TUNING, architecture, element);
+        let bytes = n.saturating_mul(element);
         let kernel =
             ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
         let (shape, spread) = (ranges[kernel].shape, ranges[kernel].spread);
-        let tile = shape.tile(size_of::<T>());
+        let tile = shape.tile(element);
         let tiles = n.div_ceil(tile);
         const MOST_BLOCKS: usize = i32::MAX as usize;
         if tiles >= MOST_BLOCKS {
-            return Err(Error::TooLong { primitive: SCAN, n, most: (MOST_BLOCKS - 1) * tile });
+            return Err(Error::TooLong { primitive, n, most: (MOST_BLOCKS - 1) * tile });
         }
-        let status = status_bytes(headed_bytes(size_of::<Op::Carry>(), align_of::<Op::Carry>()));
+        let status = status_bytes(carry);
         let words = if tiles <= 1 { 0 } else { BEFORE_STATUS + tiles * (status + status.max(spread)) };
         // One block more serves the prefixes.
         let blocks = if tiles <= 1 { tiles } else { tiles + 1 } as u32;
-        // The number of each tile's first offset.
-        let scratch = if tiles <= 1 { 0 } else { tiles * size_of::<u64>() };
         let (threads, tiles, tile) = (shape.threads() as u32, tiles as u32, tile as u32);
-        Ok(SegmentedPlan { kernel, threads, blocks, tiles, tile, each: 0, more: 0, words, scratch })
+        Ok(SegmentedPlan { kernel, threads, blocks, tiles, tile, each: 0, more: 0, words, scratch: 0 })
     }
 
-    /// The plan of a scan with memory for up to `n` elements: a shorter input may take smaller
-    /// tiles, and more of them.
+    /// The plan of a scan with memory for up to `n` elements.
     ///
     /// # Errors
     /// Those of `scan`.
     pub(crate) fn scan_up_to<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> Result<SegmentedPlan, Error> {
-        let mut plan = SegmentedPlan::scan::<Op, T>(n, architecture)?;
+        SegmentedPlan::up_to::<T>(n, architecture, SegmentedPlan::scan::<Op, T>)
+    }
+
+    /// The plan of a reduce of runs with memory for up to `n` elements.
+    ///
+    /// # Errors
+    /// Those of `scan`.
+    pub(crate) fn runs_up_to<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> Result<SegmentedPlan, Error> {
+        SegmentedPlan::up_to::<T>(n, architecture, SegmentedPlan::runs::<Op, T>)
+    }
+
+    /// A shorter input may take smaller tiles, and more of them.
+    fn up_to<T>(
+        n: usize,
+        architecture: u32,
+        plan_of: fn(usize, u32) -> Result<SegmentedPlan, Error>,
+    ) -> Result<SegmentedPlan, Error> {
+        let mut plan = plan_of(n, architecture)?;
         for range in fitted(TUNING, architecture, size_of::<T>()) {
-            let shorter = SegmentedPlan::scan::<Op, T>(n.min(range.bytes / size_of::<T>()), architecture)?;
+            let shorter = plan_of(n.min(range.bytes / size_of::<T>()), architecture)?;
             plan.words = plan.words.max(shorter.words);
             plan.scratch = plan.scratch.max(shorter.scratch);
         }
@@ -192,6 +229,20 @@ pub(crate) fn load_scan<Op: Operator<T>, T: Element>(device: usize) -> Result<&'
     library::load(TypeId::of::<(Op, T)>(), SCAN, device, &SCAN_KERNELS, &|| Program {
         name: format!("segmented scan::<{}, {}>", type_name::<Op>(), type_name::<T>()),
         source: segmented_scan_source(&unit_of::<Op, T>()),
+        built_in: None,
+    })
+}
+
+/// The kernels of reduce of runs, if they are loaded.
+pub(crate) fn loaded_runs<Op: Operator<T>, T: Element>(device: usize) -> Option<&'static Kernels> {
+    library::loaded(TypeId::of::<(Op, T)>(), RUNS, device)
+}
+
+/// The kernels of reduce of runs, as `load_scan`.
+pub(crate) fn load_runs<Op: Operator<T>, T: Element>(device: usize) -> Result<&'static Kernels, Error> {
+    library::load(TypeId::of::<(Op, T)>(), RUNS, device, &RUN_KERNELS, &|| Program {
+        name: format!("reduce of runs::<{}, {}>", type_name::<Op>(), type_name::<T>()),
+        source: run_reduce_source(&unit_of::<Op, T>()),
         built_in: None,
     })
 }
@@ -261,7 +312,79 @@ impl<C: Element> SegmentedScanArguments<C> {
         }
         let arguments =
             [p(&input), p(&output), p(&n), p(&init), p(&flags), p(&cut), p(&tile_offsets), p(&words), p(&tiles)];
-        // SAFETY: as above.
+        // SAFETY: as above. After the search the kernel waits for it where it reads what was found; what
+        // came before has ended when the search begins.
+        unsafe {
+            if searched {
+                kernels.launch_dependent(kernel, blocks, threads, 0, stream, &arguments)
+            } else {
+                kernels.launch(kernel, blocks, threads, stream, &arguments)
+            }
+        }
+    }
+}
+
+/// The arguments of a reduce of runs; `first` is in the form of `Operator::to_cuda`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunReduceArguments<C> {
+    pub(crate) input: CUdeviceptr,
+    pub(crate) n: usize,
+    /// The value before each segment's first item.
+    pub(crate) first: Option<C>,
+    /// Flags, bits or keys.
+    pub(crate) cut: Cut,
+    /// `capacity` elements.
+    pub(crate) output: CUdeviceptr,
+    /// Null, or room for `capacity` keys.
+    pub(crate) keys: CUdeviceptr,
+    pub(crate) capacity: usize,
+    /// A `u64`.
+    pub(crate) count: CUdeviceptr,
+    /// `SegmentedPlan::words` bytes, zero.
+    pub(crate) words: CUdeviceptr,
+}
+
+impl<C: Element> RunReduceArguments<C> {
+    /// Launches the kernel. Does not wait.
+    ///
+    /// # Safety
+    /// - `kernels` are those of `load_runs` for the operator and its element, on this device. The plan
+    ///   is for `n` elements and the architecture of the kernels.
+    /// - The arrays lie in device memory and are as long as the fields say, those of `cut` for `n`
+    ///   items. The addresses of words are multiples of 16. All are disjoint and valid until the
+    ///   stream is past the call, and nothing else uses the words until then.
+    /// - The stream's context is current.
+    pub(crate) unsafe fn launch(
+        &self,
+        plan: &SegmentedPlan,
+        kernels: &Kernels,
+        device: usize,
+        stream: CUstream,
+    ) -> Result<(), Error> {
+        let RunReduceArguments { input, n, first, cut, output, keys, capacity, count, words } = *self;
+        if n == 0 {
+            // SAFETY: the caller's.
+            let cleared = unsafe { sys::cuMemsetD8Async(count, 0, size_of::<u64>(), stream) };
+            return check("cuMemsetD8Async", device, cleared);
+        }
+        let SegmentedPlan { kernel, threads, blocks, tiles, .. } = *plan;
+        let (init, has_init) = (first.unwrap_or_else(C::zeroed), u32::from(first.is_some()));
+        let (cut, n, capacity) = (cut.contract(n), n as u64, capacity as u64);
+        let arguments = [
+            p(&input),
+            p(&n),
+            p(&init),
+            p(&has_init),
+            p(&cut),
+            p(&output),
+            p(&keys),
+            p(&capacity),
+            p(&count),
+            p(&words),
+            p(&tiles),
+        ];
+        // SAFETY: the arguments are those of the kernels in segmented/run_kernels.cuh; the caller
+        // vouches for the rest.
         unsafe { kernels.launch(kernel, blocks, threads, stream, &arguments) }
     }
 }
@@ -333,7 +456,7 @@ mod tests {
         macro_rules! collect {
             ($($op:ty, $t:ty;)*) => { $(
                 let unit = unit_of::<$op, $t>();
-                for source in [segmented_scan_source(&unit), segmented_reduce_source(&unit)] {
+                for source in [segmented_scan_source, segmented_reduce_source, run_reduce_source].map(|text| text(&unit)) {
                     texts.extend([75, 90].map(|a| (a, stringify!($op on $t).to_owned(), source.clone())));
                 }
             )* };
@@ -349,5 +472,6 @@ mod tests {
     fn parts() {
         library::parts_have_a_kernel_each(&segmented_scan_source(&unit_of::<Sum, f32>()), &SCAN_KERNELS);
         library::parts_have_a_kernel_each(&segmented_reduce_source(&unit_of::<Sum, f32>()), &REDUCE_KERNELS);
+        library::parts_have_a_kernel_each(&run_reduce_source(&unit_of::<Sum, f32>()), &RUN_KERNELS);
     }
 }

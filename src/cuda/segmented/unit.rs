@@ -1,6 +1,6 @@
 //! The texts of the units of scan and reduce by segment: an operator on an element.
 
-use super::{headed_bytes, share_bytes};
+use super::{counted_bytes, headed_bytes, share_bytes};
 use crate::cuda::contract::asserted_status;
 use crate::cuda::reduce::unit::reduce_shapes;
 use crate::cuda::scan::tuning::TUNING;
@@ -11,6 +11,13 @@ pub(crate) fn segmented_scan_source(unit: &Unit) -> String {
     let shapes = shapes_by_architecture(TUNING, unit.element.size);
     let status = asserted_status("Headed<Operator>::Carry", headed_bytes(unit.carry.size, unit.carry.align));
     unit.around("segmented/scan.cuh", &shapes, &status, "segmented/scan_kernels.cuh")
+}
+
+/// The text of the unit of reduce of runs.
+pub(crate) fn run_reduce_source(unit: &Unit) -> String {
+    let shapes = shapes_by_architecture(TUNING, unit.element.size);
+    let status = asserted_status("Counted<Operator>::Carry", counted_bytes(unit.carry.size, unit.carry.align));
+    unit.around("segmented/runs.cuh", &shapes, &status, "segmented/run_kernels.cuh")
 }
 
 /// The text of the unit of reduce by segment.

@@ -1,0 +1,234 @@
+//! Reductions of runs, on both engines: the results, the keys, the count, and outputs that are too
+//! short.
+
+use super::device::OnDevice;
+use super::host::OnHost;
+use super::*;
+use parascan::{Last, Max, Sum};
+
+/// The result of each segment that has items, all items being in one.
+pub(super) fn oracle<Op: Operator<T>, T: Sample>(x: &[T], segments: &Segments, init: Option<T>) -> Vec<T> {
+    let of = |segment: Range<usize>| {
+        let items = x[segment].iter().map(|&x| Op::lift(x));
+        Op::lower(init.map(Op::lift).into_iter().chain(items).reduce(Op::combine).expect("it has items"))
+    };
+    segments.of_scan().filter(|segment| !segment.is_empty()).map(of).collect()
+}
+
+/// Checks a reduction of runs into new memory and into the caller's, which has room for some more
+/// results, or on the device for fewer.
+fn check_by<E: Engine, Op: Operator<T>, T: Sample, C: Segmentation<E::Place>>(
+    engine: &mut E,
+    rng: &mut Rng,
+    reduce: RunReduce<Op, T, C>,
+    x: &[T],
+    expected: &[T],
+    what: &dyn Debug,
+) {
+    let what = &(type_name::<(Op, T)>(), what);
+    let [in_skip, out_skip, count_skip] = [skip(rng), skip(rng), skip(rng)];
+    let source = Guarded::new(rng, in_skip, x);
+    let memory = engine.put(&source.all);
+    let view = engine.view(&memory, source.items.clone());
+    assert_same(&engine.reduce_runs(reduce, &view).unwrap(), expected, &("in new memory", what));
+
+    let room = match rng.below(4) {
+        0 => 0,
+        1 => expected.len(),
+        2 => expected.len() + 5,
+        _ => rng.below(expected.len() + 1),
+    };
+    let results = Guarded::<T>::room(rng, out_skip, room);
+    let counts = Guarded::<u64>::room(rng, count_skip, 1);
+    let (mut output, mut count) = (engine.put(&results.all), engine.put(&counts.all));
+    let mut to = engine.view_mut(&mut output, results.items.clone());
+    let mut count_to = engine.view_mut(&mut count, counts.items.clone());
+    let written = engine.reduce_runs_into(reduce, &view, &mut to, &mut count_to);
+    drop((to, count_to, view));
+    if room < expected.len() && !E::NONE_IS_ZERO {
+        assert!(matches!(written, Err(Error::Size { primitive: "reduce", .. })), "{written:?}, {what:?}");
+        results.assert_holds(&engine.get(&output), &[], what);
+        counts.assert_holds(&engine.get(&count), &[], what);
+    } else {
+        written.unwrap();
+        results.assert_holds(&engine.get(&output), &expected[..room.min(expected.len())], what);
+        counts.assert_holds(&engine.get(&count), &[expected.len() as u64], what);
+    }
+    source.assert_holds(&engine.get(&memory), x, &("the input", what));
+}
+
+/// Checks a reduction by one kind of heads. By keys the keys of the runs too.
+pub(super) fn check_runs<E: Engine, Op: Operator<T>, T: Sample>(
+    engine: &mut E,
+    rng: &mut Rng,
+    x: &[T],
+    segments: &Segments,
+    kind: Kind,
+    init: Option<T>,
+    what: &dyn Debug,
+) {
+    let expected = oracle::<Op, T>(x, segments, init);
+    let reduce: Reduce<Op, T> = reduce::<Op, T>();
+    let reduce = init.map_or(reduce, |init| reduce.init(init));
+    let what = &(kind, init, x.len(), what);
+    macro_rules! by {
+        ($method:ident $kind:ident<$($v:ty)?>, $selectors:expr) => {{
+            let (skip, mut selectors) = (skip(rng), $selectors);
+            if rng.below(2) == 0 {
+                let more = noise(rng, 3); // longer than needed
+                selectors.extend_from_slice(&more);
+            }
+            let guarded = Guarded::new(rng, skip, &selectors);
+            let memory = engine.put(&guarded.all);
+            let view = engine.view(&memory, guarded.items.clone());
+            let reduce: RunReduce<Op, T, $kind<'_, $($v,)? E::Place>> = reduce.$method(&view);
+            check_by(engine, rng, reduce, x, &expected, what);
+            by!(@keys $method, reduce, guarded);
+            assert!(engine.get(&memory) == guarded.all, "the selectors: {what:?}");
+        }};
+        (@keys by_key, $reduce:ident, $keys:ident) => {
+            let heads: Vec<_> = segments.of_scan().filter(|segment| !segment.is_empty())
+                .map(|segment| $keys.all[$keys.items.start + segment.start]).collect();
+            check_keys(engine, rng, $reduce, x, (&heads, &expected), what);
+        };
+        (@keys $other:ident, $reduce:ident, $keys:ident) => {};
+    }
+    match kind {
+        Kind::Flags => by!(heads ByHeads<>, segments.flags(rng)),
+        Kind::Bits32 => by!(head_bits ByHeadBits<u32>, segments.words(rng)),
+        Kind::Bits64 => by!(head_bits ByHeadBits<u64>, segments.words(rng)),
+        Kind::Keys(1) => by!(by_key ByKeys<u8>, segments.keys(rng)),
+        Kind::Keys(2) => by!(by_key ByKeys<i16>, segments.keys(rng)),
+        Kind::Keys(3) => by!(by_key ByKeys<[u8; 3]>, segments.keys(rng)),
+        Kind::Keys(4) => by!(by_key ByKeys<u32>, segments.keys(rng)),
+        Kind::Keys(8) => by!(by_key ByKeys<u64>, segments.keys(rng)),
+        Kind::Keys(12) => by!(by_key ByKeys<[u32; 3]>, segments.keys(rng)),
+        Kind::Keys(16) => by!(by_key ByKeys<[u64; 2]>, segments.keys(rng)),
+        _ => unreachable!("rows and offsets have no heads"),
+    }
+}
+
+/// Checks the keys of runs, with room for all results or for fewer.
+fn check_keys<E: Engine, Op: Operator<T>, T: Sample, K: Pod + DeviceRepr + Send + Sync + PartialEq + Debug>(
+    engine: &mut E,
+    rng: &mut Rng,
+    reduce: RunReduce<Op, T, ByKeys<'_, K, E::Place>>,
+    x: &[T],
+    (keys, results): (&[K], &[T]),
+    what: &dyn Debug,
+) {
+    let what = &(type_name::<(Op, T)>(), "with keys", what);
+    let memory = engine.put(x);
+    let n = results.len();
+    let fewer = [0, n.min(1), n.saturating_sub(1)][rng.below(3)];
+    for room in [n, if E::NONE_IS_ZERO { fewer } else { n }] {
+        let [key_skip, out_skip] = [skip(rng), skip(rng)];
+        let key_room = Guarded::<K>::room(rng, key_skip, room);
+        let out_room = Guarded::<T>::room(rng, out_skip, room);
+        let (mut keys_out, mut output) = (engine.put(&key_room.all), engine.put(&out_room.all));
+        let mut count = engine.put(&[7]);
+        let view = engine.view(&memory, 0..x.len());
+        let mut keys_to = engine.view_mut(&mut keys_out, key_room.items.clone());
+        let mut to = engine.view_mut(&mut output, out_room.items.clone());
+        let mut count_to = engine.view_mut(&mut count, 0..1);
+        engine.reduce_runs_with_keys_into(reduce, &view, &mut keys_to, &mut to, &mut count_to).unwrap();
+        drop((view, keys_to, to, count_to));
+        out_room.assert_holds(&engine.get(&output), &results[..room], what);
+        assert_eq!(engine.get(&count), [n as u64], "{what:?}");
+        let (found, begin) = (engine.get(&keys_out), key_room.items.start);
+        let mut expected = key_room.all;
+        expected[begin..begin + room].copy_from_slice(&keys[..room]);
+        assert!(found == expected, "the keys: {what:?}");
+    }
+}
+
+/// Lengths around a tile, whose last item ends the last segment in a way of its own.
+fn whole_tiles<E: Engine>(engine: &mut E, tiles: &[usize]) {
+    let mut rng = Rng::new();
+    for tile in tiles {
+        for n in [tile - 1, *tile, tile + 1, 3 * tile, 4 * tile - 1] {
+            for lengths in [Lengths::Fixed(1), Lengths::Fixed(3), Lengths::Below(2000), Lengths::One] {
+                let (x, segments) = (noise::<u32>(&mut rng, n), Segments::draw(&mut rng, n, lengths, false));
+                let what = &(n, lengths);
+                check_runs::<E, Sum, u32>(engine, &mut rng, &x, &segments, Kind::Flags, None, what);
+                check_runs::<E, Last, u32>(engine, &mut rng, &x, &segments, Kind::Keys(4), Some(3), what);
+            }
+        }
+    }
+}
+
+#[test]
+fn whole_tiles_on_the_host() {
+    whole_tiles(&mut OnHost, &[64, 8192, 1 << 18]);
+}
+
+/// Whole tiles of each kernel, in lengths for which it is taken (src/cuda/scan/tuning.rs).
+#[test]
+fn whole_tiles_on_the_device() {
+    let Some(mut engine) = OnDevice::new() else { return };
+    whole_tiles(&mut engine, &[8 * 32 * 3 * 4, 6 * 32 * 7 * 4 * 200, 4 * 32 * 13 * 4 * 1300]);
+}
+
+/// Keys of a word's size that lie at no multiple of it are compared and copied byte by byte.
+#[test]
+fn keys_anywhere() {
+    let Some(engine) = OnDevice::new() else { return };
+    fn check<K: Pod + DeviceRepr + Send + Sync + Debug + PartialEq>(engine: &OnDevice) {
+        let mut rng = Rng::new();
+        let (n, size) = (30_000, size_of::<K>());
+        let segments = Segments::draw(&mut rng, n, Lengths::Below(30), false);
+        let (x, keys): (Vec<u32>, Vec<K>) = (noise(&mut rng, n), segments.keys(&mut rng));
+        let bytes = [&[1], bytemuck::cast_slice::<K, u8>(&keys)].concat();
+        let (input, from) = (engine.put(&x), engine.put(&bytes));
+        let (mut to, mut output) = (engine.put(&vec![0_u8; 3 + n * size]), engine.put(&vec![0_u32; n]));
+        let mut count = engine.put(&[0_u64]);
+        let odd = from.slice(1..);
+        // SAFETY: any bytes are keys, and they need no alignment.
+        let odd = unsafe { odd.transmute::<K>(n) }.unwrap();
+        let expected = oracle::<Sum, u32>(&x, &segments, None);
+        {
+            let mut odd_to = to.slice_mut(3..);
+            // SAFETY: as above.
+            let mut odd_to = unsafe { odd_to.transmute_mut::<K>(n) }.unwrap();
+            let by_key = reduce::<Sum, u32>().by_key::<K, _>(&odd);
+            by_key.run_with_keys_into(&input, &mut odd_to, &mut output, &mut count).unwrap();
+        }
+        let runs = expected.len();
+        assert_eq!(engine.get(&count), [runs as u64], "{size}");
+        assert_same(&engine.get(&output)[..runs], &expected, &size);
+        let begins = segments.of_scan().filter(|segment| !segment.is_empty()).map(|segment| keys[segment.start]);
+        let found: Vec<u8> = engine.get(&to)[3..][..runs * size].to_vec();
+        assert!(found == bytemuck::cast_slice::<K, u8>(&begins.collect::<Vec<_>>()), "{size}");
+        let options = Options { exclusive: false, init: None, reverse: false };
+        let scanned = scan::<Sum, u32>().by_key::<K, _>(&odd).run(&input).unwrap();
+        assert_same(&engine.get(&scanned), &scan_oracle::<Sum, u32>(&x, &segments, options), &size);
+    }
+    check::<[u8; 2]>(&engine);
+    check::<[u8; 4]>(&engine);
+    check::<[u8; 8]>(&engine);
+    check::<[u8; 16]>(&engine);
+}
+
+#[test]
+fn bad_input() {
+    let (x, flags) = ([1_u32, 2, 3], [1_u8, 0]);
+    let (mut output, mut count) = ([7; 3], [9; 1]);
+    let error = reduce::<Sum, u32>().heads(&flags).run(&x).unwrap_err();
+    assert_eq!(error.to_string(), "reduce: the head flags has 2 elements, and 3 are needed");
+    let error = reduce::<Sum, u32>().heads(&flags).run_into(&x[..2], &mut output, &mut count[..0]).unwrap_err();
+    assert_eq!(error.to_string(), "reduce: the count has 0 elements, and 1 are needed");
+    let by_key = reduce::<Max, u32>().by_key(&flags);
+    let error = by_key.run_with_keys_into(&x[..2], &mut [0], &mut output, &mut count).unwrap_err();
+    assert_eq!(error.to_string(), "reduce: the keys' output has 1 elements, and 3 are needed");
+    assert_eq!((output, count), ([7; 3], [9]), "nothing was written");
+    let error = reduce::<Sum, u32>().by_key(b"abc").run_into(&x, &mut output[..2], &mut count).unwrap_err();
+    assert_eq!(error.to_string(), "reduce: the output has 2 elements, and 3 are needed");
+
+    let Some(engine) = OnDevice::new() else { return };
+    let (x, flags) = (engine.put(&x), engine.put(&flags));
+    let error = reduce::<Sum, u32>().heads(&flags).run(&x).unwrap_err();
+    assert!(matches!(error, Error::Size { primitive: "reduce", .. }), "{error}");
+    let long_keys = engine.put(&[[0_u64; 3]; 3]);
+    let error = reduce::<Sum, u32>().by_key::<[u64; 3], _>(&long_keys).run(&x).unwrap_err();
+    assert!(matches!(error, Error::ItemSize { primitive: "reduce", size: 24 }), "{error}");
+}
