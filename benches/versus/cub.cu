@@ -332,6 +332,16 @@ extern "C" cudaError_t versus_cub_segmented_sum(
 #endif
 }
 
+/// The sum of `f32` for each run of equal `u32` keys, the key of each run, and their number. Without
+/// temporary memory it returns how many bytes it needs.
+extern "C" cudaError_t versus_cub_reduce_by_key(
+  void* temporary, size_t* bytes, const uint32_t* keys, const float* input, uint32_t* keys_output, float* output,
+  uint64_t* count, unsigned n, cudaStream_t stream)
+{
+  return DeviceReduce::ReduceByKey(
+    temporary, *bytes, keys, keys_output, input, output, count, Plus<float>{}, static_cast<int64_t>(n), stream);
+}
+
 // ---- radix sort ---------------------------------------------------------------------------------
 
 /// Keys, and values or null; device memory.

@@ -42,6 +42,17 @@ mod shim {
             segments: u32,
             stream: super::CUstream,
         ) -> i32;
+        pub(super) fn versus_cub_reduce_by_key(
+            temporary: super::CUdeviceptr,
+            bytes: &mut usize,
+            keys: super::CUdeviceptr,
+            from: super::CUdeviceptr,
+            keys_to: super::CUdeviceptr,
+            to: super::CUdeviceptr,
+            count: super::CUdeviceptr,
+            n: u32,
+            stream: super::CUstream,
+        ) -> i32;
         pub(super) fn versus_cub_segmented_sort(
             temporary: super::CUdeviceptr,
             bytes: &mut usize,
@@ -267,6 +278,49 @@ impl CubSegmentedSum {
     ) -> Result<(), String> {
         // SAFETY: by the caller.
         check(unsafe { (self.function)(self.is_scan, temporary, &mut bytes, from, to, offsets, segments, stream) })
+    }
+}
+
+/// CUB's sum of `f32` for each run of equal `u32` keys.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CubReduceByKey(ReduceByKeyFunction);
+
+type ReduceByKeyFunction = unsafe extern "C" fn(
+    temporary: CUdeviceptr,
+    bytes: &mut usize,
+    keys: CUdeviceptr,
+    from: CUdeviceptr,
+    keys_to: CUdeviceptr,
+    to: CUdeviceptr,
+    count: CUdeviceptr,
+    n: u32,
+    CUstream,
+) -> i32;
+
+impl CubReduceByKey {
+    /// `None` without CUB.
+    pub(crate) fn find() -> Option<CubReduceByKey> {
+        #[cfg(feature = "cub")]
+        return Some(CubReduceByKey(shim::versus_cub_reduce_by_key));
+        #[cfg(not(feature = "cub"))]
+        None
+    }
+
+    /// Puts the call on the stream. Without temporary memory it returns how many bytes it needs.
+    ///
+    /// # Safety
+    /// The addresses are of `n` keys, `n` items, room for as many of both, and a `u64`, and `temporary`
+    /// is `bytes` bytes. All lie in the memory of the stream's device and are valid until the stream is
+    /// past the call.
+    pub(crate) unsafe fn launch(
+        self,
+        (temporary, mut bytes): (CUdeviceptr, usize),
+        [keys, from, keys_to, to, count]: [CUdeviceptr; 5],
+        n: u32,
+        stream: CUstream,
+    ) -> Result<usize, String> {
+        // SAFETY: by the caller.
+        check(unsafe { (self.0)(temporary, &mut bytes, keys, from, keys_to, to, count, n, stream) }).map(|()| bytes)
     }
 }
 

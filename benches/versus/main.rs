@@ -18,6 +18,7 @@
 //! | `--shapes` | scan: shapes of the kernel, strategies, the best for each length | `shapes.rs` |
 //! | `--reduce` | reduce: sums of `f32`, 2^10 to 2^28, others at 2^28 | `reduce.rs` |
 //! | `--segmented` | scan and reduce by segment: sums of `f32`, segments of 1 to 2^28 of 2^28 items | `segmented.rs` |
+//! | `--segmented-sweep` | scan and reduce by segment: 1 to 2^28 segments of 1 to 2^28 items | `segmented.rs` |
 //! | `--segmented-sort` | sort by segment: `u32` keys, pairs and source indices, segments of 16 to 2^20 of 2^26 keys | `segmented_sort.rs` |
 //! | `--columns` | scan and reduce by column: sums and maxima of `f32`, 1 to 2^20 columns of 2^26 items | `segmented.rs` |
 //! | `--select` | compaction, partition and unique of `u32`, 2^10 to 2^28 | `compact.rs` |
@@ -30,7 +31,8 @@
 //! | `--sort-longest` | sort: 2^29 keys and pairs, and 2^30 | `sort.rs` |
 //!
 //! `--plot FILE FOLDER` draws the rows that `--sweep` printed into FILE; `--plot-ladder FILE
-//! FOLDER` draws those of `--ladder` (`plot.rs`). Neither needs a GPU.
+//! FOLDER` draws those of `--ladder`, and `--plot-segmented FILE FOLDER` those of `--segmented-sweep`
+//! (`plot.rs`). None needs a GPU.
 //!
 //! CUB comes from the toolkit of the nvcc that build.rs finds: `PARASCAN_NVCC`, `PATH`,
 //! `CUDA_HOME`, `CUDA_PATH`, `/usr/local/cuda`.
@@ -83,12 +85,13 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: versus [FLAG]...
        scan:       --sweep --catalog --strategies --views --host --ladder --traffic --custom --shapes
        reduce:     --reduce
-       by segment: --segmented --segmented-sort --columns
+       by segment: --segmented --segmented-sweep --segmented-sort --columns
        compaction: --select --fractions --select-types
        segments:   --segments
        sort:       --sort --sort-sweep --sort-patterns --sort-longest
        versus --plot FILE FOLDER
-       versus --plot-ladder FILE FOLDER";
+       versus --plot-ladder FILE FOLDER
+       versus --plot-segmented FILE FOLDER";
 
 type Mode = fn(&Gpu, &Verdict);
 type Draw = fn(&Path, &Path) -> Result<(), Box<dyn Error>>;
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         && let Some(draw) = match plot.as_str() {
             "--plot" => Some(plot::plot as Draw),
             "--plot-ladder" => Some(plot::ladder as Draw),
+            "--plot-segmented" => Some(plot::segmented as Draw),
             _ => None,
         }
     {
@@ -128,6 +132,7 @@ fn main() -> ExitCode {
             "--views" => views,
             "--reduce" => reduce::reductions,
             "--segmented" => segmented::segmented,
+            "--segmented-sweep" => segmented::sweep,
             "--segmented-sort" => segmented_sort::sorts,
             "--columns" => segmented::columns,
             "--select" => compact::lengths,

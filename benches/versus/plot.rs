@@ -1,7 +1,8 @@
-//! Sweeps as pictures: GB/s over n.
+//! Sweeps as pictures: GB/s over n, and times as fast as CUB by the number and length of segments.
 
-use crate::ladder;
+use crate::{ladder, segmented};
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::ops::Range;
 use std::{collections::BTreeMap, error::Error, fs, path::Path};
 
@@ -24,10 +25,12 @@ const COLOURS: [RGBColor; 8] = [
 /// log2 n and GB/s.
 type Points = Vec<(f64, f64)>;
 
-/// The rows of a sweep: the GPU, and the points by (library, what, element).
+/// The rows of a sweep: the GPU, and by (library, what, element) the points, and the microseconds of the
+/// last one.
 struct Sweep {
     machine: String,
     lines: BTreeMap<[String; 3], Points>,
+    times: BTreeMap<[String; 3], f64>,
 }
 
 impl Sweep {
@@ -35,20 +38,34 @@ impl Sweep {
         let text = fs::read_to_string(file)?;
         let machine = text.lines().next().and_then(|line| line.split(", ").nth(1)).unwrap_or("unknown GPU").to_owned();
         let mut lines: BTreeMap<[String; 3], Points> = BTreeMap::new();
+        let mut times = BTreeMap::new();
         for line in text.lines() {
-            if let [library, what, element, n, _, rate, _] = line.split(',').collect::<Vec<_>>()[..]
-                && let (Ok(n), Ok(rate)) = (n.parse::<f64>(), rate.parse())
+            if let [library, what, element, n, us, rate, _] = line.split(',').collect::<Vec<_>>()[..]
+                && let (Ok(n), Ok(us), Ok(rate)) = (n.parse::<f64>(), us.parse(), rate.parse())
             {
-                lines.entry([library, what, element].map(str::to_owned)).or_default().push((n.log2(), rate));
+                let key = [library, what, element].map(str::to_owned);
+                times.insert(key.clone(), us);
+                lines.entry(key).or_default().push((n.log2(), rate));
             }
         }
         lines.values_mut().for_each(|points| points.sort_by(|a, b| a.0.total_cmp(&b.0)));
-        Ok(Sweep { machine, lines })
+        Ok(Sweep { machine, lines, times })
     }
 
     fn points(&self, library: &str, what: &str, element: &str) -> Result<&Points, String> {
+        Self::of(&self.lines, library, what, element)
+    }
+    fn time(&self, library: &str, what: &str, element: &str) -> Result<f64, String> {
+        Self::of(&self.times, library, what, element).copied()
+    }
+    fn of<'a, V>(
+        rows: &'a BTreeMap<[String; 3], V>,
+        library: &str,
+        what: &str,
+        element: &str,
+    ) -> Result<&'a V, String> {
         let key = [library, what, element].map(str::to_owned);
-        self.lines.get(&key).ok_or_else(|| format!("it has no {library},{what},{element}"))
+        rows.get(&key).ok_or_else(|| format!("it has no {library},{what},{element}"))
     }
 }
 
@@ -76,6 +93,50 @@ pub(crate) fn ladder(sweep: &Path, folder: &Path) -> Result<(), Box<dyn Error>> 
     }
     let caption = format!("inclusive sum of f32, {}", sweep.machine);
     draw(&folder.join("scan-ladder.svg"), (800, 520), &caption, 10.0..28.0, &series)
+}
+
+/// Draws `segmented-scan.svg` and `segmented-reduce.svg` into `folder` from the rows that
+/// `--segmented-sweep` printed into `sweep`: how many times as fast as CUB parascan is.
+pub(crate) fn segmented(sweep: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
+    let sweep = Sweep::read(sweep)?;
+    for (file, call) in [("segmented-scan", "segmented_exclusive_sum"), ("segmented-reduce", "segmented_reduce_sum")] {
+        let mut cells = Vec::new();
+        for cell in segmented::cells() {
+            let what = format!("{call}_{}", segmented::cell(cell));
+            cells.push((cell, sweep.time("cub", &what, "f32")? / sweep.time("parascan", &what, "f32")?));
+        }
+        let caption = format!("{} by segment of f32, {}", &file["segmented-".len()..], sweep.machine);
+        heat_map(&folder.join(format!("{file}.svg")), &caption, &cells)?;
+    }
+    Ok(())
+}
+
+/// A square for each number and length of segments: blue where parascan is faster, red where it is
+/// slower.
+fn heat_map(path: &Path, caption: &str, cells: &[((u32, u32), f64)]) -> Result<(), Box<dyn Error>> {
+    const HALF: i32 = 2; // of the step between two cells
+    let area = SVGBackend::new(path, (640, 560)).into_drawing_area();
+    area.fill(&WHITE)?;
+    let mut chart = ChartBuilder::on(&area)
+        .caption(format!("times as fast as CUB: {caption}"), ("sans-serif", 18))
+        .margin(12)
+        .x_label_area_size(36)
+        .y_label_area_size(48)
+        .build_cartesian_2d(-HALF..28 + HALF, -HALF..28 + HALF)?;
+    chart.configure_mesh().disable_mesh().x_desc("log2 of a segment's items").y_desc("log2 of the segments").draw()?;
+    let middle = Pos::new(HPos::Center, VPos::Center);
+    for &((segments, length), ratio) in cells {
+        let (x, y) = (length as i32, segments as i32);
+        let shade = 255 - (ratio.log2().abs() / 6.0 * 170.0).min(170.0) as u8;
+        let colour = if ratio >= 1.0 { RGBColor(shade, shade, 255) } else { RGBColor(255, shade, shade) };
+        let square = [(x - HALF, y - HALF), (x + HALF, y + HALF)];
+        let text = if ratio < 9.95 { format!("{ratio:.2}") } else { format!("{ratio:.0}") };
+        let style = TextStyle::from(("sans-serif", 15)).pos(middle);
+        chart.draw_series([Rectangle::new(square, colour.filled())])?;
+        chart.draw_series([Text::new(text, (x, y), style)])?;
+    }
+    area.present()?;
+    Ok(())
 }
 
 fn draw(

@@ -1,7 +1,7 @@
 //! Scans and reductions by segment, row, head flag and key beside CUB's, and by column.
 
-use crate::bench::{Bench, Verdict, print, same};
-use crate::cub::CubSegmentedSum;
+use crate::bench::{Bench, Verdict, batches, print, same};
+use crate::cub::{CubReduceByKey, CubSegmentedSum};
 use crate::data::Draw;
 use crate::gpu::{Call, Gpu, Run, told};
 use parascan::cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr};
@@ -16,19 +16,39 @@ pub(crate) fn segmented(gpu: &Gpu, verdict: &Verdict) {
     let Some(mut bench) = Bench::<f32>::new(gpu, verdict, N) else { return };
     for log in [0, 2, 4, 6, 8, 12, 20, 28] {
         let offsets: Vec<u32> = (0..=N >> log).map(|k| (k << log) as u32).collect();
-        lengths(&mut bench, &format!("of_{}", 1_u64 << log), &offsets);
+        lengths(&mut bench, N, &format!("of_{}", 1_u64 << log), &offsets);
         let ours = |bench: &mut Bench<f32>| rows(bench, N, 1 << log);
         verdict.note(&format!("rows of 2^{log}"), ours(&mut bench));
     }
-    lengths(&mut bench, "of_0_to_32", &ascending(N, |k| noise(k) % 33));
+    lengths(&mut bench, N, "of_0_to_32", &ascending(N, |k| noise(k) % 33));
     // One segment has half of all items.
     let half = N / 2 / 2048 / 2;
-    lengths(&mut bench, "skewed", &ascending(N, |k| if k == half { N / 2 } else { noise(k) % 4096 }));
+    lengths(&mut bench, N, "skewed", &ascending(N, |k| if k == half { N / 2 } else { noise(k) % 4096 }));
     for run in [1.33, 16.0, 1000.0] {
         verdict.note(&format!("runs of {run}"), runs(&mut bench, run));
     }
     for rows_of in [MATRIX, MATRIX / 64, MATRIX / 4096, MATRIX / 65536, MATRIX >> 20] {
         verdict.note(&format!("a matrix of rows of {rows_of}"), rows(&mut bench, MATRIX, rows_of));
+    }
+}
+
+/// The cells of a sweep: the binary logarithms of segments and of their length.
+pub(crate) fn cells() -> impl Iterator<Item = (u32, u32)> {
+    const STEP: usize = 4;
+    (0..=28).step_by(STEP).flat_map(|segments| (0..=28 - segments).step_by(STEP).map(move |length| (segments, length)))
+}
+
+/// The name of a cell's rows, behind that of the call.
+pub(crate) fn cell((segments, length): (u32, u32)) -> String {
+    format!("2^{segments}_of_2^{length}")
+}
+
+/// Scans and reductions of 1 to 2^28 segments of 1 to 2^28 items.
+pub(crate) fn sweep(gpu: &Gpu, verdict: &Verdict) {
+    let Some(mut bench) = Bench::<f32>::new(gpu, verdict, N) else { return };
+    for (segments, length) in cells() {
+        let offsets: Vec<u32> = (0..=1_u32 << segments).map(|k| k << length).collect();
+        lengths(&mut bench, 1 << (segments + length), &cell((segments, length)), &offsets);
     }
 }
 
@@ -116,22 +136,22 @@ unsafe fn row(
     }
     let (libraries, mut runs): (Vec<&str>, Vec<Call>) =
         calls.iter_mut().map(|(library, call)| (*library, &mut **call as Call)).unzip();
-    for (library, us) in libraries.iter().zip(gpu.medians(1, &mut runs)?) {
+    for (library, us) in libraries.iter().zip(gpu.medians(batches(4 * n), &mut runs)?) {
         // A copy of `N` elements moves 8 bytes each.
         print(library, what, "f32", n, us, moved, moved as f64 * copy / (8.0 * n as f64 * us));
     }
     Ok(())
 }
 
-/// Scan and reduce of segments with these offsets.
-fn lengths(bench: &mut Bench<f32>, name: &str, offsets: &[u32]) {
+/// Scan and reduce of segments of `n` items with these offsets.
+fn lengths(bench: &mut Bench<f32>, n: usize, name: &str, offsets: &[u32]) {
     let verdict = bench.verdict;
-    verdict.note(&format!("segments {name}"), try_lengths(bench, name, offsets));
+    verdict.note(&format!("segments {name}"), try_lengths(bench, n, name, offsets));
 }
 
-fn try_lengths(bench: &mut Bench<f32>, name: &str, offsets: &[u32]) -> Result<(), String> {
-    bench.draw(Draw::Summands, N, 0)?;
-    let copy = bench.copy(N)?;
+fn try_lengths(bench: &mut Bench<f32>, n: usize, name: &str, offsets: &[u32]) -> Result<(), String> {
+    bench.draw(Draw::Summands, n, 0)?;
+    let copy = bench.copy(n)?;
     let Bench { gpu, workspace, input, output, host, .. } = bench;
     let segments = offsets.len() - 1;
     let (prefixes, sums) = plain(host, offsets);
@@ -140,14 +160,14 @@ fn try_lengths(bench: &mut Bench<f32>, name: &str, offsets: &[u32]) -> Result<()
     let (stream, at) = (gpu.stream.cu_stream(), offsets.device_ptr(&gpu.stream).0);
     for is_scan in [true, false] {
         let what = format!("segmented_{}_{name}", if is_scan { "exclusive_sum" } else { "reduce_sum" });
-        let view = input.slice(..N);
-        let mut view_mut = output.slice_mut(..if is_scan { N } else { segments });
+        let view = input.slice(..n);
+        let mut view_mut = output.slice_mut(..if is_scan { n } else { segments });
         let (scan, reduce) =
             (scan::<Sum, f32>().segments(&offsets).exclusive(), reduce::<Sum, f32>().segments(&offsets));
         if is_scan {
-            told("prepare", scan.prepare(N, workspace))?;
+            told("prepare", scan.prepare(n, workspace))?;
         } else {
-            told("prepare", reduce.prepare(N, workspace))?;
+            told("prepare", reduce.prepare(n, workspace))?;
         }
         let mut ours = || {
             if is_scan {
@@ -169,9 +189,9 @@ fn try_lengths(bench: &mut Bench<f32>, name: &str, offsets: &[u32]) -> Result<()
         if let Some(theirs) = &mut theirs {
             calls.push(("cub", theirs));
         }
-        let (moved, expected) = if is_scan { (8 * N + 4 * segments, &prefixes) } else { (4 * N + 8 * segments, &sums) };
-        // SAFETY: the output has `N` elements.
-        unsafe { row((gpu, to), (&what, N, moved), copy, (expected, is_scan), &mut calls)? };
+        let (moved, expected) = if is_scan { (8 * n + 4 * segments, &prefixes) } else { (4 * n + 8 * segments, &sums) };
+        // SAFETY: the output has `n` elements and more.
+        unsafe { row((gpu, to), (&what, n, moved), copy, (expected, is_scan), &mut calls)? };
     }
     Ok(())
 }
@@ -245,7 +265,7 @@ fn by_column(bench: &mut Bench<f32>, columns: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// Inclusive scans of runs of that mean length, by head flags and by keys.
+/// Inclusive scans of runs of that mean length, by head flags and by keys, and the sum of each run.
 fn runs(bench: &mut Bench<f32>, mean: f64) -> Result<(), String> {
     bench.draw(Draw::Summands, N, 0)?;
     let copy = bench.copy(N)?;
@@ -259,7 +279,8 @@ fn runs(bench: &mut Bench<f32>, mean: f64) -> Result<(), String> {
         sum = if i == 0 || flags[i] != 0 { host[i] } else { sum + host[i] };
         (keys[i], sums[i]) = (key, sum);
     }
-    let (flags, keys) = (of(gpu, &flags)?, of(gpu, &keys)?);
+    let (is_head, host_keys): (Vec<bool>, _) = (flags.iter().map(|&flag| flag != 0).collect(), keys);
+    let (flags, keys) = (of(gpu, &flags)?, of(gpu, &host_keys)?);
     let view = input.slice(..N);
     let mut view_mut = output.slice_mut(..N);
     macro_rules! time {
@@ -274,5 +295,60 @@ fn runs(bench: &mut Bench<f32>, mean: f64) -> Result<(), String> {
     }
     time!(scan::<Sum, f32>().heads(&flags), "heads_sum_of", 9 * N);
     time!(scan::<Sum, f32>().by_key(&keys), "by_key_sum_of", 12 * N);
-    Ok(())
+
+    let ends = (0..N).filter(|&i| i + 1 == N || is_head[i + 1]);
+    let totals: Vec<f32> = ends.map(|i| sums[i]).collect();
+    let runs = totals.len();
+    let mut count = told("a count", gpu.stream.clone_htod(&[0_u64]))?;
+    let count_at = count.device_ptr(&gpu.stream).0;
+    let counted = of(gpu, &[runs as u64])?;
+    let is_counted = || {
+        // SAFETY: both are 8 bytes.
+        same(unsafe { gpu.differ(count_at, counted.device_ptr(&gpu.stream).0, 8)? }, 8, "the number of runs")
+    };
+    let reduce = reduce::<Sum, f32>();
+    told("prepare", reduce.heads(&flags).prepare(N, workspace))?;
+    let mut ours =
+        || told("reduce", reduce.heads(&flags).workspace(workspace).run_into(&view, &mut view_mut, &mut count));
+    let what = format!("heads_reduce_sum_of_{mean}");
+    // SAFETY: the output has `N` elements.
+    unsafe { row((gpu, to), (&what, N, 5 * N + 4 * runs), copy, (&totals, true), &mut [("parascan", &mut ours)])? };
+    is_counted()?;
+
+    let mut keys_out = told("keys of runs", gpu.stream.alloc_zeros::<u32>(N))?;
+    let addresses = [
+        keys.device_ptr(&gpu.stream).0,
+        view.device_ptr(&gpu.stream).0,
+        keys_out.device_ptr(&gpu.stream).0,
+        to,
+        count_at,
+    ];
+    let by_key = reduce.by_key(&keys);
+    let mut ours = || {
+        let call = by_key.workspace(workspace);
+        told("reduce", call.run_with_keys_into(&view, &mut keys_out, &mut view_mut, &mut count))
+    };
+    let (cub, stream) = (CubReduceByKey::find(), gpu.stream.cu_stream());
+    // SAFETY: the buffers have `N` items.
+    let needed = cub.map_or(Ok(0), |cub| unsafe { cub.launch((0, 0), addresses, N as u32, stream) })?;
+    // SAFETY: CUB writes it before it reads it.
+    let memory = told("CUB's memory", unsafe { gpu.stream.alloc::<u8>(needed.max(1)) })?;
+    let temporary = (memory.device_ptr(&gpu.stream).0, needed);
+    // SAFETY: as above; the temporary memory outlives the calls.
+    let mut theirs = cub.map(|cub| move || unsafe { cub.launch(temporary, addresses, N as u32, stream).map(|_| ()) });
+    let mut calls: Vec<(&str, &mut Run)> = vec![("parascan", &mut ours)];
+    if let Some(theirs) = &mut theirs {
+        calls.push(("cub", theirs));
+    }
+    let what = format!("by_key_reduce_sum_of_{mean}");
+    // SAFETY: the output has `N` elements.
+    unsafe { row((gpu, to), (&what, N, 8 * N + 8 * runs), copy, (&totals, true), &mut calls)? };
+    is_counted()?;
+    told("zeros", gpu.stream.memset_zeros(&mut keys_out))?;
+    let call = by_key.workspace(workspace);
+    told("reduce", call.run_with_keys_into(&view, &mut keys_out, &mut view_mut, &mut count))?;
+    is_counted()?;
+    let expected: Vec<u32> = (0..N).filter(|&i| is_head[i] || i == 0).map(|i| host_keys[i]).collect();
+    let found = told("the keys", gpu.stream.clone_dtoh(&keys_out.slice(..runs)))?;
+    if found == expected { Ok(()) } else { Err("the keys of the runs differ".to_owned()) }
 }
