@@ -542,7 +542,7 @@ pub mod __own {
 #[cfg(test)]
 use crate::Keyed;
 #[cfg(test)]
-#[path = "../tests/laws/bodies.rs"]
+#[path = "../tests/common/bodies.rs"]
 mod bodies;
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod catalog;
 #[allow(dead_code, reason = "shared with `tests/main.rs`, which uses the rest")]
 mod common;
 
+#[path = "../common/bodies.rs"]
 mod bodies;
 mod broken;
 mod one_text;
