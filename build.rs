@@ -49,7 +49,7 @@ use cuda::image::{key, packed};
 use cuda::nvrtc::{FLAGS, Failure, Nvrtc, Target};
 use cuda::offsets::unit::OffsetsUnit;
 use cuda::prebuilt;
-use cuda::reduce::unit::{reduce_key, reduce_source};
+use cuda::reduce::unit::{position_key, position_source, reduce_key, reduce_source};
 use cuda::scan::unit::Unit;
 use cuda::segments::unit::{SEGMENTS_KEY, segments_source};
 use cuda::sort::unit::{KeyKind, SortUnit};
@@ -238,7 +238,11 @@ fn units() -> Vec<CatalogUnit> {
                 pairs,
             };
             add(unit.source("scan/kernels.cuh"), unit.key(), format!("{}<{name}>", row.operator));
-            add(reduce_source(&unit), reduce_key(&unit), format!("reduce by {}<{name}>", row.operator));
+            let name = format!("{}<{name}>", row.operator);
+            add(reduce_source(&unit), reduce_key(&unit), format!("reduce by {name}"));
+            if matches!(row.operator, "Max" | "Min") {
+                add(position_source(&unit), position_key(&unit), format!("position of {name}"));
+            }
         }
     }
     compactions(&mut add);

@@ -93,13 +93,18 @@ impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
     /// Each output combines its column's inputs before its own; the first row of outputs is `init`,
     /// or the operator's identity without one.
     ///
-    /// Does not compile for an operator without identity: write
-    /// [`.exclusive_from(first)`](ColumnScan::exclusive_from) instead.
-    ///
     /// ```
     /// # use parascan::{Sum, scan};
     /// assert_eq!(scan::<Sum, i32>().columns(2).exclusive().run(&[1, 2, 3, 4])?, [0, 0, 1, 2]);
     /// # Ok::<(), parascan::Error>(())
+    /// ```
+    ///
+    /// Does not compile for an operator without identity: write
+    /// [`.exclusive_from(first)`](ColumnScan::exclusive_from) instead.
+    ///
+    /// ```compile_fail,E0080
+    /// # use parascan::{Last, scan};
+    /// scan::<Last, i32>().columns(2).exclusive(); // fails to compile
     /// ```
     pub fn exclusive(mut self) -> Self {
         const {

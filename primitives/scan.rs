@@ -117,13 +117,18 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     /// Output i combines inputs 0 to i - 1; output 0 is `init`, or the operator's identity without
     /// one.
     ///
-    /// Does not compile for an operator without identity: write
-    /// [`.exclusive_from(first)`](Scan::exclusive_from) instead.
-    ///
     /// ```
     /// # use parascan::{Sum, scan};
     /// assert_eq!(scan::<Sum, i32>().exclusive().run(&[1, 2, 3])?, [0, 1, 3]);
     /// # Ok::<(), parascan::Error>(())
+    /// ```
+    ///
+    /// Does not compile for an operator without identity: write
+    /// [`.exclusive_from(first)`](Scan::exclusive_from) instead.
+    ///
+    /// ```compile_fail,E0080
+    /// # use parascan::{Last, scan};
+    /// scan::<Last, i32>().exclusive(); // fails to compile
     /// ```
     pub fn exclusive(mut self) -> Self {
         const {

@@ -193,13 +193,18 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
     /// Each output combines its segment's inputs before its own; the first output of a segment is
     /// `init`, or the operator's identity without one.
     ///
-    /// Does not compile for an operator without identity: write
-    /// [`.exclusive_from(first)`](SegmentedScan::exclusive_from) instead.
-    ///
     /// ```
     /// # use parascan::{Sum, scan};
     /// assert_eq!(scan::<Sum, i32>().rows(2).exclusive().run(&[1, 2, 3, 4])?, [0, 1, 0, 3]);
     /// # Ok::<(), parascan::Error>(())
+    /// ```
+    ///
+    /// Does not compile for an operator without identity: write
+    /// [`.exclusive_from(first)`](SegmentedScan::exclusive_from) instead.
+    ///
+    /// ```compile_fail,E0080
+    /// # use parascan::{Last, scan};
+    /// scan::<Last, i32>().rows(2).exclusive(); // fails to compile
     /// ```
     pub fn exclusive(mut self) -> Self {
         const {

@@ -184,9 +184,9 @@ fn long() {
             let options = Options { exclusive: j == 3, init: Some(5), reverse: (k + j) % 2 == 1 };
             let call = [Call::Into, Call::InPlace][(k + j) % 2];
             let kind = kinds[(k + j) % kinds.len()];
-            check_scan::<_, Sum, u32>(&mut engine, &mut rng, &x, &segments, kind, options, call, &lengths);
+            check_scan::<_, Sum, u32, true>(&mut engine, &mut rng, &x, &segments, kind, options, call, &lengths);
             let kind = kinds[2 + (k + j) % 4];
-            runs::check_runs::<_, Sum, u32>(&mut engine, &mut rng, &x, &segments, kind, options.init, &lengths);
+            runs::check_runs::<_, Sum, u32, true>(&mut engine, &mut rng, &x, &segments, kind, options.init, &lengths);
         }
         check_reduce::<_, Sum, u32>(&mut engine, &mut rng, &x, &segments, kinds[k % 2], None, &lengths);
     }
@@ -194,7 +194,7 @@ fn long() {
         let rows = Segments::rows(n / columns, columns);
         let options = Options { exclusive: false, init: None, reverse: columns == 33 };
         let (x, kind) = (&x[..rows.n], Kind::Rows(columns));
-        check_scan::<_, Sum, u32>(&mut engine, &mut rng, x, &rows, kind, options, Call::Into, &"rows");
+        check_scan::<_, Sum, u32, true>(&mut engine, &mut rng, x, &rows, kind, options, Call::Into, &"rows");
         check_reduce::<_, Sum, u32>(&mut engine, &mut rng, x, &rows, kind, Some(5), &"rows");
     }
 }

@@ -13,7 +13,7 @@ use std::ffi::c_void;
 pub(crate) mod tuning;
 pub(crate) mod unit;
 use tuning::{REDUCE_RANGES, reduce_ranges};
-use unit::{POSITION_CARRY_BYTES, position_source, reduce_key, reduce_source};
+use unit::{POSITION_CARRY_BYTES, position_key, position_source, reduce_key, reduce_source};
 
 pub(crate) const KERNELS: [&str; REDUCE_RANGES] = ["reduce_0", "reduce_1"];
 const NAME: &str = "reduce";
@@ -127,7 +127,7 @@ impl ReduceProgram {
             program: || Program {
                 name: format!("position of {} on {}", type_name::<Op>(), type_name::<T>()),
                 source: position_source(&unit_of::<Op, T>()),
-                built_in: None,
+                built_in: const { library::built_in(position_key(&unit_of::<Op, T>())) },
             },
         }
     }
@@ -225,6 +225,8 @@ mod tests {
     fn the_catalog_is_built_in() {
         let missing: Vec<String> = all().into_values().filter(|(_, is)| !is).map(|(name, _)| name).collect();
         assert_eq!(missing, [""; 0]);
+        let unit = unit_of::<crate::Max, f32>();
+        assert!(library::is_built_in(position_key(&unit), &position_source(&unit)));
     }
 
     crate::operator! {
@@ -261,8 +263,8 @@ mod tests {
         }
         macro_rules! positions {
             ($($op:ident: $($t:ty),*;)*) => { $( $( {
-                let source = position_source(&unit_of::<crate::$op, $t>());
-                texts.extend([75, 90].map(|a| (a, format!("position of {} on {}", stringify!($op), stringify!($t)), source.clone())));
+                let name = format!("position of {} on {}", stringify!($op), stringify!($t));
+                texts.push((75, name, position_source(&unit_of::<crate::$op, $t>())));
             } )* )* };
         }
         use half::{bf16, f16};

@@ -17,6 +17,11 @@ pub(crate) fn reduce_source(unit: &Unit) -> String {
 /// Bytes of `FirstOf::Carry` of `reduce/position.cuh`, at most: an index and a carry.
 pub(crate) const POSITION_CARRY_BYTES: usize = 16;
 
+/// The key of the unit that finds the position of an operator's result.
+pub(crate) const fn position_key(unit: &Unit) -> UnitKey {
+    unit.key_of("position")
+}
+
 /// The text of the unit that finds the position of an operator's result.
 pub(crate) fn position_source(unit: &Unit) -> String {
     let shapes =
