@@ -1,9 +1,9 @@
 //! Expand: the segment of each packed item, from the segments' offsets.
 
-use super::choice::{Buffer, BufferMut, Index, countable, long_enough};
+use super::choice::{Index, countable, long_enough};
 use crate::cpu::{self, segments as host};
 use crate::cuda::segments::{self, ExpandArguments};
-use crate::memory::{View, ViewMut, part_to_host};
+use crate::memory::{Buffer, BufferMut, View, ViewMut, part_to_host};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Error, Place, Source, Workspace};

@@ -1,12 +1,12 @@
 //! Offsets: the exclusive sum of sizes, aligned, checked for overflow.
 
-use super::choice::{Buffer, BufferMut, Index, long_enough};
+use super::choice::{Index, long_enough};
 use crate::cpu;
 use crate::cuda::{
     self,
     offsets::{OffsetsArguments, OffsetsPlan},
 };
-use crate::memory::{View, ViewMut};
+use crate::memory::{Buffer, BufferMut, View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Place, Source, Workspace};

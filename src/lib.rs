@@ -100,6 +100,7 @@ mod catalog;
 pub mod cpu;
 pub mod cuda;
 mod device_code;
+pub mod dynamic;
 mod element;
 mod error;
 #[cfg(feature = "laws")]
@@ -111,6 +112,7 @@ pub mod operators;
 mod own;
 #[path = "../primitives/mod.rs"]
 mod primitives;
+mod raw;
 mod site;
 mod submit;
 mod workspace;
@@ -147,5 +149,6 @@ pub use primitives::sort::{Sort, SortKey, sort};
 pub use primitives::strategy::{Block, Strategy, Work};
 pub use primitives::three_way::ThreeWay;
 pub use primitives::unique::{Unique, unique};
+pub use raw::RawSlice;
 pub use site::{Anywhere, On, OnDevice, Site, Unbound, With};
 pub use workspace::Workspace;
