@@ -247,7 +247,7 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
 ///
 /// # Errors
 /// [`Error::Overflow`] if `O` does not hold it.
-pub(super) fn counted<O: Index>(primitive: &'static str, total: usize) -> Result<usize, Error> {
+pub(crate) fn counted<O: Index>(primitive: &'static str, total: usize) -> Result<usize, Error> {
     let found = total as u64;
     if found > <O as cpu::Size>::MOST || found == u64::MAX {
         return Err(overflow::<O>(primitive, Some(found)));

@@ -45,13 +45,19 @@
 //! A call adds less than a microsecond to the static one. A program carries the code for all types
 //! and operators of the calls that it makes, and of no others.
 
+mod lengths;
 mod memory;
 mod reduce;
 mod scan;
 mod segments;
+mod select;
+mod sort;
 mod types;
 
+pub use lengths::{Expand, Offsets, expand, offsets};
 pub use memory::{Array, View, ViewMut};
 pub use reduce::{ColumnReduce, Reduce, RunReduce, SegmentedReduce, reduce};
 pub use scan::{ColumnScan, Scan, SegmentedScan, scan};
+pub use select::{Compact, Partition, Unique, compact, partition, unique};
+pub use sort::{SegmentedSort, Sort, sort};
 pub use types::{Item, Op, Type, Value};
