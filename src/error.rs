@@ -209,9 +209,9 @@ pub enum Error {
         /// The ordinal of the device.
         device: usize,
     },
-    /// The scratch memory handed to a raw call is too small or misaligned.
+    /// The caller's memory of a workspace is too small or misaligned.
     #[error(
-        "{primitive}: the scratch memory has {given} bytes at {address:#x}; {needed} bytes aligned to 16 are needed"
+        "{primitive}: the workspace has {given} bytes at {address:#x}; {needed} bytes aligned to 256 are needed"
     )]
     Scratch {
         /// The primitive that was called.

@@ -100,6 +100,7 @@ mod catalog;
 pub mod cpu;
 pub mod cuda;
 mod device_code;
+#[cfg(feature = "dynamic")]
 pub mod dynamic;
 mod element;
 mod error;

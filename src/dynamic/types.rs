@@ -61,19 +61,23 @@ macro_rules! items {
                 Value::from_bytes(variant!($t), bytemuck::bytes_of(&value)).expect("it has the type's size")
             }
         }
-        impl From<Vec<$t>> for Array {
-            fn from(items: Vec<$t>) -> Array {
-                Array::from_items(OnEither::Host(items))
-            }
-        }
-        impl From<CudaSlice<$t>> for Array {
-            fn from(items: CudaSlice<$t>) -> Array {
-                Array::from_items(OnEither::Device(items))
-            }
-        }
     )* };
 }
 catalog!(items);
+
+macro_rules! arrays { ($($t:ident)*) => { $(
+    impl From<Vec<$t>> for Array {
+        fn from(items: Vec<$t>) -> Array {
+            Array::from_items(OnEither::Host(items))
+        }
+    }
+    impl From<CudaSlice<$t>> for Array {
+        fn from(items: CudaSlice<$t>) -> Array {
+            Array::from_items(OnEither::Device(items))
+        }
+    }
+)* } }
+arrays! { f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 } // an array of `usize` would not be one of `u64`
 
 /// `with_type!(ty, T => e)` is `e` with `T` the type.
 macro_rules! with_type {
