@@ -135,7 +135,7 @@ fn lengths() {
                 let mut by = (place.put(&vec![0_u32; total.max(1)]), place.put(&vec![0_u32; total.max(1)]));
                 expand().run_with_positions_into(got.view(), by.0.view_mut(), by.1.view_mut()).unwrap();
                 let positions = (0..total).map(|i| i as u64 - starts[segments(i)]);
-                assert!(place.get::<u32>(by.1)[..total].iter().map(|&i| i.into()).eq(positions));
+                assert!(place.get::<u32>(by.1)[..total].iter().map(|&i| u64::from(i)).eq(positions));
                 let got: Vec<u64> = match ty {
                     Type::U32 => place.get::<u32>(got).into_iter().map(u64::from).collect(),
                     Type::I32 => place.get::<i32>(got).into_iter().map(|x| x as u64).collect(),
