@@ -1,6 +1,8 @@
 //! Partition: the selected items, then the rejected items, both in their original order.
 
-use super::choice::{ByBits, ByFlags, ByPredicate, Chosen, Moving, OnDevice, Unchosen, Word, choice_methods, long_enough, recorded};
+use super::choice::{
+    ByBits, ByFlags, ByPredicate, Chosen, Moving, OnDevice, Unchosen, Word, choice_methods, long_enough, recorded,
+};
 use super::compact::prepare;
 use crate::cpu::compact as host;
 use crate::cuda::NoColumn;

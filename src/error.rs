@@ -11,7 +11,7 @@ use std::path::PathBuf;
 ///   [`Strategy`](Error::Strategy), [`Scratch`](Error::Scratch), [`NoKernel`](Error::NoKernel).
 /// - Types: [`ElementSize`](Error::ElementSize), [`ItemSize`](Error::ItemSize).
 /// - Types at run time: [`Type`](Error::Type), [`Undefined`](Error::Undefined),
-///   [`NoIdentity`](Error::NoIdentity), [`Place`](Error::Place).
+///   [`NoIdentity`](Error::NoIdentity), [`Place`](Error::Place), [`Tensor`](Error::Tensor).
 /// - Devices and streams: [`WrongDevice`](Error::WrongDevice),
 ///   [`WrongContext`](Error::WrongContext), [`Capturing`](Error::Capturing),
 ///   [`EventTracking`](Error::EventTracking).
@@ -87,6 +87,12 @@ pub enum Error {
         primitive: &'static str,
         /// The argument.
         what: &'static str,
+    },
+    /// A tensor of another library cannot be taken, or an array not given as one.
+    #[error("dlpack: the tensor cannot be taken: {reason}")]
+    Tensor {
+        /// The cause.
+        reason: String,
     },
     /// Offsets of segments do not ascend.
     #[error("{primitive}: offset {index} is less than the offset before it")]
@@ -210,9 +216,7 @@ pub enum Error {
         device: usize,
     },
     /// The caller's memory of a workspace is too small or misaligned.
-    #[error(
-        "{primitive}: the workspace has {given} bytes at {address:#x}; {needed} bytes aligned to 256 are needed"
-    )]
+    #[error("{primitive}: the workspace has {given} bytes at {address:#x}; {needed} bytes aligned to 256 are needed")]
     Scratch {
         /// The primitive that was called.
         primitive: &'static str,

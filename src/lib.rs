@@ -100,6 +100,8 @@ mod catalog;
 pub mod cpu;
 pub mod cuda;
 mod device_code;
+#[cfg(feature = "dlpack")]
+pub mod dlpack;
 #[cfg(feature = "dynamic")]
 pub mod dynamic;
 mod element;

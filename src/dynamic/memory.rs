@@ -565,6 +565,19 @@ impl Array {
         self.0.view_mut()
     }
 
+    /// The address of the first item, of host or device memory, for writes too.
+    #[cfg(feature = "dlpack")]
+    pub(crate) fn address(&mut self) -> *mut std::ffi::c_void {
+        match self.view_mut().memory {
+            MemoryMut::Host(bytes) => bytes.as_mut_ptr().cast(),
+            MemoryMut::Device(OnDeviceMut::Buffer(buffer)) => {
+                let stream = Buffer::home(buffer).clone();
+                BufferMut::address(buffer, &stream).0 as usize as _
+            }
+            MemoryMut::Device(OnDeviceMut::Raw(address, _)) => address as usize as _,
+        }
+    }
+
     /// The type of the items.
     pub fn ty(&self) -> Type {
         self.view().ty

@@ -1,7 +1,7 @@
 //! Segments whose kind and types are known at run time.
 
-use super::{Type, View};
 use super::memory::{Either, Reading};
+use super::{Type, View};
 use crate::cpu::segmented as host;
 use crate::cuda::segmented::Cut as DeviceCut;
 use crate::memory::Buffer;

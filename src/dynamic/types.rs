@@ -29,20 +29,48 @@ pub enum Type {
 
 /// The variant of an element of the catalog.
 macro_rules! variant {
-    (f32) => { Type::F32 };
-    (f64) => { Type::F64 };
-    (f16) => { Type::F16 };
-    (bf16) => { Type::Bf16 };
-    (i8) => { Type::I8 };
-    (i16) => { Type::I16 };
-    (i32) => { Type::I32 };
-    (i64) => { Type::I64 };
-    (isize) => { Type::I64 };
-    (u8) => { Type::U8 };
-    (u16) => { Type::U16 };
-    (u32) => { Type::U32 };
-    (u64) => { Type::U64 };
-    (usize) => { Type::U64 };
+    (f32) => {
+        Type::F32
+    };
+    (f64) => {
+        Type::F64
+    };
+    (f16) => {
+        Type::F16
+    };
+    (bf16) => {
+        Type::Bf16
+    };
+    (i8) => {
+        Type::I8
+    };
+    (i16) => {
+        Type::I16
+    };
+    (i32) => {
+        Type::I32
+    };
+    (i64) => {
+        Type::I64
+    };
+    (isize) => {
+        Type::I64
+    };
+    (u8) => {
+        Type::U8
+    };
+    (u16) => {
+        Type::U16
+    };
+    (u32) => {
+        Type::U32
+    };
+    (u64) => {
+        Type::U64
+    };
+    (usize) => {
+        Type::U64
+    };
 }
 
 /// An element type that is known at run time as a [`Type`].
@@ -83,18 +111,54 @@ arrays! { f32 f64 f16 bf16 i8 i16 i32 i64 u8 u16 u32 u64 } // an array of `usize
 macro_rules! with_type {
     ($type:expr, $T:ident => $e:expr) => {
         match $type {
-            $crate::dynamic::Type::F32 => { type $T = f32; $e }
-            $crate::dynamic::Type::F64 => { type $T = f64; $e }
-            $crate::dynamic::Type::F16 => { type $T = half::f16; $e }
-            $crate::dynamic::Type::Bf16 => { type $T = half::bf16; $e }
-            $crate::dynamic::Type::I8 => { type $T = i8; $e }
-            $crate::dynamic::Type::I16 => { type $T = i16; $e }
-            $crate::dynamic::Type::I32 => { type $T = i32; $e }
-            $crate::dynamic::Type::I64 => { type $T = i64; $e }
-            $crate::dynamic::Type::U8 => { type $T = u8; $e }
-            $crate::dynamic::Type::U16 => { type $T = u16; $e }
-            $crate::dynamic::Type::U32 => { type $T = u32; $e }
-            $crate::dynamic::Type::U64 => { type $T = u64; $e }
+            $crate::dynamic::Type::F32 => {
+                type $T = f32;
+                $e
+            }
+            $crate::dynamic::Type::F64 => {
+                type $T = f64;
+                $e
+            }
+            $crate::dynamic::Type::F16 => {
+                type $T = half::f16;
+                $e
+            }
+            $crate::dynamic::Type::Bf16 => {
+                type $T = half::bf16;
+                $e
+            }
+            $crate::dynamic::Type::I8 => {
+                type $T = i8;
+                $e
+            }
+            $crate::dynamic::Type::I16 => {
+                type $T = i16;
+                $e
+            }
+            $crate::dynamic::Type::I32 => {
+                type $T = i32;
+                $e
+            }
+            $crate::dynamic::Type::I64 => {
+                type $T = i64;
+                $e
+            }
+            $crate::dynamic::Type::U8 => {
+                type $T = u8;
+                $e
+            }
+            $crate::dynamic::Type::U16 => {
+                type $T = u16;
+                $e
+            }
+            $crate::dynamic::Type::U32 => {
+                type $T = u32;
+                $e
+            }
+            $crate::dynamic::Type::U64 => {
+                type $T = u64;
+                $e
+            }
         }
     };
 }
@@ -121,9 +185,20 @@ pub(super) use with_bits;
 macro_rules! with_index {
     ($primitive:expr, $what:expr, $type:expr, $I:ident => $e:expr) => {
         match $type {
-            $crate::dynamic::Type::U32 | $crate::dynamic::Type::I32 => { type $I = u32; $e }
-            $crate::dynamic::Type::U64 | $crate::dynamic::Type::I64 => { type $I = u64; $e }
-            found => Err($crate::Error::Type { primitive: $primitive, what: $what, expected: "u32 or u64", found: found.name() }),
+            $crate::dynamic::Type::U32 | $crate::dynamic::Type::I32 => {
+                type $I = u32;
+                $e
+            }
+            $crate::dynamic::Type::U64 | $crate::dynamic::Type::I64 => {
+                type $I = u64;
+                $e
+            }
+            found => Err($crate::Error::Type {
+                primitive: $primitive,
+                what: $what,
+                expected: "u32 or u64",
+                found: found.name(),
+            }),
         }
     };
 }
@@ -255,8 +330,12 @@ pub(super) trait ForPair {
 /// The type by which an operator is called on an element. Operators to which only the bits matter
 /// have one copy of their code for all elements of a size.
 macro_rules! called_as {
-    (Bits $t:ident) => { <$t as Ordered>::Bits };
-    ($form:ident $t:ident) => { $t };
+    (Bits $t:ident) => {
+        <$t as Ordered>::Bits
+    };
+    ($form:ident $t:ident) => {
+        $t
+    };
 }
 
 macro_rules! operators {

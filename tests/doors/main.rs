@@ -8,4 +8,6 @@ mod catalog;
 #[allow(dead_code, reason = "shared with `tests/main.rs`, which uses the rest")]
 mod common;
 
+mod dlpack;
 mod dynamic;
+mod raw;

@@ -23,10 +23,7 @@ fn types() {
         scan(Op::Sum).init(Value::from(1.0_f32)).run(x),
         "scan: the initial value should be of type i32 and is of f32",
     );
-    refused(
-        scan(Op::Sum).heads(x).run(x),
-        "scan: the array of head flags should be of type u8 and is of i32",
-    );
+    refused(scan(Op::Sum).heads(x).run(x), "scan: the array of head flags should be of type u8 and is of i32");
     refused(
         scan(Op::Sum).segments(flags).run(x),
         "scan: the array of offsets should be of type u32 or u64 and is of u8",
@@ -39,14 +36,8 @@ fn types() {
         reduce(Op::Max).position_into(x, ViewMut::new(&mut same)),
         "position: the index should be of type u64 and is of i32",
     );
-    refused(
-        sort().indices(x, Type::U16),
-        "sort: the array of indices should be of type u32 or u64 and is of u16",
-    );
-    refused(
-        compact().flags(x).run(x),
-        "compact: the array of flags should be of type u8 and is of i32",
-    );
+    refused(sort().indices(x, Type::U16), "sort: the array of indices should be of type u32 or u64 and is of u16");
+    refused(compact().flags(x).run(x), "compact: the array of flags should be of type u8 and is of i32");
     refused(
         compact().run_into(x, ViewMut::new(&mut same), ViewMut::new(&mut other)),
         "compact: the count should be of type u64 and is of u32",
@@ -85,7 +76,8 @@ fn arrays() {
 fn nothing() {
     for ty in Type::ALL {
         // SAFETY: there are no items.
-        let (none, mut out) = unsafe { (View::on_host(ty, std::ptr::null(), 0), ViewMut::on_host(ty, std::ptr::null_mut(), 0)) };
+        let (none, mut out) =
+            unsafe { (View::on_host(ty, std::ptr::null(), 0), ViewMut::on_host(ty, std::ptr::null_mut(), 0)) };
         scan(Op::Max).run_into(none, out.again()).unwrap();
         sort().run_into(none, out.again()).unwrap();
         assert!(scan(Op::Max).run(none).unwrap().is_empty());

@@ -34,16 +34,19 @@ fn selections<T: Drawn>() {
                     _ => flags[i] != 0,
                 } != complement;
                 let (chosen, rejected): (Vec<usize>, Vec<usize>) = (0..n).partition(|&i| is_selected(i));
-                let [chosen_items, rejected_items] = [&chosen, &rejected].map(|part| part.iter().map(|&i| x[i]).collect::<Vec<T>>());
-                macro_rules! build { ($builder:ident) => {{
-                    let builder = match by {
-                        By::NonZero => $builder(),
-                        By::Flags => $builder().flags(flag_array.view()),
-                        By::Bits32 => $builder().bits(half_array.view()),
-                        By::Bits64 => $builder().bits(bit_array.view()),
-                    };
-                    if complement { builder.complement() } else { builder }
-                }} }
+                let [chosen_items, rejected_items] =
+                    [&chosen, &rejected].map(|part| part.iter().map(|&i| x[i]).collect::<Vec<T>>());
+                macro_rules! build {
+                    ($builder:ident) => {{
+                        let builder = match by {
+                            By::NonZero => $builder(),
+                            By::Flags => $builder().flags(flag_array.view()),
+                            By::Bits32 => $builder().bits(half_array.view()),
+                            By::Bits64 => $builder().bits(bit_array.view()),
+                        };
+                        if complement { builder.complement() } else { builder }
+                    }};
+                }
                 let array = T::put(&place, &x);
                 if array.len() != n {
                     continue; // the device's buffers are not empty

@@ -38,8 +38,12 @@ fn sorts<T: Drawn>() {
                 assert_bytes(&place.get::<u16>(got), &gathered(&payload, order), &what);
             };
             let indices_are = |got: Array, order: &[usize]| match got.ty() {
-                Type::U32 => assert!(place.get::<u32>(got).iter().map(|&i| i as usize).eq(order.iter().copied()), "{what:?}"),
-                Type::I64 => assert!(place.get::<i64>(got).iter().map(|&i| i as usize).eq(order.iter().copied()), "{what:?}"),
+                Type::U32 => {
+                    assert!(place.get::<u32>(got).iter().map(|&i| i as usize).eq(order.iter().copied()), "{what:?}")
+                }
+                Type::I64 => {
+                    assert!(place.get::<i64>(got).iter().map(|&i| i as usize).eq(order.iter().copied()), "{what:?}")
+                }
                 ty => panic!("indices of {ty}"),
             };
 
