@@ -320,7 +320,7 @@ mod tests {
     /// Bytes for up to `n` elements on any architecture.
     fn bytes_anywhere<Op: Operator<T>, T: Element>(strategy: Strategy, n: usize) -> Result<usize, Error> {
         let up_to = |architecture| Plan::up_to::<Op, T>(strategy, n, architecture);
-        architectures(TUNING).into_iter().map(up_to).try_fold(0, |most, plan| Ok(plan?.bytes().max(most)))
+        architectures(TUNING).map(up_to).try_fold(0, |most, plan| Ok(plan?.bytes().max(most)))
     }
 
     /// The bound in the message is exact.
