@@ -5,11 +5,11 @@ use crate::cuda::{
     self, ArrayColumn, BitsKind, ChoiceKind, ColumnKind, CompactArguments, CompactProgram, DistinctKind, FlagsKind,
     PartOutputs, Payload, PredicateKind, Staged,
 };
-use crate::memory::{View, ViewMut, zeros_on_host};
+use crate::memory::{Buffer, BufferMut, View, zeros_on_host};
 use crate::submit::Submit;
 use crate::{Element, Error, Ordered, Place, Predicate, Workspace};
 use bytemuck::Pod;
-use cudarc::driver::sys::{self, CUdeviceptr};
+use cudarc::driver::sys;
 use cudarc::driver::{CudaStream, DeviceRepr, SyncOnDrop};
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -136,49 +136,6 @@ pub trait Chosen<T: Pod, L: Place>: Sealed {
     /// `items` has as many items as `selectors` was called with, and that call succeeded.
     #[doc(hidden)]
     unsafe fn on_host(&self, items: *const T) -> impl host::Choice;
-}
-
-/// An input buffer on the device, of any item type.
-#[doc(hidden)]
-pub trait Buffer {
-    fn home(&self) -> &Arc<CudaStream>;
-    fn length(&self) -> usize;
-    fn address<'a>(&'a self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>);
-}
-impl<T> Buffer for View<'_, T> {
-    fn home(&self) -> &Arc<CudaStream> {
-        self.device().stream()
-    }
-    fn length(&self) -> usize {
-        self.len()
-    }
-    fn address<'a>(&'a self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
-        self.device().device_ptr(stream)
-    }
-}
-
-/// An output buffer on the device, of any item type.
-pub(super) trait BufferMut {
-    fn home(&self) -> &Arc<CudaStream>;
-    fn capacity(&self) -> usize;
-    fn address<'a>(&'a mut self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>);
-}
-impl<T> BufferMut for ViewMut<'_, T> {
-    fn home(&self) -> &Arc<CudaStream> {
-        match self {
-            ViewMut::Device(memory) => memory.stream(),
-            ViewMut::Host(_) => unreachable!("the types agree on the place"),
-        }
-    }
-    fn capacity(&self) -> usize {
-        self.len()
-    }
-    fn address<'a>(&'a mut self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
-        match self {
-            ViewMut::Device(memory) => memory.device_ptr_mut(stream),
-            ViewMut::Host(_) => unreachable!("the types agree on the place"),
-        }
-    }
 }
 
 impl<T: Element, P: Predicate<T>, L: Place> Chosen<T, L> for ByPredicate<P> {

@@ -1,12 +1,12 @@
 //! Compaction: the selected items, contiguous and in their original order.
 
 use super::choice::{
-    Buffer, BufferMut, ByBits, ByFlags, ByPredicate, Chosen, Index, Moving, OnDevice, OnHost, Unchosen, Word,
-    choice_methods, countable, long_enough,
+    ByBits, ByFlags, ByPredicate, Chosen, Index, Moving, OnDevice, OnHost, Unchosen, Word, choice_methods, countable,
+    long_enough,
 };
 use crate::cpu::compact as host;
 use crate::cuda::{ColumnKind, CompactProgram, NoColumn, Payload, SourceIndices};
-use crate::memory::{View, ViewMut};
+use crate::memory::{Buffer, BufferMut, View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Device, Element, Error, Not, Place, Predicate, Source, Workspace};

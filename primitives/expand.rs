@@ -1,13 +1,15 @@
 //! Expand: the segment of each packed item, from the segments' offsets.
 
-use super::choice::{Buffer, BufferMut, Index, countable, long_enough};
+use super::choice::{Index, countable, long_enough};
 use crate::cpu::{self, segments as host};
 use crate::cuda::segments::{self, ExpandArguments};
-use crate::memory::{View, ViewMut, part_to_host};
+use crate::memory::{Buffer, BufferMut, View, ViewMut, part_to_host};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Error, Place, Source, Workspace};
+use cudarc::driver::CudaStream;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 const NAME: &str = "expand";
 
@@ -99,20 +101,8 @@ impl<O: Index, W> Expand<O, W> {
         W: Site<X::Place>,
     {
         let view = offsets.view();
-        long_enough(NAME, "the offsets", view.len(), 1)?;
-        let (first, last, stream) = match view {
-            View::Host(offsets) => (offsets[0], offsets[offsets.len() - 1], None),
-            View::Device(offsets) => {
-                let stream = self.site.stream().unwrap_or(offsets.stream()).clone();
-                Submit::new(NAME, &stream).uses("the offsets", offsets.stream())?;
-                let ends = [0, offsets.len() - 1].map(|i| part_to_host(&stream, offsets, i, 1));
-                let [first, last] = ends;
-                (first?[0], last?[0], Some(stream))
-            }
-        };
-        let total = cpu::Size::widen(last).saturating_sub(cpu::Size::widen(first));
-        let total = usize::try_from(total).unwrap_or(usize::MAX);
-        countable::<I>(NAME, total.max(view.len() - 1))?;
+        let stream = view.stream(self.site.stream());
+        let total = total::<I, O>(view, stream.as_ref())?;
         let mut segments = X::Place::allocate::<I>(NAME, total, stream.as_ref())?;
         self.dispatch::<X::Place, I>(view, X::Place::view_mut(&mut segments), None)?;
         Ok(segments)
@@ -207,4 +197,29 @@ impl<O: Index, W> Expand<O, W> {
         // outputs are borrowed exclusively; the stream's context was bound by `begin`.
         unsafe { arguments.launch::<O, I>(NAME, kernels, stream.cu_stream()) }
     }
+}
+
+/// The number of outputs. On the device it waits for the first and the last offset.
+///
+/// # Errors
+/// [`Error::Size`] without offsets, and [`Error::TooLong`] if `I` does not count the outputs or the
+/// segments.
+pub(crate) fn total<I: Index, O: Index>(
+    offsets: View<'_, O>,
+    stream: Option<&Arc<CudaStream>>,
+) -> Result<usize, Error> {
+    let n = offsets.len();
+    long_enough(NAME, "the offsets", n, 1)?;
+    let [first, last] = match (offsets, stream) {
+        (View::Device(offsets), Some(stream)) => {
+            Submit::new(NAME, stream).uses("the offsets", offsets.stream())?;
+            let [first, last] = [0, n - 1].map(|i| part_to_host(stream, offsets, i, 1));
+            [first?[0], last?[0]]
+        }
+        _ => [0, n - 1].map(|i| offsets.host()[i]),
+    };
+    let total = cpu::Size::widen(last).saturating_sub(cpu::Size::widen(first));
+    let total = usize::try_from(total).unwrap_or(usize::MAX);
+    countable::<I>(NAME, total.max(n - 1))?;
+    Ok(total)
 }

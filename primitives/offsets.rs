@@ -1,12 +1,12 @@
 //! Offsets: the exclusive sum of sizes, aligned, checked for overflow.
 
-use super::choice::{Buffer, BufferMut, Index, long_enough};
+use super::choice::{Index, long_enough};
 use crate::cpu;
 use crate::cuda::{
     self,
     offsets::{OffsetsArguments, OffsetsPlan},
 };
-use crate::memory::{View, ViewMut};
+use crate::memory::{Buffer, BufferMut, View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Place, Source, Workspace};
@@ -247,7 +247,7 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
 ///
 /// # Errors
 /// [`Error::Overflow`] if `O` does not hold it.
-pub(super) fn counted<O: Index>(primitive: &'static str, total: usize) -> Result<usize, Error> {
+pub(crate) fn counted<O: Index>(primitive: &'static str, total: usize) -> Result<usize, Error> {
     let found = total as u64;
     if found > <O as cpu::Size>::MOST || found == u64::MAX {
         return Err(overflow::<O>(primitive, Some(found)));

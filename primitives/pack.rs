@@ -1,11 +1,11 @@
 //! Pack: segments of any lengths gathered into one contiguous buffer.
 
-use super::choice::{Buffer, BufferMut, Index, long_enough};
+use super::choice::{Index, long_enough};
 use super::offsets::{Offsets, Size, counted, offsets};
 use crate::cpu::{self, segments as host};
 use crate::cuda::Kernels;
 use crate::cuda::segments::{self, PackArguments};
-use crate::memory::{View, ViewMut};
+use crate::memory::{Buffer, BufferMut, View, ViewMut};
 use crate::site::{Anywhere, On, Site, With, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Error, Place, Source, Workspace};

@@ -1,13 +1,12 @@
 //! Partition: the selected items, then the rejected items, both in their original order.
 
 use super::choice::{
-    Buffer, BufferMut, ByBits, ByFlags, ByPredicate, Chosen, Moving, OnDevice, Unchosen, Word, choice_methods,
-    long_enough, recorded,
+    ByBits, ByFlags, ByPredicate, Chosen, Moving, OnDevice, Unchosen, Word, choice_methods, long_enough, recorded,
 };
 use super::compact::prepare;
 use crate::cpu::compact as host;
 use crate::cuda::NoColumn;
-use crate::memory::{View, ViewMut};
+use crate::memory::{Buffer, BufferMut, View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::{Destination, Device, Element, Error, Not, Place, Predicate, Source, Workspace};
 use bytemuck::Pod;

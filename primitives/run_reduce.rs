@@ -1,10 +1,10 @@
 //! Reduce of runs: the items of each segment combined into one, where heads say where segments begin.
 
-use super::choice::{BufferMut, Word, long_enough};
+use super::choice::{Word, long_enough};
 use super::segmented::{ByHeadBits, ByHeads, ByKeys, Segmentation, Selectors};
 use crate::cuda::reduce::check_element;
 use crate::cuda::segmented::{self, RunReduceArguments, SegmentedPlan};
-use crate::memory::{View, ViewMut};
+use crate::memory::{BufferMut, View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Operator, Place, Reduce, Source, Workspace, cpu};
@@ -64,7 +64,7 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
         self.by_heads(ByKeys(keys.view(), PhantomData))
     }
 
-    fn by_heads<C>(self, cut: C) -> RunReduce<Op, T, C, S> {
+    pub(crate) fn by_heads<C>(self, cut: C) -> RunReduce<Op, T, C, S> {
         let Reduce { init, site, .. } = self;
         RunReduce { init, cut, site, operator: PhantomData }
     }
@@ -212,7 +212,7 @@ impl<Op: Operator<T>, T: Element, C, S> RunReduce<Op, T, C, S> {
     // ---- on either engine
 
     /// On the host it returns where segments begin, and then the number of items.
-    fn dispatch<P: Place>(
+    pub(crate) fn dispatch<P: Place>(
         mut self,
         input: View<'_, T>,
         mut output: ViewMut<'_, T>,

@@ -1,9 +1,9 @@
 //! Segments: how scans and reductions by segment are told where segments begin.
 
-use super::choice::{Buffer, Index, Word, long_enough};
+use super::choice::{Index, Word, long_enough};
 use crate::cpu::segmented as host;
 use crate::cuda::segmented::Cut;
-use crate::memory::View;
+use crate::memory::{Buffer, View};
 use crate::{Error, Place};
 use bytemuck::Pod;
 use cudarc::driver::sys::CUdeviceptr;
@@ -11,19 +11,19 @@ use std::marker::PhantomData;
 
 /// Segments are rows of equally many items.
 #[derive(Clone, Copy, Debug)]
-pub struct Rows(pub(super) usize);
+pub struct Rows(pub(crate) usize);
 
 /// Segments begin and end at offsets.
-pub struct ByOffsets<'a, I, L>(pub(super) View<'a, I>, pub(super) PhantomData<L>);
+pub struct ByOffsets<'a, I, L>(pub(crate) View<'a, I>, pub(crate) PhantomData<L>);
 
 /// Segments begin where a flag is not zero.
-pub struct ByHeads<'a, L>(pub(super) View<'a, u8>, pub(super) PhantomData<L>);
+pub struct ByHeads<'a, L>(pub(crate) View<'a, u8>, pub(crate) PhantomData<L>);
 
 /// Segments begin where a bit is set.
-pub struct ByHeadBits<'a, W, L>(pub(super) View<'a, W>, pub(super) PhantomData<L>);
+pub struct ByHeadBits<'a, W, L>(pub(crate) View<'a, W>, pub(crate) PhantomData<L>);
 
 /// Segments begin where neighbouring keys differ.
-pub struct ByKeys<'a, K, L>(pub(super) View<'a, K>, pub(super) PhantomData<L>);
+pub struct ByKeys<'a, K, L>(pub(crate) View<'a, K>, pub(crate) PhantomData<L>);
 
 macro_rules! views { ($($kind:ident<$($generic:ident),*>;)*) => { $(
     impl<$($generic),*> Clone for $kind<'_, $($generic),*> {
@@ -46,7 +46,7 @@ mod sealed {
         fn on_device(&self, address: CUdeviceptr) -> Cut;
     }
 }
-pub(super) use sealed::Selectors;
+pub(crate) use sealed::Selectors;
 
 /// The way in which a builder cuts data in memory `L` into segments, set by `rows`, `segments`,
 /// `heads`, `head_bits` or `by_key`.

@@ -46,7 +46,7 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
         self.by(ByOffsets(offsets.view(), PhantomData))
     }
 
-    fn by<C>(self, cut: C) -> SegmentedReduce<Op, T, C, S> {
+    pub(crate) fn by<C>(self, cut: C) -> SegmentedReduce<Op, T, C, S> {
         let Reduce { init, site, .. } = self;
         SegmentedReduce { init, cut, site, operator: PhantomData }
     }

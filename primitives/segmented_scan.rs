@@ -94,7 +94,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         self.by(ByKeys(keys.view(), PhantomData))
     }
 
-    fn by<C>(self, cut: C) -> SegmentedScan<Op, T, C, S> {
+    pub(crate) fn by<C>(self, cut: C) -> SegmentedScan<Op, T, C, S> {
         let Scan { reverse, exclusive, init, strategy, site, .. } = self;
         SegmentedScan { reverse, exclusive, init, strategy, cut, site, operator: PhantomData }
     }

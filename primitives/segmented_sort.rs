@@ -91,7 +91,7 @@ impl<K: SortKey, S> Sort<K, S> {
         self.by(ByKeys(keys.view(), PhantomData))
     }
 
-    fn by<C>(self, cut: C) -> SegmentedSort<K, C, S> {
+    pub(crate) fn by<C>(self, cut: C) -> SegmentedSort<K, C, S> {
         let Sort { descending, bits, site, key } = self;
         SegmentedSort { descending, bits, cut, site, key }
     }

@@ -1,13 +1,13 @@
 //! How a sort and a sort by segment run on either engine: what their builders share.
 
-use super::choice::{Buffer, BufferMut, long_enough};
+use super::choice::long_enough;
 use super::segmented::Selectors;
 use crate::cpu::segmented::Heads;
 use crate::cpu::sort as host;
 use crate::cuda::KeyKind;
 use crate::cuda::segmented_sort::{SegmentedSortArguments, SegmentedSortPlan, SegmentedSortProgram};
 use crate::cuda::sort::{HostPlan, MOST_KEYS, Missing, SortArguments, SortProgram};
-use crate::memory::{View, ViewMut, room_on_host};
+use crate::memory::{Buffer, BufferMut, View, ViewMut, room_on_host};
 use crate::submit::Submit;
 use crate::{Error, SortKey, Workspace};
 use bytemuck::Pod;

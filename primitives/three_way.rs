@@ -1,10 +1,10 @@
 //! Partition into three parts by two predicates.
 
-use super::choice::{Buffer, BufferMut, ByPredicate, Moving, OnDevice, long_enough, recorded};
+use super::choice::{ByPredicate, Moving, OnDevice, long_enough, recorded};
 use super::partition::Partition;
 use crate::cpu::compact as host;
 use crate::cuda::{CompactProgram, NoColumn, Staged, TwoParameters, TwoPredicatesKind};
-use crate::memory::{View, ViewMut, zeros_on_host};
+use crate::memory::{Buffer, BufferMut, View, ViewMut, zeros_on_host};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Place, Predicate, Source, Workspace};

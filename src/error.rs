@@ -10,6 +10,8 @@ use std::path::PathBuf;
 ///   [`Align`](Error::Align), [`Bits`](Error::Bits), [`TooLong`](Error::TooLong),
 ///   [`Strategy`](Error::Strategy), [`Scratch`](Error::Scratch), [`NoKernel`](Error::NoKernel).
 /// - Types: [`ElementSize`](Error::ElementSize), [`ItemSize`](Error::ItemSize).
+/// - Types at run time: [`Type`](Error::Type), [`Undefined`](Error::Undefined),
+///   [`NoIdentity`](Error::NoIdentity), [`Place`](Error::Place), [`Tensor`](Error::Tensor).
 /// - Devices and streams: [`WrongDevice`](Error::WrongDevice),
 ///   [`WrongContext`](Error::WrongContext), [`Capturing`](Error::Capturing),
 ///   [`EventTracking`](Error::EventTracking).
@@ -47,6 +49,50 @@ pub enum Error {
         found: usize,
         /// The least length, in elements.
         needed: usize,
+    },
+    /// An argument whose type is known at run time has another type than the call needs.
+    #[error("{primitive}: {what} should be of type {expected} and is of {found}")]
+    Type {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// The argument.
+        what: &'static str,
+        /// The type that is needed.
+        expected: &'static str,
+        /// The type of the argument.
+        found: &'static str,
+    },
+    /// An operator that is known at run time is not defined for the element type.
+    #[error("{primitive}: the operator {operator} is not defined for {element}")]
+    Undefined {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// The operator.
+        operator: &'static str,
+        /// The element type.
+        element: &'static str,
+    },
+    /// An operator that is known at run time has no identity to begin an exclusive scan with.
+    #[error("{primitive}: the operator {operator} has no identity; an exclusive scan by it needs `.init(first)`")]
+    NoIdentity {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// The operator.
+        operator: &'static str,
+    },
+    /// Arguments whose memory is known at run time lie partly on the host and partly on the device.
+    #[error("{primitive}: {what} and the input do not lie in the same memory: one is on the host")]
+    Place {
+        /// The primitive that was called.
+        primitive: &'static str,
+        /// The argument.
+        what: &'static str,
+    },
+    /// A tensor of another library cannot be taken, or an array not given as one.
+    #[error("dlpack: the tensor cannot be taken: {reason}")]
+    Tensor {
+        /// The cause.
+        reason: String,
     },
     /// Offsets of segments do not ascend.
     #[error("{primitive}: offset {index} is less than the offset before it")]
@@ -169,10 +215,8 @@ pub enum Error {
         /// The ordinal of the device.
         device: usize,
     },
-    /// The scratch memory handed to a raw call is too small or misaligned.
-    #[error(
-        "{primitive}: the scratch memory has {given} bytes at {address:#x}; {needed} bytes aligned to 16 are needed"
-    )]
+    /// The caller's memory of a workspace is too small or misaligned.
+    #[error("{primitive}: the workspace has {given} bytes at {address:#x}; {needed} bytes aligned to 256 are needed")]
     Scratch {
         /// The primitive that was called.
         primitive: &'static str,

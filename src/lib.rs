@@ -57,7 +57,9 @@
 //! | [`networks`], [`Network`] | the textbook's scan networks as plain functions |
 //! | [`Scan::work`] | the cost of a scan by these networks |
 //! | [`cpu`], [`cuda`] | the engines, and the two layers that primitives are built on |
-//! | [`Scan::run_raw`] | device addresses and a stream, for stacks that do not use cudarc |
+//! | [`RawSlice`], [`cuda::borrow_stream`], [`Workspace::over`] | addresses, streams and scratch memory of stacks that do not use cudarc |
+//! | `dynamic` (feature `dynamic`) | types and operators that are known at run time only |
+//! | `dlpack` (feature `dlpack`) | tensors of other libraries |
 //! | `laws` (feature `laws`) | tests of the laws of an operator or a predicate |
 //!
 //! # Calls
@@ -100,6 +102,10 @@ mod catalog;
 pub mod cpu;
 pub mod cuda;
 mod device_code;
+#[cfg(feature = "dlpack")]
+pub mod dlpack;
+#[cfg(feature = "dynamic")]
+pub mod dynamic;
 mod element;
 mod error;
 #[cfg(feature = "laws")]
@@ -111,6 +117,7 @@ pub mod operators;
 mod own;
 #[path = "../primitives/mod.rs"]
 mod primitives;
+mod raw;
 mod site;
 mod submit;
 mod workspace;
@@ -147,5 +154,6 @@ pub use primitives::sort::{Sort, SortKey, sort};
 pub use primitives::strategy::{Block, Strategy, Work};
 pub use primitives::three_way::ThreeWay;
 pub use primitives::unique::{Unique, unique};
+pub use raw::RawSlice;
 pub use site::{Anywhere, On, OnDevice, Site, Unbound, With};
 pub use workspace::Workspace;

@@ -1,15 +1,17 @@
 //! Memory: host slices and cudarc's device buffers, as inputs and outputs.
 
-use crate::{Error, Index, cuda};
+use crate::{Error, Index, RawSlice, cuda};
 use bytemuck::{Pod, Zeroable};
-use cudarc::driver::sys::{self, CUstreamCaptureStatus};
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
+use cudarc::driver::sys::{self, CUdeviceptr, CUstreamCaptureStatus};
+use cudarc::driver::{
+    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, DeviceSlice, SyncOnDrop,
+};
 use std::sync::Arc;
 
 mod sealed {
     pub trait Sealed {}
 }
-use sealed::Sealed;
+pub(crate) use sealed::Sealed;
 
 /// The memory that data lies in, [`Host`] or [`Device`], and so the engine that runs the work.
 pub trait Place: Sealed + 'static {
@@ -85,7 +87,7 @@ impl Place for Device {
 /// | memory | types |
 /// |---|---|
 /// | host | `[T]`, `Vec<T>`, `Box<[T]>`, `[T; N]` |
-/// | device | cudarc's `CudaSlice<T>`, `CudaView<T>`, `CudaViewMut<T>` |
+/// | device | cudarc's `CudaSlice<T>`, `CudaView<T>`, `CudaViewMut<T>`; [`RawSlice<T>`](RawSlice) |
 /// | either | references to these, and `Arc`s of these |
 ///
 /// All inputs and outputs of a call must lie in the same memory; a call that mixes host and device
@@ -108,6 +110,8 @@ pub trait Source<T: Pod>: Sealed {
     /// The first `n` elements only; on the device in memory of exactly that length.
     #[doc(hidden)]
     fn shorten(primitive: &'static str, owned: Self::Owned, n: usize) -> Result<Self::Owned, Error>;
+    #[doc(hidden)]
+    fn untyped(&self) -> Untyped<'_>;
 }
 
 /// An output: memory of the kind `P`, [`Host`] or [`Device`], that a primitive writes items `T` to.
@@ -115,7 +119,7 @@ pub trait Source<T: Pod>: Sealed {
 /// | memory | types |
 /// |---|---|
 /// | host | `[T]`, `Vec<T>`, `Box<[T]>`, `[T; N]` |
-/// | device | cudarc's `CudaSlice<T>`, `CudaViewMut<T>` |
+/// | device | cudarc's `CudaSlice<T>`, `CudaViewMut<T>`; [`RawSlice<T>`](RawSlice) |
 /// | either | mutable references to these |
 ///
 /// Its length is the room for items: a `Vec` does not grow.
@@ -128,6 +132,8 @@ pub trait Source<T: Pod>: Sealed {
 pub trait Destination<T: Pod, P: Place>: Sealed {
     #[doc(hidden)]
     fn view_mut(&mut self) -> ViewMut<'_, T>;
+    #[doc(hidden)]
+    fn untyped_mut(&mut self) -> UntypedMut<'_>;
 }
 
 /// The slice or buffer of a [`Source`].
@@ -205,6 +211,72 @@ impl<T> ViewMut<'_, T> {
     }
 }
 
+// ---- memory of any item type ---------------------------------------------------------------------
+
+/// An input buffer on the device, of any item type.
+#[doc(hidden)]
+pub trait Buffer {
+    fn home(&self) -> &Arc<CudaStream>;
+    fn length(&self) -> usize;
+    fn address<'a>(&'a self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>);
+}
+impl<T> Buffer for View<'_, T> {
+    fn home(&self) -> &Arc<CudaStream> {
+        self.device().stream()
+    }
+    fn length(&self) -> usize {
+        self.len()
+    }
+    fn address<'a>(&'a self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
+        self.device().device_ptr(stream)
+    }
+}
+
+/// An output buffer on the device, of any item type.
+#[doc(hidden)]
+pub trait BufferMut {
+    fn home(&self) -> &Arc<CudaStream>;
+    fn capacity(&self) -> usize;
+    fn address<'a>(&'a mut self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>);
+}
+impl<T> BufferMut for ViewMut<'_, T> {
+    fn home(&self) -> &Arc<CudaStream> {
+        match self {
+            ViewMut::Device(memory) => memory.stream(),
+            ViewMut::Host(_) => unreachable!("the types agree on the place"),
+        }
+    }
+    fn capacity(&self) -> usize {
+        self.len()
+    }
+    fn address<'a>(&'a mut self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
+        match self {
+            ViewMut::Device(memory) => memory.device_ptr_mut(stream),
+            ViewMut::Host(_) => unreachable!("the types agree on the place"),
+        }
+    }
+}
+
+/// A buffer on the device that is read and written.
+#[doc(hidden)]
+pub trait BufferInOut: Buffer + BufferMut {}
+impl<B: Buffer + BufferMut> BufferInOut for B {}
+
+/// The memory of a [`Source`], without the type of its items.
+#[doc(hidden)]
+#[derive(Clone, Copy)]
+pub enum Untyped<'a> {
+    Host(&'a [u8]),
+    Device(&'a dyn Buffer),
+}
+
+/// The memory of a [`Destination`], without the type of its items.
+#[doc(hidden)]
+pub enum UntypedMut<'a> {
+    Host(&'a mut [u8]),
+    Device(&'a mut dyn BufferInOut),
+}
+
 impl<T> Sealed for [T] {}
 impl<T> Sealed for Vec<T> {}
 impl<T> Sealed for Box<[T]> {}
@@ -212,6 +284,7 @@ impl<T, const N: usize> Sealed for [T; N] {}
 impl<T> Sealed for CudaSlice<T> {}
 impl<T> Sealed for CudaView<'_, T> {}
 impl<T> Sealed for CudaViewMut<'_, T> {}
+impl<T> Sealed for RawSlice<'_, T> {}
 impl<S: Sealed + ?Sized> Sealed for &S {}
 impl<S: Sealed + ?Sized> Sealed for &mut S {}
 impl<S: Sealed + ?Sized> Sealed for Arc<S> {}
@@ -234,10 +307,16 @@ macro_rules! host {
                 owned.truncate(n);
                 Ok(owned)
             }
+            fn untyped(&self) -> Untyped<'_> {
+                Untyped::Host(bytemuck::cast_slice(&self[..]))
+            }
         }
         impl<T: Pod, $($generics)*> Destination<T, Host> for $memory {
             fn view_mut(&mut self) -> ViewMut<'_, T> {
                 ViewMut::Host(&mut self[..])
+            }
+            fn untyped_mut(&mut self) -> UntypedMut<'_> {
+                UntypedMut::Host(bytemuck::cast_slice_mut(&mut self[..]))
             }
         }
     )* };
@@ -261,21 +340,49 @@ macro_rules! device {
             fn shorten(primitive: &'static str, owned: CudaSlice<T>, n: usize) -> Result<CudaSlice<T>, Error> {
                 shorten_on(primitive, owned, n)
             }
+            fn untyped(&self) -> Untyped<'_> {
+                Untyped::Device(self)
+            }
+        }
+        impl<T> Buffer for $memory {
+            fn home(&self) -> &Arc<CudaStream> {
+                DeviceSlice::<T>::stream(self)
+            }
+            fn length(&self) -> usize {
+                DeviceSlice::<T>::len(self)
+            }
+            fn address<'a>(&'a self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
+                self.device_ptr(stream)
+            }
         }
     )* };
 }
-device! { CudaSlice<T>; CudaView<'_, T>; CudaViewMut<'_, T>; }
+device! { CudaSlice<T>; CudaView<'_, T>; CudaViewMut<'_, T>; RawSlice<'_, T>; }
 
-impl<T: Pod> Destination<T, Device> for CudaSlice<T> {
-    fn view_mut(&mut self) -> ViewMut<'_, T> {
-        ViewMut::Device(self)
-    }
+macro_rules! device_mut {
+    ($($memory:ty;)*) => { $(
+        impl<T: Pod> Destination<T, Device> for $memory {
+            fn view_mut(&mut self) -> ViewMut<'_, T> {
+                ViewMut::Device(self)
+            }
+            fn untyped_mut(&mut self) -> UntypedMut<'_> {
+                UntypedMut::Device(self)
+            }
+        }
+        impl<T> BufferMut for $memory {
+            fn home(&self) -> &Arc<CudaStream> {
+                DeviceSlice::<T>::stream(self)
+            }
+            fn capacity(&self) -> usize {
+                DeviceSlice::<T>::len(self)
+            }
+            fn address<'a>(&'a mut self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
+                self.device_ptr_mut(stream)
+            }
+        }
+    )* };
 }
-impl<T: Pod> Destination<T, Device> for CudaViewMut<'_, T> {
-    fn view_mut(&mut self) -> ViewMut<'_, T> {
-        ViewMut::Device(self)
-    }
-}
+device_mut! { CudaSlice<T>; CudaViewMut<'_, T>; RawSlice<'_, T>; }
 
 macro_rules! forward {
     ($($pointer:ty;)*) => { $(
@@ -294,6 +401,9 @@ macro_rules! forward {
             fn shorten(primitive: &'static str, owned: S::Owned, n: usize) -> Result<S::Owned, Error> {
                 S::shorten(primitive, owned, n)
             }
+            fn untyped(&self) -> Untyped<'_> {
+                (**self).untyped()
+            }
         }
     )* };
 }
@@ -302,6 +412,9 @@ forward! { &S; &mut S; Arc<S>; }
 impl<T: Pod, P: Place, S: Destination<T, P> + ?Sized> Destination<T, P> for &mut S {
     fn view_mut(&mut self) -> ViewMut<'_, T> {
         (**self).view_mut()
+    }
+    fn untyped_mut(&mut self) -> UntypedMut<'_> {
+        (**self).untyped_mut()
     }
 }
 

@@ -99,7 +99,7 @@ macro_rules! site_methods {
                 self.at($crate::site::With(workspace))
             }
 
-            pub(super) fn at<At>(self, site: At) -> $builder<$($parameter),*, At> {
+            pub(crate) fn at<At>(self, site: At) -> $builder<$($parameter),*, At> {
                 let $builder { $($field,)* .. } = self;
                 $builder { $($field,)* site }
             }

@@ -17,7 +17,8 @@ use std::sync::Arc;
 /// - A graph that was captured with it must be replayed on its stream, or be ordered against the
 ///   stream's work.
 /// - It must outlive the graphs that were captured with it: it grows when a call needs more, never
-///   shrinks, and frees outgrown memory only when it is dropped.
+///   shrinks, and frees outgrown memory only when it is dropped. [Over the caller's
+///   memory](Workspace::over) it neither grows nor frees.
 /// - If a call with it fails between two launches, the next call zeroes its status words first.
 ///
 /// # Memory
@@ -37,14 +38,40 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Workspace {
     stream: Arc<CudaStream>,
-    /// Status words: zero between calls.
-    words: Option<Block>,
+    memory: Memory,
     /// Whether a call failed after it got the status words: one of its launches may have left some
     /// that are not zero.
     unclean: bool,
+}
+
+#[derive(Debug)]
+enum Memory {
+    Own(Own),
+    Given(Given),
+    /// None: it keeps the bytes of status words and of scratch memory that were asked for.
+    Measured {
+        words: usize,
+        scratch: usize,
+    },
+}
+
+/// Memory that grows.
+#[derive(Debug, Default)]
+struct Own {
+    /// Status words: zero between calls.
+    words: Option<Block>,
     /// Scratch memory, with no content that lasts between calls.
     scratch: Option<Block>,
     outgrown: Vec<Block>,
+}
+
+/// The caller's memory: status words at its begin, scratch memory at its end.
+#[derive(Debug)]
+struct Given {
+    address: CUdeviceptr,
+    bytes: usize,
+    /// How many bytes at the begin are zero between calls.
+    clean: usize,
 }
 
 const PREPARE_LARGER: &str =
@@ -52,11 +79,29 @@ const PREPARE_LARGER: &str =
 
 const UNCLEAN: &str = "an earlier call with its workspace failed, so its status words must be zeroed; call prepare(n, &mut workspace) before the capture";
 
+const UNPREPARED: &str = "the status words in its workspace are not zero yet; call prepare(n, &mut workspace) before the capture and pass the workspace";
+
+/// Parts of a workspace begin at multiples of this.
+const ALIGN: usize = 256;
+
 #[derive(Debug)]
 struct Block {
     _memory: CudaSlice<u8>,
     address: CUdeviceptr,
     bytes: usize,
+}
+
+/// Zeroes bytes on the device, in the order of the stream. The stream's context is current.
+///
+/// # Safety
+/// There are `bytes` bytes at the address, for work on the stream.
+unsafe fn zero(stream: &CudaStream, address: CUdeviceptr, bytes: usize) -> Result<(), Error> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller's.
+    let code = unsafe { sys::cuMemsetD8Async(address, 0, bytes, stream.cu_stream()) };
+    cuda::check("cuMemsetD8Async", stream.context().ordinal(), code)
 }
 
 impl Block {
@@ -70,24 +115,115 @@ impl Block {
         let address = memory.device_ptr(stream).0;
         let block = Block { _memory: memory, address, bytes };
         if is_zero {
-            block.zero(stream)?;
+            // SAFETY: the block has `bytes` bytes at `address`, allocated on this stream.
+            unsafe { zero(stream, address, bytes) }?;
         }
         Ok(block)
     }
+}
 
-    /// Zeroes it, in the order of the stream that it was allocated on. The stream's context is
-    /// current.
-    fn zero(&self, stream: &Arc<CudaStream>) -> Result<(), Error> {
-        // SAFETY: the block has `bytes` bytes at `address`, allocated on this stream.
-        let code = unsafe { sys::cuMemsetD8Async(self.address, 0, self.bytes, stream.cu_stream()) };
-        cuda::check("cuMemsetD8Async", stream.context().ordinal(), code)
+impl Own {
+    /// Grows one of the two blocks to `bytes` bytes, and returns its address.
+    fn grown(
+        block: &mut Option<Block>,
+        outgrown: &mut Vec<Block>,
+        stream: &Arc<CudaStream>,
+        primitive: &'static str,
+        bytes: usize,
+        is_zero: bool,
+    ) -> Result<CUdeviceptr, Error> {
+        let held = block.as_ref().map_or(0, |block| block.bytes);
+        if held < bytes {
+            if is_capturing(stream)? {
+                return Err(Error::Capturing { primitive, what: PREPARE_LARGER });
+            }
+            let larger = Block::new(stream, bytes.next_multiple_of(1 << 16), is_zero)?;
+            outgrown.extend(block.replace(larger));
+        }
+        Ok(block.as_ref().map_or(0, |block| block.address))
+    }
+}
+
+/// Bytes of memory for both parts.
+fn together(words: usize, scratch: usize) -> usize {
+    words.next_multiple_of(ALIGN) + scratch.next_multiple_of(ALIGN)
+}
+
+impl Given {
+    /// The addresses of both parts.
+    fn parts(
+        &mut self,
+        stream: &CudaStream,
+        primitive: &'static str,
+        words: usize,
+        scratch: usize,
+    ) -> Result<(CUdeviceptr, CUdeviceptr), Error> {
+        let needed = together(words, scratch);
+        if self.bytes < needed || !self.address.is_multiple_of(ALIGN as u64) {
+            let (given, address) = (self.bytes, self.address);
+            return Err(Error::Scratch { primitive, given, address, needed });
+        }
+        if self.clean < words {
+            if is_capturing(stream)? {
+                return Err(Error::Capturing { primitive, what: UNPREPARED });
+            }
+            // SAFETY: the memory has `bytes` bytes for work on the stream, by `over`.
+            unsafe { zero(stream, self.address + self.clean as u64, words - self.clean) }?;
+            self.clean = words;
+        }
+        let begin = if scratch == 0 { self.bytes } else { (self.bytes - scratch) / ALIGN * ALIGN };
+        self.clean = self.clean.min(begin);
+        Ok((self.address, self.address + begin as u64))
     }
 }
 
 impl Workspace {
     /// Makes an empty workspace for `stream`. Allocates nothing.
     pub fn new(stream: &Arc<CudaStream>) -> Workspace {
-        Workspace { stream: stream.clone(), words: None, unclean: false, scratch: None, outgrown: Vec::new() }
+        Workspace { stream: stream.clone(), memory: Memory::Own(Own::default()), unclean: false }
+    }
+
+    /// Makes a workspace of `bytes` bytes of the caller's device memory, with any contents. It does not
+    /// grow.
+    ///
+    /// A call that needs more, or an address that is no multiple of 256, is [`Error::Scratch`];
+    /// [`measure`](Workspace::measure) says how much is needed. The first call, and each call that needs
+    /// more status words than those before it, zeroes them first: before a capture
+    /// [`prepare`](crate::Scan::prepare) does it.
+    ///
+    /// # Safety
+    /// Until the stream is past the last call with the workspace, the memory is valid for work on the
+    /// stream, and nothing else reads or writes it.
+    pub unsafe fn over(stream: &Arc<CudaStream>, address: CUdeviceptr, bytes: usize) -> Workspace {
+        let memory = Memory::Given(Given { address, bytes, clean: 0 });
+        Workspace { stream: stream.clone(), memory, unclean: false }
+    }
+
+    /// The bytes that a workspace [over the caller's memory](Workspace::over) needs for calls that
+    /// `prepare` prepares, one after the other. Loads their kernels, and allocates nothing.
+    ///
+    /// # Errors
+    /// Those of `prepare`.
+    ///
+    /// # Example
+    /// ```no_run
+    /// use parascan::{Sum, Workspace, cuda, scan, sort};
+    /// let stream = cuda::context(0)?.new_stream().unwrap();
+    /// let n = 1 << 20;
+    /// let bytes = Workspace::measure(&stream, |workspace| {
+    ///     scan::<Sum, u32>().prepare(n, workspace)?;
+    ///     sort::<u32>().prepare(n, workspace)
+    /// })?;
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    pub fn measure(
+        stream: &Arc<CudaStream>,
+        prepare: impl FnOnce(&mut Workspace) -> Result<(), Error>,
+    ) -> Result<usize, Error> {
+        let memory = Memory::Measured { words: 0, scratch: 0 };
+        let mut workspace = Workspace { stream: stream.clone(), memory, unclean: false };
+        prepare(&mut workspace)?;
+        Ok(workspace.bytes())
     }
 
     /// The stream of all calls with it.
@@ -97,7 +233,13 @@ impl Workspace {
 
     /// Bytes of device memory that it holds, outgrown memory included.
     pub fn bytes(&self) -> usize {
-        [&self.words, &self.scratch].into_iter().flatten().chain(&self.outgrown).map(|block| block.bytes).sum()
+        match &self.memory {
+            Memory::Own(Own { words, scratch, outgrown }) => {
+                [words, scratch].into_iter().flatten().chain(outgrown).map(|block| block.bytes).sum()
+            }
+            Memory::Given(given) => given.bytes,
+            Memory::Measured { words, scratch } => together(*words, *scratch),
+        }
     }
 
     /// Calls `launch` with the addresses of status words, all zero, and of scratch memory. Both
@@ -112,6 +254,9 @@ impl Workspace {
         scratch: usize,
         launch: impl FnOnce(CUdeviceptr, CUdeviceptr) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        if let Memory::Measured { .. } = self.memory {
+            return Err(Error::Scratch { primitive, given: 0, address: 0, needed: together(words, scratch) });
+        }
         let (words, scratch) = self.reserve(primitive, words, scratch)?;
         self.unclean = true; // also if `launch` panics
         launch(words, scratch)?;
@@ -127,26 +272,30 @@ impl Workspace {
         words: usize,
         scratch: usize,
     ) -> Result<(CUdeviceptr, CUdeviceptr), Error> {
-        let Workspace { stream, outgrown, .. } = self;
-        if self.unclean {
+        let Workspace { stream, memory, unclean } = self;
+        if *unclean {
             if is_capturing(stream)? {
                 return Err(Error::Capturing { primitive, what: UNCLEAN });
             }
-            self.words.iter().try_for_each(|words| words.zero(stream))?;
-            self.unclean = false;
-        }
-        let mut grown = |block: &mut Option<Block>, bytes: usize, is_zero: bool| {
-            let held = block.as_ref().map_or(0, |block| block.bytes);
-            if held < bytes {
-                if is_capturing(stream)? {
-                    return Err(Error::Capturing { primitive, what: PREPARE_LARGER });
-                }
-                let larger = Block::new(stream, bytes.next_multiple_of(1 << 16), is_zero)?;
-                outgrown.extend(block.replace(larger));
+            match memory {
+                // SAFETY: the block has `bytes` bytes at `address`, allocated on this stream.
+                Memory::Own(Own { words: Some(words), .. }) => unsafe { zero(stream, words.address, words.bytes) }?,
+                Memory::Given(given) => given.clean = 0,
+                _ => {}
             }
-            Ok(block.as_ref().map_or(0, |block| block.address))
-        };
-        Ok((grown(&mut self.words, words, true)?, grown(&mut self.scratch, scratch, false)?))
+            *unclean = false;
+        }
+        match memory {
+            Memory::Own(own) => Ok((
+                Own::grown(&mut own.words, &mut own.outgrown, stream, primitive, words, true)?,
+                Own::grown(&mut own.scratch, &mut own.outgrown, stream, primitive, scratch, false)?,
+            )),
+            Memory::Given(given) => given.parts(stream, primitive, words, scratch),
+            Memory::Measured { words: most_words, scratch: most_scratch } => {
+                (*most_words, *most_scratch) = (words.max(*most_words), scratch.max(*most_scratch));
+                Ok((0, 0))
+            }
+        }
     }
 
     /// Makes the stream's context current.
@@ -176,7 +325,8 @@ mod tests {
         let mut workspace = Workspace::new(&stream);
         let sum = scan::<Sum, u32>();
         sum.prepare(n, &mut workspace).unwrap();
-        let bytes = workspace.words.as_ref().unwrap().bytes;
+        let Memory::Own(Own { words: Some(words), .. }) = &workspace.memory else { panic!("it has words") };
+        let bytes = words.bytes;
         let failed = workspace.lend("scan", bytes, 0, |words, _| {
             // SAFETY: the workspace has `bytes` bytes at `words`.
             let code = unsafe { sys::cuMemsetD8Async(words, 0x77, bytes, stream.cu_stream()) };

@@ -2,11 +2,13 @@
 
 use super::nvrtc::words;
 use crate::Error;
-use cudarc::driver::{CudaContext, sys::CUresult};
+use cudarc::driver::sys::{self, CUresult, CUstream};
+use cudarc::driver::{CudaContext, CudaStream};
 use libloading::Library;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::c_int;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// Returns the context of device `ordinal`, cudarc's own (its primary context): one object for all
 /// callers while any of them holds it.
@@ -50,6 +52,75 @@ pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, Error> {
     Ok(context)
 }
 
+/// A stream of another CUDA stack, for calls in its context. Dropping it does not destroy the stream.
+///
+/// The handle is that of `cuStreamCreate` or `cudaStreamCreate`. Null and the other default streams
+/// belong to the context that is current on this thread. Streams of one context have one
+/// `CudaContext` object, the one of [`context`] if that is the device's primary context, so they can be
+/// used together. Afterwards the context is current on this thread.
+///
+/// A `CudaContext` for a context that is not primary stays for the rest of the process, some bytes
+/// large.
+///
+/// # Errors
+/// [`Error::NoDriver`], [`Error::NoDevice`]; [`Error::Driver`], also if no context is current for a
+/// default stream.
+///
+/// # Safety
+/// The stream and its context live until the last use of the returned stream and of buffers that were
+/// allocated on it.
+///
+/// # Example
+/// ```no_run
+/// # fn of_another_stack() -> parascan::cudarc::driver::sys::CUstream { unimplemented!() }
+/// use parascan::cuda;
+/// let stream = unsafe { cuda::borrow_stream(of_another_stack())? };
+/// println!("it is on device {}", stream.context().ordinal());
+/// # Ok::<(), parascan::Error>(())
+/// ```
+pub unsafe fn borrow_stream(stream: CUstream) -> Result<Arc<CudaStream>, Error> {
+    count_devices()?;
+    let (mut handle, mut device) = (std::ptr::null_mut(), 0);
+    // SAFETY: the stream is live, by the caller; the driver writes its context.
+    check("cuStreamGetCtx", 0, unsafe { sys::cuStreamGetCtx(stream, &mut handle) })?;
+    // SAFETY: the context is live, as its stream is; the driver writes its device.
+    unsafe {
+        check("cuCtxSetCurrent", 0, sys::cuCtxSetCurrent(handle))?;
+        check("cuCtxGetDevice", 0, sys::cuCtxGetDevice(&mut device))?;
+    }
+    let ordinal = device as usize;
+    let (mut flags, mut is_active) = (0, 0);
+    // SAFETY: the device is one of the driver's, which writes the two.
+    let state = unsafe { sys::cuDevicePrimaryCtxGetState(device, &mut flags, &mut is_active) };
+    check("cuDevicePrimaryCtxGetState", ordinal, state)?;
+    let mut found = None;
+    if is_active != 0 {
+        found = Some(context(ordinal)?).filter(|primary| primary.cu_ctx() == handle);
+    }
+    let context = match found {
+        Some(context) => context,
+        None => {
+            // Never dropped: cudarc would destroy the context, which is not ours.
+            static FOREIGN: Mutex<BTreeMap<(usize, usize), Arc<CudaContext>>> = Mutex::new(BTreeMap::new());
+            let mut foreign = FOREIGN.lock().unwrap_or_else(PoisonError::into_inner);
+            match foreign.entry((handle as usize, ordinal)) {
+                Entry::Occupied(known) => known.get().clone(),
+                Entry::Vacant(new) => {
+                    // SAFETY: a live context of this device; nothing destroys it, as the table keeps it.
+                    let wrapped = unsafe { CudaContext::from_raw_context(ordinal, device, handle) };
+                    let wrapped =
+                        wrapped.map_err(|e| Error::Driver { call: "from_raw_context", code: e.0, device: ordinal })?;
+                    new.insert(wrapped).clone()
+                }
+            }
+        }
+    };
+    let bound = context.bind_to_thread();
+    bound.map_err(|e| Error::Driver { call: "cuCtxSetCurrent", code: e.0, device: ordinal })?;
+    // SAFETY: the stream is one of this context, and lives long enough, by the caller.
+    Ok(unsafe { context.wrap_borrowed_stream(stream) })
+}
+
 /// The driver's library.
 pub(super) fn open() -> Result<Library, libloading::Error> {
     let (name, other) = if cfg!(windows) { ("nvcuda.dll", "nvcuda.dll") } else { ("libcuda.so.1", "libcuda.so") };
@@ -57,8 +128,16 @@ pub(super) fn open() -> Result<Library, libloading::Error> {
     unsafe { Library::new(name).or_else(|e| Library::new(other).map_err(|_| e)) }
 }
 
-/// The number of devices, at least one.
+/// The number of devices, at least one. The driver is asked until it has answered.
 fn count_devices() -> Result<usize, Error> {
+    static DEVICES: OnceLock<usize> = OnceLock::new();
+    match DEVICES.get() {
+        Some(&devices) => Ok(devices),
+        None => found_devices().map(|devices| *DEVICES.get_or_init(|| devices)),
+    }
+}
+
+fn found_devices() -> Result<usize, Error> {
     let missing = |e: libloading::Error| Error::NoDriver { reason: words(&e) };
     let library = open().map_err(missing)?;
     let no_device = |call: &str, code: c_int| Error::NoDevice { reason: format!("{call} answered {code}") };

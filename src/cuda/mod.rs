@@ -47,7 +47,7 @@ pub(crate) use compact::{
     PartOutputs, Payload, PredicateKind, SourceIndices, Staged, TwoParameters, TwoPredicatesKind,
 };
 pub(crate) use driver::check;
-pub use driver::context;
+pub use driver::{borrow_stream, context};
 pub use kernels::Kernels;
 #[cfg(test)]
 pub(crate) use library::compile_all;

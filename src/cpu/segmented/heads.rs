@@ -26,6 +26,12 @@ pub(crate) struct ByBits<'a, W>(pub(crate) &'a [W]);
 /// Segments of neighbours whose keys are the same bytes.
 pub(crate) struct ByKeys<'a, K>(pub(crate) &'a [K]);
 
+impl<H: Heads + ?Sized> Heads for Box<H> {
+    fn mark(&self, from: usize, words: &mut [u64]) {
+        (**self).mark(from, words);
+    }
+}
+
 impl Heads for ByRows {
     fn mark(&self, from: usize, words: &mut [u64]) {
         // The heads of a word that begins with one.

@@ -1,0 +1,297 @@
+//! DLPack: tensors of other libraries in, arrays of this one out, without a copy.
+//!
+//! A [`Tensor`] holds another library's tensor, whose items are a [`View`] for the calls of
+//! [`dynamic`](crate::dynamic). [`export`] gives an [`Array`] away. Both take the old layout,
+//! [`legacy`], and the versioned one, [`versioned`], which says whether a tensor may be written.
+//!
+//! | tensor | here |
+//! |---|---|
+//! | float 16, 32, 64; bfloat 16 | [`Type::F16`], `F32`, `F64`, `Bf16` |
+//! | int and uint 8 to 64 | `I8` to `I64`, `U8` to `U64` |
+//! | bool | `U8`; not exported |
+//! | on the CPU, or in pinned memory | host memory |
+//! | on a CUDA device, or in managed memory | memory of the device |
+//!
+//! Items are contiguous, in row-major order.
+//!
+//! # Streams
+//! A tensor does not say on which stream it is ready. By the rule of the Python array API the consumer
+//! names a stream, and the producer orders its work before it. So [`Tensor::import`] takes the stream
+//! that was named to the producer, and [`consumer_stream`] finds the stream that a consumer has named,
+//! for [`export`].
+//!
+//! # Example
+//! ```
+//! use parascan::dlpack::{self, Tensor, versioned};
+//! use parascan::dynamic::{Array, Op, scan};
+//!
+//! // Another library's tensor, of two rows of three.
+//! let array = Array::from(vec![1_i32, 2, 3, 10, 20, 30]);
+//! let foreign: versioned::Dlpack = dlpack::export(array, &[2, 3], None)?;
+//!
+//! // SAFETY: the tensor is a live one, and nothing else writes it.
+//! let tensor = unsafe { Tensor::import(foreign, None)? };
+//! let totals = scan(Op::Sum).rows(3).run(tensor.view())?;
+//! let given: versioned::Dlpack = dlpack::export(totals, tensor.shape(), None)?;
+//! assert_eq!(unsafe { given.validate().unwrap().cpu_slice::<i32>().unwrap() }, [1, 3, 6, 10, 30, 60]);
+//! # Ok::<(), parascan::Error>(())
+//! ```
+
+use crate::Error;
+use crate::dynamic::{Array, Type, View, ViewMut};
+use cudarc::driver::sys::CUstream;
+use cudarc::driver::{CudaContext, CudaStream};
+pub use dlpark;
+use dlpark::DlpackFlags;
+use dlpark::ffi::{DLDataType, DLDataTypeCode, DLDevice, DLDeviceType};
+use dlpark::metadata::Dynamic;
+pub use dlpark::{Managed, ManagedTensorBase, legacy, versioned};
+use std::fmt::{self, Display};
+use std::sync::Arc;
+
+const NAME: &str = "dlpack";
+
+fn refused(reason: impl Display) -> Error {
+    Error::Tensor { reason: reason.to_string() }
+}
+
+// ---- in -----------------------------------------------------------------------------------------
+
+/// A tensor of another library, whose items are contiguous and of a [`Type`]. Dropping it gives it
+/// back.
+///
+/// On a device the other library frees the memory in an order of its own, which the protocol leaves
+/// open. So drop the tensor when the stream is past the calls with it, unless the other library works
+/// on the same stream.
+pub struct Tensor<M: ManagedTensorBase> {
+    tensor: Managed<M>,
+    ty: Type,
+    /// The address of the first item.
+    items: *mut u8,
+    len: usize,
+    shape: Vec<usize>,
+    /// The stream of the items, if they are on a device.
+    stream: Option<Arc<CudaStream>>,
+}
+
+// SAFETY: the pointer is to memory that the tensor owns, and a tensor may go to any thread.
+unsafe impl<M: ManagedTensorBase> Send for Tensor<M> {}
+// SAFETY: as above; a shared reference only reads.
+unsafe impl<M: ManagedTensorBase> Sync for Tensor<M> {}
+
+impl<M: ManagedTensorBase> Tensor<M> {
+    /// Takes a tensor of another library. Copies nothing and does not wait.
+    ///
+    /// Calls with the items of a tensor on a device run on `stream`, on which the tensor is ready: the
+    /// stream that was named to the producer.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] for a type or a device that is not in the [table](crate::dlpack), items that
+    /// are not contiguous or not aligned, a tensor on a device without `stream`, and a descriptor that is
+    /// not valid. [`Error::WrongDevice`] if the stream is of another device.
+    ///
+    /// # Safety
+    /// - The tensor is one of a producer that keeps the protocol: its items lie where it says.
+    /// - Its items are initialised. Nothing writes them while a [`view`](Tensor::view) is used, and
+    ///   nothing accesses them while a [`view_mut`](Tensor::view_mut) is.
+    pub unsafe fn import(tensor: Managed<M>, stream: Option<&Arc<CudaStream>>) -> Result<Tensor<M>, Error> {
+        let valid = tensor.validate().map_err(refused)?;
+        let (ty, device) = (type_of(valid.dtype())?, valid.device());
+        let stream = match device.device_type {
+            DLDeviceType::CPU | DLDeviceType::CUDAHOST => None,
+            DLDeviceType::CUDA | DLDeviceType::CUDAMANAGED => {
+                let stream = stream.ok_or_else(|| refused("it lies on a device, and no stream was given"))?;
+                let (found, expected) = (device.device_id, stream.context().ordinal());
+                // Managed memory belongs to no device.
+                if device.device_type == DLDeviceType::CUDA && found as usize != expected {
+                    let found = found as usize;
+                    return Err(Error::WrongDevice { primitive: NAME, what: "the tensor", found, expected });
+                }
+                Some(stream.clone())
+            }
+            DLDeviceType(other) => return Err(refused(format_args!("it lies on a device of the type {other}"))),
+        };
+        if let Some(strides) = valid.strides().filter(|strides| !are_contiguous(valid.shape(), strides)) {
+            let shape = valid.shape();
+            return Err(refused(format_args!(
+                "its items are not contiguous: the strides are {strides:?} and the shape is {shape:?}"
+            )));
+        }
+        let shape: Vec<usize> = valid.shape().iter().map(|&size| size as usize).collect();
+        let len = valid.num_elements();
+        let items = match len {
+            0 => std::ptr::null_mut(),
+            // SAFETY: the producer's, by the caller.
+            _ => unsafe { valid.offset_bytes_ptr() }.map_err(refused)?.cast_mut(),
+        };
+        if !items.addr().is_multiple_of(ty.size()) || items.is_null() && len > 0 {
+            return Err(refused(format_args!("its items, of {ty}, are at {items:?}")));
+        }
+        Ok(Tensor { tensor, ty, items, len, shape, stream })
+    }
+
+    /// The items, to read.
+    pub fn view(&self) -> View<'_> {
+        // SAFETY: the tensor has `len` items there, aligned, and keeps them while it lives. They are
+        // initialised and not written, by `import`.
+        unsafe {
+            match &self.stream {
+                None => View::on_host(self.ty, self.items, self.len),
+                Some(stream) => View::on_device(self.ty, self.items.addr() as u64, self.len, stream),
+            }
+        }
+    }
+
+    /// The items, to write.
+    ///
+    /// # Errors
+    /// [`Error::Tensor`] if the tensor may only be read.
+    pub fn view_mut(&mut self) -> Result<ViewMut<'_>, Error> {
+        if self.tensor.flags().contains(DlpackFlags::READ_ONLY) {
+            return Err(refused("it may only be read"));
+        }
+        // SAFETY: as for `view`; nothing else accesses them, by `import`.
+        Ok(unsafe {
+            match &self.stream {
+                None => ViewMut::on_host(self.ty, self.items, self.len),
+                Some(stream) => ViewMut::on_device(self.ty, self.items.addr() as u64, self.len, stream),
+            }
+        })
+    }
+
+    /// The number of items along each axis, the last one contiguous.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+}
+
+impl<M: ManagedTensorBase> fmt::Debug for Tensor<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = if self.stream.is_some() { "a device" } else { "the host" };
+        write!(f, "{:?} {} on {place}", self.shape, self.ty)
+    }
+}
+
+/// Whether items lie one after the other in row-major order. The strides of axes of one item say nothing.
+fn are_contiguous(shape: &[i64], strides: &[i64]) -> bool {
+    let mut expected = 1;
+    shape.contains(&0)
+        || shape.iter().zip(strides).rev().all(|(&size, &stride)| {
+            let fits = size == 1 || stride == expected;
+            expected *= size;
+            fits
+        })
+}
+
+/// # Errors
+/// [`Error::Tensor`].
+fn type_of(dtype: DLDataType) -> Result<Type, Error> {
+    const BOOL: DLDataType = DLDataType::scalar(DLDataTypeCode::BOOL, 8);
+    if dtype == BOOL {
+        return Ok(Type::U8);
+    }
+    let found = Type::ALL.into_iter().find(|&ty| dtype_of(ty) == dtype);
+    found.ok_or_else(|| {
+        let DLDataType { code: DLDataTypeCode(code), bits, lanes } = dtype;
+        refused(format_args!("its items have the type code {code}, {bits} bits and {lanes} lanes"))
+    })
+}
+
+fn dtype_of(ty: Type) -> DLDataType {
+    let code = match ty {
+        Type::F16 | Type::F32 | Type::F64 => DLDataTypeCode::FLOAT,
+        Type::Bf16 => DLDataTypeCode::BFLOAT,
+        Type::I8 | Type::I16 | Type::I32 | Type::I64 => DLDataTypeCode::INT,
+        Type::U8 | Type::U16 | Type::U32 | Type::U64 => DLDataTypeCode::UINT,
+    };
+    DLDataType::scalar(code, 8 * ty.size() as u8)
+}
+
+// ---- out ----------------------------------------------------------------------------------------
+
+/// What an exported tensor owns.
+struct Exported {
+    array: Option<Array>,
+    consumer: Option<Arc<CudaStream>>,
+}
+
+impl Drop for Exported {
+    /// Frees the array's memory in the order of the consumer's stream too.
+    fn drop(&mut self) {
+        let stream = self.array.as_ref().and_then(|array| array.view().stream().cloned());
+        if let (Some(stream), Some(consumer)) = (stream, &self.consumer)
+            && stream.cu_stream() != consumer.cu_stream()
+            && stream.join(consumer).is_err()
+        {
+            // The memory may be in use: better that it stays.
+            std::mem::forget(self.array.take());
+        }
+    }
+}
+
+/// Gives an array away as a tensor of this shape, contiguous in row-major order. Copies nothing and
+/// does not wait.
+///
+/// `M` is the layout: `Managed<M>` is [`versioned::Dlpack`] or [`legacy::Dlpack`]. Work that is put on
+/// `consumer` after this finds the items ready, and the memory is freed in the order of that stream. Without
+/// it the consumer works on the array's own stream, or orders its work itself.
+///
+/// # Errors
+/// [`Error::Length`] if the shape has another number of items; [`Error::Tensor`] for a shape that cannot be
+/// described; [`Error::WrongDevice`] if the consumer's stream is of another device; [`Error::Driver`].
+pub fn export<M: ManagedTensorBase>(
+    mut array: Array,
+    shape: &[usize],
+    consumer: Option<&Arc<CudaStream>>,
+) -> Result<Managed<M>, Error> {
+    let items = shape.iter().try_fold(1_usize, |items, &size| items.checked_mul(size));
+    if items != Some(array.len()) {
+        let (input, output) = (array.len(), items.unwrap_or(usize::MAX));
+        return Err(Error::Length { primitive: NAME, input, output });
+    }
+    let ty = array.ty();
+    let device = match array.view().stream() {
+        None => DLDevice::CPU,
+        Some(stream) => {
+            let found = stream.context().ordinal();
+            if let Some(consumer) = consumer.filter(|consumer| consumer.cu_stream() != stream.cu_stream()) {
+                let expected = consumer.context().ordinal();
+                if found != expected {
+                    return Err(Error::WrongDevice { primitive: NAME, what: "the array", found, expected });
+                }
+                let joined = consumer.join(stream);
+                joined.map_err(|e| Error::Driver { call: "cuStreamWaitEvent", code: e.0, device: found })?;
+            }
+            DLDevice::cuda(found as i32)
+        }
+    };
+    let data = array.address();
+    let owned = Box::new(Exported { array: Some(array), consumer: consumer.cloned() });
+    let mut tensor = Dynamic::compact(shape).initialize_as::<M>(owned).map_err(refused)?;
+    tensor.set_data(data).set_dtype(dtype_of(ty)).set_device(device);
+    // SAFETY: the tensor owns the array, whose items these are, by type, length and device.
+    Ok(unsafe { tensor.finish() })
+}
+
+/// The stream that a consumer names by `__dlpack__(stream=...)` for a tensor on this context's device;
+/// `None` if it asks for no order, by -1.
+///
+/// By the rule of the Python array API `None` and 1 are the legacy default stream, 2 is the default
+/// stream of the thread, greater numbers are the handle of a stream, and 0 is ambiguous.
+///
+/// # Errors
+/// [`Error::Tensor`] for 0 and for numbers below -1.
+///
+/// # Safety
+/// A handle is that of a stream of this context, which lives until the tensor is given back.
+pub unsafe fn consumer_stream(
+    context: &Arc<CudaContext>,
+    number: Option<isize>,
+) -> Result<Option<Arc<CudaStream>>, Error> {
+    match number {
+        Some(-1) => Ok(None),
+        Some(number @ ..=0) => Err(refused(format_args!("{number} is not a stream of a CUDA device"))),
+        // SAFETY: the caller's. The driver takes 1 and 2 for the default streams.
+        number => Ok(Some(unsafe { context.wrap_borrowed_stream(number.unwrap_or(1) as CUstream) })),
+    }
+}
