@@ -215,8 +215,12 @@ pub enum Error {
         /// The ordinal of the device.
         device: usize,
     },
-    /// The caller's memory of a workspace is too small or misaligned.
-    #[error("{primitive}: the workspace has {given} bytes at {address:#x}; {needed} bytes aligned to 256 are needed")]
+    /// The caller's memory of a workspace, or the scratch memory of a raw call, is too small or
+    /// misaligned.
+    #[error(
+        "{primitive}: the scratch memory has {given} bytes at {address:#x}; {needed} bytes are needed, at a multiple of \
+         256 (of 16 for `run_raw`)"
+    )]
     Scratch {
         /// The primitive that was called.
         primitive: &'static str,

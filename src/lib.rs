@@ -58,6 +58,7 @@
 //! | [`Scan::work`] | the cost of a scan by these networks |
 //! | [`cpu`], [`cuda`] | the engines, and the two layers that primitives are built on |
 //! | [`RawSlice`], [`cuda::borrow_stream`], [`Workspace::over`] | addresses, streams and scratch memory of stacks that do not use cudarc |
+//! | [`Scan::run_raw`] | the same for a scan alone, in one call |
 //! | `dynamic` (feature `dynamic`) | types and operators that are known at run time only |
 //! | `dlpack` (feature `dlpack`) | tensors of other libraries |
 //! | `laws` (feature `laws`) | tests of the laws of an operator or a predicate |
