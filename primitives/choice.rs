@@ -254,6 +254,8 @@ pub(super) struct OnDevice<'a> {
     pub(super) chosen: Option<&'a dyn Buffer>,
     pub(super) columns: [Moving<'a>; 2],
     pub(super) count: &'a mut dyn BufferMut,
+    /// The number of items, if it lies in memory. Only for a compaction.
+    pub(super) length: Option<View<'a, u64>>,
     pub(super) workspace: Option<&'a mut Workspace>,
 }
 
@@ -272,7 +274,7 @@ impl<'a> OnDevice<'a> {
             self.chosen = Some(selectors);
         }
         self.complement[0] ^= choice.is_complement();
-        let program = CompactProgram::new::<C::Kind, A, B, PARTS>();
+        let program = CompactProgram::new::<C::Kind, A, B, PARTS>().counted(self.length.is_some());
         let parameters = choice.parameters();
         // SAFETY: program and parameters are the choice's; `selectors` has checked the length.
         unsafe { self.submit(program, (&raw const parameters).cast()) }
@@ -284,7 +286,7 @@ impl<'a> OnDevice<'a> {
     /// # Safety
     /// `parameters` are the choice's, and the input of the choice is long enough for `n` items.
     pub(super) unsafe fn submit(self, program: CompactProgram, parameters: *const c_void) -> Result<(), Error> {
-        let OnDevice { primitive, stream, n, complement, append, chosen, mut columns, count, workspace } = self;
+        let OnDevice { primitive, stream, n, complement, append, chosen, mut columns, count, length, workspace } = self;
         let parts = program.parts();
         let counted = if parts == 3 { 2 } else { 1 };
         long_enough(primitive, "the count", count.capacity(), counted)?;
@@ -296,6 +298,7 @@ impl<'a> OnDevice<'a> {
             submit.uses("an output", output.home())?;
         }
         submit.uses("the count", count.home())?;
+        submit.counts(length.map(|length| length.device()))?;
         submit.begin()?;
         let device = submit.device();
         if n == 0 {
@@ -339,10 +342,16 @@ impl<'a> OnDevice<'a> {
         }
         let (count, count_guard) = count.address(&stream);
         guards.push(count_guard);
+        let length = length.map(|length| {
+            let (address, guard) = length.device().device_ptr(&stream);
+            guards.push(guard);
+            address
+        });
         let (words, scratch) = one_buffer_plan.map_or((plan.words, 0), |plan| (plan.words, plan.scratch));
         submit.with_memory(workspace, words, scratch, |words, scratch| {
             let arguments = CompactArguments {
                 n,
+                length,
                 chosen,
                 parameters,
                 columns: at,

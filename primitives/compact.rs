@@ -7,7 +7,7 @@ use super::choice::{
 use crate::cpu::compact as host;
 use crate::cuda::{ColumnKind, CompactProgram, NoColumn, Payload, SourceIndices};
 use crate::memory::{Buffer, BufferMut, View, ViewMut};
-use crate::site::{Anywhere, Site, site_methods};
+use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Device, Element, Error, Not, Place, Predicate, Source, Workspace};
 use bytemuck::Pod;
@@ -139,9 +139,18 @@ impl<T: Pod, C, S> Compact<T, C, S> {
 }
 choice_methods! { Compact }
 
+len_method! {
+    /// ```
+    /// # use parascan::{NonZero, compact};
+    /// assert_eq!(compact::<i32>().keep(NonZero).len(&[3]).run(&[1, 0, 2, 3])?, [1, 2]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    impl[T: Pod, C] Compact<T, C; S> { name, choice, complement, append, item }
+}
+
 // ---- prepare
 
-impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
+impl<T: Pod, C: Chosen<T, Device>, S: AnySite> Compact<T, C, S> {
     /// Loads the kernels and grows the workspace for [`run_into`](Compact::run_into) and
     /// [`run_in_place`](Compact::run_in_place) of up to `n` items by the same selection.
     ///
@@ -152,7 +161,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, NoColumn, 1>(self.name, n, workspace)
+        prepare::<T, C, C::Items, NoColumn, 1>(self.name, S::IS_COUNTED, n, workspace)
     }
 
     /// [`prepare`](Compact::prepare) for [`run_pairs_into`](Compact::run_pairs_into) with a payload
@@ -161,7 +170,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
     pub fn prepare_pairs<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, Payload<V>, 1>(self.name, n, workspace)
+        prepare::<T, C, C::Items, Payload<V>, 1>(self.name, S::IS_COUNTED, n, workspace)
     }
 
     /// [`prepare`](Compact::prepare) for [`run_with_indices_into`](Compact::run_with_indices_into).
@@ -169,7 +178,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
     pub fn prepare_with_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, SourceIndices<I>, 1>(self.name, n, workspace)
+        prepare::<T, C, C::Items, SourceIndices<I>, 1>(self.name, S::IS_COUNTED, n, workspace)
     }
 
     /// [`prepare`](Compact::prepare) for [`indices_into`](Compact::indices_into).
@@ -177,18 +186,19 @@ impl<T: Pod, C: Chosen<T, Device>, S> Compact<T, C, S> {
     /// # Errors
     /// As for [`prepare`](Compact::prepare).
     pub fn prepare_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, SourceIndices<I>, NoColumn, 1>(self.name, n, workspace)
+        prepare::<T, C, SourceIndices<I>, NoColumn, 1>(self.name, S::IS_COUNTED, n, workspace)
     }
 }
 
 /// [`Compact::prepare`] for the columns `A` and `B` in `PARTS` parts: 1 for a compaction.
 pub(super) fn prepare<T: Pod, C: Chosen<T, Device>, A: ColumnKind, B: ColumnKind, const PARTS: usize>(
     primitive: &'static str,
+    is_counted: bool,
     n: usize,
     workspace: &mut Workspace,
 ) -> Result<(), Error> {
     let device = Submit::prepare(primitive, workspace)?;
-    CompactProgram::new::<C::Kind, A, B, PARTS>().prepare(primitive, n, workspace, device)
+    CompactProgram::new::<C::Kind, A, B, PARTS>().counted(is_counted).prepare(primitive, n, workspace, device)
 }
 
 // ---- running
@@ -335,7 +345,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
             // SAFETY: the view is of the items; the outputs are borrowed exclusively and have
             // at least `capacity` items.
             return unsafe {
-                self.host(from.len(), capacity, count.view_mut().host()).run::<T, X::Place, C>(
+                self.host::<X::Place>(from.len(), capacity, count.view_mut().host())?.run::<T, X::Place, C>(
                     &self.choice,
                     from.as_ptr(),
                     &mut [host::Column::array(from.as_ptr(), to), host::Column::indices(indices)],
@@ -433,7 +443,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
                 // SAFETY: the view is of the items; the outputs are borrowed exclusively and
                 // have at least `capacity` items.
                 unsafe {
-                    self.host(from.len(), capacity, count.host()).run::<T, L, C>(
+                    self.host::<L>(from.len(), capacity, count.host())?.run::<T, L, C>(
                         &self.choice,
                         from.as_ptr(),
                         &mut [host::Column::array(from.as_ptr(), to)],
@@ -441,9 +451,10 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
                 }
             }
             (None, ViewMut::Host(data)) => {
-                self.choice.selectors(self.name, data.len())?;
+                let n = counted(self.name, self.site.count(), data.len())?;
+                self.choice.selectors(self.name, n)?;
                 long_enough(self.name, "the count", count.len(), 1)?;
-                let (n, items) = (data.len(), data.as_mut_ptr());
+                let items = data.as_mut_ptr();
                 let same = host::Column::array(items.cast_const(), items);
                 // SAFETY: the items are borrowed exclusively; `selectors` has checked the lengths.
                 let selected = unsafe {
@@ -476,7 +487,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
             // SAFETY: the view is of the items; the outputs are borrowed exclusively and have
             // at least `capacity` items.
             return unsafe {
-                self.host(from.len(), capacity, count.host()).run::<T, L, C>(
+                self.host::<L>(from.len(), capacity, count.host())?.run::<T, L, C>(
                     &self.choice,
                     from.as_ptr(),
                     &mut [host::Column::indices(to)],
@@ -507,7 +518,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
             // SAFETY: the views are of the items and of as many payloads; the outputs are borrowed
             // exclusively and have at least `capacity` items.
             return unsafe {
-                self.host(from.len(), capacity, count.host()).run::<T, L, C>(
+                self.host::<L>(from.len(), capacity, count.host())?.run::<T, L, C>(
                     &self.choice,
                     from.as_ptr(),
                     &mut [host::Column::array(from.as_ptr(), to), host::Column::array(values, values_to)],
@@ -518,8 +529,12 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         self.device::<L, C::Items, Payload<V>>(Some(&items), columns, &mut count)
     }
 
-    fn host<'a>(&self, n: usize, capacity: usize, count: &'a mut [u64]) -> OnHost<'a> {
-        OnHost { primitive: self.name, n, complement: self.complement, append: self.append, capacity, count }
+    fn host<'a, L: Place>(&self, n: usize, capacity: usize, count: &'a mut [u64]) -> Result<OnHost<'a>, Error>
+    where
+        S: Site<L>,
+    {
+        let n = counted(self.name, self.site.count(), n)?;
+        Ok(OnHost { primitive: self.name, n, complement: self.complement, append: self.append, capacity, count })
     }
 
     fn device<'a, L: Place, A: ColumnKind, B: ColumnKind>(
@@ -536,6 +551,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         let stream = self.site.stream().unwrap_or_else(|| items.map_or(first.home(), |items| items.home())).clone();
         let n = items.map_or(first.capacity(), |items| items.length());
         let Compact { name, choice, complement, append, site, .. } = self;
+        let (workspace, length) = site.take();
         let call = OnDevice {
             primitive: name,
             stream,
@@ -545,7 +561,8 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
             chosen: items,
             columns,
             count,
-            workspace: site.take_workspace(),
+            length,
+            workspace,
         };
         call.run::<T, L, C, A, B, 1>(choice)
     }

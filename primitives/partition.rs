@@ -90,7 +90,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Partition<T, C, S> {
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, NoColumn, 2>(NAME, n, workspace)
+        prepare::<T, C, C::Items, NoColumn, 2>(NAME, false, n, workspace)
     }
 }
 
@@ -200,6 +200,7 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
             chosen: Some(&items),
             columns: [Moving { from: Some(&items), to: [Some(&mut selected), rejected, None] }, Moving::nothing()],
             count: &mut count,
+            length: None,
             workspace: self.site.take_workspace(),
         };
         call.run::<T, L, C, C::Items, NoColumn, 2>(&self.choice)

@@ -108,7 +108,9 @@ impl<Op: Operator<T> + Extremum, T: Element, S> Reduce<Op, T, S> {
         }
         let workspace = self.site.take_workspace();
         // SAFETY: the program writes a `u64`. There are items.
-        unsafe { reduce::on_device(submit, ReduceProgram::position::<Op, T>(), input, None::<()>, output, workspace) }
+        unsafe {
+            reduce::on_device(submit, ReduceProgram::position::<Op, T>(), input, None, None::<()>, output, workspace)
+        }
     }
 }
 

@@ -3,10 +3,10 @@
 use super::choice::long_enough;
 use crate::cuda::{
     self,
-    reduce::{ReduceArguments, ReduceProgram, check_element},
+    reduce::{Counted, ReduceArguments, ReduceProgram, check_element},
 };
 use crate::memory::{View, ViewMut, is_capturing};
-use crate::site::{Anywhere, Site, site_methods};
+use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Operator, Place, Source, Workspace, cpu};
 use bytemuck::Zeroable;
@@ -106,9 +106,23 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
         self.init = Some(init);
         self
     }
+}
 
-    // ---- prepare
+len_method! {
+    /// On the device an operator without identity needs [`init`](Self::init), the result of no items. The grouping of a
+    /// rounded sum depends on the input's length and on the number.
+    ///
+    /// ```
+    /// # use parascan::{Sum, reduce};
+    /// assert_eq!(reduce::<Sum, i32>().len(&[3]).run(&[1, 2, 3, 4])?, 6);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    impl[Op: Operator<T>, T: Element] Reduce<Op, T; S> { init, operator }
+}
 
+// ---- prepare
+
+impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
     /// Loads the kernels and grows the workspace for calls with up to `n` items.
     ///
     /// After this [`run_into`](Reduce::run_into) allocates nothing, never synchronises, and can be
@@ -117,8 +131,18 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
-    pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T>(NAME, ReduceProgram::value::<Op, T>(), n, workspace)
+    pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error>
+    where
+        S: AnySite,
+    {
+        prepare::<T>(NAME, Self::program(), n, workspace)
+    }
+
+    fn program() -> ReduceProgram
+    where
+        S: AnySite,
+    {
+        if S::IS_COUNTED { ReduceProgram::counted::<Op, T>() } else { ReduceProgram::value::<Op, T>() }
     }
 }
 
@@ -140,7 +164,7 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
         S: Site<I::Place>,
     {
         match input.view() {
-            View::Host(input) => self.on_host(input),
+            View::Host(input) => self.on_host(&input[..counted(NAME, self.site.count(), input.len())?]),
             View::Device(input) => {
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
                 let submit = Submit::new(NAME, &stream);
@@ -170,7 +194,7 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
         long_enough(NAME, "the output", output.len(), 1)?;
         match (input.view(), &mut output) {
             (View::Host(input), output) => {
-                output.host()[0] = self.on_host(input)?;
+                output.host()[0] = self.on_host(&input[..counted(NAME, self.site.count(), input.len())?])?;
                 Ok(())
             }
             (View::Device(input), ViewMut::Device(output)) => {
@@ -218,9 +242,12 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
     {
         submit.uses("the input", input.stream())?;
         let init = self.first(input.len())?.map(Op::to_cuda);
-        let workspace = self.site.take_workspace();
+        // The result without items.
+        let empty = if S::IS_COUNTED { self.first(0)?.map(Op::to_cuda) } else { None };
+        let (workspace, count) = self.site.take();
+        let count = count.map(|count| (count.device(), empty.expect("a counted reduction has one")));
         // SAFETY: the program writes an element, which `Op::to_cuda` gives the form of the kernels.
-        unsafe { on_device(submit, ReduceProgram::value::<Op, T>(), input, init, output, workspace) }
+        unsafe { on_device(submit, Self::program(), input, count, init, output, workspace) }
     }
 }
 
@@ -244,17 +271,20 @@ pub(super) fn prepare<T: Element>(
 /// # Safety
 /// The program is for items `T` and writes one `R`, for which an output on the device has room. Input and
 /// output are of the stream's device. `init` is a value in the form of the program's kernels, and is given
-/// if there are no items.
+/// if there are no items. With `count` the program is a counted one, and the second part its result without
+/// items, in that form.
 pub(super) unsafe fn on_device<T: Element, R: Element, C: Zeroable + Copy>(
     submit: &Submit,
     program: ReduceProgram,
     input: &dyn DevicePtr<T>,
+    count: Option<(&dyn DevicePtr<u64>, C)>,
     init: Option<C>,
     output: Output<'_, R>,
     workspace: Option<&mut Workspace>,
 ) -> Result<(), Error> {
     let (n, stream, device) = (input.len(), submit.stream(), submit.device());
     check_element::<T>(submit.primitive())?;
+    submit.counts(count.map(|(count, _)| count))?;
     submit.begin()?;
     if matches!(output, Output::Host(_)) && is_capturing(stream)? {
         return Err(Error::Capturing { primitive: submit.primitive(), what: WAITS });
@@ -263,8 +293,14 @@ pub(super) unsafe fn on_device<T: Element, R: Element, C: Zeroable + Copy>(
     let plan = program.plan(n, kernels.machine().architecture);
     // The guard orders the work against other streams; it lives until the work is launched.
     let (input, _read) = input.device_ptr(stream);
+    let mut _counted = None;
+    let length = count.map(|(count, empty)| {
+        let (address, guard) = count.device_ptr(stream);
+        _counted = Some(guard);
+        Counted { address, empty }
+    });
     let launch = |output: CUdeviceptr, words: CUdeviceptr, scratch: CUdeviceptr| {
-        let arguments = ReduceArguments { input, output, n, init, words, scratch };
+        let arguments = ReduceArguments { input, output, n, length, init, words, scratch };
         // SAFETY: kernels and plan are the program's, which is the caller's. The input has n items on
         // this device, by its type, and its guard keeps it. Words and scratch memory are the
         // workspace's, as large as the plan asks for, the words zero. The stream's context was bound by

@@ -2,7 +2,7 @@
 
 use crate::cuda::{self, Plan, ScanArguments, ScanProgram};
 use crate::memory::{View, ViewMut};
-use crate::site::{Anywhere, Site, site_methods};
+use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Operator, Place, Source, Strategy, Work, Workspace, cpu};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
@@ -204,9 +204,22 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     pub fn work(&self, n: usize) -> Option<Work> {
         Plan::new::<Op, T>(self.strategy, n, 0).ok()?.work::<Op, T>(n, self.exclusive, self.first().is_some())
     }
+}
 
-    // ---- prepare
+len_method! {
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// let (x, mut sums) = ([1, 2, 3, 4], [0; 4]);
+    /// scan::<Sum, i32>().len(&[3]).run_into(&x, &mut sums)?;
+    /// assert_eq!(sums, [1, 3, 6, 0]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    impl[Op: Operator<T>, T: Element] Scan<Op, T; S> { reverse, exclusive, init, strategy, operator }
+}
 
+// ---- prepare
+
+impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     /// Loads the kernels and grows the workspace for [`run_into`](Scan::run_into) and
     /// [`run_in_place`](Scan::run_in_place) of up to `n` items with the same options.
     ///
@@ -220,10 +233,13 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
-    pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+    pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error>
+    where
+        S: AnySite,
+    {
         let device = Submit::prepare(NAME, workspace)?;
         Plan::check::<Op, T>(self.strategy)?;
-        let kernels = cuda::load::<Op, T>(ScanProgram::of(self.strategy), device)?;
+        let kernels = cuda::load::<Op, T>(self.program(S::IS_COUNTED)?, device)?;
         let plan = Plan::up_to::<Op, T>(self.strategy, n, kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -300,8 +316,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         match (input, output) {
             (None, ViewMut::Host(data)) => {
                 // One pointer for both: a second borrow of the slice would end the first.
-                let (data, n) = (data.as_mut_ptr(), data.len());
-                // SAFETY: the pointer is of an exclusively borrowed slice of `n` elements.
+                let (data, n) = (data.as_mut_ptr(), counted(NAME, self.site.count(), data.len())?);
+                // SAFETY: the pointer is of an exclusively borrowed slice of `n` elements or more.
                 unsafe { self.on_host(data, data, n) }
             }
             (Some(View::Host(input)), ViewMut::Host(output)) => {
@@ -309,7 +325,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
                 if n != room {
                     return Err(Error::Length { primitive: NAME, input: n, output: room });
                 }
-                // SAFETY: a shared and an exclusive slice of `n` elements, borrowed during the
+                let n = counted(NAME, self.site.count(), n)?;
+                // SAFETY: a shared and an exclusive slice of `n` elements or more, borrowed during the
                 // call, so they are disjoint.
                 unsafe { self.on_host(input.as_ptr(), output.as_mut_ptr(), n) }
             }
@@ -323,12 +340,18 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
                 let stream =
                     stream.as_ref().unwrap_or_else(|| input.map_or(output.stream(), |input| input.stream())).clone();
                 let options = self.without_site();
-                options.on_device(&stream, input, output, self.site.take_workspace())
+                let (workspace, count) = self.site.take();
+                options.on_device(&stream, input, output, count.map(|count| count.device()), workspace)
             }
             (Some(View::Device(_)), ViewMut::Host(_)) => {
                 unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
             }
         }
+    }
+
+    /// The program for the strategy.
+    fn program(&self, is_counted: bool) -> Result<ScanProgram, Error> {
+        if is_counted { ScanProgram::counted(self.strategy) } else { Ok(ScanProgram::of(self.strategy)) }
     }
 
     /// The options without the site.
@@ -368,6 +391,7 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         stream: &Arc<CudaStream>,
         input: Option<&dyn DevicePtr<T>>,
         output: &mut dyn DevicePtrMut<T>,
+        count: Option<&dyn DevicePtr<u64>>,
         workspace: Option<&mut Workspace>,
     ) -> Result<(), Error> {
         let n = output.len();
@@ -379,12 +403,13 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
             submit.uses("the input", input.stream())?;
         }
         submit.uses("the output", output.stream())?;
+        submit.counts(count)?;
         if n == 0 {
             return Ok(());
         }
         submit.begin()?;
         Plan::check::<Op, T>(self.strategy)?;
-        let (program, device) = (ScanProgram::of(self.strategy), submit.device());
+        let (program, device) = (self.program(count.is_some())?, submit.device());
         let loaded = cuda::loaded::<Op, T>(program, device);
         let kernels = submit.kernels(loaded, || cuda::load::<Op, T>(program, device))?;
         let plan = Plan::new::<Op, T>(self.strategy, n, kernels.machine().architecture)?;
@@ -397,10 +422,12 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
             }
             None => (to, None),
         };
+        let (length, _counted) = count.map(|count| count.device_ptr(stream)).unzip();
         let Scan { exclusive, reverse, .. } = self;
         let init = self.first().map(Op::to_cuda);
         submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-            let arguments = ScanArguments { input: from, output: to, n, init, exclusive, reverse, words, scratch };
+            let arguments =
+                ScanArguments { input: from, output: to, n, length, init, exclusive, reverse, words, scratch };
             // SAFETY: the kernels are those of the plan, which is for n elements; input and output
             // have n elements each on this device, by their types, and the guards keep them; words
             // and scratch memory are the workspace's, as large as the plan asks for, the words
@@ -470,7 +497,8 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         let plan = Plan::new::<Op, T>(self.strategy, n, kernels.machine().architecture)?;
         let Scan { exclusive, reverse, .. } = self;
         let init = self.first().map(Op::to_cuda);
-        let arguments = ScanArguments { input, output, n, init, exclusive, reverse, words: scratch, scratch };
+        let length = None;
+        let arguments = ScanArguments { input, output, n, length, init, exclusive, reverse, words: scratch, scratch };
         // SAFETY: by the caller, and as checked above.
         unsafe { arguments.launch(&plan, kernels, stream) }
     }

@@ -176,6 +176,7 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
             chosen: Some(&items),
             columns: [Moving { from: Some(&items), to: [Some(&mut first), second, rest] }, Moving::nothing()],
             count: &mut counts,
+            length: None,
             workspace: self.site.take_workspace(),
         };
         let parameters = TwoParameters { first: self.first.parameters(), second: self.second.parameters() };

@@ -3,7 +3,7 @@
 use super::choice::{Changes, Index};
 use super::compact::{Compact, compact, prepare};
 use crate::cuda::{NoColumn, Payload, SourceIndices, Staged};
-use crate::site::{Anywhere, Site, site_methods};
+use crate::site::{AnySite, Anywhere, Site, len_method, site_methods};
 use crate::{Destination, Error, Ordered, Place, Source, Workspace};
 use bytemuck::Pod;
 use std::marker::PhantomData;
@@ -52,16 +52,27 @@ impl<T: Ordered, S> Unique<T, S> {
         self.append = true;
         self
     }
+}
 
-    // ---- prepare
+len_method! {
+    /// ```
+    /// # use parascan::unique;
+    /// assert_eq!(unique::<i32>().len(&[3]).run(&[1, 1, 2, 3])?, [1, 2]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    impl[T: Ordered] Unique<T; S> { append, item }
+}
 
+// ---- prepare
+
+impl<T: Ordered, S: AnySite> Unique<T, S> {
     /// [`Compact::prepare`] for this call.
     ///
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, Changes, Staged, NoColumn, 1>(NAME, n, workspace)
+        prepare::<T, Changes, Staged, NoColumn, 1>(NAME, S::IS_COUNTED, n, workspace)
     }
 
     /// [`prepare`](Unique::prepare) for [`run_pairs_into`](Unique::run_pairs_into) with a payload
@@ -70,7 +81,7 @@ impl<T: Ordered, S> Unique<T, S> {
     /// # Errors
     /// As for [`prepare`](Unique::prepare).
     pub fn prepare_pairs<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, Changes, Staged, Payload<V>, 1>(NAME, n, workspace)
+        prepare::<T, Changes, Staged, Payload<V>, 1>(NAME, S::IS_COUNTED, n, workspace)
     }
 
     /// [`prepare`](Unique::prepare) for [`run_with_indices_into`](Unique::run_with_indices_into).
@@ -78,7 +89,7 @@ impl<T: Ordered, S> Unique<T, S> {
     /// # Errors
     /// As for [`prepare`](Unique::prepare).
     pub fn prepare_with_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, Changes, Staged, SourceIndices<I>, 1>(NAME, n, workspace)
+        prepare::<T, Changes, Staged, SourceIndices<I>, 1>(NAME, S::IS_COUNTED, n, workspace)
     }
 
     /// [`prepare`](Unique::prepare) for [`indices_into`](Unique::indices_into).
@@ -86,11 +97,13 @@ impl<T: Ordered, S> Unique<T, S> {
     /// # Errors
     /// As for [`prepare`](Unique::prepare).
     pub fn prepare_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, Changes, SourceIndices<I>, NoColumn, 1>(NAME, n, workspace)
+        prepare::<T, Changes, SourceIndices<I>, NoColumn, 1>(NAME, S::IS_COUNTED, n, workspace)
     }
+}
 
-    // ---- running
+// ---- running
 
+impl<T: Ordered, S> Unique<T, S> {
     /// Returns the first item of each run in new memory of exactly that length.
     ///
     /// On the device it waits for the count.

@@ -156,5 +156,5 @@ pub use primitives::strategy::{Block, Strategy, Work};
 pub use primitives::three_way::ThreeWay;
 pub use primitives::unique::{Unique, unique};
 pub use raw::RawSlice;
-pub use site::{Anywhere, On, OnDevice, Site, Unbound, With};
+pub use site::{AnySite, Anywhere, Counted, On, OnDevice, Site, Unbound, With};
 pub use workspace::Workspace;

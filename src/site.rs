@@ -1,7 +1,10 @@
 //! Sites: the stream and the workspace of a builder.
 
-use crate::{Device, Place, Workspace};
+use crate::memory::View;
+use crate::{Device, Error, Place, Workspace};
 use cudarc::driver::CudaStream;
+use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// The site of a builder without a stream or workspace: the engine and the stream of its input.
@@ -14,14 +17,81 @@ pub struct On<'s>(pub(crate) &'s Arc<CudaStream>);
 #[derive(Debug)]
 pub struct With<'w>(pub(crate) &'w mut Workspace);
 
+/// The site of a builder whose number of items lies in memory, and otherwise the site `S`.
+pub struct Counted<'c, P, S> {
+    pub(crate) count: View<'c, u64>,
+    pub(crate) site: S,
+    pub(crate) place: PhantomData<P>,
+}
+impl<P, S: Clone> Clone for Counted<'_, P, S> {
+    fn clone(&self) -> Self {
+        Counted { count: self.count, site: self.site.clone(), place: PhantomData }
+    }
+}
+impl<P, S: Copy> Copy for Counted<'_, P, S> {}
+impl<P, S: fmt::Debug> fmt::Debug for Counted<'_, P, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Counted").field("site", &self.site).finish_non_exhaustive()
+    }
+}
+
+/// A site of a builder.
+pub trait AnySite {
+    /// Whether the number of items lies in memory.
+    #[doc(hidden)]
+    const IS_COUNTED: bool = false;
+}
+impl AnySite for Anywhere {}
+impl AnySite for On<'_> {}
+impl AnySite for With<'_> {}
+impl<P, S> AnySite for Counted<'_, P, S> {
+    const IS_COUNTED: bool = true;
+}
+
 /// A site on which a builder can run on data in the memory `P`.
-pub trait Site<P: Place> {
+pub trait Site<P: Place>: AnySite {
     #[doc(hidden)]
     fn stream(&self) -> Option<&Arc<CudaStream>>;
     #[doc(hidden)]
     fn take_workspace(&mut self) -> Option<&mut Workspace> {
         None
     }
+    /// The memory of the number of items, if it lies in memory.
+    #[doc(hidden)]
+    fn count(&self) -> Option<View<'_, u64>> {
+        None
+    }
+    /// The workspace and the count.
+    #[doc(hidden)]
+    fn take(&mut self) -> (Option<&mut Workspace>, Option<View<'_, u64>>) {
+        (self.take_workspace(), None)
+    }
+}
+impl<P: Place, S: Site<P>> Site<P> for Counted<'_, P, S> {
+    fn stream(&self) -> Option<&Arc<CudaStream>> {
+        self.site.stream()
+    }
+    /// What takes a count calls `take`.
+    fn take_workspace(&mut self) -> Option<&mut Workspace> {
+        const { assert!(!Self::IS_COUNTED, "this call does not take `.len()`") }
+        None
+    }
+    fn count(&self) -> Option<View<'_, u64>> {
+        Some(self.count)
+    }
+    fn take(&mut self) -> (Option<&mut Workspace>, Option<View<'_, u64>>) {
+        (self.site.take().0, Some(self.count))
+    }
+}
+
+/// How many of `n` items on the host a call takes.
+///
+/// # Errors
+/// [`Error::Size`] for a count without a value.
+pub(crate) fn counted(primitive: &'static str, count: Option<View<'_, u64>>, n: usize) -> Result<usize, Error> {
+    let Some(count) = count else { return Ok(n) };
+    let count = count.host().first().ok_or(Error::Size { primitive, what: "the length", found: 0, needed: 1 })?;
+    Ok(n.min(usize::try_from(*count).unwrap_or(usize::MAX)))
 }
 impl<P: Place> Site<P> for Anywhere {
     fn stream(&self) -> Option<&Arc<CudaStream>> {
@@ -115,3 +185,34 @@ macro_rules! site_methods {
     };
 }
 pub(crate) use site_methods;
+
+/// Writes `len` for a builder, with its example. Builders are written as for `site_methods`.
+macro_rules! len_method {
+    (
+        $(#[$example:meta])*
+        impl[$($generics:tt)*] $builder:ident<$($parameter:ident),*; $site:ident> { $($field:ident),* }
+    ) => {
+        impl<$($generics)*, $site> $builder<$($parameter),*, $site> {
+            /// Takes the number of items from memory, the first `u64` of `count`. On the device the kernel reads
+            /// it, so the host need not know it.
+            ///
+            /// The length of the input is then the most that it may be: a greater number counts as that. Items
+            /// from there on are neither read nor written, and new memory holds anything there. The launch and the
+            /// workspace are those of the whole input, and blocks without items return at once.
+            ///
+            /// Call it after [`on`](Self::on) and [`workspace`](Self::workspace). It has kernels of its own: before
+            /// a capture call `prepare` with it too.
+            ///
+            $(#[$example])*
+            pub fn len<P: $crate::Place, N: $crate::Source<u64, Place = P> + ?Sized>(
+                self,
+                count: &N,
+            ) -> $builder<$($parameter),*, $crate::site::Counted<'_, P, $site>> {
+                let $builder { $($field,)* site, .. } = self;
+                let site = $crate::site::Counted { count: count.view(), site, place: ::std::marker::PhantomData };
+                $builder { $($field,)* site }
+            }
+        }
+    };
+}
+pub(crate) use len_method;

@@ -4,8 +4,8 @@
 use crate::cuda::Kernels;
 use crate::memory::{bind, is_capturing};
 use crate::{Error, Workspace};
-use cudarc::driver::CudaStream;
 use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, DevicePtr};
 use std::sync::Arc;
 
 const LOAD: &str =
@@ -54,6 +54,18 @@ impl<'s> Submit<'s> {
             return Err(Error::WrongContext { primitive: self.primitive, what, device: expected });
         }
         Ok(())
+    }
+
+    /// Checks the memory of the number of items, if it lies in memory.
+    ///
+    /// # Errors
+    /// [`Error::Size`], and those of `uses`.
+    pub(crate) fn counts(&self, count: Option<&dyn DevicePtr<u64>>) -> Result<(), Error> {
+        let Some(count) = count else { return Ok(()) };
+        if count.len() == 0 {
+            return Err(Error::Size { primitive: self.primitive, what: "the length", found: 0, needed: 1 });
+        }
+        self.uses("the length", count.stream())
     }
 
     /// Makes the stream's context current.

@@ -13,6 +13,7 @@ mod columns;
 mod compact;
 mod cpu;
 mod device;
+mod length;
 mod machines;
 mod networks;
 mod offsets;

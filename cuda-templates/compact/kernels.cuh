@@ -19,9 +19,16 @@ template <u32 WARPS, u32 ROWS> constexpr u32 resident_blocks() {
     return largest(RESIDENT / WARPS, 1);
 }
 
+// The counts of a call without items.
+__device__ inline void without_items(const CompactCall &call) {
+    for (u32 k = 0; k < (PARTS == 3 ? 2 : 1); k++)
+        if (!(call.flags & APPEND)) call.count[k] = 0;
+}
+
 #define COMPACT_KERNEL(RANGE, WARPS, ROWS, SPREAD)                                                                               \
     DEFINE_KERNEL(compact_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident_blocks<WARPS, ROWS>())    \
-        compact_##RANGE(CompactCall call, Choice::Parameters parameters, First first, Second second) {                           \
+        compact_##RANGE(CompactCall call, Choice::Parameters parameters, First first, Second second AND_LENGTH) {                \
+        CUT_TO_LENGTH(call.n, call.tiles, WARPS * ROWS * WARP, without_items(call))                                              \
         compact_tiles<WARPS, ROWS, SPREAD, PARTS>(call, Choice(call, parameters), first, second);                                \
     })
 RANGES(COMPACT_KERNEL)

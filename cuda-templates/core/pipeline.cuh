@@ -49,6 +49,7 @@
 #include "core/stage.cuh"
 #include "core/warp_scan.cuh"
 #include "core/handover.cuh"
+#include "core/length.cuh"
 
 // Blocks that prefetch their likely tile: most of the blocks that a large GPU holds at once. A
 // prefetch holds its thread up until earlier ones are in flight, so the tickets of the last blocks
@@ -344,6 +345,7 @@ struct Pipeline {
     typedef Walk_ Walk;
     typedef TilePipeline<Operator, Walk, Shape::WARPS, Join> Tiles;
     typedef typename Tiles::Shared Shared;
+    static constexpr u32 TILE = Tiles::TILE;
 
     static __device__ void run(Shared &shared, Source source, Sink sink, Join join, Maybe<Carry> init, bool reverse) {
         Tiles::run(shared, Walk(source, sink, reverse), join, init);

@@ -10,10 +10,18 @@
 #pragma once
 #include "scan/scan.cuh"
 
-// The share of each warp of the grid.
+// The share of each warp of the first `blocks` blocks of the grid.
 struct Stretches {
     u64 each; // slices of a warp
     u32 more; // warps, the first ones, that have one more
+    u32 blocks;
+
+    // `slices` slices, shared by as many blocks of `warps` warps as can have some.
+    static __device__ Stretches of(u64 slices, u32 warps) {
+        u32 blocks = u32(min(u64(gridDim.x), max((slices + warps - 1) / warps, u64(1))));
+        u64 all = u64(blocks) * warps;
+        return {slices / all, u32(slices % all), blocks};
+    }
 
     __device__ u64 first_of(u64 warp) const { return warp * each + min(warp, u64(more)); }
     // How many warps, from `warp` on and at most `warps`, have slices.
@@ -71,16 +79,16 @@ template <class Operator, class Shape, class Joined = Operator> struct Reduction
         if (warp == 0) all = warps_fold(shared, stretches.with_slices(warp_of_block, WARPS), lane);
 
         // ---- grid
-        if (gridDim.x > 1) {
+        if (stretches.blocks > 1) {
             if (threadIdx.x == 0) {
                 aggregates[blockIdx.x] = all;
                 // Release: the aggregate comes before the ticket. Acquire: the last block's threads
                 // read every aggregate after its ticket, and after the barrier.
-                shared.is_last = add_acquire_release(ticket, 1) == gridDim.x - 1;
+                shared.is_last = add_acquire_release(ticket, 1) == stretches.blocks - 1;
             }
             __syncthreads();
             if (!shared.is_last) return;
-            all = aggregates_fold(shared, aggregates, gridDim.x, lane, warp);
+            all = aggregates_fold(shared, aggregates, stretches.blocks, lane, warp);
             if (threadIdx.x == 0) *ticket = 0;
         }
         finish(false, all);

@@ -31,8 +31,9 @@ template <u32 WARPS, u32 VECTORS> constexpr u32 resident() {
 
 #define SCAN_KERNEL(RANGE, WARPS, VECTORS, SPREAD)                                                                               \
     DEFINE_KERNEL(scan_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident<WARPS, VECTORS>())           \
-        scan_##RANGE(Element *in, Element *out, u64 n, Carry init, u32 flags, void *memory, u32 tiles) {                         \
+        scan_##RANGE(Element *in, Element *out, u64 n, Carry init, u32 flags, void *memory, u32 tiles AND_LENGTH) {              \
         typedef PrefixServer<Operator, WARPS, SPREAD> Join;                                                                      \
+        CUT_TO_LENGTH(n, tiles, (ScanPipeline<Operator, Shape<WARPS, VECTORS>, Join>::TILE), )                                   \
         scan_tiles<Operator, Shape<WARPS, VECTORS>>(in, out, n, init, flags, Join(memory, tiles));                               \
     })
 RANGES(SCAN_KERNEL)

@@ -8,6 +8,6 @@
                                  const Cut cut, Element *out, u32 *ticket, Share<Operator> *shares) {                            \
         typedef SegmentedReduction<Operator, Shape<WARPS, VECTORS>> Kernel;                                                      \
         __shared__ Kernel::Shared shared;                                                                                        \
-        Kernel::run(shared, in, n, {each, more}, {init, bool(has_init)}, empty, cut, out, ticket, shares);           \
+        Kernel::run(shared, in, n, {each, more, gridDim.x}, {init, bool(has_init)}, empty, cut, out, ticket, shares);           \
     })
 RANGES(SEGMENTED_REDUCE_KERNEL)

@@ -24,6 +24,11 @@ pub(crate) fn included<'t>(templates: &[(&'t str, &'t str)], text: &'t str) -> V
     found
 }
 
+/// The text of a unit whose kernels read the number of items from memory (`core/length.cuh`).
+pub(crate) fn with_length(source: &str) -> String {
+    format!("#define LENGTH_ON_DEVICE\n{source}")
+}
+
 /// The parts of a unit, a text for each kernel, so that kernels are compiled in parallel. If a
 /// template lacks `HAS_KERNEL`, each part compiles all kernels, which is only slower.
 pub(crate) fn parts(source: &str, kernels: &[&str]) -> Vec<String> {

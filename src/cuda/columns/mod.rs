@@ -314,12 +314,14 @@ impl<C: Element> ColumnsArguments<C> {
         let init = first.map(|first| [first; ROW_BYTES]);
         match plan.cut {
             Cut::ScanRows(plan) => {
-                let arguments = ScanArguments { input, output, n, init, exclusive, reverse, words, scratch };
+                let length = None;
+                let arguments = ScanArguments { input, output, n, length, init, exclusive, reverse, words, scratch };
                 // SAFETY: the caller's: the kernels are those of scan on rows.
                 unsafe { arguments.launch(&plan, kernels, stream) }
             }
             Cut::ReduceRows(plan) => {
-                let arguments = ReduceArguments { input, output, n, init, words, scratch };
+                let length = None;
+                let arguments = ReduceArguments { input, output, n, length, init, words, scratch };
                 // SAFETY: the caller's: the kernels are those of reduce on rows.
                 unsafe { arguments.launch(&plan, kernels, stream) }
             }

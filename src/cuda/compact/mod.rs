@@ -5,6 +5,7 @@ use super::kernels::Kernels;
 use super::library::{self, BuiltIn, Program};
 use super::tuning::RANGES;
 use super::unit::Type;
+use super::unit::with_length;
 use crate::{Element, Error, Index, Ordered, Predicate};
 use bytemuck::Pod;
 use cudarc::driver::sys::{CUdeviceptr, CUresult, CUstream};
@@ -38,6 +39,7 @@ const COUNT: usize = 2 * RANGES;
 const MOVE: usize = COUNT + 1;
 /// The name of a program in the table of loaded kernels, by the number of parts.
 const NAMES: [&str; 3] = ["compact", "partition", "partition into three parts"];
+const COUNTED: &str = "compact of a length in memory";
 
 /// The choice of items, as a type. Each choice has its own kernels.
 pub(crate) trait ChoiceKind: 'static {
@@ -125,6 +127,8 @@ pub(crate) struct CompactProgram {
     types: TypeId,
     type_name: &'static str,
     built_in: Option<&'static BuiltIn>,
+    /// Whether the kernels read the number of items from memory.
+    is_counted: bool,
 }
 
 impl CompactProgram {
@@ -135,7 +139,13 @@ impl CompactProgram {
             types: TypeId::of::<(C, A, B)>(),
             type_name: type_name::<(C, A, B)>(),
             built_in: const { library::built_in(unit_of::<C, A, B, PARTS>().key()) },
+            is_counted: false,
         }
+    }
+
+    /// The same for a number of items that lies in memory, if `is_counted`.
+    pub(crate) fn counted(self, is_counted: bool) -> Self {
+        if is_counted { CompactProgram { built_in: None, is_counted, ..self } } else { self }
     }
 
     /// The number of parts.
@@ -145,7 +155,7 @@ impl CompactProgram {
 
     /// The program's name in the table of loaded kernels.
     fn name(&self) -> &'static str {
-        NAMES[self.unit.parts - 1]
+        if self.is_counted { COUNTED } else { NAMES[self.unit.parts - 1] }
     }
 
     /// The names of the kernels.
@@ -168,7 +178,7 @@ impl CompactProgram {
         }
         library::load(self.types, self.name(), device, self.names(), &|| Program {
             name: format!("{} of {}", self.name(), self.type_name),
-            source: self.unit.source(),
+            source: if self.is_counted { with_length(&self.unit.source()) } else { self.unit.source() },
             built_in: self.built_in,
         })
     }
@@ -182,6 +192,8 @@ const fn unit_of<C: ChoiceKind, A: ColumnKind, B: ColumnKind, const PARTS: usize
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CompactArguments {
     pub(crate) n: usize,
+    /// The number of items, if it lies in memory; `n` is then the most. Only for a compaction.
+    pub(crate) length: Option<CUdeviceptr>,
     /// The input of the choice: items, flags or words of bits.
     pub(crate) chosen: CUdeviceptr,
     /// The choice's parameters.
@@ -222,11 +234,14 @@ impl CompactArguments {
     ) -> Result<(), Error> {
         let call = self.call(plan.tiles);
         let [first, second] = [0, 1].map(|k| self.column(program, k));
-        let arguments = [(&raw const call).cast(), self.parameters, first, second];
+        let length = self.length.unwrap_or(0);
+        let arguments = [(&raw const call).cast(), self.parameters, first, second, (&raw const length).cast()];
+        // Only counted programs have the last one.
+        let arguments = &arguments[..arguments.len() - usize::from(self.length.is_none())];
         let blocks = plan.tiles + usize::from(plan.tiles > 1);
         // SAFETY: the arguments are those of the kernels in compact/kernels.cuh; the caller vouches
         // for the rest.
-        unsafe { kernels.launch(plan.range, blocks as u32, 32 * plan.shape.warps as u32, stream, &arguments) }
+        unsafe { kernels.launch(plan.range, blocks as u32, 32 * plan.shape.warps as u32, stream, arguments) }
     }
 
     /// Launches a partition into one buffer, without a payload: one cooperative launch if all tiles

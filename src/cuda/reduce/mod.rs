@@ -4,6 +4,7 @@ use super::contract::BEFORE_STATUS;
 use super::kernels::Kernels;
 use super::library::{self, Program};
 use super::scan::unit_of;
+use super::unit::with_length;
 use crate::{Element, Error, Operator};
 use bytemuck::Zeroable;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
@@ -117,6 +118,19 @@ impl ReduceProgram {
         }
     }
 
+    /// The same of a number of items that lies in memory.
+    pub(crate) fn counted<Op: Operator<T>, T: Element>() -> ReduceProgram {
+        ReduceProgram {
+            name: "reduce of a length in memory",
+            program: || Program {
+                name: format!("reduce::<{}, {}> of a length in memory", type_name::<Op>(), type_name::<T>()),
+                source: with_length(&reduce_source(&unit_of::<Op, T>())),
+                built_in: None,
+            },
+            ..ReduceProgram::value::<Op, T>()
+        }
+    }
+
     /// The position of that result.
     pub(crate) fn position<Op: Operator<T>, T: Element>() -> ReduceProgram {
         ReduceProgram {
@@ -153,6 +167,14 @@ impl ReduceProgram {
     }
 }
 
+/// A number of items that lies in memory. `n` is then the most.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted<C> {
+    pub(crate) address: CUdeviceptr,
+    /// The result without items, if there is no `init`.
+    pub(crate) empty: C,
+}
+
 /// The arguments of a launch; `init` is in the form of `Operator::to_cuda`. A reduction without items
 /// has an `init`. A position has none, and has items.
 #[derive(Clone, Copy, Debug)]
@@ -160,6 +182,7 @@ pub(crate) struct ReduceArguments<C> {
     pub(crate) input: CUdeviceptr,
     pub(crate) output: CUdeviceptr,
     pub(crate) n: usize,
+    pub(crate) length: Option<Counted<C>>,
     pub(crate) init: Option<C>,
     /// `ReducePlan::words` bytes, zero.
     pub(crate) words: CUdeviceptr,
@@ -181,15 +204,18 @@ impl<C: Zeroable + Copy> ReduceArguments<C> {
         fn p<A>(argument: &A) -> *const c_void {
             std::ptr::from_ref(argument).cast()
         }
-        let ReduceArguments { input, output, n, init, words, scratch } = *self;
+        let ReduceArguments { input, output, n, length, init, words, scratch } = *self;
         let ReducePlan { range, threads, blocks, each, more, .. } = *plan;
-        let (n, has_init, init) = (n as u64, u32::from(init.is_some()), init.unwrap_or_else(C::zeroed));
+        let (at, empty) = length.map_or((0, None), |Counted { address, empty }| (address, Some(empty)));
+        let (n, has_init, init) = (n as u64, u32::from(init.is_some()), init.or(empty).unwrap_or_else(C::zeroed));
         let arguments =
-            [p(&input), p(&n), p(&each), p(&more), p(&output), p(&words), p(&scratch), p(&init), p(&has_init)];
+            [p(&input), p(&n), p(&each), p(&more), p(&output), p(&words), p(&scratch), p(&init), p(&has_init), p(&at)];
+        // Only counted programs have the last one.
+        let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
         // SAFETY: the arguments are those of the kernels in reduce/kernels.cuh, and without the last
         // two, which the driver then does not read, in reduce/position.cuh; the caller vouches for the
         // rest.
-        unsafe { kernels.launch(range, blocks, threads, stream, &arguments) }
+        unsafe { kernels.launch(range, blocks, threads, stream, arguments) }
     }
 }
 

@@ -4,7 +4,7 @@
 use super::kernels::Kernels;
 use super::library::{self, Program};
 use super::tuning::RANGES;
-use super::unit::Type;
+use super::unit::{Type, with_length};
 use crate::{Block, Element, Error, Network, Operator, Strategy};
 use bytemuck::Zeroable;
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
@@ -40,6 +40,8 @@ pub(crate) struct ScanProgram {
     kernels: &'static [&'static str],
     join: Join,
     textbook: Option<Textbook>,
+    /// Whether the kernels read the number of items from memory.
+    is_counted: bool,
 }
 
 /// A textbook's block.
@@ -80,19 +82,21 @@ impl Textbook {
             Join::Hierarchical => ("textbook/hierarchical.cuh", TEXTBOOK_HIERARCHICAL_KERNELS),
             _ => ("textbook/kernels.cuh", &["scan_textbook"]),
         };
-        ScanProgram { name, template, kernels, join, textbook: Some(self) }
+        ScanProgram { name, template, kernels, join, textbook: Some(self), is_counted: false }
     }
 }
 
 /// A program of the library's own blocks.
 const fn program(template: &'static str, kernels: &'static [&'static str], join: Join) -> ScanProgram {
-    ScanProgram { name: template, template, kernels, join, textbook: None }
+    ScanProgram { name: template, template, kernels, join, textbook: None, is_counted: false }
 }
 
 /// A kernel for each range of lengths.
 pub(crate) const KERNELS: &[&str] = &["scan_0", "scan_1", "scan_2"];
 const BUILT_IN: ScanProgram = program("scan/kernels.cuh", KERNELS, Join::PrefixServer);
 const _: () = assert!(KERNELS.len() == RANGES);
+
+const COUNTED: ScanProgram = ScanProgram { name: "scan of a length in memory", is_counted: true, ..BUILT_IN };
 
 const LOOK_BACK: ScanProgram = program("scan/look_back.cuh", &["scan_look_back"], Join::LookBack);
 const CHAINED: ScanProgram = program("scan/chained.cuh", &["scan_chained"], Join::Chained);
@@ -125,6 +129,17 @@ impl ScanProgram {
         Textbook { network, coarsened }.program(join)
     }
 
+    /// The program that reads the number of items from memory.
+    ///
+    /// # Errors
+    /// [`Error::Strategy`] for a strategy that has none.
+    pub(crate) fn counted(strategy: Strategy) -> Result<ScanProgram, Error> {
+        match ScanProgram::of(strategy) {
+            BUILT_IN => Ok(COUNTED),
+            _ => Err(Error::Strategy { primitive: "scan", strategy: format!("{strategy:?}, a length in memory") }),
+        }
+    }
+
     /// The number of carries that the tiles of a hierarchical scan keep. `level` tiles have an
     /// aggregate.
     fn kept(self, level: usize) -> usize {
@@ -135,6 +150,9 @@ impl ScanProgram {
 
     /// The text of the unit with its kernels.
     fn source(self, unit: &Unit) -> String {
+        if self.is_counted {
+            return with_length(&unit.source(self.template));
+        }
         if self.textbook.is_none() {
             return unit.source(self.template);
         }
@@ -156,7 +174,7 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(
 ) -> Result<&'static Kernels, Error> {
     library::load(TypeId::of::<(Op, T)>(), program.name, device, program.kernels, &|| {
         let name = format!("scan::<{}, {}>", type_name::<Op>(), type_name::<T>());
-        let built_in = const { library::built_in(unit_of::<Op, T>().key()) };
+        let built_in = const { library::built_in(unit_of::<Op, T>().key()) }.filter(|_| !program.is_counted);
         Program { name, source: program.source(&unit_of::<Op, T>()), built_in }
     })
 }
@@ -180,6 +198,8 @@ pub(crate) struct ScanArguments<C> {
     pub(crate) input: CUdeviceptr,
     pub(crate) output: CUdeviceptr,
     pub(crate) n: usize,
+    /// The number of items, if it lies in memory; `n` is then the most.
+    pub(crate) length: Option<CUdeviceptr>,
     pub(crate) init: Option<C>,
     pub(crate) exclusive: bool,
     pub(crate) reverse: bool,
@@ -200,7 +220,7 @@ impl<C: Zeroable + Copy> ScanArguments<C> {
     ///   scan, and nothing else uses words and scratch memory until then.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(&self, plan: &Plan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        let ScanArguments { input, output, init, exclusive, reverse, words, scratch, .. } = *self;
+        let ScanArguments { input, output, length, init, exclusive, reverse, words, scratch, .. } = *self;
         let n = self.n as u64;
         let flags = |exclusive: bool, reverse: bool| {
             (if exclusive { EXCLUSIVE } else { 0 }) | (if reverse { REVERSE } else { 0 }) | init.map_or(0, |_| INIT)
@@ -218,8 +238,11 @@ impl<C: Zeroable + Copy> ScanArguments<C> {
         };
         if plan.program.join != Join::Hierarchical {
             let server = plan.program.join == Join::PrefixServer && tiles > 1;
-            let arguments = [p(&input), p(&output), p(&n), p(&init), p(&own), p(&words), p(&tiles)];
-            return launch(plan.kernel, plan.tiles + usize::from(server), &arguments);
+            let at = length.unwrap_or(0);
+            let arguments = [p(&input), p(&output), p(&n), p(&init), p(&own), p(&words), p(&tiles), p(&at)];
+            // Only counted programs have the last one.
+            let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
+            return launch(plan.kernel, plan.tiles + usize::from(server), arguments);
         }
 
         // ---- hierarchical, upwards: aggregates of aggregates

@@ -1,0 +1,31 @@
+// Lengths that lie on the device.
+//
+// The kernels of a unit that defines LENGTH_ON_DEVICE have one more parameter: the address of the
+// number of items. Their `n` is the most that it may be, so the grid and the memory are those of n
+// items. Blocks without a part return at once. Only blocks of the first tiles draw a ticket, so the
+// join of tiles sees a grid for as many items as there are.
+#pragma once
+#include "core/types.cuh"
+
+#ifdef LENGTH_ON_DEVICE
+#define AND_LENGTH , const u64 *length
+
+// Whether the block has a tile, or serves the prefixes of several tiles: as in a grid for n items,
+// at least one, which has `tiles` tiles.
+__device__ inline bool has_tile(u64 n, u32 tile, u32 &tiles) {
+    tiles = u32((n + tile - 1) / tile);
+    return blockIdx.x < (tiles > 1 ? tiles + 1 : 1);
+}
+
+// Makes n the number of items, and `tiles` that of their tiles of TILE items. Returns from a block
+// that has none. Without items the first block does WITHOUT_ITEMS.
+#define CUT_TO_LENGTH(n, tiles, TILE, WITHOUT_ITEMS)                                                                             \
+    n = min(n, *length);                                                                                                         \
+    if (n == 0 && blockIdx.x == 0 && threadIdx.x == 0) {                                                                         \
+        WITHOUT_ITEMS;                                                                                                           \
+    }                                                                                                                            \
+    if (n == 0 || !has_tile(n, TILE, tiles)) return;
+#else
+#define AND_LENGTH
+#define CUT_TO_LENGTH(n, tiles, TILE, WITHOUT_ITEMS)
+#endif

@@ -1,0 +1,275 @@
+//! Numbers of items that lie in memory, on both engines: whatever lies beyond them is neither read nor
+//! written.
+
+use crate::common::{Draw, Options, Rng, Sample, any, assert_same, context, data, oracle, stream};
+use crate::machines::process::is_alone;
+use crate::scan::{builder, options};
+use parascan::cudarc::driver::CudaStream;
+use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
+use parascan::operators::{Compose, Transitions};
+use parascan::{
+    Above, Block, Error, Last, Max, NonZero, Operator, Strategy, Sum, Workspace, compact, reduce, scan, unique,
+};
+use std::sync::Arc;
+
+/// Where a call runs: on the host, or on the device of a stream.
+type Site<'s> = Option<&'s Arc<CudaStream>>;
+
+/// Numbers that a memory of `most` items may be said to have.
+fn counts(rng: &mut Rng, most: usize) -> [u64; 7] {
+    let most = most as u64;
+    [0, 1, rng.below(most as usize + 1) as u64, most.saturating_sub(1), most, most + 1, u64::MAX]
+}
+
+/// Lengths around the borders of tiles, and one of many tiles.
+fn lengths(rng: &mut Rng, site: Site) -> Vec<usize> {
+    let mut all = vec![1, 2, 33, 255, 3071, 3072, 3073, 12_288, 12_289, 100_000];
+    all.push(if site.is_some() { (1 << 22) + rng.below(1000) } else { (1 << 19) + rng.below(1000) });
+    all
+}
+
+fn upto(count: u64, most: usize) -> usize {
+    most.min(usize::try_from(count).unwrap_or(usize::MAX))
+}
+
+fn check_scan<Op: Operator<T>, T: Sample>(site: Site) {
+    let mut rng = Rng::new();
+    let draw = Draw::exact_for::<Op, T>();
+    for most in lengths(&mut rng, site) {
+        let (x, old): (Vec<T>, Vec<T>) = (data(&mut rng, draw, most), data(&mut rng, draw, most));
+        for count in counts(&mut rng, most) {
+            let all = options::<Op, T>(&mut rng, draw);
+            let options: Options<T> = all[rng.below(all.len())];
+            let n = upto(count, most);
+            let result = oracle::<Op, T>(&x[..n], options);
+            let scan = builder::<Op, T>(options);
+            let (into, in_place) = match site {
+                None => {
+                    let (mut into, mut in_place) = (old.clone(), x.clone());
+                    scan.len(&[count]).run_into(&x, &mut into).unwrap();
+                    scan.len(&vec![count, 7]).run_in_place(&mut in_place).unwrap();
+                    (into, in_place)
+                }
+                Some(stream) => {
+                    let (from, mut into) = (stream.clone_htod(&x).unwrap(), stream.clone_htod(&old).unwrap());
+                    let mut in_place = from.clone();
+                    let count = stream.clone_htod(&[count]).unwrap();
+                    scan.len(&count).run_into(&from, &mut into).unwrap();
+                    scan.on(stream).len(&count).run_in_place(&mut in_place).unwrap();
+                    (stream.clone_dtoh(&into).unwrap(), stream.clone_dtoh(&in_place).unwrap())
+                }
+            };
+            let what = (options, count, most);
+            assert_same(&into, &[&result, &old[n..]].concat(), &what);
+            assert_same(&in_place, &[&result, &x[n..]].concat(), &("in place", what));
+        }
+    }
+}
+
+fn check_reduce<Op: Operator<T>, T: Sample>(site: Site) {
+    let mut rng = Rng::new();
+    let draw = Draw::exact_for::<Op, T>();
+    for most in lengths(&mut rng, site) {
+        let x: Vec<T> = data(&mut rng, draw, most);
+        for count in counts(&mut rng, most) {
+            let init = (Op::IDENTITY.is_none() || rng.below(2) == 0).then(|| T::draw(&mut rng, draw, 1));
+            let items = x[..upto(count, most)].iter().map(|&x| Op::lift(x));
+            let expected = init.map(Op::lift).into_iter().chain(items).reduce(Op::combine).or(Op::IDENTITY);
+            let reduce = reduce::<Op, T>();
+            let reduce = init.map_or(reduce, |init| reduce.init(init));
+            let mut results = vec![x[0]; 2];
+            match site {
+                None => {
+                    results[0] = reduce.len(&[count]).run(&x).unwrap();
+                    reduce.len(&[count]).run_into(&x, &mut results[1..]).unwrap();
+                }
+                Some(stream) => {
+                    let (from, mut to) = (stream.clone_htod(&x).unwrap(), stream.clone_htod(&results).unwrap());
+                    let count = stream.clone_htod(&[count]).unwrap();
+                    results[0] = reduce.len(&count).run(&from).unwrap();
+                    reduce.len(&count).run_into(&from, &mut to).unwrap();
+                    results[1] = stream.clone_dtoh(&to).unwrap()[0];
+                }
+            }
+            let expected = Op::lower(expected.expect("an identity or an initial value"));
+            assert_same(&results, &[expected; 2], &(init, count, most));
+        }
+    }
+}
+
+/// Checks a compaction, its indices, what it appends, and unique.
+fn check_compact(site: Site) {
+    let mut rng = Rng::new();
+    for most in lengths(&mut rng, site) {
+        let x: Vec<u32> = (0..most).map(|_| rng.below(3) as u32).collect();
+        let flags: Vec<u8> = (0..most).map(|_| rng.below(2) as u8).collect();
+        for count in counts(&mut rng, most) {
+            let n = upto(count, most);
+            let kept: Vec<u32> = x[..n].iter().copied().filter(|&x| x != 0).collect();
+            let flagged: Vec<u32> = (0..n as u32).filter(|&i| flags[i as usize] != 0).collect();
+            let mut runs = x[..n].to_vec();
+            runs.dedup();
+            let appended = [&[9, 9], &kept[..]].concat();
+            let (old, mut found) = (vec![8; most + 2], vec![9; most + 2]);
+            let (mut old_count, mut found_count) = ([5], [2]);
+            let got = match site {
+                None => {
+                    let length = [count];
+                    let keep = compact::<u32>().keep(NonZero).len(&length);
+                    keep.append().run_into(&x, &mut found, &mut found_count).unwrap();
+                    let mut into = old.clone();
+                    compact::<u32>().keep(NonZero).len(&length).run_into(&x, &mut into, &mut old_count).unwrap();
+                    [
+                        compact::<u32>().keep(NonZero).len(&length).run(&x).unwrap(),
+                        compact::<u32>().flags(&flags).len(&length).indices(&x).unwrap(),
+                        unique::<u32>().len(&length).run(&x).unwrap(),
+                        into,
+                    ]
+                }
+                Some(stream) => {
+                    let put = |x: &[u32]| stream.clone_htod(x).unwrap();
+                    let get = |x| stream.clone_dtoh(&x).unwrap();
+                    let (from, flags) = (put(&x), stream.clone_htod(&flags).unwrap());
+                    let length = stream.clone_htod(&[count]).unwrap();
+                    let (mut to, mut to_count) = (put(&found), stream.clone_htod(&found_count).unwrap());
+                    let keep = compact::<u32>().keep(NonZero).len(&length);
+                    keep.append().run_into(&from, &mut to, &mut to_count).unwrap();
+                    (found, found_count) = (get(to), [stream.clone_dtoh(&to_count).unwrap()[0]]);
+                    let (mut into, mut into_count) = (put(&old), stream.clone_htod(&old_count).unwrap());
+                    compact::<u32>().keep(NonZero).len(&length).run_into(&from, &mut into, &mut into_count).unwrap();
+                    old_count = [stream.clone_dtoh(&into_count).unwrap()[0]];
+                    [
+                        get(compact::<u32>().keep(NonZero).len(&length).run(&from).unwrap()),
+                        get(compact::<u32>().flags(&flags).len(&length).indices(&from).unwrap()),
+                        get(unique::<u32>().len(&length).run(&from).unwrap()),
+                        get(into),
+                    ]
+                }
+            };
+            let what = (count, most);
+            assert_same(&got[0], &kept, &("compact", what));
+            assert_same(&got[1], &flagged, &("indices", what));
+            assert_same(&got[2], &runs, &("unique", what));
+            assert_same(&got[3], &[&kept, &old[kept.len()..]].concat(), &("into", what));
+            assert_same(&found[..appended.len()], &appended, &("append", what));
+            assert!(found[appended.len()..].iter().all(|&x| x == 9), "{what:?}");
+            assert_eq!((old_count[0], found_count[0]), (kept.len() as u64, appended.len() as u64), "{what:?}");
+        }
+    }
+}
+
+macro_rules! suite {
+    ($($engine:ident $site:expr;)*) => { $(
+        mod $engine {
+            use super::*;
+            #[test]
+            fn scans() {
+                let stream = $site;
+                for site in stream.iter().map(Option::as_ref) {
+                    check_scan::<Sum, u32>(site);
+                    check_scan::<Sum, f32>(site);
+                    check_scan::<Max, half::f16>(site);
+                    check_scan::<Last, u8>(site);
+                    check_scan::<Compose, Transitions>(site);
+                }
+            }
+            #[test]
+            fn reductions() {
+                let stream = $site;
+                for site in stream.iter().map(Option::as_ref) {
+                    check_reduce::<Sum, u64>(site);
+                    check_reduce::<Sum, f32>(site);
+                    check_reduce::<Max, u8>(site);
+                    check_reduce::<Last, i16>(site);
+                    check_reduce::<Compose, Transitions>(site);
+                }
+            }
+            #[test]
+            fn compactions() {
+                let stream = $site;
+                for site in stream.iter().map(Option::as_ref) {
+                    check_compact(site);
+                }
+            }
+        }
+    )* };
+}
+suite! {
+    host Some(None::<Arc<CudaStream>>);
+    device stream().map(Some);
+}
+
+/// A short walk for the sanitizers.
+#[test]
+fn sanitize() {
+    let Some(stream) = stream() else { return };
+    let mut rng = Rng::new();
+    let x: Vec<u32> = any(&mut rng, 40_000);
+    for count in [0, 1, 20_000, 40_000, 50_000] {
+        let (from, count) = (stream.clone_htod(&x).unwrap(), stream.clone_htod(&[count]).unwrap());
+        let (mut sums, mut kept) = (from.clone(), from.clone());
+        let mut kept_count = stream.alloc_zeros::<u64>(1).unwrap();
+        scan::<Sum, u32>().len(&count).run_in_place(&mut sums).unwrap();
+        reduce::<Sum, u32>().len(&count).run(&from).unwrap();
+        compact::<u32>().keep(Above(1 << 31)).len(&count).run_into(&from, &mut kept, &mut kept_count).unwrap();
+    }
+}
+
+/// A chain without the host, in one graph: what a compaction has selected is scanned and reduced.
+#[test]
+fn a_chain_in_a_graph() {
+    if !is_alone(a_chain_in_a_graph) {
+        return;
+    }
+    let Some(context) = context() else { return };
+    // SAFETY: one stream is used, so there is nothing to track.
+    unsafe { context.disable_event_tracking() };
+    let stream = context.new_stream().unwrap();
+    let (mut rng, n) = (Rng::new(), 3_000_000);
+    let mut workspace = Workspace::new(&stream);
+    let zero = stream.alloc_zeros::<u64>(1).unwrap();
+    compact::<u32>().keep(NonZero).prepare(n, &mut workspace).unwrap();
+    scan::<Sum, u32>().len(&zero).prepare(n, &mut workspace).unwrap();
+    reduce::<Max, u32>().len(&zero).prepare(n, &mut workspace).unwrap();
+    let mut x = stream.alloc_zeros::<u32>(n).unwrap();
+    let (mut kept, mut sums) = (x.clone(), x.clone());
+    let (mut count, mut highest) = (stream.alloc_zeros::<u64>(1).unwrap(), stream.alloc_zeros::<u32>(1).unwrap());
+    stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+    compact::<u32>().keep(NonZero).workspace(&mut workspace).run_into(&x, &mut kept, &mut count).unwrap();
+    scan::<Sum, u32>().workspace(&mut workspace).len(&count).run_into(&kept, &mut sums).unwrap();
+    reduce::<Max, u32>().workspace(&mut workspace).len(&count).run_into(&kept, &mut highest).unwrap();
+    let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
+    let graph = stream.end_capture(flags).unwrap().expect("a graph");
+    for every in [1, 2, 3, 1000, n, 10 * n] {
+        let items: Vec<u32> =
+            (0..n).map(|_| if rng.below(every) == 0 { 1 + rng.below(1000) as u32 } else { 0 }).collect();
+        stream.memcpy_htod(&items, &mut x).unwrap();
+        graph.launch().unwrap();
+        let selected: Vec<u32> = items.into_iter().filter(|&x| x != 0).collect();
+        let options = Options { exclusive: false, init: None, reverse: false };
+        let got = stream.clone_dtoh(&sums).unwrap();
+        assert_eq!(stream.clone_dtoh(&count).unwrap(), [selected.len() as u64]);
+        assert_same(&got[..selected.len()], &oracle::<Sum, u32>(&selected, options), &every);
+        assert_eq!(stream.clone_dtoh(&highest).unwrap(), [selected.iter().copied().max().unwrap_or(0)]);
+    }
+}
+
+#[test]
+fn bad_input() {
+    let x = [1, 2, 3];
+    let none = scan::<Sum, i32>().len::<parascan::Host, [u64]>(&[]).run(&x);
+    assert!(
+        matches!(none, Err(Error::Size { primitive: "scan", what: "the length", found: 0, needed: 1 })),
+        "{none:?}"
+    );
+    let empty = reduce::<Last, i32>().len(&[0]).run(&x);
+    assert!(matches!(empty, Err(Error::Empty { primitive: "reduce" })), "{empty:?}");
+    let Some(stream) = stream() else { return };
+    let (x, count) = (stream.clone_htod(&x).unwrap(), stream.clone_htod(&[2_u64]).unwrap());
+    // The host does not know whether there are items.
+    let empty = reduce::<Last, i32>().len(&count).run(&x);
+    assert!(matches!(empty, Err(Error::Empty { primitive: "reduce" })), "{empty:?}");
+    let chained = Strategy::Chained(Block::WarpShuffles);
+    let refused = scan::<Sum, i32>().strategy(chained).len(&count).run(&x);
+    assert!(matches!(refused, Err(Error::Strategy { primitive: "scan", .. })), "{refused:?}");
+}
