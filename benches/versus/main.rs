@@ -64,6 +64,7 @@ mod custom;
 mod data;
 mod gpu;
 mod ladder;
+mod length;
 mod plot;
 mod reduce;
 mod segmented;
@@ -85,6 +86,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: versus [FLAG]...
        scan:       --sweep --catalog --strategies --views --host --ladder --traffic --custom --shapes
        reduce:     --reduce
+       length:     --length
        by segment: --segmented --segmented-sweep --segmented-sort --columns
        compaction: --select --fractions --select-types
        segments:   --segments
@@ -131,6 +133,7 @@ fn main() -> ExitCode {
             "--traffic" => ladder::traffic,
             "--views" => views,
             "--reduce" => reduce::reductions,
+            "--length" => length::lengths,
             "--segmented" => segmented::segmented,
             "--segmented-sweep" => segmented::sweep,
             "--segmented-sort" => segmented_sort::sorts,

@@ -1,0 +1,91 @@
+//! A number of items that lies in memory, beside one that the host knows.
+
+use crate::bench::{Bench, Verdict, batches, print, same};
+use crate::data::Draw;
+use crate::gpu::{Gpu, told};
+use parascan::cudarc::driver::DevicePtr;
+use parascan::{Above, Sum, Workspace, compact, reduce, scan};
+
+/// Scans, reductions and compactions of `f32`: all items that fit the memory, half of them, and few.
+pub(crate) fn lengths(gpu: &Gpu, verdict: &Verdict) {
+    if let Some(mut bench) = Bench::<f32>::new(gpu, verdict, 1 << 28) {
+        for most in [28, 24, 20, 16].map(|log| 1 << log) {
+            for n in [most, most / 2, most / 64] {
+                verdict.note(&format!("{n} items in memory for {most}"), rows(&mut bench, most, n));
+            }
+        }
+    }
+}
+
+/// Checks that the results of both calls are the same, and times both.
+fn rows(bench: &mut Bench<f32>, most: usize, n: usize) -> Result<(), String> {
+    bench.draw(Draw::Summands, most, 0)?;
+    let copy = bench.copy(n)?;
+    let Bench { gpu, input, output, kept, .. } = bench;
+    let stream = &gpu.stream;
+    let at = [kept.device_ptr(stream).0, output.device_ptr(stream).0];
+    let length = told("a length", stream.clone_htod(&[n as u64]))?;
+    let mut counts = [0, 1].map(|_| stream.alloc_zeros::<u64>(1).expect("some bytes"));
+    let [known_count, read_count] = &mut counts;
+    let (all, items) = (input.slice(..most), input.slice(..n));
+    let mut workspaces = [Workspace::new(stream), Workspace::new(stream)];
+    let [known, read] = &mut workspaces;
+
+    // Times the calls `$known` and `$read`, which write `$bytes` bytes and must move `$moved`.
+    macro_rules! row {
+        ($what:literal, $builder:expr, $bytes:expr, $moved:expr, $known:expr, $read:expr) => {{
+            told("prepare", $builder.prepare(most, known).and_then(|()| $builder.len(&length).prepare(most, read)))?;
+            let (mut by_host, mut by_memory) = (|| told($what, $known), || told($what, $read));
+            // SAFETY: both arrays are as long.
+            unsafe {
+                at.into_iter().zip([0xa5, 0x5a]).try_for_each(|(at, byte)| gpu.fill(at, byte, $bytes))?;
+                by_host()?;
+                by_memory()?;
+                same(gpu.differ(at[0], at[1], $bytes)?, 4, "the other")?;
+            }
+            let times = gpu.medians(batches($moved), &mut [&mut by_host, &mut by_memory])?;
+            for (library, us) in ["parascan", "parascan_len"].iter().zip(times) {
+                print(
+                    library,
+                    &format!("{}_of_{most}", $what),
+                    "f32",
+                    n,
+                    us,
+                    $moved,
+                    copy * $moved as f64 / (8 * n) as f64 / us,
+                );
+            }
+        }};
+    }
+    let sum = scan::<Sum, f32>();
+    row!(
+        "scan",
+        sum,
+        4 * n,
+        8 * n,
+        sum.workspace(known).run_into(&items, &mut kept.slice_mut(..n)),
+        sum.workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..most))
+    );
+    let total = reduce::<Sum, f32>();
+    row!(
+        "reduce",
+        total,
+        4,
+        4 * n,
+        total.workspace(known).run_into(&items, &mut kept.slice_mut(..1)),
+        total.workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..1))
+    );
+    let positive = compact::<f32>().keep(Above(0.0));
+    let (mut kept_items, mut output_items) = (kept.slice_mut(..most), output.slice_mut(..most));
+    // About half of the items are positive. The first quarter of the selected ones is compared.
+    row!(
+        "compact",
+        positive,
+        4 * (n / 4),
+        6 * n,
+        positive.workspace(known).run_into(&items, &mut kept_items, known_count),
+        positive.workspace(read).len(&length).run_into(&all, &mut output_items, read_count)
+    );
+    let selected = counts.map(|count| stream.clone_dtoh(&count).expect("a count")[0]);
+    if selected[0] != selected[1] { Err(format!("{selected:?} items are selected")) } else { Ok(()) }
+}
