@@ -14,6 +14,8 @@ struct Case {
     name: &'static str,
     candle: Operation,
     parascan: Operation,
+    /// An item, of random bits.
+    item: fn(u32) -> f32,
     /// The result of one row.
     oracle: fn(Vec<f32>) -> Vec<f32>,
 }
@@ -22,6 +24,7 @@ const CUMSUM: Case = Case {
     name: "cumsum",
     candle: |x| x.cumsum(1),
     parascan: |x| cumsum(x, 1),
+    item: |bits| (bits >> 28) as f32 - 7.0, // sums are exact in f32 and in any grouping
     oracle: |mut row| {
         for i in 1..row.len() {
             row[i] += row[i - 1];
@@ -33,6 +36,7 @@ const SORT: Case = Case {
     name: "sort",
     candle: |x| Ok(x.sort_last_dim(true)?.0),
     parascan: |x| Ok(sort(x, 1, false)?.0),
+    item: |bits| bits as i32 as f32,
     oracle: |mut row| {
         row.sort_by(f32::total_cmp);
         row
@@ -42,6 +46,7 @@ const TOP: Case = Case {
     name: "topk 50",
     candle: |x| x.sort_last_dim(false)?.0.narrow(D::Minus1, 0, 50),
     parascan: |x| Ok(topk(x, 50, 1, true)?.0),
+    item: |bits| bits as i32 as f32,
     oracle: |mut row| {
         row.sort_by(|a, b| b.total_cmp(a));
         row.truncate(50);
@@ -56,8 +61,8 @@ fn main() -> Result<()> {
     }
     println!("{:<5} {:<8} {:>18} {:>12} {:>12} {:>8}", "", "", "", "candle, ms", "parascan, ms", "faster");
     for (name, device) in devices {
-        let mut versus = |case: &Case, rows: usize, columns: usize| {
-            let x = whole_numbers(rows, columns, &device)?;
+        let versus = |case: &Case, rows: usize, columns: usize| {
+            let x = tensor(case, rows, columns, &device)?;
             let own = time(case, case.parascan, &x)?;
             // candle's cumsum multiplies by a matrix of 4 n^2 bytes for n columns. On a GPU its sort fails
             // beyond what one block's shared memory holds.
@@ -86,11 +91,13 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Whole numbers in random order, whose sums are exact in f32 and in any grouping.
-fn whole_numbers(rows: usize, columns: usize, device: &Device) -> Result<Tensor> {
-    let item = |i: u32| (i.wrapping_mul(0x9e37_79b9).rotate_left(13).wrapping_mul(0x85eb_ca6b) >> 21) as f32 - 1023.5;
-    let whole = |i: u32| (item(i) / 128.0).round();
-    Tensor::from_vec((0..(rows * columns) as u32).map(whole).collect::<Vec<f32>>(), (rows, columns), device)
+/// A tensor of the case's items.
+fn tensor(case: &Case, rows: usize, columns: usize, device: &Device) -> Result<Tensor> {
+    // Random bits by murmur's finalizer.
+    let mix = |i: u32| (i ^ (i >> 16)).wrapping_mul(0x85eb_ca6b);
+    let bits = |i: u32| mix(mix(i.wrapping_mul(0x9e37_79b9)).rotate_left(13));
+    let items: Vec<f32> = (0..(rows * columns) as u32).map(|i| (case.item)(bits(i))).collect();
+    Tensor::from_vec(items, (rows, columns), device)
 }
 
 /// Milliseconds of a call: the least mean of five batches of at least 50 ms. Checks the first result.

@@ -66,6 +66,9 @@ pub fn cummax<D: Dim>(x: &Tensor, dim: D) -> Result<Tensor> {
 pub fn cummax_with_indices<D: Dim>(x: &Tensor, dim: D) -> Result<(Tensor, Tensor)> {
     let dim = dim.to_index(x.shape(), "cummax")?;
     let values = along(x, dim, Fold::Max)?;
+    if x.elem_count() == 0 {
+        return Ok((values, no_indices(x.dims(), x.device())?));
+    }
     let mut shape = vec![1; x.rank()];
     shape[dim] = x.dim(dim)?;
     let places = counting(shape[dim], x.device())?.reshape(shape)?;
@@ -80,11 +83,16 @@ fn records(x: &Tensor, maxima: &Tensor) -> Result<Tensor> {
     x.eq(maxima)? + is_nan
 }
 
-/// The indices 0 to `n` - 1.
+/// The indices 0 to `n` - 1; there is one.
 pub(crate) fn counting(n: usize, device: &Device) -> Result<Tensor> {
     u32::try_from(n).map_err(Error::wrap)?;
     let ones = Tensor::ones(n, DType::U32, device)?;
     along(&ones, 0, Fold::Sum)? - ones
+}
+
+/// A tensor of u32 without items. On the device candle's operations take none.
+pub(crate) fn no_indices(shape: &[usize], device: &Device) -> Result<Tensor> {
+    Tensor::from_slice(&[0_u32; 0], shape, device)
 }
 
 /// Applies the scan by `fold` along an axis.

@@ -3,10 +3,11 @@
 use candle_core::backend::BackendStorage;
 use candle_core::{CpuStorage, Error, Layout, Result, Shape, WithDType};
 use half::{bf16, f16};
+use parascan::cudarc::driver::DeviceRepr;
 use parascan::{Host, Ordered, Place, SortKey, Source};
 
 /// The items of a tensor: those of candle's types that have an order and an operator in parascan.
-pub(crate) trait Item: WithDType + SortKey + Ordered + InStorage {}
+pub(crate) trait Item: WithDType + SortKey + Ordered + DeviceRepr + InStorage {}
 macro_rules! items { ($($t:ident)*) => { $(impl Item for $t {})* } }
 items! { u8 u32 i64 bf16 f16 f32 f64 }
 

@@ -59,7 +59,7 @@ pub fn segment_sum<D1: Dim>(x: &Tensor, offsets: &Tensor, dim: D1) -> Result<Ten
     shape.push(bounds - 1);
     let flat = x.flatten_all()?;
     let sums = match rows {
-        0 => Tensor::zeros(0, x.dtype(), x.device())?,
+        0 => flat,
         1 => flat.apply_op2(&offsets, Custom(SegmentSum))?,
         _ => {
             // Between the last segment of a row and the first one of the next lies one more, also after

@@ -1,6 +1,6 @@
 //! Selection: the places of items that are not zero, and the items under a mask.
 
-use crate::cumulative::cumsum;
+use crate::cumulative::{cumsum, no_indices};
 use crate::engine::{Engine, by_dtype};
 use crate::operation::{Binary, Custom, Unary};
 use candle_core::backend::BackendStorage;
@@ -41,7 +41,7 @@ pub fn nonzero(x: &Tensor) -> Result<Tensor> {
     }
     let flat = x.flatten_all()?.contiguous()?.apply_op1_no_bwd(&Custom(Indices))?;
     if flat.elem_count() == 0 {
-        return Tensor::zeros((0, x.rank()), DType::U32, x.device());
+        return no_indices(&[0, x.rank()], x.device());
     }
     // The indices in row-major order, divided by the size of what an index along each axis spans.
     let mut coordinates = Vec::with_capacity(x.rank());

@@ -81,7 +81,8 @@ fn first_of_order(x: &Tensor, k: usize, dim: usize, descending: bool) -> Result<
     let x = to_last(x, dim)?;
     let order = order(&x, descending)?;
     let first = order.narrow(D::Minus1, 0, k)?.contiguous()?;
-    let items = x.apply_op2(&first, Custom(Take { order }))?;
+    let items =
+        if first.elem_count() == 0 { x.narrow(D::Minus1, 0, k)? } else { x.apply_op2(&first, Custom(Take { order }))? };
     Ok((from_last(&items, dim)?, from_last(&first, dim)?))
 }
 
@@ -141,12 +142,12 @@ impl Binary for Take {
     }
 }
 
-/// The items of a contiguous tensor of one axis in ascending order, without gradient.
+/// The items of a contiguous tensor of one axis in ascending order.
 pub(crate) fn sorted(x: &Tensor) -> Result<Tensor> {
     struct Keys;
     impl Unary for Keys {
         fn name(&self) -> &'static str {
-            "sort"
+            "unique"
         }
 
         fn run<E: Engine>(&self, x: &E::Storage, layout: &Layout) -> Result<(E::Storage, Shape)> {
@@ -156,5 +157,5 @@ pub(crate) fn sorted(x: &Tensor) -> Result<Tensor> {
             })
         }
     }
-    x.apply_op1_no_bwd(&Custom(Keys))
+    x.apply_op1(Custom(Keys))
 }

@@ -1,6 +1,6 @@
 //! Distinct items, and how often each number occurs.
 
-use crate::cumulative::counting;
+use crate::cumulative::{counting, no_indices};
 use crate::engine::{Engine, by_dtype};
 use crate::operation::{Custom, Unary};
 use crate::select::scalar;
@@ -11,8 +11,9 @@ use parascan::{Max, Min, reduce};
 
 /// The distinct items of `x` in ascending order, and the number of times that each occurs, as u32.
 ///
-/// Every NaN is distinct, and they come last; -0 and 0 are equal. Sorts all items. On the device it
-/// waits for the number of distinct items, which is the length of the results.
+/// Every NaN is distinct, and they come last; -0 and 0 are equal. Sorts all items. Has no gradient: a
+/// backward pass through it is an error. On the device it waits for the number of distinct items, which
+/// is the length of the results.
 ///
 /// # Errors
 /// A dtype without kernels ([the table](crate#types)), 2^32 items or more, and parascan's.
@@ -26,9 +27,9 @@ use parascan::{Max, Min, reduce};
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 pub fn unique(x: &Tensor) -> Result<(Tensor, Tensor)> {
-    let x = x.detach().flatten_all()?.contiguous()?;
+    let x = x.flatten_all()?.contiguous()?;
     if x.elem_count() == 0 {
-        return Ok((x.clone(), x.to_dtype(DType::U32)?));
+        return Ok((x.clone(), no_indices(&[0], x.device())?));
     }
     let sorted = sorted(&x)?;
     let (begins, lengths) = runs(&sorted)?;
@@ -57,7 +58,7 @@ pub fn bincount(x: &Tensor, min_length: usize) -> Result<Tensor> {
     }
     let x = x.flatten_all()?.contiguous()?;
     if x.elem_count() == 0 {
-        return Tensor::zeros(min_length, DType::U32, x.device());
+        return Tensor::new(vec![0_u32; min_length], x.device());
     }
     if x.dtype() == DType::I64 && extreme(&x, false)? < 0 {
         bail!("bincount: a number is negative")

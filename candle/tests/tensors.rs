@@ -524,33 +524,46 @@ fn gradients_keep_their_dtype() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn no_gradient_is_lost_in_silence() -> Result<()> {
+    for device in devices() {
+        let x = Var::from_tensor(&Tensor::new(&[1_f32, 2., 1.], &device)?)?;
+        let e = unique(&x)?.0.sum_all()?.backward().expect_err("there is no gradient");
+        assert!(e.to_string().contains("backward is not supported for unique"), "{e}");
+    }
+    Ok(())
+}
+
 // ---- tensors without items, and bad arguments
 
 #[test]
 fn tensors_without_items() -> Result<()> {
     for device in devices() {
         for (shape, dim) in [(vec![0], 0), (vec![3, 0], 1), (vec![3, 0], 0), (vec![0, 3], 0), (vec![2, 0, 3], 2)] {
-            let x = Tensor::zeros(&shape[..], DType::F32, &device)?;
+            let x = Tensor::from_slice(&[0_f32; 0], &shape[..], &device)?;
             assert_eq!(cumsum(&x, dim)?.dims(), shape);
             assert_eq!(cummax_with_indices(&x, dim)?.1.dims(), shape);
             assert_eq!(sort(&x, dim, false)?.0.dims(), shape);
             assert_eq!(argsort(&x, dim, true)?.dims(), shape);
             assert_eq!(topk(&x, 0, dim, true)?.0.dim(dim)?, 0);
             assert_eq!(nonzero(&x)?.dims(), [0, shape.len()]);
-            assert_eq!(masked_select(&x, &x.to_dtype(DType::U8)?)?.dims(), [0]);
+            assert_eq!(masked_select(&x, &Tensor::from_slice(&[0_u8; 0], &shape[..], &device)?)?.dims(), [0]);
             let (values, counts) = unique(&x)?;
             assert_eq!((values.dims(), counts.dims()), (&[0][..], &[0][..]));
-            assert_eq!(bincount(&x.to_dtype(DType::U32)?, 2)?.to_vec1::<u32>()?, [0, 0]);
+            let x = Tensor::from_slice(&[0_u32; 0], &shape[..], &device)?;
+            assert_eq!(bincount(&x, 2)?.to_vec1::<u32>()?, [0, 0]);
         }
-        let none = Tensor::zeros((2, 0), DType::I64, &device)?;
+        let none = Tensor::from_slice(&[0_i64; 0], (2, 0), &device)?;
         let sums = segment_sum(&none, &Tensor::new(&[0_u32, 0, 0], &device)?, 1)?;
         assert_eq!(sums.to_vec2::<i64>()?, [[0, 0], [0, 0]]);
         let sums = segment_sum(&none, &Tensor::new(&[0_u32, 1, 2], &device)?, 0)?;
         assert_eq!(sums.dims(), [2, 0]);
-        // Nothing is selected.
+        // Items, of which none is selected.
         let x = Tensor::zeros((2, 3), DType::F32, &device)?;
         assert_eq!(nonzero(&x)?.dims(), [0, 2]);
         assert_eq!(masked_select(&x, &x.ne(&x)?)?.dims(), [0]);
+        assert_eq!(topk(&x, 0, 1, true)?.1.dims(), [2, 0]);
+        assert_eq!(segment_sum(&x, &Tensor::new(&[1_u32], &device)?, 1)?.dims(), [2, 0]);
     }
     Ok(())
 }
@@ -576,11 +589,14 @@ fn bad_arguments() -> Result<()> {
         says(masked_select(&x, &Tensor::new(&[1_u8, 0], &device)?).map(drop), "cannot broadcast");
         says(bincount(&x, 0).map(drop), "unsupported dtype");
         says(bincount(&Tensor::new(&[3_i64, -1], &device)?, 0).map(drop), "negative");
-        says(segment_sum(&x, &Tensor::zeros(0, DType::U32, &device)?, 0).map(drop), "no offset");
+        says(segment_sum(&x, &Tensor::from_slice(&[0_u32; 0], 0, &device)?, 0).map(drop), "no offset");
         says(segment_sum(&x, &Tensor::zeros((1, 1), DType::U32, &device)?, 0).map(drop), "rank");
         if device.is_cpu() {
             says(segment_sum(&x, &Tensor::new(&[2_u32, 1], &device)?, 1).map(drop), "offset 1 is less");
-            says(segment_sum(&x, &Tensor::new(&[0_u32, 4], &device)?, 1).map(drop), "the last offset is 4, and the axis has 3 items");
+            says(
+                segment_sum(&x, &Tensor::new(&[0_u32, 4], &device)?, 1).map(drop),
+                "the last offset is 4, and the axis has 3 items",
+            );
         }
     }
     Ok(())
