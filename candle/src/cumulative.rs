@@ -3,6 +3,7 @@
 use crate::engine::{Engine, Item, by_dtype};
 use crate::operation::{Custom, Unary};
 use crate::segments::sums_at_heads;
+use crate::select::to_u32;
 use candle_core::shape::Dim;
 use candle_core::{DType, Device, Error, Layout, Result, Shape, Tensor};
 use parascan::{Max, Operator, Scan, Source, Sum, scan};
@@ -85,7 +86,7 @@ fn records(x: &Tensor, maxima: &Tensor) -> Result<Tensor> {
 
 /// The indices 0 to `n` - 1; there is one.
 pub(crate) fn counting(n: usize, device: &Device) -> Result<Tensor> {
-    u32::try_from(n).map_err(Error::wrap)?;
+    to_u32(n)?;
     let ones = Tensor::ones(n, DType::U32, device)?;
     along(&ones, 0, Fold::Sum)? - ones
 }

@@ -3,7 +3,7 @@
 use crate::cumulative::counting;
 use crate::engine::{Engine, by_dtype};
 use crate::operation::{Binary, Custom, Unary};
-use crate::select::scalar;
+use crate::select::{scalar, to_u32};
 use crate::sort::{from_last, to_last};
 use candle_core::backend::BackendStorage;
 use candle_core::shape::Dim;
@@ -43,7 +43,7 @@ pub fn segment_sum<D1: Dim>(x: &Tensor, offsets: &Tensor, dim: D1) -> Result<Ten
     }
     let x = to_last(x, dim)?;
     let (n, total) = (x.dim(D::Minus1)?, x.elem_count());
-    u32::try_from(total).map_err(Error::wrap)?;
+    to_u32(total)?;
     if x.device().is_cpu() {
         let offsets = offsets.to_vec1::<u32>()?;
         if let Some(i) = (1..bounds).find(|&i| offsets[i] < offsets[i - 1]) {

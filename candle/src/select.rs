@@ -63,7 +63,13 @@ fn over(x: &Tensor, divisor: usize) -> Result<Tensor> {
 
 /// A u32 on the device of `x`.
 pub(crate) fn scalar(value: usize, x: &Tensor) -> Result<Tensor> {
-    Tensor::new(&[u32::try_from(value).map_err(Error::wrap)?], x.device())
+    Tensor::new(&[to_u32(value)?], x.device())
+}
+
+/// # Errors
+/// 2^32 and more.
+pub(crate) fn to_u32(n: usize) -> Result<u32> {
+    u32::try_from(n).map_err(|_| Error::msg(format!("{n} is more than a u32 holds")).bt())
 }
 
 /// The items of `x` whose flag in `mask` is not zero, in row-major order: a tensor of one axis.

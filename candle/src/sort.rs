@@ -31,8 +31,7 @@ pub fn sort<D: Dim>(x: &Tensor, dim: D, descending: bool) -> Result<(Tensor, Ten
     first_of_order(x, x.dim(dim)?, dim, descending)
 }
 
-/// The index along `dim` of each item of the sorted order, as u32: the indices of [`sort()`], at half
-/// of its cost.
+/// The index along `dim` of each item of the sorted order, as u32: the indices of [`sort()`].
 ///
 /// # Errors
 /// Those of [`sort()`].

@@ -3,7 +3,7 @@
 use crate::cumulative::{counting, no_indices};
 use crate::engine::{Engine, by_dtype};
 use crate::operation::{Custom, Unary};
-use crate::select::scalar;
+use crate::select::{scalar, to_u32};
 use crate::sort::sorted;
 use candle_core::backend::BackendStorage;
 use candle_core::{DType, Error, Layout, Result, Shape, Tensor, bail};
@@ -64,8 +64,12 @@ pub fn bincount(x: &Tensor, min_length: usize) -> Result<Tensor> {
         bail!("bincount: a number is negative")
     }
     let numbers = extreme(&x, true)? as usize + 1;
+    to_u32(x.elem_count() + numbers)?;
     if x.device().is_cpu() {
-        let mut counts = vec![0_u32; numbers.max(min_length)];
+        let length = numbers.max(min_length);
+        let mut counts = Vec::new();
+        counts.try_reserve_exact(length).map_err(Error::wrap)?;
+        counts.resize(length, 0_u32);
         for number in x.to_dtype(DType::I64)?.to_vec1::<i64>()? {
             counts[number as usize] += 1;
         }

@@ -589,6 +589,7 @@ fn bad_arguments() -> Result<()> {
         says(masked_select(&x, &Tensor::new(&[1_u8, 0], &device)?).map(drop), "cannot broadcast");
         says(bincount(&x, 0).map(drop), "unsupported dtype");
         says(bincount(&Tensor::new(&[3_i64, -1], &device)?, 0).map(drop), "negative");
+        says(bincount(&Tensor::new(&[i64::MAX], &device)?, 0).map(drop), "more than a u32 holds");
         says(segment_sum(&x, &Tensor::from_slice(&[0_u32; 0], 0, &device)?, 0).map(drop), "no offset");
         says(segment_sum(&x, &Tensor::zeros((1, 1), DType::U32, &device)?, 0).map(drop), "rank");
         if device.is_cpu() {
