@@ -9,7 +9,7 @@ use crate::memory::{
     Buffer, BufferInOut, BufferMut, Sealed, Untyped, UntypedMut, View as StaticView, ViewMut as StaticViewMut,
     allocate_on, part_to_host, zeros_on_host,
 };
-use crate::site::Site;
+use crate::site::{AnySite, Site};
 use crate::{Destination, Device, Error, Host, Index, Place, Source, Workspace};
 use bytemuck::Pod;
 use cudarc::driver::sys::CUdeviceptr;
@@ -646,6 +646,7 @@ impl Where<'_> {
     }
 }
 
+impl AnySite for Where<'_> {}
 impl Site<Either> for Where<'_> {
     fn stream(&self) -> Option<&Arc<CudaStream>> {
         match self {
