@@ -158,6 +158,12 @@ impl CompactProgram {
         if self.is_counted { COUNTED } else { NAMES[self.unit.parts - 1] }
     }
 
+    /// The text of the unit.
+    fn source(&self) -> String {
+        let source = self.unit.source();
+        if self.is_counted { with_length(&source) } else { source }
+    }
+
     /// The names of the kernels.
     fn names(&self) -> &'static [&'static str] {
         if self.unit.parts > 1 { &KERNELS } else { &KERNELS[..RANGES] }
@@ -178,7 +184,7 @@ impl CompactProgram {
         }
         library::load(self.types, self.name(), device, self.names(), &|| Program {
             name: format!("{} of {}", self.name(), self.type_name),
-            source: if self.is_counted { with_length(&self.unit.source()) } else { self.unit.source() },
+            source: self.source(),
             built_in: self.built_in,
         })
     }
@@ -385,9 +391,10 @@ mod tests {
     fn parts() {
         for program in [
             CompactProgram::new::<FlagsKind, Payload<u32>, NoColumn, 1>(),
+            CompactProgram::new::<FlagsKind, Payload<u32>, NoColumn, 1>().counted(true),
             CompactProgram::new::<FlagsKind, Payload<u32>, NoColumn, 2>(),
         ] {
-            library::parts_have_a_kernel_each(&program.unit.source(), program.names());
+            library::parts_have_a_kernel_each(&program.source(), program.names());
         }
     }
 }

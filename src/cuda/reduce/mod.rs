@@ -300,7 +300,9 @@ mod tests {
 
     #[test]
     fn parts() {
-        library::parts_have_a_kernel_each(&reduce_source(&unit_of::<crate::Sum, half::f16>()), &KERNELS);
+        let sums = reduce_source(&unit_of::<crate::Sum, half::f16>());
+        library::parts_have_a_kernel_each(&sums, &KERNELS);
+        library::parts_have_a_kernel_each(&with_length(&sums), &KERNELS);
         library::parts_have_a_kernel_each(&position_source(&unit_of::<crate::Max, f32>()), &POSITION_KERNELS);
     }
 

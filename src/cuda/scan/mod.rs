@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn parts() {
         let textbook = ScanProgram::of(Strategy::Hierarchical(Block::Plain(Network::Sklansky)));
-        for program in [BUILT_IN, HIERARCHICAL, textbook] {
+        for program in [BUILT_IN, COUNTED, HIERARCHICAL, textbook] {
             let source = program.source(&unit_of::<crate::Sum, half::f16>());
             library::parts_have_a_kernel_each(&source, program.kernels);
         }
