@@ -9,7 +9,6 @@ use super::library::TEMPLATES;
 use super::nvrtc::{FLAGS, Failure, Nvrtc, Target};
 use super::unit::included;
 use crate::Error;
-use rayon::prelude::*;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{LazyLock, OnceLock};
 use std::thread;
@@ -101,7 +100,7 @@ pub(super) fn compile(
 ) -> Result<(Target, Vec<Vec<u8>>), Error> {
     let name = format!("{unit}.cu");
     let compiler = Compiler::get(unit, capability, cache)?;
-    let kept: Option<_> = texts.par_iter().map(|text| compiler.kept_part(&name, text, cache)).collect();
+    let kept: Option<_> = texts.iter().map(|text| compiler.kept_part(&name, text, cache)).collect();
     if let Some(images) = kept {
         return Ok((compiler.target, images));
     }

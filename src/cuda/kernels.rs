@@ -14,7 +14,6 @@ use super::unit::parts;
 use crate::Error;
 use cudarc::driver::CudaContext;
 use cudarc::driver::sys::{self, CUdevice_attribute as Attribute, CUfunction, CUfunction_attribute, CUstream};
-use rayon::prelude::*;
 use std::ffi::{CString, c_void};
 use std::sync::{Mutex, Once, OnceLock, PoisonError};
 
@@ -243,11 +242,7 @@ impl Kernels {
         let image = |packed| unpacked(packed).expect("as build.rs wrote it");
         match &self.images {
             &Images::Packed([all]) => self.add(image(all), &Vec::from_iter(0..self.names.len())),
-            Images::Packed(each) => {
-                // The driver loads one at a time.
-                let images: Vec<Vec<u8>> = missing.par_iter().map(|&kernel| image(each[kernel])).collect();
-                images.into_iter().zip(&missing).try_for_each(|(image, &kernel)| self.add(image, &[kernel]))
-            }
+            Images::Packed(each) => missing.iter().try_for_each(|&kernel| self.add(image(each[kernel]), &[kernel])),
             Images::Text { unit, source } => {
                 let names: Vec<&str> = self.names.iter().map(String::as_str).collect();
                 let parts = parts(source, &names);
