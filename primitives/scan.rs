@@ -5,7 +5,6 @@ use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Operator, Place, Source, Strategy, Work, Workspace, cpu};
-use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -47,7 +46,6 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 /// | [`run`](Scan::run) | new memory of the input's length |
 /// | [`run_into`](Scan::run_into) | the caller's memory, of the input's length |
 /// | [`run_in_place`](Scan::run_in_place) | the input's memory |
-/// | [`run_raw`](Scan::run_raw) | device addresses, for stacks that do not use cudarc |
 ///
 /// # Cost
 /// n items need n - 1 applications of the operator; a scan makes about 2 n. On the device:
@@ -402,71 +400,5 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
             // zero; the stream's context was bound by `begin`.
             unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
         })
-    }
-
-    // ---- raw calls, for stacks that do not use cudarc
-
-    /// Bytes of scratch memory that [`run_raw`](Scan::run_raw) needs for up to `n` items; zero if
-    /// one block scans all.
-    ///
-    /// # Errors
-    /// [`Error::TooLong`].
-    pub fn scratch_bytes(&self, n: usize) -> Result<usize, Error> {
-        Plan::bytes_anywhere::<Op, T>(self.strategy, n)
-    }
-
-    /// Scans `n` items at device addresses, on a stream of the driver's. Does not wait.
-    ///
-    /// `scratch` is `scratch_bytes` long, and its address a multiple of 16. Scratch memory must be
-    /// zero before its first use, except for [`Strategy::Hierarchical`]. Every scan leaves it zero,
-    /// unless it returns an error: then it must be zeroed again. Load the kernels by a first call
-    /// outside of a graph capture.
-    ///
-    /// # Errors
-    /// [`Error::Scratch`] if the scratch memory is too small or misaligned, and those of the driver
-    /// and the compiler.
-    ///
-    /// # Safety
-    /// - A context of the device is current on this thread, and `stream` belongs to it.
-    /// - `input` and `output` are `n` elements each in that device's memory, aligned for `T`, equal
-    ///   or disjoint, and valid until the stream is past the scan.
-    /// - So are `scratch_bytes` bytes at `scratch`, and nothing else uses them until then.
-    ///
-    /// # Example
-    /// ```no_run
-    /// # fn addresses() -> (u64, u64, u64, usize, parascan::cudarc::driver::sys::CUstream) { unimplemented!() }
-    /// use parascan::{Sum, scan};
-    /// let (input, output, scratch, bytes, stream) = addresses(); // of another CUDA stack
-    /// let sum = scan::<Sum, f32>().exclusive();
-    /// assert!(bytes >= sum.scratch_bytes(1 << 20)?);
-    /// unsafe { sum.run_raw(input, output, 1 << 20, scratch, bytes, stream)? };
-    /// # Ok::<(), parascan::Error>(())
-    /// ```
-    pub unsafe fn run_raw(
-        self,
-        input: CUdeviceptr,
-        output: CUdeviceptr,
-        n: usize,
-        scratch: CUdeviceptr,
-        scratch_bytes: usize,
-        stream: CUstream,
-    ) -> Result<(), Error> {
-        if n == 0 {
-            return Ok(());
-        }
-        let needed = self.scratch_bytes(n)?;
-        if scratch_bytes < needed || !scratch.is_multiple_of(16) {
-            return Err(Error::Scratch { primitive: NAME, given: scratch_bytes, address: scratch, needed });
-        }
-        let mut device = 0;
-        // SAFETY: a context is current, by the caller; the driver writes its device.
-        cuda::check("cuCtxGetDevice", 0, unsafe { sys::cuCtxGetDevice(&mut device) })?;
-        let kernels = cuda::load::<Op, T>(ScanProgram::of(self.strategy), device as usize)?;
-        let plan = Plan::new::<Op, T>(self.strategy, n, kernels.machine().architecture)?;
-        let Scan { exclusive, reverse, .. } = self;
-        let init = self.first().map(Op::to_cuda);
-        let arguments = ScanArguments { input, output, n, init, exclusive, reverse, words: scratch, scratch };
-        // SAFETY: by the caller, and as checked above.
-        unsafe { arguments.launch(&plan, kernels, stream) }
     }
 }

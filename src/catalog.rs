@@ -99,7 +99,7 @@ macro_rules! catalog {
                 /// The later value: the running value of a register that each item writes.
                 ///
                 /// It is associative but not commutative, and has no identity. So an exclusive scan
-                /// by it is written `.exclusive_from(first)`.
+                /// by it needs a first value.
                 Last {
                     any [f32, i32, u64, f16, f64, bf16, i8, i16, i64, u8, u16, u32] Exact, Bits, no identity,
                         rust |_a, b| b, cuda "b";

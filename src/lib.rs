@@ -57,7 +57,9 @@
 //! | [`networks`], [`Network`] | the textbook's scan networks as plain functions |
 //! | [`Scan::work`] | the cost of a scan by these networks |
 //! | [`cpu`], [`cuda`] | the engines, and the two layers that primitives are built on |
-//! | [`Scan::run_raw`] | device addresses and a stream, for stacks that do not use cudarc |
+//! | [`RawSlice`], [`cuda::borrow_stream`], [`Workspace::over`] | addresses, streams and scratch memory of stacks that do not use cudarc |
+//! | `dynamic` (feature `dynamic`) | types and operators that are known at run time only |
+//! | `dlpack` (feature `dlpack`) | tensors of other libraries |
 //! | `laws` (feature `laws`) | tests of the laws of an operator or a predicate |
 //!
 //! # Calls

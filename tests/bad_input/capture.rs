@@ -77,7 +77,8 @@ fn with_a_workspace_that_is_too_small() {
     let Some(stream) = untracked() else { return };
     let sum = scan::<Sum, i32>();
     // An empty workspace, and one prepared for less: its 64 KiB are enough for some millions.
-    let longer = (0..).map(|k| N << k).find(|&n| sum.scratch_bytes(n).unwrap() > 1 << 16).expect("it grows with n");
+    let needs = |n| Workspace::measure(&stream, |workspace| sum.prepare(n, workspace)).unwrap();
+    let longer = (0..).map(|k| N << k).find(|&n| needs(n) > 1 << 16).expect("it grows with n");
     for (prepared, n) in [(0, N), (N, longer)] {
         let (input, mut output) = (ones(&stream, n), stream.clone_htod(&vec![-7; n]).unwrap());
         sum.run(&input).unwrap(); // loads the kernels

@@ -1,6 +1,6 @@
 //! Device data.
 
-use super::{STRATEGIES, assert_length, assert_too_long};
+use super::{STRATEGIES, assert_length};
 use crate::common::stream;
 use parascan::cudarc::driver::{CudaContext, CudaStream};
 use parascan::{Error, NonZero, Strategy, Sum, Workspace, compact, cuda, expand, offsets, pack, partition, scan, sort};
@@ -26,6 +26,14 @@ fn lengths_that_differ() {
         }
     }
     assert_eq!(workspace.bytes(), 0, "nothing was allocated");
+}
+
+#[track_caller]
+fn assert_too_long(result: Result<(), Error>, asked: usize) {
+    let error = result.expect_err("that is too long");
+    let Error::TooLong { primitive, n, most } = error else { panic!("{error:?} should be TooLong") };
+    assert_eq!((primitive, n), ("scan", asked));
+    assert!(most < asked, "{most}");
 }
 
 #[test]

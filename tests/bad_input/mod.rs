@@ -9,7 +9,6 @@ mod device;
 mod empty;
 mod host;
 mod primitives;
-mod raw;
 
 use parascan::{Block, Error, Network, Strategy};
 
@@ -35,16 +34,6 @@ fn assert_length(result: Result<(), Error>, lengths: (usize, usize)) {
 }
 
 /// Returns the bound.
-#[track_caller]
-fn assert_too_long<V: std::fmt::Debug>(result: Result<V, Error>, asked: usize) -> usize {
-    let error = result.expect_err("that is too long");
-    let Error::TooLong { primitive, n, most } = error else { panic!("{error:?} should be TooLong") };
-    assert_eq!((primitive, n), ("scan", asked));
-    assert!(most < asked, "{most}");
-    assert_eq!(error.to_string(), format!("scan: {asked} elements are more than the {most} it can take"));
-    most
-}
-
 #[track_caller]
 fn assert_capturing(error: &Error, what: &str, way_out: &str) {
     let Error::Capturing { what: given, .. } = error else { panic!("{error:?} should be Capturing") };

@@ -40,8 +40,11 @@ impl Stack {
     }
     fn put<T: Pod>(&mut self, items: &[T]) -> CUdeviceptr {
         let address = self.allocate(size_of_val(items));
-        // SAFETY: there are as many bytes at the address; the copy waits.
-        ok(unsafe { sys::cuMemcpyHtoD_v2(address, items.as_ptr().cast(), size_of_val(items)) });
+        // SAFETY: there are as many bytes at the address.
+        unsafe {
+            ok(sys::cuMemcpyHtoD_v2(address, items.as_ptr().cast(), size_of_val(items)));
+            ok(sys::cuCtxSynchronize()); // the copy may still be on its way when the call returns
+        }
         address
     }
     fn get<T: Pod>(&self, address: CUdeviceptr, n: usize) -> Vec<T> {

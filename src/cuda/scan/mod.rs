@@ -270,6 +270,7 @@ fn p<A>(argument: &A) -> *const c_void {
 
 #[cfg(test)]
 mod tests {
+    use super::tuning::{TUNING, architectures};
     use super::*;
     use crate::cuda::unit::UnitKey;
     use std::collections::BTreeMap;
@@ -316,6 +317,69 @@ mod tests {
         ]
     }
 
+    /// Bytes for up to `n` elements on any architecture.
+    fn bytes_anywhere<Op: Operator<T>, T: Element>(strategy: Strategy, n: usize) -> Result<usize, Error> {
+        let up_to = |architecture| Plan::up_to::<Op, T>(strategy, n, architecture);
+        architectures(TUNING).map(up_to).try_fold(0, |most, plan| Ok(plan?.bytes().max(most)))
+    }
+
+    /// The bound in the message is exact.
+    #[test]
+    fn more_than_can_be_counted() {
+        use crate::Sum;
+        #[track_caller]
+        fn most<T: Element>(strategy: Strategy, n: usize) -> usize
+        where
+            Sum: Operator<T>,
+        {
+            let error = bytes_anywhere::<Sum, T>(strategy, n).expect_err("that is too long");
+            let Error::TooLong { primitive: "scan", n: asked, most } = error else { panic!("{error:?}") };
+            assert!(asked == n && most < n, "{most}");
+            assert_eq!(error.to_string(), format!("scan: {n} elements are more than the {most} it can take"));
+            most
+        }
+        for strategy in textbook_blocks().into_iter().flat_map(strategies).chain([Strategy::Auto]) {
+            for n in [usize::MAX, usize::MAX - 1, 1 << 60] {
+                most::<u8>(strategy, n);
+                most::<u64>(strategy, n);
+                let least = most::<i32>(strategy, n);
+                assert!(least > u32::MAX as usize, "{least}");
+                assert!(bytes_anywhere::<Sum, i32>(strategy, least).unwrap() > 0);
+                assert_eq!(most::<i32>(strategy, least + 1), least);
+            }
+        }
+    }
+
+    /// Elements that kernels cannot stage: an error before any compilation, and no panic.
+    #[test]
+    fn element_size() {
+        use crate::Last;
+        macro_rules! refused {
+            ($($name:ident [$bytes:literal], $strategies:expr;)*) => { $(
+                #[repr(transparent)]
+                #[derive(Clone, Copy, Debug)]
+                struct $name([u8; $bytes]);
+                // SAFETY: bytes.
+                unsafe impl bytemuck::Zeroable for $name {}
+                // SAFETY: bytes.
+                unsafe impl bytemuck::Pod for $name {}
+                // SAFETY: an array of bytes on both sides; it gets no kernel.
+                unsafe impl Element for $name {
+                    const CUDA: &'static str = "struct { unsigned char bytes[1]; }";
+                }
+                for strategy in $strategies {
+                    let error = Plan::check::<Last, $name>(strategy).expect_err("no kernel takes it");
+                    let Error::ElementSize { primitive: "scan", size } = &error else { panic!("{error:?}") };
+                    assert_eq!(*size, $bytes);
+                    assert!(error.to_string().contains("must be 1 to 32 bytes"), "{error}");
+                }
+            )* };
+        }
+        let all = || strategies(Block::WarpShuffles).into_iter().chain([Strategy::Auto]);
+        // The textbook's blocks take elements whose size divides a vector's, on either side.
+        refused! { Nothing[0], all(); TooLong[48], all(); Large[4096], all(); Twelve[12], textbook_blocks().into_iter().flat_map(strategies); }
+    }
+
     /// The bounds hold across the ends of the ranges too, where larger tiles need fewer words.
     #[test]
     fn memory_for_more_is_enough_for_fewer() {
@@ -326,7 +390,7 @@ mod tests {
         {
             let lengths = [1, 4 << 20, 32 << 20, 100 << 20].map(|bytes: usize| bytes / size_of::<T>());
             for n in lengths.into_iter().flat_map(|n| [n, n + 1]) {
-                let least = Plan::bytes_anywhere::<Sum, T>(strategy, n).unwrap();
+                let least = bytes_anywhere::<Sum, T>(strategy, n).unwrap();
                 for fewer in lengths.into_iter().flat_map(|n| [n, n + 1]).filter(|&fewer| fewer <= n) {
                     let needed = Plan::new::<Sum, T>(strategy, fewer, 90).unwrap().bytes();
                     assert!(needed <= least, "{strategy:?}: {fewer} need {needed} bytes, {n} have {least}");

@@ -1,9 +1,7 @@
 //! The plan of a scan: the kernel, the tiles and the scratch memory. It calls no device.
 
 use super::contract::SHIFTED;
-use super::tuning::{
-    LOOK_BACK_GROUP, Range, Shape, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, architectures, carry_shape, fitted,
-};
+use super::tuning::{LOOK_BACK_GROUP, Range, Shape, TEXTBOOK_SPREAD, TEXTBOOK_WIDTH, TUNING, carry_shape, fitted};
 use super::{Join, SCAN_ELEMENTS, ScanProgram};
 use crate::cuda::contract::{BEFORE_STATUS, status_bytes};
 use crate::cuda::tuning::RANGES;
@@ -90,19 +88,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Upper bounds of words and scratch memory for up to `n` elements on any architecture.
-    ///
-    /// # Errors
-    /// Those of `new`.
-    pub(crate) fn bytes_anywhere<Op: Operator<T>, T: Element>(strategy: Strategy, n: usize) -> Result<usize, Error> {
-        let mut most = 0;
-        for architecture in architectures(TUNING) {
-            most = most.max(Plan::up_to::<Op, T>(strategy, n, architecture)?.bytes());
-        }
-        Ok(most)
-    }
-
     /// Bytes of words and scratch memory; one of them is zero.
+    #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {
         self.words + self.scratch
     }
