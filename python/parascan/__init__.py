@@ -9,7 +9,7 @@ array([3, 4, 8])
 >>> parascan.scan("max", numpy.array([2.0, 1.0, 4.0]))
 array([2., 2., 4.])
 
-Each function is documented in the package's stub and by `help(parascan)`.
+`help(parascan.scan)` and so on give shapes and dtypes; `python -m parascan` prints what it finds on this machine.
 """
 
 import importlib.util
@@ -30,6 +30,7 @@ def _find_compiler():
 
 _find_compiler()
 
+from ._native import VERSION as __version__  # noqa: E402
 from ._functions import (  # noqa: E402
     Groups,
     RunLengths,
@@ -59,5 +60,31 @@ from ._functions import (  # noqa: E402
 )
 from ._operator import Operator  # noqa: E402
 
-__version__ = "0.1.0"
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("importlib", "os", "Path")]
+__all__ = [
+    "Groups",
+    "Operator",
+    "RunLengths",
+    "TopK",
+    "UniqueCounts",
+    "UniqueInverse",
+    "argsort",
+    "compact",
+    "cumulative_prod",
+    "cumulative_sum",
+    "group_by",
+    "histogram",
+    "nonzero",
+    "partition",
+    "reduce",
+    "run_length",
+    "scan",
+    "searchsorted",
+    "segmented_reduce",
+    "segmented_scan",
+    "segmented_sort",
+    "sort",
+    "topk",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]

@@ -30,6 +30,7 @@ _CODES = {
         ("bool", "u8"),
     ]
 }
+_NUMPY = {code: numpy.dtype(name).str for name, code in _CODES.items() if name not in ("bfloat16", "bool")}
 _UNSIGNED = {_CODES["int32"]: _CODES["uint32"], _CODES["int64"]: _CODES["uint64"]}
 _codes = {}
 
@@ -41,13 +42,14 @@ def name_of(dtype):
 
 def code_of(dtype):
     """The index of a library's dtype in `_native.TYPES`."""
+    key = type(dtype), dtype  # dtypes of two libraries are not compared
     try:
-        return _codes[dtype]
+        return _codes[key]
     except KeyError:
         code = _CODES.get(name_of(dtype))
     if code is None:
         raise TypeError(f"arrays of {dtype} are not supported")
-    _codes[dtype] = code
+    _codes[key] = code
     return code
 
 
@@ -73,12 +75,19 @@ _PLACES = {}
 _HOST = _native.Site()
 
 
+class _Items:
+    """Items of host memory, for numpy."""
+
+    def __init__(self, address, shape, dtype):
+        self.__array_interface__ = {"version": 3, "data": (address, False), "shape": shape, "typestr": dtype}
+
+
 class Place:
     """The functions of a library whose names and calls are numpy's, for arrays at one place."""
 
     def __init__(self, xp, site):
         self.xp, self.site = xp, site
-        self.int64, self.uint64 = xp.int64, xp.uint64
+        self.uint8, self.int64, self.uint64 = xp.uint8, xp.int64, xp.uint64
 
     @property
     def is_host(self):
@@ -151,17 +160,19 @@ class Place:
     def take(self, x, indices):
         return x[indices]
 
-    def take_along(self, x, indices):
-        """Items along the last axis."""
-        return self.xp.take_along_axis(x, indices, -1)
+    def take_along(self, x, indices, axis):
+        return self.xp.take_along_axis(x, indices, axis)
 
     def common(self, x, y):
         """The dtype to which both arrays are converted."""
         return self.xp.result_type(x.dtype, y.dtype)
 
     def on_host(self, x):
-        """A numpy array of the same items, for host arrays without a copy."""
-        return x
+        """A numpy array of the items of what `input` or `output` has made, on the host without a copy."""
+        address, _, code = self.buffer(x)
+        if _native.TYPES[code] == "bf16":
+            raise TypeError("numpy has no bfloat16")
+        return numpy.asarray(_Items(address, tuple(x.shape), _NUMPY[code]))
 
     def like(self, items, x):
         """An array of the items of a numpy array, here; `x` is one that lies here."""
@@ -184,11 +195,13 @@ class Torch(Place):
     def __init__(self, xp, site, device):
         self.xp, self.site, self.device = xp, site, device
         # torch has few functions for unsigned integers beyond 8 bits, and sums all as int64.
-        self.int64 = self.uint64 = xp.int64
+        self.uint8, self.int64, self.uint64 = xp.uint8, xp.int64, xp.int64
 
     def input(self, x):
         if x.device != self.device:
             self.check(x)
+        if x.layout != self.xp.strided:
+            raise TypeError(f"tensors of the layout {x.layout} are not supported")
         if x.requires_grad and self.xp.is_grad_enabled():
             raise ValueError("the tensor requires gradients, and the result would have none: detach it")
         if x.is_neg():
@@ -220,14 +233,14 @@ class Torch(Place):
     def astype(self, x, dtype):
         return x.to(dtype)
 
-    def take_along(self, x, indices):
-        return x.gather(-1, indices)
+    def take_along(self, x, indices, axis):
+        return self.xp.take_along_dim(x, indices, axis)
 
     def common(self, x, y):
         return self.xp.promote_types(x.dtype, y.dtype)
 
     def on_host(self, x):
-        return x.detach().cpu().numpy()
+        return super().on_host(x.cpu())
 
     def like(self, items, x):
         return self.xp.from_numpy(items).to(self.device)
@@ -249,8 +262,6 @@ def _torch(x):
         return _torch_places[key]
     except KeyError:
         place = Torch(torch, _HOST, device)
-    if x.layout != torch.strided:
-        raise TypeError(f"tensors of the layout {x.layout} are not supported")
     if key is not None:
         place.site = _native.Site(*key, place.allocate)
     _torch_places[key] = place
@@ -320,8 +331,9 @@ class Other(Place):
             dtypes = xp.__array_namespace_info__().default_dtypes()
             self.int64 = dtypes["indexing"]
             self.uint64 = xp.uint64 if name_of(self.int64) == "int64" else xp.uint32
+            self.uint8 = xp.uint8
         else:
-            self.int64, self.uint64 = "int64", "uint64"
+            self.uint8, self.int64, self.uint64 = "uint8", "int64", "uint64"
 
     def run(self, call, *arguments):
         result = call(self.site, *arguments)
@@ -333,15 +345,24 @@ class Other(Place):
         if isinstance(x, (_native.Array, _native.Tensor)):
             return x
         self.check(x)
-        if hasattr(x, "__dlpack__"):
-            # The legacy default stream.
-            arguments = {} if self.is_host else {"stream": 1}
-            try:
-                capsule = x.__dlpack__(max_version=(1, 0), **arguments)
-            except TypeError:
-                capsule = x.__dlpack__(**arguments)
-            return _native.Tensor(capsule, self.site)
-        return Interface(x.__cuda_array_interface__)
+        if not hasattr(x, "__dlpack__"):
+            return Interface(x.__cuda_array_interface__)
+        try:
+            return self.tensor(x)
+        except ValueError:
+            if self.xp is None:
+                raise
+        # It may be not contiguous: a copy in one axis is.
+        return self.tensor(self.xp.reshape(self.xp.reshape(x, (-1,), copy=True), x.shape))
+
+    def tensor(self, x):
+        # The legacy default stream.
+        arguments = {} if self.is_host else {"stream": 1}
+        try:
+            capsule = x.__dlpack__(max_version=(1, 0), **arguments)
+        except TypeError:
+            capsule = x.__dlpack__(**arguments)
+        return _native.Tensor(capsule, self.site)
 
     def buffer(self, x):
         size = 1
@@ -351,7 +372,7 @@ class Other(Place):
         return x.address, size, code
 
     def output(self, shape, dtype):
-        return _native.Array([shape] if isinstance(shape, int) else list(shape), code_of(dtype), self.site)
+        return _native.Array(list(shape), code_of(dtype), self.site)
 
     def array(self, x, dtype=None):
         if self.xp is None:
@@ -384,11 +405,13 @@ class Other(Place):
     def take(self, x, indices):
         return self.xp.take(x, indices, axis=0)
 
-    def take_along(self, x, indices):
-        return self.xp.take_along_axis(x, indices, axis=-1)
+    def take_along(self, x, indices, axis):
+        return self.xp.take_along_axis(x, indices, axis=axis)
 
     def on_host(self, x):
-        return numpy.from_dlpack(x)
+        if not self.is_host:
+            raise TypeError("the laws are checked on arrays of numpy, torch and cupy")
+        return super().on_host(x)
 
     def like(self, items, x):
         return self.xp.asarray(items)

@@ -122,6 +122,17 @@ def _segments(place, n, offsets, heads, keys):
 
 
 def scan(op, x, /, *, axis=None, exclusive=False, reverse=False, initial=None):
+    """All prefixes of the items along an axis under an operator.
+
+    x: any shape. Returns an array of the same shape and dtype. `op` is "sum", "product", "max", "min", "and",
+    "or", "xor", "last" or an `Operator`. `axis` may be left out for one axis.
+
+    Item i combines items 0 to i, or 0 to i - 1 if `exclusive`; from the last item on if `reverse`. `initial`
+    is combined before the first item. An exclusive scan without it begins with the operator's identity.
+    Integers wrap. NaN wins in "max" and "min".
+
+    On the GPU it does not wait.
+    """
     op, place = _operator(op), place_of(x)
     axis, dtype = _axis(x, axis), x.dtype
     lines = _Lines(place, x, axis, columns=isinstance(op, str))
@@ -135,6 +146,14 @@ def scan(op, x, /, *, axis=None, exclusive=False, reverse=False, initial=None):
 
 
 def reduce(op, x, /, *, axis=None, initial=None, keepdims=False):
+    """The items along an axis combined under an operator, or all items without `axis`.
+
+    x: any shape. Returns an array of the shape of `x` without the axis, or with length 1 there if `keepdims`;
+    the dtype is that of `x`. `op` and `initial` are those of `scan`. A line without items is the identity,
+    and a `ValueError` if the operator has none.
+
+    On the GPU it does not wait.
+    """
     op = _operator(op)
     place = place_of(x)
     shape = tuple(x.shape)
@@ -147,17 +166,19 @@ def reduce(op, x, /, *, axis=None, initial=None, keepdims=False):
         kept = shape[:axis] + (1,) + shape[axis + 1 :]
     lines = _Lines(place, x, axis, columns=isinstance(op, str))
     dtype = x.dtype
-    output = place.output(prod(result), dtype)
+    count = prod(result)
+    shape = kept if keepdims else result
     if isinstance(op, Operator):
-        op.reduce(place, lines.x, output, lines.length, initial)
-    elif prod(result) > 0:
+        return place.reshape(op.reduce(place, lines.x, lines.length, count, dtype, initial), shape)
+    output = place.output((count,), dtype)
+    if count > 0:
         segments = lines.segments
         if lines.length == 0 and segments is not None:
             # Rows of no items cannot be told from no rows; segments of no items can.
-            offsets = place.input(place.full((prod(result) + 1,), 0, place.int64))
+            offsets = place.input(place.full((count + 1,), 0, place.int64))
             segments = "offsets", place.buffer(offsets)
         place.run(_native.reduce, op, place.buffer(lines.x), place.buffer(output), segments, initial)
-    return place.reshape(place.array(output, dtype), kept if keepdims else result)
+    return place.reshape(place.array(output, dtype), shape)
 
 
 def _cumulative(op, x, axis, dtype, include_initial):
@@ -182,14 +203,37 @@ def _cumulative(op, x, axis, dtype, include_initial):
 
 
 def cumulative_sum(x, /, *, axis=None, dtype=None, include_initial=False):
+    """The sums of the items along an axis up to each: the array API's function.
+
+    x: any shape. Returns an array of the same shape, with one more item along the axis, 0, in front if
+    `include_initial`. Without `dtype` integers and booleans are summed as 64-bit integers (torch: int64), and
+    floats as they are; float16 and bfloat16 are carried as float32. Integers wrap.
+
+    On the GPU it does not wait.
+    """
     return _cumulative("sum", x, axis, dtype, include_initial)
 
 
 def cumulative_prod(x, /, *, axis=None, dtype=None, include_initial=False):
+    """The products of the items along an axis up to each: the array API's function.
+
+    Shapes and dtypes are those of `cumulative_sum`; the item in front is 1 if `include_initial`.
+    """
     return _cumulative("product", x, axis, dtype, include_initial)
 
 
 def segmented_scan(op, x, /, *, offsets=None, heads=None, keys=None, exclusive=False, reverse=False, initial=None):
+    """A scan of each segment.
+
+    x: shape (n,). Returns an array of shape (n,) and the same dtype. The options are those of `scan`;
+    `op` is one of its names.
+
+    Segments are told by one of: `offsets`, of s + 1 ascending items of int32, int64, uint32 or uint64, where
+    segment i is the items from offset i up to offset i + 1; `heads`, of n items of bool or uint8, where a
+    segment begins with each that is not zero; `keys`, of n items, where a segment is a run of equal bits.
+
+    On the GPU it does not wait, and offsets are not checked: they ascend from 0 or more to at most n.
+    """
     op, place = _catalog(op), place_of(x)
     _one_axis(x, "the array")
     segments, _told = _segments(place, x.shape[0], offsets, heads, keys)
@@ -201,16 +245,27 @@ def segmented_scan(op, x, /, *, offsets=None, heads=None, keys=None, exclusive=F
 
 
 def segmented_reduce(op, x, /, *, offsets=None, heads=None, keys=None, initial=None):
+    """The items of each segment combined under an operator.
+
+    x: shape (n,). Returns an array of shape (s,) of the same dtype, for s segments. `op` is one of the names of
+    `scan`. An empty segment is the identity.
+
+    Segments are told by one of: `offsets`, of s + 1 ascending items of int32, int64, uint32 or uint64, where
+    segment i is the items from offset i up to offset i + 1; `heads`, of n items of bool or uint8, where a
+    segment begins with each that is not zero; `keys`, of n items, where a segment is a run of equal bits.
+
+    On the GPU it waits for the number of segments that heads or keys tell, and does not wait with offsets.
+    """
     op, place = _catalog(op), place_of(x)
     _one_axis(x, "the array")
     segments, told = _segments(place, x.shape[0], offsets, heads, keys)
     dtype = x.dtype
     x = place.input(x)
     if segments[0] == "offsets":
-        output = place.output(max(segments[1][1] - 1, 0), dtype)
+        output = place.output((max(segments[1][1] - 1, 0),), dtype)
         place.run(_native.reduce, op, place.buffer(x), place.buffer(output), segments, initial)
         return place.array(output, dtype)
-    output = place.output(x.shape[0], dtype)
+    output = place.output(tuple(x.shape), dtype)
     count = place.run(_native.reduce_runs, op, place.buffer(x), place.buffer(output), segments, initial)
     return place.first(place.array(output, dtype), count)
 
@@ -226,6 +281,13 @@ def _catalog(op):
 
 
 def sort(x, /, *, axis=-1, descending=False, stable=True):
+    """The items along an axis in ascending order; stable: the array API's function.
+
+    x: any shape. Returns an array of the same shape and dtype. NaNs come last, -0 before 0; `descending`
+    reverses this order. `stable` changes nothing.
+
+    On the GPU it does not wait.
+    """
     place = place_of(x)
     axis = _axis(x, axis)
     dtype = x.dtype
@@ -240,36 +302,53 @@ def _rows(lines):
 
 
 def argsort(x, /, *, axis=-1, descending=False, stable=True):
+    """The indices that sort the items along an axis; stable: the array API's function.
+
+    x: any shape. Returns an array of the same shape of int64. The order is that of `sort`; equal items keep
+    their order, in a descending one too.
+
+    On the GPU it does not wait.
+    """
     place = place_of(x)
     axis = _axis(x, axis)
     lines = _Lines(place, x, axis, columns=False)
-    return lines.result(place, _argsort(place, lines, descending), place.int64)
-
-
-def _argsort(place, lines, descending):
     output = place.output(lines.shape, place.int64)
     segments = _rows(lines)
     columns = None if segments is None else segments[1]
     place.run(_native.argsort, place.buffer(lines.x), place.unsigned(output), columns, descending)
-    return output
+    return lines.result(place, output, place.int64)
 
 
 def topk(x, k, /, *, axis=-1, largest=True):
+    """The `k` greatest items along an axis, or the least, in order, and their indices.
+
+    x: any shape. Returns `TopK(values, indices)`, with length k along the axis; indices are of int64. The order
+    is that of `sort`, so NaN is the greatest. Of equal items those with the least indices come first. It sorts
+    all items.
+
+    On the GPU it does not wait.
+    """
     place = place_of(x)
     axis, k = _axis(x, axis), operator.index(k)
     if not 0 <= k <= x.shape[axis]:
         raise ValueError(f"k is {k}, and the axis has {x.shape[axis]} items")
-    lines = _Lines(place, x, axis, columns=False)
-    indices = place.array(_argsort(place, lines, largest), place.int64)[..., :k]
-    if lines.back is not None:
-        x = place.permute(x, [lines.back.index(a) for a in range(len(lines.back))])
-    values = place.take_along(x, indices)
-    if lines.back is not None:
-        values, indices = place.permute(values, lines.back), place.permute(indices, lines.back)
+    order = argsort(x, axis=axis, descending=largest)
+    indices = order[(slice(None),) * axis + (slice(k), ...)]
+    values = place.take_along(x, indices, axis)
     return TopK(values, indices)
 
 
 def segmented_sort(x, /, *, offsets=None, heads=None, keys=None, descending=False):
+    """The items of each segment in ascending order; stable.
+
+    x: shape (n,). Returns an array of shape (n,) and the same dtype. The order is that of `sort`.
+
+    Segments are told by one of: `offsets`, of s + 1 ascending items of int32, int64, uint32 or uint64, where
+    segment i is the items from offset i up to offset i + 1; `heads`, of n items of bool or uint8, where a
+    segment begins with each that is not zero; `keys`, of n items, where a segment is a run of equal bits.
+
+    On the GPU it does not wait, and offsets are not checked: they ascend from 0 or more to at most n.
+    """
     place = place_of(x)
     _one_axis(x, "the array")
     segments, _told = _segments(place, x.shape[0], offsets, heads, keys)
@@ -284,35 +363,54 @@ def segmented_sort(x, /, *, offsets=None, heads=None, keys=None, descending=Fals
 
 
 def compact(x, mask=None, /):
+    """The items whose mask is set, or that are not zero without a mask, in their order.
+
+    x: any shape; mask: the same shape, of bool or uint8. Returns an array of shape (count,) of the same dtype.
+
+    On the GPU it waits for the count.
+    """
     place = place_of(x)
     shape, dtype = x.shape, x.dtype
     x = _flat(place, x)
     mask, flags = _mask(place, mask, shape)
     source = place.buffer(x)
-    output = place.output(source[1], dtype)
+    output = place.output((source[1],), dtype)
     count = place.run(_native.select, source, flags, place.buffer(output))
     return place.first(place.array(output, dtype), count)
 
 
 def partition(x, mask=None, /):
+    """The items whose mask is set, or that are not zero without a mask, then the others, in their order.
+
+    x: any shape of n items; mask: the same shape, of bool or uint8. Returns an array of shape (n,), and the
+    number of the items before the others as an int.
+
+    On the GPU it waits for that number.
+    """
     place = place_of(x)
     shape, dtype = x.shape, x.dtype
     x = _flat(place, x)
     mask, flags = _mask(place, mask, shape)
     source = place.buffer(x)
-    output = place.output(source[1], dtype)
+    output = place.output((source[1],), dtype)
     count = place.run(_native.partition, source, flags, place.buffer(output))
     return place.array(output, dtype), count
 
 
 def nonzero(x, /):
+    """The indices of the items that are not zero: the array API's function.
+
+    x: any shape with at least one axis. Returns a tuple of arrays of shape (count,) of int64, one for each axis.
+
+    On the GPU it waits for the count.
+    """
     shape = tuple(x.shape)
     if not shape:
         raise ValueError("an array without axes has no indices")
     place = place_of(x)
     x = _flat(place, x)
     source = place.buffer(x)
-    output = place.output(source[1], place.int64)
+    output = place.output((source[1],), place.int64)
     count = place.run(_native.nonzero, source, place.unsigned(output))
     flat = place.first(place.array(output), count)
     if len(shape) == 1:
@@ -329,6 +427,12 @@ def nonzero(x, /):
 
 
 def unique_values(x, /):
+    """The distinct items in ascending order: the array API's function.
+
+    x: any shape. Returns an array of shape (count,) of the same dtype. No NaN equals another, and -0 equals 0.
+
+    On the GPU it waits for the count.
+    """
     place = place_of(x)
     dtype = x.dtype
     x = sort(place.reshape(x, (-1,)))
@@ -350,6 +454,13 @@ def _runs(place, x):
 
 
 def run_length(x, /):
+    """The first item of each run of equal neighbours, and the length of the run.
+
+    x: shape (n,). Returns `RunLengths(values, lengths)` of shape (runs,); lengths are of int64. Items are
+    compared as by `unique_values`.
+
+    On the GPU it waits for the number of runs.
+    """
     place = place_of(x)
     _one_axis(x, "the array")
     values, starts = _runs(place, x)
@@ -357,11 +468,25 @@ def run_length(x, /):
 
 
 def unique_counts(x, /):
+    """The distinct items in ascending order, and how often each occurs: the array API's function.
+
+    x: any shape. Returns `UniqueCounts(values, counts)` of shape (count,); counts are of int64.
+
+    On the GPU it waits for the count.
+    """
     x = place_of(x).reshape(x, (-1,))
     return UniqueCounts(*run_length(sort(x)))
 
 
 def unique_inverse(x, /):
+    """The distinct items in ascending order, and for each item of `x` its index among them: the array
+    API's function.
+
+    x: any shape. Returns `UniqueInverse(values, inverse_indices)` of shape (count,) and of the shape of `x`; the
+    indices are of int64. It sorts twice.
+
+    On the GPU it waits for the count.
+    """
     place = place_of(x)
     shape = tuple(x.shape)
     x = place.reshape(x, (-1,))
@@ -380,6 +505,13 @@ def unique_inverse(x, /):
 
 
 def group_by(keys, values, /, op="sum"):
+    """The distinct keys in ascending order, and the values of each combined under an operator.
+
+    keys, values: shape (n,). Returns `Groups(keys, values)` of shape (groups,). `op` is one of the names of
+    `scan`. Values of a key are combined in their order, so sums of floats have the same bits in every run.
+
+    On the GPU it waits for the number of groups.
+    """
     place = place_of(keys)
     _one_axis(keys, "the array of keys")
     if tuple(values.shape) != tuple(keys.shape):
@@ -397,6 +529,14 @@ def group_by(keys, values, /, op="sum"):
 
 
 def searchsorted(x1, x2, /, *, side="left", sorter=None):
+    """The indices at which values would be inserted into sorted items: the array API's function.
+
+    x1: shape (n,), ascending, or made so by the indices `sorter`; x2: any shape, or a number. Returns an array
+    of the shape of `x2` of int64: the number of items of `x1` that are less than the value, or not greater for
+    `side="right"`. NaN is greater than all numbers.
+
+    On the GPU it does not wait. Its kernel is compiled at run time, by NVRTC.
+    """
     if side not in ("left", "right"):
         raise ValueError(f"side is 'left' or 'right', and not {side!r}")
     place = place_of(x1)
@@ -405,6 +545,7 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
         x1 = place.take(x1, sorter)
     if isinstance(x2, (int, float)):
         x2 = place.full((), x2, x1.dtype)
+    place.check(x2)
     if x1.dtype != x2.dtype:
         dtype = place.common(x1, x2)
         x1, x2 = place.astype(x1, dtype), place.astype(x2, dtype)
@@ -416,6 +557,14 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
 
 
 def histogram(x, edges, /):
+    """How many items lie between each two neighbouring edges.
+
+    x: any shape; edges: shape (bins + 1,), ascending, of the same dtype. Returns an array of shape (bins,) of
+    int64. An item belongs to bin i if edges[i] <= item < edges[i + 1]; an item that equals the last edge belongs
+    to the last bin. Others, and NaN, are not counted. It sorts the items.
+
+    On the GPU it does not wait. Its kernel is compiled at run time, by NVRTC.
+    """
     place = place_of(x)
     _one_axis(edges, "the array of edges")
     if edges.shape[0] < 2:

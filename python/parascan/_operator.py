@@ -9,6 +9,27 @@ from ._arrays import place_of
 
 
 class Operator:
+    """An associative operator of the user's own, for `scan` and `reduce`.
+
+    `cuda` is an expression in `a` and `b`, the earlier item and the later one, or statements that return; in it
+    `Element` is the type. `numpy` is the same as a function of two arrays: the CPU's engine, and the twin that
+    `check` compares with. `identity` is a number that is neutral on both sides, if there is one. The operator
+    need not be commutative.
+
+    The text must end for all items, depend on nothing but `a` and `b`, and have no undefined behaviour: kernels
+    run it unchanged, and nothing else checks it. NVRTC compiles it at the first use with each dtype; float16
+    and bfloat16 are `f16` and `bf16`, without arithmetic.
+
+    >>> import numpy, parascan
+    >>> gcd = parascan.Operator("while (b) { Element t = a % b; a = b; b = t; } return a;", numpy.gcd, identity=0)
+    >>> gcd.check(numpy.arange(20))
+    >>> parascan.scan(gcd, numpy.array([12, 18, 27]))
+    array([12,  6,  3])
+
+    On the GPU each line along the axis is a launch. On the CPU a scan of n items calls the twin log2(n) times, on
+    whole arrays.
+    """
+
     def __init__(self, cuda, numpy, *, identity=None):
         if not isinstance(cuda, str):
             raise TypeError("the CUDA text of an operator is a str")
@@ -38,12 +59,12 @@ class Operator:
         if source[1] == 0:
             return
         if place.is_host:
-            x, output = (numpy.asarray(place.on_host(a)).reshape(-1, n) for a in (x, output))
+            x, output = (place.on_host(a).reshape(-1, n) for a in (x, output))
             self._scan_on_host(x, output, exclusive, reverse, initial)
         else:
-            words, address = place.allocate(_native.Operator.words_bytes(n, x.dtype.itemsize))
-            arguments = source, target, n, exclusive, reverse, initial, address
-            self._kernels.scan(place.site, *arguments)
+            size = _native.Operator.words_bytes(n, source[2])
+            words = place.output((size,), place.uint8)
+            place.run(self._kernels.scan, source, target, n, exclusive, reverse, initial, place.buffer(words)[0])
 
     def _scan_on_host(self, x, output, exclusive, reverse, initial):
         # Kogge and Stone (1973): in each step a prefix doubles.
@@ -59,25 +80,33 @@ class Operator:
             x = x[:, :-1] if exclusive else x[:, 1:]
         output[...] = x
 
-    def reduce(self, place, x, output, n, initial):
-        """Combines the items of each line of `n` items."""
+    def reduce(self, place, x, n, lines, dtype, initial):
+        """The items of each line of `n` items combined."""
         if n == 0:
             initial = self.identity if initial is None else initial
             if initial is None:
                 raise ValueError("reduce: a line is empty, and the operator has no identity")
-            output[...] = initial
-            return
-        scanned = place.output(x.shape, x.dtype)
+            return place.full((lines,), initial, dtype)
+        scanned = place.output(tuple(x.shape), dtype)
         self.scan(place, x, scanned, n, False, False, initial)
-        output[...] = place.reshape(scanned, (-1, n))[:, -1]
+        # A copy, which keeps no other items alive.
+        return place.concat([place.reshape(place.array(scanned, dtype), (lines, n))[:, -1]])
 
     # ---- laws
 
     def check(self, sample, /, *, rtol=0.0):
+        """Tests the laws on a sample: all triples of its items for associativity, all items for the identity,
+        and on a GPU all pairs for the agreement of the CUDA text with its numpy twin.
+
+        sample: shape (n,) for n of 1 to 64, of the dtype that is to be tested; a GPU's array tests the CUDA text.
+        `rtol` is the relative difference that rounding may make.
+
+        Raises `ValueError` with the items for which a law fails.
+        """
         if len(sample.shape) != 1 or not 1 <= sample.shape[0] <= 64:
             raise ValueError("a sample is an array of 1 to 64 items with one axis")
         place = place_of(sample)
-        items = numpy.asarray(place.on_host(place.input(sample)))
+        items = place.on_host(place.input(sample))
 
         def same(got, expected, law, *arguments):
             equal = (got == expected) | ((got != got) & (expected != expected))
@@ -97,8 +126,8 @@ class Operator:
             same(self._combine(items, identity), items, "the identity is not neutral on the right", items)
         if not place.is_host:
             a, b = (numpy.array(column) for column in zip(*itertools.product(items, repeat=2)))
-            on_device = [place.input(place.like(side, sample)) for side in (a, b)]
+            sides = [place.buffer(place.input(place.like(side, sample))) for side in (a, b)]
             output = place.output(a.shape, sample.dtype)
-            self._kernels.combine(place.site, *map(place.buffer, (*on_device, output)))
-            place.site.wait()
-            same(place.on_host(output), self._combine(a, b), "the CUDA text differs from its numpy twin", a, b)
+            place.run(self._kernels.combine, *sides, place.buffer(output))
+            combined = place.on_host(place.input(place.array(output, sample.dtype)))
+            same(combined, self._combine(a, b), "the CUDA text differs from its numpy twin", a, b)

@@ -4,11 +4,13 @@
 //! its length says is the Python side's part.
 
 use crate::arrays::{Buffer, value};
-use crate::site::Site;
+use crate::failed;
+use crate::site::{Current, Site};
 use parascan::dynamic::{self, Op, Value};
 use parascan::Workspace;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use std::time::Instant;
 
 /// How items are cut into segments: the kind, and a number of columns or an array.
 type Segments = Option<(String, Argument)>;
@@ -104,6 +106,23 @@ pub(crate) fn scan(
             }
         }
     })
+}
+
+/// Seconds of the host for a scan as a Rust program calls it, with a workspace of its own. For
+/// `benches/versus_torch.py`.
+#[pyfunction]
+pub(crate) fn seconds_of_a_scan(site: &Site, input: Buffer, output: Buffer, calls: u32) -> PyResult<f64> {
+    let stream = site.stream().ok_or_else(|| PyValueError::new_err("a device's site is needed"))?;
+    let _current = Current::keep().map_err(failed)?;
+    let mut workspace = Workspace::new(stream);
+    dynamic::scan(Op::Sum).prepare(input.ty(), input.len(), &mut workspace).map_err(failed)?;
+    let begin = Instant::now();
+    for _ in 0..calls {
+        // SAFETY: above.
+        let (input, output) = unsafe { (input.view(site), output.view_mut(site)) };
+        dynamic::scan(Op::Sum).workspace(&mut workspace).run_into(input, output).map_err(failed)?;
+    }
+    Ok(begin.elapsed().as_secs_f64() / f64::from(calls))
 }
 
 fn reduction(op: Op, initial: Option<Value>) -> dynamic::Reduce<'static> {

@@ -26,10 +26,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     }
     add! {
         calls::scan calls::reduce calls::reduce_runs calls::sort calls::sort_pairs calls::argsort
-        calls::select calls::nonzero calls::partition calls::unique calls::expand search::search found
+        calls::select calls::nonzero calls::partition calls::unique calls::expand search::search calls::seconds_of_a_scan found
     }
+    module.add("VERSION", env!("CARGO_PKG_VERSION"))?;
     module.add("TYPES", parascan::dynamic::Type::ALL.map(|ty| ty.name()))?;
-    module.add("OPERATORS", parascan::dynamic::Op::ALL.iter().map(|op| op.name()).collect::<Vec<_>>())?;
     module.add("IMAGES", parascan::cuda::IMAGES)
 }
 

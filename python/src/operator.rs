@@ -85,12 +85,10 @@ impl Operator {
         py.detach(|| self.scan_on(stream, input, output, n, [exclusive, reverse], initial, words)).map_err(failed)
     }
 
-    /// Bytes of scratch memory of a scan of `n` items of `size` bytes.
+    /// Bytes of scratch memory of a scan of `n` items of the type with this index in `TYPES`.
     #[staticmethod]
-    fn words_bytes(n: usize, size: usize) -> usize {
-        let (tiles, status) = (n.div_ceil(tile(size)), size.div_ceil(4) * 8);
-        let groups = tiles.div_ceil(GROUP);
-        16 + groups.next_multiple_of(4) * 4 + (groups + tiles) * status
+    fn words_bytes(n: usize, ty: usize) -> usize {
+        words_bytes(n, Type::ALL[ty % Type::ALL.len()].size())
     }
 
     /// Writes the results of pairs of items.
@@ -107,6 +105,13 @@ impl Operator {
         };
         py.detach(run).map_err(failed)
     }
+}
+
+/// Bytes of scratch memory of a scan of `n` items of `size` bytes, by `LookBack` of `core/handover.cuh`.
+fn words_bytes(n: usize, size: usize) -> usize {
+    let (tiles, status) = (n.div_ceil(tile(size)), size.div_ceil(4) * 8);
+    let groups = tiles.div_ceil(GROUP);
+    16 + groups.next_multiple_of(4) * 4 + (groups + tiles) * status
 }
 
 /// Items of a tile.
@@ -160,7 +165,7 @@ impl Operator {
     ) -> Result<(), Error> {
         let ty = input.ty();
         let kernels = self.kernels(stream, ty)?;
-        let bytes = Operator::words_bytes(n, ty.size());
+        let bytes = words_bytes(n, ty.size());
         // SAFETY: `words` has that many bytes, by `scan`.
         let zeroed = unsafe { sys::cuMemsetD8Async(words, 0, bytes, stream.cu_stream()) };
         zeroed.result().map_err(|e| Error::Driver { call: "cuMemsetD8Async", code: e.0, device: stream.context().ordinal() })?;
