@@ -32,25 +32,28 @@ _CODES = {
 }
 _NUMPY = {code: numpy.dtype(name).str for name, code in _CODES.items() if name not in ("bfloat16", "bool")}
 _UNSIGNED = {_CODES["int32"]: _CODES["uint32"], _CODES["int64"]: _CODES["uint64"]}
-_codes = {}
+_names, _codes = {}, {}
 
 
 def name_of(dtype):
     """The name of a library's dtype: "float32"."""
-    return str(dtype).rpartition(".")[2]
+    key = type(dtype), dtype  # dtypes of two libraries are not compared
+    try:
+        return _names[key]
+    except KeyError:
+        return _names.setdefault(key, str(dtype).rpartition(".")[2])
 
 
 def code_of(dtype):
     """The index of a library's dtype in `_native.TYPES`."""
-    key = type(dtype), dtype  # dtypes of two libraries are not compared
+    key = type(dtype), dtype
     try:
         return _codes[key]
     except KeyError:
         code = _CODES.get(name_of(dtype))
     if code is None:
         raise TypeError(f"arrays of {dtype} are not supported")
-    _codes[key] = code
-    return code
+    return _codes.setdefault(key, code)
 
 
 def place_of(x):
@@ -280,8 +283,10 @@ class Cupy(Place):
     def input(self, x):
         if x.device != self.device:
             self.check(x)
+        if x.flags.c_contiguous:
+            return x
         with self.device:
-            return self.xp.ascontiguousarray(x).reshape(x.shape)
+            return self.xp.ascontiguousarray(x)
 
     def buffer(self, x):
         return x.data.ptr, x.size, code_of(x.dtype)
@@ -294,6 +299,10 @@ class Cupy(Place):
         with self.device:
             memory = self.xp.cuda.alloc(size)
         return memory, memory.ptr
+
+    def full(self, shape, value, dtype):
+        with self.device:
+            return self.xp.full(shape, value, dtype)
 
     def on_host(self, x):
         return self.xp.asnumpy(x)

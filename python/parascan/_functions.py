@@ -52,6 +52,17 @@ def _operator(op):
         raise ValueError(f"{op!r} is no operator: there are {names}, and parascan.Operator") from None
 
 
+def _of_bool(op, dtype, initial):
+    """The initial value of a call: for booleans one with which all results are 0 or 1."""
+    if name_of(dtype) != "bool" or isinstance(op, Operator):
+        return initial
+    if op == "Sum":
+        raise TypeError("sums of bool are no bool: cumulative_sum makes integers, or convert the array")
+    if initial is None:
+        return 1 if op in ("Min", "BitAnd") else None  # the identity of their bytes is 255
+    return int(bool(initial))
+
+
 def _one_axis(x, what):
     if len(x.shape) != 1:
         raise ValueError(f"{what} must have one axis, and has the shape {tuple(x.shape)}")
@@ -135,6 +146,7 @@ def scan(op, x, /, *, axis=None, exclusive=False, reverse=False, initial=None):
     """
     op, place = _operator(op), place_of(x)
     axis, dtype = _axis(x, axis), x.dtype
+    initial = _of_bool(op, dtype, initial)
     lines = _Lines(place, x, axis, columns=isinstance(op, str))
     output = place.output(lines.shape, dtype)
     source, target = place.buffer(lines.x), place.buffer(output)
@@ -166,6 +178,7 @@ def reduce(op, x, /, *, axis=None, initial=None, keepdims=False):
         kept = shape[:axis] + (1,) + shape[axis + 1 :]
     lines = _Lines(place, x, axis, columns=isinstance(op, str))
     dtype = x.dtype
+    initial = _of_bool(op, dtype, initial)
     count = prod(result)
     shape = kept if keepdims else result
     if isinstance(op, Operator):
@@ -238,6 +251,7 @@ def segmented_scan(op, x, /, *, offsets=None, heads=None, keys=None, exclusive=F
     _one_axis(x, "the array")
     segments, _told = _segments(place, x.shape[0], offsets, heads, keys)
     dtype = x.dtype
+    initial = _of_bool(op, dtype, initial)
     x = place.input(x)
     output = place.output(tuple(x.shape), dtype)
     place.run(_native.scan, op, place.buffer(x), place.buffer(output), segments, exclusive, reverse, initial)
@@ -258,8 +272,9 @@ def segmented_reduce(op, x, /, *, offsets=None, heads=None, keys=None, initial=N
     """
     op, place = _catalog(op), place_of(x)
     _one_axis(x, "the array")
-    segments, told = _segments(place, x.shape[0], offsets, heads, keys)
+    segments, _told = _segments(place, x.shape[0], offsets, heads, keys)
     dtype = x.dtype
+    initial = _of_bool(op, dtype, initial)
     x = place.input(x)
     if segments[0] == "offsets":
         output = place.output((max(segments[1][1] - 1, 0),), dtype)

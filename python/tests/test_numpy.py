@@ -112,6 +112,20 @@ def test_nothing_to_reduce():
         parascan.reduce("last", np.zeros(0))
 
 
+def test_bool():
+    x = rng.random((20, 30)) < 0.7
+    for op, twin in (("and", np.logical_and), ("or", np.logical_or), ("xor", np.logical_xor), ("min", np.logical_and)):
+        same(parascan.scan(op, x, axis=1), twin.accumulate(x, 1))
+        same(parascan.reduce(op, x, axis=0), twin.reduce(x, 0))
+        same(parascan.reduce(op, x[:0], axis=0), twin.reduce(x[:0], 0))
+        exclusive = np.c_[np.full(20, twin.identity, bool), twin.accumulate(x, 1)[:, :-1]]
+        same(parascan.scan(op, x, axis=1, exclusive=True), exclusive)
+        same(parascan.segmented_reduce(op, x[0], offsets=np.array([0, 0, 30])), np.array([twin.identity, twin.reduce(x[0])], bool))
+        same(parascan.scan(op, x[0], initial=5), twin.accumulate(np.r_[True, x[0]])[1:])
+    with pytest.raises(TypeError, match="bool"):
+        parascan.scan("sum", x[0])
+
+
 def cuts(n):
     """The same random segments as offsets, heads and keys. None is empty."""
     heads = rng.random(n) < 0.1
