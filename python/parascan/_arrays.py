@@ -334,9 +334,10 @@ class Other(Place):
     Nothing tells when such a library uses its memory again. So a call on a device waits for its result.
     """
 
-    def __init__(self, xp, site, device):
-        self.xp, self.site, self.device = xp, site, device
+    def __init__(self, xp, site, x):
+        self.xp, self.site = xp, site
         if xp is not None:
+            self.device = x.device
             dtypes = xp.__array_namespace_info__().default_dtypes()
             self.int64 = dtypes["indexing"]
             self.uint64 = xp.uint64 if name_of(self.int64) == "int64" else xp.uint32
@@ -395,7 +396,7 @@ class Other(Place):
         return x[:n]
 
     def full(self, shape, value, dtype):
-        return self.xp.full(shape, value, dtype=dtype)
+        return self.xp.full(shape, value, dtype=dtype, device=self.device)
 
     def concat(self, arrays, axis=0):
         return self.xp.concat(arrays, axis=axis)
@@ -423,7 +424,7 @@ class Other(Place):
         return super().on_host(x)
 
     def like(self, items, x):
-        return self.xp.asarray(items)
+        return self.xp.asarray(items, device=self.device)
 
 
 class Interface:
@@ -462,7 +463,7 @@ def _other(x):
         return _other_places[key]
     except KeyError:
         site = _HOST if key[1] is None else _native.Site(device, 1)
-        return _other_places.setdefault(key, Other(xp, site, key[1]))
+        return _other_places.setdefault(key, Other(xp, site, x))
 
 
 _LIBRARIES = {

@@ -5,10 +5,10 @@ use crate::site::{Current, Site};
 use dlpark::ffi::DLDeviceType;
 use dlpark::python::ImportedDlpack;
 use half::{bf16, f16};
+use parascan::Error;
 use parascan::cudarc::driver::{CudaStream, DevicePtr};
 use parascan::dlpack::{self, legacy, versioned};
 use parascan::dynamic::{Array, Type, Value, View, ViewMut};
-use parascan::Error;
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -125,7 +125,9 @@ impl Tensor {
                 // SAFETY: the producer's address. It is not used before `import` has checked it.
                 let address = match valid.num_elements() {
                     0 => 0,
-                    _ => unsafe { valid.offset_bytes_ptr() }.map_err(|e| PyBufferError::new_err(e.to_string()))? as usize,
+                    _ => {
+                        unsafe { valid.offset_bytes_ptr() }.map_err(|e| PyBufferError::new_err(e.to_string()))? as usize
+                    }
                 };
                 // SAFETY: of a producer that keeps the protocol. Its items are initialised, and Python code that
                 // writes an array while another thread reads it has what it asked for.

@@ -6,8 +6,8 @@
 use crate::arrays::{Buffer, value};
 use crate::failed;
 use crate::site::{Current, Site};
-use parascan::dynamic::{self, Op, Value};
 use parascan::Workspace;
+use parascan::dynamic::{self, Op, Value};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use std::time::Instant;
@@ -113,7 +113,7 @@ pub(crate) fn scan(
 #[pyfunction]
 pub(crate) fn seconds_of_a_scan(site: &Site, input: Buffer, output: Buffer, calls: u32) -> PyResult<f64> {
     let stream = site.stream().ok_or_else(|| PyValueError::new_err("a device's site is needed"))?;
-    let _current = Current::keep().map_err(failed)?;
+    let _current = Current::enter(stream).map_err(failed)?;
     let mut workspace = Workspace::new(stream);
     dynamic::scan(Op::Sum).prepare(input.ty(), input.len(), &mut workspace).map_err(failed)?;
     let begin = Instant::now();
@@ -244,8 +244,7 @@ pub(crate) fn sort_pairs(
     bits: Option<u32>,
 ) -> PyResult<()> {
     let sort = || bits.map_or(dynamic::sort(), |bits| dynamic::sort().bits(0..bits));
-    let prepare =
-        |workspace: &mut Workspace| sort().prepare_pairs(keys.ty(), payload.ty(), keys.len(), workspace);
+    let prepare = |workspace: &mut Workspace| sort().prepare_pairs(keys.ty(), payload.ty(), keys.len(), workspace);
     site.run(py, prepare, |workspace| unsafe {
         let (keys, payload) = (keys.view(site), payload.view(site));
         let (output, payload_output) = (output.view_mut(site), payload_output.view_mut(site));

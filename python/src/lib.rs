@@ -33,9 +33,12 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("IMAGES", parascan::cuda::IMAGES)
 }
 
-/// The driver's version, as in 13000, and the name, compute capability and bytes of each device.
+/// The name, compute capability and bytes of a device.
+type Found = (String, (i32, i32), usize);
+
+/// The driver's version, as in 13000, and the devices.
 #[pyfunction]
-fn found() -> PyResult<(i32, Vec<(String, (i32, i32), usize)>)> {
+fn found() -> PyResult<(i32, Vec<Found>)> {
     let _current = site::Current::keep().map_err(failed)?; // without a driver, its functions panic
     let describe = |ordinal: usize| -> Result<_, DriverError> {
         let device = result::device::get(ordinal as i32)?;

@@ -13,9 +13,9 @@ use parascan::dynamic::{Type, Value};
 use parascan::{Element, Error};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use std::collections::HashMap;
 use std::ffi::c_void;
 use std::ptr::from_ref;
-use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 const WARPS: usize = 8;
@@ -81,7 +81,7 @@ impl Operator {
     ) -> PyResult<()> {
         let initial = initial.map(|initial| value(input.ty(), &initial)).transpose()?;
         let stream = site.stream().ok_or_else(|| PyValueError::new_err("the host has no kernels"))?;
-        let _current = Current::keep().map_err(failed)?;
+        let _current = Current::enter(stream).map_err(failed)?;
         py.detach(|| self.scan_on(stream, input, output, n, [exclusive, reverse], initial, words)).map_err(failed)
     }
 
@@ -94,7 +94,7 @@ impl Operator {
     /// Writes the results of pairs of items.
     fn combine(&self, py: Python<'_>, site: &Site, a: Buffer, b: Buffer, output: Buffer) -> PyResult<()> {
         let stream = site.stream().ok_or_else(|| PyValueError::new_err("the host has no kernels"))?;
-        let _current = Current::keep().map_err(failed)?;
+        let _current = Current::enter(stream).map_err(failed)?;
         let run = || {
             let kernels = self.kernels(stream, a.ty())?;
             let (addresses, n) = ([a, b, output].map(|buffer| buffer.address() as u64), a.len() as u64);
@@ -120,12 +120,10 @@ fn tile(size: usize) -> usize {
 }
 
 impl Operator {
-    /// The kernels for the type, with the stream's context current.
+    /// The kernels for the type. The stream's context is current.
     fn kernels(&self, stream: &CudaStream, ty: Type) -> Result<&'static Kernels, Error> {
         let context = stream.context();
         let device = context.ordinal();
-        let bound = context.bind_to_thread();
-        bound.map_err(|e| Error::Driver { call: "cuCtxSetCurrent", code: e.0, device })?;
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kernels) = loaded.get(&(device, ty)) {
             return Ok(kernels);
@@ -168,7 +166,11 @@ impl Operator {
         let bytes = words_bytes(n, ty.size());
         // SAFETY: `words` has that many bytes, by `scan`.
         let zeroed = unsafe { sys::cuMemsetD8Async(words, 0, bytes, stream.cu_stream()) };
-        zeroed.result().map_err(|e| Error::Driver { call: "cuMemsetD8Async", code: e.0, device: stream.context().ordinal() })?;
+        zeroed.result().map_err(|e| Error::Driver {
+            call: "cuMemsetD8Async",
+            code: e.0,
+            device: stream.context().ordinal(),
+        })?;
         let flags = [(exclusive, EXCLUSIVE), (reverse, REVERSE), (initial.is_some(), INIT)];
         let flags = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag);
         let mut init = [0_u8; 8];

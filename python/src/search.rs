@@ -33,14 +33,16 @@ pub(crate) fn search(
     }
     match site.stream() {
         None => {
-            py.detach(|| with_type!(sorted.ty(), T => match ranks.ty() {
-                Type::I32 => on_host::<T, i32>(sorted, values, ranks, right),
-                _ => on_host::<T, i64>(sorted, values, ranks, right),
-            }));
+            py.detach(|| {
+                with_type!(sorted.ty(), T => match ranks.ty() {
+                    Type::I32 => on_host::<T, i32>(sorted, values, ranks, right),
+                    _ => on_host::<T, i64>(sorted, values, ranks, right),
+                })
+            });
             Ok(())
         }
         Some(stream) => {
-            let _current = Current::keep().map_err(failed)?;
+            let _current = Current::enter(stream).map_err(failed)?;
             py.detach(|| on_device(stream, sorted, values, ranks, right)).map_err(failed)
         }
     }
@@ -89,14 +91,11 @@ unsafe fn items_mut<'a, T>(buffer: Buffer) -> &'a mut [T] {
 
 const THREADS: usize = 256;
 
-fn on_device(
-    stream: &CudaStream,
-    sorted: Buffer,
-    values: Buffer,
-    ranks: Buffer,
-    right: bool,
-) -> Result<(), Error> {
-    static LOADED: LazyLock<Mutex<HashMap<(usize, Type, Type), &'static Kernels>>> = LazyLock::new(Default::default);
+/// The stream's context is current.
+fn on_device(stream: &CudaStream, sorted: Buffer, values: Buffer, ranks: Buffer, right: bool) -> Result<(), Error> {
+    /// By device, type of the items, and type of the ranks.
+    type Loaded = HashMap<(usize, Type, Type), &'static Kernels>;
+    static LOADED: LazyLock<Mutex<Loaded>> = LazyLock::new(Default::default);
     if values.len() == 0 {
         return Ok(());
     }
@@ -118,8 +117,6 @@ fn on_device(
         }
     };
     drop(loaded);
-    let bound = context.bind_to_thread();
-    bound.map_err(|e| Error::Driver { call: "cuCtxSetCurrent", code: e.0, device })?;
     let (n, count, right) = (sorted.len() as u64, values.len() as u64, u32::from(right));
     let addresses = [sorted, values, ranks].map(|buffer| buffer.address() as u64);
     let blocks = values.len().div_ceil(THREADS).min(1 << 30) as u32;

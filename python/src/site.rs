@@ -36,7 +36,7 @@ impl Site {
     /// Waits for the stream.
     fn wait(&self, py: Python<'_>) -> PyResult<()> {
         let Some(stream) = &self.stream else { return Ok(()) };
-        let _current = Current::keep().map_err(failed)?;
+        let _current = Current::enter(stream).map_err(failed)?;
         py.detach(|| synchronize(stream)).map_err(failed)
     }
 }
@@ -57,7 +57,7 @@ impl Site {
         call: impl FnOnce(Option<&mut Workspace>) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
         let Some(stream) = &self.stream else { return py.detach(|| call(None)).map_err(failed) };
-        let _current = Current::keep().map_err(failed)?;
+        let _current = Current::enter(stream).map_err(failed)?;
         let Some(allocate) = &self.allocate else {
             let run = || call(Some(&mut Workspace::new(stream)));
             return py.detach(run).map_err(failed);
@@ -77,7 +77,8 @@ impl Site {
         py.detach(run).map_err(failed)
     }
 
-    /// Calls `call` with memory for a count, waits for the stream, and returns the count.
+    /// Calls `call` with memory for a count, waits for the stream, and returns the count. The stream's context
+    /// is current.
     pub(crate) fn counted(&self, call: impl FnOnce(ViewMut<'_>) -> Result<(), Error>) -> Result<usize, Error> {
         let Some(stream) = &self.stream else {
             let mut count = [0_u64];
@@ -149,6 +150,19 @@ impl Current {
         // SAFETY: the driver is there, and writes the handle.
         driver("cuCtxGetCurrent", 0, unsafe { sys::cuCtxGetCurrent(&mut context) })?;
         Ok(Current(context))
+    }
+}
+
+impl Current {
+    /// Makes the stream's context current, which default streams are looked up in.
+    ///
+    /// # Errors
+    /// [`Error::Driver`].
+    pub(crate) fn enter(stream: &CudaStream) -> Result<Current, Error> {
+        let (current, context) = (Current::keep()?, stream.context());
+        let bound = context.bind_to_thread();
+        bound.map_err(|e| Error::Driver { call: "cuCtxSetCurrent", code: e.0, device: context.ordinal() })?;
+        Ok(current)
     }
 }
 
