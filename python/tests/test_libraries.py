@@ -1,7 +1,10 @@
 """Arrays of other libraries, on the CPU and on a GPU where there is one, compared with numpy's.
 
-What is not installed, and what has no GPU, is skipped.
+What is not installed, and what has no GPU, is skipped. With PARASCAN_REQUIRE_GPU=1 an installed library
+without a GPU is a failure.
 """
+
+import os
 
 import numpy as np
 import pytest
@@ -20,6 +23,7 @@ class Library:
         self.name, self.place = name.split()
         self.xp = pytest.importorskip({"jax": "jax.numpy"}.get(self.name, self.name))
         if self.place == "cuda" and not self.has_gpu():
+            assert os.environ.get("PARASCAN_REQUIRE_GPU") != "1", f"a GPU is required, and {self.name} finds none"
             pytest.skip("no GPU")
         if self.name == "jax":
             import jax
