@@ -55,6 +55,17 @@ pub(crate) const fn built_in(key: UnitKey) -> Option<&'static BuiltIn> {
     None
 }
 
+/// How many units of the catalog the build has embedded images of: machine code or PTX. A program carries
+/// those of the kernels that it calls.
+pub const IMAGES: usize = {
+    let (mut images, mut i) = (0, 0);
+    while i < UNITS.len() {
+        images += !UNITS[i].1.images.is_empty() as usize;
+        i += 1;
+    }
+    images
+};
+
 /// A translation unit to load kernels from.
 pub(crate) struct Program {
     /// The name of the unit in messages.

@@ -49,6 +49,7 @@ pub(crate) use compact::{
 pub(crate) use driver::check;
 pub use driver::{borrow_stream, context};
 pub use kernels::Kernels;
+pub use library::IMAGES;
 #[cfg(test)]
 pub(crate) use library::compile_all;
 pub(crate) use scan::{Plan, ScanArguments, ScanProgram, load, loaded};

@@ -365,6 +365,22 @@ impl Unique<'_> {
             crate::unique::<T>().prepare_indices::<I>(n, workspace)
         }))
     }
+
+    /// [`prepare`](Unique::prepare) for [`run_with_indices_into`](Unique::run_with_indices_into).
+    ///
+    /// # Errors
+    /// As for [`prepare`](Unique::prepare), and [`Error::Type`].
+    pub fn prepare_with_indices(
+        &self,
+        ty: Type,
+        indices: Type,
+        n: usize,
+        workspace: &mut Workspace,
+    ) -> Result<(), Error> {
+        with_type!(ty, T => with_index!("unique", INDICES, indices, I => {
+            crate::unique::<T>().prepare_with_indices::<I>(n, workspace)
+        }))
+    }
 }
 
 // ---- partition

@@ -1,0 +1,90 @@
+"""Parallel primitives for CUDA GPUs and the CPU: scan, reduce, sort, selections, sets, by segment too.
+
+Arrays of numpy, torch, cupy, jax and of every library with DLPack or `__cuda_array_interface__` are
+taken without a copy, on their device's current stream. A result is an array of the same library.
+
+>>> import numpy, parascan
+>>> parascan.cumulative_sum(numpy.array([3, 1, 4]))
+array([3, 4, 8])
+>>> parascan.scan("max", numpy.array([2.0, 1.0, 4.0]))
+array([2., 2., 4.])
+
+`help(parascan.scan)` and so on give shapes and dtypes; `python -m parascan` prints what it finds on this machine.
+"""
+
+import importlib.util
+import os
+from pathlib import Path
+
+
+def _find_compiler():
+    """Names NVRTC of the installed packages to the library, unless something names another."""
+    if "PARASCAN_NVRTC" in os.environ or (spec := importlib.util.find_spec("nvidia")) is None:
+        return
+    for folder in map(Path, spec.submodule_search_locations or ()):
+        found = sorted(folder.glob("*/lib/libnvrtc.so.1[0-9]"), key=lambda path: int(path.suffix[1:]))
+        if found:
+            os.environ["PARASCAN_NVRTC"] = str(found[-1])
+            return
+
+
+_find_compiler()
+
+from ._native import VERSION as __version__  # noqa: E402
+from ._functions import (  # noqa: E402
+    Groups,
+    RunLengths,
+    TopK,
+    UniqueCounts,
+    UniqueInverse,
+    argsort,
+    compact,
+    cumulative_prod,
+    cumulative_sum,
+    group_by,
+    histogram,
+    nonzero,
+    partition,
+    reduce,
+    run_length,
+    scan,
+    searchsorted,
+    segmented_reduce,
+    segmented_scan,
+    segmented_sort,
+    sort,
+    topk,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+)
+from ._operator import Operator  # noqa: E402
+
+__all__ = [
+    "Groups",
+    "Operator",
+    "RunLengths",
+    "TopK",
+    "UniqueCounts",
+    "UniqueInverse",
+    "argsort",
+    "compact",
+    "cumulative_prod",
+    "cumulative_sum",
+    "group_by",
+    "histogram",
+    "nonzero",
+    "partition",
+    "reduce",
+    "run_length",
+    "scan",
+    "searchsorted",
+    "segmented_reduce",
+    "segmented_scan",
+    "segmented_sort",
+    "sort",
+    "topk",
+    "unique_counts",
+    "unique_inverse",
+    "unique_values",
+]

@@ -1,0 +1,474 @@
+"""The arrays of other libraries: where they lie, their addresses, new ones of the same kind.
+
+A `Place` is one library and one stream of a device, or the host. It makes the outputs of a call by the
+library's own allocator. So a result is the library's array, in its memory pool, in the order of its current
+stream. Libraries other than numpy, torch and cupy are reached by DLPack.
+"""
+
+import sys
+
+import numpy
+
+from . import _native
+
+#: The index of each type in `_native.TYPES`, by the name that array libraries give it.
+_CODES = {
+    name: _native.TYPES.index(of)
+    for name, of in [
+        ("float32", "f32"),
+        ("float64", "f64"),
+        ("float16", "f16"),
+        ("bfloat16", "bf16"),
+        ("int8", "i8"),
+        ("int16", "i16"),
+        ("int32", "i32"),
+        ("int64", "i64"),
+        ("uint8", "u8"),
+        ("uint16", "u16"),
+        ("uint32", "u32"),
+        ("uint64", "u64"),
+        ("bool", "u8"),
+    ]
+}
+_NUMPY = {code: numpy.dtype(name).str for name, code in _CODES.items() if name not in ("bfloat16", "bool")}
+_UNSIGNED = {_CODES["int32"]: _CODES["uint32"], _CODES["int64"]: _CODES["uint64"]}
+_names, _codes = {}, {}
+
+
+def name_of(dtype):
+    """The name of a library's dtype: "float32"."""
+    key = type(dtype), dtype  # dtypes of two libraries are not compared
+    try:
+        return _names[key]
+    except KeyError:
+        return _names.setdefault(key, str(dtype).rpartition(".")[2])
+
+
+def code_of(dtype):
+    """The index of a library's dtype in `_native.TYPES`."""
+    key = type(dtype), dtype
+    try:
+        return _codes[key]
+    except KeyError:
+        code = _CODES.get(name_of(dtype))
+    if code is None:
+        raise TypeError(f"arrays of {dtype} are not supported")
+    return _codes.setdefault(key, code)
+
+
+def place_of(x):
+    """The place of an array."""
+    kind = type(x)
+    place = _PLACES.get(kind)
+    if place is not None:
+        return place(x)
+    for base in kind.__mro__:
+        library = (base.__module__.partition(".")[0], base.__name__)
+        if library in _LIBRARIES:
+            _PLACES[kind] = _LIBRARIES[library]
+            break
+    else:
+        if not hasattr(kind, "__dlpack__") and not hasattr(kind, "__cuda_array_interface__"):
+            raise TypeError(f"an array is expected, and found {kind.__module__}.{kind.__qualname__}")
+        _PLACES[kind] = _other
+    return _PLACES[kind](x)
+
+
+_PLACES = {}
+_HOST = _native.Site()
+
+
+class _Items:
+    """Items of host memory, for numpy."""
+
+    def __init__(self, address, shape, dtype):
+        self.__array_interface__ = {"version": 3, "data": (address, False), "shape": shape, "typestr": dtype}
+
+
+class Place:
+    """The functions of a library whose names and calls are numpy's, for arrays at one place."""
+
+    def __init__(self, xp, site):
+        self.xp, self.site = xp, site
+        self.uint8, self.int64, self.uint64 = xp.uint8, xp.int64, xp.uint64
+
+    @property
+    def is_host(self):
+        return self.site is _HOST
+
+    # ---- calls
+
+    def run(self, call, *arguments):
+        """Runs a call of `_native` here."""
+        return call(self.site, *arguments)
+
+    def input(self, x):
+        """The array, contiguous: itself if it is."""
+        if type(x) is not numpy.ndarray:
+            self.check(x)
+            x = numpy.asarray(x)
+        flags = x.flags
+        if not (flags.c_contiguous and flags.aligned):
+            x = numpy.require(x, requirements="CA")
+        return x
+
+    def check(self, x):
+        """Raises unless the array lies here."""
+        if place_of(x) is not self:
+            raise ValueError("the arrays of a call must be of one library and lie in the same memory")
+
+    def buffer(self, x):
+        """The address, the number of items and the type of a contiguous array."""
+        return x.__array_interface__["data"][0], x.size, code_of(x.dtype)
+
+    def unsigned(self, x):
+        """`buffer` of indices, as unsigned integers."""
+        address, size, code = self.buffer(x)
+        return address, size, _UNSIGNED[code]
+
+    def output(self, shape, dtype):
+        """New memory for the items of an array."""
+        return self.xp.empty(shape, dtype)
+
+    def array(self, x, dtype=None):
+        """The array of the library in what `output` has made with this dtype."""
+        return x
+
+    def first(self, x, n):
+        """The first `n` items of an array with one axis. It keeps at most four times their memory."""
+        if 4 * n < x.shape[0]:
+            return self.copy(x[:n])
+        return x[:n]
+
+    # ---- the library
+
+    def copy(self, x):
+        return x.copy()
+
+    def full(self, shape, value, dtype):
+        return self.xp.full(shape, value, dtype)
+
+    def concat(self, arrays, axis=0):
+        return self.xp.concatenate(arrays, axis)
+
+    def permute(self, x, axes):
+        return x.transpose(axes)
+
+    def reshape(self, x, shape):
+        return x.reshape(shape)
+
+    def astype(self, x, dtype):
+        return x.astype(dtype)
+
+    def take(self, x, indices):
+        return x[indices]
+
+    def take_along(self, x, indices, axis):
+        return self.xp.take_along_axis(x, indices, axis)
+
+    def common(self, x, y):
+        """The dtype to which both arrays are converted."""
+        return self.xp.result_type(x.dtype, y.dtype)
+
+    def on_host(self, x):
+        """A numpy array of the items of what `input` or `output` has made, on the host without a copy."""
+        address, _, code = self.buffer(x)
+        if _native.TYPES[code] == "bf16":
+            raise TypeError("numpy has no bfloat16")
+        return numpy.asarray(_Items(address, tuple(x.shape), _NUMPY[code]))
+
+    def like(self, items, x):
+        """An array of the items of a numpy array, here; `x` is one that lies here."""
+        return items
+
+
+_numpy_place = Place(numpy, _HOST)
+
+
+def _numpy(x):
+    if isinstance(x, numpy.ma.MaskedArray):
+        raise TypeError("masked arrays are not supported: fill them, or select by the mask")
+    return _numpy_place
+
+
+# ---- torch --------------------------------------------------------------------------------------
+
+
+class Torch(Place):
+    def __init__(self, xp, site, device):
+        self.xp, self.site, self.device = xp, site, device
+        # torch has few functions for unsigned integers beyond 8 bits, and sums all as int64.
+        self.uint8, self.int64, self.uint64 = xp.uint8, xp.int64, xp.int64
+
+    def input(self, x):
+        if x.device != self.device:
+            self.check(x)
+        if x.layout != self.xp.strided:
+            raise TypeError(f"tensors of the layout {x.layout} are not supported")
+        if x.requires_grad and self.xp.is_grad_enabled():
+            raise ValueError("the tensor requires gradients, and the result would have none: detach it")
+        if x.is_neg():
+            x = x.resolve_neg()
+        return x.contiguous()
+
+    def buffer(self, x):
+        return x.data_ptr(), x.numel(), code_of(x.dtype)
+
+    def output(self, shape, dtype):
+        return self.xp.empty(shape, dtype=dtype, device=self.device)
+
+    def allocate(self, size):
+        memory = self.xp.empty(size, dtype=self.xp.uint8, device=self.device)
+        return memory, memory.data_ptr()
+
+    def copy(self, x):
+        return x.clone()
+
+    def full(self, shape, value, dtype):
+        return self.xp.full(shape, value, dtype=dtype, device=self.device)
+
+    def concat(self, arrays, axis=0):
+        return self.xp.cat(arrays, axis)
+
+    def permute(self, x, axes):
+        return x.permute(axes)
+
+    def astype(self, x, dtype):
+        return x.to(dtype)
+
+    def take_along(self, x, indices, axis):
+        return self.xp.take_along_dim(x, indices, axis)
+
+    def common(self, x, y):
+        return self.xp.promote_types(x.dtype, y.dtype)
+
+    def on_host(self, x):
+        return super().on_host(x.cpu())
+
+    def like(self, items, x):
+        return self.xp.from_numpy(items).to(self.device)
+
+
+_torch_places = {}
+
+
+def _torch(x):
+    torch = sys.modules["torch"]
+    device = x.device
+    if device.type == "cuda":
+        key = device.index, torch.cuda.current_stream(device).cuda_stream
+    elif device.type == "cpu":
+        key = None
+    else:
+        raise TypeError(f"tensors on {device} are not supported")
+    try:
+        return _torch_places[key]
+    except KeyError:
+        place = Torch(torch, _HOST, device)
+    if key is not None:
+        place.site = _native.Site(*key, place.allocate)
+    _torch_places[key] = place
+    return place
+
+
+# ---- cupy ---------------------------------------------------------------------------------------
+
+
+class Cupy(Place):
+    def __init__(self, xp, device, stream):
+        super().__init__(xp, None)
+        self.device = xp.cuda.Device(device)
+        self.site = _native.Site(device, stream, self.allocate)
+
+    def input(self, x):
+        if x.device != self.device:
+            self.check(x)
+        if x.flags.c_contiguous:
+            return x
+        with self.device:
+            return self.xp.ascontiguousarray(x)
+
+    def buffer(self, x):
+        return x.data.ptr, x.size, code_of(x.dtype)
+
+    def output(self, shape, dtype):
+        with self.device:
+            return self.xp.empty(shape, dtype)
+
+    def allocate(self, size):
+        with self.device:
+            memory = self.xp.cuda.alloc(size)
+        return memory, memory.ptr
+
+    def full(self, shape, value, dtype):
+        with self.device:
+            return self.xp.full(shape, value, dtype)
+
+    def on_host(self, x):
+        return self.xp.asnumpy(x)
+
+    def like(self, items, x):
+        with self.device:
+            return self.xp.asarray(items)
+
+
+_cupy_places = {}
+
+
+def _cupy(x):
+    cupy = sys.modules["cupy"]
+    device = x.device.id
+    key = device, cupy.cuda.get_current_stream(device).ptr
+    try:
+        return _cupy_places[key]
+    except KeyError:
+        return _cupy_places.setdefault(key, Cupy(cupy, *key))
+
+
+# ---- others, by DLPack --------------------------------------------------------------------------
+
+
+class Other(Place):
+    """Arrays that are reached by DLPack.
+
+    Nothing tells when such a library uses its memory again. So a call on a device waits for its result.
+    """
+
+    def __init__(self, xp, site, x):
+        self.xp, self.site = xp, site
+        if xp is not None:
+            self.device = x.device
+            dtypes = xp.__array_namespace_info__().default_dtypes()
+            self.int64 = dtypes["indexing"]
+            self.uint64 = xp.uint64 if name_of(self.int64) == "int64" else xp.uint32
+            self.uint8 = xp.uint8
+        else:
+            self.uint8, self.int64, self.uint64 = "uint8", "int64", "uint64"
+
+    def run(self, call, *arguments):
+        result = call(self.site, *arguments)
+        if not self.is_host:
+            self.site.wait()
+        return result
+
+    def input(self, x):
+        if isinstance(x, (_native.Array, _native.Tensor)):
+            return x
+        self.check(x)
+        if not hasattr(x, "__dlpack__"):
+            return Interface(x.__cuda_array_interface__)
+        try:
+            return self.tensor(x)
+        except ValueError:
+            if self.xp is None:
+                raise
+        # It may be not contiguous: a copy in one axis is.
+        return self.tensor(self.xp.reshape(self.xp.reshape(x, (-1,), copy=True), x.shape))
+
+    def tensor(self, x):
+        # The legacy default stream.
+        arguments = {} if self.is_host else {"stream": 1}
+        try:
+            capsule = x.__dlpack__(max_version=(1, 0), **arguments)
+        except TypeError:
+            capsule = x.__dlpack__(**arguments)
+        return _native.Tensor(capsule, self.site)
+
+    def buffer(self, x):
+        size = 1
+        for length in x.shape:
+            size *= length
+        code = x.dtype if isinstance(x.dtype, int) else code_of(x.dtype)
+        return x.address, size, code
+
+    def output(self, shape, dtype):
+        return _native.Array(list(shape), code_of(dtype), self.site)
+
+    def array(self, x, dtype=None):
+        if self.xp is None:
+            return x
+        x = self.xp.from_dlpack(x)
+        if dtype is not None and x.dtype != dtype:
+            x = self.xp.astype(x, dtype)  # booleans, which are exported as bytes
+        return x
+
+    def first(self, x, n):
+        return x[:n]
+
+    def full(self, shape, value, dtype):
+        return self.xp.full(shape, value, dtype=dtype, device=self.device)
+
+    def concat(self, arrays, axis=0):
+        return self.xp.concat(arrays, axis=axis)
+
+    def permute(self, x, axes):
+        if self.xp is None:
+            raise TypeError("an axis that is not the last one needs an array with __array_namespace__")
+        return self.xp.permute_dims(x, axes)
+
+    def reshape(self, x, shape):
+        return self.xp.reshape(x, shape)
+
+    def astype(self, x, dtype):
+        return self.xp.astype(x, dtype)
+
+    def take(self, x, indices):
+        return self.xp.take(x, indices, axis=0)
+
+    def take_along(self, x, indices, axis):
+        return self.xp.take_along_axis(x, indices, axis=axis)
+
+    def on_host(self, x):
+        if not self.is_host:
+            raise TypeError("the laws are checked on arrays of numpy, torch and cupy")
+        return super().on_host(x)
+
+    def like(self, items, x):
+        return self.xp.asarray(items, device=self.device)
+
+
+class Interface:
+    """An array that is reached by `__cuda_array_interface__` alone, on the legacy default stream."""
+
+    def __init__(self, interface):
+        if interface.get("strides") is not None:
+            raise ValueError("the array is not contiguous")
+        if interface.get("mask") is not None:
+            raise TypeError("masked arrays are not supported")
+        self.address, self.shape = interface["data"][0], interface["shape"]
+        self.dtype = numpy.dtype(interface["typestr"])
+
+
+_other_places = {}
+_CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13
+
+
+def _other(x):
+    if hasattr(x, "__array_namespace__"):
+        xp = x.__array_namespace__()
+    else:
+        xp = None
+    if hasattr(x, "__dlpack_device__"):
+        kind, device = x.__dlpack_device__()
+        kind, device = int(kind), int(device)
+    else:
+        kind, device = _CUDA, 0
+    if kind in (_CPU, _CUDA_HOST):
+        key = xp, None
+    elif kind in (_CUDA, _CUDA_MANAGED):
+        key = xp, device
+    else:
+        raise TypeError(f"arrays on devices of DLPack's type {kind} are not supported")
+    try:
+        return _other_places[key]
+    except KeyError:
+        site = _HOST if key[1] is None else _native.Site(device, 1)
+        return _other_places.setdefault(key, Other(xp, site, x))
+
+
+_LIBRARIES = {
+    ("numpy", "ndarray"): _numpy,
+    ("numpy", "generic"): _numpy,  # what numpy's own functions return for an array without axes
+    ("torch", "Tensor"): _torch,
+    ("cupy", "ndarray"): _cupy,
+}
