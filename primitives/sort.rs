@@ -101,8 +101,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// The device finds these exceptions in the keys, and the host waits for none of them:
 ///
 /// - Few values: fewer than 128 distinct keys of 4 or 8 bytes that differ in more than two bytes
-///   move once, n (2 b + 2 (b + p)) bytes, and in place twice. n must be from 2^20, in place from
-///   where two scatter steps begin, to 2^31.
+///   move once, n (2 b + 2 (b + p)) bytes, and in place twice. n must be less than 2^31.
 /// - Frequent keys without a payload are counted, not moved: by two scatter steps 3 n b bytes.
 /// - Skewed keys: a sample of the keys chooses the buckets. Passes sort all keys if no choice for
 ///   one scatter step spreads them, or if a bucket overflows. Two scatter steps take any keys whose

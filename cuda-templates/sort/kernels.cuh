@@ -45,7 +45,7 @@ static_assert(sizeof(ShortTile::Shared) <= SHORT_SHARED, "the host asks for as m
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_passes(SortCall call) {
     begin_dependent_launch();
     extern __shared__ Vector shared[];
-    sort_passes<Order, ShortTile>(shared, call, [] { return false; });
+    sort_passes<Order, ShortTile>(shared, call);
 }
 #endif
 typedef RadixTile<Bits, Value, PASS_THREADS, MIDDLE_ITEMS, CHECKED> MiddleTile;
@@ -55,15 +55,7 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
     sort_passes_middle(SortCall call) {
     begin_dependent_launch();
     extern __shared__ Vector shared[];
-#if KEY_BYTES >= 4
-    static_assert(sizeof(FewValues<Bits>) <= sizeof(MiddleTile::Shared) &&
-                      sizeof(MiddleTile::Shared) + VALUES * sizeof(Bits) + 16 <= MIDDLE_SHARED,
-                  "the host asks for as many bytes");
-    sort_passes<Order, MiddleTile>(shared, call,
-                                   [&] { return sort_few<Order, MiddleTile>(shared, call); });
-#else
-    sort_passes<Order, MiddleTile>(shared, call, [] { return false; });
-#endif
+    sort_passes<Order, MiddleTile>(shared, call);
 }
 #endif
 

@@ -149,18 +149,16 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> al
 
     // ---- a warp plans each pass: where digits begin, and whether one digit has all keys
     u32 lane = lane_id();
-    __shared__ bool same[PASSES], many[PASSES];
+    __shared__ bool same[PASSES];
     for (u32 p = warp_id(); p < passes; p += THREADS / WARP) {
         constexpr u32 EACH = BINS / WARP;
         u64 own[EACH], sum = 0, most = 0;
-        u32 used = 0;
 #pragma unroll
         for (u32 e = 0; e < EACH; e++) {
             u64 count = load_relaxed(&plan.starts[p][lane * EACH + e]);
             own[e] = sum;
             sum += count;
             most = max(most, count);
-            used += count > 0;
         }
         u64 inclusive = sum;
 #pragma unroll
@@ -172,11 +170,7 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> al
         for (u32 e = 0; e < EACH; e++)
             plan.starts[p][lane * EACH + e] = all.first + inclusive - sum + own[e];
         bool only_one = __any_sync(ALL_LANES, most == all.count);
-        used = warp_add(used);
-        if (lane == 0) {
-            same[p] = only_one;
-            many[p] = used >= VALUES;
-        }
+        if (lane == 0) same[p] = only_one;
     }
     __threadfence();
     __syncthreads();
@@ -185,12 +179,8 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> al
         // that buckets left at least twice. To move by a digit that is the same for all keys does
         // no harm. If all digits differ and their number is odd, the host has added a pass of no
         // bits.
-        u32 running = 0, of_many = 0;
-        for (u32 p = 0; p < passes; p++) {
-            running += !same[p];
-            of_many += many[p];
-        }
-        plan.may_be_few = running > 1 && of_many == 0;
+        u32 running = 0;
+        for (u32 p = 0; p < passes; p++) running += !same[p];
         u32 extra = after_buckets || call.in_place ? running % 2 : running == 0;
         if (after_buckets && running == 0) extra = 2;
         plan.running = running + extra;
@@ -432,11 +422,9 @@ __device__ inline u32 draw(u32 *ticket) {
 
 // All passes in one launch. Tickets draw the work in order: parts of the keys to count, then tile
 // after tile, pass after pass. A block that draws a tile waits until the pass before is over. What
-// it waits for was drawn before, by running blocks, so it ends however few blocks there are. After
-// the plan, `alternative` may do what the passes would, and returns true then. It returns the same
-// in all blocks.
-template <class Order, class Tile, class Alternative>
-__device__ void sort_passes(Vector *memory, const SortCall &call, const Alternative &alternative) {
+// it waits for was drawn before, by running blocks, so it ends however few blocks there are.
+template <class Order, class Tile>
+__device__ void sort_passes(Vector *memory, const SortCall &call) {
     typedef typename Tile::Shape::Bits Bits;
     typedef SortPlan<sizeof(Bits) + 1> Plan;
     static_assert(sizeof(typename Tile::Shared) >= COUNTERS<Bits> * sizeof(u32),
@@ -461,7 +449,6 @@ __device__ void sort_passes(Vector *memory, const SortCall &call, const Alternat
         }
     if (threadIdx.x == 0) wait_for(&plan.planned, 1);
     __syncthreads();
-    if (alternative()) return;
     u32 running = plan.running, run = 0, done = 0; // done: tiles of the pass, by this block
     for (;; ticket = draw(&plan.ticket)) {
         u32 next = (ticket - call.parts) / tiles.here, tile = (ticket - call.parts) % tiles.here;

@@ -71,8 +71,6 @@ shared! {
         /// Launches of a pass, and tiles of each launch.
         launches: u32 = "u32 launches";
         tiles: u32 = "u32 tiles";
-        /// Whether few values take one step instead of all passes.
-        tries_few_values: u32 = "u32 tries_few_values";
     }
 }
 
@@ -83,8 +81,6 @@ shared! {
         starts: [[u64; BINS]; PASSES] = "u64 starts[PASSES][BINS]";
         /// The first index of each digit in the next launch, alternating between launches.
         carried: [[u64; BINS]; 2] = "u64 carried[2][BINS]";
-        /// The number of keys of each of few values, and of each interval between two of them.
-        value_counts: [u32; BINS] = "u32 value_counts[BINS]";
         /// The passes that run, in order.
         which: [u32; PASSES] = "u32 which[PASSES]";
         /// The number of passes that run.
@@ -99,12 +95,6 @@ shared! {
         /// and its end; zero without such a range.
         left_first_inverted: u32 = "u32 left_first_inverted";
         left_end: u32 = "u32 left_end";
-        /// Whether the keys may be few values: fewer than VALUES digits occur in each pass.
-        may_be_few: u32 = "u32 may_be_few";
-        /// Whether the keys have other values than the few that were found.
-        others: u32 = "u32 others";
-        /// Parts whose values are counted.
-        valued: u32 = "u32 valued";
         /// A value of `FixedFunction`.
         fixed_function: u32 = "u32 fixed_function";
         /// The ticket of the tiles of `fixed_first`.
@@ -114,7 +104,6 @@ shared! {
         /// Finished tiles of each pass, if one launch runs all passes.
         finished: [u32; PASSES] = "u32 finished[PASSES]";
         /// If each pass has its own launches, a ticket for each launch, as many as there are.
-        /// Otherwise the first one is the ticket of `sort_few`.
         tickets: [u32; 1] = "u32 tickets[1]";
     }
 }

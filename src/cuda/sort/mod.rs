@@ -230,7 +230,6 @@ impl SortArguments {
             parts: 0,
             launches: 0,
             tiles: 0,
-            tries_few_values: 0,
         };
         let is_first = Cell::new(true);
         let launch = |kernel: Kernel, blocks: usize, threads: u32, shared: usize, arguments: &[*const c_void]| {
@@ -261,7 +260,6 @@ impl SortArguments {
                 call.parts = (2 * passes.multiprocessors).min(n.div_ceil(COUNT_KEYS)) as u32;
                 call.launches = passes.launches() as u32;
                 call.tiles = passes.in_launch as u32;
-                call.tries_few_values = u32::from(passes.tries_few_values);
             }
         }
         // SAFETY: the offset lies within the scratch memory.

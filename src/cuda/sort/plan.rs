@@ -50,16 +50,11 @@ impl SortProgram {
             _ => (Launched::Each, shape.pass),
         };
         let tiles = n.div_ceil(tile.tile());
-        // Steps for few values and for buckets move whole keys from the input to the output.
-        let may_step = self.unit.key >= 4 && all_bits && !in_place;
         plan(Algorithm::Passes(PassPlan {
             passes,
             tiles,
             in_launch: if launched == Launched::Each { tiles.min(MOST_TILES) } else { tiles },
             launched,
-            tries_few_values: may_step
-                && launched == Launched::Middle
-                && matches!(before, Before::Nothing | Before::Fixed { .. }),
             before,
             multiprocessors,
         }))
@@ -92,14 +87,7 @@ impl SortProgram {
             let intervals = FixedIntervals::of(n, shape.large.tile());
             return Before::Fixed { bits: DIGIT_BITS, is_large: true, splits: Splits::NONE, intervals };
         }
-        let fewest = match (self.unit.key, self.unit.payload) {
-            (4, None) => FEWEST_FOR_BUCKETS,
-            (4, _) => FEWEST_PAIRS_FOR_BUCKETS,
-            (_, None) => FEWEST_LONG_FOR_BUCKETS,
-            _ => FEWEST_LONG_PAIRS_FOR_BUCKETS,
-        };
-        let is_worth_it = (fewest..=MOST_OF_A_WORD).contains(&n);
-        let (Some(most), true) = (Self::most_lower(machine), is_worth_it) else { return Before::Nothing };
+        let (Some(most), true) = (Self::most_lower(machine), n <= MOST_OF_A_WORD) else { return Before::Nothing };
         let fits = |lower: u32, each: usize| (each << (DIGIT_BITS + lower)) >= n;
         let holds = |block: SortBlock| fits(most, most_in_buckets(block));
         let is_large = !holds(shape.bucket);
@@ -153,12 +141,6 @@ impl SortProgram {
 
 // The lengths from which one algorithm is faster than another. NVIDIA H200, 2026-11-22.
 
-/// The fewest keys for which buckets are faster: 4-byte keys-only and pairs, 8-byte keys-only and
-/// pairs.
-const FEWEST_FOR_BUCKETS: usize = 5 << 20;
-const FEWEST_PAIRS_FOR_BUCKETS: usize = 3 << 22;
-const FEWEST_LONG_FOR_BUCKETS: usize = 3 << 19;
-const FEWEST_LONG_PAIRS_FOR_BUCKETS: usize = 3 << 20;
 /// The most keys for fixed-capacity buckets that are not large.
 const MOST_FOR_FIXED: usize = 1 << 20;
 /// The number of keys for each fixed-capacity bucket, unless that needs more than `BINS` buckets.
@@ -279,8 +261,6 @@ pub(super) struct PassPlan {
     /// The tiles of one launch.
     pub(super) in_launch: usize,
     pub(super) launched: Launched,
-    /// Whether few values move once, instead of by all passes.
-    pub(super) tries_few_values: bool,
     pub(super) before: Before,
     pub(super) multiprocessors: usize,
 }
@@ -543,11 +523,9 @@ mod tests {
             (1 << 20, fixed(1 << 20, 8), fixed(1 << 20, 8)),
             ((1 << 20) + 1, large_fixed((1 << 20) + 1), large_fixed((1 << 20) + 1)),
             (1 << 22, large_fixed(1 << 22), large_fixed(1 << 22)),
-            ((1 << 22) + 1, nothing, nothing),
-            ((5 << 20) - 1, nothing, nothing),
-            (5 << 20, buckets(3, 4), nothing),
-            (1 << 23, buckets(3, 4), nothing),
-            ((3 << 22) - 1, buckets(4, 5), nothing),
+            ((1 << 22) + 1, buckets(2, 3), buckets(2, 3)),
+            (5 << 20, buckets(3, 4), buckets(3, 4)),
+            (1 << 23, buckets(3, 4), buckets(3, 4)),
             (3 << 22, buckets(4, 5), buckets(4, 5)),
             (1 << 25, buckets(5, 6), buckets(5, 6)),
             (1 << 28, buckets(8, 8), buckets(8, 8)),

@@ -1,6 +1,6 @@
 //! The shapes of the kernels of sort, by the sizes of key and payload, architecture and length.
 
-use super::contract::{BINS, VALUES};
+use super::contract::BINS;
 
 /// The shape of a block of a sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,10 +140,9 @@ impl SortShape {
     pub(crate) const fn fixed_shared(&self) -> usize {
         self.with_intervals(self.short)
     }
-    /// Bytes of shared memory of `sort_passes_middle`, which has a list of few values.
+    /// Bytes of shared memory of `sort_passes_middle`.
     pub(crate) const fn middle_shared(&self) -> usize {
-        let values = if self.key >= 4 { VALUES * self.key + 16 } else { 0 };
-        self.of_passes(self.middle) + values
+        self.of_passes(self.middle)
     }
     /// Bytes of shared memory of `sort_small`.
     pub(crate) const fn small_shared(&self) -> usize {
