@@ -10,11 +10,12 @@
 //    (sort/finer_bins.cuh).
 // 4. Digits, one after the other: the cost does not depend on the distribution.
 #pragma once
+#include "sort/bitonic.cuh"
 #include "sort/finer_bins.cuh"
 #include "sort/fixed_buckets.cuh"
 
-// UNEVEN: a fixed-capacity bucket. Splitters and equal-depth intervals need not spread its keys
-// evenly, and its payload does not lie where it goes.
+// UNEVEN: a fixed-capacity bucket. Equal-depth intervals need not spread its keys evenly, and its
+// payload does not lie where it goes.
 template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
@@ -66,7 +67,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     union Shared {
         typename Tile::Shared tile;
         BinShared by_bins;
-        LargeEqualityBuckets<Bits> many;
+        HeaviestKeys<Bits> many;
         __device__ Shared() {}
     };
     // The span of a bucket's keys: a key is `least` and an offset of at most `most`, which has
@@ -150,31 +151,25 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         }
     }
 
-    // Sorts the fixed-capacity bucket of the block's number from scratch memory, and writes
-    // equality buckets.
+    // Sorts the fixed-capacity bucket of the block's number from scratch memory, or writes the
+    // heavy key of that digit.
     static __device__ void run_fixed(Shared &shared, const SortCall &call, const FixedCall &fixed,
                                      u32 function) {
+        // The most times a heavy key occurs that one block writes alone.
+        constexpr u32 MOST_OF_ONE_BLOCK = (HAS_VALUES ? 8 : 24) * THREADS;
         __shared__ u32 before[BINS / WARP];
-        __shared__ EqualityBucket<Bits> own_equal;
-        bool by_splitters = function == FIXED_BY_SPLITTERS,
-             by_intervals = function == FIXED_BY_INTERVALS;
-        bool has_bucket = !by_splitters || blockIdx.x < VALUES;
-        u32 bucket = has_bucket ? blockIdx.x : 0, digit = by_splitters ? 2 * bucket : bucket,
-            d = threadIdx.x;
-        const EqualityBuckets<Bits> &equal = *(const EqualityBuckets<Bits> *)fixed.equal;
-        bool has_equal = by_splitters || by_intervals, is_many = false;
+        const HeavyKeys<Bits> &heavy = ((const FixedMap<Bits> *)fixed.map)->tables.heavy;
+        bool has_heavy = function == FIXED_AROUND_HEAVY, is_many = false;
+        u32 bucket = blockIdx.x, d = threadIdx.x, keys_here = fixed.counts[bucket];
         if (d < BINS) {
-            u32 keys = fixed.counts[d], earlier = warp_add(d < digit ? keys : 0);
+            u32 keys = fixed.counts[d], earlier = warp_add(d < bucket ? keys : 0);
             if (lane_id() == 0) before[warp_id()] = earlier;
-            is_many = has_equal && keys > most_of_one_block(function) && equal.has(d);
+            is_many = heavy.has(d) & has_heavy & (keys > MOST_OF_ONE_BLOCK); // loads at once
         }
-        u32 count = fixed.counts[digit], first = 0, bits = call.end - fixed.bits,
-            own = by_splitters ? digit + 1 : digit;
-        if (!has_equal || !has_bucket || !equal.has(own)) own = BINS; // no equality bucket
-        if (!has_bucket || (by_intervals && own < BINS)) count = 0; // it is an equality bucket
+        bool is_heavy = heavy.has(bucket) & has_heavy;
+        u32 count = is_heavy ? 0 : keys_here, first = 0;
         const Bits *keys = (const Bits *)fixed.keys + u64(bucket) * fixed.room;
         ThreadKeys t(count, [=](u32 at) { return keys[at]; });
-        if (own < BINS && d == 0) own_equal.template start_copy<HAS_VALUES>(fixed, own);
         is_many = __syncthreads_or(is_many);
         for (u32 w = 0; w < BINS / WARP; w++) first += before[w];
         Order order{Bits(call.flip)};
@@ -184,26 +179,17 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         if (count > 0)
             run(shared, t, call, out ? out + first : out, values + u64(bucket) * fixed.room,
                 values_out + first,
-                function == FIXED_BY_BITS ? Span(bucket, bits) : span(shared, t));
-        if (own < BINS) {
-            if (d == 0) wait_for_copies();
-            __syncthreads();
-            u32 equals = own_equal.count, start = first + count;
-            if (equals > 0 && equals <= most_of_one_block(function))
-                write_equality_bucket(out ? out + start : out, equals, order.from(own_equal.key),
-                            values_out + start, HAS_VALUES ? values + own_equal.begin : values, d,
+                function == FIXED_BY_BITS ? Span(bucket, call.end - fixed.bits) : span(shared, t));
+        if (is_heavy && keys_here <= MOST_OF_ONE_BLOCK) {
+            u32 i = heavy.index(bucket);
+            write_heavy_key(out ? out + first : out, keys_here, order.from(heavy.keys[i]),
+                            values_out + first, HAS_VALUES ? values + heavy.begins[i] : values, d,
                             THREADS);
         }
         if (is_many)
-            write_large_equality_buckets<Order, Bits, Value, THREADS>(
-                shared.many, order, fixed.counts, equal, most_of_one_block(function), out,
-                values_out, values);
-    }
-    // The most keys of an equality bucket that one block writes alone. By intervals, other blocks
-    // sort buckets meanwhile; by splitters, they may have nothing to sort.
-    static __device__ u32 most_of_one_block(u32 function) {
-        bool by_intervals = function == FIXED_BY_INTERVALS;
-        return (HAS_VALUES ? (by_intervals ? 48 : 8) : (by_intervals ? 192 : 24)) * THREADS;
+            write_heaviest_keys<Order, Bits, Value, THREADS>(shared.many, order, fixed.counts,
+                                                             heavy, MOST_OF_ONE_BLOCK, out,
+                                                             values_out, values);
     }
 
     // Sorts all keys, no more than a block holds, from the input.

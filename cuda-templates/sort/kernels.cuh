@@ -136,8 +136,6 @@ static_assert(sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED &&
 static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES &&
                   sizeof(FixedMap<Bits>) <= FIXED_MAP_BYTES,
               "the host asks for as many bytes");
-static_assert(sizeof(EqualityBuckets<Bits>) <= BINS * (sizeof(Bits) + 4) + 64,
-              "the host allocates as many bytes");
 
 #if HAS_KERNEL(bucket_sample)
 extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS)
@@ -207,20 +205,18 @@ typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, UNORDERED> FixedTile;
 #else
 typedef ShortTile FixedTile;
 #endif
-static_assert(sizeof(FixedTile::Shared) + sizeof(u32) * FixedMap<Bits>::INTERVALS + 16 <=
-                  FIXED_SHARED,
+static_assert(FIELD_OFFSET(FixedMap<Bits>, tables) <= FIXED_MAP_ZERO,
+              "the host clears as many bytes");
+static_assert(sizeof(FixedTile::Shared) + sizeof(FixedTables<Bits>) + 16 <= FIXED_SHARED,
               "the host asks for as many bytes");
-static_assert(sizeof(BetweenValues<Order, FixedTile>::Tables) <=
-                  sizeof(u32) * FixedMap<Bits>::INTERVALS,
-              "shares the intervals' memory");
 #if HAS_KERNEL(fixed_first)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
     fixed_first(SortCall call, FixedCall fixed) {
     begin_dependent_launch();
     extern __shared__ Vector shared[];
-    fixed_first<Order, FixedTile>(
-        *(FixedTile::Shared *)shared,
-        shared + (sizeof(FixedTile::Shared) + sizeof(Vector) - 1) / sizeof(Vector), call, fixed);
+    Vector *tables = shared + (sizeof(FixedTile::Shared) + sizeof(Vector) - 1) / sizeof(Vector);
+    fixed_first<Order, FixedTile>(*(FixedTile::Shared *)shared, *(FixedTables<Bits> *)tables, call,
+                                  fixed);
 }
 #endif
 #if HAS_KERNEL(fixed_sort)

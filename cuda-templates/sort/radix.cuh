@@ -190,9 +190,8 @@ struct NoPayload {
 
 // ---- a tile ------------------------------------------------------------------------------------
 
-// Whether a digit is found by a search in shared memory. `digit.find` then searches for all keys of
-// a thread at once.
-template <class D> constexpr bool IS_SEARCHED = false;
+// Whether the digits of all keys are computed before the first is counted.
+template <class D> constexpr bool IS_COSTLY = false;
 // Whether an unordered tile finds a key's run by marks where runs begin, since its digit takes
 // longer to compute again.
 template <class D> constexpr bool IS_MARKED = false;
@@ -345,9 +344,11 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         else if constexpr (RANKING == BALLOTS_PARTIAL) rank_rows(digit);
         else {
             u32 *bins = RANKING == UNORDERED ? s.bins : clear_warp_bins();
-            if constexpr (IS_SEARCHED<D>) digit.find(key, position);
+            if (IS_COSTLY<D>)
+#pragma unroll
+                for (u32 i = 0; i < ITEMS; i++) position[i] = digit(key[i]);
             auto digit_of = [&](u32 i) {
-                u32 d = IS_SEARCHED<D> ? position[i] : digit(key[i]);
+                u32 d = IS_COSTLY<D> ? position[i] : digit(key[i]);
                 if constexpr (SOME_STAY<D>) d = digit.stays(key[i]) ? BINS + lane_id() : d;
                 return d;
             };

@@ -18,7 +18,7 @@ use contract::{
     BINS, BUCKET_COUNT_THREADS, BucketCall, COUNT_THREADS, FILL_ITEMS, FILL_THREADS, FixedCall, MAP_BLOCKS,
     SAMPLE_THREADS, SortCall,
 };
-use plan::{Algorithm, Before, Launched, MOST_LOWER, bucket_counters, most_once, probe_limits, sampled};
+use plan::{Algorithm, Before, Launched, MOST_LOWER, bucket_counters, probe_limits, sampled};
 pub(crate) use plan::{HostPlan, Missing};
 use tuning::{SortShape, sort_shape};
 use unit::Kernel::{self, *};
@@ -306,7 +306,7 @@ impl SortArguments {
         let (at_once, threads) = (2 * passes.multiprocessors, shape.pass.threads as u32);
         match passes.before {
             Before::Nothing => {}
-            Before::Fixed { bits, is_large, splits, intervals } => {
+            Before::Fixed { bits, is_large, sample } => {
                 let block = shape.in_buckets(is_large);
                 let [keys, values] = at.fixed.map(place);
                 let (most, beyond) = probe_limits(*n, block.tile(), 1 << bits);
@@ -314,24 +314,19 @@ impl SortArguments {
                     counts: place(at.counts),
                     keys,
                     values,
-                    equal: place(at.equal),
                     map: place(at.map),
                     bits,
+                    digit_bits: sample.digit_bits,
                     room: block.tile() as u32,
                     most: most as u32,
                     beyond: beyond as u32,
-                    splitter_buckets: splits.buckets as u32,
-                    sampled: splits.sampled as u32,
-                    most_between: splits.most_between as u32,
-                    equal_room: splits.equal_room.max(intervals.equal_room) as u32,
-                    only_few: u32::from(splits.fits_only_few()),
-                    most_once: most_once(*n, block.tile()) as u32,
-                    interval_parts: intervals.parts as u32,
+                    interval_parts: sample.parts as u32,
+                    equal_room: sample.equal_room as u32,
                 };
                 let arguments = arguments(p(&fixed));
                 launch(FixedFirst, n.div_ceil(shape.short.tile()), threads, FixedFirst.shared(shape), &arguments)?;
                 let kernel = fixed_sort(is_large);
-                launch(kernel, 1 << bits, block.threads as u32, kernel.shared(shape), &arguments)?;
+                launch(kernel, 1 << sample.digit_bits, block.threads as u32, kernel.shared(shape), &arguments)?;
             }
             Before::Buckets { lower, most, is_large } => {
                 (buckets.lower_bits, buckets.most_lower_bits) = (lower, most);

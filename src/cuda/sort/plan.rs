@@ -3,10 +3,10 @@
 use super::SortProgram;
 use super::contract::{
     BINS, Begin, CURSOR_STRIDE, DIGIT_BITS, FEW_COPIES, INTERVAL_SAMPLE, MOST_INTERVAL_PARTS, PROBE_KEYS,
-    SortPlanFields, VALUES,
+    SortPlanFields,
 };
 use super::tuning::{
-    BUCKET_MAP_BYTES, FIXED_MAP_BYTES, INTERVALS_SHARED, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape,
+    BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, INTERVALS_SHARED, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape,
 };
 use super::unit::{Kernel, KeyKind};
 use crate::cuda::kernels::Machine;
@@ -77,15 +77,12 @@ impl SortProgram {
         if n <= MOST_FOR_FIXED && n <= most_for_fixed(shape.bucket) {
             let bits = (n / KEYS_IN_FIXED).max(1).ilog2().clamp(LEAST_FIXED_BITS, DIGIT_BITS);
             let bits = if n > average << bits { bits + 1 } else { bits };
-            let splits = Splits::of(n, bits, shape.bucket.tile());
-            let has_intervals = splits.fits_only_few() && bits == DIGIT_BITS;
-            let intervals =
-                if has_intervals { FixedIntervals::of(n, shape.bucket.tile()) } else { FixedIntervals::NONE };
-            return Before::Fixed { bits, is_large: false, splits, intervals };
+            let sample = FixedSample::of(n, bits, shape.bucket.tile());
+            return Before::Fixed { bits, is_large: false, sample };
         }
         if has_large && n <= most_for_fixed(shape.large) {
-            let intervals = FixedIntervals::of(n, shape.large.tile());
-            return Before::Fixed { bits: DIGIT_BITS, is_large: true, splits: Splits::NONE, intervals };
+            let sample = FixedSample::of(n, DIGIT_BITS, shape.large.tile());
+            return Before::Fixed { bits: DIGIT_BITS, is_large: true, sample };
         }
         let (Some(most), true) = (Self::most_lower(machine), n <= MOST_OF_A_WORD) else { return Before::Nothing };
         let fits = |lower: u32, each: usize| (each << (DIGIT_BITS + lower)) >= n;
@@ -143,6 +140,8 @@ impl SortProgram {
 
 /// The most keys for fixed-capacity buckets that are not large.
 const MOST_FOR_FIXED: usize = 1 << 20;
+/// The most keys that fill fixed-capacity buckets so little that a small sample makes their map.
+const MOST_ALONE: usize = 1 << 18;
 /// The number of keys for each fixed-capacity bucket, unless that needs more than `BINS` buckets.
 const KEYS_IN_FIXED: usize = 1 << 10;
 /// The fewest bits of a fixed-capacity bucket's number. The rest of a key and its index in the
@@ -196,15 +195,6 @@ pub(super) fn probe_limits(n: usize, room: usize, buckets: usize) -> (usize, usi
     }
     let buckets = buckets as f64;
     (most as usize, (buckets * mean + 6.0 * (buckets * square).sqrt() + 6.0) as usize)
-}
-
-/// The most values that may occur once among the `PROBE_KEYS` probed keys of few values.
-///
-/// The share of values probed once estimates the share of all keys whose value was not probed. With
-/// three standard deviations and two more, these keys fit one bucket of capacity `room`.
-pub(super) fn most_once(n: usize, room: usize) -> usize {
-    let fits = (PROBE_KEYS * room) as f64 / n as f64;
-    ((fits - 2.0 + 2.25).max(0.0).sqrt() - 1.5).max(0.0).powi(2) as usize
 }
 
 /// Keys of the pilot sample of `n` keys. With half as many, 2^28 keys needed more buckets by
@@ -274,8 +264,7 @@ pub(super) enum Before {
     Fixed {
         bits: u32,
         is_large: bool,
-        splits: Splits,
-        intervals: FixedIntervals,
+        sample: FixedSample,
     },
     /// Two scatter steps. The second one is by `lower` bits, or by up to `most` for an uneven
     /// distribution. With no lower bits there is one step, for few values.
@@ -287,71 +276,32 @@ pub(super) enum Before {
     },
 }
 
-/// The splitters of fixed-capacity buckets, for keys that neither their first bits nor their range
+/// The samples of fixed-capacity buckets, for keys that neither their first bits nor their range
 /// spreads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Splits {
-    /// Buckets between splitters. If there are none, few values, equal-depth intervals or passes
-    /// take such keys.
-    pub(super) buckets: usize,
-    /// Keys of the splitters' sample, and the most of them that a bucket may have.
-    pub(super) sampled: usize,
-    pub(super) most_between: usize,
-    /// Room for the payload of equality buckets.
-    pub(super) equal_room: usize,
-}
-
-impl Splits {
-    const NONE: Splits = Splits { buckets: 0, sampled: 0, most_between: 0, equal_room: 0 };
-
-    /// The splitters of `n` keys for `1 << bits` buckets of capacity `room`.
-    fn of(n: usize, bits: u32, room: usize) -> Splits {
-        let buckets = VALUES.min(1 << bits);
-        // This is the inverse of x + 5 sqrt(x) + 8, the bound of `find_splitters` for a bucket
-        // with x sampled keys. So a smaller sample has a larger margin. The payload of equality
-        // buckets gets at most 3.8 times the room it needs with 64 splitters of 512 keys, and 2.8
-        // times with 128 of 2048.
-        let of = |sampled: usize| {
-            let fits = (room * sampled) as f64 / n as f64;
-            let most_between = ((fits - 1.75).max(0.0).sqrt() - 2.5).max(0.0).powi(2) as usize;
-            Splits { buckets, sampled, most_between, equal_room: 4 * n }
-        };
-        let of_few = of(PROBE_KEYS);
-        if buckets <= 64 && !of_few.fits_only_few() { of_few } else { of(4 * PROBE_KEYS) }
-    }
-
-    /// Whether a bucket's even share of the sample exceeds `most_between`. Then splitters fit
-    /// only few values.
-    pub(super) fn fits_only_few(&self) -> bool {
-        self.buckets > 0 && self.most_between < self.sampled / self.buckets
-    }
-}
-
-/// Equal-depth intervals of fixed-capacity buckets, for keys that neither their first bits nor
-/// their range spreads and that are too many for splitters. They fill `BINS` buckets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FixedIntervals {
-    /// Blocks that sample `INTERVAL_SAMPLE` keys each. If there are none, passes take such keys.
+pub(super) struct FixedSample {
+    /// Bits of a digit around heavy keys: twice as many digits as buckets, if there may be so many.
+    pub(super) digit_bits: u32,
+    /// Parts of `INTERVAL_SAMPLE` keys each, drawn by the blocks that make equal-depth intervals. 0:
+    /// each block makes them for itself.
     pub(super) parts: usize,
-    /// Room for the payload of frequent keys.
+    /// Room for the payload of heavy keys.
     pub(super) equal_room: usize,
 }
 
-impl FixedIntervals {
-    const NONE: FixedIntervals = FixedIntervals { parts: 0, equal_room: 0 };
-
-    /// The sample for `n` keys in buckets of capacity `room`.
-    fn of(n: usize, room: usize) -> FixedIntervals {
+impl FixedSample {
+    /// The samples of `n` keys for `1 << bits` buckets of capacity `room`.
+    fn of(n: usize, bits: u32, room: usize) -> FixedSample {
         // With x sampled keys for each bucket, a bucket's size is known to a relative error of 1 /
         // sqrt(x). `more` is the capacity beyond an even share, if a twentieth of the buckets is
         // lost. It must be 4.5 times that error. At most one key in 64 is sampled.
-        let more = (BINS * room) as f64 / n as f64 * 0.95 - 1.0;
+        let more = (room << bits) as f64 / n as f64 * 0.95 - 1.0;
         let of_bucket = (4.5 / more).powi(2).max(64.0);
-        let parts = (BINS as f64 * of_bucket / INTERVAL_SAMPLE as f64).ceil() as usize;
-        // At most a part for each block, which has at most 4096 keys. A frequent key occurs 16 times
-        // or more in the sample. If all keys are frequent, their payload gets at most 2.8 times the
-        // room it needs.
-        FixedIntervals { parts: parts.min(MOST_INTERVAL_PARTS).min(n >> 12), equal_room: 3 * n }
+        let parts = ((1 << bits) as f64 * of_bucket / INTERVAL_SAMPLE as f64).ceil() as usize;
+        // At most a part for each block, which has at most 4096 keys. The payload gets 3.7
+        // times the room it needs, if all keys are heavy with 8.5 of the probe's 512 hits each.
+        let parts = if n > MOST_ALONE { parts.min(MOST_INTERVAL_PARTS).min(n >> 12) } else { 0 };
+        FixedSample { digit_bits: (bits + 1).min(DIGIT_BITS), parts, equal_room: 4 * n }
     }
 }
 
@@ -377,7 +327,6 @@ pub(super) struct Layout {
     pub(super) coarse_cursors: usize,
     pub(super) begins: usize,
     pub(super) sample: usize,
-    pub(super) equal: usize,
     pub(super) fixed: [usize; 2],
     pub(super) keys: [Option<usize>; 2],
     pub(super) values: Option<usize>,
@@ -433,13 +382,13 @@ impl HostPlan {
         at.words = [0, 1].map(|_| take(rows * BINS * WORD));
         match before {
             Before::Nothing => at.zero = take(0),
-            Before::Fixed { bits, is_large, splits, intervals } => {
+            Before::Fixed { is_large, sample, .. } => {
                 at.counts = take(BINS * WORD);
-                at.map = take(if intervals.parts > 0 { FIXED_MAP_BYTES } else { 0 });
+                at.map = take(FIXED_MAP_ZERO);
                 at.zero = take(0);
-                at.equal = take(BINS * (key + WORD) + 64);
-                let room = (self.shape.in_buckets(is_large).tile() << bits) + self.shape.short.tile();
-                at.fixed = [take(room * key), take((room + splits.equal_room.max(intervals.equal_room)) * value)];
+                take(FIXED_MAP_BYTES - FIXED_MAP_ZERO);
+                let room = (self.shape.in_buckets(is_large).tile() << sample.digit_bits) + self.shape.short.tile();
+                at.fixed = [take(room * key), take((room + sample.equal_room) * value)];
             }
             Before::Buckets { most, .. } => {
                 let buckets = BINS << most;
@@ -498,17 +447,10 @@ mod tests {
             Algorithm::Passes(passes) => Some(passes.before),
         };
         let fixed = |n, bits| {
-            let splits = Splits::of(n, bits, 5632);
-            let intervals = if splits.fits_only_few() { FixedIntervals::of(n, 5632) } else { FixedIntervals::NONE };
-            Some(Before::Fixed { bits, is_large: false, splits, intervals })
+            Some(Before::Fixed { bits, is_large: false, sample: FixedSample::of(n, bits, 5632) })
         };
         let large_fixed = |n| {
-            Some(Before::Fixed {
-                bits: 8,
-                is_large: true,
-                splits: Splits::NONE,
-                intervals: FixedIntervals::of(n, 20_480),
-            })
+            Some(Before::Fixed { bits: 8, is_large: true, sample: FixedSample::of(n, 8, 20_480) })
         };
         let buckets = |lower, most| Some(Before::Buckets { lower, most, is_large: false });
         let of_large = |lower, most| Some(Before::Buckets { lower, most, is_large: true });
@@ -555,22 +497,11 @@ mod tests {
         assert_eq!([1, 4096, 4097].map(|n| one_block(&pairs, n)), [Some(false), Some(false), None]);
     }
 
-    #[test]
-    fn splitters_by_length() {
-        let of = |n: usize| Splits::of(n, (n / KEYS_IN_FIXED).ilog2().clamp(5, 8), 5632);
-        let seen = |n| (of(n).buckets, of(n).sampled);
-        assert_eq!([5700, 10_000, 65_535].map(seen), [(32, 512); 3]);
-        assert_eq!([65_536, 95_000].map(seen), [(64, 512); 2]);
-        assert_eq!([96_000, 131_071].map(seen), [(64, 2048); 2]);
-        assert_eq!([131_072, 200_000, 1 << 20].map(seen), [(128, 2048); 3]);
-        assert!((5000..=1 << 18).step_by(100).all(|n| !of(n).fits_only_few()));
-        assert!([263_000, 300_000, 1 << 20].iter().all(|&n| of(n).fits_only_few()));
-    }
-
     /// The blocks of the interval sample, and the limits of the probe.
     #[test]
     fn interval_samples_and_probe_limits() {
         for (n, room, parts) in [
+            (1 << 18, 5632, 0),
             (270_000, 5632, 16),
             (1 << 19, 5632, 16),
             (1 << 20, 5632, 54),
@@ -578,7 +509,7 @@ mod tests {
             (1 << 21, 20_480, 16),
             (1 << 22, 20_480, MOST_INTERVAL_PARTS),
         ] {
-            assert_eq!(FixedIntervals::of(n, room).parts, parts, "{n}");
+            assert_eq!(FixedSample::of(n, 8, room).parts, parts, "{n}");
         }
         for (n, room, buckets, expected) in [
             (1 << 16, 5632, 64, (32, 0)),
@@ -588,14 +519,6 @@ mod tests {
             (1 << 22, 20_480, 256, (5, 30)),
         ] {
             assert_eq!(probe_limits(n, room, buckets), expected, "{n}");
-        }
-    }
-
-    /// The smaller a bucket's share of all keys, the fewer values may occur once.
-    #[test]
-    fn values_seen_once() {
-        for (n, room, expected) in [(1 << 16, 5632, 26), (1 << 18, 5632, 3), (1 << 20, 5632, 0), (1 << 22, 20_480, 0)] {
-            assert_eq!(most_once(n, room), expected, "{n}");
         }
     }
 
@@ -642,7 +565,6 @@ mod tests {
         let room = (shape.bucket.tile() << bits) + shape.short.tile();
         let value_counts = room + 4 * (1 << 17);
         assert!(at.fixed[1] >= at.fixed[0] + 4 * room && at.keys[0].unwrap() >= at.fixed[1] + 8 * value_counts);
-        assert!(at.fixed[0] >= at.equal + BINS * (4 + 4) + 36);
         // The map of fixed-capacity buckets by intervals is zero before the sort.
         let at = pairs.plan(1 << 20, 0..32, false, &MACHINE).layout(missing);
         assert!(at.map >= at.counts + 4 * BINS && at.zero >= at.map + FIXED_MAP_BYTES);
