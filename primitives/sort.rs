@@ -157,7 +157,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// - Passes: Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs"
 ///   (2022).
 /// - Buckets: Stehle and Jacobsen, "A Memory Bandwidth-Efficient Hybrid Radix Sort on GPUs" (2017).
-/// - Buckets by splitters: Leischner, Osipov and Sanders, "GPU Sample Sort" (2010).
+/// - Buckets of frequent keys: Sanders and Winkel, "Super Scalar Sample Sort" (2004).
 #[derive(Debug)]
 #[must_use = "nothing is sorted until it is run"]
 pub struct Sort<K, S = Anywhere> {

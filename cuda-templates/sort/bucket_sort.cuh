@@ -6,17 +6,15 @@
 //    equal parts of the span, has a count of two bits. The counts give each key its position.
 // 2. Bins: each key goes to one of about as many bins as keys, by its share of the span. A thread
 //    sorts the items of its 8 bins in registers, or a warp does if they are many.
-// 3. Finer bins, for fixed-capacity buckets whose bins do not separate the keys
-//    (sort/finer_bins.cuh).
+// 3. Finer bins, if bins do not separate the keys (sort/finer_bins.cuh).
 // 4. Digits, one after the other: the cost does not depend on the distribution.
 #pragma once
 #include "sort/bitonic.cuh"
 #include "sort/finer_bins.cuh"
 #include "sort/fixed_buckets.cuh"
 
-// UNEVEN: a fixed-capacity bucket. Equal-depth intervals need not spread its keys evenly, and its
-// payload does not lie where it goes.
-template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort {
+// FINER: finer bins may come before digits. They cost other buckets registers.
+template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     // What is sorted: a key's offset in the span. With a payload: the offset's low bits, and below
@@ -43,7 +41,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     // Whether keys are counted: each number if at most COUNTED_BITS bits are left, parts of the
     // span if more are.
     static constexpr bool COUNTS_NUMBERS = !HAS_VALUES && sizeof(Bits) <= 4 && !LARGE,
-                          COUNTS_PARTS = !HAS_VALUES && !LARGE && !UNEVEN;
+                          COUNTS_PARTS = !HAS_VALUES && !LARGE;
     static constexpr u32 STAGED = HAS_VALUES ? Tile::TILE : 1;
     static_assert(!COUNTS_PARTS || Tile::TILE <= (1 << COUNTED_BITS) / SPARSE,
                   "parts for every bucket");
@@ -142,7 +140,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
                                             (later_end - later_first) * sizeof(Bits));
                 __syncthreads(); // the bucket before is stored
                 run(shared, t, call, call.no_keys ? nullptr : keys, values, values,
-                    by_bits ? Span(bucket, bits) : span(shared, t));
+                    by_bits ? Span(bucket, bits) : span(shared, t), true);
             }
             bucket += gridDim.x;
             if (bucket >= all) return;
@@ -179,7 +177,8 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         if (count > 0)
             run(shared, t, call, out ? out + first : out, values + u64(bucket) * fixed.room,
                 values_out + first,
-                function == FIXED_BY_BITS ? Span(bucket, call.end - fixed.bits) : span(shared, t));
+                function == FIXED_BY_BITS ? Span(bucket, call.end - fixed.bits) : span(shared, t),
+                !has_heavy);
         if (is_heavy && keys_here <= MOST_OF_ONE_BLOCK) {
             u32 i = heavy.index(bucket);
             write_heavy_key(out ? out + first : out, keys_here, order.from(heavy.keys[i]),
@@ -197,7 +196,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         Order order{Bits(call.flip)};
         const Bits *from = (const Bits *)call.keys_in;
         ThreadKeys t(u32(call.n), [=](u32 at) { return order.to(from[at]); });
-        run(shared, t, call, (Bits *)call.keys[0], nullptr, nullptr, Span(0, call.end));
+        run(shared, t, call, (Bits *)call.keys[0], nullptr, nullptr, Span(0, call.end), true);
     }
 
   private:
@@ -243,9 +242,10 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     // ---- counts, bins or fallback ---------------------------------------------------------------
 
     // Sorts a bucket: keys to `out`, unless it is null; the payload from `values` to `values_out`,
-    // which may be the same.
+    // which may be the same. is_even: keys may be spread evenly enough to count parts of the span.
     static __device__ void run(Shared &shared, ThreadKeys &t, const SortCall &call, Bits *out,
-                               const Value *values, Value *values_out, Span span) {
+                               const Value *values, Value *values_out, Span span,
+                               bool is_even) {
         Order order{Bits(call.flip)};
         BinShared &s = shared.by_bins;
         u32 count = t.count;
@@ -288,7 +288,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
             WIDTH == 64 && most >> (WIDTH / 2) != 0 ? 32 - __clz(int(most >> (WIDTH / 2))) : 0;
         u32 upper = u32(most >> shift);
         if constexpr (COUNTS_PARTS)
-            if (span.bits > COUNTED_BITS) {
+            if (is_even && span.bits > COUNTED_BITS) {
                 u32 factor = factor_for(upper, 1 << COUNTED_BITS);
                 if (place_by_counts(
                         s, t, [&](u32 i) { return __umulhi(u32(t.key[i] >> shift), factor); })) {
@@ -486,7 +486,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
 
     // Where the fallbacks find the offsets, in the order of the bucket.
     static __device__ Bits *offsets(BinShared &s) {
-        if constexpr (UNEVEN && HAS_VALUES) return s.staged.keys;
+        if constexpr (FINER && HAS_VALUES) return s.staged.keys;
         else return s.items;
     }
     static __device__ void clear_bins(BinShared &s) {
@@ -531,7 +531,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
                                                        Value *values_out, Span span) {
         // Room for its table in the memory of the items.
         constexpr bool HAS_FINER =
-            UNEVEN && sizeof(shared.by_bins.items) >= (BIN_COUNT + 1) * sizeof(u16);
+            FINER && sizeof(shared.by_bins.items) >= (BIN_COUNT + 1) * sizeof(u16);
         if constexpr (HAS_FINER)
             if (FinerBins<BucketSort, LOG_BINS>::run(shared.by_bins, count, order, out, values,
                                                      values_out, span))

@@ -14,7 +14,7 @@ __device__ inline void begin_dependent_launch() {
 }
 
 typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, CHECKED> PassTile;
-typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, BALLOTS_PARTIAL> SmallTile;
+typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, BALLOTS> SmallTile;
 static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Shared) <= SMALL_SHARED,
               "the host asks for as many bytes");
 
@@ -108,30 +108,17 @@ typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, UNORDERED> BucketTile;
 #else
 typedef PassTile BucketTile;
 #endif
-typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS>,
-                   BUCKET_BINS, false>
-    Bucket;
-typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BALLOTS>, LARGE_BINS,
-                   false>
-    LargeBucket;
-// Fixed-capacity buckets are seldom full. Large ones of keys-only are faster if digits are ranked
-// as in counted buckets: the compiler then allocates registers better.
-typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS_PARTIAL>,
-                   BUCKET_BINS, true>
-    FixedBucket;
-typedef BucketSort<Order,
-                   RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS,
-                             Value::BYTES == 0 ? BALLOTS : BALLOTS_PARTIAL>,
-                   LARGE_BINS, true>
-    LargeFixedBucket;
+typedef RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS> OrdinaryTile;
+typedef RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BALLOTS> LargeTile;
+typedef BucketSort<Order, OrdinaryTile, BUCKET_BINS, false> Bucket;
+typedef BucketSort<Order, LargeTile, LARGE_BINS, false> LargeBucket;
+typedef BucketSort<Order, OrdinaryTile, BUCKET_BINS, true> FixedBucket;
+typedef BucketSort<Order, LargeTile, LARGE_BINS, true> LargeFixedBucket;
 static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::INTERVALS + 16 <=
                   BUCKET_TILE_SHARED,
               "the host asks for as many bytes");
 static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED &&
-                  sizeof(FixedBucket::Shared) <= BUCKET_SORT_SHARED,
-              "the host asks for as many bytes");
-static_assert(sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED &&
-                  sizeof(LargeFixedBucket::Shared) <= LARGE_SORT_SHARED,
+                  sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED,
               "the host asks for as many bytes");
 static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES &&
                   sizeof(FixedMap<Bits>) <= FIXED_MAP_BYTES,
