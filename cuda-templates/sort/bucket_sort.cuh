@@ -271,6 +271,14 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
             });
             return;
         }
+        sort_by_bins(shared, t, order, out, values, values_out, span, is_even);
+    }
+    // Sorts by bins the keys that counts of numbers have not sorted.
+    static __device__ void sort_by_bins(Shared &shared, ThreadKeys &t, Order order, Bits *out,
+                                        const Value *values, Value *values_out, Span span,
+                                        bool is_even) {
+        BinShared &s = shared.by_bins;
+        u32 count = t.count;
         // An item has a key's offset and below it the key's position, if both fit. Otherwise it has
         // as many low bits of the offset as fit, and the offsets lie in `staged.keys`.
         u32 position_bits = HAS_VALUES ? 32 - __clz(int(count - 1)) : 0;
@@ -371,22 +379,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
                            ? Item(0)
                            : Item(Item((u64(bin) * upper >> LOG_BINS) << shift) << position_bits);
             };
-            u32 long_turns = 0; // turns with more than LONG_RUN items
-#pragma unroll 1
-            for (u32 turn = 0; turn < TURNS; turn++) {
-                u32 end[EACH], begin = begin_of(s, turn), longest = 0;
-                load_bins(s, turn, end);
-#pragma unroll
-                for (u32 e = 0; e < EACH; e++)
-                    longest = max(longest, end[e] - (e > 0 ? end[e - 1] : begin));
-                u32 items = end[EACH - 1] - begin;
-                if (items > LONG_RUN) {
-                    items = longest = 0;
-                    long_turns |= 1u << turn;
-                }
-                sort_run(s.items + begin, items, warp_max(longest), base(bin_at(turn)));
-            }
-            if (__syncthreads_or(long_turns)) sort_long_runs(s, long_turns, base);
+            sort_runs(s, base);
         }
         if constexpr (HAS_VALUES)
             write_pairs(s, span, order, out, values, values_out, count, position_bits, is_packed);
@@ -394,6 +387,25 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
             __syncthreads();
             write_keys(s, span, order, out, count);
         }
+    }
+    // Sorts the items of each thread's bins, which hold ends. `base(bin)`: the least item of a bin.
+    template <class Base> static __device__ void sort_runs(BinShared &s, const Base &base) {
+        u32 long_turns = 0; // turns with more than LONG_RUN items
+#pragma unroll 1
+        for (u32 turn = 0; turn < TURNS; turn++) {
+            u32 end[EACH], begin = begin_of(s, turn), longest = 0;
+            load_bins(s, turn, end);
+#pragma unroll
+            for (u32 e = 0; e < EACH; e++)
+                longest = max(longest, end[e] - (e > 0 ? end[e - 1] : begin));
+            u32 items = end[EACH - 1] - begin;
+            if (items > LONG_RUN) {
+                items = longest = 0;
+                long_turns |= 1u << turn;
+            }
+            sort_run(s.items + begin, items, warp_max(longest), base(bin_at(turn)));
+        }
+        if (__syncthreads_or(long_turns)) sort_long_runs(s, long_turns, base);
     }
 
     // The first of a thread's bins in a turn.
@@ -540,14 +552,16 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
         const Bits *keys = offsets(shared.by_bins);
         __syncthreads();
         t.load([=](u32 at) { return keys[at]; });
+        typename Tile::TagWord source[ITEMS];
+        __syncthreads(); // all threads have read their keys
+        sort_digits(t, source, 0, span.bits);
         Value value[HAS_VALUES ? ITEMS : 1];
         if constexpr (HAS_VALUES) {
 #pragma unroll
             for (u32 i = 0; i < ITEMS; i++)
-                if (t.is_there(i)) value[i] = values[t.at(i)];
+                if (t.is_there(i)) value[i] = values[source[i]];
+            __syncthreads(); // before the first is stored: they may lie where they go
         }
-        __syncthreads(); // all threads have read their keys
-        sort_digits_with_values(t, value, 0, span.bits);
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++)
             if (t.is_there(i)) {

@@ -304,10 +304,12 @@ impl<K: Key> Subject<K> {
             self.kernels.launch(4, 1, 1, stream.cu_stream(), &told).unwrap();
         }
         let (found, counts) = (stream.clone_dtoh(&found).unwrap(), stream.clone_dtoh(&counts).unwrap());
-        let function = [FixedFunction::Bits, FixedFunction::Range, FixedFunction::AroundHeavy, FixedFunction::Intervals]
-            [found[0] as usize];
+        let function =
+            [FixedFunction::Bits, FixedFunction::Range, FixedFunction::AroundHeavy, FixedFunction::Intervals]
+                [found[0] as usize];
         let function = if found[1] == 0 { function } else { FixedFunction::Nowhere };
-        let as_expected = function == expected || (expected == FixedFunction::Any && function != FixedFunction::Nowhere);
+        let as_expected =
+            function == expected || (expected == FixedFunction::Any && function != FixedFunction::Nowhere);
         assert!(as_expected, "{what}: {function:?}, not {expected:?}");
         if function == FixedFunction::Nowhere {
             return;

@@ -21,80 +21,83 @@ const MOST_TILES: usize = 1 << 15;
 
 // ---- the choice of the algorithm
 
+/// The way of a sort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// One block sorts all keys: by bins, as a bucket, or digit by digit.
+    OneBlock { by_bins: bool },
+    /// The kernels write the output from the counts of the keys.
+    Counts,
+    /// Passes, least significant digit first, over the keys that the steps before them leave.
+    Passes(Before),
+}
+
 impl SortProgram {
+    /// Which way a sort of `n` keys goes, at least one; `whole` if by all their bits. The first row
+    /// that applies, with lengths of 4-byte keys on an H200:
+    ///
+    /// | keys | n up to | way |
+    /// |---|---|---|
+    /// | keys-only of 4 or 8 bytes, whole | 5632 | one block, by bins |
+    /// | any | 4096 | one block, digit by digit |
+    /// | keys-only of 1 byte, whole | 2^40 | counts |
+    /// | keys-only of 2 bytes, whole | 2^32 - 1, from 2^20 | counts |
+    /// | of 1 or 2 bytes, or not whole | 2^40 | passes |
+    /// | others | 2^20 | fixed-capacity buckets |
+    /// | | 2^22 | fixed-capacity buckets of a large block |
+    /// | | 3.1 * 10^8 | buckets |
+    /// | | 1.1 * 10^9 | buckets of a large block |
+    /// | | 2^31 - 2 | buckets in one step, for few values |
+    /// | | 2^40 | passes |
+    fn way(&self, n: usize, whole: bool, machine: &Machine) -> Way {
+        let (key, counts) = (self.unit.key, self.unit.payload.is_none() && whole);
+        let shape = self.shape(machine.architecture);
+        let has_large = shape.large_sort_shared() <= machine.shared;
+        let most_lower = Self::most_lower(machine);
+        let holds =
+            |block: SortBlock| most_lower.is_some_and(|lower| n <= most_in_buckets(block) << (DIGIT_BITS + lower));
+        let by_bins = counts && key >= 4 && n <= shape.bucket.tile();
+        let fixed = |block, is_large| Way::Passes(Before::fixed(n, block, is_large));
+        let buckets = |block, is_large| Way::Passes(Before::buckets(n, block, is_large, most_lower));
+        match n {
+            _ if by_bins || n <= shape.small.tile() => Way::OneBlock { by_bins },
+            _ if key == 1 && counts => Way::Counts,
+            FEWEST_TO_COUNT..=MOST_TO_COUNT if key == 2 && counts && most_lower == Some(MOST_LOWER) => Way::Counts,
+            _ if key <= 2 || !whole || n > MOST_OF_A_WORD => Way::Passes(Before::Nothing),
+            _ if n <= MOST_FOR_FIXED.min(most_for_fixed(shape.bucket)) => fixed(shape.bucket, false),
+            _ if has_large && n <= most_for_fixed(shape.large) => fixed(shape.large, true),
+            _ if holds(shape.bucket) => buckets(shape.bucket, false),
+            _ if has_large && holds(shape.large) => buckets(shape.large, true),
+            _ if most_lower.is_some() => Way::Passes(Before::Buckets { lower: 0, most: 0, is_large: false }),
+            _ => Way::Passes(Before::Nothing),
+        }
+    }
+
     /// The plan for `n` keys, at least one, by the bits `bits`.
     pub(crate) fn plan(&self, n: usize, bits: Range<u32>, in_place: bool, machine: &Machine) -> HostPlan {
         let shape = self.shape(machine.architecture);
-        let is_alone = self.unit.payload.is_none();
-        let all_bits = bits == (0..8 * self.unit.key as u32);
-        let by_bins = is_alone && all_bits && self.unit.key >= 4 && n <= shape.bucket.tile();
+        let multiprocessors = machine.multiprocessors;
+        let algorithm = match self.way(n, bits == (0..8 * self.unit.key as u32), machine) {
+            Way::OneBlock { by_bins } => Algorithm::OneBlock { by_bins },
+            Way::Counts => Algorithm::Counted { multiprocessors },
+            Way::Passes(before) => {
+                let digits = bits.len().div_ceil(DIGIT_BITS as usize);
+                // An even number of passes ends in the array where the first one began.
+                let passes = if in_place { digits.next_multiple_of(2) } else { digits }.max(1);
+                let most_middle = if self.unit.payload.is_none() { SORT_MIDDLE } else { MOST_OF_A_WORD };
+                let (launched, tile) = match n {
+                    _ if n <= SORT_SHORT => (Launched::Short, shape.short),
+                    _ if n <= most_middle => (Launched::Middle, shape.middle),
+                    _ => (Launched::Each, shape.pass),
+                };
+                let tiles = n.div_ceil(tile.tile());
+                let in_launch = if launched == Launched::Each { tiles.min(MOST_TILES) } else { tiles };
+                Algorithm::Passes(PassPlan { passes, tiles, in_launch, launched, before, multiprocessors })
+            }
+        };
         let sign = if self.unit.kind == KeyKind::Signed { 1 << (8 * self.unit.key - 1) } else { 0 };
         let (sizes, unit_kernels) = (self.sizes(), self.unit.kernels());
-        let plan =
-            |algorithm| HostPlan { n, sizes, unit_kernels, sign, bits: bits.clone(), in_place, shape, algorithm };
-        if by_bins || n <= shape.small.tile() {
-            return plan(Algorithm::OneBlock { by_bins });
-        }
-        let multiprocessors = machine.multiprocessors;
-        if is_alone && all_bits && self.is_counted(n, machine) {
-            return plan(Algorithm::Counted { multiprocessors });
-        }
-        let digits = bits.len().div_ceil(DIGIT_BITS as usize);
-        // An even number of passes ends in the array where the first one began.
-        let passes = if in_place { digits.next_multiple_of(2) } else { digits }.max(1);
-        let before = if all_bits && self.unit.key >= 4 { self.buckets(n, &shape, machine) } else { Before::Nothing };
-        let most_middle = if is_alone { SORT_MIDDLE } else { MOST_OF_A_WORD };
-        let (launched, tile) = match n {
-            _ if n <= SORT_SHORT => (Launched::Short, shape.short),
-            _ if n <= most_middle => (Launched::Middle, shape.middle),
-            _ => (Launched::Each, shape.pass),
-        };
-        let tiles = n.div_ceil(tile.tile());
-        plan(Algorithm::Passes(PassPlan {
-            passes,
-            tiles,
-            in_launch: if launched == Launched::Each { tiles.min(MOST_TILES) } else { tiles },
-            launched,
-            before,
-            multiprocessors,
-        }))
-    }
-
-    /// Whether the counts of the keys are enough to write the output.
-    fn is_counted(&self, n: usize, machine: &Machine) -> bool {
-        match self.unit.key {
-            1 => true,
-            2 => (FEWEST_TO_COUNT..=u32::MAX as usize).contains(&n) && Self::most_lower(machine) == Some(MOST_LOWER),
-            _ => false,
-        }
-    }
-
-    /// The plan of the steps to buckets for `n` keys by all their bits, if buckets are faster than
-    /// passes.
-    fn buckets(&self, n: usize, shape: &SortShape, machine: &Machine) -> Before {
-        let average = shape.bucket.tile() / 5 * 4;
-        let has_large = shape.large_sort_shared() <= machine.shared;
-        if n <= MOST_FOR_FIXED && n <= most_for_fixed(shape.bucket) {
-            let bits = (n / KEYS_IN_FIXED).max(1).ilog2().clamp(LEAST_FIXED_BITS, DIGIT_BITS);
-            let bits = if n > average << bits { bits + 1 } else { bits };
-            let sample = FixedSample::of(n, bits, shape.bucket.tile());
-            return Before::Fixed { bits, is_large: false, sample };
-        }
-        if has_large && n <= most_for_fixed(shape.large) {
-            let sample = FixedSample::of(n, DIGIT_BITS, shape.large.tile());
-            return Before::Fixed { bits: DIGIT_BITS, is_large: true, sample };
-        }
-        let (Some(most), true) = (Self::most_lower(machine), n <= MOST_OF_A_WORD) else { return Before::Nothing };
-        let fits = |lower: u32, each: usize| (each << (DIGIT_BITS + lower)) >= n;
-        let holds = |block: SortBlock| fits(most, most_in_buckets(block));
-        let is_large = !holds(shape.bucket);
-        if is_large && !(has_large && holds(shape.large)) {
-            // Only few values fit. The sample shows whether the keys are few values.
-            return Before::Buckets { lower: 0, most: 0, is_large: false };
-        }
-        let average = shape.in_buckets(is_large).tile() / 5 * 4;
-        let lower = (LEAST_LOWER..most).find(|&lower| fits(lower, average)).unwrap_or(most);
-        Before::Buckets { lower, most: most.min(lower + 1), is_large }
+        HostPlan { n, sizes, unit_kernels, sign, bits, in_place, shape, algorithm }
     }
 
     fn most_lower(machine: &Machine) -> Option<u32> {
@@ -147,8 +150,10 @@ const KEYS_IN_FIXED: usize = 1 << 10;
 /// The fewest bits of a fixed-capacity bucket's number. The rest of a key and its index in the
 /// bucket share an item of the key's size.
 const LEAST_FIXED_BITS: u32 = 5;
-/// The fewest 2-byte keys for which counting is faster than passes.
+/// The fewest 2-byte keys for which counting is faster than passes, and the most that its counters
+/// count.
 const FEWEST_TO_COUNT: usize = 1 << 20;
+const MOST_TO_COUNT: usize = u32::MAX as usize;
 /// The least and the greatest number of bits of a bucket's number after the first digit.
 const LEAST_LOWER: u32 = 2;
 pub(super) const MOST_LOWER: u32 = 8;
@@ -274,6 +279,22 @@ pub(super) enum Before {
         /// Whether a large block sorts each bucket.
         is_large: bool,
     },
+}
+
+impl Before {
+    /// The step to fixed-capacity buckets of `block`.
+    fn fixed(n: usize, block: SortBlock, is_large: bool) -> Before {
+        let bits = (n / KEYS_IN_FIXED).max(1).ilog2().clamp(LEAST_FIXED_BITS, DIGIT_BITS);
+        let bits = if n > (block.tile() / 5 * 4) << bits { bits + 1 } else { bits };
+        Before::Fixed { bits, is_large, sample: FixedSample::of(n, bits, block.tile()) }
+    }
+    /// The steps to buckets of `block`, with at most `most` lower bits.
+    fn buckets(n: usize, block: SortBlock, is_large: bool, most: Option<u32>) -> Before {
+        let most = most.expect("the block holds the keys");
+        let fits = |lower: &u32| (block.tile() / 5 * 4) << (DIGIT_BITS + lower) >= n;
+        let lower = (LEAST_LOWER..most).find(fits).unwrap_or(most);
+        Before::Buckets { lower, most: most.min(lower + 1), is_large }
+    }
 }
 
 /// The samples of fixed-capacity buckets, for keys that neither their first bits nor their range
@@ -446,12 +467,8 @@ mod tests {
             Algorithm::OneBlock { .. } | Algorithm::Counted { .. } => None,
             Algorithm::Passes(passes) => Some(passes.before),
         };
-        let fixed = |n, bits| {
-            Some(Before::Fixed { bits, is_large: false, sample: FixedSample::of(n, bits, 5632) })
-        };
-        let large_fixed = |n| {
-            Some(Before::Fixed { bits: 8, is_large: true, sample: FixedSample::of(n, 8, 20_480) })
-        };
+        let fixed = |n, bits| Some(Before::Fixed { bits, is_large: false, sample: FixedSample::of(n, bits, 5632) });
+        let large_fixed = |n| Some(Before::Fixed { bits: 8, is_large: true, sample: FixedSample::of(n, 8, 20_480) });
         let buckets = |lower, most| Some(Before::Buckets { lower, most, is_large: false });
         let of_large = |lower, most| Some(Before::Buckets { lower, most, is_large: true });
         let nothing = Some(Before::Nothing);
@@ -565,9 +582,10 @@ mod tests {
         let room = (shape.bucket.tile() << bits) + shape.short.tile();
         let value_counts = room + 4 * (1 << 17);
         assert!(at.fixed[1] >= at.fixed[0] + 4 * room && at.keys[0].unwrap() >= at.fixed[1] + 8 * value_counts);
-        // The map of fixed-capacity buckets by intervals is zero before the sort.
+        // A part of the map of fixed-capacity buckets is zero before the sort.
         let at = pairs.plan(1 << 20, 0..32, false, &MACHINE).layout(missing);
-        assert!(at.map >= at.counts + 4 * BINS && at.zero >= at.map + FIXED_MAP_BYTES);
+        assert!(at.map >= at.counts + 4 * BINS && at.zero >= at.map + FIXED_MAP_ZERO);
+        assert!(at.fixed[0] >= at.map + FIXED_MAP_BYTES);
     }
 
     #[test]
