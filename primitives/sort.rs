@@ -101,8 +101,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// The device finds these exceptions in the keys, and the host waits for none of them:
 ///
 /// - Few values: fewer than 128 distinct keys of 4 or 8 bytes that differ in more than two bytes
-///   move once, n (2 b + 2 (b + p)) bytes, and in place twice. n must be from 2^20, in place from
-///   where two scatter steps begin, to 2^31.
+///   move once, n (2 b + 2 (b + p)) bytes, and in place twice. n must be less than 2^31.
 /// - Frequent keys without a payload are counted, not moved: by two scatter steps 3 n b bytes.
 /// - Skewed keys: a sample of the keys chooses the buckets. Passes sort all keys if no choice for
 ///   one scatter step spreads them, or if a bucket overflows. Two scatter steps take any keys whose
@@ -158,7 +157,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// - Passes: Adinets and Merrill, "Onesweep: A Faster Least Significant Digit Radix Sort for GPUs"
 ///   (2022).
 /// - Buckets: Stehle and Jacobsen, "A Memory Bandwidth-Efficient Hybrid Radix Sort on GPUs" (2017).
-/// - Buckets by splitters: Leischner, Osipov and Sanders, "GPU Sample Sort" (2010).
+/// - Buckets of frequent keys: Sanders and Winkel, "Super Scalar Sample Sort" (2004).
 #[derive(Debug)]
 #[must_use = "nothing is sorted until it is run"]
 pub struct Sort<K, S = Anywhere> {

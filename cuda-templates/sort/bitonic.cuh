@@ -1,8 +1,7 @@
 // A bitonic sort (Batcher 1968) of items in registers, EACH adjacent items a thread. Its comparisons
 // do not depend on the items.
 //
-// The bucket sort sorts long runs with it, a warp each (sort/bucket_sort.cuh). Fixed-capacity
-// buckets sort the sample of their splitters with it (sort/fixed_splitters.cuh). Sort by segment
+// The bucket sort sorts long runs with it, a warp each (sort/bucket_sort.cuh). Sort by segment
 // sorts short segments with it, a group of threads each (segmented_sort/short.cuh).
 #pragma once
 #include "sort/radix.cuh"
@@ -29,20 +28,6 @@ template <u32 EACH, class Item> struct Bitonic {
             exchange_lanes(distance, true);
 #pragma unroll
             for (u32 half = distance / 2; half > 0; half /= 2) exchange_lanes(half, false);
-            merge_thread();
-        }
-    }
-
-    // Sorts the items of a block through `memory`, which has room for all of them.
-    template <u32 THREADS> __device__ void sort_block(Item *memory) {
-        sort_warp();
-#pragma unroll 1
-        for (u32 distance = WARP; distance < THREADS; distance *= 2) {
-            exchange_threads<THREADS>(memory, distance, true);
-#pragma unroll 1
-            for (u32 half = distance / 2; half >= WARP; half /= 2) exchange_threads<THREADS>(memory, half, false);
-#pragma unroll
-            for (u32 half = WARP / 2; half > 0; half /= 2) exchange_lanes(half, false);
             merge_thread();
         }
     }
@@ -115,18 +100,6 @@ template <u32 EACH, class Item> struct Bitonic {
 #pragma unroll
         for (u32 e = 0; e < EACH; e++)
             partner[e] = shuffle_xor(item[reversed ? EACH - 1 - e : e], partner_mask(distance, reversed));
-        take(partner, (threadIdx.x & distance) == 0);
-    }
-    template <u32 THREADS>
-    __device__ __forceinline__ void exchange_threads(Item *memory, u32 distance, bool reversed) {
-        Item partner[EACH];
-        __syncthreads();
-#pragma unroll
-        for (u32 e = 0; e < EACH; e++) memory[e * THREADS + threadIdx.x] = item[e];
-        __syncthreads();
-        const Item *from = memory + (threadIdx.x ^ partner_mask(distance, reversed));
-#pragma unroll
-        for (u32 e = 0; e < EACH; e++) partner[e] = from[(reversed ? EACH - 1 - e : e) * THREADS];
         take(partner, (threadIdx.x & distance) == 0);
     }
 };

@@ -6,16 +6,15 @@
 //    equal parts of the span, has a count of two bits. The counts give each key its position.
 // 2. Bins: each key goes to one of about as many bins as keys, by its share of the span. A thread
 //    sorts the items of its 8 bins in registers, or a warp does if they are many.
-// 3. Finer bins, for fixed-capacity buckets whose bins do not separate the keys
-//    (sort/finer_bins.cuh).
+// 3. Finer bins, if bins do not separate the keys (sort/finer_bins.cuh).
 // 4. Digits, one after the other: the cost does not depend on the distribution.
 #pragma once
+#include "sort/bitonic.cuh"
 #include "sort/finer_bins.cuh"
 #include "sort/fixed_buckets.cuh"
 
-// UNEVEN: a fixed-capacity bucket. Splitters and equal-depth intervals need not spread its keys
-// evenly, and its payload does not lie where it goes.
-template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort {
+// FINER: finer bins may come before digits. They cost other buckets registers.
+template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     // What is sorted: a key's offset in the span. With a payload: the offset's low bits, and below
@@ -42,7 +41,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     // Whether keys are counted: each number if at most COUNTED_BITS bits are left, parts of the
     // span if more are.
     static constexpr bool COUNTS_NUMBERS = !HAS_VALUES && sizeof(Bits) <= 4 && !LARGE,
-                          COUNTS_PARTS = !HAS_VALUES && !LARGE && !UNEVEN;
+                          COUNTS_PARTS = !HAS_VALUES && !LARGE;
     static constexpr u32 STAGED = HAS_VALUES ? Tile::TILE : 1;
     static_assert(!COUNTS_PARTS || Tile::TILE <= (1 << COUNTED_BITS) / SPARSE,
                   "parts for every bucket");
@@ -66,7 +65,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     union Shared {
         typename Tile::Shared tile;
         BinShared by_bins;
-        LargeEqualityBuckets<Bits> many;
+        HeaviestKeys<Bits> many;
         __device__ Shared() {}
     };
     // The span of a bucket's keys: a key is `least` and an offset of at most `most`, which has
@@ -141,7 +140,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
                                             (later_end - later_first) * sizeof(Bits));
                 __syncthreads(); // the bucket before is stored
                 run(shared, t, call, call.no_keys ? nullptr : keys, values, values,
-                    by_bits ? Span(bucket, bits) : span(shared, t));
+                    by_bits ? Span(bucket, bits) : span(shared, t), true);
             }
             bucket += gridDim.x;
             if (bucket >= all) return;
@@ -150,31 +149,25 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         }
     }
 
-    // Sorts the fixed-capacity bucket of the block's number from scratch memory, and writes
-    // equality buckets.
+    // Sorts the fixed-capacity bucket of the block's number from scratch memory, or writes the
+    // heavy key of that digit.
     static __device__ void run_fixed(Shared &shared, const SortCall &call, const FixedCall &fixed,
                                      u32 function) {
+        // The most times a heavy key occurs that one block writes alone.
+        constexpr u32 MOST_OF_ONE_BLOCK = (HAS_VALUES ? 8 : 24) * THREADS;
         __shared__ u32 before[BINS / WARP];
-        __shared__ EqualityBucket<Bits> own_equal;
-        bool by_splitters = function == FIXED_BY_SPLITTERS,
-             by_intervals = function == FIXED_BY_INTERVALS;
-        bool has_bucket = !by_splitters || blockIdx.x < VALUES;
-        u32 bucket = has_bucket ? blockIdx.x : 0, digit = by_splitters ? 2 * bucket : bucket,
-            d = threadIdx.x;
-        const EqualityBuckets<Bits> &equal = *(const EqualityBuckets<Bits> *)fixed.equal;
-        bool has_equal = by_splitters || by_intervals, is_many = false;
+        const HeavyKeys<Bits> &heavy = ((const FixedMap<Bits> *)fixed.map)->tables.heavy;
+        bool has_heavy = function == FIXED_AROUND_HEAVY, is_many = false;
+        u32 bucket = blockIdx.x, d = threadIdx.x, keys_here = fixed.counts[bucket];
         if (d < BINS) {
-            u32 keys = fixed.counts[d], earlier = warp_add(d < digit ? keys : 0);
+            u32 keys = fixed.counts[d], earlier = warp_add(d < bucket ? keys : 0);
             if (lane_id() == 0) before[warp_id()] = earlier;
-            is_many = has_equal && keys > most_of_one_block(function) && equal.has(d);
+            is_many = heavy.has(d) & has_heavy & (keys > MOST_OF_ONE_BLOCK); // loads at once
         }
-        u32 count = fixed.counts[digit], first = 0, bits = call.end - fixed.bits,
-            own = by_splitters ? digit + 1 : digit;
-        if (!has_equal || !has_bucket || !equal.has(own)) own = BINS; // no equality bucket
-        if (!has_bucket || (by_intervals && own < BINS)) count = 0; // it is an equality bucket
+        bool is_heavy = heavy.has(bucket) & has_heavy;
+        u32 count = is_heavy ? 0 : keys_here, first = 0;
         const Bits *keys = (const Bits *)fixed.keys + u64(bucket) * fixed.room;
         ThreadKeys t(count, [=](u32 at) { return keys[at]; });
-        if (own < BINS && d == 0) own_equal.template start_copy<HAS_VALUES>(fixed, own);
         is_many = __syncthreads_or(is_many);
         for (u32 w = 0; w < BINS / WARP; w++) first += before[w];
         Order order{Bits(call.flip)};
@@ -184,26 +177,18 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         if (count > 0)
             run(shared, t, call, out ? out + first : out, values + u64(bucket) * fixed.room,
                 values_out + first,
-                function == FIXED_BY_BITS ? Span(bucket, bits) : span(shared, t));
-        if (own < BINS) {
-            if (d == 0) wait_for_copies();
-            __syncthreads();
-            u32 equals = own_equal.count, start = first + count;
-            if (equals > 0 && equals <= most_of_one_block(function))
-                write_equality_bucket(out ? out + start : out, equals, order.from(own_equal.key),
-                            values_out + start, HAS_VALUES ? values + own_equal.begin : values, d,
+                function == FIXED_BY_BITS ? Span(bucket, call.end - fixed.bits) : span(shared, t),
+                !has_heavy);
+        if (is_heavy && keys_here <= MOST_OF_ONE_BLOCK) {
+            u32 i = heavy.index(bucket);
+            write_heavy_key(out ? out + first : out, keys_here, order.from(heavy.keys[i]),
+                            values_out + first, HAS_VALUES ? values + heavy.begins[i] : values, d,
                             THREADS);
         }
         if (is_many)
-            write_large_equality_buckets<Order, Bits, Value, THREADS>(
-                shared.many, order, fixed.counts, equal, most_of_one_block(function), out,
-                values_out, values);
-    }
-    // The most keys of an equality bucket that one block writes alone. By intervals, other blocks
-    // sort buckets meanwhile; by splitters, they may have nothing to sort.
-    static __device__ u32 most_of_one_block(u32 function) {
-        bool by_intervals = function == FIXED_BY_INTERVALS;
-        return (HAS_VALUES ? (by_intervals ? 48 : 8) : (by_intervals ? 192 : 24)) * THREADS;
+            write_heaviest_keys<Order, Bits, Value, THREADS>(shared.many, order, fixed.counts,
+                                                             heavy, MOST_OF_ONE_BLOCK, out,
+                                                             values_out, values);
     }
 
     // Sorts all keys, no more than a block holds, from the input.
@@ -211,7 +196,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         Order order{Bits(call.flip)};
         const Bits *from = (const Bits *)call.keys_in;
         ThreadKeys t(u32(call.n), [=](u32 at) { return order.to(from[at]); });
-        run(shared, t, call, (Bits *)call.keys[0], nullptr, nullptr, Span(0, call.end));
+        run(shared, t, call, (Bits *)call.keys[0], nullptr, nullptr, Span(0, call.end), true);
     }
 
   private:
@@ -257,9 +242,10 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
     // ---- counts, bins or fallback ---------------------------------------------------------------
 
     // Sorts a bucket: keys to `out`, unless it is null; the payload from `values` to `values_out`,
-    // which may be the same.
+    // which may be the same. is_even: keys may be spread evenly enough to count parts of the span.
     static __device__ void run(Shared &shared, ThreadKeys &t, const SortCall &call, Bits *out,
-                               const Value *values, Value *values_out, Span span) {
+                               const Value *values, Value *values_out, Span span,
+                               bool is_even) {
         Order order{Bits(call.flip)};
         BinShared &s = shared.by_bins;
         u32 count = t.count;
@@ -285,6 +271,14 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
             });
             return;
         }
+        sort_by_bins(shared, t, order, out, values, values_out, span, is_even);
+    }
+    // Sorts by bins the keys that counts of numbers have not sorted.
+    static __device__ void sort_by_bins(Shared &shared, ThreadKeys &t, Order order, Bits *out,
+                                        const Value *values, Value *values_out, Span span,
+                                        bool is_even) {
+        BinShared &s = shared.by_bins;
+        u32 count = t.count;
         // An item has a key's offset and below it the key's position, if both fit. Otherwise it has
         // as many low bits of the offset as fit, and the offsets lie in `staged.keys`.
         u32 position_bits = HAS_VALUES ? 32 - __clz(int(count - 1)) : 0;
@@ -302,7 +296,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
             WIDTH == 64 && most >> (WIDTH / 2) != 0 ? 32 - __clz(int(most >> (WIDTH / 2))) : 0;
         u32 upper = u32(most >> shift);
         if constexpr (COUNTS_PARTS)
-            if (span.bits > COUNTED_BITS) {
+            if (is_even && span.bits > COUNTED_BITS) {
                 u32 factor = factor_for(upper, 1 << COUNTED_BITS);
                 if (place_by_counts(
                         s, t, [&](u32 i) { return __umulhi(u32(t.key[i] >> shift), factor); })) {
@@ -385,22 +379,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
                            ? Item(0)
                            : Item(Item((u64(bin) * upper >> LOG_BINS) << shift) << position_bits);
             };
-            u32 long_turns = 0; // turns with more than LONG_RUN items
-#pragma unroll 1
-            for (u32 turn = 0; turn < TURNS; turn++) {
-                u32 end[EACH], begin = begin_of(s, turn), longest = 0;
-                load_bins(s, turn, end);
-#pragma unroll
-                for (u32 e = 0; e < EACH; e++)
-                    longest = max(longest, end[e] - (e > 0 ? end[e - 1] : begin));
-                u32 items = end[EACH - 1] - begin;
-                if (items > LONG_RUN) {
-                    items = longest = 0;
-                    long_turns |= 1u << turn;
-                }
-                sort_run(s.items + begin, items, warp_max(longest), base(bin_at(turn)));
-            }
-            if (__syncthreads_or(long_turns)) sort_long_runs(s, long_turns, base);
+            sort_runs(s, base);
         }
         if constexpr (HAS_VALUES)
             write_pairs(s, span, order, out, values, values_out, count, position_bits, is_packed);
@@ -408,6 +387,25 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
             __syncthreads();
             write_keys(s, span, order, out, count);
         }
+    }
+    // Sorts the items of each thread's bins, which hold ends. `base(bin)`: the least item of a bin.
+    template <class Base> static __device__ void sort_runs(BinShared &s, const Base &base) {
+        u32 long_turns = 0; // turns with more than LONG_RUN items
+#pragma unroll 1
+        for (u32 turn = 0; turn < TURNS; turn++) {
+            u32 end[EACH], begin = begin_of(s, turn), longest = 0;
+            load_bins(s, turn, end);
+#pragma unroll
+            for (u32 e = 0; e < EACH; e++)
+                longest = max(longest, end[e] - (e > 0 ? end[e - 1] : begin));
+            u32 items = end[EACH - 1] - begin;
+            if (items > LONG_RUN) {
+                items = longest = 0;
+                long_turns |= 1u << turn;
+            }
+            sort_run(s.items + begin, items, warp_max(longest), base(bin_at(turn)));
+        }
+        if (__syncthreads_or(long_turns)) sort_long_runs(s, long_turns, base);
     }
 
     // The first of a thread's bins in a turn.
@@ -500,7 +498,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
 
     // Where the fallbacks find the offsets, in the order of the bucket.
     static __device__ Bits *offsets(BinShared &s) {
-        if constexpr (UNEVEN && HAS_VALUES) return s.staged.keys;
+        if constexpr (FINER && HAS_VALUES) return s.staged.keys;
         else return s.items;
     }
     static __device__ void clear_bins(BinShared &s) {
@@ -545,7 +543,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
                                                        Value *values_out, Span span) {
         // Room for its table in the memory of the items.
         constexpr bool HAS_FINER =
-            UNEVEN && sizeof(shared.by_bins.items) >= (BIN_COUNT + 1) * sizeof(u16);
+            FINER && sizeof(shared.by_bins.items) >= (BIN_COUNT + 1) * sizeof(u16);
         if constexpr (HAS_FINER)
             if (FinerBins<BucketSort, LOG_BINS>::run(shared.by_bins, count, order, out, values,
                                                      values_out, span))
@@ -554,14 +552,16 @@ template <class Order, class Tile, u32 LOG_BINS, bool UNEVEN> struct BucketSort 
         const Bits *keys = offsets(shared.by_bins);
         __syncthreads();
         t.load([=](u32 at) { return keys[at]; });
+        typename Tile::TagWord source[ITEMS];
+        __syncthreads(); // all threads have read their keys
+        sort_digits(t, source, 0, span.bits);
         Value value[HAS_VALUES ? ITEMS : 1];
         if constexpr (HAS_VALUES) {
 #pragma unroll
             for (u32 i = 0; i < ITEMS; i++)
-                if (t.is_there(i)) value[i] = values[t.at(i)];
+                if (t.is_there(i)) value[i] = values[source[i]];
+            __syncthreads(); // before the first is stored: they may lie where they go
         }
-        __syncthreads(); // all threads have read their keys
-        sort_digits_with_values(t, value, 0, span.bits);
 #pragma unroll
         for (u32 i = 0; i < ITEMS; i++)
             if (t.is_there(i)) {

@@ -4,14 +4,13 @@
 // Every block probes the same PROBE_KEYS keys, so all select the same map:
 //
 // - by bits, if no bucket gets too full; else by range
-// - by few values: equality buckets, and buckets between two values (fixed_values.cuh)
-// - by splitters (fixed_splitters.cuh), or for more keys by intervals (fixed_intervals.cuh)
+// - else heavy keys of a larger sample have digits of their own (fixed_scatter.cuh), and others go
+//   by range if that spreads them, or by intervals (fixed_intervals.cuh)
 //
 // `fixed_first` calls these; `fixed_sort` (bucket_sort.cuh) sorts each bucket. If no map fits, or a
 // bucket overflows, `too_large` is set and the passes sort the input.
 #pragma once
 #include "sort/fixed_intervals.cuh"
-#include "sort/fixed_values.cuh"
 
 // ---- the probe, by bits and by range --------------------------------------------------------
 
@@ -29,21 +28,21 @@ template <class Order, class Tile> struct FixedDigit {
     SortPlan<sizeof(Bits) + 1> &plan;
     Order order;
     Bits key;
-    // buckets; most probed keys of one; most of all buckets beyond that
-    u32 buckets, most, beyond;
+    // buckets, and digits around heavy keys; most probed keys of a bucket; most of all beyond that
+    u32 buckets, digits, most, beyond;
     u32 drawn, state; // of thread 0: the block's ticket, and the state of the map of intervals
     Share<Bits> share;
 
     // Issues the load of the thread's probed key.
     __device__ FixedDigit(typename Tile::Shared &s, const SortCall &call, const FixedCall &fixed)
         : shared(*(ProbeState *)&s), plan(*(SortPlan<sizeof(Bits) + 1> *)call.plan),
-          order{Bits(call.flip)}, buckets(1u << fixed.bits), most(fixed.most), beyond(fixed.beyond),
+          order{Bits(call.flip)}, buckets(1u << fixed.bits),
+          digits(1u << fixed.digit_bits), most(fixed.most), beyond(fixed.beyond),
           drawn(0), state(0), share(Share<Bits>::whole(buckets)) {
         key = ((const Bits *)call.keys_in)[sampled_at(threadIdx.x, u32(call.n) / PROBE_KEYS)];
         if (threadIdx.x == 0) { // issued with the probe
             if (Tile::HAS_VALUES) drawn = add_relaxed(&plan.fixed_ticket, 1);
-            if (fixed.interval_parts > 0)
-                state = load_relaxed(&((FixedMap<Bits> *)fixed.map)->state);
+            state = load_relaxed(&((FixedMap<Bits> *)fixed.map)->state);
         }
         if (threadIdx.x < BINS) shared.counts[0][threadIdx.x] = shared.counts[1][threadIdx.x] = 0;
         __syncthreads();
@@ -60,7 +59,7 @@ template <class Order, class Tile> struct FixedDigit {
         if (threadIdx.x == 0) shared.has_map = state == READY;
         if (is_spread(0)) return true;
         if (shared.has_map) return false;
-        share = range_map(shared, key, buckets);
+        share = range_map(shared, Bits(~key), key, buckets);
         // A range of nearly all possible keys spreads no better than the first bits.
         bool is_narrow = share.base >> (8 * sizeof(Bits) - 4) > 0 ||
                          Bits(share.base + share.most - 1) >> (8 * sizeof(Bits) - 4) < 15;
@@ -68,12 +67,29 @@ template <class Order, class Tile> struct FixedDigit {
         if (will_do && threadIdx.x == 0) plan.fixed_function = FIXED_BY_RANGE;
         return will_do;
     }
-    // By the whole block, if neither spreads the keys: whether thread 0 saw a ready map of
-    // intervals.
+    // By the whole block, if neither spreads the keys: whether thread 0 saw a finished map.
     __device__ bool has_map() const { return shared.has_map; }
-    // The buckets by bits that probed keys hit. There are at least as many distinct values.
-    __device__ u32 buckets_hit() const {
-        return __syncthreads_count(threadIdx.x < BINS && shared.counts[0][threadIdx.x] > 0);
+    // By the whole block: whether the range spreads the keys that are not heavy, over the buckets
+    // that these leave. Then `tables` have the map. `key` is the thread's probed key.
+    __device__ bool spreads_others(FixedTables<Bits> &tables, Bits key) {
+        bool is_heavy = tables.heavy.contains(key);
+        if (threadIdx.x < BINS) shared.counts[0][threadIdx.x] = 0;
+        u32 others = __syncthreads_count(!is_heavy), left = digits - 2 * tables.heavy.count;
+        share = Share<Bits>::whole(left);
+        if (others > 0) {
+            share = range_map(shared, is_heavy ? Bits(0) : Bits(~key), is_heavy ? Bits(0) : key,
+                              left);
+            if (share.range() <= left) return false;
+            bool is_full = !is_heavy && atomicAdd(shared.counts[0] + share(key), 1) >= most;
+            if (__syncthreads_count(is_full) > beyond) return false;
+        }
+        if (threadIdx.x == 0) {
+            tables.share = share;
+            tables.is_linear = true;
+            tables.has_others = others > 0;
+        }
+        __syncthreads(); // also: the probe's memory is free
+        return true;
     }
 
   private:
@@ -82,11 +98,12 @@ template <class Order, class Tile> struct FixedDigit {
                beyond;
     }
     // Not inlined: most inputs do not need it.
-    static __device__ __noinline__ Share<Bits> range_map(ProbeState &shared, Bits key,
-                                                         u32 buckets) {
+    static __device__ __noinline__ Share<Bits> range_map(ProbeState &shared, Bits least_inverted,
+                                                         Bits greatest, u32 buckets) {
         constexpr u32 WARPS = Tile::THREADS / WARP;
         static_assert(WARP % WARPS == 0, "each warp reads all");
-        Bits least_inverted = warp_max(Bits(~key)), greatest = warp_max(key);
+        least_inverted = warp_max(least_inverted);
+        greatest = warp_max(greatest);
         if (lane_id() == 0) {
             shared.ends[0][warp_id()] = least_inverted;
             shared.ends[1][warp_id()] = greatest;
@@ -109,53 +126,49 @@ template <class Order, class Tile> struct FixedDigit {
 // Scatters a tile whose keys neither bits nor range spread. Not inlined, so that it takes no
 // registers from the common maps.
 template <class Order, class Tile>
-__device__ __noinline__ void scatter_by_fallback(typename Tile::Shared &s, Vector *tables,
-                                                 SortCall call, FixedCall fixed, u32 tile,
-                                                 const FixedDigit<Order, Tile> &digit,
-                                                 typename Tile::Shape::Bits probe) {
+__device__ __noinline__ void
+scatter_by_fallback(typename Tile::Shared &s, FixedTables<typename Tile::Shape::Bits> &tables,
+                    SortCall call, FixedCall fixed, u32 tile, FixedDigit<Order, Tile> digit,
+                    typename Tile::Shape::Bits probe) {
     typedef typename Tile::Shape::Bits Bits;
-    SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
+    typedef typename HeavyKeys<Bits>::Probe Probe;
+    static_assert(sizeof(Probe) <= sizeof(s), "it shares the tile's memory");
+    FixedMap<Bits> &map = *(FixedMap<Bits> *)fixed.map;
     if (digit.has_map()) {
-        if (threadIdx.x == 0) __threadfence();
-        __syncthreads();
-        scatter_by_map<Order, Tile>(s, (u32 *)tables, call, fixed, tile);
-        return;
+        map.load(tables);
+    } else {
+        // The ticket arrives while heavy keys are found.
+        u32 part = threadIdx.x == 0 ? add_relaxed(&map.drawn, 1) : 0;
+        __syncthreads(); // all threads have read `has_map`
+        tables.heavy.find(*(Probe *)&s, probe, most_heavy(fixed.digit_bits), call.n);
+        if (digit.spreads_others(tables, probe)) {
+            tables.heavy.template place<Tile>(FixedBase<Bits>(tables), s, fixed);
+        } else {
+            if (threadIdx.x == 0) s.tile = part;
+            __syncthreads();
+            part = s.tile;
+            __syncthreads();
+            if (!make_intervals<Order, Tile>(s, tables, call, fixed, tile, part)) return;
+        }
     }
-    bool has_intervals = fixed.interval_parts > 0;
-    u32 part = 0, hit = digit.buckets_hit();
-    // The ticket arrives while few values are tried.
-    if (has_intervals && threadIdx.x == 0)
-        part = add_relaxed(&((FixedMap<Bits> *)fixed.map)->drawn, 1);
-    typedef BetweenValues<Order, Tile> Between;
-    // If splitters can take over, inputs with nearly too many values do not try few values.
-    bool few =
-        hit <
-        (has_intervals || fixed.only_few ? VALUES : min(1u << fixed.bits, Between::MOST) / 4 * 3);
-    if (few && Between::run(s, *(typename Between::Tables *)tables, call, fixed, tile, probe, few))
-        return;
-    if (fixed.splitter_buckets > 0 && (!fixed.only_few || few)) {
-        scatter_by_splitters<Order, Tile>(s, tables, call, fixed, tile, probe);
-    } else if (has_intervals && !few) {
-        if (threadIdx.x == 0) s.tile = part;
-        __syncthreads();
-        part = s.tile;
-        __syncthreads();
-        scatter_by_intervals<Order, Tile>(s, (u32 *)tables, call, fixed, tile, part, probe);
-    } else if (threadIdx.x == 0) {
-        plan.too_large = 1;
-    }
+    bool is_own = fixed.interval_parts == 0 || tables.is_linear; // each block has made the map
+    AroundHeavy<FixedBase<Bits>, Bits> around{FixedBase<Bits>(tables), &tables.heavy};
+    if (Tile::HAS_VALUES || tables.has_others)
+        scatter_around<Order, Tile>(s, call, fixed, tile, around);
+    else count_heavy<Order, Tile>(s, call, fixed, tile, around);
+    if (tile == 0 && is_own) map.publish(tables, true, call);
 }
 
-// `tables`: shared memory behind the tile, for splitters or the table of intervals.
 template <class Order, class Tile>
-__device__ void fixed_first(typename Tile::Shared &s, Vector *tables, const SortCall &call,
+__device__ void fixed_first(typename Tile::Shared &s,
+                            FixedTables<typename Tile::Shape::Bits> &tables, const SortCall &call,
                             const FixedCall &fixed) {
     typedef typename Tile::Shape::Bits Bits;
     typedef PutKey<Order, Bits> Put;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
     FixedDigit<Order, Tile> digit(s, call, fixed);
     u32 room = fixed.room, *too_large = &plan.too_large;
-    u64 overflow = u64(room) << fixed.bits;
+    u64 overflow = u64(room) << fixed.digit_bits;
     // or the overflow area, which is never read
     auto position = [=](u32 d, u32 earlier, u32 total) {
         if (earlier + total <= room) return u64(d) * room + earlier;

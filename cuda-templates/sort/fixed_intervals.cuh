@@ -1,47 +1,83 @@
 // Fixed-capacity buckets by equal-depth intervals (`Intervals` of bucket_map.cuh), for keys that
-// neither bits nor range spread and that are too many for splitters.
+// neither bits nor range spread, beside their heavy keys.
 //
 // The map interpolates the cumulative distribution of a sample linearly within each interval: so
 // buckets have about equally many keys, nearly evenly spread. A new bucket begins where the density
-// of keys jumps. A frequent key in a narrow interval has an equality bucket. So has the split key:
-// the most frequent probed key in a wide interval, which it splits in two.
+// of keys jumps. Heavy keys are left out, and frequent keys of narrow intervals become heavy too.
 //
-// The blocks of `fixed_first` count the sample in `interval_parts` parts, drawn as tickets, and the
-// block that counts the last part makes the map (`FixedMapMaker`). A block draws parts until none
-// is left before it waits for the map. So it waits only for blocks that run, however few those are.
+// Where buckets are far from full, each block counts the same small sample and makes the map for
+// itself. Else the blocks of `fixed_first` count a larger one in `interval_parts` parts, drawn as
+// tickets, and the block that counts the last part makes the map (`FixedMapMaker`). A block draws
+// parts until none is left before it waits for the map. So it waits only for blocks that run,
+// however few those are.
 #pragma once
 #include "sort/fixed_scatter.cuh"
 
-constexpr u32 END_SAMPLE = 2048; // keys that each of these blocks reads for the ends
-constexpr u32 FREQUENT = 8; // the least count among PROBE_KEYS probed keys of a split key
+constexpr u32 OWN_PARTS = 2; // that a block counts which makes the map for itself
+// Keys that each of these blocks reads for the ends.
+constexpr u32 END_SAMPLE = OWN_PARTS * INTERVAL_SAMPLE;
+
+constexpr u32 BUCKET_PART_BITS = 8, BUCKET_PARTS = 1 << BUCKET_PART_BITS; // parts of a bucket
+// for 4-byte keys half as many intervals as `BucketMap`, which has more buckets
+constexpr u32 FIXED_FINE_BITS = 4;
+
+// The map of a block that needs heavy keys, in shared memory behind the tile: around them a share
+// of the range, or intervals.
+template <class Bits> struct alignas(16) FixedTables {
+    typedef ::Intervals<Bits, FIXED_FINE_BITS> Intervals;
+    static constexpr u32 SIDE = Intervals::SIDE, INTERVALS = 2 * SIDE;
+    // as `BucketMap::intervals`, in parts of a bucket
+    u32 intervals[INTERVALS];
+    HeavyKeys<Bits> heavy;
+    Intervals layout;
+    Share<Bits> share;
+    u32 is_linear; // by a share of the range
+    u32 has_others; // probed keys that are not heavy
+};
+template <class Bits> struct FixedBase {
+    bool is_linear;
+    Share<Bits> share;
+    BucketByIntervals<Bits, FIXED_FINE_BITS> intervals;
+    __device__ explicit FixedBase(const FixedTables<Bits> &tables)
+        : is_linear(tables.is_linear), share(tables.share),
+          intervals(tables.layout, tables.intervals, BUCKET_PART_BITS) {}
+    __device__ u32 operator()(Bits key) const {
+        return is_linear ? share(key) : intervals.upper(key);
+    }
+};
 
 enum : u32 { READY = 1, FAILED };
 template <class Bits> struct FixedMap {
-    // for 4-byte keys half as many intervals as `BucketMap`, which has more buckets
-    static constexpr u32 FINE_BITS = 4;
-    typedef ::Intervals<Bits, FINE_BITS> Intervals;
-    static constexpr u32 SIDE = Intervals::SIDE, INTERVALS = 2 * SIDE;
+    static constexpr u32 INTERVALS = FixedTables<Bits>::INTERVALS;
     // Zero before the sort:
     u32 samples[2][INTERVALS]; // histogram by interval, inward and outward
-    u32 split_keys; // sample keys equal to `split_key`, which the histograms leave out
     u32 drawn, counted; // parts of the sample that blocks have drawn, and those they have counted
     u32 state; // READY when all below is written; or FAILED
     // Not zero before the sort:
-    Bits above, below, middle; // `Intervals`
-    Bits split_key;
-    u32 has_split_key; // 1 or 0
-    alignas(128) u32 intervals[INTERVALS]; // as `BucketMap::intervals`, in parts of a bucket
-};
-constexpr u32 BUCKET_PART_BITS = 8, BUCKET_PARTS = 1 << BUCKET_PART_BITS; // parts of a bucket
+    FixedTables<Bits> tables;
 
-// The digit by intervals around the split key: that key has the digit after its interval's, and
-// greater keys of the interval have the next one.
-template <class Bits, u32 FINE> struct BucketAroundKey : BucketByIntervals<Bits, FINE> {
-    Bits split_key;
-    u32 has_split_key;
-    __device__ u32 upper(Bits key) const {
-        return BucketByIntervals<Bits, FINE>::upper(key) + (key >= split_key ? has_split_key : 0) +
-               (key > split_key ? has_split_key : 0);
+    // By the whole block that has made `tables`, or has found that no map fits.
+    __device__ void publish(const FixedTables<Bits> &made, bool fits, const SortCall &call) {
+        SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
+        for (u32 i = threadIdx.x; i < sizeof(made) / sizeof(Vector); i += blockDim.x)
+            ((Vector *)&tables)[i] = ((const Vector *)&made)[i];
+        if (threadIdx.x == 0) {
+            plan.fixed_function = FIXED_AROUND_HEAVY;
+            if (!fits) plan.too_large = 1;
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            __threadfence();
+            store_relaxed(&state, fits ? READY : FAILED);
+        }
+    }
+    // By the whole block: copies the finished map to shared memory.
+    __device__ void load(FixedTables<Bits> &to) const {
+        if (threadIdx.x == 0) __threadfence(); // after the load of `state`
+        __syncthreads();
+        for (u32 i = threadIdx.x; i < sizeof(to) / sizeof(Vector); i += blockDim.x)
+            copy_common_to_shared((Vector *)&to + i, (const Vector *)&tables + i);
+        wait_for_table();
     }
 };
 
@@ -49,19 +85,20 @@ template <class Bits, u32 FINE> struct BucketAroundKey : BucketByIntervals<Bits,
 template <class Order, class Tile> struct FixedMapMaker {
     typedef typename Tile::Shape::Bits Bits;
     typedef FixedMap<Bits> Map;
-    typedef typename Map::Intervals Intervals;
-    static constexpr u32 THREADS = Tile::THREADS, INTERVALS = Map::INTERVALS, SIDE = Map::SIDE,
-                         EACH = (INTERVALS + THREADS - 1) / THREADS;
-    // An interval's keys: taken as evenly spread; each with an equality bucket; none, since it is
-    // narrower than a key; beyond the sample's ends.
-    enum Kind : u32 { EVEN, ONE_KEY, NO_KEY, BEYOND };
-    static constexpr u32 KIND_SHIFT = 30;
-    // Log2 of the most keys of a ONE_KEY interval. Each key's payload gets room for all hits of the
-    // interval.
-    static constexpr u32 ONE_KEY_BITS = Tile::HAS_VALUES ? 1 : 3;
-    // of whole buckets; the bits above hold up to three times the sample
-    static constexpr u32 WHOLE_BITS = 14;
-    static_assert(3 * INTERVAL_SAMPLE * MOST_INTERVAL_PARTS < 1u << (32 - WHOLE_BITS),
+    typedef FixedTables<Bits> Tables;
+    typedef typename Tables::Intervals Intervals;
+    static constexpr u32 THREADS = Tile::THREADS, INTERVALS = Tables::INTERVALS,
+                         SIDE = Tables::SIDE, EACH = (INTERVALS + THREADS - 1) / THREADS;
+    // An interval's keys: taken as evenly spread; none, since it is narrower than a key or all its
+    // keys are heavy; beyond the sample's ends.
+    enum Kind : u32 { EVEN, NO_KEY, BEYOND };
+    static constexpr u32 KIND_SHIFT = 30, COUNT = (1u << KIND_SHIFT) - 1;
+    // Log2 of the most keys of an interval that may become heavy. Each key's payload gets room for
+    // all hits of the interval.
+    static constexpr u32 HEAVY_BITS = Tile::HAS_VALUES ? 1 : 3;
+    // of new buckets in a prefix; the bits above hold up to three times the sample
+    static constexpr u32 NEW_BITS = 14, NEW = (1u << NEW_BITS) - 1;
+    static_assert(3 * INTERVAL_SAMPLE * MOST_INTERVAL_PARTS < 1u << (32 - NEW_BITS),
                   "the ends count as the whole sample at most");
     struct Shared { // in the tile's memory
         Bits ends[2][THREADS / WARP]; // by warp
@@ -71,37 +108,65 @@ template <class Order, class Tile> struct FixedMapMaker {
         u32 totals[THREADS / WARP];
         u32 most[2]; // in one interval of either layout
         u32 beyond_ends[2]; // sample keys below and above the ends
-        // by bucket: whether it is an equality bucket, the room of its payload, and its key
-        u32 one_key[BINS / 32], room[BINS];
-        Bits keys[BINS];
-        Bits split_key;
-        u32 room_totals[BINS / WARP];
         u32 last_with_key[INTERVALS / WARP]; // of 32 adjacent intervals each: the last with a key
+        typename HeavyKeys<Bits>::Found frequent; // keys of narrow intervals
         u32 is_last, is_too_large;
     };
     static_assert(sizeof(Shared) <= sizeof(typename Tile::Shared), "it shares the tile's memory");
 
     Shared &s;
-    // in shared memory: for each interval what lies before it, in the unit of `WHOLE_BITS`
+    typename Tile::Shared &tile;
+    Tables &tables; // with the heavy keys of the probe
+    HeavyKeys<Bits> &heavy;
+    // What lies before each interval, in the unit of `NEW_BITS`; in place of the table.
     u32 *prefix;
     const SortCall &call;
     const FixedCall &fixed;
     Map &map;
-    EqualityBuckets<Bits> &equal;
     u32 sampled;
-    bool has_split_key = false;
+    u64 ends[2]; // of the sample: the least key, bits inverted, and the greatest
+    Intervals layouts[2]; // inward, outward
 
-    __device__ FixedMapMaker(Shared &s, u32 *prefix, const SortCall &call, const FixedCall &fixed)
-        : s(s), prefix(prefix), call(call), fixed(fixed), map(*(Map *)fixed.map),
-          equal(*(EqualityBuckets<Bits> *)fixed.equal),
-          sampled(fixed.interval_parts * INTERVAL_SAMPLE) {}
+    __device__ FixedMapMaker(typename Tile::Shared &tile, FixedTables<Bits> &tables,
+                             const SortCall &call, const FixedCall &fixed)
+        : s(*(Shared *)&tile), tile(tile), tables(tables), heavy(tables.heavy),
+          prefix(tables.intervals), call(call), fixed(fixed), map(*(Map *)fixed.map),
+          sampled((fixed.interval_parts > 0 ? fixed.interval_parts : OWN_PARTS) *
+                  INTERVAL_SAMPLE) {}
 
-    // By the whole block. `probe` is the thread's probed key.
-    __device__ void run(u32 part, Bits probe) {
+    // By the whole block: counts all OWN_PARTS and makes the map. Returns whether it fits.
+    __device__ bool run_alone() {
+        count<OWN_PARTS>(0);
+        return make();
+    }
+    // By the whole block: counts a part. The block that counts the last part makes the map.
+    __device__ void run(u32 part) {
+        count<1>(part);
+        for (u32 i = threadIdx.x; i < 2 * INTERVALS; i += THREADS)
+            if (u32 count = s.counts[0][i]) atomicAdd(map.samples[0] + i, count);
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0)
+            s.is_last = add_acquire_release(&map.counted, 1) == fixed.interval_parts - 1;
+        __syncthreads();
+        if (!s.is_last) return;
+        constexpr u32 LOADS = (2 * INTERVALS + THREADS - 1) / THREADS;
+        u32 samples[LOADS];
+        load_samples<THREADS>(samples, map);
+#pragma unroll
+        for (u32 k = 0; k < LOADS; k++)
+            if (u32 i = k * THREADS + threadIdx.x; i < 2 * INTERVALS) s.counts[0][i] = samples[k];
+        __syncthreads();
+        map.publish(tables, make(), call);
+    }
+
+  private:
+    // Counts PARTS adjacent parts of the sample.
+    template <u32 PARTS> __device__ void count(u32 part) {
         Order order{Bits(call.flip)};
         // All parts read the same keys for the ends. Few keys lie beyond these ends, so they fit a
         // bucket. And intervals are narrow where the keys end.
-        constexpr u32 KEYS = INTERVAL_SAMPLE / THREADS, ENDS = END_SAMPLE / THREADS;
+        constexpr u32 KEYS = PARTS * INTERVAL_SAMPLE / THREADS, ENDS = END_SAMPLE / THREADS;
         Bits key[KEYS], at_ends[ENDS];
         auto sample = [&](u32 i, u32 all) {
             return ((const Bits *)
@@ -110,9 +175,9 @@ template <class Order, class Tile> struct FixedMapMaker {
 #pragma unroll
         for (u32 k = 0; k < ENDS; k++) at_ends[k] = sample(k, END_SAMPLE);
 #pragma unroll
-        for (u32 k = 0; k < KEYS; k++) key[k] = sample(part * KEYS + k, sampled);
+        for (u32 k = 0; k < KEYS; k++)
+            key[k] = PARTS == OWN_PARTS ? at_ends[k] : sample(part * KEYS + k, sampled);
         for (u32 i = threadIdx.x; i < 2 * INTERVALS; i += THREADS) s.counts[0][i] = 0;
-        has_split_key = find_frequent(probe);
         Bits least_inverted = 0, greatest = 0;
 #pragma unroll
         for (u32 k = 0; k < ENDS; k++) {
@@ -128,84 +193,30 @@ template <class Order, class Tile> struct FixedMapMaker {
             s.ends[1][warp_id()] = greatest;
         }
         __syncthreads(); // also after the counts are zero
-        u64 ends[2] = {warp_max(s.ends[0][lane_id() % WARPS]),
-                       warp_max(s.ends[1][lane_id() % WARPS])};
-        const Intervals layouts[2] = {Intervals::inward(ends, Order::GRAIN), Intervals::outward()};
-        // A key in a narrow interval may get an equality bucket without a split.
-        for (u32 w = 0; w < 2; w++)
-            has_split_key =
-                has_split_key &&
-                Intervals::width_bits(layouts[w].interval(layouts[w](s.split_key))) > ONE_KEY_BITS;
-        u32 split_keys = 0;
+        ends[0] = warp_max(s.ends[0][lane_id() % WARPS]);
+        ends[1] = warp_max(s.ends[1][lane_id() % WARPS]);
+        layouts[0] = Intervals::inward(ends, Order::GRAIN);
+        layouts[1] = Intervals::outward();
 #pragma unroll
         for (u32 k = 0; k < KEYS; k++) {
             Bits ordered = order.to(key[k]);
-            bool is_split_key = has_split_key && ordered == s.split_key;
-            split_keys += is_split_key;
+            if (heavy.contains(ordered)) continue;
 #pragma unroll
             for (u32 w = 0; w < 2; w++)
-                if (!is_split_key)
-                    atomicAdd(s.counts[w] + layouts[w].interval(layouts[w](ordered)), 1);
-        }
-        split_keys = warp_add(split_keys);
-        if (lane_id() == 0 && split_keys > 0) atomicAdd(&map.split_keys, split_keys);
-        __syncthreads();
-        for (u32 i = threadIdx.x; i < 2 * INTERVALS; i += THREADS)
-            if (u32 count = s.counts[0][i]) atomicAdd(map.samples[0] + i, count);
-        __threadfence();
-        __syncthreads();
-        if (threadIdx.x == 0)
-            s.is_last = add_acquire_release(&map.counted, 1) == fixed.interval_parts - 1;
-        __syncthreads();
-        if (!s.is_last) return;
-        bool fits = make(layouts, ends);
-        SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
-        if (threadIdx.x == 0) {
-            plan.fixed_function = FIXED_BY_INTERVALS;
-            if (!fits) plan.too_large = 1;
+                atomicAdd(s.counts[w] + layouts[w].interval(layouts[w](ordered)), 1);
         }
         __syncthreads();
-        if (threadIdx.x == 0) {
-            __threadfence();
-            store_relaxed(&map.state, fits ? READY : FAILED);
-        }
     }
-
-  private:
-    // Returns whether a probed key is frequent. The candidate, `s.split_key`, has the highest count
-    // within any one warp's 32 probed keys. All parts probe the same keys and find the same one.
-    __device__ bool find_frequent(Bits probe) {
-        static_assert(THREADS == PROBE_KEYS && WARP % (THREADS / WARP) == 0,
-                      "a key a thread, and each warp reads all");
-        u32 hits =
-            warp_max(u32(__popc(__match_any_sync(ALL_LANES, probe))) * THREADS + threadIdx.x);
-        if (lane_id() == 0) s.totals[warp_id()] = hits;
-        __syncthreads();
-        if (warp_max(s.totals[lane_id() % (THREADS / WARP)]) % THREADS == threadIdx.x)
-            s.split_key = probe;
-        __syncthreads();
-        return __syncthreads_count(probe == s.split_key) >= FREQUENT;
-    }
-    // Payload room for a key with so many hits in the sample.
-    __device__ u32 room_of(u32 hits) const {
-        return u32((float(hits) + 5 * sqrtf(float(hits)) + 8) * float(call.n) / float(sampled));
-    }
-    // By the block that finishes last. Returns whether all buckets have room.
-    __device__ bool make(const Intervals (&layouts)[2], const u64 (&ends)[2]) {
-        constexpr u32 LOADS = (2 * INTERVALS + THREADS - 1) / THREADS;
-        u32 samples[LOADS];
-        load_samples<THREADS>(samples, map);
+    // Makes the map from `counts`. Returns whether all buckets have room.
+    __device__ bool make() {
         if (threadIdx.x < 2) s.most[threadIdx.x] = s.beyond_ends[threadIdx.x] = 0;
-        if (threadIdx.x < BINS / 32) s.one_key[threadIdx.x] = 0;
-        if (threadIdx.x < BINS) s.room[threadIdx.x] = 0;
-        if (threadIdx.x == 0) s.is_too_large = 0;
+        if (threadIdx.x == 0) s.is_too_large = s.frequent.count = 0;
         __syncthreads();
         u32 most[2] = {0, 0};
-#pragma unroll
-        for (u32 k = 0; k < LOADS; k++) {
-            u32 i = k * THREADS + threadIdx.x;
-            if (i < 2 * INTERVALS) s.counts[0][i] = samples[k];
-            most[i >= INTERVALS] = max(most[i >= INTERVALS], samples[k]);
+#pragma unroll 1
+        for (u32 i = threadIdx.x; i < INTERVALS; i += THREADS) {
+            most[0] = max(most[0], s.counts[0][i]);
+            most[1] = max(most[1], s.counts[1][i]);
         }
 #pragma unroll
         for (u32 w = 0; w < 2; w++)
@@ -213,13 +224,24 @@ template <class Order, class Tile> struct FixedMapMaker {
         __syncthreads();
         u32 best = s.most[1] < s.most[0];
         const Intervals layout = best ? layouts[1] : layouts[0];
-        const u32 *counts = s.counts[best], beyond = layout.beyond();
-
-        // ---- the kind of each interval, in key order
-        // The loops are not unrolled: instruction fetch bounds code that runs once.
         u32 *intervals = s.counts[1 - best]; // sample keys, and above them the kind
-        constexpr u32 COUNT = (1u << KIND_SHIFT) - 1;
-        u32 beyond_ends[2] = {0, 0};
+        classify(layout, s.counts[best], intervals);
+        if (heavy.count + s.frequent.count > most_heavy(fixed.digit_bits)) return false;
+        heavy.add_found(s.frequent, call.n, sampled);
+        u32 all = sum(layout, intervals);
+        if (threadIdx.x == 0) {
+            tables.layout = layout;
+            tables.is_linear = false;
+            tables.has_others = true;
+        }
+        if (!fill(layout, intervals, all)) return false;
+        heavy.template place<Tile>(FixedBase<Bits>(tables), tile, fixed);
+        return true;
+    }
+    // Writes kind and count of each interval, in key order, and collects heavy keys. The loops of
+    // this function and the next are not unrolled: instruction fetch bounds code that runs once.
+    __device__ void classify(const Intervals &layout, const u32 *counts, u32 *intervals) {
+        u32 beyond = layout.beyond(), beyond_ends[2] = {0, 0};
         // On either side the widest interval ends at the sample's end, or at the middle. Its count
         // is scaled as if it had keys up to its own end.
         u32 cut[2] = {layout(layout.is_inward() ? Bits(layout.middle - 1) : Bits(~ends[0])),
@@ -230,6 +252,11 @@ template <class Order, class Tile> struct FixedMapMaker {
                            float(max(cut % (1 << PART_BITS), LEAST_CUT))),
                        sampled);
         };
+        // Each key of the interval fills a quarter of a bucket or more.
+        auto is_heavy = [&](u32 count, u32 bits) {
+            return bits <= HEAVY_BITS && 4 * float(count) * float(call.n) >=
+                                             float(fixed.room) * float(sampled << bits);
+        };
 #pragma unroll 1
         for (u32 i = threadIdx.x; i < INTERVALS; i += THREADS) {
             u32 interval = layout.nth_in_order(i), count = counts[interval],
@@ -239,43 +266,55 @@ template <class Order, class Tile> struct FixedMapMaker {
                 kind = BEYOND;
             } else if (layout.with_key(interval) != interval) {
                 kind = NO_KEY;
-            } else if (bits <= ONE_KEY_BITS && 4 * count * BINS >= sampled << bits) {
-                kind = ONE_KEY; // each key fills a quarter of a bucket or more
+            } else if (is_heavy(count, bits)) {
+                add_frequent(layout.least(interval), 1u << bits, count);
+                kind = NO_KEY;
             } else if (interval == layout.interval(cut[interval >= SIDE])) {
                 count = scaled_to_full(count, cut[interval >= SIDE]);
             }
-            intervals[i] = kind << KIND_SHIFT | count;
+            intervals[i] = kind << KIND_SHIFT | (kind == NO_KEY ? 0 : count);
             u32 with_key = __ballot_sync(ALL_LANES, kind != NO_KEY);
-            static_assert(INTERVALS % WARP == 0 && 1 << Map::FINE_BITS <= WARP,
-                          "all lanes of a warp or none, and some interval has a key");
+            static_assert(INTERVALS % WARP == 0, "all lanes of a warp or none");
+            // INTERVALS: none of them has a key
             if (lane_id() == 0)
-                s.last_with_key[i / WARP] = i + WARP - 1 - u32(__clz(int(with_key)));
+                s.last_with_key[i / WARP] =
+                    with_key ? i + WARP - 1 - u32(__clz(int(with_key))) : INTERVALS;
         }
 #pragma unroll
         for (u32 w = 0; w < 2; w++)
             if (u32 all = warp_add(beyond_ends[w]); lane_id() == 0 && all > 0)
                 atomicAdd(s.beyond_ends + w, all);
         __syncthreads();
-
-        // ---- what each interval adds to the prefix: whole buckets; above WHOLE_BITS sample keys
-        // The sample keys share the buckets that are left.
+    }
+    // By one thread: notes the keys of an interval, if there may be so many heavy ones.
+    __device__ void add_frequent(Bits least, u32 keys, u32 hits) {
+        u32 more = 0;
+        for (u32 k = 0; k < keys; k++) more += !heavy.contains(Bits(least + k));
+        u32 at = atomicAdd(&s.frequent.count, more);
+        if (at + more + heavy.count > most_heavy(fixed.digit_bits)) return;
+        for (u32 k = 0; k < keys; k++)
+            if (!heavy.contains(Bits(least + k))) {
+                s.frequent.keys[at] = Bits(least + k);
+                s.frequent.hits[at++] = hits;
+            }
+    }
+    // Writes what lies before each interval: new buckets, and above NEW_BITS sample keys, which
+    // share the buckets that are left. Returns the sum of all.
+    __device__ u32 sum(const Intervals &layout, const u32 *intervals) {
         auto bits_of = [&](u32 i) { return layout.width_bits(layout.nth_in_order(i)); };
 #pragma unroll 1
         for (u32 i = threadIdx.x; i < INTERVALS; i += THREADS) {
-            u32 kind = intervals[i] >> KIND_SHIFT, count = intervals[i] & COUNT, bits = bits_of(i),
-                added = 0;
+            u32 kind = intervals[i] >> KIND_SHIFT, count = intervals[i] & COUNT, added = 0;
             // The interval before that has a key.
             u32 with_key = __ballot_sync(ALL_LANES, kind != NO_KEY) & ((1u << lane_id()) - 1),
-                first = i - lane_id();
-            u32 j = with_key    ? first + WARP - 1 - u32(__clz(int(with_key)))
-                    : first > 0 ? s.last_with_key[first / WARP - 1]
-                                : INTERVALS;
-            u32 before = j < INTERVALS ? intervals[j] : BEYOND << KIND_SHIFT,
-                kind_before = before >> KIND_SHIFT;
-            if (kind == ONE_KEY) added = (1u << bits) + (kind_before != ONE_KEY);
-            else if (kind == EVEN)
-                added = count << WHOLE_BITS |
-                        (kind_before == EVEN && is_jump(before & COUNT, bits_of(j), count, bits));
+                first = i - lane_id(), j = INTERVALS;
+            if (with_key) j = first + WARP - 1 - u32(__clz(int(with_key)));
+            for (u32 w = first / WARP; w > 0 && j == INTERVALS; w--) j = s.last_with_key[w - 1];
+            u32 before = j < INTERVALS ? intervals[j] : BEYOND << KIND_SHIFT;
+            if (kind == EVEN)
+                added = count << NEW_BITS |
+                        (before >> KIND_SHIFT == EVEN &&
+                         is_jump(before & COUNT, bits_of(j), count, bits_of(i)));
             prefix[i] = added;
         }
         __syncthreads();
@@ -295,89 +334,54 @@ template <class Order, class Tile> struct FixedMapMaker {
                 earlier += added;
             }
         __syncthreads();
-
-        // ---- the table
-        // Keys beyond the ends have buckets of their own. No other key can get into an equality
-        // bucket: a bucket begins before each run of them, so bucket 0 is none, and all end before
-        // the last bucket.
-        constexpr u32 WHOLE = (1u << WHOLE_BITS) - 1;
+        return all;
+    }
+    // Turns the prefix of each interval into its entry of the table. Returns whether all buckets
+    // have room. Keys beyond the ends have buckets of their own.
+    __device__ bool fill(const Intervals &layout, const u32 *intervals, u32 all) {
         u32 below = s.beyond_ends[0], above = s.beyond_ends[1],
-            sharing = (all >> WHOLE_BITS) + below + above,
-            whole = (all & WHOLE) + (below > 0) + (above > 0);
-        if (whole > BINS / 4 * 3) return false;
+            sharing = (all >> NEW_BITS) + below + above,
+            buckets = (1u << fixed.digit_bits) - 2 * heavy.count,
+            // Separate keys are as many jumps, and need none.
+            jumps = (all & NEW) > buckets / 4 ? 0 : NEW,
+            fresh = (all & jumps) + (below > 0) + (above > 0);
         // parts that sample keys share, less two for rounding
-        u32 parts = ((BINS - (has_split_key ? 2 : 0) - whole) << BUCKET_PART_BITS) - 2;
+        u32 parts = ((buckets - fresh) << BUCKET_PART_BITS) - 2;
         float each = __fdividef(float(parts), float(max(sharing, 1u)));
         if (float(call.n) * float(sharing) * BUCKET_PARTS >
             0.97f * float(fixed.room) * float(sampled) * float(parts))
             return false;
         auto at = [&](u32 prefix) {
-            return u32(float((prefix >> WHOLE_BITS) + below) * each) +
-                   (((prefix & WHOLE) + (below > 0)) << BUCKET_PART_BITS);
+            return u32(float((prefix >> NEW_BITS) + below) * each) +
+                   (((prefix & jumps) + (below > 0)) << BUCKET_PART_BITS);
         };
-#pragma unroll 1
-        for (u32 i = threadIdx.x; i < INTERVALS; i += THREADS) {
-            u32 kind = intervals[i] >> KIND_SHIFT, before = prefix[i],
-                after = i + 1 < INTERVALS ? prefix[i + 1] : all, interval = layout.nth_in_order(i),
-                first = 0, end = 0;
-            if (kind == ONE_KEY) {
-                u32 keys = 1u << layout.width_bits(interval),
-                    bucket = (at(before) >> BUCKET_PART_BITS) + (after - before - keys);
-                first = bucket << BUCKET_PART_BITS;
-                end = (bucket + keys) << BUCKET_PART_BITS;
-                for (u32 k = 0; k < keys; k++) {
-                    atomicOr(s.one_key + (bucket + k) / 32, 1u << (bucket + k) % 32);
-                    s.keys[bucket + k] = Bits(layout.least(interval) + k);
-                    if constexpr (Tile::HAS_VALUES)
-                        s.room[bucket + k] = room_of(intervals[i] & COUNT);
-                }
-            } else if (kind == EVEN) {
-                first = at(before + ((after - before) & WHOLE));
-                end = at(after);
-            } else if (kind == BEYOND && interval >= SIDE) {
-                first = end = parts - u32(float(above) * each) + (whole << BUCKET_PART_BITS);
-            }
+        // The entries take the place of the prefixes: each thread reads its own before a barrier.
+        u32 begins[EACH], ends[EACH];
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) {
+            u32 i = e * THREADS + threadIdx.x;
+            begins[e] = i < INTERVALS ? prefix[i] : 0;
+            ends[e] = i + 1 < INTERVALS ? prefix[i + 1] : all;
+        }
+        __syncthreads();
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) {
+            u32 i = e * THREADS + threadIdx.x;
+            if (i >= INTERVALS) break;
+            u32 kind = intervals[i] >> KIND_SHIFT, interval = layout.nth_in_order(i),
+                first = at(begins[e] + ((ends[e] - begins[e]) & jumps)), end = at(ends[e]);
+            if (kind == BEYOND)
+                first = end = interval < SIDE ? 0
+                                              : parts - u32(float(above) * each) +
+                                                    (fresh << BUCKET_PART_BITS);
             bool rises = layout.rises(interval);
             u32 step = end - first, from = rises || step == 0 ? first : end - 1;
             if (step > 0x7fff) store_shared(&s.is_too_large, 1u);
             if (!rises) step = -step;
-            map.intervals[interval] =
+            tables.intervals[interval] =
                 (from - step * layout.number(interval)) << PART_BITS | u16(step);
         }
         __syncthreads();
-        if (threadIdx.x < BINS) {
-            // The split key has the bucket behind its interval's, and greater keys of the interval
-            // have the next one. So later buckets move up by two.
-            typedef BucketByIntervals<Bits, Map::FINE_BITS> ByIntervals;
-            u32 d = threadIdx.x,
-                before =
-                    has_split_key
-                        ? ByIntervals(layout, map.intervals, BUCKET_PART_BITS).upper(s.split_key)
-                        : BINS;
-            bool is_split_key = d == before + 1, is_above = d == before + 2;
-            u32 bucket = d <= before ? d : is_split_key ? 0 : d - 2;
-            bool is_one_key =
-                is_split_key || (!is_above && s.one_key[bucket / 32] >> bucket % 32 & 1);
-            u32 one_key = __ballot_sync(ALL_LANES, is_one_key),
-                room = !is_one_key    ? 0
-                       : is_split_key ? room_of(load_relaxed(&map.split_keys))
-                                      : s.room[bucket];
-            u32 begin = block_exclusive_sum<BINS>(room, s.room_totals),
-                first = BINS * fixed.room + Tile::TILE;
-            equal.begins[d] = first + min(begin, fixed.equal_room);
-            if (d == BINS - 1) equal.begins[BINS] = first + min(begin + room, fixed.equal_room);
-            if (is_one_key) equal.keys[d] = is_split_key ? s.split_key : s.keys[bucket];
-            if (lane_id() == 0) equal.digits[d / 32] = one_key;
-        } else {
-            pass_barrier_of_first();
-        }
-        if (threadIdx.x == 0) {
-            map.above = layout.above;
-            map.below = layout.below;
-            map.middle = layout.middle;
-            map.split_key = s.split_key;
-            map.has_split_key = has_split_key;
-        }
         return s.is_too_large == 0;
     }
 
@@ -395,64 +399,32 @@ template <class Order, class Tile> struct FixedMapMaker {
     }
 };
 
-// Scatters a tile by the finished map. Not inlined: it has two callers.
+// Makes the map by intervals, or waits for it, and leaves it in `tables`. `part` is the block's
+// first ticket for the parts of the sample. Returns whether the map fits.
 template <class Order, class Tile>
-__device__ __noinline__ void scatter_by_map(typename Tile::Shared &s, u32 *table, SortCall call,
-                                            FixedCall fixed, u32 tile) {
-    typedef typename Tile::Shape::Bits Bits;
-    typedef FixedMap<Bits> Map;
-    const Map &map = *(const Map *)fixed.map;
-    const EqualityBuckets<Bits> &equal = *(const EqualityBuckets<Bits> *)fixed.equal;
-    for (u32 i = threadIdx.x; i < Map::INTERVALS / 4; i += Tile::THREADS)
-        copy_common_to_shared((Vector *)table + i, (const Vector *)map.intervals + i);
-    u32 room = fixed.room, *too_large = &((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large;
-    auto position = [=, &equal](u32 d, u32 earlier, u32 total) {
-        if (!equal.has(d)) {
-            if (earlier + total <= room) return u64(d) * room + earlier;
-        } else {
-            if (!Tile::HAS_VALUES) return DONE;
-            u32 begin = equal.begins[d] + earlier;
-            if (begin + total <= equal.begins[d + 1]) return DONE | begin;
-        }
-        *too_large = 1;
-        return u64(room) * BINS;
-    };
-    typedef BucketByIntervals<Bits, Map::FINE_BITS> ByIntervals;
-    typedef BucketAroundKey<Bits, Map::FINE_BITS> AroundKey;
-    UpperDigit<AroundKey> digit{
-        AroundKey{ByIntervals(typename Map::Intervals{map.above, map.below, map.middle}, table,
-                              BUCKET_PART_BITS),
-                  map.split_key, map.has_split_key}};
-    if constexpr (Tile::HAS_VALUES) {
-        wait_for_table();
-        scatter_in_order<Order, Tile, PutUnlessDone<Order, Bits>>(s, call, fixed, tile, digit,
-                                                                  position);
-    } else {
-        scatter_in_any_order<Order, Tile, PutUnlessDone<Order, Bits>>(s, call, fixed, tile, digit,
-                                                                      position);
-    }
-}
-
-// Scatters a tile by intervals. `part` is the block's first ticket for the parts of the sample.
-template <class Order, class Tile>
-__device__ inline void scatter_by_intervals(typename Tile::Shared &s, u32 *table,
-                                            const SortCall &call, const FixedCall &fixed, u32 tile,
-                                            u32 part, typename Tile::Shape::Bits probe) {
+__device__ inline bool make_intervals(typename Tile::Shared &s,
+                                      FixedTables<typename Tile::Shape::Bits> &tables,
+                                      const SortCall &call, const FixedCall &fixed, u32 tile,
+                                      u32 part) {
     typedef FixedMapMaker<Order, Tile> Maker;
     FixedMap<typename Tile::Shape::Bits> &map = *(FixedMap<typename Tile::Shape::Bits> *)fixed.map;
+    if (fixed.interval_parts == 0) {
+        bool fits = Maker(s, tables, call, fixed).run_alone();
+        if (tile == 0 && !fits) map.publish(tables, false, call);
+        return fits;
+    }
     while (part < fixed.interval_parts) {
-        Maker(*(typename Maker::Shared *)&s, table, call, fixed).run(part, probe);
+        Maker(s, tables, call, fixed).run(part);
         __syncthreads(); // the maker's memory is free
         if (threadIdx.x == 0) s.tile = add_relaxed(&map.drawn, 1);
         __syncthreads();
         part = s.tile;
         __syncthreads();
     }
-    u32 state = 0;
-    if (threadIdx.x == 0) {
+    u32 state = READY;
+    if (threadIdx.x == 0)
         while ((state = load_relaxed(&map.state)) == 0) {}
-        __threadfence();
-    }
-    if (!__syncthreads_or(state == FAILED))
-        scatter_by_map<Order, Tile>(s, table, call, fixed, tile);
+    if (__syncthreads_or(state == FAILED)) return false;
+    map.load(tables);
+    return true;
 }

@@ -1,22 +1,9 @@
-// What all maps to fixed-capacity buckets share.
-//
-// `scatter_in_any_order` and `scatter_in_order` scatter a tile, for fixed_buckets.cuh,
-// fixed_splitters.cuh and fixed_intervals.cuh. `EqualityBuckets` has the equality buckets.
-// `fixed_sort` (bucket_sort.cuh) writes them by `write_equality_bucket` and
-// `write_large_equality_buckets`, and does not sort them. `counts` must be zero before the step.
+// The scatter step to fixed-capacity buckets, by any map: `scatter_in_any_order` and
+// `scatter_in_order` of a tile, and the same around heavy keys. `counts` must be zero before it.
 #pragma once
-#include "sort/buckets.cuh"
+#include "sort/heavy_keys.cuh"
 
-enum FixedFunction : u32 { FIXED_BY_BITS, FIXED_BY_RANGE, FIXED_BY_SPLITTERS, FIXED_BY_INTERVALS };
-
-// Equality buckets: frequent keys with a digit each, which need no sort. Keys-only are just
-// counted. The payload of each has room by its hits in a sample.
-template <class Bits> struct EqualityBuckets {
-    u32 digits[BINS / 32]; // a bit for each digit that is an equality bucket
-    Bits keys[BINS];
-    u32 begins[BINS + 1]; // where the payload of each begins in `fixed.values`
-    __device__ bool has(u32 d) const { return digits[d / 32] >> d % 32 & 1; }
-};
+enum FixedFunction : u32 { FIXED_BY_BITS, FIXED_BY_RANGE, FIXED_AROUND_HEAVY };
 
 // Keys-only: scatters a tile in any order. `position(digit, earlier, total)` returns where the
 // tile's `total` keys of a digit go, after `earlier` ones.
@@ -59,87 +46,75 @@ __device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall
         });
 }
 
-// ---- equality buckets in the output ---------------------------------------------------------
-
-// Writes one key `count` times. `thread` is one of `threads`.
-template <class Bits>
-__device__ inline void fill(Bits *out, u32 count, Bits key, u32 thread, u32 threads) {
-    constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Bits);
-    u32 head = min(count, u32(-u64(out) % sizeof(Vector) / sizeof(Bits))),
-        vectors = (count - head) / IN_VECTOR, tail = head + vectors * IN_VECTOR;
-    Bits keys[IN_VECTOR];
-#pragma unroll
-    for (u32 k = 0; k < IN_VECTOR; k++) keys[k] = key;
-    Vector vector;
-    memcpy(&vector, keys, sizeof(Vector));
-#pragma unroll 4
-    for (u32 i = thread; i < vectors; i += threads) ((Vector *)(out + head))[i] = vector;
-    if (thread < head) out[thread] = key;
-    if (thread < count - tail) out[tail + thread] = key;
-}
-// Writes an equality bucket to the output: its key, unless the caller wants no keys, and its
-// payload. Not inlined, as the functions below, so that they take no registers from the callers.
-template <class Bits, class Value>
-__device__ __noinline__ void write_equality_bucket(Bits *out, u32 count, Bits key, Value *to,
-                                         const Value *from, u32 thread, u32 threads) {
-    constexpr u32 AT_ONCE = 4; // loads issued before the first store
-    if constexpr (Value::BYTES > 0)
-        for (u32 i = thread; i < count; i += AT_ONCE * threads) {
-            Value value[AT_ONCE];
-#pragma unroll
-            for (u32 k = 0; k < AT_ONCE; k++)
-                if (i + k * threads < count) value[k] = from[i + k * threads];
-#pragma unroll
-            for (u32 k = 0; k < AT_ONCE; k++)
-                if (i + k * threads < count) to[i + k * threads] = value[k];
+// Scatters a tile by a map around heavy keys.
+template <class Order, class Tile, class Digit>
+__device__ inline void scatter_around(typename Tile::Shared &s, const SortCall &call,
+                                      const FixedCall &fixed, u32 tile, const Digit &digit) {
+    typedef typename Tile::Shape::Bits Bits;
+    typedef PutUnlessDone<Order, Bits> Put;
+    u32 room = fixed.room, *too_large = &((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large;
+    u64 overflow = u64(room) << fixed.digit_bits;
+    const HeavyKeys<Bits> *heavy = digit.heavy;
+    auto position = [=](u32 d, u32 earlier, u32 total) {
+        if (!heavy->has(d)) {
+            if (earlier + total <= room) return u64(d) * room + earlier;
+        } else {
+            if (!Tile::HAS_VALUES) return DONE;
+            u32 i = heavy->index(d), begin = heavy->begins[i] + earlier;
+            if (begin + total <= heavy->begins[i + 1]) return DONE | begin;
         }
-    if (Value::BYTES == 0 || out) fill(out, count, key, thread, threads);
+        *too_large = 1;
+        return overflow;
+    };
+    if constexpr (Tile::HAS_VALUES)
+        scatter_in_order<Order, Tile, Put>(s, call, fixed, tile, digit, position);
+    else scatter_in_any_order<Order, Tile, Put>(s, call, fixed, tile, digit, position);
 }
-template <class Bits> struct EqualityBucket { // an equality bucket, in shared memory
-    Bits key;
-    u32 count, begin; // begin: of its payload
-
-    // Starts copies by one thread, which then calls `wait_for_copies`.
-    template <bool HAS_VALUES> __device__ void start_copy(const FixedCall &fixed, u32 digit) {
-        const EqualityBuckets<Bits> &equal = *(const EqualityBuckets<Bits> *)fixed.equal;
-        copy_item_to_shared(&key, equal.keys + digit);
-        copy_item_to_shared(&count, fixed.counts + digit);
-        if (HAS_VALUES) copy_item_to_shared(&begin, equal.begins + digit);
-    }
-};
-// The equality buckets of more than `most` keys, which all blocks write.
-template <class Bits> struct LargeEqualityBuckets { // in shared memory
-    u32 starts[BINS], counts[BINS], begins[BINS], totals[BINS / WARP], all;
-    Bits keys[BINS];
-};
-template <class Order, class Bits, class Value, u32 THREADS>
-__device__ __noinline__ void
-write_large_equality_buckets(LargeEqualityBuckets<Bits> &s, Order order, const u32 *all_counts,
-                             const EqualityBuckets<Bits> &equal, u32 most, Bits *out, Value *to,
-                             const Value *from) {
-    u32 d = threadIdx.x, count = d < BINS ? all_counts[d] : 0;
-    bool is_large = count > most && equal.has(d);
-    u32 begin = Value::BYTES > 0 && is_large ? equal.begins[d] : 0;
-    Bits key = is_large ? equal.keys[d] : Bits(0);
-    __syncthreads(); // the block's bucket is in the output
-    if (d == 0) s.all = 0;
+// Keys-only: counts a tile of which nearly all keys are heavy. Any other key moves on its own.
+template <class Order, class Tile, class Digit>
+__device__ inline void count_heavy(typename Tile::Shared &s, const SortCall &call,
+                                   const FixedCall &fixed, u32 tile, const Digit &digit) {
+    typedef typename Tile::Shape::Bits Bits;
+    constexpr u32 COPIES = 8, ITEMS = Tile::TILE / Tile::THREADS; // of a counter, for adjacent lanes
+    static_assert(sizeof(s.exchange) >= VALUES * COPIES * sizeof(u32), "room for all");
+    u32 *counters = (u32 *)s.exchange, copy = threadIdx.x % COPIES;
+    const HeavyKeys<Bits> &heavy = *digit.heavy;
+    u64 first = u64(tile) * Tile::TILE;
+    u32 left = u32(min(call.n - first, u64(Tile::TILE))), all = heavy.count;
+    const Bits *from = (const Bits *)call.keys_in + first;
+    Order order{Bits(call.flip)};
+    Bits key[ITEMS];
+    u32 less[ITEMS]; // heavy keys that are less
+    auto at = [](u32 i) { return i * Tile::THREADS + threadIdx.x; };
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) key[i] = at(i) < left ? from[at(i)] : Bits(0);
+    for (u32 i = threadIdx.x; i < all * COPIES; i += Tile::THREADS) counters[i] = 0;
     __syncthreads();
-    if (d < BINS) {
-        u32 start = block_exclusive_sum<BINS>(count, s.totals);
-        if (is_large) {
-            u32 m = atomicAdd(&s.all, 1);
-            s.starts[m] = start;
-            s.counts[m] = count;
-            s.begins[m] = begin;
-            s.keys[m] = order.from(key);
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        key[i] = order.to(key[i]);
+        less[i] = 0;
+    }
+#pragma unroll 1
+    for (u32 step = 1u << (31 - __clz(int(all))); step > 0; step /= 2)
+#pragma unroll
+        for (u32 i = 0; i < ITEMS; i++)
+            less[i] += heavy.keys[less[i] + step - 1] < key[i] ? step : 0;
+#pragma unroll
+    for (u32 i = 0; i < ITEMS; i++) {
+        if (at(i) >= left) break;
+        if (heavy.is(less[i], key[i])) {
+            atomicAdd(counters + less[i] * COPIES + copy, 1);
+        } else {
+            u32 d = digit(key[i]), earlier = atomicAdd(fixed.counts + d, 1);
+            if (earlier < fixed.room) ((Bits *)fixed.keys)[u64(d) * fixed.room + earlier] = key[i];
+            else ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
         }
-    } else {
-        pass_barrier_of_first();
     }
     __syncthreads();
-    for (u32 m = 0; m < s.all; m++) {
-        u32 start = s.starts[m];
-        write_equality_bucket(out ? out + start : out, s.counts[m], s.keys[m], to + start,
-                              from + s.begins[m], blockIdx.x * THREADS + d, gridDim.x * THREADS);
-    }
+    u32 sum = 0;
+#pragma unroll
+    for (u32 c = 0; threadIdx.x < all && c < COPIES; c++)
+        sum += counters[threadIdx.x * COPIES + (c + threadIdx.x) % COPIES];
+    if (sum > 0) atomicAdd(fixed.counts + digit(heavy.keys[threadIdx.x]), sum);
 }

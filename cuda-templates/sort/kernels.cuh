@@ -14,7 +14,7 @@ __device__ inline void begin_dependent_launch() {
 }
 
 typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, CHECKED> PassTile;
-typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, BALLOTS_PARTIAL> SmallTile;
+typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, BALLOTS> SmallTile;
 static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Shared) <= SMALL_SHARED,
               "the host asks for as many bytes");
 
@@ -45,7 +45,7 @@ static_assert(sizeof(ShortTile::Shared) <= SHORT_SHARED, "the host asks for as m
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_passes(SortCall call) {
     begin_dependent_launch();
     extern __shared__ Vector shared[];
-    sort_passes<Order, ShortTile>(shared, call, [] { return false; });
+    sort_passes<Order, ShortTile>(shared, call);
 }
 #endif
 typedef RadixTile<Bits, Value, PASS_THREADS, MIDDLE_ITEMS, CHECKED> MiddleTile;
@@ -55,15 +55,7 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
     sort_passes_middle(SortCall call) {
     begin_dependent_launch();
     extern __shared__ Vector shared[];
-#if KEY_BYTES >= 4
-    static_assert(sizeof(FewValues<Bits>) <= sizeof(MiddleTile::Shared) &&
-                      sizeof(MiddleTile::Shared) + VALUES * sizeof(Bits) + 16 <= MIDDLE_SHARED,
-                  "the host asks for as many bytes");
-    sort_passes<Order, MiddleTile>(shared, call,
-                                   [&] { return sort_few<Order, MiddleTile>(shared, call); });
-#else
-    sort_passes<Order, MiddleTile>(shared, call, [] { return false; });
-#endif
+    sort_passes<Order, MiddleTile>(shared, call);
 }
 #endif
 
@@ -116,36 +108,21 @@ typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, UNORDERED> BucketTile;
 #else
 typedef PassTile BucketTile;
 #endif
-typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS>,
-                   BUCKET_BINS, false>
-    Bucket;
-typedef BucketSort<Order, RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BALLOTS>, LARGE_BINS,
-                   false>
-    LargeBucket;
-// Fixed-capacity buckets are seldom full. Large ones of keys-only are faster if digits are ranked
-// as in counted buckets: the compiler then allocates registers better.
-typedef BucketSort<Order, RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS_PARTIAL>,
-                   BUCKET_BINS, true>
-    FixedBucket;
-typedef BucketSort<Order,
-                   RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS,
-                             Value::BYTES == 0 ? BALLOTS : BALLOTS_PARTIAL>,
-                   LARGE_BINS, true>
-    LargeFixedBucket;
+typedef RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS> OrdinaryTile;
+typedef RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BALLOTS> LargeTile;
+typedef BucketSort<Order, OrdinaryTile, BUCKET_BINS, false> Bucket;
+typedef BucketSort<Order, LargeTile, LARGE_BINS, false> LargeBucket;
+typedef BucketSort<Order, OrdinaryTile, BUCKET_BINS, true> FixedBucket;
+typedef BucketSort<Order, LargeTile, LARGE_BINS, true> LargeFixedBucket;
 static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::INTERVALS + 16 <=
                   BUCKET_TILE_SHARED,
               "the host asks for as many bytes");
 static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED &&
-                  sizeof(FixedBucket::Shared) <= BUCKET_SORT_SHARED,
-              "the host asks for as many bytes");
-static_assert(sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED &&
-                  sizeof(LargeFixedBucket::Shared) <= LARGE_SORT_SHARED,
+                  sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED,
               "the host asks for as many bytes");
 static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES &&
                   sizeof(FixedMap<Bits>) <= FIXED_MAP_BYTES,
               "the host asks for as many bytes");
-static_assert(sizeof(EqualityBuckets<Bits>) <= BINS * (sizeof(Bits) + 4) + 64,
-              "the host allocates as many bytes");
 
 #if HAS_KERNEL(bucket_sample)
 extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS)
@@ -215,20 +192,18 @@ typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, UNORDERED> FixedTile;
 #else
 typedef ShortTile FixedTile;
 #endif
-static_assert(sizeof(FixedTile::Shared) + sizeof(u32) * FixedMap<Bits>::INTERVALS + 16 <=
-                  FIXED_SHARED,
+static_assert(FIELD_OFFSET(FixedMap<Bits>, tables) <= FIXED_MAP_ZERO,
+              "the host clears as many bytes");
+static_assert(sizeof(FixedTile::Shared) + sizeof(FixedTables<Bits>) + 16 <= FIXED_SHARED,
               "the host asks for as many bytes");
-static_assert(sizeof(BetweenValues<Order, FixedTile>::Tables) <=
-                  sizeof(u32) * FixedMap<Bits>::INTERVALS,
-              "shares the intervals' memory");
 #if HAS_KERNEL(fixed_first)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
     fixed_first(SortCall call, FixedCall fixed) {
     begin_dependent_launch();
     extern __shared__ Vector shared[];
-    fixed_first<Order, FixedTile>(
-        *(FixedTile::Shared *)shared,
-        shared + (sizeof(FixedTile::Shared) + sizeof(Vector) - 1) / sizeof(Vector), call, fixed);
+    Vector *tables = shared + (sizeof(FixedTile::Shared) + sizeof(Vector) - 1) / sizeof(Vector);
+    fixed_first<Order, FixedTile>(*(FixedTile::Shared *)shared, *(FixedTables<Bits> *)tables, call,
+                                  fixed);
 }
 #endif
 #if HAS_KERNEL(fixed_sort)

@@ -190,9 +190,8 @@ struct NoPayload {
 
 // ---- a tile ------------------------------------------------------------------------------------
 
-// Whether a digit is found by a search in shared memory. `digit.find` then searches for all keys of
-// a thread at once.
-template <class D> constexpr bool IS_SEARCHED = false;
+// Whether the digits of all keys are computed before the first is counted.
+template <class D> constexpr bool IS_COSTLY = false;
 // Whether an unordered tile finds a key's run by marks where runs begin, since its digit takes
 // longer to compute again.
 template <class D> constexpr bool IS_MARKED = false;
@@ -205,8 +204,7 @@ template <class D> constexpr bool BY_ROWS = false;
 
 // How keys are ranked: among the keys of their warp, or of the block if UNORDERED.
 enum Ranking {
-    BALLOTS,         // stable: eight ballots a key
-    BALLOTS_PARTIAL, // the same for a tile with few keys, whose rows are spread over the warps
+    BALLOTS, // stable: eight ballots a key; rows of a tile with few keys are spread over the warps
     // Stable: one atomic addition a key. CUDA promises no order of the lanes of one addition, so
     // `store` checks the order, and the block ranks again by ballots if it is wrong.
     CHECKED,
@@ -253,7 +251,7 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
         TagWord tags[TAGS];
         // The histogram by warp, later where each warp's keys of a digit begin in the tile. If
         // UNORDERED, the block's histogram.
-        alignas(RANKING == BALLOTS_PARTIAL ? 16 : 4)
+        alignas(RANKING == BALLOTS ? 16 : 4)
             u32 bins[RANKING == UNORDERED ? BINS + STAY_BINS : WARPS * BINS];
         // Where a digit's run begins in the tile. Behind the digits: the end, and room for the bins
         // of keys that stay.
@@ -286,14 +284,14 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 
     Shared &s;
     u32 count; // keys that exist
-    // BALLOTS_PARTIAL: the position of this thread's first key, and the end of its warp's keys.
+    // BALLOTS: the position of this thread's first key, and the end of its warp's keys.
     u32 own_first, own_end;
     bool has_long_run; // whether any run is longer than LONG_RUN
     Bits key[ITEMS];
     u32 position[ITEMS]; // in the tile; before that is known, digit << POSITION_BITS | rank
 
     __device__ RadixTile(Shared &s, u32 count) : s(s), count(count) {
-        if constexpr (RANKING == BALLOTS_PARTIAL) {
+        if constexpr (RANKING == BALLOTS) {
             // Rows of each warp that has any.
             u32 rows = min(ITEMS, (count + THREADS * ROWS - 1) / (THREADS * ROWS) * ROWS);
             own_first = warp_id() * rows * WARP + lane_id();
@@ -302,15 +300,15 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     }
 
     __device__ u32 first() const {
-        return RANKING == BALLOTS_PARTIAL ? own_first : warp_id() * ITEMS * WARP + lane_id();
+        return RANKING == BALLOTS ? own_first : warp_id() * ITEMS * WARP + lane_id();
     }
-    __device__ u32 end() const { return RANKING == BALLOTS_PARTIAL ? own_end : count; }
+    __device__ u32 end() const { return RANKING == BALLOTS ? own_end : count; }
 
     // The position of this thread's item i in the input tile.
     __device__ u32 at(u32 i) const {
         // All warps have as many keys.
         if (RANKING == UNORDERED && !WHOLE) return i * THREADS + threadIdx.x;
-        return RANKING == BALLOTS_PARTIAL ? first() + i * WARP
+        return RANKING == BALLOTS ? first() + i * WARP
                                           : (warp_id() * ITEMS + i) * WARP + lane_id();
     }
     __device__ bool is_there(u32 i) const { return WHOLE || at(i) < end(); }
@@ -341,13 +339,15 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
 
     // Ranks the keys: `position[i]` becomes digit << POSITION_BITS | rank, `bins` the histogram.
     template <class D> __device__ void rank(D digit) {
-        if constexpr (RANKING == BALLOTS) rank_by_ballots(digit);
-        else if constexpr (RANKING == BALLOTS_PARTIAL) rank_rows(digit);
-        else {
+        if constexpr (RANKING == BALLOTS) {
+            rank_by_ballots(digit);
+        } else {
             u32 *bins = RANKING == UNORDERED ? s.bins : clear_warp_bins();
-            if constexpr (IS_SEARCHED<D>) digit.find(key, position);
+            if (IS_COSTLY<D>)
+#pragma unroll
+                for (u32 i = 0; i < ITEMS; i++) position[i] = digit(key[i]);
             auto digit_of = [&](u32 i) {
-                u32 d = IS_SEARCHED<D> ? position[i] : digit(key[i]);
+                u32 d = IS_COSTLY<D> ? position[i] : digit(key[i]);
                 if constexpr (SOME_STAY<D>) d = digit.stays(key[i]) ? BINS + lane_id() : d;
                 return d;
             };
@@ -719,32 +719,8 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     }
 
   private:
-    // Lanes that agree in all ballots have the same digit. The last of them updates the histogram.
+    // Lanes that agree in all ballots have the same digit. ROWS rows at once.
     template <class D> __device__ void rank_by_ballots(D digit) {
-        u32 *bins = clear_warp_bins(), own = 1u << lane_id();
-#pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) {
-            u32 d = digit(key[i]), same = __ballot_sync(ALL_LANES, is_there(i));
-            bool there = (same & own) != 0;
-#pragma unroll
-            for (u32 b = 0; b < DIGIT_BITS; b++) {
-                u32 set = __ballot_sync(ALL_LANES, d >> b & 1);
-                same &= d >> b & 1 ? set : ~set;
-            }
-            u32 before = __popc(same & (own - 1)),
-                last = there ? WARP - 1 - __clz(same) : lane_id(), counted = 0;
-            if (there && lane_id() == last) {
-                counted = bins[d];
-                bins[d] = counted + before + 1;
-            }
-            __syncwarp();
-            position[i] = d << POSITION_BITS | (__shfl_sync(ALL_LANES, counted, last) + before);
-        }
-        __syncwarp();
-    }
-
-    // The same for ROWS rows at once: fewer instructions, more registers.
-    template <class D> __device__ void rank_rows(D digit) {
         u32 *bins = clear_warp_bins(), lane = lane_id();
 #pragma unroll
         for (u32 row = 0; row < ITEMS; row += ROWS) {

@@ -63,6 +63,55 @@ __device__ inline void load_vectors(Bits (&key)[COUNT], const Bits *from) {
     }
 }
 
+// Plans the passes from the counts, by one block: a warp plans each pass, where its digits begin and
+// whether one digit has all keys.
+template <u32 THREADS, u32 PASSES>
+__device__ inline void plan_passes(SortPlan<PASSES> &plan, const SortCall &call,
+                                   IndexRange<u64> all) {
+    bool after_buckets = all.count < call.n;
+    u32 passes = call.passes, lane = lane_id();
+    __shared__ bool same[PASSES];
+    for (u32 p = warp_id(); p < passes; p += THREADS / WARP) {
+        constexpr u32 EACH = BINS / WARP;
+        u64 own[EACH], sum = 0, most = 0;
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++) {
+            u64 count = load_relaxed(&plan.starts[p][lane * EACH + e]);
+            own[e] = sum;
+            sum += count;
+            most = max(most, count);
+        }
+        u64 inclusive = sum;
+#pragma unroll
+        for (u32 distance = 1; distance < WARP; distance *= 2) {
+            u64 before = shuffle_up(inclusive, distance);
+            if (lane >= distance) inclusive += before;
+        }
+#pragma unroll
+        for (u32 e = 0; e < EACH; e++)
+            plan.starts[p][lane * EACH + e] = all.first + inclusive - sum + own[e];
+        bool only_one = __any_sync(ALL_LANES, most == all.count);
+        if (lane == 0) same[p] = only_one;
+    }
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        // Keys must move at least once. In place they must move an even number of times, and keys
+        // that buckets left at least twice. To move by a digit that is the same for all keys does
+        // no harm. If all digits differ and their number is odd, the host has added a pass of no
+        // bits.
+        u32 running = 0;
+        for (u32 p = 0; p < passes; p++) running += !same[p];
+        u32 extra = after_buckets || call.in_place ? running % 2 : running == 0;
+        if (after_buckets && running == 0) extra = 2;
+        plan.running = running + extra;
+        for (u32 p = 0, next = 0; p < passes; p++) {
+            if (!same[p] || extra > 0) plan.which[next++] = p;
+            if (same[p] && extra > 0) extra--;
+        }
+    }
+}
+
 // Counts all digits of one part of the keys. `tile`: the length of a tile of the passes that sort
 // them. Returns true in the block that finishes last, which has planned the passes.
 template <class Order, class Bits, u32 THREADS>
@@ -147,58 +196,7 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> al
     __syncthreads();
     if (!last) return false;
 
-    // ---- a warp plans each pass: where digits begin, and whether one digit has all keys
-    u32 lane = lane_id();
-    __shared__ bool same[PASSES], many[PASSES];
-    for (u32 p = warp_id(); p < passes; p += THREADS / WARP) {
-        constexpr u32 EACH = BINS / WARP;
-        u64 own[EACH], sum = 0, most = 0;
-        u32 used = 0;
-#pragma unroll
-        for (u32 e = 0; e < EACH; e++) {
-            u64 count = load_relaxed(&plan.starts[p][lane * EACH + e]);
-            own[e] = sum;
-            sum += count;
-            most = max(most, count);
-            used += count > 0;
-        }
-        u64 inclusive = sum;
-#pragma unroll
-        for (u32 distance = 1; distance < WARP; distance *= 2) {
-            u64 before = shuffle_up(inclusive, distance);
-            if (lane >= distance) inclusive += before;
-        }
-#pragma unroll
-        for (u32 e = 0; e < EACH; e++)
-            plan.starts[p][lane * EACH + e] = all.first + inclusive - sum + own[e];
-        bool only_one = __any_sync(ALL_LANES, most == all.count);
-        used = warp_add(used);
-        if (lane == 0) {
-            same[p] = only_one;
-            many[p] = used >= VALUES;
-        }
-    }
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        // Keys must move at least once. In place they must move an even number of times, and keys
-        // that buckets left at least twice. To move by a digit that is the same for all keys does
-        // no harm. If all digits differ and their number is odd, the host has added a pass of no
-        // bits.
-        u32 running = 0, of_many = 0;
-        for (u32 p = 0; p < passes; p++) {
-            running += !same[p];
-            of_many += many[p];
-        }
-        plan.may_be_few = running > 1 && of_many == 0;
-        u32 extra = after_buckets || call.in_place ? running % 2 : running == 0;
-        if (after_buckets && running == 0) extra = 2;
-        plan.running = running + extra;
-        for (u32 p = 0, next = 0; p < passes; p++) {
-            if (!same[p] || extra > 0) plan.which[next++] = p;
-            if (same[p] && extra > 0) extra--;
-        }
-    }
+    plan_passes<THREADS>(plan, call, all);
     return true;
 }
 
@@ -432,11 +430,9 @@ __device__ inline u32 draw(u32 *ticket) {
 
 // All passes in one launch. Tickets draw the work in order: parts of the keys to count, then tile
 // after tile, pass after pass. A block that draws a tile waits until the pass before is over. What
-// it waits for was drawn before, by running blocks, so it ends however few blocks there are. After
-// the plan, `alternative` may do what the passes would, and returns true then. It returns the same
-// in all blocks.
-template <class Order, class Tile, class Alternative>
-__device__ void sort_passes(Vector *memory, const SortCall &call, const Alternative &alternative) {
+// it waits for was drawn before, by running blocks, so it ends however few blocks there are.
+template <class Order, class Tile>
+__device__ void sort_passes(Vector *memory, const SortCall &call) {
     typedef typename Tile::Shape::Bits Bits;
     typedef SortPlan<sizeof(Bits) + 1> Plan;
     static_assert(sizeof(typename Tile::Shared) >= COUNTERS<Bits> * sizeof(u32),
@@ -461,7 +457,6 @@ __device__ void sort_passes(Vector *memory, const SortCall &call, const Alternat
         }
     if (threadIdx.x == 0) wait_for(&plan.planned, 1);
     __syncthreads();
-    if (alternative()) return;
     u32 running = plan.running, run = 0, done = 0; // done: tiles of the pass, by this block
     for (;; ticket = draw(&plan.ticket)) {
         u32 next = (ticket - call.parts) / tiles.here, tile = (ticket - call.parts) % tiles.here;
@@ -528,37 +523,6 @@ __device__ void sort_digits(Tile &t, typename Tile::TagWord *source, u32 begin, 
         }
         t.rank(digit);
         t.move(source);
-    }
-}
-
-// The same, but the payload moves with its keys, which takes fewer registers.
-template <class Tile>
-__device__ void sort_digits_with_values(Tile &t, typename Tile::Shape::Value *value, u32 begin,
-                                        u32 end) {
-    typedef typename Tile::Shape::Bits Bits;
-    typedef typename Tile::Shape::Value Value;
-    const Bits *keys = (const Bits *)t.s.exchange;
-    u64 differs = differing_bits(t);
-    for (u32 shift = begin; shift < end; shift += DIGIT_BITS) {
-        Digit digit{shift, (1u << min(end - shift, DIGIT_BITS)) - 1};
-        if (digit(differs) == 0) continue;
-        t.rank(digit);
-        t.scatter([](u32, u32) {}, [](u32, u32) { return u64(0); });
-#pragma unroll
-        for (u32 i = 0; i < Tile::ITEMS; i++)
-            if (t.is_there(i)) t.key[i] = keys[t.at(i)];
-        if constexpr (Tile::HAS_VALUES) {
-            Value *values = (Value *)t.s.exchange;
-            __syncthreads();
-#pragma unroll
-            for (u32 i = 0; i < Tile::ITEMS; i++)
-                if (t.is_there(i)) values[t.position[i]] = value[i];
-            __syncthreads();
-#pragma unroll
-            for (u32 i = 0; i < Tile::ITEMS; i++)
-                if (t.is_there(i)) value[i] = values[t.at(i)];
-        }
-        __syncthreads();
     }
 }
 

@@ -254,7 +254,7 @@ fn by_intervals<K: Key>(make: impl Fn(u64) -> K) {
     unevenly(&mut device, make, n);
 }
 
-/// Fewer keys: fixed-capacity buckets by range or by splitters, or no buckets.
+/// Fewer keys: fixed-capacity buckets by range or around heavy keys, or no buckets.
 fn by_fixed_capacity_buckets<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     for most in

@@ -22,7 +22,7 @@ constants! {
         DIGIT_BITS: u32 = 8;
         BINS: usize = 1 << DIGIT_BITS;
         /// One more than the most few values: each value has a digit, and so has each interval
-        /// between two values.
+        /// between two values. Also more than the most heavy keys.
         VALUES: usize = BINS / 2;
         /// The most blocks of `bucket_map`.
         MAP_BLOCKS: usize = 32;
@@ -71,8 +71,6 @@ shared! {
         /// Launches of a pass, and tiles of each launch.
         launches: u32 = "u32 launches";
         tiles: u32 = "u32 tiles";
-        /// Whether few values take one step instead of all passes.
-        tries_few_values: u32 = "u32 tries_few_values";
     }
 }
 
@@ -83,8 +81,6 @@ shared! {
         starts: [[u64; BINS]; PASSES] = "u64 starts[PASSES][BINS]";
         /// The first index of each digit in the next launch, alternating between launches.
         carried: [[u64; BINS]; 2] = "u64 carried[2][BINS]";
-        /// The number of keys of each of few values, and of each interval between two of them.
-        value_counts: [u32; BINS] = "u32 value_counts[BINS]";
         /// The passes that run, in order.
         which: [u32; PASSES] = "u32 which[PASSES]";
         /// The number of passes that run.
@@ -99,12 +95,6 @@ shared! {
         /// and its end; zero without such a range.
         left_first_inverted: u32 = "u32 left_first_inverted";
         left_end: u32 = "u32 left_end";
-        /// Whether the keys may be few values: fewer than VALUES digits occur in each pass.
-        may_be_few: u32 = "u32 may_be_few";
-        /// Whether the keys have other values than the few that were found.
-        others: u32 = "u32 others";
-        /// Parts whose values are counted.
-        valued: u32 = "u32 valued";
         /// A value of `FixedFunction`.
         fixed_function: u32 = "u32 fixed_function";
         /// The ticket of the tiles of `fixed_first`.
@@ -114,7 +104,6 @@ shared! {
         /// Finished tiles of each pass, if one launch runs all passes.
         finished: [u32; PASSES] = "u32 finished[PASSES]";
         /// If each pass has its own launches, a ticket for each launch, as many as there are.
-        /// Otherwise the first one is the ticket of `sort_few`.
         tickets: [u32; 1] = "u32 tickets[1]";
     }
 }
@@ -167,31 +156,21 @@ shared! {
         /// values ends with `equal_room` more.
         keys: Address = "void *keys";
         values: Address = "void *values";
-        /// `EqualityBuckets`.
-        equal: Address = "void *equal";
         /// `FixedMap`, zero before the sort.
         map: Address = "void *map";
-        /// Bits of a bucket's number. In a map by bits or by range each number has a bucket.
+        /// Bits of a bucket's number by the first bits or by range, and of a digit around heavy keys.
         bits: u32 = "u32 bits";
+        digit_bits: u32 = "u32 digit_bits";
         room: u32 = "u32 room";
         /// The limits of the probe: the most of the PROBE_KEYS probed keys that one bucket may have,
         /// and the most that all buckets together may have beyond that.
         most: u32 = "u32 most";
         beyond: u32 = "u32 beyond";
-        /// Buckets between splitters: a power of two, or none.
-        splitter_buckets: u32 = "u32 splitter_buckets";
-        /// Keys of the splitters' sample, and the most of them that such a bucket may have.
-        sampled: u32 = "u32 sampled";
-        most_between: u32 = "u32 most_between";
-        /// Room for the payload of all keys of `equal`.
-        equal_room: u32 = "u32 equal_room";
-        /// Whether splitters fit only few values, all of them frequent.
-        only_few: u32 = "u32 only_few";
-        /// The most values that may occur once among the probed keys of few values.
-        most_once: u32 = "u32 most_once";
-        /// Blocks that sample INTERVAL_SAMPLE keys each for a map of intervals, which has BINS
-        /// buckets; 0 for no such map.
+        /// Parts of INTERVAL_SAMPLE keys each that blocks sample for a map of intervals; 0 if each
+        /// block makes the map for itself.
         interval_parts: u32 = "u32 interval_parts";
+        /// Room for the payload of all heavy keys.
+        equal_room: u32 = "u32 equal_room";
     }
 }
 

@@ -18,7 +18,9 @@ use contract::{
     BINS, BUCKET_COUNT_THREADS, BucketCall, COUNT_THREADS, FILL_ITEMS, FILL_THREADS, FixedCall, MAP_BLOCKS,
     SAMPLE_THREADS, SortCall,
 };
-use plan::{Algorithm, Before, Launched, MOST_LOWER, bucket_counters, most_once, probe_limits, sampled};
+use plan::{
+    Algorithm, Before, FixedSample, Launched, Layout, MOST_LOWER, PassPlan, bucket_counters, probe_limits, sampled,
+};
 pub(crate) use plan::{HostPlan, Missing};
 use tuning::{SortShape, sort_shape};
 use unit::Kernel::{self, *};
@@ -205,10 +207,7 @@ impl SortArguments {
         device: usize,
         stream: CUstream,
     ) -> Result<(), Error> {
-        fn p<A>(argument: &A) -> *const c_void {
-            std::ptr::from_ref(argument).cast()
-        }
-        let HostPlan { n, bits, in_place, shape, algorithm, .. } = plan;
+        let HostPlan { n, bits, in_place, algorithm, .. } = plan;
         let at = plan.layout(self.missing());
         let place = |offset: usize| self.scratch + offset as u64;
         let array = |k: usize| self.keys[k].or(at.keys[k].map(place)).unwrap_or(0);
@@ -230,30 +229,9 @@ impl SortArguments {
             parts: 0,
             launches: 0,
             tiles: 0,
-            tries_few_values: 0,
-        };
-        let is_first = Cell::new(true);
-        let launch = |kernel: Kernel, blocks: usize, threads: u32, shared: usize, arguments: &[*const c_void]| {
-            debug_assert!(plan.kernels().contains(&kernel), "{kernel:?} is not loaded");
-            let (index, blocks) = (plan.number(kernel), blocks as u32);
-            // SAFETY: the arguments are the kernel's in sort/kernels.cuh; the caller vouches for
-            // the rest.
-            unsafe {
-                if is_first.take() {
-                    kernels.launch_with_shared(index, blocks, threads, shared, stream, arguments)
-                } else {
-                    kernels.launch_dependent(index, blocks, threads, shared, stream, arguments)
-                }
-            }
         };
         match algorithm {
-            Algorithm::OneBlock { by_bins: true } => {
-                let threads = shape.bucket.threads as u32;
-                return launch(BucketSmall, 1, threads, BucketSmall.shared(shape), &[p(&call)]);
-            }
-            Algorithm::OneBlock { by_bins: false } => {
-                return launch(Small, 1, shape.small.threads as u32, Small.shared(shape), &[p(&call)]);
-            }
+            Algorithm::OneBlock { .. } => {}
             Algorithm::Counted { .. } => call.passes = 1,
             Algorithm::Passes(passes) => {
                 call.passes = passes.passes as u32;
@@ -261,117 +239,213 @@ impl SortArguments {
                 call.parts = (2 * passes.multiprocessors).min(n.div_ceil(COUNT_KEYS)) as u32;
                 call.launches = passes.launches() as u32;
                 call.tiles = passes.in_launch as u32;
-                call.tries_few_values = u32::from(passes.tries_few_values);
             }
         }
-        // SAFETY: the offset lies within the scratch memory.
-        let cleared = unsafe { sys::cuMemsetD8Async(self.scratch, 0, at.zero, stream) };
-        check("cuMemsetD8Async", device, cleared)?;
-        let call = call;
-        let arguments = |more: *const c_void| [p(&call), more];
-        let mut buckets = BucketCall {
-            map: place(at.map),
-            counts: place(at.counts),
-            coarse_counts: place(at.coarse_counts),
-            starts: place(at.starts),
-            cursors: place(at.cursors),
-            coarse_cursors: place(at.coarse_cursors),
-            begins: place(at.begins),
-            sample: place(at.sample),
-            sampled: sampled(*n) as u32,
+        if !matches!(algorithm, Algorithm::OneBlock { .. }) {
+            // SAFETY: the offset lies within the scratch memory.
+            let cleared = unsafe { sys::cuMemsetD8Async(self.scratch, 0, at.zero, stream) };
+            check("cuMemsetD8Async", device, cleared)?;
+        }
+        let launches = Launches { plan, at, call, scratch: self.scratch, kernels, stream, is_first: Cell::new(true) };
+        // SAFETY: the caller vouches for the arguments.
+        unsafe {
+            match algorithm {
+                Algorithm::OneBlock { by_bins } => launches.one_block(*by_bins),
+                Algorithm::Counted { multiprocessors } => launches.counted(*multiprocessors),
+                Algorithm::Passes(passes) => {
+                    match passes.before {
+                        Before::Nothing => {}
+                        Before::Fixed { bits, is_large, sample } => launches.fixed(bits, is_large, sample)?,
+                        Before::Buckets { lower, most, is_large } => {
+                            launches.buckets(lower, most, is_large, passes.multiprocessors)?;
+                        }
+                    }
+                    launches.passes(passes)
+                }
+            }
+        }
+    }
+}
+
+/// The launches of one sort.
+struct Launches<'a> {
+    plan: &'a HostPlan,
+    at: Layout,
+    call: SortCall,
+    scratch: CUdeviceptr,
+    kernels: &'a Kernels,
+    stream: CUstream,
+    is_first: Cell<bool>,
+}
+
+fn p<A>(argument: &A) -> *const c_void {
+    std::ptr::from_ref(argument).cast()
+}
+
+/// # Safety
+/// Of each function, that of `SortArguments::launch`.
+impl Launches<'_> {
+    fn place(&self, offset: usize) -> CUdeviceptr {
+        self.scratch + offset as u64
+    }
+
+    /// Launches a kernel with the call and `more` arguments, at most two.
+    unsafe fn launch(
+        &self,
+        kernel: Kernel,
+        blocks: usize,
+        threads: usize,
+        shared: usize,
+        more: &[*const c_void],
+    ) -> Result<(), Error> {
+        debug_assert!(self.plan.kernels().contains(&kernel), "{kernel:?} is not loaded");
+        let (index, blocks, threads) = (self.plan.number(kernel), blocks as u32, threads as u32);
+        let mut all = [p(&self.call); 3];
+        all[1..=more.len()].copy_from_slice(more);
+        let arguments = &all[..=more.len()];
+        // SAFETY: the arguments are the kernel's in sort/kernels.cuh; the caller vouches for the
+        // rest.
+        unsafe {
+            if self.is_first.take() {
+                self.kernels.launch_with_shared(index, blocks, threads, shared, self.stream, arguments)
+            } else {
+                self.kernels.launch_dependent(index, blocks, threads, shared, self.stream, arguments)
+            }
+        }
+    }
+
+    unsafe fn one_block(&self, by_bins: bool) -> Result<(), Error> {
+        let shape = &self.plan.shape;
+        let (kernel, block) = if by_bins { (BucketSmall, shape.bucket) } else { (Small, shape.small) };
+        // SAFETY: the caller's.
+        unsafe { self.launch(kernel, 1, block.threads, kernel.shared(shape), &[]) }
+    }
+
+    fn count_blocks(&self, multiprocessors: usize) -> usize {
+        (4 * multiprocessors).min(self.plan.n.div_ceil(COUNT_KEYS))
+    }
+
+    fn bucket_call(&self) -> BucketCall {
+        let at = &self.at;
+        BucketCall {
+            map: self.place(at.map),
+            counts: self.place(at.counts),
+            coarse_counts: self.place(at.coarse_counts),
+            starts: self.place(at.starts),
+            cursors: self.place(at.cursors),
+            coarse_cursors: self.place(at.coarse_cursors),
+            begins: self.place(at.begins),
+            sample: self.place(at.sample),
+            sampled: sampled(self.plan.n) as u32,
             lower_bits: MOST_LOWER,
             most_lower_bits: MOST_LOWER,
-            room: shape.bucket.tile() as u32,
+            room: self.plan.shape.bucket.tile() as u32,
             at_once: 0,
-        };
-        let count_blocks = |multiprocessors: usize| (4 * multiprocessors).min(n.div_ceil(COUNT_KEYS));
-        let count_buckets = |buckets: &BucketCall, multiprocessors: usize| {
-            let blocks = multiprocessors.min(n.div_ceil(BUCKET_COUNT_KEYS));
-            let shared = bucket_counters(buckets.most_lower_bits);
-            launch(BucketCount, blocks, BUCKET_COUNT_THREADS, shared, &arguments(p(buckets)))?;
-            launch(BucketPlan, BINS, BINS as u32, 0, &arguments(p(buckets)))
-        };
-        let passes = match algorithm {
-            Algorithm::OneBlock { .. } => unreachable!("it was launched"),
-            Algorithm::Counted { multiprocessors } => {
-                let (blocks, threads) = (n.div_ceil(FILL_KEYS), FILL_THREADS);
-                if plan.sizes.0 == 1 {
-                    launch(Count, count_blocks(*multiprocessors), COUNT_THREADS, 0, &[p(&call)])?;
-                    return launch(Fill, blocks, threads, 0, &[p(&call)]);
-                }
-                count_buckets(&buckets, *multiprocessors)?;
-                return launch(Fill, blocks, threads, 0, &arguments(p(&buckets)));
+        }
+    }
+
+    unsafe fn count_buckets(&self, buckets: &BucketCall, multiprocessors: usize) -> Result<(), Error> {
+        let blocks = multiprocessors.min(self.plan.n.div_ceil(BUCKET_COUNT_KEYS));
+        let shared = bucket_counters(buckets.most_lower_bits);
+        // SAFETY: the caller's.
+        unsafe {
+            self.launch(BucketCount, blocks, BUCKET_COUNT_THREADS as usize, shared, &[p(buckets)])?;
+            self.launch(BucketPlan, BINS, BINS, 0, &[p(buckets)])
+        }
+    }
+
+    unsafe fn counted(&self, multiprocessors: usize) -> Result<(), Error> {
+        let (blocks, threads) = (self.plan.n.div_ceil(FILL_KEYS), FILL_THREADS as usize);
+        // SAFETY: the caller's.
+        unsafe {
+            if self.plan.sizes.0 == 1 {
+                self.launch(Count, self.count_blocks(multiprocessors), COUNT_THREADS as usize, 0, &[])?;
+                return self.launch(Fill, blocks, threads, 0, &[]);
             }
-            Algorithm::Passes(passes) => passes,
+            let buckets = self.bucket_call();
+            self.count_buckets(&buckets, multiprocessors)?;
+            self.launch(Fill, blocks, threads, 0, &[p(&buckets)])
+        }
+    }
+
+    unsafe fn fixed(&self, bits: u32, is_large: bool, sample: FixedSample) -> Result<(), Error> {
+        let (n, shape) = (self.plan.n, &self.plan.shape);
+        let block = shape.in_buckets(is_large);
+        let [keys, values] = self.at.fixed.map(|offset| self.place(offset));
+        let (most, beyond) = probe_limits(n, block.tile(), 1 << bits);
+        let fixed = FixedCall {
+            counts: self.place(self.at.counts),
+            keys,
+            values,
+            map: self.place(self.at.map),
+            bits,
+            digit_bits: sample.digit_bits,
+            room: block.tile() as u32,
+            most: most as u32,
+            beyond: beyond as u32,
+            interval_parts: sample.parts as u32,
+            equal_room: sample.equal_room as u32,
         };
-        let is_alone = plan.sizes.1 == 0;
-        let (at_once, threads) = (2 * passes.multiprocessors, shape.pass.threads as u32);
-        match passes.before {
-            Before::Nothing => {}
-            Before::Fixed { bits, is_large, splits, intervals } => {
-                let block = shape.in_buckets(is_large);
-                let [keys, values] = at.fixed.map(place);
-                let (most, beyond) = probe_limits(*n, block.tile(), 1 << bits);
-                let fixed = FixedCall {
-                    counts: place(at.counts),
-                    keys,
-                    values,
-                    equal: place(at.equal),
-                    map: place(at.map),
-                    bits,
-                    room: block.tile() as u32,
-                    most: most as u32,
-                    beyond: beyond as u32,
-                    splitter_buckets: splits.buckets as u32,
-                    sampled: splits.sampled as u32,
-                    most_between: splits.most_between as u32,
-                    equal_room: splits.equal_room.max(intervals.equal_room) as u32,
-                    only_few: u32::from(splits.fits_only_few()),
-                    most_once: most_once(*n, block.tile()) as u32,
-                    interval_parts: intervals.parts as u32,
-                };
-                let arguments = arguments(p(&fixed));
-                launch(FixedFirst, n.div_ceil(shape.short.tile()), threads, FixedFirst.shared(shape), &arguments)?;
-                let kernel = fixed_sort(is_large);
-                launch(kernel, 1 << bits, block.threads as u32, kernel.shared(shape), &arguments)?;
-            }
-            Before::Buckets { lower, most, is_large } => {
-                (buckets.lower_bits, buckets.most_lower_bits) = (lower, most);
-                let block = shape.in_buckets(is_large);
-                buckets.room = block.tile() as u32;
-                buckets.at_once = (block.blocks * passes.multiprocessors) as u32;
-                let blocks = |samples: usize, most: usize| (buckets.sampled as usize / samples).clamp(1, most);
-                let sample_blocks = blocks(4 * SAMPLE_THREADS as usize, passes.multiprocessors);
-                launch(Sample, sample_blocks, SAMPLE_THREADS, 0, &arguments(p(&buckets)))?;
-                // The number of blocks is small, as each block adds its counts to the sum of all.
-                let map_blocks = blocks(2 * SAMPLE_THREADS as usize, MAP_BLOCKS);
-                launch(Map, map_blocks, SAMPLE_THREADS, 0, &arguments(p(&buckets)))?;
-                count_buckets(&buckets, passes.multiprocessors)?;
-                // Keys-only have no order to keep, so each tile has a block. With a payload blocks
-                // draw tiles.
-                let tiles = |more: usize| if is_alone { n.div_ceil(shape.pass.tile()) + more } else { at_once };
-                launch(First, tiles(0), threads, First.shared(shape), &arguments(p(&buckets)))?;
-                // After a single step, the second launch only moves the payload back in place.
+        let (tiles, kernel) = (n.div_ceil(shape.short.tile()), fixed_sort(is_large));
+        // SAFETY: the caller's.
+        unsafe {
+            self.launch(FixedFirst, tiles, shape.short.threads, FixedFirst.shared(shape), &[p(&fixed)])?;
+            self.launch(kernel, 1 << sample.digit_bits, block.threads, kernel.shared(shape), &[p(&fixed)])
+        }
+    }
+
+    unsafe fn buckets(&self, lower: u32, most: u32, is_large: bool, multiprocessors: usize) -> Result<(), Error> {
+        let (n, shape) = (self.plan.n, &self.plan.shape);
+        let block = shape.in_buckets(is_large);
+        let buckets = BucketCall {
+            lower_bits: lower,
+            most_lower_bits: most,
+            room: block.tile() as u32,
+            at_once: (block.blocks * multiprocessors) as u32,
+            ..self.bucket_call()
+        };
+        let more = [p(&buckets)];
+        let blocks = |samples: usize, most: usize| (buckets.sampled as usize / samples).clamp(1, most);
+        let threads = SAMPLE_THREADS as usize;
+        // SAFETY: the caller's.
+        unsafe {
+            self.launch(Sample, blocks(4 * threads, multiprocessors), threads, 0, &more)?;
+            // The number of blocks is small, as each block adds its counts to the sum of all.
+            self.launch(Map, blocks(2 * threads, MAP_BLOCKS), threads, 0, &more)?;
+            self.count_buckets(&buckets, multiprocessors)?;
+            // Keys-only have no order to keep, so each tile has a block. With a payload blocks draw
+            // tiles.
+            let (is_alone, at_once) = (self.plan.sizes.1 == 0, 2 * multiprocessors);
+            let tiles = |more: usize| if is_alone { n.div_ceil(shape.pass.tile()) + more } else { at_once };
+            self.launch(First, tiles(0), shape.pass.threads, First.shared(shape), &more)?;
+            // After a single step, the second launch only moves the payload back in place.
+            if self.plan.has_second_step(lower) {
                 let second = if lower > 0 { tiles(BINS) } else { at_once };
-                if plan.has_second_step(lower) {
-                    launch(Second, second, threads, Second.shared(shape), &arguments(p(&buckets)))?;
-                }
-                // Large buckets take persistent blocks, one for each multiprocessor.
-                let (kernel, all) = (bucket_sort(is_large), BINS << lower);
-                let blocks = if is_large { passes.multiprocessors.min(all) } else { all };
-                launch(kernel, blocks, block.threads as u32, kernel.shared(shape), &arguments(p(&buckets)))?;
+                self.launch(Second, second, shape.pass.threads, Second.shared(shape), &more)?;
             }
+            // Large buckets take persistent blocks, one for each multiprocessor.
+            let (kernel, all) = (bucket_sort(is_large), BINS << lower);
+            let blocks = if is_large { multiprocessors.min(all) } else { all };
+            self.launch(kernel, blocks, block.threads, kernel.shared(shape), &more)
         }
-        // The passes sort the keys that buckets left, and return at once if there are none.
-        if let &[kernel] = passes.launched.kernels() {
-            let blocks = passes.tiles.max(call.parts as usize).min(at_once);
-            return launch(kernel, blocks, threads, kernel.shared(shape), &[p(&call)]);
-        }
-        launch(Count, count_blocks(passes.multiprocessors), COUNT_THREADS, 0, &[p(&call)])?;
-        for run in 0..call.passes {
-            for number in 0..call.launches {
-                let here = passes.in_launch.min(passes.tiles - number as usize * passes.in_launch);
-                launch(Pass, here.min(at_once), threads, Pass.shared(shape), &[p(&call), p(&run), p(&number)])?;
+    }
+
+    /// The passes sort the keys that buckets left, and return at once if there are none.
+    unsafe fn passes(&self, passes: &PassPlan) -> Result<(), Error> {
+        let (shape, at_once) = (&self.plan.shape, 2 * passes.multiprocessors);
+        let threads = shape.pass.threads;
+        // SAFETY: the caller's.
+        unsafe {
+            if let &[kernel] = passes.launched.kernels() {
+                let blocks = passes.tiles.max(self.call.parts as usize).min(at_once);
+                return self.launch(kernel, blocks, threads, kernel.shared(shape), &[]);
+            }
+            self.launch(Count, self.count_blocks(passes.multiprocessors), COUNT_THREADS as usize, 0, &[])?;
+            for run in 0..self.call.passes {
+                for number in 0..self.call.launches {
+                    let here = passes.in_launch.min(passes.tiles - number as usize * passes.in_launch);
+                    self.launch(Pass, here.min(at_once), threads, Pass.shared(shape), &[p(&run), p(&number)])?;
+                }
             }
         }
         Ok(())

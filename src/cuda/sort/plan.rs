@@ -3,10 +3,10 @@
 use super::SortProgram;
 use super::contract::{
     BINS, Begin, CURSOR_STRIDE, DIGIT_BITS, FEW_COPIES, INTERVAL_SAMPLE, MOST_INTERVAL_PARTS, PROBE_KEYS,
-    SortPlanFields, VALUES,
+    SortPlanFields,
 };
 use super::tuning::{
-    BUCKET_MAP_BYTES, FIXED_MAP_BYTES, INTERVALS_SHARED, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape,
+    BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, INTERVALS_SHARED, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape,
 };
 use super::unit::{Kernel, KeyKind};
 use crate::cuda::kernels::Machine;
@@ -21,95 +21,83 @@ const MOST_TILES: usize = 1 << 15;
 
 // ---- the choice of the algorithm
 
+/// The way of a sort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// One block sorts all keys: by bins, as a bucket, or digit by digit.
+    OneBlock { by_bins: bool },
+    /// The kernels write the output from the counts of the keys.
+    Counts,
+    /// Passes, least significant digit first, over the keys that the steps before them leave.
+    Passes(Before),
+}
+
 impl SortProgram {
+    /// Which way a sort of `n` keys goes, at least one; `whole` if by all their bits. The first row
+    /// that applies, with lengths of 4-byte keys on an H200:
+    ///
+    /// | keys | n up to | way |
+    /// |---|---|---|
+    /// | keys-only of 4 or 8 bytes, whole | 5632 | one block, by bins |
+    /// | any | 4096 | one block, digit by digit |
+    /// | keys-only of 1 byte, whole | 2^40 | counts |
+    /// | keys-only of 2 bytes, whole | 2^32 - 1, from 2^20 | counts |
+    /// | of 1 or 2 bytes, or not whole | 2^40 | passes |
+    /// | others | 2^20 | fixed-capacity buckets |
+    /// | | 2^22 | fixed-capacity buckets of a large block |
+    /// | | 3.1 * 10^8 | buckets |
+    /// | | 1.1 * 10^9 | buckets of a large block |
+    /// | | 2^31 - 2 | buckets in one step, for few values |
+    /// | | 2^40 | passes |
+    fn way(&self, n: usize, whole: bool, machine: &Machine) -> Way {
+        let (key, counts) = (self.unit.key, self.unit.payload.is_none() && whole);
+        let shape = self.shape(machine.architecture);
+        let has_large = shape.large_sort_shared() <= machine.shared;
+        let most_lower = Self::most_lower(machine);
+        let holds =
+            |block: SortBlock| most_lower.is_some_and(|lower| n <= most_in_buckets(block) << (DIGIT_BITS + lower));
+        let by_bins = counts && key >= 4 && n <= shape.bucket.tile();
+        let fixed = |block, is_large| Way::Passes(Before::fixed(n, block, is_large));
+        let buckets = |block, is_large| Way::Passes(Before::buckets(n, block, is_large, most_lower));
+        match n {
+            _ if by_bins || n <= shape.small.tile() => Way::OneBlock { by_bins },
+            _ if key == 1 && counts => Way::Counts,
+            FEWEST_TO_COUNT..=MOST_TO_COUNT if key == 2 && counts && most_lower == Some(MOST_LOWER) => Way::Counts,
+            _ if key <= 2 || !whole || n > MOST_OF_A_WORD => Way::Passes(Before::Nothing),
+            _ if n <= MOST_FOR_FIXED.min(most_for_fixed(shape.bucket)) => fixed(shape.bucket, false),
+            _ if has_large && n <= most_for_fixed(shape.large) => fixed(shape.large, true),
+            _ if holds(shape.bucket) => buckets(shape.bucket, false),
+            _ if has_large && holds(shape.large) => buckets(shape.large, true),
+            _ if most_lower.is_some() => Way::Passes(Before::Buckets { lower: 0, most: 0, is_large: false }),
+            _ => Way::Passes(Before::Nothing),
+        }
+    }
+
     /// The plan for `n` keys, at least one, by the bits `bits`.
     pub(crate) fn plan(&self, n: usize, bits: Range<u32>, in_place: bool, machine: &Machine) -> HostPlan {
         let shape = self.shape(machine.architecture);
-        let is_alone = self.unit.payload.is_none();
-        let all_bits = bits == (0..8 * self.unit.key as u32);
-        let by_bins = is_alone && all_bits && self.unit.key >= 4 && n <= shape.bucket.tile();
+        let multiprocessors = machine.multiprocessors;
+        let algorithm = match self.way(n, bits == (0..8 * self.unit.key as u32), machine) {
+            Way::OneBlock { by_bins } => Algorithm::OneBlock { by_bins },
+            Way::Counts => Algorithm::Counted { multiprocessors },
+            Way::Passes(before) => {
+                let digits = bits.len().div_ceil(DIGIT_BITS as usize);
+                // An even number of passes ends in the array where the first one began.
+                let passes = if in_place { digits.next_multiple_of(2) } else { digits }.max(1);
+                let most_middle = if self.unit.payload.is_none() { SORT_MIDDLE } else { MOST_OF_A_WORD };
+                let (launched, tile) = match n {
+                    _ if n <= SORT_SHORT => (Launched::Short, shape.short),
+                    _ if n <= most_middle => (Launched::Middle, shape.middle),
+                    _ => (Launched::Each, shape.pass),
+                };
+                let tiles = n.div_ceil(tile.tile());
+                let in_launch = if launched == Launched::Each { tiles.min(MOST_TILES) } else { tiles };
+                Algorithm::Passes(PassPlan { passes, tiles, in_launch, launched, before, multiprocessors })
+            }
+        };
         let sign = if self.unit.kind == KeyKind::Signed { 1 << (8 * self.unit.key - 1) } else { 0 };
         let (sizes, unit_kernels) = (self.sizes(), self.unit.kernels());
-        let plan =
-            |algorithm| HostPlan { n, sizes, unit_kernels, sign, bits: bits.clone(), in_place, shape, algorithm };
-        if by_bins || n <= shape.small.tile() {
-            return plan(Algorithm::OneBlock { by_bins });
-        }
-        let multiprocessors = machine.multiprocessors;
-        if is_alone && all_bits && self.is_counted(n, machine) {
-            return plan(Algorithm::Counted { multiprocessors });
-        }
-        let digits = bits.len().div_ceil(DIGIT_BITS as usize);
-        // An even number of passes ends in the array where the first one began.
-        let passes = if in_place { digits.next_multiple_of(2) } else { digits }.max(1);
-        let before = if all_bits && self.unit.key >= 4 { self.buckets(n, &shape, machine) } else { Before::Nothing };
-        let most_middle = if is_alone { SORT_MIDDLE } else { MOST_OF_A_WORD };
-        let (launched, tile) = match n {
-            _ if n <= SORT_SHORT => (Launched::Short, shape.short),
-            _ if n <= most_middle => (Launched::Middle, shape.middle),
-            _ => (Launched::Each, shape.pass),
-        };
-        let tiles = n.div_ceil(tile.tile());
-        // Steps for few values and for buckets move whole keys from the input to the output.
-        let may_step = self.unit.key >= 4 && all_bits && !in_place;
-        plan(Algorithm::Passes(PassPlan {
-            passes,
-            tiles,
-            in_launch: if launched == Launched::Each { tiles.min(MOST_TILES) } else { tiles },
-            launched,
-            tries_few_values: may_step
-                && launched == Launched::Middle
-                && matches!(before, Before::Nothing | Before::Fixed { .. }),
-            before,
-            multiprocessors,
-        }))
-    }
-
-    /// Whether the counts of the keys are enough to write the output.
-    fn is_counted(&self, n: usize, machine: &Machine) -> bool {
-        match self.unit.key {
-            1 => true,
-            2 => (FEWEST_TO_COUNT..=u32::MAX as usize).contains(&n) && Self::most_lower(machine) == Some(MOST_LOWER),
-            _ => false,
-        }
-    }
-
-    /// The plan of the steps to buckets for `n` keys by all their bits, if buckets are faster than
-    /// passes.
-    fn buckets(&self, n: usize, shape: &SortShape, machine: &Machine) -> Before {
-        let average = shape.bucket.tile() / 5 * 4;
-        let has_large = shape.large_sort_shared() <= machine.shared;
-        if n <= MOST_FOR_FIXED && n <= most_for_fixed(shape.bucket) {
-            let bits = (n / KEYS_IN_FIXED).max(1).ilog2().clamp(LEAST_FIXED_BITS, DIGIT_BITS);
-            let bits = if n > average << bits { bits + 1 } else { bits };
-            let splits = Splits::of(n, bits, shape.bucket.tile());
-            let has_intervals = splits.fits_only_few() && bits == DIGIT_BITS;
-            let intervals =
-                if has_intervals { FixedIntervals::of(n, shape.bucket.tile()) } else { FixedIntervals::NONE };
-            return Before::Fixed { bits, is_large: false, splits, intervals };
-        }
-        if has_large && n <= most_for_fixed(shape.large) {
-            let intervals = FixedIntervals::of(n, shape.large.tile());
-            return Before::Fixed { bits: DIGIT_BITS, is_large: true, splits: Splits::NONE, intervals };
-        }
-        let fewest = match (self.unit.key, self.unit.payload) {
-            (4, None) => FEWEST_FOR_BUCKETS,
-            (4, _) => FEWEST_PAIRS_FOR_BUCKETS,
-            (_, None) => FEWEST_LONG_FOR_BUCKETS,
-            _ => FEWEST_LONG_PAIRS_FOR_BUCKETS,
-        };
-        let is_worth_it = (fewest..=MOST_OF_A_WORD).contains(&n);
-        let (Some(most), true) = (Self::most_lower(machine), is_worth_it) else { return Before::Nothing };
-        let fits = |lower: u32, each: usize| (each << (DIGIT_BITS + lower)) >= n;
-        let holds = |block: SortBlock| fits(most, most_in_buckets(block));
-        let is_large = !holds(shape.bucket);
-        if is_large && !(has_large && holds(shape.large)) {
-            // Only few values fit. The sample shows whether the keys are few values.
-            return Before::Buckets { lower: 0, most: 0, is_large: false };
-        }
-        let average = shape.in_buckets(is_large).tile() / 5 * 4;
-        let lower = (LEAST_LOWER..most).find(|&lower| fits(lower, average)).unwrap_or(most);
-        Before::Buckets { lower, most: most.min(lower + 1), is_large }
+        HostPlan { n, sizes, unit_kernels, sign, bits, in_place, shape, algorithm }
     }
 
     fn most_lower(machine: &Machine) -> Option<u32> {
@@ -153,21 +141,19 @@ impl SortProgram {
 
 // The lengths from which one algorithm is faster than another. NVIDIA H200, 2026-11-22.
 
-/// The fewest keys for which buckets are faster: 4-byte keys-only and pairs, 8-byte keys-only and
-/// pairs.
-const FEWEST_FOR_BUCKETS: usize = 5 << 20;
-const FEWEST_PAIRS_FOR_BUCKETS: usize = 3 << 22;
-const FEWEST_LONG_FOR_BUCKETS: usize = 3 << 19;
-const FEWEST_LONG_PAIRS_FOR_BUCKETS: usize = 3 << 20;
 /// The most keys for fixed-capacity buckets that are not large.
 const MOST_FOR_FIXED: usize = 1 << 20;
+/// The most keys that fill fixed-capacity buckets so little that a small sample makes their map.
+const MOST_ALONE: usize = 1 << 18;
 /// The number of keys for each fixed-capacity bucket, unless that needs more than `BINS` buckets.
 const KEYS_IN_FIXED: usize = 1 << 10;
 /// The fewest bits of a fixed-capacity bucket's number. The rest of a key and its index in the
 /// bucket share an item of the key's size.
 const LEAST_FIXED_BITS: u32 = 5;
-/// The fewest 2-byte keys for which counting is faster than passes.
+/// The fewest 2-byte keys for which counting is faster than passes, and the most that its counters
+/// count.
 const FEWEST_TO_COUNT: usize = 1 << 20;
+const MOST_TO_COUNT: usize = u32::MAX as usize;
 /// The least and the greatest number of bits of a bucket's number after the first digit.
 const LEAST_LOWER: u32 = 2;
 pub(super) const MOST_LOWER: u32 = 8;
@@ -214,15 +200,6 @@ pub(super) fn probe_limits(n: usize, room: usize, buckets: usize) -> (usize, usi
     }
     let buckets = buckets as f64;
     (most as usize, (buckets * mean + 6.0 * (buckets * square).sqrt() + 6.0) as usize)
-}
-
-/// The most values that may occur once among the `PROBE_KEYS` probed keys of few values.
-///
-/// The share of values probed once estimates the share of all keys whose value was not probed. With
-/// three standard deviations and two more, these keys fit one bucket of capacity `room`.
-pub(super) fn most_once(n: usize, room: usize) -> usize {
-    let fits = (PROBE_KEYS * room) as f64 / n as f64;
-    ((fits - 2.0 + 2.25).max(0.0).sqrt() - 1.5).max(0.0).powi(2) as usize
 }
 
 /// Keys of the pilot sample of `n` keys. With half as many, 2^28 keys needed more buckets by
@@ -279,8 +256,6 @@ pub(super) struct PassPlan {
     /// The tiles of one launch.
     pub(super) in_launch: usize,
     pub(super) launched: Launched,
-    /// Whether few values move once, instead of by all passes.
-    pub(super) tries_few_values: bool,
     pub(super) before: Before,
     pub(super) multiprocessors: usize,
 }
@@ -294,8 +269,7 @@ pub(super) enum Before {
     Fixed {
         bits: u32,
         is_large: bool,
-        splits: Splits,
-        intervals: FixedIntervals,
+        sample: FixedSample,
     },
     /// Two scatter steps. The second one is by `lower` bits, or by up to `most` for an uneven
     /// distribution. With no lower bits there is one step, for few values.
@@ -307,71 +281,48 @@ pub(super) enum Before {
     },
 }
 
-/// The splitters of fixed-capacity buckets, for keys that neither their first bits nor their range
+impl Before {
+    /// The step to fixed-capacity buckets of `block`.
+    fn fixed(n: usize, block: SortBlock, is_large: bool) -> Before {
+        let bits = (n / KEYS_IN_FIXED).max(1).ilog2().clamp(LEAST_FIXED_BITS, DIGIT_BITS);
+        let bits = if n > (block.tile() / 5 * 4) << bits { bits + 1 } else { bits };
+        Before::Fixed { bits, is_large, sample: FixedSample::of(n, bits, block.tile()) }
+    }
+    /// The steps to buckets of `block`, with at most `most` lower bits.
+    fn buckets(n: usize, block: SortBlock, is_large: bool, most: Option<u32>) -> Before {
+        let most = most.expect("the block holds the keys");
+        let fits = |lower: &u32| (block.tile() / 5 * 4) << (DIGIT_BITS + lower) >= n;
+        let lower = (LEAST_LOWER..most).find(fits).unwrap_or(most);
+        Before::Buckets { lower, most: most.min(lower + 1), is_large }
+    }
+}
+
+/// The samples of fixed-capacity buckets, for keys that neither their first bits nor their range
 /// spreads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Splits {
-    /// Buckets between splitters. If there are none, few values, equal-depth intervals or passes
-    /// take such keys.
-    pub(super) buckets: usize,
-    /// Keys of the splitters' sample, and the most of them that a bucket may have.
-    pub(super) sampled: usize,
-    pub(super) most_between: usize,
-    /// Room for the payload of equality buckets.
-    pub(super) equal_room: usize,
-}
-
-impl Splits {
-    const NONE: Splits = Splits { buckets: 0, sampled: 0, most_between: 0, equal_room: 0 };
-
-    /// The splitters of `n` keys for `1 << bits` buckets of capacity `room`.
-    fn of(n: usize, bits: u32, room: usize) -> Splits {
-        let buckets = VALUES.min(1 << bits);
-        // This is the inverse of x + 5 sqrt(x) + 8, the bound of `find_splitters` for a bucket
-        // with x sampled keys. So a smaller sample has a larger margin. The payload of equality
-        // buckets gets at most 3.8 times the room it needs with 64 splitters of 512 keys, and 2.8
-        // times with 128 of 2048.
-        let of = |sampled: usize| {
-            let fits = (room * sampled) as f64 / n as f64;
-            let most_between = ((fits - 1.75).max(0.0).sqrt() - 2.5).max(0.0).powi(2) as usize;
-            Splits { buckets, sampled, most_between, equal_room: 4 * n }
-        };
-        let of_few = of(PROBE_KEYS);
-        if buckets <= 64 && !of_few.fits_only_few() { of_few } else { of(4 * PROBE_KEYS) }
-    }
-
-    /// Whether a bucket's even share of the sample exceeds `most_between`. Then splitters fit
-    /// only few values.
-    pub(super) fn fits_only_few(&self) -> bool {
-        self.buckets > 0 && self.most_between < self.sampled / self.buckets
-    }
-}
-
-/// Equal-depth intervals of fixed-capacity buckets, for keys that neither their first bits nor
-/// their range spreads and that are too many for splitters. They fill `BINS` buckets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FixedIntervals {
-    /// Blocks that sample `INTERVAL_SAMPLE` keys each. If there are none, passes take such keys.
+pub(super) struct FixedSample {
+    /// Bits of a digit around heavy keys: twice as many digits as buckets, if there may be so many.
+    pub(super) digit_bits: u32,
+    /// Parts of `INTERVAL_SAMPLE` keys each, drawn by the blocks that make equal-depth intervals. 0:
+    /// each block makes them for itself.
     pub(super) parts: usize,
-    /// Room for the payload of frequent keys.
+    /// Room for the payload of heavy keys.
     pub(super) equal_room: usize,
 }
 
-impl FixedIntervals {
-    const NONE: FixedIntervals = FixedIntervals { parts: 0, equal_room: 0 };
-
-    /// The sample for `n` keys in buckets of capacity `room`.
-    fn of(n: usize, room: usize) -> FixedIntervals {
+impl FixedSample {
+    /// The samples of `n` keys for `1 << bits` buckets of capacity `room`.
+    fn of(n: usize, bits: u32, room: usize) -> FixedSample {
         // With x sampled keys for each bucket, a bucket's size is known to a relative error of 1 /
         // sqrt(x). `more` is the capacity beyond an even share, if a twentieth of the buckets is
         // lost. It must be 4.5 times that error. At most one key in 64 is sampled.
-        let more = (BINS * room) as f64 / n as f64 * 0.95 - 1.0;
+        let more = (room << bits) as f64 / n as f64 * 0.95 - 1.0;
         let of_bucket = (4.5 / more).powi(2).max(64.0);
-        let parts = (BINS as f64 * of_bucket / INTERVAL_SAMPLE as f64).ceil() as usize;
-        // At most a part for each block, which has at most 4096 keys. A frequent key occurs 16 times
-        // or more in the sample. If all keys are frequent, their payload gets at most 2.8 times the
-        // room it needs.
-        FixedIntervals { parts: parts.min(MOST_INTERVAL_PARTS).min(n >> 12), equal_room: 3 * n }
+        let parts = ((1 << bits) as f64 * of_bucket / INTERVAL_SAMPLE as f64).ceil() as usize;
+        // At most a part for each block, which has at most 4096 keys. The payload gets 3.7
+        // times the room it needs, if all keys are heavy with 8.5 of the probe's 512 hits each.
+        let parts = if n > MOST_ALONE { parts.min(MOST_INTERVAL_PARTS).min(n >> 12) } else { 0 };
+        FixedSample { digit_bits: (bits + 1).min(DIGIT_BITS), parts, equal_room: 4 * n }
     }
 }
 
@@ -397,7 +348,6 @@ pub(super) struct Layout {
     pub(super) coarse_cursors: usize,
     pub(super) begins: usize,
     pub(super) sample: usize,
-    pub(super) equal: usize,
     pub(super) fixed: [usize; 2],
     pub(super) keys: [Option<usize>; 2],
     pub(super) values: Option<usize>,
@@ -453,13 +403,13 @@ impl HostPlan {
         at.words = [0, 1].map(|_| take(rows * BINS * WORD));
         match before {
             Before::Nothing => at.zero = take(0),
-            Before::Fixed { bits, is_large, splits, intervals } => {
+            Before::Fixed { is_large, sample, .. } => {
                 at.counts = take(BINS * WORD);
-                at.map = take(if intervals.parts > 0 { FIXED_MAP_BYTES } else { 0 });
+                at.map = take(FIXED_MAP_ZERO);
                 at.zero = take(0);
-                at.equal = take(BINS * (key + WORD) + 64);
-                let room = (self.shape.in_buckets(is_large).tile() << bits) + self.shape.short.tile();
-                at.fixed = [take(room * key), take((room + splits.equal_room.max(intervals.equal_room)) * value)];
+                take(FIXED_MAP_BYTES - FIXED_MAP_ZERO);
+                let room = (self.shape.in_buckets(is_large).tile() << sample.digit_bits) + self.shape.short.tile();
+                at.fixed = [take(room * key), take((room + sample.equal_room) * value)];
             }
             Before::Buckets { most, .. } => {
                 let buckets = BINS << most;
@@ -517,19 +467,8 @@ mod tests {
             Algorithm::OneBlock { .. } | Algorithm::Counted { .. } => None,
             Algorithm::Passes(passes) => Some(passes.before),
         };
-        let fixed = |n, bits| {
-            let splits = Splits::of(n, bits, 5632);
-            let intervals = if splits.fits_only_few() { FixedIntervals::of(n, 5632) } else { FixedIntervals::NONE };
-            Some(Before::Fixed { bits, is_large: false, splits, intervals })
-        };
-        let large_fixed = |n| {
-            Some(Before::Fixed {
-                bits: 8,
-                is_large: true,
-                splits: Splits::NONE,
-                intervals: FixedIntervals::of(n, 20_480),
-            })
-        };
+        let fixed = |n, bits| Some(Before::Fixed { bits, is_large: false, sample: FixedSample::of(n, bits, 5632) });
+        let large_fixed = |n| Some(Before::Fixed { bits: 8, is_large: true, sample: FixedSample::of(n, 8, 20_480) });
         let buckets = |lower, most| Some(Before::Buckets { lower, most, is_large: false });
         let of_large = |lower, most| Some(Before::Buckets { lower, most, is_large: true });
         let nothing = Some(Before::Nothing);
@@ -543,11 +482,9 @@ mod tests {
             (1 << 20, fixed(1 << 20, 8), fixed(1 << 20, 8)),
             ((1 << 20) + 1, large_fixed((1 << 20) + 1), large_fixed((1 << 20) + 1)),
             (1 << 22, large_fixed(1 << 22), large_fixed(1 << 22)),
-            ((1 << 22) + 1, nothing, nothing),
-            ((5 << 20) - 1, nothing, nothing),
-            (5 << 20, buckets(3, 4), nothing),
-            (1 << 23, buckets(3, 4), nothing),
-            ((3 << 22) - 1, buckets(4, 5), nothing),
+            ((1 << 22) + 1, buckets(2, 3), buckets(2, 3)),
+            (5 << 20, buckets(3, 4), buckets(3, 4)),
+            (1 << 23, buckets(3, 4), buckets(3, 4)),
             (3 << 22, buckets(4, 5), buckets(4, 5)),
             (1 << 25, buckets(5, 6), buckets(5, 6)),
             (1 << 28, buckets(8, 8), buckets(8, 8)),
@@ -577,22 +514,11 @@ mod tests {
         assert_eq!([1, 4096, 4097].map(|n| one_block(&pairs, n)), [Some(false), Some(false), None]);
     }
 
-    #[test]
-    fn splitters_by_length() {
-        let of = |n: usize| Splits::of(n, (n / KEYS_IN_FIXED).ilog2().clamp(5, 8), 5632);
-        let seen = |n| (of(n).buckets, of(n).sampled);
-        assert_eq!([5700, 10_000, 65_535].map(seen), [(32, 512); 3]);
-        assert_eq!([65_536, 95_000].map(seen), [(64, 512); 2]);
-        assert_eq!([96_000, 131_071].map(seen), [(64, 2048); 2]);
-        assert_eq!([131_072, 200_000, 1 << 20].map(seen), [(128, 2048); 3]);
-        assert!((5000..=1 << 18).step_by(100).all(|n| !of(n).fits_only_few()));
-        assert!([263_000, 300_000, 1 << 20].iter().all(|&n| of(n).fits_only_few()));
-    }
-
     /// The blocks of the interval sample, and the limits of the probe.
     #[test]
     fn interval_samples_and_probe_limits() {
         for (n, room, parts) in [
+            (1 << 18, 5632, 0),
             (270_000, 5632, 16),
             (1 << 19, 5632, 16),
             (1 << 20, 5632, 54),
@@ -600,7 +526,7 @@ mod tests {
             (1 << 21, 20_480, 16),
             (1 << 22, 20_480, MOST_INTERVAL_PARTS),
         ] {
-            assert_eq!(FixedIntervals::of(n, room).parts, parts, "{n}");
+            assert_eq!(FixedSample::of(n, 8, room).parts, parts, "{n}");
         }
         for (n, room, buckets, expected) in [
             (1 << 16, 5632, 64, (32, 0)),
@@ -610,14 +536,6 @@ mod tests {
             (1 << 22, 20_480, 256, (5, 30)),
         ] {
             assert_eq!(probe_limits(n, room, buckets), expected, "{n}");
-        }
-    }
-
-    /// The smaller a bucket's share of all keys, the fewer values may occur once.
-    #[test]
-    fn values_seen_once() {
-        for (n, room, expected) in [(1 << 16, 5632, 26), (1 << 18, 5632, 3), (1 << 20, 5632, 0), (1 << 22, 20_480, 0)] {
-            assert_eq!(most_once(n, room), expected, "{n}");
         }
     }
 
@@ -664,10 +582,10 @@ mod tests {
         let room = (shape.bucket.tile() << bits) + shape.short.tile();
         let value_counts = room + 4 * (1 << 17);
         assert!(at.fixed[1] >= at.fixed[0] + 4 * room && at.keys[0].unwrap() >= at.fixed[1] + 8 * value_counts);
-        assert!(at.fixed[0] >= at.equal + BINS * (4 + 4) + 36);
-        // The map of fixed-capacity buckets by intervals is zero before the sort.
+        // A part of the map of fixed-capacity buckets is zero before the sort.
         let at = pairs.plan(1 << 20, 0..32, false, &MACHINE).layout(missing);
-        assert!(at.map >= at.counts + 4 * BINS && at.zero >= at.map + FIXED_MAP_BYTES);
+        assert!(at.map >= at.counts + 4 * BINS && at.zero >= at.map + FIXED_MAP_ZERO);
+        assert!(at.fixed[0] >= at.map + FIXED_MAP_BYTES);
     }
 
     #[test]

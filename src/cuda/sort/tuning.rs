@@ -1,6 +1,6 @@
 //! The shapes of the kernels of sort, by the sizes of key and payload, architecture and length.
 
-use super::contract::{BINS, VALUES};
+use super::contract::BINS;
 
 /// The shape of a block of a sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,14 +136,13 @@ impl SortShape {
     pub(crate) const fn short_shared(&self) -> usize {
         self.of_passes(self.short)
     }
-    /// Bytes of shared memory of `fixed_first`.
+    /// Bytes of shared memory of `fixed_first`, with `FixedTables`.
     pub(crate) const fn fixed_shared(&self) -> usize {
-        self.with_intervals(self.short)
+        self.with_tables(self.short, if self.key > 4 { 11 << 10 } else { 7 << 10 })
     }
-    /// Bytes of shared memory of `sort_passes_middle`, which has a list of few values.
+    /// Bytes of shared memory of `sort_passes_middle`.
     pub(crate) const fn middle_shared(&self) -> usize {
-        let values = if self.key >= 4 { VALUES * self.key + 16 } else { 0 };
-        self.of_passes(self.middle) + values
+        self.of_passes(self.middle)
     }
     /// Bytes of shared memory of `sort_small`.
     pub(crate) const fn small_shared(&self) -> usize {
@@ -151,15 +150,15 @@ impl SortShape {
     }
     /// Bytes of shared memory of the kernels of the scatter steps to buckets.
     pub(crate) const fn bucket_tile_shared(&self) -> usize {
-        self.with_intervals(self.pass)
+        self.with_tables(self.pass, INTERVALS_SHARED)
     }
-    /// Bytes of shared memory of a tile with a table of intervals. A keys-only block has one
+    /// Bytes of shared memory of a tile with `tables` bytes of tables. A keys-only block has one
     /// counter for each digit. It also has a bit for each position and a word for each warp
     /// (`RadixShape::TagWord`), and the digits of keys that stay.
-    const fn with_intervals(&self, tile: SortBlock) -> usize {
+    const fn with_tables(&self, tile: SortBlock, tables: usize) -> usize {
         let marks = tile.tile() / 8 + tile.threads / 8;
         let in_any_order = tile.shared_with(1, self.key, 0) + marks + 2 * 4 * 32;
-        INTERVALS_SHARED + if self.payload > 0 { self.of_passes(tile) } else { in_any_order }
+        tables + if self.payload > 0 { self.of_passes(tile) } else { in_any_order }
     }
     /// Bytes of shared memory of the kernels that sort a bucket.
     pub(crate) const fn bucket_sort_shared(&self) -> usize {
@@ -185,8 +184,9 @@ impl SortShape {
 
 /// Bytes of `BucketMap` of `sort/bucket_map.cuh`, the bucket function.
 pub(crate) const BUCKET_MAP_BYTES: usize = 80 << 10;
-/// Bytes of `FixedMap` of `sort/fixed_intervals.cuh`.
-pub(crate) const FIXED_MAP_BYTES: usize = 26 << 10;
+/// Bytes of `FixedMap` of `sort/fixed_intervals.cuh`, and of its part that is zero before the sort.
+pub(crate) const FIXED_MAP_BYTES: usize = 28 << 10;
+pub(crate) const FIXED_MAP_ZERO: usize = 17 << 10;
 /// Bytes of a table of intervals in shared memory.
 pub(crate) const INTERVALS_SHARED: usize = 4 * (33 << 6) + 16;
 

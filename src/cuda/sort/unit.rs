@@ -1,6 +1,6 @@
 //! The text of a unit of sort, for keys and their payload, and the kernels in it.
 
-use super::tuning::{BUCKET_MAP_BYTES, FIXED_MAP_BYTES, SORT_ARCHITECTURES, SortBlock, sort_shape};
+use super::tuning::{BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, SORT_ARCHITECTURES, SortBlock, sort_shape};
 use crate::cuda::unit::{UnitKey, by_architecture};
 
 /// The interpretation of a key's bits.
@@ -166,7 +166,7 @@ impl SortUnit {
             text += &format!(
                 "constexpr u32 {}, BUCKET_BINS = {}, BUCKET_BLOCKS = {}, BUCKET_TILE_SHARED = {}, BUCKET_SORT_SHARED = {};\n\
                  constexpr u32 {}, LARGE_BINS = {}, LARGE_SORT_SHARED = {}, BUCKET_MAP_BYTES = {BUCKET_MAP_BYTES};\n\
-                 constexpr u32 FIXED_SHARED = {}, FIXED_MAP_BYTES = {FIXED_MAP_BYTES};\n",
+                 constexpr u32 FIXED_SHARED = {}, FIXED_MAP_BYTES = {FIXED_MAP_BYTES}, FIXED_MAP_ZERO = {FIXED_MAP_ZERO};\n",
                 block("BUCKET", shape.bucket),
                 shape.bins,
                 shape.bucket.blocks,
