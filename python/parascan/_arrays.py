@@ -237,7 +237,10 @@ class Torch(Place):
         return x.to(dtype)
 
     def take_along(self, x, indices, axis):
-        return self.xp.take_along_dim(x, indices, axis)
+        # torch gathers no unsigned integers but uint8.
+        signed = {"torch.uint16": self.xp.int16, "torch.uint32": self.xp.int32, "torch.uint64": self.xp.int64}
+        moved = x.view(signed.get(str(x.dtype), x.dtype))
+        return self.xp.take_along_dim(moved, indices, axis).view(x.dtype)
 
     def common(self, x, y):
         return self.xp.promote_types(x.dtype, y.dtype)

@@ -1,6 +1,6 @@
 parascan::predicate! {
     struct MultipleOf { divisor: u32 } on u32 {
-        keeps: |x, p| x % p.divisor == 0 => unsafe "p.divisor && x % p.divisor == 0",
+        keeps: |x, p| x.is_multiple_of(p.divisor) => unsafe "p.divisor && x % p.divisor == 0",
     }
 }
 
