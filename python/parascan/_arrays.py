@@ -79,9 +79,10 @@ _HOST = _native.Site()
 
 
 class _Items:
-    """Items of host memory, for numpy."""
+    """Items of host memory, for numpy. It keeps their owner alive, and numpy's array keeps it."""
 
-    def __init__(self, address, shape, dtype):
+    def __init__(self, address, shape, dtype, owner):
+        self.owner = owner
         self.__array_interface__ = {"version": 3, "data": (address, False), "shape": shape, "typestr": dtype}
 
 
@@ -175,7 +176,7 @@ class Place:
         address, _, code = self.buffer(x)
         if _native.TYPES[code] == "bf16":
             raise TypeError("numpy has no bfloat16")
-        return numpy.asarray(_Items(address, tuple(x.shape), _NUMPY[code]))
+        return numpy.asarray(_Items(address, tuple(x.shape), _NUMPY[code], x))
 
     def like(self, items, x):
         """An array of the items of a numpy array, here; `x` is one that lies here."""
@@ -236,11 +237,16 @@ class Torch(Place):
     def astype(self, x, dtype):
         return x.to(dtype)
 
-    def take_along(self, x, indices, axis):
-        # torch gathers no unsigned integers but uint8.
+    def movable(self, x):
+        """The same bits of a type that torch gathers: of unsigned integers it gathers bytes alone."""
         signed = {"torch.uint16": self.xp.int16, "torch.uint32": self.xp.int32, "torch.uint64": self.xp.int64}
-        moved = x.view(signed.get(str(x.dtype), x.dtype))
-        return self.xp.take_along_dim(moved, indices, axis).view(x.dtype)
+        return x.view(signed.get(str(x.dtype), x.dtype))
+
+    def take(self, x, indices):
+        return self.movable(x)[indices].view(x.dtype)
+
+    def take_along(self, x, indices, axis):
+        return self.xp.take_along_dim(self.movable(x), indices, axis).view(x.dtype)
 
     def common(self, x, y):
         return self.xp.promote_types(x.dtype, y.dtype)
@@ -343,8 +349,10 @@ class Other(Place):
             self.device = x.device
             dtypes = xp.__array_namespace_info__().default_dtypes()
             self.int64 = dtypes["indexing"]
-            self.uint64 = xp.uint64 if name_of(self.int64) == "int64" else xp.uint32
-            self.uint8 = xp.uint8
+            # jax's names are types, and its arrays have numpy's dtypes.
+            own = {name: xp.empty((0,), dtype=getattr(xp, name)).dtype for name in ("uint8", "uint32")}
+            self.uint8 = own["uint8"]
+            self.uint64 = xp.uint64 if name_of(self.int64) == "int64" else own["uint32"]
         else:
             self.uint8, self.int64, self.uint64 = "uint8", "int64", "uint64"
 

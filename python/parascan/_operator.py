@@ -126,8 +126,8 @@ class Operator:
             same(self._combine(items, identity), items, "the identity is not neutral on the right", items)
         if not place.is_host:
             a, b = (numpy.array(column) for column in zip(*itertools.product(items, repeat=2)))
-            sides = [place.buffer(place.input(place.like(side, sample))) for side in (a, b)]
+            sides = [place.input(place.like(side, sample)) for side in (a, b)]
             output = place.output(a.shape, sample.dtype)
-            place.run(self._kernels.combine, *sides, place.buffer(output))
+            place.run(self._kernels.combine, *map(place.buffer, sides), place.buffer(output))
             combined = place.on_host(place.input(place.array(output, sample.dtype)))
             same(combined, self._combine(a, b), "the CUDA text differs from its numpy twin", a, b)

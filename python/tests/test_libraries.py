@@ -251,6 +251,7 @@ def test_cuda_array_interface():
 
     class Wrapped:
         __cuda_array_interface__ = x.__cuda_array_interface__
+        shape, dtype = x.shape, x.dtype
 
     result = parascan.cumulative_sum(Wrapped())
     assert (cupy.from_dlpack(result) == x.cumsum()).all()
