@@ -195,6 +195,7 @@ mod tests {
         assert_eq!(names("# include <laws/operator.cuh>\n"), ["core/types.cuh", "laws/operator.cuh"]);
         let scan = [
             "core/handover.cuh",
+            "core/length.cuh",
             "core/pipeline.cuh",
             "core/stage.cuh",
             "core/types.cuh",
