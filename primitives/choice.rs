@@ -206,7 +206,7 @@ impl<T: Pod, L: Place, W: Word> Chosen<T, L> for ByBits<'_, W, L> {
 
 /// # Errors
 /// [`Error::Size`].
-pub(super) fn long_enough(
+pub(crate) fn long_enough(
     primitive: &'static str,
     what: &'static str,
     found: usize,

@@ -214,6 +214,14 @@ len_method! {
     /// assert_eq!(sums, [1, 3, 6, 0]);
     /// # Ok::<(), parascan::Error>(())
     /// ```
+    ///
+    /// A scan by segment or column takes none yet.
+    ///
+    /// ```compile_fail,E0080
+    /// # use parascan::{Sum, scan};
+    /// scan::<Sum, i32>().len(&[3]).rows(2).run(&[1, 2, 3, 4])?; // fails to compile
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
     impl[Op: Operator<T>, T: Element] Scan<Op, T; S> { reverse, exclusive, init, strategy, operator }
 }
 

@@ -1,6 +1,7 @@
 //! Sites: the stream and the workspace of a builder.
 
 use crate::memory::View;
+use crate::primitives::choice::long_enough;
 use crate::{Device, Error, Place, Workspace};
 use cudarc::driver::CudaStream;
 use std::fmt;
@@ -90,8 +91,8 @@ impl<P: Place, S: Site<P>> Site<P> for Counted<'_, P, S> {
 /// [`Error::Size`] for a count without a value.
 pub(crate) fn counted(primitive: &'static str, count: Option<View<'_, u64>>, n: usize) -> Result<usize, Error> {
     let Some(count) = count else { return Ok(n) };
-    let count = count.host().first().ok_or(Error::Size { primitive, what: "the length", found: 0, needed: 1 })?;
-    Ok(n.min(usize::try_from(*count).unwrap_or(usize::MAX)))
+    long_enough(primitive, "the length", count.len(), 1)?;
+    Ok(n.min(usize::try_from(count.host()[0]).unwrap_or(usize::MAX)))
 }
 impl<P: Place> Site<P> for Anywhere {
     fn stream(&self) -> Option<&Arc<CudaStream>> {
@@ -111,7 +112,8 @@ impl OnDevice for Device {}
 #[diagnostic::on_unimplemented(
     message = "this builder has a stream already: `.on()` and `.workspace()` exclude each other",
     label = "the second of `.on()` and `.workspace()`",
-    note = "a workspace works on the stream it was made for: write `.workspace(&mut Workspace::new(&stream))` without `.on()`"
+    note = "a workspace works on the stream it was made for: write `.workspace(&mut Workspace::new(&stream))` without `.on()`",
+    note = "`.len()` comes after both"
 )]
 pub trait Unbound {}
 impl Unbound for Anywhere {}

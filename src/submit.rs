@@ -3,6 +3,7 @@
 
 use crate::cuda::Kernels;
 use crate::memory::{bind, is_capturing};
+use crate::primitives::choice::long_enough;
 use crate::{Error, Workspace};
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, DevicePtr};
@@ -62,9 +63,7 @@ impl<'s> Submit<'s> {
     /// [`Error::Size`], and those of `uses`.
     pub(crate) fn counts(&self, count: Option<&dyn DevicePtr<u64>>) -> Result<(), Error> {
         let Some(count) = count else { return Ok(()) };
-        if count.len() == 0 {
-            return Err(Error::Size { primitive: self.primitive, what: "the length", found: 0, needed: 1 });
-        }
+        long_enough(self.primitive, "the length", count.len(), 1)?;
         self.uses("the length", count.stream())
     }
 
