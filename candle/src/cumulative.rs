@@ -49,7 +49,8 @@ pub fn cummax<D: Dim>(x: &Tensor, dim: D) -> Result<Tensor> {
 
 /// The cumulative maxima, and for each the index along `dim` of the item that it is.
 ///
-/// Of equal items the last one so far counts, and of NaNs too, as in torch. Indices are u32.
+/// Of equal items the last one so far counts, and of NaNs too, as in torch. -0 and 0 are equal for the
+/// index, so that item may have the other sign. Indices are u32.
 ///
 /// Beside two cumulative maxima, it takes some passes of candle's operations on each item.
 ///

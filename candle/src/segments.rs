@@ -13,7 +13,7 @@ use parascan::{Sum, expand, reduce, scan};
 /// The sum of each segment of `x` along `dim`: segment i is the items from offset i up to offset
 /// i + 1.
 ///
-/// The offsets are a tensor of one axis and integers, in ascending order and one more than the
+/// The offsets are a tensor of one axis, of u8, u32 or i64, in ascending order and one more than the
 /// segments; the axis of the result has the segments. Items before the first offset, and from the last
 /// one on, are in no segment. The sum of an empty segment is 0. Gradient: every item takes that of its
 /// segment.
@@ -36,7 +36,9 @@ use parascan::{Sum, expand, reduce, scan};
 /// ```
 pub fn segment_sum<D1: Dim>(x: &Tensor, offsets: &Tensor, dim: D1) -> Result<Tensor> {
     let dim = dim.to_index(x.shape(), "segment-sum")?;
-    let offsets = offsets.to_dtype(DType::U32)?.contiguous()?;
+    if !matches!(offsets.dtype(), DType::U8 | DType::U32 | DType::I64) {
+        return Err(Error::UnsupportedDTypeForOp(offsets.dtype(), "segment-sum").bt());
+    }
     let bounds = offsets.dims1()?;
     if bounds == 0 {
         bail!("segment-sum: there is no offset")
@@ -45,14 +47,15 @@ pub fn segment_sum<D1: Dim>(x: &Tensor, offsets: &Tensor, dim: D1) -> Result<Ten
     let (n, total) = (x.dim(D::Minus1)?, x.elem_count());
     to_u32(total)?;
     if x.device().is_cpu() {
-        let offsets = offsets.to_vec1::<u32>()?;
+        let offsets = offsets.to_dtype(DType::I64)?.to_vec1::<i64>()?;
         if let Some(i) = (1..bounds).find(|&i| offsets[i] < offsets[i - 1]) {
             bail!("segment-sum: offset {i} is less than the offset before it")
         }
-        if offsets[bounds - 1] as usize > n {
-            bail!("segment-sum: the last offset is {}, and the axis has {n} items", offsets[bounds - 1])
+        if offsets[0] < 0 || offsets[bounds - 1] > n as i64 {
+            bail!("segment-sum: offsets from {} to {}, and the axis has {n} items", offsets[0], offsets[bounds - 1])
         }
     }
+    let offsets = offsets.to_dtype(DType::U32)?.contiguous()?;
     let mut shape = x.dims().to_vec();
     shape.pop();
     let rows = shape.iter().product::<usize>();

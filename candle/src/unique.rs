@@ -40,7 +40,7 @@ pub fn unique(x: &Tensor) -> Result<(Tensor, Tensor)> {
 /// `x` has greater ones.
 ///
 /// On the CPU one loop counts. On the device the numbers are sorted, and the host waits for the
-/// greatest one.
+/// greatest one, for the least one of i64, and for the number of runs.
 ///
 /// # Errors
 /// A dtype other than u8, u32 and i64, a negative number, 2^32 items and numbers or more, and
@@ -57,8 +57,14 @@ pub fn bincount(x: &Tensor, min_length: usize) -> Result<Tensor> {
         return Err(Error::UnsupportedDTypeForOp(x.dtype(), "bincount").bt());
     }
     let x = x.flatten_all()?.contiguous()?;
+    let zeros = |length: usize| -> Result<Vec<u32>> {
+        let mut counts = Vec::new();
+        counts.try_reserve_exact(length).map_err(Error::wrap)?;
+        counts.resize(length, 0);
+        Ok(counts)
+    };
     if x.elem_count() == 0 {
-        return Tensor::new(vec![0_u32; min_length], x.device());
+        return Tensor::new(zeros(min_length)?, x.device());
     }
     if x.dtype() == DType::I64 && extreme(&x, false)? < 0 {
         bail!("bincount: a number is negative")
@@ -66,10 +72,7 @@ pub fn bincount(x: &Tensor, min_length: usize) -> Result<Tensor> {
     let numbers = extreme(&x, true)? as usize + 1;
     to_u32(x.elem_count() + numbers)?;
     if x.device().is_cpu() {
-        let length = numbers.max(min_length);
-        let mut counts = Vec::new();
-        counts.try_reserve_exact(length).map_err(Error::wrap)?;
-        counts.resize(length, 0_u32);
+        let mut counts = zeros(numbers.max(min_length))?;
         for number in x.to_dtype(DType::I64)?.to_vec1::<i64>()? {
             counts[number as usize] += 1;
         }

@@ -156,7 +156,7 @@ shared! {
         /// values ends with `equal_room` more.
         keys: Address = "void *keys";
         values: Address = "void *values";
-        /// `FixedMap`, zero before the sort.
+        /// `FixedMap`, whose first `FIXED_MAP_ZERO` bytes are zero before the sort.
         map: Address = "void *map";
         /// Bits of a bucket's number by the first bits or by range, and of a digit around heavy keys.
         bits: u32 = "u32 bits";

@@ -23,7 +23,7 @@ const MOST_TILES: usize = 1 << 15;
 
 /// The way of a sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+enum Way {
     /// One block sorts all keys: by bins, as a bucket, or digit by digit.
     OneBlock { by_bins: bool },
     /// The kernels write the output from the counts of the keys.
@@ -320,7 +320,8 @@ impl FixedSample {
         let of_bucket = (4.5 / more).powi(2).max(64.0);
         let parts = ((1 << bits) as f64 * of_bucket / INTERVAL_SAMPLE as f64).ceil() as usize;
         // At most a part for each block, which has at most 4096 keys. The payload gets 3.7
-        // times the room it needs, if all keys are heavy with 8.5 of the probe's 512 hits each.
+        // times the room it needs, if all keys are heavy with 8.5 of the probe's 512 hits each. With
+        // more than some 72 equally frequent keys the margins exceed it, and passes sort.
         let parts = if n > MOST_ALONE { parts.min(MOST_INTERVAL_PARTS).min(n >> 12) } else { 0 };
         FixedSample { digit_bits: (bits + 1).min(DIGIT_BITS), parts, equal_room: 4 * n }
     }
@@ -526,8 +527,11 @@ mod tests {
             (1 << 21, 20_480, 16),
             (1 << 22, 20_480, MOST_INTERVAL_PARTS),
         ] {
-            assert_eq!(FixedSample::of(n, 8, room).parts, parts, "{n}");
+            let sample = FixedSample::of(n, 8, room);
+            assert_eq!((sample.parts, sample.equal_room), (parts, 4 * n), "{n}");
         }
+        let digit_bits = |(n, bits)| FixedSample::of(n, bits, 5632).digit_bits;
+        assert_eq!([(5633, 5), (1 << 16, 6), (1 << 20, 8)].map(digit_bits), [6, 7, 8]);
         for (n, room, buckets, expected) in [
             (1 << 16, 5632, 64, (32, 0)),
             (1 << 18, 5632, 256, (18, 0)),
@@ -578,10 +582,14 @@ mod tests {
         assert!(at.zero >= at.coarse_counts + 4 * BINS && at.counts >= at.map + BUCKET_MAP_BYTES);
         let plan = pairs.plan(1 << 17, 0..32, false, &MACHINE);
         let (at, shape) = (plan.layout(missing), plan.shape);
-        let Algorithm::Passes(PassPlan { before: Before::Fixed { bits, .. }, .. }) = plan.algorithm else { panic!() };
-        let room = (shape.bucket.tile() << bits) + shape.short.tile();
-        let value_counts = room + 4 * (1 << 17);
-        assert!(at.fixed[1] >= at.fixed[0] + 4 * room && at.keys[0].unwrap() >= at.fixed[1] + 8 * value_counts);
+        let Algorithm::Passes(PassPlan { before: Before::Fixed { bits, sample, .. }, .. }) = plan.algorithm else {
+            panic!()
+        };
+        // A digit around heavy keys has one bit more than a bucket's number.
+        assert_eq!((bits, sample.digit_bits), (7, 8));
+        let room = (shape.bucket.tile() << sample.digit_bits) + shape.short.tile();
+        let values = room + sample.equal_room;
+        assert!(at.fixed[1] >= at.fixed[0] + 4 * room && at.keys[0].unwrap() >= at.fixed[1] + 8 * values);
         // A part of the map of fixed-capacity buckets is zero before the sort.
         let at = pairs.plan(1 << 20, 0..32, false, &MACHINE).layout(missing);
         assert!(at.map >= at.counts + 4 * BINS && at.zero >= at.map + FIXED_MAP_ZERO);
