@@ -2,14 +2,13 @@
 
 use crate::cpu::{self, compact as host};
 use crate::cuda::{
-    self, ArrayColumn, BitsKind, ChoiceKind, ColumnKind, CompactArguments, CompactProgram, DistinctKind, FlagsKind,
+    ArrayColumn, BitsKind, ChoiceKind, ColumnKind, CompactArguments, CompactProgram, DistinctKind, FlagsKind,
     PartOutputs, Payload, PredicateKind, Staged,
 };
-use crate::memory::{Buffer, BufferMut, View, zeros_on_host};
+use crate::memory::{Buffer, BufferMut, View, zero_bytes, zeros_on_host};
 use crate::submit::Submit;
 use crate::{Element, Error, Ordered, Place, Predicate, Workspace};
 use bytemuck::Pod;
-use cudarc::driver::sys;
 use cudarc::driver::{CudaStream, DeviceRepr, SyncOnDrop};
 use std::ffi::c_void;
 use std::marker::PhantomData;
@@ -308,9 +307,7 @@ impl<'a> OnDevice<'a> {
             }
             // SAFETY: the count is `counted` 64-bit integers of this device, and its guard keeps it
             // until the fill is on the stream.
-            return cuda::check("cuMemsetD8Async", device, unsafe {
-                sys::cuMemsetD8Async(count, 0, counted * size_of::<u64>(), stream.cu_stream())
-            });
+            return unsafe { zero_bytes(&stream, count, counted * size_of::<u64>()) };
         }
         let kernels = submit.kernels(program.loaded(device), || program.load(primitive, device))?;
         let plan = program.plan(primitive, n)?;

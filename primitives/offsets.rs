@@ -6,11 +6,10 @@ use crate::cuda::{
     self,
     offsets::{OffsetsArguments, OffsetsPlan},
 };
-use crate::memory::{Buffer, BufferMut, View, ViewMut};
+use crate::memory::{Buffer, BufferMut, View, ViewMut, zero_bytes};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Place, Source, Workspace};
-use cudarc::driver::sys;
 use std::marker::PhantomData;
 
 const NAME: &str = "offsets";
@@ -217,17 +216,14 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         let (to, _written) = starts.address(&stream);
         let (total, _total) = total.address(&stream);
         if n == 0 {
-            let zero = |address, bytes| {
-                // SAFETY: `total` is one integer of this device; its guard keeps it until the fill
-                // is on the stream.
-                cuda::check("cuMemsetD8Async", device, unsafe {
-                    sys::cuMemsetD8Async(address, 0, bytes, stream.cu_stream())
-                })
+            // SAFETY: each is one integer of this device, and its guard keeps it until the fill is on the
+            // stream.
+            return unsafe {
+                if with_total {
+                    zero_bytes(&stream, to, size_of::<O>())?;
+                }
+                zero_bytes(&stream, total, size_of::<u64>())
             };
-            if with_total {
-                zero(to, size_of::<O>())?;
-            }
-            return zero(total, size_of::<u64>());
         }
         let loaded = cuda::offsets::loaded::<S, O>(device);
         let kernels = submit.kernels(loaded, || cuda::offsets::load::<S, O>(device))?;

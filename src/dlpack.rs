@@ -66,6 +66,8 @@ fn refused(reason: impl Display) -> Error {
 pub struct Tensor<M: ManagedTensorBase> {
     tensor: Managed<M>,
     ty: Type,
+    /// Whether the items are booleans, which are read as `u8`.
+    are_bools: bool,
     /// The address of the first item.
     items: *mut u8,
     len: usize,
@@ -97,6 +99,7 @@ impl<M: ManagedTensorBase> Tensor<M> {
     pub unsafe fn import(tensor: Managed<M>, stream: Option<&Arc<CudaStream>>) -> Result<Tensor<M>, Error> {
         let valid = tensor.validate().map_err(refused)?;
         let (ty, device) = (type_of(valid.dtype())?, valid.device());
+        let are_bools = valid.dtype() == BOOL;
         let stream = match device.device_type {
             DLDeviceType::CPU | DLDeviceType::CUDAHOST => None,
             DLDeviceType::CUDA | DLDeviceType::CUDAMANAGED => {
@@ -124,10 +127,10 @@ impl<M: ManagedTensorBase> Tensor<M> {
             // SAFETY: the producer's, by the caller.
             _ => unsafe { valid.offset_bytes_ptr() }.map_err(refused)?.cast_mut(),
         };
-        if !items.addr().is_multiple_of(ty.size()) || items.is_null() && len > 0 {
+        if !items.addr().is_multiple_of(ty.size()) {
             return Err(refused(format_args!("its items, of {ty}, are at {items:?}")));
         }
-        Ok(Tensor { tensor, ty, items, len, shape, stream })
+        Ok(Tensor { tensor, ty, are_bools, items, len, shape, stream })
     }
 
     /// The items, to read.
@@ -145,10 +148,13 @@ impl<M: ManagedTensorBase> Tensor<M> {
     /// The items, to write.
     ///
     /// # Errors
-    /// [`Error::Tensor`] if the tensor may only be read.
+    /// [`Error::Tensor`] if the tensor may only be read, and for booleans, which are not any byte.
     pub fn view_mut(&mut self) -> Result<ViewMut<'_>, Error> {
         if self.tensor.flags().contains(DlpackFlags::READ_ONLY) {
             return Err(refused("it may only be read"));
+        }
+        if self.are_bools {
+            return Err(refused("booleans may only be read"));
         }
         // SAFETY: as for `view`; nothing else accesses them, by `import`.
         Ok(unsafe {
@@ -183,10 +189,11 @@ fn are_contiguous(shape: &[i64], strides: &[i64]) -> bool {
         })
 }
 
+const BOOL: DLDataType = DLDataType::scalar(DLDataTypeCode::BOOL, 8);
+
 /// # Errors
 /// [`Error::Tensor`].
 fn type_of(dtype: DLDataType) -> Result<Type, Error> {
-    const BOOL: DLDataType = DLDataType::scalar(DLDataTypeCode::BOOL, 8);
     if dtype == BOOL {
         return Ok(Type::U8);
     }
@@ -250,6 +257,8 @@ pub fn export<M: ManagedTensorBase>(
         return Err(Error::Length { primitive: NAME, input, output });
     }
     let ty = array.ty();
+    // First: it makes the array's stream wait for uses on other streams.
+    let data = array.address();
     let device = match array.view().stream() {
         None => DLDevice::CPU,
         Some(stream) => {
@@ -265,7 +274,6 @@ pub fn export<M: ManagedTensorBase>(
             DLDevice::cuda(found as i32)
         }
     };
-    let data = array.address();
     let owned = Box::new(Exported { array: Some(array), consumer: consumer.cloned() });
     let mut tensor = Dynamic::compact(shape).initialize_as::<M>(owned).map_err(refused)?;
     tensor.set_data(data).set_dtype(dtype_of(ty)).set_device(device);
@@ -283,7 +291,8 @@ pub fn export<M: ManagedTensorBase>(
 /// [`Error::Tensor`] for 0 and for numbers below -1.
 ///
 /// # Safety
-/// A handle is that of a stream of this context, which lives until the tensor is given back.
+/// A handle is that of a stream of this context, which lives until the tensor is given back. For 2 the
+/// tensor is exported and given back on this thread.
 pub unsafe fn consumer_stream(
     context: &Arc<CudaContext>,
     number: Option<isize>,

@@ -89,7 +89,7 @@ pub enum Error {
         what: &'static str,
     },
     /// A tensor of another library cannot be taken, or an array not given as one.
-    #[error("dlpack: the tensor cannot be taken: {reason}")]
+    #[error("dlpack: {reason}")]
     Tensor {
         /// The cause.
         reason: String,

@@ -465,19 +465,28 @@ pub(crate) fn allocate_on<T: DeviceRepr>(
     memory.map_err(|e| Error::Driver { call: "cuMemAllocAsync", code: e.0, device })
 }
 
+/// Zeroes bytes on the device, in the order of the stream. The stream's context is current.
+///
+/// # Safety
+/// There are `bytes` bytes at the address, for work on the stream.
+pub(crate) unsafe fn zero_bytes(stream: &CudaStream, address: CUdeviceptr, bytes: usize) -> Result<(), Error> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller's.
+    let code = unsafe { sys::cuMemsetD8Async(address, 0, bytes, stream.cu_stream()) };
+    cuda::check("cuMemsetD8Async", stream.context().ordinal(), code)
+}
+
 /// Zeroes the buffer, in the order of its stream.
 pub(crate) fn zero<T>(memory: &mut dyn DevicePtrMut<T>) -> Result<(), Error> {
     let stream = memory.stream().clone();
     let bytes = memory.len() * size_of::<T>();
     bind(&stream)?;
-    if bytes == 0 {
-        return Ok(());
-    }
     let (address, _written) = memory.device_ptr_mut(&stream);
     // SAFETY: the buffer has `bytes` bytes on the device, and the guard keeps it until the fill is
     // on the stream.
-    let code = unsafe { sys::cuMemsetD8Async(address, 0, bytes, stream.cu_stream()) };
-    cuda::check("cuMemsetD8Async", stream.context().ordinal(), code)
+    unsafe { zero_bytes(&stream, address, bytes) }
 }
 
 /// Copies a buffer on the device, in the order of `stream`.

@@ -78,9 +78,11 @@ impl<P: Place, S: Site<P>> Site<P> for Counted<'_, P, S> {
         None
     }
     fn count(&self) -> Option<View<'_, u64>> {
+        const { assert!(!S::IS_COUNTED, "`.len()` is called twice") }
         Some(self.count)
     }
     fn take(&mut self) -> (Option<&mut Workspace>, Option<View<'_, u64>>) {
+        const { assert!(!S::IS_COUNTED, "`.len()` is called twice") }
         (self.site.take().0, Some(self.count))
     }
 }

@@ -1,8 +1,8 @@
 //! Workspaces: scratch memory that calls on one stream share.
 
-use crate::memory::{bind, is_capturing};
-use crate::{Error, cuda};
-use cudarc::driver::sys::{self, CUdeviceptr};
+use crate::Error;
+use crate::memory::{bind, is_capturing, zero_bytes};
+use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
 use std::sync::Arc;
 
@@ -66,10 +66,16 @@ struct Own {
 }
 
 /// The caller's memory: status words at its begin, scratch memory at its end.
+///
+/// The two parts of all calls so far do not overlap, so that a graph's status words stay zero
+/// between its replays, whatever else is called.
 #[derive(Debug)]
 struct Given {
     address: CUdeviceptr,
     bytes: usize,
+    /// The most bytes of status words and of scratch memory that a call has asked for.
+    words: usize,
+    scratch: usize,
     /// How many bytes at the begin are zero between calls.
     clean: usize,
 }
@@ -91,19 +97,6 @@ struct Block {
     bytes: usize,
 }
 
-/// Zeroes bytes on the device, in the order of the stream. The stream's context is current.
-///
-/// # Safety
-/// There are `bytes` bytes at the address, for work on the stream.
-unsafe fn zero(stream: &CudaStream, address: CUdeviceptr, bytes: usize) -> Result<(), Error> {
-    if bytes == 0 {
-        return Ok(());
-    }
-    // SAFETY: the caller's.
-    let code = unsafe { sys::cuMemsetD8Async(address, 0, bytes, stream.cu_stream()) };
-    cuda::check("cuMemsetD8Async", stream.context().ordinal(), code)
-}
-
 impl Block {
     /// Allocates `bytes` bytes in the order of the stream, all zero if `is_zero`. The stream's
     /// context is current.
@@ -116,7 +109,7 @@ impl Block {
         let block = Block { _memory: memory, address, bytes };
         if is_zero {
             // SAFETY: the block has `bytes` bytes at `address`, allocated on this stream.
-            unsafe { zero(stream, address, bytes) }?;
+            unsafe { zero_bytes(stream, address, bytes) }?;
         }
         Ok(block)
     }
@@ -150,6 +143,25 @@ fn together(words: usize, scratch: usize) -> usize {
 }
 
 impl Given {
+    fn new(address: CUdeviceptr, bytes: usize) -> Given {
+        Given { address, bytes, words: 0, scratch: 0, clean: 0 }
+    }
+
+    /// The address of the scratch memory of a call.
+    ///
+    /// # Errors
+    /// [`Error::Scratch`] if the parts of this call and of the calls before it do not fit.
+    fn place(&mut self, primitive: &'static str, words: usize, scratch: usize) -> Result<CUdeviceptr, Error> {
+        let (most_words, most_scratch) = (self.words.max(words), self.scratch.max(scratch));
+        let needed = together(most_words, most_scratch);
+        if self.bytes < needed || !self.address.is_multiple_of(ALIGN as u64) {
+            let (given, address) = (self.bytes, self.address);
+            return Err(Error::Scratch { primitive, given, address, needed });
+        }
+        (self.words, self.scratch) = (most_words, most_scratch);
+        Ok(self.address + ((self.bytes - scratch) / ALIGN * ALIGN) as u64)
+    }
+
     /// The addresses of both parts.
     fn parts(
         &mut self,
@@ -158,22 +170,16 @@ impl Given {
         words: usize,
         scratch: usize,
     ) -> Result<(CUdeviceptr, CUdeviceptr), Error> {
-        let needed = together(words, scratch);
-        if self.bytes < needed || !self.address.is_multiple_of(ALIGN as u64) {
-            let (given, address) = (self.bytes, self.address);
-            return Err(Error::Scratch { primitive, given, address, needed });
-        }
+        let at = self.place(primitive, words, scratch)?;
         if self.clean < words {
             if is_capturing(stream)? {
                 return Err(Error::Capturing { primitive, what: UNPREPARED });
             }
             // SAFETY: the memory has `bytes` bytes for work on the stream, by `over`.
-            unsafe { zero(stream, self.address + self.clean as u64, words - self.clean) }?;
+            unsafe { zero_bytes(stream, self.address + self.clean as u64, words - self.clean) }?;
             self.clean = words;
         }
-        let begin = if scratch == 0 { self.bytes } else { (self.bytes - scratch) / ALIGN * ALIGN };
-        self.clean = self.clean.min(begin);
-        Ok((self.address, self.address + begin as u64))
+        Ok((self.address, at))
     }
 }
 
@@ -187,7 +193,8 @@ impl Workspace {
     /// grow.
     ///
     /// A call that needs more, or an address that is no multiple of 256, is [`Error::Scratch`];
-    /// [`measure`](Workspace::measure) says how much is needed. The first call, and each call that needs
+    /// [`measure`](Workspace::measure) says how much is needed. Measure all calls in one closure: one may
+    /// need status words where another alone would have its scratch memory. The first call, and each call that needs
     /// more status words than those before it, zeroes them first: before a capture
     /// [`prepare`](crate::Scan::prepare) does it.
     ///
@@ -195,7 +202,7 @@ impl Workspace {
     /// Until the stream is past the last call with the workspace, the memory is valid for work on the
     /// stream, and nothing else reads or writes it.
     pub unsafe fn over(stream: &Arc<CudaStream>, address: CUdeviceptr, bytes: usize) -> Workspace {
-        let memory = Memory::Given(Given { address, bytes, clean: 0 });
+        let memory = Memory::Given(Given::new(address, bytes));
         Workspace { stream: stream.clone(), memory, unclean: false }
     }
 
@@ -279,7 +286,9 @@ impl Workspace {
             }
             match memory {
                 // SAFETY: the block has `bytes` bytes at `address`, allocated on this stream.
-                Memory::Own(Own { words: Some(words), .. }) => unsafe { zero(stream, words.address, words.bytes) }?,
+                Memory::Own(Own { words: Some(words), .. }) => {
+                    unsafe { zero_bytes(stream, words.address, words.bytes) }?
+                }
                 Memory::Given(given) => given.clean = 0,
                 _ => {}
             }
@@ -307,8 +316,34 @@ impl Workspace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Sum, scan};
-    use cudarc::driver::sys::CUresult;
+    use crate::{Sum, cuda, scan};
+    use cudarc::driver::sys::{self, CUresult};
+
+    /// Status words of one call are not the scratch memory of another, in whatever order they come.
+    #[test]
+    fn words_and_scratch_memory_of_given_memory() {
+        let kib = 1 << 10;
+        let is_refused = |place: Result<CUdeviceptr, Error>, bytes: usize| {
+            let Err(Error::Scratch { primitive: "sort", given: _, address: _, needed }) = place else {
+                panic!("{place:?}")
+            };
+            assert_eq!(needed, bytes);
+        };
+        // A scan has words, a sort has scratch memory.
+        for bytes in [5 * kib, 5 * kib + 100] {
+            let mut given = Given::new(1 << 20, bytes);
+            assert_eq!(given.place("scan", kib - 8, 0).unwrap(), (1 << 20) + 5 * kib as u64);
+            assert_eq!(given.place("sort", 0, 4 * kib).unwrap(), (1 << 20) + (bytes - 4 * kib) as u64 / 256 * 256);
+            is_refused(given.place("sort", 0, 4 * kib + 1), 5 * kib + 256);
+            is_refused(given.place("sort", kib + 1, 0), 5 * kib + 256);
+            given.place("scan", 8, 100).unwrap();
+        }
+        // Either fits alone, but not both.
+        let mut given = Given::new(1 << 20, 4 * kib);
+        given.place("scan", kib, 0).unwrap();
+        is_refused(given.place("sort", 0, 4 * kib), 5 * kib);
+        is_refused(Given::new((1 << 20) + 16, 8 * kib).place("sort", 0, kib), kib);
+    }
 
     /// A call whose second launch fails leaves status words that are not zero.
     #[test]

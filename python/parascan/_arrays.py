@@ -276,8 +276,7 @@ def _torch(x):
         place = Torch(torch, _HOST, device)
     if key is not None:
         place.site = _native.Site(*key, place.allocate)
-    _torch_places[key] = place
-    return place
+    return _torch_places.setdefault(key, place)
 
 
 # ---- cupy ---------------------------------------------------------------------------------------
@@ -367,7 +366,7 @@ class Other(Place):
             return x
         self.check(x)
         if not hasattr(x, "__dlpack__"):
-            return Interface(x.__cuda_array_interface__)
+            return Interface(x)
         try:
             return self.tensor(x)
         except ValueError:
@@ -439,15 +438,20 @@ class Other(Place):
 
 
 class Interface:
-    """An array that is reached by `__cuda_array_interface__` alone, on the legacy default stream."""
+    """An array that is reached by `__cuda_array_interface__` alone, on the legacy default stream of device 0."""
 
-    def __init__(self, interface):
+    def __init__(self, x):
+        interface = x.__cuda_array_interface__
+        self.owner = x  # its memory lives as long as this
         if interface.get("strides") is not None:
             raise ValueError("the array is not contiguous")
         if interface.get("mask") is not None:
             raise TypeError("masked arrays are not supported")
         self.address, self.shape = interface["data"][0], interface["shape"]
         self.dtype = numpy.dtype(interface["typestr"])
+        stream = interface.get("stream")
+        if stream not in (None, 1):
+            _native.Site(0, stream).wait()  # the array is ready on that stream
 
 
 _other_places = {}

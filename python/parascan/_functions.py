@@ -54,8 +54,10 @@ def _operator(op):
 
 def _of_bool(op, dtype, initial):
     """The initial value of a call: for booleans one with which all results are 0 or 1."""
-    if name_of(dtype) != "bool" or isinstance(op, Operator):
+    if name_of(dtype) != "bool":
         return initial
+    if isinstance(op, Operator):
+        raise TypeError("an operator of your own on bool may make other bytes than 0 and 1: convert the array")
     if op == "Sum":
         raise TypeError("sums of bool are no bool: cumulative_sum makes integers, or convert the array")
     if initial is None:
@@ -106,6 +108,7 @@ def _flat(place, x, what=None, shape=None):
 def _mask(place, mask, shape):
     if mask is None:
         return None, None
+    place.check(mask)
     if name_of(mask.dtype) not in ("bool", "uint8"):
         raise TypeError(f"a mask is of bool or uint8, and this one of {mask.dtype}")
     mask = _flat(place, mask, "the mask", shape)
@@ -118,6 +121,7 @@ def _segments(place, n, offsets, heads, keys):
     if len(given) != 1:
         raise ValueError("one of offsets, heads and keys is needed")
     ((kind, x),) = given
+    place.check(x)
     _one_axis(x, kind)
     if kind == "heads" and name_of(x.dtype) not in ("bool", "uint8"):
         raise TypeError(f"heads are of bool or uint8, and these of {x.dtype}")
@@ -377,6 +381,18 @@ def segmented_sort(x, /, *, offsets=None, heads=None, keys=None, descending=Fals
 # ---- selections ---------------------------------------------------------------------------------
 
 
+def _selected(call, x, mask):
+    """What a selection writes, in an array as long as the items, and how many are selected."""
+    place = place_of(x)
+    shape, dtype = x.shape, x.dtype
+    x = _flat(place, x)
+    mask, flags = _mask(place, mask, shape)
+    source = place.buffer(x)
+    output = place.output((source[1],), dtype)
+    count = place.run(call, source, flags, place.buffer(output))
+    return place, place.array(output, dtype), count
+
+
 def compact(x, mask=None, /):
     """The items whose mask is set, or that are not zero without a mask, in their order.
 
@@ -384,14 +400,8 @@ def compact(x, mask=None, /):
 
     On the GPU it waits for the count.
     """
-    place = place_of(x)
-    shape, dtype = x.shape, x.dtype
-    x = _flat(place, x)
-    mask, flags = _mask(place, mask, shape)
-    source = place.buffer(x)
-    output = place.output((source[1],), dtype)
-    count = place.run(_native.select, source, flags, place.buffer(output))
-    return place.first(place.array(output, dtype), count)
+    place, output, count = _selected(_native.select, x, mask)
+    return place.first(output, count)
 
 
 def partition(x, mask=None, /):
@@ -402,14 +412,8 @@ def partition(x, mask=None, /):
 
     On the GPU it waits for that number.
     """
-    place = place_of(x)
-    shape, dtype = x.shape, x.dtype
-    x = _flat(place, x)
-    mask, flags = _mask(place, mask, shape)
-    source = place.buffer(x)
-    output = place.output((source[1],), dtype)
-    count = place.run(_native.partition, source, flags, place.buffer(output))
-    return place.array(output, dtype), count
+    _place, output, count = _selected(_native.partition, x, mask)
+    return output, count
 
 
 def nonzero(x, /):
@@ -528,6 +532,7 @@ def group_by(keys, values, /, op="sum"):
     On the GPU it waits for the number of groups.
     """
     place = place_of(keys)
+    place.check(values)
     _one_axis(keys, "the array of keys")
     if tuple(values.shape) != tuple(keys.shape):
         raise ValueError(f"the values have the shape {tuple(values.shape)}, and the keys {tuple(keys.shape)}")
@@ -558,6 +563,8 @@ def searchsorted(x1, x2, /, *, side="left", sorter=None):
     _one_axis(x1, "the sorted array")
     if sorter is not None:
         x1 = place.take(x1, sorter)
+    if isinstance(x2, float) and "float" not in name_of(x1.dtype):
+        raise TypeError(f"the items are of {x1.dtype}, and the value is a float")
     if isinstance(x2, (int, float)):
         x2 = place.full((), x2, x1.dtype)
     place.check(x2)
@@ -581,6 +588,7 @@ def histogram(x, edges, /):
     On the GPU it does not wait. Its kernel is compiled at run time, by NVRTC.
     """
     place = place_of(x)
+    place.check(edges)
     _one_axis(edges, "the array of edges")
     if edges.shape[0] < 2:
         raise ValueError("a histogram has at least two edges")

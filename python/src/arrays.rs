@@ -11,6 +11,7 @@ use parascan::dlpack::{self, legacy, versioned};
 use parascan::dynamic::{Array, Type, Value, View, ViewMut};
 use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
+use std::any::Any;
 use std::sync::Arc;
 
 /// `with_type!(ty, T => e)` is `e` with `T` the type.
@@ -31,7 +32,7 @@ pub(crate) struct Buffer(usize, usize, usize);
 
 impl Buffer {
     pub(crate) fn ty(self) -> Type {
-        Type::ALL[self.2 % Type::ALL.len()]
+        Type::ALL[self.2]
     }
 
     pub(crate) fn len(self) -> usize {
@@ -93,7 +94,7 @@ pub(crate) fn value(ty: Type, number: &Bound<'_, PyAny>) -> PyResult<Value> {
 /// An array of another library, taken from its capsule. It is given back when this is dropped.
 #[pyclass(frozen)]
 pub(crate) struct Tensor {
-    _owner: Owner,
+    _owner: Box<dyn Any + Send + Sync>,
     #[pyo3(get)]
     address: usize,
     #[pyo3(get)]
@@ -103,11 +104,6 @@ pub(crate) struct Tensor {
     dtype: usize,
 }
 
-enum Owner {
-    Versioned(#[allow(dead_code, reason = "its drop")] dlpack::Tensor<dlpark::ffi::DLManagedTensorVersioned>),
-    Legacy(#[allow(dead_code, reason = "its drop")] dlpack::Tensor<dlpark::ffi::DLManagedTensor>),
-}
-
 #[pymethods]
 impl Tensor {
     /// From what `__dlpack__(stream=...)` has returned for the site's stream.
@@ -115,7 +111,7 @@ impl Tensor {
     fn new(capsule: &Bound<'_, PyAny>, site: &Site) -> PyResult<Tensor> {
         let _current = site.stream().map(|_| Current::keep()).transpose().map_err(failed)?;
         macro_rules! tensor {
-            ($tensor:expr, $owner:ident) => {{
+            ($tensor:expr) => {{
                 let tensor = $tensor;
                 let valid = tensor.validate().map_err(|e| PyBufferError::new_err(e.to_string()))?;
                 let on_host = matches!(valid.device().device_type, DLDeviceType::CPU | DLDeviceType::CUDAHOST);
@@ -138,12 +134,12 @@ impl Tensor {
                 })?;
                 let ty = tensor.view().ty();
                 let ty = Type::ALL.iter().position(|&of| of == ty).expect("it is one of them");
-                Ok(Tensor { address, shape: tensor.shape().to_vec(), dtype: ty, _owner: Owner::$owner(tensor) })
+                Ok(Tensor { address, shape: tensor.shape().to_vec(), dtype: ty, _owner: Box::new(tensor) })
             }};
         }
         match dlpark::python::from_dlpack(capsule.as_borrowed(), None, None)? {
-            ImportedDlpack::Versioned(tensor) => tensor!(tensor, Versioned),
-            ImportedDlpack::Legacy(tensor) => tensor!(tensor, Legacy),
+            ImportedDlpack::Versioned(tensor) => tensor!(tensor),
+            ImportedDlpack::Legacy(tensor) => tensor!(tensor),
         }
     }
 }
@@ -156,17 +152,29 @@ pub(crate) struct Memory {
     /// The index in `TYPES`.
     #[pyo3(get)]
     dtype: usize,
-    #[pyo3(get)]
     address: usize,
     #[pyo3(get)]
     shape: Vec<usize>,
+}
+
+impl Drop for Memory {
+    /// Frees memory on a device with its context current, in which the driver looks up default streams.
+    fn drop(&mut self) {
+        if let (Some(stream), Some(array)) = (&self.stream, self.array.take()) {
+            match Current::enter(stream) {
+                Ok(_current) => drop(array),
+                // Better that the memory stays than that it is freed in another order.
+                Err(_) => std::mem::forget(array),
+            }
+        }
+    }
 }
 
 #[pymethods]
 impl Memory {
     #[new]
     fn new(shape: Vec<usize>, dtype: usize, site: &Site) -> PyResult<Memory> {
-        let (n, ty) = (shape.iter().product::<usize>(), Type::ALL[dtype % Type::ALL.len()]);
+        let (n, ty) = (shape.iter().product::<usize>(), Type::ALL[dtype]);
         let (array, address) = match site.stream() {
             None => with_type!(ty, T => {
                 let mut items: Vec<T> = bytemuck::try_zeroed_vec(n)
@@ -190,6 +198,11 @@ impl Memory {
         Ok(Memory { array: Some(array), stream: site.stream().cloned(), dtype, address, shape })
     }
 
+    #[getter]
+    fn address(&self) -> PyResult<usize> {
+        self.array.as_ref().map(|_| self.address).ok_or_else(given_away)
+    }
+
     /// The type and the number of the device, as DLPack counts them.
     fn __dlpack_device__(&self) -> (i32, usize) {
         self.stream.as_ref().map_or((1, 0), |stream| (2, stream.context().ordinal()))
@@ -208,7 +221,6 @@ impl Memory {
         if copy == Some(true) || dl_device.is_some_and(|device| device != self.__dlpack_device__()) {
             return Err(PyBufferError::new_err("the array is given away where it lies, without a copy"));
         }
-        let array = self.array.take().ok_or_else(|| PyBufferError::new_err("the array was given away before"))?;
         let _current = self.stream.as_ref().map(|_| Current::keep()).transpose().map_err(failed)?;
         let consumer = match &self.stream {
             None => None,
@@ -216,6 +228,7 @@ impl Memory {
             Some(own) => unsafe { dlpack::consumer_stream(own.context(), stream) }.map_err(failed)?,
         };
         let consumer = consumer.as_ref();
+        let array = self.array.take().ok_or_else(given_away)?;
         if max_version.is_some_and(|version| version >= (1, 0)) {
             let tensor: versioned::Dlpack = dlpack::export(array, &self.shape, consumer).map_err(failed)?;
             tensor.into_pyobject(py)
@@ -224,4 +237,8 @@ impl Memory {
             tensor.into_pyobject(py)
         }
     }
+}
+
+fn given_away() -> PyErr {
+    PyBufferError::new_err("the array was given away before")
 }

@@ -62,6 +62,17 @@ macro_rules! at {
     };
 }
 
+/// The operator, the segments and the initial value of a call.
+fn fold(
+    op: &str,
+    segments: Segments,
+    input: Buffer,
+    initial: Option<Bound<'_, PyAny>>,
+) -> PyResult<(Op, Cut, Option<Value>)> {
+    let initial = initial.map(|initial| value(input.ty(), &initial)).transpose()?;
+    Ok((operator(op)?, cut(segments)?, initial))
+}
+
 // SAFETY of all views: the Python side passes arrays of the library whose current stream is the
 // site's, contiguous, with as many items as their shape says, and outputs that it has just made.
 
@@ -79,8 +90,8 @@ pub(crate) fn scan(
     reverse: bool,
     initial: Option<Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    let (op, cut, ty, n) = (operator(op)?, cut(segments)?, input.ty(), input.len());
-    let initial = initial.map(|initial| value(ty, &initial)).transpose()?;
+    let (op, cut, initial) = fold(op, segments, input, initial)?;
+    let (ty, n) = (input.ty(), input.len());
     let scan = || {
         let scan = dynamic::scan(op);
         let scan = if exclusive { scan.exclusive() } else { scan };
@@ -142,8 +153,8 @@ pub(crate) fn reduce(
     segments: Segments,
     initial: Option<Bound<'_, PyAny>>,
 ) -> PyResult<()> {
-    let (op, cut, ty, n) = (operator(op)?, cut(segments)?, input.ty(), input.len());
-    let initial = initial.map(|initial| value(ty, &initial)).transpose()?;
+    let (op, cut, initial) = fold(op, segments, input, initial)?;
+    let (ty, n) = (input.ty(), input.len());
     let prepare = |workspace: &mut Workspace| match cut {
         Cut::None => dynamic::reduce(op).prepare(ty, n, workspace),
         Cut::Columns(columns) => dynamic::reduce(op).columns(columns).prepare(ty, n / columns.max(1), workspace),
@@ -157,7 +168,8 @@ pub(crate) fn reduce(
                 Cut::Rows(columns) => reduce.rows(columns).run_into(input, output),
                 Cut::Columns(columns) => reduce.columns(columns).run_into(input, output),
                 Cut::Offsets(offsets) => reduce.segments(offsets.view(site)).run_into(input, output),
-                _ => reduce.run_into(input, output),
+                Cut::None => reduce.run_into(input, output),
+                _ => unreachable!("the Python side has looked"),
             }
         }
     })
@@ -175,12 +187,11 @@ pub(crate) fn reduce_runs(
     segments: Segments,
     initial: Option<Bound<'_, PyAny>>,
 ) -> PyResult<usize> {
-    let (op, cut, ty) = (operator(op)?, cut(segments)?, input.ty());
-    let initial = initial.map(|initial| value(ty, &initial)).transpose()?;
+    let (op, cut, initial) = fold(op, segments, input, initial)?;
     // Its kernels are those of any heads.
     let prepare = |workspace: &mut Workspace| {
         let none = parascan::dynamic::View::new::<u8, [u8]>(&[]);
-        dynamic::reduce(op).heads(none).prepare(ty, input.len(), workspace)
+        dynamic::reduce(op).heads(none).prepare(input.ty(), input.len(), workspace)
     };
     site.run(py, prepare, |workspace| {
         let reduce = at!(workspace, reduction(op, initial));
@@ -225,7 +236,8 @@ pub(crate) fn sort(
                 Cut::Offsets(offsets) => sort.segments(offsets.view(site)).run_into(input, output),
                 Cut::Heads(flags) => sort.heads(flags.view(site)).run_into(input, output),
                 Cut::Keys(keys) => sort.by_key(keys.view(site)).run_into(input, output),
-                _ => sort.run_into(input, output),
+                Cut::None => sort.run_into(input, output),
+                Cut::Columns(_) => unreachable!("the Python side has looked"),
             }
         }
     })

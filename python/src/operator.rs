@@ -63,8 +63,8 @@ impl Operator {
         Ok(Operator { text, loaded: Mutex::default() })
     }
 
-    /// Scans each of the lines of `n` items. `words` is scratch memory of `words_bytes`, zero; it is zero
-    /// again afterwards.
+    /// Scans each of the lines of `n` items. `words` is scratch memory of `words_bytes`, with
+    /// any content.
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (site, input, output, n, exclusive, reverse, initial, words))]
     fn scan(
@@ -88,7 +88,7 @@ impl Operator {
     /// Bytes of scratch memory of a scan of `n` items of the type with this index in `TYPES`.
     #[staticmethod]
     fn words_bytes(n: usize, ty: usize) -> usize {
-        words_bytes(n, Type::ALL[ty % Type::ALL.len()].size())
+        words_bytes(n, Type::ALL[ty].size())
     }
 
     /// Writes the results of pairs of items.

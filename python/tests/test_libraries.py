@@ -1,9 +1,10 @@
 """Arrays of other libraries, on the CPU and on a GPU where there is one, compared with numpy's.
 
-What is not installed, and what has no GPU, is skipped. With PARASCAN_REQUIRE_GPU=1 an installed library
-without a GPU is a failure.
+What is not installed, and what has no GPU, is skipped. With PARASCAN_REQUIRE_GPU=1 torch and cupy must be
+installed, and each installed library must find a GPU.
 """
 
+import importlib
 import os
 
 import numpy as np
@@ -21,6 +22,8 @@ class Library:
 
     def __init__(self, name):
         self.name, self.place = name.split()
+        if os.environ.get("PARASCAN_REQUIRE_GPU") == "1" and self.name in ("torch", "cupy"):
+            importlib.import_module(self.name)
         self.xp = pytest.importorskip({"jax": "jax.numpy"}.get(self.name, self.name))
         if self.place == "cuda" and not self.has_gpu():
             assert os.environ.get("PARASCAN_REQUIRE_GPU") != "1", f"a GPU is required, and {self.name} finds none"
@@ -246,7 +249,7 @@ def test_several_devices(torch):
 
 
 def test_cuda_array_interface():
-    cupy = pytest.importorskip("cupy")
+    cupy = Library("cupy cuda").xp
     x = cupy.arange(1000, dtype="float32")
 
     class Wrapped:

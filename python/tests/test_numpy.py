@@ -357,3 +357,16 @@ def test_threads():
 def test_errors(error, call):
     with pytest.raises(error):
         call()
+
+
+def test_lists_are_no_arrays():
+    x = np.arange(3)
+    for call in (
+        lambda: parascan.compact(x, [1, 0, 1]),
+        lambda: parascan.segmented_scan("sum", x, offsets=[0, 3]),
+        lambda: parascan.histogram(x, [0, 1]),
+        lambda: parascan.group_by(x, [1, 2, 3], "sum"),
+        lambda: parascan.searchsorted(x, 2.5),  # it has no place among integers
+    ):
+        with pytest.raises(TypeError):
+            call()

@@ -56,3 +56,10 @@ def test_errors():
         parascan.segmented_scan(first, np.zeros(3), offsets=np.array([0, 3]))
     with pytest.raises(ValueError, match="two arrays"):
         parascan.scan(parascan.Operator("a", lambda a, b: a[:, :1]), np.zeros(9))
+
+
+def test_no_booleans():
+    larger = parascan.Operator("a > b ? a : b", np.maximum)
+    for call in (parascan.scan, parascan.reduce):
+        with pytest.raises(TypeError, match="bool"):
+            call(larger, np.array([True, False]))

@@ -57,7 +57,7 @@ pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, Error> {
 /// The handle is that of `cuStreamCreate` or `cudaStreamCreate`. Null and the other default streams
 /// belong to the context that is current on this thread. Streams of one context have one
 /// `CudaContext` object, the one of [`context`] if that is the device's primary context, so they can be
-/// used together. Afterwards the context is current on this thread.
+/// used together. A stream of another `CudaContext` object is [`Error::WrongContext`]. Afterwards the context is current on this thread.
 ///
 /// A `CudaContext` for a context that is not primary stays for the rest of the process, some bytes
 /// large.
@@ -67,8 +67,10 @@ pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, Error> {
 /// default stream.
 ///
 /// # Safety
-/// The stream and its context live until the last use of the returned stream and of buffers that were
-/// allocated on it.
+/// - The stream and its context live until the last use of the returned stream and of buffers that were
+///   allocated on it.
+/// - cudarc does not count the stream. While the context's object has no stream of cudarc's own, no
+///   events order the uses of a buffer: the caller orders those on different streams, and the drop.
 ///
 /// # Example
 /// ```no_run

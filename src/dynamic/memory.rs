@@ -574,7 +574,7 @@ impl Array {
                 let stream = Buffer::home(buffer).clone();
                 BufferMut::address(buffer, &stream).0 as usize as _
             }
-            MemoryMut::Device(OnDeviceMut::Raw(address, _)) => address as usize as _,
+            MemoryMut::Device(OnDeviceMut::Raw(..)) => unreachable!("an array owns its buffer"),
         }
     }
 

@@ -165,6 +165,18 @@ impl<'a> Reduce<'a> {
         })
     }
 
+    /// [`prepare`](Reduce::prepare) for [`position_into`](Reduce::position_into).
+    ///
+    /// # Errors
+    /// As for [`position`](Reduce::position), and those of [`crate::Reduce::prepare_position`].
+    pub fn prepare_position(&self, ty: Type, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+        self.extremum(ty)?;
+        with_type!(ty, T => match self.op == Op::Max {
+            true => crate::reduce::<crate::Max, T>().prepare_position(n, workspace),
+            false => crate::reduce::<crate::Min, T>().prepare_position(n, workspace),
+        })
+    }
+
     fn extremum(&self, ty: Type) -> Result<(), Error> {
         match self.op {
             Op::Max | Op::Min => Ok(()),
@@ -282,8 +294,8 @@ impl RunReduce<'_> {
     /// Writes the key of each run, its result, and the number of runs into the caller's memory. `keys`
     /// has the type of the keys.
     ///
-    /// # Panics
-    /// If the segments were not set by [`by_key`](Reduce::by_key).
+    /// # Errors
+    /// [`Error::Type`] if the segments were not set by [`by_key`](Reduce::by_key).
     pub fn run_with_keys_into(
         self,
         input: View<'_>,
@@ -291,10 +303,11 @@ impl RunReduce<'_> {
         output: ViewMut<'_>,
         count: ViewMut<'_>,
     ) -> Result<(), Error> {
-        let Cut::Keys(from) = self.1 else { panic!("keys are written by a reduction by keys") };
-        const KEYS: &str = "the keys' output";
-        keys.like(NAME, KEYS, &from)?;
-        keys.lies(NAME, KEYS, input.is_on_host())?;
+        let Cut::Keys(from) = self.1 else {
+            let (what, expected) = ("what says where segments begin", "keys");
+            return Err(Error::Type { primitive: NAME, what, expected, found: "heads" });
+        };
+        keys.like(NAME, "the keys' output", &from)?;
         let on_host = input.is_on_host();
         with_bits!(keys.ty(), K => {
             let mut to = keys.typed::<K>();

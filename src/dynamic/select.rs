@@ -212,8 +212,8 @@ macro_rules! choices {
 choices!(Compact);
 choices!(Partition);
 
-/// Writes the calls of a compaction. `$call` is `call!(builder, on_host, ty, (b, T) => e)`: `e` with `b`
-/// the static builder for items `T` and the site.
+/// Writes the calls of a compaction. `$with!(self, ty, (b, T) => e)` is `e` with `b` the static builder for
+/// items `T` and the site; `$check` checks the choice.
 macro_rules! compactions {
     ($builder:ident, $name:literal, |$this:ident, $on_host:ident| $check:expr, $with:ident!) => {
         impl $builder<'_> {
@@ -342,6 +342,23 @@ impl Compact<'_> {
         let stream = workspace.stream().clone();
         prepared!(self.choice, ty, stream, compact, (b, T) => with_index!("compact", INDICES, indices, I => {
             b.prepare_indices::<I>(n, workspace)
+        }))
+    }
+
+    /// [`prepare`](Compact::prepare) for [`run_with_indices_into`](Compact::run_with_indices_into).
+    ///
+    /// # Errors
+    /// As for [`prepare`](Compact::prepare), and [`Error::Type`].
+    pub fn prepare_with_indices(
+        &self,
+        ty: Type,
+        indices: Type,
+        n: usize,
+        workspace: &mut Workspace,
+    ) -> Result<(), Error> {
+        let stream = workspace.stream().clone();
+        prepared!(self.choice, ty, stream, compact, (b, T) => with_index!("compact", INDICES, indices, I => {
+            b.prepare_with_indices::<I>(n, workspace)
         }))
     }
 }

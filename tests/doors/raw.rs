@@ -88,7 +88,7 @@ fn stacks() -> Vec<Stack> {
     vec![primary_stack, own_stack]
 }
 
-/// Calls `work` with each stack, its stream here, and a function that makes its context current.
+/// Calls `work` with each stack and its stream here.
 fn each(mut work: impl FnMut(&mut Stack, &Arc<CudaStream>)) {
     for mut stack in stacks() {
         // SAFETY: the stream lives as long as the stack.

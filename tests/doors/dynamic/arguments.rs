@@ -36,6 +36,15 @@ fn types() {
         reduce(Op::Max).position_into(x, ViewMut::new(&mut same)),
         "position: the index should be of type u64 and is of i32",
     );
+    refused(
+        reduce(Op::Sum).heads(flags).run_with_keys_into(
+            x,
+            ViewMut::new(&mut [0_u8; 4]),
+            ViewMut::new(&mut same),
+            ViewMut::new(&mut [0_u64]),
+        ),
+        "reduce: what says where segments begin should be of type keys and is of heads",
+    );
     refused(sort().indices(x, Type::U16), "sort: the array of indices should be of type u32 or u64 and is of u16");
     refused(compact().flags(x).run(x), "compact: the array of flags should be of type u8 and is of i32");
     refused(
