@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) segment_
 
 // Segments of up to SMALL items, by warps.
 template <bool MASKED> __device__ __forceinline__ void sort_small(const SegmentSortCall &call) {
-    typedef ShortSegments<Order, Bits, Value, WARP, SMALL_ITEMS, SMALL_CHUNK, 0, MASKED> Small;
+    typedef SmallSegments<Order, Bits, Value, SMALL_ITEMS, SMALL_CHUNK, MASKED> Small;
     extern __shared__ Vector shared[];
     static_assert(sizeof(Small::Shared) <= SMALL_SHARED, "the host asks for as many bytes");
     u64 number = u64(blockIdx.x) * SMALL_WARPS + warp_id();
