@@ -41,6 +41,7 @@ struct PartitionPlan {
     u64 segments[LEVELS + 1];
     u32 listed; // chunks with segments for blocks
     u32 drawn;  // of them
+    u32 left, left_drawn; // chunks that bins left to the network, and those drawn
     Phase find, phases[LEVELS][PHASES];
 };
 
