@@ -161,7 +161,7 @@ struct SegmentBins {
     __device__ __forceinline__ void load_values(const Round &round) {
         each_segment(round, [&](const Walk &walk, auto rows) {
             bool has_values = call.values_in != nullptr || (network.has_moved && walk.place != IN_INPUT);
-            const Value *values = array<const Value>(call.values_in, call.values, walk);
+            const Value *values = has_values ? array<const Value>(call.values_in, call.values, walk) : nullptr;
             u64 index = call.local_indices ? -u64(walk.begin) : network.chunk + walk.delta;
             rows.each([&](u32, u32 at, bool is_there) {
                 if (!is_there) return;
@@ -219,7 +219,7 @@ struct SegmentBins {
             load(t, round);
             __syncthreads(); // the round before is written
             if constexpr (HAS_VALUES) load_values(round);
-            if (threadIdx.x < 2 * WARP) s.ends[0][threadIdx.x] = ~Key(0);
+            if (threadIdx.x < 2 * WARP) s.ends[warp_id()][lane_id()] = ~Key(0);
             clear_bins();
             __syncthreads();
             find_ends(t, round);

@@ -150,6 +150,7 @@ struct ShortSegments {
         barrier();
         return segments;
     }
+
   private:
     // Calls `use(begin, count)` for each segment of a word of heads that the group sorts. `next`: the
     // head behind the word.
@@ -290,6 +291,7 @@ struct ShortSegments {
             return (items + (first ^ (row * WARP / BANKS % ITEMS)))[row * WARP];
         }
     };
+
   public:
     __device__ Key compared(Bits key) const {
         if (!MASKED) return key;
