@@ -25,7 +25,17 @@ __device__ inline bool has_tile(u64 n, u32 tile, u32 &tiles) {
         WITHOUT_ITEMS;                                                                                                           \
     }                                                                                                                            \
     if (n == 0 || !has_tile(n, TILE, tiles)) return;
+
+// The same in a dependent launch whose blocks take tiles of TILE items from the last one down, and
+// which leaves the result without items to the launch before.
+#define CUT_TO_LENGTH_FROM_END(n, TILE)                                                                                          \
+    n = min(n, *length);                                                                                                         \
+    if (u64(gridDim.x - 1 - blockIdx.x) * (TILE) >= n) {                                                                         \
+        wait_for_launch_before();                                                                                                \
+        return;                                                                                                                  \
+    }
 #else
 #define AND_LENGTH
 #define CUT_TO_LENGTH(n, tiles, TILE, WITHOUT_ITEMS)
+#define CUT_TO_LENGTH_FROM_END(n, TILE)
 #endif

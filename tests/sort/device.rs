@@ -17,14 +17,14 @@ fn sizes(rng: &mut Rng) -> Vec<usize> {
     sizes
 }
 
-struct Device {
-    rng: Rng,
+pub(super) struct Device {
+    pub(super) rng: Rng,
     stream: Arc<CudaStream>,
     workspace: Workspace,
 }
 
 impl Device {
-    fn new() -> Option<Device> {
+    pub(super) fn new() -> Option<Device> {
         let stream = stream()?;
         Some(Device { rng: Rng::new(), workspace: Workspace::new(&stream), stream })
     }
@@ -377,7 +377,7 @@ fn floats_by_fixed_capacity_buckets() {
 }
 
 /// Compares with the CPU engine: keys-only, with a payload, and source indices.
-fn agrees<K: Key>(device: &mut Device, keys: &[K], descending: bool, what: &str) {
+pub(super) fn agrees<K: Key>(device: &mut Device, keys: &[K], descending: bool, what: &str) {
     let stream = device.stream.clone();
     let builder = sort::<K>();
     let builder = if descending { builder.descending() } else { builder };
