@@ -141,8 +141,8 @@ fn is_sampled(i: usize, n: usize) -> bool {
     [512, pilot].into_iter().any(|sampled| {
         let stride = n / sampled;
         let of = (i / stride) as u32;
-        let mixed = (of ^ of >> 7).wrapping_mul(0x9e37_79b1);
-        i % stride == (u64::from(mixed ^ mixed >> 15) * stride as u64 >> 32) as usize
+        let mixed = (of ^ (of >> 7)).wrapping_mul(0x9e37_79b1);
+        i % stride == ((u64::from(mixed ^ (mixed >> 15)) * stride as u64) >> 32) as usize
     })
 }
 

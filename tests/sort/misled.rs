@@ -10,8 +10,8 @@ use super::*;
 fn positions(n: usize, sampled: usize) -> impl Iterator<Item = usize> {
     let stride = (n / sampled) as u64;
     (0..sampled as u32).map(move |i| {
-        let mixed = (i ^ i >> 7).wrapping_mul(0x9e37_79b1);
-        (u64::from(i) * stride + (u64::from(mixed ^ mixed >> 15) * stride >> 32)) as usize
+        let mixed = (i ^ (i >> 7)).wrapping_mul(0x9e37_79b1);
+        (u64::from(i) * stride + ((u64::from(mixed ^ (mixed >> 15)) * stride) >> 32)) as usize
     })
 }
 
