@@ -439,7 +439,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         let stream = self.site.stream().cloned();
         let (descending, cut) = (self.descending, self.cut);
         let workspace = self.site.take_workspace();
-        let how = |segments| How { descending, bits, segments };
+        let how = |segments| How { descending, bits, segments, count: None };
         if keys.are_on_host() {
             sort_on_either(how(Segments::Host(&cut.heads())), n, keys, payload, stream, workspace)
         } else {

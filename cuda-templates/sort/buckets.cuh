@@ -497,6 +497,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
         auto marks = this->marks();
         auto mark = [=](u32 d) { return ONE_STEP ? marks(d) : 0; };
         if constexpr (!Tile::HAS_VALUES) {
+            if (IS_PAST_LENGTH(blockIdx.x, Tile::TILE, call.n)) return;
             u64 at = u64(blockIdx.x) * Tile::TILE;
             const Bits *from = (const Bits *)call.keys_in + at;
             u32 *cursors = buckets.coarse_cursors;

@@ -176,6 +176,7 @@ __device__ void fixed_first(typename Tile::Shared &s,
         return overflow;
     };
     if constexpr (!Tile::HAS_VALUES) {
+        if (IS_PAST_LENGTH(blockIdx.x, Tile::TILE, call.n)) return;
         if (scatter_in_any_order<Order, Tile, Put>(s, call, fixed, blockIdx.x, digit, position))
             return;
         Bits probe = Order{Bits(call.flip)}.to(digit.probe());
@@ -185,6 +186,7 @@ __device__ void fixed_first(typename Tile::Shared &s,
         if (threadIdx.x == 0) s.tile = digit.drawn;
         __syncthreads();
         u32 tile = s.tile;
+        if (IS_PAST_LENGTH(tile, Tile::TILE, call.n)) return;
         if (will_do) scatter_in_order<Order, Tile, Put>(s, call, fixed, tile, digit, position);
         else scatter_by_fallback<Order, Tile>(s, tables, call, fixed, tile, digit, digit.probe());
     }

@@ -9,6 +9,7 @@
 // A tile waits only for work with lower tickets. Running blocks have drawn it, so it ends.
 // sort_small sorts all keys in one block, sort_fill writes keys of one or two bytes from counts.
 #pragma once
+#include "core/length.cuh"
 #include "sort/radix.cuh"
 
 // A range of indices of the output.

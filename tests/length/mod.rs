@@ -4,12 +4,13 @@
 use crate::common::{Draw, Options, Rng, Sample, any, assert_same, context, data, oracle, stream};
 use crate::machines::process::is_alone;
 use crate::scan::{builder, options};
+use crate::sort::{Key, Pattern, keys};
 use parascan::cudarc::driver::CudaStream;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use parascan::operators::{Compose, Transitions};
 use parascan::{
     Above, Below, Block, Equal, Error, Index, Last, Max, NonZero, Operator, Predicate, Size, Strategy, Sum, Workspace,
-    compact, offsets, partition, reduce, scan, unique,
+    compact, offsets, partition, reduce, scan, sort, unique,
 };
 use std::sync::Arc;
 
@@ -252,6 +253,59 @@ fn check_offsets<S: Size + Sample + From<u8>, O: Index + Sample + TryFrom<u64>>(
     }
 }
 
+/// Checks sorts: keys-only, with a payload, source indices, and in place.
+fn check_sort<K: Key + Sample>(site: Site) {
+    let mut rng = Rng::new();
+    let mut all = lengths(&mut rng, site);
+    if site.is_some() {
+        all.extend([4096, 5632, 300_000, 1_100_000, (1 << 24) + rng.below(1000)]);
+    }
+    for (k, most) in all.into_iter().enumerate() {
+        let pattern = [Pattern::Random, Pattern::PowerLaw, Pattern::MostlyFew, Pattern::Special][k % 4];
+        let x: Vec<K> = keys(&mut rng, pattern, most);
+        let payload: Vec<u32> = any(&mut rng, most);
+        let old = vec![x[0]; most];
+        for count in counts(&mut rng, most) {
+            let n = upto(count, most);
+            let mut order: Vec<u32> = (0..n as u32).collect();
+            order.sort_by(|&a, &b| x[a as usize].order(x[b as usize]));
+            let sorted: Vec<K> = order.iter().map(|&i| x[i as usize]).collect();
+            let moved: Vec<u32> = order.iter().map(|&i| payload[i as usize]).collect();
+            let (into, in_place, [moved_to, indices]) = match site {
+                None => {
+                    let (mut into, mut in_place, mut both) = (old.clone(), x.clone(), x.clone());
+                    let (mut beside, mut indices) = (payload.clone(), payload.clone());
+                    sort::<K>().len(&[count]).run_into(&x, &mut into).unwrap();
+                    sort::<K>().len(&[count]).run_in_place(&mut in_place).unwrap();
+                    sort::<K>().len(&[count]).run_pairs_in_place(&mut both, &mut beside).unwrap();
+                    sort::<K>().len(&[count]).indices_into(&x, &mut indices).unwrap();
+                    assert_same(&both, &in_place, &("with a payload", count, most));
+                    (into, in_place, [beside, indices])
+                }
+                Some(stream) => {
+                    let (from, mut into) = (stream.clone_htod(&x).unwrap(), stream.clone_htod(&old).unwrap());
+                    let (mut in_place, mut both) = (from.clone(), from.clone());
+                    let count = stream.clone_htod(&[count]).unwrap();
+                    let mut beside = stream.clone_htod(&payload).unwrap();
+                    let mut indices = beside.clone();
+                    sort::<K>().len(&count).run_into(&from, &mut into).unwrap();
+                    sort::<K>().len(&count).run_in_place(&mut in_place).unwrap();
+                    sort::<K>().len(&count).run_pairs_in_place(&mut both, &mut beside).unwrap();
+                    sort::<K>().len(&count).indices_into(&from, &mut indices).unwrap();
+                    let [into, in_place, both] = [into, in_place, both].map(|x| stream.clone_dtoh(&x).unwrap());
+                    assert_same(&both, &in_place, &("with a payload", n, most));
+                    (into, in_place, [beside, indices].map(|x| stream.clone_dtoh(&x).unwrap()))
+                }
+            };
+            let what = (pattern, count, most);
+            assert_same(&into, &[&sorted, &old[n..]].concat(), &what);
+            assert_same(&in_place, &[&sorted, &x[n..]].concat(), &("in place", what));
+            assert_same(&moved_to, &[&moved, &payload[n..]].concat(), &("the payload", what));
+            assert_same(&indices, &[&order, &payload[n..]].concat(), &("indices", what));
+        }
+    }
+}
+
 macro_rules! suite {
     ($($engine:ident $site:expr;)*) => { $(
         mod $engine {
@@ -295,6 +349,16 @@ macro_rules! suite {
                 }
             }
             #[test]
+            fn sorts() {
+                let stream = $site;
+                for site in stream.iter().map(Option::as_ref) {
+                    check_sort::<u8>(site);
+                    check_sort::<i16>(site);
+                    check_sort::<u32>(site);
+                    check_sort::<f64>(site);
+                }
+            }
+            #[test]
             fn offsets() {
                 let stream = $site;
                 for site in stream.iter().map(Option::as_ref) {
@@ -326,6 +390,8 @@ fn sanitize() {
         compact::<u32>().keep(Above(1 << 31)).len(&count).run_into(&from, &mut kept, &mut kept_count).unwrap();
         partition::<u32>().keep(Above(1 << 31)).len(&count).run_into(&from, &mut kept, &mut kept_count).unwrap();
         offsets::<u32, u32>().len(&count).run_into(&from, &mut kept, &mut kept_count).unwrap();
+        sort::<u32>().len(&count).run_pairs_in_place(&mut sums, &mut kept).unwrap();
+        sort::<u32>().len(&count).run_in_place(&mut sums).unwrap();
     }
 }
 

@@ -391,6 +391,8 @@ mod tests {
         >()));
         at_run_time.push(text(CompactProgram::new::<PredicateKind<f64, Above<f64>>, Staged, SourceIndices<u32>, 1>()));
         at_run_time.push(text(CompactProgram::new::<DistinctKind<u8>, Staged, Payload<[u32; 3]>, 1>()));
+        let counted = CompactProgram::new::<PredicateKind<u32, Above<u32>>, Staged, NoColumn, 2>().counted(true);
+        at_run_time.push((counted.name().to_owned(), counted.source()));
         for architecture in [75, 90, 120] {
             all.extend(at_run_time.iter().cloned().map(|(name, source)| (architecture, name, source)));
         }

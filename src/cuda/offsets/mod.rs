@@ -148,6 +148,7 @@ mod tests {
                 for architecture in [75, 90] {
                     all.push((architecture, format!("{unit:?}"), unit.source()));
                 }
+                all.push((75, format!("{unit:?} of a length in memory"), with_length(&unit.source())));
             }
         }
         library::compile_all(all);

@@ -4,6 +4,7 @@
 use super::driver::check;
 use super::kernels::Kernels;
 use super::library::{self, BuiltIn, Program};
+use super::unit::with_length;
 use crate::{Error, SortKey};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
@@ -28,6 +29,7 @@ pub(crate) use unit::KeyKind;
 use unit::SortUnit;
 
 const NAME: &str = "sort";
+const COUNTED: &str = "sort of a length in memory";
 /// The most keys of a sort. No plan for them overflows, and no device holds as many.
 pub(crate) const MOST_KEYS: usize = 1 << 40;
 
@@ -64,6 +66,8 @@ pub(crate) struct SortProgram {
     types: TypeId,
     type_name: &'static str,
     built_in: Option<&'static BuiltIn>,
+    /// Whether the kernels read the number of keys from memory.
+    is_counted: bool,
 }
 
 impl SortProgram {
@@ -74,7 +78,24 @@ impl SortProgram {
             types: TypeId::of::<(K, V)>(),
             type_name: type_name::<(K, V)>(),
             built_in: const { library::built_in(unit_of::<K, V>().key()) },
+            is_counted: false,
         }
+    }
+
+    /// The same for a number of keys that lies in memory, if `is_counted`.
+    pub(crate) fn counted(self, is_counted: bool) -> SortProgram {
+        if is_counted { SortProgram { built_in: None, is_counted, ..self } } else { self }
+    }
+
+    /// The program's name in the table of loaded kernels.
+    fn name(&self) -> &'static str {
+        if self.is_counted { COUNTED } else { NAME }
+    }
+
+    /// The text of the unit.
+    fn source(&self) -> String {
+        let source = self.unit.source();
+        if self.is_counted { with_length(&source) } else { source }
     }
 
     /// Bytes of a key and of its payload.
@@ -88,7 +109,7 @@ impl SortProgram {
 
     /// The program's kernels, if a call has taken them before.
     pub(crate) fn loaded(&self, device: usize) -> Option<&'static Kernels> {
-        library::loaded(self.types, NAME, device)
+        library::loaded(self.types, self.name(), device)
     }
 
     /// The program's kernels for the current context's device. None of them needs to be loaded:
@@ -98,9 +119,9 @@ impl SortProgram {
             let shape = self.shape(architecture);
             self.unit.kernels().iter().map(|kernel| kernel.shared(&shape)).collect()
         };
-        library::load_some(self.types, NAME, device, &self.unit.kernel_names(), &shared, &[], &|| Program {
-            name: format!("sort of {}", self.type_name),
-            source: self.unit.source(),
+        library::load_some(self.types, self.name(), device, &self.unit.kernel_names(), &shared, &[], &|| Program {
+            name: format!("{} of {}", self.name(), self.type_name),
+            source: self.source(),
             built_in: self.built_in,
         })
     }
@@ -128,6 +149,8 @@ pub(crate) struct SortArguments {
     pub(crate) values: CUdeviceptr,
     /// `HostPlan::scratch` bytes, aligned to 256.
     pub(crate) scratch: CUdeviceptr,
+    /// The number of keys, if it lies in memory; the plan's is then the most. Only for a counted program.
+    pub(crate) length: Option<CUdeviceptr>,
 }
 
 impl HostPlan {
@@ -246,7 +269,8 @@ impl SortArguments {
             let cleared = unsafe { sys::cuMemsetD8Async(self.scratch, 0, at.zero, stream) };
             check("cuMemsetD8Async", device, cleared)?;
         }
-        let launches = Launches { plan, at, call, scratch: self.scratch, kernels, stream, is_first: Cell::new(true) };
+        let SortArguments { scratch, length, .. } = *self;
+        let launches = Launches { plan, at, call, scratch, length, kernels, stream, is_first: Cell::new(true) };
         // SAFETY: the caller vouches for the arguments.
         unsafe {
             match algorithm {
@@ -273,6 +297,7 @@ struct Launches<'a> {
     at: Layout,
     call: SortCall,
     scratch: CUdeviceptr,
+    length: Option<CUdeviceptr>,
     kernels: &'a Kernels,
     stream: CUstream,
     is_first: Cell<bool>,
@@ -289,7 +314,7 @@ impl Launches<'_> {
         self.scratch + offset as u64
     }
 
-    /// Launches a kernel with the call and `more` arguments, at most two.
+    /// Launches a kernel with the call, `more` arguments, at most two, and the address of the length.
     unsafe fn launch(
         &self,
         kernel: Kernel,
@@ -300,9 +325,14 @@ impl Launches<'_> {
     ) -> Result<(), Error> {
         debug_assert!(self.plan.kernels().contains(&kernel), "{kernel:?} is not loaded");
         let (index, blocks, threads) = (self.plan.number(kernel), blocks as u32, threads as u32);
-        let mut all = [p(&self.call); 3];
+        let mut all = [p(&self.call); 4];
         all[1..=more.len()].copy_from_slice(more);
-        let arguments = &all[..=more.len()];
+        let mut count = 1 + more.len();
+        if let Some(length) = &self.length {
+            all[count] = p(length);
+            count += 1;
+        }
+        let arguments = &all[..count];
         // SAFETY: the arguments are the kernel's in sort/kernels.cuh; the caller vouches for the
         // rest.
         unsafe {
@@ -489,6 +519,15 @@ mod tests {
         add(75, 8, KeyKind::Float { mantissa: 52 }, None);
         add(120, 1, KeyKind::Unsigned, None);
         library::compile_all(all);
+    }
+
+    #[test]
+    fn every_kernel_that_reads_its_length_compiles() {
+        let of = |key, payload| SortUnit { key, kind: KeyKind::Unsigned, payload };
+        let units = [of(1, None), of(2, None), of(4, None), of(4, Some((4, 4)))];
+        library::compile_all(
+            units.map(|unit| (75, format!("{unit:?}"), with_length(&unit.source()))).into_iter().collect(),
+        );
     }
 
     /// The test sorts keys and payloads of all sizes, by all bits or some.
