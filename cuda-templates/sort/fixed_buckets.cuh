@@ -140,9 +140,10 @@ scatter_by_fallback(typename Tile::Shared &s, FixedTables<typename Tile::Shape::
         // The ticket arrives while heavy keys are found.
         u32 part = threadIdx.x == 0 ? add_relaxed(&map.drawn, 1) : 0;
         __syncthreads(); // all threads have read `has_map`
-        tables.heavy.find(*(Probe *)&s, probe, most_heavy(fixed.digit_bits), call.n);
+        tables.heavy.find(*(Probe *)&s, probe, most_heavy(fixed.digit_bits), call.n,
+                          tables.begins);
         if (digit.spreads_others(tables, probe)) {
-            tables.heavy.template place<Tile>(FixedBase<Bits>(tables), s, fixed);
+            place_heavy<Tile>(tables, s, fixed);
         } else {
             if (threadIdx.x == 0) s.tile = part;
             __syncthreads();
@@ -152,9 +153,9 @@ scatter_by_fallback(typename Tile::Shared &s, FixedTables<typename Tile::Shape::
         }
     }
     bool is_own = fixed.interval_parts == 0 || tables.is_linear; // each block has made the map
-    AroundHeavy<FixedBase<Bits>, Bits> around{FixedBase<Bits>(tables), &tables.heavy};
+    AroundHeavy<FixedBase<Bits>, Bits> around{FixedBase<Bits>(tables), &tables.heavy, 0};
     if (Tile::HAS_VALUES || tables.has_others)
-        scatter_around<Order, Tile>(s, call, fixed, tile, around);
+        scatter_around<Order, Tile>(s, call, fixed, tile, around, tables.begins);
     else count_heavy<Order, Tile>(s, call, fixed, tile, around);
     if (tile == 0 && is_own) map.publish(tables, true, call);
 }
