@@ -1,13 +1,13 @@
 // The maps from keys to buckets, of counted and of fixed-capacity buckets:
 //
 // - by bits: the first bits of a key, if they spread the sample evenly and no key is frequent
-// - around heavy keys (heavy_keys.cuh): all others by a share of the range from the least sampled key
-//   to the greatest or, if that does not spread them, by equal-depth intervals. Their widths follow
-//   the exponents of floats.
+// - around heavy keys (heavy_keys.cuh): all others by a share of the range from the least sampled
+//   key to the greatest or, if that does not spread them, by equal-depth intervals. Their widths
+//   follow the exponents of floats.
 //
-// A bucket's number has a digit of 8 bits, its coarse bucket, and `lower_bits` below it. Buckets must
-// ascend with the keys. The exact histogram of `bucket_count` verifies the map, so a bad map costs
-// time, never correctness.
+// A bucket's number has a digit of 8 bits, its coarse bucket, and `lower_bits` below it. Buckets
+// must ascend with the keys. The exact histogram of `bucket_count` verifies the map, so a bad map
+// costs time, never correctness.
 #pragma once
 #include "sort/heavy_keys.cuh"
 
@@ -152,8 +152,8 @@ template <class Bits, u32 FINE> struct alignas(16) MapTables {
     typedef ::Intervals<Bits, FINE> Intervals;
     static constexpr u32 SIDE = Intervals::SIDE, INTERVALS = 2 * SIDE;
     // The equal-depth table, an entry for each interval. Its lower half is the signed step: the
-    // parts of the interval, or 0 if that is one; negative if keys fall as their position rises. Its
-    // upper half is the part at the interval's beginning, less the step times the interval's
+    // parts of the interval, or 0 if that is one; negative if keys fall as their position rises.
+    // Its upper half is the part at the interval's beginning, less the step times the interval's
     // `number`. A key's part is the upper half of the entry plus the step times the key's position.
     u32 intervals[INTERVALS];
     HeavyKeys<Bits> heavy;
@@ -269,9 +269,9 @@ __device__ inline void wait_for_table() {
     __syncthreads();
 }
 
-// Bucket functions: a key's bucket, and the upper and lower digit of the bucket's number. HAS_TABLE:
-// around heavy keys, by tables in shared memory. A single-key bucket of that map may exceed a
-// block's room; its keys are final after a step.
+// Bucket functions: a key's bucket, and the upper and lower digit of the bucket's number.
+// HAS_TABLE: around heavy keys, by tables in shared memory. A single-key bucket of that map may
+// exceed a block's room; its keys are final after a step.
 template <class Bits> struct BucketByBits {
     static constexpr bool HAS_TABLE = false;
     u32 shift, mask;

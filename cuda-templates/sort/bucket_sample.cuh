@@ -1,15 +1,15 @@
 // The pilot sample and the choice of a map (bucket_map.cuh): two kernels before the exact
 // histogram.
 //
-// `bucket_sample` copies one key of every `stride` keys to `buckets.sample`. It records the
-// least and the greatest key, the bits that differ, and two histograms: by the first digit, and by
-// hashes of the keys (a sketch, as of Cormode and Muthukrishnan 2005). Its last block selects the map
-// by bits if the first is even and no key can be frequent, and sends inputs whose sample differs in
-// at most two digits to the passes.
+// `bucket_sample` copies one key of every `stride` keys to `buckets.sample`. It records the least
+// and the greatest key, the bits that differ, and two histograms: by the first digit, and by hashes
+// of the keys (a sketch, as of Cormode and Muthukrishnan 2005). Its last block selects the map by
+// bits if the first is even and no key can be frequent, and sends inputs whose sample differs in at
+// most two digits to the passes.
 //
 // Otherwise `bucket_map` takes the histograms of the sample by range and by the intervals of two
-// layouts, and counts the keys that the sketch has as frequent. Its last block selects heavy keys and
-// makes the map of the others, by range or by intervals. Both start from a zeroed `BucketMap`.
+// layouts, and counts the keys that the sketch has as frequent. Its last block selects heavy keys
+// and makes the map of the others, by range or by intervals. Both start from a zeroed `BucketMap`.
 #pragma once
 #include "sort/bucket_map.cuh"
 
@@ -149,26 +149,27 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
         if (!s.is_last) return;
         collect();
         find_most();
-        if (s.most[1] < s.most[0]) choose_heavy(layouts[1], s.counts[1]);
-        else choose_heavy(layouts[0], s.counts[0]);
-        if (spreads_by_range()) return finish(map.lower_bits);
         u32 best = s.most[1] < s.most[0];
-        const Intervals layout = best ? layouts[1] : layouts[0];
+        Intervals layout = best ? layouts[1] : layouts[0];
+        if (!choose_heavy(layout, s.counts[best])) return leave_to_passes();
+        if (spreads_by_range()) return finish(map.lower_bits);
+        best = s.most[1] < s.most[0]; // without the heavy keys
+        layout = best ? layouts[1] : layouts[0];
         weigh(layout, s.counts[best], (float *)s.counts[1 - best]);
         u64 before, all = sum(before);
         u32 needed = u32(all >> 32) + u32(all) / ONE + 1, coarse = BINS - 2 * s.tables.heavy.count,
-            lower_bits =
-                needed <= coarse << buckets.lower_bits ? buckets.lower_bits : buckets.most_lower_bits;
-        if (needed > coarse << lower_bits) {
-            if (threadIdx.x == 0) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
-            return;
-        }
+            lower_bits = buckets.lower_bits;
+        if (needed > coarse << lower_bits) lower_bits = buckets.most_lower_bits;
+        if (needed > coarse << lower_bits) return leave_to_passes();
         fill(layout, before, needed);
         finish(lower_bits);
         write_one_key(lower_bits);
     }
 
   private:
+    __device__ void leave_to_passes() const {
+        if (threadIdx.x == 0) ((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large = 1;
+    }
     __device__ bool is_wide() const { return share.range() >> 20 != 0; }
 
     // Counts the block's part of the sample.
@@ -242,18 +243,23 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
             if (u32 most = warp_max(own[w]); lane_id() == 0) atomicMax(s.most + w, most);
         __syncthreads();
     }
-    // A key is heavy if it may fill a quarter of a bucket. It is not if the keys of its interval are as
+    // A key is heavy if it may fill a quarter of a bucket. It is not if the keys beside it are as
     // frequent, since intervals are faster; but one in eight always is. If there are too many heavy
-    // keys, or if their digits leave too few buckets to the other keys, only the more frequent ones are.
-    __device__ void choose_heavy(const Intervals &layout, const u32 *counts) {
+    // keys, or if their digits leave too few buckets to the other keys, only the more frequent ones
+    // are. Returns false if a quarter of the keys or more are frequent and not heavy: passes would
+    // sort them.
+    __device__ bool choose_heavy(const Intervals &layout, const u32 *counts) {
         u32 i = threadIdx.x, hits = i < s.few.SLOTS ? s.few.hits[i] : 0;
         if (hits > 0 && hits < buckets.sampled / 8) {
-            u32 interval = layout.interval(layout(s.few.key(i)));
-            if (u64(hits) << layout.width_bits(interval) <= 2 * counts[interval])
-                hits = s.few.hits[i] = 0;
+            Bits key = s.few.key(i);
+            auto interval_of = [&](Bits key) { return layout.interval(layout(key)); };
+            u32 interval = interval_of(key), bits = layout.width_bits(interval),
+                beside = bits > 0 ? counts[interval] >> bits
+                                  : counts[interval_of(key + 1)] + counts[interval_of(key - 1)];
+            if (hits <= 2 * beside) hits = s.few.hits[i] = 0;
         }
         float in_bucket = float(buckets.sampled) * float(buckets.room) / float(call.n);
-        u32 least = max(8u, u32(in_bucket / 4));
+        u32 least = max(8u, u32(in_bucket / 4)), of_frequent = 0;
         for (;; least *= 2) {
             if (threadIdx.x == 0) s.of_heavy = 0;
             __syncthreads();
@@ -261,9 +267,11 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
             u32 count = __syncthreads_count(hits >= least);
             float room = 0.85f * in_bucket * float((BINS - 2 * count) << buckets.most_lower_bits);
             bool fits = float(buckets.sampled - s.of_heavy) <= room;
+            of_frequent = max(of_frequent, s.of_heavy);
             if (count == 0 || (count <= MOST_HEAVY && fits)) break;
             __syncthreads(); // all threads have read the sum
         }
+        if (of_frequent - s.of_heavy >= buckets.sampled / 4) return false;
         s.tables.heavy.clear(s.found);
         __syncthreads();
         s.tables.heavy.add_frequent(s.few, least, s.found, call.n, buckets.sampled, nullptr);
@@ -276,6 +284,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
                 atomicSub(s.counts[w] + layouts[w].interval(layouts[w](key)), own);
         }
         find_most();
+        return true;
     }
     // Whether a share of the range spreads the keys that are not heavy.
     __device__ bool spreads_by_range() {
@@ -442,13 +451,14 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
         if (threadIdx.x == 0) s.tables.layout = layout;
         __syncthreads();
     }
-    // Writes the bits of single-key buckets, whose numbers the heavy keys have moved. Each part of a
-    // coarse bucket that heavy keys split has all of its bits.
+    // Writes the bits of single-key buckets, whose numbers the heavy keys have moved. Each part of
+    // a coarse bucket that heavy keys split has all of its bits.
     __device__ void write_one_key(u32 lower_bits) {
         const u32 *one_key = s.counts[0];
         u32 chunk = 1u << min(lower_bits, 5u); // bits of one coarse bucket, in one word
         for (u32 i = threadIdx.x; i < BUCKETS / chunk; i += THREADS) {
-            u32 bucket = i * chunk, bits = one_key[bucket / 32] >> bucket % 32 & ~0u >> (32 - chunk);
+            u32 bucket = i * chunk,
+                bits = one_key[bucket / 32] >> bucket % 32 & ~0u >> (32 - chunk);
             if (bits == 0) continue;
             u32 coarse = bucket >> lower_bits, less = s.tables.heavy.entries[coarse],
                 end = coarse + 1 < BINS ? s.tables.heavy.entries[coarse + 1] : s.tables.heavy.count;

@@ -187,9 +187,9 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
                             THREADS);
         }
         if (is_many)
-            write_heaviest_keys<Order, Bits, Value, THREADS>(shared.many, order, fixed.counts,
-                                                             heavy, tables.begins, MOST_OF_ONE_BLOCK, out,
-                                                             values_out, values);
+            write_heaviest_keys<Order, Bits, Value, THREADS>(
+                shared.many, order, fixed.counts, heavy, tables.begins, MOST_OF_ONE_BLOCK, out,
+                values_out, values);
     }
 
     // Sorts all keys, no more than a block holds, from the input.

@@ -144,9 +144,11 @@ template <class Bits> struct CountAround {
 template <class Bucket> constexpr bool COUNTS_HEAVY = false;
 template <class Bits> constexpr bool COUNTS_HEAVY<CountAround<Bits>> = true;
 
-// Adds the counters of `bucket_count_by` to the global histogram, each warp those of two coarse buckets.
+// Adds the counters of `bucket_count_by` to the global histogram, each warp those of two coarse
+// buckets.
 template <u32 THREADS>
-__device__ inline void add_counters(const u32 *counters, const BucketCall &buckets, u32 lower_bits) {
+__device__ inline void add_counters(const u32 *counters, const BucketCall &buckets,
+                                    u32 lower_bits) {
     u32 half = 1u << (DIGIT_BITS - 1 + lower_bits);
     u32 per_coarse = 1u << lower_bits;
     for (u32 turn = warp_id(); turn < BINS / 2; turn += THREADS / WARP) {
@@ -428,7 +430,8 @@ __device__ inline bool find_tile(const BucketCall &buckets, u32 tile, CoarseTile
     return true;
 }
 
-// Where the payload of a first step around heavy keys goes: theirs to `final`, its place in the output.
+// Where the payload of a first step around heavy keys goes: theirs to `final`, its place in the
+// output.
 template <class Value> struct PayloadAround {
     Value *scratch, *final;
 };
@@ -437,8 +440,8 @@ __device__ inline Value &payload_at(const PayloadAround<Value> &out, u64 index) 
     return (index & DONE ? out.final : out.scratch)[index & ~DONE];
 }
 
-// A bucket larger than a block's room is final after the second step, unless passes sort it: it has one
-// key. The DONE bit for its positions.
+// A bucket larger than a block's room is final after the second step, unless passes sort it: it has
+// one key. The DONE bit for its positions.
 struct DoneMarks {
     const u32 *starts;
     u32 room;
@@ -554,8 +557,8 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
                 });
         }
     }
-    // If the tile's coarse bucket is of a heavy key, writes the key to the tile's range of the output,
-    // and returns true. The key is encoded if `bucket_sort` or passes come for it.
+    // If the tile's coarse bucket is of a heavy key, writes the key to the tile's range of the
+    // output, and returns true. The key is encoded if `bucket_sort` or passes come for it.
     __device__ bool write_heavy(const HeavyKeys<Bits> &heavy, CoarseTile part) const {
         if (!heavy.has(part.coarse)) return false;
         Bits key = heavy.keys[heavy.index(part.coarse)];

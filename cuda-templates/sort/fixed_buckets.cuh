@@ -4,8 +4,9 @@
 // Every block probes the same PROBE_KEYS keys, so all select the same map:
 //
 // - by bits, if no bucket gets too full; else by range
-// - else heavy keys of the probe have digits of their own (heavy_keys.cuh), and others go by range if
-//   that spreads them, or by intervals, whose larger sample adds heavy keys (fixed_intervals.cuh)
+// - else heavy keys of the probe have digits of their own (heavy_keys.cuh), and others go by range
+//   if that spreads them, or by intervals, whose larger sample adds heavy keys
+//   (fixed_intervals.cuh)
 //
 // `fixed_first` calls these; `fixed_sort` (bucket_sort.cuh) sorts each bucket. If no map fits, or a
 // bucket overflows, `too_large` is set and the passes sort the input.

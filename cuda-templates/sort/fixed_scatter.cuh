@@ -3,8 +3,8 @@
 #pragma once
 #include "sort/buckets.cuh"
 
-// The most heavy keys, if a digit has so many bits. Each takes two digits: a map's bucket is split in
-// two, and the key's own digit lies between the parts.
+// The most heavy keys, if a digit has so many bits. Each takes two digits: a map's bucket is split
+// in two, and the key's own digit lies between the parts.
 __device__ inline constexpr u32 most_heavy(u32 bits) { return (1u << bits) / 2 - 8; }
 
 enum FixedFunction : u32 { FIXED_BY_BITS, FIXED_BY_RANGE, FIXED_AROUND_HEAVY };

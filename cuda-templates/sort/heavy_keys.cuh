@@ -1,10 +1,10 @@
-// Heavy keys: keys that are frequent in a sample. Each has a digit of its own and needs no sort (the
-// equality bucket of Sanders and Winkel 2004, "Super scalar sample sort"): keys-only are counted and
-// written, a payload moves once, stably. A map spreads the other keys, and `AroundHeavy` puts the
-// digits of the heavy keys between the map's coarse buckets.
+// Heavy keys: keys that are frequent in a sample. Each has a digit of its own and needs no sort
+// (the equality bucket of Sanders and Winkel 2004, "Super scalar sample sort"): keys-only are
+// counted and written, a payload moves once, stably. A map spreads the other keys, and
+// `AroundHeavy` puts the digits of the heavy keys between the map's coarse buckets.
 //
-// Fixed-capacity buckets find them in the probe (`HeavyKeys::find`), and intervals add frequent keys
-// of their sample; counted buckets find them in the pilot sample (bucket_sample.cuh).
+// Fixed-capacity buckets find them in the probe (`HeavyKeys::find`), and intervals add frequent
+// keys of their sample; counted buckets find them in the pilot sample (bucket_sample.cuh).
 #pragma once
 #include "sort/sort.cuh"
 
@@ -15,8 +15,8 @@ template <u32 BITS, class Bits> __device__ inline u32 hashed(Bits key) {
     return u32(u64(key) * 0x9e3779b97f4a7c15ull >> 40) & ((1u << BITS) - 1);
 }
 
-// Fewer than VALUES distinct keys and their hits, in shared memory: a hash table with linear probing.
-// Once it is full, only hits of its keys count.
+// Fewer than VALUES distinct keys and their hits, in shared memory: a hash table with linear
+// probing. Once it is full, only hits of its keys count.
 template <class Bits> struct FewKeys {
     static constexpr u32 LOG_ENTRIES = 8, ENTRIES = 1 << LOG_ENTRIES, SLOTS = ENTRIES + 1;
     static_assert(ENTRIES == 2 * VALUES, "at most half full");
@@ -102,8 +102,8 @@ template <class Bits> struct alignas(16) HeavyKeys { // fewer than VALUES
         if (threadIdx.x == 0) count = found.count = 0;
     }
     // By the whole block, with a probed key of each thread: all keys are heavy if they are at most
-    // `most` different ones; else those that may be among the `most` most frequent ones. `rooms`: see
-    // `add_found`.
+    // `most` different ones; else those that may be among the `most` most frequent ones. `rooms`:
+    // see `add_found`.
     __device__ void find(Probe &s, Bits key, u32 most, u64 n, u32 *rooms) {
         u32 least = 1; // of a heavy key's hits
         clear(s.found);
@@ -135,8 +135,8 @@ template <class Bits> struct alignas(16) HeavyKeys { // fewer than VALUES
         __syncthreads();
         if (found.count < VALUES) add_found(found, n, sampled, rooms);
     }
-    // By the whole block: adds keys of which none is heavy yet, found in `sampled` keys. `rooms`, if
-    // not null, gets the room of each key's payload.
+    // By the whole block: adds keys of which none is heavy yet, found in `sampled` keys. `rooms`,
+    // if not null, gets the room of each key's payload.
     __device__ void add_found(const Found &found, u64 n, u32 sampled, u32 *rooms) {
         u32 i = threadIdx.x, own = count, more = found.count, rank = i, room = 0;
         Bits key = 0;
@@ -186,16 +186,16 @@ template <class Bits> struct alignas(16) HeavyKeys { // fewer than VALUES
     }
 };
 
-// The bucket of a key by the map `base`, with the heavy keys between its coarse buckets. `lower_bits`:
-// those of a bucket's number after its digit.
+// The bucket of a key by the map `base`, with the heavy keys between its coarse buckets.
+// `lower_bits`: those of a bucket's number after its digit.
 template <class Base, class Bits> struct AroundHeavy {
     Base base;
     const HeavyKeys<Bits> *heavy;
     u32 lower_bits;
 
-    // The buckets of some keys, the heavy keys that are less, and a bit for each key that is heavy. The
-    // searches go side by side, without branches, as their loads take long. A heavy key of a later
-    // coarse bucket is greater, so they need no end.
+    // The buckets of some keys, the heavy keys that are less, and a bit for each key that is heavy.
+    // The searches go side by side, without branches, as their loads take long. A heavy key of a
+    // later coarse bucket is greater, so they need no end.
     template <u32 COUNT>
     __device__ u32 find(const Bits *key, u32 *bucket, u32 *less) const {
         base.template all<COUNT>(key, bucket);
@@ -252,8 +252,8 @@ __device__ inline void fill(Bits *out, u32 count, Bits key, u32 thread, u32 thre
     if (thread < head) out[thread] = key;
     if (thread < count - tail) out[tail + thread] = key;
 }
-// Writes a heavy key to the output, unless `out` is null, and its payload, unless `from` is null. Not
-// inlined, as the function below, so that it takes no registers from the callers.
+// Writes a heavy key to the output, unless `out` is null, and its payload, unless `from` is null.
+// Not inlined, as the function below, so that it takes no registers from the callers.
 template <class Bits, class Value>
 __device__ __noinline__ void write_heavy_key(Bits *out, u32 count, Bits key, Value *to,
                                              const Value *from, u32 thread, u32 threads) {

@@ -63,8 +63,8 @@ __device__ inline void load_vectors(Bits (&key)[COUNT], const Bits *from) {
     }
 }
 
-// Plans the passes from the counts, by one block: a warp plans each pass, where its digits begin and
-// whether one digit has all keys.
+// Plans the passes from the counts, by one block: a warp plans each pass, where its digits begin
+// and whether one digit has all keys.
 template <u32 THREADS, u32 PASSES>
 __device__ inline void plan_passes(SortPlan<PASSES> &plan, const SortCall &call,
                                    IndexRange<u64> all) {
@@ -255,8 +255,8 @@ struct LookBackDigits {
 // A mark on an index of the output: the key stored there needs no further sort.
 constexpr u64 DONE = 1ull << 63;
 
-// Where the payload goes whose key goes to `index`. If the payload has an even number of bytes, the mark
-// drops out of the address.
+// Where the payload goes whose key goes to `index`. If the payload has an even number of bytes, the
+// mark drops out of the address.
 template <class Value> __device__ inline Value &payload_at(Value *out, u64 index) {
     return out[Value::BYTES % 2 == 1 ? index & ~DONE : index];
 }
@@ -279,8 +279,9 @@ __device__ inline void stable_tile(Tile &t, D digit, const Load &load, const Put
     }
     if constexpr (Tile::HAS_VALUES) {
         if (values == nullptr) {
-            t.store_values(
-                [=](u64 index, u32 at) { payload_at(values_out, index) = Value::index(first + at); });
+            t.store_values([=](u64 index, u32 at) {
+                payload_at(values_out, index) = Value::index(first + at);
+            });
         } else {
             const Value *staged = t.load_values([=](u32 at) { return values[at]; });
             t.store_values(
@@ -328,8 +329,8 @@ struct PassTiles {
     }
 };
 
-// Pass number `run` of those that are not skipped, over all keys or those that buckets left. It uses the
-// look-back words of `parity`, and clears the other words for the next launch or pass.
+// Pass number `run` of those that are not skipped, over all keys or those that buckets left. It
+// uses the look-back words of `parity`, and clears the other words for the next launch or pass.
 template <class Order, class Tile, bool ALL_PASSES> struct SortPass {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;

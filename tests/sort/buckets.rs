@@ -237,7 +237,13 @@ impl<K: Key> Subject<K> {
             assert!(is_single || run.len() <= ROOM, "{what}: bucket {here} has {} keys", run.len());
             single += if is_single { run.len() } else { 0 };
         }
-        let least = if what.contains("values,") { n - 1 } else if what.contains("often") { n / 3 } else { 0 };
+        let least = if what.contains("values,") {
+            n - 1
+        } else if what.contains("often") {
+            n / 3
+        } else {
+            0
+        };
         assert!(single >= least, "{what}: {single} of {n} are alone in their bucket");
     }
 

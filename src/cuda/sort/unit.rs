@@ -1,6 +1,8 @@
 //! The text of a unit of sort, for keys and their payload, and the kernels in it.
 
-use super::tuning::{BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, SORT_ARCHITECTURES, SortBlock, map_tables, sort_shape};
+use super::tuning::{
+    BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, SORT_ARCHITECTURES, SortBlock, map_tables, sort_shape,
+};
 use crate::cuda::unit::{UnitKey, by_architecture};
 
 /// The interpretation of a key's bits.
