@@ -114,8 +114,9 @@ typedef BucketSort<Order, OrdinaryTile, BUCKET_BINS, false> Bucket;
 typedef BucketSort<Order, LargeTile, LARGE_BINS, false> LargeBucket;
 typedef BucketSort<Order, OrdinaryTile, BUCKET_BINS, true> FixedBucket;
 typedef BucketSort<Order, LargeTile, LARGE_BINS, true> LargeFixedBucket;
-static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::INTERVALS + 16 <=
-                  BUCKET_TILE_SHARED,
+static_assert(sizeof(BucketTile::Shared) + sizeof(BucketMap<Bits>::Tables) + 16 <=
+                      BUCKET_TILE_SHARED &&
+                  sizeof(BucketMap<Bits>::Tables) <= MAP_TABLES,
               "the host asks for as many bytes");
 static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED &&
                   sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED,

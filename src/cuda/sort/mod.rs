@@ -165,10 +165,8 @@ impl HostPlan {
         let mut kernels = match passes.before {
             Before::Nothing => vec![],
             Before::Fixed { is_large, .. } => vec![FixedFirst, fixed_sort(is_large)],
-            Before::Buckets { lower, is_large, .. } => {
-                let second = self.has_second_step(lower).then_some(Second);
-                let before = [Sample, Map, BucketCount, BucketPlan, First].into_iter();
-                before.chain(second).chain([bucket_sort(is_large)]).collect()
+            Before::Buckets { is_large, .. } => {
+                vec![Sample, Map, BucketCount, BucketPlan, First, Second, bucket_sort(is_large)]
             }
         };
         kernels.extend(passes.launched.kernels());
@@ -182,12 +180,6 @@ impl HostPlan {
 
     fn number(&self, kernel: Kernel) -> usize {
         self.unit_kernels.iter().position(|&one| one == kernel).expect("the unit has it")
-    }
-
-    /// Whether `bucket_second` is launched: for the second scatter step, or to move the result of a
-    /// single step back in place.
-    fn has_second_step(&self, lower: u32) -> bool {
-        lower > 0 || self.in_place
     }
 }
 
@@ -448,11 +440,7 @@ impl Launches<'_> {
             let (is_alone, at_once) = (self.plan.sizes.1 == 0, 2 * multiprocessors);
             let tiles = |more: usize| if is_alone { n.div_ceil(shape.pass.tile()) + more } else { at_once };
             self.launch(First, tiles(0), shape.pass.threads, First.shared(shape), &more)?;
-            // After a single step, the second launch only moves the payload back in place.
-            if self.plan.has_second_step(lower) {
-                let second = if lower > 0 { tiles(BINS) } else { at_once };
-                self.launch(Second, second, shape.pass.threads, Second.shared(shape), &more)?;
-            }
+            self.launch(Second, tiles(BINS), shape.pass.threads, Second.shared(shape), &more)?;
             // Large buckets take persistent blocks, one for each multiprocessor.
             let (kernel, all) = (bucket_sort(is_large), BINS << lower);
             let blocks = if is_large { multiprocessors.min(all) } else { all };
