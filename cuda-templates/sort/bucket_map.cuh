@@ -209,7 +209,6 @@ enum BucketFunction : u32 { BY_BITS, AROUND_HEAVY };
 constexpr u32 FEW_DIGITS = 2; // with so few differing digits, passes are faster
 
 constexpr u32 BUCKETS = 1 << 16; // the most
-constexpr u32 MOST_HEAVY = 120; // of counted buckets
 // Of the sketch of the sample: its slots, and the most keys in it.
 constexpr u32 LOG_SLOTS = 13, LOG_SKETCHED = 18;
 

@@ -125,7 +125,7 @@ __device__ inline void count_common(const Bits (&key)[UNROLL], Bucket bucket,
 __device__ inline u32 counter_at(u32 i) { return i + i / WARP; }
 
 // A heavy key is counted apart, by its number, with the bit IS_HEAVY.
-constexpr u32 IS_HEAVY = 1u << 31, HEAVY_COPIES = 8; // counters of each, for different lanes
+constexpr u32 IS_HEAVY = 1u << 31, HEAVY_COUNTERS = MOST_HEAVY * HEAVY_COPIES;
 template <class Bits> struct CountAround {
     BucketAround<Bits, false> bucket;
     u32 *heavy_counts; // in shared memory
@@ -277,13 +277,15 @@ __device__ void key_count(u32 *counters, const SortCall &call, const BucketCall 
                                           BucketByBits<Bits>(DIGIT_BITS));
 }
 
-// The exact histogram. `shared` has the tables of the map, then the counters.
+// The exact histogram. `shared` has the tables of the map, then the counters of heavy keys and of
+// buckets.
 template <class Order, class Bits, u32 THREADS>
 __device__ void bucket_count(u32 *shared, const SortCall &call, const BucketCall &buckets) {
     typedef typename BucketMap<Bits>::Tables Tables;
     if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
     const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
-    u32 lower_bits = map.lower_bits, *counters = shared + sizeof(Tables) / sizeof(u32);
+    u32 lower_bits = map.lower_bits, *heavy_counts = shared + sizeof(Tables) / sizeof(u32),
+        *counters = heavy_counts + HEAVY_COUNTERS;
     bool by_bits = map.function == BY_BITS;
     for (u32 i = threadIdx.x; i < counter_at(BINS / 2 << lower_bits); i += THREADS) counters[i] = 0;
     if (by_bits) {
@@ -292,9 +294,8 @@ __device__ void bucket_count(u32 *shared, const SortCall &call, const BucketCall
                                               BucketByBits<Bits>(lower_bits));
         return;
     }
-    __shared__ u32 heavy_counts[MOST_HEAVY * HEAVY_COPIES];
-    static_assert(MOST_HEAVY * HEAVY_COPIES <= THREADS, "a thread for each");
-    if (threadIdx.x < MOST_HEAVY * HEAVY_COPIES) heavy_counts[threadIdx.x] = 0;
+    static_assert(HEAVY_COUNTERS <= THREADS, "a thread for each");
+    if (threadIdx.x < HEAVY_COUNTERS) heavy_counts[threadIdx.x] = 0;
     Tables &tables = *(Tables *)shared;
     map.tables.load(tables);
     wait_for_table();

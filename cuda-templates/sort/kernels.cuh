@@ -195,7 +195,7 @@ typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, UNORDERED> FixedTile;
 #else
 typedef ShortTile FixedTile;
 #endif
-static_assert(FIELD_OFFSET(FixedMap<Bits>, tables) <= FIXED_MAP_ZERO,
+static_assert(sizeof(FixedMap<Bits>) - sizeof(FixedTables<Bits>) <= FIXED_MAP_ZERO,
               "the host clears as many bytes");
 static_assert(sizeof(FixedTile::Shared) + sizeof(FixedTables<Bits>) + 16 <= FIXED_SHARED,
               "the host asks for as many bytes");

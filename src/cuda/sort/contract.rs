@@ -24,6 +24,9 @@ constants! {
         /// More than the most heavy keys: each has a digit, and so has each part of the map between two
         /// of them.
         VALUES: usize = BINS / 2;
+        /// The most heavy keys of counted buckets, and the counters of each, for different lanes.
+        MOST_HEAVY: usize = 120;
+        HEAVY_COPIES: usize = 8;
         /// The most blocks of `bucket_map`.
         MAP_BLOCKS: usize = 32;
         /// Words between two of `BucketCall::coarse_cursors`.

@@ -2,7 +2,8 @@
 
 use super::SortProgram;
 use super::contract::{
-    BINS, Begin, CURSOR_STRIDE, DIGIT_BITS, INTERVAL_SAMPLE, MOST_INTERVAL_PARTS, PROBE_KEYS, SortPlanFields,
+    BINS, Begin, CURSOR_STRIDE, DIGIT_BITS, HEAVY_COPIES, INTERVAL_SAMPLE, MOST_HEAVY, MOST_INTERVAL_PARTS, PROBE_KEYS,
+    SortPlanFields,
 };
 use super::tuning::{
     BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape, map_tables,
@@ -155,10 +156,11 @@ const MOST_TO_COUNT: usize = u32::MAX as usize;
 const LEAST_LOWER: u32 = 2;
 pub(super) const MOST_LOWER: u32 = 8;
 
-/// Shared memory of `bucket_count` in bytes: the tables of the map, then the counters. A bucket has a
-/// 16-bit counter, two to a word, with a word left out after every 32 (`counter_at`).
+/// Shared memory of `bucket_count` in bytes: the tables of the map, then the counters of heavy keys
+/// and of buckets. A bucket has a 16-bit counter, two to a word, with a word left out after every 32
+/// (`counter_at`).
 pub(super) fn bucket_counters(lower: u32) -> usize {
-    (2 << (DIGIT_BITS + lower)) / 32 * 33 + map_tables(8)
+    (2 << (DIGIT_BITS + lower)) / 32 * 33 + map_tables(8) + MOST_HEAVY * HEAVY_COPIES * WORD
 }
 
 /// The most keys that an ordinary or a large bucket may hold on average.
@@ -450,7 +452,7 @@ mod tests {
         let template = include_str!("../../../cuda-templates/sort/buckets.cuh");
         assert!(template.contains("counter_at(u32 i) { return i + i / WARP; }"));
         let counters = |lower: u32| 4 * ((BINS << lower) / 2 + (BINS << lower) / 64);
-        assert!((5..=MOST_LOWER).all(|lower| bucket_counters(lower) == counters(lower) + map_tables(8)));
+        assert!((5..=MOST_LOWER).all(|lower| bucket_counters(lower) == counters(lower) + map_tables(8) + 3840));
     }
 
     #[test]
