@@ -17,6 +17,7 @@ mod cuda {
     pub(super) mod image;
     pub(super) mod nvrtc;
     pub(super) mod prebuilt;
+    pub(super) mod ptx;
     pub(super) mod tuning;
     pub(super) mod unit;
     // From the folder of a primitive the build takes the text of its units and the shapes that the
@@ -49,6 +50,7 @@ use cuda::image::{key, packed};
 use cuda::nvrtc::{FLAGS, Failure, Nvrtc, Target};
 use cuda::offsets::unit::OffsetsUnit;
 use cuda::prebuilt;
+use cuda::ptx;
 use cuda::reduce::unit::{position_key, position_source, reduce_key, reduce_source};
 use cuda::scan::unit::Unit;
 use cuda::segments::unit::{SEGMENTS_KEY, segments_source};
@@ -68,7 +70,7 @@ fn main() {
     for input in ["build.rs", "src/catalog.rs", "cuda-templates"] {
         println!("cargo::rerun-if-changed={input}");
     }
-    for file in ["cache", "contract", "image", "nvrtc", "prebuilt", "tuning", "unit"] {
+    for file in ["cache", "contract", "image", "nvrtc", "prebuilt", "ptx", "tuning", "unit"] {
         println!("cargo::rerun-if-changed=src/cuda/{file}.rs");
     }
     for primitive in ["scan", "columns", "compact", "segmented", "segmented_sort", "segments", "sort"] {
@@ -489,7 +491,10 @@ fn make(
     let targets: Vec<Target> = missing.iter().map(|image| image.target).collect();
     let made = nvrtc.images(&format!("{name}.cu"), text, templates, &targets, &[])?;
     for (image, bytes) in missing.iter().zip(made) {
-        let packed = packed(&bytes);
+        let packed = match image.target {
+            Target::Cubin(_) => packed(&bytes),
+            Target::Ptx(_) => packed(ptx::shortened(&String::from_utf8(bytes).expect("PTX is text")).as_bytes()),
+        };
         write(&image.file, &packed);
         cache.write(&image.key, &packed);
     }

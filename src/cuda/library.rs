@@ -12,6 +12,7 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 use {
     super::compiler::{CHECKED, compiler_for_tests, on_all_cores},
     super::nvrtc::Failure,
+    super::ptx,
     super::unit::{included, parts},
 };
 
@@ -204,6 +205,9 @@ mod tests {
                 nvrtc.compile("checked", unit.source, &included(&TEMPLATES, unit.source), Target::Ptx(90), &flags);
             let ptx = String::from_utf8(ptx.expect("it compiles")).expect("PTX is text");
             assert!(!ptx.contains("relaxed.cta.shared.u"), "{program}: a load or a store");
+            let short = ptx::shortened(&ptx);
+            ptx::assert_same_values(&ptx, &short);
+            assert!(short.len() < ptx.len(), "{program}");
             // The sorts of keys of 1 and 2 bytes count them, and a reduction's warps meet at
             // barriers: they hand over no such words.
             let hands_none = ["KEY_BYTES 1", "KEY_BYTES 2", "reduce/kernels.cuh", "reduce/position.cuh"];

@@ -32,6 +32,8 @@ mod nvrtc;
 pub(crate) mod offsets;
 #[cfg(test)]
 mod prebuilt; // build.rs uses it
+#[cfg(test)]
+mod ptx; // as above
 pub(crate) mod reduce;
 mod scan;
 pub(crate) mod segmented;
