@@ -46,7 +46,7 @@ mod cuda {
 
 use cuda::cache::Cache;
 use cuda::compact::unit::{Choice, Column, CompactUnit, FLOAT_RANGE, INTEGER_RANGE, SAME, SAME_HALVES, Test};
-use cuda::image::{key, packed};
+use cuda::image::{key, packed, stub};
 use cuda::nvrtc::{FLAGS, Failure, Nvrtc, Target};
 use cuda::offsets::unit::OffsetsUnit;
 use cuda::prebuilt;
@@ -347,8 +347,8 @@ fn sorts() -> Vec<(SortUnit, String)> {
 
 /// Returns the templates, by their paths in `cuda-templates`, and the headers that Rust generates.
 ///
-/// Writes two files that the library includes: `templates.rs` with the paths and lengths, and
-/// `templates.packed` with the texts one after the other.
+/// Writes three files that the library includes: `stubs.rs` with the paths and stubs, `templates.rs`
+/// with the lengths, and `templates.packed` with the texts one after the other.
 fn templates(out: &Path) -> Vec<(String, String)> {
     let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("cuda-templates");
     let entries = |folder: &Path| {
@@ -380,9 +380,11 @@ fn templates(out: &Path) -> Vec<(String, String)> {
         fs::write(&file, &text).expect("OUT_DIR can be written");
         all.push((path.to_owned(), text));
     }
-    let lengths: Vec<(&str, usize)> = all.iter().map(|(path, text)| (path.as_str(), text.len())).collect();
+    let stubs: Vec<(&str, String)> = all.iter().map(|(path, text)| (path.as_str(), stub(text))).collect();
+    let lengths: Vec<usize> = all.iter().map(|(_, text)| text.len()).collect();
     let texts: String = all.iter().map(|(_, text)| text.as_str()).collect();
-    fs::write(out.join("templates.rs"), format!("&{lengths:#?}")).expect("OUT_DIR can be written");
+    fs::write(out.join("stubs.rs"), format!("&{stubs:#?}")).expect("OUT_DIR can be written");
+    fs::write(out.join("templates.rs"), format!("&{lengths:?}")).expect("OUT_DIR can be written");
     fs::write(out.join("templates.packed"), packed(texts.as_bytes())).expect("OUT_DIR can be written");
     all
 }
@@ -406,8 +408,10 @@ fn compile(texts: &[(&str, &str)], templates: &[(&str, &str)], targets: &[Target
     };
     let (folder, cache) = (out.join("kernels"), Cache::of_user());
     fs::create_dir_all(&folder).expect("OUT_DIR can be written");
+    let stubs: Vec<(&str, String)> = templates.iter().map(|&(name, text)| (name, stub(text))).collect();
+    let stubs: Vec<(&str, &str)> = stubs.iter().map(|(name, stub)| (*name, stub.as_str())).collect();
     let images: Vec<Vec<Image>> =
-        texts.iter().map(|(_, text)| images(text, templates, targets, &nvrtc, &folder)).collect();
+        texts.iter().map(|(_, text)| images(text, &stubs, targets, &nvrtc, &folder)).collect();
     // One compilation gives machine code and PTX of an architecture.
     let mut jobs = Vec::new();
     for (&(name, text), images) in texts.iter().zip(&images) {
@@ -455,8 +459,8 @@ struct Image {
 }
 
 /// The images of a text, in the order of the targets. Targets of one architecture are neighbours.
-fn images(text: &str, templates: &[(&str, &str)], targets: &[Target], nvrtc: &Nvrtc, folder: &Path) -> Vec<Image> {
-    let included = included(templates, text);
+fn images(text: &str, stubs: &[(&str, &str)], targets: &[Target], nvrtc: &Nvrtc, folder: &Path) -> Vec<Image> {
+    let included = included(stubs, text);
     let image = |target: Target| {
         let key = key(target, nvrtc.version(), &FLAGS, text, &included, &[]);
         let mut hasher = DefaultHasher::new();

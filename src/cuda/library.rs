@@ -1,7 +1,7 @@
 //! The units that the build has embedded, the templates, and the table of the process's kernels.
 
 use super::image::unpacked;
-use super::kernels::{Kernels, NO_SHARED, SharedBytes};
+use super::kernels::{First, Kernels, NO_SHARED, SharedBytes};
 use super::nvrtc::Target;
 use super::unit::UnitKey;
 use crate::Error;
@@ -24,17 +24,20 @@ pub(crate) struct BuiltIn {
     pub(super) images: &'static [(Target, &'static [&'static [u8]])],
 }
 
-/// The templates: the path by which units include each, and its text.
+/// The templates without their texts: the path by which units include each, and its stub.
+pub(crate) static STUBS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/stubs.rs"));
+
+/// The templates with their texts, which a process unpacks when it compiles.
 pub(crate) static TEMPLATES: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
-    let names: &[(&str, usize)] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
+    let lengths: &[usize] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
     let texts = unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/templates.packed"))).expect("as build.rs wrote it");
     let mut rest: &str = String::from_utf8(texts).expect("as build.rs wrote it").leak();
-    let next = |&(name, length): &(&'static str, usize)| {
+    let next = |(&(name, _), &length): (&(&'static str, _), &usize)| {
         let text;
         (text, rest) = rest.split_at(length);
         (name, text)
     };
-    names.iter().map(next).collect()
+    STUBS.iter().zip(lengths).map(next).collect()
 });
 
 // build.rs writes a static for each unit, and `UNITS`, which lists them. The linker drops each
@@ -99,24 +102,24 @@ pub(crate) fn load(
     names: &[&str],
     make: &dyn Fn() -> Program,
 ) -> Result<&'static Kernels, Error> {
-    load_some(types, program, device, names, NO_SHARED, &Vec::from_iter(0..names.len()), make)
+    load_some(types, program, device, names, NO_SHARED, &|_| Vec::from_iter(0..names.len()), make)
 }
 
 /// The same for kernels that are loaded one by one, and that may ask for dynamic shared memory. The
-/// call loads those whose numbers are in `now`, and `Kernels::require` the others.
+/// call loads the `first` ones, and `Kernels::require` the others.
 pub(crate) fn load_some(
     types: TypeId,
     program: &'static str,
     device: usize,
     names: &[&str],
     shared: SharedBytes,
-    now: &[usize],
+    first: First,
     make: &dyn Fn() -> Program,
 ) -> Result<&'static Kernels, Error> {
     if let Some(kernels) = loaded(types, program, device) {
         return Ok(kernels);
     }
-    let kernels = Kernels::load(&make(), names, shared, now, device)?;
+    let kernels = Kernels::load(&make(), names, shared, first, device)?;
     let mut table = LOADED.write().unwrap_or_else(PoisonError::into_inner);
     Ok(table.entry((types, program, device)).or_insert_with(|| Box::leak(Box::new(kernels))))
 }

@@ -51,6 +51,7 @@ pub(crate) use compact::{
 pub(crate) use driver::check;
 pub use driver::{borrow_stream, context};
 pub use kernels::Kernels;
+pub(crate) use kernels::Machine;
 pub use library::IMAGES;
 #[cfg(test)]
 pub(crate) use library::compile_all;
