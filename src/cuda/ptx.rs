@@ -155,7 +155,8 @@ fn written(line: &str) -> Option<&str> {
 fn bounds(line: &str) -> (bool, bool) {
     let instruction = if line.starts_with('@') { line.split_once(' ').map_or("", |(_, rest)| rest) } else { line };
     let name = instruction.split(['.', ' ', ';']).next().unwrap_or_default();
-    let is_one = line.ends_with(';') && line.matches(';').count() == 1;
+    let is_label = line.split(' ').next().is_some_and(|word| word.ends_with(':'));
+    let is_one = line.ends_with(';') && line.matches(';').count() == 1 && !is_label;
     (!is_one, !is_one || matches!(name, "bra" | "brx" | "call" | "ret" | "exit"))
 }
 
@@ -259,7 +260,7 @@ pub(super) fn assert_same_values(ptx: &str, short: &str) {
     for function in bounds.windows(2) {
         let (mut block, mut lives) = (0, HashMap::<Register, [(usize, usize); 2]>::new());
         for i in function[0]..function[1] {
-            block += usize::from(!long[i].ends_with(';'));
+            block += usize::from(!long[i].ends_with(';') || long[i].split(' ').any(|word| word.ends_with(':')));
             for (register, _) in registers(&long[i]) {
                 lives.entry(register).or_insert([(i, block); 2])[1] = (i, block);
             }
@@ -325,6 +326,7 @@ mod tests {
             "mov.u32 %r1, 1;\n@%p9 bra $L1;\nmov.u32 %r2, 2;\nst.u32 [x], %r2;\n$L1:\nst.u32 [x], %r1;\n",
             "$L1:\nst.u32 [x], %r1;\nmov.u32 %r2, 2;\nst.u32 [x], %r2;\nmov.u32 %r1, 1;\nbra.uni $L1;\n",
             "mov.u32 %r1, 1;\n{\nagain: bra again;\n}\nst.u32 [x], %r1;\nmov.u32 %r2, 2;\nst.u32 [x], %r2;\n",
+            "mov.u32 %r1, 1;\nagain: st.u32 [x], %r1;\nmov.u32 %r2, 2;\nst.u32 [x], %r2;\nbra again;\n",
             // written only at times, read by the instruction that writes it, in a line with others
             "@%p9 mov.u32 %r1, 1;\nst.u32 [x], %r1;\nmov.u32 %r2, 2;\nst.u32 [x], %r2;\n",
             "add.u32 %r1, %r1, 1;\nst.u32 [x], %r1;\nmov.u32 %r2, 2;\nst.u32 [x], %r2;\n",
