@@ -259,18 +259,19 @@ pub(super) fn assert_same_values(ptx: &str, short: &str) {
     bounds.push(long.len());
     for function in bounds.windows(2) {
         let (mut block, mut lives) = (0, HashMap::<Register, [(usize, usize); 2]>::new());
-        for i in function[0]..function[1] {
-            block += usize::from(!long[i].ends_with(';') || long[i].split(' ').any(|word| word.ends_with(':')));
-            for (register, _) in registers(&long[i]) {
+        let lines = || (function[0]..function[1]).map(|i| (i, &long[i]));
+        for (i, line) in lines() {
+            block += usize::from(!line.ends_with(';') || line.split(' ').any(|word| word.ends_with(':')));
+            for (register, _) in registers(line) {
                 lives.entry(register).or_insert([(i, block); 2])[1] = (i, block);
             }
-            let mut words = long[i].split(['.', ' ', ';']);
+            let mut words = line.split(['.', ' ', ';']);
             block += usize::from(words.any(|word| ["bra", "brx", "call", "ret", "exit"].contains(&word)));
         }
         let (mut holds, mut number) = (HashMap::new(), HashMap::new());
-        for i in function[0]..function[1] {
-            for ((old, at), (new, _)) in registers(&long[i]).into_iter().zip(registers(&short[i])) {
-                assert_eq!(*number.entry(old).or_insert(new), new, "{}", long[i]);
+        for (i, line) in lines() {
+            for ((old, at), (new, _)) in registers(line).into_iter().zip(registers(&short[i])) {
+                assert_eq!(*number.entry(old).or_insert(new), new, "{line}");
                 let before = holds.insert(new, old).filter(|before| *before != old);
                 for register in before.into_iter().flat_map(|before| [before, old]) {
                     let [(first, first_block), (_, last_block)] = lives[&register];
@@ -279,7 +280,7 @@ pub(super) fn assert_same_values(ptx: &str, short: &str) {
                     assert_eq!(first_block, last_block, "{line}");
                 }
                 if let Some(before) = before {
-                    assert!(lives[&before][1].0 < i && lives[&old][0].0 == i, "{} at {at:?}", long[i]);
+                    assert!(lives[&before][1].0 < i && lives[&old][0].0 == i, "{line} at {at:?}");
                 }
             }
         }
