@@ -4,8 +4,8 @@ use super::choice::{Index, countable, long_enough};
 use super::sort_engines::{
     Counted, How, Keys, NAME, Payload, Segments, movable, not_too_long, same_length, sort_on_either,
 };
-use crate::cuda::KeyKind;
 use crate::cuda::sort::{Missing, SortProgram};
+use crate::cuda::{KeyKind, Machine};
 use crate::site::{AnySite, Anywhere, Site, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Place, Source, Workspace};
@@ -269,9 +269,10 @@ impl<K: SortKey, S: AnySite> Sort<K, S> {
         not_too_long(n)?;
         let device = Submit::prepare(NAME, workspace)?;
         let program = SortProgram::new::<K, V>().counted(S::IS_COUNTED);
-        let kernels = program.load(device)?;
+        let up_to = |machine: &Machine| program.kernels_up_to(n, &bits, machine);
+        let kernels = program.load(device, &up_to)?;
         let machine = kernels.machine();
-        kernels.require(&program.kernels_up_to(n, &bits, machine))?;
+        kernels.require(&up_to(machine))?;
         workspace.reserve(NAME, 0, program.scratch_up_to(n, &bits, missing, machine)).map(|_| ())
     }
 

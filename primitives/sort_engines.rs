@@ -4,9 +4,9 @@ use super::choice::long_enough;
 use super::segmented::Selectors;
 use crate::cpu::segmented::Heads;
 use crate::cpu::sort as host;
-use crate::cuda::KeyKind;
 use crate::cuda::segmented_sort::{SegmentedSortArguments, SegmentedSortPlan, SegmentedSortProgram};
 use crate::cuda::sort::{HostPlan, MOST_KEYS, Missing, SortArguments, SortProgram};
+use crate::cuda::{KeyKind, Machine};
 use crate::memory::{Buffer, BufferMut, View, ViewMut, room_on_host};
 use crate::site::counted;
 use crate::submit::Submit;
@@ -293,16 +293,21 @@ fn on_device<K: SortKey, V: Pod>(
     let (kernels, plan) = match segments {
         Segments::Device(cut) => {
             let program = SegmentedSortProgram::new::<K, V>();
-            let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
             // The plan depends on the kind of segments, and not on the address.
-            let plan = program.plan(n, &bits, &cut.on_device(0), kernels.machine());
+            let plan = |machine: &Machine| program.plan(n, &bits, &cut.on_device(0), machine);
+            let load = || program.load(device, &|machine| plan(machine).kernels());
+            let kernels = submit.kernels(program.loaded(device), load)?;
+            let plan = plan(kernels.machine());
             submit.require(kernels, &plan.kernels())?;
             (kernels, Plan::BySegment(plan))
         }
         _ => {
             let program = SortProgram::new::<K, V>().counted(count.is_some());
-            let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
-            let plan = program.plan(n, bits, matches!(keys, Keys::InPlace(..)), kernels.machine());
+            let in_place = matches!(keys, Keys::InPlace(..));
+            let plan = |machine: &Machine| program.plan(n, bits.clone(), in_place, machine);
+            let load = || program.load(device, &|machine| plan(machine).kernels_to_load());
+            let kernels = submit.kernels(program.loaded(device), load)?;
+            let plan = plan(kernels.machine());
             submit.require(kernels, &plan.kernels_to_load())?;
             (kernels, Plan::Whole(plan))
         }

@@ -2,7 +2,7 @@
 //! scratch memory.
 
 use super::driver::check;
-use super::kernels::Kernels;
+use super::kernels::{First, Kernels};
 use super::library::{self, BuiltIn, Program};
 use super::unit::with_length;
 use crate::{Error, SortKey};
@@ -112,14 +112,13 @@ impl SortProgram {
         library::loaded(self.types, self.name(), device)
     }
 
-    /// The program's kernels for the current context's device. None of them needs to be loaded:
-    /// `HostPlan::kernels` has those that a sort launches.
-    pub(crate) fn load(&self, device: usize) -> Result<&'static Kernels, Error> {
+    /// The program's kernels for the current context's device, the `first` ones loaded.
+    pub(crate) fn load(&self, device: usize, first: First) -> Result<&'static Kernels, Error> {
         let shared = |architecture| {
             let shape = self.shape(architecture);
             self.unit.kernels().iter().map(|kernel| kernel.shared(&shape)).collect()
         };
-        library::load_some(self.types, self.name(), device, &self.unit.kernel_names(), &shared, &[], &|| Program {
+        library::load_some(self.types, self.name(), device, &self.unit.kernel_names(), &shared, first, &|| Program {
             name: format!("{} of {}", self.name(), self.type_name),
             source: self.source(),
             built_in: self.built_in,

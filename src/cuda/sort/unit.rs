@@ -96,8 +96,7 @@ impl SortUnit {
     }
 
     /// The kernels of the unit. Each is compiled by itself, and loaded by the first sort that
-    /// launches it. The first kernel is the one that shows whether images run on a machine, so it is
-    /// a short one.
+    /// launches it.
     pub(crate) fn kernels(&self) -> &'static [Kernel] {
         use Kernel::{BucketCount, BucketPlan, Count, Fill, Middle, Pass, Passes, Small};
         match (self.payload.is_none(), self.key) {
