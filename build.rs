@@ -17,6 +17,7 @@ mod cuda {
     pub(super) mod image;
     pub(super) mod nvrtc;
     pub(super) mod prebuilt;
+    pub(super) mod ptx;
     pub(super) mod tuning;
     pub(super) mod unit;
     // From the folder of a primitive the build takes the text of its units and the shapes that the
@@ -45,10 +46,11 @@ mod cuda {
 
 use cuda::cache::Cache;
 use cuda::compact::unit::{Choice, Column, CompactUnit, FLOAT_RANGE, INTEGER_RANGE, SAME, SAME_HALVES, Test};
-use cuda::image::{key, packed};
+use cuda::image::{key, packed, stub};
 use cuda::nvrtc::{FLAGS, Failure, Nvrtc, Target};
 use cuda::offsets::unit::OffsetsUnit;
 use cuda::prebuilt;
+use cuda::ptx;
 use cuda::reduce::unit::{position_key, position_source, reduce_key, reduce_source};
 use cuda::scan::unit::Unit;
 use cuda::segments::unit::{SEGMENTS_KEY, segments_source};
@@ -68,7 +70,7 @@ fn main() {
     for input in ["build.rs", "src/catalog.rs", "cuda-templates"] {
         println!("cargo::rerun-if-changed={input}");
     }
-    for file in ["cache", "contract", "image", "nvrtc", "prebuilt", "tuning", "unit"] {
+    for file in ["cache", "contract", "image", "nvrtc", "prebuilt", "ptx", "tuning", "unit"] {
         println!("cargo::rerun-if-changed=src/cuda/{file}.rs");
     }
     for primitive in ["scan", "columns", "compact", "segmented", "segmented_sort", "segments", "sort"] {
@@ -345,8 +347,8 @@ fn sorts() -> Vec<(SortUnit, String)> {
 
 /// Returns the templates, by their paths in `cuda-templates`, and the headers that Rust generates.
 ///
-/// Writes two files that the library includes: `templates.rs` with the paths and lengths, and
-/// `templates.packed` with the texts one after the other.
+/// Writes three files that the library includes: `stubs.rs` with the paths and stubs, `templates.rs`
+/// with the lengths, and `templates.packed` with the texts one after the other.
 fn templates(out: &Path) -> Vec<(String, String)> {
     let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("cuda-templates");
     let entries = |folder: &Path| {
@@ -378,9 +380,11 @@ fn templates(out: &Path) -> Vec<(String, String)> {
         fs::write(&file, &text).expect("OUT_DIR can be written");
         all.push((path.to_owned(), text));
     }
-    let lengths: Vec<(&str, usize)> = all.iter().map(|(path, text)| (path.as_str(), text.len())).collect();
+    let stubs: Vec<(&str, String)> = all.iter().map(|(path, text)| (path.as_str(), stub(text))).collect();
+    let lengths: Vec<usize> = all.iter().map(|(_, text)| text.len()).collect();
     let texts: String = all.iter().map(|(_, text)| text.as_str()).collect();
-    fs::write(out.join("templates.rs"), format!("&{lengths:#?}")).expect("OUT_DIR can be written");
+    fs::write(out.join("stubs.rs"), format!("&{stubs:#?}")).expect("OUT_DIR can be written");
+    fs::write(out.join("templates.rs"), format!("&{lengths:?}")).expect("OUT_DIR can be written");
     fs::write(out.join("templates.packed"), packed(texts.as_bytes())).expect("OUT_DIR can be written");
     all
 }
@@ -404,8 +408,10 @@ fn compile(texts: &[(&str, &str)], templates: &[(&str, &str)], targets: &[Target
     };
     let (folder, cache) = (out.join("kernels"), Cache::of_user());
     fs::create_dir_all(&folder).expect("OUT_DIR can be written");
+    let stubs: Vec<(&str, String)> = templates.iter().map(|&(name, text)| (name, stub(text))).collect();
+    let stubs: Vec<(&str, &str)> = stubs.iter().map(|(name, stub)| (*name, stub.as_str())).collect();
     let images: Vec<Vec<Image>> =
-        texts.iter().map(|(_, text)| images(text, templates, targets, &nvrtc, &folder)).collect();
+        texts.iter().map(|(_, text)| images(text, &stubs, targets, &nvrtc, &folder)).collect();
     // One compilation gives machine code and PTX of an architecture.
     let mut jobs = Vec::new();
     for (&(name, text), images) in texts.iter().zip(&images) {
@@ -453,8 +459,8 @@ struct Image {
 }
 
 /// The images of a text, in the order of the targets. Targets of one architecture are neighbours.
-fn images(text: &str, templates: &[(&str, &str)], targets: &[Target], nvrtc: &Nvrtc, folder: &Path) -> Vec<Image> {
-    let included = included(templates, text);
+fn images(text: &str, stubs: &[(&str, &str)], targets: &[Target], nvrtc: &Nvrtc, folder: &Path) -> Vec<Image> {
+    let included = included(stubs, text);
     let image = |target: Target| {
         let key = key(target, nvrtc.version(), &FLAGS, text, &included, &[]);
         let mut hasher = DefaultHasher::new();
@@ -489,7 +495,10 @@ fn make(
     let targets: Vec<Target> = missing.iter().map(|image| image.target).collect();
     let made = nvrtc.images(&format!("{name}.cu"), text, templates, &targets, &[])?;
     for (image, bytes) in missing.iter().zip(made) {
-        let packed = packed(&bytes);
+        let packed = match image.target {
+            Target::Cubin(_) => packed(&bytes),
+            Target::Ptx(_) => packed(ptx::shortened(&String::from_utf8(bytes).expect("PTX is text")).as_bytes()),
+        };
         write(&image.file, &packed);
         cache.write(&image.key, &packed);
     }

@@ -83,6 +83,7 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         X::Place: Holds<T> + Holds<S>,
         W: Site<X::Place>,
     {
+        const { assert!(!W::IS_COUNTED, "this call does not take `.len()`") }
         self.with_total = true;
         let view = sizes.view();
         let stream = view.stream(self.site.stream());

@@ -253,7 +253,7 @@ pub(super) struct OnDevice<'a> {
     pub(super) chosen: Option<&'a dyn Buffer>,
     pub(super) columns: [Moving<'a>; 2],
     pub(super) count: &'a mut dyn BufferMut,
-    /// The number of items, if it lies in memory. Only for a compaction.
+    /// The number of items, if it lies in memory.
     pub(super) length: Option<View<'a, u64>>,
     pub(super) workspace: Option<&'a mut Workspace>,
 }

@@ -7,7 +7,7 @@ use crate::cuda::{
     offsets::{OffsetsArguments, OffsetsPlan},
 };
 use crate::memory::{Buffer, BufferMut, View, ViewMut, zero_bytes};
-use crate::site::{Anywhere, Site, site_methods};
+use crate::site::{AnySite, Anywhere, Site, counted as taken, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Place, Source, Workspace};
 use std::marker::PhantomData;
@@ -106,7 +106,20 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         self.with_total = true;
         self
     }
+}
 
+len_method! {
+    /// ```
+    /// # use parascan::offsets;
+    /// let (mut starts, mut total) = ([9; 3], [0]);
+    /// offsets::<u16, u64>().len(&[2]).run_into(&[7, 8, 5], &mut starts, &mut total)?;
+    /// assert_eq!((starts, total), ([0, 7, 9], [15]));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    impl[S: Size, O: Index] Offsets<S, O; W> { align, with_total, types }
+}
+
+impl<S: Size, O: Index, W: AnySite> Offsets<S, O, W> {
     // ---- prepare
 
     /// Loads the kernels and grows the workspace for [`run_into`](Offsets::run_into) of up to `n`
@@ -120,7 +133,7 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
-        let kernels = cuda::offsets::load::<S, O>(device)?;
+        let kernels = cuda::offsets::load::<S, O>(W::IS_COUNTED, device)?;
         let words = OffsetsPlan::words_up_to::<S, O>(n, kernels.machine().architecture)?;
         workspace.reserve(NAME, words, 0).map(|_| ())
     }
@@ -201,7 +214,8 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         long_enough(primitive, "the offsets", starts.len(), needed)?;
         long_enough(primitive, "the total", total.len(), 1)?;
         if let View::Host(sizes) = sizes {
-            let found = cpu::offsets(sizes, align, &mut starts.host()[..needed]);
+            let n = taken(primitive, self.site.count(), n)?;
+            let found = cpu::offsets(&sizes[..n], align, &mut starts.host()[..n + usize::from(with_total)]);
             total.host()[0] = found.ok_or_else(|| overflow::<O>(primitive, None))?;
             return Ok(());
         }
@@ -210,6 +224,9 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
         submit.uses("the sizes", sizes.home())?;
         submit.uses("the offsets", starts.home())?;
         submit.uses("the total", total.home())?;
+        let (workspace, length) = self.site.take();
+        let length = length.map(|length| length.device());
+        submit.counts(length)?;
         submit.begin()?;
         let device = submit.device();
         let (from, _read) = sizes.address(&stream);
@@ -225,11 +242,12 @@ impl<S: Size, O: Index, W> Offsets<S, O, W> {
                 zero_bytes(&stream, total, size_of::<u64>())
             };
         }
-        let loaded = cuda::offsets::loaded::<S, O>(device);
-        let kernels = submit.kernels(loaded, || cuda::offsets::load::<S, O>(device))?;
+        let loaded = cuda::offsets::loaded::<S, O>(W::IS_COUNTED, device);
+        let kernels = submit.kernels(loaded, || cuda::offsets::load::<S, O>(W::IS_COUNTED, device))?;
         let plan = OffsetsPlan::new::<S, O>(n, kernels.machine().architecture)?;
-        submit.with_memory(self.site.take_workspace(), plan.words, 0, |words, _| {
-            let arguments = OffsetsArguments { sizes: from, starts: to, n, align, total, with_total, words };
+        let (length, _counted) = length.map(|length| length.device_ptr(&stream)).unzip();
+        submit.with_memory(workspace, plan.words, 0, |words, _| {
+            let arguments = OffsetsArguments { sizes: from, starts: to, n, length, align, total, with_total, words };
             // SAFETY: the kernels and the plan are for these types and for n. Sizes, starts and
             // total are on this device and long enough, as was checked. The outputs are borrowed
             // exclusively, and the guards keep all. The words are the workspace's, as many as the

@@ -7,7 +7,7 @@ use super::compact::prepare;
 use crate::cpu::compact as host;
 use crate::cuda::NoColumn;
 use crate::memory::{Buffer, BufferMut, View, ViewMut};
-use crate::site::{Anywhere, Site, site_methods};
+use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
 use crate::{Destination, Device, Element, Error, Not, Place, Predicate, Source, Workspace};
 use bytemuck::Pod;
 use std::marker::PhantomData;
@@ -77,9 +77,19 @@ impl<T: Pod, C, S> Partition<T, C, S> {
 }
 choice_methods! { Partition }
 
+len_method! {
+    /// ```
+    /// # use parascan::{NonZero, partition};
+    /// let (both, selected) = partition::<i32>().keep(NonZero).len(&[3]).run(&[1, 0, 2, 3])?;
+    /// assert_eq!((&both[..3], selected), (&[1, 2, 0][..], 2));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    impl[T: Pod, C] Partition<T, C; S> { choice, complement, item }
+}
+
 // ---- prepare
 
-impl<T: Pod, C: Chosen<T, Device>, S> Partition<T, C, S> {
+impl<T: Pod, C: Chosen<T, Device>, S: AnySite> Partition<T, C, S> {
     /// Loads the kernels and grows the workspace for a partition of up to `n` items by the same
     /// selection.
     ///
@@ -90,7 +100,7 @@ impl<T: Pod, C: Chosen<T, Device>, S> Partition<T, C, S> {
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        prepare::<T, C, C::Items, NoColumn, 2>(NAME, false, n, workspace)
+        prepare::<T, C, C::Items, NoColumn, 2>(NAME, S::IS_COUNTED, n, workspace)
     }
 }
 
@@ -175,7 +185,7 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
     // ---- on either engine
 
     fn dispatch<L: Place>(
-        mut self,
+        self,
         items: View<'_, T>,
         mut selected: ViewMut<'_, T>,
         mut rejected: Option<ViewMut<'_, T>>,
@@ -187,23 +197,26 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
     {
         if let View::Host(from) = items {
             let rejected = rejected.as_mut().map(|rejected| rejected.host());
-            return self.on_host::<L>(from, selected.host(), rejected, count.host());
+            let n = counted(NAME, self.site.count(), from.len())?;
+            return self.on_host::<L>(&from[..n], selected.host(), rejected, count.host());
         }
         let stream = self.site.stream().unwrap_or(items.home()).clone();
         let rejected = rejected.as_mut().map(|rejected| rejected as &mut dyn BufferMut);
+        let Partition { choice, complement, mut site, .. } = self;
+        let (workspace, length) = site.take();
         let call = OnDevice {
             primitive: NAME,
             stream,
             n: items.len(),
-            complement: [self.complement, false],
+            complement: [complement, false],
             append: false,
             chosen: Some(&items),
             columns: [Moving { from: Some(&items), to: [Some(&mut selected), rejected, None] }, Moving::nothing()],
             count: &mut count,
-            length: None,
-            workspace: self.site.take_workspace(),
+            length,
+            workspace,
         };
-        call.run::<T, L, C, C::Items, NoColumn, 2>(&self.choice)
+        call.run::<T, L, C, C::Items, NoColumn, 2>(&choice)
     }
 
     fn on_host<L: Place>(

@@ -3,6 +3,7 @@
 use super::choice::{Index, Word, countable, long_enough};
 use super::segmented::{ByHeadBits, ByHeads, ByKeys, ByOffsets, Rows, Segmentation};
 use super::sort_engines::{Counted, How, Keys, NAME, Payload, Segments, movable, not_too_long, sort_on_either};
+use crate::cuda::Machine;
 use crate::cuda::segmented::Cut;
 use crate::cuda::segmented_sort::SegmentedSortProgram;
 use crate::site::{Anywhere, Site, site_methods};
@@ -230,9 +231,10 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         not_too_long(n)?;
         let device = Submit::prepare(NAME, workspace)?;
         let program = SegmentedSortProgram::new::<K, V>();
-        let kernels = program.load(device)?;
         // No segmentation needs more than one whose lengths are unknown.
-        let plan = program.plan(n, &bits, &Cut::Heads { address: 0 }, kernels.machine());
+        let plan = |machine: &Machine| program.plan(n, &bits, &Cut::Heads { address: 0 }, machine);
+        let kernels = program.load(device, &|machine| plan(machine).kernels())?;
+        let plan = plan(kernels.machine());
         kernels.require(&plan.kernels())?;
         workspace.reserve(NAME, 0, plan.scratch(no_keys)).map(|_| ())
     }
@@ -439,7 +441,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         let stream = self.site.stream().cloned();
         let (descending, cut) = (self.descending, self.cut);
         let workspace = self.site.take_workspace();
-        let how = |segments| How { descending, bits, segments };
+        let how = |segments| How { descending, bits, segments, count: None };
         if keys.are_on_host() {
             sort_on_either(how(Segments::Host(&cut.heads())), n, keys, payload, stream, workspace)
         } else {

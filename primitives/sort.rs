@@ -4,9 +4,9 @@ use super::choice::{Index, countable, long_enough};
 use super::sort_engines::{
     Counted, How, Keys, NAME, Payload, Segments, movable, not_too_long, same_length, sort_on_either,
 };
-use crate::cuda::KeyKind;
 use crate::cuda::sort::{Missing, SortProgram};
-use crate::site::{Anywhere, Site, site_methods};
+use crate::cuda::{KeyKind, Machine};
+use crate::site::{AnySite, Anywhere, Site, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Place, Source, Workspace};
 use bytemuck::Pod;
@@ -168,6 +168,16 @@ pub struct Sort<K, S = Anywhere> {
     pub(super) key: PhantomData<fn() -> K>,
 }
 site_methods! { impl[K: SortKey] Sort<K; S> { descending, bits, key } }
+len_method! {
+    /// ```
+    /// # use parascan::sort;
+    /// let mut keys = [5, 2, 9, 1];
+    /// sort::<i32>().len(&[3]).run_in_place(&mut keys)?;
+    /// assert_eq!(keys, [2, 5, 9, 1]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    impl[K: SortKey] Sort<K; S> { descending, bits, key }
+}
 
 // ---- options
 
@@ -202,9 +212,11 @@ impl<K: SortKey, S> Sort<K, S> {
         self.bits = Some([bits.start, bits.end]);
         self
     }
+}
 
-    // ---- prepare
+// ---- prepare
 
+impl<K: SortKey, S: AnySite> Sort<K, S> {
     /// Loads the kernels and grows the workspace for [`run_into`](Sort::run_into) and the calls in
     /// place without a payload, of up to `n` keys by the same bits.
     ///
@@ -215,7 +227,7 @@ impl<K: SortKey, S> Sort<K, S> {
     /// [`Error::Bits`], [`Error::Capturing`] if the stream is being captured, and those of the
     /// driver and the compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        self.prepare_for::<()>(n, Missing { keys: [false, true] }, workspace)
+        Self::prepare_for::<()>(self.range()?, n, Missing { keys: [false, true] }, workspace)
     }
 
     /// [`prepare`](Sort::prepare) for keys with a payload of type `V`.
@@ -224,7 +236,7 @@ impl<K: SortKey, S> Sort<K, S> {
     /// As for [`prepare`](Sort::prepare), and [`Error::ItemSize`].
     pub fn prepare_pairs<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         movable::<V>()?;
-        self.prepare_for::<V>(n, Missing { keys: [false, true] }, workspace)
+        Self::prepare_for::<V>(self.range()?, n, Missing { keys: [false, true] }, workspace)
     }
 
     /// [`prepare`](Sort::prepare) for [`indices_into`](Sort::indices_into).
@@ -233,7 +245,7 @@ impl<K: SortKey, S> Sort<K, S> {
     /// As for [`prepare`](Sort::prepare), and [`Error::TooLong`].
     pub fn prepare_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         countable::<I>(NAME, n)?;
-        self.prepare_for::<I>(n, Missing { keys: [true, true] }, workspace)
+        Self::prepare_for::<I>(self.range()?, n, Missing { keys: [true, true] }, workspace)
     }
 
     /// [`prepare`](Sort::prepare) for
@@ -243,18 +255,24 @@ impl<K: SortKey, S> Sort<K, S> {
     /// # Errors
     /// As for [`prepare`](Sort::prepare).
     pub fn prepare_lexicographic<L: SortKey>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        sort::<L>().prepare_pairs::<K>(n, workspace)?;
+        let all = 0..8 * size_of::<L>() as u32;
+        Sort::<L, S>::prepare_for::<K>(all, n, Missing { keys: [false, true] }, workspace)?;
         self.prepare_pairs::<L>(n, workspace)
     }
 
-    fn prepare_for<V: Pod>(&self, n: usize, missing: Missing, workspace: &mut Workspace) -> Result<(), Error> {
-        let bits = self.range()?;
+    fn prepare_for<V: Pod>(
+        bits: Range<u32>,
+        n: usize,
+        missing: Missing,
+        workspace: &mut Workspace,
+    ) -> Result<(), Error> {
         not_too_long(n)?;
         let device = Submit::prepare(NAME, workspace)?;
-        let program = SortProgram::new::<K, V>();
-        let kernels = program.load(device)?;
+        let program = SortProgram::new::<K, V>().counted(S::IS_COUNTED);
+        let up_to = |machine: &Machine| program.kernels_up_to(n, &bits, machine);
+        let kernels = program.load(device, &up_to)?;
         let machine = kernels.machine();
-        kernels.require(&program.kernels_up_to(n, &bits, machine))?;
+        kernels.require(&up_to(machine))?;
         workspace.reserve(NAME, 0, program.scratch_up_to(n, &bits, missing, machine)).map(|_| ())
     }
 
@@ -448,12 +466,12 @@ impl<K: SortKey, S> Sort<K, S> {
         let stream = self.site.stream().cloned();
         let (keys_in_place, payload) = (Keys::InPlace(second.view_mut(), None), Payload::Array(None, keys.view_mut()));
         let all = 0..8 * size_of::<L>() as u32;
-        let workspace = self.site.take_workspace();
-        let how = How { descending: self.descending, bits: all, segments: Segments::None };
+        let (workspace, count) = self.site.take();
+        let how = How { descending: self.descending, bits: all, segments: Segments::None, count };
         sort_on_either::<L, K>(how, n, keys_in_place, payload, stream.clone(), workspace)?;
         let (keys_in_place, payload) = (Keys::InPlace(keys.view_mut(), None), Payload::Array(None, second.view_mut()));
-        let workspace = self.site.take_workspace();
-        let how = How { descending: self.descending, bits, segments: Segments::None };
+        let (workspace, count) = self.site.take();
+        let how = How { descending: self.descending, bits, segments: Segments::None, count };
         sort_on_either::<K, L>(how, n, keys_in_place, payload, stream, workspace)
     }
 
@@ -507,7 +525,8 @@ impl<K: SortKey, S> Sort<K, S> {
         let n = keys.check()?;
         payload.check(n)?;
         let stream = self.site.stream().cloned();
-        let how = How { descending: self.descending, bits, segments: Segments::None };
-        sort_on_either(how, n, keys, payload, stream, self.site.take_workspace())
+        let (workspace, count) = self.site.take();
+        let how = How { descending: self.descending, bits, segments: Segments::None, count };
+        sort_on_either(how, n, keys, payload, stream, workspace)
     }
 }

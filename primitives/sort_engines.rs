@@ -4,10 +4,11 @@ use super::choice::long_enough;
 use super::segmented::Selectors;
 use crate::cpu::segmented::Heads;
 use crate::cpu::sort as host;
-use crate::cuda::KeyKind;
 use crate::cuda::segmented_sort::{SegmentedSortArguments, SegmentedSortPlan, SegmentedSortProgram};
 use crate::cuda::sort::{HostPlan, MOST_KEYS, Missing, SortArguments, SortProgram};
+use crate::cuda::{KeyKind, Machine};
 use crate::memory::{Buffer, BufferMut, View, ViewMut, room_on_host};
+use crate::site::counted;
 use crate::submit::Submit;
 use crate::{Error, SortKey, Workspace};
 use bytemuck::Pod;
@@ -133,9 +134,11 @@ pub(super) struct How<'a> {
     pub(super) descending: bool,
     pub(super) bits: Range<u32>,
     pub(super) segments: Segments<'a>,
+    /// The number of keys, if it lies in memory. Only without segments.
+    pub(super) count: Option<View<'a, u64>>,
 }
 
-/// Sorts on the engine of the keys' memory: `n` keys and their payload, whose lengths were checked.
+/// Sorts on the engine of the keys' memory: up to `n` keys and their payload, whose lengths were checked.
 pub(super) fn sort_on_either<K: SortKey, V: Pod>(
     how: How<'_>,
     n: usize,
@@ -145,6 +148,7 @@ pub(super) fn sort_on_either<K: SortKey, V: Pod>(
     workspace: Option<&mut Workspace>,
 ) -> Result<(), Error> {
     if keys.are_on_host() {
+        let n = counted(NAME, how.count, n)?;
         on_host(how, n, keys, payload)
     } else {
         let stream = stream.unwrap_or_else(|| keys.home().clone());
@@ -184,7 +188,7 @@ impl OnHost<'_> {
 /// # Errors
 /// [`Error::OutOfMemory`], before anything is written.
 fn on_host<K: SortKey, V: Pod>(
-    How { descending, bits, segments }: How<'_>,
+    How { descending, bits, segments, .. }: How<'_>,
     n: usize,
     keys: Keys<'_, K>,
     mut payload: Payload<'_, V>,
@@ -234,7 +238,7 @@ fn on_host<K: SortKey, V: Pod>(
             (keys, keys)
         }
         Keys::InPlace(mut keys, Some(mut second)) => {
-            second.host()[..n].copy_from_slice(keys.host());
+            second.host()[..n].copy_from_slice(&keys.host()[..n]);
             (second.host().as_mut_ptr(), keys.host().as_mut_ptr())
         }
         Keys::Read(from) => (from.host().as_ptr().cast_mut(), discarded.as_mut_ptr()),
@@ -250,7 +254,7 @@ fn on_host<K: SortKey, V: Pod>(
 
 /// Sorts on the device.
 fn on_device<K: SortKey, V: Pod>(
-    How { descending, bits, segments }: How<'_>,
+    How { descending, bits, segments, count }: How<'_>,
     n: usize,
     mut keys: Keys<'_, K>,
     mut payload: Payload<'_, V>,
@@ -280,6 +284,7 @@ fn on_device<K: SortKey, V: Pod>(
     {
         submit.uses("the segments", selectors.home())?;
     }
+    submit.counts(count.as_ref().map(|count| count.device()))?;
     submit.begin()?;
     if n == 0 {
         return Ok(());
@@ -288,16 +293,21 @@ fn on_device<K: SortKey, V: Pod>(
     let (kernels, plan) = match segments {
         Segments::Device(cut) => {
             let program = SegmentedSortProgram::new::<K, V>();
-            let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
             // The plan depends on the kind of segments, and not on the address.
-            let plan = program.plan(n, &bits, &cut.on_device(0), kernels.machine());
+            let plan = |machine: &Machine| program.plan(n, &bits, &cut.on_device(0), machine);
+            let load = || program.load(device, &|machine| plan(machine).kernels());
+            let kernels = submit.kernels(program.loaded(device), load)?;
+            let plan = plan(kernels.machine());
             submit.require(kernels, &plan.kernels())?;
             (kernels, Plan::BySegment(plan))
         }
         _ => {
-            let program = SortProgram::new::<K, V>();
-            let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
-            let plan = program.plan(n, bits, matches!(keys, Keys::InPlace(..)), kernels.machine());
+            let program = SortProgram::new::<K, V>().counted(count.is_some());
+            let in_place = matches!(keys, Keys::InPlace(..));
+            let plan = |machine: &Machine| program.plan(n, bits.clone(), in_place, machine);
+            let load = || program.load(device, &|machine| plan(machine).kernels_to_load());
+            let kernels = submit.kernels(program.loaded(device), load)?;
+            let plan = plan(kernels.machine());
             submit.require(kernels, &plan.kernels_to_load())?;
             (kernels, Plan::Whole(plan))
         }
@@ -335,6 +345,7 @@ fn on_device<K: SortKey, V: Pod>(
         Segments::Device(cut) => cut.selectors().map(|selectors| selectors.address(stream)).unzip(),
         _ => (None, None),
     };
+    let (length, _counted) = count.as_ref().map(|count| count.device().device_ptr(stream)).unzip();
     let scratch = match &plan {
         Plan::Whole(plan) => plan.scratch(Missing { keys: missing }),
         Plan::BySegment(plan) => plan.scratch(missing[0]),
@@ -363,7 +374,7 @@ fn on_device<K: SortKey, V: Pod>(
                     call.launch(plan, kernels, device, stream.cu_stream())
                 }
                 (Plan::Whole(plan), _) => {
-                    let call = SortArguments { descending, keys_in, keys, values_in, values, scratch };
+                    let call = SortArguments { descending, keys_in, keys, values_in, values, scratch, length };
                     call.launch(plan, kernels, device, stream.cu_stream())
                 }
                 (Plan::BySegment(_), _) => unreachable!("a plan by segment is made for a cut"),

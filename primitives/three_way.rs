@@ -5,7 +5,7 @@ use super::partition::Partition;
 use crate::cpu::compact as host;
 use crate::cuda::{CompactProgram, NoColumn, Staged, TwoParameters, TwoPredicatesKind};
 use crate::memory::{Buffer, BufferMut, View, ViewMut, zeros_on_host};
-use crate::site::{Anywhere, Site, site_methods};
+use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Place, Predicate, Source, Workspace};
 use std::marker::PhantomData;
@@ -42,6 +42,17 @@ pub struct ThreeWay<T, P, Q, S = Anywhere> {
 }
 site_methods! { impl[T: Element, P: Predicate<T>, Q: Predicate<T>] ThreeWay<T, P, Q; S> { first, second, complement, item } }
 
+len_method! {
+    /// ```
+    /// # use parascan::{Below, Equal, partition};
+    /// let three = partition::<i32>().keep(Below(3)).then(Equal(3)).len(&[4]);
+    /// let (sorted, counts) = three.run(&[5, 1, 3, 2, 4])?;
+    /// assert_eq!((&sorted[..4], counts), (&[1, 2, 3, 5][..], [2, 1]));
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    impl[T: Element, P: Predicate<T>, Q: Predicate<T>] ThreeWay<T, P, Q; S> { first, second, complement, item }
+}
+
 impl<T: Element, P: Predicate<T>, S> Partition<T, ByPredicate<P>, S> {
     /// Partitions the rejected items once more: those that satisfy `second` form a part before the
     /// rest.
@@ -53,7 +64,7 @@ impl<T: Element, P: Predicate<T>, S> Partition<T, ByPredicate<P>, S> {
 
 // ---- prepare
 
-impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
+impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S: AnySite> ThreeWay<T, P, Q, S> {
     /// [`Partition::prepare`] for a partition into three parts.
     ///
     /// # Errors
@@ -65,7 +76,7 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
     }
 
     fn program() -> CompactProgram {
-        CompactProgram::new::<TwoPredicatesKind<T, P, Q>, Staged, NoColumn, 3>()
+        CompactProgram::new::<TwoPredicatesKind<T, P, Q>, Staged, NoColumn, 3>().counted(S::IS_COUNTED)
     }
 
     // ---- running
@@ -148,7 +159,7 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
     // ---- on either engine
 
     fn dispatch<L: Place>(
-        mut self,
+        self,
         items: View<'_, T>,
         mut first: ViewMut<'_, T>,
         mut others: Option<(ViewMut<'_, T>, ViewMut<'_, T>)>,
@@ -160,26 +171,29 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S> ThreeWay<T, P, Q, S> {
         let n = items.len();
         long_enough(NAME, "the counts", counts.len(), 2)?;
         if let View::Host(from) = items {
-            return self.on_host(from, first.host(), others, counts.host());
+            let n = counted(NAME, self.site.count(), n)?;
+            return self.on_host(&from[..n], first.host(), others, counts.host());
         }
         let stream = self.site.stream().unwrap_or(items.home()).clone();
         let (second, rest) = match &mut others {
             Some((second, rest)) => (Some(second as &mut dyn BufferMut), Some(rest as &mut dyn BufferMut)),
             None => (None, None),
         };
+        let ThreeWay { first: one, second: two, complement, mut site, .. } = self;
+        let (workspace, length) = site.take();
         let call = OnDevice {
             primitive: NAME,
             stream,
             n,
-            complement: [self.complement != self.first.is_complement(), self.second.is_complement()],
+            complement: [complement != one.is_complement(), two.is_complement()],
             append: false,
             chosen: Some(&items),
             columns: [Moving { from: Some(&items), to: [Some(&mut first), second, rest] }, Moving::nothing()],
             count: &mut counts,
-            length: None,
-            workspace: self.site.take_workspace(),
+            length,
+            workspace,
         };
-        let parameters = TwoParameters { first: self.first.parameters(), second: self.second.parameters() };
+        let parameters = TwoParameters { first: one.parameters(), second: two.parameters() };
         // SAFETY: the program is of both predicates, and these are its parameters; it reads the
         // items only.
         unsafe { call.submit(Self::program(), (&raw const parameters).cast()) }

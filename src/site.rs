@@ -208,10 +208,10 @@ macro_rules! len_method {
             /// a capture call `prepare` with it too.
             ///
             $(#[$example])*
-            pub fn len<P: $crate::Place, N: $crate::Source<u64, Place = P> + ?Sized>(
+            pub fn len<L: $crate::Place, N: $crate::Source<u64, Place = L> + ?Sized>(
                 self,
                 count: &N,
-            ) -> $builder<$($parameter),*, $crate::site::Counted<'_, P, $site>> {
+            ) -> $builder<$($parameter),*, $crate::site::Counted<'_, L, $site>> {
                 let $builder { $($field,)* site, .. } = self;
                 let site = $crate::site::Counted { count: count.view(), site, place: ::std::marker::PhantomData };
                 $builder { $($field,)* site }

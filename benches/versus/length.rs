@@ -4,9 +4,9 @@ use crate::bench::{Bench, Verdict, batches, print, same};
 use crate::data::Draw;
 use crate::gpu::{Gpu, told};
 use parascan::cudarc::driver::DevicePtr;
-use parascan::{Above, Sum, Workspace, compact, reduce, scan};
+use parascan::{Above, Sum, Workspace, compact, partition, reduce, scan};
 
-/// Scans, reductions and compactions of `f32`: all items that fit the memory, half of them, and few.
+/// Scans, reductions, partitions and compactions of `f32`: all items that fit the memory, half of them, and few.
 pub(crate) fn lengths(gpu: &Gpu, verdict: &Verdict) {
     if let Some(mut bench) = Bench::<f32>::new(gpu, verdict, 1 << 28) {
         for most in [28, 24, 20, 16].map(|log| 1 << log) {
@@ -74,6 +74,15 @@ fn rows(bench: &mut Bench<f32>, most: usize, n: usize) -> Result<(), String> {
         4 * n,
         total.workspace(known).run_into(&items, &mut kept.slice_mut(..1)),
         total.workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..1))
+    );
+    let both = partition::<f32>().keep(Above(0.0));
+    row!(
+        "partition",
+        both,
+        4 * n,
+        8 * n,
+        both.workspace(known).run_into(&items, &mut kept.slice_mut(..n), known_count),
+        both.workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..most), read_count)
     );
     let positive = compact::<f32>().keep(Above(0.0));
     let (mut kept_items, mut output_items) = (kept.slice_mut(..most), output.slice_mut(..most));

@@ -28,6 +28,7 @@
 //! | `--sort` | sort: random keys and pairs, 2^8 to 2^28 | `sort.rs` |
 //! | `--sort-sweep` | sort: every half power of two, 2^8 to 2^26, non-random pairs | `sort.rs` |
 //! | `--sort-patterns` | sort: keys that are sorted, equal, few values, 2^28 | `sort.rs` |
+//! | `--sort-hard` | sort: distributions untuned to, keys that mislead the sample, 2^26 | `sort.rs` |
 //! | `--sort-longest` | sort: 2^29 keys and pairs, and 2^30 | `sort.rs` |
 //!
 //! `--plot FILE FOLDER` draws the rows that `--sweep` printed into FILE; `--plot-ladder FILE
@@ -90,7 +91,7 @@ const USAGE: &str = "usage: versus [FLAG]...
        by segment: --segmented --segmented-sweep --segmented-sort --columns
        compaction: --select --fractions --select-types
        segments:   --segments
-       sort:       --sort --sort-sweep --sort-patterns --sort-longest
+       sort:       --sort --sort-sweep --sort-patterns --sort-hard --sort-longest
        versus --plot FILE FOLDER
        versus --plot-ladder FILE FOLDER
        versus --plot-segmented FILE FOLDER";
@@ -145,6 +146,7 @@ fn main() -> ExitCode {
             "--sort" => sort::sorts,
             "--sort-sweep" => sort::sweep,
             "--sort-patterns" => sort::patterns,
+            "--sort-hard" => sort::hard,
             "--sort-longest" => sort::longest,
             "--custom" => custom::custom,
             "--host" => host,

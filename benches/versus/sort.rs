@@ -146,6 +146,37 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
     }
 }
 
+/// Keys of distributions that no tuning has seen, and inputs that mislead the pilot sample. No row
+/// may take more than three times the random row of its length.
+pub(crate) fn hard(gpu: &Gpu, verdict: &Verdict) {
+    const DRAWS: [(&str, Draw); 12] = [
+        ("_random", Draw::Any),
+        ("_organ_pipe", Draw::OrganPipe),
+        ("_saw_tooth", Draw::SawTooth),
+        ("_narrow_blocks", Draw::NarrowBlocks),
+        ("_geometric", Draw::Geometric),
+        ("_mostly_dense", Draw::MostlyDense),
+        ("_half_equal", Draw::HalfEqual),
+        ("_of_127", Draw::Distinct(127)),
+        ("_of_192", Draw::Distinct(192)),
+        ("_of_257", Draw::Distinct(257)),
+        ("_fooled_equal", Draw::FooledEqual),
+        ("_fooled_random", Draw::FooledRandom),
+    ];
+    const LENGTHS: [usize; 4] = [1 << 26, 1 << 24, 1 << 20, 1 << 16];
+    if let Some(mut sorts) = Sorts::<u32>::new(gpu, verdict, LENGTHS[0], u32::cmp) {
+        for (n, (suffix, draw)) in LENGTHS.iter().flat_map(|&n| DRAWS.map(|draw| (n, draw))) {
+            sorts.row(&format!("keys{suffix}"), n, draw, Sorts::keys);
+            sorts.row(&format!("pairs{suffix}"), n, draw, Sorts::pairs);
+        }
+    }
+    if let Some(mut sorts) = Sorts::<u64>::new(gpu, verdict, LENGTHS[0], u64::cmp) {
+        for (n, (suffix, draw)) in LENGTHS.iter().flat_map(|&n| DRAWS.map(|draw| (n, draw))) {
+            sorts.row(&format!("keys{suffix}"), n, draw, Sorts::keys);
+        }
+    }
+}
+
 /// A bench with the buffers of the payload.
 struct Sorts<'g, T> {
     bench: Bench<'g, T>,

@@ -353,18 +353,33 @@ template <class Item_, bool STAGED> struct Array : ArrayColumn<Item_> {
     template <u32 ROWS> __device__ void begin(Vector *stage, u64 n, u64 first, u32 lane) const {
         if (!STAGED) begin_load<ROWS>(this->from, n, stage, first, lane);
     }
-    __device__ Item item(const Vector *stage, u64, u32 i) const { return ((const Item *)stage)[i]; }
+    __device__ Item item(const Vector *stage, u32 i) const { return ((const Item *)stage)[i]; }
+    __device__ void store(const Vector *stage, u64 begin, u64 capacity, u64, u32 count, u32 lane) const {
+        store_column(stage, this->outputs.to[0], begin, capacity, count, lane);
+    }
 };
 
-// The source indices: each item's index in the input.
+// The source indices: each item's index in the input. The stage holds each item's place in the slice;
+// the index is made when it is stored.
 template <class Index> struct Indices {
-    typedef Index Item;
-    static constexpr u32 BYTES = sizeof(Index);
+    typedef u16 Item;
+    static constexpr u32 BYTES = sizeof(Item);
     PartOutputs<Index> outputs;
 
-    template <u32 ITEMS> __device__ void prefetch(u64, u64, u32) const {}
+    template <u32 ITEMS> __device__ void prefetch(u64, u64, u32) const { static_assert(ITEMS <= 1 << 16, "a place has 16 bits"); }
     template <u32 ROWS> __device__ void begin(Vector *, u64, u64, u32) const {}
-    __device__ Index item(const Vector *, u64 first, u32 i) const { return Index(first + i); }
+    __device__ Item item(const Vector *, u32 i) const { return Item(i); }
+
+    __device__ void store(const Vector *stage, u64 begin, u64 capacity, u64 first, u32 count, u32 lane) const {
+        if (begin >= capacity) return;
+        const Item *places = (const Item *)stage;
+        Index *to = outputs.to[0] + begin;
+        count = u32(min(u64(count), capacity - begin));
+        // Each store of the warp begins a line. Elsewhere it would write halves of sectors.
+        u32 past = u32((u64)to % LINE) / u32(sizeof(Index));
+        for (u32 k = lane; k < past + count; k += WARP)
+            if (k >= past) to[k - past] = Index(first + places[k - past]);
+    }
 };
 
 // No second column.
@@ -471,9 +486,10 @@ template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct C
         gather(first_column, stage, lane);
     }
 
+    // Volatile, as the host may read a count in pinned memory while the kernel runs.
     __device__ void total(Carry total) const {
 #pragma unroll
-        for (u32 k = 0; k < COUNTED; k++) call.count[k] = total.of[k];
+        for (u32 k = 0; k < COUNTED; k++) *(volatile u64 *)&call.count[k] = total.of[k];
     }
 
     __device__ void finish(Stage &stage, Maybe<Carry> prefix, u64, u32 lane) {
@@ -502,7 +518,7 @@ template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct C
             u32 own = 1u << lane;
             Item batch[Rows<ROWS>::BATCH];
             if (call.capacity[0] == 0 || rows.selected == 0) return;
-            rows.batches([&](u32 k, u32 i) { batch[k] = column.item(stage.items, first, i); },
+            rows.batches([&](u32 k, u32 i) { batch[k] = column.item(stage.items, i); },
                          [&](u32 k, u32 row, u32) {
                              Row selected = stage.rows[row];
                              if (selected.word & own) front[selected.before + __popc(selected.word & (own - 1))] = batch[k];
@@ -543,7 +559,7 @@ template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct C
 
     template <class Column> __device__ void store(const Column &column, const Stage &stage, Carry before, u32 lane) const {
         typedef typename Column::Item Item;
-        store_column(stage.items, column.outputs.to[0], before.of[0], call.capacity[0], rows.selected, lane);
+        column.store(stage.items, before.of[0], call.capacity[0], first, rows.selected, lane);
         const Vector *others = stage.items + vectors<Item>(rows.selected);
         if constexpr (PARTS == 2) {
             u64 begin = first - before.of[0];

@@ -38,23 +38,27 @@ RANGES(COMPACT_KERNEL)
 #ifdef COOPERATIVE_RANGES
 #define COOPERATIVE_KERNEL(RANGE, WARPS, ROWS)                                                                                   \
     DEFINE_KERNEL(partition_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident_blocks<WARPS, ROWS>())  \
-        partition_##RANGE(CompactCall call, Choice::Parameters parameters, First column) {                                       \
+        partition_##RANGE(CompactCall call, Choice::Parameters parameters, First column AND_LENGTH) {                            \
+        CUT_TO_LENGTH(call.n, call.tiles, WARPS * ROWS * WARP, without_items(call))                                              \
         partition_cooperative<WARPS, ROWS, PARTS>(call, Choice(call, parameters), column);                                       \
     })
 COOPERATIVE_RANGES(COOPERATIVE_KERNEL)
 
 typedef Counts<PARTS>::Carry CountsPrefix;
+constexpr u32 MOVE_TILE = MOVE_WARPS * MOVE_ROWS * WARP;
 
 #if HAS_KERNEL(partition_count)
 extern "C" __global__ void __launch_bounds__(COUNT_WARPS * WARP, 32 / COUNT_WARPS)
-    partition_count(CompactCall call, Choice::Parameters parameters, CountsPrefix *prefixes) {
-    count_tiles<COUNT_WARPS, COUNT_EACH, MOVE_WARPS * MOVE_ROWS * WARP, PARTS>(call, Choice(call, parameters), prefixes);
+    partition_count(CompactCall call, Choice::Parameters parameters, CountsPrefix *prefixes AND_LENGTH) {
+    CUT_TO_LENGTH(call.n, call.tiles, COUNT_WARPS * COUNT_EACH * MOVE_TILE, without_items(call))
+    count_tiles<COUNT_WARPS, COUNT_EACH, MOVE_TILE, PARTS>(call, Choice(call, parameters), prefixes);
 }
 #endif
 
 #if HAS_KERNEL(partition_move)
 extern "C" __global__ void __launch_bounds__(MOVE_WARPS * WARP, resident_blocks<MOVE_WARPS, MOVE_ROWS>())
-    partition_move(CompactCall call, Choice::Parameters parameters, First column, const CountsPrefix *prefixes) {
+    partition_move(CompactCall call, Choice::Parameters parameters, First column, const CountsPrefix *prefixes AND_LENGTH) {
+    CUT_TO_LENGTH_FROM_END(call.n, MOVE_TILE)
     move_tiles<MOVE_WARPS, MOVE_ROWS, PARTS>(call, Choice(call, parameters), column, prefixes);
 }
 #endif

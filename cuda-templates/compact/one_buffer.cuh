@@ -20,6 +20,7 @@ template <u32 PARTS> struct AllGather {
     typedef typename Counts32::Carry Carry32;
     static constexpr u32 POLLED = 4; // words that a lane polls at once
 
+    u32 tiles;
     u32 *retired;                // tiles that have read all words
     Status<Carry32> *aggregates; // by tile
     Carry *totals;               // the totals of all tiles, in shared memory
@@ -29,16 +30,17 @@ template <u32 PARTS> struct AllGather {
     };
 
     // `memory` is zero before and after a partition.
-    __device__ explicit AllGather(void *memory) : retired((u32 *)memory), aggregates((Status<Carry32> *)(retired + 4)) {}
+    __device__ AllGather(void *memory, u32 tiles)
+        : tiles(tiles), retired((u32 *)memory), aggregates((Status<Carry32> *)(retired + 4)) {}
 
     // A block's tile is known at once, so nothing is prefetched.
     __device__ u32 likely() const { return NO_TILE; }
     __device__ bool enter(Shared &shared, Maybe<Carry>, u32 &tile) {
         totals = &shared.totals;
         tile = blockIdx.x;
-        return true;
+        return tile < tiles;
     }
-    __device__ bool is_last(u32 tile) const { return tile == gridDim.x - 1; }
+    __device__ bool is_last(u32 tile) const { return tile == tiles - 1; }
 
     __device__ void publish(u32 tile, Carry aggregate, u32 lane) {
         Carry32 counts;
@@ -50,17 +52,17 @@ template <u32 PARTS> struct AllGather {
     // Lanes add words in any order: sums of counts do not depend on it.
     __device__ Maybe<Carry> receive(u32 tile, Carry, Maybe<Carry>, u32 lane) {
         Carry32 before = {}, all = {};
-        for (u32 first = lane; first < gridDim.x; first += POLLED * WARP) {
+        for (u32 first = lane; first < tiles; first += POLLED * WARP) {
             Carry32 polled[POLLED];
             for (bool have = false; !have;) {
                 have = true;
 #pragma unroll
                 for (u32 k = 0; k < POLLED; k++)
-                    if (first + k * WARP < gridDim.x) have &= aggregates[first + k * WARP].poll(polled[k]);
+                    if (first + k * WARP < tiles) have &= aggregates[first + k * WARP].poll(polled[k]);
             }
 #pragma unroll
             for (u32 k = 0; k < POLLED; k++) {
-                if (first + k * WARP < gridDim.x) all = Counts32::combine(all, polled[k]);
+                if (first + k * WARP < tiles) all = Counts32::combine(all, polled[k]);
                 if (first + k * WARP < tile) before = Counts32::combine(before, polled[k]);
             }
         }
@@ -81,9 +83,9 @@ template <u32 PARTS> struct AllGather {
     // addition and the clearing after the last one, so no tile reads a cleared word.
     __device__ void retire(u32, u32 lane) {
         u32 last = 0;
-        if (lane == 0) last = add_acquire_release(retired, 1) == gridDim.x - 1;
+        if (lane == 0) last = add_acquire_release(retired, 1) == tiles - 1;
         if (!__shfl_sync(ALL_LANES, last, 0)) return;
-        for (u32 i = lane; i < gridDim.x; i += WARP) aggregates[i].clear();
+        for (u32 i = lane; i < tiles; i += WARP) aggregates[i].clear();
         if (lane == 0) *retired = 0;
     }
 };
@@ -95,7 +97,7 @@ __device__ void partition_cooperative(const CompactCall &call, Choice choice, Fi
     typedef CompactWalk<ROWS, Choice, First, NoColumn, PARTS> Walk;
     typedef TilePipeline<Counts<PARTS>, Walk, WARPS, Join> Partition;
     __shared__ typename Partition::Shared shared;
-    Partition::run(shared, Walk(call, choice, column, NoColumn(), &shared.join.totals), Join(call.memory), {{}, true});
+    Partition::run(shared, Walk(call, choice, column, NoColumn(), &shared.join.totals), Join(call.memory, call.tiles), {{}, true});
 }
 
 // ---- two launches -------------------------------------------------------------------------------

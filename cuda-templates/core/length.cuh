@@ -25,7 +25,32 @@ __device__ inline bool has_tile(u64 n, u32 tile, u32 &tiles) {
         WITHOUT_ITEMS;                                                                                                           \
     }                                                                                                                            \
     if (n == 0 || !has_tile(n, TILE, tiles)) return;
+
+// Makes n the number of items, where each block finds its part of any number. Returns if there are none.
+#define TAKE_LENGTH(n)                                                                                                           \
+    n = min(n, *length);                                                                                                         \
+    if (n == 0) return;
+// Makes x at most the number of items.
+#define AT_MOST_LENGTH(x, n) x = u32(min(u64(x), u64(n)));
+// Whether a tile lies behind the items.
+#define IS_PAST_LENGTH(tile, TILE, n) (u64(tile) * (TILE) >= n)
+// Whether a tile is the last one, in a launch of a block for each tile.
+#define IS_LAST_TILE(tile, TILE, n) (u64((tile) + 1) * (TILE) >= n)
+
+// As CUT_TO_LENGTH in a dependent launch whose blocks take tiles of TILE items from the last one down, and
+// which leaves the result without items to the launch before.
+#define CUT_TO_LENGTH_FROM_END(n, TILE)                                                                                          \
+    n = min(n, *length);                                                                                                         \
+    if (u64(gridDim.x - 1 - blockIdx.x) * (TILE) >= n) {                                                                         \
+        wait_for_launch_before();                                                                                                \
+        return;                                                                                                                  \
+    }
 #else
 #define AND_LENGTH
 #define CUT_TO_LENGTH(n, tiles, TILE, WITHOUT_ITEMS)
+#define CUT_TO_LENGTH_FROM_END(n, TILE)
+#define TAKE_LENGTH(n)
+#define AT_MOST_LENGTH(x, n)
+#define IS_PAST_LENGTH(tile, TILE, n) false
+#define IS_LAST_TILE(tile, TILE, n) ((tile) == gridDim.x - 1)
 #endif

@@ -194,6 +194,13 @@ template <class Size, class Offset, u32 ROWS> struct RowWalk {
     }
 };
 
+// The number of sizes of a tile.
+template <class Size, class Offset, u32 WARPS, u32 EACH> constexpr u32 offsets_tile() {
+    typedef PrefixServer<SaturatingSum, WARPS> Join;
+    if constexpr (sizeof(Size) < sizeof(Offset)) return WARPS * RowWalk<Size, Offset, EACH>::ITEMS;
+    else return Pipeline<SaturatingSum, Sizes<Size>, Starts<Offset>, Size, Shape<WARPS, EACH>, Join>::TILE;
+}
+
 // One tile a block. Sizes as wide as offsets or wider take the pipeline, and EACH is the vectors of
 // a lane. Narrower sizes take `RowWalk`, and EACH is the rows of a warp.
 template <class Size, class Offset, u32 WARPS, u32 EACH, u32 SPREAD>

@@ -1,87 +1,17 @@
-// The maps from keys to buckets. `bucket_map` of bucket_sample.cuh chooses one by the pilot sample:
+// The maps from keys to buckets, of counted and of fixed-capacity buckets:
 //
-// - by bits: the first bits of a key, if they spread the sample evenly
-// - by range: a key's share of the range from the least sampled key to the greatest
-// - by values: few distinct keys, each with an equality bucket; one bucket between two of them
-// - by equal-depth intervals of keys. Their widths follow the exponents of floats. An interval gets
-//   equally wide buckets, as many as its share of the sample asks for.
+// - by bits: the first bits of a key, if they spread the sample evenly and no key is frequent
+// - around heavy keys (heavy_keys.cuh): all others by a share of the range from the least sampled
+//   key to the greatest or, if that does not spread them, by equal-depth intervals. Their widths
+//   follow the exponents of floats.
 //
-// A bucket's number has an upper digit of 8 bits, its coarse bucket, and a lower one of
-// `lower_bits`. Buckets must ascend with the keys. The exact histogram of `bucket_count` verifies
-// the map, so a bad map costs time, never correctness.
+// A bucket's number has a digit of 8 bits, its coarse bucket, and `lower_bits` below it. Buckets
+// must ascend with the keys. The exact histogram of `bucket_count` verifies the map, so a bad map
+// costs time, never correctness.
 #pragma once
-#include "sort/sort.cuh"
+#include "sort/heavy_keys.cuh"
 
-enum BucketFunction : u32 { BY_BITS, BY_RANGE, BY_VALUES, BY_INTERVALS };
-constexpr u32 FEW_DIGITS = 2; // with so few differing digits, passes are faster
-
-constexpr u32 BUCKETS = 1 << 16; // the most
 constexpr u32 PART_BITS = 16; // of a key's position in its interval
-
-// Adjacent intervals of one width and of equally many buckets that hold all keys of a coarse
-// bucket: the lower digit is a linear function of the key, without a table.
-template <class Bits> struct LinearRun {
-    static constexpr u32 WIDTH = 8 * sizeof(Bits);
-    typedef typename If<WIDTH == 64, long long, int>::Type Signed;
-    Bits from;
-    u32 shift, step, first; // step 0: no run
-    __device__ u32 digit(Bits key) const {
-        return (first + step * u32(Signed(key - from) >> shift)) >> PART_BITS;
-    }
-};
-
-// Adjacent single-key buckets around the most frequent key. The histogram tells the output there,
-// so keys-only need not move.
-template <class Bits> struct OneKeyRun {
-    Bits from;
-    u32 keys, bucket; // consecutive keys from `from` on, and the bucket of the first
-    u32 most_moved; // up to so many keys are moved as all others are
-    u32 begin, end; // their range of the output, from the histogram
-    __device__ bool has(Bits key) const { return Bits(key - from) < keys; }
-    // The run if its keys stay unmoved; else a run of no keys.
-    __device__ OneKeyRun unmoved() const {
-        OneKeyRun all = *this;
-        if (end - begin <= most_moved) all.keys = 0;
-        return all;
-    }
-};
-
-template <class Bits> struct BucketMap { // zero before the sort
-    static constexpr u32 WIDTH = 8 * sizeof(Bits);
-    // 2^FINE_BITS intervals of one width, then the next width
-    static constexpr u32 FINE_BITS = WIDTH == 32 ? 5 : 4;
-    static constexpr u32 SIDE = (WIDTH + 1) << FINE_BITS, INTERVALS = 2 * SIDE, LOG_INTERVALS = 12;
-    static_assert(INTERVALS <= 1 << LOG_INTERVALS, "bits of an interval's number");
-
-    u64 extremes[2]; // of the sample: the least key, bits inverted, and the greatest
-    u64 differing; // bits that differ within the sample
-    u32 coarse_counts[BINS]; // histogram of the sample by the first digit
-    u32 shares[BINS]; // by BINS equal parts of the range
-    u32 samples[2][INTERVALS]; // by interval, inward and outward
-    u32 sampled, mapped; // blocks that have finished `bucket_sample`, `bucket_map`
-    u32 tickets[2]; // of the tiles of either scatter step
-    u32 one_key[BUCKETS / 32]; // a bit for each bucket that only one key can be in
-
-    BucketFunction function;
-    u32 lower_bits; // of the lower digit
-    u32 factor;
-    Bits above, below, middle; // `Intervals`
-    union {
-        // The equal-depth table, an entry for each interval. Its lower half is the signed step: the
-        // interval's number of buckets, or 0 if that is one; negative if keys fall as their
-        // position rises. Its upper half is the bucket at the interval's beginning, less the step
-        // times the interval's `number`. A key's bucket is the upper half of the entry plus the
-        // step times the key's position.
-        alignas(16) u32 intervals[INTERVALS];
-        // ascending; the greatest possible key is last and fills unused entries
-        Bits values[VALUES];
-    };
-    LinearRun<Bits> linear_runs[BINS];
-    OneKeyRun<Bits> one_key_run;
-    // distinct keys of each block's part of the sample, and these keys if they are few
-    u32 distinct[MAP_BLOCKS];
-    Bits part_values[MAP_BLOCKS][VALUES];
-};
 
 // The map by range: a key's share of the range between both ends, of `all` equal parts.
 template <class Bits> struct Share {
@@ -117,7 +47,7 @@ template <class Bits> struct Share {
 // the sample to the middle between them. Outward: from the middle of all possible keys to both
 // sides. Keys beyond the ends, which the sample does not have, are in intervals that hold no other
 // keys.
-template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct Intervals {
+template <class Bits, u32 FINE> struct Intervals {
     static constexpr u32 WIDTH = 8 * sizeof(Bits), FINE_BITS = FINE, SIDE = (WIDTH + 1) << FINE;
     // An interval is numbered by the upper bits of a float, exponent and FINE_BITS of the mantissa.
     // Lower keys come first: their floats are scaled so that a half, where positions begin, has
@@ -206,32 +136,107 @@ template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct Intervals {
                                : Bits(below - (first(interval % SIDE + 1) - 1));
     }
 
-    // The interval's table entry as a linear function of the key's bits instead of its float. It
-    // gives the lower digits of the coarse bucket that begins with `first_bucket`.
-    __device__ LinearRun<Bits> linear_run(u32 interval, u32 entry, u32 first_bucket) const {
-        // of a position within an octave, in parts of a key
-        constexpr u32 BITS = FINE_BITS + PART_BITS;
-        // an octave begins at 2^(octave - 1) keys
-        u32 step = u32(lower_half(entry)), octave = interval % SIDE >> FINE_BITS;
-        u32 shift = octave > BITS + 1 ? octave - 1 - BITS : 0,
-            scale = octave < BITS + 1 ? BITS + 1 - octave : 0;
-        u32 half = scale > 0 ? 1u << (scale - 1) : 0;
-        u32 first = entry + step * ((number(interval) >> FINE_BITS << BITS) - (1u << BITS) + half) -
-                    (first_bucket << PART_BITS);
-        step <<= scale;
-        // Falling keys: the distance from `below` is the complement of one counted upwards.
-        return rises(interval) ? LinearRun<Bits>{above, shift, step, first}
-                               : LinearRun<Bits>{Bits(below + 1), shift, -step, first - step};
-    }
-
   private:
-    // Rounds to zero, so that integer arithmetic in `linear_run` gives the same.
     static __device__ u32 position(Bits x, bool is_upper) {
         constexpr float LOWER = 1.0f / (u64(1) << WIDTH / 2) / (u64(2) << WIDTH / 2);
         float position = __fadd_rz(WIDTH == 64 ? __ull2float_rz(x) : __uint2float_rz(u32(x)), 0.5f);
         if (!is_upper) position *= LOWER;
         return __float_as_uint(position) >> (23 - FINE_BITS - PART_BITS);
     }
+};
+
+// ---- the map around heavy keys ----------------------------------------------------------------
+
+// The tables of the map; in shared memory for those who use it.
+template <class Bits, u32 FINE> struct alignas(16) MapTables {
+    typedef ::Intervals<Bits, FINE> Intervals;
+    static constexpr u32 SIDE = Intervals::SIDE, INTERVALS = 2 * SIDE;
+    // The equal-depth table, an entry for each interval. Its lower half is the signed step: the
+    // parts of the interval, or 0 if that is one; negative if keys fall as their position rises.
+    // Its upper half is the part at the interval's beginning, less the step times the interval's
+    // `number`. A key's part is the upper half of the entry plus the step times the key's position.
+    u32 intervals[INTERVALS];
+    HeavyKeys<Bits> heavy;
+    Intervals layout;
+    Share<Bits> share;
+    u32 is_linear; // by a share of the range
+
+    // By the whole block, before `wait_for_table`: copies the tables to shared memory.
+    __device__ void load(MapTables &to) const {
+        constexpr u32 VECTORS = sizeof(MapTables) / sizeof(Vector),
+                      OF_INTERVALS = sizeof(intervals) / sizeof(Vector);
+        for (u32 i = threadIdx.x + (is_linear ? OF_INTERVALS : 0); i < VECTORS; i += blockDim.x)
+            copy_common_to_shared((Vector *)&to + i, (const Vector *)this + i);
+    }
+};
+// The bucket of a key that is not heavy, before heavy keys have digits. A part of the table is
+// 2^-BITS_OF_PARTS of a bucket.
+template <class Bits, u32 FINE, u32 BITS_OF_PARTS> struct MapBase {
+    bool is_linear;
+    Share<Bits> share;
+    const u32 *table;
+    Intervals<Bits, FINE> intervals;
+    __device__ explicit MapBase(const MapTables<Bits, FINE> &tables) : MapBase(tables, tables) {}
+    // `shared`: where the copy of the tables is to be found once it has come.
+    __device__ MapBase(const MapTables<Bits, FINE> &tables, const MapTables<Bits, FINE> &shared)
+        : is_linear(tables.is_linear), share(tables.share), table(shared.intervals),
+          intervals(tables.layout) {}
+    template <u32 COUNT> __device__ void all(const Bits *key, u32 *bucket) const {
+        if (is_linear) {
+#pragma unroll
+            for (u32 i = 0; i < COUNT; i++) bucket[i] = share(key[i]);
+            return;
+        }
+        // In a rising interval of 2^15 keys or more the last position goes to the part behind the
+        // interval. That is no single-key bucket: rising intervals get no narrower, and none that
+        // wide has a bucket for each key.
+#pragma unroll
+        for (u32 i = 0; i < COUNT; i++) {
+            u32 at = intervals(key[i]), entry = table[intervals.interval(at)];
+            bucket[i] = (entry + lower_half(entry) * at) >> (PART_BITS + BITS_OF_PARTS);
+        }
+    }
+    __device__ u32 operator()(Bits key) const {
+        u32 bucket;
+        all<1>(&key, &bucket);
+        return bucket;
+    }
+};
+
+// ---- counted buckets --------------------------------------------------------------------------
+
+enum BucketFunction : u32 { BY_BITS, AROUND_HEAVY };
+constexpr u32 FEW_DIGITS = 2; // with so few differing digits, passes are faster
+
+constexpr u32 BUCKETS = 1 << 16; // the most
+// Of the sketch of the sample: its slots, and the most keys in it.
+constexpr u32 LOG_SLOTS = 13, LOG_SKETCHED = 18;
+
+template <class Bits> struct BucketMap { // zero before the sort
+    static constexpr u32 WIDTH = 8 * sizeof(Bits);
+    // 2^FINE_BITS intervals of one width, then the next width
+    static constexpr u32 FINE_BITS = WIDTH == 32 ? 5 : 4;
+    typedef MapTables<Bits, FINE_BITS> Tables;
+    typedef MapBase<Bits, FINE_BITS, 0> Base;
+    static constexpr u32 SIDE = Tables::SIDE, INTERVALS = Tables::INTERVALS;
+
+    u64 extremes[2]; // of the sample: the least key, bits inverted, and the greatest
+    u64 differing; // bits that differ within the sample
+    u32 coarse_counts[BINS]; // histogram of the sample by the first digit
+    u32 sketch[1 << LOG_SLOTS]; // histogram of the sample by hashes of the keys
+    u32 shares[BINS]; // by BINS equal parts of the range
+    u32 samples[2][INTERVALS]; // by interval, inward and outward
+    u32 frequent_keys; // in the lists below
+    u32 sampled, mapped; // blocks that have finished `bucket_sample`, `bucket_map`
+    u32 tickets[2]; // of the tiles of either scatter step
+    u32 one_key[BUCKETS / 32]; // a bit for each bucket that only one key can be in
+
+    BucketFunction function;
+    u32 lower_bits; // of a bucket's number
+    Tables tables;
+    // Keys that are frequent in a block's part of the sample, and their hits there.
+    Bits frequent[MAP_BLOCKS * VALUES];
+    u32 frequent_hits[MAP_BLOCKS * VALUES];
 };
 
 // How a scatter step stores a key. A position with the bit DONE is final: the key needs no further
@@ -264,12 +269,10 @@ __device__ inline void wait_for_table() {
 }
 
 // Bucket functions: a key's bucket, and the upper and lower digit of the bucket's number.
-// HAS_LARGE: a single-key bucket may exceed a block's room; its keys are final after the step.
-// Passes sort any other large bucket, whatever the map. HAS_TABLE: a table in shared memory.
-// ONE_STEP: there is no lower digit. IS_LINEAR: `BucketByLinearRun`.
+// HAS_TABLE: around heavy keys, by tables in shared memory. A single-key bucket of that map may
+// exceed a block's room; its keys are final after a step.
 template <class Bits> struct BucketByBits {
-    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false, IS_LINEAR = false;
-    template <class Order> using Put = PutKey<Order, Bits>;
+    static constexpr bool HAS_TABLE = false;
     u32 shift, mask;
     __device__ explicit BucketByBits(u32 lower_bits)
         : shift(8 * sizeof(Bits) - DIGIT_BITS - lower_bits), mask((1u << lower_bits) - 1) {}
@@ -277,88 +280,36 @@ template <class Bits> struct BucketByBits {
     __device__ u32 upper(Bits key) const { return u32(key >> (8 * sizeof(Bits) - DIGIT_BITS)); }
     __device__ u32 lower(Bits key) const { return u32(key >> shift) & mask; }
 };
-template <class Bits> struct BucketByRange {
-    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false, IS_LINEAR = false;
-    template <class Order> using Put = PutKey<Order, Bits>;
-    Share<Bits> share;
-    u32 lower_bits;
-    __device__ explicit BucketByRange(const BucketMap<Bits> &map)
-        : share(map.extremes), lower_bits(map.lower_bits) {
-        share.factor = map.factor;
-    }
-    __device__ u32 operator()(Bits key) const { return share(key); }
-    __device__ u32 upper(Bits key) const { return share(key) >> lower_bits; }
-    __device__ u32 lower(Bits key) const { return share(key) & ((1u << lower_bits) - 1); }
-};
-// Few values use few, adjacent words of the table, so the searches rarely wait for each other. The
-// interleaved, padded search of `SplitterDigit` takes longer here.
-template <class Bits> struct BucketByValues {
-    static constexpr bool HAS_LARGE = true, HAS_TABLE = true, ONE_STEP = true, IS_LINEAR = false;
-    template <class Order> using Put = PutDecodeDone<Order, Bits>;
-    const Bits *values;
-    __device__ u32 operator()(Bits key) const {
-        u32 less = 0; // values less than the key
+// STAY: heavy keys stay where they are in the first step, so they have no digit there.
+template <class Bits, bool STAY> struct BucketAround {
+    static constexpr bool HAS_TABLE = true;
+    typedef BucketMap<Bits> Map;
+    AroundHeavy<typename Map::Base, Bits> around;
+    __device__ BucketAround(const Map &map, const typename Map::Tables &shared)
+        : around{typename Map::Base(map.tables, shared), &shared.heavy, map.lower_bits} {}
+    template <u32 COUNT> __device__ void upper(const Bits *key, u32 *digit) const {
+        u32 less[COUNT], is_heavy = around.template find<COUNT>(key, digit, less);
 #pragma unroll
-        for (u32 step = VALUES / 2; step > 0; step /= 2)
-            less += values[less + step - 1] < key ? step : 0;
-        return 2 * less + (values[less] == key);
+        for (u32 i = 0; i < COUNT; i++)
+            digit[i] = STAY && is_heavy >> i & 1 ? BINS + lane_id() : digit[i] >> around.lower_bits;
     }
-    __device__ u32 upper(Bits key) const { return (*this)(key); }
-    static __device__ void load(Bits *table, const BucketMap<Bits> &map) {
-        if (threadIdx.x < VALUES) table[threadIdx.x] = map.values[threadIdx.x];
+    __device__ u32 upper(Bits key) const {
+        u32 digit;
+        upper<1>(&key, &digit);
+        return digit;
     }
-};
-template <class Bits, u32 FINE = BucketMap<Bits>::FINE_BITS> struct BucketByIntervals {
-    static constexpr bool HAS_LARGE = true, HAS_TABLE = true, ONE_STEP = false, IS_LINEAR = false;
-    template <class Order> using Put = PutDecodeDone<Order, Bits>;
-    const u32 *table;
-    Intervals<Bits, FINE> intervals;
-    u32 lower_bits;
-    __device__ BucketByIntervals(const BucketMap<Bits> &map, const u32 *table)
-        : BucketByIntervals(Intervals<Bits, FINE>{map.above, map.below, map.middle}, table,
-                            map.lower_bits) {}
-    __device__ BucketByIntervals(const Intervals<Bits, FINE> &intervals, const u32 *table,
-                                 u32 lower_bits)
-        : table(table), intervals(intervals), lower_bits(lower_bits) {}
-    __device__ u32 operator()(Bits key) const { return parts(key) >> PART_BITS; }
-    __device__ u32 upper(Bits key) const { return parts(key) >> (PART_BITS + lower_bits); }
+    // Of keys that are not heavy.
+    template <u32 COUNT> __device__ void lower(const Bits *key, u32 *digit) const {
+        around.base.template all<COUNT>(key, digit);
+#pragma unroll
+        for (u32 i = 0; i < COUNT; i++) digit[i] &= (1u << around.lower_bits) - 1;
+    }
     __device__ u32 lower(Bits key) const {
-        return parts(key) >> PART_BITS & ((1u << lower_bits) - 1);
-    }
-    // By the whole block, before `wait_for_table`.
-    static __device__ void load(u32 *table, const BucketMap<Bits> &map) {
-        for (u32 i = threadIdx.x; i < BucketMap<Bits>::INTERVALS / 4; i += blockDim.x)
-            copy_common_to_shared((Vector *)table + i, (const Vector *)map.intervals + i);
-    }
-
-  private:
-    // The bucket's number, and below it PART_BITS of how far a key is in the bucket. In a rising
-    // interval of 2^15 keys or more the last part goes to the bucket behind the interval. That is
-    // no single-key bucket: rising intervals get no narrower, and none that wide has a bucket for
-    // each key.
-    __device__ u32 parts(Bits key) const {
-        u32 at = intervals(key), entry = table[intervals.interval(at)];
-        return entry + lower_half(entry) * at;
+        return around.base(key) & ((1u << around.lower_bits) - 1);
     }
 };
-// The upper digit only, in a step that may leave the keys of the run unmoved.
-template <class Bits> struct BucketBesideOneKeyRun : BucketByIntervals<Bits> {
-    OneKeyRun<Bits> one_key_run;
-    __device__ BucketBesideOneKeyRun(const BucketMap<Bits> &map, const u32 *table)
-        : BucketByIntervals<Bits>(map, table), one_key_run(map.one_key_run.unmoved()) {}
-};
-// The lower digit only.
-template <class Bits> struct BucketByLinearRun {
-    static constexpr bool HAS_LARGE = false, HAS_TABLE = false, ONE_STEP = false, IS_LINEAR = true;
-    template <class Order> using Put = PutKey<Order, Bits>;
-    LinearRun<Bits> linear_run;
-    __device__ u32 lower(Bits key) const { return linear_run.digit(key); }
-};
-// Waits for the table, and in any case until the block's bins are zero. Always returns true. With a
-// linear run the compiler must not know that, or it makes all warps wait here for the first key of
-// each.
+// Waits for the table, and in any case until the block's bins are zero. Always returns true.
 template <class Bucket> __device__ inline bool prepare_digits() {
-    if (Bucket::IS_LINEAR) return !__syncthreads_or(false);
     if (Bucket::HAS_TABLE) wait_for_table();
     else __syncthreads();
     return true;
@@ -366,29 +317,29 @@ template <class Bucket> __device__ inline bool prepare_digits() {
 template <class Bucket> struct UpperDigit {
     Bucket bucket;
     template <class Bits> __device__ u32 operator()(Bits key) const { return bucket.upper(key); }
-    template <class Bits> __device__ bool stays(Bits key) const {
-        return bucket.one_key_run.has(key);
+    template <u32 COUNT, class Bits> __device__ void all(const Bits *key, u32 *d) const {
+        bucket.template upper<COUNT>(key, d);
     }
     __device__ bool prepare() const { return prepare_digits<Bucket>(); }
 };
-template <class Bits> constexpr bool SOME_STAY<UpperDigit<BucketBesideOneKeyRun<Bits>>> = true;
+template <class Bits> constexpr bool SOME_STAY<UpperDigit<BucketAround<Bits, true>>> = true;
 template <class Bucket> struct LowerDigit {
     Bucket bucket;
     template <class Bits> __device__ u32 operator()(Bits key) const { return bucket.lower(key); }
+    template <u32 COUNT, class Bits> __device__ void all(const Bits *key, u32 *d) const {
+        bucket.template lower<COUNT>(key, d);
+    }
     __device__ bool prepare() const { return prepare_digits<Bucket>(); }
 };
-// With few values runs are long: no marks, rows of a warp.
-template <class Bucket> constexpr bool IS_MARKED<UpperDigit<Bucket>> =
-    Bucket::HAS_TABLE && !Bucket::ONE_STEP;
+template <class Bucket> constexpr bool IS_MARKED<UpperDigit<Bucket>> = Bucket::HAS_TABLE;
 template <class Bucket> constexpr bool IS_MARKED<LowerDigit<Bucket>> = Bucket::HAS_TABLE;
-template <class Bucket> constexpr bool BY_ROWS<UpperDigit<Bucket>> = Bucket::ONE_STEP;
+template <class Bucket> constexpr bool IS_COSTLY<UpperDigit<Bucket>> = Bucket::HAS_TABLE;
+template <class Bucket> constexpr bool IS_COSTLY<LowerDigit<Bucket>> = Bucket::HAS_TABLE;
 template <class Bucket> constexpr bool BY_ROWS<LowerDigit<Bucket>> = true;
 // Whether a tile loads its keys only after the table of their digits has come.
 template <class D> constexpr bool TABLE_FIRST = false;
-template <class Bucket> constexpr bool TABLE_FIRST<UpperDigit<Bucket>> =
-    IS_MARKED<UpperDigit<Bucket>>;
-template <class Bucket> constexpr bool TABLE_FIRST<LowerDigit<Bucket>> =
-    IS_MARKED<LowerDigit<Bucket>>;
+template <class Bucket> constexpr bool TABLE_FIRST<UpperDigit<Bucket>> = Bucket::HAS_TABLE;
+template <class Bucket> constexpr bool TABLE_FIRST<LowerDigit<Bucket>> = Bucket::HAS_TABLE;
 
 // Loads a map's histogram of the sample, to which other blocks have added, every THREADS-th bin;
 // zero past the end. All loads are issued before the first value is used.

@@ -156,7 +156,8 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
         // The most times a heavy key occurs that one block writes alone.
         constexpr u32 MOST_OF_ONE_BLOCK = (HAS_VALUES ? 8 : 24) * THREADS;
         __shared__ u32 before[BINS / WARP];
-        const HeavyKeys<Bits> &heavy = ((const FixedMap<Bits> *)fixed.map)->tables.heavy;
+        const FixedTables<Bits> &tables = ((const FixedMap<Bits> *)fixed.map)->tables;
+        const HeavyKeys<Bits> &heavy = tables.heavy;
         bool has_heavy = function == FIXED_AROUND_HEAVY, is_many = false;
         u32 bucket = blockIdx.x, d = threadIdx.x, keys_here = fixed.counts[bucket];
         if (d < BINS) {
@@ -182,13 +183,13 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
         if (is_heavy && keys_here <= MOST_OF_ONE_BLOCK) {
             u32 i = heavy.index(bucket);
             write_heavy_key(out ? out + first : out, keys_here, order.from(heavy.keys[i]),
-                            values_out + first, HAS_VALUES ? values + heavy.begins[i] : values, d,
+                            values_out + first, HAS_VALUES ? values + tables.begins[i] : nullptr, d,
                             THREADS);
         }
         if (is_many)
-            write_heaviest_keys<Order, Bits, Value, THREADS>(shared.many, order, fixed.counts,
-                                                             heavy, MOST_OF_ONE_BLOCK, out,
-                                                             values_out, values);
+            write_heaviest_keys<Order, Bits, Value, THREADS>(
+                shared.many, order, fixed.counts, heavy, tables.begins, MOST_OF_ONE_BLOCK, out,
+                values_out, values);
     }
 
     // Sorts all keys, no more than a block holds, from the input.
@@ -354,22 +355,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
                     {begin + bin[e], begin + bin[e + 1], begin + bin[e + 2], begin + bin[e + 3]}};
         }
         __syncthreads();
-        // Each addition moves a bin's begin, which becomes its end.
-#pragma unroll
-        for (u32 row = 0; row < ITEMS; row += ROWS) {
-            if (row * THREADS >= count) break;
-            u32 position[ROWS];
-#pragma unroll
-            for (u32 i = row; i < row + ROWS && i < ITEMS; i++)
-                position[i - row] = fetch_add_if(left, i * THREADS, s.bins + bin_of(i), 1);
-#pragma unroll
-            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
-                if (!t.is_there(i)) continue;
-                if (HAS_VALUES && !is_packed) s.staged.keys[at(i)] = t.key[i];
-                s.items[position[i - row]] =
-                    is_packed ? t.key[i] : Item(t.key[i] << position_bits) | at(i);
-            }
-        }
+        move_to_bins(s, t, bin_of, position_bits, is_packed);
         __syncthreads();
         if (!bins_suffice) {
             // A thread subtracts the least that its items can be, so that the bits that they hold
@@ -386,6 +372,27 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
         else {
             __syncthreads();
             write_keys(s, span, order, out, count);
+        }
+    }
+    // Moves the items to their bins. Each addition moves a bin's begin, which becomes its end.
+    template <class BinOf>
+    static __device__ void move_to_bins(BinShared &s, const ThreadKeys &t, const BinOf &bin_of,
+                                        u32 position_bits, bool is_packed) {
+        int left = t.left();
+#pragma unroll
+        for (u32 row = 0; row < ITEMS; row += ROWS) {
+            if (row * THREADS >= t.count) break;
+            u32 position[ROWS];
+#pragma unroll
+            for (u32 i = row; i < row + ROWS && i < ITEMS; i++)
+                position[i - row] = fetch_add_if(left, i * THREADS, s.bins + bin_of(i), 1);
+#pragma unroll
+            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
+                if (!t.is_there(i)) continue;
+                if (HAS_VALUES && !is_packed) s.staged.keys[at(i)] = t.key[i];
+                s.items[position[i - row]] =
+                    is_packed ? t.key[i] : Item(t.key[i] << position_bits) | at(i);
+            }
         }
     }
     // Sorts the items of each thread's bins, which hold ends. `base(bin)`: the least item of a bin.

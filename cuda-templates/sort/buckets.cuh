@@ -2,7 +2,7 @@
 // order of launch:
 //
 //   bucket_sample   a pilot sample of the keys                        sort/bucket_sample.cuh
-//   bucket_map      the map from keys to buckets of about equal size  sort/bucket_map.cuh
+//   bucket_map      the map from keys to buckets of about equal size  sort/bucket_sample.cuh
 //   bucket_count    the exact histogram of the buckets, one read of all keys
 //   bucket_plan     its prefix sums, and the range that buckets leave to passes
 //   bucket_first    scatter by the bucket number's upper digit
@@ -124,91 +124,32 @@ __device__ inline void count_common(const Bits (&key)[UNROLL], Bucket bucket,
 // Buckets a power of two apart have counters in different banks.
 __device__ inline u32 counter_at(u32 i) { return i + i / WARP; }
 
-// Counts in 16-bit counters, two to a word. The buckets of a word are half of all buckets apart,
-// since neighbours are often frequent at the same time.
-//
-// No counter overflows. A batch has at most 2^15 keys, and one addition at most 2^7 of them. An
-// addition that finds 2^14 or more in its counter has the counter's multiples of 2^14 moved to
-// global memory after the batch. So a counter begins a batch with at most 2^14 + 2^7. 2-byte keys
-// may be few values, whose counters would reach 2^14 in every batch. Theirs move at 2^15, which
-// takes one more instruction to detect.
-template <class Order, class Bits, u32 THREADS, class Bucket>
-__device__ void bucket_count_by(u32 *counters, const SortCall &call, const BucketCall &buckets,
-                                u32 lower_bits, Bucket bucket) {
-    constexpr u32 UNROLL = sizeof(Bits) > 4 ? 16 : 32, STEP = THREADS * UNROLL,
-                  GROUP = sizeof(Vector) / sizeof(Bits);
-    constexpr bool SHORT = sizeof(Bits) == 2;
-    // flushed bits of a counter, and of a word
-    constexpr u32 FLUSH = SHORT ? 1 << 15 : 3 << 14, FLUSH_PAIR = FLUSH << 16 | FLUSH;
-    // Keys whose bucket is computed before the first is counted. The table and the counters are
-    // both in shared memory, so the compiler does not reorder their accesses.
-    constexpr u32 LOOKUPS = SHORT ? 1 : 4;
-    u32 half_bits = DIGIT_BITS - 1 + lower_bits, half = 1u << half_bits;
-    static_assert(STEP <= 1 << 15 && UNROLL % LOOKUPS == 0,
-                  "a counter below 2^14 plus one step stays below 2^16");
-    for_each_batch<THREADS, UNROLL, Order, Bits>(call, [&](const Bits(&key)[UNROLL], u32 left) {
-        u32 bits_seen = 0; // bits of the counters' values
-        auto count = [&](u32 bucket, u32 keys) {
-            u32 more = SHORT ? keys << (bucket >> half_bits) * 16
-                             : keys * (1 + (bucket >> half_bits) * 0xffff);
-            u32 before = atomicAdd(counters + counter_at(bucket & (half - 1)), more);
-            bits_seen |= SHORT ? before ^ (before + more) : before;
-        };
-        // All lanes have one bucket, so the next keys likely have too. Additions to one counter are
-        // serialised, so one lane adds for all.
-        if (left == STEP && all_same(bucket(key[0]))) {
+// A heavy key is counted apart, by its number, with the bit IS_HEAVY.
+constexpr u32 IS_HEAVY = 1u << 31, HEAVY_COUNTERS = MOST_HEAVY * HEAVY_COPIES;
+template <class Bits> struct CountAround {
+    BucketAround<Bits, false> bucket;
+    u32 *heavy_counts; // in shared memory
+    template <u32 COUNT> __device__ void all(const Bits *key, u32 *found) const {
+        u32 less[COUNT], is_heavy = bucket.around.template find<COUNT>(key, found, less);
 #pragma unroll
-            for (u32 g = 0; g < UNROLL; g += GROUP) {
-                u32 found[GROUP];
-                bool alike = true;
-#pragma unroll
-                for (u32 i = 0; i < GROUP; i++) {
-                    found[i] = bucket(key[g + i]);
-                    alike = alike && found[i] == found[0];
-                }
-                if (__all_sync(ALL_LANES, alike) && all_same(found[0])) {
-                    if (lane_id() == 0) count(found[0], WARP * GROUP);
-                    continue;
-                }
-#pragma unroll
-                for (u32 i = 0; i < GROUP; i++) {
-                    if (!all_same(found[i])) count(found[i], 1);
-                    else if (lane_id() == 0) count(found[i], WARP);
-                }
-            }
-        } else if (u32 common[COMMON];
-                   SHORT && left == STEP && few_in_warp(bucket(key[0]), common)) {
-            count_common<GROUP>(key, bucket, common, count);
-        } else {
-            // The bucket of a 2-byte key is a few of its bits: computed only for keys that exist.
-#pragma unroll
-            for (u32 g = 0; g < UNROLL; g += LOOKUPS) {
-                u32 found[LOOKUPS];
-#pragma unroll
-                for (u32 i = 0; i < LOOKUPS; i++) found[i] = SHORT ? 0 : bucket(key[g + i]);
-#pragma unroll
-                for (u32 i = 0; i < LOOKUPS; i++)
-                    if (left == STEP || (g + i) * THREADS + threadIdx.x < left)
-                        count(SHORT ? bucket(key[g + i]) : found[i], 1);
-            }
-        }
-        if (!__syncthreads_or(bits_seen & FLUSH_PAIR)) return;
-        for (u32 i = threadIdx.x; i < half; i += THREADS) {
-            u32 &both = counters[counter_at(i)], full = both & FLUSH_PAIR;
-            if (full == 0) continue;
-            both -= full;
-#pragma unroll
-            for (u32 k = 0; k < 2; k++)
-                if (full >> k * 16 & FLUSH) {
-                    u32 flushed = SHORT ? FLUSH : full >> k * 16 & FLUSH;
-                    atomicAdd(buckets.counts + i + k * half, flushed);
-                    atomicAdd(buckets.coarse_counts + (i >> lower_bits) + k * BINS / 2, flushed);
-                }
-        }
-        __syncthreads();
-    });
-    __syncthreads();
-    // Each warp adds the counters of two coarse buckets to the global histogram.
+        for (u32 i = 0; i < COUNT; i++)
+            if (is_heavy >> i & 1) found[i] = IS_HEAVY | less[i];
+    }
+    __device__ u32 operator()(Bits key) const {
+        u32 found;
+        all<1>(&key, &found);
+        return found;
+    }
+};
+template <class Bucket> constexpr bool COUNTS_HEAVY = false;
+template <class Bits> constexpr bool COUNTS_HEAVY<CountAround<Bits>> = true;
+
+// Adds the counters of `bucket_count_by` to the global histogram, each warp those of two coarse
+// buckets.
+template <u32 THREADS>
+__device__ inline void add_counters(const u32 *counters, const BucketCall &buckets,
+                                    u32 lower_bits) {
+    u32 half = 1u << (DIGIT_BITS - 1 + lower_bits);
     u32 per_coarse = 1u << lower_bits;
     for (u32 turn = warp_id(); turn < BINS / 2; turn += THREADS / WARP) {
         // Blocks begin at different coarse buckets, so that fewer additions collide.
@@ -231,29 +172,100 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
     }
 }
 
-// Counts in at most BINS buckets. FEW_COPIES counters each, for different lanes.
+// Counts in 16-bit counters, two to a word. The buckets of a word are half of all buckets apart,
+// since neighbours are often frequent at the same time.
+//
+// No counter overflows. A batch has at most 2^15 keys, and one addition at most 2^7 of them. An
+// addition that finds 2^14 or more in its counter has the counter's multiples of 2^14 moved to
+// global memory after the batch. So a counter begins a batch with at most 2^14 + 2^7. 2-byte keys
+// may be few values, whose counters would reach 2^14 in every batch. Theirs move at 2^15, which
+// takes one more instruction to detect.
 template <class Order, class Bits, u32 THREADS, class Bucket>
-__device__ void bucket_count_few(u32 *counters, const SortCall &call, const BucketCall &buckets,
-                                 Bucket bucket) {
-    constexpr u32 UNROLL = 8;
-    for (u32 i = threadIdx.x; i < BINS * FEW_COPIES; i += THREADS) counters[i] = 0;
-    __syncthreads();
-    u32 copy = threadIdx.x % FEW_COPIES;
+__device__ void bucket_count_by(u32 *counters, const SortCall &call, const BucketCall &buckets,
+                                u32 lower_bits, Bucket to_bucket) {
+    constexpr u32 UNROLL = sizeof(Bits) > 4 ? 16 : 32, STEP = THREADS * UNROLL,
+                  GROUP = sizeof(Vector) / sizeof(Bits);
+    constexpr bool SHORT = sizeof(Bits) == 2;
+    // flushed bits of a counter, and of a word
+    constexpr u32 FLUSH = SHORT ? 1 << 15 : 3 << 14, FLUSH_PAIR = FLUSH << 16 | FLUSH;
+    // Keys whose bucket is computed before the first is counted. The table and the counters are
+    // both in shared memory, so the compiler does not reorder their accesses.
+    constexpr u32 LOOKUPS = SHORT ? 1 : 4;
+    u32 half_bits = DIGIT_BITS - 1 + lower_bits, half = 1u << half_bits;
+    static_assert(STEP <= 1 << 15 && UNROLL % LOOKUPS == 0,
+                  "a counter below 2^14 plus one step stays below 2^16");
     for_each_batch<THREADS, UNROLL, Order, Bits>(call, [&](const Bits(&key)[UNROLL], u32 left) {
+        u32 bits_seen = 0; // bits of the counters' values
+        auto count = [&](u32 bucket, u32 keys) {
+            u32 more = SHORT ? keys << (bucket >> half_bits) * 16
+                             : keys * (1 + (bucket >> half_bits) * 0xffff);
+            u32 *counter = counters + counter_at(bucket & (half - 1));
+            bool is_heavy = COUNTS_HEAVY<Bucket> && bucket >> 31;
+            if constexpr (COUNTS_HEAVY<Bucket>) { // no branch, as lanes differ
+                u32 copy = threadIdx.x % HEAVY_COPIES;
+                if (is_heavy) counter = to_bucket.heavy_counts + u16(bucket) * HEAVY_COPIES + copy;
+                if (is_heavy) more = keys;
+            }
+            u32 before = atomicAdd(counter, more);
+            if (!is_heavy) bits_seen |= SHORT ? before ^ (before + more) : before;
+        };
+        // All lanes have one bucket, so the next keys likely have too. Additions to one counter are
+        // serialised, so one lane adds for all.
+        if (left == STEP && all_same(to_bucket(key[0]))) {
 #pragma unroll
-        for (u32 i = 0; i < UNROLL; i++)
-            if (left == THREADS * UNROLL || i * THREADS + threadIdx.x < left)
-                atomicAdd(counters + bucket(key[i]) * FEW_COPIES + copy, 1);
+            for (u32 g = 0; g < UNROLL; g += GROUP) {
+                u32 found[GROUP];
+                bool alike = true;
+#pragma unroll
+                for (u32 i = 0; i < GROUP; i++) {
+                    found[i] = to_bucket(key[g + i]);
+                    alike = alike && found[i] == found[0];
+                }
+                if (__all_sync(ALL_LANES, alike) && all_same(found[0])) {
+                    if (lane_id() == 0) count(found[0], WARP * GROUP);
+                    continue;
+                }
+#pragma unroll
+                for (u32 i = 0; i < GROUP; i++) {
+                    if (!all_same(found[i])) count(found[i], 1);
+                    else if (lane_id() == 0) count(found[i], WARP);
+                }
+            }
+        } else if (u32 common[COMMON];
+                   SHORT && left == STEP && few_in_warp(to_bucket(key[0]), common)) {
+            count_common<GROUP>(key, to_bucket, common, count);
+        } else {
+            // The bucket of a 2-byte key is a few of its bits: computed only for keys that exist.
+#pragma unroll
+            for (u32 g = 0; g < UNROLL; g += LOOKUPS) {
+                u32 found[LOOKUPS];
+                if constexpr (COUNTS_HEAVY<Bucket>) to_bucket.template all<LOOKUPS>(key + g, found);
+                else
+#pragma unroll
+                    for (u32 i = 0; i < LOOKUPS; i++) found[i] = SHORT ? 0 : to_bucket(key[g + i]);
+#pragma unroll
+                for (u32 i = 0; i < LOOKUPS; i++)
+                    if (left == STEP || (g + i) * THREADS + threadIdx.x < left)
+                        count(SHORT ? to_bucket(key[g + i]) : found[i], 1);
+            }
+        }
+        if (!__syncthreads_or(bits_seen & FLUSH_PAIR)) return;
+        for (u32 i = threadIdx.x; i < half; i += THREADS) {
+            u32 &both = counters[counter_at(i)], full = both & FLUSH_PAIR;
+            if (full == 0) continue;
+            both -= full;
+#pragma unroll
+            for (u32 k = 0; k < 2; k++)
+                if (full >> k * 16 & FLUSH) {
+                    u32 flushed = SHORT ? FLUSH : full >> k * 16 & FLUSH;
+                    atomicAdd(buckets.counts + i + k * half, flushed);
+                    atomicAdd(buckets.coarse_counts + (i >> lower_bits) + k * BINS / 2, flushed);
+                }
+        }
+        __syncthreads();
     });
     __syncthreads();
-    if (threadIdx.x >= BINS) return;
-    u32 sum = 0;
-#pragma unroll
-    for (u32 c = 0; c < FEW_COPIES; c++)
-        sum += counters[threadIdx.x * FEW_COPIES + (c + threadIdx.x) % FEW_COPIES];
-    if (sum == 0) return;
-    atomicAdd(buckets.counts + threadIdx.x, sum);
-    atomicAdd(buckets.coarse_counts + threadIdx.x, sum);
+    add_counters<THREADS>(counters, buckets, lower_bits);
 }
 
 // The histogram of 2-byte keys.
@@ -265,31 +277,37 @@ __device__ void key_count(u32 *counters, const SortCall &call, const BucketCall 
                                           BucketByBits<Bits>(DIGIT_BITS));
 }
 
-// The exact histogram. `shared` has the table of the map, then the counters.
+// The exact histogram. `shared` has the tables of the map, then the counters of heavy keys and of
+// buckets.
 template <class Order, class Bits, u32 THREADS>
 __device__ void bucket_count(u32 *shared, const SortCall &call, const BucketCall &buckets) {
+    typedef typename BucketMap<Bits>::Tables Tables;
     if (((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large) return;
     const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
-    u32 lower_bits = map.lower_bits, *counters = shared + BucketMap<Bits>::INTERVALS;
-    if (map.function == BY_VALUES) {
-        Bits *values = (Bits *)shared;
-        BucketByValues<Bits>::load(values, map);
-        bucket_count_few<Order, Bits, THREADS>(counters, call, buckets,
-                                               BucketByValues<Bits>{values});
-        return;
-    }
+    u32 lower_bits = map.lower_bits, *heavy_counts = shared + sizeof(Tables) / sizeof(u32),
+        *counters = heavy_counts + HEAVY_COUNTERS;
+    bool by_bits = map.function == BY_BITS;
     for (u32 i = threadIdx.x; i < counter_at(BINS / 2 << lower_bits); i += THREADS) counters[i] = 0;
-    if (map.function == BY_INTERVALS) BucketByIntervals<Bits>::load(shared, map);
-    wait_for_table();
-    if (map.function == BY_BITS)
+    if (by_bits) {
+        __syncthreads();
         bucket_count_by<Order, Bits, THREADS>(counters, call, buckets, lower_bits,
                                               BucketByBits<Bits>(lower_bits));
-    else if (map.function == BY_RANGE)
-        bucket_count_by<Order, Bits, THREADS>(counters, call, buckets, lower_bits,
-                                              BucketByRange<Bits>(map));
-    else
-        bucket_count_by<Order, Bits, THREADS>(counters, call, buckets, lower_bits,
-                                              BucketByIntervals<Bits>(map, shared));
+        return;
+    }
+    static_assert(HEAVY_COUNTERS <= THREADS, "a thread for each");
+    if (threadIdx.x < HEAVY_COUNTERS) heavy_counts[threadIdx.x] = 0;
+    Tables &tables = *(Tables *)shared;
+    map.tables.load(tables);
+    wait_for_table();
+    CountAround<Bits> bucket{BucketAround<Bits, false>(map, tables), heavy_counts};
+    bucket_count_by<Order, Bits, THREADS>(counters, call, buckets, lower_bits, bucket);
+    if (threadIdx.x >= tables.heavy.count) return;
+    u32 sum = 0, coarse = bucket.bucket.upper(tables.heavy.keys[threadIdx.x]);
+#pragma unroll
+    for (u32 c = 0; c < HEAVY_COPIES; c++) sum += heavy_counts[threadIdx.x * HEAVY_COPIES + c];
+    if (sum == 0) return;
+    atomicAdd(buckets.counts + (coarse << lower_bits), sum);
+    atomicAdd(buckets.coarse_counts + coarse, sum);
 }
 
 // By BINS blocks, one a coarse bucket, of BINS threads, one a lower digit: the first index of each
@@ -351,11 +369,6 @@ __device__ void bucket_plan(const SortCall &call, const BucketCall &buckets, u32
             atomicMax(&plan.left_end, end);
         }
     }
-    OneKeyRun<Bits> &one_key_run = map.one_key_run;
-    if (threadIdx.x >> map.lower_bits > 0) return;
-    if (bucket == one_key_run.bucket) one_key_run.begin = buckets.starts[bucket];
-    if (bucket + 1 == one_key_run.bucket + one_key_run.keys)
-        one_key_run.end = buckets.starts[bucket] + count;
 }
 
 // ---- the scatter steps ----------------------------------------------------------------------
@@ -418,96 +431,74 @@ __device__ inline bool find_tile(const BucketCall &buckets, u32 tile, CoarseTile
     return true;
 }
 
-// Keys-only: writes those keys of the one-key run that stayed unmoved, within the tile's range of
-// the output. Returns the number of keys left to scatter: the other keys of the coarse bucket are
-// compact from its begin on.
-template <class Order, class Tile, class Bits>
-__device__ inline u32 write_one_key_run(typename Tile::Shared &s, const SortCall &call,
-                                        const BucketCall &buckets, u32 lower_bits,
-                                        const OneKeyRun<Bits> &one_key_run, IndexRange<u32> left,
-                                        CoarseTile part) {
-    u32 per_coarse = 1u << lower_bits, bucket = part.coarse << lower_bits,
-        end = part.at + part.left;
-    u32 from = max(part.at, one_key_run.begin),
-        to = min(part.at + min(part.left, Tile::TILE), one_key_run.end);
-    if (from < to) {
-        for (u32 d = threadIdx.x; d <= per_coarse; d += Tile::THREADS)
-            s.begin[d] = buckets.starts[bucket + d];
-        __syncthreads();
-        Order order{Bits(call.flip)};
-        Bits key = 0, *out = (Bits *)call.keys[0];
-#pragma unroll 1
-        for (u32 at = from + threadIdx.x, run_end = 0; at < to; at += Tile::THREADS) {
-            if (at >= run_end) {
-                u32 d = 0;
-                for (u32 step = per_coarse / 2; step > 0; step /= 2)
-                    d += s.begin[d + step] <= at ? step : 0;
-                run_end = s.begin[d + 1];
-                key = one_key_run.from + Bits(bucket + d - one_key_run.bucket);
-                // final; else `bucket_sort` or passes sort the key
-                if (run_end - s.begin[d] > buckets.room && !left.has(at)) key = order.from(key);
-            }
-            out[at] = key;
-        }
-        __syncthreads();
-    }
-    u32 begin = part.at - part.number * Tile::TILE, first = max(begin, one_key_run.begin),
-        last = min(end, one_key_run.end);
-    if (first < last) end -= last - first;
-    return end > part.at ? end - part.at : 0;
+// Where the payload of a first step around heavy keys goes: theirs to `final`, its place in the
+// output.
+template <class Value> struct PayloadAround {
+    Value *scratch, *final;
+};
+template <class Value>
+__device__ inline Value &payload_at(const PayloadAround<Value> &out, u64 index) {
+    return (index & DONE ? out.final : out.scratch)[index & ~DONE];
 }
+
+// A bucket larger than a block's room is final after the second step, unless passes sort it: it has
+// one key. The DONE bit for its positions.
+struct DoneMarks {
+    const u32 *starts;
+    u32 room;
+    IndexRange<u32> left;
+    __device__ u64 operator()(u32 bucket) const {
+        u32 start = starts[bucket];
+        return starts[bucket + 1] - start > room && !left.has(start) ? DONE : 0;
+    }
+};
 
 // A scatter step by one bucket function.
 template <class Order, class Tile, class Bucket> struct BucketStep {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
+    static constexpr bool AROUND = Bucket::HAS_TABLE;
     const SortCall &call;
     const BucketCall &buckets;
     BucketMap<Bits> &map;
     Bucket bucket;
     u32 lower_bits;
-    IndexRange<u32> left; // to the passes
+    DoneMarks marks;
 
     __device__ BucketStep(const SortCall &call, const BucketCall &buckets, Bucket bucket)
         : call(call), buckets(buckets), map(*(BucketMap<Bits> *)buckets.map), bucket(bucket),
           lower_bits(map.lower_bits),
-          left(((const SortPlan<sizeof(Bits) + 1> *)call.plan)->left_by_buckets()) {}
-    // The DONE bit for the positions of a bucket whose keys are final after the step. That is a
-    // bucket larger than a block's room, unless passes sort it.
-    __device__ auto marks() const {
-        const u32 *starts = buckets.starts;
-        u32 room = buckets.room;
-        IndexRange<u32> left = this->left;
-        return [=](u32 bucket) {
-            u32 start = starts[bucket];
-            return starts[bucket + 1] - start > room && !left.has(start) ? DONE : 0;
-        };
-    }
+          marks{buckets.starts, buckets.room,
+                ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->left_by_buckets()} {}
 
+    // Heavy keys do not move. Their payload moves to its place in the output or, in place, to the
+    // same index in scratch memory.
     __device__ void first(typename Tile::Shared &s) const {
         UpperDigit<Bucket> digit{bucket};
         Order order{Bits(call.flip)};
-        constexpr bool ONE_STEP = Bucket::ONE_STEP;
-        // A single step writes the output, but scratch memory if the input is in place.
-        u32 to = ONE_STEP && !call.in_place ? 0 : 1;
-        typename If<ONE_STEP, PutDecodeDone<Order, Bits>, PutKey<Order, Bits>>::Type put{
-            (Bits *)(to ? call.keys[1] : call.keys[0]), order};
-        const u32 *starts = buckets.starts;
-        u32 lower_bits = this->lower_bits;
-        auto marks = this->marks();
-        auto mark = [=](u32 d) { return ONE_STEP ? marks(d) : 0; };
+        Bits *out = (Bits *)call.keys[1];
         if constexpr (!Tile::HAS_VALUES) {
+            if (IS_PAST_LENGTH(blockIdx.x, Tile::TILE, call.n)) return;
             u64 at = u64(blockIdx.x) * Tile::TILE;
             const Bits *from = (const Bits *)call.keys_in + at;
             u32 *cursors = buckets.coarse_cursors;
             any_order<Tile>(
-                s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, put,
-                [=](u32 d, u32 total) {
-                    return atomicAdd(cursors + d * CURSOR_STRIDE, total) | mark(d);
-                });
+                s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); },
+                PutKey<Order, Bits>{out, order},
+                [=](u32 d, u32 total) { return atomicAdd(cursors + d * CURSOR_STRIDE, total); });
         } else {
+            typename If<AROUND, PutUnlessDone<Order, Bits>, PutKey<Order, Bits>>::Type put{out,
+                                                                                          order};
+            typename If<AROUND, PayloadAround<Value>, Value *>::Type values_out{
+                (Value *)call.values[1]};
+            const HeavyKeys<Bits> *heavy = nullptr;
+            if constexpr (AROUND) {
+                heavy = bucket.around.heavy;
+                values_out.final = (Value *)(call.in_place ? call.values[1] : call.values[0]);
+            }
+            const u32 *starts = buckets.starts;
+            u32 lower_bits = this->lower_bits;
             u32 tiles = u32((call.n + Tile::TILE - 1) / Tile::TILE);
-            Value *values_out = (Value *)(to ? call.values[1] : call.values[0]);
             for (u32 tile; (tile = draw(s, 0)) < tiles;) {
                 u64 at = u64(tile) * Tile::TILE;
                 const Bits *from = (const Bits *)call.keys_in + at;
@@ -519,38 +510,35 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
                     [=](u32 d, u32 total) { chain.publish(d, total); },
                     [=](u32 d, u32 total) {
                         return (starts[d << lower_bits] + chain.template receive<1>(d, total)) |
-                               mark(d);
+                               (AROUND && heavy->has(d) ? DONE : 0);
                     });
             }
         }
     }
 
-    // In place, after a single step: copies the result from scratch memory over the input.
-    __device__ void copy_back() const {
-        u64 threads = u64(gridDim.x) * Tile::THREADS,
-            thread = u64(blockIdx.x) * Tile::THREADS + threadIdx.x;
-        for (u64 i = thread; i < call.n; i += threads)
-            ((Bits *)call.keys[0])[i] = ((const Bits *)call.keys[1])[i];
-        if constexpr (Tile::HAS_VALUES)
-            for (u64 i = thread; i < call.n; i += threads)
-                ((Value *)call.values[0])[i] = ((const Value *)call.values[1])[i];
-    }
-
     __device__ void second(typename Tile::Shared &s) const {
-        CoarseTile part = {}; // unused with a payload
-        if (Tile::HAS_VALUES || find_tile<Tile::TILE>(buckets, blockIdx.x, part)) second(s, part);
-    }
-    // Keys-only: scatters that tile. With a payload: all tiles that the block draws.
-    __device__ void second(typename Tile::Shared &s, CoarseTile part) const {
-        LowerDigit<Bucket> digit{bucket};
-        typename Bucket::template Put<Order> put{(Bits *)call.keys[0], Order{Bits(call.flip)}};
-        u32 lower_bits = this->lower_bits;
-        const u32 *starts = buckets.starts;
-        auto marks = this->marks();
-        auto mark = [=](u32 bucket) { return Bucket::HAS_LARGE ? marks(bucket) : 0; };
+        CoarseTile part;
         if constexpr (!Tile::HAS_VALUES) {
-            u32 coarse = part.coarse;
-            const Bits *from = (const Bits *)call.keys[1] + part.at;
+            if (find_tile<Tile::TILE>(buckets, blockIdx.x, part)) second(s, part, nullptr);
+        } else {
+            for (u32 tile; find_tile<Tile::TILE>(buckets, tile = draw(s, 1), part);) {
+                if constexpr (AROUND)
+                    if (write_heavy(*bucket.around.heavy, part)) continue;
+                second(s, part, call.words[1] + u64(tile) * BINS);
+            }
+        }
+    }
+    // Scatters a tile. `words`: its look-back words, if it has a payload.
+    __device__ void second(typename Tile::Shared &s, CoarseTile part, u32 *words) const {
+        LowerDigit<Bucket> digit{bucket};
+        typename If<AROUND, PutDecodeDone<Order, Bits>, PutKey<Order, Bits>>::Type put{
+            (Bits *)call.keys[0], Order{Bits(call.flip)}};
+        u32 lower_bits = this->lower_bits, coarse = part.coarse, at = part.at;
+        const u32 *starts = buckets.starts;
+        auto marks = this->marks;
+        auto mark = [=](u32 bucket) { return AROUND ? marks(bucket) : 0; };
+        const Bits *from = (const Bits *)call.keys[1] + at;
+        if constexpr (!Tile::HAS_VALUES) {
             u32 *cursors = buckets.cursors;
             any_order<Tile>(
                 s, part.left, digit, [=](u32 at) { return from[at]; }, put,
@@ -559,21 +547,30 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
                     return atomicAdd(cursors + bucket, total) | mark(bucket);
                 });
         } else {
-            for (u32 tile; find_tile<Tile::TILE>(buckets, tile = draw(s, 1), part);) {
-                u32 coarse = part.coarse, at = part.at;
-                const Bits *from = (const Bits *)call.keys[1] + at;
-                LookBackDigits chain{call.words[1] + u64(tile) * BINS, part.number};
-                stable_any<Tile>(
-                    s, part.left, digit, [=](u32 at) { return from[at]; }, put,
-                    (const Value *)call.values[1] + at, at, (Value *)call.values[0],
-                    [=](u32 d, u32 total) { chain.publish(d, total); },
-                    [=](u32 d, u32 total) {
-                        u32 earlier = chain.template receive<1>(d, total),
-                            bucket = (coarse << lower_bits) + d;
-                        return d >> lower_bits ? 0 : (starts[bucket] + earlier) | mark(bucket);
-                    });
-            }
+            LookBackDigits chain{words, part.number};
+            stable_any<Tile>(
+                s, part.left, digit, [=](u32 at) { return from[at]; }, put,
+                (const Value *)call.values[1] + at, at, (Value *)call.values[0],
+                [=](u32 d, u32 total) { chain.publish(d, total); },
+                [=](u32 d, u32 total) {
+                    u32 earlier = chain.template receive<1>(d, total),
+                        bucket = (coarse << lower_bits) + d;
+                    return d >> lower_bits ? 0 : (starts[bucket] + earlier) | mark(bucket);
+                });
         }
+    }
+    // If the tile's coarse bucket is of a heavy key, writes the key to the tile's range of the
+    // output, and returns true. The key is encoded if `bucket_sort` or passes come for it.
+    __device__ bool write_heavy(const HeavyKeys<Bits> &heavy, CoarseTile part) const {
+        if (!heavy.has(part.coarse)) return false;
+        Bits key = heavy.keys[heavy.index(part.coarse)];
+        bool is_done = marks(part.coarse << lower_bits), wants_keys = !(is_done && call.no_keys);
+        if (is_done) key = Order{Bits(call.flip)}.from(key);
+        const Value *from = call.in_place ? (const Value *)call.values[1] + part.at : nullptr;
+        write_heavy_key(wants_keys ? (Bits *)call.keys[0] + part.at : nullptr,
+                        min(part.left, Tile::TILE), key, (Value *)call.values[0] + part.at, from,
+                        threadIdx.x, Tile::THREADS);
+        return true;
     }
 
   private:
@@ -586,62 +583,38 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     }
 };
 
-// `shared` has the tile, then the table of the map.
+// `shared` has the tile, then the tables of the map.
 template <class Order, class Tile, bool FIRST>
 __device__ void bucket_step(Vector *shared, const SortCall &call, const BucketCall &buckets) {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shared Shared;
+    typedef typename BucketMap<Bits>::Tables Tables;
     const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
     if (plan.all_by_passes(call.n)) return;
     const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
     Shared &s = *(Shared *)shared;
-    Vector *rest = shared + (sizeof(Shared) + sizeof(Vector) - 1) / sizeof(Vector);
     if (map.function == BY_BITS) {
         BucketStep<Order, Tile, BucketByBits<Bits>> step(call, buckets,
                                                          BucketByBits<Bits>(map.lower_bits));
         if (FIRST) step.first(s);
         else step.second(s);
-    } else if (map.function == BY_RANGE) {
-        BucketStep<Order, Tile, BucketByRange<Bits>> step(call, buckets, BucketByRange<Bits>(map));
+        return;
+    }
+    // Keys-only tiles wait for the tables when their keys are requested.
+    typedef BucketAround<Bits, FIRST && !Tile::HAS_VALUES> Around;
+    Tables &tables = *(Tables *)(shared + (sizeof(Shared) + sizeof(Vector) - 1) / sizeof(Vector));
+    BucketStep<Order, Tile, Around> step(call, buckets, Around(map, tables));
+    if constexpr (FIRST || Tile::HAS_VALUES) {
+        map.tables.load(tables);
+        if (Tile::HAS_VALUES) wait_for_table();
         if (FIRST) step.first(s);
         else step.second(s);
-    } else if (map.function == BY_VALUES) {
-        if (!FIRST && !call.in_place) return;
-        Bits *table = (Bits *)rest;
-        BucketByValues<Bits>::load(table, map);
-        if (Tile::HAS_VALUES) wait_for_table();
-        BucketStep<Order, Tile, BucketByValues<Bits>> step(call, buckets,
-                                                           BucketByValues<Bits>{table});
-        if (FIRST) step.first(s);
-        else step.copy_back();
     } else {
-        constexpr bool TRY_LINEAR = !FIRST && !Tile::HAS_VALUES;
         CoarseTile part;
-        if constexpr (TRY_LINEAR) {
-            OneKeyRun<Bits> one_key_run = map.one_key_run; // issued with the loads of `find_tile`
-            if (!find_tile<Tile::TILE>(buckets, blockIdx.x, part)) return;
-            if (one_key_run.unmoved().keys > 0) {
-                part.left =
-                    write_one_key_run<Order, Tile>(s, call, buckets, map.lower_bits, one_key_run,
-                                                   plan.left_by_buckets(), part);
-                if (part.left == 0) return;
-            }
-            LinearRun<Bits> linear_run = map.linear_runs[part.coarse];
-            if (linear_run.step != 0) {
-                BucketStep<Order, Tile, BucketByLinearRun<Bits>>(
-                    call, buckets, BucketByLinearRun<Bits>{linear_run})
-                    .second(s, part);
-                return;
-            }
-        }
-        u32 *table = (u32 *)rest;
-        BucketByIntervals<Bits>::load(table, map);
-        if (Tile::HAS_VALUES) wait_for_table();
-        typedef typename If<FIRST && !Tile::HAS_VALUES, BucketBesideOneKeyRun<Bits>,
-                            BucketByIntervals<Bits>>::Type ByIntervals;
-        BucketStep<Order, Tile, ByIntervals> step(call, buckets, ByIntervals(map, table));
-        if (FIRST) step.first(s);
-        else if (TRY_LINEAR) step.second(s, part);
-        else step.second(s);
+        if (!find_tile<Tile::TILE>(buckets, blockIdx.x, part) ||
+            step.write_heavy(map.tables.heavy, part))
+            return;
+        map.tables.load(tables);
+        step.second(s, part, nullptr);
     }
 }

@@ -63,24 +63,7 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
         __syncthreads();
         // First the finer bin, and above it the number of its keys that came before.
         u32 position[ITEMS];
-        // Whether one of this thread's keys is the first beyond MOST_COMPARED in its finer bin.
-        bool is_long = false;
-#pragma unroll
-        for (u32 row = 0; row < ITEMS; row += ROWS) {
-            if (row * THREADS >= count) break;
-#pragma unroll
-            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
-                u64 exact = product(i);
-                u32 bin = u32(exact >> 32), begin = table[bin];
-                position[i] = begin + __umulhi(u32(exact), table[bin + 1] - begin);
-            }
-#pragma unroll
-            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
-                u32 before = fetch_add_if(left, i * THREADS, s.bins + position[i], 1);
-                is_long |= before == MOST_COMPARED;
-                position[i] |= before << 16;
-            }
-        }
+        bool is_long = count_finer(s, t, table, product, position);
         // Threads are counted. A thread may have two such keys.
         if (__syncthreads_count(is_long) > MOST_LONG && HAS_VALUES) return false;
         Sort::scan_bins(s, [&](u32 bin, u32 begin) { s.bins[bin] = begin; });
@@ -145,6 +128,31 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
     }
 
   private:
+    // Counts the keys by finer bin. Returns whether one of this thread's keys is the first beyond
+    // MOST_COMPARED in its finer bin.
+    template <class Product>
+    static __device__ bool count_finer(BinShared &s, const ThreadKeys &t, const u16 *table,
+                                       const Product &product, u32 (&position)[ITEMS]) {
+        int left = t.left();
+        bool is_long = false;
+#pragma unroll
+        for (u32 row = 0; row < ITEMS; row += ROWS) {
+            if (row * THREADS >= t.count) break;
+#pragma unroll
+            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
+                u64 exact = product(i);
+                u32 bin = u32(exact >> 32), begin = table[bin];
+                position[i] = begin + __umulhi(u32(exact), table[bin + 1] - begin);
+            }
+#pragma unroll
+            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
+                u32 before = fetch_add_if(left, i * THREADS, s.bins + position[i], 1);
+                is_long |= before == MOST_COMPARED;
+                position[i] |= before << 16;
+            }
+        }
+        return is_long;
+    }
     // With a payload, while bins hold counts: whether few bins are used, but more than may be long.
     // Then most keys are equal, or seem to be.
     static __device__ bool has_many_long(BinShared &s, u32 count) {

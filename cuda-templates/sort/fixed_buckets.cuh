@@ -4,8 +4,9 @@
 // Every block probes the same PROBE_KEYS keys, so all select the same map:
 //
 // - by bits, if no bucket gets too full; else by range
-// - else heavy keys of the probe have digits of their own (heavy_keys.cuh), and others go by range if
-//   that spreads them, or by intervals, whose larger sample adds heavy keys (fixed_intervals.cuh)
+// - else heavy keys of the probe have digits of their own (heavy_keys.cuh), and others go by range
+//   if that spreads them, or by intervals, whose larger sample adds heavy keys
+//   (fixed_intervals.cuh)
 //
 // `fixed_first` calls these; `fixed_sort` (bucket_sort.cuh) sorts each bucket. If no map fits, or a
 // bucket overflows, `too_large` is set and the passes sort the input.
@@ -140,9 +141,10 @@ scatter_by_fallback(typename Tile::Shared &s, FixedTables<typename Tile::Shape::
         // The ticket arrives while heavy keys are found.
         u32 part = threadIdx.x == 0 ? add_relaxed(&map.drawn, 1) : 0;
         __syncthreads(); // all threads have read `has_map`
-        tables.heavy.find(*(Probe *)&s, probe, most_heavy(fixed.digit_bits), call.n);
+        tables.heavy.find(*(Probe *)&s, probe, most_heavy(fixed.digit_bits), call.n,
+                          tables.begins);
         if (digit.spreads_others(tables, probe)) {
-            tables.heavy.template place<Tile>(FixedBase<Bits>(tables), s, fixed);
+            place_heavy<Tile>(tables, s, fixed);
         } else {
             if (threadIdx.x == 0) s.tile = part;
             __syncthreads();
@@ -152,9 +154,9 @@ scatter_by_fallback(typename Tile::Shared &s, FixedTables<typename Tile::Shape::
         }
     }
     bool is_own = fixed.interval_parts == 0 || tables.is_linear; // each block has made the map
-    AroundHeavy<FixedBase<Bits>, Bits> around{FixedBase<Bits>(tables), &tables.heavy};
+    AroundHeavy<FixedBase<Bits>, Bits> around{FixedBase<Bits>(tables), &tables.heavy, 0};
     if (Tile::HAS_VALUES || tables.has_others)
-        scatter_around<Order, Tile>(s, call, fixed, tile, around);
+        scatter_around<Order, Tile>(s, call, fixed, tile, around, tables.begins);
     else count_heavy<Order, Tile>(s, call, fixed, tile, around);
     if (tile == 0 && is_own) map.publish(tables, true, call);
 }
@@ -176,6 +178,7 @@ __device__ void fixed_first(typename Tile::Shared &s,
         return overflow;
     };
     if constexpr (!Tile::HAS_VALUES) {
+        if (IS_PAST_LENGTH(blockIdx.x, Tile::TILE, call.n)) return;
         if (scatter_in_any_order<Order, Tile, Put>(s, call, fixed, blockIdx.x, digit, position))
             return;
         Bits probe = Order{Bits(call.flip)}.to(digit.probe());
@@ -185,6 +188,7 @@ __device__ void fixed_first(typename Tile::Shared &s,
         if (threadIdx.x == 0) s.tile = digit.drawn;
         __syncthreads();
         u32 tile = s.tile;
+        if (IS_PAST_LENGTH(tile, Tile::TILE, call.n)) return;
         if (will_do) scatter_in_order<Order, Tile, Put>(s, call, fixed, tile, digit, position);
         else scatter_by_fallback<Order, Tile>(s, tables, call, fixed, tile, digit, digit.probe());
     }

@@ -21,30 +21,33 @@ constexpr u32 BUCKET_PART_BITS = 8, BUCKET_PARTS = 1 << BUCKET_PART_BITS; // par
 // for 4-byte keys half as many intervals as `BucketMap`, which has more buckets
 constexpr u32 FIXED_FINE_BITS = 4;
 
-// The map of a block that needs heavy keys, in shared memory behind the tile: around them a share
-// of the range, or intervals.
-template <class Bits> struct alignas(16) FixedTables {
-    typedef ::Intervals<Bits, FIXED_FINE_BITS> Intervals;
-    static constexpr u32 SIDE = Intervals::SIDE, INTERVALS = 2 * SIDE;
-    // as `BucketMap::intervals`, in parts of a bucket
-    u32 intervals[INTERVALS];
-    HeavyKeys<Bits> heavy;
-    Intervals layout;
-    Share<Bits> share;
-    u32 is_linear; // by a share of the range
-    u32 has_others; // probed keys that are not heavy
+// The map around heavy keys, in parts of a bucket.
+template <class Bits> struct FixedTables : MapTables<Bits, FIXED_FINE_BITS> {
+    // First the room of each heavy key's payload, then where it begins in `fixed.values`.
+    u32 begins[VALUES + 4];
+    u32 has_others; // sampled keys that are not heavy
 };
-template <class Bits> struct FixedBase {
-    bool is_linear;
-    Share<Bits> share;
-    BucketByIntervals<Bits, FIXED_FINE_BITS> intervals;
-    __device__ explicit FixedBase(const FixedTables<Bits> &tables)
-        : is_linear(tables.is_linear), share(tables.share),
-          intervals(tables.layout, tables.intervals, BUCKET_PART_BITS) {}
-    __device__ u32 operator()(Bits key) const {
-        return is_linear ? share(key) : intervals.upper(key);
+template <class Bits> using FixedBase = MapBase<Bits, FIXED_FINE_BITS, BUCKET_PART_BITS>;
+
+// By the whole block, when the map of the other keys is made: gives digits to the heavy keys.
+template <class Tile, class Bits>
+__device__ inline void place_heavy(FixedTables<Bits> &tables, typename Tile::Shared &s,
+                                   const FixedCall &fixed) {
+    static_assert(sizeof(s.exchange) >= VALUES * sizeof(u32), "room for all");
+    tables.heavy.place(FixedBase<Bits>(tables), 0, (u32 *)s.exchange);
+    if (!Tile::HAS_VALUES) return;
+    // The payloads lie behind the buckets and their overflow area.
+    u32 i = threadIdx.x, *begins = tables.begins;
+    if (i < VALUES) {
+        u32 room = begins[i], first = (fixed.room << fixed.digit_bits) + Tile::TILE,
+            begin = block_exclusive_sum<VALUES>(room, s.totals);
+        begins[i] = first + min(begin, fixed.equal_room);
+        if (i == VALUES - 1) begins[VALUES] = first + min(begin + room, fixed.equal_room);
+    } else {
+        pass_barrier_of_first();
     }
-};
+    __syncthreads();
+}
 
 enum : u32 { READY = 1, FAILED };
 template <class Bits> struct FixedMap {
@@ -227,7 +230,7 @@ template <class Order, class Tile> struct FixedMapMaker {
         u32 *intervals = s.counts[1 - best]; // sample keys, and above them the kind
         classify(layout, s.counts[best], intervals);
         if (heavy.count + s.frequent.count > most_heavy(fixed.digit_bits)) return false;
-        heavy.add_found(s.frequent, call.n, sampled);
+        heavy.add_found(s.frequent, call.n, sampled, tables.begins);
         u32 all = sum(layout, intervals);
         if (threadIdx.x == 0) {
             tables.layout = layout;
@@ -235,7 +238,7 @@ template <class Order, class Tile> struct FixedMapMaker {
             tables.has_others = true;
         }
         if (!fill(layout, intervals, all)) return false;
-        heavy.template place<Tile>(FixedBase<Bits>(tables), tile, fixed);
+        place_heavy<Tile>(tables, tile, fixed);
         return true;
     }
     // Writes kind and count of each interval, in key order, and collects heavy keys. The loops of

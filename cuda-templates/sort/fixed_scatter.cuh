@@ -1,7 +1,11 @@
 // The scatter step to fixed-capacity buckets, by any map: `scatter_in_any_order` and
 // `scatter_in_order` of a tile, and the same around heavy keys. `counts` must be zero before it.
 #pragma once
-#include "sort/heavy_keys.cuh"
+#include "sort/buckets.cuh"
+
+// The most heavy keys, if a digit has so many bits. Each takes two digits: a map's bucket is split
+// in two, and the key's own digit lies between the parts.
+__device__ inline constexpr u32 most_heavy(u32 bits) { return (1u << bits) / 2 - 8; }
 
 enum FixedFunction : u32 { FIXED_BY_BITS, FIXED_BY_RANGE, FIXED_AROUND_HEAVY };
 
@@ -33,7 +37,7 @@ __device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall
     const Bits *from = (const Bits *)call.keys_in + at;
     const Value *values = (const Value *)call.values_in;
     u32 *counts = fixed.counts;
-    bool is_last = tile == gridDim.x - 1;
+    bool is_last = IS_LAST_TILE(tile, Tile::TILE, call.n);
     LookBackDigits chain{call.words[1] + u64(tile) * BINS, tile};
     stable_any<Tile>(
         s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); },
@@ -46,10 +50,11 @@ __device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall
         });
 }
 
-// Scatters a tile by a map around heavy keys.
+// Scatters a tile by a map around heavy keys, whose payloads lie from `begins` on.
 template <class Order, class Tile, class Digit>
 __device__ inline void scatter_around(typename Tile::Shared &s, const SortCall &call,
-                                      const FixedCall &fixed, u32 tile, const Digit &digit) {
+                                      const FixedCall &fixed, u32 tile, const Digit &digit,
+                                      const u32 *begins) {
     typedef typename Tile::Shape::Bits Bits;
     typedef PutUnlessDone<Order, Bits> Put;
     u32 room = fixed.room, *too_large = &((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large;
@@ -60,8 +65,8 @@ __device__ inline void scatter_around(typename Tile::Shared &s, const SortCall &
             if (earlier + total <= room) return u64(d) * room + earlier;
         } else {
             if (!Tile::HAS_VALUES) return DONE;
-            u32 i = heavy->index(d), begin = heavy->begins[i] + earlier;
-            if (begin + total <= heavy->begins[i + 1]) return DONE | begin;
+            u32 i = heavy->index(d), begin = begins[i] + earlier;
+            if (begin + total <= begins[i + 1]) return DONE | begin;
         }
         *too_large = 1;
         return overflow;

@@ -1,41 +1,83 @@
-// Heavy keys of fixed-capacity buckets: keys that are frequent in a sample. Each has a digit of its
-// own and needs no sort (the equality bucket of Sanders and Winkel 2004, "Super scalar sample
-// sort"): keys-only are just counted, and a payload has room by the sample. A map spreads the other
-// keys, and `AroundHeavy` puts the digits of the heavy keys between the map's buckets.
+// Heavy keys: keys that are frequent in a sample. Each has a digit of its own and needs no sort
+// (the equality bucket of Sanders and Winkel 2004, "Super scalar sample sort"): keys-only are
+// counted and written, a payload moves once, stably. A map spreads the other keys, and
+// `AroundHeavy` puts the digits of the heavy keys between the map's coarse buckets.
 //
-// `HeavyKeys::find` finds them in the probe of fixed_buckets.cuh; intervals add frequent keys of
-// their sample. `fixed_sort` (bucket_sort.cuh) writes them by `write_heavy_key` and
-// `write_heaviest_keys`.
+// Fixed-capacity buckets find them in the probe (`HeavyKeys::find`), and intervals add frequent
+// keys of their sample; counted buckets find them in the pilot sample (bucket_sample.cuh).
 #pragma once
-#include "sort/buckets.cuh"
+#include "sort/sort.cuh"
 
-// The most heavy keys, if a bucket's number has so many bits. Each takes two digits: a map's bucket
-// is split in two, and the key's own digit lies between the parts.
-__device__ inline constexpr u32 most_heavy(u32 bits) { return (1u << bits) / 2 - 8; }
+// ---- frequent keys of a sample ----------------------------------------------------------------
+
+// The number of a key in a hash table of 2^BITS entries.
+template <u32 BITS, class Bits> __device__ inline u32 hashed(Bits key) {
+    return u32(u64(key) * 0x9e3779b97f4a7c15ull >> 40) & ((1u << BITS) - 1);
+}
+
+// Fewer than VALUES distinct keys and their hits, in shared memory: a hash table with linear
+// probing. Once it is full, only hits of its keys count.
+template <class Bits> struct FewKeys {
+    static constexpr u32 LOG_ENTRIES = 8, ENTRIES = 1 << LOG_ENTRIES, SLOTS = ENTRIES + 1;
+    static_assert(ENTRIES == 2 * VALUES, "at most half full");
+    // A free entry. The key that equals NONE has the last slot.
+    static constexpr Bits NONE = Bits(~Bits(0));
+    Bits keys[ENTRIES];
+    u32 hits[SLOTS], count;
+
+    __device__ void clear() {
+        for (u32 i = threadIdx.x; i < SLOTS; i += blockDim.x) {
+            if (i < ENTRIES) keys[i] = NONE;
+            hits[i] = 0;
+        }
+        if (threadIdx.x == 0) count = 0;
+        __syncthreads();
+    }
+    __device__ Bits key(u32 slot) const { return slot < ENTRIES ? keys[slot] : NONE; }
+    __device__ void add(Bits x, u32 more) {
+        if (x == NONE) {
+            if (atomicAdd(hits + ENTRIES, more) == 0) atomicAdd(&count, 1);
+            return;
+        }
+        u32 entry = hashed<LOG_ENTRIES>(x);
+        for (u32 tried = 0; tried < ENTRIES; tried++, entry = (entry + 1) % ENTRIES) {
+            Bits here = load_shared(keys + entry);
+            if (here == NONE) {
+                if (load_shared(&count) >= VALUES) return;
+                here = atomicCAS(keys + entry, NONE, x);
+                if (here == NONE) atomicAdd(&count, 1);
+            }
+            if (here == NONE || here == x) {
+                atomicAdd(hits + entry, more);
+                return;
+            }
+        }
+    }
+};
+
+// ---- the keys and their digits ----------------------------------------------------------------
 
 // Payload room for a key with so many hits in a sample: the expected number of keys and a margin.
 __device__ inline u32 payload_room(u32 hits, u64 n, u32 sampled) {
     return u32((float(hits) + 5 * sqrtf(float(hits)) + 8) * float(n) / float(sampled));
 }
 
-// In shared memory; a copy in `FixedMap`.
-template <class Bits> struct alignas(16) HeavyKeys {
+template <class Bits> struct alignas(16) HeavyKeys { // fewer than VALUES
     u32 count;
+    u32 first_step; // of a search: a power of two that exceeds half of a coarse bucket's heavy keys
     u32 digits[BINS / 32]; // a bit for each digit of a heavy key
-    // By the map's bucket: its first heavy key, and above 16 bits their end.
-    u32 entries[BINS];
-    // First the room of each key's payload, then where it begins in `fixed.values`.
-    u32 begins[VALUES + 1];
-    Bits keys[VALUES]; // ascending; unused ones are the greatest possible key
+    u8 entries[BINS]; // by the map's coarse bucket: the heavy keys of lesser ones
+    // Ascending. Unused ones are the greatest possible key, so that a search needs no end.
+    Bits keys[2 * VALUES];
 
-    struct Found { // in the tile's memory: keys in any order
+    struct Found { // keys in any order
         Bits keys[VALUES];
         u32 hits[VALUES], count;
     };
     struct Probe { // in the tile's memory
-        static constexpr u32 SLOTS = 1024;
-        FewValues<Bits> values;
-        u32 hits[FewValues<Bits>::ENTRIES + 1], slots[SLOTS];
+        static constexpr u32 LOG_SLOTS = 10;
+        FewKeys<Bits> few;
+        u32 slots[1 << LOG_SLOTS];
         Found found;
     };
 
@@ -46,120 +88,143 @@ template <class Bits> struct alignas(16) HeavyKeys {
         for (u32 w = 0; w < d / 32; w++) before += __popc(digits[w]);
         return before;
     }
-    // The number of keys from `begin` to `end` that are less than a key.
-    __device__ u32 count_less(Bits key, u32 begin, u32 end) const {
-        while (begin < end) {
-            u32 middle = (begin + end) / 2;
-            if (keys[middle] < key) begin = middle + 1;
-            else end = middle;
-        }
-        return begin;
-    }
     __device__ bool is(u32 i, Bits key) const { return i < count && keys[i] == key; }
-    __device__ bool contains(Bits key) const { return is(count_less(key, 0, count), key); }
+    __device__ bool contains(Bits key) const {
+        u32 less = 0;
+#pragma unroll
+        for (u32 step = VALUES / 2; step > 0; step /= 2)
+            less += keys[less + step - 1] < key ? step : 0;
+        return is(less, key);
+    }
 
+    __device__ void clear(Found &found) {
+        for (u32 i = threadIdx.x; i < 2 * VALUES; i += blockDim.x) keys[i] = Bits(~Bits(0));
+        if (threadIdx.x == 0) count = found.count = 0;
+    }
     // By the whole block, with a probed key of each thread: all keys are heavy if they are at most
-    // `most` different ones; else those that may be among the `most` most frequent ones.
-    __device__ void find(Probe &s, Bits key, u32 most, u64 n) {
-        constexpr u32 ENTRIES = FewValues<Bits>::ENTRIES;
-        u32 i = threadIdx.x, least = 1; // least: of a heavy key's hits
-        auto clear = [&] {
-            if (i <= ENTRIES) s.hits[i] = 0;
-            s.values.clear();
-        };
-        auto add = [&] { atomicAdd(s.hits + s.values.add(key, [](u32, u32) {}), 1); };
-        if (i < VALUES) keys[i] = Bits(~Bits(0));
-        if (i == 0) count = s.found.count = 0;
-        for (u32 k = i; k < Probe::SLOTS; k += PROBE_KEYS) s.slots[k] = 0;
-        clear();
-        add();
+    // `most` different ones; else those that may be among the `most` most frequent ones. `rooms`:
+    // see `add_found`.
+    __device__ void find(Probe &s, Bits key, u32 most, u64 n, u32 *rooms) {
+        u32 least = 1; // of a heavy key's hits
+        clear(s.found);
+        for (u32 k = threadIdx.x; k < 1 << Probe::LOG_SLOTS; k += PROBE_KEYS) s.slots[k] = 0;
+        s.few.clear();
+        s.few.add(key, 1);
         __syncthreads();
-        u32 distinct = s.values.count;
+        u32 distinct = s.few.count;
         __syncthreads(); // all threads have read it
         if (distinct > most) {
             least = (PROBE_KEYS + most - 1) / most;
-            u32 *slot = s.slots + u32(u64(key) * 0x9e3779b97f4a7c15ull >> 48) % Probe::SLOTS;
+            u32 *slot = s.slots + hashed<Probe::LOG_SLOTS>(key);
             atomicAdd(slot, 1);
-            clear();
-            if (*slot >= least) add(); // else the key is not frequent
+            s.few.clear();
+            if (*slot >= least) s.few.add(key, 1); // else the key is not frequent
             __syncthreads();
         }
-        if (i <= ENTRIES && s.hits[i] >= least && s.values.are_few()) {
-            u32 at = atomicAdd(&s.found.count, 1);
-            s.found.keys[at] = i < ENTRIES ? s.values.value[i] : s.values.NONE;
-            s.found.hits[at] = s.hits[i];
-        }
-        __syncthreads();
-        add_found(s.found, n, PROBE_KEYS);
+        add_frequent(s.few, least, s.found, n, PROBE_KEYS, rooms);
     }
-    // By the whole block: adds keys of which none is heavy yet, found in `sampled` keys.
-    __device__ void add_found(const Found &found, u64 n, u32 sampled) {
+    // By the whole block: adds the keys with `least` hits or more, of which none is heavy yet.
+    __device__ void add_frequent(const FewKeys<Bits> &few, u32 least, Found &found, u64 n,
+                                 u32 sampled, u32 *rooms) {
+        u32 i = threadIdx.x;
+        if (i < few.SLOTS && few.hits[i] >= least)
+            if (u32 at = atomicAdd(&found.count, 1); at < VALUES) {
+                found.keys[at] = few.key(i);
+                found.hits[at] = few.hits[i];
+            }
+        __syncthreads();
+        if (found.count < VALUES) add_found(found, n, sampled, rooms);
+    }
+    // By the whole block: adds keys of which none is heavy yet, found in `sampled` keys. `rooms`,
+    // if not null, gets the room of each key's payload.
+    __device__ void add_found(const Found &found, u64 n, u32 sampled, u32 *rooms) {
         u32 i = threadIdx.x, own = count, more = found.count, rank = i, room = 0;
         Bits key = 0;
         if (i < own) {
             key = keys[i];
-            room = begins[i];
+            if (rooms) room = rooms[i];
         } else if (i < own + more) {
             key = found.keys[i - own];
             room = payload_room(found.hits[i - own], n, sampled);
-            rank = count_less(key, 0, own);
+            rank = 0;
+            for (u32 k = 0; k < own; k++) rank += keys[k] < key;
         }
 #pragma unroll 8
         for (u32 k = 0; k < more; k++) rank += i < own + more && found.keys[k] < key;
         __syncthreads();
         if (i < own + more) keys[rank] = key;
-        if (i < VALUES) begins[rank] = room;
+        if (rooms && i < VALUES) rooms[rank] = room;
         if (i == 0) count = own + more;
         __syncthreads();
     }
 
-    // By the whole block, when keys and payload rooms are known: gives digits to the heavy keys and
-    // to the buckets of the map `base`, and lays out the payloads behind the fixed-capacity buckets
-    // and their overflow area.
-    template <class Tile, class Base>
-    __device__ void place(const Base &base, typename Tile::Shared &s, const FixedCall &fixed) {
-        u32 i = threadIdx.x, *buckets = (u32 *)s.exchange; // the heavy keys' own
-        static_assert(sizeof(s.exchange) >= VALUES * sizeof(u32), "room for all");
+    // By the whole block, when the keys are known: gives digits to the heavy keys and to the coarse
+    // buckets of the map `base`, whose buckets have numbers with `lower_bits` bits more. `coarse`:
+    // room for VALUES words.
+    template <class Base> __device__ void place(const Base &base, u32 lower_bits, u32 *coarse) {
+        u32 i = threadIdx.x;
         if (i < BINS / 32) digits[i] = 0;
+        if (i == 0) first_step = 0;
         __syncthreads();
         if (i < count) {
-            u32 bucket = buckets[i] = base(keys[i]), digit = bucket + 2 * i + 1;
+            coarse[i] = base(keys[i]) >> lower_bits;
+            u32 digit = coarse[i] + 2 * i + 1;
             atomicOr(digits + digit / 32, 1u << digit % 32);
-        }
-        if (Tile::HAS_VALUES && i < VALUES) {
-            u32 room = begins[i], first = (fixed.room << fixed.digit_bits) + Tile::TILE,
-                begin = block_exclusive_sum<VALUES>(room, s.totals);
-            begins[i] = first + min(begin, fixed.equal_room);
-            if (i == VALUES - 1) begins[VALUES] = first + min(begin + room, fixed.equal_room);
-        } else if (Tile::HAS_VALUES) {
-            pass_barrier_of_first();
         }
         __syncthreads();
         if (i < BINS) {
-            u32 begin = 0, end = 0; // the buckets ascend
+            u32 begin = 0, end = 0; // the coarse buckets ascend
 #pragma unroll
             for (u32 step = VALUES / 2; step > 0; step /= 2) {
-                begin += begin + step <= count && buckets[begin + step - 1] < i ? step : 0;
-                end += end + step <= count && buckets[end + step - 1] <= i ? step : 0;
+                begin += begin + step <= count && coarse[begin + step - 1] < i ? step : 0;
+                end += end + step <= count && coarse[end + step - 1] <= i ? step : 0;
             }
-            entries[i] = begin | end << 16;
+            entries[i] = u8(begin);
+            if (begin < end) atomicMax(&first_step, 1u << (31 - __clz(int(end - begin))));
         }
         __syncthreads();
     }
 };
 
-// The digit of a key by the map `base`, with the heavy keys between its buckets.
+// The bucket of a key by the map `base`, with the heavy keys between its coarse buckets.
+// `lower_bits`: those of a bucket's number after its digit.
 template <class Base, class Bits> struct AroundHeavy {
     Base base;
     const HeavyKeys<Bits> *heavy;
-    __device__ u32 operator()(Bits key) const {
-        u32 bucket = base(key), entry = heavy->entries[bucket], begin = entry & 0xffff,
-            end = entry >> 16;
-        if (begin < end) {
-            begin = heavy->count_less(key, begin, end);
-            bucket += heavy->is(begin, key);
+    u32 lower_bits;
+
+    // The buckets of some keys, the heavy keys that are less, and a bit for each key that is heavy.
+    // The searches go side by side, without branches, as their loads take long. A heavy key of a
+    // later coarse bucket is greater, so they need no end.
+    template <u32 COUNT>
+    __device__ u32 find(const Bits *key, u32 *bucket, u32 *less) const {
+        base.template all<COUNT>(key, bucket);
+        u32 all = heavy->count, is_heavy = 0;
+        if (all == 0) return 0;
+#pragma unroll
+        for (u32 i = 0; i < COUNT; i++) less[i] = heavy->entries[bucket[i] >> lower_bits];
+#pragma unroll 1
+        for (u32 step = heavy->first_step; step > 0; step /= 2)
+#pragma unroll
+            for (u32 i = 0; i < COUNT; i++)
+                less[i] += heavy->keys[less[i] + step - 1] < key[i] ? step : 0;
+#pragma unroll
+        for (u32 i = 0; i < COUNT; i++) {
+            bool is_here = heavy->keys[less[i]] == key[i] && less[i] < all;
+            is_heavy |= u32(is_here) << i;
+            if (is_here) bucket[i] = ((bucket[i] >> lower_bits) + 1) << lower_bits;
+            bucket[i] += 2 * less[i] << lower_bits;
         }
-        return bucket + 2 * begin;
+        return is_heavy;
+    }
+    template <u32 COUNT> __device__ void all(const Bits *key, u32 *bucket) const {
+        u32 less[COUNT];
+        find<COUNT>(key, bucket, less);
+    }
+    __device__ u32 operator()(Bits key) const {
+        u32 bucket;
+        all<1>(&key, &bucket);
+        return bucket;
     }
     __device__ bool prepare() const {
         __syncthreads();
@@ -187,14 +252,14 @@ __device__ inline void fill(Bits *out, u32 count, Bits key, u32 thread, u32 thre
     if (thread < head) out[thread] = key;
     if (thread < count - tail) out[tail + thread] = key;
 }
-// Writes a heavy key to the output, unless the caller wants no keys, and its payload. Not inlined,
-// as the function below, so that it takes no registers from the callers.
+// Writes a heavy key to the output, unless `out` is null, and its payload, unless `from` is null.
+// Not inlined, as the function below, so that it takes no registers from the callers.
 template <class Bits, class Value>
 __device__ __noinline__ void write_heavy_key(Bits *out, u32 count, Bits key, Value *to,
                                              const Value *from, u32 thread, u32 threads) {
     constexpr u32 AT_ONCE = 4; // loads issued before the first store
     if constexpr (Value::BYTES > 0)
-        for (u32 i = thread; i < count; i += AT_ONCE * threads) {
+        for (u32 i = thread; from && i < count; i += AT_ONCE * threads) {
             Value value[AT_ONCE];
 #pragma unroll
             for (u32 k = 0; k < AT_ONCE; k++)
@@ -213,11 +278,12 @@ template <class Bits> struct HeaviestKeys { // in shared memory
 template <class Order, class Bits, class Value, u32 THREADS>
 __device__ __noinline__ void write_heaviest_keys(HeaviestKeys<Bits> &s, Order order,
                                                  const u32 *all_counts,
-                                                 const HeavyKeys<Bits> &heavy, u32 most, Bits *out,
-                                                 Value *to, const Value *from) {
+                                                 const HeavyKeys<Bits> &heavy, const u32 *begins,
+                                                 u32 most, Bits *out, Value *to,
+                                                 const Value *from) {
     u32 d = threadIdx.x, count = d < BINS ? all_counts[d] : 0;
     bool is_large = count > most && heavy.has(d);
-    u32 i = is_large ? heavy.index(d) : 0, begin = heavy.begins[i];
+    u32 i = is_large ? heavy.index(d) : 0, begin = begins[i];
     Bits key = heavy.keys[i];
     __syncthreads(); // the block's bucket is in the output
     if (d == 0) s.all = 0;

@@ -7,11 +7,11 @@
 #include "sort/bucket_sort.cuh"
 
 // The first step of every kernel: the next launch may start, and what the launch before has written
-// can be read.
-__device__ inline void begin_dependent_launch() {
-    launch_next();
-    wait_for_launch_before();
-}
+// can be read, the number of keys too if it lies in memory.
+#define BEGIN_LAUNCH(call)                                                                        \
+    launch_next();                                                                                \
+    wait_for_launch_before();                                                                     \
+    TAKE_LENGTH(call.n)
 
 typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, CHECKED> PassTile;
 typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, BALLOTS> SmallTile;
@@ -22,8 +22,8 @@ static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Share
 constexpr u32 COUNT_BLOCKS = __CUDA_ARCH__ >= 800 ? 3 : 2;
 #if HAS_KERNEL(sort_count)
 extern "C" __global__ void __launch_bounds__(COUNT_THREADS, COUNT_BLOCKS)
-    sort_count(SortCall call) {
-    begin_dependent_launch();
+    sort_count(SortCall call AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     __shared__ u32 counts[COUNTERS<Bits>];
     IndexRange<u64> all = ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->range_of_passes(call);
     if (all.count > 0)
@@ -33,8 +33,8 @@ extern "C" __global__ void __launch_bounds__(COUNT_THREADS, COUNT_BLOCKS)
 #endif
 #if HAS_KERNEL(sort_pass)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
-    sort_pass(SortCall call, u32 run, u32 launch) {
-    begin_dependent_launch();
+    sort_pass(SortCall call, u32 run, u32 launch AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
     sort_pass<Order, PassTile>(*(PassTile::Shared *)shared, call, run, launch);
 }
@@ -42,8 +42,8 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
 typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, CHECKED> ShortTile;
 static_assert(sizeof(ShortTile::Shared) <= SHORT_SHARED, "the host asks for as many bytes");
 #if HAS_KERNEL(sort_passes)
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_passes(SortCall call) {
-    begin_dependent_launch();
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_passes(SortCall call AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
     sort_passes<Order, ShortTile>(shared, call);
 }
@@ -52,16 +52,16 @@ typedef RadixTile<Bits, Value, PASS_THREADS, MIDDLE_ITEMS, CHECKED> MiddleTile;
 static_assert(sizeof(MiddleTile::Shared) <= MIDDLE_SHARED, "the host asks for as many bytes");
 #if HAS_KERNEL(sort_passes_middle)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
-    sort_passes_middle(SortCall call) {
-    begin_dependent_launch();
+    sort_passes_middle(SortCall call AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
     sort_passes<Order, MiddleTile>(shared, call);
 }
 #endif
 
 #if HAS_KERNEL(sort_small)
-extern "C" __global__ void __launch_bounds__(SMALL_THREADS) sort_small(SortCall call) {
-    begin_dependent_launch();
+extern "C" __global__ void __launch_bounds__(SMALL_THREADS) sort_small(SortCall call AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
     sort_small<Order, SmallTile>(*(SmallTile::Shared *)shared, call);
 }
@@ -71,30 +71,30 @@ extern "C" __global__ void __launch_bounds__(SMALL_THREADS) sort_small(SortCall 
 #ifdef KEYS_ONLY
 #if KEY_BYTES == 1
 #if HAS_KERNEL(sort_fill)
-extern "C" __global__ void __launch_bounds__(FILL_THREADS) sort_fill(SortCall call) {
-    begin_dependent_launch();
+extern "C" __global__ void __launch_bounds__(FILL_THREADS) sort_fill(SortCall call AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     sort_fill<Order, Bits, FILL_THREADS>(call, ((const SortPlan<2> *)call.plan)->starts[0]);
 }
 #endif
 #elif KEY_BYTES == 2
 #if HAS_KERNEL(bucket_count)
 extern "C" __global__ void __launch_bounds__(BUCKET_COUNT_THREADS, 1)
-    bucket_count(SortCall call, BucketCall buckets) {
-    begin_dependent_launch();
+    bucket_count(SortCall call, BucketCall buckets AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
     key_count<Order, Bits, BUCKET_COUNT_THREADS>((u32 *)shared, call, buckets);
 }
 #endif
 #if HAS_KERNEL(bucket_plan)
-extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets) {
-    begin_dependent_launch();
+extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     bucket_starts(call, buckets, DIGIT_BITS, PASS_THREADS * PASS_ITEMS);
 }
 #endif
 #if HAS_KERNEL(sort_fill)
 extern "C" __global__ void __launch_bounds__(FILL_THREADS)
-    sort_fill(SortCall call, BucketCall buckets) {
-    begin_dependent_launch();
+    sort_fill(SortCall call, BucketCall buckets AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     sort_fill<Order, Bits, FILL_THREADS>(call, buckets.starts);
 }
 #endif
@@ -114,8 +114,9 @@ typedef BucketSort<Order, OrdinaryTile, BUCKET_BINS, false> Bucket;
 typedef BucketSort<Order, LargeTile, LARGE_BINS, false> LargeBucket;
 typedef BucketSort<Order, OrdinaryTile, BUCKET_BINS, true> FixedBucket;
 typedef BucketSort<Order, LargeTile, LARGE_BINS, true> LargeFixedBucket;
-static_assert(sizeof(BucketTile::Shared) + sizeof(u32) * BucketMap<Bits>::INTERVALS + 16 <=
-                  BUCKET_TILE_SHARED,
+static_assert(sizeof(BucketTile::Shared) + sizeof(BucketMap<Bits>::Tables) + 16 <=
+                      BUCKET_TILE_SHARED &&
+                  sizeof(BucketMap<Bits>::Tables) <= MAP_TABLES,
               "the host asks for as many bytes");
 static_assert(sizeof(Bucket::Shared) <= BUCKET_SORT_SHARED &&
                   sizeof(LargeBucket::Shared) <= LARGE_SORT_SHARED,
@@ -126,52 +127,54 @@ static_assert(sizeof(BucketMap<Bits>) <= BUCKET_MAP_BYTES &&
 
 #if HAS_KERNEL(bucket_sample)
 extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS)
-    bucket_sample(SortCall call, BucketCall buckets) {
-    begin_dependent_launch();
+    bucket_sample(SortCall call, BucketCall buckets AND_LENGTH) {
+    BEGIN_LAUNCH(call)
+    AT_MOST_LENGTH(buckets.sampled, call.n)
     bucket_sample<Order, Bits, SAMPLE_THREADS>(call, buckets);
 }
 #endif
 #if HAS_KERNEL(bucket_map)
 extern "C" __global__ void __launch_bounds__(SAMPLE_THREADS)
-    bucket_map(SortCall call, BucketCall buckets) {
-    begin_dependent_launch();
+    bucket_map(SortCall call, BucketCall buckets AND_LENGTH) {
+    BEGIN_LAUNCH(call)
+    AT_MOST_LENGTH(buckets.sampled, call.n)
     bucket_map<Order, Bits, SAMPLE_THREADS>(call, buckets);
 }
 #endif
 #if HAS_KERNEL(bucket_count)
 extern "C" __global__ void __launch_bounds__(BUCKET_COUNT_THREADS, 1)
-    bucket_count(SortCall call, BucketCall buckets) {
-    begin_dependent_launch();
+    bucket_count(SortCall call, BucketCall buckets AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
     bucket_count<Order, Bits, BUCKET_COUNT_THREADS>((u32 *)shared, call, buckets);
 }
 #endif
 #if HAS_KERNEL(bucket_plan)
-extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets) {
-    begin_dependent_launch();
+extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     bucket_plan<Bits>(call, buckets, PASS_THREADS * PASS_ITEMS);
 }
 #endif
 #if HAS_KERNEL(bucket_first)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
-    bucket_first(SortCall call, BucketCall buckets) {
-    begin_dependent_launch();
+    bucket_first(SortCall call, BucketCall buckets AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
     bucket_step<Order, BucketTile, true>(shared, call, buckets);
 }
 #endif
 #if HAS_KERNEL(bucket_second)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
-    bucket_second(SortCall call, BucketCall buckets) {
-    begin_dependent_launch();
+    bucket_second(SortCall call, BucketCall buckets AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
     bucket_step<Order, BucketTile, false>(shared, call, buckets);
 }
 #endif
 #if HAS_KERNEL(bucket_sort)
 extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
-    bucket_sort(SortCall call, BucketCall buckets) {
-    begin_dependent_launch();
+    bucket_sort(SortCall call, BucketCall buckets AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
     Bucket::run_buckets(*(Bucket::Shared *)shared, call, buckets);
 }
@@ -179,8 +182,8 @@ extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
 // The same for large buckets, for more keys than ordinary buckets hold.
 #if HAS_KERNEL(bucket_sort_large)
 extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1)
-    bucket_sort_large(SortCall call, BucketCall buckets) {
-    begin_dependent_launch();
+    bucket_sort_large(SortCall call, BucketCall buckets AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
     LargeBucket::run_buckets(*(LargeBucket::Shared *)shared, call, buckets);
 }
@@ -192,14 +195,16 @@ typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, UNORDERED> FixedTile;
 #else
 typedef ShortTile FixedTile;
 #endif
-static_assert(FIELD_OFFSET(FixedMap<Bits>, tables) <= FIXED_MAP_ZERO,
+static_assert(sizeof(FixedMap<Bits>) - sizeof(FixedTables<Bits>) <= FIXED_MAP_ZERO,
               "the host clears as many bytes");
 static_assert(sizeof(FixedTile::Shared) + sizeof(FixedTables<Bits>) + 16 <= FIXED_SHARED,
               "the host asks for as many bytes");
 #if HAS_KERNEL(fixed_first)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
-    fixed_first(SortCall call, FixedCall fixed) {
-    begin_dependent_launch();
+    fixed_first(SortCall call, FixedCall fixed AND_LENGTH) {
+    BEGIN_LAUNCH(call)
+    // As many parts as there are tiles, since a block draws one.
+    AT_MOST_LENGTH(fixed.interval_parts, call.n / FixedTile::TILE)
     extern __shared__ Vector shared[];
     Vector *tables = shared + (sizeof(FixedTile::Shared) + sizeof(Vector) - 1) / sizeof(Vector);
     fixed_first<Order, FixedTile>(*(FixedTile::Shared *)shared, *(FixedTables<Bits> *)tables, call,
@@ -208,8 +213,8 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
 #endif
 #if HAS_KERNEL(fixed_sort)
 extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
-    fixed_sort(SortCall call, FixedCall fixed) {
-    begin_dependent_launch();
+    fixed_sort(SortCall call, FixedCall fixed AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
     const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
     u32 function = plan.fixed_function; // issued together with the next load
@@ -219,8 +224,8 @@ extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
 #endif
 #if HAS_KERNEL(fixed_sort_large)
 extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1)
-    fixed_sort_large(SortCall call, FixedCall fixed) {
-    begin_dependent_launch();
+    fixed_sort_large(SortCall call, FixedCall fixed AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
     const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
     u32 function = plan.fixed_function;
@@ -231,8 +236,8 @@ extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1)
 #ifdef KEYS_ONLY // one block sorts all keys
 #if HAS_KERNEL(bucket_small)
 extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
-    bucket_small(SortCall call) {
-    begin_dependent_launch();
+    bucket_small(SortCall call AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
     FixedBucket::run_one(*(FixedBucket::Shared *)shared, call);
 }

@@ -190,13 +190,13 @@ struct NoPayload {
 
 // ---- a tile ------------------------------------------------------------------------------------
 
-// Whether the digits of all keys are computed before the first is counted.
+// Whether the digits of all keys are computed before the first is counted, by `digit.all`.
 template <class D> constexpr bool IS_COSTLY = false;
 // Whether an unordered tile finds a key's run by marks where runs begin, since its digit takes
 // longer to compute again.
 template <class D> constexpr bool IS_MARKED = false;
-// Whether some keys of an unordered tile stay where they are: those for which `digit.stays` is
-// true. They count in a bin of their lane's own, BINS + lane, so that lanes do not contend.
+// Whether some keys of an unordered tile stay where they are. Their digit is BINS + lane, a bin of
+// the lane's own, so that lanes do not contend.
 template <class D> constexpr bool SOME_STAY = false;
 constexpr u32 STAY_BINS = WARP;
 // Whether an unordered tile is stored by rows of a warp even if no run is long.
@@ -343,13 +343,16 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             rank_by_ballots(digit);
         } else {
             u32 *bins = RANKING == UNORDERED ? s.bins : clear_warp_bins();
-            if (IS_COSTLY<D>)
+            if constexpr (IS_COSTLY<D>) { // more at once take too many registers
+                constexpr u32 GROUP = 4, REST = ITEMS % GROUP;
 #pragma unroll
-                for (u32 i = 0; i < ITEMS; i++) position[i] = digit(key[i]);
+                for (u32 i = 0; i + GROUP <= ITEMS; i += GROUP)
+                    digit.template all<GROUP>(key + i, position + i);
+                if constexpr (REST > 0)
+                    digit.template all<REST>(key + (ITEMS - REST), position + (ITEMS - REST));
+            }
             auto digit_of = [&](u32 i) {
-                u32 d = IS_COSTLY<D> ? position[i] : digit(key[i]);
-                if constexpr (SOME_STAY<D>) d = digit.stays(key[i]) ? BINS + lane_id() : d;
-                return d;
+                return IS_COSTLY<D> ? position[i] : digit(key[i]);
             };
             // Additions to one counter are served one after the other. If all keys of a row have
             // one digit, one lane adds for all.

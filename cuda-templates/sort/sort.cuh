@@ -9,6 +9,7 @@
 // A tile waits only for work with lower tickets. Running blocks have drawn it, so it ends.
 // sort_small sorts all keys in one block, sort_fill writes keys of one or two bytes from counts.
 #pragma once
+#include "core/length.cuh"
 #include "sort/radix.cuh"
 
 // A range of indices of the output.
@@ -63,8 +64,8 @@ __device__ inline void load_vectors(Bits (&key)[COUNT], const Bits *from) {
     }
 }
 
-// Plans the passes from the counts, by one block: a warp plans each pass, where its digits begin and
-// whether one digit has all keys.
+// Plans the passes from the counts, by one block: a warp plans each pass, where its digits begin
+// and whether one digit has all keys.
 template <u32 THREADS, u32 PASSES>
 __device__ inline void plan_passes(SortPlan<PASSES> &plan, const SortCall &call,
                                    IndexRange<u64> all) {
@@ -255,13 +256,19 @@ struct LookBackDigits {
 // A mark on an index of the output: the key stored there needs no further sort.
 constexpr u64 DONE = 1ull << 63;
 
+// Where the payload goes whose key goes to `index`. If the payload has an even number of bytes, the
+// mark drops out of the address.
+template <class Value> __device__ inline Value &payload_at(Value *out, u64 index) {
+    return out[Value::BYTES % 2 == 1 ? index & ~DONE : index];
+}
+
 // Sorts a tile stably by a digit: keys from `load(at)` to `put(index, key)`, the payload from
 // `values` to `values_out`. If `values` is null, the payload is the source indices, from `first`
 // on.
-template <class Tile, class D, class Load, class Put, class Publish, class Receive>
+template <class Tile, class D, class Load, class Put, class Out, class Publish, class Receive>
 __device__ inline void stable_tile(Tile &t, D digit, const Load &load, const Put &put,
                                    const typename Tile::Shape::Value *values, u64 first,
-                                   typename Tile::Shape::Value *values_out, const Publish &publish,
+                                   Out values_out, const Publish &publish,
                                    const Receive &receive) {
     typedef typename Tile::Shape::Value Value;
     t.load(load);
@@ -272,35 +279,34 @@ __device__ inline void stable_tile(Tile &t, D digit, const Load &load, const Put
         t.store(digit, put);
     }
     if constexpr (Tile::HAS_VALUES) {
-        // If the payload has an even number of bytes, the mark drops out of the address.
-        auto unmarked = [](u64 index) { return Value::BYTES % 2 == 1 ? index & ~DONE : index; };
         if (values == nullptr) {
-            t.store_values(
-                [=](u64 index, u32 at) { values_out[unmarked(index)] = Value::index(first + at); });
+            t.store_values([=](u64 index, u32 at) {
+                payload_at(values_out, index) = Value::index(first + at);
+            });
         } else {
             const Value *staged = t.load_values([=](u32 at) { return values[at]; });
             t.store_values(
-                [=](u64 index, u32 at) { values_out[unmarked(index)] = staged[swizzled(at)]; });
+                [=](u64 index, u32 at) { payload_at(values_out, index) = staged[swizzled(at)]; });
         }
     }
 }
 
 // A partial tile. Outlined, so that it takes no registers from whole tiles.
-template <class Tile, class D, class Load, class Put, class Publish, class Receive>
+template <class Tile, class D, class Load, class Put, class Out, class Publish, class Receive>
 __device__ __noinline__ void stable_partial_tile(typename Tile::Shared &s, u32 count, D digit,
                                                  Load load, Put put,
                                                  const typename Tile::Shape::Value *values,
-                                                 u64 first, typename Tile::Shape::Value *values_out,
+                                                 u64 first, Out values_out,
                                                  Publish publish, Receive receive) {
     Tile t(s, count);
     stable_tile(t, digit, load, put, values, first, values_out, publish, receive);
 }
 
 // A whole or partial tile. `left`: the keys from the tile's first one on.
-template <class Tile, class D, class Load, class Put, class Publish, class Receive>
+template <class Tile, class D, class Load, class Put, class Out, class Publish, class Receive>
 __device__ inline void stable_any(typename Tile::Shared &s, u64 left, D digit, const Load &load,
                                   const Put &put, const typename Tile::Shape::Value *values,
-                                  u64 first, typename Tile::Shape::Value *values_out,
+                                  u64 first, Out values_out,
                                   const Publish &publish, const Receive &receive) {
     if (left >= Tile::TILE) {
         typename Tile::Whole t(s, Tile::TILE);
@@ -324,8 +330,8 @@ struct PassTiles {
     }
 };
 
-// Pass number `run` of those that are not skipped, over all keys or those that buckets left. It uses the
-// look-back words of `parity`, and clears the other words for the next launch or pass.
+// Pass number `run` of those that are not skipped, over all keys or those that buckets left. It
+// uses the look-back words of `parity`, and clears the other words for the next launch or pass.
 template <class Order, class Tile, bool ALL_PASSES> struct SortPass {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;

@@ -71,6 +71,9 @@ def main():
     print(f"{'us':<44} {'parascan':>11} {'torch':>11} {'ratio':>8}")
     # Sums of these are exact, in any grouping.
     x = torch.randint(-1, 2, (N,), device="cuda").float()
+    other = torch.empty_like(x)
+    print(f"{'a copy':<44} {statistics.median(milliseconds(lambda: other.copy_(x), 8) for _ in range(ROUNDS)) * 1e3:>11.1f}")
+    del other
     beside("cumulative_sum / cumsum", lambda: parascan.cumulative_sum(x), lambda: torch.cumsum(x, 0), repeats=8)
     beside("nonzero, 2/3 of the items / nonzero", lambda: parascan.nonzero(x)[0], lambda: torch.nonzero(x)[:, 0])
     x = torch.randn(N, device="cuda")

@@ -104,9 +104,8 @@ class Place:
         return call(self.site, *arguments)
 
     def input(self, x):
-        """The array, contiguous: itself if it is."""
+        """An array that lies here, contiguous: itself if it is."""
         if type(x) is not numpy.ndarray:
-            self.check(x)
             x = numpy.asarray(x)
         flags = x.flags
         if not (flags.c_contiguous and flags.aligned):
@@ -130,6 +129,10 @@ class Place:
     def output(self, shape, dtype):
         """New memory for the items of an array."""
         return self.xp.empty(shape, dtype)
+
+    def output_like(self, x):
+        """New memory for as many items of the same dtype as what `input` has returned."""
+        return self.xp.empty_like(x)
 
     def array(self, x, dtype=None):
         """The array of the library in what `output` has made with this dtype."""
@@ -202,8 +205,6 @@ class Torch(Place):
         self.uint8, self.int64, self.uint64 = xp.uint8, xp.int64, xp.int64
 
     def input(self, x):
-        if x.device != self.device:
-            self.check(x)
         if x.layout != self.xp.strided:
             raise TypeError(f"tensors of the layout {x.layout} are not supported")
         if x.requires_grad and self.xp.is_grad_enabled():
@@ -263,17 +264,18 @@ _torch_places = {}
 
 def _torch(x):
     torch = sys.modules["torch"]
-    device = x.device
-    if device.type == "cuda":
-        key = device.index, torch.cuda.current_stream(device).cuda_stream
-    elif device.type == "cpu":
+    if x.is_cuda:
+        device = x.get_device()
+        # The handle alone: `torch.cuda.current_stream` makes an object.
+        key = device, torch._C._cuda_getCurrentRawStream(device)
+    elif x.device.type == "cpu":
         key = None
     else:
-        raise TypeError(f"tensors on {device} are not supported")
+        raise TypeError(f"tensors on {x.device} are not supported")
     try:
         return _torch_places[key]
     except KeyError:
-        place = Torch(torch, _HOST, device)
+        place = Torch(torch, _HOST, x.device)
     if key is not None:
         place.site = _native.Site(*key, place.allocate)
     return _torch_places.setdefault(key, place)
@@ -285,39 +287,23 @@ def _torch(x):
 class Cupy(Place):
     def __init__(self, xp, device, stream):
         super().__init__(xp, None)
-        self.device = xp.cuda.Device(device)
         self.site = _native.Site(device, stream, self.allocate)
 
     def input(self, x):
-        if x.device != self.device:
-            self.check(x)
-        if x.flags.c_contiguous:
-            return x
-        with self.device:
-            return self.xp.ascontiguousarray(x)
+        return x if x.flags.c_contiguous else self.xp.ascontiguousarray(x)
 
     def buffer(self, x):
         return x.data.ptr, x.size, code_of(x.dtype)
 
-    def output(self, shape, dtype):
-        with self.device:
-            return self.xp.empty(shape, dtype)
-
     def allocate(self, size):
-        with self.device:
-            memory = self.xp.cuda.alloc(size)
+        memory = self.xp.cuda.alloc(size)
         return memory, memory.ptr
-
-    def full(self, shape, value, dtype):
-        with self.device:
-            return self.xp.full(shape, value, dtype)
 
     def on_host(self, x):
         return self.xp.asnumpy(x)
 
     def like(self, items, x):
-        with self.device:
-            return self.xp.asarray(items)
+        return self.xp.asarray(items)
 
 
 _cupy_places = {}
@@ -326,6 +312,9 @@ _cupy_places = {}
 def _cupy(x):
     cupy = sys.modules["cupy"]
     device = x.device.id
+    current = cupy.cuda.runtime.getDevice()
+    if device != current:
+        raise ValueError(f"the array lies on device {device}, and cupy's current device is {current}")
     key = device, cupy.cuda.get_current_stream(device).ptr
     try:
         return _cupy_places[key]
@@ -342,18 +331,22 @@ class Other(Place):
     Nothing tells when such a library uses its memory again. So a call on a device waits for its result.
     """
 
-    def __init__(self, xp, site, x):
-        self.xp, self.site = xp, site
-        if xp is not None:
-            self.device = x.device
-            dtypes = xp.__array_namespace_info__().default_dtypes()
-            self.int64 = dtypes["indexing"]
+    def __init__(self, namespace, site, x, index):
+        self.namespace, self.site, self.int64 = namespace, site, index
+        if namespace is None:
+            self.uint8, self.uint64 = "uint8", "uint64"
+        else:
+            xp, self.device = namespace, x.device
             # jax's names are types, and its arrays have numpy's dtypes.
             own = {name: xp.empty((0,), dtype=getattr(xp, name)).dtype for name in ("uint8", "uint32")}
             self.uint8 = own["uint8"]
-            self.uint64 = xp.uint64 if name_of(self.int64) == "int64" else own["uint32"]
-        else:
-            self.uint8, self.int64, self.uint64 = "uint8", "int64", "uint64"
+            self.uint64 = xp.uint64 if name_of(index) == "int64" else own["uint32"]
+
+    @property
+    def xp(self):
+        if self.namespace is None:
+            raise TypeError("this call needs an array with __array_namespace__")
+        return self.namespace
 
     def run(self, call, *arguments):
         result = call(self.site, *arguments)
@@ -364,13 +357,12 @@ class Other(Place):
     def input(self, x):
         if isinstance(x, (_native.Array, _native.Tensor)):
             return x
-        self.check(x)
         if not hasattr(x, "__dlpack__"):
             return Interface(x)
         try:
             return self.tensor(x)
         except ValueError:
-            if self.xp is None:
+            if self.namespace is None:
                 raise
         # It may be not contiguous: a copy in one axis is.
         return self.tensor(self.xp.reshape(self.xp.reshape(x, (-1,), copy=True), x.shape))
@@ -388,14 +380,19 @@ class Other(Place):
         size = 1
         for length in x.shape:
             size *= length
-        code = x.dtype if isinstance(x.dtype, int) else code_of(x.dtype)
-        return x.address, size, code
+        return x.address, size, self.code(x.dtype)
+
+    def code(self, dtype):
+        return dtype if isinstance(dtype, int) else code_of(dtype)
 
     def output(self, shape, dtype):
-        return _native.Array(list(shape), code_of(dtype), self.site)
+        return _native.Array(list(shape), self.code(dtype), self.site)
+
+    def output_like(self, x):
+        return self.output(x.shape, x.dtype)
 
     def array(self, x, dtype=None):
-        if self.xp is None:
+        if self.namespace is None:
             return x
         x = self.xp.from_dlpack(x)
         if dtype is not None and x.dtype != dtype:
@@ -412,8 +409,6 @@ class Other(Place):
         return self.xp.concat(arrays, axis=axis)
 
     def permute(self, x, axes):
-        if self.xp is None:
-            raise TypeError("an axis that is not the last one needs an array with __array_namespace__")
         return self.xp.permute_dims(x, axes)
 
     def reshape(self, x, shape):
@@ -459,26 +454,26 @@ _CPU, _CUDA, _CUDA_HOST, _CUDA_MANAGED = 1, 2, 3, 13
 
 
 def _other(x):
+    xp, index = None, "int64"
     if hasattr(x, "__array_namespace__"):
         xp = x.__array_namespace__()
-    else:
-        xp = None
+        index = xp.__array_namespace_info__().default_dtypes()["indexing"]  # jax's depends on an option
     if hasattr(x, "__dlpack_device__"):
         kind, device = x.__dlpack_device__()
         kind, device = int(kind), int(device)
     else:
         kind, device = _CUDA, 0
     if kind in (_CPU, _CUDA_HOST):
-        key = xp, None
+        key = xp, None, name_of(index)
     elif kind in (_CUDA, _CUDA_MANAGED):
-        key = xp, device
+        key = xp, device, name_of(index)
     else:
         raise TypeError(f"arrays on devices of DLPack's type {kind} are not supported")
     try:
         return _other_places[key]
     except KeyError:
         site = _HOST if key[1] is None else _native.Site(device, 1)
-        return _other_places.setdefault(key, Other(xp, site, x))
+        return _other_places.setdefault(key, Other(xp, site, x, index))
 
 
 _LIBRARIES = {

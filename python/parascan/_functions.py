@@ -74,23 +74,22 @@ class _Lines:
     """The lines of an array along an axis, as rows or columns of a contiguous array."""
 
     def __init__(self, place, x, axis, columns):
-        shape = tuple(x.shape)
-        self.back, self.length = None, shape[axis]
-        inner = prod(shape[axis + 1 :])
-        if len(shape) == 1:
-            self.segments = None
-        elif inner == 1:
-            self.segments = "rows", self.length
-        elif columns and prod(shape[:axis]) == 1:
-            self.segments = "columns", inner
-        else:
-            axes = list(range(len(shape)))
-            axes.append(axes.pop(axis))
-            x = place.permute(x, axes)
-            self.segments = "rows", self.length
-            self.back = [axes.index(k) for k in range(len(axes))]
+        self.shape = shape = tuple(x.shape)
+        self.back, self.length, self.segments = None, shape[axis], None
+        if len(shape) > 1:
+            inner = prod(shape[axis + 1 :])
+            if inner == 1:
+                self.segments = "rows", self.length
+            elif columns and prod(shape[:axis]) == 1:
+                self.segments = "columns", inner
+            else:
+                axes = list(range(len(shape)))
+                axes.append(axes.pop(axis))
+                x = place.permute(x, axes)
+                self.segments = "rows", self.length
+                self.back = [axes.index(k) for k in range(len(axes))]
+                self.shape = tuple(x.shape)
         self.x = place.input(x)
-        self.shape = tuple(x.shape)
 
     def result(self, place, output, dtype):
         """The array of an output with this one's shape."""
@@ -152,7 +151,7 @@ def scan(op, x, /, *, axis=None, exclusive=False, reverse=False, initial=None):
     axis, dtype = _axis(x, axis), x.dtype
     initial = _of_bool(op, dtype, initial)
     lines = _Lines(place, x, axis, columns=isinstance(op, str))
-    output = place.output(lines.shape, dtype)
+    output = place.output_like(lines.x)
     source, target = place.buffer(lines.x), place.buffer(output)
     if isinstance(op, Operator):
         op.scan(place, lines.x, output, lines.length, exclusive, reverse, initial)
@@ -257,7 +256,7 @@ def segmented_scan(op, x, /, *, offsets=None, heads=None, keys=None, exclusive=F
     dtype = x.dtype
     initial = _of_bool(op, dtype, initial)
     x = place.input(x)
-    output = place.output(tuple(x.shape), dtype)
+    output = place.output_like(x)
     place.run(_native.scan, op, place.buffer(x), place.buffer(output), segments, exclusive, reverse, initial)
     return place.array(output, dtype)
 
@@ -311,7 +310,7 @@ def sort(x, /, *, axis=-1, descending=False, stable=True):
     axis = _axis(x, axis)
     dtype = x.dtype
     lines = _Lines(place, x, axis, columns=False)
-    output = place.output(lines.shape, dtype)
+    output = place.output_like(lines.x)
     place.run(_native.sort, place.buffer(lines.x), place.buffer(output), _rows(lines), descending)
     return lines.result(place, output, dtype)
 
@@ -373,7 +372,7 @@ def segmented_sort(x, /, *, offsets=None, heads=None, keys=None, descending=Fals
     segments, _told = _segments(place, x.shape[0], offsets, heads, keys)
     dtype = x.dtype
     x = place.input(x)
-    output = place.output(tuple(x.shape), dtype)
+    output = place.output_like(x)
     place.run(_native.sort, place.buffer(x), place.buffer(output), segments, descending)
     return place.array(output, dtype)
 
@@ -456,7 +455,7 @@ def unique_values(x, /):
     dtype = x.dtype
     x = sort(place.reshape(x, (-1,)))
     source = place.input(x)
-    output = place.output(tuple(x.shape), dtype)
+    output = place.output_like(source)
     count = place.run(_native.unique, place.buffer(source), place.buffer(output), None)
     return place.first(place.array(output, dtype), count)
 

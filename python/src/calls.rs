@@ -91,19 +91,13 @@ pub(crate) fn scan(
     initial: Option<Bound<'_, PyAny>>,
 ) -> PyResult<()> {
     let (op, cut, initial) = fold(op, segments, input, initial)?;
-    let (ty, n) = (input.ty(), input.len());
     let scan = || {
         let scan = dynamic::scan(op);
         let scan = if exclusive { scan.exclusive() } else { scan };
         let scan = if reverse { scan.reverse() } else { scan };
         if let Some(initial) = initial { scan.init(initial) } else { scan }
     };
-    let prepare = |workspace: &mut Workspace| match cut {
-        Cut::None => scan().prepare(ty, n, workspace),
-        Cut::Columns(columns) => scan().columns(columns).prepare(ty, n / columns.max(1), workspace),
-        _ => scan().rows(1).prepare(ty, n, workspace),
-    };
-    site.run(py, prepare, |workspace| {
+    site.run(py, |workspace| {
         let scan = at!(workspace, scan());
         unsafe {
             let (input, output) = (input.view(site), output.view_mut(site));
@@ -154,13 +148,7 @@ pub(crate) fn reduce(
     initial: Option<Bound<'_, PyAny>>,
 ) -> PyResult<()> {
     let (op, cut, initial) = fold(op, segments, input, initial)?;
-    let (ty, n) = (input.ty(), input.len());
-    let prepare = |workspace: &mut Workspace| match cut {
-        Cut::None => dynamic::reduce(op).prepare(ty, n, workspace),
-        Cut::Columns(columns) => dynamic::reduce(op).columns(columns).prepare(ty, n / columns.max(1), workspace),
-        _ => dynamic::reduce(op).rows(1).prepare(ty, n, workspace),
-    };
-    site.run(py, prepare, |workspace| {
+    site.run(py, |workspace| {
         let reduce = at!(workspace, reduction(op, initial));
         unsafe {
             let (input, output) = (input.view(site), output.view_mut(site));
@@ -188,12 +176,7 @@ pub(crate) fn reduce_runs(
     initial: Option<Bound<'_, PyAny>>,
 ) -> PyResult<usize> {
     let (op, cut, initial) = fold(op, segments, input, initial)?;
-    // Its kernels are those of any heads.
-    let prepare = |workspace: &mut Workspace| {
-        let none = parascan::dynamic::View::new::<u8, [u8]>(&[]);
-        dynamic::reduce(op).heads(none).prepare(input.ty(), input.len(), workspace)
-    };
-    site.run(py, prepare, |workspace| {
+    site.run(py, |workspace| {
         let reduce = at!(workspace, reduction(op, initial));
         site.counted(|count| unsafe {
             let (input, output) = (input.view(site), output.view_mut(site));
@@ -222,12 +205,8 @@ pub(crate) fn sort(
     segments: Segments,
     descending: bool,
 ) -> PyResult<()> {
-    let (cut, ty, n) = (cut(segments)?, keys.ty(), keys.len());
-    let prepare = |workspace: &mut Workspace| match cut {
-        Cut::None => ordered(descending).prepare(ty, n, workspace),
-        _ => ordered(descending).rows(1).prepare(ty, n, workspace),
-    };
-    site.run(py, prepare, |workspace| {
+    let cut = cut(segments)?;
+    site.run(py, |workspace| {
         let sort = at!(workspace, ordered(descending));
         unsafe {
             let (input, output) = (keys.view(site), output.view_mut(site));
@@ -256,8 +235,7 @@ pub(crate) fn sort_pairs(
     bits: Option<u32>,
 ) -> PyResult<()> {
     let sort = || bits.map_or(dynamic::sort(), |bits| dynamic::sort().bits(0..bits));
-    let prepare = |workspace: &mut Workspace| sort().prepare_pairs(keys.ty(), payload.ty(), keys.len(), workspace);
-    site.run(py, prepare, |workspace| unsafe {
+    site.run(py, |workspace| unsafe {
         let (keys, payload) = (keys.view(site), payload.view(site));
         let (output, payload_output) = (output.view_mut(site), payload_output.view_mut(site));
         at!(workspace, sort()).run_pairs_into(keys, payload, output, payload_output)
@@ -275,12 +253,7 @@ pub(crate) fn argsort(
     columns: Option<usize>,
     descending: bool,
 ) -> PyResult<()> {
-    let (ty, n) = (keys.ty(), keys.len());
-    let prepare = |workspace: &mut Workspace| match columns {
-        None => ordered(descending).prepare_indices(ty, indices.ty(), n, workspace),
-        Some(_) => ordered(descending).rows(1).prepare_indices(ty, indices.ty(), n, workspace),
-    };
-    site.run(py, prepare, |workspace| {
+    site.run(py, |workspace| {
         let sort = at!(workspace, ordered(descending));
         unsafe {
             let (keys, indices) = (keys.view(site), indices.view_mut(site));
@@ -306,8 +279,7 @@ pub(crate) fn select(
 ) -> PyResult<usize> {
     // SAFETY: above.
     let compact = || flags.map_or(dynamic::compact(), |flags| dynamic::compact().flags(unsafe { flags.view(site) }));
-    let prepare = |workspace: &mut Workspace| compact().prepare(items.ty(), items.len(), workspace);
-    site.run(py, prepare, |workspace| {
+    site.run(py, |workspace| {
         let compact = at!(workspace, compact());
         site.counted(|count| unsafe { compact.run_into(items.view(site), output.view_mut(site), count) })
     })
@@ -316,10 +288,7 @@ pub(crate) fn select(
 /// Writes the indices of the items that are not zero. Returns their number.
 #[pyfunction]
 pub(crate) fn nonzero(py: Python<'_>, site: &Site, items: Buffer, indices: Buffer) -> PyResult<usize> {
-    let prepare = |workspace: &mut Workspace| {
-        dynamic::compact().prepare_indices(items.ty(), indices.ty(), items.len(), workspace)
-    };
-    site.run(py, prepare, |workspace| {
+    site.run(py, |workspace| {
         let compact = at!(workspace, dynamic::compact());
         site.counted(|count| unsafe { compact.indices_into(items.view(site), indices.view_mut(site), count) })
     })
@@ -339,10 +308,12 @@ pub(crate) fn partition(
     // SAFETY: above.
     let partition =
         || flags.map_or(dynamic::partition(), |flags| dynamic::partition().flags(unsafe { flags.view(site) }));
-    let prepare = |workspace: &mut Workspace| partition().prepare(items.ty(), items.len(), workspace);
-    site.run(py, prepare, |workspace| {
+    site.run(py, |workspace| {
         let partition = at!(workspace, partition());
-        site.counted(|count| unsafe { partition.run_into(items.view(site), output.view_mut(site), count) })
+        site.counted(|count| {
+            unsafe { partition.run_into(items.view(site), output.view_mut(site), count) }?;
+            site.synchronize() // its kernels read the count
+        })
     })
 }
 
@@ -357,11 +328,7 @@ pub(crate) fn unique(
     output: Buffer,
     starts: Option<Buffer>,
 ) -> PyResult<usize> {
-    let prepare = |workspace: &mut Workspace| match starts {
-        None => dynamic::unique().prepare(items.ty(), items.len(), workspace),
-        Some(starts) => dynamic::unique().prepare_with_indices(items.ty(), starts.ty(), items.len(), workspace),
-    };
-    site.run(py, prepare, |workspace| {
+    site.run(py, |workspace| {
         let unique = at!(workspace, dynamic::unique());
         site.counted(|count| unsafe {
             let (items, output) = (items.view(site), output.view_mut(site));
@@ -376,8 +343,7 @@ pub(crate) fn unique(
 /// Writes the segment of each item.
 #[pyfunction]
 pub(crate) fn expand(py: Python<'_>, site: &Site, offsets: Buffer, segments: Buffer) -> PyResult<()> {
-    let prepare = |workspace: &mut Workspace| dynamic::expand().prepare(workspace);
-    site.run(py, prepare, |workspace| unsafe {
+    site.run(py, |workspace| unsafe {
         at!(workspace, dynamic::expand()).run_into(offsets.view(site), segments.view_mut(site))
     })
 }

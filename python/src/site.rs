@@ -5,8 +5,10 @@ use parascan::cudarc::driver::CudaStream;
 use parascan::cudarc::driver::sys::{self, CUcontext, CUstream};
 use parascan::dynamic::{Type, ViewMut};
 use parascan::{Error, Workspace, cuda};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The host, or a device's stream.
 #[pyclass(frozen)]
@@ -15,7 +17,19 @@ pub(crate) struct Site {
     /// Makes scratch memory: from a number of bytes to an owner and an address. Without it the
     /// memory comes from the driver's pool.
     allocate: Option<Py<PyAny>>,
+    /// Scratch memory of `KEPT` bytes each, which no call uses.
+    kept: Mutex<Vec<Scratch>>,
 }
+
+/// Scratch memory of the array library.
+struct Scratch {
+    workspace: Workspace,
+    _owner: Py<PyAny>,
+}
+
+/// Bytes of scratch memory that stay with a site for its next call. So most calls neither allocate nor
+/// zero any.
+const KEPT: usize = 8 << 20;
 
 #[pymethods]
 impl Site {
@@ -23,14 +37,14 @@ impl Site {
     #[new]
     #[pyo3(signature = (device=None, stream=0, allocate=None))]
     fn new(device: Option<usize>, stream: usize, allocate: Option<Py<PyAny>>) -> PyResult<Site> {
-        let Some(device) = device else { return Ok(Site { stream: None, allocate: None }) };
+        let Some(device) = device else { return Ok(Site::of(None, None)) };
         let _current = Current::keep().map_err(failed)?;
         let context = cuda::context(device).map_err(failed)?;
         // SAFETY: the library that the arrays belong to says that it is a stream of the device. It is used
         // only while that library names it as the current one.
         let stream = unsafe { cuda::borrow_stream(stream as CUstream) }.map_err(failed)?;
         drop(context);
-        Ok(Site { stream: Some(stream), allocate })
+        Ok(Site::of(Some(stream), allocate))
     }
 
     /// Waits for the stream.
@@ -42,19 +56,21 @@ impl Site {
 }
 
 impl Site {
+    fn of(stream: Option<Arc<CudaStream>>, allocate: Option<Py<PyAny>>) -> Site {
+        Site { stream, allocate, kept: Mutex::default() }
+    }
+
     pub(crate) fn stream(&self) -> Option<&Arc<CudaStream>> {
         self.stream.as_ref()
     }
 
-    /// Runs `call` without the GIL. On a device it gets a workspace over scratch memory for what
-    /// `prepare` prepares.
-    ///
-    /// The scratch memory is freed at the end, in the order of the stream.
+    /// Runs `call` without the GIL, on a device with a workspace over the scratch memory that stays. If
+    /// that is too little, the call launches nothing, and runs again over more. This is freed at the end,
+    /// in the order of the stream.
     pub(crate) fn run<R: Send>(
         &self,
         py: Python<'_>,
-        prepare: impl FnOnce(&mut Workspace) -> Result<(), Error> + Send,
-        call: impl FnOnce(Option<&mut Workspace>) -> Result<R, Error> + Send,
+        call: impl Fn(Option<&mut Workspace>) -> Result<R, Error> + Sync,
     ) -> PyResult<R> {
         let Some(stream) = &self.stream else { return py.detach(|| call(None)).map_err(failed) };
         let _current = Current::enter(stream).map_err(failed)?;
@@ -62,23 +78,31 @@ impl Site {
             let run = || call(Some(&mut Workspace::new(stream)));
             return py.detach(run).map_err(failed);
         };
-        // It may compile kernels.
-        let bytes = py.detach(|| Workspace::measure(stream, prepare)).map_err(failed)?;
-        let (_owner, address): (Py<PyAny>, u64) = match bytes {
-            0 => (py.None(), 0),
-            _ => allocate.call1(py, (bytes,))?.extract(py)?,
+        if is_capturing(stream).map_err(failed)? {
+            // Other calls use the scratch memory too, and a graph may run at the same time.
+            return Err(PyRuntimeError::new_err("a CUDA graph cannot capture a call"));
+        }
+        let scratch = |bytes: usize| -> PyResult<Scratch> {
+            let (_owner, address) = allocate.call1(py, (bytes,))?.extract(py)?;
+            // SAFETY: the memory is the array library's, of which this is the current stream. The owner frees it
+            // in the order of that stream, and is dropped with the workspace.
+            Ok(Scratch { workspace: unsafe { Workspace::over(stream, address, bytes) }, _owner })
         };
-        let run = || {
-            // SAFETY: the memory is the array library's, of which this is the current stream, and the
-            // owner is dropped after the call.
-            let mut workspace = unsafe { Workspace::over(stream, address, bytes) };
-            call(Some(&mut workspace))
-        };
-        py.detach(run).map_err(failed)
+        let kept = locked(&self.kept).pop();
+        let mut kept = kept.map_or_else(|| scratch(KEPT), Ok)?;
+        let mut result = py.detach(|| call(Some(&mut kept.workspace)));
+        locked(&self.kept).push(kept);
+        if let Err(Error::Scratch { needed, .. }) = result {
+            let mut more = scratch(needed)?;
+            result = py.detach(|| call(Some(&mut more.workspace)));
+        }
+        result.map_err(failed)
     }
 
-    /// Calls `call` with memory for a count, waits for the stream, and returns the count. The stream's context
-    /// is current.
+    /// Calls `call` with memory for a count, waits for the count, and returns it. The stream's context is
+    /// current.
+    ///
+    /// The kernel that writes the count may still run. So the call writes it once and does not read it.
     pub(crate) fn counted(&self, call: impl FnOnce(ViewMut<'_>) -> Result<(), Error>) -> Result<usize, Error> {
         let Some(stream) = &self.stream else {
             let mut count = [0_u64];
@@ -88,12 +112,40 @@ impl Site {
         let word = Word::take()?;
         // SAFETY: pinned memory of 8 bytes, which every device can write, and which nothing else uses until
         // the word is given back.
-        call(unsafe { ViewMut::on_device(Type::U64, word.0 as u64, 1, stream) })?;
-        synchronize(stream)?;
-        // SAFETY: the kernel has written it.
-        let count = unsafe { std::ptr::read_volatile(word.0 as *const u64) };
+        let launched = call(unsafe { ViewMut::on_device(Type::U64, word.address() as u64, 1, stream) });
+        if let Err(e) = launched {
+            if matches!(e, Error::Scratch { .. }) {
+                word.give_back(); // nothing was launched
+            }
+            return Err(e);
+        }
+        // The count comes before the kernel ends. If the kernel fails, the stream says so.
+        while word.count() == Word::NONE && !is_past(stream)? {}
+        let count = word.count();
         word.give_back();
         Ok(count as usize)
+    }
+
+    /// Waits for the stream, if there is one.
+    pub(crate) fn synchronize(&self) -> Result<(), Error> {
+        self.stream.as_ref().map_or(Ok(()), |stream| synchronize(stream))
+    }
+}
+
+fn is_capturing(stream: &CudaStream) -> Result<bool, Error> {
+    let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+    // SAFETY: the stream is live; the driver writes the status.
+    let code = unsafe { sys::cuStreamIsCapturing(stream.cu_stream(), &mut status) };
+    driver("cuStreamIsCapturing", stream.context().ordinal(), code)?;
+    Ok(status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
+}
+
+/// Whether the stream is past all work.
+fn is_past(stream: &CudaStream) -> Result<bool, Error> {
+    // SAFETY: the stream is live.
+    match unsafe { sys::cuStreamQuery(stream.cu_stream()) } {
+        sys::CUresult::CUDA_ERROR_NOT_READY => Ok(false),
+        code => driver("cuStreamQuery", stream.context().ordinal(), code).map(|()| true),
     }
 }
 
@@ -111,27 +163,49 @@ fn driver(call: &'static str, device: usize, code: sys::CUresult) -> Result<(), 
 }
 
 /// A word of pinned host memory. Kernels write counts there, so reading one takes no copy.
-struct Word(usize);
+struct Word(&'static AtomicU64);
 
 /// Words that no call uses.
-static FREE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+static FREE: Mutex<Vec<Word>> = Mutex::new(Vec::new());
 
 impl Word {
+    /// No count.
+    const NONE: u64 = u64::MAX;
+
+    /// A word without a count.
     fn take() -> Result<Word, Error> {
-        if let Some(word) = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop() {
-            return Ok(Word(word));
-        }
-        let mut word = std::ptr::null_mut();
-        // SAFETY: a context is current; the driver writes the address.
-        let code = unsafe { sys::cuMemHostAlloc(&mut word, size_of::<u64>(), sys::CU_MEMHOSTALLOC_PORTABLE) };
-        driver("cuMemHostAlloc", 0, code)?;
-        Ok(Word(word as usize))
+        let free = locked(&FREE).pop();
+        let word = match free {
+            Some(word) => word,
+            None => {
+                let mut word = std::ptr::null_mut();
+                // SAFETY: a context is current; the driver writes the address.
+                let code = unsafe { sys::cuMemHostAlloc(&mut word, size_of::<u64>(), sys::CU_MEMHOSTALLOC_PORTABLE) };
+                driver("cuMemHostAlloc", 0, code)?;
+                // SAFETY: the memory is new, of whole pages, and never freed.
+                Word(unsafe { &*word.cast::<AtomicU64>() })
+            }
+        };
+        word.0.store(Word::NONE, Ordering::Relaxed);
+        Ok(word)
+    }
+
+    fn address(&self) -> *mut u64 {
+        self.0.as_ptr()
+    }
+
+    fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 
     /// After a call that failed the word stays away: a kernel may yet write it.
     fn give_back(self) {
-        FREE.lock().unwrap_or_else(PoisonError::into_inner).push(self.0);
+        locked(&FREE).push(self);
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The context that is current on this thread. It is made current again at the end, since other
@@ -142,9 +216,13 @@ impl Current {
     /// # Errors
     /// [`Error::NoDriver`], [`Error::Driver`].
     pub(crate) fn keep() -> Result<Current, Error> {
-        // There is no such device, so this makes no context. It says whether there is a driver.
-        if let Err(e @ Error::NoDriver { .. }) = cuda::context(usize::MAX) {
-            return Err(e);
+        static FOUND: OnceLock<()> = OnceLock::new();
+        if FOUND.get().is_none() {
+            // There is no such device, so this makes no context. It says whether there is a driver.
+            if let Err(e @ Error::NoDriver { .. }) = cuda::context(usize::MAX) {
+                return Err(e);
+            }
+            FOUND.get_or_init(|| ());
         }
         let mut context = std::ptr::null_mut();
         // SAFETY: the driver is there, and writes the handle.

@@ -4,15 +4,18 @@ What is not installed, and what has no GPU, is skipped. With PARASCAN_REQUIRE_GP
 installed, and each installed library must find a GPU.
 """
 
+import concurrent.futures
 import importlib
 import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+from conftest import rng
 
 import parascan
 
-rng = np.random.default_rng()
 PLACES = ["torch cpu", "torch cuda", "cupy cuda", "jax cpu", "jax cuda", "array_api_strict cpu"]
 DTYPES = ["float32", "float64", "float16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 
@@ -105,6 +108,7 @@ def test_functions(library, dtype):
         edges = np.r_[edges, edges[-1] + np.ones(1, dtype)].astype(dtype)
         compare(library, parascan.cumulative_sum, x)
         compare(library, lambda x: parascan.cumulative_sum(x, include_initial=True), x)
+        compare(library, parascan.cumulative_prod, np.sign(x[:60]))
         compare(library, lambda x: parascan.scan("max", x), x)
         compare(library, lambda x: parascan.scan("sum", x, exclusive=True, reverse=True, initial=3), x)
         compare(library, lambda x: parascan.reduce("min", x, initial=2), x)
@@ -119,7 +123,8 @@ def test_functions(library, dtype):
         compare(library, parascan.unique_inverse, x)
         compare(library, parascan.run_length, x)
         compare(library, lambda k, x: parascan.group_by(k, x, "max"), keys[::-1].copy(), x)
-        compare(library, lambda x, v: parascan.searchsorted(x, v, side="right"), np.sort(x), values)
+        for side in ("left", "right"):
+            compare(library, lambda x, v: parascan.searchsorted(x, v, side=side), np.sort(x), values)
         compare(library, parascan.histogram, x, edges)
         compare(library, lambda x: parascan.topk(x, min(n, 5)), x)
         heads = np.r_[True, keys[1:] != keys[:-1]] if n else mask
@@ -260,15 +265,80 @@ def test_cuda_array_interface():
     assert (cupy.from_dlpack(result) == x.cumsum()).all()
 
 
+class OnlyDlpack:
+    def __init__(self, x):
+        self.x, self.shape, self.dtype = x, x.shape, x.dtype
+
+    def __dlpack__(self, **options):
+        return self.x.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.x.__dlpack_device__()
+
+
 def test_only_dlpack():
     x = np.arange(10.0)
-    result = parascan.cumulative_sum(type("Other", (), {
-        "__dlpack__": lambda self, **options: x.__dlpack__(**options),
-        "__dlpack_device__": lambda self: x.__dlpack_device__(),
-        "shape": x.shape,
-        "dtype": x.dtype,
-    })())
+    result = parascan.cumulative_sum(OnlyDlpack(x))
     assert result.shape == [10]
     np.testing.assert_array_equal(np.from_dlpack(result), x.cumsum())
     with pytest.raises(BufferError, match="before"):
         np.from_dlpack(result)
+
+
+def test_what_only_dlpack_cannot():
+    x = OnlyDlpack(np.arange(12.0).reshape(3, 4))
+    for call in (
+        lambda: parascan.scan("max", OnlyDlpack(np.zeros((2, 3, 4))), axis=1),
+        lambda: parascan.reduce("sum", x),
+        lambda: parascan.nonzero(x),
+        lambda: parascan.compact(x),
+        lambda: parascan.unique_values(x),
+        lambda: parascan.unique_counts(x),
+        lambda: parascan.unique_inverse(x),
+        lambda: parascan.topk(x, 2),
+        lambda: parascan.cumulative_sum(x, axis=1, include_initial=True),
+        lambda: parascan.group_by(OnlyDlpack(np.arange(3)), OnlyDlpack(np.arange(3))),
+        lambda: parascan.run_length(OnlyDlpack(np.arange(3))),
+        lambda: parascan.histogram(OnlyDlpack(np.arange(3)), OnlyDlpack(np.arange(3))),
+    ):
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_the_index_dtype_of_jax():
+    """It follows jax's option, whatever the first call has seen."""
+    program = """
+import jax, numpy, parascan
+jax.config.update("jax_platforms", "cpu")
+for enabled, dtype in ((False, "int32"), (True, "int64"), (False, "int32")):
+    jax.config.update("jax_enable_x64", enabled)
+    found = parascan.nonzero(jax.numpy.asarray(numpy.array([0, 5, 7], "float32")))[0].dtype
+    assert found == dtype, (enabled, found)
+"""
+    pytest.importorskip("jax")
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+# ---- scratch memory that stays
+
+
+@pytest.mark.parametrize("name", ["torch cuda", "cupy cuda"])
+def test_calls_that_share_scratch_memory(name):
+    """Lengths on both sides of what stays, other primitives between them, and several threads."""
+    library = Library(name)
+    lengths = [1, 1000, 70_001, 1 << 20, 3_000_001]
+
+    def calls(seed):
+        local = np.random.default_rng(seed)
+        for n in local.choice(lengths, 12):
+            x = local.integers(-3, 4, n).astype("int64")
+            y = library.to(x)
+            got = parascan.cumulative_sum(y), parascan.sort(y), parascan.nonzero(y)[0], parascan.partition(y)
+            for a, b in zip(library.results(got[:3]), (x.cumsum(), np.sort(x), np.flatnonzero(x))):
+                np.testing.assert_array_equal(a, b)
+            np.testing.assert_array_equal(library.back(got[3][0]), np.r_[x[x != 0], x[x == 0]])
+            assert got[3][1] == np.count_nonzero(x)
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(calls, seed) for seed in rng.integers(0, 1 << 32, 8)]:
+            done.result()

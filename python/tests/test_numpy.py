@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from conftest import rng
 
 import parascan
 
@@ -12,7 +13,6 @@ SIGNED = ["int8", "int16", "int32", "int64"]
 UNSIGNED = ["uint8", "uint16", "uint32", "uint64"]
 NUMBERS = FLOATS + SIGNED + UNSIGNED
 SHAPES = [(0,), (1,), (7,), (1000,), (100_003,), (0, 3), (3, 0), (5, 1), (1, 5), (40, 33), (7, 1, 9), (6, 5, 4, 3)]
-rng = np.random.default_rng()
 
 
 def random(shape, dtype, small=False):

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from conftest import rng
 
 import parascan
 
-rng = np.random.default_rng()
 gcd = parascan.Operator("while (b) { Element t = a % b; a = b; b = t; } return a;", np.gcd, identity=0)
 first = parascan.Operator("a", lambda a, b: a)
 

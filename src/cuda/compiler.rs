@@ -5,7 +5,7 @@ use super::image::{key, packed, unpacked};
 use super::includes::{File, files};
 use super::kernels::Capability;
 use super::known::Known;
-use super::library::TEMPLATES;
+use super::library::{STUBS, TEMPLATES};
 use super::nvrtc::{FLAGS, Failure, Nvrtc, Target};
 use super::unit::included;
 use crate::Error;
@@ -62,21 +62,20 @@ impl Compiler {
     }
 
     /// The cache key of a text and the files that it includes.
-    fn key(&self, text: &str, templates: &[(&str, &str)], files: &[String]) -> String {
+    fn key(&self, text: &str, files: &[String]) -> String {
         let flags = if are_checked() { CHECKED } else { &[] };
-        key(self.target, self.version, &[&FLAGS, flags].concat(), text, templates, files)
+        key(self.target, self.version, &[&FLAGS, flags].concat(), text, &included(STUBS, text), files)
     }
 
     /// The image of a unit of the library, if a build or a process has kept it.
     pub(super) fn kept(&self, source: &str, cache: &Cache) -> Option<Vec<u8>> {
-        unpacked(&cache.read(&self.key(source, &included(&TEMPLATES, source), &[]))?)
+        unpacked(&cache.read(&self.key(source, &[]))?)
     }
 
     /// The image of a text in the unit `name`, if a process has kept it.
     fn kept_part(&self, name: &str, text: &str, cache: &Cache) -> Option<Vec<u8>> {
-        let templates = included(&TEMPLATES, text);
-        let files: Vec<String> = files(name, text, &templates)?.iter().map(File::key).collect();
-        unpacked(&cache.read(&self.key(text, &templates, &files))?)
+        let files: Vec<String> = files(name, text, &included(STUBS, text))?.iter().map(File::key).collect();
+        unpacked(&cache.read(&self.key(text, &files))?)
     }
 }
 
@@ -110,7 +109,7 @@ pub(super) fn compile(
     let image = |k: usize| {
         let templates = included(&TEMPLATES, texts[k]);
         let read = || files(&name, texts[k], &templates);
-        let key = |files: &[String]| compiler.key(texts[k], &templates, files);
+        let key = |files: &[String]| compiler.key(texts[k], files);
         through(cache, read, key, || {
             nvrtc.compile(&name, texts[k], &templates, compiler.target, flags).map_err(|failure| match failure {
                 Failure::Log(log) => Error::Compile { unit: unit.to_owned(), log },
@@ -203,6 +202,7 @@ impl Drop for Folder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cuda::image::stub;
     use crate::cuda::unit::parts;
     use std::fs;
     use std::path::{Path, PathBuf};
@@ -390,7 +390,9 @@ mod tests {
         let source = crate::cuda::segments::unit::segments_source();
         assert_eq!(compiler.kept(&source, &cache), None);
         let templates = included(&TEMPLATES, &source);
-        cache.write(&key(Target::Cubin(90), compiler.version, &FLAGS, &source, &templates, &[]), &packed(b"an image"));
+        let stubs: Vec<_> = templates.into_iter().map(|(name, text)| (name, stub(text))).collect();
+        let stubs: Vec<_> = stubs.iter().map(|(name, stub)| (*name, stub.as_str())).collect();
+        cache.write(&key(Target::Cubin(90), compiler.version, &FLAGS, &source, &stubs, &[]), &packed(b"an image"));
         assert_eq!(compiler.kept(&source, &cache).as_deref(), Some(&b"an image"[..]));
     }
 

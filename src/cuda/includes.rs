@@ -39,7 +39,7 @@ impl File {
 }
 
 /// Returns the files that the compiler may read for the text `source` of the unit `name`, besides
-/// the headers `in_memory` (name, text).
+/// the headers `in_memory`, each with its name first.
 ///
 /// `None` means that they are unknown: a macro makes a name, or a text asks whether a file exists.
 pub(crate) fn files(name: &str, source: &str, in_memory: &[(&str, &str)]) -> Option<Vec<File>> {

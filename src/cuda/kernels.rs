@@ -42,6 +42,8 @@ pub(crate) struct Machine {
 /// argument is the compute capability that they were compiled for. The device's own limit applies
 /// too.
 pub(crate) type SharedBytes<'a> = &'a dyn Fn(u32) -> Vec<usize>;
+/// The numbers of the kernels that a unit's first call launches on a machine.
+pub(crate) type First<'a> = &'a dyn Fn(&Machine) -> Vec<usize>;
 pub(super) const NO_SHARED: SharedBytes<'static> = &|_| Vec::new();
 
 /// Kernels of one translation unit, loaded for one device.
@@ -113,8 +115,8 @@ impl Kernels {
         Kernels::of_image(target, images.remove(0), kernels, NO_SHARED, device)
     }
 
-    /// Finds the images of `program` for the device of the current context, and loads the kernels
-    /// whose numbers are in `now`. `require` loads more.
+    /// Finds the images of `program` for the device of the current context, and loads the `first`
+    /// kernels. `require` loads more.
     ///
     /// The images are embedded machine code for the device, else what a build or a process has kept
     /// in the cache or the compiler makes now, a kernel at a time. If the compiler cannot make
@@ -124,17 +126,16 @@ impl Kernels {
         program: &Program,
         names: &[&str],
         shared: SharedBytes,
-        now: &[usize],
+        first: First,
         device: usize,
     ) -> Result<Kernels, Error> {
         let capability = capability(device)?;
-        // Loading a kernel shows whether the driver takes an image: it may be older than the PTX.
-        let trial = if now.is_empty() { &[0] } else { now };
+        // Loading kernels shows whether the driver takes the images: it may be older than the PTX.
         let embedded = |images: &[Embedded]| {
             let mut refused = None;
             for &(target, images) in images {
                 let kernels = Kernels::new(target, names, shared, device, Images::Packed(images));
-                match kernels.and_then(|kernels| kernels.require(trial).map(|()| kernels)) {
+                match kernels.and_then(|kernels| kernels.require(&first(&kernels.machine)).map(|()| kernels)) {
                     Ok(kernels) => return Ok(kernels),
                     Err(e) => refused = Some(e),
                 }
@@ -170,7 +171,7 @@ impl Kernels {
             }
             let images = Images::Text { unit: program.name.clone(), source: program.source.clone() };
             let kernels = Kernels::new(compiler.target, names, shared, device, images)?;
-            kernels.require(now)?;
+            kernels.require(&first(&kernels.machine))?;
             Ok(kernels)
         };
         compiled().or_else(|e| {

@@ -1,7 +1,7 @@
 //! The units that the build has embedded, the templates, and the table of the process's kernels.
 
 use super::image::unpacked;
-use super::kernels::{Kernels, NO_SHARED, SharedBytes};
+use super::kernels::{First, Kernels, NO_SHARED, SharedBytes};
 use super::nvrtc::Target;
 use super::unit::UnitKey;
 use crate::Error;
@@ -12,6 +12,7 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 use {
     super::compiler::{CHECKED, compiler_for_tests, on_all_cores},
     super::nvrtc::Failure,
+    super::ptx,
     super::unit::{included, parts},
 };
 
@@ -23,17 +24,20 @@ pub(crate) struct BuiltIn {
     pub(super) images: &'static [(Target, &'static [&'static [u8]])],
 }
 
-/// The templates: the path by which units include each, and its text.
+/// The templates without their texts: the path by which units include each, and its stub.
+pub(crate) static STUBS: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/stubs.rs"));
+
+/// The templates with their texts, which a process unpacks when it compiles.
 pub(crate) static TEMPLATES: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
-    let names: &[(&str, usize)] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
+    let lengths: &[usize] = include!(concat!(env!("OUT_DIR"), "/templates.rs"));
     let texts = unpacked(include_bytes!(concat!(env!("OUT_DIR"), "/templates.packed"))).expect("as build.rs wrote it");
     let mut rest: &str = String::from_utf8(texts).expect("as build.rs wrote it").leak();
-    let next = |&(name, length): &(&'static str, usize)| {
+    let next = |(&(name, _), &length): (&(&'static str, _), &usize)| {
         let text;
         (text, rest) = rest.split_at(length);
         (name, text)
     };
-    names.iter().map(next).collect()
+    STUBS.iter().zip(lengths).map(next).collect()
 });
 
 // build.rs writes a static for each unit, and `UNITS`, which lists them. The linker drops each
@@ -98,24 +102,24 @@ pub(crate) fn load(
     names: &[&str],
     make: &dyn Fn() -> Program,
 ) -> Result<&'static Kernels, Error> {
-    load_some(types, program, device, names, NO_SHARED, &Vec::from_iter(0..names.len()), make)
+    load_some(types, program, device, names, NO_SHARED, &|_| Vec::from_iter(0..names.len()), make)
 }
 
 /// The same for kernels that are loaded one by one, and that may ask for dynamic shared memory. The
-/// call loads those whose numbers are in `now`, and `Kernels::require` the others.
+/// call loads the `first` ones, and `Kernels::require` the others.
 pub(crate) fn load_some(
     types: TypeId,
     program: &'static str,
     device: usize,
     names: &[&str],
     shared: SharedBytes,
-    now: &[usize],
+    first: First,
     make: &dyn Fn() -> Program,
 ) -> Result<&'static Kernels, Error> {
     if let Some(kernels) = loaded(types, program, device) {
         return Ok(kernels);
     }
-    let kernels = Kernels::load(&make(), names, shared, now, device)?;
+    let kernels = Kernels::load(&make(), names, shared, first, device)?;
     let mut table = LOADED.write().unwrap_or_else(PoisonError::into_inner);
     Ok(table.entry((types, program, device)).or_insert_with(|| Box::leak(Box::new(kernels))))
 }
@@ -204,6 +208,9 @@ mod tests {
                 nvrtc.compile("checked", unit.source, &included(&TEMPLATES, unit.source), Target::Ptx(90), &flags);
             let ptx = String::from_utf8(ptx.expect("it compiles")).expect("PTX is text");
             assert!(!ptx.contains("relaxed.cta.shared.u"), "{program}: a load or a store");
+            let short = ptx::shortened(&ptx);
+            ptx::assert_same_values(&ptx, &short);
+            assert!(short.len() < ptx.len(), "{program}");
             // The sorts of keys of 1 and 2 bytes count them, and a reduction's warps meet at
             // barriers: they hand over no such words.
             let hands_none = ["KEY_BYTES 1", "KEY_BYTES 2", "reduce/kernels.cuh", "reduce/position.cuh"];

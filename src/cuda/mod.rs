@@ -32,6 +32,8 @@ mod nvrtc;
 pub(crate) mod offsets;
 #[cfg(test)]
 mod prebuilt; // build.rs uses it
+#[cfg(test)]
+mod ptx; // as above
 pub(crate) mod reduce;
 mod scan;
 pub(crate) mod segmented;
@@ -49,6 +51,7 @@ pub(crate) use compact::{
 pub(crate) use driver::check;
 pub use driver::{borrow_stream, context};
 pub use kernels::Kernels;
+pub(crate) use kernels::Machine;
 pub use library::IMAGES;
 #[cfg(test)]
 pub(crate) use library::compile_all;

@@ -183,12 +183,11 @@ pub(crate) fn by_architecture(architectures: impl IntoIterator<Item = u32>, text
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cuda::library::TEMPLATES;
+    use crate::cuda::library::{STUBS, TEMPLATES};
 
     #[test]
     fn what_a_text_includes() {
-        let names =
-            |text: &'static str| included(&TEMPLATES, text).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        let names = |text: &'static str| included(STUBS, text).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
         assert_eq!(names("no template"), [""; 0]);
         assert_eq!(names("#include \"core/types.cuh\"\n"), ["core/types.cuh"]);
         assert!(!names("#include \"core/warp_scan.cuh\"\n").contains(&"scan/scan.cuh"), "a part of a name");
@@ -205,6 +204,10 @@ mod tests {
         ];
         assert_eq!(names("#include \"scan/scan.cuh\"\n"), scan);
         assert!(names("#include \"sort/kernels.cuh\"\n").contains(&"sort/radix.cuh"));
+        for (name, text) in TEMPLATES.iter() {
+            let of_texts: Vec<&str> = included(&TEMPLATES, text).into_iter().map(|(name, _)| name).collect();
+            assert_eq!(names(text), of_texts, "{name}");
+        }
     }
 
     /// Each kernel of a program with several is guarded by its own name.

@@ -392,16 +392,13 @@ const OF_COOPERATIVE: &[Guard] = &[
     Guard {
         name: "the last tile to retire empties the words, not the first",
         pause: LATE_COUNTS,
-        without: once("add_acquire_release(retired, 1) == gridDim.x - 1", "add_acquire_release(retired, 1) == 0"),
+        without: once("add_acquire_release(retired, 1) == tiles - 1", "add_acquire_release(retired, 1) == 0"),
         fails: &[Progress],
     },
     Guard {
         name: "the last tile to retire empties the words, not the one before it",
         pause: LATE_COUNTS,
-        without: once(
-            "add_acquire_release(retired, 1) == gridDim.x - 1",
-            "add_acquire_release(retired, 1) == gridDim.x - 2",
-        ),
+        without: once("add_acquire_release(retired, 1) == tiles - 1", "add_acquire_release(retired, 1) == tiles - 2"),
         fails: &[Memory, Progress],
     },
     Guard {
@@ -413,7 +410,7 @@ const OF_COOPERATIVE: &[Guard] = &[
     Guard {
         name: "a tile waits for no word past the last",
         pause: NEVER,
-        without: once("if (first + k * WARP < gridDim.x) have &=", "have &="),
+        without: once("if (first + k * WARP < tiles) have &=", "have &="),
         fails: &[Progress],
     },
     Guard {

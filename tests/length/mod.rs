@@ -4,11 +4,13 @@
 use crate::common::{Draw, Options, Rng, Sample, any, assert_same, context, data, oracle, stream};
 use crate::machines::process::is_alone;
 use crate::scan::{builder, options};
+use crate::sort::{Key, Pattern, keys};
 use parascan::cudarc::driver::CudaStream;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use parascan::operators::{Compose, Transitions};
 use parascan::{
-    Above, Block, Error, Last, Max, NonZero, Operator, Strategy, Sum, Workspace, compact, reduce, scan, unique,
+    Above, Below, Block, Equal, Error, Index, Last, Max, NonZero, Operator, Predicate, Size, Strategy, Sum, Workspace,
+    compact, offsets, partition, reduce, scan, sort, unique,
 };
 use std::sync::Arc;
 
@@ -158,6 +160,152 @@ fn check_compact(site: Site) {
     }
 }
 
+/// Checks partitions into two and three parts, each into one buffer and into a buffer a part.
+fn check_partition<T: Sample + From<u8>>(site: Site)
+where
+    Below<T>: Predicate<T>,
+    Equal<T>: Predicate<T>,
+{
+    let mut rng = Rng::new();
+    let [low, middle] = [1, 2].map(T::from);
+    for most in lengths(&mut rng, site) {
+        let digits: Vec<u8> = (0..most).map(|_| rng.below(4) as u8).collect();
+        let (x, old): (Vec<T>, _) = (digits.iter().map(|&digit| T::from(digit)).collect(), vec![T::from(9); most]);
+        for count in counts(&mut rng, most) {
+            let n = upto(count, most);
+            let part = |of: &dyn Fn(u8) -> bool| -> Vec<T> {
+                digits[..n].iter().filter(|&&digit| of(digit)).map(|&digit| T::from(digit)).collect()
+            };
+            let parts = [part(&|x| x < 1), part(&|x| x == 2), part(&|x| x == 1 || x == 3)];
+            let rejected = part(&|x| x >= 1);
+            let apart = |part: &[T]| [part, &old[part.len()..]].concat();
+            let expected = [
+                [&parts[0][..], &rejected, &old[n..]].concat(),
+                apart(&parts[0]),
+                apart(&rejected),
+                [&parts[0][..], &parts[1], &parts[2], &old[n..]].concat(),
+                apart(&parts[0]),
+                apart(&parts[1]),
+                apart(&parts[2]),
+            ];
+            // The outputs of all calls. `$put` makes memory, and `$get` reads it.
+            macro_rules! run_all {
+                ($put:expr, $get:expr) => {{
+                    let length = $put(&[count][..]);
+                    let from = $put(&x[..]);
+                    let mut outputs = [0; 7].map(|_| $put(&old[..]));
+                    let mut counts = [0; 4].map(|_| $put(&[7_u64; 2][..]));
+                    let [both, selected, rejected, three, first, second, rest] = &mut outputs;
+                    let two_parts = partition::<T>().keep(Below(low));
+                    let three_parts = two_parts.then(Equal(middle));
+                    let (two_parts, three_parts) = (two_parts.len(&length), three_parts.len(&length));
+                    two_parts.run_into(&from, both, &mut counts[0]).unwrap();
+                    two_parts.run_apart_into(&from, selected, rejected, &mut counts[1]).unwrap();
+                    three_parts.run_into(&from, three, &mut counts[2]).unwrap();
+                    three_parts.run_apart_into(&from, first, second, rest, &mut counts[3]).unwrap();
+                    (outputs.map($get), counts.map($get))
+                }};
+            }
+            let (got, found) = match site {
+                None => run_all!(<[_]>::to_vec, std::convert::identity),
+                Some(stream) => {
+                    run_all!(|x| stream.clone_htod(x).unwrap(), |x| stream.clone_dtoh(&x).unwrap())
+                }
+            };
+            for (k, (got, expected)) in got.iter().zip(&expected).enumerate() {
+                assert_same(got, expected, &(k, count, most));
+            }
+            let lengths = [parts[0].len() as u64, parts[1].len() as u64];
+            let two = [lengths[0], 7];
+            assert_eq!(found.map(|counts| [counts[0], counts[1]]), [two, two, lengths, lengths], "{:?}", (count, most));
+        }
+    }
+}
+
+fn check_offsets<S: Size + Sample + From<u8>, O: Index + Sample + TryFrom<u64>>(site: Site) {
+    let mut rng = Rng::new();
+    for most in lengths(&mut rng, site) {
+        let bytes: Vec<u8> = any(&mut rng, most);
+        let sizes: Vec<S> = bytes.iter().map(|&size| S::from(size)).collect();
+        let old: Vec<O> = any(&mut rng, most + 1);
+        for count in counts(&mut rng, most) {
+            let n = upto(count, most);
+            let mut ends = vec![0];
+            ends.extend(bytes[..n].iter().scan(0, |end, &size| {
+                *end += u64::from(size).next_multiple_of(8);
+                Some(*end)
+            }));
+            let starts: Vec<O> = ends.iter().map(|&end| O::try_from(end).ok().expect("a small total")).collect();
+            let offsets = offsets::<S, O>().align(8).with_total();
+            let (mut got, mut total) = (old.clone(), [7]);
+            match site {
+                None => offsets.len(&[count]).run_into(&sizes, &mut got, &mut total).unwrap(),
+                Some(stream) => {
+                    let (from, mut to) = (stream.clone_htod(&sizes).unwrap(), stream.clone_htod(&old).unwrap());
+                    let (count, mut sum) = (stream.clone_htod(&[count]).unwrap(), stream.clone_htod(&total).unwrap());
+                    offsets.len(&count).run_into(&from, &mut to, &mut sum).unwrap();
+                    (got, total) = (stream.clone_dtoh(&to).unwrap(), [stream.clone_dtoh(&sum).unwrap()[0]]);
+                }
+            }
+            assert_same(&got, &[&starts, &old[n + 1..]].concat(), &(count, most));
+            assert_eq!(total, [ends[n]], "{:?}", (count, most));
+        }
+    }
+}
+
+/// Checks sorts: keys-only, with a payload, source indices, and in place.
+fn check_sort<K: Key + Sample>(site: Site) {
+    let mut rng = Rng::new();
+    let mut all = lengths(&mut rng, site);
+    if site.is_some() {
+        all.extend([4096, 5632, 300_000, 1_100_000, (1 << 24) + rng.below(1000)]);
+    }
+    for (k, most) in all.into_iter().enumerate() {
+        let pattern = [Pattern::Random, Pattern::PowerLaw, Pattern::MostlyFew, Pattern::Special][k % 4];
+        let x: Vec<K> = keys(&mut rng, pattern, most);
+        let payload: Vec<u32> = any(&mut rng, most);
+        let old = vec![x[0]; most];
+        for count in counts(&mut rng, most) {
+            let n = upto(count, most);
+            let mut order: Vec<u32> = (0..n as u32).collect();
+            order.sort_by(|&a, &b| x[a as usize].order(x[b as usize]));
+            let sorted: Vec<K> = order.iter().map(|&i| x[i as usize]).collect();
+            let moved: Vec<u32> = order.iter().map(|&i| payload[i as usize]).collect();
+            let (into, in_place, [moved_to, indices]) = match site {
+                None => {
+                    let (mut into, mut in_place, mut both) = (old.clone(), x.clone(), x.clone());
+                    let (mut beside, mut indices) = (payload.clone(), payload.clone());
+                    sort::<K>().len(&[count]).run_into(&x, &mut into).unwrap();
+                    sort::<K>().len(&[count]).run_in_place(&mut in_place).unwrap();
+                    sort::<K>().len(&[count]).run_pairs_in_place(&mut both, &mut beside).unwrap();
+                    sort::<K>().len(&[count]).indices_into(&x, &mut indices).unwrap();
+                    assert_same(&both, &in_place, &("with a payload", count, most));
+                    (into, in_place, [beside, indices])
+                }
+                Some(stream) => {
+                    let (from, mut into) = (stream.clone_htod(&x).unwrap(), stream.clone_htod(&old).unwrap());
+                    let (mut in_place, mut both) = (from.clone(), from.clone());
+                    let count = stream.clone_htod(&[count]).unwrap();
+                    let mut beside = stream.clone_htod(&payload).unwrap();
+                    let mut indices = beside.clone();
+                    sort::<K>().len(&count).run_into(&from, &mut into).unwrap();
+                    sort::<K>().len(&count).run_in_place(&mut in_place).unwrap();
+                    sort::<K>().len(&count).run_pairs_in_place(&mut both, &mut beside).unwrap();
+                    sort::<K>().len(&count).indices_into(&from, &mut indices).unwrap();
+                    let [into, in_place, both] = [into, in_place, both].map(|x| stream.clone_dtoh(&x).unwrap());
+                    assert_same(&both, &in_place, &("with a payload", n, most));
+                    (into, in_place, [beside, indices].map(|x| stream.clone_dtoh(&x).unwrap()))
+                }
+            };
+            let what = (pattern, count, most);
+            assert_same(&into, &[&sorted, &old[n..]].concat(), &what);
+            assert_same(&in_place, &[&sorted, &x[n..]].concat(), &("in place", what));
+            assert_same(&moved_to, &[&moved, &payload[n..]].concat(), &("the payload", what));
+            assert_same(&indices, &[&order, &payload[n..]].concat(), &("indices", what));
+        }
+    }
+}
+
 macro_rules! suite {
     ($($engine:ident $site:expr;)*) => { $(
         mod $engine {
@@ -191,6 +339,34 @@ macro_rules! suite {
                     check_compact(site);
                 }
             }
+            #[test]
+            fn partitions() {
+                let stream = $site;
+                for site in stream.iter().map(Option::as_ref) {
+                    check_partition::<u8>(site);
+                    check_partition::<u32>(site);
+                    check_partition::<f64>(site);
+                }
+            }
+            #[test]
+            fn sorts() {
+                let stream = $site;
+                for site in stream.iter().map(Option::as_ref) {
+                    check_sort::<u8>(site);
+                    check_sort::<i16>(site);
+                    check_sort::<u32>(site);
+                    check_sort::<f64>(site);
+                }
+            }
+            #[test]
+            fn offsets() {
+                let stream = $site;
+                for site in stream.iter().map(Option::as_ref) {
+                    check_offsets::<u8, u32>(site);
+                    check_offsets::<u32, u64>(site);
+                    check_offsets::<u64, u32>(site);
+                }
+            }
         }
     )* };
 }
@@ -212,6 +388,10 @@ fn sanitize() {
         scan::<Sum, u32>().len(&count).run_in_place(&mut sums).unwrap();
         reduce::<Sum, u32>().len(&count).run(&from).unwrap();
         compact::<u32>().keep(Above(1 << 31)).len(&count).run_into(&from, &mut kept, &mut kept_count).unwrap();
+        partition::<u32>().keep(Above(1 << 31)).len(&count).run_into(&from, &mut kept, &mut kept_count).unwrap();
+        offsets::<u32, u32>().len(&count).run_into(&from, &mut kept, &mut kept_count).unwrap();
+        sort::<u32>().len(&count).run_pairs_in_place(&mut sums, &mut kept).unwrap();
+        sort::<u32>().len(&count).run_in_place(&mut sums).unwrap();
     }
 }
 

@@ -118,7 +118,8 @@ fn wide_by_large_buckets() {
     sorts::<u64, u32>("random", n, true, |x| x);
     // Passes of more than one launch over the keys that buckets leave. One launch of each pass has
     // tiles.
-    sorts::<u64, u32>("one key often", n, true, |x| if x % 2048 == 0 { 0x0123_4567_89ab_cdef } else { x });
+    let near = |x: u64| 0x0123_4567_89ab_cdef ^ (x >> 30 & 0xffff);
+    sorts::<u64, u32>("neighbours often", n, true, |x| if x % 2048 == 0 { near(x) } else { x });
     sorts::<i64, u32>("a power law", n, false, power_law(64));
     sorts::<u32, u128>("a power law", n / 7 * 4, true, power_law(32));
 }

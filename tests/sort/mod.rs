@@ -15,6 +15,7 @@ mod buckets;
 mod device;
 mod host;
 mod long;
+mod misled;
 mod ranks;
 
 /// A key type and its documented order.

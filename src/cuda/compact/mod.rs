@@ -39,7 +39,11 @@ const COUNT: usize = 2 * RANGES;
 const MOVE: usize = COUNT + 1;
 /// The name of a program in the table of loaded kernels, by the number of parts.
 const NAMES: [&str; 3] = ["compact", "partition", "partition into three parts"];
-const COUNTED: &str = "compact of a length in memory";
+const COUNTED: [&str; 3] = [
+    "compact of a length in memory",
+    "partition of a length in memory",
+    "partition of a length in memory into three parts",
+];
 
 /// The choice of items, as a type. Each choice has its own kernels.
 pub(crate) trait ChoiceKind: 'static {
@@ -155,7 +159,7 @@ impl CompactProgram {
 
     /// The program's name in the table of loaded kernels.
     fn name(&self) -> &'static str {
-        if self.is_counted { COUNTED } else { NAMES[self.unit.parts - 1] }
+        if self.is_counted { COUNTED[self.unit.parts - 1] } else { NAMES[self.unit.parts - 1] }
     }
 
     /// The text of the unit.
@@ -198,7 +202,7 @@ const fn unit_of<C: ChoiceKind, A: ColumnKind, B: ColumnKind, const PARTS: usize
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CompactArguments {
     pub(crate) n: usize,
-    /// The number of items, if it lies in memory; `n` is then the most. Only for a compaction.
+    /// The number of items, if it lies in memory; `n` is then the most. Only for a counted program.
     pub(crate) length: Option<CUdeviceptr>,
     /// The input of the choice: items, flags or words of bits.
     pub(crate) chosen: CUdeviceptr,
@@ -242,8 +246,7 @@ impl CompactArguments {
         let [first, second] = [0, 1].map(|k| self.column(program, k));
         let length = self.length.unwrap_or(0);
         let arguments = [(&raw const call).cast(), self.parameters, first, second, (&raw const length).cast()];
-        // Only counted programs have the last one.
-        let arguments = &arguments[..arguments.len() - usize::from(self.length.is_none())];
+        let arguments = self.without_absent(&arguments);
         let blocks = plan.tiles + usize::from(plan.tiles > 1);
         // SAFETY: the arguments are those of the kernels in compact/kernels.cuh; the caller vouches
         // for the rest.
@@ -265,12 +268,15 @@ impl CompactArguments {
         scratch: CUdeviceptr,
     ) -> Result<(), Error> {
         let first = self.column(program, 0);
+        let length = self.length.unwrap_or(0);
+        let length = (&raw const length).cast();
         if let Some((range, shape, tiles)) = plan.cooperative {
             let call = self.call(tiles);
-            let arguments = [(&raw const call).cast(), self.parameters, first];
+            let arguments = [(&raw const call).cast(), self.parameters, first, length];
+            let arguments = self.without_absent(&arguments);
             let (index, threads) = (COOPERATIVE + range, 32 * shape.warps as u32);
             // SAFETY: as in `launch`.
-            match unsafe { kernels.launch_at_once(index, tiles as u32, threads, stream, &arguments) } {
+            match unsafe { kernels.launch_at_once(index, tiles as u32, threads, stream, arguments) } {
                 // The stream may have only a part of the device, or the device no cooperative
                 // launches.
                 Err(Error::Driver {
@@ -282,14 +288,20 @@ impl CompactArguments {
         }
         let call = self.call(plan.counts);
         let upto = (&raw const scratch).cast();
-        let counting = [(&raw const call).cast(), self.parameters, upto];
-        let moving = [(&raw const call).cast(), self.parameters, first, upto];
+        let counting = [(&raw const call).cast(), self.parameters, upto, length];
+        let moving = [(&raw const call).cast(), self.parameters, first, upto, length];
+        let (counting, moving) = (self.without_absent(&counting), self.without_absent(&moving));
         let blocks = plan.counts + usize::from(plan.counts > 1);
         // SAFETY: as in `launch`; the kernel that moves waits for the kernel that counts.
         unsafe {
-            kernels.launch(COUNT, blocks as u32, 32 * COUNT_WARPS as u32, stream, &counting)?;
-            kernels.launch_dependent(MOVE, plan.tiles as u32, 32 * plan.shape.warps as u32, 0, stream, &moving)
+            kernels.launch(COUNT, blocks as u32, 32 * COUNT_WARPS as u32, stream, counting)?;
+            kernels.launch_dependent(MOVE, plan.tiles as u32, 32 * plan.shape.warps as u32, 0, stream, moving)
         }
+    }
+
+    /// The arguments without the last one, the address of the length, if there is none.
+    fn without_absent<'a>(&self, arguments: &'a [*const c_void]) -> &'a [*const c_void] {
+        &arguments[..arguments.len() - usize::from(self.length.is_none())]
     }
 
     fn call(&self, tiles: usize) -> CompactCall {
@@ -379,6 +391,8 @@ mod tests {
         >()));
         at_run_time.push(text(CompactProgram::new::<PredicateKind<f64, Above<f64>>, Staged, SourceIndices<u32>, 1>()));
         at_run_time.push(text(CompactProgram::new::<DistinctKind<u8>, Staged, Payload<[u32; 3]>, 1>()));
+        let counted = CompactProgram::new::<PredicateKind<u32, Above<u32>>, Staged, NoColumn, 2>().counted(true);
+        at_run_time.push((counted.name().to_owned(), counted.source()));
         for architecture in [75, 90, 120] {
             all.extend(at_run_time.iter().cloned().map(|(name, source)| (architecture, name, source)));
         }
@@ -393,6 +407,7 @@ mod tests {
             CompactProgram::new::<FlagsKind, Payload<u32>, NoColumn, 1>(),
             CompactProgram::new::<FlagsKind, Payload<u32>, NoColumn, 1>().counted(true),
             CompactProgram::new::<FlagsKind, Payload<u32>, NoColumn, 2>(),
+            CompactProgram::new::<FlagsKind, Payload<u32>, NoColumn, 2>().counted(true),
         ] {
             library::parts_have_a_kernel_each(&program.source(), program.names());
         }

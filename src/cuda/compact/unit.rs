@@ -107,10 +107,12 @@ impl Column {
         }
     }
 
-    /// Bytes of an item, if the column is an array of its own.
+    /// Bytes of an item in shared memory, if the column is an array of its own. Of an index it holds the
+    /// place in the warp's slice, 16 bits.
     pub(crate) fn size(&self) -> Option<usize> {
         match *self {
-            Column::Plain { size, .. } | Column::Indices { size } => Some(size),
+            Column::Plain { size, .. } => Some(size),
+            Column::Indices { .. } => Some(size_of::<u16>()),
             Column::Staged | Column::None => None,
         }
     }

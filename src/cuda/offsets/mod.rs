@@ -4,6 +4,7 @@ use super::contract::{BEFORE_STATUS, status_bytes};
 use super::kernels::Kernels;
 use super::library::{self, Program};
 use super::tuning::RANGES;
+use super::unit::with_length;
 use crate::{Element, Error};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::TypeId;
@@ -16,6 +17,7 @@ use unit::OffsetsUnit;
 
 const KERNELS: [&str; RANGES] = ["offsets_0", "offsets_1", "offsets_2"];
 const NAME: &str = "offsets";
+const COUNTED: &str = "offsets of a length in memory";
 
 /// The plan of offsets from n sizes.
 #[derive(Clone, Copy, Debug)]
@@ -66,17 +68,25 @@ impl OffsetsPlan {
     }
 }
 
-/// The kernels, if they are loaded.
-pub(crate) fn loaded<S: Element, O: Element>(device: usize) -> Option<&'static Kernels> {
-    library::loaded(TypeId::of::<(S, O)>(), NAME, device)
+/// The program's name in the table of loaded kernels.
+fn name(is_counted: bool) -> &'static str {
+    if is_counted { COUNTED } else { NAME }
+}
+
+/// The kernels, if they are loaded; those that read the number of sizes from memory if `is_counted`.
+pub(crate) fn loaded<S: Element, O: Element>(is_counted: bool, device: usize) -> Option<&'static Kernels> {
+    library::loaded(TypeId::of::<(S, O)>(), name(is_counted), device)
 }
 
 /// The kernels for the device, whose context is current. Loads them unless they are loaded.
-pub(crate) fn load<S: Element, O: Element>(device: usize) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<(S, O)>(), NAME, device, &KERNELS, &|| Program {
-        name: format!("offsets::<{}, {}>", std::any::type_name::<S>(), std::any::type_name::<O>()),
-        source: unit::<S, O>().source(),
-        built_in: const { library::built_in(unit::<S, O>().key()) },
+pub(crate) fn load<S: Element, O: Element>(is_counted: bool, device: usize) -> Result<&'static Kernels, Error> {
+    library::load(TypeId::of::<(S, O)>(), name(is_counted), device, &KERNELS, &|| {
+        let (source, built_in) = (unit::<S, O>().source(), const { library::built_in(unit::<S, O>().key()) });
+        Program {
+            name: format!("{}::<{}, {}>", name(is_counted), std::any::type_name::<S>(), std::any::type_name::<O>()),
+            source: if is_counted { with_length(&source) } else { source },
+            built_in: built_in.filter(|_| !is_counted),
+        }
     })
 }
 
@@ -86,6 +96,8 @@ pub(crate) struct OffsetsArguments {
     pub(crate) sizes: CUdeviceptr,
     pub(crate) starts: CUdeviceptr,
     pub(crate) n: usize,
+    /// The number of sizes, if it lies in memory; `n` is then the most. Only for kernels that read it.
+    pub(crate) length: Option<CUdeviceptr>,
     /// The alignment, a power of two.
     pub(crate) align: u64,
     /// The output of the total, a 64-bit integer.
@@ -110,13 +122,16 @@ impl OffsetsArguments {
         fn p<A>(argument: &A) -> *const c_void {
             std::ptr::from_ref(argument).cast()
         }
-        let OffsetsArguments { sizes, starts, n, align, total, with_total, words } = *self;
+        let OffsetsArguments { sizes, starts, n, length, align, total, with_total, words } = *self;
         let (n, padding, with_end, tiles) = (n as u64, align - 1, u32::from(with_total), plan.tiles as u32);
-        let arguments = [p(&sizes), p(&starts), p(&n), p(&padding), p(&total), p(&with_end), p(&words), p(&tiles)];
+        let address = length.unwrap_or(0);
+        let arguments =
+            [p(&sizes), p(&starts), p(&n), p(&padding), p(&total), p(&with_end), p(&words), p(&tiles), p(&address)];
+        let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
         let blocks = plan.tiles + usize::from(plan.tiles > 1);
         // SAFETY: the arguments are those of the kernels in offsets/kernels.cuh; the caller vouches
         // for the rest.
-        unsafe { kernels.launch(plan.range, blocks as u32, plan.threads, stream, &arguments) }
+        unsafe { kernels.launch(plan.range, blocks as u32, plan.threads, stream, arguments) }
     }
 }
 
@@ -133,6 +148,7 @@ mod tests {
                 for architecture in [75, 90] {
                     all.push((architecture, format!("{unit:?}"), unit.source()));
                 }
+                all.push((75, format!("{unit:?} of a length in memory"), with_length(&unit.source())));
             }
         }
         library::compile_all(all);
@@ -140,7 +156,9 @@ mod tests {
 
     #[test]
     fn parts() {
-        library::parts_have_a_kernel_each(&unit::<u32, u64>().source(), &KERNELS);
+        let source = unit::<u32, u64>().source();
+        library::parts_have_a_kernel_each(&source, &KERNELS);
+        library::parts_have_a_kernel_each(&with_length(&source), &KERNELS);
     }
 
     #[test]

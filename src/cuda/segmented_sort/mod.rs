@@ -1,7 +1,7 @@
 //! Sort by segment on the device: the plan and the launches.
 
 use super::driver::check;
-use super::kernels::{Kernels, Machine};
+use super::kernels::{First, Kernels, Machine};
 use super::library::{self, Program};
 use super::segmented::Cut;
 use super::sort::contract::BINS;
@@ -65,9 +65,8 @@ impl SegmentedSortProgram {
         library::loaded(self.types, NAME, device)
     }
 
-    /// The program's kernels for the current context's device. None of them needs to be loaded:
-    /// `SegmentedSortPlan::kernels` has those that a sort launches.
-    pub(crate) fn load(&self, device: usize) -> Result<&'static Kernels, Error> {
+    /// The program's kernels for the current context's device, the `first` ones loaded.
+    pub(crate) fn load(&self, device: usize, first: First) -> Result<&'static Kernels, Error> {
         let shared = |architecture| {
             let shape = self.shape(architecture);
             // A block by bins that does not fit is not launched.
@@ -76,7 +75,7 @@ impl SegmentedSortProgram {
                 [0, 1].map(|i| [SMALL_WARPS * shape.small.shared[i], bins(i), shape.short.shared[i]]);
             [&[0, shape.sort.pass_shared()], &whole[..], &by_bits].concat()
         };
-        library::load_some(self.types, NAME, device, &KERNELS, &shared, &[], &|| Program {
+        library::load_some(self.types, NAME, device, &KERNELS, &shared, first, &|| Program {
             name: format!("segmented sort of {}", self.type_name),
             source: segmented_sort_source(&self.unit),
             built_in: None,

@@ -21,14 +21,14 @@ constants! {
         /// Bits of a digit, and the number of its values.
         DIGIT_BITS: u32 = 8;
         BINS: usize = 1 << DIGIT_BITS;
-        /// One more than the most few values: each value has a digit, and so has each interval
-        /// between two values. Also more than the most heavy keys.
+        /// More than the most heavy keys: each has a digit, and so has each part of the map between two
+        /// of them.
         VALUES: usize = BINS / 2;
+        /// The most heavy keys of counted buckets, and the counters of each, for different lanes.
+        MOST_HEAVY: usize = 120;
+        HEAVY_COPIES: usize = 8;
         /// The most blocks of `bucket_map`.
         MAP_BLOCKS: usize = 32;
-        /// Counters of each bucket, if there are at most BINS buckets. Each counter is for some of
-        /// the lanes.
-        FEW_COPIES: usize = 8;
         /// Words between two of `BucketCall::coarse_cursors`.
         CURSOR_STRIDE: usize = 32;
         /// Keys that every block of `fixed_first` probes, one for each thread.

@@ -2,8 +2,9 @@
 //! scratch memory.
 
 use super::driver::check;
-use super::kernels::Kernels;
+use super::kernels::{First, Kernels};
 use super::library::{self, BuiltIn, Program};
+use super::unit::with_length;
 use crate::{Error, SortKey};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
@@ -28,6 +29,7 @@ pub(crate) use unit::KeyKind;
 use unit::SortUnit;
 
 const NAME: &str = "sort";
+const COUNTED: &str = "sort of a length in memory";
 /// The most keys of a sort. No plan for them overflows, and no device holds as many.
 pub(crate) const MOST_KEYS: usize = 1 << 40;
 
@@ -64,6 +66,8 @@ pub(crate) struct SortProgram {
     types: TypeId,
     type_name: &'static str,
     built_in: Option<&'static BuiltIn>,
+    /// Whether the kernels read the number of keys from memory.
+    is_counted: bool,
 }
 
 impl SortProgram {
@@ -74,7 +78,24 @@ impl SortProgram {
             types: TypeId::of::<(K, V)>(),
             type_name: type_name::<(K, V)>(),
             built_in: const { library::built_in(unit_of::<K, V>().key()) },
+            is_counted: false,
         }
+    }
+
+    /// The same for a number of keys that lies in memory, if `is_counted`.
+    pub(crate) fn counted(self, is_counted: bool) -> SortProgram {
+        if is_counted { SortProgram { built_in: None, is_counted, ..self } } else { self }
+    }
+
+    /// The program's name in the table of loaded kernels.
+    fn name(&self) -> &'static str {
+        if self.is_counted { COUNTED } else { NAME }
+    }
+
+    /// The text of the unit.
+    fn source(&self) -> String {
+        let source = self.unit.source();
+        if self.is_counted { with_length(&source) } else { source }
     }
 
     /// Bytes of a key and of its payload.
@@ -88,19 +109,18 @@ impl SortProgram {
 
     /// The program's kernels, if a call has taken them before.
     pub(crate) fn loaded(&self, device: usize) -> Option<&'static Kernels> {
-        library::loaded(self.types, NAME, device)
+        library::loaded(self.types, self.name(), device)
     }
 
-    /// The program's kernels for the current context's device. None of them needs to be loaded:
-    /// `HostPlan::kernels` has those that a sort launches.
-    pub(crate) fn load(&self, device: usize) -> Result<&'static Kernels, Error> {
+    /// The program's kernels for the current context's device, the `first` ones loaded.
+    pub(crate) fn load(&self, device: usize, first: First) -> Result<&'static Kernels, Error> {
         let shared = |architecture| {
             let shape = self.shape(architecture);
             self.unit.kernels().iter().map(|kernel| kernel.shared(&shape)).collect()
         };
-        library::load_some(self.types, NAME, device, &self.unit.kernel_names(), &shared, &[], &|| Program {
-            name: format!("sort of {}", self.type_name),
-            source: self.unit.source(),
+        library::load_some(self.types, self.name(), device, &self.unit.kernel_names(), &shared, first, &|| Program {
+            name: format!("{} of {}", self.name(), self.type_name),
+            source: self.source(),
             built_in: self.built_in,
         })
     }
@@ -128,6 +148,8 @@ pub(crate) struct SortArguments {
     pub(crate) values: CUdeviceptr,
     /// `HostPlan::scratch` bytes, aligned to 256.
     pub(crate) scratch: CUdeviceptr,
+    /// The number of keys, if it lies in memory; the plan's is then the most. Only for a counted program.
+    pub(crate) length: Option<CUdeviceptr>,
 }
 
 impl HostPlan {
@@ -142,10 +164,8 @@ impl HostPlan {
         let mut kernels = match passes.before {
             Before::Nothing => vec![],
             Before::Fixed { is_large, .. } => vec![FixedFirst, fixed_sort(is_large)],
-            Before::Buckets { lower, is_large, .. } => {
-                let second = self.has_second_step(lower).then_some(Second);
-                let before = [Sample, Map, BucketCount, BucketPlan, First].into_iter();
-                before.chain(second).chain([bucket_sort(is_large)]).collect()
+            Before::Buckets { is_large, .. } => {
+                vec![Sample, Map, BucketCount, BucketPlan, First, Second, bucket_sort(is_large)]
             }
         };
         kernels.extend(passes.launched.kernels());
@@ -159,12 +179,6 @@ impl HostPlan {
 
     fn number(&self, kernel: Kernel) -> usize {
         self.unit_kernels.iter().position(|&one| one == kernel).expect("the unit has it")
-    }
-
-    /// Whether `bucket_second` is launched: for the second scatter step, or to move the result of a
-    /// single step back in place.
-    fn has_second_step(&self, lower: u32) -> bool {
-        lower > 0 || self.in_place
     }
 }
 
@@ -246,7 +260,8 @@ impl SortArguments {
             let cleared = unsafe { sys::cuMemsetD8Async(self.scratch, 0, at.zero, stream) };
             check("cuMemsetD8Async", device, cleared)?;
         }
-        let launches = Launches { plan, at, call, scratch: self.scratch, kernels, stream, is_first: Cell::new(true) };
+        let SortArguments { scratch, length, .. } = *self;
+        let launches = Launches { plan, at, call, scratch, length, kernels, stream, is_first: Cell::new(true) };
         // SAFETY: the caller vouches for the arguments.
         unsafe {
             match algorithm {
@@ -273,6 +288,7 @@ struct Launches<'a> {
     at: Layout,
     call: SortCall,
     scratch: CUdeviceptr,
+    length: Option<CUdeviceptr>,
     kernels: &'a Kernels,
     stream: CUstream,
     is_first: Cell<bool>,
@@ -289,7 +305,7 @@ impl Launches<'_> {
         self.scratch + offset as u64
     }
 
-    /// Launches a kernel with the call and `more` arguments, at most two.
+    /// Launches a kernel with the call, `more` arguments, at most two, and the address of the length.
     unsafe fn launch(
         &self,
         kernel: Kernel,
@@ -300,9 +316,14 @@ impl Launches<'_> {
     ) -> Result<(), Error> {
         debug_assert!(self.plan.kernels().contains(&kernel), "{kernel:?} is not loaded");
         let (index, blocks, threads) = (self.plan.number(kernel), blocks as u32, threads as u32);
-        let mut all = [p(&self.call); 3];
+        let mut all = [p(&self.call); 4];
         all[1..=more.len()].copy_from_slice(more);
-        let arguments = &all[..=more.len()];
+        let mut count = 1 + more.len();
+        if let Some(length) = &self.length {
+            all[count] = p(length);
+            count += 1;
+        }
+        let arguments = &all[..count];
         // SAFETY: the arguments are the kernel's in sort/kernels.cuh; the caller vouches for the
         // rest.
         unsafe {
@@ -418,11 +439,7 @@ impl Launches<'_> {
             let (is_alone, at_once) = (self.plan.sizes.1 == 0, 2 * multiprocessors);
             let tiles = |more: usize| if is_alone { n.div_ceil(shape.pass.tile()) + more } else { at_once };
             self.launch(First, tiles(0), shape.pass.threads, First.shared(shape), &more)?;
-            // After a single step, the second launch only moves the payload back in place.
-            if self.plan.has_second_step(lower) {
-                let second = if lower > 0 { tiles(BINS) } else { at_once };
-                self.launch(Second, second, shape.pass.threads, Second.shared(shape), &more)?;
-            }
+            self.launch(Second, tiles(BINS), shape.pass.threads, Second.shared(shape), &more)?;
             // Large buckets take persistent blocks, one for each multiprocessor.
             let (kernel, all) = (bucket_sort(is_large), BINS << lower);
             let blocks = if is_large { multiprocessors.min(all) } else { all };
@@ -489,6 +506,15 @@ mod tests {
         add(75, 8, KeyKind::Float { mantissa: 52 }, None);
         add(120, 1, KeyKind::Unsigned, None);
         library::compile_all(all);
+    }
+
+    #[test]
+    fn every_kernel_that_reads_its_length_compiles() {
+        let of = |key, payload| SortUnit { key, kind: KeyKind::Unsigned, payload };
+        let units = [of(1, None), of(2, None), of(4, None), of(4, Some((4, 4)))];
+        library::compile_all(
+            units.map(|unit| (75, format!("{unit:?}"), with_length(&unit.source()))).into_iter().collect(),
+        );
     }
 
     /// The test sorts keys and payloads of all sizes, by all bits or some.

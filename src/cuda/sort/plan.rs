@@ -2,11 +2,11 @@
 
 use super::SortProgram;
 use super::contract::{
-    BINS, Begin, CURSOR_STRIDE, DIGIT_BITS, FEW_COPIES, INTERVAL_SAMPLE, MOST_INTERVAL_PARTS, PROBE_KEYS,
+    BINS, Begin, CURSOR_STRIDE, DIGIT_BITS, HEAVY_COPIES, INTERVAL_SAMPLE, MOST_HEAVY, MOST_INTERVAL_PARTS, PROBE_KEYS,
     SortPlanFields,
 };
 use super::tuning::{
-    BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, INTERVALS_SHARED, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape,
+    BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape, map_tables,
 };
 use super::unit::{Kernel, KeyKind};
 use crate::cuda::kernels::Machine;
@@ -47,7 +47,6 @@ impl SortProgram {
     /// | | 2^22 | fixed-capacity buckets of a large block |
     /// | | 3.1 * 10^8 | buckets |
     /// | | 1.1 * 10^9 | buckets of a large block |
-    /// | | 2^31 - 2 | buckets in one step, for few values |
     /// | | 2^40 | passes |
     fn way(&self, n: usize, whole: bool, machine: &Machine) -> Way {
         let (key, counts) = (self.unit.key, self.unit.payload.is_none() && whole);
@@ -68,7 +67,6 @@ impl SortProgram {
             _ if has_large && n <= most_for_fixed(shape.large) => fixed(shape.large, true),
             _ if holds(shape.bucket) => buckets(shape.bucket, false),
             _ if has_large && holds(shape.large) => buckets(shape.large, true),
-            _ if most_lower.is_some() => Way::Passes(Before::Buckets { lower: 0, most: 0, is_large: false }),
             _ => Way::Passes(Before::Nothing),
         }
     }
@@ -158,11 +156,11 @@ const MOST_TO_COUNT: usize = u32::MAX as usize;
 const LEAST_LOWER: u32 = 2;
 pub(super) const MOST_LOWER: u32 = 8;
 
-/// Shared memory of `bucket_count` in bytes: the table of intervals, then the counters. A bucket
-/// has a 16-bit counter, two to a word, with a word left out after every 32 (`counter_at`). Few
-/// buckets have eight copies of 32-bit counters.
+/// Shared memory of `bucket_count` in bytes: the tables of the map, then the counters of heavy keys
+/// and of buckets. A bucket has a 16-bit counter, two to a word, with a word left out after every 32
+/// (`counter_at`).
 pub(super) fn bucket_counters(lower: u32) -> usize {
-    ((2 << (DIGIT_BITS + lower)) / 32 * 33).max(FEW_COPIES * WORD * BINS) + INTERVALS_SHARED
+    (2 << (DIGIT_BITS + lower)) / 32 * 33 + map_tables(8) + MOST_HEAVY * HEAVY_COPIES * WORD
 }
 
 /// The most keys that an ordinary or a large bucket may hold on average.
@@ -272,7 +270,7 @@ pub(super) enum Before {
         sample: FixedSample,
     },
     /// Two scatter steps. The second one is by `lower` bits, or by up to `most` for an uneven
-    /// distribution. With no lower bits there is one step, for few values.
+    /// distribution.
     Buckets {
         lower: u32,
         most: u32,
@@ -454,7 +452,7 @@ mod tests {
         let template = include_str!("../../../cuda-templates/sort/buckets.cuh");
         assert!(template.contains("counter_at(u32 i) { return i + i / WARP; }"));
         let counters = |lower: u32| 4 * ((BINS << lower) / 2 + (BINS << lower) / 64);
-        assert!((5..=MOST_LOWER).all(|lower| bucket_counters(lower) == counters(lower) + INTERVALS_SHARED));
+        assert!((5..=MOST_LOWER).all(|lower| bucket_counters(lower) == counters(lower) + map_tables(8) + 3840));
     }
 
     #[test]
@@ -495,7 +493,7 @@ mod tests {
             ((1 << 29) + 1, of_large(8, 8), of_large(8, 8)),
             (1 << 30, of_large(8, 8), of_large(8, 8)),
             (1_140_850_688, of_large(8, 8), of_large(8, 8)),
-            (1_140_850_689, buckets(0, 0), buckets(0, 0)),
+            (1_140_850_689, nothing, nothing),
             (MOST_OF_A_WORD + 1, nothing, nothing),
         ] {
             assert_eq!(before(&keys, n, 0..32, large), of_keys, "{n} keys");
@@ -506,7 +504,7 @@ mod tests {
         }
         // Less shared memory gives fewer buckets.
         assert_eq!(before(&keys, 1 << 26, 0..32, 99 << 10), buckets(6, 7));
-        assert_eq!(before(&keys, 1 << 28, 0..32, 99 << 10), buckets(0, 0));
+        assert_eq!(before(&keys, 1 << 28, 0..32, 99 << 10), nothing);
         let one_block = |program: &SortProgram, n| match program.plan(n, 0..32, false, &MACHINE).algorithm {
             Algorithm::OneBlock { by_bins } => Some(by_bins),
             _ => None,

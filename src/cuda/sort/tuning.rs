@@ -80,8 +80,8 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
         (true, Some(_)) => (96, 17, 160),
         (false, _) => (48, 12, 86),
     };
-    // With a payload a thread has its source indices, and a table of intervals takes the rest.
-    let with_notes = if is_large { 143 } else { 71 };
+    // With a payload a thread has its source indices, and the map's tables take the rest.
+    let with_notes = if is_large { 140 } else { 71 };
     let items = (exchange / widest).min(most);
     let items = if payload.is_none() { items } else { items.min(with_notes / (widest + 4)) };
     // A keys-only bucket also has counts, and 64 KiB must hold both.
@@ -150,7 +150,7 @@ impl SortShape {
     }
     /// Bytes of shared memory of the kernels of the scatter steps to buckets.
     pub(crate) const fn bucket_tile_shared(&self) -> usize {
-        self.with_tables(self.pass, INTERVALS_SHARED)
+        self.with_tables(self.pass, map_tables(self.key))
     }
     /// Bytes of shared memory of a tile with `tables` bytes of tables. A keys-only block has one
     /// counter for each digit. It also has a bit for each position and a word for each warp
@@ -183,12 +183,15 @@ impl SortShape {
 }
 
 /// Bytes of `BucketMap` of `sort/bucket_map.cuh`, the bucket function.
-pub(crate) const BUCKET_MAP_BYTES: usize = 80 << 10;
+pub(crate) const BUCKET_MAP_BYTES: usize = 124 << 10;
 /// Bytes of `FixedMap` of `sort/fixed_intervals.cuh`, and of its part that is zero before the sort.
 pub(crate) const FIXED_MAP_BYTES: usize = 28 << 10;
 pub(crate) const FIXED_MAP_ZERO: usize = 17 << 10;
-/// Bytes of a table of intervals in shared memory.
-pub(crate) const INTERVALS_SHARED: usize = 4 * (33 << 6) + 16;
+/// Bytes of `BucketMap::Tables` of `sort/bucket_map.cuh` in shared memory: intervals and heavy keys. For
+/// pairs of 4 bytes on an H200, 400 bytes more would take a part of the L1 cache.
+pub(crate) const fn map_tables(key: usize) -> usize {
+    4 * (33 << 6) + 256 * key + 384
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,8 @@
 //! The text of a unit of sort, for keys and their payload, and the kernels in it.
 
-use super::tuning::{BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, SORT_ARCHITECTURES, SortBlock, sort_shape};
+use super::tuning::{
+    BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, SORT_ARCHITECTURES, SortBlock, map_tables, sort_shape,
+};
 use crate::cuda::unit::{UnitKey, by_architecture};
 
 /// The interpretation of a key's bits.
@@ -94,8 +96,7 @@ impl SortUnit {
     }
 
     /// The kernels of the unit. Each is compiled by itself, and loaded by the first sort that
-    /// launches it. The first kernel is the one that shows whether images run on a machine, so it is
-    /// a short one.
+    /// launches it.
     pub(crate) fn kernels(&self) -> &'static [Kernel] {
         use Kernel::{BucketCount, BucketPlan, Count, Fill, Middle, Pass, Passes, Small};
         match (self.payload.is_none(), self.key) {
@@ -165,7 +166,7 @@ impl SortUnit {
         if self.key >= 4 {
             text += &format!(
                 "constexpr u32 {}, BUCKET_BINS = {}, BUCKET_BLOCKS = {}, BUCKET_TILE_SHARED = {}, BUCKET_SORT_SHARED = {};\n\
-                 constexpr u32 {}, LARGE_BINS = {}, LARGE_SORT_SHARED = {}, BUCKET_MAP_BYTES = {BUCKET_MAP_BYTES};\n\
+                 constexpr u32 {}, LARGE_BINS = {}, LARGE_SORT_SHARED = {}, BUCKET_MAP_BYTES = {BUCKET_MAP_BYTES}, MAP_TABLES = {};\n\
                  constexpr u32 FIXED_SHARED = {}, FIXED_MAP_BYTES = {FIXED_MAP_BYTES}, FIXED_MAP_ZERO = {FIXED_MAP_ZERO};\n",
                 block("BUCKET", shape.bucket),
                 shape.bins,
@@ -175,6 +176,7 @@ impl SortUnit {
                 block("LARGE", shape.large),
                 shape.large_bins,
                 shape.large_sort_shared(),
+                map_tables(self.key),
                 shape.fixed_shared(),
             );
         }
