@@ -10,6 +10,10 @@
 __device__ inline u32 warp_min(u32 x) { return ~warp_max(~x); }
 __device__ inline u64 warp_min(u64 x) { return ~warp_max(~x); }
 
+// The number of bits up to the highest one set.
+__device__ inline u32 bit_width(u32 x) { return 32 - __clz(int(x)); }
+__device__ inline u32 bit_width(u64 x) { return 64 - __clzll(i64(x)); }
+
 // What is known of a chunk, in a word: its first head, then a bit, then its last head, then a bit.
 constexpr u32 NO_HEADS = 0x7fff; // the first head, if there is none
 constexpr u32 LISTED = 1u << 15; // whether the chunk is in the list of chunks for blocks

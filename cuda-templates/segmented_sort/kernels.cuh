@@ -2,7 +2,7 @@
 // shapes (`segmented_sort_source`). `SegmentedSortArguments::launch` in
 // src/cuda/segmented_sort/mod.rs launches them.
 #pragma once
-#include "segmented_sort/bins.cuh"
+#include "segmented_sort/short.cuh"
 
 constexpr u32 SMALL = WARP * SMALL_ITEMS, SMALL_THREADS = WARP * SMALL_WARPS;
 constexpr u32 SHORT = SHORT_THREADS * SHORT_ITEMS;
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) segment_
 
 // Segments of up to SMALL items, by warps.
 template <bool MASKED> __device__ __forceinline__ void sort_small(const SegmentSortCall &call) {
-    typedef ShortSegments<Order, Bits, Value, WARP, SMALL_ITEMS, SMALL_CHUNK, 0, MASKED> Small;
+    typedef SmallSegments<Order, Bits, Value, SMALL_ITEMS, SMALL_CHUNK, MASKED> Small;
     extern __shared__ Vector shared[];
     static_assert(sizeof(Small::Shared) <= SMALL_SHARED, "the host asks for as many bytes");
     u64 number = u64(blockIdx.x) * SMALL_WARPS + warp_id();
@@ -51,55 +51,21 @@ extern "C" __global__ void __launch_bounds__(SMALL_THREADS, SMALL_BLOCKS) segmen
 #endif
 
 // Longer ones of up to SHORT items, by blocks: in the listed chunks or, without a list, one a block.
-
-// The next chunk of this block; `is_first`: the block has had none. False if there is no other.
-__device__ __forceinline__ bool next_chunk(const SegmentSortCall &call, bool is_first, u64 &chunk) {
-    PartitionPlan &plan = *(PartitionPlan *)call.plan;
-    chunk = blockIdx.x;
-    if (!call.may_be_long) return is_first;
-    u32 drawn = draw(&plan.drawn);
-    if (drawn < plan.listed) chunk = call.listed[drawn];
-    return drawn < plan.listed;
-}
-// By bins.
-template <bool MASKED> __device__ __forceinline__ void sort_bins(const SegmentSortCall &call) {
-    typedef SegmentBins<Order, Bits, Value, SHORT_THREADS, SHORT_ITEMS, CHUNK, SMALL, MASKED> Bins;
-    extern __shared__ Vector shared[];
-    static_assert(sizeof(typename Bins::Shared) <= BINS_SHARED, "the host asks for as many bytes");
-    u64 chunk;
-    for (bool is_first = true; next_chunk(call, is_first, chunk); is_first = false)
-        Bins(*(typename Bins::Shared *)shared, call, chunk).run();
-}
-#if HAS_KERNEL(segment_sort_bins)
-extern "C" __global__ void __launch_bounds__(SHORT_THREADS, SHORT_BLOCKS) segment_sort_bins(SegmentSortCall call) {
-    begin_dependent_launch();
-    sort_bins<false>(call);
-}
-#endif
-#if HAS_KERNEL(segment_sort_bins_by_bits)
-extern "C" __global__ void __launch_bounds__(SHORT_THREADS, SHORT_BLOCKS) segment_sort_bins_by_bits(SegmentSortCall call) {
-    begin_dependent_launch();
-    sort_bins<true>(call);
-}
-#endif
-// By networks: all or, after bins, what these left.
 template <bool MASKED> __device__ __forceinline__ void sort_short(const SegmentSortCall &call) {
     typedef ShortSegments<Order, Bits, Value, SHORT_THREADS, SHORT_ITEMS, CHUNK, SMALL, MASKED> Short;
     extern __shared__ Vector shared[];
     static_assert(sizeof(typename Short::Shared) <= SHORT_SHARED, "the host asks for as many bytes");
     PartitionPlan &plan = *(PartitionPlan *)call.plan;
     for (bool is_first = true;; is_first = false) {
-        u64 chunk;
-        u32 first = 0;
-        if (call.by_bins) {
-            u32 drawn = draw(&plan.left_drawn);
-            if (drawn >= plan.left) return;
-            chunk = call.left[drawn] >> 32;
-            first = u32(call.left[drawn]);
-        } else if (!next_chunk(call, is_first, chunk)) {
+        u32 chunk = blockIdx.x;
+        if (call.may_be_long) {
+            u32 drawn = draw(&plan.drawn);
+            if (drawn >= plan.listed) return;
+            chunk = call.listed[drawn];
+        } else if (!is_first) {
             return;
         }
-        Short(*(typename Short::Shared *)shared, call, chunk).run(first);
+        Short(*(typename Short::Shared *)shared, call, chunk).run();
     }
 }
 #if HAS_KERNEL(segment_sort_short)

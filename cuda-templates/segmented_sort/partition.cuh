@@ -41,7 +41,6 @@ struct PartitionPlan {
     u64 segments[LEVELS + 1];
     u32 listed; // chunks with segments for blocks
     u32 drawn;  // of them
-    u32 left, left_drawn; // chunks that bins left to the network, and those drawn
     Phase find, phases[LEVELS][PHASES];
 };
 
@@ -98,6 +97,9 @@ struct LongLookBack {
     }
 };
 
+#ifndef PART_BUCKET
+#define PART_BUCKET (SMALL / 4)
+#endif
 template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT> struct Partition {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
@@ -142,7 +144,7 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT> struct Parti
     }
     // The digit of a segment has so many bits that most buckets are small, and no more than 8.
     __device__ Digit digit_of(const LongSegment &segment) const {
-        u32 buckets = u32(min(segment.count / (SMALL / 4), u64(BINS - 1))), bits = max(LEAST_BITS, WARP - __clz(buckets));
+        u32 buckets = u32(min(segment.count / PART_BUCKET, u64(BINS - 1))), bits = max(LEAST_BITS, WARP - __clz(buckets));
         u32 shift = max(call.begin, segment.end < bits ? 0 : segment.end - bits);
         if (shift >= segment.end) return {0, 0};
         return {shift, (1u << (segment.end - shift)) - 1};

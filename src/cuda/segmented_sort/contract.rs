@@ -33,9 +33,6 @@ shared! {
         chunks: Address = "u32 *chunks";
         /// The chunks with segments that blocks sort.
         listed: Address = "u32 *listed";
-        /// The chunks that bins left to the network: the number of the first segment left and, above it by
-        /// 32 bits, the chunk.
-        left: Address = "u64 *left";
         /// `PartitionPlan`, zero before the sort.
         plan: Address = "void *plan";
         /// Long segments of even and odd steps, and the segment of each of their tiles.
@@ -57,10 +54,6 @@ shared! {
         local_indices: u32 = "u32 local_indices";
         /// Whether a segment may be long, so that `segment_partition` runs.
         may_be_long: u32 = "u32 may_be_long";
-        /// Whether `segment_sort_bins` runs before `segment_sort_short`.
-        by_bins: u32 = "u32 by_bins";
-        /// Zero.
-        reserved: u32 = "u32 reserved";
     }
 }
 

@@ -20,23 +20,20 @@ use contract::{HEAD_CHUNKS, HEAD_THREADS, LONG_SEGMENT_BYTES, PARTITION_PLAN_BYT
 use unit::{SMALL_WARPS, SegmentShape, segment_shape, segmented_sort_source};
 
 const NAME: &str = "segmented sort";
-const KERNELS: [&str; 8] = [
+const KERNELS: [&str; 6] = [
     "segment_heads",
     "segment_partition",
     "segment_sort_small",
-    "segment_sort_bins",
     "segment_sort_short",
     "segment_sort_small_by_bits",
-    "segment_sort_bins_by_bits",
     "segment_sort_short_by_bits",
 ];
 const HEADS: usize = 0;
 const PARTITION: usize = 1;
-/// These have a twin each that compares some bits of a key, BY_BITS behind it.
+/// These two have a twin each that compares some bits of a key, BY_BITS behind it.
 const SMALL: usize = 2;
-const BY_BINS: usize = 3;
-const SHORT: usize = 4;
-const BY_BITS: usize = 3;
+const SHORT: usize = 3;
+const BY_BITS: usize = 2;
 
 /// The kernels for a key type and its payload.
 #[derive(Clone, Copy, Debug)]
@@ -69,10 +66,7 @@ impl SegmentedSortProgram {
     pub(crate) fn load(&self, device: usize, first: First) -> Result<&'static Kernels, Error> {
         let shared = |architecture| {
             let shape = self.shape(architecture);
-            // A block by bins that does not fit is not launched.
-            let bins = |i| if shape.has_bins[i] { shape.bins_shared[i] } else { 0 };
-            let [whole, by_bits] =
-                [0, 1].map(|i| [SMALL_WARPS * shape.small.shared[i], bins(i), shape.short.shared[i]]);
+            let [whole, by_bits] = [0, 1].map(|i| [SMALL_WARPS * shape.small.shared[i], shape.short.shared[i]]);
             [&[0, shape.sort.pass_shared()], &whole[..], &by_bits].concat()
         };
         library::load_some(self.types, NAME, device, &KERNELS, &shared, first, &|| Program {
@@ -124,7 +118,6 @@ struct Layout {
     heads: usize,
     chunks: usize,
     listed: usize,
-    left: usize,
     moved: [usize; 2],
     segments: [usize; 2],
     segment_of_tile: [usize; 2],
@@ -141,7 +134,6 @@ impl SegmentedSortPlan {
             Some(HEADS),
             self.may_be_long().then_some(PARTITION),
             self.may_be_small().then_some(self.twin(SMALL)),
-            self.by_bins().then_some(self.twin(BY_BINS)),
             self.may_be_short().then_some(self.twin(SHORT)),
         ];
         kernels.into_iter().flatten().collect()
@@ -157,9 +149,6 @@ impl SegmentedSortPlan {
     }
     fn may_be_short(&self) -> bool {
         self.lengths[1] > self.shape.small.most()
-    }
-    fn by_bins(&self) -> bool {
-        self.may_be_short() && self.shape.has_bins[usize::from(self.by_bits)]
     }
     fn may_be_long(&self) -> bool {
         self.lengths[1] > self.shape.short.most()
@@ -189,7 +178,6 @@ impl SegmentedSortPlan {
             heads: place(head_bytes),
             chunks: place(self.chunks() * size_of::<u32>()),
             listed: place(self.chunks() * size_of::<u32>()),
-            left: place(self.chunks() * size_of::<u64>()),
             ..Layout::default()
         };
         if self.may_be_long() {
@@ -265,7 +253,6 @@ impl SegmentedSortArguments {
             moved: at.moved.map(place),
             chunks: place(at.chunks),
             listed: place(at.listed),
-            left: place(at.left),
             plan: place(at.plan),
             segments: at.segments.map(place),
             segment_of_tile: at.segment_of_tile.map(place),
@@ -277,11 +264,9 @@ impl SegmentedSortArguments {
             no_keys: u32::from(keys_out.is_none()),
             local_indices: u32::from(local),
             may_be_long: u32::from(plan.may_be_long()),
-            by_bins: u32::from(plan.by_bins()),
-            reserved: 0,
         };
         let cut = cut.contract(plan.n);
-        if plan.may_be_short() {
+        if plan.may_be_long() {
             // SAFETY: the offset lies within the scratch memory.
             let cleared = unsafe { sys::cuMemsetD8Async(place(at.plan), 0, PARTITION_PLAN_BYTES as usize, stream) };
             check("cuMemsetD8Async", device, cleared)?;
@@ -310,14 +295,11 @@ impl SegmentedSortArguments {
             launch(plan.twin(SMALL), blocks, SMALL_WARPS * 32, SMALL_WARPS * shape.small.shared[by_bits], &[p(&call)])?;
         }
         if plan.may_be_short() {
-            let (chunks, at_once) = (plan.chunks(), shape.short.blocks * plan.multiprocessors);
-            // Blocks draw the chunks that the kernel before has listed.
-            let blocks = |draws: bool| if draws { chunks.min(at_once) } else { chunks };
-            if plan.by_bins() {
-                let (kernel, shared) = (plan.twin(BY_BINS), shape.bins_shared[by_bits]);
-                launch(kernel, blocks(plan.may_be_long()), shape.short.threads, shared, &[p(&call)])?;
+            let mut blocks = plan.chunks();
+            // Blocks draw the chunks that the partition has listed.
+            if plan.may_be_long() {
+                blocks = blocks.min(shape.short.blocks * plan.multiprocessors);
             }
-            let blocks = blocks(plan.may_be_long() || plan.by_bins());
             launch(plan.twin(SHORT), blocks, shape.short.threads, shape.short.shared[by_bits], &[p(&call)])?;
         }
         Ok(())

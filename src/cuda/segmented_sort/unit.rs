@@ -11,10 +11,6 @@ pub(crate) struct SegmentShape {
     pub(crate) small: SegmentGroup,
     /// A block sorts short ones, those of up to `short.most()`.
     pub(crate) short: SegmentGroup,
-    /// Bytes of shared memory of a block that sorts them by bins, as `SegmentGroup::shared`.
-    pub(crate) bins_shared: [usize; 2],
-    /// Whether such a block fits a multiprocessor.
-    pub(crate) has_bins: [bool; 2],
     /// The tiles of a partition step are those of a pass.
     pub(crate) sort: SortShape,
 }
@@ -41,12 +37,11 @@ impl SegmentGroup {
     pub(crate) const fn most(&self) -> usize {
         self.threads * self.items
     }
-    /// `bytes`: of an item, as `shared`. `least`: longer segments are sorted.
-    fn new(threads: usize, items: usize, chunk: usize, bytes: [usize; 2], least: usize, blocks: usize) -> SegmentGroup {
-        // `ShortSegments::Shared`: items, segments, two words a warp, and in a block a word a slot.
-        let slots = if threads > 32 { threads } else { 1 };
-        let words = chunk / (least + 1) + 1 + 2 * threads / 32 + slots;
-        let shared = bytes.map(|item| (threads * items * item + 4 * words).next_multiple_of(16));
+    /// `bytes`: of an item, as `shared`. `least`: longer segments are sorted. `beside`: other bytes.
+    fn new(threads: usize, items: usize, chunk: usize, bytes: [usize; 2], least: usize, beside: usize, blocks: usize) -> SegmentGroup {
+        // `SegmentList::Shared`: segments, and two words a warp.
+        let beside = beside + 4 * (chunk / (least + 1) + 1 + 2 * threads / 32);
+        let shared = bytes.map(|item| (threads * items * item + beside).next_multiple_of(16));
         SegmentGroup { threads, items, chunk, shared, blocks }
     }
 }
@@ -54,43 +49,42 @@ impl SegmentGroup {
 /// The shapes for keys of `key` bytes and a payload of `payload` bytes.
 pub(crate) fn segment_shape(key: usize, payload: Option<usize>, architecture: u32) -> SegmentShape {
     let is_large = architecture >= SORT_ARCHITECTURES[0];
-    // Items have their source if the order of equal keys can be observed.
-    let with_source = if key <= 2 { 4 } else { 2 * key };
-    let bytes = [if payload.is_none() { key.max(4) } else { with_source }, with_source];
-    let (threads, items, blocks) = match (key, payload) {
-        (8, Some(_)) => (384, 8, 1),
-        (8, None) if !is_large => (384, 8, 1),
-        (_, Some(9..)) => (576, 8, 1),
-        (8, None) | (_, Some(_)) => (576, 8, if is_large { 2 } else { 1 }),
-        (_, None) => (320, 16, 3),
-    };
+    // An item has its source if the order of equal keys can be observed: with a payload, or by some bits.
+    let bytes = |with_source: usize| [if payload.is_none() { key.max(4) } else { with_source }, with_source];
     let small_blocks = match (key, payload) {
         (8, Some(_)) | (_, Some(9..)) => 4,
         (_, Some(_)) => 7,
         (_, None) if key <= 4 && is_large => 9,
         _ => 8,
     };
-    let small = SegmentGroup::new(32, 8, 768, bytes, 0, small_blocks);
+    // `SmallSegments::Shared`: a key and an item.
+    let small = SegmentGroup::new(32, 8, 768, bytes(2 * key.max(4)), 0, 0, small_blocks);
+    // `ShortSegments::Shared`: each item has a bin and a payload besides.
+    let bytes = bytes(if key <= 2 { 4 } else { 2 * key }).map(|item| item + 4 + payload.unwrap_or(0));
+    let (most_threads, items, blocks) = match (key, payload) {
+        (1..=4, None) => (320, 16, 3),
+        (8, Some(_)) => (384, 8, 1),
+        (_, Some(9..)) => (576, 8, 1),
+        _ => (576, 8, if is_large { 2 } else { 1 }),
+    };
+    let room = if is_large { 94 << 10 } else { 60 << 10 };
+    let threads = most_threads.min(room / (items * bytes[1]) / 64 * 64);
+    // A range for each 4 slots, a word for each of 32 warps, and what alignment takes.
+    let beside = threads / 4 * (2 * key.max(4) + 8) + 128 + 48;
     let chunk = threads * items / 1024 * 1024;
-    let short = SegmentGroup::new(threads, items, chunk, bytes, small.most(), blocks);
-    // `SegmentBins::Shared`: beside these the bins of the items and the payload, the ends of a round's
-    // segments, a word a warp, and what alignment takes.
-    let beside = short.most() * (4 + payload.unwrap_or(0)) + 64 * key.max(4) + 128 + 48;
-    let bins_shared = short.shared.map(|shared| shared + beside);
-    let room = if is_large { 98 << 10 } else { 63 << 10 };
-    let has_bins = bins_shared.map(|shared| shared <= room);
-    SegmentShape { small, short, bins_shared, has_bins, sort: sort_shape(key, payload, architecture) }
+    let short = SegmentGroup::new(threads, items, chunk, bytes, small.most(), beside, blocks);
+    SegmentShape { small, short, sort: sort_shape(key, payload, architecture) }
 }
 
 /// The text of the unit for the keys and the payload of `unit`.
 pub(crate) fn segmented_sort_source(unit: &SortUnit) -> String {
     unit.around(
         &by_architecture(SORT_ARCHITECTURES, |architecture| {
-            let SegmentShape { small, short, bins_shared, sort, .. } =
+            let SegmentShape { small, short, sort } =
                 segment_shape(unit.key, unit.payload.map(|(size, _)| size), architecture);
             format!(
                 "constexpr u32 SMALL_ITEMS = {}, SMALL_CHUNK = {}, SMALL_WARPS = {SMALL_WARPS}, SMALL_BLOCKS = {}, SMALL_SHARED = {};\n\
-                 constexpr u32 SHORT_THREADS = {}, SHORT_ITEMS = {}, CHUNK = {}, SHORT_BLOCKS = {}, SHORT_SHARED = {}, BINS_SHARED = {};\n\
+                 constexpr u32 SHORT_THREADS = {}, SHORT_ITEMS = {}, CHUNK = {}, SHORT_BLOCKS = {}, SHORT_SHARED = {};\n\
                  constexpr u32 PASS_THREADS = {}, PASS_ITEMS = {}, PASS_BLOCKS = {}, PASS_SHARED = {};\n",
                 small.items,
                 small.chunk,
@@ -101,7 +95,6 @@ pub(crate) fn segmented_sort_source(unit: &SortUnit) -> String {
                 short.chunk,
                 short.blocks,
                 short.shared[1],
-                bins_shared[1],
                 sort.pass.threads,
                 sort.pass.items,
                 sort.pass.blocks,
