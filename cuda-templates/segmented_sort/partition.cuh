@@ -11,7 +11,7 @@
 // blocks have drawn, so it ends however few blocks there are.
 #pragma once
 #include "segmented_sort/heads.cuh"
-#include "sort/sort.cuh"
+#include "sort/buckets.cuh"
 
 // Where the keys of a segment lie.
 enum Place : u32 { IN_OUTPUT, IN_SCRATCH, IN_INPUT };
@@ -100,7 +100,16 @@ struct LongLookBack {
 #ifndef PART_BUCKET
 #define PART_BUCKET (SMALL / 4)
 #endif
-template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT> struct Partition {
+// A digit for `any_order`, which needs no map.
+struct PlainDigit : Digit {
+    __device__ bool prepare() const {
+        __syncthreads(); // the bins are clear
+        return true;
+    }
+};
+
+// STABLE: the order of equal keys can be observed.
+template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE> struct Partition {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     static constexpr u32 THREADS = Tile::THREADS, TILE = Tile::TILE, WARPS = THREADS / WARP;
@@ -377,12 +386,19 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT> struct Parti
         Place to = place == IN_SCRATCH ? IN_OUTPUT : IN_SCRATCH;
         Bits *out = (Bits *)call.keys[to] + segment.first;
         Order order = this->order;
-        LongLookBack look_back{call.words + u64(tile) * BINS, in_segment};
-        const u64 *starts = segment.starts;
-        stable_any<Tile>(
-            *(typename Tile::Shared *)memory, left, digit_of(segment), [=](u32 at) { return order.to(keys[at]); },
-            [=](u64 index, Bits key) { out[index] = order.from(key); }, values ? values + first : nullptr, first_index,
-            (Value *)call.values[to] + (HAS_VALUES ? segment.first : 0), [=](u32 d, u32 total) { look_back.publish(d, total); },
-            [=](u32 d, u32 total) { return starts[d] + look_back.receive(d, total); });
+        auto &shared = *(typename Tile::Shared *)memory;
+        Digit digit = digit_of(segment);
+        auto load = [=](u32 at) { return order.to(keys[at]); };
+        auto put = [=](u64 index, Bits key) { out[index] = order.from(key); };
+        u64 *starts = segment.starts;
+        if constexpr (!STABLE) {
+            any_order<Tile>(shared, left, PlainDigit{digit}, load, put, [=](u32 d, u32 total) { return atomicAdd(starts + d, u64(total)); });
+        } else {
+            LongLookBack look_back{call.words + u64(tile) * BINS, in_segment};
+            stable_any<Tile>(
+                shared, left, digit, load, put, values ? values + first : nullptr, first_index,
+                (Value *)call.values[to] + (HAS_VALUES ? segment.first : 0), [=](u32 d, u32 total) { look_back.publish(d, total); },
+                [=](u32 d, u32 total) { return starts[d] + look_back.receive(d, total); });
+        }
     }
 };
