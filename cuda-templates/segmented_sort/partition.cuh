@@ -11,7 +11,7 @@
 // blocks have drawn, so it ends however few blocks there are.
 #pragma once
 #include "segmented_sort/heads.cuh"
-#include "sort/buckets.cuh"
+#include "sort/sort.cuh"
 
 // Where the keys of a segment lie.
 enum Place : u32 { IN_OUTPUT, IN_SCRATCH, IN_INPUT };
@@ -97,9 +97,6 @@ struct LongLookBack {
     }
 };
 
-#ifndef PART_BUCKET
-#define PART_BUCKET (SMALL / 4)
-#endif
 // A digit for `any_order`, which needs no map.
 struct PlainDigit : Digit {
     __device__ bool prepare() const {
@@ -134,8 +131,14 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
             if (segments == 0) return;
             Phase *phases = plan.phases[level];
             run_phase(phases[COUNTS], tiles, [&](u32 tile) { count(memory, tile); });
-            run_phase(phases[PLANS], segments, [&](u32 s) { plan_buckets(memory, s); });
-            run_phase(phases[SCATTERS], tiles, [&](u32 tile) { scatter(memory, tile); });
+            run_phase(phases[PLANS], segments, [&](u32 s) {
+                if (!is_alone(this->segments(level)[s].count)) plan_buckets(memory, s);
+            });
+            run_phase(phases[SCATTERS], tiles, [&](u32 tile) {
+                const LongSegment &segment = this->segments(level)[segment_of_tile(level)[tile]];
+                u64 from = u64(tile - segment.first_tile) * TILE;
+                if (!is_alone(segment.count)) scatter(memory, segment, from, call.words + u64(tile) * BINS);
+            });
         }
     }
 
@@ -151,9 +154,14 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
     __device__ const Value *values_of(Place place) const {
         return (const Value *)(place == IN_INPUT ? call.values_in : call.values[place]);
     }
-    // The digit of a segment has so many bits that most buckets are small, and no more than 8.
+    // One block partitions a segment of few tiles, without waiting for others.
+    static constexpr u32 MOST_ALONE = 4 * TILE;
+    static __device__ bool is_alone(u64 count) { return count <= MOST_ALONE; }
+    // The digit of a segment has so many bits that most buckets are small, if 8 bits suffice, and so few that
+    // most are short otherwise: none has about SMALL items, half of them in each kernel then.
     __device__ Digit digit_of(const LongSegment &segment) const {
-        u32 buckets = u32(min(segment.count / PART_BUCKET, u64(BINS - 1))), bits = max(LEAST_BITS, WARP - __clz(buckets));
+        u32 bucket = segment.count < BINS * SMALL / 2 ? SMALL / 4 : 4 * SMALL;
+        u32 buckets = u32(min(segment.count / bucket, u64(BINS - 1))), bits = max(LEAST_BITS, WARP - __clz(buckets));
         u32 shift = max(call.begin, segment.end < bits ? 0 : segment.end - bits);
         if (shift >= segment.end) return {0, 0};
         return {shift, (1u << (segment.end - shift)) - 1};
@@ -162,7 +170,7 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
     // Adds a long segment to those of a step. Called by the whole block.
     __device__ void add(u32 level, u64 first, u64 count, u32 end, Place place) {
         __shared__ u64 reserved;
-        u32 tiles = u32((count + TILE - 1) / TILE);
+        u32 tiles = is_alone(count) ? 1 : u32((count + TILE - 1) / TILE);
         if (threadIdx.x == 0) reserved = atomicAdd(&plan.segments[level], u64(tiles) << 32 | 1);
         __syncthreads();
         u32 number = u32(reserved), first_tile = u32(reserved >> 32);
@@ -264,40 +272,44 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
 
     // ---- count ----------------------------------------------------------------------------------
 
-    // Adds the digits of a tile to its segment's, and clears its look-back words.
+    // A tile's part of the count phase. A segment of few tiles is left to one block as a whole.
     __device__ void count(Vector *memory, u32 tile) {
-        u32 *counts = (u32 *)memory;
-        for (u32 d = threadIdx.x; d < BINS; d += THREADS) {
-            counts[d] = 0;
-            call.words[u64(tile) * BINS + d] = 0;
+        u32 number = segment_of_tile(level)[tile];
+        LongSegment &segment = segments(level)[number];
+        if (!is_alone(segment.count)) {
+            for (u32 d = threadIdx.x; d < BINS; d += THREADS) call.words[u64(tile) * BINS + d] = 0;
+            u64 from = u64(tile - segment.first_tile) * TILE;
+            return count_digits(memory, segment, from, u32(min(segment.count - from, u64(TILE))));
         }
+        u32 here = u32(segment.count);
+        count_digits(memory, segment, 0, here);
         __syncthreads();
-        LongSegment &segment = segments(level)[segment_of_tile(level)[tile]];
-        const Bits *keys = keys_of(segment.place) + segment.first;
+        plan_buckets(memory, number);
+        for (u32 from = 0; from < here; from += TILE) {
+            __syncthreads();
+            scatter(memory, segment, from, nullptr);
+        }
+    }
+    // Adds the digits of `here` keys to their segment's.
+    __device__ void count_digits(Vector *memory, LongSegment &segment, u64 from, u32 here) {
+        u32 *counts = (u32 *)memory;
+        for (u32 d = threadIdx.x; d <= BINS; d += THREADS) counts[d] = 0;
+        __syncthreads();
+        const Bits *keys = keys_of(segment.place) + segment.first, *own = keys + from + threadIdx.x;
         Digit digit = digit_of(segment);
-        u64 from = u64(tile - segment.first_tile) * TILE;
-        u32 here = u32(min(segment.count - from, u64(TILE)));
-        Bits first = order.to(keys[0]), differs = 0;
-        constexpr u32 AT_ONCE = 7;
+        Bits one = keys[0], first = order.to(one), differs = 0;
+        constexpr u32 AT_ONCE = 8;
 #pragma unroll 1
-        for (u32 row = 0; row < here; row += AT_ONCE * THREADS) {
+        for (u32 row = threadIdx.x; row < here; row += AT_ONCE * THREADS, own += AT_ONCE * THREADS) {
             Bits key[AT_ONCE];
 #pragma unroll
-            for (u32 i = 0; i < AT_ONCE; i++) {
-                u32 at = row + i * THREADS + threadIdx.x;
-                key[i] = at < here ? keys[from + at] : keys[0];
-            }
+            for (u32 i = 0; i < AT_ONCE; i++) key[i] = row + i * THREADS < here ? own[i * THREADS] : one;
 #pragma unroll
             for (u32 i = 0; i < AT_ONCE; i++) {
-                Bits own = order.to(key[i]);
-                bool is_there = row + i * THREADS + threadIdx.x < here;
-                differs |= own ^ first;
-                u32 d = digit(own);
-                if (all_same(is_there ? d : BINS)) {
-                    if (is_there && lane_id() == 0) atomicAdd(counts + d, WARP);
-                } else if (is_there) {
-                    atomicAdd(counts + d, 1);
-                }
+                Bits ordered = order.to(key[i]);
+                differs |= ordered ^ first;
+                // A missing key has a counter of its own.
+                atomicAdd(counts + (row + i * THREADS < here ? digit(ordered) : BINS), 1);
             }
         }
         u64 of_warp = warp_or(u64(differs));
@@ -363,12 +375,12 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
 
     // ---- scatter --------------------------------------------------------------------------------
 
-    __device__ void scatter(Vector *memory, u32 tile) {
-        LongSegment &segment = segments(level)[segment_of_tile(level)[tile]];
+    // The tile that begins with item `from` of a segment. `words`: its look-back words; null if one block has
+    // the whole segment, tile after tile.
+    __device__ void scatter(Vector *memory, const LongSegment &segment, u64 from, u64 *words) {
         Action action = segment.action;
         if (action == STAY) return;
-        u32 in_segment = tile - segment.first_tile;
-        u64 from = u64(in_segment) * TILE, first = segment.first + from, left = segment.count - from;
+        u64 first = segment.first + from, left = segment.count - from;
         Place place = segment.place;
         const Bits *keys = keys_of(place) + first;
         const Value *values = values_of(place);
@@ -390,15 +402,23 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
         Digit digit = digit_of(segment);
         auto load = [=](u32 at) { return order.to(keys[at]); };
         auto put = [=](u64 index, Bits key) { out[index] = order.from(key); };
-        u64 *starts = segment.starts;
+        u64 *starts = (u64 *)segment.starts;
         if constexpr (!STABLE) {
             any_order<Tile>(shared, left, PlainDigit{digit}, load, put, [=](u32 d, u32 total) { return atomicAdd(starts + d, u64(total)); });
         } else {
-            LongLookBack look_back{call.words + u64(tile) * BINS, in_segment};
+            LongLookBack look_back{words, u32(from / TILE)};
             stable_any<Tile>(
                 shared, left, digit, load, put, values ? values + first : nullptr, first_index,
-                (Value *)call.values[to] + (HAS_VALUES ? segment.first : 0), [=](u32 d, u32 total) { look_back.publish(d, total); },
-                [=](u32 d, u32 total) { return starts[d] + look_back.receive(d, total); });
+                (Value *)call.values[to] + (HAS_VALUES ? segment.first : 0),
+                [=](u32 d, u32 total) {
+                    if (words != nullptr) look_back.publish(d, total);
+                },
+                [=](u32 d, u32 total) {
+                    u64 start = starts[d];
+                    if (words != nullptr) return start + look_back.receive(d, total);
+                    starts[d] = start + total;
+                    return start;
+                });
         }
     }
 };

@@ -66,13 +66,10 @@ template <class T> struct Scale {
     }
 };
 
-#ifndef IN_BIN
-#define IN_BIN 4
-#endif
 // MASKED: keys are compared by some of their bits.
 template <class Order, class Bits, class Value, u32 THREADS, u32 ITEMS, u32 CHUNK, u32 LEAST, bool MASKED>
 struct ShortSegments {
-    static constexpr u32 MOST = THREADS * ITEMS, HALF = ITEMS / 2, MOST_IN_BIN = IN_BIN * ITEMS;
+    static constexpr u32 MOST = THREADS * ITEMS, HALF = ITEMS / 2, MOST_IN_BIN = 4 * ITEMS;
     static constexpr bool HAS_VALUES = Value::BYTES > 0;
     // Whether the order of equal keys can be observed.
     static constexpr bool HAS_SOURCE = HAS_VALUES || MASKED;
@@ -82,10 +79,12 @@ struct ShortSegments {
     typedef SegmentList<THREADS, CHUNK, LEAST, MOST> List;
     static_assert(THREADS <= WARP * WARP, "a lane for each warp");
 
-    // Items that are divided into bins: those of a segment, or of a bin with too many.
+    // Items that are divided into bins: those of a segment, or of a bin with too many. A range of a bin has
+    // all fields.
     struct Range {
-        Key least, most;  // keys
-        u32 first, last;  // positions before the sort
+        Key least, most;
+        u32 first, last; // positions before the sort
+        u32 begin, items; // the bin's first position
     };
     static constexpr u32 RANGES = MOST / MOST_IN_BIN;
     static_assert(LEAST >= MOST_IN_BIN && RANGES <= THREADS, "ranges are longer than MOST_IN_BIN");
@@ -94,6 +93,7 @@ struct ShortSegments {
         alignas(16) u32 bins[MOST];   // the number of items; later the first position
         alignas(16) Value values[HAS_VALUES ? MOST : 1];
         Range ranges[RANGES]; // by their first position
+        Scale<Key> scales[RANGES];
         u32 of_warp[WARP];
         typename List::Shared list;
     };
@@ -209,16 +209,17 @@ struct ShortSegments {
         return position ^ (position / BANKS % ITEMS);
     }
 
-    // Starts to copy the payload, or makes the source indices.
+    // Whether a segment's payload lies in memory. If not, it is the source indices.
+    __device__ bool has_values(const Walk &walk) const {
+        return call.values_in != nullptr || (list.has_moved && walk.place != IN_INPUT);
+    }
+    // Starts to copy the payload.
     __device__ __forceinline__ void load_values(const Round &round) {
         each_segment(round, [&](const Walk &walk, auto rows) {
-            bool has_values = call.values_in != nullptr || (list.has_moved && walk.place != IN_INPUT);
-            const Value *values = has_values ? array<const Value>(call.values_in, call.values, walk) : nullptr;
-            u64 index = call.local_indices ? -u64(walk.begin) : list.chunk + walk.delta;
+            if (!has_values(walk)) return;
+            const Value *values = array<const Value>(call.values_in, call.values, walk);
             rows.each([&](u32, u32 at, bool is_there) {
-                if (!is_there) return;
-                if (has_values) copy_item_to_shared(s.values + at, values + at);
-                else s.values[at] = Value::index(index + at);
+                if (is_there) copy_item_to_shared(s.values + at, values + at);
             });
         });
     }
@@ -252,7 +253,7 @@ struct ShortSegments {
 
     __device__ Range &range(u32 first) const { return s.ranges[first / MOST_IN_BIN]; }
     __device__ __forceinline__ void clear_ranges() {
-        if (threadIdx.x < RANGES) s.ranges[threadIdx.x] = {~Key(0), 0, ~0u, 0};
+        if (threadIdx.x < RANGES) s.ranges[threadIdx.x] = {~Key(0), 0, ~0u, 0, ~0u, 0};
     }
     __device__ __forceinline__ void clear_bins() {
         for (u32 i = threadIdx.x; i < MOST / 4; i += THREADS) ((Vector *)s.bins)[i] = Vector{{0, 0, 0, 0}};
@@ -282,9 +283,9 @@ struct ShortSegments {
 #pragma unroll 1
         for (;;) {
             is_full = __syncthreads_or(is_full);
-            scan_bins();
-            if (!is_full) break;
-            is_full = divide_bins(t, round);
+            if (is_full) clear_ranges();
+            scan_bins(is_full);
+            if (!is_full || !divide_bins(t, round, is_full)) break;
         }
         each_position(round, [&](u32 i, u32 at) {
             u32 position = s.bins[t.bin[i] & 0xffff] + (t.bin[i] >> 16);
@@ -297,40 +298,47 @@ struct ShortSegments {
         is_full |= before >= MOST_IN_BIN;
         return bin | before << 16;
     }
-    // Makes each bin with too many items a range of as many bins. Each other item gets a bin of its own.
-    // Returns whether a bin has too many items again.
-    __device__ __forceinline__ bool divide_bins(Items &t, const Round &round) {
-        clear_ranges();
-        __syncthreads();
+    // Divides the ranges of bins with too many items, as they are opened, into bins of their own. Each other
+    // item gets a bin for itself. Returns false, and changes nothing, if no range has to be divided.
+    // `is_full`: whether a bin has too many items again.
+    __device__ __forceinline__ bool divide_bins(Items &t, const Round &round, bool &is_full) {
         each_position(round, [&](u32 i, u32 at) {
-            u32 bin = t.bin[i] & 0xffff, first = s.bins[bin], items = (bin + 1 < MOST ? s.bins[bin + 1] : MOST) - first;
-            bool divides = items > MOST_IN_BIN;
-            t.bin[i] = divides ? first | items << 16 : first + (t.bin[i] >> 16);
-            if (!divides) return;
-            // Most items change no end.
+            u32 first = s.bins[t.bin[i] & 0xffff];
             Range &own = range(first);
+            if (own.begin != first) return;
+            // Most items change no end.
             if (t.key[i] < load_shared(&own.least)) atomicMin(&own.least, t.key[i]);
             if (t.key[i] > load_shared(&own.most)) atomicMax(&own.most, t.key[i]);
+            if (!HAS_SOURCE) return;
             if (at < load_shared(&own.first)) atomicMin(&own.first, at);
             if (at > load_shared(&own.last)) atomicMax(&own.last, at);
         });
         __syncthreads();
+        bool divides = false;
+        if (threadIdx.x < RANGES) {
+            Range &own = s.ranges[threadIdx.x];
+            bool is_equal = own.least >= own.most;
+            divides = own.begin != ~0u && (HAS_SOURCE || !is_equal);
+            if (!divides) own.begin = ~0u;
+            s.scales[threadIdx.x] = is_equal ? Scale<Key>::of(own.first, own.last, own.items) : Scale<Key>::of(own.least, own.most, own.items);
+        }
+        if (!__syncthreads_or(divides)) return false;
+        each_position(round, [&](u32 i, u32 at) {
+            u32 first = s.bins[t.bin[i] & 0xffff];
+            const Range &own = range(first);
+            if (own.begin != first) t.bin[i] = first + (t.bin[i] >> 16);
+            else t.bin[i] = s.scales[first / MOST_IN_BIN].bin(own.least < own.most ? t.key[i] : Key(at), first);
+        });
+        __syncthreads();
         clear_bins();
         __syncthreads();
-        bool is_full = false;
-        each_position(round, [&](u32 i, u32 at) {
-            u32 bin = t.bin[i] & 0xffff, items = t.bin[i] >> 16;
-            if (items > 0) {
-                const Range &own = range(bin);
-                bin = own.least < own.most ? Scale<Key>::of(own.least, own.most, items).bin(t.key[i], bin)
-                                           : Scale<u32>::of(own.first, own.last, items).bin(at, bin);
-            }
-            t.bin[i] = count(bin, is_full);
-        });
-        return is_full;
+        is_full = false;
+        each_position(round, [&](u32 i, u32) { t.bin[i] = count(t.bin[i], is_full); });
+        return true;
     }
-    // Gives each bin its first position. A thread has some vectors of its warp's bins.
-    __device__ __forceinline__ void scan_bins() {
+    // Gives each bin its first position. A thread has some vectors of its warp's bins. `opens`: and a range, if
+    // it has too many items.
+    __device__ __forceinline__ void scan_bins(bool opens) {
         constexpr u32 VECTORS = ITEMS / 4;
         Vector *own = (Vector *)(s.bins + first_of_warp()) + lane_id(), count[VECTORS];
         u32 begin[VECTORS], all = 0;
@@ -353,6 +361,10 @@ struct ShortSegments {
 #pragma unroll
             for (u32 e = 1; e < 4; e++) begins.word[e] = begins.word[e - 1] + count[v].word[e - 1];
             own[v * WARP] = begins;
+            if (!opens) continue;
+#pragma unroll
+            for (u32 e = 0; e < 4; e++)
+                if (count[v].word[e] > MOST_IN_BIN) range(begins.word[e]) = {~Key(0), 0, ~0u, 0, begins.word[e], count[v].word[e]};
         }
         __syncthreads();
     }
@@ -425,8 +437,11 @@ struct ShortSegments {
                 });
             if constexpr (HAS_VALUES) {
                 Value *values_out = list.template at_chunk<Value>(call.values[IN_OUTPUT]) + walk.delta;
+                bool is_stored = has_values(walk);
+                u64 index = call.local_indices ? -u64(walk.begin) : list.chunk + walk.delta;
                 rows.each([&](u32, u32 at, bool is_there) {
-                    Value value = s.values[source(at)];
+                    u32 from = source(at);
+                    Value value = is_stored ? s.values[from] : Value::index(index + from);
                     if (is_there) values_out[at] = value;
                 });
             }

@@ -102,18 +102,18 @@ template <class Order, class Bits, class Value, u32 ITEMS, u32 CHUNK, bool MASKE
 #pragma unroll
         for (u32 e = 0; e < ITEMS; e++)
             if (e < slot.count) differs |= item[e] ^ first;
-        u32 width = bit_width(warp_or(differs)), shift = max(width, KEY_BITS) - KEY_BITS, own = lane_id() * ITEMS;
+        u32 width = bit_width(warp_or(differs)), shift = max(width, KEY_BITS) - KEY_BITS, first_position = lane_id() * ITEMS;
 #pragma unroll
-        for (u32 e = 0; e < ITEMS; e++) item[e] = item[e] >> shift << 8 | (own + e);
+        for (u32 e = 0; e < ITEMS; e++) item[e] = item[e] >> shift << 8 | (first_position + e);
         sort(item, slot, round);
         if (8 * sizeof(Bits) <= KEY_BITS || shift == 0 || is_sorted(item, slot)) return;
         // By the lowest bits; then each item's number in that order takes the place of its position.
 #pragma unroll
-        for (u32 e = 0; e < ITEMS; e++) item[e] = at(s.keys, own + e) << 8 | (own + e);
+        for (u32 e = 0; e < ITEMS; e++) item[e] = own(s.keys, e) << 8 | (first_position + e);
         sort(item, slot, round);
         store(s.items, item);
 #pragma unroll
-        for (u32 e = 0; e < ITEMS; e++) item[e] = key_of(item[e]) >> shift << 8 | (own + e);
+        for (u32 e = 0; e < ITEMS; e++) item[e] = key_of(item[e]) >> shift << 8 | (first_position + e);
         sort(item, slot, round);
 #pragma unroll
         for (u32 e = 0; e < ITEMS; e++) item[e] = at(s.items, position(item[e]));
@@ -155,12 +155,20 @@ template <class Order, class Bits, class Value, u32 ITEMS, u32 CHUNK, bool MASKE
     static constexpr u32 BANKS = 128 / sizeof(Key);
     static_assert(ITEMS <= BANKS, "the items of a slot in as many banks");
     static __device__ Key &at(Key *array, u32 position) { return array[position ^ position / BANKS % ITEMS]; }
-    static __device__ Key &in_row(Key *array, u32 row) { return at(array, row * WARP + lane_id()); }
+    // This lane's item `e`, and its item of a row, by fewer instructions.
+    static __device__ Key &own(Key *array, u32 e) {
+        u32 first = lane_id() * ITEMS;
+        return array[(first + first / BANKS % ITEMS) ^ e];
+    }
+    static __device__ Key &in_row(Key *array, u32 row) {
+        u32 lane = lane_id(), first = BANKS < WARP ? lane ^ (lane / BANKS % ITEMS) : lane;
+        return (array + (first ^ (row * WARP / BANKS % ITEMS)))[row * WARP];
+    }
     // Stores this lane's items.
     static __device__ __forceinline__ void store(Key *array, const Key (&item)[ITEMS]) {
         __syncwarp(); // it is free
 #pragma unroll
-        for (u32 e = 0; e < ITEMS; e++) at(array, lane_id() * ITEMS + e) = item[e];
+        for (u32 e = 0; e < ITEMS; e++) own(array, e) = item[e];
         __syncwarp();
     }
 
@@ -179,7 +187,7 @@ template <class Order, class Bits, class Value, u32 ITEMS, u32 CHUNK, bool MASKE
             in_row(s.keys, row) = rows.has(row) ? compared<MASKED>(call, order.to(loaded[row])) : ~Key(0);
         __syncwarp();
 #pragma unroll
-        for (u32 e = 0; e < ITEMS; e++) item[e] = at(s.keys, lane_id() * ITEMS + e);
+        for (u32 e = 0; e < ITEMS; e++) item[e] = own(s.keys, e);
     }
     __device__ __forceinline__ void write(const Key (&item)[ITEMS], const Slot &slot) const {
         store(HAS_SOURCE ? s.items : s.keys, item);

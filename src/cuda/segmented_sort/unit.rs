@@ -67,10 +67,12 @@ pub(crate) fn segment_shape(key: usize, payload: Option<usize>, architecture: u3
         (_, Some(9..)) => (576, 8, 1),
         _ => (576, 8, if is_large { 2 } else { 1 }),
     };
-    let room = if is_large { 94 << 10 } else { 60 << 10 };
-    let threads = most_threads.min(room / (items * bytes[1]) / 64 * 64);
-    // A range for each 4 slots, a word for each of 32 warps, and what alignment takes.
-    let beside = threads / 4 * (2 * key.max(4) + 8) + 128 + 48;
+    // A range, and how it is divided, for each 4 slots.
+    let range = 3 * key.max(4) + 24;
+    let room = if is_large { 97 << 10 } else { 63 << 10 };
+    let threads = most_threads.min(room / (items * bytes[1] + range / 4) / 64 * 64);
+    // A word for each of 32 warps, and what alignment takes.
+    let beside = threads / 4 * range + 128 + 48;
     let chunk = threads * items / 1024 * 1024;
     let short = SegmentGroup::new(threads, items, chunk, bytes, small.most(), beside, blocks);
     SegmentShape { small, short, sort: sort_shape(key, payload, architecture) }
