@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) segment_
 template <bool MASKED> __device__ __forceinline__ void sort_small(const SegmentSortCall &call) {
     typedef SmallSegments<Order, Bits, Value, SMALL_ITEMS, SMALL_CHUNK, MASKED> Small;
     extern __shared__ Vector shared[];
-    static_assert(sizeof(Small::Shared) <= SMALL_SHARED, "the host asks for as many bytes");
+    static_assert(sizeof(typename Small::Shared) <= SMALL_SHARED, "the host asks for as many bytes");
     u64 number = u64(blockIdx.x) * SMALL_WARPS + warp_id();
     if (number * SMALL_CHUNK < call.n) Small(((typename Small::Shared *)shared)[warp_id()], call, number).run();
 }

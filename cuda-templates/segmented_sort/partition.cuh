@@ -105,6 +105,9 @@ struct PlainDigit : Digit {
     }
 };
 
+#ifndef ALONE
+#define ALONE 4
+#endif
 // STABLE: the order of equal keys can be observed.
 template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE> struct Partition {
     typedef typename Tile::Shape::Bits Bits;
@@ -155,7 +158,7 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
         return (const Value *)(place == IN_INPUT ? call.values_in : call.values[place]);
     }
     // One block partitions a segment of few tiles, without waiting for others.
-    static constexpr u32 MOST_ALONE = 4 * TILE;
+    static constexpr u32 MOST_ALONE = ALONE * TILE;
     static __device__ bool is_alone(u64 count) { return count <= MOST_ALONE; }
     // The digit of a segment has so many bits that most buckets are small, if 8 bits suffice, and so few that
     // most are short otherwise: none has about SMALL items, half of them in each kernel then.
@@ -246,7 +249,7 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
         __syncthreads();
         u64 count = has_heads && begins[threadIdx.x] < call.n ? end - begins[threadIdx.x] : 0;
         bool is_long = count > SHORT;
-        if (own & HAS_GAP || (count > SMALL && !is_long)) list(chunk);
+        if (own & HAS_SHORT || (count > SMALL && !is_long)) list(chunk);
         each_thread_that(is_long, [&](u32 thread) {
             add(0, begins[thread], ends[thread] - begins[thread], call.end, IN_INPUT);
         });

@@ -66,10 +66,19 @@ template <class T> struct Scale {
     }
 };
 
+#ifndef IN_BIN
+#define IN_BIN 4
+#endif
+// A number that grows as the logarithm of x does, and is 0 for 0.
+template <class T> __device__ inline u32 logarithm(T x) {
+    float f = sizeof(T) > 4 ? __ull2float_rz(x) : __uint2float_rz(u32(x));
+    return __float_as_uint(f + 1) - __float_as_uint(1);
+}
+
 // MASKED: keys are compared by some of their bits.
 template <class Order, class Bits, class Value, u32 THREADS, u32 ITEMS, u32 CHUNK, u32 LEAST, bool MASKED>
 struct ShortSegments {
-    static constexpr u32 MOST = THREADS * ITEMS, HALF = ITEMS / 2, MOST_IN_BIN = 4 * ITEMS;
+    static constexpr u32 MOST = THREADS * ITEMS, HALF = ITEMS / 2, MOST_IN_BIN = IN_BIN * ITEMS;
     static constexpr bool HAS_VALUES = Value::BYTES > 0;
     // Whether the order of equal keys can be observed.
     static constexpr bool HAS_SOURCE = HAS_VALUES || MASKED;
@@ -258,12 +267,16 @@ struct ShortSegments {
     __device__ __forceinline__ void clear_bins() {
         for (u32 i = threadIdx.x; i < MOST / 4; i += THREADS) ((Vector *)s.bins)[i] = Vector{{0, 0, 0, 0}};
     }
-    // Calls `f(i, at)` for this lane's positions in the round, with those of padding.
+    // Calls `f(i, at)` for this lane's positions in the round, with those of padding: for the first and the last
+    // one at first, so that ends are soon known.
     template <class F> static __device__ __forceinline__ void each_position(const Round &round, const F &f) {
         if (first_of_warp() >= round.items) return;
         u32 first = opaque(first_of_warp() + lane_id());
 #pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) f(i, first + i * WARP);
+        for (u32 row = 0; row < ITEMS; row++) {
+            u32 i = row < 2 ? row * (ITEMS - 1) : row - 1;
+            f(i, first + i * WARP);
+        }
     }
 
     // Moves the items to the positions of their bins.
@@ -271,7 +284,7 @@ struct ShortSegments {
         const Range &own = range(min(round.begin, MOST - 1)); // of this lane's segment
         Scale<Key> of_lanes = Scale<Key>::of(own.least, own.most, round.count);
         u32 with_order = __ballot_sync(ALL_LANES, own.least < own.most);
-        bool is_full = false;
+        bool is_full = false, by_logarithm = true;
         each_segment(round, [&](const Walk &walk, auto rows) {
             Scale<Key> scale = of_lanes.of_lane(walk.number);
             bool is_equal = (with_order >> walk.number & 1) == 0;
@@ -285,7 +298,8 @@ struct ShortSegments {
             is_full = __syncthreads_or(is_full);
             if (is_full) clear_ranges();
             scan_bins(is_full);
-            if (!is_full || !divide_bins(t, round, is_full)) break;
+            if (!is_full || !divide_bins(t, round, by_logarithm, is_full)) break;
+            by_logarithm = !by_logarithm;
         }
         each_position(round, [&](u32 i, u32 at) {
             u32 position = s.bins[t.bin[i] & 0xffff] + (t.bin[i] >> 16);
@@ -298,10 +312,11 @@ struct ShortSegments {
         is_full |= before >= MOST_IN_BIN;
         return bin | before << 16;
     }
-    // Divides the ranges of bins with too many items, as they are opened, into bins of their own. Each other
-    // item gets a bin for itself. Returns false, and changes nothing, if no range has to be divided.
-    // `is_full`: whether a bin has too many items again.
-    __device__ __forceinline__ bool divide_bins(Items &t, const Round &round, bool &is_full) {
+    // Divides the ranges of bins with too many items, as they are opened, into bins of their own: by the keys'
+    // logarithms, by the keys, or by the positions of equal keys. Each other item gets a bin for itself.
+    // Returns false, and changes nothing, if no range has to be divided. `is_full`: whether a bin has too many
+    // items again.
+    __device__ __forceinline__ bool divide_bins(Items &t, const Round &round, bool by_logarithm, bool &is_full) {
         each_position(round, [&](u32 i, u32 at) {
             u32 first = s.bins[t.bin[i] & 0xffff];
             Range &own = range(first);
@@ -320,14 +335,20 @@ struct ShortSegments {
             bool is_equal = own.least >= own.most;
             divides = own.begin != ~0u && (HAS_SOURCE || !is_equal);
             if (!divides) own.begin = ~0u;
-            s.scales[threadIdx.x] = is_equal ? Scale<Key>::of(own.first, own.last, own.items) : Scale<Key>::of(own.least, own.most, own.items);
+            s.scales[threadIdx.x] = is_equal     ? Scale<Key>::of(own.first, own.last, own.items)
+                                    : by_logarithm ? Scale<Key>::of(0, logarithm(own.most - own.least), own.items)
+                                                   : Scale<Key>::of(own.least, own.most, own.items);
         }
         if (!__syncthreads_or(divides)) return false;
         each_position(round, [&](u32 i, u32 at) {
             u32 first = s.bins[t.bin[i] & 0xffff];
             const Range &own = range(first);
             if (own.begin != first) t.bin[i] = first + (t.bin[i] >> 16);
-            else t.bin[i] = s.scales[first / MOST_IN_BIN].bin(own.least < own.most ? t.key[i] : Key(at), first);
+            else
+                t.bin[i] = s.scales[first / MOST_IN_BIN].bin(own.least >= own.most ? Key(at)
+                                                             : by_logarithm       ? Key(logarithm(t.key[i] - own.least))
+                                                                                  : t.key[i],
+                                                             first);
         });
         __syncthreads();
         clear_bins();
