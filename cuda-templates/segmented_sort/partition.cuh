@@ -105,9 +105,6 @@ struct PlainDigit : Digit {
     }
 };
 
-#ifndef ALONE
-#define ALONE 4
-#endif
 // STABLE: the order of equal keys can be observed.
 template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE> struct Partition {
     typedef typename Tile::Shape::Bits Bits;
@@ -134,14 +131,8 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
             if (segments == 0) return;
             Phase *phases = plan.phases[level];
             run_phase(phases[COUNTS], tiles, [&](u32 tile) { count(memory, tile); });
-            run_phase(phases[PLANS], segments, [&](u32 s) {
-                if (!is_alone(this->segments(level)[s].count)) plan_buckets(memory, s);
-            });
-            run_phase(phases[SCATTERS], tiles, [&](u32 tile) {
-                const LongSegment &segment = this->segments(level)[segment_of_tile(level)[tile]];
-                u64 from = u64(tile - segment.first_tile) * TILE;
-                if (!is_alone(segment.count)) scatter(memory, segment, from, call.words + u64(tile) * BINS);
-            });
+            run_phase(phases[PLANS], segments, [&](u32 s) { plan_buckets(memory, s); });
+            run_phase(phases[SCATTERS], tiles, [&](u32 tile) { scatter(memory, tile); });
         }
     }
 
@@ -157,9 +148,6 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
     __device__ const Value *values_of(Place place) const {
         return (const Value *)(place == IN_INPUT ? call.values_in : call.values[place]);
     }
-    // One block partitions a segment of few tiles, without waiting for others.
-    static constexpr u32 MOST_ALONE = ALONE * TILE;
-    static __device__ bool is_alone(u64 count) { return count <= MOST_ALONE; }
     // The digit of a segment has so many bits that most buckets are small, if 8 bits suffice, and so few that
     // most are short otherwise: none has about SMALL items, half of them in each kernel then.
     __device__ Digit digit_of(const LongSegment &segment) const {
@@ -173,7 +161,7 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
     // Adds a long segment to those of a step. Called by the whole block.
     __device__ void add(u32 level, u64 first, u64 count, u32 end, Place place) {
         __shared__ u64 reserved;
-        u32 tiles = is_alone(count) ? 1 : u32((count + TILE - 1) / TILE);
+        u32 tiles = u32((count + TILE - 1) / TILE);
         if (threadIdx.x == 0) reserved = atomicAdd(&plan.segments[level], u64(tiles) << 32 | 1);
         __syncthreads();
         u32 number = u32(reserved), first_tile = u32(reserved >> 32);
@@ -275,29 +263,17 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
 
     // ---- count ----------------------------------------------------------------------------------
 
-    // A tile's part of the count phase. A segment of few tiles is left to one block as a whole.
+    // Adds the digits of a tile to its segment's, and clears its look-back words.
     __device__ void count(Vector *memory, u32 tile) {
-        u32 number = segment_of_tile(level)[tile];
-        LongSegment &segment = segments(level)[number];
-        if (!is_alone(segment.count)) {
-            for (u32 d = threadIdx.x; d < BINS; d += THREADS) call.words[u64(tile) * BINS + d] = 0;
-            u64 from = u64(tile - segment.first_tile) * TILE;
-            return count_digits(memory, segment, from, u32(min(segment.count - from, u64(TILE))));
+        u32 *counts = (u32 *)memory; // a missing key has a counter of its own
+        for (u32 d = threadIdx.x; d <= BINS; d += THREADS) {
+            counts[d] = 0;
+            if (STABLE && d < BINS) call.words[u64(tile) * BINS + d] = 0;
         }
-        u32 here = u32(segment.count);
-        count_digits(memory, segment, 0, here);
         __syncthreads();
-        plan_buckets(memory, number);
-        for (u32 from = 0; from < here; from += TILE) {
-            __syncthreads();
-            scatter(memory, segment, from, nullptr);
-        }
-    }
-    // Adds the digits of `here` keys to their segment's.
-    __device__ void count_digits(Vector *memory, LongSegment &segment, u64 from, u32 here) {
-        u32 *counts = (u32 *)memory;
-        for (u32 d = threadIdx.x; d <= BINS; d += THREADS) counts[d] = 0;
-        __syncthreads();
+        LongSegment &segment = segments(level)[segment_of_tile(level)[tile]];
+        u64 from = u64(tile - segment.first_tile) * TILE;
+        u32 here = u32(min(segment.count - from, u64(TILE)));
         const Bits *keys = keys_of(segment.place) + segment.first, *own = keys + from + threadIdx.x;
         Digit digit = digit_of(segment);
         Bits one = keys[0], first = order.to(one), differs = 0;
@@ -311,7 +287,6 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
             for (u32 i = 0; i < AT_ONCE; i++) {
                 Bits ordered = order.to(key[i]);
                 differs |= ordered ^ first;
-                // A missing key has a counter of its own.
                 atomicAdd(counts + (row + i * THREADS < here ? digit(ordered) : BINS), 1);
             }
         }
@@ -378,12 +353,12 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
 
     // ---- scatter --------------------------------------------------------------------------------
 
-    // The tile that begins with item `from` of a segment. `words`: its look-back words; null if one block has
-    // the whole segment, tile after tile.
-    __device__ void scatter(Vector *memory, const LongSegment &segment, u64 from, u64 *words) {
+    __device__ void scatter(Vector *memory, u32 tile) {
+        LongSegment &segment = segments(level)[segment_of_tile(level)[tile]];
         Action action = segment.action;
         if (action == STAY) return;
-        u64 first = segment.first + from, left = segment.count - from;
+        u32 in_segment = tile - segment.first_tile;
+        u64 from = u64(in_segment) * TILE, first = segment.first + from, left = segment.count - from;
         Place place = segment.place;
         const Bits *keys = keys_of(place) + first;
         const Value *values = values_of(place);
@@ -405,23 +380,15 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
         Digit digit = digit_of(segment);
         auto load = [=](u32 at) { return order.to(keys[at]); };
         auto put = [=](u64 index, Bits key) { out[index] = order.from(key); };
-        u64 *starts = (u64 *)segment.starts;
+        u64 *starts = segment.starts;
         if constexpr (!STABLE) {
             any_order<Tile>(shared, left, PlainDigit{digit}, load, put, [=](u32 d, u32 total) { return atomicAdd(starts + d, u64(total)); });
         } else {
-            LongLookBack look_back{words, u32(from / TILE)};
+            LongLookBack look_back{call.words + u64(tile) * BINS, in_segment};
             stable_any<Tile>(
                 shared, left, digit, load, put, values ? values + first : nullptr, first_index,
-                (Value *)call.values[to] + (HAS_VALUES ? segment.first : 0),
-                [=](u32 d, u32 total) {
-                    if (words != nullptr) look_back.publish(d, total);
-                },
-                [=](u32 d, u32 total) {
-                    u64 start = starts[d];
-                    if (words != nullptr) return start + look_back.receive(d, total);
-                    starts[d] = start + total;
-                    return start;
-                });
+                (Value *)call.values[to] + (HAS_VALUES ? segment.first : 0), [=](u32 d, u32 total) { look_back.publish(d, total); },
+                [=](u32 d, u32 total) { return starts[d] + look_back.receive(d, total); });
         }
     }
 };

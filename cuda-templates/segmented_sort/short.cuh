@@ -267,16 +267,12 @@ struct ShortSegments {
     __device__ __forceinline__ void clear_bins() {
         for (u32 i = threadIdx.x; i < MOST / 4; i += THREADS) ((Vector *)s.bins)[i] = Vector{{0, 0, 0, 0}};
     }
-    // Calls `f(i, at)` for this lane's positions in the round, with those of padding: for the first and the last
-    // one at first, so that ends are soon known.
+    // Calls `f(i, at)` for this lane's positions in the round, with those of padding.
     template <class F> static __device__ __forceinline__ void each_position(const Round &round, const F &f) {
         if (first_of_warp() >= round.items) return;
         u32 first = opaque(first_of_warp() + lane_id());
 #pragma unroll
-        for (u32 row = 0; row < ITEMS; row++) {
-            u32 i = row < 2 ? row * (ITEMS - 1) : row - 1;
-            f(i, first + i * WARP);
-        }
+        for (u32 i = 0; i < ITEMS; i++) f(i, first + i * WARP);
     }
 
     // Moves the items to the positions of their bins.
@@ -312,22 +308,44 @@ struct ShortSegments {
         is_full |= before >= MOST_IN_BIN;
         return bin | before << 16;
     }
+    // Finds the ends of the ranges.
+    __device__ __forceinline__ void find_range_ends(const Items &t, const Round &round) {
+        if (first_of_warp() >= round.items) return;
+        constexpr u32 AT_ONCE = 4; // loads of as many items wait together
+        u32 lane_first = opaque(first_of_warp() + lane_id());
+#pragma unroll
+        for (u32 group = 0; group < ITEMS; group += AT_ONCE) {
+            u32 begin[AT_ONCE];
+            Range own[AT_ONCE];
+#pragma unroll
+            for (u32 k = 0; k < AT_ONCE; k++) {
+                begin[k] = s.bins[t.bin[group + k] & 0xffff];
+                const Range &range = this->range(begin[k]);
+                own[k] = {load_shared(&range.least), load_shared(&range.most), 0, 0, range.begin, 0};
+                if (HAS_SOURCE) own[k].first = load_shared(&range.first), own[k].last = load_shared(&range.last);
+            }
+#pragma unroll
+            for (u32 k = 0; k < AT_ONCE; k++) {
+                Key key = t.key[group + k];
+                u32 at = lane_first + (group + k) * WARP;
+                bool is_end = key < own[k].least || key > own[k].most || (HAS_SOURCE && (at < own[k].first || at > own[k].last));
+                if (own[k].begin != begin[k] || !is_end) continue; // most often
+                Range &range = this->range(begin[k]);
+                atomicMin(&range.least, key);
+                atomicMax(&range.most, key);
+                if (HAS_SOURCE) {
+                    atomicMin(&range.first, at);
+                    atomicMax(&range.last, at);
+                }
+            }
+        }
+    }
     // Divides the ranges of bins with too many items, as they are opened, into bins of their own: by the keys'
     // logarithms, by the keys, or by the positions of equal keys. Each other item gets a bin for itself.
     // Returns false, and changes nothing, if no range has to be divided. `is_full`: whether a bin has too many
     // items again.
     __device__ __forceinline__ bool divide_bins(Items &t, const Round &round, bool by_logarithm, bool &is_full) {
-        each_position(round, [&](u32 i, u32 at) {
-            u32 first = s.bins[t.bin[i] & 0xffff];
-            Range &own = range(first);
-            if (own.begin != first) return;
-            // Most items change no end.
-            if (t.key[i] < load_shared(&own.least)) atomicMin(&own.least, t.key[i]);
-            if (t.key[i] > load_shared(&own.most)) atomicMax(&own.most, t.key[i]);
-            if (!HAS_SOURCE) return;
-            if (at < load_shared(&own.first)) atomicMin(&own.first, at);
-            if (at > load_shared(&own.last)) atomicMax(&own.last, at);
-        });
+        find_range_ends(t, round);
         __syncthreads();
         bool divides = false;
         if (threadIdx.x < RANGES) {
@@ -341,14 +359,12 @@ struct ShortSegments {
         }
         if (!__syncthreads_or(divides)) return false;
         each_position(round, [&](u32 i, u32 at) {
+            // Without branches, so that no load waits for another item's.
             u32 first = s.bins[t.bin[i] & 0xffff];
             const Range &own = range(first);
-            if (own.begin != first) t.bin[i] = first + (t.bin[i] >> 16);
-            else
-                t.bin[i] = s.scales[first / MOST_IN_BIN].bin(own.least >= own.most ? Key(at)
-                                                             : by_logarithm       ? Key(logarithm(t.key[i] - own.least))
-                                                                                  : t.key[i],
-                                                             first);
+            Key least = own.least, x = by_logarithm ? Key(logarithm(Key(t.key[i] - least))) : t.key[i];
+            u32 bin = s.scales[first / MOST_IN_BIN].bin(least < own.most ? x : Key(at), first);
+            t.bin[i] = own.begin == first ? bin : first + (t.bin[i] >> 16);
         });
         __syncthreads();
         clear_bins();
@@ -382,7 +398,7 @@ struct ShortSegments {
 #pragma unroll
             for (u32 e = 1; e < 4; e++) begins.word[e] = begins.word[e - 1] + count[v].word[e - 1];
             own[v * WARP] = begins;
-            if (!opens) continue;
+            if (!opens || max(max(count[v].word[0], count[v].word[1]), max(count[v].word[2], count[v].word[3])) <= MOST_IN_BIN) continue;
 #pragma unroll
             for (u32 e = 0; e < 4; e++)
                 if (count[v].word[e] > MOST_IN_BIN) range(begins.word[e]) = {~Key(0), 0, ~0u, 0, begins.word[e], count[v].word[e]};
