@@ -280,72 +280,67 @@ struct ShortSegments {
         const Range &own = range(min(round.begin, MOST - 1)); // of this lane's segment
         Scale<Key> of_lanes = Scale<Key>::of(own.least, own.most, round.count);
         u32 with_order = __ballot_sync(ALL_LANES, own.least < own.most);
-        bool is_full = false, by_logarithm = true;
         each_segment(round, [&](const Walk &walk, auto rows) {
             Scale<Key> scale = of_lanes.of_lane(walk.number);
             bool is_equal = (with_order >> walk.number & 1) == 0;
             rows.each([&](u32 i, u32 at, bool is_there) {
                 // Padding stays where it is, and so do equal keys.
-                t.bin[i] = count(is_there && !is_equal ? scale.bin(t.key[i], walk.begin) : at, is_full);
+                t.bin[i] = is_there && !is_equal ? scale.bin(t.key[i], walk.begin) : at;
             });
         });
 #pragma unroll 1
-        for (;;) {
-            is_full = __syncthreads_or(is_full);
+        for (bool by_logarithm = true;; by_logarithm = !by_logarithm) {
+            bool is_full = __syncthreads_or(count_items(t, round));
             if (is_full) clear_ranges();
             scan_bins(is_full);
-            if (!is_full || !divide_bins(t, round, by_logarithm, is_full)) break;
-            by_logarithm = !by_logarithm;
+            if (!is_full || !divide_bins(t, round, by_logarithm)) break;
         }
         each_position(round, [&](u32 i, u32 at) {
             u32 position = s.bins[t.bin[i] & 0xffff] + (t.bin[i] >> 16);
             s.items[swizzled(position)] = Packing::pack(Bits(t.key[i]), at);
         });
     }
-    // Counts an item in a bin. Returns the bin, and above it the number of its items before.
-    __device__ __forceinline__ u32 count(u32 bin, bool &is_full) {
-        u32 before = atomicAdd(s.bins + bin, 1);
-        is_full |= before >= MOST_IN_BIN;
-        return bin | before << 16;
-    }
-    // Finds the ends of the ranges.
-    __device__ __forceinline__ void find_range_ends(const Items &t, const Round &round) {
-        if (first_of_warp() >= round.items) return;
-        constexpr u32 AT_ONCE = 4; // loads of as many items wait together
-        u32 lane_first = opaque(first_of_warp() + lane_id());
-#pragma unroll
-        for (u32 group = 0; group < ITEMS; group += AT_ONCE) {
-            u32 begin[AT_ONCE];
-            Range own[AT_ONCE];
-#pragma unroll
-            for (u32 k = 0; k < AT_ONCE; k++) {
-                begin[k] = s.bins[t.bin[group + k] & 0xffff];
-                const Range &range = this->range(begin[k]);
-                own[k] = {load_shared(&range.least), load_shared(&range.most), 0, 0, range.begin, 0};
-                if (HAS_SOURCE) own[k].first = load_shared(&range.first), own[k].last = load_shared(&range.last);
-            }
-#pragma unroll
-            for (u32 k = 0; k < AT_ONCE; k++) {
-                Key key = t.key[group + k];
-                u32 at = lane_first + (group + k) * WARP;
-                bool is_end = key < own[k].least || key > own[k].most || (HAS_SOURCE && (at < own[k].first || at > own[k].last));
-                if (own[k].begin != begin[k] || !is_end) continue; // most often
-                Range &range = this->range(begin[k]);
-                atomicMin(&range.least, key);
-                atomicMax(&range.most, key);
-                if (HAS_SOURCE) {
-                    atomicMin(&range.first, at);
-                    atomicMax(&range.last, at);
-                }
-            }
+    // Counts the items in their bins. Returns whether there are too many in one.
+    __device__ __forceinline__ bool count_items(Items &t, const Round &round) {
+        bool is_full = false;
+        auto count = [&](auto add) {
+            each_position(round, [&](u32 i, u32) {
+                u32 before = add(t.bin[i]);
+                is_full |= before >= MOST_IN_BIN;
+                t.bin[i] |= before << 16;
+            });
+        };
+        // Additions to one counter are served one after the other. If many neighbours share a bin, one lane adds
+        // for all that do.
+        u32 alike = __ballot_sync(ALL_LANES, t.bin[0] == __shfl_up_sync(ALL_LANES, t.bin[0], 1));
+        if (__popc(alike) < WARP / 4) {
+            count([&](u32 bin) { return atomicAdd(s.bins + bin, 1); });
+        } else {
+            count([&](u32 bin) {
+                u32 lanes = __match_any_sync(ALL_LANES, bin), first = __ffs(lanes) - 1, before = 0;
+                if (lane_id() == first) before = atomicAdd(s.bins + bin, __popc(lanes));
+                return __shfl_sync(ALL_LANES, before, first) + __popc(lanes & ((1u << lane_id()) - 1));
+            });
         }
+        return is_full;
     }
     // Divides the ranges of bins with too many items, as they are opened, into bins of their own: by the keys'
     // logarithms, by the keys, or by the positions of equal keys. Each other item gets a bin for itself.
-    // Returns false, and changes nothing, if no range has to be divided. `is_full`: whether a bin has too many
-    // items again.
-    __device__ __forceinline__ bool divide_bins(Items &t, const Round &round, bool by_logarithm, bool &is_full) {
-        find_range_ends(t, round);
+    // Returns false, and changes nothing, if no range has to be divided.
+    __device__ __forceinline__ bool divide_bins(Items &t, const Round &round, bool by_logarithm) {
+        each_position(round, [&](u32 i, u32 at) {
+            u32 first = s.bins[t.bin[i] & 0xffff];
+            Range &own = range(first);
+            if (own.begin != first) return;
+            bool is_end = t.key[i] < load_shared(&own.least) || t.key[i] > load_shared(&own.most);
+            if (HAS_SOURCE) is_end |= at < load_shared(&own.first) || at > load_shared(&own.last);
+            if (!is_end) return; // most often
+            atomicMin(&own.least, t.key[i]);
+            atomicMax(&own.most, t.key[i]);
+            if (!HAS_SOURCE) return;
+            atomicMin(&own.first, at);
+            atomicMax(&own.last, at);
+        });
         __syncthreads();
         bool divides = false;
         if (threadIdx.x < RANGES) {
@@ -353,24 +348,24 @@ struct ShortSegments {
             bool is_equal = own.least >= own.most;
             divides = own.begin != ~0u && (HAS_SOURCE || !is_equal);
             if (!divides) own.begin = ~0u;
-            s.scales[threadIdx.x] = is_equal     ? Scale<Key>::of(own.first, own.last, own.items)
-                                    : by_logarithm ? Scale<Key>::of(0, logarithm(own.most - own.least), own.items)
+            s.scales[threadIdx.x] = is_equal       ? Scale<Key>::of(own.first, own.last, own.items)
+                                    : by_logarithm ? Scale<Key>::of(0, logarithm(Key(own.most - own.least)), own.items)
                                                    : Scale<Key>::of(own.least, own.most, own.items);
         }
         if (!__syncthreads_or(divides)) return false;
         each_position(round, [&](u32 i, u32 at) {
-            // Without branches, so that no load waits for another item's.
             u32 first = s.bins[t.bin[i] & 0xffff];
             const Range &own = range(first);
-            Key least = own.least, x = by_logarithm ? Key(logarithm(Key(t.key[i] - least))) : t.key[i];
-            u32 bin = s.scales[first / MOST_IN_BIN].bin(least < own.most ? x : Key(at), first);
-            t.bin[i] = own.begin == first ? bin : first + (t.bin[i] >> 16);
+            if (own.begin != first) {
+                t.bin[i] = first + (t.bin[i] >> 16);
+                return;
+            }
+            Key x = own.least >= own.most ? Key(at) : by_logarithm ? Key(logarithm(Key(t.key[i] - own.least))) : t.key[i];
+            t.bin[i] = s.scales[first / MOST_IN_BIN].bin(x, first);
         });
         __syncthreads();
         clear_bins();
         __syncthreads();
-        is_full = false;
-        each_position(round, [&](u32 i, u32) { t.bin[i] = count(t.bin[i], is_full); });
         return true;
     }
     // Gives each bin its first position. A thread has some vectors of its warp's bins. `opens`: and a range, if
