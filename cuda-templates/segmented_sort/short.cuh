@@ -7,8 +7,9 @@
 // 1. The least and the greatest key of each segment.
 // 2. Bins: a segment has as many bins as items. A key goes to one by its share of the segment's span, and
 //    the counts of the bins give each bin its positions (interpolation, as in flashsort: Neubert 1998).
-// 3. A bin with more than MOST_IN_BIN items is divided as a segment is, until there is none. If its keys
-//    are equal, their places in the segment divide it. A division tells at least 6 more bits apart.
+// 3. A bin with more than MOST_IN_BIN items is divided as a segment is, until there is none: by turns by the
+//    logarithms of its keys, as some are often close to the least one, and by its keys, which tells 6 more
+//    bits apart. If its keys are equal, their places in the segment divide it.
 // 4. Each thread sorts its slot. Then adjacent slots are merged, in both halves by turns, until no two
 //    items are out of order: twice, if no bin has many items.
 #pragma once
@@ -44,7 +45,7 @@ template <class Bits> struct ItemOf<Bits, false> {
     static __device__ u32 source(Item) { return 0; }
 };
 
-// How the items of a range go to its bins, by their key or another number.
+// How the items of a range go to its bins, by a number each.
 template <class T> struct Scale {
     T least;
     u32 shift, factor;
@@ -66,10 +67,7 @@ template <class T> struct Scale {
     }
 };
 
-#ifndef IN_BIN
-#define IN_BIN 4
-#endif
-// A number that grows as the logarithm of x does, and is 0 for 0.
+// A number that grows about as the logarithm of x + 1 does, and is 0 for 0.
 template <class T> __device__ inline u32 logarithm(T x) {
     float f = sizeof(T) > 4 ? __ull2float_rz(x) : __uint2float_rz(u32(x));
     return __float_as_uint(f + 1) - __float_as_uint(1);
@@ -78,10 +76,11 @@ template <class T> __device__ inline u32 logarithm(T x) {
 // MASKED: keys are compared by some of their bits.
 template <class Order, class Bits, class Value, u32 THREADS, u32 ITEMS, u32 CHUNK, u32 LEAST, bool MASKED>
 struct ShortSegments {
-    static constexpr u32 MOST = THREADS * ITEMS, HALF = ITEMS / 2, MOST_IN_BIN = IN_BIN * ITEMS;
+    static constexpr u32 MOST = THREADS * ITEMS, HALF = ITEMS / 2;
     static constexpr bool HAS_VALUES = Value::BYTES > 0;
     // Whether the order of equal keys can be observed.
     static constexpr bool HAS_SOURCE = HAS_VALUES || MASKED;
+    static constexpr u32 MOST_IN_BIN = (HAS_SOURCE ? 3 : 4) * ITEMS;
     typedef ItemOf<Bits, HAS_SOURCE> Packing;
     typedef typename Packing::Item Item;
     typedef typename KeyOf<Bits>::Key Key;
@@ -267,12 +266,16 @@ struct ShortSegments {
     __device__ __forceinline__ void clear_bins() {
         for (u32 i = threadIdx.x; i < MOST / 4; i += THREADS) ((Vector *)s.bins)[i] = Vector{{0, 0, 0, 0}};
     }
-    // Calls `f(i, at)` for this lane's positions in the round, with those of padding.
+    // Calls `f(i, at)` for this lane's positions in the round, with those of padding: first for its first and its
+    // last one.
     template <class F> static __device__ __forceinline__ void each_position(const Round &round, const F &f) {
         if (first_of_warp() >= round.items) return;
         u32 first = opaque(first_of_warp() + lane_id());
 #pragma unroll
-        for (u32 i = 0; i < ITEMS; i++) f(i, first + i * WARP);
+        for (u32 row = 0; row < ITEMS; row++) {
+            u32 i = row < 2 ? row * (ITEMS - 1) : row - 1;
+            f(i, first + i * WARP);
+        }
     }
 
     // Moves the items to the positions of their bins.
@@ -313,7 +316,7 @@ struct ShortSegments {
         // Additions to one counter are served one after the other. If many neighbours share a bin, one lane adds
         // for all that do.
         u32 alike = __ballot_sync(ALL_LANES, t.bin[0] == __shfl_up_sync(ALL_LANES, t.bin[0], 1));
-        if (__popc(alike) < WARP / 4) {
+        if (__popc(alike) < WARP * 3 / 8) {
             count([&](u32 bin) { return atomicAdd(s.bins + bin, 1); });
         } else {
             count([&](u32 bin) {
@@ -332,14 +335,15 @@ struct ShortSegments {
             u32 first = s.bins[t.bin[i] & 0xffff];
             Range &own = range(first);
             if (own.begin != first) return;
-            bool is_end = t.key[i] < load_shared(&own.least) || t.key[i] > load_shared(&own.most);
-            if (HAS_SOURCE) is_end |= at < load_shared(&own.first) || at > load_shared(&own.last);
-            if (!is_end) return; // most often
-            atomicMin(&own.least, t.key[i]);
-            atomicMax(&own.most, t.key[i]);
-            if (!HAS_SOURCE) return;
-            atomicMin(&own.first, at);
-            atomicMax(&own.last, at);
+            // Most items are no end.
+            if (t.key[i] < load_shared(&own.least) || t.key[i] > load_shared(&own.most)) {
+                atomicMin(&own.least, t.key[i]);
+                atomicMax(&own.most, t.key[i]);
+            }
+            if (HAS_SOURCE && (at < load_shared(&own.first) || at > load_shared(&own.last))) {
+                atomicMin(&own.first, at);
+                atomicMax(&own.last, at);
+            }
         });
         __syncthreads();
         bool divides = false;

@@ -2,7 +2,8 @@
 // do not depend on the items.
 //
 // The bucket sort sorts long runs with it, a warp each (sort/bucket_sort.cuh). Sort by segment
-// sorts short segments with it, a group of threads each (segmented_sort/short.cuh).
+// sorts small segments with it, some lanes each (segmented_sort/small.cuh), and the items of a
+// thread (segmented_sort/short.cuh).
 #pragma once
 #include "sort/radix.cuh"
 

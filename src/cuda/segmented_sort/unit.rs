@@ -67,13 +67,14 @@ pub(crate) fn segment_shape(key: usize, payload: Option<usize>, architecture: u3
         (_, Some(9..)) => (576, 8, 1),
         _ => (576, 8, if is_large { 2 } else { 1 }),
     };
-    // A range, and how it is divided, for each 4 slots.
+    // A range, and how it is divided, for each 3 slots.
     let range = 3 * key.max(4) + 24;
     let room = if is_large { 97 << 10 } else { 63 << 10 };
-    let threads = most_threads.min(room / (items * bytes[1] + range / 4) / 64 * 64);
+    let threads = most_threads.min(room / (items * bytes[1] + range / 3) / 64 * 64);
     // A word for each of 32 warps, and what alignment takes.
-    let beside = threads / 4 * range + 128 + 48;
-    let chunk = threads * items / 1024 * 1024;
+    let beside = threads / 3 * range + 128 + 48;
+    // Fewer than slots, as the positions behind a segment are lost.
+    let chunk = threads * items * 9 / 10 / 1024 * 1024;
     let short = SegmentGroup::new(threads, items, chunk, bytes, small.most(), beside, blocks);
     SegmentShape { small, short, sort: sort_shape(key, payload, architecture) }
 }
