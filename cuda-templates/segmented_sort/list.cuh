@@ -68,7 +68,8 @@ template <u32 THREADS, u32 CHUNK, u32 LEAST, u32 MOST> struct SegmentList {
     // Calls `use` with a function of a row: the chunk's items in an array, wherever the segment's lie
     // by `place(row)`.
     template <class T, class PlaceOf, class Use>
-    __device__ __forceinline__ void with_array(const void *in, void *const *moved, const PlaceOf &place_of, const Use &use) const {
+    __device__ __forceinline__ void with_array(const void *in, void *const *moved, const PlaceOf &place_of,
+                                               const Use &use) const {
         const T *unmoved = at_chunk<const T>(in);
         if (!has_moved) return use([=](u32) { return unmoved; });
         const T *in_output = at_chunk<const T>(moved[IN_OUTPUT]), *in_scratch = at_chunk<const T>(moved[IN_SCRATCH]);

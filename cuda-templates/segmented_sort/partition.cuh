@@ -382,13 +382,15 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
         auto put = [=](u64 index, Bits key) { out[index] = order.from(key); };
         u64 *starts = segment.starts;
         if constexpr (!STABLE) {
-            any_order<Tile>(shared, left, PlainDigit{digit}, load, put, [=](u32 d, u32 total) { return atomicAdd(starts + d, u64(total)); });
+            auto claim = [=](u32 d, u32 total) { return atomicAdd(starts + d, u64(total)); };
+            any_order<Tile>(shared, left, PlainDigit{digit}, load, put, claim);
         } else {
             LongLookBack look_back{call.words + u64(tile) * BINS, in_segment};
-            stable_any<Tile>(
-                shared, left, digit, load, put, values ? values + first : nullptr, first_index,
-                (Value *)call.values[to] + (HAS_VALUES ? segment.first : 0), [=](u32 d, u32 total) { look_back.publish(d, total); },
-                [=](u32 d, u32 total) { return starts[d] + look_back.receive(d, total); });
+            auto publish = [=](u32 d, u32 total) { look_back.publish(d, total); };
+            auto receive = [=](u32 d, u32 total) { return starts[d] + look_back.receive(d, total); };
+            Value *values_out = (Value *)call.values[to] + (HAS_VALUES ? segment.first : 0);
+            stable_any<Tile>(shared, left, digit, load, put, values ? values + first : nullptr, first_index, values_out,
+                             publish, receive);
         }
     }
 };

@@ -87,20 +87,20 @@ struct ShortSegments {
     typedef SegmentList<THREADS, CHUNK, LEAST, MOST> List;
     static_assert(THREADS <= WARP * WARP, "a lane for each warp");
 
-    // Items that are divided into bins: those of a segment, or of a bin with too many. A range of a bin has
-    // all fields.
+    // Items that are divided into bins: those of a segment or, with all fields, of a bin with too many.
     struct Range {
         Key least, most;
-        u32 first, last; // positions before the sort
-        u32 begin, items; // the bin's first position
+        u32 first, last;  // positions before the sort
+        u32 begin, items; // of the bin: its first position, and their number
     };
-    static constexpr u32 RANGES = MOST / MOST_IN_BIN;
-    static_assert(LEAST >= MOST_IN_BIN && RANGES <= THREADS, "ranges are longer than MOST_IN_BIN");
+    // Ranges are longer than MOST_IN_BIN, so their first positions have a number each.
+    static constexpr u32 RANGES = MOST / MOST_IN_BIN + 1;
+    static_assert(LEAST >= MOST_IN_BIN && RANGES <= THREADS, "a thread a range");
     struct Shared {
         alignas(16) Item items[MOST]; // position p at `swizzled(p)`
         alignas(16) u32 bins[MOST];   // the number of items; later the first position
         alignas(16) Value values[HAS_VALUES ? MOST : 1];
-        Range ranges[RANGES]; // by their first position
+        Range ranges[RANGES];
         Scale<Key> scales[RANGES];
         u32 of_warp[WARP];
         typename List::Shared list;
@@ -397,10 +397,13 @@ struct ShortSegments {
 #pragma unroll
             for (u32 e = 1; e < 4; e++) begins.word[e] = begins.word[e - 1] + count[v].word[e - 1];
             own[v * WARP] = begins;
-            if (!opens || max(max(count[v].word[0], count[v].word[1]), max(count[v].word[2], count[v].word[3])) <= MOST_IN_BIN) continue;
+            u32 most = max(max(count[v].word[0], count[v].word[1]), max(count[v].word[2], count[v].word[3]));
+            if (!opens || most <= MOST_IN_BIN) continue;
 #pragma unroll
-            for (u32 e = 0; e < 4; e++)
-                if (count[v].word[e] > MOST_IN_BIN) range(begins.word[e]) = {~Key(0), 0, ~0u, 0, begins.word[e], count[v].word[e]};
+            for (u32 e = 0; e < 4; e++) {
+                u32 first = begins.word[e], items = count[v].word[e];
+                if (items > MOST_IN_BIN) range(first) = {~Key(0), 0, ~0u, 0, first, items};
+            }
         }
         __syncthreads();
     }

@@ -197,8 +197,8 @@ template <class Order, class Bits, class Value, u32 ITEMS, u32 CHUNK, bool MASKE
         auto source = [&](u32 row) { return position(in_row(s.items, row)) + rows.first(row) - lane_of_row(row) * ITEMS; };
         if (!call.no_keys) {
             Bits *out = (Bits *)call.keys[IN_OUTPUT];
-            if constexpr (!HAS_SOURCE) write_array(out, rows, [&](u32 row) { return order.from(Bits(in_row(s.keys, row))); });
-            else if constexpr (!MASKED) write_array(out, rows, [&](u32 row) { return order.from(Bits(key_of(in_row(s.items, row)))); });
+            auto key = [&](u32 row) { return order.from(Bits(HAS_SOURCE ? key_of(in_row(s.items, row)) : in_row(s.keys, row))); };
+            if constexpr (!MASKED) write_array(out, rows, key);
             else
                 list.template with_array<Bits>(call.keys_in, call.keys, place_of, [&](auto keys) {
                     write_array(out, rows, [&](u32 row) { return keys(row)[source(row)]; });

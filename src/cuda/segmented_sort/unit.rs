@@ -38,7 +38,15 @@ impl SegmentGroup {
         self.threads * self.items
     }
     /// `bytes`: of an item, as `shared`. `least`: longer segments are sorted. `beside`: other bytes.
-    fn new(threads: usize, items: usize, chunk: usize, bytes: [usize; 2], least: usize, beside: usize, blocks: usize) -> SegmentGroup {
+    fn new(
+        threads: usize,
+        items: usize,
+        chunk: usize,
+        bytes: [usize; 2],
+        least: usize,
+        beside: usize,
+        blocks: usize,
+    ) -> SegmentGroup {
         // `SegmentList::Shared`: segments, and two words a warp.
         let beside = beside + 4 * (chunk / (least + 1) + 1 + 2 * threads / 32);
         let shared = bytes.map(|item| (threads * items * item + beside).next_multiple_of(16));
@@ -67,12 +75,12 @@ pub(crate) fn segment_shape(key: usize, payload: Option<usize>, architecture: u3
         (_, Some(9..)) => (576, 8, 1),
         _ => (576, 8, if is_large { 2 } else { 1 }),
     };
-    // A range, and how it is divided, for each 3 slots.
+    // A range, and how it is divided, for each 3 slots, and one more.
     let range = 3 * key.max(4) + 24;
     let room = if is_large { 97 << 10 } else { 63 << 10 };
     let threads = most_threads.min(room / (items * bytes[1] + range / 3) / 64 * 64);
     // A word for each of 32 warps, and what alignment takes.
-    let beside = threads / 3 * range + 128 + 48;
+    let beside = (threads / 3 + 1) * range + 128 + 48;
     // Fewer than slots, as the positions behind a segment are lost.
     let chunk = threads * items * 9 / 10 / 1024 * 1024;
     let short = SegmentGroup::new(threads, items, chunk, bytes, small.most(), beside, blocks);
