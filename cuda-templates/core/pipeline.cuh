@@ -165,6 +165,8 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
         for (u32 k = 0; k < Shape::VECTORS; k++) {
             Vector &items = stage.of_lane(lane, k, reverse);
             items = walk.put(source, sink, i + k * Stage::IN_VECTOR, items, reverse);
+            // Keeps the compiler from loading most vectors ahead, which takes registers.
+            if (k % 4 == 3) __syncwarp();
         }
         __syncwarp();
         sink.store(stage, first, lane);
