@@ -24,7 +24,7 @@ constexpr u32 FIXED_FINE_BITS = 4;
 // The map around heavy keys, in parts of a bucket.
 template <class Bits> struct FixedTables : MapTables<Bits, FIXED_FINE_BITS> {
     // First the room of each heavy key's payload, then where it begins in `fixed.values`.
-    u32 begins[VALUES + 4];
+    u32 begins[HEAVY_SLOTS + 4];
     u32 has_others; // sampled keys that are not heavy
 };
 template <class Bits> using FixedBase = MapBase<Bits, FIXED_FINE_BITS, BUCKET_PART_BITS>;
@@ -33,16 +33,16 @@ template <class Bits> using FixedBase = MapBase<Bits, FIXED_FINE_BITS, BUCKET_PA
 template <class Tile, class Bits>
 __device__ inline void place_heavy(FixedTables<Bits> &tables, typename Tile::Shared &s,
                                    const FixedCall &fixed) {
-    static_assert(sizeof(s.exchange) >= VALUES * sizeof(u32), "room for all");
+    static_assert(sizeof(s.exchange) >= HEAVY_SLOTS * sizeof(u32), "room for all");
     tables.heavy.place(FixedBase<Bits>(tables), 0, (u32 *)s.exchange);
     if (!Tile::HAS_VALUES) return;
     // The payloads lie behind the buckets and their overflow area.
     u32 i = threadIdx.x, *begins = tables.begins;
-    if (i < VALUES) {
+    if (i < HEAVY_SLOTS) {
         u32 room = begins[i], first = (fixed.room << fixed.digit_bits) + Tile::TILE,
-            begin = block_exclusive_sum<VALUES>(room, s.totals);
-        begins[i] = first + min(begin, fixed.equal_room);
-        if (i == VALUES - 1) begins[VALUES] = first + min(begin + room, fixed.equal_room);
+            begin = block_exclusive_sum<HEAVY_SLOTS>(room, s.totals);
+        begins[i] = first + min(begin, fixed.heavy_room);
+        if (i == HEAVY_SLOTS - 1) begins[HEAVY_SLOTS] = first + min(begin + room, fixed.heavy_room);
     } else {
         pass_barrier_of_first();
     }
