@@ -401,7 +401,19 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
         __syncthreads();
         tile = shared.ticket - 1;
         if (shared.ticket == 0) serve(shared, init);
+        else pace(tile);
         return shared.ticket != 0;
+    }
+
+    // Delays the tiles of the blocks that start with a long grid: each multiprocessor begins one every
+    // PACE cycles, somewhat faster than its part of the memory. If all were loaded at once, the status
+    // words of the first tiles would wait behind the loads.
+    __device__ void pace(u32 tile) const {
+        constexpr u32 AT_ONCE = 8, PACE = 1024;
+        u32 wave = AT_ONCE * multiprocessors();
+        if (tile >= wave || tiles < 2 * wave) return;
+        long long begin = clock64(), delay = tile * PACE / multiprocessors();
+        while (clock64() - begin < delay) {}
     }
 
     // The server's loop. Warp w serves groups w, w + SERVERS, ... of 32 tiles, a tile a lane. A

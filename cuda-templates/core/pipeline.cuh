@@ -51,10 +51,9 @@
 #include "core/handover.cuh"
 #include "core/length.cuh"
 
-// Blocks that prefetch their likely tile: most of the blocks that a large GPU holds at once. A
-// prefetch holds its thread up until earlier ones are in flight, so the tickets of the last blocks
-// would come late.
-constexpr u32 FIRST_BLOCKS = 800;
+// Blocks that prefetch their likely tile: two for each multiprocessor of a large GPU. A prefetch holds
+// its thread up until earlier ones are in flight, so with more of them tickets would come late.
+constexpr u32 FIRST_BLOCKS = 264;
 
 // How a block is cut.
 template <u32 WARPS_, u32 VECTORS_> struct Shape {
