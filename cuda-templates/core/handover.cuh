@@ -405,17 +405,6 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
         return shared.ticket != 0;
     }
 
-    // Delays the tiles of the blocks that start with a long grid: each multiprocessor begins one every
-    // PACE cycles, somewhat faster than its part of the memory. If all were loaded at once, the status
-    // words of the first tiles would wait behind the loads.
-    __device__ void pace(u32 tile) const {
-        constexpr u32 AT_ONCE = 8, PACE = 1024;
-        u32 wave = AT_ONCE * multiprocessors();
-        if (tile >= wave || tiles < 2 * wave) return;
-        long long begin = clock64(), delay = tile * PACE / multiprocessors();
-        while (clock64() - begin < delay) {}
-    }
-
     // The server's loop. Warp w serves groups w, w + SERVERS, ... of 32 tiles, a tile a lane. A
     // tile is served as soon as all tiles before it have published, whether or not later tiles can
     // run: without this two resident blocks would not suffice.
@@ -462,6 +451,17 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
             }
             if (lane < size) aggregates[tile].clear();
         }
+    }
+
+    // Delays the tiles of the blocks that start with a long grid: each multiprocessor begins one every
+    // PACE cycles, somewhat faster than its part of the memory loads it. If all were loaded at once, the
+    // first tiles' status words would wait behind the loads.
+    __device__ void pace(u32 tile) const {
+        constexpr u32 AT_ONCE = 8, PACE = 1024;
+        u32 wave = AT_ONCE * multiprocessors();
+        if (tile >= wave || tiles < 2 * wave) return;
+        long long begin = clock64(), delay = tile * PACE / multiprocessors();
+        while (clock64() - begin < delay) {}
     }
 
     __device__ bool is_last(u32 tile) const { return tile == tiles - 1; }
