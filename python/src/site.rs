@@ -135,15 +135,7 @@ impl Site {
             return Err(e);
         }
         // The count comes before the kernel ends. If the kernel fails, the stream says so.
-        // Asking the driver takes as long as many looks at the word.
-        let mut looks = 0_u32;
-        while word.count() == Word::NONE {
-            std::hint::spin_loop();
-            looks = looks.wrapping_add(1);
-            if looks.is_multiple_of(64) && is_past(stream)? {
-                break;
-            }
-        }
+        while word.count() == Word::NONE && !is_past(stream)? {}
         let count = word.count();
         word.give_back();
         Ok(count as usize)
