@@ -254,7 +254,8 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
             Bits key = s.few.key(i);
             auto interval_of = [&](Bits key) { return layout.interval(layout(key)); };
             u32 interval = interval_of(key), bits = layout.width_bits(interval),
-                beside = bits > 0 ? u32(u64(counts[interval]) >> bits)
+                others = counts[interval] - min(hits, counts[interval]),
+                beside = bits > 0 ? u32(others / ((u64(1) << bits) - 1))
                                   : counts[interval_of(key + 1)] + counts[interval_of(key - 1)];
             if (hits <= 2 * beside) hits = s.few.hits[i] = 0;
         }

@@ -338,10 +338,10 @@ __device__ inline u32 bucket_starts(const SortCall &call, const BucketCall &buck
     u32 start = base + block_exclusive_sum<BINS>(count, totals);
     if (d < per_coarse) {
         buckets.starts[bucket] = start;
-        if (buckets.cursors) buckets.cursors[bucket] = start;
+        buckets.cursors[bucket] = start;
     }
     if (d == 0) {
-        if (buckets.coarse_cursors) buckets.coarse_cursors[coarse * CURSOR_STRIDE] = base;
+        buckets.coarse_cursors[coarse * CURSOR_STRIDE] = base;
         buckets.begins[coarse] = {tiles, base};
     }
     if (coarse == BINS - 1 && d == BINS - 1) {
