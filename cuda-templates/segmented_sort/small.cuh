@@ -197,8 +197,8 @@ template <class Order, class Bits, class Value, u32 ITEMS, u32 CHUNK, bool MASKE
         auto source = [&](u32 row) { return position(in_row(s.items, row)) + rows.first(row) - lane_of_row(row) * ITEMS; };
         if (!call.no_keys) {
             Bits *out = (Bits *)call.keys[IN_OUTPUT];
-            auto key = [&](u32 row) { return order.from(Bits(HAS_SOURCE ? key_of(in_row(s.items, row)) : in_row(s.keys, row))); };
-            if constexpr (!MASKED) write_array(out, rows, key);
+            auto sorted = [&](u32 row) { return HAS_SOURCE ? key_of(in_row(s.items, row)) : in_row(s.keys, row); };
+            if constexpr (!MASKED) write_array(out, rows, [&](u32 row) { return order.from(Bits(sorted(row))); });
             else
                 list.template with_array<Bits>(call.keys_in, call.keys, place_of, [&](auto keys) {
                     write_array(out, rows, [&](u32 row) { return keys(row)[source(row)]; });
@@ -206,8 +206,11 @@ template <class Order, class Bits, class Value, u32 ITEMS, u32 CHUNK, bool MASKE
         }
         if constexpr (HAS_VALUES) {
             Value *out = (Value *)call.values[IN_OUTPUT];
-            auto write_values = [&](auto values) { write_array(out, rows, [&](u32 row) { return values(row)[source(row)]; }); };
-            if (call.values_in != nullptr) return list.template with_array<Value>(call.values_in, call.values, place_of, write_values);
+            auto write_values = [&](auto values) {
+                write_array(out, rows, [&](u32 row) { return values(row)[source(row)]; });
+            };
+            if (call.values_in != nullptr)
+                return list.template with_array<Value>(call.values_in, call.values, place_of, write_values);
             u32 begins[ITEMS]; // of the segments
 #pragma unroll
             for (u32 row = 0; row < ITEMS; row++) begins[row] = __shfl_sync(ALL_LANES, slot.segment.begin, lane_of_row(row));
