@@ -10,30 +10,16 @@
 __device__ inline u32 warp_min(u32 x) { return ~warp_max(~x); }
 __device__ inline u64 warp_min(u64 x) { return ~warp_max(~x); }
 
+// The number of bits up to the highest one set.
+__device__ inline u32 bit_width(u32 x) { return 32 - __clz(int(x)); }
+__device__ inline u32 bit_width(u64 x) { return 64 - __clzll(i64(x)); }
+
 // What is known of a chunk, in a word: its first head, then a bit, then its last head, then a bit.
 constexpr u32 NO_HEADS = 0x7fff; // the first head, if there is none
 constexpr u32 LISTED = 1u << 15; // whether the chunk is in the list of chunks for blocks
-constexpr u32 HAS_GAP = 1u << 31; // whether a segment of GAP words and more lies in the chunk
+constexpr u32 HAS_SHORT = 1u << 31; // whether a segment of more than SMALL items begins and ends in the chunk
 __device__ inline u32 first_head(u32 chunk) { return chunk & NO_HEADS; }
 __device__ inline u32 last_head(u32 chunk) { return chunk >> 16 & NO_HEADS; }
-
-// Words without a head in any segment of more than SMALL items.
-template <u32 SMALL> constexpr u32 GAP = SMALL / WARP - 1;
-
-// Whether there are as many adjacent zeros among the bits of `words`, the least first.
-template <u32 ZEROS, u32 WORDS> __device__ inline bool has_zeros(const u32 (&words)[WORDS]) {
-    u32 run[WORDS], any = 0; // by bit: whether it begins a run of `length` zeros
-#pragma unroll
-    for (u32 i = 0; i < WORDS; i++) run[i] = ~words[i];
-#pragma unroll
-    for (u32 length = 1; length < ZEROS; length = min(2 * length, ZEROS))
-#pragma unroll
-        for (u32 i = 0; i < WORDS; i++)
-            run[i] &= __funnelshift_r(run[i], i + 1 < WORDS ? run[i + 1] : 0, min(length, ZEROS - length));
-#pragma unroll
-    for (u32 i = 0; i < WORDS; i++) any |= run[i];
-    return any != 0;
-}
 
 // Writes the head bits of CHUNKS chunks: bit j of word w is set if a segment begins at item
 // 32 w + j, or if that is item n.
@@ -59,7 +45,7 @@ __device__ inline void write_heads(const SegmentSortCall &call, const Cut &cut) 
     for (u32 chunk = warp; chunk < CHUNKS; chunk += THREADS / WARP) {
         u64 first_item = begin + chunk * CHUNK;
         if (first_item > call.n) break;
-        u32 first = NO_HEADS, last = 0, used[IN_LANE]; // by word: whether it has a head
+        u32 first = NO_HEADS, last = 0, words[IN_LANE];
         u64 left = call.n + 1 - first_item; // items with a bit
 #pragma unroll
         for (u32 i = 0; i < IN_LANE; i++) {
@@ -70,24 +56,26 @@ __device__ inline void write_heads(const SegmentSortCall &call, const Cut &cut) 
                 first = min(first, w * WARP + __ffs(word) - 1);
                 last = w * WARP + (WARP - 1 - __clz(word));
             }
-            used[i] = __ballot_sync(ALL_LANES, word != 0);
+            words[i] = word;
             u64 to = first_item / WARP + w;
             call.heads[to] = word;
             if (call.may_be_long) call.moved[0][to] = call.moved[1][to] = 0;
         }
         first = warp_min(first);
         last = warp_max(last);
-        // Only words between two heads count.
+        bool has_short = false;
+        u32 behind = NO_HEADS; // the first head behind a row of words
 #pragma unroll
-        for (u32 i = 0; i < IN_LANE; i++) {
-            u32 before = first / WARP, behind = last / WARP;
-            if (before >= (i + 1) * WARP || behind < i * WARP) used[i] = ~0u;
-            else {
-                if (before > i * WARP) used[i] |= (1u << (before - i * WARP)) - 1;
-                if (behind < i * WARP + WARP - 1) used[i] |= ~0u << (behind - i * WARP);
-            }
+        for (u32 i = IN_LANE; i-- > 0;) {
+            u32 at = (i * WARP + lane) * WARP, head = at + __ffs(words[i]) - 1;
+            u32 used = __ballot_sync(ALL_LANES, words[i] != 0), above = used & ~((2u << lane) - 1);
+            u32 end = __shfl_sync(ALL_LANES, head, __ffs(above) - 1);
+            if (above == 0) end = behind;
+            has_short |= words[i] != 0 && end != NO_HEADS && end - (at + (WARP - 1 - __clz(words[i]))) > SMALL;
+            u32 row = __shfl_sync(ALL_LANES, head, __ffs(used) - 1);
+            if (used != 0) behind = row;
         }
-        bool has_gap = has_zeros<GAP<SMALL>>(used);
-        if (lane == 0) call.chunks[first_item / CHUNK] = first | last << 16 | (has_gap ? HAS_GAP : 0);
+        has_short = __any_sync(ALL_LANES, has_short);
+        if (lane == 0) call.chunks[first_item / CHUNK] = first | last << 16 | (has_short ? HAS_SHORT : 0);
     }
 }

@@ -19,21 +19,32 @@ extern "C" __global__ void __launch_bounds__(HEAD_THREADS, 4) segment_heads(Segm
 }
 #endif
 
-typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, CHECKED> PassTile;
-static_assert(sizeof(PassTile::Shared) <= PASS_SHARED, "the host asks for as many bytes");
+// Long segments.
+template <bool MASKED> __device__ __forceinline__ void partition(const SegmentSortCall &call) {
+    constexpr bool STABLE = MASKED || Value::BYTES > 0;
+    typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, STABLE ? CHECKED : UNORDERED> Tile;
+    extern __shared__ Vector shared[];
+    static_assert(sizeof(typename Tile::Shared) <= PASS_SHARED, "the host asks for as many bytes");
+    Partition<Order, Tile, CHUNK, SMALL, SHORT, STABLE>(call).run(shared);
+}
 #if HAS_KERNEL(segment_partition)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) segment_partition(SegmentSortCall call) {
     begin_dependent_launch();
-    extern __shared__ Vector shared[];
-    Partition<Order, PassTile, CHUNK, SMALL, SHORT>(call).run(shared);
+    partition<false>(call);
+}
+#endif
+#if HAS_KERNEL(segment_partition_by_bits)
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) segment_partition_by_bits(SegmentSortCall call) {
+    begin_dependent_launch();
+    partition<true>(call);
 }
 #endif
 
 // Segments of up to SMALL items, by warps.
 template <bool MASKED> __device__ __forceinline__ void sort_small(const SegmentSortCall &call) {
-    typedef ShortSegments<Order, Bits, Value, WARP, SMALL_ITEMS, SMALL_CHUNK, 0, MASKED> Small;
+    typedef SmallSegments<Order, Bits, Value, SMALL_ITEMS, SMALL_CHUNK, MASKED> Small;
     extern __shared__ Vector shared[];
-    static_assert(sizeof(Small::Shared) <= SMALL_SHARED, "the host asks for as many bytes");
+    static_assert(sizeof(typename Small::Shared) <= SMALL_SHARED, "the host asks for as many bytes");
     u64 number = u64(blockIdx.x) * SMALL_WARPS + warp_id();
     if (number * SMALL_CHUNK < call.n) Small(((typename Small::Shared *)shared)[warp_id()], call, number).run();
 }

@@ -97,7 +97,16 @@ struct LongLookBack {
     }
 };
 
-template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT> struct Partition {
+// A digit for `any_order`, which needs no map.
+struct PlainDigit : Digit {
+    __device__ bool prepare() const {
+        __syncthreads(); // the bins are clear
+        return true;
+    }
+};
+
+// STABLE: the order of equal keys can be observed.
+template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE> struct Partition {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     static constexpr u32 THREADS = Tile::THREADS, TILE = Tile::TILE, WARPS = THREADS / WARP;
@@ -139,9 +148,11 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT> struct Parti
     __device__ const Value *values_of(Place place) const {
         return (const Value *)(place == IN_INPUT ? call.values_in : call.values[place]);
     }
-    // The digit of a segment has so many bits that most buckets are small, and no more than 8.
+    // The digit of a segment has so many bits that most buckets are small, if 8 bits suffice, and so few that
+    // most are short otherwise: none has about SMALL items, half of them in each kernel then.
     __device__ Digit digit_of(const LongSegment &segment) const {
-        u32 buckets = u32(min(segment.count / (SMALL / 4), u64(BINS - 1))), bits = max(LEAST_BITS, WARP - __clz(buckets));
+        u32 bucket = segment.count < BINS * SMALL / 2 ? SMALL / 4 : 4 * SMALL;
+        u32 buckets = u32(min(segment.count / bucket, u64(BINS - 1))), bits = max(LEAST_BITS, WARP - __clz(buckets));
         u32 shift = max(call.begin, segment.end < bits ? 0 : segment.end - bits);
         if (shift >= segment.end) return {0, 0};
         return {shift, (1u << (segment.end - shift)) - 1};
@@ -226,7 +237,7 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT> struct Parti
         __syncthreads();
         u64 count = has_heads && begins[threadIdx.x] < call.n ? end - begins[threadIdx.x] : 0;
         bool is_long = count > SHORT;
-        if (own & HAS_GAP || (count > SMALL && !is_long)) list(chunk);
+        if (own & HAS_SHORT || (count > SMALL && !is_long)) list(chunk);
         each_thread_that(is_long, [&](u32 thread) {
             add(0, begins[thread], ends[thread] - begins[thread], call.end, IN_INPUT);
         });
@@ -254,38 +265,29 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT> struct Parti
 
     // Adds the digits of a tile to its segment's, and clears its look-back words.
     __device__ void count(Vector *memory, u32 tile) {
-        u32 *counts = (u32 *)memory;
-        for (u32 d = threadIdx.x; d < BINS; d += THREADS) {
+        u32 *counts = (u32 *)memory; // a missing key has a counter of its own
+        for (u32 d = threadIdx.x; d <= BINS; d += THREADS) {
             counts[d] = 0;
-            call.words[u64(tile) * BINS + d] = 0;
+            if (STABLE && d < BINS) call.words[u64(tile) * BINS + d] = 0;
         }
         __syncthreads();
         LongSegment &segment = segments(level)[segment_of_tile(level)[tile]];
-        const Bits *keys = keys_of(segment.place) + segment.first;
-        Digit digit = digit_of(segment);
         u64 from = u64(tile - segment.first_tile) * TILE;
         u32 here = u32(min(segment.count - from, u64(TILE)));
-        Bits first = order.to(keys[0]), differs = 0;
-        constexpr u32 AT_ONCE = 7;
+        const Bits *keys = keys_of(segment.place) + segment.first, *own = keys + from + threadIdx.x;
+        Digit digit = digit_of(segment);
+        Bits one = keys[0], first = order.to(one), differs = 0;
+        constexpr u32 AT_ONCE = 8;
 #pragma unroll 1
-        for (u32 row = 0; row < here; row += AT_ONCE * THREADS) {
+        for (u32 row = threadIdx.x; row < here; row += AT_ONCE * THREADS, own += AT_ONCE * THREADS) {
             Bits key[AT_ONCE];
 #pragma unroll
-            for (u32 i = 0; i < AT_ONCE; i++) {
-                u32 at = row + i * THREADS + threadIdx.x;
-                key[i] = at < here ? keys[from + at] : keys[0];
-            }
+            for (u32 i = 0; i < AT_ONCE; i++) key[i] = row + i * THREADS < here ? own[i * THREADS] : one;
 #pragma unroll
             for (u32 i = 0; i < AT_ONCE; i++) {
-                Bits own = order.to(key[i]);
-                bool is_there = row + i * THREADS + threadIdx.x < here;
-                differs |= own ^ first;
-                u32 d = digit(own);
-                if (all_same(is_there ? d : BINS)) {
-                    if (is_there && lane_id() == 0) atomicAdd(counts + d, WARP);
-                } else if (is_there) {
-                    atomicAdd(counts + d, 1);
-                }
+                Bits ordered = order.to(key[i]);
+                differs |= ordered ^ first;
+                atomicAdd(counts + (row + i * THREADS < here ? digit(ordered) : BINS), 1);
             }
         }
         u64 of_warp = warp_or(u64(differs));
@@ -374,12 +376,21 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT> struct Parti
         Place to = place == IN_SCRATCH ? IN_OUTPUT : IN_SCRATCH;
         Bits *out = (Bits *)call.keys[to] + segment.first;
         Order order = this->order;
-        LongLookBack look_back{call.words + u64(tile) * BINS, in_segment};
-        const u64 *starts = segment.starts;
-        stable_any<Tile>(
-            *(typename Tile::Shared *)memory, left, digit_of(segment), [=](u32 at) { return order.to(keys[at]); },
-            [=](u64 index, Bits key) { out[index] = order.from(key); }, values ? values + first : nullptr, first_index,
-            (Value *)call.values[to] + (HAS_VALUES ? segment.first : 0), [=](u32 d, u32 total) { look_back.publish(d, total); },
-            [=](u32 d, u32 total) { return starts[d] + look_back.receive(d, total); });
+        auto &shared = *(typename Tile::Shared *)memory;
+        Digit digit = digit_of(segment);
+        auto load = [=](u32 at) { return order.to(keys[at]); };
+        auto put = [=](u64 index, Bits key) { out[index] = order.from(key); };
+        u64 *starts = segment.starts;
+        if constexpr (!STABLE) {
+            auto claim = [=](u32 d, u32 total) { return atomicAdd(starts + d, u64(total)); };
+            any_order<Tile>(shared, left, PlainDigit{digit}, load, put, claim);
+        } else {
+            LongLookBack look_back{call.words + u64(tile) * BINS, in_segment};
+            auto publish = [=](u32 d, u32 total) { look_back.publish(d, total); };
+            auto receive = [=](u32 d, u32 total) { return starts[d] + look_back.receive(d, total); };
+            Value *values_out = (Value *)call.values[to] + (HAS_VALUES ? segment.first : 0);
+            stable_any<Tile>(shared, left, digit, load, put, values ? values + first : nullptr, first_index, values_out,
+                             publish, receive);
+        }
     }
 };

@@ -1,17 +1,19 @@
-// Sort by segment: the segments of up to MOST items.
+// Sort by segment: short segments, of more than LEAST and up to MOST items, by blocks.
 //
-// A group of threads, a warp or a block, sorts those of more than LEAST items that begin in its
-// chunk of adjacent items.
+// A block sorts those that begin in its chunk, round by round. Each thread has a slot of ITEMS positions
+// in shared memory. A segment takes adjacent slots, and a round has as many adjacent segments as there are
+// slots for. The positions behind a segment's last item hold padding, greater than any.
 //
-// Each thread has a slot: ITEMS items in registers. A segment takes adjacent slots, and a round sorts
-// as many adjacent segments as there are slots for:
-//
-// 1. The lanes of a warp sort their items by a bitonic network (sort/bitonic.cuh).
-// 2. In a block, sorted runs are merged two by two, through shared memory (merge path: Green, McColl
-//    and Bader 2012).
+// 1. The least and the greatest key of each segment.
+// 2. Bins: a segment has as many bins as items. A key goes to one by its share of the segment's span, and
+//    the counts of the bins give each bin its positions (interpolation, as in flashsort: Neubert 1998).
+// 3. A bin with more than MOST_IN_BIN items is divided as a segment is, until there is none: by turns by the
+//    logarithms of its keys, as some are often close to the least one, and by its keys, which tells 6 more
+//    bits apart. If its keys are equal, their places in the segment divide it.
+// 4. Each thread sorts its slot. Then adjacent slots are merged, in both halves by turns, until no two
+//    items are out of order: twice, if no bin has many items.
 #pragma once
-#include "segmented_sort/partition.cuh"
-#include "sort/bitonic.cuh"
+#include "segmented_sort/small.cuh"
 
 // An item of 8-byte keys whose source matters: ordered by the key, then by the source.
 struct LongItem {
@@ -22,7 +24,7 @@ struct LongItem {
     }
 };
 
-// How an item of a network holds a key and its source, the index in the chunk.
+// How an item holds a key and its source, the index in the chunk.
 template <class Bits, bool HAS_SOURCE> struct ItemOf {
     static constexpr u32 SHIFT = 8 * sizeof(Bits) <= 16 ? 16 : 32;
     typedef typename If<SHIFT == 16, u32, u64>::Type Item;
@@ -37,343 +39,451 @@ template <> struct ItemOf<u64, true> {
     static __device__ u32 source(const Item &item) { return item.source; }
 };
 template <class Bits> struct ItemOf<Bits, false> {
-    typedef typename If<sizeof(Bits) <= 4, u32, u64>::Type Item;
+    typedef typename KeyOf<Bits>::Key Item;
     static __device__ Item pack(Bits key, u32) { return key; }
     static __device__ Bits key(Item item) { return Bits(item); }
     static __device__ u32 source(Item) { return 0; }
 };
 
-// A group is a warp, or a block of THREADS threads; they call each function together. MASKED: keys
-// are compared by some of their bits.
+// How the items of a range go to its bins, by a number each.
+template <class T> struct Scale {
+    T least;
+    u32 shift, factor;
+    // For numbers from `least` to `most`. If there are more bins than numbers the factor saturates, and each
+    // number has a bin of its own.
+    static __device__ Scale of(T least, T most, u32 bins) {
+        T span = most - least;
+        u32 shift = sizeof(T) > 4 ? max(bit_width(span), 32u) - 32 : 0;
+        // A little less than exact, so that there is a bin for `most`.
+        float scaled = float(1ull << 32) * 0.999999f * float(bins);
+        return {least, shift, __float2uint_rz(__fdividef(scaled, __uint2float_rz(u32(span >> shift)) + 1))};
+    }
+    // The number of the bin of x, if the first is number `first`.
+    __device__ u32 bin(T x, u32 first) const {
+        return u32((u64(u32((x - least) >> shift)) * factor + (u64(first) << 32 | factor)) >> 32);
+    }
+    __device__ Scale of_lane(u32 lane) const {
+        return {shuffle(least, lane), sizeof(T) > 4 ? shuffle(shift, lane) : 0, shuffle(factor, lane)};
+    }
+};
+
+// A number that grows about as the logarithm of x + 1 does, and is 0 for 0.
+template <class T> __device__ inline u32 logarithm(T x) {
+    float f = sizeof(T) > 4 ? __ull2float_rz(x) : __uint2float_rz(u32(x));
+    return __float_as_uint(f + 1) - __float_as_uint(1);
+}
+
+// MASKED: keys are compared by some of their bits.
 template <class Order, class Bits, class Value, u32 THREADS, u32 ITEMS, u32 CHUNK, u32 LEAST, bool MASKED>
 struct ShortSegments {
-    static constexpr u32 WARPS = THREADS / WARP, MOST = THREADS * ITEMS;
-    // The slots of a segment are a multiple of UNIT. So in a block no two share a warp.
-    static constexpr u32 UNIT = WARPS == 1 ? 1 : WARP;
+    static constexpr u32 MOST = THREADS * ITEMS, HALF = ITEMS / 2;
     static constexpr bool HAS_VALUES = Value::BYTES > 0;
     // Whether the order of equal keys can be observed.
     static constexpr bool HAS_SOURCE = HAS_VALUES || MASKED;
+    static constexpr u32 MOST_IN_BIN = (HAS_SOURCE ? 3 : 4) * ITEMS;
     typedef ItemOf<Bits, HAS_SOURCE> Packing;
     typedef typename Packing::Item Item;
-    typedef typename ItemOf<Bits, false>::Item Key;
-    static constexpr u32 MOST_SEGMENTS = CHUNK / (LEAST + 1) + 1;
-    static constexpr u32 NO_HEAD = 1 << 20; // behind any other
-    static_assert((CHUNK + MOST) / WARP <= THREADS, "a word of heads a thread");
-    static_assert(CHUNK + 2 * MOST <= 1 << 16 && MOST <= 1 << 14, "bits of words");
-    static_assert(THREADS / UNIT <= WARP, "a bit for each place where a segment may begin");
+    typedef typename KeyOf<Bits>::Key Key;
+    typedef SegmentList<THREADS, CHUNK, LEAST, MOST> List;
+    static_assert(THREADS <= WARP * WARP, "a lane for each warp");
 
+    // Items that are divided into bins: those of a segment or, with all fields, of a bin with too many.
+    struct Range {
+        Key least, most;
+        u32 first, last;  // positions before the sort
+        u32 begin, items; // of the bin: its first position, and their number
+    };
+    // Ranges are longer than MOST_IN_BIN, so their first positions have a number each.
+    static constexpr u32 RANGES = MOST / MOST_IN_BIN + 1;
+    static_assert(LEAST >= MOST_IN_BIN && RANGES <= THREADS, "a thread a range");
     struct Shared {
-        alignas(16) Item exchange[THREADS * ITEMS];
-        u32 segments[MOST_SEGMENTS]; // packed
-        u32 of_warp[2][WARPS];
-        u32 low[WARPS == 1 ? 1 : THREADS]; // by slot, of a merge
+        alignas(16) Item items[MOST]; // position p at `swizzled(p)`
+        alignas(16) u32 bins[MOST];   // the number of items; later the first position
+        alignas(16) Value values[HAS_VALUES ? MOST : 1];
+        Range ranges[RANGES];
+        Scale<Key> scales[RANGES];
+        u32 of_warp[WARP];
+        typename List::Shared list;
     };
-    struct Segment {
-        u32 begin, count; // in the chunk
-        Place place;      // of its keys and payload
-        __device__ u32 packed() const { return begin << 16 | (count - 1) << 2 | place; }
-        static __device__ Segment of(u32 packed) { return {packed >> 16, (packed >> 2 & 0x3fff) + 1, Place(packed & 3)}; }
+    // A segment of a round: its number, its positions, and where these lie in the chunk: `delta` higher.
+    struct Walk {
+        u32 number, begin, end, next; // `next`: behind the padding
+        int delta;
+        Place place;
+        __device__ void enter(u32 packed, u32 at) {
+            ListedSegment own = ListedSegment::of(packed);
+            begin = at;
+            end = at + own.count;
+            delta = int(own.begin) - int(begin);
+            place = own.place;
+        }
     };
-    // The items of this thread: `count` of `segment`, from its item `before` on.
-    struct Slot {
-        Segment segment;
-        u32 number; // of the slot among the segment's
-        u32 before, count;
-    };
-    // The segments of a round.
     struct Round {
-        u32 segments, lanes, items; // their number; the most lanes and the most items of one
+        u32 first, segments, items; // `first`: in the list
+        u32 begin, count;           // of this lane's segment
+        Walk walk;                  // the segment of the warp's first position
+        bool is_whole;              // whether that segment has items at all of the warp's positions
     };
-    // The items of a warp's slots, in order, are ITEMS rows of WARP items.
-    struct Rows {
-        u32 slot[ITEMS]; // of this lane's item: its first index in the chunk and, above by 16 bits, its count
-        u32 places;      // two bits a row
-        static __device__ u32 in_slot() { return lane_id() % ITEMS; }
-        __device__ bool has(u32 row) const { return slot[row] >= (in_slot() + 1) << 16; }
-        __device__ u32 first(u32 row) const { return slot[row] & 0xffff; }
-        __device__ Place place(u32 row) const { return Place(places >> 2 * row & 3); }
+    // This thread's items, WARP apart.
+    struct Items {
+        Key key[ITEMS];
+        u32 bin[ITEMS]; // above it by 16 bits: the number of its items that came before
     };
 
     Shared &s;
     const SegmentSortCall &call;
+    List list;
     Order order;
-    u64 chunk;      // its first item
-    bool has_moved; // whether keys of the chunk lie elsewhere than in the input
 
     __device__ ShortSegments(Shared &s, const SegmentSortCall &call, u64 number)
-        : s(s), call(call), order{Bits(call.flip)}, chunk(number * CHUNK) {}
+        : s(s), call(call), list(s.list, call, number), order{Bits(call.flip)} {}
 
     __device__ __forceinline__ void run() {
-        u32 segments = list_segments();
 #pragma unroll 1
-        for (u32 first = 0; first < segments;) {
-            Slot slot;
-            Round round = find_round(first, segments, slot);
-            Item item[ITEMS];
-            load(item, slot);
-            sort(item, slot, round);
-            write(item, slot);
+        for (u32 first = 0; first < list.segments;) {
+            Round round = find_round(first);
+            {
+                Items t;
+                load(t, round);
+                move_to_bins(t, round);
+            }
+            sort_slots(round);
+            write(round);
             first += round.segments;
         }
     }
 
   private:
-    static __device__ u32 thread() { return WARPS == 1 ? lane_id() : threadIdx.x; }
-    static __device__ void barrier() {
-        if (WARPS == 1) __syncwarp();
-        else __syncthreads();
-    }
-    // Votes and shuffles tell the compiler that the result is the same in all lanes.
-    static __device__ bool any(bool x) { return __any_sync(ALL_LANES, WARPS == 1 ? x : __syncthreads_or(x)); }
-    static __device__ u32 uniform(u32 x) { return __shfl_sync(ALL_LANES, x, 0); }
-
-    // ---- segments -------------------------------------------------------------------------------
-
-    // Lists the segments, and returns their number.
-    __device__ __forceinline__ u32 list_segments() {
-        u64 word = chunk / WARP + thread();
-        bool has_word = word <= call.n / WARP, has_segments = has_word && thread() < CHUNK / WARP;
-        u32 heads = has_word ? call.heads[word] : 0, moved[2] = {0, 0};
-        if (call.may_be_long && has_segments) {
-            moved[0] = call.moved[0][word];
-            moved[1] = call.moved[1][word];
-        }
-        has_moved = call.may_be_long && any((moved[0] | moved[1]) != 0);
-        u32 next = next_head(heads), own = 0;
-        if (!has_segments) heads = 0;
-        each_segment(heads, next, [&](u32, u32) { own++; });
-        u32 segments, position = exclusive_sum(own, segments);
-        each_segment(heads, next, [&](u32 begin, u32 count) {
-            Place place = moved[0] >> begin % WARP & 1 ? IN_OUTPUT : moved[1] >> begin % WARP & 1 ? IN_SCRATCH : IN_INPUT;
-            s.segments[position++] = Segment{begin, count, place}.packed();
-        });
-        barrier();
-        return segments;
-    }
-    // Calls `use(begin, count)` for each segment of a word of heads that the group sorts. `next`: the
-    // head behind the word.
-    template <class Use> static __device__ __forceinline__ void each_segment(u32 heads, u32 next, const Use &use) {
-#pragma unroll 1
-        while (heads != 0) {
-            u32 first = thread() * WARP, begin = first + __ffs(heads) - 1;
-            heads &= heads - 1;
-            u32 count = (heads != 0 ? first + __ffs(heads) - 1 : next) - begin;
-            if (count - 1 - LEAST < MOST - LEAST) use(begin, count);
-        }
-    }
-    // The first head behind this thread's word of heads.
-    __device__ __forceinline__ u32 next_head(u32 heads) {
-        u32 lanes = __ballot_sync(ALL_LANES, heads != 0), above = lanes & ~((2u << lane_id()) - 1);
-        u32 first = heads != 0 ? thread() * WARP + __ffs(heads) - 1 : NO_HEAD;
-        u32 next = __shfl_sync(ALL_LANES, first, __ffs(above) - 1);
-        if (above == 0) next = NO_HEAD;
-        if constexpr (WARPS > 1) {
-            u32 first_of_warp = __shfl_sync(ALL_LANES, first, __ffs(lanes) - 1);
-            if (lane_id() == 0) s.of_warp[0][warp_id()] = lanes == 0 ? NO_HEAD : first_of_warp;
-            __syncthreads();
-            for (u32 w = warp_id() + 1; w < WARPS && next == NO_HEAD; w++) next = s.of_warp[0][w];
-        }
-        return next;
-    }
-    // The sum of `x` of the threads before this one, and of all in `total`.
-    __device__ __forceinline__ u32 exclusive_sum(u32 x, u32 &total) {
-        u32 sum = warp_inclusive_sum(x);
-        total = __shfl_sync(ALL_LANES, sum, WARP - 1);
-        if constexpr (WARPS > 1) {
-            if (lane_id() == 0) s.of_warp[1][warp_id()] = total;
-            __syncthreads();
-            u32 of_warp = lane_id() < WARPS ? s.of_warp[1][lane_id()] : 0;
-            sum += warp_add(lane_id() < warp_id() ? of_warp : 0);
-            total = uniform(warp_add(of_warp));
-        }
-        return sum - x;
-    }
-
     // ---- rounds ---------------------------------------------------------------------------------
 
-    // The round that begins with segment `first` of the list, and this thread's slot in it.
-    __device__ __forceinline__ Round find_round(u32 first, u32 segments, Slot &slot) const {
-        u32 listed = first + lane_id(), packed = s.segments[min(listed, segments - 1)];
-        u32 count = Segment::of(packed).count, slots = ((count - 1) / ITEMS / UNIT + 1) * UNIT;
-        if (listed >= segments) slots = THREADS + 1; // does not fit
-        u32 end = warp_inclusive_sum(slots), begin = end - slots;
+    static __device__ u32 first_of_warp() { return warp_id() * (ITEMS * WARP); }
+    // The round that begins with segment `first` of the list.
+    __device__ __forceinline__ Round find_round(u32 first) const {
+        Round round;
+        u32 packed = list.listed(first), count = ListedSegment::of(packed).count, slots = (count - 1) / ITEMS + 1;
+        if (first + lane_id() >= list.segments) slots = THREADS + 1; // does not fit
+        u32 end = warp_inclusive_sum(slots);
         bool fits = end <= THREADS;
-        // A thread's segment is the last one that begins at its slot or before it.
-        u32 begins = warp_or(fits ? 1u << begin / UNIT : 0);
-        u32 mine = __popc(begins & ((2u << thread() / UNIT) - 1)) - 1;
-        slot.segment = Segment::of(__shfl_sync(ALL_LANES, packed, mine));
-        slot.number = thread() - __shfl_sync(ALL_LANES, begin, mine);
-        slot.before = slot.number * ITEMS;
-        slot.count = slot.before < slot.segment.count ? min(slot.segment.count - slot.before, ITEMS) : 0;
-        return {uniform(__popc(__ballot_sync(ALL_LANES, fits))), uniform(warp_max(fits ? min(slots, WARP) : 0)),
-                uniform(warp_max(fits ? count : 0))};
+        round.first = first;
+        round.segments = List::uniform(__popc(__ballot_sync(ALL_LANES, fits)));
+        round.items = List::uniform(warp_max(fits ? end : 0)) * ITEMS;
+        round.begin = fits ? (end - slots) * ITEMS : ~0u;
+        round.count = count;
+        Walk &walk = round.walk;
+        walk.number = List::uniform(__popc(__ballot_sync(ALL_LANES, round.begin <= first_of_warp())) - 1);
+        walk.enter(__shfl_sync(ALL_LANES, packed, walk.number), __shfl_sync(ALL_LANES, round.begin, walk.number));
+        round.is_whole = __all_sync(ALL_LANES, first_of_warp() + ITEMS * WARP <= walk.end);
+        return round;
     }
-
-    __device__ __forceinline__ void sort(Item (&item)[ITEMS], const Slot &slot, const Round &round) const {
-        u32 levels = WARP - __clz(round.lanes - 1);
-        Bitonic<ITEMS, Item> network{item};
-        if constexpr (WARPS == 1) {
-            network.sort_lanes(slot.number, (slot.segment.count - 1) / ITEMS + 1, levels);
-        } else {
-            if (__any_sync(ALL_LANES, slot.count > 0)) network.sort_lanes(lane_id(), WARP, levels);
-#pragma unroll 1
-            for (u32 run = WARP * ITEMS; run < round.items; run *= 2) merge(item, slot, run);
-        }
-    }
-
-    // Merges each two adjacent runs of `run` items of a segment. A thread's slot gets items of a range
-    // of either run. The lower range and the upper one reversed are a bitonic sequence, which the
-    // thread sorts in registers.
-    __device__ __forceinline__ void merge(Item (&item)[ITEMS], const Slot &slot, u32 run) const {
-        store(item);
-        __syncthreads();
-        u32 first = slot.before / (2 * run) * (2 * run), middle = first + run; // of the pair
-        u32 end = min(middle + run, slot.segment.count);
-        bool merges = slot.count > 0 && middle < end;
-        Exchange<Item> of_segment(s, threadIdx.x * ITEMS - slot.before);
-        // Of the pair's first `here` merged items `low` are of the lower run.
-        u32 here = slot.before - first, upper = end - middle, low = 0;
-        if (merges) {
-            low = here > upper ? here - upper : 0;
-            for (u32 high = min(here, run); low < high;) {
-                u32 half = (low + high) / 2;
-                if (of_segment.at(middle + here - 1 - half) < of_segment.at(first + half)) high = half;
-                else low = half + 1;
+    // The rows of a warp, for a segment that has items at all of its positions, or only at some.
+    template <bool WHOLE> struct Rows {
+        const Walk &walk;
+        // Calls `f(i, at, is_there)` for this lane's positions in the segment: item i lies at `at`. Padding
+        // is not there.
+        template <class F> __device__ __forceinline__ void each(const F &f) const {
+            u32 first = opaque(first_of_warp() + lane_id());
+#pragma unroll
+            for (u32 i = 0; i < ITEMS; i++) {
+                u32 at = first + i * WARP;
+                if (WHOLE || at - walk.begin < walk.next - walk.begin) f(i, at, WHOLE || at < walk.end);
             }
-            s.low[threadIdx.x] = low;
         }
-        __syncthreads();
-        if (!merges) return;
-        bool is_last = slot.before + ITEMS >= end; // of the pair
-        u32 from_lower = (is_last ? run : s.low[threadIdx.x + 1]) - low;
-#pragma unroll
-        for (u32 e = 0; e < ITEMS; e++)
-            item[e] = of_segment.at(e < from_lower ? first + low + e : middle + here - low + (ITEMS - 1 - e));
-        Bitonic<ITEMS, Item>{item}.merge_thread();
+    };
+    // Calls `use(segment, rows)` by the whole warp for each segment that has positions of the warp. All
+    // positions behind the last segment's are its padding.
+    template <class Use> __device__ __forceinline__ void each_segment(const Round &round, const Use &use) const {
+        if (first_of_warp() >= round.items) return;
+        Walk walk = round.walk;
+        if (round.is_whole) return use(walk, Rows<true>{walk});
+#pragma unroll 1
+        for (;;) {
+            bool is_last = walk.number + 1 == round.segments;
+            walk.next = is_last ? MOST : (walk.end + ITEMS - 1) / ITEMS * ITEMS;
+            use(walk, Rows<false>{walk});
+            if (walk.next >= first_of_warp() + ITEMS * WARP) return;
+            walk.enter(List::uniform(s.list.segments[round.first + ++walk.number]), walk.next);
+        }
     }
-
-    // ---- rows -----------------------------------------------------------------------------------
-
-    __device__ u32 lane_of_row(u32 row) const { return row * (WARP / ITEMS) + lane_id() / ITEMS; }
-    __device__ __forceinline__ Rows find_rows(const Slot &slot) const {
-        Rows rows;
-        u32 own = slot.count << 16 | (slot.segment.begin + slot.before);
-        rows.places = 0;
-#pragma unroll
-        for (u32 row = 0; row < ITEMS; row++) rows.slot[row] = __shfl_sync(ALL_LANES, own, lane_of_row(row));
-        if (has_moved)
-#pragma unroll
-            for (u32 row = 0; row < ITEMS; row++)
-                rows.places |= __shfl_sync(ALL_LANES, slot.segment.place, lane_of_row(row)) << 2 * row;
-        return rows;
+    // The items of a segment in an array, from `in` if they have not moved, by their positions.
+    template <class T> __device__ __forceinline__ T *array(const void *in, void *const *moved, const Walk &walk) const {
+        const void *at = !list.has_moved || walk.place == IN_INPUT ? in : moved[walk.place];
+        return list.template at_chunk<T>((char *)at) + walk.delta;
     }
-    // The group's items in exchange memory, from item `first` on. They are swizzled within each slot,
-    // so that neither the lanes' items `e` nor the items of a row share banks.
-    template <class T> struct Exchange {
-        static constexpr u32 BANKS = 128 / sizeof(T);
+    // The place of a position's item. The items of a row of a warp, and the items `e` of all slots of a
+    // warp, lie in different banks.
+    static __device__ u32 swizzled(u32 position) {
+        constexpr u32 BANKS = 128 / sizeof(Item);
         static_assert(ITEMS <= BANKS, "the items of a slot in as many banks");
-        T *items;
-        u32 first;
-        __device__ Exchange(Shared &s, u32 first) : items((T *)s.exchange), first(first) {}
-        __device__ T &at(u32 index) const { return items[(first + index) ^ ((first + index) / BANKS % ITEMS)]; }
-    };
-    // The same for the items of a warp.
-    template <class T> struct WarpExchange {
-        static constexpr u32 BANKS = Exchange<T>::BANKS;
-        T *items;
-        u32 lane;
-        __device__ WarpExchange(Shared &s) : items((T *)s.exchange + (WARPS == 1 ? 0 : warp_id() * WARP * ITEMS)), lane(lane_id()) {}
-        __device__ T &own(u32 e) const { return items[lane * ITEMS + (lane * ITEMS / BANKS % ITEMS) ^ e]; }
-        __device__ T &in_row(u32 row) const {
-            u32 first = BANKS < WARP ? lane ^ (lane / BANKS % ITEMS) : lane;
-            return (items + (first ^ (row * WARP / BANKS % ITEMS)))[row * WARP];
-        }
-    };
-    __device__ Key compared(Bits key) const {
-        if (!MASKED) return key;
-        return Key(key >> call.begin) & Key((1ull << (call.end - call.begin)) - 1);
+        return position ^ (position / BANKS % ITEMS);
     }
 
-    // The chunk's items in an array. The compiler would add each index to `chunk`, four instructions
-    // with 64 bits; it adds to an opaque offset in one.
-    template <class T, class Array> __device__ T *at_chunk(Array *array) const {
-        return (T *)((char *)array + opaque(chunk * sizeof(T)));
+    // Whether a segment's payload lies in memory. If not, it is the source indices.
+    __device__ bool has_values(const Walk &walk) const {
+        return call.values_in != nullptr || (list.has_moved && walk.place != IN_INPUT);
     }
-    // Calls `use` with a function of a row: the chunk's items in an array, wherever the segment's lie.
-    template <class T, class Use>
-    __device__ __forceinline__ void with_array(const void *in, void *const *moved, const Rows &rows, const Use &use) const {
-        const T *unmoved = at_chunk<const T>(in);
-        if (!has_moved) return use([=](u32) { return unmoved; });
-        const T *in_output = at_chunk<const T>(moved[IN_OUTPUT]), *in_scratch = at_chunk<const T>(moved[IN_SCRATCH]);
-        use([=, &rows](u32 row) {
-            Place place = rows.place(row);
-            return place == IN_INPUT ? unmoved : place == IN_OUTPUT ? in_output : in_scratch;
+    // Starts to copy the payload.
+    __device__ __forceinline__ void load_values(const Round &round) {
+        each_segment(round, [&](const Walk &walk, auto rows) {
+            if (!has_values(walk)) return;
+            const Value *values = array<const Value>(call.values_in, call.values, walk);
+            rows.each([&](u32, u32 at, bool is_there) {
+                if (is_there) copy_item_to_shared(s.values + at, values + at);
+            });
         });
     }
-    __device__ __forceinline__ void load(Item (&item)[ITEMS], const Slot &slot) const {
-        Rows rows = find_rows(slot);
-        Bits loaded[ITEMS];
-        with_array<Bits>(call.keys_in, call.keys, rows, [&](auto keys) {
-#pragma unroll
-            for (u32 row = 0; row < ITEMS; row++)
-                if (rows.has(row)) loaded[row] = (keys(row) + Rows::in_slot())[rows.first(row)];
+    // Loads the items, and finds the ends of each segment.
+    __device__ __forceinline__ void load(Items &t, const Round &round) {
+        each_segment(round, [&](const Walk &walk, auto rows) {
+            const Bits *keys = array<const Bits>(call.keys_in, call.keys, walk);
+            rows.each([&](u32 i, u32 at, bool is_there) { t.key[i] = is_there ? keys[at] : Bits(0); });
         });
-        barrier(); // the exchange memory is free
-        WarpExchange<Key> exchange(s);
-#pragma unroll
-        for (u32 row = 0; row < ITEMS; row++) exchange.in_row(row) = rows.has(row) ? compared(order.to(loaded[row])) : ~Key(0);
-        __syncwarp();
-#pragma unroll
-        for (u32 e = 0; e < ITEMS; e++) item[e] = Packing::pack(Bits(exchange.own(e)), slot.segment.begin + slot.before + e);
+        __syncthreads(); // the round before is written
+        if constexpr (HAS_VALUES) load_values(round);
+        clear_ranges();
+        clear_bins();
+        __syncthreads();
+        each_segment(round, [&](const Walk &walk, auto rows) {
+            Key least = ~Key(0), most = 0;
+            rows.each([&](u32 i, u32, bool is_there) {
+                t.key[i] = is_there ? compared<MASKED>(call, order.to(Bits(t.key[i]))) : Key(Bits(~Bits(0)));
+                least = min(least, t.key[i]);
+                if (is_there) most = max(most, t.key[i]);
+            });
+            least = warp_min(least);
+            most = warp_max(most);
+            if (lane_id() == 0) atomicMin(&range(walk.begin).least, least);
+            if (lane_id() == 1) atomicMax(&range(walk.begin).most, most);
+        });
+        __syncthreads();
     }
 
-    // Stores this thread's items to the exchange memory.
-    __device__ __forceinline__ void store(const Item (&item)[ITEMS]) const {
-        barrier(); // it is free
-        WarpExchange<Item> exchange(s);
-#pragma unroll
-        for (u32 e = 0; e < ITEMS; e++) exchange.own(e) = item[e];
+    // ---- bins -----------------------------------------------------------------------------------
+
+    __device__ Range &range(u32 first) const { return s.ranges[first / MOST_IN_BIN]; }
+    __device__ __forceinline__ void clear_ranges() {
+        if (threadIdx.x < RANGES) s.ranges[threadIdx.x] = {~Key(0), 0, ~0u, 0, ~0u, 0};
     }
-    __device__ __forceinline__ void write(const Item (&item)[ITEMS], const Slot &slot) const {
-        store(item);
-        __syncwarp();
-        WarpExchange<Item> exchange(s);
-        Rows rows = find_rows(slot);
-        auto source = [&](u32 row) { return Packing::source(exchange.in_row(row)); };
-        if (!call.no_keys) {
-            Bits *out = (Bits *)call.keys[IN_OUTPUT];
-            if constexpr (!MASKED) write_array(out, rows, [&](u32 row) { return order.from(Packing::key(exchange.in_row(row))); });
-            else
-                with_array<Bits>(call.keys_in, call.keys, rows, [&](auto keys) {
-                    write_array(out, rows, [&](u32 row) { return keys(row)[source(row)]; });
-                });
-        }
-        if constexpr (HAS_VALUES) {
-            Value *out = (Value *)call.values[IN_OUTPUT];
-            auto write_values = [&](auto values) { write_array(out, rows, [&](u32 row) { return values(row)[source(row)]; }); };
-            if (call.values_in != nullptr) return with_array<Value>(call.values_in, call.values, rows, write_values);
-            u32 begins[ITEMS]; // of the segments
+    __device__ __forceinline__ void clear_bins() {
+        for (u32 i = threadIdx.x; i < MOST / 4; i += THREADS) ((Vector *)s.bins)[i] = Vector{{0, 0, 0, 0}};
+    }
+    // Calls `f(i, at)` for this lane's positions in the round, with those of padding: first for its first and its
+    // last one.
+    template <class F> static __device__ __forceinline__ void each_position(const Round &round, const F &f) {
+        if (first_of_warp() >= round.items) return;
+        u32 first = opaque(first_of_warp() + lane_id());
 #pragma unroll
-            for (u32 row = 0; row < ITEMS; row++) begins[row] = __shfl_sync(ALL_LANES, slot.segment.begin, lane_of_row(row));
-            with_array<Value>(nullptr, call.values, rows, [&](auto values) {
-                write_array(out, rows, [&](u32 row) {
-                    if (has_moved && rows.place(row) != IN_INPUT) return values(row)[source(row)];
-                    return Value::index(call.local_indices ? source(row) - begins[row] : chunk + source(row));
-                });
+        for (u32 row = 0; row < ITEMS; row++) {
+            u32 i = row < 2 ? row * (ITEMS - 1) : row - 1;
+            f(i, first + i * WARP);
+        }
+    }
+
+    // Moves the items to the positions of their bins.
+    __device__ __forceinline__ void move_to_bins(Items &t, const Round &round) {
+        const Range &own = range(min(round.begin, MOST - 1)); // of this lane's segment
+        Scale<Key> of_lanes = Scale<Key>::of(own.least, own.most, round.count);
+        u32 with_order = __ballot_sync(ALL_LANES, own.least < own.most);
+        each_segment(round, [&](const Walk &walk, auto rows) {
+            Scale<Key> scale = of_lanes.of_lane(walk.number);
+            bool is_equal = (with_order >> walk.number & 1) == 0;
+            rows.each([&](u32 i, u32 at, bool is_there) {
+                // Padding stays where it is, and so do equal keys.
+                t.bin[i] = is_there && !is_equal ? scale.bin(t.key[i], walk.begin) : at;
+            });
+        });
+#pragma unroll 1
+        for (bool by_logarithm = true;; by_logarithm = !by_logarithm) {
+            bool is_full = __syncthreads_or(count_items(t, round));
+            if (is_full) clear_ranges();
+            scan_bins(is_full);
+            if (!is_full || !divide_bins(t, round, by_logarithm)) break;
+        }
+        each_position(round, [&](u32 i, u32 at) {
+            u32 position = s.bins[t.bin[i] & 0xffff] + (t.bin[i] >> 16);
+            s.items[swizzled(position)] = Packing::pack(Bits(t.key[i]), at);
+        });
+    }
+    // Counts the items in their bins. Returns whether there are too many in one.
+    __device__ __forceinline__ bool count_items(Items &t, const Round &round) {
+        bool is_full = false;
+        auto count = [&](auto add) {
+            each_position(round, [&](u32 i, u32) {
+                u32 before = add(t.bin[i]);
+                is_full |= before >= MOST_IN_BIN;
+                t.bin[i] |= before << 16;
+            });
+        };
+        // Additions to one counter are served one after the other. If many neighbours share a bin, one lane adds
+        // for all that do.
+        u32 alike = __ballot_sync(ALL_LANES, t.bin[0] == __shfl_up_sync(ALL_LANES, t.bin[0], 1));
+        if (__popc(alike) < WARP * 3 / 8) {
+            count([&](u32 bin) { return atomicAdd(s.bins + bin, 1); });
+        } else {
+            count([&](u32 bin) {
+                u32 lanes = __match_any_sync(ALL_LANES, bin), first = __ffs(lanes) - 1, before = 0;
+                if (lane_id() == first) before = atomicAdd(s.bins + bin, __popc(lanes));
+                return __shfl_sync(ALL_LANES, before, first) + __popc(lanes & ((1u << lane_id()) - 1));
             });
         }
+        return is_full;
     }
-    // Writes an output array: in each row the elements of the sorted items.
-    template <class T, class ElementOf>
-    __device__ __forceinline__ void write_array(T *out, const Rows &rows, const ElementOf &element_of) const {
-        T element[ITEMS];
+    // Divides the ranges of bins with too many items, as they are opened, into bins of their own: by the keys'
+    // logarithms, by the keys, or by the positions of equal keys. Each other item gets a bin for itself.
+    // Returns false, and changes nothing, if no range has to be divided.
+    __device__ __forceinline__ bool divide_bins(Items &t, const Round &round, bool by_logarithm) {
+        each_position(round, [&](u32 i, u32 at) {
+            u32 first = s.bins[t.bin[i] & 0xffff];
+            Range &own = range(first);
+            if (own.begin != first) return;
+            // Most items are no end.
+            if (t.key[i] < load_shared(&own.least) || t.key[i] > load_shared(&own.most)) {
+                atomicMin(&own.least, t.key[i]);
+                atomicMax(&own.most, t.key[i]);
+            }
+            if (HAS_SOURCE && (at < load_shared(&own.first) || at > load_shared(&own.last))) {
+                atomicMin(&own.first, at);
+                atomicMax(&own.last, at);
+            }
+        });
+        __syncthreads();
+        bool divides = false;
+        if (threadIdx.x < RANGES) {
+            Range &own = s.ranges[threadIdx.x];
+            bool is_equal = own.least >= own.most;
+            divides = own.begin != ~0u && (HAS_SOURCE || !is_equal);
+            if (!divides) own.begin = ~0u;
+            s.scales[threadIdx.x] = is_equal       ? Scale<Key>::of(own.first, own.last, own.items)
+                                    : by_logarithm ? Scale<Key>::of(0, logarithm(Key(own.most - own.least)), own.items)
+                                                   : Scale<Key>::of(own.least, own.most, own.items);
+        }
+        if (!__syncthreads_or(divides)) return false;
+        each_position(round, [&](u32 i, u32 at) {
+            u32 first = s.bins[t.bin[i] & 0xffff];
+            const Range &own = range(first);
+            if (own.begin != first) {
+                t.bin[i] = first + (t.bin[i] >> 16);
+                return;
+            }
+            Key x = own.least >= own.most ? Key(at) : by_logarithm ? Key(logarithm(Key(t.key[i] - own.least))) : t.key[i];
+            t.bin[i] = s.scales[first / MOST_IN_BIN].bin(x, first);
+        });
+        __syncthreads();
+        clear_bins();
+        __syncthreads();
+        return true;
+    }
+    // Gives each bin its first position. A thread has some vectors of its warp's bins. `opens`: and a range, if
+    // it has too many items.
+    __device__ __forceinline__ void scan_bins(bool opens) {
+        constexpr u32 VECTORS = ITEMS / 4;
+        Vector *own = (Vector *)(s.bins + first_of_warp()) + lane_id(), count[VECTORS];
+        u32 begin[VECTORS], all = 0;
 #pragma unroll
-        for (u32 row = 0; row < ITEMS; row++)
-            if (rows.has(row)) element[row] = element_of(row);
-        if (HAS_SOURCE) barrier(); // all are read, as the sort may be in place
-        T *own = at_chunk<T>(out) + Rows::in_slot();
+        for (u32 v = 0; v < VECTORS; v++) count[v] = own[v * WARP];
 #pragma unroll
-        for (u32 row = 0; row < ITEMS; row++)
-            if (rows.has(row)) own[rows.first(row)] = element[row];
+        for (u32 v = 0; v < VECTORS; v++) {
+            u32 sum = count[v].word[0] + count[v].word[1] + count[v].word[2] + count[v].word[3],
+                inclusive = warp_inclusive_sum(sum);
+            begin[v] = all + inclusive - sum;
+            all += __shfl_sync(ALL_LANES, inclusive, WARP - 1);
+        }
+        if (lane_id() == 0) s.of_warp[warp_id()] = all;
+        __syncthreads();
+        u32 before = sum_of_earlier_warps(s.of_warp);
+#pragma unroll
+        for (u32 v = 0; v < VECTORS; v++) {
+            Vector begins;
+            begins.word[0] = before + begin[v];
+#pragma unroll
+            for (u32 e = 1; e < 4; e++) begins.word[e] = begins.word[e - 1] + count[v].word[e - 1];
+            own[v * WARP] = begins;
+            u32 most = max(max(count[v].word[0], count[v].word[1]), max(count[v].word[2], count[v].word[3]));
+            if (!opens || most <= MOST_IN_BIN) continue;
+#pragma unroll
+            for (u32 e = 0; e < 4; e++) {
+                u32 first = begins.word[e], items = count[v].word[e];
+                if (items > MOST_IN_BIN) range(first) = {~Key(0), 0, ~0u, 0, first, items};
+            }
+        }
+        __syncthreads();
+    }
+
+    // ---- slots ----------------------------------------------------------------------------------
+
+    // Sorts the items of each slot.
+    __device__ __forceinline__ void sort_each_slot(const Round &round) const {
+        u32 own = threadIdx.x * ITEMS;
+        if (own >= round.items) return;
+        Item item[ITEMS];
+#pragma unroll
+        for (u32 e = 0; e < ITEMS; e++) item[e] = s.items[swizzled(own + e)];
+        Bitonic<ITEMS, Item>{item}.sort_thread();
+#pragma unroll
+        for (u32 e = 0; e < ITEMS; e++) s.items[swizzled(own + e)] = item[e];
+    }
+    // Whether a segment begins at this thread's slot.
+    static __device__ __forceinline__ bool begins_segment(const Round &round) {
+        u32 slot = round.begin / ITEMS - warp_id() * WARP; // of this lane's segment
+        return warp_or(slot < WARP ? 1u << slot : 0) >> lane_id() & 1;
+    }
+    // Sorts the items of each segment. None lies far from its position.
+    __device__ __forceinline__ void sort_slots(const Round &round) const {
+        u32 own = threadIdx.x * ITEMS;
+        bool exists = own < round.items, is_first = begins_segment(round);
+        __syncthreads();
+        sort_each_slot(round);
+        // Two sorted halves of slots: those around the slot's begin, then those of the slot.
+#pragma unroll 1
+        for (u32 middle = own;; middle ^= HALF) {
+            __syncthreads();
+            bool merges = exists && !(is_first && middle == own) && s.items[swizzled(middle)] < s.items[swizzled(middle - 1)];
+            if (!__syncthreads_or(merges)) break;
+            if (!merges) continue;
+            Item item[ITEMS];
+#pragma unroll
+            for (u32 e = 0; e < HALF; e++) {
+                item[e] = s.items[swizzled(middle - HALF + e)];
+                item[HALF + e] = s.items[swizzled(middle + HALF - 1 - e)];
+            }
+            Bitonic<ITEMS, Item>{item}.merge_thread();
+#pragma unroll
+            for (u32 e = 0; e < ITEMS; e++) s.items[swizzled(middle - HALF + e)] = item[e];
+        }
+    }
+
+    // ---- output ---------------------------------------------------------------------------------
+
+    // Writes the sorted items and their payload.
+    __device__ __forceinline__ void write(const Round &round) {
+        Bits raw[MASKED ? ITEMS : 1];
+        auto source = [&](u32 at) { return Packing::source(s.items[swizzled(at)]); };
+        if constexpr (MASKED)
+            if (!call.no_keys)
+                each_segment(round, [&](const Walk &walk, auto rows) {
+                    const Bits *keys = array<const Bits>(call.keys_in, call.keys, walk);
+                    rows.each([&](u32 i, u32 at, bool is_there) {
+                        if (is_there) raw[i] = keys[source(at)];
+                    });
+                });
+        if constexpr (HAS_VALUES) wait_for_copies();
+        if (HAS_SOURCE) __syncthreads(); // all is read, as the sort may be in place
+        each_segment(round, [&](const Walk &walk, auto rows) {
+            Bits *out = list.template at_chunk<Bits>(call.keys[IN_OUTPUT]) + walk.delta;
+            if (!call.no_keys)
+                rows.each([&](u32 i, u32 at, bool is_there) {
+                    Bits key = MASKED ? raw[MASKED ? i : 0] : order.from(Packing::key(s.items[swizzled(at)]));
+                    if (is_there) out[at] = key;
+                });
+            if constexpr (HAS_VALUES) {
+                Value *values_out = list.template at_chunk<Value>(call.values[IN_OUTPUT]) + walk.delta;
+                bool is_stored = has_values(walk);
+                u64 index = call.local_indices ? -u64(walk.begin) : list.chunk + walk.delta;
+                rows.each([&](u32, u32 at, bool is_there) {
+                    u32 from = source(at);
+                    Value value = is_stored ? s.values[from] : Value::index(index + from);
+                    if (is_there) values_out[at] = value;
+                });
+            }
+        });
     }
 };

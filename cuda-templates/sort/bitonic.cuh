@@ -2,7 +2,8 @@
 // do not depend on the items.
 //
 // The bucket sort sorts long runs with it, a warp each (sort/bucket_sort.cuh). Sort by segment
-// sorts short segments with it, a group of threads each (segmented_sort/short.cuh).
+// sorts small segments with it, some lanes each (segmented_sort/small.cuh), and the items of a
+// thread (segmented_sort/short.cuh).
 #pragma once
 #include "sort/radix.cuh"
 
@@ -45,6 +46,17 @@ template <u32 EACH, class Item> struct Bitonic {
         }
     }
 
+    // Sorts the items of each thread: Batcher's odd-even merge sort.
+    __device__ __forceinline__ void sort_thread() {
+#pragma unroll
+        for (u32 run = 1; run < EACH; run *= 2)
+#pragma unroll
+            for (u32 distance = run; distance > 0; distance /= 2)
+#pragma unroll
+                for (u32 e = distance % run; e + distance < EACH; e++)
+                    if ((e - distance % run) / distance % 2 == 0 && e / (2 * run) == (e + distance) / (2 * run))
+                        compare_exchange(e, e + distance);
+    }
     // Sorts the items of each thread, which are a bitonic sequence.
     __device__ __forceinline__ void merge_thread() {
 #pragma unroll
@@ -59,17 +71,6 @@ template <u32 EACH, class Item> struct Bitonic {
         Item low = lesser(item[a], item[b]);
         item[b] = greater(item[a], item[b]);
         item[a] = low;
-    }
-    // Sorts the items of each thread: Batcher's odd-even merge sort.
-    __device__ __forceinline__ void sort_thread() {
-#pragma unroll
-        for (u32 run = 1; run < EACH; run *= 2)
-#pragma unroll
-            for (u32 distance = run; distance > 0; distance /= 2)
-#pragma unroll
-                for (u32 e = distance % run; e + distance < EACH; e++)
-                    if ((e - distance % run) / distance % 2 == 0 && e / (2 * run) == (e + distance) / (2 * run))
-                        compare_exchange(e, e + distance);
     }
     // Two sorted runs of `distance` threads each are merged in two steps. First the lower run is
     // compared with the upper one reversed, so that no item of the lower half comes after an item of

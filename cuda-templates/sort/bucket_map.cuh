@@ -336,8 +336,6 @@ template <class Bucket> constexpr bool IS_MARKED<LowerDigit<Bucket>> = Bucket::H
 template <class Bucket> constexpr bool IS_COSTLY<UpperDigit<Bucket>> = Bucket::HAS_TABLE;
 template <class Bucket> constexpr bool IS_COSTLY<LowerDigit<Bucket>> = Bucket::HAS_TABLE;
 template <class Bucket> constexpr bool BY_ROWS<LowerDigit<Bucket>> = true;
-// Whether a tile loads its keys only after the table of their digits has come.
-template <class D> constexpr bool TABLE_FIRST = false;
 template <class Bucket> constexpr bool TABLE_FIRST<UpperDigit<Bucket>> = Bucket::HAS_TABLE;
 template <class Bucket> constexpr bool TABLE_FIRST<LowerDigit<Bucket>> = Bucket::HAS_TABLE;
 

@@ -168,6 +168,8 @@ template <class D> constexpr bool IS_MARKED = false;
 // the lane's own, so that lanes do not contend.
 template <class D> constexpr bool SOME_STAY = false;
 constexpr u32 STAY_BINS = WARP;
+// Whether a tile loads its keys only after the table of their digits has come.
+template <class D> constexpr bool TABLE_FIRST = false;
 // Whether an unordered tile is stored by rows of a warp even if no run is long.
 template <class D> constexpr bool BY_ROWS = false;
 

@@ -317,6 +317,40 @@ __device__ inline void stable_any(typename Tile::Shared &s, u64 left, D digit, c
     }
 }
 
+// Keys-only: scatters a tile in any order. `claim(digit, total)` returns the position of a digit's
+// run. Returns false, and moves nothing, if `digit.prepare()` finds no map.
+template <class Tile, class D, class Load, class Put, class Claim>
+__device__ inline bool any_order_tile(Tile &t, D digit, const Load &load, const Put &put,
+                                      const Claim &claim) {
+    if (!TABLE_FIRST<D>) t.load(load);
+    t.template clear_block_bins<D>();
+    if (!digit.prepare()) return false; // after the loads are issued
+    if (TABLE_FIRST<D>) t.load(load);
+    t.rank(digit);
+    u64 position = 0;
+    t.template scatter<D>([&](u32 d, u32 total) { position = total ? claim(d, total) : 0; },
+                          [&](u32, u32) { return position; });
+    t.store_unordered(digit, put);
+    return true;
+}
+// The same for a partial tile, outlined too.
+template <class Tile, class D, class Load, class Put, class Claim>
+__device__ __noinline__ bool any_order_partial(typename Tile::Shared &s, u32 count, D digit,
+                                               Load load, Put put, Claim claim) {
+    Tile t(s, count);
+    return any_order_tile(t, digit, load, put, claim);
+}
+template <class Tile, class D, class Load, class Put, class Claim>
+__device__ inline bool any_order(typename Tile::Shared &s, u64 left, D digit, const Load &load,
+                                 const Put &put, const Claim &claim) {
+    if (left >= Tile::TILE) {
+        typename Tile::Whole t(s, Tile::TILE);
+        return any_order_tile(t, digit, load, put, claim);
+    } else {
+        return any_order_partial<typename Tile::Part>(s, u32(left), digit, load, put, claim);
+    }
+}
+
 // The tiles of a pass. They lie in shared memory, so that they take no registers while keys are
 // ranked.
 struct PassTiles {

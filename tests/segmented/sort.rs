@@ -335,7 +335,7 @@ fn check_sort<E: SortEngine, K: Key, V: Pod + DeviceRepr + Debug + Send + Sync, 
 
 /// Lengths around the limits of a thread, a warp, its runs and a block, and of the CPU's sorts of few
 /// items.
-const SORT_LENGTHS: [Lengths; 38] = [
+const SORT_LENGTHS: [Lengths; 41] = [
     Lengths::Fixed(1),
     Lengths::Fixed(2),
     Lengths::Fixed(4),
@@ -356,8 +356,11 @@ const SORT_LENGTHS: [Lengths; 38] = [
     Lengths::Fixed(257),
     Lengths::Fixed(513),
     Lengths::Fixed(1000),
+    Lengths::Fixed(2560),
     Lengths::Fixed(3072),
     Lengths::Fixed(3073),
+    Lengths::Fixed(3584),
+    Lengths::Fixed(3585),
     Lengths::Fixed(4096),
     Lengths::Fixed(4608),
     Lengths::Fixed(4609),

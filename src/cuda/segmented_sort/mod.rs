@@ -20,20 +20,21 @@ use contract::{HEAD_CHUNKS, HEAD_THREADS, LONG_SEGMENT_BYTES, PARTITION_PLAN_BYT
 use unit::{SMALL_WARPS, SegmentShape, segment_shape, segmented_sort_source};
 
 const NAME: &str = "segmented sort";
-const KERNELS: [&str; 6] = [
+const KERNELS: [&str; 7] = [
     "segment_heads",
     "segment_partition",
     "segment_sort_small",
     "segment_sort_short",
+    "segment_partition_by_bits",
     "segment_sort_small_by_bits",
     "segment_sort_short_by_bits",
 ];
 const HEADS: usize = 0;
+/// These have a twin each that compares some bits of a key, BY_BITS behind it.
 const PARTITION: usize = 1;
-/// These two have a twin each that compares some bits of a key, BY_BITS behind it.
 const SMALL: usize = 2;
 const SHORT: usize = 3;
-const BY_BITS: usize = 2;
+const BY_BITS: usize = 3;
 
 /// The kernels for a key type and its payload.
 #[derive(Clone, Copy, Debug)]
@@ -66,8 +67,9 @@ impl SegmentedSortProgram {
     pub(crate) fn load(&self, device: usize, first: First) -> Result<&'static Kernels, Error> {
         let shared = |architecture| {
             let shape = self.shape(architecture);
-            let [whole, by_bits] = [0, 1].map(|i| [SMALL_WARPS * shape.small.shared[i], shape.short.shared[i]]);
-            [&[0, shape.sort.pass_shared()], &whole[..], &by_bits].concat()
+            let [whole, by_bits] =
+                [0, 1].map(|i| [shape.sort.pass_shared(), SMALL_WARPS * shape.small.shared[i], shape.short.shared[i]]);
+            [&[0], &whole[..], &by_bits].concat()
         };
         library::load_some(self.types, NAME, device, &KERNELS, &shared, first, &|| Program {
             name: format!("segmented sort of {}", self.type_name),
@@ -132,7 +134,7 @@ impl SegmentedSortPlan {
     pub(crate) fn kernels(&self) -> Vec<usize> {
         let kernels = [
             Some(HEADS),
-            self.may_be_long().then_some(PARTITION),
+            self.may_be_long().then_some(self.twin(PARTITION)),
             self.may_be_small().then_some(self.twin(SMALL)),
             self.may_be_short().then_some(self.twin(SHORT)),
         ];
@@ -288,7 +290,7 @@ impl SegmentedSortArguments {
         launch(HEADS, head_blocks, HEAD_THREADS as usize, 0, &[p(&call), p(&cut)])?;
         if plan.may_be_long() {
             let blocks = plan.n.div_ceil(shape.short.most()).min(2 * plan.multiprocessors);
-            launch(PARTITION, blocks, shape.sort.pass.threads, shape.sort.pass_shared(), &[p(&call)])?;
+            launch(plan.twin(PARTITION), blocks, shape.sort.pass.threads, shape.sort.pass_shared(), &[p(&call)])?;
         }
         if plan.may_be_small() {
             let blocks = plan.n.div_ceil(SMALL_WARPS * shape.small.chunk);

@@ -37,12 +37,19 @@ impl SegmentGroup {
     pub(crate) const fn most(&self) -> usize {
         self.threads * self.items
     }
-    /// `bytes`: of an item, as `shared`. `least`: longer segments are sorted.
-    fn new(threads: usize, items: usize, chunk: usize, bytes: [usize; 2], least: usize, blocks: usize) -> SegmentGroup {
-        // `ShortSegments::Shared`: items, segments, two words a warp, and in a block a word a slot.
-        let slots = if threads > 32 { threads } else { 1 };
-        let words = chunk / (least + 1) + 1 + 2 * threads / 32 + slots;
-        let shared = bytes.map(|item| (threads * items * item + 4 * words).next_multiple_of(16));
+    /// `bytes`: of an item, as `shared`. `least`: longer segments are sorted. `beside`: other bytes.
+    fn new(
+        threads: usize,
+        items: usize,
+        chunk: usize,
+        bytes: [usize; 2],
+        least: usize,
+        beside: usize,
+        blocks: usize,
+    ) -> SegmentGroup {
+        // `SegmentList::Shared`: segments, and two words a warp.
+        let beside = beside + 4 * (chunk / (least + 1) + 1 + 2 * threads / 32);
+        let shared = bytes.map(|item| (threads * items * item + beside).next_multiple_of(16));
         SegmentGroup { threads, items, chunk, shared, blocks }
     }
 }
@@ -50,25 +57,33 @@ impl SegmentGroup {
 /// The shapes for keys of `key` bytes and a payload of `payload` bytes.
 pub(crate) fn segment_shape(key: usize, payload: Option<usize>, architecture: u32) -> SegmentShape {
     let is_large = architecture >= SORT_ARCHITECTURES[0];
-    // Items have their source if the order of equal keys can be observed.
-    let with_source = if key <= 2 { 4 } else { 2 * key };
-    let bytes = [if payload.is_none() { key.max(4) } else { with_source }, with_source];
-    let (threads, items, blocks) = match (key, payload) {
-        (8, Some(_)) => (384, 8, 1),
-        (8, None) if !is_large => (384, 8, 1),
-        (_, Some(9..)) => (576, 8, 1),
-        (8, None) | (_, Some(_)) => (576, 8, if is_large { 2 } else { 1 }),
-        (_, None) => (320, 16, 3),
-    };
+    // An item has its source if the order of equal keys can be observed: with a payload, or by some bits.
+    let bytes = |with_source: usize| [if payload.is_none() { key.max(4) } else { with_source }, with_source];
     let small_blocks = match (key, payload) {
         (8, Some(_)) | (_, Some(9..)) => 4,
         (_, Some(_)) => 7,
         (_, None) if key <= 4 && is_large => 9,
         _ => 8,
     };
-    let small = SegmentGroup::new(32, 8, 768, bytes, 0, small_blocks);
-    let chunk = threads * items / 1024 * 1024;
-    let short = SegmentGroup::new(threads, items, chunk, bytes, small.most(), blocks);
+    // `SmallSegments::Shared`: a key and an item.
+    let small = SegmentGroup::new(32, 8, 768, bytes(2 * key.max(4)), 0, 0, small_blocks);
+    // `ShortSegments::Shared`: each item has a bin and a payload besides.
+    let bytes = bytes(if key <= 2 { 4 } else { 2 * key }).map(|item| item + 4 + payload.unwrap_or(0));
+    let (most_threads, items, blocks) = match (key, payload) {
+        (1..=4, None) => (320, 16, 3),
+        (8, Some(_)) => (384, 8, 1),
+        (_, Some(9..)) => (576, 8, 1),
+        _ => (576, 8, if is_large { 2 } else { 1 }),
+    };
+    // A range, and how it is divided, for each 3 slots, and one more.
+    let range = 3 * key.max(4) + 24;
+    let room = if is_large { 97 << 10 } else { 63 << 10 };
+    let threads = most_threads.min(room / (items * bytes[1] + range / 3) / 64 * 64);
+    // A word for each of 32 warps, and what alignment takes.
+    let beside = (threads / 3 + 1) * range + 128 + 48;
+    // Fewer than slots, as the positions behind a segment are lost.
+    let chunk = threads * items * 9 / 10 / 1024 * 1024;
+    let short = SegmentGroup::new(threads, items, chunk, bytes, small.most(), beside, blocks);
     SegmentShape { small, short, sort: sort_shape(key, payload, architecture) }
 }
 
