@@ -24,8 +24,9 @@ template <bool MASKED> __device__ __forceinline__ void partition(const SegmentSo
     constexpr bool STABLE = MASKED || Value::BYTES > 0;
     typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, STABLE ? CHECKED : UNORDERED> Tile;
     extern __shared__ Vector shared[];
-    static_assert(sizeof(typename Tile::Shared) <= PASS_SHARED, "the host asks for as many bytes");
-    Partition<Order, Tile, CHUNK, SMALL, SHORT, STABLE>(call).run(shared);
+    typedef Partition<Order, Tile, CHUNK, SMALL, SHORT, STABLE> Sort;
+    static_assert(sizeof(typename Tile::Shared) <= PASS_SHARED && Sort::BYTES <= PASS_SHARED, "the host asks for as many");
+    Sort(call).run(shared);
 }
 #if HAS_KERNEL(segment_partition)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) segment_partition(SegmentSortCall call) {

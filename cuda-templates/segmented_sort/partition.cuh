@@ -122,6 +122,8 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
     __device__ Partition(const SegmentSortCall &call)
         : call(call), plan(*(PartitionPlan *)call.plan), order{Bits(call.flip)}, level(0) {}
 
+    // Bytes of shared memory, if a tile takes fewer.
+    static constexpr u32 BYTES = 3 * THREADS * sizeof(u64);
     __device__ void run(Vector *memory) {
         u32 chunks = u32(call.n / CHUNK + 1);
         run_phase(plan.find, (chunks + THREADS - 1) / THREADS, [&](u32 i) { find(memory, i, chunks); });
@@ -202,7 +204,6 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
     // Finds the long segments among THREADS chunks. Only a chunk's last segment may be long.
     __device__ void find(Vector *memory, u32 group, u32 chunks) {
         u64 *firsts = (u64 *)memory, *begins = firsts + THREADS, *ends = begins + THREADS;
-        static_assert(sizeof(typename Tile::Shared) >= 3 * THREADS * sizeof(u64), "they share the tile's memory");
         __shared__ u32 warps_with_heads, some[WARPS];
         __syncthreads();
         u32 chunk = group * THREADS + threadIdx.x,

@@ -471,7 +471,9 @@ struct ShortSegments {
             Bits *out = list.template at_chunk<Bits>(call.keys[IN_OUTPUT]) + walk.delta;
             if (!call.no_keys)
                 rows.each([&](u32 i, u32 at, bool is_there) {
-                    Bits key = MASKED ? raw[MASKED ? i : 0] : order.from(Packing::key(s.items[swizzled(at)]));
+                    Bits key;
+                    if constexpr (MASKED) key = raw[i];
+                    else key = order.from(Packing::key(s.items[swizzled(at)]));
                     if (is_there) out[at] = key;
                 });
             if constexpr (HAS_VALUES) {
