@@ -5,8 +5,7 @@
 #[path = "../src/catalog.rs"]
 #[allow(unused_macros)]
 mod catalog;
-#[macro_use]
-mod common;
+extern crate common;
 
 mod bad_input;
 mod columns;
@@ -17,7 +16,6 @@ mod length;
 mod machines;
 mod networks;
 mod offsets;
-#[cfg(feature = "laws")]
 mod properties;
 mod reduce;
 mod scan;

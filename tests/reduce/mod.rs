@@ -1,5 +1,6 @@
 //! One suite of reduce, stamped over every operator and element of the catalog, on both engines.
 
+use crate::common::samples::{Digit, Digits};
 use crate::common::{Draw, Rng, Sample, any, assert_same, data, stream};
 use half::{bf16, f16};
 use parascan::cudarc::driver::CudaStream;
@@ -252,33 +253,6 @@ fn ties_go_to_the_first() {
 }
 
 // ---- operators that are not in the catalog ------------------------------------------------------
-
-parascan::operator! {
-    /// The number whose digits in base 3 are the items, modulo 2^31 - 1.
-    pub(crate) struct Digits
-    on Digit {
-        associativity: Exact,
-        combine: |a, b| Digit {
-            value: ((a.value as u64 * b.power as u64 + b.value as u64) % 0x7fff_ffff_u64) as u32,
-            power: (a.power as u64 * b.power as u64 % 0x7fff_ffff_u64) as u32,
-        },
-    }
-}
-parascan::element! {
-    /// A number, and the base to the power of its digits.
-    pub(crate) struct Digit {
-        value: u32,
-        power: u32,
-    }
-}
-impl Sample for Digit {
-    fn draw(rng: &mut Rng, _: Draw, _: usize) -> Digit {
-        Digit { value: rng.below(3) as u32, power: 3 }
-    }
-    fn same(self, other: Digit) -> bool {
-        self == other
-    }
-}
 
 /// An operator on both engines, at the edges of the kernels for its element.
 pub(crate) fn check<Op: Operator<T>, T: Sample>() {
