@@ -2,7 +2,7 @@
 //! prefix for each column.
 
 use crate::common::{Draw, Options, Rng, Sample, assert_bytes, assert_same, data, noise};
-use crate::scan::{builder, options};
+use crate::common::{builder, options};
 use crate::segmented::{Guarded, skip};
 use bytemuck::Pod;
 use parascan::cudarc::driver::DeviceRepr;

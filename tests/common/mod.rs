@@ -1,20 +1,15 @@
 //! What all tests share: the device, random data, an oracle by a plain loop, edits of the
 //! templates.
 
-#[macro_use]
-#[path = "../../src/catalog.rs"]
-#[allow(unused_macros)]
-mod catalog;
 pub mod edit;
-mod optimised;
+pub mod keys;
+pub mod process;
 pub mod samples;
-
-pub use optimised::optimised;
 
 use bytemuck::Pod;
 use half::{bf16, f16};
 use parascan::cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DeviceRepr};
-use parascan::{Block, Element, Error, Network, Operator, Strategy, cuda};
+use parascan::{Block, Element, Error, Network, Operator, Scan, Strategy, cuda, scan};
 use std::env;
 use std::ffi::c_void;
 use std::fmt::Debug;
@@ -237,6 +232,35 @@ pub fn oracle_into<Op: Operator<T>, T: Element>(input: &[T], output: &mut [T], o
         output[i] = Op::lower(if options.exclusive { upto.expect("a first value") } else { next });
         upto = Some(next);
     }
+}
+
+/// The options of an operator: an exclusive scan needs a first value.
+pub fn options<Op: Operator<T>, T: Sample>(rng: &mut Rng, draw: Draw) -> Vec<Options<T>> {
+    let mut all = Vec::new();
+    for reverse in [false, true] {
+        for exclusive in [false, true] {
+            let init = T::draw(rng, draw, 1);
+            if !exclusive || Op::IDENTITY.is_some() {
+                all.push(Options { exclusive, init: None, reverse });
+            }
+            all.push(Options { exclusive, init: Some(init), reverse });
+        }
+    }
+    all
+}
+
+/// The builder for some options. An exclusive scan without `init` starts from the identity, which
+/// `exclusive()` requires at compile time; here it is known only at run time.
+pub fn builder<Op: Operator<T>, T: Sample>(options: Options<T>) -> Scan<Op, T> {
+    let mut builder = scan::<Op, T>();
+    if let Some(init) = options.init {
+        builder = builder.init(init);
+    }
+    if options.exclusive {
+        let identity = || Op::lower(Op::IDENTITY.expect("the caller asks only those that have one"));
+        builder = builder.exclusive_from(options.init.unwrap_or_else(identity));
+    }
+    if options.reverse { builder.reverse() } else { builder }
 }
 
 #[track_caller]

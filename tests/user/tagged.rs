@@ -3,8 +3,8 @@
 //!
 //! Every such value carries a tag. The memory around the views has none.
 
+use crate::common::process::is_alone;
 use crate::common::{Draw, Options, Rng, Sample, assert_same, context, oracle, stream};
-use crate::machines::process::is_alone;
 use crate::scan::check_on_device;
 use parascan::{Block, Operator, Strategy, Workspace, scan};
 
