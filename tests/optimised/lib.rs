@@ -13,8 +13,8 @@ use common::keys::{How, Key, PATTERNS, keys};
 use common::samples::{Digit, Digits};
 use common::{Draw, Options, Rng, Sample, assert_bytes, assert_same, data, noise, oracle};
 use half::{bf16, f16};
-use parascan::operators::{Compose, Matrix, Transitions};
-use parascan::{Operator, reduce, scan};
+use parascan::operators::{Compose, Flagged, Matrix, Segmented, Transitions};
+use parascan::{Max, Operator, Sum, reduce, scan};
 
 /// The calls on all items.
 fn whole<Op: Operator<T>, T: Sample>() {
@@ -47,6 +47,9 @@ macro_rules! stamp {
             whole::<Compose, Matrix<u32>>();
             whole::<Compose, Matrix<u64>>();
             whole::<Digits, Digit>();
+            whole::<Segmented<Sum>, Flagged<i32>>();
+            whole::<Segmented<Max>, Flagged<f32>>();
+            whole::<Segmented<Compose>, Flagged<Matrix<u32>>>();
         }
     };
 }
