@@ -46,7 +46,7 @@ mod cuda {
 
 use cuda::cache::Cache;
 use cuda::compact::unit::{Choice, Column, CompactUnit, FLOAT_RANGE, INTEGER_RANGE, SAME, SAME_HALVES, Test};
-use cuda::image::{key, packed, stub};
+use cuda::image::{key, packed};
 use cuda::nvrtc::{FLAGS, Failure, Nvrtc, Target};
 use cuda::offsets::unit::OffsetsUnit;
 use cuda::prebuilt;
@@ -88,11 +88,12 @@ fn main() {
     let units = units();
     let texts = texts(&units);
     let templates = templates(&out);
-    let templates: Vec<_> = templates.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let stubs: Vec<_> = templates.iter().map(|(path, _, stub)| (path.as_str(), stub.as_str())).collect();
+    let templates: Vec<_> = templates.iter().map(|(path, text, _)| (path.as_str(), text.as_str())).collect();
     let images = match wanted() {
         Kernels::None => Vec::new(),
         Kernels::WhenCalled => {
-            let prebuilt = prebuilt(&texts, &templates);
+            let prebuilt = prebuilt(&texts, &stubs);
             if prebuilt.is_empty()
                 && let Err(reason) = Nvrtc::find()
             {
@@ -102,10 +103,10 @@ fn main() {
             }
             prebuilt
         }
-        Kernels::For(targets) => compile(&texts, &templates, &targets, &out),
+        Kernels::For(targets) => compile(&texts, [&templates, &stubs], &targets, &out),
         Kernels::Prebuild(capability, folder) => {
-            let images = compile(&texts, &templates, &[Target::Ptx(capability)], &out);
-            prebuild(&texts, &templates, &images, &folder);
+            let images = compile(&texts, [&templates, &stubs], &[Target::Ptx(capability)], &out);
+            prebuild(&texts, &stubs, &images, &folder);
             images
         }
     };
@@ -345,11 +346,12 @@ fn sorts() -> Vec<(SortUnit, String)> {
 
 // ---- templates
 
-/// Returns the templates, by their paths in `cuda-templates`, and the headers that Rust generates.
+/// Returns the templates and the headers that Rust generates: the path in `cuda-templates`, the text
+/// and the stub of each.
 ///
 /// Writes three files that the library includes: `stubs.rs` with the paths and stubs, `templates.rs`
 /// with the lengths, and `templates.packed` with the texts one after the other.
-fn templates(out: &Path) -> Vec<(String, String)> {
+fn templates(out: &Path) -> Vec<(String, String, String)> {
     let root = Path::new(&env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("cuda-templates");
     let entries = |folder: &Path| {
         let entries = fs::read_dir(folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()));
@@ -380,9 +382,14 @@ fn templates(out: &Path) -> Vec<(String, String)> {
         fs::write(&file, &text).expect("OUT_DIR can be written");
         all.push((path.to_owned(), text));
     }
-    let stubs: Vec<(&str, String)> = all.iter().map(|(path, text)| (path.as_str(), stub(text))).collect();
-    let lengths: Vec<usize> = all.iter().map(|(_, text)| text.len()).collect();
-    let texts: String = all.iter().map(|(_, text)| text.as_str()).collect();
+    let with_stub = |(path, text): (String, String)| {
+        let stub = prebuilt::stub(&text);
+        (path, text, stub)
+    };
+    let all: Vec<_> = all.into_iter().map(with_stub).collect();
+    let stubs: Vec<(&str, &str)> = all.iter().map(|(path, _, stub)| (path.as_str(), stub.as_str())).collect();
+    let lengths: Vec<usize> = all.iter().map(|(_, text, _)| text.len()).collect();
+    let texts: String = all.iter().map(|(_, text, _)| text.as_str()).collect();
     fs::write(out.join("stubs.rs"), format!("&{stubs:#?}")).expect("OUT_DIR can be written");
     fs::write(out.join("templates.rs"), format!("&{lengths:?}")).expect("OUT_DIR can be written");
     fs::write(out.join("templates.packed"), packed(texts.as_bytes())).expect("OUT_DIR can be written");
@@ -397,8 +404,13 @@ fn texts(units: &[CatalogUnit]) -> Vec<(&str, &str)> {
 }
 
 /// The images of every text, one for each target. Each comes from the last build in `out`, from the
-/// user's cache of kernels, or from the compiler.
-fn compile(texts: &[(&str, &str)], templates: &[(&str, &str)], targets: &[Target], out: &Path) -> Vec<Vec<Image>> {
+/// user's cache of kernels, or from the compiler. Keys are made from stubs of the templates.
+fn compile(
+    texts: &[(&str, &str)],
+    [templates, stubs]: [&[(&str, &str)]; 2],
+    targets: &[Target],
+    out: &Path,
+) -> Vec<Vec<Image>> {
     let nvrtc = match Nvrtc::find() {
         Ok(nvrtc) => nvrtc,
         Err(reason) => {
@@ -408,10 +420,7 @@ fn compile(texts: &[(&str, &str)], templates: &[(&str, &str)], targets: &[Target
     };
     let (folder, cache) = (out.join("kernels"), Cache::of_user());
     fs::create_dir_all(&folder).expect("OUT_DIR can be written");
-    let stubs: Vec<(&str, String)> = templates.iter().map(|&(name, text)| (name, stub(text))).collect();
-    let stubs: Vec<(&str, &str)> = stubs.iter().map(|(name, stub)| (*name, stub.as_str())).collect();
-    let images: Vec<Vec<Image>> =
-        texts.iter().map(|(_, text)| images(text, &stubs, targets, &nvrtc, &folder)).collect();
+    let images: Vec<Vec<Image>> = texts.iter().map(|(_, text)| images(text, stubs, targets, &nvrtc, &folder)).collect();
     // One compilation gives machine code and PTX of an architecture.
     let mut jobs = Vec::new();
     for (&(name, text), images) in texts.iter().zip(&images) {
@@ -462,7 +471,11 @@ struct Image {
 fn images(text: &str, stubs: &[(&str, &str)], targets: &[Target], nvrtc: &Nvrtc, folder: &Path) -> Vec<Image> {
     let included = included(stubs, text);
     let image = |target: Target| {
-        let key = key(target, nvrtc.version(), &FLAGS, text, &included, &[]);
+        let mut flags = FLAGS.to_vec();
+        if let Target::Ptx(_) = target {
+            flags.push(ptx::FORM);
+        }
+        let key = key(target, nvrtc.version(), &flags, text, &included, &[]);
         let mut hasher = DefaultHasher::new();
         key.hash(&mut hasher);
         let file = folder.join(format!("{:016x}", hasher.finish()));
@@ -508,19 +521,19 @@ fn make(
 // ---- prebuilt kernels
 
 /// Writes the images of one PTX target to the packages of prebuilt kernels, which lie in `folder`.
-fn prebuild(texts: &[(&str, &str)], templates: &[(&str, &str)], images: &[Vec<Image>], folder: &Path) {
+fn prebuild(texts: &[(&str, &str)], stubs: &[(&str, &str)], images: &[Vec<Image>], folder: &Path) {
     assert_eq!(images.len(), texts.len(), "prebuilt kernels need NVRTC");
     for (&(_, text), images) in texts.iter().zip(images) {
-        // The sorts have a package of their own, since crates.io takes at most 10 MB a package.
+        // The sorts have a package of their own: half of the bytes, below the registry's limit of 10 MB.
         let package = if text.contains("#include \"sort/kernels.cuh\"") { "sort" } else { "catalog" };
-        let name = prebuilt::file_name(images[0].target.capability(), text, &included(templates, text));
+        let name = prebuilt::file_name(images[0].target.capability(), text, &included(stubs, text));
         let to = folder.join(package).join("ptx").join(name);
         fs::copy(&images[0].file, &to).unwrap_or_else(|e| panic!("{}: {e}", to.display()));
     }
 }
 
 /// The prebuilt image of each text. None at all if the packages are empty or the feature is off.
-fn prebuilt(texts: &[(&str, &str)], templates: &[(&str, &str)]) -> Vec<Vec<Image>> {
+fn prebuilt(texts: &[(&str, &str)], stubs: &[(&str, &str)]) -> Vec<Vec<Image>> {
     #[cfg(feature = "prebuilt")]
     let folders = [parascan_ptx::FOLDER, parascan_ptx_sort::FOLDER];
     #[cfg(not(feature = "prebuilt"))]
@@ -531,7 +544,7 @@ fn prebuilt(texts: &[(&str, &str)], templates: &[(&str, &str)]) -> Vec<Vec<Image
         println!("cargo::rerun-if-changed={}", Path::new(folder).parent().expect("the package").display());
         files.extend(fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()));
     }
-    let texts: Vec<_> = texts.iter().map(|&(_, text)| (text, included(templates, text))).collect();
+    let texts: Vec<_> = texts.iter().map(|&(_, text)| (text, included(stubs, text))).collect();
     let found = prebuilt::find(&files, &texts).unwrap_or_else(|words| panic!("{words}"));
     let image = |(target, file)| vec![Image { target, key: String::new(), file }];
     found.into_iter().flatten().map(image).collect()

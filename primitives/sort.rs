@@ -100,9 +100,8 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 ///
 /// The device finds these exceptions in the keys, and the host waits for none of them:
 ///
-/// - Few values: fewer than 128 distinct keys of 4 or 8 bytes that differ in more than two bytes
-///   move once, n (2 b + 2 (b + p)) bytes, and in place twice. n must be less than 2^31.
-/// - Frequent keys without a payload are counted, not moved: by two scatter steps 3 n b bytes.
+/// - Frequent keys of 4 or 8 bytes, at most 120 distinct ones, are counted and written, not sorted:
+///   by one scatter step n (2 b + 4 p) bytes, by two n (3 b + 2 p), in place n (3 b + 4 p).
 /// - Skewed keys: a sample of the keys chooses the buckets. Passes sort all keys if no choice for
 ///   one scatter step spreads them, or if a bucket overflows. Two scatter steps take any keys whose
 ///   buckets fit shared memory; passes sort the part of the output from the first bucket that does
@@ -111,8 +110,7 @@ pub fn sort<K: SortKey>() -> Sort<K> {
 /// - A pass is skipped if all keys have the same digit.
 ///
 /// The limits of the table hold on devices with 227 KiB of shared memory for a block, such as the
-/// H100. Two scatter steps begin at 5 · 2^20 keys (b = 8: 2^21), with a payload at 3 · 2^22 (b = 8:
-/// 3 · 2^20). Larger payloads lower the upper limits, at most to 10^6 and 3 · 10^8. On devices with
+/// H100. Larger payloads lower the upper limits, at most to 10^6 and 3 · 10^8. On devices with
 /// less shared memory they are 2^20, and 1.5 to 3 · 10^8.
 ///
 /// On the host: most-significant-digit radix sort, until a part fits the cache.

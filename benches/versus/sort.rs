@@ -147,7 +147,7 @@ pub(crate) fn patterns(gpu: &Gpu, verdict: &Verdict) {
 }
 
 /// Keys of distributions that no tuning has seen, and inputs that mislead the pilot sample. No row
-/// may take more than three times the random row of its length.
+/// should take more than three times the random row of its length.
 pub(crate) fn hard(gpu: &Gpu, verdict: &Verdict) {
     const DRAWS: [(&str, Draw); 12] = [
         ("_random", Draw::Any),

@@ -138,7 +138,7 @@ template <u32 TILE, u32 EACH, class Choice, u32 PARTS> struct CountWalk {
 
     __device__ void total(Carry total) const {
 #pragma unroll
-        for (u32 k = 0; k < COUNTED; k++) call.count[k] = total.of[k];
+        for (u32 k = 0; k < COUNTED; k++) *(volatile u64 *)&call.count[k] = total.of[k]; // a host may poll it
     }
 
     __device__ void finish(Stage &stage, Maybe<Carry> prefix, u64 first, u32 lane) {

@@ -401,6 +401,7 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
         __syncthreads();
         tile = shared.ticket - 1;
         if (shared.ticket == 0) serve(shared, init);
+        else pace(tile);
         return shared.ticket != 0;
     }
 
@@ -450,6 +451,17 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
             }
             if (lane < size) aggregates[tile].clear();
         }
+    }
+
+    // Delays the tiles of the blocks that start with a long grid: each multiprocessor begins one every
+    // PACE cycles, somewhat faster than its part of the memory loads it. If all were loaded at once, the
+    // first tiles' status words would wait behind the loads.
+    __device__ void pace(u32 tile) const {
+        constexpr u32 AT_ONCE = 8, PACE = 1024;
+        u32 wave = AT_ONCE * multiprocessors();
+        if (tile >= wave || tiles < 2 * wave) return;
+        long long begin = clock64(), delay = tile * PACE / multiprocessors();
+        while (clock64() - begin < delay) {}
     }
 
     __device__ bool is_last(u32 tile) const { return tile == tiles - 1; }

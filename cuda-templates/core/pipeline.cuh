@@ -51,10 +51,9 @@
 #include "core/handover.cuh"
 #include "core/length.cuh"
 
-// Blocks that prefetch their likely tile: most of the blocks that a large GPU holds at once. A
-// prefetch holds its thread up until earlier ones are in flight, so the tickets of the last blocks
-// would come late.
-constexpr u32 FIRST_BLOCKS = 800;
+// Blocks that prefetch their likely tile: two for each multiprocessor of a large GPU. A prefetch holds
+// its thread up until earlier ones are in flight, so with more of them tickets would come late.
+constexpr u32 FIRST_BLOCKS = 264;
 
 // How a block is cut.
 template <u32 WARPS_, u32 VECTORS_> struct Shape {
@@ -165,6 +164,8 @@ template <class Operator, class Source, class Sink, class Slot, class Shape, cla
         for (u32 k = 0; k < Shape::VECTORS; k++) {
             Vector &items = stage.of_lane(lane, k, reverse);
             items = walk.put(source, sink, i + k * Stage::IN_VECTOR, items, reverse);
+            // Keeps the compiler from loading most vectors ahead, which takes registers.
+            if (k % 4 == 3) __syncwarp();
         }
         __syncwarp();
         sink.store(stage, first, lane);

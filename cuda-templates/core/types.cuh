@@ -484,6 +484,13 @@ template <u32 THREADS> __device__ inline void prefetch_lines(const void *from, u
         asm volatile("prefetch.global.L2 [%0];" ::"l"((const char *)from + at) : "memory");
 }
 
+// At least as many as the device has.
+__device__ inline u32 multiprocessors() {
+    u32 count;
+    asm("mov.u32 %0, %%nsmid;" : "=r"(count));
+    return count;
+}
+
 // ---- launches -----------------------------------------------------------------------------------
 
 // Programmatic dependent launch: the next launch's blocks may start as soon as all blocks of this

@@ -3,6 +3,37 @@
 #pragma once
 #include "core/types.cuh"
 
+// Reductions over all lanes of a warp.
+#if __CUDA_ARCH__ >= 800
+__device__ inline u32 warp_add(u32 x) { return __reduce_add_sync(ALL_LANES, x); }
+__device__ inline u32 warp_or(u32 x) { return __reduce_or_sync(ALL_LANES, x); }
+__device__ inline u32 warp_max(u32 x) { return __reduce_max_sync(ALL_LANES, x); }
+#else
+__device__ inline u32 warp_add(u32 x) {
+#pragma unroll
+    for (u32 distance = WARP / 2; distance > 0; distance /= 2)
+        x += __shfl_xor_sync(ALL_LANES, x, distance);
+    return x;
+}
+__device__ inline u32 warp_or(u32 x) {
+#pragma unroll
+    for (u32 distance = WARP / 2; distance > 0; distance /= 2)
+        x |= __shfl_xor_sync(ALL_LANES, x, distance);
+    return x;
+}
+__device__ inline u32 warp_max(u32 x) {
+#pragma unroll
+    for (u32 distance = WARP / 2; distance > 0; distance /= 2)
+        x = max(x, __shfl_xor_sync(ALL_LANES, x, distance));
+    return x;
+}
+#endif
+__device__ inline u64 warp_or(u64 x) { return u64(warp_or(u32(x >> 32))) << 32 | warp_or(u32(x)); }
+__device__ inline u64 warp_max(u64 x) {
+    u32 high = warp_max(u32(x >> 32));
+    return u64(high) << 32 | warp_max(high == u32(x >> 32) ? u32(x) : 0);
+}
+
 // The inclusive scan. Lane i gets the combination of lanes 0 to i, if it is one of the first LANES.
 // Results of other lanes are undefined.
 template <class Operator, u32 LANES = WARP>

@@ -8,31 +8,38 @@
 constexpr bool by_states(FoldedStates) { return true; }
 template <class Pairs> constexpr bool by_states(Pairs) { return false; }
 
-template <class T> constexpr bool IS_FLOAT = false;
-template <> constexpr bool IS_FLOAT<float> = true;
-template <> constexpr bool IS_FLOAT<double> = true;
-
 // Blocks that the registers of a multiprocessor must have room for: as many as its shared memory
 // holds, if that leaves a thread 64 registers.
 //
 // Without this bound the compiler takes up to 72 registers for some elements of 4 and 8 bytes, so
 // one block of eight does not fit; and in shorter tiles it spills, for blocks that never become
-// resident. Of the operators on floats only sums take more than 64 registers, and with 64 they are
-// slower than with one block less.
+// resident.
 template <u32 WARPS, u32 VECTORS> constexpr u32 resident() {
 #if __CUDA_ARCH__ >= 900
     constexpr u32 FITTING = (227 << 10) / (WARPS * WARP * VECTORS * sizeof(Vector) + (2 << 10));
     constexpr bool IS_PLAIN = sizeof(Element) == sizeof(Carry) && (sizeof(Carry) == 4 || sizeof(Carry) == 8);
     constexpr bool HAS_REGISTERS = FITTING * WARPS * WARP * 64 <= 65536;
-    if (IS_PLAIN && !by_states(Operator::Pairs())) return !HAS_REGISTERS ? 1 : IS_FLOAT<Carry> ? 0 : FITTING;
+    if (IS_PLAIN && !by_states(Operator::Pairs())) return HAS_REGISTERS ? FITTING : 1;
 #endif
     return 0; // the compiler's own choice
 }
 
+// The prefix server of a launch that may begin before the launch before it has ended. Until then the
+// block only prefetches into L2, where later writes reach what was prefetched.
+template <class Operator, u32 SERVERS, u32 SPREAD> struct DependentServer : PrefixServer<Operator, SERVERS, SPREAD> {
+    typedef PrefixServer<Operator, SERVERS, SPREAD> Base;
+    using Base::Base;
+    __device__ bool enter(typename Base::Shared &shared, Maybe<typename Base::Carry> init, u32 &tile) {
+        wait_for_launch_before();
+        launch_next();
+        return Base::enter(shared, init, tile);
+    }
+};
+
 #define SCAN_KERNEL(RANGE, WARPS, VECTORS, SPREAD)                                                                               \
     DEFINE_KERNEL(scan_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident<WARPS, VECTORS>())           \
         scan_##RANGE(Element *in, Element *out, u64 n, Carry init, u32 flags, void *memory, u32 tiles AND_LENGTH) {              \
-        typedef PrefixServer<Operator, WARPS, SPREAD> Join;                                                                      \
+        typedef DependentServer<Operator, WARPS, SPREAD> Join;                                                                   \
         CUT_TO_LENGTH(n, tiles, (ScanPipeline<Operator, Shape<WARPS, VECTORS>, Join>::TILE), )                                   \
         scan_tiles<Operator, Shape<WARPS, VECTORS>>(in, out, n, init, flags, Join(memory, tiles));                               \
     })

@@ -3,7 +3,7 @@
 #include "segmented/runs.cuh"
 
 #define RUN_REDUCE_KERNEL(RANGE, WARPS, VECTORS, SPREAD)                                                                         \
-    DEFINE_KERNEL(run_reduce_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, fitting<Carry, WARPS>())        \
+    DEFINE_KERNEL(run_reduce_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, fitting<Carry, WARPS, 32>())    \
         run_reduce_##RANGE(Element *in, u64 n, Carry init, u32 has_init, const Cut cut, Element *out, void *keys, u64 capacity,  \
                            u64 *count, void *memory, u32 tiles) {                                                                \
         typedef PrefixServer<Counted<Operator>, WARPS, SPREAD> Join;                                                             \

@@ -2,7 +2,7 @@
 // walk whose carry counts heads, so that each head knows how many segments end before it.
 //
 // The result of a segment is the fold up to the next head. A slice has all of them but the first one
-// before it has a prefix, so they are put side by side while the tile waits.
+// before it has a prefix, so results and keys are put side by side while the tile waits.
 #pragma once
 #include "segmented/walk.cuh"
 
@@ -29,10 +29,12 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
     typedef typename Operator::Carry Carry;
     typedef typename Counted<Operator>::Carry CountedCarry;
     typedef typename Base::Stage Stage;
-    static constexpr u32 ITEMS = Base::ITEMS, TILE = Shape::WARPS * ITEMS;
+    static constexpr u32 ITEMS = Base::ITEMS, TILE = Shape::WARPS * ITEMS, OF_LANE = ITEMS / WARP;
 
     RunResults<Element> results;
-    u32 own;          // heads of the slice
+    u64 first;          // the slice's first item
+    u32 own;            // heads of the slice
+    u32 count, rank;    // heads of the lane, and of the lanes before it
     Maybe<Carry> ended; // the fold of the slice's items before its first head, if it has any there
 
     __device__ RunReduceWalk(const Base &base, RunResults<Element> results) : Base(base), results(results) {}
@@ -40,6 +42,7 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
     __device__ void prefetch(u64 first, u32 lane) const { this->in.template prefetch<ITEMS>(first, lane); }
 
     __device__ CountedCarry fold(Stage &stage, u64 first, u32 lane) {
+        this->first = first;
         i64 begin = i64(first / TILE * TILE);
         this->in.begin_load(stage, first, lane);
         this->heads.fill(this->cut, begin, 0, this->in.n, this->slice, lane);
@@ -49,23 +52,12 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
         return fold_ended(stage, lane);
     }
 
-    // The results of all segments that end in the slice, side by side; of the first one there is
-    // `ended`. Rows are put in order, so a place has been read when it is written.
+    // Puts the lanes' results side by side, in the stage, and the keys behind them if there is room.
     __device__ void prepare(Stage &stage, u32 lane) {
+        own = __shfl_sync(ALL_LANES, rank + count, WARP - 1);
         if (own == 0) return;
-        Element *items = (Element *)stage.vector;
-        u32 rank = 0;
-#pragma unroll 4
-        for (u32 row = 0; row < ITEMS; row += WARP) {
-            bool head = is_head(row + lane);
-            Element result;
-            if (head) result = items[row + lane];
-            u32 all = __ballot_sync(ALL_LANES, head);
-            if (all == 0) continue;
-            __syncwarp(); // every lane has read its place of the row
-            if (head) items[rank + __popc(all & ((1u << lane) - 1))] = result;
-            rank += __popc(all);
-        }
+        join_lanes((Element *)stage.vector, lane);
+        if (has_staged_keys()) put_keys(staged_keys(stage), own, lane);
         __syncwarp();
     }
 
@@ -73,11 +65,11 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
     // segment ends here.
     __device__ void total(CountedCarry total) const {
         bool is_whole = this->in.n % TILE == 0;
-        *results.count = is_whole ? total.heads : total.heads - 1;
+        *(volatile u64 *)results.count = is_whole ? total.heads : total.heads - 1; // a host may poll it
         if (is_whole && total.heads <= results.capacity) results.out[total.heads - 1] = Operator::lower(total.value);
     }
 
-    __device__ void finish(Stage &stage, Maybe<CountedCarry> prefix, u64 first, u32 lane) {
+    __device__ void finish(Stage &stage, Maybe<CountedCarry> prefix, u64, u32 lane) {
         if (own == 0) return;
         Element *items = (Element *)stage.vector;
         if (lane == 0 && prefix.some) {
@@ -91,64 +83,114 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
         for (u32 i = lane; i < own; i += WARP)
             if (to + i < results.capacity) results.out[to + i] = items[i];
         if (results.keys == nullptr) return;
-        bool is_word = this->cut.kind == KEYS;
-        if (is_word && this->cut.size == 4) put_keys<u32>(number, first, lane);
-        else if (is_word && this->cut.size == 8) put_keys<u64>(number, first, lane);
-        else put_key_bytes(number, first, lane);
+        u32 size = this->cut.size, fit = number < results.capacity ? u32(min(results.capacity - number, u64(own))) : 0;
+        u8 *keys = (u8 *)results.keys + number * size;
+        if (!has_staged_keys()) return put_keys(keys, fit, lane);
+        with_key_word([&](auto word) {
+            typedef decltype(word) Word;
+            const Word *from = (const Word *)staged_keys(stage);
+#pragma unroll 4
+            for (u32 i = lane; i < fit * size / sizeof(Word); i += WARP) ((Word *)keys)[i] = from[i];
+        });
     }
 
   private:
-    // Whether item i of the slice begins a segment.
-    __device__ bool is_head(u32 i) const {
-        return this->heads.flags[this->slice * (ITEMS / Base::IN_GROUP) + i / Base::IN_GROUP] >> (i % Base::IN_GROUP) & 1;
-    }
-
-    // The fold of the slice in the stage; valid in the last lane. Each head becomes the result of the
-    // segment before it, but for the first head. Other items become anything.
+    // The fold of the slice in the stage; valid in the last lane. Each head ends a segment, whose result takes
+    // the first free place of the lane's items; that of the slice's first head is made of `ended`.
     __device__ CountedCarry fold_ended(Stage &stage, u32 lane) {
+        Element *of_lane = (Element *)stage.vector + lane * OF_LANE;
         Carry upto = Carry(), first = Carry(); // first: up to the lane's first head
-        u32 count = 0, place = 0;              // heads of the lane; the first one's item
-        bool seen = false;                     // whether the lane has had a head
+        u32 heads = 0;
+        bool seen = false; // whether the lane has had a head
+        Group<Element> next = this->of_lane(stage, lane, 0);
 #pragma unroll Base::UNROLLED
         for (u32 g = 0; g < Base::GROUPS; g++) {
-            Group<Element> items = this->of_lane(stage, lane, g), ends;
+            Group<Element> items = next; // read before a result takes the place
+            if (g + 1 < Base::GROUPS) next = this->of_lane(stage, lane, g + 1);
             u32 restarts = this->heads_of(lane, g);
-            if (restarts && !seen) place = g * Base::IN_GROUP + __ffs(restarts) - 1;
-            count += __popc(restarts);
 #pragma unroll
             for (u32 j = 0; j < Base::IN_GROUP; j++) {
                 Carry item = Operator::lift(items.item[j]);
                 bool restart = restarts >> j & 1, is_first = g == 0 && j == 0;
-                ends.item[j] = is_first ? items.item[j] : Operator::lower(upto);
+                if (restart && !is_first) of_lane[heads] = Operator::lower(upto);
                 if (restart && !seen) first = upto;
                 seen |= restart;
+                heads += restart;
                 upto = restart ? this->begun(item) : is_first ? Operator::alone(item) : Operator::combine(upto, item);
             }
-            ends.store(stage.vector + this->at(lane, g) * Group<Element>::VECTORS);
         }
-        CountedCarry all = warp_inclusive<Counted<Operator>>({upto, count}, lane), before = shuffle_up(all, 1);
-        own = __shfl_sync(ALL_LANES, u32(all.heads), WARP - 1);
-        u32 with_heads = __ballot_sync(ALL_LANES, count > 0), lane_of_first = with_heads ? __ffs(with_heads) - 1 : 0;
-        Carry end = place == 0 ? before.value : lane > 0 ? Operator::combine(before.value, first) : first;
+        CountedCarry all = warp_inclusive<Counted<Operator>>({upto, heads}, lane), before = shuffle_up(all, 1);
+        count = heads;
+        rank = u32(all.heads) - heads;
+        bool begins = this->heads_of(lane, 0) & 1; // whether the lane's first item is a head
+        u32 with_heads = __ballot_sync(ALL_LANES, heads > 0), lane_of_first = with_heads ? __ffs(with_heads) - 1 : 0;
+        Carry end = begins ? before.value : lane > 0 ? Operator::combine(before.value, first) : first;
         // Without heads before it, what lies before the lane is a part of the slice's first segment.
-        if (count > 0 && lane > lane_of_first) ((Element *)stage.vector)[lane * (ITEMS / WARP) + place] = Operator::lower(end);
-        ended = {shuffle(end, lane_of_first), bool(__shfl_sync(ALL_LANES, lane > 0 || place > 0, lane_of_first))};
+        if (heads > 0 && lane > lane_of_first) of_lane[0] = Operator::lower(end);
+        ended = {shuffle(end, lane_of_first), bool(__shfl_sync(ALL_LANES, lane > 0 || !begins, lane_of_first))};
         return all;
     }
 
-    // The key of each segment that begins in the slice; the first one is segment `number`. The loads of
-    // BATCH rows are in flight together, as many as there are registers for.
-    template <class Key> __device__ void put_keys(u64 number, u64 first, u32 lane) const {
-        constexpr u32 BATCH = sizeof(Key) == 4 ? 13 : 7;
-        const Key *from = (const Key *)this->cut.memory + first;
+    // Puts the results of all lanes in order. Rows of 32 follow each other, so a place has been read when it is
+    // written: no result lies before its place.
+    __device__ void join_lanes(Element *items, u32 lane) const {
+        // Lane k learns how far the results of the k-th lane that has any lie behind their places.
+        u32 with_results = __ballot_sync(ALL_LANES, count > 0), kth = 0;
+#pragma unroll
+        for (u32 step = WARP / 2; step > 0; step /= 2)
+            if (__popc(with_results & ((1u << (kth + step)) - 1)) <= lane) kth += step;
+        u32 distance = __shfl_sync(ALL_LANES, lane * OF_LANE - rank, kth);
+        u32 up_to_lane = ~0u >> (WARP - 1 - lane), last = ~0u; // the last of these lanes that began before the row
 #pragma unroll 1
-        for (u32 row = 0; row < ITEMS; row += BATCH * WARP) {
+        for (u32 row = 0; row < own; row += WARP) {
+            bool begins_here = count > 0 && rank - row < WARP;
+            u32 begins = warp_or(begins_here ? 1u << (rank - row) : 0), i = row + lane;
+            u32 from = i + __shfl_sync(ALL_LANES, distance, last + __popc(begins & up_to_lane));
+            Element result;
+            if (i < own) result = items[from];
+            __syncwarp(); // every lane has read its place
+            if (i < own) items[i] = result;
+            last += __popc(begins);
+        }
+    }
+
+    // ---- keys: that of each segment which begins in the slice
+
+    // Whether the stage has room for them behind the results.
+    __device__ bool has_staged_keys() const {
+        return results.keys != nullptr && own * (sizeof(Element) + u64(this->cut.size)) + sizeof(u64) <= sizeof(Stage);
+    }
+    __device__ u8 *staged_keys(Stage &stage) const {
+        return (u8 *)stage.vector + (own * u32(sizeof(Element)) / u32(sizeof(u64)) + 1) * sizeof(u64);
+    }
+    // Calls `use` with a word of the type that keys are copied by.
+    template <class Use> __device__ void with_key_word(const Use &use) const {
+        bool is_word = this->cut.kind == KEYS;
+        if (is_word && this->cut.size == 4) use(u32());
+        else if (is_word && this->cut.size == 8) use(u64());
+        else use(u8());
+    }
+    // Writes the first `fit` keys.
+    __device__ void put_keys(u8 *to, u32 fit, u32 lane) const {
+        with_key_word([&](auto word) {
+            typedef decltype(word) Word;
+            if constexpr (sizeof(Word) == 1) put_bytes(to, fit, lane);
+            else put_words((Word *)to, fit, lane);
+        });
+    }
+    // The loads of BATCH rows are in flight together, as many as there are registers for.
+    template <class Key> __device__ void put_words(Key *to, u32 fit, u32 lane) const {
+        constexpr u32 ROWS = ITEMS / WARP, BATCH = divisor(ROWS, sizeof(Key) == 4 ? 13 : 7);
+        const Key *from = (const Key *)this->cut.memory + first;
+        u32 left = u32(min(this->in.n - first, u64(ITEMS))), at = 0;
+#pragma unroll 1
+        for (u32 row = 0; row < ROWS; row += BATCH) {
             Key key[BATCH];
             u32 heads[BATCH], any = 0;
 #pragma unroll
             for (u32 k = 0; k < BATCH; k++) {
-                u32 i = row + k * WARP + lane;
-                bool head = i < ITEMS && first + i < this->in.n && is_head(i);
+                u32 i = (row + k) * WARP + lane;
+                bool head = is_head(row + k, lane) & (i < left);
                 heads[k] = __ballot_sync(ALL_LANES, head);
                 if (head) key[k] = from[i];
                 any |= heads[k];
@@ -156,27 +198,32 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
             if (any == 0) continue;
 #pragma unroll
             for (u32 k = 0; k < BATCH; k++) {
-                u64 to = number + __popc(heads[k] & ((1u << lane) - 1));
-                if ((heads[k] >> lane & 1) && to < results.capacity) ((Key *)results.keys)[to] = key[k];
-                number += __popc(heads[k]);
+                u32 place = at + __popc(heads[k] & ((1u << lane) - 1));
+                if ((heads[k] >> lane & 1) && place < fit) to[place] = key[k];
+                at += __popc(heads[k]);
             }
         }
     }
-    // The same byte by byte.
-    __device__ void put_key_bytes(u64 number, u64 first, u32 lane) const {
-        const u8 *from = (const u8 *)this->cut.memory;
-        u8 *keys = (u8 *)results.keys;
-        u32 size = this->cut.size;
+    __device__ void put_bytes(u8 *to, u32 fit, u32 lane) const {
+        u32 size = this->cut.size, at = 0;
+        const u8 *from = (const u8 *)this->cut.memory + first * size;
 #pragma unroll 1
-        for (u32 i = lane; i < ITEMS; i += WARP) {
-            bool head = first + i < this->in.n && is_head(i);
-            u32 heads = __ballot_sync(ALL_LANES, head);
-            u64 to = number + __popc(heads & ((1u << lane) - 1));
-            if (head && to < results.capacity)
-                for (u32 b = 0; b < size; b++) keys[to * size + b] = from[(first + i) * size + b];
-            number += __popc(heads);
+        for (u32 row = 0; row < ITEMS / WARP; row++) {
+            u32 i = row * WARP + lane;
+            bool head = is_head(row, lane) && first + i < this->in.n;
+            u32 heads = __ballot_sync(ALL_LANES, head), place = at + __popc(heads & ((1u << lane) - 1));
+            if (head && place < fit)
+                for (u32 b = 0; b < size; b++) to[place * size + b] = from[i * size + b];
+            at += __popc(heads);
         }
     }
+    // Whether the lane's item of a row of 32 begins a segment.
+    __device__ bool is_head(u32 row, u32 lane) const {
+        const auto *flags = this->heads.flags + (this->slice * ITEMS + lane) / Base::IN_GROUP;
+        return flags[row * (WARP / Base::IN_GROUP)] >> lane % Base::IN_GROUP & 1;
+    }
+    // The greatest divisor of x that is at most `most`.
+    static constexpr u32 divisor(u32 x, u32 most) { return x % most == 0 ? most : divisor(x, most - 1); }
 };
 
 // The kernel body: one tile a block.

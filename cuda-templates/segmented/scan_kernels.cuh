@@ -4,7 +4,7 @@
 #include "segmented/scan.cuh"
 
 #define SEGMENTED_SCAN_KERNEL(RANGE, WARPS, VECTORS, SPREAD)                                                                     \
-    DEFINE_KERNEL(segmented_scan_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, fitting<Carry, WARPS>())    \
+    DEFINE_KERNEL(segmented_scan_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, fitting<Carry, WARPS, 28>())\
         segmented_scan_##RANGE(Element *in, Element *out, u64 n, Carry init, u32 flags, const Cut cut, const u64 *tile_offsets,  \
                                void *memory, u32 tiles) {                                                                        \
         typedef PrefixServer<Headed<Operator>, WARPS, SPREAD> Join;                                                              \

@@ -147,7 +147,7 @@ template <class Bits, u32 FINE> struct Intervals {
 
 // ---- the map around heavy keys ----------------------------------------------------------------
 
-// The tables of the map; in shared memory for those who use it.
+// The tables of the map. Blocks copy them to shared memory.
 template <class Bits, u32 FINE> struct alignas(16) MapTables {
     typedef ::Intervals<Bits, FINE> Intervals;
     static constexpr u32 SIDE = Intervals::SIDE, INTERVALS = 2 * SIDE;
@@ -235,8 +235,8 @@ template <class Bits> struct BucketMap { // zero before the sort
     u32 lower_bits; // of a bucket's number
     Tables tables;
     // Keys that are frequent in a block's part of the sample, and their hits there.
-    Bits frequent[MAP_BLOCKS * VALUES];
-    u32 frequent_hits[MAP_BLOCKS * VALUES];
+    Bits frequent[MAP_BLOCKS * HEAVY_SLOTS];
+    u32 frequent_hits[MAP_BLOCKS * HEAVY_SLOTS];
 };
 
 // How a scatter step stores a key. A position with the bit DONE is final: the key needs no further

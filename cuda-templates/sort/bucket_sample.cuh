@@ -120,7 +120,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
         typename HeavyKeys<Bits>::Found found;
         u64 totals[THREADS / WARP];
         u32 most[3]; // keys in an interval of either layout, and in a part of the range
-        u32 coarse[VALUES], of_heavy, is_last;
+        u32 coarse[HEAVY_SLOTS], of_heavy, is_last;
     };
     // The buckets that an interval needs. PARTIAL: a share of a bucket in units of 1 / ONE; several
     // intervals with few keys share it. Else whole buckets, the first of which is a new one.
@@ -202,7 +202,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
         if (threadIdx.x < BINS && s.shares[threadIdx.x])
             atomicAdd(map.shares + threadIdx.x, s.shares[threadIdx.x]);
         if (u32 hits = threadIdx.x < s.few.SLOTS ? s.few.hits[threadIdx.x] : 0; hits > 0)
-            if (u32 at = atomicAdd(&map.frequent_keys, 1); at < MAP_BLOCKS * VALUES) {
+            if (u32 at = atomicAdd(&map.frequent_keys, 1); at < MAP_BLOCKS * HEAVY_SLOTS) {
                 map.frequent[at] = s.few.key(threadIdx.x);
                 map.frequent_hits[at] = hits;
             }
@@ -221,7 +221,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
         for (u32 k = 0; k < LOADS; k++)
             if (u32 i = k * THREADS + threadIdx.x; i < 2 * INTERVALS) s.counts[0][i] = samples[k];
         s.few.clear();
-        u32 keys = min(load_relaxed(&map.frequent_keys), u32(MAP_BLOCKS * VALUES));
+        u32 keys = min(load_relaxed(&map.frequent_keys), u32(MAP_BLOCKS * HEAVY_SLOTS));
 #pragma unroll 1
         for (u32 i = threadIdx.x; i < keys; i += THREADS)
             s.few.add(*(volatile Bits *)(map.frequent + i), load_relaxed(map.frequent_hits + i));
@@ -244,17 +244,18 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
         __syncthreads();
     }
     // A key is heavy if it may fill a quarter of a bucket. It is not if the keys beside it are as
-    // frequent, since intervals are faster; but one in eight always is. If there are too many heavy
-    // keys, or if their digits leave too few buckets to the other keys, only the more frequent ones
-    // are. Returns false if a quarter of the keys or more are frequent and not heavy: passes would
-    // sort them.
+    // frequent, since intervals are faster. A key with an eighth of the sample or more always is. If
+    // there are too many heavy keys, or if their digits leave too few buckets to the other keys, only
+    // the more frequent ones are. Returns false if a quarter of the keys or more are frequent and not
+    // heavy: passes would sort them.
     __device__ bool choose_heavy(const Intervals &layout, const u32 *counts) {
         u32 i = threadIdx.x, hits = i < s.few.SLOTS ? s.few.hits[i] : 0;
         if (hits > 0 && hits < buckets.sampled / 8) {
             Bits key = s.few.key(i);
             auto interval_of = [&](Bits key) { return layout.interval(layout(key)); };
             u32 interval = interval_of(key), bits = layout.width_bits(interval),
-                beside = bits > 0 ? u32(u64(counts[interval]) >> bits)
+                others = counts[interval] - min(hits, counts[interval]),
+                beside = bits > 0 ? u32(others / ((u64(1) << bits) - 1))
                                   : counts[interval_of(key + 1)] + counts[interval_of(key - 1)];
             if (hits <= 2 * beside) hits = s.few.hits[i] = 0;
         }

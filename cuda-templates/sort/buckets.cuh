@@ -124,7 +124,7 @@ __device__ inline void count_common(const Bits (&key)[UNROLL], Bucket bucket,
 // Buckets a power of two apart have counters in different banks.
 __device__ inline u32 counter_at(u32 i) { return i + i / WARP; }
 
-// A heavy key is counted apart, by its number, with the bit IS_HEAVY.
+// The counter of a heavy key: its index among the heavy keys, with the bit IS_HEAVY.
 constexpr u32 IS_HEAVY = 1u << 31, HEAVY_COUNTERS = MOST_HEAVY * HEAVY_COPIES;
 template <class Bits> struct CountAround {
     BucketAround<Bits, false> bucket;
@@ -338,10 +338,10 @@ __device__ inline u32 bucket_starts(const SortCall &call, const BucketCall &buck
     u32 start = base + block_exclusive_sum<BINS>(count, totals);
     if (d < per_coarse) {
         buckets.starts[bucket] = start;
-        if (buckets.cursors) buckets.cursors[bucket] = start;
+        buckets.cursors[bucket] = start;
     }
     if (d == 0) {
-        if (buckets.coarse_cursors) buckets.coarse_cursors[coarse * CURSOR_STRIDE] = base;
+        buckets.coarse_cursors[coarse * CURSOR_STRIDE] = base;
         buckets.begins[coarse] = {tiles, base};
     }
     if (coarse == BINS - 1 && d == BINS - 1) {
@@ -431,8 +431,8 @@ __device__ inline bool find_tile(const BucketCall &buckets, u32 tile, CoarseTile
     return true;
 }
 
-// Where the payload of a first step around heavy keys goes: theirs to `final`, its place in the
-// output.
+// Where a first step around heavy keys puts the payload: that of heavy keys in `final`, all other in
+// `scratch`. In place both are scratch memory.
 template <class Value> struct PayloadAround {
     Value *scratch, *final;
 };

@@ -24,7 +24,7 @@ constexpr u32 FIXED_FINE_BITS = 4;
 // The map around heavy keys, in parts of a bucket.
 template <class Bits> struct FixedTables : MapTables<Bits, FIXED_FINE_BITS> {
     // First the room of each heavy key's payload, then where it begins in `fixed.values`.
-    u32 begins[VALUES + 4];
+    u32 begins[HEAVY_SLOTS + 1];
     u32 has_others; // sampled keys that are not heavy
 };
 template <class Bits> using FixedBase = MapBase<Bits, FIXED_FINE_BITS, BUCKET_PART_BITS>;
@@ -33,16 +33,16 @@ template <class Bits> using FixedBase = MapBase<Bits, FIXED_FINE_BITS, BUCKET_PA
 template <class Tile, class Bits>
 __device__ inline void place_heavy(FixedTables<Bits> &tables, typename Tile::Shared &s,
                                    const FixedCall &fixed) {
-    static_assert(sizeof(s.exchange) >= VALUES * sizeof(u32), "room for all");
+    static_assert(sizeof(s.exchange) >= HEAVY_SLOTS * sizeof(u32), "room for all");
     tables.heavy.place(FixedBase<Bits>(tables), 0, (u32 *)s.exchange);
     if (!Tile::HAS_VALUES) return;
     // The payloads lie behind the buckets and their overflow area.
     u32 i = threadIdx.x, *begins = tables.begins;
-    if (i < VALUES) {
+    if (i < HEAVY_SLOTS) {
         u32 room = begins[i], first = (fixed.room << fixed.digit_bits) + Tile::TILE,
-            begin = block_exclusive_sum<VALUES>(room, s.totals);
-        begins[i] = first + min(begin, fixed.equal_room);
-        if (i == VALUES - 1) begins[VALUES] = first + min(begin + room, fixed.equal_room);
+            begin = block_exclusive_sum<HEAVY_SLOTS>(room, s.totals);
+        begins[i] = first + min(begin, fixed.heavy_room);
+        if (i == HEAVY_SLOTS - 1) begins[HEAVY_SLOTS] = first + min(begin + room, fixed.heavy_room);
     } else {
         pass_barrier_of_first();
     }
@@ -137,14 +137,12 @@ template <class Order, class Tile> struct FixedMapMaker {
           sampled((fixed.interval_parts > 0 ? fixed.interval_parts : OWN_PARTS) *
                   INTERVAL_SAMPLE) {}
 
-    // By the whole block: counts all OWN_PARTS and makes the map. Returns whether it fits.
-    __device__ bool run_alone() {
-        count<OWN_PARTS>(0);
-        return make();
-    }
-    // By the whole block: counts a part. The block that counts the last part makes the map.
-    __device__ void run(u32 part) {
-        count<1>(part);
+    // By the whole block: counts a part of the sample, or all of it if the block is alone. Returns
+    // whether all parts are counted.
+    __device__ bool count(u32 part) {
+        bool is_alone = fixed.interval_parts == 0;
+        count_keys(is_alone, part);
+        if (is_alone) return true;
         for (u32 i = threadIdx.x; i < 2 * INTERVALS; i += THREADS)
             if (u32 count = s.counts[0][i]) atomicAdd(map.samples[0] + i, count);
         __threadfence();
@@ -152,7 +150,7 @@ template <class Order, class Tile> struct FixedMapMaker {
         if (threadIdx.x == 0)
             s.is_last = add_acquire_release(&map.counted, 1) == fixed.interval_parts - 1;
         __syncthreads();
-        if (!s.is_last) return;
+        if (!s.is_last) return false;
         constexpr u32 LOADS = (2 * INTERVALS + THREADS - 1) / THREADS;
         u32 samples[LOADS];
         load_samples<THREADS>(samples, map);
@@ -160,57 +158,9 @@ template <class Order, class Tile> struct FixedMapMaker {
         for (u32 k = 0; k < LOADS; k++)
             if (u32 i = k * THREADS + threadIdx.x; i < 2 * INTERVALS) s.counts[0][i] = samples[k];
         __syncthreads();
-        map.publish(tables, make(), call);
+        return true;
     }
-
-  private:
-    // Counts PARTS adjacent parts of the sample.
-    template <u32 PARTS> __device__ void count(u32 part) {
-        Order order{Bits(call.flip)};
-        // All parts read the same keys for the ends. Few keys lie beyond these ends, so they fit a
-        // bucket. And intervals are narrow where the keys end.
-        constexpr u32 KEYS = PARTS * INTERVAL_SAMPLE / THREADS, ENDS = END_SAMPLE / THREADS;
-        Bits key[KEYS], at_ends[ENDS];
-        auto sample = [&](u32 i, u32 all) {
-            return ((const Bits *)
-                        call.keys_in)[sampled_at(i * THREADS + threadIdx.x, u32(call.n) / all)];
-        };
-#pragma unroll
-        for (u32 k = 0; k < ENDS; k++) at_ends[k] = sample(k, END_SAMPLE);
-#pragma unroll
-        for (u32 k = 0; k < KEYS; k++)
-            key[k] = PARTS == OWN_PARTS ? at_ends[k] : sample(part * KEYS + k, sampled);
-        for (u32 i = threadIdx.x; i < 2 * INTERVALS; i += THREADS) s.counts[0][i] = 0;
-        Bits least_inverted = 0, greatest = 0;
-#pragma unroll
-        for (u32 k = 0; k < ENDS; k++) {
-            least_inverted = max(least_inverted, Bits(~order.to(at_ends[k])));
-            greatest = max(greatest, order.to(at_ends[k]));
-        }
-        constexpr u32 WARPS = THREADS / WARP;
-        static_assert(WARP % WARPS == 0, "each warp reads all");
-        least_inverted = warp_max(least_inverted);
-        greatest = warp_max(greatest);
-        if (lane_id() == 0) {
-            s.ends[0][warp_id()] = least_inverted;
-            s.ends[1][warp_id()] = greatest;
-        }
-        __syncthreads(); // also after the counts are zero
-        ends[0] = warp_max(s.ends[0][lane_id() % WARPS]);
-        ends[1] = warp_max(s.ends[1][lane_id() % WARPS]);
-        layouts[0] = Intervals::inward(ends, Order::GRAIN);
-        layouts[1] = Intervals::outward();
-#pragma unroll
-        for (u32 k = 0; k < KEYS; k++) {
-            Bits ordered = order.to(key[k]);
-            if (heavy.contains(ordered)) continue;
-#pragma unroll
-            for (u32 w = 0; w < 2; w++)
-                atomicAdd(s.counts[w] + layouts[w].interval(layouts[w](ordered)), 1);
-        }
-        __syncthreads();
-    }
-    // Makes the map from `counts`. Returns whether all buckets have room.
+    // Makes the map from the counts. Returns whether all buckets have room.
     __device__ bool make() {
         if (threadIdx.x < 2) s.most[threadIdx.x] = s.beyond_ends[threadIdx.x] = 0;
         if (threadIdx.x == 0) s.is_too_large = s.frequent.count = 0;
@@ -240,6 +190,56 @@ template <class Order, class Tile> struct FixedMapMaker {
         if (!fill(layout, intervals, all)) return false;
         place_heavy<Tile>(tables, tile, fixed);
         return true;
+    }
+
+  private:
+    // Counts the keys of a part, or those of the sample's ends, by interval.
+    __device__ void count_keys(bool at_ends_only, u32 part) {
+        Order order{Bits(call.flip)};
+        // All parts read the same keys for the ends. Few keys lie beyond these ends, so they fit a
+        // bucket. And intervals are narrow where the keys end.
+        constexpr u32 KEYS = INTERVAL_SAMPLE / THREADS, ENDS = END_SAMPLE / THREADS;
+        static_assert(END_SAMPLE == OWN_PARTS * INTERVAL_SAMPLE, "alone, a block counts these");
+        Bits key[KEYS], at_ends[ENDS];
+        auto sample = [&](u32 i, u32 all) {
+            return ((const Bits *)
+                        call.keys_in)[sampled_at(i * THREADS + threadIdx.x, u32(call.n) / all)];
+        };
+#pragma unroll
+        for (u32 k = 0; k < ENDS; k++) at_ends[k] = sample(k, END_SAMPLE);
+#pragma unroll
+        for (u32 k = 0; k < KEYS; k++)
+            if (!at_ends_only) key[k] = sample(part * KEYS + k, sampled);
+        for (u32 i = threadIdx.x; i < 2 * INTERVALS; i += THREADS) s.counts[0][i] = 0;
+        Bits least_inverted = 0, greatest = 0;
+#pragma unroll
+        for (u32 k = 0; k < ENDS; k++) {
+            least_inverted = max(least_inverted, Bits(~order.to(at_ends[k])));
+            greatest = max(greatest, order.to(at_ends[k]));
+        }
+        constexpr u32 WARPS = THREADS / WARP;
+        static_assert(WARP % WARPS == 0, "each warp reads all");
+        least_inverted = warp_max(least_inverted);
+        greatest = warp_max(greatest);
+        if (lane_id() == 0) {
+            s.ends[0][warp_id()] = least_inverted;
+            s.ends[1][warp_id()] = greatest;
+        }
+        __syncthreads(); // also after the counts are zero
+        ends[0] = warp_max(s.ends[0][lane_id() % WARPS]);
+        ends[1] = warp_max(s.ends[1][lane_id() % WARPS]);
+        layouts[0] = Intervals::inward(ends, Order::GRAIN);
+        layouts[1] = Intervals::outward();
+#pragma unroll
+        for (u32 k = 0; k < ENDS; k++) {
+            if (!at_ends_only && k >= KEYS) break;
+            Bits ordered = order.to(!at_ends_only && k < KEYS ? key[k] : at_ends[k]);
+            if (heavy.contains(ordered)) continue;
+#pragma unroll
+            for (u32 w = 0; w < 2; w++)
+                atomicAdd(s.counts[w] + layouts[w].interval(layouts[w](ordered)), 1);
+        }
+        __syncthreads();
     }
     // Writes kind and count of each interval, in key order, and collects heavy keys. The loops of
     // this function and the next are not unrolled: instruction fetch bounds code that runs once.
@@ -411,13 +411,15 @@ __device__ inline bool make_intervals(typename Tile::Shared &s,
                                       u32 part) {
     typedef FixedMapMaker<Order, Tile> Maker;
     FixedMap<typename Tile::Shape::Bits> &map = *(FixedMap<typename Tile::Shape::Bits> *)fixed.map;
-    if (fixed.interval_parts == 0) {
-        bool fits = Maker(s, tables, call, fixed).run_alone();
-        if (tile == 0 && !fits) map.publish(tables, false, call);
-        return fits;
-    }
-    while (part < fixed.interval_parts) {
-        Maker(s, tables, call, fixed).run(part);
+    bool is_alone = fixed.interval_parts == 0;
+    while (is_alone || part < fixed.interval_parts) {
+        Maker maker(s, tables, call, fixed);
+        if (maker.count(part)) {
+            bool fits = maker.make();
+            if (is_alone && (fits || tile > 0)) return fits;
+            map.publish(tables, fits, call);
+            if (is_alone) return false;
+        }
         __syncthreads(); // the maker's memory is free
         if (threadIdx.x == 0) s.tile = add_relaxed(&map.drawn, 1);
         __syncthreads();

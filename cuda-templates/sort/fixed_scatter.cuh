@@ -6,6 +6,7 @@
 // The most heavy keys, if a digit has so many bits. Each takes two digits: a map's bucket is split
 // in two, and the key's own digit lies between the parts.
 __device__ inline constexpr u32 most_heavy(u32 bits) { return (1u << bits) / 2 - 8; }
+static_assert(most_heavy(DIGIT_BITS) == MOST_HEAVY, "counted buckets have as many");
 
 enum FixedFunction : u32 { FIXED_BY_BITS, FIXED_BY_RANGE, FIXED_AROUND_HEAVY };
 
@@ -80,9 +81,9 @@ template <class Order, class Tile, class Digit>
 __device__ inline void count_heavy(typename Tile::Shared &s, const SortCall &call,
                                    const FixedCall &fixed, u32 tile, const Digit &digit) {
     typedef typename Tile::Shape::Bits Bits;
-    constexpr u32 COPIES = 8, ITEMS = Tile::TILE / Tile::THREADS; // of a counter, for adjacent lanes
-    static_assert(sizeof(s.exchange) >= VALUES * COPIES * sizeof(u32), "room for all");
-    u32 *counters = (u32 *)s.exchange, copy = threadIdx.x % COPIES;
+    constexpr u32 ITEMS = Tile::TILE / Tile::THREADS;
+    static_assert(sizeof(s.exchange) >= HEAVY_SLOTS * HEAVY_COPIES * sizeof(u32), "room for all");
+    u32 *counters = (u32 *)s.exchange, copy = threadIdx.x % HEAVY_COPIES;
     const HeavyKeys<Bits> &heavy = *digit.heavy;
     u64 first = u64(tile) * Tile::TILE;
     u32 left = u32(min(call.n - first, u64(Tile::TILE))), all = heavy.count;
@@ -93,7 +94,7 @@ __device__ inline void count_heavy(typename Tile::Shared &s, const SortCall &cal
     auto at = [](u32 i) { return i * Tile::THREADS + threadIdx.x; };
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) key[i] = at(i) < left ? from[at(i)] : Bits(0);
-    for (u32 i = threadIdx.x; i < all * COPIES; i += Tile::THREADS) counters[i] = 0;
+    for (u32 i = threadIdx.x; i < all * HEAVY_COPIES; i += Tile::THREADS) counters[i] = 0;
     __syncthreads();
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
@@ -109,7 +110,7 @@ __device__ inline void count_heavy(typename Tile::Shared &s, const SortCall &cal
     for (u32 i = 0; i < ITEMS; i++) {
         if (at(i) >= left) break;
         if (heavy.is(less[i], key[i])) {
-            atomicAdd(counters + less[i] * COPIES + copy, 1);
+            atomicAdd(counters + less[i] * HEAVY_COPIES + copy, 1);
         } else {
             u32 d = digit(key[i]), earlier = atomicAdd(fixed.counts + d, 1);
             if (earlier < fixed.room) ((Bits *)fixed.keys)[u64(d) * fixed.room + earlier] = key[i];
@@ -119,7 +120,7 @@ __device__ inline void count_heavy(typename Tile::Shared &s, const SortCall &cal
     __syncthreads();
     u32 sum = 0;
 #pragma unroll
-    for (u32 c = 0; threadIdx.x < all && c < COPIES; c++)
-        sum += counters[threadIdx.x * COPIES + (c + threadIdx.x) % COPIES];
+    for (u32 c = 0; threadIdx.x < all && c < HEAVY_COPIES; c++)
+        sum += counters[threadIdx.x * HEAVY_COPIES + (c + threadIdx.x) % HEAVY_COPIES];
     if (sum > 0) atomicAdd(fixed.counts + digit(heavy.keys[threadIdx.x]), sum);
 }

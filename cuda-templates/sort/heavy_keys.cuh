@@ -15,11 +15,11 @@ template <u32 BITS, class Bits> __device__ inline u32 hashed(Bits key) {
     return u32(u64(key) * 0x9e3779b97f4a7c15ull >> 40) & ((1u << BITS) - 1);
 }
 
-// Fewer than VALUES distinct keys and their hits, in shared memory: a hash table with linear
+// Fewer than HEAVY_SLOTS distinct keys and their hits, in shared memory: a hash table with linear
 // probing. Once it is full, only hits of its keys count.
 template <class Bits> struct FewKeys {
     static constexpr u32 LOG_ENTRIES = 8, ENTRIES = 1 << LOG_ENTRIES, SLOTS = ENTRIES + 1;
-    static_assert(ENTRIES == 2 * VALUES, "at most half full");
+    static_assert(ENTRIES == 2 * HEAVY_SLOTS, "at most half full");
     // A free entry. The key that equals NONE has the last slot.
     static constexpr Bits NONE = Bits(~Bits(0));
     Bits keys[ENTRIES];
@@ -43,7 +43,7 @@ template <class Bits> struct FewKeys {
         for (u32 tried = 0; tried < ENTRIES; tried++, entry = (entry + 1) % ENTRIES) {
             Bits here = load_shared(keys + entry);
             if (here == NONE) {
-                if (load_shared(&count) >= VALUES) return;
+                if (load_shared(&count) >= HEAVY_SLOTS) return;
                 here = atomicCAS(keys + entry, NONE, x);
                 if (here == NONE) atomicAdd(&count, 1);
             }
@@ -62,17 +62,17 @@ __device__ inline u32 payload_room(u32 hits, u64 n, u32 sampled) {
     return u32((float(hits) + 5 * sqrtf(float(hits)) + 8) * float(n) / float(sampled));
 }
 
-template <class Bits> struct alignas(16) HeavyKeys { // fewer than VALUES
+template <class Bits> struct alignas(16) HeavyKeys { // fewer than HEAVY_SLOTS
     u32 count;
     u32 first_step; // of a search: a power of two that exceeds half of a coarse bucket's heavy keys
     u32 digits[BINS / 32]; // a bit for each digit of a heavy key
     u8 entries[BINS]; // by the map's coarse bucket: the heavy keys of lesser ones
     // Ascending. Unused ones are the greatest possible key, so that a search needs no end.
-    Bits keys[2 * VALUES];
+    Bits keys[2 * HEAVY_SLOTS];
 
     struct Found { // keys in any order
-        Bits keys[VALUES];
-        u32 hits[VALUES], count;
+        Bits keys[HEAVY_SLOTS];
+        u32 hits[HEAVY_SLOTS], count;
     };
     struct Probe { // in the tile's memory
         static constexpr u32 LOG_SLOTS = 10;
@@ -92,13 +92,13 @@ template <class Bits> struct alignas(16) HeavyKeys { // fewer than VALUES
     __device__ bool contains(Bits key) const {
         u32 less = 0;
 #pragma unroll
-        for (u32 step = VALUES / 2; step > 0; step /= 2)
+        for (u32 step = HEAVY_SLOTS / 2; step > 0; step /= 2)
             less += keys[less + step - 1] < key ? step : 0;
         return is(less, key);
     }
 
     __device__ void clear(Found &found) {
-        for (u32 i = threadIdx.x; i < 2 * VALUES; i += blockDim.x) keys[i] = Bits(~Bits(0));
+        for (u32 i = threadIdx.x; i < 2 * HEAVY_SLOTS; i += blockDim.x) keys[i] = Bits(~Bits(0));
         if (threadIdx.x == 0) count = found.count = 0;
     }
     // By the whole block, with a probed key of each thread: all keys are heavy if they are at most
@@ -128,12 +128,12 @@ template <class Bits> struct alignas(16) HeavyKeys { // fewer than VALUES
                                  u32 sampled, u32 *rooms) {
         u32 i = threadIdx.x;
         if (i < few.SLOTS && few.hits[i] >= least)
-            if (u32 at = atomicAdd(&found.count, 1); at < VALUES) {
+            if (u32 at = atomicAdd(&found.count, 1); at < HEAVY_SLOTS) {
                 found.keys[at] = few.key(i);
                 found.hits[at] = few.hits[i];
             }
         __syncthreads();
-        if (found.count < VALUES) add_found(found, n, sampled, rooms);
+        if (found.count < HEAVY_SLOTS) add_found(found, n, sampled, rooms);
     }
     // By the whole block: adds keys of which none is heavy yet, found in `sampled` keys. `rooms`,
     // if not null, gets the room of each key's payload.
@@ -153,14 +153,14 @@ template <class Bits> struct alignas(16) HeavyKeys { // fewer than VALUES
         for (u32 k = 0; k < more; k++) rank += i < own + more && found.keys[k] < key;
         __syncthreads();
         if (i < own + more) keys[rank] = key;
-        if (rooms && i < VALUES) rooms[rank] = room;
+        if (rooms && i < HEAVY_SLOTS) rooms[rank] = room;
         if (i == 0) count = own + more;
         __syncthreads();
     }
 
     // By the whole block, when the keys are known: gives digits to the heavy keys and to the coarse
     // buckets of the map `base`, whose buckets have numbers with `lower_bits` bits more. `coarse`:
-    // room for VALUES words.
+    // room for HEAVY_SLOTS words.
     template <class Base> __device__ void place(const Base &base, u32 lower_bits, u32 *coarse) {
         u32 i = threadIdx.x;
         if (i < BINS / 32) digits[i] = 0;
@@ -175,7 +175,7 @@ template <class Bits> struct alignas(16) HeavyKeys { // fewer than VALUES
         if (i < BINS) {
             u32 begin = 0, end = 0; // the coarse buckets ascend
 #pragma unroll
-            for (u32 step = VALUES / 2; step > 0; step /= 2) {
+            for (u32 step = HEAVY_SLOTS / 2; step > 0; step /= 2) {
                 begin += begin + step <= count && coarse[begin + step - 1] < i ? step : 0;
                 end += end + step <= count && coarse[end + step - 1] <= i ? step : 0;
             }

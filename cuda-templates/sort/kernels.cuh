@@ -42,7 +42,8 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
 typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, CHECKED> ShortTile;
 static_assert(sizeof(ShortTile::Shared) <= SHORT_SHARED, "the host asks for as many bytes");
 #if HAS_KERNEL(sort_passes)
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) sort_passes(SortCall call AND_LENGTH) {
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
+    sort_passes(SortCall call AND_LENGTH) {
     BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
     sort_passes<Order, ShortTile>(shared, call);
@@ -86,7 +87,8 @@ extern "C" __global__ void __launch_bounds__(BUCKET_COUNT_THREADS, 1)
 }
 #endif
 #if HAS_KERNEL(bucket_plan)
-extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets AND_LENGTH) {
+extern "C" __global__ void __launch_bounds__(BINS)
+    bucket_plan(SortCall call, BucketCall buckets AND_LENGTH) {
     BEGIN_LAUNCH(call)
     bucket_starts(call, buckets, DIGIT_BITS, PASS_THREADS * PASS_ITEMS);
 }
@@ -150,7 +152,8 @@ extern "C" __global__ void __launch_bounds__(BUCKET_COUNT_THREADS, 1)
 }
 #endif
 #if HAS_KERNEL(bucket_plan)
-extern "C" __global__ void __launch_bounds__(BINS) bucket_plan(SortCall call, BucketCall buckets AND_LENGTH) {
+extern "C" __global__ void __launch_bounds__(BINS)
+    bucket_plan(SortCall call, BucketCall buckets AND_LENGTH) {
     BEGIN_LAUNCH(call)
     bucket_plan<Bits>(call, buckets, PASS_THREADS * PASS_ITEMS);
 }
@@ -203,7 +206,7 @@ static_assert(sizeof(FixedTile::Shared) + sizeof(FixedTables<Bits>) + 16 <= FIXE
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
     fixed_first(SortCall call, FixedCall fixed AND_LENGTH) {
     BEGIN_LAUNCH(call)
-    // As many parts as there are tiles, since a block draws one.
+    // At most INTERVAL_SAMPLE keys for each tile: of a larger sample the stride may be zero.
     AT_MOST_LENGTH(fixed.interval_parts, call.n / FixedTile::TILE)
     extern __shared__ Vector shared[];
     Vector *tables = shared + (sizeof(FixedTile::Shared) + sizeof(Vector) - 1) / sizeof(Vector);

@@ -11,7 +11,7 @@
 // "Onesweep"), and steps to buckets, most significant digit first (after Stehle and Jacobsen 2017,
 // "A Memory Bandwidth-Efficient Hybrid Radix Sort on GPUs").
 #pragma once
-#include "core/types.cuh"
+#include "core/warp_scan.cuh"
 #include "sort/contract.cuh" // shared with the host: src/cuda/sort/contract.rs
 
 // ---- order -------------------------------------------------------------------------------------
@@ -85,37 +85,6 @@ __device__ inline u32 warp_inclusive_sum(u32 x) {
         if (lane >= distance) x += before;
     }
     return x;
-}
-
-// Reductions over all lanes of a warp.
-#if __CUDA_ARCH__ >= 800
-__device__ inline u32 warp_add(u32 x) { return __reduce_add_sync(ALL_LANES, x); }
-__device__ inline u32 warp_or(u32 x) { return __reduce_or_sync(ALL_LANES, x); }
-__device__ inline u32 warp_max(u32 x) { return __reduce_max_sync(ALL_LANES, x); }
-#else
-__device__ inline u32 warp_add(u32 x) {
-#pragma unroll
-    for (u32 distance = WARP / 2; distance > 0; distance /= 2)
-        x += __shfl_xor_sync(ALL_LANES, x, distance);
-    return x;
-}
-__device__ inline u32 warp_or(u32 x) {
-#pragma unroll
-    for (u32 distance = WARP / 2; distance > 0; distance /= 2)
-        x |= __shfl_xor_sync(ALL_LANES, x, distance);
-    return x;
-}
-__device__ inline u32 warp_max(u32 x) {
-#pragma unroll
-    for (u32 distance = WARP / 2; distance > 0; distance /= 2)
-        x = max(x, __shfl_xor_sync(ALL_LANES, x, distance));
-    return x;
-}
-#endif
-__device__ inline u64 warp_or(u64 x) { return u64(warp_or(u32(x >> 32))) << 32 | warp_or(u32(x)); }
-__device__ inline u64 warp_max(u64 x) {
-    u32 high = warp_max(u32(x >> 32));
-    return u64(high) << 32 | warp_max(high == u32(x >> 32) ? u32(x) : 0);
 }
 
 // The sum of the totals of all warps before this one. Lanes read them at once: a serial sum would

@@ -24,12 +24,16 @@ pub(crate) struct Site {
 /// Scratch memory of the array library.
 struct Scratch {
     workspace: Workspace,
+    address: u64,
     _owner: Py<PyAny>,
 }
 
 /// Bytes of scratch memory that stay with a site for its next call. So most calls neither allocate nor
 /// zero any.
 const KEPT: usize = 8 << 20;
+
+/// The handle of the default stream of each thread.
+const PER_THREAD: usize = 2;
 
 #[pymethods]
 impl Site {
@@ -86,12 +90,22 @@ impl Site {
             let (_owner, address) = allocate.call1(py, (bytes,))?.extract(py)?;
             // SAFETY: the memory is the array library's, of which this is the current stream. The owner frees it
             // in the order of that stream, and is dropped with the workspace.
-            Ok(Scratch { workspace: unsafe { Workspace::over(stream, address, bytes) }, _owner })
+            Ok(Scratch { workspace: unsafe { Workspace::over(stream, address, bytes) }, address, _owner })
         };
-        let kept = locked(&self.kept).pop();
+        // This handle is another stream on each thread, and these streams are not ordered.
+        let stays = stream.cu_stream() as usize != PER_THREAD;
+        let kept = if stays { locked(&self.kept).pop() } else { None };
         let mut kept = kept.map_or_else(|| scratch(KEPT), Ok)?;
         let mut result = py.detach(|| call(Some(&mut kept.workspace)));
-        locked(&self.kept).push(kept);
+        if let Err(Error::Scratch { .. }) = result {
+            // For graphs, a workspace keeps the parts of all its calls apart. Without them this call may fit.
+            // SAFETY: as in `scratch`.
+            kept.workspace = unsafe { Workspace::over(stream, kept.address, KEPT) };
+            result = py.detach(|| call(Some(&mut kept.workspace)));
+        }
+        if stays {
+            locked(&self.kept).push(kept);
+        }
         if let Err(Error::Scratch { needed, .. }) = result {
             let mut more = scratch(needed)?;
             result = py.detach(|| call(Some(&mut more.workspace)));
@@ -114,8 +128,9 @@ impl Site {
         // the word is given back.
         let launched = call(unsafe { ViewMut::on_device(Type::U64, word.address() as u64, 1, stream) });
         if let Err(e) = launched {
-            if matches!(e, Error::Scratch { .. }) {
-                word.give_back(); // nothing was launched
+            // Of other errors nothing was launched; after these a kernel may yet write the word.
+            if !matches!(e, Error::Driver { .. }) {
+                word.give_back();
             }
             return Err(e);
         }
@@ -198,7 +213,7 @@ impl Word {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// After a call that failed the word stays away: a kernel may yet write it.
+    /// Keeps the word for another call. No kernel may write it any more.
     fn give_back(self) {
         locked(&FREE).push(self);
     }
@@ -213,6 +228,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub(crate) struct Current(CUcontext);
 
 impl Current {
+    /// The context that is current now.
+    ///
     /// # Errors
     /// [`Error::NoDriver`], [`Error::Driver`].
     pub(crate) fn keep() -> Result<Current, Error> {
@@ -229,9 +246,7 @@ impl Current {
         driver("cuCtxGetCurrent", 0, unsafe { sys::cuCtxGetCurrent(&mut context) })?;
         Ok(Current(context))
     }
-}
 
-impl Current {
     /// Makes the stream's context current, which default streams are looked up in.
     ///
     /// # Errors

@@ -202,7 +202,7 @@ impl Drop for Folder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cuda::image::stub;
+    use crate::cuda::prebuilt::stub;
     use crate::cuda::unit::parts;
     use std::fs;
     use std::path::{Path, PathBuf};

@@ -57,7 +57,8 @@ pub fn context(ordinal: usize) -> Result<Arc<CudaContext>, Error> {
 /// The handle is that of `cuStreamCreate` or `cudaStreamCreate`. Null and the other default streams
 /// belong to the context that is current on this thread. Streams of one context have one
 /// `CudaContext` object, the one of [`context`] if that is the device's primary context, so they can be
-/// used together. A stream of another `CudaContext` object is [`Error::WrongContext`]. Afterwards the context is current on this thread.
+/// used together. A stream of another `CudaContext` object is [`Error::WrongContext`]. Afterwards the
+/// context is current on this thread.
 ///
 /// A `CudaContext` for a context that is not primary stays for the rest of the process, some bytes
 /// large.

@@ -3,7 +3,6 @@
 //! build.rs includes the module, so a build and a process find each other's images.
 
 use super::nvrtc::Target;
-use std::hash::{DefaultHasher, Hasher};
 
 /// Returns the key of an image: the target, the compiler, its flags, the text of the unit, the
 /// stubs of the templates that the text includes, and the user's `files`.
@@ -20,25 +19,6 @@ pub(crate) fn key(
     format!("{target:?} {version:?} {flags:?} {length}\n{source}\n{stubs:?}\n{files}")
 }
 
-/// What stands for a template in a key, since templates are long: a hash of its text, and the lines by
-/// which it includes others.
-#[allow(dead_code, reason = "build.rs calls it")]
-pub(crate) fn stub(template: &str) -> String {
-    let includes: Vec<&str> = template.lines().filter(|line| line.contains("include")).collect();
-    format!("{}\n{}", digest(template), includes.join("\n"))
-}
-
-/// A hash of 128 bits.
-fn digest(text: &str) -> String {
-    let half = |salt: u8| {
-        let mut hasher = DefaultHasher::new();
-        hasher.write(&[salt]);
-        hasher.write(text.as_bytes());
-        hasher.finish()
-    };
-    format!("{:016x}{:016x}", half(0), half(1))
-}
-
 /// Compresses an image.
 pub(crate) fn packed(image: &[u8]) -> Vec<u8> {
     miniz_oxide::deflate::compress_to_vec(image, 6)
@@ -52,6 +32,7 @@ pub(crate) fn unpacked(packed: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cuda::prebuilt::stub;
     use std::collections::HashSet;
 
     #[test]

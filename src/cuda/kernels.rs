@@ -130,7 +130,9 @@ impl Kernels {
         device: usize,
     ) -> Result<Kernels, Error> {
         let capability = capability(device)?;
-        // Loading kernels shows whether the driver takes the images: it may be older than the PTX.
+        // Loading kernels shows whether the driver takes the images, so one is loaded at least: the driver
+        // may be older than the PTX.
+        let first = |machine: &Machine| Some(first(machine)).filter(|all| !all.is_empty()).unwrap_or_else(|| vec![0]);
         let embedded = |images: &[Embedded]| {
             let mut refused = None;
             for &(target, images) in images {

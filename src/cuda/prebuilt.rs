@@ -11,21 +11,28 @@ use std::path::{Path, PathBuf};
 const MAKER: &str = "prebuilt/make";
 
 /// The name of the file with PTX of a unit: the compute capability, and a hash of the flags, of the
-/// text and of the templates that the text includes.
-pub(crate) fn file_name(capability: u32, source: &str, templates: &[(&str, &str)]) -> String {
-    let mut hash = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128; // FNV-1a
-    let mut add = |text: &str| {
+/// text and of the stubs of the templates that the text includes.
+pub(crate) fn file_name(capability: u32, source: &str, stubs: &[(&str, &str)]) -> String {
+    let stubs = stubs.iter().flat_map(|&(name, stub)| [name, stub]);
+    format!("ptx{capability}-{}", hash(FLAGS.into_iter().chain([source]).chain(stubs)))
+}
+
+/// What stands for a template in a key and in the name of a file, since templates are long: a hash of its
+/// text, and the lines by which it includes others.
+pub(crate) fn stub(template: &str) -> String {
+    let includes: Vec<&str> = template.lines().filter(|line| line.contains("include")).collect();
+    format!("{}\n{}", hash([template]), includes.join("\n"))
+}
+
+/// FNV-1a of 128 bits, of texts and their lengths.
+fn hash<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
+    let mut hash = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d_u128;
+    for text in texts {
         for &byte in (text.len() as u64).to_le_bytes().iter().chain(text.as_bytes()) {
             hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
         }
-    };
-    FLAGS.iter().for_each(|flag| add(flag));
-    add(source);
-    for (name, text) in templates {
-        add(name);
-        add(text);
     }
-    format!("ptx{capability}-{hash:032x}")
+    format!("{hash:032x}")
 }
 
 /// The files for some units, in their order, each with its target; `None` if there are no files at

@@ -323,82 +323,66 @@ macro_rules! united {
 compactions! { Compact, "compact", |this, on_host| this.choice.check("compact", on_host), compacted! }
 compactions! { Unique, "unique", |_this, _on_host| Ok::<(), Error>(()), united! }
 
-impl Compact<'_> {
-    /// Loads the kernels and grows the workspace for [`run_into`](Compact::run_into) and
-    /// [`run_in_place`](Compact::run_in_place) of up to `n` items by the same selection.
-    ///
-    /// # Errors
-    /// Those of [`crate::Compact::prepare`].
-    pub fn prepare(&self, ty: Type, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        let stream = workspace.stream().clone();
-        prepared!(self.choice, ty, stream, compact, (b, T) => b.prepare(n, workspace))
-    }
+/// Writes the calls that prepare those above. `$with` calls an expression with the selection's builder.
+macro_rules! prepares {
+    ($Type:ident, $name:literal, $with:ident) => {
+        impl $Type<'_> {
+            /// Loads the kernels and grows the workspace for `run_into` and `run_in_place` of up to `n` items
+            /// by the same selection.
+            ///
+            /// # Errors
+            #[doc = concat!("Those of [`crate::", stringify!($Type), "::prepare`].")]
+            pub fn prepare(&self, ty: Type, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+                $with!(self, ty, workspace, (b, T) => b.prepare(n, workspace))
+            }
 
-    /// [`prepare`](Compact::prepare) for [`indices_into`](Compact::indices_into).
-    ///
-    /// # Errors
-    /// As for [`prepare`](Compact::prepare), and [`Error::Type`].
-    pub fn prepare_indices(&self, ty: Type, indices: Type, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        let stream = workspace.stream().clone();
-        prepared!(self.choice, ty, stream, compact, (b, T) => with_index!("compact", INDICES, indices, I => {
-            b.prepare_indices::<I>(n, workspace)
-        }))
-    }
+            /// `prepare` for `indices_into`.
+            ///
+            /// # Errors
+            /// As for `prepare`, and [`Error::Type`].
+            pub fn prepare_indices(
+                &self,
+                ty: Type,
+                indices: Type,
+                n: usize,
+                workspace: &mut Workspace,
+            ) -> Result<(), Error> {
+                $with!(self, ty, workspace, (b, T) => with_index!($name, INDICES, indices, I => {
+                    b.prepare_indices::<I>(n, workspace)
+                }))
+            }
 
-    /// [`prepare`](Compact::prepare) for [`run_with_indices_into`](Compact::run_with_indices_into).
-    ///
-    /// # Errors
-    /// As for [`prepare`](Compact::prepare), and [`Error::Type`].
-    pub fn prepare_with_indices(
-        &self,
-        ty: Type,
-        indices: Type,
-        n: usize,
-        workspace: &mut Workspace,
-    ) -> Result<(), Error> {
-        let stream = workspace.stream().clone();
-        prepared!(self.choice, ty, stream, compact, (b, T) => with_index!("compact", INDICES, indices, I => {
-            b.prepare_with_indices::<I>(n, workspace)
-        }))
-    }
+            /// `prepare` for `run_with_indices_into`.
+            ///
+            /// # Errors
+            /// As for `prepare`, and [`Error::Type`].
+            pub fn prepare_with_indices(
+                &self,
+                ty: Type,
+                indices: Type,
+                n: usize,
+                workspace: &mut Workspace,
+            ) -> Result<(), Error> {
+                $with!(self, ty, workspace, (b, T) => with_index!($name, INDICES, indices, I => {
+                    b.prepare_with_indices::<I>(n, workspace)
+                }))
+            }
+        }
+    };
 }
-
-impl Unique<'_> {
-    /// Loads the kernels and grows the workspace for [`run_into`](Unique::run_into) and
-    /// [`run_in_place`](Unique::run_in_place) of up to `n` items.
-    ///
-    /// # Errors
-    /// Those of [`crate::Unique::prepare`].
-    pub fn prepare(&self, ty: Type, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        with_type!(ty, T => crate::unique::<T>().prepare(n, workspace))
-    }
-
-    /// [`prepare`](Unique::prepare) for [`indices_into`](Unique::indices_into).
-    ///
-    /// # Errors
-    /// As for [`prepare`](Unique::prepare), and [`Error::Type`].
-    pub fn prepare_indices(&self, ty: Type, indices: Type, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        with_type!(ty, T => with_index!("unique", INDICES, indices, I => {
-            crate::unique::<T>().prepare_indices::<I>(n, workspace)
-        }))
-    }
-
-    /// [`prepare`](Unique::prepare) for [`run_with_indices_into`](Unique::run_with_indices_into).
-    ///
-    /// # Errors
-    /// As for [`prepare`](Unique::prepare), and [`Error::Type`].
-    pub fn prepare_with_indices(
-        &self,
-        ty: Type,
-        indices: Type,
-        n: usize,
-        workspace: &mut Workspace,
-    ) -> Result<(), Error> {
-        with_type!(ty, T => with_index!("unique", INDICES, indices, I => {
-            crate::unique::<T>().prepare_with_indices::<I>(n, workspace)
-        }))
-    }
+macro_rules! compacts {
+    ($this:expr, $ty:expr, $workspace:ident, ($b:ident, $T:ident) => $e:expr) => {{
+        let stream = $workspace.stream().clone();
+        prepared!($this.choice, $ty, stream, compact, ($b, $T) => $e)
+    }};
 }
+macro_rules! unites {
+    ($this:expr, $ty:expr, $workspace:ident, ($b:ident, $T:ident) => $e:expr) => {
+        with_type!($ty, $T => { let $b = crate::unique::<$T>(); $e })
+    };
+}
+prepares! { Compact, "compact", compacts }
+prepares! { Unique, "unique", unites }
 
 // ---- partition
 

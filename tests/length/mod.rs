@@ -277,6 +277,9 @@ fn check_sort<K: Key + Sample>(site: Site) {
                     let (mut beside, mut indices) = (payload.clone(), payload.clone());
                     sort::<K>().len(&[count]).run_into(&x, &mut into).unwrap();
                     sort::<K>().len(&[count]).run_in_place(&mut in_place).unwrap();
+                    let (mut with_buffer, mut buffer) = (x.clone(), x.clone());
+                    sort::<K>().len(&[count]).run_in_place_with_buffer(&mut with_buffer, &mut buffer).unwrap();
+                    assert_same(&with_buffer, &in_place, &("with a buffer", count, most));
                     sort::<K>().len(&[count]).run_pairs_in_place(&mut both, &mut beside).unwrap();
                     sort::<K>().len(&[count]).indices_into(&x, &mut indices).unwrap();
                     assert_same(&both, &in_place, &("with a payload", count, most));
@@ -290,10 +293,14 @@ fn check_sort<K: Key + Sample>(site: Site) {
                     let mut indices = beside.clone();
                     sort::<K>().len(&count).run_into(&from, &mut into).unwrap();
                     sort::<K>().len(&count).run_in_place(&mut in_place).unwrap();
+                    let (mut with_buffer, mut buffer) = (from.clone(), from.clone());
+                    sort::<K>().len(&count).run_in_place_with_buffer(&mut with_buffer, &mut buffer).unwrap();
+                    let with_buffer = stream.clone_dtoh(&with_buffer).unwrap();
                     sort::<K>().len(&count).run_pairs_in_place(&mut both, &mut beside).unwrap();
                     sort::<K>().len(&count).indices_into(&from, &mut indices).unwrap();
                     let [into, in_place, both] = [into, in_place, both].map(|x| stream.clone_dtoh(&x).unwrap());
                     assert_same(&both, &in_place, &("with a payload", n, most));
+                    assert_same(&with_buffer, &in_place, &("with a buffer", n, most));
                     (into, in_place, [beside, indices].map(|x| stream.clone_dtoh(&x).unwrap()))
                 }
             };
@@ -395,7 +402,8 @@ fn sanitize() {
     }
 }
 
-/// A chain without the host, in one graph: what a compaction has selected is scanned and reduced.
+/// A chain without the host, in one graph: what a compaction has selected is scanned,
+/// reduced and sorted.
 #[test]
 fn a_chain_in_a_graph() {
     if !is_alone(a_chain_in_a_graph) {
@@ -411,6 +419,7 @@ fn a_chain_in_a_graph() {
     compact::<u32>().keep(NonZero).prepare(n, &mut workspace).unwrap();
     scan::<Sum, u32>().len(&zero).prepare(n, &mut workspace).unwrap();
     reduce::<Max, u32>().len(&zero).prepare(n, &mut workspace).unwrap();
+    sort::<u32>().len(&zero).descending().prepare(n, &mut workspace).unwrap();
     let mut x = stream.alloc_zeros::<u32>(n).unwrap();
     let (mut kept, mut sums) = (x.clone(), x.clone());
     let (mut count, mut highest) = (stream.alloc_zeros::<u64>(1).unwrap(), stream.alloc_zeros::<u32>(1).unwrap());
@@ -418,6 +427,9 @@ fn a_chain_in_a_graph() {
     compact::<u32>().keep(NonZero).workspace(&mut workspace).run_into(&x, &mut kept, &mut count).unwrap();
     scan::<Sum, u32>().workspace(&mut workspace).len(&count).run_into(&kept, &mut sums).unwrap();
     reduce::<Max, u32>().workspace(&mut workspace).len(&count).run_into(&kept, &mut highest).unwrap();
+    let mut sorted = x.clone();
+    let sort = sort::<u32>().descending().workspace(&mut workspace).len(&count);
+    sort.run_into(&kept, &mut sorted).unwrap();
     let flags = CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
     let graph = stream.end_capture(flags).unwrap().expect("a graph");
     for every in [1, 2, 3, 1000, n, 10 * n] {
@@ -430,6 +442,9 @@ fn a_chain_in_a_graph() {
         let got = stream.clone_dtoh(&sums).unwrap();
         assert_eq!(stream.clone_dtoh(&count).unwrap(), [selected.len() as u64]);
         assert_same(&got[..selected.len()], &oracle::<Sum, u32>(&selected, options), &every);
+        let mut expected = selected.clone();
+        expected.sort_unstable_by(|a, b| b.cmp(a));
+        assert_eq!(stream.clone_dtoh(&sorted).unwrap()[..selected.len()], expected, "sorted, one in {every}");
         assert_eq!(stream.clone_dtoh(&highest).unwrap(), [selected.iter().copied().max().unwrap_or(0)]);
     }
 }

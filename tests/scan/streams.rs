@@ -1,7 +1,7 @@
 //! Many streams at once, many short scans in a row.
 
 use crate::common::{Options, Rng, STRATEGIES, any, assert_same, context, oracle};
-use parascan::{Sum, Workspace, scan};
+use parascan::{AtLeast, Sum, Workspace, compact, scan};
 
 const PLAIN: Options<u64> = Options { exclusive: false, init: None, reverse: false };
 
@@ -74,5 +74,35 @@ fn ten_thousand_in_a_row() {
             }
         }
         assert_same(&stream.clone_dtoh(&on_device).unwrap(), &expected, &strategy);
+    }
+}
+
+/// Long scans, each of what the launch before wrote: a scan or a compaction that keeps all. A scan may begin
+/// before that launch has ended.
+#[test]
+fn long_in_a_row() {
+    let Some(context) = context() else { return };
+    let stream = context.new_stream().unwrap();
+    let mut rng = Rng::new();
+    let mut workspace = Workspace::new(&stream);
+    for n in [100_000, 3 << 20, 20 << 20] {
+        let mut expected = any::<u32>(&mut rng, n);
+        let mut items = stream.clone_htod(&expected).unwrap();
+        let mut others = stream.alloc_zeros::<u32>(n).unwrap();
+        let mut count = stream.alloc_zeros::<u64>(1).unwrap();
+        for round in 0..8 {
+            scan::<Sum, u32>().workspace(&mut workspace).run_in_place(&mut items).unwrap();
+            if round % 3 == 2 {
+                let all = compact::<u32>().keep(AtLeast(0));
+                all.workspace(&mut workspace).run_into(&items, &mut others, &mut count).unwrap();
+                std::mem::swap(&mut items, &mut others);
+            }
+            let mut sum = 0_u32;
+            for x in &mut expected {
+                sum = sum.wrapping_add(*x);
+                *x = sum;
+            }
+        }
+        assert_same(&stream.clone_dtoh(&items).unwrap(), &expected, &n);
     }
 }

@@ -423,9 +423,8 @@ fn agrees_with<K: Key, V: Pod + DeviceRepr + Debug + Send + Sync>(
     assert_bytes(&stream.clone_dtoh(&payload).unwrap(), &moved, &("with them in place", what));
 }
 
-/// Too few keys for buckets: few values, which the probe finds; more values; few values and a rare
-/// one; few digits of many values.
-fn by_values<K: Key>(make: impl Fn(u64) -> K) {
+/// Few distinct keys, which the probe finds; more of them; few and a rare one; few digits of many keys.
+fn few_distinct<K: Key>(make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     let width = K::WIDTH as usize;
     let far = |x: u64| x.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - width);
@@ -474,7 +473,7 @@ fn with_frequent_keys<K: Key>(make: impl Fn(u64) -> K) {
         let keys: Vec<K> = (0..n).map(|_| make((law(device.rng.next()) as u64).min(end))).collect();
         agrees(&mut device, &keys, false, "a power law that is cut off");
     }
-    // One key so frequent that it gets an equality bucket in its interval. It is anywhere, at an
+    // One key so frequent that it is heavy. It is anywhere, at an
     // end, the float zero, among other keys in its interval, or beside keys with a bucket each.
     let (end, any) = (u64::MAX >> (64 - width), device.rng.next() >> (64 - width));
     let one_in = |x: u64, seldom: u64| (x % (1 << 20)).is_multiple_of(seldom);
@@ -503,16 +502,16 @@ fn with_frequent_keys<K: Key>(make: impl Fn(u64) -> K) {
 }
 
 #[test]
-fn words_by_values() {
-    by_values::<u32>(|x| x as u32);
+fn few_distinct_words() {
+    few_distinct::<u32>(|x| x as u32);
 }
 #[test]
-fn long_words_by_values() {
-    by_values::<i64>(|x| x as i64);
+fn few_distinct_long_words() {
+    few_distinct::<i64>(|x| x as i64);
 }
 #[test]
-fn floats_by_values() {
-    by_values::<f32>(|x| f32::from_bits(x as u32));
+fn few_distinct_floats() {
+    few_distinct::<f32>(|x| f32::from_bits(x as u32));
 }
 
 #[test]
@@ -529,10 +528,10 @@ fn floats_with_frequent_keys() {
 }
 
 /// Buckets too large for a block. Passes sort all keys from the first such bucket to the last, or
-/// all keys if those are many. The causes: a frequent key among random ones, or alone in its
-/// bucket; two frequent keys, near or distant, or on both sides of keys with a bucket each; keys so
-/// close that one or two passes separate them; an uneven distribution; a key so frequent that it is
-/// in the sample.
+/// all keys if those are many. The causes: keys so close that one or two passes separate them, in one
+/// part or in two distant ones, with a heavy key between or without; an uneven distribution. Others have
+/// frequent keys, which are heavy and leave nothing: among random keys, alone in a bucket, near or
+/// distant, or about frequent neighbours.
 fn in_full_buckets<K: Key>(lengths: [usize; 2], middle: u64, make: impl Fn(u64) -> K) {
     let Some(mut device) = Device::new() else { return };
     let width = K::WIDTH as usize;
@@ -544,7 +543,8 @@ fn in_full_buckets<K: Key>(lengths: [usize; 2], middle: u64, make: impl Fn(u64) 
         // One key in `seldom` is frequent: more keys than a block holds.
         let seldom = n as u64 / 7000;
         let far = |parts: u64| key.wrapping_add(up(u64::MAX) / 8 * parts) & up(u64::MAX);
-        let kinds: [(&str, &dyn Fn(u64) -> u64); 13] = [
+        let dense = |start: u64, x: u64| start & !0xffff | x >> 41 & 0xffff;
+        let kinds: [(&str, &dyn Fn(u64) -> u64); 15] = [
             ("one key", &|x| if one_in(x, seldom) { key } else { up(x) }),
             ("one key alone", &|x| match up(x) {
                 _ if one_in(x, seldom) => key,
@@ -558,6 +558,15 @@ fn in_full_buckets<K: Key>(lengths: [usize; 2], middle: u64, make: impl Fn(u64) 
             ("neighbours", &|x| if one_in(x, 300) { key & !7 | x >> 40 & 7 } else { up(x) }),
             ("many of one byte", &|x| if one_in(x, 300) { key & !0xff | x >> 40 & 0xff } else { up(x) }),
             ("many of two", &|x| if one_in(x, 300) { key & !0xffff | x >> 40 & 0xffff } else { up(x) }),
+            ("two dense parts, and a key between", &|x| match x % 300 {
+                0 => dense(far(x >> 40 & 1), x),
+                1 => key.wrapping_add(up(u64::MAX) / 16) & up(u64::MAX),
+                _ => up(x),
+            }),
+            ("two dense parts, far apart", &|x| match x % 300 {
+                0 => dense([key / 16, up(u64::MAX) - key / 16][x as usize >> 40 & 1], x),
+                _ => up(x),
+            }),
             ("two about frequent neighbours", &|x| match x % 20 {
                 0..=4 => middle.wrapping_add((x >> 40) % 17).wrapping_sub(8) & up(u64::MAX),
                 _ if one_in(x, seldom / 3) => {
@@ -768,7 +777,7 @@ fn sanitize_long() {
         device.check::<i32>(&WHOLE, Pattern::PowerLaw, (1 << 20) + 77, skips);
         device.check::<u16>(&WHOLE, Pattern::Few, (1 << 20) + 77, skips);
     }
-    // Buckets by bits and by range; passes in one launch; few values instead of passes; one launch
+    // Buckets by bits and by range; passes in one launch; heavy keys instead of passes; one launch
     // for each pass.
     device.check::<u32>(&WHOLE, Pattern::Random, (5 << 20) + 77, [0, 1]);
     device.check::<u64>(&WHOLE, Pattern::SameAbove, (1 << 21) + 77, [1, 0]);
@@ -784,7 +793,8 @@ fn sanitize_long() {
     }
     let often = device.rng.next() as i64;
     let any = |device: &mut Device| (0..(3 << 20) + 77).map(|_| device.rng.next() as i64).collect::<Vec<i64>>();
-    let keys: Vec<i64> = any(&mut device).into_iter().map(|x| if x % 700 == 0 { often } else { x }).collect();
+    let keys: Vec<i64> =
+        any(&mut device).into_iter().map(|x| if x % 700 == 0 { often ^ (x >> 20 & 0xfff) } else { x }).collect();
     agrees(&mut device, &keys, false, "a full bucket");
 }
 

@@ -36,8 +36,17 @@ fn misleads<K: Key>(make: impl Fn(u64) -> K) {
     ];
     for most in [70_000, 1 << 18, 1 << 20, 1_300_000, 1 << 22, 5_000_000, 1 << 24] {
         let n = most - device.rng.below(20);
-        // The probe, the intervals of short sorts, the pilot sample of long ones.
-        let mut samples = vec![512, 2 << 10, 64 << 10, (n >> 7).next_power_of_two().clamp(1 << 14, 1 << 19)];
+        // The probe, the intervals of short sorts by `FixedSample::of` in `src/cuda/sort/plan.rs`, the pilot
+        // sample of long ones.
+        let mut samples = vec![
+            512,
+            2 << 10,
+            16 << 10,
+            43 << 10,
+            54 << 10,
+            64 << 10,
+            (n >> 7).next_power_of_two().clamp(1 << 14, 1 << 19),
+        ];
         samples.retain(|&sampled| sampled <= n / 4);
         for (k, (what, seen, others)) in kinds.into_iter().enumerate() {
             let mut keys: Vec<K> = (0..n).map(|_| make(others(device.rng.next()))).collect();

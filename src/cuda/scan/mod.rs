@@ -242,7 +242,14 @@ impl<C: Zeroable + Copy> ScanArguments<C> {
             let arguments = [p(&input), p(&output), p(&n), p(&init), p(&own), p(&words), p(&tiles), p(&at)];
             // Only counted programs have the last one.
             let arguments = &arguments[..arguments.len() - usize::from(length.is_none())];
-            return launch(plan.kernel, plan.tiles + usize::from(server), arguments);
+            let blocks = plan.tiles + usize::from(server);
+            if plan.program == BUILT_IN {
+                // SAFETY: as of all launches; the kernel waits for the launch before.
+                return unsafe {
+                    kernels.launch_dependent(plan.kernel, blocks as u32, plan.threads, 0, stream, arguments)
+                };
+            }
+            return launch(plan.kernel, blocks, arguments);
         }
 
         // ---- hierarchical, upwards: aggregates of aggregates

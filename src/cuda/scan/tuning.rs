@@ -60,7 +60,7 @@ pub(crate) struct Tuning {
     pub(crate) ranges: [Range; RANGES],
 }
 
-const fn range(bytes: usize, warps: usize, vectors: usize, spread: usize) -> Range {
+pub(crate) const fn range(bytes: usize, warps: usize, vectors: usize, spread: usize) -> Range {
     Range { bytes, shape: Shape { warps, vectors }, spread }
 }
 

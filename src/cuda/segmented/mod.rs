@@ -7,7 +7,7 @@ use super::library::{self, Program};
 use super::reduce::tuning::{REDUCE_RANGES, reduce_ranges};
 use super::reduce::{ReducePlan, ReduceProgram};
 use super::scan::contract::{EXCLUSIVE, INIT, REVERSE};
-use super::scan::tuning::{TUNING, fitted};
+use super::scan::tuning::{TUNING, Tuning, fitted};
 use super::scan::unit_of;
 use super::tuning::RANGES;
 use crate::{Element, Error, Operator};
@@ -16,6 +16,7 @@ use std::any::{TypeId, type_name};
 use std::ffi::c_void;
 
 pub(crate) mod contract;
+mod tuning;
 mod unit;
 use contract::FIND_THREADS;
 use unit::{run_reduce_source, segmented_reduce_source, segmented_scan_source};
@@ -122,7 +123,7 @@ impl SegmentedPlan {
     /// [`Error::TooLong`] for more tiles than a grid has blocks.
     pub(crate) fn scan<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> Result<SegmentedPlan, Error> {
         let carry = headed_bytes(size_of::<Op::Carry>(), align_of::<Op::Carry>());
-        let mut plan = SegmentedPlan::in_tiles(SCAN, [size_of::<T>(), carry], n, architecture)?;
+        let mut plan = SegmentedPlan::in_tiles(SCAN, TUNING, [size_of::<T>(), carry], n, architecture)?;
         // The number of each tile's first offset.
         plan.scratch = if plan.tiles <= 1 { 0 } else { plan.tiles as usize * size_of::<u64>() };
         Ok(plan)
@@ -134,17 +135,18 @@ impl SegmentedPlan {
     /// Those of `scan`.
     pub(crate) fn runs<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> Result<SegmentedPlan, Error> {
         let carry = counted_bytes(size_of::<Op::Carry>(), align_of::<Op::Carry>());
-        SegmentedPlan::in_tiles(RUNS, [size_of::<T>(), carry], n, architecture)
+        SegmentedPlan::in_tiles(RUNS, tuning::RUNS, [size_of::<T>(), carry], n, architecture)
     }
 
     /// The plan in tiles, for an element and a carry of these sizes.
     fn in_tiles(
         primitive: &'static str,
+        tuning: &[Tuning],
         [element, carry]: [usize; 2],
         n: usize,
         architecture: u32,
     ) -> Result<SegmentedPlan, Error> {
-        let ranges = fitted(TUNING, architecture, element);
+        let ranges = fitted(tuning, architecture, element);
         let bytes = n.saturating_mul(element);
         let kernel =
             ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");
@@ -168,7 +170,7 @@ impl SegmentedPlan {
     /// # Errors
     /// Those of `scan`.
     pub(crate) fn scan_up_to<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> Result<SegmentedPlan, Error> {
-        SegmentedPlan::up_to::<T>(n, architecture, SegmentedPlan::scan::<Op, T>)
+        SegmentedPlan::up_to::<T>(TUNING, n, architecture, SegmentedPlan::scan::<Op, T>)
     }
 
     /// The plan of a reduce of runs with memory for up to `n` elements.
@@ -176,17 +178,18 @@ impl SegmentedPlan {
     /// # Errors
     /// Those of `scan`.
     pub(crate) fn runs_up_to<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> Result<SegmentedPlan, Error> {
-        SegmentedPlan::up_to::<T>(n, architecture, SegmentedPlan::runs::<Op, T>)
+        SegmentedPlan::up_to::<T>(tuning::RUNS, n, architecture, SegmentedPlan::runs::<Op, T>)
     }
 
     /// A shorter input may take smaller tiles, and more of them.
     fn up_to<T>(
+        tuning: &[Tuning],
         n: usize,
         architecture: u32,
         plan_of: fn(usize, u32) -> Result<SegmentedPlan, Error>,
     ) -> Result<SegmentedPlan, Error> {
         let mut plan = plan_of(n, architecture)?;
-        for range in fitted(TUNING, architecture, size_of::<T>()) {
+        for range in fitted(tuning, architecture, size_of::<T>()) {
             let shorter = plan_of(n.min(range.bytes / size_of::<T>()), architecture)?;
             plan.words = plan.words.max(shorter.words);
             plan.scratch = plan.scratch.max(shorter.scratch);

@@ -1,5 +1,6 @@
 //! The texts of the units of scan and reduce by segment: an operator on an element.
 
+use super::tuning::RUNS;
 use super::{counted_bytes, headed_bytes, share_bytes};
 use crate::cuda::contract::asserted_status;
 use crate::cuda::reduce::unit::reduce_shapes;
@@ -15,7 +16,7 @@ pub(crate) fn segmented_scan_source(unit: &Unit) -> String {
 
 /// The text of the unit of reduce of runs.
 pub(crate) fn run_reduce_source(unit: &Unit) -> String {
-    let shapes = shapes_by_architecture(TUNING, unit.element.size);
+    let shapes = shapes_by_architecture(RUNS, unit.element.size);
     let status = asserted_status("Counted<Operator>::Carry", counted_bytes(unit.carry.size, unit.carry.align));
     unit.around("segmented/runs.cuh", &shapes, &status, "segmented/run_kernels.cuh")
 }

@@ -23,7 +23,7 @@ constants! {
         BINS: usize = 1 << DIGIT_BITS;
         /// More than the most heavy keys: each has a digit, and so has each part of the map between two
         /// of them.
-        VALUES: usize = BINS / 2;
+        HEAVY_SLOTS: usize = BINS / 2;
         /// The most heavy keys of counted buckets, and the counters of each, for different lanes.
         MOST_HEAVY: usize = 120;
         HEAVY_COPIES: usize = 8;
@@ -137,7 +137,7 @@ shared! {
         sample: Address = "void *sample";
         sampled: u32 = "u32 sampled";
         /// Bits of a bucket's number after the first digit: the normal number, and the one for a
-        /// map of intervals that needs more.
+        /// map around heavy keys that needs more.
         lower_bits: u32 = "u32 lower_bits";
         most_lower_bits: u32 = "u32 most_lower_bits";
         /// The capacity of a block's bucket.
@@ -153,7 +153,7 @@ shared! {
         /// The number of keys of each digit, zero before the sort.
         counts: Address = "u32 *counts";
         /// `room` items for each bucket, then a tile's room for keys without a bucket. The array of
-        /// values ends with `equal_room` more.
+        /// values ends with `heavy_room` more.
         keys: Address = "void *keys";
         values: Address = "void *values";
         /// `FixedMap`, whose first `FIXED_MAP_ZERO` bytes are zero before the sort.
@@ -170,7 +170,7 @@ shared! {
         /// block makes the map for itself.
         interval_parts: u32 = "u32 interval_parts";
         /// Room for the payload of all heavy keys.
-        equal_room: u32 = "u32 equal_room";
+        heavy_room: u32 = "u32 heavy_room";
     }
 }
 

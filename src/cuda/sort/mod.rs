@@ -405,7 +405,7 @@ impl Launches<'_> {
             most: most as u32,
             beyond: beyond as u32,
             interval_parts: sample.parts as u32,
-            equal_room: sample.equal_room as u32,
+            heavy_room: sample.heavy_room as u32,
         };
         let (tiles, kernel) = (n.div_ceil(shape.short.tile()), fixed_sort(is_large));
         // SAFETY: the caller's.

@@ -305,7 +305,7 @@ pub(super) struct FixedSample {
     /// each block makes them for itself.
     pub(super) parts: usize,
     /// Room for the payload of heavy keys.
-    pub(super) equal_room: usize,
+    pub(super) heavy_room: usize,
 }
 
 impl FixedSample {
@@ -321,7 +321,7 @@ impl FixedSample {
         // times the room it needs, if all keys are heavy with 8.5 of the probe's 512 hits each. With
         // more than some 72 equally frequent keys the margins exceed it, and passes sort.
         let parts = if n > MOST_ALONE { parts.min(MOST_INTERVAL_PARTS).min(n >> 12) } else { 0 };
-        FixedSample { digit_bits: (bits + 1).min(DIGIT_BITS), parts, equal_room: 4 * n }
+        FixedSample { digit_bits: (bits + 1).min(DIGIT_BITS), parts, heavy_room: 4 * n }
     }
 }
 
@@ -408,7 +408,7 @@ impl HostPlan {
                 at.zero = take(0);
                 take(FIXED_MAP_BYTES - FIXED_MAP_ZERO);
                 let room = (self.shape.in_buckets(is_large).tile() << sample.digit_bits) + self.shape.short.tile();
-                at.fixed = [take(room * key), take((room + sample.equal_room) * value)];
+                at.fixed = [take(room * key), take((room + sample.heavy_room) * value)];
             }
             Before::Buckets { most, .. } => {
                 let buckets = BINS << most;
@@ -526,7 +526,7 @@ mod tests {
             (1 << 22, 20_480, MOST_INTERVAL_PARTS),
         ] {
             let sample = FixedSample::of(n, 8, room);
-            assert_eq!((sample.parts, sample.equal_room), (parts, 4 * n), "{n}");
+            assert_eq!((sample.parts, sample.heavy_room), (parts, 4 * n), "{n}");
         }
         let digit_bits = |(n, bits)| FixedSample::of(n, bits, 5632).digit_bits;
         assert_eq!([(5633, 5), (1 << 16, 6), (1 << 20, 8)].map(digit_bits), [6, 7, 8]);
@@ -586,7 +586,7 @@ mod tests {
         // A digit around heavy keys has one bit more than a bucket's number.
         assert_eq!((bits, sample.digit_bits), (7, 8));
         let room = (shape.bucket.tile() << sample.digit_bits) + shape.short.tile();
-        let values = room + sample.equal_room;
+        let values = room + sample.heavy_room;
         assert!(at.fixed[1] >= at.fixed[0] + 4 * room && at.keys[0].unwrap() >= at.fixed[1] + 8 * values);
         // A part of the map of fixed-capacity buckets is zero before the sort.
         let at = pairs.plan(1 << 20, 0..32, false, &MACHINE).layout(missing);
