@@ -6,7 +6,7 @@
 mod catalog;
 extern crate common;
 
-#[path = "../common/bodies.rs"]
+#[path = "../../src/own/bodies.rs"]
 mod bodies;
 mod broken;
 mod one_text;
