@@ -542,7 +542,6 @@ pub mod __own {
 #[cfg(test)]
 use crate::Keyed;
 #[cfg(test)]
-#[path = "../tests/common/bodies.rs"]
 mod bodies;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use super::assert_capturing;
 use crate::common::context;
-use crate::machines::process::is_alone;
+use crate::common::process::is_alone;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode, CUstreamCaptureStatus};
 use parascan::cudarc::driver::{CudaGraph, CudaSlice, CudaStream};
 use parascan::{DeviceCode, Error, Operator, Sum, Workspace, scan};

@@ -2,8 +2,8 @@
 //! capture.
 
 use super::assert_capturing;
+use crate::common::process::is_alone;
 use crate::common::{context, stream};
-use crate::machines::process::is_alone;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use parascan::{Above, Error, Workspace, compact, expand, offsets, pack, partition, sort, unique};
 

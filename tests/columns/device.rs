@@ -1,9 +1,9 @@
 //! The suite on the device.
 
 use super::*;
+use crate::common::process::is_alone;
+use crate::common::samples::{Digit, Digits};
 use crate::common::{context, stream};
-use crate::machines::process::is_alone;
-use crate::reduce::{Digit, Digits};
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use parascan::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
 use parascan::operators::{Compose, Matrix, Moments, Transitions};

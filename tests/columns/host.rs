@@ -1,7 +1,7 @@
 //! The suite on the host.
 
 use super::*;
-use crate::reduce::{Digit, Digits};
+use crate::common::samples::{Digit, Digits};
 use parascan::operators::{Compose, Matrix, Moments, Transitions};
 use parascan::{DeviceCode, Host, Last, Max, Sum};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -2,7 +2,7 @@
 //! prefix for each column.
 
 use crate::common::{Draw, Options, Rng, Sample, assert_bytes, assert_same, data, noise};
-use crate::scan::{builder, options};
+use crate::common::{builder, options};
 use crate::segmented::{Guarded, skip};
 use bytemuck::Pod;
 use parascan::cudarc::driver::DeviceRepr;
@@ -296,7 +296,7 @@ fn no_rows<E: Engine>(engine: &mut E) {
     of::<E, parascan::Max, f32>(engine, &mut rng);
     of::<E, parascan::Min, i64>(engine, &mut rng);
     of::<E, parascan::Last, parascan::operators::Moments<f32>>(engine, &mut rng);
-    of::<E, crate::reduce::Digits, crate::reduce::Digit>(engine, &mut rng);
+    of::<E, crate::common::samples::Digits, crate::common::samples::Digit>(engine, &mut rng);
     of::<E, parascan::operators::Compose, parascan::operators::Matrix<u64>>(engine, &mut rng);
 }
 

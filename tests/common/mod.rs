@@ -1,12 +1,15 @@
 //! What all tests share: the device, random data, an oracle by a plain loop, edits of the
 //! templates.
 
-pub(crate) mod edit;
+pub mod edit;
+pub mod keys;
+pub mod process;
+pub mod samples;
 
 use bytemuck::Pod;
 use half::{bf16, f16};
 use parascan::cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, DeviceRepr};
-use parascan::{Block, Element, Error, Network, Operator, Strategy, cuda};
+use parascan::{Block, Element, Error, Network, Operator, Scan, Strategy, cuda, scan};
 use std::env;
 use std::ffi::c_void;
 use std::fmt::Debug;
@@ -18,12 +21,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A stream of a new context, or `None` without a device; PARASCAN_REQUIRE_GPU=1 makes that a
 /// failure.
-pub(crate) fn stream() -> Option<Arc<CudaStream>> {
+pub fn stream() -> Option<Arc<CudaStream>> {
     context().map(|context| context.new_stream().expect("a stream"))
 }
 
 /// A new context object, so that a test may turn event tracking off for itself alone.
-pub(crate) fn context() -> Option<Arc<CudaContext>> {
+pub fn context() -> Option<Arc<CudaContext>> {
     match cuda::context(0) {
         Ok(_shared) => Some(CudaContext::new(0).expect("a context, as there is one")),
         Err(e @ (Error::NoDriver { .. } | Error::NoDevice { .. })) => {
@@ -39,25 +42,25 @@ pub(crate) fn context() -> Option<Arc<CudaContext>> {
 }
 
 /// Held by tests that take much of the device's memory, one at a time.
-pub(crate) fn much_memory() -> MutexGuard<'static, ()> {
+pub fn much_memory() -> MutexGuard<'static, ()> {
     static MEMORY: Mutex<()> = Mutex::new(());
     MEMORY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The address of device memory, as a kernel's argument.
-pub(crate) fn address<T>(slice: &CudaSlice<T>, stream: &CudaStream) -> u64 {
+pub fn address<T>(slice: &CudaSlice<T>, stream: &CudaStream) -> u64 {
     slice.device_ptr(stream).0
 }
 
 /// The pointer to an argument of a launch.
-pub(crate) fn p<A>(argument: &A) -> *const c_void {
+pub fn p<A>(argument: &A) -> *const c_void {
     std::ptr::from_ref(argument).cast()
 }
 
 // ---- strategies ---------------------------------------------------------------------------------
 
 /// Every strategy of a scan with the default block.
-pub(crate) const STRATEGIES: [Strategy; 5] = [
+pub const STRATEGIES: [Strategy; 5] = [
     Strategy::Auto,
     Strategy::PrefixServer(Block::WarpShuffles),
     Strategy::LookBack(Block::WarpShuffles),
@@ -66,7 +69,7 @@ pub(crate) const STRATEGIES: [Strategy; 5] = [
 ];
 
 /// Every network and form of the textbook, and every strategy, once or twice.
-pub(crate) const TEXTBOOK: [Strategy; 8] = [
+pub const TEXTBOOK: [Strategy; 8] = [
     Strategy::Hierarchical(Block::Plain(Network::KoggeStone)),
     Strategy::Chained(Block::Plain(Network::KoggeStoneDoubleBuffered)),
     Strategy::LookBack(Block::Plain(Network::BrentKung)),
@@ -81,26 +84,26 @@ pub(crate) const TEXTBOOK: [Strategy; 8] = [
 
 /// SplitMix64 (Steele, Lea and Flood 2014). Prints its seed when a test that owns one fails;
 /// PARASCAN_SEED repeats it.
-pub(crate) struct Rng {
+pub struct Rng {
     state: u64,
     seed: u64,
 }
 
 impl Rng {
-    pub(crate) fn new() -> Rng {
+    pub fn new() -> Rng {
         let seed = match env::var("PARASCAN_SEED") {
             Ok(seed) => seed.parse().expect("PARASCAN_SEED is a number"),
             Err(_) => SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as u64,
         };
         Rng { state: seed, seed }
     }
-    pub(crate) fn next(&mut self) -> u64 {
+    pub fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
-    pub(crate) fn bytes(&mut self, n: usize) -> Vec<u8> {
+    pub fn bytes(&mut self, n: usize) -> Vec<u8> {
         let mut bytes = vec![0; n];
         let (eights, rest) = bytes.as_chunks_mut::<8>();
         eights.fill_with(|| self.next().to_le_bytes());
@@ -110,7 +113,7 @@ impl Rng {
         bytes
     }
 
-    pub(crate) fn below(&mut self, n: usize) -> usize {
+    pub fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 }
@@ -125,7 +128,7 @@ impl Drop for Rng {
 
 /// The distribution of a test's values.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Draw {
+pub enum Draw {
     /// Random bits: every NaN, infinities, zeros of both signs, subnormals.
     Any,
     /// Small whole numbers, whose sums are exact in any grouping.
@@ -136,7 +139,7 @@ pub(crate) enum Draw {
 
 impl Draw {
     /// Values for which the operator is associative bit for bit, so an oracle may group freely.
-    pub(crate) fn exact_for<Op: Operator<T>, T: Element>() -> Draw {
+    pub fn exact_for<Op: Operator<T>, T: Element>() -> Draw {
         let name = std::any::type_name::<Op>();
         match Op::ASSOCIATIVITY {
             parascan::Associativity::Exact => Draw::Any,
@@ -148,7 +151,7 @@ impl Draw {
 }
 
 /// An element that tests draw and compare.
-pub(crate) trait Sample: Element + DeviceRepr + Debug + PartialEq {
+pub trait Sample: Element + DeviceRepr + Debug + PartialEq {
     fn draw(rng: &mut Rng, draw: Draw, i: usize) -> Self;
     /// Whether the bits are the same; any two NaNs are.
     fn same(self, other: Self) -> bool;
@@ -184,17 +187,17 @@ macro_rules! floats { ($($t:ident $from:expr;)*) => { $(
 )* } }
 floats! { f32 |x| x; f64 |x| x.into(); f16 f16::from_f32; bf16 bf16::from_f32; }
 
-pub(crate) fn data<T: Sample>(rng: &mut Rng, draw: Draw, n: usize) -> Vec<T> {
+pub fn data<T: Sample>(rng: &mut Rng, draw: Draw, n: usize) -> Vec<T> {
     (0..n).map(|i| T::draw(rng, draw, i)).collect()
 }
 
 /// Elements of random bits.
-pub(crate) fn any<T: Sample>(rng: &mut Rng, n: usize) -> Vec<T> {
+pub fn any<T: Sample>(rng: &mut Rng, n: usize) -> Vec<T> {
     data(rng, Draw::Any, n)
 }
 
 /// Plain data of random bits.
-pub(crate) fn noise<V: Pod>(rng: &mut Rng, n: usize) -> Vec<V> {
+pub fn noise<V: Pod>(rng: &mut Rng, n: usize) -> Vec<V> {
     let mut items: Vec<V> = bytemuck::zeroed_vec(n);
     let bytes = rng.bytes(n * size_of::<V>());
     bytemuck::cast_slice_mut::<V, u8>(&mut items).copy_from_slice(&bytes);
@@ -205,21 +208,21 @@ pub(crate) fn noise<V: Pod>(rng: &mut Rng, n: usize) -> Vec<V> {
 
 /// A scan's options.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Options<T> {
+pub struct Options<T> {
     pub exclusive: bool,
     pub init: Option<T>,
     pub reverse: bool,
 }
 
 /// A scan by a plain loop.
-pub(crate) fn oracle<Op: Operator<T>, T: Element>(input: &[T], options: Options<T>) -> Vec<T> {
+pub fn oracle<Op: Operator<T>, T: Element>(input: &[T], options: Options<T>) -> Vec<T> {
     let mut output = vec![T::zeroed(); input.len()];
     oracle_into::<Op, T>(input, &mut output, options);
     output
 }
 
 /// The same, into memory of the input's length.
-pub(crate) fn oracle_into<Op: Operator<T>, T: Element>(input: &[T], output: &mut [T], options: Options<T>) {
+pub fn oracle_into<Op: Operator<T>, T: Element>(input: &[T], output: &mut [T], options: Options<T>) {
     assert_eq!(input.len(), output.len());
     let mut upto = options.init.map(Op::lift).or(if options.exclusive { Op::IDENTITY } else { None });
     for k in 0..input.len() {
@@ -231,8 +234,37 @@ pub(crate) fn oracle_into<Op: Operator<T>, T: Element>(input: &[T], output: &mut
     }
 }
 
+/// The options of an operator: an exclusive scan needs a first value.
+pub fn options<Op: Operator<T>, T: Sample>(rng: &mut Rng, draw: Draw) -> Vec<Options<T>> {
+    let mut all = Vec::new();
+    for reverse in [false, true] {
+        for exclusive in [false, true] {
+            let init = T::draw(rng, draw, 1);
+            if !exclusive || Op::IDENTITY.is_some() {
+                all.push(Options { exclusive, init: None, reverse });
+            }
+            all.push(Options { exclusive, init: Some(init), reverse });
+        }
+    }
+    all
+}
+
+/// The builder for some options. An exclusive scan without `init` starts from the identity, which
+/// `exclusive()` requires at compile time; here it is known only at run time.
+pub fn builder<Op: Operator<T>, T: Sample>(options: Options<T>) -> Scan<Op, T> {
+    let mut builder = scan::<Op, T>();
+    if let Some(init) = options.init {
+        builder = builder.init(init);
+    }
+    if options.exclusive {
+        let identity = || Op::lower(Op::IDENTITY.expect("the caller asks only those that have one"));
+        builder = builder.exclusive_from(options.init.unwrap_or_else(identity));
+    }
+    if options.reverse { builder.reverse() } else { builder }
+}
+
 #[track_caller]
-pub(crate) fn assert_same<T: Sample>(got: &[T], expected: &[T], what: &dyn Debug) {
+pub fn assert_same<T: Sample>(got: &[T], expected: &[T], what: &dyn Debug) {
     assert_eq!(got.len(), expected.len(), "{what:?}");
     if bytemuck::cast_slice::<T, u8>(got) == bytemuck::cast_slice::<T, u8>(expected) {
         return;
@@ -250,7 +282,7 @@ pub(crate) fn assert_same<T: Sample>(got: &[T], expected: &[T], what: &dyn Debug
 
 /// Compares bytes, which tells NaNs apart.
 #[track_caller]
-pub(crate) fn assert_bytes<V: Pod + Debug>(got: &[V], expected: &[V], what: &dyn Debug) {
+pub fn assert_bytes<V: Pod + Debug>(got: &[V], expected: &[V], what: &dyn Debug) {
     assert_eq!(got.len(), expected.len(), "{what:?}");
     if bytemuck::cast_slice::<V, u8>(got) == bytemuck::cast_slice::<V, u8>(expected) {
         return;

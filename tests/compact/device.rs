@@ -2,7 +2,7 @@
 //! several compactions into one buffer, outputs that are too short, more than 2^32 items.
 
 use super::*;
-use crate::machines::process::is_alone;
+use crate::common::process::is_alone;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 
 /// Sizes around the borders of rows, slices and tiles of items of `size` bytes, and of the ranges

@@ -2,8 +2,8 @@
 //! every run.
 
 use super::subject::{Join, Maps, Outcome, Subject, templates};
+use crate::common::process::is_alone;
 use crate::common::{Options, Rng, Sample, assert_same, context};
-use crate::machines::process::is_alone;
 use parascan::{Operator, Sum};
 
 const JOINS: [Join; 6] = [

@@ -13,8 +13,8 @@
 
 use super::subject::{Join, Maps, Outcome, Subject, templates};
 use crate::common::edit::{Edit, once, twice};
+use crate::common::process::is_alone;
 use crate::common::{Options, Rng, context};
-use crate::machines::process::is_alone;
 use parascan::cudarc::driver::sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! The number of kernels of a call, by the nodes of its graph.
 
 use crate::common::context;
-use crate::machines::process::is_alone;
+use crate::common::process::is_alone;
 use parascan::cudarc::driver::CudaStream;
 use parascan::cudarc::driver::sys::{
     self, CUgraphInstantiate_flags, CUgraphNode, CUgraphNodeType, CUstreamCaptureMode,

@@ -2,8 +2,8 @@
 //! that wait for each other end after that kernel. Also progress on a stream that has a small part
 //! of the device.
 
+use crate::common::process::is_alone;
 use crate::common::{Options, Rng, STRATEGIES, TEXTBOOK, any, assert_same, context, oracle};
-use crate::machines::process::is_alone;
 use libloading::Library;
 use parascan::cuda::Kernels;
 use parascan::cudarc::driver::sys::{

@@ -4,9 +4,7 @@
 #[path = "../../src/catalog.rs"]
 #[allow(unused_macros)]
 mod catalog;
-#[path = "../common/mod.rs"]
-#[allow(dead_code, reason = "shared with `tests/main.rs`, which uses the rest")]
-mod common;
+extern crate common;
 
 mod dlpack;
 mod dynamic;

@@ -4,11 +4,9 @@
 #[path = "../../src/catalog.rs"]
 #[allow(unused_macros)]
 mod catalog;
-#[path = "../common/mod.rs"]
-#[allow(dead_code, reason = "shared with `tests/main.rs`, which uses the rest")]
-mod common;
+extern crate common;
 
-#[path = "../common/bodies.rs"]
+#[path = "../../src/own/bodies.rs"]
 mod bodies;
 mod broken;
 mod one_text;

@@ -1,10 +1,10 @@
 //! Numbers of items that lie in memory, on both engines: whatever lies beyond them is neither read nor
 //! written.
 
+use crate::common::keys::{Key, Pattern, keys};
+use crate::common::process::is_alone;
 use crate::common::{Draw, Options, Rng, Sample, any, assert_same, context, data, oracle, stream};
-use crate::machines::process::is_alone;
-use crate::scan::{builder, options};
-use crate::sort::{Key, Pattern, keys};
+use crate::common::{builder, options};
 use parascan::cudarc::driver::CudaStream;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use parascan::operators::{Compose, Transitions};

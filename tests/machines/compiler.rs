@@ -1,6 +1,6 @@
 //! A device without a compiler, with a damaged compiler, and with cache folders of every kind.
 
-use super::process::{Folder, again, pass, start};
+use crate::common::process::{Folder, again, pass, start};
 use crate::common::{Options, context, oracle, stream};
 use crate::user::Gcd;
 use parascan::cudarc::driver::CudaStream;

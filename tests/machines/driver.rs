@@ -3,7 +3,7 @@
 //!
 //! The driver of such a machine is a file that the dynamic linker finds before any other.
 
-use super::process::{Folder, again, pass, start};
+use crate::common::process::{Folder, again, pass, start};
 use parascan::{Error, Sum, cuda, scan};
 use std::env;
 use std::process::Command;

@@ -7,4 +7,3 @@
 mod compiler;
 #[cfg(target_os = "linux")]
 mod driver;
-pub(crate) mod process;

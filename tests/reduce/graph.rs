@@ -3,8 +3,8 @@
 //! is being captured.
 
 use super::oracle;
+use crate::common::process::is_alone;
 use crate::common::{Rng, any, assert_same, context};
-use crate::machines::process::is_alone;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use parascan::{Error, Last, Max, Sum, Workspace, reduce};
 

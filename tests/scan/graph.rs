@@ -2,8 +2,8 @@
 //! process of its own: other tests synchronise contexts, which the driver refuses while a stream of
 //! the context is being captured.
 
+use crate::common::process::is_alone;
 use crate::common::{Options, Rng, STRATEGIES, any, assert_same, context, oracle};
-use crate::machines::process::is_alone;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use parascan::{Last, Max, Sum, Workspace, scan};
 

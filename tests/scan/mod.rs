@@ -1,10 +1,10 @@
 //! One suite of scan, stamped over every operator and element of the catalog, every engine and
 //! strategy.
 
-use crate::common::{Draw, Options, Rng, Sample, assert_same, data, oracle, stream};
+use crate::common::{Draw, Options, Rng, Sample, assert_same, builder, data, options, oracle, stream};
 use half::{bf16, f16};
 use parascan::cudarc::driver::CudaStream;
-use parascan::{Block, Network, Operator, Scan, Strategy, Workspace, scan};
+use parascan::{Block, Network, Operator, Strategy, Workspace};
 use std::sync::Arc;
 
 mod counts;
@@ -13,35 +13,6 @@ mod long;
 mod same_bits;
 mod streams;
 mod views;
-
-/// The options of an operator: an exclusive scan needs a first value.
-pub(crate) fn options<Op: Operator<T>, T: Sample>(rng: &mut Rng, draw: Draw) -> Vec<Options<T>> {
-    let mut all = Vec::new();
-    for reverse in [false, true] {
-        for exclusive in [false, true] {
-            let init = T::draw(rng, draw, 1);
-            if !exclusive || Op::IDENTITY.is_some() {
-                all.push(Options { exclusive, init: None, reverse });
-            }
-            all.push(Options { exclusive, init: Some(init), reverse });
-        }
-    }
-    all
-}
-
-/// The builder for some options. An exclusive scan without `init` starts from the identity, which
-/// `exclusive()` requires at compile time; here it is known only at run time.
-pub(crate) fn builder<Op: Operator<T>, T: Sample>(options: Options<T>) -> Scan<Op, T> {
-    let mut builder = scan::<Op, T>();
-    if let Some(init) = options.init {
-        builder = builder.init(init);
-    }
-    if options.exclusive {
-        let identity = || Op::lower(Op::IDENTITY.expect("the caller asks only those that have one"));
-        builder = builder.exclusive_from(options.init.unwrap_or_else(identity));
-    }
-    if options.reverse { builder.reverse() } else { builder }
-}
 
 /// Sizes around every boundary of a kernel with tiles of `tile` items: lanes, warps, tiles, 32
 /// tiles.

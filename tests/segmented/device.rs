@@ -1,8 +1,8 @@
 //! The suite on the device.
 
 use super::*;
+use crate::common::samples::{Digit, Digits};
 use crate::common::{much_memory, stream};
-use crate::reduce::{Digit, Digits};
 use parascan::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
 use parascan::operators::{Compose, Matrix, Moments, Transitions};
 use parascan::{Device, Last, Max, Sum, Workspace};

@@ -4,7 +4,7 @@
 
 use super::*;
 use crate::common::context;
-use crate::machines::process::is_alone;
+use crate::common::process::is_alone;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use parascan::{Last, Max, Sum, Workspace};
 

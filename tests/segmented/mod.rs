@@ -2,7 +2,7 @@
 //! segments.
 
 use crate::common::{Draw, Options, Rng, Sample, assert_same, data, noise, oracle_into};
-use crate::scan::{builder, options};
+use crate::common::{builder, options};
 use bytemuck::Pod;
 use parascan::cudarc::driver::DeviceRepr;
 use parascan::{

@@ -4,9 +4,9 @@
 use super::device::OnDevice;
 use super::host::OnHost;
 use super::*;
+use crate::common::keys::{How, Key, PATTERNS, Pattern, keys};
+use crate::common::process::is_alone;
 use crate::common::{assert_bytes, context, much_memory};
-use crate::machines::process::is_alone;
-use crate::sort::{How, Key, PATTERNS, Pattern, keys};
 use half::f16;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use parascan::cudarc::driver::{CudaView, CudaViewMut};

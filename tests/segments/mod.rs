@@ -1,8 +1,8 @@
 //! Pack, expand and allocation on both engines, against loops: long segments among short ones,
 //! empty ones anywhere.
 
+use crate::common::process::is_alone;
 use crate::common::{Rng, much_memory, noise, stream};
-use crate::machines::process::is_alone;
 use bytemuck::Pod;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use parascan::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};

@@ -2,7 +2,7 @@
 //! guards; graphs.
 
 use super::*;
-use crate::machines::process::is_alone;
+use crate::common::process::is_alone;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 
 /// Sizes around the borders of rows, of one block, and of tiles.

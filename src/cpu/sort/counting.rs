@@ -69,7 +69,7 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
         unsafe {
             // Count
             let all = Self::HISTOGRAMS * threads;
-            each(threads, threads, |_, p| {
+            each(threads, threads, &|_, p| {
                 let keys = part(n, threads, p);
                 let first = p * Self::HISTOGRAMS;
                 let counters = histograms.slice(first, Self::BINS, 0, Self::HISTOGRAMS * Self::BINS);
@@ -77,7 +77,7 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
             });
 
             // Add the histograms, then scan the sum: `ends` is where the keys of each bin end
-            each(threads, Self::BINS.div_ceil(JOB_BINS), |_, job| {
+            each(threads, Self::BINS.div_ceil(JOB_BINS), &|_, job| {
                 let (from, to) = (job * JOB_BINS, Self::BINS.min((job + 1) * JOB_BINS));
                 let sums = histograms.slice(0, Self::BINS, from, to);
                 for histogram in 1..all {
@@ -94,7 +94,7 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
 
             // Write
             let (ends, parts) = (&*ends, n.div_ceil(JOB_KEYS));
-            each(threads, parts, |_, p| {
+            each(threads, parts, &|_, p| {
                 let keys = part(n, parts, p);
                 self.write_keys(
                     std::slice::from_raw_parts_mut(self.at(to, keys.start).keys, keys.len()),

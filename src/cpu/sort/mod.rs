@@ -353,7 +353,7 @@ impl<K> Copy for Team<'_, K> {}
 impl<K: Bits> Team<'_, K> {
     /// Calls `job(worker, j)` for all `j < jobs`. No two threads have one worker's number at a
     /// time.
-    fn each(self, jobs: usize, job: impl Fn(usize, usize) + Sync) {
+    fn each(self, jobs: usize, job: &(dyn Fn(usize, usize) + Sync)) {
         if self.threads == 1 {
             return (0..jobs).for_each(|j| job(self.worker, j));
         }
@@ -362,8 +362,8 @@ impl<K: Bits> Team<'_, K> {
 }
 
 /// Calls `job(worker, j)` for all `j < jobs`, on `threads` threads. No two threads have one
-/// worker's number at a time.
-fn each(threads: usize, jobs: usize, job: impl Fn(usize, usize) + Sync) {
+/// worker's number at a time. A job is long, and behind a pointer, so this is compiled once.
+fn each(threads: usize, jobs: usize, job: &(dyn Fn(usize, usize) + Sync)) {
     let threads = threads.min(jobs);
     if threads <= 1 {
         return (0..jobs).for_each(|j| job(0, j));
@@ -530,7 +530,7 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
                 counts: Counts(if threads == 1 { worker(team.worker).counts } else { scratch.counts }),
             };
             let Some(Counted { digit, low, high }) = self.choose_and_count(from, bound, &parts, team) else {
-                return team.each(parts.count, |_, p| {
+                return team.each(parts.count, &|_, p| {
                     let items = parts.items(p);
                     self.copy(self.at(from, items.start), self.at(to, items.start), items.len());
                 });
@@ -541,7 +541,7 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
             // Scatter
             let middle = if from.keys == to.keys { spare } else { to };
             let stream = n * (size_of::<K>() + self.payload.size()) >= STREAMED_FROM;
-            team.each(parts.count, |w, p| {
+            team.each(parts.count, &|w, p| {
                 let (next, buffers, items) = (parts.counts.part(p, digit), worker(w).write_buffers, parts.items(p));
                 match digit.kind {
                     TOP_BITS => self.scatter::<TOP_BITS>(from, items, middle, digit, next, buffers, stream),
@@ -561,7 +561,7 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
             };
             let large = if threads == 1 { usize::MAX } else { (n / (4 * threads)).max(in_cache) };
             let buckets = 1 << digit.width;
-            team.each(buckets, |w, b| {
+            team.each(buckets, &|w, b| {
                 let (i, n) = bucket(b);
                 if n <= large {
                     let one = Team { scratch, worker: w, threads: 1 };
@@ -602,7 +602,7 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
         loop {
             let digit = Digit::new(&sample, high, self.width(parts.n, team.threads), bound.outside_range);
             let differing = AtomicU64::new(0);
-            team.each(parts.count, |_, p| {
+            team.each(parts.count, &|_, p| {
                 // SAFETY: the caller's; each part has a histogram of its own.
                 let bits = unsafe {
                     let (items, counts) = (parts.items(p), parts.counts.part(p, digit));

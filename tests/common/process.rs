@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const VARIABLE: &str = "PARASCAN_TEST_ALONE";
 
 /// A command that runs the calling test alone in a new process, or `None` in that process.
-pub(crate) fn again<Test: Fn()>(_test: Test) -> Option<Command> {
+pub fn again<Test: Fn()>(_test: Test) -> Option<Command> {
     // The harness knows `main::machines::driver::no_driver` without the crate's name.
     let (_, test) = type_name::<Test>().split_once("::").expect("a path");
     if env::var(VARIABLE).as_deref() == Ok(test) {
@@ -23,7 +23,7 @@ pub(crate) fn again<Test: Fn()>(_test: Test) -> Option<Command> {
 }
 
 /// Whether this process runs `test` alone. If not, a new process has run it and passed.
-pub(crate) fn is_alone<Test: Fn()>(test: Test) -> bool {
+pub fn is_alone<Test: Fn()>(test: Test) -> bool {
     match again(test) {
         None => true,
         Some(mut command) => {
@@ -33,13 +33,13 @@ pub(crate) fn is_alone<Test: Fn()>(test: Test) -> bool {
     }
 }
 
-pub(crate) fn start(command: &mut Command) -> Child {
+pub fn start(command: &mut Command) -> Child {
     command.spawn().expect("a process")
 }
 
 /// Waits until the test has passed in its process.
 #[track_caller]
-pub(crate) fn pass(child: Child) {
+pub fn pass(child: Child) {
     let Output { status, stdout, stderr } = child.wait_with_output().expect("the process ends");
     let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
     assert!(status.success(), "the process failed ({status}):\n{stdout}\n{stderr}");
@@ -48,28 +48,28 @@ pub(crate) fn pass(child: Child) {
 }
 
 /// A new folder, removed with the value.
-pub(crate) struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
-    pub(crate) fn new() -> Folder {
+    pub fn new() -> Folder {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("parascan-tests-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let path = env::temp_dir().join(name);
         std::fs::create_dir_all(&path).expect("a folder for temporary files");
         Folder(path)
     }
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.0
     }
     /// Writes a file and returns its path.
-    pub(crate) fn file(&self, name: &str, content: &str) -> PathBuf {
+    pub fn file(&self, name: &str, content: &str) -> PathBuf {
         let path = self.0.join(name);
         std::fs::write(&path, content).expect("a temporary file");
         path
     }
     /// Compiles C to the shared library `name` and returns its path, or `None` without a C
     /// compiler.
-    pub(crate) fn library(&self, name: &str, c: &str) -> Option<PathBuf> {
+    pub fn library(&self, name: &str, c: &str) -> Option<PathBuf> {
         let source = self.file(&format!("{name}.c"), c);
         let library = self.0.join(name);
         match Command::new("cc").args(["-shared", "-fPIC", "-o"]).args([&library, &source]).output() {

@@ -1,0 +1,56 @@
+//! The host's loops for the operators and elements whose tests have millions of items.
+//!
+//! Below opt-level 2 a crate does not compile the generic code again that a crate it depends on has
+//! compiled for the same types. So the tests, which are compiled without optimisation, call these loops,
+//! which are compiled with it. A call that is not named here is compiled in the tests, and is slow.
+
+#[macro_use]
+#[path = "../../src/catalog.rs"]
+#[allow(unused_macros)]
+mod catalog;
+
+use common::keys::{How, Key, PATTERNS, keys};
+use common::samples::{Digit, Digits};
+use common::{Draw, Options, Rng, Sample, assert_bytes, assert_same, data, noise, oracle};
+use half::{bf16, f16};
+use parascan::operators::{Compose, Flagged, Matrix, Segmented, Transitions};
+use parascan::{Max, Operator, Sum, reduce, scan};
+
+/// The calls on all items.
+fn whole<Op: Operator<T>, T: Sample>() {
+    let x: Vec<T> = data(&mut Rng::new(), Draw::Any, 0);
+    let options = Options { exclusive: false, init: None, reverse: false };
+    assert_same(&oracle::<Op, T>(&x, options), &noise::<T>(&mut Rng::new(), 0), &());
+    assert_bytes(&x, &x, &());
+    drop((scan::<Op, T>().run(&x), reduce::<Op, T>().run(&x)));
+}
+
+/// Keys and their order.
+fn sorted<K: Key>() {
+    let mut rng = Rng::new();
+    let keys: Vec<K> = keys(&mut rng, PATTERNS[0], 0);
+    drop(How::any(&mut rng, K::WIDTH).oracle(&keys));
+}
+
+macro_rules! stamp {
+    (elements { $( $key:ident $cuda_name:literal bits $bits:ident key $signed:ident; )* } operators { $(
+        $(#[$doc:meta])* $op:ident { $(
+            $($generic:ident)? [$($t:ident),*] $associativity:ident, $form:ident, $(identity $identity:expr,)? $(no $no:ident,)?
+                rust |$a:ident, $b:ident| $rust:expr, cuda $cuda:literal;
+        )* }
+    )* }) => {
+        /// Nobody calls it: what it names is compiled.
+        pub fn optimised() {
+            $( $( $( whole::<parascan::$op, $t>(); )* )* )*
+            $( sorted::<$key>(); )*
+            whole::<Compose, Transitions>();
+            whole::<Compose, Matrix<u32>>();
+            whole::<Compose, Matrix<u64>>();
+            whole::<Digits, Digit>();
+            whole::<Segmented<Sum>, Flagged<i32>>();
+            whole::<Segmented<Max>, Flagged<f32>>();
+            whole::<Segmented<Compose>, Flagged<Matrix<u32>>>();
+        }
+    };
+}
+catalog!(stamp);

@@ -1,0 +1,12 @@
+//! The tests of what works on parts of an array: its segments, or the columns of a matrix.
+
+extern crate common;
+
+#[path = "../columns/mod.rs"]
+mod columns;
+#[path = "../offsets/mod.rs"]
+mod offsets;
+#[path = "../segmented/mod.rs"]
+mod segmented;
+#[path = "../segments/mod.rs"]
+mod segments;
