@@ -111,11 +111,11 @@ template <class Operator, class Shape, class Joined = Operator> struct Reduction
     }
 
     // By one warp: the fold of the first `count` items of a stage, at least one, in every lane. The
-    // items are shared evenly among the lanes, since the slice's copies of the last item must not
-    // be folded.
+    // items are shared among the lanes, since the slice's copies of the last item must not be folded.
+    // Each lane has an odd number, so that adjacent lanes read different banks.
     static __device__ ItemCarry part_fold(Stage &stage, u32 count, u32 lane) {
         const Element *items = (const Element *)stage.vector;
-        u32 each = (count + WARP - 1) / WARP, first = lane * each, end = min(first + each, count);
+        u32 each = (count + WARP - 1) / WARP | 1, first = lane * each, end = min(first + each, count);
         ItemCarry upto = ItemCarry();
         if (first < end) upto = Operator::alone(Operator::lift(items[first]));
 #pragma unroll 4

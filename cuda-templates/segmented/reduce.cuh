@@ -95,6 +95,9 @@ template <class Operator, class Shape> struct SegmentedReduction {
         for (u64 at = first; at < end;) {
             HeadedCarry all;
             u64 slice_end = min(at + SLICE, end);
+            // The last item before which a segment may end that is closed here. One that ends with the
+            // slice is closed by the next slice or stretch.
+            u64 most = slice_end == n ? n : slice_end - 1;
             if (boundary > slice_end) { // no segment ends in the next slices
                 u64 whole = at + (min(boundary - 1, end) - at) / SLICE * SLICE;
                 if (whole == at) break; // the last items are in no segment
@@ -105,14 +108,14 @@ template <class Operator, class Shape> struct SegmentedReduction {
                 walk.heads.fill_from_offsets(cut, i64(at), next, n, 0, lane);
                 walk.in.end_load(stage, at, lane);
                 __syncwarp();
-                if (open && (boundary < slice_end || slice_end == n)) {
+                if (open && boundary <= most) {
                     open = false;
                     close(share, stage, at > first, u32(boundary - at), next, lane);
                 }
                 all = shuffle(walk.fold_loaded(stage, lane), WARP - 1);
                 walk.put(stage, share.aggregate, lane);
                 __syncwarp();
-                next = write_results(walk, stage, next, at, slice_end, first, end, empty, lane);
+                next = write_results(walk, stage, share.aggregate.value, next, at, most, first, empty, lane);
                 boundary = offset(cut, next);
                 __syncwarp(); // every lane has read the slice that the next one overwrites
             }
@@ -131,22 +134,19 @@ template <class Operator, class Shape> struct SegmentedReduction {
         share.last = {has_aggregate ? Operator::combine(share.aggregate.value, items) : items, true};
     }
 
-    // By one warp: the results of the segments that end in a slice, up to its last item, and began in
-    // the stretch from `first` to `end`. Every item of the stage has become its inclusive prefix.
-    // The next stretch closes a segment that ends with this one. Returns the number of the first
-    // offset that is `slice_end` or more, or behind all items the number of all offsets.
-    static __device__ u64 write_results(const Walk &walk, Stage &stage, u64 next, u64 at, u64 slice_end, u64 first, u64 end, Carry empty,
+    // By one warp: the results of the segments that end in a slice, up to item `most`, and began in the
+    // stretch from `first` on. Every item of the stage has become its inclusive prefix; `before` is
+    // that of the item before the slice. Returns the number of the first offset behind `most`.
+    static __device__ u64 write_results(const Walk &walk, Stage &stage, Carry before, u64 next, u64 at, u64 most, u64 first, Carry empty,
                                         u32 lane) {
         const Element *prefixes = (const Element *)stage.vector;
         Element *out = walk.out.base, none = Operator::lower(empty);
-        bool is_last = slice_end == walk.in.n;
-        u64 most = is_last || slice_end < end ? slice_end : slice_end - 1; // where a segment may end
         return each_offset<1>(
-            walk.cut, next, slice_end + is_last, walk.in.n, lane,
+            walk.cut, next, most + 1, walk.in.n, lane,
             [&](u64 j, u64 begins, u64 ends) {
                 if (j == 0 || ends > most) return;
                 if (begins >= ends) out[j - 1] = none;
-                else if (begins >= first && ends > at) out[j - 1] = prefixes[ends - 1 - at];
+                else if (begins >= first) out[j - 1] = ends > at ? prefixes[ends - 1 - at] : Operator::lower(before);
             },
             [&](u64 j, u64 behind) {
                 for (u64 k = j + lane; k < behind; k += WARP) out[k - 1] = none;
@@ -182,9 +182,9 @@ template <class Operator, class Shape> struct SegmentedReduction {
     static __device__ void close_all(Shared &shared, const Share *shares, Element *out, u32 lane, u32 warp) {
         u32 count = gridDim.x, each = (count + THREADS - 1) / THREADS, first = threadIdx.x * each, end = min(first + each, count);
         HeadedCarry upto = {Carry(), 0};
-        if (first < end) upto = shares[first].aggregate;
-#pragma unroll 4
-        for (u32 i = first + 1; i < end; i++) upto = Headed<Operator>::combine(upto, shares[i].aggregate);
+        each_share(shares, first, end, [&](u32 i, const Share &share) {
+            upto = i > first ? Headed<Operator>::combine(upto, share.aggregate) : share.aggregate;
+        });
         upto = warp_inclusive<Headed<Operator>>(upto, lane);
         if (lane == WARP - 1) shared.carry[warp] = upto;
         HeadedCarry before = shuffle_up(upto, 1);
@@ -194,10 +194,23 @@ template <class Operator, class Shape> struct SegmentedReduction {
             for (u32 w = 1; w < warp; w++) warps = Headed<Operator>::combine(warps, shared.carry[w]);
             before = lane > 0 ? Headed<Operator>::combine(warps, before) : warps;
         }
-        for (u32 i = first; i < end; i++) {
-            Share share = shares[i];
+        each_share(shares, first, end, [&](u32 i, const Share &share) {
             if (share.closed != Share::NONE) out[share.closed] = Operator::lower(share.result(before.value));
             before = i > 0 ? Headed<Operator>::combine(before, share.aggregate) : share.aggregate;
+        });
+    }
+    // Calls `use(i, share)` in order. The loads of BATCH shares are in flight together, which the
+    // compiler would not move before a store of `use`.
+    template <class Use> static __device__ void each_share(const Share *shares, u32 first, u32 end, const Use &use) {
+        constexpr u32 BATCH = 4;
+        for (u32 from = first; from < end; from += BATCH) {
+            Share own[BATCH];
+#pragma unroll
+            for (u32 k = 0; k < BATCH; k++)
+                if (from + k < end) own[k] = shares[from + k];
+#pragma unroll
+            for (u32 k = 0; k < BATCH; k++)
+                if (from + k < end) use(from + k, own[k]);
         }
     }
 };
