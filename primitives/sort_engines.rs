@@ -219,7 +219,7 @@ fn on_host<K: SortKey, V: Pod>(
         let is_float = matches!(K::KIND, KeyKind::Float { .. });
         // A call with a longer payload has returned its error before.
         let value_bytes = if size_of::<V>() <= 16 { size_of::<V>() } else { 0 };
-        host::Code::of(size_of::<K>(), is_float, value_bytes)
+        host::Code::of::<K>(is_float, value_bytes)
     };
     let sort = match segments {
         Segments::Host(heads) => {

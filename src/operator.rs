@@ -1,6 +1,7 @@
 //! Operators: they combine two partial results into one.
 
 use crate::DeviceCode;
+use crate::cpu::{Call, integer};
 use crate::element::{Element, Keyed, Widened};
 use half::{bf16, f16};
 use num_traits::{ConstOne, ConstZero};
@@ -136,6 +137,13 @@ pub trait Operator<T: Element>: Copy + Send + Sync + 'static {
     /// `NoPairs`.
     #[doc(hidden)]
     const CUDA_PAIRS: DeviceCode<Self, T> = DeviceCode::NO_PAIRS;
+    /// Makes a call of the CPU engine for this operator and element, or for a pair of the same machine
+    /// code: elements and carries have the same sizes and alignments, and results the same bits.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn on_host<C: Call>(call: C) -> C::Output {
+        call.run::<Self, T>()
+    }
 }
 
 /// The carry type of a form, and its conversions.
@@ -238,6 +246,29 @@ macro_rules! form {
     };
 }
 
+/// Makes a call for the pair whose machine code that of a row's operator and element is.
+macro_rules! on_host {
+    (Bits $t:ident, $call:ident) => {
+        // A constant, so that one of them is compiled.
+        match const { integer::<$t>() } {
+            1 => $call.run::<Self, u8>(),
+            2 => $call.run::<Self, u16>(),
+            4 => $call.run::<Self, u32>(),
+            8 => $call.run::<Self, u64>(),
+            _ => $call.run::<Self, $t>(),
+        }
+    };
+    (Same usize, $call:ident) => {
+        $call.run::<Self, u64>()
+    };
+    (Same isize, $call:ident) => {
+        $call.run::<Self, i64>()
+    };
+    ($form:ident $t:ident, $call:ident) => {
+        $call.run::<Self, $t>()
+    };
+}
+
 /// The vector instructions of a row. An operator that is not named here has none.
 macro_rules! lanes {
     (Sum Exact $form:ident $t:ident) => {
@@ -326,6 +357,8 @@ macro_rules! operators {
             const CUDA_ALONE: DeviceCode<Self, $t> = unsafe { DeviceCode::new(alone!($form)) };
             // SAFETY: the type is the templates' for this operator on elements of this size.
             const CUDA_PAIRS: DeviceCode<Self, $t> = unsafe { DeviceCode::new(pairs!($op $t)) };
+            #[inline(always)]
+            fn on_host<H: Call>(call: H) -> H::Output { on_host!($form $t, call) }
         }
     };
 }

@@ -9,7 +9,11 @@
 //! whose carries stay in registers from row to row. The loop over a block's columns has a constant
 //! length, so the compiler makes vector instructions of it.
 
-use super::{handover::hand_over, threshold};
+use super::{
+    call::{Call, same},
+    handover::hand_over,
+    threshold,
+};
 use crate::{Associativity, Element, Operator};
 use bytemuck::Zeroable;
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
@@ -80,9 +84,25 @@ pub(crate) unsafe fn scan<Op: Operator<T>, T: Element>(
         // SAFETY: the caller's.
         return unsafe { super::scan::<Op, T>(input, output, rows, exclusive, first, reverse) };
     }
-    let shape = Shape::of::<T>();
-    // SAFETY: the caller's.
-    unsafe { scan_shaped::<Op, T>(input, output, [rows, columns], exclusive, first, reverse, shape) }
+    struct Scan<C> {
+        input: *const u8,
+        output: *mut u8,
+        shape: [usize; 2],
+        exclusive: bool,
+        first: Option<C>,
+        reverse: bool,
+    }
+    impl<C: Element> Call for Scan<C> {
+        type Output = ();
+        fn run<Op: Operator<T>, T: Element>(self) {
+            let Scan { input, output, shape, exclusive, first, reverse } = self;
+            let (input, output, first) = (input.cast(), output.cast(), same(first));
+            // SAFETY: the caller's; the elements have the size and the alignment of the caller's.
+            unsafe { scan_shaped::<Op, T>(input, output, shape, exclusive, first, reverse, Shape::of::<T>()) }
+        }
+    }
+    let shape = [rows, columns];
+    Op::on_host(Scan { input: input.cast(), output: output.cast(), shape, exclusive, first, reverse });
 }
 
 /// [`scan`] with panels and tiles of a given shape.
@@ -156,7 +176,19 @@ pub(crate) fn reduce<Op: Operator<T>, T: Element>(input: &[T], first: Option<Op:
         *output = Op::lower(first.map_or(all, |first| Op::combine(first, all)));
         return;
     }
-    reduce_shaped::<Op, T>(input, first, output, Shape::of::<T>());
+    struct Reduce<'a, T, C> {
+        input: &'a [T],
+        first: Option<C>,
+        output: &'a mut [T],
+    }
+    impl<E: Element, C: Element> Call for Reduce<'_, E, C> {
+        type Output = ();
+        fn run<Op: Operator<T>, T: Element>(self) {
+            let (input, output) = (bytemuck::cast_slice(self.input), bytemuck::cast_slice_mut(self.output));
+            reduce_shaped::<Op, T>(input, same(self.first), output, Shape::of::<T>());
+        }
+    }
+    Op::on_host(Reduce { input, first, output });
 }
 
 /// [`reduce`] with panels and tiles of a given shape.

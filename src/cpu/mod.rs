@@ -10,6 +10,7 @@
 //! Reduce, also by column, the radix sort and segments stand on neither: their threads share work by
 //! halves, by tiles, by histograms and by search.
 
+mod call;
 pub(crate) mod columns;
 pub(crate) mod compact;
 mod handover;
@@ -32,6 +33,7 @@ const fn threshold(size: usize) -> usize {
     if cfg!(miri) { size >> 8 } else { size }
 }
 
+pub(crate) use call::{Call, integer};
 pub use handover::hand_over;
 pub(crate) use offsets::{Offset, Size, offsets};
 pub use pipeline::{Sink, Source, pipeline};

@@ -2,6 +2,7 @@
 //! tiles.
 
 use super::{
+    call::{Call, same},
     lanes::LINE,
     pipeline::{Cut, Shape, Source, fold},
     scan::Elements,
@@ -34,7 +35,14 @@ use std::ops::Range;
 /// # Panics
 /// If the operator panics.
 pub(crate) fn reduce<Op: Operator<T>, T: Element>(input: &[T]) -> Option<Op::Carry> {
-    reduce_shaped::<Op, T>(input, Shape::of::<T>())
+    struct Reduce<'a, T, C>(&'a [T], PhantomData<C>);
+    impl<E: Element, C: Element> Call for Reduce<'_, E, C> {
+        type Output = Option<C>;
+        fn run<Op: Operator<T>, T: Element>(self) -> Option<C> {
+            same(reduce_shaped::<Op, T>(bytemuck::cast_slice(self.0), Shape::of::<T>()))
+        }
+    }
+    Op::on_host(Reduce::<T, Op::Carry>(input, PhantomData))
 }
 
 /// [`reduce`] with tiles of a given shape.

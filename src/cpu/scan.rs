@@ -1,6 +1,7 @@
 //! The scan of host memory: the tile pipeline with the elements as source and a store as sink.
 
 use super::{
+    call::{Call, same},
     lanes::{self, LINE, VECTOR},
     pipeline::{Shape, Sink, Source, shaped},
 };
@@ -28,8 +29,24 @@ pub(crate) unsafe fn scan<Op: Operator<T>, T: Element>(
     init: Option<Op::Carry>,
     reverse: bool,
 ) {
-    // SAFETY: the caller's.
-    unsafe { scan_shaped::<Op, T>(input, output, n, exclusive, init, reverse, Shape::of::<T>()) }
+    struct Scan<C> {
+        input: *const u8,
+        output: *mut u8,
+        n: usize,
+        exclusive: bool,
+        init: Option<C>,
+        reverse: bool,
+    }
+    impl<C: Element> Call for Scan<C> {
+        type Output = ();
+        fn run<Op: Operator<T>, T: Element>(self) {
+            let Scan { input, output, n, exclusive, init, reverse } = self;
+            let shape = Shape::of::<T>();
+            // SAFETY: the caller's; the elements have the size and the alignment of the caller's.
+            unsafe { scan_shaped::<Op, T>(input.cast(), output.cast(), n, exclusive, same(init), reverse, shape) }
+        }
+    }
+    Op::on_host(Scan { input: input.cast(), output: output.cast(), n, exclusive, init, reverse });
 }
 
 /// [`scan`] with tiles of a given shape.
@@ -232,8 +249,8 @@ const AHEAD: usize = 256;
 
 /// Bytes of output from which on it is written past the caches: more than they hold, so nothing of
 /// it would be found there later. An ordinary store first reads the cache line that it overwrites,
-/// half as much memory traffic again.
-pub(super) const STREAMED_FROM: usize = 32 << 20;
+/// half as much memory traffic again. Unit tests take the path with less.
+pub(super) const STREAMED_FROM: usize = if cfg!(test) { 4 << 20 } else { 32 << 20 };
 
 #[inline(always)]
 pub(super) fn prefetch(line: *const u8) {

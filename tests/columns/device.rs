@@ -211,9 +211,9 @@ fn prepared() {
             sums.workspace(&mut workspace).run_into(&input, &mut output).unwrap();
             totals.workspace(&mut workspace).run_into(&input, &mut of_columns).unwrap();
             let options = Options { exclusive: false, init: None, reverse: false };
-            let expected = scan_oracle::<Sum, u32>(&x, columns, options);
+            let expected = columns_oracle::<Sum, u32>(&x, columns, options);
             assert_same(&stream.clone_dtoh(&output).unwrap(), &expected, &(rows, columns));
-            let expected = reduce_oracle::<Sum, u32>(&x, columns, None).unwrap();
+            let expected = column_totals::<Sum, u32>(&x, columns, None).unwrap();
             assert_same(&stream.clone_dtoh(&of_columns).unwrap(), &expected, &(rows, columns));
             assert_eq!(workspace.bytes(), held, "a prepared workspace does not grow");
         }
@@ -267,10 +267,10 @@ fn replays() {
         stream.memset_zeros(&mut none_out).unwrap();
         graph.launch().unwrap();
         let options = Options { exclusive: true, init: Some(7), reverse: false };
-        let expected = scan_oracle::<Sum, u32>(&x, columns, options);
+        let expected = columns_oracle::<Sum, u32>(&x, columns, options);
         assert_same(&stream.clone_dtoh(&a_out).unwrap(), &expected, &replay);
         let options = Options { exclusive: false, init: None, reverse: true };
-        let mut expected = scan_oracle::<Max, f32>(&y[1..], columns, options);
+        let mut expected = columns_oracle::<Max, f32>(&y[1..], columns, options);
         expected.insert(0, y[0]);
         assert_same(&stream.clone_dtoh(&b).unwrap(), &expected, &replay);
         assert_same(&stream.clone_dtoh(&lasts).unwrap(), &x[n - columns..], &replay);
@@ -293,10 +293,10 @@ fn sanitize() {
                 let options = Options { exclusive: k % 2 == 1, init: Some(x[0]), reverse: k / 2 % 2 == 1 };
                 let input = stream.clone_htod(&x).unwrap();
                 let output = builder::<Op, T>(options).columns(columns).run(&input).unwrap();
-                let expected = scan_oracle::<Op, T>(&x, columns, options);
+                let expected = columns_oracle::<Op, T>(&x, columns, options);
                 assert_same(&stream.clone_dtoh(&output).unwrap(), &expected, &(rows, columns));
                 let output = reduce::<Op, T>().columns(columns).run(&input).unwrap();
-                let expected = reduce_oracle::<Op, T>(&x, columns, None).unwrap();
+                let expected = column_totals::<Op, T>(&x, columns, None).unwrap();
                 assert_same(&stream.clone_dtoh(&output).unwrap(), &expected, &(rows, columns));
             }
         }
@@ -307,11 +307,11 @@ fn sanitize() {
         let x: Vec<T> = data(&mut rng, draw, rows * columns);
         let input = stream.clone_htod(&x).unwrap();
         let output = reduce::<Op, T>().columns(columns).run(&input).unwrap();
-        let expected = reduce_oracle::<Op, T>(&x, columns, None).unwrap();
+        let expected = column_totals::<Op, T>(&x, columns, None).unwrap();
         assert_same(&stream.clone_dtoh(&output).unwrap(), &expected, &(rows, columns));
         let options = Options { exclusive: false, init: None, reverse: false };
         let output = builder::<Op, T>(options).columns(columns).run(&input).unwrap();
-        assert_same(&stream.clone_dtoh(&output).unwrap(), &scan_oracle::<Op, T>(&x, columns, options), &rows);
+        assert_same(&stream.clone_dtoh(&output).unwrap(), &columns_oracle::<Op, T>(&x, columns, options), &rows);
     }
     walk::<Sum, u8>(&stream);
     walk::<Max, f32>(&stream);

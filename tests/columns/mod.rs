@@ -2,7 +2,7 @@
 //! prefix for each column.
 
 use crate::common::{Draw, Options, Rng, Sample, assert_bytes, assert_same, data, noise};
-use crate::common::{builder, options};
+use crate::common::{builder, column_totals, columns_oracle, options};
 use crate::segmented::{Guarded, skip};
 use bytemuck::Pod;
 use parascan::cudarc::driver::DeviceRepr;
@@ -13,37 +13,6 @@ use std::ops::Range;
 
 mod device;
 mod host;
-
-// ---- oracles ------------------------------------------------------------------------------------
-
-fn scan_oracle<Op: Operator<T>, T: Sample>(x: &[T], columns: usize, options: Options<T>) -> Vec<T> {
-    let mut output = x.to_vec();
-    let first = options.init.map(Op::lift).or(if options.exclusive { Op::IDENTITY } else { None });
-    let mut prefixes = vec![first; columns.min(x.len())];
-    let row_of = |row: usize| if options.reverse { x.len() - (row + 1) * columns } else { row * columns };
-    for begin in (0..x.len().checked_div(columns).unwrap_or(0)).map(row_of) {
-        for (column, prefix) in prefixes.iter_mut().enumerate() {
-            let item = Op::lift(x[begin + column]);
-            let next = prefix.map_or(item, |prefix| Op::combine(prefix, item));
-            let result = if options.exclusive { prefix.expect("a first value") } else { next };
-            output[begin + column] = Op::lower(result);
-            *prefix = Some(next);
-        }
-    }
-    output
-}
-
-/// `None` if a column has no result.
-fn reduce_oracle<Op: Operator<T>, T: Sample>(x: &[T], columns: usize, init: Option<T>) -> Option<Vec<T>> {
-    let mut totals = vec![init.map(Op::lift); columns];
-    for row in x.chunks_exact(columns.max(1)) {
-        for (total, &item) in totals.iter_mut().zip(row) {
-            let item = Op::lift(item);
-            *total = Some(total.map_or(item, |total| Op::combine(total, item)));
-        }
-    }
-    totals.into_iter().map(|total| total.or(Op::IDENTITY).map(Op::lower)).collect()
-}
 
 // ---- engines ------------------------------------------------------------------------------------
 
@@ -116,7 +85,7 @@ fn check_scan<E: Engine, Op: Operator<T>, T: Sample>(
     call: Call,
 ) {
     let what = (type_name::<(Op, T)>(), x.len() / columns, columns, options, call);
-    let expected = scan_oracle::<Op, T>(x, columns, options);
+    let expected = columns_oracle::<Op, T>(x, columns, options);
     let scan = builder::<Op, T>(options).columns(columns);
     let skipped = skip(rng);
     let source = Guarded::new(rng, skipped, x);
@@ -156,7 +125,7 @@ fn check_reduce<E: Engine, Op: Operator<T>, T: Sample>(
     let source = Guarded::new(rng, skipped, x);
     let input = engine.put(&source.all);
     let from = engine.view(&input, source.items.clone());
-    let expected = reduce_oracle::<Op, T>(x, columns, init);
+    let expected = column_totals::<Op, T>(x, columns, init);
     if call == Call::New {
         match (engine.reduce(reduce, &from), expected) {
             (Err(Error::Empty { primitive: "reduce" }), None) => (),

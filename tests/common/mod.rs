@@ -234,6 +234,42 @@ pub fn oracle_into<Op: Operator<T>, T: Element>(input: &[T], output: &mut [T], o
     }
 }
 
+/// A reduction by a plain loop. `None`: there is nothing to combine, and no identity.
+pub fn total<Op: Operator<T>, T: Element>(items: &[T], init: Option<T>) -> Option<T> {
+    let items = items.iter().map(|&x| Op::lift(x));
+    init.map(Op::lift).into_iter().chain(items).reduce(Op::combine).or(Op::IDENTITY).map(Op::lower)
+}
+
+/// A scan of the columns of a matrix, by plain loops.
+pub fn columns_oracle<Op: Operator<T>, T: Element>(x: &[T], columns: usize, options: Options<T>) -> Vec<T> {
+    let mut output = x.to_vec();
+    let first = options.init.map(Op::lift).or(if options.exclusive { Op::IDENTITY } else { None });
+    let mut prefixes = vec![first; columns.min(x.len())];
+    let row_of = |row: usize| if options.reverse { x.len() - (row + 1) * columns } else { row * columns };
+    for begin in (0..x.len().checked_div(columns).unwrap_or(0)).map(row_of) {
+        for (column, prefix) in prefixes.iter_mut().enumerate() {
+            let item = Op::lift(x[begin + column]);
+            let next = prefix.map_or(item, |prefix| Op::combine(prefix, item));
+            let result = if options.exclusive { prefix.expect("a first value") } else { next };
+            output[begin + column] = Op::lower(result);
+            *prefix = Some(next);
+        }
+    }
+    output
+}
+
+/// A reduction of the columns of a matrix, by plain loops. `None` if a column has no result.
+pub fn column_totals<Op: Operator<T>, T: Element>(x: &[T], columns: usize, init: Option<T>) -> Option<Vec<T>> {
+    let mut totals = vec![init.map(Op::lift); columns];
+    for row in x.chunks_exact(columns.max(1)) {
+        for (total, &item) in totals.iter_mut().zip(row) {
+            let item = Op::lift(item);
+            *total = Some(total.map_or(item, |total| Op::combine(total, item)));
+        }
+    }
+    totals.into_iter().map(|total| total.or(Op::IDENTITY).map(Op::lower)).collect()
+}
+
 /// The options of an operator: an exclusive scan needs a first value.
 pub fn options<Op: Operator<T>, T: Sample>(rng: &mut Rng, draw: Draw) -> Vec<Options<T>> {
     let mut all = Vec::new();

@@ -1,6 +1,7 @@
 //! The tests of what works on parts of an array: its segments, or the columns of a matrix.
 
 extern crate common;
+extern crate optimised as _; // what it has compiled is not compiled again here
 
 #[path = "../columns/mod.rs"]
 mod columns;

@@ -2,7 +2,7 @@
 //! segments.
 
 use crate::common::{Draw, Options, Rng, Sample, assert_same, data, noise, oracle_into};
-use crate::common::{builder, options};
+use crate::common::{builder, options, total};
 use bytemuck::Pod;
 use parascan::cudarc::driver::DeviceRepr;
 use parascan::{
@@ -190,11 +190,7 @@ fn scan_oracle<Op: Operator<T>, T: Sample>(x: &[T], segments: &Segments, options
 
 /// `none` is the result of an empty segment without one.
 fn reduce_oracle<Op: Operator<T>, T: Sample>(x: &[T], segments: &Segments, init: Option<T>, none: T) -> Vec<T> {
-    let of = |segment: Range<usize>| {
-        let items = x[segment].iter().map(|&x| Op::lift(x));
-        init.map(Op::lift).into_iter().chain(items).reduce(Op::combine).or(Op::IDENTITY).map_or(none, Op::lower)
-    };
-    segments.of_reduce().map(of).collect()
+    segments.of_reduce().map(|segment| total::<Op, T>(&x[segment], init).unwrap_or(none)).collect()
 }
 
 // ---- engines ------------------------------------------------------------------------------------

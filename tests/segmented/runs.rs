@@ -8,11 +8,8 @@ use parascan::{Last, Max, Sum};
 
 /// The result of each segment that has items, all items being in one.
 pub(super) fn oracle<Op: Operator<T>, T: Sample>(x: &[T], segments: &Segments, init: Option<T>) -> Vec<T> {
-    let of = |segment: Range<usize>| {
-        let items = x[segment].iter().map(|&x| Op::lift(x));
-        Op::lower(init.map(Op::lift).into_iter().chain(items).reduce(Op::combine).expect("it has items"))
-    };
-    segments.of_scan().filter(|segment| !segment.is_empty()).map(of).collect()
+    let with_items = segments.of_scan().filter(|segment| !segment.is_empty());
+    with_items.map(|segment| total::<Op, T>(&x[segment], init).expect("it has items")).collect()
 }
 
 /// Checks a reduction of runs into new memory and into the caller's, which has room for some more

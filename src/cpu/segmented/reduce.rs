@@ -1,6 +1,7 @@
 //! The reduction of segments in host memory.
 
 use super::super::{
+    call::{Call, same},
     offsets::Offset,
     pipeline::{Shape, Source},
     reduce::fold_items,
@@ -80,8 +81,25 @@ pub(crate) unsafe fn reduce<Op: Operator<T>, T: Element>(
     empty: Option<Op::Carry>,
     output: &mut [T],
 ) {
-    // SAFETY: the caller's.
-    unsafe { reduce_shaped::<Op, T>(input, segments, count, first, empty, output, Shape::of::<T>()) }
+    struct Reduce<'a, T, S, C> {
+        input: &'a [T],
+        segments: &'a S,
+        count: usize,
+        first: Option<C>,
+        empty: Option<C>,
+        output: &'a mut [T],
+    }
+    impl<E: Element, S: Ends, C: Element> Call for Reduce<'_, E, S, C> {
+        type Output = ();
+        fn run<Op: Operator<T>, T: Element>(self) {
+            let Reduce { input, segments, count, first, empty, output } = self;
+            let (input, output) = (bytemuck::cast_slice(input), bytemuck::cast_slice_mut(output));
+            let (first, empty, shape) = (same(first), same(empty), Shape::of::<T>());
+            // SAFETY: the caller's.
+            unsafe { reduce_shaped::<Op, T>(input, segments, count, first, empty, output, shape) }
+        }
+    }
+    Op::on_host(Reduce { input, segments, count, first, empty, output });
 }
 
 /// [`reduce`] with tiles of a given shape.

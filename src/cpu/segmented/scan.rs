@@ -1,6 +1,7 @@
 //! The scan of segments in host memory.
 
 use super::super::{
+    call::{Call, same},
     pipeline::{Cut, RUNS, SHORTEST_RUN, Shape, Steps, fold},
     reduce::fold_items,
     scan::{Elements, Store},
@@ -41,8 +42,25 @@ pub(crate) unsafe fn scan<Op: Operator<T>, T: Element>(
     first: Option<Op::Carry>,
     reverse: bool,
 ) {
-    // SAFETY: the caller's.
-    unsafe { scan_shaped::<Op, T>(input, output, n, heads, exclusive, first, reverse, Shape::of::<T>()) }
+    struct Scan<'a, C> {
+        input: *const u8,
+        output: *mut u8,
+        n: usize,
+        heads: &'a dyn Heads,
+        exclusive: bool,
+        first: Option<C>,
+        reverse: bool,
+    }
+    impl<C: Element> Call for Scan<'_, C> {
+        type Output = ();
+        fn run<Op: Operator<T>, T: Element>(self) {
+            let Scan { input, output, n, heads, exclusive, first, reverse } = self;
+            let (input, output, first, shape) = (input.cast(), output.cast(), same(first), Shape::of::<T>());
+            // SAFETY: the caller's; the elements have the size and the alignment of the caller's.
+            unsafe { scan_shaped::<Op, T>(input, output, n, heads, exclusive, first, reverse, shape) }
+        }
+    }
+    Op::on_host(Scan { input: input.cast(), output: output.cast(), n, heads, exclusive, first, reverse });
 }
 
 /// [`scan`] with tiles of a given shape.

@@ -14,10 +14,9 @@
 //! The most significant digit comes first, so all that follows stays in a core's cache: memory is
 //! read three times and written twice. Within the cache the least significant digit comes first.
 //!
-//! The engine sees keys and values as integers and bytes, so it is compiled once, in the library:
-//! for four widths of integers and three of floats, times eight ways to move a value (payload.rs).
-//! A program links those of them that it names ([`Code`]). Keys move as they are; order.rs encodes
-//! them for comparisons and digits.
+//! The engine sees keys and values as integers and bytes: four widths of integers and three of
+//! floats, times eight ways to move a value (payload.rs). Of these 56 a program compiles those that
+//! it names ([`Code`]). Keys move as they are; order.rs encodes them for comparisons and digits.
 //!
 //! The caller allocates all memory, and [`Sort::scratch`] says how much. No thread waits for
 //! another except at the end of a step, in rayon's scope. No code of the caller's runs, so no panic
@@ -42,7 +41,7 @@ use segmented::Segments;
 
 use crate::cpu::threshold;
 use msd::{Digit, LOGARITHMIC, RANGE, TOP_BITS};
-use order::{Bits, Encoding};
+use order::{Bits, Encoding, Floats, Integers};
 use payload::{KeysOnly, OneWord, Payload, TwoWords};
 use std::{
     marker::PhantomData,
@@ -90,8 +89,8 @@ const TARGET_BUCKET_BYTES: usize = threshold(128 << 10);
 const MIN_PART_ITEMS: usize = threshold(1 << 13);
 /// Parts for each thread.
 const PARTS_PER_THREAD: usize = 4;
-/// Bytes of items from which on a scatter writes past the caches.
-const STREAMED_FROM: usize = 32 << 20;
+/// Bytes of items from which on a scatter writes past the caches. Unit tests take the path with less.
+const STREAMED_FROM: usize = if cfg!(test) { 4 << 20 } else { 32 << 20 };
 /// Keys of the sample that chooses the digit.
 const SAMPLED_KEYS: usize = 256;
 /// Bytes of a cache line.
@@ -159,8 +158,8 @@ impl Sort {
     }
 }
 
-/// The engine of one kind of key and one size of payload, compiled in the library. A program links
-/// the engines that [`Code::of`] returned while Rust compiled it.
+/// The engine of one kind of key and one size of payload. A program has the engines that
+/// [`Code::of`] returned while Rust compiled it.
 #[derive(Debug)]
 pub(crate) struct Code {
     layout: fn(&Sort, &mut Layout),
@@ -169,98 +168,83 @@ pub(crate) struct Code {
 }
 
 impl Code {
-    /// The code for keys of so many bytes and values of so many bytes, 0 for keys-only.
+    /// The code for keys of the size of a `K`, and values of so many bytes, 0 for keys-only.
     ///
     /// # Panics
     /// If there are no such keys or values. When Rust compiles, for a call in a `const` block.
-    pub(crate) const fn of(key_bytes: usize, is_float: bool, value_bytes: usize) -> &'static Code {
+    pub(crate) const fn of<K>(is_float: bool, value_bytes: usize) -> &'static Code {
         macro_rules! code {
-            ($K:ty, $encoding:ident, $P:ty, $payload:expr) => {{
-                fn engine(sort: &Sort) -> Engine<$K, impl Encoding<$K>, $P> {
-                    let payload: fn(usize) -> $P = $payload;
-                    Engine {
-                        encoding: sort.order.$encoding::<$K>(),
-                        payload: payload(sort.values.bytes()),
-                        key: PhantomData,
+            ($K:ty, $E:ident, $P:ty) => {
+                const {
+                    &Code {
+                        layout: Engine::<$K, $E<$K>, $P>::layout,
+                        run: Engine::<$K, $E<$K>, $P>::run,
+                        run_each: Engine::<$K, $E<$K>, $P>::run_each,
                     }
                 }
-                fn layout(sort: &Sort, layout: &mut Layout) {
-                    engine(sort).layout(sort, layout);
-                }
-                unsafe fn run(sort: &Sort, from: Arrays, to: Arrays, scratch: *mut u8) {
-                    // SAFETY: the caller's.
-                    unsafe { engine(sort).run(sort, from, to, scratch) }
-                }
-                unsafe fn run_each(
-                    sort: &Sort,
-                    from: Arrays,
-                    to: Arrays,
-                    segments: Segments<'_>,
-                    local: bool,
-                    room: &mut Vec<u8>,
-                ) {
-                    // SAFETY: the caller's.
-                    unsafe { engine(sort).run_each(sort, from, to, segments, local, room) }
-                }
-                static CODE: Code = Code { layout, run, run_each };
-                &CODE
-            }};
+            };
         }
         macro_rules! by_value {
-            ($K:ty, $encoding:ident) => {
+            ($K:ty, $E:ident) => {
                 match value_bytes {
-                    0 => code!($K, $encoding, KeysOnly, |_| KeysOnly),
-                    1 => code!($K, $encoding, OneWord<u8>, |_| OneWord(PhantomData)),
-                    2 => code!($K, $encoding, OneWord<u16>, |_| OneWord(PhantomData)),
-                    4 => code!($K, $encoding, OneWord<u32>, |_| OneWord(PhantomData)),
-                    8 => code!($K, $encoding, OneWord<u64>, |_| OneWord(PhantomData)),
-                    3 => code!($K, $encoding, TwoWords<u16>, |size| TwoWords { size, word: PhantomData }),
-                    5..=7 => code!($K, $encoding, TwoWords<u32>, |size| TwoWords { size, word: PhantomData }),
-                    9..=16 => code!($K, $encoding, TwoWords<u64>, |size| TwoWords { size, word: PhantomData }),
+                    0 => code!($K, $E, KeysOnly),
+                    1 => code!($K, $E, OneWord<u8>),
+                    2 => code!($K, $E, OneWord<u16>),
+                    4 => code!($K, $E, OneWord<u32>),
+                    8 => code!($K, $E, OneWord<u64>),
+                    3 => code!($K, $E, TwoWords<u16>),
+                    5..=7 => code!($K, $E, TwoWords<u32>),
+                    9..=16 => code!($K, $E, TwoWords<u64>),
                     _ => panic!("values have at most 16 bytes"),
                 }
             };
         }
-        match (key_bytes, is_float) {
-            (1, false) => by_value!(u8, integers),
-            (2, false) => by_value!(u16, integers),
-            (4, false) => by_value!(u32, integers),
-            (8, false) => by_value!(u64, integers),
-            (2, true) => by_value!(u16, floats),
-            (4, true) => by_value!(u32, floats),
-            (8, true) => by_value!(u64, floats),
+        match (size_of::<K>(), is_float) {
+            (1, false) => by_value!(u8, Integers),
+            (2, false) => by_value!(u16, Integers),
+            (4, false) => by_value!(u32, Integers),
+            (8, false) => by_value!(u64, Integers),
+            (2, true) => by_value!(u16, Floats),
+            (4, true) => by_value!(u32, Floats),
+            (8, true) => by_value!(u64, Floats),
             _ => panic!("keys have 1, 2, 4 or 8 bytes, floats more than one"),
         }
     }
 }
 
 impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
+    fn of(sort: &Sort) -> Self {
+        Engine { encoding: E::of(&sort.order), payload: P::of(sort.values.bytes()), key: PhantomData }
+    }
+
     /// Lays out the scratch memory.
-    fn layout(self, sort: &Sort, layout: &mut Layout) {
-        if self.histograms(sort, layout).is_none() {
-            Scratch::new(layout, sort, self);
+    fn layout(sort: &Sort, layout: &mut Layout) {
+        let engine = Self::of(sort);
+        if engine.histograms(sort, layout).is_none() {
+            Scratch::new(layout, sort, engine);
         }
     }
 
     /// # Safety
     /// As for [`Sort::run`].
-    unsafe fn run(self, sort: &Sort, from: Arrays, to: Arrays, scratch: *mut u8) {
+    unsafe fn run(sort: &Sort, from: Arrays, to: Arrays, scratch: *mut u8) {
+        let engine = Self::of(sort);
         let mut layout = Layout { next: scratch.addr().next_multiple_of(CACHE_LINE) };
         scratch.expose_provenance();
         let columns =
             |arrays: Arrays| Columns { keys: arrays.keys.cast::<K>(), values: arrays.values, first: sort.first };
         let (from, to) = (columns(from), columns(to));
-        if let Some(histograms) = self.histograms(sort, &mut layout) {
+        if let Some(histograms) = engine.histograms(sort, &mut layout) {
             // SAFETY: the caller's.
-            return unsafe { self.counting_sort(from, to, sort.n, histograms) };
+            return unsafe { engine.counting_sort(from, to, sort.n, histograms) };
         }
-        let scratch = Scratch::new(&mut layout, sort, self);
+        let scratch = Scratch::new(&mut layout, sort, engine);
         let spare = scratch.spare.unwrap_or(from);
         let indices = matches!(sort.values, Values::Indices(_));
         let from = if indices { Columns { values: std::ptr::null_mut(), ..from } } else { from };
         let team = Team { scratch: &scratch, worker: 0, threads: sort.threads };
         // SAFETY: the caller's.
-        unsafe { self.sort(from, to, spare, sort.n, Bound { bits: sort.order.bits.end, outside_range: false }, team) }
+        unsafe { engine.sort(from, to, spare, sort.n, Bound { bits: sort.order.bits.end, outside_range: false }, team) }
     }
 }
 

@@ -122,6 +122,8 @@ bits! { u8 i8 u16 i16 u32 i32 u64 i64 }
 
 /// The encoding of keys as radix keys.
 pub(super) trait Encoding<K>: Copy + Sync {
+    /// The encoding of an order.
+    fn of(order: &Order) -> Self;
     /// The radix key.
     fn encode(self, key: K) -> K;
     /// The key of a radix key, if all bits are compared.
@@ -142,6 +144,10 @@ pub(super) struct Integers<K> {
 }
 
 impl<K: Bits> Encoding<K> for Integers<K> {
+    fn of(order: &Order) -> Self {
+        order.integers()
+    }
+
     #[inline(always)]
     fn encode(self, key: K) -> K {
         key.xor(self.flip).and(self.mask)
@@ -187,6 +193,10 @@ impl<K: Bits> Floats<K> {
 }
 
 impl<K: Bits> Encoding<K> for Floats<K> {
+    fn of(order: &Order) -> Self {
+        order.floats()
+    }
+
     #[inline(always)]
     fn encode(self, key: K) -> K {
         self.encode_all_bits(key).and(self.mask)
@@ -222,14 +232,14 @@ impl Order {
     }
 
     /// The encoding of keys that are no floats.
-    pub(super) fn integers<K: Bits>(&self) -> Integers<K> {
+    fn integers<K: Bits>(&self) -> Integers<K> {
         let sign = if self.kind == Kind::Unsigned { 0 } else { self.sign() };
         let flip = if self.descending { self.all() ^ sign } else { sign };
         Integers { flip: K::truncate(flip), mask: self.mask() }
     }
 
     /// The encoding of floats.
-    pub(super) fn floats<K: Bits>(&self) -> Floats<K> {
+    fn floats<K: Bits>(&self) -> Floats<K> {
         let Kind::Float { mantissa } = self.kind else { unreachable!("the keys are no floats") };
         let magnitude = self.all() ^ self.sign();
         let infinity = magnitude >> mantissa << mantissa;

@@ -1,11 +1,15 @@
 //! The payload: the value that moves with a key.
 
+use std::marker::PhantomData;
+
 /// How a value is read and written. Three implementations serve all sizes from 0 to 16 bytes.
 pub(super) trait Payload: Copy + Send + Sync {
     /// A value in registers.
     type Value: Copy;
     /// The most bytes of a value.
     const MAX_BYTES: usize;
+    /// The payload of values of so many bytes.
+    fn of(size: usize) -> Self;
     /// Bytes of a value.
     fn size(self) -> usize;
     /// Value `i` of an array.
@@ -29,6 +33,9 @@ pub(super) struct KeysOnly;
 impl Payload for KeysOnly {
     type Value = ();
     const MAX_BYTES: usize = 0;
+    fn of(_: usize) -> Self {
+        KeysOnly
+    }
     #[inline(always)]
     fn size(self) -> usize {
         0
@@ -43,14 +50,14 @@ impl Payload for KeysOnly {
 
 /// Values as wide as an integer.
 #[derive(Clone, Copy)]
-pub(super) struct OneWord<T>(pub(super) std::marker::PhantomData<T>);
+pub(super) struct OneWord<T>(PhantomData<T>);
 
 /// Values of more bytes than a `T` has and at most twice as many: two words, which overlap unless
 /// it is twice as many.
 #[derive(Clone, Copy)]
 pub(super) struct TwoWords<T> {
-    pub(super) size: usize,
-    pub(super) word: std::marker::PhantomData<T>,
+    size: usize,
+    word: PhantomData<T>,
 }
 
 macro_rules! one_word {
@@ -58,6 +65,9 @@ macro_rules! one_word {
         impl Payload for OneWord<$t> {
             type Value = $t;
             const MAX_BYTES: usize = size_of::<$t>();
+            fn of(_: usize) -> Self {
+                OneWord(PhantomData)
+            }
             #[inline(always)]
             fn size(self) -> usize {
                 size_of::<$t>()
@@ -86,6 +96,9 @@ macro_rules! two_words {
         impl Payload for TwoWords<$t> {
             type Value = [$t; 2];
             const MAX_BYTES: usize = 2 * size_of::<$t>();
+            fn of(size: usize) -> Self {
+                TwoWords { size, word: PhantomData }
+            }
             #[inline(always)]
             fn size(self) -> usize {
                 self.size

@@ -54,7 +54,6 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
     /// As for [`SegmentedSort::run`], for the items of these segments. The sort is of one thread and
     /// keeps its input.
     pub(super) unsafe fn run_each(
-        self,
         sort: &Sort,
         from: Arrays,
         to: Arrays,
@@ -62,6 +61,7 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
         local: bool,
         room: &mut Vec<u8>,
     ) {
+        let engine = Self::of(sort);
         let columns = |arrays: Arrays| Columns { keys: arrays.keys.cast::<K>(), values: arrays.values, first: 0 };
         let (all, sorted) = (columns(from), columns(to));
         for segment in segments {
@@ -72,11 +72,11 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
             let first = if local { 0 } else { begin };
             // SAFETY: the caller's; the room is reserved.
             unsafe {
-                if !self.short_sort(Columns { first, ..self.at(all, begin) }, self.at(sorted, begin), n) {
+                if !engine.short_sort(Columns { first, ..engine.at(all, begin) }, engine.at(sorted, begin), n) {
                     let sort = Sort { n, ..sort.clone() }.counted_from(first);
                     room.reserve(sort.scratch());
                     let [from, to] = [from, to].map(|arrays| arrays.at(begin, size_of::<K>(), sort.values));
-                    self.run(&sort, from, to, room.as_mut_ptr());
+                    Self::run(&sort, from, to, room.as_mut_ptr());
                 }
             }
         }

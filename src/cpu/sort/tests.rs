@@ -170,7 +170,7 @@ fn check<T: Key>(keys: &[u64], case: &Case, rng: &mut Rng, what: &str) {
     let before = (from_keys.0.clone(), from_values.0.clone());
 
     let order = Order { width: T::LEN, kind: T::KIND, descending, bits: bits.clone() };
-    let code = Code::of(key_size, matches!(T::KIND, Kind::Float { .. }), size);
+    let code = Code::of::<T>(matches!(T::KIND, Kind::Float { .. }), size);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
     let sort = pool.install(|| Sort::new(code, order, values, n, keeps_input));
     let mut scratch = vec![GUARD; sort.scratch() + 64];
@@ -419,7 +419,7 @@ fn heads_are_searched_twice() {
         for local in [false, true] {
             let counted = CountedHeads(ByFlags(&flags), AtomicUsize::new(0));
             let order = Order { width: 32, kind: Kind::Unsigned, descending: false, bits: 0..32 };
-            let sort = SegmentedSort::new(Code::of(4, false, 4), order, Values::Indices(4), n, &counted, local);
+            let sort = SegmentedSort::new(Code::of::<u32>(false, 4), order, Values::Indices(4), n, &counted, local);
             let (mut sorted, mut indices) = (vec![0_u32; n], vec![0_u32; n]);
             let mut scratch = vec![0_u8; sort.scratch()];
             let from = Arrays { keys: keys.as_ptr().cast_mut().cast(), values: std::ptr::null_mut() };

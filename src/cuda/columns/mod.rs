@@ -14,19 +14,11 @@ use std::any::{TypeId, type_name};
 use std::ffi::c_void;
 
 pub(crate) mod contract;
+mod unit;
 use contract::{COLUMNS_EXCLUSIVE, COLUMNS_INIT, COLUMNS_REVERSE, Matrix};
+use unit::{PANELS, THREADS, panels_key, panels_source, run, widest};
 
-const NAME: &str = "columns";
 const KERNELS: [&str; 2] = ["scan_columns", "reduce_columns"];
-
-/// Threads of a block.
-const THREADS: usize = 128;
-/// Bytes of a row of a panel: those that a warp reads at a time, if items have 4 bytes.
-const PANEL_BYTES: usize = 128;
-/// The fewest columns of a panel. A panel has no fewer, if the matrix has more.
-const LEAST_PANEL: usize = 16;
-/// Bytes of a thread's run of rows.
-const RUN_BYTES: usize = 204;
 
 /// The widest row that is scanned as one element, in bytes.
 const ROW_BYTES: usize = 32;
@@ -88,24 +80,6 @@ impl Form {
     }
 }
 
-/// Columns of a panel for elements of `size` bytes, at most.
-fn widest(size: usize) -> usize {
-    (PANEL_BYTES / size).max(LEAST_PANEL)
-}
-
-/// Rows of a thread for elements of `size` bytes: an odd number.
-fn run(size: usize) -> usize {
-    let run = (RUN_BYTES / size).max(3);
-    run - usize::from(run.is_multiple_of(2))
-}
-
-/// The text of the unit of an operator on an element, for a matrix in panels.
-fn panels_source(unit: &Unit) -> String {
-    let size = unit.element.size;
-    let shape = format!("constexpr u32 THREADS = {THREADS}, RUN = {}, PANEL = {};\n", run(size), widest(size));
-    unit.around("columns/columns.cuh", "", &shape, "columns/kernels.cuh")
-}
-
 /// The text of the unit of an operator on rows of `columns` elements.
 fn rows_source(unit: &Unit, work: Work, columns: usize) -> String {
     let row = columns * unit.element.size;
@@ -144,7 +118,7 @@ pub(crate) fn loaded<Op: Operator<T>, T: Element>(
         (Form::Sequence, Work::Scan) => scan::loaded::<Op, T>(ScanProgram::of(Strategy::Auto), device),
         (Form::Sequence, Work::Reduce) => ReduceProgram::value::<Op, T>().loaded(device),
         (Form::Rows, _) => library::loaded(types, program_of_rows(work, columns).0, device),
-        (Form::Panels, _) => library::loaded(types, NAME, device),
+        (Form::Panels, _) => library::loaded(types, PANELS, device),
     }
 }
 
@@ -155,11 +129,11 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(
     columns: usize,
     device: usize,
 ) -> Result<&'static Kernels, Error> {
-    let load = |program: &'static str, names: &[&str], source: &dyn Fn() -> String| {
+    let load = |program: &'static str, names: &[&str], built_in, source: &dyn Fn() -> String| {
         library::load(TypeId::of::<(Op, T)>(), program, device, names, &|| Program {
             name: format!("{program}::<{}, {}>", type_name::<Op>(), type_name::<T>()),
             source: source(),
-            built_in: None,
+            built_in,
         })
     };
     match (Form::of::<Op, T>(columns), work) {
@@ -167,9 +141,12 @@ pub(crate) fn load<Op: Operator<T>, T: Element>(
         (Form::Sequence, Work::Reduce) => ReduceProgram::value::<Op, T>().load(device),
         (Form::Rows, _) => {
             let (program, names) = program_of_rows(work, columns);
-            load(program, names, &|| rows_source(&unit_of::<Op, T>(), work, columns))
+            load(program, names, None, &|| rows_source(&unit_of::<Op, T>(), work, columns))
         }
-        (Form::Panels, _) => load(NAME, &KERNELS, &|| panels_source(&unit_of::<Op, T>())),
+        (Form::Panels, _) => {
+            let built_in = const { library::built_in(panels_key(&unit_of::<Op, T>())) };
+            load(PANELS, &KERNELS, built_in, &|| panels_source(&unit_of::<Op, T>()))
+        }
     }
 }
 
