@@ -24,8 +24,7 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
     /// # Ok::<(), parascan::Error>(())
     /// ```
     pub fn columns(self, columns: usize) -> ColumnReduce<Op, T, S> {
-        let Reduce { init, site, .. } = self;
-        ColumnReduce { init, columns, site, operator: PhantomData }
+        ColumnReduce { init: self.init, columns, site: self.site, operator: PhantomData }
     }
 }
 
@@ -176,8 +175,8 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
     {
         let columns = self.columns;
         long_enough(NAME, "the output", output.len(), columns)?;
-        match (input, &mut output) {
-            (View::Host(input), output) => {
+        match input {
+            View::Host(input) => {
                 let output = &mut output.host()[..columns];
                 match first {
                     Some(first) if input.is_empty() => output.fill(Op::lower(first)),
@@ -185,18 +184,15 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
                 }
                 Ok(())
             }
-            (View::Device(input), ViewMut::Device(output)) => {
+            View::Device(input) => {
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
-                reduce_on_device::<Op, T>(&stream, input, *output, columns, first, self.site.take_workspace())
-            }
-            (View::Device(_), ViewMut::Host(_)) => {
-                unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
+                on_device::<Op, T>(&stream, input, output.device(), columns, first, self.site.take_workspace())
             }
         }
     }
 }
 
-fn reduce_on_device<Op: Operator<T>, T: Element>(
+fn on_device<Op: Operator<T>, T: Element>(
     stream: &Arc<CudaStream>,
     input: &dyn DevicePtr<T>,
     output: &mut dyn DevicePtrMut<T>,

@@ -5,7 +5,7 @@ use crate::cuda::{
     self,
     reduce::{Counted, ReduceArguments, ReduceProgram, check_element},
 };
-use crate::memory::{View, ViewMut, is_capturing};
+use crate::memory::{View, is_capturing};
 use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Operator, Place, Source, Workspace, cpu};
@@ -192,19 +192,16 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
     {
         let mut output = output.view_mut();
         long_enough(NAME, "the output", output.len(), 1)?;
-        match (input.view(), &mut output) {
-            (View::Host(input), output) => {
+        match input.view() {
+            View::Host(input) => {
                 output.host()[0] = self.on_host(&input[..counted(NAME, self.site.count(), input.len())?])?;
                 Ok(())
             }
-            (View::Device(input), ViewMut::Device(output)) => {
+            View::Device(input) => {
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
-                let submit = Submit::new(NAME, &stream);
+                let (submit, output) = (Submit::new(NAME, &stream), output.device());
                 submit.uses("the output", output.stream())?;
-                self.on_device(&submit, input, Output::Device(*output))
-            }
-            (View::Device(_), ViewMut::Host(_)) => {
-                unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
+                self.on_device(&submit, input, Output::Device(output))
             }
         }
     }

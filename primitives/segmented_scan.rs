@@ -360,10 +360,7 @@ fn on_device<Op: Operator<T>, T: Element>(
 ) -> Result<(), Error> {
     let (n, submit) = (items.len(), Submit::new(NAME, stream));
     items.check(&submit)?;
-    let selectors = cut.selectors();
-    if let Some(selectors) = selectors {
-        submit.uses("the segments", selectors.home())?;
-    }
+    cut.check(&submit)?;
     if n == 0 {
         return Ok(());
     }
@@ -374,8 +371,7 @@ fn on_device<Op: Operator<T>, T: Element>(
     let kernels = submit.kernels(loaded, || segmented::load_scan::<Op, T>(device))?;
     let plan = SegmentedPlan::scan::<Op, T>(n, kernels.machine().architecture)?;
     let ([input, output], _guards) = items.addresses(stream);
-    let (selectors, _selected) = selectors.map(|selectors| selectors.address(stream)).unzip();
-    let cut = cut.on_device(selectors.unwrap_or(0));
+    let (cut, _selected) = cut.guarded(stream);
     let Options { exclusive, reverse, .. } = options;
     let first = options.first::<Op>().map(Op::to_cuda);
     submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
