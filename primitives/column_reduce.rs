@@ -105,7 +105,7 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
     pub fn prepare(&self, rows: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = columns::load::<Op, T>(Work::Reduce, self.columns, device)?;
+        let kernels = columns::load::<Op, T>(Work::Reduce, self.columns, &device)?;
         let plan = ColumnsPlan::up_to::<Op, T>(Work::Reduce, [rows, self.columns], kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -207,17 +207,16 @@ fn on_device<Op: Operator<T>, T: Element>(
         return Ok(());
     }
     submit.begin()?;
-    let (rows, device) = (input.len() / columns, submit.device());
+    let rows = input.len() / columns;
     check_element::<T>(NAME)?;
     // The guards order the work against other streams; they live until it is launched.
     let (to, _written) = output.device_ptr_mut(stream);
     if let (0, Some(first)) = (rows, first) {
         // SAFETY: the output is one item a column on this device, by `long_enough`, and its guard
         // keeps it until the fills are on the stream, whose context was bound by `begin`.
-        return unsafe { columns::fill(to, columns, Op::lower(first), device, stream.cu_stream()) };
+        return unsafe { columns::fill(to, columns, Op::lower(first), submit.device(), stream.cu_stream()) };
     }
-    let loaded = columns::loaded::<Op, T>(Work::Reduce, columns, device);
-    let kernels = submit.kernels(loaded, || columns::load::<Op, T>(Work::Reduce, columns, device))?;
+    let kernels = columns::load::<Op, T>(Work::Reduce, columns, &submit)?;
     let plan = ColumnsPlan::new::<Op, T>(Work::Reduce, [rows, columns], kernels.machine().architecture)?;
     let (from, _read) = input.device_ptr(stream);
     let (first, exclusive, reverse) = (first.map(Op::to_cuda), false, false);

@@ -157,7 +157,7 @@ impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
     pub fn prepare(&self, rows: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = columns::load::<Op, T>(Work::Scan, self.columns, device)?;
+        let kernels = columns::load::<Op, T>(Work::Scan, self.columns, &device)?;
         let plan = ColumnsPlan::up_to::<Op, T>(Work::Scan, [rows, self.columns], kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -239,9 +239,7 @@ fn on_device<Op: Operator<T>, T: Element>(
     }
     submit.begin()?;
     check_element::<T>(NAME)?;
-    let device = submit.device();
-    let loaded = columns::loaded::<Op, T>(Work::Scan, columns, device);
-    let kernels = submit.kernels(loaded, || columns::load::<Op, T>(Work::Scan, columns, device))?;
+    let kernels = columns::load::<Op, T>(Work::Scan, columns, &submit)?;
     let plan = ColumnsPlan::new::<Op, T>(Work::Scan, [rows, columns], kernels.machine().architecture)?;
     let ([input, output], _guards) = items.addresses(stream);
     let Options { exclusive, reverse, .. } = options;

@@ -259,7 +259,7 @@ pub(super) fn prepare<T: Element>(
 ) -> Result<(), Error> {
     let device = Submit::prepare(name, workspace)?;
     check_element::<T>(name)?;
-    let plan = program.plan_up_to(n, program.load(device)?.machine().architecture);
+    let plan = program.plan_up_to(n, program.load(&device)?.machine().architecture);
     workspace.reserve(name, plan.words, plan.scratch).map(|_| ())
 }
 
@@ -279,14 +279,14 @@ pub(super) unsafe fn on_device<T: Element, R: Element, C: Zeroable + Copy>(
     output: Output<'_, R>,
     workspace: Option<&mut Workspace>,
 ) -> Result<(), Error> {
-    let (n, stream, device) = (input.len(), submit.stream(), submit.device());
+    let (n, stream) = (input.len(), submit.stream());
     check_element::<T>(submit.primitive())?;
     submit.counts(count.map(|(count, _)| count))?;
     submit.begin()?;
     if matches!(output, Output::Host(_)) && is_capturing(stream)? {
         return Err(Error::Capturing { primitive: submit.primitive(), what: WAITS });
     }
-    let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
+    let kernels = program.load(submit)?;
     let plan = program.plan(n, kernels.machine().architecture);
     // The guard orders the work against other streams; it lives until the work is launched.
     let (input, _read) = input.device_ptr(stream);

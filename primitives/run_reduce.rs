@@ -155,7 +155,7 @@ impl<Op: Operator<T>, T: Element, C, S> RunReduce<Op, T, C, S> {
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = segmented::load_runs::<Op, T>(device)?;
+        let kernels = segmented::load_runs::<Op, T>(&device)?;
         let plan = SegmentedPlan::runs_up_to::<Op, T>(n, kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -312,9 +312,7 @@ fn on_device<Op: Operator<T>, T: Element>(
     cut.check(&submit)?;
     submit.begin()?;
     check_element::<T>(NAME)?;
-    let device = submit.device();
-    let loaded = segmented::loaded_runs::<Op, T>(device);
-    let kernels = submit.kernels(loaded, || segmented::load_runs::<Op, T>(device))?;
+    let kernels = segmented::load_runs::<Op, T>(&submit)?;
     let plan = SegmentedPlan::runs::<Op, T>(n, kernels.machine().architecture)?;
     // The guards order the work against other streams; they live until it is launched.
     let (input, _read) = input.device_ptr(stream);
@@ -329,6 +327,6 @@ fn on_device<Op: Operator<T>, T: Element>(
         // on this device, by its type, flags, bits or keys are long enough by `check`, the outputs by
         // `dispatch`, and the guards keep them. The words are the workspace's, as many as the plan asks
         // for, and zero. The stream's context was bound by `begin`.
-        unsafe { arguments.launch(&plan, kernels, device, stream.cu_stream()) }
+        unsafe { arguments.launch(&plan, kernels, submit.device(), stream.cu_stream()) }
     })
 }

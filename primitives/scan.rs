@@ -235,7 +235,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         let device = Submit::prepare(NAME, workspace)?;
         let strategy = self.options.strategy;
         Plan::check::<Op, T>(strategy)?;
-        let kernels = cuda::load::<Op, T>(program(strategy, S::IS_COUNTED)?, device)?;
+        let kernels = cuda::load::<Op, T>(program(strategy, S::IS_COUNTED)?, &device)?;
         let plan = Plan::up_to::<Op, T>(strategy, n, kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -346,9 +346,7 @@ fn on_device<Op: Operator<T>, T: Element>(
     }
     submit.begin()?;
     Plan::check::<Op, T>(strategy)?;
-    let (program, device) = (program(strategy, count.is_some())?, submit.device());
-    let loaded = cuda::loaded::<Op, T>(program, device);
-    let kernels = submit.kernels(loaded, || cuda::load::<Op, T>(program, device))?;
+    let kernels = cuda::load::<Op, T>(program(strategy, count.is_some())?, &submit)?;
     let plan = Plan::new::<Op, T>(strategy, n, kernels.machine().architecture)?;
     let ([input, output], _guards) = items.addresses(stream);
     let (length, _counted) = count.map(|count| count.device_ptr(stream)).unzip();
@@ -422,7 +420,7 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         // SAFETY: a context is current, by the caller; the driver writes its device.
         cuda::check("cuCtxGetDevice", 0, unsafe { sys::cuCtxGetDevice(&mut device) })?;
         let Options { exclusive, reverse, strategy, .. } = self.options;
-        let kernels = cuda::load::<Op, T>(ScanProgram::of(strategy), device as usize)?;
+        let kernels = cuda::load::<Op, T>(ScanProgram::of(strategy), &(device as usize))?;
         let plan = Plan::new::<Op, T>(strategy, n, kernels.machine().architecture)?;
         let init = self.options.first::<Op>().map(Op::to_cuda);
         let length = None;

@@ -132,7 +132,7 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = segmented::load_reduce::<Op, T>(device)?;
+        let kernels = segmented::load_reduce::<Op, T>(&device)?;
         let plan = SegmentedPlan::reduce_up_to::<Op, T>(n, kernels.machine().architecture);
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -234,9 +234,7 @@ fn on_device<Op: Operator<T>, T: Element>(
     }
     submit.begin()?;
     check_element::<T>(NAME)?;
-    let device = submit.device();
-    let loaded = segmented::loaded_reduce::<Op, T>(device);
-    let kernels = submit.kernels(loaded, || segmented::load_reduce::<Op, T>(device))?;
+    let kernels = segmented::load_reduce::<Op, T>(&submit)?;
     let plan = SegmentedPlan::reduce::<Op, T>(n, kernels.machine().architecture);
     // The guards order the work against other streams; they live until it is launched.
     let (input, _read) = input.device_ptr(stream);

@@ -257,7 +257,7 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = segmented::load_scan::<Op, T>(device)?;
+        let kernels = segmented::load_scan::<Op, T>(&device)?;
         let plan = SegmentedPlan::scan_up_to::<Op, T>(n, kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -366,9 +366,7 @@ fn on_device<Op: Operator<T>, T: Element>(
     }
     submit.begin()?;
     check_element::<T>(NAME)?;
-    let device = submit.device();
-    let loaded = segmented::loaded_scan::<Op, T>(device);
-    let kernels = submit.kernels(loaded, || segmented::load_scan::<Op, T>(device))?;
+    let kernels = segmented::load_scan::<Op, T>(&submit)?;
     let plan = SegmentedPlan::scan::<Op, T>(n, kernels.machine().architecture)?;
     let ([input, output], _guards) = items.addresses(stream);
     let (cut, _selected) = cut.guarded(stream);

@@ -293,8 +293,7 @@ fn on_device<K: SortKey, V: Pod>(
             let program = SegmentedSortProgram::new::<K, V>();
             // The plan depends on the kind of segments, and not on the address.
             let plan = |machine: &Machine| program.plan(n, &bits, &cut.on_device(0), machine);
-            let load = || program.load(device, &|machine| plan(machine).kernels());
-            let kernels = submit.kernels(program.loaded(device), load)?;
+            let kernels = program.load(&submit, &|machine| plan(machine).kernels())?;
             let plan = plan(kernels.machine());
             submit.require(kernels, &plan.kernels())?;
             (kernels, Plan::BySegment(plan, cut))
@@ -303,8 +302,7 @@ fn on_device<K: SortKey, V: Pod>(
             let program = SortProgram::new::<K, V>().counted(count.is_some());
             let in_place = matches!(keys, Keys::InPlace(..));
             let plan = |machine: &Machine| program.plan(n, bits.clone(), in_place, machine);
-            let load = || program.load(device, &|machine| plan(machine).kernels_to_load());
-            let kernels = submit.kernels(program.loaded(device), load)?;
+            let kernels = program.load(&submit, &|machine| plan(machine).kernels_to_load())?;
             let plan = plan(kernels.machine());
             submit.require(kernels, &plan.kernels_to_load())?;
             (kernels, Plan::Whole(plan))
