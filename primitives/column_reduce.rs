@@ -210,18 +210,18 @@ fn on_device<Op: Operator<T>, T: Element>(
     let rows = input.len() / columns;
     check_element::<T>(NAME)?;
     // The guards order the work against other streams; they live until it is launched.
-    let (to, _written) = output.device_ptr_mut(stream);
+    let (output, _written) = output.device_ptr_mut(stream);
     if let (0, Some(first)) = (rows, first) {
         // SAFETY: the output is one item a column on this device, by `long_enough`, and its guard
         // keeps it until the fills are on the stream, whose context was bound by `begin`.
-        return unsafe { columns::fill(to, columns, Op::lower(first), submit.device(), stream.cu_stream()) };
+        return unsafe { columns::fill(output, columns, Op::lower(first), submit.device(), stream.cu_stream()) };
     }
     let kernels = columns::load::<Op, T>(Work::Reduce, columns, &submit)?;
     let plan = ColumnsPlan::new::<Op, T>(Work::Reduce, [rows, columns], kernels.machine().architecture)?;
-    let (from, _read) = input.device_ptr(stream);
+    let (input, _read) = input.device_ptr(stream);
     let (first, exclusive, reverse) = (first.map(Op::to_cuda), false, false);
     submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-        let arguments = ColumnsArguments { input: from, output: to, rows, first, exclusive, reverse, words, scratch };
+        let arguments = ColumnsArguments { input, output, rows, first, exclusive, reverse, words, scratch };
         // SAFETY: the kernels are those of the types, and the plan is for the matrix, which has a
         // row, as one without has a first value. The input has whole rows on this device, by its
         // type and `whole_rows`, the output one item a column, by `long_enough`, and the guards keep
