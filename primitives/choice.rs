@@ -299,7 +299,6 @@ impl<'a> OnDevice<'a> {
         submit.uses("the count", count.home())?;
         submit.counts(length.map(|length| length.device()))?;
         submit.begin()?;
-        let device = submit.device();
         if n == 0 {
             let (count, _written) = count.address(&stream);
             if append {
@@ -309,7 +308,7 @@ impl<'a> OnDevice<'a> {
             // until the fill is on the stream.
             return unsafe { zero_bytes(&stream, count, counted * size_of::<u64>()) };
         }
-        let kernels = submit.kernels(program.loaded(device), || program.load(primitive, device))?;
+        let kernels = program.load(primitive, &submit)?;
         let plan = program.plan(primitive, n)?;
         // In one buffer a part begins at the end of the part before it, which is known only when
         // all items are counted. One block knows it in time. Several blocks need a launch for one

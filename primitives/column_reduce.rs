@@ -24,8 +24,7 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
     /// # Ok::<(), parascan::Error>(())
     /// ```
     pub fn columns(self, columns: usize) -> ColumnReduce<Op, T, S> {
-        let Reduce { init, site, .. } = self;
-        ColumnReduce { init, columns, site, operator: PhantomData }
+        ColumnReduce { init: self.init, columns, site: self.site, operator: PhantomData }
     }
 }
 
@@ -106,7 +105,7 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
     pub fn prepare(&self, rows: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = columns::load::<Op, T>(Work::Reduce, self.columns, device)?;
+        let kernels = columns::load::<Op, T>(Work::Reduce, self.columns, &device)?;
         let plan = ColumnsPlan::up_to::<Op, T>(Work::Reduce, [rows, self.columns], kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -176,8 +175,8 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
     {
         let columns = self.columns;
         long_enough(NAME, "the output", output.len(), columns)?;
-        match (input, &mut output) {
-            (View::Host(input), output) => {
+        match input {
+            View::Host(input) => {
                 let output = &mut output.host()[..columns];
                 match first {
                     Some(first) if input.is_empty() => output.fill(Op::lower(first)),
@@ -185,18 +184,15 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
                 }
                 Ok(())
             }
-            (View::Device(input), ViewMut::Device(output)) => {
+            View::Device(input) => {
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
-                reduce_on_device::<Op, T>(&stream, input, *output, columns, first, self.site.take_workspace())
-            }
-            (View::Device(_), ViewMut::Host(_)) => {
-                unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
+                on_device::<Op, T>(&stream, input, output.device(), columns, first, self.site.take_workspace())
             }
         }
     }
 }
 
-fn reduce_on_device<Op: Operator<T>, T: Element>(
+fn on_device<Op: Operator<T>, T: Element>(
     stream: &Arc<CudaStream>,
     input: &dyn DevicePtr<T>,
     output: &mut dyn DevicePtrMut<T>,
@@ -211,22 +207,21 @@ fn reduce_on_device<Op: Operator<T>, T: Element>(
         return Ok(());
     }
     submit.begin()?;
-    let (rows, device) = (input.len() / columns, submit.device());
+    let rows = input.len() / columns;
     check_element::<T>(NAME)?;
     // The guards order the work against other streams; they live until it is launched.
-    let (to, _written) = output.device_ptr_mut(stream);
+    let (output, _written) = output.device_ptr_mut(stream);
     if let (0, Some(first)) = (rows, first) {
         // SAFETY: the output is one item a column on this device, by `long_enough`, and its guard
         // keeps it until the fills are on the stream, whose context was bound by `begin`.
-        return unsafe { columns::fill(to, columns, Op::lower(first), device, stream.cu_stream()) };
+        return unsafe { columns::fill(output, columns, Op::lower(first), submit.device(), stream.cu_stream()) };
     }
-    let loaded = columns::loaded::<Op, T>(Work::Reduce, columns, device);
-    let kernels = submit.kernels(loaded, || columns::load::<Op, T>(Work::Reduce, columns, device))?;
+    let kernels = columns::load::<Op, T>(Work::Reduce, columns, &submit)?;
     let plan = ColumnsPlan::new::<Op, T>(Work::Reduce, [rows, columns], kernels.machine().architecture)?;
-    let (from, _read) = input.device_ptr(stream);
+    let (input, _read) = input.device_ptr(stream);
     let (first, exclusive, reverse) = (first.map(Op::to_cuda), false, false);
     submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-        let arguments = ColumnsArguments { input: from, output: to, rows, first, exclusive, reverse, words, scratch };
+        let arguments = ColumnsArguments { input, output, rows, first, exclusive, reverse, words, scratch };
         // SAFETY: the kernels are those of the types, and the plan is for the matrix, which has a
         // row, as one without has a first value. The input has whole rows on this device, by its
         // type and `whole_rows`, the output one item a column, by `long_enough`, and the guards keep

@@ -1,17 +1,16 @@
 //! Scan by column: all prefixes along the first axis of a row-major matrix.
 
+use super::scan_engines::{Memory, NAME, NO_IDENTITY, OnDevice, Options};
 use super::segmented::whole_rows;
 use crate::cuda::columns::{self, ColumnsArguments, ColumnsPlan, Work};
 use crate::cuda::reduce::check_element;
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
-use crate::{Destination, Element, Error, Operator, Place, Scan, Source, Strategy, Workspace, cpu};
-use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
+use crate::{Destination, Element, Error, Operator, Place, Scan, Source, Workspace, cpu};
+use cudarc::driver::CudaStream;
 use std::marker::PhantomData;
 use std::sync::Arc;
-
-const NAME: &str = "scan";
 
 /// Scans along the first axis.
 impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
@@ -23,8 +22,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     /// # Ok::<(), parascan::Error>(())
     /// ```
     pub fn columns(self, columns: usize) -> ColumnScan<Op, T, S> {
-        let Scan { reverse, exclusive, init, strategy, site, .. } = self;
-        ColumnScan { reverse, exclusive, init, strategy, columns, site, operator: PhantomData }
+        ColumnScan { options: self.options, columns, site: self.site, operator: PhantomData }
     }
 }
 
@@ -69,24 +67,19 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 #[derive(Debug)]
 #[must_use = "a scan does nothing until `run`, `run_into` or `run_in_place`"]
 pub struct ColumnScan<Op, T, S = Anywhere> {
-    reverse: bool,
-    exclusive: bool,
-    init: Option<T>,
-    strategy: Strategy,
+    options: Options<T>,
     columns: usize,
     site: S,
     operator: PhantomData<fn() -> Op>,
 }
-site_methods! {
-    impl[Op: Operator<T>, T: Element] ColumnScan<Op, T; S> { reverse, exclusive, init, strategy, columns, operator }
-}
+site_methods! { impl[Op: Operator<T>, T: Element] ColumnScan<Op, T; S> { options, columns, operator } }
 
 // ---- options
 
 impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
     /// Each output combines its column's inputs up to its own. This is the default.
     pub fn inclusive(mut self) -> Self {
-        self.exclusive = false;
+        self.options.exclusive = false;
         self
     }
 
@@ -107,13 +100,8 @@ impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
     /// scan::<Last, i32>().columns(2).exclusive(); // fails to compile
     /// ```
     pub fn exclusive(mut self) -> Self {
-        const {
-            assert!(
-                Op::IDENTITY.is_some(),
-                "this operator has no identity: write `.exclusive_from(first)` instead of `.exclusive()`"
-            )
-        };
-        self.exclusive = true;
+        const { assert!(Op::IDENTITY.is_some(), "{}", NO_IDENTITY) };
+        self.options.exclusive = true;
         self
     }
 
@@ -126,8 +114,8 @@ impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
     /// # Ok::<(), parascan::Error>(())
     /// ```
     pub fn exclusive_from(mut self, first: T) -> Self {
-        self.exclusive = true;
-        self.init = Some(first);
+        self.options.exclusive = true;
+        self.options.init = Some(first);
         self
     }
 
@@ -139,7 +127,7 @@ impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
     /// # Ok::<(), parascan::Error>(())
     /// ```
     pub fn init(mut self, init: T) -> Self {
-        self.init = Some(init);
+        self.options.init = Some(init);
         self
     }
 
@@ -151,7 +139,7 @@ impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
     /// # Ok::<(), parascan::Error>(())
     /// ```
     pub fn reverse(mut self) -> Self {
-        self.reverse = !self.reverse;
+        self.options.reverse = !self.options.reverse;
         self
     }
 
@@ -169,7 +157,7 @@ impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
     pub fn prepare(&self, rows: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = columns::load::<Op, T>(Work::Scan, self.columns, device)?;
+        let kernels = columns::load::<Op, T>(Work::Scan, self.columns, &device)?;
         let plan = ColumnsPlan::up_to::<Op, T>(Work::Scan, [rows, self.columns], kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -212,106 +200,56 @@ impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
     // ---- on either engine
 
     /// In place `input` is `None`.
-    fn dispatch<P: Place>(mut self, input: Option<View<'_, T>>, output: ViewMut<'_, T>) -> Result<(), Error>
+    fn dispatch<'a, P: Place>(mut self, input: Option<View<'a, T>>, output: ViewMut<'a, T>) -> Result<(), Error>
     where
         S: Site<P>,
     {
-        let n = output.len();
-        if let Some(input) = input.filter(|input| input.len() != n) {
-            return Err(Error::Length { primitive: NAME, input: input.len(), output: n });
-        }
-        if self.strategy != Strategy::Auto {
-            return Err(Error::Strategy { primitive: NAME, strategy: format!("{:?}", self.strategy) });
-        }
-        whole_rows(NAME, n, self.columns)?;
-        match (input, output) {
-            (None, ViewMut::Host(data)) => {
-                // One pointer for both: a second borrow of the slice would end the first.
-                let data = data.as_mut_ptr();
-                // SAFETY: the pointer is of an exclusively borrowed slice of `n` elements.
-                unsafe { self.on_host(data, data, n) };
+        let (n, options, columns) = (output.len(), self.options, self.columns);
+        let memory = Memory::of(input, output)?;
+        options.only_auto()?;
+        whole_rows(NAME, n, columns)?;
+        let rows = n.checked_div(columns).unwrap_or(0);
+        match memory {
+            Memory::Host(input, output) => {
+                let Options { exclusive, reverse, .. } = options;
+                let first = options.first::<Op>();
+                // SAFETY: the slices of `Memory` have `n` elements, and so has the matrix by `whole_rows`.
+                unsafe { cpu::columns::scan::<Op, T>(input, output, [rows, columns], exclusive, first, reverse) };
                 Ok(())
             }
-            (Some(View::Host(input)), ViewMut::Host(output)) => {
-                // SAFETY: a shared and an exclusive slice of `n` elements, borrowed during the
-                // call, so they are disjoint.
-                unsafe { self.on_host(input.as_ptr(), output.as_mut_ptr(), n) };
-                Ok(())
-            }
-            (input, ViewMut::Device(output)) => {
-                let input = input.map(|input| input.device());
-                let stream = self.site.stream().cloned();
-                let stream =
-                    stream.as_ref().unwrap_or_else(|| input.map_or(output.stream(), |input| input.stream())).clone();
-                let workspace = self.site.take_workspace();
-                let ColumnScan { reverse, exclusive, init, strategy, columns, operator, .. } = self;
-                let options = ColumnScan { reverse, exclusive, init, strategy, columns, site: Anywhere, operator };
-                options.on_device(&stream, input, output, workspace)
-            }
-            (Some(View::Device(_)), ViewMut::Host(_)) => {
-                unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
+            Memory::Device(items) => {
+                let stream = items.stream(self.site.stream());
+                on_device::<Op, T>(options, &stream, items, [rows, columns], self.site.take_workspace())
             }
         }
-    }
-
-    /// The value that is combined before the first input of a column, if there is one.
-    fn first(&self) -> Option<Op::Carry> {
-        self.init.map(Op::lift).or(if self.exclusive { Op::IDENTITY } else { None })
-    }
-
-    /// # Safety
-    /// - `input` is valid for reads and `output` for writes of `n` elements during the call.
-    /// - They are equal or do not overlap; nothing else writes `input` or accesses `output`.
-    unsafe fn on_host(&self, input: *const T, output: *mut T, n: usize) {
-        let shape = [n.checked_div(self.columns).unwrap_or(0), self.columns];
-        // SAFETY: the caller's; the shape has `n` items by `whole_rows`. An exclusive scan has a
-        // first value: `exclusive` requires an identity at compile time, and `exclusive_from` sets
-        // one.
-        unsafe { cpu::columns::scan::<Op, T>(input, output, shape, self.exclusive, self.first(), self.reverse) };
     }
 }
 
-impl<Op: Operator<T>, T: Element> ColumnScan<Op, T> {
-    fn on_device(
-        self,
-        stream: &Arc<CudaStream>,
-        input: Option<&dyn DevicePtr<T>>,
-        output: &mut dyn DevicePtrMut<T>,
-        workspace: Option<&mut Workspace>,
-    ) -> Result<(), Error> {
-        let n = output.len();
-        let submit = Submit::new(NAME, stream);
-        if let Some(input) = input {
-            submit.uses("the input", input.stream())?;
-        }
-        submit.uses("the output", output.stream())?;
-        if n == 0 {
-            return Ok(());
-        }
-        submit.begin()?;
-        check_element::<T>(NAME)?;
-        let (rows, columns, device) = (n / self.columns, self.columns, submit.device());
-        let loaded = columns::loaded::<Op, T>(Work::Scan, columns, device);
-        let kernels = submit.kernels(loaded, || columns::load::<Op, T>(Work::Scan, columns, device))?;
-        let plan = ColumnsPlan::new::<Op, T>(Work::Scan, [rows, columns], kernels.machine().architecture)?;
-        // The guards order the work against other streams; they live until it is launched.
-        let (to, _written) = output.device_ptr_mut(stream);
-        let (from, _read) = match input {
-            Some(input) => {
-                let (from, read) = input.device_ptr(stream);
-                (from, Some(read))
-            }
-            None => (to, None),
-        };
-        let (exclusive, reverse, first) = (self.exclusive, self.reverse, self.first().map(Op::to_cuda));
-        submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-            let arguments =
-                ColumnsArguments { input: from, output: to, rows, first, exclusive, reverse, words, scratch };
-            // SAFETY: the kernels are those of the types, and the plan is for the matrix, which has
-            // n items by `whole_rows`; input and output have n elements each on this device, by
-            // their types, and the guards keep them; the words are the workspace's, as large as the
-            // plan asks for, and zero; the stream's context was bound by `begin`.
-            unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
-        })
+fn on_device<Op: Operator<T>, T: Element>(
+    options: Options<T>,
+    stream: &Arc<CudaStream>,
+    mut items: OnDevice<'_, T>,
+    [rows, columns]: [usize; 2],
+    workspace: Option<&mut Workspace>,
+) -> Result<(), Error> {
+    let (n, submit) = (items.len(), Submit::new(NAME, stream));
+    items.check(&submit)?;
+    if n == 0 {
+        return Ok(());
     }
+    submit.begin()?;
+    check_element::<T>(NAME)?;
+    let kernels = columns::load::<Op, T>(Work::Scan, columns, &submit)?;
+    let plan = ColumnsPlan::new::<Op, T>(Work::Scan, [rows, columns], kernels.machine().architecture)?;
+    let ([input, output], _guards) = items.addresses(stream);
+    let Options { exclusive, reverse, .. } = options;
+    let first = options.first::<Op>().map(Op::to_cuda);
+    submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
+        let arguments = ColumnsArguments { input, output, rows, first, exclusive, reverse, words, scratch };
+        // SAFETY: the kernels are those of the types, and the plan is for the matrix, which has n items
+        // by `whole_rows`; input and output have n elements each on this device, by their types, and the
+        // guards keep them; the words are the workspace's, as large as the plan asks for, and zero; the
+        // stream's context was bound by `begin`.
+        unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
+    })
 }

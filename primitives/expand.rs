@@ -86,7 +86,7 @@ impl<O: Index, W> Expand<O, W> {
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
     pub fn prepare(&self, workspace: &mut Workspace) -> Result<(), Error> {
-        segments::load(Submit::prepare(NAME, workspace)?).map(|_| ())
+        segments::load(&Submit::prepare(NAME, workspace)?).map(|_| ())
     }
 
     // ---- running
@@ -178,8 +178,7 @@ impl<O: Index, W> Expand<O, W> {
             submit.uses("the positions", positions.home())?;
         }
         submit.begin()?;
-        let device = submit.device();
-        let kernels = submit.kernels(segments::loaded(device), || segments::load(device))?;
+        let kernels = segments::load(&submit)?;
         if n == 0 || capacity == 0 {
             return Ok(());
         }

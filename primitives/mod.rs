@@ -8,7 +8,7 @@
 //!
 //! | primitive | builder | host engine | device engine |
 //! |---|---|---|---|
-//! | scan | `scan.rs`, `strategy.rs` | `cpu::scan` | `scan::ScanArguments::launch` |
+//! | scan | `scan.rs`, `scan_engines.rs`, `strategy.rs` | `cpu::scan` | `scan::ScanArguments::launch` |
 //! | reduce | `reduce.rs` | `cpu::reduce` | `reduce::ReduceArguments::launch` |
 //! | scan by segment | `segmented_scan.rs` | `cpu::segmented::scan` | `segmented::SegmentedScanArguments::launch` |
 //! | reduce by segment | `segmented_reduce.rs` | `cpu::segmented::reduce` | `segmented::SegmentedReduceArguments::launch` |
@@ -39,8 +39,9 @@
 //! | pack, expand | `segments/` | `segments` | `segments.rs` | `segments.md` |
 //! | sort | `sort/` | `sort` | `sort.rs` | `sort.md` |
 //!
-//! Scans, reductions and sorts by segment share `segmented.rs`, which says where segments begin. Both
-//! sorts share `sort_engines.rs`, which runs them.
+//! Scans, reductions and sorts by segment share `segmented.rs`, which says where segments begin. The
+//! three scans share `scan_engines.rs`, their options and what leads to an engine. Both sorts share
+//! `sort_engines.rs`, which runs them.
 //! Compaction, unique and partition share `choice.rs`, which selects the items, and `predicate.rs`.
 //! `src/site.rs` writes `on` and `workspace` for every builder.
 
@@ -58,6 +59,7 @@ pub(crate) mod predicate;
 pub(crate) mod reduce;
 pub(crate) mod run_reduce;
 pub(crate) mod scan;
+pub(crate) mod scan_engines;
 pub(crate) mod segmented;
 pub(crate) mod segmented_reduce;
 pub(crate) mod segmented_scan;

@@ -133,7 +133,7 @@ impl<S: Size, O: Index, W: AnySite> Offsets<S, O, W> {
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
-        let kernels = cuda::offsets::load::<S, O>(W::IS_COUNTED, device)?;
+        let kernels = cuda::offsets::load::<S, O>(W::IS_COUNTED, &device)?;
         let words = OffsetsPlan::words_up_to::<S, O>(n, kernels.machine().architecture)?;
         workspace.reserve(NAME, words, 0).map(|_| ())
     }
@@ -228,7 +228,6 @@ impl<S: Size, O: Index, W: AnySite> Offsets<S, O, W> {
         let length = length.map(|length| length.device());
         submit.counts(length)?;
         submit.begin()?;
-        let device = submit.device();
         let (from, _read) = sizes.address(&stream);
         let (to, _written) = starts.address(&stream);
         let (total, _total) = total.address(&stream);
@@ -242,8 +241,7 @@ impl<S: Size, O: Index, W: AnySite> Offsets<S, O, W> {
                 zero_bytes(&stream, total, size_of::<u64>())
             };
         }
-        let loaded = cuda::offsets::loaded::<S, O>(W::IS_COUNTED, device);
-        let kernels = submit.kernels(loaded, || cuda::offsets::load::<S, O>(W::IS_COUNTED, device))?;
+        let kernels = cuda::offsets::load::<S, O>(W::IS_COUNTED, &submit)?;
         let plan = OffsetsPlan::new::<S, O>(n, kernels.machine().architecture)?;
         let (length, _counted) = length.map(|length| length.device_ptr(&stream)).unzip();
         submit.with_memory(workspace, plan.words, 0, |words, _| {

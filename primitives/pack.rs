@@ -101,7 +101,7 @@ impl<T: Pod, O: Index, W> Pack<T, O, W> {
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
     pub fn prepare<S: Size>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
-        segments::load(Submit::prepare(NAME, workspace)?)?;
+        segments::load(&Submit::prepare(NAME, workspace)?)?;
         offsets::<S, O>().prepare(n, workspace)
     }
 }
@@ -247,8 +247,7 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
         submit.uses("the offsets", starts.home())?;
         submit.uses("the output", output.home())?;
         submit.begin()?;
-        let device = submit.device();
-        let kernels = submit.kernels(segments::loaded(device), || segments::load(device))?;
+        let kernels = segments::load(&submit)?;
         segments::pack_blocks(NAME, n, output.len() * size_of::<T>())?;
         Ok(Some(Ready { stream, kernels }))
     }

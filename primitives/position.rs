@@ -3,7 +3,7 @@
 use super::choice::long_enough;
 use super::reduce::{self, Output, Reduce};
 use crate::cuda::reduce::ReduceProgram;
-use crate::memory::{View, ViewMut};
+use crate::memory::View;
 use crate::site::Site;
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Extremum, Operator, Place, Source, Workspace, cpu};
@@ -67,19 +67,16 @@ impl<Op: Operator<T> + Extremum, T: Element, S> Reduce<Op, T, S> {
     {
         let mut output = output.view_mut();
         long_enough(NAME, "the output", output.len(), 1)?;
-        match (input.view(), &mut output) {
-            (View::Host(input), output) => {
+        match input.view() {
+            View::Host(input) => {
                 output.host()[0] = on_host::<Op, T>(input)? as u64;
                 Ok(())
             }
-            (View::Device(input), ViewMut::Device(output)) => {
+            View::Device(input) => {
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
-                let submit = Submit::new(NAME, &stream);
+                let (submit, output) = (Submit::new(NAME, &stream), output.device());
                 submit.uses("the output", output.stream())?;
-                self.position_on_device(&submit, input, Output::Device(*output))
-            }
-            (View::Device(_), ViewMut::Host(_)) => {
-                unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
+                self.position_on_device(&submit, input, Output::Device(output))
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::cuda::{
     self,
     reduce::{Counted, ReduceArguments, ReduceProgram, check_element},
 };
-use crate::memory::{View, ViewMut, is_capturing};
+use crate::memory::{View, is_capturing};
 use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Operator, Place, Source, Workspace, cpu};
@@ -192,19 +192,16 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
     {
         let mut output = output.view_mut();
         long_enough(NAME, "the output", output.len(), 1)?;
-        match (input.view(), &mut output) {
-            (View::Host(input), output) => {
+        match input.view() {
+            View::Host(input) => {
                 output.host()[0] = self.on_host(&input[..counted(NAME, self.site.count(), input.len())?])?;
                 Ok(())
             }
-            (View::Device(input), ViewMut::Device(output)) => {
+            View::Device(input) => {
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
-                let submit = Submit::new(NAME, &stream);
+                let (submit, output) = (Submit::new(NAME, &stream), output.device());
                 submit.uses("the output", output.stream())?;
-                self.on_device(&submit, input, Output::Device(*output))
-            }
-            (View::Device(_), ViewMut::Host(_)) => {
-                unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
+                self.on_device(&submit, input, Output::Device(output))
             }
         }
     }
@@ -262,7 +259,7 @@ pub(super) fn prepare<T: Element>(
 ) -> Result<(), Error> {
     let device = Submit::prepare(name, workspace)?;
     check_element::<T>(name)?;
-    let plan = program.plan_up_to(n, program.load(device)?.machine().architecture);
+    let plan = program.plan_up_to(n, program.load(&device)?.machine().architecture);
     workspace.reserve(name, plan.words, plan.scratch).map(|_| ())
 }
 
@@ -282,14 +279,14 @@ pub(super) unsafe fn on_device<T: Element, R: Element, C: Zeroable + Copy>(
     output: Output<'_, R>,
     workspace: Option<&mut Workspace>,
 ) -> Result<(), Error> {
-    let (n, stream, device) = (input.len(), submit.stream(), submit.device());
+    let (n, stream) = (input.len(), submit.stream());
     check_element::<T>(submit.primitive())?;
     submit.counts(count.map(|(count, _)| count))?;
     submit.begin()?;
     if matches!(output, Output::Host(_)) && is_capturing(stream)? {
         return Err(Error::Capturing { primitive: submit.primitive(), what: WAITS });
     }
-    let kernels = submit.kernels(program.loaded(device), || program.load(device))?;
+    let kernels = program.load(submit)?;
     let plan = program.plan(n, kernels.machine().architecture);
     // The guard orders the work against other streams; it lives until the work is launched.
     let (input, _read) = input.device_ptr(stream);

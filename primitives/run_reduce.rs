@@ -65,8 +65,7 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
     }
 
     pub(crate) fn by_heads<C>(self, cut: C) -> RunReduce<Op, T, C, S> {
-        let Reduce { init, site, .. } = self;
-        RunReduce { init, cut, site, operator: PhantomData }
+        RunReduce { init: self.init, cut, site: self.site, operator: PhantomData }
     }
 }
 
@@ -156,7 +155,7 @@ impl<Op: Operator<T>, T: Element, C, S> RunReduce<Op, T, C, S> {
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = segmented::load_runs::<Op, T>(device)?;
+        let kernels = segmented::load_runs::<Op, T>(&device)?;
         let plan = SegmentedPlan::runs_up_to::<Op, T>(n, kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -228,12 +227,12 @@ impl<Op: Operator<T>, T: Element, C, S> RunReduce<Op, T, C, S> {
         if let Some(keys) = &keys {
             long_enough(NAME, "the keys' output", keys.capacity(), output.len())?;
         }
+        let first = self.init.map(Op::lift);
         match input {
             View::Host(input) => {
                 let begins = cpu::segmented::begins(&self.cut.heads(), input.len());
                 let (segments, output) = (begins.len() - 1, output.host());
                 long_enough(NAME, "the output", output.len(), segments)?;
-                let first = self.init.map(Op::lift);
                 let ends = cpu::segmented::ByOffsets(&begins[..]);
                 // SAFETY: segments begin in ascending order, up to the number of items.
                 unsafe { cpu::segmented::reduce::<Op, T>(input, &ends, segments, first, first, output) };
@@ -242,10 +241,9 @@ impl<Op: Operator<T>, T: Element, C, S> RunReduce<Op, T, C, S> {
             }
             View::Device(input) => {
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
-                let options = RunReduce { init: self.init, cut: (), site: Anywhere, operator: self.operator };
                 let keys = keys.map(|keys| keys as &mut dyn BufferMut);
                 let results = Results { items: &mut output, keys, count: &mut count };
-                options.on_device(&stream, input, results, &self.cut, self.site.take_workspace())?;
+                on_device::<Op, T>(&stream, input, results, first, &self.cut, self.site.take_workspace())?;
                 Ok(Vec::new())
             }
         }
@@ -295,48 +293,40 @@ struct Results<'a> {
     count: &'a mut dyn BufferMut,
 }
 
-impl<Op: Operator<T>, T: Element> RunReduce<Op, T, ()> {
-    fn on_device(
-        self,
-        stream: &Arc<CudaStream>,
-        input: &dyn DevicePtr<T>,
-        Results { items, keys, count }: Results<'_>,
-        cut: &dyn Selectors,
-        workspace: Option<&mut Workspace>,
-    ) -> Result<(), Error> {
-        let (n, capacity) = (input.len(), items.capacity());
-        let submit = Submit::new(NAME, stream);
-        submit.uses("the input", input.stream())?;
-        submit.uses("the output", items.home())?;
-        submit.uses("the count", count.home())?;
-        if let Some(keys) = &keys {
-            submit.uses("the keys' output", keys.home())?;
-        }
-        let selectors = cut.selectors();
-        if let Some(selectors) = selectors {
-            submit.uses("the segments", selectors.home())?;
-        }
-        submit.begin()?;
-        check_element::<T>(NAME)?;
-        let device = submit.device();
-        let loaded = segmented::loaded_runs::<Op, T>(device);
-        let kernels = submit.kernels(loaded, || segmented::load_runs::<Op, T>(device))?;
-        let plan = SegmentedPlan::runs::<Op, T>(n, kernels.machine().architecture)?;
-        // The guards order the work against other streams; they live until it is launched.
-        let (input, _read) = input.device_ptr(stream);
-        let (output, _written) = items.address(stream);
-        let (keys, _keys_written) = keys.map(|keys| keys.address(stream)).unzip();
-        let (count, _counted) = count.address(stream);
-        let (selectors, _selected) = selectors.map(|selectors| selectors.address(stream)).unzip();
-        let (cut, keys) = (cut.on_device(selectors.unwrap_or(0)), keys.unwrap_or(0));
-        let first = self.init.map(Op::lift).map(Op::to_cuda);
-        submit.with_memory(workspace, plan.words, plan.scratch, |words, _| {
-            let arguments = RunReduceArguments { input, n, first, cut, output, keys, capacity, count, words };
-            // SAFETY: the kernels are those of the types, and the plan is for n items. The input has n
-            // items on this device, by its type, flags, bits or keys are long enough by `check`, the
-            // outputs by `dispatch`, and the guards keep them. The words are the workspace's, as many
-            // as the plan asks for, and zero. The stream's context was bound by `begin`.
-            unsafe { arguments.launch(&plan, kernels, device, stream.cu_stream()) }
-        })
+fn on_device<Op: Operator<T>, T: Element>(
+    stream: &Arc<CudaStream>,
+    input: &dyn DevicePtr<T>,
+    Results { items, keys, count }: Results<'_>,
+    first: Option<Op::Carry>,
+    cut: &dyn Selectors,
+    workspace: Option<&mut Workspace>,
+) -> Result<(), Error> {
+    let (n, capacity) = (input.len(), items.capacity());
+    let submit = Submit::new(NAME, stream);
+    submit.uses("the input", input.stream())?;
+    submit.uses("the output", items.home())?;
+    submit.uses("the count", count.home())?;
+    if let Some(keys) = &keys {
+        submit.uses("the keys' output", keys.home())?;
     }
+    cut.check(&submit)?;
+    submit.begin()?;
+    check_element::<T>(NAME)?;
+    let kernels = segmented::load_runs::<Op, T>(&submit)?;
+    let plan = SegmentedPlan::runs::<Op, T>(n, kernels.machine().architecture)?;
+    // The guards order the work against other streams; they live until it is launched.
+    let (input, _read) = input.device_ptr(stream);
+    let (output, _written) = items.address(stream);
+    let (keys, _keys_written) = keys.map(|keys| keys.address(stream)).unzip();
+    let (count, _counted) = count.address(stream);
+    let (cut, _selected) = cut.guarded(stream);
+    let (first, keys) = (first.map(Op::to_cuda), keys.unwrap_or(0));
+    submit.with_memory(workspace, plan.words, plan.scratch, |words, _| {
+        let arguments = RunReduceArguments { input, n, first, cut, output, keys, capacity, count, words };
+        // SAFETY: the kernels are those of the types, and the plan is for n items. The input has n items
+        // on this device, by its type, flags, bits or keys are long enough by `check`, the outputs by
+        // `dispatch`, and the guards keep them. The words are the workspace's, as many as the plan asks
+        // for, and zero. The stream's context was bound by `begin`.
+        unsafe { arguments.launch(&plan, kernels, submit.device(), stream.cu_stream()) }
+    })
 }

@@ -1,16 +1,15 @@
 //! Scan: all prefixes of a sequence, under any associative operator.
 
+use super::scan_engines::{Memory, NAME, NO_IDENTITY, OnDevice, Options};
 use crate::cuda::{self, Plan, ScanArguments, ScanProgram};
 use crate::memory::{View, ViewMut};
 use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Operator, Place, Source, Strategy, Work, Workspace, cpu};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
-use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
+use cudarc::driver::{CudaStream, DevicePtr};
 use std::marker::PhantomData;
 use std::sync::Arc;
-
-const NAME: &str = "scan";
 
 /// Computes all prefixes of items `T` under the operator `Op`: output i combines inputs 0 to i.
 ///
@@ -29,14 +28,8 @@ const NAME: &str = "scan";
 /// # Ok::<(), parascan::Error>(())
 /// ```
 pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
-    Scan {
-        reverse: false,
-        exclusive: false,
-        init: None,
-        strategy: Strategy::Auto,
-        site: Anywhere,
-        operator: PhantomData,
-    }
+    let options = Options { reverse: false, exclusive: false, init: None, strategy: Strategy::Auto };
+    Scan { options, site: Anywhere, operator: PhantomData }
 }
 
 /// A scan of items `T` by the operator `Op`: its options, and the calls that run it. Made by
@@ -90,14 +83,11 @@ pub fn scan<Op: Operator<T>, T: Element>() -> Scan<Op, T> {
 #[derive(Debug)]
 #[must_use = "a scan does nothing until `run`, `run_into` or `run_in_place`"]
 pub struct Scan<Op, T, S = Anywhere> {
-    pub(super) reverse: bool,
-    pub(super) exclusive: bool,
-    pub(super) init: Option<T>,
-    pub(super) strategy: Strategy,
+    pub(super) options: Options<T>,
     pub(super) site: S,
     operator: PhantomData<fn() -> Op>,
 }
-site_methods! { impl[Op: Operator<T>, T: Element] Scan<Op, T; S> { reverse, exclusive, init, strategy, operator } }
+site_methods! { impl[Op: Operator<T>, T: Element] Scan<Op, T; S> { options, operator } }
 
 // ---- options
 
@@ -110,7 +100,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     /// # Ok::<(), parascan::Error>(())
     /// ```
     pub fn inclusive(mut self) -> Self {
-        self.exclusive = false;
+        self.options.exclusive = false;
         self
     }
 
@@ -131,13 +121,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     /// scan::<Last, i32>().exclusive(); // fails to compile
     /// ```
     pub fn exclusive(mut self) -> Self {
-        const {
-            assert!(
-                Op::IDENTITY.is_some(),
-                "this operator has no identity: write `.exclusive_from(first)` instead of `.exclusive()`"
-            )
-        };
-        self.exclusive = true;
+        const { assert!(Op::IDENTITY.is_some(), "{}", NO_IDENTITY) };
+        self.options.exclusive = true;
         self
     }
 
@@ -149,8 +134,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     /// # Ok::<(), parascan::Error>(())
     /// ```
     pub fn exclusive_from(mut self, first: T) -> Self {
-        self.exclusive = true;
-        self.init = Some(first);
+        self.options.exclusive = true;
+        self.options.init = Some(first);
         self
     }
 
@@ -162,7 +147,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     /// # Ok::<(), parascan::Error>(())
     /// ```
     pub fn init(mut self, init: T) -> Self {
-        self.init = Some(init);
+        self.options.init = Some(init);
         self
     }
 
@@ -175,13 +160,13 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     /// # Ok::<(), parascan::Error>(())
     /// ```
     pub fn reverse(mut self) -> Self {
-        self.reverse = !self.reverse;
+        self.options.reverse = !self.options.reverse;
         self
     }
 
     /// The algorithm on the device. The default, [`Strategy::Auto`], is the fastest.
     pub fn strategy(mut self, strategy: Strategy) -> Self {
-        self.strategy = strategy;
+        self.options.strategy = strategy;
         self
     }
 
@@ -202,7 +187,9 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     /// assert_eq!((work.launches, work.read, work.written), (1, 4 * 512, 4 * 512));
     /// ```
     pub fn work(&self, n: usize) -> Option<Work> {
-        Plan::new::<Op, T>(self.strategy, n, 0).ok()?.work::<Op, T>(n, self.exclusive, self.first().is_some())
+        let Options { exclusive, strategy, .. } = self.options;
+        let has_first = self.options.first::<Op>().is_some();
+        Plan::new::<Op, T>(strategy, n, 0).ok()?.work::<Op, T>(n, exclusive, has_first)
     }
 }
 
@@ -222,7 +209,7 @@ len_method! {
     /// scan::<Sum, i32>().len(&[3]).rows(2).run(&[1, 2, 3, 4])?; // fails to compile
     /// # Ok::<(), parascan::Error>(())
     /// ```
-    impl[Op: Operator<T>, T: Element] Scan<Op, T; S> { reverse, exclusive, init, strategy, operator }
+    impl[Op: Operator<T>, T: Element] Scan<Op, T; S> { options, operator }
 }
 
 // ---- prepare
@@ -246,9 +233,10 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         S: AnySite,
     {
         let device = Submit::prepare(NAME, workspace)?;
-        Plan::check::<Op, T>(self.strategy)?;
-        let kernels = cuda::load::<Op, T>(self.program(S::IS_COUNTED)?, device)?;
-        let plan = Plan::up_to::<Op, T>(self.strategy, n, kernels.machine().architecture)?;
+        let strategy = self.options.strategy;
+        Plan::check::<Op, T>(strategy)?;
+        let kernels = cuda::load::<Op, T>(program(strategy, S::IS_COUNTED)?, &device)?;
+        let plan = Plan::up_to::<Op, T>(strategy, n, kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
 }
@@ -270,11 +258,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         S: Site<I::Place>,
     {
         let view = input.view();
-        let n = match &view {
-            View::Host(x) => x.len(),
-            View::Device(x) => x.len(),
-        };
-        let mut output = input.allocate(NAME, n, self.site.stream())?;
+        let mut output = input.allocate(NAME, view.len(), self.site.stream())?;
         self.dispatch::<I::Place>(Some(view), I::view_owned(&mut output))?;
         Ok(output)
     }
@@ -317,142 +301,76 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     // ---- on either engine
 
     /// In place `input` is `None`.
-    fn dispatch<P: Place>(mut self, input: Option<View<'_, T>>, output: ViewMut<'_, T>) -> Result<(), Error>
+    fn dispatch<'a, P: Place>(mut self, input: Option<View<'a, T>>, output: ViewMut<'a, T>) -> Result<(), Error>
     where
         S: Site<P>,
     {
-        match (input, output) {
-            (None, ViewMut::Host(data)) => {
-                // One pointer for both: a second borrow of the slice would end the first.
-                let (data, n) = (data.as_mut_ptr(), counted(NAME, self.site.count(), data.len())?);
-                // SAFETY: the pointer is of an exclusively borrowed slice of `n` elements or more.
-                unsafe { self.on_host(data, data, n) }
-            }
-            (Some(View::Host(input)), ViewMut::Host(output)) => {
-                let (n, room) = (input.len(), output.len());
-                if n != room {
-                    return Err(Error::Length { primitive: NAME, input: n, output: room });
-                }
+        let (n, options) = (output.len(), self.options);
+        match Memory::of(input, output)? {
+            Memory::Host(input, output) => {
                 let n = counted(NAME, self.site.count(), n)?;
-                // SAFETY: a shared and an exclusive slice of `n` elements or more, borrowed during the
-                // call, so they are disjoint.
-                unsafe { self.on_host(input.as_ptr(), output.as_mut_ptr(), n) }
+                options.only_auto()?;
+                let Options { exclusive, reverse, .. } = options;
+                let first = options.first::<Op>();
+                // SAFETY: the slices of `Memory` have `n` elements or more.
+                unsafe { cpu::scan::<Op, T>(input, output, n, exclusive, first, reverse) };
+                Ok(())
             }
-            (input, ViewMut::Device(output)) => {
-                let input = match input {
-                    None => None,
-                    Some(View::Device(input)) => Some(input),
-                    Some(View::Host(_)) => unreachable!("`Destination<T, P>` and `Source::Place` agree on the place"),
-                };
-                let stream = self.site.stream().cloned();
-                let stream =
-                    stream.as_ref().unwrap_or_else(|| input.map_or(output.stream(), |input| input.stream())).clone();
-                let options = self.without_site();
+            Memory::Device(items) => {
+                let stream = items.stream(self.site.stream());
                 let (workspace, count) = self.site.take();
-                options.on_device(&stream, input, output, count.map(|count| count.device()), workspace)
-            }
-            (Some(View::Device(_)), ViewMut::Host(_)) => {
-                unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
+                on_device::<Op, T>(options, &stream, items, count.map(|count| count.device()), workspace)
             }
         }
-    }
-
-    /// The program for the strategy.
-    fn program(&self, is_counted: bool) -> Result<ScanProgram, Error> {
-        if is_counted { ScanProgram::counted(self.strategy) } else { Ok(ScanProgram::of(self.strategy)) }
-    }
-
-    /// The options without the site.
-    fn without_site(&self) -> Scan<Op, T> {
-        let Scan { reverse, exclusive, init, strategy, operator, .. } = *self;
-        Scan { reverse, exclusive, init, strategy, site: Anywhere, operator }
-    }
-
-    /// The value that is combined before the first input, if there is one.
-    pub(super) fn first(&self) -> Option<Op::Carry> {
-        match self.init {
-            Some(init) => Some(Op::lift(init)),
-            None if self.exclusive => Op::IDENTITY,
-            None => None,
-        }
-    }
-
-    /// # Safety
-    /// - `input` is valid for reads and `output` for writes of `n` elements during the call.
-    /// - They are equal or do not overlap; nothing else writes `input` or accesses `output`.
-    unsafe fn on_host(self, input: *const T, output: *mut T, n: usize) -> Result<(), Error> {
-        if self.strategy != Strategy::Auto {
-            return Err(Error::Strategy { primitive: NAME, strategy: format!("{:?}", self.strategy) });
-        }
-        // SAFETY: the caller's. An exclusive scan has a first value: `exclusive` requires an
-        // identity at compile time, and `exclusive_from` sets one.
-        unsafe {
-            cpu::scan::<Op, T>(input, output, n, self.exclusive, self.first(), self.reverse);
-        }
-        Ok(())
     }
 }
 
-impl<Op: Operator<T>, T: Element> Scan<Op, T> {
-    fn on_device(
-        self,
-        stream: &Arc<CudaStream>,
-        input: Option<&dyn DevicePtr<T>>,
-        output: &mut dyn DevicePtrMut<T>,
-        count: Option<&dyn DevicePtr<u64>>,
-        workspace: Option<&mut Workspace>,
-    ) -> Result<(), Error> {
-        let n = output.len();
-        if let Some(input) = input.filter(|input| input.len() != n) {
-            return Err(Error::Length { primitive: NAME, input: input.len(), output: n });
-        }
-        let submit = Submit::new(NAME, stream);
-        if let Some(input) = input {
-            submit.uses("the input", input.stream())?;
-        }
-        submit.uses("the output", output.stream())?;
-        submit.counts(count)?;
-        if n == 0 {
-            return Ok(());
-        }
-        submit.begin()?;
-        Plan::check::<Op, T>(self.strategy)?;
-        let (program, device) = (self.program(count.is_some())?, submit.device());
-        let loaded = cuda::loaded::<Op, T>(program, device);
-        let kernels = submit.kernels(loaded, || cuda::load::<Op, T>(program, device))?;
-        let plan = Plan::new::<Op, T>(self.strategy, n, kernels.machine().architecture)?;
-        // The guards order the work against other streams; they live until it is launched.
-        let (to, _written) = output.device_ptr_mut(stream);
-        let (from, _read) = match input {
-            Some(input) => {
-                let (from, read) = input.device_ptr(stream);
-                (from, Some(read))
-            }
-            None => (to, None),
-        };
-        let (length, _counted) = count.map(|count| count.device_ptr(stream)).unzip();
-        let Scan { exclusive, reverse, .. } = self;
-        let init = self.first().map(Op::to_cuda);
-        submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-            let arguments =
-                ScanArguments { input: from, output: to, n, length, init, exclusive, reverse, words, scratch };
-            // SAFETY: the kernels are those of the plan, which is for n elements; input and output
-            // have n elements each on this device, by their types, and the guards keep them; words
-            // and scratch memory are the workspace's, as large as the plan asks for, the words
-            // zero; the stream's context was bound by `begin`.
-            unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
-        })
+/// The program for the strategy.
+fn program(strategy: Strategy, is_counted: bool) -> Result<ScanProgram, Error> {
+    if is_counted { ScanProgram::counted(strategy) } else { Ok(ScanProgram::of(strategy)) }
+}
+
+fn on_device<Op: Operator<T>, T: Element>(
+    options: Options<T>,
+    stream: &Arc<CudaStream>,
+    mut items: OnDevice<'_, T>,
+    count: Option<&dyn DevicePtr<u64>>,
+    workspace: Option<&mut Workspace>,
+) -> Result<(), Error> {
+    let Options { exclusive, reverse, strategy, .. } = options;
+    let (n, submit) = (items.len(), Submit::new(NAME, stream));
+    items.check(&submit)?;
+    submit.counts(count)?;
+    if n == 0 {
+        return Ok(());
     }
+    submit.begin()?;
+    Plan::check::<Op, T>(strategy)?;
+    let kernels = cuda::load::<Op, T>(program(strategy, count.is_some())?, &submit)?;
+    let plan = Plan::new::<Op, T>(strategy, n, kernels.machine().architecture)?;
+    let ([input, output], _guards) = items.addresses(stream);
+    let (length, _counted) = count.map(|count| count.device_ptr(stream)).unzip();
+    let init = options.first::<Op>().map(Op::to_cuda);
+    submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
+        let arguments = ScanArguments { input, output, n, length, init, exclusive, reverse, words, scratch };
+        // SAFETY: the kernels are those of the plan, which is for n elements; input and output have n
+        // elements each on this device, by their types, and the guards keep them; words and scratch
+        // memory are the workspace's, as large as the plan asks for, the words zero; the stream's
+        // context was bound by `begin`.
+        unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
+    })
+}
 
-    // ---- raw calls, for stacks that do not use cudarc
+// ---- raw calls, for stacks that do not use cudarc
 
+impl<Op: Operator<T>, T: Element> Scan<Op, T> {
     /// Bytes of scratch memory that [`run_raw`](Scan::run_raw) needs for up to `n` items; zero if
     /// one block scans all.
     ///
     /// # Errors
     /// [`Error::TooLong`].
     pub fn scratch_bytes(&self, n: usize) -> Result<usize, Error> {
-        Plan::bytes_anywhere::<Op, T>(self.strategy, n)
+        Plan::bytes_anywhere::<Op, T>(self.options.strategy, n)
     }
 
     /// Scans `n` items at device addresses, on a stream of the driver's. Does not wait.
@@ -501,10 +419,10 @@ impl<Op: Operator<T>, T: Element> Scan<Op, T> {
         let mut device = 0;
         // SAFETY: a context is current, by the caller; the driver writes its device.
         cuda::check("cuCtxGetDevice", 0, unsafe { sys::cuCtxGetDevice(&mut device) })?;
-        let kernels = cuda::load::<Op, T>(ScanProgram::of(self.strategy), device as usize)?;
-        let plan = Plan::new::<Op, T>(self.strategy, n, kernels.machine().architecture)?;
-        let Scan { exclusive, reverse, .. } = self;
-        let init = self.first().map(Op::to_cuda);
+        let Options { exclusive, reverse, strategy, .. } = self.options;
+        let kernels = cuda::load::<Op, T>(ScanProgram::of(strategy), &(device as usize))?;
+        let plan = Plan::new::<Op, T>(strategy, n, kernels.machine().architecture)?;
+        let init = self.options.first::<Op>().map(Op::to_cuda);
         let length = None;
         let arguments = ScanArguments { input, output, n, length, init, exclusive, reverse, words: scratch, scratch };
         // SAFETY: by the caller, and as checked above.

@@ -4,9 +4,11 @@ use super::choice::{Index, Word, long_enough};
 use crate::cpu::segmented as host;
 use crate::cuda::segmented::Cut;
 use crate::memory::{Buffer, View};
+use crate::submit::Submit;
 use crate::{Error, Place};
 use bytemuck::Pod;
 use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, SyncOnDrop};
 use std::marker::PhantomData;
 
 /// Segments are rows of equally many items.
@@ -47,6 +49,21 @@ mod sealed {
     }
 }
 pub(crate) use sealed::Selectors;
+
+impl dyn Selectors + '_ {
+    /// # Errors
+    /// Those of [`Submit::uses`].
+    pub(super) fn check(&self, submit: &Submit) -> Result<(), Error> {
+        self.selectors().map_or(Ok(()), |selectors| submit.uses("the segments", selectors.home()))
+    }
+
+    /// The segmentation for a kernel, and the guard of the selectors, which orders the work against other
+    /// streams. The guard lives until it is launched.
+    pub(super) fn guarded<'a>(&'a self, stream: &'a CudaStream) -> (Cut, Option<SyncOnDrop<'a>>) {
+        let (address, guard) = self.selectors().map(|selectors| selectors.address(stream)).unzip();
+        (self.on_device(address.unwrap_or(0)), guard)
+    }
+}
 
 /// The way in which a builder cuts data in memory `L` into segments, set by `rows`, `segments`,
 /// `heads`, `head_bits` or `by_key`.

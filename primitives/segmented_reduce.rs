@@ -47,8 +47,7 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
     }
 
     pub(crate) fn by<C>(self, cut: C) -> SegmentedReduce<Op, T, C, S> {
-        let Reduce { init, site, .. } = self;
-        SegmentedReduce { init, cut, site, operator: PhantomData }
+        SegmentedReduce { init: self.init, cut, site: self.site, operator: PhantomData }
     }
 }
 
@@ -133,7 +132,7 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = segmented::load_reduce::<Op, T>(device)?;
+        let kernels = segmented::load_reduce::<Op, T>(&device)?;
         let plan = SegmentedPlan::reduce_up_to::<Op, T>(n, kernels.machine().architecture);
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -196,82 +195,58 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
     {
         let segments = self.cut.count(input.len());
         long_enough(NAME, "the output", output.len(), segments)?;
-        match (input, &mut output) {
-            (View::Host(input), output) => self.on_host::<P>(input, &mut output.host()[..segments]),
-            (View::Device(input), ViewMut::Device(output)) => {
-                let stream = self.site.stream().unwrap_or(input.stream()).clone();
-                let options = SegmentedReduce { init: self.init, cut: (), site: Anywhere, operator: self.operator };
-                options.on_device(&stream, input, *output, segments, &self.cut, self.site.take_workspace())
-            }
-            (View::Device(_), ViewMut::Host(_)) => {
-                unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
-            }
-        }
-    }
-
-    /// The value that is combined before the first item of a segment, if there is one, and the
-    /// result of an empty segment, if there is one.
-    fn first_and_empty(&self) -> (Option<Op::Carry>, Option<Op::Carry>) {
+        // The value before the first item of a segment, and the result of an empty segment.
         let first = self.init.map(Op::lift);
-        (first, first.or(Op::IDENTITY))
-    }
-
-    fn on_host<P: Place>(&self, input: &[T], output: &mut [T]) -> Result<(), Error>
-    where
-        C: Segments<P>,
-    {
-        let (first, empty) = self.first_and_empty();
-        if empty.is_none() && self.cut.any_empty() {
-            return Err(Error::Empty { primitive: NAME });
+        let empty = first.or(Op::IDENTITY);
+        match input {
+            View::Host(_) if empty.is_none() && self.cut.any_empty() => Err(Error::Empty { primitive: NAME }),
+            View::Host(input) => {
+                let (ends, output) = (self.cut.ends(), &mut output.host()[..segments]);
+                // SAFETY: `check` has found that the ends ascend up to the number of items.
+                unsafe { cpu::segmented::reduce::<Op, T>(input, &ends, segments, first, empty, output) };
+                Ok(())
+            }
+            View::Device(input) => {
+                let stream = self.site.stream().unwrap_or(input.stream()).clone();
+                let (output, workspace) = (output.device(), self.site.take_workspace());
+                on_device::<Op, T>(&stream, input, output, segments, [first, empty], &self.cut, workspace)
+            }
         }
-        // SAFETY: `check` has found that the ends ascend up to the number of items.
-        unsafe { cpu::segmented::reduce::<Op, T>(input, &self.cut.ends(), output.len(), first, empty, output) };
-        Ok(())
     }
 }
 
-impl<Op: Operator<T>, T: Element> SegmentedReduce<Op, T, ()> {
-    fn on_device(
-        self,
-        stream: &Arc<CudaStream>,
-        input: &dyn DevicePtr<T>,
-        output: &mut dyn DevicePtrMut<T>,
-        segments: usize,
-        cut: &dyn Selectors,
-        workspace: Option<&mut Workspace>,
-    ) -> Result<(), Error> {
-        let n = input.len();
-        let submit = Submit::new(NAME, stream);
-        submit.uses("the input", input.stream())?;
-        submit.uses("the output", output.stream())?;
-        let selectors = cut.selectors();
-        if let Some(selectors) = selectors {
-            submit.uses("the segments", selectors.home())?;
-        }
-        if segments == 0 {
-            return Ok(());
-        }
-        submit.begin()?;
-        check_element::<T>(NAME)?;
-        let device = submit.device();
-        let loaded = segmented::loaded_reduce::<Op, T>(device);
-        let kernels = submit.kernels(loaded, || segmented::load_reduce::<Op, T>(device))?;
-        let plan = SegmentedPlan::reduce::<Op, T>(n, kernels.machine().architecture);
-        // The guards order the work against other streams; they live until it is launched.
-        let (from, _read) = input.device_ptr(stream);
-        let (to, _written) = output.device_ptr_mut(stream);
-        let (selectors, _selected) = selectors.map(|selectors| selectors.address(stream)).unzip();
-        let cut = cut.on_device(selectors.unwrap_or(0));
-        let (first, empty) = self.first_and_empty();
-        let (first, empty) = (first.map(Op::to_cuda), empty.map(Op::to_cuda));
-        submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-            let arguments = SegmentedReduceArguments { input: from, output: to, n, first, empty, cut, words, scratch };
-            // SAFETY: the kernels are those of the types, and the plan is for n items. The input has
-            // n items on this device, by its type, the output one a segment, by `long_enough`, the
-            // offsets are one more, and the guards keep them. Words and scratch memory are the
-            // workspace's, as large as the plan asks for, the words zero. The stream's context was
-            // bound by `begin`.
-            unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
-        })
+fn on_device<Op: Operator<T>, T: Element>(
+    stream: &Arc<CudaStream>,
+    input: &dyn DevicePtr<T>,
+    output: &mut dyn DevicePtrMut<T>,
+    segments: usize,
+    first_and_empty: [Option<Op::Carry>; 2],
+    cut: &dyn Selectors,
+    workspace: Option<&mut Workspace>,
+) -> Result<(), Error> {
+    let n = input.len();
+    let submit = Submit::new(NAME, stream);
+    submit.uses("the input", input.stream())?;
+    submit.uses("the output", output.stream())?;
+    cut.check(&submit)?;
+    if segments == 0 {
+        return Ok(());
     }
+    submit.begin()?;
+    check_element::<T>(NAME)?;
+    let kernels = segmented::load_reduce::<Op, T>(&submit)?;
+    let plan = SegmentedPlan::reduce::<Op, T>(n, kernels.machine().architecture);
+    // The guards order the work against other streams; they live until it is launched.
+    let (input, _read) = input.device_ptr(stream);
+    let (output, _written) = output.device_ptr_mut(stream);
+    let (cut, _selected) = cut.guarded(stream);
+    let [first, empty] = first_and_empty.map(|carry| carry.map(Op::to_cuda));
+    submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
+        let arguments = SegmentedReduceArguments { input, output, n, first, empty, cut, words, scratch };
+        // SAFETY: the kernels are those of the types, and the plan is for n items. The input has n items
+        // on this device, by its type, the output one a segment, by `long_enough`, the offsets are one
+        // more, and the guards keep them. Words and scratch memory are the workspace's, as large as the
+        // plan asks for, the words zero. The stream's context was bound by `begin`.
+        unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
+    })
 }

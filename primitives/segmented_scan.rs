@@ -1,18 +1,17 @@
 //! Scan by segment: all prefixes of each segment.
 
+use super::scan_engines::{Memory, NAME, NO_IDENTITY, OnDevice, Options};
 use super::segmented::{ByHeadBits, ByHeads, ByKeys, ByOffsets, Rows, Segmentation, Selectors};
 use crate::cuda::reduce::check_element;
 use crate::cuda::segmented::{self, SegmentedPlan, SegmentedScanArguments};
 use crate::memory::{View, ViewMut};
 use crate::site::{Anywhere, Site, site_methods};
 use crate::submit::Submit;
-use crate::{Destination, Element, Error, Index, Operator, Place, Scan, Source, Strategy, Word, Workspace, cpu};
+use crate::{Destination, Element, Error, Index, Operator, Place, Scan, Source, Word, Workspace, cpu};
 use bytemuck::Pod;
-use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
+use cudarc::driver::CudaStream;
 use std::marker::PhantomData;
 use std::sync::Arc;
-
-const NAME: &str = "scan";
 
 /// Scans by segment.
 ///
@@ -95,8 +94,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
     }
 
     pub(crate) fn by<C>(self, cut: C) -> SegmentedScan<Op, T, C, S> {
-        let Scan { reverse, exclusive, init, strategy, site, .. } = self;
-        SegmentedScan { reverse, exclusive, init, strategy, cut, site, operator: PhantomData }
+        SegmentedScan { options: self.options, cut, site: self.site, operator: PhantomData }
     }
 }
 
@@ -161,18 +159,13 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 #[derive(Debug)]
 #[must_use = "a scan does nothing until `run`, `run_into` or `run_in_place`"]
 pub struct SegmentedScan<Op, T, C, S = Anywhere> {
-    reverse: bool,
-    exclusive: bool,
-    init: Option<T>,
-    strategy: Strategy,
+    options: Options<T>,
     cut: C,
     site: S,
     operator: PhantomData<fn() -> Op>,
 }
 site_methods! {
-    impl[Op: Operator<T>, T: Element, C] SegmentedScan<Op, T, C; S> {
-        reverse, exclusive, init, strategy, cut, operator
-    } where C: Copy
+    impl[Op: Operator<T>, T: Element, C] SegmentedScan<Op, T, C; S> { options, cut, operator } where C: Copy
 }
 
 // ---- options
@@ -186,7 +179,7 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
     /// # Ok::<(), parascan::Error>(())
     /// ```
     pub fn inclusive(mut self) -> Self {
-        self.exclusive = false;
+        self.options.exclusive = false;
         self
     }
 
@@ -207,13 +200,8 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
     /// scan::<Last, i32>().rows(2).exclusive(); // fails to compile
     /// ```
     pub fn exclusive(mut self) -> Self {
-        const {
-            assert!(
-                Op::IDENTITY.is_some(),
-                "this operator has no identity: write `.exclusive_from(first)` instead of `.exclusive()`"
-            )
-        };
-        self.exclusive = true;
+        const { assert!(Op::IDENTITY.is_some(), "{}", NO_IDENTITY) };
+        self.options.exclusive = true;
         self
     }
 
@@ -226,8 +214,8 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
     /// # Ok::<(), parascan::Error>(())
     /// ```
     pub fn exclusive_from(mut self, first: T) -> Self {
-        self.exclusive = true;
-        self.init = Some(first);
+        self.options.exclusive = true;
+        self.options.init = Some(first);
         self
     }
 
@@ -239,7 +227,7 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
     /// # Ok::<(), parascan::Error>(())
     /// ```
     pub fn init(mut self, init: T) -> Self {
-        self.init = Some(init);
+        self.options.init = Some(init);
         self
     }
 
@@ -251,7 +239,7 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
     /// # Ok::<(), parascan::Error>(())
     /// ```
     pub fn reverse(mut self) -> Self {
-        self.reverse = !self.reverse;
+        self.options.reverse = !self.options.reverse;
         self
     }
 
@@ -269,7 +257,7 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = segmented::load_scan::<Op, T>(device)?;
+        let kernels = segmented::load_scan::<Op, T>(&device)?;
         let plan = SegmentedPlan::scan_up_to::<Op, T>(n, kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -338,129 +326,58 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
     // ---- on either engine
 
     /// In place `input` is `None`.
-    fn dispatch<P: Place>(mut self, input: Option<View<'_, T>>, output: ViewMut<'_, T>) -> Result<(), Error>
+    fn dispatch<'a, P: Place>(mut self, input: Option<View<'a, T>>, output: ViewMut<'a, T>) -> Result<(), Error>
     where
         C: Segmentation<P>,
         S: Site<P>,
     {
-        let n = output.len();
-        if let Some(input) = input.filter(|input| input.len() != n) {
-            return Err(Error::Length { primitive: NAME, input: input.len(), output: n });
-        }
-        if self.strategy != Strategy::Auto {
-            return Err(Error::Strategy { primitive: NAME, strategy: format!("{:?}", self.strategy) });
-        }
-        self.cut.check(NAME, n)?;
-        match (input, output) {
-            (None, ViewMut::Host(data)) => {
-                // One pointer for both: a second borrow of the slice would end the first.
-                let data = data.as_mut_ptr();
-                // SAFETY: the pointer is of an exclusively borrowed slice of `n` elements.
-                unsafe { self.on_host::<P>(data, data, n) };
+        let (n, options, cut) = (output.len(), self.options, self.cut);
+        let memory = Memory::of(input, output)?;
+        options.only_auto()?;
+        cut.check(NAME, n)?;
+        match memory {
+            Memory::Host(input, output) => {
+                let Options { exclusive, reverse, .. } = options;
+                let (first, heads) = (options.first::<Op>(), cut.heads());
+                // SAFETY: the slices of `Memory` have `n` elements.
+                unsafe { cpu::segmented::scan::<Op, T>(input, output, n, &heads, exclusive, first, reverse) };
                 Ok(())
             }
-            (Some(View::Host(input)), ViewMut::Host(output)) => {
-                // SAFETY: a shared and an exclusive slice of `n` elements, borrowed during the
-                // call, so they are disjoint.
-                unsafe { self.on_host::<P>(input.as_ptr(), output.as_mut_ptr(), n) };
-                Ok(())
+            Memory::Device(items) => {
+                let stream = items.stream(self.site.stream());
+                on_device::<Op, T>(options, &stream, items, &cut, self.site.take_workspace())
             }
-            (input, ViewMut::Device(output)) => {
-                let input = input.map(|input| input.device());
-                let stream = self.site.stream().cloned();
-                let stream =
-                    stream.as_ref().unwrap_or_else(|| input.map_or(output.stream(), |input| input.stream())).clone();
-                self.options().on_device(&stream, input, output, &self.cut, self.site.take_workspace())
-            }
-            (Some(View::Device(_)), ViewMut::Host(_)) => {
-                unreachable!("`Destination<T, P>` and `Source::Place` agree on the place")
-            }
-        }
-    }
-
-    /// The options without the segments and the site.
-    fn options(&self) -> SegmentedScan<Op, T, ()> {
-        let SegmentedScan { reverse, exclusive, init, strategy, operator, .. } = *self;
-        SegmentedScan { reverse, exclusive, init, strategy, cut: (), site: Anywhere, operator }
-    }
-
-    /// The value that is combined before the first input of a segment, if there is one.
-    fn first(&self) -> Option<Op::Carry> {
-        self.init.map(Op::lift).or(if self.exclusive { Op::IDENTITY } else { None })
-    }
-
-    /// # Safety
-    /// - `input` is valid for reads and `output` for writes of `n` elements during the call.
-    /// - They are equal or do not overlap; nothing else writes `input` or accesses `output`.
-    unsafe fn on_host<P: Place>(&self, input: *const T, output: *mut T, n: usize)
-    where
-        C: Segmentation<P>,
-    {
-        // SAFETY: the caller's. An exclusive scan has a first value: `exclusive` requires an
-        // identity at compile time, and `exclusive_from` sets one.
-        unsafe {
-            cpu::segmented::scan::<Op, T>(
-                input,
-                output,
-                n,
-                &self.cut.heads(),
-                self.exclusive,
-                self.first(),
-                self.reverse,
-            );
         }
     }
 }
 
-impl<Op: Operator<T>, T: Element> SegmentedScan<Op, T, ()> {
-    fn on_device(
-        self,
-        stream: &Arc<CudaStream>,
-        input: Option<&dyn DevicePtr<T>>,
-        output: &mut dyn DevicePtrMut<T>,
-        cut: &dyn Selectors,
-        workspace: Option<&mut Workspace>,
-    ) -> Result<(), Error> {
-        let n = output.len();
-        let submit = Submit::new(NAME, stream);
-        if let Some(input) = input {
-            submit.uses("the input", input.stream())?;
-        }
-        submit.uses("the output", output.stream())?;
-        let selectors = cut.selectors();
-        if let Some(selectors) = selectors {
-            submit.uses("the segments", selectors.home())?;
-        }
-        if n == 0 {
-            return Ok(());
-        }
-        submit.begin()?;
-        check_element::<T>(NAME)?;
-        let device = submit.device();
-        let loaded = segmented::loaded_scan::<Op, T>(device);
-        let kernels = submit.kernels(loaded, || segmented::load_scan::<Op, T>(device))?;
-        let plan = SegmentedPlan::scan::<Op, T>(n, kernels.machine().architecture)?;
-        // The guards order the work against other streams; they live until it is launched.
-        let (to, _written) = output.device_ptr_mut(stream);
-        let (from, _read) = match input {
-            Some(input) => {
-                let (from, read) = input.device_ptr(stream);
-                (from, Some(read))
-            }
-            None => (to, None),
-        };
-        let (selectors, _selected) = selectors.map(|selectors| selectors.address(stream)).unzip();
-        let cut = cut.on_device(selectors.unwrap_or(0));
-        let (exclusive, reverse, first) = (self.exclusive, self.reverse, self.first().map(Op::to_cuda));
-        submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-            let arguments =
-                SegmentedScanArguments { input: from, output: to, n, first, exclusive, reverse, cut, words, scratch };
-            // SAFETY: the kernels are those of the types, and the plan is for n elements; input and
-            // output have n elements each on this device, by their types, the selectors are long
-            // enough by `check`, and the guards keep them; words and scratch memory are the
-            // workspace's, as large as the plan asks for, the words zero; the stream's context was
-            // bound by `begin`.
-            unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
-        })
+fn on_device<Op: Operator<T>, T: Element>(
+    options: Options<T>,
+    stream: &Arc<CudaStream>,
+    mut items: OnDevice<'_, T>,
+    cut: &dyn Selectors,
+    workspace: Option<&mut Workspace>,
+) -> Result<(), Error> {
+    let (n, submit) = (items.len(), Submit::new(NAME, stream));
+    items.check(&submit)?;
+    cut.check(&submit)?;
+    if n == 0 {
+        return Ok(());
     }
+    submit.begin()?;
+    check_element::<T>(NAME)?;
+    let kernels = segmented::load_scan::<Op, T>(&submit)?;
+    let plan = SegmentedPlan::scan::<Op, T>(n, kernels.machine().architecture)?;
+    let ([input, output], _guards) = items.addresses(stream);
+    let (cut, _selected) = cut.guarded(stream);
+    let Options { exclusive, reverse, .. } = options;
+    let first = options.first::<Op>().map(Op::to_cuda);
+    submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
+        let arguments = SegmentedScanArguments { input, output, n, first, exclusive, reverse, cut, words, scratch };
+        // SAFETY: the kernels are those of the types, and the plan is for n elements; input and output
+        // have n elements each on this device, by their types, the selectors are long enough by `check`,
+        // and the guards keep them; words and scratch memory are the workspace's, as large as the plan
+        // asks for, the words zero; the stream's context was bound by `begin`.
+        unsafe { arguments.launch(&plan, kernels, stream.cu_stream()) }
+    })
 }

@@ -233,7 +233,7 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         let program = SegmentedSortProgram::new::<K, V>();
         // No segmentation needs more than one whose lengths are unknown.
         let plan = |machine: &Machine| program.plan(n, &bits, &Cut::Heads { address: 0 }, machine);
-        let kernels = program.load(device, &|machine| plan(machine).kernels())?;
+        let kernels = program.load(&device, &|machine| plan(machine).kernels())?;
         let plan = plan(kernels.machine());
         kernels.require(&plan.kernels())?;
         workspace.reserve(NAME, 0, plan.scratch(no_keys)).map(|_| ())

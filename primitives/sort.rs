@@ -268,7 +268,7 @@ impl<K: SortKey, S: AnySite> Sort<K, S> {
         let device = Submit::prepare(NAME, workspace)?;
         let program = SortProgram::new::<K, V>().counted(S::IS_COUNTED);
         let up_to = |machine: &Machine| program.kernels_up_to(n, &bits, machine);
-        let kernels = program.load(device, &up_to)?;
+        let kernels = program.load(&device, &up_to)?;
         let machine = kernels.machine();
         kernels.require(&up_to(machine))?;
         workspace.reserve(NAME, 0, program.scratch_up_to(n, &bits, missing, machine)).map(|_| ())

@@ -279,10 +279,8 @@ fn on_device<K: SortKey, V: Pod>(
         }
         Payload::Indices(to, _) => submit.uses("the indices", to.home())?,
     }
-    if let Segments::Device(cut) = segments
-        && let Some(selectors) = cut.selectors()
-    {
-        submit.uses("the segments", selectors.home())?;
+    if let Segments::Device(cut) = segments {
+        cut.check(&submit)?;
     }
     submit.counts(count.as_ref().map(|count| count.device()))?;
     submit.begin()?;
@@ -295,18 +293,16 @@ fn on_device<K: SortKey, V: Pod>(
             let program = SegmentedSortProgram::new::<K, V>();
             // The plan depends on the kind of segments, and not on the address.
             let plan = |machine: &Machine| program.plan(n, &bits, &cut.on_device(0), machine);
-            let load = || program.load(device, &|machine| plan(machine).kernels());
-            let kernels = submit.kernels(program.loaded(device), load)?;
+            let kernels = program.load(&submit, &|machine| plan(machine).kernels())?;
             let plan = plan(kernels.machine());
             submit.require(kernels, &plan.kernels())?;
-            (kernels, Plan::BySegment(plan))
+            (kernels, Plan::BySegment(plan, cut))
         }
         _ => {
             let program = SortProgram::new::<K, V>().counted(count.is_some());
             let in_place = matches!(keys, Keys::InPlace(..));
             let plan = |machine: &Machine| program.plan(n, bits.clone(), in_place, machine);
-            let load = || program.load(device, &|machine| plan(machine).kernels_to_load());
-            let kernels = submit.kernels(program.loaded(device), load)?;
+            let kernels = program.load(&submit, &|machine| plan(machine).kernels_to_load())?;
             let plan = plan(kernels.machine());
             submit.require(kernels, &plan.kernels_to_load())?;
             (kernels, Plan::Whole(plan))
@@ -341,14 +337,10 @@ fn on_device<K: SortKey, V: Pod>(
         }
         Payload::Indices(to, _) => (0, guarded(to.address(stream))),
     };
-    let (selectors, _selected) = match segments {
-        Segments::Device(cut) => cut.selectors().map(|selectors| selectors.address(stream)).unzip(),
-        _ => (None, None),
-    };
     let (length, _counted) = count.as_ref().map(|count| count.device().device_ptr(stream)).unzip();
     let scratch = match &plan {
         Plan::Whole(plan) => plan.scratch(Missing { keys: missing }),
-        Plan::BySegment(plan) => plan.scratch(missing[0]),
+        Plan::BySegment(plan, _) => plan.scratch(missing[0]),
     };
     submit.with_memory(workspace, 0, scratch, |_, scratch| {
         // SAFETY: the kernels are the program's, and the plan is for n keys, in place if they are;
@@ -357,9 +349,9 @@ fn on_device<K: SortKey, V: Pod>(
         // is the workspace's, as large as the plan asks for; the stream's context was bound by
         // `begin`.
         unsafe {
-            match (&plan, segments) {
-                (Plan::BySegment(plan), Segments::Device(cut)) => {
-                    let cut = cut.on_device(selectors.unwrap_or(0));
+            match &plan {
+                Plan::BySegment(plan, cut) => {
+                    let (cut, _selected) = cut.guarded(stream);
                     let keys_out = keys[0];
                     let call = SegmentedSortArguments {
                         descending,
@@ -373,18 +365,17 @@ fn on_device<K: SortKey, V: Pod>(
                     };
                     call.launch(plan, kernels, device, stream.cu_stream())
                 }
-                (Plan::Whole(plan), _) => {
+                Plan::Whole(plan) => {
                     let call = SortArguments { descending, keys_in, keys, values_in, values, scratch, length };
                     call.launch(plan, kernels, device, stream.cu_stream())
                 }
-                (Plan::BySegment(_), _) => unreachable!("a plan by segment is made for a cut"),
             }
         }
     })
 }
 
 /// The plan of a sort on the device.
-enum Plan {
+enum Plan<'a> {
     Whole(HostPlan),
-    BySegment(SegmentedSortPlan),
+    BySegment(SegmentedSortPlan, &'a dyn Selectors),
 }

@@ -203,6 +203,13 @@ impl<T> ViewMut<'_, T> {
             ViewMut::Device(_) => unreachable!("the types agree on the place"),
         }
     }
+    /// The buffer, of a view whose type says that it is on the device.
+    pub(crate) fn device(&mut self) -> &mut dyn DevicePtrMut<T> {
+        match self {
+            ViewMut::Device(memory) => *memory,
+            ViewMut::Host(_) => unreachable!("the types agree on the place"),
+        }
+    }
     pub(crate) fn len(&self) -> usize {
         match self {
             ViewMut::Host(memory) => memory.len(),
@@ -250,10 +257,7 @@ impl<T> BufferMut for ViewMut<'_, T> {
         self.len()
     }
     fn address<'a>(&'a mut self, stream: &'a CudaStream) -> (CUdeviceptr, SyncOnDrop<'a>) {
-        match self {
-            ViewMut::Device(memory) => memory.device_ptr_mut(stream),
-            ViewMut::Host(_) => unreachable!("the types agree on the place"),
-        }
+        self.device().device_ptr_mut(stream)
     }
 }
 

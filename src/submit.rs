@@ -1,7 +1,7 @@
 //! The checks and preparations of every launch: devices and contexts of the buffers, capture,
 //! kernels, scratch memory.
 
-use crate::cuda::Kernels;
+use crate::cuda::{Caller, Kernels};
 use crate::memory::{bind, is_capturing};
 use crate::primitives::choice::long_enough;
 use crate::{Error, Workspace};
@@ -79,22 +79,6 @@ impl<'s> Submit<'s> {
         Ok(())
     }
 
-    /// Returns the kernels, and loads them if `loaded` is `None`.
-    ///
-    /// # Errors
-    /// [`Error::Capturing`], and those of loading.
-    pub(crate) fn kernels(
-        &self,
-        loaded: Option<&'static Kernels>,
-        load: impl FnOnce() -> Result<&'static Kernels, Error>,
-    ) -> Result<&'static Kernels, Error> {
-        match loaded {
-            Some(kernels) => Ok(kernels),
-            None if is_capturing(self.stream)? => Err(Error::Capturing { primitive: self.primitive, what: LOAD }),
-            None => load(),
-        }
-    }
-
     /// Loads those of `numbers` that are not loaded, of kernels that are loaded one by one.
     ///
     /// # Errors
@@ -103,9 +87,7 @@ impl<'s> Submit<'s> {
         if kernels.are_loaded(numbers) {
             return Ok(());
         }
-        if is_capturing(self.stream)? {
-            return Err(Error::Capturing { primitive: self.primitive, what: LOAD });
-        }
+        self.may_load()?;
         kernels.require(numbers)
     }
 
@@ -154,5 +136,19 @@ impl<'s> Submit<'s> {
             return Err(Error::Capturing { primitive, what: "prepare allocates; call it before the capture" });
         }
         Ok(workspace.stream().context().ordinal())
+    }
+}
+
+impl Caller for Submit<'_> {
+    fn device(&self) -> usize {
+        self.device()
+    }
+    /// # Errors
+    /// [`Error::Capturing`].
+    fn may_load(&self) -> Result<(), Error> {
+        if is_capturing(self.stream)? {
+            return Err(Error::Capturing { primitive: self.primitive, what: LOAD });
+        }
+        Ok(())
     }
 }

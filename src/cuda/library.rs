@@ -88,9 +88,23 @@ type Key = (TypeId, &'static str, usize);
 /// The loaded kernels. They stay loaded until the process ends.
 static LOADED: LazyLock<RwLock<HashMap<Key, &'static Kernels>>> = LazyLock::new(Default::default);
 
-/// The kernels of `program`, if they are loaded.
-pub(crate) fn loaded(types: TypeId, program: &'static str, device: usize) -> Option<&'static Kernels> {
-    LOADED.read().unwrap_or_else(PoisonError::into_inner).get(&(types, program, device)).copied()
+/// What kernels are loaded for: a call, or `prepare`.
+pub(crate) trait Caller {
+    /// The ordinal of the device, whose context is current.
+    fn device(&self) -> usize;
+    /// # Errors
+    /// An error if nothing may be loaded now.
+    fn may_load(&self) -> Result<(), Error>;
+}
+
+/// A device, for a caller whose stream is not captured.
+impl Caller for usize {
+    fn device(&self) -> usize {
+        *self
+    }
+    fn may_load(&self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// The kernels of `program`, from the table, or all loaded now. If two threads load the same
@@ -98,11 +112,11 @@ pub(crate) fn loaded(types: TypeId, program: &'static str, device: usize) -> Opt
 pub(crate) fn load(
     types: TypeId,
     program: &'static str,
-    device: usize,
+    caller: &dyn Caller,
     names: &[&str],
     make: &dyn Fn() -> Program,
 ) -> Result<&'static Kernels, Error> {
-    load_some(types, program, device, names, NO_SHARED, &|_| Vec::from_iter(0..names.len()), make)
+    load_some(types, program, caller, names, NO_SHARED, &|_| Vec::from_iter(0..names.len()), make)
 }
 
 /// The same for kernels that are loaded one by one, and that may ask for dynamic shared memory. The
@@ -110,18 +124,20 @@ pub(crate) fn load(
 pub(crate) fn load_some(
     types: TypeId,
     program: &'static str,
-    device: usize,
+    caller: &dyn Caller,
     names: &[&str],
     shared: SharedBytes,
     first: First,
     make: &dyn Fn() -> Program,
 ) -> Result<&'static Kernels, Error> {
-    if let Some(kernels) = loaded(types, program, device) {
+    let key = (types, program, caller.device());
+    if let Some(kernels) = LOADED.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
         return Ok(kernels);
     }
-    let kernels = Kernels::load(&make(), names, shared, first, device)?;
+    caller.may_load()?;
+    let kernels = Kernels::load(&make(), names, shared, first, caller.device())?;
     let mut table = LOADED.write().unwrap_or_else(PoisonError::into_inner);
-    Ok(table.entry((types, program, device)).or_insert_with(|| Box::leak(Box::new(kernels))))
+    Ok(table.entry(key).or_insert_with(|| Box::leak(Box::new(kernels))))
 }
 
 /// Whether the unit of the catalog with this key has this text.

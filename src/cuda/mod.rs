@@ -52,10 +52,11 @@ pub(crate) use driver::check;
 pub use driver::{borrow_stream, context};
 pub use kernels::Kernels;
 pub(crate) use kernels::Machine;
+pub(crate) use library::Caller;
 pub use library::IMAGES;
 #[cfg(test)]
 pub(crate) use library::compile_all;
-pub(crate) use scan::{Plan, ScanArguments, ScanProgram, load, loaded};
+pub(crate) use scan::{Plan, ScanArguments, ScanProgram, load};
 pub(crate) use sort::KeyKind;
 #[doc(hidden)]
 pub use unit::Field;

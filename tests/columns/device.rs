@@ -3,84 +3,46 @@
 use super::*;
 use crate::common::process::is_alone;
 use crate::common::samples::{Digit, Digits};
-use crate::common::{context, stream};
+use crate::common::{context, sited};
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
-use parascan::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
+use parascan::cudarc::driver::{CudaStream, CudaView, CudaViewMut};
 use parascan::operators::{Compose, Matrix, Moments, Transitions};
-use parascan::{Device, Last, Max, Sum, Workspace};
+use parascan::{Last, Max, Sum, Workspace};
 use std::sync::Arc;
 
-struct OnDevice {
-    stream: Arc<CudaStream>,
-    workspace: Workspace,
-    calls: usize,
+/// Vectors of 16 bytes in the least group of whole rows, if rows are scanned as elements: a
+/// single column, or a narrow matrix.
+fn group_of_rows(size: usize, columns: usize) -> Option<usize> {
+    let row = columns * size;
+    let vectors = row >> row.trailing_zeros().min(4);
+    (columns == 1 || row <= 32 && vectors <= 7).then_some(vectors)
 }
 
-impl OnDevice {
-    /// `None` without a device.
-    fn new() -> Option<OnDevice> {
-        let stream = stream()?;
-        Some(OnDevice { workspace: Workspace::new(&stream), stream, calls: 0 })
-    }
-    /// Each call has the next of three sites: none, a stream, a workspace.
-    fn site(&mut self) -> usize {
-        self.calls += 1;
-        self.calls % 3
-    }
-    /// Vectors of 16 bytes in the least group of whole rows, if rows are scanned as elements: a
-    /// single column, or a narrow matrix.
-    fn group_of_rows(size: usize, columns: usize) -> Option<usize> {
-        let row = columns * size;
-        let vectors = row >> row.trailing_zeros().min(4);
-        (columns == 1 || row <= 32 && vectors <= 7).then_some(vectors)
-    }
-    /// Panels of a matrix that is no sequence of rows.
-    fn panels(size: usize, columns: usize) -> usize {
-        columns.div_ceil((128 / size).max(16))
-    }
-    /// Tiles of a look-back group.
-    fn group(tiles_of_groups: usize, size: usize, columns: usize) -> usize {
-        match OnDevice::group_of_rows(size, columns) {
-            Some(_) => 32, // those that a warp of the server joins
-            None => tiles_of_groups.div_ceil(OnDevice::panels(size, columns)),
-        }
+/// Panels of a matrix that is no sequence of rows.
+fn panels(size: usize, columns: usize) -> usize {
+    columns.div_ceil((128 / size).max(16))
+}
+
+/// Tiles of a look-back group.
+fn group(tiles_of_groups: usize, size: usize, columns: usize) -> usize {
+    match group_of_rows(size, columns) {
+        Some(_) => 32, // those that a warp of the server joins
+        None => tiles_of_groups.div_ceil(panels(size, columns)),
     }
 }
 
 impl Engine for OnDevice {
-    type Place = Device;
-    type Memory<V: Pod + DeviceRepr> = CudaSlice<V>;
-    type View<'a, V: Pod + DeviceRepr> = CudaView<'a, V>;
-    type ViewMut<'a, V: Pod + DeviceRepr> = CudaViewMut<'a, V>;
-
     fn tile(size: usize, columns: usize) -> usize {
-        if let Some(group) = OnDevice::group_of_rows(size, columns) {
+        if let Some(group) = group_of_rows(size, columns) {
             // The shape for the shortest inputs: 8 warps, 3 vectors a lane.
             return 8 * 32 * 16 * group.max(3 / group * group) / (columns * size);
         }
         let run = (204 / size).max(3);
-        let width = columns.div_ceil(OnDevice::panels(size, columns));
+        let width = columns.div_ceil(panels(size, columns));
         128 / width * (run - usize::from(run.is_multiple_of(2)))
     }
     fn group(size: usize, columns: usize) -> Option<usize> {
-        Some(OnDevice::group(64, size, columns))
-    }
-
-    fn put<V: Pod + DeviceRepr>(&self, items: &[V]) -> CudaSlice<V> {
-        self.stream.clone_htod(items).unwrap()
-    }
-    fn get<V: Pod + DeviceRepr>(&self, memory: &CudaSlice<V>) -> Vec<V> {
-        self.stream.clone_dtoh(memory).unwrap()
-    }
-    fn view<'a, V: Pod + DeviceRepr>(&self, memory: &'a CudaSlice<V>, items: Range<usize>) -> CudaView<'a, V> {
-        memory.slice(items)
-    }
-    fn view_mut<'a, V: Pod + DeviceRepr>(
-        &self,
-        memory: &'a mut CudaSlice<V>,
-        items: Range<usize>,
-    ) -> CudaViewMut<'a, V> {
-        memory.slice_mut(items)
+        Some(group(64, size, columns))
     }
 
     fn scan<Op: Operator<T>, T: Sample>(
@@ -88,11 +50,7 @@ impl Engine for OnDevice {
         scan: ColumnScan<Op, T>,
         input: &CudaView<'_, T>,
     ) -> Result<Vec<T>, Error> {
-        let output = match self.site() {
-            0 => scan.run(input),
-            1 => scan.on(&self.stream).run(input),
-            _ => scan.workspace(&mut self.workspace).run(input),
-        };
+        let output = sited!(self, scan, scan.run(input));
         output.map(|output| self.get(&output))
     }
     fn scan_into<Op: Operator<T>, T: Sample>(
@@ -101,33 +59,21 @@ impl Engine for OnDevice {
         input: &CudaView<'_, T>,
         output: &mut CudaViewMut<'_, T>,
     ) -> Result<(), Error> {
-        match self.site() {
-            0 => scan.run_into(input, output),
-            1 => scan.on(&self.stream).run_into(input, output),
-            _ => scan.workspace(&mut self.workspace).run_into(input, output),
-        }
+        sited!(self, scan, scan.run_into(input, output))
     }
     fn scan_in_place<Op: Operator<T>, T: Sample>(
         &mut self,
         scan: ColumnScan<Op, T>,
         data: &mut CudaViewMut<'_, T>,
     ) -> Result<(), Error> {
-        match self.site() {
-            0 => scan.run_in_place(data),
-            1 => scan.on(&self.stream).run_in_place(data),
-            _ => scan.workspace(&mut self.workspace).run_in_place(data),
-        }
+        sited!(self, scan, scan.run_in_place(data))
     }
     fn reduce<Op: Operator<T>, T: Sample>(
         &mut self,
         reduce: ColumnReduce<Op, T>,
         input: &CudaView<'_, T>,
     ) -> Result<Vec<T>, Error> {
-        let output = match self.site() {
-            0 => reduce.run(input),
-            1 => reduce.on(&self.stream).run(input),
-            _ => reduce.workspace(&mut self.workspace).run(input),
-        };
+        let output = sited!(self, reduce, reduce.run(input));
         output.map(|output| self.get(&output))
     }
     fn reduce_into<Op: Operator<T>, T: Sample>(
@@ -136,11 +82,7 @@ impl Engine for OnDevice {
         input: &CudaView<'_, T>,
         output: &mut CudaViewMut<'_, T>,
     ) -> Result<(), Error> {
-        match self.site() {
-            0 => reduce.run_into(input, output),
-            1 => reduce.on(&self.stream).run_into(input, output),
-            _ => reduce.workspace(&mut self.workspace).run_into(input, output),
-        }
+        sited!(self, reduce, reduce.run_into(input, output))
     }
 }
 
@@ -179,7 +121,7 @@ fn same_bits() {
 fn groups_of_reductions() {
     fn of<Op: Operator<T>, T: Sample>(engine: &mut OnDevice, rng: &mut Rng) {
         for columns in [17, 100, 700] {
-            let rows = OnDevice::group(256, size_of::<T>(), columns) * OnDevice::tile(size_of::<T>(), columns);
+            let rows = group(256, size_of::<T>(), columns) * OnDevice::tile(size_of::<T>(), columns);
             let x: Vec<T> = data(rng, Draw::exact_for::<Op, T>(), (2 * rows + 1) * columns);
             for rows in [rows - 1, rows, rows + 1, 2 * rows + 1] {
                 check_reduce::<OnDevice, Op, T>(engine, rng, &x[..rows * columns], columns, None, Call::New);
@@ -303,7 +245,7 @@ fn sanitize() {
         // Beyond a look-back group.
         let columns = 300;
         let size = size_of::<T>();
-        let rows = OnDevice::group(256, size, columns) * OnDevice::tile(size, columns) + 1;
+        let rows = group(256, size, columns) * OnDevice::tile(size, columns) + 1;
         let x: Vec<T> = data(&mut rng, draw, rows * columns);
         let input = stream.clone_htod(&x).unwrap();
         let output = reduce::<Op, T>().columns(columns).run(&input).unwrap();

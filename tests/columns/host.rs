@@ -1,38 +1,18 @@
 //! The suite on the host.
 
 use super::*;
-use crate::common::samples::{Digit, Digits};
+use crate::common::samples::{Digit, Digits, Explosive, MINE};
 use parascan::operators::{Compose, Matrix, Moments, Transitions};
-use parascan::{DeviceCode, Host, Last, Max, Sum};
+use parascan::{Last, Max, Sum};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-struct OnHost;
-
 impl Engine for OnHost {
-    type Place = Host;
-    type Memory<V: Pod + DeviceRepr> = Vec<V>;
-    type View<'a, V: Pod + DeviceRepr> = &'a [V];
-    type ViewMut<'a, V: Pod + DeviceRepr> = &'a mut [V];
-
     fn tile(size: usize, columns: usize) -> usize {
         let panels = columns.div_ceil(4096 / size);
         (256 << 10) / size / columns.div_ceil(panels)
     }
     fn group(_: usize, _: usize) -> Option<usize> {
         None
-    }
-
-    fn put<V: Pod + DeviceRepr>(&self, items: &[V]) -> Vec<V> {
-        items.to_vec()
-    }
-    fn get<V: Pod + DeviceRepr>(&self, memory: &Vec<V>) -> Vec<V> {
-        memory.clone()
-    }
-    fn view<'a, V: Pod + DeviceRepr>(&self, memory: &'a Vec<V>, items: Range<usize>) -> &'a [V] {
-        &memory[items]
-    }
-    fn view_mut<'a, V: Pod + DeviceRepr>(&self, memory: &'a mut Vec<V>, items: Range<usize>) -> &'a mut [V] {
-        &mut memory[items]
     }
 
     fn scan<Op: Operator<T>, T: Sample>(&mut self, scan: ColumnScan<Op, T>, input: &&[T]) -> Result<Vec<T>, Error> {
@@ -94,26 +74,6 @@ fn same_bits() {
             });
         }
     }
-}
-
-/// An addition that panics at one item.
-#[derive(Clone, Copy)]
-struct Explosive;
-const MINE: u32 = 0xdead_beef;
-impl Operator<u32> for Explosive {
-    type Carry = u32;
-    fn lift(x: u32) -> u32 {
-        assert!(x != MINE, "stepped on a mine");
-        x
-    }
-    fn lower(x: u32) -> u32 {
-        x
-    }
-    fn combine(a: u32, b: u32) -> u32 {
-        a.wrapping_add(b)
-    }
-    // SAFETY: a sum of unsigned integers.
-    const CUDA: DeviceCode<Self, u32> = unsafe { DeviceCode::new("a + b") };
 }
 
 #[test]

@@ -1,40 +1,25 @@
 //! One suite of scan and reduce by column, on both engines, against plain loops over the rows with a
 //! prefix for each column.
 
+use crate::common::engines::{Buffers, OnDevice, OnHost};
 use crate::common::{Draw, Options, Rng, Sample, assert_bytes, assert_same, data, noise};
 use crate::common::{builder, column_totals, columns_oracle, options};
 use crate::segmented::{Guarded, skip};
-use bytemuck::Pod;
-use parascan::cudarc::driver::DeviceRepr;
-use parascan::{ColumnReduce, ColumnScan, Destination, Error, Operator, Place, Source, reduce, scan};
+use parascan::{ColumnReduce, ColumnScan, Error, Operator, reduce, scan};
 use std::any::type_name;
 use std::fmt::Debug;
-use std::ops::Range;
 
 mod device;
 mod host;
 
 // ---- engines ------------------------------------------------------------------------------------
 
-/// Memory of an engine, and calls into it.
-trait Engine {
-    type Place: Place;
-    type Memory<V: Pod + DeviceRepr>;
-    type View<'a, V: Pod + DeviceRepr>: Source<V, Place = Self::Place>;
-    type ViewMut<'a, V: Pod + DeviceRepr>: Source<V, Place = Self::Place> + Destination<V, Self::Place>;
+/// Calls of an engine.
+trait Engine: Buffers {
     /// Rows of a tile of items of `size` bytes.
     fn tile(size: usize, columns: usize) -> usize;
     /// Tiles of a look-back group, if the engine has such.
     fn group(size: usize, columns: usize) -> Option<usize>;
-
-    fn put<V: Pod + DeviceRepr>(&self, items: &[V]) -> Self::Memory<V>;
-    fn get<V: Pod + DeviceRepr>(&self, memory: &Self::Memory<V>) -> Vec<V>;
-    fn view<'a, V: Pod + DeviceRepr>(&self, memory: &'a Self::Memory<V>, items: Range<usize>) -> Self::View<'a, V>;
-    fn view_mut<'a, V: Pod + DeviceRepr>(
-        &self,
-        memory: &'a mut Self::Memory<V>,
-        items: Range<usize>,
-    ) -> Self::ViewMut<'a, V>;
 
     /// `run` of the builder: with this engine's site, or without.
     fn scan<Op: Operator<T>, T: Sample>(

@@ -1,7 +1,8 @@
-//! What all tests share: the device, random data, an oracle by a plain loop, edits of the
-//! templates.
+//! What all tests share: the device, both engines, random data, an oracle by a plain loop, edits of
+//! the templates.
 
 pub mod edit;
+pub mod engines;
 pub mod keys;
 pub mod process;
 pub mod samples;

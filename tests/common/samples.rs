@@ -1,8 +1,8 @@
 //! The ready-made elements, and one by the macros, as samples.
 
 use super::{Draw, Rng, Sample};
-use parascan::Element;
 use parascan::operators::{Extent, Flagged, Indexed, Matrix, Moments, Transitions};
+use parascan::{DeviceCode, Element, Operator};
 
 macro_rules! samples {
     ($($t:ty: |$rng:ident| $draw:expr;)*) => { $( impl Sample for $t {
@@ -54,4 +54,24 @@ parascan::element! {
         value: u32,
         power: u32,
     }
+}
+
+/// An addition that panics at one item, [`MINE`].
+#[derive(Clone, Copy)]
+pub struct Explosive;
+pub const MINE: u32 = 0xdead_beef;
+impl Operator<u32> for Explosive {
+    type Carry = u32;
+    fn lift(x: u32) -> u32 {
+        assert!(x != MINE, "stepped on a mine");
+        x
+    }
+    fn lower(x: u32) -> u32 {
+        x
+    }
+    fn combine(a: u32, b: u32) -> u32 {
+        a.wrapping_add(b)
+    }
+    // SAFETY: a sum of unsigned integers.
+    const CUDA: DeviceCode<Self, u32> = unsafe { DeviceCode::new("a + b") };
 }

@@ -1,7 +1,6 @@
 //! Segments that do not fit the items. On the host they are errors, and nothing is written. On the
 //! device the lengths are checked too, and bad offsets do no harm.
 
-use super::device::OnDevice;
 use super::*;
 use parascan::{Block, Last, Strategy, Sum};
 

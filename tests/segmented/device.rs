@@ -2,57 +2,17 @@
 
 use super::*;
 use crate::common::samples::{Digit, Digits};
-use crate::common::{much_memory, stream};
-use parascan::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
+use crate::common::{much_memory, sited};
+use parascan::cudarc::driver::{CudaStream, CudaView, CudaViewMut};
 use parascan::operators::{Compose, Matrix, Moments, Transitions};
-use parascan::{Device, Last, Max, Sum, Workspace};
+use parascan::{Device, Last, Max, Sum};
 use std::sync::Arc;
 
-pub(super) struct OnDevice {
-    pub(super) stream: Arc<CudaStream>,
-    pub(super) workspace: Workspace,
-    calls: usize,
-}
-
-impl OnDevice {
-    /// `None` without a device.
-    pub(super) fn new() -> Option<OnDevice> {
-        let stream = stream()?;
-        Some(OnDevice { workspace: Workspace::new(&stream), stream, calls: 0 })
-    }
-    /// Each call has the next of three sites: none, a stream, a workspace.
-    pub(super) fn site(&mut self) -> usize {
-        self.calls += 1;
-        self.calls % 3
-    }
-}
-
 impl Engine for OnDevice {
-    type Place = Device;
-    type Memory<V: Pod + DeviceRepr> = CudaSlice<V>;
-    type View<'a, V: Pod + DeviceRepr> = CudaView<'a, V>;
-    type ViewMut<'a, V: Pod + DeviceRepr> = CudaViewMut<'a, V>;
     const NONE_IS_ZERO: bool = true;
 
     fn tile(size: usize) -> usize {
         8 * 32 * 3 * 16 / size
-    }
-
-    fn put<V: Pod + DeviceRepr>(&self, items: &[V]) -> CudaSlice<V> {
-        self.stream.clone_htod(items).unwrap()
-    }
-    fn get<V: Pod + DeviceRepr>(&self, memory: &CudaSlice<V>) -> Vec<V> {
-        self.stream.clone_dtoh(memory).unwrap()
-    }
-    fn view<'a, V: Pod + DeviceRepr>(&self, memory: &'a CudaSlice<V>, items: Range<usize>) -> CudaView<'a, V> {
-        memory.slice(items)
-    }
-    fn view_mut<'a, V: Pod + DeviceRepr>(
-        &self,
-        memory: &'a mut CudaSlice<V>,
-        items: Range<usize>,
-    ) -> CudaViewMut<'a, V> {
-        memory.slice_mut(items)
     }
 
     fn scan<Op: Operator<T>, T: Sample, C: Segmentation<Device>>(
@@ -60,11 +20,7 @@ impl Engine for OnDevice {
         scan: SegmentedScan<Op, T, C>,
         input: &CudaView<'_, T>,
     ) -> Result<Vec<T>, Error> {
-        let output = match self.site() {
-            0 => scan.run(input),
-            1 => scan.on(&self.stream).run(input),
-            _ => scan.workspace(&mut self.workspace).run(input),
-        };
+        let output = sited!(self, scan, scan.run(input));
         output.map(|output| self.get(&output))
     }
     fn scan_into<Op: Operator<T>, T: Sample, C: Segmentation<Device>>(
@@ -73,33 +29,21 @@ impl Engine for OnDevice {
         input: &CudaView<'_, T>,
         output: &mut CudaViewMut<'_, T>,
     ) -> Result<(), Error> {
-        match self.site() {
-            0 => scan.run_into(input, output),
-            1 => scan.on(&self.stream).run_into(input, output),
-            _ => scan.workspace(&mut self.workspace).run_into(input, output),
-        }
+        sited!(self, scan, scan.run_into(input, output))
     }
     fn scan_in_place<Op: Operator<T>, T: Sample, C: Segmentation<Device>>(
         &mut self,
         scan: SegmentedScan<Op, T, C>,
         data: &mut CudaViewMut<'_, T>,
     ) -> Result<(), Error> {
-        match self.site() {
-            0 => scan.run_in_place(data),
-            1 => scan.on(&self.stream).run_in_place(data),
-            _ => scan.workspace(&mut self.workspace).run_in_place(data),
-        }
+        sited!(self, scan, scan.run_in_place(data))
     }
     fn reduce<Op: Operator<T>, T: Sample, C: parascan::Segments<Device>>(
         &mut self,
         reduce: SegmentedReduce<Op, T, C>,
         input: &CudaView<'_, T>,
     ) -> Result<Vec<T>, Error> {
-        let output = match self.site() {
-            0 => reduce.run(input),
-            1 => reduce.on(&self.stream).run(input),
-            _ => reduce.workspace(&mut self.workspace).run(input),
-        };
+        let output = sited!(self, reduce, reduce.run(input));
         output.map(|output| self.get(&output))
     }
     fn reduce_into<Op: Operator<T>, T: Sample, C: parascan::Segments<Device>>(
@@ -108,22 +52,14 @@ impl Engine for OnDevice {
         input: &CudaView<'_, T>,
         output: &mut CudaViewMut<'_, T>,
     ) -> Result<(), Error> {
-        match self.site() {
-            0 => reduce.run_into(input, output),
-            1 => reduce.on(&self.stream).run_into(input, output),
-            _ => reduce.workspace(&mut self.workspace).run_into(input, output),
-        }
+        sited!(self, reduce, reduce.run_into(input, output))
     }
     fn reduce_runs<Op: Operator<T>, T: Sample, C: Segmentation<Device>>(
         &mut self,
         reduce: RunReduce<Op, T, C>,
         input: &CudaView<'_, T>,
     ) -> Result<Vec<T>, Error> {
-        let output = match self.site() {
-            0 => reduce.run(input),
-            1 => reduce.on(&self.stream).run(input),
-            _ => reduce.workspace(&mut self.workspace).run(input),
-        };
+        let output = sited!(self, reduce, reduce.run(input));
         output.map(|output| self.get(&output))
     }
     fn reduce_runs_into<Op: Operator<T>, T: Sample, C: Segmentation<Device>>(
@@ -133,11 +69,7 @@ impl Engine for OnDevice {
         output: &mut CudaViewMut<'_, T>,
         count: &mut CudaViewMut<'_, u64>,
     ) -> Result<(), Error> {
-        match self.site() {
-            0 => reduce.run_into(input, output, count),
-            1 => reduce.on(&self.stream).run_into(input, output, count),
-            _ => reduce.workspace(&mut self.workspace).run_into(input, output, count),
-        }
+        sited!(self, reduce, reduce.run_into(input, output, count))
     }
     fn reduce_runs_with_keys_into<Op: Operator<T>, T: Sample, K: Pod + DeviceRepr + Send + Sync>(
         &mut self,

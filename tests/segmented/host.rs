@@ -1,35 +1,16 @@
 //! The suite on the host.
 
 use super::*;
-use crate::common::samples::{Digit, Digits};
+use crate::common::samples::{Digit, Digits, Explosive, MINE};
 use parascan::operators::{Compose, Matrix, Moments, Transitions};
-use parascan::{DeviceCode, Host, Last, Max, Sum};
+use parascan::{Host, Last, Max, Sum};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(super) struct OnHost;
-
 impl Engine for OnHost {
-    type Place = Host;
-    type Memory<V: Pod + DeviceRepr> = Vec<V>;
-    type View<'a, V: Pod + DeviceRepr> = &'a [V];
-    type ViewMut<'a, V: Pod + DeviceRepr> = &'a mut [V];
     const NONE_IS_ZERO: bool = false;
 
     fn tile(size: usize) -> usize {
         8 * (32_832 / size) / 64 * 64
-    }
-
-    fn put<V: Pod + DeviceRepr>(&self, items: &[V]) -> Vec<V> {
-        items.to_vec()
-    }
-    fn get<V: Pod + DeviceRepr>(&self, memory: &Vec<V>) -> Vec<V> {
-        memory.clone()
-    }
-    fn view<'a, V: Pod + DeviceRepr>(&self, memory: &'a Vec<V>, items: Range<usize>) -> &'a [V] {
-        &memory[items]
-    }
-    fn view_mut<'a, V: Pod + DeviceRepr>(&self, memory: &'a mut Vec<V>, items: Range<usize>) -> &'a mut [V] {
-        &mut memory[items]
     }
 
     fn scan<Op: Operator<T>, T: Sample, C: Segmentation<Host>>(
@@ -106,26 +87,6 @@ fn more_segments_than_items() {
 #[test]
 fn a_single_offset() {
     one_offset(&mut OnHost);
-}
-
-/// An addition that panics at one item.
-#[derive(Clone, Copy)]
-struct Explosive;
-const MINE: u32 = 0xdead_beef;
-impl Operator<u32> for Explosive {
-    type Carry = u32;
-    fn lift(x: u32) -> u32 {
-        assert!(x != MINE, "stepped on a mine");
-        x
-    }
-    fn lower(x: u32) -> u32 {
-        x
-    }
-    fn combine(a: u32, b: u32) -> u32 {
-        a.wrapping_add(b)
-    }
-    // SAFETY: a sum of unsigned integers.
-    const CUDA: DeviceCode<Self, u32> = unsafe { DeviceCode::new("a + b") };
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! One suite of scan and reduce by segment, on both engines, against plain loops over a list of
 //! segments.
 
+use crate::common::engines::{Buffers, OnDevice, OnHost};
 use crate::common::{Draw, Options, Rng, Sample, assert_same, data, noise, oracle_into};
 use crate::common::{builder, options, total};
 use bytemuck::Pod;
 use parascan::cudarc::driver::DeviceRepr;
 use parascan::{
-    ByHeadBits, ByHeads, ByKeys, ByOffsets, Destination, Error, Index, Operator, Place, Reduce, Rows, RunReduce, Scan,
-    Segmentation, SegmentedReduce, SegmentedScan, Source, reduce, scan,
+    ByHeadBits, ByHeads, ByKeys, ByOffsets, Error, Index, Operator, Reduce, Rows, RunReduce, Scan, Segmentation,
+    SegmentedReduce, SegmentedScan, reduce, scan,
 };
 use std::any::type_name;
 use std::fmt::Debug;
@@ -195,25 +196,12 @@ fn reduce_oracle<Op: Operator<T>, T: Sample>(x: &[T], segments: &Segments, init:
 
 // ---- engines ------------------------------------------------------------------------------------
 
-/// Memory of an engine, and calls into it.
-trait Engine {
-    type Place: Place;
-    type Memory<V: Pod + DeviceRepr>;
-    type View<'a, V: Pod + DeviceRepr>: Source<V, Place = Self::Place>;
-    type ViewMut<'a, V: Pod + DeviceRepr>: Source<V, Place = Self::Place> + Destination<V, Self::Place>;
+/// Calls of an engine.
+trait Engine: Buffers {
     /// The result of an empty segment of an operator without identity, if that is no error.
     const NONE_IS_ZERO: bool;
     /// Items of a tile.
     fn tile(size: usize) -> usize;
-
-    fn put<V: Pod + DeviceRepr>(&self, items: &[V]) -> Self::Memory<V>;
-    fn get<V: Pod + DeviceRepr>(&self, memory: &Self::Memory<V>) -> Vec<V>;
-    fn view<'a, V: Pod + DeviceRepr>(&self, memory: &'a Self::Memory<V>, items: Range<usize>) -> Self::View<'a, V>;
-    fn view_mut<'a, V: Pod + DeviceRepr>(
-        &self,
-        memory: &'a mut Self::Memory<V>,
-        items: Range<usize>,
-    ) -> Self::ViewMut<'a, V>;
 
     /// `run` of the builder: with this engine's site, or without.
     fn scan<Op: Operator<T>, T: Sample, C: Segmentation<Self::Place>>(

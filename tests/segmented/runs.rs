@@ -1,8 +1,6 @@
 //! Reductions of runs, on both engines: the results, the keys, the count, and outputs that are too
 //! short.
 
-use super::device::OnDevice;
-use super::host::OnHost;
 use super::*;
 use parascan::{Last, Max, Sum};
 

@@ -1,12 +1,10 @@
 //! One suite of sort by segment, on both engines. The oracle is the standard library's stable sort
 //! of each segment.
 
-use super::device::OnDevice;
-use super::host::OnHost;
 use super::*;
 use crate::common::keys::{How, Key, PATTERNS, Pattern, keys};
 use crate::common::process::is_alone;
-use crate::common::{assert_bytes, context, much_memory};
+use crate::common::{assert_bytes, context, much_memory, sited};
 use half::f16;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use parascan::cudarc::driver::{CudaView, CudaViewMut};
@@ -46,26 +44,6 @@ trait SortEngine: Engine {
         from: &Self::View<'_, K>,
         to: &mut Self::ViewMut<'_, I>,
     ) -> Result<(), Error>;
-}
-
-/// `sited!(self, sort, |sort| call)`: the call at the engine's next site.
-macro_rules! sited {
-    ($engine:ident, $sort:ident, $call:expr) => {
-        match $engine.site() {
-            0 => {
-                let $sort = $sort;
-                $call
-            }
-            1 => {
-                let $sort = $sort.on(&$engine.stream);
-                $call
-            }
-            _ => {
-                let $sort = $sort.workspace(&mut $engine.workspace);
-                $call
-            }
-        }
-    };
 }
 
 impl SortEngine for OnDevice {

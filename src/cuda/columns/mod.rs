@@ -2,7 +2,7 @@
 
 use super::contract::{BEFORE_STATUS, status_bytes};
 use super::kernels::Kernels;
-use super::library::{self, Program};
+use super::library::{self, Caller, Program};
 use super::reduce::unit::reduce_shapes;
 use super::reduce::{self, ReduceArguments, ReducePlan, ReduceProgram, check_element};
 use super::scan::tuning::TUNING;
@@ -107,38 +107,22 @@ fn program_of_rows(work: Work, columns: usize) -> (&'static str, &'static [&'sta
     }
 }
 
-/// The kernels for a matrix of `columns` columns, if they are loaded.
-pub(crate) fn loaded<Op: Operator<T>, T: Element>(
-    work: Work,
-    columns: usize,
-    device: usize,
-) -> Option<&'static Kernels> {
-    let types = TypeId::of::<(Op, T)>();
-    match (Form::of::<Op, T>(columns), work) {
-        (Form::Sequence, Work::Scan) => scan::loaded::<Op, T>(ScanProgram::of(Strategy::Auto), device),
-        (Form::Sequence, Work::Reduce) => ReduceProgram::value::<Op, T>().loaded(device),
-        (Form::Rows, _) => library::loaded(types, program_of_rows(work, columns).0, device),
-        (Form::Panels, _) => library::loaded(types, PANELS, device),
-    }
-}
-
-/// The kernels for a matrix of `columns` columns and the device, whose context is current. Loads
-/// them unless they are loaded.
+/// The kernels for a matrix of `columns` columns. Loads them unless they are loaded.
 pub(crate) fn load<Op: Operator<T>, T: Element>(
     work: Work,
     columns: usize,
-    device: usize,
+    caller: &dyn Caller,
 ) -> Result<&'static Kernels, Error> {
     let load = |program: &'static str, names: &[&str], built_in, source: &dyn Fn() -> String| {
-        library::load(TypeId::of::<(Op, T)>(), program, device, names, &|| Program {
+        library::load(TypeId::of::<(Op, T)>(), program, caller, names, &|| Program {
             name: format!("{program}::<{}, {}>", type_name::<Op>(), type_name::<T>()),
             source: source(),
             built_in,
         })
     };
     match (Form::of::<Op, T>(columns), work) {
-        (Form::Sequence, Work::Scan) => scan::load::<Op, T>(ScanProgram::of(Strategy::Auto), device),
-        (Form::Sequence, Work::Reduce) => ReduceProgram::value::<Op, T>().load(device),
+        (Form::Sequence, Work::Scan) => scan::load::<Op, T>(ScanProgram::of(Strategy::Auto), caller),
+        (Form::Sequence, Work::Reduce) => ReduceProgram::value::<Op, T>().load(caller),
         (Form::Rows, _) => {
             let (program, names) = program_of_rows(work, columns);
             load(program, names, None, &|| rows_source(&unit_of::<Op, T>(), work, columns))

@@ -2,7 +2,7 @@
 //! kernels, the tiles and the scratch memory.
 
 use super::kernels::Kernels;
-use super::library::{self, BuiltIn, Program};
+use super::library::{self, BuiltIn, Caller, Program};
 use super::tuning::RANGES;
 use super::unit::Type;
 use super::unit::with_length;
@@ -173,20 +173,16 @@ impl CompactProgram {
         if self.unit.parts > 1 { &KERNELS } else { &KERNELS[..RANGES] }
     }
 
-    /// The kernels, if they are loaded.
-    pub(crate) fn loaded(&self, device: usize) -> Option<&'static Kernels> {
-        library::loaded(self.types, self.name(), device)
-    }
-
-    /// The kernels for the device, whose context is current. Loads them unless they are loaded.
+    /// The kernels. Loads them unless they are loaded.
     ///
     /// # Errors
     /// [`Error::ItemSize`], and those of loading.
-    pub(crate) fn load(&self, primitive: &'static str, device: usize) -> Result<&'static Kernels, Error> {
+    pub(crate) fn load(&self, primitive: &'static str, caller: &dyn Caller) -> Result<&'static Kernels, Error> {
         if let Some(size) = self.unit.sizes().into_iter().find(|&size| size == 0 || size > 16) {
+            caller.may_load()?;
             return Err(Error::ItemSize { primitive, size });
         }
-        library::load(self.types, self.name(), device, self.names(), &|| Program {
+        library::load(self.types, self.name(), caller, self.names(), &|| Program {
             name: format!("{} of {}", self.name(), self.type_name),
             source: self.source(),
             built_in: self.built_in,

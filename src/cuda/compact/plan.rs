@@ -66,7 +66,7 @@ impl CompactProgram {
         workspace: &mut Workspace,
         device: usize,
     ) -> Result<(), Error> {
-        let kernels = self.load(primitive, device)?;
+        let kernels = self.load(primitive, &device)?;
         let mut words = self.words_up_to(primitive, n)?;
         let mut scratch = 0;
         if self.unit.parts > 1 {

@@ -2,7 +2,7 @@
 
 use super::contract::{BEFORE_STATUS, status_bytes};
 use super::kernels::Kernels;
-use super::library::{self, Program};
+use super::library::{self, Caller, Program};
 use super::tuning::RANGES;
 use super::unit::with_length;
 use crate::{Element, Error};
@@ -73,14 +73,10 @@ fn name(is_counted: bool) -> &'static str {
     if is_counted { COUNTED } else { NAME }
 }
 
-/// The kernels, if they are loaded; those that read the number of sizes from memory if `is_counted`.
-pub(crate) fn loaded<S: Element, O: Element>(is_counted: bool, device: usize) -> Option<&'static Kernels> {
-    library::loaded(TypeId::of::<(S, O)>(), name(is_counted), device)
-}
-
-/// The kernels for the device, whose context is current. Loads them unless they are loaded.
-pub(crate) fn load<S: Element, O: Element>(is_counted: bool, device: usize) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<(S, O)>(), name(is_counted), device, &KERNELS, &|| {
+/// The kernels; those that read the number of sizes from memory if `is_counted`. Loads them unless they are
+/// loaded.
+pub(crate) fn load<S: Element, O: Element>(is_counted: bool, caller: &dyn Caller) -> Result<&'static Kernels, Error> {
+    library::load(TypeId::of::<(S, O)>(), name(is_counted), caller, &KERNELS, &|| {
         let (source, built_in) = (unit::<S, O>().source(), const { library::built_in(unit::<S, O>().key()) });
         Program {
             name: format!("{}::<{}, {}>", name(is_counted), std::any::type_name::<S>(), std::any::type_name::<O>()),

@@ -2,7 +2,7 @@
 
 use super::contract::BEFORE_STATUS;
 use super::kernels::Kernels;
-use super::library::{self, Program};
+use super::library::{self, Caller, Program};
 use super::scan::unit_of;
 use super::unit::with_length;
 use crate::{Element, Error, Operator};
@@ -146,14 +146,9 @@ impl ReduceProgram {
         }
     }
 
-    /// The kernels, if they are loaded.
-    pub(crate) fn loaded(&self, device: usize) -> Option<&'static Kernels> {
-        library::loaded(self.types, self.name, device)
-    }
-
-    /// The kernels for the device, whose context is current. Loads them unless they are loaded.
-    pub(crate) fn load(&self, device: usize) -> Result<&'static Kernels, Error> {
-        library::load(self.types, self.name, device, self.kernels, &self.program)
+    /// The kernels. Loads them unless they are loaded.
+    pub(crate) fn load(&self, caller: &dyn Caller) -> Result<&'static Kernels, Error> {
+        library::load(self.types, self.name, caller, self.kernels, &self.program)
     }
 
     /// The plan for `n` elements and the kernels of `architecture`.

@@ -2,7 +2,7 @@
 //! scratch memory.
 
 use super::kernels::Kernels;
-use super::library::{self, Program};
+use super::library::{self, Caller, Program};
 use super::tuning::RANGES;
 use super::unit::{Type, with_length};
 use crate::{Block, Element, Error, Network, Operator, Strategy};
@@ -162,17 +162,12 @@ impl ScanProgram {
     }
 }
 
-/// The kernels of `program`, if they are loaded.
-pub(crate) fn loaded<Op: Operator<T>, T: Element>(program: ScanProgram, device: usize) -> Option<&'static Kernels> {
-    library::loaded(TypeId::of::<(Op, T)>(), program.name, device)
-}
-
-/// The kernels of `program` for the current context's device. Loads them unless they are loaded.
+/// The kernels of `program`. Loads them unless they are loaded.
 pub(crate) fn load<Op: Operator<T>, T: Element>(
     program: ScanProgram,
-    device: usize,
+    caller: &dyn Caller,
 ) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<(Op, T)>(), program.name, device, program.kernels, &|| {
+    library::load(TypeId::of::<(Op, T)>(), program.name, caller, program.kernels, &|| {
         let name = format!("scan::<{}, {}>", type_name::<Op>(), type_name::<T>());
         let built_in = const { library::built_in(unit_of::<Op, T>().key()) }.filter(|_| !program.is_counted);
         Program { name, source: program.source(&unit_of::<Op, T>()), built_in }

@@ -3,7 +3,7 @@
 use super::contract::{BEFORE_STATUS, status_bytes};
 use super::driver::check;
 use super::kernels::Kernels;
-use super::library::{self, Program};
+use super::library::{self, Caller, Program};
 use super::reduce::tuning::{REDUCE_RANGES, reduce_ranges};
 use super::reduce::{ReducePlan, ReduceProgram};
 use super::scan::contract::{EXCLUSIVE, INIT, REVERSE};
@@ -210,43 +210,27 @@ impl SegmentedPlan {
     }
 }
 
-/// The kernels of scan by segment, if they are loaded.
-pub(crate) fn loaded_scan<Op: Operator<T>, T: Element>(device: usize) -> Option<&'static Kernels> {
-    library::loaded(TypeId::of::<(Op, T)>(), SCAN, device)
-}
-
-/// The kernels of scan by segment for the device, whose context is current. Loads them unless they
-/// are loaded.
-pub(crate) fn load_scan<Op: Operator<T>, T: Element>(device: usize) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<(Op, T)>(), SCAN, device, &SCAN_KERNELS, &|| Program {
+/// The kernels of scan by segment. Loads them unless they are loaded.
+pub(crate) fn load_scan<Op: Operator<T>, T: Element>(caller: &dyn Caller) -> Result<&'static Kernels, Error> {
+    library::load(TypeId::of::<(Op, T)>(), SCAN, caller, &SCAN_KERNELS, &|| Program {
         name: format!("segmented scan::<{}, {}>", type_name::<Op>(), type_name::<T>()),
         source: segmented_scan_source(&unit_of::<Op, T>()),
         built_in: const { library::built_in(segmented_scan_key(&unit_of::<Op, T>())) },
     })
 }
 
-/// The kernels of reduce of runs, if they are loaded.
-pub(crate) fn loaded_runs<Op: Operator<T>, T: Element>(device: usize) -> Option<&'static Kernels> {
-    library::loaded(TypeId::of::<(Op, T)>(), RUNS, device)
-}
-
 /// The kernels of reduce of runs, as `load_scan`.
-pub(crate) fn load_runs<Op: Operator<T>, T: Element>(device: usize) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<(Op, T)>(), RUNS, device, &RUN_KERNELS, &|| Program {
+pub(crate) fn load_runs<Op: Operator<T>, T: Element>(caller: &dyn Caller) -> Result<&'static Kernels, Error> {
+    library::load(TypeId::of::<(Op, T)>(), RUNS, caller, &RUN_KERNELS, &|| Program {
         name: format!("reduce of runs::<{}, {}>", type_name::<Op>(), type_name::<T>()),
         source: run_reduce_source(&unit_of::<Op, T>()),
         built_in: const { library::built_in(run_reduce_key(&unit_of::<Op, T>())) },
     })
 }
 
-/// The kernels of reduce by segment, if they are loaded.
-pub(crate) fn loaded_reduce<Op: Operator<T>, T: Element>(device: usize) -> Option<&'static Kernels> {
-    library::loaded(TypeId::of::<(Op, T)>(), REDUCE, device)
-}
-
 /// The kernels of reduce by segment, as `load_scan`.
-pub(crate) fn load_reduce<Op: Operator<T>, T: Element>(device: usize) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<(Op, T)>(), REDUCE, device, &REDUCE_KERNELS, &|| Program {
+pub(crate) fn load_reduce<Op: Operator<T>, T: Element>(caller: &dyn Caller) -> Result<&'static Kernels, Error> {
+    library::load(TypeId::of::<(Op, T)>(), REDUCE, caller, &REDUCE_KERNELS, &|| Program {
         name: format!("segmented reduce::<{}, {}>", type_name::<Op>(), type_name::<T>()),
         source: segmented_reduce_source(&unit_of::<Op, T>()),
         built_in: const { library::built_in(segmented_reduce_key(&unit_of::<Op, T>())) },

@@ -2,7 +2,7 @@
 
 use super::driver::check;
 use super::kernels::{First, Kernels, Machine};
-use super::library::{self, Program};
+use super::library::{self, Caller, Program};
 use super::segmented::Cut;
 use super::sort::contract::BINS;
 use super::sort::unit::{KeyKind, SortUnit};
@@ -58,20 +58,15 @@ impl SegmentedSortProgram {
         segment_shape(self.unit.key, self.unit.payload.map(|(size, _)| size), architecture)
     }
 
-    /// The program's kernels, if a call has taken them before.
-    pub(crate) fn loaded(&self, device: usize) -> Option<&'static Kernels> {
-        library::loaded(self.types, NAME, device)
-    }
-
-    /// The program's kernels for the current context's device, the `first` ones loaded.
-    pub(crate) fn load(&self, device: usize, first: First) -> Result<&'static Kernels, Error> {
+    /// The program's kernels. Loads the `first` ones unless a call has taken kernels of it before.
+    pub(crate) fn load(&self, caller: &dyn Caller, first: First) -> Result<&'static Kernels, Error> {
         let shared = |architecture| {
             let shape = self.shape(architecture);
             let [whole, by_bits] =
                 [0, 1].map(|i| [shape.sort.pass_shared(), SMALL_WARPS * shape.small.shared[i], shape.short.shared[i]]);
             [&[0], &whole[..], &by_bits].concat()
         };
-        library::load_some(self.types, NAME, device, &KERNELS, &shared, first, &|| Program {
+        library::load_some(self.types, NAME, caller, &KERNELS, &shared, first, &|| Program {
             name: format!("segmented sort of {}", self.type_name),
             source: segmented_sort_source(&self.unit),
             built_in: None,

@@ -1,7 +1,7 @@
 //! Pack and expand on the device: the kernels and the launches.
 
 use super::kernels::Kernels;
-use super::library::{self, Program};
+use super::library::{self, Caller, Program};
 use crate::{Error, Index};
 use cudarc::driver::sys::{CUdeviceptr, CUstream};
 use std::any::TypeId;
@@ -31,14 +31,9 @@ const NAME: &str = "segments";
 /// The type that identifies these kernels in the table of loaded kernels.
 enum Segments {}
 
-/// The kernels, if they are loaded.
-pub(crate) fn loaded(device: usize) -> Option<&'static Kernels> {
-    library::loaded(TypeId::of::<Segments>(), NAME, device)
-}
-
-/// The kernels for the device, whose context is current. Loads them unless they are loaded.
-pub(crate) fn load(device: usize) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<Segments>(), NAME, device, &KERNELS, &|| Program {
+/// The kernels. Loads them unless they are loaded.
+pub(crate) fn load(caller: &dyn Caller) -> Result<&'static Kernels, Error> {
+    library::load(TypeId::of::<Segments>(), NAME, caller, &KERNELS, &|| Program {
         name: NAME.to_owned(),
         source: segments_source(),
         built_in: const { library::built_in(SEGMENTS_KEY) },

@@ -3,7 +3,7 @@
 
 use super::driver::check;
 use super::kernels::{First, Kernels};
-use super::library::{self, BuiltIn, Program};
+use super::library::{self, BuiltIn, Caller, Program};
 use super::unit::with_length;
 use crate::{Error, SortKey};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
@@ -107,18 +107,13 @@ impl SortProgram {
         sort_shape(self.unit.key, self.unit.payload.map(|(size, _)| size), architecture)
     }
 
-    /// The program's kernels, if a call has taken them before.
-    pub(crate) fn loaded(&self, device: usize) -> Option<&'static Kernels> {
-        library::loaded(self.types, self.name(), device)
-    }
-
-    /// The program's kernels for the current context's device, the `first` ones loaded.
-    pub(crate) fn load(&self, device: usize, first: First) -> Result<&'static Kernels, Error> {
+    /// The program's kernels. Loads the `first` ones unless a call has taken kernels of it before.
+    pub(crate) fn load(&self, caller: &dyn Caller, first: First) -> Result<&'static Kernels, Error> {
         let shared = |architecture| {
             let shape = self.shape(architecture);
             self.unit.kernels().iter().map(|kernel| kernel.shared(&shape)).collect()
         };
-        library::load_some(self.types, self.name(), device, &self.unit.kernel_names(), &shared, first, &|| Program {
+        library::load_some(self.types, self.name(), caller, &self.unit.kernel_names(), &shared, first, &|| Program {
             name: format!("{} of {}", self.name(), self.type_name),
             source: self.source(),
             built_in: self.built_in,
