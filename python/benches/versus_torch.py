@@ -75,8 +75,14 @@ def main():
     other = torch.empty_like(x)
     print(f"{'a copy':<44} {statistics.median(milliseconds(lambda: other.copy_(x), 8) for _ in range(ROUNDS)) * 1e3:>11.1f}")
     del other
-    beside("cumulative_sum / cumsum", lambda: parascan.cumulative_sum(x), lambda: torch.cumsum(x, 0), repeats=8)
-    beside("nonzero, 2/3 of the items / nonzero", lambda: parascan.nonzero(x)[0], lambda: torch.nonzero(x)[:, 0])
+    beside("cumulative_sum / cumsum, 32 in a row", lambda: parascan.cumulative_sum(x), lambda: torch.cumsum(x, 0),
+           repeats=32)
+    for part, name in [(1 / 64, "1/64"), (1 / 2, "1/2"), (2 / 3, "2/3"), (1, "all")]:
+        x = (torch.rand(N, device="cuda") < part).float()
+        calls = lambda: parascan.nonzero(x)[0], lambda: torch.nonzero(x)[:, 0]
+        beside(f"nonzero, {name} of the items / nonzero", *calls)
+        if name == "2/3":
+            beside("the same, 32 in a row", *calls, repeats=32)
     x = torch.randn(N, device="cuda")
     beside("sort / sort (torch makes indices too)", lambda: parascan.sort(x), lambda: torch.sort(x).values)
     beside("argsort / argsort(stable=True)", lambda: parascan.argsort(x), lambda: torch.argsort(x, stable=True))

@@ -130,16 +130,16 @@ class Place:
         """New memory for the items of an array."""
         return self.xp.empty(shape, dtype)
 
-    def output_like(self, x):
-        """New memory for as many items of the same dtype as what `input` has returned."""
-        return self.xp.empty_like(x)
+    def output_like(self, x, dtype=None):
+        """New memory for as many items as what `input` has returned, of the same dtype without `dtype`."""
+        return self.xp.empty_like(x, dtype=dtype)
 
     def array(self, x, dtype=None):
         """The array of the library in what `output` has made with this dtype."""
         return x
 
     def first(self, x, n):
-        """The first `n` items of an array with one axis. It keeps at most four times their memory."""
+        """The first `n` items of an output with one axis. It keeps at most four times their memory."""
         if 4 * n < x.shape[0]:
             return self.copy(x[:n])
         return x[:n]
@@ -222,6 +222,11 @@ class Torch(Place):
     def allocate(self, size):
         memory = self.xp.empty(size, dtype=self.xp.uint8, device=self.device)
         return memory, memory.data_ptr()
+
+    def first(self, x, n):
+        if 4 * n < x.shape[0]:
+            return self.copy(x[:n])
+        return x.resize_(n)  # a third of the time of a view
 
     def copy(self, x):
         return x.clone()
@@ -388,8 +393,8 @@ class Other(Place):
     def output(self, shape, dtype):
         return _native.Array(list(shape), self.code(dtype), self.site)
 
-    def output_like(self, x):
-        return self.output(x.shape, x.dtype)
+    def output_like(self, x, dtype=None):
+        return self.output(x.shape, x.dtype if dtype is None else dtype)
 
     def array(self, x, dtype=None):
         if self.namespace is None:

@@ -330,7 +330,7 @@ def argsort(x, /, *, axis=-1, descending=False, stable=True):
     place = place_of(x)
     axis = _axis(x, axis)
     lines = _Lines(place, x, axis, columns=False)
-    output = place.output(lines.shape, place.int64)
+    output = place.output_like(lines.x, place.int64)
     segments = _rows(lines)
     columns = None if segments is None else segments[1]
     place.run(_native.argsort, place.buffer(lines.x), place.unsigned(output), columns, descending)
@@ -386,8 +386,7 @@ def _selected(call, x, mask):
     shape, dtype = x.shape, x.dtype
     x = _flat(place, x)
     mask, flags = _mask(place, mask, shape)
-    source = place.buffer(x)
-    output = place.output((source[1],), dtype)
+    source, output = place.buffer(x), place.output_like(x)
     count = place.run(call, source, flags, place.buffer(output))
     return place, place.array(output, dtype), count
 
@@ -427,8 +426,7 @@ def nonzero(x, /):
         raise ValueError("an array without axes has no indices")
     place = place_of(x)
     x = _flat(place, x)
-    source = place.buffer(x)
-    output = place.output((source[1],), place.int64)
+    source, output = place.buffer(x), place.output_like(x, place.int64)
     count = place.run(_native.nonzero, source, place.unsigned(output))
     flat = place.first(place.array(output), count)
     if len(shape) == 1:

@@ -1,5 +1,6 @@
 """Every function on numpy arrays, compared with numpy."""
 
+import sys
 import threading
 
 import numpy as np
@@ -303,6 +304,27 @@ def test_memory_of_few_selected():
     x = np.zeros(1000)
     x[:5] = 1
     assert parascan.compact(x).base is None  # not a view of memory for 1000
+
+
+def test_other_threads_run_meanwhile():
+    x, started, order = random(1 << 23, "float32"), threading.Event(), []
+
+    def work():
+        started.set()
+        parascan.sort(x)
+        order.append("sorted")
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # nothing takes the GIL from a thread that does not release it
+    try:
+        thread = threading.Thread(target=work)
+        thread.start()
+        started.wait()
+        order.append("meanwhile")
+        thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert order == ["meanwhile", "sorted"]
 
 
 def test_threads():
