@@ -56,7 +56,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// |---|---|
 /// | [`Error::Length`] | input and output differ in length |
 /// | [`Error::Size`] | a last row that is not whole |
-/// | [`Error::Strategy`] | a strategy other than [`Strategy::Auto`] |
+/// | [`Error::Strategy`] | a strategy other than [`Strategy::Auto`](crate::Strategy::Auto) |
 /// | [`Error::TooLong`] on the device | more tiles than a grid has blocks |
 /// | as for a [`Scan`] | element, device, context, capture, driver, compiler |
 ///

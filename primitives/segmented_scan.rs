@@ -144,7 +144,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// | [`Error::Size`] on the host | an offset past the items |
 /// | [`Error::Descending`] on the host | an offset that is less than the one before it |
 /// | [`Error::ItemSize`] on the device | keys of more than 16 bytes |
-/// | [`Error::Strategy`] | a strategy other than [`Strategy::Auto`] |
+/// | [`Error::Strategy`] | a strategy other than [`Strategy::Auto`](crate::Strategy::Auto) |
 /// | as for a [`Scan`] | device, context, capture, driver, compiler |
 ///
 /// Nothing has been written when a call returns an error. Length zero is valid. On the device
