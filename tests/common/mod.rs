@@ -5,6 +5,7 @@ pub mod edit;
 pub mod keys;
 pub mod process;
 pub mod samples;
+pub mod segments;
 
 use bytemuck::Pod;
 use half::{bf16, f16};

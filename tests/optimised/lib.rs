@@ -12,11 +12,12 @@ mod catalog;
 use bytemuck::Pod;
 use common::keys::{How, Key, PATTERNS, keys};
 use common::samples::{Digit, Digits};
+use common::segments::{Segments, reduce_oracle, runs_oracle, scan_oracle};
 use common::{Draw, Options, Rng, Sample, assert_bytes, assert_same, data, noise, oracle};
 use common::{column_totals, columns_oracle, total};
 use half::{bf16, f16};
 use parascan::operators::{Compose, Flagged, Matrix, Moments, Segmented, Transitions};
-use parascan::{Last, Max, Operator, Sum, reduce, scan, sort};
+use parascan::{Last, Max, Operator, Sum, offsets, reduce, scan, sort};
 
 /// The calls on all items.
 fn whole<Op: Operator<T>, T: Sample>() {
@@ -31,7 +32,9 @@ fn whole<Op: Operator<T>, T: Sample>() {
 fn parts<Op: Operator<T>, T: Sample>() {
     let x: Vec<T> = data(&mut Rng::new(), Draw::Any, 0);
     let options = Options { exclusive: false, init: None, reverse: false };
-    assert_same(&oracle::<Op, T>(&x, options), &x, &());
+    let segments = Segments::rows(0, 1);
+    drop((scan_oracle::<Op, T>(&x, &segments, options), reduce_oracle::<Op, T>(&x, &segments, None, T::zeroed())));
+    drop((oracle::<Op, T>(&x, options), runs_oracle::<Op, T>(&x, &segments, None)));
     assert_same(&columns_oracle::<Op, T>(&x, 1, options), &x, &());
     drop((total::<Op, T>(&x, None), column_totals::<Op, T>(&x, 1, None)));
     drop((scan::<Op, T>().rows(1).run(&x), reduce::<Op, T>().rows(1).run(&x)));
@@ -43,8 +46,11 @@ fn parts<Op: Operator<T>, T: Sample>() {
 
 /// What finds the heads of segments.
 fn heads() {
+    let segments = Segments::rows(0, 1);
+    let offsets = (segments.offsets::<u32>(), segments.offsets::<u64>());
+    drop((offsets, segments.words::<u32>(&mut Rng::new()), segments.words::<u64>(&mut Rng::new())));
     fn keys<K: Pod + Send + Sync>() {
-        let keys: Vec<K> = noise(&mut Rng::new(), 0);
+        let keys: Vec<K> = Segments::rows(0, 1).keys(&mut Rng::new());
         drop(scan::<Sum, u32>().by_key(&keys).run(&[0]));
     }
     drop(scan::<Sum, u32>().heads(&[0_u8]).run(&[0]));
@@ -61,14 +67,19 @@ fn heads() {
     keys::<[u64; 2]>();
 }
 
-/// Keys, their order, and sorts of them with payloads of every size.
+/// Keys and their order.
 fn sorted<K: Key>() {
+    let mut rng = Rng::new();
+    let keys: Vec<K> = keys(&mut rng, PATTERNS[0], 0);
+    drop(How::any(&mut rng, K::WIDTH).oracle(&keys));
+}
+
+/// Sorts of keys, alone and with payloads of every size.
+fn sorts<K: Key>() {
     fn pairs<K: Key, V: Pod + Send + Sync>() {
         drop(sort::<K>().run_pairs::<V, _, _>(&Vec::<K>::new(), &Vec::<V>::new()));
     }
-    let mut rng = Rng::new();
-    let keys: Vec<K> = keys(&mut rng, PATTERNS[0], 0);
-    drop((How::any(&mut rng, K::WIDTH).oracle(&keys), sort::<K>().run(&keys)));
+    drop(sort::<K>().run(&Vec::<K>::new()));
     pairs::<K, u8>();
     pairs::<K, u16>();
     pairs::<K, [u8; 3]>();
@@ -96,6 +107,15 @@ macro_rules! stamp {
             whole::<Segmented<Sum>, Flagged<i32>>();
             whole::<Segmented<Max>, Flagged<f32>>();
             whole::<Segmented<Compose>, Flagged<Matrix<u32>>>();
+            sorts::<u8>();
+            sorts::<u16>();
+            sorts::<u32>();
+            sorts::<u64>();
+            sorts::<f16>();
+            sorts::<f32>();
+            sorts::<f64>();
+            drop(offsets::<u32, u32>().run(&Vec::<u32>::new()));
+            drop(offsets::<u32, u64>().run(&Vec::<u32>::new()));
             heads();
             parts::<Sum, u8>();
             parts::<Sum, u16>();
@@ -105,6 +125,7 @@ macro_rules! stamp {
             parts::<Sum, f16>();
             parts::<Max, f32>();
             parts::<Max, i16>();
+            parts::<Last, u32>();
             parts::<Last, u64>();
             parts::<Last, Moments<f32>>();
             parts::<Compose, Transitions>();
