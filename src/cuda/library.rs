@@ -226,7 +226,7 @@ mod tests {
             let hands_none = hands_none.iter().any(|piece| unit.source.contains(piece));
             assert_eq!(ptx.contains("atom.relaxed.cta.shared.cas"), !hands_none, "{program}");
         }
-        assert_eq!(kinds.len(), 14, "{kinds:?}");
+        assert_eq!(kinds.len(), 11, "{kinds:?}");
     }
 
     /// The scan of includes knows all that the library's own units read: templates, and no file.
