@@ -12,12 +12,10 @@ mod catalog;
 use bytemuck::Pod;
 use common::keys::{How, Key, PATTERNS, keys};
 use common::samples::{Digit, Digits};
-use common::segments::{Segments, reduce_oracle, runs_oracle, scan_oracle};
 use common::{Draw, Options, Rng, Sample, assert_bytes, assert_same, data, noise, oracle};
-use common::{column_totals, columns_oracle, total};
 use half::{bf16, f16};
-use parascan::operators::{Compose, Flagged, Matrix, Moments, Segmented, Transitions};
-use parascan::{Last, Max, Operator, Sum, offsets, reduce, scan, sort};
+use parascan::operators::{Compose, Flagged, Matrix, Segmented, Transitions};
+use parascan::{Max, Operator, Sum, reduce, scan, sort};
 
 /// The calls on all items.
 fn whole<Op: Operator<T>, T: Sample>() {
@@ -26,45 +24,6 @@ fn whole<Op: Operator<T>, T: Sample>() {
     assert_same(&oracle::<Op, T>(&x, options), &noise::<T>(&mut Rng::new(), 0), &());
     assert_bytes(&x, &x, &());
     drop((scan::<Op, T>().run(&x), reduce::<Op, T>().run(&x)));
-}
-
-/// The calls on segments and columns. How the segments are said is no part of the loops.
-fn parts<Op: Operator<T>, T: Sample>() {
-    let x: Vec<T> = data(&mut Rng::new(), Draw::Any, 0);
-    let options = Options { exclusive: false, init: None, reverse: false };
-    let segments = Segments::rows(0, 1);
-    drop((scan_oracle::<Op, T>(&x, &segments, options), reduce_oracle::<Op, T>(&x, &segments, None, T::zeroed())));
-    drop((oracle::<Op, T>(&x, options), runs_oracle::<Op, T>(&x, &segments, None)));
-    assert_same(&columns_oracle::<Op, T>(&x, 1, options), &x, &());
-    drop((total::<Op, T>(&x, None), column_totals::<Op, T>(&x, 1, None)));
-    drop((scan::<Op, T>().rows(1).run(&x), reduce::<Op, T>().rows(1).run(&x)));
-    drop((scan::<Op, T>().columns(1).run(&x), reduce::<Op, T>().columns(1).run(&x)));
-    drop(reduce::<Op, T>().segments(&[0_u32]).run(&x));
-    drop(reduce::<Op, T>().segments(&[0_u64]).run(&x));
-    drop(reduce::<Op, T>().heads(&[0_u8]).run(&x));
-}
-
-/// What finds the heads of segments.
-fn heads() {
-    let segments = Segments::rows(0, 1);
-    let offsets = (segments.offsets::<u32>(), segments.offsets::<u64>());
-    drop((offsets, segments.words::<u32>(&mut Rng::new()), segments.words::<u64>(&mut Rng::new())));
-    fn keys<K: Pod + Send + Sync>() {
-        let keys: Vec<K> = Segments::rows(0, 1).keys(&mut Rng::new());
-        drop(scan::<Sum, u32>().by_key(&keys).run(&[0]));
-    }
-    drop(scan::<Sum, u32>().heads(&[0_u8]).run(&[0]));
-    drop(scan::<Sum, u32>().head_bits(&[0_u32]).run(&[0]));
-    drop(scan::<Sum, u32>().head_bits(&[0_u64]).run(&[0]));
-    drop(scan::<Sum, u32>().segments(&[0_u32]).run(&[0]));
-    drop(scan::<Sum, u32>().segments(&[0_u64]).run(&[0]));
-    keys::<u8>();
-    keys::<i16>();
-    keys::<[u8; 3]>();
-    keys::<u32>();
-    keys::<u64>();
-    keys::<[u32; 3]>();
-    keys::<[u64; 2]>();
 }
 
 /// Keys and their order.
@@ -114,24 +73,6 @@ macro_rules! stamp {
             sorts::<f16>();
             sorts::<f32>();
             sorts::<f64>();
-            drop(offsets::<u32, u32>().run(&Vec::<u32>::new()));
-            drop(offsets::<u32, u64>().run(&Vec::<u32>::new()));
-            heads();
-            parts::<Sum, u8>();
-            parts::<Sum, u16>();
-            parts::<Sum, u32>();
-            parts::<Sum, i64>();
-            parts::<Sum, f32>();
-            parts::<Sum, f16>();
-            parts::<Max, f32>();
-            parts::<Max, i16>();
-            parts::<Last, u32>();
-            parts::<Last, u64>();
-            parts::<Last, Moments<f32>>();
-            parts::<Compose, Transitions>();
-            parts::<Compose, Matrix<u32>>();
-            parts::<Compose, Matrix<u64>>();
-            parts::<Digits, Digit>();
         }
     };
 }
