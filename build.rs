@@ -35,14 +35,14 @@ mod cuda {
         pub(crate) mod contract;
         pub(crate) mod unit;
     }
-    // Its units are compiled at run time.
+    // Their units are compiled at run time.
+    pub(super) mod segmented {
+        pub(crate) mod contract;
+    }
     pub(super) mod segmented_sort {
         pub(crate) mod contract;
     }
-    primitives! {
-        scan with contract; compact with contract; offsets; reduce; segmented with contract; segments with contract;
-        sort with contract;
-    }
+    primitives! { scan with contract; compact with contract; offsets; reduce; segments with contract; sort with contract; }
 }
 
 use cuda::cache::Cache;
@@ -55,10 +55,6 @@ use cuda::prebuilt;
 use cuda::ptx;
 use cuda::reduce::unit::{position_key, position_source, reduce_key, reduce_source};
 use cuda::scan::unit::Unit;
-use cuda::segmented::unit::{
-    run_reduce_key, run_reduce_source, segmented_reduce_key, segmented_reduce_source, segmented_scan_key,
-    segmented_scan_source,
-};
 use cuda::segments::unit::{SEGMENTS_KEY, segments_source};
 use cuda::sort::unit::{KeyKind, SortUnit};
 use cuda::unit::{Type, UnitKey, included, parts};
@@ -83,7 +79,7 @@ fn main() {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/contract.rs");
     }
     println!("cargo::rerun-if-changed=src/cuda/columns/unit.rs");
-    for primitive in ["scan", "compact", "offsets", "reduce", "segmented", "segments", "sort"] {
+    for primitive in ["scan", "compact", "offsets", "reduce", "segments", "sort"] {
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/tuning.rs");
         println!("cargo::rerun-if-changed=src/cuda/{primitive}/unit.rs");
     }
@@ -250,14 +246,7 @@ fn units() -> Vec<CatalogUnit> {
             add(unit.source("scan/kernels.cuh"), unit.key(), format!("{}<{name}>", row.operator));
             let name = format!("{}<{name}>", row.operator);
             add(reduce_source(&unit), reduce_key(&unit), format!("reduce by {name}"));
-            for (source, key, what) in [
-                (segmented_scan_source(&unit), segmented_scan_key(&unit), "scan by segment by"),
-                (segmented_reduce_source(&unit), segmented_reduce_key(&unit), "reduce by segment by"),
-                (run_reduce_source(&unit), run_reduce_key(&unit), "reduce of runs by"),
-                (panels_source(&unit), panels_key(&unit), "scan and reduce by column by"),
-            ] {
-                add(source, key, format!("{what} {name}"));
-            }
+            add(panels_source(&unit), panels_key(&unit), format!("scan and reduce by column by {name}"));
             if matches!(row.operator, "Max" | "Min") {
                 add(position_source(&unit), position_key(&unit), format!("position of {name}"));
             }
@@ -539,12 +528,8 @@ fn make(
 fn prebuild(texts: &[(&str, &str)], stubs: &[(&str, &str)], images: &[Vec<Image>], folder: &Path) {
     assert_eq!(images.len(), texts.len(), "prebuilt kernels need NVRTC");
     for (&(_, text), images) in texts.iter().zip(images) {
-        // The registry takes at most 10 MB a package.
-        let package = match text.lines().last().and_then(|line| line.strip_prefix("#include \"")?.split('/').next()) {
-            Some("sort") => "sort",
-            Some("segmented" | "columns") => "parts",
-            _ => "catalog",
-        };
+        // The sorts have a package of their own: half of the bytes, below the registry's limit of 10 MB.
+        let package = if text.contains("#include \"sort/kernels.cuh\"") { "sort" } else { "catalog" };
         let name = prebuilt::file_name(images[0].target.capability(), text, &included(stubs, text));
         let to = folder.join(package).join("ptx").join(name);
         fs::copy(&images[0].file, &to).unwrap_or_else(|e| panic!("{}: {e}", to.display()));
@@ -554,7 +539,7 @@ fn prebuild(texts: &[(&str, &str)], stubs: &[(&str, &str)], images: &[Vec<Image>
 /// The prebuilt image of each text. None at all if the packages are empty or the feature is off.
 fn prebuilt(texts: &[(&str, &str)], stubs: &[(&str, &str)]) -> Vec<Vec<Image>> {
     #[cfg(feature = "prebuilt")]
-    let folders = [parascan_ptx::FOLDER, parascan_ptx_parts::FOLDER, parascan_ptx_sort::FOLDER];
+    let folders = [parascan_ptx::FOLDER, parascan_ptx_sort::FOLDER];
     #[cfg(not(feature = "prebuilt"))]
     let folders: [&str; 0] = [];
     let mut files = Vec::new();

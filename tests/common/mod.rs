@@ -6,6 +6,7 @@ pub mod engines;
 pub mod keys;
 pub mod process;
 pub mod samples;
+pub mod segments;
 
 use bytemuck::Pod;
 use half::{bf16, f16};

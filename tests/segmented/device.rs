@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::common::samples::{Digit, Digits};
+use crate::common::segments::runs_oracle;
 use crate::common::{much_memory, sited};
 use parascan::cudarc::driver::{CudaStream, CudaView, CudaViewMut};
 use parascan::operators::{Compose, Matrix, Moments, Transitions};
@@ -197,7 +198,7 @@ fn sanitize() {
             for output in outputs {
                 assert_same(&stream.clone_dtoh(&output).unwrap(), &expected, &(n, lengths));
             }
-            let runs = runs::oracle::<Op, T>(&x, &segments, None);
+            let runs = runs_oracle::<Op, T>(&x, &segments, None);
             let keys = reduce::<Op, T>().by_key::<[u8; 3], _>(&keys).run(&input).unwrap();
             assert_same(&stream.clone_dtoh(&keys).unwrap(), &runs, &(n, lengths));
             let flags = reduce::<Op, T>().heads(&flags).run(&input).unwrap();

@@ -5,6 +5,7 @@
 use super::*;
 use crate::common::context;
 use crate::common::process::is_alone;
+use crate::common::segments::runs_oracle;
 use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMode};
 use parascan::{Last, Max, Sum, Workspace};
 
@@ -73,7 +74,7 @@ fn replays() {
         let options = Options { exclusive: true, init: Some(7), reverse: false };
         let expected = scan_oracle::<Sum, u32>(&x, &segments, options);
         assert_same(&stream.clone_dtoh(&a_out).unwrap(), &expected, &replay);
-        let expected = runs::oracle::<Max, f32>(&y[1..], &flagged, None);
+        let expected = runs_oracle::<Max, f32>(&y[1..], &flagged, None);
         let found = stream.clone_dtoh(&run_count).unwrap()[0] as usize;
         assert_same(&stream.clone_dtoh(&runs.slice(..found)).unwrap(), &expected, &replay);
         let options = Options { exclusive: false, init: None, reverse: true };

@@ -2,13 +2,8 @@
 //! short.
 
 use super::*;
+use crate::common::segments::runs_oracle;
 use parascan::{Last, Max, Sum};
-
-/// The result of each segment that has items, all items being in one.
-pub(super) fn oracle<Op: Operator<T>, T: Sample>(x: &[T], segments: &Segments, init: Option<T>) -> Vec<T> {
-    let with_items = segments.of_scan().filter(|segment| !segment.is_empty());
-    with_items.map(|segment| total::<Op, T>(&x[segment], init).expect("it has items")).collect()
-}
 
 /// Checks a reduction of runs into new memory and into the caller's, which has room for some more
 /// results, or on the device for fewer.
@@ -62,7 +57,7 @@ pub(super) fn check_runs<E: Engine, Op: Operator<T>, T: Sample, const EVERY: boo
     init: Option<T>,
     what: &dyn Debug,
 ) {
-    let expected = oracle::<Op, T>(x, segments, init);
+    let expected = runs_oracle::<Op, T>(x, segments, init);
     let reduce: Reduce<Op, T> = reduce::<Op, T>();
     let reduce = init.map_or(reduce, |init| reduce.init(init));
     let what = &(kind, init, x.len(), what);
@@ -180,7 +175,7 @@ fn keys_anywhere() {
         let odd = from.slice(1..);
         // SAFETY: any bytes are keys, and they need no alignment.
         let odd = unsafe { odd.transmute::<K>(n) }.unwrap();
-        let expected = oracle::<Sum, u32>(&x, &segments, None);
+        let expected = runs_oracle::<Sum, u32>(&x, &segments, None);
         {
             let mut odd_to = to.slice_mut(3..);
             // SAFETY: as above.

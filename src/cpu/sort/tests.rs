@@ -335,7 +335,7 @@ fn every_size_of_values_at_every_width() {
 fn buckets_are_partitioned() {
     let mut rng = Rng::new();
     for (name, pattern) in PATTERNS {
-        let n = 1_500_000 + rng.below(1000);
+        let n = 500_000 + rng.below(1000);
         let keys: Vec<u64> = (0..n).map(|i| pattern(&mut rng, i, n)).collect();
         check::<u64>(&keys, &Case { threads: 2, ..any_case::<u64>(&mut rng) }, &mut rng, name);
         let case = Case { values: Values::Indices(4), in_place: false, threads: 3, ..any_case::<f32>(&mut rng) };

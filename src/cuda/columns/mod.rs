@@ -339,6 +339,19 @@ mod tests {
     use crate::{Last, Max, Sum};
 
     #[test]
+    fn panels_of_the_catalog_are_built_in() {
+        fn check<Op: Operator<T>, T: Element>(expected: bool) {
+            let unit = unit_of::<Op, T>();
+            assert_eq!(library::is_built_in(panels_key(&unit), &panels_source(&unit)), expected);
+        }
+        check::<Sum, i32>(true);
+        check::<Sum, half::f16>(true);
+        check::<Max, f32>(true);
+        check::<Last, u64>(true);
+        check::<Compose, Transitions>(false);
+    }
+
+    #[test]
     fn every_kernel_compiles() {
         let mut texts = Vec::new();
         macro_rules! collect {

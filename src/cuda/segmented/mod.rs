@@ -19,11 +19,7 @@ pub(crate) mod contract;
 mod tuning;
 mod unit;
 use contract::FIND_THREADS;
-use unit::{counted_bytes, headed_bytes, share_bytes};
-use unit::{
-    run_reduce_key, run_reduce_source, segmented_reduce_key, segmented_reduce_source, segmented_scan_key,
-    segmented_scan_source,
-};
+use unit::{run_reduce_source, segmented_reduce_source, segmented_scan_source};
 
 const SCAN: &str = "segmented scan";
 /// A kernel for each range of lengths, and the search in the offsets.
@@ -84,6 +80,21 @@ impl Cut {
             }
         }
     }
+}
+
+/// Bytes of a `Headed<Operator>::Carry`: a carry and a word.
+const fn headed_bytes(carry: usize, align: usize) -> usize {
+    (carry.next_multiple_of(4) + 4).next_multiple_of(if align > 4 { align } else { 4 })
+}
+
+/// Bytes of a `Counted<Operator>::Carry`: a carry and a number.
+const fn counted_bytes(carry: usize, align: usize) -> usize {
+    (carry.next_multiple_of(8) + 8).next_multiple_of(if align > 8 { align } else { 8 })
+}
+
+/// The most bytes of a `Share`: two carries, each with a flag, and a number.
+const fn share_bytes(carry: usize) -> usize {
+    2 * (carry.next_multiple_of(16) + 16) + 16
 }
 
 /// The plan of a scan or reduce by segment of n elements.
@@ -215,7 +226,7 @@ pub(crate) fn load_scan<Op: Operator<T>, T: Element>(caller: &dyn Caller) -> Res
     library::load(TypeId::of::<(Op, T)>(), SCAN, caller, &SCAN_KERNELS, &|| Program {
         name: format!("segmented scan::<{}, {}>", type_name::<Op>(), type_name::<T>()),
         source: segmented_scan_source(&unit_of::<Op, T>()),
-        built_in: const { library::built_in(segmented_scan_key(&unit_of::<Op, T>())) },
+        built_in: None,
     })
 }
 
@@ -224,7 +235,7 @@ pub(crate) fn load_runs<Op: Operator<T>, T: Element>(caller: &dyn Caller) -> Res
     library::load(TypeId::of::<(Op, T)>(), RUNS, caller, &RUN_KERNELS, &|| Program {
         name: format!("reduce of runs::<{}, {}>", type_name::<Op>(), type_name::<T>()),
         source: run_reduce_source(&unit_of::<Op, T>()),
-        built_in: const { library::built_in(run_reduce_key(&unit_of::<Op, T>())) },
+        built_in: None,
     })
 }
 
@@ -233,7 +244,7 @@ pub(crate) fn load_reduce<Op: Operator<T>, T: Element>(caller: &dyn Caller) -> R
     library::load(TypeId::of::<(Op, T)>(), REDUCE, caller, &REDUCE_KERNELS, &|| Program {
         name: format!("segmented reduce::<{}, {}>", type_name::<Op>(), type_name::<T>()),
         source: segmented_reduce_source(&unit_of::<Op, T>()),
-        built_in: const { library::built_in(segmented_reduce_key(&unit_of::<Op, T>())) },
+        built_in: None,
     })
 }
 
