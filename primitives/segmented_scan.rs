@@ -165,8 +165,8 @@ pub struct SegmentedScan<Op, T, C, S = Anywhere> {
     exclusive: bool,
     init: Option<T>,
     strategy: Strategy,
-    cut: C,
-    site: S,
+    pub(super) cut: C,
+    pub(super) site: S,
     operator: PhantomData<fn() -> Op>,
 }
 site_methods! {
