@@ -39,9 +39,9 @@
 //! | pack, expand | `segments/` | `segments` | `segments.rs` | `segments.md` |
 //! | sort | `sort/` | `sort` | `sort.rs` | `sort.md` |
 //!
-//! Scans, reductions and sorts by segment share `segmented.rs`, which says where segments begin. The
-//! three scans share `scan_engines.rs`, their options and what leads to an engine. Both sorts share
-//! `sort_engines.rs`, which runs them.
+//! Scans, reductions and sorts by segment share `segmented.rs`, which says where segments begin, and
+//! `strided.rs`, which copies rows with a stride side by side. The three scans share `scan_engines.rs`,
+//! their options and what leads to an engine. Both sorts share `sort_engines.rs`, which runs them.
 //! Compaction, unique and partition share `choice.rs`, which selects the items, and `predicate.rs`.
 //! `src/site.rs` writes `on` and `workspace` for every builder.
 
@@ -67,5 +67,6 @@ pub(crate) mod segmented_sort;
 pub(crate) mod sort;
 pub(crate) mod sort_engines;
 pub(crate) mod strategy;
+pub(crate) mod strided;
 pub(crate) mod three_way;
 pub(crate) mod unique;

@@ -98,8 +98,8 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 #[must_use = "nothing is done until `run` or `run_into`"]
 pub struct SegmentedReduce<Op, T, C, S = Anywhere> {
     init: Option<T>,
-    cut: C,
-    site: S,
+    pub(super) cut: C,
+    pub(super) site: S,
     operator: PhantomData<fn() -> Op>,
 }
 site_methods! { impl[Op: Operator<T>, T: Element, C] SegmentedReduce<Op, T, C; S> { init, cut, operator } where C: Copy }

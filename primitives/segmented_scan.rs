@@ -160,8 +160,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 #[must_use = "a scan does nothing until `run`, `run_into` or `run_in_place`"]
 pub struct SegmentedScan<Op, T, C, S = Anywhere> {
     options: Options<T>,
-    cut: C,
-    site: S,
+    pub(super) cut: C,
+    pub(super) site: S,
     operator: PhantomData<fn() -> Op>,
 }
 site_methods! {

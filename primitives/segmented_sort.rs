@@ -120,28 +120,28 @@ impl<K: SortKey, S> Sort<K, S> {
 ///
 /// | segments of | algorithm | bytes moved |
 /// |---|---|---|
-/// | up to 256 keys | by a warp in shared memory, in bins by interpolation | 2 n (b + p) |
-/// | up to 5120 keys | the same by a block | 2 n (b + p) |
+/// | up to 256 keys | by a warp, by a network in registers | 2 n (b + p) |
+/// | up to 16384 keys | by a block in shared memory, in bins by interpolation | 2 n (b + p) |
 /// | more | partition steps to such segments | n (b + 2 (b + p)) more a step |
 ///
-/// Where all segments near each other have up to 16 keys, or 8 with a payload, each is sorted by a
-/// network in one thread's registers. Up to 5120 is up to 3072 for keys of 8 bytes, and up to 2048 or
-/// 3072 on devices older than compute capability 8.0. A step divides a segment by up to 256, so random
-/// keys take one step up to 10^6 keys and two up to 10^8. Keys of any kind take at most a step for each
-/// 4 bits.
+/// Up to 16384 is up to 6656 to 13312 for keys of 8 bytes or a payload of as many, and up to some 4608 on
+/// devices whose blocks have less than 227 KiB of shared memory. A step divides a segment by up to 256, so
+/// random keys take one step up to 10^6 keys and two up to 10^8. Keys of any kind take at most a step for
+/// each 4 bits.
 ///
 /// What tells the segments is read once, as for a [`SegmentedScan`](crate::SegmentedScan); it becomes
-/// head bits, n / 8 bytes, or 3 n / 8 if segments may be long.
+/// head bits, n / 8 bytes, or 3 n / 8 if segments may be long. Rows of 257 to 16384 keys need none.
 ///
 /// Blocks have about equally many keys, so the time depends little on how the lengths are mixed. One
-/// launch serves short segments, one all partition steps; rows that are short need no partition.
+/// launch serves the segments of each of these lengths, one all partition steps; rows of 257 to 16384 keys take one launch in all.
 ///
 /// On the host a thread sorts a segment of up to 32 768 keys; all threads sort a longer one.
 ///
 /// # Memory
 /// | call on the device | scratch bytes |
 /// |---|---|
-/// | rows of up to 5120 keys | n / 8 and a little more |
+/// | rows of up to 256 keys | n / 8 and a little more |
+/// | of up to 16384, or less as above | none |
 /// | others | n (b + p + 2), for keys of 8 bytes n (b + p + 3); for indices n b more |
 ///
 /// # Waiting
@@ -171,8 +171,8 @@ impl<K: SortKey, S> Sort<K, S> {
 pub struct SegmentedSort<K, C, S = Anywhere> {
     descending: bool,
     bits: Option<[u32; 2]>,
-    cut: C,
-    site: S,
+    pub(super) cut: C,
+    pub(super) site: S,
     key: PhantomData<fn() -> K>,
 }
 site_methods! { impl[K: SortKey, C] SegmentedSort<K, C; S> { descending, bits, cut, key } where C: Copy }

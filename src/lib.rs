@@ -153,6 +153,7 @@ pub use primitives::segmented_scan::SegmentedScan;
 pub use primitives::segmented_sort::SegmentedSort;
 pub use primitives::sort::{Sort, SortKey, sort};
 pub use primitives::strategy::{Block, Strategy, Work};
+pub use primitives::strided::Strided;
 pub use primitives::three_way::ThreeWay;
 pub use primitives::unique::{Unique, unique};
 pub use raw::RawSlice;

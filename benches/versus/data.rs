@@ -34,6 +34,8 @@ pub(crate) enum Draw {
     Apart,
     /// Random bits; floats neither infinite nor NaN.
     Bits,
+    /// Normally distributed floats: the sum of twelve evenly distributed ones.
+    Normal,
     /// Ascending over the whole range, neighbours possibly equal.
     Ascending,
     /// `Ascending` downwards.
@@ -199,6 +201,7 @@ macro_rules! integers { ($($t:ident)*) => { $(
                 }
                 Draw::Runs => (noise(i) % 4) as $t,
                 Draw::Apart => (noise(i) % 4) as $t * ($t::MAX / 3),
+                Draw::Normal => unreachable!("drawn of floats alone"),
                 Draw::Maps => unreachable!("drawn of maps alone"),
             }
         }
@@ -222,6 +225,7 @@ macro_rules! floats { ($($t:ident $most:literal $from:expr;)*) => { $(
                     let finite = drawn.find(|x| x.is_finite()).expect("most are");
                     finite + from(0.0) // CUB takes -0 and 0 for equal
                 }
+                Draw::Normal => from((0..12).map(|k| (noise(12 * i + k) >> 40) as f32 / (1 << 24) as f32).sum::<f32>() - 6.0),
                 Draw::Ascending | Draw::Counting => from((i as f64 / n as f64 * f64::from($most)) as f32),
                 Draw::Descending => from(-(i as f64 / n as f64 * f64::from($most)) as f32),
                 Draw::Equal => from(1.5),

@@ -29,9 +29,11 @@ pub(crate) fn sorts(gpu: &Gpu, verdict: &Verdict) {
         segments(&mut bench, "skewed", &skewed);
     }
     if let Some(mut bench) = Bench::<f32>::new(gpu, verdict, N) {
-        for rows in [64, 4096, 65536] {
-            let result = argsort(&mut bench, N / rows);
-            verdict.note(&format!("argsort of {rows} rows"), result);
+        for draw in [Draw::Bits, Draw::Normal] {
+            for rows in [64, 4096, 65536] {
+                let result = argsort(&mut bench, N / rows, draw);
+                verdict.note(&format!("argsort of {rows} rows"), result);
+            }
         }
     }
 }
@@ -129,8 +131,8 @@ fn plain(keys: &[u32], offsets: &[u32]) -> (Vec<u32>, Vec<u32>) {
 }
 
 /// The source indices of the keys of each row, in sorted order.
-fn argsort(bench: &mut Bench<f32>, columns: usize) -> Result<(), String> {
-    bench.draw(Draw::Bits, N, 0)?;
+fn argsort(bench: &mut Bench<f32>, columns: usize, draw: Draw) -> Result<(), String> {
+    bench.draw(draw, N, 0)?;
     let copy = bench.copy(N)?;
     let Bench { gpu, workspace, input, host, .. } = bench;
     let mut expected: Vec<u32> = (0..N).map(|i| (i % columns) as u32).collect();
@@ -154,6 +156,7 @@ fn argsort(bench: &mut Bench<f32>, columns: usize) -> Result<(), String> {
     // SAFETY: both have `N` items.
     same(unsafe { gpu.differ(to, expected.device_ptr(&gpu.stream).0, 4 * N)? }, 4, "a plain sort")?;
     let us = gpu.medians(batches(4 * N), &mut [&mut call])?[0];
-    print("parascan", &format!("argsort_of_rows_of_{columns}"), "f32", N, us, 8 * N, copy / us);
+    let of = if draw == Draw::Normal { "normal_" } else { "" };
+    print("parascan", &format!("argsort_of_{of}rows_of_{columns}"), "f32", N, us, 8 * N, copy / us);
     Ok(())
 }

@@ -237,7 +237,8 @@ template <u32 ITEMS, u32 GROUP, u32 WARPS> struct Heads {
     // group, and the loads of BATCH groups are in flight together.
     template <class T, class IsHead, class Load>
     __device__ void from_groups(const T *values, i64 first, u64 n, u32 warp, u32 lane, const IsHead &is_head, const Load &load) {
-        constexpr u32 BYTES = sizeof(Values<T>), ROWS = OWN / WARP, BATCH = BYTES <= 8 ? 14 : BYTES <= 16 ? 7 : 2;
+        constexpr u32 BYTES = sizeof(Values<T>), ROWS = OWN / WARP, MOST = BYTES <= 8 ? 14 : BYTES <= 16 ? 7 : 2;
+        constexpr u32 BATCHES = (ROWS + MOST - 1) / MOST, BATCH = (ROWS + BATCHES - 1) / BATCHES; // about equal ones
         T before = first > 0 ? values[min(u64(first), n) - 1] : T(); // the row
 #pragma unroll 1
         for (u32 row = 0; row < ROWS; row += BATCH) {

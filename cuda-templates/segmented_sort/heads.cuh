@@ -1,7 +1,8 @@
 // Sort by segment: the head bits of all items, and the long segments found by them.
 //
-// A segment of up to SMALL items is *small*, one of up to SHORT items *short*; any other is *long*.
-// A chunk is CHUNK adjacent items. Only its last segment may be long, as SHORT is not less.
+// A segment of up to SMALL items is *small*, one of up to SHORT items *short*, and one of up to MEDIUM items
+// *medium* if the device has the shared memory for it; any other is *long*. A chunk is CHUNK adjacent items.
+// Only its last segment may be medium or long, as SHORT is not less.
 #pragma once
 #include "segmented/heads.cuh"
 #include "sort/radix.cuh"
@@ -15,8 +16,8 @@ __device__ inline u32 bit_width(u32 x) { return 32 - __clz(int(x)); }
 __device__ inline u32 bit_width(u64 x) { return 64 - __clzll(i64(x)); }
 
 // What is known of a chunk, in a word: its first head, then a bit, then its last head, then a bit.
-constexpr u32 NO_HEADS = 0x7fff; // the first head, if there is none
-constexpr u32 LISTED = 1u << 15; // whether the chunk is in the list of chunks for blocks
+constexpr u32 NO_HEADS = 0x3fff; // the first head, if there is none
+constexpr u32 LISTED = 1u << 14; // whether the chunk is in the list of chunks with short segments; the next bit: medium
 constexpr u32 HAS_SHORT = 1u << 31; // whether a segment of more than SMALL items begins and ends in the chunk
 __device__ inline u32 first_head(u32 chunk) { return chunk & NO_HEADS; }
 __device__ inline u32 last_head(u32 chunk) { return chunk >> 16 & NO_HEADS; }
@@ -28,7 +29,7 @@ __device__ inline void write_heads(const SegmentSortCall &call, const Cut &cut) 
     constexpr u32 ITEMS = CHUNK * CHUNKS, WORDS = CHUNK / WARP, IN_LANE = WORDS / WARP;
     typedef Heads<ITEMS, 8, THREADS / WARP> BlockHeads;
     static_assert(sizeof(BlockHeads) == ITEMS / 8, "the bits of all items in order");
-    static_assert(CHUNK <= NO_HEADS, "a head in 15 bits");
+    static_assert(CHUNK <= NO_HEADS, "a head in 14 bits");
     __shared__ BlockHeads heads;
     __shared__ u64 next; // the first offset in these chunks or behind them
     u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;

@@ -5,7 +5,7 @@
 #include "segmented_sort/short.cuh"
 
 constexpr u32 SMALL = WARP * SMALL_ITEMS, SMALL_THREADS = WARP * SMALL_WARPS;
-constexpr u32 SHORT = SHORT_THREADS * SHORT_ITEMS;
+constexpr u32 SHORT = SHORT_THREADS * SHORT_ITEMS, MEDIUM = MEDIUM_THREADS * MEDIUM_ITEMS;
 
 __device__ inline void begin_dependent_launch() {
     launch_next();
@@ -24,7 +24,7 @@ template <bool MASKED> __device__ __forceinline__ void partition(const SegmentSo
     constexpr bool STABLE = MASKED || Value::BYTES > 0;
     typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, STABLE ? CHECKED : UNORDERED> Tile;
     extern __shared__ Vector shared[];
-    typedef Partition<Order, Tile, CHUNK, SMALL, SHORT, STABLE> Sort;
+    typedef Partition<Order, Tile, CHUNK, MEDIUM_CHUNK, SMALL, SHORT, STABLE> Sort;
     static_assert(sizeof(typename Tile::Shared) <= PASS_SHARED && Sort::BYTES <= PASS_SHARED, "the host asks for as many");
     Sort(call).run(shared);
 }
@@ -62,23 +62,26 @@ extern "C" __global__ void __launch_bounds__(SMALL_THREADS, SMALL_BLOCKS) segmen
 }
 #endif
 
-// Longer ones of up to SHORT items, by blocks: in the listed chunks or, without a list, one a block.
-template <bool MASKED> __device__ __forceinline__ void sort_short(const SegmentSortCall &call) {
-    typedef ShortSegments<Order, Bits, Value, SHORT_THREADS, SHORT_ITEMS, CHUNK, SMALL, MASKED> Short;
+// Longer ones by blocks: in the listed chunks or, without a list, in one chunk a block.
+template <u32 LIST, class Segments> __device__ __forceinline__ void sort_by_blocks(const SegmentSortCall &call) {
     extern __shared__ Vector shared[];
-    static_assert(sizeof(typename Short::Shared) <= SHORT_SHARED, "the host asks for as many bytes");
     PartitionPlan &plan = *(PartitionPlan *)call.plan;
     for (bool is_first = true;; is_first = false) {
         u32 chunk = blockIdx.x;
         if (call.may_be_long) {
-            u32 drawn = draw(&plan.drawn);
-            if (drawn >= plan.listed) return;
-            chunk = call.listed[drawn];
+            u32 drawn = draw(&plan.drawn[LIST]);
+            if (drawn >= plan.listed[LIST]) return;
+            chunk = call.listed[LIST][drawn];
         } else if (!is_first) {
             return;
         }
-        Short(*(typename Short::Shared *)shared, call, chunk).run();
+        Segments(*(typename Segments::Shared *)shared, call, chunk).run();
     }
+}
+template <bool MASKED> __device__ __forceinline__ void sort_short(const SegmentSortCall &call) {
+    typedef ShortSegments<Order, Bits, Value, SHORT_THREADS, SHORT_ITEMS, CHUNK, SMALL, MASKED> Short;
+    static_assert(sizeof(typename Short::Shared) <= SHORT_SHARED, "the host asks for as many bytes");
+    sort_by_blocks<0, Short>(call);
 }
 #if HAS_KERNEL(segment_sort_short)
 extern "C" __global__ void __launch_bounds__(SHORT_THREADS, SHORT_BLOCKS) segment_sort_short(SegmentSortCall call) {
@@ -90,5 +93,24 @@ extern "C" __global__ void __launch_bounds__(SHORT_THREADS, SHORT_BLOCKS) segmen
 extern "C" __global__ void __launch_bounds__(SHORT_THREADS, SHORT_BLOCKS) segment_sort_short_by_bits(SegmentSortCall call) {
     begin_dependent_launch();
     sort_short<true>(call);
+}
+#endif
+
+// Those of more than SHORT and up to MEDIUM items, by blocks with a multiprocessor to themselves.
+template <bool MASKED> __device__ __forceinline__ void sort_medium(const SegmentSortCall &call) {
+    typedef ShortSegments<Order, Bits, Value, MEDIUM_THREADS, MEDIUM_ITEMS, MEDIUM_CHUNK, SHORT, MASKED> Medium;
+    static_assert(sizeof(typename Medium::Shared) <= MEDIUM_SHARED, "the host asks for as many bytes");
+    sort_by_blocks<1, Medium>(call);
+}
+#if HAS_KERNEL(segment_sort_medium)
+extern "C" __global__ void __launch_bounds__(MEDIUM_THREADS, 1) segment_sort_medium(SegmentSortCall call) {
+    begin_dependent_launch();
+    sort_medium<false>(call);
+}
+#endif
+#if HAS_KERNEL(segment_sort_medium_by_bits)
+extern "C" __global__ void __launch_bounds__(MEDIUM_THREADS, 1) segment_sort_medium_by_bits(SegmentSortCall call) {
+    begin_dependent_launch();
+    sort_medium<true>(call);
 }
 #endif

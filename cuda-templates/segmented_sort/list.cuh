@@ -1,7 +1,8 @@
 // Sort by segment: the list of a chunk's segments.
 //
 // A group of threads, a warp or a block, sorts the segments of more than LEAST and up to MOST items
-// that begin in its chunk of adjacent items. `SegmentList` finds them by the head bits.
+// that begin in its chunk of adjacent items. `SegmentList` finds them by the head bits, for a block also by the
+// length of rows.
 #pragma once
 #include "segmented_sort/partition.cuh"
 
@@ -39,6 +40,10 @@ template <u32 THREADS, u32 CHUNK, u32 LEAST, u32 MOST> struct SegmentList {
 
     __device__ __forceinline__ SegmentList(Shared &s, const SegmentSortCall &call, u64 number)
         : s(s), call(call), chunk(number * CHUNK) {
+        if (WARPS > 1 && call.columns != 0) { // of a warp the branch would cost registers
+            list_rows();
+            return;
+        }
         u64 word = chunk / WARP + thread();
         bool has_word = word <= call.n / WARP, has_segments = has_word && thread() < CHUNK / WARP;
         u32 heads = has_word ? call.heads[word] : 0, moved[2] = {0, 0};
@@ -100,6 +105,16 @@ template <u32 THREADS, u32 CHUNK, u32 LEAST, u32 MOST> struct SegmentList {
     }
 
   private:
+    // Lists the rows that begin in the chunk. All rows are of a length that the group sorts.
+    __device__ __forceinline__ void list_rows() {
+        u32 columns = call.columns, items = u32(min(u64(CHUNK), call.n - chunk));
+        u32 behind = chunk >> 32 ? u32(chunk % columns) : u32(chunk) % columns; // the last row's begin
+        u32 first = behind == 0 ? 0 : columns - behind;
+        segments = first < items ? (items - 1 - first) / columns + 1 : 0;
+        has_moved = false;
+        for (u32 i = thread(); i < segments; i += THREADS) s.segments[i] = ListedSegment{first + i * columns, columns, IN_INPUT}.packed();
+        barrier();
+    }
     static __device__ u32 thread() { return WARPS == 1 ? lane_id() : threadIdx.x; }
     static __device__ bool any(bool x) { return __any_sync(ALL_LANES, WARPS == 1 ? x : __syncthreads_or(x)); }
     // Calls `use(begin, count)` for each segment of a word of heads that the group sorts. `next`: the

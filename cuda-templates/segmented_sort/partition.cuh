@@ -39,8 +39,8 @@ enum { COUNTS, PLANS, SCATTERS, PHASES };
 struct PartitionPlan {
     // The long segments of each step, and above them by 32 bits the number of their tiles.
     u64 segments[LEVELS + 1];
-    u32 listed; // chunks with segments for blocks
-    u32 drawn;  // of them
+    u32 listed[2]; // chunks with short segments, and with medium ones
+    u32 drawn[2];  // of them
     Phase find, phases[LEVELS][PHASES];
 };
 
@@ -106,7 +106,7 @@ struct PlainDigit : Digit {
 };
 
 // STABLE: the order of equal keys can be observed.
-template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE> struct Partition {
+template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 SHORT, bool STABLE> struct Partition {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     static constexpr u32 THREADS = Tile::THREADS, TILE = Tile::TILE, WARPS = THREADS / WARP;
@@ -194,9 +194,13 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
         __syncthreads();
     }
 
-    // Lists a chunk, unless it is listed.
-    __device__ void list(u64 chunk) const {
-        if ((atomicOr(call.chunks + chunk, LISTED) & LISTED) == 0) call.listed[atomicAdd(&plan.listed, 1)] = u32(chunk);
+    // Lists the chunk of a segment of `count` items that begins in chunk number `chunk`, unless it is listed or the
+    // segment is small or long.
+    __device__ void list(u64 chunk, u64 count) const {
+        if (count <= SMALL || count > call.longest) return;
+        u32 which = count > SHORT, in_group = which ? MEDIUM_CHUNK / CHUNK : 1, group = u32(chunk / in_group);
+        if ((atomicOr(call.chunks + u64(group) * in_group, LISTED << which) & LISTED << which) == 0)
+            call.listed[which][atomicAdd(&plan.listed[which], 1)] = group;
     }
 
     // ---- find -----------------------------------------------------------------------------------
@@ -237,9 +241,9 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
         ends[threadIdx.x] = end;
         __syncthreads();
         u64 count = has_heads && begins[threadIdx.x] < call.n ? end - begins[threadIdx.x] : 0;
-        bool is_long = count > SHORT;
-        if (own & HAS_SHORT || (count > SMALL && !is_long)) list(chunk);
-        each_thread_that(is_long, [&](u32 thread) {
+        if (own & HAS_SHORT) list(chunk, SHORT);
+        list(chunk, count);
+        each_thread_that(count > call.longest, [&](u32 thread) {
             add(0, begins[thread], ends[thread] - begins[thread], call.end, IN_INPUT);
         });
     }
@@ -339,7 +343,7 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
                 u32 bit = 1u << head % WARP;
                 atomicOr(call.heads + head / WARP, bit);
                 atomicOr(call.moved[to] + head / WARP, bit);
-                if (own > SMALL && own <= SHORT) list(head / CHUNK);
+                list(head / CHUNK, own);
             }
         }
         // No segment begins in two arrays: the first bucket takes the head of the segment.
@@ -347,7 +351,7 @@ template <class Order, class Tile, u32 CHUNK, u32 SMALL, u32 SHORT, bool STABLE>
             atomicAnd(call.moved[place] + first / WARP, ~(1u << first % WARP));
         u32 left = digit_of(segment).shift; // the compared bits below the digit
         __syncthreads();
-        each_thread_that(own > SHORT, [&](u32 digit) {
+        each_thread_that(own > call.longest, [&](u32 digit) {
             add(level + 1, first + begins[digit], counts[digit], left, to);
         });
     }

@@ -1,16 +1,17 @@
-// Sort by segment: short segments, of more than LEAST and up to MOST items, by blocks.
+// Sort by segment: short and medium segments, of more than LEAST and up to MOST items, by blocks.
 //
-// A block sorts those that begin in its chunk, round by round. Each thread has a slot of ITEMS positions
-// in shared memory. A segment takes adjacent slots, and a round has as many adjacent segments as there are
+// A block sorts those that begin in its chunk, round by round. Its positions in shared memory are cut into
+// slots of SLOT. A segment takes adjacent slots, and a round has as many adjacent segments as there are
 // slots for. The positions behind a segment's last item hold padding, greater than any.
 //
 // 1. The least and the greatest key of each segment.
 // 2. Bins: a segment has as many bins as items. A key goes to one by its share of the segment's span, and
-//    the counts of the bins give each bin its positions (interpolation, as in flashsort: Neubert 1998).
+//    the counts of the bins give each bin its positions (interpolation, as in flashsort: Neubert 1998). The
+//    shares are of floats' values if these tell more keys of a sample apart.
 // 3. A bin with more than MOST_IN_BIN items is divided as a segment is, until there is none: by turns by the
 //    logarithms of its keys, as some are often close to the least one, and by its keys, which tells 6 more
 //    bits apart. If its keys are equal, their places in the segment divide it.
-// 4. Each thread sorts its slot. Then adjacent slots are merged, in both halves by turns, until no two
+// 4. A thread sorts a slot. Then adjacent slots are merged, in both halves by turns, until no two
 //    items are out of order: twice, if no bin has many items.
 #pragma once
 #include "segmented_sort/small.cuh"
@@ -67,6 +68,35 @@ template <class T> struct Scale {
     }
 };
 
+// How the items of a segment of floats go to its bins, by their values instead of their bits. Normally distributed
+// floats have most of their bits in two short spans.
+template <class Order, class Bits> struct ValueScale {
+    static constexpr bool EXISTS = Order::GRAIN > 1;
+    float first, factor;
+    // From the first key to the last one.
+    static __device__ ValueScale of(Bits first, Bits last, u32 bins) {
+        float begin = value(first);
+        return {begin, float(bins) * 0.9999f / (value(last) - begin)};
+    }
+    // No infinite values, NaNs, or equal ones.
+    __device__ bool exists() const { return factor - factor == 0; }
+    __device__ u32 bin(Bits x) const { return __float2uint_rz((value(x) - first) * factor); }
+    __device__ ValueScale of_lane(u32 lane) const { return {shuffle(first, lane), shuffle(factor, lane)}; }
+
+  private:
+    static __device__ float value(Bits x) {
+        if constexpr (sizeof(Bits) == 8) {
+            return float(__longlong_as_double(i64(x)));
+        } else if constexpr (sizeof(Bits) == 2 && Order::GRAIN == 1 << 10) {
+            float wide;
+            asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(u16(x)));
+            return wide;
+        } else {
+            return __uint_as_float(u32(x) << (32 - 8 * sizeof(Bits)));
+        }
+    }
+};
+
 // A number that grows about as the logarithm of x + 1 does, and is 0 for 0.
 template <class T> __device__ inline u32 logarithm(T x) {
     float f = sizeof(T) > 4 ? __ull2float_rz(x) : __uint2float_rz(u32(x));
@@ -76,7 +106,7 @@ template <class T> __device__ inline u32 logarithm(T x) {
 // MASKED: keys are compared by some of their bits.
 template <class Order, class Bits, class Value, u32 THREADS, u32 ITEMS, u32 CHUNK, u32 LEAST, bool MASKED>
 struct ShortSegments {
-    static constexpr u32 MOST = THREADS * ITEMS, HALF = ITEMS / 2;
+    static constexpr u32 SLOT = 8, HALF = SLOT / 2, MOST = THREADS * ITEMS, SLOTS = MOST / SLOT;
     static constexpr bool HAS_VALUES = Value::BYTES > 0;
     // Whether the order of equal keys can be observed.
     static constexpr bool HAS_SOURCE = HAS_VALUES || MASKED;
@@ -85,7 +115,9 @@ struct ShortSegments {
     typedef typename Packing::Item Item;
     typedef typename KeyOf<Bits>::Key Key;
     typedef SegmentList<THREADS, CHUNK, LEAST, MOST> List;
-    static_assert(THREADS <= WARP * WARP, "a lane for each warp");
+    typedef ValueScale<Order, Bits> OfValues;
+    static constexpr bool HAS_FLOATS = OfValues::EXISTS && !MASKED;
+    static_assert(THREADS <= WARP * WARP && ITEMS % 8 == 0, "a lane for each warp, and rows by eight");
 
     // Items that are divided into bins: those of a segment or, with all fields, of a bin with too many.
     struct Range {
@@ -97,9 +129,14 @@ struct ShortSegments {
     static constexpr u32 RANGES = MOST / MOST_IN_BIN + 1;
     static_assert(LEAST >= MOST_IN_BIN && RANGES <= THREADS, "a thread a range");
     struct Shared {
-        alignas(16) Item items[MOST]; // position p at `swizzled(p)`
-        alignas(16) u32 bins[MOST];   // the number of items; later the first position
-        alignas(16) Value values[HAS_VALUES ? MOST : 1];
+        union {
+            alignas(16) Key keys[MOST];
+            alignas(16) Item items[MOST]; // once they are in their bins: position p at `swizzled(p)`
+        };
+        union {
+            alignas(16) u32 bins[MOST];   // the number of items; later the first position
+            alignas(16) Value values[HAS_VALUES ? MOST : 1]; // once the items are in their bins
+        };
         Range ranges[RANGES];
         Scale<Key> scales[RANGES];
         u32 of_warp[WARP];
@@ -124,11 +161,9 @@ struct ShortSegments {
         Walk walk;                  // the segment of the warp's first position
         bool is_whole;              // whether that segment has items at all of the warp's positions
     };
-    // This thread's items, WARP apart.
-    struct Items {
-        Key key[ITEMS];
-        u32 bin[ITEMS]; // above it by 16 bits: the number of its items that came before
-    };
+    // The bins of this thread's items, which lie WARP apart. Above it by 16 bits: the number of the bin's items that
+    // came before.
+    typedef u32 Bins[ITEMS];
 
     Shared &s;
     const SegmentSortCall &call;
@@ -142,11 +177,10 @@ struct ShortSegments {
 #pragma unroll 1
         for (u32 first = 0; first < list.segments;) {
             Round round = find_round(first);
-            {
-                Items t;
-                load(t, round);
-                move_to_bins(t, round);
-            }
+            load(round);
+            move_to_bins(round);
+            __syncthreads();
+            if constexpr (HAS_VALUES) load_values(round);
             sort_slots(round);
             write(round);
             first += round.segments;
@@ -160,14 +194,14 @@ struct ShortSegments {
     // The round that begins with segment `first` of the list.
     __device__ __forceinline__ Round find_round(u32 first) const {
         Round round;
-        u32 packed = list.listed(first), count = ListedSegment::of(packed).count, slots = (count - 1) / ITEMS + 1;
-        if (first + lane_id() >= list.segments) slots = THREADS + 1; // does not fit
+        u32 packed = list.listed(first), count = ListedSegment::of(packed).count, slots = (count - 1) / SLOT + 1;
+        if (first + lane_id() >= list.segments) slots = SLOTS + 1; // does not fit
         u32 end = warp_inclusive_sum(slots);
-        bool fits = end <= THREADS;
+        bool fits = end <= SLOTS;
         round.first = first;
         round.segments = List::uniform(__popc(__ballot_sync(ALL_LANES, fits)));
-        round.items = List::uniform(warp_max(fits ? end : 0)) * ITEMS;
-        round.begin = fits ? (end - slots) * ITEMS : ~0u;
+        round.items = List::uniform(warp_max(fits ? end : 0)) * SLOT;
+        round.begin = fits ? (end - slots) * SLOT : ~0u;
         round.count = count;
         Walk &walk = round.walk;
         walk.number = List::uniform(__popc(__ballot_sync(ALL_LANES, round.begin <= first_of_warp())) - 1);
@@ -183,9 +217,14 @@ struct ShortSegments {
         template <class F> __device__ __forceinline__ void each(const F &f) const {
             u32 first = opaque(first_of_warp() + lane_id());
 #pragma unroll
-            for (u32 i = 0; i < ITEMS; i++) {
-                u32 at = first + i * WARP;
-                if (WHOLE || at - walk.begin < walk.next - walk.begin) f(i, at, WHOLE || at < walk.end);
+            for (u32 row = 0; row < ITEMS; row += 8) {
+                u32 begin = first_of_warp() + row * WARP;
+                if (!WHOLE && (begin >= walk.next || begin + 8 * WARP <= walk.begin)) continue;
+#pragma unroll
+                for (u32 i = row; i < row + 8; i++) {
+                    u32 at = first + i * WARP;
+                    if (WHOLE || at - walk.begin < walk.next - walk.begin) f(i, at, WHOLE || at < walk.end);
+                }
             }
         }
     };
@@ -198,7 +237,7 @@ struct ShortSegments {
 #pragma unroll 1
         for (;;) {
             bool is_last = walk.number + 1 == round.segments;
-            walk.next = is_last ? MOST : (walk.end + ITEMS - 1) / ITEMS * ITEMS;
+            walk.next = is_last ? MOST : (walk.end + SLOT - 1) / SLOT * SLOT;
             use(walk, Rows<false>{walk});
             if (walk.next >= first_of_warp() + ITEMS * WARP) return;
             walk.enter(List::uniform(s.list.segments[round.first + ++walk.number]), walk.next);
@@ -213,8 +252,8 @@ struct ShortSegments {
     // warp, lie in different banks.
     static __device__ u32 swizzled(u32 position) {
         constexpr u32 BANKS = 128 / sizeof(Item);
-        static_assert(ITEMS <= BANKS, "the items of a slot in as many banks");
-        return position ^ (position / BANKS % ITEMS);
+        static_assert(SLOT <= BANKS, "the items of a slot in as many banks");
+        return position ^ (position / BANKS % SLOT);
     }
 
     // Whether a segment's payload lies in memory. If not, it is the source indices.
@@ -231,23 +270,36 @@ struct ShortSegments {
             });
         });
     }
-    // Loads the items, and finds the ends of each segment.
-    __device__ __forceinline__ void load(Items &t, const Round &round) {
+    // Starts to copy the keys.
+    __device__ __forceinline__ void load_keys(const Round &round) {
         each_segment(round, [&](const Walk &walk, auto rows) {
             const Bits *keys = array<const Bits>(call.keys_in, call.keys, walk);
-            rows.each([&](u32 i, u32 at, bool is_there) { t.key[i] = is_there ? keys[at] : Bits(0); });
+            if constexpr (sizeof(Bits) == sizeof(Key)) {
+                rows.each([&](u32, u32 at, bool is_there) {
+                    if (is_there) copy_item_to_shared((Bits *)s.keys + at, keys + at);
+                });
+            } else {
+                Bits loaded[ITEMS];
+                rows.each([&](u32 i, u32 at, bool is_there) { loaded[i] = is_there ? keys[at] : Bits(0); });
+                rows.each([&](u32 i, u32 at, bool) { s.keys[at] = loaded[i]; });
+            }
         });
+    }
+    // Loads the keys, and finds the ends of each segment.
+    __device__ __forceinline__ void load(const Round &round) {
         __syncthreads(); // the round before is written
-        if constexpr (HAS_VALUES) load_values(round);
+        load_keys(round);
         clear_ranges();
         clear_bins();
+        wait_for_copies();
         __syncthreads();
         each_segment(round, [&](const Walk &walk, auto rows) {
             Key least = ~Key(0), most = 0;
-            rows.each([&](u32 i, u32, bool is_there) {
-                t.key[i] = is_there ? compared<MASKED>(call, order.to(Bits(t.key[i]))) : Key(Bits(~Bits(0)));
-                least = min(least, t.key[i]);
-                if (is_there) most = max(most, t.key[i]);
+            rows.each([&](u32, u32 at, bool is_there) {
+                Key key = is_there ? compared<MASKED>(call, order.to(Bits(s.keys[at]))) : Key(Bits(~Bits(0)));
+                s.keys[at] = key;
+                least = min(least, key);
+                if (is_there) most = max(most, key);
             });
             least = warp_min(least);
             most = warp_max(most);
@@ -255,6 +307,25 @@ struct ShortSegments {
             if (lane_id() == 1) atomicMax(&range(walk.begin).most, most);
         });
         __syncthreads();
+        if constexpr (HAS_FLOATS) {
+            choose_maps(round);
+            __syncthreads();
+        }
+    }
+    __device__ Bits raw(Key key) const { return order.from(Bits(key)); }
+    // Of each segment of floats finds out, by WARP of its keys, whether values tell more of them apart than bits do.
+    __device__ __forceinline__ void choose_maps(const Round &round) const {
+#pragma unroll 1
+        for (u32 k = warp_id(); k < round.segments; k += THREADS / WARP) {
+            u32 begin = __shfl_sync(ALL_LANES, round.begin, k), count = __shfl_sync(ALL_LANES, round.count, k);
+            Range &own = range(begin);
+            Key key = s.keys[begin + lane_id() * count / WARP];
+            OfValues values = OfValues::of(raw(own.least), raw(own.most), WARP);
+            // Pairs of keys that share a bin.
+            u32 by_bits = warp_add(__popc(__match_any_sync(ALL_LANES, Scale<Key>::of(own.least, own.most, WARP).bin(key, 0)))),
+                by_values = warp_add(__popc(__match_any_sync(ALL_LANES, values.bin(raw(key)))));
+            if (lane_id() == 0) own.items = values.exists() && 4 * by_values < 3 * by_bits;
+        }
     }
 
     // ---- bins -----------------------------------------------------------------------------------
@@ -279,49 +350,65 @@ struct ShortSegments {
     }
 
     // Moves the items to the positions of their bins.
-    __device__ __forceinline__ void move_to_bins(Items &t, const Round &round) {
+    __device__ __forceinline__ void move_to_bins(const Round &round) {
+        Bins bin;
         const Range &own = range(min(round.begin, MOST - 1)); // of this lane's segment
         Scale<Key> of_lanes = Scale<Key>::of(own.least, own.most, round.count);
-        u32 with_order = __ballot_sync(ALL_LANES, own.least < own.most);
+        u32 with_order = __ballot_sync(ALL_LANES, own.least < own.most), with_values = 0;
+        OfValues values_of_lanes = {};
+        if constexpr (HAS_FLOATS) {
+            with_values = __ballot_sync(ALL_LANES, own.items != 0);
+            if (with_values != 0) values_of_lanes = OfValues::of(raw(own.least), raw(own.most), round.count);
+        }
         each_segment(round, [&](const Walk &walk, auto rows) {
             Scale<Key> scale = of_lanes.of_lane(walk.number);
             bool is_equal = (with_order >> walk.number & 1) == 0;
+            if constexpr (HAS_FLOATS)
+                if (with_values >> walk.number & 1) {
+                    OfValues values = values_of_lanes.of_lane(walk.number);
+                    return rows.each([&](u32 i, u32 at, bool is_there) {
+                        bin[i] = is_there ? walk.begin + values.bin(raw(s.keys[at])) : at;
+                    });
+                }
             rows.each([&](u32 i, u32 at, bool is_there) {
                 // Padding stays where it is, and so do equal keys.
-                t.bin[i] = is_there && !is_equal ? scale.bin(t.key[i], walk.begin) : at;
+                bin[i] = is_there && !is_equal ? scale.bin(s.keys[at], walk.begin) : at;
             });
         });
 #pragma unroll 1
         for (bool by_logarithm = true;; by_logarithm = !by_logarithm) {
-            bool is_full = __syncthreads_or(count_items(t, round));
+            bool is_full = __syncthreads_or(count_items(bin, round));
             if (is_full) clear_ranges();
             scan_bins(is_full);
-            if (!is_full || !divide_bins(t, round, by_logarithm)) break;
+            if (!is_full || !divide_bins(bin, round, by_logarithm)) break;
         }
+        Key key[ITEMS];
+        each_position(round, [&](u32 i, u32 at) { key[i] = s.keys[at]; });
+        __syncthreads(); // all are read
         each_position(round, [&](u32 i, u32 at) {
-            u32 position = s.bins[t.bin[i] & 0xffff] + (t.bin[i] >> 16);
-            s.items[swizzled(position)] = Packing::pack(Bits(t.key[i]), at);
+            u32 position = s.bins[bin[i] & 0xffff] + (bin[i] >> 16);
+            s.items[swizzled(position)] = Packing::pack(Bits(key[i]), at);
         });
     }
     // Counts the items in their bins. Returns whether there are too many in one.
-    __device__ __forceinline__ bool count_items(Items &t, const Round &round) {
+    __device__ __forceinline__ bool count_items(Bins &bin, const Round &round) {
         bool is_full = false;
         auto count = [&](auto add) {
             each_position(round, [&](u32 i, u32) {
-                u32 before = add(t.bin[i]);
+                u32 before = add(bin[i]);
                 is_full |= before >= MOST_IN_BIN;
-                t.bin[i] |= before << 16;
+                bin[i] |= before << 16;
             });
         };
         // Additions to one counter are served one after the other. If many neighbours share a bin, one lane adds
         // for all that do.
-        u32 alike = __ballot_sync(ALL_LANES, t.bin[0] == __shfl_up_sync(ALL_LANES, t.bin[0], 1));
+        u32 alike = __ballot_sync(ALL_LANES, bin[0] == __shfl_up_sync(ALL_LANES, bin[0], 1));
         if (__popc(alike) < WARP * 3 / 8) {
-            count([&](u32 bin) { return atomicAdd(s.bins + bin, 1); });
+            count([&](u32 own) { return atomicAdd(s.bins + own, 1); });
         } else {
-            count([&](u32 bin) {
-                u32 lanes = __match_any_sync(ALL_LANES, bin), first = __ffs(lanes) - 1, before = 0;
-                if (lane_id() == first) before = atomicAdd(s.bins + bin, __popc(lanes));
+            count([&](u32 own) {
+                u32 lanes = __match_any_sync(ALL_LANES, own), first = __ffs(lanes) - 1, before = 0;
+                if (lane_id() == first) before = atomicAdd(s.bins + own, __popc(lanes));
                 return __shfl_sync(ALL_LANES, before, first) + __popc(lanes & ((1u << lane_id()) - 1));
             });
         }
@@ -330,15 +417,16 @@ struct ShortSegments {
     // Divides the ranges of bins with too many items, as they are opened, into bins of their own: by the keys'
     // logarithms, by the keys, or by the positions of equal keys. Each other item gets a bin for itself.
     // Returns false, and changes nothing, if no range has to be divided.
-    __device__ __forceinline__ bool divide_bins(Items &t, const Round &round, bool by_logarithm) {
+    __device__ __forceinline__ bool divide_bins(Bins &bin, const Round &round, bool by_logarithm) {
         each_position(round, [&](u32 i, u32 at) {
-            u32 first = s.bins[t.bin[i] & 0xffff];
+            u32 first = s.bins[bin[i] & 0xffff];
             Range &own = range(first);
             if (own.begin != first) return;
             // Most items are no end.
-            if (t.key[i] < load_shared(&own.least) || t.key[i] > load_shared(&own.most)) {
-                atomicMin(&own.least, t.key[i]);
-                atomicMax(&own.most, t.key[i]);
+            Key key = s.keys[at];
+            if (key < load_shared(&own.least) || key > load_shared(&own.most)) {
+                atomicMin(&own.least, key);
+                atomicMax(&own.most, key);
             }
             if (HAS_SOURCE && (at < load_shared(&own.first) || at > load_shared(&own.last))) {
                 atomicMin(&own.first, at);
@@ -358,14 +446,14 @@ struct ShortSegments {
         }
         if (!__syncthreads_or(divides)) return false;
         each_position(round, [&](u32 i, u32 at) {
-            u32 first = s.bins[t.bin[i] & 0xffff];
+            u32 first = s.bins[bin[i] & 0xffff];
             const Range &own = range(first);
             if (own.begin != first) {
-                t.bin[i] = first + (t.bin[i] >> 16);
+                bin[i] = first + (bin[i] >> 16);
                 return;
             }
-            Key x = own.least >= own.most ? Key(at) : by_logarithm ? Key(logarithm(Key(t.key[i] - own.least))) : t.key[i];
-            t.bin[i] = s.scales[first / MOST_IN_BIN].bin(x, first);
+            Key key = s.keys[at], x = own.least >= own.most ? Key(at) : by_logarithm ? Key(logarithm(Key(key - own.least))) : key;
+            bin[i] = s.scales[first / MOST_IN_BIN].bin(x, first);
         });
         __syncthreads();
         clear_bins();
@@ -410,44 +498,60 @@ struct ShortSegments {
 
     // ---- slots ----------------------------------------------------------------------------------
 
+    // Calls `f(turn, own)` for each of this thread's slots that the round has: it begins at `own`.
+    template <class F> static __device__ __forceinline__ void each_slot(const Round &round, const F &f) {
+#pragma unroll
+        for (u32 turn = 0; turn < ITEMS / SLOT; turn++) {
+            u32 own = (turn * THREADS + threadIdx.x) * SLOT;
+            if (own < round.items) f(turn, own);
+        }
+    }
     // Sorts the items of each slot.
     __device__ __forceinline__ void sort_each_slot(const Round &round) const {
-        u32 own = threadIdx.x * ITEMS;
-        if (own >= round.items) return;
-        Item item[ITEMS];
+        each_slot(round, [&](u32, u32 own) {
+            Item item[SLOT];
 #pragma unroll
-        for (u32 e = 0; e < ITEMS; e++) item[e] = s.items[swizzled(own + e)];
-        Bitonic<ITEMS, Item>{item}.sort_thread();
+            for (u32 e = 0; e < SLOT; e++) item[e] = s.items[swizzled(own + e)];
+            Bitonic<SLOT, Item>{item}.sort_thread();
 #pragma unroll
-        for (u32 e = 0; e < ITEMS; e++) s.items[swizzled(own + e)] = item[e];
+            for (u32 e = 0; e < SLOT; e++) s.items[swizzled(own + e)] = item[e];
+        });
     }
-    // Whether a segment begins at this thread's slot.
-    static __device__ __forceinline__ bool begins_segment(const Round &round) {
-        u32 slot = round.begin / ITEMS - warp_id() * WARP; // of this lane's segment
+    // Whether a segment begins at this thread's slot of a turn.
+    static __device__ __forceinline__ bool begins_segment(const Round &round, u32 turn) {
+        u32 slot = round.begin / SLOT - (turn * THREADS + warp_id() * WARP); // of this lane's segment
         return warp_or(slot < WARP ? 1u << slot : 0) >> lane_id() & 1;
     }
     // Sorts the items of each segment. None lies far from its position.
     __device__ __forceinline__ void sort_slots(const Round &round) const {
-        u32 own = threadIdx.x * ITEMS;
-        bool exists = own < round.items, is_first = begins_segment(round);
-        __syncthreads();
+        u32 first = 0;
+#pragma unroll
+        for (u32 turn = 0; turn < ITEMS / SLOT; turn++) first |= begins_segment(round, turn) << turn;
         sort_each_slot(round);
         // Two sorted halves of slots: those around the slot's begin, then those of the slot.
 #pragma unroll 1
-        for (u32 middle = own;; middle ^= HALF) {
+        for (u32 half = 0;; half ^= HALF) {
             __syncthreads();
-            bool merges = exists && !(is_first && middle == own) && s.items[swizzled(middle)] < s.items[swizzled(middle - 1)];
+            u32 merges = 0;
+            each_slot(round, [&](u32 turn, u32 own) {
+                u32 middle = own + half;
+                if (half == 0 && (first >> turn & 1)) return;
+                merges |= u32(s.items[swizzled(middle)] < s.items[swizzled(middle - 1)]) << turn;
+            });
             if (!__syncthreads_or(merges)) break;
-            if (!merges) continue;
-            Item item[ITEMS];
+            each_slot(round, [&](u32 turn, u32 own) {
+                if (!(merges >> turn & 1)) return;
+                u32 middle = own + half;
+                Item item[SLOT];
 #pragma unroll
-            for (u32 e = 0; e < HALF; e++) {
-                item[e] = s.items[swizzled(middle - HALF + e)];
-                item[HALF + e] = s.items[swizzled(middle + HALF - 1 - e)];
-            }
-            Bitonic<ITEMS, Item>{item}.merge_thread();
+                for (u32 e = 0; e < HALF; e++) {
+                    item[e] = s.items[swizzled(middle - HALF + e)];
+                    item[HALF + e] = s.items[swizzled(middle + HALF - 1 - e)];
+                }
+                Bitonic<SLOT, Item>{item}.merge_thread();
 #pragma unroll
-            for (u32 e = 0; e < ITEMS; e++) s.items[swizzled(middle - HALF + e)] = item[e];
+                for (u32 e = 0; e < SLOT; e++) s.items[swizzled(middle - HALF + e)] = item[e];
+            });
         }
     }
 

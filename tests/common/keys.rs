@@ -59,13 +59,15 @@ pub enum Pattern {
     MostlyFew,
     /// Small numbers are frequent.
     PowerLaw,
+    /// Floats between -1 and 1, evenly distributed by value.
+    Even,
     /// The upper 16 bits are equal; of narrow keys all bits but the lowest.
     SameAbove,
     /// NaNs of every payload and sign, infinities, zeros, subnormals; for integers the ends of
     /// their range.
     Special,
 }
-pub const PATTERNS: [Pattern; 9] = [
+pub const PATTERNS: [Pattern; 10] = [
     Pattern::Random,
     Pattern::Sorted,
     Pattern::Reversed,
@@ -73,21 +75,35 @@ pub const PATTERNS: [Pattern; 9] = [
     Pattern::Few,
     Pattern::MostlyFew,
     Pattern::PowerLaw,
+    Pattern::Even,
     Pattern::SameAbove,
     Pattern::Special,
 ];
+
+/// The bits of infinity; of an integer the greatest number.
+fn infinity<K: Key>() -> u64 {
+    match std::any::type_name::<K>().rsplit("::").next() {
+        Some("f16") => 0x7c00,
+        Some("bf16") => 0x7f80,
+        Some("f32") => 0x7f80_0000,
+        Some("f64") => 0x7ff0_0000_0000_0000,
+        _ => u64::MAX >> (65 - K::WIDTH),
+    }
+}
+
+/// A float between -1 and 1: each exponent is half as frequent as the one above it.
+fn even<K: Key>(rng: &mut Rng) -> u64 {
+    let infinity = infinity::<K>();
+    let (grain, one) = (infinity & infinity.wrapping_neg(), infinity >> 1 & infinity);
+    let sign = u64::from(rng.next() % 2 == 0) << (K::WIDTH - 1);
+    sign | (one - grain * u64::from(1 + rng.next().leading_zeros().min(10))) | rng.next() & (grain - 1)
+}
 
 /// A key that is no ordinary number.
 fn special<K: Key>(rng: &mut Rng) -> u64 {
     let all = u64::MAX >> (64 - K::WIDTH);
     let sign = 1 << (K::WIDTH - 1);
-    let infinity = match std::any::type_name::<K>().rsplit("::").next() {
-        Some("f16") => 0x7c00,
-        Some("bf16") => 0x7f80,
-        Some("f32") => 0x7f80_0000,
-        Some("f64") => 0x7ff0_0000_0000_0000,
-        _ => all >> 1,
-    };
+    let infinity = infinity::<K>();
     let mantissa = !infinity & (sign - 1);
     let magnitude = match rng.below(8) {
         0 | 1 => infinity | (rng.next() & mantissa),
@@ -114,6 +130,7 @@ pub fn keys<K: Key>(rng: &mut Rng, pattern: Pattern, n: usize) -> Vec<K> {
                 Pattern::MostlyFew if rng.below(50) == 0 => rng.next(),
                 Pattern::MostlyFew => few[rng.below(4)],
                 Pattern::PowerLaw => (rng.next() >> (64 - width)) >> rng.below(width),
+                Pattern::Even => even::<K>(rng),
                 Pattern::SameAbove => above | rng.next() >> (64 - width) & ((1 << (width - 16.min(width - 4))) - 1),
                 Pattern::Special => special::<K>(rng),
             })

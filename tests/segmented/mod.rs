@@ -23,6 +23,7 @@ mod properties;
 mod runs;
 mod same_bits;
 mod sort;
+mod strided;
 
 // ---- kinds --------------------------------------------------------------------------------------
 

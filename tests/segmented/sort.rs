@@ -313,7 +313,7 @@ fn check_sort<E: SortEngine, K: Key, V: Pod + DeviceRepr + Debug + Send + Sync, 
 
 /// Lengths around the limits of a thread, a warp, its runs and a block, and of the CPU's sorts of few
 /// items.
-const SORT_LENGTHS: [Lengths; 41] = [
+const SORT_LENGTHS: [Lengths; 44] = [
     Lengths::Fixed(1),
     Lengths::Fixed(2),
     Lengths::Fixed(4),
@@ -344,7 +344,10 @@ const SORT_LENGTHS: [Lengths; 41] = [
     Lengths::Fixed(4609),
     Lengths::Fixed(5120),
     Lengths::Fixed(5121),
-    Lengths::Fixed(8192),
+    Lengths::Fixed(8193),
+    Lengths::Fixed(9217),
+    Lengths::Fixed(16_384),
+    Lengths::Fixed(16_385),
     Lengths::Fixed(30_000),
     Lengths::Fixed(32_769),
     Lengths::Below(12),

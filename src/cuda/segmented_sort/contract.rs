@@ -31,8 +31,8 @@ shared! {
         moved: [Address; 2] = "u32 *moved[2]";
         /// A word for each chunk of items: its first and last head.
         chunks: Address = "u32 *chunks";
-        /// The chunks with segments that blocks sort.
-        listed: Address = "u32 *listed";
+        /// The chunks with short segments, and those with medium ones.
+        listed: [Address; 2] = "u32 *listed[2]";
         /// `PartitionPlan`, zero before the sort.
         plan: Address = "void *plan";
         /// Long segments of even and odd steps, and the segment of each of their tiles.
@@ -52,8 +52,12 @@ shared! {
         no_keys: u32 = "u32 no_keys";
         /// Whether source indices count from the begin of the segment.
         local_indices: u32 = "u32 local_indices";
-        /// Whether a segment may be long, so that `segment_partition` runs.
+        /// Whether a segment may be long, so that `segment_partition` runs and lists chunks.
         may_be_long: u32 = "u32 may_be_long";
+        /// The most items of a segment that is not long.
+        longest: u32 = "u32 longest";
+        /// The items of a row, if segments are rows that are short or medium. Then there are no head bits.
+        columns: u32 = "u32 columns";
     }
 }
 

@@ -20,21 +20,24 @@ use contract::{HEAD_CHUNKS, HEAD_THREADS, LONG_SEGMENT_BYTES, PARTITION_PLAN_BYT
 use unit::{SMALL_WARPS, SegmentShape, segment_shape, segmented_sort_source};
 
 const NAME: &str = "segmented sort";
-const KERNELS: [&str; 7] = [
+const KERNELS: [&str; 9] = [
     "segment_heads",
     "segment_partition",
     "segment_sort_small",
     "segment_sort_short",
+    "segment_sort_medium",
     "segment_partition_by_bits",
     "segment_sort_small_by_bits",
     "segment_sort_short_by_bits",
+    "segment_sort_medium_by_bits",
 ];
 const HEADS: usize = 0;
 /// These have a twin each that compares some bits of a key, BY_BITS behind it.
 const PARTITION: usize = 1;
 const SMALL: usize = 2;
 const SHORT: usize = 3;
-const BY_BITS: usize = 3;
+const MEDIUM: usize = 4;
+const BY_BITS: usize = 4;
 
 /// The kernels for a key type and its payload.
 #[derive(Clone, Copy, Debug)]
@@ -62,8 +65,10 @@ impl SegmentedSortProgram {
     pub(crate) fn load(&self, caller: &dyn Caller, first: First) -> Result<&'static Kernels, Error> {
         let shared = |architecture| {
             let shape = self.shape(architecture);
-            let [whole, by_bits] =
-                [0, 1].map(|i| [shape.sort.pass_shared(), SMALL_WARPS * shape.small.shared[i], shape.short.shared[i]]);
+            let [whole, by_bits] = [0, 1].map(|i| {
+                let small = SMALL_WARPS * shape.small.shared[i];
+                [shape.sort.pass_shared(), small, shape.short.shared[i], shape.medium.shared[i]]
+            });
             [&[0], &whole[..], &by_bits].concat()
         };
         library::load_some(self.types, NAME, caller, &KERNELS, &shared, first, &|| Program {
@@ -87,7 +92,9 @@ impl SegmentedSortProgram {
         let (key, value) = (self.unit.key, self.unit.payload.map_or(0, |(size, _)| size));
         let multiprocessors = machine.multiprocessors;
         let is_signed = self.unit.kind == KeyKind::Signed;
-        SegmentedSortPlan { n, key, value, is_signed, bits, by_bits, lengths, multiprocessors, shape }
+        let has_medium = machine.shared >= shape.medium.shared[1];
+        let longest = if has_medium { shape.medium.most() } else { shape.short.most() };
+        SegmentedSortPlan { n, key, value, is_signed, bits, by_bits, lengths, longest, multiprocessors, shape }
     }
 }
 
@@ -104,6 +111,8 @@ pub(crate) struct SegmentedSortPlan {
     by_bits: bool,
     /// The least and the greatest length that a segment may have.
     lengths: [usize; 2],
+    /// The most items of a segment that is not long.
+    longest: usize,
     multiprocessors: usize,
     shape: SegmentShape,
 }
@@ -114,7 +123,7 @@ struct Layout {
     plan: usize,
     heads: usize,
     chunks: usize,
-    listed: usize,
+    listed: [usize; 2],
     moved: [usize; 2],
     segments: [usize; 2],
     segment_of_tile: [usize; 2],
@@ -128,10 +137,11 @@ impl SegmentedSortPlan {
     /// The kernels of the sort.
     pub(crate) fn kernels(&self) -> Vec<usize> {
         let kernels = [
-            Some(HEADS),
+            (self.columns() == 0).then_some(HEADS),
             self.may_be_long().then_some(self.twin(PARTITION)),
             self.may_be_small().then_some(self.twin(SMALL)),
             self.may_be_short().then_some(self.twin(SHORT)),
+            self.may_be_medium().then_some(self.twin(MEDIUM)),
         ];
         kernels.into_iter().flatten().collect()
     }
@@ -145,10 +155,19 @@ impl SegmentedSortPlan {
         self.lengths[0] <= self.shape.small.most() || self.may_be_long()
     }
     fn may_be_short(&self) -> bool {
-        self.lengths[1] > self.shape.small.most()
+        let [least, most] = self.lengths;
+        most > self.shape.small.most() && (least <= self.shape.short.most() || self.may_be_long())
+    }
+    fn may_be_medium(&self) -> bool {
+        self.longest > self.shape.short.most() && self.lengths[1] > self.shape.short.most()
     }
     fn may_be_long(&self) -> bool {
-        self.lengths[1] > self.shape.short.most()
+        self.lengths[1] > self.longest
+    }
+
+    /// The items of a row, if all segments are rows that are short or medium; else 0.
+    fn columns(&self) -> usize {
+        if self.may_be_small() || self.may_be_long() { 0 } else { self.lengths[0] }
     }
 
     fn chunks(&self) -> usize {
@@ -169,17 +188,20 @@ impl SegmentedSortPlan {
             end += bytes.next_multiple_of(256);
             begin
         };
+        if self.columns() != 0 {
+            return Layout::default();
+        }
         let head_bytes = self.chunks() * short.chunk / 8;
         let mut layout = Layout {
             plan: place(PARTITION_PLAN_BYTES as usize),
             heads: place(head_bytes),
             chunks: place(self.chunks() * size_of::<u32>()),
-            listed: place(self.chunks() * size_of::<u32>()),
+            listed: [0; 2].map(|_| place(self.chunks() * size_of::<u32>())),
             ..Layout::default()
         };
         if self.may_be_long() {
             // Long segments are disjoint. The last tile of each may be partial.
-            let segments = self.n / (short.most() + 1) + 1;
+            let segments = self.n / (self.longest + 1) + 1;
             let tiles = self.n / sort.pass.tile() + segments;
             let mut twice = |bytes: usize| [place(bytes), place(bytes)];
             layout.moved = twice(head_bytes);
@@ -249,7 +271,7 @@ impl SegmentedSortArguments {
             heads: place(at.heads),
             moved: at.moved.map(place),
             chunks: place(at.chunks),
-            listed: place(at.listed),
+            listed: at.listed.map(place),
             plan: place(at.plan),
             segments: at.segments.map(place),
             segment_of_tile: at.segment_of_tile.map(place),
@@ -261,6 +283,8 @@ impl SegmentedSortArguments {
             no_keys: u32::from(keys_out.is_none()),
             local_indices: u32::from(local),
             may_be_long: u32::from(plan.may_be_long()),
+            longest: plan.longest as u32,
+            columns: plan.columns() as u32,
         };
         let cut = cut.contract(plan.n);
         if plan.may_be_long() {
@@ -281,8 +305,10 @@ impl SegmentedSortArguments {
                 }
             }
         };
-        let head_blocks = plan.chunks().div_ceil(HEAD_CHUNKS as usize);
-        launch(HEADS, head_blocks, HEAD_THREADS as usize, 0, &[p(&call), p(&cut)])?;
+        if plan.columns() == 0 {
+            let head_blocks = plan.chunks().div_ceil(HEAD_CHUNKS as usize);
+            launch(HEADS, head_blocks, HEAD_THREADS as usize, 0, &[p(&call), p(&cut)])?;
+        }
         if plan.may_be_long() {
             let blocks = plan.n.div_ceil(shape.short.most()).min(2 * plan.multiprocessors);
             launch(plan.twin(PARTITION), blocks, shape.sort.pass.threads, shape.sort.pass_shared(), &[p(&call)])?;
@@ -291,13 +317,14 @@ impl SegmentedSortArguments {
             let blocks = plan.n.div_ceil(SMALL_WARPS * shape.small.chunk);
             launch(plan.twin(SMALL), blocks, SMALL_WARPS * 32, SMALL_WARPS * shape.small.shared[by_bits], &[p(&call)])?;
         }
-        if plan.may_be_short() {
-            let mut blocks = plan.chunks();
+        let by_blocks = [(SHORT, shape.short, plan.may_be_short()), (MEDIUM, shape.medium, plan.may_be_medium())];
+        for (kernel, group, _) in by_blocks.into_iter().filter(|&(_, _, has_segments)| has_segments) {
+            let mut blocks = plan.n.div_ceil(group.chunk);
             // Blocks draw the chunks that the partition has listed.
             if plan.may_be_long() {
-                blocks = blocks.min(shape.short.blocks * plan.multiprocessors);
+                blocks = blocks.min(group.blocks * plan.multiprocessors);
             }
-            launch(plan.twin(SHORT), blocks, shape.short.threads, shape.short.shared[by_bits], &[p(&call)])?;
+            launch(plan.twin(kernel), blocks, group.threads, group.shared[by_bits], &[p(&call)])?;
         }
         Ok(())
     }

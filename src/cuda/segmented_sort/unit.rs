@@ -11,6 +11,8 @@ pub(crate) struct SegmentShape {
     pub(crate) small: SegmentGroup,
     /// A block sorts short ones, those of up to `short.most()`.
     pub(crate) short: SegmentGroup,
+    /// A block sorts medium ones, those of up to `medium.most()`, where it may have so much shared memory.
+    pub(crate) medium: SegmentGroup,
     /// The tiles of a partition step are those of a pass.
     pub(crate) sort: SortShape,
 }
@@ -67,35 +69,47 @@ pub(crate) fn segment_shape(key: usize, payload: Option<usize>, architecture: u3
     };
     // `SmallSegments::Shared`: a key and an item.
     let small = SegmentGroup::new(32, 8, 768, bytes(2 * key.max(4)), 0, 0, small_blocks);
-    // `ShortSegments::Shared`: each item has a bin and a payload besides.
-    let bytes = bytes(if key <= 2 { 4 } else { 2 * key }).map(|item| item + 4 + payload.unwrap_or(0));
-    let (most_threads, items, blocks) = match (key, payload) {
-        (1..=4, None) => (320, 16, 3),
-        (8, Some(_)) => (384, 8, 1),
-        (_, Some(9..)) => (576, 8, 1),
-        _ => (576, 8, if is_large { 2 } else { 1 }),
+    // `ShortSegments::Shared`: an item has a bin besides, later its payload.
+    let bytes = bytes(if key <= 2 { 4 } else { 2 * key }).map(|item| item + payload.unwrap_or(0).max(4));
+    // The threads of a block for short segments, its blocks, and the threads of a block for medium ones, by their
+    // registers: one NVIDIA H200, 2026-11-26.
+    let (most_short, blocks, most_medium) = match (key, payload) {
+        (1..=4, None) => (288, 4, 1024),
+        (8, None) => (320, 2, 1024),
+        (8, Some(..=8)) => (256, 2, 512),
+        (_, Some(..=4)) => (288, 3, 1024),
+        (_, Some(..=8)) => (256, 3, 1024),
+        _ => (192, 3, 576),
     };
-    // A range, and how it is divided, for each 3 slots, and one more.
+    const ITEMS: usize = 16;
+    // A range, and how it is divided, for each 3 threads, and one more.
     let range = 3 * key.max(4) + 24;
-    let room = if is_large { 97 << 10 } else { 63 << 10 };
-    let threads = most_threads.min(room / (items * bytes[1] + range / 3) / 64 * 64);
-    // A word for each of 32 warps, and what alignment takes.
-    let beside = (threads / 3 + 1) * range + 128 + 48;
+    let threads = |most: usize, room: usize| most.min(room / (ITEMS * bytes[1] + range / 3) / 32 * 32);
+    let group = |threads: usize, chunk: usize, least: usize, blocks: usize| {
+        // A word for each of 32 warps, and what alignment takes.
+        let beside = (threads / 3 + 1) * range + 128 + 48;
+        SegmentGroup::new(threads, ITEMS, chunk, bytes, least, beside, blocks)
+    };
+    let short = threads(most_short, if is_large { 97 << 10 } else { 63 << 10 });
     // Fewer than slots, as the positions behind a segment are lost.
-    let chunk = threads * items * 9 / 10 / 1024 * 1024;
-    let short = SegmentGroup::new(threads, items, chunk, bytes, small.most(), beside, blocks);
-    SegmentShape { small, short, sort: sort_shape(key, payload, architecture) }
+    let chunk = short * ITEMS * 9 / 10 / 1024 * 1024;
+    let short = group(short, chunk, small.most(), blocks);
+    // A block of compute capability 9.0 may have 227 KiB.
+    let medium = threads(most_medium, 226 << 10);
+    let medium = group(medium, medium * ITEMS / chunk * chunk, short.most(), 1);
+    SegmentShape { small, short, medium, sort: sort_shape(key, payload, architecture) }
 }
 
 /// The text of the unit for the keys and the payload of `unit`.
 pub(crate) fn segmented_sort_source(unit: &SortUnit) -> String {
     unit.around(
         &by_architecture(SORT_ARCHITECTURES, |architecture| {
-            let SegmentShape { small, short, sort } =
+            let SegmentShape { small, short, medium, sort } =
                 segment_shape(unit.key, unit.payload.map(|(size, _)| size), architecture);
             format!(
                 "constexpr u32 SMALL_ITEMS = {}, SMALL_CHUNK = {}, SMALL_WARPS = {SMALL_WARPS}, SMALL_BLOCKS = {}, SMALL_SHARED = {};\n\
                  constexpr u32 SHORT_THREADS = {}, SHORT_ITEMS = {}, CHUNK = {}, SHORT_BLOCKS = {}, SHORT_SHARED = {};\n\
+                 constexpr u32 MEDIUM_THREADS = {}, MEDIUM_ITEMS = {}, MEDIUM_CHUNK = {}, MEDIUM_SHARED = {};\n\
                  constexpr u32 PASS_THREADS = {}, PASS_ITEMS = {}, PASS_BLOCKS = {}, PASS_SHARED = {};\n",
                 small.items,
                 small.chunk,
@@ -106,6 +120,10 @@ pub(crate) fn segmented_sort_source(unit: &SortUnit) -> String {
                 short.chunk,
                 short.blocks,
                 short.shared[1],
+                medium.threads,
+                medium.items,
+                medium.chunk,
+                medium.shared[1],
                 sort.pass.threads,
                 sort.pass.items,
                 sort.pass.blocks,
