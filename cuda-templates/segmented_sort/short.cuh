@@ -358,7 +358,10 @@ struct ShortSegments {
         OfValues values_of_lanes = {};
         if constexpr (HAS_FLOATS) {
             with_values = __ballot_sync(ALL_LANES, own.items != 0);
-            if (with_values != 0) values_of_lanes = OfValues::of(raw(own.least), raw(own.most), round.count);
+            if (with_values != 0) {
+                values_of_lanes = OfValues::of(raw(own.least), raw(own.most), round.count);
+                with_values &= __ballot_sync(ALL_LANES, values_of_lanes.exists()); // a short span has 32 bins, but no more
+            }
         }
         each_segment(round, [&](const Walk &walk, auto rows) {
             Scale<Key> scale = of_lanes.of_lane(walk.number);
