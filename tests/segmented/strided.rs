@@ -1,6 +1,5 @@
 //! Rows with a stride, on both engines, against plain loops over the rows.
 
-use super::device::OnDevice;
 use super::*;
 use parascan::cudarc::driver::CudaSlice;
 use parascan::{Max, Sum, sort};
