@@ -95,7 +95,7 @@ fn infinity<K: Key>() -> u64 {
 fn even<K: Key>(rng: &mut Rng) -> u64 {
     let infinity = infinity::<K>();
     let (grain, one) = (infinity & infinity.wrapping_neg(), infinity >> 1 & infinity);
-    let sign = u64::from(rng.next() % 2 == 0) << (K::WIDTH - 1);
+    let sign = u64::from(rng.next().is_multiple_of(2)) << (K::WIDTH - 1);
     sign | (one - grain * u64::from(1 + rng.next().leading_zeros().min(10))) | rng.next() & (grain - 1)
 }
 
