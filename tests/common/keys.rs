@@ -94,7 +94,7 @@ fn infinity<K: Key>() -> u64 {
 /// A float between -1 and 1: each exponent is half as frequent as the one above it.
 fn even<K: Key>(rng: &mut Rng) -> u64 {
     let infinity = infinity::<K>();
-    let (grain, one) = (infinity & infinity.wrapping_neg(), infinity >> 1 & infinity);
+    let (grain, one) = (1 << infinity.trailing_zeros(), infinity >> 1 & infinity);
     let sign = u64::from(rng.next().is_multiple_of(2)) << (K::WIDTH - 1);
     sign | (one - grain * u64::from(1 + rng.next().leading_zeros().min(10))) | rng.next() & (grain - 1)
 }
