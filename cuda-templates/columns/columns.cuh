@@ -42,7 +42,8 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
     u32 rows, width; // of the tile
 
     // The kernel body. `init` has a meaning only with the flag COLUMNS_INIT.
-    static __device__ void scan(Shared &shared, const Element *in, Element *out, const Matrix &matrix, Carry init, void *memory) {
+    static __device__ void scan(Shared &shared, const Element *in, Element *out, const Matrix &matrix, Carry init,
+                                void *memory) {
         Columns columns(shared, matrix, memory);
         columns.load(in);
         columns.go({init, bool(matrix.flags & COLUMNS_INIT)}, memory, out);
@@ -100,7 +101,8 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
 
     // Calls `items(shared, index)` or `vectors(shared, index)` for what the thread moves: its place
     // in the tile, and the index in the matrix. Adjacent threads move adjacent memory.
-    template <class Items, class Vectors> __device__ void move(bool by_vectors, const Items &items, const Vectors &vectors) {
+    template <class Items, class Vectors>
+    __device__ void move(bool by_vectors, const Items &items, const Vectors &vectors) {
         if (by_vectors) {
             u32 of_row = width * u32(sizeof(Element)) / u32(sizeof(Vector)), stride = THREADS / of_row;
             u32 row = threadIdx.x / of_row, k = threadIdx.x % of_row;
@@ -177,7 +179,8 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
         for (u32 k = 0; k < RUN; k++) {
             if (k >= own) break;
             Element &x = item(run * RUN + k);
-            Carry lifted = Operator::lift(x), inclusive = some ? Operator::combine(prefix, lifted) : Operator::alone(lifted);
+            Carry lifted = Operator::lift(x),
+                  inclusive = some ? Operator::combine(prefix, lifted) : Operator::alone(lifted);
             x = Operator::lower(exclusive ? prefix : inclusive);
             prefix = inclusive;
             some = true;
@@ -275,7 +278,8 @@ template <class Operator, u32 THREADS, u32 RUN, u32 PANEL, bool REDUCE> struct C
         __syncthreads();
         if (!shared.is_last) return;
         if (has_column()) {
-            for (u32 i = run; i < size; i += runs) groups.aggregates[u64(begin + i) * matrix.columns + own_column()].clear();
+            for (u32 i = run; i < size; i += runs)
+                groups.aggregates[u64(begin + i) * matrix.columns + own_column()].clear();
             if (run == 0) groups.prefixes[u64(group) * matrix.columns + own_column()].clear();
         }
         if (threadIdx.x == 0) *counter = 0;

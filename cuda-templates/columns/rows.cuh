@@ -3,9 +3,7 @@
 #pragma once
 #include "scan/scan.cuh"
 
-template <class Item, u32 COLUMNS> struct Row {
-    Item item[COLUMNS];
-};
+template <class Item, u32 COLUMNS> struct Row { Item item[COLUMNS]; };
 
 template <class Column, u32 COLUMNS> struct RowOperator {
     typedef Row<typename Column::Element, COLUMNS> Element;

@@ -19,9 +19,7 @@
 // compaction, rejected items go nowhere.
 template <u32 PARTS, class Number = u64> struct Counts {
     static constexpr u32 COUNTED = PARTS == 3 ? 2 : 1;
-    struct Carry {
-        Number of[COUNTED];
-    };
+    struct Carry { Number of[COUNTED]; };
     static __device__ Carry alone(Carry x) { return x; }
     static __device__ Carry combine(Carry a, Carry b) {
 #pragma unroll
@@ -38,15 +36,11 @@ template <> struct UnitOf<4> { typedef u32 Type; };
 template <> struct UnitOf<8> { typedef u64 Type; };
 template <> struct UnitOf<16> { typedef Vector Type; };
 
-template <u32 BYTES, u32 ALIGN> struct Plain {
-    typename UnitOf<ALIGN>::Type unit[BYTES / ALIGN];
-};
+template <u32 BYTES, u32 ALIGN> struct Plain { typename UnitOf<ALIGN>::Type unit[BYTES / ALIGN]; };
 
 // A row of 32 items: the bits of its selected items, and the number of selected items in the
 // slice's rows before it.
-struct alignas(8) Row {
-    u32 word, before;
-};
+struct alignas(8) Row { u32 word, before; };
 
 // The rows of a slice, as words. Lane l owns rows l * EACH and on.
 template <u32 ROWS_> struct Rows {
@@ -145,7 +139,8 @@ template <class Bits> __device__ inline Bits ordered(Bits bits) {
 
 // By one warp: copies the slice of an array that begins with item `first` into the stage. The warp
 // may read it after `end_load`.
-template <u32 ROWS, class Item> __device__ inline void begin_load(const Item *from, u64 n, Vector *stage, u64 first, u32 lane) {
+template <u32 ROWS, class Item>
+__device__ inline void begin_load(const Item *from, u64 n, Vector *stage, u64 first, u32 lane) {
     typedef typename UnitOf<alignof(Item)>::Type Unit;
     constexpr u32 UNITS = sizeof(Item) / sizeof(Unit);
     static_assert(ROWS * sizeof(Item) % sizeof(Vector) == 0, "the slice is whole vectors of each lane");
@@ -171,11 +166,13 @@ template <class Item>
 __device__ inline void store_column(const Vector *stage, Item *to, u64 begin, u64 capacity, u32 count, u32 lane) {
     typedef typename UnitOf<alignof(Item)>::Type Unit;
     constexpr u32 UNITS = sizeof(Item) / sizeof(Unit);
-    if (begin < capacity) store_front(stage, (Unit *)(to + begin), u32(min(u64(count), capacity - begin)) * UNITS, lane);
+    if (begin < capacity)
+        store_front(stage, (Unit *)(to + begin), u32(min(u64(count), capacity - begin)) * UNITS, lane);
 }
 
 // By one warp: calls `use` for each of `count` items of an array, in any order.
-template <class Item, class Use> __device__ inline void each_item(const Item *from, u32 count, const Use &use, u32 lane) {
+template <class Item, class Use>
+__device__ inline void each_item(const Item *from, u32 count, const Use &use, u32 lane) {
     constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Item);
     constexpr bool IS_TILED = sizeof(Vector) % sizeof(Item) == 0;
     u32 to_vector = u32((sizeof(Vector) - (u64)from % sizeof(Vector)) % sizeof(Vector)) / u32(sizeof(Item));
@@ -210,9 +207,12 @@ template <class Test> struct ByPredicate {
     u64 n;
     Test test;
 
-    __device__ ByPredicate(const CompactCall &call, const Parameters &p) : items((const Item *)call.chosen), n(call.n), test{p} {}
+    __device__ ByPredicate(const CompactCall &call, const Parameters &p)
+        : items((const Item *)call.chosen), n(call.n), test{p} {}
 
-    template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const { prefetch_column<ITEMS>(items, n, first, lane); }
+    template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const {
+        prefetch_column<ITEMS>(items, n, first, lane);
+    }
 
     template <class Rows> __device__ void choose(Rows &rows, Vector *stage, u64 first, u32 lane) const {
         const Item *staged = (const Item *)stage;
@@ -232,7 +232,8 @@ template <class First, class Second> struct ByTwoPredicates : ByPredicate<First>
     typedef TwoParameters<typename First::Parameters, typename Second::Parameters> Parameters;
     Second second;
 
-    __device__ ByTwoPredicates(const CompactCall &call, const Parameters &p) : ByPredicate<First>(call, p.first), second{p.second} {}
+    __device__ ByTwoPredicates(const CompactCall &call, const Parameters &p)
+        : ByPredicate<First>(call, p.first), second{p.second} {}
 
     template <class Rows> __device__ void choose_second(Rows &rows, const Vector *stage, u32 lane) const {
         const typename Second::Item *staged = (const typename Second::Item *)stage;
@@ -260,7 +261,9 @@ template <class Item_, class Same> struct Distinct {
 
     __device__ Distinct(const CompactCall &call, u8) : items((const Item *)call.chosen), n(call.n) {}
 
-    template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const { prefetch_column<ITEMS>(items, n, first, lane); }
+    template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const {
+        prefetch_column<ITEMS>(items, n, first, lane);
+    }
 
     template <class Rows> __device__ void choose(Rows &rows, Vector *stage, u64 first, u32 lane) const {
         const Item *staged = (const Item *)stage;
@@ -280,7 +283,9 @@ struct ByFlags {
 
     __device__ ByFlags(const CompactCall &call, u8) : flags((const u8 *)call.chosen), n(call.n) {}
 
-    template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const { prefetch_column<ITEMS>(flags, n, first, lane); }
+    template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const {
+        prefetch_column<ITEMS>(flags, n, first, lane);
+    }
 
     // A bit for each byte of a word that is not zero: the high bits of the bytes are set, then a
     // product gathers them.
@@ -335,7 +340,8 @@ struct ByBits {
 #pragma unroll 4
         for (u32 i = lane * WARP; i < count; i += WARP * WARP) {
             u32 exist = count - i;
-            own[0] += __popc((words[first / WARP + i / WARP] ^ flipped) & (exist < WARP ? (1u << exist) - 1 : ALL_LANES));
+            own[0] += __popc((words[first / WARP + i / WARP] ^ flipped) &
+                             (exist < WARP ? (1u << exist) - 1 : ALL_LANES));
         }
     }
 };
@@ -366,7 +372,9 @@ template <class Index> struct Indices {
     static constexpr u32 BYTES = sizeof(Item);
     PartOutputs<Index> outputs;
 
-    template <u32 ITEMS> __device__ void prefetch(u64, u64, u32) const { static_assert(ITEMS <= 1 << 16, "a place has 16 bits"); }
+    template <u32 ITEMS> __device__ void prefetch(u64, u64, u32) const {
+        static_assert(ITEMS <= 1 << 16, "a place has 16 bits");
+    }
     template <u32 ROWS> __device__ void begin(Vector *, u64, u64, u32) const {}
     __device__ Item item(const Vector *, u32 i) const { return Item(i); }
 
@@ -383,18 +391,14 @@ template <class Index> struct Indices {
 };
 
 // No second column.
-struct NoColumn {
-    static constexpr u32 BYTES = 0;
-};
+struct NoColumn { static constexpr u32 BYTES = 0; };
 
 __host__ __device__ constexpr u32 largest(u32 a, u32 b) { return a > b ? a : b; }
 
 // ---- the walk -----------------------------------------------------------------------------------
 
 // Consecutive items that one lane reads at once.
-template <class Item, u32 EACH> struct Neighbours {
-    alignas(EACH > 1 ? 4 : alignof(Item)) Item item[EACH];
-};
+template <class Item, u32 EACH> struct Neighbours { alignas(EACH > 1 ? 4 : alignof(Item)) Item item[EACH]; };
 
 // An item of each row, packed into as few registers as hold them.
 template <class Item, u32 ROWS> struct PackedRegisters {
@@ -431,7 +435,8 @@ template <class Item, u32 ROWS> struct PackedRegisters {
 template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct CompactWalk {
     typedef typename Counts<PARTS>::Carry Carry;
     static constexpr u32 ITEMS = ROWS * WARP, COUNTED = Counts<PARTS>::COUNTED, MOST_SHIFT = 0;
-    static constexpr u32 VECTORS = ITEMS * largest(largest(Choice::STAGED, First::BYTES), Second::BYTES) / sizeof(Vector);
+    static constexpr u32 VECTORS = ITEMS * largest(largest(Choice::STAGED, First::BYTES), Second::BYTES) /
+                                   sizeof(Vector);
     // Stages begin at multiples of 128 bytes. At odd multiples of 16 the kernel is slower.
     struct alignas(128) Stage {
         // The items. After `gather` the selected items in front, and the items of each further part
@@ -450,8 +455,10 @@ template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct C
     u64 first;
     u32 second_count; // items of the slice in the second part
 
-    __device__ CompactWalk(const CompactCall &call, Choice choice, First first_column, Second second_column, const Carry *totals)
-        : call(call), choice(choice), first_column(first_column), second_column(second_column), totals(totals), second_count(0) {}
+    __device__ CompactWalk(const CompactCall &call, Choice choice, First first_column, Second second_column,
+                           const Carry *totals)
+        : call(call), choice(choice), first_column(first_column), second_column(second_column), totals(totals),
+          second_count(0) {}
 
     __device__ void prefetch(u64 first, u32 lane) const {
         choice.template prefetch<ITEMS>(first, lane);
@@ -521,7 +528,8 @@ template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct C
             rows.batches([&](u32 k, u32 i) { batch[k] = column.item(stage.items, i); },
                          [&](u32 k, u32 row, u32) {
                              Row selected = stage.rows[row];
-                             if (selected.word & own) front[selected.before + __popc(selected.word & (own - 1))] = batch[k];
+                             if (selected.word & own)
+                                 front[selected.before + __popc(selected.word & (own - 1))] = batch[k];
                          },
                          lane);
         } else {
@@ -535,19 +543,22 @@ template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct C
             for (u32 step = 0; step < STEPS; step++) packed.put(step, ((const Group *)stage.items)[step * WARP + lane]);
             __syncwarp();
             u32 behind = vectors<Item>(rows.selected);
-            Item *others = (Item *)(stage.items + behind), *last = (Item *)(stage.items + behind + vectors<Item>(second_count));
+            Item *others = (Item *)(stage.items + behind),
+                 *last = (Item *)(stage.items + behind + vectors<Item>(second_count));
 #pragma unroll
             for (u32 step = 0; step < STEPS; step++) {
                 u32 i = (step * WARP + lane) * EACH, own = 1u << i % WARP;
                 Row selected = stage.rows[i / WARP * COUNTED], in_second = stage.rows[i / WARP * COUNTED + COUNTED - 1];
-                u32 rank = selected.before + __popc(selected.word & (own - 1)), second_rank = in_second.before + __popc(in_second.word & (own - 1));
+                u32 rank = selected.before + __popc(selected.word & (own - 1)),
+                    second_rank = in_second.before + __popc(in_second.word & (own - 1));
                 Group group = packed.get(step);
 #pragma unroll
                 for (u32 j = 0; j < EACH; j++, i++, own <<= 1) {
                     bool is_selected = selected.word & own, is_second = PARTS == 3 && in_second.word & own;
                     Item *to = front + rank;
                     if (PARTS == 2 && !is_selected) to = others + (i - rank);
-                    if (PARTS == 3 && !is_selected) to = is_second ? others + second_rank : last + (i - rank - second_rank);
+                    if (PARTS == 3 && !is_selected)
+                        to = is_second ? others + second_rank : last + (i - rank - second_rank);
                     if (i < rows.valid) *to = group.item[j];
                     rank += is_selected;
                     second_rank += is_second;
@@ -557,7 +568,8 @@ template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct C
         }
     }
 
-    template <class Column> __device__ void store(const Column &column, const Stage &stage, Carry before, u32 lane) const {
+    template <class Column>
+    __device__ void store(const Column &column, const Stage &stage, Carry before, u32 lane) const {
         typedef typename Column::Item Item;
         column.store(stage.items, before.of[0], call.capacity[0], first, rows.selected, lane);
         const Vector *others = stage.items + vectors<Item>(rows.selected);
@@ -571,7 +583,8 @@ template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct C
             if (totals) begin += totals->of[0], last_begin += totals->of[0] + totals->of[1];
             store_column(others, column.outputs.to[1], begin, call.capacity[1], second_count, lane);
             others += vectors<Item>(second_count);
-            store_column(others, column.outputs.to[2], last_begin, call.capacity[2], rows.valid - rows.selected - second_count, lane);
+            store_column(others, column.outputs.to[2], last_begin, call.capacity[2],
+                         rows.valid - rows.selected - second_count, lane);
         }
     }
 };
@@ -588,5 +601,6 @@ __device__ void compact_tiles(const CompactCall &call, Choice choice, First firs
     if (call.flags & APPEND) start.of[0] = load_relaxed(call.count);
     // With ONE_BUFFER there is one tile. `total` writes `count` before the same thread block reads it.
     const typename Walk::Carry *totals = call.flags & ONE_BUFFER ? (const typename Walk::Carry *)call.count : nullptr;
-    Compact::run(shared, Walk(call, choice, first_column, second_column, totals), Join(call.memory, call.tiles), {start, true});
+    Compact::run(shared, Walk(call, choice, first_column, second_column, totals), Join(call.memory, call.tiles),
+                 {start, true});
 }

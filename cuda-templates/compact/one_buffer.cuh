@@ -25,9 +25,7 @@ template <u32 PARTS> struct AllGather {
     Status<Carry32> *aggregates; // by tile
     Carry *totals;               // the totals of all tiles, in shared memory
 
-    struct Shared {
-        Carry totals;
-    };
+    struct Shared { Carry totals; };
 
     // `memory` is zero before and after a partition.
     __device__ AllGather(void *memory, u32 tiles)
@@ -97,7 +95,8 @@ __device__ void partition_cooperative(const CompactCall &call, Choice choice, Fi
     typedef CompactWalk<ROWS, Choice, First, NoColumn, PARTS> Walk;
     typedef TilePipeline<Counts<PARTS>, Walk, WARPS, Join> Partition;
     __shared__ typename Partition::Shared shared;
-    Partition::run(shared, Walk(call, choice, column, NoColumn(), &shared.join.totals), Join(call.memory, call.tiles), {{}, true});
+    Partition::run(shared, Walk(call, choice, column, NoColumn(), &shared.join.totals), Join(call.memory, call.tiles),
+                   {{}, true});
 }
 
 // ---- two launches -------------------------------------------------------------------------------
@@ -116,7 +115,8 @@ template <u32 TILE, u32 EACH, class Choice, u32 PARTS> struct CountWalk {
     Choice choice;
     Carry *prefixes; // by tile: inclusive prefix
 
-    __device__ CountWalk(const CompactCall &call, Choice choice, Carry *prefixes) : call(call), choice(choice), prefixes(prefixes) {}
+    __device__ CountWalk(const CompactCall &call, Choice choice, Carry *prefixes)
+        : call(call), choice(choice), prefixes(prefixes) {}
 
     __device__ void prefetch(u64, u32) const {}
 
@@ -182,7 +182,8 @@ template <class Operator> struct CountedPrefixes : GivenPrefixes<Operator> {
 
 // The kernel body of the second launch. No block waits for another.
 template <u32 WARPS, u32 ROWS, u32 PARTS, class Choice, class First>
-__device__ void move_tiles(const CompactCall &call, Choice choice, First column, const typename Counts<PARTS>::Carry *prefixes) {
+__device__ void move_tiles(const CompactCall &call, Choice choice, First column,
+                           const typename Counts<PARTS>::Carry *prefixes) {
     typedef CountedPrefixes<Counts<PARTS>> Join;
     typedef CompactWalk<ROWS, Choice, First, NoColumn, PARTS> Walk;
     typedef TilePipeline<Counts<PARTS>, Walk, WARPS, Join> Move;

@@ -148,9 +148,7 @@ template <class Operator, u32 GROUP> struct LookBack {
 
     __device__ u32 likely() const { return tiles == 1 ? NO_TILE : blockIdx.x; }
 
-    struct Shared {
-        u32 tile;
-    };
+    struct Shared { u32 tile; };
 
     // By the whole block: draws its tile. A ticket is drawn by a running block, so a tile waits
     // only for tiles whose blocks run or have ended, in whatever order the hardware starts blocks.
@@ -244,9 +242,7 @@ template <class Operator> struct Chained {
     Status<Carry> *handed; // by tile: its prefix, written by the tile before
     u32 tiles;
 
-    struct Shared {
-        u32 drawn;
-    };
+    struct Shared { u32 drawn; };
 
     __device__ Chained(void *memory, u32 tiles) : tiles(tiles) {
         ticket = (u32 *)memory;
@@ -440,7 +436,8 @@ template <class Operator, u32 SERVERS, u32 SPREAD = 0> struct PrefixServer {
                     if (!based) continue;
                 }
                 if (there == WARP && lane == WARP - 1)
-                    shared.upto[(warp + 1) % SERVERS].post(base.some ? Operator::combine(base.value, upto) : upto, group + 1);
+                    shared.upto[(warp + 1) % SERVERS].post(base.some ? Operator::combine(base.value, upto) : upto,
+                                                           group + 1);
                 // The tile after those that have published can be served too.
                 u32 next = min(there + 1, size);
                 Carry before = shuffle_up(upto, 1);

@@ -19,16 +19,16 @@ __device__ inline bool has_tile(u64 n, u32 tile, u32 &tiles) {
 
 // Makes n the number of items, and `tiles` that of their tiles of TILE items. Returns from a block
 // that has none. Without items the first block does WITHOUT_ITEMS.
-#define CUT_TO_LENGTH(n, tiles, TILE, WITHOUT_ITEMS)                                                                             \
-    n = min(n, *length);                                                                                                         \
-    if (n == 0 && blockIdx.x == 0 && threadIdx.x == 0) {                                                                         \
-        WITHOUT_ITEMS;                                                                                                           \
-    }                                                                                                                            \
+#define CUT_TO_LENGTH(n, tiles, TILE, WITHOUT_ITEMS)                                                                   \
+    n = min(n, *length);                                                                                               \
+    if (n == 0 && blockIdx.x == 0 && threadIdx.x == 0) {                                                               \
+        WITHOUT_ITEMS;                                                                                                 \
+    }                                                                                                                  \
     if (n == 0 || !has_tile(n, TILE, tiles)) return;
 
 // Makes n the number of items, where each block finds its part of any number. Returns if there are none.
-#define TAKE_LENGTH(n)                                                                                                           \
-    n = min(n, *length);                                                                                                         \
+#define TAKE_LENGTH(n)                                                                                                 \
+    n = min(n, *length);                                                                                               \
     if (n == 0) return;
 // Makes x at most the number of items.
 #define AT_MOST_LENGTH(x, n) x = u32(min(u64(x), u64(n)));
@@ -39,11 +39,11 @@ __device__ inline bool has_tile(u64 n, u32 tile, u32 &tiles) {
 
 // As CUT_TO_LENGTH in a dependent launch whose blocks take tiles of TILE items from the last one down, and
 // which leaves the result without items to the launch before.
-#define CUT_TO_LENGTH_FROM_END(n, TILE)                                                                                          \
-    n = min(n, *length);                                                                                                         \
-    if (u64(gridDim.x - 1 - blockIdx.x) * (TILE) >= n) {                                                                         \
-        wait_for_launch_before();                                                                                                \
-        return;                                                                                                                  \
+#define CUT_TO_LENGTH_FROM_END(n, TILE)                                                                                \
+    n = min(n, *length);                                                                                               \
+    if (u64(gridDim.x - 1 - blockIdx.x) * (TILE) >= n) {                                                               \
+        wait_for_launch_before();                                                                                      \
+        return;                                                                                                        \
     }
 #else
 #define AND_LENGTH

@@ -63,7 +63,9 @@ template <u32 WARPS_, u32 VECTORS_> struct Shape {
 };
 
 // The source's `shift()`, or 0 if it has none.
-template <class Source> __device__ inline auto shift_of(const Source &source, int) -> decltype(source.shift()) { return source.shift(); }
+template <class Source> __device__ inline auto shift_of(const Source &source, int) -> decltype(source.shift()) {
+    return source.shift();
+}
 template <class Source> __device__ inline u32 shift_of(const Source &, long) { return 0; }
 
 // ---- LaneByLane: each lane owns consecutive vectors ---------------------------------------------
@@ -254,7 +256,9 @@ template <class Operator, class Source, class Sink, class Item, class Shape> str
 // The stages of a block's warps, side by side, from `walk.shift()` vectors past a line on.
 template <class Walk, u32 WARPS, u32 MOST_SHIFT = Walk::MOST_SHIFT> struct Stages {
     alignas(LINE) Vector vectors[WARPS * sizeof(typename Walk::Stage) / sizeof(Vector) + MOST_SHIFT];
-    __device__ typename Walk::Stage &of(const Walk &walk, u32 warp) { return ((typename Walk::Stage *)(vectors + walk.shift()))[warp]; }
+    __device__ typename Walk::Stage &of(const Walk &walk, u32 warp) {
+        return ((typename Walk::Stage *)(vectors + walk.shift()))[warp];
+    }
 };
 template <class Walk, u32 WARPS> struct Stages<Walk, WARPS, 0> {
     typename Walk::Stage stage[WARPS];
@@ -301,15 +305,20 @@ template <class Operator, class Walk, u32 WARPS, class Join> struct TilePipeline
             Maybe<Carry> prefix = join.receive(tile, aggregate, init, lane);
             Carry earlier = shuffle_up(warps, 1);
             __syncwarp(); // every lane has read the aggregate that a prefix overwrites
-            if (lane < WARPS) shared.carry[lane] = lane == 0 ? prefix.value : some ? Operator::combine(prefix.value, earlier) : earlier;
-            if (lane == 0 && join.is_last(tile)) walk.total(some ? Operator::combine(prefix.value, aggregate) : aggregate);
+            if (lane < WARPS)
+                shared.carry[lane] = lane == 0 ? prefix.value
+                                     : some    ? Operator::combine(prefix.value, earlier)
+                                               : earlier;
+            if (lane == 0 && join.is_last(tile))
+                walk.total(some ? Operator::combine(prefix.value, aggregate) : aggregate);
         }
         __syncthreads();
 
         // ---- finish: the tile's number is read again. Kept in a register since `enter`, like the
         // slice's address, it would leave too few registers for eight blocks.
         tile = *(volatile u32 *)&shared.tile;
-        walk.finish(shared.stages.of(walk, warp), {shared.carry[warp], some || warp > 0}, u64(tile) * TILE + warp * SLICE, lane);
+        walk.finish(shared.stages.of(walk, warp), {shared.carry[warp], some || warp > 0},
+                    u64(tile) * TILE + warp * SLICE, lane);
         if (warp == 0) join.retire(tile, lane);
     }
 

@@ -15,8 +15,8 @@ typedef double f64;
 typedef u64 usize;
 typedef i64 isize;
 
-#define HALVES(OP)                                                                                                               \
-    __device__ inline bool operator OP(f16 a, f16 b) { return widen(a) OP widen(b); }                                            \
+#define HALVES(OP)                                                                                                     \
+    __device__ inline bool operator OP(f16 a, f16 b) { return widen(a) OP widen(b); }                                  \
     __device__ inline bool operator OP(bf16 a, bf16 b) { return widen(a) OP widen(b); }
 HALVES(==)
 HALVES(!=)
@@ -60,10 +60,22 @@ template <class A, class B> struct IfElse<false, A, B> { typedef B Type; };
 template <class T> using NonDeduced = typename IfElse<true, T, T>::Type;
 
 template <u32 BYTES> struct UnsignedOf;
-template <> struct UnsignedOf<1> { typedef u8 Bits; typedef u32 Wide; };
-template <> struct UnsignedOf<2> { typedef u16 Bits; typedef u32 Wide; };
-template <> struct UnsignedOf<4> { typedef u32 Bits; typedef u32 Wide; };
-template <> struct UnsignedOf<8> { typedef u64 Bits; typedef u64 Wide; };
+template <> struct UnsignedOf<1> {
+    typedef u8 Bits;
+    typedef u32 Wide;
+};
+template <> struct UnsignedOf<2> {
+    typedef u16 Bits;
+    typedef u32 Wide;
+};
+template <> struct UnsignedOf<4> {
+    typedef u32 Bits;
+    typedef u32 Wide;
+};
+template <> struct UnsignedOf<8> {
+    typedef u64 Bits;
+    typedef u64 Wide;
+};
 // The unsigned integer of a type's size, and the type to compute in. C++ promotes short integers to
 // `int`, whose overflow is undefined.
 template <class T> using Bits = typename UnsignedOf<sizeof(T)>::Bits;
@@ -101,7 +113,8 @@ template <class T, class U> __device__ inline T to(U x) {
     if constexpr (IS_SAME<T, U> || KIND<U> == LITERAL) {
         return x;
     } else {
-        static_assert(KIND<T> == NO_NUMBER && KIND<U> == NO_NUMBER && sizeof(T) == sizeof(U), "a value has the type of its place");
+        static_assert(KIND<T> == NO_NUMBER && KIND<U> == NO_NUMBER && sizeof(T) == sizeof(U),
+                      "a value has the type of its place");
         T y;
         memcpy(&y, &x, sizeof(T));
         return y;
@@ -111,14 +124,14 @@ template <class T, class U> __device__ inline void set(T &place, U x) { place = 
 
 // ---- operators ----------------------------------------------------------------------------------
 
-#define ARITHMETIC(NAME, OP)                                                                                                     \
-    template <class A, class B> __device__ inline Common<A, B> NAME(A a, B b) {                                                  \
-        typedef Common<A, B> T;                                                                                                  \
-        static_assert(IS_NUMBER<T>, "arithmetic is of numbers: of a struct take the fields");                                    \
-        T x = a, y = b;                                                                                                          \
-        if constexpr (KIND<T> == HALF) return narrow<T>(widen(x) OP widen(y));                                                   \
-        else if constexpr (KIND<T> == FLOAT) return x OP y; /* not contracted: --fmad=false */                                   \
-        else return T(Wide<T>(x) OP Wide<T>(y));                                                                                 \
+#define ARITHMETIC(NAME, OP)                                                                                           \
+    template <class A, class B> __device__ inline Common<A, B> NAME(A a, B b) {                                        \
+        typedef Common<A, B> T;                                                                                        \
+        static_assert(IS_NUMBER<T>, "arithmetic is of numbers: of a struct take the fields");                          \
+        T x = a, y = b;                                                                                                \
+        if constexpr (KIND<T> == HALF) return narrow<T>(widen(x) OP widen(y));                                         \
+        else if constexpr (KIND<T> == FLOAT) return x OP y; /* not contracted: --fmad=false */                         \
+        else return T(Wide<T>(x) OP Wide<T>(y));                                                                       \
     }
 ARITHMETIC(add, +)
 ARITHMETIC(sub, -)
@@ -183,11 +196,11 @@ template <class T> __device__ inline T invert(T x) {
 }
 __device__ inline IntegerLiteral invert(IntegerLiteral x) { return IntegerLiteral{~x.bits}; }
 
-#define BITWISE(NAME, OP)                                                                                                        \
-    template <class A, class B> __device__ inline Common<A, B> NAME(A a, B b) {                                                  \
-        typedef Common<A, B> T;                                                                                                  \
-        static_assert(IS_INTEGER<T> || KIND<T> == BOOL, "bitwise operators are of integers and bool");                           \
-        return T(T(a) OP T(b));                                                                                                  \
+#define BITWISE(NAME, OP)                                                                                              \
+    template <class A, class B> __device__ inline Common<A, B> NAME(A a, B b) {                                        \
+        typedef Common<A, B> T;                                                                                        \
+        static_assert(IS_INTEGER<T> || KIND<T> == BOOL, "bitwise operators are of integers and bool");                 \
+        return T(T(a) OP T(b));                                                                                        \
     }
 BITWISE(bit_and, &)
 BITWISE(bit_or, |)
@@ -204,13 +217,14 @@ template <class T, class N> __device__ inline T shr(T x, N n) {
 }
 
 // Comparisons with a literal. C++'s own comparison takes two numbers, and promotes both alike.
-#define COMPARISON(NAME, OP)                                                                                                     \
-    template <class A, class B> __device__ inline bool NAME(A a, B b) {                                                          \
-        typedef Common<A, B> T;                                                                                                  \
-        static_assert(IS_NUMBER<T> || KIND<T> == BOOL, "comparisons are of numbers and bool: of a struct take the fields");      \
-        T x = a, y = b;                                                                                                          \
-        if constexpr (KIND<T> == HALF) return widen(x) OP widen(y);                                                              \
-        else return x OP y;                                                                                                      \
+#define COMPARISON(NAME, OP)                                                                                           \
+    template <class A, class B> __device__ inline bool NAME(A a, B b) {                                                \
+        typedef Common<A, B> T;                                                                                        \
+        static_assert(IS_NUMBER<T> || KIND<T> == BOOL,                                                                 \
+                      "comparisons are of numbers and bool: of a struct take the fields");                             \
+        T x = a, y = b;                                                                                                \
+        if constexpr (KIND<T> == HALF) return widen(x) OP widen(y);                                                    \
+        else return x OP y;                                                                                            \
     }
 COMPARISON(eq, ==)
 COMPARISON(ne, !=)
@@ -258,7 +272,9 @@ template <class A, class B> __device__ inline Range<Common<A, B>> range(A a, B b
     static_assert(IS_INTEGER<T>, "a range is of integers");
     return {T(a), T(Wide<T>(T(b)) - 1), T(a) < T(b), false};
 }
-template <class T> __device__ inline Range<T> reversed(Range<T> range) { return {range.last, range.now, range.more, !range.down}; }
+template <class T> __device__ inline Range<T> reversed(Range<T> range) {
+    return {range.last, range.now, range.more, !range.down};
+}
 
 // ---- loops --------------------------------------------------------------------------------------
 
@@ -295,7 +311,9 @@ template <class T> __device__ inline T rotate_left(T x, u32 n) {
     Bits<T> bits = Bits<T>(x);
     return T(Bits<T>(Wide<T>(bits) << n) | Bits<T>(bits >> ((WIDTH<T> - n) & (WIDTH<T> - 1))));
 }
-template <class T> __device__ inline T rotate_right(T x, u32 n) { return rotate_left(x, WIDTH<T> - (n & (WIDTH<T> - 1))); }
+template <class T> __device__ inline T rotate_right(T x, u32 n) {
+    return rotate_left(x, WIDTH<T> - (n & (WIDTH<T> - 1)));
+}
 template <class T> __device__ inline T reverse_bits(T x) {
     OF_INTEGERS;
     if constexpr (sizeof(T) == 8) return T(__brevll(u64(x)));
@@ -352,11 +370,11 @@ template <class T> __device__ inline T saturating_sub(T x, NonDeduced<T> y) {
 
 // ---- methods of floats --------------------------------------------------------------------------
 
-#define ONE(NAME, SINGLE, DOUBLE)                                                                                                \
-    __device__ inline f32 NAME(f32 x) { return ::SINGLE(x); }                                                                    \
+#define ONE(NAME, SINGLE, DOUBLE)                                                                                      \
+    __device__ inline f32 NAME(f32 x) { return ::SINGLE(x); }                                                          \
     __device__ inline f64 NAME(f64 x) { return ::DOUBLE(x); }
-#define TWO(NAME, SINGLE, DOUBLE)                                                                                                \
-    __device__ inline f32 NAME(f32 x, f32 y) { return ::SINGLE(x, y); }                                                          \
+#define TWO(NAME, SINGLE, DOUBLE)                                                                                      \
+    __device__ inline f32 NAME(f32 x, f32 y) { return ::SINGLE(x, y); }                                                \
     __device__ inline f64 NAME(f64 x, f64 y) { return ::DOUBLE(x, y); }
 ONE(sqrt, sqrtf, sqrt)
 ONE(floor, floorf, floor)

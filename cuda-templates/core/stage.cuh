@@ -138,7 +138,8 @@ template <class Item, bool IN_LINES = false> struct Run {
     // By one warp: prefetches the slice that begins with item `first` into L2, if it is whole.
     template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const {
         Part<ITEMS, 1> part(*this, first);
-        if (lane == 0 && part.count == ITEMS) ::prefetch((const Vector *)((u64)part.memory - part.past()), ITEMS * sizeof(Item));
+        if (lane == 0 && part.count == ITEMS)
+            ::prefetch((const Vector *)((u64)part.memory - part.past()), ITEMS * sizeof(Item));
     }
 
     // By one warp: the slice that begins with item `first` into the stage. Slots past the end get
@@ -151,8 +152,11 @@ template <class Item, bool IN_LINES = false> struct Run {
 
     // The same in two steps, between which the copies are in flight. A caller who knows that the
     // items are a `Run`'s may also wait by `wait_for_copies`.
-    template <class Slot, u32 VECTORS> __device__ void end_load(Slice<Slot, VECTORS> &, u64, u32) const { wait_for_copies(); }
-    template <class Slot, u32 VECTORS> __device__ void begin_load(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const {
+    template <class Slot, u32 VECTORS> __device__ void end_load(Slice<Slot, VECTORS> &, u64, u32) const {
+        wait_for_copies();
+    }
+    template <class Slot, u32 VECTORS>
+    __device__ void begin_load(Slice<Slot, VECTORS> &slice, u64 first, u32 lane) const {
         static_assert(sizeof(Slot) == sizeof(Item), "items are copied as they are");
         typedef Slice<Slot, VECTORS> Stage;
         Part<Stage::ITEMS, Stage::IN_VECTOR> part(*this, first);
@@ -229,7 +233,8 @@ template <class Item, bool IN_LINES = false> struct Run {
     // k and k + 1, or into vectors k - 1 and k if `back` is 1. Bytes from outside the slice are
     // undefined. Each lane moves the vectors that it owns. A call, so that kernels which never come
     // here do not pay for its registers.
-    template <u32 VECTORS> static __device__ __noinline__ void move_vectors(Vector *stage, u32 back, u32 bytes, u32 lane) {
+    template <u32 VECTORS>
+    static __device__ __noinline__ void move_vectors(Vector *stage, u32 back, u32 bytes, u32 lane) {
         constexpr u32 BATCH = 4; // vectors that are loaded before any of them is written
         Vector *own = stage + lane * VECTORS, *here = own - back;
         Vector now = back == 1 && lane == 0 ? *own : *here, last = back == 0 && lane == WARP - 1 ? *own : here[VECTORS];
@@ -239,7 +244,8 @@ template <class Item, bool IN_LINES = false> struct Run {
             for (u32 k = 0; k < VECTORS; k += BATCH) {
                 Vector next[BATCH];
 #pragma unroll
-                for (u32 j = 0; j < BATCH && k + j < VECTORS; j++) next[j] = k + j + 1 < VECTORS ? here[k + j + 1] : last;
+                for (u32 j = 0; j < BATCH && k + j < VECTORS; j++)
+                    next[j] = k + j + 1 < VECTORS ? here[k + j + 1] : last;
 #pragma unroll
                 for (u32 j = 0; j < BATCH && k + j < VECTORS; j++) {
                     own[k + j] = straddle(now, next[j]);
@@ -258,7 +264,8 @@ template <class Item, bool IN_LINES = false> struct Run {
         u32 past = u32((u64)memory % sizeof(Vector));
         Vector *to = (Vector *)((u64)memory - past);
         u32 first = (u64)to % SECTOR == 0 ? 2 : 1, end = (u64)(to + ALL) % SECTOR == 0 ? ALL : ALL - 1;
-        u32 head = (first * sizeof(Vector) - past + SIZE - 1) / SIZE, tail = ((ALL - end) * sizeof(Vector) + past + SIZE - 1) / SIZE;
+        u32 head = (first * sizeof(Vector) - past + SIZE - 1) / SIZE,
+            tail = ((ALL - end) * sizeof(Vector) + past + SIZE - 1) / SIZE;
         const Item *items = (const Item *)stage;
         if (lane < head) memory[lane] = items[lane];
         if (lane < tail) memory[ITEMS - 1 - lane] = items[ITEMS - 1 - lane];
@@ -293,7 +300,8 @@ template <class Item, bool IN_LINES = false> struct Run {
             copy_vectors<VECTORS>(slice.vector - early, from, 1, lane);
         } else {
             u32 bytes = past + part.at * u32(sizeof(Item)), behind = bytes + part.count * u32(sizeof(Item));
-            u32 first = (bytes + sizeof(Vector) - 1) / sizeof(Vector), end = min(behind / u32(sizeof(Vector)), WARP * VECTORS);
+            u32 first = (bytes + sizeof(Vector) - 1) / sizeof(Vector),
+                end = min(behind / u32(sizeof(Vector)), WARP * VECTORS);
 #pragma unroll 4
             for (u32 k = first + lane; k < end; k += WARP) copy_to_shared(slice.vector + k, from + k);
         }
@@ -330,21 +338,11 @@ template <class Item, bool IN_LINES = false> struct Run {
 // groups move as granules: integers of the item's alignment.
 
 template <u32 BYTES> struct GranuleOf;
-template <> struct GranuleOf<1> {
-    typedef u8 Type;
-};
-template <> struct GranuleOf<2> {
-    typedef u16 Type;
-};
-template <> struct GranuleOf<4> {
-    typedef u32 Type;
-};
-template <> struct GranuleOf<8> {
-    typedef u64 Type;
-};
-template <> struct GranuleOf<16> {
-    typedef Vector Type;
-};
+template <> struct GranuleOf<1> { typedef u8 Type; };
+template <> struct GranuleOf<2> { typedef u16 Type; };
+template <> struct GranuleOf<4> { typedef u32 Type; };
+template <> struct GranuleOf<8> { typedef u64 Type; };
+template <> struct GranuleOf<16> { typedef Vector Type; };
 
 constexpr u32 common_divisor(u32 a, u32 b) { return b == 0 ? a : common_divisor(b, a % b); }
 

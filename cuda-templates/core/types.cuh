@@ -34,18 +34,12 @@ constexpr u32 WARP = 32;
 constexpr u32 ALL_LANES = 0xffffffffu;
 
 // 16 bytes, the widest access of one thread.
-struct alignas(16) Vector {
-    u32 word[4];
-};
+struct alignas(16) Vector { u32 word[4]; };
 
 // ---- 16-bit floats ------------------------------------------------------------------------------
 
-struct f16 {
-    u16 bits;
-};
-struct bf16 {
-    u16 bits;
-};
+struct f16 { u16 bits; };
+struct bf16 { u16 bits; };
 
 template <class T> struct Tag {};
 
@@ -151,18 +145,18 @@ template <NanOrder NANS, class T> __device__ inline T from_key(typename FloatBit
 
 // The greater and the less of two values. NaN wins in both.
 #if __CUDA_ARCH__ >= 800
-#define EXTREMES(T, TYPE, REGISTER, BITS)                                                                                        \
-    __device__ inline T maximum(T a, T b) {                                                                                      \
-        asm("max.NaN." TYPE " %0, %0, %1;" : "+" REGISTER(a BITS) : REGISTER(b BITS));                                           \
-        return a;                                                                                                                \
-    }                                                                                                                            \
-    __device__ inline T minimum(T a, T b) {                                                                                      \
-        asm("min.NaN." TYPE " %0, %0, %1;" : "+" REGISTER(a BITS) : REGISTER(b BITS));                                           \
-        return a;                                                                                                                \
+#define EXTREMES(T, TYPE, REGISTER, BITS)                                                                              \
+    __device__ inline T maximum(T a, T b) {                                                                            \
+        asm("max.NaN." TYPE " %0, %0, %1;" : "+" REGISTER(a BITS) : REGISTER(b BITS));                                 \
+        return a;                                                                                                      \
+    }                                                                                                                  \
+    __device__ inline T minimum(T a, T b) {                                                                            \
+        asm("min.NaN." TYPE " %0, %0, %1;" : "+" REGISTER(a BITS) : REGISTER(b BITS));                                 \
+        return a;                                                                                                      \
     }
 #else // no such instruction before compute capability 8.0
-#define EXTREMES(T, TYPE, REGISTER, BITS)                                                                                        \
-    __device__ inline T maximum(T a, T b) { return from_key<NAN_LAST, T>(max(key<NAN_LAST>(a), key<NAN_LAST>(b))); }             \
+#define EXTREMES(T, TYPE, REGISTER, BITS)                                                                              \
+    __device__ inline T maximum(T a, T b) { return from_key<NAN_LAST, T>(max(key<NAN_LAST>(a), key<NAN_LAST>(b))); }   \
     __device__ inline T minimum(T a, T b) { return from_key<NAN_FIRST, T>(min(key<NAN_FIRST>(a), key<NAN_FIRST>(b))); }
 #endif
 EXTREMES(float, "f32", "f", )
@@ -184,10 +178,10 @@ __device__ inline u32 permute(u32 word, u32 selector) {
 }
 
 #if __CUDA_ARCH__ >= 900
-#define LANE_EXTREME(NAME, INSTRUCTION, T)                                                                                       \
-    __device__ inline u32 NAME(u32 a, u32 b, Tag<T>) {                                                                           \
-        asm(INSTRUCTION " %0, %0, %1;" : "+r"(a) : "r"(b));                                                                      \
-        return a;                                                                                                                \
+#define LANE_EXTREME(NAME, INSTRUCTION, T)                                                                             \
+    __device__ inline u32 NAME(u32 a, u32 b, Tag<T>) {                                                                 \
+        asm(INSTRUCTION " %0, %0, %1;" : "+r"(a) : "r"(b));                                                            \
+        return a;                                                                                                      \
     }
 LANE_EXTREME(lane_max, "max.u16x2", u16)
 LANE_EXTREME(lane_max, "max.s16x2", short)
@@ -347,21 +341,21 @@ template <class T> __device__ inline void store_shared(T *p, T x) { *p = x; }
 template <class T> __device__ inline void max_shared(T *p, T x) { atomicMax(p, x); }
 template <class T> __device__ inline void or_shared(T *p, T x) { atomicOr(p, x); }
 #else
-#define ATOMIC_WORD(T, BITS, REGISTER)                                                                                           \
-    __device__ inline T load_relaxed_shared(const T *p) {                                                                        \
-        T x;                                                                                                                     \
-        asm volatile("atom.relaxed.cta.shared.cas.b" BITS " %0, [%1], 0, 0;"                                                     \
-                     : "=" REGISTER(x)                                                                                           \
-                     : "r"(u32(__cvta_generic_to_shared(p)))                                                                     \
-                     : "memory");                                                                                                \
-        return x;                                                                                                                \
-    }                                                                                                                            \
-    __device__ inline void store_relaxed_shared(T *p, T x) {                                                                     \
-        T before;                                                                                                                \
-        asm volatile("atom.relaxed.cta.shared.exch.b" BITS " %0, [%1], %2;"                                                      \
-                     : "=" REGISTER(before)                                                                                      \
-                     : "r"(u32(__cvta_generic_to_shared(p))), REGISTER(x)                                                        \
-                     : "memory");                                                                                                \
+#define ATOMIC_WORD(T, BITS, REGISTER)                                                                                 \
+    __device__ inline T load_relaxed_shared(const T *p) {                                                              \
+        T x;                                                                                                           \
+        asm volatile("atom.relaxed.cta.shared.cas.b" BITS " %0, [%1], 0, 0;"                                           \
+                     : "=" REGISTER(x)                                                                                 \
+                     : "r"(u32(__cvta_generic_to_shared(p)))                                                           \
+                     : "memory");                                                                                      \
+        return x;                                                                                                      \
+    }                                                                                                                  \
+    __device__ inline void store_relaxed_shared(T *p, T x) {                                                           \
+        T before;                                                                                                      \
+        asm volatile("atom.relaxed.cta.shared.exch.b" BITS " %0, [%1], %2;"                                            \
+                     : "=" REGISTER(before)                                                                            \
+                     : "r"(u32(__cvta_generic_to_shared(p))), REGISTER(x)                                              \
+                     : "memory");                                                                                      \
     }
 ATOMIC_WORD(u32, "32", "r")
 ATOMIC_WORD(u64, "64", "l")
@@ -414,7 +408,8 @@ __device__ inline u32 add_acquire_release(u32 *p, u32 x) {
 // threads after a barrier that follows it.
 __device__ inline void copy_to_shared(Vector *to, const Vector *from) {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(u32(__cvta_generic_to_shared(to))), "l"(from) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(u32(__cvta_generic_to_shared(to))), "l"(from)
+                 : "memory");
 #else
     *to = *from;
 #endif
@@ -422,7 +417,8 @@ __device__ inline void copy_to_shared(Vector *to, const Vector *from) {
 // The same for bytes that other blocks of the multiprocessor read too: they stay in the L1 cache.
 __device__ inline void copy_common_to_shared(Vector *to, const Vector *from) {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(u32(__cvta_generic_to_shared(to))), "l"(from) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 16;" ::"r"(u32(__cvta_generic_to_shared(to))), "l"(from)
+                 : "memory");
 #else
     *to = *from;
 #endif
@@ -431,7 +427,8 @@ __device__ inline void copy_common_to_shared(Vector *to, const Vector *from) {
 template <class T> __device__ inline void copy_item_to_shared(T *to, const T *from) {
 #if __CUDA_ARCH__ >= 800
     if constexpr ((sizeof(T) == 4 || sizeof(T) == 8) && alignof(T) == sizeof(T)) {
-        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(u32(__cvta_generic_to_shared(to))), "l"(from), "n"(sizeof(T))
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(u32(__cvta_generic_to_shared(to))), "l"(from),
+                     "n"(sizeof(T))
                      : "memory");
         return;
     }
@@ -458,8 +455,8 @@ __device__ inline void store_from_shared(Vector *to, const Vector *from, u32 byt
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncwarp();
     if (lane == 0) {
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(u32(__cvta_generic_to_shared(from))),
-                     "r"(bytes)
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to),
+                     "r"(u32(__cvta_generic_to_shared(from))), "r"(bytes)
                      : "memory");
         asm volatile("cp.async.bulk.commit_group;" ::: "memory");
         // When the block ends, its shared memory belongs to another block. So the lane waits until

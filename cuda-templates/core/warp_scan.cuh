@@ -11,20 +11,17 @@ __device__ inline u32 warp_max(u32 x) { return __reduce_max_sync(ALL_LANES, x); 
 #else
 __device__ inline u32 warp_add(u32 x) {
 #pragma unroll
-    for (u32 distance = WARP / 2; distance > 0; distance /= 2)
-        x += __shfl_xor_sync(ALL_LANES, x, distance);
+    for (u32 distance = WARP / 2; distance > 0; distance /= 2) x += __shfl_xor_sync(ALL_LANES, x, distance);
     return x;
 }
 __device__ inline u32 warp_or(u32 x) {
 #pragma unroll
-    for (u32 distance = WARP / 2; distance > 0; distance /= 2)
-        x |= __shfl_xor_sync(ALL_LANES, x, distance);
+    for (u32 distance = WARP / 2; distance > 0; distance /= 2) x |= __shfl_xor_sync(ALL_LANES, x, distance);
     return x;
 }
 __device__ inline u32 warp_max(u32 x) {
 #pragma unroll
-    for (u32 distance = WARP / 2; distance > 0; distance /= 2)
-        x = max(x, __shfl_xor_sync(ALL_LANES, x, distance));
+    for (u32 distance = WARP / 2; distance > 0; distance /= 2) x = max(x, __shfl_xor_sync(ALL_LANES, x, distance));
     return x;
 }
 #endif
@@ -47,7 +44,8 @@ __device__ inline typename Operator::Carry warp_inclusive(typename Operator::Car
 }
 
 // The fold of the first `count` lanes, in order, in lane 0. Results of other lanes are undefined.
-template <class Operator> __device__ inline typename Operator::Carry warp_fold(typename Operator::Carry x, u32 lane, u32 count) {
+template <class Operator>
+__device__ inline typename Operator::Carry warp_fold(typename Operator::Carry x, u32 lane, u32 count) {
 #pragma unroll
     // Before a step lane i holds lanes [i, i + distance), if i is a multiple of `distance`.
     for (u32 distance = 1; distance < WARP; distance *= 2) {

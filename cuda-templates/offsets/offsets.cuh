@@ -82,15 +82,9 @@ template <class Size, class Offset, u32 ROWS> struct RowWalk {
     typedef u64 Carry;
     static constexpr u32 EACH = 2 * sizeof(Vector) / sizeof(Offset); // sizes of a lane in a row
     static constexpr u32 ROW = EACH * WARP, ITEMS = ROWS * ROW, MOST_SHIFT = 0;
-    struct alignas(EACH * sizeof(Size)) LaneSizes {
-        Size size[EACH];
-    };
-    struct alignas(128) Stage {
-        LaneSizes sizes[ROWS * WARP];
-    };
-    struct Offsets {
-        Offset offset[EACH];
-    };
+    struct alignas(EACH * sizeof(Size)) LaneSizes { Size size[EACH]; };
+    struct alignas(128) Stage { LaneSizes sizes[ROWS * WARP]; };
+    struct Offsets { Offset offset[EACH]; };
     static_assert(ITEMS * sizeof(Size) % (sizeof(Vector) * WARP) == 0, "the slice is whole vectors of each lane");
 
     Sizes<Size> source;
@@ -137,8 +131,12 @@ template <class Size, class Offset, u32 ROWS> struct RowWalk {
         static __device__ u64 combine(u64 a, u64 b) { return a + b; }
     };
     // PLAIN: sizes are not rounded, and nothing saturates.
-    template <bool PLAIN> __device__ u64 rounded(Size size) const { return PLAIN ? size : (u64(size) + source.padding) & ~source.padding; }
-    template <bool PLAIN> static __device__ u64 add(u64 a, u64 b) { return PLAIN ? a + b : SaturatingSum::combine(a, b); }
+    template <bool PLAIN> __device__ u64 rounded(Size size) const {
+        return PLAIN ? size : (u64(size) + source.padding) & ~source.padding;
+    }
+    template <bool PLAIN> static __device__ u64 add(u64 a, u64 b) {
+        return PLAIN ? a + b : SaturatingSum::combine(a, b);
+    }
 
     template <bool PLAIN> __device__ u64 sum(const Stage &stage, u32 lane) const {
         u64 sum = 0;
@@ -204,7 +202,8 @@ template <class Size, class Offset, u32 WARPS, u32 EACH> constexpr u32 offsets_t
 // One tile a block. Sizes as wide as offsets or wider take the pipeline, and EACH is the vectors of
 // a lane. Narrower sizes take `RowWalk`, and EACH is the rows of a warp.
 template <class Size, class Offset, u32 WARPS, u32 EACH, u32 SPREAD>
-__device__ void offset_tiles(Size *sizes, Offset *starts, u64 n, u64 padding, u64 *sum, bool with_end, void *memory, u32 tiles) {
+__device__ void offset_tiles(Size *sizes, Offset *starts, u64 n, u64 padding, u64 *sum, bool with_end, void *memory,
+                             u32 tiles) {
     typedef PrefixServer<SaturatingSum, WARPS, SPREAD> Join;
     Sizes<Size> source{sizes, n, padding};
     Starts<Offset> sink{starts, n, sum, with_end};

@@ -24,7 +24,9 @@ template <class Operator> struct FirstOf {
         return equal;
     }
     static __device__ Carry of_slice(Value value, u64 at) { return {at, same(value)}; }
-    static __device__ Carry combine(const Carry &a, const Carry &b) { return is_equal(Operator::combine(a.value, b.value), a.value) ? a : b; }
+    static __device__ Carry combine(const Carry &a, const Carry &b) {
+        return is_equal(Operator::combine(a.value, b.value), a.value) ? a : b;
+    }
 };
 
 template <class Operator, class Shape>
@@ -52,9 +54,11 @@ __device__ void find_position(typename Operator::Element *in, u64 n, Stretches s
     });
 }
 
-#define POSITION_KERNEL(RANGE, WARPS, VECTORS)                                                                                   \
-    DEFINE_KERNEL(position_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident<Carry, WARPS>())         \
-        position_##RANGE(Element *in, u64 n, u64 each, u32 more, u64 *out, u32 *ticket, FirstOf<Operator>::Carry *aggregates) {  \
-        find_position<Operator, Shape<WARPS, VECTORS>>(in, n, {each, more, gridDim.x}, out, ticket, aggregates);                            \
-    })
+#define POSITION_KERNEL(RANGE, WARPS, VECTORS)                                                                         \
+    DEFINE_KERNEL(                                                                                                     \
+        position_##RANGE,                                                                                              \
+        extern "C" __global__ void __launch_bounds__(WARPS *WARP, resident<Carry, WARPS>()) position_##RANGE(          \
+            Element *in, u64 n, u64 each, u32 more, u64 *out, u32 *ticket, FirstOf<Operator>::Carry *aggregates) {     \
+            find_position<Operator, Shape<WARPS, VECTORS>>(in, n, {each, more, gridDim.x}, out, ticket, aggregates);   \
+        })
 RANGES(POSITION_KERNEL)

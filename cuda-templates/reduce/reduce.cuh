@@ -25,7 +25,9 @@ struct Stretches {
 
     __device__ u64 first_of(u64 warp) const { return warp * each + min(warp, u64(more)); }
     // How many warps, from `warp` on and at most `warps`, have slices.
-    __device__ u32 with_slices(u64 warp, u32 warps) const { return each > 0 ? warps : u32(min(u64(warps), more - warp)); }
+    __device__ u32 with_slices(u64 warp, u32 warps) const {
+        return each > 0 ? warps : u32(min(u64(warps), more - warp));
+    }
 };
 
 // Blocks that the registers of a multiprocessor must have room for: the 24 warps that the number of
@@ -39,7 +41,8 @@ template <class Operator, class Shape, class Joined = Operator> struct Reduction
     typedef typename Operator::Element Element;
     typedef typename Operator::Carry ItemCarry;
     typedef typename Joined::Carry Carry;
-    typedef typename ScanWalk<Operator, Shape, typename Operator::Pairs, sizeof(Vector) % sizeof(Element) == 0>::Type Walk;
+    typedef
+        typename ScanWalk<Operator, Shape, typename Operator::Pairs, sizeof(Vector) % sizeof(Element) == 0>::Type Walk;
     typedef typename Walk::Stage Stage;
     static constexpr u32 WARPS = Shape::WARPS, THREADS = Shape::THREADS, SLICE = Walk::ITEMS;
 
@@ -54,7 +57,8 @@ template <class Operator, class Shape, class Joined = Operator> struct Reduction
     static __device__ void run(Shared &shared, Element *in, u64 n, Stretches stretches, Element *out, u32 *ticket,
                                Carry *aggregates, Carry init, bool has_init) {
         join_all(shared, in, n, stretches, ticket, aggregates, [&](bool is_empty, const Carry &all) {
-            if (threadIdx.x == 0) *out = Operator::lower(is_empty ? init : has_init ? Operator::combine(init, all) : all);
+            if (threadIdx.x == 0)
+                *out = Operator::lower(is_empty ? init : has_init ? Operator::combine(init, all) : all);
         });
     }
 
@@ -62,13 +66,14 @@ template <class Operator, class Shape, class Joined = Operator> struct Reduction
     // which is right in warp 0; without items every block does. `ticket` is zero before and after the
     // launch; `aggregates` has room for one carry a block.
     template <class Finish>
-    static __device__ void join_all(Shared &shared, Element *in, u64 n, Stretches stretches, u32 *ticket, Carry *aggregates,
-                                    const Finish &finish) {
+    static __device__ void join_all(Shared &shared, Element *in, u64 n, Stretches stretches, u32 *ticket,
+                                    Carry *aggregates, const Finish &finish) {
         u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
         if (n == 0) return finish(true, Carry());
         // ---- fold
         u64 warp_of_block = u64(blockIdx.x) * WARPS, warp_of_grid = warp_of_block + warp;
-        u64 first = stretches.first_of(warp_of_grid) * SLICE, end = min(stretches.first_of(warp_of_grid + 1) * SLICE, n);
+        u64 first = stretches.first_of(warp_of_grid) * SLICE,
+            end = min(stretches.first_of(warp_of_grid + 1) * SLICE, n);
         ScanSource<Operator> source{{in, n, false}};
         Carry stretch = fold(shared.stages.of(Walk(source, {}, false), warp), source, first, end, lane);
 
@@ -103,7 +108,8 @@ template <class Operator, class Shape, class Joined = Operator> struct Reduction
         for (u64 at = first; at < end; at += SLICE) {
             source.load(stage, at, lane);
             __syncwarp();
-            Carry slice = joined(end - at >= SLICE ? walk.fold_loaded(stage, lane) : part_fold(stage, u32(end - at), lane), at);
+            Carry slice = joined(
+                end - at >= SLICE ? walk.fold_loaded(stage, lane) : part_fold(stage, u32(end - at), lane), at);
             upto = at > first ? Joined::combine(upto, slice) : slice;
             __syncwarp(); // every lane has read the slice that the next one overwrites
         }

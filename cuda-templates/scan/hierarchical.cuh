@@ -14,7 +14,8 @@ extern "C" __global__ void __launch_bounds__(SmallShape::THREADS)
 }
 #endif
 #if HAS_KERNEL(aggregate_carries)
-extern "C" __global__ void __launch_bounds__(CarryShape::THREADS) aggregate_carries(Carry *in, u64 n, u32 flags, Carry *aggregates) {
+extern "C" __global__ void __launch_bounds__(CarryShape::THREADS)
+    aggregate_carries(Carry *in, u64 n, u32 flags, Carry *aggregates) {
     aggregate_tiles<CarryOperator, CarryShape>(in, n, flags, aggregates);
 }
 #endif

@@ -10,8 +10,12 @@ template <class Operator> struct ScanSource {
     typename RunOf<Item>::Type run;
 
     __device__ u32 shift() const { return run.shift(); }
-    template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const { run.template prefetch<ITEMS>(first, lane); }
-    template <class Stage> __device__ void load(Stage &stage, u64 first, u32 lane) const { run.load(stage, first, lane); }
+    template <u32 ITEMS> __device__ void prefetch(u64 first, u32 lane) const {
+        run.template prefetch<ITEMS>(first, lane);
+    }
+    template <class Stage> __device__ void load(Stage &stage, u64 first, u32 lane) const {
+        run.load(stage, first, lane);
+    }
     __device__ typename Operator::Carry carry(Item x) const { return Operator::lift(x); }
 };
 
@@ -22,8 +26,12 @@ template <class Operator> struct ScanSink {
     typename RunOf<Result>::Type run;
     bool exclusive;
 
-    __device__ Result put(u64, Result, Carry before, Carry upto) const { return Operator::lower(exclusive ? before : upto); }
-    template <class Stage> __device__ void store(Stage &stage, u64 first, u32 lane) const { run.store(stage, first, lane); }
+    __device__ Result put(u64, Result, Carry before, Carry upto) const {
+        return Operator::lower(exclusive ? before : upto);
+    }
+    template <class Stage> __device__ void store(Stage &stage, u64 first, u32 lane) const {
+        run.store(stage, first, lane);
+    }
     __device__ void total(Carry) const {}
 };
 
@@ -89,7 +97,8 @@ template <class Operator, class Word> struct ByWords {
     }
     __device__ Carry folded() const { return word.folded(); }
 
-    __device__ Vector put(const ScanSource<Operator> &, const ScanSink<Operator> &sink, u64, Vector items, bool reverse) {
+    __device__ Vector put(const ScanSource<Operator> &, const ScanSink<Operator> &sink, u64, Vector items,
+                          bool reverse) {
         Vector results;
 #pragma unroll
         for (u32 w = 0; w < 4; w++) {
@@ -107,7 +116,8 @@ template <class Operator> struct WordOfBytes {
 
     u32 upto; // in `fold` a partial result in each lane; in `put` the carry, in the lower lane
 
-    __device__ explicit WordOfBytes(Maybe<Carry> before) : upto(before.some ? u32(int(before.value)) : Pairs::NEUTRAL) {}
+    __device__ explicit WordOfBytes(Maybe<Carry> before)
+        : upto(before.some ? u32(int(before.value)) : Pairs::NEUTRAL) {}
 
     // The items of even and of odd number, in scan order, as 16-bit lanes.
     static __device__ u32 evens(u32 word, bool reverse) {
@@ -191,7 +201,9 @@ struct FoldedStates {};
 template <class Operator, class Shape>
 struct LaneByStates
     : LaneByLane<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element, Shape, FoldedStates> {
-    typedef LaneByLane<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element, Shape, FoldedStates> Base;
+    typedef LaneByLane<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element, Shape,
+                       FoldedStates>
+        Base;
     typedef typename Operator::Carry Carry;
     typedef typename Base::Stage Stage;
     using Base::Base;
@@ -252,15 +264,9 @@ struct LaneByStates
 // ---- scan ---------------------------------------------------------------------------------------
 
 template <class Operator, class Pairs, u32 BYTES> struct WordOf;
-template <class Operator, class Pairs> struct WordOf<Operator, Pairs, 1> {
-    typedef WordOfBytes<Operator> Type;
-};
-template <class Operator, class Pairs> struct WordOf<Operator, Pairs, 2> {
-    typedef WordOfHalves<Operator> Type;
-};
-template <class Operator> struct WordOf<Operator, ProductInTurn, 1> {
-    typedef WordOfFactors<Operator> Type;
-};
+template <class Operator, class Pairs> struct WordOf<Operator, Pairs, 1> { typedef WordOfBytes<Operator> Type; };
+template <class Operator, class Pairs> struct WordOf<Operator, Pairs, 2> { typedef WordOfHalves<Operator> Type; };
+template <class Operator> struct WordOf<Operator, ProductInTurn, 1> { typedef WordOfFactors<Operator> Type; };
 
 // The walk of a scan: by words if the operator has pairs, over states, by items, or by groups if
 // elements tile no vector.
@@ -283,14 +289,15 @@ template <class Operator, class Shape> struct ScanWalk<Operator, Shape, NoPairs,
 };
 
 template <class Operator, class Shape, class Join>
-using ScanPipeline = Pipeline<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element, Shape, Join, void,
-                              typename ScanWalk<Operator, Shape, typename Operator::Pairs,
-                                                sizeof(Vector) % sizeof(typename Operator::Element) == 0>::Type>;
+using ScanPipeline =
+    Pipeline<Operator, ScanSource<Operator>, ScanSink<Operator>, typename Operator::Element, Shape, Join, void,
+             typename ScanWalk<Operator, Shape, typename Operator::Pairs,
+                               sizeof(Vector) % sizeof(typename Operator::Element) == 0>::Type>;
 
 // The kernel body: one tile a block. `init` has a meaning only with the flag INIT.
 template <class Operator, class Shape, class Join>
-__device__ void scan_tiles(typename Operator::Element *in, typename Operator::Element *out, u64 n, typename Operator::Carry init,
-                           u32 flags, Join join) {
+__device__ void scan_tiles(typename Operator::Element *in, typename Operator::Element *out, u64 n,
+                           typename Operator::Carry init, u32 flags, Join join) {
     typedef ScanPipeline<Operator, Shape, Join> Scan;
     __shared__ typename Scan::Shared shared;
     bool reverse = flags & REVERSE;
@@ -302,7 +309,8 @@ __device__ void scan_tiles(typename Operator::Element *in, typename Operator::El
 // The aggregate of each tile but the last, which no tile comes after: the grid has one block less
 // than there are tiles.
 template <class Operator, class Shape>
-__device__ void aggregate_tiles(typename Operator::Element *in, u64 n, u32 flags, typename Operator::Carry *aggregates) {
+__device__ void aggregate_tiles(typename Operator::Element *in, u64 n, u32 flags,
+                                typename Operator::Carry *aggregates) {
     typedef ScanPipeline<Operator, Shape, GivenPrefixes<Operator>> Scan;
     __shared__ typename Scan::Shared shared;
     bool reverse = flags & REVERSE;

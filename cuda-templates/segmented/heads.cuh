@@ -52,7 +52,8 @@ constexpr u32 ROWS_AT_ONCE = 4, OFFSETS_AT_ONCE = ROWS_AT_ONCE * WARP;
 // lengths the first step finds it, of random lengths mostly the second. A step takes the density of
 // segments from all items, or from the offsets that it read if they are much closer or farther.
 // What is left is searched in 128 parts at a time.
-template <class Offsets> __device__ inline u64 offsets_before(const Offsets &offsets, u64 segments, u64 item, u64 n, u32 lane) {
+template <class Offsets>
+__device__ inline u64 offsets_before(const Offsets &offsets, u64 segments, u64 item, u64 n, u32 lane) {
     constexpr u32 PARTS = OFFSETS_AT_ONCE, INTERPOLATED = 3; // steps
     double density = double(segments) / double(n);
     u64 low = 0, high = segments + 1, guess = u64(double(item) * density);
@@ -99,7 +100,8 @@ __device__ inline u64 offsets_before(const Cut &cut, u64 item, u64 n, u32 lane) 
 // `skipped(j, end)` is called with their numbers. So the steps are limited by the items, however
 // many empty segments lie between two of them.
 template <u32 WARPS, class Use, class Skipped>
-__device__ inline u64 each_offset(const Cut &cut, u64 j, u64 end, u64 n, u32 lane, const Use &use, const Skipped &skipped) {
+__device__ inline u64 each_offset(const Cut &cut, u64 j, u64 end, u64 n, u32 lane, const Use &use,
+                                  const Skipped &skipped) {
     constexpr u32 ALL = OFFSETS_AT_ONCE * WARPS;
     return with_offsets(cut, [&](auto offsets) {
         while (true) {
@@ -132,12 +134,8 @@ __device__ inline u64 each_offset(const Cut &cut, u64 j, u64 end, u64 n, u32 lan
 // ---- head flags ---------------------------------------------------------------------------------
 
 // The integer type of flags of a group.
-template <bool IS_WIDE> struct FlagsOf {
-    typedef u8 Type;
-};
-template <> struct FlagsOf<true> {
-    typedef u16 Type;
-};
+template <bool IS_WIDE> struct FlagsOf { typedef u8 Type; };
+template <> struct FlagsOf<true> { typedef u16 Type; };
 
 // The flags of ITEMS consecutive items from `begin` on: whether each item begins a segment. Items
 // lie in groups of GROUP, and bit j of a group's flags is that of its item j. Item n has a flag: it
@@ -183,7 +181,8 @@ template <u32 ITEMS, u32 GROUP, u32 WARPS> struct Heads {
         i64 end = begin + i64(ITEMS);
         if (end > 0)
             each_offset<WARPS>(
-                cut, next + warp * OFFSETS_AT_ONCE, u64(end), n, lane, [&](u64, u64, u64 own) { set(own - u64(begin)); }, [](u64, u64) {});
+                cut, next + warp * OFFSETS_AT_ONCE, u64(end), n, lane,
+                [&](u64, u64, u64 own) { set(own - u64(begin)); }, [](u64, u64) {});
         barrier();
     }
 
@@ -212,15 +211,19 @@ template <u32 ITEMS, u32 GROUP, u32 WARPS> struct Heads {
     __device__ void set(u64 i) {
         constexpr u32 BITS_OF_FLAGS = 8 * sizeof(Flags), IN_WORD = sizeof(u32) / sizeof(Flags);
         u32 group = u32(i) / GROUP;
-        if (i < ITEMS) atomicOr((u32 *)flags + group / IN_WORD, 1u << (group % IN_WORD * BITS_OF_FLAGS + u32(i) % GROUP));
+        if (i < ITEMS)
+            atomicOr((u32 *)flags + group / IN_WORD, 1u << (group % IN_WORD * BITS_OF_FLAGS + u32(i) % GROUP));
     }
 
     // From an array of flags or keys: `is_head(value, value before)`.
-    template <class T, class IsHead> __device__ void from_array(const Cut &cut, i64 begin, u64 n, u32 warp, u32 lane, const IsHead &is_head) {
+    template <class T, class IsHead>
+    __device__ void from_array(const Cut &cut, i64 begin, u64 n, u32 warp, u32 lane, const IsHead &is_head) {
         const T *values = (const T *)cut.memory;
         i64 first = begin + i64(warp * OWN_ITEMS);
         bool is_whole = first > 0 && u64(first) + OWN_ITEMS <= n && (u64)(values + first) % alignof(Values<T>) == 0;
-        if (is_whole) from_groups<T>(values, first, n, warp, lane, is_head, [=](u64 i) { return *(const Values<T> *)(values + i); });
+        if (is_whole)
+            from_groups<T>(values, first, n, warp, lane, is_head,
+                           [=](u64 i) { return *(const Values<T> *)(values + i); });
         else
             from_groups<T>(values, first, n, warp, lane, is_head, [=](u64 i) {
                 Values<T> own;
@@ -229,14 +232,13 @@ template <u32 ITEMS, u32 GROUP, u32 WARPS> struct Heads {
             });
     }
 
-    template <class T> struct alignas(GROUP * sizeof(T) < 16 ? GROUP * sizeof(T) : 16) Values {
-        T value[GROUP];
-    };
+    template <class T> struct alignas(GROUP * sizeof(T) < 16 ? GROUP * sizeof(T) : 16) Values { T value[GROUP]; };
 
     // The same by `load(i)`, which is the group of values that begins with item i. A lane loads a
     // group, and the loads of BATCH groups are in flight together.
     template <class T, class IsHead, class Load>
-    __device__ void from_groups(const T *values, i64 first, u64 n, u32 warp, u32 lane, const IsHead &is_head, const Load &load) {
+    __device__ void from_groups(const T *values, i64 first, u64 n, u32 warp, u32 lane, const IsHead &is_head,
+                                const Load &load) {
         constexpr u32 BYTES = sizeof(Values<T>), ROWS = OWN / WARP, MOST = BYTES <= 8 ? 14 : BYTES <= 16 ? 7 : 2;
         constexpr u32 BATCHES = (ROWS + MOST - 1) / MOST, BATCH = (ROWS + BATCHES - 1) / BATCHES; // about equal ones
         T before = first > 0 ? values[min(u64(first), n) - 1] : T(); // the row
@@ -271,7 +273,8 @@ template <u32 ITEMS, u32 GROUP, u32 WARPS> struct Heads {
             for (u32 j = 0; j < GROUP; j++) {
                 u64 i = u64(begin) + g * GROUP + j;
                 bool differs = false;
-                for (u32 b = 0; i > 0 && i < n && b < cut.size; b++) differs |= keys[i * cut.size + b] != keys[(i - 1) * cut.size + b];
+                for (u32 b = 0; i > 0 && i < n && b < cut.size; b++)
+                    differs |= keys[i * cut.size + b] != keys[(i - 1) * cut.size + b];
                 heads |= u32(differs) << j;
             }
             flags[g] = Flags(heads);

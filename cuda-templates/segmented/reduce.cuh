@@ -46,8 +46,8 @@ template <class Operator, class Shape> struct SegmentedReduction {
 
     // The kernel body. `empty` is the result of an empty segment. `ticket` is zero before and after
     // the launch; `shares` has room for one share a block.
-    static __device__ void run(Shared &shared, Element *in, u64 n, Stretches stretches, Maybe<Carry> init, Carry empty, const Cut &cut,
-                               Element *out, u32 *ticket, Share *shares) {
+    static __device__ void run(Shared &shared, Element *in, u64 n, Stretches stretches, Maybe<Carry> init, Carry empty,
+                               const Cut &cut, Element *out, u32 *ticket, Share *shares) {
         u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
         if (n == 0) { // one block
             if (warp == 0) write_empty(cut, empty, out, lane);
@@ -55,7 +55,8 @@ template <class Operator, class Shape> struct SegmentedReduction {
         }
         // ---- fold
         u64 warp_of_block = u64(blockIdx.x) * WARPS, warp_of_grid = warp_of_block + warp;
-        Walk walk({in, n, false}, {out, n, false}, false, init, cut, shared.heads[warp], 0); // not all of `out` is there
+        Walk walk({in, n, false}, {out, n, false}, false, init, cut, shared.heads[warp],
+                  0); // not all of `out` is there
         Share share = fold(shared.stages.of(walk, warp), walk, stretches, warp_of_grid, empty, lane);
 
         // ---- block
@@ -83,9 +84,11 @@ template <class Operator, class Shape> struct SegmentedReduction {
 
   private:
     // By one warp: its stretch. The share is valid in all lanes.
-    static __device__ Share fold(Stage &stage, Walk &walk, Stretches stretches, u64 warp_of_grid, Carry empty, u32 lane) {
+    static __device__ Share fold(Stage &stage, Walk &walk, Stretches stretches, u64 warp_of_grid, Carry empty,
+                                 u32 lane) {
         const Cut &cut = walk.cut;
-        u64 n = walk.in.n, first = stretches.first_of(warp_of_grid) * SLICE, end = min(stretches.first_of(warp_of_grid + 1) * SLICE, n);
+        u64 n = walk.in.n, first = stretches.first_of(warp_of_grid) * SLICE,
+            end = min(stretches.first_of(warp_of_grid + 1) * SLICE, n);
         Share share = {{Carry(), 0}, Share::NONE, {Carry(), false}};
         if (first >= end) return share;
 
@@ -137,8 +140,8 @@ template <class Operator, class Shape> struct SegmentedReduction {
     // By one warp: the results of the segments that end in a slice, up to item `most`, and began in the
     // stretch from `first` on. Every item of the stage has become its inclusive prefix; `before` is
     // that of the item before the slice. Returns the number of the first offset behind `most`.
-    static __device__ u64 write_results(const Walk &walk, Stage &stage, Carry before, u64 next, u64 at, u64 most, u64 first, Carry empty,
-                                        u32 lane) {
+    static __device__ u64 write_results(const Walk &walk, Stage &stage, Carry before, u64 next, u64 at, u64 most,
+                                        u64 first, Carry empty, u32 lane) {
         const Element *prefixes = (const Element *)stage.vector;
         Element *out = walk.out.base, none = Operator::lower(empty);
         return each_offset<1>(
@@ -180,7 +183,8 @@ template <class Operator, class Shape> struct SegmentedReduction {
 
     // By the block: the results of the segments that the blocks' shares close.
     static __device__ void close_all(Shared &shared, const Share *shares, Element *out, u32 lane, u32 warp) {
-        u32 count = gridDim.x, each = (count + THREADS - 1) / THREADS, first = threadIdx.x * each, end = min(first + each, count);
+        u32 count = gridDim.x, each = (count + THREADS - 1) / THREADS, first = threadIdx.x * each,
+            end = min(first + each, count);
         HeadedCarry upto = {Carry(), 0};
         each_share(shares, first, end, [&](u32 i, const Share &share) {
             upto = i > first ? Headed<Operator>::combine(upto, share.aggregate) : share.aggregate;

@@ -12,7 +12,9 @@ template <class Operator> struct Counted {
         typename Operator::Carry value;
         u64 heads;
     };
-    static __device__ Carry combine(Carry a, Carry b) { return {b.heads ? b.value : Operator::combine(a.value, b.value), a.heads + b.heads}; }
+    static __device__ Carry combine(Carry a, Carry b) {
+        return {b.heads ? b.value : Operator::combine(a.value, b.value), a.heads + b.heads};
+    }
 };
 
 // Where the results go. There may be fewer places than segments.
@@ -228,8 +230,8 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
 
 // The kernel body: one tile a block.
 template <class Operator, class Shape, class Join>
-__device__ void run_reduce_tiles(typename Operator::Element *in, u64 n, Maybe<typename Operator::Carry> init, const Cut &cut,
-                                 RunResults<typename Operator::Element> results, Join join) {
+__device__ void run_reduce_tiles(typename Operator::Element *in, u64 n, Maybe<typename Operator::Carry> init,
+                                 const Cut &cut, RunResults<typename Operator::Element> results, Join join) {
     typedef RunReduceWalk<Operator, Shape> Walk;
     typedef TilePipeline<Counted<Operator>, Walk, Shape::WARPS, Join> Tiles;
     __shared__ typename Tiles::Shared shared;

@@ -31,7 +31,8 @@ template <class Operator, class Shape> struct SegmentedScanWalk : SegmentedWalk<
     typedef typename Base::Stage Stage;
     static constexpr u32 ITEMS = Base::ITEMS, TILE = Shape::WARPS * ITEMS;
 
-    const u64 *tile_offsets; // the number of each tile's first offset; null if there is one tile, or no array of offsets
+    const u64
+        *tile_offsets; // the number of each tile's first offset; null if there is one tile, or no array of offsets
 
     __device__ SegmentedScanWalk(const Base &base, const u64 *tile_offsets) : Base(base), tile_offsets(tile_offsets) {}
 
@@ -64,13 +65,15 @@ template <class Operator, class Shape> struct SegmentedScanWalk : SegmentedWalk<
 // The kernel body: one tile a block. `init` has a meaning only with the flag INIT.
 template <class Operator, class Shape, class Join>
 __device__ void segmented_scan_tiles(typename Operator::Element *in, typename Operator::Element *out, u64 n,
-                                     typename Operator::Carry init, u32 flags, const Cut &cut, const u64 *tile_offsets, Join join) {
+                                     typename Operator::Carry init, u32 flags, const Cut &cut, const u64 *tile_offsets,
+                                     Join join) {
     typedef SegmentedScanWalk<Operator, Shape> Walk;
     typedef TilePipeline<Headed<Operator>, Walk, Shape::WARPS, Join> Tiles;
     __shared__ typename Tiles::Shared shared;
     __shared__ typename Walk::Heads heads;
     bool reverse = flags & REVERSE;
-    typename Walk::Base base({in, n, reverse}, {out, n, reverse}, flags & EXCLUSIVE, {init, bool(flags & INIT)}, cut, heads, threadIdx.x / WARP);
+    typename Walk::Base base({in, n, reverse}, {out, n, reverse}, flags & EXCLUSIVE, {init, bool(flags & INIT)}, cut,
+                             heads, threadIdx.x / WARP);
     // The first item is a head: no prefix comes before it.
     Tiles::run(shared, Walk(base, tile_offsets), join, {{}, false});
 }

@@ -18,7 +18,9 @@ template <class Operator> struct Headed {
 
 // Blocks of a tile that the registers of a multiprocessor must have room for. Without this bound the
 // compiler takes up to 160 a thread, since it has flags of many items in flight. RESIDENT: warps.
-template <class Carry, u32 WARPS, u32 RESIDENT> constexpr u32 fitting() { return sizeof(Carry) <= 8 ? RESIDENT / WARPS : 0; }
+template <class Carry, u32 WARPS, u32 RESIDENT> constexpr u32 fitting() {
+    return sizeof(Carry) <= 8 ? RESIDENT / WARPS : 0;
+}
 
 // Each lane owns consecutive groups of items, as in `LaneByGroup`. The head flags are those of
 // HEAD_WARPS warps: of one slice, or of a tile.
@@ -45,8 +47,10 @@ template <class Operator, class Shape, u32 HEAD_WARPS> struct SegmentedWalk {
     u32 slice;          // the number of the warp's slice, in memory order, among those of the flags
     HeadedCarry before; // fold of the warp's items before this lane's; undefined in lane 0
 
-    __device__ SegmentedWalk(Items in, Items out, bool exclusive, Maybe<Carry> init, const Cut &cut, Heads &heads, u32 warp)
-        : in(in), out(out), exclusive(exclusive), init(init), cut(cut), heads(heads), slice(in.reverse ? HEAD_WARPS - 1 - warp : warp) {}
+    __device__ SegmentedWalk(Items in, Items out, bool exclusive, Maybe<Carry> init, const Cut &cut, Heads &heads,
+                             u32 warp)
+        : in(in), out(out), exclusive(exclusive), init(init), cut(cut), heads(heads),
+          slice(in.reverse ? HEAD_WARPS - 1 - warp : warp) {}
 
     __device__ u32 shift() const { return in.shift(); }
 
@@ -106,5 +110,7 @@ template <class Operator, class Shape, u32 HEAD_WARPS> struct SegmentedWalk {
         return in.reverse ? __brev(flags) >> (WARP - IN_GROUP) : flags;
     }
     // The inclusive prefix of a segment's first item.
-    __device__ Carry begun(Carry item) const { return init.some ? Operator::combine(init.value, item) : Operator::alone(item); }
+    __device__ Carry begun(Carry item) const {
+        return init.some ? Operator::combine(init.value, item) : Operator::alone(item);
+    }
 };

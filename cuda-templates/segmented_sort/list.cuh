@@ -10,14 +10,17 @@ struct ListedSegment {
     u32 begin, count; // in the chunk
     Place place;      // of its keys and payload
     __device__ u32 packed() const { return begin << 16 | (count - 1) << 2 | place; }
-    static __device__ ListedSegment of(u32 packed) { return {packed >> 16, (packed >> 2 & 0x3fff) + 1, Place(packed & 3)}; }
+    static __device__ ListedSegment of(u32 packed) {
+        return {packed >> 16, (packed >> 2 & 0x3fff) + 1, Place(packed & 3)};
+    }
 };
 
 // A register or two for a key.
 template <class Bits> struct KeyOf { typedef typename If<sizeof(Bits) <= 4, u32, u64>::Type Key; };
 
 // What is compared of a key. MASKED: some of its bits.
-template <bool MASKED, class Bits> __device__ inline typename KeyOf<Bits>::Key compared(const SegmentSortCall &call, Bits key) {
+template <bool MASKED, class Bits>
+__device__ inline typename KeyOf<Bits>::Key compared(const SegmentSortCall &call, Bits key) {
     typedef typename KeyOf<Bits>::Key Key;
     if (!MASKED) return key;
     return Key(key >> call.begin) & Key((1ull << (call.end - call.begin)) - 1);
@@ -57,7 +60,9 @@ template <u32 THREADS, u32 CHUNK, u32 LEAST, u32 MOST> struct SegmentList {
         each_segment(heads, next, [&](u32, u32) { own++; });
         u32 position = exclusive_sum(own, segments);
         each_segment(heads, next, [&](u32 begin, u32 count) {
-            Place place = moved[0] >> begin % WARP & 1 ? IN_OUTPUT : moved[1] >> begin % WARP & 1 ? IN_SCRATCH : IN_INPUT;
+            Place place = moved[0] >> begin % WARP & 1   ? IN_OUTPUT
+                          : moved[1] >> begin % WARP & 1 ? IN_SCRATCH
+                                                         : IN_INPUT;
             s.segments[position++] = ListedSegment{begin, count, place}.packed();
         });
         barrier();
@@ -112,7 +117,8 @@ template <u32 THREADS, u32 CHUNK, u32 LEAST, u32 MOST> struct SegmentList {
         u32 first = behind == 0 ? 0 : columns - behind;
         segments = first < items ? (items - 1 - first) / columns + 1 : 0;
         has_moved = false;
-        for (u32 i = thread(); i < segments; i += THREADS) s.segments[i] = ListedSegment{first + i * columns, columns, IN_INPUT}.packed();
+        for (u32 i = thread(); i < segments; i += THREADS)
+            s.segments[i] = ListedSegment{first + i * columns, columns, IN_INPUT}.packed();
         barrier();
     }
     static __device__ u32 thread() { return WARPS == 1 ? lane_id() : threadIdx.x; }

@@ -31,9 +31,7 @@ struct LongSegment {
 };
 
 // The work of a phase: tickets drawn, and work done.
-struct Phase {
-    u32 ticket, finished;
-};
+struct Phase { u32 ticket, finished; };
 enum { COUNTS, PLANS, SCATTERS, PHASES };
 // Counters, zero before the sort.
 struct PartitionPlan {
@@ -139,9 +137,7 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
     }
 
   private:
-    __device__ LongSegment *segments(u32 level) const {
-        return (LongSegment *)call.segments[level % 2];
-    }
+    __device__ LongSegment *segments(u32 level) const { return (LongSegment *)call.segments[level % 2]; }
     __device__ u32 *segment_of_tile(u32 level) const { return call.segment_of_tile[level % 2]; }
     __device__ const Bits *keys_of(Place place) const {
         return (const Bits *)(place == IN_INPUT ? call.keys_in : call.keys[place]);
@@ -189,8 +185,7 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
         if (lane_id() == 0) wanting[warp_id()] = lanes;
         __syncthreads();
         for (u32 w = 0; w < WARPS; w++)
-            for (u32 left = wanting[w]; left != 0; left &= left - 1)
-                use(w * WARP + __ffs(left) - 1);
+            for (u32 left = wanting[w]; left != 0; left &= left - 1) use(w * WARP + __ffs(left) - 1);
         __syncthreads();
     }
 
@@ -210,8 +205,7 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
         u64 *firsts = (u64 *)memory, *begins = firsts + THREADS, *ends = begins + THREADS;
         __shared__ u32 warps_with_heads, some[WARPS];
         __syncthreads();
-        u32 chunk = group * THREADS + threadIdx.x,
-            own = chunk < chunks ? call.chunks[chunk] : NO_HEADS;
+        u32 chunk = group * THREADS + threadIdx.x, own = chunk < chunks ? call.chunks[chunk] : NO_HEADS;
         bool has_heads = first_head(own) != NO_HEADS;
         firsts[threadIdx.x] = u64(chunk) * CHUNK + first_head(own);
         begins[threadIdx.x] = u64(chunk) * CHUNK + last_head(own);
@@ -224,8 +218,7 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
         }
         __syncthreads();
         // The next chunk with a head, or THREADS if it is in no chunk of this group.
-        u32 later = lane_id() == WARP - 1 ? 0 : lanes >> (lane_id() + 1) << (lane_id() + 1),
-            next = THREADS;
+        u32 later = lane_id() == WARP - 1 ? 0 : lanes >> (lane_id() + 1) << (lane_id() + 1), next = THREADS;
         if (later != 0) next = warp_id() * WARP + __ffs(later) - 1;
         else if (u32 warps = warps_with_heads & ~((2u << warp_id()) - 1); warps != 0) {
             u32 warp = __ffs(warps) - 1;
@@ -256,12 +249,10 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
             if (threadIdx.x == 0) earliest = THREADS;
             __syncthreads();
             u64 own = chunk + threadIdx.x;
-            if (own < chunks && first_head(call.chunks[own]) != NO_HEADS)
-                atomicMin(&earliest, threadIdx.x);
+            if (own < chunks && first_head(call.chunks[own]) != NO_HEADS) atomicMin(&earliest, threadIdx.x);
             __syncthreads();
             u32 at = earliest;
-            if (at < THREADS)
-                return (chunk + at) * CHUNK + first_head(call.chunks[chunk + at]);
+            if (at < THREADS) return (chunk + at) * CHUNK + first_head(call.chunks[chunk + at]);
             if (chunk >= chunks) return call.n; // not reached
         }
     }
@@ -328,7 +319,8 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
             if (call.end < 64) compared &= (1ull << call.end) - 1;
             u64 differs = load_relaxed(&segment.differs) & compared >> call.begin << call.begin;
             if (threadIdx.x == 0)
-                segment.action = differs != 0 || place == IN_OUTPUT || (place == IN_INPUT && call.in_place) ? STAY : COPY;
+                segment.action = differs != 0 || place == IN_OUTPUT || (place == IN_INPUT && call.in_place) ? STAY
+                                                                                                            : COPY;
             if (differs != 0) add(level + 1, first, count, 64 - __clzll(i64(differs)), place);
             return;
         }
@@ -347,13 +339,11 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
             }
         }
         // No segment begins in two arrays: the first bucket takes the head of the segment.
-        if (threadIdx.x == 0 && place != IN_INPUT)
-            atomicAnd(call.moved[place] + first / WARP, ~(1u << first % WARP));
+        if (threadIdx.x == 0 && place != IN_INPUT) atomicAnd(call.moved[place] + first / WARP, ~(1u << first % WARP));
         u32 left = digit_of(segment).shift; // the compared bits below the digit
         __syncthreads();
-        each_thread_that(own > call.longest, [&](u32 digit) {
-            add(level + 1, first + begins[digit], counts[digit], left, to);
-        });
+        each_thread_that(own > call.longest,
+                         [&](u32 digit) { add(level + 1, first + begins[digit], counts[digit], left, to); });
     }
 
     // ---- scatter --------------------------------------------------------------------------------
@@ -374,7 +364,8 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
             for (u32 i = threadIdx.x; i < here; i += THREADS) {
                 if (!call.no_keys) ((Bits *)call.keys[IN_OUTPUT])[first + i] = keys[i];
                 if constexpr (HAS_VALUES)
-                    ((Value *)call.values[IN_OUTPUT])[first + i] = values ? values[first + i] : Value::index(first_index + i);
+                    ((Value *)call.values[IN_OUTPUT])[first + i] = values ? values[first + i]
+                                                                          : Value::index(first_index + i);
             }
             return;
         }

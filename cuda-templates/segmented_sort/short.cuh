@@ -322,7 +322,8 @@ struct ShortSegments {
             Key key = s.keys[begin + lane_id() * count / WARP];
             OfValues values = OfValues::of(raw(own.least), raw(own.most), WARP);
             // Pairs of keys that share a bin.
-            u32 by_bits = warp_add(__popc(__match_any_sync(ALL_LANES, Scale<Key>::of(own.least, own.most, WARP).bin(key, 0)))),
+            u32 by_bits = warp_add(
+                    __popc(__match_any_sync(ALL_LANES, Scale<Key>::of(own.least, own.most, WARP).bin(key, 0)))),
                 by_values = warp_add(__popc(__match_any_sync(ALL_LANES, values.bin(raw(key)))));
             if (lane_id() == 0) own.items = values.exists() && 4 * by_values < 3 * by_bits;
         }
@@ -360,7 +361,8 @@ struct ShortSegments {
             with_values = __ballot_sync(ALL_LANES, own.items != 0);
             if (with_values != 0) {
                 values_of_lanes = OfValues::of(raw(own.least), raw(own.most), round.count);
-                with_values &= __ballot_sync(ALL_LANES, values_of_lanes.exists()); // a short span has 32 bins, but no more
+                with_values &= __ballot_sync(ALL_LANES,
+                                             values_of_lanes.exists()); // a short span has 32 bins, but no more
             }
         }
         each_segment(round, [&](const Walk &walk, auto rows) {
@@ -455,7 +457,9 @@ struct ShortSegments {
                 bin[i] = first + (bin[i] >> 16);
                 return;
             }
-            Key key = s.keys[at], x = own.least >= own.most ? Key(at) : by_logarithm ? Key(logarithm(Key(key - own.least))) : key;
+            Key key = s.keys[at], x = own.least >= own.most ? Key(at)
+                                      : by_logarithm        ? Key(logarithm(Key(key - own.least)))
+                                                            : key;
             bin[i] = s.scales[first / MOST_IN_BIN].bin(x, first);
         });
         __syncthreads();

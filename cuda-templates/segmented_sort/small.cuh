@@ -34,9 +34,7 @@ template <class Order, class Bits, class Value, u32 ITEMS, u32 CHUNK, bool MASKE
         u32 before, count;
     };
     // The segments of a round: their number, and the most lanes of one.
-    struct Round {
-        u32 segments, lanes;
-    };
+    struct Round { u32 segments, lanes; };
     // The items of the slots, in order, are ITEMS rows of WARP items.
     struct Rows {
         u32 slot[ITEMS]; // of this lane's item: its first index in the chunk and, above by 16 bits, its count
@@ -97,12 +95,14 @@ template <class Order, class Bits, class Value, u32 ITEMS, u32 CHUNK, bool MASKE
     static __device__ u32 position(Key item) { return u32(item) % MOST; }
     __device__ Key key_of(Key item) const { return at(s.keys, position(item)); }
     // Sorts keys, which lie in shared memory too, into items with positions.
-    __device__ __forceinline__ void sort_with_positions(Key (&item)[ITEMS], const Slot &slot, const Round &round) const {
+    __device__ __forceinline__ void sort_with_positions(Key (&item)[ITEMS], const Slot &slot,
+                                                        const Round &round) const {
         Key first = shuffle(item[0], lane_id() - slot.number), differs = 0;
 #pragma unroll
         for (u32 e = 0; e < ITEMS; e++)
             if (e < slot.count) differs |= item[e] ^ first;
-        u32 width = bit_width(warp_or(differs)), shift = max(width, KEY_BITS) - KEY_BITS, first_position = lane_id() * ITEMS;
+        u32 width = bit_width(warp_or(differs)), shift = max(width, KEY_BITS) - KEY_BITS,
+            first_position = lane_id() * ITEMS;
 #pragma unroll
         for (u32 e = 0; e < ITEMS; e++) item[e] = item[e] >> shift << 8 | (first_position + e);
         sort(item, slot, round);
@@ -194,7 +194,9 @@ template <class Order, class Bits, class Value, u32 ITEMS, u32 CHUNK, bool MASKE
         Rows rows = find_rows(slot);
         auto place_of = [&](u32 row) { return rows.place(row); };
         // The index in the chunk.
-        auto source = [&](u32 row) { return position(in_row(s.items, row)) + rows.first(row) - lane_of_row(row) * ITEMS; };
+        auto source = [&](u32 row) {
+            return position(in_row(s.items, row)) + rows.first(row) - lane_of_row(row) * ITEMS;
+        };
         if (!call.no_keys) {
             Bits *out = (Bits *)call.keys[IN_OUTPUT];
             auto sorted = [&](u32 row) { return HAS_SOURCE ? key_of(in_row(s.items, row)) : in_row(s.keys, row); };
@@ -213,7 +215,8 @@ template <class Order, class Bits, class Value, u32 ITEMS, u32 CHUNK, bool MASKE
                 return list.template with_array<Value>(call.values_in, call.values, place_of, write_values);
             u32 begins[ITEMS]; // of the segments
 #pragma unroll
-            for (u32 row = 0; row < ITEMS; row++) begins[row] = __shfl_sync(ALL_LANES, slot.segment.begin, lane_of_row(row));
+            for (u32 row = 0; row < ITEMS; row++)
+                begins[row] = __shfl_sync(ALL_LANES, slot.segment.begin, lane_of_row(row));
             list.template with_array<Value>(nullptr, call.values, place_of, [&](auto values) {
                 write_array(out, rows, [&](u32 row) {
                     if (list.has_moved && rows.place(row) != IN_INPUT) return values(row)[source(row)];

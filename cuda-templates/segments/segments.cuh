@@ -42,10 +42,13 @@ template <class Offset_, u32 WARPS_, u32 TILE_, u32 COST_> struct SegmentTile {
     __device__ SegmentTile(Shared &shared, Ends<Offset> ends, u64 tile) : shared(shared), ends(ends) {
         u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
         if (warp < 2) {
-            u64 position = (tile + warp) * TILE, i = segments_ended(position, lane), before = outputs_before(ends, i), first_unit = before + (i + 1) * COST;
+            u64 position = (tile + warp) * TILE, i = segments_ended(position, lane), before = outputs_before(ends, i),
+                first_unit = before + (i + 1) * COST;
             if (lane == 0) {
                 shared.segment[warp] = i;
-                shared.output[warp] = i == ends.n || position < first_unit ? before : min(before + (position - first_unit), ends.capacity * ends.unit);
+                shared.output[warp] = i == ends.n || position < first_unit
+                                          ? before
+                                          : min(before + (position - first_unit), ends.capacity * ends.unit);
             }
         }
         __syncthreads();
@@ -136,7 +139,8 @@ __device__ inline u32 byte_mask(u32 bits) { return ((bits & 15) * 0x204081 & 0x0
 // Packs one tile. Segment i has the items from `begins[i]` on. WORDS: an item is whole 4-byte
 // words. Items past the end of the input are not copied.
 template <class Tile, bool WORDS>
-__device__ void pack_tile(Ends<typename Tile::Offset> ends, const typename Tile::Offset *begins, const u8 *from, u64 bytes, u8 *to) {
+__device__ void pack_tile(Ends<typename Tile::Offset> ends, const typename Tile::Offset *begins, const u8 *from,
+                          u64 bytes, u8 *to) {
     __shared__ typename Tile::Shared shared;
     // By segment: where its outputs come from minus where they go, in bytes, wrapping.
     __shared__ u64 source[Tile::SEGMENTS];
@@ -163,7 +167,8 @@ __device__ void pack_tile(Ends<typename Tile::Offset> ends, const typename Tile:
     // Offset of the tile's outputs in their first vector.
     u32 past = u32(((u64)to + tile.output) % sizeof(Vector));
     u8 *vectors = to + tile.output - past;
-    for (u32 begin = threadIdx.x * sizeof(Vector); begin < past + tile.outputs; begin += Tile::THREADS * sizeof(Vector)) {
+    for (u32 begin = threadIdx.x * sizeof(Vector); begin < past + tile.outputs;
+         begin += Tile::THREADS * sizeof(Vector)) {
         // `have` has a bit for each byte of the vector that is there.
         u32 at = max(begin, past), end = min(begin + u32(sizeof(Vector)), past + tile.outputs), have = 0;
         Vector vector = {};
@@ -206,7 +211,8 @@ __device__ void pack_tile(Ends<typename Tile::Offset> ends, const typename Tile:
 //
 // With offsets in no order an output may be in none of the tile's segments. It gets the number of
 // the last segment, so that the kernel writes every output.
-template <class Tile, class Index> __device__ void expand_tile(Ends<typename Tile::Offset> ends, Index *segment_of, Index *positions) {
+template <class Tile, class Index>
+__device__ void expand_tile(Ends<typename Tile::Offset> ends, Index *segment_of, Index *positions) {
     constexpr u32 PART = Tile::TILE / Tile::WARPS; // outputs of a warp
     static_assert(PART % WARP == 0, "warps take whole rows");
     __shared__ typename Tile::Shared shared;
@@ -214,7 +220,8 @@ template <class Tile, class Index> __device__ void expand_tile(Ends<typename Til
     alignas(sizeof(Vector)) __shared__ u16 mark[Tile::TILE];
     static_assert(Tile::SEGMENTS < 0xffff, "marks are 16 bits");
     u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, upto = ALL_LANES >> (WARP - 1 - lane);
-    for (u32 j = threadIdx.x; j < Tile::TILE * sizeof(u16) / sizeof(Vector); j += Tile::THREADS) ((Vector *)mark)[j] = {};
+    for (u32 j = threadIdx.x; j < Tile::TILE * sizeof(u16) / sizeof(Vector); j += Tile::THREADS)
+        ((Vector *)mark)[j] = {};
     Tile tile(shared, ends, blockIdx.x);
     __syncthreads();
     for (u32 k = threadIdx.x; k < tile.segments; k += Tile::THREADS) {
@@ -235,7 +242,9 @@ template <class Tile, class Index> __device__ void expand_tile(Ends<typename Til
         segment = __shfl_sync(ALL_LANES, k, WARP - 1);
         if (j < end) {
             segment_of[tile.output + j] = Index(tile.first + k);
-            if (positions) positions[tile.output + j] = Index(tile.output + j - (k == 0 ? start : tile.output + shared.end[k - 1]));
+            if (positions)
+                positions[tile.output + j] = Index(tile.output + j -
+                                                   (k == 0 ? start : tile.output + shared.end[k - 1]));
         }
     }
 }

@@ -104,8 +104,7 @@ template <class Bits, u32 FINE> struct Intervals {
     }
     // On either side the first interval of keys beyond the ends; SIDE if there can be none.
     __device__ u32 beyond() const {
-        return is_inward() && below != above ? interval(position(Bits(below - above), false))
-                                             : SIDE;
+        return is_inward() && below != above ? interval(position(Bits(below - above), false)) : SIDE;
     }
     // The i-th interval in ascending order of keys, except for intervals beyond the ends.
     __device__ u32 nth_in_order(u32 i) const {
@@ -122,8 +121,8 @@ template <class Bits, u32 FINE> struct Intervals {
     static __device__ u32 with_key(u32 interval) {
         // log2 of the intervals that share a key
         u32 octave = interval % SIDE >> FINE_BITS, bits = octave > FINE_BITS ? 0
-                                                          : octave > 0 ? FINE_BITS + 1 - octave
-                                                                       : FINE_BITS;
+                                                          : octave > 0       ? FINE_BITS + 1 - octave
+                                                                             : FINE_BITS;
         return interval >> bits << bits | (octave > 0 ? (1u << bits) / 2 : 0);
     }
     // The least key of an interval at most 2^16 keys wide, and of all later intervals.
@@ -132,8 +131,7 @@ template <class Bits, u32 FINE> struct Intervals {
             u32 fine = (1u << FINE_BITS) + at % (1u << FINE_BITS);
             return ((fine << (at >> FINE_BITS)) + (1u << FINE_BITS) - 1) >> (FINE_BITS + 1);
         };
-        return rises(interval) ? Bits(above + first(interval % SIDE))
-                               : Bits(below - (first(interval % SIDE + 1) - 1));
+        return rises(interval) ? Bits(above + first(interval % SIDE)) : Bits(below - (first(interval % SIDE + 1) - 1));
     }
 
   private:
@@ -163,8 +161,7 @@ template <class Bits, u32 FINE> struct alignas(16) MapTables {
 
     // By the whole block, before `wait_for_table`: copies the tables to shared memory.
     __device__ void load(MapTables &to) const {
-        constexpr u32 VECTORS = sizeof(MapTables) / sizeof(Vector),
-                      OF_INTERVALS = sizeof(intervals) / sizeof(Vector);
+        constexpr u32 VECTORS = sizeof(MapTables) / sizeof(Vector), OF_INTERVALS = sizeof(intervals) / sizeof(Vector);
         for (u32 i = threadIdx.x + (is_linear ? OF_INTERVALS : 0); i < VECTORS; i += blockDim.x)
             copy_common_to_shared((Vector *)&to + i, (const Vector *)this + i);
     }
@@ -179,8 +176,7 @@ template <class Bits, u32 FINE, u32 BITS_OF_PARTS> struct MapBase {
     __device__ explicit MapBase(const MapTables<Bits, FINE> &tables) : MapBase(tables, tables) {}
     // `shared`: where the copy of the tables is to be found once it has come.
     __device__ MapBase(const MapTables<Bits, FINE> &tables, const MapTables<Bits, FINE> &shared)
-        : is_linear(tables.is_linear), share(tables.share), table(shared.intervals),
-          intervals(tables.layout) {}
+        : is_linear(tables.is_linear), share(tables.share), table(shared.intervals), intervals(tables.layout) {}
     template <u32 COUNT> __device__ void all(const Bits *key, u32 *bucket) const {
         if (is_linear) {
 #pragma unroll
@@ -304,9 +300,7 @@ template <class Bits, bool STAY> struct BucketAround {
 #pragma unroll
         for (u32 i = 0; i < COUNT; i++) digit[i] &= (1u << around.lower_bits) - 1;
     }
-    __device__ u32 lower(Bits key) const {
-        return around.base(key) & ((1u << around.lower_bits) - 1);
-    }
+    __device__ u32 lower(Bits key) const { return around.base(key) & ((1u << around.lower_bits) - 1); }
 };
 // Waits for the table, and in any case until the block's bins are zero. Always returns true.
 template <class Bucket> __device__ inline bool prepare_digits() {
@@ -341,8 +335,7 @@ template <class Bucket> constexpr bool TABLE_FIRST<LowerDigit<Bucket>> = Bucket:
 
 // Loads a map's histogram of the sample, to which other blocks have added, every THREADS-th bin;
 // zero past the end. All loads are issued before the first value is used.
-template <u32 THREADS, u32 COUNT, class Map>
-__device__ inline void load_samples(u32 (&samples)[COUNT], Map &map) {
+template <u32 THREADS, u32 COUNT, class Map> __device__ inline void load_samples(u32 (&samples)[COUNT], Map &map) {
 #pragma unroll
     for (u32 k = 0; k < COUNT; k++) {
         u32 i = k * THREADS + threadIdx.x;

@@ -18,10 +18,8 @@
 // Whether every bucket fits a block's room, judged by the fullest of BINS equal parts, which has
 // `most` keys of the sample. An excess of three standard deviations is taken for chance. All parts
 // share `coarse` coarse buckets of `lower_bits`.
-__device__ inline bool is_even(const BucketCall &buckets, u64 n, u32 most, u32 coarse,
-                               u32 lower_bits) {
-    float fits = 0.95f * float(buckets.sampled) * float(buckets.room << lower_bits) /
-                 float(n) * (float(coarse) / BINS);
+__device__ inline bool is_even(const BucketCall &buckets, u64 n, u32 most, u32 coarse, u32 lower_bits) {
+    float fits = 0.95f * float(buckets.sampled) * float(buckets.room << lower_bits) / float(n) * (float(coarse) / BINS);
     return float(most) <= fits + 3 * sqrtf(fits);
 }
 // One sampled key in so many is in the sketch.
@@ -49,8 +47,7 @@ __device__ void bucket_sample(const SortCall &call, const BucketCall &buckets) {
     u32 stride = u32(call.n / buckets.sampled);
     u64 least_inverted = 0, greatest = 0, differs = 0;
     Bits one = order.to(keys[0]);
-    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < buckets.sampled;
-         i += gridDim.x * THREADS) {
+    for (u32 i = blockIdx.x * THREADS + threadIdx.x; i < buckets.sampled; i += gridDim.x * THREADS) {
         Bits key = order.to(keys[sampled_at(i, stride)]);
         ((Bits *)buckets.sample)[i] = key;
         atomicAdd(coarse_counts + u32(key >> (BucketMap<Bits>::WIDTH - DIGIT_BITS)), 1);
@@ -82,16 +79,14 @@ __device__ void bucket_sample(const SortCall &call, const BucketCall &buckets) {
     if (!last) return;
     u32 hits = 0;
 #pragma unroll
-    for (u32 i = threadIdx.x; i < 1 << LOG_SLOTS; i += THREADS)
-        hits = max(hits, load_relaxed(map.sketch + i));
+    for (u32 i = threadIdx.x; i < 1 << LOG_SLOTS; i += THREADS) hits = max(hits, load_relaxed(map.sketch + i));
     hits = warp_max(hits);
     if (lane_id() == 0) atomicMax(most + 1, hits);
     if (threadIdx.x < BINS) atomicMax(most, load_relaxed(map.coarse_counts + threadIdx.x));
     __syncthreads();
     if (threadIdx.x > 0) return;
     u32 digits = 0; // digits that differ within the sample
-    for (u64 rest = load_relaxed(&map.differing); rest != 0; rest >>= DIGIT_BITS)
-        digits += (rest & (BINS - 1)) != 0;
+    for (u64 rest = load_relaxed(&map.differing); rest != 0; rest >>= DIGIT_BITS) digits += (rest & (BINS - 1)) != 0;
     bool by_bits = is_even(buckets, call.n, most[0], BINS, buckets.lower_bits) &&
                    most[1] < frequent_hits(buckets.sampled);
     map.function = by_bits ? BY_BITS : AROUND_HEAVY;
@@ -107,8 +102,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
     typedef BucketMap<Bits> Map;
     typedef typename Map::Tables Tables;
     typedef typename Tables::Intervals Intervals;
-    static constexpr u32 INTERVALS = Map::INTERVALS, SIDE = Map::SIDE,
-                         EACH = (INTERVALS + THREADS - 1) / THREADS;
+    static constexpr u32 INTERVALS = Map::INTERVALS, SIDE = Map::SIDE, EACH = (INTERVALS + THREADS - 1) / THREADS;
     static_assert(THREADS >= BINS && THREADS >= FewKeys<Bits>::SLOTS, "a thread for each");
     struct Shared {
         Tables tables;
@@ -125,8 +119,8 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
     // The buckets that an interval needs. PARTIAL: a share of a bucket in units of 1 / ONE; several
     // intervals with few keys share it. Else whole buckets, the first of which is a new one.
     // ONE_KEY: as many buckets as the interval is keys wide.
-    static constexpr u32 ONE = 1 << 16, MOST_OWN = (1u << (PART_BITS - 1)) - 1, PARTIAL = 1u << 31,
-                         ONE_KEY = 1u << 30, NEED = (1u << PART_BITS) - 1;
+    static constexpr u32 ONE = 1 << 16, MOST_OWN = (1u << (PART_BITS - 1)) - 1, PARTIAL = 1u << 31, ONE_KEY = 1u << 30,
+                         NEED = (1u << PART_BITS) - 1;
 
     Shared &s;
     const SortCall &call;
@@ -137,10 +131,8 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
     Share<Bits> share; // of BINS equal parts
 
     __device__ MapMaker(Shared &s, const SortCall &call, const BucketCall &buckets)
-        : s(s), call(call), buckets(buckets), map(*(Map *)buckets.map),
-          extremes{map.extremes[0], map.extremes[1]},
-          layouts{Intervals::inward(extremes, Order::GRAIN), Intervals::outward()},
-          share(extremes) {}
+        : s(s), call(call), buckets(buckets), map(*(Map *)buckets.map), extremes{map.extremes[0], map.extremes[1]},
+          layouts{Intervals::inward(extremes, Order::GRAIN), Intervals::outward()}, share(extremes) {}
 
     // By the whole block.
     __device__ void run() {
@@ -192,15 +184,13 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
             }
             atomicAdd(s.shares + share(key), 1);
 #pragma unroll
-            for (u32 w = 0; w < 2; w++)
-                atomicAdd(s.counts[w] + layouts[w].interval(layouts[w](key)), 1);
+            for (u32 w = 0; w < 2; w++) atomicAdd(s.counts[w] + layouts[w].interval(layouts[w](key)), 1);
             if (hits >= frequent) s.few.add(key, 1);
         }
         __syncthreads();
         for (u32 i = threadIdx.x; i < 2 * INTERVALS; i += THREADS)
             if (s.counts[0][i]) atomicAdd(map.samples[0] + i, s.counts[0][i]);
-        if (threadIdx.x < BINS && s.shares[threadIdx.x])
-            atomicAdd(map.shares + threadIdx.x, s.shares[threadIdx.x]);
+        if (threadIdx.x < BINS && s.shares[threadIdx.x]) atomicAdd(map.shares + threadIdx.x, s.shares[threadIdx.x]);
         if (u32 hits = threadIdx.x < s.few.SLOTS ? s.few.hits[threadIdx.x] : 0; hits > 0)
             if (u32 at = atomicAdd(&map.frequent_keys, 1); at < MAP_BLOCKS * HEAVY_SLOTS) {
                 map.frequent[at] = s.few.key(threadIdx.x);
@@ -281,8 +271,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
             u32 own = s.found.hits[threadIdx.x];
             atomicSub(s.shares + share(key), own);
 #pragma unroll
-            for (u32 w = 0; w < 2; w++)
-                atomicSub(s.counts[w] + layouts[w].interval(layouts[w](key)), own);
+            for (u32 w = 0; w < 2; w++) atomicSub(s.counts[w] + layouts[w].interval(layouts[w](key)), own);
         }
         find_most();
         return true;
@@ -290,8 +279,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
     // Whether a share of the range spreads the keys that are not heavy.
     __device__ bool spreads_by_range() {
         u32 coarse = BINS - 2 * s.tables.heavy.count, lower_bits = buckets.lower_bits;
-        if (!is_even(buckets, call.n, s.most[2], coarse, lower_bits))
-            lower_bits = buckets.most_lower_bits;
+        if (!is_even(buckets, call.n, s.most[2], coarse, lower_bits)) lower_bits = buckets.most_lower_bits;
         bool is_linear = is_wide() && is_even(buckets, call.n, s.most[2], coarse, lower_bits);
         if (is_linear) share.factor = share.factor_for(coarse << lower_bits);
         __syncthreads();
@@ -339,8 +327,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
         auto bits = [&](u32 i) { return layout.width_bits(layout.nth_in_order(i)); };
         auto power = [](int exponent) { return __int_as_float((127 + exponent) << 23); };
 #pragma unroll 1
-        for (u32 i = threadIdx.x; i < INTERVALS; i += THREADS)
-            density[i] = sample_of(i) * power(-int(bits(i)));
+        for (u32 i = threadIdx.x; i < INTERVALS; i += THREADS) density[i] = sample_of(i) * power(-int(bits(i)));
         __syncthreads();
         auto weight_of = [&](u32 i) { // in keys of the sample
             u32 interval = layout.nth_in_order(i);
@@ -352,14 +339,11 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
             // Keys may get dense within the interval. If its dense part fills half a bucket or
             // more, the interval gets as many buckets as if it were as dense as its denser
             // neighbour.
-            float before = i > 0 ? density[i - 1] : 0,
-                  after = i + 1 < INTERVALS ? density[i + 1] : 0, dense = max(before, after),
-                  sparse = min(before, after);
-            if (dense > 1.1f * density[i] &&
-                2 * weight * scale * (density[i] - sparse) > dense - sparse) {
+            float before = i > 0 ? density[i - 1] : 0, after = i + 1 < INTERVALS ? density[i + 1] : 0,
+                  dense = max(before, after), sparse = min(before, after);
+            if (dense > 1.1f * density[i] && 2 * weight * scale * (density[i] - sparse) > dense - sparse) {
                 u32 beside = before > after ? i - 1 : i + 1;
-                weight = max(weight, upper_bound(sample_of(beside)) *
-                                         power(int(bits(i)) - int(bits(beside))));
+                weight = max(weight, upper_bound(sample_of(beside)) * power(int(bits(i)) - int(bits(beside))));
             }
             return weight;
         };
@@ -368,8 +352,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
         auto own_buckets = [&](u32 i, float weight) {
             weight += MARGIN * scale;
             float each = floorf(__fdividef(float(width(i)), weight));
-            return each < 1 ? min(width(i), MOST_OWN)
-                            : min(u32(ceilf(__fdividef(float(width(i)), each))), MOST_OWN);
+            return each < 1 ? min(width(i), MOST_OWN) : min(u32(ceilf(__fdividef(float(width(i)), each))), MOST_OWN);
         };
 #pragma unroll 1
         for (u32 i = threadIdx.x; i < INTERVALS; i += THREADS) { // all lanes of a warp, or none
@@ -383,8 +366,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
             // that holds its key, so that it does not begin a bucket.
             u32 holder = layout.with_key(interval),
                 need_of_holder = __shfl_sync(
-                    ALL_LANES, need,
-                    lane_id() + (layout.rises(interval) ? holder - interval : interval - holder));
+                    ALL_LANES, need, lane_id() + (layout.rises(interval) ? holder - interval : interval - holder));
             if (holder != interval) need = need_of_holder & PARTIAL ? PARTIAL : ONE_KEY;
             s.needs[i] = need;
         }
@@ -446,8 +428,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
             if (interval % SIDE >= beyond) bucket = interval < SIDE ? 0 : needed - 1;
             // at the interval's beginning
             u32 first = rises ? bucket : bucket + own - 1, step = own == 1 ? 0 : rises ? own : -own;
-            s.tables.intervals[interval] =
-                (first - step * layout.number(interval)) << PART_BITS | u16(step);
+            s.tables.intervals[interval] = (first - step * layout.number(interval)) << PART_BITS | u16(step);
         }
         if (threadIdx.x == 0) s.tables.layout = layout;
         __syncthreads();
@@ -458,8 +439,7 @@ template <class Order, class Bits, u32 THREADS> struct MapMaker {
         const u32 *one_key = s.counts[0];
         u32 chunk = 1u << min(lower_bits, 5u); // bits of one coarse bucket, in one word
         for (u32 i = threadIdx.x; i < BUCKETS / chunk; i += THREADS) {
-            u32 bucket = i * chunk,
-                bits = one_key[bucket / 32] >> bucket % 32 & ~0u >> (32 - chunk);
+            u32 bucket = i * chunk, bits = one_key[bucket / 32] >> bucket % 32 & ~0u >> (32 - chunk);
             if (bits == 0) continue;
             u32 coarse = bucket >> lower_bits, less = s.tables.heavy.entries[coarse],
                 end = coarse + 1 < BINS ? s.tables.heavy.entries[coarse + 1] : s.tables.heavy.count;
@@ -475,8 +455,7 @@ template <class Order, class Bits, u32 THREADS>
 __device__ void bucket_map(const SortCall &call, const BucketCall &buckets) {
     typedef MapMaker<Order, Bits, THREADS> Maker;
     const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
-    if (((const SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large || map.function == BY_BITS)
-        return;
+    if (((const SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large || map.function == BY_BITS) return;
     alignas(16) __shared__ char memory[sizeof(typename Maker::Shared)];
     Maker(*(typename Maker::Shared *)memory, call, buckets).run();
 }

@@ -31,8 +31,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
     static constexpr u32 LONGEST = 4 * WARP; // the most that a warp sorts
     // Keys and payload share their staging memory, one after the other.
     static constexpr bool LARGE = THREADS > 512;
-    static_assert(TURNS * EACH * THREADS == BIN_COUNT && Tile::TILE <= 1 << 15,
-                  "bins for all threads");
+    static_assert(TURNS * EACH * THREADS == BIN_COUNT && Tile::TILE <= 1 << 15, "bins for all threads");
     static constexpr u32 COUNTED_BITS = 16, FIELDS = 16, WORDS = (1 << COUNTED_BITS) / FIELDS,
                          WORDS_EACH = WORDS / THREADS;
     // If there are SPARSE times as many numbers as keys, some four keys share one in one bucket of
@@ -43,8 +42,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
     static constexpr bool COUNTS_NUMBERS = !HAS_VALUES && sizeof(Bits) <= 4 && !LARGE,
                           COUNTS_PARTS = !HAS_VALUES && !LARGE;
     static constexpr u32 STAGED = HAS_VALUES ? Tile::TILE : 1;
-    static_assert(!COUNTS_PARTS || Tile::TILE <= (1 << COUNTED_BITS) / SPARSE,
-                  "parts for every bucket");
+    static_assert(!COUNTS_PARTS || Tile::TILE <= (1 << COUNTED_BITS) / SPARSE, "parts for every bucket");
     struct KeysAndValues {
         Bits keys[STAGED];
         Value values[STAGED];
@@ -77,8 +75,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
             : least(least), most(most), bits(bits), zeros(zeros) {}
         // The span of bucket number `bucket`, whose keys have `bits` bits left.
         __device__ Span(u32 bucket, u32 bits)
-            : Span(bits < WIDTH ? Bits(Bits(bucket) << bits) : 0, Bits(~Bits(0)) >> (WIDTH - bits),
-                   bits, 0) {}
+            : Span(bits < WIDTH ? Bits(Bits(bucket) << bits) : 0, Bits(~Bits(0)) >> (WIDTH - bits), bits, 0) {}
         __device__ Bits offset(Bits key) const { return Bits(key - least) >> zeros; }
         __device__ Bits key(Bits offset) const { return Bits(offset << zeros) + least; }
     };
@@ -113,8 +110,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
     // ---- what the kernels call ------------------------------------------------------------------
 
     // Sorts the buckets from the block's number on, gridDim.x apart.
-    static __device__ void run_buckets(Shared &shared, const SortCall &call,
-                                       const BucketCall &buckets) {
+    static __device__ void run_buckets(Shared &shared, const SortCall &call, const BucketCall &buckets) {
         const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
         const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
         // All loads are issued at once.
@@ -151,8 +147,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
 
     // Sorts the fixed-capacity bucket of the block's number from scratch memory, or writes the
     // heavy key of that digit.
-    static __device__ void run_fixed(Shared &shared, const SortCall &call, const FixedCall &fixed,
-                                     u32 function) {
+    static __device__ void run_fixed(Shared &shared, const SortCall &call, const FixedCall &fixed, u32 function) {
         // The most times a heavy key occurs that one block writes alone.
         constexpr u32 MOST_OF_ONE_BLOCK = (HAS_VALUES ? 8 : 24) * THREADS;
         __shared__ u32 before[BINS / WARP];
@@ -176,20 +171,16 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
         Value *values_out = (Value *)call.values[0];
         const Value *values = (const Value *)fixed.values;
         if (count > 0)
-            run(shared, t, call, out ? out + first : out, values + u64(bucket) * fixed.room,
-                values_out + first,
-                function == FIXED_BY_BITS ? Span(bucket, call.end - fixed.bits) : span(shared, t),
-                !has_heavy);
+            run(shared, t, call, out ? out + first : out, values + u64(bucket) * fixed.room, values_out + first,
+                function == FIXED_BY_BITS ? Span(bucket, call.end - fixed.bits) : span(shared, t), !has_heavy);
         if (is_heavy && keys_here <= MOST_OF_ONE_BLOCK) {
             u32 i = heavy.index(bucket);
-            write_heavy_key(out ? out + first : out, keys_here, order.from(heavy.keys[i]),
-                            values_out + first, HAS_VALUES ? values + tables.begins[i] : nullptr, d,
-                            THREADS);
+            write_heavy_key(out ? out + first : out, keys_here, order.from(heavy.keys[i]), values_out + first,
+                            HAS_VALUES ? values + tables.begins[i] : nullptr, d, THREADS);
         }
         if (is_many)
-            write_heaviest_keys<Order, Bits, Value, THREADS>(
-                shared.many, order, fixed.counts, heavy, tables.begins, MOST_OF_ONE_BLOCK, out,
-                values_out, values);
+            write_heaviest_keys<Order, Bits, Value, THREADS>(shared.many, order, fixed.counts, heavy, tables.begins,
+                                                             MOST_OF_ONE_BLOCK, out, values_out, values);
     }
 
     // Sorts all keys, no more than a block holds, from the input.
@@ -236,17 +227,15 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
         // Low bits that do not differ.
         u32 zeros = WIDTH == 64 ? __ffsll((long long)differing) - 1 : __ffs(int(differing)) - 1;
         Bits most = Bits(greatest - least) >> zeros;
-        return Span(least, most,
-                    WIDTH - (WIDTH == 64 ? __clzll((long long)most) : __clz(int(most))), zeros);
+        return Span(least, most, WIDTH - (WIDTH == 64 ? __clzll((long long)most) : __clz(int(most))), zeros);
     }
 
     // ---- counts, bins or fallback ---------------------------------------------------------------
 
     // Sorts a bucket: keys to `out`, unless it is null; the payload from `values` to `values_out`,
     // which may be the same. is_even: keys may be spread evenly enough to count parts of the span.
-    static __device__ void run(Shared &shared, ThreadKeys &t, const SortCall &call, Bits *out,
-                               const Value *values, Value *values_out, Span span,
-                               bool is_even) {
+    static __device__ void run(Shared &shared, ThreadKeys &t, const SortCall &call, Bits *out, const Value *values,
+                               Value *values_out, Span span, bool is_even) {
         Order order{Bits(call.flip)};
         BinShared &s = shared.by_bins;
         u32 count = t.count;
@@ -259,8 +248,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
                 }
                 Span narrow = BucketSort::span(shared, t); // many keys are equal
                 t.change(narrow);
-                span = Span(span.key(narrow.least), narrow.most, narrow.bits,
-                            span.zeros + narrow.zeros);
+                span = Span(span.key(narrow.least), narrow.most, narrow.bits, span.zeros + narrow.zeros);
             }
         if (span.bits == 0) { // all keys are equal
             Bits key = order.from(span.least);
@@ -275,17 +263,15 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
         sort_by_bins(shared, t, order, out, values, values_out, span, is_even);
     }
     // Sorts by bins the keys that counts of numbers have not sorted.
-    static __device__ void sort_by_bins(Shared &shared, ThreadKeys &t, Order order, Bits *out,
-                                        const Value *values, Value *values_out, Span span,
-                                        bool is_even) {
+    static __device__ void sort_by_bins(Shared &shared, ThreadKeys &t, Order order, Bits *out, const Value *values,
+                                        Value *values_out, Span span, bool is_even) {
         BinShared &s = shared.by_bins;
         u32 count = t.count;
         // An item has a key's offset and below it the key's position, if both fit. Otherwise it has
         // as many low bits of the offset as fit, and the offsets lie in `staged.keys`.
         u32 position_bits = HAS_VALUES ? 32 - __clz(int(count - 1)) : 0;
         // bins_suffice: the keys of a bin are equal.
-        bool is_packed = span.bits + position_bits <= WIDTH,
-             bins_suffice = !HAS_VALUES && span.bits <= LOG_BINS;
+        bool is_packed = span.bits + position_bits <= WIDTH, bins_suffice = !HAS_VALUES && span.bits <= LOG_BINS;
         bool values_last = LARGE && !is_packed;
         Bits most = span.most;
         if (HAS_VALUES && is_packed) {
@@ -293,22 +279,18 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
             t.rows([&](u32 i) { t.key[i] = Bits(t.key[i] << position_bits) | at(i); });
         }
         // Offsets are scaled to all bins, whatever the span is.
-        u32 shift =
-            WIDTH == 64 && most >> (WIDTH / 2) != 0 ? 32 - __clz(int(most >> (WIDTH / 2))) : 0;
+        u32 shift = WIDTH == 64 && most >> (WIDTH / 2) != 0 ? 32 - __clz(int(most >> (WIDTH / 2))) : 0;
         u32 upper = u32(most >> shift);
         if constexpr (COUNTS_PARTS)
             if (is_even && span.bits > COUNTED_BITS) {
                 u32 factor = factor_for(upper, 1 << COUNTED_BITS);
-                if (place_by_counts(
-                        s, t, [&](u32 i) { return __umulhi(u32(t.key[i] >> shift), factor); })) {
+                if (place_by_counts(s, t, [&](u32 i) { return __umulhi(u32(t.key[i] >> shift), factor); })) {
                     write_nearly_sorted(s, span, order, out, count);
                     return;
                 }
             }
         u32 factor = factor_for(upper, BIN_COUNT);
-        auto bin_of = [&](u32 i) {
-            return bins_suffice ? u32(t.key[i]) : __umulhi(u32(t.key[i] >> shift), factor);
-        };
+        auto bin_of = [&](u32 i) { return bins_suffice ? u32(t.key[i]) : __umulhi(u32(t.key[i] >> shift), factor); };
         clear_bins(s);
         if constexpr (HAS_VALUES) {
             if (values_last) prefetch_lines<THREADS>(values, count * Value::BYTES);
@@ -334,14 +316,12 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
             // If a thread's bins hold more than LONGEST items, which is more than a warp sorts, the
             // block falls back to finer bins or digits. It does so too if an item has too few bits
             // of its offset to tell the items of a thread's bins apart.
-            if (__syncthreads_or(sum > LONGEST && !bins_suffice) ||
-                span.bits > WIDTH - position_bits + LOG_BINS - 4) {
+            if (__syncthreads_or(sum > LONGEST && !bins_suffice) || span.bits > WIDTH - position_bits + LOG_BINS - 4) {
                 if (HAS_VALUES) wait_for_copies();
                 __syncthreads(); // the payload has arrived, and a LARGE block does not need it
                 Bits *keys = offsets(s);
                 t.rows([&](u32 i) {
-                    if (t.is_there(i))
-                        keys[at(i)] = is_packed ? t.key[i] >> position_bits : t.key[i];
+                    if (t.is_there(i)) keys[at(i)] = is_packed ? t.key[i] >> position_bits : t.key[i];
                 });
                 sort_by_digits(shared, count, order, out, values, values_out, span);
                 return;
@@ -361,14 +341,11 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
             // A thread subtracts the least that its items can be, so that the bits that they hold
             // do not overflow.
             auto base = [=](u32 bin) {
-                return is_packed
-                           ? Item(0)
-                           : Item(Item((u64(bin) * upper >> LOG_BINS) << shift) << position_bits);
+                return is_packed ? Item(0) : Item(Item((u64(bin) * upper >> LOG_BINS) << shift) << position_bits);
             };
             sort_runs(s, base);
         }
-        if constexpr (HAS_VALUES)
-            write_pairs(s, span, order, out, values, values_out, count, position_bits, is_packed);
+        if constexpr (HAS_VALUES) write_pairs(s, span, order, out, values, values_out, count, position_bits, is_packed);
         else {
             __syncthreads();
             write_keys(s, span, order, out, count);
@@ -376,8 +353,8 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
     }
     // Moves the items to their bins. Each addition moves a bin's begin, which becomes its end.
     template <class BinOf>
-    static __device__ void move_to_bins(BinShared &s, const ThreadKeys &t, const BinOf &bin_of,
-                                        u32 position_bits, bool is_packed) {
+    static __device__ void move_to_bins(BinShared &s, const ThreadKeys &t, const BinOf &bin_of, u32 position_bits,
+                                        bool is_packed) {
         int left = t.left();
 #pragma unroll
         for (u32 row = 0; row < ITEMS; row += ROWS) {
@@ -390,8 +367,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
             for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {
                 if (!t.is_there(i)) continue;
                 if (HAS_VALUES && !is_packed) s.staged.keys[at(i)] = t.key[i];
-                s.items[position[i - row]] =
-                    is_packed ? t.key[i] : Item(t.key[i] << position_bits) | at(i);
+                s.items[position[i - row]] = is_packed ? t.key[i] : Item(t.key[i] << position_bits) | at(i);
             }
         }
     }
@@ -403,8 +379,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
             u32 end[EACH], begin = begin_of(s, turn), longest = 0;
             load_bins(s, turn, end);
 #pragma unroll
-            for (u32 e = 0; e < EACH; e++)
-                longest = max(longest, end[e] - (e > 0 ? end[e - 1] : begin));
+            for (u32 e = 0; e < EACH; e++) longest = max(longest, end[e] - (e > 0 ? end[e - 1] : begin));
             u32 items = end[EACH - 1] - begin;
             if (items > LONG_RUN) {
                 items = longest = 0;
@@ -445,8 +420,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
         if (most <= RUN) sort_run_in_registers<RUN>(items, count, longest, base);
         else sort_run_in_registers<LONG_RUN>(items, count, longest, base);
     }
-    template <u32 MOST>
-    static __device__ void sort_run_in_registers(Item *items, u32 count, u32 longest, Item base) {
+    template <u32 MOST> static __device__ void sort_run_in_registers(Item *items, u32 count, u32 longest, Item base) {
         Item item[MOST];
 #pragma unroll
         for (u32 j = 0; j < MOST; j++) item[j] = j < count ? Item(items[j] - base) : Item(~Item(0));
@@ -463,8 +437,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
 
     // Sorts runs of more items than a thread has registers for, each by one warp; `base` is
     // subtracted here too. Outlined, so that it takes no registers from the common path.
-    template <class Base>
-    static __device__ __noinline__ void sort_long_runs(BinShared &s, u32 turns, Base base) {
+    template <class Base> static __device__ __noinline__ void sort_long_runs(BinShared &s, u32 turns, Base base) {
         u32 begin[TURNS], end[TURNS], *runs = s.bins, &all = s.totals[0];
 #pragma unroll
         for (u32 turn = 0; turn < TURNS; turn++) {
@@ -493,8 +466,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
         Item item[EACH];
 #pragma unroll
         for (u32 e = 0; e < EACH; e++)
-            item[e] = lane_id() * EACH + e < count ? Item(items[lane_id() * EACH + e] - base)
-                                                   : Item(~Item(0));
+            item[e] = lane_id() * EACH + e < count ? Item(items[lane_id() * EACH + e] - base) : Item(~Item(0));
         Bitonic<EACH, Item>{item}.sort_warp();
 #pragma unroll
         for (u32 e = 0; e < EACH; e++)
@@ -509,8 +481,7 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
         else return s.items;
     }
     static __device__ void clear_bins(BinShared &s) {
-        for (u32 i = threadIdx.x; i < BIN_COUNT / 4; i += THREADS)
-            ((Vector *)s.bins)[i] = Vector{{0, 0, 0, 0}};
+        for (u32 i = threadIdx.x; i < BIN_COUNT / 4; i += THREADS) ((Vector *)s.bins)[i] = Vector{{0, 0, 0, 0}};
     }
     // Calls `use(bin, begin)` for each bin: where its items begin, by the bins' counts. Called by
     // the whole block. A thread gets the bins that only it has read.
@@ -539,21 +510,17 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
     // The factor that scales offsets up to `upper` to bins, a little less than exact. If there are
     // more bins than offsets, it saturates: each offset then goes to the bin below its number.
     static __device__ u32 factor_for(u32 upper, u32 bins) {
-        return __float2uint_rz(
-            __fdividef(float(1ull << 32) * float(bins) * 0.999999f, __uint2float_rz(upper)));
+        return __float2uint_rz(__fdividef(float(1ull << 32) * float(bins) * 0.999999f, __uint2float_rz(upper)));
     }
 
     // Sorts keys that bins do not separate: by finer bins if they do, else by digits. Outlined, so
     // that it takes no registers from the common path.
-    static __device__ __noinline__ void sort_by_digits(Shared &shared, u32 count, Order order,
-                                                       Bits *out, const Value *values,
-                                                       Value *values_out, Span span) {
+    static __device__ __noinline__ void sort_by_digits(Shared &shared, u32 count, Order order, Bits *out,
+                                                       const Value *values, Value *values_out, Span span) {
         // Room for its table in the memory of the items.
-        constexpr bool HAS_FINER =
-            FINER && sizeof(shared.by_bins.items) >= (BIN_COUNT + 1) * sizeof(u16);
+        constexpr bool HAS_FINER = FINER && sizeof(shared.by_bins.items) >= (BIN_COUNT + 1) * sizeof(u16);
         if constexpr (HAS_FINER)
-            if (FinerBins<BucketSort, LOG_BINS>::run(shared.by_bins, count, order, out, values,
-                                                     values_out, span))
+            if (FinerBins<BucketSort, LOG_BINS>::run(shared.by_bins, count, order, out, values, values_out, span))
                 return;
         Tile t(shared.tile, count);
         const Bits *keys = offsets(shared.by_bins);
@@ -581,9 +548,8 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
 
     // Writes sorted items, whose low bits are positions, and their payload. Its copy is in flight
     // or, for `values_last`, starts when no key is needed any more.
-    static __device__ void write_pairs(BinShared &s, const Span &span, Order order, Bits *out,
-                                       const Value *values, Value *values_out, u32 count,
-                                       u32 position_bits, bool is_packed) {
+    static __device__ void write_pairs(BinShared &s, const Span &span, Order order, Bits *out, const Value *values,
+                                       Value *values_out, u32 count, u32 position_bits, bool is_packed) {
         u32 mask = (1u << position_bits) - 1;
         bool values_last = LARGE && !is_packed, wants_keys = out && !values_last;
         if (values_last) {
@@ -601,30 +567,27 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
             if (row * THREADS >= count) break;
             Item item[ROWS];
 #pragma unroll
-            for (u32 i = row; i < row + ROWS && i < ITEMS; i++)
-                item[i - row] = at(i) < count ? s.items[at(i)] : 0;
+            for (u32 i = row; i < row + ROWS && i < ITEMS; i++) item[i - row] = at(i) < count ? s.items[at(i)] : 0;
 #pragma unroll
             for (u32 i = row; i < row + ROWS && i < ITEMS; i++)
                 if (at(i) < count) values_out[at(i)] = s.staged.values[u32(item[i - row]) & mask];
 #pragma unroll
             for (u32 i = row; i < row + ROWS && i < ITEMS; i++)
                 if (wants_keys && at(i) < count)
-                    out[at(i)] =
-                        order.from(span.key(is_packed ? item[i - row] >> position_bits
-                                                      : s.staged.keys[u32(item[i - row]) & mask]));
+                    out[at(i)] = order.from(span.key(is_packed ? item[i - row] >> position_bits
+                                                               : s.staged.keys[u32(item[i - row]) & mask]));
         }
     }
 
-    static __device__ void write_keys(const BinShared &s, const Span &span, Order order, Bits *out,
-                                      u32 count) {
+    static __device__ void write_keys(const BinShared &s, const Span &span, Order order, Bits *out, u32 count) {
         rows(count, [&](u32 i) {
             if (at(i) < count) out[at(i)] = order.from(span.key(s.items[at(i)]));
         });
     }
 
     // The same if up to three adjacent keys, of one count, may be in any order.
-    static __device__ void write_nearly_sorted(const BinShared &s, const Span &span, Order order,
-                                               Bits *out, u32 count) {
+    static __device__ void write_nearly_sorted(const BinShared &s, const Span &span, Order order, Bits *out,
+                                               u32 count) {
         rows(count, [&](u32 i) {
             u32 position = at(i), to = position;
             if (position >= count) return;
@@ -647,16 +610,13 @@ template <class Order, class Tile, u32 LOG_BINS, bool FINER> struct BucketSort {
         return word ^ (word / WORDS_EACH & 4);
     }
     // The number of keys in a word of two-bit counts.
-    static __device__ u32 counted(u32 fields) {
-        return __popc(fields) + __popc(fields & 0xaaaaaaaa);
-    }
+    static __device__ u32 counted(u32 fields) { return __popc(fields) + __popc(fields & 0xaaaaaaaa); }
 
     // Counts keys by the low bits of `number(i)`, in fields of two bits, sixteen to a word. The
     // fields and the number of keys before each word give each key its position. Returns false, and
     // has moved no key, if a number occurs more than three times.
     template <class Number>
-    static __device__ bool place_by_counts(BinShared &s, const ThreadKeys &t,
-                                           const Number &number) {
+    static __device__ bool place_by_counts(BinShared &s, const ThreadKeys &t, const Number &number) {
         Vector *vectors = (Vector *)s.bins;
         for (u32 i = threadIdx.x; i < WORDS / 4; i += THREADS) vectors[i] = Vector{{0, 0, 0, 0}};
         __syncthreads();

@@ -90,8 +90,8 @@ __device__ inline bool few_in_warp(u32 mine, u32 (&common)[COMMON]) {
 // `count(bucket, keys)` is called once a warp for each of them. Any other key is counted on its
 // own.
 template <u32 GROUP, u32 UNROLL, class Bits, class Bucket, class Count>
-__device__ inline void count_common(const Bits (&key)[UNROLL], Bucket bucket,
-                                    const u32 (&common)[COMMON], const Count &count) {
+__device__ inline void count_common(const Bits (&key)[UNROLL], Bucket bucket, const u32 (&common)[COMMON],
+                                    const Count &count) {
     u32 keys[COMMON] = {}, others = 0;
 #pragma unroll
     for (u32 g = 0; g < UNROLL; g += GROUP) {
@@ -147,8 +147,7 @@ template <class Bits> constexpr bool COUNTS_HEAVY<CountAround<Bits>> = true;
 // Adds the counters of `bucket_count_by` to the global histogram, each warp those of two coarse
 // buckets.
 template <u32 THREADS>
-__device__ inline void add_counters(const u32 *counters, const BucketCall &buckets,
-                                    u32 lower_bits) {
+__device__ inline void add_counters(const u32 *counters, const BucketCall &buckets, u32 lower_bits) {
     u32 half = 1u << (DIGIT_BITS - 1 + lower_bits);
     u32 per_coarse = 1u << lower_bits;
     for (u32 turn = warp_id(); turn < BINS / 2; turn += THREADS / WARP) {
@@ -166,8 +165,7 @@ __device__ inline void add_counters(const u32 *counters, const BucketCall &bucke
 #pragma unroll
         for (u32 k = 0; k < 2; k++) {
             u32 sum = warp_add(sums[k]);
-            if (lane_id() == 0 && sum > 0)
-                atomicAdd(buckets.coarse_counts + coarse + k * BINS / 2, sum);
+            if (lane_id() == 0 && sum > 0) atomicAdd(buckets.coarse_counts + coarse + k * BINS / 2, sum);
         }
     }
 }
@@ -181,10 +179,9 @@ __device__ inline void add_counters(const u32 *counters, const BucketCall &bucke
 // may be few values, whose counters would reach 2^14 in every batch. Theirs move at 2^15, which
 // takes one more instruction to detect.
 template <class Order, class Bits, u32 THREADS, class Bucket>
-__device__ void bucket_count_by(u32 *counters, const SortCall &call, const BucketCall &buckets,
-                                u32 lower_bits, Bucket to_bucket) {
-    constexpr u32 UNROLL = sizeof(Bits) > 4 ? 16 : 32, STEP = THREADS * UNROLL,
-                  GROUP = sizeof(Vector) / sizeof(Bits);
+__device__ void bucket_count_by(u32 *counters, const SortCall &call, const BucketCall &buckets, u32 lower_bits,
+                                Bucket to_bucket) {
+    constexpr u32 UNROLL = sizeof(Bits) > 4 ? 16 : 32, STEP = THREADS * UNROLL, GROUP = sizeof(Vector) / sizeof(Bits);
     constexpr bool SHORT = sizeof(Bits) == 2;
     // flushed bits of a counter, and of a word
     constexpr u32 FLUSH = SHORT ? 1 << 15 : 3 << 14, FLUSH_PAIR = FLUSH << 16 | FLUSH;
@@ -192,13 +189,11 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
     // both in shared memory, so the compiler does not reorder their accesses.
     constexpr u32 LOOKUPS = SHORT ? 1 : 4;
     u32 half_bits = DIGIT_BITS - 1 + lower_bits, half = 1u << half_bits;
-    static_assert(STEP <= 1 << 15 && UNROLL % LOOKUPS == 0,
-                  "a counter below 2^14 plus one step stays below 2^16");
+    static_assert(STEP <= 1 << 15 && UNROLL % LOOKUPS == 0, "a counter below 2^14 plus one step stays below 2^16");
     for_each_batch<THREADS, UNROLL, Order, Bits>(call, [&](const Bits(&key)[UNROLL], u32 left) {
         u32 bits_seen = 0; // bits of the counters' values
         auto count = [&](u32 bucket, u32 keys) {
-            u32 more = SHORT ? keys << (bucket >> half_bits) * 16
-                             : keys * (1 + (bucket >> half_bits) * 0xffff);
+            u32 more = SHORT ? keys << (bucket >> half_bits) * 16 : keys * (1 + (bucket >> half_bits) * 0xffff);
             u32 *counter = counters + counter_at(bucket & (half - 1));
             bool is_heavy = COUNTS_HEAVY<Bucket> && bucket >> 31;
             if constexpr (COUNTS_HEAVY<Bucket>) { // no branch, as lanes differ
@@ -231,8 +226,7 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
                     else if (lane_id() == 0) count(found[i], WARP);
                 }
             }
-        } else if (u32 common[COMMON];
-                   SHORT && left == STEP && few_in_warp(to_bucket(key[0]), common)) {
+        } else if (u32 common[COMMON]; SHORT && left == STEP && few_in_warp(to_bucket(key[0]), common)) {
             count_common<GROUP>(key, to_bucket, common, count);
         } else {
             // The bucket of a 2-byte key is a few of its bits: computed only for keys that exist.
@@ -273,8 +267,7 @@ template <class Order, class Bits, u32 THREADS>
 __device__ void key_count(u32 *counters, const SortCall &call, const BucketCall &buckets) {
     for (u32 i = threadIdx.x; i < counter_at(BUCKETS / 2); i += THREADS) counters[i] = 0;
     __syncthreads();
-    bucket_count_by<Order, Bits, THREADS>(counters, call, buckets, DIGIT_BITS,
-                                          BucketByBits<Bits>(DIGIT_BITS));
+    bucket_count_by<Order, Bits, THREADS>(counters, call, buckets, DIGIT_BITS, BucketByBits<Bits>(DIGIT_BITS));
 }
 
 // The exact histogram. `shared` has the tables of the map, then the counters of heavy keys and of
@@ -290,8 +283,7 @@ __device__ void bucket_count(u32 *shared, const SortCall &call, const BucketCall
     for (u32 i = threadIdx.x; i < counter_at(BINS / 2 << lower_bits); i += THREADS) counters[i] = 0;
     if (by_bits) {
         __syncthreads();
-        bucket_count_by<Order, Bits, THREADS>(counters, call, buckets, lower_bits,
-                                              BucketByBits<Bits>(lower_bits));
+        bucket_count_by<Order, Bits, THREADS>(counters, call, buckets, lower_bits, BucketByBits<Bits>(lower_bits));
         return;
     }
     static_assert(HEAVY_COUNTERS <= THREADS, "a thread for each");
@@ -312,12 +304,10 @@ __device__ void bucket_count(u32 *shared, const SortCall &call, const BucketCall
 
 // By BINS blocks, one a coarse bucket, of BINS threads, one a lower digit: the first index of each
 // bucket and of each coarse bucket. Returns the number of keys in the thread's bucket.
-__device__ inline u32 bucket_starts(const SortCall &call, const BucketCall &buckets, u32 lower_bits,
-                                    u32 tile) {
+__device__ inline u32 bucket_starts(const SortCall &call, const BucketCall &buckets, u32 lower_bits, u32 tile) {
     __shared__ u32 totals[2 * BINS / WARP], base, tiles;
     u32 coarse = blockIdx.x, d = threadIdx.x, others = buckets.coarse_counts[d];
-    u32 keys = warp_add(d < coarse ? others : 0),
-        of_tiles = warp_add(d < coarse ? (others + tile - 1) / tile : 0);
+    u32 keys = warp_add(d < coarse ? others : 0), of_tiles = warp_add(d < coarse ? (others + tile - 1) / tile : 0);
     if (lane_id() == 0) {
         totals[warp_id()] = keys;
         totals[BINS / WARP + warp_id()] = of_tiles;
@@ -353,8 +343,7 @@ __device__ inline u32 bucket_starts(const SortCall &call, const BucketCall &buck
 
 // The same, and the range left to passes: from the first bucket that exceeds a block's room to the
 // last one. Single-key buckets may exceed it.
-template <class Bits>
-__device__ void bucket_plan(const SortCall &call, const BucketCall &buckets, u32 tile) {
+template <class Bits> __device__ void bucket_plan(const SortCall &call, const BucketCall &buckets, u32 tile) {
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
     if (plan.too_large) return;
     BucketMap<Bits> &map = *(BucketMap<Bits> *)buckets.map;
@@ -375,13 +364,10 @@ __device__ void bucket_plan(const SortCall &call, const BucketCall &buckets, u32
 
 // A tile of the second step: its coarse bucket, its number there, the index of its first key, and
 // the keys from there to the coarse bucket's end.
-struct CoarseTile {
-    u32 coarse, number, at, left;
-};
+struct CoarseTile { u32 coarse, number, at, left; };
 // Returns whether the second step has this tile. Each thread loads all about its own coarse bucket,
 // so that no load waits for another.
-template <u32 TILE>
-__device__ inline bool find_tile(const BucketCall &buckets, u32 tile, CoarseTile &part) {
+template <u32 TILE> __device__ inline bool find_tile(const BucketCall &buckets, u32 tile, CoarseTile &part) {
     __shared__ CoarseTile found;
     Begin begin = {0, 0}, end = {0, 0};
     if (threadIdx.x < BINS) {
@@ -400,11 +386,8 @@ __device__ inline bool find_tile(const BucketCall &buckets, u32 tile, CoarseTile
 
 // Where a first step around heavy keys puts the payload: that of heavy keys in `final`, all other in
 // `scratch`. In place both are scratch memory.
-template <class Value> struct PayloadAround {
-    Value *scratch, *final;
-};
-template <class Value>
-__device__ inline Value &payload_at(const PayloadAround<Value> &out, u64 index) {
+template <class Value> struct PayloadAround { Value *scratch, *final; };
+template <class Value> __device__ inline Value &payload_at(const PayloadAround<Value> &out, u64 index) {
     return (index & DONE ? out.final : out.scratch)[index & ~DONE];
 }
 
@@ -435,8 +418,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     __device__ BucketStep(const SortCall &call, const BucketCall &buckets, Bucket bucket)
         : call(call), buckets(buckets), map(*(BucketMap<Bits> *)buckets.map), bucket(bucket),
           lower_bits(map.lower_bits),
-          marks{buckets.starts, buckets.room,
-                ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->left_by_buckets()} {}
+          marks{buckets.starts, buckets.room, ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->left_by_buckets()} {}
 
     // Heavy keys do not move. Their payload moves to its place in the output or, in place, to the
     // same index in scratch memory.
@@ -450,14 +432,11 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
             const Bits *from = (const Bits *)call.keys_in + at;
             u32 *cursors = buckets.coarse_cursors;
             any_order<Tile>(
-                s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); },
-                PutKey<Order, Bits>{out, order},
+                s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, PutKey<Order, Bits>{out, order},
                 [=](u32 d, u32 total) { return atomicAdd(cursors + d * CURSOR_STRIDE, total); });
         } else {
-            typename If<AROUND, PutUnlessDone<Order, Bits>, PutKey<Order, Bits>>::Type put{out,
-                                                                                          order};
-            typename If<AROUND, PayloadAround<Value>, Value *>::Type values_out{
-                (Value *)call.values[1]};
+            typename If<AROUND, PutUnlessDone<Order, Bits>, PutKey<Order, Bits>>::Type put{out, order};
+            typename If<AROUND, PayloadAround<Value>, Value *>::Type values_out{(Value *)call.values[1]};
             const HeavyKeys<Bits> *heavy = nullptr;
             if constexpr (AROUND) {
                 heavy = bucket.around.heavy;
@@ -473,8 +452,7 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
                 LookBackDigits chain{call.words[0] + u64(tile) * BINS, tile};
                 stable_any<Tile>(
                     s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, put,
-                    values ? values + at : nullptr, at, values_out,
-                    [=](u32 d, u32 total) { chain.publish(d, total); },
+                    values ? values + at : nullptr, at, values_out, [=](u32 d, u32 total) { chain.publish(d, total); },
                     [=](u32 d, u32 total) {
                         return (starts[d << lower_bits] + chain.template receive<1>(d, total)) |
                                (AROUND && heavy->has(d) ? DONE : 0);
@@ -498,8 +476,8 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
     // Scatters a tile. `words`: its look-back words, if it has a payload.
     __device__ void second(typename Tile::Shared &s, CoarseTile part, u32 *words) const {
         LowerDigit<Bucket> digit{bucket};
-        typename If<AROUND, PutDecodeDone<Order, Bits>, PutKey<Order, Bits>>::Type put{
-            (Bits *)call.keys[0], Order{Bits(call.flip)}};
+        typename If<AROUND, PutDecodeDone<Order, Bits>, PutKey<Order, Bits>>::Type put{(Bits *)call.keys[0],
+                                                                                       Order{Bits(call.flip)}};
         u32 lower_bits = this->lower_bits, coarse = part.coarse, at = part.at;
         const u32 *starts = buckets.starts;
         auto marks = this->marks;
@@ -516,12 +494,10 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
         } else {
             LookBackDigits chain{words, part.number};
             stable_any<Tile>(
-                s, part.left, digit, [=](u32 at) { return from[at]; }, put,
-                (const Value *)call.values[1] + at, at, (Value *)call.values[0],
-                [=](u32 d, u32 total) { chain.publish(d, total); },
+                s, part.left, digit, [=](u32 at) { return from[at]; }, put, (const Value *)call.values[1] + at, at,
+                (Value *)call.values[0], [=](u32 d, u32 total) { chain.publish(d, total); },
                 [=](u32 d, u32 total) {
-                    u32 earlier = chain.template receive<1>(d, total),
-                        bucket = (coarse << lower_bits) + d;
+                    u32 earlier = chain.template receive<1>(d, total), bucket = (coarse << lower_bits) + d;
                     return d >> lower_bits ? 0 : (starts[bucket] + earlier) | mark(bucket);
                 });
         }
@@ -534,9 +510,8 @@ template <class Order, class Tile, class Bucket> struct BucketStep {
         bool is_done = marks(part.coarse << lower_bits), wants_keys = !(is_done && call.no_keys);
         if (is_done) key = Order{Bits(call.flip)}.from(key);
         const Value *from = call.in_place ? (const Value *)call.values[1] + part.at : nullptr;
-        write_heavy_key(wants_keys ? (Bits *)call.keys[0] + part.at : nullptr,
-                        min(part.left, Tile::TILE), key, (Value *)call.values[0] + part.at, from,
-                        threadIdx.x, Tile::THREADS);
+        write_heavy_key(wants_keys ? (Bits *)call.keys[0] + part.at : nullptr, min(part.left, Tile::TILE), key,
+                        (Value *)call.values[0] + part.at, from, threadIdx.x, Tile::THREADS);
         return true;
     }
 
@@ -561,8 +536,7 @@ __device__ void bucket_step(Vector *shared, const SortCall &call, const BucketCa
     const BucketMap<Bits> &map = *(const BucketMap<Bits> *)buckets.map;
     Shared &s = *(Shared *)shared;
     if (map.function == BY_BITS) {
-        BucketStep<Order, Tile, BucketByBits<Bits>> step(call, buckets,
-                                                         BucketByBits<Bits>(map.lower_bits));
+        BucketStep<Order, Tile, BucketByBits<Bits>> step(call, buckets, BucketByBits<Bits>(map.lower_bits));
         if (FIRST) step.first(s);
         else step.second(s);
         return;
@@ -578,9 +552,7 @@ __device__ void bucket_step(Vector *shared, const SortCall &call, const BucketCa
         else step.second(s);
     } else {
         CoarseTile part;
-        if (!find_tile<Tile::TILE>(buckets, blockIdx.x, part) ||
-            step.write_heavy(map.tables.heavy, part))
-            return;
+        if (!find_tile<Tile::TILE>(buckets, blockIdx.x, part) || step.write_heavy(map.tables.heavy, part)) return;
         map.tables.load(tables);
         step.second(s, part, nullptr);
     }

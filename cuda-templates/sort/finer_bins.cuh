@@ -18,8 +18,8 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
     typedef typename Sort::ThreadKeys ThreadKeys;
     typedef typename Sort::Span Span;
     static constexpr bool HAS_VALUES = Sort::HAS_VALUES;
-    static constexpr u32 THREADS = Sort::THREADS, ITEMS = Sort::ITEMS, ROWS = Sort::ROWS,
-                         WARPS = Sort::WARPS, TURNS = Sort::TURNS, BIN_COUNT = Sort::BIN_COUNT;
+    static constexpr u32 THREADS = Sort::THREADS, ITEMS = Sort::ITEMS, ROWS = Sort::ROWS, WARPS = Sort::WARPS,
+                         TURNS = Sort::TURNS, BIN_COUNT = Sort::BIN_COUNT;
     static constexpr u32 MOST_COMPARED = WARP; // in a finer bin
     // With a payload, the most finer bins with more keys. The block ranks their keys bin after bin.
     static constexpr u32 MOST_LONG = 4;
@@ -28,8 +28,8 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
     // They are not if the keys of a long finer bin differ or, with a payload, if there are too many
     // such bins. Then the keys are where they were.
     template <class Order>
-    static __device__ bool run(BinShared &s, u32 count, Order order, Bits *out, const Value *values,
-                               Value *values_out, Span span) {
+    static __device__ bool run(BinShared &s, u32 count, Order order, Bits *out, const Value *values, Value *values_out,
+                               Span span) {
         constexpr u32 POSITION_BITS = 16;
         if (span.bits <= LOG_BINS) return false; // the keys of a bin are equal
         if (TURNS == 1 && has_many_long(s, count)) return false;
@@ -46,8 +46,7 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
         if constexpr (TURNS > 1) {
             Sort::clear_bins(s);
             __syncthreads();
-            t.rows(
-                [&](u32 i) { increment_if(left, i * THREADS, s.bins + u32(product(i) >> 32)); });
+            t.rows([&](u32 i) { increment_if(left, i * THREADS, s.bins + u32(product(i) >> 32)); });
             __syncthreads();
             if (has_many_long(s, count)) return false;
         }
@@ -55,9 +54,8 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
         // in a bin that counts no keys, behind all others; even that one has a finer bin. No thread
         // writes the table before all threads have their keys.
         float finer = float(BIN_COUNT) / float(count);
-        Sort::scan_bins(s, [&](u32 bin, u32 begin) {
-            table[bin] = u16(min(float(begin) * finer, float(BIN_COUNT - 1)));
-        });
+        Sort::scan_bins(s,
+                        [&](u32 bin, u32 begin) { table[bin] = u16(min(float(begin) * finer, float(BIN_COUNT - 1))); });
         if (threadIdx.x == 0) table[BIN_COUNT] = BIN_COUNT;
         Sort::clear_bins(s);
         __syncthreads();
@@ -75,23 +73,20 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
         if (threadIdx.x == 0) long_bins[0] = 0;
         t.rows([&](u32 i) {
             u32 bin = position[i] & 0xffff, begin = s.bins[bin];
-            if (t.is_there(i))
-                s.items[begin + (position[i] >> 16)] =
-                    HAS_VALUES ? Item(Sort::at(i)) : Item(t.key[i]);
+            if (t.is_there(i)) s.items[begin + (position[i] >> 16)] = HAS_VALUES ? Item(Sort::at(i)) : Item(t.key[i]);
         });
         __syncthreads();
         bool fails = false;
         t.rows([&](u32 i) {
-            u32 bin = position[i] & 0xffff, begin = s.bins[bin],
-                end = bin + 1 < BIN_COUNT ? s.bins[bin + 1] : count, less = begin;
+            u32 bin = position[i] & 0xffff, begin = s.bins[bin], end = bin + 1 < BIN_COUNT ? s.bins[bin + 1] : count,
+                less = begin;
             if (!t.is_there(i)) return;
             u32 before = position[i] >> 16, own = HAS_VALUES ? Sort::at(i) : begin + before;
             if (end - begin > MOST_COMPARED) {
                 fails |= keys[HAS_VALUES ? u32(s.items[begin]) : begin] != t.key[i];
                 if (HAS_VALUES && before == MOST_COMPARED) {
                     u32 l = atomicAdd(long_bins, 1);
-                    if (l < MOST_LONG)
-                        long_bins[1 + 2 * l] = Sort::at(i), long_bins[2 + 2 * l] = begin;
+                    if (l < MOST_LONG) long_bins[1 + 2 * l] = Sort::at(i), long_bins[2 + 2 * l] = begin;
                     else fails = true;
                 }
                 position[i] = begin + before;
@@ -115,8 +110,7 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
             for (u32 l = 0; l < long_bins[0]; l++)
                 rank_equal_keys(s, t, keys[long_bins[1 + 2 * l]], long_bins[2 + 2 * l], position);
         t.rows([&](u32 i) {
-            if (t.is_there(i))
-                s.items[position[i]] = HAS_VALUES ? Item(Sort::at(i)) : Item(t.key[i]);
+            if (t.is_there(i)) s.items[position[i]] = HAS_VALUES ? Item(Sort::at(i)) : Item(t.key[i]);
         });
         if constexpr (HAS_VALUES)
             Sort::write_pairs(s, span, order, out, values, values_out, count, POSITION_BITS, false);
@@ -131,8 +125,8 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
     // Counts the keys by finer bin. Returns whether one of this thread's keys is the first beyond
     // MOST_COMPARED in its finer bin.
     template <class Product>
-    static __device__ bool count_finer(BinShared &s, const ThreadKeys &t, const u16 *table,
-                                       const Product &product, u32 (&position)[ITEMS]) {
+    static __device__ bool count_finer(BinShared &s, const ThreadKeys &t, const u16 *table, const Product &product,
+                                       u32 (&position)[ITEMS]) {
         int left = t.left();
         bool is_long = false;
 #pragma unroll
@@ -174,23 +168,19 @@ template <class Sort, u32 LOG_BINS> struct FinerBins {
         static_assert(WORDS <= THREADS && sizeof(s.items) >= (WORDS + WARPS) * sizeof(u32),
                       "a thread and a word for each row of a warp");
         u32 *earlier = (u32 *)s.items, *totals = earlier + WORDS;
-        auto equal = [&](u32 i) {
-            return __ballot_sync(ALL_LANES, t.is_there(i) && t.key[i] == key);
-        };
+        auto equal = [&](u32 i) { return __ballot_sync(ALL_LANES, t.is_there(i) && t.key[i] == key); };
         t.rows([&](u32 i) {
             u32 lanes = equal(i);
             if (lane_id() == 0) earlier[Sort::at(i) / WARP] = __popc(lanes);
         });
         __syncthreads();
-        u32 w = threadIdx.x,
-            before = block_exclusive_sum<THREADS>(w * WARP < t.count ? earlier[w] : 0, totals);
+        u32 w = threadIdx.x, before = block_exclusive_sum<THREADS>(w * WARP < t.count ? earlier[w] : 0, totals);
         if (w * WARP < t.count) earlier[w] = before;
         __syncthreads();
         t.rows([&](u32 i) {
             u32 lanes = equal(i);
             if (lanes >> lane_id() & 1)
-                position[i] =
-                    begin + earlier[Sort::at(i) / WARP] + __popc(lanes & ((1u << lane_id()) - 1));
+                position[i] = begin + earlier[Sort::at(i) / WARP] + __popc(lanes & ((1u << lane_id()) - 1));
         });
         __syncthreads();
     }

@@ -36,10 +36,9 @@ template <class Order, class Tile> struct FixedDigit {
 
     // Issues the load of the thread's probed key.
     __device__ FixedDigit(typename Tile::Shared &s, const SortCall &call, const FixedCall &fixed)
-        : shared(*(ProbeState *)&s), plan(*(SortPlan<sizeof(Bits) + 1> *)call.plan),
-          order{Bits(call.flip)}, buckets(1u << fixed.bits),
-          digits(1u << fixed.digit_bits), most(fixed.most), beyond(fixed.beyond),
-          drawn(0), state(0), share(Share<Bits>::whole(buckets)) {
+        : shared(*(ProbeState *)&s), plan(*(SortPlan<sizeof(Bits) + 1> *)call.plan), order{Bits(call.flip)},
+          buckets(1u << fixed.bits), digits(1u << fixed.digit_bits), most(fixed.most), beyond(fixed.beyond), drawn(0),
+          state(0), share(Share<Bits>::whole(buckets)) {
         key = ((const Bits *)call.keys_in)[sampled_at(threadIdx.x, u32(call.n) / PROBE_KEYS)];
         if (threadIdx.x == 0) { // issued with the probe
             if (Tile::HAS_VALUES) drawn = add_relaxed(&plan.fixed_ticket, 1);
@@ -78,8 +77,7 @@ template <class Order, class Tile> struct FixedDigit {
         u32 others = __syncthreads_count(!is_heavy), left = digits - 2 * tables.heavy.count;
         share = Share<Bits>::whole(left);
         if (others > 0) {
-            share = range_map(shared, is_heavy ? Bits(0) : Bits(~key), is_heavy ? Bits(0) : key,
-                              left);
+            share = range_map(shared, is_heavy ? Bits(0) : Bits(~key), is_heavy ? Bits(0) : key, left);
             if (share.range() <= left) return false;
             bool is_full = !is_heavy && atomicAdd(shared.counts[0] + share(key), 1) >= most;
             if (__syncthreads_count(is_full) > beyond) return false;
@@ -95,12 +93,11 @@ template <class Order, class Tile> struct FixedDigit {
 
   private:
     __device__ bool is_spread(u32 candidate) {
-        return __syncthreads_count(atomicAdd(shared.counts[candidate] + share(key), 1) >= most) <=
-               beyond;
+        return __syncthreads_count(atomicAdd(shared.counts[candidate] + share(key), 1) >= most) <= beyond;
     }
     // Not inlined: most inputs do not need it.
-    static __device__ __noinline__ Share<Bits> range_map(ProbeState &shared, Bits least_inverted,
-                                                         Bits greatest, u32 buckets) {
+    static __device__ __noinline__ Share<Bits> range_map(ProbeState &shared, Bits least_inverted, Bits greatest,
+                                                         u32 buckets) {
         constexpr u32 WARPS = Tile::THREADS / WARP;
         static_assert(WARP % WARPS == 0, "each warp reads all");
         least_inverted = warp_max(least_inverted);
@@ -114,8 +111,7 @@ template <class Order, class Tile> struct FixedDigit {
         greatest = warp_max(shared.ends[1][lane_id() % WARPS]);
         // Keys that were not probed may lie beyond the ends.
         Bits margin = Bits(greatest - least) / 32;
-        u64 wider[2] = {Bits(~(least - min(least, margin))),
-                        Bits(greatest + min(Bits(~greatest), margin))};
+        u64 wider[2] = {Bits(~(least - min(least, margin))), Bits(greatest + min(Bits(~greatest), margin))};
         Share<Bits> share(wider);
         if (share.range() > buckets) share.factor = share.factor_for(buckets);
         return share;
@@ -128,9 +124,8 @@ template <class Order, class Tile> struct FixedDigit {
 // registers from the common maps.
 template <class Order, class Tile>
 __device__ __noinline__ void
-scatter_by_fallback(typename Tile::Shared &s, FixedTables<typename Tile::Shape::Bits> &tables,
-                    SortCall call, FixedCall fixed, u32 tile, FixedDigit<Order, Tile> digit,
-                    typename Tile::Shape::Bits probe) {
+    scatter_by_fallback(typename Tile::Shared &s, FixedTables<typename Tile::Shape::Bits> &tables, SortCall call,
+                        FixedCall fixed, u32 tile, FixedDigit<Order, Tile> digit, typename Tile::Shape::Bits probe) {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename HeavyKeys<Bits>::Probe Probe;
     static_assert(sizeof(Probe) <= sizeof(s), "it shares the tile's memory");
@@ -141,8 +136,7 @@ scatter_by_fallback(typename Tile::Shared &s, FixedTables<typename Tile::Shape::
         // The ticket arrives while heavy keys are found.
         u32 part = threadIdx.x == 0 ? add_relaxed(&map.drawn, 1) : 0;
         __syncthreads(); // all threads have read `has_map`
-        tables.heavy.find(*(Probe *)&s, probe, most_heavy(fixed.digit_bits), call.n,
-                          tables.begins);
+        tables.heavy.find(*(Probe *)&s, probe, most_heavy(fixed.digit_bits), call.n, tables.begins);
         if (digit.spreads_others(tables, probe)) {
             place_heavy<Tile>(tables, s, fixed);
         } else {
@@ -155,16 +149,14 @@ scatter_by_fallback(typename Tile::Shared &s, FixedTables<typename Tile::Shape::
     }
     bool is_own = fixed.interval_parts == 0 || tables.is_linear; // each block has made the map
     AroundHeavy<FixedBase<Bits>, Bits> around{FixedBase<Bits>(tables), &tables.heavy, 0};
-    if (Tile::HAS_VALUES || tables.has_others)
-        scatter_around<Order, Tile>(s, call, fixed, tile, around, tables.begins);
+    if (Tile::HAS_VALUES || tables.has_others) scatter_around<Order, Tile>(s, call, fixed, tile, around, tables.begins);
     else count_heavy<Order, Tile>(s, call, fixed, tile, around);
     if (tile == 0 && is_own) map.publish(tables, true, call);
 }
 
 template <class Order, class Tile>
-__device__ void fixed_first(typename Tile::Shared &s,
-                            FixedTables<typename Tile::Shape::Bits> &tables, const SortCall &call,
-                            const FixedCall &fixed) {
+__device__ void fixed_first(typename Tile::Shared &s, FixedTables<typename Tile::Shape::Bits> &tables,
+                            const SortCall &call, const FixedCall &fixed) {
     typedef typename Tile::Shape::Bits Bits;
     typedef PutKey<Order, Bits> Put;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;
@@ -179,8 +171,7 @@ __device__ void fixed_first(typename Tile::Shared &s,
     };
     if constexpr (!Tile::HAS_VALUES) {
         if (IS_PAST_LENGTH(blockIdx.x, Tile::TILE, call.n)) return;
-        if (scatter_in_any_order<Order, Tile, Put>(s, call, fixed, blockIdx.x, digit, position))
-            return;
+        if (scatter_in_any_order<Order, Tile, Put>(s, call, fixed, blockIdx.x, digit, position)) return;
         Bits probe = Order{Bits(call.flip)}.to(digit.probe());
         scatter_by_fallback<Order, Tile>(s, tables, call, fixed, blockIdx.x, digit, probe);
     } else {

@@ -31,8 +31,7 @@ template <class Bits> using FixedBase = MapBase<Bits, FIXED_FINE_BITS, BUCKET_PA
 
 // By the whole block, when the map of the other keys is made: gives digits to the heavy keys.
 template <class Tile, class Bits>
-__device__ inline void place_heavy(FixedTables<Bits> &tables, typename Tile::Shared &s,
-                                   const FixedCall &fixed) {
+__device__ inline void place_heavy(FixedTables<Bits> &tables, typename Tile::Shared &s, const FixedCall &fixed) {
     static_assert(sizeof(s.exchange) >= HEAVY_SLOTS * sizeof(u32), "room for all");
     tables.heavy.place(FixedBase<Bits>(tables), 0, (u32 *)s.exchange);
     if (!Tile::HAS_VALUES) return;
@@ -90,8 +89,8 @@ template <class Order, class Tile> struct FixedMapMaker {
     typedef FixedMap<Bits> Map;
     typedef FixedTables<Bits> Tables;
     typedef typename Tables::Intervals Intervals;
-    static constexpr u32 THREADS = Tile::THREADS, INTERVALS = Tables::INTERVALS,
-                         SIDE = Tables::SIDE, EACH = (INTERVALS + THREADS - 1) / THREADS;
+    static constexpr u32 THREADS = Tile::THREADS, INTERVALS = Tables::INTERVALS, SIDE = Tables::SIDE,
+                         EACH = (INTERVALS + THREADS - 1) / THREADS;
     // An interval's keys: taken as evenly spread; none, since it is narrower than a key or all its
     // keys are heavy; beyond the sample's ends.
     enum Kind : u32 { EVEN, NO_KEY, BEYOND };
@@ -130,12 +129,11 @@ template <class Order, class Tile> struct FixedMapMaker {
     u64 ends[2]; // of the sample: the least key, bits inverted, and the greatest
     Intervals layouts[2]; // inward, outward
 
-    __device__ FixedMapMaker(typename Tile::Shared &tile, FixedTables<Bits> &tables,
-                             const SortCall &call, const FixedCall &fixed)
-        : s(*(Shared *)&tile), tile(tile), tables(tables), heavy(tables.heavy),
-          prefix(tables.intervals), call(call), fixed(fixed), map(*(Map *)fixed.map),
-          sampled((fixed.interval_parts > 0 ? fixed.interval_parts : OWN_PARTS) *
-                  INTERVAL_SAMPLE) {}
+    __device__ FixedMapMaker(typename Tile::Shared &tile, FixedTables<Bits> &tables, const SortCall &call,
+                             const FixedCall &fixed)
+        : s(*(Shared *)&tile), tile(tile), tables(tables), heavy(tables.heavy), prefix(tables.intervals), call(call),
+          fixed(fixed), map(*(Map *)fixed.map),
+          sampled((fixed.interval_parts > 0 ? fixed.interval_parts : OWN_PARTS) * INTERVAL_SAMPLE) {}
 
     // By the whole block: counts a part of the sample, or all of it if the block is alone. Returns
     // whether all parts are counted.
@@ -147,8 +145,7 @@ template <class Order, class Tile> struct FixedMapMaker {
             if (u32 count = s.counts[0][i]) atomicAdd(map.samples[0] + i, count);
         __threadfence();
         __syncthreads();
-        if (threadIdx.x == 0)
-            s.is_last = add_acquire_release(&map.counted, 1) == fixed.interval_parts - 1;
+        if (threadIdx.x == 0) s.is_last = add_acquire_release(&map.counted, 1) == fixed.interval_parts - 1;
         __syncthreads();
         if (!s.is_last) return false;
         constexpr u32 LOADS = (2 * INTERVALS + THREADS - 1) / THREADS;
@@ -202,8 +199,7 @@ template <class Order, class Tile> struct FixedMapMaker {
         static_assert(END_SAMPLE == OWN_PARTS * INTERVAL_SAMPLE, "alone, a block counts these");
         Bits key[KEYS], at_ends[ENDS];
         auto sample = [&](u32 i, u32 all) {
-            return ((const Bits *)
-                        call.keys_in)[sampled_at(i * THREADS + threadIdx.x, u32(call.n) / all)];
+            return ((const Bits *)call.keys_in)[sampled_at(i * THREADS + threadIdx.x, u32(call.n) / all)];
         };
 #pragma unroll
         for (u32 k = 0; k < ENDS; k++) at_ends[k] = sample(k, END_SAMPLE);
@@ -236,8 +232,7 @@ template <class Order, class Tile> struct FixedMapMaker {
             Bits ordered = order.to(!at_ends_only && k < KEYS ? key[k] : at_ends[k]);
             if (heavy.contains(ordered)) continue;
 #pragma unroll
-            for (u32 w = 0; w < 2; w++)
-                atomicAdd(s.counts[w] + layouts[w].interval(layouts[w](ordered)), 1);
+            for (u32 w = 0; w < 2; w++) atomicAdd(s.counts[w] + layouts[w].interval(layouts[w](ordered)), 1);
         }
         __syncthreads();
     }
@@ -251,19 +246,17 @@ template <class Order, class Tile> struct FixedMapMaker {
                       layout(layout.is_inward() ? layout.middle : Bits(ends[1]))};
         constexpr u32 LEAST_CUT = 1 << (PART_BITS - 5);
         auto scaled_to_full = [&](u32 count, u32 cut) {
-            return min(u32(float(count) * float(1 << PART_BITS) /
-                           float(max(cut % (1 << PART_BITS), LEAST_CUT))),
+            return min(u32(float(count) * float(1 << PART_BITS) / float(max(cut % (1 << PART_BITS), LEAST_CUT))),
                        sampled);
         };
         // Each key of the interval fills a quarter of a bucket or more.
         auto is_heavy = [&](u32 count, u32 bits) {
-            return bits <= HEAVY_BITS && 4 * float(count) * float(call.n) >=
-                                             float(fixed.room) * float(sampled << bits);
+            return bits <= HEAVY_BITS && 4 * float(count) * float(call.n) >= float(fixed.room) * float(sampled << bits);
         };
 #pragma unroll 1
         for (u32 i = threadIdx.x; i < INTERVALS; i += THREADS) {
-            u32 interval = layout.nth_in_order(i), count = counts[interval],
-                bits = layout.width_bits(interval), kind = EVEN;
+            u32 interval = layout.nth_in_order(i), count = counts[interval], bits = layout.width_bits(interval),
+                kind = EVEN;
             if (interval % SIDE >= beyond) {
                 beyond_ends[interval >= SIDE] += count;
                 kind = BEYOND;
@@ -280,13 +273,11 @@ template <class Order, class Tile> struct FixedMapMaker {
             static_assert(INTERVALS % WARP == 0, "all lanes of a warp or none");
             // INTERVALS: none of them has a key
             if (lane_id() == 0)
-                s.last_with_key[i / WARP] =
-                    with_key ? i + WARP - 1 - u32(__clz(int(with_key))) : INTERVALS;
+                s.last_with_key[i / WARP] = with_key ? i + WARP - 1 - u32(__clz(int(with_key))) : INTERVALS;
         }
 #pragma unroll
         for (u32 w = 0; w < 2; w++)
-            if (u32 all = warp_add(beyond_ends[w]); lane_id() == 0 && all > 0)
-                atomicAdd(s.beyond_ends + w, all);
+            if (u32 all = warp_add(beyond_ends[w]); lane_id() == 0 && all > 0) atomicAdd(s.beyond_ends + w, all);
         __syncthreads();
     }
     // By one thread: notes the keys of an interval, if there may be so many heavy ones.
@@ -309,15 +300,14 @@ template <class Order, class Tile> struct FixedMapMaker {
         for (u32 i = threadIdx.x; i < INTERVALS; i += THREADS) {
             u32 kind = intervals[i] >> KIND_SHIFT, count = intervals[i] & COUNT, added = 0;
             // The interval before that has a key.
-            u32 with_key = __ballot_sync(ALL_LANES, kind != NO_KEY) & ((1u << lane_id()) - 1),
-                first = i - lane_id(), j = INTERVALS;
+            u32 with_key = __ballot_sync(ALL_LANES, kind != NO_KEY) & ((1u << lane_id()) - 1), first = i - lane_id(),
+                j = INTERVALS;
             if (with_key) j = first + WARP - 1 - u32(__clz(int(with_key)));
             for (u32 w = first / WARP; w > 0 && j == INTERVALS; w--) j = s.last_with_key[w - 1];
             u32 before = j < INTERVALS ? intervals[j] : BEYOND << KIND_SHIFT;
             if (kind == EVEN)
                 added = count << NEW_BITS |
-                        (before >> KIND_SHIFT == EVEN &&
-                         is_jump(before & COUNT, bits_of(j), count, bits_of(i)));
+                        (before >> KIND_SHIFT == EVEN && is_jump(before & COUNT, bits_of(j), count, bits_of(i)));
             prefix[i] = added;
         }
         __syncthreads();
@@ -342,17 +332,14 @@ template <class Order, class Tile> struct FixedMapMaker {
     // Turns the prefix of each interval into its entry of the table. Returns whether all buckets
     // have room. Keys beyond the ends have buckets of their own.
     __device__ bool fill(const Intervals &layout, const u32 *intervals, u32 all) {
-        u32 below = s.beyond_ends[0], above = s.beyond_ends[1],
-            sharing = (all >> NEW_BITS) + below + above,
+        u32 below = s.beyond_ends[0], above = s.beyond_ends[1], sharing = (all >> NEW_BITS) + below + above,
             buckets = (1u << fixed.digit_bits) - 2 * heavy.count,
             // Separate keys are as many jumps, and need none.
-            jumps = (all & NEW) > buckets / 4 ? 0 : NEW,
-            fresh = (all & jumps) + (below > 0) + (above > 0);
+            jumps = (all & NEW) > buckets / 4 ? 0 : NEW, fresh = (all & jumps) + (below > 0) + (above > 0);
         // parts that sample keys share, less two for rounding
         u32 parts = ((buckets - fresh) << BUCKET_PART_BITS) - 2;
         float each = __fdividef(float(parts), float(max(sharing, 1u)));
-        if (float(call.n) * float(sharing) * BUCKET_PARTS >
-            0.97f * float(fixed.room) * float(sampled) * float(parts))
+        if (float(call.n) * float(sharing) * BUCKET_PARTS > 0.97f * float(fixed.room) * float(sampled) * float(parts))
             return false;
         auto at = [&](u32 prefix) {
             return u32(float((prefix >> NEW_BITS) + below) * each) +
@@ -374,15 +361,12 @@ template <class Order, class Tile> struct FixedMapMaker {
             u32 kind = intervals[i] >> KIND_SHIFT, interval = layout.nth_in_order(i),
                 first = at(begins[e] + ((ends[e] - begins[e]) & jumps)), end = at(ends[e]);
             if (kind == BEYOND)
-                first = end = interval < SIDE ? 0
-                                              : parts - u32(float(above) * each) +
-                                                    (fresh << BUCKET_PART_BITS);
+                first = end = interval < SIDE ? 0 : parts - u32(float(above) * each) + (fresh << BUCKET_PART_BITS);
             bool rises = layout.rises(interval);
             u32 step = end - first, from = rises || step == 0 ? first : end - 1;
             if (step > 0x7fff) store_shared(&s.is_too_large, 1u);
             if (!rises) step = -step;
-            tables.intervals[interval] =
-                (from - step * layout.number(interval)) << PART_BITS | u16(step);
+            tables.intervals[interval] = (from - step * layout.number(interval)) << PART_BITS | u16(step);
         }
         __syncthreads();
         return s.is_too_large == 0;
@@ -405,10 +389,8 @@ template <class Order, class Tile> struct FixedMapMaker {
 // Makes the map by intervals, or waits for it, and leaves it in `tables`. `part` is the block's
 // first ticket for the parts of the sample. Returns whether the map fits.
 template <class Order, class Tile>
-__device__ inline bool make_intervals(typename Tile::Shared &s,
-                                      FixedTables<typename Tile::Shape::Bits> &tables,
-                                      const SortCall &call, const FixedCall &fixed, u32 tile,
-                                      u32 part) {
+__device__ inline bool make_intervals(typename Tile::Shared &s, FixedTables<typename Tile::Shape::Bits> &tables,
+                                      const SortCall &call, const FixedCall &fixed, u32 tile, u32 part) {
     typedef FixedMapMaker<Order, Tile> Maker;
     FixedMap<typename Tile::Shape::Bits> &map = *(FixedMap<typename Tile::Shape::Bits> *)fixed.map;
     bool is_alone = fixed.interval_parts == 0;

@@ -13,24 +13,21 @@ enum FixedFunction : u32 { FIXED_BY_BITS, FIXED_BY_RANGE, FIXED_AROUND_HEAVY };
 // Keys-only: scatters a tile in any order. `position(digit, earlier, total)` returns where the
 // tile's `total` keys of a digit go, after `earlier` ones.
 template <class Order, class Tile, class Put, class D, class Position>
-__device__ inline bool scatter_in_any_order(typename Tile::Shared &s, const SortCall &call,
-                                            const FixedCall &fixed, u32 tile, D digit,
-                                            const Position &position) {
+__device__ inline bool scatter_in_any_order(typename Tile::Shared &s, const SortCall &call, const FixedCall &fixed,
+                                            u32 tile, D digit, const Position &position) {
     typedef typename Tile::Shape::Bits Bits;
     Order order{Bits(call.flip)};
     u64 at = u64(tile) * Tile::TILE;
     const Bits *from = (const Bits *)call.keys_in + at;
     u32 *counts = fixed.counts;
     return any_order<Tile>(
-        s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); },
-        Put{(Bits *)fixed.keys, order},
+        s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, Put{(Bits *)fixed.keys, order},
         [=](u32 d, u32 total) { return position(d, atomicAdd(counts + d, total), total); });
 }
 // The same in stable order, with the payload.
 template <class Order, class Tile, class Put, class D, class Position>
-__device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall &call,
-                                        const FixedCall &fixed, u32 tile, D digit,
-                                        const Position &position) {
+__device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall &call, const FixedCall &fixed,
+                                        u32 tile, D digit, const Position &position) {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     Order order{Bits(call.flip)};
@@ -41,9 +38,8 @@ __device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall
     bool is_last = IS_LAST_TILE(tile, Tile::TILE, call.n);
     LookBackDigits chain{call.words[1] + u64(tile) * BINS, tile};
     stable_any<Tile>(
-        s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); },
-        Put{(Bits *)fixed.keys, order}, values ? values + at : nullptr, at, (Value *)fixed.values,
-        [=](u32 d, u32 total) { chain.publish(d, total); },
+        s, call.n - at, digit, [=](u32 at) { return order.to(from[at]); }, Put{(Bits *)fixed.keys, order},
+        values ? values + at : nullptr, at, (Value *)fixed.values, [=](u32 d, u32 total) { chain.publish(d, total); },
         [=](u32 d, u32 total) {
             u32 earlier = chain.template receive<8>(d, total);
             if (is_last) counts[d] = earlier + total;
@@ -53,9 +49,8 @@ __device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall
 
 // Scatters a tile by a map around heavy keys, whose payloads lie from `begins` on.
 template <class Order, class Tile, class Digit>
-__device__ inline void scatter_around(typename Tile::Shared &s, const SortCall &call,
-                                      const FixedCall &fixed, u32 tile, const Digit &digit,
-                                      const u32 *begins) {
+__device__ inline void scatter_around(typename Tile::Shared &s, const SortCall &call, const FixedCall &fixed, u32 tile,
+                                      const Digit &digit, const u32 *begins) {
     typedef typename Tile::Shape::Bits Bits;
     typedef PutUnlessDone<Order, Bits> Put;
     u32 room = fixed.room, *too_large = &((SortPlan<sizeof(Bits) + 1> *)call.plan)->too_large;
@@ -72,14 +67,13 @@ __device__ inline void scatter_around(typename Tile::Shared &s, const SortCall &
         *too_large = 1;
         return overflow;
     };
-    if constexpr (Tile::HAS_VALUES)
-        scatter_in_order<Order, Tile, Put>(s, call, fixed, tile, digit, position);
+    if constexpr (Tile::HAS_VALUES) scatter_in_order<Order, Tile, Put>(s, call, fixed, tile, digit, position);
     else scatter_in_any_order<Order, Tile, Put>(s, call, fixed, tile, digit, position);
 }
 // Keys-only: counts a tile of which nearly all keys are heavy. Any other key moves on its own.
 template <class Order, class Tile, class Digit>
-__device__ inline void count_heavy(typename Tile::Shared &s, const SortCall &call,
-                                   const FixedCall &fixed, u32 tile, const Digit &digit) {
+__device__ inline void count_heavy(typename Tile::Shared &s, const SortCall &call, const FixedCall &fixed, u32 tile,
+                                   const Digit &digit) {
     typedef typename Tile::Shape::Bits Bits;
     constexpr u32 ITEMS = Tile::TILE / Tile::THREADS;
     static_assert(sizeof(s.exchange) >= HEAVY_SLOTS * HEAVY_COPIES * sizeof(u32), "room for all");
@@ -104,8 +98,7 @@ __device__ inline void count_heavy(typename Tile::Shared &s, const SortCall &cal
 #pragma unroll 1
     for (u32 step = 1u << (31 - __clz(int(all))); step > 0; step /= 2)
 #pragma unroll
-        for (u32 i = 0; i < ITEMS; i++)
-            less[i] += heavy.keys[less[i] + step - 1] < key[i] ? step : 0;
+        for (u32 i = 0; i < ITEMS; i++) less[i] += heavy.keys[less[i] + step - 1] < key[i] ? step : 0;
 #pragma unroll
     for (u32 i = 0; i < ITEMS; i++) {
         if (at(i) >= left) break;

@@ -92,8 +92,7 @@ template <class Bits> struct alignas(16) HeavyKeys { // fewer than HEAVY_SLOTS
     __device__ bool contains(Bits key) const {
         u32 less = 0;
 #pragma unroll
-        for (u32 step = HEAVY_SLOTS / 2; step > 0; step /= 2)
-            less += keys[less + step - 1] < key ? step : 0;
+        for (u32 step = HEAVY_SLOTS / 2; step > 0; step /= 2) less += keys[less + step - 1] < key ? step : 0;
         return is(less, key);
     }
 
@@ -124,8 +123,7 @@ template <class Bits> struct alignas(16) HeavyKeys { // fewer than HEAVY_SLOTS
         add_frequent(s.few, least, s.found, n, PROBE_KEYS, rooms);
     }
     // By the whole block: adds the keys with `least` hits or more, of which none is heavy yet.
-    __device__ void add_frequent(const FewKeys<Bits> &few, u32 least, Found &found, u64 n,
-                                 u32 sampled, u32 *rooms) {
+    __device__ void add_frequent(const FewKeys<Bits> &few, u32 least, Found &found, u64 n, u32 sampled, u32 *rooms) {
         u32 i = threadIdx.x;
         if (i < few.SLOTS && few.hits[i] >= least)
             if (u32 at = atomicAdd(&found.count, 1); at < HEAVY_SLOTS) {
@@ -196,8 +194,7 @@ template <class Base, class Bits> struct AroundHeavy {
     // The buckets of some keys, the heavy keys that are less, and a bit for each key that is heavy.
     // The searches go side by side, without branches, as their loads take long. A heavy key of a
     // later coarse bucket is greater, so they need no end.
-    template <u32 COUNT>
-    __device__ u32 find(const Bits *key, u32 *bucket, u32 *less) const {
+    template <u32 COUNT> __device__ u32 find(const Bits *key, u32 *bucket, u32 *less) const {
         base.template all<COUNT>(key, bucket);
         u32 all = heavy->count, is_heavy = 0;
         if (all == 0) return 0;
@@ -206,8 +203,7 @@ template <class Base, class Bits> struct AroundHeavy {
 #pragma unroll 1
         for (u32 step = heavy->first_step; step > 0; step /= 2)
 #pragma unroll
-            for (u32 i = 0; i < COUNT; i++)
-                less[i] += heavy->keys[less[i] + step - 1] < key[i] ? step : 0;
+            for (u32 i = 0; i < COUNT; i++) less[i] += heavy->keys[less[i] + step - 1] < key[i] ? step : 0;
 #pragma unroll
         for (u32 i = 0; i < COUNT; i++) {
             bool is_here = heavy->keys[less[i]] == key[i] && less[i] < all;
@@ -237,11 +233,10 @@ template <class Base, class Bits> constexpr bool IS_COSTLY<AroundHeavy<Base, Bit
 // ---- heavy keys in the output -----------------------------------------------------------------
 
 // Writes one key `count` times. `thread` is one of `threads`.
-template <class Bits>
-__device__ inline void fill(Bits *out, u32 count, Bits key, u32 thread, u32 threads) {
+template <class Bits> __device__ inline void fill(Bits *out, u32 count, Bits key, u32 thread, u32 threads) {
     constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Bits);
-    u32 head = min(count, u32(-u64(out) % sizeof(Vector) / sizeof(Bits))),
-        vectors = (count - head) / IN_VECTOR, tail = head + vectors * IN_VECTOR;
+    u32 head = min(count, u32(-u64(out) % sizeof(Vector) / sizeof(Bits))), vectors = (count - head) / IN_VECTOR,
+        tail = head + vectors * IN_VECTOR;
     Bits keys[IN_VECTOR];
 #pragma unroll
     for (u32 k = 0; k < IN_VECTOR; k++) keys[k] = key;
@@ -255,8 +250,8 @@ __device__ inline void fill(Bits *out, u32 count, Bits key, u32 thread, u32 thre
 // Writes a heavy key to the output, unless `out` is null, and its payload, unless `from` is null.
 // Not inlined, as the function below, so that it takes no registers from the callers.
 template <class Bits, class Value>
-__device__ __noinline__ void write_heavy_key(Bits *out, u32 count, Bits key, Value *to,
-                                             const Value *from, u32 thread, u32 threads) {
+__device__ __noinline__ void write_heavy_key(Bits *out, u32 count, Bits key, Value *to, const Value *from, u32 thread,
+                                             u32 threads) {
     constexpr u32 AT_ONCE = 4; // loads issued before the first store
     if constexpr (Value::BYTES > 0)
         for (u32 i = thread; from && i < count; i += AT_ONCE * threads) {
@@ -276,11 +271,9 @@ template <class Bits> struct HeaviestKeys { // in shared memory
     Bits keys[BINS];
 };
 template <class Order, class Bits, class Value, u32 THREADS>
-__device__ __noinline__ void write_heaviest_keys(HeaviestKeys<Bits> &s, Order order,
-                                                 const u32 *all_counts,
-                                                 const HeavyKeys<Bits> &heavy, const u32 *begins,
-                                                 u32 most, Bits *out, Value *to,
-                                                 const Value *from) {
+__device__ __noinline__ void write_heaviest_keys(HeaviestKeys<Bits> &s, Order order, const u32 *all_counts,
+                                                 const HeavyKeys<Bits> &heavy, const u32 *begins, u32 most, Bits *out,
+                                                 Value *to, const Value *from) {
     u32 d = threadIdx.x, count = d < BINS ? all_counts[d] : 0;
     bool is_large = count > most && heavy.has(d);
     u32 i = is_large ? heavy.index(d) : 0, begin = begins[i];
@@ -303,7 +296,7 @@ __device__ __noinline__ void write_heaviest_keys(HeaviestKeys<Bits> &s, Order or
     __syncthreads();
     for (u32 m = 0; m < s.all; m++) {
         u32 start = s.starts[m];
-        write_heavy_key(out ? out + start : out, s.counts[m], s.keys[m], to + start,
-                        from + s.begins[m], blockIdx.x * THREADS + d, gridDim.x * THREADS);
+        write_heavy_key(out ? out + start : out, s.counts[m], s.keys[m], to + start, from + s.begins[m],
+                        blockIdx.x * THREADS + d, gridDim.x * THREADS);
     }
 }

@@ -72,9 +72,7 @@ __device__ inline u32 lanes_with_equal_bit(u32 x, u32 bit) {
 }
 
 // Whether all lanes have the same x.
-__device__ inline bool all_same(u32 x) {
-    return __all_sync(ALL_LANES, x == __shfl_sync(ALL_LANES, x, 0));
-}
+__device__ inline bool all_same(u32 x) { return __all_sync(ALL_LANES, x == __shfl_sync(ALL_LANES, x, 0)); }
 
 // The inclusive prefix sum over the warp's lanes.
 __device__ inline u32 warp_inclusive_sum(u32 x) {
@@ -131,9 +129,7 @@ __device__ inline u32 swizzled(u32 j) { return j ^ ((j >> 5 ^ j >> 10) & 31); }
 // A digit of a key: the bits of `mask`, from bit `shift` on.
 struct Digit {
     u32 shift, mask;
-    template <class Bits> __device__ u32 operator()(Bits key) const {
-        return u32(key >> shift) & mask;
-    }
+    template <class Bits> __device__ u32 operator()(Bits key) const { return u32(key >> shift) & mask; }
 };
 
 // A payload as plain bytes, in units of its alignment.
@@ -153,9 +149,7 @@ template <u32 BYTES_, u32 ALIGN> struct Payload {
     }
     typename ValueUnit<ALIGN>::Type unit[BYTES / ALIGN];
 };
-struct NoPayload {
-    static constexpr u32 BYTES = 0;
-};
+struct NoPayload { static constexpr u32 BYTES = 0; };
 
 // ---- a tile ------------------------------------------------------------------------------------
 
@@ -190,8 +184,7 @@ template <class A, class B> struct If<false, A, B> { typedef B Type; };
 template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> struct RadixShape {
     typedef Bits_ Bits;
     typedef Value_ Value;
-    static constexpr u32 THREADS = THREADS_, ITEMS = ITEMS_, WARPS = THREADS / WARP,
-                         TILE = THREADS * ITEMS;
+    static constexpr u32 THREADS = THREADS_, ITEMS = ITEMS_, WARPS = THREADS / WARP, TILE = THREADS * ITEMS;
     static constexpr u32 WIDEST = sizeof(Bits) > Value::BYTES ? sizeof(Bits) : Value::BYTES;
     // If a run is longer, rows of a warp often lie in one run.
     static constexpr u32 LONG_RUN = TILE / 72;
@@ -209,12 +202,10 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
     // A key's tag: its source position in the tile and, above it if a pass has a payload, its
     // digit. An unordered tile has run marks instead: a bit for each position of a row, set where a
     // run begins, and for each warp the number of runs that begin before its rows.
-    typedef typename If<RANKING == UNORDERED || (HAS_VALUES && RANKING == CHECKED), u32, u16>::Type
-        TagWord;
-    static constexpr u32 MARKS = TILE / WARP,
-                         TAGS = RANKING == UNORDERED               ? MARKS + WARPS
-                                : RANKING == CHECKED || HAS_VALUES ? PADDED_TILE
-                                                                   : 2;
+    typedef typename If<RANKING == UNORDERED || (HAS_VALUES && RANKING == CHECKED), u32, u16>::Type TagWord;
+    static constexpr u32 MARKS = TILE / WARP, TAGS = RANKING == UNORDERED               ? MARKS + WARPS
+                                                     : RANKING == CHECKED || HAS_VALUES ? PADDED_TILE
+                                                                                        : 2;
     static_assert(THREADS >= BINS && TILE <= 65536, "a thread for each bin, 16 bits for a position");
 
     struct Shared {
@@ -222,8 +213,7 @@ template <class Bits_, class Value_, u32 THREADS_, u32 ITEMS_, Ranking RANKING> 
         TagWord tags[TAGS];
         // The histogram by warp, later where each warp's keys of a digit begin in the tile. If
         // UNORDERED, the block's histogram.
-        alignas(RANKING == BALLOTS ? 16 : 4)
-            u32 bins[RANKING == UNORDERED ? BINS + STAY_BINS : WARPS * BINS];
+        alignas(RANKING == BALLOTS ? 16 : 4) u32 bins[RANKING == UNORDERED ? BINS + STAY_BINS : WARPS * BINS];
         // Where a digit's run begins in the tile. Behind the digits: the end, and room for the bins
         // of keys that stay.
         u32 begin[BINS + (RANKING == UNORDERED ? STAY_BINS : 1)];
@@ -270,17 +260,14 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         }
     }
 
-    __device__ u32 first() const {
-        return RANKING == BALLOTS ? own_first : warp_id() * ITEMS * WARP + lane_id();
-    }
+    __device__ u32 first() const { return RANKING == BALLOTS ? own_first : warp_id() * ITEMS * WARP + lane_id(); }
     __device__ u32 end() const { return RANKING == BALLOTS ? own_end : count; }
 
     // The position of this thread's item i in the input tile.
     __device__ u32 at(u32 i) const {
         // All warps have as many keys.
         if (RANKING == UNORDERED && !WHOLE) return i * THREADS + threadIdx.x;
-        return RANKING == BALLOTS ? first() + i * WARP
-                                          : (warp_id() * ITEMS + i) * WARP + lane_id();
+        return RANKING == BALLOTS ? first() + i * WARP : (warp_id() * ITEMS + i) * WARP + lane_id();
     }
     __device__ bool is_there(u32 i) const { return WHOLE || at(i) < end(); }
 
@@ -317,14 +304,10 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             if constexpr (IS_COSTLY<D>) { // more at once take too many registers
                 constexpr u32 GROUP = 4, REST = ITEMS % GROUP;
 #pragma unroll
-                for (u32 i = 0; i + GROUP <= ITEMS; i += GROUP)
-                    digit.template all<GROUP>(key + i, position + i);
-                if constexpr (REST > 0)
-                    digit.template all<REST>(key + (ITEMS - REST), position + (ITEMS - REST));
+                for (u32 i = 0; i + GROUP <= ITEMS; i += GROUP) digit.template all<GROUP>(key + i, position + i);
+                if constexpr (REST > 0) digit.template all<REST>(key + (ITEMS - REST), position + (ITEMS - REST));
             }
-            auto digit_of = [&](u32 i) {
-                return IS_COSTLY<D> ? position[i] : digit(key[i]);
-            };
+            auto digit_of = [&](u32 i) { return IS_COSTLY<D> ? position[i] : digit(key[i]); };
             // Additions to one counter are served one after the other. If all keys of a row have
             // one digit, one lane adds for all.
             if (u32 one = digit_of(0); WHOLE && all_same(one)) {
@@ -337,8 +320,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
                         u32 before = lane_id() == 0 ? atomicAdd(bins + one, ITEMS * WARP) : 0;
                         before = __shfl_sync(ALL_LANES, before, 0) + lane_id();
 #pragma unroll
-                        for (u32 i = 0; i < ITEMS; i++)
-                            position[i] = one << POSITION_BITS | (before + i * WARP);
+                        for (u32 i = 0; i < ITEMS; i++) position[i] = one << POSITION_BITS | (before + i * WARP);
                         return;
                     }
                 }
@@ -347,8 +329,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
                     u32 d = digit_of(i);
                     if (all_same(d)) {
                         u32 before = lane_id() == 0 ? atomicAdd(bins + d, WARP) : 0;
-                        position[i] =
-                            d << POSITION_BITS | (__shfl_sync(ALL_LANES, before, 0) + lane_id());
+                        position[i] = d << POSITION_BITS | (__shfl_sync(ALL_LANES, before, 0) + lane_id());
                     } else {
                         position[i] = d << POSITION_BITS | atomicAdd(bins + d, 1);
                     }
@@ -395,8 +376,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         }
         has_long_run = __syncthreads_or(total > LONG_RUN);
         exchange<D>();
-        static_assert(!SOME_STAY<D> || IS_MARKED<D>,
-                      "only a marked digit leaves keys unmoved");
+        static_assert(!SOME_STAY<D> || IS_MARKED<D>, "only a marked digit leaves keys unmoved");
         if (SOME_STAY<D>) count = s.begin[BINS];
         if (d < BINS && (!IS_MARKED<D> || total > 0)) s.to[run] = receive(d, total) - s.begin[d];
         __syncthreads();
@@ -409,8 +389,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         if (threadIdx.x == 0) before[0] = 0;
         if (total == 0) return;
         atomicOr(s.tags + start / WARP, 1u << start % WARP);
-        for (u32 w = start / OF_WARP + 1; w < WARPS && w * OF_WARP <= start + total; w++)
-            before[w] = run + 1;
+        for (u32 w = start / OF_WARP + 1; w < WARPS && w * OF_WARP <= start + total; w++) before[w] = run + 1;
     }
 
     // The same for a tile sorted by itself, whose runs are not needed afterwards. Each thread gets
@@ -435,9 +414,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         __syncthreads();
         Bits *keys = (Bits *)s.exchange;
         const u32 *bins = s.bins + warp_id() * BINS;
-        each([&](u32 i) {
-            position[i] = (position[i] & POSITION_MASK) + bins[position[i] >> POSITION_BITS];
-        });
+        each([&](u32 i) { position[i] = (position[i] & POSITION_MASK) + bins[position[i] >> POSITION_BITS]; });
         each([&](u32 i) {
             if (!is_there(i)) return;
             keys[position[i]] = key[i];
@@ -456,8 +433,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         constexpr u32 COPIES = 8, IN_VECTOR = sizeof(Vector) / sizeof(u32);
         static_assert(COPIES <= WARPS, "room for all counters");
         Vector *vectors = (Vector *)s.bins;
-        for (u32 i = threadIdx.x; i < BINS * COPIES / IN_VECTOR; i += THREADS)
-            vectors[i] = Vector{{0, 0, 0, 0}};
+        for (u32 i = threadIdx.x; i < BINS * COPIES / IN_VECTOR; i += THREADS) vectors[i] = Vector{{0, 0, 0, 0}};
         u32 *bins = s.bins + lane_id() % COPIES;
         __syncthreads();
         each([&](u32 i) {
@@ -468,8 +444,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             u32 own[COPIES], total = 0;
 #pragma unroll
             for (u32 v = 0; v < COPIES / IN_VECTOR; v++)
-                memcpy(own + v * IN_VECTOR, vectors + threadIdx.x * (COPIES / IN_VECTOR) + v,
-                       sizeof(Vector));
+                memcpy(own + v * IN_VECTOR, vectors + threadIdx.x * (COPIES / IN_VECTOR) + v, sizeof(Vector));
 #pragma unroll
             for (u32 c = 0; c < COPIES; c++) total += own[c];
             u32 next = block_exclusive_sum<BINS>(total, s.totals);
@@ -481,8 +456,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             }
 #pragma unroll
             for (u32 v = 0; v < COPIES / IN_VECTOR; v++)
-                memcpy(vectors + threadIdx.x * (COPIES / IN_VECTOR) + v, own + v * IN_VECTOR,
-                       sizeof(Vector));
+                memcpy(vectors + threadIdx.x * (COPIES / IN_VECTOR) + v, own + v * IN_VECTOR, sizeof(Vector));
         } else {
             pass_barrier_of_first();
         }
@@ -516,8 +490,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             }
             u32 previous = __shfl_up_sync(ALL_LANES, tag, 1);
             u32 previous_index = index - (Shape::PADDED ? 2 : 1); // for lane 0
-            if (lane_id() == 0 && j > 0 && there)
-                previous = tag_of(previous_index, keys[previous_index]);
+            if (lane_id() == 0 && j > 0 && there) previous = tag_of(previous_index, keys[previous_index]);
             disorder |= there && j > 0 && tag < previous;
         }
         return disorder;
@@ -558,8 +531,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         u64 to = 0;
 #pragma unroll
         for (u32 row = 0; row < ITEMS; row += ROWS_AT_ONCE) {
-            u32 rows = min(ROWS_AT_ONCE, ITEMS - row), begin = (warp_id() * ITEMS + row) * WARP,
-                j = begin + lane_id();
+            u32 rows = min(ROWS_AT_ONCE, ITEMS - row), begin = (warp_id() * ITEMS + row) * WARP, j = begin + lane_id();
             if (!WHOLE && begin >= count) break;
             Bits key[ROWS_AT_ONCE];
 #pragma unroll
@@ -617,8 +589,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         u32 run = s.tags[Shape::MARKS + warp_id()] - 1, up_to_lane = (2u << lane_id()) - 1;
 #pragma unroll
         for (u32 row = 0; row < ITEMS; row += ROWS_AT_ONCE) {
-            u32 rows = min(ROWS_AT_ONCE, ITEMS - row), first = warp_id() * ITEMS + row,
-                j = first * WARP + lane_id();
+            u32 rows = min(ROWS_AT_ONCE, ITEMS - row), first = warp_id() * ITEMS + row, j = first * WARP + lane_id();
             // The last rows have a loop of their own, so that the others need no test.
             if ((!WHOLE || MANY_MISSING) && (first + rows) * WARP > count) {
                 for (; j < count; j += WARP) {
@@ -673,15 +644,13 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
                 position[i] = (position[i] & POSITION_MASK) + bins[d];
                 u32 index = padded(position[i]);
                 if (!SOME_STAY<D> || d < BINS) ((Bits *)s.exchange)[index] = key[i];
-                if (RANKING == CHECKED)
-                    s.tags[index] = TagWord(HAS_VALUES ? d << POSITION_BITS | at(i) : at(i));
+                if (RANKING == CHECKED) s.tags[index] = TagWord(HAS_VALUES ? d << POSITION_BITS | at(i) : at(i));
             }
     }
 
   public:
     template <class D, class Load>
-    static __device__ __noinline__ void rank_again_outlined(Shared &s, u32 count, D digit,
-                                                            Load load) {
+    static __device__ __noinline__ void rank_again_outlined(Shared &s, u32 count, D digit, Load load) {
         RadixTile t(s, count);
         t.load(load);
         t.rank_by_ballots(digit);
@@ -709,8 +678,7 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
                 // makes one instruction of them that sets seven predicates, which is all that there
                 // are.
 #pragma unroll
-                for (u32 b = 0; b < DIGIT_BITS; b++)
-                    lanes &= lanes_with_equal_bit(d >> b / 4 * 4, 1u << b % 4);
+                for (u32 b = 0; b < DIGIT_BITS; b++) lanes &= lanes_with_equal_bit(d >> b / 4 * 4, 1u << b % 4);
             }
 #pragma unroll
             for (u32 i = row; i < row + ROWS && i < ITEMS; i++) {

@@ -67,8 +67,7 @@ __device__ inline void load_vectors(Bits (&key)[COUNT], const Bits *from) {
 // Plans the passes from the counts, by one block: a warp plans each pass, where its digits begin
 // and whether one digit has all keys.
 template <u32 THREADS, u32 PASSES>
-__device__ inline void plan_passes(SortPlan<PASSES> &plan, const SortCall &call,
-                                   IndexRange<u64> all) {
+__device__ inline void plan_passes(SortPlan<PASSES> &plan, const SortCall &call, IndexRange<u64> all) {
     bool after_buckets = all.count < call.n;
     u32 passes = call.passes, lane = lane_id();
     __shared__ bool same[PASSES];
@@ -89,8 +88,7 @@ __device__ inline void plan_passes(SortPlan<PASSES> &plan, const SortCall &call,
             if (lane >= distance) inclusive += before;
         }
 #pragma unroll
-        for (u32 e = 0; e < EACH; e++)
-            plan.starts[p][lane * EACH + e] = all.first + inclusive - sum + own[e];
+        for (u32 e = 0; e < EACH; e++) plan.starts[p][lane * EACH + e] = all.first + inclusive - sum + own[e];
         bool only_one = __any_sync(ALL_LANES, most == all.count);
         if (lane == 0) same[p] = only_one;
     }
@@ -116,15 +114,13 @@ __device__ inline void plan_passes(SortPlan<PASSES> &plan, const SortCall &call,
 // Counts all digits of one part of the keys. `tile`: the length of a tile of the passes that sort
 // them. Returns true in the block that finishes last, which has planned the passes.
 template <class Order, class Bits, u32 THREADS>
-__device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> all, u32 tile,
-                           u32 part, u32 parts) {
+__device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> all, u32 tile, u32 part, u32 parts) {
     constexpr u32 PASSES = sizeof(Bits) + 1, UNROLL = sizeof(Bits) == 1 ? 16 : 8;
     typedef SortPlan<PASSES> Plan;
     __shared__ bool last;
     Plan &plan = *(Plan *)call.plan;
     bool after_buckets = all.count < call.n; // the other keys are sorted
-    const Bits *keys =
-        after_buckets ? (const Bits *)call.keys[0] + all.first : (const Bits *)call.keys_in;
+    const Bits *keys = after_buckets ? (const Bits *)call.keys[0] + all.first : (const Bits *)call.keys_in;
     Order order{Bits(call.flip)};
     u32 passes = call.passes, copy = threadIdx.x % COPIES;
     for (u32 i = threadIdx.x; i < passes * BINS * COPIES; i += THREADS) counts[i] = 0;
@@ -160,9 +156,7 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> al
         for (u32 p = 0; p < PASSES; p++) {
             if (p >= passes) break;
             Digit digit = digit_of(call, p);
-            auto count = [&](u32 d, u32 keys) {
-                atomicAdd(counts + (p * BINS + d) * COPIES + copy, keys);
-            };
+            auto count = [&](u32 d, u32 keys) { atomicAdd(counts + (p * BINS + d) * COPIES + copy, keys); };
             if (alike) {
                 u32 d = digit(key[0]);
                 if (!all_same(d)) count(d, UNROLL);
@@ -179,8 +173,7 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> al
             } else {
 #pragma unroll
                 for (u32 i = 0; i < UNROLL; i++)
-                    if (whole || first + i * THREADS + threadIdx.x < all.count)
-                        count(digit(key[i]), 1);
+                    if (whole || first + i * THREADS + threadIdx.x < all.count) count(digit(key[i]), 1);
             }
         }
     }
@@ -225,8 +218,7 @@ template <u32 AHEAD> __device__ inline u32 look_back(const u32 *own, u32 tile) {
         for (u32 back = 1;; back += AHEAD) { // in tiles
             u32 seen[AHEAD];
 #pragma unroll
-            for (u32 k = 0; k < AHEAD; k++)
-                seen[k] = back + k > tile ? 0 : load_relaxed(own - (back + k) * BINS);
+            for (u32 k = 0; k < AHEAD; k++) seen[k] = back + k > tile ? 0 : load_relaxed(own - (back + k) * BINS);
 #pragma unroll
             for (u32 k = 0; k < AHEAD; k++) {
                 while (seen[k] == 0) seen[k] = load_relaxed(own - (back + k) * BINS);
@@ -267,9 +259,8 @@ template <class Value> __device__ inline Value &payload_at(Value *out, u64 index
 // on.
 template <class Tile, class D, class Load, class Put, class Out, class Publish, class Receive>
 __device__ inline void stable_tile(Tile &t, D digit, const Load &load, const Put &put,
-                                   const typename Tile::Shape::Value *values, u64 first,
-                                   Out values_out, const Publish &publish,
-                                   const Receive &receive) {
+                                   const typename Tile::Shape::Value *values, u64 first, Out values_out,
+                                   const Publish &publish, const Receive &receive) {
     typedef typename Tile::Shape::Value Value;
     t.load(load);
     t.rank(digit);
@@ -280,23 +271,18 @@ __device__ inline void stable_tile(Tile &t, D digit, const Load &load, const Put
     }
     if constexpr (Tile::HAS_VALUES) {
         if (values == nullptr) {
-            t.store_values([=](u64 index, u32 at) {
-                payload_at(values_out, index) = Value::index(first + at);
-            });
+            t.store_values([=](u64 index, u32 at) { payload_at(values_out, index) = Value::index(first + at); });
         } else {
             const Value *staged = t.load_values([=](u32 at) { return values[at]; });
-            t.store_values(
-                [=](u64 index, u32 at) { payload_at(values_out, index) = staged[swizzled(at)]; });
+            t.store_values([=](u64 index, u32 at) { payload_at(values_out, index) = staged[swizzled(at)]; });
         }
     }
 }
 
 // A partial tile. Outlined, so that it takes no registers from whole tiles.
 template <class Tile, class D, class Load, class Put, class Out, class Publish, class Receive>
-__device__ __noinline__ void stable_partial_tile(typename Tile::Shared &s, u32 count, D digit,
-                                                 Load load, Put put,
-                                                 const typename Tile::Shape::Value *values,
-                                                 u64 first, Out values_out,
+__device__ __noinline__ void stable_partial_tile(typename Tile::Shared &s, u32 count, D digit, Load load, Put put,
+                                                 const typename Tile::Shape::Value *values, u64 first, Out values_out,
                                                  Publish publish, Receive receive) {
     Tile t(s, count);
     stable_tile(t, digit, load, put, values, first, values_out, publish, receive);
@@ -304,24 +290,22 @@ __device__ __noinline__ void stable_partial_tile(typename Tile::Shared &s, u32 c
 
 // A whole or partial tile. `left`: the keys from the tile's first one on.
 template <class Tile, class D, class Load, class Put, class Out, class Publish, class Receive>
-__device__ inline void stable_any(typename Tile::Shared &s, u64 left, D digit, const Load &load,
-                                  const Put &put, const typename Tile::Shape::Value *values,
-                                  u64 first, Out values_out,
+__device__ inline void stable_any(typename Tile::Shared &s, u64 left, D digit, const Load &load, const Put &put,
+                                  const typename Tile::Shape::Value *values, u64 first, Out values_out,
                                   const Publish &publish, const Receive &receive) {
     if (left >= Tile::TILE) {
         typename Tile::Whole t(s, Tile::TILE);
         stable_tile(t, digit, load, put, values, first, values_out, publish, receive);
     } else {
-        stable_partial_tile<typename Tile::Part>(s, u32(left), digit, load, put, values, first,
-                                                 values_out, publish, receive);
+        stable_partial_tile<typename Tile::Part>(s, u32(left), digit, load, put, values, first, values_out, publish,
+                                                 receive);
     }
 }
 
 // Keys-only: scatters a tile in any order. `claim(digit, total)` returns the position of a digit's
 // run. Returns false, and moves nothing, if `digit.prepare()` finds no map.
 template <class Tile, class D, class Load, class Put, class Claim>
-__device__ inline bool any_order_tile(Tile &t, D digit, const Load &load, const Put &put,
-                                      const Claim &claim) {
+__device__ inline bool any_order_tile(Tile &t, D digit, const Load &load, const Put &put, const Claim &claim) {
     if (!TABLE_FIRST<D>) t.load(load);
     t.template clear_block_bins<D>();
     if (!digit.prepare()) return false; // after the loads are issued
@@ -335,14 +319,14 @@ __device__ inline bool any_order_tile(Tile &t, D digit, const Load &load, const 
 }
 // The same for a partial tile, outlined too.
 template <class Tile, class D, class Load, class Put, class Claim>
-__device__ __noinline__ bool any_order_partial(typename Tile::Shared &s, u32 count, D digit,
-                                               Load load, Put put, Claim claim) {
+__device__ __noinline__ bool any_order_partial(typename Tile::Shared &s, u32 count, D digit, Load load, Put put,
+                                               Claim claim) {
     Tile t(s, count);
     return any_order_tile(t, digit, load, put, claim);
 }
 template <class Tile, class D, class Load, class Put, class Claim>
-__device__ inline bool any_order(typename Tile::Shared &s, u64 left, D digit, const Load &load,
-                                 const Put &put, const Claim &claim) {
+__device__ inline bool any_order(typename Tile::Shared &s, u64 left, D digit, const Load &load, const Put &put,
+                                 const Claim &claim) {
     if (left >= Tile::TILE) {
         typename Tile::Whole t(s, Tile::TILE);
         return any_order_tile(t, digit, load, put, claim);
@@ -378,8 +362,7 @@ template <class Order, class Tile, bool ALL_PASSES> struct SortPass {
     bool is_first, is_last; // reads the input; writes the output
     u32 to;
 
-    __device__ SortPass(const SortCall &call, Plan &plan, const PassTiles &tiles, u32 run, u32 pass,
-                        u32 parity)
+    __device__ SortPass(const SortCall &call, Plan &plan, const PassTiles &tiles, u32 run, u32 pass, u32 parity)
         : call(call), plan(plan), tiles(tiles), pass(pass), parity(parity),
           is_first(run == 0 && tiles.keys.count == call.n), is_last(run == plan.running - 1),
           to((plan.running - 1 - run) % 2) {}
@@ -391,11 +374,9 @@ template <class Order, class Tile, bool ALL_PASSES> struct SortPass {
     // Sorts tile `tile` of launch `launch`.
     __device__ void run(typename Tile::Shared &s, u32 tile, u32 launch) const {
         Order order{Bits(call.flip)};
-        u32 *words = parity ? call.words[1] : call.words[0],
-            *other = parity ? call.words[0] : call.words[1];
+        u32 *words = parity ? call.words[1] : call.words[0], *other = parity ? call.words[0] : call.words[1];
         if (threadIdx.x < BINS)
-            for (u32 row = tile; row < tiles.most; row += tiles.here)
-                other[u64(row) * BINS + threadIdx.x] = 0;
+            for (u32 row = tile; row < tiles.most; row += tiles.here) other[u64(row) * BINS + threadIdx.x] = 0;
         u64 first = tiles.keys.first + (u64(launch) * tiles.most + tile) * Tile::TILE,
             left = tiles.keys.first + tiles.keys.count - first;
         LookBackDigits chain{words + u64(tile) * BINS, tile};
@@ -409,25 +390,20 @@ template <class Order, class Tile, bool ALL_PASSES> struct SortPass {
             if (carries) carried[d] = start + earlier + total;
             return start + earlier;
         };
-        const Bits *from =
-            (const Bits *)(is_first ? call.keys_in : to ? call.keys[0] : call.keys[1]) + first;
-        const Value *values =
-            (const Value *)(is_first ? call.values_in : to ? call.values[0] : call.values[1]);
+        const Bits *from = (const Bits *)(is_first ? call.keys_in : to ? call.keys[0] : call.keys[1]) + first;
+        const Value *values = (const Value *)(is_first ? call.values_in : to ? call.values[0] : call.values[1]);
         Bits *out = (Bits *)(to ? call.keys[1] : call.keys[0]);
-        bool is_first = this->is_first, is_last = this->is_last,
-             unwanted = Tile::HAS_VALUES && is_last && call.no_keys;
+        bool is_first = this->is_first, is_last = this->is_last, unwanted = Tile::HAS_VALUES && is_last && call.no_keys;
         auto load = [=](u32 at) {
             Bits key = from[at];
             return is_first ? order.to(key) : key;
         };
         if (Tile::HAS_VALUES && values)
-            prefetch_lines<Tile::THREADS>(values + first,
-                                          u32(min(left, u64(Tile::TILE))) * Value::BYTES);
+            prefetch_lines<Tile::THREADS>(values + first, u32(min(left, u64(Tile::TILE))) * Value::BYTES);
         auto put = [=](u64 index, Bits key) {
             if (!unwanted) out[index] = is_last ? order.from(key) : key;
         };
-        stable_any<Tile>(s, left, digit_of(call, pass), load, put,
-                         values ? values + first : nullptr, first,
+        stable_any<Tile>(s, left, digit_of(call, pass), load, put, values ? values + first : nullptr, first,
                          (Value *)(to ? call.values[1] : call.values[0]), publish, receive);
     }
 };
@@ -444,10 +420,8 @@ __device__ void sort_pass(typename Tile::Shared &s, const SortCall &call, u32 ru
     if (threadIdx.x == 0) tiles.set(all, of_all, call.tiles, launch);
     __syncthreads();
     // Launches that have tiles alternate between the two arrays of words.
-    u32 number = run * call.launches + launch,
-        of_pass = u32((of_all + call.tiles - 1) / call.tiles);
-    SortPass<Order, Tile, false> pass(call, plan, tiles, run, plan.which[run],
-                                      (run * of_pass + launch) % 2);
+    u32 number = run * call.launches + launch, of_pass = u32((of_all + call.tiles - 1) / call.tiles);
+    SortPass<Order, Tile, false> pass(call, plan, tiles, run, plan.which[run], (run * of_pass + launch) % 2);
     for (;;) {
         __syncthreads();
         if (threadIdx.x == 0) s.tile = add_relaxed(plan.tickets + number, 1);
@@ -471,8 +445,7 @@ __device__ inline u32 draw(u32 *ticket) {
 // All passes in one launch. Tickets draw the work in order: parts of the keys to count, then tile
 // after tile, pass after pass. A block that draws a tile waits until the pass before is over. What
 // it waits for was drawn before, by running blocks, so it ends however few blocks there are.
-template <class Order, class Tile>
-__device__ void sort_passes(Vector *memory, const SortCall &call) {
+template <class Order, class Tile> __device__ void sort_passes(Vector *memory, const SortCall &call) {
     typedef typename Tile::Shape::Bits Bits;
     typedef SortPlan<sizeof(Bits) + 1> Plan;
     static_assert(sizeof(typename Tile::Shared) >= COUNTERS<Bits> * sizeof(u32),
@@ -489,8 +462,7 @@ __device__ void sort_passes(Vector *memory, const SortCall &call) {
     };
     u32 ticket = draw(&plan.ticket);
     for (; ticket < call.parts; ticket = draw(&plan.ticket))
-        if (sort_count<Order, Bits, Tile::THREADS>((u32 *)memory, call, all, Tile::TILE, ticket,
-                                                   call.parts) &&
+        if (sort_count<Order, Bits, Tile::THREADS>((u32 *)memory, call, all, Tile::TILE, ticket, call.parts) &&
             threadIdx.x == 0) {
             __threadfence();
             store_relaxed(&plan.planned, 1);
@@ -537,14 +509,12 @@ template <class Tile> __device__ u64 differing_bits(const Tile &t) {
         of_warps[1][warp_id()] = zeros;
     }
     __syncthreads();
-    return warp_or(of_warps[0][lane_id() % Tile::WARPS]) &
-           warp_or(of_warps[1][lane_id() % Tile::WARPS]);
+    return warp_or(of_warps[0][lane_id() % Tile::WARPS]) & warp_or(of_warps[1][lane_id() % Tile::WARPS]);
 }
 
 // Sorts a tile in shared memory, least significant digit first, and skips digits that all keys
 // share. The payload does not move: `source` becomes each key's source position.
-template <class Tile>
-__device__ void sort_digits(Tile &t, typename Tile::TagWord *source, u32 begin, u32 end) {
+template <class Tile> __device__ void sort_digits(Tile &t, typename Tile::TagWord *source, u32 begin, u32 end) {
     typedef typename Tile::Shape::Bits Bits;
     // A longer key comes here only to be sorted by some of its bits.
     constexpr bool MAY_BE_SHORT = !Tile::HAS_VALUES && sizeof(Bits) <= 2;
@@ -567,8 +537,7 @@ __device__ void sort_digits(Tile &t, typename Tile::TagWord *source, u32 begin, 
 }
 
 // Sorts all keys, no more than a tile, by one block.
-template <class Order, class Tile>
-__device__ void sort_small(typename Tile::Shared &s, const SortCall &call) {
+template <class Order, class Tile> __device__ void sort_small(typename Tile::Shared &s, const SortCall &call) {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
     Order order{Bits(call.flip)};
@@ -581,9 +550,7 @@ __device__ void sort_small(typename Tile::Shared &s, const SortCall &call) {
         const Value *values = (const Value *)call.values_in;
 #pragma unroll
         for (u32 i = 0; i < Tile::ITEMS; i++)
-            if (t.is_there(i))
-                value[i] =
-                    values == nullptr ? Value::index(t.at(i)) : (values + t.first())[i * WARP];
+            if (t.is_there(i)) value[i] = values == nullptr ? Value::index(t.at(i)) : (values + t.first())[i * WARP];
     }
 #pragma unroll
     // Not before all loads are issued.

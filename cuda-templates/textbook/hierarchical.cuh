@@ -14,7 +14,8 @@ extern "C" __global__ void __launch_bounds__(WIDTH)
 }
 #endif
 #if HAS_KERNEL(begin_carries)
-extern "C" __global__ void __launch_bounds__(WIDTH) begin_carries(Carry *in, u64 n, u32 flags, Carry *aggregates, Carry *carries) {
+extern "C" __global__ void __launch_bounds__(WIDTH)
+    begin_carries(Carry *in, u64 n, u32 flags, Carry *aggregates, Carry *carries) {
     begin_textbook_tiles<CarryOperator, CARRY_RUN>(in, n, flags, aggregates, carries);
 }
 #endif

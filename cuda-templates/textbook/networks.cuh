@@ -41,9 +41,7 @@ template <class Operator> struct PrefixToEach {
 
 template <class Operator, u32 WIDTH> struct KoggeStone : PrefixToEach<Operator> {
     typedef typename Operator::Carry Carry;
-    struct Shared {
-        Carry slot[WIDTH];
-    };
+    struct Shared { Carry slot[WIDTH]; };
 
     static __device__ Carry begin(Shared &shared, Carry x, u32 first) {
         u32 i = threadIdx.x;
@@ -64,9 +62,7 @@ template <class Operator, u32 WIDTH> struct KoggeStone : PrefixToEach<Operator> 
 
 template <class Operator, u32 WIDTH> struct KoggeStoneDoubleBuffered : PrefixToEach<Operator> {
     typedef typename Operator::Carry Carry;
-    struct Shared {
-        Carry slot[2][WIDTH];
-    };
+    struct Shared { Carry slot[2][WIDTH]; };
 
     static __device__ Carry begin(Shared &shared, Carry x, u32 first) {
         u32 i = threadIdx.x, from = 0;
@@ -90,7 +86,8 @@ template <class Operator, u32 WIDTH> struct BrentKung {
 
         // Position `right` combines the value `distance` before it with its own.
         __device__ void take(u32 right, u32 distance, u32 first) {
-            if (right < WIDTH && right >= first + distance) slot[right] = Operator::combine(slot[right - distance], slot[right]);
+            if (right < WIDTH && right >= first + distance)
+                slot[right] = Operator::combine(slot[right - distance], slot[right]);
         }
     };
 
@@ -126,9 +123,7 @@ template <class Operator, u32 WIDTH> struct BrentKung {
 
 template <class Operator, u32 WIDTH> struct Sklansky : PrefixToEach<Operator> {
     typedef typename Operator::Carry Carry;
-    struct Shared {
-        Carry slot[WIDTH];
-    };
+    struct Shared { Carry slot[WIDTH]; };
 
     static __device__ Carry begin(Shared &shared, Carry x, u32 first) {
         u32 i = threadIdx.x;
@@ -149,9 +144,7 @@ template <class Operator, u32 WIDTH> struct WarpShuffles : PrefixToEach<Operator
     typedef typename Operator::Carry Carry;
     static constexpr u32 WARPS = WIDTH / WARP;
     static_assert(WARPS <= WARP, "one warp scans the totals of all");
-    struct Shared {
-        Carry total[WARPS];
-    };
+    struct Shared { Carry total[WARPS]; };
 
     static __device__ Carry begin(Shared &shared, Carry x, u32 first) {
         u32 i = threadIdx.x, lane = i % WARP, warp = i / WARP;

@@ -34,9 +34,7 @@ template <class Item> struct Items {
 };
 
 // A tile at the join: each thread's result of `begin`, and in the last thread the tile's aggregate.
-template <class Carry> struct AtJoin {
-    Carry upto, aggregate;
-};
+template <class Carry> struct AtJoin { Carry upto, aggregate; };
 
 // By the whole block: the tile's exclusive prefix, for all threads. The last thread passes the
 // tile's aggregate, so the last warp joins.
@@ -93,7 +91,8 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32> s
     }
 
     template <class Join>
-    static __device__ void finish(Shared<Join> &shared, Items<Element> out, u64 first, Carry upto, Maybe<Carry> prefix, u32 flags) {
+    static __device__ void finish(Shared<Join> &shared, Items<Element> out, u64 first, Carry upto, Maybe<Carry> prefix,
+                                  u32 flags) {
         u32 i = threadIdx.x;
         bool exclusive = flags & EXCLUSIVE, shifted = exclusive && flags & SHIFTED;
 
@@ -136,7 +135,8 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32 RU
         __syncthreads();
     }
 
-    template <class Join> static __device__ AtJoin<Carry> begin(Shared<Join> &shared, Items<Element> in, u64 first, u32) {
+    template <class Join>
+    static __device__ AtJoin<Carry> begin(Shared<Join> &shared, Items<Element> in, u64 first, u32) {
         load(shared, in, first);
         const Element *run = shared.items + threadIdx.x * RUN;
 
@@ -149,7 +149,8 @@ template <class Operator, template <class, u32> class Network, u32 WIDTH, u32 RU
     }
 
     template <class Join>
-    static __device__ void finish(Shared<Join> &shared, Items<Element> out, u64 first, Carry upto, Maybe<Carry> prefix, u32 flags) {
+    static __device__ void finish(Shared<Join> &shared, Items<Element> out, u64 first, Carry upto, Maybe<Carry> prefix,
+                                  u32 flags) {
         u32 i = threadIdx.x;
         bool exclusive = flags & EXCLUSIVE;
 
@@ -203,8 +204,8 @@ __device__ void scan_textbook_tiles(typename Operator::Element *in, typename Ope
 // The first kernel: every tile up to the join. No tile comes after the last one, so its aggregate
 // is not written.
 template <class Operator, u32 RUN>
-__device__ void begin_textbook_tiles(typename Operator::Element *in, u64 n, u32 flags, typename Operator::Carry *aggregates,
-                                     typename Operator::Carry *carries) {
+__device__ void begin_textbook_tiles(typename Operator::Element *in, u64 n, u32 flags,
+                                     typename Operator::Carry *aggregates, typename Operator::Carry *carries) {
     typedef FORM<Operator, NETWORK, WIDTH, RUN> Tile;
     typedef typename Operator::Carry Carry;
     __shared__ typename Tile::template Shared<GivenPrefixes<Operator>> shared;
@@ -219,7 +220,8 @@ __device__ void begin_textbook_tiles(typename Operator::Element *in, u64 n, u32 
 // null.
 template <class Operator, u32 RUN>
 __device__ void finish_textbook_tiles(typename Operator::Element *in, typename Operator::Element *out, u64 n,
-                                      typename Operator::Carry init, u32 flags, const typename Operator::Carry *prefixes,
+                                      typename Operator::Carry init, u32 flags,
+                                      const typename Operator::Carry *prefixes,
                                       const typename Operator::Carry *carries) {
     typedef FORM<Operator, NETWORK, WIDTH, RUN> Tile;
     typedef typename Operator::Carry Carry;
