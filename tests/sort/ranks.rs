@@ -6,8 +6,9 @@ use crate::common::edit::{Edit, once, one_text};
 use crate::common::{Rng, address, context, p};
 use parascan::cuda::Kernels;
 
+const TYPES: &str = include_str!("../../cuda-templates/core/types.cuh");
 const TEMPLATES: [&str; 2] =
-    [include_str!("../../cuda-templates/core/types.cuh"), include_str!("../../cuda-templates/sort/radix.cuh")];
+    [include_str!("../../cuda-templates/core/warp_scan.cuh"), include_str!("../../cuda-templates/sort/radix.cuh")];
 
 /// Ranks tiles of `ROWS` rows by one digit, with source indices. `again` counts the tiles that are
 /// ranked twice.
@@ -63,8 +64,7 @@ fn in_any_order(rows: usize) {
     let Some(context) = context() else { return };
     let tile = 256 * rows;
     let stream = context.new_stream().unwrap();
-    let [types, radix] = TEMPLATES.map(|text| one_text(&[text]));
-    let text = format!("{types}#include \"sort/contract.cuh\"\n{radix}");
+    let text = format!("{}#include \"sort/contract.cuh\"\n{}", one_text(&[TYPES]), one_text(&TEMPLATES));
     let mut rng = Rng::new();
     let n = 20 * tile + 777;
     // The keys have few digits, so many lanes share one.
