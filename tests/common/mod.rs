@@ -193,6 +193,11 @@ pub fn data<T: Sample>(rng: &mut Rng, draw: Draw, n: usize) -> Vec<T> {
     (0..n).map(|i| T::draw(rng, draw, i)).collect()
 }
 
+/// A number of elements of several tiles on the host: 512 KiB to 1 MiB.
+pub fn host_tiles<T>(rng: &mut Rng) -> usize {
+    ((1 << 19) + rng.below(1 << 19)) / size_of::<T>()
+}
+
 /// Elements of random bits.
 pub fn any<T: Sample>(rng: &mut Rng, n: usize) -> Vec<T> {
     data(rng, Draw::Any, n)

@@ -1,7 +1,7 @@
 //! One suite of reduce, stamped over every operator and element of the catalog, on both engines.
 
 use crate::common::samples::{Digit, Digits};
-use crate::common::{Draw, Rng, Sample, any, assert_same, data, stream};
+use crate::common::{Draw, Rng, Sample, any, assert_same, data, host_tiles, stream};
 use half::{bf16, f16};
 use parascan::cudarc::driver::CudaStream;
 use parascan::operators::{ArgMax, ArgMin, Compose, Indexed, Matrix, Moments, Transitions, Variance};
@@ -61,7 +61,7 @@ pub(crate) fn check_on_host<Op: Operator<T>, T: Sample>(rng: &mut Rng, input: &[
 fn host<Op: Operator<T>, T: Sample>() {
     let mut rng = Rng::new();
     let draw = Draw::exact_for::<Op, T>();
-    for n in [0, 1, 2, 127, 128, 1000, 3071, (1 << 19) + rng.below(1 << 19)] {
+    for n in [0, 1, 2, 127, 128, 1000, 3071, host_tiles::<T>(&mut rng)] {
         let input: Vec<T> = data(&mut rng, draw, n);
         for init in [None, Some(T::draw(&mut rng, draw, 1))] {
             check_on_host::<Op, T>(&mut rng, &input, init);
@@ -259,11 +259,15 @@ pub(crate) fn check<Op: Operator<T>, T: Sample>() {
     let mut rng = Rng::new();
     let mut device = stream().map(|stream| (Workspace::new(&stream), stream));
     let (slice, long) = (3 * 512 / size_of::<T>(), SHORT / size_of::<T>());
-    for n in [0, 1, 2, 33, slice - 1, slice, slice + 1, 8 * slice, 50 * slice + 7, long + 1, 3 * long + 5] {
+    let several = host_tiles::<T>(&mut rng);
+    let mut lengths = vec![0, 1, 2, 33, slice - 1, slice, slice + 1, 8 * slice, 50 * slice + 7, several];
+    if device.is_some() {
+        lengths.extend([long + 1, 3 * long + 5]);
+    }
+    for n in lengths {
         let input: Vec<T> = any(&mut rng, n);
         for init in [None, Some(T::draw(&mut rng, Draw::Any, 0))] {
-            // `long` is the device's, so the longest input is for it alone.
-            if n < long || n == long + 1 && init.is_none() {
+            if n <= several {
                 check_on_host::<Op, T>(&mut rng, &input, init);
             }
             if let Some((workspace, stream)) = &mut device {

@@ -1,7 +1,7 @@
 //! One suite of scan, stamped over every operator and element of the catalog, every engine and
 //! strategy.
 
-use crate::common::{Draw, Options, Rng, Sample, assert_same, builder, data, options, oracle, stream};
+use crate::common::{Draw, Options, Rng, Sample, assert_same, builder, data, host_tiles, options, oracle, stream};
 use half::{bf16, f16};
 use parascan::cudarc::driver::CudaStream;
 use parascan::{Block, Network, Operator, Strategy, Workspace};
@@ -26,7 +26,7 @@ fn host<Op: Operator<T>, T: Sample>() {
     let mut rng = Rng::new();
     let draw = Draw::exact_for::<Op, T>();
     let mut lengths = sizes(3072, &mut rng);
-    lengths.push((1 << 19) + rng.below(1 << 19));
+    lengths.push(host_tiles::<T>(&mut rng));
     for n in lengths {
         let input: Vec<T> = data(&mut rng, draw, n);
         for options in options::<Op, T>(&mut rng, draw) {

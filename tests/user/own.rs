@@ -1,7 +1,7 @@
 //! An operator and an element of the user's own, on both engines. The library has no kernels for
 //! them: the device runs what NVRTC makes of their text.
 
-use crate::common::{Draw, Options, Rng, Sample, assert_same, data, oracle, stream};
+use crate::common::{Draw, Options, Rng, Sample, assert_same, data, host_tiles, oracle, stream};
 use parascan::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
 use parascan::{Associativity, Block, DeviceCode, Element, Error, Last, Operator, Strategy, Sum, Workspace, scan};
 use std::fmt::Debug;
@@ -86,15 +86,15 @@ fn numbers(rng: &mut Rng, n: usize) -> Vec<u32> {
     (0..n).map(|_| rng.next() as u32 & (u32::MAX << rng.below(16))).collect()
 }
 
-/// Lengths of one lane, several tiles, many tiles, and beyond the kernel for short inputs.
-const LENGTHS: [usize; 6] = [1, 2, 33, 3_073, 50_001, 700_001];
-
 /// Both engines against the oracle, in every option.
 pub(super) fn check<Op: Operator<T>, T: Sample>(make: impl Fn(&mut Rng, usize) -> Vec<T>) {
     let mut rng = Rng::new();
     let device = stream();
     let mut workspace = device.as_ref().map(Workspace::new);
-    for n in LENGTHS {
+    // Of one lane and of several tiles, and beyond the device's kernel for short inputs.
+    let mut lengths = vec![1, 2, 33, 3_073, 50_001, host_tiles::<T>(&mut rng)];
+    lengths.extend(device.as_ref().map(|_| 700_001));
+    for n in lengths {
         let x = make(&mut rng, n);
         let first = make(&mut rng, 1)[0];
         for (exclusive, reverse) in [(false, false), (false, true), (true, false), (true, true)] {
