@@ -12,10 +12,11 @@ mod catalog;
 use bytemuck::Pod;
 use common::keys::{How, Key, PATTERNS, keys};
 use common::samples::{Digit, Digits};
+use common::segments::{Lengths, Segments, reduce_oracle, runs_oracle, scan_oracle};
 use common::{Draw, Options, Rng, Sample, assert_bytes, assert_same, data, noise, oracle};
 use half::{bf16, f16};
-use parascan::operators::{Compose, Flagged, Matrix, Segmented, Transitions};
-use parascan::{Max, Operator, Sum, reduce, scan, sort};
+use parascan::operators::{Compose, Flagged, Matrix, Moments, Segmented, Transitions};
+use parascan::{Last, Max, Operator, Sum, reduce, scan, sort};
 
 /// The calls on all items.
 fn whole<Op: Operator<T>, T: Sample>() {
@@ -33,19 +34,33 @@ fn sorted<K: Key>() {
     drop(How::any(&mut rng, K::WIDTH).oracle(&keys));
 }
 
-/// Sorts of keys, alone and with payloads of every size.
+/// Sorts of keys, and of pairs with a payload of each kind that the engine tells apart.
 fn sorts<K: Key>() {
-    fn pairs<K: Key, V: Pod + Send + Sync>() {
-        drop(sort::<K>().run_pairs::<V, _, _>(&Vec::<K>::new(), &Vec::<V>::new()));
-    }
     drop(sort::<K>().run(&Vec::<K>::new()));
+    pairs::<K, u32>();
+    pairs::<K, u64>();
+}
+fn pairs<K: Key, V: Pod + Send + Sync>() {
+    drop(sort::<K>().run_pairs::<V, _, _>(&Vec::<K>::new(), &Vec::<V>::new()));
+}
+fn payloads<K: Key>() {
     pairs::<K, u8>();
     pairs::<K, u16>();
     pairs::<K, [u8; 3]>();
-    pairs::<K, u32>();
-    pairs::<K, [u8; 5]>();
-    pairs::<K, u64>();
     pairs::<K, [u8; 9]>();
+}
+
+/// The calls by segment and by column.
+fn parts<Op: Operator<T>, T: Sample>() {
+    let (x, rng) = (Vec::<T>::new(), &mut Rng::new());
+    let segments = Segments::draw(rng, 0, Lengths::One, false);
+    let options = Options { exclusive: false, init: None, reverse: false };
+    drop((scan_oracle::<Op, T>(&x, &segments, options), reduce_oracle::<Op, T>(&x, &segments, None, T::zeroed())));
+    drop((runs_oracle::<Op, T>(&x, &segments, None), segments.flags(rng)));
+    drop((scan::<Op, T>().rows(1).run(&x), reduce::<Op, T>().rows(1).run(&x)));
+    drop(reduce::<Op, T>().segments::<u32, _>(&[0]).run(&x));
+    drop(reduce::<Op, T>().heads(&Vec::<u8>::new()).run(&x));
+    drop((scan::<Op, T>().columns(1).run(&x), reduce::<Op, T>().columns(1).run(&x)));
 }
 
 macro_rules! stamp {
@@ -73,6 +88,22 @@ macro_rules! stamp {
             sorts::<f16>();
             sorts::<f32>();
             sorts::<f64>();
+            payloads::<u8>();
+            payloads::<f64>();
+            parts::<Sum, u8>();
+            parts::<Sum, u16>();
+            parts::<Sum, u32>();
+            parts::<Sum, i64>();
+            parts::<Sum, f32>();
+            parts::<Sum, f16>();
+            parts::<Max, f32>();
+            parts::<Max, i16>();
+            parts::<Last, u64>();
+            parts::<Last, Moments<f32>>();
+            parts::<Compose, Transitions>();
+            parts::<Compose, Matrix<u32>>();
+            parts::<Compose, Matrix<u64>>();
+            parts::<Digits, Digit>();
         }
     };
 }

@@ -84,8 +84,6 @@ macro_rules! payloads { ($($name:ident $v:ty;)*) => { $(
         for n in [1, 33, 5000, 100_000] {
             for pattern in [Pattern::Random, Pattern::Few, Pattern::Special] {
                 check::<u8, $v>(&mut rng, pattern, n);
-                check::<f16, $v>(&mut rng, pattern, n);
-                check::<i32, $v>(&mut rng, pattern, n);
                 check::<f64, $v>(&mut rng, pattern, n);
             }
         }
@@ -101,7 +99,7 @@ fn millions() {
     let mut rng = Rng::new();
     check::<u32, u64>(&mut rng, Pattern::Random, 3_000_000); // more bytes than are sorted in caches
     check::<f64, [u32; 3]>(&mut rng, Pattern::PowerLaw, 400_000);
-    check::<u16, u8>(&mut rng, Pattern::SameAbove, 1_000_000);
+    check::<u16, u32>(&mut rng, Pattern::SameAbove, 1_000_000);
 }
 
 /// NaNs come last, those with the sign set after the others; descending order is the reverse.

@@ -21,11 +21,38 @@ trait Key: Copy + Send + Sync + 'static {
     fn compare(self, other: Self) -> Ordering;
     /// The ascending radix key, as documented.
     fn radix(self) -> u64;
+    /// The payloads that keys of the type are sorted with: all, or a few. What moves a value does not
+    /// know the key, and the engine is compiled for each pair.
+    const VALUES: &[Values];
+    /// The engine for these keys and for values of so many bytes.
+    fn code(value_bytes: usize) -> &'static Code;
+}
+
+macro_rules! engines {
+    ($t:ident $is_float:literal every) => {
+        const VALUES: &[Values] = &VALUES;
+        fn code(value_bytes: usize) -> &'static Code {
+            Code::of::<$t>($is_float, value_bytes)
+        }
+    };
+    ($t:ident $is_float:literal) => {
+        const VALUES: &[Values] =
+            &[Values::None, Values::Array(4), Values::Array(8), Values::Indices(4), Values::Indices(8)];
+        fn code(value_bytes: usize) -> &'static Code {
+            match value_bytes {
+                0 => const { Code::of::<$t>($is_float, 0) },
+                4 => const { Code::of::<$t>($is_float, 4) },
+                8 => const { Code::of::<$t>($is_float, 8) },
+                _ => unreachable!("not among the type's values"),
+            }
+        }
+    };
 }
 
 macro_rules! integers {
-    ($($t:ident $kind:ident)*) => { $(
+    ($($t:ident $kind:ident $($every:ident)?;)*) => { $(
         impl Key for $t {
+            engines! { $t false $($every)? }
             const KIND: Kind = Kind::$kind;
             fn of(bits: u64) -> $t {
                 bits as $t
@@ -42,11 +69,15 @@ macro_rules! integers {
         }
     )* };
 }
-integers! { u8 Unsigned u16 Unsigned u32 Unsigned u64 Unsigned i8 Signed i16 Signed i32 Signed i64 Signed }
+integers! {
+    u8 Unsigned; u16 Unsigned; u32 Unsigned; u64 Unsigned every;
+    i8 Signed; i16 Signed; i32 Signed; i64 Signed every;
+}
 
 macro_rules! floats {
-    ($($t:ident $bits:ident $mantissa:literal)*) => { $(
+    ($($t:ident $bits:ident $mantissa:literal $($every:ident)?;)*) => { $(
         impl Key for $t {
+            engines! { $t true $($every)? }
             const KIND: Kind = Kind::Float { mantissa: $mantissa };
             fn of(bits: u64) -> $t {
                 $t::from_bits(bits as $bits)
@@ -69,7 +100,7 @@ macro_rules! floats {
         }
     )* };
 }
-floats! { f16 u16 10 bf16 u16 7 f32 u32 23 f64 u64 52 }
+floats! { f16 u16 10; bf16 u16 7; f32 u32 23 every; f64 u64 52; }
 
 /// The bits of key i of n.
 type Pattern = fn(&mut Rng, u64, u64) -> u64;
@@ -170,7 +201,7 @@ fn check<T: Key>(keys: &[u64], case: &Case, rng: &mut Rng, what: &str) {
     let before = (from_keys.0.clone(), from_values.0.clone());
 
     let order = Order { width: T::LEN, kind: T::KIND, descending, bits: bits.clone() };
-    let code = Code::of::<T>(matches!(T::KIND, Kind::Float { .. }), size);
+    let code = T::code(size);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
     let sort = pool.install(|| Sort::new(code, order, values, n, keeps_input));
     let mut scratch = vec![GUARD; sort.scratch() + 64];
@@ -246,7 +277,7 @@ fn any_case<T: Key>(rng: &mut Rng) -> Case {
         _ => T::LEN,
     };
     let begin = if rng.below(3) == 0 { rng.below(u64::from(end) + 1) as u32 } else { 0 };
-    let values = VALUES[rng.below(VALUES.len() as u64) as usize];
+    let values = T::VALUES[rng.below(T::VALUES.len() as u64) as usize];
     let keeps_input = rng.below(2) == 0;
     Case {
         descending: rng.below(2) == 0,
@@ -302,7 +333,7 @@ stamped! {
 
 #[test]
 #[cfg_attr(miri, ignore = "takes hours")]
-fn every_size_of_values_at_every_width() {
+fn every_size_of_values() {
     fn all<T: Key>() {
         let mut rng = Rng::new();
         for values in VALUES {
@@ -323,10 +354,8 @@ fn every_size_of_values_at_every_width() {
             }
         }
     }
-    all::<u8>();
-    all::<i16>();
-    all::<u32>();
-    all::<f64>();
+    all::<u64>();
+    all::<f32>();
 }
 
 /// Partitions of buckets, on all threads.
@@ -352,7 +381,7 @@ fn scatters_are_streamed() {
     {
         let keys: Vec<u64> = (0..STREAMED_FROM / bytes + 4711).map(|_| rng.next()).collect();
         let case = Case { descending: true, bits: 0..32, values, keeps_input: true, in_place: false, threads: 2 };
-        check::<i32>(&keys, &case, &mut rng, "random");
+        check::<f32>(&keys, &case, &mut rng, "random");
     }
 }
 
