@@ -32,6 +32,7 @@ fn group(tiles_of_groups: usize, size: usize, columns: usize) -> usize {
 }
 
 impl Engine for OnDevice {
+    const LONG: usize = 1 << 12;
     fn tile(size: usize, columns: usize) -> usize {
         if let Some(group) = group_of_rows(size, columns) {
             // The shape for the shortest inputs: 8 warps, 3 vectors a lane.

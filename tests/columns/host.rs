@@ -7,6 +7,7 @@ use parascan::{Last, Max, Sum};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 impl Engine for OnHost {
+    const LONG: usize = 1 << 10;
     fn tile(size: usize, columns: usize) -> usize {
         let panels = columns.div_ceil(4096 / size);
         (256 << 10) / size / columns.div_ceil(panels)

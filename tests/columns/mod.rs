@@ -16,6 +16,8 @@ mod host;
 
 /// Calls of an engine.
 trait Engine: Buffers {
+    /// The side of the longest square matrix.
+    const LONG: usize;
     /// Rows of a tile of items of `size` bytes.
     fn tile(size: usize, columns: usize) -> usize;
     /// Tiles of a look-back group, if the engine has such.
@@ -221,9 +223,9 @@ fn long_ones<E: Engine>(engine: &mut E) {
     use parascan::{Last, Sum};
     let _memory = crate::common::much_memory();
     let mut rng = Rng::new();
-    let x: Vec<u32> = noise(&mut rng, 1 << 24);
-    let shapes =
-        [[1 << 23, 2], [1 << 12, 1 << 12], [16, 1 << 20], [(1 << 24) / 7, 7], [4095, 4095], [15, (1 << 20) + 9]];
+    let (side, n) = (E::LONG, E::LONG * E::LONG);
+    let x: Vec<u32> = noise(&mut rng, n);
+    let shapes = [[n / 2, 2], [side, side], [16, n / 16], [n / 7, 7], [side - 1, side - 1], [15, n / 16 + 9]];
     for (k, [rows, columns]) in shapes.into_iter().enumerate() {
         let x = &x[..rows * columns];
         let options = Options { exclusive: k % 3 == 0, init: Some(5), reverse: k % 2 == 1 };

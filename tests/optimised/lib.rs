@@ -16,7 +16,7 @@ use common::segments::{Lengths, Segments, reduce_oracle, runs_oracle, scan_oracl
 use common::{Draw, Options, Rng, Sample, assert_bytes, assert_same, data, noise, oracle};
 use half::{bf16, f16};
 use parascan::operators::{Compose, Flagged, Matrix, Moments, Segmented, Transitions};
-use parascan::{Last, Max, Operator, Sum, reduce, scan, sort};
+use parascan::{Index, Last, Max, Operator, Sum, expand, reduce, scan, sort};
 
 /// The calls on all items.
 fn whole<Op: Operator<T>, T: Sample>() {
@@ -61,6 +61,20 @@ fn parts<Op: Operator<T>, T: Sample>() {
     drop(reduce::<Op, T>().segments::<u32, _>(&[0]).run(&x));
     drop(reduce::<Op, T>().heads(&Vec::<u8>::new()).run(&x));
     drop((scan::<Op, T>().columns(1).run(&x), reduce::<Op, T>().columns(1).run(&x)));
+    assert_same(&x, &noise::<T>(rng, 0), &());
+}
+
+/// What tells segments.
+fn offsets<O: Index>() {
+    let segments = Segments::draw(&mut Rng::new(), 0, Lengths::One, false);
+    let (x, offsets) = (Vec::<u32>::new(), segments.offsets::<O>());
+    drop((scan::<Last, u32>().segments(&offsets).run(&x), reduce::<Last, u32>().segments(&offsets).run(&x)));
+    drop((expand::<O>().run::<u32, _>(&offsets), expand::<O>().run::<u64, _>(&offsets)));
+}
+fn keys_of_segments<K: Pod + Send + Sync>() {
+    let segments = Segments::draw(&mut Rng::new(), 0, Lengths::One, false);
+    let (x, keys) = (Vec::<u32>::new(), segments.keys::<K>(&mut Rng::new()));
+    drop((scan::<Last, u32>().by_key(&keys).run(&x), reduce::<Last, u32>().by_key(&keys).run(&x)));
 }
 
 macro_rules! stamp {
@@ -90,6 +104,9 @@ macro_rules! stamp {
             sorts::<f64>();
             payloads::<u8>();
             payloads::<f64>();
+            pairs::<u16, u8>(); // these by segment
+            pairs::<f16, [u8; 3]>();
+            pairs::<f32, [u8; 9]>();
             parts::<Sum, u8>();
             parts::<Sum, u16>();
             parts::<Sum, u32>();
@@ -104,6 +121,15 @@ macro_rules! stamp {
             parts::<Compose, Matrix<u32>>();
             parts::<Compose, Matrix<u64>>();
             parts::<Digits, Digit>();
+            offsets::<u32>();
+            offsets::<u64>();
+            keys_of_segments::<u8>();
+            keys_of_segments::<i16>();
+            keys_of_segments::<[u8; 3]>();
+            keys_of_segments::<u32>();
+            keys_of_segments::<u64>();
+            keys_of_segments::<[u32; 3]>();
+            keys_of_segments::<[u64; 2]>();
         }
     };
 }
