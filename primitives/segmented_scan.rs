@@ -125,7 +125,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 ///
 /// The time does not depend on how long segments are, as all threads have equally many items: one
 /// long segment or millions of short or empty ones take about as long. On the device that is one
-/// launch, for any n.
+/// launch, or two for offsets of more than 4 MiB of items. Up to 256 KiB blocks read the items of a segment
+/// again that lie before theirs, so one long segment among short ones takes up to twice as long.
 ///
 /// # Waiting
 /// As a [`Scan`].
@@ -134,7 +135,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// Operands are combined in scan order. The grouping depends on n, the segments, the element type
 /// and, on the device, the architecture that the kernel was compiled for, so a rounded float sum
 /// has the same bits in every run. It also depends on where in the input a segment lies: two equal
-/// segments may round differently.
+/// segments may round differently. So may a scan in place and one into other memory.
 ///
 /// # Errors
 /// | error | cause |

@@ -98,7 +98,7 @@ __device__ inline u64 offsets_before(const Cut &cut, u64 item, u64 n, u32 lane) 
 //
 // Offsets that are equal over many rows belong to empty segments. A search goes on behind them, and
 // `skipped(j, end)` is called with their numbers. So the steps are limited by the items, however
-// many empty segments lie between two of them.
+// many empty segments lie between two of them. Each of several warps skips its own 128 of a round.
 template <u32 WARPS, class Use, class Skipped>
 __device__ inline u64 each_offset(const Cut &cut, u64 j, u64 end, u64 n, u32 lane, const Use &use,
                                   const Skipped &skipped) {
@@ -124,8 +124,11 @@ __device__ inline u64 each_offset(const Cut &cut, u64 j, u64 end, u64 n, u32 lan
             }
             u64 next = j;
             if (first == last) next = max(j, offsets_before(offsets, cut.segments, last + 1, n, lane));
-            if (WARPS > 1) next = j + (ALL - OFFSETS_AT_ONCE) + (next - j) / ALL * ALL;
-            else skipped(j, next);
+            if (WARPS > 1) {
+                u64 round = j + (ALL - OFFSETS_AT_ONCE), behind = round + (next - j) / ALL * ALL;
+                for (u64 k = round; k < behind; k += ALL) skipped(k, k + OFFSETS_AT_ONCE);
+                next = behind;
+            } else skipped(j, next);
             j = next;
         }
     });

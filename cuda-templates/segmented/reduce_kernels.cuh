@@ -1,6 +1,8 @@
-// The kernels of reduce by segment, one for each range of lengths, as in reduce/kernels.cuh.
+// The kernels of reduce by segment: one for each range of lengths, as in reduce/kernels.cuh, and that of
+// short inputs.
 #pragma once
 #include "segmented/reduce.cuh"
+#include "segmented/short.cuh"
 
 #define SEGMENTED_REDUCE_KERNEL(RANGE, WARPS, VECTORS)                                                                           \
     DEFINE_KERNEL(segmented_reduce_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident<Carry, WARPS>())   \
@@ -11,3 +13,10 @@
         Kernel::run(shared, in, n, {each, more, gridDim.x}, {init, bool(has_init)}, empty, cut, out, ticket, shares);           \
     })
 RANGES(SEGMENTED_REDUCE_KERNEL)
+
+#if HAS_KERNEL(segmented_reduce_short)
+extern "C" __global__ void __launch_bounds__(SHORT_THREADS)
+segmented_reduce_short(Element *in, u64 n, Carry init, u32 has_init, Carry empty, const Cut cut, Element *out) {
+    short_reduce<Operator, SHORT_ITEMS>(in, out, n, {init, bool(has_init)}, empty, cut);
+}
+#endif

@@ -15,6 +15,8 @@ constants! {
         KEYS_AS_BYTES: u32 = 6;
         /// Threads of `segmented_find`. A warp searches for one tile.
         FIND_THREADS: u32 = 256;
+        /// Threads of a block of the kernels of short inputs.
+        SHORT_THREADS: u32 = 128;
     }
 }
 

@@ -18,17 +18,21 @@ use std::ffi::c_void;
 pub(crate) mod contract;
 mod tuning;
 mod unit;
-use contract::FIND_THREADS;
+use contract::{FIND_THREADS, SHORT_THREADS};
 use unit::{run_reduce_source, segmented_reduce_source, segmented_scan_source};
 
 const SCAN: &str = "segmented scan";
-/// A kernel for each range of lengths, and the search in the offsets.
-const SCAN_KERNELS: [&str; RANGES + 1] = ["segmented_scan_0", "segmented_scan_1", "segmented_scan_2", "segmented_find"];
+/// A kernel for each range of lengths, the search in the offsets, and the kernel of short inputs.
+const SCAN_KERNELS: [&str; RANGES + 2] =
+    ["segmented_scan_0", "segmented_scan_1", "segmented_scan_2", "segmented_find", "segmented_scan_short"];
 const FIND: usize = RANGES;
+const SHORT_SCAN: usize = RANGES + 1;
 const RUNS: &str = "reduce of runs";
 const RUN_KERNELS: [&str; RANGES] = ["run_reduce_0", "run_reduce_1", "run_reduce_2"];
 const REDUCE: &str = "segmented reduce";
-const REDUCE_KERNELS: [&str; REDUCE_RANGES] = ["segmented_reduce_0", "segmented_reduce_1"];
+const REDUCE_KERNELS: [&str; REDUCE_RANGES + 1] =
+    ["segmented_reduce_0", "segmented_reduce_1", "segmented_reduce_short"];
+const SHORT_REDUCE: usize = REDUCE_RANGES;
 
 /// Where segments begin, for a kernel. Addresses are on the device.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +63,16 @@ pub enum Cut {
 }
 
 impl Cut {
+    /// Blocks of the kernels of short inputs for `n` items, if these are short.
+    fn short_blocks(self, n: usize, tile: usize) -> Option<u32> {
+        let segments = match self {
+            Cut::Rows { columns } => n / columns,
+            Cut::Offsets { segments, .. } => segments,
+            _ => return None,
+        };
+        (n > 0 && tuning::is_short(n, segments, tile)).then(|| n.div_ceil(tile) as u32)
+    }
+
     /// The same for a kernel over `n` items.
     pub(super) fn contract(self, n: usize) -> contract::Cut {
         let none = contract::Cut { memory: 0, segments: 0, columns: 0, kind: 0, size: 0 };
@@ -106,6 +120,8 @@ pub(crate) struct SegmentedPlan {
     /// Tiles of a scan, and items of a tile.
     tiles: u32,
     tile: u32,
+    /// Items of a tile of the kernels of short inputs.
+    short: usize,
     /// Of a reduce: slices of each warp, and the number of warps, the first ones, that have one
     /// more.
     each: u64,
@@ -125,7 +141,7 @@ impl SegmentedPlan {
         let carry = headed_bytes(size_of::<Op::Carry>(), align_of::<Op::Carry>());
         let mut plan = SegmentedPlan::in_tiles(SCAN, TUNING, [size_of::<T>(), carry], n, architecture)?;
         // The number of each tile's first offset.
-        plan.scratch = if plan.tiles <= 1 { 0 } else { plan.tiles as usize * size_of::<u64>() };
+        plan.scratch = if plan.tiles <= 1 || plan.kernel == 0 { 0 } else { plan.tiles as usize * size_of::<u64>() };
         Ok(plan)
     }
 
@@ -162,7 +178,8 @@ impl SegmentedPlan {
         // One block more serves the prefixes.
         let blocks = if tiles <= 1 { tiles } else { tiles + 1 } as u32;
         let (threads, tiles, tile) = (shape.threads() as u32, tiles as u32, tile as u32);
-        Ok(SegmentedPlan { kernel, threads, blocks, tiles, tile, each: 0, more: 0, words, scratch: 0 })
+        let short = tuning::short_tile(element);
+        Ok(SegmentedPlan { kernel, threads, blocks, tiles, tile, short, each: 0, more: 0, words, scratch: 0 })
     }
 
     /// The plan of a scan with memory for up to `n` elements.
@@ -217,7 +234,8 @@ impl SegmentedPlan {
         let ReducePlan { range, threads, blocks, each, more, .. } = plan;
         let (words, shares) = if blocks == 1 { (0, 0) } else { (BEFORE_STATUS, blocks as usize) };
         let scratch = shares * share_bytes(size_of::<Op::Carry>());
-        SegmentedPlan { kernel: range, threads, blocks, tiles: 0, tile: 0, each, more, words, scratch }
+        let short = tuning::short_tile(size_of::<T>());
+        SegmentedPlan { kernel: range, threads, blocks, tiles: 0, tile: 0, short, each, more, words, scratch }
     }
 }
 
@@ -272,7 +290,7 @@ pub(crate) struct SegmentedScanArguments<C> {
 }
 
 impl<C: Element> SegmentedScanArguments<C> {
-    /// Launches the kernels: for offsets and more than one tile two, else one. Does not wait.
+    /// Launches the kernels: for offsets of a long input two, else one. Does not wait.
     ///
     /// # Safety
     /// - `kernels` are those of `load_scan` for the operator and its element. The plan is for `n`
@@ -288,9 +306,18 @@ impl<C: Element> SegmentedScanArguments<C> {
         let flags = (if exclusive { EXCLUSIVE } else { 0 })
             | (if reverse { REVERSE } else { 0 })
             | (if first.is_some() { INIT } else { 0 });
-        let searched = tiles > 1 && matches!(cut, Cut::Offsets { .. });
+        // The kernel of short inputs reads items of other tiles, which must not be overwritten.
+        let short_blocks = cut.short_blocks(n, plan.short).filter(|&blocks| blocks == 1 || input != output);
+        // Tiles of the first kernel search themselves.
+        let searched = tiles > 1 && kernel > 0 && matches!(cut, Cut::Offsets { .. });
         let (cut, init) = (cut.contract(n), first.unwrap_or_else(C::zeroed));
         let (n, tile_offsets) = (n as u64, if searched { scratch } else { 0 });
+        if let Some(blocks) = short_blocks {
+            let arguments = [p(&input), p(&output), p(&n), p(&init), p(&flags), p(&cut)];
+            // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the caller
+            // vouches for the rest.
+            return unsafe { kernels.launch(SHORT_SCAN, blocks, SHORT_THREADS, stream, &arguments) };
+        }
         if searched {
             let arguments = [p(&cut), p(&n), p(&flags), p(&tile), p(&tiles), p(&tile_offsets)];
             // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the
@@ -408,10 +435,17 @@ impl<C: Element> SegmentedReduceArguments<C> {
     pub(crate) unsafe fn launch(&self, plan: &SegmentedPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
         let SegmentedReduceArguments { input, output, n, first, empty, cut, words, scratch } = *self;
         let SegmentedPlan { kernel, threads, blocks, each, more, .. } = *plan;
+        let short_blocks = cut.short_blocks(n, plan.short);
         let cut = cut.contract(n);
         let (init, has_init) = (first.unwrap_or_else(C::zeroed), u32::from(first.is_some()));
         let empty = empty.unwrap_or_else(C::zeroed);
         let n = n as u64;
+        if let Some(blocks) = short_blocks {
+            let arguments = [p(&input), p(&n), p(&init), p(&has_init), p(&empty), p(&cut), p(&output)];
+            // SAFETY: the arguments are those of the kernel in segmented/reduce_kernels.cuh; the caller
+            // vouches for the rest.
+            return unsafe { kernels.launch(SHORT_REDUCE, blocks, SHORT_THREADS, stream, &arguments) };
+        }
         let arguments = [
             p(&input),
             p(&n),
