@@ -221,7 +221,7 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
             View::Host(_) if empty.is_none() && self.cut.any_empty(n) => Err(Error::Empty { primitive: NAME }),
             View::Host(input) => {
                 let (ends, output) = (self.cut.ends(n), &mut output.host()[..segments]);
-                // SAFETY: `check` has found that the ends ascend.
+                // SAFETY: `check` has found that the ends ascend, and they are cut to `n` items.
                 unsafe { cpu::segmented::reduce::<Op, T>(input, &ends, segments, first, empty, output) };
                 Ok(())
             }

@@ -25,6 +25,13 @@ impl<Op: Operator<T>, T: Element, S> SegmentedScan<Op, T, Rows, S> {
     /// assert_eq!(scan::<Sum, i32>().rows(2).stride(3).run(&wide)?, [1, 3, 10, 30]);
     /// # Ok::<(), parascan::Error>(())
     /// ```
+    ///
+    /// Rows with a stride take no [`len`](Self::len).
+    ///
+    /// ```compile_fail,E0080
+    /// # use parascan::{Sum, scan};
+    /// scan::<Sum, i32>().len(&[3]).rows(2).stride(3); // fails to compile
+    /// ```
     pub fn stride(self, stride: usize) -> Strided<Self>
     where
         S: AnySite,
