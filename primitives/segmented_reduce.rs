@@ -227,9 +227,8 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
             }
             View::Device(input) => {
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
-                let (workspace, count) = self.site.take();
-                let (output, count) = (output.device(), count.map(|count| count.device()));
-                on_device::<Op, T>(&stream, input, output, segments, [first, empty], &self.cut, count, workspace)
+                let (output, taken) = (output.device(), self.site.take());
+                on_device::<Op, T>(&stream, input, output, segments, [first, empty], &self.cut, taken)
             }
         }
     }
@@ -242,9 +241,9 @@ fn on_device<Op: Operator<T>, T: Element>(
     segments: usize,
     first_and_empty: [Option<Op::Carry>; 2],
     cut: &dyn Selectors,
-    count: Option<&dyn DevicePtr<u64>>,
-    workspace: Option<&mut Workspace>,
+    (workspace, count): (Option<&mut Workspace>, Option<View<'_, u64>>),
 ) -> Result<(), Error> {
+    let count = count.map(|count| count.device());
     let n = input.len();
     let submit = Submit::new(NAME, stream);
     submit.uses("the input", input.stream())?;
