@@ -10,10 +10,12 @@ use parascan::cudarc::driver::sys::{CUgraphInstantiate_flags, CUstreamCaptureMod
 use parascan::operators::{Compose, Transitions};
 use parascan::{Above, Last, Max, SegmentedSort, Sum, Workspace, compact, sort};
 
-/// Numbers that a memory of `most` items may be said to have.
-fn counts(rng: &mut Rng, most: usize) -> [u64; 6] {
+/// Numbers that a memory of `most` items may be said to have, one of them a multiple of those of a block.
+fn counts(rng: &mut Rng, most: usize) -> [u64; 7] {
+    const BLOCK: u64 = 1 << 15;
+    let [some, whole] = [0, 1].map(|_| rng.below(most + 1) as u64);
     let most = most as u64;
-    [0, 1, rng.below(most as usize + 1) as u64, most, most + 1, u64::MAX]
+    [0, 1, some, whole / BLOCK * BLOCK, most, most + 1, u64::MAX]
 }
 
 /// These segments, cut to the first `n` items.
