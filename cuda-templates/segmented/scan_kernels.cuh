@@ -7,8 +7,9 @@
 #define SEGMENTED_SCAN_KERNEL(RANGE, WARPS, VECTORS, SPREAD)                                                                     \
     DEFINE_KERNEL(segmented_scan_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, fitting<Carry, WARPS, 28>())\
         segmented_scan_##RANGE(Element *in, Element *out, u64 n, Carry init, u32 flags, const Cut cut, const u64 *tile_offsets,  \
-                               void *memory, u32 tiles) {                                                                        \
+                               void *memory, u32 tiles AND_LENGTH) {                                                             \
         typedef PrefixServer<Headed<Operator>, WARPS, SPREAD> Join;                                                              \
+        CUT_TO_LENGTH(n, tiles, (SegmentedScanWalk<Operator, Shape<WARPS, VECTORS>, RANGE == 0>::TILE), )                        \
         segmented_scan_tiles<Operator, Shape<WARPS, VECTORS>, RANGE == 0>(in, out, n, init, flags, cut, tile_offsets,           \
                                                                           Join(memory, tiles));                                   \
     })
@@ -16,7 +17,9 @@ RANGES(SEGMENTED_SCAN_KERNEL)
 
 #if HAS_KERNEL(segmented_find)
 extern "C" __global__ void __launch_bounds__(FIND_THREADS)
-segmented_find(const Cut cut, u64 n, u32 flags, u32 items, u32 tiles, u64 *offsets) {
+segmented_find(const Cut cut, u64 n, u32 flags, u32 items, u32 tiles, u64 *offsets AND_LENGTH) {
+    TAKE_LENGTH(n)
+    AT_MOST_LENGTH(tiles, (n + items - 1) / items)
     find_tiles(cut, n, flags, items, tiles, offsets);
 }
 #endif
