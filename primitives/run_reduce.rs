@@ -5,7 +5,7 @@ use super::segmented::{ByHeadBits, ByHeads, ByKeys, Segmentation, Selectors};
 use crate::cuda::reduce::check_element;
 use crate::cuda::segmented::{self, RunReduceArguments, SegmentedPlan};
 use crate::memory::{BufferMut, View, ViewMut};
-use crate::site::{Anywhere, Site, site_methods};
+use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Operator, Place, Reduce, Source, Workspace, cpu};
 use bytemuck::Pod;
@@ -126,6 +126,16 @@ pub struct RunReduce<Op, T, C, S = Anywhere> {
     operator: PhantomData<fn() -> Op>,
 }
 site_methods! { impl[Op: Operator<T>, T: Element, C] RunReduce<Op, T, C; S> { init, cut, operator } where C: Copy }
+len_method! {
+    /// The segments, and so the results and [the count](RunReduce#the-count), are those of the items alone.
+    ///
+    /// ```
+    /// # use parascan::{Sum, reduce};
+    /// assert_eq!(reduce::<Sum, i32>().by_key(b"aabbc").len(&[3]).run(&[1, 2, 3, 4, 5])?, [3, 3]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    impl[Op: Operator<T>, T: Element, C] RunReduce<Op, T, C; S> { init, cut, operator }
+}
 
 // ---- options
 
@@ -152,10 +162,13 @@ impl<Op: Operator<T>, T: Element, C, S> RunReduce<Op, T, C, S> {
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
-    pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+    pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error>
+    where
+        S: AnySite,
+    {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = segmented::load_runs::<Op, T>(&device)?;
+        let kernels = segmented::load_runs::<Op, T>(&device, S::IS_COUNTED)?;
         let plan = SegmentedPlan::runs_up_to::<Op, T>(n, kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -230,6 +243,7 @@ impl<Op: Operator<T>, T: Element, C, S> RunReduce<Op, T, C, S> {
         let first = self.init.map(Op::lift);
         match input {
             View::Host(input) => {
+                let input = &input[..counted(NAME, self.site.count(), input.len())?];
                 let begins = cpu::segmented::begins(&self.cut.heads(), input.len());
                 let (segments, output) = (begins.len() - 1, output.host());
                 long_enough(NAME, "the output", output.len(), segments)?;
@@ -243,7 +257,9 @@ impl<Op: Operator<T>, T: Element, C, S> RunReduce<Op, T, C, S> {
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
                 let keys = keys.map(|keys| keys as &mut dyn BufferMut);
                 let results = Results { items: &mut output, keys, count: &mut count };
-                on_device::<Op, T>(&stream, input, results, first, &self.cut, self.site.take_workspace())?;
+                let (workspace, length) = self.site.take();
+                let length = length.map(|length| length.device());
+                on_device::<Op, T>(&stream, input, results, first, &self.cut, length, workspace)?;
                 Ok(Vec::new())
             }
         }
@@ -299,6 +315,7 @@ fn on_device<Op: Operator<T>, T: Element>(
     Results { items, keys, count }: Results<'_>,
     first: Option<Op::Carry>,
     cut: &dyn Selectors,
+    length: Option<&dyn DevicePtr<u64>>,
     workspace: Option<&mut Workspace>,
 ) -> Result<(), Error> {
     let (n, capacity) = (input.len(), items.capacity());
@@ -310,9 +327,10 @@ fn on_device<Op: Operator<T>, T: Element>(
         submit.uses("the keys' output", keys.home())?;
     }
     cut.check(&submit)?;
+    submit.counts(length)?;
     submit.begin()?;
     check_element::<T>(NAME)?;
-    let kernels = segmented::load_runs::<Op, T>(&submit)?;
+    let kernels = segmented::load_runs::<Op, T>(&submit, length.is_some())?;
     let plan = SegmentedPlan::runs::<Op, T>(n, kernels.machine().architecture)?;
     // The guards order the work against other streams; they live until it is launched.
     let (input, _read) = input.device_ptr(stream);
@@ -320,9 +338,10 @@ fn on_device<Op: Operator<T>, T: Element>(
     let (keys, _keys_written) = keys.map(|keys| keys.address(stream)).unzip();
     let (count, _counted) = count.address(stream);
     let (cut, _selected) = cut.guarded(stream);
+    let (length, _length) = length.map(|length| length.device_ptr(stream)).unzip();
     let (first, keys) = (first.map(Op::to_cuda), keys.unwrap_or(0));
     submit.with_memory(workspace, plan.words, plan.scratch, |words, _| {
-        let arguments = RunReduceArguments { input, n, first, cut, output, keys, capacity, count, words };
+        let arguments = RunReduceArguments { input, n, length, first, cut, output, keys, capacity, count, words };
         // SAFETY: the kernels are those of the types, and the plan is for n items. The input has n items
         // on this device, by its type, flags, bits or keys are long enough by `check`, the outputs by
         // `dispatch`, and the guards keep them. The words are the workspace's, as many as the plan asks

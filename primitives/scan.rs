@@ -202,11 +202,11 @@ len_method! {
     /// # Ok::<(), parascan::Error>(())
     /// ```
     ///
-    /// A scan by segment or column takes none yet.
+    /// A scan by column takes none.
     ///
     /// ```compile_fail,E0080
     /// # use parascan::{Sum, scan};
-    /// scan::<Sum, i32>().len(&[3]).rows(2).run(&[1, 2, 3, 4])?; // fails to compile
+    /// scan::<Sum, i32>().len(&[3]).columns(2).run(&[1, 2, 3, 4])?; // fails to compile
     /// # Ok::<(), parascan::Error>(())
     /// ```
     impl[Op: Operator<T>, T: Element] Scan<Op, T; S> { options, operator }

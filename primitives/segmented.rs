@@ -88,12 +88,12 @@ pub trait Segments<L: Place>: Segmentation<L> {
     /// The number of segments of `n` items.
     #[doc(hidden)]
     fn count(&self, n: usize) -> usize;
-    /// The ends of segments for the CPU engine. They ascend up to `n` if `check` has succeeded.
+    /// The ends of segments of `n` items for the CPU engine. They ascend up to `n` if `check` has succeeded.
     #[doc(hidden)]
-    fn ends(&self) -> impl host::Ends;
-    /// Whether one of the segments on the host is empty.
+    fn ends(&self, n: usize) -> impl host::Ends;
+    /// Whether one of the segments of `n` items on the host is empty.
     #[doc(hidden)]
-    fn any_empty(&self) -> bool;
+    fn any_empty(&self, n: usize) -> bool;
 }
 
 /// # Errors
@@ -128,10 +128,10 @@ impl<L: Place> Segments<L> for Rows {
     fn count(&self, n: usize) -> usize {
         n.checked_div(self.0).unwrap_or(0)
     }
-    fn ends(&self) -> impl host::Ends {
+    fn ends(&self, _: usize) -> impl host::Ends {
         host::ByRows(self.0)
     }
-    fn any_empty(&self) -> bool {
+    fn any_empty(&self, _: usize) -> bool {
         false
     }
 }
@@ -164,11 +164,11 @@ impl<I: Index, L: Place> Segments<L> for ByOffsets<'_, I, L> {
     fn count(&self, _: usize) -> usize {
         self.0.len() - 1
     }
-    fn ends(&self) -> impl host::Ends {
-        host::ByOffsets(self.0.host())
+    fn ends(&self, n: usize) -> impl host::Ends {
+        host::UpTo(host::ByOffsets(self.0.host()), n)
     }
-    fn any_empty(&self) -> bool {
-        host::step_where(self.0.host(), |before, offset| offset == before).is_some()
+    fn any_empty(&self, n: usize) -> bool {
+        host::step_where(self.0.host(), |before, offset| offset == before || before >= n as u64).is_some()
     }
 }
 

@@ -5,7 +5,7 @@ use super::segmented::{ByOffsets, Rows, Segments, Selectors};
 use crate::cuda::reduce::check_element;
 use crate::cuda::segmented::{self, SegmentedPlan, SegmentedReduceArguments};
 use crate::memory::{View, ViewMut};
-use crate::site::{Anywhere, Site, site_methods};
+use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Index, Operator, Place, Reduce, Source, Workspace, cpu};
 use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut};
@@ -67,7 +67,8 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
 /// # Cost
 /// Items of segments are read once, and so are offsets. Each result is written once. The time does
 /// not depend on how long segments are, as all threads have equally many items and segments. On the
-/// device that is one launch, for any n.
+/// device that is one launch, for any n. Up to 256 KiB blocks read the items of a segment again that lie before
+/// theirs, so one long segment among short ones takes up to twice as long.
 ///
 /// # Waiting
 /// No call waits for the device. The first use of an operator and element type in a process loads
@@ -103,6 +104,18 @@ pub struct SegmentedReduce<Op, T, C, S = Anywhere> {
     operator: PhantomData<fn() -> Op>,
 }
 site_methods! { impl[Op: Operator<T>, T: Element, C] SegmentedReduce<Op, T, C; S> { init, cut, operator } where C: Copy }
+len_method! {
+    /// By offsets there are as many results as without: offsets past the items count as the number of items, so
+    /// segments that begin there are empty. By rows there is a result for each whole row.
+    ///
+    /// ```
+    /// # use parascan::{Sum, reduce};
+    /// let totals = reduce::<Sum, i32>().segments(&[0_u32, 2, 4, 5]).len(&[3]).run(&[1, 2, 3, 4, 5])?;
+    /// assert_eq!(totals, [3, 3, 0]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    impl[Op: Operator<T>, T: Element, C] SegmentedReduce<Op, T, C; S> { init, cut, operator }
+}
 
 // ---- options
 
@@ -129,10 +142,13 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
-    pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+    pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error>
+    where
+        S: AnySite,
+    {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = segmented::load_reduce::<Op, T>(&device)?;
+        let kernels = segmented::load_reduce::<Op, T>(&device, S::IS_COUNTED)?;
         let plan = SegmentedPlan::reduce_up_to::<Op, T>(n, kernels.machine().architecture);
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -193,23 +209,27 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
         C: Segments<P>,
         S: Site<P>,
     {
-        let segments = self.cut.count(input.len());
+        let n = match input {
+            View::Host(input) => counted(NAME, self.site.count(), input.len())?,
+            View::Device(input) => input.len(),
+        };
+        let segments = self.cut.count(n);
         long_enough(NAME, "the output", output.len(), segments)?;
         // The value before the first item of a segment, and the result of an empty segment.
         let first = self.init.map(Op::lift);
         let empty = first.or(Op::IDENTITY);
         match input {
-            View::Host(_) if empty.is_none() && self.cut.any_empty() => Err(Error::Empty { primitive: NAME }),
+            View::Host(_) if empty.is_none() && self.cut.any_empty(n) => Err(Error::Empty { primitive: NAME }),
             View::Host(input) => {
-                let (ends, output) = (self.cut.ends(), &mut output.host()[..segments]);
-                // SAFETY: `check` has found that the ends ascend up to the number of items.
+                let (ends, output) = (self.cut.ends(n), &mut output.host()[..segments]);
+                // SAFETY: `check` has found that the ends ascend, and they are cut to `n` items.
                 unsafe { cpu::segmented::reduce::<Op, T>(input, &ends, segments, first, empty, output) };
                 Ok(())
             }
             View::Device(input) => {
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
-                let (output, workspace) = (output.device(), self.site.take_workspace());
-                on_device::<Op, T>(&stream, input, output, segments, [first, empty], &self.cut, workspace)
+                let (output, taken) = (output.device(), self.site.take());
+                on_device::<Op, T>(&stream, input, output, segments, [first, empty], &self.cut, taken)
             }
         }
     }
@@ -222,27 +242,30 @@ fn on_device<Op: Operator<T>, T: Element>(
     segments: usize,
     first_and_empty: [Option<Op::Carry>; 2],
     cut: &dyn Selectors,
-    workspace: Option<&mut Workspace>,
+    (workspace, count): (Option<&mut Workspace>, Option<View<'_, u64>>),
 ) -> Result<(), Error> {
+    let count = count.map(|count| count.device());
     let n = input.len();
     let submit = Submit::new(NAME, stream);
     submit.uses("the input", input.stream())?;
     submit.uses("the output", output.stream())?;
     cut.check(&submit)?;
+    submit.counts(count)?;
     if segments == 0 {
         return Ok(());
     }
     submit.begin()?;
     check_element::<T>(NAME)?;
-    let kernels = segmented::load_reduce::<Op, T>(&submit)?;
+    let kernels = segmented::load_reduce::<Op, T>(&submit, count.is_some())?;
     let plan = SegmentedPlan::reduce::<Op, T>(n, kernels.machine().architecture);
     // The guards order the work against other streams; they live until it is launched.
     let (input, _read) = input.device_ptr(stream);
     let (output, _written) = output.device_ptr_mut(stream);
     let (cut, _selected) = cut.guarded(stream);
+    let (length, _counted) = count.map(|count| count.device_ptr(stream)).unzip();
     let [first, empty] = first_and_empty.map(|carry| carry.map(Op::to_cuda));
     submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-        let arguments = SegmentedReduceArguments { input, output, n, first, empty, cut, words, scratch };
+        let arguments = SegmentedReduceArguments { input, output, n, length, first, empty, cut, words, scratch };
         // SAFETY: the kernels are those of the types, and the plan is for n items. The input has n items
         // on this device, by its type, the output one a segment, by `long_enough`, the offsets are one
         // more, and the guards keep them. Words and scratch memory are the workspace's, as large as the

@@ -5,11 +5,11 @@ use super::segmented::{ByHeadBits, ByHeads, ByKeys, ByOffsets, Rows, Segmentatio
 use crate::cuda::reduce::check_element;
 use crate::cuda::segmented::{self, SegmentedPlan, SegmentedScanArguments};
 use crate::memory::{View, ViewMut};
-use crate::site::{Anywhere, Site, site_methods};
+use crate::site::{AnySite, Anywhere, Site, counted, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Element, Error, Index, Operator, Place, Scan, Source, Word, Workspace, cpu};
 use bytemuck::Pod;
-use cudarc::driver::CudaStream;
+use cudarc::driver::{CudaStream, DevicePtr};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -125,7 +125,8 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 ///
 /// The time does not depend on how long segments are, as all threads have equally many items: one
 /// long segment or millions of short or empty ones take about as long. On the device that is one
-/// launch, for any n.
+/// launch, or two for offsets of more than 4 MiB of items. Up to 256 KiB blocks read the items of a segment
+/// again that lie before theirs, so one long segment among short ones takes up to twice as long.
 ///
 /// # Waiting
 /// As a [`Scan`].
@@ -134,7 +135,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
 /// Operands are combined in scan order. The grouping depends on n, the segments, the element type
 /// and, on the device, the architecture that the kernel was compiled for, so a rounded float sum
 /// has the same bits in every run. It also depends on where in the input a segment lies: two equal
-/// segments may round differently.
+/// segments may round differently. So may a scan in place and one into other memory.
 ///
 /// # Errors
 /// | error | cause |
@@ -166,6 +167,19 @@ pub struct SegmentedScan<Op, T, C, S = Anywhere> {
 }
 site_methods! {
     impl[Op: Operator<T>, T: Element, C] SegmentedScan<Op, T, C; S> { options, cut, operator } where C: Copy
+}
+len_method! {
+    /// Segments are cut to the items: offsets past them count as the number of items, and the last row may have
+    /// fewer than others.
+    ///
+    /// ```
+    /// # use parascan::{Sum, scan};
+    /// let (x, mut sums) = ([1, 2, 3, 4, 5], [0; 5]);
+    /// scan::<Sum, i32>().by_key(b"aabbb").len(&[4]).run_into(&x, &mut sums)?;
+    /// assert_eq!(sums, [1, 3, 3, 7, 0]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    impl[Op: Operator<T>, T: Element, C] SegmentedScan<Op, T, C; S> { options, cut, operator }
 }
 
 // ---- options
@@ -254,10 +268,13 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
     /// # Errors
     /// [`Error::Capturing`] if the stream is being captured, and those of the driver and the
     /// compiler.
-    pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+    pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error>
+    where
+        S: AnySite,
+    {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = segmented::load_scan::<Op, T>(&device)?;
+        let kernels = segmented::load_scan::<Op, T>(&device, S::IS_COUNTED)?;
         let plan = SegmentedPlan::scan_up_to::<Op, T>(n, kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -337,15 +354,17 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
         cut.check(NAME, n)?;
         match memory {
             Memory::Host(input, output) => {
+                let n = counted(NAME, self.site.count(), n)?;
                 let Options { exclusive, reverse, .. } = options;
                 let (first, heads) = (options.first::<Op>(), cut.heads());
-                // SAFETY: the slices of `Memory` have `n` elements.
+                // SAFETY: the slices of `Memory` have `n` elements or more.
                 unsafe { cpu::segmented::scan::<Op, T>(input, output, n, &heads, exclusive, first, reverse) };
                 Ok(())
             }
             Memory::Device(items) => {
                 let stream = items.stream(self.site.stream());
-                on_device::<Op, T>(options, &stream, items, &cut, self.site.take_workspace())
+                let (workspace, count) = self.site.take();
+                on_device::<Op, T>(options, &stream, items, &cut, count.map(|count| count.device()), workspace)
             }
         }
     }
@@ -356,24 +375,28 @@ fn on_device<Op: Operator<T>, T: Element>(
     stream: &Arc<CudaStream>,
     mut items: OnDevice<'_, T>,
     cut: &dyn Selectors,
+    count: Option<&dyn DevicePtr<u64>>,
     workspace: Option<&mut Workspace>,
 ) -> Result<(), Error> {
     let (n, submit) = (items.len(), Submit::new(NAME, stream));
     items.check(&submit)?;
     cut.check(&submit)?;
+    submit.counts(count)?;
     if n == 0 {
         return Ok(());
     }
     submit.begin()?;
     check_element::<T>(NAME)?;
-    let kernels = segmented::load_scan::<Op, T>(&submit)?;
+    let kernels = segmented::load_scan::<Op, T>(&submit, count.is_some())?;
     let plan = SegmentedPlan::scan::<Op, T>(n, kernels.machine().architecture)?;
     let ([input, output], _guards) = items.addresses(stream);
     let (cut, _selected) = cut.guarded(stream);
+    let (length, _counted) = count.map(|count| count.device_ptr(stream)).unzip();
     let Options { exclusive, reverse, .. } = options;
     let first = options.first::<Op>().map(Op::to_cuda);
     submit.with_memory(workspace, plan.words, plan.scratch, |words, scratch| {
-        let arguments = SegmentedScanArguments { input, output, n, first, exclusive, reverse, cut, words, scratch };
+        let arguments =
+            SegmentedScanArguments { input, output, n, length, first, exclusive, reverse, cut, words, scratch };
         // SAFETY: the kernels are those of the types, and the plan is for n elements; input and output
         // have n elements each on this device, by their types, the selectors are long enough by `check`,
         // and the guards keep them; words and scratch memory are the workspace's, as large as the plan

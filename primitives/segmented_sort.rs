@@ -6,7 +6,7 @@ use super::sort_engines::{Counted, How, Keys, NAME, Payload, Segments, movable, 
 use crate::cuda::Machine;
 use crate::cuda::segmented::Cut;
 use crate::cuda::segmented_sort::SegmentedSortProgram;
-use crate::site::{Anywhere, Site, site_methods};
+use crate::site::{AnySite, Anywhere, Site, len_method, site_methods};
 use crate::submit::Submit;
 use crate::{Destination, Error, Place, Sort, SortKey, Source, Workspace};
 use bytemuck::Pod;
@@ -176,6 +176,19 @@ pub struct SegmentedSort<K, C, S = Anywhere> {
     key: PhantomData<fn() -> K>,
 }
 site_methods! { impl[K: SortKey, C] SegmentedSort<K, C; S> { descending, bits, cut, key } where C: Copy }
+len_method! {
+    /// Segments are cut to the keys, as those of a [scan](crate::SegmentedScan::len) to its items. Rows take the
+    /// launches and the memory of segments of any length up to theirs.
+    ///
+    /// ```
+    /// # use parascan::sort;
+    /// let mut keys = [5, 2, 9, 1, 0];
+    /// sort::<i32>().rows(5).len(&[4]).run_in_place(&mut keys)?;
+    /// assert_eq!(keys, [1, 2, 5, 9, 0]);
+    /// # Ok::<(), parascan::Error>(())
+    /// ```
+    impl[K: SortKey, C] SegmentedSort<K, C; S> { descending, bits, cut, key }
+}
 
 // ---- options
 
@@ -203,7 +216,10 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
     ///
     /// # Errors
     /// As for [`Sort::prepare`].
-    pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+    pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error>
+    where
+        S: AnySite,
+    {
         self.prepare_for::<()>(n, false, workspace)
     }
 
@@ -211,7 +227,10 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
     ///
     /// # Errors
     /// As for [`prepare`](SegmentedSort::prepare), and [`Error::ItemSize`].
-    pub fn prepare_pairs<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+    pub fn prepare_pairs<V: Pod>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error>
+    where
+        S: AnySite,
+    {
         movable::<V>()?;
         self.prepare_for::<V>(n, false, workspace)
     }
@@ -221,16 +240,22 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
     ///
     /// # Errors
     /// As for [`prepare`](SegmentedSort::prepare), and [`Error::TooLong`].
-    pub fn prepare_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error> {
+    pub fn prepare_indices<I: Index>(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error>
+    where
+        S: AnySite,
+    {
         countable::<I>(NAME, n)?;
         self.prepare_for::<I>(n, true, workspace)
     }
 
-    fn prepare_for<V: Pod>(&self, n: usize, no_keys: bool, workspace: &mut Workspace) -> Result<(), Error> {
+    fn prepare_for<V: Pod>(&self, n: usize, no_keys: bool, workspace: &mut Workspace) -> Result<(), Error>
+    where
+        S: AnySite,
+    {
         let bits = self.range()?;
         not_too_long(n)?;
         let device = Submit::prepare(NAME, workspace)?;
-        let program = SegmentedSortProgram::new::<K, V>();
+        let program = SegmentedSortProgram::new::<K, V>(S::IS_COUNTED);
         // No segmentation needs more than one whose lengths are unknown.
         let plan = |machine: &Machine| program.plan(n, &bits, &Cut::Heads { address: 0 }, machine);
         let kernels = program.load(&device, &|machine| plan(machine).kernels())?;
@@ -440,8 +465,8 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         self.cut.check(NAME, n)?;
         let stream = self.site.stream().cloned();
         let (descending, cut) = (self.descending, self.cut);
-        let workspace = self.site.take_workspace();
-        let how = |segments| How { descending, bits, segments, count: None };
+        let (workspace, count) = self.site.take();
+        let how = |segments| How { descending, bits, segments, count };
         if keys.are_on_host() {
             sort_on_either(how(Segments::Host(&cut.heads())), n, keys, payload, stream, workspace)
         } else {

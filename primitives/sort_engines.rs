@@ -134,7 +134,7 @@ pub(super) struct How<'a> {
     pub(super) descending: bool,
     pub(super) bits: Range<u32>,
     pub(super) segments: Segments<'a>,
-    /// The number of keys, if it lies in memory. Only without segments.
+    /// The number of keys, if it lies in memory.
     pub(super) count: Option<View<'a, u64>>,
 }
 
@@ -290,7 +290,7 @@ fn on_device<K: SortKey, V: Pod>(
     let device = submit.device();
     let (kernels, plan) = match segments {
         Segments::Device(cut) => {
-            let program = SegmentedSortProgram::new::<K, V>();
+            let program = SegmentedSortProgram::new::<K, V>(count.is_some());
             // The plan depends on the kind of segments, and not on the address.
             let plan = |machine: &Machine| program.plan(n, &bits, &cut.on_device(0), machine);
             let kernels = program.load(&submit, &|machine| plan(machine).kernels())?;
@@ -361,6 +361,7 @@ fn on_device<K: SortKey, V: Pod>(
                         values,
                         local,
                         cut,
+                        length,
                         scratch,
                     };
                     call.launch(plan, kernels, device, stream.cu_stream())

@@ -4,7 +4,7 @@ use super::choice::{Index, long_enough};
 use super::segmented::Rows;
 use crate::cuda::check;
 use crate::memory::{View, ViewMut};
-use crate::site::Site;
+use crate::site::{AnySite, Site};
 use crate::submit::Submit;
 use crate::{
     Destination, Element, Error, Operator, Place, SegmentedReduce, SegmentedScan, SegmentedSort, SortKey, Source,
@@ -25,7 +25,18 @@ impl<Op: Operator<T>, T: Element, S> SegmentedScan<Op, T, Rows, S> {
     /// assert_eq!(scan::<Sum, i32>().rows(2).stride(3).run(&wide)?, [1, 3, 10, 30]);
     /// # Ok::<(), parascan::Error>(())
     /// ```
-    pub fn stride(self, stride: usize) -> Strided<Self> {
+    ///
+    /// Rows with a stride take no [`len`](Self::len).
+    ///
+    /// ```compile_fail,E0080
+    /// # use parascan::{Sum, scan};
+    /// scan::<Sum, i32>().len(&[3]).rows(2).stride(3); // fails to compile
+    /// ```
+    pub fn stride(self, stride: usize) -> Strided<Self>
+    where
+        S: AnySite,
+    {
+        const { assert!(!S::IS_COUNTED, "rows with a stride take no `.len()`") }
         Strided { columns: self.cut.0, stride, builder: self }
     }
 }
@@ -38,7 +49,11 @@ impl<Op: Operator<T>, T: Element, S> SegmentedReduce<Op, T, Rows, S> {
     /// assert_eq!(reduce::<Sum, i32>().rows(2).stride(3).run(&[1, 2, 7, 10, 20, 7])?, [3, 30]);
     /// # Ok::<(), parascan::Error>(())
     /// ```
-    pub fn stride(self, stride: usize) -> Strided<Self> {
+    pub fn stride(self, stride: usize) -> Strided<Self>
+    where
+        S: AnySite,
+    {
+        const { assert!(!S::IS_COUNTED, "rows with a stride take no `.len()`") }
         Strided { columns: self.cut.0, stride, builder: self }
     }
 }
@@ -53,7 +68,11 @@ impl<K: SortKey, S> SegmentedSort<K, Rows, S> {
     /// assert_eq!(wide, [1, 2, 7, 10, 20, 7]);
     /// # Ok::<(), parascan::Error>(())
     /// ```
-    pub fn stride(self, stride: usize) -> Strided<Self> {
+    pub fn stride(self, stride: usize) -> Strided<Self>
+    where
+        S: AnySite,
+    {
+        const { assert!(!S::IS_COUNTED, "rows with a stride take no `.len()`") }
         Strided { columns: self.cut.0, stride, builder: self }
     }
 }

@@ -4,21 +4,30 @@ use crate::bench::{Bench, Verdict, batches, print, same};
 use crate::data::Draw;
 use crate::gpu::{Gpu, told};
 use parascan::cudarc::driver::DevicePtr;
-use parascan::{Above, Sum, Workspace, compact, partition, reduce, scan};
+use parascan::{Above, Sum, Workspace, compact, partition, reduce, scan, sort};
 
 /// Scans, reductions, partitions and compactions of `f32`: all items that fit the memory, half of them, and few.
 pub(crate) fn lengths(gpu: &Gpu, verdict: &Verdict) {
+    each(gpu, verdict, false);
+}
+
+/// The same of scans, reductions and sorts by segment: offsets of segments of 64, head bits of segments of 16.
+pub(crate) fn segments(gpu: &Gpu, verdict: &Verdict) {
+    each(gpu, verdict, true);
+}
+
+fn each(gpu: &Gpu, verdict: &Verdict, by_segment: bool) {
     if let Some(mut bench) = Bench::<f32>::new(gpu, verdict, 1 << 28) {
         for most in [28, 24, 20, 16].map(|log| 1 << log) {
             for n in [most, most / 2, most / 64] {
-                verdict.note(&format!("{n} items in memory for {most}"), rows(&mut bench, most, n));
+                verdict.note(&format!("{n} items in memory for {most}"), rows(&mut bench, most, n, by_segment));
             }
         }
     }
 }
 
 /// Checks that the results of both calls are the same, and times both.
-fn rows(bench: &mut Bench<f32>, most: usize, n: usize) -> Result<(), String> {
+fn rows(bench: &mut Bench<f32>, most: usize, n: usize, by_segment: bool) -> Result<(), String> {
     bench.draw(Draw::Summands, most, 0)?;
     let copy = bench.copy(n)?;
     let Bench { gpu, input, output, kept, .. } = bench;
@@ -57,7 +66,48 @@ fn rows(bench: &mut Bench<f32>, most: usize, n: usize) -> Result<(), String> {
             }
         }};
     }
-    let sum = scan::<Sum, f32>();
+    let (sum, total, order) = (scan::<Sum, f32>(), reduce::<Sum, f32>(), sort::<f32>());
+    if by_segment {
+        let ends: Vec<u32> = (0..=most / 64).map(|k| 64 * k as u32).collect();
+        let (ends, heads) = (stream.clone_htod(&ends), stream.clone_htod(&vec![0x0001_0001_u32; most / 32]));
+        let (ends, heads) = (told("offsets", ends)?, told("head bits", heads)?);
+        let some = ends.slice(..n / 64 + 1);
+        row!(
+            "scan_segments",
+            sum.segments(&ends),
+            4 * n,
+            8 * n + 4 * (n / 64),
+            sum.segments(&some).workspace(known).run_into(&items, &mut kept.slice_mut(..n)),
+            sum.segments(&ends).workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..most))
+        );
+        row!(
+            "reduce_segments",
+            total.segments(&ends),
+            4 * (n / 64),
+            4 * n + 8 * (n / 64),
+            total.segments(&some).workspace(known).run_into(&items, &mut kept.slice_mut(..n)),
+            total.segments(&ends).workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..most))
+        );
+        let (mut kept_runs, mut output_runs) = (kept.slice_mut(..most), output.slice_mut(..most));
+        let runs = total.head_bits(&heads);
+        row!(
+            "reduce_runs",
+            runs,
+            4 * (n / 16),
+            4 * n + n / 8 + 4 * (n / 16),
+            runs.workspace(known).run_into(&items, &mut kept_runs, known_count),
+            runs.workspace(read).len(&length).run_into(&all, &mut output_runs, read_count)
+        );
+        row!(
+            "sort_segments",
+            order.segments(&ends),
+            4 * n,
+            8 * n,
+            order.segments(&some).workspace(known).run_into(&items, &mut kept.slice_mut(..n)),
+            order.segments(&ends).workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..most))
+        );
+        return Ok(());
+    }
     row!(
         "scan",
         sum,
@@ -66,7 +116,6 @@ fn rows(bench: &mut Bench<f32>, most: usize, n: usize) -> Result<(), String> {
         sum.workspace(known).run_into(&items, &mut kept.slice_mut(..n)),
         sum.workspace(read).len(&length).run_into(&all, &mut output.slice_mut(..most))
     );
-    let total = reduce::<Sum, f32>();
     row!(
         "reduce",
         total,

@@ -17,6 +17,8 @@
 //! | `--custom` | scan: a user's operators, 2^10 elements to 8 GiB, first calls | `custom.rs` |
 //! | `--shapes` | scan: shapes of the kernel, strategies, the best for each length | `shapes.rs` |
 //! | `--reduce` | reduce: sums of `f32`, 2^10 to 2^28, others at 2^28 | `reduce.rs` |
+//! | `--length` | lengths in memory: scan, reduce, partition and compaction of `f32`, memory for 2^16 to 2^28 | `length.rs` |
+//! | `--length-segments` | the same of scan, reduce and sort by segment | `length.rs` |
 //! | `--segmented` | scan and reduce by segment: sums of `f32`, segments of 1 to 2^28 of 2^28 items | `segmented.rs` |
 //! | `--segmented-sweep` | scan and reduce by segment: 1 to 2^28 segments of 1 to 2^28 items | `segmented.rs` |
 //! | `--segmented-sort` | sort by segment: `u32` keys, pairs and source indices, segments of 16 to 2^20 of 2^26 keys | `segmented_sort.rs` |
@@ -87,7 +89,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: versus [FLAG]...
        scan:       --sweep --catalog --strategies --views --host --ladder --traffic --custom --shapes
        reduce:     --reduce
-       length:     --length
+       length:     --length --length-segments
        by segment: --segmented --segmented-sweep --segmented-sort --columns
        compaction: --select --fractions --select-types
        segments:   --segments
@@ -135,6 +137,7 @@ fn main() -> ExitCode {
             "--views" => views,
             "--reduce" => reduce::reductions,
             "--length" => length::lengths,
+            "--length-segments" => length::segments,
             "--segmented" => segmented::segmented,
             "--segmented-sweep" => segmented::sweep,
             "--segmented-sort" => segmented_sort::sorts,

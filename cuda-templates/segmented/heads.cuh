@@ -3,7 +3,7 @@
 // Every kind of segmentation becomes the same flags in shared memory, so the walks over a slice
 // know only these.
 #pragma once
-#include "core/types.cuh"
+#include "core/length.cuh"
 #include "segmented/contract.cuh" // `Cut`, which the host shares: src/cuda/segmented/contract.rs
 
 typedef long long i64;
@@ -17,6 +17,20 @@ struct RowOffsets {
     __device__ u64 operator[](u64 j) const { return j * columns; }
 };
 
+// Of an array. With a length on the device those past the items count as their number.
+#ifdef LENGTH_ON_DEVICE
+template <class Offset> struct CutOffsets {
+    const Offset *offsets;
+    u64 n;
+    __device__ u64 operator[](u64 j) const { return min(u64(offsets[j]), n); }
+};
+template <class Offset> __device__ inline CutOffsets<Offset> array_of(const Cut &cut) {
+    return {(const Offset *)cut.memory, cut.columns};
+}
+#else
+template <class Offset> __device__ inline const Offset *array_of(const Cut &cut) { return (const Offset *)cut.memory; }
+#endif
+
 // Whether the segmentation has offsets. Otherwise it has a head flag for each item.
 __device__ inline bool has_offsets(const Cut &cut) { return cut.kind <= OFFSETS_64; }
 
@@ -24,7 +38,7 @@ __device__ inline bool has_offsets(const Cut &cut) { return cut.kind <= OFFSETS_
 // loads it would make each of them wait for the one before.
 template <class Use> __device__ inline u64 with_offsets(const Cut &cut, const Use &use) {
     if (cut.kind == ROWS) return use(RowOffsets{cut.columns});
-    return cut.kind == OFFSETS_32 ? use((const u32 *)cut.memory) : use((const u64 *)cut.memory);
+    return cut.kind == OFFSETS_32 ? use(array_of<u32>(cut)) : use(array_of<u64>(cut));
 }
 
 // Behind all offsets.
@@ -98,7 +112,7 @@ __device__ inline u64 offsets_before(const Cut &cut, u64 item, u64 n, u32 lane) 
 //
 // Offsets that are equal over many rows belong to empty segments. A search goes on behind them, and
 // `skipped(j, end)` is called with their numbers. So the steps are limited by the items, however
-// many empty segments lie between two of them.
+// many empty segments lie between two of them. Each of several warps skips its own 128 of a round.
 template <u32 WARPS, class Use, class Skipped>
 __device__ inline u64 each_offset(const Cut &cut, u64 j, u64 end, u64 n, u32 lane, const Use &use,
                                   const Skipped &skipped) {
@@ -124,8 +138,11 @@ __device__ inline u64 each_offset(const Cut &cut, u64 j, u64 end, u64 n, u32 lan
             }
             u64 next = j;
             if (first == last) next = max(j, offsets_before(offsets, cut.segments, last + 1, n, lane));
-            if (WARPS > 1) next = j + (ALL - OFFSETS_AT_ONCE) + (next - j) / ALL * ALL;
-            else skipped(j, next);
+            if (WARPS > 1) {
+                u64 round = j + (ALL - OFFSETS_AT_ONCE), behind = round + (next - j) / ALL * ALL;
+                for (u64 k = round; k < behind; k += ALL) skipped(k, k + OFFSETS_AT_ONCE);
+                next = behind;
+            } else skipped(j, next);
             j = next;
         }
     });

@@ -62,20 +62,20 @@ template <class Operator, class Shape> struct SegmentedReduction {
         // ---- block
         if (lane == 0) shared.share[warp] = share;
         __syncthreads();
-        if (gridDim.x > 1) {
+        if (stretches.blocks > 1) {
             if (warp == 0) {
                 share = joined(shared, stretches.with_slices(warp_of_block, WARPS), out, lane);
                 if (lane == 0) {
                     shares[blockIdx.x] = share;
                     // Release: the share comes before the ticket. Acquire: the last block's threads
                     // read every share after its ticket, and after the barrier.
-                    shared.is_last = add_acquire_release(ticket, 1) == gridDim.x - 1;
+                    shared.is_last = add_acquire_release(ticket, 1) == stretches.blocks - 1;
                 }
             }
             // ---- grid
             __syncthreads();
             if (!shared.is_last) return;
-            close_all(shared, shares, out, lane, warp);
+            close_all(shared, stretches.blocks, shares, out, lane, warp);
             if (threadIdx.x == 0) *ticket = 0;
         } else if (warp == 0) {
             joined(shared, stretches.with_slices(warp_of_block, WARPS), out, lane);
@@ -182,9 +182,8 @@ template <class Operator, class Shape> struct SegmentedReduction {
     }
 
     // By the block: the results of the segments that the blocks' shares close.
-    static __device__ void close_all(Shared &shared, const Share *shares, Element *out, u32 lane, u32 warp) {
-        u32 count = gridDim.x, each = (count + THREADS - 1) / THREADS, first = threadIdx.x * each,
-            end = min(first + each, count);
+    static __device__ void close_all(Shared &shared, u32 count, const Share *shares, Element *out, u32 lane, u32 warp) {
+        u32 each = (count + THREADS - 1) / THREADS, first = threadIdx.x * each, end = min(first + each, count);
         HeadedCarry upto = {Carry(), 0};
         each_share(shares, first, end, [&](u32 i, const Share &share) {
             upto = i > first ? Headed<Operator>::combine(upto, share.aggregate) : share.aggregate;

@@ -1,13 +1,55 @@
-// The kernels of reduce by segment, one for each range of lengths, as in reduce/kernels.cuh.
+// The kernels of reduce by segment: one for each range of lengths, as in reduce/kernels.cuh, and that of
+// short inputs.
 #pragma once
 #include "segmented/reduce.cuh"
+#include "segmented/short.cuh"
+
+// With LENGTH_ON_DEVICE (core/length.cuh): makes n the number of items, cuts the segments to them, and shares
+// their slices anew. Returns from a block that has none.
+#ifdef LENGTH_ON_DEVICE
+// By the grid: rows are whole ones. Segments that begin at item n or behind it are empty: writes their results.
+__device__ inline void cut_segments(Cut &cut, u64 n, Carry empty, Element *out) {
+    u64 all = cut.segments;
+    if (cut.kind == ROWS) {
+        cut.segments = n / cut.columns;
+        return;
+    }
+    cut.columns = n;
+    __shared__ u64 with_items;
+    if (threadIdx.x < WARP) {
+        u64 before = n == 0 ? 0 : offsets_before(cut, n, n, threadIdx.x);
+        if (threadIdx.x == 0) with_items = min(before, all);
+    }
+    __syncthreads();
+    cut.segments = with_items;
+    u64 threads = u64(gridDim.x) * blockDim.x;
+    for (u64 k = with_items + blockIdx.x * blockDim.x + threadIdx.x; k < all; k += threads)
+        out[k] = Operator::lower(empty);
+}
+#define SHARE_LENGTH(n, stretches, cut, Kernel)                                                                                  \
+    n = min(n, *length);                                                                                                         \
+    cut_segments(cut, n, empty, out);                                                                                            \
+    stretches = Stretches::of((n + Kernel::SLICE - 1) / Kernel::SLICE, Kernel::WARPS);                                           \
+    if (n == 0 || blockIdx.x >= stretches.blocks) return;
+#else
+#define SHARE_LENGTH(n, stretches, cut, Kernel)
+#endif
 
 #define SEGMENTED_REDUCE_KERNEL(RANGE, WARPS, VECTORS)                                                                           \
     DEFINE_KERNEL(segmented_reduce_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident<Carry, WARPS>())   \
         segmented_reduce_##RANGE(Element *in, u64 n, u64 each, u32 more, Carry init, u32 has_init, Carry empty,                  \
-                                 const Cut cut, Element *out, u32 *ticket, Share<Operator> *shares) {                            \
+                                 Cut cut, Element *out, u32 *ticket, Share<Operator> *shares AND_LENGTH) {                       \
         typedef SegmentedReduction<Operator, Shape<WARPS, VECTORS>> Kernel;                                                      \
         __shared__ Kernel::Shared shared;                                                                                        \
-        Kernel::run(shared, in, n, {each, more, gridDim.x}, {init, bool(has_init)}, empty, cut, out, ticket, shares);           \
+        Stretches stretches = {each, more, gridDim.x};                                                                           \
+        SHARE_LENGTH(n, stretches, cut, Kernel)                                                                                  \
+        Kernel::run(shared, in, n, stretches, {init, bool(has_init)}, empty, cut, out, ticket, shares);           \
     })
 RANGES(SEGMENTED_REDUCE_KERNEL)
+
+#if HAS_KERNEL(segmented_reduce_short)
+extern "C" __global__ void __launch_bounds__(SHORT_THREADS)
+segmented_reduce_short(Element *in, u64 n, Carry init, u32 has_init, Carry empty, const Cut cut, Element *out) {
+    short_reduce<Operator, SHORT_ITEMS>(in, out, n, {init, bool(has_init)}, empty, cut);
+}
+#endif

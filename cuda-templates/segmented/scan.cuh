@@ -3,16 +3,10 @@
 // hand-over.
 //
 // Where a tile's offsets begin is found by a kernel before, with a search by one warp for each
-// tile. In the tile itself each step of a search would take the latency of busy memory.
+// tile. In the tile itself each step of a search would take the latency of busy memory. In the first
+// range of lengths memory is not busy, and each tile searches (SEARCHES).
 #pragma once
 #include "segmented/walk.cuh"
-
-// The item in memory that the first head flag of a tile is of; `first` is the tile's first item in
-// scan order. In a reverse scan an item begins prefixes again if the item behind it in memory is a
-// head. It may lie before the first item.
-__device__ inline i64 begin_of_tile(u64 first, u32 items, u64 n, bool reverse) {
-    return reverse ? i64(n) - i64(first) - i64(items) + 1 : i64(first);
-}
 
 // The number of the tile's first offset, for each of `tiles` tiles of `items` items.
 __device__ inline void find_tiles(const Cut &cut, u64 n, u32 flags, u32 items, u32 tiles, u64 *offsets) {
@@ -25,7 +19,8 @@ __device__ inline void find_tiles(const Cut &cut, u64 n, u32 flags, u32 items, u
 }
 
 // The walk of a tile's warp. The block makes the head flags of the whole tile.
-template <class Operator, class Shape> struct SegmentedScanWalk : SegmentedWalk<Operator, Shape, Shape::WARPS> {
+template <class Operator, class Shape, bool SEARCHES>
+struct SegmentedScanWalk : SegmentedWalk<Operator, Shape, Shape::WARPS> {
     typedef SegmentedWalk<Operator, Shape, Shape::WARPS> Base;
     typedef typename Base::HeadedCarry HeadedCarry;
     typedef typename Base::Stage Stage;
@@ -42,10 +37,14 @@ template <class Operator, class Shape> struct SegmentedScanWalk : SegmentedWalk<
         this->in.begin_load(stage, first, lane);
         u64 tile = first / TILE, n = this->in.n, next = 0;
         i64 begin = begin_of_tile(tile * TILE, TILE, n, this->in.reverse);
-        if (tile_offsets) {
+        if (!SEARCHES && tile_offsets) {
             wait_for_launch_before();
             next = tile_offsets[tile];
-        } else if (this->cut.kind == ROWS) next = rows_before(this->cut, u64(max(begin, i64(0))));
+        } else if (this->cut.kind == ROWS) {
+            next = rows_before(this->cut, u64(max(begin, i64(0))));
+        } else if (SEARCHES && has_offsets(this->cut)) {
+            next = offsets_before(this->cut, u64(max(begin, i64(0))), n, lane);
+        }
         this->heads.fill(this->cut, begin, next, n, this->slice, lane);
         this->in.end_load(stage, first, lane);
         __syncwarp();
@@ -63,11 +62,11 @@ template <class Operator, class Shape> struct SegmentedScanWalk : SegmentedWalk<
 };
 
 // The kernel body: one tile a block. `init` has a meaning only with the flag INIT.
-template <class Operator, class Shape, class Join>
+template <class Operator, class Shape, bool SEARCHES, class Join>
 __device__ void segmented_scan_tiles(typename Operator::Element *in, typename Operator::Element *out, u64 n,
                                      typename Operator::Carry init, u32 flags, const Cut &cut, const u64 *tile_offsets,
                                      Join join) {
-    typedef SegmentedScanWalk<Operator, Shape> Walk;
+    typedef SegmentedScanWalk<Operator, Shape, SEARCHES> Walk;
     typedef TilePipeline<Headed<Operator>, Walk, Shape::WARPS, Join> Tiles;
     __shared__ typename Tiles::Shared shared;
     __shared__ typename Walk::Heads heads;

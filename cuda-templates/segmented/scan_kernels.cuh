@@ -1,20 +1,32 @@
-// The kernels of scan by segment: one for each range of lengths, as in scan/kernels.cuh, and the
-// search before them.
+// The kernels of scan by segment: one for each range of lengths, as in scan/kernels.cuh, the search
+// before them, and the kernel of short inputs.
 #pragma once
 #include "segmented/scan.cuh"
+#include "segmented/short.cuh"
 
 #define SEGMENTED_SCAN_KERNEL(RANGE, WARPS, VECTORS, SPREAD)                                                                     \
     DEFINE_KERNEL(segmented_scan_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, fitting<Carry, WARPS, 28>())\
         segmented_scan_##RANGE(Element *in, Element *out, u64 n, Carry init, u32 flags, const Cut cut, const u64 *tile_offsets,  \
-                               void *memory, u32 tiles) {                                                                        \
+                               void *memory, u32 tiles AND_LENGTH) {                                                             \
         typedef PrefixServer<Headed<Operator>, WARPS, SPREAD> Join;                                                              \
-        segmented_scan_tiles<Operator, Shape<WARPS, VECTORS>>(in, out, n, init, flags, cut, tile_offsets, Join(memory, tiles));  \
+        CUT_TO_LENGTH(n, tiles, (SegmentedScanWalk<Operator, Shape<WARPS, VECTORS>, RANGE == 0>::TILE), )                        \
+        segmented_scan_tiles<Operator, Shape<WARPS, VECTORS>, RANGE == 0>(in, out, n, init, flags, cut, tile_offsets,           \
+                                                                          Join(memory, tiles));                                   \
     })
 RANGES(SEGMENTED_SCAN_KERNEL)
 
 #if HAS_KERNEL(segmented_find)
 extern "C" __global__ void __launch_bounds__(FIND_THREADS)
-segmented_find(const Cut cut, u64 n, u32 flags, u32 items, u32 tiles, u64 *offsets) {
+segmented_find(const Cut cut, u64 n, u32 flags, u32 items, u32 tiles, u64 *offsets AND_LENGTH) {
+    TAKE_LENGTH(n)
+    AT_MOST_LENGTH(tiles, (n + items - 1) / items)
     find_tiles(cut, n, flags, items, tiles, offsets);
+}
+#endif
+
+#if HAS_KERNEL(segmented_scan_short)
+extern "C" __global__ void __launch_bounds__(SHORT_THREADS)
+segmented_scan_short(Element *in, Element *out, u64 n, Carry init, u32 flags, const Cut cut) {
+    short_scan<Operator, SHORT_ITEMS>(in, out, n, init, flags, cut);
 }
 #endif

@@ -3,6 +3,13 @@
 #include "scan/scan.cuh"
 #include "segmented/heads.cuh"
 
+// The item in memory that the first head flag of a tile is of; `first` is the tile's first item in
+// scan order. In a reverse scan an item begins prefixes again if the item behind it in memory is a
+// head. It may lie before the first item.
+__device__ inline i64 begin_of_tile(u64 first, u32 items, u64 n, bool reverse) {
+    return reverse ? i64(n) - i64(first) - i64(items) + 1 : i64(first);
+}
+
 // The operator on carries of which the flag says whether a segment begins in the items that were
 // combined; the value combines the items from the last head on. Schwartz (1980, "Ultracomputers").
 template <class Operator> struct Headed {

@@ -15,6 +15,16 @@ __device__ inline u64 warp_min(u64 x) { return ~warp_max(~x); }
 __device__ inline u32 bit_width(u32 x) { return 32 - __clz(int(x)); }
 __device__ inline u32 bit_width(u64 x) { return 64 - __clzll(i64(x)); }
 
+// Number i of two arrays of the call. A kernel with a length in memory has changed the call: an index that
+// the compiler does not know would put a copy of it into each thread's local memory.
+template <class T> __device__ __forceinline__ T *one_of(T *const *arrays, u32 i) {
+#ifdef LENGTH_ON_DEVICE
+    return i == 0 ? arrays[0] : arrays[1];
+#else
+    return arrays[i];
+#endif
+}
+
 // What is known of a chunk, in a word: its first head, then a bit, then its last head, then a bit.
 constexpr u32 NO_HEADS = 0x3fff; // the first head, if there is none
 constexpr u32 LISTED = 1u << 14; // whether the chunk is in the list of chunks with short segments; the next bit: medium

@@ -7,14 +7,17 @@
 constexpr u32 SMALL = WARP * SMALL_ITEMS, SMALL_THREADS = WARP * SMALL_WARPS;
 constexpr u32 SHORT = SHORT_THREADS * SHORT_ITEMS, MEDIUM = MEDIUM_THREADS * MEDIUM_ITEMS;
 
-__device__ inline void begin_dependent_launch() {
-    launch_next();
-    wait_for_launch_before();
-}
+// The first step of every kernel: the next launch may start, and what the launch before has written can be
+// read, the number of keys too if it lies in memory.
+#define BEGIN_LAUNCH(call)                                                                                             \
+    launch_next();                                                                                                     \
+    wait_for_launch_before();                                                                                          \
+    TAKE_LENGTH(call.n)
 
 #if HAS_KERNEL(segment_heads)
-extern "C" __global__ void __launch_bounds__(HEAD_THREADS, 4) segment_heads(SegmentSortCall call, Cut cut) {
-    begin_dependent_launch();
+extern "C" __global__ void __launch_bounds__(HEAD_THREADS, 4) segment_heads(SegmentSortCall call, Cut cut AND_LENGTH) {
+    BEGIN_LAUNCH(call)
+    if (IS_PAST_LENGTH(blockIdx.x, CHUNK * HEAD_CHUNKS, call.n + 1)) return; // item n has a bit
     write_heads<CHUNK, HEAD_CHUNKS, SMALL, HEAD_THREADS>(call, cut);
 }
 #endif
@@ -29,14 +32,14 @@ template <bool MASKED> __device__ __forceinline__ void partition(const SegmentSo
     Sort(call).run(shared);
 }
 #if HAS_KERNEL(segment_partition)
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) segment_partition(SegmentSortCall call) {
-    begin_dependent_launch();
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) segment_partition(SegmentSortCall call AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     partition<false>(call);
 }
 #endif
 #if HAS_KERNEL(segment_partition_by_bits)
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) segment_partition_by_bits(SegmentSortCall call) {
-    begin_dependent_launch();
+extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS) segment_partition_by_bits(SegmentSortCall call AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     partition<true>(call);
 }
 #endif
@@ -50,20 +53,21 @@ template <bool MASKED> __device__ __forceinline__ void sort_small(const SegmentS
     if (number * SMALL_CHUNK < call.n) Small(((typename Small::Shared *)shared)[warp_id()], call, number).run();
 }
 #if HAS_KERNEL(segment_sort_small)
-extern "C" __global__ void __launch_bounds__(SMALL_THREADS, SMALL_BLOCKS) segment_sort_small(SegmentSortCall call) {
-    begin_dependent_launch();
+extern "C" __global__ void __launch_bounds__(SMALL_THREADS, SMALL_BLOCKS) segment_sort_small(SegmentSortCall call AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     sort_small<false>(call);
 }
 #endif
 #if HAS_KERNEL(segment_sort_small_by_bits)
-extern "C" __global__ void __launch_bounds__(SMALL_THREADS, SMALL_BLOCKS) segment_sort_small_by_bits(SegmentSortCall call) {
-    begin_dependent_launch();
+extern "C" __global__ void __launch_bounds__(SMALL_THREADS, SMALL_BLOCKS) segment_sort_small_by_bits(SegmentSortCall call AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     sort_small<true>(call);
 }
 #endif
 
 // Longer ones by blocks: in the listed chunks or, without a list, in one chunk a block.
-template <u32 LIST, class Segments> __device__ __forceinline__ void sort_by_blocks(const SegmentSortCall &call) {
+template <u32 LIST, u32 OF_BLOCK, class Segments>
+__device__ __forceinline__ void sort_by_blocks(const SegmentSortCall &call) {
     extern __shared__ Vector shared[];
     PartitionPlan &plan = *(PartitionPlan *)call.plan;
     for (bool is_first = true;; is_first = false) {
@@ -72,7 +76,7 @@ template <u32 LIST, class Segments> __device__ __forceinline__ void sort_by_bloc
             u32 drawn = draw(&plan.drawn[LIST]);
             if (drawn >= plan.listed[LIST]) return;
             chunk = call.listed[LIST][drawn];
-        } else if (!is_first) {
+        } else if (!is_first || IS_PAST_LENGTH(chunk, OF_BLOCK, call.n)) {
             return;
         }
         Segments(*(typename Segments::Shared *)shared, call, chunk).run();
@@ -81,17 +85,17 @@ template <u32 LIST, class Segments> __device__ __forceinline__ void sort_by_bloc
 template <bool MASKED> __device__ __forceinline__ void sort_short(const SegmentSortCall &call) {
     typedef ShortSegments<Order, Bits, Value, SHORT_THREADS, SHORT_ITEMS, CHUNK, SMALL, MASKED> Short;
     static_assert(sizeof(typename Short::Shared) <= SHORT_SHARED, "the host asks for as many bytes");
-    sort_by_blocks<0, Short>(call);
+    sort_by_blocks<0, CHUNK, Short>(call);
 }
 #if HAS_KERNEL(segment_sort_short)
-extern "C" __global__ void __launch_bounds__(SHORT_THREADS, SHORT_BLOCKS) segment_sort_short(SegmentSortCall call) {
-    begin_dependent_launch();
+extern "C" __global__ void __launch_bounds__(SHORT_THREADS, SHORT_BLOCKS) segment_sort_short(SegmentSortCall call AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     sort_short<false>(call);
 }
 #endif
 #if HAS_KERNEL(segment_sort_short_by_bits)
-extern "C" __global__ void __launch_bounds__(SHORT_THREADS, SHORT_BLOCKS) segment_sort_short_by_bits(SegmentSortCall call) {
-    begin_dependent_launch();
+extern "C" __global__ void __launch_bounds__(SHORT_THREADS, SHORT_BLOCKS) segment_sort_short_by_bits(SegmentSortCall call AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     sort_short<true>(call);
 }
 #endif
@@ -100,17 +104,17 @@ extern "C" __global__ void __launch_bounds__(SHORT_THREADS, SHORT_BLOCKS) segmen
 template <bool MASKED> __device__ __forceinline__ void sort_medium(const SegmentSortCall &call) {
     typedef ShortSegments<Order, Bits, Value, MEDIUM_THREADS, MEDIUM_ITEMS, MEDIUM_CHUNK, SHORT, MASKED> Medium;
     static_assert(sizeof(typename Medium::Shared) <= MEDIUM_SHARED, "the host asks for as many bytes");
-    sort_by_blocks<1, Medium>(call);
+    sort_by_blocks<1, MEDIUM_CHUNK, Medium>(call);
 }
 #if HAS_KERNEL(segment_sort_medium)
-extern "C" __global__ void __launch_bounds__(MEDIUM_THREADS, 1) segment_sort_medium(SegmentSortCall call) {
-    begin_dependent_launch();
+extern "C" __global__ void __launch_bounds__(MEDIUM_THREADS, 1) segment_sort_medium(SegmentSortCall call AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     sort_medium<false>(call);
 }
 #endif
 #if HAS_KERNEL(segment_sort_medium_by_bits)
-extern "C" __global__ void __launch_bounds__(MEDIUM_THREADS, 1) segment_sort_medium_by_bits(SegmentSortCall call) {
-    begin_dependent_launch();
+extern "C" __global__ void __launch_bounds__(MEDIUM_THREADS, 1) segment_sort_medium_by_bits(SegmentSortCall call AND_LENGTH) {
+    BEGIN_LAUNCH(call)
     sort_medium<true>(call);
 }
 #endif

@@ -137,14 +137,14 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
     }
 
   private:
-    __device__ LongSegment *segments(u32 level) const { return (LongSegment *)call.segments[level % 2]; }
-    __device__ u32 *segment_of_tile(u32 level) const { return call.segment_of_tile[level % 2]; }
+    __device__ LongSegment *segments(u32 level) const { return (LongSegment *)one_of(call.segments, level % 2); }
+    __device__ u32 *segment_of_tile(u32 level) const { return one_of(call.segment_of_tile, level % 2); }
     __device__ const Bits *keys_of(Place place) const {
-        return (const Bits *)(place == IN_INPUT ? call.keys_in : call.keys[place]);
+        return (const Bits *)(place == IN_INPUT ? call.keys_in : one_of(call.keys, place));
     }
     // Null if the payload is the source indices.
     __device__ const Value *values_of(Place place) const {
-        return (const Value *)(place == IN_INPUT ? call.values_in : call.values[place]);
+        return (const Value *)(place == IN_INPUT ? call.values_in : one_of(call.values, place));
     }
     // The digit of a segment has so many bits that most buckets are small, if 8 bits suffice, and so few that
     // most are short otherwise: none has about SMALL items, half of them in each kernel then.
@@ -195,7 +195,7 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
         if (count <= SMALL || count > call.longest) return;
         u32 which = count > SHORT, in_group = which ? MEDIUM_CHUNK / CHUNK : 1, group = u32(chunk / in_group);
         if ((atomicOr(call.chunks + u64(group) * in_group, LISTED << which) & LISTED << which) == 0)
-            call.listed[which][atomicAdd(&plan.listed[which], 1)] = group;
+            one_of(call.listed, which)[atomicAdd(&plan.listed[which], 1)] = group;
     }
 
     // ---- find -----------------------------------------------------------------------------------
@@ -334,12 +334,13 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
             if (own > 0) {
                 u32 bit = 1u << head % WARP;
                 atomicOr(call.heads + head / WARP, bit);
-                atomicOr(call.moved[to] + head / WARP, bit);
+                atomicOr(one_of(call.moved, to) + head / WARP, bit);
                 list(head / CHUNK, own);
             }
         }
         // No segment begins in two arrays: the first bucket takes the head of the segment.
-        if (threadIdx.x == 0 && place != IN_INPUT) atomicAnd(call.moved[place] + first / WARP, ~(1u << first % WARP));
+        if (threadIdx.x == 0 && place != IN_INPUT)
+            atomicAnd(one_of(call.moved, place) + first / WARP, ~(1u << first % WARP));
         u32 left = digit_of(segment).shift; // the compared bits below the digit
         __syncthreads();
         each_thread_that(own > call.longest,
@@ -370,7 +371,7 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
             return;
         }
         Place to = place == IN_SCRATCH ? IN_OUTPUT : IN_SCRATCH;
-        Bits *out = (Bits *)call.keys[to] + segment.first;
+        Bits *out = (Bits *)one_of(call.keys, to) + segment.first;
         Order order = this->order;
         auto &shared = *(typename Tile::Shared *)memory;
         Digit digit = digit_of(segment);
@@ -384,7 +385,7 @@ template <class Order, class Tile, u32 CHUNK, u32 MEDIUM_CHUNK, u32 SMALL, u32 S
             LongLookBack look_back{call.words + u64(tile) * BINS, in_segment};
             auto publish = [=](u32 d, u32 total) { look_back.publish(d, total); };
             auto receive = [=](u32 d, u32 total) { return starts[d] + look_back.receive(d, total); };
-            Value *values_out = (Value *)call.values[to] + (HAS_VALUES ? segment.first : 0);
+            Value *values_out = (Value *)one_of(call.values, to) + (HAS_VALUES ? segment.first : 0);
             stable_any<Tile>(shared, left, digit, load, put, values ? values + first : nullptr, first_index, values_out,
                              publish, receive);
         }

@@ -167,7 +167,8 @@ impl Segments<Either> for &Typed<'_> {
             _ => unreachable!("{COUNTED}"),
         }
     }
-    fn ends(&self) -> impl host::Ends {
+    // These builders take no length in memory, so offsets lie within the items.
+    fn ends(&self, _: usize) -> impl host::Ends {
         match self {
             Typed::Rows(columns) => Ends::Rows(host::ByRows(*columns)),
             Typed::Offsets32(offsets) => Ends::Offsets32(host::ByOffsets(offsets.view().host())),
@@ -175,11 +176,11 @@ impl Segments<Either> for &Typed<'_> {
             _ => unreachable!("{COUNTED}"),
         }
     }
-    fn any_empty(&self) -> bool {
+    fn any_empty(&self, n: usize) -> bool {
         match self {
             Typed::Rows(_) => false,
-            Typed::Offsets32(offsets) => ByOffsets(offsets.view(), PhantomData::<Either>).any_empty(),
-            Typed::Offsets64(offsets) => ByOffsets(offsets.view(), PhantomData::<Either>).any_empty(),
+            Typed::Offsets32(offsets) => ByOffsets(offsets.view(), PhantomData::<Either>).any_empty(n),
+            Typed::Offsets64(offsets) => ByOffsets(offsets.view(), PhantomData::<Either>).any_empty(n),
             _ => unreachable!("{COUNTED}"),
         }
     }

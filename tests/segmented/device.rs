@@ -101,6 +101,43 @@ fn a_single_offset() {
     one_offset(&mut engine);
 }
 
+/// Around the lengths up to which inputs are short: tiles whose segment begins many tiles before, and the
+/// other kernels for longer inputs and longer segments.
+#[test]
+fn short_inputs() {
+    fn walk<Op: Operator<T>, T: Sample>(engine: &mut OnDevice) {
+        let mut rng = Rng::new();
+        let tile = 128 * (16 / size_of::<T>()).clamp(1, 4);
+        for n in [tile, tile + 1, 9 * tile - 1, 127 * tile + rng.below(tile), 128 * tile, 128 * tile + 1] {
+            let x: Vec<T> = data(&mut rng, Draw::exact_for::<Op, T>(), n);
+            let all = [Lengths::Below(40), Lengths::Below(5000), Lengths::Half, Lengths::Empty, Lengths::One];
+            for (k, lengths) in all.into_iter().enumerate() {
+                let segments = Segments::draw(&mut rng, n, lengths, k % 2 == 0);
+                for reverse in [false, true] {
+                    let options = Options { exclusive: false, init: (k % 2 == 1).then_some(x[0]), reverse };
+                    for (kind, call) in [(Kind::Offsets32, Call::Into), (Kind::Offsets64, Call::InPlace)] {
+                        check_scan::<_, Op, T, false>(engine, &mut rng, &x, &segments, kind, options, call, &lengths);
+                    }
+                }
+                check_reduce::<_, Op, T>(engine, &mut rng, &x, &segments, Kind::Offsets32, Some(x[0]), &lengths);
+            }
+            for columns in [1, tile - 1, tile, 3 * tile + 1, 8 * tile, 8 * tile + 1] {
+                let rows = Segments::rows(n / columns, columns);
+                let (x, kind) = (&x[..rows.n], Kind::Rows(columns));
+                for reverse in [false, true] {
+                    let options = Options { exclusive: false, init: Some(T::zeroed()), reverse };
+                    check_scan::<_, Op, T, false>(engine, &mut rng, x, &rows, kind, options, Call::Into, &columns);
+                }
+                check_reduce::<_, Op, T>(engine, &mut rng, x, &rows, kind, Some(T::zeroed()), &columns);
+            }
+        }
+    }
+    let Some(mut engine) = OnDevice::new() else { return };
+    walk::<Sum, u32>(&mut engine);
+    walk::<Last, Moments<f32>>(&mut engine);
+    walk::<Compose, Matrix<u64>>(&mut engine);
+}
+
 /// 2^27 items: each kind once, by short segments, long ones and a single one.
 #[test]
 fn long() {

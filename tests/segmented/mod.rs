@@ -18,6 +18,7 @@ mod bad_input;
 mod device;
 mod graph;
 mod host;
+mod length;
 mod long;
 mod properties;
 mod runs;

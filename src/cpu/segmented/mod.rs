@@ -18,7 +18,7 @@ mod scan;
 mod tests;
 
 pub(crate) use heads::{ByBits, ByFlags, ByKeys, ByOffsets, ByRows, Heads, begins, step_where};
-pub(crate) use reduce::{Ends, reduce};
+pub(crate) use reduce::{Ends, UpTo, reduce};
 pub(crate) use scan::scan;
 
 use super::handover::hand_over;

@@ -21,8 +21,18 @@ pub trait Ends: Sync {
     fn begin(&self) -> usize;
     /// The number of segments of `count` that end before unit `unit`. The units are the items and
     /// the ends of segments, in order: segment `i` ends at unit `end(i) - begin() + i`.
-    fn ended_before(&self, unit: usize, count: usize) -> usize;
+    fn ended_before(&self, unit: usize, count: usize) -> usize {
+        let (mut low, mut high) = (0, count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.end(middle) - self.begin() + middle < unit { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
 }
+
+/// Segments that are cut to this many items.
+pub(crate) struct UpTo<E>(pub(crate) E, pub(crate) usize);
 
 impl Ends for ByRows {
     #[inline(always)]
@@ -45,13 +55,15 @@ impl<O: Offset> Ends for ByOffsets<'_, O> {
     fn begin(&self) -> usize {
         self.0[0].widen() as usize
     }
-    fn ended_before(&self, unit: usize, count: usize) -> usize {
-        let (mut low, mut high) = (0, count);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.end(middle) - self.begin() + middle < unit { low = middle + 1 } else { high = middle }
-        }
-        low
+}
+
+impl<E: Ends> Ends for UpTo<E> {
+    #[inline(always)]
+    fn end(&self, i: usize) -> usize {
+        self.0.end(i).min(self.1)
+    }
+    fn begin(&self) -> usize {
+        self.0.begin().min(self.1)
     }
 }
 

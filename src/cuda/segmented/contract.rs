@@ -15,6 +15,8 @@ constants! {
         KEYS_AS_BYTES: u32 = 6;
         /// Threads of `segmented_find`. A warp searches for one tile.
         FIND_THREADS: u32 = 256;
+        /// Threads of a block of the kernels of short inputs.
+        SHORT_THREADS: u32 = 128;
     }
 }
 
@@ -25,7 +27,7 @@ shared! {
         memory: Address = "const void *memory";
         /// The number of segments, if there are offsets: one less than offsets.
         segments: u64 = "u64 segments";
-        /// Items of a row.
+        /// Items of a row. With offsets the number of items, which kernels of a length in memory use.
         columns: u64 = "u64 columns";
         kind: u32 = "u32 kind";
         /// Bytes of a key.

@@ -8,8 +8,10 @@ use super::reduce::tuning::{REDUCE_RANGES, reduce_ranges};
 use super::reduce::{ReducePlan, ReduceProgram};
 use super::scan::contract::{EXCLUSIVE, INIT, REVERSE};
 use super::scan::tuning::{TUNING, Tuning, fitted};
+use super::scan::unit::Unit;
 use super::scan::unit_of;
 use super::tuning::RANGES;
+use super::unit::with_length;
 use crate::{Element, Error, Operator};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
@@ -18,17 +20,25 @@ use std::ffi::c_void;
 pub(crate) mod contract;
 mod tuning;
 mod unit;
-use contract::FIND_THREADS;
+use contract::{FIND_THREADS, SHORT_THREADS};
 use unit::{run_reduce_source, segmented_reduce_source, segmented_scan_source};
 
 const SCAN: &str = "segmented scan";
-/// A kernel for each range of lengths, and the search in the offsets.
-const SCAN_KERNELS: [&str; RANGES + 1] = ["segmented_scan_0", "segmented_scan_1", "segmented_scan_2", "segmented_find"];
+/// A kernel for each range of lengths, the search in the offsets, and the kernel of short inputs.
+const SCAN_KERNELS: [&str; RANGES + 2] =
+    ["segmented_scan_0", "segmented_scan_1", "segmented_scan_2", "segmented_find", "segmented_scan_short"];
 const FIND: usize = RANGES;
+const SHORT_SCAN: usize = RANGES + 1;
 const RUNS: &str = "reduce of runs";
 const RUN_KERNELS: [&str; RANGES] = ["run_reduce_0", "run_reduce_1", "run_reduce_2"];
 const REDUCE: &str = "segmented reduce";
-const REDUCE_KERNELS: [&str; REDUCE_RANGES] = ["segmented_reduce_0", "segmented_reduce_1"];
+const REDUCE_KERNELS: [&str; REDUCE_RANGES + 1] =
+    ["segmented_reduce_0", "segmented_reduce_1", "segmented_reduce_short"];
+const SHORT_REDUCE: usize = REDUCE_RANGES;
+/// The same for a number of items that lies in memory.
+const COUNTED_SCAN: &str = "segmented scan of a length in memory";
+const COUNTED_RUNS: &str = "reduce of runs of a length in memory";
+const COUNTED_REDUCE: &str = "segmented reduce of a length in memory";
 
 /// Where segments begin, for a kernel. Addresses are on the device.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +69,16 @@ pub enum Cut {
 }
 
 impl Cut {
+    /// Blocks of the kernels of short inputs for `n` items, if these are short.
+    fn short_blocks(self, n: usize, tile: usize) -> Option<u32> {
+        let segments = match self {
+            Cut::Rows { columns } => n / columns,
+            Cut::Offsets { segments, .. } => segments,
+            _ => return None,
+        };
+        (n > 0 && tuning::is_short(n, segments, tile)).then(|| n.div_ceil(tile) as u32)
+    }
+
     /// The same for a kernel over `n` items.
     pub(super) fn contract(self, n: usize) -> contract::Cut {
         let none = contract::Cut { memory: 0, segments: 0, columns: 0, kind: 0, size: 0 };
@@ -69,7 +89,7 @@ impl Cut {
             }
             Cut::Offsets { address, segments, wide } => {
                 let kind = if wide { contract::OFFSETS_64 } else { contract::OFFSETS_32 };
-                contract::Cut { memory: address, segments: segments as u64, kind, ..none }
+                contract::Cut { memory: address, segments: segments as u64, columns: n as u64, kind, ..none }
             }
             Cut::Heads { address } => contract::Cut { memory: address, kind: contract::FLAGS, ..none },
             Cut::HeadBits { address } => contract::Cut { memory: address, kind: contract::BITS, ..none },
@@ -106,6 +126,8 @@ pub(crate) struct SegmentedPlan {
     /// Tiles of a scan, and items of a tile.
     tiles: u32,
     tile: u32,
+    /// Items of a tile of the kernels of short inputs.
+    short: usize,
     /// Of a reduce: slices of each warp, and the number of warps, the first ones, that have one
     /// more.
     each: u64,
@@ -125,7 +147,7 @@ impl SegmentedPlan {
         let carry = headed_bytes(size_of::<Op::Carry>(), align_of::<Op::Carry>());
         let mut plan = SegmentedPlan::in_tiles(SCAN, TUNING, [size_of::<T>(), carry], n, architecture)?;
         // The number of each tile's first offset.
-        plan.scratch = if plan.tiles <= 1 { 0 } else { plan.tiles as usize * size_of::<u64>() };
+        plan.scratch = if plan.tiles <= 1 || plan.kernel == 0 { 0 } else { plan.tiles as usize * size_of::<u64>() };
         Ok(plan)
     }
 
@@ -162,7 +184,8 @@ impl SegmentedPlan {
         // One block more serves the prefixes.
         let blocks = if tiles <= 1 { tiles } else { tiles + 1 } as u32;
         let (threads, tiles, tile) = (shape.threads() as u32, tiles as u32, tile as u32);
-        Ok(SegmentedPlan { kernel, threads, blocks, tiles, tile, each: 0, more: 0, words, scratch: 0 })
+        let short = tuning::short_tile(element);
+        Ok(SegmentedPlan { kernel, threads, blocks, tiles, tile, short, each: 0, more: 0, words, scratch: 0 })
     }
 
     /// The plan of a scan with memory for up to `n` elements.
@@ -217,35 +240,57 @@ impl SegmentedPlan {
         let ReducePlan { range, threads, blocks, each, more, .. } = plan;
         let (words, shares) = if blocks == 1 { (0, 0) } else { (BEFORE_STATUS, blocks as usize) };
         let scratch = shares * share_bytes(size_of::<Op::Carry>());
-        SegmentedPlan { kernel: range, threads, blocks, tiles: 0, tile: 0, each, more, words, scratch }
+        let short = tuning::short_tile(size_of::<T>());
+        SegmentedPlan { kernel: range, threads, blocks, tiles: 0, tile: 0, short, each, more, words, scratch }
     }
 }
 
-/// The kernels of scan by segment. Loads them unless they are loaded.
-pub(crate) fn load_scan<Op: Operator<T>, T: Element>(caller: &dyn Caller) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<(Op, T)>(), SCAN, caller, &SCAN_KERNELS, &|| Program {
-        name: format!("segmented scan::<{}, {}>", type_name::<Op>(), type_name::<T>()),
-        source: segmented_scan_source(&unit_of::<Op, T>()),
-        built_in: None,
-    })
+/// The kernels of scan by segment, for a number of items that lies in memory if `is_counted`. Loads them
+/// unless they are loaded.
+pub(crate) fn load_scan<Op: Operator<T>, T: Element>(
+    caller: &dyn Caller,
+    is_counted: bool,
+) -> Result<&'static Kernels, Error> {
+    load::<Op, T>(caller, [SCAN, COUNTED_SCAN], is_counted, &SCAN_KERNELS, segmented_scan_source)
 }
 
 /// The kernels of reduce of runs, as `load_scan`.
-pub(crate) fn load_runs<Op: Operator<T>, T: Element>(caller: &dyn Caller) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<(Op, T)>(), RUNS, caller, &RUN_KERNELS, &|| Program {
-        name: format!("reduce of runs::<{}, {}>", type_name::<Op>(), type_name::<T>()),
-        source: run_reduce_source(&unit_of::<Op, T>()),
-        built_in: None,
-    })
+pub(crate) fn load_runs<Op: Operator<T>, T: Element>(
+    caller: &dyn Caller,
+    is_counted: bool,
+) -> Result<&'static Kernels, Error> {
+    load::<Op, T>(caller, [RUNS, COUNTED_RUNS], is_counted, &RUN_KERNELS, run_reduce_source)
 }
 
 /// The kernels of reduce by segment, as `load_scan`.
-pub(crate) fn load_reduce<Op: Operator<T>, T: Element>(caller: &dyn Caller) -> Result<&'static Kernels, Error> {
-    library::load(TypeId::of::<(Op, T)>(), REDUCE, caller, &REDUCE_KERNELS, &|| Program {
-        name: format!("segmented reduce::<{}, {}>", type_name::<Op>(), type_name::<T>()),
-        source: segmented_reduce_source(&unit_of::<Op, T>()),
-        built_in: None,
+pub(crate) fn load_reduce<Op: Operator<T>, T: Element>(
+    caller: &dyn Caller,
+    is_counted: bool,
+) -> Result<&'static Kernels, Error> {
+    load::<Op, T>(caller, [REDUCE, COUNTED_REDUCE], is_counted, &REDUCE_KERNELS, segmented_reduce_source)
+}
+
+fn load<Op: Operator<T>, T: Element>(
+    caller: &dyn Caller,
+    programs: [&'static str; 2],
+    is_counted: bool,
+    kernels: &[&str],
+    source: fn(&Unit) -> String,
+) -> Result<&'static Kernels, Error> {
+    let program = programs[usize::from(is_counted)];
+    library::load(TypeId::of::<(Op, T)>(), program, caller, kernels, &|| {
+        let source = source(&unit_of::<Op, T>());
+        Program {
+            name: format!("{program}::<{}, {}>", type_name::<Op>(), type_name::<T>()),
+            source: if is_counted { with_length(&source) } else { source },
+            built_in: None,
+        }
     })
+}
+
+/// The arguments of a kernel, the last of which only counted programs have.
+fn with_last(arguments: &[*const c_void], has_last: bool) -> &[*const c_void] {
+    &arguments[..arguments.len() - usize::from(!has_last)]
 }
 
 /// A pointer to a kernel's argument.
@@ -259,6 +304,8 @@ pub(crate) struct SegmentedScanArguments<C> {
     pub(crate) input: CUdeviceptr,
     pub(crate) output: CUdeviceptr,
     pub(crate) n: usize,
+    /// The number of items, if it lies in memory; `n` is then the most.
+    pub(crate) length: Option<CUdeviceptr>,
     /// The value before each segment's first item: `init`, or the identity of an exclusive scan. An
     /// exclusive scan has one.
     pub(crate) first: Option<C>,
@@ -272,7 +319,7 @@ pub(crate) struct SegmentedScanArguments<C> {
 }
 
 impl<C: Element> SegmentedScanArguments<C> {
-    /// Launches the kernels: for offsets and more than one tile two, else one. Does not wait.
+    /// Launches the kernels: for offsets of a long input two, else one. Does not wait.
     ///
     /// # Safety
     /// - `kernels` are those of `load_scan` for the operator and its element. The plan is for `n`
@@ -283,29 +330,53 @@ impl<C: Element> SegmentedScanArguments<C> {
     ///   scan, and nothing else uses words and scratch memory until then.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(&self, plan: &SegmentedPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        let SegmentedScanArguments { input, output, n, first, exclusive, reverse, cut, words, scratch } = *self;
+        let SegmentedScanArguments { input, output, n, length, first, exclusive, reverse, cut, words, scratch } = *self;
         let SegmentedPlan { kernel, threads, blocks, tiles, tile, .. } = *plan;
         let flags = (if exclusive { EXCLUSIVE } else { 0 })
             | (if reverse { REVERSE } else { 0 })
             | (if first.is_some() { INIT } else { 0 });
-        let searched = tiles > 1 && matches!(cut, Cut::Offsets { .. });
+        // The kernel of short inputs reads items of other tiles, which must not be overwritten.
+        let short_blocks =
+            cut.short_blocks(n, plan.short).filter(|&blocks| length.is_none() && (blocks == 1 || input != output));
+        // Tiles of the first kernel search themselves.
+        let searched = tiles > 1 && kernel > 0 && matches!(cut, Cut::Offsets { .. });
         let (cut, init) = (cut.contract(n), first.unwrap_or_else(C::zeroed));
         let (n, tile_offsets) = (n as u64, if searched { scratch } else { 0 });
+        let (at, is_counted) = (length.unwrap_or(0), length.is_some());
+        if let Some(blocks) = short_blocks {
+            let arguments = [p(&input), p(&output), p(&n), p(&init), p(&flags), p(&cut)];
+            // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the caller
+            // vouches for the rest.
+            return unsafe { kernels.launch(SHORT_SCAN, blocks, SHORT_THREADS, stream, &arguments) };
+        }
         if searched {
-            let arguments = [p(&cut), p(&n), p(&flags), p(&tile), p(&tiles), p(&tile_offsets)];
+            let arguments = [p(&cut), p(&n), p(&flags), p(&tile), p(&tiles), p(&tile_offsets), p(&at)];
+            let (blocks, arguments) = (tiles.div_ceil(FIND_THREADS / 32), with_last(&arguments, is_counted));
             // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the
             // caller vouches for the rest.
-            unsafe { kernels.launch(FIND, tiles.div_ceil(FIND_THREADS / 32), FIND_THREADS, stream, &arguments)? };
+            unsafe { kernels.launch(FIND, blocks, FIND_THREADS, stream, arguments)? };
         }
-        let arguments =
-            [p(&input), p(&output), p(&n), p(&init), p(&flags), p(&cut), p(&tile_offsets), p(&words), p(&tiles)];
+        let arguments = [
+            p(&input),
+            p(&output),
+            p(&n),
+            p(&init),
+            p(&flags),
+            p(&cut),
+            p(&tile_offsets),
+            p(&words),
+            p(&tiles),
+            p(&at),
+        ];
+        let arguments = with_last(&arguments, is_counted);
         // SAFETY: as above. After the search the kernel waits for it where it reads what was found; what
-        // came before has ended when the search begins.
+        // came before, the number of items too, has ended when the search begins. Without items neither kernel
+        // uses memory.
         unsafe {
             if searched {
-                kernels.launch_dependent(kernel, blocks, threads, 0, stream, &arguments)
+                kernels.launch_dependent(kernel, blocks, threads, 0, stream, arguments)
             } else {
-                kernels.launch(kernel, blocks, threads, stream, &arguments)
+                kernels.launch(kernel, blocks, threads, stream, arguments)
             }
         }
     }
@@ -316,6 +387,8 @@ impl<C: Element> SegmentedScanArguments<C> {
 pub(crate) struct RunReduceArguments<C> {
     pub(crate) input: CUdeviceptr,
     pub(crate) n: usize,
+    /// The number of items, if it lies in memory; `n` is then the most.
+    pub(crate) length: Option<CUdeviceptr>,
     /// The value before each segment's first item.
     pub(crate) first: Option<C>,
     /// Flags, bits or keys.
@@ -348,7 +421,7 @@ impl<C: Element> RunReduceArguments<C> {
         device: usize,
         stream: CUstream,
     ) -> Result<(), Error> {
-        let RunReduceArguments { input, n, first, cut, output, keys, capacity, count, words } = *self;
+        let RunReduceArguments { input, n, length, first, cut, output, keys, capacity, count, words } = *self;
         if n == 0 {
             // SAFETY: the caller's.
             let cleared = unsafe { sys::cuMemsetD8Async(count, 0, size_of::<u64>(), stream) };
@@ -357,6 +430,7 @@ impl<C: Element> RunReduceArguments<C> {
         let SegmentedPlan { kernel, threads, blocks, tiles, .. } = *plan;
         let (init, has_init) = (first.unwrap_or_else(C::zeroed), u32::from(first.is_some()));
         let (cut, n, capacity) = (cut.contract(n), n as u64, capacity as u64);
+        let at = length.unwrap_or(0);
         let arguments = [
             p(&input),
             p(&n),
@@ -369,10 +443,11 @@ impl<C: Element> RunReduceArguments<C> {
             p(&count),
             p(&words),
             p(&tiles),
+            p(&at),
         ];
         // SAFETY: the arguments are those of the kernels in segmented/run_kernels.cuh; the caller
         // vouches for the rest.
-        unsafe { kernels.launch(kernel, blocks, threads, stream, &arguments) }
+        unsafe { kernels.launch(kernel, blocks, threads, stream, with_last(&arguments, length.is_some())) }
     }
 }
 
@@ -382,6 +457,8 @@ pub(crate) struct SegmentedReduceArguments<C> {
     pub(crate) input: CUdeviceptr,
     pub(crate) output: CUdeviceptr,
     pub(crate) n: usize,
+    /// The number of items, if it lies in memory; `n` is then the most.
+    pub(crate) length: Option<CUdeviceptr>,
     /// The value before each segment's first item.
     pub(crate) first: Option<C>,
     /// The result of an empty segment.
@@ -406,12 +483,19 @@ impl<C: Element> SegmentedReduceArguments<C> {
     ///   meanwhile.
     /// - The stream's context is current.
     pub(crate) unsafe fn launch(&self, plan: &SegmentedPlan, kernels: &Kernels, stream: CUstream) -> Result<(), Error> {
-        let SegmentedReduceArguments { input, output, n, first, empty, cut, words, scratch } = *self;
+        let SegmentedReduceArguments { input, output, n, length, first, empty, cut, words, scratch } = *self;
         let SegmentedPlan { kernel, threads, blocks, each, more, .. } = *plan;
+        let short_blocks = cut.short_blocks(n, plan.short).filter(|_| length.is_none());
         let cut = cut.contract(n);
         let (init, has_init) = (first.unwrap_or_else(C::zeroed), u32::from(first.is_some()));
         let empty = empty.unwrap_or_else(C::zeroed);
-        let n = n as u64;
+        let (n, at) = (n as u64, length.unwrap_or(0));
+        if let Some(blocks) = short_blocks {
+            let arguments = [p(&input), p(&n), p(&init), p(&has_init), p(&empty), p(&cut), p(&output)];
+            // SAFETY: the arguments are those of the kernel in segmented/reduce_kernels.cuh; the caller
+            // vouches for the rest.
+            return unsafe { kernels.launch(SHORT_REDUCE, blocks, SHORT_THREADS, stream, &arguments) };
+        }
         let arguments = [
             p(&input),
             p(&n),
@@ -424,10 +508,11 @@ impl<C: Element> SegmentedReduceArguments<C> {
             p(&output),
             p(&words),
             p(&scratch),
+            p(&at),
         ];
         // SAFETY: the arguments are those of the kernels in segmented/reduce_kernels.cuh; the
         // caller vouches for the rest.
-        unsafe { kernels.launch(kernel, blocks, threads, stream, &arguments) }
+        unsafe { kernels.launch(kernel, blocks, threads, stream, with_last(&arguments, length.is_some())) }
     }
 }
 
@@ -445,6 +530,7 @@ mod tests {
                 let unit = unit_of::<$op, $t>();
                 for source in [segmented_scan_source, segmented_reduce_source, run_reduce_source].map(|text| text(&unit)) {
                     texts.extend([75, 90].map(|a| (a, stringify!($op on $t).to_owned(), source.clone())));
+                    texts.push((90, stringify!($op on $t of a length in memory).to_owned(), with_length(&source)));
                 }
             )* };
         }
@@ -457,8 +543,11 @@ mod tests {
 
     #[test]
     fn parts() {
-        library::parts_have_a_kernel_each(&segmented_scan_source(&unit_of::<Sum, f32>()), &SCAN_KERNELS);
-        library::parts_have_a_kernel_each(&segmented_reduce_source(&unit_of::<Sum, f32>()), &REDUCE_KERNELS);
-        library::parts_have_a_kernel_each(&run_reduce_source(&unit_of::<Sum, f32>()), &RUN_KERNELS);
+        let unit = unit_of::<Sum, f32>();
+        for text in [str::to_owned, with_length] {
+            library::parts_have_a_kernel_each(&text(&segmented_scan_source(&unit)), &SCAN_KERNELS);
+            library::parts_have_a_kernel_each(&text(&segmented_reduce_source(&unit)), &REDUCE_KERNELS);
+            library::parts_have_a_kernel_each(&text(&run_reduce_source(&unit)), &RUN_KERNELS);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The texts of the units of scan and reduce by segment: an operator on an element.
 
-use super::tuning::RUNS;
+use super::tuning::{RUNS, short_items};
 use super::{counted_bytes, headed_bytes, share_bytes};
 use crate::cuda::contract::asserted_status;
 use crate::cuda::reduce::unit::reduce_shapes;
@@ -10,6 +10,7 @@ use crate::cuda::scan::unit::{Unit, shapes_by_architecture};
 /// The text of the unit of scan by segment.
 pub(crate) fn segmented_scan_source(unit: &Unit) -> String {
     let shapes = shapes_by_architecture(TUNING, unit.element.size);
+    let shapes = shapes + &short(unit);
     let status = asserted_status("Headed<Operator>::Carry", headed_bytes(unit.carry.size, unit.carry.align));
     unit.around("segmented/scan.cuh", &shapes, &status, "segmented/scan_kernels.cuh")
 }
@@ -26,5 +27,11 @@ pub(crate) fn segmented_reduce_source(unit: &Unit) -> String {
     let bytes = share_bytes(unit.carry.size);
     let room =
         format!("static_assert(sizeof(Share<Operator>) <= {bytes}, \"the host allots {bytes} bytes for a share\");\n");
-    unit.around("segmented/reduce.cuh", &reduce_shapes(unit.element.size), &room, "segmented/reduce_kernels.cuh")
+    let shapes = reduce_shapes(unit.element.size) + &short(unit);
+    unit.around("segmented/reduce.cuh", &shapes, &room, "segmented/reduce_kernels.cuh")
+}
+
+/// The shape of the kernels of short inputs.
+fn short(unit: &Unit) -> String {
+    format!("constexpr u32 SHORT_ITEMS = {};\n", short_items(unit.element.size))
 }

@@ -7,6 +7,7 @@ use super::segmented::Cut;
 use super::sort::contract::BINS;
 use super::sort::unit::{KeyKind, SortUnit};
 use super::sort::unit_of;
+use super::unit::with_length;
 use crate::{Error, SortKey};
 use cudarc::driver::sys::{self, CUdeviceptr, CUstream};
 use std::any::{TypeId, type_name};
@@ -20,6 +21,7 @@ use contract::{HEAD_CHUNKS, HEAD_THREADS, LONG_SEGMENT_BYTES, PARTITION_PLAN_BYT
 use unit::{SMALL_WARPS, SegmentShape, segment_shape, segmented_sort_source};
 
 const NAME: &str = "segmented sort";
+const COUNTED: &str = "segmented sort of a length in memory";
 const KERNELS: [&str; 9] = [
     "segment_heads",
     "segment_partition",
@@ -45,15 +47,19 @@ pub(crate) struct SegmentedSortProgram {
     unit: SortUnit,
     types: TypeId,
     type_name: &'static str,
+    /// Whether the kernels read the number of keys from memory.
+    is_counted: bool,
 }
 
 impl SegmentedSortProgram {
-    /// The program for keys `K`, and for a payload of type `V` if it has any bytes.
-    pub(crate) fn new<K: SortKey, V: 'static>() -> SegmentedSortProgram {
+    /// The program for keys `K`, and for a payload of type `V` if it has any bytes. The number of keys lies in
+    /// memory if `is_counted`.
+    pub(crate) fn new<K: SortKey, V: 'static>(is_counted: bool) -> SegmentedSortProgram {
         SegmentedSortProgram {
             unit: unit_of::<K, V>(),
             types: TypeId::of::<(K, V)>(),
             type_name: type_name::<(K, V)>(),
+            is_counted,
         }
     }
 
@@ -71,10 +77,14 @@ impl SegmentedSortProgram {
             });
             [&[0], &whole[..], &by_bits].concat()
         };
-        library::load_some(self.types, NAME, caller, &KERNELS, &shared, first, &|| Program {
-            name: format!("segmented sort of {}", self.type_name),
-            source: segmented_sort_source(&self.unit),
-            built_in: None,
+        let program = if self.is_counted { COUNTED } else { NAME };
+        library::load_some(self.types, program, caller, &KERNELS, &shared, first, &|| {
+            let source = segmented_sort_source(&self.unit);
+            Program {
+                name: format!("{program} of {}", self.type_name),
+                source: if self.is_counted { with_length(&source) } else { source },
+                built_in: None,
+            }
         })
     }
 
@@ -83,7 +93,8 @@ impl SegmentedSortProgram {
         let shape = self.shape(machine.architecture);
         // The least and the greatest length of a segment that is not empty.
         let lengths = match cut {
-            Cut::Rows { columns } => [*columns; 2],
+            // The number of items may cut a row.
+            Cut::Rows { columns } => [if self.is_counted { 1 } else { *columns }, *columns],
             _ => [1, n],
         };
         let by_bits = *bits != (0..8 * self.unit.key as u32);
@@ -232,6 +243,8 @@ pub(crate) struct SegmentedSortArguments {
     /// Whether source indices count from the first key of their segment.
     pub(crate) local: bool,
     pub(crate) cut: Cut,
+    /// The number of keys, if it lies in memory; that of the plan is then the most.
+    pub(crate) length: Option<CUdeviceptr>,
     /// `SegmentedSortPlan::scratch` bytes, aligned to 256.
     pub(crate) scratch: CUdeviceptr,
 }
@@ -257,7 +270,8 @@ impl SegmentedSortArguments {
         fn p<A>(argument: &A) -> *const c_void {
             std::ptr::from_ref(argument).cast()
         }
-        let SegmentedSortArguments { descending, keys_in, keys_out, values_in, values, local, cut, scratch } = *self;
+        let SegmentedSortArguments { descending, keys_in, keys_out, values_in, values, local, cut, length, scratch } =
+            *self;
         let (at, shape) = (plan.layout(keys_out.is_none()), plan.shape);
         let by_bits = usize::from(plan.by_bits);
         let place = |offset: usize| scratch + offset as u64;
@@ -295,6 +309,7 @@ impl SegmentedSortArguments {
         let is_first = Cell::new(true);
         let launch = |kernel: usize, blocks: usize, threads: usize, shared: usize, arguments: &[*const c_void]| {
             let (blocks, threads) = (blocks as u32, threads as u32);
+            let arguments = &[arguments, length.as_ref().map(p).as_slice()].concat();
             // SAFETY: the arguments are the kernel's in segmented_sort/kernels.cuh; the caller
             // vouches for the rest.
             unsafe {
@@ -349,14 +364,19 @@ mod tests {
             let unit = SortUnit { key, kind, payload };
             (architecture, format!("{unit:?}"), segmented_sort_source(&unit))
         };
-        let all = all.map(text).into();
-        library::compile_all(all);
+        let all = all.map(text);
+        let counted = |(architecture, name, source): &(_, _, String)| {
+            (*architecture, format!("{name} of a length in memory"), with_length(source))
+        };
+        let counted: Vec<_> = all[2..5].iter().map(counted).collect();
+        library::compile_all(all.into_iter().chain(counted).collect());
     }
 
     #[test]
     fn each_kernel_is_a_part_of_its_unit() {
         let unit = SortUnit { key: 4, kind: KeyKind::Unsigned, payload: None };
         library::parts_have_a_kernel_each(&segmented_sort_source(&unit), &KERNELS);
+        library::parts_have_a_kernel_each(&with_length(&segmented_sort_source(&unit)), &KERNELS);
     }
 
     /// Turing has 64 KiB of shared memory. Of the others the smallest has 99 KiB.
