@@ -54,11 +54,10 @@ __device__ void find_position(typename Operator::Element *in, u64 n, Stretches s
     });
 }
 
-#define POSITION_KERNEL(RANGE, WARPS, VECTORS)                                                                         \
-    DEFINE_KERNEL(                                                                                                     \
-        position_##RANGE,                                                                                              \
-        extern "C" __global__ void __launch_bounds__(WARPS *WARP, resident<Carry, WARPS>()) position_##RANGE(          \
-            Element *in, u64 n, u64 each, u32 more, u64 *out, u32 *ticket, FirstOf<Operator>::Carry *aggregates) {     \
-            find_position<Operator, Shape<WARPS, VECTORS>>(in, n, {each, more, gridDim.x}, out, ticket, aggregates);   \
-        })
+// clang-format off: it does not know what declares a kernel
+#define POSITION_KERNEL(RANGE, WARPS, VECTORS)                                                                                   \
+    DEFINE_KERNEL(position_##RANGE, extern "C" __global__ void __launch_bounds__(WARPS * WARP, resident<Carry, WARPS>())         \
+        position_##RANGE(Element *in, u64 n, u64 each, u32 more, u64 *out, u32 *ticket, FirstOf<Operator>::Carry *aggregates) {  \
+        find_position<Operator, Shape<WARPS, VECTORS>>(in, n, {each, more, gridDim.x}, out, ticket, aggregates);                            \
+    })
 RANGES(POSITION_KERNEL)
