@@ -211,7 +211,7 @@ mod tests {
             if !unit.images.iter().any(|&(target, _)| target == Target::Cubin(90)) {
                 add(90);
             }
-            if kinds.insert(kind(unit)) || k % 4 == 0 {
+            if kinds.insert(kind(unit)) || k % 16 == 0 {
                 add(80);
             }
         }
