@@ -48,7 +48,7 @@ __device__ inline void cut_segments(Cut &cut, u64 n, Carry empty, Element *out) 
 RANGES(SEGMENTED_REDUCE_KERNEL)
 
 #if HAS_KERNEL(segmented_reduce_short)
-extern "C" __global__ void __launch_bounds__(SHORT_THREADS)
+extern "C" __global__ void __launch_bounds__(SHORT_INPUT_THREADS)
 segmented_reduce_short(Element *in, u64 n, Carry init, u32 has_init, Carry empty, const Cut cut, Element *out) {
     short_reduce<Operator, SHORT_ITEMS>(in, out, n, {init, bool(has_init)}, empty, cut);
 }

@@ -16,7 +16,7 @@ template <class Operator, u32 OWN> struct ShortSegments {
     typedef typename Operator::Carry Carry;
     typedef Headed<Operator> Joined;
     typedef typename Joined::Carry HeadedCarry;
-    static constexpr u32 THREADS = SHORT_THREADS, WARPS = THREADS / WARP, TILE = THREADS * OWN;
+    static constexpr u32 THREADS = SHORT_INPUT_THREADS, WARPS = THREADS / WARP, TILE = THREADS * OWN;
 
     struct Shared {
         Heads<TILE, OWN, WARPS> heads;

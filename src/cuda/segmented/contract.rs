@@ -16,7 +16,7 @@ constants! {
         /// Threads of `segmented_find`. A warp searches for one tile.
         FIND_THREADS: u32 = 256;
         /// Threads of a block of the kernels of short inputs.
-        SHORT_THREADS: u32 = 128;
+        SHORT_INPUT_THREADS: u32 = 128;
     }
 }
 

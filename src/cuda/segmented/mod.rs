@@ -20,7 +20,7 @@ use std::ffi::c_void;
 pub(crate) mod contract;
 mod tuning;
 mod unit;
-use contract::{FIND_THREADS, SHORT_THREADS};
+use contract::{FIND_THREADS, SHORT_INPUT_THREADS};
 use unit::{run_reduce_source, segmented_reduce_source, segmented_scan_source};
 
 const SCAN: &str = "segmented scan";
@@ -347,7 +347,7 @@ impl<C: Element> SegmentedScanArguments<C> {
             let arguments = [p(&input), p(&output), p(&n), p(&init), p(&flags), p(&cut)];
             // SAFETY: the arguments are those of the kernel in segmented/scan_kernels.cuh; the caller
             // vouches for the rest.
-            return unsafe { kernels.launch(SHORT_SCAN, blocks, SHORT_THREADS, stream, &arguments) };
+            return unsafe { kernels.launch(SHORT_SCAN, blocks, SHORT_INPUT_THREADS, stream, &arguments) };
         }
         if searched {
             let arguments = [p(&cut), p(&n), p(&flags), p(&tile), p(&tiles), p(&tile_offsets), p(&at)];
@@ -494,7 +494,7 @@ impl<C: Element> SegmentedReduceArguments<C> {
             let arguments = [p(&input), p(&n), p(&init), p(&has_init), p(&empty), p(&cut), p(&output)];
             // SAFETY: the arguments are those of the kernel in segmented/reduce_kernels.cuh; the caller
             // vouches for the rest.
-            return unsafe { kernels.launch(SHORT_REDUCE, blocks, SHORT_THREADS, stream, &arguments) };
+            return unsafe { kernels.launch(SHORT_REDUCE, blocks, SHORT_INPUT_THREADS, stream, &arguments) };
         }
         let arguments = [
             p(&input),

@@ -1,7 +1,7 @@
 //! The shapes of the kernels of reduce of runs and of short inputs. Scan by segment has those of scan, reduce
 //! by segment those of reduce.
 
-use super::contract::SHORT_THREADS;
+use super::contract::SHORT_INPUT_THREADS;
 use crate::cuda::scan::tuning::{TUNING, Tuning, range};
 use crate::cuda::tuning::LONG;
 
@@ -27,7 +27,7 @@ pub(crate) const fn short_items(size: usize) -> usize {
 
 /// Elements of `size` bytes in a tile of these kernels.
 pub(crate) const fn short_tile(size: usize) -> usize {
-    SHORT_THREADS as usize * short_items(size)
+    SHORT_INPUT_THREADS as usize * short_items(size)
 }
 
 /// Whether `n` items in so many segments are short. A tile reads the items before it in its segment, so the
