@@ -1,6 +1,7 @@
 //! The CPU engine beside other crates, on the same buffers in one run: `cargo bench --bench cpu`
 //!
 //! - the scan beside a copy, a serial loop and reduce-then-scan;
+//! - the scan and the reduction of rows on one thread and on all beside two nested loops;
 //! - the compaction on one thread and on all beside `iter().filter().collect()`;
 //! - the radix sort beside rdst, voracious_radix_sort and the standard library.
 //!
@@ -12,7 +13,7 @@ use criterion::{
     BenchmarkGroup, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main, measurement::WallTime,
 };
 use half::f16;
-use parascan::{Above, Element, Max, Operator, Ordered, Predicate, SortKey, Sum, compact, scan, sort};
+use parascan::{Above, Element, Max, Operator, Ordered, Predicate, SortKey, Sum, compact, reduce, scan, sort};
 use rayon::prelude::*;
 use std::{
     cmp::Ordering,
@@ -141,6 +142,48 @@ fn cpu(criterion: &mut Criterion) {
         // 0 and 1, as many as keep products finite and exact in f32.
         let step = |z: u64| f16::from_f32(if z.is_multiple_of(4096) { 1.0 } else { 0.0 });
         compare::<Sum, f16>(criterion, "sum f16", n, step, |x, y| x == y);
+    }
+}
+
+/// Sums of rows of so many items.
+fn sums_of_rows(criterion: &mut Criterion, columns: usize) {
+    let n = 1 << 22;
+    let input: Vec<f32> = (0..n).map(|i| (i % 2001) as f32 - 1000.0).collect();
+    let (mut output, mut expected) = (input.clone(), input.clone());
+    let (mut totals, mut expected_totals) = (vec![0.0; n / columns], vec![0.0; n / columns]);
+    let scan_rows = |output: &mut [f32]| {
+        for (input, output) in input.chunks(columns).zip(output.chunks_mut(columns)) {
+            serial::<Sum, f32>(input, output);
+        }
+    };
+    let reduce_rows = |totals: &mut [f32]| {
+        for (input, total) in input.chunks(columns).zip(totals) {
+            *total = input.iter().sum();
+        }
+    };
+    let ours = |output: &mut [f32]| scan::<Sum, f32>().rows(columns).run_into(&input, output).expect("whole rows");
+    let ours_reduced =
+        |totals: &mut [f32]| reduce::<Sum, f32>().rows(columns).run_into(&input, totals).expect("whole rows");
+    scan_rows(&mut expected);
+    ours(&mut output);
+    assert!(output == expected, "whole numbers, rows of {columns}"); // sums are exact
+    reduce_rows(&mut expected_totals);
+    ours_reduced(&mut totals);
+    assert!(totals == expected_totals, "whole numbers, rows of {columns}");
+    let alone = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
+    let mut group = sorts(criterion, "rows", n);
+    let of = |way: &str| BenchmarkId::new(way, columns);
+    group.bench_function(of("scan_loops"), |bencher| bencher.iter(|| scan_rows(&mut output)));
+    group.bench_function(of("scan_1_thread"), |bencher| alone.install(|| bencher.iter(|| ours(&mut output))));
+    group.bench_function(of("scan"), |bencher| bencher.iter(|| ours(&mut output)));
+    group.bench_function(of("reduce_loops"), |bencher| bencher.iter(|| reduce_rows(&mut totals)));
+    group.bench_function(of("reduce_1_thread"), |bencher| alone.install(|| bencher.iter(|| ours_reduced(&mut totals))));
+    group.bench_function(of("reduce"), |bencher| bencher.iter(|| ours_reduced(&mut totals)));
+}
+
+fn rows(criterion: &mut Criterion) {
+    for columns in [1, 2, 4, 8, 16, 64, 1 << 10, 1 << 16] {
+        sums_of_rows(criterion, columns);
     }
 }
 
@@ -301,5 +344,5 @@ fn radix_sort(criterion: &mut Criterion) {
     sort_keys::<u32>(criterion, "sort keys u32 power law", n, power);
 }
 
-criterion_group!(benches, cpu, compaction, radix_sort);
+criterion_group!(benches, cpu, rows, compaction, radix_sort);
 criterion_main!(benches);

@@ -178,7 +178,7 @@ pub(super) unsafe fn reduce_shaped<Op: Operator<T>, T: Element>(
 }
 
 /// Items of a segment from which on a call for vectors pays.
-const LONG: usize = 32;
+const LONG: usize = 64;
 
 /// Combines the items of a segment that is not empty.
 #[inline(always)]

@@ -389,9 +389,8 @@ mod tests {
         at_run_time.push(text(CompactProgram::new::<DistinctKind<u8>, Staged, Payload<[u32; 3]>, 1>()));
         let counted = CompactProgram::new::<PredicateKind<u32, Above<u32>>, Staged, NoColumn, 2>().counted(true);
         at_run_time.push((counted.name().to_owned(), counted.source()));
-        for architecture in [75, 90, 120] {
-            all.extend(at_run_time.iter().cloned().map(|(name, source)| (architecture, name, source)));
-        }
+        let architectures = [75, 90, 120].into_iter().cycle();
+        all.extend(architectures.zip(at_run_time).map(|(architecture, (name, source))| (architecture, name, source)));
         all.sort();
         all.dedup_by(|a, b| a.2 == b.2 && a.0 == b.0);
         library::compile_all(all);
