@@ -12,11 +12,10 @@ mod catalog;
 use bytemuck::Pod;
 use common::keys::{How, Key, PATTERNS, keys};
 use common::samples::{Digit, Digits};
-use common::segments::{Lengths, Segments, reduce_oracle, runs_oracle, scan_oracle};
 use common::{Draw, Options, Rng, Sample, assert_bytes, assert_same, data, noise, oracle};
 use half::{bf16, f16};
-use parascan::operators::{Compose, Flagged, Matrix, Moments, Segmented, Transitions};
-use parascan::{Index, Last, Max, Operator, Sum, expand, reduce, scan, sort};
+use parascan::operators::{Compose, Flagged, Matrix, Segmented, Transitions};
+use parascan::{Max, Operator, Sum, reduce, scan, sort};
 
 /// The calls on all items.
 fn whole<Op: Operator<T>, T: Sample>() {
@@ -50,33 +49,6 @@ fn payloads<K: Key>() {
     pairs::<K, [u8; 9]>();
 }
 
-/// The calls by segment and by column.
-fn parts<Op: Operator<T>, T: Sample>() {
-    let (x, rng) = (Vec::<T>::new(), &mut Rng::new());
-    let segments = Segments::draw(rng, 0, Lengths::One, false);
-    let options = Options { exclusive: false, init: None, reverse: false };
-    drop((scan_oracle::<Op, T>(&x, &segments, options), reduce_oracle::<Op, T>(&x, &segments, None, T::zeroed())));
-    drop((runs_oracle::<Op, T>(&x, &segments, None), segments.flags(rng)));
-    drop((scan::<Op, T>().rows(1).run(&x), reduce::<Op, T>().rows(1).run(&x)));
-    drop(reduce::<Op, T>().segments::<u32, _>(&[0]).run(&x));
-    drop(reduce::<Op, T>().heads(&Vec::<u8>::new()).run(&x));
-    drop((scan::<Op, T>().columns(1).run(&x), reduce::<Op, T>().columns(1).run(&x)));
-    assert_same(&x, &noise::<T>(rng, 0), &());
-}
-
-/// What tells segments.
-fn offsets<O: Index>() {
-    let segments = Segments::draw(&mut Rng::new(), 0, Lengths::One, false);
-    let (x, offsets) = (Vec::<u32>::new(), segments.offsets::<O>());
-    drop((scan::<Last, u32>().segments(&offsets).run(&x), reduce::<Last, u32>().segments(&offsets).run(&x)));
-    drop((expand::<O>().run::<u32, _>(&offsets), expand::<O>().run::<u64, _>(&offsets)));
-}
-fn keys_of_segments<K: Pod + Send + Sync>() {
-    let segments = Segments::draw(&mut Rng::new(), 0, Lengths::One, false);
-    let (x, keys) = (Vec::<u32>::new(), segments.keys::<K>(&mut Rng::new()));
-    drop((scan::<Last, u32>().by_key(&keys).run(&x), reduce::<Last, u32>().by_key(&keys).run(&x)));
-}
-
 macro_rules! stamp {
     (elements { $( $key:ident $cuda_name:literal bits $bits:ident key $signed:ident; )* } operators { $(
         $(#[$doc:meta])* $op:ident { $(
@@ -104,32 +76,6 @@ macro_rules! stamp {
             sorts::<f64>();
             payloads::<u8>();
             payloads::<f64>();
-            pairs::<u16, u8>(); // these by segment
-            pairs::<f16, [u8; 3]>();
-            pairs::<f32, [u8; 9]>();
-            parts::<Sum, u8>();
-            parts::<Sum, u16>();
-            parts::<Sum, u32>();
-            parts::<Sum, i64>();
-            parts::<Sum, f32>();
-            parts::<Sum, f16>();
-            parts::<Max, f32>();
-            parts::<Max, i16>();
-            parts::<Last, u64>();
-            parts::<Last, Moments<f32>>();
-            parts::<Compose, Transitions>();
-            parts::<Compose, Matrix<u32>>();
-            parts::<Compose, Matrix<u64>>();
-            parts::<Digits, Digit>();
-            offsets::<u32>();
-            offsets::<u64>();
-            keys_of_segments::<u8>();
-            keys_of_segments::<i16>();
-            keys_of_segments::<[u8; 3]>();
-            keys_of_segments::<u32>();
-            keys_of_segments::<u64>();
-            keys_of_segments::<[u32; 3]>();
-            keys_of_segments::<[u64; 2]>();
         }
     };
 }
