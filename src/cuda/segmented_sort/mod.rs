@@ -309,7 +309,12 @@ impl SegmentedSortArguments {
         let is_first = Cell::new(true);
         let launch = |kernel: usize, blocks: usize, threads: usize, shared: usize, arguments: &[*const c_void]| {
             let (blocks, threads) = (blocks as u32, threads as u32);
-            let arguments = &[arguments, length.as_ref().map(p).as_slice()].concat();
+            let (mut all, own) = ([p(&call); 3], arguments.len());
+            all[..own].copy_from_slice(arguments);
+            if let Some(length) = &length {
+                all[own] = p(length);
+            }
+            let arguments = &all[..own + usize::from(length.is_some())];
             // SAFETY: the arguments are the kernel's in segmented_sort/kernels.cuh; the caller
             // vouches for the rest.
             unsafe {
