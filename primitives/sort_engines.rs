@@ -216,10 +216,9 @@ fn on_host<K: SortKey, V: Pod>(
     // write to the input before the input is the output.
     let keep = !matches!(keys, Keys::InPlace(_, Some(_)));
     let code = const {
-        let is_float = matches!(K::KIND, KeyKind::Float { .. });
         // A call with a longer payload has returned its error before.
         let value_bytes = if size_of::<V>() <= 16 { size_of::<V>() } else { 0 };
-        host::Code::of::<K>(is_float, value_bytes)
+        host::Code::of::<K>(value_bytes)
     };
     let sort = match segments {
         Segments::Host(heads) => {

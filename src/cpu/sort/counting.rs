@@ -3,12 +3,7 @@
 //! Keys of one radix key have the same bits. So the sort counts the keys, and writes the output
 //! from the counts: no key moves, and an in-place sort needs no second array.
 
-use super::{
-    Columns, Engine, Layout, Sort, each,
-    order::{Bits, Encoding},
-    part,
-    payload::Payload,
-};
+use super::{Columns, Engine, Layout, Sort, each, order::Bits, part, payload::Payload};
 use crate::cpu::threshold;
 
 /// Keys of a job: worth a thread's start.
@@ -39,7 +34,7 @@ impl Histograms {
     }
 }
 
-impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
+impl<K: Bits, P: Payload> Engine<K, P> {
     /// Bins of a histogram: one for each radix key.
     const BINS: usize = if K::WIDTH <= 16 { 1 << K::WIDTH } else { 0 };
     /// Histograms of a thread. Neighbouring keys alternate between them, since two additions to one

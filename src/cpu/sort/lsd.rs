@@ -10,11 +10,7 @@
 //!                   agree in the sorted bits
 //! ```
 
-use super::{
-    Columns, Engine,
-    order::{Bits, Encoding, Integers},
-    payload::Payload,
-};
+use super::{Columns, Engine, order::Bits, payload::Payload};
 use std::mem::MaybeUninit;
 
 /// Items up to which insertion sort is used.
@@ -39,7 +35,7 @@ pub(super) struct Buffers<K> {
     pub(super) counters: *mut u32,
 }
 
-impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
+impl<K: Bits, P: Payload> Engine<K, P> {
     /// Sorts `n` items into `to`, which may be `from`.
     ///
     /// # Safety
@@ -56,17 +52,28 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
             if self.first_descent(from, 1, n) == n {
                 return self.copy(from, to, n);
             }
-            if let Some((floats, encoding)) = self.encoding.as_integers() {
-                for i in 0..n {
-                    to.keys.add(i).write(floats.encode_all_bits(from.keys.add(i).read()));
-                }
-                let integers = Engine::<K, Integers<K>, P> { encoding, payload: self.payload, key: self.key };
-                integers.lsd_sort(Columns { keys: to.keys, ..from }, to, n, buffers);
-                for i in 0..n {
-                    to.keys.add(i).write(floats.decode(to.keys.add(i).read()));
-                }
-                return;
+            if self.encoding.is_identity() {
+                return self.sort_radix_keys(from, to, n, buffers);
             }
+            for i in 0..n {
+                to.keys.add(i).write(self.encoding.encode_all_bits(from.keys.add(i).read()));
+            }
+            let of_radix_keys = Engine { encoding: self.encoding.identity(), ..self };
+            of_radix_keys.sort_radix_keys(Columns { keys: to.keys, ..from }, to, n, buffers);
+            for i in 0..n {
+                to.keys.add(i).write(self.encoding.decode(to.keys.add(i).read()));
+            }
+        }
+    }
+
+    /// [`lsd_sort`](Self::lsd_sort) of keys that are their radix keys, but for the bits that are
+    /// cleared: so are the keys of all that follows here, but for the short sorts.
+    ///
+    /// # Safety
+    /// As for that.
+    unsafe fn sort_radix_keys(self, from: Columns<K>, to: Columns<K>, n: usize, buffers: &Buffers<K>) {
+        // SAFETY: the caller's.
+        unsafe {
             let differing = self.differing_bits(from, n);
             let (low, high) = (differing.trailing_zeros(), K::WIDTH - differing.leading_zeros());
             let sorted_from = self.passes(from, to, n, low, high, buffers);
@@ -120,8 +127,9 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
     unsafe fn differing_bits(self, items: Columns<K>, n: usize) -> K {
         // SAFETY: the caller's.
         unsafe {
-            let first = self.radix(items, 0);
-            (1..n).fold(K::truncate(0), |all, i| all.or(self.radix(items, i).xor(first)))
+            let first = items.keys.read();
+            let differing = (1..n).fold(K::truncate(0), |all, i| all.or(items.keys.add(i).read().xor(first)));
+            self.encoding.masked(differing)
         }
     }
 
@@ -331,7 +339,7 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
         for i in 0..n {
             // SAFETY: the caller's. There are counters for each digit.
             unsafe {
-                let radix = self.radix(from, i);
+                let radix = self.encoding.masked(from.keys.add(i).read());
                 for (shift, counters) in digits {
                     *counters.add(radix.shr(shift).to_usize() & mask) += 1;
                 }
@@ -355,7 +363,7 @@ impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
         unsafe {
             for i in 0..n {
                 let (key, value) = (from.keys.add(i).read(), self.value(from, i));
-                let count = counts.get_unchecked_mut(self.encoding.encode(key).shr(shift).to_usize() & mask);
+                let count = counts.get_unchecked_mut(self.encoding.masked(key).shr(shift).to_usize() & mask);
                 let j = *count as usize;
                 *count += 1;
                 to.keys.add(j).write(key);

@@ -14,9 +14,9 @@
 //! The most significant digit comes first, so all that follows stays in a core's cache: memory is
 //! read three times and written twice. Within the cache the least significant digit comes first.
 //!
-//! The engine sees keys and values as integers and bytes: four widths of integers and three of
-//! floats, times eight ways to move a value (payload.rs). Of these 56 a program compiles those that
-//! it names ([`Code`]). Keys move as they are; order.rs encodes them for comparisons and digits.
+//! The engine sees keys and values as integers and bytes: four widths of keys, times eight ways to
+//! move a value (payload.rs). Of these 32 a program compiles those that it names ([`Code`]). Keys
+//! move as they are; order.rs encodes them for comparisons and digits.
 //!
 //! The caller allocates all memory, and [`Sort::scratch`] says how much. No thread waits for
 //! another except at the end of a step, in rayon's scope. No code of the caller's runs, so no panic
@@ -41,10 +41,9 @@ use segmented::Segments;
 
 use crate::cpu::threshold;
 use msd::{Digit, LOGARITHMIC, RANGE, TOP_BITS};
-use order::{Bits, Encoding, Floats, Integers};
+use order::{Bits, Encoding};
 use payload::{KeysOnly, OneWord, Payload, TwoWords};
 use std::{
-    marker::PhantomData,
     ops::Range,
     sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
@@ -158,7 +157,7 @@ impl Sort {
     }
 }
 
-/// The engine of one kind of key and one size of payload. A program has the engines that
+/// The engine of one width of keys and one size of payload. A program has the engines that
 /// [`Code::of`] returned while Rust compiled it.
 #[derive(Debug)]
 pub(crate) struct Code {
@@ -172,49 +171,46 @@ impl Code {
     ///
     /// # Panics
     /// If there are no such keys or values. When Rust compiles, for a call in a `const` block.
-    pub(crate) const fn of<K>(is_float: bool, value_bytes: usize) -> &'static Code {
+    pub(crate) const fn of<K>(value_bytes: usize) -> &'static Code {
         macro_rules! code {
-            ($K:ty, $E:ident, $P:ty) => {
+            ($K:ty, $P:ty) => {
                 const {
                     &Code {
-                        layout: Engine::<$K, $E<$K>, $P>::layout,
-                        run: Engine::<$K, $E<$K>, $P>::run,
-                        run_each: Engine::<$K, $E<$K>, $P>::run_each,
+                        layout: Engine::<$K, $P>::layout,
+                        run: Engine::<$K, $P>::run,
+                        run_each: Engine::<$K, $P>::run_each,
                     }
                 }
             };
         }
         macro_rules! by_value {
-            ($K:ty, $E:ident) => {
+            ($K:ty) => {
                 match value_bytes {
-                    0 => code!($K, $E, KeysOnly),
-                    1 => code!($K, $E, OneWord<u8>),
-                    2 => code!($K, $E, OneWord<u16>),
-                    4 => code!($K, $E, OneWord<u32>),
-                    8 => code!($K, $E, OneWord<u64>),
-                    3 => code!($K, $E, TwoWords<u16>),
-                    5..=7 => code!($K, $E, TwoWords<u32>),
-                    9..=16 => code!($K, $E, TwoWords<u64>),
+                    0 => code!($K, KeysOnly),
+                    1 => code!($K, OneWord<u8>),
+                    2 => code!($K, OneWord<u16>),
+                    4 => code!($K, OneWord<u32>),
+                    8 => code!($K, OneWord<u64>),
+                    3 => code!($K, TwoWords<u16>),
+                    5..=7 => code!($K, TwoWords<u32>),
+                    9..=16 => code!($K, TwoWords<u64>),
                     _ => panic!("values have at most 16 bytes"),
                 }
             };
         }
-        match (size_of::<K>(), is_float) {
-            (1, false) => by_value!(u8, Integers),
-            (2, false) => by_value!(u16, Integers),
-            (4, false) => by_value!(u32, Integers),
-            (8, false) => by_value!(u64, Integers),
-            (2, true) => by_value!(u16, Floats),
-            (4, true) => by_value!(u32, Floats),
-            (8, true) => by_value!(u64, Floats),
-            _ => panic!("keys have 1, 2, 4 or 8 bytes, floats more than one"),
+        match size_of::<K>() {
+            1 => by_value!(u8),
+            2 => by_value!(u16),
+            4 => by_value!(u32),
+            8 => by_value!(u64),
+            _ => panic!("keys have 1, 2, 4 or 8 bytes"),
         }
     }
 }
 
-impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
+impl<K: Bits, P: Payload> Engine<K, P> {
     fn of(sort: &Sort) -> Self {
-        Engine { encoding: E::of(&sort.order), payload: P::of(sort.values.bytes()), key: PhantomData }
+        Engine { encoding: sort.order.encoding(), payload: P::of(sort.values.bytes()) }
     }
 
     /// Lays out the scratch memory.
@@ -291,7 +287,7 @@ struct WorkerScratch<K> {
 }
 
 impl<K: Bits> Scratch<K> {
-    fn new<E: Encoding<K>, P: Payload>(layout: &mut Layout, sort: &Sort, engine: Engine<K, E, P>) -> Scratch<K> {
+    fn new<P: Payload>(layout: &mut Layout, sort: &Sort, engine: Engine<K, P>) -> Scratch<K> {
         let in_cache_items = sort.n.min(IN_CACHE_BYTES / (size_of::<K>() + engine.payload.size()));
         let partitions = sort.n > in_cache_items || sort.threads > 1;
         let spare = (sort.keeps_input && partitions).then(|| layout.columns(sort.n, engine.payload));
@@ -306,16 +302,16 @@ impl<K: Bits> Scratch<K> {
         scratch
     }
 
-    fn worker<E: Encoding<K>, P: Payload>(&self, worker: usize, engine: Engine<K, E, P>) -> WorkerScratch<K> {
+    fn worker<P: Payload>(&self, worker: usize, engine: Engine<K, P>) -> WorkerScratch<K> {
         self.cut(&mut Layout { next: self.workers + worker * self.worker_bytes }, engine)
     }
 
-    fn cut<E: Encoding<K>, P: Payload>(&self, layout: &mut Layout, engine: Engine<K, E, P>) -> WorkerScratch<K> {
+    fn cut<P: Payload>(&self, layout: &mut Layout, engine: Engine<K, P>) -> WorkerScratch<K> {
         let mut buffer = || layout.columns(self.in_cache_items, engine.payload);
         let items = [buffer(), buffer()];
         let counters = layout.take::<u8>(lsd::COUNTER_BYTES).cast();
         let counts = layout.take(if self.partitions { 1 << msd::MAX_WIDTH } else { 0 });
-        let write_buffers = layout.take(if self.partitions { Engine::<K, E, P>::ALL_BUFFERS_BYTES } else { 0 });
+        let write_buffers = layout.take(if self.partitions { Engine::<K, P>::ALL_BUFFERS_BYTES } else { 0 });
         WorkerScratch { buffers: lsd::Buffers { items, counters }, counts, write_buffers }
     }
 }
@@ -426,18 +422,12 @@ unsafe impl<K> Send for Columns<K> {}
 // SAFETY: as above.
 unsafe impl<K> Sync for Columns<K> {}
 
-/// The sort of keys `K` in the order of the encoding `E`, with the payload `P`.
-struct Engine<K, E, P> {
-    encoding: E,
+/// The sort of keys as wide as `K`, with the payload `P`.
+#[derive(Clone, Copy)]
+struct Engine<K, P> {
+    encoding: Encoding<K>,
     payload: P,
-    key: PhantomData<K>,
 }
-impl<K, E: Copy, P: Copy> Clone for Engine<K, E, P> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<K, E: Copy, P: Copy> Copy for Engine<K, E, P> {}
 
 /// The parts of a partition's input, and their histograms.
 struct Parts {
@@ -463,7 +453,7 @@ struct Counted<K> {
 /// The index at which each bucket begins, and the end of the last bucket.
 type Starts = [usize; (1 << msd::MAX_WIDTH) + 1];
 
-impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
+impl<K: Bits, P: Payload> Engine<K, P> {
     /// The columns from item `i` on.
     fn at(self, columns: Columns<K>, i: usize) -> Columns<K> {
         let values = match columns.values {

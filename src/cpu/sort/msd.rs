@@ -3,11 +3,7 @@
 //! Buckets are many and distant, so consecutive stores would nearly always miss the TLB. So each
 //! bucket has a write-combining buffer, and a full buffer goes to memory at once.
 
-use super::{
-    CACHE_LINE, Columns, Engine,
-    order::{Bits, Encoding},
-    payload::Payload,
-};
+use super::{CACHE_LINE, Columns, Engine, order::Bits, payload::Payload};
 use std::ops::Range;
 
 /// The most bits of a digit.
@@ -109,7 +105,7 @@ impl<K: Bits> Digit<K> {
     }
 }
 
-impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
+impl<K: Bits, P: Payload> Engine<K, P> {
     /// Items of a write-combining buffer: they fill one cache line of the narrower of key and
     /// value, but at most four of the wider.
     const BUFFER_ITEMS: usize = {

@@ -120,135 +120,89 @@ macro_rules! bits {
 }
 bits! { u8 i8 u16 i16 u32 i32 u64 i64 }
 
-/// The encoding of keys as radix keys.
-pub(super) trait Encoding<K>: Copy + Sync {
-    /// The encoding of an order.
-    fn of(order: &Order) -> Self;
-    /// The radix key.
-    fn encode(self, key: K) -> K;
-    /// The key of a radix key, if all bits are compared.
-    fn decode(self, radix: K) -> K;
-    /// Whether all bits are compared.
-    fn compares_all_bits(self) -> bool;
-    /// For an encoding that costs more than that of integers: the encoding itself, and that of its
-    /// radix keys as integers. A sort within the cache encodes its keys once, sorts them as
-    /// integers, and decodes them.
-    fn as_integers(self) -> Option<(Floats<K>, Integers<K>)>;
-}
-
-/// The [`Encoding`] of integers.
-#[derive(Clone, Copy)]
-pub(super) struct Integers<K> {
-    flip: K,
-    mask: K,
-}
-
-impl<K: Bits> Encoding<K> for Integers<K> {
-    fn of(order: &Order) -> Self {
-        order.integers()
-    }
-
-    #[inline(always)]
-    fn encode(self, key: K) -> K {
-        key.xor(self.flip).and(self.mask)
-    }
-
-    #[inline(always)]
-    fn decode(self, radix: K) -> K {
-        radix.xor(self.flip)
-    }
-
-    fn compares_all_bits(self) -> bool {
-        self.mask == K::truncate(u64::MAX)
-    }
-
-    fn as_integers(self) -> Option<(Floats<K>, Integers<K>)> {
-        None
-    }
-}
-
-/// The [`Encoding`] of floats.
+/// The encoding of keys as radix keys, one for all kinds of keys.
 ///
 /// Negative floats have all bits flipped, the others the sign bit: that is [`f32::total_cmp`]'s
 /// order, in which NaNs with the sign set come first. Subtracting the number of these NaNs wraps
 /// them around to the end.
 #[derive(Clone, Copy)]
-pub(super) struct Floats<K> {
+pub(super) struct Encoding<K> {
+    /// The sign of a float. This and the next two are zero for integers.
     sign: K,
-    /// All bits but the sign.
+    /// All other bits of a float.
     magnitude: K,
     /// The number of NaNs with the sign set.
     nans: K,
-    /// All bits in descending order, else none.
+    /// The sign of an integer, and all bits in descending order.
     flip: K,
+    /// The bits that are compared.
     mask: K,
 }
 
-impl<K: Bits> Floats<K> {
+impl<K: Bits> Encoding<K> {
+    /// The radix key.
+    #[inline(always)]
+    pub(super) fn encode(self, key: K) -> K {
+        self.masked(self.encode_all_bits(key))
+    }
+
     /// The radix key before any bits are cleared.
     #[inline(always)]
     pub(super) fn encode_all_bits(self, key: K) -> K {
+        // The rest does nothing to an integer. The compiler takes the branch out of loops.
+        if self.magnitude == K::truncate(0) {
+            return key.xor(self.flip);
+        }
         key.xor(self.sign).xor(key.sign_mask().and(self.magnitude)).wrapping_sub(self.nans).xor(self.flip)
     }
-}
 
-impl<K: Bits> Encoding<K> for Floats<K> {
-    fn of(order: &Order) -> Self {
-        order.floats()
+    /// The radix key of one whose bits have not been cleared.
+    #[inline(always)]
+    pub(super) fn masked(self, radix: K) -> K {
+        radix.and(self.mask)
     }
 
+    /// The key of a radix key, if all bits are compared.
     #[inline(always)]
-    fn encode(self, key: K) -> K {
-        self.encode_all_bits(key).and(self.mask)
-    }
-
-    #[inline(always)]
-    fn decode(self, radix: K) -> K {
+    pub(super) fn decode(self, radix: K) -> K {
+        if self.magnitude == K::truncate(0) {
+            return radix.xor(self.flip);
+        }
         let key = radix.xor(self.flip).wrapping_add(self.nans).xor(self.sign);
         key.xor(key.sign_mask().and(self.magnitude))
     }
 
-    fn compares_all_bits(self) -> bool {
+    /// Whether all bits are compared.
+    pub(super) fn compares_all_bits(self) -> bool {
         self.mask == K::truncate(u64::MAX)
     }
 
-    fn as_integers(self) -> Option<(Floats<K>, Integers<K>)> {
-        Some((self, Integers { flip: K::truncate(0), mask: self.mask }))
+    /// Whether keys are their radix keys but for the bits that are cleared.
+    pub(super) fn is_identity(self) -> bool {
+        self.magnitude.or(self.flip) == K::truncate(0)
+    }
+
+    /// The encoding of keys that [`encode_all_bits`](Self::encode_all_bits) made.
+    pub(super) fn identity(self) -> Self {
+        let none = K::truncate(0);
+        Encoding { sign: none, magnitude: none, nans: none, flip: none, mask: self.mask }
     }
 }
 
 impl Order {
-    fn all(&self) -> u64 {
-        u64::MAX >> (64 - self.width)
-    }
-
-    fn sign(&self) -> u64 {
-        1 << (self.width - 1)
-    }
-
-    fn mask<K: Bits>(&self) -> K {
+    /// The encoding of keys of this order.
+    pub(super) fn encoding<K: Bits>(&self) -> Encoding<K> {
+        let all = u64::MAX >> (64 - self.width);
+        let sign = 1 << (self.width - 1);
+        let descending = if self.descending { all } else { 0 };
         let below = |bit: u32| if bit == 0 { 0 } else { u64::MAX >> (64 - bit) };
-        K::truncate(below(self.bits.end) ^ below(self.bits.start))
-    }
-
-    /// The encoding of keys that are no floats.
-    fn integers<K: Bits>(&self) -> Integers<K> {
-        let sign = if self.kind == Kind::Unsigned { 0 } else { self.sign() };
-        let flip = if self.descending { self.all() ^ sign } else { sign };
-        Integers { flip: K::truncate(flip), mask: self.mask() }
-    }
-
-    /// The encoding of floats.
-    fn floats<K: Bits>(&self) -> Floats<K> {
-        let Kind::Float { mantissa } = self.kind else { unreachable!("the keys are no floats") };
-        let magnitude = self.all() ^ self.sign();
-        let infinity = magnitude >> mantissa << mantissa;
-        Floats {
-            sign: K::truncate(self.sign()),
-            magnitude: K::truncate(magnitude),
-            nans: K::truncate(magnitude - infinity),
-            flip: K::truncate(if self.descending { self.all() } else { 0 }),
-            mask: self.mask(),
-        }
+        let mask = below(self.bits.end) ^ below(self.bits.start);
+        let [sign, magnitude, nans, flip] = match self.kind {
+            Kind::Unsigned => [0, 0, 0, descending],
+            Kind::Signed => [0, 0, 0, descending ^ sign],
+            Kind::Float { mantissa } => [sign, all ^ sign, below(mantissa), descending],
+        };
+        let [sign, magnitude, nans, flip, mask] = [sign, magnitude, nans, flip, mask].map(K::truncate);
+        Encoding { sign, magnitude, nans, flip, mask }
     }
 }

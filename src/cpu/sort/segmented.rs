@@ -4,11 +4,7 @@
 //! chunks of items, and of a chunk the segments that begin in it. Longer segments come one after
 //! the other, each sorted by all threads.
 
-use super::{
-    Arrays, Code, Columns, Engine, ONE_THREAD_ITEMS, Order, Sort, Values,
-    order::{Bits, Encoding},
-    payload::Payload,
-};
+use super::{Arrays, Code, Columns, Engine, ONE_THREAD_ITEMS, Order, Sort, Values, order::Bits, payload::Payload};
 use crate::cpu::compact::low_bits;
 use crate::cpu::segmented::Heads;
 use crate::cpu::threshold;
@@ -46,7 +42,7 @@ impl Arrays {
     }
 }
 
-impl<K: Bits, E: Encoding<K>, P: Payload> Engine<K, E, P> {
+impl<K: Bits, P: Payload> Engine<K, P> {
     /// Sorts each of the segments that one thread sorts. Source indices count from the begin of the
     /// segment if they are `local`. The sort's length is not used.
     ///

@@ -29,20 +29,20 @@ trait Key: Copy + Send + Sync + 'static {
 }
 
 macro_rules! engines {
-    ($t:ident $is_float:literal every) => {
+    ($t:ident every) => {
         const VALUES: &[Values] = &VALUES;
         fn code(value_bytes: usize) -> &'static Code {
-            Code::of::<$t>($is_float, value_bytes)
+            Code::of::<$t>(value_bytes)
         }
     };
-    ($t:ident $is_float:literal) => {
+    ($t:ident) => {
         const VALUES: &[Values] =
             &[Values::None, Values::Array(4), Values::Array(8), Values::Indices(4), Values::Indices(8)];
         fn code(value_bytes: usize) -> &'static Code {
             match value_bytes {
-                0 => const { Code::of::<$t>($is_float, 0) },
-                4 => const { Code::of::<$t>($is_float, 4) },
-                8 => const { Code::of::<$t>($is_float, 8) },
+                0 => const { Code::of::<$t>(0) },
+                4 => const { Code::of::<$t>(4) },
+                8 => const { Code::of::<$t>(8) },
                 _ => unreachable!("not among the type's values"),
             }
         }
@@ -52,7 +52,7 @@ macro_rules! engines {
 macro_rules! integers {
     ($($t:ident $kind:ident $($every:ident)?;)*) => { $(
         impl Key for $t {
-            engines! { $t false $($every)? }
+            engines! { $t $($every)? }
             const KIND: Kind = Kind::$kind;
             fn of(bits: u64) -> $t {
                 bits as $t
@@ -77,7 +77,7 @@ integers! {
 macro_rules! floats {
     ($($t:ident $bits:ident $mantissa:literal $($every:ident)?;)*) => { $(
         impl Key for $t {
-            engines! { $t true $($every)? }
+            engines! { $t $($every)? }
             const KIND: Kind = Kind::Float { mantissa: $mantissa };
             fn of(bits: u64) -> $t {
                 $t::from_bits(bits as $bits)
@@ -448,7 +448,7 @@ fn heads_are_searched_twice() {
         for local in [false, true] {
             let counted = CountedHeads(ByFlags(&flags), AtomicUsize::new(0));
             let order = Order { width: 32, kind: Kind::Unsigned, descending: false, bits: 0..32 };
-            let sort = SegmentedSort::new(Code::of::<u32>(false, 4), order, Values::Indices(4), n, &counted, local);
+            let sort = SegmentedSort::new(Code::of::<u32>(4), order, Values::Indices(4), n, &counted, local);
             let (mut sorted, mut indices) = (vec![0_u32; n], vec![0_u32; n]);
             let mut scratch = vec![0_u8; sort.scratch()];
             let from = Arrays { keys: keys.as_ptr().cast_mut().cast(), values: std::ptr::null_mut() };
