@@ -5,6 +5,7 @@
 #[path = "../src/catalog.rs"]
 #[allow(unused_macros)]
 mod catalog;
+#[macro_use]
 extern crate common;
 extern crate optimised as _; // what it has compiled is not compiled again here
 

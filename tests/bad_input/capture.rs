@@ -57,7 +57,7 @@ fn without_a_workspace() {
     if !is_alone(without_a_workspace) {
         return;
     }
-    let Some(stream) = untracked() else { return };
+    let stream = or_skip!(untracked());
     let (input, mut output) = (ones(&stream, N), stream.clone_htod(&vec![-7; N]).unwrap());
     scan::<Sum, i32>().run(&input).unwrap(); // loads the kernels
     begin(&stream);
@@ -74,7 +74,7 @@ fn with_a_workspace_that_is_too_small() {
     if !is_alone(with_a_workspace_that_is_too_small) {
         return;
     }
-    let Some(stream) = untracked() else { return };
+    let stream = or_skip!(untracked());
     let sum = scan::<Sum, i32>();
     // An empty workspace, and one prepared for less: its 64 KiB are enough for some millions.
     let longer = (0..).map(|k| N << k).find(|&n| sum.scratch_bytes(n).unwrap() > 1 << 16).expect("it grows with n");
@@ -128,7 +128,7 @@ fn before_the_kernels_are_loaded() {
     if !is_alone(before_the_kernels_are_loaded) {
         return;
     }
-    let Some(stream) = untracked() else { return };
+    let stream = or_skip!(untracked());
     let (input, mut output) = (ones(&stream, N), stream.clone_htod(&vec![-7; N]).unwrap());
     let mut workspace = Workspace::new(&stream);
     // Enough memory, but prepared by another operator.
@@ -149,7 +149,7 @@ fn while_events_are_tracked() {
     if !is_alone(while_events_are_tracked) {
         return;
     }
-    let Some(stream) = context().map(|context| context.new_stream().expect("a stream")) else { return };
+    let stream = or_skip!(context().map(|context| context.new_stream().expect("a stream")));
     let (input, mut output) = (ones(&stream, N), stream.clone_htod(&vec![-7; N]).unwrap());
     let mut workspace = Workspace::new(&stream);
     scan::<Sum, i32>().prepare(N, &mut workspace).unwrap();
@@ -174,7 +174,7 @@ fn what_allocates_by_its_nature() {
     if !is_alone(what_allocates_by_its_nature) {
         return;
     }
-    let Some(stream) = untracked() else { return };
+    let stream = or_skip!(untracked());
     let (input, mut output) = (ones(&stream, N), stream.clone_htod(&vec![-7; N]).unwrap());
     let mut workspace = Workspace::new(&stream);
     scan::<Sum, i32>().prepare(N, &mut workspace).unwrap();

@@ -47,7 +47,7 @@ operator! { UnknownLower: combine "a + b", lift "x", lower "no_such_lower(x)" }
 /// Scans 20000 elements. The unit must not compile, its log must contain `words`, and the stream
 /// must work afterwards.
 fn refused<Op: Operator<T>, T: Element + DeviceRepr + Debug + PartialEq>(element: T, other: T, words: &str) {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let before = vec![element; 20_000];
     let input = stream.clone_htod(&vec![other; 20_000]).unwrap();
     let mut output = stream.clone_htod(&before).unwrap();
@@ -112,7 +112,7 @@ parascan::predicate! {
 
 #[test]
 fn a_predicate_that_does_not_compile() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let error = match compact::<u32>().keep(NoPredicate).run(&stream.clone_htod(&[1_u32; 100]).unwrap()) {
         Err(e @ Error::NoCompiler { .. }) => return skip(&e),
         result => result.expect_err("the text is wrong"),
@@ -210,7 +210,7 @@ fn an_element_of_another_layout() {
 
 #[test]
 fn a_unit_that_does_not_compile() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let error = match cuda::Kernels::compile(stream.context(), "some kernels", "not C++ at all\n", &["one"]) {
         Err(e @ Error::NoCompiler { .. }) => return skip(&e),
         result => result.expect_err("the text is wrong"),

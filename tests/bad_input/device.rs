@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 #[test]
 fn lengths_that_differ() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let mut workspace = Workspace::new(&stream);
     let strategies = STRATEGIES.map(|(strategy, _)| strategy).into_iter().chain([Strategy::Auto]);
     for strategy in strategies {
@@ -30,7 +30,7 @@ fn lengths_that_differ() {
 
 #[test]
 fn more_than_can_be_counted() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let mut workspace = Workspace::new(&stream);
     for n in [usize::MAX, 1 << 60] {
         assert_too_long(scan::<Sum, i32>().prepare(n, &mut workspace), n);
@@ -44,7 +44,7 @@ fn more_than_can_be_counted() {
 /// The unit lacks the named kernel.
 #[test]
 fn what_the_driver_refuses() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let source = "extern \"C\" __global__ void one() {}";
     let error = match cuda::Kernels::compile(stream.context(), "some kernels", source, &["one", "two"]) {
         Err(e @ Error::NoCompiler { .. }) => return super::compile::skip(&e),
@@ -58,7 +58,7 @@ fn what_the_driver_refuses() {
 /// A launch of a kernel that was not named.
 #[test]
 fn no_such_kernel() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let source = "extern \"C\" __global__ void one() {}";
     let kernels = match cuda::Kernels::compile(stream.context(), "a kernel", source, &["one"]) {
         Err(e @ Error::NoCompiler { .. }) => return super::compile::skip(&e),
@@ -104,7 +104,7 @@ fn assert_wrong_device<V: std::fmt::Debug>(result: Result<V, Error>, argument: &
 
 #[test]
 fn memory_of_another_device() {
-    let Some((first, second)) = second_device() else { return };
+    let (first, second) = or_skip!(second_device());
     let before = vec![1; 5000];
     let mut a = first.clone_htod(&before).unwrap();
     let mut b = second.clone_htod(&before).unwrap();
@@ -153,7 +153,7 @@ fn assert_wrong_context<V: std::fmt::Debug>(result: Result<V, Error>, name: &str
 /// A second object of the primary context, with its own count of streams, and a context of its own.
 #[test]
 fn memory_of_another_context() {
-    let Some(first) = stream() else { return };
+    let first = or_skip!(stream());
     let another_object = CudaContext::new(0).unwrap();
     let another_context = CudaContext::new_non_primary(0, 0).unwrap();
     for second in [another_object, another_context].map(|context| context.new_stream().unwrap()) {

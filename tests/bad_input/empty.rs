@@ -37,7 +37,7 @@ fn at_raw_addresses() {
 
 #[test]
 fn on_the_device() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let mut workspace = Workspace::new(&stream);
     let strategies = STRATEGIES.map(|(strategy, _)| strategy).into_iter().chain([Strategy::Auto]);
     for builder in strategies.flat_map(|strategy| builders().map(|builder| builder.strategy(strategy))) {

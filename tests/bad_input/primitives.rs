@@ -75,7 +75,7 @@ fn on_the_host() {
 
 #[test]
 fn on_the_device() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let x = stream.clone_htod(&[3_u32, 1, 4, 1, 5]).unwrap();
     let flags = stream.clone_htod(&[1_u8, 0, 1]).unwrap();
     let mut to = stream.clone_htod(&[7_u32; 5]).unwrap();
@@ -129,7 +129,7 @@ fn more_memory_than_there_is() {
     let error = expand::<u64>().run::<u32, _>(&[0, u64::MAX]).unwrap_err();
     assert!(matches!(error, Error::TooLong { primitive: "expand", n: MOST, most: 0x1_0000_0000 }), "{error}");
 
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let there = |x: &[u64]| stream.clone_htod(x).unwrap();
     // More bytes than 64 bits count: the product would wrap.
     let many = (1 << 61) + 1;
@@ -179,7 +179,7 @@ fn sorts_on_the_host() {
 
 #[test]
 fn sorts_on_the_device() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let x = stream.clone_htod(&[3_u32, 1, 4, 1, 5]).unwrap();
     let mut to = stream.clone_htod(&[7_u32; 5]).unwrap();
     let mut short = stream.clone_htod(&[7_u32; 4]).unwrap();
@@ -217,7 +217,7 @@ fn captures() {
     if !is_alone(captures) {
         return;
     }
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     // SAFETY: one stream is used, so there is nothing to track.
     unsafe { context.disable_event_tracking() };
     let stream = context.new_stream().unwrap();

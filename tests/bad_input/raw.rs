@@ -43,7 +43,7 @@ fn refused_without_a_device() {
 
 #[test]
 fn nothing_is_written() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let before: Vec<i32> = (0..100_000).collect();
     let mut x = stream.clone_htod(&before).unwrap();
     let mut memory = stream.alloc_zeros::<u8>(1 << 20).unwrap();
@@ -63,7 +63,7 @@ fn nothing_is_written() {
 
 /// One block of scratch memory through many scans of many lengths, in and out of place.
 fn same_as_run<Op: Operator<T>, T: crate::common::Sample>(strategy: Strategy, builders: &[Scan<Op, T>]) {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let mut rng = Rng::new();
     let most = 300_000;
     let bytes = builders.iter().map(|builder| builder.strategy(strategy).scratch_bytes(most).unwrap()).max().unwrap();
@@ -120,7 +120,7 @@ fn scratch_memory_is_used_again() {
 fn a_tile_needs_none() {
     let sum = scan::<Sum, i32>();
     assert_eq!(sum.scratch_bytes(1000).unwrap(), 0);
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let mut x = stream.clone_htod(&[1; 1000]).unwrap();
     sum.run_in_place(&mut x).unwrap(); // makes the context current
     let at = address(&mut x, &stream);

@@ -87,12 +87,12 @@ impl Engine for OnDevice {
     }
 }
 
-suites! { OnDevice::new() }
+suites! { or_skip!(OnDevice::new()) }
 
 /// Whatever else the device runs, and at any address.
 #[test]
 fn same_bits() {
-    let Some(OnDevice { stream, mut workspace, .. }) = OnDevice::new() else { return };
+    let OnDevice { stream, mut workspace, .. } = or_skip!(OnDevice::new());
     let mut rng = Rng::new();
     let noise = stream.context().new_stream().unwrap();
     for [rows, columns] in ROUNDED {
@@ -129,7 +129,7 @@ fn groups_of_reductions() {
             }
         }
     }
-    let Some(mut engine) = OnDevice::new() else { return };
+    let mut engine = or_skip!(OnDevice::new());
     let mut rng = Rng::new();
     of::<Last, u64>(&mut engine, &mut rng);
     of::<Digits, Digit>(&mut engine, &mut rng);
@@ -138,7 +138,7 @@ fn groups_of_reductions() {
 /// A prepared workspace serves every number of rows up to the prepared one, and does not grow.
 #[test]
 fn prepared() {
-    let Some(OnDevice { stream, mut workspace, .. }) = OnDevice::new() else { return };
+    let OnDevice { stream, mut workspace, .. } = or_skip!(OnDevice::new());
     let mut rng = Rng::new();
     for columns in [1, 2, 7, 33, 1000] {
         let longest = 2_000_000 / columns;
@@ -171,7 +171,7 @@ fn replays() {
     if !is_alone(replays) {
         return;
     }
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     // SAFETY: one stream is used, so there is nothing to track.
     unsafe { context.disable_event_tracking() };
     let stream = context.new_stream().unwrap();
@@ -225,7 +225,7 @@ fn replays() {
 /// accesses beyond them.
 #[test]
 fn sanitize() {
-    let Some(OnDevice { stream, .. }) = OnDevice::new() else { return };
+    let OnDevice { stream, .. } = or_skip!(OnDevice::new());
     fn walk<Op: Operator<T>, T: Sample>(stream: &Arc<CudaStream>) {
         let mut rng = Rng::new();
         let draw = Draw::exact_for::<Op, T>();

@@ -51,7 +51,7 @@ impl Engine for OnHost {
     }
 }
 
-suites! { Some(OnHost) }
+suites! { OnHost }
 
 fn on_threads(threads: usize, run: impl FnOnce() + Send) {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(run);

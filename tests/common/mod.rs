@@ -14,12 +14,46 @@ use parascan::cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, De
 use parascan::{Block, Element, Error, Network, Operator, Scan, Strategy, cuda, scan};
 use std::env;
 use std::ffi::c_void;
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 // ---- the device ---------------------------------------------------------------------------------
+
+/// Whether tests compile what they do on the device (see `build.rs`). All of it is type-checked in any case.
+pub const ON_DEVICE: bool = cfg!(on_device);
+
+/// `let stream = or_skip!(stream());` ends the test where there is no device. What follows is then not
+/// compiled to machine code, unless [`ON_DEVICE`].
+#[macro_export]
+macro_rules! or_skip {
+    ($found:expr) => {
+        // A condition that is a constant, so that rustc sees what no call reaches.
+        if $crate::ON_DEVICE {
+            match $found {
+                Some(found) => found,
+                None => return,
+            }
+        } else {
+            return $crate::say_skipped();
+        }
+    };
+}
+
+/// Says once that tests are skipped; PARASCAN_REQUIRE_GPU=1 makes that a failure.
+pub fn say_skipped() {
+    let why = "they were compiled where neither a CUDA driver nor PARASCAN_CUDA_ARCHS asked for them";
+    skipped(&why);
+}
+
+fn skipped(why: &dyn Display) {
+    assert_ne!(env::var("PARASCAN_REQUIRE_GPU").as_deref(), Ok("1"), "a GPU is required: {why}");
+    // To the process's stderr, since the harness shows a test's output only if it fails.
+    static SAID: Once = Once::new();
+    let line = format!("tests that need a GPU are skipped: {why}\n"); // one write
+    SAID.call_once(|| drop(io::stderr().write_all(line.as_bytes())));
+}
 
 /// A stream of a new context, or `None` without a device; PARASCAN_REQUIRE_GPU=1 makes that a
 /// failure.
@@ -32,11 +66,7 @@ pub fn context() -> Option<Arc<CudaContext>> {
     match cuda::context(0) {
         Ok(_shared) => Some(CudaContext::new(0).expect("a context, as there is one")),
         Err(e @ (Error::NoDriver { .. } | Error::NoDevice { .. })) => {
-            assert_ne!(env::var("PARASCAN_REQUIRE_GPU").as_deref(), Ok("1"), "a GPU is required: {e}");
-            // To the process's stderr, since the harness shows a test's output only if it fails.
-            static SAID: Once = Once::new();
-            let line = format!("tests that need a GPU are skipped: {e}\n"); // one write
-            SAID.call_once(|| drop(io::stderr().write_all(line.as_bytes())));
+            skipped(&e);
             None
         }
         Err(e) => panic!("{e}"),

@@ -15,7 +15,7 @@ fn check<T: Sample + Ordered, P: Predicate<T> + Debug>(
     let others: Vec<T> = items.iter().copied().filter(|&x| !predicate.keeps(x)).collect();
     assert_same(&compact::<T>().keep(predicate).run(items).unwrap(), &expected, &what);
     assert_same(&compact::<T>().discard(predicate).run(items).unwrap(), &others, &what);
-    let (Some((stream, workspace)), Some(input)) = (device, on_device) else { return };
+    let ((stream, workspace), input) = or_skip!(device.as_mut().zip(on_device));
     let got = compact::<T>().keep(predicate).workspace(workspace).run(input).unwrap();
     assert_same(&stream.clone_dtoh(&got).unwrap(), &expected, &("on the device", what));
     let got = compact::<T>().discard(predicate).workspace(workspace).run(input).unwrap();
@@ -78,7 +78,7 @@ fn check_unique<T: Sample + Ordered>(device: &mut Option<(Arc<CudaStream>, Works
     assert_eq!(count, [expected.len() as u64]);
     assert_same(&keys_output[..expected.len()], &expected, &what);
     assert_eq!(values_output[..expected.len()], firsts);
-    let Some((stream, workspace)) = device else { return };
+    let (stream, workspace) = or_skip!(device);
     let input = stream.clone_htod(&runs).unwrap();
     let got = unique::<T>().workspace(workspace).run(&input).unwrap();
     assert_same(&stream.clone_dtoh(&got).unwrap(), &expected, &("on the device", what));
@@ -99,7 +99,7 @@ stamp! { f32 i32 u64 f16 f64 bf16 i8 i16 i64 u8 u16 u32 usize isize }
 /// A short walk for compute-sanitizer.
 #[test]
 fn sanitize() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let mut device = Some((stream.clone(), Workspace::new(&stream)));
     let mut rng = Rng::new();
     for n in [1, 3000, 150_000, 2_200_000] {

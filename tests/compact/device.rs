@@ -179,7 +179,7 @@ impl Device {
 }
 
 fn check<V: Pod + DeviceRepr + Debug + Send + Sync>() {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     for (k, n) in sizes(&mut device.rng, size_of::<V>(), true).into_iter().enumerate() {
         let patterns = if n > 100_000 { 2 } else { PATTERNS.len() };
         let start = device.rng.below(PATTERNS.len());
@@ -199,7 +199,7 @@ stamp! {
 /// A short walk for compute-sanitizer.
 #[test]
 fn sanitize() {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     for skips in [[0, 0, 0], [1, 3, 5]] {
         for n in [1, 1000, 9000, 140_000] {
             device.check::<u32>(n, PATTERNS[2], skips);
@@ -218,7 +218,7 @@ fn replays() {
     if !is_alone(replays) {
         return;
     }
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     let stream = device.stream.clone();
     // SAFETY: one stream is used, so there is nothing to track.
     unsafe { stream.context().disable_event_tracking() };
@@ -262,7 +262,7 @@ fn replays() {
 /// Partitions into one buffer of more items than the device holds at once: a launch counts, and one
 /// moves from the last tile on.
 fn two_reads<V: Pod + DeviceRepr + Debug + Send + Sync>() {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     for (pattern, skips) in [(PATTERNS[2], [0, 0, 0]), (PATTERNS[5], [1, 3, 5])] {
         let n = (48 << 20) / size_of::<V>() + device.rng.below(100_000);
         let what = (std::any::type_name::<V>(), n, pattern, skips);
@@ -307,7 +307,7 @@ fn three_bytes_in_two_reads() {
 /// the longest is enough.
 #[test]
 fn two_streams_of_partitions_at_once() {
-    let Some(device) = Device::new() else { return };
+    let device = or_skip!(Device::new());
     let mut rng = Rng::new();
     let longest = 4 << 20;
     let parts = partition::<u32>().keep(Above(0x6000_0000));
@@ -343,7 +343,7 @@ fn two_streams_of_partitions_at_once() {
 /// The indices of few selected items of more than 2^32.
 #[test]
 fn past_32_bits() {
-    let Some(device) = Device::new() else { return };
+    let device = or_skip!(Device::new());
     let stream = &device.stream;
     let n: usize = (1 << 32) + (1 << 20) + 12_345;
     let mut bits = vec![0_u64; n.div_ceil(64)];

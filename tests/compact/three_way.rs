@@ -33,7 +33,7 @@ fn check<T: Sample + Ordered, P: Predicate<T> + Debug, Q: Predicate<T> + Debug>(
         assert!(matches!(error, Error::Size { needed, .. } if needed == lens[1]), "{error}");
     }
 
-    let Some((stream, workspace)) = device else { return };
+    let (stream, workspace) = or_skip!(device);
     let [skip_in, skip_out] = skips;
     let padded = |skip: usize, n: usize| {
         let mut all = vec![items[n / 2]; skip + n + 3];
@@ -103,7 +103,7 @@ stamp! { f32 u64 f16 u8 i32 }
 /// takes two launches.
 #[test]
 fn sanitize() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let mut device = Some((stream.clone(), Workspace::new(&stream)));
     let mut rng = Rng::new();
     for (n, skips) in [(1, [0, 0]), (3000, [1, 3]), (140_000, [0, 1]), (2_200_000, [3, 0]), (6_300_000, [0, 1])] {

@@ -21,7 +21,7 @@ fn sleep<Op: Operator<T, Carry = T>, T: Sample>(
     draw: impl Fn(&mut Rng) -> T,
     check: impl Fn(Join, &[T], Options<T>, &[T]),
 ) {
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     let stream = context.new_stream().unwrap();
     let mut rng = Rng::new();
     for &join in joins {

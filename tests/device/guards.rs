@@ -618,7 +618,7 @@ fn failed(subject: &Subject, rng: &mut Rng, awaited: &[Check]) -> BTreeSet<Check
 }
 
 fn each_is_needed(join: Join, tables: &[&[Guard]]) {
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     let stream = context.new_stream().unwrap();
     let mut rng = Rng::new();
     let guarded = templates();

@@ -34,7 +34,7 @@ fn one_launch() {
     if !is_alone(one_launch) {
         return;
     }
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     // SAFETY: there is one stream, so there is nothing to track.
     unsafe { context.disable_event_tracking() };
     let stream = context.new_stream().unwrap();

@@ -28,7 +28,7 @@ fn is_clean(memory: &CudaSlice<u8>, stream: &Arc<CudaStream>) -> bool {
 
 #[test]
 fn the_pipeline_compacts() {
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     let stream = context.new_stream().unwrap();
     let (kernels, mut rng) = (kernels(&stream), Rng::new());
     const TILE: usize = 4 * 32 * 5 * 4;
@@ -70,7 +70,7 @@ fn the_pipeline_compacts() {
 
 #[test]
 fn the_pipeline_makes_offsets() {
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     let stream = context.new_stream().unwrap();
     let (kernels, mut rng) = (kernels(&stream), Rng::new());
     const TILE: usize = 4 * 32 * 5 * 2;
@@ -99,7 +99,7 @@ fn the_pipeline_makes_offsets() {
 
 #[test]
 fn the_hand_over_carries_256_counters() {
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     let stream = context.new_stream().unwrap();
     let (kernels, mut rng) = (kernels(&stream), Rng::new());
     const TILE: usize = 4096;

@@ -93,7 +93,7 @@ fn while_another_kernel_holds_the_card() {
         // The kernel would hold up the other tests' work too.
         return;
     }
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     let (mut holder, stream) = (Holder::new(&context), context.new_stream().unwrap());
     let mut rng = Rng::new();
     for strategy in STRATEGIES.into_iter().chain(TEXTBOOK) {
@@ -121,7 +121,7 @@ fn a_sort_while_another_kernel_holds_the_card() {
     if !is_alone(a_sort_while_another_kernel_holds_the_card) {
         return;
     }
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     let (mut holder, stream) = (Holder::new(&context), context.new_stream().unwrap());
     let mut rng = Rng::new();
     let mut keys = any::<u32>(&mut rng, 1 << 20);
@@ -201,7 +201,7 @@ fn cooperative_tiles_wait_until_the_device_is_free() {
     if !is_alone(cooperative_tiles_wait_until_the_device_is_free) {
         return;
     }
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     let mut holder = Holder::new(&context);
     let mut rng = Rng::new();
     let streams = [0, 1].map(|_| context.new_stream().unwrap());
@@ -265,7 +265,7 @@ fn tiles_that_a_part_of_the_card_cannot_hold() {
     if !is_alone(tiles_that_a_part_of_the_card_cannot_hold) {
         return;
     }
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     let Some(stream) = on_a_part(&context) else { return eprintln!("skipped, the driver has no parts of a device") };
     let mut rng = Rng::new();
     for n in [3 << 20, 1 << 20, 1 << 14] {

@@ -29,7 +29,7 @@ fn edited(edits: &[Edit]) -> String {
 
 /// A scan by a server whose warps hand on the prefixes of three groups of tiles.
 fn scan_with(edits: &[Edit]) {
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     let stream = context.new_stream().unwrap();
     let join = Join::Server { warps: 4, vectors: 1, spread: 64 };
     let text = edited(edits);
@@ -82,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(2 * WARP) beside(u32 *out) {
     }
 }
 "#;
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     let stream = context.new_stream().unwrap();
     let kernels = Kernels::compile(&context, "a value beside the mailbox", SOURCE, &["beside"]).unwrap();
     let output = stream.alloc_zeros::<u32>(1).unwrap();

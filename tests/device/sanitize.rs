@@ -8,7 +8,7 @@ use parascan::operators::{Compose, Matrix, Moments, Transitions};
 use parascan::{Last, Operator, Sum, Workspace, scan};
 
 fn walk<Op: Operator<T>, T: Sample>() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let mut rng = Rng::new();
     let draw = Draw::exact_for::<Op, T>();
     let tile = 8 * 32 * 3 * 16 / size_of::<T>();

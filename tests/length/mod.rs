@@ -53,6 +53,7 @@ fn check_scan<Op: Operator<T>, T: Sample>(site: Site) {
                     (into, in_place)
                 }
                 Some(stream) => {
+                    let stream = or_skip!(Some(stream));
                     let (from, mut into) = (stream.clone_htod(&x).unwrap(), stream.clone_htod(&old).unwrap());
                     let mut in_place = from.clone();
                     let count = stream.clone_htod(&[count]).unwrap();
@@ -86,6 +87,7 @@ fn check_reduce<Op: Operator<T>, T: Sample>(site: Site) {
                     reduce.len(&[count]).run_into(&x, &mut results[1..]).unwrap();
                 }
                 Some(stream) => {
+                    let stream = or_skip!(Some(stream));
                     let (from, mut to) = (stream.clone_htod(&x).unwrap(), stream.clone_htod(&results).unwrap());
                     let count = stream.clone_htod(&[count]).unwrap();
                     results[0] = reduce.len(&count).run(&from).unwrap();
@@ -129,6 +131,7 @@ fn check_compact(site: Site) {
                     ]
                 }
                 Some(stream) => {
+                    let stream = or_skip!(Some(stream));
                     let put = |x: &[u32]| stream.clone_htod(x).unwrap();
                     let get = |x| stream.clone_dtoh(&x).unwrap();
                     let (from, flags) = (put(&x), stream.clone_htod(&flags).unwrap());
@@ -209,6 +212,7 @@ where
             let (got, found) = match site {
                 None => run_all!(<[_]>::to_vec, std::convert::identity),
                 Some(stream) => {
+                    let stream = or_skip!(Some(stream));
                     run_all!(|x| stream.clone_htod(x).unwrap(), |x| stream.clone_dtoh(&x).unwrap())
                 }
             };
@@ -241,6 +245,7 @@ fn check_offsets<S: Size + Sample + From<u8>, O: Index + Sample + TryFrom<u64>>(
             match site {
                 None => offsets.len(&[count]).run_into(&sizes, &mut got, &mut total).unwrap(),
                 Some(stream) => {
+                    let stream = or_skip!(Some(stream));
                     let (from, mut to) = (stream.clone_htod(&sizes).unwrap(), stream.clone_htod(&old).unwrap());
                     let (count, mut sum) = (stream.clone_htod(&[count]).unwrap(), stream.clone_htod(&total).unwrap());
                     offsets.len(&count).run_into(&from, &mut to, &mut sum).unwrap();
@@ -286,6 +291,7 @@ fn check_sort<K: Key + Sample>(site: Site) {
                     (into, in_place, [beside, indices])
                 }
                 Some(stream) => {
+                    let stream = or_skip!(Some(stream));
                     let (from, mut into) = (stream.clone_htod(&x).unwrap(), stream.clone_htod(&old).unwrap());
                     let (mut in_place, mut both) = (from.clone(), from.clone());
                     let count = stream.clone_htod(&[count]).unwrap();
@@ -385,7 +391,7 @@ suite! {
 /// A short walk for the sanitizers.
 #[test]
 fn sanitize() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let mut rng = Rng::new();
     let x: Vec<u32> = any(&mut rng, 40_000);
     for count in [0, 1, 20_000, 40_000, 50_000] {
@@ -409,7 +415,7 @@ fn a_chain_in_a_graph() {
     if !is_alone(a_chain_in_a_graph) {
         return;
     }
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     // SAFETY: one stream is used, so there is nothing to track.
     unsafe { context.disable_event_tracking() };
     let stream = context.new_stream().unwrap();
@@ -459,7 +465,7 @@ fn bad_input() {
     );
     let empty = reduce::<Last, i32>().len(&[0]).run(&x);
     assert!(matches!(empty, Err(Error::Empty { primitive: "reduce" })), "{empty:?}");
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let (x, count) = (stream.clone_htod(&x).unwrap(), stream.clone_htod(&[2_u64]).unwrap());
     // The host does not know whether there are items.
     let empty = reduce::<Last, i32>().len(&count).run(&x);

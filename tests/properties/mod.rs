@@ -70,9 +70,7 @@ macro_rules! on_both_engines {
         mod on_device {
             use super::*;
             $( #[test] fn $property() {
-                if let Some(stream) = crate::common::stream() {
-                    super::$property(&Engine::Device(stream));
-                }
+                super::$property(&Engine::Device(or_skip!(crate::common::stream())));
             } )*
         }
     };

@@ -131,7 +131,7 @@ fn lengths(size: usize, rng: &mut Rng) -> Vec<usize> {
 const SKIPS: [usize; 8] = [0, 1, 3, 5, 16, 31, 64, 127];
 
 fn device<Op: Operator<T>, T: Sample>() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let mut rng = Rng::new();
     let mut workspace = Workspace::new(&stream);
     let draw = Draw::exact_for::<Op, T>();
@@ -187,7 +187,7 @@ where
     lengths.push(SHORT / size_of::<T>() + 5 * long_slice + 3);
     let check = |x: &[T], skip: usize, device: &mut Option<(Workspace, Arc<CudaStream>)>| {
         assert_same(&[reduce::<Max, T>().run(&x[skip..]).unwrap()], &[high], &(x.len(), skip));
-        let Some((workspace, stream)) = device else { return };
+        let (workspace, stream) = or_skip!(device);
         let on_device = stream.clone_htod(x).unwrap();
         let found = reduce::<Max, T>().workspace(workspace).run(&on_device.slice(skip..));
         assert_same(&[found.unwrap()], &[high], &(x.len(), skip));
@@ -325,7 +325,7 @@ fn mean_and_variance() {
 fn no_room() {
     let error = reduce::<Sum, i32>().run_into(&[1, 2], &mut []).unwrap_err();
     assert!(matches!(error, Error::Size { primitive: "reduce", found: 0, needed: 1, .. }), "{error}");
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let input = stream.clone_htod(&[1, 2]).unwrap();
     let error = reduce::<Sum, i32>().run_into(&input, &mut stream.null::<i32>().unwrap()).unwrap_err();
     assert!(matches!(error, Error::Size { primitive: "reduce", found: 0, needed: 1, .. }), "{error}");
@@ -338,7 +338,7 @@ fn no_room() {
 // ---- compute-sanitizer --------------------------------------------------------------------------
 
 fn walk<Op: Operator<T>, T: Sample>() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let mut rng = Rng::new();
     let draw = Draw::exact_for::<Op, T>();
     let mut workspace = Workspace::new(&stream);

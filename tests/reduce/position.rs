@@ -57,7 +57,7 @@ fn check<Op: Operator<T> + Extremum, T: Sample>(
         reduce().position_into(&input[skip..], &mut output[1..]).unwrap();
         assert_eq!(output, [guard[0], expected as u64, guard[2]], "{what:?}");
     }
-    let Some((workspace, stream)) = device else { return };
+    let (workspace, stream) = or_skip!(device);
     let on_device = stream.clone_htod(input).unwrap();
     let view = on_device.slice(skip..);
     let mut output = stream.clone_htod(&guard).unwrap();
@@ -108,7 +108,7 @@ fn no_room_and_init() {
     assert!(matches!(refused, Error::Size { .. }), "{refused}");
     assert_eq!(reduce::<Max, u32>().init(u32::MAX).position(&x).unwrap(), 1, "init has no position");
 
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let x = stream.clone_htod(&x).unwrap();
     let mut none = stream.alloc_zeros::<u64>(1).unwrap();
     let refused = reduce::<Max, u32>().position_into(&x, &mut none.slice_mut(1..)).unwrap_err();
@@ -124,7 +124,7 @@ fn sanitize_positions() {
         Max: Operator<T>,
     {
         let mut rng = Rng::new();
-        let Some(stream) = stream() else { return };
+        let stream = or_skip!(stream());
         let mut device = Some((Workspace::new(&stream), stream));
         let [(slice, warps), _] = slices(size_of::<T>());
         for n in [1, slice - 3, slice, 2 * warps * slice, 5 * warps * slice + 7, SHORT / size_of::<T>() + 1] {

@@ -32,7 +32,7 @@ const JOINS: [fn(Block) -> Strategy; 3] = [Strategy::Hierarchical, Strategy::Cha
 
 #[test]
 fn applications() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let mut workspace = Workspace::new(&stream);
     let mut count = stream.alloc_zeros::<u64>(1).unwrap();
     let counter = address(&count, &stream);
@@ -79,7 +79,7 @@ fn applications() {
 
 #[test]
 fn launches() {
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     // SAFETY: one stream is used, so there is nothing to track.
     unsafe { context.disable_event_tracking() };
     let stream = context.new_stream().unwrap();
@@ -159,7 +159,7 @@ fn counting(context: &CudaContext, network: Network, form: &str) -> Kernels {
 
 #[test]
 fn barriers() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     for network in Network::ALL {
         for (form, run, block) in [
             ("Plain", 1, Block::Plain(network)),

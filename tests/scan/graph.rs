@@ -14,7 +14,7 @@ fn replays() {
     if !is_alone(replays) {
         return;
     }
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     // SAFETY: one stream is used, so there is nothing to track.
     unsafe { context.disable_event_tracking() };
     for strategy in STRATEGIES {
@@ -83,7 +83,7 @@ fn a_workspace_that_grew() {
     if !is_alone(a_workspace_that_grew) {
         return;
     }
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     // SAFETY: one stream is used, so there is nothing to track.
     unsafe { context.disable_event_tracking() };
     let stream = context.new_stream().unwrap();

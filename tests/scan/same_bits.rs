@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use parascan::{Operator, Product, Sum, Workspace, scan};
 
 fn same_bits<Op: Operator<T>, T: Sample>(from: impl Fn(f64) -> T) {
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     let (stream, noise) = (context.new_stream().unwrap(), context.new_stream().unwrap());
     let mut rng = Rng::new();
     for n in [70_000 + rng.below(1000), (17 << 20) + rng.below(1000)] {

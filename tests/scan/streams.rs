@@ -8,7 +8,7 @@ const PLAIN: Options<u64> = Options { exclusive: false, init: None, reverse: fal
 /// Threads with a stream and a workspace each, and scans of all sizes on them.
 #[test]
 fn many_at_once() {
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     std::thread::scope(|scope| {
         for thread in 0..8 {
             let context = &context;
@@ -39,7 +39,7 @@ fn many_at_once() {
 /// A buffer of one stream in a call on another: cudarc's events order them.
 #[test]
 fn on_another_stream() {
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     let (home, other) = (context.new_stream().unwrap(), context.new_stream().unwrap());
     let mut rng = Rng::new();
     for _ in 0..20 {
@@ -53,7 +53,7 @@ fn on_another_stream() {
 /// Ten thousand short scans in a row, each of the result of the one before.
 #[test]
 fn ten_thousand_in_a_row() {
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     let stream = context.new_stream().unwrap();
     let mut rng = Rng::new();
     for strategy in STRATEGIES {
@@ -81,7 +81,7 @@ fn ten_thousand_in_a_row() {
 /// before that launch has ended.
 #[test]
 fn long_in_a_row() {
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     let stream = context.new_stream().unwrap();
     let mut rng = Rng::new();
     let mut workspace = Workspace::new(&stream);

@@ -112,7 +112,7 @@ fn other_options_on_the_host() {
 /// changes.
 #[test]
 fn offsets_on_the_device() {
-    let Some(mut engine) = OnDevice::new() else { return };
+    let mut engine = or_skip!(OnDevice::new());
     let mut rng = Rng::new();
     for n in [1, 1000, 100_000, 3_000_000] {
         for count in [1, 2, 100, 5000, 200_000] {
@@ -163,7 +163,7 @@ fn harmless<I: Index + DeviceRepr>(engine: &mut OnDevice, rng: &mut Rng, n: usiz
 
 #[test]
 fn lengths_on_the_device() {
-    let Some(OnDevice { stream, .. }) = OnDevice::new() else { return };
+    let OnDevice { stream, .. } = or_skip!(OnDevice::new());
     let input = stream.clone_htod(&[1_u32, 2, 3]).unwrap();
     let mut output = stream.clone_htod(&[7_u32, 8, 9]).unwrap();
     let flags = stream.clone_htod(&[1_u8, 0]).unwrap();

@@ -86,18 +86,18 @@ impl Engine for OnDevice {
 
 // Beyond 4 and 32 MiB, where a scan without segments has other kernels.
 suites! {
-    OnDevice::new(),
+    or_skip!(OnDevice::new()),
     |size: usize| [33 * OnDevice::tile(size) + 5, (4 << 20) / size + 4711, (33 << 20) / size + 12_345]
 }
 
 #[test]
 fn more_segments_than_items() {
-    let Some(mut engine) = OnDevice::new() else { return };
+    let mut engine = or_skip!(OnDevice::new());
     many_segments(&mut engine);
 }
 #[test]
 fn a_single_offset() {
-    let Some(mut engine) = OnDevice::new() else { return };
+    let mut engine = or_skip!(OnDevice::new());
     one_offset(&mut engine);
 }
 
@@ -132,7 +132,7 @@ fn short_inputs() {
             }
         }
     }
-    let Some(mut engine) = OnDevice::new() else { return };
+    let mut engine = or_skip!(OnDevice::new());
     walk::<Sum, u32>(&mut engine);
     walk::<Last, Moments<f32>>(&mut engine);
     walk::<Compose, Matrix<u64>>(&mut engine);
@@ -141,7 +141,7 @@ fn short_inputs() {
 /// 2^27 items: each kind once, by short segments, long ones and a single one.
 #[test]
 fn long() {
-    let Some(mut engine) = OnDevice::new() else { return };
+    let mut engine = or_skip!(OnDevice::new());
     let _memory = much_memory();
     let mut rng = Rng::new();
     let n = (1 << 27) + rng.below(10_000);
@@ -172,7 +172,7 @@ fn long() {
 /// A prepared workspace serves every length up to the prepared one, and does not grow.
 #[test]
 fn prepared() {
-    let Some(OnDevice { stream, mut workspace, .. }) = OnDevice::new() else { return };
+    let OnDevice { stream, mut workspace, .. } = or_skip!(OnDevice::new());
     let mut rng = Rng::new();
     let longest = 3_000_000;
     let (sums, totals) = (scan::<Sum, u32>().rows(7), reduce::<Sum, u32>().rows(7));
@@ -206,7 +206,7 @@ fn prepared() {
 /// accesses beyond them.
 #[test]
 fn sanitize() {
-    let Some(OnDevice { stream, .. }) = OnDevice::new() else { return };
+    let OnDevice { stream, .. } = or_skip!(OnDevice::new());
     fn walk<Op: Operator<T>, T: Sample>(stream: &Arc<CudaStream>) {
         let mut rng = Rng::new();
         let draw = Draw::exact_for::<Op, T>();

@@ -1,7 +1,7 @@
 //! What scans and reductions by segment have to do with those without.
 
 use super::*;
-use crate::common::stream;
+use crate::common::{ON_DEVICE, stream};
 use parascan::operators::{Compose, Flagged, Matrix, Segmented};
 use parascan::{Last, Max, Sum};
 
@@ -18,7 +18,7 @@ fn is_the_scan_of_each<Op: Operator<T>, T: Sample>() {
             let offsets = segments.offsets::<u64>();
             let each: Vec<T> = segments.of_scan().flat_map(|segment| scan.run(&x[segment]).unwrap()).collect();
             assert_same(&scan.segments(&offsets).run(&x).unwrap(), &each, &(n, options));
-            if let Some(stream) = &stream {
+            if ON_DEVICE && let Some(stream) = &stream {
                 let (x, offsets) = (stream.clone_htod(&x).unwrap(), stream.clone_htod(&offsets).unwrap());
                 let output = scan.segments(&offsets).run(&x).unwrap();
                 assert_same(&stream.clone_dtoh(&output).unwrap(), &each, &("device", n, options));
@@ -30,7 +30,7 @@ fn is_the_scan_of_each<Op: Operator<T>, T: Sample>() {
         filled.dedup(); // no empty segments
         let lasts: Vec<T> = filled[1..].iter().map(|&end| scanned[end as usize - 1]).collect();
         assert_same(&reduce::<Op, T>().segments(&filled).run(&x).unwrap(), &lasts, &n);
-        if let Some(stream) = &stream {
+        if ON_DEVICE && let Some(stream) = &stream {
             let (x, filled) = (stream.clone_htod(&x).unwrap(), stream.clone_htod(&filled).unwrap());
             let output = reduce::<Op, T>().segments(&filled).run(&x).unwrap();
             assert_same(&stream.clone_dtoh(&output).unwrap(), &lasts, &("device", n));
@@ -62,7 +62,7 @@ where
         let expected = scan::<Segmented<Op>, Flagged<T>>().run(&items).unwrap();
         let expected: Vec<T> = expected.iter().map(|item| item.value).collect();
         assert_same(&scan::<Op, T>().heads(&flags).run(&x).unwrap(), &expected, &n);
-        if let Some(stream) = &stream {
+        if ON_DEVICE && let Some(stream) = &stream {
             let (x, flags) = (stream.clone_htod(&x).unwrap(), stream.clone_htod(&flags).unwrap());
             let output = scan::<Op, T>().heads(&flags).run(&x).unwrap();
             assert_same(&stream.clone_dtoh(&output).unwrap(), &expected, &("device", n));

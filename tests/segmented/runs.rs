@@ -155,14 +155,14 @@ fn whole_tiles_on_the_host() {
 /// Whole tiles of each kernel, in lengths for which it is taken (src/cuda/scan/tuning.rs).
 #[test]
 fn whole_tiles_on_the_device() {
-    let Some(mut engine) = OnDevice::new() else { return };
+    let mut engine = or_skip!(OnDevice::new());
     whole_tiles(&mut engine, &[8 * 32 * 3 * 4, 6 * 32 * 7 * 4 * 200, 4 * 32 * 13 * 4 * 1300]);
 }
 
 /// Keys of a word's size that lie at no multiple of it are compared and copied byte by byte.
 #[test]
 fn keys_anywhere() {
-    let Some(engine) = OnDevice::new() else { return };
+    let engine = or_skip!(OnDevice::new());
     fn check<K: Pod + DeviceRepr + Send + Sync + Debug + PartialEq>(engine: &OnDevice) {
         let mut rng = Rng::new();
         let (n, size) = (30_000, size_of::<K>());
@@ -214,7 +214,7 @@ fn bad_input() {
     let error = reduce::<Sum, u32>().by_key(b"abc").run_into(&x, &mut output[..2], &mut count).unwrap_err();
     assert_eq!(error.to_string(), "reduce: the output has 2 elements, and 3 are needed");
 
-    let Some(engine) = OnDevice::new() else { return };
+    let engine = or_skip!(OnDevice::new());
     let (x, flags) = (engine.put(&x), engine.put(&flags));
     let error = reduce::<Sum, u32>().heads(&flags).run(&x).unwrap_err();
     assert!(matches!(error, Error::Size { primitive: "reduce", .. }), "{error}");

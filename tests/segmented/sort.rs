@@ -421,7 +421,7 @@ macro_rules! sort_suites {
             $(
                 #[test]
                 fn $name() {
-                    let Some(mut engine) = OnDevice::new() else { return };
+                    let mut engine = or_skip!(OnDevice::new());
                     sort_suite::<_, $k, $v, $all>(&mut engine, &[300_000, 3_000_000]);
                 }
             )*
@@ -488,7 +488,7 @@ fn options_of_a_sort_before_and_after() {
 /// 2^27 keys: short segments, long ones, one with half of all, and a single one.
 #[test]
 fn long_sorts() {
-    let Some(mut engine) = OnDevice::new() else { return };
+    let mut engine = or_skip!(OnDevice::new());
     let _memory = much_memory();
     let mut rng = Rng::new();
     let n = (1 << 27) + rng.below(10_000);
@@ -508,7 +508,7 @@ fn long_sorts() {
 /// grow.
 #[test]
 fn prepared_sorts() {
-    let Some(OnDevice { stream, mut workspace, .. }) = OnDevice::new() else { return };
+    let OnDevice { stream, mut workspace, .. } = or_skip!(OnDevice::new());
     let mut rng = Rng::new();
     let longest = 3_000_000;
     sort::<u32>().rows(7).prepare(longest, &mut workspace).unwrap();
@@ -538,7 +538,7 @@ fn prepared_sorts() {
 /// else changes.
 #[test]
 fn sanitize_offsets_in_no_order() {
-    let Some(OnDevice { stream, .. }) = OnDevice::new() else { return };
+    let OnDevice { stream, .. } = or_skip!(OnDevice::new());
     let mut rng = Rng::new();
     for n in [1, 5000, 400_000] {
         let x: Vec<u32> = noise(&mut rng, n);
@@ -561,7 +561,7 @@ fn sorts_replayed() {
     if !is_alone(sorts_replayed) {
         return;
     }
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     // SAFETY: one stream is used, so there is nothing to track.
     unsafe { context.disable_event_tracking() };
     let stream = context.new_stream().unwrap();
@@ -608,7 +608,7 @@ fn sorts_replayed() {
 /// A short walk for compute-sanitizer over whole buffers.
 #[test]
 fn sanitize_sorts() {
-    let Some(OnDevice { stream, .. }) = OnDevice::new() else { return };
+    let OnDevice { stream, .. } = or_skip!(OnDevice::new());
     let mut rng = Rng::new();
     for (k, n) in [1, 100, 3072, 20_000, 100_001].into_iter().enumerate() {
         for (j, lengths) in

@@ -124,7 +124,7 @@ fn strided_rows_on_the_host() {
 
 #[test]
 fn strided_rows_on_the_device() {
-    let Some(engine) = OnDevice::new() else { return };
+    let engine = or_skip!(OnDevice::new());
     let mut rng = Rng::new();
     for part in shapes(&mut rng) {
         check!(&part, &mut rng, |items: &[u32]| engine.put(items), |memory: &CudaSlice<u32>| engine.get(memory));

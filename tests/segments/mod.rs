@@ -142,7 +142,7 @@ fn check_pack<V: Pod + DeviceRepr + Debug + Send + Sync, O: Narrow>(
     assert!(bytemuck::cast_slice::<V, u8>(&output) == bytemuck::cast_slice::<V, u8>(&expected), "{what:?}");
     assert!(offsets == expected_offsets, "{what:?}");
 
-    let Some((stream, workspace)) = device else { return };
+    let (stream, workspace) = or_skip!(device);
     let [skip_in, skip_out] = skips;
     let (input, before) = guarded(rng, stream, skip_in, &items);
     let (begins_in, _) = guarded(rng, stream, skip_out, &begins);
@@ -202,7 +202,7 @@ fn check_expand<O: Narrow, I: Narrow>(
         assert!(matches!(error, Error::Size { needed, .. } if needed == total), "{error}");
     }
 
-    let Some((stream, workspace)) = device else { return };
+    let (stream, workspace) = or_skip!(device);
     let [skip_in, skip_out] = skips;
     let (offsets_in, _) = guarded(rng, stream, skip_in, &offsets);
     let view = offsets_in.slice(skip_in..skip_in + n + 1);
@@ -301,7 +301,7 @@ fn invalid_segments() {
     assert!(matches!(error, Error::Size { .. }), "{error}");
     let error = expand::<u32>().run::<u32, _>(&[]).unwrap_err();
     assert!(matches!(error, Error::Size { needed: 1, .. }), "{error}");
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let input = stream.clone_htod(&items).unwrap();
     let begins = stream.clone_htod(&[3_u32, u32::MAX, 0, 5]).unwrap();
     let sizes = stream.clone_htod(&[4_u32, 3, 2, 1]).unwrap();
@@ -439,7 +439,7 @@ fn replays() {
     if !is_alone(replays) {
         return;
     }
-    let Some((stream, mut workspace)) = device() else { return };
+    let (stream, mut workspace) = or_skip!(device());
     // SAFETY: one stream is used, so there is nothing to track.
     unsafe { stream.context().disable_event_tracking() };
     let (mut rng, n, room) = (Rng::new(), 20_000, 20_000 * 64);
@@ -518,7 +518,7 @@ fn allocations() {
 /// Segments of more than 2^32 items in all, and one segment of more than that.
 #[test]
 fn past_32_bits() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let _memory = much_memory();
     let mut rng = Rng::new();
     let n = (1 << 32) + 70_000 + rng.below(10_000);

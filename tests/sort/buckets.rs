@@ -467,7 +467,7 @@ impl<K: Key> Subject<K> {
 
 #[test]
 fn keys_to_buckets() {
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     for kind in [Kind::Unsigned, Kind::Signed] {
         Subject::<u32>::new(&context, kind).integers();
         Subject::<u64>::new(&context, kind).integers();
@@ -478,7 +478,7 @@ fn keys_to_buckets() {
 
 #[test]
 fn keys_to_fixed_buckets() {
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     for kind in [Kind::Unsigned, Kind::Signed] {
         Subject::<u32>::new(&context, kind).fixed();
         Subject::<u64>::new(&context, kind).fixed();

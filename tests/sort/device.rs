@@ -144,7 +144,7 @@ const WHOLE: How = How { descending: false, bits: None };
 const SKIPS: [[usize; 2]; 4] = [[0, 0], [1, 0], [0, 3], [7, 5]];
 
 fn all<K: Key>() {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     let start = device.rng.below(PATTERNS.len());
     for (k, n) in sizes(&mut device.rng).into_iter().enumerate() {
         for p in 0..if n > 20_000 { 2 } else { 3 } {
@@ -163,7 +163,7 @@ over_keys! { all }
 macro_rules! payloads { ($($name:ident $v:ty;)*) => { $(
     #[test]
     fn $name() {
-        let Some(mut device) = Device::new() else { return };
+        let mut device = or_skip!(Device::new());
         for (k, n) in [1, 33, 2048, 2049, 4096, 4097, 50_000, 300_000].into_iter().enumerate() {
             for (p, pattern) in [Pattern::Random, Pattern::Few, Pattern::Special].into_iter().enumerate() {
                 let skips = SKIPS[(k + p) % 4];
@@ -188,7 +188,7 @@ payloads! {
 /// Lengths for which keys of 4 and 8 bytes are sorted by buckets, unless a bucket is too large.
 #[test]
 fn by_buckets() {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     let (down, n, more) = (How { descending: true, bits: None }, 5_000_000, (3 << 22) + device.rng.below(1000));
     for (k, pattern) in PATTERNS.into_iter().enumerate() {
         device.check::<u32>(if k % 2 == 0 { &WHOLE } else { &down }, pattern, more, SKIPS[k % 4]);
@@ -217,7 +217,7 @@ fn by_buckets() {
 /// longer keys-only sorts.
 #[test]
 fn by_passes() {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     let (down, some) =
         (How { descending: true, bits: None }, |width: u32| How { descending: false, bits: Some(3..width - 3) });
     let any = |device: &mut Device| (1 << 20) + 1 + device.rng.below(1 << 19);
@@ -248,7 +248,7 @@ type Distribution = fn(u64, usize) -> u64;
 
 /// Many keys of an uneven distribution: buckets by equal-depth intervals.
 fn by_intervals<K: Key>(make: impl Fn(u64) -> K) {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     let _memory = much_memory();
     let n = (1 << 25) + device.rng.below(100_000);
     unevenly(&mut device, make, n);
@@ -256,7 +256,7 @@ fn by_intervals<K: Key>(make: impl Fn(u64) -> K) {
 
 /// Fewer keys: fixed-capacity buckets by range or around heavy keys, or no buckets.
 fn by_fixed_capacity_buckets<K: Key>(make: impl Fn(u64) -> K) {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     for most in
         [5700, 20_000, 1 << 16, 100_000, 1 << 18, 200_000, (1 << 18) - 100, 270_000, 1 << 20, 1_300_000, 1 << 22]
     {
@@ -425,7 +425,7 @@ fn agrees_with<K: Key, V: Pod + DeviceRepr + Debug + Send + Sync>(
 
 /// Few distinct keys, which the probe finds; more of them; few and a rare one; few digits of many keys.
 fn few_distinct<K: Key>(make: impl Fn(u64) -> K) {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     let width = K::WIDTH as usize;
     let far = |x: u64| x.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - width);
     let kinds: [(&str, &dyn Fn(u64) -> u64); 6] = [
@@ -450,7 +450,7 @@ fn few_distinct<K: Key>(make: impl Fn(u64) -> K) {
 /// fewer than its capacity. The inputs have from one frequent key to more than a thread sorts with
 /// a payload, distant or adjacent.
 fn with_frequent_keys<K: Key>(make: impl Fn(u64) -> K) {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     let width = K::WIDTH as usize;
     for most in [70_000, 1 << 18, 1 << 20, 1_300_000, 1 << 22] {
         let n = most - device.rng.below(20);
@@ -533,7 +533,7 @@ fn floats_with_frequent_keys() {
 /// frequent keys, which are heavy and leave nothing: among random keys, alone in a bucket, near or
 /// distant, or about frequent neighbours.
 fn in_full_buckets<K: Key>(lengths: [usize; 2], middle: u64, make: impl Fn(u64) -> K) {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     let width = K::WIDTH as usize;
     let up = |x: u64| x >> (64 - width);
     let one_in = |x: u64, seldom: u64| (x % (1 << 20)).is_multiple_of(seldom);
@@ -609,7 +609,7 @@ fn floats_in_full_buckets() {
 /// keys-only sort takes one launch for each pass.
 #[test]
 fn payloads_in_full_buckets() {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     let often = device.rng.next();
     let mut any = |n: usize| -> Vec<u64> {
         let n = n + device.rng.below(5000);
@@ -634,7 +634,7 @@ fn payloads_in_full_buckets() {
 /// many keys as a block has bins. So the greatest key of a bucket is its first, and may be the only
 /// key of the last bin.
 fn dense_with_one_often<K: Key>(spans: Range<u64>, make: impl Fn(u64) -> K) {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     for span in spans.step_by(3) {
         // A sixteenth of the range remains for keys beyond the probe's.
         let n = (span * 4096 / 17) as usize;
@@ -660,7 +660,7 @@ fn dense_long_words_with_one_often() {
 /// Keys-only of 1 byte, and many of 2, are counted.
 #[test]
 fn by_counts() {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     let down = How { descending: true, bits: None };
     for (k, pattern) in PATTERNS.into_iter().enumerate() {
         let (how, skips) = (if k % 2 == 0 { &WHOLE } else { &down }, SKIPS[k % 4]);
@@ -679,7 +679,7 @@ fn by_counts() {
 /// Pairs of keys are sorted lexicographically.
 #[test]
 fn lexicographic() {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     let stream = device.stream.clone();
     for (n, descending) in [(0, false), (700, true), (30_000, false), (400_000, true), (4_000_000, false)] {
         let (rows, columns, order) = pairs_of_keys(&mut device.rng, n, descending);
@@ -703,7 +703,7 @@ fn lexicographic() {
 /// Source indices of keys of which few are equal.
 #[test]
 fn is_stable() {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     let stream = device.stream.clone();
     for descending in [false, true] {
         for n in [3000, 70_000, 3_000_000, 13_000_000] {
@@ -722,7 +722,7 @@ fn is_stable() {
 /// New memory, streams other than the workspace's, no workspace.
 #[test]
 fn without_a_workspace() {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     let stream = device.stream.clone();
     for n in [0, 10, 100_000] {
         let x = keys::<f32>(&mut device.rng, Pattern::Special, n);
@@ -742,7 +742,7 @@ fn without_a_workspace() {
 /// A short walk for compute-sanitizer.
 #[test]
 fn sanitize() {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     let part = How { descending: true, bits: Some(2..7) };
     for skips in [[0, 0], [1, 3]] {
         for n in [1, 1000, 5000, 30_000] {
@@ -765,7 +765,7 @@ fn sanitize() {
 /// Longer walks, for which racecheck takes minutes.
 #[test]
 fn sanitize_long() {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     for skips in [[0, 0], [1, 3]] {
         device.check::<f64>(&WHOLE, Pattern::Equal, (1 << 21) + 77, skips);
         device.check::<u64>(&WHOLE, Pattern::PowerLaw, (1 << 21) + 77, skips);
@@ -805,7 +805,7 @@ fn replays() {
     if !is_alone(replays) {
         return;
     }
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     let stream = device.stream.clone();
     // SAFETY: there is one stream, so there is nothing to track.
     unsafe { stream.context().disable_event_tracking() };
@@ -853,7 +853,7 @@ fn replays() {
 /// A workspace prepared for more keys serves fewer, in every call.
 #[test]
 fn prepared() {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     let stream = device.stream.clone();
     let most = 300_000;
     sort::<u64>().prepare(most, &mut device.workspace).unwrap();

@@ -70,7 +70,7 @@ numbered! { u32 u64 u128 }
 /// order if keys do not descend, if source indices ascend among equal keys, and if each key is the
 /// one at its source index. Then no item occurs twice.
 fn sorts<K: Key + Sync, V: Numbered>(what: &str, n: usize, descending: bool, bits: impl Fn(u64) -> u64 + Sync) {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let _memory = much_memory();
     let seed = Rng::new().next();
     let what = (what, std::any::type_name::<(K, V)>(), n, seed);
@@ -144,7 +144,7 @@ fn account(keys: &[u32]) -> Vec<(u64, u64)> {
 #[test]
 fn hundreds_of_millions() {
     sorts::<u32, u32>("three values", 369_100_000, false, |x| [7, 1 << 20, u64::from(u32::MAX)][x as usize % 3]);
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let _memory = much_memory();
     let n = 1_150_000_000 + Rng::new().below(100_000);
     let seed = Rng::new().next();
@@ -164,7 +164,7 @@ fn hundreds_of_millions() {
 /// Keys of two bytes, which are counted.
 #[test]
 fn hundreds_of_millions_of_two_bytes() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let _memory = much_memory();
     let n = 369_100_000 + Rng::new().below(100_000);
     let seed = Rng::new().next();
@@ -192,7 +192,7 @@ fn hundreds_of_millions_of_two_bytes() {
 fn pairs_launch_by_launch() {
     const BLOCK: usize = 1 << 16;
     const FACTOR: u16 = 0x9e35; // odd
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let _memory = much_memory();
     let n = (1 << 31) + 12_345 + Rng::new().below(10_000);
     let seed = Rng::new().next();
@@ -226,7 +226,7 @@ fn pairs_launch_by_launch() {
 /// pass.
 #[test]
 fn past_32_bits() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let _memory = much_memory();
     let n = (1_usize << 32) + 12_345 + Rng::new().below(10_000);
     let seed = Rng::new().next();

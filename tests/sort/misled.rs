@@ -17,7 +17,7 @@ fn positions(n: usize, sampled: usize) -> impl Iterator<Item = usize> {
 
 /// Sorts `others`, with keys by `seen` where the samples read.
 fn misleads<K: Key>(make: impl Fn(u64) -> K) {
-    let Some(mut device) = Device::new() else { return };
+    let mut device = or_skip!(Device::new());
     let width = K::WIDTH as usize;
     let all = u64::MAX >> (64 - width);
     let any = device.rng.next() & all;

@@ -61,7 +61,7 @@ fn lanes_in_any_order() {
 }
 
 fn in_any_order(rows: usize) {
-    let Some(context) = context() else { return };
+    let context = or_skip!(context());
     let tile = 256 * rows;
     let stream = context.new_stream().unwrap();
     let text = format!("{}#include \"sort/contract.cuh\"\n{}", one_text(&[TYPES]), one_text(&TEMPLATES));

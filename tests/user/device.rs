@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 #[test]
 fn any_memory_of_cudarc() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let read = |x: &CudaSlice<i32>| stream.clone_dtoh(x).unwrap();
     let mut prices: CudaSlice<i32> = stream.clone_htod(&[3, 1, 4]).unwrap();
     let highest = scan::<Max, i32>().run(&prices).unwrap();
@@ -26,7 +26,7 @@ fn any_memory_of_cudarc() {
 
 #[test]
 fn into_any_memory() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let prices: CudaSlice<i32> = stream.clone_htod(&[3, 1, 4]).unwrap();
     let mut output: CudaSlice<i32> = stream.clone_htod(&[-1, -1, -1]).unwrap();
     let read = |x: &CudaSlice<i32>| stream.clone_dtoh(x).unwrap();
@@ -45,7 +45,7 @@ fn into_any_memory() {
 
 #[test]
 fn on_a_stream_and_with_a_workspace() {
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let other = stream.context().new_stream().unwrap();
     let prices: CudaSlice<i32> = stream.clone_htod(&[3, 1, 4]).unwrap();
     let mut output: CudaSlice<i32> = stream.clone_htod(&[-1, -1, -1]).unwrap();

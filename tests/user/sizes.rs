@@ -108,7 +108,7 @@ where
     AddFirst: Operator<T>,
 {
     const BLOCK: Block = Block::WarpShuffles;
-    let Some(stream) = stream() else { return };
+    let stream = or_skip!(stream());
     let mut rng = Rng::new();
     let mut workspace = Workspace::new(&stream);
     let tile = 8 * 32 * 3 * 16 / size_of::<T>();
