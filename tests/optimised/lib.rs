@@ -49,6 +49,28 @@ fn payloads<K: Key>() {
     pairs::<K, [u8; 9]>();
 }
 
+/// The pairs with machine code of their own: `Operator::on_host` takes the others to these.
+macro_rules! whole_of {
+    (Bits $op:ident u8) => {
+        whole::<parascan::$op, u8>()
+    };
+    (Bits $op:ident u16) => {
+        whole::<parascan::$op, u16>()
+    };
+    (Bits $op:ident u32) => {
+        whole::<parascan::$op, u32>()
+    };
+    (Bits $op:ident u64) => {
+        whole::<parascan::$op, u64>()
+    };
+    (Bits $op:ident $t:ident) => {};
+    (Same $op:ident usize) => {};
+    (Same $op:ident isize) => {};
+    ($form:ident $op:ident $t:ident) => {
+        whole::<parascan::$op, $t>()
+    };
+}
+
 macro_rules! stamp {
     (elements { $( $key:ident $cuda_name:literal bits $bits:ident key $signed:ident; )* } operators { $(
         $(#[$doc:meta])* $op:ident { $(
@@ -58,7 +80,7 @@ macro_rules! stamp {
     )* }) => {
         /// Nobody calls it: what it names is compiled.
         pub fn optimised() {
-            $( $( $( whole::<parascan::$op, $t>(); )* )* )*
+            $( $( $( whole_of!($form $op $t); )* )* )*
             $( sorted::<$key>(); )*
             whole::<Compose, Transitions>();
             whole::<Compose, Matrix<u32>>();
