@@ -1,7 +1,7 @@
-//! The shapes of the kernels of reduce of runs and of short inputs. Scan by segment has those of scan, reduce
+//! The shapes of the kernels of reduce of runs, of rows and of short inputs. Scan by segment has those of scan, reduce
 //! by segment those of reduce.
 
-use super::contract::SHORT_INPUT_THREADS;
+use super::contract::{ROW_WARPS, SHORT_INPUT_THREADS};
 use crate::cuda::scan::tuning::{TUNING, Tuning, range};
 use crate::cuda::tuning::LONG;
 
@@ -41,9 +41,45 @@ pub(crate) const fn is_short(n: usize, segments: usize, tile: usize) -> bool {
     n <= tile || n <= MOST_TILES * tile && n <= segments.saturating_mul(MEAN_TILES * tile)
 }
 
+/// A launch of the kernel of rows: blocks, warps of a block, and warps of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowGrid {
+    pub(crate) blocks: u32,
+    pub(crate) warps: u32,
+    pub(crate) parts: u32,
+}
+
+impl RowGrid {
+    /// The launch for rows of `bytes` bytes, if the kernel takes them. A row has a warp for each 4 KiB, up to a
+    /// block. Shorter rows leave lanes idle, and of long rows there must be enough for all multiprocessors.
+    ///
+    /// NVIDIA H200, 2026-11-26.
+    pub(crate) fn of(rows: usize, bytes: usize) -> Option<RowGrid> {
+        const KIB: usize = 1 << 10;
+        let shortest = if rows.saturating_mul(bytes) <= 8 << 20 { KIB } else { 2 * KIB };
+        let longest = if rows < 128 { 128 * KIB } else { 256 * KIB };
+        if rows == 0 || !(shortest..=longest).contains(&bytes) {
+            return None;
+        }
+        let parts = bytes.div_ceil(4 * KIB).min(ROW_WARPS as usize);
+        let of_block = ROW_WARPS as usize / parts; // rows
+        let (blocks, warps) = (rows.div_ceil(of_block) as u32, (of_block * parts) as u32);
+        Some(RowGrid { blocks, warps, parts: parts as u32 })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows() {
+        let parts = |rows, bytes| RowGrid::of(rows, bytes).map(|grid| grid.parts);
+        assert_eq!(RowGrid::of(9, 4 << 10), Some(RowGrid { blocks: 2, warps: 8, parts: 1 }));
+        assert_eq!(RowGrid::of(9, (8 << 10) + 1), Some(RowGrid { blocks: 5, warps: 6, parts: 3 }));
+        assert_eq!([parts(0, 4096), parts(1, 1023), parts(4097, 2047), parts(127, (128 << 10) + 1)], [None; 4]);
+        assert_eq!([parts(4096, 2047), parts(4097, 2048), parts(128, 256 << 10)], [Some(1), Some(1), Some(8)]);
+    }
 
     #[test]
     fn short_inputs() {
