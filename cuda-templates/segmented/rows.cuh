@@ -52,7 +52,7 @@ template <class Operator> struct RowReduction {
 
   private:
     // By one warp: the fold of `count` items, at least one, in lane 0. The grouping depends on the count
-    // alone.
+    // alone: not on the address, as it would if a lane's vectors were those of memory.
     static __device__ Carry fold(Unit *stage, const Element *items, u32 count, u32 lane) {
         Carry upto = Carry();
         for (u32 at = 0; at < count; at += CHUNK) {
@@ -71,10 +71,9 @@ template <class Operator> struct RowReduction {
             }
             if (whole < units && first <= whole && whole < first + each) // the unit that is not whole
                 for (u32 j = 0; j < here - whole * OWN; j++) add(own, stage[whole].item[j]);
-            __syncwarp();
+            __syncwarp(); // every lane has read the units that the next ones overwrite
             Carry all = warp_fold<Operator>(own.value, lane, (units + each - 1) / each);
             upto = at > 0 ? Operator::combine(upto, all) : all;
-            __syncwarp(); // every lane has read the units that the next ones overwrite
         }
         return upto;
     }
@@ -88,12 +87,11 @@ template <class Operator> struct RowReduction {
     static __device__ void load(Unit *stage, const Element *items, u32 count, u32 lane) {
         u32 copied = 0;
         if (TILES && (u64)items % sizeof(Vector) == 0) {
-            u32 vectors = count / OWN, late = in_line(items); // each quarter of the warp copies one line
+            u32 vectors = count / OWN;
 #pragma unroll
-            for (u32 k = 0; k <= UNITS; k++) {
-                u32 v = k * WARP + lane - late; // before the first one it is a large number
-                if (v < vectors) copy_to_shared((Vector *)stage + v, (const Vector *)items + v);
-            }
+            for (u32 k = 0; k < UNITS; k++)
+                if (k * WARP + lane < vectors)
+                    copy_to_shared((Vector *)stage + k * WARP + lane, (const Vector *)items + k * WARP + lane);
             copied = vectors * OWN;
         }
 #pragma unroll 4

@@ -84,7 +84,7 @@ impl Cut {
     /// The grid of the kernel of rows for `n` items of `size` bytes, if it takes these.
     fn row_grid(self, n: usize, size: usize) -> Option<RowGrid> {
         let Cut::Rows { columns } = self else { return None };
-        RowGrid::of(n / columns, columns.saturating_mul(size))
+        RowGrid::of(n / columns, columns, size)
     }
 
     /// The same for a kernel over `n` items.

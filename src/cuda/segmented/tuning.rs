@@ -50,15 +50,18 @@ pub(crate) struct RowGrid {
 }
 
 impl RowGrid {
-    /// The launch for rows of `bytes` bytes, if the kernel takes them. A row has a warp for each 4 KiB, up to a
-    /// block. Shorter rows leave lanes idle, and of long rows there must be enough for all multiprocessors.
+    /// The launch for rows of so many elements of `size` bytes, if the kernel takes them. A row has a warp for
+    /// each 4 KiB, up to a block. Short rows leave lanes idle, so the kernel takes few of them; of long rows it
+    /// takes enough for all multiprocessors. Rows that begin inside a vector are copied element by element, which
+    /// is slow for elements of 1 and 2 bytes.
     ///
     /// NVIDIA H200, 2026-11-26.
-    pub(crate) fn of(rows: usize, bytes: usize) -> Option<RowGrid> {
+    pub(crate) fn of(rows: usize, columns: usize, size: usize) -> Option<RowGrid> {
         const KIB: usize = 1 << 10;
-        let shortest = if rows.saturating_mul(bytes) <= 8 << 20 { KIB } else { 2 * KIB };
-        let longest = if rows < 128 { 128 * KIB } else { 256 * KIB };
-        if rows == 0 || !(shortest..=longest).contains(&bytes) {
+        let bytes = columns.saturating_mul(size);
+        let shortest = if rows <= 8192 { KIB / 2 } else { 2 * KIB };
+        let longest = if rows < 64 { 128 * KIB } else { 256 * KIB };
+        if rows == 0 || !(shortest..=longest).contains(&bytes) || size < 4 && bytes % 16 > 0 {
             return None;
         }
         let parts = bytes.div_ceil(4 * KIB).min(ROW_WARPS as usize);
@@ -74,11 +77,13 @@ mod tests {
 
     #[test]
     fn rows() {
-        let parts = |rows, bytes| RowGrid::of(rows, bytes).map(|grid| grid.parts);
-        assert_eq!(RowGrid::of(9, 4 << 10), Some(RowGrid { blocks: 2, warps: 8, parts: 1 }));
-        assert_eq!(RowGrid::of(9, (8 << 10) + 1), Some(RowGrid { blocks: 5, warps: 6, parts: 3 }));
-        assert_eq!([parts(0, 4096), parts(1, 1023), parts(4097, 2047), parts(127, (128 << 10) + 1)], [None; 4]);
-        assert_eq!([parts(4096, 2047), parts(4097, 2048), parts(128, 256 << 10)], [Some(1), Some(1), Some(8)]);
+        let parts = |rows, bytes: usize| RowGrid::of(rows, bytes / 4, 4).map(|grid| grid.parts);
+        assert_eq!(RowGrid::of(9, 1 << 10, 4), Some(RowGrid { blocks: 2, warps: 8, parts: 1 }));
+        assert_eq!(RowGrid::of(9, (2 << 10) + 1, 4), Some(RowGrid { blocks: 5, warps: 6, parts: 3 }));
+        assert_eq!([parts(0, 4096), parts(1, 508), parts(8193, 2044), parts(63, (128 << 10) + 4)], [None; 4]);
+        assert_eq!([parts(8192, 512), parts(8193, 2048), parts(64, 256 << 10)], [Some(1), Some(1), Some(8)]);
+        assert_eq!([RowGrid::of(9, 1001, 2), RowGrid::of(9, usize::MAX, 4)], [None; 2]);
+        assert!(RowGrid::of(9, 1000, 2).is_some());
     }
 
     #[test]
