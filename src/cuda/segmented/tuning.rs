@@ -61,7 +61,7 @@ impl RowGrid {
         let bytes = columns.saturating_mul(size);
         let shortest = if rows <= 8192 { KIB / 2 } else { 2 * KIB };
         let longest = if rows < 64 { 128 * KIB } else { 256 * KIB };
-        if rows == 0 || !(shortest..=longest).contains(&bytes) || size < 4 && bytes % 16 > 0 {
+        if rows == 0 || !(shortest..=longest).contains(&bytes) || size < 4 && !bytes.is_multiple_of(16) {
             return None;
         }
         let parts = bytes.div_ceil(4 * KIB).min(ROW_WARPS as usize);
