@@ -2,6 +2,7 @@
 // short inputs.
 #pragma once
 #include "segmented/reduce.cuh"
+#include "segmented/rows.cuh"
 #include "segmented/short.cuh"
 
 // With LENGTH_ON_DEVICE (core/length.cuh): makes n the number of items, cuts the segments to them, and shares
@@ -51,5 +52,17 @@ RANGES(SEGMENTED_REDUCE_KERNEL)
 extern "C" __global__ void __launch_bounds__(SHORT_INPUT_THREADS)
 segmented_reduce_short(Element *in, u64 n, Carry init, u32 has_init, Carry empty, const Cut cut, Element *out) {
     short_reduce<Operator, SHORT_ITEMS>(in, out, n, {init, bool(has_init)}, empty, cut);
+}
+#endif
+
+#if HAS_KERNEL(segmented_reduce_rows)
+extern "C" __global__ void __launch_bounds__(ROW_WARPS * WARP)
+segmented_reduce_rows(Element *in, u64 rows, u32 columns, u32 parts, Carry init, u32 has_init, Element *out AND_LENGTH) {
+    typedef RowReduction<Operator> Kernel;
+    __shared__ Kernel::Shared shared;
+#ifdef LENGTH_ON_DEVICE
+    rows = min(rows, *length / columns);
+#endif
+    Kernel::run(shared, in, rows, columns, parts, {init, bool(has_init)}, out);
 }
 #endif

@@ -138,6 +138,35 @@ fn short_inputs() {
     walk::<Compose, Matrix<u64>>(&mut engine);
 }
 
+/// Rows around the lengths that a warp, several warps and no kernel of rows takes, and of each number of rows
+/// of a block.
+#[test]
+fn rows_of_a_block() {
+    fn walk<Op: Operator<T>, T: Sample>(engine: &mut OnDevice) {
+        let mut rng = Rng::new();
+        const KIB: usize = 1 << 10;
+        for bytes in [KIB / 2, 2 * KIB, 4 * KIB, 9 * KIB, 13 * KIB, 17 * KIB, 36 * KIB, 128 * KIB, 256 * KIB] {
+            for columns in
+                [bytes / size_of::<T>(), bytes / size_of::<T>() + 1, (bytes + rng.below(bytes)) / size_of::<T>()]
+            {
+                for rows in [1, 3, 8 + rng.below(10), 128] {
+                    let x: Vec<T> = data(&mut rng, Draw::exact_for::<Op, T>(), rows * columns);
+                    let init = (rows != 8).then(|| x[0]);
+                    let (segments, kind) = (Segments::rows(rows, columns), Kind::Rows(columns));
+                    check_reduce::<_, Op, T>(engine, &mut rng, &x, &segments, kind, init, &rows);
+                }
+            }
+        }
+    }
+    let Some(mut engine) = OnDevice::new() else { return };
+    walk::<Sum, u8>(&mut engine);
+    walk::<Max, f32>(&mut engine);
+    walk::<Last, Moments<f32>>(&mut engine);
+    walk::<Compose, Matrix<u32>>(&mut engine);
+    walk::<Compose, Matrix<u64>>(&mut engine);
+    walk::<Digits, Digit>(&mut engine);
+}
+
 /// 2^27 items: each kind once, by short segments, long ones and a single one.
 #[test]
 fn long() {
@@ -243,6 +272,12 @@ fn sanitize() {
             let sums = reduce::<Op, T>().init(x[0]).segments(&offsets).run(&input).unwrap();
             let expected = reduce_oracle::<Op, T>(&x, &segments, Some(x[0]), x[0]);
             assert_same(&stream.clone_dtoh(&sums).unwrap(), &expected, &(n, lengths));
+            let columns = n.min([1001, 5003][k % 2]);
+            let rows = Segments::rows(n / columns, columns);
+            let input = stream.clone_htod(&x[..rows.n]).unwrap();
+            let sums = reduce::<Op, T>().init(x[0]).rows(columns).run(&input).unwrap();
+            let expected = reduce_oracle::<Op, T>(&x[..rows.n], &rows, Some(x[0]), x[0]);
+            assert_same(&stream.clone_dtoh(&sums).unwrap(), &expected, &(n, columns));
         }
     }
     walk::<Sum, u8>(&stream);

@@ -31,7 +31,7 @@ fn same_bits<Op: Operator<T>, T: Sample>(from: impl Fn(f64) -> T) {
             }
             let Some((stream, noise)) = &device else { continue };
             let mut workspace = Workspace::new(stream);
-            let (mut by_offsets, mut by_flags, mut sums) = (None, None, None);
+            let (mut by_offsets, mut by_flags, mut sums, mut of_rows) = (None, None, None, None);
             let (offsets, flags) = (stream.clone_htod(&offsets).unwrap(), stream.clone_htod(&flags).unwrap());
             for run in 0..6 {
                 let skip = run % 4;
@@ -54,6 +54,10 @@ fn same_bits<Op: Operator<T>, T: Sample>(from: impl Fn(f64) -> T) {
                     get(init.workspace(&mut workspace).run(&input).unwrap()),
                     "reduce on the device",
                 );
+                let columns = 5003;
+                let rows = reduce::<Op, T>().rows(columns).workspace(&mut workspace);
+                let output = rows.run(&input.slice(..n / columns * columns)).unwrap();
+                assert_first(&mut of_rows, get(output), "rows on the device");
                 drop(busy);
             }
         }

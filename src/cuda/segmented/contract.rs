@@ -17,6 +17,9 @@ constants! {
         FIND_THREADS: u32 = 256;
         /// Threads of a block of the kernels of short inputs.
         SHORT_INPUT_THREADS: u32 = 128;
+        /// The most warps of a block of the kernel of rows, and the vectors that a lane folds at once.
+        ROW_WARPS: u32 = 8;
+        ROW_VECTORS: u32 = 9;
     }
 }
 

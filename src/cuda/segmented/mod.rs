@@ -21,6 +21,7 @@ pub(crate) mod contract;
 mod tuning;
 mod unit;
 use contract::{FIND_THREADS, SHORT_INPUT_THREADS};
+use tuning::RowGrid;
 use unit::{run_reduce_source, segmented_reduce_source, segmented_scan_source};
 
 const SCAN: &str = "segmented scan";
@@ -32,9 +33,10 @@ const SHORT_SCAN: usize = RANGES + 1;
 const RUNS: &str = "reduce of runs";
 const RUN_KERNELS: [&str; RANGES] = ["run_reduce_0", "run_reduce_1", "run_reduce_2"];
 const REDUCE: &str = "segmented reduce";
-const REDUCE_KERNELS: [&str; REDUCE_RANGES + 1] =
-    ["segmented_reduce_0", "segmented_reduce_1", "segmented_reduce_short"];
+const REDUCE_KERNELS: [&str; REDUCE_RANGES + 2] =
+    ["segmented_reduce_0", "segmented_reduce_1", "segmented_reduce_short", "segmented_reduce_rows"];
 const SHORT_REDUCE: usize = REDUCE_RANGES;
+const ROW_REDUCE: usize = REDUCE_RANGES + 1;
 /// The same for a number of items that lies in memory.
 const COUNTED_SCAN: &str = "segmented scan of a length in memory";
 const COUNTED_RUNS: &str = "reduce of runs of a length in memory";
@@ -77,6 +79,12 @@ impl Cut {
             _ => return None,
         };
         (n > 0 && tuning::is_short(n, segments, tile)).then(|| n.div_ceil(tile) as u32)
+    }
+
+    /// The grid of the kernel of rows for `n` items of `size` bytes, if it takes these.
+    fn row_grid(self, n: usize, size: usize) -> Option<RowGrid> {
+        let Cut::Rows { columns } = self else { return None };
+        RowGrid::of(n / columns, columns, size)
     }
 
     /// The same for a kernel over `n` items.
@@ -128,6 +136,8 @@ pub(crate) struct SegmentedPlan {
     tile: u32,
     /// Items of a tile of the kernels of short inputs.
     short: usize,
+    /// Bytes of an element.
+    element: usize,
     /// Of a reduce: slices of each warp, and the number of warps, the first ones, that have one
     /// more.
     each: u64,
@@ -185,7 +195,7 @@ impl SegmentedPlan {
         let blocks = if tiles <= 1 { tiles } else { tiles + 1 } as u32;
         let (threads, tiles, tile) = (shape.threads() as u32, tiles as u32, tile as u32);
         let short = tuning::short_tile(element);
-        Ok(SegmentedPlan { kernel, threads, blocks, tiles, tile, short, each: 0, more: 0, words, scratch: 0 })
+        Ok(SegmentedPlan { kernel, threads, blocks, tiles, tile, short, element, each: 0, more: 0, words, scratch: 0 })
     }
 
     /// The plan of a scan with memory for up to `n` elements.
@@ -240,8 +250,8 @@ impl SegmentedPlan {
         let ReducePlan { range, threads, blocks, each, more, .. } = plan;
         let (words, shares) = if blocks == 1 { (0, 0) } else { (BEFORE_STATUS, blocks as usize) };
         let scratch = shares * share_bytes(size_of::<Op::Carry>());
-        let short = tuning::short_tile(size_of::<T>());
-        SegmentedPlan { kernel: range, threads, blocks, tiles: 0, tile: 0, short, each, more, words, scratch }
+        let (element, short) = (size_of::<T>(), tuning::short_tile(size_of::<T>()));
+        SegmentedPlan { kernel: range, threads, blocks, tiles: 0, tile: 0, short, element, each, more, words, scratch }
     }
 }
 
@@ -486,10 +496,20 @@ impl<C: Element> SegmentedReduceArguments<C> {
         let SegmentedReduceArguments { input, output, n, length, first, empty, cut, words, scratch } = *self;
         let SegmentedPlan { kernel, threads, blocks, each, more, .. } = *plan;
         let short_blocks = cut.short_blocks(n, plan.short).filter(|_| length.is_none());
+        let row_grid = cut.row_grid(n, plan.element);
         let cut = cut.contract(n);
         let (init, has_init) = (first.unwrap_or_else(C::zeroed), u32::from(first.is_some()));
         let empty = empty.unwrap_or_else(C::zeroed);
         let (n, at) = (n as u64, length.unwrap_or(0));
+        if let Some(RowGrid { blocks, warps, parts }) = row_grid {
+            let (rows, columns) = (cut.segments, cut.columns as u32); // `RowGrid::of` limits the columns
+            let arguments = [p(&input), p(&rows), p(&columns), p(&parts), p(&init), p(&has_init), p(&output), p(&at)];
+            // SAFETY: the arguments are those of the kernel in segmented/reduce_kernels.cuh; the caller
+            // vouches for the rest.
+            return unsafe {
+                kernels.launch(ROW_REDUCE, blocks, warps * 32, stream, with_last(&arguments, length.is_some()))
+            };
+        }
         if let Some(blocks) = short_blocks {
             let arguments = [p(&input), p(&n), p(&init), p(&has_init), p(&empty), p(&cut), p(&output)];
             // SAFETY: the arguments are those of the kernel in segmented/reduce_kernels.cuh; the caller

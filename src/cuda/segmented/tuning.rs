@@ -1,7 +1,7 @@
-//! The shapes of the kernels of reduce of runs and of short inputs. Scan by segment has those of scan, reduce
+//! The shapes of the kernels of reduce of runs, of rows and of short inputs. Scan by segment has those of scan, reduce
 //! by segment those of reduce.
 
-use super::contract::SHORT_INPUT_THREADS;
+use super::contract::{ROW_WARPS, SHORT_INPUT_THREADS};
 use crate::cuda::scan::tuning::{TUNING, Tuning, range};
 use crate::cuda::tuning::LONG;
 
@@ -41,9 +41,50 @@ pub(crate) const fn is_short(n: usize, segments: usize, tile: usize) -> bool {
     n <= tile || n <= MOST_TILES * tile && n <= segments.saturating_mul(MEAN_TILES * tile)
 }
 
+/// A launch of the kernel of rows: blocks, warps of a block, and warps of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RowGrid {
+    pub(crate) blocks: u32,
+    pub(crate) warps: u32,
+    pub(crate) parts: u32,
+}
+
+impl RowGrid {
+    /// The launch for rows of so many elements of `size` bytes, if the kernel takes them. A row has a warp for
+    /// each 4 KiB, up to a block. Short rows leave lanes idle, so the kernel takes few of them; of long rows it
+    /// takes enough for all multiprocessors. Rows that begin inside a vector are copied element by element, which
+    /// is slow for elements of 1 and 2 bytes.
+    ///
+    /// NVIDIA H200, 2026-11-26.
+    pub(crate) fn of(rows: usize, columns: usize, size: usize) -> Option<RowGrid> {
+        const KIB: usize = 1 << 10;
+        let bytes = columns.saturating_mul(size);
+        let shortest = if rows <= 8192 { KIB / 2 } else { 2 * KIB };
+        let longest = if rows < 64 { 128 * KIB } else { 256 * KIB };
+        if rows == 0 || !(shortest..=longest).contains(&bytes) || size < 4 && !bytes.is_multiple_of(16) {
+            return None;
+        }
+        let parts = bytes.div_ceil(4 * KIB).min(ROW_WARPS as usize);
+        let of_block = ROW_WARPS as usize / parts; // rows
+        let (blocks, warps) = (rows.div_ceil(of_block) as u32, (of_block * parts) as u32);
+        Some(RowGrid { blocks, warps, parts: parts as u32 })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows() {
+        let parts = |rows, bytes: usize| RowGrid::of(rows, bytes / 4, 4).map(|grid| grid.parts);
+        assert_eq!(RowGrid::of(9, 1 << 10, 4), Some(RowGrid { blocks: 2, warps: 8, parts: 1 }));
+        assert_eq!(RowGrid::of(9, (2 << 10) + 1, 4), Some(RowGrid { blocks: 5, warps: 6, parts: 3 }));
+        assert_eq!([parts(0, 4096), parts(1, 508), parts(8193, 2044), parts(63, (128 << 10) + 4)], [None; 4]);
+        assert_eq!([parts(8192, 512), parts(8193, 2048), parts(64, 256 << 10)], [Some(1), Some(1), Some(8)]);
+        assert_eq!([RowGrid::of(9, 1001, 2), RowGrid::of(9, usize::MAX, 4)], [None; 2]);
+        assert!(RowGrid::of(9, 1000, 2).is_some());
+    }
 
     #[test]
     fn short_inputs() {
