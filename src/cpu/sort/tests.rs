@@ -31,18 +31,18 @@ trait Key: Copy + Send + Sync + 'static {
 macro_rules! engines {
     ($t:ident every) => {
         const VALUES: &[Values] = &VALUES;
-        fn code(value_bytes: usize) -> &'static Code {
-            Code::of::<$t>(value_bytes)
-        }
+        engines! { @code $t 0, 1, 2, 3, 4, 5..=7, 8, 9..=16 }
     };
     ($t:ident) => {
         const VALUES: &[Values] =
             &[Values::None, Values::Array(4), Values::Array(8), Values::Indices(4), Values::Indices(8)];
+        engines! { @code $t 0, 4, 8 }
+    };
+    (@code $t:ident $($first:literal $(..=$last:literal)?),*) => {
         fn code(value_bytes: usize) -> &'static Code {
             match value_bytes {
-                0 => const { Code::of::<$t>(0) },
-                4 => const { Code::of::<$t>(4) },
-                8 => const { Code::of::<$t>(8) },
+                // Constants, so that only the engines of these are compiled.
+                $( $first $(..=$last)? => const { Code::of::<$t>($first) }, )*
                 _ => unreachable!("not among the type's values"),
             }
         }
@@ -448,7 +448,7 @@ fn heads_are_searched_twice() {
         for local in [false, true] {
             let counted = CountedHeads(ByFlags(&flags), AtomicUsize::new(0));
             let order = Order { width: 32, kind: Kind::Unsigned, descending: false, bits: 0..32 };
-            let sort = SegmentedSort::new(Code::of::<u32>(4), order, Values::Indices(4), n, &counted, local);
+            let sort = SegmentedSort::new(const { Code::of::<u32>(4) }, order, Values::Indices(4), n, &counted, local);
             let (mut sorted, mut indices) = (vec![0_u32; n], vec![0_u32; n]);
             let mut scratch = vec![0_u8; sort.scratch()];
             let from = Arrays { keys: keys.as_ptr().cast_mut().cast(), values: std::ptr::null_mut() };
