@@ -1,7 +1,7 @@
 // Compaction and partition (stream compaction): a walk of its own on the tile pipeline,
 // `CompactWalk`.
 //
-//   fold      each lane marks the selected items among its own, and one scan of packed counts ranks
+//   fold      each lane marks the selected items among its own, and scans of packed counts rank
 //             them; the count of selected items is the carry
 //   prepare   while the tile waits for its prefix, each warp gathers its selected items at the
 //             front of the stage
