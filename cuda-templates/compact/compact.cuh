@@ -1,16 +1,16 @@
 // Compaction and partition (stream compaction): a walk of its own on the tile pipeline,
 // `CompactWalk`.
 //
-//   fold      the choice marks the selected items of the slice, one word a row of 32 items; the
-//             count of selected items is the carry
+//   fold      each lane marks the selected items among its own, and scans of packed counts rank
+//             them; the count of selected items is the carry
 //   prepare   while the tile waits for its prefix, each warp gathers its selected items at the
 //             front of the stage
 //   finish    the front goes out as whole vectors, from the prefix on
 //
 // What moves is a column: the staged items, a payload array, or indices. A second column follows
-// through the same stage with the same words. A partition has two or three parts, in input order
-// each: the selected items, then those selected by a second test if there are three parts, then
-// the rest.
+// through the same stage with the same marks and ranks. A partition has two or three parts, in
+// input order each: the selected items, then those selected by a second test if there are three
+// parts, then the rest.
 #pragma once
 #include "core/pipeline.cuh"
 #include "compact/contract.cuh" // the structs and the flags that the host shares: src/cuda/compact/contract.rs
@@ -28,104 +28,114 @@ template <u32 PARTS, class Number = u64> struct Counts {
     }
 };
 
-// Plain data of any size, as units of its alignment.
-template <u32 ALIGN> struct UnitOf;
-template <> struct UnitOf<1> { typedef u8 Type; };
-template <> struct UnitOf<2> { typedef u16 Type; };
-template <> struct UnitOf<4> { typedef u32 Type; };
-template <> struct UnitOf<8> { typedef u64 Type; };
-template <> struct UnitOf<16> { typedef Vector Type; };
+// Plain data of any size, as granules of its alignment.
+template <u32 BYTES, u32 ALIGN> struct Plain { typename GranuleOf<ALIGN>::Type granule[BYTES / ALIGN]; };
 
-template <u32 BYTES, u32 ALIGN> struct Plain { typename UnitOf<ALIGN>::Type unit[BYTES / ALIGN]; };
+// How many consecutive items a lane takes at once, by the bytes of the widest column's items: as many
+// as a vector holds, and more if only more make whole words.
+constexpr u32 neighbours(u32 bytes, u32 each = 1) {
+    return each * 2 * bytes <= sizeof(Vector) || each * bytes % 4 != 0 ? neighbours(bytes, each * 2) : each;
+}
 
-// A row of 32 items: the bits of its selected items, and the number of selected items in the
-// slice's rows before it.
-struct alignas(8) Row { u32 word, before; };
+// Consecutive items that one lane reads at once.
+template <class Item, u32 EACH> struct Neighbours {
+    typedef typename GranuleOf<common_divisor(EACH * sizeof(Item), sizeof(Vector))>::Type Granule;
+    Granule granule[EACH * sizeof(Item) / sizeof(Granule)];
 
-// The rows of a slice, as words. Lane l owns rows l * EACH and on.
-template <u32 ROWS_> struct Rows {
-    static constexpr u32 ROWS = ROWS_, ITEMS = ROWS * WARP;
-    static constexpr u32 EACH = (ROWS + WARP - 1) / WARP, LANES = ROWS / EACH;
-    static constexpr u32 BATCH = 4; // rows that are moved at once
-    static_assert(ROWS % EACH == 0 && ROWS % BATCH == 0, "lanes have as many rows, batches are whole");
+    __device__ Item operator[](u32 j) const {
+        Item item;
+        memcpy(&item, (const char *)granule + j * sizeof(Item), sizeof(Item));
+        return item;
+    }
+};
+template <u32 EACH, class Item> __device__ inline Neighbours<Item, EACH> neighbours_at(const Item *item) {
+    return *(const Neighbours<Item, EACH> *)item;
+}
 
-    u32 word[EACH];
+// The selected items of a slice of ROWS * 32 items, and their ranks. In each step the lanes take EACH
+// consecutive items each: of step s, lane l owns the items from (s * 32 + l) * EACH on.
+template <u32 ROWS, u32 EACH_> struct Selection {
+    static constexpr u32 EACH = EACH_, STEPS = ROWS / EACH, STEP = EACH * WARP, ITEMS = ROWS * WARP,
+                         WORDS = (ROWS + WARP - 1) / WARP;
+    static_assert(ROWS % EACH == 0 && WARP % EACH == 0, "steps are whole, and a step's marks lie in one word");
+
     u32 valid;    // items of the slice before the end of the input
     u32 selected; // selected items of the slice; valid after `rank`
 
-    __device__ Rows() {}
-    __device__ Rows(u64 n, u64 first) : valid(first >= n ? 0 : u32(min(n - first, u64(ITEMS)))) {}
+    __device__ Selection() {}
+    __device__ Selection(u64 n, u64 first) : valid(first >= n ? 0 : u32(min(n - first, u64(ITEMS)))) {}
 
-    // Sets the words to `selects(i)` of every valid item i of the slice.
-    template <class Predicate> __device__ void by(const Predicate &selects, u32 lane) {
-        if (valid == ITEMS) by_ballots([&](u32 i) { return selects(i); }, lane);
-        else by_ballots([&](u32 i) { return i < valid && selects(i); }, lane);
+    // The lane's marks of a step, the first item's in the lowest bit.
+    __device__ u32 marks(u32 step) const { return word[step * EACH / WARP] >> step * EACH % WARP & ((1u << EACH) - 1); }
+    // The number of the slice's selected items up to the lane's last item of a step. Valid after `rank`.
+    __device__ u32 upto(u32 step) const { return counts[step / 2] >> step % 2 * 16 & 0xffff; }
+
+    // Sets the marks of each step to `marks(i, w)`, those of the lane's items from i on, which go to
+    // word w. AT_ONCE steps are unrolled.
+    template <u32 AT_ONCE = WARP, class Marks> __device__ void mark(const Marks &marks, u32 lane) {
+#pragma unroll
+        for (u32 w = 0; w < WORDS; w++) {
+            word[w] = 0;
+#pragma unroll AT_ONCE
+            for (u32 k = 0; k < (ROWS < WARP ? ROWS : WARP); k += EACH)
+                if (w * WARP + k < ROWS) word[w] |= marks((w * WARP + k) * WARP + lane * EACH, w) << k;
+        }
+    }
+    // Marks each valid item i, the lane's j-th of a step, if `selects(items, j, i)`. `read(i)` returns
+    // the items from i on.
+    template <class Read, class Selects> __device__ void by(const Read &read, const Selects &selects, u32 lane) {
+        auto marks = [&](u32 i, u32 count) {
+            auto items = read(i);
+            u32 bits = 0;
+#pragma unroll
+            for (u32 j = 0; j < EACH; j++)
+                if (j < count && selects(items, j, i + j)) bits |= 1u << j;
+            return bits;
+        };
+        if (valid == ITEMS) mark([&](u32 i, u32) { return marks(i, EACH); }, lane);
+        else mark<1>([&](u32 i, u32) { return marks(i, left(i)); }, lane);
     }
 
     // Selects the rejected items, and rejects the selected ones.
     __device__ void complement() {
 #pragma unroll
-        for (u32 e = 0; e < EACH; e++) word[e] = ~word[e];
+        for (u32 &w : word) w = ~w;
     }
     // Rejects what `others` selects.
-    __device__ void exclude(const Rows &others) {
+    __device__ void exclude(const Selection &others) {
 #pragma unroll
-        for (u32 e = 0; e < EACH; e++) word[e] &= ~others.word[e];
+        for (u32 w = 0; w < WORDS; w++) word[w] &= ~others.word[w];
     }
 
-    // Ends the selection: clears the bits of items past the end, counts each row's selected items
-    // and those before it, and leaves the rows in `table`, `EVERY` entries apart. After it the warp
-    // may read `table`.
-    template <u32 EVERY> __device__ void rank(Row *table, u32 lane) {
-        u32 own = 0;
+    // Ends the selection: clears the marks of items past the end, and ranks the selected items.
+    __device__ void rank(u32 lane) {
+        if (valid < ITEMS) {
+            Selection existing;
+            existing.template mark<1>([&](u32 i, u32) { return (1u << min(left(i), EACH)) - 1; }, lane);
 #pragma unroll
-        for (u32 e = 0; e < EACH; e++) {
-            u32 i = (lane * EACH + e) * WARP, exist = i >= valid ? 0 : min(valid - i, WARP);
-            word[e] &= exist == WARP ? ALL_LANES : (1u << exist) - 1;
-            own += __popc(word[e]);
+            for (u32 w = 0; w < WORDS; w++) word[w] &= existing.word[w];
         }
-        u32 inclusive = warp_inclusive<Add>(own, lane), before = inclusive - own;
-        selected = shuffle(inclusive, WARP - 1);
+        selected = 0;
 #pragma unroll
-        for (u32 e = 0; e < EACH; e++) {
-            if (lane < LANES) table[(lane * EACH + e) * EVERY] = {word[e], before};
-            before += __popc(word[e]);
+        for (u32 step = 0; step < STEPS; step += 2) {
+            u32 pair = __popc(marks(step));
+            if (step + 1 < STEPS) pair |= __popc(marks(step + 1)) << 16;
+            pair = warp_inclusive<Add>(pair, lane);
+            u32 all = shuffle(pair, WARP - 1);
+            counts[step / 2] = pair + (all << 16) + selected * 0x10001;
+            selected += (all & 0xffff) + (all >> 16);
         }
-        __syncwarp();
-    }
-
-    // Moves a column batch by batch: calls `read(k, i)` for this lane's item i of the k-th row of a
-    // batch, then `move(k, row, i)`. All reads of a batch come before its moves, and an item
-    // moves to its own index or a lower one, so no item is overwritten before it is read.
-    template <class Read, class Move> static __device__ void batches(const Read &read, const Move &move, u32 lane) {
-#pragma unroll 2
-        for (u32 first = 0; first < ROWS; first += BATCH) {
-#pragma unroll
-            for (u32 k = 0; k < BATCH; k++) read(k, (first + k) * WARP + lane);
-            __syncwarp();
-#pragma unroll
-            for (u32 k = 0; k < BATCH; k++) move(k, first + k, (first + k) * WARP + lane);
-        }
-        __syncwarp();
     }
 
   private:
+    u32 word[WORDS];              // the lane's marks, step by step
+    u32 counts[(STEPS + 1) / 2]; // `upto` of two steps each
+
     struct Add {
         typedef u32 Carry;
         static __device__ u32 combine(u32 a, u32 b) { return a + b; }
     };
-
-    template <class Predicate> __device__ void by_ballots(const Predicate &selects, u32 lane) {
-#pragma unroll
-        for (u32 e = 0; e < EACH; e++) word[e] = 0;
-#pragma unroll 8
-        for (u32 l = 0; l < LANES; l++)
-#pragma unroll
-            for (u32 e = 0; e < EACH; e++) {
-                u32 row = __ballot_sync(ALL_LANES, selects((l * EACH + e) * WARP + lane));
-                if (lane == l) word[e] = row;
-            }
-    }
+    __device__ u32 left(u32 i) const { return i >= valid ? 0 : valid - i; }
 };
 
 // The bits of a float as an integer in the same order. Ranges of these are tested by a wrapping
@@ -141,11 +151,11 @@ template <class Bits> __device__ inline Bits ordered(Bits bits) {
 // may read it after `end_load`.
 template <u32 ROWS, class Item>
 __device__ inline void begin_load(const Item *from, u64 n, Vector *stage, u64 first, u32 lane) {
-    typedef typename UnitOf<alignof(Item)>::Type Unit;
-    constexpr u32 UNITS = sizeof(Item) / sizeof(Unit);
+    typedef typename GranuleOf<alignof(Item)>::Type Granule;
+    constexpr u32 GRANULES = sizeof(Item) / sizeof(Granule);
     static_assert(ROWS * sizeof(Item) % sizeof(Vector) == 0, "the slice is whole vectors of each lane");
-    Run<Unit> run{(Unit *)from, n * UNITS, false};
-    run.begin_load(*(Slice<Unit, ROWS * sizeof(Item) / sizeof(Vector)> *)stage, first * UNITS, lane);
+    Run<Granule> run{(Granule *)from, n * GRANULES, false};
+    run.begin_load(*(Slice<Granule, ROWS * sizeof(Item) / sizeof(Vector)> *)stage, first * GRANULES, lane);
 }
 __device__ inline void end_load() {
     wait_for_copies();
@@ -154,20 +164,20 @@ __device__ inline void end_load() {
 
 // By one warp: prefetches the same slice into L2.
 template <u32 ITEMS, class Item> __device__ inline void prefetch_column(const Item *from, u64 n, u64 first, u32 lane) {
-    typedef typename UnitOf<alignof(Item)>::Type Unit;
-    constexpr u32 UNITS = sizeof(Item) / sizeof(Unit);
-    Run<Unit> run{(Unit *)from, n * UNITS, false};
-    run.template prefetch<ITEMS * UNITS>(first * UNITS, lane);
+    typedef typename GranuleOf<alignof(Item)>::Type Granule;
+    constexpr u32 GRANULES = sizeof(Item) / sizeof(Granule);
+    Run<Granule> run{(Granule *)from, n * GRANULES, false};
+    run.template prefetch<ITEMS * GRANULES>(first * GRANULES, lane);
 }
 
 // By one warp: stores the items at the front of the stage from index `begin` on, up to the
 // output's capacity.
 template <class Item>
 __device__ inline void store_column(const Vector *stage, Item *to, u64 begin, u64 capacity, u32 count, u32 lane) {
-    typedef typename UnitOf<alignof(Item)>::Type Unit;
-    constexpr u32 UNITS = sizeof(Item) / sizeof(Unit);
+    typedef typename GranuleOf<alignof(Item)>::Type Granule;
+    constexpr u32 GRANULES = sizeof(Item) / sizeof(Granule);
     if (begin < capacity)
-        store_front(stage, (Unit *)(to + begin), u32(min(u64(count), capacity - begin)) * UNITS, lane);
+        store_front(stage, (Granule *)(to + begin), u32(min(u64(count), capacity - begin)) * GRANULES, lane);
 }
 
 // By one warp: calls `use` for each of `count` items of an array, in any order.
@@ -191,7 +201,7 @@ __device__ inline void each_item(const Item *from, u32 count, const Use &use, u3
 }
 
 // ---- the choice: which items are selected -------------------------------------------------------
-// A choice sets the words of a slice's rows (`choose`, and `choose_second` after it for the second
+// A choice marks the selected items of a slice (`choose`, and `choose_second` after it for the second
 // of three parts). A choice that reads items stages them, and the items move from the stage unless
 // only other columns move.
 //
@@ -214,11 +224,12 @@ template <class Test> struct ByPredicate {
         prefetch_column<ITEMS>(items, n, first, lane);
     }
 
-    template <class Rows> __device__ void choose(Rows &rows, Vector *stage, u64 first, u32 lane) const {
+    template <class Selection> __device__ void choose(Selection &selection, Vector *stage, u64 first, u32 lane) const {
         const Item *staged = (const Item *)stage;
-        begin_load<Rows::ROWS>(items, n, stage, first, lane);
+        begin_load<Selection::ITEMS / WARP>(items, n, stage, first, lane);
         end_load();
-        rows.by([&](u32 i) { return test(staged[i]); }, lane);
+        selection.by([&](u32 i) { return neighbours_at<Selection::EACH>(staged + i); },
+                     [&](auto &items, u32 j, u32) { return test(items[j]); }, lane);
     }
 
     __device__ void count(u32 (&own)[1], u64 first, u32 count, u32 flags, u32 lane) const {
@@ -235,9 +246,11 @@ template <class First, class Second> struct ByTwoPredicates : ByPredicate<First>
     __device__ ByTwoPredicates(const CompactCall &call, const Parameters &p)
         : ByPredicate<First>(call, p.first), second{p.second} {}
 
-    template <class Rows> __device__ void choose_second(Rows &rows, const Vector *stage, u32 lane) const {
+    template <class Selection>
+    __device__ void choose_second(Selection &selection, const Vector *stage, u32 lane) const {
         const typename Second::Item *staged = (const typename Second::Item *)stage;
-        rows.by([&](u32 i) { return second(staged[i]); }, lane);
+        selection.by([&](u32 i) { return neighbours_at<Selection::EACH>(staged + i); },
+                     [&](auto &items, u32 j, u32) { return second(items[j]); }, lane);
     }
 
     __device__ void count(u32 (&own)[2], u64 first, u32 count, u32 flags, u32 lane) const {
@@ -265,12 +278,15 @@ template <class Item_, class Same> struct Distinct {
         prefetch_column<ITEMS>(items, n, first, lane);
     }
 
-    template <class Rows> __device__ void choose(Rows &rows, Vector *stage, u64 first, u32 lane) const {
+    template <class Selection> __device__ void choose(Selection &selection, Vector *stage, u64 first, u32 lane) const {
         const Item *staged = (const Item *)stage;
-        begin_load<Rows::ROWS>(items, n, stage, first, lane);
+        begin_load<Selection::ITEMS / WARP>(items, n, stage, first, lane);
         Item before = items[first > 0 && first < n ? first - 1 : 0];
         end_load();
-        rows.by([&](u32 i) { return first + i == 0 || !Same::same(i == 0 ? before : staged[i - 1], staged[i]); }, lane);
+        auto is_head = [&](auto &items, u32 j, u32 i) {
+            return first + i == 0 || !Same::same(j > 0 ? items[j - 1] : i == 0 ? before : staged[i - 1], items[j]);
+        };
+        selection.by([&](u32 i) { return neighbours_at<Selection::EACH>(staged + i); }, is_head, lane);
     }
 };
 
@@ -294,20 +310,21 @@ struct ByFlags {
         return (high >> 7) * 0x10204080 >> 28;
     }
 
-    template <class Rows> __device__ void choose(Rows &rows, Vector *, u64 first, u32 lane) const {
-        const u8 *own = flags + first + min(lane, Rows::LANES - 1) * Rows::EACH * WARP;
-        if (rows.valid < Rows::ITEMS || (u64)own % sizeof(Vector) != 0) {
-            rows.by([&](u32 i) { return flags[first + i] != 0; }, lane);
+    template <class Selection> __device__ void choose(Selection &selection, Vector *, u64 first, u32 lane) const {
+        constexpr u32 EACH = Selection::EACH;
+        const u8 *own = flags + first;
+        if (selection.valid < Selection::ITEMS || (u64)own % EACH != 0) {
+            selection.by([&](u32 i) { return own + i; }, [](auto *own, u32 j, u32) { return own[j] != 0; }, lane);
             return;
         }
+        auto marks = [&](u32 i, u32) {
+            Words<Neighbours<u8, EACH>> words(neighbours_at<EACH>(own + i));
+            u32 marks = 0;
 #pragma unroll
-        for (u32 e = 0; e < Rows::EACH; e++) {
-            Vector low = ((const Vector *)own)[e * 2], high = ((const Vector *)own)[e * 2 + 1];
-            u32 row = 0;
-#pragma unroll
-            for (u32 k = 0; k < 4; k++) row |= bits(low.word[k]) << 4 * k | bits(high.word[k]) << (16 + 4 * k);
-            rows.word[e] = row;
-        }
+            for (u32 k = 0; k < words.N; k++) marks |= bits(words.word[k]) << 4 * k;
+            return marks;
+        };
+        selection.mark(marks, lane);
     }
 
     __device__ void count(u32 (&own)[1], u64 first, u32 count, u32 call_flags, u32 lane) const {
@@ -326,12 +343,18 @@ struct ByBits {
 
     template <u32 ITEMS> __device__ void prefetch(u64, u32) const {}
 
-    template <class Rows> __device__ void choose(Rows &rows, Vector *, u64 first, u32 lane) const {
+    template <class Selection> __device__ void choose(Selection &selection, Vector *, u64 first, u32 lane) const {
+        // The warp loads neighbouring words, and a step's marks come from EACH of its lanes.
+        u32 own[Selection::WORDS];
 #pragma unroll
-        for (u32 e = 0; e < Rows::EACH; e++) {
-            u32 row = lane * Rows::EACH + e;
-            rows.word[e] = row * WARP < rows.valid ? words[first / WARP + row] : 0;
+        for (u32 w = 0; w < Selection::WORDS; w++) {
+            u32 row = w * WARP + lane;
+            own[w] = row * WARP < selection.valid ? words[first / WARP + row] : 0;
         }
+        auto marks = [&](u32 i, u32 w) {
+            return shuffle(own[w], i / WARP % WARP) >> i % WARP & ((1u << Selection::EACH) - 1);
+        };
+        selection.mark(marks, lane);
     }
 
     // Item `first` is the first of a word.
@@ -359,7 +382,9 @@ template <class Item_, bool STAGED> struct Array : ArrayColumn<Item_> {
     template <u32 ROWS> __device__ void begin(Vector *stage, u64 n, u64 first, u32 lane) const {
         if (!STAGED) begin_load<ROWS>(this->from, n, stage, first, lane);
     }
-    __device__ Item item(const Vector *stage, u32 i) const { return ((const Item *)stage)[i]; }
+    template <u32 EACH> __device__ Neighbours<Item, EACH> read(const Vector *stage, u32 i) const {
+        return neighbours_at<EACH>((const Item *)stage + i);
+    }
     __device__ void store(const Vector *stage, u64 begin, u64 capacity, u64, u32 count, u32 lane) const {
         store_column(stage, this->outputs.to[0], begin, capacity, count, lane);
     }
@@ -376,7 +401,11 @@ template <class Index> struct Indices {
         static_assert(ITEMS <= 1 << 16, "a place has 16 bits");
     }
     template <u32 ROWS> __device__ void begin(Vector *, u64, u64, u32) const {}
-    __device__ Item item(const Vector *, u32 i) const { return Item(i); }
+    struct Places {
+        u32 first;
+        __device__ Item operator[](u32 j) const { return Item(first + j); }
+    };
+    template <u32 EACH> __device__ Places read(const Vector *, u32 i) const { return {i}; }
 
     __device__ void store(const Vector *stage, u64 begin, u64 capacity, u64 first, u32 count, u32 lane) const {
         if (begin >= capacity) return;
@@ -397,52 +426,20 @@ __host__ __device__ constexpr u32 largest(u32 a, u32 b) { return a > b ? a : b; 
 
 // ---- the walk -----------------------------------------------------------------------------------
 
-// Consecutive items that one lane reads at once.
-template <class Item, u32 EACH> struct Neighbours { alignas(EACH > 1 ? 4 : alignof(Item)) Item item[EACH]; };
-
-// An item of each row, packed into as few registers as hold them.
-template <class Item, u32 ROWS> struct PackedRegisters {
-    typedef typename UnitOf<sizeof(Item) % 4 == 0 ? 4 : 1>::Type Unit;
-    static constexpr u32 UNITS = sizeof(Item) / sizeof(Unit), IN_WORD = 4 / sizeof(Unit);
-    u32 word[(ROWS * UNITS + IN_WORD - 1) / IN_WORD];
-
-    __device__ void put(u32 row, Item item) {
-        Unit unit[UNITS];
-        memcpy(unit, &item, sizeof(Item));
-#pragma unroll
-        for (u32 u = 0; u < UNITS; u++) {
-            u32 at = row * UNITS + u, bits = u32(unit[u]) << at % IN_WORD * 8 * sizeof(Unit);
-            word[at / IN_WORD] = at % IN_WORD == 0 ? bits : word[at / IN_WORD] | bits;
-            // Opaque to the compiler, which would otherwise keep each unit in its own register.
-            if (at % IN_WORD == IN_WORD - 1) asm volatile("" : "+r"(word[at / IN_WORD]));
-        }
-    }
-    __device__ Item get(u32 row) const {
-        Unit unit[UNITS];
-#pragma unroll
-        for (u32 u = 0; u < UNITS; u++) {
-            u32 at = row * UNITS + u;
-            unit[u] = Unit(word[at / IN_WORD] >> at % IN_WORD * 8 * sizeof(Unit));
-        }
-        Item item;
-        memcpy(&item, unit, sizeof(Item));
-        return item;
-    }
-};
-
-// A warp's slice from the choice to the outputs. `fold` leaves the words and ranks in `stage.rows`;
-// `gather` and `store` move one column each by them.
+// A warp's slice from the choice to the outputs. `fold` leaves the selection; `gather` and `store`
+// move one column each by it.
 template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct CompactWalk {
     typedef typename Counts<PARTS>::Carry Carry;
     static constexpr u32 ITEMS = ROWS * WARP, COUNTED = Counts<PARTS>::COUNTED, MOST_SHIFT = 0;
-    static constexpr u32 VECTORS = ITEMS * largest(largest(Choice::STAGED, First::BYTES), Second::BYTES) /
-                                   sizeof(Vector);
+    static constexpr u32 WIDEST = largest(largest(Choice::STAGED, First::BYTES), Second::BYTES);
+    static constexpr u32 VECTORS = ITEMS * WIDEST / sizeof(Vector);
+    typedef Selection<ROWS, neighbours(WIDEST)> Selected;
+    static constexpr u32 EACH = Selected::EACH, STEPS = Selected::STEPS;
     // Stages begin at multiples of 128 bytes. At odd multiples of 16 the kernel is slower.
     struct alignas(128) Stage {
         // The items. After `gather` the selected items in front, and the items of each further part
         // behind them, from a whole vector on.
         Vector items[VECTORS + PARTS - 1];
-        Row rows[ROWS * COUNTED];
     };
 
     CompactCall call;
@@ -451,7 +448,7 @@ template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct C
     Second second_column;
     // Items of each part but the last, if all parts go to one buffer; else null.
     const Carry *totals;
-    Rows<ROWS> rows;
+    Selected selection, second; // the second of three parts
     u64 first;
     u32 second_count; // items of the slice in the second part
 
@@ -467,21 +464,20 @@ template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct C
 
     __device__ Carry fold(Stage &stage, u64 first, u32 lane) {
         this->first = first;
-        rows = Rows<ROWS>(call.n, first);
+        selection = Selected(call.n, first);
         first_column.template begin<ROWS>(stage.items, call.n, first, lane);
-        choice.choose(rows, stage.items, first, lane);
-        if (call.flags & COMPLEMENT) rows.complement();
-        rows.template rank<COUNTED>(stage.rows, lane);
-        Carry counts = {{rows.selected}};
+        choice.choose(selection, stage.items, first, lane);
+        if (call.flags & COMPLEMENT) selection.complement();
+        selection.rank(lane);
+        Carry counts = {{selection.selected}};
+        second_count = selection.valid - selection.selected;
         if constexpr (PARTS == 3) {
-            Rows<ROWS> second_rows(call.n, first);
-            choice.choose_second(second_rows, stage.items, lane);
-            if (call.flags & COMPLEMENT_SECOND) second_rows.complement();
-            second_rows.exclude(rows);
-            second_rows.template rank<COUNTED>(stage.rows + 1, lane);
-            counts.of[1] = second_count = second_rows.selected;
-        } else {
-            second_count = rows.valid - rows.selected;
+            second = Selected(call.n, first);
+            choice.choose_second(second, stage.items, lane);
+            if (call.flags & COMPLEMENT_SECOND) second.complement();
+            second.exclude(selection);
+            second.rank(lane);
+            counts.of[1] = second_count = second.selected;
         }
         return counts;
     }
@@ -520,59 +516,45 @@ template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct C
     // them.
     template <class Column> __device__ void gather(const Column &column, Stage &stage, u32 lane) const {
         typedef typename Column::Item Item;
-        Item *front = (Item *)stage.items;
-        if constexpr (PARTS == 1) {
-            u32 own = 1u << lane;
-            Item batch[Rows<ROWS>::BATCH];
-            if (call.capacity[0] == 0 || rows.selected == 0) return;
-            rows.batches([&](u32 k, u32 i) { batch[k] = column.item(stage.items, i); },
-                         [&](u32 k, u32 row, u32) {
-                             Row selected = stage.rows[row];
-                             if (selected.word & own)
-                                 front[selected.before + __popc(selected.word & (own - 1))] = batch[k];
-                         },
-                         lane);
-        } else {
-            // All items are read into registers before any moves, because a further part goes where
-            // other items were. Of items below 4 bytes a lane takes as many consecutive ones as
-            // fill a word.
-            constexpr u32 EACH = sizeof(Item) < 4 && 4 % sizeof(Item) == 0 ? 4 / sizeof(Item) : 1, STEPS = ROWS / EACH;
-            typedef Neighbours<Item, EACH> Group;
-            PackedRegisters<Group, STEPS> packed;
+        if (PARTS == 1 && (call.capacity[0] == 0 || selection.selected == 0)) return;
+        // A selected item moves to its own index or a lower one, so a batch of steps may move before
+        // the next one is read. A further part goes where other items were, so all are read first.
+        constexpr u32 BATCH = PARTS == 1 ? largest(4 / EACH, 1) : STEPS;
+        Item *front = (Item *)stage.items, *others = (Item *)(stage.items + vectors<Item>(selection.selected)),
+             *last = PARTS == 3 ? (Item *)((Vector *)others + vectors<Item>(second_count)) : others;
 #pragma unroll
-            for (u32 step = 0; step < STEPS; step++) packed.put(step, ((const Group *)stage.items)[step * WARP + lane]);
+        for (u32 begin = 0; begin < STEPS; begin += BATCH) {
+            decltype(column.template read<EACH>(stage.items, 0)) items[BATCH];
+#pragma unroll
+            for (u32 k = 0; k < BATCH && begin + k < STEPS; k++)
+                items[k] = column.template read<EACH>(stage.items, (begin + k) * Selected::STEP + lane * EACH);
             __syncwarp();
-            u32 behind = vectors<Item>(rows.selected);
-            Item *others = (Item *)(stage.items + behind),
-                 *last = (Item *)(stage.items + behind + vectors<Item>(second_count));
 #pragma unroll
-            for (u32 step = 0; step < STEPS; step++) {
-                u32 i = (step * WARP + lane) * EACH, own = 1u << i % WARP;
-                Row selected = stage.rows[i / WARP * COUNTED], in_second = stage.rows[i / WARP * COUNTED + COUNTED - 1];
-                u32 rank = selected.before + __popc(selected.word & (own - 1)),
-                    second_rank = in_second.before + __popc(in_second.word & (own - 1));
-                Group group = packed.get(step);
+            for (u32 k = 0; k < BATCH && begin + k < STEPS; k++) {
+                u32 step = begin + k, marks = selection.marks(step), rank = selection.upto(step);
+                u32 second_marks = PARTS == 3 ? second.marks(step) : 0,
+                    second_rank = PARTS == 3 ? second.upto(step) : 0;
+                u32 end = step * Selected::STEP + (lane + 1) * EACH;
+                Item *to = front + rank, *second_to = others + second_rank,
+                     *last_to = last + (end - rank - second_rank);
+                // Items past the end of the input go behind the last part.
 #pragma unroll
-                for (u32 j = 0; j < EACH; j++, i++, own <<= 1) {
-                    bool is_selected = selected.word & own, is_second = PARTS == 3 && in_second.word & own;
-                    Item *to = front + rank;
-                    if (PARTS == 2 && !is_selected) to = others + (i - rank);
-                    if (PARTS == 3 && !is_selected)
-                        to = is_second ? others + second_rank : last + (i - rank - second_rank);
-                    if (i < rows.valid) *to = group.item[j];
-                    rank += is_selected;
-                    second_rank += is_second;
+                for (u32 j = EACH; j-- > 0;) {
+                    Item item = items[k][j];
+                    if (marks >> j & 1) *--to = item;
+                    else if (PARTS == 3 && second_marks >> j & 1) *--second_to = item;
+                    else if (PARTS > 1) *--last_to = item;
                 }
             }
-            __syncwarp();
         }
+        __syncwarp();
     }
 
     template <class Column>
     __device__ void store(const Column &column, const Stage &stage, Carry before, u32 lane) const {
         typedef typename Column::Item Item;
-        column.store(stage.items, before.of[0], call.capacity[0], first, rows.selected, lane);
-        const Vector *others = stage.items + vectors<Item>(rows.selected);
+        column.store(stage.items, before.of[0], call.capacity[0], first, selection.selected, lane);
+        const Vector *others = stage.items + vectors<Item>(selection.selected);
         if constexpr (PARTS == 2) {
             u64 begin = first - before.of[0];
             if (totals) begin += totals->of[0];
@@ -584,7 +566,7 @@ template <u32 ROWS, class Choice, class First, class Second, u32 PARTS> struct C
             store_column(others, column.outputs.to[1], begin, call.capacity[1], second_count, lane);
             others += vectors<Item>(second_count);
             store_column(others, column.outputs.to[2], last_begin, call.capacity[2],
-                         rows.valid - rows.selected - second_count, lane);
+                         selection.valid - selection.selected - second_count, lane);
         }
     }
 };

@@ -7,7 +7,7 @@
 
 // Blocks that the registers of a multiprocessor must have room for, as RESIDENT warps. Without this
 // bound the compiler takes 40 registers for one unit and 56 for another, and a quarter of the
-// blocks does not fit. A partition also holds an item of each row in registers.
+// blocks does not fit. A partition also holds the lane's items in registers.
 constexpr u32 WIDEST = largest(largest(Choice::STAGED, First::BYTES), Second::BYTES);
 template <u32 WARPS, u32 ROWS> constexpr u32 resident_blocks() {
 #if __CUDA_ARCH__ >= 800

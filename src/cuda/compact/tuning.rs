@@ -19,8 +19,8 @@ const fn compact_range(bytes: usize, warps: usize, slice: usize, spread: usize) 
     CompactRange { bytes, warps, slice, spread }
 }
 
-/// The ranges of compaction, and of partitions into two or three parts. A lane holds an item of
-/// each row of a slice. NVIDIA H200, 2026-11-22.
+/// The ranges of compaction, and of partitions into two or three parts, whose lanes hold all their
+/// items of a slice. NVIDIA H200, 2026-11-22.
 #[rustfmt::skip]
 const COMPACT: [CompactRange; RANGES] = [
     compact_range(MIB / 2, 8, 2048, 0),
@@ -62,12 +62,11 @@ impl CompactShape {
     fn of(sizes: &[usize], parts: usize, range: CompactRange) -> CompactShape {
         let size = widest(sizes);
         let CompactRange { warps, slice, spread, .. } = range;
-        // In every column a lane's slice is whole vectors, and a warp moves four rows at a time.
+        // In every column a lane's slice is whole vectors and whole steps.
         let is_whole = |step: &usize| sizes.iter().all(|size| (step * size).is_multiple_of(16));
         let step = [4, 8, 16].into_iter().find(is_whole).expect("16 of anything are");
         let rows = (slice / (32 * size) / step * step).max(step);
-        let counted = if parts == 3 { 2 } else { 1 };
-        let held = 32 * rows * size + 16 * (parts - 1) + 8 * rows * counted + 16 + 128;
+        let held = 32 * rows * size + 16 * (parts - 1) + 16 + 128;
         CompactShape { warps: warps.min(BLOCK_BYTES / held), rows, spread }
     }
 
