@@ -11,9 +11,9 @@
 constexpr u32 WIDEST = largest(largest(Choice::STAGED, First::BYTES), Second::BYTES);
 template <u32 WARPS, u32 ROWS> constexpr u32 resident_blocks() {
 #if __CUDA_ARCH__ >= 800
-    constexpr u32 ROW_WORDS = (ROWS * WIDEST + 3) / 4;
-    constexpr u32 OF_PARTS = ROW_WORDS + 17 + 5 * PARTS; // registers, found by trial
-    constexpr u32 RESIDENT = PARTS == 1 ? (WIDEST < 16 ? 48 : 40) : 2048 / largest(51, OF_PARTS);
+    constexpr u32 ROW_WORDS = (ROWS * WIDEST + 3) / 4, FEWER = 40;
+    constexpr u32 FIT = PARTS == 2 ? 24 : 23; // words beside the ranks of the parts: three parts of 24 spill
+    constexpr u32 RESIDENT = PARTS == 1 ? (WIDEST < 16 ? 48 : FEWER) : ROW_WORDS <= FIT ? FEWER : 2048 / (ROW_WORDS + 32);
 #else // compute capability 7.5 has 32 warps a multiprocessor
     constexpr u32 RESIDENT = 32;
 #endif
