@@ -158,7 +158,7 @@ fn rows_of_a_block() {
             }
         }
     }
-    let Some(mut engine) = OnDevice::new() else { return };
+    let mut engine = or_skip!(OnDevice::new());
     walk::<Sum, u8>(&mut engine);
     walk::<Max, f32>(&mut engine);
     walk::<Last, Moments<f32>>(&mut engine);
