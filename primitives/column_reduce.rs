@@ -177,6 +177,7 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
         long_enough(NAME, "the output", output.len(), columns)?;
         match input {
             View::Host(input) => {
+                assert!(P::ON_HOST);
                 let output = &mut output.host()[..columns];
                 match first {
                     Some(first) if input.is_empty() => output.fill(Op::lower(first)),
@@ -185,6 +186,7 @@ impl<Op: Operator<T>, T: Element, S> ColumnReduce<Op, T, S> {
                 Ok(())
             }
             View::Device(input) => {
+                assert!(P::ON_DEVICE);
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
                 on_device::<Op, T>(&stream, input, output.device(), columns, first, self.site.take_workspace())
             }

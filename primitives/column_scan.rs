@@ -211,6 +211,7 @@ impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
         let rows = n.checked_div(columns).unwrap_or(0);
         match memory {
             Memory::Host(input, output) => {
+                assert!(P::ON_HOST);
                 let Options { exclusive, reverse, .. } = options;
                 let first = options.first::<Op>();
                 // SAFETY: the slices of `Memory` have `n` elements, and so has the matrix by `whole_rows`.
@@ -218,6 +219,7 @@ impl<Op: Operator<T>, T: Element, S> ColumnScan<Op, T, S> {
                 Ok(())
             }
             Memory::Device(items) => {
+                assert!(P::ON_DEVICE);
                 let stream = items.stream(self.site.stream());
                 on_device::<Op, T>(options, &stream, items, [rows, columns], self.site.take_workspace())
             }

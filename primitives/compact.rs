@@ -340,6 +340,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         long_enough(self.name, "the indices", indices.len(), output.len())?;
         countable::<I>(self.name, items.len())?;
         if let View::Host(from) = items {
+            assert!(X::Place::ON_HOST);
             let (to, indices) = (output.host().as_mut_ptr(), indices.host().as_mut_ptr());
             let capacity = output.len();
             // SAFETY: the view is of the items; the outputs are borrowed exclusively and have
@@ -352,6 +353,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
                 )
             };
         }
+        assert!(X::Place::ON_DEVICE);
         let columns = [Moving::to(Some(&items), &mut output), Moving::to(None, &mut indices)];
         self.device::<X::Place, C::Items, SourceIndices<I>>(Some(&items), columns, &mut count.view_mut())
     }
@@ -439,6 +441,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
     {
         match (&items, &mut output) {
             (Some(View::Host(from)), ViewMut::Host(to)) => {
+                assert!(L::ON_HOST);
                 let (capacity, to) = (to.len(), to.as_mut_ptr());
                 // SAFETY: the view is of the items; the outputs are borrowed exclusively and
                 // have at least `capacity` items.
@@ -451,6 +454,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
                 }
             }
             (None, ViewMut::Host(data)) => {
+                assert!(L::ON_HOST);
                 let n = counted(self.name, self.site.count(), data.len())?;
                 self.choice.selectors(self.name, n)?;
                 long_enough(self.name, "the count", count.len(), 1)?;
@@ -464,6 +468,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
                 Ok(())
             }
             _ => {
+                assert!(L::ON_DEVICE);
                 let from = items.as_ref().map(|items| items as &dyn Buffer);
                 let columns = [Moving::to(from, &mut output), Moving::nothing()];
                 self.device::<L, C::Items, NoColumn>(from, columns, &mut count)
@@ -483,6 +488,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
     {
         countable::<I>(self.name, items.len())?;
         if let View::Host(from) = items {
+            assert!(L::ON_HOST);
             let (capacity, to) = (output.len(), output.host().as_mut_ptr());
             // SAFETY: the view is of the items; the outputs are borrowed exclusively and have
             // at least `capacity` items.
@@ -494,6 +500,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
                 )
             };
         }
+        assert!(L::ON_DEVICE);
         let columns = [Moving::to(None, &mut output), Moving::nothing()];
         self.device::<L, SourceIndices<I>, NoColumn>(Some(&items), columns, &mut count)
     }
@@ -513,6 +520,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
         long_enough(self.name, "the payload", payload.len(), items.len())?;
         long_enough(self.name, "the payload's output", payload_output.len(), output.len())?;
         if let View::Host(from) = items {
+            assert!(L::ON_HOST);
             let (to, values, capacity) = (output.host().as_mut_ptr(), payload.host().as_ptr(), output.len());
             let values_to = payload_output.host().as_mut_ptr();
             // SAFETY: the views are of the items and of as many payloads; the outputs are borrowed
@@ -525,6 +533,7 @@ impl<T: Pod + Send + Sync, C, S> Compact<T, C, S> {
                 )
             };
         }
+        assert!(L::ON_DEVICE);
         let columns = [Moving::to(Some(&items), &mut output), Moving::to(Some(&payload), &mut payload_output)];
         self.device::<L, C::Items, Payload<V>>(Some(&items), columns, &mut count)
     }

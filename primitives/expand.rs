@@ -162,6 +162,7 @@ impl<O: Index, W> Expand<O, W> {
             long_enough(NAME, "the positions", positions.len(), capacity)?;
         }
         if let View::Host(offsets) = offsets {
+            assert!(L::ON_HOST);
             let total = cpu::Size::widen(offsets[n]).saturating_sub(cpu::Size::widen(offsets[0]));
             let total = usize::try_from(total).unwrap_or(usize::MAX);
             countable::<I>(NAME, n.max(total))?;
@@ -169,6 +170,7 @@ impl<O: Index, W> Expand<O, W> {
             host::expand(offsets, segments.host(), positions.as_mut().map(|positions| positions.host()));
             return Ok(());
         }
+        assert!(L::ON_DEVICE);
         countable::<I>(NAME, n.max(capacity))?;
         let stream = self.site.stream().unwrap_or(offsets.home()).clone();
         let submit = Submit::new(NAME, &stream);

@@ -214,11 +214,13 @@ impl<S: Size, O: Index, W: AnySite> Offsets<S, O, W> {
         long_enough(primitive, "the offsets", starts.len(), needed)?;
         long_enough(primitive, "the total", total.len(), 1)?;
         if let View::Host(sizes) = sizes {
+            assert!(L::ON_HOST);
             let n = taken(primitive, self.site.count(), n)?;
             let found = cpu::offsets(&sizes[..n], align, &mut starts.host()[..n + usize::from(with_total)]);
             total.host()[0] = found.ok_or_else(|| overflow::<O>(primitive, None))?;
             return Ok(());
         }
+        assert!(L::ON_DEVICE);
         let stream = self.site.stream().unwrap_or(sizes.home()).clone();
         let submit = Submit::new(primitive, &stream);
         submit.uses("the sizes", sizes.home())?;

@@ -240,6 +240,7 @@ impl<T: Pod + Send + Sync, O: Index, W> Pack<T, O, W> {
         if let View::Host(_) = items {
             return Ok(None);
         }
+        assert!(L::ON_DEVICE);
         let stream = self.site.stream().unwrap_or(items.home()).clone();
         let submit = Submit::new(NAME, &stream);
         submit.uses("the items", items.home())?;

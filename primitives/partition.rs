@@ -196,10 +196,12 @@ impl<T: Pod + Send + Sync, C, S> Partition<T, C, S> {
         S: Site<L>,
     {
         if let View::Host(from) = items {
+            assert!(L::ON_HOST);
             let rejected = rejected.as_mut().map(|rejected| rejected.host());
             let n = counted(NAME, self.site.count(), from.len())?;
             return self.on_host::<L>(&from[..n], selected.host(), rejected, count.host());
         }
+        assert!(L::ON_DEVICE);
         let stream = self.site.stream().unwrap_or(items.home()).clone();
         let rejected = rejected.as_mut().map(|rejected| rejected as &mut dyn BufferMut);
         let Partition { choice, complement, mut site, .. } = self;

@@ -36,8 +36,12 @@ impl<Op: Operator<T> + Extremum, T: Element, S> Reduce<Op, T, S> {
         S: Site<I::Place>,
     {
         match input.view() {
-            View::Host(input) => on_host::<Op, T>(input),
+            View::Host(input) => {
+                assert!(I::Place::ON_HOST);
+                on_host::<Op, T>(input)
+            }
             View::Device(input) => {
+                assert!(I::Place::ON_DEVICE);
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
                 let mut result = 0_u64;
                 self.position_on_device(&Submit::new(NAME, &stream), input, Output::Host(&mut result))?;
@@ -69,10 +73,12 @@ impl<Op: Operator<T> + Extremum, T: Element, S> Reduce<Op, T, S> {
         long_enough(NAME, "the output", output.len(), 1)?;
         match input.view() {
             View::Host(input) => {
+                assert!(I::Place::ON_HOST);
                 output.host()[0] = on_host::<Op, T>(input)? as u64;
                 Ok(())
             }
             View::Device(input) => {
+                assert!(I::Place::ON_DEVICE);
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
                 let (submit, output) = (Submit::new(NAME, &stream), output.device());
                 submit.uses("the output", output.stream())?;

@@ -164,8 +164,12 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
         S: Site<I::Place>,
     {
         match input.view() {
-            View::Host(input) => self.on_host(&input[..counted(NAME, self.site.count(), input.len())?]),
+            View::Host(input) => {
+                assert!(I::Place::ON_HOST);
+                self.on_host(&input[..counted(NAME, self.site.count(), input.len())?])
+            }
             View::Device(input) => {
+                assert!(I::Place::ON_DEVICE);
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
                 let submit = Submit::new(NAME, &stream);
                 let mut result = T::zeroed();
@@ -194,10 +198,12 @@ impl<Op: Operator<T>, T: Element, S> Reduce<Op, T, S> {
         long_enough(NAME, "the output", output.len(), 1)?;
         match input.view() {
             View::Host(input) => {
+                assert!(I::Place::ON_HOST);
                 output.host()[0] = self.on_host(&input[..counted(NAME, self.site.count(), input.len())?])?;
                 Ok(())
             }
             View::Device(input) => {
+                assert!(I::Place::ON_DEVICE);
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
                 let (submit, output) = (Submit::new(NAME, &stream), output.device());
                 submit.uses("the output", output.stream())?;

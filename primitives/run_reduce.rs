@@ -243,6 +243,7 @@ impl<Op: Operator<T>, T: Element, C, S> RunReduce<Op, T, C, S> {
         let first = self.init.map(Op::lift);
         match input {
             View::Host(input) => {
+                assert!(P::ON_HOST);
                 let input = &input[..counted(NAME, self.site.count(), input.len())?];
                 let begins = cpu::segmented::begins(&self.cut.heads(), input.len());
                 let (segments, output) = (begins.len() - 1, output.host());
@@ -254,6 +255,7 @@ impl<Op: Operator<T>, T: Element, C, S> RunReduce<Op, T, C, S> {
                 Ok(begins)
             }
             View::Device(input) => {
+                assert!(P::ON_DEVICE);
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
                 let keys = keys.map(|keys| keys as &mut dyn BufferMut);
                 let results = Results { items: &mut output, keys, count: &mut count };

@@ -308,6 +308,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
         let (n, options) = (output.len(), self.options);
         match Memory::of(input, output)? {
             Memory::Host(input, output) => {
+                assert!(P::ON_HOST);
                 let n = counted(NAME, self.site.count(), n)?;
                 options.only_auto()?;
                 let Options { exclusive, reverse, .. } = options;
@@ -317,6 +318,7 @@ impl<Op: Operator<T>, T: Element, S> Scan<Op, T, S> {
                 Ok(())
             }
             Memory::Device(items) => {
+                assert!(P::ON_DEVICE);
                 let stream = items.stream(self.site.stream());
                 let (workspace, count) = self.site.take();
                 on_device::<Op, T>(options, &stream, items, count.map(|count| count.device()), workspace)

@@ -219,14 +219,18 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
         let first = self.init.map(Op::lift);
         let empty = first.or(Op::IDENTITY);
         match input {
-            View::Host(_) if empty.is_none() && self.cut.any_empty(n) => Err(Error::Empty { primitive: NAME }),
+            View::Host(_) if P::ON_HOST && empty.is_none() && self.cut.any_empty(n) => {
+                Err(Error::Empty { primitive: NAME })
+            }
             View::Host(input) => {
+                assert!(P::ON_HOST);
                 let (ends, output) = (self.cut.ends(n), &mut output.host()[..segments]);
                 // SAFETY: `check` has found that the ends ascend, and they are cut to `n` items.
                 unsafe { cpu::segmented::reduce::<Op, T>(input, &ends, segments, first, empty, output) };
                 Ok(())
             }
             View::Device(input) => {
+                assert!(P::ON_DEVICE);
                 let stream = self.site.stream().unwrap_or(input.stream()).clone();
                 let (output, taken) = (output.device(), self.site.take());
                 on_device::<Op, T>(&stream, input, output, segments, [first, empty], &self.cut, taken)

@@ -354,6 +354,7 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
         cut.check(NAME, n)?;
         match memory {
             Memory::Host(input, output) => {
+                assert!(P::ON_HOST);
                 let n = counted(NAME, self.site.count(), n)?;
                 let Options { exclusive, reverse, .. } = options;
                 let (first, heads) = (options.first::<Op>(), cut.heads());
@@ -362,6 +363,7 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
                 Ok(())
             }
             Memory::Device(items) => {
+                assert!(P::ON_DEVICE);
                 let stream = items.stream(self.site.stream());
                 let (workspace, count) = self.site.take();
                 on_device::<Op, T>(options, &stream, items, &cut, count.map(|count| count.device()), workspace)

@@ -468,9 +468,11 @@ impl<K: SortKey, C, S> SegmentedSort<K, C, S> {
         let (workspace, count) = self.site.take();
         let how = |segments| How { descending, bits, segments, count };
         if keys.are_on_host() {
-            sort_on_either(how(Segments::Host(&cut.heads())), n, keys, payload, stream, workspace)
+            assert!(L::ON_HOST);
+            sort_on_either::<L, K, V>(how(Segments::Host(&cut.heads())), n, keys, payload, stream, workspace)
         } else {
-            sort_on_either(how(Segments::Device(&cut)), n, keys, payload, stream, workspace)
+            assert!(L::ON_DEVICE);
+            sort_on_either::<L, K, V>(how(Segments::Device(&cut)), n, keys, payload, stream, workspace)
         }
     }
 }

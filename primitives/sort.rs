@@ -466,11 +466,11 @@ impl<K: SortKey, S> Sort<K, S> {
         let all = 0..8 * size_of::<L>() as u32;
         let (workspace, count) = self.site.take();
         let how = How { descending: self.descending, bits: all, segments: Segments::None, count };
-        sort_on_either::<L, K>(how, n, keys_in_place, payload, stream.clone(), workspace)?;
+        sort_on_either::<<X as Source<K>>::Place, L, K>(how, n, keys_in_place, payload, stream.clone(), workspace)?;
         let (keys_in_place, payload) = (Keys::InPlace(keys.view_mut(), None), Payload::Array(None, second.view_mut()));
         let (workspace, count) = self.site.take();
         let how = How { descending: self.descending, bits, segments: Segments::None, count };
-        sort_on_either::<K, L>(how, n, keys_in_place, payload, stream, workspace)
+        sort_on_either::<<X as Source<K>>::Place, K, L>(how, n, keys_in_place, payload, stream, workspace)
     }
 
     /// Returns the source index of each key of the sorted order, in new memory; the keys do not
@@ -525,6 +525,6 @@ impl<K: SortKey, S> Sort<K, S> {
         let stream = self.site.stream().cloned();
         let (workspace, count) = self.site.take();
         let how = How { descending: self.descending, bits, segments: Segments::None, count };
-        sort_on_either(how, n, keys, payload, stream, workspace)
+        sort_on_either::<L, K, V>(how, n, keys, payload, stream, workspace)
     }
 }

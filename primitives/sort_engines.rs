@@ -10,7 +10,7 @@ use crate::cuda::{KeyKind, Machine};
 use crate::memory::{Buffer, BufferMut, View, ViewMut, room_on_host};
 use crate::site::counted;
 use crate::submit::Submit;
-use crate::{Error, SortKey, Workspace};
+use crate::{Error, Place, SortKey, Workspace};
 use bytemuck::Pod;
 use cudarc::driver::CudaStream;
 use std::ops::Range;
@@ -139,7 +139,7 @@ pub(super) struct How<'a> {
 }
 
 /// Sorts on the engine of the keys' memory: up to `n` keys and their payload, whose lengths were checked.
-pub(super) fn sort_on_either<K: SortKey, V: Pod>(
+pub(super) fn sort_on_either<L: Place, K: SortKey, V: Pod>(
     how: How<'_>,
     n: usize,
     keys: Keys<'_, K>,
@@ -148,9 +148,11 @@ pub(super) fn sort_on_either<K: SortKey, V: Pod>(
     workspace: Option<&mut Workspace>,
 ) -> Result<(), Error> {
     if keys.are_on_host() {
+        assert!(L::ON_HOST);
         let n = counted(NAME, how.count, n)?;
         on_host(how, n, keys, payload)
     } else {
+        assert!(L::ON_DEVICE);
         let stream = stream.unwrap_or_else(|| keys.home().clone());
         on_device(how, n, keys, payload, &stream, workspace)
     }

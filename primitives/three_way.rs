@@ -171,9 +171,11 @@ impl<T: Element, P: Predicate<T>, Q: Predicate<T>, S: AnySite> ThreeWay<T, P, Q,
         let n = items.len();
         long_enough(NAME, "the counts", counts.len(), 2)?;
         if let View::Host(from) = items {
+            assert!(L::ON_HOST);
             let n = counted(NAME, self.site.count(), n)?;
             return self.on_host(&from[..n], first.host(), others, counts.host());
         }
+        assert!(L::ON_DEVICE);
         let stream = self.site.stream().unwrap_or(items.home()).clone();
         let (second, rest) = match &mut others {
             Some((second, rest)) => (Some(second as &mut dyn BufferMut), Some(rest as &mut dyn BufferMut)),

@@ -17,6 +17,14 @@ pub(crate) use sealed::Sealed;
 pub trait Place: Sealed + 'static {
     /// New memory for indices: `Vec<I>` or `CudaSlice<I>`.
     type Indices<I: Index>;
+    /// Whether data may lie on the host. An engine's part of a call begins with an assertion of this or
+    /// of `ON_DEVICE`. What follows one that fails is not compiled, so a program has the code of the
+    /// engines that it names.
+    #[doc(hidden)]
+    const ON_HOST: bool;
+    /// Whether data may lie on the device.
+    #[doc(hidden)]
+    const ON_DEVICE: bool;
     #[doc(hidden)]
     fn allocate<I: Index>(
         primitive: &'static str,
@@ -47,6 +55,8 @@ pub enum Device {}
 impl Sealed for Host {}
 impl Place for Host {
     type Indices<I: Index> = Vec<I>;
+    const ON_HOST: bool = true;
+    const ON_DEVICE: bool = false;
     fn allocate<I: Index>(primitive: &'static str, n: usize, _: Option<&Arc<CudaStream>>) -> Result<Vec<I>, Error> {
         zeros_on_host(primitive, n)
     }
@@ -63,6 +73,8 @@ impl Place for Host {
 impl Sealed for Device {}
 impl Place for Device {
     type Indices<I: Index> = CudaSlice<I>;
+    const ON_HOST: bool = false;
+    const ON_DEVICE: bool = true;
     fn allocate<I: Index>(
         primitive: &'static str,
         n: usize,

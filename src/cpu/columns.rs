@@ -438,6 +438,7 @@ impl<Op: Operator<T>, T: Element> Matrix<Op, T> {
 mod tests {
     use super::*;
     use crate::cpu::random::noise;
+    use crate::cpu::threads::on_threads;
     use crate::operators::{Compose, Matrix as Matrices};
     use crate::{Last, Max, Sum};
 
@@ -453,11 +454,10 @@ mod tests {
     }
 
     /// On pools of several sizes, for panels that all threads share and that one has.
-    fn on_threads(check: impl Fn(Shape) + Sync) {
+    fn on_all_threads(check: impl Fn(Shape) + Sync) {
         for threads in if cfg!(miri) { vec![2] } else { vec![1, 2, 3, 8] } {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             for small in [0, usize::MAX] {
-                pool.install(|| check(Shape { small, ..TINY }));
+                on_threads(threads, || check(Shape { small, ..TINY }));
             }
         }
     }
@@ -484,7 +484,7 @@ mod tests {
                     *total = prefixes(&mut forwards, &mut (0..rows));
                     prefixes(&mut backwards, &mut (0..rows).rev());
                 }
-                on_threads(|shape| {
+                on_all_threads(|shape| {
                     for (reverse, expected) in [(false, &forwards), (true, &backwards)] {
                         let (mut out, mut in_place) = (vec![x[0]; n], x.clone());
                         // SAFETY: n elements each, which no other thread touches.

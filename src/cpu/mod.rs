@@ -25,6 +25,8 @@ pub(crate) mod segmented;
 pub(crate) mod segments;
 pub(crate) mod sort;
 mod sync;
+#[cfg(test)]
+mod threads;
 
 /// A number of bytes or items from which on the engine takes another path. Miri divides it by 256,
 /// because it is a thousand times slower than the machine: a few hundred items then take every

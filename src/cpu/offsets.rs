@@ -239,15 +239,15 @@ impl<S, O: Offset, const STREAM: bool> Sink<S, O> for Starts<O, STREAM> {
 mod tests {
     use super::*;
     use crate::cpu::random::noise;
+    use crate::cpu::threads::on_threads;
 
     const TINY: Shape = Shape { tile: 136, small: 0 };
 
     /// Runs on pools of 1, 2 and 3 threads, with tiny tiles and with real ones.
     fn on_all(run: impl Fn(Shape) + Sync, real: Shape) {
         for threads in [1, 2, 3] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             for shape in [TINY, Shape { small: usize::MAX, ..TINY }, real] {
-                pool.install(|| run(shape));
+                on_threads(threads, || run(shape));
             }
         }
     }

@@ -492,6 +492,7 @@ fn side_by_side<C: Copy>(
 mod tests {
     use super::*;
     use crate::cpu::random::noise;
+    use crate::cpu::threads::on_threads;
     use crate::{Last, Max, Sum};
     use std::sync::Mutex;
 
@@ -527,8 +528,10 @@ mod tests {
         Op: Operator<T, Carry = T>,
     {
         let seen = Mutex::new(vec![None; items.len()]);
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let total = pool.install(|| shaped::<Op, T, _, _, false>(items.len(), init, Items(items), Seen(&seen), shape));
+        let mut total = None;
+        on_threads(threads, || {
+            total = shaped::<Op, T, _, _, false>(items.len(), init, Items(items), Seen(&seen), shape);
+        });
         (seen.into_inner().unwrap(), total)
     }
 

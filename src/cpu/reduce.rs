@@ -211,6 +211,7 @@ impl<C: Send> Tiles<'_, C> {
 mod tests {
     use super::*;
     use crate::cpu::random::noise;
+    use crate::cpu::threads::on_threads;
     use crate::{Last, Max, Min, Sum};
     use half::f16;
 
@@ -282,11 +283,10 @@ mod tests {
     }
 
     /// Calls `check` on pools of several sizes, for tiles that all threads share and that one has.
-    fn on_threads(check: impl Fn(Shape) + Sync) {
+    fn on_all_threads(check: impl Fn(Shape) + Sync) {
         for threads in if cfg!(miri) { vec![2] } else { vec![1, 2, 3, 8] } {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             for small in [0, usize::MAX] {
-                pool.install(|| check(Shape { tile: TILE, small }));
+                on_threads(threads, || check(Shape { tile: TILE, small }));
             }
         }
     }
@@ -297,7 +297,7 @@ mod tests {
             let items: Vec<f32> = noise(n, n as u64 + 5).map(|z| (z >> 40) as f32 / 7.0 - 1e6).collect();
             let tiles = items.chunks(TILE).collect::<Vec<_>>();
             let [by_pairs, by_runs] = [by_pairs, by_runs].map(|of_tile| grouped(&tiles, of_tile).to_bits());
-            on_threads(|shape| {
+            on_all_threads(|shape| {
                 let sum = reduce_shaped::<Sum, f32>(&items, shape).unwrap();
                 assert_eq!(sum.to_bits(), by_pairs, "n {n}");
                 let sums = reduce_shaped::<Sums, f32>(&items, shape).unwrap();
@@ -315,7 +315,7 @@ mod tests {
             for n in lengths() {
                 let items: Vec<T> = noise(n, n as u64 + 7).map(&make).collect();
                 let expected = items.iter().map(|&x| Op::lift(x)).reduce(Op::combine);
-                on_threads(|shape| assert_eq!(reduce_shaped::<Op, T>(&items, shape), expected, "n {n}"));
+                on_all_threads(|shape| assert_eq!(reduce_shaped::<Op, T>(&items, shape), expected, "n {n}"));
             }
             assert_eq!(reduce::<Op, T>(&[]), None);
         }

@@ -313,6 +313,7 @@ pub(super) fn fence() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::threads::on_threads;
     use crate::{Associativity, BitXor, Last, Max, Min, Sum};
     use half::f16;
 
@@ -372,12 +373,11 @@ mod tests {
                 for reverse in [false, true] {
                     let expected = oracle::<Op, T>(&input, exclusive, init, reverse);
                     for threads in if cfg!(miri) { [1, 2, 2] } else { [1, 2, 3] } {
-                        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                         let mut output = vec![guard; n + 2];
                         let mut in_place = input.clone();
                         let (from, to) = (input.as_ptr() as usize, output[1..].as_mut_ptr() as usize);
                         let within = in_place.as_mut_ptr() as usize;
-                        pool.install(|| {
+                        on_threads(threads, || {
                             let (from, to, within) = (from as *const T, to as *mut T, within as *mut T);
                             // SAFETY: n elements each; the vectors outlive the call, and no other
                             // thread touches them.

@@ -471,6 +471,8 @@ impl<T: Pod + DeviceRepr> OnEither<T> {
 impl Sealed for Either {}
 impl Place for Either {
     type Indices<I: Index> = OnEither<I>;
+    const ON_HOST: bool = true;
+    const ON_DEVICE: bool = true;
     fn allocate<I: Index>(
         primitive: &'static str,
         n: usize,

@@ -4,7 +4,7 @@ use super::Rng;
 use half::{bf16, f16};
 use parascan::cudarc::driver::DeviceRepr;
 use parascan::{SortKey, sort};
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Ordering;
 use std::fmt::Debug;
 use std::ops::Range;
 
@@ -136,12 +136,22 @@ pub fn keys<K: Key>(rng: &mut Rng, pattern: Pattern, n: usize) -> Vec<K> {
             })
         })
         .collect();
-    match pattern {
-        Pattern::Sorted => keys.sort_by(|a, b| a.order(*b)),
-        Pattern::Reversed => keys.sort_by(|a, b| b.order(*a)),
-        _ => {}
+    if let Pattern::Sorted | Pattern::Reversed = pattern {
+        let order = sorted_indices(n, &|a, b| keys[a].order(keys[b]));
+        keys = order.into_iter().map(|i| keys[i as usize]).collect();
+    }
+    if let Pattern::Reversed = pattern {
+        keys.reverse();
     }
     keys
+}
+
+/// The indices of `n` items in the order of the standard library's stable sort. It is compiled once, not
+/// for each type of keys.
+fn sorted_indices(n: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<u32> {
+    let mut indices: Vec<u32> = (0..n as u32).collect();
+    indices.sort_by(|&a, &b| compare(a as usize, b as usize));
+    indices
 }
 
 /// The options of a sort.
@@ -176,7 +186,6 @@ impl How {
 
     /// The source indices, in the order of the standard library's stable sort.
     pub fn oracle<K: Key>(&self, keys: &[K]) -> Vec<u32> {
-        let mut order: Vec<u32> = (0..keys.len() as u32).collect();
         let compare = |a: K, b: K| match &self.bits {
             None => a.order(b),
             Some(bits) => {
@@ -185,10 +194,9 @@ impl How {
                 (a.radix() & mask).cmp(&(b.radix() & mask))
             }
         };
-        order.sort_by(|&a, &b| {
-            let order = compare(keys[a as usize], keys[b as usize]);
-            if self.descending { Reverse(order).cmp(&Reverse(Ordering::Equal)) } else { order }
-        });
-        order
+        sorted_indices(keys.len(), &|a, b| {
+            let order = compare(keys[a], keys[b]);
+            if self.descending { order.reverse() } else { order }
+        })
     }
 }

@@ -23,10 +23,10 @@ fn counts(rng: &mut Rng, most: usize) -> [u64; 7] {
     [0, 1, rng.below(most as usize + 1) as u64, most.saturating_sub(1), most, most + 1, u64::MAX]
 }
 
-/// Lengths around the borders of tiles, and one of many tiles.
+/// Lengths around the borders of tiles, and on the device one of many tiles.
 fn lengths(rng: &mut Rng, site: Site) -> Vec<usize> {
     let mut all = vec![1, 2, 33, 255, 3071, 3072, 3073, 12_288, 12_289, 100_000];
-    all.push(if site.is_some() { (1 << 22) + rng.below(1000) } else { (1 << 19) + rng.below(1000) });
+    all.extend(site.map(|_| (1 << 22) + rng.below(1000)));
     all
 }
 

@@ -2,13 +2,11 @@
 
 use super::{choices::low_bit_of_each, columns::What, *};
 use crate::cpu::random::noise;
+use crate::cpu::threads::on_threads;
 use bytemuck::{Pod, bytes_of, bytes_of_mut, cast_slice};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        LazyLock,
-        atomic::{AtomicUsize, Ordering::Relaxed},
-    },
+    sync::atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
 /// How a test runs.
@@ -35,17 +33,15 @@ impl Case {
 /// Runs on pools of 1, 2 and 3 threads, with tiny tiles and with the types' own, with AVX2 and
 /// without.
 fn on_all(run: impl Fn(Case) + Sync) {
-    static POOLS: LazyLock<[rayon::ThreadPool; 3]> =
-        LazyLock::new(|| [1, 2, 3].map(|n| rayon::ThreadPoolBuilder::new().num_threads(n).build().unwrap()));
     let tiny = Shape { tile: 192, chunk: 128, group: 64, small: 0 };
     let small = Shape { small: usize::MAX, chunk: 64, ..tiny };
     let one_block = Shape { tile: 64, chunk: 64, ..tiny };
     let groups = Shape { tile: 320, chunk: 320, group: 128, small: 0 };
-    for pool in &*POOLS {
+    for threads in [1, 2, 3] {
         for shape in [Some(tiny), Some(small), Some(one_block), Some(groups), None] {
             for avx2 in [false, true] {
                 if !avx2 || has_avx2() {
-                    pool.install(|| run(Case { shape, avx2 }));
+                    on_threads(threads, || run(Case { shape, avx2 }));
                 }
             }
         }
@@ -348,7 +344,6 @@ fn full_tiles_agree_with_a_filter() {
             let items: Vec<T> = marked(&keep, case as u64);
             let (selected, rejected): (Vec<T>, Vec<T>) = items.iter().copied().partition(|&item| is_marked(item));
             for threads in [1, 2, 3] {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
                 let (mut out, mut others) = (Guarded::new(selected.len()), Guarded::new(rejected.len()));
                 let mut within = Guarded::new(n);
                 within.all[1..=n].copy_from_slice(&items);
@@ -357,7 +352,7 @@ fn full_tiles_agree_with_a_filter() {
                 let others_columns = [Column::array(items.as_ptr(), others.at())];
                 let same = Column::array(within.at().cast_const(), within.at());
                 let within_choice = ByPredicate { items: within.at().cast_const(), keeps: is_marked::<T> };
-                pool.install(|| {
+                on_threads(threads, || {
                     // SAFETY: n items each, and room for the selected and for the rejected items.
                     unsafe {
                         assert_eq!(compact(n, &choice, false, &columns, &others_columns), selected.len());

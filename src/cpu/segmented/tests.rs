@@ -3,7 +3,7 @@
 use super::heads::for_each_piece;
 use super::scan::scan_shaped;
 use super::*;
-use crate::cpu::{pipeline::Shape, random::Rng};
+use crate::cpu::{pipeline::Shape, random::Rng, threads::on_threads};
 use crate::{Element, Last, Max, Operator, Sum};
 use std::ops::{ControlFlow, Range};
 
@@ -52,9 +52,9 @@ fn flags(n: usize, offsets: &[u32]) -> Vec<u8> {
     flags
 }
 
-fn on_threads(check: impl Fn() + Sync) {
+fn on_all_threads(check: impl Fn() + Sync) {
     for threads in if cfg!(miri) { vec![2] } else { vec![1, 2, 3, 8] } {
-        rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(&check);
+        on_threads(threads, &check);
     }
 }
 
@@ -90,7 +90,7 @@ fn scans<Op: Operator<T>, T: Element + PartialEq + std::fmt::Debug>(make: impl F
             for (exclusive, first) in [(false, None), (false, Some(init)), (true, Some(init))] {
                 for reverse in [false, true] {
                     let expected = oracle::<Op, T>(&x, &flags, exclusive, first, reverse);
-                    on_threads(|| {
+                    on_all_threads(|| {
                         for heads in [&ByOffsets(&offsets) as &dyn Heads, &ByFlags(&flags)] {
                             let (mut out, mut in_place) = (vec![x[0]; n], x.clone());
                             // SAFETY: n elements each, which no other thread touches.
@@ -135,7 +135,7 @@ fn reductions<Op: Operator<T>, T: Element + PartialEq + std::fmt::Debug>(make: i
                     Op::lower(all.unwrap_or(init))
                 };
                 let expected: Vec<T> = offsets.windows(2).map(of).collect();
-                on_threads(|| {
+                on_all_threads(|| {
                     let count = offsets.len() - 1;
                     let mut output = vec![x[0]; count];
                     // SAFETY: the offsets ascend up to n at most.
@@ -169,7 +169,7 @@ fn rows_are_segments_of_equal_length() {
     for (columns, rows) in rows_of {
         let x: Vec<u32> = (0..rows * columns).map(|_| rng.next() as u32).collect();
         let n = x.len();
-        on_threads(|| {
+        on_all_threads(|| {
             let (mut output, mut sums) = (vec![0; n], vec![0; rows]);
             // SAFETY: n elements each, and rows of equal length.
             unsafe {
