@@ -87,7 +87,11 @@ impl Engine for OnDevice {
     }
 }
 
-suites! { or_skip!(OnDevice::new()) }
+suites! {
+    or_skip!(OnDevice::new());
+    sum_of_u16: Sum, u16;
+    last_of_u64: Last, u64;
+}
 
 /// Whatever else the device runs, and at any address.
 #[test]

@@ -87,7 +87,10 @@ impl Engine for OnDevice {
 // Beyond 4 and 32 MiB, where a scan without segments has other kernels.
 suites! {
     or_skip!(OnDevice::new()),
-    |size: usize| [33 * OnDevice::tile(size) + 5, (4 << 20) / size + 4711, (33 << 20) / size + 12_345]
+    |size: usize| [33 * OnDevice::tile(size) + 5, (4 << 20) / size + 4711, (33 << 20) / size + 12_345];
+    sum_of_u16: Sum, u16;
+    max_of_i16: Max, i16;
+    last_of_u64: Last, u64;
 }
 
 #[test]

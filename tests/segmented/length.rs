@@ -257,7 +257,7 @@ macro_rules! counted_suites {
     )* };
 }
 counted_suites! {
-    host OnHost, 1 << 19;
+    host OnHost, 1 << 18;
     device or_skip!(OnDevice::new()), 1 << 21;
 }
 

@@ -412,7 +412,7 @@ macro_rules! sort_suites {
             $(
                 #[test]
                 fn $name() {
-                    sort_suite::<_, $k, $v, $all>(&mut OnHost, &[100_000]);
+                    sort_suite::<_, $k, $v, $all>(&mut OnHost, &[40_000]);
                 }
             )*
         }
