@@ -167,9 +167,8 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
     }
     // Calls `use` with a word of the type that keys are copied by.
     template <class Use> __device__ void with_key_word(const Use &use) const {
-        bool is_word = this->cut.kind == KEYS;
-        if (is_word && this->cut.size == 4) use(u32());
-        else if (is_word && this->cut.size == 8) use(u64());
+        if (kind_of(this->cut) == KEYS_32) use(u32());
+        else if (kind_of(this->cut) == KEYS_64) use(u64());
         else use(u8());
     }
     // Writes the first `fit` keys.

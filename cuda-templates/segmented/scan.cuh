@@ -40,7 +40,7 @@ struct SegmentedScanWalk : SegmentedWalk<Operator, Shape, Shape::WARPS> {
         if (!SEARCHES && tile_offsets) {
             wait_for_launch_before();
             next = tile_offsets[tile];
-        } else if (this->cut.kind == ROWS) {
+        } else if (kind_of(this->cut) == ROWS) {
             next = rows_before(this->cut, u64(max(begin, i64(0))));
         } else if (SEARCHES && has_offsets(this->cut)) {
             next = offsets_before(this->cut, u64(max(begin, i64(0))), n, lane);

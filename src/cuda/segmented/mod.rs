@@ -20,27 +20,45 @@ use std::ffi::c_void;
 pub(crate) mod contract;
 mod tuning;
 mod unit;
-use contract::{FIND_THREADS, SHORT_INPUT_THREADS};
+use contract::{FIND_THREADS, KINDS, SHORT_INPUT_THREADS};
 use tuning::RowGrid;
-use unit::{run_reduce_source, segmented_reduce_source, segmented_scan_source};
+use unit::{of_kind, run_reduce_source, segmented_reduce_source, segmented_scan_source};
 
 const SCAN: &str = "segmented scan";
-/// A kernel for each range of lengths, the search in the offsets, and the kernel of short inputs.
+/// A kernel for each range of lengths, that of short inputs, and the search in the offsets.
 const SCAN_KERNELS: [&str; RANGES + 2] =
-    ["segmented_scan_0", "segmented_scan_1", "segmented_scan_2", "segmented_find", "segmented_scan_short"];
-const FIND: usize = RANGES;
-const SHORT_SCAN: usize = RANGES + 1;
+    ["segmented_scan_0", "segmented_scan_1", "segmented_scan_2", "segmented_scan_short", "segmented_find"];
+const SHORT_SCAN: usize = RANGES;
+const FIND: usize = RANGES + 1;
 const RUNS: &str = "reduce of runs";
 const RUN_KERNELS: [&str; RANGES] = ["run_reduce_0", "run_reduce_1", "run_reduce_2"];
-const REDUCE: &str = "segmented reduce";
 const REDUCE_KERNELS: [&str; REDUCE_RANGES + 2] =
     ["segmented_reduce_0", "segmented_reduce_1", "segmented_reduce_short", "segmented_reduce_rows"];
 const SHORT_REDUCE: usize = REDUCE_RANGES;
 const ROW_REDUCE: usize = REDUCE_RANGES + 1;
-/// The same for a number of items that lies in memory.
-const COUNTED_SCAN: &str = "segmented scan of a length in memory";
-const COUNTED_RUNS: &str = "reduce of runs of a length in memory";
-const COUNTED_REDUCE: &str = "segmented reduce of a length in memory";
+
+/// The names of a primitive's programs, one for each kind of segmentation.
+macro_rules! of_kinds {
+    ($primitive:literal) => {
+        [
+            concat!($primitive, " of rows"),
+            concat!($primitive, " by u32 offsets"),
+            concat!($primitive, " by u64 offsets"),
+            concat!($primitive, " by flags"),
+            concat!($primitive, " by bits"),
+            concat!($primitive, " by u8 keys"),
+            concat!($primitive, " by u16 keys"),
+            concat!($primitive, " by u32 keys"),
+            concat!($primitive, " by u64 keys"),
+            concat!($primitive, " by keys"),
+        ]
+    };
+}
+/// The programs of a known length, and of one that lies in memory.
+type Programs = [[&'static str; KINDS]; 2];
+const SCANS: Programs = [of_kinds!("segmented scan"), of_kinds!("segmented scan of a length in memory")];
+const RUN_REDUCES: Programs = [of_kinds!("reduce of runs"), of_kinds!("reduce of runs of a length in memory")];
+const REDUCES: Programs = [of_kinds!("segmented reduce"), of_kinds!("segmented reduce of a length in memory")];
 
 /// Where segments begin, for a kernel. Addresses are on the device.
 #[derive(Clone, Copy, Debug)]
@@ -87,25 +105,39 @@ impl Cut {
         RowGrid::of(n / columns, columns, size)
     }
 
+    /// The kind, of which the kernels are compiled.
+    fn kind(self) -> u32 {
+        match self {
+            Cut::Rows { .. } => contract::ROWS,
+            Cut::Offsets { wide, .. } => {
+                if wide {
+                    contract::OFFSETS_64
+                } else {
+                    contract::OFFSETS_32
+                }
+            }
+            Cut::Heads { .. } => contract::FLAGS,
+            Cut::HeadBits { .. } => contract::BITS,
+            Cut::Keys { size, align, .. } => match size {
+                1 => contract::KEYS_8,
+                2 if align >= 2 => contract::KEYS_16,
+                4 if align >= 4 => contract::KEYS_32,
+                8 if align >= 8 => contract::KEYS_64,
+                _ => contract::KEYS_AS_BYTES,
+            },
+        }
+    }
+
     /// The same for a kernel over `n` items.
     pub(super) fn contract(self, n: usize) -> contract::Cut {
-        let none = contract::Cut { memory: 0, segments: 0, columns: 0, kind: 0, size: 0 };
+        let none = contract::Cut { memory: 0, segments: 0, columns: 0, kind: self.kind(), size: 0 };
         match self {
-            Cut::Rows { columns } => {
-                let (segments, columns) = ((n / columns) as u64, columns as u64);
-                contract::Cut { segments, columns, kind: contract::ROWS, ..none }
+            Cut::Rows { columns } => contract::Cut { segments: (n / columns) as u64, columns: columns as u64, ..none },
+            Cut::Offsets { address, segments, .. } => {
+                contract::Cut { memory: address, segments: segments as u64, columns: n as u64, ..none }
             }
-            Cut::Offsets { address, segments, wide } => {
-                let kind = if wide { contract::OFFSETS_64 } else { contract::OFFSETS_32 };
-                contract::Cut { memory: address, segments: segments as u64, columns: n as u64, kind, ..none }
-            }
-            Cut::Heads { address } => contract::Cut { memory: address, kind: contract::FLAGS, ..none },
-            Cut::HeadBits { address } => contract::Cut { memory: address, kind: contract::BITS, ..none },
-            Cut::Keys { address, size, align } => {
-                let is_word = matches!(size, 1 | 2 | 4 | 8) && align >= size;
-                let kind = if is_word { contract::KEYS } else { contract::KEYS_AS_BYTES };
-                contract::Cut { memory: address, kind, size: size as u32, ..none }
-            }
+            Cut::Heads { address } | Cut::HeadBits { address } => contract::Cut { memory: address, ..none },
+            Cut::Keys { address, size, .. } => contract::Cut { memory: address, size: size as u32, ..none },
         }
     }
 }
@@ -255,41 +287,51 @@ impl SegmentedPlan {
     }
 }
 
-/// The kernels of scan by segment, for a number of items that lies in memory if `is_counted`. Loads them
-/// unless they are loaded.
+/// The kernels of scan by segment, for the kind of `cut` alone, and for a number of items that lies in memory if
+/// `is_counted`. Loads them unless they are loaded.
 pub(crate) fn load_scan<Op: Operator<T>, T: Element>(
     caller: &dyn Caller,
+    cut: Cut,
     is_counted: bool,
 ) -> Result<&'static Kernels, Error> {
-    load::<Op, T>(caller, [SCAN, COUNTED_SCAN], is_counted, &SCAN_KERNELS, segmented_scan_source)
+    let kernels = match cut {
+        Cut::Offsets { .. } => &SCAN_KERNELS[..],
+        Cut::Rows { .. } => &SCAN_KERNELS[..=SHORT_SCAN],
+        _ => &SCAN_KERNELS[..RANGES],
+    };
+    load::<Op, T>(caller, SCANS[usize::from(is_counted)], cut, is_counted, kernels, segmented_scan_source)
 }
 
 /// The kernels of reduce of runs, as `load_scan`.
 pub(crate) fn load_runs<Op: Operator<T>, T: Element>(
     caller: &dyn Caller,
+    cut: Cut,
     is_counted: bool,
 ) -> Result<&'static Kernels, Error> {
-    load::<Op, T>(caller, [RUNS, COUNTED_RUNS], is_counted, &RUN_KERNELS, run_reduce_source)
+    load::<Op, T>(caller, RUN_REDUCES[usize::from(is_counted)], cut, is_counted, &RUN_KERNELS, run_reduce_source)
 }
 
 /// The kernels of reduce by segment, as `load_scan`.
 pub(crate) fn load_reduce<Op: Operator<T>, T: Element>(
     caller: &dyn Caller,
+    cut: Cut,
     is_counted: bool,
 ) -> Result<&'static Kernels, Error> {
-    load::<Op, T>(caller, [REDUCE, COUNTED_REDUCE], is_counted, &REDUCE_KERNELS, segmented_reduce_source)
+    let kernels = if let Cut::Rows { .. } = cut { &REDUCE_KERNELS[..] } else { &REDUCE_KERNELS[..ROW_REDUCE] };
+    load::<Op, T>(caller, REDUCES[usize::from(is_counted)], cut, is_counted, kernels, segmented_reduce_source)
 }
 
 fn load<Op: Operator<T>, T: Element>(
     caller: &dyn Caller,
-    programs: [&'static str; 2],
+    programs: [&'static str; KINDS],
+    cut: Cut,
     is_counted: bool,
     kernels: &[&str],
     source: fn(&Unit) -> String,
 ) -> Result<&'static Kernels, Error> {
-    let program = programs[usize::from(is_counted)];
+    let program = programs[cut.kind() as usize];
     library::load(TypeId::of::<(Op, T)>(), program, caller, kernels, &|| {
-        let source = source(&unit_of::<Op, T>());
+        let source = of_kind(cut.kind(), &source(&unit_of::<Op, T>()));
         Program {
             name: format!("{program}::<{}, {}>", type_name::<Op>(), type_name::<T>()),
             source: if is_counted { with_length(&source) } else { source },
@@ -549,8 +591,9 @@ mod tests {
             ($($op:ty, $t:ty;)*) => { $(
                 let unit = unit_of::<$op, $t>();
                 for source in [segmented_scan_source, segmented_reduce_source, run_reduce_source].map(|text| text(&unit)) {
-                    // Each for one architecture, with or without a length in memory.
+                    // Each for one architecture and one kind, with or without a length in memory.
                     let k = texts.len();
+                    let source = of_kind((k % KINDS) as u32, &source);
                     let source = if k % 4 == 3 { with_length(&source) } else { source };
                     texts.push(([75, 90][k % 2], stringify!($op on $t).to_owned(), source));
                 }
@@ -567,9 +610,10 @@ mod tests {
     fn parts() {
         let unit = unit_of::<Sum, f32>();
         for text in [str::to_owned, with_length] {
-            library::parts_have_a_kernel_each(&text(&segmented_scan_source(&unit)), &SCAN_KERNELS);
-            library::parts_have_a_kernel_each(&text(&segmented_reduce_source(&unit)), &REDUCE_KERNELS);
-            library::parts_have_a_kernel_each(&text(&run_reduce_source(&unit)), &RUN_KERNELS);
+            let text = |source: String| text(&of_kind(contract::OFFSETS_32, &source));
+            library::parts_have_a_kernel_each(&text(segmented_scan_source(&unit)), &SCAN_KERNELS);
+            library::parts_have_a_kernel_each(&text(segmented_reduce_source(&unit)), &REDUCE_KERNELS);
+            library::parts_have_a_kernel_each(&text(run_reduce_source(&unit)), &RUN_KERNELS);
         }
     }
 }
