@@ -211,6 +211,14 @@ template <u32 ITEMS, u32 GROUP, u32 WARPS> struct Heads {
         barrier();
     }
 
+    // By a warp that has filled its groups: whether any of their items is a head.
+    __device__ bool any(u32 warp, u32 lane) const {
+        u32 found = 0;
+#pragma unroll
+        for (u32 w = lane; w < WORDS / WARPS; w += WARP) found |= ((const u32 *)flags)[warp * (WORDS / WARPS) + w];
+        return __any_sync(ALL_LANES, found);
+    }
+
     // Clears the flags of items past item n, by the warp whose groups they are.
     __device__ void clear_past(i64 begin, u64 n, u32 warp, u32 lane) {
         for (u32 g = warp * OWN + lane; g < (warp + 1) * OWN; g += WARP) {

@@ -46,6 +46,7 @@ struct SegmentedScanWalk : SegmentedWalk<Operator, Shape, Shape::WARPS> {
             next = offsets_before(this->cut, u64(max(begin, i64(0))), n, lane);
         }
         this->heads.fill(this->cut, begin, next, n, this->slice, lane);
+        this->has_heads = this->heads.any(this->slice, lane);
         this->in.end_load(stage, first, lane);
         __syncwarp();
         return this->fold_loaded(stage, lane);
