@@ -23,6 +23,8 @@ constants! {
         /// The most warps of a block of the kernel of rows, and the vectors that a lane folds at once.
         ROW_WARPS: u32 = 8;
         ROW_VECTORS: u32 = 9;
+        /// Rows of less bytes are folded by a lane each.
+        SHORT_ROW: u32 = 64;
     }
 }
 

@@ -606,6 +606,19 @@ mod tests {
         library::compile_all(texts);
     }
 
+    /// A key is compared as a word if its type is aligned as one.
+    #[test]
+    fn kinds_of_keys() {
+        let kind = |size, align| Cut::Keys { address: 0, size, align }.kind();
+        assert_eq!([kind(1, 1), kind(2, 2), kind(4, 4), kind(8, 8)], [5, 6, 7, 8]);
+        assert_eq!([kind(2, 1), kind(4, 2), kind(8, 4), kind(3, 1), kind(16, 16)], [contract::KEYS_AS_BYTES; 5]);
+        assert_eq!(SCANS[0][kind(4, 4) as usize], "segmented scan by u32 keys");
+        assert_eq!(
+            REDUCES[1][Cut::Rows { columns: 1 }.kind() as usize],
+            "segmented reduce of a length in memory of rows"
+        );
+    }
+
     #[test]
     fn parts() {
         let unit = unit_of::<Sum, f32>();
