@@ -45,8 +45,8 @@
 //! CSV: `# commit, GPU, CUB version`, then `library,what,type,n,median_us,gb_per_s,of_copy`.
 //!
 //! - `median_us`: device time between two events around the call, the median of 25 calls (100 if
-//!   they are short) after 3 warm-up calls. CUB's temporary memory and parascan's workspace are
-//!   allocated beforehand.
+//!   they are short, 5 if they take more than 20 ms) after 3 warm-up calls. CUB's temporary memory
+//!   and parascan's workspace are allocated beforehand.
 //! - `gb_per_s` counts the least bytes that must move: each input read once, each output written
 //!   once.
 //! - `of_copy` is that rate as a fraction of the copy's in the same run.
