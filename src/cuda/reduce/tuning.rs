@@ -49,22 +49,11 @@ const fn range(bytes: usize, warps: usize, vectors: usize, blocks: usize) -> Red
 /// Each line is a range: the most bytes of input, warps of a block, vectors of a lane, the most
 /// blocks. The blocks are as many as the 132 multiprocessors of an H200 hold at once: five and six
 /// each, by the registers of the kernels (`resident` in `reduce/kernels.cuh`).
-///
-/// Elements of 4 bytes have shorter slices for the sake of reductions by segment, which need fewer
-/// registers then; reductions of all items take the same time. NVIDIA H200, 2026-11-27.
 #[rustfmt::skip]
 pub(crate) const REDUCE_TUNING: &[ReduceTuning] = &[
     ReduceTuning { architecture: 75, element: 1, ranges: [
         range(8 * MIB, 8, 3, 660),
         range(LONG, 4, 11, 792),
-    ] },
-    ReduceTuning { architecture: 75, element: 2, ranges: [
-        range(8 * MIB, 8, 3, 660),
-        range(LONG, 4, 13, 792),
-    ] },
-    ReduceTuning { architecture: 75, element: 4, ranges: [
-        range(8 * MIB, 8, 3, 660),
-        range(LONG, 4, 9, 792),
     ] },
     ReduceTuning { architecture: 75, element: 16, ranges: [
         range(8 * MIB, 8, 3, 660),
@@ -76,6 +65,16 @@ pub(crate) const REDUCE_TUNING: &[ReduceTuning] = &[
 pub(crate) fn reduce_ranges(architecture: u32, size: usize) -> [ReduceRange; REDUCE_RANGES] {
     let line = line(REDUCE_TUNING, |line| (line.architecture, line.element), architecture, size);
     line.ranges.map(|range| ReduceRange { shape: range.shape.fitted(size), ..range })
+}
+
+/// The same for a reduction by segment: long inputs of elements of 3 and 4 bytes have shorter slices, for which its
+/// kernel does not spill.
+///
+/// NVIDIA H200, 2026-11-27.
+pub(crate) fn segmented_ranges(architecture: u32, size: usize) -> [ReduceRange; REDUCE_RANGES] {
+    let [short, long] = reduce_ranges(architecture, size);
+    let vectors = if matches!(size, 3 | 4) { 9 } else { return [short, long] };
+    [short, ReduceRange { shape: Shape { vectors, ..long.shape }.fitted(size), ..long }]
 }
 
 /// The architectures of the table, newest first.

@@ -4,8 +4,8 @@ use super::contract::{BEFORE_STATUS, status_bytes};
 use super::driver::check;
 use super::kernels::Kernels;
 use super::library::{self, Caller, Program};
-use super::reduce::tuning::{REDUCE_RANGES, reduce_ranges};
-use super::reduce::{ReducePlan, ReduceProgram};
+use super::reduce::ReducePlan;
+use super::reduce::tuning::{REDUCE_RANGES, segmented_ranges};
 use super::scan::contract::{EXCLUSIVE, INIT, REVERSE};
 use super::scan::tuning::{TUNING, Tuning, fitted};
 use super::scan::unit::Unit;
@@ -264,13 +264,14 @@ impl SegmentedPlan {
 
     /// The plan of a reduce for the kernels of `architecture`.
     pub(crate) fn reduce<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> SegmentedPlan {
-        SegmentedPlan::of_reduce::<Op, T>(ReduceProgram::value::<Op, T>().plan(n, architecture))
+        let sizes = [size_of::<T>(), size_of::<Op::Carry>()];
+        SegmentedPlan::of_reduce::<Op, T>(ReducePlan::of_ranges(&segmented_ranges(architecture, sizes[0]), sizes, n))
     }
 
     /// The plan of a reduce with memory for up to `n` elements.
     pub(crate) fn reduce_up_to<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> SegmentedPlan {
         let mut plan = SegmentedPlan::reduce::<Op, T>(n, architecture);
-        for range in reduce_ranges(architecture, size_of::<T>()) {
+        for range in segmented_ranges(architecture, size_of::<T>()) {
             let shorter = SegmentedPlan::reduce::<Op, T>(n.min(range.bytes / size_of::<T>()), architecture);
             plan.words = plan.words.max(shorter.words);
             plan.scratch = plan.scratch.max(shorter.scratch);
@@ -604,6 +605,27 @@ mod tests {
             Compose, Matrix<u64>; Compose, Transitions; crate::operators::ArgMax, crate::operators::Indexed<f32, u32>;
         }
         library::compile_all(texts);
+    }
+
+    /// The plan of a reduction counts the slices that its kernels have.
+    #[test]
+    fn slices_of_a_reduction() {
+        fn check<T: Element>(vectors: usize)
+        where
+            Sum: Operator<T>,
+        {
+            let n = 1 << 26;
+            let plan = SegmentedPlan::reduce::<Sum, T>(n, 90);
+            let slices = n.div_ceil(32 * vectors * 16 / size_of::<T>()) as u64;
+            let warps = u64::from(plan.blocks * plan.threads / 32);
+            assert_eq!((plan.kernel, plan.each * warps + u64::from(plan.more)), (1, slices));
+            let text = segmented_reduce_source(&unit_of::<Sum, T>());
+            assert!(text.contains(&format!("KERNEL(1, 4, {vectors})")), "{text}");
+        }
+        check::<u8>(11);
+        check::<half::f16>(13);
+        check::<f32>(9);
+        check::<f64>(13);
     }
 
     /// A key is compared as a word if its type is aligned as one.
