@@ -1,5 +1,5 @@
 //! The shapes of the kernels of reduce of runs, of rows and of short inputs. Scan by segment has those of scan, reduce
-//! by segment those of reduce.
+//! by segment `segmented_ranges` of reduce.
 
 use super::contract::{ROW_VECTORS, ROW_WARPS, SHORT_INPUT_THREADS, SHORT_ROW};
 use crate::cuda::scan::tuning::{TUNING, Tuning, range};
