@@ -164,11 +164,12 @@ impl<Op: Operator<T>, T: Element, C, S> RunReduce<Op, T, C, S> {
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error>
     where
+        C: Selectors,
         S: AnySite,
     {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = segmented::load_runs::<Op, T>(&device, S::IS_COUNTED)?;
+        let kernels = segmented::load_runs::<Op, T>(&device, self.cut.on_device(0), S::IS_COUNTED)?;
         let plan = SegmentedPlan::runs_up_to::<Op, T>(n, kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -332,7 +333,7 @@ fn on_device<Op: Operator<T>, T: Element>(
     submit.counts(length)?;
     submit.begin()?;
     check_element::<T>(NAME)?;
-    let kernels = segmented::load_runs::<Op, T>(&submit, length.is_some())?;
+    let kernels = segmented::load_runs::<Op, T>(&submit, cut.on_device(0), length.is_some())?;
     let plan = SegmentedPlan::runs::<Op, T>(n, kernels.machine().architecture)?;
     // The guards order the work against other streams; they live until it is launched.
     let (input, _read) = input.device_ptr(stream);

@@ -144,11 +144,12 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedReduce<Op, T, C, S> {
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error>
     where
+        C: Selectors,
         S: AnySite,
     {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = segmented::load_reduce::<Op, T>(&device, S::IS_COUNTED)?;
+        let kernels = segmented::load_reduce::<Op, T>(&device, self.cut.on_device(0), S::IS_COUNTED)?;
         let plan = SegmentedPlan::reduce_up_to::<Op, T>(n, kernels.machine().architecture);
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -260,7 +261,7 @@ fn on_device<Op: Operator<T>, T: Element>(
     }
     submit.begin()?;
     check_element::<T>(NAME)?;
-    let kernels = segmented::load_reduce::<Op, T>(&submit, count.is_some())?;
+    let kernels = segmented::load_reduce::<Op, T>(&submit, cut.on_device(0), count.is_some())?;
     let plan = SegmentedPlan::reduce::<Op, T>(n, kernels.machine().architecture);
     // The guards order the work against other streams; they live until it is launched.
     let (input, _read) = input.device_ptr(stream);

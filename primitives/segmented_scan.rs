@@ -270,11 +270,12 @@ impl<Op: Operator<T>, T: Element, C, S> SegmentedScan<Op, T, C, S> {
     /// compiler.
     pub fn prepare(&self, n: usize, workspace: &mut Workspace) -> Result<(), Error>
     where
+        C: Selectors,
         S: AnySite,
     {
         let device = Submit::prepare(NAME, workspace)?;
         check_element::<T>(NAME)?;
-        let kernels = segmented::load_scan::<Op, T>(&device, S::IS_COUNTED)?;
+        let kernels = segmented::load_scan::<Op, T>(&device, self.cut.on_device(0), S::IS_COUNTED)?;
         let plan = SegmentedPlan::scan_up_to::<Op, T>(n, kernels.machine().architecture)?;
         workspace.reserve(NAME, plan.words, plan.scratch).map(|_| ())
     }
@@ -389,7 +390,7 @@ fn on_device<Op: Operator<T>, T: Element>(
     }
     submit.begin()?;
     check_element::<T>(NAME)?;
-    let kernels = segmented::load_scan::<Op, T>(&submit, count.is_some())?;
+    let kernels = segmented::load_scan::<Op, T>(&submit, cut.on_device(0), count.is_some())?;
     let plan = SegmentedPlan::scan::<Op, T>(n, kernels.machine().architecture)?;
     let ([input, output], _guards) = items.addresses(stream);
     let (cut, _selected) = cut.guarded(stream);

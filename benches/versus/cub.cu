@@ -316,12 +316,18 @@ extern "C" cudaError_t versus_cub_pack(
   return DeviceMemcpy::Batched(temporary, *bytes, from, to, sizes, n, stream);
 }
 
-/// Sums of `f32` by segment, `segments` + 1 offsets: exclusive prefixes, or one sum a segment.
-/// Without temporary memory they return how many bytes they need.
+/// Sums of `f32` by segment, `segments` + 1 offsets: exclusive prefixes, or one sum a segment. Without
+/// offsets segments are rows of `columns` items, and there are only sums. Without temporary memory they
+/// return how many bytes they need.
 extern "C" cudaError_t versus_cub_segmented_sum(
-  bool is_scan, void* temporary, size_t* bytes, const float* input, float* output, const uint32_t* offsets,
-  unsigned segments, cudaStream_t stream)
+  bool is_scan, unsigned columns, void* temporary, size_t* bytes, const float* input, float* output,
+  const uint32_t* offsets, unsigned segments, cudaStream_t stream)
 {
+#if CUB_VERSION >= 300300
+  if (!is_scan && offsets == nullptr)
+    return DeviceSegmentedReduce::Sum(
+      temporary, *bytes, input, output, static_cast<int64_t>(segments), static_cast<int>(columns), stream);
+#endif
   if (!is_scan)
     return DeviceSegmentedReduce::Sum(temporary, *bytes, input, output, segments, offsets, offsets + 1, stream);
 #if CUB_VERSION >= 300300

@@ -34,6 +34,7 @@ mod shim {
         ) -> i32;
         pub(super) fn versus_cub_segmented_sum(
             is_scan: bool,
+            columns: u32,
             temporary: super::CUdeviceptr,
             bytes: &mut usize,
             from: super::CUdeviceptr,
@@ -223,11 +224,13 @@ impl CubPack {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CubSegmentedSum {
     is_scan: bool,
+    columns: u32,
     function: SegmentedFunction,
 }
 
 type SegmentedFunction = unsafe extern "C" fn(
     is_scan: bool,
+    columns: u32,
     temporary: CUdeviceptr,
     bytes: &mut usize,
     from: CUdeviceptr,
@@ -242,9 +245,14 @@ impl CubSegmentedSum {
     #[allow(unused_variables, reason = "without CUB")]
     pub(crate) fn find(is_scan: bool) -> Option<CubSegmentedSum> {
         #[cfg(feature = "cub")]
-        return Some(CubSegmentedSum { is_scan, function: shim::versus_cub_segmented_sum });
+        return Some(CubSegmentedSum { is_scan, columns: 0, function: shim::versus_cub_segmented_sum });
         #[cfg(not(feature = "cub"))]
         None
+    }
+
+    /// The sum of each row of so many columns, without offsets: their address is null.
+    pub(crate) fn of_rows(columns: usize) -> Option<CubSegmentedSum> {
+        CubSegmentedSum::find(false).map(|cub| CubSegmentedSum { columns: columns as u32, ..cub })
     }
 
     /// Bytes of temporary memory. The addresses are those of the launch.
@@ -259,14 +267,16 @@ impl CubSegmentedSum {
     ) -> Result<usize, String> {
         let mut bytes = 0;
         // SAFETY: without temporary memory CUB only returns how much it needs.
-        check(unsafe { (self.function)(self.is_scan, 0, &mut bytes, from, to, offsets, segments, stream) })
-            .map(|()| bytes)
+        check(unsafe {
+            (self.function)(self.is_scan, self.columns, 0, &mut bytes, from, to, offsets, segments, stream)
+        })
+        .map(|()| bytes)
     }
 
     /// Puts the call on the stream.
     ///
     /// # Safety
-    /// There are `segments` + 1 offsets, ascending up to the number of items in `from`; `to` has
+    /// There are `segments` + 1 offsets, ascending up to the number of items in `from`, or so many rows; `to` has
     /// room for as many items, or for one a segment; `temporary` is `bytes` bytes. All lie in the
     /// memory of the stream's device and are valid until the stream is past the call.
     pub(crate) unsafe fn launch(
@@ -277,7 +287,9 @@ impl CubSegmentedSum {
         stream: CUstream,
     ) -> Result<(), String> {
         // SAFETY: by the caller.
-        check(unsafe { (self.function)(self.is_scan, temporary, &mut bytes, from, to, offsets, segments, stream) })
+        check(unsafe {
+            (self.function)(self.is_scan, self.columns, temporary, &mut bytes, from, to, offsets, segments, stream)
+        })
     }
 }
 

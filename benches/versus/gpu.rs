@@ -8,12 +8,14 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Calls queued before the device begins with the first: `BATCH` if the driver's queue holds them,
 /// else down to `LEAST_BATCH`.
 const BATCH: usize = 25;
 const LEAST_BATCH: usize = 5;
+/// Calls that together take longer are timed fewer times.
+const SLOW: Duration = Duration::from_millis(20);
 /// Nanoseconds for which a waiting kernel delays the device at first.
 const HEAD_START: u64 = 1_000_000;
 
@@ -129,23 +131,30 @@ impl Gpu {
         Ok((found[0], found[1]))
     }
 
-    /// Microseconds of each call on the device, the median of `batches` batches. The calls
-    /// alternate.
+    /// Microseconds of each call on the device, the median of `batches` batches, or of a short one if the calls
+    /// together take longer than `SLOW`. The calls alternate.
     ///
     /// A batch is queued behind a waiting kernel, so the device never waits for the host within a
     /// batch.
     pub(crate) fn medians(&self, batches: usize, calls: &mut [Call]) -> Result<Vec<f64>, String> {
-        for call in calls.iter_mut() {
-            for _warm_up in 0..3 {
+        let mut round = Duration::ZERO; // of all calls
+        for warm_up in 0..3 {
+            let begun = Instant::now();
+            for call in calls.iter_mut() {
                 call()?;
             }
+            self.synchronize()?;
+            round = begun.elapsed();
+            if warm_up > 0 && round > SLOW {
+                break;
+            }
         }
+        let (mut batch, wanted) = if round > SLOW { (LEAST_BATCH, LEAST_BATCH) } else { (BATCH, batches * BATCH) };
         let event = || told("an event", self.context.new_event(Some(CUevent_flags::CU_EVENT_DEFAULT)));
         let events: Vec<(CudaEvent, CudaEvent)> =
             (0..BATCH * calls.len()).map(|_| Ok((event()?, event()?))).collect::<Result<_, String>>()?;
         let mut times = vec![Vec::new(); calls.len()];
-        let mut batch = BATCH;
-        while times[0].len() < batches * BATCH {
+        while times[0].len() < wanted {
             self.synchronize()?;
             let (queued, nanoseconds) = (Instant::now(), self.head_start.get());
             // SAFETY: the parameter of `wait` in helpers.ptx.

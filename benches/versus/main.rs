@@ -20,7 +20,7 @@
 //! | `--length` | lengths in memory: scan, reduce, partition and compaction of `f32`, memory for 2^16 to 2^28 | `length.rs` |
 //! | `--length-segments` | the same of scan, reduce and sort by segment | `length.rs` |
 //! | `--segmented` | scan and reduce by segment: sums of `f32`, segments of 1 to 2^28 of 2^28 items | `segmented.rs` |
-//! | `--segmented-sweep` | scan and reduce by segment: 1 to 2^28 segments of 1 to 2^28 items | `segmented.rs` |
+//! | `--segmented-sweep` | scan and reduce by segment and row: 1 to 2^28 segments of 1 to 2^28 items | `segmented.rs` |
 //! | `--segmented-sort` | sort by segment: `u32` keys, pairs and source indices, segments of 16 to 2^20 of 2^26 keys | `segmented_sort.rs` |
 //! | `--columns` | scan and reduce by column: sums and maxima of `f32`, 1 to 2^20 columns of 2^26 items | `segmented.rs` |
 //! | `--select` | compaction, partition and unique of `u32`, 2^10 to 2^28 | `compact.rs` |
@@ -45,8 +45,8 @@
 //! CSV: `# commit, GPU, CUB version`, then `library,what,type,n,median_us,gb_per_s,of_copy`.
 //!
 //! - `median_us`: device time between two events around the call, the median of 25 calls (100 if
-//!   they are short) after 3 warm-up calls. CUB's temporary memory and parascan's workspace are
-//!   allocated beforehand.
+//!   they are short, 5 if they take more than 20 ms) after 3 warm-up calls. CUB's temporary memory
+//!   and parascan's workspace are allocated beforehand.
 //! - `gb_per_s` counts the least bytes that must move: each input read once, each output written
 //!   once.
 //! - `of_copy` is that rate as a fraction of the copy's in the same run.

@@ -95,18 +95,26 @@ pub(crate) fn ladder(sweep: &Path, folder: &Path) -> Result<(), Box<dyn Error>> 
     draw(&folder.join("scan-ladder.svg"), (800, 520), &caption, 10.0..28.0, &series)
 }
 
-/// Draws `segmented-scan.svg` and `segmented-reduce.svg` into `folder` from the rows that
-/// `--segmented-sweep` printed into `sweep`: how many times as fast as CUB parascan is.
+/// Draws `segmented-scan.svg` and `segmented-reduce.svg`, by offsets, and `rows-scan.svg` and
+/// `rows-reduce.svg` into `folder` from the rows that `--segmented-sweep` printed into `sweep`: how many
+/// times as fast as CUB parascan is.
 pub(crate) fn segmented(sweep: &Path, folder: &Path) -> Result<(), Box<dyn Error>> {
     let sweep = Sweep::read(sweep)?;
-    for (file, call) in [("segmented-scan", "segmented_exclusive_sum"), ("segmented-reduce", "segmented_reduce_sum")] {
-        let mut cells = Vec::new();
-        for cell in segmented::cells() {
-            let what = format!("{call}_{}", segmented::cell(cell));
-            cells.push((cell, sweep.time("cub", &what, "f32")? / sweep.time("parascan", &what, "f32")?));
+    for (primitive, call) in [("scan", "exclusive_sum"), ("reduce", "reduce_sum")] {
+        for (kind, by) in [("segmented", "segment"), ("rows", "row")] {
+            let mut cells = Vec::new();
+            for cell in segmented::cells() {
+                let time = |library, kind: &str| {
+                    sweep.time(library, &format!("{kind}_{call}_{}", segmented::cell(cell)), "f32")
+                };
+                // CUB's sums by row, where it has them, may take longer than those by offsets.
+                let cub = time("cub", "segmented")?;
+                let cub = time("cub", kind).map_or(cub, |us| us.min(cub));
+                cells.push((cell, cub / time("parascan", kind)?));
+            }
+            let caption = format!("{primitive} by {by} of f32, {}", sweep.machine);
+            heat_map(&folder.join(format!("{kind}-{primitive}.svg")), &caption, &cells)?;
         }
-        let caption = format!("{} by segment of f32, {}", &file["segmented-".len()..], sweep.machine);
-        heat_map(&folder.join(format!("{file}.svg")), &caption, &cells)?;
     }
     Ok(())
 }

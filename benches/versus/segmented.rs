@@ -16,14 +16,14 @@ pub(crate) fn segmented(gpu: &Gpu, verdict: &Verdict) {
     let Some(mut bench) = Bench::<f32>::new(gpu, verdict, N) else { return };
     for log in [0, 2, 4, 6, 8, 12, 20, 28] {
         let offsets: Vec<u32> = (0..=N >> log).map(|k| (k << log) as u32).collect();
-        lengths(&mut bench, N, &format!("of_{}", 1_u64 << log), &offsets);
+        lengths(&mut bench, N, &format!("of_{}", 1_u64 << log), &offsets, None);
         let ours = |bench: &mut Bench<f32>| rows(bench, N, 1 << log);
         verdict.note(&format!("rows of 2^{log}"), ours(&mut bench));
     }
-    lengths(&mut bench, N, "of_0_to_32", &ascending(N, |k| noise(k) % 33));
+    lengths(&mut bench, N, "of_0_to_32", &ascending(N, |k| noise(k) % 33), None);
     // One segment has half of all items.
     let half = N / 2 / 2048 / 2;
-    lengths(&mut bench, N, "skewed", &ascending(N, |k| if k == half { N / 2 } else { noise(k) % 4096 }));
+    lengths(&mut bench, N, "skewed", &ascending(N, |k| if k == half { N / 2 } else { noise(k) % 4096 }), None);
     for run in [1.33, 16.0, 1000.0] {
         verdict.note(&format!("runs of {run}"), runs(&mut bench, run));
     }
@@ -43,12 +43,12 @@ pub(crate) fn cell((segments, length): (u32, u32)) -> String {
     format!("2^{segments}_of_2^{length}")
 }
 
-/// Scans and reductions of 1 to 2^28 segments of 1 to 2^28 items.
+/// Scans and reductions of 1 to 2^28 segments of 1 to 2^28 items, by offsets and by rows.
 pub(crate) fn sweep(gpu: &Gpu, verdict: &Verdict) {
     let Some(mut bench) = Bench::<f32>::new(gpu, verdict, N) else { return };
     for (segments, length) in cells() {
         let offsets: Vec<u32> = (0..=1_u32 << segments).map(|k| k << length).collect();
-        lengths(&mut bench, 1 << (segments + length), &cell((segments, length)), &offsets);
+        lengths(&mut bench, 1 << (segments + length), &cell((segments, length)), &offsets, Some(1 << length));
     }
 }
 
@@ -143,13 +143,19 @@ unsafe fn row(
     Ok(())
 }
 
-/// Scan and reduce of segments of `n` items with these offsets.
-fn lengths(bench: &mut Bench<f32>, n: usize, name: &str, offsets: &[u32]) {
+/// Scan and reduce of segments of `n` items with these offsets, and by rows if all have `columns` items.
+fn lengths(bench: &mut Bench<f32>, n: usize, name: &str, offsets: &[u32], columns: Option<usize>) {
     let verdict = bench.verdict;
-    verdict.note(&format!("segments {name}"), try_lengths(bench, n, name, offsets));
+    verdict.note(&format!("segments {name}"), try_lengths(bench, n, name, offsets, columns));
 }
 
-fn try_lengths(bench: &mut Bench<f32>, n: usize, name: &str, offsets: &[u32]) -> Result<(), String> {
+fn try_lengths(
+    bench: &mut Bench<f32>,
+    n: usize,
+    name: &str,
+    offsets: &[u32],
+    columns: Option<usize>,
+) -> Result<(), String> {
     bench.draw(Draw::Summands, n, 0)?;
     let copy = bench.copy(n)?;
     let Bench { gpu, workspace, input, output, host, .. } = bench;
@@ -159,39 +165,51 @@ fn try_lengths(bench: &mut Bench<f32>, n: usize, name: &str, offsets: &[u32]) ->
     let (from, to) = (input.device_ptr(&gpu.stream).0, output.device_ptr(&gpu.stream).0);
     let (stream, at) = (gpu.stream.cu_stream(), offsets.device_ptr(&gpu.stream).0);
     for is_scan in [true, false] {
-        let what = format!("segmented_{}_{name}", if is_scan { "exclusive_sum" } else { "reduce_sum" });
+        let call = if is_scan { "exclusive_sum" } else { "reduce_sum" };
         let view = input.slice(..n);
         let mut view_mut = output.slice_mut(..if is_scan { n } else { segments });
-        let (scan, reduce) =
-            (scan::<Sum, f32>().segments(&offsets).exclusive(), reduce::<Sum, f32>().segments(&offsets));
-        if is_scan {
-            told("prepare", scan.prepare(n, workspace))?;
-        } else {
-            told("prepare", reduce.prepare(n, workspace))?;
+        // CUB's time by offsets serves both, except for its sums of rows.
+        macro_rules! time {
+            ($kind:literal, $cut:expr, $moved:expr, $cub:expr, $at:expr) => {{
+                let (scan, reduce) = $cut;
+                if is_scan {
+                    told("prepare", scan.prepare(n, workspace))?;
+                } else {
+                    told("prepare", reduce.prepare(n, workspace))?;
+                }
+                let mut ours = || {
+                    if is_scan {
+                        told("scan", scan.workspace(workspace).run_into(&view, &mut view_mut))
+                    } else {
+                        told("reduce", reduce.workspace(workspace).run_into(&view, &mut view_mut))
+                    }
+                };
+                let (cub, addresses): (Option<CubSegmentedSum>, _) = ($cub, [from, to, $at]);
+                // SAFETY: the buffers are as long as the offsets say.
+                let needed =
+                    cub.map_or(Ok(0), |cub| unsafe { cub.temporary_bytes(addresses, segments as u32, stream) })?;
+                // SAFETY: CUB writes it before it reads it.
+                let memory = told("CUB's memory", unsafe { gpu.stream.alloc::<u8>(needed.max(1)) })?;
+                let temporary = (memory.device_ptr(&gpu.stream).0, needed);
+                // SAFETY: as above; the temporary memory outlives the calls.
+                let mut theirs =
+                    cub.map(|cub| move || unsafe { cub.launch(temporary, addresses, segments as u32, stream) });
+                let mut calls: Vec<(&str, &mut Run)> = vec![("parascan", &mut ours)];
+                if let Some(theirs) = &mut theirs {
+                    calls.push(("cub", theirs));
+                }
+                let (what, expected) = (format!("{}_{call}_{name}", $kind), if is_scan { &prefixes } else { &sums });
+                // SAFETY: the output has `n` elements and more.
+                unsafe { row((gpu, to), (&what, n, $moved), copy, (expected, is_scan), &mut calls)? };
+            }};
         }
-        let mut ours = || {
-            if is_scan {
-                told("scan", scan.workspace(workspace).run_into(&view, &mut view_mut))
-            } else {
-                told("reduce", reduce.workspace(workspace).run_into(&view, &mut view_mut))
-            }
-        };
-        let cub = CubSegmentedSum::find(is_scan);
-        let addresses = [from, to, at];
-        // SAFETY: the buffers are as long as the offsets say.
-        let needed = cub.map_or(Ok(0), |cub| unsafe { cub.temporary_bytes(addresses, segments as u32, stream) })?;
-        // SAFETY: CUB writes it before it reads it.
-        let memory = told("CUB's memory", unsafe { gpu.stream.alloc::<u8>(needed.max(1)) })?;
-        let temporary = (memory.device_ptr(&gpu.stream).0, needed);
-        // SAFETY: as above; the temporary memory outlives the calls.
-        let mut theirs = cub.map(|cub| move || unsafe { cub.launch(temporary, addresses, segments as u32, stream) });
-        let mut calls: Vec<(&str, &mut Run)> = vec![("parascan", &mut ours)];
-        if let Some(theirs) = &mut theirs {
-            calls.push(("cub", theirs));
+        let items = 4 * if is_scan { 2 * n } else { n + segments };
+        let by_offsets = (scan::<Sum, f32>().segments(&offsets).exclusive(), reduce::<Sum, f32>().segments(&offsets));
+        time!("segmented", by_offsets, items + 4 * segments, CubSegmentedSum::find(is_scan), at);
+        if let Some(columns) = columns {
+            let by_rows = (scan::<Sum, f32>().rows(columns).exclusive(), reduce::<Sum, f32>().rows(columns));
+            time!("rows", by_rows, items, if is_scan { None } else { CubSegmentedSum::of_rows(columns) }, 0);
         }
-        let (moved, expected) = if is_scan { (8 * n + 4 * segments, &prefixes) } else { (4 * n + 8 * segments, &sums) };
-        // SAFETY: the output has `n` elements and more.
-        unsafe { row((gpu, to), (&what, n, moved), copy, (expected, is_scan), &mut calls)? };
     }
     Ok(())
 }

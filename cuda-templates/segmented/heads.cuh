@@ -8,6 +8,14 @@
 
 typedef long long i64;
 
+// The kind of a segmentation. A unit of one kind defines CUT_KIND: its kernels have no code for the others, which
+// would take registers, and two thirds of all instructions.
+#ifdef CUT_KIND
+__device__ constexpr u32 kind_of(const Cut &) { return CUT_KIND; }
+#else
+__device__ inline u32 kind_of(const Cut &cut) { return cut.kind; }
+#endif
+
 // ---- offsets ------------------------------------------------------------------------------------
 // Offset j is where segment j begins and segment j - 1 ends, for j up to the number of segments.
 
@@ -32,13 +40,13 @@ template <class Offset> __device__ inline const Offset *array_of(const Cut &cut)
 #endif
 
 // Whether the segmentation has offsets. Otherwise it has a head flag for each item.
-__device__ inline bool has_offsets(const Cut &cut) { return cut.kind <= OFFSETS_64; }
+__device__ inline bool has_offsets(const Cut &cut) { return kind_of(cut) <= OFFSETS_64; }
 
 // Calls `use` with the offsets as an array. The branch over their kinds is taken once here: between
 // loads it would make each of them wait for the one before.
 template <class Use> __device__ inline u64 with_offsets(const Cut &cut, const Use &use) {
-    if (cut.kind == ROWS) return use(RowOffsets{cut.columns});
-    return cut.kind == OFFSETS_32 ? use(array_of<u32>(cut)) : use(array_of<u64>(cut));
+    if (kind_of(cut) == ROWS) return use(RowOffsets{cut.columns});
+    return kind_of(cut) == OFFSETS_32 ? use(array_of<u32>(cut)) : use(array_of<u64>(cut));
 }
 
 // Behind all offsets.
@@ -100,7 +108,7 @@ __device__ inline u64 offsets_before(const Offsets &offsets, u64 segments, u64 i
     return low;
 }
 __device__ inline u64 offsets_before(const Cut &cut, u64 item, u64 n, u32 lane) {
-    if (cut.kind == ROWS) return rows_before(cut, item);
+    if (kind_of(cut) == ROWS) return rows_before(cut, item);
     return with_offsets(cut, [=](auto offsets) { return offsets_before(offsets, cut.segments, item, n, lane); });
 }
 
@@ -172,17 +180,17 @@ template <u32 ITEMS, u32 GROUP, u32 WARPS> struct Heads {
     // groups.
     __device__ void fill(const Cut &cut, i64 begin, u64 next, u64 n, u32 warp, u32 lane) {
         if (has_offsets(cut)) return fill_from_offsets(cut, begin, next, n, warp, lane);
-        if (cut.kind == FLAGS) {
+        if (kind_of(cut) == FLAGS) {
             from_array<u8>(cut, begin, n, warp, lane, [](u8 flag, u8) { return flag != 0; });
-        } else if (cut.kind == BITS) {
+        } else if (kind_of(cut) == BITS) {
             from_bits((const u32 *)cut.memory, begin, n, warp, lane);
-        } else if (cut.kind == KEYS_AS_BYTES) {
+        } else if (kind_of(cut) == KEYS_AS_BYTES) {
             from_key_bytes(cut, begin, n, warp, lane);
         } else {
             auto differs = [](auto key, auto before) { return key != before; };
-            if (cut.size == 1) from_array<u8>(cut, begin, n, warp, lane, differs);
-            else if (cut.size == 2) from_array<u16>(cut, begin, n, warp, lane, differs);
-            else if (cut.size == 4) from_array<u32>(cut, begin, n, warp, lane, differs);
+            if (kind_of(cut) == KEYS_8) from_array<u8>(cut, begin, n, warp, lane, differs);
+            else if (kind_of(cut) == KEYS_16) from_array<u16>(cut, begin, n, warp, lane, differs);
+            else if (kind_of(cut) == KEYS_32) from_array<u32>(cut, begin, n, warp, lane, differs);
             else from_array<u64>(cut, begin, n, warp, lane, differs);
         }
         __syncwarp();
@@ -201,6 +209,14 @@ template <u32 ITEMS, u32 GROUP, u32 WARPS> struct Heads {
                 cut, next + warp * OFFSETS_AT_ONCE, u64(end), n, lane,
                 [&](u64, u64, u64 own) { set(own - u64(begin)); }, [](u64, u64) {});
         barrier();
+    }
+
+    // By a warp that has filled its groups: whether any of their items is a head.
+    __device__ bool any(u32 warp, u32 lane) const {
+        u32 found = 0;
+#pragma unroll
+        for (u32 w = lane; w < WORDS / WARPS; w += WARP) found |= ((const u32 *)flags)[warp * (WORDS / WARPS) + w];
+        return __any_sync(ALL_LANES, found);
     }
 
     // Clears the flags of items past item n, by the warp whose groups they are.

@@ -95,19 +95,21 @@ template <class Operator, class Shape> struct SegmentedReduction {
         // The first offset that is `at` or more: its number, and the item at which it lies.
         u64 next = offsets_before(cut, first, n, lane), boundary = offset(cut, next);
         bool open = first > 0; // whether the segment at the stretch's beginning has not ended
-        for (u64 at = first; at < end;) {
+        for (u64 at = first; at < end; at += SLICE) {
             HeadedCarry all;
             u64 slice_end = min(at + SLICE, end);
             // The last item before which a segment may end that is closed here. One that ends with the
             // slice is closed by the next slice or stretch.
             u64 most = slice_end == n ? n : slice_end - 1;
-            if (boundary > slice_end) { // no segment ends in the next slices
-                u64 whole = at + (min(boundary - 1, end) - at) / SLICE * SLICE;
-                if (whole == at) break; // the last items are in no segment
-                all = {shuffle(Plain::fold(stage, {{walk.in}}, at, whole, lane), WARP - 1), 0};
-                slice_end = whole;
+            bool ends = boundary <= slice_end; // whether a segment ends in the slice
+            if (!ends && slice_end - at < SLICE) break; // the last items are in no segment
+            walk.in.begin_load(stage, at, lane);
+            if (!ends) {
+                walk.in.end_load(stage, at, lane);
+                __syncwarp();
+                all = {shuffle(typename Plain::Walk({{walk.in}}, {}, false).fold_loaded(stage, lane), WARP - 1), 0};
+                __syncwarp(); // every lane has read the slice that the next one overwrites
             } else {
-                walk.in.begin_load(stage, at, lane);
                 walk.heads.fill_from_offsets(cut, i64(at), next, n, 0, lane);
                 walk.in.end_load(stage, at, lane);
                 __syncwarp();
@@ -123,7 +125,6 @@ template <class Operator, class Shape> struct SegmentedReduction {
                 __syncwarp(); // every lane has read the slice that the next one overwrites
             }
             share.aggregate = at > first ? Headed<Operator>::combine(share.aggregate, all) : all;
-            at = slice_end;
         }
         return share;
     }

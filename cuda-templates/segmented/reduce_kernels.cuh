@@ -11,7 +11,7 @@
 // By the grid: rows are whole ones. Segments that begin at item n or behind it are empty: writes their results.
 __device__ inline void cut_segments(Cut &cut, u64 n, Carry empty, Element *out) {
     u64 all = cut.segments;
-    if (cut.kind == ROWS) {
+    if (kind_of(cut) == ROWS) {
         cut.segments = n / cut.columns;
         return;
     }

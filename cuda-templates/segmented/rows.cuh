@@ -1,7 +1,9 @@
-// Reduce of rows that are long enough for a warp and short enough for a block: no row is joined with another.
+// Reduce of rows that a lane, a warp or a block folds: no row is joined with another.
 //
 //   fold    each warp folds its part of a row: the whole row, or one of up to ROW_WARPS parts
 //   block   the parts of a row are joined in order                              one barrier, with parts alone
+//
+// Of rows of less than SHORT_ROW bytes a warp copies many, and each lane folds whole ones (`fold_short`).
 //
 // Blocks take rows in order, so what the grid reads at one time lies together. Without flags, a search or a
 // ticket, rows take the time for which their items are read.
@@ -27,10 +29,13 @@ template <class Operator> struct RowReduction {
         Carry carry[ROW_WARPS]; // each warp's fold
     };
 
-    // The kernel body. Each row has `parts` warps of a block. `init` is combined before each row.
+    // The kernel body. Each row has `parts` warps of a block, or if they are 0 a lane. `init` is combined before
+    // each row.
     static __device__ void run(Shared &shared, const Element *in, u64 rows, u32 columns, u32 parts, Maybe<Carry> init,
                                Element *out) {
-        u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, part = warp % parts;
+        u32 lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+        if (parts == 0) return fold_short(shared.stage[warp], in, rows, columns, init, out, lane);
+        u32 part = warp % parts;
         u64 row = u64(blockIdx.x) * (blockDim.x / WARP / parts) + warp / parts;
 
         // ---- fold. A part begins a line if the row does.
@@ -51,6 +56,25 @@ template <class Operator> struct RowReduction {
     }
 
   private:
+    // By one warp: short rows, of which a lane folds whole ones. The warp's rows are a multiple of 32, so they
+    // begin a vector if the first row does.
+    static __device__ void fold_short(Unit *stage, const Element *in, u64 rows, u32 columns, Maybe<Carry> init,
+                                      Element *out, u32 lane) {
+        u32 of_warp = CHUNK / (columns * WARP) * WARP; // as in `RowGrid::of`
+        u64 first = (u64(blockIdx.x) * blockDim.x + threadIdx.x) / WARP * of_warp;
+        if (first >= rows) return;
+        u32 count = u32(min(rows - first, u64(of_warp)));
+        load(stage, in + first * columns, count * columns, lane);
+        wait_for_copies();
+        __syncwarp();
+        const Element *items = (const Element *)stage;
+        for (u32 row = lane; row < count; row += WARP) {
+            Maybe<Carry> own = init;
+            for (u32 k = 0; k < columns; k++) add(own, items[row * columns + k]);
+            out[first + row] = Operator::lower(own.value);
+        }
+    }
+
     // By one warp: the fold of `count` items, at least one, in lane 0. The grouping depends on the count
     // alone: not on the address, as it would if a lane's vectors were those of memory.
     static __device__ Carry fold(Unit *stage, const Element *items, u32 count, u32 lane) {

@@ -84,7 +84,7 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
 #pragma unroll 4
         for (u32 i = lane; i < own; i += WARP)
             if (to + i < results.capacity) results.out[to + i] = items[i];
-        if (results.keys == nullptr) return;
+        if (!has_keys()) return;
         u32 size = this->cut.size, fit = number < results.capacity ? u32(min(results.capacity - number, u64(own))) : 0;
         u8 *keys = (u8 *)results.keys + number * size;
         if (!has_staged_keys()) return put_keys(keys, fit, lane);
@@ -158,18 +158,18 @@ template <class Operator, class Shape> struct RunReduceWalk : SegmentedWalk<Oper
 
     // ---- keys: that of each segment which begins in the slice
 
+    __device__ bool has_keys() const { return kind_of(this->cut) >= KEYS_8 && results.keys != nullptr; }
     // Whether the stage has room for them behind the results.
     __device__ bool has_staged_keys() const {
-        return results.keys != nullptr && own * (sizeof(Element) + u64(this->cut.size)) + sizeof(u64) <= sizeof(Stage);
+        return has_keys() && own * (sizeof(Element) + u64(this->cut.size)) + sizeof(u64) <= sizeof(Stage);
     }
     __device__ u8 *staged_keys(Stage &stage) const {
         return (u8 *)stage.vector + (own * u32(sizeof(Element)) / u32(sizeof(u64)) + 1) * sizeof(u64);
     }
     // Calls `use` with a word of the type that keys are copied by.
     template <class Use> __device__ void with_key_word(const Use &use) const {
-        bool is_word = this->cut.kind == KEYS;
-        if (is_word && this->cut.size == 4) use(u32());
-        else if (is_word && this->cut.size == 8) use(u64());
+        if (kind_of(this->cut) == KEYS_32) use(u32());
+        else if (kind_of(this->cut) == KEYS_64) use(u64());
         else use(u8());
     }
     // Writes the first `fit` keys.

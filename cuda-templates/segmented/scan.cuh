@@ -40,12 +40,13 @@ struct SegmentedScanWalk : SegmentedWalk<Operator, Shape, Shape::WARPS> {
         if (!SEARCHES && tile_offsets) {
             wait_for_launch_before();
             next = tile_offsets[tile];
-        } else if (this->cut.kind == ROWS) {
+        } else if (kind_of(this->cut) == ROWS) {
             next = rows_before(this->cut, u64(max(begin, i64(0))));
         } else if (SEARCHES && has_offsets(this->cut)) {
             next = offsets_before(this->cut, u64(max(begin, i64(0))), n, lane);
         }
         this->heads.fill(this->cut, begin, next, n, this->slice, lane);
+        this->has_heads = this->heads.any(this->slice, lane);
         this->in.end_load(stage, first, lane);
         __syncwarp();
         return this->fold_loaded(stage, lane);

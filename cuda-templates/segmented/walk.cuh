@@ -52,6 +52,7 @@ template <class Operator, class Shape, u32 HEAD_WARPS> struct SegmentedWalk {
     const Cut &cut;
     Heads &heads;
     u32 slice;          // the number of the warp's slice, in memory order, among those of the flags
+    bool has_heads = true; // whether the slice may have a head: without, items take no tests of flags
     HeadedCarry before; // fold of the warp's items before this lane's; undefined in lane 0
 
     __device__ SegmentedWalk(Items in, Items out, bool exclusive, Maybe<Carry> init, const Cut &cut, Heads &heads,
@@ -63,21 +64,8 @@ template <class Operator, class Shape, u32 HEAD_WARPS> struct SegmentedWalk {
 
     // The fold of a slice that lies in the stage, with its heads; valid in the last lane.
     __device__ HeadedCarry fold_loaded(Stage &stage, u32 lane) {
-        Carry upto = Carry();
-        u32 any = 0;
-#pragma unroll UNROLLED
-        for (u32 g = 0; g < GROUPS; g++) {
-            Group<Item> items = of_lane(stage, lane, g);
-            u32 restarts = heads_of(lane, g);
-            any |= restarts;
-#pragma unroll
-            for (u32 j = 0; j < IN_GROUP; j++) {
-                Carry item = Operator::lift(items.item[j]);
-                bool restart = restarts >> j & 1, first = g == 0 && j == 0;
-                upto = restart ? begun(item) : first ? Operator::alone(item) : Operator::combine(upto, item);
-            }
-        }
-        HeadedCarry all = warp_inclusive<Headed<Operator>>({upto, any}, lane);
+        HeadedCarry own = has_heads ? fold_lane<true>(stage, lane) : fold_lane<false>(stage, lane);
+        HeadedCarry all = warp_inclusive<Headed<Operator>>(own, lane);
         before = shuffle_up(all, 1);
         return all;
     }
@@ -86,10 +74,33 @@ template <class Operator, class Shape, u32 HEAD_WARPS> struct SegmentedWalk {
     // is a head, any value.
     __device__ void put(Stage &stage, HeadedCarry prefix, u32 lane) {
         Carry upto = lane == 0 ? prefix.value : Headed<Operator>::combine(prefix, before).value;
+        if (has_heads) put_lane<true>(stage, upto, lane);
+        else put_lane<false>(stage, upto, lane);
+    }
+
+  protected:
+    template <bool HAS_HEADS> __device__ HeadedCarry fold_lane(Stage &stage, u32 lane) const {
+        Carry upto = Carry();
+        u32 any = 0;
+#pragma unroll UNROLLED
+        for (u32 g = 0; g < GROUPS; g++) {
+            Group<Item> items = of_lane(stage, lane, g);
+            u32 restarts = HAS_HEADS ? heads_of(lane, g) : 0;
+            any |= restarts;
+#pragma unroll
+            for (u32 j = 0; j < IN_GROUP; j++) {
+                Carry item = Operator::lift(items.item[j]);
+                bool restart = restarts >> j & 1, first = g == 0 && j == 0;
+                upto = restart ? begun(item) : first ? Operator::alone(item) : Operator::combine(upto, item);
+            }
+        }
+        return {upto, any};
+    }
+    template <bool HAS_HEADS> __device__ void put_lane(Stage &stage, Carry upto, u32 lane) const {
 #pragma unroll UNROLLED
         for (u32 g = 0; g < GROUPS; g++) {
             Group<Item> items = of_lane(stage, lane, g), results;
-            u32 restarts = heads_of(lane, g);
+            u32 restarts = HAS_HEADS ? heads_of(lane, g) : 0;
 #pragma unroll
             for (u32 j = 0; j < IN_GROUP; j++) {
                 Carry item = Operator::lift(items.item[j]);
@@ -102,7 +113,6 @@ template <class Operator, class Shape, u32 HEAD_WARPS> struct SegmentedWalk {
         }
     }
 
-  protected:
     // The place in the stage of a lane's group g, in scan order.
     __device__ u32 at(u32 lane, u32 g) const {
         u32 at = lane * GROUPS + g;

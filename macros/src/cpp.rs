@@ -23,7 +23,8 @@ pub(crate) const KEYWORDS: [&str; 92] = [
 /// Names that a kernel's text defines before a struct: macros without parameters, and types that a
 /// later field of the struct may have. A field may have every other name of the templates and of
 /// CUDA, such as `threadIdx`.
-pub(crate) const DEFINED: [&str; 7] = ["AND_LENGTH", "FORM", "LENGTH_ON_DEVICE", "NETWORK", "NULL", "bf16", "f16"];
+pub(crate) const DEFINED: [&str; 8] =
+    ["AND_LENGTH", "CUT_KIND", "FORM", "LENGTH_ON_DEVICE", "NETWORK", "NULL", "bf16", "f16"];
 
 /// The message that refuses this name for a field, if C++ does not take it.
 pub(crate) fn refusal(name: &Ident) -> Option<String> {

@@ -77,6 +77,12 @@ def main():
     del other
     beside("cumulative_sum / cumsum, 32 in a row", lambda: parascan.cumulative_sum(x), lambda: torch.cumsum(x, 0),
            repeats=32)
+    for log in range(2, 27, 4):
+        rows = x.reshape(-1, 1 << log)
+        beside(f"rows of 2^{log}: cumulative_sum / cumsum", lambda: parascan.cumulative_sum(rows, axis=1),
+               lambda: torch.cumsum(rows, 1))
+        beside(f"rows of 2^{log}: reduce('sum') / sum", lambda: parascan.reduce("sum", rows, axis=1),
+               lambda: torch.sum(rows, 1))
     for part, name in [(1 / 64, "1/64"), (1 / 2, "1/2"), (2 / 3, "2/3"), (1, "all")]:
         x = (torch.rand(N, device="cuda") < part).float()
         calls = lambda: parascan.nonzero(x)[0], lambda: torch.nonzero(x)[:, 0]

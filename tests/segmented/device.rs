@@ -141,22 +141,30 @@ fn short_inputs() {
     walk::<Compose, Matrix<u64>>(&mut engine);
 }
 
-/// Rows around the lengths that a warp, several warps and no kernel of rows takes, and of each number of rows
-/// of a block.
+/// Rows around the lengths that a lane, a warp, several warps and no kernel of rows takes, and of each number of
+/// rows of a block; of rows of a lane as many as a warp has, a block and more.
 #[test]
 fn rows_of_a_block() {
     fn walk<Op: Operator<T>, T: Sample>(engine: &mut OnDevice) {
         let mut rng = Rng::new();
+        let mut check = |rng: &mut Rng, rows: usize, columns: usize| {
+            let x: Vec<T> = data(rng, Draw::exact_for::<Op, T>(), rows * columns);
+            let init = (rows != 8).then(|| x[0]);
+            let (segments, kind) = (Segments::rows(rows, columns), Kind::Rows(columns));
+            check_reduce::<_, Op, T>(engine, rng, &x, &segments, kind, init, &rows);
+        };
+        for columns in 1..=64 / size_of::<T>() + 1 {
+            for rows in [1, 8, 31 + rng.below(3), 1152 / columns + rng.below(70), 20_000 / columns + rng.below(2000)] {
+                check(&mut rng, rows, columns);
+            }
+        }
         const KIB: usize = 1 << 10;
         for bytes in [KIB / 2, 2 * KIB, 4 * KIB, 9 * KIB, 13 * KIB, 17 * KIB, 36 * KIB, 128 * KIB, 256 * KIB] {
             for columns in
                 [bytes / size_of::<T>(), bytes / size_of::<T>() + 1, (bytes + rng.below(bytes)) / size_of::<T>()]
             {
                 for rows in [1, 3, 8 + rng.below(10), 128] {
-                    let x: Vec<T> = data(&mut rng, Draw::exact_for::<Op, T>(), rows * columns);
-                    let init = (rows != 8).then(|| x[0]);
-                    let (segments, kind) = (Segments::rows(rows, columns), Kind::Rows(columns));
-                    check_reduce::<_, Op, T>(engine, &mut rng, &x, &segments, kind, init, &rows);
+                    check(&mut rng, rows, columns);
                 }
             }
         }

@@ -13,7 +13,7 @@ use std::ffi::c_void;
 
 pub(crate) mod tuning;
 pub(crate) mod unit;
-use tuning::{REDUCE_RANGES, reduce_ranges};
+use tuning::{REDUCE_RANGES, ReduceRange, reduce_ranges};
 use unit::{POSITION_CARRY_BYTES, position_key, position_source, reduce_key, reduce_source};
 
 pub(crate) const KERNELS: [&str; REDUCE_RANGES] = ["reduce_0", "reduce_1"];
@@ -42,8 +42,16 @@ pub(crate) struct ReducePlan {
 
 impl ReducePlan {
     /// The plan for an element and a carry of these sizes, and the kernels of `architecture`.
-    pub(crate) fn of_sizes([element, carry]: [usize; 2], n: usize, architecture: u32) -> ReducePlan {
-        let ranges = reduce_ranges(architecture, element);
+    pub(crate) fn of_sizes(sizes: [usize; 2], n: usize, architecture: u32) -> ReducePlan {
+        ReducePlan::of_ranges(&reduce_ranges(architecture, sizes[0]), sizes, n)
+    }
+
+    /// The plan for kernels of these ranges.
+    pub(crate) fn of_ranges(
+        ranges: &[ReduceRange; REDUCE_RANGES],
+        [element, carry]: [usize; 2],
+        n: usize,
+    ) -> ReducePlan {
         let bytes = n.saturating_mul(element);
         let range =
             ranges.iter().position(|range| bytes <= range.bytes).expect("the last one is for all that are longer");

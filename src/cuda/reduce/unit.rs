@@ -1,6 +1,6 @@
 //! The text of a unit of reduce: an operator on an element.
 
-use super::tuning::{ReduceRange, reduce_architectures, reduce_ranges};
+use super::tuning::{REDUCE_RANGES, ReduceRange, reduce_architectures, reduce_ranges};
 use crate::cuda::scan::unit::Unit;
 use crate::cuda::unit::{UnitKey, by_architecture};
 
@@ -31,10 +31,15 @@ pub(crate) fn position_source(unit: &Unit) -> String {
 
 /// The shapes for an element of `size` bytes, by the target architecture.
 pub(crate) fn reduce_shapes(size: usize) -> String {
+    shapes(size, reduce_ranges)
+}
+
+/// The same for ranges of another table.
+pub(crate) fn shapes(size: usize, ranges: fn(u32, usize) -> [ReduceRange; REDUCE_RANGES]) -> String {
     by_architecture(reduce_architectures(), |architecture| {
         let kernel =
             |(k, range): (usize, &ReduceRange)| format!(" KERNEL({k}, {}, {})", range.shape.warps, range.shape.vectors);
-        let ranges = reduce_ranges(architecture, size);
+        let ranges = ranges(architecture, size);
         format!("#define RANGES(KERNEL){}\n", ranges.iter().enumerate().map(kernel).collect::<String>())
     })
 }

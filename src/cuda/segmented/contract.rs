@@ -11,8 +11,11 @@ constants! {
         FLAGS: u32 = 3;
         BITS: u32 = 4;
         /// Keys that are an aligned word of 1, 2, 4 or 8 bytes each, and others.
-        KEYS: u32 = 5;
-        KEYS_AS_BYTES: u32 = 6;
+        KEYS_8: u32 = 5;
+        KEYS_16: u32 = 6;
+        KEYS_32: u32 = 7;
+        KEYS_64: u32 = 8;
+        KEYS_AS_BYTES: u32 = 9;
         /// Threads of `segmented_find`. A warp searches for one tile.
         FIND_THREADS: u32 = 256;
         /// Threads of a block of the kernels of short inputs.
@@ -20,6 +23,8 @@ constants! {
         /// The most warps of a block of the kernel of rows, and the vectors that a lane folds at once.
         ROW_WARPS: u32 = 8;
         ROW_VECTORS: u32 = 9;
+        /// Rows of less bytes are folded by a lane each.
+        SHORT_ROW: u32 = 64;
     }
 }
 
@@ -37,6 +42,10 @@ shared! {
         size: u32 = "u32 size";
     }
 }
+
+/// The number of kinds.
+#[allow(dead_code, reason = "build.rs has no programs")]
+pub(crate) const KINDS: usize = KEYS_AS_BYTES as usize + 1;
 
 /// The text of `segmented/contract.cuh`.
 #[allow(dead_code, reason = "build.rs writes the header")]

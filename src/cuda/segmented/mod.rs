@@ -4,8 +4,8 @@ use super::contract::{BEFORE_STATUS, status_bytes};
 use super::driver::check;
 use super::kernels::Kernels;
 use super::library::{self, Caller, Program};
-use super::reduce::tuning::{REDUCE_RANGES, reduce_ranges};
-use super::reduce::{ReducePlan, ReduceProgram};
+use super::reduce::ReducePlan;
+use super::reduce::tuning::{REDUCE_RANGES, segmented_ranges};
 use super::scan::contract::{EXCLUSIVE, INIT, REVERSE};
 use super::scan::tuning::{TUNING, Tuning, fitted};
 use super::scan::unit::Unit;
@@ -20,27 +20,45 @@ use std::ffi::c_void;
 pub(crate) mod contract;
 mod tuning;
 mod unit;
-use contract::{FIND_THREADS, SHORT_INPUT_THREADS};
+use contract::{FIND_THREADS, KINDS, SHORT_INPUT_THREADS};
 use tuning::RowGrid;
-use unit::{run_reduce_source, segmented_reduce_source, segmented_scan_source};
+use unit::{of_kind, run_reduce_source, segmented_reduce_source, segmented_scan_source};
 
 const SCAN: &str = "segmented scan";
-/// A kernel for each range of lengths, the search in the offsets, and the kernel of short inputs.
+/// A kernel for each range of lengths, that of short inputs, and the search in the offsets.
 const SCAN_KERNELS: [&str; RANGES + 2] =
-    ["segmented_scan_0", "segmented_scan_1", "segmented_scan_2", "segmented_find", "segmented_scan_short"];
-const FIND: usize = RANGES;
-const SHORT_SCAN: usize = RANGES + 1;
+    ["segmented_scan_0", "segmented_scan_1", "segmented_scan_2", "segmented_scan_short", "segmented_find"];
+const SHORT_SCAN: usize = RANGES;
+const FIND: usize = RANGES + 1;
 const RUNS: &str = "reduce of runs";
 const RUN_KERNELS: [&str; RANGES] = ["run_reduce_0", "run_reduce_1", "run_reduce_2"];
-const REDUCE: &str = "segmented reduce";
 const REDUCE_KERNELS: [&str; REDUCE_RANGES + 2] =
     ["segmented_reduce_0", "segmented_reduce_1", "segmented_reduce_short", "segmented_reduce_rows"];
 const SHORT_REDUCE: usize = REDUCE_RANGES;
 const ROW_REDUCE: usize = REDUCE_RANGES + 1;
-/// The same for a number of items that lies in memory.
-const COUNTED_SCAN: &str = "segmented scan of a length in memory";
-const COUNTED_RUNS: &str = "reduce of runs of a length in memory";
-const COUNTED_REDUCE: &str = "segmented reduce of a length in memory";
+
+/// The names of a primitive's programs, one for each kind of segmentation.
+macro_rules! of_kinds {
+    ($primitive:literal) => {
+        [
+            concat!($primitive, " of rows"),
+            concat!($primitive, " by u32 offsets"),
+            concat!($primitive, " by u64 offsets"),
+            concat!($primitive, " by flags"),
+            concat!($primitive, " by bits"),
+            concat!($primitive, " by u8 keys"),
+            concat!($primitive, " by u16 keys"),
+            concat!($primitive, " by u32 keys"),
+            concat!($primitive, " by u64 keys"),
+            concat!($primitive, " by keys"),
+        ]
+    };
+}
+/// The programs of a known length, and of one that lies in memory.
+type Programs = [[&'static str; KINDS]; 2];
+const SCANS: Programs = [of_kinds!("segmented scan"), of_kinds!("segmented scan of a length in memory")];
+const RUN_REDUCES: Programs = [of_kinds!("reduce of runs"), of_kinds!("reduce of runs of a length in memory")];
+const REDUCES: Programs = [of_kinds!("segmented reduce"), of_kinds!("segmented reduce of a length in memory")];
 
 /// Where segments begin, for a kernel. Addresses are on the device.
 #[derive(Clone, Copy, Debug)]
@@ -87,25 +105,39 @@ impl Cut {
         RowGrid::of(n / columns, columns, size)
     }
 
+    /// The kind, of which the kernels are compiled.
+    fn kind(self) -> u32 {
+        match self {
+            Cut::Rows { .. } => contract::ROWS,
+            Cut::Offsets { wide, .. } => {
+                if wide {
+                    contract::OFFSETS_64
+                } else {
+                    contract::OFFSETS_32
+                }
+            }
+            Cut::Heads { .. } => contract::FLAGS,
+            Cut::HeadBits { .. } => contract::BITS,
+            Cut::Keys { size, align, .. } => match size {
+                1 => contract::KEYS_8,
+                2 if align >= 2 => contract::KEYS_16,
+                4 if align >= 4 => contract::KEYS_32,
+                8 if align >= 8 => contract::KEYS_64,
+                _ => contract::KEYS_AS_BYTES,
+            },
+        }
+    }
+
     /// The same for a kernel over `n` items.
     pub(super) fn contract(self, n: usize) -> contract::Cut {
-        let none = contract::Cut { memory: 0, segments: 0, columns: 0, kind: 0, size: 0 };
+        let none = contract::Cut { memory: 0, segments: 0, columns: 0, kind: self.kind(), size: 0 };
         match self {
-            Cut::Rows { columns } => {
-                let (segments, columns) = ((n / columns) as u64, columns as u64);
-                contract::Cut { segments, columns, kind: contract::ROWS, ..none }
+            Cut::Rows { columns } => contract::Cut { segments: (n / columns) as u64, columns: columns as u64, ..none },
+            Cut::Offsets { address, segments, .. } => {
+                contract::Cut { memory: address, segments: segments as u64, columns: n as u64, ..none }
             }
-            Cut::Offsets { address, segments, wide } => {
-                let kind = if wide { contract::OFFSETS_64 } else { contract::OFFSETS_32 };
-                contract::Cut { memory: address, segments: segments as u64, columns: n as u64, kind, ..none }
-            }
-            Cut::Heads { address } => contract::Cut { memory: address, kind: contract::FLAGS, ..none },
-            Cut::HeadBits { address } => contract::Cut { memory: address, kind: contract::BITS, ..none },
-            Cut::Keys { address, size, align } => {
-                let is_word = matches!(size, 1 | 2 | 4 | 8) && align >= size;
-                let kind = if is_word { contract::KEYS } else { contract::KEYS_AS_BYTES };
-                contract::Cut { memory: address, kind, size: size as u32, ..none }
-            }
+            Cut::Heads { address } | Cut::HeadBits { address } => contract::Cut { memory: address, ..none },
+            Cut::Keys { address, size, .. } => contract::Cut { memory: address, size: size as u32, ..none },
         }
     }
 }
@@ -232,13 +264,14 @@ impl SegmentedPlan {
 
     /// The plan of a reduce for the kernels of `architecture`.
     pub(crate) fn reduce<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> SegmentedPlan {
-        SegmentedPlan::of_reduce::<Op, T>(ReduceProgram::value::<Op, T>().plan(n, architecture))
+        let sizes = [size_of::<T>(), size_of::<Op::Carry>()];
+        SegmentedPlan::of_reduce::<Op, T>(ReducePlan::of_ranges(&segmented_ranges(architecture, sizes[0]), sizes, n))
     }
 
     /// The plan of a reduce with memory for up to `n` elements.
     pub(crate) fn reduce_up_to<Op: Operator<T>, T: Element>(n: usize, architecture: u32) -> SegmentedPlan {
         let mut plan = SegmentedPlan::reduce::<Op, T>(n, architecture);
-        for range in reduce_ranges(architecture, size_of::<T>()) {
+        for range in segmented_ranges(architecture, size_of::<T>()) {
             let shorter = SegmentedPlan::reduce::<Op, T>(n.min(range.bytes / size_of::<T>()), architecture);
             plan.words = plan.words.max(shorter.words);
             plan.scratch = plan.scratch.max(shorter.scratch);
@@ -255,41 +288,51 @@ impl SegmentedPlan {
     }
 }
 
-/// The kernels of scan by segment, for a number of items that lies in memory if `is_counted`. Loads them
-/// unless they are loaded.
+/// The kernels of scan by segment, for the kind of `cut` alone, and for a number of items that lies in memory if
+/// `is_counted`. Loads them unless they are loaded.
 pub(crate) fn load_scan<Op: Operator<T>, T: Element>(
     caller: &dyn Caller,
+    cut: Cut,
     is_counted: bool,
 ) -> Result<&'static Kernels, Error> {
-    load::<Op, T>(caller, [SCAN, COUNTED_SCAN], is_counted, &SCAN_KERNELS, segmented_scan_source)
+    let kernels = match cut {
+        Cut::Offsets { .. } => &SCAN_KERNELS[..],
+        Cut::Rows { .. } => &SCAN_KERNELS[..=SHORT_SCAN],
+        _ => &SCAN_KERNELS[..RANGES],
+    };
+    load::<Op, T>(caller, SCANS[usize::from(is_counted)], cut, is_counted, kernels, segmented_scan_source)
 }
 
 /// The kernels of reduce of runs, as `load_scan`.
 pub(crate) fn load_runs<Op: Operator<T>, T: Element>(
     caller: &dyn Caller,
+    cut: Cut,
     is_counted: bool,
 ) -> Result<&'static Kernels, Error> {
-    load::<Op, T>(caller, [RUNS, COUNTED_RUNS], is_counted, &RUN_KERNELS, run_reduce_source)
+    load::<Op, T>(caller, RUN_REDUCES[usize::from(is_counted)], cut, is_counted, &RUN_KERNELS, run_reduce_source)
 }
 
 /// The kernels of reduce by segment, as `load_scan`.
 pub(crate) fn load_reduce<Op: Operator<T>, T: Element>(
     caller: &dyn Caller,
+    cut: Cut,
     is_counted: bool,
 ) -> Result<&'static Kernels, Error> {
-    load::<Op, T>(caller, [REDUCE, COUNTED_REDUCE], is_counted, &REDUCE_KERNELS, segmented_reduce_source)
+    let kernels = if let Cut::Rows { .. } = cut { &REDUCE_KERNELS[..] } else { &REDUCE_KERNELS[..ROW_REDUCE] };
+    load::<Op, T>(caller, REDUCES[usize::from(is_counted)], cut, is_counted, kernels, segmented_reduce_source)
 }
 
 fn load<Op: Operator<T>, T: Element>(
     caller: &dyn Caller,
-    programs: [&'static str; 2],
+    programs: [&'static str; KINDS],
+    cut: Cut,
     is_counted: bool,
     kernels: &[&str],
     source: fn(&Unit) -> String,
 ) -> Result<&'static Kernels, Error> {
-    let program = programs[usize::from(is_counted)];
+    let program = programs[cut.kind() as usize];
     library::load(TypeId::of::<(Op, T)>(), program, caller, kernels, &|| {
-        let source = source(&unit_of::<Op, T>());
+        let source = of_kind(cut.kind(), &source(&unit_of::<Op, T>()));
         Program {
             name: format!("{program}::<{}, {}>", type_name::<Op>(), type_name::<T>()),
             source: if is_counted { with_length(&source) } else { source },
@@ -549,8 +592,9 @@ mod tests {
             ($($op:ty, $t:ty;)*) => { $(
                 let unit = unit_of::<$op, $t>();
                 for source in [segmented_scan_source, segmented_reduce_source, run_reduce_source].map(|text| text(&unit)) {
-                    // Each for one architecture, with or without a length in memory.
+                    // Each for one architecture and one kind, with or without a length in memory.
                     let k = texts.len();
+                    let source = of_kind((k % KINDS) as u32, &source);
                     let source = if k % 4 == 3 { with_length(&source) } else { source };
                     texts.push(([75, 90][k % 2], stringify!($op on $t).to_owned(), source));
                 }
@@ -563,13 +607,48 @@ mod tests {
         library::compile_all(texts);
     }
 
+    /// The plan of a reduction counts the slices that its kernels have.
+    #[test]
+    fn slices_of_a_reduction() {
+        fn check<T: Element>(vectors: usize)
+        where
+            Sum: Operator<T>,
+        {
+            let n = 1 << 26;
+            let plan = SegmentedPlan::reduce::<Sum, T>(n, 90);
+            let slices = n.div_ceil(32 * vectors * 16 / size_of::<T>()) as u64;
+            let warps = u64::from(plan.blocks * plan.threads / 32);
+            assert_eq!((plan.kernel, plan.each * warps + u64::from(plan.more)), (1, slices));
+            let text = segmented_reduce_source(&unit_of::<Sum, T>());
+            assert!(text.contains(&format!("KERNEL(1, 4, {vectors})")), "{text}");
+        }
+        check::<u8>(11);
+        check::<half::f16>(13);
+        check::<f32>(9);
+        check::<f64>(13);
+    }
+
+    /// A key is compared as a word if its type is aligned as one.
+    #[test]
+    fn kinds_of_keys() {
+        let kind = |size, align| Cut::Keys { address: 0, size, align }.kind();
+        assert_eq!([kind(1, 1), kind(2, 2), kind(4, 4), kind(8, 8)], [5, 6, 7, 8]);
+        assert_eq!([kind(2, 1), kind(4, 2), kind(8, 4), kind(3, 1), kind(16, 16)], [contract::KEYS_AS_BYTES; 5]);
+        assert_eq!(SCANS[0][kind(4, 4) as usize], "segmented scan by u32 keys");
+        assert_eq!(
+            REDUCES[1][Cut::Rows { columns: 1 }.kind() as usize],
+            "segmented reduce of a length in memory of rows"
+        );
+    }
+
     #[test]
     fn parts() {
         let unit = unit_of::<Sum, f32>();
         for text in [str::to_owned, with_length] {
-            library::parts_have_a_kernel_each(&text(&segmented_scan_source(&unit)), &SCAN_KERNELS);
-            library::parts_have_a_kernel_each(&text(&segmented_reduce_source(&unit)), &REDUCE_KERNELS);
-            library::parts_have_a_kernel_each(&text(&run_reduce_source(&unit)), &RUN_KERNELS);
+            let text = |source: String| text(&of_kind(contract::OFFSETS_32, &source));
+            library::parts_have_a_kernel_each(&text(segmented_scan_source(&unit)), &SCAN_KERNELS);
+            library::parts_have_a_kernel_each(&text(segmented_reduce_source(&unit)), &REDUCE_KERNELS);
+            library::parts_have_a_kernel_each(&text(run_reduce_source(&unit)), &RUN_KERNELS);
         }
     }
 }

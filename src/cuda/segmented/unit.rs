@@ -3,7 +3,8 @@
 use super::tuning::{RUNS, short_items};
 use super::{counted_bytes, headed_bytes, share_bytes};
 use crate::cuda::contract::asserted_status;
-use crate::cuda::reduce::unit::reduce_shapes;
+use crate::cuda::reduce::tuning::segmented_ranges;
+use crate::cuda::reduce::unit::shapes;
 use crate::cuda::scan::tuning::TUNING;
 use crate::cuda::scan::unit::{Unit, shapes_by_architecture};
 
@@ -27,8 +28,13 @@ pub(crate) fn segmented_reduce_source(unit: &Unit) -> String {
     let bytes = share_bytes(unit.carry.size);
     let room =
         format!("static_assert(sizeof(Share<Operator>) <= {bytes}, \"the host allots {bytes} bytes for a share\");\n");
-    let shapes = reduce_shapes(unit.element.size) + &short(unit);
+    let shapes = shapes(unit.element.size, segmented_ranges) + &short(unit);
     unit.around("segmented/reduce.cuh", &shapes, &room, "segmented/reduce_kernels.cuh")
+}
+
+/// The text of a unit for one kind of segmentation. Its kernels have no code for the others.
+pub(crate) fn of_kind(kind: u32, source: &str) -> String {
+    format!("#define CUT_KIND {kind}\n{source}")
 }
 
 /// The shape of the kernels of short inputs.
