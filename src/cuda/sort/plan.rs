@@ -39,12 +39,13 @@ impl SortProgram {
     /// | keys | n up to | way |
     /// |---|---|---|
     /// | keys-only of 4 or 8 bytes, whole | 5632 | one block, by bins |
-    /// | any | 4096 | one block, digit by digit |
+    /// | any | 4096 (of 1 byte 8192) | one block, digit by digit |
     /// | keys-only of 1 byte, whole | 2^40 | counts |
     /// | keys-only of 2 bytes, whole | 2^32 - 1, from 2^20 | counts |
     /// | of 1 or 2 bytes, or not whole | 2^40 | passes |
     /// | others | 2^20 | fixed-capacity buckets |
     /// | | 2^22 | fixed-capacity buckets of a large block |
+    /// | of 4 bytes, with a payload of at most 4 bytes | 2^23 | passes |
     /// | | 3.1 * 10^8 | buckets |
     /// | | 1.1 * 10^9 | buckets of a large block |
     /// | | 2^40 | passes |
@@ -52,6 +53,7 @@ impl SortProgram {
         let (key, counts) = (self.unit.key, self.unit.payload.is_none() && whole);
         let shape = self.shape(machine.architecture);
         let has_large = shape.large_sort_shared() <= machine.shared;
+        let is_short_pair = key == 4 && self.unit.payload.is_some_and(|(size, _)| size <= 4);
         let most_lower = Self::most_lower(machine);
         let holds =
             |block: SortBlock| most_lower.is_some_and(|lower| n <= most_in_buckets(block) << (DIGIT_BITS + lower));
@@ -65,6 +67,7 @@ impl SortProgram {
             _ if key <= 2 || !whole || n > MOST_OF_A_WORD => Way::Passes(Before::Nothing),
             _ if n <= MOST_FOR_FIXED.min(most_for_fixed(shape.bucket)) => fixed(shape.bucket, false),
             _ if has_large && n <= most_for_fixed(shape.large) => fixed(shape.large, true),
+            _ if is_short_pair && n <= MOST_PAIRS_FOR_PASSES => Way::Passes(Before::Nothing),
             _ if holds(shape.bucket) => buckets(shape.bucket, false),
             _ if has_large && holds(shape.large) => buckets(shape.large, true),
             _ => Way::Passes(Before::Nothing),
@@ -128,7 +131,7 @@ impl SortProgram {
         let [fixed, large_fixed] = blocks.map(most_for_fixed);
         let one_block = [shape.small, shape.bucket].map(|block| block.tile());
         let of_buckets = [most, large_most, MOST_FOR_FIXED.min(fixed), large_fixed];
-        let borders = [n, MOST_OF_A_WORD, SORT_SHORT, SORT_MIDDLE, FEWEST_TO_COUNT - 1]
+        let borders = [n, MOST_OF_A_WORD, SORT_SHORT, SORT_MIDDLE, FEWEST_TO_COUNT - 1, MOST_PAIRS_FOR_PASSES]
             .into_iter()
             .chain(of_buckets)
             .chain(one_block);
@@ -141,6 +144,9 @@ impl SortProgram {
 
 /// The most keys for fixed-capacity buckets that are not large.
 const MOST_FOR_FIXED: usize = 1 << 20;
+/// The most keys of 4 bytes that passes sort with a payload of as many, since counted buckets lose
+/// more by frequent keys among so few than they gain for random ones.
+const MOST_PAIRS_FOR_PASSES: usize = 1 << 23;
 /// The most keys that fill fixed-capacity buckets so little that a small sample makes their map.
 const MOST_ALONE: usize = 1 << 18;
 /// The number of keys for each fixed-capacity bucket, unless that needs more than `BINS` buckets.
@@ -481,9 +487,10 @@ mod tests {
             (1 << 20, fixed(1 << 20, 8), fixed(1 << 20, 8)),
             ((1 << 20) + 1, large_fixed((1 << 20) + 1), large_fixed((1 << 20) + 1)),
             (1 << 22, large_fixed(1 << 22), large_fixed(1 << 22)),
-            ((1 << 22) + 1, buckets(2, 3), buckets(2, 3)),
-            (5 << 20, buckets(3, 4), buckets(3, 4)),
-            (1 << 23, buckets(3, 4), buckets(3, 4)),
+            ((1 << 22) + 1, buckets(2, 3), nothing),
+            (5 << 20, buckets(3, 4), nothing),
+            (1 << 23, buckets(3, 4), nothing),
+            ((1 << 23) + 1, buckets(3, 4), buckets(3, 4)),
             (3 << 22, buckets(4, 5), buckets(4, 5)),
             (1 << 25, buckets(5, 6), buckets(5, 6)),
             (1 << 28, buckets(8, 8), buckets(8, 8)),

@@ -101,7 +101,7 @@ pub(crate) fn sort_shape(key: usize, payload: Option<usize>, architecture: u32) 
         pass: SortBlock { threads: 512, items, blocks },
         short: SortBlock { threads: 512, items: items.min(8), blocks },
         middle: SortBlock { threads: 512, items: items.min(16), blocks },
-        small: SortBlock { threads: 512, items: (64 / widest).min(8), blocks: 1 },
+        small: SortBlock { threads: 512, items: (64 / widest).min(if widest == 1 { 16 } else { 8 }), blocks: 1 },
         bucket: SortBlock { threads: 512, items: in_bucket, blocks },
         bins: 12,
         large: SortBlock { threads: 1024, items: in_large, blocks: 1 },
