@@ -18,48 +18,14 @@ typedef RadixTile<Bits, Value, SMALL_THREADS, SMALL_ITEMS, BALLOTS> SmallTile;
 static_assert(sizeof(PassTile::Shared) <= PASS_SHARED && sizeof(SmallTile::Shared) <= SMALL_SHARED,
               "the host asks for as many bytes");
 
-// ---- passes: a launch for the counts and one a pass or, for fewer keys, one for all ------------
-constexpr u32 COUNT_BLOCKS = __CUDA_ARCH__ >= 800 ? 3 : 2;
-#if HAS_KERNEL(sort_count)
-extern "C" __global__ void __launch_bounds__(COUNT_THREADS, COUNT_BLOCKS)
-    sort_count(SortCall call AND_LENGTH) {
-    BEGIN_LAUNCH(call)
-    __shared__ u32 counts[COUNTERS<Bits>];
-    IndexRange<u64> all = ((const SortPlan<sizeof(Bits) + 1> *)call.plan)->range_of_passes(call);
-    if (all.count > 0)
-        sort_count<Order, Bits, COUNT_THREADS>(counts, call, all, PASS_THREADS * PASS_ITEMS,
-                                               blockIdx.x, gridDim.x);
-}
-#endif
-#if HAS_KERNEL(sort_pass)
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
-    sort_pass(SortCall call, u32 run, u32 launch AND_LENGTH) {
-    BEGIN_LAUNCH(call)
-    extern __shared__ Vector shared[];
-    sort_pass<Order, PassTile>(*(PassTile::Shared *)shared, call, run, launch);
-}
-#endif
-typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, CHECKED> ShortTile;
-static_assert(sizeof(ShortTile::Shared) <= SHORT_SHARED, "the host asks for as many bytes");
 #if HAS_KERNEL(sort_passes)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
     sort_passes(SortCall call AND_LENGTH) {
     BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
-    sort_passes<Order, ShortTile>(shared, call);
+    sort_passes<Order, PassTile>(shared, call);
 }
 #endif
-typedef RadixTile<Bits, Value, PASS_THREADS, MIDDLE_ITEMS, CHECKED> MiddleTile;
-static_assert(sizeof(MiddleTile::Shared) <= MIDDLE_SHARED, "the host asks for as many bytes");
-#if HAS_KERNEL(sort_passes_middle)
-extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
-    sort_passes_middle(SortCall call AND_LENGTH) {
-    BEGIN_LAUNCH(call)
-    extern __shared__ Vector shared[];
-    sort_passes<Order, MiddleTile>(shared, call);
-}
-#endif
-
 #if HAS_KERNEL(sort_small)
 extern "C" __global__ void __launch_bounds__(SMALL_THREADS) sort_small(SortCall call AND_LENGTH) {
     BEGIN_LAUNCH(call)
@@ -71,6 +37,15 @@ extern "C" __global__ void __launch_bounds__(SMALL_THREADS) sort_small(SortCall 
 // ---- keys-only of one or two bytes: counted, and written from the counts -----------------------
 #ifdef KEYS_ONLY
 #if KEY_BYTES == 1
+constexpr u32 COUNT_BLOCKS = __CUDA_ARCH__ >= 800 ? 3 : 2;
+#if HAS_KERNEL(sort_count)
+extern "C" __global__ void __launch_bounds__(COUNT_THREADS, COUNT_BLOCKS)
+    sort_count(SortCall call AND_LENGTH) {
+    BEGIN_LAUNCH(call)
+    __shared__ u32 counts[COUNTERS<Bits>];
+    sort_count<Order, Bits, COUNT_THREADS>(counts, call, {0, call.n}, 0, blockIdx.x, gridDim.x);
+}
+#endif
 #if HAS_KERNEL(sort_fill)
 extern "C" __global__ void __launch_bounds__(FILL_THREADS) sort_fill(SortCall call AND_LENGTH) {
     BEGIN_LAUNCH(call)
@@ -90,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(BUCKET_COUNT_THREADS, 1)
 extern "C" __global__ void __launch_bounds__(BINS)
     bucket_plan(SortCall call, BucketCall buckets AND_LENGTH) {
     BEGIN_LAUNCH(call)
-    bucket_starts(call, buckets, DIGIT_BITS, PASS_THREADS * PASS_ITEMS);
+    bucket_starts(call, buckets, DIGIT_BITS, 1 << 15); // any tile: there is no scatter step
 }
 #endif
 #if HAS_KERNEL(sort_fill)
@@ -106,10 +81,11 @@ extern "C" __global__ void __launch_bounds__(FILL_THREADS)
 // ---- buckets or, for fewer keys, fixed-capacity buckets ----------------------------------------
 #if KEY_BYTES >= 4
 #ifdef KEYS_ONLY
-typedef RadixTile<Bits, Value, PASS_THREADS, PASS_ITEMS, UNORDERED> BucketTile;
+constexpr Ranking OF_STEPS = UNORDERED;
 #else
-typedef PassTile BucketTile;
+constexpr Ranking OF_STEPS = CHECKED;
 #endif
+typedef RadixTile<Bits, Value, PASS_THREADS, STEP_ITEMS, OF_STEPS> BucketTile;
 typedef RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS> OrdinaryTile;
 typedef RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BALLOTS> LargeTile;
 typedef BucketSort<Order, OrdinaryTile, BUCKET_BINS, false> Bucket;
@@ -155,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(BUCKET_COUNT_THREADS, 1)
 extern "C" __global__ void __launch_bounds__(BINS)
     bucket_plan(SortCall call, BucketCall buckets AND_LENGTH) {
     BEGIN_LAUNCH(call)
-    bucket_plan<Bits>(call, buckets, PASS_THREADS * PASS_ITEMS);
+    bucket_plan<Bits>(call, buckets, BucketTile::TILE);
 }
 #endif
 #if HAS_KERNEL(bucket_first)
@@ -193,11 +169,7 @@ extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1)
 #endif
 // Fixed-capacity buckets: one scatter step. Each bucket has room for `room` keys in scratch memory,
 // so no key is counted before.
-#ifdef KEYS_ONLY
-typedef RadixTile<Bits, Value, PASS_THREADS, SHORT_ITEMS, UNORDERED> FixedTile;
-#else
-typedef ShortTile FixedTile;
-#endif
+typedef RadixTile<Bits, Value, PASS_THREADS, FIXED_ITEMS, OF_STEPS> FixedTile;
 static_assert(sizeof(FixedMap<Bits>) - sizeof(FixedTables<Bits>) <= FIXED_MAP_ZERO,
               "the host clears as many bytes");
 static_assert(sizeof(FixedTile::Shared) + sizeof(FixedTables<Bits>) + 16 <= FIXED_SHARED,

@@ -50,7 +50,7 @@ shared! {
         values: [Address; 2] = "void *values[2]";
         /// `SortPlan`, zero before the sort.
         plan: Address = "void *plan";
-        /// Look-back words: one for each digit of each tile of a launch, zero before the sort.
+        /// Look-back words: one for each digit of each tile of a round, zero before the sort.
         words: [Address; 2] = "u32 *words[2]";
         /// The bits of a key that the kernels flip, so that unsigned integers have the order of the
         /// sort.
@@ -68,8 +68,7 @@ shared! {
         no_keys: u32 = "u32 no_keys";
         /// Parts of the keys; a block counts one part at a time.
         parts: u32 = "u32 parts";
-        /// Launches of a pass, and tiles of each launch.
-        launches: u32 = "u32 launches";
+        /// The most tiles of a round of a pass.
         tiles: u32 = "u32 tiles";
     }
 }
@@ -79,7 +78,7 @@ shared! {
     template PASSES struct SortPlanFields {
         /// First the histogram of each digit, then its exclusive scan.
         starts: [[u64; BINS]; PASSES] = "u64 starts[PASSES][BINS]";
-        /// The first index of each digit in the next launch, alternating between launches.
+        /// The first index of each digit in the next round, alternating between rounds.
         carried: [[u64; BINS]; 2] = "u64 carried[2][BINS]";
         /// The passes that run, in order.
         which: [u32; PASSES] = "u32 which[PASSES]";
@@ -99,12 +98,10 @@ shared! {
         fixed_function: u32 = "u32 fixed_function";
         /// The ticket of the tiles of `fixed_first`.
         fixed_ticket: u32 = "u32 fixed_ticket";
-        /// The ticket for all work of a launch that runs all passes.
+        /// The ticket for all work of the passes.
         ticket: u32 = "u32 ticket";
-        /// Finished tiles of each pass, if one launch runs all passes.
-        finished: [u32; PASSES] = "u32 finished[PASSES]";
-        /// If each pass has its own launches, a ticket for each launch, as many as there are.
-        tickets: [u32; 1] = "u32 tickets[1]";
+        /// Finished tiles of all passes.
+        finished: u32 = "u32 finished";
     }
 }
 

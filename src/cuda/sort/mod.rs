@@ -19,9 +19,7 @@ use contract::{
     BINS, BUCKET_COUNT_THREADS, BucketCall, COUNT_THREADS, FILL_ITEMS, FILL_THREADS, FixedCall, MAP_BLOCKS,
     SAMPLE_THREADS, SortCall,
 };
-use plan::{
-    Algorithm, Before, FixedSample, Launched, Layout, MOST_LOWER, PassPlan, bucket_counters, probe_limits, sampled,
-};
+use plan::{Algorithm, Before, FixedSample, Layout, MOST_LOWER, PassPlan, bucket_counters, probe_limits, sampled};
 pub(crate) use plan::{HostPlan, Missing};
 use tuning::{SortShape, sort_shape};
 use unit::Kernel::{self, *};
@@ -38,10 +36,8 @@ impl Kernel {
     fn shared(self, shape: &SortShape) -> usize {
         match self {
             Count | Sample | Map | BucketPlan | Fill => 0,
-            Pass => shape.pass_shared(),
-            Passes => shape.short_shared(),
+            Passes => shape.pass_shared(),
             FixedFirst => shape.fixed_shared(),
-            Middle => shape.middle_shared(),
             Small => shape.small_shared(),
             BucketCount => bucket_counters(MOST_LOWER),
             First | Second => shape.bucket_tile_shared(),
@@ -163,7 +159,7 @@ impl HostPlan {
                 vec![Sample, Map, BucketCount, BucketPlan, First, Second, bucket_sort(is_large)]
             }
         };
-        kernels.extend(passes.launched.kernels());
+        kernels.push(Passes);
         kernels
     }
 
@@ -174,16 +170,6 @@ impl HostPlan {
 
     fn number(&self, kernel: Kernel) -> usize {
         self.unit_kernels.iter().position(|&one| one == kernel).expect("the unit has it")
-    }
-}
-
-impl Launched {
-    fn kernels(self) -> &'static [Kernel] {
-        match self {
-            Launched::Short => &[Passes],
-            Launched::Middle => &[Middle],
-            Launched::Each => &[Count, Pass],
-        }
     }
 }
 
@@ -236,7 +222,6 @@ impl SortArguments {
             by_buckets: 0,
             no_keys: u32::from(self.keys[0].is_none()),
             parts: 0,
-            launches: 0,
             tiles: 0,
         };
         match algorithm {
@@ -246,8 +231,7 @@ impl SortArguments {
                 call.passes = passes.passes as u32;
                 call.by_buckets = u32::from(passes.before != Before::Nothing);
                 call.parts = (2 * passes.multiprocessors).min(n.div_ceil(COUNT_KEYS)) as u32;
-                call.launches = passes.launches() as u32;
-                call.tiles = passes.in_launch as u32;
+                call.tiles = passes.tiles as u32;
             }
         }
         if !matches!(algorithm, Algorithm::OneBlock { .. }) {
@@ -337,10 +321,6 @@ impl Launches<'_> {
         unsafe { self.launch(kernel, 1, block.threads, kernel.shared(shape), &[]) }
     }
 
-    fn count_blocks(&self, multiprocessors: usize) -> usize {
-        (4 * multiprocessors).min(self.plan.n.div_ceil(COUNT_KEYS))
-    }
-
     fn bucket_call(&self) -> BucketCall {
         let at = &self.at;
         BucketCall {
@@ -375,7 +355,8 @@ impl Launches<'_> {
         // SAFETY: the caller's.
         unsafe {
             if self.plan.sizes.0 == 1 {
-                self.launch(Count, self.count_blocks(multiprocessors), COUNT_THREADS as usize, 0, &[])?;
+                let counting = (4 * multiprocessors).min(self.plan.n.div_ceil(COUNT_KEYS));
+                self.launch(Count, counting, COUNT_THREADS as usize, 0, &[])?;
                 return self.launch(Fill, blocks, threads, 0, &[]);
             }
             let buckets = self.bucket_call();
@@ -402,10 +383,10 @@ impl Launches<'_> {
             interval_parts: sample.parts as u32,
             heavy_room: sample.heavy_room as u32,
         };
-        let (tiles, kernel) = (n.div_ceil(shape.short.tile()), fixed_sort(is_large));
+        let (tiles, kernel) = (n.div_ceil(shape.fixed.tile()), fixed_sort(is_large));
         // SAFETY: the caller's.
         unsafe {
-            self.launch(FixedFirst, tiles, shape.short.threads, FixedFirst.shared(shape), &[p(&fixed)])?;
+            self.launch(FixedFirst, tiles, shape.fixed.threads, FixedFirst.shared(shape), &[p(&fixed)])?;
             self.launch(kernel, 1 << sample.digit_bits, block.threads, kernel.shared(shape), &[p(&fixed)])
         }
     }
@@ -432,9 +413,9 @@ impl Launches<'_> {
             // Keys-only have no order to keep, so each tile has a block. With a payload blocks draw
             // tiles.
             let (is_alone, at_once) = (self.plan.sizes.1 == 0, 2 * multiprocessors);
-            let tiles = |more: usize| if is_alone { n.div_ceil(shape.pass.tile()) + more } else { at_once };
-            self.launch(First, tiles(0), shape.pass.threads, First.shared(shape), &more)?;
-            self.launch(Second, tiles(BINS), shape.pass.threads, Second.shared(shape), &more)?;
+            let tiles = |more: usize| if is_alone { n.div_ceil(shape.step.tile()) + more } else { at_once };
+            self.launch(First, tiles(0), shape.step.threads, First.shared(shape), &more)?;
+            self.launch(Second, tiles(BINS), shape.step.threads, Second.shared(shape), &more)?;
             // Large buckets take persistent blocks, one for each multiprocessor.
             let (kernel, all) = (bucket_sort(is_large), BINS << lower);
             let blocks = if is_large { multiprocessors.min(all) } else { all };
@@ -444,23 +425,10 @@ impl Launches<'_> {
 
     /// The passes sort the keys that buckets left, and return at once if there are none.
     unsafe fn passes(&self, passes: &PassPlan) -> Result<(), Error> {
-        let (shape, at_once) = (&self.plan.shape, 2 * passes.multiprocessors);
-        let threads = shape.pass.threads;
+        let shape = &self.plan.shape;
+        let blocks = passes.tiles.max(self.call.parts as usize).min(2 * passes.multiprocessors);
         // SAFETY: the caller's.
-        unsafe {
-            if let &[kernel] = passes.launched.kernels() {
-                let blocks = passes.tiles.max(self.call.parts as usize).min(at_once);
-                return self.launch(kernel, blocks, threads, kernel.shared(shape), &[]);
-            }
-            self.launch(Count, self.count_blocks(passes.multiprocessors), COUNT_THREADS as usize, 0, &[])?;
-            for run in 0..self.call.passes {
-                for number in 0..self.call.launches {
-                    let here = passes.in_launch.min(passes.tiles - number as usize * passes.in_launch);
-                    self.launch(Pass, here.min(at_once), threads, Pass.shared(shape), &[p(&run), p(&number)])?;
-                }
-            }
-        }
-        Ok(())
+        unsafe { self.launch(Passes, blocks, shape.pass.threads, Passes.shared(shape), &[]) }
     }
 }
 

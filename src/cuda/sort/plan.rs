@@ -5,18 +5,15 @@ use super::contract::{
     BINS, Begin, CURSOR_STRIDE, DIGIT_BITS, HEAVY_COPIES, INTERVAL_SAMPLE, MOST_HEAVY, MOST_INTERVAL_PARTS, PROBE_KEYS,
     SortPlanFields,
 };
-use super::tuning::{
-    BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, SORT_MIDDLE, SORT_SHORT, SortBlock, SortShape, map_tables,
-};
+use super::tuning::{BUCKET_MAP_BYTES, FIXED_MAP_BYTES, FIXED_MAP_ZERO, SortBlock, SortShape, map_tables};
 use super::unit::{Kernel, KeyKind};
 use crate::cuda::kernels::Machine;
-use std::mem::offset_of;
 use std::ops::Range;
 
 const WORD: usize = size_of::<u32>();
 /// The most keys that a look-back word counts.
 const MOST_OF_A_WORD: usize = (1 << 31) - 2;
-/// The most tiles of one launch, if each pass is a launch of its own.
+/// The most tiles of a round of a pass.
 const MOST_TILES: usize = 1 << 15;
 
 // ---- the choice of the algorithm
@@ -85,15 +82,8 @@ impl SortProgram {
                 let digits = bits.len().div_ceil(DIGIT_BITS as usize);
                 // An even number of passes ends in the array where the first one began.
                 let passes = if in_place { digits.next_multiple_of(2) } else { digits }.max(1);
-                let most_middle = if self.unit.payload.is_none() { SORT_MIDDLE } else { MOST_OF_A_WORD };
-                let (launched, tile) = match n {
-                    _ if n <= SORT_SHORT => (Launched::Short, shape.short),
-                    _ if n <= most_middle => (Launched::Middle, shape.middle),
-                    _ => (Launched::Each, shape.pass),
-                };
-                let tiles = n.div_ceil(tile.tile());
-                let in_launch = if launched == Launched::Each { tiles.min(MOST_TILES) } else { tiles };
-                Algorithm::Passes(PassPlan { passes, tiles, in_launch, launched, before, multiprocessors })
+                let tiles = n.div_ceil(shape.pass.tile()).min(MOST_TILES);
+                Algorithm::Passes(PassPlan { passes, tiles, before, multiprocessors })
             }
         };
         let sign = if self.unit.kind == KeyKind::Signed { 1 << (8 * self.unit.key - 1) } else { 0 };
@@ -131,7 +121,7 @@ impl SortProgram {
         let [fixed, large_fixed] = blocks.map(most_for_fixed);
         let one_block = [shape.small, shape.bucket].map(|block| block.tile());
         let of_buckets = [most, large_most, MOST_FOR_FIXED.min(fixed), large_fixed];
-        let borders = [n, MOST_OF_A_WORD, SORT_SHORT, SORT_MIDDLE, FEWEST_TO_COUNT - 1, MOST_PAIRS_FOR_PASSES]
+        let borders = [n, MOST_OF_A_WORD, FEWEST_TO_COUNT - 1, MOST_PAIRS_FOR_PASSES]
             .into_iter()
             .chain(of_buckets)
             .chain(one_block);
@@ -244,22 +234,11 @@ pub(super) enum Algorithm {
     Passes(PassPlan),
 }
 
-/// The launches of the passes: one launch for all passes with short or middle tiles, or one for
-/// each pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Launched {
-    Short,
-    Middle,
-    Each,
-}
-
 #[derive(Clone, Debug)]
 pub(super) struct PassPlan {
     pub(super) passes: usize,
+    /// The most tiles of a round.
     pub(super) tiles: usize,
-    /// The tiles of one launch.
-    pub(super) in_launch: usize,
-    pub(super) launched: Launched,
     pub(super) before: Before,
     pub(super) multiprocessors: usize,
 }
@@ -359,23 +338,16 @@ pub(super) struct Layout {
     pub(super) bytes: usize,
 }
 
-impl PassPlan {
-    pub(super) fn launches(&self) -> usize {
-        self.tiles.div_ceil(self.in_launch)
-    }
-}
-
-/// Bytes of `SortPlan` of `sort/sort.cuh` for keys of `key` bytes, with a ticket for each launch.
-fn plan_bytes(key: usize, launches: usize) -> usize {
+/// Bytes of `SortPlan` of `sort/sort.cuh` for keys of `key` bytes.
+fn plan_bytes(key: usize) -> usize {
     // There is a pass for each byte of a key, and one more.
-    let tickets = match key {
-        1 => offset_of!(SortPlanFields<2>, tickets),
-        2 => offset_of!(SortPlanFields<3>, tickets),
-        4 => offset_of!(SortPlanFields<5>, tickets),
-        8 => offset_of!(SortPlanFields<9>, tickets),
+    match key {
+        1 => size_of::<SortPlanFields<2>>(),
+        2 => size_of::<SortPlanFields<3>>(),
+        4 => size_of::<SortPlanFields<5>>(),
+        8 => size_of::<SortPlanFields<9>>(),
         _ => unreachable!("no keys of {key} bytes"),
-    };
-    tickets + launches * WORD
+    }
 }
 
 impl HostPlan {
@@ -387,24 +359,22 @@ impl HostPlan {
             at.bytes += bytes.next_multiple_of(256);
             begin
         };
-        let (launches, rows, before) = match &self.algorithm {
+        let (rows, before) = match &self.algorithm {
             Algorithm::OneBlock { .. } => return at,
-            Algorithm::Counted { .. } if key == 1 => (0, 0, Before::Nothing),
-            Algorithm::Counted { .. } => {
-                (0, 0, Before::Buckets { lower: MOST_LOWER, most: MOST_LOWER, is_large: false })
-            }
+            Algorithm::Counted { .. } if key == 1 => (0, Before::Nothing),
+            Algorithm::Counted { .. } => (0, Before::Buckets { lower: MOST_LOWER, most: MOST_LOWER, is_large: false }),
             Algorithm::Passes(passes) => {
                 // A stable step looks back as a pass does. The second step has one more tile for
                 // each first digit.
                 let of_steps = match passes.before {
-                    Before::Buckets { .. } if value > 0 => self.n.div_ceil(self.shape.pass.tile()) + BINS,
-                    Before::Fixed { .. } if value > 0 => self.n.div_ceil(self.shape.short.tile()),
+                    Before::Buckets { .. } if value > 0 => self.n.div_ceil(self.shape.step.tile()) + BINS,
+                    Before::Fixed { .. } if value > 0 => self.n.div_ceil(self.shape.fixed.tile()),
                     _ => 0,
                 };
-                (passes.passes * passes.launches(), passes.in_launch.max(of_steps), passes.before)
+                (passes.tiles.max(of_steps), passes.before)
             }
         };
-        at.plan = take(plan_bytes(key, launches));
+        at.plan = take(plan_bytes(key));
         at.words = [0, 1].map(|_| take(rows * BINS * WORD));
         match before {
             Before::Nothing => at.zero = take(0),
@@ -413,7 +383,7 @@ impl HostPlan {
                 at.map = take(FIXED_MAP_ZERO);
                 at.zero = take(0);
                 take(FIXED_MAP_BYTES - FIXED_MAP_ZERO);
-                let room = (self.shape.in_buckets(is_large).tile() << sample.digit_bits) + self.shape.short.tile();
+                let room = (self.shape.in_buckets(is_large).tile() << sample.digit_bits) + self.shape.fixed.tile();
                 at.fixed = [take(room * key), take((room + sample.heavy_room) * value)];
             }
             Before::Buckets { most, .. } => {
@@ -569,7 +539,7 @@ mod tests {
         let n: usize = (1 << 31) + 1;
         let plan = pairs.plan(n, 0..32, false, &MACHINE);
         let Algorithm::Passes(passes) = &plan.algorithm else { panic!() };
-        assert!(passes.launches() > 1 && passes.in_launch == MOST_TILES);
+        assert_eq!(passes.tiles, MOST_TILES);
         let at = plan.layout(missing);
         assert!(at.words[1] - at.words[0] >= 4 * BINS * MOST_TILES && at.zero >= at.words[1] + 4 * BINS * MOST_TILES);
         let [keys, second] = at.keys.map(|keys| keys.unwrap());
@@ -580,7 +550,7 @@ mod tests {
         // than all keys.
         let plan = pairs.plan(1 << 26, 0..32, false, &MACHINE);
         let at = plan.layout(missing);
-        let tiles = (1usize << 26).div_ceil(plan.shape.pass.tile());
+        let tiles = (1usize << 26).div_ceil(plan.shape.step.tile());
         assert!(
             at.words[1] - at.words[0] >= 4 * BINS * (tiles + BINS) && at.map >= at.words[1] + 4 * BINS * (tiles + BINS)
         );
@@ -592,7 +562,7 @@ mod tests {
         };
         // A digit around heavy keys has one bit more than a bucket's number.
         assert_eq!((bits, sample.digit_bits), (7, 8));
-        let room = (shape.bucket.tile() << sample.digit_bits) + shape.short.tile();
+        let room = (shape.bucket.tile() << sample.digit_bits) + shape.fixed.tile();
         let values = room + sample.heavy_room;
         assert!(at.fixed[1] >= at.fixed[0] + 4 * room && at.keys[0].unwrap() >= at.fixed[1] + 8 * values);
         // A part of the map of fixed-capacity buckets is zero before the sort.
