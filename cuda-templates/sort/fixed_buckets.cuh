@@ -85,7 +85,6 @@ template <class Order, class Tile> struct FixedDigit {
         if (threadIdx.x == 0) {
             tables.share = share;
             tables.is_linear = true;
-            tables.has_others = others > 0;
         }
         __syncthreads(); // also: the probe's memory is free
         return true;
@@ -149,8 +148,7 @@ __device__ __noinline__ void
     }
     bool is_own = fixed.interval_parts == 0 || tables.is_linear; // each block has made the map
     AroundHeavy<FixedBase<Bits>, Bits> around{FixedBase<Bits>(tables), &tables.heavy, 0};
-    if (Tile::HAS_VALUES || tables.has_others) scatter_around<Order, Tile>(s, call, fixed, tile, around, tables.begins);
-    else count_heavy<Order, Tile>(s, call, fixed, tile, around);
+    scatter_around<Order, Tile>(s, call, fixed, tile, around, tables.begins);
     if (tile == 0 && is_own) map.publish(tables, true, call);
 }
 

@@ -25,7 +25,6 @@ constexpr u32 FIXED_FINE_BITS = 4;
 template <class Bits> struct FixedTables : MapTables<Bits, FIXED_FINE_BITS> {
     // First the room of each heavy key's payload, then where it begins in `fixed.values`.
     u32 begins[HEAVY_SLOTS + 1];
-    u32 has_others; // sampled keys that are not heavy
 };
 template <class Bits> using FixedBase = MapBase<Bits, FIXED_FINE_BITS, BUCKET_PART_BITS>;
 
@@ -182,7 +181,6 @@ template <class Order, class Tile> struct FixedMapMaker {
         if (threadIdx.x == 0) {
             tables.layout = layout;
             tables.is_linear = false;
-            tables.has_others = true;
         }
         if (!fill(layout, intervals, all)) return false;
         place_heavy<Tile>(tables, tile, fixed);
