@@ -325,8 +325,8 @@ template <class Bucket> struct LowerDigit {
     }
     __device__ bool prepare() const { return prepare_digits<Bucket>(); }
 };
-template <class Bucket> constexpr bool IS_MARKED<UpperDigit<Bucket>> = Bucket::HAS_TABLE;
-template <class Bucket> constexpr bool IS_MARKED<LowerDigit<Bucket>> = Bucket::HAS_TABLE;
+template <class Bucket> constexpr bool IS_TAGGED<UpperDigit<Bucket>> = Bucket::HAS_TABLE;
+template <class Bucket> constexpr bool IS_TAGGED<LowerDigit<Bucket>> = Bucket::HAS_TABLE;
 template <class Bucket> constexpr bool IS_COSTLY<UpperDigit<Bucket>> = Bucket::HAS_TABLE;
 template <class Bucket> constexpr bool IS_COSTLY<LowerDigit<Bucket>> = Bucket::HAS_TABLE;
 template <class Bucket> constexpr bool BY_ROWS<LowerDigit<Bucket>> = true;

@@ -145,11 +145,10 @@ impl SortShape {
         self.with_tables(self.step, map_tables(self.key))
     }
     /// Bytes of shared memory of a tile with `tables` bytes of tables. A keys-only block has one
-    /// counter for each digit. It also has a bit for each position and a word for each warp
-    /// (`RadixShape::TagWord`), and the digits of keys that stay.
+    /// counter for each digit. It also has a byte for each key (`RadixShape::TagWord`), and the
+    /// digits of keys that stay.
     const fn with_tables(&self, tile: SortBlock, tables: usize) -> usize {
-        let marks = tile.tile() / 8 + tile.threads / 8;
-        let in_any_order = tile.shared_with(1, self.key, 0) + marks + 2 * 4 * 32;
+        let in_any_order = tile.shared_with(1, self.key + 1, 0) + 2 * 4 * 32;
         tables + if self.payload > 0 { self.of_passes(tile) } else { in_any_order }
     }
     /// Bytes of shared memory of the kernels that sort a bucket.
