@@ -16,33 +16,6 @@
 
 // ---- histogram and plan ---------------------------------------------------------------------
 
-// Calls `use(key, left)` for all keys of the input, UNROLL of a thread at a time, encoded. `left`
-// is the number of the block's keys in the batch. If it is less than THREADS * UNROLL, a thread's
-// keys are THREADS apart.
-template <u32 THREADS, u32 UNROLL, class Order, class Bits, class Use>
-__device__ inline void for_each_batch(const SortCall &call, const Use &use) {
-    constexpr u32 STEP = THREADS * UNROLL;
-    const Bits *keys = (const Bits *)call.keys_in;
-    bool aligned = (u64)keys % sizeof(Vector) == 0;
-    Order order{Bits(call.flip)};
-    for (u64 first = u64(blockIdx.x) * STEP; first < call.n; first += u64(gridDim.x) * STEP) {
-        u32 left = u32(min(call.n - first, u64(STEP)));
-        Bits key[UNROLL];
-        if (left == STEP && aligned) {
-            load_vectors<THREADS>(key, keys + first);
-        } else {
-#pragma unroll
-            for (u32 i = 0; i < UNROLL; i++) {
-                u32 at = i * THREADS + threadIdx.x;
-                key[i] = at < left ? keys[first + at] : Bits(0);
-            }
-        }
-#pragma unroll
-        for (u32 i = 0; i < UNROLL; i++) key[i] = order.to(key[i]);
-        use(key, left);
-    }
-}
-
 // If `left` > `i`, adds `more` to a counter in shared memory and returns its value before; else
 // returns 0. A predicate instead of a branch: a branch would wait for one addition before the next
 // is issued.
@@ -138,7 +111,11 @@ __device__ void bucket_count_by(u32 *counters, const SortCall &call, const Bucke
     constexpr u32 LOOKUPS = 4;
     u32 half_bits = DIGIT_BITS - 1 + lower_bits, half = 1u << half_bits;
     static_assert(STEP <= 1 << 15 && UNROLL % LOOKUPS == 0, "a counter below 2^14 plus one step stays below 2^16");
-    for_each_batch<THREADS, UNROLL, Order, Bits>(call, [&](const Bits(&key)[UNROLL], u32 left) {
+    Order order{Bits(call.flip)};
+    IndexRange<u64> all = {0, call.n};
+    for_each_batch<THREADS, UNROLL>((const Bits *)call.keys_in, all, blockIdx.x, gridDim.x, [&](Bits *key, u32 left) {
+#pragma unroll
+        for (u32 i = 0; i < UNROLL; i++) key[i] = order.to(key[i]);
         u32 bits_seen = 0; // bits of the counters' values
         auto count = [&](u32 bucket, u32 keys) {
             u32 more = keys * (1 + (bucket >> half_bits) * 0xffff);

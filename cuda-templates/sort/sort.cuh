@@ -53,14 +53,31 @@ __device__ inline Digit digit_of(const SortCall &call, u32 pass) {
 constexpr u32 COPIES = 4;
 template <class Bits> constexpr u32 COUNTERS = (sizeof(Bits) + 1) * BINS * COPIES;
 
-// Loads a thread's share of adjacent vectors.
-template <u32 THREADS, u32 COUNT, class Bits>
-__device__ inline void load_vectors(Bits (&key)[COUNT], const Bits *from) {
-    constexpr u32 IN_VECTOR = sizeof(Vector) / sizeof(Bits);
+// Calls `use(key, left)` for all keys of a part of a range, UNROLL of a thread at a time. `left` is
+// the number of the block's keys in the batch. If it is less than THREADS * UNROLL, a thread's keys
+// are THREADS apart.
+template <u32 THREADS, u32 UNROLL, class Bits, class Use>
+__device__ inline void for_each_batch(const Bits *keys, IndexRange<u64> all, u32 part, u32 parts, const Use &use) {
+    constexpr u32 STEP = THREADS * UNROLL, IN_VECTOR = sizeof(Vector) / sizeof(Bits);
+    keys += all.first;
+    bool aligned = (u64)keys % sizeof(Vector) == 0;
+    for (u64 first = u64(part) * STEP; first < all.count; first += u64(parts) * STEP) {
+        u32 left = u32(min(all.count - first, u64(STEP)));
+        Bits key[UNROLL];
+        if (left == STEP && aligned) {
 #pragma unroll
-    for (u32 v = 0; v < COUNT / IN_VECTOR; v++) {
-        Vector vector = ((const Vector *)from)[v * THREADS + threadIdx.x];
-        memcpy(key + v * IN_VECTOR, &vector, sizeof(Vector));
+            for (u32 v = 0; v < UNROLL / IN_VECTOR; v++) {
+                Vector vector = ((const Vector *)(keys + first))[v * THREADS + threadIdx.x];
+                memcpy(key + v * IN_VECTOR, &vector, sizeof(Vector));
+            }
+        } else {
+#pragma unroll
+            for (u32 i = 0; i < UNROLL; i++) {
+                u32 at = i * THREADS + threadIdx.x;
+                key[i] = at < left ? keys[first + at] : Bits(0);
+            }
+        }
+        use(key, left);
     }
 }
 
@@ -120,7 +137,6 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> al
     __shared__ bool last;
     Plan &plan = *(Plan *)call.plan;
     bool after_buckets = all.count < call.n; // the other keys are sorted
-    const Bits *keys = after_buckets ? (const Bits *)call.keys[0] + all.first : (const Bits *)call.keys_in;
     Order order{Bits(call.flip)};
     u32 passes = call.passes, copy = threadIdx.x % COPIES;
     for (u32 i = threadIdx.x; i < passes * BINS * COPIES; i += THREADS) counts[i] = 0;
@@ -131,25 +147,9 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> al
             call.words[0][i] = call.words[1][i] = 0;
     }
     __syncthreads();
-    constexpr u32 STEP = THREADS * UNROLL;
-    bool aligned = (u64)keys % sizeof(Vector) == 0;
-    for (u64 first = u64(part) * STEP; first < all.count; first += u64(parts) * STEP) {
-        Bits key[UNROLL];
-        bool whole = all.count - first >= STEP;
-        if (whole && aligned) {
-            load_vectors<THREADS>(key, keys + first);
-        } else {
-#pragma unroll
-            for (u32 i = 0; i < UNROLL; i++) {
-                u64 at = first + i * THREADS + threadIdx.x;
-                key[i] = at < all.count ? keys[at] : Bits(0);
-            }
-        }
-        // Whether all keys of the thread are equal, as in sorted keys of one byte.
-        bool alike = sizeof(Bits) == 1 && whole;
-#pragma unroll
-        for (u32 i = 1; i < UNROLL; i++) alike = alike && key[i] == key[0];
-        alike = sizeof(Bits) == 1 && __all_sync(ALL_LANES, alike);
+    const Bits *keys = (const Bits *)(after_buckets ? call.keys[0] : call.keys_in);
+    for_each_batch<THREADS, UNROLL>(keys, all, part, parts, [&](Bits *key, u32 left) {
+        bool whole = left == THREADS * UNROLL;
 #pragma unroll
         for (u32 i = 0; i < UNROLL; i++) key[i] = after_buckets ? key[i] : order.to(key[i]);
 #pragma unroll
@@ -157,26 +157,20 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> al
             if (p >= passes) break;
             Digit digit = digit_of(call, p);
             auto count = [&](u32 d, u32 keys) { atomicAdd(counts + (p * BINS + d) * COPIES + copy, keys); };
-            if (alike) {
-                u32 d = digit(key[0]);
-                if (!all_same(d)) count(d, UNROLL);
-                else if (lane_id() == 0) count(d, WARP * UNROLL);
-            } else if (whole && all_same(digit(key[0]))) {
-                // The other keys likely share their digits too. Additions to one counter are served
-                // one after the other.
+            // If all lanes' first keys share the digit, the others likely do too. Additions to one
+            // counter are served one after the other.
+            bool alike = whole && all_same(digit(key[0]));
 #pragma unroll
-                for (u32 i = 0; i < UNROLL; i++) {
-                    u32 d = digit(key[i]);
-                    if (!all_same(d)) count(d, 1);
-                    else if (lane_id() == 0) count(d, WARP);
+            for (u32 i = 0; i < UNROLL; i++) {
+                u32 d = digit(key[i]);
+                if (alike && all_same(d)) {
+                    if (lane_id() == 0) count(d, WARP);
+                } else if (whole || i * THREADS + threadIdx.x < left) {
+                    count(d, 1);
                 }
-            } else {
-#pragma unroll
-                for (u32 i = 0; i < UNROLL; i++)
-                    if (whole || first + i * THREADS + threadIdx.x < all.count) count(digit(key[i]), 1);
             }
         }
-    }
+    });
     __syncthreads();
     for (u32 i = threadIdx.x; i < passes * BINS; i += THREADS) {
         u32 sum = 0;
