@@ -35,7 +35,7 @@ template <class Order, class Tile> struct FixedDigit {
     Share<Bits> share;
 
     // Issues the load of the thread's probed key.
-    __device__ FixedDigit(typename Tile::Shared &s, const SortCall &call, const FixedCall &fixed)
+    __device__ FixedDigit(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed)
         : shared(*(ProbeState *)&s), plan(*(SortPlan<sizeof(Bits) + 1> *)call.plan), order{Bits(call.flip)},
           buckets(1u << fixed.bits), digits(1u << fixed.digit_bits), most(fixed.most), beyond(fixed.beyond), drawn(0),
           state(0), share(Share<Bits>::whole(buckets)) {
@@ -124,7 +124,7 @@ template <class Order, class Tile> struct FixedDigit {
 template <class Order, class Tile>
 __device__ __noinline__ void
     scatter_by_fallback(typename Tile::Shared &s, FixedTables<typename Tile::Shape::Bits> &tables, SortCall call,
-                        FixedCall fixed, u32 tile, FixedDigit<Order, Tile> digit, typename Tile::Shape::Bits probe) {
+                        BucketCall fixed, u32 tile, FixedDigit<Order, Tile> digit, typename Tile::Shape::Bits probe) {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename HeavyKeys<Bits>::Probe Probe;
     static_assert(sizeof(Probe) <= sizeof(s), "it shares the tile's memory");
@@ -154,7 +154,7 @@ __device__ __noinline__ void
 
 template <class Order, class Tile>
 __device__ void fixed_first(typename Tile::Shared &s, FixedTables<typename Tile::Shape::Bits> &tables,
-                            const SortCall &call, const FixedCall &fixed) {
+                            const SortCall &call, const BucketCall &fixed) {
     typedef typename Tile::Shape::Bits Bits;
     typedef PutKey<Order, Bits> Put;
     SortPlan<sizeof(Bits) + 1> &plan = *(SortPlan<sizeof(Bits) + 1> *)call.plan;

@@ -30,7 +30,7 @@ template <class Bits> using FixedBase = MapBase<Bits, FIXED_FINE_BITS, BUCKET_PA
 
 // By the whole block, when the map of the other keys is made: gives digits to the heavy keys.
 template <class Tile, class Bits>
-__device__ inline void place_heavy(FixedTables<Bits> &tables, typename Tile::Shared &s, const FixedCall &fixed) {
+__device__ inline void place_heavy(FixedTables<Bits> &tables, typename Tile::Shared &s, const BucketCall &fixed) {
     static_assert(sizeof(s.exchange) >= HEAVY_SLOTS * sizeof(u32), "room for all");
     tables.heavy.place(FixedBase<Bits>(tables), 0, (u32 *)s.exchange);
     if (!Tile::HAS_VALUES) return;
@@ -115,14 +115,14 @@ template <class Order, class Tile> struct FixedMapMaker {
     // The sample keys before each interval; in place of the table.
     u32 *prefix;
     const SortCall &call;
-    const FixedCall &fixed;
+    const BucketCall &fixed;
     Map &map;
     u32 sampled;
     u64 ends[2]; // of the sample: the least key, bits inverted, and the greatest
     Intervals layouts[2]; // inward, outward
 
     __device__ FixedMapMaker(typename Tile::Shared &tile, FixedTables<Bits> &tables, const SortCall &call,
-                             const FixedCall &fixed)
+                             const BucketCall &fixed)
         : s(*(Shared *)&tile), tile(tile), tables(tables), heavy(tables.heavy), prefix(tables.intervals), call(call),
           fixed(fixed), map(*(Map *)fixed.map),
           sampled((fixed.interval_parts > 0 ? fixed.interval_parts : OWN_PARTS) * INTERVAL_SAMPLE) {}
@@ -340,7 +340,7 @@ template <class Order, class Tile> struct FixedMapMaker {
 // first ticket for the parts of the sample. Returns whether the map fits.
 template <class Order, class Tile>
 __device__ inline bool make_intervals(typename Tile::Shared &s, FixedTables<typename Tile::Shape::Bits> &tables,
-                                      const SortCall &call, const FixedCall &fixed, u32 tile, u32 part) {
+                                      const SortCall &call, const BucketCall &fixed, u32 tile, u32 part) {
     typedef FixedMapMaker<Order, Tile> Maker;
     FixedMap<typename Tile::Shape::Bits> &map = *(FixedMap<typename Tile::Shape::Bits> *)fixed.map;
     bool is_alone = fixed.interval_parts == 0;

@@ -13,7 +13,7 @@ enum FixedFunction : u32 { FIXED_BY_BITS, FIXED_BY_RANGE, FIXED_AROUND_HEAVY };
 // Keys-only: scatters a tile in any order. `position(digit, earlier, total)` returns where the
 // tile's `total` keys of a digit go, after `earlier` ones.
 template <class Order, class Tile, class Put, class D, class Position>
-__device__ inline bool scatter_in_any_order(typename Tile::Shared &s, const SortCall &call, const FixedCall &fixed,
+__device__ inline bool scatter_in_any_order(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed,
                                             u32 tile, D digit, const Position &position) {
     typedef typename Tile::Shape::Bits Bits;
     Order order{Bits(call.flip)};
@@ -26,7 +26,7 @@ __device__ inline bool scatter_in_any_order(typename Tile::Shared &s, const Sort
 }
 // The same in stable order, with the payload.
 template <class Order, class Tile, class Put, class D, class Position>
-__device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall &call, const FixedCall &fixed,
+__device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed,
                                         u32 tile, D digit, const Position &position) {
     typedef typename Tile::Shape::Bits Bits;
     typedef typename Tile::Shape::Value Value;
@@ -49,7 +49,7 @@ __device__ inline void scatter_in_order(typename Tile::Shared &s, const SortCall
 
 // Scatters a tile by a map around heavy keys, whose payloads lie from `begins` on.
 template <class Order, class Tile, class Digit>
-__device__ inline void scatter_around(typename Tile::Shared &s, const SortCall &call, const FixedCall &fixed, u32 tile,
+__device__ inline void scatter_around(typename Tile::Shared &s, const SortCall &call, const BucketCall &fixed, u32 tile,
                                       const Digit &digit, const u32 *begins) {
     typedef typename Tile::Shape::Bits Bits;
     typedef PutUnlessDone<Order, Bits> Put;

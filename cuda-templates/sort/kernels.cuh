@@ -89,9 +89,8 @@ typedef RadixTile<Bits, Value, PASS_THREADS, STEP_ITEMS, OF_STEPS> BucketTile;
 typedef RadixTile<Bits, Value, BUCKET_THREADS, BUCKET_ITEMS, BALLOTS> OrdinaryTile;
 typedef RadixTile<Bits, Value, LARGE_THREADS, LARGE_ITEMS, BALLOTS> LargeTile;
 typedef BucketSort<Order, OrdinaryTile, BUCKET_BINS, false> Bucket;
-typedef BucketSort<Order, LargeTile, LARGE_BINS, false> LargeBucket;
 typedef BucketSort<Order, OrdinaryTile, BUCKET_BINS, true> FixedBucket;
-typedef BucketSort<Order, LargeTile, LARGE_BINS, true> LargeFixedBucket;
+typedef BucketSort<Order, LargeTile, LARGE_BINS, true> LargeBucket;
 static_assert(sizeof(BucketTile::Shared) + sizeof(BucketMap<Bits>::Tables) + 16 <=
                       BUCKET_TILE_SHARED &&
                   sizeof(BucketMap<Bits>::Tables) <= MAP_TABLES,
@@ -158,15 +157,6 @@ extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
     Bucket::run_buckets(*(Bucket::Shared *)shared, call, buckets);
 }
 #endif
-// The same for large buckets, for more keys than ordinary buckets hold.
-#if HAS_KERNEL(bucket_sort_large)
-extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1)
-    bucket_sort_large(SortCall call, BucketCall buckets AND_LENGTH) {
-    BEGIN_LAUNCH(call)
-    extern __shared__ Vector shared[];
-    LargeBucket::run_buckets(*(LargeBucket::Shared *)shared, call, buckets);
-}
-#endif
 // Fixed-capacity buckets: one scatter step. Each bucket has room for `room` keys in scratch memory,
 // so no key is counted before.
 typedef RadixTile<Bits, Value, PASS_THREADS, FIXED_ITEMS, OF_STEPS> FixedTile;
@@ -176,7 +166,7 @@ static_assert(sizeof(FixedTile::Shared) + sizeof(FixedTables<Bits>) + 16 <= FIXE
               "the host asks for as many bytes");
 #if HAS_KERNEL(fixed_first)
 extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
-    fixed_first(SortCall call, FixedCall fixed AND_LENGTH) {
+    fixed_first(SortCall call, BucketCall fixed AND_LENGTH) {
     BEGIN_LAUNCH(call)
     // At most INTERVAL_SAMPLE keys for each tile: of a larger sample the stride may be zero.
     AT_MOST_LENGTH(fixed.interval_parts, call.n / FixedTile::TILE)
@@ -186,36 +176,28 @@ extern "C" __global__ void __launch_bounds__(PASS_THREADS, PASS_BLOCKS)
                                   fixed);
 }
 #endif
+// Sorts each bucket, or all keys as one bucket.
 #if HAS_KERNEL(fixed_sort)
 extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
-    fixed_sort(SortCall call, FixedCall fixed AND_LENGTH) {
+    fixed_sort(SortCall call, BucketCall buckets AND_LENGTH) {
     BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
-    const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
-    u32 function = plan.fixed_function; // issued together with the next load
-    if (plan.too_large) return;
-    FixedBucket::run_fixed(*(FixedBucket::Shared *)shared, call, fixed, function);
+    FixedBucket::Shared &s = *(FixedBucket::Shared *)shared;
+    if (call.buckets == FIXED_BUCKETS) FixedBucket::run_fixed(s, call, buckets);
+#ifdef KEYS_ONLY
+    else FixedBucket::run_one(s, call);
+#endif
 }
 #endif
-#if HAS_KERNEL(fixed_sort_large)
+// Large buckets of either kind.
+#if HAS_KERNEL(bucket_sort_large)
 extern "C" __global__ void __launch_bounds__(LARGE_THREADS, 1)
-    fixed_sort_large(SortCall call, FixedCall fixed AND_LENGTH) {
+    bucket_sort_large(SortCall call, BucketCall buckets AND_LENGTH) {
     BEGIN_LAUNCH(call)
     extern __shared__ Vector shared[];
-    const SortPlan<sizeof(Bits) + 1> &plan = *(const SortPlan<sizeof(Bits) + 1> *)call.plan;
-    u32 function = plan.fixed_function;
-    if (plan.too_large) return;
-    LargeFixedBucket::run_fixed(*(LargeFixedBucket::Shared *)shared, call, fixed, function);
+    LargeBucket::Shared &s = *(LargeBucket::Shared *)shared;
+    if (call.buckets == FIXED_BUCKETS) LargeBucket::run_fixed(s, call, buckets);
+    else LargeBucket::run_buckets(s, call, buckets);
 }
-#endif
-#ifdef KEYS_ONLY // one block sorts all keys
-#if HAS_KERNEL(bucket_small)
-extern "C" __global__ void __launch_bounds__(BUCKET_THREADS, BUCKET_BLOCKS)
-    bucket_small(SortCall call AND_LENGTH) {
-    BEGIN_LAUNCH(call)
-    extern __shared__ Vector shared[];
-    FixedBucket::run_one(*(FixedBucket::Shared *)shared, call);
-}
-#endif
 #endif
 #endif

@@ -34,7 +34,7 @@ template <u32 PASSES> struct SortPlan : SortPlanFields<PASSES> {
     }
     // The range that passes sort.
     __device__ IndexRange<u64> range_of_passes(const SortCall &call) const {
-        if (!call.by_buckets || all_by_passes(call.n)) return {0, call.n};
+        if (call.buckets == NO_BUCKETS || all_by_passes(call.n)) return {0, call.n};
         IndexRange<u32> left = left_by_buckets();
         return {left.first, left.count};
     }

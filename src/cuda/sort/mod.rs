@@ -16,8 +16,8 @@ mod plan;
 pub(crate) mod tuning;
 pub(crate) mod unit;
 use contract::{
-    BINS, BUCKET_COUNT_THREADS, BucketCall, COUNT_THREADS, FILL_ITEMS, FILL_THREADS, FixedCall, MAP_BLOCKS,
-    SAMPLE_THREADS, SortCall,
+    BINS, BUCKET_COUNT_THREADS, BucketCall, COUNT_THREADS, FILL_ITEMS, FILL_THREADS, MAP_BLOCKS, SAMPLE_THREADS,
+    SortCall,
 };
 use plan::{Algorithm, Before, FixedSample, Layout, MOST_LOWER, PassPlan, bucket_counters, probe_limits, sampled};
 pub(crate) use plan::{HostPlan, Missing};
@@ -41,8 +41,8 @@ impl Kernel {
             Small => shape.small_shared(),
             BucketCount => bucket_counters(MOST_LOWER),
             First | Second => shape.bucket_tile_shared(),
-            BucketSort | FixedSort | BucketSmall => shape.bucket_sort_shared(),
-            BucketSortLarge | FixedSortLarge => shape.large_sort_shared(),
+            BucketSort | FixedSort => shape.bucket_sort_shared(),
+            BucketSortLarge => shape.large_sort_shared(),
         }
     }
 }
@@ -147,7 +147,7 @@ impl HostPlan {
     /// The kernels that `SortArguments::launch` launches.
     pub(crate) fn kernels(&self) -> Vec<Kernel> {
         let passes = match &self.algorithm {
-            Algorithm::OneBlock { by_bins } => return vec![if *by_bins { BucketSmall } else { Small }],
+            Algorithm::OneBlock { by_bins } => return vec![if *by_bins { FixedSort } else { Small }],
             Algorithm::Counted { .. } if self.sizes.0 == 1 => return vec![Count, Fill],
             Algorithm::Counted { .. } => return vec![BucketCount, BucketPlan, Fill],
             Algorithm::Passes(passes) => passes,
@@ -174,7 +174,7 @@ impl HostPlan {
 }
 
 fn fixed_sort(is_large: bool) -> Kernel {
-    if is_large { FixedSortLarge } else { FixedSort }
+    if is_large { BucketSortLarge } else { FixedSort }
 }
 
 fn bucket_sort(is_large: bool) -> Kernel {
@@ -219,17 +219,21 @@ impl SortArguments {
             end: bits.end,
             passes: 0,
             in_place: u32::from(*in_place),
-            by_buckets: 0,
+            buckets: contract::NO_BUCKETS,
             no_keys: u32::from(self.keys[0].is_none()),
             parts: 0,
             tiles: 0,
         };
         match algorithm {
-            Algorithm::OneBlock { .. } => {}
+            Algorithm::OneBlock { .. } => call.buckets = contract::ONE_BUCKET,
             Algorithm::Counted { .. } => call.passes = 1,
             Algorithm::Passes(passes) => {
                 call.passes = passes.passes as u32;
-                call.by_buckets = u32::from(passes.before != Before::Nothing);
+                call.buckets = match passes.before {
+                    Before::Nothing => contract::NO_BUCKETS,
+                    Before::Fixed { .. } => contract::FIXED_BUCKETS,
+                    Before::Buckets { .. } => contract::COUNTED_BUCKETS,
+                };
                 call.parts = (2 * passes.multiprocessors).min(n.div_ceil(COUNT_KEYS)) as u32;
                 call.tiles = passes.tiles as u32;
             }
@@ -316,11 +320,15 @@ impl Launches<'_> {
 
     unsafe fn one_block(&self, by_bins: bool) -> Result<(), Error> {
         let shape = &self.plan.shape;
-        let (kernel, block) = if by_bins { (BucketSmall, shape.bucket) } else { (Small, shape.small) };
+        let (kernel, block) = if by_bins { (FixedSort, shape.bucket) } else { (Small, shape.small) };
+        let buckets = self.bucket_call();
+        let more = [p(&buckets)];
+        let more: &[*const c_void] = if by_bins { &more } else { &[] };
         // SAFETY: the caller's.
-        unsafe { self.launch(kernel, 1, block.threads, kernel.shared(shape), &[]) }
+        unsafe { self.launch(kernel, 1, block.threads, kernel.shared(shape), more) }
     }
 
+    /// The arguments of which only some depend on the way.
     fn bucket_call(&self) -> BucketCall {
         let at = &self.at;
         BucketCall {
@@ -337,6 +345,14 @@ impl Launches<'_> {
             most_lower_bits: MOST_LOWER,
             room: self.plan.shape.bucket.tile() as u32,
             at_once: 0,
+            keys: self.place(at.fixed[0]),
+            values: self.place(at.fixed[1]),
+            bits: 0,
+            digit_bits: 0,
+            most: 0,
+            beyond: 0,
+            interval_parts: 0,
+            heavy_room: 0,
         }
     }
 
@@ -368,20 +384,16 @@ impl Launches<'_> {
     unsafe fn fixed(&self, bits: u32, is_large: bool, sample: FixedSample) -> Result<(), Error> {
         let (n, shape) = (self.plan.n, &self.plan.shape);
         let block = shape.in_buckets(is_large);
-        let [keys, values] = self.at.fixed.map(|offset| self.place(offset));
         let (most, beyond) = probe_limits(n, block.tile(), 1 << bits);
-        let fixed = FixedCall {
-            counts: self.place(self.at.counts),
-            keys,
-            values,
-            map: self.place(self.at.map),
+        let fixed = BucketCall {
+            room: block.tile() as u32,
             bits,
             digit_bits: sample.digit_bits,
-            room: block.tile() as u32,
             most: most as u32,
             beyond: beyond as u32,
             interval_parts: sample.parts as u32,
             heavy_room: sample.heavy_room as u32,
+            ..self.bucket_call()
         };
         let (tiles, kernel) = (n.div_ceil(shape.fixed.tile()), fixed_sort(is_large));
         // SAFETY: the caller's.

@@ -54,26 +54,22 @@ kernels! {
     BucketSortLarge "bucket_sort_large";
     FixedFirst "fixed_first";
     FixedSort "fixed_sort";
-    FixedSortLarge "fixed_sort_large";
-    BucketSmall "bucket_small";
 }
 
-/// The kernels for keys of 4 bytes and more. Only keys-only sorts have the last one.
-const OF_WIDE: [Kernel; 14] = [
+/// The kernels for keys of 4 bytes and more.
+const OF_WIDE: [Kernel; 12] = [
     Kernel::Small,
     Kernel::Passes,
-    Kernel::BucketCount,
-    Kernel::BucketPlan,
     Kernel::Sample,
     Kernel::Map,
+    Kernel::BucketCount,
+    Kernel::BucketPlan,
     Kernel::First,
     Kernel::Second,
     Kernel::BucketSort,
     Kernel::BucketSortLarge,
     Kernel::FixedFirst,
     Kernel::FixedSort,
-    Kernel::FixedSortLarge,
-    Kernel::BucketSmall,
 ];
 
 impl SortUnit {
@@ -98,8 +94,7 @@ impl SortUnit {
             (true, 1) => &[Small, Passes, Count, Fill],
             (true, 2) => &[Small, Passes, BucketCount, BucketPlan, Fill],
             (false, 1 | 2) => &[Small, Passes],
-            (true, _) => &OF_WIDE,
-            (false, _) => OF_WIDE.split_last().expect("there are some").1,
+            _ => &OF_WIDE,
         }
     }
 
