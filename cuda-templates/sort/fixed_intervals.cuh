@@ -231,15 +231,6 @@ template <class Order, class Tile> struct FixedMapMaker {
     // unrolled: instruction fetch bounds code that runs once.
     __device__ void classify(const Intervals &layout, const u32 *counts, u32 *intervals) {
         u32 beyond = layout.beyond(), beyond_ends[2] = {0, 0};
-        // On either side the widest interval ends at the sample's end, or at the middle. Its count
-        // is scaled as if it had keys up to its own end.
-        u32 cut[2] = {layout(layout.is_inward() ? Bits(layout.middle - 1) : Bits(~ends[0])),
-                      layout(layout.is_inward() ? layout.middle : Bits(ends[1]))};
-        constexpr u32 LEAST_CUT = 1 << (PART_BITS - 5);
-        auto scaled_to_full = [&](u32 count, u32 cut) {
-            return min(u32(float(count) * float(1 << PART_BITS) / float(max(cut % (1 << PART_BITS), LEAST_CUT))),
-                       sampled);
-        };
         // Each key of the interval fills a quarter of a bucket or more.
         auto is_heavy = [&](u32 count, u32 bits) {
             return bits <= HEAVY_BITS && 4 * float(count) * float(call.n) >= float(fixed.room) * float(sampled << bits);
@@ -253,8 +244,6 @@ template <class Order, class Tile> struct FixedMapMaker {
             } else if (is_heavy(count, bits)) {
                 add_frequent(layout.least(interval), 1u << bits, count);
                 count = 0;
-            } else if (interval == layout.interval(cut[interval >= SIDE])) {
-                count = scaled_to_full(count, cut[interval >= SIDE]);
             }
             intervals[i] = count;
         }

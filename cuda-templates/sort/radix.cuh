@@ -163,8 +163,6 @@ template <class D> constexpr bool SOME_STAY = false;
 constexpr u32 STAY_BINS = WARP;
 // Whether a tile loads its keys only after the table of their digits has come.
 template <class D> constexpr bool TABLE_FIRST = false;
-// Whether an unordered tile is stored by rows of a warp even if no run is long.
-template <class D> constexpr bool BY_ROWS = false;
 
 // How keys are ranked: among the keys of their warp, or of the block if UNORDERED.
 enum Ranking {
@@ -305,19 +303,6 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
             // Additions to one counter are served one after the other. If all keys of a row have
             // one digit, one lane adds for all.
             if (u32 one = digit_of(0); WHOLE && all_same(one)) {
-                // All rows have one digit: one addition, and the keys stay adjacent.
-                if (RANKING == UNORDERED) {
-                    bool alike = true;
-#pragma unroll
-                    for (u32 i = 1; i < ITEMS; i++) alike = alike && digit_of(i) == one;
-                    if (__all_sync(ALL_LANES, alike)) {
-                        u32 before = lane_id() == 0 ? atomicAdd(bins + one, ITEMS * WARP) : 0;
-                        before = __shfl_sync(ALL_LANES, before, 0) + lane_id();
-#pragma unroll
-                        for (u32 i = 0; i < ITEMS; i++) position[i] = one << POSITION_BITS | (before + i * WARP);
-                        return;
-                    }
-                }
 #pragma unroll
                 for (u32 i = 0; i < ITEMS; i++) {
                     u32 d = digit_of(i);
@@ -493,40 +478,12 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
         const Bits *keys = (const Bits *)s.exchange;
         constexpr bool ALL = WHOLE && !SOME_STAY<D>; // all keys are there
         auto digit_at = [&](u32 j, Bits key) { return IS_TAGGED<D> ? u32(s.tags[j]) : digit(key); };
-        if (!(has_long_run || BY_ROWS<D>)) {
 #pragma unroll
-            for (u32 i = 0; i < ITEMS; i++) {
-                u32 j = i * THREADS + threadIdx.x;
-                if (!ALL && j >= count) break;
-                Bits key = keys[j];
-                out(s.to[digit_at(j, key)] + j, key);
-            }
-            return;
-        }
-        u32 run_end = 0;
-        u64 to = 0;
-#pragma unroll
-        for (u32 row = 0; row < ITEMS; row += ROWS_AT_ONCE) {
-            u32 rows = min(ROWS_AT_ONCE, ITEMS - row), begin = (warp_id() * ITEMS + row) * WARP, j = begin + lane_id();
-            if (!ALL && begin >= count) break;
-            Bits key[ROWS_AT_ONCE];
-#pragma unroll
-            for (u32 i = 0; i < rows; i++) key[i] = keys[j + i * WARP];
-            if (begin + rows * WARP <= run_end) {
-#pragma unroll
-                for (u32 i = 0; i < rows; i++) out(to + (j + i * WARP), key[i]);
-                continue;
-            }
-            u32 d = 0;
-#pragma unroll
-            for (u32 i = 0; i < rows; i++) {
-                d = digit_at(j + i * WARP, key[i]); // of a missing key: any
-                if (ALL || j + i * WARP < count) out(s.to[d] + (j + i * WARP), key[i]);
-            }
-            if (!ALL && begin + rows * WARP >= count) break;
-            d = __shfl_sync(ALL_LANES, d, WARP - 1); // the run in which the next rows begin
-            to = s.to[d];
-            run_end = s.begin[d + 1];
+        for (u32 i = 0; i < ITEMS; i++) {
+            u32 j = i * THREADS + threadIdx.x;
+            if (!ALL && j >= count) break;
+            Bits key = keys[j];
+            out(s.to[digit_at(j, key)] + j, key);
         }
     }
 
@@ -556,8 +513,6 @@ struct RadixTile : RadixShape<Bits, Value, THREADS, ITEMS, RANKING> {
     }
 
   private:
-    static constexpr u32 ROWS_AT_ONCE = 3; // of an unordered tile, stored at once
-
     __device__ u32 *clear_warp_bins() {
         u32 *bins = s.bins + warp_id() * BINS;
 #pragma unroll
