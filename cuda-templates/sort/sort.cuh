@@ -159,16 +159,18 @@ __device__ bool sort_count(u32 *counts, const SortCall &call, IndexRange<u64> al
             auto count = [&](u32 d, u32 keys) { atomicAdd(counts + (p * BINS + d) * COPIES + copy, keys); };
             // If all lanes' first keys share the digit, the others likely do too. Additions to one
             // counter are served one after the other.
-            bool alike = whole && all_same(digit(key[0]));
+            if (whole && all_same(digit(key[0]))) {
 #pragma unroll
-            for (u32 i = 0; i < UNROLL; i++) {
-                u32 d = digit(key[i]);
-                if (alike && all_same(d)) {
-                    if (lane_id() == 0) count(d, WARP);
-                } else if (whole || i * THREADS + threadIdx.x < left) {
-                    count(d, 1);
+                for (u32 i = 0; i < UNROLL; i++) {
+                    u32 d = digit(key[i]);
+                    if (!all_same(d)) count(d, 1);
+                    else if (lane_id() == 0) count(d, WARP);
                 }
+                continue;
             }
+#pragma unroll
+            for (u32 i = 0; i < UNROLL; i++)
+                if (whole || i * THREADS + threadIdx.x < left) count(digit(key[i]), 1);
         }
     });
     __syncthreads();
